@@ -229,10 +229,10 @@ static void add_rent(struct pz_call *call, const struct chip_comparison *compari
 /* Marks the cheapest row of each model that meets the deadline.  Rows of one model are n_models apart. */
 static void mark_cheapest(const struct chip_comparison *comparison, json_t *rows) {
   uint32_t n_models = comparison->study->options.n_models;
-  for (size_t m = 0; m < n_models; m++) {
+  for (size_t model_index = 0; model_index < n_models; model_index++) {
     json_t *best = NULL;
     double least = 0;
-    for (size_t i = m; i < json_array_size(rows); i += n_models) {
+    for (size_t i = model_index; i < json_array_size(rows); i += n_models) {
       json_t *row = json_array_get(rows, i), *dollars = json_object_get(row, "run_dollars");
       const char *deadline = json_string_value(json_object_get(row, "deadline"));
       if (!dollars) continue;
@@ -317,8 +317,8 @@ static void compare_chip(struct pz_call *call, struct chip_comparison *compariso
   for (int i = 0; i < numbers->n; i++) {
     comparison->study->options.devices = comparison->study->training.devices = numbers->v[i];
     set_network(call, comparison, compared);
-    for (uint32_t m = 0; m < comparison->study->options.n_models; m++)
-      append_comparison(call, comparison, compared, m, threads, rows);
+    for (uint32_t model = 0; model < comparison->study->options.n_models; model++)
+      append_comparison(call, comparison, compared, model, threads, rows);
   }
 }
 

@@ -20,8 +20,8 @@ static bool is_dense_16bit(const struct pz_validation_point *point) {
 }
 
 static int compare_names(const void *a, const void *b) {
-  const struct pz_errors *errors = a, *y = b;
-  return strcmp(errors->name, y->name);
+  const struct pz_errors *first = a, *second = b;
+  return strcmp(first->name, second->name);
 }
 
 /* Errors of the runs of quality ok: the dense 16-bit runs by chip, or the others by chip and kind of work.  Returns a
@@ -118,8 +118,8 @@ static void predict_with_cell(struct pz_call *call, const struct family_fit *fit
   for (uint32_t i = 0; i < grid->n_constants; i++)
     constants.v[grid->constant[i]] = constant_value(grid, cell, i);
   uint32_t first = 0;
-  for (uint32_t t = 0; t < fit->tables->n; t++) {
-    const struct pz_run_table *table = pz_vec_at(fit->tables, struct pz_run_table, t);
+  for (uint32_t table_index = 0; table_index < fit->tables->n; table_index++) {
+    const struct pz_run_table *table = pz_vec_at(fit->tables, struct pz_run_table, table_index);
     pz_must(call, pz_run_table_again(table, &constants, &fit->wanted[first], fit->threads,
                                      &fit->step_s[first], pz_call_error(call)));
     first += table->n_rows;
@@ -162,19 +162,19 @@ static void tabulate_errors(struct pz_call *call, const struct family_fit *fit,
 static struct pz_cold_family family_mean(const struct family_fit *fit,
                                          const struct pz_errors *errors, const char *family,
                                          bool inside) {
-  struct pz_cold_family e = {.name = family};
+  struct pz_cold_family family_errors = {.name = family};
   double n = 0;
   for (uint32_t i = 0; i < fit->n_chips; i++) {
     bool is_member = strcmp(fit->chips[i].family, family) == 0;
     if (!errors[i].n || is_member != inside) continue;
     n++;
-    e.n += errors[i].n;
-    e.mean += errors[i].mean;
-    e.bias += errors[i].bias;
+    family_errors.n += errors[i].n;
+    family_errors.mean += errors[i].mean;
+    family_errors.bias += errors[i].bias;
   }
-  e.mean /= n > 0 ? n : (double)NAN;
-  e.bias /= n > 0 ? n : (double)NAN;
-  return e;
+  family_errors.mean /= n > 0 ? n : (double)NAN;
+  family_errors.bias /= n > 0 ? n : (double)NAN;
+  return family_errors;
 }
 
 /* Appends the errors of a family with the constants that are best for all others of its class.  Appends nothing if there
@@ -199,10 +199,10 @@ static void leave_out_family(struct pz_call *call, const struct family_fit *fit,
   for (uint32_t i = 0; i < grid->n_constants; i++)
     constants[i] =
         (struct pz_cold_value){pz_cold_at(grid->constant[i])->name, constant_value(grid, best, i)};
-  struct pz_cold_family e = family_mean(fit, errors, family, true);
-  e.constants = constants;
-  e.n_constants = grid->n_constants;
-  pz_append(call, families, &e);
+  struct pz_cold_family family_errors = family_mean(fit, errors, family, true);
+  family_errors.constants = constants;
+  family_errors.n_constants = grid->n_constants;
+  pz_append(call, families, &family_errors);
 }
 
 /* Finds the chip of every point that is used, and chooses the sample: evenly spread over the runs of the chip. */
@@ -213,25 +213,26 @@ static void prepare_fit(struct pz_call *call, const struct pz_cold_errors *cold,
   fit->used = pz_alloc(call, fit->points->n, sizeof *fit->used);
   fit->wanted = pz_alloc(call, fit->points->n, sizeof *fit->wanted);
   fit->step_s = pz_alloc(call, fit->points->n, sizeof *fit->step_s);
-  for (uint32_t c = 0; c < fit->n_chips; c++) {
-    const struct pz_errors *errors = &cold->chips[c];
+  for (uint32_t chip_index = 0; chip_index < fit->n_chips; chip_index++) {
+    const struct pz_errors *errors = &cold->chips[chip_index];
     struct pz_chip chip;
-    fit->chips[c].family = pz_chip_line(errors->name);
+    fit->chips[chip_index].family = pz_chip_line(errors->name);
     if (!errors->n)
       continue; /* nothing is compared, so that the name may not even be that of a chip */
     pz_must(call, pz_chip_read(errors->name, &chip, pz_call_error(call)));
-    fit->chips[c].execution = chip.execution;
-    fit->chips[c].stride = (errors->n + MOST_SAMPLED - 1) / MOST_SAMPLED;
+    fit->chips[chip_index].execution = chip.execution;
+    fit->chips[chip_index].stride = (errors->n + MOST_SAMPLED - 1) / MOST_SAMPLED;
   }
   for (uint32_t i = 0; i < fit->points->n; i++) {
     const struct pz_validation_point *point = pz_vec_at(fit->points, struct pz_validation_point, i);
     if (!pz_point_is_ok(point) || !is_dense_16bit(point) || !pz_point_is_compared(point)) continue;
-    uint32_t c = 0;
-    while (c < fit->n_chips && strcmp(cold->chips[c].name, point->chip) != 0) c++;
-    if (c == fit->n_chips) continue;
-    fit->used[i].chip = &fit->chips[c];
-    fit->used[i].sampled = n_seen[c] % fit->chips[c].stride == 0;
-    n_seen[c]++;
+    uint32_t chip_index = 0;
+    while (chip_index < fit->n_chips && strcmp(cold->chips[chip_index].name, point->chip) != 0)
+      chip_index++;
+    if (chip_index == fit->n_chips) continue;
+    fit->used[i].chip = &fit->chips[chip_index];
+    fit->used[i].sampled = n_seen[chip_index] % fit->chips[chip_index].stride == 0;
+    n_seen[chip_index]++;
   }
 }
 

@@ -29,8 +29,8 @@ struct shown_plan {
 /* ---- chips ---------------------------------------------------------------------------------- */
 
 static int compare_ids(const void *a, const void *b) {
-  const struct pz_result_chip *chip = a, *y = b;
-  return (chip->id > y->id) - (chip->id < y->id);
+  const struct pz_result_chip *first = a, *second = b;
+  return (first->id > second->id) - (first->id < second->id);
 }
 
 /* Sets the status of every chip of a closed box. */
@@ -90,9 +90,9 @@ void pz_detail_list_chips(struct pz_call *call, const struct pz_study *study,
 /* ---- chips to show -------------------------------------------------------------------------- */
 
 static int compare_shown(const void *a, const void *b) {
-  const struct pz_shown_chip *shown = a, *y = b;
-  if (shown->value != y->value) return shown->value > y->value ? -1 : 1;
-  return (shown->chip_id > y->chip_id) - (shown->chip_id < y->chip_id);
+  const struct pz_shown_chip *first = a, *second = b;
+  if (first->value != second->value) return first->value > second->value ? -1 : 1;
+  return (first->chip_id > second->chip_id) - (first->chip_id < second->chip_id);
 }
 
 /* Adds the evaluated chips of an objective run, the best first, at most PZ_MOST_SHOWN. */
@@ -139,9 +139,10 @@ static void show_front(struct pz_call *call, struct detail_maker *maker) {
 /* ---- their plans ---------------------------------------------------------------------------- */
 
 static int compare_plans(const void *a, const void *b) {
-  const struct shown_plan *plan = a, *y = b;
-  if (plan->plan.chip_id != y->plan.chip_id) return plan->plan.chip_id < y->plan.chip_id ? -1 : 1;
-  return (plan->plan.model > y->plan.model) - (plan->plan.model < y->plan.model);
+  const struct shown_plan *first = a, *second = b;
+  if (first->plan.chip_id != second->plan.chip_id)
+    return first->plan.chip_id < second->plan.chip_id ? -1 : 1;
+  return (first->plan.model > second->plan.model) - (first->plan.model < second->plan.model);
 }
 
 /* Lists each shown chip with each model of its objective run, once, if the model fits. */
@@ -149,16 +150,16 @@ static void list_plans(struct pz_call *call, struct detail_maker *maker) {
   const struct pz_study *study = maker->study;
   for (uint32_t i = 0; i < maker->shown.n; i++) {
     const struct pz_shown_chip *shown = pz_vec_at(&maker->shown, struct pz_shown_chip, i);
-    const struct pz_objective *o = &study->objective_run[shown->answer].objective;
+    const struct pz_objective *objective = &study->objective_run[shown->answer].objective;
     struct pz_point point = pz_space_point(&study->space, shown->chip_id);
-    for (uint32_t k = 0; k < o->n; k++) {
-      struct shown_plan plan = {.plan = {.chip_id = shown->chip_id, .model = o->models[k]},
+    for (uint32_t k = 0; k < objective->n; k++) {
+      struct shown_plan plan = {.plan = {.chip_id = shown->chip_id, .model = objective->models[k]},
                                 .point = point};
       struct pz_evaluation evaluation;
       /* The rounds from which a run is restored do not contain the chips of the front. */
-      if (!pz_search_known(study->search, &point, o->models[k], &evaluation))
-        pz_must(call, pz_search_evaluate(study->search, 0, &point, o->models[k], PZ_EFFORT_QUICK,
-                                         &evaluation, pz_call_error(call)));
+      if (!pz_search_known(study->search, &point, objective->models[k], &evaluation))
+        pz_must(call, pz_search_evaluate(study->search, 0, &point, objective->models[k],
+                                         PZ_EFFORT_QUICK, &evaluation, pz_call_error(call)));
       if (evaluation.plan.n_stages) pz_append(call, &maker->plans, &plan);
     }
   }
@@ -202,15 +203,16 @@ static void measure_layer_use(struct pz_call *call, struct pz_original_worker *w
   double total = 0, share[PZ_RESOURCES];
   for (uint32_t i = 1; i < workload->n_layers; i++)
     if (workload->layers[i].count > layer->count) layer = &workload->layers[i];
-  for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
+  for (enum pz_direction direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++) {
     struct layer_schedule scheduled;
-    schedule_layer(call, worker, &layer->ops[d], PZ_EFFORT_QUICK, &scheduled);
+    schedule_layer(call, worker, &layer->ops[direction], PZ_EFFORT_QUICK, &scheduled);
     pz_schedule_use(&scheduled.problem, scheduled.schedule.slots, scheduled.schedule.makespan,
                     share);
     total += scheduled.schedule.makespan;
-    for (int r = 0; r < PZ_RESOURCES; r++) use[r] += share[r] * scheduled.schedule.makespan;
+    for (int resource = 0; resource < PZ_RESOURCES; resource++)
+      use[resource] += share[resource] * scheduled.schedule.makespan;
   }
-  for (int r = 0; r < PZ_RESOURCES && total > 0; r++) use[r] /= total;
+  for (int resource = 0; resource < PZ_RESOURCES && total > 0; resource++) use[resource] /= total;
 }
 
 struct plan_description {
@@ -270,13 +272,13 @@ static void schedule_model(struct pz_call *call, struct detail_maker *maker, uin
   const struct pz_workload *workload = study->portfolio.variants[evaluation.plan.variant].w;
   struct pz_call work = pz_scratch(call);
   for (uint32_t i = 0; i < workload->n_layers; i++)
-    for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
+    for (enum pz_direction direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++) {
       struct layer_schedule solved;
       struct pz_layer_schedule row = {.model = maker->result->inputs.models[model].name,
                                       .layer = workload->layers[i].name,
                                       .count = workload->layers[i].count,
-                                      .direction = d};
-      schedule_layer(&work, worker, &workload->layers[i].ops[d], known.effort, &solved);
+                                      .direction = direction};
+      schedule_layer(&work, worker, &workload->layers[i].ops[direction], known.effort, &solved);
       pz_layer_schedule_describe(&own, &solved.problem, &solved.schedule, true, false, &row);
       pz_append(call, out, &row);
     }

@@ -53,8 +53,9 @@ static struct error_fit error_fit_of(struct pz_call *call, const struct pz_valid
       if (strcmp(fit.runs[j].point->group, p->group) == 0) source = fit.runs[j].source;
     if (source == fit.n_sources) fit.n_sources++;
     runs_of_source[source]++;
-    double e = pz_fmin(fabs(p->measured_s / p->predicted_s - 1), MOST_ERROR);
-    fit.runs[fit.n] = (struct error_run){.point = p, .squared_error = e * e, .source = source};
+    double error = pz_fmin(fabs(p->measured_s / p->predicted_s - 1), MOST_ERROR);
+    fit.runs[fit.n] =
+        (struct error_run){.point = p, .squared_error = error * error, .source = source};
     fit.n++;
   }
   for (uint32_t i = 0; i < fit.n; i++)
@@ -128,8 +129,8 @@ struct left_out_run {
 };
 
 static int compare_ratios(const void *a, const void *b) {
-  const struct left_out_run *x = a, *y = b;
-  return (x->ratio > y->ratio) - (x->ratio < y->ratio);
+  const struct left_out_run *first = a, *second = b;
+  return (first->ratio > second->ratio) - (first->ratio < second->ratio);
 }
 
 /* The least ratio that covers the wanted part of the runs.  Sorts the runs. */

@@ -13,24 +13,26 @@ enum { BATCH = 64 };
 /* ---- dominance ------------------------------------------------------------------------------ */
 
 static int compare_values(const void *a, const void *b) {
-  const struct pz_front_point *point = a, *y = b;
-  if (point->value != y->value) return point->value > y->value ? -1 : 1;
-  if (point->area_um2 != y->area_um2) return point->area_um2 < y->area_um2 ? -1 : 1;
-  if (point->watts != y->watts) return point->watts < y->watts ? -1 : 1;
-  return point->point < y->point ? -1 : 1;
+  const struct pz_front_point *first = a, *second = b;
+  if (first->value != second->value) return first->value > second->value ? -1 : 1;
+  if (first->area_um2 != second->area_um2) return first->area_um2 < second->area_um2 ? -1 : 1;
+  if (first->watts != second->watts) return first->watts < second->watts ? -1 : 1;
+  return first->point < second->point ? -1 : 1;
 }
 
 static int compare_areas(const void *a, const void *b) {
-  const struct pz_front_point *point = a, *y = b;
-  if (point->area_um2 != y->area_um2) return point->area_um2 < y->area_um2 ? -1 : 1;
+  const struct pz_front_point *first = a, *second = b;
+  if (first->area_um2 != second->area_um2) return first->area_um2 < second->area_um2 ? -1 : 1;
   return compare_values(a, b);
 }
 
-static bool dominates(const struct pz_front_point *point, const struct pz_front_point *b) {
-  if (point->value < b->value || point->area_um2 > b->area_um2 || point->watts > b->watts)
+static bool dominates(const struct pz_front_point *first, const struct pz_front_point *second) {
+  if (first->value < second->value || first->area_um2 > second->area_um2 ||
+      first->watts > second->watts)
     return false;
-  bool better = point->value > b->value || point->area_um2 < b->area_um2 || point->watts < b->watts;
-  return better || point->point < b->point; /* of equal points the first stays */
+  bool better = first->value > second->value || first->area_um2 < second->area_um2 ||
+                first->watts < second->watts;
+  return better || first->point < second->point; /* of equal points the first stays */
 }
 
 static bool is_dominated(const struct pz_front *front, const struct pz_front_point *p) {
@@ -128,7 +130,7 @@ struct pz_front pz_pareto_front(struct pz_call *call, struct pz_study *study,
       .objective = study->objective_run[study->n_runs - 1].objective,
       .list = pz_alloc(&own, study->n_points, sizeof *candidates.list),
       .n = study->n_points};
-  struct pz_front f = {.points = pz_alloc(&own, study->n_points, sizeof *f.points)};
+  struct pz_front front = {.points = pz_alloc(&own, study->n_points, sizeof *front.points)};
   struct pz_study_tasks tasks = {.run = bound_candidate,
                                  .ctx = &candidates,
                                  .results = candidates.list,
@@ -143,19 +145,20 @@ struct pz_front pz_pareto_front(struct pz_call *call, struct pz_study *study,
     uint32_t n = candidates.n < BATCH ? candidates.n : BATCH, n_left = 0;
     pz_study_run_tasks(call, study->search, n, &tasks);
     for (uint32_t i = 0; i < n; i++)
-      if (candidates.list[i].value > 0) insert_into_front(&f, &candidates.list[i]);
+      if (candidates.list[i].value > 0) insert_into_front(&front, &candidates.list[i]);
     for (uint32_t i = n; i < candidates.n; i++)
-      if (!is_dominated(&f, &candidates.list[i])) candidates.list[n_left++] = candidates.list[i];
+      if (!is_dominated(&front, &candidates.list[i]))
+        candidates.list[n_left++] = candidates.list[i];
     candidates.n = n_left;
-    f.n_evaluated += n;
+    front.n_evaluated += n;
     if (watch.progress)
-      pz_progress_set(watch.progress, f.n_evaluated, f.n_evaluated + candidates.n, NULL);
+      pz_progress_set(watch.progress, front.n_evaluated, front.n_evaluated + candidates.n, NULL);
   }
   pz_study_phase_end(call, watch.progress);
-  qsort(f.points, f.n, sizeof *f.points, compare_areas);
-  mark_knee(&f);
-  f.n_full = f.n;
-  return f;
+  qsort(front.points, front.n, sizeof *front.points, compare_areas);
+  mark_knee(&front);
+  front.n_full = front.n;
+  return front;
 }
 
 /* ---- thinning ------------------------------------------------------------------------------- */

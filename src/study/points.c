@@ -293,10 +293,10 @@ static struct pz_validation_point operator_point(struct pz_call *call,
 
 /* Orders pointers into one array of points: by group, then as the tables list them. */
 static int compare_groups(const void *a, const void *b) {
-  const struct pz_validation_point *const *point = a, *const *y = b;
-  int order = strcmp((*point)->group, (*y)->group);
+  const struct pz_validation_point *const *first = a, *const *second = b;
+  int order = strcmp((*first)->group, (*second)->group);
   if (order != 0) return order;
-  return (*point > *y) - (*point < *y);
+  return (*first > *second) - (*first < *second);
 }
 
 bool pz_points_add_operators(struct pz_call *call, const struct pz_point_reader *reader,

@@ -39,8 +39,8 @@ double pz_regret(const double *predicted, const double *measured, uint32_t n) {
 }
 
 static int compare_numbers(const void *a, const void *b) {
-  const double *x = a, *y = b;
-  return (*x > *y) - (*x < *y);
+  const double *first = a, *second = b;
+  return (*first > *second) - (*first < *second);
 }
 
 double pz_median(double *x, uint32_t n) {

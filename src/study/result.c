@@ -35,9 +35,9 @@ struct ratio {
 };
 
 static int compare_ratios(const void *a, const void *b) {
-  const struct ratio *x = a, *y = b;
-  if (x->value != y->value) return x->value < y->value ? -1 : 1;
-  return (x->model > y->model) - (x->model < y->model);
+  const struct ratio *first = a, *second = b;
+  if (first->value != second->value) return first->value < second->value ? -1 : 1;
+  return (first->model > second->model) - (first->model < second->model);
 }
 
 struct pz_ratios pz_ratios_of(const double *ratios, const char *const *models, uint32_t n_all) {

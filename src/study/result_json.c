@@ -146,8 +146,8 @@ RECORD(uncertainty, struct pz_uncertainty, PZ_FIELD(struct pz_uncertainty, sprea
        PZ_FIELD(struct pz_uncertainty, high, PZ_FIELD_REAL));
 
 static json_t *write_uncertainty(const void *value) {
-  const struct pz_uncertainty *u = value;
-  return u->spread > 0 ? pz_record_json(&uncertainty_record, u) : json_null();
+  const struct pz_uncertainty *uncertainty = value;
+  return uncertainty->spread > 0 ? pz_record_json(&uncertainty_record, uncertainty) : json_null();
 }
 
 static enum pz_status read_uncertainty(const json_t *json, struct pz_arena *arena, void *value,

@@ -309,7 +309,7 @@ static double objective_with(struct result_maker *maker,
   return pz_objective_value(objective, steps, &chip.least);
 }
 
-/* What the two ways to overlap operators are worth on the best chip. */
+/* Finds how fast the best chip is if operators run one after another, and if they overlap within whole layers. */
 static void make_executions(struct result_maker *maker) {
   struct pz_training_question serial = maker->study->training, whole = maker->study->training;
   if (!pz_study_is_training(maker->study) || serial.serial) return;

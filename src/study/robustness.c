@@ -106,17 +106,18 @@ struct evaluated_chip {
 };
 
 /* Orders chips by kind, the best of each kind first. */
-static int compare_kinds(const void *a, const void *b) {
-  const struct evaluated_chip *chip = a, *y = b;
-  if (chip->point.kind != y->point.kind) return chip->point.kind < y->point.kind ? -1 : 1;
-  if (chip->value != y->value) return chip->value > y->value ? -1 : 1;
-  return memcmp(chip->point.at, y->point.at, sizeof chip->point.at);
+static int compare_kinds(const void *axis, const void *b) {
+  const struct evaluated_chip *first = axis, *second = b;
+  if (first->point.kind != second->point.kind)
+    return first->point.kind < second->point.kind ? -1 : 1;
+  if (first->value != second->value) return first->value > second->value ? -1 : 1;
+  return memcmp(first->point.at, second->point.at, sizeof first->point.at);
 }
 
-static int compare_chip_values(const void *a, const void *b) {
-  const struct evaluated_chip *chip = a, *y = b;
-  if (chip->value != y->value) return chip->value > y->value ? -1 : 1;
-  return compare_kinds(a, b);
+static int compare_chip_values(const void *axis, const void *b) {
+  const struct evaluated_chip *first = axis, *second = b;
+  if (first->value != second->value) return first->value > second->value ? -1 : 1;
+  return compare_kinds(axis, b);
 }
 
 /* The objective of a chip by the evaluations of the search; 0 if one of its models was not evaluated. */
@@ -188,12 +189,12 @@ static void find_candidates(struct pz_call *call, struct robustness *work,
   const struct pz_point *best = &work->run->best;
   for (uint32_t i = 0; i < n_steps; i++) {
     add_candidate(work, &steps[i].point);
-    for (uint32_t k = i + 1; k < n_steps; k++) {
+    for (uint32_t constants = i + 1; constants < n_steps; constants++) {
       struct pz_point both = steps[i].point;
-      const struct pz_point *second = &steps[k].point;
+      const struct pz_point *second = &steps[constants].point;
       if (second->kind != best->kind) both.kind = second->kind;
-      for (int a = 0; a < PZ_AXES; a++)
-        if (second->at[a] != best->at[a]) both.at[a] = second->at[a];
+      for (int axis = 0; axis < PZ_AXES; axis++)
+        if (second->at[axis] != best->at[axis]) both.at[axis] = second->at[axis];
       add_candidate(work, &both);
     }
   }
@@ -208,20 +209,21 @@ static void find_candidates(struct pz_call *call, struct robustness *work,
 
 /* The constants of the study with one of them moved, whose value is stored in *value. */
 static struct pz_cold moved_constants(const struct pz_study *study, size_t move, double *value) {
-  struct pz_cold k = study->space.constants ? *study->space.constants : pz_cold_usual();
+  struct pz_cold constants = study->space.constants ? *study->space.constants : pz_cold_usual();
   const struct pz_cold_info *info = pz_cold_at(move / 2);
   *value = move % 2 ? info->high : info->low;
-  k.v[move / 2] = *value;
-  return k;
+  constants.v[move / 2] = *value;
+  return constants;
 }
 
 /* Evaluates the reference chip again with changed constants. */
-static void move_reference(struct pz_call *call, struct pz_study *study, const struct pz_cold *k,
-                           unsigned worker, struct pz_objective *objective) {
+static void move_reference(struct pz_call *call, struct pz_study *study,
+                           const struct pz_cold *constants, unsigned worker,
+                           struct pz_objective *objective) {
   struct pz_error *err = pz_call_error(call);
   struct pz_chip chip = study->reference_chip;
   pz_must(call, pz_chip_read(chip.name, &chip, err));
-  pz_must(call, pz_chip_make_cold(&chip, k, err));
+  pz_must(call, pz_chip_make_cold(&chip, constants, err));
   objective->reference_taken = pz_chip_taken(&chip);
   for (uint32_t i = 0; i < objective->n; i++) {
     struct pz_step_cost *step = &objective->reference[objective->models[i]];
@@ -238,14 +240,14 @@ static void compare_moved(struct pz_call *call, void *ctx, size_t move, unsigned
   struct robustness *work = ctx;
   struct pz_objective objective = work->run->objective;
   double value;
-  struct pz_cold k = moved_constants(work->study, move, &value);
+  struct pz_cold constants = moved_constants(work->study, move, &value);
   bool energy = move / 2 == PZ_COLD_energy;
   bool compiled = strncmp(pz_cold_at(move / 2)->name, "compiled_", 9) == 0;
-  if (energy || !compiled) move_reference(call, work->study, &k, worker, &objective);
+  if (energy || !compiled) move_reference(call, work->study, &constants, worker, &objective);
   work->moved[move] =
       (struct pz_moved){.value = known_objective(work, &objective, &work->run->best), .better = -1};
   if (energy || compiled) {
-    struct pz_moved_question question = {&objective, &k, &work->run->best, work->candidates,
+    struct pz_moved_question question = {&objective, &constants, &work->run->best, work->candidates,
                                          work->n};
     work->moved[move] = pz_moved_compare(call, work->study, &question, worker);
   }

@@ -8,7 +8,7 @@
 
 #include "study/tasks.h"
 
-/* What a model comes to on the chip of a step. */
+/* The step time of a model on a neighbour of the best chip, its lower bound, and the plan. */
 struct step_outcome {
   struct pz_step_cost found, least;
   struct pz_step_plan plan;
@@ -40,15 +40,15 @@ static struct pz_step *add_step(struct sensitivity *work, const char *what,
   return step;
 }
 
-static void add_axis_step(struct sensitivity *w, enum pz_axis a, int by) {
-  const struct pz_space *s = &w->study->space;
-  struct pz_point point = w->run->best;
-  int from = point.at[a], to = from + by;
-  if (to < 0 || to >= s->n[a]) return;
-  point.at[a] = (uint8_t)to;
-  struct pz_step *step = add_step(w, pz_axis_name(a), &point, w->hbm_gib);
-  snprintf(step->from, sizeof step->from, "%d", s->value[a][from]);
-  snprintf(step->to, sizeof step->to, "%d", s->value[a][to]);
+static void add_axis_step(struct sensitivity *work, enum pz_axis axis, int direction) {
+  const struct pz_space *space = &work->study->space;
+  struct pz_point point = work->run->best;
+  int from = point.at[axis], to = from + direction;
+  if (to < 0 || to >= space->n[axis]) return;
+  point.at[axis] = (uint8_t)to;
+  struct pz_step *step = add_step(work, pz_axis_name(axis), &point, work->hbm_gib);
+  snprintf(step->from, sizeof step->from, "%d", space->value[axis][from]);
+  snprintf(step->to, sizeof step->to, "%d", space->value[axis][to]);
 }
 
 static int64_t array_side(const struct pz_array_shape *shape, bool rows) {
@@ -56,13 +56,13 @@ static int64_t array_side(const struct pz_array_shape *shape, bool rows) {
 }
 
 /* The nearest array with more or fewer rows and the same number of columns, or the other way round; -1 if there is none. */
-static int next_array(const struct pz_space *space, int from, bool rows, int by) {
+static int next_array(const struct pz_space *space, int from, bool rows, int step) {
   const struct pz_array_shape *own = &space->array[from];
   int nearest = -1;
   int64_t least_change = 0;
   for (int i = 0; i < space->n_arrays; i++) {
     const struct pz_array_shape *shape = &space->array[i];
-    int64_t change = by * (array_side(shape, rows) - array_side(own, rows));
+    int64_t change = step * (array_side(shape, rows) - array_side(own, rows));
     if (array_side(shape, !rows) != array_side(own, !rows) || change <= 0) continue;
     if (nearest >= 0 && change >= least_change) continue;
     nearest = i;
@@ -72,12 +72,13 @@ static int next_array(const struct pz_space *space, int from, bool rows, int by)
 }
 
 /* Adds the best chip with array `to`.  Its kind is the point's index of node, array and HBM, in which HBM varies fastest. */
-static struct pz_step *add_array_step(struct sensitivity *w, int from, int to, const char *what) {
-  const struct pz_space *space = &w->study->space;
-  struct pz_point point = w->run->best;
+static struct pz_step *add_array_step(struct sensitivity *work, int from, int to,
+                                      const char *what) {
+  const struct pz_space *space = &work->study->space;
+  struct pz_point point = work->run->best;
   if (to < 0 || to >= space->n_arrays) return NULL;
   point.kind = (uint32_t)((int)point.kind + (to - from) * space->n_hbm);
-  return add_step(w, what, &point, w->hbm_gib);
+  return add_step(work, what, &point, work->hbm_gib);
 }
 
 static void add_array_steps(struct sensitivity *work) {
@@ -85,9 +86,9 @@ static void add_array_steps(struct sensitivity *work) {
   int own = pz_space_kind(space, work->run->best.kind).array;
   uint32_t n_before = work->n;
   for (int side = 0; side < 2; side++)
-    for (int by = -1; by <= 1; by += 2) {
+    for (int direction = -1; direction <= 1; direction += 2) {
       bool rows = side == 0;
-      int to = next_array(space, own, rows, by);
+      int to = next_array(space, own, rows, direction);
       struct pz_step *step = add_array_step(work, own, to, rows ? "rows" : "cols");
       if (!step) continue;
       snprintf(step->from, sizeof step->from, "%lld",
@@ -96,42 +97,43 @@ static void add_array_steps(struct sensitivity *work) {
     }
   if (work->n > n_before) return;
   /* No array differs in one side alone: the next ones of the list. */
-  for (int by = -1; by <= 1; by += 2) {
-    struct pz_step *step = add_array_step(work, own, own + by, "array");
+  for (int direction = -1; direction <= 1; direction += 2) {
+    struct pz_step *step = add_array_step(work, own, own + direction, "array");
     if (!step) continue;
-    const struct pz_array_shape *shape = &space->array[own], *b = &space->array[own + by];
-    snprintf(step->from, sizeof step->from, "%lldx%lld", (long long)shape->rows,
-             (long long)shape->cols);
+    const struct pz_array_shape *from = &space->array[own], *b = &space->array[own + direction];
+    snprintf(step->from, sizeof step->from, "%lldx%lld", (long long)from->rows,
+             (long long)from->cols);
     snprintf(step->to, sizeof step->to, "%lldx%lld", (long long)b->rows, (long long)b->cols);
   }
 }
 
-static void list_steps(struct sensitivity *w) {
-  const struct pz_space *s = &w->study->space;
-  for (enum pz_axis a = 0; a < PZ_AXES; a++)
-    for (int by = -1; by <= 1; by += 2) add_axis_step(w, a, by);
-  add_array_steps(w);
+static void list_steps(struct sensitivity *work) {
+  const struct pz_space *space = &work->study->space;
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
+    for (int direction = -1; direction <= 1; direction += 2) add_axis_step(work, axis, direction);
+  add_array_steps(work);
 
-  int own_hbm = pz_space_kind(s, w->run->best.kind).hbm;
-  for (int by = -1; by <= 1; by += 2) {
-    struct pz_point point = w->run->best;
-    if (own_hbm + by < 0 || own_hbm + by >= s->n_hbm) continue;
-    point.kind = (uint32_t)((int)point.kind + by);
-    struct pz_step *step = add_step(w, "hbm", &point, w->hbm_gib);
-    snprintf(step->from, sizeof step->from, "%s", pz_space_hbm_name(s, own_hbm));
-    snprintf(step->to, sizeof step->to, "%s", pz_space_hbm_name(s, own_hbm + by));
+  int own_hbm = pz_space_kind(space, work->run->best.kind).hbm;
+  for (int direction = -1; direction <= 1; direction += 2) {
+    struct pz_point point = work->run->best;
+    if (own_hbm + direction < 0 || own_hbm + direction >= space->n_hbm) continue;
+    point.kind = (uint32_t)((int)point.kind + direction);
+    struct pz_step *step = add_step(work, "hbm", &point, work->hbm_gib);
+    snprintf(step->from, sizeof step->from, "%s", pz_space_hbm_name(space, own_hbm));
+    snprintf(step->to, sizeof step->to, "%s", pz_space_hbm_name(space, own_hbm + direction));
   }
 
-  if (pz_study_is_training(w->study)) return;
+  if (pz_study_is_training(work->study)) return;
   const struct pz_choices *sizes =
-      &w->study->options.hbm_gib; /* memory sizes of the evaluator original */
+      &work->study->options.hbm_gib; /* memory sizes of the evaluator original */
   int own = 0;
-  while (own + 1 < sizes->n && (double)sizes->v[own] < w->hbm_gib) own++;
-  for (int by = -1; by <= 1; by += 2) {
-    if (own + by < 0 || own + by >= sizes->n) continue;
-    struct pz_step *step = add_step(w, "hbm_gib", &w->run->best, (double)sizes->v[own + by]);
+  while (own + 1 < sizes->n && (double)sizes->v[own] < work->hbm_gib) own++;
+  for (int direction = -1; direction <= 1; direction += 2) {
+    if (own + direction < 0 || own + direction >= sizes->n) continue;
+    struct pz_step *step =
+        add_step(work, "hbm_gib", &work->run->best, (double)sizes->v[own + direction]);
     snprintf(step->from, sizeof step->from, "%lld", (long long)sizes->v[own]);
-    snprintf(step->to, sizeof step->to, "%lld", (long long)sizes->v[own + by]);
+    snprintf(step->to, sizeof step->to, "%lld", (long long)sizes->v[own + direction]);
   }
 }
 

@@ -55,9 +55,9 @@ static void describe_space(struct pz_call *call, void *ctx) {
   struct pz_limits limits = {.mm2 = 0};
   pz_require(call, description->space, "space");
   pz_require(call, description->text, "text");
-  json_t *o = pz_json_built(call, pz_space_json(description->space));
+  json_t *object = pz_json_built(call, pz_space_json(description->space));
   int64_t n_chips = pz_space_chips(description->space);
-  json_object_set_new(o, "chips", json_integer(n_chips));
+  json_object_set_new(object, "chips", json_integer(n_chips));
   pz_must(call, pz_limits_complete(description->space, description->budget, NULL, &limits, err));
   if (n_chips <= PZ_SPACE_MOST_LISTED) {
     struct pz_call work = pz_scratch(call);
@@ -65,10 +65,10 @@ static void describe_space(struct pz_call *call, void *ctx) {
     uint32_t n_within = 0;
     pz_must(call, pz_space_list(description->space, &limits, work.arena, &points, &n_within, err));
     pz_scratch_end(&work);
-    json_object_set_new(o, "within", json_integer(n_within));
-    json_object_set_new(o, "limit_mm2", json_real(limits.mm2));
+    json_object_set_new(object, "within", json_integer(n_within));
+    json_object_set_new(object, "limit_mm2", json_real(limits.mm2));
   }
-  pz_must(call, pz_json_text(o, description->text, err));
+  pz_must(call, pz_json_text(object, description->text, err));
 }
 
 enum pz_status pz_space_describe(const struct pz_space *s, const char *budget, char **text,
@@ -95,9 +95,9 @@ static void list_file_fields(struct pz_call *call, void *ctx) {
   while (pz_file_names[i] && strcmp(pz_file_names[i], listing->file) != 0) i++;
   if (!pz_file_names[i])
     pz_raise(call, PZ_BAD_USE, "file '%.40s'; accepted: chip, cluster or space", listing->file);
-  json_t *o = pz_json_built(call, json_pack("{s:[]}", "fields"));
-  describe[i](json_object_get(o, "fields"));
-  pz_must(call, pz_json_text(o, listing->text, pz_call_error(call)));
+  json_t *object = pz_json_built(call, json_pack("{s:[]}", "fields"));
+  describe[i](json_object_get(object, "fields"));
+  pz_must(call, pz_json_text(object, listing->text, pz_call_error(call)));
 }
 
 enum pz_status pz_file_fields(const char *file, char **text, struct pz_error *err) {

@@ -37,9 +37,9 @@ static void add_named_file(struct pz_call *call, struct step_reader *reader, con
 }
 
 /* Compares names up to the comma: a calibrated chip is named "h100, calibrated with ...". */
-static bool is_same_chip(const struct pz_chip *chip, const struct pz_chip *b) {
-  size_t n = strcspn(chip->name, ",");
-  return n == strcspn(b->name, ",") && strncmp(chip->name, b->name, n) == 0;
+static bool is_same_chip(const struct pz_chip *first, const struct pz_chip *second) {
+  size_t n = strcspn(first->name, ",");
+  return n == strcspn(second->name, ",") && strncmp(first->name, second->name, n) == 0;
 }
 
 /* Adds a step, and checks that its time can be one of this run. */
@@ -159,7 +159,7 @@ static void add_log(struct pz_call *call, struct step_reader *reader, const char
 
 /* ---- all files ------------------------------------------------------------------------------ */
 
-/* Cuts the next word off a list that commas separate; NULL after the last. */
+/* Cuts the next word off a list of words that are separated by commas.  Returns NULL after the last word. */
 static char *next_word(char **rest) {
   char *word = *rest;
   char *comma = word ? strchr(word, ',') : NULL;
@@ -219,7 +219,7 @@ static struct pz_step_residual *find_residuals(struct pz_call *call, const struc
   return residuals;
 }
 
-/* Mean errors; that of steps left out is NaN if none was left out. */
+/* Returns the mean errors of some steps.  The error of left-out steps is NaN if no step was left out. */
 static struct pz_step_errors mean_errors(const struct pz_step_residual *residual, uint32_t n) {
   struct pz_step_errors sum = {0, 0, 0};
   for (uint32_t i = 0; i < n; i++) {
@@ -233,13 +233,7 @@ static struct pz_step_errors mean_errors(const struct pz_step_residual *residual
                                  .after = sum.after / n};
 }
 
-static bool has_several_runs(const struct pz_step_sensitivity *sensitivity, uint32_t n) {
-  for (uint32_t i = 1; i < n; i++)
-    if (!pz_step_repeats(&sensitivity[0], &sensitivity[i])) return true;
-  return false;
-}
-
-/* The kinds of runs among the steps, as a set in the form of struct pz_correction. */
+/* Returns the kinds of runs (dense or with experts, by precision) among the steps, as the bit set of struct pz_correction. */
 static int64_t kinds_of_runs(const struct pz_vec *steps) {
   int64_t kinds = 0;
   for (uint32_t i = 0; i < steps->n; i++) {
@@ -269,7 +263,7 @@ static const struct pz_chip *corrected_chip(struct pz_call *call, const struct s
   return chip;
 }
 
-/* Notes on how far the result can be trusted. */
+/* Adds notes about how far the calibration can be trusted. */
 static void add_warnings(struct pz_call *call, struct step_reader *reader,
                          const struct pz_step_calibration *out, bool several_runs) {
   enum { FEW_STEPS = 3 };
@@ -300,7 +294,9 @@ static void calibrate_steps(struct pz_call *call, struct step_reader *reader,
   uint32_t n = steps.n;
   struct pz_step_sensitivity *sensitivity = pz_alloc(call, n, sizeof *sensitivity);
   pz_must(call, pz_step_sensitivities(step, n, options->threads, sensitivity, pz_call_error(call)));
-  bool several_runs = has_several_runs(sensitivity, n);
+  bool several_runs = false;
+  for (uint32_t i = 1; i < n; i++)
+    if (!pz_step_repeats(&sensitivity[0], &sensitivity[i])) several_runs = true;
   struct pz_correction correction = pz_correction_fit(step, sensitivity, n, n);
   struct pz_step_residual *residuals = find_residuals(call, &steps, &correction, options->threads);
   for (uint32_t i = 0; i < n && several_runs; i++) {

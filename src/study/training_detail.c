@@ -60,16 +60,16 @@ static void append_chip(struct pz_call *call, struct training_details *details,
   json_t *chip_rows = pz_json_built(call, json_array());
   bool fits = true;
   for (uint32_t i = 0; i < details->study->options.n_models && fits; i++) {
-    struct chip_plan x;
+    struct chip_plan request;
     struct pz_step_energy energy = {0};
     char plan[PZ_PLAN_TEXT_MOST];
-    find_chip_plan(call, details, chip, i, &x);
-    fits = x.fits;
+    find_chip_plan(call, details, chip, i, &request);
+    fits = request.fits;
     if (!fits) break;
-    const struct pz_prediction *prediction = &x.found.p;
-    steps[i] = (struct pz_step_cost){prediction->step_s, x.dynamic_j};
+    const struct pz_prediction *prediction = &request.found.p;
+    steps[i] = (struct pz_step_cost){prediction->step_s, request.dynamic_j};
     if (!pz_tech_is_library(pz_tech_at(chip->tech)))
-      pz_must(call, pz_step_energy(&x.question.job, &x.found.plan, prediction, &energy,
+      pz_must(call, pz_step_energy(&request.question.job, &request.found.plan, prediction, &energy,
                                    pz_call_error(call)));
     append_row(call, chip_rows,
                json_pack("{s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "chip",
@@ -79,7 +79,7 @@ static void append_chip(struct pz_call *call, struct training_details *details,
                          "watts", energy.watts, "joules_per_sample", energy.joules_per_sample,
                          "value", 0.0, "area_mm2", taken.mm2, "peak_watts", taken.watts, "gemm_hz",
                          pz_chip_gemm_hz(chip), "dollars", taken.dollars, "plan",
-                         pz_plan_text(&x.found.plan, plan, sizeof plan)));
+                         pz_plan_text(&request.found.plan, plan, sizeof plan)));
   }
   /* The objective is known only after all models. */
   double value = fits ? pz_objective_value(&details->run->objective, steps, &taken) : 0;
@@ -109,31 +109,32 @@ struct front_search {
 static void free_deferred_search(void *search) { pz_search_free(search); }
 
 static void append_front_chip(struct pz_call *call, void *ctx) {
-  struct front_search *x = ctx;
+  struct front_search *request = ctx;
   struct pz_error *err = pz_call_error(call);
-  struct pz_search_question question = *pz_search_asked(x->details->study->search);
-  struct pz_objective_run run = {.objective = x->details->run->objective,
+  struct pz_search_question question = *pz_search_asked(request->details->study->search);
+  struct pz_objective_run run = {.objective = request->details->run->objective,
                                  .most_rounds = FRONT_ROUNDS};
   struct pz_search *search = NULL;
   struct pz_chip chip;
-  question.space = x->space;
-  question.limits = x->limits;
+  question.space = request->space;
+  question.limits = request->limits;
   question.gap = pz_fmax(question.gap, FRONT_GAP);
   question.seconds = 0;
   question.store = NULL;
   question.progress = NULL;
   run.objective.kind = PZ_OBJECTIVE_GEOMEAN;
-  pz_must(call, pz_search_new(&question, x->details->study->pool, &search, err));
+  pz_must(call, pz_search_new(&question, request->details->study->pool, &search, err));
   pz_defer(call, free_deferred_search, search);
   pz_must(call, pz_search_run(search, 0, &run, err));
-  pz_space_chip(x->space, &run.best, &chip);
+  pz_space_chip(request->space, &run.best, &chip);
   struct pz_taken taken = pz_chip_taken(&chip);
   double gap = run.bound / run.value - 1;
-  append_row(call, x->rows,
+  append_row(call, request->rows,
              json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:o}", "chip", chip.name, "throughput",
                        run.value, "area_mm2", taken.mm2, "watts", taken.watts, "dollars",
-                       taken.dollars, "limit_watts", x->limits.watts, "limit_dollars",
-                       x->limits.dollars, "gap", isfinite(gap) ? json_real(gap) : json_null()));
+                       taken.dollars, "limit_watts", request->limits.watts, "limit_dollars",
+                       request->limits.dollars, "gap",
+                       isfinite(gap) ? json_real(gap) : json_null()));
 }
 
 /* Appends the best chips with fractions of the best chip's power at its price, and of its price at its power. */
@@ -183,12 +184,12 @@ static enum pz_status append_operator(void *ctx, const struct pz_step_operator *
 
 static void append_roofline(struct pz_call *call, struct training_details *details, json_t *rows) {
   for (uint32_t i = 0; i < details->study->options.n_models; i++) {
-    struct operator_rows x = {rows, details->study->options.models[i]};
+    struct operator_rows request = {rows, details->study->options.models[i]};
     struct chip_plan plan;
     find_chip_plan(call, details, &details->best, i, &plan);
     if (plan.fits)
-      pz_must(call, pz_step_operators(&plan.question.job, &plan.found.plan, append_operator, &x,
-                                      pz_call_error(call)));
+      pz_must(call, pz_step_operators(&plan.question.job, &plan.found.plan, append_operator,
+                                      &request, pz_call_error(call)));
   }
 }
 

@@ -102,14 +102,14 @@ static bool run_counts_in(enum run_total total, const struct pz_validation_point
 static const struct pz_errors *total_errors(struct pz_call *call,
                                             const struct pz_validation_point *points, uint32_t n) {
   struct pz_errors *totals = pz_alloc(call, TOTALS, sizeof *totals);
-  for (enum run_total t = 0; t < TOTALS; t++) {
-    totals[t] = (struct pz_errors){.name = total_names[t], .kind = PZ_POINT_RUN};
+  for (enum run_total total = 0; total < TOTALS; total++) {
+    totals[total] = (struct pz_errors){.name = total_names[total], .kind = PZ_POINT_RUN};
     for (uint32_t i = 0; i < n; i++) {
       const struct pz_validation_point *point = &points[i];
-      if (point->kind == PZ_POINT_RUN && pz_point_is_ok(point) && run_counts_in(t, point))
-        add_point_errors(&totals[t], point);
+      if (point->kind == PZ_POINT_RUN && pz_point_is_ok(point) && run_counts_in(total, point))
+        add_point_errors(&totals[total], point);
     }
-    pz_errors_finish(&totals[t]);
+    pz_errors_finish(&totals[total]);
   }
   return totals;
 }
@@ -135,10 +135,10 @@ static uint32_t collect_runs_of_job(const struct pz_validation_point *points, ui
 }
 
 /* A run without choices has the same plan as itself alone. */
-static bool has_same_plan(const struct pz_validation_point *point,
-                          const struct pz_validation_point *b) {
-  if (point == b) return true;
-  return point->choices && b->choices && strcmp(point->choices, b->choices) == 0;
+static bool has_same_plan(const struct pz_validation_point *first,
+                          const struct pz_validation_point *second) {
+  if (first == second) return true;
+  return first->choices && second->choices && strcmp(first->choices, second->choices) == 0;
 }
 
 /* Finds the distinct plans of some runs and returns their number.  The runs of one plan count once, with the median of
@@ -254,8 +254,8 @@ void pz_limits_parse(struct pz_call *call, const char *name, const char *text, s
                      struct pz_validation *validation) {
   const struct pz_csv *csv = pz_csv_read(call, name, text, bytes);
   bool columns_known = csv->columns == PZ_LIMITEDS + 1;
-  for (uint32_t c = 0; columns_known && c < csv->columns; c++)
-    columns_known = strcmp(csv->cells[c], pz_limit_heads[c]) == 0;
+  for (uint32_t column = 0; columns_known && column < csv->columns; column++)
+    columns_known = strcmp(csv->cells[column], pz_limit_heads[column]) == 0;
   if (!columns_known)
     pz_raise(call, PZ_BAD_INPUT,
              "%s:1: unknown columns; accepted: group,mean_error,memory_error,not_predicted,"
@@ -322,8 +322,8 @@ void pz_limits_compare(struct pz_call *call, struct pz_validation *validation) {
     double value[PZ_LIMITEDS];
     look_up_values(validation, limit->group, value);
     for (enum pz_limited k = 0; k < PZ_LIMITEDS; k++) {
-      struct pz_broken_limit b = {limit->group, k, value[k], limit->value[k]};
-      if (!satisfies_limit(k, value[k], limit->value[k])) pz_append(call, &broken, &b);
+      struct pz_broken_limit violated = {limit->group, k, value[k], limit->value[k]};
+      if (!satisfies_limit(k, value[k], limit->value[k])) pz_append(call, &broken, &violated);
     }
   }
   validation->broken = broken.items;
@@ -340,9 +340,9 @@ static void drop_inapplicable_limits(struct pz_call *call, struct pz_validation 
     const struct pz_limit *limit = &validation->limits[i];
     bool all_chips = strncmp(limit->group, PZ_ALL_CHIPS, sizeof PZ_ALL_CHIPS - 1) == 0;
     bool found = false;
-    for (uint32_t g = 0; g < validation->n_groups && !found; g++)
-      found = validation->groups[g].n >= LEAST_ROWS &&
-              strcmp(validation->groups[g].name, limit->group) == 0;
+    for (uint32_t group_index = 0; group_index < validation->n_groups && !found; group_index++)
+      found = validation->groups[group_index].n >= LEAST_ROWS &&
+              strcmp(validation->groups[group_index].name, limit->group) == 0;
     if (found && !all_chips) pz_append(call, &kept, limit);
   }
   validation->limits = kept.items;

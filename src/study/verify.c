@@ -34,31 +34,32 @@ struct verification {
 static void report_finding(struct verification *v, bool holds, const char *format, ...)
     PZ_PRINTF(3, 4);
 
-static void report_finding(struct verification *v, bool holds, const char *format, ...) {
+static void report_finding(struct verification *verification, bool holds, const char *format, ...) {
   char text[600];
   va_list args;
   va_start(args, format);
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  v->holds = v->holds && holds;
-  if (v->options->say && pz_ranks_first()) v->options->say(v->options->ctx, holds, text);
+  verification->holds = verification->holds && holds;
+  if (verification->options->say && pz_ranks_first())
+    verification->options->say(verification->options->ctx, holds, text);
 }
 
 /* ---- saved parts ---------------------------------------------------------------------------- */
 
 /* Returns true if two values differ, and appends the place of the first difference to `path`, as best.models[2].plan. */
-static bool find_json_difference(const json_t *a, const json_t *b, char *path, size_t size) {
+static bool find_json_difference(const json_t *axis, const json_t *b, char *path, size_t size) {
   size_t end = strlen(path), n;
   const char *key;
   json_t *value;
-  if (json_equal(a, b)) return false;
-  if (json_is_object(a) && json_is_object(b))
-    json_object_foreach((json_t *)(uintptr_t)a, key, value) {
+  if (json_equal(axis, b)) return false;
+  if (json_is_object(axis) && json_is_object(b))
+    json_object_foreach((json_t *)(uintptr_t)axis, key, value) {
       snprintf(path + end, size - end, "%s%s", end ? "." : "", key);
       if (find_json_difference(value, json_object_get(b, key), path, size)) return true;
     }
-  if (json_is_array(a) && json_array_size(a) == json_array_size(b))
-    json_array_foreach((json_t *)(uintptr_t)a, n, value) {
+  if (json_is_array(axis) && json_array_size(axis) == json_array_size(b))
+    json_array_foreach((json_t *)(uintptr_t)axis, n, value) {
       snprintf(path + end, size - end, "[%zu]", n);
       if (find_json_difference(value, json_array_get(b, n), path, size)) return true;
     }
@@ -67,14 +68,14 @@ static bool find_json_difference(const json_t *a, const json_t *b, char *path, s
 }
 
 /* Digests detect damage of the file.  The contents are compared with the recomputed ones in any case. */
-static void check_digests(struct pz_call *call, struct verification *v) {
+static void check_digests(struct pz_call *call, struct verification *verification) {
   struct pz_error why = {0};
-  struct pz_run_file *file = v->saved->file;
+  struct pz_run_file *file = verification->saved->file;
   enum pz_status status = file ? pz_run_file_check(file, &why) : PZ_OK;
   if (status != PZ_OK && status != PZ_BAD_INPUT) pz_raise_again(call, &why);
   bool good = status == PZ_OK;
   pz_must(call, pz_ranks_share_flag(&good, pz_call_error(call)));
-  report_finding(v, good, "%s", good ? "file: every part has its digest" : why.message);
+  report_finding(verification, good, "%s", good ? "file: every part has its digest" : why.message);
 }
 
 /* The text of a part, or NULL if the run file does not have it. */
@@ -85,29 +86,30 @@ static char *part_text(struct pz_call *call, struct pz_run_file *file, enum pz_p
   return text;
 }
 
-/* Appends the first difference of two texts to `path`.  A text that is no JSON has no such place. */
+/* Appends the place of the first difference between two JSON texts to `path`.  Appends nothing if one of them is not JSON. */
 static void find_text_difference(const char *saved, const char *recomputed, char *path,
                                  size_t size) {
-  json_t *a = NULL, *b = NULL;
-  if (pz_json_parse("", saved, strlen(saved), &a, NULL) == PZ_OK &&
+  json_t *axis = NULL, *b = NULL;
+  if (pz_json_parse("", saved, strlen(saved), &axis, NULL) == PZ_OK &&
       pz_json_parse("", recomputed, strlen(recomputed), &b, NULL) == PZ_OK)
-    (void)find_json_difference(a, b, path, size);
-  json_decref(a);
+    (void)find_json_difference(axis, b, path, size);
+  json_decref(axis);
   json_decref(b);
 }
 
 /* Compares every part that the saved run has.  Rank 0 has both files. */
-static void check_parts(struct pz_call *call, struct verification *v) {
-  struct pz_run_file *saved = v->saved->file, *recomputed = v->recomputed->file;
+static void check_parts(struct pz_call *call, struct verification *verification) {
+  struct pz_run_file *saved = verification->saved->file,
+                     *recomputed = verification->recomputed->file;
   char path[200] = "";
   if (!saved) return;
   const char *was = pz_run_file_inputs(saved), *is = pz_run_file_inputs(recomputed);
   const json_t *was_json = pz_json_read(call, "inputs", was, strlen(was));
   const json_t *is_json = pz_json_read(call, "inputs", is, strlen(is));
   if (find_json_difference(was_json, is_json, path, sizeof path))
-    report_finding(v, false, "inputs: %s has changed", path);
+    report_finding(verification, false, "inputs: %s has changed", path);
   else
-    report_finding(v, true, "inputs: unchanged");
+    report_finding(verification, true, "inputs: unchanged");
 
   for (enum pz_part part = PZ_PART_RESULT; part < PZ_PART_TIMINGS; part++) {
     bool is_text = part == PZ_PART_RESULT || part == PZ_PART_COMPARISON || part == PZ_PART_DETAIL;
@@ -120,7 +122,7 @@ static void check_parts(struct pz_call *call, struct verification *v) {
       char *other = part_text(call, recomputed, part);
       if (other) find_text_difference(text, other, path, sizeof path);
     }
-    report_finding(v, same, "%s: %s%s%s", pz_part_names[part],
+    report_finding(verification, same, "%s: %s%s%s", pz_part_names[part],
                    same ? "same when recomputed" : "other than recomputed",
                    *path ? ", first at " : "", path);
     if (text) pz_close(call, text);
@@ -128,12 +130,13 @@ static void check_parts(struct pz_call *call, struct verification *v) {
 }
 
 /* Checks the files that the search wrote beside the run file, as far as they exist. */
-static void check_exports(struct pz_call *call, struct verification *v) {
+static void check_exports(struct pz_call *call, struct verification *verification) {
   for (int i = 0; i < PZ_EXPORTS && pz_ranks_first(); i++) {
-    enum pz_export_state state = pz_export_check(call, v->saved->dir, &v->recomputed->result, i);
+    enum pz_export_state state =
+        pz_export_check(call, verification->saved->dir, &verification->recomputed->result, i);
     bool same = state == PZ_EXPORT_SAME;
     if (state != PZ_EXPORT_MISSING)
-      report_finding(v, same, "%s: %s", pz_export_names[i],
+      report_finding(verification, same, "%s: %s", pz_export_names[i],
                      same ? "of the run" : "is not of this run");
   }
 }
@@ -159,16 +162,16 @@ static double unbounded_objective(struct pz_call *call, const struct box_sample 
   struct pz_study *study = sample->study;
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
   for (uint32_t i = 0; i < objective->n; i++) {
-    uint32_t m = objective->models[i];
+    uint32_t model = objective->models[i];
     struct pz_evaluation evaluation;
     if (pz_study_is_training(study))
-      evaluation = study->evaluator->ops->evaluate(call, study->evaluator, worker, chip, m,
+      evaluation = study->evaluator->ops->evaluate(call, study->evaluator, worker, chip, model,
                                                    PZ_EFFORT_QUICK, HUGE_VAL);
     else
       evaluation =
           pz_original_evaluate_chip(call, pz_original_worker(study->evaluator, worker), &chip->lo,
-                                    m, pz_task_most_hbm(&study->task), PZ_EFFORT_QUICK);
-    steps[m] = (struct pz_step_cost){evaluation.step_s, evaluation.dynamic_j};
+                                    model, pz_task_most_hbm(&study->task), PZ_EFFORT_QUICK);
+    steps[model] = (struct pz_step_cost){evaluation.step_s, evaluation.dynamic_j};
   }
   return pz_objective_value(objective, steps, price);
 }
@@ -209,30 +212,32 @@ static void check_drawn_box(struct pz_call *call, void *ctx, size_t i, unsigned 
 }
 
 /* Draws a chip of a box, within the limits if one of MOST_DRAWS chips is. */
-static struct pz_point draw_chip(const struct pz_study *s, const struct pz_box *box,
+static struct pz_point draw_chip(const struct pz_study *study, const struct pz_box *box,
                                  uint64_t *seed) {
   struct pz_point point = {.kind = box->kind};
   bool within = false;
   for (int draws = 0; draws < MOST_DRAWS && !within; draws++) {
-    for (enum pz_axis a = 0; a < PZ_AXES; a++) {
-      uint32_t n_values = (uint32_t)(box->hi[a] - box->lo[a] + 1);
-      point.at[a] = (uint8_t)(box->lo[a] + (int)pz_random_below(seed, n_values));
+    for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) {
+      uint32_t n_values = (uint32_t)(box->hi[axis] - box->lo[axis] + 1);
+      point.at[axis] = (uint8_t)(box->lo[axis] + (int)pz_random_below(seed, n_values));
     }
     struct pz_box one = pz_box_of(&point);
     struct pz_boxed chip;
-    pz_boxed_set(&s->space, &one, &chip);
-    within = !pz_boxed_breaks(&chip, &s->limits);
+    pz_boxed_set(&study->space, &one, &chip);
+    within = !pz_boxed_breaks(&chip, &study->limits);
   }
   return point;
 }
 
 /* Draws boxes of an objective run without replacement and checks them.  Every run has a seed of its own. */
-static void check_boxes(struct pz_call *call, struct verification *v, uint32_t i) {
-  struct pz_study *study = &v->recomputed->study;
+static void check_boxes(struct pz_call *call, struct verification *verification, uint32_t i) {
+  struct pz_study *study = &verification->recomputed->study;
   const struct pz_objective_run *run = &study->objective_run[i];
   struct pz_call work = pz_scratch(call);
   uint32_t wrong = 0, all = run->n_boxes;
-  uint32_t n = v->options->all || v->options->sample > all ? all : v->options->sample;
+  uint32_t n = verification->options->all || verification->options->sample > all
+                   ? all
+                   : verification->options->sample;
   uint64_t seed = pz_space_id(&study->space, &run->best) ^ all;
   uint32_t *order = pz_alloc(&work, all, sizeof *order);
   struct box_sample sample = {.study = study, .run = run};
@@ -253,17 +258,17 @@ static void check_boxes(struct pz_call *call, struct verification *v, uint32_t i
     if (!sample.good[k]) wrong++;
   const char *name = pz_study_run_name(study, i);
   if (wrong)
-    report_finding(v, false, "%s: %u of %u boxes are closed wrongly", name, wrong, n);
+    report_finding(verification, false, "%s: %u of %u boxes are closed wrongly", name, wrong, n);
   else
-    report_finding(v, true,
+    report_finding(verification, true,
                    "%s: %u of %u boxes%s are closed rightly, by chips evaluated without bounds",
                    name, n, all, n < all ? ", drawn at random," : "");
   pz_scratch_end(&work);
 }
 
 /* Checks that the boxes hold every chip of the space once, and that they prove the gap of the saved result. */
-static void check_certificate(struct pz_call *call, struct verification *v, uint32_t i) {
-  const struct pz_study *study = &v->recomputed->study;
+static void check_certificate(struct pz_call *call, struct verification *verification, uint32_t i) {
+  const struct pz_study *study = &verification->recomputed->study;
   const struct pz_objective_run *run = &study->objective_run[i];
   const char *name = pz_study_run_name(study, i);
   char chips[32], boxes[32];
@@ -275,19 +280,21 @@ static void check_certificate(struct pz_call *call, struct verification *v, uint
   bool cover = pz_boxes_cover(&study->space, list, run->n_boxes); /* reorders the list */
   pz_scratch_end(&work);
   double gap = bound / run->value - 1;
-  report_finding(v, cover, "%s: %s boxes hold each of the %s chips %s", name,
+  report_finding(verification, cover, "%s: %s boxes hold each of the %s chips %s", name,
                  pz_text_count(boxes, sizeof boxes, run->n_boxes),
                  pz_text_count(chips, sizeof chips, run->chips),
                  cover ? "once" : "other than once");
-  report_finding(v, fabs(gap - v->saved->result.answers[i].certificate.gap) <= TOLERANCE,
+  report_finding(verification,
+                 fabs(gap - verification->saved->result.answers[i].certificate.gap) <= TOLERANCE,
                  "%s: no bound is above the best by more than %.3f%%", name, 100 * gap);
 }
 
 /* ---- the verification ----------------------------------------------------------------------- */
 
 /* Returns on all ranks whether the saved run has this part. */
-static bool saved_run_has(struct pz_call *call, struct verification *v, enum pz_part part) {
-  char *text = v->saved->file ? part_text(call, v->saved->file, part) : NULL;
+static bool saved_run_has(struct pz_call *call, struct verification *verification,
+                          enum pz_part part) {
+  char *text = verification->saved->file ? part_text(call, verification->saved->file, part) : NULL;
   bool has = text;
   if (text) pz_close(call, text);
   pz_must(call, pz_ranks_share_flag(&has, pz_call_error(call)));
@@ -306,29 +313,30 @@ static void check_all(struct pz_call *call, void *ctx) {
   pz_require_options(call, &options, sizeof options, request->options, "pz_verify_options_default");
   pz_require(call, request->dir, "dir");
   pz_require(call, request->holds, "holds");
-  struct verification v = {.options = &options, .holds = true};
+  struct verification verification = {.options = &options, .holds = true};
   struct pz_run_options run = pz_run_options_default();
   run.dir = request->dir;
   run.threads = options.threads;
-  v.saved = pz_run_open_saved(call, &run, false);
-  check_digests(call, &v);
+  verification.saved = pz_run_open_saved(call, &run, false);
+  check_digests(call, &verification);
 
-  bool detail = saved_run_has(call, &v, PZ_PART_DETAIL);
-  bool comparison = saved_run_has(call, &v, PZ_PART_COMPARISON);
+  bool detail = saved_run_has(call, &verification, PZ_PART_DETAIL);
+  bool comparison = saved_run_has(call, &verification, PZ_PART_COMPARISON);
   uint64_t seed = PZ_COMPARE_SEED;
   if (comparison) {
-    pz_run_find_comparison(call, v.saved, NULL); /* reads it */
-    seed = v.saved->result.comparison->seed;
+    pz_run_find_comparison(call, verification.saved, NULL); /* reads it */
+    seed = verification.saved->result.comparison->seed;
   }
-  v.recomputed = pz_run_recompute(call, v.saved, !options.all, detail, comparison ? &seed : NULL);
-  check_parts(call, &v);
-  check_exports(call, &v);
-  for (uint32_t i = 0; i < v.recomputed->study.n_runs; i++) {
-    check_certificate(call, &v, i);
-    check_boxes(call, &v, i);
+  verification.recomputed =
+      pz_run_recompute(call, verification.saved, !options.all, detail, comparison ? &seed : NULL);
+  check_parts(call, &verification);
+  check_exports(call, &verification);
+  for (uint32_t i = 0; i < verification.recomputed->study.n_runs; i++) {
+    check_certificate(call, &verification, i);
+    check_boxes(call, &verification, i);
   }
-  pz_must(call, pz_ranks_share_flag(&v.holds, pz_call_error(call)));
-  *request->holds = v.holds;
+  pz_must(call, pz_ranks_share_flag(&verification.holds, pz_call_error(call)));
+  *request->holds = verification.holds;
 }
 
 struct pz_verify_options pz_verify_options_default(void) {
