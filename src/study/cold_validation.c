@@ -236,12 +236,6 @@ static void prepare_fit(struct pz_call *call, const struct pz_cold_errors *cold,
   }
 }
 
-static bool has_family(const struct pz_vec *families, const char *family) {
-  for (uint32_t i = 0; i < families->n; i++)
-    if (strcmp(pz_vec_at(families, struct pz_cold_family, i)->name, family) == 0) return true;
-  return false;
-}
-
 void pz_cold_leave_out_families(struct pz_call *call, const struct pz_vec *tables,
                                 const struct pz_vec *points, unsigned threads,
                                 struct pz_cold_errors *errors) {
@@ -256,7 +250,10 @@ void pz_cold_leave_out_families(struct pz_call *call, const struct pz_vec *table
   for (uint32_t i = 0; i < fit.n_chips; i++) {
     const struct fitted_chip *chip = &fit.chips[i];
     const struct constant_grid *grid = &grids[chip->execution];
-    if (grid->errors && chip->stride && !has_family(&families, chip->family))
+    bool done = false; /* with an earlier chip of the family */
+    for (uint32_t k = 0; k < families.n && !done; k++)
+      done = strcmp(pz_vec_at(&families, struct pz_cold_family, k)->name, chip->family) == 0;
+    if (grid->errors && chip->stride && !done)
       leave_out_family(call, &fit, grid, chip->family, &families);
   }
   errors->families = families.items;

@@ -11,18 +11,6 @@
 #include "core/text.h"
 #include "study/study.h"
 
-/* Lists the rows: the original's own search; then, for k = 0 to all, the first k assumptions corrected; then each assumption
- * alone.  The last assumption alone occurs twice, because it also ends the sequence. */
-static uint32_t list_rows(bool alone, struct pz_original_row rows[PZ_ORIGINAL_MOST_ROWS]) {
-  uint32_t n = 0;
-  rows[n++] = (struct pz_original_row){.assumptions = PZ_ASSUME_ALL, .walk = true};
-  for (unsigned k = 0; k <= PZ_ASSUMPTIONS; k++)
-    rows[n++] = (struct pz_original_row){.assumptions = (pz_assumptions)PZ_ASSUME_ALL >> k << k};
-  for (unsigned a = 0; a < PZ_ASSUMPTIONS && alone; a++)
-    rows[n++] = (struct pz_original_row){.assumptions = 1U << a, .alone = true};
-  return n;
-}
-
 /* Sets the throughputs of a row and returns the chip that the original's own search ends with. */
 static struct pz_chip run_original_search(struct pz_call *call, struct pz_study *study,
                                           struct pz_original_row *row) {
@@ -103,7 +91,15 @@ static void run_original(struct pz_call *call, void *ctx) {
   original->n_models = options.n_models;
   for (uint32_t model = 0; model < options.n_models; model++)
     original->models[model] = options.models[model];
-  original->n_rows = list_rows(request->alone, original->rows);
+  /* The rows: the original's own search; then, for every k, an exact search with the first k assumptions corrected; then
+   * one with each assumption alone.  The last assumption alone occurs twice, because it also ends the sequence. */
+  struct pz_original_row *row = original->rows;
+  *row++ = (struct pz_original_row){.assumptions = PZ_ASSUME_ALL, .walk = true};
+  for (unsigned k = 0; k <= PZ_ASSUMPTIONS; k++)
+    *row++ = (struct pz_original_row){.assumptions = (pz_assumptions)PZ_ASSUME_ALL >> k << k};
+  for (unsigned k = 0; k < PZ_ASSUMPTIONS && request->alone; k++)
+    *row++ = (struct pz_original_row){.assumptions = 1U << k, .alone = true};
+  original->n_rows = (uint32_t)(row - original->rows);
   options.evaluator = PZ_EVALUATOR_ORIGINAL;
   struct pz_study *study = pz_alloc(call, 1, sizeof *study);
   for (uint32_t first = 0; first < original->n_rows; first++) {

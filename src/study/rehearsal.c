@@ -481,18 +481,6 @@ static void judge_memory(struct pz_call *call, struct rehearsal_results *results
              out->ranks[0].rank, *why ? why : "it failed without a message");
 }
 
-/* Measured over predicted reserved bytes, of the rank with the largest ratio, within what a chip file accepts. */
-static double memory_factor(const struct pz_rehearsal *rehearsal) {
-  double most = 0;
-  for (uint32_t i = 0; i < rehearsal->n_ranks; i++) {
-    const struct pz_rehearsed_rank *rank = &rehearsal->ranks[i];
-    if (rank->status == PZ_RANK_OK)
-      most = pz_fmax(most, rank->measured[PZ_REHEARSAL_RESERVED] /
-                               rank->predicted[PZ_REHEARSAL_RESERVED]);
-  }
-  return pz_fmin(pz_fmax(most, 0.5), 2);
-}
-
 /* Corrects the chip's factors of compute and of memory by the measured ranks, and predicts the plan again. */
 static void correct_chip(struct pz_call *call, struct rehearsal_results *results) {
   enum { COMPUTE_FACTORS = 4 };
@@ -508,7 +496,15 @@ static void correct_chip(struct pz_call *call, struct rehearsal_results *results
   struct pz_chip *chip = pz_copy(call, results->plan->job.chip, 1, sizeof *chip);
   struct pz_correction correction = pz_correction_fit(steps, sensitivities, n, n);
   correction.collectives = chip->correction.collectives;
-  correction.memory = memory_factor(out);
+  /* The factor of memory is the largest ratio of measured to predicted reserved bytes, within what a chip file accepts. */
+  double memory_ratio = 0;
+  for (uint32_t i = 0; i < out->n_ranks; i++) {
+    const struct pz_rehearsed_rank *rank = &out->ranks[i];
+    if (rank->status == PZ_RANK_OK)
+      memory_ratio = pz_fmax(memory_ratio, rank->measured[PZ_REHEARSAL_RESERVED] /
+                                               rank->predicted[PZ_REHEARSAL_RESERVED]);
+  }
+  correction.memory = pz_fmin(pz_fmax(memory_ratio, 0.5), 2);
   correction.steps = n;
   bool has_experts = predicted->p.active_params < predicted->p.params;
   correction.kinds = pz_correction_kind(has_experts, predicted->plan.precision);

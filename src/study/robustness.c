@@ -32,36 +32,36 @@ static double value_above(struct pz_call *call, struct pz_search *search,
   pz_must(call, pz_search_bound(search, worker, objective, &chip, steps, &bound, err));
   for (uint32_t i = 0; i < objective->n && bound > least; i++) {
     uint32_t model = objective->models[i];
-    struct pz_evaluator *by = question->entries[model].by;
+    struct pz_evaluator *evaluator = question->entries[model].by;
     double limit_s = pz_objective_limit_s(objective, steps, &chip.least, model, least);
     struct pz_evaluation evaluation =
-        by->ops->evaluate(call, by, worker, &chip, model, PZ_EFFORT_FULL, limit_s);
+        evaluator->ops->evaluate(call, evaluator, worker, &chip, model, PZ_EFFORT_FULL, limit_s);
     steps[model] = (struct pz_step_cost){evaluation.step_s, evaluation.dynamic_j};
     bound = pz_objective_value(objective, steps, &chip.least);
   }
   return bound > least ? bound : 0;
 }
 
-static void free_deferred_evaluator(void *e) { pz_evaluator_free(e); }
-static void free_deferred_search(void *s) { pz_search_free(s); }
+static void free_deferred_evaluator(void *evaluator) { pz_evaluator_free(evaluator); }
+static void free_deferred_search(void *search) { pz_search_free(search); }
 
 struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *study,
                                  const struct pz_moved_question *question, unsigned worker) {
   struct pz_error *err = pz_call_error(call);
-  struct pz_call work = pz_scratch(call);
-  struct pz_space *space = pz_copy(&work, &study->space, 1, sizeof study->space);
-  struct pz_search_question q = *pz_search_asked(study->search);
+  struct pz_call scratch = pz_scratch(call);
+  struct pz_space *space = pz_copy(&scratch, &study->space, 1, sizeof study->space);
+  struct pz_search_question moved_question = *pz_search_asked(study->search);
   struct pz_box all = pz_box_all(&study->space, 0);
   struct pz_boxed largest;
   struct pz_search *search = NULL;
   space->constants = question->constants;
   pz_boxed_set(space, &all, &largest);
-  struct pz_evaluator *by = pz_training_create(call, &study->training, &largest.hi, NULL,
-                                               pz_training_times(study->evaluator, worker));
-  pz_defer(call, free_deferred_evaluator, by);
-  q.space = space;
-  for (uint32_t i = 0; i < q.n_entries; i++) q.entries[i].by = by;
-  pz_must(call, pz_search_new(&q, NULL, &search, err));
+  struct pz_evaluator *evaluator = pz_training_create(call, &study->training, &largest.hi, NULL,
+                                                      pz_training_times(study->evaluator, worker));
+  pz_defer(call, free_deferred_evaluator, evaluator);
+  moved_question.space = space;
+  for (uint32_t i = 0; i < moved_question.n_entries; i++) moved_question.entries[i].by = evaluator;
+  pz_must(call, pz_search_new(&moved_question, NULL, &search, err));
   pz_defer(call, free_deferred_search, search);
 
   const struct pz_objective *objective = question->objective;
@@ -77,8 +77,8 @@ struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *study,
     }
   }
   pz_close(call, search);
-  pz_close(call, by);
-  pz_scratch_end(&work);
+  pz_close(call, evaluator);
+  pz_scratch_end(&scratch);
   return moved;
 }
 
@@ -106,18 +106,18 @@ struct evaluated_chip {
 };
 
 /* Orders chips by kind, the best of each kind first. */
-static int compare_kinds(const void *axis, const void *b) {
-  const struct evaluated_chip *first = axis, *second = b;
+static int compare_kinds(const void *a, const void *b) {
+  const struct evaluated_chip *first = a, *second = b;
   if (first->point.kind != second->point.kind)
     return first->point.kind < second->point.kind ? -1 : 1;
   if (first->value != second->value) return first->value > second->value ? -1 : 1;
   return memcmp(first->point.at, second->point.at, sizeof first->point.at);
 }
 
-static int compare_chip_values(const void *axis, const void *b) {
-  const struct evaluated_chip *first = axis, *second = b;
+static int compare_chip_values(const void *a, const void *b) {
+  const struct evaluated_chip *first = a, *second = b;
   if (first->value != second->value) return first->value > second->value ? -1 : 1;
-  return compare_kinds(axis, b);
+  return compare_kinds(a, b);
 }
 
 /* The objective of a chip by the evaluations of the search; 0 if one of its models was not evaluated. */
@@ -151,25 +151,25 @@ static void add_candidate(struct robustness *work, const struct pz_point *point)
 }
 
 /* Adds the best evaluated chip of every kind, for the MOST_KINDS best kinds. */
-static void add_best_of_kinds(struct pz_call *call, struct robustness *w) {
+static void add_best_of_kinds(struct pz_call *call, struct robustness *work) {
   struct pz_found_step *known = NULL;
   uint32_t n_known = 0, n_chips = 0, n_kinds = 0;
-  struct pz_call work = pz_scratch(call);
-  pz_must(call,
-          pz_search_all_known(w->study->search, work.arena, &known, &n_known, pz_call_error(call)));
-  struct evaluated_chip *list = pz_alloc(&work, n_known, sizeof *list);
+  struct pz_call scratch = pz_scratch(call);
+  pz_must(call, pz_search_all_known(work->study->search, scratch.arena, &known, &n_known,
+                                    pz_call_error(call)));
+  struct evaluated_chip *list = pz_alloc(&scratch, n_known, sizeof *list);
   for (uint32_t i = 0; i < n_known; i++) {
     if (i && known[i].id == known[i - 1].id) continue; /* evaluations are sorted by chip */
-    struct evaluated_chip chip = {.point = pz_space_point(&w->study->space, known[i].id)};
-    chip.value = known_objective(w, &w->run->objective, &chip.point);
+    struct evaluated_chip chip = {.point = pz_space_point(&work->study->space, known[i].id)};
+    chip.value = known_objective(work, &work->run->objective, &chip.point);
     if (chip.value > 0) list[n_chips++] = chip;
   }
   qsort(list, n_chips, sizeof *list, compare_kinds);
   for (uint32_t i = 0; i < n_chips; i++)
     if (!n_kinds || list[n_kinds - 1].point.kind != list[i].point.kind) list[n_kinds++] = list[i];
   qsort(list, n_kinds, sizeof *list, compare_chip_values);
-  for (uint32_t i = 0; i < n_kinds && i < MOST_KINDS; i++) add_candidate(w, &list[i].point);
-  pz_scratch_end(&work);
+  for (uint32_t i = 0; i < n_kinds && i < MOST_KINDS; i++) add_candidate(work, &list[i].point);
+  pz_scratch_end(&scratch);
 }
 
 static void evaluate_near(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
@@ -189,9 +189,9 @@ static void find_candidates(struct pz_call *call, struct robustness *work,
   const struct pz_point *best = &work->run->best;
   for (uint32_t i = 0; i < n_steps; i++) {
     add_candidate(work, &steps[i].point);
-    for (uint32_t constants = i + 1; constants < n_steps; constants++) {
+    for (uint32_t k = i + 1; k < n_steps; k++) {
       struct pz_point both = steps[i].point;
-      const struct pz_point *second = &steps[constants].point;
+      const struct pz_point *second = &steps[k].point;
       if (second->kind != best->kind) both.kind = second->kind;
       for (int axis = 0; axis < PZ_AXES; axis++)
         if (second->at[axis] != best->at[axis]) both.at[axis] = second->at[axis];
@@ -264,44 +264,44 @@ struct pz_robustness *pz_robustness_make(struct pz_call *call, struct pz_study *
                                          const struct pz_objective_run *run,
                                          const struct pz_step *steps, uint32_t n_steps,
                                          struct pz_watch watch) {
-  struct pz_call work = pz_scratch(call);
-  struct robustness *w = pz_alloc(&work, 1, sizeof *w);
-  w->study = study;
-  w->run = run;
-  w->watch = watch;
+  struct pz_call scratch = pz_scratch(call);
+  struct robustness *work = pz_alloc(&scratch, 1, sizeof *work);
+  work->study = study;
+  work->run = run;
+  work->watch = watch;
   struct pz_study_tasks tasks = {.run = compare_moved,
-                                 .ctx = w,
-                                 .results = w->moved,
-                                 .result_bytes = sizeof *w->moved,
+                                 .ctx = work,
+                                 .results = work->moved,
+                                 .result_bytes = sizeof *work->moved,
                                  .progress = watch.progress,
                                  .progress_units = 1};
   pz_study_phase_begin(call, watch.progress, "robustness", "constants", N_MOVES);
-  find_candidates(call, w, steps, n_steps);
+  find_candidates(call, work, steps, n_steps);
   pz_study_run_tasks(call, study->search, N_MOVES, &tasks);
   pz_study_phase_end(call, watch.progress);
 
-  struct pz_robustness *r = pz_alloc(call, 1, sizeof *r);
-  *r =
-      (struct pz_robustness){.n_candidates = w->n, .tolerance = study->options.gap, .robust = true};
-  r->moves = pz_alloc(call, N_MOVES, sizeof *r->moves);
+  struct pz_robustness *robustness = pz_alloc(call, 1, sizeof *robustness);
+  *robustness = (struct pz_robustness){
+      .n_candidates = work->n, .tolerance = study->options.gap, .robust = true};
+  robustness->moves = pz_alloc(call, N_MOVES, sizeof *robustness->moves);
   for (size_t i = 0; i < N_MOVES; i++) {
     size_t low = i / 2 * 2;
-    if (!move_changes(w, low) && !move_changes(w, low + 1)) continue; /* has no effect here */
-    const struct pz_moved *moved = &w->moved[i];
-    struct pz_moved_constant *out = &r->moves[r->n_moves];
+    if (!move_changes(work, low) && !move_changes(work, low + 1)) continue; /* has no effect here */
+    const struct pz_moved *moved = &work->moved[i];
+    struct pz_moved_constant *out = &robustness->moves[robustness->n_moves];
     *out = (struct pz_moved_constant){.constant = pz_cold_at(i / 2)->name,
                                       .objective = moved->value,
                                       .change = moved->value / run->value - 1};
     (void)moved_constants(study, i, &out->value);
     if (moved->better >= 0) {
       struct pz_chip chip;
-      pz_space_chip(&study->space, &w->candidates[moved->better], &chip);
+      pz_space_chip(&study->space, &work->candidates[moved->better], &chip);
       out->better = pz_copy_text(call, chip.name);
       out->better_by = moved->better_value / moved->value - 1;
-      r->robust = false;
+      robustness->robust = false;
     }
-    r->n_moves++;
+    robustness->n_moves++;
   }
-  pz_scratch_end(&work);
-  return r;
+  pz_scratch_end(&scratch);
+  return robustness;
 }

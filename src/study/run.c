@@ -267,12 +267,6 @@ static void save_result(struct pz_call *call, struct pz_run *run) {
   if (run->dir) pz_exports_write(call, run->dir, &run->result);
 }
 
-static bool is_finished(const struct pz_result *result) {
-  for (uint32_t i = 0; i < result->n_answers; i++)
-    if (!result->answers[i].certificate.finished) return false;
-  return true;
-}
-
 static void search_run(struct pz_call *call, void *ctx) {
   struct pz_run *run = ctx;
   pz_require(call, run, "run");
@@ -280,7 +274,10 @@ static void search_run(struct pz_call *call, void *ctx) {
   if (run->result.n_answers) return;
   if (run->dir)
     run->reused = read_saved_part(call, run, PZ_PART_RESULT, "the result", pz_result_parse);
-  if (run->reused && (run->read_only || is_finished(&run->result))) return;
+  bool finished = true;
+  for (uint32_t i = 0; i < run->result.n_answers; i++)
+    if (!run->result.answers[i].certificate.finished) finished = false;
+  if (run->reused && (run->read_only || finished)) return;
   /* A search that ended before its gap was proved continues. */
   pz_result_init(&run->result, run->result.arena);
   run->reused = false;

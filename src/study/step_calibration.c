@@ -58,18 +58,6 @@ static void add_step(struct pz_call *call, struct step_reader *reader, const cha
 
 /* ---- the steps of a table ------------------------------------------------------------------- */
 
-/* Returns why a row is not used, or NULL. */
-static const char *reason_to_skip(const struct step_reader *reader,
-                                  const struct pz_run_table *table, uint32_t i) {
-  const struct pz_run_row *row = &table->rows[i];
-  if (!row->predicted) return row->reason;
-  if (!(row->measured_s > 0)) return "no step_time_s";
-  if (strcmp(row->quality, "ok") != 0) return row->quality;
-  if (reader->options->chip && !is_same_chip(pz_run_table_job(table, i)->chip, &reader->chip))
-    return "of another chip";
-  return NULL;
-}
-
 static void add_table(struct pz_call *call, struct step_reader *reader, const char *path,
                       const char *text, size_t bytes, struct pz_vec *steps) {
   static const char *const file_columns[] = {"model", "chip", "cluster"};
@@ -82,7 +70,15 @@ static void add_table(struct pz_call *call, struct step_reader *reader, const ch
   for (uint32_t i = 0; i < table.n_rows; i++) {
     const struct pz_run_row *row = &table.rows[i];
     uint32_t line = table.csv.lines[i];
-    const char *reason = reason_to_skip(reader, &table, i);
+    const char *reason = NULL; /* why the row is not used */
+    if (!row->predicted)
+      reason = row->reason;
+    else if (!(row->measured_s > 0))
+      reason = "no step_time_s";
+    else if (strcmp(row->quality, "ok") != 0)
+      reason = row->quality;
+    else if (options->chip && !is_same_chip(pz_run_table_job(&table, i)->chip, &reader->chip))
+      reason = "of another chip";
     if (reason) {
       const char *note = pz_format(call, "%s:%u: not used: %s", path, line, reason);
       pz_append(call, &reader->notes, &note);

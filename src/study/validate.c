@@ -308,12 +308,6 @@ static void look_up_values(const struct pz_validation *validation, const char *n
   }
 }
 
-/* Comparisons are false for NaN, so a limit without a value to compare is not satisfied. */
-static bool satisfies_limit(enum pz_limited what, double value, double limit) {
-  if (isnan(limit)) return true;
-  return what == PZ_LIMITED_RANK ? value >= limit : value <= limit;
-}
-
 void pz_limits_compare(struct pz_call *call, struct pz_validation *validation) {
   struct pz_vec broken;
   pz_vec_init(&broken, call->arena, sizeof(struct pz_broken_limit));
@@ -323,7 +317,9 @@ void pz_limits_compare(struct pz_call *call, struct pz_validation *validation) {
     look_up_values(validation, limit->group, value);
     for (enum pz_limited k = 0; k < PZ_LIMITEDS; k++) {
       struct pz_broken_limit violated = {limit->group, k, value[k], limit->value[k]};
-      if (!satisfies_limit(k, value[k], limit->value[k])) pz_append(call, &broken, &violated);
+      /* Comparisons are false for NaN, so a limit is broken if there is no value to compare with it. */
+      bool holds = k == PZ_LIMITED_RANK ? value[k] >= limit->value[k] : value[k] <= limit->value[k];
+      if (!isnan(limit->value[k]) && !holds) pz_append(call, &broken, &violated);
     }
   }
   validation->broken = broken.items;

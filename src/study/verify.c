@@ -48,20 +48,21 @@ static void report_finding(struct verification *verification, bool holds, const 
 /* ---- saved parts ---------------------------------------------------------------------------- */
 
 /* Returns true if two values differ, and appends the place of the first difference to `path`, as best.models[2].plan. */
-static bool find_json_difference(const json_t *axis, const json_t *b, char *path, size_t size) {
+static bool find_json_difference(const json_t *saved, const json_t *recomputed, char *path,
+                                 size_t size) {
   size_t end = strlen(path), n;
   const char *key;
   json_t *value;
-  if (json_equal(axis, b)) return false;
-  if (json_is_object(axis) && json_is_object(b))
-    json_object_foreach((json_t *)(uintptr_t)axis, key, value) {
+  if (json_equal(saved, recomputed)) return false;
+  if (json_is_object(saved) && json_is_object(recomputed))
+    json_object_foreach((json_t *)(uintptr_t)saved, key, value) {
       snprintf(path + end, size - end, "%s%s", end ? "." : "", key);
-      if (find_json_difference(value, json_object_get(b, key), path, size)) return true;
+      if (find_json_difference(value, json_object_get(recomputed, key), path, size)) return true;
     }
-  if (json_is_array(axis) && json_array_size(axis) == json_array_size(b))
-    json_array_foreach((json_t *)(uintptr_t)axis, n, value) {
+  if (json_is_array(saved) && json_array_size(saved) == json_array_size(recomputed))
+    json_array_foreach((json_t *)(uintptr_t)saved, n, value) {
       snprintf(path + end, size - end, "[%zu]", n);
-      if (find_json_difference(value, json_array_get(b, n), path, size)) return true;
+      if (find_json_difference(value, json_array_get(recomputed, n), path, size)) return true;
     }
   path[end] = '\0'; /* the members are equal, so that this value itself differs */
   return true;
@@ -89,12 +90,12 @@ static char *part_text(struct pz_call *call, struct pz_run_file *file, enum pz_p
 /* Appends the place of the first difference between two JSON texts to `path`.  Appends nothing if one of them is not JSON. */
 static void find_text_difference(const char *saved, const char *recomputed, char *path,
                                  size_t size) {
-  json_t *axis = NULL, *b = NULL;
-  if (pz_json_parse("", saved, strlen(saved), &axis, NULL) == PZ_OK &&
-      pz_json_parse("", recomputed, strlen(recomputed), &b, NULL) == PZ_OK)
-    (void)find_json_difference(axis, b, path, size);
-  json_decref(axis);
-  json_decref(b);
+  json_t *saved_json = NULL, *recomputed_json = NULL;
+  if (pz_json_parse("", saved, strlen(saved), &saved_json, NULL) == PZ_OK &&
+      pz_json_parse("", recomputed, strlen(recomputed), &recomputed_json, NULL) == PZ_OK)
+    (void)find_json_difference(saved_json, recomputed_json, path, size);
+  json_decref(saved_json);
+  json_decref(recomputed_json);
 }
 
 /* Compares every part that the saved run has.  Rank 0 has both files. */
