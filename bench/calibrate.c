@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "core/num.h"
 #include "cost/calibrate.h"
+#include "unit/cost_borders.h"
 
 enum { MOST_ROWS = 1024 };
 

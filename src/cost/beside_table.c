@@ -1,3 +1,5 @@
+/* Reads tables of kernels that ran beside communication, and predicts how much longer each kernel
+ * takes than alone (cost/beside.h). */
 #include "cost/beside_table.h"
 
 #include <math.h>
@@ -18,189 +20,158 @@ static const char *beside_name(const void *ctx, size_t i) {
   return i < PZ_BESIDE_WHATS ? pz_beside_names[i] : NULL;
 }
 
-/* ---- columns -------------------------------------------------------------------------------- */
+enum { COMPUTE, BESIDE, M, N, K, SMS, ALONE_US, TOGETHER_US, N_USED, COLUMNS = N_USED + 3 };
 
-enum { COMPUTE, BESIDE, M, N, K, SMS, ALONE_US, TOGETHER_US, USED, COLUMNS = USED + 3 };
+static const char *const column_names[COLUMNS] = {"compute",
+                                                  "beside",
+                                                  "m",
+                                                  "n",
+                                                  "k",
+                                                  "sms",
+                                                  "compute_alone_us",
+                                                  "compute_together_us",
+                                                  "slowdown", /* from here on not used */
+                                                  "side_alone_gb_s",
+                                                  "side_together_gb_s"};
 
-static const char *const heads[COLUMNS] = {"compute",
-                                           "beside",
-                                           "m",
-                                           "n",
-                                           "k",
-                                           "sms",
-                                           "compute_alone_us", /* from here on times */
-                                           "compute_together_us",
-                                           "slowdown", /* from here on not used */
-                                           "side_alone_gb_s",
-                                           "side_together_gb_s"};
+static const char *column_name(const void *ctx, size_t i) {
+  (void)ctx;
+  return i < COLUMNS ? column_names[i] : NULL;
+}
 
-struct reader {
+struct beside_reader {
+  struct pz_call *call;
   const char *name;
   const struct pz_csv *csv;
   const struct pz_chip *chip;
-  uint32_t at[COLUMNS];
-  char where[300]; /* the row being read */
-  struct pz_error *err;
+  uint32_t column[COLUMNS];
+  uint32_t row, line; /* that is being read */
 };
 
-static const char *head_name(const void *ctx, size_t i) {
-  (void)ctx;
-  return i < COLUMNS ? heads[i] : NULL;
-}
-
-static enum pz_status find_columns(struct reader *r) {
+static void find_columns(struct beside_reader *r) {
   char list[300];
-  pz_text_join(list, sizeof list, head_name, NULL);
+  pz_text_join(list, sizeof list, column_name, NULL);
   for (int i = 0; i < COLUMNS; i++) {
-    r->at[i] = pz_csv_column(r->csv, heads[i]);
-    if (r->at[i] == PZ_NONE && i < USED)
-      return pz_fail(r->err, PZ_BAD_INPUT, "%s:1: no column '%s'; accepted: %s", r->name, heads[i],
-                     list);
+    r->column[i] = pz_csv_column(r->csv, column_names[i]);
+    if (r->column[i] == PZ_NONE && i < N_USED)
+      pz_raise(r->call, PZ_BAD_INPUT, "%s:1: no column '%s'; accepted: %s", r->name,
+               column_names[i], list);
   }
   for (uint32_t c = 0; c < r->csv->columns; c++) {
     int i = 0;
-    while (i < COLUMNS && strcmp(heads[i], r->csv->cells[c]) != 0) i++;
+    while (i < COLUMNS && strcmp(column_names[i], r->csv->cells[c]) != 0) i++;
     if (i == COLUMNS)
-      return pz_fail(r->err, PZ_BAD_INPUT, "%s:1: unknown column '%.40s'; accepted: %s", r->name,
-                     r->csv->cells[c], list);
+      pz_raise(r->call, PZ_BAD_INPUT, "%s:1: unknown column '%.40s'; accepted: %s", r->name,
+               r->csv->cells[c], list);
   }
   if (r->csv->rows > PZ_BESIDE_MOST_ROWS)
-    return pz_fail(r->err, PZ_BAD_INPUT, "%s: more than %d rows", r->name, PZ_BESIDE_MOST_ROWS);
-  return PZ_OK;
+    pz_raise(r->call, PZ_BAD_INPUT, "%s: more than %d rows", r->name, PZ_BESIDE_MOST_ROWS);
 }
-
-/* ---- rows ----------------------------------------------------------------------------------- */
 
 static const char GEMM[] = "gemm", ATTENTION[] = "attention";
 
-/* Words of column `compute`. */
+/* The i-th word of column `compute`, as a pz_name_at: GEMM, ATTENTION, and the element-wise
+ * operators. */
 static const char *compute_name(const void *ctx, size_t i) {
   (void)ctx;
-  if (i < 2) return i == 0 ? GEMM : ATTENTION;
-  for (uint32_t op = 0; pz_ops_name(op); op++)
-    if (pz_ops_elementwise(op) && i-- == 2) return pz_ops_name(op);
+  if (i == 0) return GEMM;
+  if (i == 1) return ATTENTION;
+  size_t found = 2;
+  for (uint32_t op = 0; pz_ops_name(op); op++) {
+    if (!pz_ops_is_elementwise(op)) continue;
+    if (found == i) return pz_ops_name(op);
+    found++;
+  }
   return NULL;
 }
 
-/* The place of a word in a list of names, or PZ_NONE. */
-static uint32_t name_index(pz_name_at *name, const char *word) {
-  uint32_t i = 0;
-  while (name(NULL, i) && strcmp(name(NULL, i), word) != 0) i++;
-  return name(NULL, i) ? i : PZ_NONE;
+static _Noreturn void refuse_cell(const struct beside_reader *r, int column, const char *accepted) {
+  pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: %s", r->name, r->line,
+           column_names[column], pz_csv_cell(r->csv, r->row, r->column[column]), accepted);
 }
 
-static enum pz_status read_word(const struct reader *r, uint32_t row, int column, pz_name_at *name,
-                                uint32_t *out) {
-  const char *word = pz_csv_cell(r->csv, row, r->at[column]);
+/* Reads a word and returns its index in a list of names. */
+static uint32_t read_word(const struct beside_reader *r, int column, pz_name_at *name) {
+  const char *word = pz_csv_cell(r->csv, r->row, r->column[column]);
   char list[1024];
-  *out = name_index(name, word);
-  if (*out != PZ_NONE) return PZ_OK;
-  return pz_fail(r->err, PZ_BAD_INPUT, "%s: column '%s' is '%.40s'; accepted: %s", r->where,
-                 heads[column], word, pz_text_join(list, sizeof list, name, NULL));
+  for (uint32_t i = 0; name(NULL, i); i++)
+    if (strcmp(name(NULL, i), word) == 0) return i;
+  refuse_cell(r, column, pz_text_join(list, sizeof list, name, NULL));
 }
 
-static enum pz_status read_count(const struct reader *r, uint32_t row, int column, double least,
-                                 int64_t *out) {
-  double v = 0;
-  enum pz_status status = pz_csv_number(r->name, r->csv, row, r->at[column], 0x1p40, &v, r->err);
-  if (status != PZ_OK) return status;
-  if (v < least || v != floor(v))
-    return pz_fail(r->err, PZ_BAD_INPUT,
-                   "%s: column '%s' is '%.40s'; accepted: an integer from %.0f to 2^40", r->where,
-                   heads[column], pz_csv_cell(r->csv, row, r->at[column]), least);
-  *out = (int64_t)v;
-  return PZ_OK;
+static int64_t read_count(const struct beside_reader *r, int column, double least) {
+  double value = pz_csv_real(r->call, r->name, r->csv, r->row, r->column[column], 0x1p40);
+  char accepted[60];
+  snprintf(accepted, sizeof accepted, "an integer from %.0f to 2^40", least);
+  if (value < least || value != floor(value)) refuse_cell(r, column, accepted);
+  return (int64_t)value;
 }
 
-static enum pz_status read_us(const struct reader *r, uint32_t row, int column, double *seconds) {
-  double us = 0;
-  enum pz_status status = pz_csv_number(r->name, r->csv, row, r->at[column], 1e15, &us, r->err);
-  if (status != PZ_OK) return status;
-  if (!(us >= 1e-6))
-    return pz_fail(r->err, PZ_BAD_INPUT,
-                   "%s: column '%s' is '%.40s'; accepted: microseconds, 1e-6 or more", r->where,
-                   heads[column], pz_csv_cell(r->csv, row, r->at[column]));
-  *seconds = us * 1e-6;
-  return PZ_OK;
+static double read_seconds(const struct beside_reader *r, int column) {
+  double us = pz_csv_real(r->call, r->name, r->csv, r->row, r->column[column], 1e15);
+  if (!(us >= 1e-6)) refuse_cell(r, column, "microseconds, 1e-6 or more");
+  return us * 1e-6;
 }
 
-/* Cores are held by resident kernels, and some are left. */
-static enum pz_status check_sms(const struct reader *r, const struct pz_beside_row *row) {
-  bool resident = row->beside == PZ_BESIDE_RESIDENT;
-  int64_t cores = r->chip->tensor.cores;
-  if (!resident && row->sms != 0)
-    return pz_fail(r->err, PZ_BAD_INPUT,
-                   "%s: sms is %lld beside '%s', which holds no cores; accepted: 0", r->where,
-                   (long long)row->sms, pz_beside_names[row->beside]);
-  if (resident && r->chip->execution == PZ_CHIP_STREAM && (row->sms < 1 || row->sms >= cores))
-    return pz_fail(r->err, PZ_BAD_INPUT,
-                   "%s: sms is %lld; accepted: fewer than the %lld cores of %.40s, at least 1",
-                   r->where, (long long)row->sms, (long long)cores, r->chip->name);
-  return PZ_OK;
-}
-
-static enum pz_status read_row(struct reader *r, uint32_t i, struct pz_beside_row *row) {
-  uint32_t compute = 0, beside = 0;
-  *row = (struct pz_beside_row){.reason = ""};
-  snprintf(r->where, sizeof r->where, "%.250s:%u", r->name, r->csv->lines[i]);
-  enum pz_status status = read_word(r, i, COMPUTE, compute_name, &compute);
-  if (status == PZ_OK) status = read_word(r, i, BESIDE, beside_name, &beside);
-  if (status != PZ_OK) return status;
+static void read_row(struct beside_reader *r, uint32_t i, struct pz_beside_row *row) {
+  r->row = i;
+  r->line = r->csv->lines[i];
+  row->reason = "";
+  uint32_t compute = read_word(r, COMPUTE, compute_name);
   row->compute = compute_name(NULL, compute);
-  row->beside = (enum pz_beside_what)beside;
-  status = read_count(r, i, M, 1, &row->m);
-  if (status == PZ_OK) status = read_count(r, i, N, 1, &row->n);
-  if (status == PZ_OK) status = read_count(r, i, K, compute < 2 ? 1 : 0, &row->k);
-  if (status == PZ_OK) status = read_count(r, i, SMS, 0, &row->sms);
-  if (status == PZ_OK) status = read_us(r, i, ALONE_US, &row->alone_s);
-  if (status == PZ_OK) status = read_us(r, i, TOGETHER_US, &row->together_s);
-  if (status == PZ_OK) status = check_sms(r, row);
-  if (status == PZ_OK && (double)row->m * (double)row->n > 0x1p53)
-    status = pz_fail(r->err, PZ_BAD_INPUT, "%s: m x n is more than 2^53 values", r->where);
-  return status;
+  row->beside = (enum pz_beside_what)read_word(r, BESIDE, beside_name);
+  bool is_elementwise = compute >= 2;
+  row->m = read_count(r, M, 1);
+  row->n = read_count(r, N, 1);
+  row->k = read_count(r, K, is_elementwise ? 0 : 1);
+  row->sms = read_count(r, SMS, 0);
+  row->alone_s = read_seconds(r, ALONE_US);
+  row->together_s = read_seconds(r, TOGETHER_US);
+  bool is_resident = row->beside == PZ_BESIDE_RESIDENT;
+  int64_t cores = r->chip->tensor.cores;
+  if (!is_resident && row->sms != 0)
+    pz_raise(r->call, PZ_BAD_INPUT,
+             "%s:%u: sms is %lld beside '%s', which holds no cores; accepted: 0", r->name, r->line,
+             (long long)row->sms, pz_beside_names[row->beside]);
+  bool in_range = row->sms >= 1 && row->sms < cores;
+  if (is_resident && r->chip->execution == PZ_CHIP_STREAM && !in_range)
+    pz_raise(r->call, PZ_BAD_INPUT,
+             "%s:%u: sms is %lld; accepted: fewer than the %lld cores of %.40s, at least 1",
+             r->name, r->line, (long long)row->sms, (long long)cores, r->chip->name);
+  if ((double)row->m * (double)row->n > 0x1p53)
+    pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: m x n is more than 2^53 values", r->name, r->line);
 }
 
-/* ---- predicting ----------------------------------------------------------------------------- */
-
-static double row_slowdown(const struct pz_chip *c, const struct pz_beside_row *row) {
+/* Predicts the slowdown beside a resident kernel.  Transfers to and from the host use engines of
+ * their own and slow down nothing. */
+static double predict_slowdown(const struct pz_chip *chip, const struct pz_beside_row *row) {
   const struct pz_constants *k = &pz_constants_default;
+  if (row->beside != PZ_BESIDE_RESIDENT) return 1;
+  double part = (double)row->sms / (double)chip->tensor.cores;
+  if (row->compute == ATTENTION) return pz_beside_attention(k, part);
+  if (row->compute != GEMM) return pz_beside_elementwise(k, part);
   struct pz_dims dims = {1, row->m, row->n, row->k};
-  if (row->beside != PZ_BESIDE_RESIDENT) return 1; /* the host's transfers have their own engines */
-  double part = (double)row->sms / (double)c->tensor.cores;
-  return row->compute == GEMM        ? pz_beside_gemm(k, c, &dims, part)
-         : row->compute == ATTENTION ? pz_beside_attention(k, part)
-                                     : pz_beside_elementwise(k, part);
+  return pz_beside_gemm(k, chip, &dims, part);
 }
 
-static enum pz_status predict_row(struct pz_cost *cost, struct pz_beside_row *row,
-                                  struct pz_error *err) {
-  struct pz_ops_row op = {.batch = 1, .m = row->m, .n = row->n, .k = row->k};
-  if (row->beside == PZ_BESIDE_ENGINE)
-    row->reason = "copies within the device by its copy engine are not modelled";
-  else if (row->beside == PZ_BESIDE_RESIDENT && cost->chip.execution != PZ_CHIP_STREAM)
-    row->reason = "links of this chip have engines of their own: no kernels hold its cores";
-  else
-    row->slowdown = row_slowdown(&cost->chip, row);
-  if (row->compute == ATTENTION) return PZ_OK;
-  while (strcmp(pz_ops_name(op.op), row->compute) != 0) op.op++;
-  double us = 0;
-  enum pz_status status = pz_ops_us(cost, &op, &us, err);
-  row->own_alone_s = us * 1e-6;
-  return status;
-}
-
-enum pz_status pz_beside_predict(struct pz_cost *cost, const char *name, const struct pz_csv *csv,
-                                 struct pz_arena *arena, const struct pz_beside_row **rows,
-                                 struct pz_error *err) {
-  struct reader r = {.name = name, .csv = csv, .chip = &cost->chip, .err = err};
-  enum pz_status status = find_columns(&r);
-  if (status != PZ_OK) return status;
-  struct pz_beside_row *out = pz_arena_alloc(arena, csv->rows, sizeof *out);
-  if (!out) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
-  for (uint32_t i = 0; i < csv->rows && status == PZ_OK; i++) {
-    status = read_row(&r, i, &out[i]);
-    if (status == PZ_OK) status = predict_row(cost, &out[i], err);
+const struct pz_beside_row *pz_beside_predict_csv(struct pz_call *call, struct pz_cost *cost,
+                                                  const char *name, const struct pz_csv *csv) {
+  struct beside_reader r = {.call = call, .name = name, .csv = csv, .chip = &cost->chip};
+  find_columns(&r);
+  struct pz_beside_row *rows = pz_alloc(call, csv->rows, sizeof *rows);
+  for (uint32_t i = 0; i < csv->rows; i++) {
+    struct pz_beside_row *row = &rows[i];
+    read_row(&r, i, row);
+    if (row->beside == PZ_BESIDE_ENGINE)
+      row->reason = "copies within the device by its copy engine are not modelled";
+    else if (row->beside == PZ_BESIDE_RESIDENT && cost->chip.execution != PZ_CHIP_STREAM)
+      row->reason = "links of this chip have engines of their own: no kernels hold its cores";
+    else
+      row->slowdown = predict_slowdown(&cost->chip, row);
+    if (row->compute == ATTENTION) continue;
+    struct pz_ops_row op = {
+        .op = pz_ops_find(row->compute), .batch = 1, .m = row->m, .n = row->n, .k = row->k};
+    row->own_alone_s = pz_ops_predicted_us(call, cost, &op) * 1e-6;
   }
-  if (status == PZ_OK) *rows = out;
-  return status;
+  return rows;
 }

@@ -1,3 +1,15 @@
+/* Calibration of a chip from a table of measured operators (pz_calibrate).
+ *
+ * Constants are fitted in groups, because a row depends on the constants of one group only: those
+ * of 16-bit GEMMs, those of each vector or attention kernel, those of the link between chips, and
+ * the speedup of fp8 GEMMs.  Each group minimises the mean loss of its rows (cost/fit.h) within the
+ * ranges that a chip file accepts.  pz_calibration_validated_fit() does this twice: with half of
+ * the rows, so that the other half shows which groups gain from the fit, and then with all rows
+ * for the groups that did.
+ *
+ * Sections: errors of a table, constants of each group, the fit, the report, the public
+ * function.  This file knows the names of calibration constants and kernels; how they determine a
+ * time is known to cost/ops_table.h only. */
 #include "cost/calibrate.h"
 
 #include <math.h>
@@ -7,173 +19,179 @@
 #include <string.h>
 
 #include "chip/chip.h"
-#include "core/held.h"
-#include "core/status.h"
 #include "core/text.h"
 #include "core/vec.h"
 #include "cost/constants.h"
 #include "cost/fit.h"
 
-enum pz_status pz_calibrate_errors(const struct pz_chip *chip, const struct pz_measured *m,
-                                   double *errors, struct pz_error *err) {
-  struct pz_cost cost;
-  enum pz_status status = PZ_OK;
-  pz_cost_init(&cost, chip, NULL);
-  for (uint32_t i = 0; i < m->n && status == PZ_OK; i++) {
-    double us;
-    status = pz_ops_us(&cost, &m->rows[i], &us, err);
-    if (status == PZ_OK) errors[i] = us / m->rows[i].us - 1;
+const double *pz_calibration_errors(struct pz_call *call, const struct pz_chip *chip,
+                                    const struct pz_measured *measured) {
+  double *errors = pz_alloc(call, measured->n, sizeof *errors);
+  struct pz_cost *cost = pz_cost_create(call, chip, NULL);
+  for (uint32_t i = 0; i < measured->n; i++) {
+    const struct pz_ops_row *row = &measured->rows[i];
+    errors[i] = pz_ops_predicted_us(call, cost, row) / row->us - 1;
   }
-  pz_cost_release(&cost);
-  return status;
+  pz_close(call, cost);
+  return errors;
 }
 
-/* ---- groups of rows that show the same constants -------------------------------------------- */
+/* ---- the constants of each group ------------------------------------------------------------- */
 
-struct group {
-  struct pz_chip *chip;
-  const struct pz_measured *m;
-  const uint32_t *rows; /* that show them */
+struct group_fit {
+  struct pz_call *call;
+  struct pz_chip *chip; /* the search changes its constants */
+  const struct pz_measured *measured;
+  const uint32_t *rows; /* indices of the rows that the group is fitted to */
   uint32_t n_rows;
   struct pz_fit fit;
-  enum pz_status status; /* of the last prediction that failed */
-  struct pz_progress *progress;
-  struct pz_error *err;
+  struct pz_progress *progress; /* may be NULL */
 };
 
-/* The mean over rows, with the prior. */
-static double loss(void *ctx) {
-  struct group *g = ctx;
-  struct pz_cost cost;
-  double sum = 0, us = 0;
-  pz_progress_add(g->progress, 0);
-  if (g->status == PZ_OK && pz_progress_stopped(g->progress))
-    g->status = pz_fail(g->err, PZ_STOPPED, "stopped");
-  if (g->status != PZ_OK) return HUGE_VAL;
-  pz_cost_init(&cost, g->chip, NULL);
-  for (uint32_t i = 0; i < g->n_rows && sum < HUGE_VAL; i++) {
-    uint32_t r = g->rows[i];
-    struct pz_error err = {0};
-    enum pz_status status = pz_ops_us(&cost, &g->m->rows[r], &us, &err);
-    sum += status == PZ_OK ? pz_fit_row_loss(log(us / g->m->rows[r].us)) : HUGE_VAL;
-    if (status != PZ_OK) g->status = pz_fail(g->err, status, "%s", err.message);
+/* The mean loss over the rows of a group, with the prior. */
+static double group_loss(void *ctx) {
+  struct group_fit *group = ctx;
+  double sum = 0;
+  pz_progress_add(group->progress, 0);
+  if (pz_progress_stopped(group->progress)) {
+    pz_progress_finish(group->progress, NULL);
+    pz_raise(group->call, PZ_STOPPED, "stopped");
   }
-  pz_cost_release(&cost);
-  return (sum + pz_fit_prior(&g->fit)) / g->n_rows;
+  struct pz_cost *cost = pz_cost_create(group->call, group->chip, NULL);
+  for (uint32_t i = 0; i < group->n_rows; i++) {
+    const struct pz_ops_row *row = &group->measured->rows[group->rows[i]];
+    sum += pz_fit_row_loss(log(pz_ops_predicted_us(group->call, cost, row) / row->us));
+  }
+  pz_close(group->call, cost);
+  return (sum + pz_fit_prior(&group->fit)) / group->n_rows;
 }
 
-static enum pz_status search(struct group *g) {
-  g->fit.loss = loss;
-  g->fit.ctx = g;
-  if (g->n_rows > 0) pz_fit_search(&g->fit);
-  return g->status;
-}
-
-/* ---- constants ------------------------------------------------------------------------------ */
-
-static const char *last_word(const char *key) {
+/* The last component of a key such as "calibration.startup_s". */
+static const char *last_component(const char *key) {
   const char *dot = strrchr(key, '.');
   return dot ? dot + 1 : key;
 }
 
-/* A constant by name; where it has the value of an uncalibrated chip it begins at `guess`, unless
- * that is 0. */
-static void add_constant(struct group *g, const struct pz_key *list, size_t n, void *base,
-                         const char *name, double guess) {
-  for (size_t i = 0; i < n; i++) {
-    if (strcmp(last_word(list[i].key), name) != 0) continue;
-    double *at = (double *)((char *)base + list[i].offset);
-    if (*at == list[i].absent && guess != 0) *at = guess;
-    pz_fit_add(&g->fit, at, list[i].min, pz_key_most(&list[i]));
-  }
-}
-
-struct needs {
-  bool batched, even, odd; /* rows of this kind are there */
+/* The constants of one struct: their keys, and the struct that their offsets refer to. */
+struct constant_list {
+  const struct pz_key *keys;
+  size_t n;
+  void *base;
 };
 
-static struct needs needs_of(const struct group *g) {
-  struct needs x = {0};
-  for (uint32_t i = 0; i < g->n_rows; i++) {
-    const struct pz_ops_row *r = &g->m->rows[g->rows[i]];
-    bool even = r->n % 2 == 0 && r->k % 2 == 0;
-    x.batched |= r->batch > 1;
-    x.even |= even && (r->n % 8 || r->k % 8);
-    x.odd |= !even;
+/* Adds a constant by its name to the fit.  If it has the value of an uncalibrated chip, the search
+ * begins at `guess` instead, unless that is 0. */
+static void add_constant(struct group_fit *group, const struct constant_list *list,
+                         const char *name, double guess) {
+  for (size_t i = 0; i < list->n; i++) {
+    const struct pz_key *key = &list->keys[i];
+    if (strcmp(last_component(key->key), name) != 0) continue;
+    double *value = (double *)((char *)list->base + key->offset);
+    if (*value == key->absent && guess != 0) *value = guess;
+    pz_fit_add(&group->fit, value, key->min, pz_key_most(key));
   }
-  return x;
 }
 
-/* Guesses are about those of an H200. */
-static void product_constants(struct group *g) {
-  struct pz_calibration *c = &g->chip->calibration;
-  size_t n;
-  const struct pz_key *list = pz_calibration_constants(&n);
-  struct needs has = needs_of(g);
-  add_constant(g, list, n, c, "tensor_efficiency", 0.8);
-  if (g->n_rows < 4) return;
-  add_constant(g, list, n, c, "startup_s", 3e-6);
-  if (has.batched) add_constant(g, list, n, c, "batched_startup_s", 3e-6);
-  add_constant(g, list, n, c, "tile_value_s", 1e-11);
-  add_constant(g, list, n, c, "hbm_read_efficiency", 0.85);
-  add_constant(g, list, n, c, "hbm_write_efficiency", 0.85);
-  if (c->throttle > 1) add_constant(g, list, n, c, "boost_s", 0);
-  if (has.even) add_constant(g, list, n, c, "even_rows", 0);
-  if (has.odd) add_constant(g, list, n, c, "odd_rows", 0);
+static struct constant_list calibration_constants(struct pz_calibration *calibration) {
+  struct constant_list list = {.base = calibration};
+  list.keys = pz_calibration_constants(&list.n);
+  return list;
 }
 
-/* What a kernel that the chip lacks begins with.  Attention: the forward kernel of the library, or
- * the default.  A derivative: bytes at the rate of the default kernel, with the forward kernel's time
- * for a row.  A variant (gelu_tanh): its operator's kernel. */
-static struct pz_kernel first_kernel(const struct pz_chip *chip, const char *name) {
-  char parent[sizeof chip->calibration.kernels[0].kind];
-  pz_text_copy(parent, sizeof parent, name);
-  char *last = strrchr(parent, '_');
-  bool attention = strncmp(name, "attention", 9) == 0, derivative = last && !strcmp(last, "_bwd");
-  if (last) *last = '\0';
-  const struct pz_kernel *own = pz_chip_kernel(chip, parent),
-                         *other = pz_chip_kernel(chip, attention ? "attention" : "default"),
-                         *from = own && (attention || !derivative) ? own : other;
-  struct pz_kernel k = from ? *from : pz_kernel_none();
-  if (own && !attention) k.row_s = own->row_s;
+/* Adds the constants of 16-bit GEMMs.  Constants that only some shapes depend on are added if there
+ * are rows of such shapes: batches, and n or k that are not multiples of 8 (even) or not of 2
+ * (odd).  The initial guesses are about those of an H200. */
+static void add_gemm_constants(struct group_fit *group) {
+  struct pz_calibration *calibration = &group->chip->calibration;
+  const struct constant_list list = calibration_constants(calibration);
+  bool has_batched = false, has_even = false, has_odd = false;
+  for (uint32_t i = 0; i < group->n_rows; i++) {
+    const struct pz_ops_row *row = &group->measured->rows[group->rows[i]];
+    bool even = row->n % 2 == 0 && row->k % 2 == 0;
+    bool aligned = row->n % 8 == 0 && row->k % 8 == 0;
+    if (row->batch > 1) has_batched = true;
+    if (even && !aligned) has_even = true;
+    if (!even) has_odd = true;
+  }
+  add_constant(group, &list, "tensor_efficiency", 0.8);
+  if (group->n_rows < 4) return;
+  add_constant(group, &list, "startup_s", 3e-6);
+  if (has_batched) add_constant(group, &list, "batched_startup_s", 3e-6);
+  add_constant(group, &list, "tile_value_s", 1e-11);
+  add_constant(group, &list, "hbm_read_efficiency", 0.85);
+  add_constant(group, &list, "hbm_write_efficiency", 0.85);
+  if (calibration->throttle > 1) add_constant(group, &list, "boost_s", 0);
+  if (has_even) add_constant(group, &list, "even_rows", 0);
+  if (has_odd) add_constant(group, &list, "odd_rows", 0);
+}
+
+static bool is_attention(const char *kernel) { return strncmp(kernel, "attention", 9) == 0; }
+
+/* The initial constants of a kernel that the chip does not have yet.  They are copied from a
+ * related kernel: attention from the forward kernel of the same library, or else from the default
+ * attention kernel; a backward kernel from the default kernel, with the time per row of its
+ * forward kernel; a variant such as gelu_tanh from its operator's kernel.  Kernels of routed
+ * experts begin with the model's constants. */
+static struct pz_kernel initial_kernel(const struct pz_chip *chip, const char *name) {
+  char parent_name[sizeof chip->calibration.kernels[0].kind];
+  pz_text_copy(parent_name, sizeof parent_name, name);
+  char *suffix = strrchr(parent_name, '_');
+  bool attention = is_attention(name), backward = suffix && strcmp(suffix, "_bwd") == 0;
+  if (suffix) *suffix = '\0';
+  const struct pz_kernel *parent = pz_chip_kernel(chip, parent_name);
+  const struct pz_kernel *fallback = pz_chip_kernel(chip, attention ? "attention" : "default");
+  const struct pz_kernel *source = parent && (attention || !backward) ? parent : fallback;
+  struct pz_kernel kernel = source ? *source : pz_kernel_none();
+  if (parent && !attention) kernel.row_s = parent->row_s;
   if (strcmp(name, "experts") == 0) {
-    k = pz_kernel_none();
-    k.efficiency = pz_constants_default.experts_efficiency;
-    k.hbm_efficiency = pz_constants_default.experts_hbm_efficiency;
+    kernel = pz_kernel_none();
+    kernel.efficiency = pz_constants_default.experts_efficiency;
+    kernel.hbm_efficiency = pz_constants_default.experts_hbm_efficiency;
   }
-  pz_text_copy(k.kind, sizeof k.kind, name);
-  return k;
+  pz_text_copy(kernel.kind, sizeof kernel.kind, name);
+  return kernel;
 }
 
-/* The kernel of this name, new where the chip has none; NULL where it has no room for one. */
-static struct pz_kernel *kernel_named(struct pz_chip *chip, const char *name) {
-  struct pz_calibration *c = &chip->calibration;
-  for (int i = 0; i < c->n_kernels; i++)
-    if (strcmp(c->kernels[i].kind, name) == 0) return &c->kernels[i];
-  if (c->n_kernels == PZ_CHIP_MOST_KERNELS) return NULL;
-  struct pz_kernel *k = &c->kernels[c->n_kernels++];
-  *k = first_kernel(chip, name);
-  return k;
+/* The kernel of this name, which is added to the chip if it has none. */
+static struct pz_kernel *find_or_add_kernel(struct pz_call *call, struct pz_chip *chip,
+                                            const char *name) {
+  struct pz_calibration *calibration = &chip->calibration;
+  for (int i = 0; i < calibration->n_kernels; i++)
+    if (strcmp(calibration->kernels[i].kind, name) == 0) return &calibration->kernels[i];
+  if (calibration->n_kernels == PZ_CHIP_MOST_KERNELS)
+    pz_raise(call, PZ_BAD_INPUT, "chip %s has %d kernels; accepted: room for '%s'", chip->name,
+             PZ_CHIP_MOST_KERNELS, name);
+  struct pz_kernel kernel = initial_kernel(chip, name);
+  struct pz_kernel *added = &calibration->kernels[calibration->n_kernels++];
+  *added = kernel;
+  return added;
 }
 
-static void kernel_constants(struct group *g, struct pz_kernel *k) {
-  static const char *const others[] = {"value_latency_s", "row_s", "long_row_again", "block_row_s",
-                                       "block_value_s"};
-  bool attention = strncmp(k->kind, "attention", 9) == 0;
-  size_t n;
-  const struct pz_key *list = pz_kernel_constants(&n);
-  bool many = g->n_rows >= 4, experts = strcmp(k->kind, "experts") == 0;
-  if (experts) add_constant(g, list, n, k, "efficiency", 0);
-  add_constant(g, list, n, k, attention ? "efficiency" : "hbm_efficiency", attention ? 0.7 : 0.85);
-  if (!many || experts) return;
-  add_constant(g, list, n, k, "startup_s", 3e-6);
-  add_constant(g, list, n, k, "cycles", attention ? 12 : 0);
-  if (attention) add_constant(g, list, n, k, "row_s", 3e-6);
-  for (size_t i = 0; i < sizeof others / sizeof *others && !attention; i++)
-    add_constant(g, list, n, k, others[i], 0);
+/* Adds the constants of a vector, attention or experts kernel; with fewer than four rows its
+ * efficiency only. */
+static void add_kernel_constants(struct group_fit *group, struct pz_kernel *kernel) {
+  static const char *const vector_only[] = {"value_latency_s", "row_s", "long_row_again",
+                                            "block_row_s", "block_value_s"};
+  bool attention = is_attention(kernel->kind), experts = strcmp(kernel->kind, "experts") == 0;
+  struct constant_list list = {.base = kernel};
+  list.keys = pz_kernel_constants(&list.n);
+  if (experts) add_constant(group, &list, "efficiency", 0);
+  if (attention)
+    add_constant(group, &list, "efficiency", 0.7);
+  else
+    add_constant(group, &list, "hbm_efficiency", 0.85);
+  if (group->n_rows < 4 || experts) return;
+  add_constant(group, &list, "startup_s", 3e-6);
+  add_constant(group, &list, "cycles", attention ? 12 : 0);
+  if (attention) {
+    add_constant(group, &list, "row_s", 3e-6);
+    return;
+  }
+  for (size_t i = 0; i < sizeof vector_only / sizeof *vector_only; i++)
+    add_constant(group, &list, vector_only[i], 0);
 }
 
-/* What collectives reach over the link, with the ranges of a chip file. */
+/* The constants of collectives over the chip's link, with the ranges of a chip file. */
 #define LINK(name, least, most)                                                                    \
   {                                                                                                \
     .key = "link." #name, .offset = offsetof(struct pz_collective_facts, name), .min = least,      \
@@ -186,393 +204,401 @@ static const struct pz_key link_constants[] = {
 };
 enum { LINK_CONSTANTS = sizeof link_constants / sizeof *link_constants };
 
-static void add_link_constants(struct group *g) {
-  static const double guess[LINK_CONSTANTS] = {0.76, 1e-5, 0}; /* those of an A100 */
+/* Adds the link's constants with guesses that are those of an A100. */
+static void add_link_constants(struct group_fit *group) {
+  static const double guesses[LINK_CONSTANTS] = {0.76, 1e-5, 0};
+  const struct constant_list list = {link_constants, LINK_CONSTANTS, &group->chip->collectives};
   for (int i = 0; i < LINK_CONSTANTS; i++)
-    add_constant(g, link_constants, LINK_CONSTANTS, &g->chip->collectives,
-                 last_word(link_constants[i].key), guess[i]);
+    add_constant(group, &list, last_component(link_constants[i].key), guesses[i]);
 }
 
-/* ---- the fit -------------------------------------------------------------------------------- */
+/* ---- the fit --------------------------------------------------------------------------------- */
 
-static bool row_shows(const struct pz_ops_row *row, const char *kernel, bool fp8) {
-  const char *own = pz_ops_kernel(row);
-  const char *name = pz_ops_name(row->op);
-  bool large = row->m >= 1024 && row->n >= 1024 && row->k >= 1024; /* more product than cast */
-  if (fp8) return strcmp(name, "fp8_gemm") == 0 || (strcmp(name, "fp8_linear") == 0 && large);
-  return own && strcmp(own, kernel) == 0;
+/* A group of constants that the same rows depend on. */
+struct group_key {
+  const char *kernel; /* a kernel's name; "link" for collectives; "" for GEMMs */
+  bool fp8;           /* the speedup of fp8 GEMMs; kernel is "" then */
+};
+
+static const char *group_name(const struct group_key *key) {
+  if (key->fp8) return "fp8 products";
+  return *key->kernel ? key->kernel : "products";
 }
 
-/* Fit the constants that one kernel's rows show; "" for products. */
-static enum pz_status fit_group(struct group *g, uint32_t *rows, const bool *use,
-                                const char *kernel, bool fp8, struct pz_error *err) {
-  size_t n;
-  const struct pz_key *list = pz_calibration_constants(&n);
-  g->rows = rows;
-  g->n_rows = 0;
-  g->fit.n = 0;
-  for (uint32_t i = 0; i < g->m->n; i++)
-    if ((!use || use[i]) && row_shows(&g->m->rows[i], kernel, fp8)) rows[g->n_rows++] = i;
-  if (g->n_rows == 0) return PZ_OK;
-  uint32_t shown = g->n_rows; /* of many rows a sample, spread over the table */
-  if (shown > PZ_CALIBRATE_MOST_ROWS) g->n_rows = PZ_CALIBRATE_MOST_ROWS;
-  for (uint32_t i = 0; i < g->n_rows; i++) rows[i] = rows[(uint64_t)i * shown / g->n_rows];
-  bool link = strcmp(kernel, "link") == 0;
-  struct pz_kernel *k = *kernel && !link ? kernel_named(g->chip, kernel) : NULL;
-  if (*kernel && !link && !k)
-    return pz_fail(err, PZ_BAD_INPUT, "chip %s has %d kernels; accepted: room for '%s'",
-                   g->chip->name, PZ_CHIP_MOST_KERNELS, kernel);
-  if (fp8)
-    add_constant(g, list, n, &g->chip->calibration, "fp8_speedup", 1.8);
-  else if (link)
-    add_link_constants(g);
-  else if (k)
-    kernel_constants(g, k);
-  else
-    product_constants(g);
-  return search(g);
+/* Returns whether the time of a row depends on the constants of a group.  Small fp8 linear layers
+ * spend more time in the cast than in the GEMM and say nothing about its speedup. */
+static bool row_depends_on(const struct pz_ops_row *row, const struct group_key *key) {
+  if (key->fp8) {
+    const char *op = pz_ops_name(row->op);
+    bool is_large = row->m >= 1024 && row->n >= 1024 && row->k >= 1024;
+    return strcmp(op, "fp8_gemm") == 0 || (strcmp(op, "fp8_linear") == 0 && is_large);
+  }
+  const char *kernel = pz_ops_kernel(row);
+  return kernel && strcmp(kernel, key->kernel) == 0;
 }
 
-/* Kernels that rows show, each once, in the order of the operators. */
-struct shown {
-  const char *name[PZ_CHIP_MOST_KERNELS + 2];
+/* Fits the constants of one group to its rows among those with use[i].  Does nothing if there are
+ * no such rows. */
+static void fit_group(struct group_fit *group, uint32_t *rows, const bool *use,
+                      const struct group_key *key) {
+  group->rows = rows;
+  group->n_rows = 0;
+  group->fit.n = 0;
+  for (uint32_t i = 0; i < group->measured->n; i++)
+    if ((!use || use[i]) && row_depends_on(&group->measured->rows[i], key))
+      rows[group->n_rows++] = i;
+  if (group->n_rows == 0) return;
+  uint32_t n_found = group->n_rows;
+  if (n_found > PZ_CALIBRATE_MOST_ROWS) group->n_rows = PZ_CALIBRATE_MOST_ROWS;
+  for (uint32_t i = 0; i < group->n_rows; i++)
+    rows[i] = rows[(uint64_t)i * n_found / group->n_rows];
+
+  if (key->fp8) {
+    const struct constant_list list = calibration_constants(&group->chip->calibration);
+    add_constant(group, &list, "fp8_speedup", 1.8);
+  } else if (strcmp(key->kernel, "link") == 0) {
+    add_link_constants(group);
+  } else if (*key->kernel) {
+    add_kernel_constants(group, find_or_add_kernel(group->call, group->chip, key->kernel));
+  } else {
+    add_gemm_constants(group);
+  }
+  group->fit.loss = group_loss;
+  group->fit.ctx = group;
+  pz_fit_search(&group->fit);
+}
+
+/* The groups that the rows of a table depend on, in the order of the operators; the fp8 group is
+ * always the last. */
+struct group_list {
+  struct group_key keys[PZ_CHIP_MOST_KERNELS + 3];
   int n;
 };
 
-static void add_shown(struct shown *s, const char *kernel) {
-  int i = 0;
-  while (i < s->n && strcmp(s->name[i], kernel) != 0) i++;
-  if (i == s->n && i < (int)(sizeof s->name / sizeof *s->name)) s->name[s->n++] = kernel;
-}
-
-static void find_shown(const struct pz_measured *m, struct shown *s) {
+static struct group_list list_groups(const struct pz_measured *measured) {
+  enum { MOST_GROUPS = PZ_CHIP_MOST_KERNELS + 2 };
+  struct group_list groups = {.n = 0};
   for (uint32_t op = 0; pz_ops_name(op); op++)
-    for (uint32_t i = 0; i < m->n; i++)
-      if (m->rows[i].op == op && pz_ops_kernel(&m->rows[i]))
-        add_shown(s, pz_ops_kernel(&m->rows[i]));
+    for (uint32_t i = 0; i < measured->n; i++) {
+      const char *kernel = pz_ops_kernel(&measured->rows[i]);
+      if (measured->rows[i].op != op || !kernel) continue;
+      int known = 0;
+      while (known < groups.n && strcmp(groups.keys[known].kernel, kernel) != 0) known++;
+      if (known == groups.n && groups.n < MOST_GROUPS) groups.keys[groups.n++].kernel = kernel;
+    }
+  groups.keys[groups.n++] = (struct group_key){"", true};
+  return groups;
 }
 
-/* Groups are numbered: the kernels shown, then fp8 products. */
-static const char *group_name(const struct shown *s, int i) {
-  return i == s->n ? "fp8 products" : *s->name[i] ? s->name[i] : "products";
-}
-
-struct judged {
-  double before, after; /* mean errors of the group's rows that were not used */
-  uint32_t rows;
-  bool worse; /* an operator of it */
+struct validated_errors {
+  double before, after; /* mean errors of the group's rows that the fit did not use */
+  uint32_t n_rows;
+  bool an_op_is_worse; /* the mean error of one operator rose by more than a tenth */
 };
 
-/* Errors of a group's rows with use[i] false (NULL: of all rows), of the chip before and after its fit. */
-static enum pz_status judge_group(const struct pz_chip *before, struct group *g, const bool *use,
-                                  const char *kernel, bool fp8, struct judged *j) {
-  static const double RISE = 1.1;
-  const struct pz_chip *chips[] = {before, g->chip};
-  struct pz_cost cost[2];
-  enum pz_status status = PZ_OK;
-  *j = (struct judged){0};
-  for (int c = 0; c < 2; c++) pz_cost_init(&cost[c], chips[c], NULL);
-  for (uint32_t op = 0; pz_ops_name(op) && status == PZ_OK; op++) {
-    double sum[2] = {0};
-    for (uint32_t i = 0; i < g->m->n && status == PZ_OK; i++) {
-      const struct pz_ops_row *row = &g->m->rows[i];
-      double us = 0;
-      if (row->op != op || (use && use[i]) || !row_shows(row, kernel, fp8)) continue;
-      j->rows++;
-      for (int c = 0; c < 2 && status == PZ_OK; c++) {
-        status = pz_ops_us(&cost[c], row, &us, g->err);
-        sum[c] += fabs(us / row->us - 1);
-      }
-    }
-    j->before += sum[0];
-    j->after += sum[1];
-    j->worse |= sum[1] > RISE * sum[0];
-  }
-  for (int c = 0; c < 2; c++) pz_cost_release(&cost[c]);
-  j->before /= fmax(1, j->rows);
-  j->after /= fmax(1, j->rows);
-  return status;
-}
-
-/* Fit every group to the rows with use[i]; with `rejected` put back those that are judged worse with the others, and leave
- * alone those that stand there already. */
-static enum pz_status fit_groups(struct pz_chip *chip, const struct pz_measured *m, const bool *use,
-                                 struct pz_vec *rejected, struct pz_progress *progress,
-                                 struct pz_error *err) {
-  struct pz_arena arena;
-  struct pz_chip fitted = *chip;
-  struct group g = {.chip = &fitted, .m = m, .progress = progress, .err = err};
-  struct shown shown = {.n = 0};
-  pz_arena_init(&arena, NULL);
-  uint32_t *rows = pz_arena_alloc(&arena, m->n, sizeof *rows);
-  enum pz_status status =
-      rows ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
-  find_shown(m, &shown);
-  pz_progress_next(progress, use ? "fit to one half" : "fit to all", "kernels",
-                   (uint64_t)shown.n + 1);
-  for (int i = 0; i <= shown.n && status == PZ_OK; i++) {
-    pz_progress_add(progress, i > 0);
-    bool fp8 = i == shown.n, skip = false;
-    const char *kernel = fp8 ? "" : shown.name[i], *name = group_name(&shown, i);
-    for (uint32_t k = 0; rejected && k < rejected->n; k++)
-      skip |= strcmp(pz_vec_at(rejected, struct pz_rejected_fit, k)->name, name) == 0;
-    if (skip) continue;
-    struct pz_chip before = fitted;
-    struct judged j = {0};
-    status = fit_group(&g, rows, use, kernel, fp8, err);
-    if (status == PZ_OK && rejected) status = judge_group(&before, &g, use, kernel, fp8, &j);
-    if (status != PZ_OK || !j.rows || (j.after < j.before && !j.worse)) continue;
-    struct pz_rejected_fit x = {name, j.before, j.after};
-    fitted = before;
-    if (g.fit.n && !pz_vec_push(rejected, &x))
-      status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
-  }
-  pz_progress_finish(progress, NULL);
-  pz_arena_release(&arena);
-  if (status == PZ_OK) *chip = fitted;
-  return status;
-}
-
-enum pz_status pz_calibrate_fit(struct pz_chip *chip, const struct pz_measured *m, const bool *use,
-                                struct pz_error *err) {
-  return fit_groups(chip, m, use, NULL, NULL, err);
-}
-
-/* ---- the account ---------------------------------------------------------------------------- */
-
-static void add_residual(struct pz_fit_residual *r, const double e[3], bool use) {
-  r->rows++;
-  r->held += !use;
-  r->before += fabs(e[0]);
-  *(use ? &r->fitted_half : &r->held_half) += fabs(e[1]);
-  r->after += fabs(e[2]);
-}
-
-static void mean_residual(struct pz_fit_residual *r) {
-  uint32_t fitted = r->rows - r->held;
-  r->before /= r->rows;
-  r->after /= r->rows;
-  if (fitted) r->fitted_half /= fitted;
-  if (r->held) r->held_half /= r->held;
-}
-
-static uint32_t count_ops(void) {
-  uint32_t n = 0;
-  while (pz_ops_name(n)) n++;
-  return n;
-}
-
-static bool tell_residuals(const struct pz_measured *m, double *const errors[3], const bool *use,
-                           struct pz_arena *arena, struct pz_calibrated *out) {
-  struct pz_fit_residual *list = pz_arena_alloc(arena, count_ops(), sizeof *list);
-  if (!list) return false;
+/* Errors of a group's rows with use[i] false, or of all its rows if `use` is NULL, on the chip
+ * before and after the fit. */
+static struct validated_errors validate_group(const struct pz_chip *before, struct group_fit *group,
+                                              const bool *use, const struct group_key *key) {
+  static const double MOST_RISE = 1.1;
+  struct validated_errors errors = {0};
+  struct pz_cost *cost[] = {pz_cost_create(group->call, before, NULL),
+                            pz_cost_create(group->call, group->chip, NULL)};
   for (uint32_t op = 0; pz_ops_name(op); op++) {
-    struct pz_fit_residual r = {.op = pz_ops_name(op)};
-    for (uint32_t i = 0; i < m->n; i++) {
-      const double e[] = {errors[0][i], errors[1][i], errors[2][i]};
-      if (m->rows[i].op != op) continue;
-      add_residual(&r, e, use[i]);
-      add_residual(&out->all, e, use[i]);
+    double sum[2] = {0};
+    for (uint32_t i = 0; i < group->measured->n; i++) {
+      const struct pz_ops_row *row = &group->measured->rows[i];
+      if (row->op != op || (use && use[i]) || !row_depends_on(row, key)) continue;
+      errors.n_rows++;
+      for (int fitted = 0; fitted < 2; fitted++)
+        sum[fitted] += fabs(pz_ops_predicted_us(group->call, cost[fitted], row) / row->us - 1);
     }
-    if (r.rows == 0) continue;
-    mean_residual(&r);
-    list[out->n_residuals++] = r;
+    errors.before += sum[0];
+    errors.after += sum[1];
+    if (sum[1] > MOST_RISE * sum[0]) errors.an_op_is_worse = true;
   }
-  out->all.op = "all";
-  mean_residual(&out->all);
-  out->residuals = list;
-  return true;
+  pz_close(group->call, cost[1]);
+  pz_close(group->call, cost[0]);
+  errors.before /= fmax(1, errors.n_rows);
+  errors.after /= fmax(1, errors.n_rows);
+  return errors;
 }
 
-/* From a to b; `first` is where the search began. */
-static void tell_change(struct pz_calibrated *out, struct pz_constant_change *list,
-                        const char *kernel, const struct pz_key *c, const void *a,
-                        const void *first, const void *b) {
-  double before = a ? *(const double *)((const char *)a + c->offset) : c->absent,
-         begin = *(const double *)((const char *)first + c->offset),
-         after = *(const double *)((const char *)b + c->offset);
-  if (before == after) return;
-  struct pz_constant_change *x = &list[out->n_changes++];
-  snprintf(x->name, sizeof x->name, "%s%s%s", kernel, *kernel ? "." : "", last_word(c->key));
-  x->before = before;
-  x->after = after;
-  x->at_bound = after != begin && (after == c->min || after == pz_key_most(c));
-}
-
-static bool tell_changes(const struct pz_chip *chip, struct pz_arena *arena,
-                         struct pz_calibrated *out) {
-  size_t n, per_kernel;
-  const struct pz_key *list = pz_calibration_constants(&n),
-                      *kernel = pz_kernel_constants(&per_kernel);
-  const struct pz_calibration *c = &out->chip->calibration;
-  struct pz_constant_change *to =
-      pz_arena_alloc(arena, n + LINK_CONSTANTS + per_kernel * (size_t)c->n_kernels, sizeof *to);
-  if (!to) return false;
-  for (size_t i = 0; i < n; i++)
-    tell_change(out, to, "", &list[i], &chip->calibration, &chip->calibration, c);
-  for (int i = 0; i < LINK_CONSTANTS; i++)
-    tell_change(out, to, "link", &link_constants[i], &chip->collectives, &chip->collectives,
-                &out->chip->collectives);
-  for (int k = 0; k < c->n_kernels; k++) {
-    const struct pz_kernel *own = pz_chip_kernel(chip, c->kernels[k].kind);
-    struct pz_kernel first = own ? *own : first_kernel(chip, c->kernels[k].kind);
-    for (size_t i = 0; i < per_kernel; i++)
-      tell_change(out, to, c->kernels[k].kind, &kernel[i], own, &first, &c->kernels[k]);
-  }
-  out->changes = to;
-  return true;
-}
-
-/* Does any row show the constants of this kernel, of products ("") or of fp8 products? */
-static bool is_shown(const struct pz_measured *m, const char *kernel, bool fp8) {
-  for (uint32_t i = 0; i < m->n; i++)
-    if (row_shows(&m->rows[i], kernel, fp8)) return true;
+static bool is_rejected(const struct pz_vec *rejected, const char *name) {
+  for (uint32_t i = 0; i < rejected->n; i++)
+    if (strcmp(pz_vec_at(rejected, struct pz_rejected_fit, i)->name, name) == 0) return true;
   return false;
 }
 
-static bool tell_kept(const struct pz_chip *chip, const struct pz_measured *m,
-                      struct pz_arena *arena, struct pz_calibrated *out) {
-  const struct pz_calibration *c = &chip->calibration;
-  const char **list = pz_arena_alloc(arena, (size_t)c->n_kernels + 2, sizeof *list);
-  if (!list) return false;
-  if (!is_shown(m, "", false)) list[out->n_kept++] = "products";
-  if (!is_shown(m, "", true)) list[out->n_kept++] = "fp8 products";
-  for (int k = 0; k < c->n_kernels; k++)
-    if (!is_shown(m, c->kernels[k].kind, false)) {
-      list[out->n_kept] = pz_arena_printf(arena, "%s", c->kernels[k].kind);
-      if (!list[out->n_kept++]) return false;
-    }
-  out->kept = list;
-  return true;
+/* Fits every group of *chip to the rows with use[i], or to all rows if `use` is NULL.  If
+ * `rejected` is not NULL, groups in it are left alone, and groups whose fit does not pass its
+ * validation get their old constants back and are added to it. */
+static void fit_groups(struct pz_call *call, struct pz_chip *chip,
+                       const struct pz_measured *measured, const bool *use, struct pz_vec *rejected,
+                       struct pz_progress *progress) {
+  struct pz_call work = pz_scratch(call);
+  struct pz_chip fitted = *chip;
+  struct group_fit group = {
+      .call = &work, .chip = &fitted, .measured = measured, .progress = progress};
+  uint32_t *rows = pz_alloc(&work, measured->n, sizeof *rows);
+  const struct group_list groups = list_groups(measured);
+  pz_progress_next(progress, use ? "fit to one half" : "fit to all", "kernels", (uint64_t)groups.n);
+  for (int i = 0; i < groups.n; i++) {
+    const struct group_key *key = &groups.keys[i];
+    pz_progress_add(progress, i > 0);
+    if (rejected && is_rejected(rejected, group_name(key))) continue;
+    struct pz_chip before = fitted;
+    fit_group(&group, rows, use, key);
+    if (!rejected) continue;
+    struct validated_errors errors = validate_group(&before, &group, use, key);
+    bool is_better = errors.after < errors.before && !errors.an_op_is_worse;
+    if (errors.n_rows == 0 || is_better) continue;
+    fitted = before;
+    struct pz_rejected_fit fit = {group_name(key), errors.before, errors.after};
+    if (group.fit.n) pz_append(call, rejected, &fit);
+  }
+  pz_progress_finish(progress, NULL);
+  *chip = fitted;
+  pz_scratch_end(&work);
 }
 
-/* Every second row of each operator, the first included. */
-static void halve(const struct pz_measured *m, bool *use) {
+void pz_calibration_fit(struct pz_call *call, struct pz_chip *chip,
+                        const struct pz_measured *measured, const bool *use) {
+  fit_groups(call, chip, measured, use, NULL, NULL);
+}
+
+/* ---- the report ------------------------------------------------------------------------------ */
+
+/* Adds the errors of one row: on the old chip, on the chip fitted to half of the rows, and on the
+ * chip fitted to all. */
+static void add_residual(struct pz_fit_residual *sums, const double errors[3],
+                         bool in_fitted_half) {
+  sums->rows++;
+  sums->before += fabs(errors[0]);
+  if (in_fitted_half) {
+    sums->fitted_half += fabs(errors[1]);
+  } else {
+    sums->held++;
+    sums->held_half += fabs(errors[1]);
+  }
+  sums->after += fabs(errors[2]);
+}
+
+static void sums_to_means(struct pz_fit_residual *residual) {
+  uint32_t fitted = residual->rows - residual->held;
+  residual->before /= residual->rows;
+  residual->after /= residual->rows;
+  if (fitted) residual->fitted_half /= fitted;
+  if (residual->held) residual->held_half /= residual->held;
+}
+
+/* Reports the mean errors of each operator that has rows, and of all rows. */
+static void report_residuals(struct pz_call *call, const struct pz_measured *measured,
+                             const double *const errors[3], const bool *use,
+                             struct pz_calibrated *result) {
+  struct pz_vec residuals;
+  pz_vec_init(&residuals, call->arena, sizeof(struct pz_fit_residual));
   for (uint32_t op = 0; pz_ops_name(op); op++) {
-    bool next = true;
-    for (uint32_t i = 0; i < m->n; i++)
-      if (m->rows[i].op == op) {
+    struct pz_fit_residual residual = {.op = pz_ops_name(op)};
+    for (uint32_t i = 0; i < measured->n; i++) {
+      if (measured->rows[i].op != op) continue;
+      const double row_errors[] = {errors[0][i], errors[1][i], errors[2][i]};
+      add_residual(&residual, row_errors, use[i]);
+      add_residual(&result->all, row_errors, use[i]);
+    }
+    if (residual.rows == 0) continue;
+    sums_to_means(&residual);
+    pz_append(call, &residuals, &residual);
+  }
+  result->all.op = "all";
+  sums_to_means(&result->all);
+  result->residuals = residuals.items;
+  result->n_residuals = residuals.n;
+}
+
+/* Appends a constant to the list of changes if the fit changed it.  `old` (NULL: the chip had no
+ * such kernel), `initial` and `fitted` are the structs that contain it: of the old chip, at the
+ * beginning of the search, and of the fitted chip. */
+static void append_change(struct pz_call *call, struct pz_vec *changes, const char *kernel,
+                          const struct pz_key *key, const void *old, const void *initial,
+                          const void *fitted) {
+  double before = old ? *(const double *)((const char *)old + key->offset) : key->absent;
+  double begin = *(const double *)((const char *)initial + key->offset);
+  double after = *(const double *)((const char *)fitted + key->offset);
+  if (before == after) return;
+  struct pz_constant_change *change = pz_append(call, changes, NULL);
+  snprintf(change->name, sizeof change->name, "%s%s%s", kernel, *kernel ? "." : "",
+           last_component(key->key));
+  change->before = before;
+  change->after = after;
+  change->at_bound = after != begin && (after == key->min || after == pz_key_most(key));
+}
+
+/* Reports every constant that differs between the chip and the fitted chip. */
+static void report_changes(struct pz_call *call, const struct pz_chip *chip,
+                           struct pz_calibrated *result) {
+  size_t n_numbers, n_kernel_numbers;
+  const struct pz_key *numbers = pz_calibration_constants(&n_numbers);
+  const struct pz_key *kernel_numbers = pz_kernel_constants(&n_kernel_numbers);
+  const struct pz_calibration *fitted = &result->chip->calibration;
+  struct pz_vec changes;
+  pz_vec_init(&changes, call->arena, sizeof(struct pz_constant_change));
+  for (size_t i = 0; i < n_numbers; i++)
+    append_change(call, &changes, "", &numbers[i], &chip->calibration, &chip->calibration, fitted);
+  for (int i = 0; i < LINK_CONSTANTS; i++)
+    append_change(call, &changes, "link", &link_constants[i], &chip->collectives,
+                  &chip->collectives, &result->chip->collectives);
+  for (int k = 0; k < fitted->n_kernels; k++) {
+    const char *name = fitted->kernels[k].kind;
+    const struct pz_kernel *old = pz_chip_kernel(chip, name);
+    struct pz_kernel initial = old ? *old : initial_kernel(chip, name);
+    for (size_t i = 0; i < n_kernel_numbers; i++)
+      append_change(call, &changes, name, &kernel_numbers[i], old, &initial, &fitted->kernels[k]);
+  }
+  result->changes = changes.items;
+  result->n_changes = changes.n;
+}
+
+static bool any_row_depends_on(const struct pz_measured *measured, const struct group_key *key) {
+  for (uint32_t i = 0; i < measured->n; i++)
+    if (row_depends_on(&measured->rows[i], key)) return true;
+  return false;
+}
+
+/* Reports the groups of constants that kept their values because no row depends on them. */
+static void report_kept(struct pz_call *call, const struct pz_chip *chip,
+                        const struct pz_measured *measured, struct pz_calibrated *result) {
+  const struct group_key gemms = {"", false}, fp8_gemms = {"", true};
+  const char **kept = pz_alloc(call, (size_t)chip->calibration.n_kernels + 2, sizeof *kept);
+  uint32_t n = 0;
+  if (!any_row_depends_on(measured, &gemms)) kept[n++] = group_name(&gemms);
+  if (!any_row_depends_on(measured, &fp8_gemms)) kept[n++] = group_name(&fp8_gemms);
+  for (int k = 0; k < chip->calibration.n_kernels; k++) {
+    const struct group_key key = {chip->calibration.kernels[k].kind, false};
+    if (!any_row_depends_on(measured, &key)) kept[n++] = pz_copy_text(call, key.kernel);
+  }
+  result->kept = kept;
+  result->n_kept = n;
+}
+
+/* Raises PZ_BAD_INPUT for times that no chip like this one could show: they are in another unit,
+ * of another chip, or wrong.  The allowance is for the start-up time, which the description of an
+ * uncalibrated chip lacks. */
+static void check_times(struct pz_call *call, const struct pz_chip *chip,
+                        const struct pz_measured *measured, const double *errors) {
+  static const double MOST_FACTOR = 50, STARTUP_ALLOWANCE_US = 10;
+  for (uint32_t i = 0; i < measured->n; i++) {
+    const struct pz_ops_row *row = &measured->rows[i];
+    double predicted_us = (errors[i] + 1) * row->us;
+    bool plausible = row->us <= MOST_FACTOR * (predicted_us + STARTUP_ALLOWANCE_US) &&
+                     row->us >= predicted_us / MOST_FACTOR;
+    if (plausible) continue;
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s:%u: %s takes %.4g us, %.4g are predicted for %s; accepted: microseconds "
+             "within a factor of %.0f",
+             row->table, row->line, pz_ops_name(row->op), row->us, predicted_us, chip->name,
+             MOST_FACTOR);
+  }
+}
+
+struct pz_calibrated pz_calibration_validated_fit(struct pz_call *call, const struct pz_chip *chip,
+                                                  const struct pz_measured *measured,
+                                                  struct pz_progress *progress) {
+  struct pz_call work = pz_scratch(call);
+  struct pz_chip *half_fitted = pz_copy(&work, chip, 1, sizeof *chip);
+  struct pz_chip *fitted = pz_copy(call, chip, 1, sizeof *chip);
+  bool *use = pz_alloc(&work, measured->n, sizeof *use);
+  for (uint32_t op = 0; pz_ops_name(op); op++) {
+    bool next = true; /* every second row of each operator, the first included */
+    for (uint32_t i = 0; i < measured->n; i++)
+      if (measured->rows[i].op == op) {
         use[i] = next;
         next = !next;
       }
   }
-}
-
-/* Times that no chip like this one would show: another unit, another chip, a broken measurement. */
-static enum pz_status check_times(const struct pz_chip *chip, const struct pz_measured *m,
-                                  const double *errors, struct pz_error *err) {
-  static const double MOST = 50, START_US = 10; /* an uncalibrated chip starts in no time */
-  for (uint32_t i = 0; i < m->n; i++) {
-    double us = (errors[i] + 1) * m->rows[i].us;
-    if (m->rows[i].us <= MOST * (us + START_US) && m->rows[i].us >= us / MOST) continue;
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "%s:%u: %s takes %.4g us, %.4g are predicted for %s; accepted: microseconds "
-                   "within a factor of %.0f",
-                   m->rows[i].table, m->rows[i].line, pz_ops_name(m->rows[i].op), m->rows[i].us, us,
-                   chip->name, MOST);
-  }
-  return PZ_OK;
-}
-
-enum pz_status pz_calibrate_to(const struct pz_chip *chip, const struct pz_measured *m,
-                               struct pz_progress *progress, struct pz_arena *arena,
-                               struct pz_calibrated *out, struct pz_error *err) {
-  struct pz_chip half = *chip, *all = pz_arena_alloc(arena, 1, sizeof *all);
-  double *errors[3];
-  bool *use = pz_arena_alloc(arena, m->n, sizeof *use), room = all && use;
-  for (int i = 0; i < 3; i++) {
-    errors[i] = pz_arena_alloc(arena, m->n, sizeof *errors[i]);
-    room = room && errors[i];
-  }
-  if (!room) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
-  *all = *chip;
-  halve(m, use);
-  enum pz_status status = pz_calibrate_errors(chip, m, errors[0], err);
-  if (status == PZ_OK) status = check_times(chip, m, errors[0], err);
+  const double *errors[3];
   struct pz_vec rejected;
-  pz_vec_init(&rejected, arena, sizeof(struct pz_rejected_fit));
-  if (status == PZ_OK) status = fit_groups(&half, m, use, &rejected, progress, err);
-  if (status == PZ_OK) status = pz_calibrate_errors(&half, m, errors[1], err);
-  if (status == PZ_OK) status = fit_groups(all, m, NULL, &rejected, progress, err);
-  if (status == PZ_OK) status = pz_calibrate_errors(all, m, errors[2], err);
-  if (status != PZ_OK) return status;
-  struct pz_calibrated o = {.chip = all, .rejected = rejected.items, .n_rejected = rejected.n};
-  if (!tell_residuals(m, errors, use, arena, &o) || !tell_changes(chip, arena, &o) ||
-      !tell_kept(chip, m, arena, &o))
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
-  *out = o;
-  return PZ_OK;
+  pz_vec_init(&rejected, call->arena, sizeof(struct pz_rejected_fit));
+  errors[0] = pz_calibration_errors(&work, chip, measured);
+  check_times(call, chip, measured, errors[0]);
+  fit_groups(call, half_fitted, measured, use, &rejected, progress);
+  errors[1] = pz_calibration_errors(&work, half_fitted, measured);
+  fit_groups(call, fitted, measured, NULL, &rejected, progress);
+  errors[2] = pz_calibration_errors(&work, fitted, measured);
+
+  struct pz_calibrated result = {
+      .chip = fitted, .rejected = rejected.items, .n_rejected = rejected.n};
+  report_residuals(call, measured, errors, use, &result);
+  report_changes(call, chip, &result);
+  report_kept(call, chip, measured, &result);
+  pz_scratch_end(&work);
+  return result;
 }
 
-/* ---- for programs --------------------------------------------------------------------------- */
+/* ---- the public function --------------------------------------------------------------------- */
 
 struct pz_calibrate_options pz_calibrate_options_default(void) {
   return (struct pz_calibrate_options){.size = sizeof(struct pz_calibrate_options)};
 }
 
-static const double POOR = 0.3; /* mean error */
-
-/* What the user should know of tables and fit: of so many rows only some are used; rows that name one chip are taken for
- * those of this one, whatever its name. */
-static bool add_notes(const struct pz_measured *all, const struct pz_measured *used,
-                      const char *chip, struct pz_arena *arena, struct pz_calibrated *out) {
-  const char **notes = pz_arena_alloc(arena, (size_t)all->n_skipped + 3, sizeof *notes);
-  uint32_t n = all->n_skipped;
-  if (!notes) return false;
-  for (uint32_t i = 0; i < n; i++) notes[i] = all->skipped[i];
-  if (used->n != all->n)
-    notes[n++] = pz_arena_printf(
-        arena,
+/* Adds sentences for the user about skipped files, rows that were not used, rows of a chip with
+ * another name, and a poor fit. */
+static void add_notes(struct pz_call *own, const struct pz_measured *read,
+                      const struct pz_measured *used, const char *chip,
+                      struct pz_calibrated *result) {
+  static const double POOR_ERROR = 0.3;
+  const char **notes = pz_alloc(own, (size_t)read->n_skipped + 3, sizeof *notes);
+  uint32_t n = 0;
+  for (; n < read->n_skipped; n++) notes[n] = pz_copy_text(own, read->skipped[n]);
+  if (used->n != read->n)
+    notes[n++] = pz_format(
+        own,
         "%u of %u rows are used; the others are of other chips, marked as slow or not predicted "
         "('phaze validate --ops' lists them)",
-        used->n, all->n);
+        used->n, read->n);
   if (used->rows[0].chip && strcmp(used->rows[0].chip, chip) != 0)
-    notes[n++] =
-        pz_arena_printf(arena, "all rows are of %s, and used for %s", used->rows[0].chip, chip);
-  if (out->all.after > POOR) notes[n++] = "the fit is poor: is the table of a chip like this one?";
-  for (uint32_t i = 0; i < n; i++)
-    if (!notes[i]) return false;
-  out->notes = notes;
-  out->n_notes = n;
-  return true;
+    notes[n++] = pz_format(own, "all rows are of %s, and used for %s", used->rows[0].chip, chip);
+  if (result->all.after > POOR_ERROR)
+    notes[n++] = "the fit is poor: is the table of a chip like this one?";
+  result->notes = notes;
+  result->n_notes = n;
 }
 
-static enum pz_status calibrate(const struct pz_chip *chip, const char *ops,
-                                struct pz_progress *progress, struct pz_arena *arena,
-                                struct pz_calibrated *out, struct pz_error *err) {
-  struct pz_measured all, used;
-  enum pz_status status = pz_measured_load(ops, arena, &all, err);
-  if (status == PZ_OK) status = pz_measured_of_chip(&all, chip, arena, &used, err);
-  if (status == PZ_OK) status = pz_calibrate_to(chip, &used, progress, arena, out, err);
-  if (status == PZ_OK) {
-    struct pz_chip *named = pz_arena_alloc(arena, 1, sizeof *named);
-    if (!named) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
-    *named = *out->chip;
-    named->correction = (struct pz_correction){.steps = 0}; /* of other constants */
-    named->name[strcspn(named->name, ",")] = '\0';
-    pz_chip_name_calibrated(named, ops);
-    out->chip = named;
-  }
-  if (status == PZ_OK && !add_notes(&all, &used, chip->name, arena, out))
-    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the calibration");
-  return status;
+struct calibrate_args {
+  const struct pz_chip *chip;
+  const struct pz_calibrate_options *options;
+  struct pz_calibrated **out;
+};
+
+static void calibrate(struct pz_call *call, void *ctx) {
+  const struct calibrate_args *args = ctx;
+  struct pz_calibrate_options o = pz_calibrate_options_default();
+  struct pz_progress progress;
+  struct pz_call own;
+  atomic_bool stop = false;
+  pz_require_options(call, &o, sizeof o, args->options, "pz_calibrate_options_default");
+  pz_require(call, o.ops, "ops");
+  pz_require(call, args->out, "out");
+  pz_must(call, pz_chip_check(args->chip, pz_call_error(call)));
+  struct pz_calibrated *result = pz_object_new(call, sizeof *result, &own);
+  if (o.progress) pz_progress_start_call(&progress, o.progress, o.ctx, &stop);
+
+  struct pz_measured read = pz_measured_load_path(call, o.ops);
+  struct pz_measured used = pz_measured_select_chip(call, &read, args->chip);
+  *result = pz_calibration_validated_fit(&own, args->chip, &used, o.progress ? &progress : NULL);
+  struct pz_chip *named = pz_copy(&own, result->chip, 1, sizeof *named);
+  named->correction = (struct pz_correction){.steps = 0}; /* it was found with other constants */
+  named->name[strcspn(named->name, ",")] = '\0';
+  pz_chip_name_calibrated(named, o.ops);
+  result->chip = named;
+  add_notes(&own, &read, &used, args->chip->name, result);
+  *args->out = pz_object_keep(call, result);
 }
 
 enum pz_status pz_calibrate(const struct pz_chip *chip, const struct pz_calibrate_options *options,
                             struct pz_calibrated **out, struct pz_error *err) {
-  struct pz_calibrate_options o = pz_calibrate_options_default();
-  struct pz_progress progress;
-  atomic_bool stop = false;
-  struct pz_arena *arena;
-  void *made = NULL;
-  enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_calibrate_options_default", err);
-  if (status == PZ_OK) status = pz_need_each(err, {o.ops, "ops"}, {out, "out"});
-  if (status == PZ_OK) status = pz_chip_check(chip, err);
-  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the calibration", &made, &arena, err);
-  if (status != PZ_OK) return status;
-  if (o.progress) pz_progress_start_call(&progress, o.progress, o.ctx, &stop);
-  status = calibrate(chip, o.ops, o.progress ? &progress : NULL, arena, made, err);
-  return pz_held_give(status, made, out);
+  struct calibrate_args args = {chip, options, out};
+  return pz_border(calibrate, &args, err);
 }
 
-void pz_calibrated_free(struct pz_calibrated *c) { pz_held_free(c); }
+void pz_calibrated_free(struct pz_calibrated *calibrated) { pz_object_free(calibrated); }

@@ -1,29 +1,30 @@
-/* Fits the constants of a chip's calibration to operators measured on it. */
+/* Fits the constants of a chip's calibration to operators that were measured on it. */
 #ifndef PZ_COST_CALIBRATE_H
 #define PZ_COST_CALIBRATE_H
 
 #include "core/progress.h"
 #include "cost/measured_ops.h"
 
-/* Rows of one kernel that a fit is made to, at most: of more, a sample spread over the table. */
+/* At most this many rows are used to fit one kernel.  From larger tables an evenly spaced sample is
+ * taken. */
 enum { PZ_CALIBRATE_MOST_ROWS = 300 };
 
-/* Fit *chip to the rows with use[i] (NULL: all), group by group: products, fp8 products, each
- * kernel, the link.  What no row shows stays.  Minimises the mean squared logarithm of predicted over
- * measured time, beyond 0.3 a line, by coordinate search with shrinking steps, within the ranges a
- * chip file accepts; no draws.  Cost: some thousand predictions of each row. */
-PZ_NODISCARD enum pz_status pz_calibrate_fit(struct pz_chip *chip, const struct pz_measured *m,
-                                             const bool *use, struct pz_error *err);
+/* Fits *chip to the rows i with use[i], or to all rows if `use` is NULL.  Constants that no row
+ * depends on keep their values.  A fit takes some thousand predictions of each row. */
+void pz_calibration_fit(struct pz_call *call, struct pz_chip *chip,
+                        const struct pz_measured *measured, const bool *use);
 
-/* Relative errors, predicted over measured less 1, of all rows. */
-PZ_NODISCARD enum pz_status pz_calibrate_errors(const struct pz_chip *chip,
-                                                const struct pz_measured *m, double *errors,
-                                                struct pz_error *err);
+/* Returns the relative error of each row: its predicted over its measured time, less 1. */
+const double *pz_calibration_errors(struct pz_call *call, const struct pz_chip *chip,
+                                    const struct pz_measured *measured);
 
-/* Fit to every second row of each operator, judge with the others, then fit to all.  A group whose mean error over the
- * others does not fall, or of which an operator's rises by more than a tenth, keeps its constants.  *out lives in the arena, without notes.  `progress` may be NULL.  PZ_BAD_INPUT for a time that is 50 times longer or shorter than predicted. */
-PZ_NODISCARD enum pz_status pz_calibrate_to(const struct pz_chip *chip, const struct pz_measured *m,
-                                            struct pz_progress *progress, struct pz_arena *arena,
-                                            struct pz_calibrated *out, struct pz_error *err);
+/* Fits the chip to every second row of each operator, validates that fit with the other rows, and
+ * then fits to all rows.  A group of constants is rejected, and keeps its values, if the fit to one
+ * half does not lower the mean error of the group's other rows, or raises that of one operator by
+ * more than a tenth.  The result has no notes.  `progress` may be NULL.  Raises PZ_BAD_INPUT for a
+ * measured time that is 50 times longer or shorter than predicted. */
+struct pz_calibrated pz_calibration_validated_fit(struct pz_call *call, const struct pz_chip *chip,
+                                                  const struct pz_measured *measured,
+                                                  struct pz_progress *progress);
 
 #endif

@@ -9,12 +9,25 @@
 #include "cost/scan.h"
 #include "workload/op.h"
 
+static void init_in(struct pz_arena *arena, struct pz_cost *cost, const struct pz_chip *chip,
+                    const struct pz_cluster *net) {
+  pz_map_init(&cost->seen, arena);
+  pz_vec_init(&cost->mappings, arena, sizeof(struct pz_mapping));
+  pz_cost_set_chip(cost, chip, net);
+}
+
 void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct pz_cluster *net) {
   *cost = (struct pz_cost){0};
   pz_arena_init(&cost->arena, NULL);
-  pz_map_init(&cost->seen, &cost->arena);
-  pz_vec_init(&cost->mappings, &cost->arena, sizeof(struct pz_mapping));
-  pz_cost_set_chip(cost, chip, net);
+  init_in(&cost->arena, cost, chip, net);
+}
+
+struct pz_cost *pz_cost_create(struct pz_call *call, const struct pz_chip *chip,
+                               const struct pz_cluster *net) {
+  struct pz_call own;
+  struct pz_cost *cost = pz_object_new(call, sizeof *cost, &own);
+  init_in(own.arena, cost, chip, net);
+  return cost;
 }
 
 /* All that a mapping depends on, and nothing else: padding between fields must not count. */
@@ -462,4 +475,27 @@ void pz_cost_optimizer(const struct pz_chip *c, double params, double bytes_per_
       (struct pz_estimate){.latency_s = time.latency_s,
                            .energy_j = params * (CYCLES * t->lane_j + bytes_per_param * t->hbm_j),
                            .bound = time.bound};
+}
+
+/* ---- for callers that raise errors ------------------------------------------------------------ */
+
+struct pz_mapping pz_estimate_product(struct pz_call *call, struct pz_cost *cost,
+                                      const struct pz_product *product) {
+  struct pz_mapping mapping;
+  pz_must(call, pz_cost_product(cost, product, &mapping, pz_call_error(call)));
+  return mapping;
+}
+
+struct pz_mapping pz_estimate_grouped(struct pz_call *call, struct pz_cost *cost,
+                                      const struct pz_grouped *grouped) {
+  struct pz_mapping mapping;
+  pz_must(call, pz_cost_grouped(cost, grouped, &mapping, pz_call_error(call)));
+  return mapping;
+}
+
+struct pz_estimate pz_estimate_op(struct pz_call *call, struct pz_cost *cost,
+                                  const struct pz_op *op, struct pz_work *work) {
+  struct pz_estimate estimate;
+  pz_must(call, pz_cost_op_work(cost, op, &estimate, work, pz_call_error(call)));
+  return estimate;
 }

@@ -35,6 +35,18 @@ void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
 
 void pz_cost_release(struct pz_cost *cost);
 
+/* The same as an object that is released when the call ends, or with pz_close(). */
+struct pz_cost *pz_cost_create(struct pz_call *call, const struct pz_chip *chip,
+                               const struct pz_cluster *net);
+
+/* Like pz_cost_product(), pz_cost_grouped() and pz_cost_op_work(), but raise errors. */
+struct pz_mapping pz_estimate_product(struct pz_call *call, struct pz_cost *cost,
+                                      const struct pz_product *product);
+struct pz_mapping pz_estimate_grouped(struct pz_call *call, struct pz_cost *cost,
+                                      const struct pz_grouped *grouped);
+struct pz_estimate pz_estimate_op(struct pz_call *call, struct pz_cost *cost,
+                                  const struct pz_op *op, struct pz_work *work);
+
 /* A product of experts.  Errors as pz_cost_product. */
 PZ_NODISCARD enum pz_status pz_cost_grouped(struct pz_cost *cost, const struct pz_grouped *g,
                                             struct pz_mapping *out, struct pz_error *err);

@@ -153,3 +153,10 @@ enum pz_status pz_experts_cost(struct pz_cost *cost, const struct pz_experts_wor
   if (status == PZ_OK) *s = products + around_s(&chip, w, &load);
   return status;
 }
+
+double pz_experts_s(struct pz_call *call, struct pz_cost *cost,
+                    const struct pz_experts_work *work) {
+  double s;
+  pz_must(call, pz_experts_cost(cost, work, &s, pz_call_error(call)));
+  return s;
+}

@@ -30,4 +30,7 @@ struct pz_experts_load pz_experts_load(const struct pz_experts_work *w);
 PZ_NODISCARD enum pz_status pz_experts_cost(struct pz_cost *cost, const struct pz_experts_work *w,
                                             double *s, struct pz_error *err);
 
+/* Like pz_experts_cost(), but raises errors. */
+double pz_experts_s(struct pz_call *call, struct pz_cost *cost, const struct pz_experts_work *work);
+
 #endif

@@ -1,64 +1,76 @@
+/* A coordinate search: each round multiplies every constant by 1 + step and divides it by the same
+ * factor, and keeps what lowers the loss.  If no single constant improves it, pairs of constants
+ * are moved together, because a start-up time and a rate, for example, lie in a narrow valley of
+ * the loss.  If that does not help either, the step is halved.  The loss of a row and the prior are
+ * both in units of squared logarithms of times, so that they can be added. */
 #include "cost/fit.h"
 
 #include <math.h>
 #include <stdbool.h>
 
-/* What a row's time may be off by, and a constant from its first value: one standard deviation each. */
-static const double NOISE = 0.05, DOUBT = 0.7; /* 5%; a factor of two */
+/* Standard deviations of the prior, both of natural logarithms: of one measured time (5%) and of a
+ * constant around its initial value (a factor of two). */
+static const double ROW_NOISE = 0.05, CONSTANT_SPREAD = 0.7;
 
-void pz_fit_add(struct pz_fit *f, double *at, double min, double max) {
-  if (*at > 0 && f->n < PZ_FIT_MOST_CONSTANTS)
-    f->v[f->n++] = (struct pz_fit_constant){at, min, max, *at};
+void pz_fit_add(struct pz_fit *fit, double *value, double min, double max) {
+  if (*value > 0 && fit->n < PZ_FIT_MOST_CONSTANTS)
+    fit->constants[fit->n++] = (struct pz_fit_constant){value, min, max, *value};
 }
 
-double pz_fit_prior(const struct pz_fit *f) {
+double pz_fit_prior(const struct pz_fit *fit) {
   double sum = 0;
-  for (int i = 0; i < f->n; i++) sum += pow(log(*f->v[i].at / f->v[i].first) / DOUBT, 2);
-  return sum * NOISE * NOISE;
+  for (int i = 0; i < fit->n; i++) {
+    const struct pz_fit_constant *constant = &fit->constants[i];
+    sum += pow(log(*constant->value / constant->initial) / CONSTANT_SPREAD, 2);
+  }
+  return sum * ROW_NOISE * ROW_NOISE;
 }
 
-double pz_fit_row_loss(double e) {
-  static const double FAR = 0.3;
-  return fabs(e) < FAR ? e * e : FAR * (2 * fabs(e) - FAR);
+double pz_fit_row_loss(double log_ratio) {
+  static const double LINEAR_FROM = 0.3;
+  double distance = fabs(log_ratio);
+  return distance < LINEAR_FROM ? log_ratio * log_ratio
+                                : LINEAR_FROM * (2 * distance - LINEAR_FROM);
 }
 
-/* Multiply constant i by a within its range, and another one by b.  Keeps what makes the loss smaller by more than a
- * ten-thousandth. */
-static bool try_move(struct pz_fit *f, int i, double a, int j, double b, double *best) {
-  struct pz_fit_constant *x = &f->v[i], *y = &f->v[j];
-  double old_x = *x->at, old_y = *y->at;
-  *x->at = fmin(fmax(old_x * a, x->min), x->max);
-  if (j != i) *y->at = fmin(fmax(old_y * b, y->min), y->max);
-  double now = f->loss(f->ctx);
-  if (now < *best * (1 - 1e-4)) {
-    *best = now;
+/* Multiplies constant i by factor_i and, if j is another constant, constant j by factor_j, both
+ * within their ranges.  The move is kept, and *best_loss lowered, if it reduces the loss by more
+ * than one part in ten thousand; otherwise it is undone. */
+static bool try_move(struct pz_fit *fit, int i, double factor_i, int j, double factor_j,
+                     double *best_loss) {
+  static const double LEAST_GAIN = 1e-4;
+  struct pz_fit_constant *a = &fit->constants[i], *b = &fit->constants[j];
+  double old_a = *a->value, old_b = *b->value;
+  *a->value = fmin(fmax(old_a * factor_i, a->min), a->max);
+  if (j != i) *b->value = fmin(fmax(old_b * factor_j, b->min), b->max);
+  double loss = fit->loss(fit->ctx);
+  if (loss < *best_loss * (1 - LEAST_GAIN)) {
+    *best_loss = loss;
     return true;
   }
-  *x->at = old_x;
-  *y->at = old_y;
+  *a->value = old_a;
+  *b->value = old_b;
   return false;
 }
 
-/* Moves one at a time, or two: start-up against rate, products against softmax lie in narrow valleys. */
-static bool move(struct pz_fit *f, bool two, double factor, double *best) {
-  const double a[] = {factor, 1 / factor};
-  bool better = false;
-  for (int i = 0; i < f->n; i++)
-    for (int j = two ? 0 : i; j < i + !two; j++)
-      for (int k = 0; k < (two ? 4 : 2); k++)
-        better |= try_move(f, i, a[k & 1], j, a[k >> 1], best);
-  return better;
-}
-
-/* Pairs are tried where that is cheap. */
-void pz_fit_search(struct pz_fit *f) {
-  static const double FIRST = 0.32, LAST = 0.005;
+void pz_fit_search(struct pz_fit *fit) {
+  static const double FIRST_STEP = 0.32, LAST_STEP = 0.005;
   enum { MOST_ROUNDS = 60, MOST_PAIRED = 6 };
-  if (f->n == 0) return;
-  double best = f->loss(f->ctx), step = FIRST;
-  for (int round = 0; round < MOST_ROUNDS && step > LAST && best < HUGE_VAL; round++) {
-    bool better = move(f, false, 1 + step, &best);
-    if (!better && f->n <= MOST_PAIRED) better = move(f, true, 1 + step, &best);
-    if (!better) step /= 2;
+  if (fit->n == 0) return;
+  double best_loss = fit->loss(fit->ctx), step = FIRST_STEP;
+  for (int round = 0; round < MOST_ROUNDS && step > LAST_STEP && best_loss < HUGE_VAL; round++) {
+    const double factors[] = {1 + step, 1 / (1 + step)};
+    bool improved = false;
+    for (int i = 0; i < fit->n; i++)
+      for (int up = 0; up < 2; up++)
+        if (try_move(fit, i, factors[up], i, 1, &best_loss)) improved = true;
+    /* pairs are tried only while there are few */
+    if (!improved && fit->n <= MOST_PAIRED)
+      for (int i = 0; i < fit->n; i++)
+        for (int j = 0; j < i; j++)
+          for (int pair = 0; pair < 4; pair++)
+            if (try_move(fit, i, factors[pair & 1], j, factors[pair >> 1], &best_loss))
+              improved = true;
+    if (!improved) step /= 2;
   }
 }

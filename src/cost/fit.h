@@ -1,4 +1,5 @@
-/* Fits positive constants to measured times: a coordinate search with shrinking steps, without draws. */
+/* Fits positive constants to measured times by a deterministic coordinate search with shrinking
+ * steps. */
 #ifndef PZ_COST_FIT_H
 #define PZ_COST_FIT_H
 
@@ -6,27 +7,31 @@ enum { PZ_FIT_MOST_CONSTANTS = 16 };
 
 struct pz_fit {
   struct pz_fit_constant {
-    double *at, min, max;
-    double first; /* where the search begins */
-  } v[PZ_FIT_MOST_CONSTANTS];
+    double *value;   /* the constant itself, which the search changes in place */
+    double min, max; /* allowed range */
+    double initial;  /* value at which the search begins */
+  } constants[PZ_FIT_MOST_CONSTANTS];
   int n;
-  /* Mean loss over the rows, HUGE_VAL where a row has no prediction. */
+  /* Returns the mean loss over the measured rows with the present values of the constants. */
   double (*loss)(void *ctx);
   void *ctx;
 };
 
-/* Adds a constant that may move from `min` to `max`, unless it is 0. */
-void pz_fit_add(struct pz_fit *f, double *at, double min, double max);
+/* Adds a constant that may move from `min` to `max`.  A constant that is 0 is not fitted and not
+ * added. */
+void pz_fit_add(struct pz_fit *fit, double *value, double min, double max);
 
-/* Loss of constants that moved away from where they began, to be added to the sum over rows: few rows do not move a constant
- * far that they hardly show. */
-double pz_fit_prior(const struct pz_fit *f);
+/* Returns a penalty for constants that moved away from their initial values, to be added to the
+ * sum of the row losses.  It keeps a few rows from moving a constant far if they hardly depend on
+ * it. */
+double pz_fit_prior(const struct pz_fit *fit);
 
-/* Loss of one row, by the logarithm of predicted over measured time: its square, and beyond 0.3 a line (Huber 1964), since
- * tables have rows that were disturbed. */
-double pz_fit_row_loss(double e);
+/* Returns the loss of one row whose predicted time is exp(log_ratio) times its measured time: the
+ * square of log_ratio, which continues as a straight line beyond 0.3 (Huber 1964), because tables
+ * contain disturbed measurements. */
+double pz_fit_row_loss(double log_ratio);
 
-/* Moves the constants to where the loss is smallest. */
-void pz_fit_search(struct pz_fit *f);
+/* Moves the constants to values with the smallest loss that the search finds. */
+void pz_fit_search(struct pz_fit *fit);
 
 #endif

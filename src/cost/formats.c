@@ -129,3 +129,11 @@ void pz_cost_serving_cast(const struct pz_chip *c, enum pz_format format, int64_
   struct pz_vector_work w = {PZ_OP_CAST, PZ_FORWARD, rows, cols, bytes, true};
   pz_vector_named(c, kernel, &w, out);
 }
+
+struct pz_mapping pz_estimate_narrow_product(struct pz_call *call, struct pz_cost *cost,
+                                             enum pz_format format,
+                                             const struct pz_product *product) {
+  struct pz_mapping mapping;
+  pz_must(call, pz_cost_format_product(cost, format, product, &mapping, pz_call_error(call)));
+  return mapping;
+}

@@ -21,6 +21,11 @@ PZ_NODISCARD enum pz_status pz_cost_format_product(struct pz_cost *cost, enum pz
                                                    const struct pz_product *p,
                                                    struct pz_mapping *out, struct pz_error *err);
 
+/* Like pz_cost_format_product(), but raises errors. */
+struct pz_mapping pz_estimate_narrow_product(struct pz_call *call, struct pz_cost *cost,
+                                             enum pz_format format,
+                                             const struct pz_product *product);
+
 /* The same of the products of experts. */
 PZ_NODISCARD enum pz_status pz_cost_format_grouped(struct pz_cost *cost, enum pz_format format,
                                                    const struct pz_grouped *g,

@@ -1,5 +1,5 @@
-/* Reads what nccl-tests (all_reduce_perf and its siblings, also of rccl-tests) print: the times of collectives by size, and the
- * ranks with their hosts.  Lines that are no row and no rank, as those of launchers, are skipped. */
+/* Reads the output of nccl-tests (all_reduce_perf and its siblings, also those of rccl-tests): the
+ * times of collectives by size, and the ranks with their hosts. */
 #ifndef PZ_COST_NCCL_LOG_H
 #define PZ_COST_NCCL_LOG_H
 
@@ -10,29 +10,29 @@ enum { PZ_NCCL_MOST_ROWS = 1 << 12, PZ_NCCL_MOST_RANKS = 1 << 16, PZ_NCCL_MOST_H
 
 /* A measured collective. */
 struct pz_nccl_row {
-  const char *log; /* file */
+  const char *log; /* name of the file */
   uint32_t line;
   const char *test; /* "all_reduce" */
   enum pz_collective kind;
   double bytes, s;
-  int64_t devices, per_node; /* of the group, and of them in one node */
-  /* For the fit of a network: */
+  int64_t devices, per_node; /* devices of the group, and how many of them are in one node */
+  /* Set by the fit of a network (network_fit.c): */
   struct pz_group group;
-  int level; /* outermost one that it crosses */
-  bool left_out;
+  int level;     /* the outermost level of the network that the group crosses */
+  bool left_out; /* the model has no term for the way in which it ran */
 };
 
 struct pz_nccl_logs {
-  struct pz_vec rows; /* struct pz_nccl_row */
-  char device[64];    /* of the first log that names it: "NVIDIA H100 80GB HBM3" */
-  uint32_t others;    /* rows of tests that are not read, as broadcast_perf */
-  /* Where they are above 0, devices and devices of a node of every log. */
-  int64_t devices, per_node;
+  struct pz_vec rows;        /* struct pz_nccl_row */
+  char device[64];           /* in the first log that names it: "NVIDIA H100 80GB HBM3" */
+  uint32_t n_unused;         /* rows of tests that are not modelled, such as broadcast_perf */
+  int64_t devices, per_node; /* if above 0, they hold for every log, whatever its ranks say */
 };
 
-/* Adds the rows of a log, whose text ends with a zero and is changed.  PZ_BAD_INPUT for a row whose numbers contradict each
- * other, whose test or devices are unknown, and for a log without rows. */
-PZ_NODISCARD enum pz_status pz_nccl_log_read(const char *name, char *text, struct pz_arena *arena,
-                                             struct pz_nccl_logs *logs, struct pz_error *err);
+/* Appends the rows of a log to logs->rows.  The text is changed.  Raises PZ_BAD_INPUT for a row
+ * whose numbers contradict each other, or whose test or devices are unknown, and for a log without
+ * rows. */
+void pz_nccl_log_parse(struct pz_call *call, const char *name, char *text,
+                       struct pz_nccl_logs *logs);
 
 #endif

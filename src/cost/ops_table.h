@@ -1,77 +1,84 @@
-/* A table of single operators, measured or to be predicted: columns op, batch (or b), m, n, k, and
- * extra where an operator needs more; doc/cost.md says what they mean for each. */
+/* Tables of single operators, measured or to be predicted, with the columns op, batch (or b), m,
+ * n, k, and `extra` for operators that need more; doc/cost.md says what the columns mean for each
+ * operator. */
 #ifndef PZ_COST_OPS_TABLE_H
 #define PZ_COST_OPS_TABLE_H
 
 #include "core/csv.h"
 #include "cost/cost.h"
 
-enum {
-  PZ_OPS_MOST_ROWS = 1000000,
-  PZ_OPS_MOST_ROWS_IN_ALL = 4000000
-}; /* of a table, of a directory */
+/* The largest numbers of rows of one table, and of all tables of a directory. */
+enum { PZ_OPS_MOST_ROWS = 1000000, PZ_OPS_MOST_ROWS_IN_ALL = 4000000 };
 
-/* Experts: batch = experts of the model, m = tokens of the group, n = inner width, k = hidden size.
- * Scans: batch = samples, m = tokens of one, n and k as in pz_scan_work; convolutions: n = channels.
- * Collectives: batch = devices, n = bytes; dispatch: batch = devices, m = tokens of one, k = hidden size. */
+/* A row of a table.  The sizes of GEMMs are as usual.  Experts: batch = experts of the model, m =
+ * tokens of the group, n = inner width, k = hidden size.  Scans: batch = samples, m = tokens of a
+ * sample, n and k as in pz_scan_work.  Convolutions: n = channels. Collectives: batch = devices, n
+ * = bytes.  Dispatch: batch = devices, m = tokens of a device, k = hidden size. */
 struct pz_ops_row {
-  uint32_t op; /* see pz_ops_name */
+  uint32_t op; /* index of pz_ops_name() */
   int64_t batch, m, n, k;
-  int64_t heads, kv_heads; /* of attention; of a scan, heads of values and of keys, or groups */
-  int64_t chunk;           /* of a scan: tokens */
-  bool causal;             /* likewise */
-  const char *library;     /* likewise, of its kernel; NULL: the operator's */
-  int64_t largest;         /* tokens of the largest expert; 0: all alike */
-  int64_t topk, tp, ep;    /* of experts */
-  int64_t nodes, sms;      /* of a dispatch: of its devices, and cores that it holds */
-  double skew;             /* likewise: exponent of the power law of their tokens; 0: balanced */
-  bool gated;              /* likewise: three matrices, else two */
-  bool alone;              /* of a scan or convolution: one call a CUDA graph */
-  double us;               /* measured; 0: the table has no times */
-  const char *chip;   /* the preset of the chip that the row names; NULL: the table names none */
-  const char *group;  /* what it is counted with; NULL: its operator */
-  const char *reason; /* why it is not predicted; NULL: it is */
-  bool slow;          /* the table marks the time as doubtful */
-  const char *table;  /* name of the file, for messages */
-  uint32_t line;      /* of the file, likewise */
+  int64_t heads, kv_heads; /* of attention; of a scan the heads of values and of keys, or groups */
+  int64_t chunk;           /* tokens of a chunk of a scan */
+  bool causal;             /* attention is causal */
+  const char *library;     /* of the attention kernel; NULL: the operator's */
+  int64_t largest;         /* tokens of the largest expert of a grouped GEMM; 0: all have as many */
+  int64_t topk, tp, ep;    /* of routed experts: choices of a token, and parallel degrees */
+  int64_t nodes, sms;      /* of a dispatch: nodes of its devices, and cores that its kernel uses */
+  double skew;             /* exponent of the power law of the experts' loads; 0: balanced loads */
+  bool gated;              /* an expert has three matrices rather than two */
+  bool alone;              /* the scan or convolution was the only call of its CUDA graph */
+  double us;               /* measured time in microseconds; 0: the table has no times */
+  const char *chip;        /* preset of the chip that the row names; NULL: it names none */
+  const char *group;       /* name under which its error is reported; NULL: that of its operator */
+  const char *reason;      /* why the model does not predict it; NULL: it does */
+  bool slow;               /* the table marks the time as doubtful */
+  const char *table;       /* name of the file and line in it, for messages */
+  uint32_t line;
 };
 
-/* The rows of a table, in the arena; *rows has csv->rows of them. */
-PZ_NODISCARD enum pz_status pz_ops_read(const char *name, const struct pz_csv *csv,
-                                        struct pz_arena *arena, const struct pz_ops_row **rows,
-                                        struct pz_error *err);
+/* Reads the rows of a table; the result has csv->rows of them. */
+struct pz_ops_row *pz_ops_read_csv(struct pz_call *call, const char *name,
+                                   const struct pz_csv *csv);
 
-/* A measured time, in microseconds or milliseconds.  PZ_BAD_INPUT unless it is from 0.01 us to 1000 s. */
-PZ_NODISCARD enum pz_status pz_ops_read_us(const char *where, const char *column, const char *text,
-                                           bool milliseconds, double *us, struct pz_error *err);
+/* A cell of a table, for messages. */
+struct pz_ops_cell {
+  const char *table;
+  uint32_t line;
+  const char *column, *text;
+};
 
-/* What is measured for a row: as a benchmark loop would, with repeated calls, so that data which
- * fits in the global buffer stays there. */
-PZ_NODISCARD enum pz_status pz_ops_us(struct pz_cost *cost, const struct pz_ops_row *row,
-                                      double *us, struct pz_error *err);
+/* Reads a measured time and returns it in microseconds.  The cell is in microseconds or
+ * milliseconds; the time must be between 0.01 us and 1000 s. */
+double pz_ops_read_time(struct pz_call *call, const struct pz_ops_cell *cell, bool milliseconds);
 
-/* Names of the operators, NULL after the last. */
+/* Predicts the time of an operator in microseconds, as a benchmark loop would measure it: with
+ * repeated calls, so that data that fits in the global buffer stays there. */
+double pz_ops_predicted_us(struct pz_call *call, struct pz_cost *cost,
+                           const struct pz_ops_row *row);
+
+/* The names of the operators: pz_ops_name(0), pz_ops_name(1), ... until NULL. */
 const char *pz_ops_name(uint32_t op);
 
-/* The operator of a name that is among them. */
+/* The index of an operator's name, which must be known. */
 uint32_t pz_ops_find(const char *name);
 
-/* The library of attention that a table's word for a kernel names; NULL: none is known. */
+/* The attention library that a table's name of a kernel contains, or NULL. */
 const char *pz_ops_library(const char *kernel);
 
-/* Why this chip cannot run a row: no 8-bit operands, no link, no network of several nodes, DeepEP off GPUs; NULL:
+/* Says why a chip cannot run a row, for example because it has no 8-bit GEMMs or no link; NULL if
  * it can. */
-const char *pz_ops_not_on(const struct pz_chip *c, const struct pz_ops_row *row);
+const char *pz_ops_not_on(const struct pz_chip *chip, const struct pz_ops_row *row);
 
-/* Name and sizes of a row for people, in the arena; NULL: out of memory. */
-const char *pz_ops_text(const struct pz_ops_row *row, struct pz_arena *arena);
+/* Describes a row for people: its operator and sizes. */
+const char *pz_ops_describe(struct pz_call *call, const struct pz_ops_row *row);
 
-/* Is it neither a product nor attention? */
-bool pz_ops_elementwise(uint32_t op);
+/* Returns whether an operator is element-wise, or a norm, or another one that is neither a GEMM
+ * nor attention. */
+bool pz_ops_is_elementwise(uint32_t op);
 
-/* The kernel of a chip's calibration whose numbers this row shows; "" for a product, whose
- * numbers stand in the calibration itself, "link" for collectives, NULL where it shows those of
- * several. */
+/* The kernel of a chip's calibration that determines the time of a row: "" for a GEMM, whose
+ * constants are in the calibration itself, "link" for a collective, NULL for a row that depends on
+ * several kernels. */
 const char *pz_ops_kernel(const struct pz_ops_row *row);
 
 #endif

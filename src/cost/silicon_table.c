@@ -1,3 +1,11 @@
+/* Reader of tables of operators measured on real chips.
+ *
+ * A table is of one kind, which is known by a column that only that kind has.  Columns of the same
+ * meaning have several names, listed in `columns`.  Tables in the form of AIConfigurator's
+ * collectors contain operators that are not modelled; whatever is unknown in them makes a row
+ * without a prediction, while it is an error in the shorter form, which people write by hand.
+ *
+ * Sections: columns, cells, the kinds of rows, tables. */
 #include "cost/silicon_table.h"
 
 #include <math.h>
@@ -9,10 +17,11 @@
 #include "core/text.h"
 #include "cost/constants.h"
 
-/* ---- columns -------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 enum kind { GEMM, ATTENTION, EXPERTS, COLLECTIVE, DISPATCH, OTHER, KINDS };
 
+/* The meanings of columns. */
 enum field {
   CHIP,
   TIME,
@@ -57,14 +66,14 @@ enum field {
 #define IN(kind) (1u << (kind))
 #define ALL (IN(KINDS) - 1)
 
-/* Columns by name and the kinds that have them.  Names in one line mean the same.  `unit`: what a
- * number in it is multiplied by. */
-static const struct head {
+/* The names of columns, their meaning in the tables of some kinds, and the factor that converts
+ * their numbers to microseconds, bytes or counts. */
+static const struct column_info {
   const char *name;
   enum field field;
-  unsigned kinds;
+  unsigned kinds; /* set of IN(kind) */
   double unit;
-} heads[] = {
+} columns[] = {
     {"chip", CHIP, ALL, 0},
     {"device", CHIP, ALL, 0},
     {"us", TIME, ALL, 1},
@@ -122,7 +131,7 @@ static const struct head {
     {"gpus", DEVICES, IN(COLLECTIVE) | IN(DISPATCH), 1},
     {"num_gpus", DEVICES, IN(COLLECTIVE), 1},
     {"bytes", BYTES, IN(COLLECTIVE), 1},
-    {"message_size", BYTES, IN(COLLECTIVE), 0}, /* elements: see read_collective */
+    {"message_size", BYTES, IN(COLLECTIVE), 0}, /* counts elements: see read_collective() */
     {"backend", LIBRARY, IN(COLLECTIVE), 0},
     {"kernel_source", LIBRARY, IN(COLLECTIVE), 0},
     {"mode", LIBRARY, IN(DISPATCH), 0},
@@ -131,7 +140,7 @@ static const struct head {
     {"notify_us", NOTIFY, IN(DISPATCH), 1},
     {"params", PARAMS, IN(OTHER), 0},
     {"kind", KIND, IN(OTHER), 0},
-    /* facts about the measurement, read by nobody */
+    /* facts about the measurement that are not used */
     {"framework", UNUSED, ALL, 0},
     {"version", UNUSED, ALL, 0},
     {"backend", UNUSED, ALL & ~IN(COLLECTIVE), 0},
@@ -151,15 +160,14 @@ static const struct head {
     {"mode", UNUSED, IN(COLLECTIVE), 0},
     {"implementation", UNUSED, IN(COLLECTIVE), 0},
 };
-enum { HEADS_N = sizeof heads / sizeof *heads };
+enum { COLUMNS = sizeof columns / sizeof *columns };
 
-/* A kind is known by the column `mark`, and needs others; what is left of a table of OTHER is not
- * looked at. */
 static const struct {
   const char *name;
-  enum field mark;
+  enum field mark; /* the column by which the kind is known */
   int n;
-  enum field needs[10]; /* n of them, then one that most rows need */
+  enum field
+      needs[10]; /* n columns that a table of the kind must have, and one that most rows need */
 } kinds[KINDS] = {
     [GEMM] = {"GEMMs", K, 4, {DTYPE, M, N, K}},
     [ATTENTION] = {"attention", SEQ, 5, {PHASE, DTYPE, BATCH, SEQ, HEADS, WIDTH}},
@@ -175,180 +183,194 @@ static const struct {
     [OTHER] = {"others", PARAMS, 1, {PARAMS}},
 };
 
-struct reader {
+struct silicon_reader {
+  struct pz_call *call;
   const char *name;
   const struct pz_csv *csv;
   enum kind kind;
-  bool collected;      /* in the collectors' own form */
-  const char *unknown; /* why all its rows are of unknown kind; NULL: they are not */
-  uint32_t at[FIELDS]; /* column of a field; PZ_NONE: none */
+  bool collected;          /* in the form of the collectors */
+  const char *unknown;     /* why all rows are of an unknown kind; NULL: the kind is known */
+  uint32_t column[FIELDS]; /* of each field, or PZ_NONE */
   double unit[FIELDS];
-  uint32_t row;
-  char where[300]; /* the row being read */
-  struct pz_error *err;
+  uint32_t row, line; /* that is being read */
 };
 
 /* The first name of a field in tables of a kind. */
-static const char *field_name(enum kind kind, enum field f) {
+static const char *field_name(enum kind kind, enum field field) {
   int i = 0;
-  while (heads[i].field != f || !(heads[i].kinds & IN(kind))) i++;
-  return heads[i].name;
+  while (columns[i].field != field || !(columns[i].kinds & IN(kind))) i++;
+  return columns[i].name;
 }
 
-static const struct head *find_head(enum kind kind, const char *name) {
-  for (int i = 0; i < HEADS_N; i++)
-    if ((heads[i].kinds & IN(kind)) && strcmp(heads[i].name, name) == 0) return &heads[i];
+static const struct column_info *find_column(enum kind kind, const char *name) {
+  for (int i = 0; i < COLUMNS; i++)
+    if ((columns[i].kinds & IN(kind)) && strcmp(columns[i].name, name) == 0) return &columns[i];
   return NULL;
 }
 
-static void find_fields(struct reader *r, enum kind kind) {
+/* Reads the table as one of this kind: finds the column of each field. */
+static void find_fields(struct silicon_reader *r, enum kind kind) {
   r->kind = kind;
-  for (int f = 0; f < FIELDS; f++) r->at[f] = PZ_NONE;
+  for (int f = 0; f < FIELDS; f++) r->column[f] = PZ_NONE;
   for (uint32_t c = 0; c < r->csv->columns; c++) {
-    const struct head *h = find_head(kind, r->csv->cells[c]);
-    if (!h || h->field == UNUSED || r->at[h->field] != PZ_NONE) continue;
-    r->at[h->field] = c;
-    r->unit[h->field] = h->unit;
+    const struct column_info *info = find_column(kind, r->csv->cells[c]);
+    if (!info || info->field == UNUSED || r->column[info->field] != PZ_NONE) continue;
+    r->column[info->field] = c;
+    r->unit[info->field] = info->unit;
   }
 }
 
-/* In the form that AIConfigurator's collectors write?  What is not known in such a table is of operators that are not
- * modelled, no mistake. */
-static bool is_collected(const struct pz_csv *csv) {
-  static const char *const own[] = {"device", "op_name", "latency"};
-  for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-    if (pz_csv_column(csv, own[i]) == PZ_NONE) return false;
-  return true;
-}
-
-static bool find_kind(struct reader *r) {
-  r->collected = is_collected(r->csv);
-  for (enum kind k = 0; k < KINDS; k++) {
-    find_fields(r, k);
-    if (r->at[kinds[k].mark] != PZ_NONE) return true;
+/* Finds the kind of a table by its columns.  A table in the collectors' form that has none of the
+ * marks is of OTHER.  Returns false if the table is of no kind. */
+static bool find_kind(struct silicon_reader *r) {
+  static const char *const collector_columns[] = {"device", "op_name", "latency"};
+  r->collected = true;
+  for (size_t i = 0; i < sizeof collector_columns / sizeof *collector_columns; i++)
+    if (pz_csv_column(r->csv, collector_columns[i]) == PZ_NONE) r->collected = false;
+  for (enum kind kind = 0; kind < KINDS; kind++) {
+    find_fields(r, kind);
+    if (r->column[kinds[kind].mark] != PZ_NONE) return true;
   }
-  return r->collected; /* as OTHER */
+  return r->collected;
 }
 
 bool pz_silicon_is(const struct pz_csv *csv) {
-  struct reader r = {.csv = csv};
+  struct silicon_reader r = {.csv = csv};
   return pz_csv_column(csv, "op") == PZ_NONE && find_kind(&r);
 }
 
 char *pz_silicon_accepted(char *buf, size_t size) {
   size_t n = 0;
   *buf = '\0';
-  for (int k = 0; k < OTHER; k++) {
+  for (int k = 0; k < OTHER && n < size; k++) {
     n += (size_t)snprintf(buf + n, size - n, "%s%s (", k ? "; " : "", kinds[k].name);
     for (int i = 0; kinds[k].needs[i] && n < size; i++)
       n += (size_t)snprintf(buf + n, size - n, "%s, ", field_name((enum kind)k, kinds[k].needs[i]));
     if (n < size) n += (size_t)snprintf(buf + n, size - n, "us)");
-    if (n >= size) break;
   }
   return buf;
 }
 
-/* Two columns of one meaning: us and latency, chip and device. */
-static enum pz_status check_twice(const struct reader *r) {
-  for (uint32_t c = 0; c < r->csv->columns; c++) {
-    const struct head *h = find_head(r->kind, r->csv->cells[c]);
-    if (h && h->field != UNUSED && r->at[h->field] != c)
-      return pz_fail(r->err, PZ_BAD_INPUT,
-                     "%s:1: columns '%s' and '%s' mean the same; accepted: one of them", r->name,
-                     r->csv->cells[r->at[h->field]], h->name);
-  }
-  return PZ_OK;
-}
-
-/* What is wrong with the columns; a table in the collectors' form is then one of OTHER. */
-static enum pz_status wrong_columns(struct reader *r, struct pz_arena *arena, const char *what,
-                                    const char *column) {
-  char list[1000] = "";
+/* Handles a column that is unknown or missing: an error, or for a table in the collectors' form
+ * the reason why its rows are not predicted. */
+static void report_column(struct silicon_reader *r, const char *problem, const char *column) {
+  char accepted[1000] = "";
   size_t n = 0;
   const char *kind = kinds[r->kind].name;
-  for (int i = 0; i < HEADS_N; i++)
-    if ((heads[i].kinds & IN(r->kind)) && n < sizeof list)
-      n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", heads[i].name);
+  for (int i = 0; i < COLUMNS && n < sizeof accepted; i++)
+    if (columns[i].kinds & IN(r->kind))
+      n += (size_t)snprintf(accepted + n, sizeof accepted - n, "%s%s", n ? ", " : "",
+                            columns[i].name);
   if (!r->collected)
-    return pz_fail(r->err, PZ_BAD_INPUT, "%s:1: %s '%.40s' of %s; accepted: %s", r->name, what,
-                   column, kind, list);
-  r->unknown = pz_arena_printf(arena, "%s '%.40s' of %s", what, column, kind);
+    pz_raise(r->call, PZ_BAD_INPUT, "%s:1: %s '%.40s' of %s; accepted: %s", r->name, problem,
+             column, kind, accepted);
+  r->unknown = pz_format(r->call, "%s '%.40s' of %s", problem, column, kind);
   find_fields(r, OTHER);
-  return r->unknown ? PZ_OK : pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
 }
 
-static enum pz_status check_columns(struct reader *r, struct pz_arena *arena) {
+/* Checks that no two columns mean the same, all columns are known, and none is missing. */
+static void check_columns(struct silicon_reader *r) {
+  const struct pz_csv *csv = r->csv;
   enum kind kind = r->kind;
-  if (kind == OTHER) return PZ_OK;
-  for (uint32_t c = 0; c < r->csv->columns; c++)
-    if (!find_head(kind, r->csv->cells[c]))
-      return wrong_columns(r, arena, "unknown column", r->csv->cells[c]);
+  for (uint32_t c = 0; c < csv->columns; c++) {
+    const struct column_info *info = find_column(kind, csv->cells[c]);
+    if (info && info->field != UNUSED && r->column[info->field] != c)
+      pz_raise(r->call, PZ_BAD_INPUT,
+               "%s:1: columns '%s' and '%s' mean the same; accepted: one of them", r->name,
+               csv->cells[r->column[info->field]], info->name);
+  }
+  if (kind == OTHER) return;
+  for (uint32_t c = 0; c < csv->columns; c++)
+    if (!find_column(kind, csv->cells[c])) {
+      report_column(r, "unknown column", csv->cells[c]);
+      return;
+    }
   for (int i = 0; i < kinds[kind].n; i++)
-    if (r->at[kinds[kind].needs[i]] == PZ_NONE)
-      return wrong_columns(r, arena, "no column", field_name(kind, kinds[kind].needs[i]));
-  if (r->at[TIME] == PZ_NONE && r->at[SUSTAINED] == PZ_NONE)
-    return wrong_columns(r, arena, "no column", "us");
-  return PZ_OK;
+    if (r->column[kinds[kind].needs[i]] == PZ_NONE) {
+      report_column(r, "no column", field_name(kind, kinds[kind].needs[i]));
+      return;
+    }
+  if (r->column[TIME] == PZ_NONE && r->column[SUSTAINED] == PZ_NONE)
+    report_column(r, "no column", "us");
 }
 
-/* ---- cells ---------------------------------------------------------------------------------- */
+/* ---- cells ----------------------------------------------------------------------------------- */
 
-static const char *cell(const struct reader *r, enum field f) {
-  return r->at[f] == PZ_NONE ? "" : pz_csv_cell(r->csv, r->row, r->at[f]);
+static bool has_field(const struct silicon_reader *r, enum field field) {
+  return r->column[field] != PZ_NONE;
 }
 
-/* What a word means: `use` is the reader's own, 0 for what is not predicted. */
+/* The text of a field in the row that is being read, or "". */
+static const char *cell(const struct silicon_reader *r, enum field field) {
+  return has_field(r, field) ? pz_csv_cell(r->csv, r->row, r->column[field]) : "";
+}
+
+static _Noreturn void refuse_cell(const struct silicon_reader *r, enum field field,
+                                  const char *accepted) {
+  const char *name =
+      has_field(r, field) ? r->csv->cells[r->column[field]] : field_name(r->kind, field);
+  pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: %s", r->name, r->line,
+           name, cell(r, field), accepted);
+}
+
+/* A word that a cell may have, and what it stands for: an enum of its list, in which 0 is what the
+ * model does not predict. */
 struct word {
   const char *name;
-  int use;
+  int value;
 };
 
 static const char *word_name(const void *ctx, size_t i) {
   return ((const struct word *)ctx)[i].name;
 }
 
-/* The word of a column in a list that ends with NULL.  PZ_NO_ANSWER: none of it, which is no mistake. */
-static enum pz_status read_word(const struct reader *r, enum field f, const struct word *list,
-                                const struct word **out) {
-  const char *text = cell(r, f);
+/* Finds the word of a cell in a list that ends with a NULL name.  An unknown word is an error, or
+ * NULL in the collectors' form. */
+static const struct word *read_word(const struct silicon_reader *r, enum field field,
+                                    const struct word *list) {
   char accepted[700];
-  for (*out = list; (*out)->name; (*out)++)
-    if (strcmp((*out)->name, text) == 0) return PZ_OK;
-  if (r->collected) return PZ_NO_ANSWER;
-  return pz_fail(r->err, PZ_BAD_INPUT, "%s: column '%s' is '%.40s'; accepted: %s", r->where,
-                 r->at[f] == PZ_NONE ? field_name(r->kind, f) : r->csv->cells[r->at[f]], text,
-                 pz_text_join(accepted, sizeof accepted, word_name, list));
+  for (const struct word *word = list; word->name; word++)
+    if (strcmp(word->name, cell(r, field)) == 0) return word;
+  if (r->collected) return NULL;
+  refuse_cell(r, field, pz_text_join(accepted, sizeof accepted, word_name, list));
 }
 
-static enum pz_status read_count(const struct reader *r, enum field f, double least, int64_t *out) {
-  char *end;
-  double v = strtod(cell(r, f), &end);
-  if (*end || !(v >= least && v <= 0x1p40) || v != floor(v) || !*cell(r, f))
-    return pz_fail(r->err, PZ_BAD_INPUT,
-                   "%s: column '%s' is '%.40s'; accepted: an integer from %.0f to 2^40", r->where,
-                   r->csv->cells[r->at[f]], cell(r, f), least);
-  *out = (int64_t)v;
-  return PZ_OK;
+/* Reads an integer from `least` to 2^40. */
+static int64_t read_count(const struct silicon_reader *r, enum field field, double least) {
+  const char *text = cell(r, field);
+  char *end, accepted[60];
+  double value = strtod(text, &end);
+  bool in_range = value >= least && value <= 0x1p40 && value == floor(value);
+  if (*text && !*end && in_range) return (int64_t)value;
+  snprintf(accepted, sizeof accepted, "an integer from %.0f to 2^40", least);
+  refuse_cell(r, field, accepted);
 }
 
-/* Counts from 1 of several columns; those that the table lacks stay. */
+/* Reads counts from 1 of several fields into their members; the members of fields that the table
+ * lacks stay as they are. */
 struct count {
   enum field field;
-  int64_t *to;
+  int64_t *member;
 };
 
-static enum pz_status read_counts(const struct reader *r, const struct count *list, size_t n) {
-  enum pz_status status = PZ_OK;
-  for (size_t i = 0; i < n && status == PZ_OK; i++)
-    if (r->at[list[i].field] != PZ_NONE) status = read_count(r, list[i].field, 1, list[i].to);
-  return status;
+static void read_counts(const struct silicon_reader *r, const struct count *counts, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (has_field(r, counts[i].field)) *counts[i].member = read_count(r, counts[i].field, 1);
 }
 
-static enum pz_status read_us(const struct reader *r, enum field f, double *us) {
-  return pz_ops_read_us(r->where, r->csv->cells[r->at[f]], cell(r, f), r->unit[f] > 1, us, r->err);
+static double read_time_us(const struct silicon_reader *r, enum field field) {
+  const struct pz_ops_cell time = {r->name, r->line, r->csv->cells[r->column[field]],
+                                   cell(r, field)};
+  return pz_ops_read_time(r->call, &time, r->unit[field] > 1);
 }
 
-/* Names of chips in tables, as CUDA reports them too, and the presets they mean. */
+/* A number from 0 to `most` in a field; 0 if the table does not have it. */
+static double read_optional_real(const struct silicon_reader *r, enum field field, double most) {
+  if (!has_field(r, field)) return 0;
+  return pz_csv_real(r->call, r->name, r->csv, r->row, r->column[field], most);
+}
+
+/* Names of chips in tables, among them those that CUDA reports, and the presets that they mean. */
 static const struct {
   const char *name, *preset;
 } chips[] = {
@@ -371,22 +393,26 @@ static const char *chip_name(const void *ctx, size_t i) {
   return i < CHIPS ? chips[i].name : pz_chip_preset_name(i - CHIPS);
 }
 
-/* PZ_NO_ANSWER: a device without a preset, which is no mistake. */
-static enum pz_status read_chip(const struct reader *r, struct pz_ops_row *row) {
+/* Reads the chip of a row.  Returns false for a device without a preset in a table in the
+ * collectors' form. */
+static bool read_chip(const struct silicon_reader *r, struct pz_ops_row *row) {
   const char *text = cell(r, CHIP);
   char list[700];
-  if (r->at[CHIP] == PZ_NONE) return PZ_OK;
+  if (!has_field(r, CHIP)) return true;
   for (size_t i = 0; chip_name(NULL, i); i++)
     if (strcmp(chip_name(NULL, i), text) == 0) {
       row->chip = i < CHIPS ? chips[i].preset : chip_name(NULL, i);
-      return PZ_OK;
+      return true;
     }
-  if (r->collected) return PZ_NO_ANSWER;
-  return pz_fail(r->err, PZ_BAD_INPUT, "%s: unknown chip '%.40s'; accepted: %s", r->where, text,
-                 pz_text_join(list, sizeof list, chip_name, NULL));
+  if (r->collected) return false;
+  pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: unknown chip '%.40s'; accepted: %s", r->name, r->line,
+           text, pz_text_join(list, sizeof list, chip_name, NULL));
 }
 
-/* ---- kinds ---------------------------------------------------------------------------------- */
+/* ---- the kinds of rows ------------------------------------------------------------------------
+ *
+ * Each function reads the row of one kind of table and returns true.  It returns false if the operator or its data type is unknown
+ * in a table in the collectors' form. */
 
 enum { BITS_OTHER, BITS_16, BITS_8, BITS_8_BLOCK, BITS_4 };
 
@@ -414,39 +440,37 @@ static const struct word dtypes[] = {{"bf16", BITS_16},
 
 static const char *const bits_names[] = {"", "bf16", "fp8", "fp8_block", "nvfp4"};
 
-static void set_reason(struct pz_ops_row *row, const char *group, const char *reason) {
+/* Marks a row as not predicted.  Returns true, for the readers of rows. */
+static bool set_reason(struct pz_ops_row *row, const char *group, const char *reason) {
   row->group = group;
   row->reason = reason;
+  return true;
 }
 
-static enum pz_status read_gemm(const struct reader *r, struct pz_arena *arena,
-                                struct pz_ops_row *row) {
+/* A time that was measured in a loop long enough to reach the power limit is a sustained one;
+ * others are of bursts. */
+static bool read_gemm(const struct silicon_reader *r, struct pz_ops_row *row) {
   static const char *const ops[] = {NULL, "gemm", "fp8_linear", "fp8_block_linear", "nvfp4_linear"};
   static const int64_t LARGE = 1024;
   const struct count counts[] = {{M, &row->m}, {N, &row->n}, {K, &row->k}};
-  const struct word *dtype;
-  double watts = 0;
   row->batch = 1;
-  enum pz_status status = read_word(r, DTYPE, dtypes, &dtype);
-  if (status == PZ_OK) status = read_counts(r, counts, 3);
-  if (status == PZ_OK && r->at[WATTS] != PZ_NONE)
-    status = pz_csv_number(r->name, r->csv, r->row, r->at[WATTS], 1e6, &watts, r->err);
-  if (status != PZ_OK) return status;
-  bool looped = r->at[SUSTAINED] != PZ_NONE || watts > 0;
-  if (r->at[SUSTAINED] != PZ_NONE && !*cell(r, SUSTAINED))
-    return set_reason(row, "GEMMs without a sustained time", "no time of a sustained loop"), PZ_OK;
-  status = read_us(r, r->at[SUSTAINED] != PZ_NONE ? SUSTAINED : TIME, &row->us);
-  if (status != PZ_OK) return status;
-  if (!dtype->use)
-    return set_reason(row, pz_arena_printf(arena, "gemm %s", dtype->name),
-                      "GEMMs with operands of this type are not modelled"),
-           PZ_OK;
-  if (!looped) row->us *= pz_constants_default.burst;
-  row->op = pz_ops_find(ops[dtype->use]);
+  const struct word *dtype = read_word(r, DTYPE, dtypes);
+  if (!dtype) return false;
+  read_counts(r, counts, 3);
+  double watts = read_optional_real(r, WATTS, 1e6);
+  bool has_sustained = has_field(r, SUSTAINED), sustained = has_sustained || watts > 0;
+  if (has_sustained && !*cell(r, SUSTAINED))
+    return set_reason(row, "GEMMs without a sustained time", "no time of a sustained loop");
+  row->us = read_time_us(r, has_sustained ? SUSTAINED : TIME);
+  if (!dtype->value)
+    return set_reason(row, pz_format(r->call, "gemm %s", dtype->name),
+                      "GEMMs with operands of this type are not modelled");
+  if (!sustained) row->us *= pz_constants_default.burst;
+  row->op = pz_ops_find(ops[dtype->value]);
   bool large = row->m >= LARGE && row->n >= LARGE && row->k >= LARGE;
-  row->group = pz_arena_printf(arena, "%sgemm %s%s", large ? "" : "small ", bits_names[dtype->use],
-                               looped ? " sustained" : "");
-  return PZ_OK;
+  row->group = pz_format(r->call, "%sgemm %s%s", large ? "" : "small ", bits_names[dtype->value],
+                         sustained ? " sustained" : "");
+  return true;
 }
 
 enum { PHASE_OTHER, PHASE_PREFILL, PHASE_ENCODER, PHASE_LATENT };
@@ -463,135 +487,121 @@ static const struct word phases[] = {{"prefill", PHASE_PREFILL},
                                      {"mla_generation", 0},
                                      {NULL, 0}};
 
-static enum pz_status read_attention(const struct reader *r, struct pz_arena *arena,
-                                     struct pz_ops_row *row) {
-  static const char *const ops[] = {NULL, "prefill", "encoder", "mla_prefill"},
-                           *const names[] = {NULL, "prefill", "encoder", "latent prefill"};
+static bool read_attention(const struct silicon_reader *r, struct pz_ops_row *row) {
+  static const char *const ops[] = {NULL, "prefill", "encoder", "mla_prefill"};
+  static const char *const names[] = {NULL, "prefill", "encoder", "latent prefill"};
   static const int64_t LONG = 2048;
-  static const int64_t LATENT_WIDTH = 160; /* mean of 128 + 64 of keys and 128 of values */
-  int64_t prefix = 0, window = 0;
+  /* the mean of 128 + 64 values of a key and 128 of a value (DeepSeek-V3) */
+  static const int64_t LATENT_WIDTH = 160;
   const struct count counts[] = {{BATCH, &row->batch},
                                  {SEQ, &row->m},
                                  {HEADS, &row->heads},
                                  {KV_HEADS, &row->kv_heads},
                                  {WIDTH, &row->k}};
-  const struct word *phase, *dtype, *kv = NULL;
-  enum pz_status status = read_word(r, PHASE, phases, &phase);
-  if (status == PZ_OK) status = read_word(r, DTYPE, dtypes, &dtype);
-  if (status == PZ_OK && r->at[KV_DTYPE] != PZ_NONE) status = read_word(r, KV_DTYPE, dtypes, &kv);
-  if (status == PZ_OK) status = read_counts(r, counts, 5);
-  if (status == PZ_OK && r->at[PREFIX] != PZ_NONE) status = read_count(r, PREFIX, 0, &prefix);
-  if (status == PZ_OK && r->at[WINDOW] != PZ_NONE) status = read_count(r, WINDOW, 0, &window);
-  if (status == PZ_OK) status = read_us(r, TIME, &row->us);
-  if (status != PZ_OK) return status;
-  if (!phase->use)
-    return set_reason(row, pz_arena_printf(arena, "%s attention", phase->name),
-                      "decoding is not modelled"),
-           PZ_OK;
-  if (dtype->use != BITS_16 || (kv && kv->use != BITS_16))
+  const struct word *phase = read_word(r, PHASE, phases);
+  if (!phase) return false;
+  const struct word *dtype = read_word(r, DTYPE, dtypes);
+  if (!dtype) return false;
+  const struct word *kv_dtype = has_field(r, KV_DTYPE) ? read_word(r, KV_DTYPE, dtypes) : dtype;
+  if (!kv_dtype) return false;
+  read_counts(r, counts, 5);
+  int64_t prefix = has_field(r, PREFIX) ? read_count(r, PREFIX, 0) : 0;
+  int64_t window = has_field(r, WINDOW) ? read_count(r, WINDOW, 0) : 0;
+  row->us = read_time_us(r, TIME);
+  if (!phase->value)
+    return set_reason(row, pz_format(r->call, "%s attention", phase->name),
+                      "decoding is not modelled");
+  if (dtype->value != BITS_16 || kv_dtype->value != BITS_16)
     return set_reason(row, "attention with 8-bit keys",
-                      "attention with operands of this type is not modelled"),
-           PZ_OK;
+                      "attention with operands of this type is not modelled");
   if (prefix > 0)
-    return set_reason(row, "attention with a cached prefix", "a cached prefix is not modelled"),
-           PZ_OK;
-  if (r->at[WIDTH] == PZ_NONE && phase->use != PHASE_LATENT)
-    return r->collected
-               ? PZ_NO_ANSWER
-               : pz_fail(r->err, PZ_BAD_INPUT,
-                         "%s:1: no column 'head_dim' of attention; accepted: with it", r->name);
+    return set_reason(row, "attention with a cached prefix", "a cached prefix is not modelled");
+  bool is_latent = phase->value == PHASE_LATENT;
+  if (!has_field(r, WIDTH) && !is_latent) {
+    if (r->collected) return false;
+    pz_raise(r->call, PZ_BAD_INPUT, "%s:1: no column 'head_dim' of attention; accepted: with it",
+             r->name);
+  }
   if (row->kv_heads == 0) row->kv_heads = row->heads;
   if (row->kv_heads > row->heads)
-    return pz_fail(r->err, PZ_BAD_INPUT, "%s: %lld kv heads; accepted: at most heads, %lld",
-                   r->where, (long long)row->kv_heads, (long long)row->heads);
-  if (phase->use == PHASE_LATENT) row->k = LATENT_WIDTH;
-  row->op = pz_ops_find(ops[phase->use]);
-  row->causal = phase->use != PHASE_ENCODER;
+    pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: %lld kv heads; accepted: at most heads, %lld", r->name,
+             r->line, (long long)row->kv_heads, (long long)row->heads);
+  if (is_latent) row->k = LATENT_WIDTH;
+  row->op = pz_ops_find(ops[phase->value]);
+  row->causal = phase->value != PHASE_ENCODER;
   row->library = pz_ops_library(cell(r, LIBRARY));
   row->n = window > 0 && window < row->m ? window : row->m;
-  row->group = pz_arena_printf(arena, "%s attention bf16%s", names[phase->use],
-                               window > 0                     ? ", window"
-                               : row->causal && row->m < LONG ? ", short"
-                                                              : "");
-  return PZ_OK;
+  const char *suffix = row->causal && row->m < LONG ? ", short" : "";
+  if (window > 0) suffix = ", window";
+  row->group = pz_format(r->call, "%s attention bf16%s", names[phase->value], suffix);
+  return true;
 }
 
-/* balanced or power_law_EXPONENT. */
-static enum pz_status read_distribution(const struct reader *r, double *skew) {
-  static const char LAW[] = "power_law_";
-  const char *text = cell(r, DISTRIBUTION);
-  char *end = NULL;
-  *skew = 0;
-  if (strcmp(text, "balanced") == 0) return PZ_OK;
-  if (strncmp(text, LAW, sizeof LAW - 1) == 0) *skew = strtod(text + sizeof LAW - 1, &end);
-  if (end && !*end && *skew > 0 && *skew <= 10) return PZ_OK;
-  if (r->collected) return PZ_NO_ANSWER;
-  return pz_fail(r->err, PZ_BAD_INPUT,
-                 "%s: column 'distribution' is '%.40s'; accepted: balanced or power_law_A, A above "
-                 "0 and at most 10",
-                 r->where, text);
-}
-
-static enum pz_status read_experts(const struct reader *r, struct pz_arena *arena,
-                                   struct pz_ops_row *row) {
+static bool read_experts(const struct silicon_reader *r, struct pz_ops_row *row) {
   static const char *const ops[] = {NULL, "experts", "experts_fp8", "experts_fp8_block", NULL};
-  int64_t gated = 1;
+  static const char LAW[] = "power_law_";
   const struct count counts[] = {{TOKENS, &row->m},  {HIDDEN, &row->k},    {INTER, &row->n},
                                  {TOPK, &row->topk}, {COUNT, &row->batch}, {TP, &row->tp},
                                  {EP, &row->ep}};
-  const struct word *dtype;
-  enum pz_status status = read_word(r, DTYPE, dtypes, &dtype);
-  if (status == PZ_OK) status = read_counts(r, counts, 7);
-  if (status == PZ_OK && r->at[GATED] != PZ_NONE) status = read_count(r, GATED, 0, &gated);
-  if (status == PZ_OK) status = read_distribution(r, &row->skew);
-  if (status == PZ_OK) status = read_us(r, TIME, &row->us);
-  if (status != PZ_OK) return status;
+  const struct word *dtype = read_word(r, DTYPE, dtypes);
+  if (!dtype) return false;
+  read_counts(r, counts, 7);
+  row->gated = has_field(r, GATED) ? read_count(r, GATED, 0) > 0 : true;
+  const char *distribution = cell(r, DISTRIBUTION);
+  if (strcmp(distribution, "balanced") != 0) {
+    char *end = NULL;
+    if (strncmp(distribution, LAW, sizeof LAW - 1) == 0)
+      row->skew = strtod(distribution + sizeof LAW - 1, &end);
+    bool is_power_law = end && !*end && row->skew > 0 && row->skew <= 10;
+    if (!is_power_law && r->collected) return false;
+    if (!is_power_law)
+      refuse_cell(r, DISTRIBUTION, "balanced or power_law_A, A above 0 and at most 10");
+  }
+  row->us = read_time_us(r, TIME);
   if (row->topk > row->batch || row->ep > row->batch || row->tp > row->n)
-    return pz_fail(r->err, PZ_BAD_INPUT,
-                   "%s: top %lld and ep %lld of %lld experts, tp %lld of %lld; accepted: at most "
-                   "as many as there are",
-                   r->where, (long long)row->topk, (long long)row->ep, (long long)row->batch,
-                   (long long)row->tp, (long long)row->n);
-  row->gated = gated > 0;
+    pz_raise(r->call, PZ_BAD_INPUT,
+             "%s:%u: top %lld and ep %lld of %lld experts, tp %lld of %lld; accepted: at most "
+             "as many as there are",
+             r->name, r->line, (long long)row->topk, (long long)row->ep, (long long)row->batch,
+             (long long)row->tp, (long long)row->n);
   row->group =
-      pz_arena_printf(arena, "experts %s%s", dtype->use ? bits_names[dtype->use] : dtype->name,
-                      row->skew > 0 ? " skewed" : " balanced");
-  if (!ops[dtype->use])
-    set_reason(row, row->group, "experts with operands of this type are not modelled");
-  else if (row->batch % row->ep || row->n % row->tp)
-    set_reason(row, row->group, "devices with different parts of the experts are not modelled");
-  else
-    row->op = pz_ops_find(ops[dtype->use]);
-  return PZ_OK;
+      pz_format(r->call, "experts %s%s", dtype->value ? bits_names[dtype->value] : dtype->name,
+                row->skew > 0 ? " skewed" : " balanced");
+  if (!ops[dtype->value])
+    return set_reason(row, row->group, "experts with operands of this type are not modelled");
+  if (row->batch % row->ep || row->n % row->tp)
+    return set_reason(row, row->group,
+                      "devices with different parts of the experts are not modelled");
+  row->op = pz_ops_find(ops[dtype->value]);
+  return true;
 }
 
 static const struct word operations[] = {
     {"all_reduce", 1}, {"all_gather", 1}, {"reduce_scatter", 1}, {"alltoall", 1}, {NULL, 0}};
 
-static enum pz_status read_collective(const struct reader *r, struct pz_arena *arena,
-                                      struct pz_ops_row *row) {
-  static const double LARGE = 1e6;
-  const struct word *dtype, *operation;
-  enum pz_status status = read_word(r, OPERATION, operations, &operation);
-  if (status == PZ_OK) status = read_word(r, DTYPE, dtypes, &dtype);
-  if (status == PZ_OK) status = read_count(r, DEVICES, 2, &row->batch);
-  if (status == PZ_OK) status = read_count(r, BYTES, 1, &row->n);
-  if (status == PZ_OK) status = read_us(r, TIME, &row->us);
-  if (status != PZ_OK) return status;
-  /* the collectors' message_size counts elements */
-  if (r->unit[BYTES] == 0 && dtype->use == BITS_16) row->n *= 2;
+static bool read_collective(const struct silicon_reader *r, struct pz_ops_row *row) {
+  static const double LARGE_BYTES = 1e6;
+  const struct word *operation = read_word(r, OPERATION, operations);
+  if (!operation) return false;
+  const struct word *dtype = read_word(r, DTYPE, dtypes);
+  if (!dtype) return false;
+  row->batch = read_count(r, DEVICES, 2);
+  row->n = read_count(r, BYTES, 1);
+  row->us = read_time_us(r, TIME);
+  bool counts_elements = r->unit[BYTES] == 0; /* column message_size of the collectors */
+  if (counts_elements && dtype->value == BITS_16) row->n *= 2;
   row->m = 1;
   row->op = pz_ops_find(operation->name);
   const char *library = cell(r, LIBRARY);
   if (strcmp(library, "nccl") != 0 && strcmp(library, "NCCL") != 0)
-    return set_reason(row, "custom collectives", "a framework's own kernel, not NCCL's"), PZ_OK;
-  bool large = (double)row->n > LARGE;
+    return set_reason(row, "custom collectives", "a framework's own kernel, not NCCL's");
+  bool large = (double)row->n > LARGE_BYTES;
   if (row->batch == 4 || row->batch == 8)
     row->group = large ? "nccl 4 and 8 GPUs above 1 MB" : "nccl 4 and 8 GPUs up to 1 MB";
   else
-    row->group = pz_arena_printf(arena, "nccl %lld GPUs %s 1 MB", (long long)row->batch,
-                                 large ? "above" : "up to");
-  return PZ_OK;
+    row->group = pz_format(r->call, "nccl %lld GPUs %s 1 MB", (long long)row->batch,
+                           large ? "above" : "up to");
+  return true;
 }
 
 static const struct word dispatchers[] = {{"deepep_normal", 1},
@@ -602,52 +612,44 @@ static const struct word dispatchers[] = {{"deepep_normal", 1},
 static const struct word dispatches[] = {
     {"dispatch", 1}, {"combine", 1}, {"prepare", 0}, {"combine_low_precision", 0}, {NULL, 0}};
 
-/* Between nodes the time of the notification counts too. */
-static enum pz_status read_dispatch_us(const struct reader *r, struct pz_ops_row *row) {
-  double notify = 0;
-  enum pz_status status = read_us(r, TIME, &row->us);
-  if (status == PZ_OK && r->at[NOTIFY] != PZ_NONE)
-    status = pz_csv_number(r->name, r->csv, r->row, r->at[NOTIFY], 1e9, &notify, r->err);
-  row->us += notify;
-  return status;
-}
-
-static enum pz_status read_dispatch(const struct reader *r, struct pz_arena *arena,
-                                    struct pz_ops_row *row) {
-  static const int64_t MANY = 1024;
+/* A dispatch between nodes includes the time of its notification, which has a column of its own. */
+static bool read_dispatch(const struct silicon_reader *r, struct pz_ops_row *row) {
+  static const int64_t LONG = 1024;
   int64_t experts = INT64_MAX;
   const struct count counts[] = {{NODES, &row->nodes},
                                  {TOKENS, &row->m},
                                  {HIDDEN, &row->k},
                                  {TOPK, &row->topk},
                                  {COUNT, &experts}};
-  const struct word *dispatcher, *operation;
-  enum pz_status status = read_word(r, LIBRARY, dispatchers, &dispatcher);
-  if (status == PZ_OK) status = read_word(r, OPERATION, dispatches, &operation);
-  if (status == PZ_OK) status = read_count(r, DEVICES, 2, &row->batch);
-  if (status == PZ_OK) status = read_counts(r, counts, 5);
-  if (status == PZ_OK) status = read_dispatch_us(r, row);
-  if (status != PZ_OK) return status;
+  const struct word *dispatcher = read_word(r, LIBRARY, dispatchers);
+  if (!dispatcher) return false;
+  const struct word *operation = read_word(r, OPERATION, dispatches);
+  if (!operation) return false;
+  row->batch = read_count(r, DEVICES, 2);
+  read_counts(r, counts, 5);
+  row->us = read_time_us(r, TIME);
+  row->us += read_optional_real(r, NOTIFY, 1e9);
   if (row->batch % row->nodes || row->topk > experts)
-    return pz_fail(r->err, PZ_BAD_INPUT,
-                   "%s: %lld GPUs of %lld nodes, top %lld of %lld experts; accepted: as many GPUs "
-                   "in each node, at most as many experts as there are",
-                   r->where, (long long)row->batch, (long long)row->nodes, (long long)row->topk,
-                   (long long)experts);
-  if (!dispatcher->use || !operation->use)
-    return set_reason(row, pz_arena_printf(arena, "%s %s", operation->name, dispatcher->name),
-                      "kernels of this dispatcher are not modelled"),
-           PZ_OK;
+    pz_raise(r->call, PZ_BAD_INPUT,
+             "%s:%u: %lld GPUs of %lld nodes, top %lld of %lld experts; accepted: as many GPUs "
+             "in each node, at most as many experts as there are",
+             r->name, r->line, (long long)row->batch, (long long)row->nodes, (long long)row->topk,
+             (long long)experts);
+  if (!dispatcher->value || !operation->value)
+    return set_reason(row, pz_format(r->call, "%s %s", operation->name, dispatcher->name),
+                      "kernels of this dispatcher are not modelled");
   row->op = pz_ops_find(operation->name);
-  row->group =
-      row->nodes > 1
-          ? pz_arena_printf(arena, "%s deepep, %lld nodes", operation->name, (long long)row->nodes)
-          : pz_arena_printf(arena, "%s deepep%s", operation->name, row->m < MANY ? ", short" : "");
-  return read_count(r, SMS, 1, &row->sms);
+  if (row->nodes > 1)
+    row->group =
+        pz_format(r->call, "%s deepep, %lld nodes", operation->name, (long long)row->nodes);
+  else
+    row->group = pz_format(r->call, "%s deepep%s", operation->name, row->m < LONG ? ", short" : "");
+  row->sms = read_count(r, SMS, 1);
+  return true;
 }
 
-/* Operators of state-space layers among the others: sizes in the collectors' names, as JSON or (in the collectors' form) as
- * columns. */
+/* Operators of state-space layers in tables of OTHER: their kind in the table, the operator, and
+ * its group. */
 static const struct scan_kind {
   const char *kind, *op, *group;
 } scan_kinds[] = {
@@ -662,42 +664,8 @@ static const struct scan_kind {
     {"gdn.causal_conv1d_update", "conv1d_step", "gdn conv1d step"},
 };
 
-/* Is a size of the row there and usable? */
-static bool read_param(const struct reader *r, const json_t *params, const char *key,
-                       int64_t *out) {
-  static const int64_t MOST = 1 << 24;
-  if (params) {
-    const json_t *v = json_object_get(params, key);
-    *out = json_is_integer(v) ? json_integer_value(v) : 0;
-  } else {
-    uint32_t at = pz_csv_column(r->csv, key);
-    *out = at == PZ_NONE ? 0 : strtoll(pz_csv_cell(r->csv, r->row, at), NULL, 10);
-  }
-  return *out >= 1 && *out <= MOST;
-}
-
-static enum pz_status read_params(const struct reader *r, const json_t *params, bool mamba,
-                                  struct pz_ops_row *row) {
-  static const int64_t CHUNK = 64; /* of the delta rule's kernels */
-  const struct {
-    const char *key[2]; /* by mamba */
-    int64_t *to;
-  } sizes[] = {
-      {{"batch_size", "batch_size"}, &row->batch}, {{"seq_len", "seq_len"}, &row->m},
-      {{"head_v_dim", "d_state"}, &row->n},        {{"head_k_dim", "head_dim"}, &row->k},
-      {{"num_v_heads", "nheads"}, &row->heads},    {{"num_k_heads", "n_groups"}, &row->kv_heads},
-      {{NULL, "chunk_size"}, &row->chunk}};
-  row->chunk = CHUNK;
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    const char *key = sizes[i].key[mamba];
-    if (key && !read_param(r, params, key, sizes[i].to))
-      return pz_fail(r->err, PZ_BAD_INPUT,
-                     "%s: no usable '%s'; accepted: an integer from 1 to 2^24", r->where, key);
-  }
-  return PZ_OK;
-}
-
-static const struct scan_kind *find_scan(const struct reader *r) {
+/* The kind of a row, which the collectors write into two columns; NULL if it is not modelled. */
+static const struct scan_kind *find_scan_kind(const struct silicon_reader *r) {
   char kind[100];
   uint32_t op = pz_csv_column(r->csv, "op_name"), kernel = pz_csv_column(r->csv, "kernel_source");
   snprintf(kind, sizeof kind, "%s", cell(r, KIND));
@@ -709,85 +677,103 @@ static const struct scan_kind *find_scan(const struct reader *r) {
   return NULL;
 }
 
-static enum pz_status read_other(const struct reader *r, struct pz_arena *arena,
-                                 struct pz_ops_row *row) {
-  const struct scan_kind *k = r->unknown ? NULL : find_scan(r);
-  const char *text = cell(r, PARAMS);
-  json_t *params = NULL;
-  (void)arena;
-  if (!k)
-    return set_reason(row, "other operators", r->unknown ? r->unknown : "not modelled"), PZ_OK;
-  bool mamba = strncmp(k->kind, "mamba2", 6) == 0;
-  enum pz_status status =
-      r->collected ? PZ_OK : pz_json_parse(r->where, text, strlen(text), &params, r->err);
-  if (status == PZ_OK) status = read_params(r, params, mamba, row);
-  json_decref(params);
-  if (status == PZ_OK && r->at[TIME] == PZ_NONE)
-    status =
-        pz_fail(r->err, PZ_BAD_INPUT, "%s:1: no column 'us' of others; accepted: with it", r->name);
-  if (status == PZ_OK) status = read_us(r, TIME, &row->us);
-  if (status != PZ_OK) return status;
-  row->op = pz_ops_find(k->op);
-  row->group = k->group;
+/* Reads the sizes of a state-space operator, under the collectors' names, from a JSON object or
+ * (NULL) from columns. */
+static void read_scan_sizes(const struct silicon_reader *r, const json_t *params, bool mamba,
+                            struct pz_ops_row *row) {
+  static const int64_t MOST = 1 << 24;
+  const struct {
+    const char *key[2]; /* of the delta rule, of Mamba-2 */
+    int64_t *member;
+  } sizes[] = {
+      {{"batch_size", "batch_size"}, &row->batch}, {{"seq_len", "seq_len"}, &row->m},
+      {{"head_v_dim", "d_state"}, &row->n},        {{"head_k_dim", "head_dim"}, &row->k},
+      {{"num_v_heads", "nheads"}, &row->heads},    {{"num_k_heads", "n_groups"}, &row->kv_heads},
+      {{NULL, "chunk_size"}, &row->chunk}};
+  row->chunk = 64; /* the delta rule's kernels have no other chunks */
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    const char *key = sizes[i].key[mamba];
+    if (!key) continue;
+    int64_t value = 0;
+    if (params) {
+      const json_t *member = json_object_get(params, key);
+      if (json_is_integer(member)) value = json_integer_value(member);
+    } else {
+      uint32_t column = pz_csv_column(r->csv, key);
+      if (column != PZ_NONE) value = strtoll(pz_csv_cell(r->csv, r->row, column), NULL, 10);
+    }
+    if (value < 1 || value > MOST)
+      pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: no usable '%s'; accepted: an integer from 1 to 2^24",
+               r->name, r->line, key);
+    *sizes[i].member = value;
+  }
+}
+
+static bool read_other(const struct silicon_reader *r, struct pz_ops_row *row) {
+  const struct scan_kind *scan = r->unknown ? NULL : find_scan_kind(r);
+  if (!scan) return set_reason(row, "other operators", r->unknown ? r->unknown : "not modelled");
+  bool mamba = strncmp(scan->kind, "mamba2", 6) == 0;
+  if (r->collected) {
+    read_scan_sizes(r, NULL, mamba, row);
+  } else {
+    const char *text = cell(r, PARAMS), *where = pz_format(r->call, "%s:%u", r->name, r->line);
+    json_t *params = pz_json_read(r->call, where, text, strlen(text));
+    read_scan_sizes(r, params, mamba, row);
+    pz_close(r->call, params);
+  }
+  if (!has_field(r, TIME))
+    pz_raise(r->call, PZ_BAD_INPUT, "%s:1: no column 'us' of others; accepted: with it", r->name);
+  row->us = read_time_us(r, TIME);
+  row->op = pz_ops_find(scan->op);
+  row->group = scan->group;
   row->alone = mamba;
-  if (strncmp(k->op, "conv1d", 6) != 0) return PZ_OK;
-  /* queries, keys and values, or x, B and C, of all heads */
+  if (strncmp(scan->op, "conv1d", 6) != 0) return true;
+  /* channels: queries, keys and values of all heads, or Mamba-2's x, B and C */
   row->n = mamba ? row->heads * row->k + 2 * row->kv_heads * row->n
                  : row->heads * row->n + 2 * row->kv_heads * row->k;
   row->heads = row->kv_heads = row->chunk = 0;
   row->k = 1;
-  return PZ_OK;
+  return true;
 }
 
-/* ---- tables --------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
-typedef enum pz_status read_fn(const struct reader *r, struct pz_arena *arena,
-                               struct pz_ops_row *row);
-
-static enum pz_status read_row(struct reader *r, uint32_t i, struct pz_arena *arena,
-                               struct pz_ops_row *row) {
-  static read_fn *const readers[KINDS] = {read_gemm,       read_attention, read_experts,
-                                          read_collective, read_dispatch,  read_other};
-  *row = (struct pz_ops_row){.table = r->name, .line = r->csv->lines[i]};
+static struct pz_ops_row read_row(struct silicon_reader *r, uint32_t i) {
+  typedef bool read_row_fn(const struct silicon_reader *r, struct pz_ops_row *row);
+  static read_row_fn *const readers[KINDS] = {read_gemm,       read_attention, read_experts,
+                                              read_collective, read_dispatch,  read_other};
+  struct pz_ops_row row = {.table = r->name, .line = r->csv->lines[i]};
   r->row = i;
-  snprintf(r->where, sizeof r->where, "%.250s:%u", r->name, row->line);
-  enum pz_status status = read_chip(r, row);
-  if (status == PZ_NO_ANSWER) { /* named as it is; nothing else of the row counts */
-    row->chip = cell(r, CHIP);
-    set_reason(row, pz_arena_printf(arena, "operators of %.60s", row->chip),
-               "no preset of this chip");
-    return row->group ? PZ_OK : pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
+  r->line = row.line;
+  if (!read_chip(r, &row)) {
+    row.chip = cell(r, CHIP);
+    set_reason(&row, pz_format(r->call, "operators of %.60s", row.chip), "no preset of this chip");
+    return row;
   }
-  if (status == PZ_OK) status = readers[r->kind](r, arena, row);
-  if (status == PZ_NO_ANSWER)
-    return set_reason(row, "other operators", "the operator or its type is not known"), PZ_OK;
-  if (status != PZ_OK) return status;
-  if (!row->group) return pz_fail(r->err, PZ_NO_MEMORY, "%s: out of memory", r->name);
+  if (!readers[r->kind](r, &row)) {
+    set_reason(&row, "other operators", "the operator or its type is not known");
+    return row;
+  }
   const char *flag = cell(r, FLAG);
-  row->slow = strcmp(flag, "slow") == 0;
-  if (*flag && !row->slow)
-    return pz_fail(r->err, PZ_BAD_INPUT, "%s: column 'flag' is '%.40s'; accepted: slow or nothing",
-                   r->where, flag);
-  double b = (double)row->batch, m = (double)row->m, n = (double)row->n, k = (double)row->k;
-  double values = b * fmax(1, (double)row->heads) * fmax(m * n, fmax(m * k, n * k));
-  if (values * fmax(1, (double)row->topk) > 0x1p53)
-    return pz_fail(r->err, PZ_BAD_INPUT, "%s: an operand has more than 2^53 values", r->where);
-  return PZ_OK;
+  row.slow = strcmp(flag, "slow") == 0;
+  if (*flag && !row.slow) refuse_cell(r, FLAG, "slow or nothing");
+  double b = (double)row.batch, m = (double)row.m, n = (double)row.n, k = (double)row.k;
+  double values = b * fmax(1, (double)row.heads) * fmax(m * n, fmax(m * k, n * k));
+  if (values * fmax(1, (double)row.topk) > 0x1p53)
+    pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: an operand has more than 2^53 values", r->name,
+             r->line);
+  return row;
 }
 
-enum pz_status pz_silicon_read(const char *name, const struct pz_csv *csv, struct pz_arena *arena,
-                               const struct pz_ops_row **rows, struct pz_error *err) {
-  struct reader r = {.name = name, .csv = csv, .err = err};
+const struct pz_ops_row *pz_silicon_read_csv(struct pz_call *call, const char *name,
+                                             const struct pz_csv *csv) {
+  struct silicon_reader r = {.call = call, .name = name, .csv = csv};
   char list[700];
   if (!find_kind(&r))
-    return pz_fail(err, PZ_BAD_INPUT, "%s:1: unknown columns; accepted: those of %s", name,
-                   pz_silicon_accepted(list, sizeof list));
-  struct pz_ops_row *out = pz_arena_alloc(arena, csv->rows, sizeof *out);
-  if (!out) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
-  enum pz_status status = check_twice(&r);
-  if (status == PZ_OK) status = check_columns(&r, arena);
-  for (uint32_t i = 0; i < csv->rows && status == PZ_OK; i++)
-    status = read_row(&r, i, arena, &out[i]);
-  if (status == PZ_OK) *rows = out;
-  return status;
+    pz_raise(call, PZ_BAD_INPUT, "%s:1: unknown columns; accepted: those of %s", name,
+             pz_silicon_accepted(list, sizeof list));
+  check_columns(&r);
+  struct pz_ops_row *rows = pz_alloc(call, csv->rows, sizeof *rows);
+  for (uint32_t i = 0; i < csv->rows; i++) rows[i] = read_row(&r, i);
+  return rows;
 }

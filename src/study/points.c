@@ -226,8 +226,7 @@ static void predict_operator(struct pz_call *task, void *ctx, size_t i, unsigned
   struct pz_cost *cost = &table->costs[worker * table->n_chips + table->chip_of_row[i]];
   pz_progress_add(table->progress, 1);
   if (table->reason[i] || pz_progress_stopped(table->progress)) return;
-  pz_must(task,
-          pz_ops_us(cost, &table->measured->rows[i], &table->predicted_us[i], pz_call_error(task)));
+  table->predicted_us[i] = pz_ops_predicted_us(task, cost, &table->measured->rows[i]);
 }
 
 static void release_cost(void *cost) { pz_cost_release(cost); }
@@ -284,8 +283,7 @@ static struct pz_validation_point operator_point(struct pz_call *call,
     point.id = pz_format(call, "%s:%u", row->table, row->line);
   } else {
     point.group = pz_format(call, "%s %s", chip, group);
-    point.id = pz_ops_text(row, call->arena);
-    if (!point.id) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory", table->measured->name);
+    point.id = pz_ops_describe(call, row);
   }
   if (row->chip && !reason) point.work = pz_format(call, PZ_ALL_CHIPS "%s", group);
   return point;
@@ -362,14 +360,13 @@ static void add_overlapped(struct pz_call *call, const struct pz_point_reader *r
 void pz_points_add_overlapped(struct pz_call *call, const struct pz_point_reader *reader,
                               const char *name, const char *text, size_t bytes,
                               const char *chip_name) {
-  const struct pz_beside_row *rows = NULL;
   struct pz_chip *chip = pz_alloc(call, 1, sizeof *chip);
   struct pz_cost *cost = pz_alloc(call, 1, sizeof *cost);
   pz_must(call, pz_chip_read(chip_name, chip, pz_call_error(call)));
   const struct pz_csv *csv = pz_csv_read(call, name, text, bytes);
   pz_cost_init(cost, chip, NULL);
   pz_defer(call, release_cost, cost);
-  pz_must(call, pz_beside_predict(cost, name, csv, call->arena, &rows, pz_call_error(call)));
+  const struct pz_beside_row *rows = pz_beside_predict_csv(call, cost, name, csv);
   for (uint32_t i = 0; i < csv->rows; i++) add_overlapped(call, reader, chip_name, &rows[i]);
   pz_close(call, cost);
 }

@@ -373,9 +373,8 @@ static const char DEFAULT_CHIP[] = "h200";
 static void read_shipped(struct pz_call *call, const struct pz_point_reader *reader) {
   const struct pz_embedded *file = pz_embedded_operators;
   for (; file->name && !reader->cold; file++) {
-    struct pz_measured measured;
     const struct pz_csv *csv = pz_csv_read(call, file->name, file->text, strlen(file->text));
-    pz_must(call, pz_measured_read(file->name, csv, call->arena, &measured, pz_call_error(call)));
+    struct pz_measured measured = pz_measured_read_csv(call, file->name, csv);
     pz_points_add_operators(call, reader, &measured, "h200");
   }
   for (file = pz_embedded_steps; file->name && !reader->cold; file++)
@@ -387,8 +386,7 @@ static void read_shipped(struct pz_call *call, const struct pz_point_reader *rea
 /* A table of operators, or a directory of such tables. */
 static void read_operator_tables(struct pz_call *call, const struct pz_point_reader *reader,
                                  const char *path, const char *chip, struct pz_vec *notes) {
-  struct pz_measured measured;
-  pz_must(call, pz_measured_load(path, call->arena, &measured, pz_call_error(call)));
+  struct pz_measured measured = pz_measured_load_path(call, path);
   bool chip_used = pz_points_add_operators(call, reader, &measured, chip);
   for (uint32_t i = 0; i < measured.n_skipped; i++) pz_append(call, notes, &measured.skipped[i]);
   if (chip_used || strcmp(chip, DEFAULT_CHIP) == 0) return;

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../unit/cost_borders.h"
 #include "chip/chip.h"
 #include "chip/price_table.h"
 #include "cost/beside_table.h"
@@ -22,7 +23,7 @@ static void calibrate(const struct pz_chip *chip, const struct pz_csv *csv,
   struct pz_error err = {0};
   if (csv->rows > 4) return;
   enum pz_status status = pz_measured_read("fuzz", csv, arena, &m, &err);
-  if (status == PZ_OK) status = pz_calibrate_to(chip, &m, NULL, arena, &fit, &err);
+  if (status == PZ_OK) status = pz_calibrate_to(chip, &m, arena, &fit, &err);
   if (status == PZ_OK)
     require(pz_chip_check(fit.chip, &err) == PZ_OK);
   else

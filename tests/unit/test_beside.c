@@ -11,6 +11,7 @@
 #include "cost/beside.h"
 #include "cost/beside_table.h"
 #include "cost/constants.h"
+#include "unit/cost_borders.h"
 
 static const struct pz_constants *const K = &pz_constants_default;
 

@@ -8,6 +8,7 @@
 #include "chip/chip.h"
 #include "core/file.h"
 #include "cost/calibrate.h"
+#include "unit/cost_borders.h"
 
 static struct pz_chip load(const char *name) {
   struct pz_chip c;
@@ -100,7 +101,7 @@ static void held_rows_are_predicted(void **state) {
   struct pz_chip chip = uncalibrated("h200");
   pz_arena_init(&arena, NULL);
   read_training(&arena, &m);
-  assert_int_equal(pz_calibrate_to(&chip, &m, NULL, &arena, &fit, NULL), PZ_OK);
+  assert_int_equal(pz_calibrate_to(&chip, &m, &arena, &fit, NULL), PZ_OK);
   assert_true(fit.all.rows == m.n && fit.all.held > m.n / 3);
   print_message("  uncalibrated %.1f%%, held half %.1f%%, fitted to all %.1f%%\n",
                 100 * fit.all.before, 100 * fit.all.held_half, 100 * fit.all.after);
@@ -108,7 +109,7 @@ static void held_rows_are_predicted(void **state) {
   assert_true(fit.all.after < fit.all.before / 3 && fit.all.after < 0.1);
   /* once more: the same bytes; and the chip can be written and read */
   struct pz_calibrated again;
-  assert_int_equal(pz_calibrate_to(&chip, &m, NULL, &arena, &again, NULL), PZ_OK);
+  assert_int_equal(pz_calibrate_to(&chip, &m, &arena, &again, NULL), PZ_OK);
   assert_memory_equal(&fit.chip->calibration.kernels, &again.chip->calibration.kernels,
                       sizeof chip.calibration.kernels);
   struct pz_chip back;
@@ -134,7 +135,7 @@ static void what_no_row_shows_stays(void **state) {
   pz_arena_init(&arena, NULL);
   assert_int_equal(
       read_text("op,b,m,n,k,extra,kernel_us\ngelu,1,8192,8192,0,,90\n", &arena, &m, NULL), PZ_OK);
-  assert_int_equal(pz_calibrate_to(&chip, &m, NULL, &arena, &fit, NULL), PZ_OK);
+  assert_int_equal(pz_calibrate_to(&chip, &m, &arena, &fit, NULL), PZ_OK);
   assert_int_equal(fit.n_residuals, 1);
   assert_true(fit.all.held == 0 && fit.all.after <= fit.all.before);
   for (uint32_t i = 0; i < fit.n_changes; i++)
@@ -167,7 +168,7 @@ static void no_fit_makes_it_worse(void **state) {
   rows[0].us *= 1.5; /* used for the fit; the other row of add is held back */
   for (int i = 1; i < 4; i += 2) rows[i].us *= 2;
   m.rows = rows;
-  assert_int_equal(pz_calibrate_to(&chip, &m, NULL, &arena, &fit, NULL), PZ_OK);
+  assert_int_equal(pz_calibrate_to(&chip, &m, &arena, &fit, NULL), PZ_OK);
   assert_int_equal(fit.n_rejected, 1);
   assert_string_equal(fit.rejected[0].name, "add");
   assert_true(fit.rejected[0].before < 1e-6 && fit.rejected[0].fitted > 0.01);
@@ -209,7 +210,7 @@ static void nonsense_is_refused(void **state) {
     struct pz_error err = {0};
     pz_arena_init(&arena, NULL);
     enum pz_status status = read_text(bad[i].text, &arena, &m, &err);
-    if (status == PZ_OK) status = pz_calibrate_to(&chip, &m, NULL, &arena, &fit, &err);
+    if (status == PZ_OK) status = pz_calibrate_to(&chip, &m, &arena, &fit, &err);
     assert_int_equal(status, PZ_BAD_INPUT);
     if (!strstr(err.message, bad[i].message))
       fail_msg("'%s' lacks '%s'", err.message, bad[i].message);

@@ -14,6 +14,7 @@
 #include "step/expected_error.h"
 #include "step/predict.h"
 #include "step/step_energy.h"
+#include "unit/cost_borders.h"
 #include "unit/plan_borders.h"
 #include "unit/schedule_calls.h"
 

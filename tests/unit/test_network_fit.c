@@ -8,6 +8,7 @@
 #include "cost/constants.h"
 #include "cost/cost.h"
 #include "cost/nccl_log.h"
+#include "unit/cost_borders.h"
 
 #define LOGS PHAZE_TEST_DATA "/nccl/"
 

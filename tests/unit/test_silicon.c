@@ -9,6 +9,7 @@
 #include "cost/calibrate.h"
 #include "cost/constants.h"
 #include "cost/silicon_table.h"
+#include "unit/cost_borders.h"
 
 static enum pz_status read_text(const char *text, struct pz_arena *arena, struct pz_measured *m,
                                 struct pz_error *err) {
