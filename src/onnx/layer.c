@@ -41,15 +41,12 @@ static const struct pz_onnx_value *value(const struct building *m, uint32_t v) {
   return pz_onnx_value(m->g, v);
 }
 
-/* Raises the error for a status of the builder or of a graph. */
-static void check_status(const struct building *m, enum pz_status status) {
-  pz_build_must(m->call, m->g->file, status);
+_Noreturn static void raise_size_limit(const struct building *m) {
+  pz_raise_size_limit(m->call, m->g->file);
 }
 
-/* Returns a tensor that the builder made, or raises the builder's error. */
-static uint32_t built(const struct building *m, uint32_t tensor) {
-  check_status(m, m->b->status);
-  return tensor;
+_Noreturn static void raise_internal(const struct building *m) {
+  pz_raise(m->call, PZ_INTERNAL, "%s: internal error", m->g->file);
 }
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
@@ -69,7 +66,7 @@ static int64_t local_dim(const struct building *m, uint32_t v, int i) {
 static int64_t local_span(const struct building *m, uint32_t v, int from, int to) {
   int64_t n = 1;
   for (int i = from; i < to; i++)
-    if (!pz_mul(&n, local_dim(m, v, i))) check_status(m, PZ_LIMIT);
+    if (!pz_mul(&n, local_dim(m, v, i))) raise_size_limit(m);
   return n;
 }
 
@@ -78,7 +75,7 @@ static int64_t local_elements(const struct building *m, uint32_t v) {
 }
 
 static void multiply(const struct building *m, int64_t *size, int64_t factor) {
-  if (!pz_mul(size, factor)) check_status(m, PZ_LIMIT);
+  if (!pz_mul(size, factor)) raise_size_limit(m);
 }
 
 /* Is a value an image, the result of convolutions, so that its last dimension is not a row of features? */
@@ -138,7 +135,7 @@ static uint32_t add_parameter(const struct building *m, uint32_t v) {
   struct pz_shape shape = x->rank == 1 ? PZ_SHAPE(local) : tensor_shape(m, v);
   if (x->rank > 1 && local_dim(m, v, 0) > 0)
     shape = PZ_SHAPE(local_dim(m, v, 0), local / local_dim(m, v, 0));
-  return built(m, pz_build_param(m->b, tensor_name(m, x->root, buf), shape, whole, is_tied(m, v)));
+  return pz_build_param(m->b, tensor_name(m, x->root, buf), shape, whole, is_tied(m, v));
 }
 
 static uint32_t add_data(const struct building *m, uint32_t v) {
@@ -149,14 +146,11 @@ static uint32_t add_data(const struct building *m, uint32_t v) {
     bytes = PZ_B16;
   else if (x->type == ONNX__TENSOR_PROTO__DATA_TYPE__BOOL)
     bytes = PZ_BYTE;
-  return built(m, pz_build_data(m->b, tensor_name(m, v, buf), bytes, tensor_shape(m, v)));
+  return pz_build_data(m->b, tensor_name(m, v, buf), bytes, tensor_shape(m, v));
 }
 
 static uint32_t add_activation(const struct building *m, const char *name, uint32_t v) {
-  uint32_t t = PZ_NONE;
-  check_status(m, pz_graph_add_tensor(m->b->graph, name, PZ_ROLE_ACTIVATION, PZ_B16,
-                                      tensor_shape(m, v), &t));
-  return t;
+  return pz_graph_add_tensor(m->b->graph, name, PZ_ROLE_ACTIVATION, PZ_B16, tensor_shape(m, v));
 }
 
 /* The tensor of a value in this layer.  A parameter is added when it is first read, and again for each use if equal
@@ -166,7 +160,7 @@ static uint32_t tensor_of(const struct building *m, uint32_t v) {
   bool merged = x->role == PZ_ONNX_PARAM && pz_onnx_is_merged(m->lowering->layering, v);
   bool is_built = m->lowering->built_in[x->root] == m->lowering->layer;
   if (is_built && !merged) return m->lowering->tensor[x->root];
-  if (x->role == PZ_ONNX_ACTIVATION) check_status(m, PZ_INTERNAL);
+  if (x->role == PZ_ONNX_ACTIVATION) raise_internal(m);
   if (x->role == PZ_ONNX_DATA) return add_data(m, v);
   uint32_t tensor = add_parameter(m, v);
   set_tensor(m, v, tensor);
@@ -209,17 +203,17 @@ static uint32_t list_operands(const struct building *m, const struct pz_onnx_nod
 }
 
 static void add_operator(const struct building *m, const struct pz_onnx_node *node,
-                         struct pz_emit *e) {
+                         struct pz_op_spec *e) {
   uint32_t y = node->out[0];
   e->name = m->name;
   e->elem_bytes = PZ_B16;
   if (!e->shape.n) e->shape = tensor_shape(m, y);
-  set_result(m, y, built(m, pz_build_op(m->b, e)));
+  set_result(m, y, pz_build_op(m->b, e));
 }
 
 static void lower_vector(const struct building *m, const struct pz_onnx_node *node, int kind) {
   uint32_t list[PZ_OP_MOST_INPUTS], n = list_operands(m, node, list);
-  struct pz_emit e = {.kind = kind};
+  struct pz_op_spec e = {.kind = kind};
   for (uint32_t i = 0; i < n; i++) e.in[i] = tensor_of(m, list[i]);
   e.in[n] = PZ_NONE;
   if (kind == PZ_OP_TOPK) {
@@ -256,7 +250,7 @@ static int64_t count_norm_rows(const struct building *m, const struct pz_onnx_no
     return local_span(m, x, 0, rank < 2 ? rank : 2);
   if (pz_onnx_is_type(node, "GroupNormalization")) {
     int64_t rows = pz_onnx_int_attribute(node, "num_groups", 1);
-    if (rank < 1 || rows < 1) check_status(m, PZ_LIMIT);
+    if (rank < 1 || rows < 1) raise_size_limit(m);
     multiply(m, &rows, local_dim(m, x, 0));
     return rows;
   }
@@ -268,7 +262,7 @@ static int64_t count_norm_rows(const struct building *m, const struct pz_onnx_no
 static void lower_norm(const struct building *m, const struct pz_onnx_node *node, int kind) {
   uint32_t x = node->in[0], n = 1, most = kind == PZ_OP_RMSNORM ? 2 : 3;
   int64_t rows = count_norm_rows(m, node, x);
-  struct pz_emit e = {.kind = kind, .aux_bytes = PZ_B32};
+  struct pz_op_spec e = {.kind = kind, .aux_bytes = PZ_B32};
   e.in[0] = tensor_of(m, x);
   for (uint32_t i = 1; i < node->n_in && i < most; i++)
     if (is_operand(m, node->in[i])) e.in[n++] = tensor_of(m, node->in[i]);
@@ -294,12 +288,12 @@ static uint32_t enter_region(const struct building *m, uint32_t t) {
     const struct pz_op *op = pz_graph_op(m->b->graph, PZ_FORWARD, remaining - 1);
     if (op->kind == PZ_OP_TP_ENTER && op->in[0] == t) return op->out[0];
   }
-  return built(m, pz_build_enter(m->b, m->name, t));
+  return pz_build_enter(m->b, m->name, t);
 }
 
 /* Leaves a region: the partial sums of a value are summed over the devices, and a bias of width `bias` > 0 is added. */
 static void leave_region(const struct building *m, uint32_t y, int64_t bias) {
-  set_tensor(m, y, built(m, pz_build_leave(m->b, m->name, tensor_of(m, y), bias)));
+  set_tensor(m, y, pz_build_leave(m->b, m->name, tensor_of(m, y), bias));
 }
 
 /* A linear layer: rows of width width_in times a matrix, with a bias unless in[2] is PZ_NONE.  The work of an
@@ -310,7 +304,7 @@ static void lower_linear(const struct building *m, const struct pz_onnx_node *no
   int64_t tp = m->lowering->sharding->tp;
   enum pz_divide divide = division(m, node);
   int64_t width_out = value(m, y)->rank ? value(m, y)->dim[value(m, y)->rank - 1] : 1;
-  if (width_in < 1 || width_out < 1) check_status(m, PZ_LIMIT);
+  if (width_in < 1 || width_out < 1) raise_size_limit(m);
   bool bias = in[2] != PZ_NONE;
   struct pz_linear linear = {.name = m->name,
                              .x = divide == PZ_DIVIDE_COLUMNS ? enter_region(m, x) : x,
@@ -325,9 +319,9 @@ static void lower_linear(const struct building *m, const struct pz_onnx_node *no
       !t->split && t->n_dims == 2 && t->shape[1] == width_in && t->role == PZ_ROLE_ACTIVATION;
   bool outside = divide == PZ_DIVIDE_NOT && tp > 1 && width_out >= tp && whole_rows;
   if (outside)
-    set_tensor(m, y, built(m, pz_build_linear_outside(m->b, &linear)));
+    set_tensor(m, y, pz_build_linear_outside(m->b, &linear));
   else
-    set_tensor(m, y, built(m, pz_build_linear(m->b, &linear)));
+    set_tensor(m, y, pz_build_linear(m->b, &linear));
   if (divide == PZ_DIVIDE_ROWS) leave_region(m, y, bias ? width_out : 0);
 }
 
@@ -335,12 +329,12 @@ static void lower_linear(const struct building *m, const struct pz_onnx_node *no
 static void lower_contraction(const struct building *m, const struct pz_onnx_node *node,
                               const uint32_t in[3], struct pz_dims dims) {
   uint32_t y = node->out[0];
-  struct pz_contract contraction = {.name = m->name, .dims = dims, .bias = PZ_NONE};
+  struct pz_contraction contraction = {.name = m->name, .dims = dims, .bias = PZ_NONE};
   contraction.a = tensor_of(m, in[0]);
   contraction.c = tensor_of(m, in[1]);
   if (in[2] != PZ_NONE) contraction.bias = tensor_of(m, in[2]);
   contraction.shape = tensor_shape(m, y);
-  set_result(m, y, built(m, pz_build_contract(m->b, &contraction)));
+  set_result(m, y, pz_build_contraction(m->b, &contraction));
 }
 
 /* Exchanges the operands of a product, because the builder expects a weight second. */
@@ -435,7 +429,7 @@ static void lower_attention(const struct building *m, const struct pz_onnx_node 
       .dims = dims,
       .value_dim = dims.k,
       .shape = PZ_SHAPE(dims.batch, dims.m, dims.k)};
-  set_tensor(m, node->out[0], built(m, pz_build_flash(m->b, &flash)));
+  set_tensor(m, node->out[0], pz_build_flash(m->b, &flash));
 }
 
 /* ---- moving data ---------------------------------------------------------------------------- */
@@ -493,7 +487,7 @@ static void lower_part(const struct building *m, const struct pz_onnx_node *node
                      .n_in = 1,
                      .out = parts.items,
                      .n_out = parts.n};
-  check_status(m, pz_graph_add_op(m->b->graph, PZ_FORWARD, &op));
+  pz_graph_add_op(m->b->graph, PZ_FORWARD, &op);
 }
 
 static void lower_concat(const struct building *m, const struct pz_onnx_node *node) {
@@ -513,7 +507,7 @@ static void lower_concat(const struct building *m, const struct pz_onnx_node *no
                      .replicated = m->lowering->sharding->tp > 1 && !is_sharded(m, y),
                      .dims = {1, shape.d[0], shape.n > 1 ? shape.d[1] : 1, 1}};
   set_result(m, y, out);
-  check_status(m, pz_graph_add_op(m->b->graph, PZ_FORWARD, &op));
+  pz_graph_add_op(m->b->graph, PZ_FORWARD, &op);
 }
 
 /* Rows of a table by index.  With constant indices it selects some rows of an activation. */
@@ -531,8 +525,8 @@ static void lower_gather(const struct building *m, const struct pz_onnx_node *no
   }
   char buf[LONGEST_NAME];
   struct pz_shape shape = PZ_SHAPE(local_elements(m, ids));
-  uint32_t index = built(m, pz_build_data(m->b, tensor_name(m, ids, buf), PZ_INDEX, shape));
-  struct pz_emit e = {.kind = PZ_OP_EMBEDDING, .in = {index, tensor_of(m, table), PZ_NONE}};
+  uint32_t index = pz_build_data(m->b, tensor_name(m, ids, buf), PZ_INDEX, shape);
+  struct pz_op_spec e = {.kind = PZ_OP_EMBEDDING, .in = {index, tensor_of(m, table), PZ_NONE}};
   add_operator(m, node, &e);
   if (division(m, node) == PZ_DIVIDE_ROWS) leave_region(m, node->out[0], 0);
 }
@@ -601,8 +595,7 @@ static void lower_node(struct building *m, const struct pz_onnx_node *node) {
 /* The first value that enters is the input of the layer, the others enter beside it. */
 static void add_inputs(const struct building *m) {
   struct pz_graph *g = m->b->graph;
-  uint32_t *also_in = pz_arena_alloc(g->arena, m->segment->n_in, sizeof *also_in);
-  if (!also_in) check_status(m, PZ_NO_MEMORY);
+  uint32_t *also_in = pz_alloc(g->call, m->segment->n_in, sizeof *also_in);
   for (uint32_t i = 0; i < m->segment->n_in; i++) {
     uint32_t v = m->segment->in[i];
     char buf[LONGEST_NAME];
@@ -620,8 +613,7 @@ static void add_inputs(const struct building *m) {
 /* Names what leaves the layer: `first`, which is the result of the model in the last layer, and the others beside it. */
 static void name_outputs(const struct building *m, uint32_t first) {
   struct pz_graph *g = m->b->graph;
-  uint32_t *also_out = pz_arena_alloc(g->arena, m->segment->n_out, sizeof *also_out);
-  if (!also_out) check_status(m, PZ_NO_MEMORY);
+  uint32_t *also_out = pz_alloc(g->call, m->segment->n_out, sizeof *also_out);
   for (uint32_t i = 0; i < m->segment->n_out; i++)
     if (m->segment->out[i] != value(m, first)->root)
       also_out[g->n_also_out++] = tensor_of(m, m->segment->out[i]);
@@ -637,12 +629,12 @@ void pz_onnx_build_layer(struct pz_call *call, struct pz_onnx_lowering *lowering
   lowering->layer++;
   add_inputs(&m);
   for (uint32_t i = 0; i < segment->n; i++) lower_node(&m, pz_onnx_at(l, segment->first + i));
-  if (!last && !segment->n_out) check_status(&m, PZ_INTERNAL);
+  if (!last && !segment->n_out) raise_internal(&m);
   name_outputs(&m, last ? l->result : segment->out[0]);
   if (!last) return;
   /* The loss is computed of the model's result, unless it is a loss itself, one number for each sample. */
   const struct pz_onnx_value *result = value(&m, l->result);
   if (result->rank < 1 || result->dim[result->rank - 1] < 2) return;
   builder->tokens = local_span(&m, l->result, 0, result->rank - 1);
-  builder->graph->output = built(&m, pz_kernel_loss(builder, builder->graph->output, false));
+  builder->graph->output = pz_kernel_loss(builder, builder->graph->output, false);
 }

@@ -10,10 +10,10 @@
 #include "core/num.h"
 #include "workload/passes.h"
 
-/* The arena holds the struct that it is a member of. */
-void pz_workload_free(struct pz_workload *w) {
-  if (!w) return;
-  struct pz_arena arena = ((struct pz_owned *)w)->arena;
+/* The arena contains the struct that it is a member of, so it is copied before it is released. */
+void pz_workload_free(struct pz_workload *workload) {
+  if (!workload) return;
+  struct pz_arena arena = ((struct pz_owned *)workload)->arena;
   pz_arena_release(&arena);
 }
 
@@ -22,82 +22,66 @@ static void free_owned(void *owned) { pz_workload_free(&((struct pz_owned *)owne
 struct pz_owned *pz_owned_new(struct pz_call *call, struct pz_call *own) {
   struct pz_arena arena;
   pz_arena_init(&arena, NULL);
-  struct pz_owned *o = pz_arena_alloc(&arena, 1, sizeof *o);
-  if (!o) pz_raise(call, PZ_NO_MEMORY, "out of memory for a model");
-  o->arena = arena;
-  pz_defer(call, free_owned, o);
-  *own = pz_call_in(call, &o->arena);
-  return o;
-}
-
-void pz_build_must(struct pz_call *call, const char *model, enum pz_status status) {
-  if (status == PZ_OK) return;
-  if (status == PZ_LIMIT)
-    pz_raise(call, status,
-             "%s: a size at this sequence length and microbatch exceeds the limits "
-             "(2^50 bytes per tensor, 2^63 FLOP in total)",
-             model);
-  pz_raise(call, status, "%s: %s", model,
-           status == PZ_NO_MEMORY ? "out of memory" : "internal error");
+  struct pz_owned *owned = pz_arena_alloc(&arena, 1, sizeof *owned);
+  if (!owned) pz_raise(call, PZ_NO_MEMORY, "out of memory for a model");
+  owned->arena = arena;
+  pz_defer(call, free_owned, owned);
+  *own = pz_call_in(call, &owned->arena);
+  return owned;
 }
 
 /* ---- layers --------------------------------------------------------------------------------- */
 
-/* Full recomputation: backward begins with the forward operators, and only the input is saved. */
-static void recompute_layer(struct pz_call *own, struct pz_graph *g, struct pz_layer *layer) {
+/* Full recomputation: backward begins with the forward operators, and only the layer's input is saved. */
+static void recompute_layer(struct pz_graph *graph, struct pz_layer *layer) {
   struct pz_vec ops;
-  pz_vec_init(&ops, own->arena, sizeof(struct pz_op));
+  pz_vec_init(&ops, graph->call->arena, sizeof(struct pz_op));
   for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
-    for (uint32_t i = 0; i < g->ops[d].n; i++) pz_append(own, &ops, pz_graph_op(g, d, i));
-  g->ops[PZ_BACKWARD] = ops;
-  layer->saved = pz_copy(own, &g->input, 1, sizeof g->input);
+    for (uint32_t i = 0; i < graph->ops[d].n; i++)
+      pz_append(graph->call, &ops, pz_graph_op(graph, d, i));
+  graph->ops[PZ_BACKWARD] = ops;
+  layer->saved = pz_copy(graph->call, &graph->input, 1, sizeof graph->input);
   layer->n_saved = 1;
-  layer->activation_bytes = pz_tensor_bytes(pz_graph_tensor(g, g->input));
+  layer->activation_bytes = pz_tensor_bytes(pz_graph_tensor(graph, graph->input));
 }
 
-/* Copies what a graph and its builder say of a layer. */
-static void copy_sizes(const struct pz_builder *b, const struct pz_graph *g,
-                       struct pz_layer *layer) {
-  layer->tensors = g->tensors.items;
-  layer->n_tensors = g->tensors.n;
-  for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
-    layer->ops[d] = (struct pz_ops){g->ops[d].items, g->ops[d].n};
-  layer->input = g->input;
-  layer->output = g->output;
-  layer->output_grad = g->output_grad;
-  layer->params = b->params;
-  layer->split_params = b->split_params;
-  layer->tied_params = b->repeats ? 0 : b->tied_params;
-  layer->model_params = b->model_params;
-  layer->group_grad_params = b->repeats ? 0 : b->group_grad_params;
-  layer->expert_params = b->expert_params;
-  layer->model_expert_params = b->model_expert_params;
-  layer->trained_params = b->trained_params;
-  layer->trained_expert_params = b->trained_expert_params;
-  layer->model_trained_params =
-      b->options->lora.rank > 0 ? b->model_trained_params : b->model_params;
-}
+/* Builds one layer and runs the passes over its graph. */
+static void build_layer(struct pz_call *own, struct pz_owned *owned,
+                        const struct pz_layer_plan *plan, struct pz_layer *layer) {
+  const struct pz_workload_options *options = &owned->w.options;
+  struct pz_graph graph;
+  struct pz_builder builder;
+  pz_graph_init(&graph, own, owned->w.model);
+  pz_builder_init(&builder, &graph, options);
+  plan->build(&builder, plan->ctx);
+  pz_backward_derive(&graph, options);
+  if (!pz_kernels_eager(options->kernels)) pz_fuse(&graph, options->kernels);
+  pz_memory_layer(&graph, options, layer);
+  if (plan->repeated && options->recompute == PZ_RECOMPUTE_FULL) recompute_layer(&graph, layer);
+  pz_graph_account(&graph);
+  owned->adaptable |= builder.adapter.found;
 
-static void build_layer(struct pz_call *own, struct pz_owned *o, const struct pz_layer_plan *plan,
-                        struct pz_layer *layer) {
-  const struct pz_workload_options *options = &o->w.options;
-  const char *model = o->w.model;
-  struct pz_graph g;
-  struct pz_builder b;
-  pz_graph_init(&g, own->arena);
-  pz_builder_init(&b, &g, options);
-  plan->build(&b, plan->ctx);
-  pz_build_must(own, model, b.status);
-  pz_build_must(own, model, pz_backward_derive(&g, options));
-  if (!pz_kernels_eager(options->kernels)) pz_build_must(own, model, pz_fuse(&g, options->kernels));
-  pz_build_must(own, model, pz_memory_layer(&g, options, layer));
-  if (plan->repeated && options->recompute == PZ_RECOMPUTE_FULL) recompute_layer(own, &g, layer);
-  pz_build_must(own, model, pz_graph_account(&g));
   layer->name = plan->name;
   layer->count = plan->count;
   layer->buffer_bytes = plan->buffer_bytes;
-  copy_sizes(&b, &g, layer);
-  o->adaptable |= b.adapting.found;
+  layer->tensors = graph.tensors.items;
+  layer->n_tensors = graph.tensors.n;
+  for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
+    layer->ops[d] = (struct pz_ops){graph.ops[d].items, graph.ops[d].n};
+  layer->input = graph.input;
+  layer->output = graph.output;
+  layer->output_grad = graph.output_grad;
+  layer->params = builder.params;
+  layer->split_params = builder.split_params;
+  layer->tied_params = builder.repeats_weights ? 0 : builder.tied_params;
+  layer->model_params = builder.model_params;
+  layer->group_grad_params = builder.repeats_weights ? 0 : builder.group_grad_params;
+  layer->expert_params = builder.expert_params;
+  layer->model_expert_params = builder.model_expert_params;
+  layer->trained_params = builder.trained_params;
+  layer->trained_expert_params = builder.trained_expert_params;
+  layer->model_trained_params =
+      options->lora.rank > 0 ? builder.model_trained_params : builder.model_params;
 }
 
 /* ---- order of the layers -------------------------------------------------------------------- */
@@ -106,29 +90,30 @@ static void build_layer(struct pz_call *own, struct pz_owned *o, const struct pz
 enum { LONGEST_UNIT = 16 };
 
 /* Counts how often the first `unit` of n layers repeat without a gap. */
-static uint32_t count_repeats(const uint32_t *layer, uint32_t n, uint32_t unit) {
+static uint32_t count_repeats(const uint32_t *sequence, uint32_t n, uint32_t unit) {
   uint32_t count = 1;
-  while ((count + 1) * unit <= n && memcmp(layer, layer + count * unit, unit * sizeof *layer) == 0)
+  while ((count + 1) * unit <= n &&
+         memcmp(sequence, sequence + count * unit, unit * sizeof *sequence) == 0)
     count++;
   return count;
 }
 
-/* Appends a unit that repeats.  The vector allocates where the call does. */
-static void append_unit(struct pz_call *call, struct pz_vec *units, const uint32_t *layer,
+/* Appends a unit of n layers that repeats.  The vector must allocate in the arena of the call. */
+static void append_unit(struct pz_call *call, struct pz_vec *units, const uint32_t *layers,
                         uint32_t n, int64_t repeats) {
-  struct pz_segment unit = {pz_copy(call, layer, n, sizeof *layer), n, repeats};
+  struct pz_segment unit = {pz_copy(call, layers, n, sizeof *layers), n, repeats};
   pz_append(call, units, &unit);
 }
 
-/* At each position, the unit is chosen that covers most of the rest by repetition, and the shortest of these. */
-void pz_describe_order(struct pz_call *call, struct pz_workload *w, const uint32_t *layer,
+/* Chooses at each position the unit that covers most of the rest by repetition, and the shortest of these. */
+void pz_describe_order(struct pz_call *call, struct pz_workload *workload, const uint32_t *sequence,
                        uint32_t n) {
   struct pz_vec units;
   pz_vec_init(&units, call->arena, sizeof(struct pz_segment));
-  uint32_t at = 0;
-  while (at < n) {
-    const uint32_t *rest = layer + at;
-    uint32_t n_rest = n - at, unit = 1, repeats = count_repeats(rest, n_rest, 1);
+  uint32_t position = 0;
+  while (position < n) {
+    const uint32_t *rest = sequence + position;
+    uint32_t n_rest = n - position, unit = 1, repeats = count_repeats(rest, n_rest, 1);
     for (uint32_t longer = 2; longer <= LONGEST_UNIT && 2 * longer <= n_rest; longer++) {
       uint32_t count = count_repeats(rest, n_rest, longer);
       if (count < 2 || count * longer <= repeats * unit) continue;
@@ -136,82 +121,85 @@ void pz_describe_order(struct pz_call *call, struct pz_workload *w, const uint32
       repeats = count;
     }
     append_unit(call, &units, rest, unit, repeats);
-    at += unit * repeats;
+    position += unit * repeats;
   }
-  w->order = units.items;
-  w->n_order = units.n;
-}
-
-/* The default order: each layer `count` times, one after the other. */
-static void describe_listed_order(struct pz_call *own, struct pz_workload *w) {
-  struct pz_vec units;
-  pz_vec_init(&units, own->arena, sizeof(struct pz_segment));
-  for (uint32_t i = 0; i < w->n_layers; i++) append_unit(own, &units, &i, 1, w->layers[i].count);
-  w->order = units.items;
-  w->n_order = units.n;
+  workload->order = units.items;
+  workload->n_order = units.n;
 }
 
 /* ---- totals --------------------------------------------------------------------------------- */
 
-/* *total += value * count.  Returns false if it overflows. */
+/* Adds value * count to *total.  Returns false if it overflows. */
 static bool add_times(int64_t *total, int64_t value, int64_t count) {
   return pz_mul(&value, count) && pz_add(total, value);
 }
 
-static bool add_operators(struct pz_totals *t, const struct pz_layer *l, enum pz_direction d) {
-  int64_t *flop = d == PZ_FORWARD ? &t->forward_flop : &t->backward_flop;
-  int64_t *matmul_flop = d == PZ_FORWARD ? &t->matmul_forward_flop : &t->matmul_backward_flop;
-  for (uint32_t i = 0; i < l->ops[d].n; i++) {
-    const struct pz_op *op = &l->ops[d].op[i];
-    if (!add_times(flop, op->flop, l->count)) return false;
-    if (!add_times(matmul_flop, op->matmul_flop, l->count)) return false;
-  }
-  return add_times(&t->ops, l->ops[d].n, l->count);
-}
-
-/* The parameters that a token uses: of the routed experts, those that it is sent to. */
-static int64_t active_params(const struct pz_workload *w, const struct pz_layer *l) {
-  int64_t routed = l->model_expert_params;
-  if (!routed || !w->experts) return l->model_params;
-  return l->model_params - routed + routed / w->experts * w->experts_per_token;
-}
-
-static void sum_totals(struct pz_call *own, struct pz_workload *w) {
-  struct pz_totals *t = &w->totals;
+/* Adds the operators of one direction of a layer.  Returns false if a sum overflows. */
+static bool add_operators(struct pz_totals *totals, const struct pz_layer *layer,
+                          enum pz_direction direction) {
+  bool forward = direction == PZ_FORWARD;
+  int64_t *flop = forward ? &totals->forward_flop : &totals->backward_flop;
+  int64_t *matmul_flop = forward ? &totals->matmul_forward_flop : &totals->matmul_backward_flop;
+  const struct pz_ops *ops = &layer->ops[direction];
   bool fits = true;
-  for (uint32_t i = 0; i < w->n_layers && fits; i++) {
-    const struct pz_layer *l = &w->layers[i];
-    fits = add_times(&t->params, l->params, l->count) &&
-           add_times(&t->model_params, l->model_params, l->count) &&
-           add_times(&t->model_trained_params, l->model_trained_params, l->count) &&
-           add_times(&t->split_params, l->split_params, l->count) &&
-           add_times(&t->expert_params, l->expert_params, l->count) &&
-           add_times(&t->active_params, active_params(w, l), l->count) &&
-           add_times(&t->activation_bytes, l->activation_bytes, l->count) &&
-           pz_add(&t->activation_bytes, l->shared_bytes) && add_operators(t, l, PZ_FORWARD) &&
-           add_operators(t, l, PZ_BACKWARD);
-    t->layers += l->count;
-  }
-  if (!fits || !add_times(&t->param_bytes, t->params, PZ_B16))
-    pz_build_must(own, w->model, PZ_LIMIT);
-  pz_build_must(own, w->model, pz_memory_peak(w, &t->peak_bytes));
+  for (uint32_t i = 0; i < ops->n; i++)
+    fits = fits && add_times(flop, ops->op[i].flop, layer->count) &&
+           add_times(matmul_flop, ops->op[i].matmul_flop, layer->count);
+  return fits && add_times(&totals->ops, ops->n, layer->count);
 }
 
-void pz_assemble(struct pz_call *own, struct pz_owned *o, const struct pz_layer_plan *plan,
+/* Returns the parameters that a token uses: all but those of the routed experts that it is not sent to. */
+static int64_t active_params(const struct pz_workload *workload, const struct pz_layer *layer) {
+  int64_t routed = layer->model_expert_params;
+  if (!routed || !workload->experts) return layer->model_params;
+  return layer->model_params - routed + routed / workload->experts * workload->experts_per_token;
+}
+
+static void sum_totals(struct pz_call *own, struct pz_workload *workload) {
+  struct pz_totals *totals = &workload->totals;
+  bool fits = true;
+  for (uint32_t i = 0; i < workload->n_layers && fits; i++) {
+    const struct pz_layer *layer = &workload->layers[i];
+    int64_t count = layer->count;
+    fits = add_times(&totals->params, layer->params, count) &&
+           add_times(&totals->model_params, layer->model_params, count) &&
+           add_times(&totals->model_trained_params, layer->model_trained_params, count) &&
+           add_times(&totals->split_params, layer->split_params, count) &&
+           add_times(&totals->expert_params, layer->expert_params, count) &&
+           add_times(&totals->active_params, active_params(workload, layer), count) &&
+           add_times(&totals->activation_bytes, layer->activation_bytes, count) &&
+           pz_add(&totals->activation_bytes, layer->shared_bytes) &&
+           add_operators(totals, layer, PZ_FORWARD) && add_operators(totals, layer, PZ_BACKWARD);
+    totals->layers += count;
+  }
+  if (!fits || !add_times(&totals->param_bytes, totals->params, PZ_B16))
+    pz_raise_size_limit(own, workload->model);
+  totals->peak_bytes = pz_memory_peak(own, workload);
+}
+
+void pz_assemble(struct pz_call *own, struct pz_owned *owned, const struct pz_layer_plan *plan,
                  uint32_t n) {
+  struct pz_workload *workload = &owned->w;
   struct pz_layer *layers = pz_alloc(own, n, sizeof *layers);
   for (uint32_t i = 0; i < n; i++) {
-    build_layer(own, o, &plan[i], &layers[i]);
+    build_layer(own, owned, &plan[i], &layers[i]);
     const uint32_t before = i - 1, *from = plan[i].from ? plan[i].from : &before;
     uint32_t n_from = i > 0;
     if (plan[i].from) n_from = plan[i].n_from;
     layers[i].n_from = n_from;
     layers[i].from = pz_copy(own, from, n_from, sizeof *from);
   }
-  o->w.layers = layers;
-  o->w.n_layers = n;
-  if (!o->w.order) describe_listed_order(own, &o->w);
-  sum_totals(own, &o->w);
+  workload->layers = layers;
+  workload->n_layers = n;
+  if (!workload->order) {
+    /* By default, each layer runs `count` times, one layer after the other. */
+    struct pz_vec units;
+    pz_vec_init(&units, own->arena, sizeof(struct pz_segment));
+    for (uint32_t i = 0; i < n; i++) append_unit(own, &units, &i, 1, layers[i].count);
+    workload->order = units.items;
+    workload->n_order = units.n;
+  }
+  sum_totals(own, workload);
 }
 
 /* ---- for callers that return a status ------------------------------------------------------- */

@@ -5,38 +5,36 @@
 
 #include "workload/build.h"
 
-/* A workload and the arena that it lives in, freed by pz_workload_free(&o->w). */
+/* A workload with the arena that contains it.  pz_workload_free(&owned->w) frees both. */
 struct pz_owned {
   struct pz_workload w; /* must be the first member */
   struct pz_arena arena;
-  int adaptable; /* linear layers that may have adapters, a set of enum pz_lora_module */
+  int adaptable; /* linear layers that can have adapters, a set of enum pz_lora_module */
 };
 
 /* Returns an empty workload.  *own allocates in its arena.  It is freed when the call ends, unless pz_undefer() hands
  * it to the caller of the public function. */
 struct pz_owned *pz_owned_new(struct pz_call *call, struct pz_call *own);
 
+/* A layer that is to be built. */
 struct pz_layer_plan {
   const char *name;
   int64_t count;
-  bool repeated; /* full recomputation repeats its forward pass */
-  int64_t buffer_bytes;
-  void (*build)(struct pz_builder *b, void *ctx);
+  bool repeated;        /* full recomputation repeats its forward pass */
+  int64_t buffer_bytes; /* constants that the implementation keeps for each layer */
+  void (*build)(struct pz_builder *builder, void *ctx); /* adds the forward operators */
   void *ctx;
   const uint32_t *from; /* the layers that it reads, as in pz_layer; NULL for the layer before */
   uint32_t n_from;
 };
 
-/* Builds the layers into o->w, with the options that are stored there.  `own` allocates in the arena of *o. */
-void pz_assemble(struct pz_call *own, struct pz_owned *o, const struct pz_layer_plan *plan,
+/* Builds n layers into owned->w, with the options that are stored there.  `own` allocates in the arena of *owned. */
+void pz_assemble(struct pz_call *own, struct pz_owned *owned, const struct pz_layer_plan *plan,
                  uint32_t n);
 
-/* Like pz_must(), for statuses of the builder and of the passes over a graph, which come without a message. */
-void pz_build_must(struct pz_call *call, const char *model, enum pz_status status);
-
-/* Sets w->order, the shortest description by repeated units, from `layer`: n indices of layers in the order in which
- * they run. */
-void pz_describe_order(struct pz_call *call, struct pz_workload *w, const uint32_t *layer,
+/* Sets workload->order to the shortest description by repeated units of a sequence of layers.  sequence[i] is the index
+ * of the layer that runs at position i. */
+void pz_describe_order(struct pz_call *call, struct pz_workload *workload, const uint32_t *sequence,
                        uint32_t n);
 
 /* Like pz_describe_order(), for callers that return a status. */

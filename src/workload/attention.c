@@ -1,188 +1,167 @@
-/* Self-attention, standard (scores are written to memory) or flash (they are not). */
+/* Attention: projections of query, key and value, positions, scores, softmax, context, and the output projection.
+ *
+ * pz_part_attention() builds the self-attention of a block: ordinary attention (project_qkv), latent attention (project_latent)
+ * and the choice of keys of sparse attention (choose_keys) differ in how query, key and value are made.  attend() is common:
+ * flash attention is one operator, and standard attention writes its scores to memory.
+ *
+ * With context parallelism, a device has part of the tokens of every sample, in two pieces, one from each end of the sequence,
+ * so that causal attention is balanced (Megatron-LM; Brandon et al., arXiv 2311.09431).  Before attention, the devices
+ * exchange in one of two forms:
+ *   ring        keys and values of the other devices pass one part after another (Liu et al., arXiv 2310.01889), in backward
+ *               again and with their gradients; with a window or a chunk, only those that it reaches
+ *   all-to-all  query, key and value of all tokens for part of the heads, and the result back (Jacobs et al., DeepSpeed
+ *               Ulysses, arXiv 2309.14509) */
 #include "workload/parts.h"
 
 #include <inttypes.h>
 
 #include "core/num.h"
 
-/* ---- context parallelism ------------------------------------------------------------------------ */
+/* ---- context parallelism -------------------------------------------------------------------- */
 
-/* ---- which can be --------------------------------------------------------------------------- */
-
-static enum pz_status check_heads(const char *name, const struct pz_arch *a,
-                                  const struct pz_workload_options *o, struct pz_error *err) {
+void pz_check_context(struct pz_call *call, const char *model, const struct pz_arch *arch,
+                      const struct pz_workload_options *options) {
+  int64_t cp = options->cp;
+  if (cp == 1) return;
+  if (options->attention != PZ_ATTENTION_FLASH)
+    pz_raise(call, PZ_BAD_USE,
+             "context-parallel degree %" PRId64 " with standard attention; accepted: flash", cp);
+  if (options->seq % (2 * cp))
+    pz_raise(call, PZ_BAD_USE,
+             "context-parallel degree %" PRId64 " with %" PRId64
+             " tokens; accepted: degrees of which twice divides them",
+             cp, options->seq);
+  if (options->cp_form != PZ_CONTEXT_ALL_TO_ALL) return;
   const struct {
     const char *what;
     int64_t n;
-  } list[] = {{"attention heads", a->heads / o->tp},
-              {"key/value heads", pz_max(a->kv_heads / o->tp, 1)}};
-  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-    if (list[i].n % o->cp)
-      return pz_fail(err, PZ_BAD_USE,
-                     "context-parallel degree %" PRId64
-                     " in form all-to-all does not divide the %" PRId64
-                     " %s that a device has of %s; accepted: a divisor, or form ring",
-                     o->cp, list[i].n, list[i].what, name);
-  return PZ_OK;
+  } heads[] = {{"attention heads", arch->heads / options->tp},
+               {"key/value heads", pz_max(arch->kv_heads / options->tp, 1)}};
+  for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+    if (heads[i].n % cp)
+      pz_raise(call, PZ_BAD_USE,
+               "context-parallel degree %" PRId64 " in form all-to-all does not divide the %" PRId64
+               " %s that a device has of %s; accepted: a divisor, or form ring",
+               cp, heads[i].n, heads[i].what, model);
 }
 
-enum pz_status pz_context_check(const char *name, const struct pz_arch *a,
-                                const struct pz_workload_options *o, struct pz_error *err) {
-  if (o->cp == 1) return PZ_OK;
-  if (o->attention != PZ_ATTENTION_FLASH)
-    return pz_fail(err, PZ_BAD_USE,
-                   "context-parallel degree %" PRId64 " with standard attention; accepted: flash",
-                   o->cp);
-  if (o->seq % (2 * o->cp))
-    return pz_fail(err, PZ_BAD_USE,
-                   "context-parallel degree %" PRId64 " with %" PRId64
-                   " tokens; accepted: degrees of which twice divides them",
-                   o->cp, o->seq);
-  return o->cp_form == PZ_CONTEXT_ALL_TO_ALL ? check_heads(name, a, o, err) : PZ_OK;
+/* Returns whether a device computes attention of all tokens for part of the heads. */
+static bool divides_heads(const struct pz_builder *builder) {
+  return builder->options->cp > 1 && builder->options->cp_form == PZ_CONTEXT_ALL_TO_ALL;
 }
 
-/* Does attention run on part of the heads? */
-static bool context_by_heads(const struct pz_builder *b) {
-  return b->options->cp > 1 && b->options->cp_form == PZ_CONTEXT_ALL_TO_ALL;
+int64_t pz_context_keys(const struct pz_builder *builder, const struct pz_arch *arch) {
+  int64_t seq = builder->options->seq, cp = builder->options->cp, other_keys = seq;
+  if (arch->chunk && arch->chunk < seq) {
+    /* The keys before a piece in its chunk, for both pieces of a device, on average over the devices. */
+    int64_t sum = 0, piece = seq / (2 * cp);
+    for (int64_t i = 0; i < 2 * cp; i++) sum += i * piece % arch->chunk;
+    other_keys = pz_ceil_div(sum, cp);
+  } else if (arch->window && arch->window < seq) {
+    other_keys = 2 * (arch->window - 1);
+  }
+  return pz_min(seq, builder->local_seq + other_keys);
 }
 
-/* Parts into which the queries of an attention are divided. */
-static int64_t context_parts(const struct pz_builder *b) {
-  return b->options->cp > 1 && !context_by_heads(b) ? b->options->cp : 1;
+static uint32_t context_collective(struct pz_builder *builder, int kind, const char *name,
+                                   uint32_t input, struct pz_shape shape) {
+  return pz_build_op(builder, &(struct pz_op_spec){.kind = kind,
+                                                   .name = name,
+                                                   .in = {input, PZ_NONE},
+                                                   .shape = shape,
+                                                   .peers = PZ_PEERS_CONTEXT});
 }
 
-/* ---- what it reads -------------------------------------------------------------------------- */
-
-/* Keys of its chunk before a piece, of both pieces of a device, on average over devices. */
-static int64_t chunk_keys(int64_t seq, int64_t cp, int64_t chunk) {
-  int64_t sum = 0, piece = seq / (2 * cp);
-  for (int64_t i = 0; i < 2 * cp; i++) sum += i * piece % chunk;
-  return pz_ceil_div(sum, cp);
-}
-
-int64_t pz_context_keys(const struct pz_builder *b, const struct pz_arch *a) {
-  int64_t seq = b->options->seq, more = seq;
-  if (a->chunk && a->chunk < seq)
-    more = chunk_keys(seq, b->options->cp, a->chunk);
-  else if (a->window && a->window < seq)
-    more = 2 * (a->window - 1);
-  return pz_min(seq, b->part + more);
-}
-
-/* ---- operators ------------------------------------------------------------------------------ */
-
-static uint32_t context_join(struct pz_builder *b, int kind, const char *name, uint32_t x,
+uint32_t pz_context_exchange(struct pz_builder *builder, const char *name, uint32_t input,
                              struct pz_shape shape) {
-  return pz_build_op(b, &(struct pz_emit){.kind = kind,
-                                          .name = name,
-                                          .in = {x, PZ_NONE},
-                                          .shape = shape,
-                                          .peers = PZ_PEERS_CONTEXT});
+  return context_collective(builder, PZ_OP_ALL_TO_ALL, name, input, shape);
 }
 
-static int64_t row_width(const struct pz_builder *b, uint32_t x) {
-  return pz_graph_tensor(b->graph, x)->elems / b->tokens;
+static int64_t values_per_token(const struct pz_builder *builder, uint32_t tensor) {
+  return pz_graph_tensor(builder->graph, tensor)->elems / builder->tokens;
 }
 
-/* Parts of other devices pass, rows of so many values (0: as wide as x): memory holds one beside the own. */
-static uint32_t gather_keys(struct pz_builder *b, const char *name, uint32_t x, int64_t keys,
-                            int64_t width) {
-  if (b->status != PZ_OK || x == PZ_NONE) return PZ_NONE;
-  if (!width) width = row_width(b, x);
-  uint32_t y = context_join(b, PZ_OP_ALL_GATHER, name, x, PZ_SHAPE(b->options->mbs * keys, width));
-  if (y == PZ_NONE) return y;
-  pz_graph_tensor(b->graph, y)->held = b->options->mbs * pz_min(b->part, keys - b->part) * width;
-  return y;
+/* Gathers n_keys keys (or values) of each sample, of which the parts of the other devices pass one after another: memory holds
+ * one of them at a time.  A width of 0 means that of the input. */
+static uint32_t gather_keys(struct pz_builder *builder, const char *name, uint32_t input,
+                            int64_t n_keys, int64_t width) {
+  int64_t mbs = builder->options->mbs, local_seq = builder->local_seq;
+  if (!width) width = values_per_token(builder, input);
+  uint32_t keys =
+      context_collective(builder, PZ_OP_ALL_GATHER, name, input, PZ_SHAPE(mbs * n_keys, width));
+  pz_graph_tensor(builder->graph, keys)->held = mbs * pz_min(local_seq, n_keys - local_seq) * width;
+  return keys;
 }
 
-uint32_t pz_context_exchange(struct pz_builder *b, const char *name, uint32_t x,
-                             struct pz_shape shape) {
-  return context_join(b, PZ_OP_ALL_TO_ALL, name, x, shape);
-}
-
-static uint32_t exchange(struct pz_builder *b, const char *name, uint32_t x, bool to_heads) {
-  if (b->status != PZ_OK || x == PZ_NONE) return PZ_NONE;
-  int64_t c = b->options->cp, width = row_width(b, x);
-  struct pz_shape shape =
-      to_heads ? PZ_SHAPE(b->tokens * c, width / c) : PZ_SHAPE(b->tokens, width);
-  return pz_context_exchange(b, name, x, shape);
-}
-
-/* Into attention (query, key and value become what it reads) and out of it. */
-static void context_enter(struct pz_builder *b, const struct pz_arch *a, uint32_t qkv[3]) {
+/* Turns query, key and value of this device's tokens into those that its attention reads. */
+static void exchange_qkv(struct pz_builder *builder, const struct pz_arch *arch, uint32_t qkv[3]) {
   static const char *const rings[] = {"ring.query", "ring.key", "ring.value"},
                            *const heads[] = {"to_heads.query", "to_heads.key", "to_heads.value"};
-  if (b->options->cp <= 1) return;
-  int64_t keys = pz_context_keys(b, a);
-  /* of chosen keys the vectors that they are made from pass, in place of keys and of values */
-  int64_t width = a->index_topk ? pz_ceil_div(a->kv_rank + a->rotary_dims, 2) : 0;
+  int64_t cp = builder->options->cp;
+  if (cp <= 1) return;
+  int64_t n_keys = pz_context_keys(builder, arch);
+  /* With chosen keys, the latent vectors of keys and values are exchanged in place of both. */
+  int64_t width = arch->index_topk ? pz_ceil_div(arch->kv_rank + arch->rotary_dims, 2) : 0;
   for (int i = 0; i < 3; i++) {
-    if (context_by_heads(b))
-      qkv[i] = exchange(b, heads[i], qkv[i], true);
-    else if (i > 0 && keys > b->part)
-      qkv[i] = gather_keys(b, rings[i], qkv[i], keys, width);
+    if (divides_heads(builder)) {
+      struct pz_shape shape =
+          PZ_SHAPE(builder->tokens * cp, values_per_token(builder, qkv[i]) / cp);
+      qkv[i] = pz_context_exchange(builder, heads[i], qkv[i], shape);
+    } else if (i > 0 && n_keys > builder->local_seq) {
+      qkv[i] = gather_keys(builder, rings[i], qkv[i], n_keys, width);
+    }
   }
 }
 
-static uint32_t context_leave(struct pz_builder *b, uint32_t context) {
-  return context_by_heads(b) ? exchange(b, "to_tokens.context", context, false) : context;
-}
+/* ---- sizes ---------------------------------------------------------------------------------- */
 
-/* ---- attention ---------------------------------------------------------------------------------- */
-
-/* This slice's sizes.  A sequence is cut into `chunks` of so many queries, which attend to so many
- * keys each: all of them, those of a window, or those of their chunk (the last counts as a whole
- * one).  Of `span` queries this device has `queries`. */
-struct sizes {
+/* Sizes of attention on this device.  A sequence is cut into `chunks` chunks of `queries` queries each, which attend to `keys`
+ * keys: all of them, those of a window, or those of their chunk (the last one counts as a whole one).  Of the `span` queries
+ * that attend to the same keys, this device has `queries`. */
+struct attention_sizes {
   int64_t heads, kv_heads, head_dim, value_dim, batch, seq;
   int64_t chunks, queries, keys, span;
 };
 
-/* Eager code writes all scores and masks those that do not count. */
-static bool all_scores(const struct pz_builder *b) {
-  return pz_eager(b) && b->options->attention == PZ_ATTENTION_STANDARD;
-}
-
 static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
 
-static struct sizes sizes_of(const struct pz_builder *b, const struct pz_arch *a) {
-  const struct pz_workload_options *o = b->options;
-  int64_t seq = o->seq, parts = context_parts(b), heads = o->tp * (context_by_heads(b) ? o->cp : 1);
-  struct sizes z = {.heads = a->heads / heads,
-                    .kv_heads = pz_max(a->kv_heads / heads, 1),
-                    .head_dim = a->head_dim,
-                    .value_dim = a->value_dim ? a->value_dim : a->head_dim,
-                    .batch = o->mbs,
-                    .seq = seq / parts,
-                    .chunks = 1,
-                    .queries = seq / parts,
-                    .keys = seq,
-                    .span = seq};
-  if (all_scores(b)) return z;
-  if (a->chunk && a->chunk < seq) {
-    int64_t chunks = pz_ceil_div(seq, a->chunk), whole = common_divisor(chunks, parts);
-    z.chunks = chunks / whole;
-    z.queries = pz_ceil_div(a->chunk, parts / whole);
-    z.keys = z.span = a->chunk;
-  } else if (a->window && a->window < seq) {
-    z.keys = a->window;
-  } else if (a->index_topk) {
-    z.keys = pz_min(a->index_topk, seq);
+static struct attention_sizes find_sizes(const struct pz_builder *builder,
+                                         const struct pz_arch *arch) {
+  const struct pz_workload_options *options = builder->options;
+  bool by_heads = divides_heads(builder);
+  int64_t seq = options->seq, query_parts = options->cp > 1 && !by_heads ? options->cp : 1;
+  int64_t head_parts = options->tp * (by_heads ? options->cp : 1);
+  struct attention_sizes sizes = {.heads = arch->heads / head_parts,
+                                  .kv_heads = pz_max(arch->kv_heads / head_parts, 1),
+                                  .head_dim = arch->head_dim,
+                                  .value_dim = arch->value_dim ? arch->value_dim : arch->head_dim,
+                                  .batch = options->mbs,
+                                  .seq = seq / query_parts,
+                                  .chunks = 1,
+                                  .queries = seq / query_parts,
+                                  .keys = seq,
+                                  .span = seq};
+  /* Eager code writes all scores, and masks those that do not count. */
+  bool writes_all_scores = pz_is_eager(builder) && options->attention == PZ_ATTENTION_STANDARD;
+  if (writes_all_scores) return sizes;
+  if (arch->chunk && arch->chunk < seq) {
+    int64_t chunks = pz_ceil_div(seq, arch->chunk);
+    int64_t whole_chunk_parts = common_divisor(chunks, query_parts);
+    sizes.chunks = chunks / whole_chunk_parts;
+    sizes.queries = pz_ceil_div(arch->chunk, query_parts / whole_chunk_parts);
+    sizes.keys = arch->chunk;
+    sizes.span = arch->chunk;
+  } else if (arch->window && arch->window < seq) {
+    sizes.keys = arch->window;
+  } else if (arch->index_topk) {
+    sizes.keys = pz_min(arch->index_topk, seq);
   }
-  return z;
+  return sizes;
 }
 
-static uint32_t project(struct pz_builder *b, const struct pz_arch *a, const char *name, uint32_t x,
-                        int64_t heads) {
-  return pz_build_linear(b, &(struct pz_linear){.name = name,
-                                                .x = x,
-                                                .in = a->hidden,
-                                                .out = heads * a->head_dim,
-                                                .divide = PZ_DIVIDE_COLUMNS,
-                                                .bias = a->qkv_bias});
-}
+/* ---- projections ---------------------------------------------------------------------------- */
 
-/* Names of the projections of self-attention and of cross-attention. */
+/* Names of the operators of self-attention and of cross-attention. */
 struct attention_names {
   const char *enter, *query, *key, *value, *out;
 };
@@ -191,367 +170,392 @@ static const struct attention_names SELF = {"qkv", "query", "key", "value", "att
                                     CROSS = {"cross_query", "cross_query", "cross_key",
                                              "cross_value", "cross_out"};
 
-/* Query and, where attention has one, the gate of its result: one projection, a view for each. */
-static uint32_t project_query(struct pz_builder *b, const struct pz_arch *a, const char *name,
-                              uint32_t x, uint32_t *gate) {
-  int64_t width = a->heads / b->options->tp * a->head_dim;
-  uint32_t q = project(b, a, name, x, a->out_gate ? 2 * a->heads : a->heads), part[2];
+static uint32_t project_heads(struct pz_builder *builder, const struct pz_arch *arch,
+                              const char *name, uint32_t input, int64_t heads) {
+  return pz_build_linear(builder, &(struct pz_linear){.name = name,
+                                                      .x = input,
+                                                      .in = arch->hidden,
+                                                      .out = heads * arch->head_dim,
+                                                      .divide = PZ_DIVIDE_COLUMNS,
+                                                      .bias = arch->qkv_bias});
+}
+
+/* Projects the query.  If attention has an output gate, the same projection computes it, and *gate receives a view of it;
+ * otherwise *gate is PZ_NONE. */
+static uint32_t project_query(struct pz_builder *builder, const struct pz_arch *arch,
+                              const char *name, uint32_t input, uint32_t *gate) {
+  int64_t width = arch->heads / builder->options->tp * arch->head_dim;
+  int64_t heads = arch->out_gate ? 2 * arch->heads : arch->heads;
+  uint32_t query = project_heads(builder, arch, name, input, heads), parts[2];
   *gate = PZ_NONE;
-  if (!a->out_gate) return q;
+  if (!arch->out_gate) return query;
   struct pz_split split = {.name = "split_gate",
-                           .x = q,
+                           .x = query,
                            .parts = 2,
                            .widths = {width, width},
                            .names = {"query", "gate"}};
-  pz_build_split(b, &split, part);
-  *gate = part[1];
-  return part[0];
+  pz_build_split(builder, &split, parts);
+  *gate = parts[1];
+  return parts[0];
 }
 
-/* ---- key/value heads that devices share ------------------------------------------------------ */
-
-bool pz_attention_shares(const struct pz_arch *a, int64_t tp) {
-  return a->kv_heads && !a->kv_rank && a->qk_norm != PZ_QK_NORM_WIDTH && tp > a->kv_heads &&
-         tp % a->kv_heads == 0 && a->kv_heads * a->head_dim % tp == 0;
+bool pz_attention_shares(const struct pz_arch *arch, int64_t tp) {
+  return arch->kv_heads && !arch->kv_rank && arch->qk_norm != PZ_QK_NORM_WIDTH &&
+         tp > arch->kv_heads && tp % arch->kv_heads == 0 &&
+         arch->kv_heads * arch->head_dim % tp == 0;
 }
 
-/* With fewer key/value heads than devices (Megatron Core, get_query_key_value_tensors in transformer/attention.py)
- * projections stay divided, and a device makes part of a head.  All results are gathered, their columns put in order
- * (_gather_along_last_dim in tensor_parallel/mappings.py), and each device takes its queries, and the key and value of
- * their head, as tensors of their own.  Backward what others took is zero, and gradients are added up where they are
- * scattered. */
-static void share_heads(struct pz_builder *b, const struct pz_arch *a, const uint32_t made[3],
-                        uint32_t qkv[4]) {
-  static const char *const own[] = {"query_own", "key_own", "value_own", "gate_own"};
-  int64_t query = a->heads / b->options->tp * a->head_dim, key = a->head_dim,
-          all = ((a->out_gate ? 2 : 1) * a->heads + 2 * a->kv_heads) * a->head_dim;
-  struct pz_emit gather = {.kind = PZ_OP_ALL_GATHER,
-                           .name = "kv_group.gather",
-                           .in = {made[0], made[1], made[2], PZ_NONE},
-                           .shape = PZ_SHAPE(b->tokens, all)};
-  uint32_t whole = pz_build_op(b, &gather);
-  if (whole == PZ_NONE) return;
-  pz_graph_tensor(b->graph, whole)->split = false;
+/* Redistributes projections if there are fewer key/value heads than devices, so that a device has computed only part of a
+ * head (Megatron Core, get_query_key_value_tensors in transformer/attention.py).
+ *
+ * All results are gathered, their columns are put in order (_gather_along_last_dim in tensor_parallel/mappings.py), and each
+ * device copies its queries, and the key and value of their head.  In backward, the columns of other devices are zero, and
+ * gradients are added up where they are scattered.  The result is query, key, value and gate; the gate is PZ_NONE without
+ * one. */
+static void share_heads(struct pz_builder *builder, const struct pz_arch *arch,
+                        const uint32_t projected[3], uint32_t qkv[4]) {
+  static const char *const names[] = {"query_own", "key_own", "value_own", "gate_own"};
+  int64_t query = arch->heads / builder->options->tp * arch->head_dim, key = arch->head_dim;
+  int64_t all = ((arch->out_gate ? 2 : 1) * arch->heads + 2 * arch->kv_heads) * arch->head_dim;
+  struct pz_op_spec gather = {.kind = PZ_OP_ALL_GATHER,
+                              .name = "kv_group.gather",
+                              .in = {projected[0], projected[1], projected[2], PZ_NONE},
+                              .shape = PZ_SHAPE(builder->tokens, all)};
+  uint32_t whole = pz_build_op(builder, &gather);
+  pz_graph_tensor(builder->graph, whole)->split = false;
   struct pz_split split = {.name = "kv_group.split",
-                           .x = pz_build_step(b, PZ_OP_COPY, "kv_group.order", whole, PZ_NONE),
-                           .parts = a->out_gate ? 4 : 3,
+                           .x = pz_build_unary(builder, PZ_OP_COPY, "kv_group.order", whole),
+                           .parts = arch->out_gate ? 4 : 3,
                            .widths = {query, key, key, query},
                            .names = {"query_part", "key_part", "value_part", "gate_part"}};
-  pz_build_split(b, &split, qkv);
+  qkv[3] = PZ_NONE;
+  pz_build_split(builder, &split, qkv);
   for (int i = 0; i < split.parts; i++)
-    qkv[i] = pz_build_op(
-        b, &(struct pz_emit){
-               .kind = PZ_OP_COPY, .name = own[i], .in = {qkv[i], PZ_NONE}, .divides = true});
+    qkv[i] = pz_build_op(builder, &(struct pz_op_spec){.kind = PZ_OP_COPY,
+                                                       .name = names[i],
+                                                       .in = {qkv[i], PZ_NONE},
+                                                       .divides = true});
 }
 
-static void project_shared(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
-                           uint32_t qkv[4]) {
-  int64_t query = a->out_gate ? 2 * a->heads : a->heads;
-  uint32_t made[3] = {PZ_NONE, PZ_NONE, PZ_NONE};
-  for (int i = 0; i < 4; i++) qkv[i] = PZ_NONE;
-  made[0] = a->fused_qkv ? project(b, a, "qkv", x, query + 2 * a->kv_heads)
-                         : project(b, a, "query", x, query);
-  if (!a->fused_qkv) {
-    made[1] = project(b, a, "key", x, a->kv_heads);
-    made[2] = project(b, a, "value", x, a->kv_heads);
-  }
-  share_heads(b, a, made, qkv);
-}
-
-/* Query, key, value, and the gate or PZ_NONE.  Keys and values are of `y`, which is x but in cross-attention. */
-static void project_qkv(struct pz_builder *b, const struct pz_arch *a,
-                        const struct attention_names *n, uint32_t x, uint32_t y, uint32_t qkv[4]) {
-  bool cross = x != y;
-  x = pz_build_enter(b, n->enter, x);
-  y = cross ? pz_build_enter(b, n->key, y) : x;
-  if (pz_attention_shares(a, b->options->tp)) {
-    project_shared(b, a, x, qkv);
+/* Projects query, key and value, and the gate of the output, which is PZ_NONE without one.  Keys and values are projected from
+ * `source`, which differs from the input in cross-attention only. */
+static void project_qkv(struct pz_builder *builder, const struct pz_arch *arch,
+                        const struct attention_names *names, uint32_t input, uint32_t source,
+                        uint32_t qkv[4]) {
+  bool is_cross = input != source;
+  int64_t tp = builder->options->tp, all_heads = arch->heads + 2 * arch->kv_heads;
+  input = pz_build_enter(builder, names->enter, input);
+  source = is_cross ? pz_build_enter(builder, names->key, source) : input;
+  if (pz_attention_shares(arch, tp)) {
+    int64_t gate_heads = arch->out_gate ? arch->heads : 0;
+    uint32_t projected[3] = {PZ_NONE, PZ_NONE, PZ_NONE};
+    if (arch->fused_qkv) {
+      projected[0] = project_heads(builder, arch, "qkv", input, all_heads + gate_heads);
+    } else {
+      projected[0] = project_heads(builder, arch, "query", input, arch->heads + gate_heads);
+      projected[1] = project_heads(builder, arch, "key", input, arch->kv_heads);
+      projected[2] = project_heads(builder, arch, "value", input, arch->kv_heads);
+    }
+    share_heads(builder, arch, projected, qkv);
     return;
   }
-  if (!a->fused_qkv) {
-    qkv[0] = project_query(b, a, n->query, x, &qkv[3]);
-    qkv[1] = project(b, a, n->key, y, a->kv_heads);
-    qkv[2] = project(b, a, n->value, y, a->kv_heads);
+  if (!arch->fused_qkv) {
+    qkv[0] = project_query(builder, arch, names->query, input, &qkv[3]);
+    qkv[1] = project_heads(builder, arch, names->key, source, arch->kv_heads);
+    qkv[2] = project_heads(builder, arch, names->value, source, arch->kv_heads);
     return;
   }
-  int64_t query = a->heads / b->options->tp * a->head_dim,
-          key = a->kv_heads / b->options->tp * a->head_dim;
-  uint32_t all = project(b, a, "qkv", x, a->heads + 2 * a->kv_heads);
+  int64_t query = arch->heads / tp * arch->head_dim, key = arch->kv_heads / tp * arch->head_dim;
   struct pz_split split = {.name = "split_heads",
-                           .x = all,
+                           .x = project_heads(builder, arch, "qkv", input, all_heads),
                            .parts = 3,
                            .widths = {query, key, key},
                            .names = {"query", "key", "value"}};
-  pz_build_split(b, &split, qkv);
+  pz_build_split(builder, &split, qkv);
   qkv[3] = PZ_NONE;
 }
 
-/* ---- latent attention ----------------------------------------------------------------------- */
+/* ---- latent attention (DeepSeek-V2, arXiv 2405.04434) --------------------------------------- */
 
-/* Query, key and value of latent attention (DeepSeek-V2, arXiv 2405.04434).  The vectors that they are
- * made from are small: they are computed outside the tensor-parallel region and enter it in place of
- * the layer's input. */
-static uint32_t latent_linear(struct pz_builder *b, const char *name, uint32_t x, int64_t in,
-                              int64_t out, bool bias) {
+/* Query, key and value are projected from small latent vectors.  These are computed outside of the tensor-parallel region,
+ * which they enter in place of the layer's input. */
+static uint32_t latent_linear(struct pz_builder *builder, const char *name, uint32_t input,
+                              int64_t in, int64_t out, bool bias) {
   return pz_build_linear(
-      b, &(struct pz_linear){
-             .name = name, .x = x, .in = in, .out = out, .bias = bias, .outside = true});
+      builder, &(struct pz_linear){
+                   .name = name, .x = input, .in = in, .out = out, .bias = bias, .outside = true});
 }
 
-static uint32_t latent_by_heads(struct pz_builder *b, const char *name, uint32_t x, int64_t in,
-                                int64_t out) {
+/* A linear layer whose outputs are divided by heads. */
+static uint32_t linear_by_heads(struct pz_builder *builder, const char *name, uint32_t input,
+                                int64_t in, int64_t out) {
   return pz_build_linear(
-      b,
-      &(struct pz_linear){.name = name, .x = x, .in = in, .out = out, .divide = PZ_DIVIDE_COLUMNS});
+      builder, &(struct pz_linear){
+                   .name = name, .x = input, .in = in, .out = out, .divide = PZ_DIVIDE_COLUMNS});
 }
 
-/* The vector that queries are made from; PZ_NONE: they are made from the layer's input. */
-static uint32_t query_vector(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
-  if (!a->q_rank) return PZ_NONE;
-  uint32_t q = latent_linear(b, "query_down", x, a->hidden, a->q_rank, a->qkv_bias);
-  return pz_kernel_rmsnorm(b, "query_down_norm", q, a->q_rank);
+/* Returns the latent vector of the queries, or PZ_NONE if they are projected from the layer's input. */
+static uint32_t build_query_latent(struct pz_builder *builder, const struct pz_arch *arch,
+                                   uint32_t input) {
+  if (!arch->q_rank) return PZ_NONE;
+  uint32_t latent =
+      latent_linear(builder, "query_down", input, arch->hidden, arch->q_rank, arch->qkv_bias);
+  return pz_kernel_rmsnorm(builder, "query_down_norm", latent, arch->q_rank);
 }
 
-static uint32_t latent_query(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
-                             uint32_t q) {
-  int64_t width = a->heads * a->head_dim;
-  if (a->q_rank) {
-    q = latent_by_heads(b, "query_up", pz_build_enter(b, "query_latent", q), a->q_rank, width);
+/* Builds query, key and value.  The rotated part of the key is one for all heads. */
+static void project_latent(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input,
+                           uint32_t query_latent, uint32_t qkv[3]) {
+  int64_t heads = arch->heads / builder->options->tp, rotary_dims = arch->rotary_dims;
+  int64_t plain_dims = arch->head_dim - rotary_dims, query_width = arch->heads * arch->head_dim;
+  uint32_t query;
+  if (arch->q_rank) {
+    query = pz_build_enter(builder, "query_latent", query_latent);
+    query = linear_by_heads(builder, "query_up", query, arch->q_rank, query_width);
   } else {
-    q = latent_by_heads(b, "query", pz_build_enter(b, "query", x), a->hidden, width);
+    query = pz_build_enter(builder, "query", input);
+    query = linear_by_heads(builder, "query", query, arch->hidden, query_width);
   }
-  return pz_kernel_rotary(b, "query_rotary", q, a->rotary_dims, a->head_dim);
-}
+  qkv[0] = pz_kernel_rotary(builder, "query_rotary", query, rotary_dims, arch->head_dim);
 
-static void latent_split(struct pz_builder *b, const char *name, uint32_t x,
-                         const char *const names[2], const int64_t widths[2], uint32_t part[2]) {
-  struct pz_split s = {.name = name,
-                       .x = x,
-                       .parts = 2,
-                       .widths = {widths[0], widths[1]},
-                       .names = {names[0], names[1]}};
-  pz_build_split(b, &s, part);
-}
-
-/* The rotated part is one for all heads. */
-static uint32_t latent_key(struct pz_builder *b, const struct pz_arch *a, uint32_t own,
-                           uint32_t common) {
-  int64_t heads = a->heads / b->options->tp;
-  uint32_t turned = pz_kernel_rotary(b, "key_rotary", common, a->rotary_dims, a->rotary_dims);
-  turned = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_REPEAT,
-                                            .name = "key_rotary.repeat",
-                                            .in = {turned, PZ_NONE},
-                                            .shape = PZ_SHAPE(b->tokens, heads * a->rotary_dims),
-                                            .divides = true});
-  return pz_build_shaped(b, PZ_OP_CONCAT, "key", own, turned,
-                         PZ_SHAPE(b->tokens, heads * a->head_dim));
-}
-
-static void latent_qkv(struct pz_builder *b, const struct pz_arch *a, uint32_t x, uint32_t vector,
-                       uint32_t qkv[3]) {
-  static const char *const latent[] = {"kv_latent", "key_common"}, *const own[] = {"key_own",
-                                                                                   "value"};
-  int64_t heads = a->heads / b->options->tp, nope = a->head_dim - a->rotary_dims;
-  const int64_t latent_widths[] = {a->kv_rank, a->rotary_dims},
-                own_widths[] = {heads * nope, heads * a->value_dim};
   uint32_t down[2], up[2];
-  qkv[0] = latent_query(b, a, x, vector);
-  uint32_t c = latent_linear(b, "kv_down", x, a->hidden, a->kv_rank + a->rotary_dims, a->qkv_bias);
-  latent_split(b, "kv_split", pz_build_enter(b, "kv_latent", c), latent, latent_widths, down);
-  down[0] = pz_kernel_rmsnorm_inside(b, "kv_down_norm", down[0], a->kv_rank);
-  uint32_t kv = latent_by_heads(b, "kv_up", down[0], a->kv_rank, a->heads * (nope + a->value_dim));
-  latent_split(b, "kv_heads", kv, own, own_widths, up);
-  qkv[1] = latent_key(b, a, up[0], down[1]);
+  uint32_t latent = latent_linear(builder, "kv_down", input, arch->hidden,
+                                  arch->kv_rank + rotary_dims, arch->qkv_bias);
+  struct pz_split latent_split = {.name = "kv_split",
+                                  .x = pz_build_enter(builder, "kv_latent", latent),
+                                  .parts = 2,
+                                  .widths = {arch->kv_rank, rotary_dims},
+                                  .names = {"kv_latent", "key_common"}};
+  pz_build_split(builder, &latent_split, down);
+  down[0] = pz_kernel_rmsnorm_inside(builder, "kv_down_norm", down[0], arch->kv_rank);
+  struct pz_split head_split = {.name = "kv_heads",
+                                .x = linear_by_heads(builder, "kv_up", down[0], arch->kv_rank,
+                                                     arch->heads * (plain_dims + arch->value_dim)),
+                                .parts = 2,
+                                .widths = {heads * plain_dims, heads * arch->value_dim},
+                                .names = {"key_own", "value"}};
+  pz_build_split(builder, &head_split, up);
+
+  uint32_t rotated = pz_kernel_rotary(builder, "key_rotary", down[1], rotary_dims, rotary_dims);
+  rotated = pz_build_op(
+      builder, &(struct pz_op_spec){.kind = PZ_OP_REPEAT,
+                                    .name = "key_rotary.repeat",
+                                    .in = {rotated, PZ_NONE},
+                                    .shape = PZ_SHAPE(builder->tokens, heads * rotary_dims),
+                                    .divides = true});
+  qkv[1] = pz_build_shaped(builder, PZ_OP_CONCAT, "key", up[0], rotated,
+                           PZ_SHAPE(builder->tokens, heads * arch->head_dim));
   qkv[2] = up[1];
 }
 
-/* ---- sparse attention ------------------------------------------------------------------------ */
+/* ---- sparse attention (DeepSeek-V3.2, arXiv 2512.02556, section 2.1) ------------------------ */
 
-/* Keys of a token: those that the indexer's scores choose.  Its projections are small and on every device of the
- * tensor-parallel group; heads' products are weighted by the token and added up (arXiv 2512.02556, 2.1). */
-static uint32_t index_query(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
-                            uint32_t vector) {
-  int64_t width = a->index_heads * a->index_dim;
-  uint32_t q = latent_linear(b, "index_query", vector, a->q_rank, width, false);
-  uint32_t w = latent_linear(b, "index_weight", x, a->hidden, a->index_heads, false);
-  q = pz_build_enter(b, "index_query", q);
-  q = pz_kernel_rotary(b, "index_query_rotary", q, a->rotary_dims, a->index_dim);
-  return pz_build_step(b, PZ_OP_MUL, "index_weighted", q, pz_build_enter(b, "index_weight", w));
-}
+/* Returns the positions of the keys that an indexer chooses for each token, or PZ_NONE without an indexer.
+ *
+ * The indexer's projections are small, and every device of the tensor-parallel group computes them all.  The products of its
+ * heads are weighted by the token and added up.  Scores of all keys before a token, half of the sequence on average, pass
+ * through memory. */
+static uint32_t choose_keys(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input,
+                            uint32_t query_latent) {
+  if (!arch->index_heads) return PZ_NONE;
+  const struct pz_workload_options *options = builder->options;
+  int64_t width = arch->index_heads * arch->index_dim, rotary_dims = arch->rotary_dims;
+  uint32_t query = latent_linear(builder, "index_query", query_latent, arch->q_rank, width, false);
+  uint32_t weight =
+      latent_linear(builder, "index_weight", input, arch->hidden, arch->index_heads, false);
+  query = pz_build_enter(builder, "index_query", query);
+  query = pz_kernel_rotary(builder, "index_query_rotary", query, rotary_dims, arch->index_dim);
+  weight = pz_build_enter(builder, "index_weight", weight);
+  query = pz_build_binary(builder, PZ_OP_MUL, "index_weighted", query, weight);
 
-static uint32_t index_key(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
-  uint32_t k = latent_linear(b, "index_key", x, a->hidden, a->index_dim, false);
-  k = pz_kernel_layernorm(b, "index_key_norm", k, a->index_dim, true);
-  k = pz_build_enter(b, "index_key", k);
-  k = pz_kernel_rotary(b, "index_key_rotary", k, a->rotary_dims, a->index_dim);
-  return b->options->cp > 1 ? gather_keys(b, "ring.index_key", k, b->options->seq, 0) : k;
-}
+  uint32_t key = latent_linear(builder, "index_key", input, arch->hidden, arch->index_dim, false);
+  key = pz_kernel_layernorm(builder, "index_key_norm", key, arch->index_dim, true);
+  key = pz_build_enter(builder, "index_key", key);
+  key = pz_kernel_rotary(builder, "index_key_rotary", key, rotary_dims, arch->index_dim);
+  if (options->cp > 1) key = gather_keys(builder, "ring.index_key", key, options->seq, 0);
 
-/* Positions of the chosen keys.  Scores of all keys before a token, half of them on average, pass through memory. */
-static uint32_t choose_keys(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
-                            uint32_t vector) {
-  if (!a->index_heads) return PZ_NONE;
-  int64_t before = pz_ceil_div(b->options->seq, 2), most = INT64_C(1) << 26;
-  struct pz_contract c = {.name = "index_scores",
-                          .a = index_query(b, a, x, vector),
-                          .c = index_key(b, a, x),
-                          .bias = PZ_NONE,
-                          .dims = {b->options->mbs, b->part, before, a->index_heads * a->index_dim},
-                          .shape = PZ_SHAPE(b->options->mbs, b->part, before)};
-  uint32_t scores = pz_build_contract(b, &c);
-  if (scores == PZ_NONE) return PZ_NONE;
-  pz_graph_tensor(b->graph, scores)->held = pz_min(most, pz_graph_tensor(b->graph, scores)->elems);
-  return pz_build_shaped(b, PZ_OP_COPY, "index_choice", scores, PZ_NONE,
-                         PZ_SHAPE(b->tokens, pz_min(a->index_topk, b->options->seq)));
-}
-
-/* Of fewer keys than there are, queries meet the vectors that keys and values are made from (FlashMLA's sparse kernels:
- * as in decoding), whose projections take as long as those of keys and values. */
-static void meet_vectors(const struct pz_arch *a, struct pz_flash *f) {
-  if (!a->index_topk || a->index_topk >= f->span) return;
-  f->dims.k = a->kv_rank + a->rotary_dims;
-  f->value_dim = a->kv_rank;
+  static const int64_t MOST_HELD_SCORES = INT64_C(1) << 26;
+  int64_t keys_before = pz_ceil_div(options->seq, 2);
+  struct pz_contraction product = {.name = "index_scores",
+                                   .a = query,
+                                   .c = key,
+                                   .bias = PZ_NONE,
+                                   .dims = {options->mbs, builder->local_seq, keys_before, width},
+                                   .shape =
+                                       PZ_SHAPE(options->mbs, builder->local_seq, keys_before)};
+  uint32_t scores = pz_build_contraction(builder, &product);
+  struct pz_tensor *tensor = pz_graph_tensor(builder->graph, scores);
+  tensor->held = pz_min(MOST_HELD_SCORES, tensor->elems);
+  int64_t chosen = pz_min(arch->index_topk, options->seq);
+  return pz_build_shaped(builder, PZ_OP_COPY, "index_choice", scores, PZ_NONE,
+                         PZ_SHAPE(builder->tokens, chosen));
 }
 
 /* ---- scores and context --------------------------------------------------------------------- */
 
-/* Norms and positions of query and key. */
-static void rotate(struct pz_builder *b, const struct pz_arch *a, uint32_t qk[2]) {
-  static const char *const norm[] = {"query_norm", "key_norm"}, *const rotary[] = {"query_rotary",
-                                                                                   "key_rotary"};
-  const int64_t heads[] = {a->heads, a->kv_heads};
+/* Applies the norms and the rotary positions of query and key. */
+static void rotate_query_key(struct pz_builder *builder, const struct pz_arch *arch,
+                             uint32_t query_key[2]) {
+  static const char *const norm_names[] = {"query_norm", "key_norm"}, *const rotary_names[] = {
+                                                                          "query_rotary",
+                                                                          "key_rotary"};
+  const int64_t heads[] = {arch->heads, arch->kv_heads}, head_dim = arch->head_dim;
   for (int i = 0; i < 2; i++) {
-    if (a->qk_norm == PZ_QK_NORM_HEAD)
-      qk[i] = pz_kernel_rmsnorm_inside(b, norm[i], qk[i], a->head_dim);
-    if (a->qk_norm == PZ_QK_NORM_WIDTH)
-      qk[i] = pz_kernel_rmsnorm_divided(b, norm[i], qk[i], heads[i] * a->head_dim);
-    if (a->rotary_dims) qk[i] = pz_kernel_rotary(b, rotary[i], qk[i], a->rotary_dims, a->head_dim);
-    if (a->rotary_dims && a->qk_norm == PZ_QK_NORM_PLAIN)
-      qk[i] = pz_kernel_rmsnorm_plain(b, norm[i], qk[i], a->head_dim);
+    uint32_t x = query_key[i];
+    const char *norm = norm_names[i];
+    if (arch->qk_norm == PZ_QK_NORM_HEAD) x = pz_kernel_rmsnorm_inside(builder, norm, x, head_dim);
+    if (arch->qk_norm == PZ_QK_NORM_WIDTH)
+      x = pz_kernel_rmsnorm_divided(builder, norm, x, heads[i] * head_dim);
+    if (arch->rotary_dims)
+      x = pz_kernel_rotary(builder, rotary_names[i], x, arch->rotary_dims, head_dim);
+    if (arch->rotary_dims && arch->qk_norm == PZ_QK_NORM_PLAIN)
+      x = pz_kernel_rmsnorm_plain(builder, norm, x, head_dim);
+    query_key[i] = x;
   }
 }
 
-/* The framework's batched product wants key and value once for each query head, and heads in front
- * of tokens: with one sample that is a view, with more it is a copy. */
-static void arrange_eager(struct pz_builder *b, const struct sizes *z, uint32_t qkv[3]) {
-  static const char *const repeat[] = {"", "key_repeat", "value_repeat"};
-  static const char *const copy[] = {"query_copy", "key_copy", "value_copy"};
+/* Arranges query, key and value for the batched products of eager code: key and value once for each query head, and heads
+ * before tokens.  The latter is a view with one sample and a copy with several. */
+static void arrange_eager(struct pz_builder *builder, const struct attention_sizes *sizes,
+                          uint32_t qkv[3]) {
+  static const char *const repeat_names[] = {"", "key_repeat", "value_repeat"};
+  static const char *const copy_names[] = {"query_copy", "key_copy", "value_copy"};
   for (int i = 0; i < 3; i++) {
-    bool grouped = i > 0 && z->heads != z->kv_heads;
-    if (grouped)
-      qkv[i] = pz_build_shaped(b, PZ_OP_REPEAT, repeat[i], qkv[i], PZ_NONE,
-                               PZ_SHAPE(z->batch * z->seq, z->heads * z->head_dim));
-    else if (z->batch > 1)
-      qkv[i] = pz_build_step(b, PZ_OP_COPY, copy[i], qkv[i], PZ_NONE);
+    bool is_grouped = i > 0 && sizes->heads != sizes->kv_heads;
+    if (is_grouped)
+      qkv[i] = pz_build_shaped(builder, PZ_OP_REPEAT, repeat_names[i], qkv[i], PZ_NONE,
+                               PZ_SHAPE(sizes->batch * sizes->seq, sizes->heads * sizes->head_dim));
+    else if (sizes->batch > 1)
+      qkv[i] = pz_build_unary(builder, PZ_OP_COPY, copy_names[i], qkv[i]);
   }
 }
 
-static uint32_t scale_and_mask(struct pz_builder *b, const struct pz_arch *a, const struct sizes *z,
-                               uint32_t scores) {
-  const struct pz_workload_options *o = b->options;
-  if (!pz_eager(b)) {
-    if (a->score_cap) scores = pz_kernel_cap(b, "score_cap", scores);
-    uint32_t all =
-        pz_build_data(b, "mask", PZ_B16, PZ_SHAPE(o->mbs * z->chunks, z->queries, z->keys));
-    return pz_build_step(b, PZ_OP_SCALE_MASK, "scale_mask", scores, all);
+static uint32_t scale_and_mask(struct pz_builder *builder, const struct pz_arch *arch,
+                               const struct attention_sizes *sizes, uint32_t scores) {
+  const struct pz_workload_options *options = builder->options;
+  if (!pz_is_eager(builder)) {
+    if (arch->score_cap) scores = pz_kernel_cap(builder, "score_cap", scores);
+    uint32_t mask =
+        pz_build_data(builder, "mask", PZ_B16,
+                      PZ_SHAPE(options->mbs * sizes->chunks, sizes->queries, sizes->keys));
+    return pz_build_binary(builder, PZ_OP_SCALE_MASK, "scale_mask", scores, mask);
   }
-  if (!a->scale_query) scores = pz_build_step(b, PZ_OP_SCALE, "scale", scores, PZ_NONE);
-  if (a->score_cap) scores = pz_kernel_cap(b, "score_cap", scores);
-  if (a->causal_mask_buffer) { /* masked by selection */
-    uint32_t kept = pz_build_data(b, "mask", PZ_BYTE, PZ_SHAPE(o->seq, o->seq));
-    return pz_build_step(b, PZ_OP_MUL, "select_mask", scores, kept);
+  if (!arch->scale_query) scores = pz_build_unary(builder, PZ_OP_SCALE, "scale", scores);
+  if (arch->score_cap) scores = pz_kernel_cap(builder, "score_cap", scores);
+  bool selects = arch->causal_mask_buffer; /* a stored mask of bytes selects the scores */
+  if (selects) {
+    uint32_t mask = pz_build_data(builder, "mask", PZ_BYTE, PZ_SHAPE(options->seq, options->seq));
+    return pz_build_binary(builder, PZ_OP_MUL, "select_mask", scores, mask);
   }
-  uint32_t mask = pz_build_data(b, "mask", PZ_B16, PZ_SHAPE(o->mbs, o->seq, o->seq));
-  return pz_kernel_add(b, "add_mask", scores, mask);
+  uint32_t mask =
+      pz_build_data(builder, "mask", PZ_B16, PZ_SHAPE(options->mbs, options->seq, options->seq));
+  return pz_kernel_add(builder, "add_mask", scores, mask);
 }
 
-/* A logit of each head that takes part in the softmax and has no value. */
-static uint32_t sinks(struct pz_builder *b, const struct pz_arch *a) {
-  struct pz_shape shape = PZ_SHAPE(a->heads / b->options->tp);
-  return a->sinks ? pz_build_param(b, "sinks", shape, a->heads, false) : PZ_NONE;
+/* Returns the attention sinks: a logit of each head that enters the softmax and has no value; PZ_NONE without them. */
+static uint32_t build_sinks(struct pz_builder *builder, const struct pz_arch *arch) {
+  if (!arch->sinks) return PZ_NONE;
+  struct pz_shape shape = PZ_SHAPE(arch->heads / builder->options->tp);
+  return pz_build_param(builder, "sinks", shape, arch->heads, false);
 }
 
-static struct pz_shape context_shape(const struct sizes *z) {
-  return PZ_SHAPE(z->batch * z->heads, z->seq, z->value_dim);
+/* Standard attention, which writes scores and probabilities.  `index` is PZ_NONE, or the keys that sparse attention chose. */
+static uint32_t attend_standard(struct pz_builder *builder, const struct pz_arch *arch,
+                                const struct attention_sizes *sizes, uint32_t qkv[3],
+                                uint32_t index) {
+  if (pz_is_eager(builder)) arrange_eager(builder, sizes, qkv);
+  int64_t batch = sizes->batch * sizes->heads * sizes->chunks;
+  struct pz_contraction score_product = {
+      .name = "scores",
+      .a = qkv[0],
+      .c = qkv[1],
+      .bias = PZ_NONE,
+      .dims = {batch, sizes->queries, sizes->keys, sizes->head_dim},
+      .shape = PZ_SHAPE(batch, sizes->queries, sizes->keys)};
+  uint32_t scores = pz_build_contraction(builder, &score_product);
+  scores = scale_and_mask(builder, arch, sizes, scores);
+  if (index != PZ_NONE) scores = pz_build_binary(builder, PZ_OP_MUL, "index_mask", scores, index);
+  uint32_t weights =
+      pz_kernel_softmax(builder, "softmax", scores, build_sinks(builder, arch), arch->softmax_f32);
+  weights = pz_kernel_dropout(builder, "attention_dropout", weights, arch->drop_attn);
+  struct pz_contraction context_product = {
+      .name = "context",
+      .a = weights,
+      .c = qkv[2],
+      .bias = PZ_NONE,
+      .dims = {batch, sizes->queries, sizes->value_dim, sizes->keys},
+      .shape = PZ_SHAPE(sizes->batch * sizes->heads, sizes->seq, sizes->value_dim)};
+  uint32_t context = pz_build_contraction(builder, &context_product);
+  return pz_is_eager(builder) ? pz_build_unary(builder, PZ_OP_COPY, "merge_heads", context)
+                              : context;
 }
 
-static uint32_t standard(struct pz_builder *b, const struct pz_arch *a, const struct sizes *z,
-                         uint32_t qkv[3], uint32_t index) {
-  if (pz_eager(b)) arrange_eager(b, z, qkv);
-  int64_t batch = z->batch * z->heads * z->chunks;
-  struct pz_dims qk = {batch, z->queries, z->keys, z->head_dim},
-                 av = {batch, z->queries, z->value_dim, z->keys};
-  uint32_t s =
-      pz_build_contract(b, &(struct pz_contract){.name = "scores",
-                                                 .a = qkv[0],
-                                                 .c = qkv[1],
-                                                 .bias = PZ_NONE,
-                                                 .dims = qk,
-                                                 .shape = PZ_SHAPE(batch, z->queries, z->keys)});
-  s = scale_and_mask(b, a, z, s);
-  if (index != PZ_NONE) s = pz_build_step(b, PZ_OP_MUL, "index_mask", s, index);
-  s = pz_kernel_softmax(b, "softmax", s, sinks(b, a), a->softmax_f32);
-  s = pz_kernel_dropout(b, "attention_dropout", s, a->drop_attn);
-  uint32_t context = pz_build_contract(b, &(struct pz_contract){.name = "context",
-                                                                .a = s,
-                                                                .c = qkv[2],
-                                                                .bias = PZ_NONE,
-                                                                .dims = av,
-                                                                .shape = context_shape(z)});
-  return pz_eager(b) ? pz_build_step(b, PZ_OP_COPY, "merge_heads", context, PZ_NONE) : context;
+/* Flash attention, one operator.  If sparse attention chooses among more keys than it reads, queries are multiplied by the
+ * latent vectors of keys and values, as in decoding (FlashMLA's sparse kernels); the projections of queries and context then
+ * cost as much as those of keys and values. */
+static uint32_t attend_flash(struct pz_builder *builder, const struct pz_arch *arch,
+                             const struct attention_sizes *sizes, const uint32_t qkv[3],
+                             uint32_t index) {
+  int64_t batch = sizes->batch * sizes->heads * sizes->chunks;
+  struct pz_flash flash = {
+      .name = "flash_attention",
+      .in = {qkv[0], qkv[1], qkv[2], arch->index_heads ? index : build_sinks(builder, arch)},
+      .dims = {batch, sizes->queries, sizes->keys, sizes->head_dim},
+      .value_dim = sizes->value_dim,
+      .span = sizes->span,
+      .shape = PZ_SHAPE(sizes->batch * sizes->heads, sizes->seq, sizes->value_dim)};
+  bool reads_latents = arch->index_topk && arch->index_topk < sizes->span;
+  if (reads_latents) {
+    flash.dims.k = arch->kv_rank + arch->rotary_dims;
+    flash.value_dim = arch->kv_rank;
+  }
+  return pz_build_flash(builder, &flash);
 }
 
-static uint32_t flash(struct pz_builder *b, const struct pz_arch *a, const struct sizes *z,
-                      const uint32_t qkv[3], uint32_t index) {
-  struct pz_flash f = {.name = "flash_attention",
-                       .in = {qkv[0], qkv[1], qkv[2], a->index_heads ? index : sinks(b, a)},
-                       .dims = {z->batch * z->heads * z->chunks, z->queries, z->keys, z->head_dim},
-                       .value_dim = z->value_dim,
-                       .span = z->span,
-                       .shape = context_shape(z)};
-  meet_vectors(a, &f);
-  return pz_build_flash(b, &f);
-}
-
-static uint32_t attend(struct pz_builder *b, const struct pz_arch *a,
-                       const struct attention_names *n, uint32_t qkv[4], uint32_t index) {
-  struct sizes z = sizes_of(b, a);
-  context_enter(b, a, qkv);
-  uint32_t context = b->options->attention == PZ_ATTENTION_FLASH ? flash(b, a, &z, qkv, index)
-                                                                 : standard(b, a, &z, qkv, index);
-  context = context_leave(b, context);
+/* Builds everything after the projections: exchange over the context group, attention, output gate, output projection. */
+static uint32_t attend(struct pz_builder *builder, const struct pz_arch *arch,
+                       const struct attention_names *names, uint32_t qkv[4], uint32_t index) {
+  struct attention_sizes sizes = find_sizes(builder, arch);
+  exchange_qkv(builder, arch, qkv);
+  uint32_t context = builder->options->attention == PZ_ATTENTION_FLASH
+                         ? attend_flash(builder, arch, &sizes, qkv, index)
+                         : attend_standard(builder, arch, &sizes, qkv, index);
+  if (divides_heads(builder))
+    context = pz_context_exchange(builder, "to_tokens.context", context,
+                                  PZ_SHAPE(builder->tokens, values_per_token(builder, context)));
   if (qkv[3] != PZ_NONE) {
-    uint32_t open = pz_build_step(b, PZ_OP_SIGMOID, "attention_gate.sigmoid", qkv[3], PZ_NONE);
-    context = pz_build_step(b, PZ_OP_MUL, "attention_gate", context, open);
+    uint32_t gate = pz_build_unary(builder, PZ_OP_SIGMOID, "attention_gate.sigmoid", qkv[3]);
+    context = pz_build_binary(builder, PZ_OP_MUL, "attention_gate", context, gate);
   }
-  struct pz_linear out = {.name = n->out,
+  struct pz_linear out = {.name = names->out,
                           .x = context,
-                          .in = a->heads * z.value_dim,
-                          .out = a->hidden,
+                          .in = arch->heads * sizes.value_dim,
+                          .out = arch->hidden,
                           .divide = PZ_DIVIDE_ROWS,
-                          .bias = a->out_bias};
-  return pz_build_leave(b, n->out, pz_build_linear(b, &out), a->out_bias ? a->hidden : 0);
+                          .bias = arch->out_bias};
+  return pz_build_leave(builder, names->out, pz_build_linear(builder, &out),
+                        arch->out_bias ? arch->hidden : 0);
 }
 
-uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
+uint32_t pz_part_attention(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input) {
   uint32_t qkv[4], index = PZ_NONE;
-  if (a->kv_rank) {
-    uint32_t vector = query_vector(b, a, x);
-    index = choose_keys(b, a, x, vector);
-    latent_qkv(b, a, x, vector, qkv);
+  if (arch->kv_rank) {
+    uint32_t query_latent = build_query_latent(builder, arch, input);
+    index = choose_keys(builder, arch, input, query_latent);
+    project_latent(builder, arch, input, query_latent, qkv);
     qkv[3] = PZ_NONE;
   } else {
-    project_qkv(b, a, &SELF, x, x, qkv);
-    if (pz_eager(b) && a->scale_query)
-      qkv[0] = pz_build_step(b, PZ_OP_SCALE, "scale_query", qkv[0], PZ_NONE);
-    rotate(b, a, qkv);
+    project_qkv(builder, arch, &SELF, input, input, qkv);
+    if (pz_is_eager(builder) && arch->scale_query)
+      qkv[0] = pz_build_unary(builder, PZ_OP_SCALE, "scale_query", qkv[0]);
+    rotate_query_key(builder, arch, qkv);
   }
-  return attend(b, a, &SELF, qkv, index);
+  return attend(builder, arch, &SELF, qkv, index);
 }
 
-uint32_t pz_part_cross_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
-                                 uint32_t y) {
+uint32_t pz_part_cross_attention(struct pz_builder *builder, const struct pz_arch *arch,
+                                 uint32_t input, uint32_t source) {
   uint32_t qkv[4];
-  project_qkv(b, a, &CROSS, x, y, qkv);
-  return attend(b, a, &CROSS, qkv, PZ_NONE);
+  project_qkv(builder, arch, &CROSS, input, source, qkv);
+  return attend(builder, arch, &CROSS, qkv, PZ_NONE);
 }

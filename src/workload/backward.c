@@ -1,3 +1,10 @@
+/* Deriving the backward operators of a layer.
+ *
+ * pz_backward_derive() marks which tensors need a gradient, gives the layer's results a gradient each, and visits the forward
+ * operators in reverse order (differentiate).  The kind of an operator has a rule of the gradient (ops.def), and each rule
+ * has a function here.  Gradients that reach a tensor by several ways are added up (add_gradient).
+ *
+ * Collectives and convolutions whose results would be large to save are computed again in backward (find_or_rebuild). */
 #include "workload/passes.h"
 
 #include <stdio.h>
@@ -7,360 +14,407 @@
 #include "workload/build.h"
 
 struct backward {
-  struct pz_graph *g;
+  struct pz_graph *graph;
   const struct pz_workload_options *options;
-  bool *needs;     /* by forward tensor: has a gradient */
-  uint32_t *grad;  /* by forward tensor: its gradient so far, or PZ_NONE */
-  uint32_t *again; /* by forward tensor: made again, or PZ_NONE */
-  enum pz_status status;
+  bool *needs_grad;  /* by forward tensor */
+  uint32_t *grad;    /* by forward tensor: its gradient so far, or PZ_NONE */
+  uint32_t *rebuilt; /* by forward tensor: the copy that backward computes again, or PZ_NONE */
 };
 
-static struct pz_tensor *tensor(const struct backward *b, uint32_t i) {
-  return pz_graph_tensor(b->g, i);
+/* ---- tensors and operators of backward ------------------------------------------------------ */
+
+static struct pz_tensor *tensor_at(const struct backward *backward, uint32_t index) {
+  return pz_graph_tensor(backward->graph, index);
 }
 
-static bool failed(struct backward *b, enum pz_status status) {
-  if (b->status == PZ_OK) b->status = status;
-  return b->status != PZ_OK;
+_Noreturn static void raise_limit(const struct backward *backward) {
+  pz_raise_size_limit(backward->graph->call, backward->graph->model);
 }
 
-/* A new tensor shaped like forward tensor t. */
-static uint32_t like(struct backward *b, uint32_t t, const char *suffix) {
-  struct pz_tensor x = *tensor(b, t);
-  struct pz_shape shape = {.n = x.n_dims};
-  memcpy(shape.d, x.shape, sizeof shape.d);
+/* Adds a tensor named "NAME.suffix" with the shape of a forward tensor. */
+static uint32_t add_tensor_like(struct backward *backward, uint32_t forward, const char *suffix) {
+  const struct pz_tensor original = *tensor_at(backward, forward);
+  struct pz_shape shape = {.n = original.n_dims};
+  memcpy(shape.d, original.shape, sizeof shape.d);
   char name[112];
-  snprintf(name, sizeof name, "%s.%s", x.name, suffix);
-  uint32_t id = PZ_NONE;
-  if (b->status != PZ_OK ||
-      failed(b, pz_graph_add_tensor(b->g, name, PZ_ROLE_GRAD, x.elem_bytes, shape, &id)))
-    return PZ_NONE;
-  tensor(b, id)->split = x.split;
-  tensor(b, id)->tied = x.tied;
-  tensor(b, id)->held = x.held;
-  return id;
+  snprintf(name, sizeof name, "%s.%s", original.name, suffix);
+  uint32_t index =
+      pz_graph_add_tensor(backward->graph, name, PZ_ROLE_GRAD, original.elem_bytes, shape);
+  struct pz_tensor *tensor = tensor_at(backward, index);
+  tensor->split = original.split;
+  tensor->tied = original.tied;
+  tensor->held = original.held;
+  return index;
 }
 
-/* What an operator of the backward direction reads and writes. */
-struct ends {
+/* Inputs and outputs of a backward operator. */
+struct operands {
   const uint32_t *in;
   uint32_t n_in;
   const uint32_t *out;
   uint32_t n_out;
 };
 
-/* An operator of the backward direction that stands for `op`; its name comes later. */
-static struct pz_op derived(const struct pz_op *op, int kind, struct ends ends) {
+/* Returns a backward operator of the given kind that is derived from a forward operator and has its sizes. */
+static struct pz_op derive_op(const struct pz_op *forward, int kind, struct operands operands) {
   return (struct pz_op){.kind = kind,
                         .direction = PZ_BACKWARD,
                         .op_class = pz_op_info(kind)->op_class,
-                        .replicated = op->replicated,
-                        .peers = op->peers,
-                        .dims = op->dims,
-                        .span = op->span,
-                        .in = ends.in,
-                        .n_in = ends.n_in,
-                        .out = ends.out,
-                        .n_out = ends.n_out};
+                        .replicated = forward->replicated,
+                        .peers = forward->peers,
+                        .dims = forward->dims,
+                        .span = forward->span,
+                        .in = operands.in,
+                        .n_in = operands.n_in,
+                        .out = operands.out,
+                        .n_out = operands.n_out};
 }
 
-static void add(struct backward *b, struct pz_op op, const struct pz_op *from, const char *suffix) {
-  if (b->status != PZ_OK) return;
+/* Appends a backward operator with the name "NAME.suffix", after the forward operator that it is derived from. */
+static void append_op(struct backward *backward, struct pz_op op, const struct pz_op *forward,
+                      const char *suffix) {
   char name[128];
-  snprintf(name, sizeof name, "%s.%s", from->name, suffix);
+  snprintf(name, sizeof name, "%s.%s", forward->name, suffix);
   op.name = name;
-  failed(b, pz_graph_add_op(b->g, PZ_BACKWARD, &op));
+  pz_graph_add_op(backward->graph, PZ_BACKWARD, &op);
 }
 
-/* Gradient `g` flows into forward tensor t; a second one is added to the first. */
-static void contribute(struct backward *b, const struct pz_op *from, uint32_t t, uint32_t g) {
-  if (b->status != PZ_OK) return;
-  if (b->grad[t] == PZ_NONE) {
-    b->grad[t] = g;
+/* Sizes of an operator that works on all rows of a tensor. */
+static struct pz_dims row_dims(const struct pz_tensor *tensor) {
+  int64_t width = tensor->shape[tensor->n_dims - 1];
+  return (struct pz_dims){1, tensor->elems / width, width, 1};
+}
+
+/* Records a gradient of a forward tensor that the derivative of `op` computes.  A second gradient is added to the first. */
+static void add_gradient(struct backward *backward, const struct pz_op *op, uint32_t forward,
+                         uint32_t gradient) {
+  if (backward->grad[forward] == PZ_NONE) {
+    backward->grad[forward] = gradient;
     return;
   }
-  uint32_t in[2] = {b->grad[t], g}, sum = like(b, t, "grad");
-  if (sum == PZ_NONE) return;
-  struct pz_op op = derived(from, PZ_OP_ADD, (struct ends){in, 2, &sum, 1});
-  const struct pz_tensor *s = tensor(b, sum);
-  op.replicated = b->options->tp > 1 && !s->split;
-  op.flop = s->elems;
-  op.dims = (struct pz_dims){1, s->elems / s->shape[s->n_dims - 1], s->shape[s->n_dims - 1], 1};
-  add(b, op, from, "grad_sum");
-  b->grad[t] = sum;
+  uint32_t terms[2] = {backward->grad[forward], gradient};
+  uint32_t sum = add_tensor_like(backward, forward, "grad");
+  struct pz_op add = derive_op(op, PZ_OP_ADD, (struct operands){terms, 2, &sum, 1});
+  const struct pz_tensor *result = tensor_at(backward, sum);
+  add.replicated = backward->options->tp > 1 && !result->split;
+  add.flop = result->elems;
+  add.dims = row_dims(result);
+  append_op(backward, add, op, "grad_sum");
+  backward->grad[forward] = sum;
 }
 
-/* Sum of gradient g over rows, for an input that was broadcast. */
-static void reduce(struct backward *b, const struct pz_op *from, uint32_t t, uint32_t g,
-                   const char *suffix) {
-  uint32_t out = like(b, t, "grad");
-  if (out == PZ_NONE) return;
-  struct pz_op op = derived(from, PZ_OP_REDUCE, (struct ends){&g, 1, &out, 1});
-  op.flop = tensor(b, g)->elems;
-  int64_t n = tensor(b, t)->elems;
-  int64_t rows = tensor(b, g)->elems / n; /* 0: of experts that are more than the rows */
-  op.dims = (struct pz_dims){1, rows ? rows : 1, n, 1};
-  add(b, op, from, suffix);
-  contribute(b, from, t, out);
+/* Sums a gradient over rows for an input that was broadcast, such as a bias. */
+static void reduce_gradient(struct backward *backward, const struct pz_op *op, uint32_t forward,
+                            uint32_t gradient, const char *suffix) {
+  uint32_t sum = add_tensor_like(backward, forward, "grad");
+  struct pz_op reduce = derive_op(op, PZ_OP_REDUCE, (struct operands){&gradient, 1, &sum, 1});
+  int64_t width = tensor_at(backward, forward)->elems;
+  int64_t rows = tensor_at(backward, gradient)->elems / width;
+  reduce.flop = tensor_at(backward, gradient)->elems;
+  /* Biases of experts can have more elements than the gradient. */
+  reduce.dims = (struct pz_dims){1, rows ? rows : 1, width, 1};
+  append_op(backward, reduce, op, suffix);
+  add_gradient(backward, op, forward, sum);
 }
 
-static void grad_pass(struct backward *b, const struct pz_op *op, uint32_t g) {
+/* Returns the tensor that backward reads in place of forward tensor `input` of `reader`: the tensor itself, or a copy that
+ * is computed again.  Not saved but computed again are gathered rows, and the convolution that only Mamba-2's scan reads. */
+static uint32_t find_or_rebuild(struct backward *backward, const struct pz_op *reader,
+                                uint32_t input) {
+  const struct pz_graph *graph = backward->graph;
+  const struct pz_op *producer = NULL;
+  uint32_t n_readers = 0;
+  for (uint32_t i = 0; i < graph->ops[PZ_FORWARD].n; i++) {
+    const struct pz_op *op = pz_graph_op(graph, PZ_FORWARD, i);
+    bool gathers_rows = op->kind == PZ_OP_ALL_GATHER && op->peers != PZ_PEERS_EXPERT_TENSOR;
+    bool precedes_scan = op->kind == PZ_OP_CONV1D && reader->kind == PZ_OP_SSM_SCAN;
+    if ((gathers_rows || precedes_scan) && op->out[0] == input) producer = op;
+    for (uint32_t k = 0; k < op->n_in; k++) n_readers += op->in[k] == input;
+  }
+  if (!producer) return input;
+  bool is_conv = producer->kind == PZ_OP_CONV1D;
+  if (is_conv && n_readers > 1) return input;
+  if (backward->rebuilt[input] != PZ_NONE) return backward->rebuilt[input];
+  uint32_t copy = add_tensor_like(backward, input, "again");
+  backward->rebuilt[input] = copy;
+  struct operands operands = {producer->in, is_conv ? producer->n_in : 1, &copy, 1};
+  struct pz_op op = derive_op(producer, producer->kind, operands);
+  if (is_conv) op.direction = PZ_FORWARD;
+  op.flop = producer->flop;
+  bool named_by_producer = is_conv || producer->peers == PZ_PEERS_CONTEXT;
+  append_op(backward, op, named_by_producer ? producer : reader,
+            is_conv ? "again" : "gather_again");
+  return copy;
+}
+
+/* ---- rules of the gradient ------------------------------------------------------------------ */
+
+/* The gradient of the result is the gradient of each input, except that it is summed up for inputs that were broadcast. */
+static void pass_gradient(struct backward *backward, const struct pz_op *op, uint32_t gradient) {
   for (uint32_t i = 0; i < op->n_in; i++) {
-    uint32_t t = op->in[i];
-    if (!b->needs[t]) continue;
-    if (tensor(b, t)->role == PZ_ROLE_PARAM)
-      reduce(b, op, t, g, "bias_grad");
-    else if (tensor(b, t)->elems < tensor(b, g)->elems)
-      reduce(b, op, t, g, "broadcast_grad");
+    uint32_t input = op->in[i];
+    if (!backward->needs_grad[input]) continue;
+    if (tensor_at(backward, input)->role == PZ_ROLE_PARAM)
+      reduce_gradient(backward, op, input, gradient, "bias_grad");
+    else if (tensor_at(backward, input)->elems < tensor_at(backward, gradient)->elems)
+      reduce_gradient(backward, op, input, gradient, "broadcast_grad");
     else
-      contribute(b, op, t, g);
+      add_gradient(backward, op, input, gradient);
   }
 }
 
-/* Does backward of `op` read input i?  A factor is read only for the other factor's gradient. */
-static bool reads_input(const struct backward *b, const struct pz_op *op, uint32_t i) {
+/* Returns whether the derivative of an operator reads input i.  A factor is read only for the gradient of the other factor,
+ * and the bias of a layer norm never. */
+static bool reads_input(const struct backward *backward, const struct pz_op *op, uint32_t i) {
   unsigned saves = pz_op_info(op->kind)->saves;
   if (!(saves & (i == 0 ? PZ_SAVE_IN0 : PZ_SAVE_REST))) return false;
-  if (op->kind == PZ_OP_LAYERNORM && i == 2) return false; /* the bias moves nothing back */
+  if (op->kind == PZ_OP_LAYERNORM && i == 2) return false;
   if (op->kind != PZ_OP_MUL) return true;
-  return b->needs[op->in[1 - i]];
+  return backward->needs_grad[op->in[1 - i]];
 }
 
-static int64_t backward_flop(struct backward *b, const struct pz_op *op) {
-  int64_t flop = op->dims.m;
-  bool ok = pz_mul(&flop, op->dims.n) && pz_mul(&flop, pz_op_info(op->kind)->flop[PZ_BACKWARD]);
-  if (!ok) failed(b, PZ_LIMIT);
-  return flop;
+/* Sets the FLOP of the derivative of flash attention, which computes the scores and the softmax again.  Of its five products
+ * three have the width k of the query and two the width v of the value; dims.k becomes their mean. */
+static void set_flash_flop(struct backward *backward, const struct pz_op *op,
+                           struct pz_op *derivative) {
+  const int *softmax = pz_op_info(PZ_OP_SOFTMAX)->flop;
+  const struct pz_tensor *context = tensor_at(backward, op->out[0]);
+  int64_t softmax_flop = op->flop - op->matmul_flop;
+  int64_t flop_per_width = 2 * op->dims.batch * op->dims.m * op->dims.n;
+  int64_t v = context->shape[context->n_dims - 1], k = op->matmul_flop / flop_per_width - v;
+  derivative->matmul_flop = flop_per_width;
+  bool fits = pz_mul(&derivative->matmul_flop, 3 * k + 2 * v);
+  derivative->dims.k = (3 * k + 2 * v + 2) / 5;
+  derivative->flop = derivative->matmul_flop;
+  int64_t recomputed_flop =
+      softmax_flop + softmax_flop / softmax[PZ_FORWARD] * softmax[PZ_BACKWARD];
+  if (!fits || !pz_add(&derivative->flop, recomputed_flop)) raise_limit(backward);
 }
 
-/* Flash attention makes the scores again: five products for the forward's two, three of the query's
- * width and two of the value's, and the softmax again.  dims.k is their mean. */
-static void flash_flop(struct backward *b, const struct pz_op *op, struct pz_op *back) {
-  int64_t softmax = op->flop - op->matmul_flop;
-  const int *per_score = pz_op_info(PZ_OP_SOFTMAX)->flop;
-  const struct pz_tensor *context = tensor(b, op->out[0]);
-  int64_t once = 2 * op->dims.batch * op->dims.m * op->dims.n;
-  int64_t v = context->shape[context->n_dims - 1], k = op->matmul_flop / once - v;
-  back->matmul_flop = once;
-  if (!pz_mul(&back->matmul_flop, 3 * k + 2 * v)) failed(b, PZ_LIMIT);
-  back->dims.k = (3 * k + 2 * v + 2) / 5;
-  back->flop = back->matmul_flop;
-  if (!pz_add(&back->flop, softmax + softmax / per_score[PZ_FORWARD] * per_score[PZ_BACKWARD]))
-    failed(b, PZ_LIMIT);
-}
-
-/* Mamba-2 (state-spaces/mamba, ssd_combined.py: MambaSplitConv1dScanCombinedFn) makes C B, the chunks' states and the
- * convolution again.  Products with a head's state: that, and four for the gradients of state, x, B and C, for the
- * forward's two; with a chunk's scores three for one, of a head and of a group.  Delta rule
- * (fla-org/flash-linear-attention, ops/gated_delta_rule/chunk.py): states, new keys and values again. */
-static void scan_flop(struct backward *b, const struct pz_op *op, struct pz_op *back) {
-  int64_t n = op->dims.n, k = op->dims.k, q = op->span, tokens = op->dims.batch * op->dims.m;
+/* Sets the FLOP of the derivative of a scan.
+ *
+ * Mamba-2 (state-spaces/mamba, ssd_combined.py: MambaSplitConv1dScanCombinedFn) computes the products C B, the states of the
+ * chunks and the convolution again.  For the two forward products with a head's state there are five: one repeated, and four
+ * for the gradients of state, x, B and C.  For each forward product with the scores of a chunk there are three.
+ * The delta rule (fla-org/flash-linear-attention, ops/gated_delta_rule/chunk.py) computes states, new keys and new values
+ * again. */
+static void set_scan_flop(struct backward *backward, const struct pz_op *op,
+                          struct pz_op *derivative) {
+  int64_t n = op->dims.n, k = op->dims.k, span = op->span, tokens = op->dims.batch * op->dims.m;
+  bool fits = true;
   if (op->kind == PZ_OP_SSM_SCAN) {
-    back->matmul_flop = op->matmul_flop;
-    if (!pz_mul(&back->matmul_flop, 3)) failed(b, PZ_LIMIT);
-    back->matmul_flop -= 2 * tokens * n * k;
+    derivative->matmul_flop = op->matmul_flop;
+    fits = pz_mul(&derivative->matmul_flop, 3);
+    derivative->matmul_flop -= 2 * tokens * n * k;
   } else {
-    back->matmul_flop = tokens;
-    if (!pz_mul(&back->matmul_flop, 16 * n * k + (q + 1) * (9 * k + 5 * n) + 2 * q * q))
-      failed(b, PZ_LIMIT);
+    derivative->matmul_flop = tokens;
+    fits = pz_mul(&derivative->matmul_flop,
+                  16 * n * k + (span + 1) * (9 * k + 5 * n) + 2 * span * span);
   }
-  back->flop = back->matmul_flop;
+  if (!fits) raise_limit(backward);
+  derivative->flop = derivative->matmul_flop;
 }
 
-/* What is not kept but made again: rows that were gathered, and the convolution that Mamba-2's scan alone reads. */
-static uint32_t made_again(struct backward *b, const struct pz_op *from, uint32_t x) {
-  const struct pz_op *maker = NULL;
-  uint32_t readers = 0;
-  for (uint32_t i = 0; i < b->g->ops[PZ_FORWARD].n; i++) {
-    const struct pz_op *op = pz_graph_op(b->g, PZ_FORWARD, i);
-    bool rows = op->kind == PZ_OP_ALL_GATHER && op->peers != PZ_PEERS_EXPERT_TENSOR;
-    bool made = op->kind == PZ_OP_CONV1D && from->kind == PZ_OP_SSM_SCAN;
-    if ((rows || made) && op->out[0] == x) maker = op;
-    for (uint32_t k = 0; k < op->n_in; k++) readers += op->in[k] == x;
+/* One operator computes the gradients of all inputs. */
+static void derive_pointwise(struct backward *backward, const struct pz_op *op, uint32_t gradient) {
+  const struct pz_op_info *info = pz_op_info(op->kind);
+  uint32_t in[1 + PZ_OP_MOST_INPUTS + PZ_OP_MOST_OUTPUTS], n_in = 1;
+  in[0] = gradient;
+  for (uint32_t i = 0; i < op->n_in; i++) {
+    if (!reads_input(backward, op, i)) continue;
+    bool may_rebuild = op->op_class == PZ_CLASS_FUSED;
+    in[n_in] = may_rebuild ? find_or_rebuild(backward, op, op->in[i]) : op->in[i];
+    n_in++;
   }
-  if (maker && maker->kind == PZ_OP_CONV1D && readers > 1) return x;
-  if (!maker) return x;
-  if (b->again[x] != PZ_NONE) return b->again[x];
-  bool conv = maker->kind == PZ_OP_CONV1D;
-  uint32_t out = like(b, x, "again");
-  struct pz_op op =
-      derived(maker, maker->kind, (struct ends){maker->in, conv ? maker->n_in : 1, &out, 1});
-  if (conv) op.direction = PZ_FORWARD;
-  op.flop = maker->flop;
-  add(b, op, conv || maker->peers == PZ_PEERS_CONTEXT ? maker : from,
-      conv ? "again" : "gather_again");
-  return b->again[x] = out;
+  if (info->saves & PZ_SAVE_OUT) {
+    in[n_in] = op->out[0];
+    n_in++;
+  }
+  for (uint32_t k = 1; k < op->n_out && (info->saves & PZ_SAVE_AUX); k++) {
+    in[n_in] = op->out[k];
+    n_in++;
+  }
+  uint32_t out[PZ_OP_MOST_INPUTS], inputs[PZ_OP_MOST_INPUTS], n_out = 0;
+  for (uint32_t i = 0; i < op->n_in; i++) {
+    if (!backward->needs_grad[op->in[i]]) continue;
+    inputs[n_out] = op->in[i];
+    out[n_out] = add_tensor_like(backward, op->in[i], "grad");
+    n_out++;
+  }
+  struct pz_op derivative = derive_op(op, op->kind, (struct operands){in, n_in, out, n_out});
+  if (op->kind == PZ_OP_ATTENTION) {
+    set_flash_flop(backward, op, &derivative);
+  } else if (op->op_class == PZ_CLASS_FUSED) {
+    set_scan_flop(backward, op, &derivative);
+  } else {
+    derivative.flop = op->dims.m;
+    bool fits =
+        pz_mul(&derivative.flop, op->dims.n) && pz_mul(&derivative.flop, info->flop[PZ_BACKWARD]);
+    if (!fits) raise_limit(backward);
+  }
+  /* PyTorch's derivative of softmax first stores gradient * result. */
+  if (op->kind == PZ_OP_SOFTMAX && pz_kernels_eager(backward->options->kernels))
+    derivative.scratch_bytes = pz_tensor_bytes(tensor_at(backward, op->out[0]));
+  append_op(backward, derivative, op, "backward");
+  for (uint32_t i = 0; i < n_out; i++) add_gradient(backward, op, inputs[i], out[i]);
 }
 
-static void grad_pointwise(struct backward *b, const struct pz_op *op, uint32_t g) {
-  unsigned saves = pz_op_info(op->kind)->saves;
-  uint32_t in[1 + PZ_OP_MOST_INPUTS + PZ_OP_MOST_OUTPUTS], out[PZ_OP_MOST_INPUTS],
-      to[PZ_OP_MOST_INPUTS];
-  uint32_t n_in = 0, n_out = 0;
-  in[n_in++] = g;
-  for (uint32_t i = 0; i < op->n_in; i++)
-    if (reads_input(b, op, i))
-      in[n_in++] = op->op_class == PZ_CLASS_FUSED ? made_again(b, op, op->in[i]) : op->in[i];
-  if (saves & PZ_SAVE_OUT) in[n_in++] = op->out[0];
-  for (uint32_t o = 1; o < op->n_out && (saves & PZ_SAVE_AUX); o++) in[n_in++] = op->out[o];
-  for (uint32_t i = 0; i < op->n_in; i++)
-    if (b->needs[op->in[i]]) {
-      to[n_out] = op->in[i];
-      out[n_out++] = like(b, op->in[i], "grad");
-    }
-  struct pz_op back = derived(op, op->kind, (struct ends){in, n_in, out, n_out});
-  if (op->kind == PZ_OP_ATTENTION)
-    flash_flop(b, op, &back);
-  else if (op->op_class == PZ_CLASS_FUSED)
-    scan_flop(b, op, &back);
-  else
-    back.flop = backward_flop(b, op);
-  /* the framework's softmax derivative forms gradient * output first */
-  if (op->kind == PZ_OP_SOFTMAX && pz_kernels_eager(b->options->kernels))
-    back.scratch_bytes = pz_tensor_bytes(tensor(b, op->out[0]));
-  add(b, back, op, "backward");
-  for (uint32_t i = 0; i < n_out; i++) contribute(b, op, to[i], out[i]);
+/* Adds the product of the tensors in[0] and in[1] that is the gradient of one factor of a product. */
+static void derive_factor(struct backward *backward, const struct pz_op *op, uint32_t factor,
+                          const uint32_t in[2], struct pz_dims dims, const char *suffix) {
+  uint32_t out = add_tensor_like(backward, factor, "grad");
+  struct pz_op product = derive_op(op, PZ_OP_MATMUL, (struct operands){in, 2, &out, 1});
+  product.dims = dims;
+  product.grouped = op->grouped;
+  bool is_omitted = factor == op->in[1] && backward->options->input_gradients_only;
+  if (is_omitted) product.op_class = PZ_CLASS_NONE;
+  product.matmul_flop = is_omitted ? 0 : op->matmul_flop;
+  product.flop = product.matmul_flop;
+  append_op(backward, product, op, suffix);
+  add_gradient(backward, op, factor, out);
 }
 
-/* One of the products that are a product's gradient: of `in`, for factor t. */
-static void factor_grad(struct backward *b, const struct pz_op *op, uint32_t t,
-                        const uint32_t in[2], struct pz_dims dims, const char *suffix) {
-  uint32_t out = like(b, t, "grad");
-  struct pz_op back = derived(op, PZ_OP_MATMUL, (struct ends){in, 2, &out, 1});
-  back.dims = dims;
-  back.grouped = op->grouped;
-  if (t == op->in[1] && b->options->input_gradients_only)
-    back.op_class = PZ_CLASS_NONE;
-  else
-    back.flop = back.matmul_flop = op->matmul_flop;
-  add(b, back, op, suffix);
-  contribute(b, op, t, out);
-}
-
-/* y = a c: da = g c^T has m x n' with n' = k, k' = n; dc = a^T g has m' = k, k' = m. */
-static void grad_product(struct backward *b, const struct pz_op *op, uint32_t g) {
+/* For y = a c with the gradient g of y: the gradient of a is g c^T, that of c is a^T g. */
+static void derive_product(struct backward *backward, const struct pz_op *op, uint32_t g) {
   uint32_t a = op->in[0], c = op->in[1];
-  bool weight = tensor(b, c)->role == PZ_ROLE_PARAM;
-  struct pz_dims d = op->dims;
-  if (b->needs[a])
-    factor_grad(b, op, a, (const uint32_t[]){g, c}, (struct pz_dims){d.batch, d.m, d.k, d.n},
-                weight ? "input_grad" : "left_grad");
-  if (b->needs[c])
-    /* adapters save what was gathered (Megatron Bridge: sequence_parallel_input_regather is off) */
-    factor_grad(b, op, c, (const uint32_t[]){pz_op_adapts(op) ? a : made_again(b, op, a), g},
-                (struct pz_dims){d.batch, d.k, d.n, d.m}, weight ? "weight_grad" : "right_grad");
-  if (op->n_in > 2 && b->needs[op->in[2]]) reduce(b, op, op->in[2], g, "bias_grad");
-}
-
-/* The parts' gradients become one tensor: written in place by fused kernels, concatenated by eager
- * ones, and where they are not all of it, zeros beside them. */
-static void grad_split(struct backward *b, const struct pz_op *op) {
-  uint32_t *in = pz_arena_alloc(b->g->arena, op->n_out, sizeof *in), n_in = 0;
-  uint32_t whole = like(b, op->in[0], "grad");
-  if (!in) failed(b, PZ_NO_MEMORY);
-  if (!in || whole == PZ_NONE) return;
-  int64_t rest = tensor(b, whole)->elems;
-  for (uint32_t o = 0; o < op->n_out; o++) rest -= tensor(b, op->out[o])->elems;
-  bool copies = pz_kernels_eager(b->options->kernels) || rest > 0;
-  for (uint32_t o = 0; o < op->n_out; o++) {
-    uint32_t g = b->grad[op->out[o]];
-    if (g == PZ_NONE) continue;
-    in[n_in++] = g;
-    if (!copies) tensor(b, g)->storage = whole;
+  bool has_weight = tensor_at(backward, c)->role == PZ_ROLE_PARAM;
+  struct pz_dims dims = op->dims;
+  if (backward->needs_grad[a])
+    derive_factor(backward, op, a, (const uint32_t[]){g, c},
+                  (struct pz_dims){dims.batch, dims.m, dims.k, dims.n},
+                  has_weight ? "input_grad" : "left_grad");
+  if (backward->needs_grad[c]) {
+    /* Adapters save gathered rows (Megatron Bridge leaves sequence_parallel_input_regather off). */
+    uint32_t saved = pz_op_adapts(op) ? a : find_or_rebuild(backward, op, a);
+    derive_factor(backward, op, c, (const uint32_t[]){saved, g},
+                  (struct pz_dims){dims.batch, dims.k, dims.n, dims.m},
+                  has_weight ? "weight_grad" : "right_grad");
   }
-  struct pz_op back = derived(op, PZ_OP_CONCAT, (struct ends){in, n_in, &whole, 1});
-  back.op_class = copies ? PZ_CLASS_VECTOR : PZ_CLASS_NONE;
-  const struct pz_tensor *t = tensor(b, whole);
-  back.dims = (struct pz_dims){1, t->elems / t->shape[t->n_dims - 1], t->shape[t->n_dims - 1], 1};
-  add(b, back, op, "join_grad");
-  contribute(b, op, op->in[0], whole);
+  if (op->n_in > 2 && backward->needs_grad[op->in[2]])
+    reduce_gradient(backward, op, op->in[2], g, "bias_grad");
 }
 
-/* Parts of the gradient, as views of it. */
-static void grad_join(struct backward *b, const struct pz_op *op, uint32_t g) {
-  uint32_t *out = pz_arena_alloc(b->g->arena, op->n_in, sizeof *out);
-  if (!out) failed(b, PZ_NO_MEMORY);
-  for (uint32_t i = 0; out && i < op->n_in; i++) {
-    out[i] = like(b, op->in[i], "grad");
-    if (out[i] == PZ_NONE) return;
-    tensor(b, out[i])->storage = tensor(b, g)->storage;
+/* Joins the gradients of the parts of a split into one tensor.  Fused kernels write the parts in place.  Eager ones
+ * concatenate them, and so do all if the parts do not cover the tensor, whose rest is zero. */
+static void derive_split(struct backward *backward, const struct pz_op *op) {
+  uint32_t *in = pz_alloc(backward->graph->call, op->n_out, sizeof *in), n_in = 0;
+  uint32_t whole = add_tensor_like(backward, op->in[0], "grad");
+  int64_t uncovered = tensor_at(backward, whole)->elems;
+  for (uint32_t k = 0; k < op->n_out; k++) uncovered -= tensor_at(backward, op->out[k])->elems;
+  bool copies = pz_kernels_eager(backward->options->kernels) || uncovered > 0;
+  for (uint32_t k = 0; k < op->n_out; k++) {
+    uint32_t part = backward->grad[op->out[k]];
+    if (part == PZ_NONE) continue;
+    in[n_in] = part;
+    n_in++;
+    if (!copies) tensor_at(backward, part)->storage = whole;
   }
-  if (!out) return;
-  struct pz_op back = derived(op, PZ_OP_SPLIT, (struct ends){&g, 1, out, op->n_in});
-  back.replicated = false;
-  add(b, back, op, "split_grad");
-  for (uint32_t i = 0; i < op->n_in; i++) contribute(b, op, op->in[i], out[i]);
+  struct pz_op join = derive_op(op, PZ_OP_CONCAT, (struct operands){in, n_in, &whole, 1});
+  join.op_class = copies ? PZ_CLASS_VECTOR : PZ_CLASS_NONE;
+  join.dims = row_dims(tensor_at(backward, whole));
+  append_op(backward, join, op, "join_grad");
+  add_gradient(backward, op, op->in[0], whole);
 }
 
-static void grad_collective(struct backward *b, const struct pz_op *op, uint32_t g) {
+/* The gradients of joined tensors are views of the parts of the gradient. */
+static void derive_join(struct backward *backward, const struct pz_op *op, uint32_t gradient) {
+  uint32_t *parts = pz_alloc(backward->graph->call, op->n_in, sizeof *parts);
+  for (uint32_t i = 0; i < op->n_in; i++) {
+    parts[i] = add_tensor_like(backward, op->in[i], "grad");
+    tensor_at(backward, parts[i])->storage = tensor_at(backward, gradient)->storage;
+  }
+  struct pz_op split = derive_op(op, PZ_OP_SPLIT, (struct operands){&gradient, 1, parts, op->n_in});
+  split.replicated = false;
+  append_op(backward, split, op, "split_grad");
+  for (uint32_t i = 0; i < op->n_in; i++) add_gradient(backward, op, op->in[i], parts[i]);
+}
+
+/* Returns the collective that computes the gradient of a collective, or PZ_OP_SPLIT where each device reads its slice. */
+static int dual_collective(int kind) {
+  switch (kind) {
+  case PZ_OP_TP_ENTER: return PZ_OP_ALL_REDUCE;
+  case PZ_OP_ALL_GATHER: return PZ_OP_REDUCE_SCATTER;
+  case PZ_OP_REDUCE_SCATTER: return PZ_OP_ALL_GATHER;
+  case PZ_OP_ALL_TO_ALL: return PZ_OP_ALL_TO_ALL;
+  default: return PZ_OP_SPLIT;
+  }
+}
+
+static void derive_collective(struct backward *backward, const struct pz_op *op,
+                              uint32_t gradient) {
   if (op->kind == PZ_OP_ALL_REDUCE) {
-    contribute(b, op, op->in[0], g);
+    add_gradient(backward, op, op->in[0], gradient);
     return;
   }
-  int dual = op->kind == PZ_OP_TP_ENTER         ? PZ_OP_ALL_REDUCE
-             : op->kind == PZ_OP_ALL_GATHER     ? PZ_OP_REDUCE_SCATTER
-             : op->kind == PZ_OP_REDUCE_SCATTER ? PZ_OP_ALL_GATHER
-             : op->kind == PZ_OP_ALL_TO_ALL     ? PZ_OP_ALL_TO_ALL
-                                                : PZ_OP_SPLIT;
+  int dual = dual_collective(op->kind);
   uint32_t out[PZ_OP_MOST_INPUTS];
   for (uint32_t i = 0; i < op->n_in; i++) {
-    out[i] = like(b, op->in[i], "grad");
-    if (out[i] == PZ_NONE) return;
-    if (dual == PZ_OP_SPLIT) tensor(b, out[i])->storage = tensor(b, g)->storage;
+    out[i] = add_tensor_like(backward, op->in[i], "grad");
+    if (dual == PZ_OP_SPLIT)
+      tensor_at(backward, out[i])->storage = tensor_at(backward, gradient)->storage;
   }
-  struct pz_op back = derived(op, dual, (struct ends){&g, 1, out, op->n_in});
-  back.dims.batch = pz_peers_number(b->options, op->peers);
-  add(b, back, op, pz_op_info(dual)->name);
-  for (uint32_t i = 0; i < op->n_in; i++) contribute(b, op, op->in[i], out[i]);
+  struct pz_op derivative = derive_op(op, dual, (struct operands){&gradient, 1, out, op->n_in});
+  derivative.dims.batch = pz_count_peers(backward->options, op->peers);
+  append_op(backward, derivative, op, pz_op_info(dual)->name);
+  for (uint32_t i = 0; i < op->n_in; i++) add_gradient(backward, op, op->in[i], out[i]);
 }
 
-static void differentiate(struct backward *b, const struct pz_op *op) {
-  uint32_t g = b->grad[op->out[0]];
+/* ---- the pass ------------------------------------------------------------------------------- */
+
+static void differentiate(struct backward *backward, const struct pz_op *op) {
+  uint32_t gradient = backward->grad[op->out[0]];
   enum pz_grad_rule rule = pz_op_info(op->kind)->grad;
-  if (rule == PZ_GRAD_SPLIT && b->needs[op->in[0]]) grad_split(b, op);
-  bool needed = false;
-  for (uint32_t i = 0; i < op->n_in; i++) needed = needed || b->needs[op->in[i]];
-  if (g == PZ_NONE || !needed) return;
+  if (rule == PZ_GRAD_SPLIT && backward->needs_grad[op->in[0]]) derive_split(backward, op);
+  bool is_needed = false;
+  for (uint32_t i = 0; i < op->n_in; i++) is_needed = is_needed || backward->needs_grad[op->in[i]];
+  if (gradient == PZ_NONE || !is_needed) return;
   switch (rule) {
-  case PZ_GRAD_PASS: grad_pass(b, op, g); break;
-  case PZ_GRAD_POINTWISE: grad_pointwise(b, op, g); break;
-  case PZ_GRAD_PRODUCT: grad_product(b, op, g); break;
-  case PZ_GRAD_JOIN: grad_join(b, op, g); break;
-  case PZ_GRAD_COLLECTIVE: grad_collective(b, op, g); break;
+  case PZ_GRAD_PASS: pass_gradient(backward, op, gradient); break;
+  case PZ_GRAD_POINTWISE: derive_pointwise(backward, op, gradient); break;
+  case PZ_GRAD_PRODUCT: derive_product(backward, op, gradient); break;
+  case PZ_GRAD_JOIN: derive_join(backward, op, gradient); break;
+  case PZ_GRAD_COLLECTIVE: derive_collective(backward, op, gradient); break;
   case PZ_GRAD_SPLIT:
   case PZ_GRAD_NONE: break;
   }
 }
 
-/* A tensor has a gradient if it is a parameter that is trained, the layer's input, or made from one that has. */
-static void mark_needs(struct backward *b) {
-  for (uint32_t t = 0; t < b->g->tensors.n; t++)
-    b->needs[t] =
-        (tensor(b, t)->role == PZ_ROLE_PARAM && !tensor(b, t)->frozen) || t == b->g->input;
-  for (uint32_t i = 0; i < b->g->n_also_in; i++) b->needs[b->g->also_in[i]] = true;
-  for (uint32_t i = 0; i < b->g->ops[PZ_FORWARD].n; i++) {
-    const struct pz_op *op = pz_graph_op(b->g, PZ_FORWARD, i);
-    bool any = false;
-    for (uint32_t k = 0; k < op->n_in; k++) any = any || b->needs[op->in[k]];
-    for (uint32_t o = 0; o < op->n_out; o++)
-      b->needs[op->out[o]] = any && (o == 0 || op->kind == PZ_OP_SPLIT);
+/* Marks the tensors that need a gradient: trained parameters, tensors that enter the layer, and what is computed from
+ * them. */
+static void mark_gradients(struct backward *backward) {
+  const struct pz_graph *graph = backward->graph;
+  for (uint32_t t = 0; t < graph->tensors.n; t++) {
+    const struct pz_tensor *tensor = tensor_at(backward, t);
+    bool is_trained = tensor->role == PZ_ROLE_PARAM && !tensor->frozen;
+    backward->needs_grad[t] = is_trained || t == graph->input;
+  }
+  for (uint32_t i = 0; i < graph->n_also_in; i++) backward->needs_grad[graph->also_in[i]] = true;
+  for (uint32_t i = 0; i < graph->ops[PZ_FORWARD].n; i++) {
+    const struct pz_op *op = pz_graph_op(graph, PZ_FORWARD, i);
+    bool is_needed = false;
+    for (uint32_t k = 0; k < op->n_in; k++)
+      is_needed = is_needed || backward->needs_grad[op->in[k]];
+    for (uint32_t k = 0; k < op->n_out; k++)
+      backward->needs_grad[op->out[k]] = is_needed && (k == 0 || op->kind == PZ_OP_SPLIT);
   }
 }
 
-enum pz_status pz_backward_derive(struct pz_graph *g, const struct pz_workload_options *options) {
-  uint32_t n = g->tensors.n;
-  struct backward b = {.g = g, .options = options};
-  b.needs = pz_arena_alloc(g->arena, n, sizeof *b.needs);
-  b.grad = pz_arena_alloc(g->arena, n, sizeof *b.grad);
-  b.again = pz_arena_alloc(g->arena, n, sizeof *b.again);
-  if (!b.needs || !b.grad || !b.again) return PZ_NO_MEMORY;
-  for (uint32_t t = 0; t < n; t++) b.grad[t] = b.again[t] = PZ_NONE;
-  mark_needs(&b);
-  g->output_grad = b.grad[g->output] = like(&b, g->output, "grad");
-  for (uint32_t i = 0; i < g->n_also_out; i++)
-    b.grad[g->also_out[i]] = like(&b, g->also_out[i], "grad");
-  for (uint32_t i = g->ops[PZ_FORWARD].n; i-- > 0 && b.status == PZ_OK;)
-    differentiate(&b, pz_graph_op(g, PZ_FORWARD, i));
-  if (g->input != PZ_NONE) g->input_grad = b.grad[g->input];
-  return b.status;
+void pz_backward_derive(struct pz_graph *graph, const struct pz_workload_options *options) {
+  uint32_t n_tensors = graph->tensors.n;
+  struct backward backward = {.graph = graph, .options = options};
+  backward.needs_grad = pz_alloc(graph->call, n_tensors, sizeof *backward.needs_grad);
+  backward.grad = pz_alloc(graph->call, n_tensors, sizeof *backward.grad);
+  backward.rebuilt = pz_alloc(graph->call, n_tensors, sizeof *backward.rebuilt);
+  for (uint32_t t = 0; t < n_tensors; t++) {
+    backward.grad[t] = PZ_NONE;
+    backward.rebuilt[t] = PZ_NONE;
+  }
+  mark_gradients(&backward);
+  graph->output_grad = add_tensor_like(&backward, graph->output, "grad");
+  backward.grad[graph->output] = graph->output_grad;
+  for (uint32_t i = 0; i < graph->n_also_out; i++)
+    backward.grad[graph->also_out[i]] = add_tensor_like(&backward, graph->also_out[i], "grad");
+  for (uint32_t remaining = graph->ops[PZ_FORWARD].n; remaining > 0; remaining--)
+    differentiate(&backward, pz_graph_op(graph, PZ_FORWARD, remaining - 1));
+  if (graph->input != PZ_NONE) graph->input_grad = backward.grad[graph->input];
 }

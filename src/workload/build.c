@@ -1,3 +1,8 @@
+/* The builder: forward operators of a layer, divided for one device of a tensor-parallel group.
+ *
+ * The sections follow the interface: sizes, tensors, generic operators, linear layers, other products, collectives, adapters
+ * (LoRA).  Every function adds the result as a tensor, fills in a struct pz_op, and appends it to the forward direction of
+ * the graph.  Sizes that overflow are raised (pz_raise_size_limit). */
 #include "workload/build.h"
 
 #include <stdio.h>
@@ -5,210 +10,240 @@
 
 #include "core/num.h"
 
-void pz_builder_init(struct pz_builder *b, struct pz_graph *graph,
+/* ---- sizes ---------------------------------------------------------------------------------- */
+
+_Noreturn static void raise_limit(const struct pz_builder *builder) {
+  pz_raise_size_limit(builder->graph->call, builder->graph->model);
+}
+
+void pz_builder_init(struct pz_builder *builder, struct pz_graph *graph,
                      const struct pz_workload_options *options) {
-  int64_t part = options->cp > 1 ? options->seq / options->cp : options->seq;
-  *b = (struct pz_builder){.graph = graph,
-                           .options = options,
-                           .part = part,
-                           .tokens = options->mbs,
-                           .adapting = {.x = PZ_NONE, .first = PZ_NONE, .pending = PZ_NONE}};
-  if (!pz_mul(&b->tokens, part)) b->status = PZ_LIMIT;
+  int64_t local_seq = options->cp > 1 ? options->seq / options->cp : options->seq;
+  *builder =
+      (struct pz_builder){.graph = graph,
+                          .options = options,
+                          .local_seq = local_seq,
+                          .tokens = options->mbs,
+                          .adapter = {.input = PZ_NONE, .projected = PZ_NONE, .pending = PZ_NONE}};
+  if (!pz_mul(&builder->tokens, local_seq)) raise_limit(builder);
 }
 
-bool pz_eager(const struct pz_builder *b) { return pz_kernels_eager(b->options->kernels); }
-
-bool pz_composite(const struct pz_builder *b) { return b->options->kernels == PZ_KERNELS_EAGER; }
-
-int64_t pz_rows_outside(const struct pz_builder *b) {
-  return b->options->sequence_parallel ? b->tokens / b->options->tp : b->tokens;
+bool pz_is_eager(const struct pz_builder *builder) {
+  return pz_kernels_eager(builder->options->kernels);
 }
 
-int64_t pz_share(const struct pz_builder *b, int64_t n) {
-  return n / b->options->tp + (b->options->slice < n % b->options->tp);
+bool pz_is_composite(const struct pz_builder *builder) {
+  return builder->options->kernels == PZ_KERNELS_EAGER;
 }
 
-bool pz_folded(const struct pz_builder *b) {
-  const struct pz_workload_options *o = b->options;
-  return o->ep > 1 || (o->etp > 0 && o->etp != o->tp);
+int64_t pz_rows_outside(const struct pz_builder *builder) {
+  const struct pz_workload_options *options = builder->options;
+  return options->sequence_parallel ? builder->tokens / options->tp : builder->tokens;
 }
 
-int64_t pz_local_experts(const struct pz_builder *b, int64_t n) {
-  return pz_folded(b) ? n / b->options->ep : n;
+int64_t pz_share(const struct pz_builder *builder, int64_t n) {
+  const struct pz_workload_options *options = builder->options;
+  return n / options->tp + (options->slice < n % options->tp);
 }
 
-int64_t pz_peers_number(const struct pz_workload_options *o, enum pz_peers peers) {
+bool pz_has_expert_grid(const struct pz_workload_options *options) {
+  return options->ep > 1 || (options->etp > 0 && options->etp != options->tp);
+}
+
+int64_t pz_local_experts(const struct pz_builder *builder, int64_t n) {
+  return pz_has_expert_grid(builder->options) ? n / builder->options->ep : n;
+}
+
+int64_t pz_count_peers(const struct pz_workload_options *options, enum pz_peers peers) {
   switch (peers) {
-  case PZ_PEERS_EXPERT: return o->ep;
-  case PZ_PEERS_EXPERT_TENSOR: return o->etp;
-  case PZ_PEERS_CONTEXT: return o->cp;
+  case PZ_PEERS_EXPERT: return options->ep;
+  case PZ_PEERS_EXPERT_TENSOR: return options->etp;
+  case PZ_PEERS_CONTEXT: return options->cp;
   case PZ_PEERS_TENSOR: break;
   }
-  return o->tp;
+  return options->tp;
 }
 
-static bool failed(struct pz_builder *b, enum pz_status status) {
-  if (b->status == PZ_OK) b->status = status;
-  return b->status != PZ_OK;
+/* ---- tensors -------------------------------------------------------------------------------- */
+
+static struct pz_tensor *tensor_at(const struct pz_builder *builder, uint32_t index) {
+  return pz_graph_tensor(builder->graph, index);
 }
 
-static struct pz_tensor *tensor(const struct pz_builder *b, uint32_t i) {
-  return pz_graph_tensor(b->graph, i);
+static int64_t row_width(const struct pz_builder *builder, uint32_t index) {
+  const struct pz_tensor *tensor = tensor_at(builder, index);
+  return tensor->n_dims ? tensor->shape[tensor->n_dims - 1] : 1;
 }
 
-static uint32_t add_tensor(struct pz_builder *b, const char *name, enum pz_tensor_role role,
-                           int elem_bytes, struct pz_shape shape) {
-  uint32_t id = PZ_NONE;
-  if (b->status != PZ_OK) return PZ_NONE;
-  failed(b, pz_graph_add_tensor(b->graph, name, role, elem_bytes, shape, &id));
-  return id;
+static int64_t count_rows(const struct pz_builder *builder, uint32_t index) {
+  return tensor_at(builder, index)->elems / row_width(builder, index);
 }
 
-uint32_t pz_build_input(struct pz_builder *b, int64_t width) {
-  uint32_t x =
-      add_tensor(b, "input", PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(pz_rows_outside(b), width));
-  if (x != PZ_NONE) tensor(b, x)->split = b->options->sequence_parallel;
-  return b->graph->input = x;
+/* Adds a 16-bit activation.  `split` tells that the other devices of the group hold other parts of it. */
+static uint32_t add_activation(struct pz_builder *builder, const char *name, struct pz_shape shape,
+                               bool split) {
+  uint32_t index = pz_graph_add_tensor(builder->graph, name, PZ_ROLE_ACTIVATION, PZ_B16, shape);
+  tensor_at(builder, index)->split = split;
+  return index;
 }
 
-/* One more in a list that ends up in the graph. */
-static const uint32_t *one_more(struct pz_builder *b, const uint32_t *list, uint32_t *n,
-                                uint32_t x) {
-  uint32_t *all = pz_arena_alloc(b->graph->arena, *n + 1, sizeof *all);
-  if (!all) {
-    failed(b, PZ_NO_MEMORY);
-    return list;
-  }
-  if (*n) memcpy(all, list, *n * sizeof *all);
-  all[(*n)++] = x;
-  return all;
+uint32_t pz_build_input(struct pz_builder *builder, int64_t width) {
+  struct pz_shape shape = PZ_SHAPE(pz_rows_outside(builder), width);
+  builder->graph->input =
+      add_activation(builder, "input", shape, builder->options->sequence_parallel);
+  return builder->graph->input;
 }
 
-void pz_build_also_out(struct pz_builder *b, uint32_t x) {
-  struct pz_graph *g = b->graph;
-  if (b->status == PZ_OK && x != PZ_NONE) g->also_out = one_more(b, g->also_out, &g->n_also_out, x);
+/* Returns a copy of a list with one more index, and increments *n. */
+static const uint32_t *extend_list(struct pz_builder *builder, const uint32_t *list, uint32_t *n,
+                                   uint32_t index) {
+  uint32_t *copy = pz_alloc(builder->graph->call, *n + 1, sizeof *copy);
+  if (*n) memcpy(copy, list, *n * sizeof *copy);
+  copy[*n] = index;
+  ++*n;
+  return copy;
 }
 
-uint32_t pz_build_carried(struct pz_builder *b, const char *name, int64_t width) {
-  struct pz_graph *g = b->graph;
-  uint32_t x = add_tensor(b, name, PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(pz_rows_outside(b), width));
-  if (x == PZ_NONE) return x;
-  tensor(b, x)->split = b->options->sequence_parallel;
-  g->also_in = one_more(b, g->also_in, &g->n_also_in, x);
-  pz_build_also_out(b, x);
-  return x;
+void pz_build_also_out(struct pz_builder *builder, uint32_t tensor) {
+  struct pz_graph *graph = builder->graph;
+  graph->also_out = extend_list(builder, graph->also_out, &graph->n_also_out, tensor);
 }
 
-void pz_build_output(struct pz_builder *b, uint32_t x) { b->graph->output = x; }
+uint32_t pz_build_carried(struct pz_builder *builder, const char *name, int64_t width) {
+  struct pz_graph *graph = builder->graph;
+  struct pz_shape shape = PZ_SHAPE(pz_rows_outside(builder), width);
+  uint32_t index = add_activation(builder, name, shape, builder->options->sequence_parallel);
+  graph->also_in = extend_list(builder, graph->also_in, &graph->n_also_in, index);
+  pz_build_also_out(builder, index);
+  return index;
+}
 
-uint32_t pz_build_data(struct pz_builder *b, const char *name, int elem_bytes,
+void pz_build_output(struct pz_builder *builder, uint32_t tensor) {
+  builder->graph->output = tensor;
+}
+
+uint32_t pz_build_data(struct pz_builder *builder, const char *name, int elem_bytes,
                        struct pz_shape shape) {
-  size_t n = strlen(name);
-  uint32_t id = pz_map_get(&b->graph->by_name, name, n);
-  if (id != PZ_NONE) return id;
-  id = add_tensor(b, name, PZ_ROLE_DATA, elem_bytes, shape);
-  if (id == PZ_NONE || failed(b, pz_map_put(&b->graph->by_name, name, n, id))) return PZ_NONE;
-  return id;
+  struct pz_graph *graph = builder->graph;
+  size_t length = strlen(name);
+  uint32_t index = pz_map_get(&graph->data_by_name, name, length);
+  if (index != PZ_NONE) return index;
+  index = pz_graph_add_tensor(graph, name, PZ_ROLE_DATA, elem_bytes, shape);
+  pz_map_set(graph->call, &graph->data_by_name, name, length, index);
+  return index;
 }
 
-uint32_t pz_build_param(struct pz_builder *b, const char *name, struct pz_shape shape,
+uint32_t pz_build_param(struct pz_builder *builder, const char *name, struct pz_shape shape,
                         int64_t whole, bool tied) {
-  uint32_t id = add_tensor(b, name, PZ_ROLE_PARAM, PZ_B16, shape);
-  if (id == PZ_NONE) return id;
-  struct pz_tensor *t = tensor(b, id);
-  t->split = b->options->tp > 1 && t->elems != whole;
-  t->tied = tied;
-  t->frozen = b->options->lora.rank > 0 && !b->adapting.now;
-  if (b->repeats && !tied) return id;
-  bool ok = tied ? pz_add(&b->tied_params, t->elems)
-                 : pz_add(&b->params, t->elems) && pz_add(&b->model_params, whole) &&
-                       (!t->split || pz_add(&b->split_params, t->elems));
-  if (!tied && !t->frozen)
-    ok = ok && pz_add(&b->trained_params, t->elems) && pz_add(&b->model_trained_params, whole);
-  /* with sequence parallelism each device has the gradient of its own tokens alone */
-  if (!tied && !t->split && !t->frozen && b->options->sequence_parallel)
-    b->group_grad_params += t->elems;
-  return !ok && failed(b, PZ_LIMIT) ? PZ_NONE : id;
+  const struct pz_workload_options *options = builder->options;
+  uint32_t index = pz_graph_add_tensor(builder->graph, name, PZ_ROLE_PARAM, PZ_B16, shape);
+  struct pz_tensor *tensor = tensor_at(builder, index);
+  tensor->split = options->tp > 1 && tensor->elems != whole;
+  tensor->tied = tied;
+  tensor->frozen = options->lora.rank > 0 && !builder->adapter.building;
+  if (builder->repeats_weights && !tied) return index;
+  bool fits = true;
+  if (tied) {
+    fits = pz_add(&builder->tied_params, tensor->elems);
+  } else {
+    fits = pz_add(&builder->params, tensor->elems) && pz_add(&builder->model_params, whole);
+    if (tensor->split) fits = fits && pz_add(&builder->split_params, tensor->elems);
+    if (!tensor->frozen)
+      fits = fits && pz_add(&builder->trained_params, tensor->elems) &&
+             pz_add(&builder->model_trained_params, whole);
+  }
+  if (!fits) raise_limit(builder);
+  /* With sequence parallelism, the gradient of a whole parameter is a sum over this device's tokens only. */
+  if (!tied && !tensor->split && !tensor->frozen && options->sequence_parallel)
+    builder->group_grad_params += tensor->elems;
+  return index;
 }
 
-/* FLOP of a vector operator: per element of its largest side. */
-static bool vector_flop(const struct pz_builder *b, struct pz_op *op) {
-  const struct pz_tensor *x = tensor(b, op->in[0]), *y = tensor(b, op->out[0]);
-  const struct pz_tensor *work = x->elems > y->elems && op->kind != PZ_OP_EMBEDDING ? x : y;
+/* ---- operators ------------------------------------------------------------------------------ */
+
+static void append_op(struct pz_builder *builder, const struct pz_op *op) {
+  pz_graph_add_op(builder->graph, PZ_FORWARD, op);
+}
+
+/* Sets the sizes and FLOP of a vector operator or a collective by the larger one of its first input and its result.  An
+ * embedding works on its result only. */
+static void set_vector_work(const struct pz_builder *builder, struct pz_op *op) {
+  const struct pz_tensor *input = tensor_at(builder, op->in[0]);
+  const struct pz_tensor *work = tensor_at(builder, op->out[0]);
+  if (input->elems > work->elems && op->kind != PZ_OP_EMBEDDING) work = input;
+  bool is_collective = op->op_class == PZ_CLASS_COLLECTIVE;
   op->dims.n = work->n_dims ? work->shape[work->n_dims - 1] : 1;
   op->dims.m = op->dims.n ? work->elems / op->dims.n : 0;
-  op->dims.batch = op->op_class == PZ_CLASS_COLLECTIVE ? pz_peers_number(b->options, op->peers) : 1;
+  op->dims.batch = is_collective ? pz_count_peers(builder->options, op->peers) : 1;
   op->dims.k = 1;
   op->flop = work->elems;
-  return pz_mul(&op->flop, pz_op_info(op->kind)->flop[PZ_FORWARD]);
+  if (!pz_mul(&op->flop, pz_op_info(op->kind)->flop[PZ_FORWARD])) raise_limit(builder);
 }
 
-static void add_op(struct pz_builder *b, struct pz_op *op) {
-  if (b->status != PZ_OK) return;
-  failed(b, pz_graph_add_op(b->graph, PZ_FORWARD, op));
+static struct pz_shape shape_of(const struct pz_tensor *tensor) {
+  struct pz_shape shape = {.n = tensor->n_dims};
+  for (int i = 0; i < tensor->n_dims; i++) shape.d[i] = tensor->shape[i];
+  return shape;
 }
 
-static struct pz_shape shape_of(const struct pz_tensor *t) {
-  struct pz_shape s = {.n = t->n_dims};
-  for (int i = 0; i < t->n_dims; i++) s.d[i] = t->shape[i];
-  return s;
-}
+uint32_t pz_build_op(struct pz_builder *builder, const struct pz_op_spec *spec) {
+  const struct pz_tensor *first = tensor_at(builder, spec->in[0]);
+  const struct pz_op_info *info = pz_op_info(spec->kind);
+  bool divided = builder->options->tp > 1;
+  bool split = first->split || (spec->divides && divided);
+  int elem_bytes = spec->elem_bytes ? spec->elem_bytes : first->elem_bytes;
+  struct pz_shape shape = spec->shape.n ? spec->shape : shape_of(first);
+  /* A result of data alone is data, which has no gradient. */
+  enum pz_tensor_role role = PZ_ROLE_DATA;
+  uint32_t n_in = 0;
+  for (; n_in < PZ_OP_MOST_INPUTS && spec->in[n_in] != PZ_NONE; n_in++)
+    if (tensor_at(builder, spec->in[n_in])->role != PZ_ROLE_DATA) role = PZ_ROLE_ACTIVATION;
 
-/* What is made from data alone is data: it has no gradient. */
-static enum pz_tensor_role role_of_result(const struct pz_builder *b, const uint32_t *in) {
-  for (int i = 0; i < PZ_OP_MOST_INPUTS && in[i] != PZ_NONE; i++)
-    if (tensor(b, in[i])->role != PZ_ROLE_DATA) return PZ_ROLE_ACTIVATION;
-  return PZ_ROLE_DATA;
-}
-
-uint32_t pz_build_op(struct pz_builder *b, const struct pz_emit *e) {
-  if (b->status != PZ_OK || e->in[0] == PZ_NONE) return PZ_NONE;
-  const struct pz_tensor *x = tensor(b, e->in[0]);
-  const struct pz_op_info *info = pz_op_info(e->kind);
-  bool split = x->split || (e->divides && b->options->tp > 1);
-  enum pz_tensor_role role = role_of_result(b, e->in);
   uint32_t out[2], n_out = 1;
-  out[0] = add_tensor(b, e->name, role, e->elem_bytes ? e->elem_bytes : x->elem_bytes,
-                      e->shape.n ? e->shape : shape_of(x));
-  if (out[0] == PZ_NONE) return PZ_NONE;
-  tensor(b, out[0])->split = split;
-  if (e->aux_shape.n) {
+  out[0] = pz_graph_add_tensor(builder->graph, spec->name, role, elem_bytes, shape);
+  tensor_at(builder, out[0])->split = split;
+  if (spec->aux_shape.n) {
     char name[PZ_BUILD_NAME];
-    out[1] = add_tensor(b, pz_build_name(name, e->name, "aux"), PZ_ROLE_ACTIVATION, e->aux_bytes,
-                        e->aux_shape);
-    if (out[1] == PZ_NONE) return PZ_NONE;
-    tensor(b, out[1])->split = split;
-    if (e->aux) *e->aux = out[1];
+    out[1] = pz_graph_add_tensor(builder->graph, pz_build_name(name, spec->name, "aux"),
+                                 PZ_ROLE_ACTIVATION, spec->aux_bytes, spec->aux_shape);
+    tensor_at(builder, out[1])->split = split;
+    if (spec->aux) *spec->aux = out[1];
     n_out = 2;
   }
-  struct pz_op op = {.name = e->name,
-                     .kind = e->kind,
+  struct pz_op op = {.name = spec->name,
+                     .kind = spec->kind,
                      .op_class = info->op_class,
-                     .peers = e->peers,
-                     .in = e->in,
+                     .peers = spec->peers,
+                     .in = spec->in,
+                     .n_in = n_in,
                      .out = out,
-                     .n_out = n_out};
-  while (op.n_in < PZ_OP_MOST_INPUTS && e->in[op.n_in] != PZ_NONE) op.n_in++;
-  op.replicated = b->options->tp > 1 && !split && op.op_class == PZ_CLASS_VECTOR;
-  if (!vector_flop(b, &op)) failed(b, PZ_LIMIT);
-  add_op(b, &op);
-  return b->status == PZ_OK ? out[0] : PZ_NONE;
+                     .n_out = n_out,
+                     .replicated = divided && !split && info->op_class == PZ_CLASS_VECTOR};
+  set_vector_work(builder, &op);
+  append_op(builder, &op);
+  return out[0];
 }
 
-uint32_t pz_build_shaped(struct pz_builder *b, int kind, const char *name, uint32_t x, uint32_t y,
-                         struct pz_shape shape) {
+uint32_t pz_build_shaped(struct pz_builder *builder, int kind, const char *name, uint32_t first,
+                         uint32_t second, struct pz_shape shape) {
   return pz_build_op(
-      b, &(struct pz_emit){.kind = kind, .name = name, .in = {x, y, PZ_NONE}, .shape = shape});
+      builder, &(struct pz_op_spec){
+                   .kind = kind, .name = name, .in = {first, second, PZ_NONE}, .shape = shape});
 }
 
-uint32_t pz_build_step(struct pz_builder *b, int kind, const char *name, uint32_t x, uint32_t y) {
-  return pz_build_shaped(b, kind, name, x, y, (struct pz_shape){0});
+uint32_t pz_build_binary(struct pz_builder *builder, int kind, const char *name, uint32_t first,
+                         uint32_t second) {
+  return pz_build_shaped(builder, kind, name, first, second, (struct pz_shape){0});
 }
 
-uint32_t pz_build_cast(struct pz_builder *b, const char *name, uint32_t x, int bytes) {
+uint32_t pz_build_unary(struct pz_builder *builder, int kind, const char *name, uint32_t input) {
+  return pz_build_binary(builder, kind, name, input, PZ_NONE);
+}
+
+uint32_t pz_build_cast(struct pz_builder *builder, const char *name, uint32_t input, int bytes) {
   return pz_build_op(
-      b,
-      &(struct pz_emit){.kind = PZ_OP_CAST, .name = name, .in = {x, PZ_NONE}, .elem_bytes = bytes});
+      builder, &(struct pz_op_spec){
+                   .kind = PZ_OP_CAST, .name = name, .in = {input, PZ_NONE}, .elem_bytes = bytes});
 }
 
 char *pz_build_name(char buf[PZ_BUILD_NAME], const char *name, const char *part) {
@@ -216,318 +251,340 @@ char *pz_build_name(char buf[PZ_BUILD_NAME], const char *name, const char *part)
   return buf;
 }
 
-void pz_build_split(struct pz_builder *b, const struct pz_split *s, uint32_t *out) {
-  for (int i = 0; i < s->parts; i++) out[i] = PZ_NONE;
-  if (b->status != PZ_OK) return;
-  struct pz_tensor whole = *tensor(b, s->x);
-  for (int i = 0; i < s->parts; i++) {
-    out[i] = add_tensor(b, s->names[i], PZ_ROLE_ACTIVATION, whole.elem_bytes,
-                        PZ_SHAPE(whole.shape[0], s->widths[i]));
-    if (out[i] == PZ_NONE) return;
-    tensor(b, out[i])->storage = whole.storage;
-    tensor(b, out[i])->split = whole.split;
+void pz_build_split(struct pz_builder *builder, const struct pz_split *split, uint32_t *out) {
+  const struct pz_tensor whole = *tensor_at(builder, split->x);
+  for (int i = 0; i < split->parts; i++) {
+    out[i] = pz_graph_add_tensor(builder->graph, split->names[i], PZ_ROLE_ACTIVATION,
+                                 whole.elem_bytes, PZ_SHAPE(whole.shape[0], split->widths[i]));
+    tensor_at(builder, out[i])->storage = whole.storage;
+    tensor_at(builder, out[i])->split = whole.split;
   }
-  struct pz_op op = {.name = s->name,
+  struct pz_op op = {.name = split->name,
                      .kind = PZ_OP_SPLIT,
                      .op_class = PZ_CLASS_NONE,
-                     .in = &s->x,
+                     .in = &split->x,
                      .n_in = 1,
                      .out = out,
-                     .n_out = (uint32_t)s->parts};
-  add_op(b, &op);
+                     .n_out = (uint32_t)split->parts};
+  append_op(builder, &op);
 }
 
-uint32_t pz_build_join(struct pz_builder *b, const char *name, const uint32_t parts[2],
+uint32_t pz_build_join(struct pz_builder *builder, const char *name, const uint32_t parts[2],
                        uint32_t whole, bool copy) {
-  if (b->status != PZ_OK) return PZ_NONE;
-  struct pz_tensor x = *tensor(b, whole);
-  uint32_t y = add_tensor(b, name, PZ_ROLE_ACTIVATION, x.elem_bytes, shape_of(&x));
-  if (y == PZ_NONE) return y;
-  tensor(b, y)->split = x.split;
-  if (!copy) tensor(b, y)->storage = x.storage;
+  const struct pz_tensor original = *tensor_at(builder, whole);
+  uint32_t joined = pz_graph_add_tensor(builder->graph, name, PZ_ROLE_ACTIVATION,
+                                        original.elem_bytes, shape_of(&original));
+  tensor_at(builder, joined)->split = original.split;
+  if (!copy) tensor_at(builder, joined)->storage = original.storage;
   struct pz_op op = {.name = name,
                      .kind = PZ_OP_CONCAT,
                      .in = parts,
                      .n_in = 2,
-                     .out = &y,
+                     .out = &joined,
                      .n_out = 1,
                      .op_class = copy ? PZ_CLASS_VECTOR : PZ_CLASS_NONE,
-                     .replicated = copy && b->options->tp > 1 && !x.split};
-  vector_flop(b, &op);
-  add_op(b, &op);
-  return b->status == PZ_OK ? y : PZ_NONE;
+                     .replicated = copy && builder->options->tp > 1 && !original.split};
+  set_vector_work(builder, &op);
+  append_op(builder, &op);
+  return joined;
 }
 
-/* 2 batch m n k; `rows` stands for batch * m where m was rounded up. */
-static bool product_flop(struct pz_op *op, int64_t rows) {
+/* ---- linear layers -------------------------------------------------------------------------- */
+
+/* Sets the FLOP of a product, 2 rows n k, and adds those of its bias.  `rows` is batch * m before m was rounded up. */
+static void set_product_flop(const struct pz_builder *builder, struct pz_op *op, int64_t rows) {
   op->matmul_flop = 2;
-  bool ok = pz_mul(&op->matmul_flop, rows) && pz_mul(&op->matmul_flop, op->dims.n) &&
-            pz_mul(&op->matmul_flop, op->dims.k);
+  bool fits = pz_mul(&op->matmul_flop, rows) && pz_mul(&op->matmul_flop, op->dims.n) &&
+              pz_mul(&op->matmul_flop, op->dims.k);
   op->flop = op->matmul_flop;
-  return ok;
+  bool has_bias = op->n_in > 2;
+  if (has_bias) fits = fits && pz_add(&op->flop, tensor_at(builder, op->out[0])->elems);
+  if (!fits) raise_limit(builder);
 }
 
-/* A parameter of routed experts.  On a grid of their own they are not a matter of the
- * tensor-parallel group. */
-static uint32_t expert_param(struct pz_builder *b, const char *name, struct pz_shape shape,
-                             int64_t whole) {
-  int64_t split = b->split_params, partial = b->group_grad_params;
-  uint32_t id = pz_build_param(b, name, shape, whole, false);
-  if (id == PZ_NONE) return id;
-  struct pz_tensor *t = tensor(b, id);
-  t->experts = shape.d[0];
-  if (pz_folded(b)) {
-    t->split = t->elems != whole;
-    b->split_params = split;
-    b->group_grad_params = partial;
+/* Returns whether one adapter serves all experts of a device.  Each device trains its own: Megatron Core exchanges their
+ * gradients like those of experts (allreduce in megatron/core/tensor_parallel/layers.py). */
+static bool has_shared_expert_adapter(const struct pz_builder *builder) {
+  return builder->options->lora.modules & PZ_LORA_SHARED_EXPERTS;
+}
+
+/* Adds a parameter of routed experts; shape.d[0] is the number of experts on this device.  On a grid of their own, experts
+ * are not divided over the tensor-parallel group, and their gradients are not summed over it. */
+static uint32_t add_expert_param(struct pz_builder *builder, const char *name,
+                                 struct pz_shape shape, int64_t whole) {
+  int64_t split_params = builder->split_params, group_grad_params = builder->group_grad_params;
+  uint32_t index = pz_build_param(builder, name, shape, whole, false);
+  struct pz_tensor *tensor = tensor_at(builder, index);
+  tensor->experts = shape.d[0];
+  if (pz_has_expert_grid(builder->options)) {
+    tensor->split = tensor->elems != whole;
+    builder->split_params = split_params;
+    builder->group_grad_params = group_grad_params;
   }
-  if (b->repeats) return id;
-  bool ok = pz_add(&b->expert_params, t->elems) && pz_add(&b->model_expert_params, whole);
-  if (!t->frozen) b->trained_expert_params += t->elems;
-  return !ok && failed(b, PZ_LIMIT) ? PZ_NONE : id;
+  if (builder->repeats_weights) return index;
+  if (!pz_add(&builder->expert_params, tensor->elems) ||
+      !pz_add(&builder->model_expert_params, whole))
+    raise_limit(builder);
+  if (!tensor->frozen) builder->trained_expert_params += tensor->elems;
+  return index;
 }
 
-static uint32_t linear_bias(struct pz_builder *b, const struct pz_linear *l, int64_t width) {
+static uint32_t add_bias(struct pz_builder *builder, const struct pz_linear *linear,
+                         int64_t width) {
   char name[PZ_BUILD_NAME];
-  pz_build_name(name, l->name, "bias");
-  if (l->experts)
-    return expert_param(b, name, PZ_SHAPE(pz_local_experts(b, l->experts), width),
-                        l->experts * l->out);
-  return pz_build_param(b, name, PZ_SHAPE(width), l->out, l->tied_bias);
+  pz_build_name(name, linear->name, "bias");
+  if (!linear->experts)
+    return pz_build_param(builder, name, PZ_SHAPE(width), linear->out, linear->tied_bias);
+  struct pz_shape shape = PZ_SHAPE(pz_local_experts(builder, linear->experts), width);
+  return add_expert_param(builder, name, shape, linear->experts * linear->out);
 }
 
-static uint32_t linear_weight(struct pz_builder *b, const struct pz_linear *l, int64_t in,
-                              int64_t out) {
+/* Adds the weight, `in` x `out` on this device. */
+static uint32_t add_weight(struct pz_builder *builder, const struct pz_linear *linear, int64_t in,
+                           int64_t out) {
   char name[PZ_BUILD_NAME];
-  pz_build_name(name, l->name, "weight");
-  int64_t whole = l->in;
-  if (!pz_mul(&whole, l->out) || (l->experts && !pz_mul(&whole, l->experts))) {
-    failed(b, PZ_LIMIT);
-    return PZ_NONE;
-  }
-  if (l->experts)
-    return expert_param(b, name, PZ_SHAPE(pz_local_experts(b, l->experts), in, out), whole);
-  return pz_build_param(b, name, PZ_SHAPE(in, out), whole, l->tied);
+  pz_build_name(name, linear->name, "weight");
+  int64_t whole = linear->in;
+  bool fits = pz_mul(&whole, linear->out);
+  if (linear->experts) fits = fits && pz_mul(&whole, linear->experts);
+  if (!fits) raise_limit(builder);
+  if (!linear->experts)
+    return pz_build_param(builder, name, PZ_SHAPE(in, out), whole, linear->tied);
+  struct pz_shape shape = PZ_SHAPE(pz_local_experts(builder, linear->experts), in, out);
+  return add_expert_param(builder, name, shape, whole);
 }
 
-/* Rows of a product; with experts, as many of them as have rows, each with its share. */
+/* Returns the sizes of a product.  With experts, the batch is the number of experts that have rows. */
 static struct pz_dims linear_dims(int64_t experts, int64_t rows, int64_t in, int64_t out) {
   int64_t batch = 1;
-  if (experts) batch = rows < experts ? rows : experts;
+  if (experts) batch = pz_min(rows, experts);
   return (struct pz_dims){batch, pz_ceil_div(rows, batch), out, in};
 }
 
-/* This device's part of a width that the linear layer divides. */
-static int64_t linear_share(const struct pz_builder *b, const struct pz_linear *l, int64_t n) {
-  return l->experts && pz_folded(b) ? n / b->options->etp : pz_share(b, n);
-}
+/* A linear layer without its adapter.
+ *
+ * The bias is added by the product's kernel, unless the product is a partial sum: then it is added after the sum over the
+ * group (pz_build_leave).  With experts, whose sum is weighted, each device adds its part of the bias in an operator. */
+static uint32_t build_plain_linear(struct pz_builder *builder, const struct pz_linear *linear) {
+  const struct pz_workload_options *options = builder->options;
+  bool on_grid = linear->experts && pz_has_expert_grid(options);
+  int64_t in = linear->in, out = linear->out;
+  if (linear->divide == PZ_DIVIDE_ROWS) in = on_grid ? in / options->etp : pz_share(builder, in);
+  if (linear->divide == PZ_DIVIDE_COLUMNS)
+    out = on_grid ? out / options->etp : pz_share(builder, out);
+  bool is_partial_sum =
+      linear->divide == PZ_DIVIDE_ROWS && (linear->experts ? options->etp : options->tp) != 1;
+  bool fuses_bias = linear->bias && !is_partial_sum;
+  uint32_t operands[3] = {linear->x, add_weight(builder, linear, in, out), PZ_NONE};
+  if (fuses_bias) operands[2] = add_bias(builder, linear, out);
 
-/* Is the result a part of what the tensor-parallel group makes?  On the experts' own grid every
- * device has tokens of its own. */
-static bool linear_splits(const struct pz_builder *b, const struct pz_linear *l, bool x_split) {
-  if (l->experts && pz_folded(b)) return x_split;
-  return b->options->tp > 1 &&
-         (l->divide == PZ_DIVIDE_COLUMNS || (l->divide == PZ_DIVIDE_NOT && x_split));
-}
+  int64_t rows = tensor_at(builder, linear->x)->elems / in;
+  bool input_split = tensor_at(builder, linear->x)->split;
+  bool is_divided = linear->divide != PZ_DIVIDE_NOT || input_split;
+  bool result_split = input_split;
+  if (!on_grid)
+    result_split = options->tp > 1 && (linear->divide == PZ_DIVIDE_COLUMNS ||
+                                       (linear->divide == PZ_DIVIDE_NOT && input_split));
+  uint32_t result = add_activation(builder, linear->name, PZ_SHAPE(rows, out), result_split);
 
-/* Bias in the product's own kernel.  A bias after partial sums comes after the sum, or, as the sum
- * is weighted where experts are combined, in parts: each device's is one of them. */
-static bool linear_bias_now(const struct pz_builder *b, const struct pz_linear *l) {
-  bool whole = l->divide != PZ_DIVIDE_ROWS;
-  return l->bias && (whole || (l->experts ? b->options->etp : b->options->tp) == 1);
-}
-
-static uint32_t linear_op(struct pz_builder *b, const struct pz_linear *l, struct pz_op *op,
-                          int64_t rows) {
-  uint32_t y = op->out[0];
-  bool ok = product_flop(op, rows);
-  if (ok && op->n_in > 2) ok = pz_add(&op->flop, tensor(b, y)->elems);
-  if (!ok) failed(b, PZ_LIMIT);
-  add_op(b, op);
-  if (b->status != PZ_OK) return PZ_NONE;
-  if (!l->experts || !l->bias || op->n_in > 2) return y;
+  /* Where all devices of a region repeat a product, each computes a partial sum of its weight's gradient. */
+  const struct pz_tensor *weight = tensor_at(builder, operands[1]);
+  if (options->tp > 1 && !is_divided && !options->sequence_parallel && !linear->outside &&
+      !weight->frozen) {
+    builder->group_grad_params += weight->elems;
+    if (fuses_bias) builder->group_grad_params += tensor_at(builder, operands[2])->elems;
+  }
+  bool is_shared_adapter = builder->adapter.building && has_shared_expert_adapter(builder);
+  struct pz_op op = {.name = linear->name,
+                     .kind = PZ_OP_MATMUL,
+                     .op_class = PZ_CLASS_TENSOR,
+                     .in = operands,
+                     .n_in = fuses_bias ? 3 : 2,
+                     .out = &result,
+                     .n_out = 1,
+                     .dims = linear_dims(pz_local_experts(builder, linear->experts), rows, in, out),
+                     .grouped = linear->experts > 0 && !is_shared_adapter,
+                     .replicated = options->tp > 1 && !is_divided};
+  set_product_flop(builder, &op, rows);
+  append_op(builder, &op);
+  if (!linear->experts || !linear->bias || fuses_bias) return result;
   char name[PZ_BUILD_NAME];
-  return pz_build_step(b, PZ_OP_BIAS, pz_build_name(name, l->name, "add_bias"), y,
-                       linear_bias(b, l, op->dims.n));
+  return pz_build_binary(builder, PZ_OP_BIAS, pz_build_name(name, linear->name, "add_bias"), result,
+                         add_bias(builder, linear, op.dims.n));
 }
 
-/* One adapter for all experts of a device, which each of them trains for itself: Megatron Core exchanges its gradients
- * as those of experts (allreduce of megatron/core/tensor_parallel/layers.py). */
-static bool shares_experts(const struct pz_builder *b) {
-  return b->options->lora.modules & PZ_LORA_SHARED_EXPERTS;
-}
+/* ---- other products ------------------------------------------------------------------------- */
 
-/* Adapters for experts, of all devices over which these are divided. */
-static int64_t adapters_of(const struct pz_builder *b, int64_t experts) {
-  if (!experts || !shares_experts(b)) return experts;
-  return pz_folded(b) ? b->options->ep : 1;
-}
-
-static uint32_t plain_linear(struct pz_builder *b, const struct pz_linear *l) {
-  if (b->status != PZ_OK || l->x == PZ_NONE) return PZ_NONE;
-  int64_t in = l->divide == PZ_DIVIDE_ROWS ? linear_share(b, l, l->in) : l->in;
-  int64_t out = l->divide == PZ_DIVIDE_COLUMNS ? linear_share(b, l, l->out) : l->out;
-  uint32_t ins[3] = {l->x, linear_weight(b, l, in, out), PZ_NONE}, y;
-  bool bias_now = linear_bias_now(b, l);
-  if (bias_now) ins[2] = linear_bias(b, l, out);
-  if (b->status != PZ_OK) return PZ_NONE;
-  int64_t rows = tensor(b, l->x)->elems / in;
-  bool x_split = tensor(b, l->x)->split, divided = l->divide != PZ_DIVIDE_NOT || x_split;
-  y = add_tensor(b, l->name, PZ_ROLE_ACTIVATION, PZ_B16, PZ_SHAPE(rows, out));
-  if (y == PZ_NONE) return y;
-  tensor(b, y)->split = linear_splits(b, l, x_split);
-  /* an undivided product inside a region: its gradient is one of partial sums */
-  if (b->options->tp > 1 && !divided && !b->options->sequence_parallel && !l->outside &&
-      !tensor(b, ins[1])->frozen)
-    b->group_grad_params += tensor(b, ins[1])->elems + (bias_now ? tensor(b, ins[2])->elems : 0);
-  struct pz_op op = {.name = l->name,
+uint32_t pz_build_contraction(struct pz_builder *builder,
+                              const struct pz_contraction *contraction) {
+  bool split = tensor_at(builder, contraction->a)->split;
+  uint32_t operands[3] = {contraction->a, contraction->c, contraction->bias};
+  uint32_t result = add_activation(builder, contraction->name, contraction->shape, split);
+  struct pz_op op = {.name = contraction->name,
                      .kind = PZ_OP_MATMUL,
                      .op_class = PZ_CLASS_TENSOR,
-                     .in = ins,
-                     .n_in = bias_now ? 3 : 2,
-                     .out = &y,
+                     .in = operands,
+                     .n_in = contraction->bias == PZ_NONE ? 2 : 3,
+                     .out = &result,
                      .n_out = 1,
-                     .dims = linear_dims(pz_local_experts(b, l->experts), rows, in, out),
-                     .grouped = l->experts > 0 && !(b->adapting.now && shares_experts(b)),
-                     .replicated = b->options->tp > 1 && !divided};
-  return linear_op(b, l, &op, rows);
+                     .dims = contraction->dims,
+                     .replicated = builder->options->tp > 1 && !split};
+  int64_t rows = contraction->dims.batch;
+  if (!pz_mul(&rows, contraction->dims.m)) raise_limit(builder);
+  set_product_flop(builder, &op, rows);
+  append_op(builder, &op);
+  return result;
 }
 
-uint32_t pz_build_contract(struct pz_builder *b, const struct pz_contract *c) {
-  if (b->status != PZ_OK || c->a == PZ_NONE || c->c == PZ_NONE) return PZ_NONE;
-  bool split = tensor(b, c->a)->split;
-  uint32_t ins[3] = {c->a, c->c, c->bias};
-  uint32_t y = add_tensor(b, c->name, PZ_ROLE_ACTIVATION, PZ_B16, c->shape);
-  if (y == PZ_NONE) return y;
-  tensor(b, y)->split = split;
-  struct pz_op op = {.name = c->name,
-                     .kind = PZ_OP_MATMUL,
-                     .op_class = PZ_CLASS_TENSOR,
-                     .in = ins,
-                     .n_in = c->bias == PZ_NONE ? 2 : 3,
-                     .out = &y,
-                     .n_out = 1,
-                     .dims = c->dims,
-                     .replicated = b->options->tp > 1 && !split};
-  int64_t rows = c->dims.batch;
-  bool ok = pz_mul(&rows, c->dims.m) && product_flop(&op, rows);
-  if (ok && c->bias != PZ_NONE) ok = pz_add(&op.flop, tensor(b, y)->elems);
-  if (!ok) failed(b, PZ_LIMIT);
-  add_op(b, &op);
-  return b->status == PZ_OK ? y : PZ_NONE;
-}
-
-/* Both products, 2 batch m n (k + value_dim), and the softmax.  dims.k of the operator is the mean of
- * the two widths. */
-static bool flash_work(const struct pz_flash *f, struct pz_op *op) {
-  int64_t scores = f->dims.batch;
-  bool ok = pz_mul(&scores, f->dims.m) && pz_mul(&scores, f->dims.n);
-  int64_t softmax = scores;
-  op->matmul_flop = scores;
-  ok = ok && pz_mul(&op->matmul_flop, 2) && pz_mul(&op->matmul_flop, f->dims.k + f->value_dim) &&
-       pz_mul(&softmax, pz_op_info(PZ_OP_SOFTMAX)->flop[PZ_FORWARD]);
-  op->dims.k = (f->dims.k + f->value_dim + 1) / 2;
-  op->flop = op->matmul_flop;
-  return ok && pz_add(&op->flop, softmax);
-}
-
-uint32_t pz_build_flash(struct pz_builder *b, const struct pz_flash *f) {
-  if (b->status != PZ_OK || f->in[0] == PZ_NONE) return PZ_NONE;
-  bool split = tensor(b, f->in[0])->split;
-  uint32_t out[2];
-  out[0] = add_tensor(b, f->name, PZ_ROLE_ACTIVATION, PZ_B16, f->shape);
-  out[1] =
-      add_tensor(b, "log_sum_exp", PZ_ROLE_ACTIVATION, PZ_B32, PZ_SHAPE(f->dims.batch, f->dims.m));
-  if (b->status != PZ_OK) return PZ_NONE;
-  tensor(b, out[0])->split = tensor(b, out[1])->split = split;
-  struct pz_op op = {.name = f->name,
+uint32_t pz_build_flash(struct pz_builder *builder, const struct pz_flash *flash) {
+  bool split = tensor_at(builder, flash->in[0])->split;
+  uint32_t out[2] = {add_activation(builder, flash->name, flash->shape, split), PZ_NONE};
+  out[1] = pz_graph_add_tensor(builder->graph, "log_sum_exp", PZ_ROLE_ACTIVATION, PZ_B32,
+                               PZ_SHAPE(flash->dims.batch, flash->dims.m));
+  tensor_at(builder, out[1])->split = split;
+  struct pz_op op = {.name = flash->name,
                      .kind = PZ_OP_ATTENTION,
                      .op_class = PZ_CLASS_FUSED,
-                     .in = f->in,
-                     .n_in = f->in[3] == PZ_NONE ? 3 : 4,
+                     .in = flash->in,
+                     .n_in = flash->in[3] == PZ_NONE ? 3 : 4,
                      .out = out,
                      .n_out = 2,
-                     .dims = f->dims,
-                     .span = f->span};
-  if (!flash_work(f, &op)) failed(b, PZ_LIMIT);
-  add_op(b, &op);
-  return b->status == PZ_OK ? out[0] : PZ_NONE;
+                     .dims = flash->dims,
+                     .span = flash->span};
+  /* Two products, 2 batch m n (k + value_dim) FLOP together, and the softmax.  dims.k becomes the mean of both widths. */
+  int64_t widths = flash->dims.k + flash->value_dim, scores = flash->dims.batch;
+  bool fits = pz_mul(&scores, flash->dims.m) && pz_mul(&scores, flash->dims.n);
+  int64_t softmax_flop = scores;
+  op.matmul_flop = scores;
+  fits = fits && pz_mul(&op.matmul_flop, 2) && pz_mul(&op.matmul_flop, widths) &&
+         pz_mul(&softmax_flop, pz_op_info(PZ_OP_SOFTMAX)->flop[PZ_FORWARD]);
+  op.flop = op.matmul_flop;
+  if (!fits || !pz_add(&op.flop, softmax_flop)) raise_limit(builder);
+  op.dims.k = (widths + 1) / 2;
+  append_op(builder, &op);
+  return out[0];
 }
 
-/* FLOP of a token: those of each head or group, times `times`. */
-static bool scan_part(const struct pz_scan *s, struct pz_op *op, int64_t times, int64_t width) {
-  return pz_mul(&times, s->dims.m) && pz_mul(&times, width) && pz_add(&op->matmul_flop, times);
+/* Adds times * m * flop to the FLOP of the operator's matrix products, where m is its number of tokens. */
+static void add_scan_flop(const struct pz_builder *builder, struct pz_op *op, int64_t times,
+                          int64_t flop) {
+  if (!pz_mul(&times, op->dims.m) || !pz_mul(&times, flop) || !pz_add(&op->matmul_flop, times))
+    raise_limit(builder);
 }
 
-/* Tokens of a chunk attend to those before them, (span + 1) / 2 on average.  Mamba-2 (Dao and Gu, arXiv 2405.21060,
- * section 6): scores of C and B for a group, these times x, the chunk's state, what the state before it gives.  Delta
- * rule (Yang et al., arXiv 2406.06484, section 3): scores of keys, their triangular inverse, which makes new keys and
- * values, what the state gives for keys and queries, its update, scores of queries and what they give. */
-static bool scan_work(const struct pz_scan *s, struct pz_op *op) {
-  int64_t n = s->dims.n, k = s->dims.k, before = s->span + 1;
-  bool delta = s->kind == PZ_OP_DELTA_RULE;
-  int64_t head =
-      delta ? 6 * n * k + before * (3 * k + 2 * n) + s->span * s->span / 3 : 4 * n * k + before * k;
-  bool ok =
-      scan_part(s, op, s->dims.batch, head) && (delta || scan_part(s, op, s->groups, before * n));
-  op->flop = op->matmul_flop;
-  return ok;
-}
-
-uint32_t pz_build_scan(struct pz_builder *b, const struct pz_scan *s) {
-  if (b->status != PZ_OK || s->in[0] == PZ_NONE) return PZ_NONE;
-  bool split = tensor(b, s->in[0])->split;
-  uint32_t out[2] = {add_tensor(b, s->name, PZ_ROLE_ACTIVATION, PZ_B16, s->shape),
-                     add_tensor(b, "saved", PZ_ROLE_ACTIVATION, PZ_B16, s->saved)};
-  if (b->status != PZ_OK) return PZ_NONE;
-  tensor(b, out[0])->split = tensor(b, out[1])->split = split;
-  struct pz_op op = {.name = s->name,
-                     .kind = s->kind,
+uint32_t pz_build_scan(struct pz_builder *builder, const struct pz_scan *scan) {
+  bool split = tensor_at(builder, scan->in[0])->split;
+  uint32_t out[2] = {add_activation(builder, scan->name, scan->shape, split),
+                     add_activation(builder, "saved", scan->saved, split)};
+  struct pz_op op = {.name = scan->name,
+                     .kind = scan->kind,
                      .op_class = PZ_CLASS_FUSED,
-                     .in = s->in,
+                     .in = scan->in,
                      .out = out,
                      .n_out = 2,
-                     .dims = s->dims,
-                     .span = s->span};
-  while (op.n_in < PZ_OP_MOST_INPUTS && s->in[op.n_in] != PZ_NONE) op.n_in++;
-  if (!scan_work(s, &op)) failed(b, PZ_LIMIT);
-  add_op(b, &op);
-  return b->status == PZ_OK ? out[0] : PZ_NONE;
+                     .dims = scan->dims,
+                     .span = scan->span};
+  while (op.n_in < PZ_OP_MOST_INPUTS && scan->in[op.n_in] != PZ_NONE) op.n_in++;
+  /* The products of a token and a head (or group), where a token of a chunk attends to (span + 1) / 2 tokens on average.
+   * Mamba-2 (Dao and Gu, arXiv 2405.21060, section 6): the scores of C and B, once for each group; these times x; the
+   * update of the chunk's state; and the contribution of the state before the chunk.
+   * Delta rule (Yang et al., arXiv 2406.06484, section 3): the scores of the keys; their triangular inverse, from which the
+   * new keys and values follow; the contribution of the state for keys and queries; its update; and the scores of the
+   * queries, with the values that they weight. */
+  int64_t n = scan->dims.n, k = scan->dims.k, visible = scan->span + 1;
+  if (scan->kind == PZ_OP_DELTA_RULE) {
+    add_scan_flop(builder, &op, scan->dims.batch,
+                  6 * n * k + visible * (3 * k + 2 * n) + scan->span * scan->span / 3);
+  } else {
+    add_scan_flop(builder, &op, scan->dims.batch, 4 * n * k + visible * k);
+    add_scan_flop(builder, &op, scan->groups, visible * n);
+  }
+  op.flop = op.matmul_flop;
+  append_op(builder, &op);
+  return out[0];
 }
 
-/* A collective, or its marker, with a result of this shape, divided or not. */
-static uint32_t collective(struct pz_builder *b, int kind, const char *name, uint32_t x,
-                           struct pz_shape shape, bool split) {
-  if (b->status != PZ_OK || x == PZ_NONE) return PZ_NONE;
+/* ---- collectives ---------------------------------------------------------------------------- */
+
+/* Adds a collective, or the mark of one in backward.  `split` tells whether the result is divided over the devices. */
+static uint32_t build_collective(struct pz_builder *builder, int kind, const char *name,
+                                 uint32_t input, struct pz_shape shape, bool split) {
   char full[PZ_BUILD_NAME];
-  bool gathers = kind == PZ_OP_ALL_GATHER || kind == PZ_OP_GATHER_COLUMNS;
-  const char *part = gathers                    ? "gather"
-                     : kind == PZ_OP_TP_ENTER   ? "enter"
-                     : kind == PZ_OP_ALL_TO_ALL ? "all_to_all"
-                                                : "sum";
-  uint32_t y = pz_build_shaped(b, kind, pz_build_name(full, name, part), x, PZ_NONE, shape);
-  if (y == PZ_NONE) return y;
-  tensor(b, y)->split = split;
-  if (kind == PZ_OP_TP_ENTER) tensor(b, y)->storage = tensor(b, x)->storage;
-  return y;
+  const char *part = "sum";
+  if (kind == PZ_OP_ALL_GATHER || kind == PZ_OP_GATHER_COLUMNS) part = "gather";
+  if (kind == PZ_OP_TP_ENTER) part = "enter";
+  if (kind == PZ_OP_ALL_TO_ALL) part = "all_to_all";
+  pz_build_name(full, name, part);
+  uint32_t result = pz_build_shaped(builder, kind, full, input, PZ_NONE, shape);
+  tensor_at(builder, result)->split = split;
+  if (kind == PZ_OP_TP_ENTER)
+    tensor_at(builder, result)->storage = tensor_at(builder, input)->storage;
+  return result;
 }
 
-static int64_t width_of(const struct pz_builder *b, uint32_t x) {
-  const struct pz_tensor *t = tensor(b, x);
-  return t->n_dims ? t->shape[t->n_dims - 1] : 1;
+uint32_t pz_build_enter(struct pz_builder *builder, const char *name, uint32_t input) {
+  const struct pz_workload_options *options = builder->options;
+  if (options->tp == 1) return input;
+  int64_t rows = count_rows(builder, input) * (options->sequence_parallel ? options->tp : 1);
+  return build_collective(builder, options->sequence_parallel ? PZ_OP_ALL_GATHER : PZ_OP_TP_ENTER,
+                          name, input, PZ_SHAPE(rows, row_width(builder, input)), false);
 }
 
-static int64_t rows_of(const struct pz_builder *b, uint32_t x) {
-  return tensor(b, x)->elems / width_of(b, x);
+uint32_t pz_build_all_reduce(struct pz_builder *builder, const char *name, uint32_t input) {
+  return build_collective(builder, PZ_OP_ALL_REDUCE, name, input, (struct pz_shape){0}, false);
 }
 
-/* ---- adapters ------------------------------------------------------------------------------- */
+uint32_t pz_build_leave(struct pz_builder *builder, const char *name, uint32_t input,
+                        int64_t bias_width) {
+  const struct pz_workload_options *options = builder->options;
+  if (options->tp == 1) return input;
+  bool scatters = options->sequence_parallel;
+  int64_t rows = count_rows(builder, input) / (scatters ? options->tp : 1);
+  uint32_t result =
+      build_collective(builder, scatters ? PZ_OP_REDUCE_SCATTER : PZ_OP_ALL_REDUCE, name, input,
+                       PZ_SHAPE(rows, row_width(builder, input)), scatters);
+  char full[PZ_BUILD_NAME];
+  if (builder->adapter.pending != PZ_NONE) {
+    result = pz_build_binary(builder, PZ_OP_ADD, pz_build_name(full, name, "adapter_add"), result,
+                             builder->adapter.pending);
+    builder->adapter.pending = PZ_NONE;
+  }
+  if (!bias_width) return result;
+  uint32_t bias = pz_build_param(builder, pz_build_name(full, name, "bias"), PZ_SHAPE(bias_width),
+                                 bias_width, false);
+  return pz_build_binary(builder, PZ_OP_BIAS, pz_build_name(full, name, "add_bias"), result, bias);
+}
 
-/* The module that a linear layer is, by its name; 0: it has no adapter. */
-static int lora_module(const char *name) {
+uint32_t pz_build_on_grid(struct pz_builder *builder, int kind, const char *name, uint32_t input,
+                          int64_t rows) {
+  enum pz_peers peers = kind == PZ_OP_ALL_TO_ALL ? PZ_PEERS_EXPERT : PZ_PEERS_EXPERT_TENSOR;
+  if (pz_count_peers(builder->options, peers) == 1) return input;
+  int64_t width = tensor_at(builder, input)->shape[1];
+  return pz_build_op(builder, &(struct pz_op_spec){.kind = kind,
+                                                   .name = name,
+                                                   .in = {input, PZ_NONE},
+                                                   .shape = PZ_SHAPE(rows, width),
+                                                   .peers = peers});
+}
+
+uint32_t pz_build_linear_outside(struct pz_builder *builder, const struct pz_linear *linear) {
+  struct pz_linear local = *linear;
+  bool by_columns = builder->options->tp > 1 && !builder->options->sequence_parallel;
+  local.divide = by_columns ? PZ_DIVIDE_COLUMNS : PZ_DIVIDE_NOT;
+  if (by_columns) local.x = pz_build_enter(builder, linear->name, linear->x);
+  uint32_t result = pz_build_linear(builder, &local);
+  if (!by_columns) return result;
+  struct pz_shape shape = PZ_SHAPE(count_rows(builder, result), linear->out);
+  return build_collective(builder, PZ_OP_GATHER_COLUMNS, linear->name, result, shape, false);
+}
+
+/* ---- adapters (LoRA) ------------------------------------------------------------------------ */
+
+/* Returns the adapter modules that a linear layer belongs to by its name, or 0 if it never has an adapter. */
+static int find_lora_modules(const char *name) {
   static const struct {
     const char *name;
-    int module;
+    int modules;
   } known[] = {{"query", PZ_LORA_QUERY},       {"key", PZ_LORA_KEY},
                {"value", PZ_LORA_VALUE},       {"qkv", PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE},
                {"attention_out", PZ_LORA_OUT}, {"mlp_gate", PZ_LORA_GATE},
@@ -540,149 +597,113 @@ static int lora_module(const char *name) {
                {"delta_in", PZ_LORA_SSM_IN},   {"mamba_out", PZ_LORA_SSM_OUT},
                {"delta_out", PZ_LORA_SSM_OUT}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (strcmp(known[i].name, name) == 0) return known[i].module;
+    if (strcmp(known[i].name, name) == 0) return known[i].modules;
   return 0;
 }
 
-/* Layers of the group that Megatron has as one. */
-static int lora_group(int module) {
+/* Returns the modules that Megatron joins into one linear layer with the given ones. */
+static int find_lora_group(int modules) {
   static const int groups[] = {PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE,
                                PZ_LORA_GATE | PZ_LORA_UP};
   for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
-    if (module & groups[i]) return groups[i];
-  return module;
+    if (modules & groups[i]) return groups[i];
+  return modules;
 }
 
-/* x times the first matrix, whole on every device of the group: as in Megatron Bridge's ParallelLinearAdapter
- * (src/megatron/bridge/peft/utils.py) the rank is divided where the layer's columns are and the parts are gathered, or
- * inputs are divided as the layer's and partial sums are added up. */
-static uint32_t adapter_first(struct pz_builder *b, const struct pz_linear *l, const char *name,
-                              int group) {
-  struct pz_adapting *a = &b->adapting;
-  if (b->options->lora.modules & PZ_LORA_SHARED && a->x == l->x && a->group == group)
-    return a->first;
-  uint32_t x = l->x;
-  if (b->options->lora.dropout > 0) {
+/* Returns the number of adapters of a linear layer with experts, over all devices. */
+static int64_t count_expert_adapters(const struct pz_builder *builder, int64_t experts) {
+  if (!experts || !has_shared_expert_adapter(builder)) return experts;
+  return pz_has_expert_grid(builder->options) ? builder->options->ep : 1;
+}
+
+/* Multiplies the input by the first matrix of an adapter.  The result is whole on every device, as in Megatron Bridge's
+ * ParallelLinearAdapter (src/megatron/bridge/peft/utils.py): if the layer's columns are divided, the rank is divided and its
+ * parts are gathered; if its rows are divided, so are those of the matrix, and the partial sums are added up. */
+static uint32_t build_adapter_input(struct pz_builder *builder, const struct pz_linear *linear,
+                                    const char *name, int group) {
+  const struct pz_workload_options *options = builder->options;
+  struct pz_adapter_state *adapter = &builder->adapter;
+  bool shares_product = options->lora.modules & PZ_LORA_SHARED && adapter->input == linear->x &&
+                        adapter->group == group;
+  if (shares_product) return adapter->projected;
+  uint32_t input = linear->x;
+  if (options->lora.dropout > 0) {
     char dropout[PZ_BUILD_NAME];
-    x = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_DROPOUT,
-                                         .name = pz_build_name(dropout, l->name, "adapter_dropout"),
-                                         .in = {x, PZ_NONE},
-                                         .aux_shape = PZ_SHAPE(tensor(b, x)->elems),
-                                         .aux_bytes = PZ_BYTE});
+    input = pz_build_op(
+        builder,
+        &(struct pz_op_spec){.kind = PZ_OP_DROPOUT,
+                             .name = pz_build_name(dropout, linear->name, "adapter_dropout"),
+                             .in = {input, PZ_NONE},
+                             .aux_shape = PZ_SHAPE(tensor_at(builder, input)->elems),
+                             .aux_bytes = PZ_BYTE});
   }
+  bool divides_columns = linear->divide == PZ_DIVIDE_COLUMNS;
   struct pz_linear first = {.name = name,
-                            .x = x,
-                            .in = l->in,
-                            .out = b->options->lora.rank,
-                            .divide = l->experts && l->divide == PZ_DIVIDE_COLUMNS ? PZ_DIVIDE_NOT
-                                                                                   : l->divide,
-                            .outside = l->outside,
-                            .experts = adapters_of(b, l->experts)};
-  uint32_t z = plain_linear(b, &first);
-  if (z == PZ_NONE) return z;
-  if (b->options->tp > 1 && !l->experts && l->divide != PZ_DIVIDE_NOT) {
-    bool rows = l->divide == PZ_DIVIDE_ROWS;
-    z = collective(b, rows ? PZ_OP_ALL_REDUCE : PZ_OP_GATHER_COLUMNS, name, z,
-                   PZ_SHAPE(tensor(b, z)->shape[0], b->options->lora.rank), false);
-    z = collective(b, PZ_OP_TP_ENTER, name, z, (struct pz_shape){0}, false);
+                            .x = input,
+                            .in = linear->in,
+                            .out = options->lora.rank,
+                            .divide =
+                                linear->experts && divides_columns ? PZ_DIVIDE_NOT : linear->divide,
+                            .outside = linear->outside,
+                            .experts = count_expert_adapters(builder, linear->experts)};
+  uint32_t projected = build_plain_linear(builder, &first);
+  if (options->tp > 1 && !linear->experts && linear->divide != PZ_DIVIDE_NOT) {
+    int kind = linear->divide == PZ_DIVIDE_ROWS ? PZ_OP_ALL_REDUCE : PZ_OP_GATHER_COLUMNS;
+    struct pz_shape shape = PZ_SHAPE(tensor_at(builder, projected)->shape[0], options->lora.rank);
+    projected = build_collective(builder, kind, name, projected, shape, false);
+    projected =
+        build_collective(builder, PZ_OP_TP_ENTER, name, projected, (struct pz_shape){0}, false);
   }
-  a->x = l->x;
-  a->first = z;
-  a->group = group;
-  return z;
+  adapter->input = linear->x;
+  adapter->projected = projected;
+  adapter->group = group;
+  return projected;
 }
 
-/* The result of a layer whose inputs are divided, of which each device has columns: an all-to-all makes them rows where
- * those are divided (a2a_experimental there), else they are gathered.  It is added behind the layer's sum. */
-static uint32_t adapter_leave(struct pz_builder *b, const struct pz_linear *l, const char *name,
-                              uint32_t y) {
-  if (b->status != PZ_OK || y == PZ_NONE) return PZ_NONE;
-  bool sp = b->options->sequence_parallel;
-  int64_t rows = tensor(b, y)->shape[0] / (sp ? b->options->tp : 1);
-  return collective(b, sp ? PZ_OP_ALL_TO_ALL : PZ_OP_GATHER_COLUMNS, name, y,
-                    PZ_SHAPE(rows, l->out), sp);
-}
-
-/* y + scale (x A) B */
-static uint32_t adapt(struct pz_builder *b, const struct pz_linear *l, int module, uint32_t y) {
-  char first[PZ_BUILD_NAME], second[PZ_BUILD_NAME], scale[PZ_BUILD_NAME], sum[PZ_BUILD_NAME];
-  pz_build_name(first, l->name, "adapter_in");
-  pz_build_name(second, l->name, "adapter_out");
-  pz_build_name(scale, l->name, "adapter_scale");
-  pz_build_name(sum, l->name, "adapter_add");
-  bool later = b->options->tp > 1 && l->divide == PZ_DIVIDE_ROWS && !l->experts;
-  b->adapting.now = true;
+/* Adds an adapter to the result y of a linear layer: y + scale (x A) B.
+ *
+ * If the layer's rows are divided, y is a partial sum and each device has columns of the adapter's result.  An all-to-all
+ * turns these into rows with sequence parallelism (option a2a_experimental of Megatron Bridge), otherwise they are gathered;
+ * pz_build_leave() adds them after the sum of y. */
+static uint32_t build_adapter(struct pz_builder *builder, const struct pz_linear *linear,
+                              int modules, uint32_t y) {
+  const struct pz_workload_options *options = builder->options;
+  char first[PZ_BUILD_NAME], second[PZ_BUILD_NAME], name[PZ_BUILD_NAME];
+  pz_build_name(first, linear->name, "adapter_in");
+  pz_build_name(second, linear->name, "adapter_out");
+  bool adds_after_sum = options->tp > 1 && linear->divide == PZ_DIVIDE_ROWS && !linear->experts;
+  bool by_columns = adds_after_sum || linear->divide == PZ_DIVIDE_COLUMNS;
+  builder->adapter.building = true;
   struct pz_linear out = {.name = second,
-                          .x = adapter_first(b, l, first, lora_group(module)),
-                          .in = b->options->lora.rank,
-                          .out = l->out,
-                          .divide = later                            ? PZ_DIVIDE_COLUMNS
-                                    : l->divide == PZ_DIVIDE_COLUMNS ? PZ_DIVIDE_COLUMNS
-                                                                     : PZ_DIVIDE_NOT,
-                          .outside = l->outside,
-                          .experts = adapters_of(b, l->experts)};
-  uint32_t z = plain_linear(b, &out);
-  b->adapting.now = false;
-  if (later) z = adapter_leave(b, l, second, z);
-  z = pz_build_step(b, PZ_OP_SCALE, scale, z, PZ_NONE);
-  if (!later) return pz_build_step(b, PZ_OP_ADD, sum, y, z);
-  b->adapting.pending = z;
-  return y;
-}
-
-uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l) {
-  uint32_t y = plain_linear(b, l);
-  int module = b->options->lora.rank > 0 ? lora_module(l->name) : 0;
-  b->adapting.found |= module;
-  return y != PZ_NONE && (module & b->options->lora.modules) ? adapt(b, l, module, y) : y;
-}
-
-uint32_t pz_build_enter(struct pz_builder *b, const char *name, uint32_t x) {
-  if (b->status != PZ_OK || x == PZ_NONE || b->options->tp == 1) return x;
-  bool sp = b->options->sequence_parallel;
-  struct pz_shape shape = PZ_SHAPE(rows_of(b, x) * (sp ? b->options->tp : 1), width_of(b, x));
-  return collective(b, sp ? PZ_OP_ALL_GATHER : PZ_OP_TP_ENTER, name, x, shape, false);
-}
-
-uint32_t pz_build_all_reduce(struct pz_builder *b, const char *name, uint32_t x) {
-  return collective(b, PZ_OP_ALL_REDUCE, name, x, (struct pz_shape){0}, false);
-}
-
-uint32_t pz_build_leave(struct pz_builder *b, const char *name, uint32_t x, int64_t bias) {
-  if (b->status != PZ_OK || x == PZ_NONE || b->options->tp == 1) return x;
-  bool sp = b->options->sequence_parallel;
-  struct pz_shape shape = PZ_SHAPE(rows_of(b, x) / (sp ? b->options->tp : 1), width_of(b, x));
-  x = collective(b, sp ? PZ_OP_REDUCE_SCATTER : PZ_OP_ALL_REDUCE, name, x, shape, sp);
-  if (b->adapting.pending != PZ_NONE) {
-    char sum[PZ_BUILD_NAME];
-    x = pz_build_step(b, PZ_OP_ADD, pz_build_name(sum, name, "adapter_add"), x,
-                      b->adapting.pending);
-    b->adapting.pending = PZ_NONE;
+                          .x =
+                              build_adapter_input(builder, linear, first, find_lora_group(modules)),
+                          .in = options->lora.rank,
+                          .out = linear->out,
+                          .divide = by_columns ? PZ_DIVIDE_COLUMNS : PZ_DIVIDE_NOT,
+                          .outside = linear->outside,
+                          .experts = count_expert_adapters(builder, linear->experts)};
+  uint32_t result = build_plain_linear(builder, &out);
+  builder->adapter.building = false;
+  if (adds_after_sum) {
+    bool scatters = options->sequence_parallel;
+    int64_t rows = tensor_at(builder, result)->shape[0] / (scatters ? options->tp : 1);
+    result = build_collective(builder, scatters ? PZ_OP_ALL_TO_ALL : PZ_OP_GATHER_COLUMNS, second,
+                              result, PZ_SHAPE(rows, linear->out), scatters);
   }
-  if (!bias || x == PZ_NONE) return x;
-  char full[PZ_BUILD_NAME];
-  uint32_t w = pz_build_param(b, pz_build_name(full, name, "bias"), PZ_SHAPE(bias), bias, false);
-  return pz_build_step(b, PZ_OP_BIAS, pz_build_name(full, name, "add_bias"), x, w);
+  pz_build_name(name, linear->name, "adapter_scale");
+  result = pz_build_unary(builder, PZ_OP_SCALE, name, result);
+  if (adds_after_sum) {
+    builder->adapter.pending = result;
+    return y;
+  }
+  pz_build_name(name, linear->name, "adapter_add");
+  return pz_build_binary(builder, PZ_OP_ADD, name, y, result);
 }
 
-uint32_t pz_build_on_grid(struct pz_builder *b, int kind, const char *name, uint32_t x,
-                          int64_t rows) {
-  enum pz_peers peers = kind == PZ_OP_ALL_TO_ALL ? PZ_PEERS_EXPERT : PZ_PEERS_EXPERT_TENSOR;
-  if (b->status != PZ_OK || x == PZ_NONE || pz_peers_number(b->options, peers) == 1) return x;
-  const struct pz_tensor *t = tensor(b, x);
-  return pz_build_op(b, &(struct pz_emit){.kind = kind,
-                                          .name = name,
-                                          .in = {x, PZ_NONE},
-                                          .shape = PZ_SHAPE(rows, t->shape[1]),
-                                          .peers = peers});
-}
-
-uint32_t pz_build_linear_outside(struct pz_builder *b, const struct pz_linear *l) {
-  struct pz_linear local = *l;
-  bool columns = b->options->tp > 1 && !b->options->sequence_parallel;
-  local.divide = columns ? PZ_DIVIDE_COLUMNS : PZ_DIVIDE_NOT;
-  if (columns) local.x = pz_build_enter(b, l->name, l->x);
-  uint32_t y = pz_build_linear(b, &local);
-  if (!columns || y == PZ_NONE) return y;
-  return collective(b, PZ_OP_GATHER_COLUMNS, l->name, y, PZ_SHAPE(rows_of(b, y), l->out), false);
+uint32_t pz_build_linear(struct pz_builder *builder, const struct pz_linear *linear) {
+  uint32_t result = build_plain_linear(builder, linear);
+  int modules = builder->options->lora.rank > 0 ? find_lora_modules(linear->name) : 0;
+  builder->adapter.found |= modules;
+  bool has_adapter = modules & builder->options->lora.modules;
+  return has_adapter ? build_adapter(builder, linear, modules, result) : result;
 }

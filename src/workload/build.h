@@ -1,124 +1,144 @@
-/* The builder: adds one forward operator at a time to a graph, divided for a tensor-parallel slice.
+/* The builder: adds forward operators to the graph of a layer, one call per operator, with the sizes that one device of a
+ * tensor-parallel group holds.  A model family is written as straight code that calls the functions of this file.
  *
- * Errors are sticky: after the first one every call does nothing and returns PZ_NONE, so that a
- * family can be written as straight code and checked once at the end. */
+ * A tensor is identified by its index in the graph.  Functions return the index of the result.  A "region" is a part of the
+ * layer whose work is divided over the tensor-parallel group: columns of a first weight, rows of a second one.  Outside of
+ * the regions, every device has all tokens or, with sequence parallelism, its share of the rows.
+ *
+ * This file does not know model families or chips. */
 #ifndef PZ_WORKLOAD_BUILD_H
 #define PZ_WORKLOAD_BUILD_H
 
 #include "workload/graph.h"
 
+/* Bytes of an element. */
 enum { PZ_B16 = 2, PZ_B32 = 4, PZ_BYTE = 1, PZ_INDEX = 8 };
 
 struct pz_builder {
   struct pz_graph *graph;
   const struct pz_workload_options *options;
-  enum pz_status status;
-  int64_t part;   /* tokens of a sample on this device: seq / cp */
-  int64_t tokens; /* mbs * part */
-  bool repeats;   /* the layer's weights are those of another: they count there */
+  int64_t local_seq;    /* tokens of one sample on this device: seq / cp */
+  int64_t tokens;       /* tokens of a microbatch on this device: mbs * local_seq */
+  bool repeats_weights; /* the weights belong to another layer, which counts them */
+  /* parameters, as in struct pz_layer */
   int64_t params, split_params, tied_params, model_params, group_grad_params;
   int64_t expert_params, model_expert_params;
   int64_t trained_params, trained_expert_params, model_trained_params;
-  struct pz_adapting {
-    bool now;          /* parameters of an adapter are added: they are trained */
-    uint32_t x, first; /* what the last adapter read, and its first product; PZ_NONE: none */
-    int group;         /* of layers that share it */
-    uint32_t pending;  /* what is added behind the sum of the next pz_build_leave */
-    int found;         /* layers that may have adapters, a set of enum pz_lora_module */
-  } adapting;
+  struct pz_adapter_state {
+    bool building;      /* the parameters now added belong to an adapter, so they are trained */
+    uint32_t input;     /* input of the latest adapter, PZ_NONE before the first one */
+    uint32_t projected; /* that input times the first matrix of the adapter */
+    int group;        /* linear layers that may share this product, a set of enum pz_lora_module */
+    uint32_t pending; /* adapter result that the next pz_build_leave() adds, or PZ_NONE */
+    int found;        /* layers that can have adapters, a set of enum pz_lora_module */
+  } adapter;
 };
 
 /* How a weight is divided over the tensor-parallel group. */
 enum pz_divide {
   PZ_DIVIDE_NOT,
-  PZ_DIVIDE_COLUMNS, /* of the outputs: each device makes its share of the features */
-  PZ_DIVIDE_ROWS,    /* of the inputs: each device makes a partial sum of all features */
+  PZ_DIVIDE_COLUMNS, /* by outputs: each device computes its share of the features */
+  PZ_DIVIDE_ROWS,    /* by inputs: each device computes a partial sum of all features */
 };
 
+/* A linear layer. */
 struct pz_linear {
   const char *name;
-  uint32_t x; /* rows x in */
+  uint32_t x; /* input, rows of `in` values */
   int64_t in, out;
   enum pz_divide divide;
   bool bias;
   bool tied;       /* the weight belongs to another layer */
-  bool tied_bias;  /* so does the bias */
-  bool outside;    /* before a region: its gradient is whole where the work is repeated */
-  int64_t experts; /* > 0: one weight for each; rows are spread evenly over them */
+  bool tied_bias;  /* the bias belongs to another layer */
+  bool outside;    /* before a region: where devices repeat its work, each has the whole gradient */
+  int64_t experts; /* > 0: one weight for each expert, and the rows are spread evenly over them */
 };
 
-/* A call to pz_build_op. */
-struct pz_emit {
+/* An operator that pz_build_op() adds. */
+struct pz_op_spec {
   int kind;
   const char *name;
-  uint32_t in[PZ_OP_MOST_INPUTS]; /* PZ_NONE entries are skipped */
-  struct pz_shape shape;          /* of the output; n = 0: as the first input */
-  int elem_bytes;                 /* of the output; 0: as the first input */
-  struct pz_shape aux_shape; /* a second output kept for backward (mask, statistics); n = 0: none */
-  int aux_bytes;
-  uint32_t *aux;       /* where its tensor goes; may be NULL */
-  enum pz_peers peers; /* of a collective */
-  bool divides;        /* the result is this device's part of what the first input has whole */
+  uint32_t in[PZ_OP_MOST_INPUTS]; /* PZ_NONE after the last */
+  struct pz_shape shape;          /* of the result; n = 0: the shape of the first input */
+  int elem_bytes;                 /* of the result; 0: as in the first input */
+  struct pz_shape aux_shape; /* of a second output for backward (mask, statistics); n = 0: none */
+  int aux_bytes;             /* of an element of the second output */
+  uint32_t *aux;             /* receives the second output, unless it is NULL */
+  enum pz_peers peers;       /* of a collective */
+  bool divides;              /* the result is this device's share of a whole first input */
 };
 
-void pz_builder_init(struct pz_builder *b, struct pz_graph *graph,
+void pz_builder_init(struct pz_builder *builder, struct pz_graph *graph,
                      const struct pz_workload_options *options);
 
-/* Operators run one by one; norms, activations and softmax are several of them each, as in Hugging
- * Face's code. */
-bool pz_eager(const struct pz_builder *b);
-bool pz_composite(const struct pz_builder *b);
+/* ---- sizes on this device --------------------------------------------------------------------- */
 
-/* Rows of tensors outside the tensor-parallel regions: all tokens, or this device's share with
- * sequence parallelism. */
-int64_t pz_rows_outside(const struct pz_builder *b);
+/* Returns whether operators run one by one. */
+bool pz_is_eager(const struct pz_builder *builder);
 
-/* Do the experts lie on a grid of their own, beside that of tensor parallelism? */
-bool pz_folded(const struct pz_builder *b);
+/* Returns whether norms, activations and softmax are several operators each, as in Hugging Face's eager code. */
+bool pz_is_composite(const struct pz_builder *builder);
 
-/* The experts that this device holds of n. */
-int64_t pz_local_experts(const struct pz_builder *b, int64_t n);
+/* Returns the rows of a tensor outside of the tensor-parallel regions. */
+int64_t pz_rows_outside(const struct pz_builder *builder);
 
-/* Devices that a collective joins. */
-int64_t pz_peers_number(const struct pz_workload_options *o, enum pz_peers peers);
+/* Returns whether the experts have a grid of devices of their own: expert parallelism, or an expert-tensor-parallel degree
+ * other than the tensor-parallel degree. */
+bool pz_has_expert_grid(const struct pz_workload_options *options);
 
-/* This slice's share of n things: n / tp, the first n % tp slices one more. */
-int64_t pz_share(const struct pz_builder *b, int64_t n);
+/* Returns how many of n experts this device holds. */
+int64_t pz_local_experts(const struct pz_builder *builder, int64_t n);
 
-/* The activation that enters the layer. */
-uint32_t pz_build_input(struct pz_builder *b, int64_t width);
-/* A tensor that leaves the layer beside its result. */
-void pz_build_also_out(struct pz_builder *b, uint32_t x);
-/* An activation of this width that enters the layer beside its input, is read, and goes on to the
- * next layer. */
-uint32_t pz_build_carried(struct pz_builder *b, const char *name, int64_t width);
-/* Name the layer's result. */
-void pz_build_output(struct pz_builder *b, uint32_t x);
+/* Returns the number of devices that a collective joins. */
+int64_t pz_count_peers(const struct pz_workload_options *options, enum pz_peers peers);
 
-/* Data without gradient, the same tensor for the same name. */
-uint32_t pz_build_data(struct pz_builder *b, const char *name, int elem_bytes,
+/* Returns this device's share of n items over the tensor-parallel group; the first n % tp devices have one more. */
+int64_t pz_share(const struct pz_builder *builder, int64_t n);
+
+/* ---- inputs and outputs of the layer ---------------------------------------------------------- */
+
+/* Adds the main input of the layer, an activation of `width` values in a row. */
+uint32_t pz_build_input(struct pz_builder *builder, int64_t width);
+
+/* Sets the result of the layer. */
+void pz_build_output(struct pz_builder *builder, uint32_t tensor);
+
+/* Marks a tensor that leaves the layer beside its result. */
+void pz_build_also_out(struct pz_builder *builder, uint32_t tensor);
+
+/* Adds an activation that enters the layer beside its main input, and goes on to the next layer unchanged. */
+uint32_t pz_build_carried(struct pz_builder *builder, const char *name, int64_t width);
+
+/* Adds data without a gradient, such as token ids.  A second call with the same name returns the same tensor. */
+uint32_t pz_build_data(struct pz_builder *builder, const char *name, int elem_bytes,
                        struct pz_shape shape);
 
-/* A parameter: `shape` is this slice's, `whole` counts the undivided one. */
-uint32_t pz_build_param(struct pz_builder *b, const char *name, struct pz_shape shape,
+/* Adds a parameter with `shape` on this device.  `whole` is the number of elements of the undivided parameter. */
+uint32_t pz_build_param(struct pz_builder *builder, const char *name, struct pz_shape shape,
                         int64_t whole, bool tied);
 
-/* One operator with one result (and maybe an auxiliary one).  Returns the result. */
-uint32_t pz_build_op(struct pz_builder *b, const struct pz_emit *e);
+/* ---- operators ---------------------------------------------------------------------------------- */
 
-/* The same of x and y (PZ_NONE: of x alone), as wide as x and of its shape, or of a shape given. */
-uint32_t pz_build_step(struct pz_builder *b, int kind, const char *name, uint32_t x, uint32_t y);
-uint32_t pz_build_shaped(struct pz_builder *b, int kind, const char *name, uint32_t x, uint32_t y,
-                         struct pz_shape shape);
+/* Adds an operator and returns its result. */
+uint32_t pz_build_op(struct pz_builder *builder, const struct pz_op_spec *spec);
 
-/* Values as wide as `bytes`. */
-uint32_t pz_build_cast(struct pz_builder *b, const char *name, uint32_t x, int bytes);
+/* Add an operator of one or two inputs (`second` may be PZ_NONE) whose result has the shape of the first input. */
+uint32_t pz_build_unary(struct pz_builder *builder, int kind, const char *name, uint32_t input);
+uint32_t pz_build_binary(struct pz_builder *builder, int kind, const char *name, uint32_t first,
+                         uint32_t second);
 
-/* "name.part" into buf.  Returns buf. */
+/* Like pz_build_binary(), with a result of another shape. */
+uint32_t pz_build_shaped(struct pz_builder *builder, int kind, const char *name, uint32_t first,
+                         uint32_t second, struct pz_shape shape);
+
+/* Converts the values of a tensor to `bytes` bytes each. */
+uint32_t pz_build_cast(struct pz_builder *builder, const char *name, uint32_t input, int bytes);
+
+/* Writes "name.part" into buf and returns buf. */
 enum { PZ_BUILD_NAME = 112 };
 char *pz_build_name(char buf[PZ_BUILD_NAME], const char *name, const char *part);
 
-/* Views of `parts` tensors of the given widths in x, with these names. */
+/* Divides the columns of x into views of the given widths, whose indices are written to `out`. */
 struct pz_split {
   const char *name;
   uint32_t x;
@@ -126,65 +146,71 @@ struct pz_split {
   int64_t widths[PZ_OP_MOST_OUTPUTS];
   const char *names[PZ_OP_MOST_OUTPUTS];
 };
-void pz_build_split(struct pz_builder *b, const struct pz_split *s, uint32_t *out);
+void pz_build_split(struct pz_builder *builder, const struct pz_split *split, uint32_t *out);
 
-/* Two views side by side as one tensor again; `copy`: it is written anew, else it stands where
- * `whole` does. */
-uint32_t pz_build_join(struct pz_builder *b, const char *name, const uint32_t parts[2],
+/* Joins two views of the tensor `whole` into one tensor again: written anew if `copy` is set, otherwise in the place of
+ * `whole`. */
+uint32_t pz_build_join(struct pz_builder *builder, const char *name, const uint32_t parts[2],
                        uint32_t whole, bool copy);
 
-/* x times a weight, with what tensor parallelism needs before and after left to the caller.  With a
- * bias and rows divided the bias must come after the sum: see pz_build_leave. */
-uint32_t pz_build_linear(struct pz_builder *b, const struct pz_linear *l);
+/* Multiplies the input by a weight, and adds its adapter if the options ask for one.  The caller enters and leaves the
+ * region.  If rows are divided, the bias is added by pz_build_leave(), after the sum. */
+uint32_t pz_build_linear(struct pz_builder *builder, const struct pz_linear *linear);
 
-/* A product of two activations or of any shape, with a bias that is added (PZ_NONE: none). */
-struct pz_contract {
+/* A linear layer outside of the regions.  The group divides its work by columns and gathers the result, or, with sequence
+ * parallelism, every device computes its own rows. */
+uint32_t pz_build_linear_outside(struct pz_builder *builder, const struct pz_linear *linear);
+
+/* A batch of matrix products, a (m x k) times c (k x n), with a bias that is added unless it is PZ_NONE. */
+struct pz_contraction {
   const char *name;
   uint32_t a, c, bias;
   struct pz_dims dims;
   struct pz_shape shape; /* of the result */
 };
-uint32_t pz_build_contract(struct pz_builder *b, const struct pz_contract *c);
+uint32_t pz_build_contraction(struct pz_builder *builder, const struct pz_contraction *contraction);
 
-/* Flash attention: batch x m queries, n keys.  Values may be wider or narrower than queries and keys. */
+/* Flash attention of m queries to n keys in each of `batch` heads. */
 struct pz_flash {
   const char *name;
-  uint32_t in[4];      /* query, key, value, sinks or PZ_NONE */
-  struct pz_dims dims; /* k: of query and key */
-  int64_t value_dim;
+  uint32_t in[4];        /* query, key, value, and sinks (or PZ_NONE) */
+  struct pz_dims dims;   /* k is the width of query and key */
+  int64_t value_dim;     /* width of a value */
   struct pz_shape shape; /* of the result */
-  int64_t span;          /* as in pz_op */
+  int64_t span;          /* as in struct pz_op */
 };
-uint32_t pz_build_flash(struct pz_builder *b, const struct pz_flash *f);
+uint32_t pz_build_flash(struct pz_builder *builder, const struct pz_flash *flash);
 
-/* A recurrence in chunks: PZ_OP_SSM_SCAN or PZ_OP_DELTA_RULE, dims as ops.def has them. */
+/* A recurrence computed in chunks: PZ_OP_SSM_SCAN or PZ_OP_DELTA_RULE, with dims as in ops.def. */
 struct pz_scan {
   int kind;
   const char *name;
   uint32_t in[PZ_OP_MOST_INPUTS]; /* PZ_NONE after the last */
   struct pz_dims dims;
-  int64_t groups; /* of all samples: Mamba-2's products of B and C are common to a group's heads */
-  int64_t span;   /* tokens of a chunk */
-  struct pz_shape shape, saved; /* of the result, and of what is saved beside */
+  int64_t
+      groups; /* of all samples; Mamba-2 computes the products of B and C once for each group of heads */
+  int64_t span;                 /* tokens of a chunk */
+  struct pz_shape shape, saved; /* of the result, and of what is saved for backward beside it */
 };
-uint32_t pz_build_scan(struct pz_builder *b, const struct pz_scan *s);
+uint32_t pz_build_scan(struct pz_builder *builder, const struct pz_scan *scan);
 
-/* Into a tensor-parallel region (gather rows, or mark for the backward sum), and out of it (sum
- * over the group, to all or scattered); bias > 0 adds a bias of that width after the sum. */
-uint32_t pz_build_enter(struct pz_builder *b, const char *name, uint32_t x);
-uint32_t pz_build_leave(struct pz_builder *b, const char *name, uint32_t x, int64_t bias);
+/* ---- collectives -------------------------------------------------------------------------------- */
 
-/* On the experts' own grid, with a result of so many rows.  PZ_OP_ALL_TO_ALL: rows of tokens to the devices that hold their
- * experts, and back; PZ_OP_ALL_GATHER, PZ_OP_REDUCE_SCATTER: rows of all devices over which
- * each expert is divided, and the sums of their parts. */
-uint32_t pz_build_on_grid(struct pz_builder *b, int kind, const char *name, uint32_t x,
+/* Enters a region: gathers the rows with sequence parallelism, otherwise marks where backward sums the gradients. */
+uint32_t pz_build_enter(struct pz_builder *builder, const char *name, uint32_t input);
+
+/* Leaves a region: sums the partial results over the group, to all devices or scattered by rows, and adds a bias of
+ * bias_width values, unless that is 0. */
+uint32_t pz_build_leave(struct pz_builder *builder, const char *name, uint32_t input,
+                        int64_t bias_width);
+
+/* A collective on the experts' own grid, with a result of `rows` rows.  PZ_OP_ALL_TO_ALL sends rows of tokens to the devices
+ * that hold their experts, or back.  PZ_OP_ALL_GATHER and PZ_OP_REDUCE_SCATTER join the devices over which each expert is
+ * divided. */
+uint32_t pz_build_on_grid(struct pz_builder *builder, int kind, const char *name, uint32_t input,
                           int64_t rows);
 
-/* Sum over the group, to all. */
-uint32_t pz_build_all_reduce(struct pz_builder *b, const char *name, uint32_t x);
-
-/* A linear layer outside the regions: work divided over the group by columns and the result
- * gathered, or by rows of tokens with sequence parallelism. */
-uint32_t pz_build_linear_outside(struct pz_builder *b, const struct pz_linear *l);
+/* Sums a tensor over the tensor-parallel group. */
+uint32_t pz_build_all_reduce(struct pz_builder *builder, const char *name, uint32_t input);
 
 #endif

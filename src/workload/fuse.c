@@ -1,3 +1,9 @@
+/* Fusion: replaces groups of operators by one operator each, as fused kernels and torch.compile do.
+ *
+ * A group begins with a matrix product, a softmax or an element-wise operator, and grows by operators that alone read the
+ * result of its last member (find_leader).  The fused operator reads what the group reads from outside, and writes what
+ * leaves the group or must be kept (collect_operands).  Precedence is kept, because no result of an inner member is read
+ * outside its group. */
 #include "workload/passes.h"
 
 #include <stdio.h>
@@ -7,189 +13,202 @@
 
 enum { MOST_MEMBERS = 12, LONGEST_NAME = 120 };
 
+/* Operators that are fused, in order. */
 struct group {
   uint32_t member[MOST_MEMBERS];
   uint32_t n;
 };
 
-struct fuse {
-  struct pz_graph *g;
-  enum pz_direction dir;
+struct fusion {
+  struct pz_graph *graph;
+  enum pz_direction direction;
   enum pz_kernels kernels;
-  uint32_t *uses;      /* by tensor: consumers in this direction */
-  uint32_t *maker;     /* by tensor: operator of this direction that made it, or PZ_NONE */
-  bool *kept;          /* by tensor: read by the other direction, or leaves the layer */
-  struct group *group; /* by operator: valid at its last member */
+  uint32_t *n_readers; /* by tensor: how often operators of this direction read it */
+  uint32_t *producer;  /* by tensor: the operator of this direction that produces it, or PZ_NONE */
+  const bool *kept;    /* by tensor: read by the other direction, or leaves the layer */
+  struct group
+      *group; /* by operator: the group of which it is the last member, else an empty one */
 };
 
-static const struct pz_op *op_at(const struct fuse *f, uint32_t i) {
-  return pz_graph_op(f->g, f->dir, i);
+static const struct pz_op *op_at(const struct fusion *fusion, uint32_t index) {
+  return pz_graph_op(fusion->graph, fusion->direction, index);
 }
 
-static void count_uses(const struct pz_graph *g, enum pz_direction dir, uint32_t *uses) {
-  for (uint32_t i = 0; i < g->ops[dir].n; i++) {
-    const struct pz_op *op = pz_graph_op(g, dir, i);
-    for (uint32_t k = 0; k < op->n_in; k++) uses[op->in[k]]++;
+static void count_readers(const struct pz_graph *graph, enum pz_direction direction,
+                          uint32_t *n_readers) {
+  for (uint32_t i = 0; i < graph->ops[direction].n; i++) {
+    const struct pz_op *op = pz_graph_op(graph, direction, i);
+    for (uint32_t k = 0; k < op->n_in; k++) n_readers[op->in[k]]++;
   }
 }
 
-/* May the operator at the end of a group pass its result on inside a fused operator? */
-static bool can_lead(const struct fuse *f, uint32_t i) {
-  const struct pz_op *op = op_at(f, i);
-  bool product = op->op_class == PZ_CLASS_TENSOR && f->kernels == PZ_KERNELS_FUSED;
-  bool chain = op->op_class == PZ_CLASS_VECTOR && pz_op_info(op->kind)->elementwise;
-  if (!(product || chain || op->kind == PZ_OP_SOFTMAX) || f->uses[op->out[0]] != 1 ||
-      f->group[i].n >= MOST_MEMBERS)
-    return false;
-  for (uint32_t o = 1; o < op->n_out; o++)
-    if (f->uses[op->out[o]]) return false;
+/* ---- groups --------------------------------------------------------------------------------- */
+
+/* Returns whether a group that ends with this operator can be extended: it must pass on a single result to one reader. */
+static bool can_lead(const struct fusion *fusion, uint32_t last) {
+  const struct pz_op *op = op_at(fusion, last);
+  bool is_product = op->op_class == PZ_CLASS_TENSOR && fusion->kernels == PZ_KERNELS_FUSED;
+  bool is_elementwise = op->op_class == PZ_CLASS_VECTOR && pz_op_info(op->kind)->elementwise;
+  if (!is_product && !is_elementwise && op->kind != PZ_OP_SOFTMAX) return false;
+  if (fusion->n_readers[op->out[0]] != 1 || fusion->group[last].n >= MOST_MEMBERS) return false;
+  for (uint32_t k = 1; k < op->n_out; k++)
+    if (fusion->n_readers[op->out[k]]) return false;
   return true;
 }
 
-/* May operator i be computed by the kernel of m, of whose result it alone makes use? */
-static bool can_follow(const struct fuse *f, uint32_t i, uint32_t m) {
-  const struct pz_op *op = op_at(f, i), *maker = op_at(f, m);
-  bool softmax = op->kind == PZ_OP_SOFTMAX || maker->kind == PZ_OP_SOFTMAX;
-  bool scale = op->kind == PZ_OP_SCALE_MASK || maker->kind == PZ_OP_SCALE_MASK;
-  if (softmax) return scale && f->kernels != PZ_KERNELS_FUSED;
-  return f->kernels != PZ_KERNELS_MODULES && pz_op_info(op->kind)->elementwise;
+/* Returns whether an operator can be computed by the kernel that produces its input.  Element-wise operators can, unless the
+ * kernels are those of modules.  A softmax is joined only with its scale and mask, by kernels that are not fully fused. */
+static bool can_follow(const struct fusion *fusion, const struct pz_op *op,
+                       const struct pz_op *producer) {
+  bool has_softmax = op->kind == PZ_OP_SOFTMAX || producer->kind == PZ_OP_SOFTMAX;
+  bool has_mask = op->kind == PZ_OP_SCALE_MASK || producer->kind == PZ_OP_SCALE_MASK;
+  if (has_softmax) return has_mask && fusion->kernels != PZ_KERNELS_FUSED;
+  return fusion->kernels != PZ_KERNELS_MODULES && pz_op_info(op->kind)->elementwise;
 }
 
-/* The group that operator i should join: a matrix product's rather than a vector operator's. */
-static uint32_t leader_of(const struct fuse *f, uint32_t i) {
-  const struct pz_op *op = op_at(f, i);
+/* Returns the last member of the group that an operator should join, or PZ_NONE.  A group that begins with a matrix product
+ * is preferred to one of vector operators. */
+static uint32_t find_leader(const struct fusion *fusion, uint32_t index) {
+  const struct pz_op *op = op_at(fusion, index);
   uint32_t best = PZ_NONE;
+  bool best_is_product = false;
   if (op->op_class != PZ_CLASS_VECTOR) return PZ_NONE;
-  int64_t elems = pz_graph_tensor(f->g, op->out[0])->elems;
+  int64_t elements = pz_graph_tensor(fusion->graph, op->out[0])->elems;
   for (uint32_t k = 0; k < op->n_in; k++) {
-    uint32_t m = f->maker[op->in[k]];
-    if (m == PZ_NONE || op_at(f, m)->out[0] != op->in[k]) continue;
-    if (pz_graph_tensor(f->g, op->in[k])->elems != elems || !can_lead(f, m) || !can_follow(f, i, m))
-      continue;
-    if (best == PZ_NONE || (op_at(f, f->group[m].member[0])->op_class == PZ_CLASS_TENSOR &&
-                            op_at(f, f->group[best].member[0])->op_class != PZ_CLASS_TENSOR))
-      best = m;
+    uint32_t input = op->in[k], leader = fusion->producer[input];
+    if (leader == PZ_NONE || op_at(fusion, leader)->out[0] != input) continue;
+    if (pz_graph_tensor(fusion->graph, input)->elems != elements) continue;
+    if (!can_lead(fusion, leader) || !can_follow(fusion, op, op_at(fusion, leader))) continue;
+    uint32_t first = fusion->group[leader].member[0];
+    bool is_product = op_at(fusion, first)->op_class == PZ_CLASS_TENSOR;
+    if (best == PZ_NONE || (is_product && !best_is_product)) {
+      best = leader;
+      best_is_product = is_product;
+    }
   }
   return best;
 }
 
-static void form_groups(struct fuse *f) {
-  for (uint32_t i = 0; i < f->g->ops[f->dir].n; i++) {
-    uint32_t leader = leader_of(f, i);
-    if (leader != PZ_NONE) {
-      f->group[i] = f->group[leader];
-      f->group[leader].n = 0;
-    }
-    f->group[i].member[f->group[i].n++] = i;
-  }
+/* ---- fused operators ------------------------------------------------------------------------ */
+
+static void append_once(struct pz_call *call, struct pz_vec *list, uint32_t index) {
+  for (uint32_t i = 0; i < list->n; i++)
+    if (*pz_vec_at(list, uint32_t, i) == index) return;
+  pz_append(call, list, &index);
 }
 
-static bool inside(const struct fuse *f, const struct group *grp, uint32_t t) {
-  uint32_t m = f->maker[t];
-  for (uint32_t k = 0; k < grp->n && m != PZ_NONE; k++)
-    if (grp->member[k] == m) return true;
+static bool is_produced_inside(const struct fusion *fusion, const struct group *group,
+                               uint32_t tensor) {
+  uint32_t producer = fusion->producer[tensor];
+  for (uint32_t k = 0; k < group->n && producer != PZ_NONE; k++)
+    if (group->member[k] == producer) return true;
   return false;
 }
 
-static bool append(struct pz_vec *v, uint32_t id) {
-  for (uint32_t i = 0; i < v->n; i++)
-    if (*pz_vec_at(v, uint32_t, i) == id) return true;
-  return pz_vec_push(v, &id) != NULL;
-}
-
-/* Inputs from outside; results that leave the group or are kept, the last member's first. */
-static bool collect(const struct fuse *f, const struct group *grp, struct pz_op *fused) {
+/* Lists the inputs of a group from outside, and its results that leave the group or are kept, beginning with the result of
+ * the last member. */
+static void collect_operands(const struct fusion *fusion, const struct group *group,
+                             struct pz_op *fused) {
+  struct pz_call *call = fusion->graph->call;
   struct pz_vec in, out;
-  pz_vec_init(&in, f->g->arena, sizeof(uint32_t));
-  pz_vec_init(&out, f->g->arena, sizeof(uint32_t));
-  uint32_t last = grp->member[grp->n - 1];
-  bool ok = append(&out, op_at(f, last)->out[0]);
-  for (uint32_t k = 0; k < grp->n; k++) {
-    const struct pz_op *op = op_at(f, grp->member[k]);
+  pz_vec_init(&in, call->arena, sizeof(uint32_t));
+  pz_vec_init(&out, call->arena, sizeof(uint32_t));
+  uint32_t last = group->member[group->n - 1];
+  append_once(call, &out, op_at(fusion, last)->out[0]);
+  for (uint32_t k = 0; k < group->n; k++) {
+    const struct pz_op *op = op_at(fusion, group->member[k]);
     for (uint32_t i = 0; i < op->n_in; i++)
-      if (!inside(f, grp, op->in[i])) ok = ok && append(&in, op->in[i]);
-    for (uint32_t o = 0; o < op->n_out; o++) {
-      bool leaves = grp->member[k] == last && f->uses[op->out[o]] > 0;
-      if (leaves || f->kept[op->out[o]]) ok = ok && append(&out, op->out[o]);
+      if (!is_produced_inside(fusion, group, op->in[i])) append_once(call, &in, op->in[i]);
+    for (uint32_t i = 0; i < op->n_out; i++) {
+      uint32_t result = op->out[i];
+      bool leaves_group = group->member[k] == last && fusion->n_readers[result] > 0;
+      if (leaves_group || fusion->kept[result]) append_once(call, &out, result);
     }
   }
   fused->in = in.items;
   fused->n_in = in.n;
   fused->out = out.items;
   fused->n_out = out.n;
-  return ok;
 }
 
-static bool describe(const struct fuse *f, const struct group *grp, struct pz_op *fused) {
+/* Adds the members after the first one to the fused operator: its name "a+b+c", its FLOP, and its tail. */
+static void add_tail(const struct fusion *fusion, const struct group *group, struct pz_op *fused) {
+  struct pz_graph *graph = fusion->graph;
+  struct pz_tail *tail = pz_alloc(graph->call, group->n - 1, sizeof *tail);
   char name[LONGEST_NAME];
-  struct pz_tail *tail = pz_arena_alloc(f->g->arena, grp->n - 1, sizeof *tail);
   int used = snprintf(name, sizeof name, "%s", fused->name);
-  if (!tail) return false;
-  for (uint32_t k = 1; k < grp->n; k++) {
-    const struct pz_op *op = op_at(f, grp->member[k]);
-    tail[k - 1] = (struct pz_tail){op->kind, op->direction,
-                                   pz_graph_tensor(f->g, op->out[0])->elems, op->replicated};
-    if (!pz_add(&fused->flop, op->flop)) return false;
+  for (uint32_t k = 1; k < group->n; k++) {
+    const struct pz_op *op = op_at(fusion, group->member[k]);
+    tail[k - 1] = (struct pz_tail){.kind = op->kind,
+                                   .direction = op->direction,
+                                   .elems = pz_graph_tensor(graph, op->out[0])->elems,
+                                   .replicated = op->replicated};
+    if (!pz_add(&fused->flop, op->flop)) pz_raise_size_limit(graph->call, graph->model);
     if (used > 0 && (size_t)used < sizeof name)
       used += snprintf(name + used, sizeof name - (size_t)used, "+%s", op->name);
   }
-  fused->name = pz_arena_strdup(f->g->arena, name);
+  fused->name = pz_copy_text(graph->call, name);
   fused->tail = tail;
-  fused->n_tail = grp->n - 1;
-  return fused->name != NULL;
+  fused->n_tail = group->n - 1;
 }
 
-static enum pz_status rewrite(struct fuse *f) {
+/* ---- the pass ------------------------------------------------------------------------------- */
+
+static void fuse_direction(struct pz_graph *graph, enum pz_direction direction,
+                           enum pz_kernels kernels, const bool *kept) {
+  uint32_t n_tensors = graph->tensors.n, n_ops = graph->ops[direction].n;
+  struct fusion fusion = {.graph = graph, .direction = direction, .kernels = kernels, .kept = kept};
+  fusion.n_readers = pz_alloc(graph->call, n_tensors, sizeof *fusion.n_readers);
+  fusion.producer = pz_alloc(graph->call, n_tensors, sizeof *fusion.producer);
+  fusion.group = pz_alloc(graph->call, n_ops, sizeof *fusion.group);
+  for (uint32_t t = 0; t < n_tensors; t++) fusion.producer[t] = PZ_NONE;
+  for (uint32_t i = 0; i < n_ops; i++) {
+    const struct pz_op *op = op_at(&fusion, i);
+    for (uint32_t k = 0; k < op->n_out; k++) fusion.producer[op->out[k]] = i;
+  }
+  count_readers(graph, direction, fusion.n_readers);
+  if (direction == PZ_FORWARD) {
+    fusion.n_readers[graph->output]++;
+    for (uint32_t i = 0; i < graph->n_also_out; i++) fusion.n_readers[graph->also_out[i]]++;
+  }
+  /* Each operator joins the group of one of its inputs, or begins a group. */
+  for (uint32_t i = 0; i < n_ops; i++) {
+    uint32_t leader = find_leader(&fusion, i);
+    struct group *group = &fusion.group[i];
+    if (leader != PZ_NONE) {
+      *group = fusion.group[leader];
+      fusion.group[leader].n = 0;
+    }
+    group->member[group->n] = i;
+    group->n++;
+  }
   struct pz_vec ops;
-  pz_vec_init(&ops, f->g->arena, sizeof(struct pz_op));
-  for (uint32_t i = 0; i < f->g->ops[f->dir].n; i++) {
-    const struct group *grp = &f->group[i];
-    if (grp->n == 0) continue;
-    struct pz_op fused = *op_at(f, grp->member[0]);
-    if (grp->n > 1) {
-      if (!collect(f, grp, &fused) || !describe(f, grp, &fused)) return PZ_NO_MEMORY;
+  pz_vec_init(&ops, graph->call->arena, sizeof(struct pz_op));
+  for (uint32_t i = 0; i < n_ops; i++) {
+    const struct group *group = &fusion.group[i];
+    if (group->n == 0) continue;
+    struct pz_op fused = *op_at(&fusion, group->member[0]);
+    if (group->n > 1) {
+      collect_operands(&fusion, group, &fused);
+      add_tail(&fusion, group, &fused);
       if (fused.op_class == PZ_CLASS_TENSOR) fused.op_class = PZ_CLASS_FUSED;
     }
-    if (!pz_vec_push(&ops, &fused)) return PZ_NO_MEMORY;
+    pz_append(graph->call, &ops, &fused);
   }
-  f->g->ops[f->dir] = ops;
-  return PZ_OK;
+  graph->ops[direction] = ops;
 }
 
-static enum pz_status fuse_direction(struct pz_graph *g, enum pz_direction dir,
-                                     enum pz_kernels kernels, const bool *kept) {
-  uint32_t n_t = g->tensors.n, n_op = g->ops[dir].n;
-  struct fuse f = {.g = g, .dir = dir, .kernels = kernels};
-  f.uses = pz_arena_alloc(g->arena, n_t, sizeof *f.uses);
-  f.maker = pz_arena_alloc(g->arena, n_t, sizeof *f.maker);
-  f.kept = pz_arena_alloc(g->arena, n_t, sizeof *f.kept);
-  f.group = pz_arena_alloc(g->arena, n_op, sizeof *f.group);
-  if (!f.uses || !f.maker || !f.kept || !f.group) return PZ_NO_MEMORY;
-  memcpy(f.kept, kept, n_t * sizeof *kept);
-  for (uint32_t t = 0; t < n_t; t++) f.maker[t] = PZ_NONE;
-  for (uint32_t i = 0; i < n_op; i++)
-    for (uint32_t o = 0; o < op_at(&f, i)->n_out; o++) f.maker[op_at(&f, i)->out[o]] = i;
-  count_uses(g, dir, f.uses);
-  if (dir == PZ_FORWARD) {
-    f.uses[g->output] += 1;
-    for (uint32_t i = 0; i < g->n_also_out; i++) f.uses[g->also_out[i]] += 1;
-  }
-  form_groups(&f);
-  return rewrite(&f);
-}
-
-/* What each direction must write although nothing in it reads it: forward, what backward reads;
- * backward, gradients of parameters and of the layer's input, which nothing consumes. */
-enum pz_status pz_fuse(struct pz_graph *g, enum pz_kernels kernels) {
-  uint32_t n = g->tensors.n;
-  uint32_t *uses = pz_arena_alloc(g->arena, n, sizeof *uses);
-  bool *kept = pz_arena_alloc(g->arena, n, sizeof *kept);
-  if (!uses || !kept) return PZ_NO_MEMORY;
-  count_uses(g, PZ_BACKWARD, uses);
-  for (uint32_t t = 0; t < n; t++) kept[t] = uses[t] > 0 || pz_graph_leaves(g, t);
-  enum pz_status status = fuse_direction(g, PZ_FORWARD, kernels, kept);
-  if (status != PZ_OK) return status;
-  for (uint32_t t = 0; t < n; t++)
-    kept[t] = uses[t] == 0 && pz_graph_tensor(g, t)->role == PZ_ROLE_GRAD;
-  return fuse_direction(g, PZ_BACKWARD, kernels, kept);
+/* Each direction must write some tensors that none of its operators reads: forward writes what backward reads, and backward
+ * writes the gradients of the parameters and of the layer's input. */
+void pz_fuse(struct pz_graph *graph, enum pz_kernels kernels) {
+  uint32_t n_tensors = graph->tensors.n;
+  uint32_t *backward_readers = pz_alloc(graph->call, n_tensors, sizeof *backward_readers);
+  bool *kept = pz_alloc(graph->call, n_tensors, sizeof *kept);
+  count_readers(graph, PZ_BACKWARD, backward_readers);
+  for (uint32_t t = 0; t < n_tensors; t++)
+    kept[t] = backward_readers[t] > 0 || pz_graph_leaves(graph, t);
+  fuse_direction(graph, PZ_FORWARD, kernels, kept);
+  for (uint32_t t = 0; t < n_tensors; t++)
+    kept[t] = backward_readers[t] == 0 && pz_graph_tensor(graph, t)->role == PZ_ROLE_GRAD;
+  fuse_direction(graph, PZ_BACKWARD, kernels, kept);
 }

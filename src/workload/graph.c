@@ -1,157 +1,181 @@
+/* Operator graphs: adding tensors and operators, and the memory traffic and predecessors of each operator.
+ *
+ * A layer's graph is filled by the builder (build.c), which adds forward operators, and by the passes (passes.h).  At the
+ * end pz_graph_account() derives what the cost model needs: bytes read and written, strided access, and precedence. */
 #include "workload/graph.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "core/num.h"
 
-/* So that the tensors of a layer can be added up without checks. */
+/* With this limit, the bytes of a layer's tensors can be added without checks for overflow. */
 static const int64_t MOST_TENSOR_BYTES = INT64_C(1) << 50;
 
-void pz_graph_init(struct pz_graph *g, struct pz_arena *arena) {
-  *g = (struct pz_graph){.arena = arena,
-                         .input = PZ_NONE,
-                         .output = PZ_NONE,
-                         .input_grad = PZ_NONE,
-                         .output_grad = PZ_NONE};
-  pz_vec_init(&g->tensors, arena, sizeof(struct pz_tensor));
-  pz_vec_init(&g->ops[PZ_FORWARD], arena, sizeof(struct pz_op));
-  pz_vec_init(&g->ops[PZ_BACKWARD], arena, sizeof(struct pz_op));
-  pz_map_init(&g->by_name, arena);
+void pz_graph_init(struct pz_graph *graph, struct pz_call *call, const char *model) {
+  *graph = (struct pz_graph){.call = call,
+                             .model = model,
+                             .input = PZ_NONE,
+                             .output = PZ_NONE,
+                             .input_grad = PZ_NONE,
+                             .output_grad = PZ_NONE};
+  pz_vec_init(&graph->tensors, call->arena, sizeof(struct pz_tensor));
+  pz_vec_init(&graph->ops[PZ_FORWARD], call->arena, sizeof(struct pz_op));
+  pz_vec_init(&graph->ops[PZ_BACKWARD], call->arena, sizeof(struct pz_op));
+  pz_map_init(&graph->data_by_name, call->arena);
 }
 
-struct pz_tensor *pz_graph_tensor(const struct pz_graph *g, uint32_t i) {
-  return pz_vec_at(&g->tensors, struct pz_tensor, i);
+void pz_raise_size_limit(struct pz_call *call, const char *model) {
+  pz_raise(call, PZ_LIMIT,
+           "%s: a size at this sequence length and microbatch exceeds the limits "
+           "(2^50 bytes per tensor, 2^63 FLOP in total)",
+           model);
 }
 
-struct pz_op *pz_graph_op(const struct pz_graph *g, enum pz_direction dir, uint32_t i) {
-  return pz_vec_at(&g->ops[dir], struct pz_op, i);
+/* ---- tensors and operators ------------------------------------------------------------------ */
+
+struct pz_tensor *pz_graph_tensor(const struct pz_graph *graph, uint32_t index) {
+  assert(index < graph->tensors.n);
+  return pz_vec_at(&graph->tensors, struct pz_tensor, index);
 }
 
-int64_t pz_tensor_bytes(const struct pz_tensor *t) { return t->elems * t->elem_bytes; }
-
-int64_t pz_tensor_held_bytes(const struct pz_tensor *t) {
-  return (t->held ? t->held : t->elems) * t->elem_bytes;
+struct pz_op *pz_graph_op(const struct pz_graph *graph, enum pz_direction direction,
+                          uint32_t index) {
+  return pz_vec_at(&graph->ops[direction], struct pz_op, index);
 }
 
-enum pz_status pz_graph_add_tensor(struct pz_graph *g, const char *name, enum pz_tensor_role role,
-                                   int elem_bytes, struct pz_shape shape, uint32_t *out) {
-  struct pz_tensor t = {.role = role, .n_dims = shape.n, .elem_bytes = elem_bytes, .elems = 1};
+uint32_t pz_graph_add_tensor(struct pz_graph *graph, const char *name, enum pz_tensor_role role,
+                             int elem_bytes, struct pz_shape shape) {
+  struct pz_tensor tensor = {.name = pz_copy_text(graph->call, name),
+                             .role = role,
+                             .n_dims = shape.n,
+                             .elem_bytes = elem_bytes,
+                             .elems = 1,
+                             .storage = graph->tensors.n};
+  bool fits = true;
   for (int i = 0; i < shape.n; i++) {
-    t.shape[i] = shape.d[i];
-    if (!pz_mul(&t.elems, shape.d[i])) return PZ_LIMIT;
+    tensor.shape[i] = shape.d[i];
+    fits = fits && pz_mul(&tensor.elems, shape.d[i]);
   }
-  int64_t bytes = t.elems;
-  if (!pz_mul(&bytes, elem_bytes) || bytes > MOST_TENSOR_BYTES) return PZ_LIMIT;
-  t.name = pz_arena_strdup(g->arena, name);
-  t.storage = g->tensors.n;
-  if (!t.name || !pz_vec_push(&g->tensors, &t)) return PZ_NO_MEMORY;
-  *out = t.storage;
-  return PZ_OK;
+  int64_t bytes = tensor.elems;
+  if (!fits || !pz_mul(&bytes, elem_bytes) || bytes > MOST_TENSOR_BYTES)
+    pz_raise_size_limit(graph->call, graph->model);
+  pz_append(graph->call, &graph->tensors, &tensor);
+  return tensor.storage;
 }
 
-static const uint32_t *copy_ids(struct pz_arena *arena, const uint32_t *ids, uint32_t n) {
-  uint32_t *copy = pz_arena_alloc(arena, n, sizeof *copy);
-  if (copy && n) memcpy(copy, ids, n * sizeof *copy);
-  return copy;
-}
-
-enum pz_status pz_graph_add_op(struct pz_graph *g, enum pz_direction dir, const struct pz_op *op) {
+void pz_graph_add_op(struct pz_graph *graph, enum pz_direction direction, const struct pz_op *op) {
   struct pz_op copy = *op;
-  copy.in = copy_ids(g->arena, op->in, op->n_in);
-  copy.out = copy_ids(g->arena, op->out, op->n_out);
-  copy.name = pz_arena_strdup(g->arena, op->name);
-  return copy.in && copy.out && copy.name && pz_vec_push(&g->ops[dir], &copy) ? PZ_OK
-                                                                              : PZ_NO_MEMORY;
+  copy.in = pz_copy(graph->call, op->in, op->n_in, sizeof *op->in);
+  copy.out = pz_copy(graph->call, op->out, op->n_out, sizeof *op->out);
+  copy.name = pz_copy_text(graph->call, op->name);
+  pz_append(graph->call, &graph->ops[direction], &copy);
 }
 
-static bool listed(const uint32_t *ids, uint32_t n, uint32_t id) {
+int64_t pz_tensor_bytes(const struct pz_tensor *tensor) {
+  return tensor->elems * tensor->elem_bytes;
+}
+
+int64_t pz_tensor_held_bytes(const struct pz_tensor *tensor) {
+  return (tensor->held ? tensor->held : tensor->elems) * tensor->elem_bytes;
+}
+
+static bool contains(const uint32_t *list, uint32_t n, uint32_t index) {
   for (uint32_t i = 0; i < n; i++)
-    if (ids[i] == id) return true;
+    if (list[i] == index) return true;
   return false;
 }
 
-bool pz_graph_leaves(const struct pz_graph *g, uint32_t t) {
-  return t == g->output || listed(g->also_out, g->n_also_out, t);
+bool pz_graph_leaves(const struct pz_graph *graph, uint32_t tensor) {
+  return tensor == graph->output || contains(graph->also_out, graph->n_also_out, tensor);
 }
 
-bool pz_graph_carries(const struct pz_graph *g, uint32_t t) {
-  return (t == g->input || listed(g->also_in, g->n_also_in, t)) && pz_graph_leaves(g, t);
+bool pz_graph_carries(const struct pz_graph *graph, uint32_t tensor) {
+  bool enters = tensor == graph->input || contains(graph->also_in, graph->n_also_in, tensor);
+  return enters && pz_graph_leaves(graph, tensor);
 }
 
-/* Bytes one operator moves for tensor t.  Of an embedding table only the rows looked up move, of
- * experts only those that have rows. */
-static int64_t moved(const struct pz_graph *g, const struct pz_op *op, const struct pz_tensor *t) {
-  int64_t bytes = pz_tensor_bytes(t);
-  if (op->matmul_flop && t->experts > op->dims.batch) return bytes / t->experts * op->dims.batch;
+/* ---- accounting ----------------------------------------------------------------------------- */
+
+/* Returns the bytes of one tensor that an operator moves.  An embedding moves only the rows that it looks up, and a product
+ * of experts only the weights of experts that have rows. */
+static int64_t moved_bytes(const struct pz_graph *graph, const struct pz_op *op,
+                           const struct pz_tensor *tensor) {
+  int64_t bytes = pz_tensor_bytes(tensor);
+  bool has_idle_experts = op->matmul_flop && tensor->experts > op->dims.batch;
+  if (has_idle_experts) return bytes / tensor->experts * op->dims.batch;
   if (op->kind != PZ_OP_EMBEDDING) return bytes;
-  bool table = t->role == PZ_ROLE_PARAM || op->direction == PZ_BACKWARD;
-  const struct pz_tensor *rows =
-      pz_graph_tensor(g, op->direction == PZ_FORWARD ? op->out[0] : op->in[0]);
-  return table && pz_tensor_bytes(rows) < bytes ? pz_tensor_bytes(rows) : bytes;
+  bool is_table = tensor->role == PZ_ROLE_PARAM || op->direction == PZ_BACKWARD;
+  uint32_t rows = op->direction == PZ_FORWARD ? op->out[0] : op->in[0];
+  int64_t row_bytes = pz_tensor_bytes(pz_graph_tensor(graph, rows));
+  return is_table && row_bytes < bytes ? row_bytes : bytes;
 }
 
-/* Element-wise on operands of different shape or width, or moving values: addresses are computed for
- * every value. */
-static bool is_strided(const struct pz_graph *g, const struct pz_op *op) {
-  bool moves = op->kind == PZ_OP_COPY || op->kind == PZ_OP_REPEAT || op->kind == PZ_OP_CONCAT ||
-               op->kind == PZ_OP_ROTATE_HALF;
-  if (op->op_class != PZ_CLASS_VECTOR || op->n_tail || !op->n_out) return false;
-  if (moves) return true;
-  if (!pz_op_info(op->kind)->elementwise || op->kind == PZ_OP_ROTARY) return false;
-  const struct pz_tensor *out = pz_graph_tensor(g, op->out[0]);
+static void sum_bytes(const struct pz_graph *graph, struct pz_op *op) {
+  bool fits = true;
+  op->bytes_read = 0;
+  op->bytes_written = 0;
+  op->weight_bytes = 0;
+  if (op->op_class == PZ_CLASS_NONE) return;
   for (uint32_t i = 0; i < op->n_in; i++) {
-    const struct pz_tensor *in = pz_graph_tensor(g, op->in[i]);
-    if (in->elems < out->elems) return true;
-    if (op->kind == PZ_OP_CAST && in->elem_bytes < out->elem_bytes) return true;
+    const struct pz_tensor *input = pz_graph_tensor(graph, op->in[i]);
+    bool counted = contains(op->in, i, op->in[i]);
+    if (counted) continue;
+    int64_t bytes = moved_bytes(graph, op, input);
+    fits = fits && pz_add(&op->bytes_read, bytes);
+    if (fits && input->role == PZ_ROLE_PARAM) op->weight_bytes += bytes;
+  }
+  for (uint32_t i = 0; i < op->n_out; i++) {
+    int64_t bytes = moved_bytes(graph, op, pz_graph_tensor(graph, op->out[i]));
+    fits = fits && pz_add(&op->bytes_written, bytes);
+  }
+  if (!fits) pz_raise_size_limit(graph->call, graph->model);
+}
+
+/* Returns whether a vector operator computes an address for every value, because it moves values, or because its operands
+ * differ in shape or width. */
+static bool is_strided(const struct pz_graph *graph, const struct pz_op *op) {
+  bool moves_values = op->kind == PZ_OP_COPY || op->kind == PZ_OP_REPEAT ||
+                      op->kind == PZ_OP_CONCAT || op->kind == PZ_OP_ROTATE_HALF;
+  if (op->op_class != PZ_CLASS_VECTOR || op->n_tail || !op->n_out) return false;
+  if (moves_values) return true;
+  if (!pz_op_info(op->kind)->elementwise || op->kind == PZ_OP_ROTARY) return false;
+  const struct pz_tensor *output = pz_graph_tensor(graph, op->out[0]);
+  for (uint32_t i = 0; i < op->n_in; i++) {
+    const struct pz_tensor *input = pz_graph_tensor(graph, op->in[i]);
+    if (input->elems < output->elems) return true;
+    if (op->kind == PZ_OP_CAST && input->elem_bytes < output->elem_bytes) return true;
   }
   return false;
 }
 
-static bool sum_bytes(const struct pz_graph *g, struct pz_op *op) {
-  op->bytes_read = op->bytes_written = op->weight_bytes = 0;
-  if (op->op_class == PZ_CLASS_NONE) return true;
+/* Lists the predecessors of an operator in ascending order: the operators of its direction that produce one of its inputs.
+ * producer[t] is the operator that produces tensor t, or PZ_NONE. */
+static void find_predecessors(const struct pz_graph *graph, struct pz_op *op,
+                              const uint32_t *producer) {
+  uint32_t *list = pz_alloc(graph->call, op->n_in, sizeof *list), n = 0;
   for (uint32_t i = 0; i < op->n_in; i++) {
-    const struct pz_tensor *t = pz_graph_tensor(g, op->in[i]);
-    if (listed(op->in, i, op->in[i])) continue;
-    if (!pz_add(&op->bytes_read, moved(g, op, t))) return false;
-    if (t->role == PZ_ROLE_PARAM) op->weight_bytes += moved(g, op, t);
-  }
-  for (uint32_t i = 0; i < op->n_out; i++)
-    if (!pz_add(&op->bytes_written, moved(g, op, pz_graph_tensor(g, op->out[i])))) return false;
-  return true;
-}
-
-/* Predecessors: the operators of this direction that made an input, ascending and once each. */
-static bool find_preds(const struct pz_graph *g, struct pz_op *op, const uint32_t *maker) {
-  uint32_t *pred = pz_arena_alloc(g->arena, op->n_in, sizeof *pred), n = 0;
-  if (!pred) return false;
-  for (uint32_t i = 0; i < op->n_in; i++) {
-    uint32_t m = maker[op->in[i]], at = n;
-    if (m == PZ_NONE || listed(pred, n, m)) continue;
-    while (at > 0 && pred[at - 1] > m) {
-      pred[at] = pred[at - 1];
-      at--;
-    }
-    pred[at] = m;
+    uint32_t predecessor = producer[op->in[i]], place = n;
+    if (predecessor == PZ_NONE || contains(list, n, predecessor)) continue;
+    for (; place > 0 && list[place - 1] > predecessor; place--) list[place] = list[place - 1];
+    list[place] = predecessor;
     n++;
   }
-  op->pred = pred;
+  op->pred = list;
   op->n_pred = n;
-  return true;
 }
 
-enum pz_status pz_graph_account(struct pz_graph *g) {
-  uint32_t *maker = pz_arena_alloc(g->arena, g->tensors.n, sizeof *maker);
-  if (!maker) return PZ_NO_MEMORY;
-  for (enum pz_direction dir = PZ_FORWARD; dir <= PZ_BACKWARD; dir++) {
-    for (uint32_t t = 0; t < g->tensors.n; t++) maker[t] = PZ_NONE;
-    for (uint32_t i = 0; i < g->ops[dir].n; i++) {
-      struct pz_op *op = pz_graph_op(g, dir, i);
-      if (!find_preds(g, op, maker)) return PZ_NO_MEMORY;
-      if (!sum_bytes(g, op)) return PZ_LIMIT;
-      op->strided = is_strided(g, op);
-      for (uint32_t o = 0; o < op->n_out; o++) maker[op->out[o]] = i;
+void pz_graph_account(struct pz_graph *graph) {
+  uint32_t n_tensors = graph->tensors.n;
+  uint32_t *producer = pz_alloc(graph->call, n_tensors, sizeof *producer);
+  for (enum pz_direction direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++) {
+    for (uint32_t t = 0; t < n_tensors; t++) producer[t] = PZ_NONE;
+    for (uint32_t i = 0; i < graph->ops[direction].n; i++) {
+      struct pz_op *op = pz_graph_op(graph, direction, i);
+      find_predecessors(graph, op, producer);
+      sum_bytes(graph, op);
+      op->strided = is_strided(graph, op);
+      for (uint32_t k = 0; k < op->n_out; k++) producer[op->out[k]] = i;
     }
   }
-  return PZ_OK;
 }

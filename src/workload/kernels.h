@@ -1,50 +1,77 @@
-/* Kernels: the operators of a norm, an activation, a softmax, ... in the two implementations.
- * fused: one 16-bit operator each.  eager: the operators that Hugging Face's PyTorch code runs. */
+/* Kernels: norms, activations, softmax, embeddings and losses as operators.  The options choose between two implementations:
+ * fused kernels are one 16-bit operator each, and eager ones are the operators that Hugging Face's PyTorch code runs. */
 #ifndef PZ_WORKLOAD_KERNELS_H
 #define PZ_WORKLOAD_KERNELS_H
 
 #include "workload/arch.h"
 #include "workload/build.h"
 
-uint32_t pz_kernel_layernorm(struct pz_builder *b, const char *name, uint32_t x, int64_t width,
-                             bool affine);
-uint32_t pz_kernel_rmsnorm(struct pz_builder *b, const char *name, uint32_t x, int64_t width);
-/* The same inside a tensor-parallel region, of rows that each device has for its own heads or partial
- * gradients of: the weight's gradient is partial. */
-uint32_t pz_kernel_rmsnorm_inside(struct pz_builder *b, const char *name, uint32_t x,
+/* ---- norms of rows of `width` values ------------------------------------------------------------ */
+
+uint32_t pz_kernel_layernorm(struct pz_builder *builder, const char *name, uint32_t input,
+                             int64_t width, bool affine);
+
+uint32_t pz_kernel_rmsnorm(struct pz_builder *builder, const char *name, uint32_t input,
+                           int64_t width);
+
+/* RMS norm inside a tensor-parallel region, where each device has rows of its own heads, or partial gradients of the same
+ * rows: the gradient of the weight is a partial sum. */
+uint32_t pz_kernel_rmsnorm_inside(struct pz_builder *builder, const char *name, uint32_t input,
                                   int64_t width);
-/* Of rows that are divided over the tensor-parallel group, and the weight with them.  The sums of
- * squares that the devices exchange, 4 bytes a row, are not counted. */
-uint32_t pz_kernel_rmsnorm_divided(struct pz_builder *b, const char *name, uint32_t x,
+
+/* RMS norm of rows that are divided over the tensor-parallel group, like the weight.  The exchange of the sums of squares, 4
+ * bytes a row, is not counted. */
+uint32_t pz_kernel_rmsnorm_divided(struct pz_builder *builder, const char *name, uint32_t input,
                                    int64_t width);
-/* Of groups of `group` values, each of which one device has; the weight is as wide as all of them. */
-uint32_t pz_kernel_rmsnorm_groups(struct pz_builder *b, const char *name, uint32_t x, int64_t width,
-                                  int64_t group);
-/* Without a weight. */
-uint32_t pz_kernel_rmsnorm_plain(struct pz_builder *b, const char *name, uint32_t x, int64_t width);
-uint32_t pz_kernel_activation(struct pz_builder *b, const char *name, enum pz_act act, uint32_t x);
+
+/* RMS norm of each group of group_width values, which lies on one device.  The weight has `width` values in all. */
+uint32_t pz_kernel_rmsnorm_groups(struct pz_builder *builder, const char *name, uint32_t input,
+                                  int64_t width, int64_t group_width);
+
+/* RMS norm without a weight. */
+uint32_t pz_kernel_rmsnorm_plain(struct pz_builder *builder, const char *name, uint32_t input,
+                                 int64_t width);
+
+/* ---- element-wise functions, softmax, rotary embedding ------------------------------------------ */
+
+uint32_t pz_kernel_activation(struct pz_builder *builder, const char *name, enum pz_act act,
+                              uint32_t input);
+
 /* act(gate) * up */
-uint32_t pz_kernel_gated(struct pz_builder *b, const char *name, enum pz_act act, uint32_t gate,
-                         uint32_t up);
-/* Softmax over the last axis, with one more logit for each head (PZ_NONE: without); f32: the eager
- * code converts to 32 bit and back. */
-uint32_t pz_kernel_softmax(struct pz_builder *b, const char *name, uint32_t x, uint32_t sinks,
-                           bool f32);
-/* cap * tanh(x / cap) */
-uint32_t pz_kernel_cap(struct pz_builder *b, const char *name, uint32_t x);
-/* Rotary embedding of `dims` of each head's width. */
-uint32_t pz_kernel_rotary(struct pz_builder *b, const char *name, uint32_t x, int64_t dims,
-                          int64_t head_dim);
-/* p as the options override it; nothing is added when it is 0. */
-uint32_t pz_kernel_dropout(struct pz_builder *b, const char *name, uint32_t x, double p);
-uint32_t pz_kernel_add(struct pz_builder *b, const char *name, uint32_t x, uint32_t y);
-/* Rows of a table by index; the table may be divided by rows over the tensor-parallel group. */
-uint32_t pz_kernel_embedding(struct pz_builder *b, const char *name, int64_t rows, int64_t table,
-                             int64_t width, bool divide);
-/* Rows for all tokens of a table, divided over the group, that another layer owns. */
-uint32_t pz_kernel_embedding_tied(struct pz_builder *b, const char *name, int64_t table,
+uint32_t pz_kernel_gated(struct pz_builder *builder, const char *name, enum pz_act act,
+                         uint32_t gate, uint32_t up);
+
+/* Soft cap of scores or logits: cap * tanh(input / cap). */
+uint32_t pz_kernel_cap(struct pz_builder *builder, const char *name, uint32_t input);
+
+/* Softmax over the last dimension, with one more logit for each head unless `sinks` is PZ_NONE.  If f32 is set, eager code
+ * converts to 32 bit and back. */
+uint32_t pz_kernel_softmax(struct pz_builder *builder, const char *name, uint32_t input,
+                           uint32_t sinks, bool f32);
+
+/* Rotary embedding of the first `dims` of the head_dim values of each head. */
+uint32_t pz_kernel_rotary(struct pz_builder *builder, const char *name, uint32_t input,
+                          int64_t dims, int64_t head_dim);
+
+/* Dropout.  The option `dropout` replaces a nonzero probability of the model, and a probability of 0 adds no operator. */
+uint32_t pz_kernel_dropout(struct pz_builder *builder, const char *name, uint32_t input,
+                           double probability);
+
+uint32_t pz_kernel_add(struct pz_builder *builder, const char *name, uint32_t x, uint32_t y);
+
+/* ---- embeddings and loss ------------------------------------------------------------------------ */
+
+/* Looks up n_rows rows of a table of table_rows rows.  If `divide` is set, the rows of the table are divided over the
+ * tensor-parallel group. */
+uint32_t pz_kernel_embedding(struct pz_builder *builder, const char *name, int64_t n_rows,
+                             int64_t table_rows, int64_t width, bool divide);
+
+/* Looks up the rows of all tokens in a divided table that belongs to another layer. */
+uint32_t pz_kernel_embedding_tied(struct pz_builder *builder, const char *name, int64_t table_rows,
                                   int64_t width);
-/* Cross-entropy of logits (rows x this slice's classes) with the labels. */
-uint32_t pz_kernel_loss(struct pz_builder *b, uint32_t logits, bool f32);
+
+/* Cross-entropy of the logits (tokens x this device's classes) and the labels.  If f32 is set, eager code converts the
+ * logits to 32 bit. */
+uint32_t pz_kernel_loss(struct pz_builder *builder, uint32_t logits, bool f32);
 
 #endif

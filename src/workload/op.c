@@ -1,7 +1,9 @@
+/* The table of operator kinds (ops.def) as data, and the names of kinds and classes. */
 #include "workload/op.h"
 
 #include <string.h>
 
+/* Short names for the sets of what backward reads, used by the table. */
 enum { NOTHING = 0, IN0 = PZ_SAVE_IN0, REST = PZ_SAVE_REST, ALL_IN = IN0 | REST };
 enum { OUT = PZ_SAVE_OUT, AUX = PZ_SAVE_AUX };
 
@@ -20,9 +22,9 @@ const char *pz_op_kind_name(int kind) {
   return info ? info->name : "unknown";
 }
 
-const char *pz_op_class_name(enum pz_op_class c) {
-  static const char *const name[] = {"tensor", "vector", "fused", "none", "collective"};
-  return (size_t)c < sizeof name / sizeof *name ? name[c] : "unknown";
+const char *pz_op_class_name(enum pz_op_class op_class) {
+  static const char *const names[] = {"tensor", "vector", "fused", "none", "collective"};
+  return (size_t)op_class < sizeof names / sizeof *names ? names[op_class] : "unknown";
 }
 
 bool pz_op_adapts(const struct pz_op *op) { return strstr(op->name, ".adapter_") != NULL; }

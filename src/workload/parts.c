@@ -1,40 +1,38 @@
+/* Layers of transformers: feed-forward, experts, blocks, embedding, and head.
+ *
+ * pz_part_layer() builds the layer that arch->part names.  A block has two halves, each with a norm and a residual sum
+ * (build_half): one mixes tokens (attention or a recurrence), and the other is a feed-forward or routed experts.  Weights of a
+ * half are divided over the tensor-parallel group, by columns where the half is entered and by rows where it is left. */
 #include "workload/parts.h"
 
-/* A linear layer into or out of the divided feed-forward width. */
-static uint32_t widen(struct pz_builder *b, const struct pz_arch *a, const char *name, uint32_t x,
-                      int64_t width) {
-  return pz_build_linear(b, &(struct pz_linear){.name = name,
-                                                .x = x,
-                                                .in = a->hidden,
-                                                .out = width,
-                                                .divide = PZ_DIVIDE_COLUMNS,
-                                                .bias = a->mlp_bias,
-                                                .experts = a->experts});
+/* ---- dense feed-forward --------------------------------------------------------------------- */
+
+/* Linear layers from the hidden width to the divided feed-forward width, and back. */
+static uint32_t build_up(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
+                         uint32_t input, int64_t width) {
+  return pz_build_linear(builder, &(struct pz_linear){.name = name,
+                                                      .x = input,
+                                                      .in = arch->hidden,
+                                                      .out = width,
+                                                      .divide = PZ_DIVIDE_COLUMNS,
+                                                      .bias = arch->mlp_bias,
+                                                      .experts = arch->experts});
 }
 
-static uint32_t narrow(struct pz_builder *b, const struct pz_arch *a, const char *name,
-                       uint32_t x) {
-  return pz_build_linear(b, &(struct pz_linear){.name = name,
-                                                .x = x,
-                                                .in = a->ffn,
-                                                .out = a->hidden,
-                                                .divide = PZ_DIVIDE_ROWS,
-                                                .bias = a->mlp_bias,
-                                                .experts = a->experts});
+static uint32_t build_down(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
+                           uint32_t input) {
+  return pz_build_linear(builder, &(struct pz_linear){.name = name,
+                                                      .x = input,
+                                                      .in = arch->ffn,
+                                                      .out = arch->hidden,
+                                                      .divide = PZ_DIVIDE_ROWS,
+                                                      .bias = arch->mlp_bias,
+                                                      .experts = arch->experts});
 }
 
-/* act(x W1 + b1) W2 + b2 */
-static uint32_t mlp(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
-  x = pz_build_enter(b, "mlp", x);
-  x = widen(b, a, "mlp_up", x, a->ffn);
-  x = pz_kernel_activation(b, "mlp_act", a->act, x);
-  x = narrow(b, a, "mlp_down", x);
-  return pz_build_leave(b, "mlp_down", x, a->mlp_bias ? a->hidden : 0);
-}
-
-/* Names of a gated feed-forward. */
+/* Names of the operators of a gated feed-forward. */
 struct gated_names {
-  const char *gate, *up, *both, *split, *act, *down;
+  const char *gate, *up, *gate_up, *split, *act, *down;
 };
 
 static const struct gated_names MLP = {"mlp_gate",      "mlp_up",  "mlp_gate_up",
@@ -42,223 +40,232 @@ static const struct gated_names MLP = {"mlp_gate",      "mlp_up",  "mlp_gate_up"
                                 SHARED = {"shared_gate",  "shared_up",  "shared_gate_up",
                                           "split_shared", "shared_act", "shared_down"};
 
-/* One product for gate and up, which are views of its result; or two. */
-static void gate_and_up(struct pz_builder *b, const struct pz_arch *a, const struct gated_names *n,
-                        uint32_t x, uint32_t part[2]) {
-  if (!a->fused_gate) {
-    part[0] = widen(b, a, n->gate, x, a->ffn);
-    part[1] = widen(b, a, n->up, x, a->ffn);
-    return;
-  }
-  bool grid = a->experts && pz_folded(b);
-  int64_t width = a->ffn / (grid ? b->options->etp : b->options->tp);
-  struct pz_split split = {.name = n->split,
-                           .x = widen(b, a, n->both, x, 2 * a->ffn),
-                           .parts = 2,
-                           .widths = {width, width},
-                           .names = {"gate", "up"}};
-  pz_build_split(b, &split, part);
-}
-
-static uint32_t gated(struct pz_builder *b, const struct pz_arch *a, const struct gated_names *n,
-                      uint32_t x) {
+/* (act(x Wgate) * (x Wup)) Wdown, where one product may compute both gate and up, which are then views of its result. */
+static uint32_t build_gated(struct pz_builder *builder, const struct pz_arch *arch,
+                            const struct gated_names *names, uint32_t x) {
   uint32_t part[2];
-  gate_and_up(b, a, n, x, part);
-  return narrow(b, a, n->down, pz_kernel_gated(b, n->act, a->act, part[0], part[1]));
+  if (arch->fused_gate) {
+    bool on_grid = arch->experts && pz_has_expert_grid(builder->options);
+    int64_t width = arch->ffn / (on_grid ? builder->options->etp : builder->options->tp);
+    struct pz_split split = {.name = names->split,
+                             .x = build_up(builder, arch, names->gate_up, x, 2 * arch->ffn),
+                             .parts = 2,
+                             .widths = {width, width},
+                             .names = {"gate", "up"}};
+    pz_build_split(builder, &split, part);
+  } else {
+    part[0] = build_up(builder, arch, names->gate, x, arch->ffn);
+    part[1] = build_up(builder, arch, names->up, x, arch->ffn);
+  }
+  uint32_t inner = pz_kernel_gated(builder, names->act, arch->act, part[0], part[1]);
+  return build_down(builder, arch, names->down, inner);
 }
 
-/* (act(x Wgate) * (x Wup)) Wdown */
-static uint32_t gated_mlp(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
-  x = gated(b, a, &MLP, pz_build_enter(b, "mlp", x));
-  return pz_build_leave(b, "mlp_down", x, a->mlp_bias ? a->hidden : 0);
+/* A dense feed-forward: act(x W1 + b1) W2 + b2, or a gated one. */
+static uint32_t build_mlp(struct pz_builder *builder, const struct pz_arch *arch, bool gated,
+                          uint32_t input) {
+  uint32_t x = pz_build_enter(builder, "mlp", input);
+  if (gated) {
+    x = build_gated(builder, arch, &MLP, x);
+  } else {
+    x = build_up(builder, arch, "mlp_up", x, arch->ffn);
+    x = pz_kernel_activation(builder, "mlp_act", arch->act, x);
+    x = build_down(builder, arch, "mlp_down", x);
+  }
+  return pz_build_leave(builder, "mlp_down", x, arch->mlp_bias ? arch->hidden : 0);
 }
 
 /* ---- experts -------------------------------------------------------------------------------- */
 
-/* Feed-forward of the routed experts.  The kernel of a gated activation also multiplies by the weights of the tokens'
- * experts; without a gate that is an operator of its own (Megatron Core, transformer/moe/experts.py). */
-static uint32_t expert_mlp(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
-                           uint32_t weights) {
-  if (!a->plain_experts) return gated(b, a, &MLP, x);
-  bool weighs = !pz_kernels_eager(b->options->kernels);
-  x = widen(b, a, MLP.up, x, a->ffn);
-  if (weighs && a->act == PZ_ACT_RELU2) /* one kernel: fusions/fused_weighted_squared_relu.py */
-    return narrow(b, a, MLP.down, pz_build_step(b, PZ_OP_POW, MLP.act, x, weights));
-  x = pz_kernel_activation(b, MLP.act, a->act, x);
-  if (weighs) x = pz_build_step(b, PZ_OP_MUL, "mlp_act_weights", x, weights);
-  return narrow(b, a, MLP.down, x);
-}
-
-static uint32_t router_weights(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
-  bool softmax = a->router == PZ_ROUTER_SOFTMAX || a->router == PZ_ROUTER_CHOSEN_SOFTMAX;
-  return softmax ? pz_build_step(b, PZ_OP_SOFTMAX, "router_softmax", x, PZ_NONE)
-                 : pz_build_step(b, PZ_OP_SIGMOID, "router_sigmoid", x, PZ_NONE);
-}
-
-/* Weights of the chosen experts, rows x experts_per_token, computed in 32 bit. */
-static uint32_t route(struct pz_builder *b, const struct pz_arch *a, uint32_t x, int64_t rows,
-                      uint32_t *index) {
-  bool after = a->router == PZ_ROUTER_CHOSEN_SOFTMAX || a->router == PZ_ROUTER_CHOSEN_SIGMOID;
-  uint32_t logits = pz_build_linear(
-      b, &(struct pz_linear){
-             .name = "router", .x = x, .in = a->hidden, .out = a->experts, .bias = a->router_bias});
-  uint32_t p = pz_build_cast(b, "router.to_f32", logits, PZ_B32);
-  if (!after) p = router_weights(b, a, p);
-  struct pz_shape chosen = PZ_SHAPE(rows, a->experts_per_token);
-  p = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_TOPK,
-                                       .name = "router_topk",
-                                       .in = {p, PZ_NONE},
-                                       .shape = chosen,
-                                       .aux_shape = chosen,
-                                       .aux_bytes = PZ_INDEX,
-                                       .aux = index});
-  if (after) p = router_weights(b, a, p);
-  return pz_build_cast(b, "router.to_b16", p, PZ_B16);
-}
-
-static uint32_t dispatch(struct pz_builder *b, const struct pz_arch *a, uint32_t x, uint32_t index,
-                         int64_t rows) {
-  bool single = pz_kernels_eager(b->options->kernels);
-  return pz_build_shaped(b, single ? PZ_OP_GATHER_ROWS : PZ_OP_DISPATCH, "dispatch", x, index,
-                         PZ_SHAPE(rows * a->experts_per_token, a->hidden));
-}
-
-static uint32_t combine(struct pz_builder *b, const struct pz_arch *a, const uint32_t in[3],
-                        int64_t rows) {
-  if (pz_kernels_eager(b->options->kernels)) {
-    uint32_t y = pz_build_step(b, PZ_OP_MUL, "combine_weights", in[0], in[1]);
-    return pz_build_shaped(b, PZ_OP_SCATTER_ADD, "combine", y, in[2], PZ_SHAPE(rows, a->hidden));
+/* The feed-forward of the routed experts.  With fused kernels, the weights of a token's experts are multiplied with the
+ * activation: by the kernel of a gated activation or a squared ReLU, otherwise by an operator of its own (Megatron Core,
+ * transformer/moe/experts.py and fusions/fused_weighted_squared_relu.py). */
+static uint32_t build_expert_mlp(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x,
+                                 uint32_t weights) {
+  if (!arch->plain_experts) return build_gated(builder, arch, &MLP, x);
+  bool multiplies_weights = !pz_is_eager(builder);
+  x = build_up(builder, arch, MLP.up, x, arch->ffn);
+  if (multiplies_weights && arch->act == PZ_ACT_RELU2) {
+    x = pz_build_binary(builder, PZ_OP_POW, MLP.act, x, weights);
+  } else {
+    x = pz_kernel_activation(builder, MLP.act, arch->act, x);
+    if (multiplies_weights) x = pz_build_binary(builder, PZ_OP_MUL, "mlp_act_weights", x, weights);
   }
-  return pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_COMBINE,
-                                          .name = "combine",
-                                          .in = {in[0], in[1], in[2], PZ_NONE},
-                                          .shape = PZ_SHAPE(rows, a->hidden)});
+  return build_down(builder, arch, MLP.down, x);
 }
 
-/* The expert that every token meets, of x inside a tensor-parallel region. */
-static uint32_t shared_expert(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
-  struct pz_arch dense = *a;
+/* Converts the logits of experts to weights. */
+static uint32_t weigh_experts(struct pz_builder *builder, const struct pz_arch *arch,
+                              uint32_t logits) {
+  bool softmax = arch->router == PZ_ROUTER_SOFTMAX || arch->router == PZ_ROUTER_CHOSEN_SOFTMAX;
+  if (softmax) return pz_build_unary(builder, PZ_OP_SOFTMAX, "router_softmax", logits);
+  return pz_build_unary(builder, PZ_OP_SIGMOID, "router_sigmoid", logits);
+}
+
+/* Returns the weights of the chosen experts, rows x experts_per_token, which are computed in 32 bit.  *index receives the
+ * chosen experts. */
+static uint32_t route(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x,
+                      int64_t rows, uint32_t *index) {
+  bool weighs_chosen =
+      arch->router == PZ_ROUTER_CHOSEN_SOFTMAX || arch->router == PZ_ROUTER_CHOSEN_SIGMOID;
+  uint32_t logits = pz_build_linear(builder, &(struct pz_linear){.name = "router",
+                                                                 .x = x,
+                                                                 .in = arch->hidden,
+                                                                 .out = arch->experts,
+                                                                 .bias = arch->router_bias});
+  uint32_t weights = pz_build_cast(builder, "router.to_f32", logits, PZ_B32);
+  if (!weighs_chosen) weights = weigh_experts(builder, arch, weights);
+  struct pz_shape chosen = PZ_SHAPE(rows, arch->experts_per_token);
+  weights = pz_build_op(builder, &(struct pz_op_spec){.kind = PZ_OP_TOPK,
+                                                      .name = "router_topk",
+                                                      .in = {weights, PZ_NONE},
+                                                      .shape = chosen,
+                                                      .aux_shape = chosen,
+                                                      .aux_bytes = PZ_INDEX,
+                                                      .aux = index});
+  if (weighs_chosen) weights = weigh_experts(builder, arch, weights);
+  return pz_build_cast(builder, "router.to_b16", weights, PZ_B16);
+}
+
+/* Copies the rows of tokens into one row for each of their experts. */
+static uint32_t dispatch(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x,
+                         uint32_t index, int64_t rows) {
+  int kind = pz_is_eager(builder) ? PZ_OP_GATHER_ROWS : PZ_OP_DISPATCH;
+  return pz_build_shaped(builder, kind, "dispatch", x, index,
+                         PZ_SHAPE(rows * arch->experts_per_token, arch->hidden));
+}
+
+/* Adds up the results of each token's experts with their weights. */
+static uint32_t combine(struct pz_builder *builder, const struct pz_arch *arch, uint32_t results,
+                        uint32_t weights, uint32_t index, int64_t rows) {
+  struct pz_shape shape = PZ_SHAPE(rows, arch->hidden);
+  if (pz_is_eager(builder)) {
+    uint32_t weighted = pz_build_binary(builder, PZ_OP_MUL, "combine_weights", results, weights);
+    return pz_build_shaped(builder, PZ_OP_SCATTER_ADD, "combine", weighted, index, shape);
+  }
+  return pz_build_op(builder, &(struct pz_op_spec){.kind = PZ_OP_COMBINE,
+                                                   .name = "combine",
+                                                   .in = {results, weights, index, PZ_NONE},
+                                                   .shape = shape});
+}
+
+/* The shared expert, which serves every token.  x lies inside a tensor-parallel region. */
+static uint32_t build_shared_expert(struct pz_builder *builder, const struct pz_arch *arch,
+                                    uint32_t x) {
+  struct pz_arch dense = *arch;
   dense.experts = 0;
-  dense.ffn = a->shared_ffn;
-  if (!a->plain_experts) return gated(b, &dense, &SHARED, x);
-  x = pz_kernel_activation(b, SHARED.act, a->act, widen(b, &dense, SHARED.up, x, dense.ffn));
-  return narrow(b, &dense, SHARED.down, x);
+  dense.ffn = arch->shared_ffn;
+  if (!arch->plain_experts) return build_gated(builder, &dense, &SHARED, x);
+  x = build_up(builder, &dense, SHARED.up, x, dense.ffn);
+  x = pz_kernel_activation(builder, SHARED.act, arch->act, x);
+  return build_down(builder, &dense, SHARED.down, x);
 }
 
-/* The shared expert's result y by a gate of the token, where it has one. */
-static uint32_t shared_gate(struct pz_builder *b, const struct pz_arch *a, uint32_t x, uint32_t y,
-                            bool outside) {
-  if (!a->shared_gate) return y;
-  uint32_t gate = pz_build_linear(
-      b, &(struct pz_linear){
-             .name = "shared_weight", .x = x, .in = a->hidden, .out = 1, .outside = outside});
-  gate = pz_build_step(b, PZ_OP_SIGMOID, "shared_weight.sigmoid", gate, PZ_NONE);
-  return pz_build_step(b, PZ_OP_MUL, "shared_weigh", y, gate);
+/* Multiplies the result of the shared expert by a gate of the token, if the model has one. */
+static uint32_t gate_shared_expert(struct pz_builder *builder, const struct pz_arch *arch,
+                                   uint32_t x, uint32_t result, bool outside) {
+  if (!arch->shared_gate) return result;
+  struct pz_linear linear = {
+      .name = "shared_weight", .x = x, .in = arch->hidden, .out = 1, .outside = outside};
+  uint32_t gate = pz_build_linear(builder, &linear);
+  gate = pz_build_unary(builder, PZ_OP_SIGMOID, "shared_weight.sigmoid", gate);
+  return pz_build_binary(builder, PZ_OP_MUL, "shared_weigh", result, gate);
 }
 
-/* Into the width in which the experts work and out of it: what all devices have, outside the region (Megatron Core,
- * transformer/moe/moe_layer.py: fc1_latent_proj). */
-static uint32_t latent(struct pz_builder *b, const struct pz_arch *a, uint32_t x, bool down) {
-  if (!a->latent) return x;
-  return pz_build_linear(b, &(struct pz_linear){.name = down ? "latent_down" : "latent_up",
-                                                .x = x,
-                                                .in = down ? a->hidden : a->latent,
-                                                .out = down ? a->latent : a->hidden,
-                                                .bias = a->mlp_bias,
-                                                .outside = true});
+/* Projects into the latent width in which the experts work (`down`), or back, if the model has one.  All devices compute it,
+ * outside of the region (Megatron Core, transformer/moe/moe_layer.py: fc1_latent_proj). */
+static uint32_t project_expert_latent(struct pz_builder *builder, const struct pz_arch *arch,
+                                      uint32_t x, bool down) {
+  if (!arch->latent) return x;
+  return pz_build_linear(builder, &(struct pz_linear){.name = down ? "latent_down" : "latent_up",
+                                                      .x = x,
+                                                      .in = down ? arch->hidden : arch->latent,
+                                                      .out = down ? arch->latent : arch->hidden,
+                                                      .bias = arch->mlp_bias,
+                                                      .outside = true});
 }
 
-static struct pz_arch latent_arch(const struct pz_arch *a) {
-  struct pz_arch x = *a;
-  if (a->latent) x.hidden = a->latent;
-  return x;
-}
-
-/* Rows that came from several devices, by expert: each device sent them in the order of its own. */
-static uint32_t sort_rows(struct pz_builder *b, const struct pz_arch *a, const char *name,
+/* Sorts rows that came from several devices by expert, or back: each device sent them in the order of its own tokens. */
+static uint32_t sort_rows(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
                           uint32_t x) {
-  if (b->options->ep == 1 || pz_local_experts(b, a->experts) == 1) return x;
-  return pz_build_step(b, PZ_OP_SORT, name, x, PZ_NONE);
+  bool is_sorted = builder->options->ep == 1 || pz_local_experts(builder, arch->experts) == 1;
+  return is_sorted ? x : pz_build_unary(builder, PZ_OP_SORT, name, x);
 }
 
-/* Experts on a grid of their own: each device routes the tokens that it has outside the
- * tensor-parallel regions, sends every row to the device of its expert, and gets it back.  With an even load
- * a device gets as many rows as it sends. */
-static uint32_t experts_on_grid(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
-  const struct pz_arch inner = latent_arch(a);
-  int64_t rows = pz_rows_outside(b), sent = rows * a->experts_per_token, etp = b->options->etp;
-  int64_t received = (int64_t)((double)sent * b->options->imbalance);
-  uint32_t index = PZ_NONE, weights = route(b, a, x, rows, &index);
-  uint32_t y = dispatch(b, &inner, latent(b, a, x, true), index, rows);
-  y = pz_build_on_grid(b, PZ_OP_ALL_TO_ALL, "dispatch.all_to_all", y, received);
-  y = sort_rows(b, a, "dispatch.sort", y);
-  y = pz_build_on_grid(b, PZ_OP_ALL_GATHER, "experts.gather", y, received * etp);
-  y = expert_mlp(b, &inner, y, weights);
-  y = pz_build_on_grid(b, PZ_OP_REDUCE_SCATTER, "experts.sum", y, received);
-  y = sort_rows(b, a, "combine.sort", y);
-  y = pz_build_on_grid(b, PZ_OP_ALL_TO_ALL, "combine.all_to_all", y, sent);
-  y = latent(b, a, combine(b, &inner, (const uint32_t[]){y, weights, index}, rows), false);
-  if (!a->shared_ffn) return y;
-  uint32_t s = shared_expert(b, a, pz_build_enter(b, "shared", x));
-  s = shared_gate(b, a, x, pz_build_leave(b, "shared_down", s, 0), true);
-  return pz_kernel_add(b, "add_shared", y, s);
+/* Experts on a grid of devices of their own.  Each device routes the tokens that it has outside of the tensor-parallel
+ * regions, sends every row to the device of its expert, and gets it back.  The option `imbalance` is the number of rows that
+ * the fullest device receives over those that it sends. */
+static uint32_t build_grid_experts(struct pz_builder *builder, const struct pz_arch *arch,
+                                   const struct pz_arch *inner, uint32_t x) {
+  int64_t rows = pz_rows_outside(builder), sent = rows * arch->experts_per_token;
+  int64_t received = (int64_t)((double)sent * builder->options->imbalance);
+  uint32_t index = PZ_NONE, weights = route(builder, arch, x, rows, &index);
+  uint32_t y = project_expert_latent(builder, arch, x, true);
+  y = dispatch(builder, inner, y, index, rows);
+  y = pz_build_on_grid(builder, PZ_OP_ALL_TO_ALL, "dispatch.all_to_all", y, received);
+  y = sort_rows(builder, arch, "dispatch.sort", y);
+  y = pz_build_on_grid(builder, PZ_OP_ALL_GATHER, "experts.gather", y,
+                       received * builder->options->etp);
+  y = build_expert_mlp(builder, inner, y, weights);
+  y = pz_build_on_grid(builder, PZ_OP_REDUCE_SCATTER, "experts.sum", y, received);
+  y = sort_rows(builder, arch, "combine.sort", y);
+  y = pz_build_on_grid(builder, PZ_OP_ALL_TO_ALL, "combine.all_to_all", y, sent);
+  y = combine(builder, inner, y, weights, index, rows);
+  y = project_expert_latent(builder, arch, y, false);
+  if (!arch->shared_ffn) return y;
+  uint32_t shared = build_shared_expert(builder, arch, pz_build_enter(builder, "shared", x));
+  shared = pz_build_leave(builder, "shared_down", shared, 0);
+  shared = gate_shared_expert(builder, arch, x, shared, true);
+  return pz_kernel_add(builder, "add_shared", y, shared);
 }
 
-/* Every expert divided over the tensor-parallel group, like a dense feed-forward.  The shared expert's partial sums are
- * added to theirs, if these are as wide. */
-static uint32_t experts(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
-  if (pz_folded(b)) return experts_on_grid(b, a, x);
-  const struct pz_arch inner = latent_arch(a);
-  uint32_t small = latent(b, a, x, true);
-  x = pz_build_enter(b, "experts", x);
-  small = a->latent ? pz_build_enter(b, "latent", small) : x;
-  uint32_t index = PZ_NONE, weights = route(b, a, x, b->tokens, &index);
-  uint32_t y = expert_mlp(b, &inner, dispatch(b, &inner, small, index, b->tokens), weights);
-  y = combine(b, &inner, (const uint32_t[]){y, weights, index}, b->tokens);
-  uint32_t s = a->shared_ffn ? shared_gate(b, a, x, shared_expert(b, a, x), false) : PZ_NONE;
-  if (!a->latent)
-    return pz_build_leave(b, "combine", s == PZ_NONE ? y : pz_kernel_add(b, "add_shared", y, s), 0);
-  y = latent(b, a, pz_build_leave(b, "combine", y, 0), false);
-  return s == PZ_NONE ? y
-                      : pz_kernel_add(b, "add_shared", y, pz_build_leave(b, "shared_down", s, 0));
-}
-
-/* Logits of x (rows x embed_dim) over the vocabulary, and the loss; ends the model. */
-static void logits_and_loss(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
-  x = pz_build_enter(b, "logits", x);
-  struct pz_linear l = {.name = "logits",
-                        .x = x,
-                        .in = a->embed_dim,
-                        .out = a->vocab,
-                        .divide = PZ_DIVIDE_COLUMNS,
-                        .bias = a->head_bias,
-                        .tied = a->tied};
-  x = pz_build_linear(b, &l);
-  if (!a->tied) b->model_params -= a->vocab_padding * a->embed_dim;
-  if (a->head_bias) b->model_params -= a->vocab_padding;
-  if (a->logit_cap) x = pz_kernel_cap(b, "logit_cap", x);
-  pz_build_output(b, pz_kernel_loss(b, x, a->loss_f32));
+/* Routed experts and the shared expert.  Without a grid of their own, every expert is divided over the tensor-parallel group
+ * like a dense feed-forward, and the partial sums of the shared expert are added to theirs, unless the experts work in a
+ * latent width. */
+static uint32_t build_experts(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x) {
+  struct pz_arch inner = *arch;
+  if (arch->latent) inner.hidden = arch->latent;
+  if (pz_has_expert_grid(builder->options)) return build_grid_experts(builder, arch, &inner, x);
+  uint32_t latent = project_expert_latent(builder, arch, x, true);
+  x = pz_build_enter(builder, "experts", x);
+  uint32_t expert_input = arch->latent ? pz_build_enter(builder, "latent", latent) : x;
+  int64_t rows = builder->tokens;
+  uint32_t index = PZ_NONE, weights = route(builder, arch, x, rows, &index);
+  uint32_t y = dispatch(builder, &inner, expert_input, index, rows);
+  y = build_expert_mlp(builder, &inner, y, weights);
+  y = combine(builder, &inner, y, weights, index, rows);
+  uint32_t shared = PZ_NONE;
+  if (arch->shared_ffn) {
+    shared = build_shared_expert(builder, arch, x);
+    shared = gate_shared_expert(builder, arch, x, shared, false);
+  }
+  bool adds_partial_sums = shared != PZ_NONE && !arch->latent;
+  if (adds_partial_sums) y = pz_kernel_add(builder, "add_shared", y, shared);
+  y = pz_build_leave(builder, "combine", y, 0);
+  if (!arch->latent) return y;
+  y = project_expert_latent(builder, arch, y, false);
+  if (shared == PZ_NONE) return y;
+  shared = pz_build_leave(builder, "shared_down", shared, 0);
+  return pz_kernel_add(builder, "add_shared", y, shared);
 }
 
 /* ---- the block ------------------------------------------------------------------------------ */
 
-static uint32_t norm(struct pz_builder *b, const struct pz_arch *a, const char *name, uint32_t x) {
-  return a->rms_norm ? pz_kernel_rmsnorm(b, name, x, a->hidden)
-                     : pz_kernel_layernorm(b, name, x, a->hidden, a->norm_affine);
+static uint32_t build_norm(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
+                           uint32_t x) {
+  return arch->rms_norm ? pz_kernel_rmsnorm(builder, name, x, arch->hidden)
+                        : pz_kernel_layernorm(builder, name, x, arch->hidden, arch->norm_affine);
 }
 
-static uint32_t feed_forward(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
-  return a->experts ? experts(b, a, x) : a->gated ? gated_mlp(b, a, x) : mlp(b, a, x);
+/* Mixes tokens by attention, by the recurrence, or by the sum of both. */
+static uint32_t mix_tokens(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x) {
+  if (arch->mixer != PZ_MIXER_ATTENTION) return pz_part_recurrence(builder, arch, x);
+  uint32_t attention = pz_part_attention(builder, arch, x);
+  if (!arch->beside) return attention;
+  return pz_kernel_add(builder, "join", attention, pz_part_recurrence(builder, arch, x));
 }
 
-/* Tokens mixed by attention, the recurrence, or both. */
-static uint32_t mix(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
-  if (a->mixer != PZ_MIXER_ATTENTION) return pz_part_recurrence(b, a, x);
-  uint32_t y = pz_part_attention(b, a, x);
-  return a->beside ? pz_kernel_add(b, "join", y, pz_part_recurrence(b, a, x)) : y;
-}
-
-/* Names of a half. */
+/* Names of the operators around one half of a block. */
 struct half_names {
   const char *norm, *post_norm, *dropout, *residual;
 };
@@ -270,157 +277,187 @@ static const struct half_names FFN_HALF = {"mlp_norm", "mlp_post_norm", "mlp_dro
                                RECURRENT_HALF = {"recurrent_norm", "recurrent_post_norm",
                                                  "recurrent_dropout", "recurrent_residual"};
 
-/* x + dropout(f(x)), with a norm before f, after it, or both; or after the sum. */
-static uint32_t half(struct pz_builder *b, const struct pz_arch *a, uint32_t x, bool mixer) {
-  if (mixer ? a->mixer == PZ_MIXER_NONE : a->no_ffn) return x;
-  const struct half_names *n = !mixer                           ? &FFN_HALF
-                               : a->mixer == PZ_MIXER_ATTENTION ? &ATTENTION_HALF
-                                                                : &RECURRENT_HALF;
-  uint32_t y = a->pre_norm ? norm(b, a, n->norm, x) : x;
-  y = mixer ? mix(b, a, y) : feed_forward(b, a, y);
-  if (a->post_norm) y = norm(b, a, n->post_norm, y);
-  y = pz_kernel_dropout(b, n->dropout, y, a->drop_hidden);
-  y = pz_kernel_add(b, n->residual, x, y);
-  return a->pre_norm || a->post_norm ? y : norm(b, a, n->norm, y);
+/* One half of a block, which mixes tokens or is the feed-forward f: x + dropout(f(x)), with a norm before f, after f, or both,
+ * or else after the sum. */
+static uint32_t build_half(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x,
+                           bool mixes_tokens) {
+  const struct half_names *names = &FFN_HALF;
+  bool is_absent = mixes_tokens ? arch->mixer == PZ_MIXER_NONE : arch->no_ffn;
+  if (is_absent) return x;
+  if (mixes_tokens) names = arch->mixer == PZ_MIXER_ATTENTION ? &ATTENTION_HALF : &RECURRENT_HALF;
+  uint32_t y = arch->pre_norm ? build_norm(builder, arch, names->norm, x) : x;
+  if (mixes_tokens)
+    y = mix_tokens(builder, arch, y);
+  else if (arch->experts)
+    y = build_experts(builder, arch, y);
+  else
+    y = build_mlp(builder, arch, arch->gated, y);
+  if (arch->post_norm) y = build_norm(builder, arch, names->post_norm, y);
+  y = pz_kernel_dropout(builder, names->dropout, y, arch->drop_hidden);
+  y = pz_kernel_add(builder, names->residual, x, y);
+  return arch->pre_norm || arch->post_norm ? y : build_norm(builder, arch, names->norm, y);
 }
 
-/* x + attention(norm1(x)) + mlp(norm2(x)), or with one norm for both. */
-static uint32_t parallel_halves(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
-  uint32_t normed = norm(b, a, "attention_norm", x);
-  uint32_t y = pz_kernel_dropout(b, "attention_out_dropout", pz_part_attention(b, a, normed),
-                                 a->drop_hidden);
-  uint32_t z = a->one_norm ? normed : norm(b, a, "mlp_norm", x);
-  z = pz_kernel_dropout(b, "mlp_dropout", mlp(b, a, z), a->drop_hidden);
-  return pz_kernel_add(b, "residual", pz_kernel_add(b, "join", z, y), x);
+/* A block whose halves are parallel: x + attention(norm1(x)) + mlp(norm2(x)), or with one norm for both. */
+static uint32_t build_parallel_block(struct pz_builder *builder, const struct pz_arch *arch,
+                                     uint32_t x) {
+  uint32_t normed = build_norm(builder, arch, "attention_norm", x);
+  uint32_t attention = pz_part_attention(builder, arch, normed);
+  attention = pz_kernel_dropout(builder, "attention_out_dropout", attention, arch->drop_hidden);
+  uint32_t mlp = arch->one_norm ? normed : build_norm(builder, arch, "mlp_norm", x);
+  mlp = build_mlp(builder, arch, false, mlp);
+  mlp = pz_kernel_dropout(builder, "mlp_dropout", mlp, arch->drop_hidden);
+  return pz_kernel_add(builder, "residual", pz_kernel_add(builder, "join", mlp, attention), x);
 }
 
-static uint32_t attend_to_encoder(struct pz_builder *b, const struct pz_arch *a, uint32_t x) {
-  uint32_t source = pz_build_carried(b, "encoder_output", a->hidden);
-  uint32_t y = pz_part_cross_attention(b, a, norm(b, a, "cross_norm", x), source);
-  return pz_kernel_add(b, "cross_residual", x,
-                       pz_kernel_dropout(b, "cross_dropout", y, a->drop_hidden));
-}
-
-/* Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): one more block on the norms of
- * this token's last state and of the next token's embedding, with a loss of its own.  The state goes
- * on to the head. */
-static void predict(struct pz_builder *b, const struct pz_arch *a) {
-  b->repeats = a->repeats_weights;
-  uint32_t x = pz_build_input(b, a->hidden);
-  uint32_t e = pz_kernel_embedding_tied(b, "next_tokens", a->vocab, a->hidden);
-  e = norm(b, a, "next_norm", e);
-  uint32_t y = norm(b, a, "state_norm", x);
-  y = pz_build_shaped(b, PZ_OP_CONCAT, "join", e, y, PZ_SHAPE(pz_rows_outside(b), 2 * a->hidden));
-  y = pz_build_linear_outside(
-      b, &(struct pz_linear){.name = "project", .x = y, .in = 2 * a->hidden, .out = a->hidden});
-  y = half(b, a, half(b, a, y, true), false);
-  struct pz_arch shared = *a;
-  shared.tied = true;
-  logits_and_loss(b, &shared, norm(b, a, "final_norm", y));
-  pz_build_also_out(b, b->graph->output);
-  pz_build_output(b, x);
-}
-
-/* The learned biases.  Every device that needs them looks them up, so that they go to no other
- * layer; as a result they have a gradient. */
-static void position_bias(struct pz_builder *b, const struct pz_arch *a) {
-  int64_t heads = a->heads / b->options->tp, pairs = b->part * b->options->seq;
-  uint32_t ids = pz_build_data(b, "position_bias.ids", PZ_INDEX, PZ_SHAPE(pairs));
-  uint32_t w = pz_build_param(b, "position_bias.weight", PZ_SHAPE(a->buckets, heads),
-                              a->buckets * a->heads, false);
-  uint32_t y = pz_build_op(b, &(struct pz_emit){.kind = PZ_OP_EMBEDDING,
-                                                .name = "position_bias",
-                                                .in = {ids, w, PZ_NONE},
-                                                .shape = PZ_SHAPE(pairs, heads),
-                                                .elem_bytes = PZ_B16,
-                                                .divides = true});
-  pz_build_also_out(b, y);
-  if (b->status == PZ_OK) b->graph->passing_bytes -= PZ_B16 * pairs * heads;
-}
-
-static void bridge(struct pz_builder *b, const struct pz_arch *a) {
-  uint32_t x = norm(b, a, "encoder_norm", pz_build_input(b, a->hidden));
-  pz_build_also_out(b, pz_kernel_dropout(b, "encoder_dropout", x, a->drop_hidden));
-  position_bias(b, a);
-  x = pz_kernel_embedding_tied(b, "targets", a->vocab, a->hidden);
-  pz_build_output(b, pz_kernel_dropout(b, "embedding_dropout", x, a->drop_embed));
-}
-
-static void block(struct pz_builder *b, const struct pz_arch *a) {
-  uint32_t x = pz_build_input(b, a->hidden);
-  if (a->parallel_residual) {
-    pz_build_output(b, parallel_halves(b, a, x));
+static void build_block(struct pz_builder *builder, const struct pz_arch *arch) {
+  uint32_t x = pz_build_input(builder, arch->hidden);
+  if (arch->parallel_residual) {
+    pz_build_output(builder, build_parallel_block(builder, arch, x));
     return;
   }
-  x = half(b, a, x, true);
-  if (a->encoder_layers && a->part == PZ_PART_BLOCK) x = attend_to_encoder(b, a, x);
-  pz_build_output(b, half(b, a, x, false));
-}
-
-/* ---- embedding and head --------------------------------------------------------------------- */
-
-/* Rotary tables for all layers, made once in eager mode. */
-static void rotary_tables(struct pz_builder *b, const struct pz_arch *a) {
-  if (!pz_composite(b) || !a->rotary_dims || a->stored_tables) return;
-  struct pz_shape shape = PZ_SHAPE(b->part, a->rotary_dims);
-  uint32_t angle = pz_build_data(b, "angles", PZ_B32, shape);
-  static const struct {
-    int kind;
-    const char *name, *narrow;
-  } table[] = {{PZ_OP_COS, "cos.f32", "cos"}, {PZ_OP_SIN, "sin.f32", "sin"}};
-  for (int i = 0; i < 2; i++) {
-    uint32_t wide = pz_build_step(b, table[i].kind, table[i].name, angle, PZ_NONE);
-    pz_build_cast(b, table[i].narrow, wide, PZ_B16);
+  x = build_half(builder, arch, x, true);
+  bool attends_to_encoder = arch->encoder_layers && arch->part == PZ_PART_BLOCK;
+  if (attends_to_encoder) {
+    uint32_t source = pz_build_carried(builder, "encoder_output", arch->hidden);
+    uint32_t y = build_norm(builder, arch, "cross_norm", x);
+    y = pz_part_cross_attention(builder, arch, y, source);
+    y = pz_kernel_dropout(builder, "cross_dropout", y, arch->drop_hidden);
+    x = pz_kernel_add(builder, "cross_residual", x, y);
   }
+  pz_build_output(builder, build_half(builder, arch, x, false));
 }
 
-static void embedding(struct pz_builder *b, const struct pz_arch *a) {
-  if (a->buckets) position_bias(b, a);
-  rotary_tables(b, a);
-  uint32_t x = pz_kernel_embedding(b, "tokens", b->tokens, a->vocab, a->embed_dim, true);
-  b->model_params -= a->vocab_padding * a->embed_dim;
-  if (a->types)
-    x = pz_kernel_add(
-        b, "add_types", x,
-        pz_kernel_embedding(b, "types", pz_rows_outside(b), a->types, a->hidden, false));
-  if (a->embed_dim != a->hidden)
-    x = pz_build_linear_outside(
-        b, &(struct pz_linear){.name = "project_in", .x = x, .in = a->embed_dim, .out = a->hidden});
-  if (a->learned_positions) {
-    int64_t rows = b->options->sequence_parallel ? b->part / b->options->tp : b->part;
-    int64_t table = a->positions + a->extra_positions;
-    uint32_t p = pz_kernel_embedding(b, "positions", rows, table, a->hidden, false);
-    x = pz_kernel_add(b, "add_positions", x, p);
+/* ---- embedding, head, and the layers between encoder and decoder ---------------------------- */
+
+/* Learned biases of relative positions (T5).  Every layer that needs them looks them up, so they do not count among the bytes
+ * that this layer passes on; they are a result of the layer so that they get a gradient. */
+static void build_position_bias(struct pz_builder *builder, const struct pz_arch *arch) {
+  int64_t heads = arch->heads / builder->options->tp;
+  int64_t pairs = builder->local_seq * builder->options->seq;
+  uint32_t ids = pz_build_data(builder, "position_bias.ids", PZ_INDEX, PZ_SHAPE(pairs));
+  uint32_t table = pz_build_param(builder, "position_bias.weight", PZ_SHAPE(arch->buckets, heads),
+                                  arch->buckets * arch->heads, false);
+  uint32_t bias = pz_build_op(builder, &(struct pz_op_spec){.kind = PZ_OP_EMBEDDING,
+                                                            .name = "position_bias",
+                                                            .in = {ids, table, PZ_NONE},
+                                                            .shape = PZ_SHAPE(pairs, heads),
+                                                            .elem_bytes = PZ_B16,
+                                                            .divides = true});
+  pz_build_also_out(builder, bias);
+  builder->graph->passing_bytes -= PZ_B16 * pairs * heads;
+}
+
+/* The layer between encoder and decoder: the last norm of the encoder, and the embedding of the decoder. */
+static void build_bridge(struct pz_builder *builder, const struct pz_arch *arch) {
+  uint32_t x = build_norm(builder, arch, "encoder_norm", pz_build_input(builder, arch->hidden));
+  pz_build_also_out(builder, pz_kernel_dropout(builder, "encoder_dropout", x, arch->drop_hidden));
+  build_position_bias(builder, arch);
+  x = pz_kernel_embedding_tied(builder, "targets", arch->vocab, arch->hidden);
+  pz_build_output(builder, pz_kernel_dropout(builder, "embedding_dropout", x, arch->drop_embed));
+}
+
+/* Computes the sine and cosine tables of rotary positions, which eager code computes once for all layers. */
+static void build_rotary_tables(struct pz_builder *builder, const struct pz_arch *arch) {
+  if (!pz_is_composite(builder) || !arch->rotary_dims || arch->stored_tables) return;
+  struct pz_shape shape = PZ_SHAPE(builder->local_seq, arch->rotary_dims);
+  uint32_t angles = pz_build_data(builder, "angles", PZ_B32, shape);
+  uint32_t cos = pz_build_unary(builder, PZ_OP_COS, "cos.f32", angles);
+  pz_build_cast(builder, "cos", cos, PZ_B16);
+  uint32_t sin = pz_build_unary(builder, PZ_OP_SIN, "sin.f32", angles);
+  pz_build_cast(builder, "sin", sin, PZ_B16);
+}
+
+static void build_embedding(struct pz_builder *builder, const struct pz_arch *arch) {
+  int64_t hidden = arch->hidden, embed_dim = arch->embed_dim;
+  if (arch->buckets) build_position_bias(builder, arch);
+  build_rotary_tables(builder, arch);
+  uint32_t x =
+      pz_kernel_embedding(builder, "tokens", builder->tokens, arch->vocab, embed_dim, true);
+  builder->model_params -= arch->vocab_padding * embed_dim;
+  if (arch->types) {
+    int64_t rows = pz_rows_outside(builder);
+    uint32_t types = pz_kernel_embedding(builder, "types", rows, arch->types, hidden, false);
+    x = pz_kernel_add(builder, "add_types", x, types);
   }
-  if (a->scale_embed) x = pz_build_step(b, PZ_OP_SCALE, "scale_tokens", x, PZ_NONE);
-  if (a->embed_norm) x = norm(b, a, "embedding_norm", x);
-  pz_build_output(b, pz_kernel_dropout(b, "embedding_dropout", x, a->drop_embed));
-}
-
-static void head(struct pz_builder *b, const struct pz_arch *a) {
-  uint32_t x = pz_build_input(b, a->hidden);
-  if (a->final_norm) x = norm(b, a, "final_norm", x);
-  if (a->encoder_layers) x = pz_kernel_dropout(b, "final_dropout", x, a->drop_hidden);
-  if (a->head_transform) {
+  if (embed_dim != hidden)
     x = pz_build_linear_outside(
-        b, &(struct pz_linear){
-               .name = "transform", .x = x, .in = a->hidden, .out = a->hidden, .bias = true});
-    x = norm(b, a, "transform_norm", pz_kernel_activation(b, "transform_act", a->act, x));
+        builder, &(struct pz_linear){.name = "project_in", .x = x, .in = embed_dim, .out = hidden});
+  if (arch->learned_positions) {
+    int64_t rows = builder->local_seq, table_rows = arch->positions + arch->extra_positions;
+    if (builder->options->sequence_parallel) rows /= builder->options->tp;
+    uint32_t positions = pz_kernel_embedding(builder, "positions", rows, table_rows, hidden, false);
+    x = pz_kernel_add(builder, "add_positions", x, positions);
   }
-  if (a->embed_dim != a->hidden)
-    x = pz_build_linear_outside(
-        b,
-        &(struct pz_linear){.name = "project_out", .x = x, .in = a->hidden, .out = a->embed_dim});
-  logits_and_loss(b, a, x);
+  if (arch->scale_embed) x = pz_build_unary(builder, PZ_OP_SCALE, "scale_tokens", x);
+  if (arch->embed_norm) x = build_norm(builder, arch, "embedding_norm", x);
+  pz_build_output(builder, pz_kernel_dropout(builder, "embedding_dropout", x, arch->drop_embed));
 }
 
-void pz_part_layer(struct pz_builder *b, const struct pz_arch *a) {
-  switch (a->part) {
-  case PZ_PART_EMBEDDING: embedding(b, a); break;
+/* Logits of x (rows of embed_dim values) over the vocabulary, and the loss, which is the result of the layer. */
+static void build_loss(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x) {
+  struct pz_linear linear = {.name = "logits",
+                             .x = pz_build_enter(builder, "logits", x),
+                             .in = arch->embed_dim,
+                             .out = arch->vocab,
+                             .divide = PZ_DIVIDE_COLUMNS,
+                             .bias = arch->head_bias,
+                             .tied = arch->tied};
+  uint32_t logits = pz_build_linear(builder, &linear);
+  if (!arch->tied) builder->model_params -= arch->vocab_padding * arch->embed_dim;
+  if (arch->head_bias) builder->model_params -= arch->vocab_padding;
+  if (arch->logit_cap) logits = pz_kernel_cap(builder, "logit_cap", logits);
+  pz_build_output(builder, pz_kernel_loss(builder, logits, arch->loss_f32));
+}
+
+/* A layer of multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): one more block, on the norms of this
+ * token's last state and of the next token's embedding, with a loss of its own.  The state goes on to the head. */
+static void build_prediction(struct pz_builder *builder, const struct pz_arch *arch) {
+  int64_t hidden = arch->hidden;
+  builder->repeats_weights = arch->repeats_weights;
+  uint32_t state = pz_build_input(builder, hidden);
+  uint32_t next = pz_kernel_embedding_tied(builder, "next_tokens", arch->vocab, hidden);
+  next = build_norm(builder, arch, "next_norm", next);
+  uint32_t y = build_norm(builder, arch, "state_norm", state);
+  y = pz_build_shaped(builder, PZ_OP_CONCAT, "join", next, y,
+                      PZ_SHAPE(pz_rows_outside(builder), 2 * hidden));
+  y = pz_build_linear_outside(
+      builder, &(struct pz_linear){.name = "project", .x = y, .in = 2 * hidden, .out = hidden});
+  y = build_half(builder, arch, y, true);
+  y = build_half(builder, arch, y, false);
+  struct pz_arch tied = *arch;
+  tied.tied = true;
+  build_loss(builder, &tied, build_norm(builder, arch, "final_norm", y));
+  pz_build_also_out(builder, builder->graph->output);
+  pz_build_output(builder, state);
+}
+
+static void build_head(struct pz_builder *builder, const struct pz_arch *arch) {
+  int64_t hidden = arch->hidden;
+  uint32_t x = pz_build_input(builder, hidden);
+  if (arch->final_norm) x = build_norm(builder, arch, "final_norm", x);
+  if (arch->encoder_layers) x = pz_kernel_dropout(builder, "final_dropout", x, arch->drop_hidden);
+  if (arch->head_transform) {
+    struct pz_linear transform = {
+        .name = "transform", .x = x, .in = hidden, .out = hidden, .bias = true};
+    x = pz_build_linear_outside(builder, &transform);
+    x = pz_kernel_activation(builder, "transform_act", arch->act, x);
+    x = build_norm(builder, arch, "transform_norm", x);
+  }
+  if (arch->embed_dim != hidden)
+    x = pz_build_linear_outside(
+        builder,
+        &(struct pz_linear){.name = "project_out", .x = x, .in = hidden, .out = arch->embed_dim});
+  build_loss(builder, arch, x);
+}
+
+void pz_part_layer(struct pz_builder *builder, const struct pz_arch *arch) {
+  switch (arch->part) {
+  case PZ_PART_EMBEDDING: build_embedding(builder, arch); break;
   case PZ_PART_BLOCK:
-  case PZ_PART_ENCODER: block(b, a); break;
-  case PZ_PART_BRIDGE: bridge(b, a); break;
-  case PZ_PART_PREDICT: predict(b, a); break;
-  case PZ_PART_HEAD: head(b, a); break;
+  case PZ_PART_ENCODER: build_block(builder, arch); break;
+  case PZ_PART_BRIDGE: build_bridge(builder, arch); break;
+  case PZ_PART_PREDICT: build_prediction(builder, arch); break;
+  case PZ_PART_HEAD: build_head(builder, arch); break;
   }
 }

@@ -1,47 +1,42 @@
-/* Layers of a transformer, as a pz_arch describes them. */
+/* The parts that layers of transformers and hybrid models consist of, built from the shape in a struct pz_arch. */
 #ifndef PZ_WORKLOAD_PARTS_H
 #define PZ_WORKLOAD_PARTS_H
 
 #include "workload/kernels.h"
 
-/* Self-attention of x (rows x hidden): projections, rotary embedding, scores, softmax, dropout,
- * context, output projection.  The result stands outside the tensor-parallel region. */
-uint32_t pz_part_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x);
+/* Builds the layer that arch->part names. */
+void pz_part_layer(struct pz_builder *builder, const struct pz_arch *arch);
 
-/* Attention of x to the rows of y, which are as many. */
-uint32_t pz_part_cross_attention(struct pz_builder *b, const struct pz_arch *a, uint32_t x,
-                                 uint32_t y);
+/* ---- attention.c -------------------------------------------------------------------------------- */
 
-/* Do so many devices of tensor parallelism share key/value heads, each of them with one? */
-bool pz_attention_shares(const struct pz_arch *a, int64_t tp);
+/* Self-attention of rows of `hidden` values.  The result lies outside of the tensor-parallel region. */
+uint32_t pz_part_attention(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input);
 
-/* Context parallelism: a device has part of every sample's tokens, two pieces, one from each end, so that
- * causal attention is even (Megatron-LM; Brandon et al., arXiv 2311.09431).  What attention needs of the
- * others comes before it, in one of two forms:
- *   ring        keys and values of the others pass one part after another (Liu et al., arXiv 2310.01889),
- *               backward again and with their gradients; of a window or a chunk only those it reaches
- *   all-to-all  query, key and value of all tokens for part of the heads, and the result back (Jacobs et
- *               al., DeepSpeed Ulysses, arXiv 2309.14509) */
+/* Attention of the input to the rows of `source`, which are as many. */
+uint32_t pz_part_cross_attention(struct pz_builder *builder, const struct pz_arch *arch,
+                                 uint32_t input, uint32_t source);
 
-/* Can the model be divided so?  PZ_BAD_USE says why not. */
-PZ_NODISCARD enum pz_status pz_context_check(const char *name, const struct pz_arch *a,
-                                             const struct pz_workload_options *o,
-                                             struct pz_error *err);
+/* Returns whether `tp` devices share key/value heads, so that each has one of them and several devices have the same. */
+bool pz_attention_shares(const struct pz_arch *arch, int64_t tp);
 
-/* Keys of a sample that an attention of this device reads, its own included. */
-int64_t pz_context_keys(const struct pz_builder *b, const struct pz_arch *a);
+/* Raises PZ_BAD_USE if the context-parallel degree does not fit the model. */
+void pz_check_context(struct pz_call *call, const char *model, const struct pz_arch *arch,
+                      const struct pz_workload_options *options);
 
-/* Tokens of a context group for heads, or heads for tokens: x in this shape. */
-uint32_t pz_context_exchange(struct pz_builder *b, const char *name, uint32_t x,
+/* Returns how many keys of a sample the attention of this device reads, its own included. */
+int64_t pz_context_keys(const struct pz_builder *builder, const struct pz_arch *arch);
+
+/* An all-to-all over the context group that exchanges tokens for heads, or back.  The result has the given shape. */
+uint32_t pz_context_exchange(struct pz_builder *builder, const char *name, uint32_t input,
                              struct pz_shape shape);
 
-/* The recurrence of a hybrid in place of self-attention, and whether it can be divided so. */
-uint32_t pz_part_recurrence(struct pz_builder *b, const struct pz_arch *a, uint32_t x);
-PZ_NODISCARD enum pz_status pz_recurrence_check(const char *name, const struct pz_arch *a,
-                                                const struct pz_workload_options *o,
-                                                struct pz_error *err);
+/* ---- recurrence.c ------------------------------------------------------------------------------- */
 
-/* The layer that a->part names. */
-void pz_part_layer(struct pz_builder *b, const struct pz_arch *a);
+/* The recurrence of a hybrid model, which replaces self-attention. */
+uint32_t pz_part_recurrence(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input);
+
+/* Raises PZ_BAD_USE if the context-parallel degree does not fit the recurrent layers. */
+void pz_check_recurrence(struct pz_call *call, const char *model, const struct pz_arch *arch,
+                         const struct pz_workload_options *options);
 
 #endif

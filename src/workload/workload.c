@@ -70,11 +70,6 @@ bool pz_heads_divide(int64_t heads, int64_t kv_heads, int64_t tp) {
   return heads % tp == 0 && (kv % tp == 0 || tp % kv == 0);
 }
 
-/* Do the experts have a grid of devices of their own, beside that of tensor parallelism? */
-static bool has_expert_grid(const struct pz_workload_options *o) {
-  return o->ep > 1 || o->etp != o->tp;
-}
-
 /* A size that a tensor-parallel degree must divide; 0 if the model has none. */
 struct divided_size {
   const char *what;
@@ -99,7 +94,7 @@ static struct divided_size find_undivided(const struct pz_arch *a, bool expert_g
 
 static void check_tp(struct pz_call *call, const char *name, const struct pz_arch *a,
                      const struct pz_workload_options *o) {
-  bool expert_grid = has_expert_grid(o);
+  bool expert_grid = pz_has_expert_grid(o);
   struct divided_size undivided = find_undivided(a, expert_grid, o->tp);
   char accepted[160] = "";
   size_t used = 0;
@@ -116,7 +111,7 @@ static void check_tp(struct pz_call *call, const char *name, const struct pz_arc
 
 static void check_expert_grid(struct pz_call *call, const char *name, const struct pz_arch *a,
                               const struct pz_workload_options *o) {
-  if (!has_expert_grid(o)) return;
+  if (!pz_has_expert_grid(o)) return;
   if (!a->experts)
     pz_raise(call, PZ_BAD_USE, "%s has no experts; accepted: expert-parallel degree 1", name);
   if (a->experts % o->ep)
@@ -138,12 +133,11 @@ static void check_expert_grid(struct pz_call *call, const char *name, const stru
 
 static void check_options(struct pz_call *call, const char *name, const struct pz_arch *a,
                           const struct pz_workload_options *o) {
-  struct pz_error *err = pz_call_error(call);
   pz_check_workload_options(call, o, 1);
   check_tp(call, name, a, o);
   check_expert_grid(call, name, a, o);
-  pz_must(call, pz_context_check(name, a, o, err));
-  pz_must(call, pz_recurrence_check(name, a, o, err));
+  pz_check_context(call, name, a, o);
+  pz_check_recurrence(call, name, a, o);
   /* Tables that are divided by rows need a row for every device. */
   if (o->tp > a->vocab)
     pz_raise(call, PZ_BAD_USE,

@@ -161,7 +161,7 @@ static void keys_that_come_are_those_reached(void **state) {
       for (int chunks = 0; chunks < 2; chunks++) {
         struct pz_workload_options o = options(256, 1);
         o.cp = cp;
-        struct pz_builder b = {.options = &o, .part = 256 / cp};
+        struct pz_builder b = {.options = &o, .local_seq = 256 / cp};
         struct pz_arch a = {.window = chunks ? 0 : width, .chunk = chunks ? width : 0};
         int64_t most = 0, sum = 0, keys = pz_context_keys(&b, &a);
         for (int64_t i = 0; i < cp; i++) {
@@ -175,7 +175,7 @@ static void keys_that_come_are_those_reached(void **state) {
           assert_true(keys >= most);
         /* a short window on pieces with one before each: exactly those */
         if (!chunks && cp > 2 && width <= 256 / (2 * cp)) assert_int_equal(keys, most);
-        if (chunks && 256 / (2 * cp) % width == 0) assert_int_equal(keys, b.part);
+        if (chunks && 256 / (2 * cp) % width == 0) assert_int_equal(keys, b.local_seq);
       }
 }
 
