@@ -1,6 +1,6 @@
-/* Writer of scripts for DeepSpeed: pretrain_gpt.py of Megatron-DeepSpeed with its arguments, and DeepSpeed's configuration in
- * JSON.  pz_write_deepspeed_script() writes the script from top to bottom: the environment, the configuration, and the three lists
- * of arguments. */
+/* Writer of scripts for DeepSpeed: pretrain_gpt.py of Megatron-DeepSpeed with its arguments, and
+ * DeepSpeed's configuration in JSON.  pz_write_deepspeed_script() writes the environment, the
+ * configuration, and the lists of arguments, in this order. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,8 +12,9 @@ static void write_integer(FILE *out, const char *flag, int64_t value) {
   fprintf(out, "  %s %" PRId64 "\n", flag, value);
 }
 
-static void write_deepspeed_field(const struct pz_launch *launch, enum pz_plan_field f, FILE *out) {
-  pz_write_plan_field(launch, f, PZ_LAUNCH_DEEPSPEED, "  ", " ", out);
+static void write_deepspeed_field(const struct pz_launch *launch, enum pz_plan_field field,
+                                  FILE *out) {
+  pz_write_plan_field(launch, field, PZ_LAUNCH_DEEPSPEED, "  ", " ", out);
 }
 
 static void write_model_arguments(const struct pz_launch *launch, FILE *out) {
@@ -45,7 +46,8 @@ static void write_model_arguments(const struct pz_launch *launch, FILE *out) {
   fputs(")\n\n", out);
 }
 
-/* With one stage the pipeline is turned off, because ZeRO stages 2 and 3 refuse it. */
+/* With one stage, the pipeline is turned off, because ZeRO stages 2 and 3 refuse to run with a
+ * pipeline. */
 static void write_parallel_arguments(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
   fputs("PARALLEL_ARGS=(\n", out);
@@ -60,18 +62,6 @@ static void write_parallel_arguments(const struct pz_launch *launch, FILE *out) 
         out);
 }
 
-static void write_recomputation(const struct pz_plan *plan, FILE *out) {
-  if (plan->recompute == PZ_RECOMPUTATION_SELECTIVE)
-    fputs("  --recompute-granularity selective\n", out);
-  if (plan->recompute != PZ_RECOMPUTATION_FULL) return;
-  fprintf(out,
-          "  --deepspeed-activation-checkpointing\n  --recompute-granularity full\n"
-          "  --recompute-method %s\n",
-          plan->recompute_layers ? "block" : "uniform");
-  write_integer(out, "--recompute-num-layers", plan->recompute_layers ? plan->recompute_layers : 1);
-  pz_write_if(out, plan->offload & PZ_OFFLOAD_ACTIVATIONS, "--checkpoint-in-cpu");
-}
-
 static void write_training_arguments(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
   fputs("TRAINING_ARGS=(\n", out);
@@ -79,7 +69,17 @@ static void write_training_arguments(const struct pz_launch *launch, FILE *out) 
   write_deepspeed_field(launch, PZ_PLAN_BATCH, out);
   write_deepspeed_field(launch, PZ_PLAN_SEQ, out);
   pz_write_schedule_arguments(launch, out);
-  write_recomputation(plan, out);
+  pz_write_if(out, plan->recompute == PZ_RECOMPUTATION_SELECTIVE,
+              "--recompute-granularity selective");
+  if (plan->recompute == PZ_RECOMPUTATION_FULL) {
+    fprintf(out,
+            "  --deepspeed-activation-checkpointing\n  --recompute-granularity full\n"
+            "  --recompute-method %s\n",
+            plan->recompute_layers ? "block" : "uniform");
+    write_integer(out, "--recompute-num-layers",
+                  plan->recompute_layers ? plan->recompute_layers : 1);
+    pz_write_if(out, plan->offload & PZ_OFFLOAD_ACTIVATIONS, "--checkpoint-in-cpu");
+  }
   pz_write_if(out, pz_plan_host_optimizer_fraction(plan) > 0, "--cpu-optimizer");
   fprintf(out,
           "  --data-path \"$DATA_PATH\"\n  --split '99,1,0'\n"
@@ -91,28 +91,28 @@ static void write_training_arguments(const struct pz_launch *launch, FILE *out) 
 
 /* ---- the configuration ---------------------------------------------------------------------- */
 
-/* Returns the number of parameters in the matrices of a layer on one device of a tensor-parallel group. */
-static int64_t layer_parameters(const struct pz_launch *launch) {
+/* Writes settings that make ZeRO stage 3 run as it is predicted (step/step_price.c,
+ * step/training_memory.c).  Weights are gathered layer by layer, with the next layer prefetched if
+ * the plan overlaps parameter gathering, and once more for the backward pass with its
+ * recomputation; gradients are scattered layer by layer.  By default DeepSpeed would prefetch up to
+ * max_live_parameters, and would overlap gathering with compute only with overlap_comm
+ * (runtime/zero/partitioned_param_coordinator.py, parameter_offload.py).  Vectors are not sharded,
+ * because a collective for each would cost more than their bytes. */
+static void write_stage3_settings(const struct pz_launch *launch, FILE *out) {
   const struct pz_model_shape *shape = &launch->shape;
   int64_t attention = 2 * (shape->heads + shape->kv_heads) * shape->head_dim;
-  return shape->hidden * (attention + (shape->gated ? 3 : 2) * shape->ffn) / launch->plan.tp;
-}
-
-/* Writes settings that make ZeRO stage 3 run as it is predicted (step/step_price.c, step/training_memory.c).  Weights are gathered layer
- * by layer, with the next layer prefetched if the plan overlaps param, and once more for the backward pass with its recomputation;
- * gradients are scattered layer by layer.  By default DeepSpeed would prefetch up to max_live_parameters, and would overlap gathering with
- * compute only with overlap_comm (runtime/zero/partitioned_param_coordinator.py, parameter_offload.py).  Vectors are not sharded, because a
- * collective for each would cost more than their bytes. */
-static void write_stage3_settings(const struct pz_launch *launch, FILE *out) {
-  int64_t layer = layer_parameters(launch);
+  /* parameters in the matrices of a layer on one device of the tensor-parallel group */
+  int64_t layer_parameters =
+      shape->hidden * (attention + (shape->gated ? 3 : 2) * shape->ffn) / launch->plan.tp;
+  bool prefetches = launch->plan.overlap & PZ_OVERLAP_PARAM;
   fprintf(out,
           ",\n    \"stage3_prefetch_bucket_size\": %" PRId64
           ",\n    \"stage3_max_live_parameters\": %" PRId64
           ",\n    \"stage3_max_reuse_distance\": %" PRId64
           ",\n    \"stage3_param_persistence_threshold\": %" PRId64
           ",\n    \"reduce_bucket_size\": %" PRId64,
-          launch->plan.overlap & PZ_OVERLAP_PARAM ? layer : 0, 2 * layer, 2 * layer,
-          10 * launch->shape.hidden, layer);
+          prefetches ? layer_parameters : 0, 2 * layer_parameters, 2 * layer_parameters,
+          10 * shape->hidden, layer_parameters);
 }
 
 static void write_deepspeed_config(const struct pz_launch *launch, FILE *out) {

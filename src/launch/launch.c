@@ -1,6 +1,10 @@
-/* Launch scripts: pz_launch_text() checks what a program asks for, pz_launch_fill() derives the nodes and pz_launch_script()
- * writes the script with the framework's writer.  pz_write_...() are the parts that the writers share.
- * pz_launch_comments_read() reads the comments that pz_write_script_head() writes. */
+/* Launch scripts for all frameworks.
+ *
+ * pz_launch_text() checks the request, pz_launch_fill() derives the number of nodes, and
+ * pz_launch_script() calls the framework's writer.  The functions pz_write_...() write parts of
+ * a script that several writers share. pz_launch_comments_read() reads the comments that
+ * pz_write_script_head() writes.  What the frameworks can run is decided in
+ * plan/framework_rules.h, and their arguments are known to the writers only. */
 #include "launch/launch.h"
 
 #include <inttypes.h>
@@ -17,40 +21,35 @@ static pz_script_writer *const writers[] = {NULL, pz_write_megatron_script,
                                             pz_write_torchtitan_script, pz_write_nemo_script,
                                             pz_write_deepspeed_script};
 
-/* Devices of a node if no cluster is given. */
-enum { DEFAULT_NODE_DEVICES = 8 };
+enum {
+  DEFAULT_NODE_DEVICES = 8, /* if no cluster is given */
+  /* 72 devices that form one NVLink domain are 18 nodes of 4 devices (NVIDIA GB200 NVL72 data
+   * sheet) */
+  RACK_DEVICES = 72,
+  RACK_NODE_DEVICES = 4
+};
 
-/* A rack whose 72 devices form one domain consists of 18 nodes with 4 devices (NVIDIA GB200 NVL72 data sheet). */
-enum { RACK_DEVICES = 72, RACK_NODE_DEVICES = 4 };
-
-/* ---- nodes and layers ----------------------------------------------------------------------- */
-
-/* Sets the nodes of a launch.  Whole nodes are used, or the largest power of two of each node's devices, as the placement
- * does (64 of 72, 4 of 6). */
-static void fill_nodes(struct pz_call *call, const struct pz_cluster *cluster,
-                       struct pz_launch *launch) {
-  int64_t devices = launch->plan.devices, power_of_two = 1;
-  int64_t node = cluster ? pz_cluster_node(cluster) : DEFAULT_NODE_DEVICES;
-  while (2 * power_of_two <= node) power_of_two *= 2;
-  bool is_rack = node == RACK_DEVICES;
-  if (is_rack) node = RACK_NODE_DEVICES;
-  if (devices < node) node = devices;
-  bool may_use_part = !cluster || is_rack;
-  while (may_use_part && devices % node) node--;
-  if (devices % node && devices % power_of_two == 0) node = power_of_two;
-  if (devices % node)
-    pz_raise(call, PZ_BAD_USE,
-             "%" PRId64 " devices on nodes of %" PRId64 "; accepted: multiples of %" PRId64,
-             devices, node, node);
-  launch->gpus_per_node = node;
-  launch->nodes = devices / node;
-}
-
+/* Nodes are used whole if possible.  Otherwise the largest power of two of each node's devices is
+ * used, as in the placement: 64 of 72, 4 of 6. */
 struct pz_launch pz_launch_fill(struct pz_call *call, const char *model, const struct pz_plan *plan,
                                 const struct pz_cluster *cluster) {
   struct pz_launch launch = {.model = model, .plan = *plan};
   pz_load_model_shape(call, model, &launch.shape);
-  fill_nodes(call, cluster, &launch);
+  int64_t devices = plan->devices, power_of_two = 1;
+  int64_t gpus_per_node = cluster ? pz_cluster_node(cluster) : DEFAULT_NODE_DEVICES;
+  while (2 * power_of_two <= gpus_per_node) power_of_two *= 2;
+  bool is_rack = gpus_per_node == RACK_DEVICES;
+  if (is_rack) gpus_per_node = RACK_NODE_DEVICES;
+  if (devices < gpus_per_node) gpus_per_node = devices;
+  bool may_use_part = !cluster || is_rack;
+  while (may_use_part && devices % gpus_per_node) gpus_per_node--;
+  if (devices % gpus_per_node && devices % power_of_two == 0) gpus_per_node = power_of_two;
+  if (devices % gpus_per_node)
+    pz_raise(call, PZ_BAD_USE,
+             "%" PRId64 " devices on nodes of %" PRId64 "; accepted: multiples of %" PRId64,
+             devices, gpus_per_node, gpus_per_node);
+  launch.gpus_per_node = gpus_per_node;
+  launch.nodes = devices / gpus_per_node;
   return launch;
 }
 
@@ -77,8 +76,8 @@ static const char script_head[] = "#!/usr/bin/env bash\n# ";
 static const char not_set[] = "\n# Not set by this script:";
 static const char unset_library[] = " attention_library=", unset_imbalance[] = " imbalance=";
 
-/* Writes a comment with fields that the prediction depends on and that no argument sets: which FlashAttention or SDPA
- * backend is installed and chosen, and how unevenly tokens are routed to experts. */
+/* Writes a comment with plan fields that the prediction depends on but no argument sets: which
+ * attention library is installed and chosen, and how unevenly tokens are routed to experts. */
 static void write_unset_fields(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
   const struct pz_framework *framework = pz_plan_framework(plan);
@@ -163,22 +162,16 @@ void pz_write_torchrun(const struct pz_launch *launch, FILE *out) {
           launch->nodes, launch->gpus_per_node);
 }
 
-/* Raises PZ_BAD_USE if the script's framework cannot run the plan. */
-static void check_framework_runs(struct pz_call *call, const struct pz_plan *plan,
-                                 const struct pz_model_shape *shape) {
-  struct pz_error *err = pz_call_error(call);
-  pz_require_plan(call, plan);
-  pz_require_chunks(call, plan, shape->layers);
-  bool runs =
-      pz_framework_trains(plan->framework, shape, err) && pz_framework_can_run(plan, shape, err);
-  if (!runs) pz_must(call, PZ_BAD_USE);
-}
-
 struct pz_buffer *pz_launch_script(struct pz_call *call, int i, const struct pz_launch *launch) {
   struct pz_launch own = *launch;
+  struct pz_error *err = pz_call_error(call);
   own.plan.framework = pz_framework_find(pz_launch_names[i]);
   (void)pz_plan_unify_recompute(&own.plan, launch->shape.layers);
-  check_framework_runs(call, &own.plan, &launch->shape);
+  pz_require_plan(call, &own.plan);
+  pz_require_chunks(call, &own.plan, launch->shape.layers);
+  bool runs = pz_framework_trains(own.plan.framework, &launch->shape, err) &&
+              pz_framework_can_run(&own.plan, &launch->shape, err);
+  if (!runs) pz_must(call, PZ_BAD_USE);
   own.plan.framework = launch->plan.framework;
   own.plan.overlap = pz_plan_effective_overlap(&own.plan);
   struct pz_buffer *script = pz_buffer_new(call);
@@ -190,30 +183,37 @@ struct pz_buffer *pz_launch_script(struct pz_call *call, int i, const struct pz_
 
 /* ---- comments that are read back ------------------------------------------------------------ */
 
-/* Do two models have the same shape, as far as a script's arguments state it and a step depends on it?  The feed-forward
- * width is ignored if all layers have experts, and so are prediction layers if the plan runs none. */
+/* Returns whether two model shapes are equal in everything that the arguments of a script state and
+ * that the time of a step depends on.  The feed-forward width does not count if all layers have
+ * experts, dropout only where the framework uses it, and prediction layers only if the plan runs
+ * them. */
 static bool is_same_shape(const struct pz_model_shape *a, const struct pz_model_shape *b,
                           const struct pz_plan *plan) {
-  const struct pz_recurrence *x = &a->recurrence, *y = &b->recurrence;
-  bool has_dropout = pz_plan_framework(plan)->dropout;
+  const struct pz_recurrence *ssm_a = &a->recurrence, *ssm_b = &b->recurrence;
+  bool all_layers_have_experts = a->experts && !a->dense_layers;
+  bool same_heads = a->kv_heads == b->kv_heads && a->head_dim == b->head_dim;
+  if (a->kv_rank) /* latent attention */
+    same_heads = a->q_rank == b->q_rank && a->nope_dim == b->nope_dim &&
+                 a->rope_dim == b->rope_dim && a->v_dim == b->v_dim;
+  bool same_experts = a->experts == b->experts && a->topk == b->topk &&
+                      a->expert_ffn == b->expert_ffn && a->shared_ffn == b->shared_ffn &&
+                      a->dense_layers == b->dense_layers && a->latent == b->latent;
+  bool same_recurrence = ssm_a->heads == ssm_b->heads && ssm_a->head_dim == ssm_b->head_dim &&
+                         ssm_a->state == ssm_b->state && ssm_a->groups == ssm_b->groups &&
+                         ssm_a->conv == ssm_b->conv && strcmp(a->pattern, b->pattern) == 0;
+  bool same_flags = a->tied == b->tied && a->qkv_bias == b->qkv_bias && a->bias == b->bias &&
+                    a->qk_norm == b->qk_norm && a->out_gate == b->out_gate &&
+                    a->gated == b->gated && a->squared == b->squared;
+  bool same_dropout = a->drop_attention == b->drop_attention && a->drop_hidden == b->drop_hidden;
   return a->family == b->family && a->layers == b->layers && a->hidden == b->hidden &&
-         a->heads == b->heads && a->vocab == b->vocab && a->kv_rank == b->kv_rank &&
-         (a->kv_rank ? a->q_rank == b->q_rank && a->nope_dim == b->nope_dim &&
-                           a->rope_dim == b->rope_dim && a->v_dim == b->v_dim
-                     : a->kv_heads == b->kv_heads && a->head_dim == b->head_dim) &&
-         ((a->experts && !a->dense_layers) || a->ffn == b->ffn) && a->experts == b->experts &&
-         a->topk == b->topk && a->expert_ffn == b->expert_ffn && a->shared_ffn == b->shared_ffn &&
-         a->dense_layers == b->dense_layers && a->latent == b->latent &&
-         (!plan->mtp || a->predict_layers == b->predict_layers) && x->heads == y->heads &&
-         x->head_dim == y->head_dim && x->state == y->state && x->groups == y->groups &&
-         x->conv == y->conv && strcmp(a->pattern, b->pattern) == 0 && a->tied == b->tied &&
-         a->qkv_bias == b->qkv_bias && a->bias == b->bias && a->qk_norm == b->qk_norm &&
-         a->out_gate == b->out_gate && a->gated == b->gated && a->squared == b->squared &&
-         (!has_dropout ||
-          (a->drop_attention == b->drop_attention && a->drop_hidden == b->drop_hidden));
+         a->heads == b->heads && a->vocab == b->vocab && a->kv_rank == b->kv_rank && same_heads &&
+         (all_layers_have_experts || a->ffn == b->ffn) && same_experts && same_recurrence &&
+         same_flags && (!plan->mtp || a->predict_layers == b->predict_layers) &&
+         (same_dropout || !pz_plan_framework(plan)->dropout);
 }
 
-/* Reads the fields that a comment of write_unset_fields() states, unless the arguments state them. */
+/* Reads the plan fields that a comment of write_unset_fields() states, unless the script's
+ * arguments state them. */
 static void read_unset_fields(struct pz_call *call, const char *head, struct pz_run_plan *run) {
   struct pz_plan *plan = &run->plan;
   const char *comment = strstr(head, not_set);
@@ -234,20 +234,21 @@ static void read_unset_fields(struct pz_call *call, const char *head, struct pz_
   }
 }
 
-/* Two descriptions of a model that are compared. */
+/* Arguments of match_model(): does the built-in model `preset` have the shape of the run's
+ * configuration? */
 struct model_match {
   const char *preset;
   const struct pz_run_plan *run;
-  bool is_same;
+  bool is_same; /* the result */
 };
 
 static void match_model(struct pz_call *call, void *ctx) {
   struct model_match *match = ctx;
-  struct pz_model_shape preset, read;
+  struct pz_model_shape preset_shape, run_shape;
   const char *config = match->run->config;
-  pz_load_model_shape(call, match->preset, &preset);
-  pz_parse_model_shape(call, match->preset, config, strlen(config), &read);
-  match->is_same = is_same_shape(&preset, &read, &match->run->plan);
+  pz_load_model_shape(call, match->preset, &preset_shape);
+  pz_parse_model_shape(call, match->preset, config, strlen(config), &run_shape);
+  match->is_same = is_same_shape(&preset_shape, &run_shape, &match->run->plan);
 }
 
 void pz_launch_comments_read(struct pz_call *call, const char *text, size_t bytes,
@@ -263,12 +264,13 @@ void pz_launch_comments_read(struct pz_call *call, const char *text, size_t byte
   char *name = head + start, *with = strstr(name, " with ");
   if (!with || !run->config) return;
   *with = '\0';
-  char *line =
-      strrchr(name, '\n'); /* behind a line which says that the plan does not fit in memory */
+  /* the name may follow a line which says that the plan does not fit in memory */
+  char *line = strrchr(name, '\n');
   if (line) name = line + sizeof "\n# " - 1;
   const char *preset = pz_preset_named(name);
   if (!preset) return;
-  /* no script is written for models whose shape cannot be loaded, so that other errors mean no match */
+  /* scripts are written only for models whose shape can be loaded, so other errors mean that the
+   * models differ */
   struct pz_error err = {0};
   struct model_match match = {.preset = preset, .run = run};
   if (pz_border(match_model, &match, &err) == PZ_NO_MEMORY) pz_raise_again(call, &err);
@@ -278,7 +280,7 @@ void pz_launch_comments_read(struct pz_call *call, const char *text, size_t byte
   }
 }
 
-/* ---- for programs --------------------------------------------------------------------------- */
+/* ---- public functions ----------------------------------------------------------------------- */
 
 /* Returns the position of a framework in pz_launch_names, or 0 if no scripts are written for it. */
 static int find_launch(int framework) {
@@ -303,45 +305,46 @@ struct launch_request {
 };
 
 static void check_launch(struct pz_call *call, void *ctx) {
-  const struct launch_request *x = ctx;
+  const struct launch_request *request = ctx;
   struct pz_model_shape shape;
   char names[80];
-  int i = find_launch(x->framework);
-  pz_require(call, x->model, "model");
-  pz_require(call, x->chip, "chip");
+  int i = find_launch(request->framework);
+  pz_require(call, request->model, "model");
+  pz_require(call, request->chip, "chip");
   if (!i)
     pz_raise(call, PZ_BAD_USE, "no script is written for this framework; accepted: %s",
              pz_text_join(names, sizeof names, launch_name, NULL));
-  if (x->chip->execution != PZ_CHIP_STREAM)
+  if (request->chip->execution != PZ_CHIP_STREAM)
     pz_raise(call, PZ_NO_ANSWER, "no script: %s runs on GPUs, %s is none", pz_launch_names[i],
-             x->chip->name);
-  pz_load_model_shape(call, x->model, &shape);
+             request->chip->name);
+  pz_load_model_shape(call, request->model, &shape);
 }
 
 enum pz_status pz_launch_check(const char *model, const struct pz_chip *chip, int framework,
                                struct pz_error *err) {
-  struct launch_request x = {.model = model, .chip = chip, .framework = framework};
-  return pz_border(check_launch, &x, err);
+  struct launch_request request = {.model = model, .chip = chip, .framework = framework};
+  return pz_border(check_launch, &request, err);
 }
 
 static void write_launch(struct pz_call *call, void *ctx) {
-  struct launch_request *x = ctx;
+  struct launch_request *request = ctx;
   struct pz_plan plan = pz_plan_default();
-  pz_require_options(call, &plan, sizeof plan, x->plan, "pz_plan_default");
-  pz_require(call, x->text, "text");
-  x->framework = plan.framework;
-  check_launch(call, x);
+  pz_require_options(call, &plan, sizeof plan, request->plan, "pz_plan_default");
+  pz_require(call, request->text, "text");
+  request->framework = plan.framework;
+  check_launch(call, request);
   pz_require_plan_ranges(call, &plan);
   pz_require_stage_recompute(call, &plan);
-  struct pz_launch launch = pz_launch_fill(call, x->model, &plan, x->cluster);
-  launch.blackwell = pz_chip_has_nvfp4(x->chip);
-  *x->text = pz_buffer_take(call, pz_launch_script(call, find_launch(plan.framework), &launch));
+  struct pz_launch launch = pz_launch_fill(call, request->model, &plan, request->cluster);
+  launch.blackwell = pz_chip_has_nvfp4(request->chip);
+  struct pz_buffer *script = pz_launch_script(call, find_launch(plan.framework), &launch);
+  *request->text = pz_buffer_take(call, script);
 }
 
 enum pz_status pz_launch_text(const char *model, const struct pz_chip *chip,
                               const struct pz_cluster *net, const struct pz_plan *plan, char **text,
                               struct pz_error *err) {
-  struct launch_request x = {
+  struct launch_request request = {
       .model = model, .chip = chip, .cluster = net, .plan = plan, .text = text};
-  return pz_border(write_launch, &x, err);
+  return pz_border(write_launch, &request, err);
 }

@@ -1,8 +1,9 @@
-/* Launch scripts: a training plan as a complete shell script in the form that a framework's own users write.
+/* Launch scripts: a training plan as a complete shell script, as the users of a framework write it.
  *
- * pz_launch_script() checks that the framework can run the plan (plan/framework_rules.h) and calls the framework's writer,
- * which is one file and one row of the table in launch.c.  Every plan that the rules allow is written.  The versions that the
- * scripts were tested with are listed in doc/launch.md. */
+ * pz_launch_script() checks that the framework can run the plan (plan/framework_rules.h) and calls
+ * the framework's writer, which is one file and one row of the table in launch.c.  A script can be
+ * written for every plan that the rules allow.  doc/launch.md lists the versions that the scripts
+ * were tested with. */
 #ifndef PZ_LAUNCH_LAUNCH_H
 #define PZ_LAUNCH_LAUNCH_H
 
@@ -12,26 +13,28 @@
 #include "plan/framework_rules.h"
 #include "plan/plan_fields.h"
 
-/* What a script launches. */
+/* The training job that a script launches. */
 struct pz_launch {
-  const char *model; /* its name, for comments and messages */
+  const char *model; /* name of the model, for comments and messages */
   struct pz_model_shape shape;
   struct pz_plan plan;          /* with every field filled in */
   int64_t nodes, gpus_per_node; /* their product is plan.devices */
-  bool blackwell;               /* a chip of that generation or newer */
+  bool blackwell;               /* the GPUs are of NVIDIA's Blackwell generation or newer */
 };
 
-/* Returns the launch of a filled plan on whole nodes of a cluster, or of nodes with at most 8 devices if `cluster` is NULL.
- * `model` must outlive the result. */
+/* Returns the job of a plan whose fields are all filled in, on nodes of the cluster, or on nodes of
+ * at most 8 devices if `cluster` is NULL.  `model` must outlive the result. */
 struct pz_launch pz_launch_fill(struct pz_call *call, const char *model, const struct pz_plan *plan,
                                 const struct pz_cluster *cluster);
 
-/* Returns the script for framework `i` of pz_launch_names.  Raises PZ_BAD_USE if the framework cannot run the plan. */
+/* Returns the script for framework `i` of pz_launch_names.  Raises PZ_BAD_USE if the framework
+ * cannot run the plan. */
 struct pz_buffer *pz_launch_script(struct pz_call *call, int i, const struct pz_launch *launch);
 
-/* Adds to a run that was read from a script what only the comments in the script's head say: plan fields that no argument
- * sets, and the name of a built-in model, provided that it has the shape that was read.  The model's config.json may say more
- * than arguments do, for example which GEMMs are fused. */
+/* Completes a run that was read from a script by the comments at the head of the script: plan
+ * fields that no argument sets, and the name of a built-in model, if it has the shape that the
+ * arguments state.  Its config.json may say more than arguments do, for example which GEMMs are
+ * fused. */
 void pz_launch_comments_read(struct pz_call *call, const char *text, size_t bytes,
                              struct pz_run_plan *run);
 
@@ -41,27 +44,29 @@ typedef void pz_script_writer(const struct pz_launch *launch, FILE *out);
 pz_script_writer pz_write_megatron_script, pz_write_torchtitan_script, pz_write_nemo_script,
     pz_write_deepspeed_script;
 
-/* Writes a number of the plan under the name that a launcher has for it (plan_fields.def), with texts before and between:
- * "  --tensor-model-parallel-size 8". */
+/* Writes a field of the plan under the name that a launcher has for it (plan_fields.def), for
+ * example "  --tensor-model-parallel-size 8": `before` precedes the name, and `between` the
+ * value. */
 void pz_write_plan_field(const struct pz_launch *launch, enum pz_plan_field field,
                          enum pz_launcher launcher, const char *before, const char *between,
                          FILE *out);
 
-/* Writes arguments on a line of their own if `on`. */
+/* If `on` is true, writes the arguments on a line of their own. */
 void pz_write_if(FILE *out, bool on, const char *arguments);
 
-/* Returns the dropout that the plan was predicted with: that of the model, or 0 if its framework uses none. */
+/* Returns the dropout that the prediction assumes: the model's, or 0 if the framework uses none. */
 double pz_launch_dropout(const struct pz_launch *launch, double model_dropout);
 
-/* Writes the first lines of a script: comments that describe it, and the variables NODE_RANK, MASTER_ADDR and MASTER_PORT,
- * which follow from Slurm's under srun. */
+/* Writes the first lines of a script: comments that describe it, and the variables NODE_RANK,
+ * MASTER_ADDR and MASTER_PORT, which are derived from Slurm's variables under srun. */
 void pz_write_script_head(const struct pz_launch *launch, const char *framework, FILE *out);
 
-/* Writes "NAME=${NAME:?set it to MEANING}": a variable that users must set. */
+/* Writes the check of a variable that users must set: "NAME=${NAME:?set it to MEANING}". */
 void pz_write_required_variable(FILE *out, const char *name, const char *meaning);
 
-/* Write arguments that Megatron-LM and its DeepSpeed branch share: steps, learning rate and optimizer; then logs and
- * checkpoints, which end the list of arguments. */
+/* Write arguments that Megatron-LM and its DeepSpeed branch share.  The first function writes those
+ * of steps, learning rate and optimizer, the second one those of logs and checkpoints, which end
+ * the list. */
 void pz_write_schedule_arguments(const struct pz_launch *launch, FILE *out);
 void pz_write_saving_arguments(FILE *out);
 

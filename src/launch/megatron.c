@@ -1,12 +1,16 @@
-/* Writer of scripts for Megatron-LM: pretrain_gpt.py, or pretrain_hybrid.py, with its arguments.  pz_write_megatron_script() finds the
- * releases of Megatron Core that have all arguments of the plan (find_releases), lets the script check the installed release, and
- * writes the lists of arguments; what Megatron Bridge shares is written by megatron_core.c. */
+/* Writer of scripts for Megatron-LM: pretrain_gpt.py, or pretrain_hybrid.py, with its arguments.
+ *
+ * pz_write_megatron_script() finds the releases of Megatron Core that have all arguments of the
+ * plan (find_releases), writes a check of the installed release into the script, and then the lists
+ * of arguments. Arguments that are also fields of Megatron Bridge are written by
+ * megatron_core.c. */
 #include <inttypes.h>
 
 #include "launch/megatron_core.h"
 
-static void write_megatron_field(const struct pz_launch *launch, enum pz_plan_field f, FILE *out) {
-  pz_write_plan_field(launch, f, PZ_LAUNCH_MEGATRON, "  ", " ", out);
+static void write_megatron_field(const struct pz_launch *launch, enum pz_plan_field field,
+                                 FILE *out) {
+  pz_write_plan_field(launch, field, PZ_LAUNCH_MEGATRON, "  ", " ", out);
 }
 
 static void write_optimizer_arguments(const struct pz_launch *launch, FILE *out) {
@@ -55,9 +59,11 @@ static void write_training_arguments(const struct pz_launch *launch, FILE *out) 
   pz_write_if(out, true, "--make-vocab-size-divisible-by 128");
   pz_write_if(out, plan->grad_bytes == 2, "--grad-reduce-in-bf16");
   pz_core_write_recomputation(launch, PZ_LAUNCH_MEGATRON, out);
-  /* The mask would have tokens x tokens entries for every sample, and kernels of causal attention do not need it. */
+  /* Kernels of causal attention do not need the mask, which has seq x seq entries for each
+   * sample. */
   pz_write_if(out, true, "--no-create-attention-mask-in-dataloader");
-  /* Training divides the iterations by it, and from core 0.16 on it has no default. */
+  /* Megatron divides the number of iterations by this interval, which has no default from core 0.16
+   * on. */
   pz_write_if(out, true, "--eval-interval 1000");
   pz_write_saving_arguments(out);
 }
@@ -78,23 +84,25 @@ static void write_data_arguments(const struct pz_launch *launch, FILE *out) {
       launch->shape.vocab - 1, launch->shape.vocab);
 }
 
-/* Releases of Megatron Core, 0.oldest to 0.newest, that have all arguments of the plan.  Sources: megatron/training/arguments.py of each
- * release (tests/data/launch_options.csv).  From 0.19 on it refuses Transformer Engine's loss. */
+/* The releases of Megatron Core that scripts were tested with, 0.14 to 0.20. */
 enum { OLDEST_CORE = 14, NEWEST_CORE = 20 };
 
 struct core_releases {
-  int oldest, newest;
+  int oldest, newest; /* minor versions: 0.oldest to 0.newest */
 };
 
+/* Returns the releases of Megatron Core that have all arguments of the plan.  Source:
+ * megatron/training/arguments.py of each release (tests/data/launch_options.csv).  From 0.19 on it
+ * refuses Transformer Engine's loss. */
 static struct core_releases find_releases(const struct pz_launch *launch) {
   const struct pz_plan *plan = &launch->plan;
   const struct pz_model_shape *shape = &launch->shape;
   bool offloads = plan->offload & PZ_OFFLOAD_ACTIVATIONS;
   bool hybridep = pz_plan_dispatcher(plan) == PZ_DISPATCHER_HYBRIDEP && pz_plan_ep(plan) > 1;
   const struct {
-    bool has;
+    bool is_used;
     int oldest;
-  } needs[] = {
+  } features[] = {
       {plan->precision == PZ_PRECISION_NVFP4, 15},
       {plan->precision == PZ_PRECISION_FP16 && shape->experts, 16},
       {plan->cuda_graphs > 0 || offloads || hybridep || shape->kv_heads % plan->tp, 16},
@@ -102,22 +110,24 @@ static struct core_releases find_releases(const struct pz_launch *launch) {
       {shape->family == PZ_SHAPE_QWEN3_NEXT, plan->cp > 1 ? 18 : 16},
       {shape->family == PZ_SHAPE_NEMOTRON_H, 18},
       {offloads && plan->offload_modules & PZ_AWAY_EXPERTS, 19}};
-  struct core_releases r = {OLDEST_CORE, plan->fused_loss ? 18 : NEWEST_CORE};
-  for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
-    if (needs[i].has && needs[i].oldest > r.oldest) r.oldest = needs[i].oldest;
-  return r;
+  struct core_releases releases = {OLDEST_CORE, plan->fused_loss ? 18 : NEWEST_CORE};
+  for (size_t i = 0; i < sizeof features / sizeof *features; i++)
+    if (features[i].is_used && features[i].oldest > releases.oldest)
+      releases.oldest = features[i].oldest;
+  return releases;
 }
 
-/* Writes a check that stops the script on other releases, and warns of releases newer than those that it was tested with. */
-static void write_release_check(struct core_releases r, FILE *out) {
+/* Writes shell commands that stop the script on other releases of Megatron Core, and warn about
+ * releases that are newer than those that the script was tested with. */
+static void write_release_check(struct core_releases releases, FILE *out) {
   fprintf(
       out,
       "core=0\n"
       "if [[ $(cat \"$MEGATRON_PATH/megatron/core/package_info.py\") =~ MINOR\\ =\\ ([0-9]+) ]]; "
       "then core=${BASH_REMATCH[1]}; fi\n"
       "if ((core < %d",
-      r.oldest);
-  if (r.newest < NEWEST_CORE) fprintf(out, " || core > %d", r.newest);
+      releases.oldest);
+  if (releases.newest < NEWEST_CORE) fprintf(out, " || core > %d", releases.newest);
   fprintf(
       out,
       ")); then\n"
@@ -127,17 +137,17 @@ static void write_release_check(struct core_releases r, FILE *out) {
       "elif ((core > %d)); then\n"
       "  echo \"Megatron Core 0.$core is newer than 0.%d, the last that this script was held "
       "against\" >&2\nfi\n",
-      r.oldest, r.newest, NEWEST_CORE, NEWEST_CORE);
+      releases.oldest, releases.newest, NEWEST_CORE, NEWEST_CORE);
 }
 
 void pz_write_megatron_script(const struct pz_launch *launch, FILE *out) {
-  struct core_releases r = find_releases(launch);
+  struct core_releases releases = find_releases(launch);
   char name[60];
-  snprintf(name, sizeof name, "Megatron-LM (core 0.%d to 0.%d)", r.oldest, r.newest);
+  snprintf(name, sizeof name, "Megatron-LM (core 0.%d to 0.%d)", releases.oldest, releases.newest);
   pz_write_script_head(launch, name, out);
   pz_write_required_variable(out, "MEGATRON_PATH", "the folder of Megatron-LM");
   pz_write_required_variable(out, "CHECKPOINT_PATH", "a folder for checkpoints");
-  write_release_check(r, out);
+  write_release_check(releases, out);
   pz_core_write_environment(launch, PZ_LAUNCH_MEGATRON, out);
   fputs("MODEL_ARGS=(\n", out);
   pz_core_write_model(launch, PZ_LAUNCH_MEGATRON, out);

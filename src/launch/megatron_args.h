@@ -25,9 +25,4 @@ bool pz_megatron_reads(const char *name);
 const char *pz_megatron_describe_changes(struct pz_call *call, const struct pz_run_plan *run,
                                          const struct pz_plan *to);
 
-/* ---- for callers that return a status ---- */
-PZ_NODISCARD enum pz_status pz_megatron_changes(const struct pz_run_plan *m,
-                                                const struct pz_plan *to, struct pz_arena *arena,
-                                                const char **text, struct pz_error *err);
-
 #endif

@@ -1,6 +1,8 @@
-/* Another plan of a Megatron-LM run, as what to change in the run's arguments.  pz_megatron_describe_changes() goes through the
- * fields of the two plans, writes the arguments that are to be set, and collects those that are to be removed, which are written
- * at the end. */
+/* The difference between two plans of a Megatron-LM run, as changes to the run's arguments.
+ *
+ * pz_megatron_describe_changes() compares the fields of the two plans, writes the arguments that
+ * are to be set, and collects the names of those that are to be removed, which are written at the
+ * end. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,14 +16,14 @@ struct plan_changes {
   const struct pz_run_plan *run;
   const struct pz_plan *from, *to;
   FILE *out;
-  bool any;          /* something was written */
-  char removed[240]; /* names of arguments to be removed, with commas */
+  bool has_written;  /* something was written to `out` */
+  char removed[240]; /* names of arguments to be removed, separated by commas */
 };
 
 PZ_PRINTF(2, 3) static void write_change(struct plan_changes *changes, const char *format, ...) {
   va_list values;
-  if (changes->any) fputc(' ', changes->out);
-  changes->any = true;
+  if (changes->has_written) fputc(' ', changes->out);
+  changes->has_written = true;
   va_start(values, format);
   vfprintf(changes->out, format, values);
   va_end(values);
@@ -32,11 +34,12 @@ static void remove_argument(struct plan_changes *changes, const char *name) {
   snprintf(changes->removed + n, sizeof changes->removed - n, "%s--%s", n ? ", " : "", name);
 }
 
-/* Writes a plain number of the plan. */
+/* Writes the argument of an integer field of the plan. */
 static void set_number(struct plan_changes *changes, enum pz_plan_field field, int64_t n) {
   write_change(changes, "%s %" PRId64, pz_plan_field(field)->in[PZ_LAUNCH_MEGATRON], n);
 }
 
+/* Writes or removes an argument without a value, if the two plans differ in it. */
 static void change_flag(struct plan_changes *changes, bool before, bool now, const char *name) {
   if (!before && now) write_change(changes, "--%s", name);
   if (before && !now) remove_argument(changes, name);
@@ -44,44 +47,35 @@ static void change_flag(struct plan_changes *changes, bool before, bool now, con
 
 /* ---- stages --------------------------------------------------------------------------------- */
 
+/* Returns the number of layers in a chunk of the pipeline. */
 static int64_t chunk_layers(const struct plan_changes *changes, const struct pz_plan *plan,
                             int64_t chunk) {
   return pz_plan_chunk_layers(plan, changes->run->layers, chunk);
 }
 
-/* Do all stages between the first and the last have the same number of layers? */
-static bool has_even_middle(const struct plan_changes *changes) {
-  const struct pz_plan *to = changes->to;
-  for (int64_t stage = 2; stage < to->pp - 1; stage++)
-    if (chunk_layers(changes, to, stage) != chunk_layers(changes, to, 1)) return false;
-  return true;
-}
-
-/* Returns the value of the argument that divides even stages into chunks, in the unit that the run uses: chunks per stage or
- * layers per chunk.  Returns 0 if the plan needs no such argument. */
+/* Returns the value of the argument that divides even stages into chunks, in the unit that the run
+ * uses: the number of chunks of a stage, or the number of layers of a chunk.  Returns 0 if the plan
+ * needs no such argument. */
 static int64_t chunk_argument(const struct plan_changes *changes, const struct pz_plan *plan) {
   if (plan->vpp == 1) return 0;
   return changes->run->chunks_by_rank ? plan->vpp : changes->run->layers / (plan->pp * plan->vpp);
 }
 
-static bool has_same_division(const struct plan_changes *changes) {
-  const struct pz_plan *from = changes->from, *to = changes->to;
-  if (from->pp != to->pp || from->vpp != to->vpp) return false;
-  for (int64_t chunk = 0; chunk < to->pp * to->vpp; chunk++)
-    if (chunk_layers(changes, from, chunk) != chunk_layers(changes, to, chunk)) return false;
-  return true;
-}
-
-/* Writes how layers are divided into stages and chunks: evenly, by the layers of the first and the last stage, or by a layout of
- * every chunk. */
+/* Writes how layers are divided into stages and chunks, if that changes: evenly, by the layers of
+ * the first and the last stage, or by a layout of every chunk. */
 static void change_division(struct plan_changes *changes) {
   const struct pz_run_plan *run = changes->run;
-  const struct pz_plan *to = changes->to;
-  if (has_same_division(changes)) return;
+  const struct pz_plan *from = changes->from, *to = changes->to;
+  bool is_same = from->pp == to->pp && from->vpp == to->vpp, even_middle = true;
+  for (int64_t chunk = 0; chunk < to->pp * to->vpp && is_same; chunk++)
+    is_same = chunk_layers(changes, from, chunk) == chunk_layers(changes, to, chunk);
+  if (is_same) return;
+  for (int64_t stage = 2; stage < to->pp - 1; stage++)
+    if (chunk_layers(changes, to, stage) != chunk_layers(changes, to, 1)) even_middle = false;
   bool even = pz_plan_is_even(to, run->layers);
-  bool by_ends = !even && to->vpp == 1 && has_even_middle(changes);
+  bool by_ends = !even && to->vpp == 1 && even_middle;
   if (even || by_ends) {
-    int64_t before = chunk_argument(changes, changes->from), now = chunk_argument(changes, to);
+    int64_t before = chunk_argument(changes, from), now = chunk_argument(changes, to);
     const char *name = run->chunks_by_rank ? "num-virtual-stages-per-pipeline-rank"
                                            : "num-layers-per-virtual-pipeline-stage";
     if (!now)
@@ -117,7 +111,7 @@ static void change_recomputation(struct plan_changes *changes) {
       write_change(changes, "--recompute-granularity selective");
     if (from->recompute_modules != to->recompute_modules) {
       write_change(changes, "--recompute-modules ");
-      pz_core_write_modules(to, false, changes->out);
+      pz_core_write_modules(to, changes->out);
     }
     if (was_full) remove_argument(changes, "recompute-method, --recompute-num-layers");
   }
@@ -129,54 +123,45 @@ static void change_recomputation(struct plan_changes *changes) {
   }
 }
 
-static void change_sharding(struct plan_changes *changes) {
-  int from = changes->from->zero, to = changes->to->zero;
-  if (from < 2 && to < 2)
-    change_flag(changes, from == 1, to == 1, "use-distributed-optimizer");
-  else if (from != to)
-    write_change(changes, "%s--data-parallel-sharding-strategy %s",
-                 from < 2 ? "--use-megatron-fsdp " : "", pz_core_strategies[to]);
-}
-
-/* With chunks, transfers between stages overlap by default. */
-static void change_overlap(struct plan_changes *changes) {
-  int from = changes->from->overlap, to = changes->to->overlap;
-  change_flag(changes, from & PZ_OVERLAP_GRAD, to & PZ_OVERLAP_GRAD, "overlap-grad-reduce");
-  change_flag(changes, from & PZ_OVERLAP_PARAM, to & PZ_OVERLAP_PARAM, "overlap-param-gather");
-  change_flag(changes, from & PZ_OVERLAP_TP, to & PZ_OVERLAP_TP, "tp-comm-overlap");
-  change_flag(changes, from & PZ_OVERLAP_EP, to & PZ_OVERLAP_EP,
-              "overlap-moe-expert-parallel-comm");
-  if (changes->run->p2p_off && changes->to->vpp > 1 && to & PZ_OVERLAP_P2P)
-    remove_argument(changes, "no-overlap-p2p-communication");
-}
-
-/* Without an argument of its own, the tensor parallelism of experts is that of the other layers. */
-static void change_experts(struct plan_changes *changes) {
-  const struct pz_plan *from = changes->from, *to = changes->to;
-  int64_t etp = changes->run->from[PZ_PLAN_ETP] ? from->etp : to->tp;
-  if (from->ep != to->ep) set_number(changes, PZ_PLAN_EP, to->ep);
-  if (from->etp && to->etp != etp) set_number(changes, PZ_PLAN_ETP, to->etp);
-  if (from->ep == 1 && to->ep > 1) write_change(changes, "--moe-token-dispatcher-type alltoall");
-}
-
 static void write_changes(struct plan_changes *changes) {
+  static const struct {
+    int part;
+    const char *argument;
+  } overlaps[] = {{PZ_OVERLAP_GRAD, "overlap-grad-reduce"},
+                  {PZ_OVERLAP_PARAM, "overlap-param-gather"},
+                  {PZ_OVERLAP_TP, "tp-comm-overlap"},
+                  {PZ_OVERLAP_EP, "overlap-moe-expert-parallel-comm"}};
   const struct pz_plan *from = changes->from, *to = changes->to;
+  const struct pz_run_plan *run = changes->run;
   if (from->devices != to->devices) write_change(changes, "(on %" PRId64 " devices)", to->devices);
   if (from->tp != to->tp) set_number(changes, PZ_PLAN_TP, to->tp);
   change_flag(changes, from->sp > 0, to->sp > 0, "sequence-parallel");
   if (from->cp != to->cp) set_number(changes, PZ_PLAN_CP, to->cp);
-  change_experts(changes);
+  /* by default experts have the tensor parallelism of the other layers */
+  int64_t default_etp = run->from[PZ_PLAN_ETP] ? from->etp : to->tp;
+  if (from->ep != to->ep) set_number(changes, PZ_PLAN_EP, to->ep);
+  if (from->etp && to->etp != default_etp) set_number(changes, PZ_PLAN_ETP, to->etp);
+  if (from->ep == 1 && to->ep > 1) write_change(changes, "--moe-token-dispatcher-type alltoall");
   if (from->pp != to->pp) set_number(changes, PZ_PLAN_PP, to->pp);
   change_division(changes);
   if (from->mbs != to->mbs) set_number(changes, PZ_PLAN_MBS, to->mbs);
   change_recomputation(changes);
-  change_sharding(changes);
-  change_overlap(changes);
+  if (from->zero < 2 && to->zero < 2)
+    change_flag(changes, from->zero == 1, to->zero == 1, "use-distributed-optimizer");
+  else if (from->zero != to->zero)
+    write_change(changes, "%s--data-parallel-sharding-strategy %s",
+                 from->zero < 2 ? "--use-megatron-fsdp " : "", pz_core_strategies[to->zero]);
+  for (size_t i = 0; i < sizeof overlaps / sizeof *overlaps; i++)
+    change_flag(changes, from->overlap & overlaps[i].part, to->overlap & overlaps[i].part,
+                overlaps[i].argument);
+  /* with chunks, transfers between stages overlap by default */
+  if (run->p2p_off && to->vpp > 1 && to->overlap & PZ_OVERLAP_P2P)
+    remove_argument(changes, "no-overlap-p2p-communication");
   if (from->attention != to->attention)
     write_change(changes, "--attention-backend %s",
                  to->attention == PZ_ATTENTION_FLASH ? "flash" : "unfused");
   if (changes->removed[0])
-    fprintf(changes->out, "%sremove %s", changes->any ? "; " : "", changes->removed);
+    fprintf(changes->out, "%sremove %s", changes->has_written ? "; " : "", changes->removed);
 }
 
 const char *pz_megatron_describe_changes(struct pz_call *call, const struct pz_run_plan *run,
@@ -189,26 +174,4 @@ const char *pz_megatron_describe_changes(struct pz_call *call, const struct pz_r
   const char *text = pz_copy_text(call, buffer->text ? buffer->text : "");
   pz_close(call, buffer);
   return text;
-}
-
-/* ---- for callers that return a status ---- */
-
-struct changes_request {
-  const struct pz_run_plan *run;
-  const struct pz_plan *to;
-  struct pz_arena *arena;
-  const char **text;
-};
-
-static void describe_changes(struct pz_call *call, void *ctx) {
-  const struct changes_request *x = ctx;
-  struct pz_call results = pz_call_in(call, x->arena);
-  *x->text = pz_megatron_describe_changes(&results, x->run, x->to);
-}
-
-enum pz_status pz_megatron_changes(const struct pz_run_plan *m, const struct pz_plan *to,
-                                   struct pz_arena *arena, const char **text,
-                                   struct pz_error *err) {
-  struct changes_request x = {m, to, arena, text};
-  return pz_border(describe_changes, &x, err);
 }

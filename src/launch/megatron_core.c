@@ -1,6 +1,9 @@
-/* Models and plans in the words of Megatron Core.  Every fact is written by one function for both launchers: write_name() writes
- * "  --name " for Megatron-LM or "model.name = " for Megatron Bridge, and the functions behind it a value.  The functions
- * pz_core_write_...() write groups of facts, in the order of their sections in a script. */
+/* Models and plans in the terms of Megatron Core, for both of its launchers.
+ *
+ * write_name() writes "  --name " for Megatron-LM or "model.name = " for Megatron Bridge, and the
+ * functions after it write a name with its value.  So each property of a model or plan is written
+ * in one place for both launchers.  The functions pz_core_write_...() write groups of properties,
+ * in the order in which they follow each other in a script. */
 #include "launch/megatron_core.h"
 
 #include <inttypes.h>
@@ -9,11 +12,11 @@
 const char *const pz_core_strategies[4] = {"no_shard", "optim", "optim_grads",
                                            "optim_grads_params"};
 
-/* ---- one fact ------------------------------------------------------------------------------- */
+/* ---- one property --------------------------------------------------------------------------- */
 
 struct core_writer {
   const struct pz_launch *launch;
-  bool bridge;
+  bool bridge; /* writes for Megatron Bridge rather than Megatron-LM */
   FILE *out;
 };
 
@@ -50,7 +53,8 @@ static void write_word(const struct core_writer *writer, const char *name, const
   fprintf(writer->out, writer->bridge ? "\"%s\"\n" : "%s\n", word);
 }
 
-/* Writes a truth value.  A field of Megatron Bridge is always written, an argument only if it is on. */
+/* Writes a truth value.  Megatron Bridge gets a value in any case, Megatron-LM an argument only if
+ * it is true. */
 static void write_flag(const struct core_writer *writer, const char *name, bool on) {
   if (writer->bridge) {
     write_name(writer, name);
@@ -60,7 +64,8 @@ static void write_flag(const struct core_writer *writer, const char *name, bool 
   }
 }
 
-/* Writes a truth value that an argument of Megatron-LM turns off and a field of Megatron Bridge turns on. */
+/* Writes a property that Megatron-LM has an argument to turn off, and Megatron Bridge a field to
+ * turn on. */
 static void write_negated_flag(const struct core_writer *writer, const char *argument,
                                const char *field, bool on) {
   write_flag(writer, writer->bridge ? field : argument, writer->bridge == on);
@@ -71,16 +76,8 @@ static void write_core_field(const struct core_writer *writer, enum pz_plan_fiel
                       writer->bridge ? "model." : "  ", writer->bridge ? " = " : " ", writer->out);
 }
 
-/* Write lines that only one of the launchers has. */
-static void write_for_bridge(const struct core_writer *writer, const char *lines) {
-  if (writer->bridge) fputs(lines, writer->out);
-}
-
-static void write_for_megatron(const struct core_writer *writer, const char *lines) {
-  if (!writer->bridge) fputs(lines, writer->out);
-}
-
-/* Writes the names in a set of bits: a list of Python for Megatron Bridge, words for Megatron-LM. */
+/* Writes the names of the bits in a set, as strings of a Python list for Megatron Bridge and as
+ * words for Megatron-LM. */
 static void write_set(const char *const *names, int set, bool bridge, FILE *out) {
   const char *gap = "", *quote = bridge ? "\"" : "";
   for (int i = 0; names[i]; i++) {
@@ -93,35 +90,28 @@ static void write_set(const char *const *names, int set, bool bridge, FILE *out)
 static void write_set_field(const struct core_writer *writer, const char *name,
                             const char *const *names, int set) {
   write_name(writer, name);
-  write_for_bridge(writer, "[");
+  if (writer->bridge) fputs("[", writer->out);
   write_set(names, set, writer->bridge, writer->out);
   fputs(writer->bridge ? "]\n" : "\n", writer->out);
 }
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-/* Does the plan use the flexible dispatcher?  DeepEP and HybridEP are its backends, and it needs experts on several devices. */
+/* Returns whether tokens are sent to experts by Megatron's "flex" dispatcher, whose backends are
+ * DeepEP and HybridEP.  It requires experts on several devices. */
 static bool uses_flex_dispatcher(const struct pz_plan *plan) {
   return pz_plan_dispatcher(plan) != PZ_DISPATCHER_ALLTOALL && pz_plan_ep(plan) > 1;
 }
 
-static void write_dispatcher(const struct core_writer *writer) {
-  const struct pz_plan *plan = &writer->launch->plan;
-  write_word(writer, "moe-token-dispatcher-type", uses_flex_dispatcher(plan) ? "flex" : "alltoall");
-  if (uses_flex_dispatcher(plan) && !writer->bridge &&
-      pz_plan_dispatcher(plan) == PZ_DISPATCHER_DEEPEP)
-    write_flag(writer, "moe-enable-deepep", true); /* this name exists in core 0.14 too */
-  else if (uses_flex_dispatcher(plan))
-    write_word(writer, "moe-flex-dispatcher-backend",
-               pz_dispatcher_names[pz_plan_dispatcher(plan)]);
-}
-
 static void write_expert_fields(const struct core_writer *writer) {
   const struct pz_model_shape *shape = &writer->launch->shape;
+  const struct pz_plan *plan = &writer->launch->plan;
   bool is_v3 = shape->family == PZ_SHAPE_DEEPSEEK_V3;
   bool sigmoid_router = is_v3 || shape->sigmoid;
+  bool uses_flex = uses_flex_dispatcher(plan);
+  bool uses_deepep = pz_plan_dispatcher(plan) == PZ_DISPATCHER_DEEPEP;
   /* Megatron-LM advises fp32 for 32 experts or more, and DeepEP needs it. */
-  bool fp32_router = shape->experts >= 32 || uses_flex_dispatcher(&writer->launch->plan);
+  bool fp32_router = shape->experts >= 32 || uses_flex;
   const char *quote = writer->bridge ? "" : "'";
   write_integer(writer, "num-experts", shape->experts);
   write_integer(writer, "moe-router-topk", shape->topk);
@@ -140,7 +130,12 @@ static void write_expert_fields(const struct core_writer *writer) {
     fprintf(writer->out, "[1]*%" PRId64 ")%s\n", shape->layers - shape->dense_layers, quote);
   }
   write_flag(writer, "moe-grouped-gemm", true);
-  write_dispatcher(writer);
+  write_word(writer, "moe-token-dispatcher-type", uses_flex ? "flex" : "alltoall");
+  if (uses_flex && uses_deepep && !writer->bridge)
+    write_flag(writer, "moe-enable-deepep", true); /* this name exists in core 0.14 too */
+  else if (uses_flex)
+    write_word(writer, "moe-flex-dispatcher-backend",
+               pz_dispatcher_names[pz_plan_dispatcher(plan)]);
   write_word(writer, "moe-router-load-balancing-type",
              sigmoid_router ? "seq_aux_loss" : "aux_loss");
   write_real(writer, "moe-aux-loss-coeff", sigmoid_router ? 1e-4 : 1e-2);
@@ -160,9 +155,8 @@ static void write_expert_fields(const struct core_writer *writer) {
 static void write_latent_fields(const struct core_writer *writer) {
   const struct pz_model_shape *shape = &writer->launch->shape;
   bool yarn = shape->rope == PZ_ROPE_YARN;
-  bool may_fuse_rope =
-      !yarn || writer->bridge; /* recent versions of Megatron-LM fuse it only with YaRN */
-  write_for_megatron(writer, "  --multi-latent-attention\n");
+  bool may_fuse_rope = !yarn || writer->bridge; /* recent Megatron-LM fuses RoPE only with YaRN */
+  if (!writer->bridge) fputs("  --multi-latent-attention\n", writer->out);
   if (shape->q_rank) write_integer(writer, "q-lora-rank", shape->q_rank);
   write_integer(writer, "kv-lora-rank", shape->kv_rank);
   write_integer(writer, "qk-head-dim", shape->nope_dim);
@@ -179,29 +173,29 @@ static void write_latent_fields(const struct core_writer *writer) {
   if (may_fuse_rope) write_negated_flag(writer, "no-rope-fusion", "apply-rope-fusion", false);
 }
 
-/* Returns the attention backend that the plan asks for. */
-static const char *attention_backend(const struct pz_plan *plan) {
-  if (plan->attention == PZ_ATTENTION_STANDARD) return "unfused";
-  if (!plan->attention_library || !*plan->attention_library) return "auto";
-  return strcmp(plan->attention_library, "cudnn") == 0 ? "fused" : "flash";
-}
-
 static void write_attention(const struct core_writer *writer) {
   const struct pz_model_shape *shape = &writer->launch->shape;
+  const struct pz_plan *plan = &writer->launch->plan;
   write_integer(writer, "num-attention-heads", shape->heads);
   if (shape->kv_rank) {
     write_latent_fields(writer);
   } else {
-    if (shape->kv_heads != shape->heads) write_for_megatron(writer, "  --group-query-attention\n");
-    if (shape->kv_heads != shape->heads || writer->bridge)
-      write_integer(writer, "num-query-groups", shape->kv_heads);
+    bool is_grouped = shape->kv_heads != shape->heads;
+    if (is_grouped && !writer->bridge) fputs("  --group-query-attention\n", writer->out);
+    if (is_grouped || writer->bridge) write_integer(writer, "num-query-groups", shape->kv_heads);
     write_integer(writer, "kv-channels", shape->head_dim);
   }
   write_flag(writer, "qk-layernorm", shape->qk_norm);
   if (shape->out_gate) write_flag(writer, "attention-output-gate", true);
+  const char *backend = "flash";
+  if (plan->attention == PZ_ATTENTION_STANDARD)
+    backend = "unfused";
+  else if (!plan->attention_library || !*plan->attention_library)
+    backend = "auto";
+  else if (strcmp(plan->attention_library, "cudnn") == 0)
+    backend = "fused";
   write_name(writer, "attention-backend");
-  fprintf(writer->out, "%s%s\n", writer->bridge ? "AttnBackend." : "",
-          attention_backend(&writer->launch->plan));
+  fprintf(writer->out, "%s%s\n", writer->bridge ? "AttnBackend." : "", backend);
 }
 
 static void write_positions(const struct core_writer *writer) {
@@ -223,10 +217,11 @@ static void write_positions(const struct core_writer *writer) {
   }
 }
 
-/* ---- hybrids -------------------------------------------------------------------------------- */
+/* ---- hybrids: models that mix attention with Mamba layers or gated delta nets --------------- */
 
-/* Writes the letters of the layers, with bars between the chunks of the pipeline, and behind slashes those of each layer that
- * predicts (megatron/core/ssm/mamba_hybrid_layer_allocation.py: PIPE, MTP_SEPARATOR). */
+/* Writes a letter for each layer, with bars between the chunks of the pipeline, and for each layer
+ * of multi-token prediction a slash and its letters
+ * (megatron/core/ssm/mamba_hybrid_layer_allocation.py: PIPE, MTP_SEPARATOR). */
 static void write_layer_pattern(const struct core_writer *writer) {
   const struct pz_plan *plan = &writer->launch->plan;
   const struct pz_model_shape *shape = &writer->launch->shape;
@@ -247,8 +242,9 @@ static void write_layer_pattern(const struct core_writer *writer) {
 
 static void write_mamba(const struct core_writer *writer) {
   const struct pz_recurrence *recurrence = &writer->launch->shape.recurrence;
-  write_for_megatron(writer,
-                     "  --spec megatron.core.models.hybrid.hybrid_layer_specs hybrid_stack_spec\n");
+  if (!writer->bridge)
+    fputs("  --spec megatron.core.models.hybrid.hybrid_layer_specs hybrid_stack_spec\n",
+          writer->out);
   write_layer_pattern(writer);
   write_integer(writer, "mamba-num-heads", recurrence->heads);
   write_integer(writer, "mamba-head-dim", recurrence->head_dim);
@@ -256,7 +252,8 @@ static void write_mamba(const struct core_writer *writer) {
   write_integer(writer, "mamba-num-groups", recurrence->groups);
 }
 
-/* Writes which layers have full attention: the last of every `period` layers, or if there is no period each layer's kind. */
+/* Writes which layers have full attention: the last of every `period` layers, or a list of the kind
+ * of each layer if they are not periodic. */
 static void write_gated_delta_net(const struct core_writer *writer) {
   const struct pz_model_shape *shape = &writer->launch->shape;
   const struct pz_recurrence *recurrence = &shape->recurrence;
@@ -341,21 +338,21 @@ void pz_core_write_layout(const struct pz_plan *plan, int64_t layers, int64_t pr
   fputc('L', out);
 }
 
-/* Do the layers of the first and the last stage state the division?  The other stages must be even and have no chunks. */
-static bool divides_by_ends(const struct pz_plan *plan, int64_t layers) {
-  int64_t middle = plan->pp - 2, rest = layers - plan->first_layers - plan->last_layers;
-  return plan->vpp == 1 && (middle ? rest % middle == 0 : rest == 0);
-}
-
-/* Writes how layers are divided into stages: evenly; by the layers of the first and the last stage; with the embedding and the loss
- * counted as a layer each; or by a layout of every chunk, which for Megatron-LM states the number of chunks too. */
+/* Writes how layers are divided into pipeline stages, in the shortest form that states it: evenly;
+ * by the layers of the first and the last stage, if the other stages are even and have no chunks;
+ * with the embedding and the loss counted as a layer each; or by a layout of every chunk, which for
+ * Megatron-LM states the number of chunks too. */
 static void write_division(const struct core_writer *writer) {
   const struct pz_plan *plan = &writer->launch->plan;
-  int64_t layers = writer->launch->shape.layers;
-  if (writer->launch->shape.family == PZ_SHAPE_NEMOTRON_H) return; /* its layer pattern states it */
+  const struct pz_model_shape *shape = &writer->launch->shape;
+  int64_t layers = shape->layers;
+  if (shape->family == PZ_SHAPE_NEMOTRON_H) return; /* its layer pattern states the division */
   bool even = pz_plan_is_even(plan, layers);
   bool has_ends = plan->first_layers || plan->last_layers;
-  bool by_ends = !even && has_ends && divides_by_ends(plan, layers);
+  int64_t middle_stages = plan->pp - 2;
+  int64_t middle_layers = layers - plan->first_layers - plan->last_layers;
+  bool middle_is_even = middle_stages ? middle_layers % middle_stages == 0 : middle_layers == 0;
+  bool by_ends = !even && has_ends && plan->vpp == 1 && middle_is_even;
   bool counts_ends = !even && !has_ends && (layers + 2) % (plan->pp * plan->vpp) == 0;
   bool by_layout = !even && !by_ends && !counts_ends;
   if (plan->vpp > 1 && (writer->bridge || !by_layout)) write_core_field(writer, PZ_PLAN_VPP);
@@ -371,8 +368,7 @@ static void write_division(const struct core_writer *writer) {
   const char *quote = writer->bridge ? "\"" : "'";
   write_name(writer, "pipeline-model-parallel-layout");
   fputs(quote, writer->out);
-  pz_core_write_layout(plan, layers, plan->mtp ? writer->launch->shape.predict_layers : 0,
-                       writer->out);
+  pz_core_write_layout(plan, layers, plan->mtp ? shape->predict_layers : 0, writer->out);
   fprintf(writer->out, "%s\n", quote);
 }
 
@@ -383,9 +379,9 @@ void pz_core_write_parallelism(const struct pz_launch *launch, enum pz_launcher 
   write_core_field(&writer, PZ_PLAN_TP);
   write_flag(&writer, "sequence-parallel", plan->sp);
   write_core_field(&writer, PZ_PLAN_PP);
-  write_for_bridge(&writer, plan->precision == PZ_PRECISION_FP16
-                                ? "model.pipeline_dtype = torch.float16\n"
-                                : "model.pipeline_dtype = torch.bfloat16\n");
+  if (writer.bridge)
+    fprintf(out, "model.pipeline_dtype = torch.%s\n",
+            plan->precision == PZ_PRECISION_FP16 ? "float16" : "bfloat16");
   write_division(&writer);
   write_core_field(&writer, PZ_PLAN_CP);
   if (plan->cp > 1)
@@ -399,8 +395,7 @@ void pz_core_write_parallelism(const struct pz_launch *launch, enum pz_launcher 
   bool p2p = pz_plan_overlaps(plan, PZ_OVERLAP_P2P);
   if (plan->vpp > 1 || writer.bridge)
     write_negated_flag(&writer, "no-overlap-p2p-communication", "overlap-p2p-comm", p2p);
-  write_for_bridge(&writer,
-                   p2p ? "model.batch_p2p_comm = False\n" : "model.batch_p2p_comm = True\n");
+  if (writer.bridge) fprintf(out, "model.batch_p2p_comm = %s\n", p2p ? "False" : "True");
 }
 
 /* Returns the modules that selective recomputation recomputes, the attention core by default. */
@@ -409,22 +404,8 @@ static int recomputed_modules(const struct pz_plan *plan) {
   return modules ? modules : PZ_MODULE_CORE;
 }
 
-void pz_core_write_modules(const struct pz_plan *plan, bool bridge, FILE *out) {
-  write_set(pz_module_names, recomputed_modules(plan), bridge, out);
-}
-
-static void write_activation_offload(const struct core_writer *writer) {
-  const struct pz_plan *plan = &writer->launch->plan;
-  if (!(plan->offload & PZ_OFFLOAD_ACTIVATIONS)) return;
-  if (!plan->offload_modules) {
-    write_for_bridge(writer, "model.cpu_offloading = True\nmodel.cpu_offloading_weights = False\n");
-    write_core_field(writer, PZ_PLAN_OFFLOAD_LAYERS);
-    return;
-  }
-  write_flag(writer, "fine-grained-activation-offloading", true);
-  if (plan->offload_modules & PZ_AWAY_EXPERTS)
-    write_flag(writer, "use-transformer-engine-op-fuser", true);
-  write_set_field(writer, "offload-modules", pz_offload_module_names, plan->offload_modules);
+void pz_core_write_modules(const struct pz_plan *plan, FILE *out) {
+  write_set(pz_module_names, recomputed_modules(plan), false, out);
 }
 
 void pz_core_write_recomputation(const struct pz_launch *launch, enum pz_launcher launcher,
@@ -441,21 +422,33 @@ void pz_core_write_recomputation(const struct pz_launch *launch, enum pz_launche
     write_integer(&writer, "recompute-num-layers",
                   plan->recompute_layers ? plan->recompute_layers : 1);
   }
-  write_activation_offload(&writer);
+  bool offloads = plan->offload & PZ_OFFLOAD_ACTIVATIONS;
+  if (offloads && plan->offload_modules) {
+    write_flag(&writer, "fine-grained-activation-offloading", true);
+    if (plan->offload_modules & PZ_AWAY_EXPERTS)
+      write_flag(&writer, "use-transformer-engine-op-fuser", true);
+    write_set_field(&writer, "offload-modules", pz_offload_module_names, plan->offload_modules);
+  } else if (offloads) {
+    if (writer.bridge)
+      fputs("model.cpu_offloading = True\nmodel.cpu_offloading_weights = False\n", out);
+    write_core_field(&writer, PZ_PLAN_OFFLOAD_LAYERS);
+  }
   if (plan->execution == PZ_EXECUTION_GRAPH) {
-    write_for_megatron(&writer, "  --enable-cuda-graph\n"); /* this name exists in core 0.14 too */
-    write_for_bridge(&writer, "model.cuda_graph_impl = \"local\"\n");
+    /* the argument's name exists in core 0.14 too */
+    fputs(writer.bridge ? "model.cuda_graph_impl = \"local\"\n" : "  --enable-cuda-graph\n", out);
   } else if (plan->cuda_graphs > 0) {
     write_word(&writer, "cuda-graph-impl", "transformer_engine");
     write_set_field(&writer, "cuda-graph-scope", pz_graph_module_names, plan->cuda_graphs);
   }
 }
 
-/* With one hardware queue, kernels and collectives start in the order in which they are issued, which the overlap of tensor
- * parallelism needs.  Gathering sharded weights and dispatching rows to experts beside compute needs several queues.  Blackwell keeps
- * the order with any number, and Megatron Bridge uses 32 (scripts/performance/perf_plugins.py:
- * _set_num_cuda_device_max_connections).  From Transformer Engine 2.10 on, only its first implementation moves modules to the host
- * without their weights, and both launchers refuse to start without it (Megatron Bridge: training/config.py,
+/* With one hardware queue, kernels and collectives start in the order in which they are issued,
+ * which overlapping tensor-parallel communication requires.  Gathering sharded weights and
+ * dispatching rows to experts during compute require several queues.  Blackwell keeps the order
+ * with any number of queues, and Megatron Bridge uses 32 (scripts/performance/perf_plugins.py:
+ * _set_num_cuda_device_max_connections).  From Transformer Engine 2.10 on, only its first
+ * implementation of offloading moves modules to the host without their weights, and both launchers
+ * refuse to start without it (Megatron Bridge: training/config.py,
  * _validate_fine_grained_activation_offloading; megatron/training/arguments.py). */
 void pz_core_write_environment(const struct pz_launch *launch, enum pz_launcher launcher,
                                FILE *out) {

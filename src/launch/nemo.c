@@ -1,52 +1,52 @@
-/* Writer of scripts for NeMo: a Python program for Megatron Bridge, which replaced NeMo 2's recipes.  pz_write_nemo_script() writes the
- * shell part, and write_program() the program: imports, the model's provider, the distributed optimizer's configuration, training, and
- * adapters.  bridge_program.c reads it back. */
+/* Writer of scripts for NeMo: a Python program for Megatron Bridge, which replaced NeMo 2's
+ * recipes. pz_write_nemo_script() writes the shell part, and write_program() the Python part:
+ * imports, the model, the distributed optimizer, training, and LoRA adapters.  bridge_program.c
+ * reads such programs. */
 #include <inttypes.h>
 
 #include "launch/megatron_core.h"
 
 static const char *python_truth(bool on) { return on ? "True" : "False"; }
 
-/* Does the plan use CUDA graphs?  They need a random state of their own. */
+/* Returns whether the plan uses CUDA graphs, which require a random number generator of their own.
+ * */
 static bool uses_cuda_graphs(const struct pz_plan *plan) {
   return plan->execution == PZ_EXECUTION_GRAPH || plan->cuda_graphs > 0;
 }
 
-/* Writes fused kernels, as they are predicted.  Megatron-LM's arguments and Bridge's own models turn them on, but its plain classes do not
- * (models/gpt_provider.py; models/llama/llama_bridge.py; router and permutation in models/deepseek and the recipes).  Without the fused
- * activation, act_precision has no effect (megatron/core/transformer/mlp.py).  Shared experts that overlap with the dispatcher, which Bridge
- * turns on for nemotron_h, are only accepted with the dispatcher alltoall (megatron/core/transformer/transformer_config.py,
- * moe_shared_expert_overlap), and are not predicted. */
-static void write_fusions(const struct pz_launch *launch, FILE *out) {
-  const struct pz_model_shape *shape = &launch->shape;
-  if (shape->gated || shape->bias) fputs("model.bias_activation_fusion = True\n", out);
-  fputs("model.bias_dropout_fusion = True\n", out);
-  if (shape->rotary_base > 0 && !shape->kv_rank) fputs("model.apply_rope_fusion = True\n", out);
-  if (shape->experts)
-    fputs("model.moe_permute_fusion = True\nmodel.moe_router_fusion = True\n", out);
-  if (shape->shared_ffn) fputs("model.moe_shared_expert_overlap = False\n", out);
-}
-
 static void write_model_provider(const struct pz_launch *launch, FILE *out) {
   const struct pz_model_shape *shape = &launch->shape;
-  fprintf(out, "model = %s()\n",
-          shape->kv_rank                         ? "MLAModelProvider"
-          : shape->family == PZ_SHAPE_NEMOTRON_H ? "HybridModelProvider"
-                                                 : "GPTModelProvider");
-  if (shape->family == PZ_SHAPE_NEMOTRON_H) fputs("model.is_hybrid_model = True\n", out);
+  bool is_nemotron = shape->family == PZ_SHAPE_NEMOTRON_H;
+  const char *provider = is_nemotron ? "HybridModelProvider" : "GPTModelProvider";
+  if (shape->kv_rank) provider = "MLAModelProvider";
+  fprintf(out, "model = %s()\n", provider);
+  if (is_nemotron) fputs("model.is_hybrid_model = True\n", out);
   if (shape->family == PZ_SHAPE_QWEN3_NEXT)
     fputs("model.transformer_layer_spec = "
           "get_transformer_block_with_experimental_attention_variant_spec\n"
           "model.hetereogenous_dist_checkpoint = True\n",
           out);
-  else if (shape->family != PZ_SHAPE_NEMOTRON_H && (shape->experts || shape->kv_rank))
-    /* by default all layers are of one kind */
+  else if (!is_nemotron && (shape->experts || shape->kv_rank))
+    /* without a specification, all layers are of one kind */
     fputs("model.transformer_layer_spec = lambda config, vp_stage=None: "
           "get_gpt_decoder_block_spec(\n"
           "    config, use_transformer_engine=True, vp_stage=vp_stage)\n",
           out);
   pz_core_write_model(launch, PZ_LAUNCH_BRIDGE, out);
-  write_fusions(launch, out);
+  /* The prediction assumes fused kernels.  Megatron-LM's arguments and Bridge's own models turn
+   * them on, but Bridge's plain classes do not (models/gpt_provider.py;
+   * models/llama/llama_bridge.py; router and permutation in models/deepseek and the recipes). 
+   * Without the fused activation, act_precision has no effect
+   * (megatron/core/transformer/mlp.py). */
+  if (shape->gated || shape->bias) fputs("model.bias_activation_fusion = True\n", out);
+  fputs("model.bias_dropout_fusion = True\n", out);
+  if (shape->rotary_base > 0 && !shape->kv_rank) fputs("model.apply_rope_fusion = True\n", out);
+  if (shape->experts)
+    fputs("model.moe_permute_fusion = True\nmodel.moe_router_fusion = True\n", out);
+  /* Bridge turns the overlap of shared experts on for nemotron_h.  Only the dispatcher alltoall
+   * accepts it (megatron/core/transformer/transformer_config.py, moe_shared_expert_overlap), and it
+   * is not predicted. */
+  if (shape->shared_ffn) fputs("model.moe_shared_expert_overlap = False\n", out);
   pz_write_plan_field(launch, PZ_PLAN_SEQ, PZ_LAUNCH_BRIDGE, "model.", " = ", out);
   fprintf(out,
           "model.vocab_size = %" PRId64 "\nmodel.should_pad_vocab = True\n"
@@ -96,8 +96,9 @@ static void write_precision(const struct pz_plan *plan, FILE *out) {
   if (plan->act_precision > 0) fputs("model.activation_func_fp8_input_store = True\n", out);
 }
 
-/* Writes the data set.  Adapters are trained on pairs of prompt and completion, padded to the predicted sequence length, or on generated data.
- * With such pairs, context parallelism needs the loss of each token (training/config.py, validate). */
+/* Writes the data set.  Adapters are trained on pairs of a prompt and a completion, padded to the
+ * predicted sequence length, or on generated data.  With such pairs, context parallelism requires
+ * the loss of each token (training/config.py, validate). */
 static void write_dataset(const struct pz_launch *launch, FILE *out) {
   bool adapts = pz_plan_trains_adapters(&launch->plan);
   fputs("mock = os.environ.get(\"MOCK_DATA\") == \"1\"\n", out);
@@ -141,7 +142,7 @@ static void write_training_config(const struct pz_launch *launch, FILE *out) {
           "optimizer.use_distributed_optimizer = %s\n",
           python_truth(plan->zero > 0));
   const char *moments = pz_core_moment_type(launch);
-  const char *type = !moments ? "" : *moments == 'b' ? "torch.bfloat16" : "torch.uint8";
+  const char *type = moments && *moments == 'b' ? "torch.bfloat16" : "torch.uint8";
   if (pz_core_is_precision_aware(launch))
     fputs("optimizer.use_precision_aware_optimizer = True\n", out);
   if (moments)
@@ -162,7 +163,8 @@ static void write_training_config(const struct pz_launch *launch, FILE *out) {
   write_dataset(launch, out);
 }
 
-/* Writes the adapters on one line, which bridge_program.c reads.  alpha is twice the rank, as in recipes of fine-tuning. */
+/* Writes the adapters on one line, which bridge_program.c can read.  alpha is twice the rank, as in
+ * recipes of fine-tuning. */
 static void write_lora(const struct pz_launch *launch, FILE *out) {
   static const struct {
     int modules;

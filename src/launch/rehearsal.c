@@ -1,5 +1,6 @@
-/* Writer of rehearsal scripts.  pz_write_rehearsal() writes, in order, the comments of the script's head, the environment of
- * the job, the harness and the launch script as files, and a call for each rank that is run. */
+/* Writer of rehearsal scripts.  pz_write_rehearsal() writes, in order, the comments at the head of
+ * the script, the environment of the job, the harness and the launch script as files, and a call
+ * for each rank that is run. */
 #include "launch/rehearsal.h"
 
 #include <ctype.h>
@@ -8,11 +9,14 @@
 
 #include "core/text.h"
 
-/* Frameworks that can run a rank alone, and the variable with the folder of their sources. */
+/* Frameworks that can run one rank of a job alone. */
 static const struct rehearsed_framework {
-  const char *name, *folder;
+  const char *name;
+  const char
+      *folder; /* the variable of the launch script with the folder of the framework's sources */
 } rehearsed[] = {{"torchtitan", "TORCHTITAN_PATH"}, {"megatron", "MEGATRON_PATH"}};
 
+/* Returns the row of a framework.  Raises PZ_BAD_USE if its plans cannot be rehearsed. */
 static const struct rehearsed_framework *find_rehearsed(struct pz_call *call, int framework) {
   for (size_t i = 0; i < sizeof rehearsed / sizeof *rehearsed; i++)
     if (pz_framework_find(rehearsed[i].name) == framework) return &rehearsed[i];
@@ -25,7 +29,8 @@ void pz_require_rehearsable(struct pz_call *call, int framework) {
   (void)find_rehearsed(call, framework);
 }
 
-/* Returns a sentence about what is untested in rehearsals of such a plan, or NULL. */
+/* Returns a sentence that says what is untested in rehearsals of such a plan, or NULL if nothing
+ * is. */
 static const char *rehearsal_limit(const struct pz_plan *plan) {
   if (plan->pp > 1 &&
       (plan->pipeline == PZ_PIPELINE_ZB_V || plan->pipeline == PZ_PIPELINE_DUALPIPE_V))
@@ -34,9 +39,9 @@ static const char *rehearsal_limit(const struct pz_plan *plan) {
   return NULL;
 }
 
-/* ---- texts in a shell script ------------------------------------------------------------------ */
+/* ---- texts in a shell script ---------------------------------------------------------------- */
 
-/* Does a line of the text consist of this word? */
+/* Returns whether a line of the text consists of this word. */
 static bool has_line(const char *text, const char *word) {
   size_t n = strlen(word);
   while (text) {
@@ -47,7 +52,8 @@ static bool has_line(const char *text, const char *word) {
   return false;
 }
 
-/* Writes a here-document that creates a file.  Its delimiter is not a line of the text. */
+/* Writes a here-document that creates a file.  The delimiter is a word that is not a line of the
+ * text. */
 static void write_file(FILE *out, const char *name, const char *text) {
   char delimiter[32] = "END_OF_FILE";
   for (int i = 2; has_line(text, delimiter); i++)
@@ -58,7 +64,7 @@ static void write_file(FILE *out, const char *name, const char *text) {
           delimiter);
 }
 
-/* Checks the variables of the launch script, with whose values the script was read. */
+/* Checks that the variables which the user sets for the launch script have the form NAME=VALUE. */
 static void check_variables(struct pz_call *call, const char *const *variables) {
   for (; variables && *variables; variables++) {
     const char *name = *variables, *end = name;
@@ -68,7 +74,7 @@ static void check_variables(struct pz_call *call, const char *const *variables) 
   }
 }
 
-/* Writes "export NAME='VALUE'" for each variable. */
+/* Writes "export NAME='VALUE'" for each variable, quoted for the shell. */
 static void write_variables(FILE *out, const char *const *variables) {
   for (; variables && *variables; variables++) {
     size_t n = strcspn(*variables, "=") + 1;
@@ -83,7 +89,7 @@ static void write_variables(FILE *out, const char *const *variables) {
   }
 }
 
-/* ---- the script ------------------------------------------------------------------------------- */
+/* ---- the script ----------------------------------------------------------------------------- */
 
 static void write_head(const struct pz_rehearsal_job *job, const char *folder, FILE *out) {
   const struct pz_plan *plan = job->plan;
@@ -111,7 +117,8 @@ static void write_head(const struct pz_rehearsal_job *job, const char *folder, F
       variable);
 }
 
-/* Writes the environment of the job: one node and no cluster, generated data, and checkpoints in the rehearsal's folder. */
+/* Writes the environment of the job: one node without a cluster, generated data, and checkpoints in
+ * the rehearsal's folder. */
 static void write_environment(const struct pz_rehearsal_job *job, const char *folder, FILE *out) {
   const struct pz_plan *plan = job->plan;
   if (job->emitted)
@@ -181,30 +188,4 @@ struct pz_buffer *pz_write_rehearsal(struct pz_call *call, const struct pz_rehea
   fputs("exit $failed\n", out);
   pz_buffer_flush(call, out);
   return script;
-}
-
-/* ---- for callers that return a status ---- */
-
-static void check_rehearsal(struct pz_call *call, void *ctx) {
-  pz_require_rehearsable(call, *(const int *)ctx);
-}
-
-enum pz_status pz_rehearsal_check(int framework, struct pz_error *err) {
-  return pz_border(check_rehearsal, &framework, err);
-}
-
-struct rehearsal_writing {
-  const struct pz_rehearsal_job *job;
-  char **text;
-};
-
-static void write_rehearsal_text(struct pz_call *call, void *ctx) {
-  const struct rehearsal_writing *x = ctx;
-  *x->text = pz_buffer_take(call, pz_write_rehearsal(call, x->job));
-}
-
-enum pz_status pz_rehearsal_write(const struct pz_rehearsal_job *job, char **text,
-                                  struct pz_error *err) {
-  struct rehearsal_writing x = {job, text};
-  return pz_border(write_rehearsal_text, &x, err);
 }

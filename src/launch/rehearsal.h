@@ -1,15 +1,16 @@
-/* Writer of rehearsal scripts.  A rehearsal runs some ranks of a training job, one after another, each alone on one GPU, and
- * prints a line of CSV for each.
+/* Writer of rehearsal scripts.  A rehearsal runs some ranks of a training job, one after another
+ * and each alone on one GPU, and prints a line of CSV for each.
  *
- * The script contains a harness (rehearse.py), which it runs in place of torchrun, and the launch script of the job, which
- * runs unchanged.  The harness gives the job PyTorch's fake process group, so that collectives complete at once. */
+ * The script contains a harness (rehearse.py), which it runs in place of torchrun, and the launch
+ * script of the job, which runs unchanged.  The harness gives the job PyTorch's fake process group,
+ * so that collectives complete at once. */
 #ifndef PZ_LAUNCH_REHEARSAL_H
 #define PZ_LAUNCH_REHEARSAL_H
 
 #include "chip/embedded.h"
 #include "core/buffer.h"
 
-extern const struct pz_embedded pz_embedded_harness[]; /* the entry "rehearse" */
+extern const struct pz_embedded pz_embedded_harness[]; /* its entry "rehearse" is rehearse.py */
 
 /* The columns of the results, as the header line of the CSV. */
 #define PZ_REHEARSAL_COLUMNS                                                                       \
@@ -19,17 +20,18 @@ extern const struct pz_embedded pz_embedded_harness[]; /* the entry "rehearse" *
 struct pz_rehearsal_job {
   const char *model;
   const struct pz_plan *plan; /* with every field filled in */
-  const char *digest;         /* of the plan */
-  const char *launch;         /* the launch script */
-  bool emitted;               /* the launch script is one of pz_launch_text(), not the user's own */
-  int64_t vocab; /* vocabulary that the user's own script trains; 0: the script states it */
-  const char *const *set;     /* NAME=VALUE for the script; ends with NULL, may be NULL */
-  const int64_t *stages;      /* from 0; the first rank of each is run */
-  const char *const *reasons; /* why each of these is run, for people */
+  const char *digest;         /* hash of the plan that identifies it in the results */
+  const char *launch;         /* text of the launch script */
+  bool emitted;  /* the launch script was written by pz_launch_text(), not by the user */
+  int64_t vocab; /* vocabulary size for a user's script that does not state it, otherwise 0 */
+  const char *const *set;     /* variables NAME=VALUE for the script; ends with NULL, may be NULL */
+  const int64_t *stages;      /* pipeline stages, from 0, whose first rank is run */
+  const char *const *reasons; /* for people: why each of these stages is run */
   int n_stages;
 };
 
-/* Returns the first rank of a stage: the pipeline is the outermost dimension of the ranks in both frameworks. */
+/* Returns the first rank of a pipeline stage.  In both frameworks the ranks of a stage are
+ * consecutive. */
 static inline int64_t pz_rehearsal_rank(const struct pz_plan *plan, int64_t stage) {
   return stage * (plan->devices / plan->pp);
 }
@@ -39,10 +41,5 @@ void pz_require_rehearsable(struct pz_call *call, int framework);
 
 /* Returns the script of a rehearsal. */
 struct pz_buffer *pz_write_rehearsal(struct pz_call *call, const struct pz_rehearsal_job *job);
-
-/* ---- for callers that return a status ---- */
-PZ_NODISCARD enum pz_status pz_rehearsal_check(int framework, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_rehearsal_write(const struct pz_rehearsal_job *job, char **text,
-                                               struct pz_error *err);
 
 #endif

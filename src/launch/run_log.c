@@ -1,7 +1,9 @@
-/* Reader of the logs of Megatron-LM and torchtitan.  pz_run_log_step() searches the log for the times of iterations and
- * returns their median.  pz_run_log_arguments() reads the table of arguments that Megatron-LM prints (list_logged_arguments)
- * and writes it as command-line arguments (write_argument), which megatron_args.c reads.  If a run was started again within
- * one log, the last start counts. */
+/* Reader of the logs of Megatron-LM and torchtitan.
+ *
+ * pz_run_log_step() searches the log for the times of iterations and returns their median.
+ * pz_run_log_arguments() reads the table of arguments that Megatron-LM prints
+ * (list_logged_arguments) and writes it as command-line arguments (write_argument), which
+ * megatron_args.c reads.  If a log contains several starts of a run, the last one counts. */
 #include "launch/run_log.h"
 
 #include <ctype.h>
@@ -15,9 +17,9 @@
 
 static const char megatron_step[] = "elapsed time per iteration (ms):", torchtitan_step[] = "tps:";
 
-/* ---- steps -------------------------------------------------------------------------------------- */
+/* ---- steps ---------------------------------------------------------------------------------- */
 
-/* Returns where the arguments of the last run in the log begin, or NULL if it shows none. */
+/* Returns where the arguments of the last run in the log begin, or NULL if the log shows none. */
 static const char *find_last_run(const char *text, size_t bytes) {
   static const char head[] = "- arguments -";
   const char *last = NULL, *end = text + bytes;
@@ -30,7 +32,8 @@ static const char *find_last_run(const char *text, size_t bytes) {
   return last;
 }
 
-/* Returns the number at `at`, which may have commas and may follow the colour codes of a terminal, or 0. */
+/* Returns the number that begins at `at`, or 0 if there is none.  The number may have commas
+ * between its digits and may follow blanks and the colour codes of a terminal. */
 static double parse_logged_number(const char *at, const char *end) {
   char text[32];
   size_t n = 0;
@@ -50,28 +53,28 @@ static double parse_logged_number(const char *at, const char *end) {
 }
 
 static int compare_reals(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
+  double left = *(const double *)a, right = *(const double *)b;
+  return (left > right) - (left < right);
 }
 
-/* Returns the median of the numbers that follow a word, without the first tenth of them, or 0 if there are none. */
-static double median_behind(struct pz_call *call, const char *text, size_t bytes,
-                            const char *word) {
+/* Returns the median of the numbers that follow a word in the text, or 0 if there are none.  The
+ * first tenth of them is left out, because training warms up. */
+static double median_after(struct pz_call *call, const char *text, size_t bytes, const char *word) {
   struct pz_call scratch = pz_scratch(call);
   const char *end = text + bytes;
-  struct pz_vec all;
+  struct pz_vec numbers;
   double median = 0;
-  pz_vec_init(&all, scratch.arena, sizeof(double));
+  pz_vec_init(&numbers, scratch.arena, sizeof(double));
   const char *at = pz_find_text(text, bytes, word);
   while (at) {
     at += strlen(word);
     double value = parse_logged_number(at, end);
-    if (value > 0 && value < 1e15) pz_append(&scratch, &all, &value);
+    if (value > 0 && value < 1e15) pz_append(&scratch, &numbers, &value);
     at = pz_find_text(at, (size_t)(end - at), word);
   }
-  uint32_t skip = all.n > 1 ? (all.n + 9) / 10 : 0, n = all.n - skip;
+  uint32_t skip = numbers.n > 1 ? (numbers.n + 9) / 10 : 0, n = numbers.n - skip;
   if (n) {
-    double *values = pz_vec_at(&all, double, skip);
+    double *values = pz_vec_at(&numbers, double, skip);
     qsort(values, n, sizeof *values, compare_reals);
     median = n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
   }
@@ -91,9 +94,9 @@ struct pz_logged_step pz_run_log_step(struct pz_call *call, const char *name, co
     bytes -= (size_t)(run - text);
     text = run;
   }
-  struct pz_logged_step logged = {.step_s = median_behind(call, text, bytes, megatron_step) / 1e3,
+  struct pz_logged_step logged = {.step_s = median_after(call, text, bytes, megatron_step) / 1e3,
                                   .tokens_per_s_per_device =
-                                      median_behind(call, text, bytes, torchtitan_step)};
+                                      median_after(call, text, bytes, torchtitan_step)};
   if (!(logged.step_s > 0) && !(logged.tokens_per_s_per_device > 0))
     pz_raise(call, PZ_BAD_INPUT,
              "%s: no iteration; accepted: a log of Megatron-LM with '%s', or of torchtitan "
@@ -102,7 +105,7 @@ struct pz_logged_step pz_run_log_step(struct pz_call *call, const char *name, co
   return logged;
 }
 
-/* ---- arguments ---------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------ */
 
 /* An argument as Megatron-LM logs it: "  tensor_model_parallel_size ...................... 8". */
 struct logged_argument {
@@ -117,7 +120,8 @@ static const char *skip_spaces(const char *at, const char *end) {
   return at;
 }
 
-/* Reads a line of the log: a name with dashes for underscores, dots and a value.  Returns false for other lines. */
+/* Reads a line of the log: a name, whose underscores become dashes, dots, and a value.  Returns
+ * false if the line has another form. */
 static bool read_logged_argument(const char *line, const char *end, struct logged_argument *out) {
   line = skip_spaces(line, end);
   const char *rank = line; /* a prefix "0: " of srun -l, or "[default0]:" of torchrun */
@@ -139,25 +143,26 @@ static bool read_logged_argument(const char *line, const char *end, struct logge
   return true;
 }
 
-/* Returns the arguments between "--- arguments ---" and "--- end of arguments ---" of the last run, as a vector of struct
- * logged_argument. */
+/* Returns the arguments between "--- arguments ---" and "--- end of arguments ---" of the last run,
+ * as a vector of struct logged_argument. */
 static struct pz_vec list_logged_arguments(struct pz_call *call, const char *text, size_t bytes) {
-  struct pz_vec all;
+  struct pz_vec arguments;
   const char *end = text + bytes, *begin = find_last_run(text, bytes);
-  pz_vec_init(&all, call->arena, sizeof(struct logged_argument));
-  if (!begin) return all;
+  pz_vec_init(&arguments, call->arena, sizeof(struct logged_argument));
+  if (!begin) return arguments;
   const char *last = pz_find_text(begin, (size_t)(end - begin), "- end of arguments -");
   if (!last) last = end;
   uint32_t line_number = 1;
   for (const char *c = text; c < begin; c++) line_number += *c == '\n';
-  for (const char *line = begin; line < last && all.n < MOST_LOGGED_ARGUMENTS; line_number++) {
+  for (const char *line = begin; line < last && arguments.n < MOST_LOGGED_ARGUMENTS;
+       line_number++) {
     struct logged_argument argument = {.line = line_number};
     const char *next = memchr(line, '\n', (size_t)(last - line));
     if (!next) next = last;
-    if (read_logged_argument(line, next, &argument)) pz_append(call, &all, &argument);
+    if (read_logged_argument(line, next, &argument)) pz_append(call, &arguments, &argument);
     line = next + 1;
   }
-  return all;
+  return arguments;
 }
 
 static bool is_off(const char *value) {
@@ -165,19 +170,20 @@ static bool is_off(const char *value) {
          strcmp(value, "[]") == 0 || !*value;
 }
 
-static const char *logged_value(const struct pz_vec *all, const char *name) {
-  for (uint32_t i = 0; i < all->n; i++) {
-    const struct logged_argument *argument = pz_vec_at(all, struct logged_argument, i);
+static const char *logged_value(const struct pz_vec *arguments, const char *name) {
+  for (uint32_t i = 0; i < arguments->n; i++) {
+    const struct logged_argument *argument = pz_vec_at(arguments, struct logged_argument, i);
     if (strcmp(argument->name, name) == 0) return argument->value;
   }
   return "None";
 }
 
-/* Is the switch on that the argument belongs to?  Megatron-LM logs defaults also where they have no effect.  A name that
- * ends with a star stands for all names that begin with it. */
-static bool has_effect(const struct pz_vec *all, const char *name) {
+/* Returns whether a logged argument has an effect, which is not the case if it belongs to a switch
+ * that is off.  Megatron-LM logs the defaults of such arguments too. */
+static bool has_effect(const struct pz_vec *arguments, const char *name) {
   static const struct {
-    const char *name, *needs;
+    const char *name; /* a star at the end stands for any rest */
+    const char *needs;
   } conditions[] = {{"num-query-groups", "group-query-attention"},
                     {"q-lora-rank", "multi-latent-attention"},
                     {"kv-lora-rank", "multi-latent-attention"},
@@ -197,13 +203,14 @@ static bool has_effect(const struct pz_vec *all, const char *name) {
     const char *pattern = conditions[i].name;
     size_t n = strcspn(pattern, "*");
     bool matches = strncmp(pattern, name, n) == 0 && (pattern[n] == '*' || !name[n]);
-    if (matches && is_off(logged_value(all, conditions[i].needs))) return false;
+    if (matches && is_off(logged_value(arguments, conditions[i].needs))) return false;
   }
   return true;
 }
 
-/* Writes "--name value".  Python's notation becomes words: "['core_attn', 'mlp']" a list, "AttnBackend.flash" flash, and
- * "torch.bfloat16" bf16.  Characters that a shell interprets are left out. */
+/* Writes "--name value".  Values in Python's notation become words: "['core_attn', 'mlp']" a list
+ * of words, "AttnBackend.flash" flash, and "torch.bfloat16" bf16.  Characters that a shell would
+ * interpret are left out. */
 static void write_argument(struct pz_call *call, struct pz_buffer *out, const char *name,
                            const char *value) {
   static const char *const types[][2] = {
@@ -222,9 +229,10 @@ static void write_argument(struct pz_call *call, struct pz_buffer *out, const ch
 
 /* Writes a logged argument if it has an effect and megatron_args.c reads it. */
 static void write_logged_argument(struct pz_call *call, struct pz_buffer *out,
-                                  const struct pz_vec *all,
+                                  const struct pz_vec *arguments,
                                   const struct logged_argument *argument) {
-  /* logged names that differ from the argument's; `value` is the one that sets it, NULL: any but those that mean off */
+  /* arguments whose logged name differs, and the value with which they are given (NULL: any value
+   * that is not off) */
   static const struct {
     const char *logged, *value, *argument;
   } renamed[] = {{"fp8", NULL, "fp8-format"},
@@ -240,15 +248,16 @@ static void write_logged_argument(struct pz_call *call, struct pz_buffer *out,
     return;
   }
   if (pz_megatron_reads(argument->name) && !is_off(argument->value) &&
-      has_effect(all, argument->name))
+      has_effect(arguments, argument->name))
     write_argument(call, out, argument->name, argument->value);
 }
 
 /* Returns the number of devices that the log shows, or 0. */
-static int64_t logged_devices(struct pz_call *call, const char *name, const struct pz_vec *all) {
+static int64_t logged_devices(struct pz_call *call, const char *name,
+                              const struct pz_vec *arguments) {
   static const long most = 1 << 24;
-  for (uint32_t i = 0; i < all->n; i++) {
-    const struct logged_argument *argument = pz_vec_at(all, struct logged_argument, i);
+  for (uint32_t i = 0; i < arguments->n; i++) {
+    const struct logged_argument *argument = pz_vec_at(arguments, struct logged_argument, i);
     if (strcmp(argument->name, "world-size") != 0 || is_off(argument->value)) continue;
     char *end;
     long n = strtol(argument->value, &end, 10);
@@ -262,27 +271,27 @@ static int64_t logged_devices(struct pz_call *call, const char *name, const stru
 
 struct pz_logged_run pz_run_log_arguments(struct pz_call *call, const char *name, const char *text,
                                           size_t bytes) {
-  /* Arguments are written on the lines that they have in the log, for messages.  If these lines alone would exceed the
-   * length of a script, lines count from the first argument. */
+  /* Arguments are written on the lines that they have in the log, for messages.  If these lines
+   * alone would exceed the length of a script, lines count from the first argument. */
   enum { MOST_LINES = 1 << 19 };
   struct pz_logged_run run = {.arguments = NULL};
   struct pz_call scratch = pz_scratch(call);
   struct pz_buffer *out = pz_buffer_new(call);
-  struct pz_vec all = list_logged_arguments(&scratch, text, bytes);
-  run.devices = logged_devices(call, name, &all);
-  if (!all.n) return run;
-  uint32_t first = pz_vec_at(&all, struct logged_argument, 0)->line;
+  struct pz_vec arguments = list_logged_arguments(&scratch, text, bytes);
+  run.devices = logged_devices(call, name, &arguments);
+  if (!arguments.n) return run;
+  uint32_t first = pz_vec_at(&arguments, struct logged_argument, 0)->line;
   uint32_t line = first < MOST_LINES ? 1 : first;
-  for (uint32_t i = 0; i < all.n; i++) {
-    const struct logged_argument *argument = pz_vec_at(&all, struct logged_argument, i);
+  for (uint32_t i = 0; i < arguments.n; i++) {
+    const struct logged_argument *argument = pz_vec_at(&arguments, struct logged_argument, i);
     for (; line < argument->line; line++) pz_buffer_add(call, out, "\n", 1);
-    write_logged_argument(call, out, &all, argument);
+    write_logged_argument(call, out, &arguments, argument);
   }
   pz_buffer_add(call, out, "\n", 1);
   /* " > padded vocab (size: 50257) with 47 dummy tokens (new size: 50304)" */
   static const char padded_size[] = "(new size: ";
   const char *padded = pz_find_text(text, bytes, padded_size);
-  if (padded && is_off(logged_value(&all, "padded-vocab-size"))) {
+  if (padded && is_off(logged_value(&arguments, "padded-vocab-size"))) {
     char number[24];
     double size = parse_logged_number(padded + sizeof padded_size - 1, text + bytes);
     snprintf(number, sizeof number, "%.0f", size);

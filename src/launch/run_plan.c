@@ -1,5 +1,8 @@
-/* Training runs as users have them: pz_run_plan_read() recognises a plan file, a log, or a launch script or configuration of a
- * framework, calls its reader, and adds what comments and a log say.  pz_run_plan_text() writes a run as a plan file. */
+/* Reader and writer of training runs.
+ *
+ * pz_run_plan_read() recognises a plan file, a log, or a launch script or configuration of a
+ * framework, calls its reader, and adds what comments and a log say.  pz_run_plan_text() writes a
+ * run as a plan file. */
 #include <ctype.h>
 #include <string.h>
 
@@ -19,7 +22,8 @@ struct run_reading {
   struct pz_run_plan **out;
 };
 
-static void read_plan_file(struct pz_call *call, const struct run_reading *x,
+/* Reads a plan file.  Options that are for launch scripts only are errors. */
+static void read_plan_file(struct pz_call *call, const struct run_reading *reading,
                            const struct pz_run_plan_options *options, struct pz_run_plan *run) {
   const char *misplaced = NULL;
   if (options->ignore && options->ignore[0]) misplaced = "ignore";
@@ -28,8 +32,8 @@ static void read_plan_file(struct pz_call *call, const struct run_reading *x,
   if (misplaced)
     pz_raise(call, PZ_BAD_USE,
              "--%s is for Megatron's arguments; %s is a plan file, whose model has it", misplaced,
-             x->name);
-  pz_read_plan_file(call, x->name, x->text, x->bytes, run);
+             reading->name);
+  pz_read_plan_file(call, reading->name, reading->text, reading->bytes, run);
   if (options->devices) {
     run->plan.devices = options->devices;
     run->plan.dp = 0;
@@ -39,23 +43,24 @@ static void read_plan_file(struct pz_call *call, const struct run_reading *x,
 }
 
 /* Reads the run of a log from the arguments that the log shows. */
-static void read_log(struct pz_call *call, const struct run_reading *x,
+static void read_log(struct pz_call *call, const struct run_reading *reading,
                      const struct pz_run_plan_options *options, struct pz_run_plan *run) {
   struct pz_run_plan_options own = *options;
-  struct pz_logged_run logged = pz_run_log_arguments(call, x->name, x->text, x->bytes);
+  struct pz_logged_run logged =
+      pz_run_log_arguments(call, reading->name, reading->text, reading->bytes);
   if (!logged.arguments)
     pz_raise(call, PZ_BAD_INPUT,
              "%s: the log does not show the arguments of its run; accepted: its launch "
              "script or configuration, with the step that it shows (calibrate: --plan "
              "FILE; tune FILE --measured-s S)",
-             x->name);
+             reading->name);
   if (!own.devices) own.devices = logged.devices;
-  pz_megatron_read(call, x->name, logged.arguments, strlen(logged.arguments), &own, run);
+  pz_megatron_read(call, reading->name, logged.arguments, strlen(logged.arguments), &own, run);
   if (!options->devices) run->from[PZ_PLAN_DEVICES] = "world_size of the log";
 }
 
-/* Stores the time of a step that a log shows.  torchtitan logs tokens per second and device, which the run's batch turns
- * into a time. */
+/* Stores the measured time of a step from a log.  torchtitan logs tokens per second and device,
+ * which are converted into a time with the run's batch size and sequence length. */
 static void read_measured_step(struct pz_call *call, const char *name, const char *text,
                                size_t bytes, struct pz_run_plan *run) {
   struct pz_logged_step logged = pz_run_log_step(call, name, text, bytes);
@@ -75,22 +80,17 @@ static void read_measured_step(struct pz_call *call, const char *name, const cha
       (double)plan->seq * (double)plan->batch / (logged.tokens_per_s_per_device * (double)devices);
 }
 
-static bool is_json(const char *text, size_t bytes) {
-  size_t i = 0;
-  while (i < bytes && isspace((unsigned char)text[i])) i++;
-  return i < bytes && text[i] == '{';
-}
-
 static void read_run(struct pz_call *call, void *ctx) {
-  const struct run_reading *x = ctx;
+  const struct run_reading *reading = ctx;
   struct pz_run_plan_options options = pz_run_plan_options_default();
-  const char *name = x->name, *text = x->text;
-  size_t bytes = x->bytes;
-  if (x->options)
-    pz_require_options(call, &options, sizeof options, x->options, "pz_run_plan_options_default");
+  const char *name = reading->name, *text = reading->text;
+  size_t bytes = reading->bytes, start = 0;
+  if (reading->options)
+    pz_require_options(call, &options, sizeof options, reading->options,
+                       "pz_run_plan_options_default");
   pz_require(call, name, "name");
   pz_require(call, text, "text");
-  pz_require(call, x->out, "out");
+  pz_require(call, reading->out, "out");
   const char *nul = bytes ? memchr(text, '\0', bytes) : NULL;
   if (nul) {
     int line = 1;
@@ -99,11 +99,12 @@ static void read_run(struct pz_call *call, void *ctx) {
   }
   struct pz_call own;
   struct pz_run_plan *run = pz_object_new(call, sizeof *run, &own);
-  bool is_log = pz_run_log_is(text, bytes);
-  if (is_json(text, bytes))
-    read_plan_file(&own, x, &options, run);
+  while (start < bytes && isspace((unsigned char)text[start])) start++;
+  bool is_json = start < bytes && text[start] == '{', is_log = pz_run_log_is(text, bytes);
+  if (is_json)
+    read_plan_file(&own, reading, &options, run);
   else if (is_log)
-    read_log(&own, x, &options, run);
+    read_log(&own, reading, &options, run);
   else if (pz_torchtitan_is(name, text, bytes))
     pz_torchtitan_read(&own, name, text, bytes, &options, run);
   else if (pz_bridge_is(text, bytes))
@@ -116,17 +117,17 @@ static void read_run(struct pz_call *call, void *ctx) {
                        strlen(options.log), run);
   else if (is_log)
     read_measured_step(call, name, text, bytes, run);
-  *x->out = pz_object_keep(call, run);
+  *reading->out = pz_object_keep(call, run);
 }
 
 enum pz_status pz_run_plan_read(const char *name, const char *text, size_t bytes,
                                 const struct pz_run_plan_options *options, struct pz_run_plan **out,
                                 struct pz_error *err) {
-  struct run_reading x = {name, text, bytes, options, out};
-  return pz_border(read_run, &x, err);
+  struct run_reading reading = {name, text, bytes, options, out};
+  return pz_border(read_run, &reading, err);
 }
 
-void pz_run_plan_free(struct pz_run_plan *r) { pz_object_free(r); }
+void pz_run_plan_free(struct pz_run_plan *run) { pz_object_free(run); }
 
 struct run_writing {
   const struct pz_run_plan *run;
@@ -134,16 +135,16 @@ struct run_writing {
 };
 
 static void write_run(struct pz_call *call, void *ctx) {
-  const struct run_writing *x = ctx;
+  const struct run_writing *writing = ctx;
   struct pz_run_plan run = pz_run_plan_default();
-  pz_require_options(call, &run, sizeof run, x->run, "pz_run_plan_default");
-  pz_require(call, x->text, "text");
+  pz_require_options(call, &run, sizeof run, writing->run, "pz_run_plan_default");
+  pz_require(call, writing->text, "text");
   struct pz_buffer *out = pz_buffer_new(call);
   pz_json_print(call, out, pz_json_built(call, pz_run_plan_json(&run)));
-  *x->text = pz_buffer_take(call, out);
+  *writing->text = pz_buffer_take(call, out);
 }
 
-enum pz_status pz_run_plan_text(const struct pz_run_plan *r, char **text, struct pz_error *err) {
-  struct run_writing x = {r, text};
-  return pz_border(write_run, &x, err);
+enum pz_status pz_run_plan_text(const struct pz_run_plan *run, char **text, struct pz_error *err) {
+  struct run_writing writing = {run, text};
+  return pz_border(write_run, &writing, err);
 }

@@ -1,4 +1,5 @@
-/* What the readers of runs share: the files that a script writes, and how stated layers and moments are stored in a plan. */
+/* Functions that the readers of runs share: finding the files that a script writes, and storing the
+ * division of layers and the type of Adam's moments in a plan. */
 #include "launch/run_readers.h"
 
 #include <string.h>
@@ -18,7 +19,8 @@ const char *pz_find_text(const char *text, size_t bytes, const char *word) {
   return NULL;
 }
 
-/* Finds the delimiter behind << in a line, without quotes.  Returns its length, or 0 if no here-document begins. */
+/* Finds the delimiter of a here-document, which follows << in a line, without its quotes.  Returns
+ * its length, or 0 if no here-document begins in the line. */
 static size_t find_delimiter(const char *line, const char *end, const char **delimiter) {
   for (const char *at = line; at + 2 < end; at++) {
     if (at[0] != '<' || at[1] != '<' || at[2] == '<') continue;
@@ -32,7 +34,7 @@ static size_t find_delimiter(const char *line, const char *end, const char **del
   return 0;
 }
 
-/* Does a word of the line have this ending, with or without a quote behind it? */
+/* Returns whether a word of the line has this ending, which a quote may follow. */
 static bool has_word_ending(const char *line, const char *end, const char *ending) {
   size_t n = strlen(ending);
   for (const char *at = line; at + n < end; at++)
@@ -43,7 +45,7 @@ static bool has_word_ending(const char *line, const char *end, const char *endin
 bool pz_script_document(const char *text, size_t bytes, const char *ending,
                         struct pz_document *out) {
   const char *end = text + bytes;
-  const char *delimiter = NULL, *start = NULL; /* start: of a document with the right name */
+  const char *delimiter = NULL, *start = NULL; /* start: where the wanted document begins */
   size_t length = 0;                           /* of the delimiter; 0 outside of documents */
   uint32_t line = 1, first_line = 0;
   for (const char *at = text; at < end; line++) {
@@ -69,7 +71,7 @@ bool pz_script_document(const char *text, size_t bytes, const char *ending,
 /* ---- plans ---------------------------------------------------------------------------------- */
 
 bool pz_plan_divide_layers(struct pz_plan *plan, const int64_t *layers, uint32_t n) {
-  int64_t all = 0;
+  int64_t total = 0;
   if (!n || n % plan->pp) return false;
   struct pz_plan even = *plan;
   even.vpp = n / plan->pp;
@@ -78,10 +80,10 @@ bool pz_plan_divide_layers(struct pz_plan *plan, const int64_t *layers, uint32_t
   uneven_ends.first_layers = layers[0];
   uneven_ends.last_layers = layers[n - 1];
   bool is_even = true, has_uneven_ends = n > 1;
-  for (uint32_t j = 0; j < n; j++) all += layers[j];
-  for (uint32_t j = 0; j < n; j++) {
-    is_even = is_even && pz_plan_chunk_layers(&even, all, j) == layers[j];
-    has_uneven_ends = has_uneven_ends && pz_plan_chunk_layers(&uneven_ends, all, j) == layers[j];
+  for (uint32_t chunk = 0; chunk < n; chunk++) total += layers[chunk];
+  for (uint32_t chunk = 0; chunk < n; chunk++) {
+    if (pz_plan_chunk_layers(&even, total, chunk) != layers[chunk]) is_even = false;
+    if (pz_plan_chunk_layers(&uneven_ends, total, chunk) != layers[chunk]) has_uneven_ends = false;
   }
   if (is_even)
     *plan = even;

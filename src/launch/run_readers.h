@@ -1,15 +1,17 @@
-/* Readers of runs in the form of frameworks other than Megatron-LM: torchtitan's job configuration in TOML, alone or in a
- * script that writes it, and a program for NeMo's Megatron Bridge.  Arguments of DeepSpeed's Megatron are read together with
- * Megatron-LM's (megatron_args.h).  Also what several readers share. */
+/* Readers of runs of other frameworks than Megatron-LM: torchtitan's job configuration in TOML,
+ * alone or in a script that writes it, and programs for NeMo's Megatron Bridge.  Arguments of
+ * Megatron-DeepSpeed are read together with those of Megatron-LM (megatron_args.h).  The second
+ * half declares what several readers share. */
 #ifndef PZ_LAUNCH_RUN_READERS_H
 #define PZ_LAUNCH_RUN_READERS_H
 
 #include "plan/plan_file.h"
 
+/* Return whether a text is in the form of the framework. */
 bool pz_torchtitan_is(const char *name, const char *text, size_t bytes);
 bool pz_bridge_is(const char *text, size_t bytes);
 
-/* Like pz_megatron_read(). */
+/* Read a run, with the same parameters and errors as pz_megatron_read(). */
 void pz_torchtitan_read(struct pz_call *call, const char *name, const char *text, size_t bytes,
                         const struct pz_run_plan_options *options, struct pz_run_plan *run);
 void pz_bridge_read(struct pz_call *call, const char *name, const char *text, size_t bytes,
@@ -29,12 +31,13 @@ struct pz_document {
 bool pz_script_document(const char *text, size_t bytes, const char *ending,
                         struct pz_document *out);
 
-/* Sets the chunks of a plan, and the layers of its first and last chunk, so that its n chunks have these numbers of layers.
- * Returns false if the number of stages does not divide that of the chunks, or if the layers between the ends are not
- * divided as evenly as possible. */
+/* Sets the chunks of a plan, and the layers of the first and the last chunk, so that its n chunks
+ * have these numbers of layers.  Returns false if the number of stages does not divide n, or if the
+ * chunks between the first and the last one do not share their layers as evenly as possible. */
 bool pz_plan_divide_layers(struct pz_plan *plan, const int64_t *layers, uint32_t n);
 
-/* Sets moment_bytes to 0 if the plan's framework uses that type by default.  A value of 0 stands for fp32 here. */
+/* Sets moment_bytes to 0, which stands for the framework's default, if the default has as many
+ * bytes.  Before the call, 0 stands for fp32. */
 void pz_plan_settle_moments(struct pz_plan *plan, bool experts);
 
 #endif

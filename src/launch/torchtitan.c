@@ -1,6 +1,7 @@
-/* Writer of scripts for torchtitan 0.2.2, the last release that reads TOML: a configuration (write_job_config), and a module that
- * registers the model's shape (write_model_module), because configurations name only shapes that the package has.
- * torchtitan_config.c reads both back. */
+/* Writer of scripts for torchtitan 0.2.2, the last release that reads TOML.  A script creates a
+ * configuration (write_job_config) and a Python module that registers the model's shape
+ * (write_model_module), because a configuration can only name shapes that are registered. 
+ * torchtitan_config.c reads both. */
 #include <inttypes.h>
 
 #include "launch/launch.h"
@@ -19,8 +20,9 @@ static void write_keyword(FILE *out, const char *name, int64_t value) {
   fprintf(out, "    %s=%" PRId64 ",\n", name, value);
 }
 
-/* torchtitan computes the feed-forward width as 8/3 of the hidden size, times a factor, rounded up to a multiple.  The multiple is therefore
- * the width itself, and the factor makes the product smaller than it. */
+/* torchtitan computes the feed-forward width as 8/3 of the hidden size, times a factor, rounded up
+ * to a multiple.  So the width itself is written as the multiple, and a factor that makes the
+ * product smaller than it. */
 static void write_llama_arguments(const struct pz_launch *launch, FILE *out) {
   const struct pz_model_shape *shape = &launch->shape;
   double factor = pz_shape_rope_factor(shape, launch->plan.seq);
@@ -87,7 +89,8 @@ static void write_deepseek_arguments(const struct pz_launch *launch, FILE *out) 
     fputs("    rope_factor=1.0,\n", out); /* the default is 40 */
 }
 
-/* The package of each family, the class of its arguments, and the writer of arguments that only this family has. */
+/* The Python package of each model family, the class of its arguments, and the writer of arguments
+ * that only this family has. */
 static const struct package {
   const char *name, *arguments;
   void (*write)(const struct pz_launch *launch, FILE *out);
@@ -96,12 +99,14 @@ static const struct package {
     [PZ_SHAPE_QWEN3] = {"qwen3", "Qwen3ModelArgs", write_qwen_arguments},
     [PZ_SHAPE_DEEPSEEK_V3] = {"deepseek_v3", "DeepSeekV3ModelArgs", write_deepseek_arguments}};
 
-/* Writes a model converter that freezes the model and adds adapters in 16 bit to the linear layers with these names.  It runs after the
- * converter to 8 bit and derives from the layers that this one made: torchao replaces every nn.Linear by its own layer, and loses what a
- * subclass has added (torchao/float8/float8_linear_utils.py, swap_linear_layers; torchao/prototype/mx_formats/mx_linear.py,
- * MXLinear.from_float).  The converter's name is the plan's text of the adapters, which torchtitan_config.c reads.  From the first
- * checkpoint only the model's own weights are loaded: dcp.load refuses keys that the checkpoint does not have, and exclude_from_loading
- * names whole states (torchtitan/components/checkpoint.py). */
+/* Writes a model converter, which freezes the model and adds adapters in 16 bit to the linear
+ * layers with these names.  It runs after the converter to 8 bit and derives from the layers that
+ * this one created, because torchao replaces every nn.Linear by its own layer and loses what a
+ * subclass has added (torchao/float8/float8_linear_utils.py, swap_linear_layers;
+ * torchao/prototype/mx_formats/mx_linear.py, MXLinear.from_float).  The converter's name is the
+ * plan's text of the adapters, which torchtitan_config.c reads.  From the first checkpoint only the
+ * model's own weights are loaded: dcp.load refuses keys that the checkpoint does not have, and
+ * exclude_from_loading names whole states (torchtitan/components/checkpoint.py). */
 static void write_adapter_converter(const struct pz_launch *launch, FILE *out) {
   static const struct {
     int module;
@@ -115,9 +120,9 @@ static void write_adapter_converter(const struct pz_launch *launch, FILE *out) {
   if (!pz_plan_trains_adapters(&launch->plan) ||
       pz_lora_parse(launch->plan.peft, &lora, NULL) != PZ_OK)
     return;
-  char read[80] = "x";
+  char input[80] = "x";
   if (lora.dropout > 0)
-    snprintf(read, sizeof read, "nn.functional.dropout(x, %.10g, self.training)", lora.dropout);
+    snprintf(input, sizeof input, "nn.functional.dropout(x, %.10g, self.training)", lora.dropout);
   fputs("\n\nADAPTED = {", out);
   const char *comma = "";
   for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
@@ -160,7 +165,7 @@ static void write_adapter_converter(const struct pz_launch *launch, FILE *out) {
           "        state_dict = {k: v for k, v in state_dict.items() if \".lora_\" not in k}\n"
           "    load_all(self, state_dict, checkpoint_id, **form)\n\n\n"
           "CheckpointManager.dcp_load = load_model\n",
-          lora.rank, lora.rank, read, launch->plan.peft);
+          lora.rank, lora.rank, input, launch->plan.peft);
 }
 
 static void write_model_module(const struct pz_launch *launch, FILE *out) {
@@ -199,22 +204,19 @@ static void write_model_module(const struct pz_launch *launch, FILE *out) {
 
 /* ---- the configuration ---------------------------------------------------------------------- */
 
+/* Writes the names of the modules of each pipeline chunk. */
 static void write_module_lists(const struct pz_launch *launch, FILE *out) {
-  int64_t n = launch->plan.pp * launch->plan.vpp, layer = 0;
+  int64_t chunks = launch->plan.pp * launch->plan.vpp, layer = 0;
   fputs("module_fqns_per_model_part = [\n", out);
-  for (int64_t j = 0; j < n; j++) {
-    const char *comma = "";
-    fputs("  [", out);
-    if (j == 0) {
-      fputs("\"tok_embeddings\"", out);
-      comma = ", ";
-    }
-    int64_t end = layer + pz_plan_chunk_layers(&launch->plan, launch->shape.layers, j);
+  for (int64_t chunk = 0; chunk < chunks; chunk++) {
+    int64_t end = layer + pz_plan_chunk_layers(&launch->plan, launch->shape.layers, chunk);
+    const char *comma = chunk ? "" : ", ";
+    fputs(chunk ? "  [" : "  [\"tok_embeddings\"", out);
     for (; layer < end; layer++) {
       fprintf(out, "%s\"layers.%" PRId64 "\"", comma, layer);
       comma = ", ";
     }
-    if (j == n - 1) fprintf(out, "%s\"norm\", \"output\"", comma);
+    if (chunk == chunks - 1) fprintf(out, "%s\"norm\", \"output\"", comma);
     fputs("],\n", out);
   }
   fputs("]\n", out);
@@ -247,58 +249,46 @@ static void write_parallelism(const struct pz_launch *launch, FILE *out) {
   fputc('\n', out);
 }
 
-/* With a pipeline, the local batch is split into microbatches.  Without one, the local batch is one microbatch, and gradients are
- * accumulated up to the global batch. */
-static void write_training(const struct pz_launch *launch, FILE *out) {
+static void write_job_config(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
+  bool adapts = pz_plan_trains_adapters(plan), is_mx = plan->fp8_recipe == PZ_FP8_MX;
+  const char *quantize = NULL;
+  if (plan->precision == PZ_PRECISION_FP8) quantize = is_mx ? "mx" : "float8";
+  fputs("cat > \"$RUN_PATH/plan.toml\" <<EOF\n"
+        "[job]\ndump_folder = $(toml \"$CHECKPOINT_PATH\")\n\n"
+        "[model]\nname = \"phaze\"\nflavor = \"plan\"\nhf_assets_path = $(toml \"$TOKENIZER\")\n",
+        out);
+  if (quantize && adapts)
+    fprintf(out, "converters = [\"quantize.linear.%s\", \"%s\"]\n", quantize, plan->peft);
+  else if (quantize)
+    fprintf(out, "converters = [\"quantize.linear.%s\"]\n", quantize);
+  else if (adapts)
+    fprintf(out, "converters = [\"%s\"]\n", plan->peft);
+  fputs("\n[experimental]\ncustom_import = \"phaze_model\"\n\n"
+        "[optimizer]\nname = \"AdamW\"\nlr = ${LR:-1e-4}\n\n"
+        "[lr_scheduler]\nwarmup_steps = ${WARMUP_STEPS:-100}\n\n",
+        out);
+  if (quantize)
+    fprintf(out, "[quantize.linear.%s]\n%sfilter_fqns = [\"output\"]\n\n", quantize,
+            is_mx ? "recipe_name = \"mxfp8_cublas\"\n" : "");
+  /* With a pipeline, the local batch is split into microbatches.  Without one, the local batch is
+   * one microbatch, and gradients are accumulated up to the global batch. */
   fprintf(out,
           "[training]\nlocal_batch_size = %" PRId64 "\nglobal_batch_size = %" PRId64
           "\nseq_len = %" PRId64 "\nsteps = ${TRAIN_STEPS:-1000}\nmax_norm = 1.0\n"
           "dataset = $(toml \"${DATASET:-c4}\")\ndataset_path = $(toml \"$DATA_PATH\")\n"
           "mixed_precision_param = \"bfloat16\"\nmixed_precision_reduce = \"float32\"\n\n",
-          plan->pp > 1 ? pz_plan_microbatches(&launch->plan) * plan->mbs : plan->mbs, plan->batch,
+          plan->pp > 1 ? pz_plan_microbatches(plan) * plan->mbs : plan->mbs, plan->batch,
           plan->seq);
-}
-
-static void write_checkpointing_and_compile(const struct pz_launch *launch, FILE *out) {
-  int r = launch->plan.recompute;
-  bool part = r == PZ_RECOMPUTATION_ALTERNATE || r == PZ_RECOMPUTATION_HALF;
-  fprintf(out, "[activation_checkpoint]\nmode = \"%s\"\n",
-          part                         ? "selective"
-          : r == PZ_RECOMPUTATION_FULL ? "full"
-                                       : "none");
-  if (part)
-    fprintf(out, "selective_ac_option = \"%s\"\n", r == PZ_RECOMPUTATION_ALTERNATE ? "op" : "2");
-  fprintf(out, "\n[compile]\nenable = %s\ncomponents = [\"model\", \"loss\"]\n\n",
-          launch->plan.execution == PZ_EXECUTION_COMPILE ? "true" : "false");
-}
-
-static void write_job_config(const struct pz_launch *launch, FILE *out) {
-  const char *quantize = launch->plan.precision != PZ_PRECISION_FP8 ? NULL
-                         : launch->plan.fp8_recipe == PZ_FP8_MX     ? "mx"
-                                                                    : "float8";
-  bool adapts = pz_plan_trains_adapters(&launch->plan);
-  char converters[512] = "";
-  if (quantize || adapts)
-    snprintf(converters, sizeof converters, "converters = [%s%s%s%s%s%s]\n",
-             quantize ? "\"quantize.linear." : "", quantize ? quantize : "", quantize ? "\"" : "",
-             adapts ? (quantize ? ", \"" : "\"") : "", adapts ? launch->plan.peft : "",
-             adapts ? "\"" : "");
-  fprintf(
-      out,
-      "cat > \"$RUN_PATH/plan.toml\" <<EOF\n"
-      "[job]\ndump_folder = $(toml \"$CHECKPOINT_PATH\")\n\n"
-      "[model]\nname = \"phaze\"\nflavor = \"plan\"\nhf_assets_path = $(toml \"$TOKENIZER\")\n%s\n"
-      "[experimental]\ncustom_import = \"phaze_model\"\n\n"
-      "[optimizer]\nname = \"AdamW\"\nlr = ${LR:-1e-4}\n\n"
-      "[lr_scheduler]\nwarmup_steps = ${WARMUP_STEPS:-100}\n\n",
-      converters);
-  if (quantize)
-    fprintf(out, "[quantize.linear.%s]\n%sfilter_fqns = [\"output\"]\n\n", quantize,
-            *quantize == 'm' ? "recipe_name = \"mxfp8_cublas\"\n" : "");
-  write_training(launch, out);
   write_parallelism(launch, out);
-  write_checkpointing_and_compile(launch, out);
+  bool recomputes_operators = plan->recompute == PZ_RECOMPUTATION_ALTERNATE;
+  bool is_selective = recomputes_operators || plan->recompute == PZ_RECOMPUTATION_HALF;
+  const char *mode = plan->recompute == PZ_RECOMPUTATION_FULL ? "full" : "none";
+  fprintf(out, "[activation_checkpoint]\nmode = \"%s\"\n", is_selective ? "selective" : mode);
+  if (is_selective)
+    fprintf(out, "selective_ac_option = \"%s\"\n", recomputes_operators ? "op" : "2");
+  fprintf(out, "\n[compile]\nenable = %s\ncomponents = [\"model\", \"loss\"]\n\n",
+          plan->execution == PZ_EXECUTION_COMPILE ? "true" : "false");
   fprintf(out,
           "[checkpoint]\nenable = true\nfolder = \"checkpoint\"\ninterval = 1000\n%s\n"
           "[metrics]\nlog_freq = 1\nEOF\n\n",
@@ -315,7 +305,7 @@ void pz_write_torchtitan_script(const struct pz_launch *launch, FILE *out) {
   if (pz_plan_trains_adapters(&launch->plan))
     pz_write_required_variable(out, "PRETRAINED_CHECKPOINT",
                                "weights of the model without adapters, a checkpoint of torchtitan");
-  /* 0.2.2 has this field and 0.2.1 does not; later versions do not read TOML */
+  /* 0.2.1 does not have this field, and versions after 0.2.2 do not read TOML */
   fputs("if ! grep -qs context_parallel_load_balancer "
         "\"$TORCHTITAN_PATH/torchtitan/config/job_config.py\"; then\n"
         "  echo \"this script is for torchtitan 0.2.2, and $TORCHTITAN_PATH is another version\" "

@@ -154,9 +154,7 @@ static void describe_change(struct pz_call *call, struct tuning *tuning, struct 
   bool is_megatron =
       run->megatron || (run->plan.framework == pz_framework_find("megatron") && can_be_megatron);
   pz_plan_change_describe(&result, &tuning->result->own, c);
-  if (is_megatron)
-    pz_must(call,
-            pz_megatron_changes(run, &c->plan, tuning->memory, &c->megatron, pz_call_error(call)));
+  if (is_megatron) c->megatron = pz_megatron_describe_changes(&result, run, &c->plan);
 }
 
 static void tune(struct pz_call *call, struct tuning *tuning) {

@@ -74,7 +74,7 @@ static struct rehearsed_plan *predict_rehearsed_plan(struct pz_call *call,
       .model = plan->given.model, .config = plan->given.config, .chip = side.chip, .net = side.net};
   pz_must(call, pz_training_question(&plan->job, &plan->given.plan, plan, &filled, &plan->wide,
                                      pz_call_error(call)));
-  pz_must(call, pz_rehearsal_check(filled.framework, pz_call_error(call)));
+  pz_require_rehearsable(call, filled.framework);
   pz_must(call, pz_training_run_make(&plan->job, &filled, false, call->arena, &plan->predicted,
                                      pz_call_error(call)));
   set_digest(plan);
@@ -158,7 +158,7 @@ static void write_script(struct pz_call *call, void *ctx) {
     pz_defer(call, pz_free, emitted);
     job.launch = emitted;
   }
-  pz_must(call, pz_rehearsal_write(&job, args->text, pz_call_error(call)));
+  *args->text = pz_buffer_take(call, pz_write_rehearsal(call, &job));
 }
 
 enum pz_status pz_rehearsal_script(const struct pz_diff_side *side, const char *launch,
