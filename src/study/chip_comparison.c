@@ -24,35 +24,36 @@ enum { MOST_CHIPS = 64 };
 
 struct knowledge {
   const char *name;
-  double error; /* expected relative error of step times; 0: not validated */
+  double error; /* expected relative error of step times, or 0 if not validated */
 };
 
 struct compared_chip {
   const char *text; /* as the user named it */
-  double price;     /* dollars per device-hour; 0: not known */
+  double price;     /* dollars per device-hour, or 0 if not known */
   struct pz_chip chip;
   struct pz_cluster net;
   struct knowledge known;
   struct pz_taken taken;
-  double tdp_watts; /* of the data sheet; 0: none */
+  double tdp_watts; /* power of the data sheet, or 0 if it states none */
 };
 
 struct chip_comparison {
   struct pz_study *study;
   const char *cluster;                /* NULL: each chip has its own */
   bool cold;                          /* all chips are known only by their data sheets */
-  const struct pz_rent_options *rent; /* NULL: chips are not rented */
+  const struct pz_rent_options *rent; /* NULL if chips are not rented */
   struct compared_chip *chips;
   uint32_t n;
-  double
-      first_s[PZ_SEARCH_MOST_MODELS]; /* step time of the first chip; 0: the model does not fit */
+  double first_s
+      [PZ_SEARCH_MOST_MODELS]; /* step time of the first chip, or 0 if the model does not fit */
 };
 
 /* ---- expected error by the source of a chip's constants ------------------------------------- */
 
-/* The errors of chips that are known in the same way: the mean over chips of the mean error of their dense 16-bit runs of
- * quality ok.  Of ref/published/runs.csv, "measured" has 6 chips, "published runs" 6 others, and COLD all 12; UNSEEN has
- * all runs on the 6 chips of ref/otherchips/runs.csv.  tests/cli/requirements computes the errors again. */
+/* The errors of chips that are known in the same way: the mean over chips of the mean error of
+ * their dense 16-bit runs of quality ok.  Of ref/published/runs.csv, "measured" has 6 chips,
+ * "published runs" 6 others, and COLD all 12; UNSEEN has all runs on the 6 chips of
+ * ref/otherchips/runs.csv.  tests/cli/requirements computes the errors again. */
 enum { COLD = PZ_CALIBRATED_BY_RUNS + 1, UNSEEN };
 static const struct knowledge knowledge[] = {
     [PZ_CALIBRATED_SOMEHOW] = {"calibrated", 0},
@@ -71,7 +72,8 @@ static struct knowledge chip_knowledge(const struct pz_chip *chip, bool cold) {
 
 /* ---- chips ---------------------------------------------------------------------------------- */
 
-/* Reads a chip by name, from a file, or as the best chip of the search that is saved in a directory. */
+/* Reads a chip by name, from a file, or as the best chip of the search that is saved in a
+ * directory. */
 static void read_described_chip(struct pz_call *call, const char *text, struct pz_chip *out) {
   struct pz_error *err = pz_call_error(call);
   struct stat s;
@@ -130,8 +132,8 @@ static void load_chips(struct pz_call *call, struct chip_comparison *comparison,
   }
 }
 
-/* Sets the network of a chip: the cluster that the user named, or that in which a preset is sold, or else groups of
- * devices that the links of the chip connect. */
+/* Sets the network of a chip: the cluster that the user named, or that in which a preset is
+ * sold, or else groups of devices that the links of the chip connect. */
 static void set_network(struct pz_call *call, const struct chip_comparison *comparison,
                         struct compared_chip *compared) {
   struct pz_error *err = pz_call_error(call);
@@ -186,7 +188,8 @@ static void set_prices(struct pz_call *call, struct chip_comparison *comparison,
   }
 }
 
-/* Sets a value of a row and its range under the expected error, which is null if the error is not known. */
+/* Sets a value of a row and its range under the expected error, which is null if the error is
+ * not known. */
 static void set_range(json_t *row, const char *name, double value, double error) {
   const double ends[] = {value * (1 - error), value * (1 + error)};
   static const char *const suffixes[] = {"_low", "_high"};
@@ -226,7 +229,8 @@ static void add_rent(struct pz_call *call, const struct chip_comparison *compari
   }
 }
 
-/* Marks the cheapest row of each model that meets the deadline.  Rows of one model are n_models apart. */
+/* Marks the cheapest row of each model that meets the deadline.  Rows of one model are n_models
+ * apart. */
 static void mark_cheapest(const struct chip_comparison *comparison, json_t *rows) {
   uint32_t n_models = comparison->study->options.n_models;
   for (size_t model_index = 0; model_index < n_models; model_index++) {
@@ -250,7 +254,8 @@ static void mark_cheapest(const struct chip_comparison *comparison, json_t *rows
 
 static json_t *real_or_null(double x) { return x > 0 ? json_real(x) : json_null(); }
 
-/* A row: the facts of the chip, and if the model fits, its best plan.  Returns a new reference, or NULL. */
+/* Returns a row: the facts of the chip, and if the model fits, its best plan.  Returns a new
+ * reference, or NULL. */
 static json_t *comparison_row(const struct chip_comparison *comparison,
                               const struct compared_chip *compared, uint32_t model,
                               const struct pz_found_plan *found,

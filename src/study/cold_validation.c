@@ -24,8 +24,8 @@ static int compare_names(const void *a, const void *b) {
   return strcmp(first->name, second->name);
 }
 
-/* Errors of the runs of quality ok: the dense 16-bit runs by chip, or the others by chip and kind of work.  Returns a
- * sorted vector of struct pz_errors. */
+/* Errors of the runs of quality ok: the dense 16-bit runs by chip, or the others by chip and
+ * kind of work.  Returns a sorted vector of struct pz_errors. */
 static struct pz_vec errors_by_chip(struct pz_call *call, const struct pz_vec *points, bool dense) {
   struct pz_vec list;
   pz_vec_init(&list, call->arena, sizeof(struct pz_errors));
@@ -74,8 +74,8 @@ enum {
   MOST_SAMPLED = 20 /* runs of a chip that constants are fitted on */
 };
 
-/* A class of chips by execution: its fitted constants, and the errors of each chip for every combination of their values.
- * A combination is a cell. */
+/* A class of chips by execution: its fitted constants, and the errors of each chip for every
+ * combination of their values. A combination is a cell. */
 struct constant_grid {
   uint32_t constant[MOST_FITTED]; /* as pz_cold_at() counts them */
   uint32_t n_constants, n_cells;
@@ -139,7 +139,8 @@ static void tabulate_errors(struct pz_call *call, const struct family_fit *fit,
   grid->n_cells = 1;
   for (uint32_t i = 0; pz_cold_at(i) && grid->n_constants < MOST_FITTED; i++) {
     const struct pz_cold_info *constant = pz_cold_at(i);
-    bool of_compiled = strncmp(constant->name, "compiled", 8) == 0; /* the names say the class */
+    bool of_compiled = strncmp(constant->name, "compiled", 8) ==
+                       0; /* constants of compiled programs have names that begin with "compiled" */
     if (strcmp(constant->kind, "fitted") != 0 || of_compiled == (execution == PZ_CHIP_STREAM))
       continue;
     grid->constant[grid->n_constants] = i;
@@ -177,8 +178,8 @@ static struct pz_cold_family family_mean(const struct family_fit *fit,
   return family_errors;
 }
 
-/* Appends the errors of a family with the constants that are best for all others of its class.  Appends nothing if there
- * are no others. */
+/* Appends the errors of a family with the constants that are best for all others of its class.
+ * Appends nothing if there are no others. */
 static void leave_out_family(struct pz_call *call, const struct family_fit *fit,
                              const struct constant_grid *grid, const char *family,
                              struct pz_vec *families) {
@@ -205,7 +206,8 @@ static void leave_out_family(struct pz_call *call, const struct family_fit *fit,
   pz_append(call, families, &family_errors);
 }
 
-/* Finds the chip of every point that is used, and chooses the sample: evenly spread over the runs of the chip. */
+/* Finds the chip of every point that is used, and chooses the sample: evenly spread over the
+ * runs of the chip. */
 static void prepare_fit(struct pz_call *call, const struct pz_cold_errors *cold,
                         struct family_fit *fit) {
   uint32_t *n_seen = pz_alloc(call, fit->n_chips, sizeof *n_seen);

@@ -1,6 +1,7 @@
-/* Compares the search with the baselines of baseline/baseline.h.  pz_compare_methods() first runs all baselines of each
- * model alone, one model per thread, then those of the chip for all models, each on all threads.  The answers are plain
- * structs, which ranks exchange; fill_method() turns each into a row of the comparison. */
+/* Compares the search with the baselines of baseline/baseline.h.  pz_compare_methods() first
+ * runs all baselines of each model alone, one model per thread, then those of the chip for all
+ * models, each on all threads.  The answers are plain structs, which ranks exchange;
+ * fill_method() turns each into a row of the comparison. */
 #include "study/compare.h"
 
 #include <math.h>
@@ -85,8 +86,8 @@ static void run_common_baseline(struct pz_call *call, void *ctx, size_t k, unsig
 
 /* ---- the rows ------------------------------------------------------------------------------- */
 
-/* Fills the row of a method.  Its name and its list of models exist already.  `found` false: nothing was chosen, and all
- * throughputs are 0. */
+/* Fills the row of a method.  Its name and its list of models exist already.  `found` false:
+ * nothing was chosen, and all throughputs are 0. */
 static void fill_method(struct pz_call *own, const struct method_comparison *comparison,
                         const struct pz_objective *objective,
                         const struct pz_baseline_answer *answer, bool found,
@@ -119,7 +120,7 @@ static void fill_method(struct pz_call *own, const struct method_comparison *com
   method->ratios = pz_ratios_of(ratios, names, objective->n);
 }
 
-/* The objective of a baseline's chip; models that do not fit have a throughput of 0. */
+/* Returns the objective of a baseline's chip; models that do not fit have a throughput of 0. */
 static double baseline_objective(const struct pz_objective *objective,
                                  const struct pz_baseline_answer *answer) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];

@@ -1,6 +1,7 @@
-/* Makes the data of a report.  pz_detail_build() lists all chips with their statuses (pz_detail_list_chips), chooses the
- * evaluated chips to show (show_best_chips, show_front), lists the plans of these chips for all models (list_plans), makes
- * every plan again with the resources that its most frequent layer uses (describe_plan, one task for each plan), and
+/* Makes the data of a report.  pz_detail_build() lists all chips with their statuses
+ * (pz_detail_list_chips), chooses the evaluated chips to show (show_best_chips, show_front),
+ * lists the plans of these chips for all models (list_plans), makes every plan again with the
+ * resources that its most frequent layer uses (describe_plan, one task for each plan), and
  * schedules every layer on the common chip (schedule_model). */
 #include "study/detail.h"
 
@@ -119,8 +120,8 @@ static bool is_shown(const struct detail_maker *maker, uint32_t run, uint64_t id
   return false;
 }
 
-/* Adds the chips of the Pareto front, which were evaluated outside of the objective run.  Values of the front are
- * geometric means, which can be compared with no other objective. */
+/* Adds the chips of the Pareto front, which were evaluated outside of the objective run.  Values
+ * of the front are geometric means, which can be compared with no other objective. */
 static void show_front(struct pz_call *call, struct detail_maker *maker) {
   const struct pz_result *result = maker->result;
   uint32_t common = result->n_answers - 1;
@@ -145,7 +146,7 @@ static int compare_plans(const void *a, const void *b) {
   return (first->plan.model > second->plan.model) - (first->plan.model < second->plan.model);
 }
 
-/* Lists each shown chip with each model of its objective run, once, if the model fits. */
+/* Lists the plans of every shown chip: one for each model of its objective run that fits on it. */
 static void list_plans(struct pz_call *call, struct detail_maker *maker) {
   const struct pz_study *study = maker->study;
   for (uint32_t i = 0; i < maker->shown.n; i++) {
@@ -176,8 +177,8 @@ struct layer_schedule {
   struct pz_schedule schedule;
 };
 
-/* Schedules a layer on the chip of the evaluator, as the search does: with little effort first, and with more if the
- * schedule is not proved optimal. */
+/* Schedules a layer on the chip of the evaluator, as the search does: with little effort first,
+ * and with more if the schedule is not proved optimal. */
 static void schedule_layer(struct pz_call *call, struct pz_original_worker *worker,
                            const struct pz_ops *ops, enum pz_effort effort,
                            struct layer_schedule *out) {
@@ -195,7 +196,8 @@ static void schedule_layer(struct pz_call *call, struct pz_original_worker *work
   if (bound >= out->schedule.makespan) out->schedule.outcome = PZ_OUTCOME_OPTIMAL;
 }
 
-/* The use of each resource by the most frequent layer of a model, averaged over its forward and backward pass. */
+/* The use of each resource by the most frequent layer of a model, averaged over its forward and
+ * backward pass. */
 static void measure_layer_use(struct pz_call *call, struct pz_original_worker *worker,
                               uint32_t variant, double *use) {
   const struct pz_workload *workload = worker->task->portfolio->variants[variant].w;
@@ -243,7 +245,8 @@ static void remake_plan(struct pz_call *call, void *ctx) {
   measure_layer_use(call, worker, known.plan.variant, p->use);
 }
 
-/* Task i: makes plan i again.  If that contradicts the evaluation, the saved run was changed, and its input is bad. */
+/* Task i: makes plan i again.  If that contradicts the evaluation, the saved run was changed,
+ * and its input is bad. */
 static void describe_plan(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
   struct detail_maker *maker = ctx;
   struct plan_description description = {maker, pz_vec_at(&maker->plans, struct shown_plan, i),

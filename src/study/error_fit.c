@@ -15,16 +15,17 @@
 #include "core/text.h"
 #include "step/expected_error.h"
 
-static const double MOST_ERROR = 0.3; /* larger errors count as this one */
-static const double SOURCE_RUNS = 12; /* runs that a source counts for, at most */
+static const double MOST_ERROR =
+    0.3; /* larger errors are cut off here, so that outliers do not dominate the fit */
+static const double SOURCE_RUNS = 12; /* the most runs that one source counts for */
 static const double SHRINK_RUNS = 40; /* runs without error that shrink the variance of a feature */
 enum {
   FIT_STEPS = 60,
   MOST_UNSEEN = 6 /* a run with more unseen features counts as one with these */
 };
 
-/* Part of the left-out runs that the interval is to cover.  The constants of the model were fitted to these runs; of
- * published runs that no constant has seen, it covers 8 of 10. */
+/* Part of the left-out runs that the interval is to cover.  The constants of the model were
+ * fitted to these runs; of published runs that no constant has seen, it covers 8 of 10. */
 static const double COVERED = 0.87;
 
 struct error_run {
@@ -70,8 +71,9 @@ struct variances {
   double own[PZ_FEATURES];
 };
 
-/* Sets one variance to its least-squares value, at least 0, while all others stay.  `feature` is the bit of a feature, or 0
- * for the variance of every run.  Runs of the source `without` do not count. */
+/* Sets one variance to its least-squares value, at least 0, while all others stay.  `feature` is
+ * the bit of a feature, or 0 for the variance of every run.  Runs of the source `without` do not
+ * count. */
 static void improve_variance(struct error_fit *fit, uint32_t without, uint64_t feature,
                              double shrink_runs, double *variance) {
   double sum = 0, weight = 0;
@@ -89,8 +91,8 @@ static void improve_variance(struct error_fit *fit, uint32_t without, uint64_t f
   *variance = better;
 }
 
-/* Fits the variances to all sources but one (`without`, or n_sources to use all), by coordinate descent.  Leaves in the
- * runs what the variances do not explain. */
+/* Fits the variances to all sources but one (`without`, or n_sources to use all), by coordinate
+ * descent.  Leaves in the runs what the variances do not explain. */
 static struct variances fit_variances(struct error_fit *fit, uint32_t without) {
   struct variances v = {.all = 0};
   for (uint32_t i = 0; i < fit->n; i++) fit->runs[i].unexplained = fit->runs[i].squared_error;
@@ -103,7 +105,7 @@ static struct variances fit_variances(struct error_fit *fit, uint32_t without) {
   return v;
 }
 
-/* The features, alone and in pairs, that the runs of all sources but one have. */
+/* Returns the features, alone and in pairs, that the runs of all sources but one have. */
 static struct pz_risk features_seen_without(const struct error_fit *fit, uint32_t without) {
   struct pz_risk seen = {.seen = 0};
   uint64_t together[PZ_FEATURES] = {0};
@@ -124,7 +126,8 @@ struct left_out_run {
   double squared_error, explained;
   double n_unseen; /* its features that no other source has */
   double weight;
-  double ratio; /* what is to be covered, see fit_left_out() */
+  double
+      ratio; /* squared error over variance, or the error of one unseen feature; see fit_left_out() */
   uint32_t source;
 };
 
@@ -133,7 +136,7 @@ static int compare_ratios(const void *a, const void *b) {
   return (first->ratio > second->ratio) - (first->ratio < second->ratio);
 }
 
-/* The least ratio that covers the wanted part of the runs.  Sorts the runs. */
+/* Returns the least ratio that covers the wanted part of the runs.  Sorts the runs. */
 static double covering_ratio(struct left_out_run *runs, uint32_t n) {
   double all = 0, covered = 0, ratio = 0;
   qsort(runs, n, sizeof *runs, compare_ratios);
@@ -150,8 +153,9 @@ struct interval {
   double unseen_error;  /* added once, times the root of the number of unseen features */
 };
 
-/* The interval that covers the left-out runs: its width from the runs without unseen features, the error of an unseen
- * feature from the others.  Among these every source counts as one, because its runs err alike. */
+/* Returns the interval that covers the left-out runs: its width from the runs without unseen
+ * features, the error of an unseen feature from the others.  Among these every source counts as
+ * one, because its runs err alike. */
 static struct interval fit_left_out(struct pz_call *call, struct error_fit *fit) {
   struct left_out_run *left_out = pz_alloc(call, fit->n, sizeof *left_out);
   for (uint32_t source = 0; source < fit->n_sources; source++) {
@@ -194,7 +198,8 @@ static struct interval fit_left_out(struct pz_call *call, struct error_fit *fit)
 
 /* ---- runs that have something in common ----------------------------------------------------- */
 
-/* Does a run have what a row of a table is about? */
+/* Returns whether a run counts in a row of the table: it has the row's features, chip or
+ * network, which `what` points to. */
 typedef bool run_filter(const struct pz_validation_point *p, const void *what);
 
 static bool has_features(const struct pz_validation_point *point, const void *what) {
@@ -214,7 +219,7 @@ struct run_count {
   uint32_t runs, sources;
   double error_sum;
   int64_t most;      /* devices of the largest run */
-  uint64_t features; /* that any of the runs has */
+  uint64_t features; /* set of the features that any of the runs has */
 };
 
 static struct run_count count_runs(const struct error_fit *fit, run_filter *filter,
@@ -314,7 +319,8 @@ static bool has_unseen(const struct pz_validation_point *point, const void *what
   return any == *wanted;
 }
 
-/* Prints a line for the runs that pass the filter; nothing if there are none.  `own` is the error that the feature adds. */
+/* Prints a line for the runs that pass the filter; nothing if there are none.  `own` is the
+ * error that the feature adds. */
 static void print_feature(const struct error_fit *fit, const char *name, run_filter *filter,
                           const void *what, double own, FILE *out) {
   struct run_count count = count_runs(fit, filter, what);

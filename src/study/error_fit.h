@@ -16,9 +16,9 @@
 void pz_error_fit_write_csv(struct pz_call *call, const struct pz_validation_point *points,
                             uint32_t n, FILE *out);
 
-/* Prints, for every feature: the runs that have it, their mean error, what the feature adds to the expected error, and the
- * part of the runs whose step is within the interval that is printed with predictions.  The last two are from the built-in
- * table. */
+/* Prints, for every feature: the runs that have it, their mean error, what the feature adds to
+ * the expected error, and the part of the runs whose step is within the interval that is printed
+ * with predictions.  The last two are from the built-in table. */
 void pz_error_fit_print(struct pz_call *call, const struct pz_validation_point *points, uint32_t n,
                         FILE *out);
 

@@ -1,5 +1,6 @@
-/* Writes chip.json and cluster.json of a search.  export_text() makes the text of a file, pz_export_check() compares it with
- * the file in the directory, and pz_exports_write() replaces a file that differs but keeps the old one under a new name. */
+/* Writes chip.json and cluster.json of a search.  export_text() makes the text of a file,
+ * pz_export_check() compares it with the file in the directory, and pz_exports_write() replaces
+ * a file that differs but keeps the old one under a new name. */
 #include "study/exports.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 
 const char *const pz_export_names[PZ_EXPORTS] = {"chip.json", "cluster.json"};
 
-/* The text of file i, or NULL if the result does not export it. */
+/* Returns the text of file i, or NULL if the result does not export it. */
 static const char *export_text(struct pz_call *call, const struct pz_result *result, int i) {
   const struct pz_study_options *options = &result->inputs.options;
   const struct pz_chip *chip = pz_result_best(result)->chip;

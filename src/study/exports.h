@@ -1,4 +1,5 @@
-/* Files beside a run for other commands: the best chip and, with the evaluator training, its cluster. */
+/* Files beside a run for other commands: the best chip and, with the evaluator training, its
+ * cluster. */
 #ifndef PZ_STUDY_EXPORTS_H
 #define PZ_STUDY_EXPORTS_H
 
@@ -7,12 +8,14 @@
 enum { PZ_EXPORTS = 2 };
 extern const char *const pz_export_names[PZ_EXPORTS]; /* "chip.json", "cluster.json" */
 
-/* Writes the files into the directory of the run.  Another file of the same name is renamed, as chip.json to chip-1.json. */
+/* Writes the files into the directory of the run.  Another file of the same name is renamed, as
+ * chip.json to chip-1.json. */
 void pz_exports_write(struct pz_call *call, const char *dir, const struct pz_result *result);
 
 enum pz_export_state { PZ_EXPORT_MISSING, PZ_EXPORT_SAME, PZ_EXPORT_OTHER };
 
-/* Compares file i with what the result would export.  A file that the result does not export counts as missing. */
+/* Compares file i with what the result would export.  A file that the result does not export
+ * counts as missing. */
 enum pz_export_state pz_export_check(struct pz_call *call, const char *dir,
                                      const struct pz_result *result, int i);
 

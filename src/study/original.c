@@ -1,7 +1,8 @@
-/* The best chip under the assumptions of the original system.  Each row of the answer makes a set of assumptions:
- * pz_original_run() first follows the original's own way of looking for a chip, then searches exactly with all
- * assumptions, with one after another corrected, with none, and, if asked for, with each of them alone.  Rows whose
- * assumptions change nothing about what a chip can do share a study. */
+/* The best chip under the assumptions of the original system.  Each row of the answer makes a
+ * set of assumptions: pz_original_run() first follows the original's own way of looking for a
+ * chip, then searches exactly with all assumptions, with one after another corrected, with none,
+ * and, if asked for, with each of them alone.  Rows whose assumptions change nothing about what
+ * a chip can do share a study. */
 #include <math.h>
 #include <string.h>
 
@@ -47,7 +48,8 @@ static struct pz_chip run_exact_search(struct pz_call *call, struct pz_study *st
   return chip;
 }
 
-/* Runs a row on a study that makes all of its assumptions except those that study_assumptions() leaves out. */
+/* Runs a row on a study that makes all of its assumptions except those that study_assumptions()
+ * leaves out. */
 static void run_row(struct pz_call *call, struct pz_study *study, struct pz_original_row *row,
                     struct pz_watch watch) {
   bool mean = pz_assumed(row->assumptions, PZ_ASSUME_ARITHMETIC_MEAN);
@@ -62,8 +64,8 @@ static void run_row(struct pz_call *call, struct pz_study *study, struct pz_orig
     row->reference[model] = study->reference[model].samples_per_s;
 }
 
-/* The assumptions that change what a chip can do.  The others are how stages of the expert plan are cut, and how chips are
- * compared. */
+/* Returns the assumptions that change what a chip can do.  The others are how stages of the
+ * expert plan are cut, and how chips are compared. */
 static pz_assumptions study_assumptions(pz_assumptions set) {
   return set & ~(1U << PZ_ASSUME_SHIFTED_EXPERT | 1U << PZ_ASSUME_ARITHMETIC_MEAN);
 }
@@ -91,8 +93,9 @@ static void run_original(struct pz_call *call, void *ctx) {
   original->n_models = options.n_models;
   for (uint32_t model = 0; model < options.n_models; model++)
     original->models[model] = options.models[model];
-  /* The rows: the original's own search; then, for every k, an exact search with the first k assumptions corrected; then
-   * one with each assumption alone.  The last assumption alone occurs twice, because it also ends the sequence. */
+  /* The rows: the original's own search; then, for every k, an exact search with the first k
+   * assumptions corrected; then one with each assumption alone.  The last assumption alone
+   * occurs twice, because it also ends the sequence. */
   struct pz_original_row *row = original->rows;
   *row++ = (struct pz_original_row){.assumptions = PZ_ASSUME_ALL, .walk = true};
   for (unsigned k = 0; k <= PZ_ASSUMPTIONS; k++)

@@ -1,6 +1,7 @@
-/* Finds and thins a Pareto front.  pz_pareto_front() bounds every chip of the study, then evaluates chips in batches, those
- * with the largest bounds first; after each batch, chips whose bounds are dominated by the front are excluded.  So most
- * chips are never evaluated.  pz_front_thin() chooses a subset of the front to show. */
+/* Finds and thins a Pareto front.  pz_pareto_front() bounds every chip of the study, then
+ * evaluates chips in batches, those with the largest bounds first; after each batch, chips whose
+ * bounds are dominated by the front are excluded.  So most chips are never evaluated.
+ * pz_front_thin() chooses a subset of the front to show. */
 #include "study/pareto.h"
 
 #include <math.h>
@@ -52,7 +53,8 @@ static void insert_into_front(struct pz_front *front, const struct pz_front_poin
 
 /* ---- finding -------------------------------------------------------------------------------- */
 
-/* The chips that may still be on the front.  Their values are upper bounds until they are evaluated. */
+/* The chips that may still be on the front.  Their values are upper bounds until they are
+ * evaluated. */
 struct front_candidates {
   struct pz_study *study;
   struct pz_objective objective;
@@ -194,7 +196,8 @@ void pz_front_thin(struct pz_front *front, double tolerance) {
     for (uint32_t k = 0; k < front->n && !covered; k++)
       covered = front->points[k].kept && is_close_to(&front->points[k], p, &slack);
     if (covered) continue;
-    /* Keep the fastest point that covers it, and of equally fast ones the smallest: points are sorted by area. */
+    /* Keep the fastest point that covers it, and of equally fast ones the smallest: points are
+     * sorted by area. */
     struct pz_front_point *best = &front->points[i];
     for (uint32_t k = 0; k < front->n; k++)
       if (is_close_to(&front->points[k], p, &slack) && front->points[k].value > best->value)

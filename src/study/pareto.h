@@ -1,5 +1,5 @@
-/* The Pareto front of throughput, area and peak watts.  As in an objective run, bounds exclude chips that need not be
- * evaluated. */
+/* The Pareto front of throughput, area and peak watts.  As in an objective run, bounds exclude
+ * chips that need not be evaluated. */
 #ifndef PZ_STUDY_PARETO_H
 #define PZ_STUDY_PARETO_H
 
@@ -25,10 +25,11 @@ struct pz_front {
 struct pz_front pz_pareto_front(struct pz_call *call, struct pz_study *study,
                                 struct pz_watch watch);
 
-/* Thins a front to a subset such that for every point the subset has one that is worse by at most the tolerance in each
- * criterion (additive epsilon-dominance: Laumanns, Thiele, Deb and Zitzler, Evolutionary Computation 10(3), 2002).  The
- * tolerance is a fraction of the criterion's largest value on the front.  The fastest chip and the knee stay.  A tolerance
- * of 0 keeps all points.  The time is quadratic in the number of points. */
+/* Thins a front to a subset such that for every point the subset has one that is worse by at
+ * most the tolerance in each criterion (additive epsilon-dominance: Laumanns, Thiele, Deb and
+ * Zitzler, Evolutionary Computation 10(3), 2002).  The tolerance is a fraction of the
+ * criterion's largest value on the front.  The fastest chip and the knee stay.  A tolerance of 0
+ * keeps all points.  The time is quadratic in the number of points. */
 void pz_front_thin(struct pz_front *front, double tolerance);
 
 #endif

@@ -34,7 +34,7 @@ struct pz_errors *pz_errors_find(struct pz_call *call, struct pz_vec *list, cons
 
 /* ---- cells ---------------------------------------------------------------------------------- */
 
-/* The cell of an optional column: "" if the table does not have it. */
+/* Returns the cell of an optional column: "" if the table does not have it. */
 static const char *optional_cell(const struct pz_csv *csv, uint32_t row, const char *head) {
   uint32_t column = pz_csv_column(csv, head);
   return column == PZ_NONE ? "" : pz_csv_cell(csv, row, column);
@@ -57,7 +57,8 @@ static const char *append_cell_to_key(struct pz_call *call, const char *key,
 
 /* ---- runs ----------------------------------------------------------------------------------- */
 
-/* A key that is equal for runs of one model, machine and batch, which therefore differ in their plans only. */
+/* Returns a key that is equal for runs of one model, machine and batch, which therefore differ
+ * in their plans only. */
 static const char *job_key(struct pz_call *call, const struct pz_csv *csv, uint32_t row) {
   static const char *const heads[] = {"group",    "layers", "hidden",     "heads",    "kv_heads",
                                       "head_dim", "ffn",    "mlp",        "vocab",    "seq",
@@ -69,8 +70,8 @@ static const char *job_key(struct pz_call *call, const struct pz_csv *csv, uint3
   return key;
 }
 
-/* A key that is equal for runs of one plan: every field of the plan that the table has, and two choices that are columns
- * but not fields. */
+/* Returns a key that is equal for runs of one plan: every field of the plan that the table has,
+ * and two choices that are columns but not fields. */
 static const char *plan_key(struct pz_call *call, const struct pz_csv *csv, uint32_t row) {
   static const char *const more[] = {"cuda_graphs", "dispatcher"};
   const char *key = "";
@@ -83,7 +84,7 @@ static const char *plan_key(struct pz_call *call, const struct pz_csv *csv, uint
   return key;
 }
 
-/* The plan for people: microbatch, degrees above 1, and recompute. */
+/* Returns the plan for people: microbatch, degrees above 1, and recompute. */
 static const char *describe_plan(struct pz_call *call, const struct pz_csv *csv, uint32_t row) {
   static const char *const degrees[] = {"tp", "cp", "pp", "vpp", "dp", "ep"};
   const char *plan = pz_format(call, "mbs %s", optional_cell(csv, row, "mbs"));
@@ -98,7 +99,7 @@ static const char *describe_plan(struct pz_call *call, const struct pz_csv *csv,
   return plan;
 }
 
-/* What distinguishes the work of a run, for the totals of a validation. */
+/* Returns the class of work that a run belongs to in the totals of a validation. */
 static const char *work_of_run(const struct pz_csv *csv, uint32_t row) {
   bool peft = !cell_equals(csv, row, "peft", "") && !cell_equals(csv, row, "peft", "none");
   if (peft) return "LoRA";
@@ -185,7 +186,8 @@ void pz_points_add_runs(struct pz_call *call, const struct pz_point_reader *read
 
 /* ---- operators ------------------------------------------------------------------------------ */
 
-/* Measured operators with the chips that they ran on.  Each thread has a cost model of each chip. */
+/* Measured operators with the chips that they ran on.  Each thread has a cost model of each
+ * chip. */
 struct operator_table {
   const struct pz_measured *measured;
   const char *chip_name; /* of chips[0], which is that of rows without a chip: a preset or a path */
@@ -373,7 +375,7 @@ void pz_points_add_overlapped(struct pz_call *call, const struct pz_point_reader
 
 /* ---- steps of preset models ----------------------------------------------------------------- */
 
-/* A row of a table of steps: what ran. */
+/* The model and the settings of a measured step, from a row of a table of steps. */
 struct preset_step {
   const char *model;
   const struct pz_chip *chip;
@@ -389,8 +391,8 @@ static double step_cell(struct pz_call *call, const char *name, const struct pz_
   return pz_csv_real(call, name, csv, row, column, 1e15);
 }
 
-/* The configuration of a preset, cut to a number of layers unless `layers` is 0.  The text is freed when the call ends, or with
- * pz_close(). */
+/* Returns the configuration of a preset, cut to a number of layers unless `layers` is 0.  The
+ * text is freed when the call ends, or with pz_close(). */
 static char *config_with_layers(struct pz_call *call, const struct pz_preset *preset,
                                 int64_t layers) {
   static const char *const keys[] = {"n_layer", "num_hidden_layers"};
@@ -405,8 +407,9 @@ static char *config_with_layers(struct pz_call *call, const struct pz_preset *pr
   return text;
 }
 
-/* Predicts forward and backward, which is what these measurements contain.  Steps whose kernels take less time than the
- * host needs to launch them differ by up to 1.9 times between runs of the same code, and are marked. */
+/* Predicts forward and backward, which is what these measurements contain.  Steps whose kernels
+ * take less time than the host needs to launch them differ by up to 1.9 times between runs of
+ * the same code, and are marked. */
 static void predict_passes(struct pz_call *call, const struct preset_step *step,
                            const struct pz_preset *preset, struct pz_validation_point *point) {
   char *config = config_with_layers(call, preset, (int64_t)step->layers);
@@ -429,7 +432,8 @@ static void predict_passes(struct pz_call *call, const struct preset_step *step,
   if (pz_launch_bound(&prediction.parts)) point->quality = "launch-bound: differs between runs";
 }
 
-/* Peak bytes of weights and gradients in 16 bits, activations and loss, as eager kernels keep them. */
+/* Peak bytes of weights and gradients in 16 bits, activations and loss, as eager kernels keep
+ * them. */
 static double predict_eager_peak(struct pz_call *call, const struct preset_step *step) {
   struct pz_workload_options options = pz_workload_options_default();
   struct pz_workload *workload = NULL;

@@ -13,8 +13,9 @@
 #include "cost/measured_ops.h"
 #include "step/run_table.h"
 
-/* Where the points go and how they are predicted.  The readers allocate in their call what the points refer to, so the
- * call has to live as long as the points.  In all readers, `name` stands for the table in messages. */
+/* Where the points go and how they are predicted.  The readers allocate in their call what the
+ * points refer to, so the call has to live as long as the points.  In all readers, `name` stands
+ * for the table in messages. */
 struct pz_point_reader {
   struct pz_vec *points; /* of struct pz_validation_point */
   unsigned threads;      /* 0 uses one per processor */
@@ -33,23 +34,25 @@ struct pz_point_reader {
 void pz_points_add_runs(struct pz_call *call, const struct pz_point_reader *reader,
                         const char *name, const char *text, size_t bytes);
 
-/* Adds measured operators.  Rows that name no chip, or that name `chip` (a preset or a file), are predicted on it; other
- * rows on the presets that they name.  Returns whether any row was predicted on `chip`. */
+/* Adds measured operators.  Rows that name no chip, or that name `chip` (a preset or a file),
+ * are predicted on it; other rows on the presets that they name.  Returns whether any row was
+ * predicted on `chip`. */
 bool pz_points_add_operators(struct pz_call *call, const struct pz_point_reader *reader,
                              const struct pz_measured *measured, const char *chip);
 
-/* Adds kernels that were measured beside communication on `chip`.  Such a point compares the measured time with the
- * kernel's measured time alone, multiplied by the predicted slowdown.  Its `plan` states the slowdown, and the time that
- * follows from the predicted time alone. */
+/* Adds kernels that were measured beside communication on `chip`.  Such a point compares the
+ * measured time with the kernel's measured time alone, multiplied by the predicted slowdown.
+ * Its `plan` states the slowdown, and the time that follows from the predicted time alone. */
 void pz_points_add_overlapped(struct pz_call *call, const struct pz_point_reader *reader,
                               const char *name, const char *text, size_t bytes, const char *chip);
 
-/* Adds steps of preset models on one device of `chip`, from a table with the columns of tests/data/h200_steps.csv. */
+/* Adds steps of preset models on one device of `chip`, from a table with the columns of
+ * tests/data/h200_steps.csv. */
 void pz_points_add_steps(struct pz_call *call, const struct pz_point_reader *reader,
                          const char *name, const char *text, size_t bytes, const char *chip);
 
-/* Is a row of a table of runs a dense model in bf16, without context parallelism, under 1F1B or interleaved 1F1B?  The
- * model of a training step was made for these first. */
+/* Is a row of a table of runs a dense model in bf16, without context parallelism, under 1F1B or
+ * interleaved 1F1B?  The model of a training step was made for these first. */
 bool pz_run_is_dense_bf16(const struct pz_csv *csv, uint32_t row);
 
 static inline bool pz_point_is_ok(const struct pz_validation_point *point) {
@@ -60,7 +63,8 @@ static inline bool pz_point_is_compared(const struct pz_validation_point *point)
   return point->predicted_s > 0 && point->measured_s > 0;
 }
 
-/* The errors of a group in a vector of struct pz_errors, which are added at the end if the group is new. */
+/* Returns the errors of a group in a vector of struct pz_errors, which are added at the end if
+ * the group is new. */
 struct pz_errors *pz_errors_find(struct pz_call *call, struct pz_vec *list, const char *name,
                                  enum pz_point_kind kind);
 

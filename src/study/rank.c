@@ -1,10 +1,12 @@
-/* Rank statistics over a few plans: see rank.h.  rank_list() ranks one list; pz_spearman() correlates the ranks of two. */
+/* Rank statistics over a few plans: see rank.h.  rank_list() ranks one list; pz_spearman()
+ * correlates the ranks of two. */
 #include "study/rank.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* The rank of each number, from 1: the count of smaller numbers, plus half of the equal ones, itself included, plus 1/2. */
+/* The rank of each number, from 1: the count of smaller numbers, plus half of the equal ones,
+ * itself included, plus 1/2. */
 static void rank_list(const double *x, uint32_t n, double *rank) {
   for (uint32_t i = 0; i < n; i++) {
     rank[i] = 0.5;

@@ -37,8 +37,9 @@ struct rehearsed_plan {
   char digest[17];
 };
 
-/* The digest identifies what a launch script runs: the size of the model, and the fields that every version of this program
- * states.  Fields that are assumptions of the prediction, for example about kernels, are left out. */
+/* The digest identifies what a launch script runs: the size of the model, and the fields that
+ * every version of this program states.  Fields that are assumptions of the prediction, for
+ * example about kernels, are left out. */
 static void set_digest(struct rehearsed_plan *plan) {
   /* clang-format off */
   static const enum pz_plan_field fields[] = {
@@ -122,8 +123,8 @@ struct script_args {
   char **text;
 };
 
-/* A launch script of the user runs as it is if it starts torchrun.  Otherwise the script is the one that this program emits
- * for the plan. */
+/* A launch script of the user runs as it is if it starts torchrun.  Otherwise the script is the
+ * one that this program emits for the plan. */
 static void write_script(struct pz_call *call, void *ctx) {
   const struct script_args *args = ctx;
   pz_require(call, args->side, "side");
@@ -169,8 +170,8 @@ enum pz_status pz_rehearsal_script(const struct pz_diff_side *side, const char *
 
 /* ---- results: what the machine lacked ------------------------------------------------------- */
 
-/* Packages and features that a machine may lack, and the effect of leaving them out on the figures.  Without an effect: a
- * stub replaces the package, and the figures are the same. */
+/* Packages and features that a machine may lack, and the effect of leaving them out on the
+ * figures.  Without an effect: a stub replaces the package, and the figures are the same. */
 static const struct {
   const char *name, *effect;
 } omissible[] = {
@@ -188,7 +189,8 @@ static const struct {
     {"datasets", NULL},
     {"tokenizers", NULL}};
 
-/* Splits off the first item of a list that ";" separates: returns its text and length, and moves *rest behind it. */
+/* Splits off the first item of a list that ";" separates: returns its text and length, and moves
+ * *rest behind it. */
 static const char *next_omission(const char **rest, size_t *length) {
   const char *item = *rest;
   *length = strcspn(item, ";");
@@ -372,8 +374,9 @@ static void add_measured_step(struct pz_call *call, struct rehearsal_results *re
   pz_append(call, &results->steps, &step);
 }
 
-/* Reads a row and predicts the rank as it ran: without what the machine lacked.  The bytes that the plan itself needs
- * follow from the assumption that the omissions change measured and predicted bytes by the same ratio. */
+/* Reads a row and predicts the rank as it ran: without what the machine lacked.  The bytes that
+ * the plan itself needs follow from the assumption that the omissions change measured and
+ * predicted bytes by the same ratio. */
 static void read_rank(struct pz_call *call, struct rehearsal_results *results, uint32_t row) {
   struct pz_rehearsed_rank *rank = &results->out->ranks[row];
   const struct pz_training_run *predicted = &results->plan->predicted;
@@ -481,7 +484,8 @@ static void judge_memory(struct pz_call *call, struct rehearsal_results *results
              out->ranks[0].rank, *why ? why : "it failed without a message");
 }
 
-/* Corrects the chip's factors of compute and of memory by the measured ranks, and predicts the plan again. */
+/* Corrects the chip's factors of compute and of memory by the measured ranks, and predicts the
+ * plan again. */
 static void correct_chip(struct pz_call *call, struct rehearsal_results *results) {
   enum { COMPUTE_FACTORS = 4 };
   const struct pz_measured_step *steps = results->steps.items;
@@ -496,7 +500,8 @@ static void correct_chip(struct pz_call *call, struct rehearsal_results *results
   struct pz_chip *chip = pz_copy(call, results->plan->job.chip, 1, sizeof *chip);
   struct pz_correction correction = pz_correction_fit(steps, sensitivities, n, n);
   correction.collectives = chip->correction.collectives;
-  /* The factor of memory is the largest ratio of measured to predicted reserved bytes, within what a chip file accepts. */
+  /* The factor of memory is the largest ratio of measured to predicted reserved bytes, within
+   * what a chip file accepts. */
   double memory_ratio = 0;
   for (uint32_t i = 0; i < out->n_ranks; i++) {
     const struct pz_rehearsed_rank *rank = &out->ranks[i];

@@ -1,5 +1,5 @@
-/* Parts of a result that need no search: access to its chips, the summary of throughput ratios, and the inputs, which
- * pz_result_set_inputs() restores from JSON. */
+/* Parts of a result that need no search: access to its chips, the summary of throughput ratios,
+ * and the inputs, which pz_result_set_inputs() restores from JSON. */
 #include "study/result.h"
 
 #include <math.h>
@@ -66,7 +66,8 @@ struct pz_ratios pz_ratios_of(const double *ratios, const char *const *models, u
 
 /* ---- inputs --------------------------------------------------------------------------------- */
 
-/* A copy of an object's text without control characters; "" if the object does not have it. */
+/* Returns a copy of an object's text without control characters; "" if the object does not have
+ * it. */
 static const char *plain_text(struct pz_call *call, const json_t *object, const char *key) {
   const char *text = json_string_value(json_object_get(object, key));
   return pz_text_plain(pz_copy_text(call, text ? text : ""));

@@ -1,7 +1,8 @@
-/* The fields of a result, as tables that core/record.h writes to JSON and reads back.  The tables come in the order of the
- * document; fields that are no plain values have codecs (chip, plan, ratios, uncertainty).  pz_result_parse() and its
- * relatives read a document and check that its parts fit each other: every model has its plan, and comparison and detail
- * belong to the result. */
+/* The fields of a result, as tables that core/record.h writes to JSON and reads back.  The
+ * tables come in the order of the document; fields that are no plain values have codecs (chip,
+ * plan, ratios, uncertainty).  pz_result_parse() and its relatives read a document and check
+ * that its parts fit each other: every model has its plan, and comparison and detail belong to
+ * the result. */
 #include "study/result_json.h"
 
 #include <math.h>
@@ -282,7 +283,8 @@ json_t *pz_result_inputs_json(const struct pz_result *result) {
   return status == PZ_OK ? json : NULL;
 }
 
-/* The number of answers for a model alone.  A single model is the common answer and is listed once more as its own. */
+/* Returns the number of answers for a model alone.  A single model is the common answer and is
+ * listed once more as its own. */
 static uint32_t count_alone(const struct pz_result *result) {
   uint32_t n_models = result->inputs.options.n_models;
   return result->n_answers > 1 || n_models == 1 ? n_models : 0;
@@ -375,7 +377,8 @@ void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result 
       if (!has_plan) pz_raise(call, PZ_BAD_INPUT, "the result: %s has no plan", model->model);
     }
 
-  /* A record refuses keys that it does not have, so that its own are read from an object without the others. */
+  /* A record refuses keys that it does not have, so that its own are read from an object without
+   * the others. */
   json_t *rest = pz_json_built(call, json_object());
   for (size_t i = 0; i < rest_record.n_fields; i++) {
     const char *key = rest_record.fields[i].key;
@@ -426,7 +429,8 @@ json_t *pz_comparison_json(const struct pz_result *result) {
   return pz_record_json(&comparison_record, result->comparison);
 }
 
-/* Returns true if the comparison has every method for each answer of the result, and the search as the last method. */
+/* Returns true if the comparison has every method for each answer of the result, and the search
+ * as the last method. */
 static bool comparison_fits(const struct pz_result *result,
                             const struct pz_comparison *comparison) {
   if (comparison->n_runs != result->n_answers) return false;
@@ -521,7 +525,8 @@ json_t *pz_detail_json(const struct pz_result *result) {
   return pz_record_json(&detail_record, result->detail);
 }
 
-/* Returns true if plans and shown chips refer to models and answers of the result, and schedules have names. */
+/* Returns true if plans and shown chips refer to models and answers of the result, and schedules
+ * have names. */
 static bool detail_fits(const struct pz_result *result, const struct pz_result_detail *detail) {
   for (uint32_t i = 0; i < detail->n_plans; i++)
     if (detail->plans[i].model >= result->inputs.options.n_models) return false;

@@ -7,20 +7,21 @@
 
 /* Writers return a new reference, or NULL if there is no memory. */
 
-/* The result of the search, without comparison and detail. */
+/* Returns the result of the search, without comparison and detail. */
 json_t *pz_result_json(const struct pz_result *result);
 
-/* The same as it is shown to people, with the power of the best chip in each step and the energy of each model's step. */
+/* Returns the same as it is shown to people, with the power of the best chip in each step and
+ * the energy of each model's step. */
 json_t *pz_result_told_json(const struct pz_result *result);
 
-/* The inputs of the search. */
+/* Returns the inputs of the search. */
 json_t *pz_result_inputs_json(const struct pz_result *result);
 
 json_t *pz_comparison_json(const struct pz_result *result);
 json_t *pz_detail_json(const struct pz_result *result);
 
-/* Readers fill a result, in whose arena they allocate.  Comparison and detail have to fit the result that was read
- * before. */
+/* Readers fill a result, in whose arena they allocate.  Comparison and detail have to fit the
+ * result that was read before. */
 void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result *result);
 void pz_comparison_parse(struct pz_call *call, const json_t *json, struct pz_result *result);
 void pz_detail_parse(struct pz_call *call, const json_t *json, struct pz_result *result);

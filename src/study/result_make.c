@@ -1,8 +1,9 @@
-/* Makes the result of a study whose objective runs are done.  pz_result_build() fills it in this order: the inputs; an
- * answer for each objective run, whose plans are made again and whose objective is checked against that of the search; one
- * step on every axis away from the best chip (sensitivity.h); the constants of data-sheet chips moved over their ranges
- * (robustness.h); other ways to execute a step; the Pareto front (pareto.h); and the reference chip.  All parts are
- * allocated in the arena of the result. */
+/* Makes the result of a study whose objective runs are done.  pz_result_build() fills it in this
+ * order: the inputs; an answer for each objective run, whose plans are made again and whose
+ * objective is checked against that of the search; one step on every axis away from the best
+ * chip (sensitivity.h); the constants of data-sheet chips moved over their ranges
+ * (robustness.h); other ways to execute a step; the Pareto front (pareto.h); and the reference
+ * chip.  All parts are allocated in the arena of the result. */
 #include "study/result_make.h"
 
 #include <math.h>
@@ -20,7 +21,7 @@ struct result_maker {
   struct pz_study *study;
   struct pz_watch watch;
   const struct pz_objective_run *common;
-  struct pz_step steps[PZ_MOST_STEPS]; /* of the sensitivity */
+  struct pz_step steps[PZ_MOST_STEPS]; /* neighbours of the best chip, for the sensitivity */
 };
 
 static const char *copy_or_null(struct result_maker *maker, const char *text) {
@@ -29,8 +30,8 @@ static const char *copy_or_null(struct result_maker *maker, const char *text) {
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-/* Counts of an objective run.  The best chip was evaluated, although its box may be open, or closed by a bound within the
- * gap: it is counted as evaluated in any case. */
+/* Counts of an objective run.  The best chip was evaluated, although its box may be open, or
+ * closed by a bound within the gap: it is counted as evaluated in any case. */
 static struct pz_certificate make_certificate(const struct pz_objective_run *run) {
   enum pz_box_end end = PZ_BOX_EVALUATED;
   for (uint32_t i = 0; i < run->n_boxes; i++)
@@ -47,8 +48,9 @@ static struct pz_certificate make_certificate(const struct pz_objective_run *run
                                  .finished = run->finished};
 }
 
-/* Finds the best plan of a model on a chip with its energy: static power of all devices over the step, and the dynamic
- * energy of its operations.  Chips of a library, which has no static power and links, have no power at full load. */
+/* Finds the best plan of a model on a chip with its energy: static power of all devices over the
+ * step, and the dynamic energy of its operations.  Chips of a library, which has no static power
+ * and links, have no power at full load. */
 static const struct pz_training_answer *make_training_answer(struct result_maker *maker,
                                                              const struct pz_chip *chip,
                                                              double limit_watts, uint32_t model,
@@ -101,8 +103,8 @@ static const struct pz_partition *make_partition(struct result_maker *maker,
   return plan;
 }
 
-/* The objective is computed again from the throughputs of the plans, because evaluations that a run file saved may have
- * been changed. */
+/* The objective is computed again from the throughputs of the plans, because evaluations that a
+ * run file saved may have been changed. */
 static void check_objective(struct result_maker *maker, const struct pz_objective_run *run,
                             const struct pz_answer *answer) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
@@ -124,7 +126,8 @@ static void check_objective(struct result_maker *maker, const struct pz_objectiv
              answer->chip->name, value, run->value);
 }
 
-/* The objective compares a chip that was never measured with another such chip: both errors count, as independent ones. */
+/* The objective compares a chip that was never measured with another such chip: both errors
+ * count, as independent ones. */
 static struct pz_uncertainty objective_uncertainty(const struct pz_study *study, double value) {
   double both = 1 + sqrt(2) * pz_cold_spread();
   bool ratio = study->options.objective == PZ_OBJECTIVE_GEOMEAN ||
@@ -133,7 +136,8 @@ static struct pz_uncertainty objective_uncertainty(const struct pz_study *study,
   return (struct pz_uncertainty){pz_cold_spread(), value / both, value * both};
 }
 
-/* Sets the models of an answer: their plans on its chip, throughputs, and ratios to the reference. */
+/* Sets the models of an answer: their plans on its chip, throughputs, and ratios to the
+ * reference. */
 static void make_answer_models(struct result_maker *maker, const struct pz_objective_run *run,
                                struct pz_answer *answer) {
   const struct pz_study *study = maker->study;
@@ -212,7 +216,7 @@ static void make_references(struct result_maker *maker) {
       out->plan = pz_copy(&maker->own, &plan, 1, sizeof plan);
     }
   }
-  /* The reference chip exists, so that the power of its data sheet counts if that is lower. */
+  /* The reference chip exists, so the power of its data sheet is used if that is lower. */
   struct pz_taken built = study->reference_taken;
   if (chip->watts > 0 && chip->watts < built.watts) built.watts = chip->watts;
   const char *breaks = training ? pz_limits_broken(&study->limits, &built, &built) : NULL;
@@ -228,7 +232,8 @@ static void make_references(struct result_maker *maker) {
 
 /* ---- around the best chip ------------------------------------------------------------------- */
 
-/* Finds the part of step time that changes most in the direction of the objective, averaged over the models. */
+/* Finds the part of step time that changes most in the direction of the objective, averaged over
+ * the models. */
 static void find_changed_part(const struct pz_answer *best, struct pz_result_step *step) {
   const struct pz_part_info *part;
   for (size_t k = 0; (part = pz_time_part_at(k)) != NULL; k++) {
@@ -288,7 +293,7 @@ static void make_sensitivity(struct result_maker *maker) {
 
 static void free_deferred_evaluator(void *evaluator) { pz_evaluator_free(evaluator); }
 
-/* The objective of the best chip with the best plans under the restrictions of q. */
+/* Returns the objective of the best chip with the best plans under the restrictions of q. */
 static double objective_with(struct result_maker *maker,
                              const struct pz_training_question *question) {
   struct pz_study *study = maker->study;
@@ -309,7 +314,8 @@ static double objective_with(struct result_maker *maker,
   return pz_objective_value(objective, steps, &chip.least);
 }
 
-/* Finds how fast the best chip is if operators run one after another, and if they overlap within whole layers. */
+/* Finds how fast the best chip is if operators run one after another, and if they overlap within
+ * whole layers. */
 static void make_executions(struct result_maker *maker) {
   struct pz_training_question serial = maker->study->training, whole = maker->study->training;
   if (!pz_study_is_training(maker->study) || serial.serial) return;

@@ -1,7 +1,8 @@
-/* Checks a best chip against the uncertainty of chips without measurements.  pz_robustness_make() collects candidates: the
- * best chips of other kinds, and chips one and two steps away from the best chip, as far as they come within NEAR of it.
- * Then each constant of cold.def is set to the low and the high end of its range, and pz_moved_compare() finds whether a
- * candidate is better than the best chip under the changed constants. */
+/* Checks a best chip against the uncertainty of chips without measurements.
+ * pz_robustness_make() collects candidates: the best chips of other kinds, and chips one and two
+ * steps away from the best chip, as far as they come within NEAR of it. Then each constant of
+ * cold.def is set to the low and the high end of its range, and pz_moved_compare() finds whether
+ * a candidate is better than the best chip under the changed constants. */
 #include "study/robustness.h"
 
 #include <math.h>
@@ -11,13 +12,14 @@
 #include "core/alloc.h"
 #include "study/tasks.h"
 
-/* Candidates whose value is within this fraction of the best.  Changed constants move the value of the best chip by some
- * percent, and its distance from other chips by less. */
+/* Candidates whose value is within this fraction of the best.  Changed constants move the value
+ * of the best chip by some percent, and its distance from other chips by less. */
 static const double NEAR = 0.03;
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* The objective of a chip, if it is within the limits and better than `least`; otherwise 0. */
+/* Returns the objective of a chip, if it is within the limits and better than `least`; otherwise
+ * 0. */
 static double value_above(struct pz_call *call, struct pz_search *search,
                           const struct pz_objective *objective, unsigned worker,
                           const struct pz_point *point, double least) {
@@ -94,7 +96,7 @@ struct robustness {
   const struct pz_objective_run *run;
   struct pz_watch watch;
   struct pz_point candidates[MOST_CANDIDATES];
-  double values[MOST_CANDIDATES]; /* with the usual constants; 0: not near the best chip */
+  double values[MOST_CANDIDATES]; /* with the usual constants, or 0 if not near the best chip */
   uint32_t n;
   struct pz_moved moved[N_MOVES];
 };
@@ -120,7 +122,8 @@ static int compare_chip_values(const void *a, const void *b) {
   return compare_kinds(a, b);
 }
 
-/* The objective of a chip by the evaluations of the search; 0 if one of its models was not evaluated. */
+/* Returns the objective of a chip by the evaluations of the search; 0 if one of its models was
+ * not evaluated. */
 static double known_objective(const struct robustness *work, const struct pz_objective *objective,
                               const struct pz_point *point) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS] = {{0}};
@@ -185,7 +188,8 @@ static void find_candidates(struct pz_call *call, struct robustness *work,
                                  .results = work->values,
                                  .result_bytes = sizeof *work->values};
   add_best_of_kinds(call, work);
-  /* One step from the best chip, and two: more of one axis for less of another. */
+  /* Candidates one step away from the best chip, and two steps away: more on one axis for less
+   * on another. */
   const struct pz_point *best = &work->run->best;
   for (uint32_t i = 0; i < n_steps; i++) {
     add_candidate(work, &steps[i].point);
@@ -207,7 +211,7 @@ static void find_candidates(struct pz_call *call, struct robustness *work,
 
 /* ---- constants ------------------------------------------------------------------------------ */
 
-/* The constants of the study with one of them moved, whose value is stored in *value. */
+/* Returns the constants of the study with one of them moved, whose value is stored in *value. */
 static struct pz_cold moved_constants(const struct pz_study *study, size_t move, double *value) {
   struct pz_cold constants = study->space.constants ? *study->space.constants : pz_cold_usual();
   const struct pz_cold_info *info = pz_cold_at(move / 2);
@@ -234,8 +238,8 @@ static void move_reference(struct pz_call *call, struct pz_study *study,
   }
 }
 
-/* Constants of compiled programs apply to the chips of the space, those of launched kernels to the reference chip, and the
- * energy constant to both. */
+/* Constants of compiled programs apply to the chips of the space, those of launched kernels to
+ * the reference chip, and the energy constant to both. */
 static void compare_moved(struct pz_call *call, void *ctx, size_t move, unsigned worker) {
   struct robustness *work = ctx;
   struct pz_objective objective = work->run->objective;

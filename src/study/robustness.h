@@ -1,5 +1,6 @@
-/* Does the choice of the best chip depend on what is not known of chips without measurements?  The best chip and others
- * close to it are compared again with each constant of cold.def at either end of its range. */
+/* Does the choice of the best chip depend on what is not known of chips without measurements?
+ * The best chip and others close to it are compared again with each constant of cold.def at
+ * either end of its range. */
 #ifndef PZ_STUDY_ROBUSTNESS_H
 #define PZ_STUDY_ROBUSTNESS_H
 
@@ -7,7 +8,8 @@
 
 /* Chips to compare when constants of data-sheet chips are changed. */
 struct pz_moved_question {
-  const struct pz_objective *objective; /* with its reference */
+  const struct pz_objective
+      *objective; /* objective, with the reference chip under the changed constants */
   const struct pz_cold *constants;
   const struct pz_point *best, *candidates; /* candidates beyond the limits do not count */
   uint32_t n;
@@ -15,7 +17,7 @@ struct pz_moved_question {
 
 struct pz_moved {
   double value; /* of the best chip */
-  int better;   /* the candidate that is better by the most, and by more than the gap; -1: none */
+  int better; /* the candidate that is better by the most, and by more than the gap, or -1 if none */
   double better_value; /* its value */
 };
 

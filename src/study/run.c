@@ -1,7 +1,8 @@
-/* Runs of searches, as the public header offers them.  pz_run_open() reads the inputs and opens the run file;
- * pz_run_search() restores the result from it, or runs the study and saves the result; pz_run_compare() and
- * pz_run_detail() add the parts that are made on demand, for which restore_study() brings the study back to the state after
- * its search.  Rank 0 alone has the run file: the other ranks receive what it reads. */
+/* Runs of searches, as the public header offers them.  pz_run_open() reads the inputs and opens
+ * the run file; pz_run_search() restores the result from it, or runs the study and saves the
+ * result; pz_run_compare() and pz_run_detail() add the parts that are made on demand, for which
+ * restore_study() brings the study back to the state after its search.  Rank 0 alone has the run
+ * file: the other ranks receive what it reads. */
 #include "study/run.h"
 
 #include <stdlib.h>
@@ -19,7 +20,8 @@
 
 /* ---- texts of the run file ------------------------------------------------------------------ */
 
-/* The text of a JSON value, whose reference it takes over.  pz_close() frees the text, or the end of the call does. */
+/* Returns the text of a JSON value, whose reference it takes over.  pz_close() frees the text,
+ * or the end of the call does. */
 static char *run_json_text(struct pz_call *call, json_t *value) {
   char *text = value ? pz_json_dump(value, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
   json_decref(value);
@@ -249,7 +251,8 @@ static void run_all_objectives(struct pz_call *call, struct pz_run *run,
   run->times.search_s = pz_clock_s() - search_began;
 }
 
-/* Saves certificates, evaluations and times, and last the result, which marks the run as finished. */
+/* Saves certificates, evaluations and times, and last the result, which marks the run as
+ * finished. */
 static void save_result(struct pz_call *call, struct pz_run *run) {
   const struct pz_run_times *times = &run->times;
   struct pz_error *err = pz_call_error(call);

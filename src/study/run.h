@@ -1,6 +1,6 @@
-/* One run of a search, from its inputs to a result.  A run with a directory saves every part in DIR/run.sqlite and finds
- * it there again: an interrupted search continues, a finished one is not repeated, and comparisons and reports start from
- * the saved result. */
+/* One run of a search, from its inputs to a result.  A run with a directory saves every part in
+ * DIR/run.sqlite and finds it there again: an interrupted search continues, a finished one is
+ * not repeated, and comparisons and reports start from the saved result. */
 #ifndef PZ_STUDY_RUN_H
 #define PZ_STUDY_RUN_H
 
@@ -10,12 +10,12 @@
 
 struct pz_run {
   struct pz_run_options options;
-  const char *dir; /* NULL: nothing is saved */
+  const char *dir; /* NULL if nothing is saved */
   struct pz_study study;
-  struct pz_run_file *file; /* NULL: not saved, or not rank 0 */
+  struct pz_run_file *file; /* NULL if not saved, or not rank 0 */
   struct pz_result result;  /* n_answers 0: not found yet */
   struct pz_run_times times;
-  double run_s[PZ_SEARCH_MOST_MODELS + 1]; /* seconds of each objective run; 0: not run */
+  double run_s[PZ_SEARCH_MOST_MODELS + 1]; /* seconds of each objective run, or 0 if not run */
   struct pz_progress progress;
   atomic_bool stop;
   struct pz_watch watch; /* `progress` and `stop` */
@@ -26,14 +26,15 @@ struct pz_run {
   bool read_only; /* the run file is opened for reading */
 };
 
-/* Opens a saved run for reading.  `check` refuses a file whose digests do not match its contents.  The run is closed when
- * the call ends. */
+/* Opens a saved run for reading.  `check` refuses a file whose digests do not match its
+ * contents.  The run is closed when the call ends. */
 struct pz_run *pz_run_open_saved(struct pz_call *call, const struct pz_run_options *options,
                                  bool check);
 
-/* Runs the search with the inputs of a saved run again, as many rounds as that one had, into a run file in memory, for
- * verification.  `replay` restores rounds that the saved run holds instead of searching them.  `detail` and `seed` (NULL:
- * none) ask for the report's data and the comparison too.  All ranks call it.  The run is closed when the call ends. */
+/* Runs the search with the inputs of a saved run again, as many rounds as that one had, into a
+ * run file in memory, for verification.  `replay` restores rounds that the saved run holds
+ * instead of searching them.  `detail` and `seed` (NULL: none) ask for the report's data and the
+ * comparison too.  All ranks call it.  The run is closed when the call ends. */
 struct pz_run *pz_run_recompute(struct pz_call *call, const struct pz_run *saved, bool replay,
                                 bool detail, const uint64_t *seed);
 

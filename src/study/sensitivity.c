@@ -1,6 +1,7 @@
-/* Evaluates the neighbours of the best chip.  list_steps() lists the chips one step away on every axis of the space, with
- * another array, with other HBM stacks, and with the evaluator original also with another memory size;
- * pz_sensitivity_steps() evaluates them all, within the limits or not. */
+/* Evaluates the neighbours of the best chip.  list_steps() lists the chips one step away on
+ * every axis of the space, with another array, with other HBM stacks, and with the evaluator
+ * original also with another memory size; pz_sensitivity_steps() evaluates them all, within the
+ * limits or not. */
 #include "study/sensitivity.h"
 
 #include <math.h>
@@ -55,7 +56,8 @@ static int64_t array_side(const struct pz_array_shape *shape, bool rows) {
   return rows ? shape->rows : shape->cols;
 }
 
-/* The nearest array with more or fewer rows and the same number of columns, or the other way round; -1 if there is none. */
+/* Returns the nearest array with more or fewer rows and the same number of columns, or the other
+ * way round; -1 if there is none. */
 static int next_array(const struct pz_space *space, int from, bool rows, int step) {
   const struct pz_array_shape *own = &space->array[from];
   int nearest = -1;
@@ -71,7 +73,8 @@ static int next_array(const struct pz_space *space, int from, bool rows, int ste
   return nearest;
 }
 
-/* Adds the best chip with array `to`.  Its kind is the point's index of node, array and HBM, in which HBM varies fastest. */
+/* Adds the best chip with array `to`.  Its kind is the point's index of node, array and HBM, in
+ * which HBM varies fastest. */
 static struct pz_step *add_array_step(struct sensitivity *work, int from, int to,
                                       const char *what) {
   const struct pz_space *space = &work->study->space;
@@ -96,7 +99,7 @@ static void add_array_steps(struct sensitivity *work) {
       snprintf(step->to, sizeof step->to, "%lld", (long long)array_side(&space->array[to], rows));
     }
   if (work->n > n_before) return;
-  /* No array differs in one side alone: the next ones of the list. */
+  /* If no array differs in one side alone, the neighbours of the list are taken. */
   for (int direction = -1; direction <= 1; direction += 2) {
     struct pz_step *step = add_array_step(work, own, own + direction, "array");
     if (!step) continue;

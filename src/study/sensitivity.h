@@ -18,14 +18,15 @@ struct pz_step {
   const char *what; /* the axis, or "rows", "cols", "array", "hbm" or "hbm_gib" */
   char from[24], to[24];
   struct pz_point point;
-  double value, bound; /* of the objective: found, and no more than this */
+  double value, bound; /* objective on the chip of the step, and its upper bound */
   struct pz_taken taken;
   const char *breaks; /* the limit that the chip breaks, or NULL */
   /* By model, in the arena of the study.  NULL with the evaluator original. */
   const struct pz_step_plan *plans;
 };
 
-/* Evaluates all steps on all threads and returns their number.  hbm_gib is the memory of the best chip. */
+/* Evaluates all steps on all threads and returns their number.  hbm_gib is the memory of the
+ * best chip. */
 uint32_t pz_sensitivity_steps(struct pz_call *call, struct pz_study *study,
                               const struct pz_objective_run *run, double hbm_gib,
                               struct pz_watch watch, struct pz_step steps[PZ_MOST_STEPS]);

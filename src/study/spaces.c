@@ -1,5 +1,6 @@
-/* Design spaces and the fields of our file formats, for users of the library: opening a space, describing it as JSON
- * together with the number of its chips, and listing the fields that chip, cluster and space files accept. */
+/* Design spaces and the fields of our file formats, for users of the library: opening a space,
+ * describing it as JSON together with the number of its chips, and listing the fields that chip,
+ * cluster and space files accept. */
 #include <string.h>
 
 #include "core/alloc.h"

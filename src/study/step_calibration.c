@@ -102,7 +102,8 @@ static void add_table(struct pz_call *call, struct step_reader *reader, const ch
 
 static void free_run_plan(void *run) { pz_run_plan_free(run); }
 
-/* The run of a log: as the log shows it, or as the file `plan` describes it.  Freed when the call ends. */
+/* The run of a log: as the log shows it, or as the file `plan` describes it.  Freed when the
+ * call ends. */
 static const struct pz_run_plan *read_logged_run(struct pz_call *call,
                                                  const struct step_reader *reader, const char *path,
                                                  const char *text, size_t bytes, const char *plan) {
@@ -155,7 +156,8 @@ static void add_log(struct pz_call *call, struct step_reader *reader, const char
 
 /* ---- all files ------------------------------------------------------------------------------ */
 
-/* Cuts the next word off a list of words that are separated by commas.  Returns NULL after the last word. */
+/* Cuts the next word off a list of words that are separated by commas.  Returns NULL after the
+ * last word. */
 static char *next_word(char **rest) {
   char *word = *rest;
   char *comma = word ? strchr(word, ',') : NULL;
@@ -164,7 +166,8 @@ static char *next_word(char **rest) {
   return word;
 }
 
-/* Reads the steps of files; `plans` are the plans of the logs, or NULL.  Returns a vector of struct pz_measured_step. */
+/* Reads the steps of files; `plans` are the plans of the logs, or NULL.  Returns a vector of
+ * struct pz_measured_step. */
 static struct pz_vec read_steps(struct pz_call *call, struct step_reader *reader, const char *paths,
                                 const char *plans) {
   struct pz_vec steps;
@@ -197,7 +200,7 @@ static struct pz_vec read_steps(struct pz_call *call, struct step_reader *reader
 
 /* ---- errors and the corrected chip ---------------------------------------------------------- */
 
-/* The steps with their predictions before and after the correction. */
+/* Returns the steps with their predictions before and after the correction. */
 static struct pz_step_residual *find_residuals(struct pz_call *call, const struct pz_vec *steps,
                                                const struct pz_correction *correction,
                                                unsigned threads) {
@@ -215,7 +218,8 @@ static struct pz_step_residual *find_residuals(struct pz_call *call, const struc
   return residuals;
 }
 
-/* Returns the mean errors of some steps.  The error of left-out steps is NaN if no step was left out. */
+/* Returns the mean errors of some steps.  The error of left-out steps is NaN if no step was left
+ * out. */
 static struct pz_step_errors mean_errors(const struct pz_step_residual *residual, uint32_t n) {
   struct pz_step_errors sum = {0, 0, 0};
   for (uint32_t i = 0; i < n; i++) {
@@ -229,7 +233,8 @@ static struct pz_step_errors mean_errors(const struct pz_step_residual *residual
                                  .after = sum.after / n};
 }
 
-/* Returns the kinds of runs (dense or with experts, by precision) among the steps, as the bit set of struct pz_correction. */
+/* Returns the kinds of runs (dense or with experts, by precision) among the steps, as the bit
+ * set of struct pz_correction. */
 static int64_t kinds_of_runs(const struct pz_vec *steps) {
   int64_t kinds = 0;
   for (uint32_t i = 0; i < steps->n; i++) {
@@ -243,8 +248,9 @@ static int64_t kinds_of_runs(const struct pz_vec *steps) {
   return kinds;
 }
 
-/* The chip of all steps with the correction, under a name that says where it is from; NULL if the steps are of several
- * chips.  The factor of memory stays, because steps say nothing about it. */
+/* Returns the chip of all steps with the correction, under a name that says where it is from;
+ * NULL if the steps are of several chips.  The factor of memory stays, because steps say nothing
+ * about it. */
 static const struct pz_chip *corrected_chip(struct pz_call *call, const struct step_reader *reader,
                                             const struct pz_vec *steps,
                                             const struct pz_correction *correction) {
@@ -280,8 +286,8 @@ static void add_warnings(struct pz_call *call, struct step_reader *reader,
 /* `call` allocates in the object that is returned. */
 static void calibrate_steps(struct pz_call *call, struct step_reader *reader,
                             struct pz_step_calibration *out) {
-  /* The least error that is stated for a corrected chip: no group of published runs is predicted better
-   * (bench/steps.csv). */
+  /* The least error that is stated for a corrected chip: no group of published runs is predicted
+   * better (bench/steps.csv). */
   static const double LEAST_ERROR = 0.025;
   const struct pz_calibrate_steps_options *options = reader->options;
   struct pz_vec steps = read_steps(call, reader, options->steps, options->plan), held = {.n = 0};

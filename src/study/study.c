@@ -1,6 +1,7 @@
-/* Runs a study.  pz_study_open() checks the options, reads the space, the network and the models, and applies defaults;
- * pz_study_start() makes the evaluator and the search and finds the step times of the reference chip, in whose units
- * objectives are expressed; pz_study_run_objective() hands one objective to the search.  The inputs as JSON are in
+/* Runs a study.  pz_study_open() checks the options, reads the space, the network and the
+ * models, and applies defaults; pz_study_start() makes the evaluator and the search and finds
+ * the step times of the reference chip, in whose units objectives are expressed;
+ * pz_study_run_objective() hands one objective to the search.  The inputs as JSON are in
  * study_inputs.c. */
 #include "study/study.h"
 

@@ -30,8 +30,8 @@ struct pz_study {
   struct pz_original_task task;
   struct pz_reference reference[PZ_SEARCH_MOST_MODELS];
 
-  /* The chips within the limits, in the order of pz_point_order().  With the evaluator training they are listed only if
-   * a Pareto front is asked for. */
+  /* The chips within the limits, in the order of pz_point_order().  With the evaluator training
+   * they are listed only if a Pareto front is asked for. */
   struct pz_point *points;
   uint32_t n_points;
 
@@ -50,12 +50,13 @@ struct pz_study {
 };
 
 struct pz_study_watch {
-  struct pz_watch watch;              /* may be zero */
-  const struct pz_round_store *store; /* where rounds are saved and restored from; NULL: nowhere */
+  struct pz_watch watch; /* may be zero */
+  const struct pz_round_store
+      *store; /* where rounds are saved and restored from, or NULL if nowhere */
 };
 
-/* Reads and checks all inputs; nothing is searched yet.  The study is released when the call ends, unless the caller keeps
- * it with pz_undefer(call, s).  It must not be moved. */
+/* Reads and checks all inputs; nothing is searched yet.  The study is released when the call
+ * ends, unless the caller keeps it with pz_undefer(call, s).  It must not be moved. */
 void pz_study_open(struct pz_call *call, struct pz_study *study,
                    const struct pz_study_options *options, unsigned threads);
 void pz_study_release(struct pz_study *study); /* accepts NULL */
@@ -64,14 +65,16 @@ static inline bool pz_study_is_training(const struct pz_study *study) {
   return study->options.evaluator == PZ_EVALUATOR_TRAINING;
 }
 
-/* Sets s->digest and s->seq of every model.  The digest tells whether a model file has changed under the same name. */
+/* Sets s->digest and s->seq of every model.  The digest tells whether a model file has changed
+ * under the same name. */
 void pz_study_hash_models(struct pz_call *call, struct pz_study *study);
 
-/* Everything that the answer depends on, with the contents of files instead of their names.  Returns a new reference, or
- * NULL if there is no memory. */
+/* Everything that the answer depends on, with the contents of files instead of their names.
+ * Returns a new reference, or NULL if there is no memory. */
 json_t *pz_study_inputs(const struct pz_study *study);
 
-/* The options that such inputs were made from.  Digests of models are not compared with the models of today. */
+/* Returns the options that such inputs were made from.  Digests of models are not compared with
+ * the models of today. */
 struct pz_study_options pz_study_options_from_inputs(struct pz_call *call, const json_t *inputs);
 
 /* Makes the evaluator and the search, and evaluates the reference chip. */
@@ -81,17 +84,19 @@ void pz_study_start(struct pz_call *call, struct pz_study *study,
 /* Evaluates the reference chip again, after the assumptions of the task have changed. */
 void pz_study_find_references(struct pz_call *call, struct pz_study *study, struct pz_watch watch);
 
-/* Runs the search of objective run i.  Runs are called in order, because later ones reuse evaluations of earlier ones. */
+/* Runs the search of objective run i.  Runs are called in order, because later ones reuse
+ * evaluations of earlier ones. */
 void pz_study_run_objective(struct pz_call *call, struct pz_study *study, uint32_t i);
 
-/* The objective that run i maximises. */
+/* Returns the objective that run i maximises. */
 struct pz_objective pz_study_objective(struct pz_study *study, uint32_t i);
 
 /* The name of objective run i: that of its model, or "common". */
 const char *pz_study_run_name(const struct pz_study *study, uint32_t i);
 
-/* GiB of HBM for the best chip of an objective run.  The evaluator original chooses the smallest of its memory sizes with
- * which the chip is as fast as with the largest; with the evaluator training the size is that of the chip. */
+/* GiB of HBM for the best chip of an objective run.  The evaluator original chooses the smallest
+ * of its memory sizes with which the chip is as fast as with the largest; with the evaluator
+ * training the size is that of the chip. */
 double pz_study_smallest_memory(struct pz_call *call, struct pz_study *study,
                                 const struct pz_objective_run *run);
 

@@ -1,6 +1,7 @@
-/* The inputs of a study as JSON and back.  pz_study_hash_models() reduces what each model computes to a hash,
- * pz_study_inputs() writes all options with the contents of the files that they name, and pz_study_options_from_inputs()
- * restores the options.  A saved run holds this JSON: a search continues only if its inputs are equal. */
+/* The inputs of a study as JSON and back.  pz_study_hash_models() reduces what each model
+ * computes to a hash, pz_study_inputs() writes all options with the contents of the files that
+ * they name, and pz_study_options_from_inputs() restores the options.  A saved run holds this
+ * JSON: a search continues only if its inputs are equal. */
 #include "study/study.h"
 
 #include <stdio.h>
@@ -97,9 +98,10 @@ json_t *pz_study_inputs(const struct pz_study *study) {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Readers keep the first error and go on, because pz_fields_end() has to know every key that is accepted. */
+/* Readers keep the first error and go on, because pz_fields_end() has to know every key that is
+ * accepted. */
 
-/* An object as text, or NULL if there is none. */
+/* Returns an object as text, or NULL if there is none. */
 static const char *object_text(struct pz_call *call, struct pz_fields *fields, const char *key) {
   const json_t *value = pz_fields_value(fields, key);
   if (!json_is_object(value)) return NULL;
@@ -111,7 +113,7 @@ static const char *object_text(struct pz_call *call, struct pz_fields *fields, c
   return copy;
 }
 
-/* A copy of a member of an object, or NULL if it is no text. */
+/* Returns a copy of a member of an object, or NULL if it is no text. */
 static const char *member_text(struct pz_call *call, const json_t *object, const char *key) {
   const char *text = json_string_value(json_object_get(object, key));
   return text ? pz_copy_text(call, text) : NULL;
@@ -166,7 +168,7 @@ static void read_import(struct pz_call *call, struct pz_fields *fields,
   if (!good) pz_fields_refuse(fields, "import", "how ONNX files are read");
 }
 
-/* The index of a text in a list that ends with NULL. */
+/* Returns the index of a text in a list that ends with NULL. */
 static int read_name(struct pz_fields *fields, const char *key, const char *const *names) {
   const char *name = pz_fields_text_or(fields, key, "");
   for (int i = 0; names[i]; i++)

@@ -1,5 +1,5 @@
-/* Runs the tasks of a study through the search, which owns the threads and knows the ranks.  Each task has a border of its
- * own, because an error may not cross the frames of the search. */
+/* Runs the tasks of a study through the search, which owns the threads and knows the ranks.
+ * Each task has a border of its own, because an error may not cross the frames of the search. */
 #include "study/tasks.h"
 
 struct one_task {

@@ -12,9 +12,9 @@
 struct pz_study_tasks {
   pz_task_fn *run;
   void *ctx;
-  void *results; /* an array of plain structs, by task; NULL: every rank runs all tasks */
+  void *results; /* an array of plain structs, by task, or NULL if every rank runs all tasks */
   size_t result_bytes;
-  struct pz_progress *progress; /* counts tasks that other ranks have run; NULL: none */
+  struct pz_progress *progress; /* counts tasks that other ranks have run, or NULL if none */
   uint32_t progress_units;      /* for each task */
   bool uses_all_threads;        /* each task uses all threads, so a rank runs one task at a time */
 };
@@ -23,8 +23,9 @@ struct pz_study_tasks {
 void pz_study_run_tasks(struct pz_call *call, struct pz_search *search, size_t n,
                         const struct pz_study_tasks *tasks);
 
-/* Begins a phase of a progress bar, which may be NULL.  The bar is finished by pz_study_phase_end(), or at the end of the
- * call if an error is raised: so it must not be a local variable of a function that the error ends. */
+/* Begins a phase of a progress bar, which may be NULL.  The bar is finished by
+ * pz_study_phase_end(), or at the end of the call if an error is raised: so it must not be a
+ * local variable of a function that the error ends. */
 void pz_study_phase_begin(struct pz_call *call, struct pz_progress *progress, const char *label,
                           const char *unit, uint64_t total);
 void pz_study_phase_end(struct pz_call *call, struct pz_progress *progress);

@@ -1,7 +1,8 @@
-/* Makes the report data of a search with the evaluator training.  pz_training_detail() appends, in this order, one row for
- * each model on the best chip and on existing chips (append_chip); the best chips under tighter limits (append_front); the
- * operators of each model's plan (append_roofline); the layer schedules (schedules_json); and the cost breakdown of the
- * best and the reference chip (append_bill). */
+/* Makes the report data of a search with the evaluator training.  pz_training_detail() appends,
+ * in this order, one row for each model on the best chip and on existing chips (append_chip);
+ * the best chips under tighter limits (append_front); the operators of each model's plan
+ * (append_roofline); the layer schedules (schedules_json); and the cost breakdown of the best
+ * and the reference chip (append_bill). */
 #include "study/training_detail.h"
 
 #include <math.h>
@@ -137,7 +138,8 @@ static void append_front_chip(struct pz_call *call, void *ctx) {
                        isfinite(gap) ? json_real(gap) : json_null()));
 }
 
-/* Appends the best chips with fractions of the best chip's power at its price, and of its price at its power. */
+/* Appends the best chips with fractions of the best chip's power at its price, and of its price
+ * at its power. */
 static void append_front(struct pz_call *call, struct training_details *details, json_t *rows) {
   struct pz_call work = pz_scratch(call);
   struct pz_taken taken = pz_chip_taken(&details->best);
@@ -197,8 +199,8 @@ static void append_roofline(struct pz_call *call, struct training_details *detai
 
 static void free_deferred_schedules(void *schedules) { pz_plan_schedules_free(schedules); }
 
-/* The schedules of all models' layers.  Models whose operators run one after another have none.  Returns a new
- * reference. */
+/* Returns the schedules of all models' layers.  Models whose operators run one after another
+ * have none.  Returns a new reference. */
 static json_t *schedules_json(struct pz_call *call, struct training_details *details) {
   struct pz_vec list;
   pz_vec_init(&list, call->arena, sizeof(struct pz_layer_schedule));

@@ -1,5 +1,6 @@
-/* What an architect wants to know about the best chip of the evaluator training: how it compares with existing chips, what
- * it becomes under tighter limits, the roofline and schedules of its operators, and what it is made of. */
+/* What an architect wants to know about the best chip of the evaluator training: how it compares
+ * with existing chips, what it becomes under tighter limits, the roofline and schedules of its
+ * operators, and what it is made of. */
 #ifndef PZ_STUDY_TRAINING_DETAIL_H
 #define PZ_STUDY_TRAINING_DETAIL_H
 

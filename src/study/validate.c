@@ -28,8 +28,9 @@ static void add_point_errors(struct pz_errors *errors, const struct pz_validatio
     pz_errors_memory(errors, point->predicted_bytes / point->measured_bytes - 1);
 }
 
-/* Groups the points of quality ok, or all others, in a vector of struct pz_errors.  An operator that is measured on many
- * chips counts twice: in the group of its chip, and in the group of its kind on all chips. */
+/* Groups the points of quality ok, or all others, in a vector of struct pz_errors.  An operator
+ * that is measured on many chips counts twice: in the group of its chip, and in the group of its
+ * kind on all chips. */
 static struct pz_vec group_errors(struct pz_call *call, const struct pz_validation_point *points,
                                   uint32_t n, bool ok) {
   struct pz_vec groups;
@@ -120,8 +121,8 @@ static bool is_ordered(const struct pz_validation_point *point) {
   return point->job && pz_point_is_ok(point) && pz_point_is_compared(point);
 }
 
-/* Collects the runs of the same job as run `first`.  Returns 0 if an earlier run has this job, whose runs were collected
- * then. */
+/* Collects the runs of the same job as run `first`.  Returns 0 if an earlier run has this job,
+ * whose runs were collected then. */
 static uint32_t collect_runs_of_job(const struct pz_validation_point *points, uint32_t n,
                                     uint32_t first, const struct pz_validation_point **runs) {
   uint32_t n_runs = 0;
@@ -141,8 +142,9 @@ static bool has_same_plan(const struct pz_validation_point *first,
   return first->choices && second->choices && strcmp(first->choices, second->choices) == 0;
 }
 
-/* Finds the distinct plans of some runs and returns their number.  The runs of one plan count once, with the median of
- * their times, so that a plan that was measured often weighs no more than another.  `times` is scratch for n numbers. */
+/* Finds the distinct plans of some runs and returns their number.  The runs of one plan count
+ * once, with the median of their times, so that a plan that was measured often weighs no more
+ * than another.  `times` is scratch for n numbers. */
 static uint32_t merge_runs_of_plans(const struct pz_validation_point *const *runs, uint32_t n,
                                     double *predicted, double *measured, double *times) {
   uint32_t n_plans = 0;
@@ -202,7 +204,8 @@ static struct pz_order_mean mean_of_orders(const struct pz_vec *orders, const ch
   return mean;
 }
 
-/* Fills the orders of v, one for each job with enough plans, and their means by group and over all. */
+/* Fills the orders of v, one for each job with enough plans, and their means by group and over
+ * all. */
 static void order_plans(struct pz_call *call, const struct pz_validation_point *points, uint32_t n,
                         struct pz_validation *validation) {
   const struct pz_validation_point **runs = pz_alloc(call, n, sizeof *runs);
@@ -317,7 +320,8 @@ void pz_limits_compare(struct pz_call *call, struct pz_validation *validation) {
     look_up_values(validation, limit->group, value);
     for (enum pz_limited k = 0; k < PZ_LIMITEDS; k++) {
       struct pz_broken_limit violated = {limit->group, k, value[k], limit->value[k]};
-      /* Comparisons are false for NaN, so a limit is broken if there is no value to compare with it. */
+      /* Comparisons are false for NaN, so a limit is broken if there is no value to compare with
+       * it. */
       bool holds = k == PZ_LIMITED_RANK ? value[k] >= limit->value[k] : value[k] <= limit->value[k];
       if (!isnan(limit->value[k]) && !holds) pz_append(call, &broken, &violated);
     }
@@ -326,8 +330,9 @@ void pz_limits_compare(struct pz_call *call, struct pz_validation *validation) {
   validation->n_broken = broken.n;
 }
 
-/* Drops built-in limits of operators that do not apply to the given tables: those of groups with few rows, whose mean says
- * little, and those over all chips, whose mean depends on the mix of chips. */
+/* Drops built-in limits of operators that do not apply to the given tables: those of groups with
+ * few rows, whose mean says little, and those over all chips, whose mean depends on the mix of
+ * chips. */
 static void drop_inapplicable_limits(struct pz_call *call, struct pz_validation *validation) {
   static const uint32_t LEAST_ROWS = 20;
   struct pz_vec kept;
@@ -345,7 +350,8 @@ static void drop_inapplicable_limits(struct pz_call *call, struct pz_validation 
   validation->n_limits = kept.n;
 }
 
-/* Reads the limits that the options name.  Without the option, the shipped data have built-in limits. */
+/* Reads the limits that the options name.  Without the option, the shipped data have built-in
+ * limits. */
 static void read_limits(struct pz_call *call, const struct pz_validate_options *options,
                         bool shipped, struct pz_validation *validation) {
   const char *built_in = NULL;
@@ -368,8 +374,8 @@ static void read_limits(struct pz_call *call, const struct pz_validate_options *
 
 static const char DEFAULT_CHIP[] = "h200";
 
-/* The built-in measurements.  If chips are predicted by their data sheets, training runs alone: operators and steps were
- * used to calibrate the chip that they were measured on. */
+/* The built-in measurements.  If chips are predicted by their data sheets, training runs alone:
+ * operators and steps were used to calibrate the chip that they were measured on. */
 static void read_shipped(struct pz_call *call, const struct pz_point_reader *reader) {
   const struct pz_embedded *file = pz_embedded_operators;
   for (; file->name && !reader->cold; file++) {

@@ -1,7 +1,8 @@
-/* Verification of a saved run.  check_all() recomputes the run with its own inputs and compares every saved part with the
- * recomputed one; then it checks the certificates: check_certificate() that the boxes cover the space and prove the gap,
- * and check_boxes() that chips drawn from the boxes, evaluated without the bounds of the search, are not better than the
- * bounds say.  A difference is a finding, which is reported; only what prevents the verification is an error. */
+/* Verification of a saved run.  check_all() recomputes the run with its own inputs and compares
+ * every saved part with the recomputed one; then it checks the certificates: check_certificate()
+ * that the boxes cover the space and prove the gap, and check_boxes() that chips drawn from the
+ * boxes, evaluated without the bounds of the search, are not better than the bounds say.  A
+ * difference is a finding, which is reported; only what prevents the verification is an error. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -27,7 +28,7 @@ enum { MOST_DRAWS = 50 };
 struct verification {
   const struct pz_verify_options *options;
   struct pz_run *saved;      /* as it is stored in the directory */
-  struct pz_run *recomputed; /* as it should be */
+  struct pz_run *recomputed; /* the run that verification computed from the same inputs */
   bool holds;
 };
 
@@ -47,7 +48,8 @@ static void report_finding(struct verification *verification, bool holds, const 
 
 /* ---- saved parts ---------------------------------------------------------------------------- */
 
-/* Returns true if two values differ, and appends the place of the first difference to `path`, as best.models[2].plan. */
+/* Returns true if two values differ, and appends the place of the first difference to `path`, as
+ * best.models[2].plan. */
 static bool find_json_difference(const json_t *saved, const json_t *recomputed, char *path,
                                  size_t size) {
   size_t end = strlen(path), n;
@@ -68,7 +70,8 @@ static bool find_json_difference(const json_t *saved, const json_t *recomputed, 
   return true;
 }
 
-/* Digests detect damage of the file.  The contents are compared with the recomputed ones in any case. */
+/* Digests detect damage of the file.  The contents are compared with the recomputed ones in any
+ * case. */
 static void check_digests(struct pz_call *call, struct verification *verification) {
   struct pz_error why = {0};
   struct pz_run_file *file = verification->saved->file;
@@ -79,7 +82,7 @@ static void check_digests(struct pz_call *call, struct verification *verificatio
   report_finding(verification, good, "%s", good ? "file: every part has its digest" : why.message);
 }
 
-/* The text of a part, or NULL if the run file does not have it. */
+/* Returns the text of a part, or NULL if the run file does not have it. */
 static char *part_text(struct pz_call *call, struct pz_run_file *file, enum pz_part part) {
   char *text = NULL;
   pz_must(call, pz_run_file_text(file, part, &text, pz_call_error(call)));
@@ -87,7 +90,8 @@ static char *part_text(struct pz_call *call, struct pz_run_file *file, enum pz_p
   return text;
 }
 
-/* Appends the place of the first difference between two JSON texts to `path`.  Appends nothing if one of them is not JSON. */
+/* Appends the place of the first difference between two JSON texts to `path`.  Appends nothing
+ * if one of them is not JSON. */
 static void find_text_difference(const char *saved, const char *recomputed, char *path,
                                  size_t size) {
   json_t *saved_json = NULL, *recomputed_json = NULL;
@@ -152,10 +156,11 @@ struct box_sample {
     const struct pz_closed_box *box;
     struct pz_point chip;
   } * boxes;
-  bool *good; /* results, by drawn box */
+  bool *good; /* whether each drawn box was closed rightly */
 };
 
-/* The objective of a chip at this price with the best plans of all models, found without any bound. */
+/* Returns the objective of a chip at this price with the best plans of all models, found without
+ * any bound. */
 static double unbounded_objective(struct pz_call *call, const struct box_sample *sample,
                                   unsigned worker, const struct pz_boxed *chip,
                                   const struct pz_taken *price) {
@@ -198,7 +203,8 @@ static bool box_is_right(struct pz_call *call, const struct box_sample *sample, 
   if (!pz_boxed_breaks(&chip, limits))
     value = unbounded_objective(call, sample, worker, &chip, &chip.least);
   if (pz_study_is_training(sample->study)) {
-    /* Where more of any axis is never slower, no chip beats the largest one at the price of the smallest. */
+    /* Where more of any axis is never slower, no chip beats the largest one at the price of the
+     * smallest. */
     struct pz_box largest = closed->box;
     memcpy(largest.lo, largest.hi, sizeof largest.lo);
     pz_boxed_set(space, &largest, &chip);
@@ -230,7 +236,8 @@ static struct pz_point draw_chip(const struct pz_study *study, const struct pz_b
   return point;
 }
 
-/* Draws boxes of an objective run without replacement and checks them.  Every run has a seed of its own. */
+/* Draws boxes of an objective run without replacement and checks them.  Every run has a seed of
+ * its own. */
 static void check_boxes(struct pz_call *call, struct verification *verification, uint32_t i) {
   struct pz_study *study = &verification->recomputed->study;
   const struct pz_objective_run *run = &study->objective_run[i];
@@ -267,7 +274,8 @@ static void check_boxes(struct pz_call *call, struct verification *verification,
   pz_scratch_end(&work);
 }
 
-/* Checks that the boxes hold every chip of the space once, and that they prove the gap of the saved result. */
+/* Checks that the boxes hold every chip of the space once, and that they prove the gap of the
+ * saved result. */
 static void check_certificate(struct pz_call *call, struct verification *verification, uint32_t i) {
   const struct pz_study *study = &verification->recomputed->study;
   const struct pz_objective_run *run = &study->objective_run[i];
