@@ -8,6 +8,7 @@
 #include "core/num.h"
 #include "place/plan_question.h"
 #include "unit/plan_borders.h"
+#include "unit/step_borders.h"
 
 static const struct run {
   const char *model, *chip, *cluster;
@@ -37,7 +38,7 @@ struct pricing {
 
 static enum pz_status price(struct pricing *x, const struct pz_plan *p, struct pz_error *err) {
   double bound, most = 0;
-  enum pz_status status = pz_step_bound(x->m, p, &bound, err);
+  enum pz_status status = try_step_bound(x->m, p, &bound, err);
   if (status != PZ_OK) return status;
   for (int64_t k = 0; k < p->pp; k++) {
     struct pz_training_memory one = pz_step_memory(x->m, p, k);
@@ -84,7 +85,7 @@ static enum pz_status price_experts(const struct run *r, const struct pz_plan_qu
   for (p.ep = 1; p.ep <= pz_min(experts, 64) && status == PZ_OK; p.ep *= 8) {
     p.pp = p.vpp = p.dp = 1;
     p.sp = p.tp > 1;
-    status = pz_step_model_new(&q->job, &p, &x->m, err);
+    status = try_step_model_new(&q->job, &p, &x->m, err);
     if (status == PZ_BAD_USE) return PZ_OK; /* heads that tp does not divide */
     if (status != PZ_OK) return status;
     experts = x->m->w->experts;

@@ -12,6 +12,7 @@
 #include "cost/constants.h"
 #include "step/run_table.h"
 #include "study/points.h"
+#include "unit/step_borders.h"
 
 struct table {
   const char *path;
@@ -36,8 +37,8 @@ static bool score(const struct table *t, const struct pz_constants *k, bool expe
   double sum = 0, sign = 0;
   *rows = 0;
   pz_arena_init(&arena, NULL);
-  bool good = pz_run_table_with(&(struct pz_run_terms){.constants = k}, t->path, t->text, t->bytes,
-                                &arena, &runs, &err) == PZ_OK;
+  bool good = try_read_runs_with(&(struct pz_run_terms){.constants = k}, t->path, t->text, t->bytes,
+                                 &arena, &runs, &err) == PZ_OK;
   if (!good) fprintf(stderr, "%s\n", err.message);
   for (uint32_t i = 0; good && i < runs.n_rows; i++) {
     const struct pz_run_row *r = &runs.rows[i];

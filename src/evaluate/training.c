@@ -276,7 +276,6 @@ static bool find_plan_of_other_class(struct pz_call *call, struct training *t, u
                                      const struct pz_chip *chip, uint32_t model,
                                      struct pz_found_plan *out, double *dynamic_j) {
   struct pz_cluster net = pz_training_cluster(&t->q, chip);
-  struct pz_step_energy energy = {0};
   pz_arena_release(&t->plans[worker]);
   pz_arena_init(&t->plans[worker], NULL);
   struct pz_plan_question one = pz_training_ask(call, &t->q, model, chip, &net);
@@ -284,8 +283,7 @@ static bool find_plan_of_other_class(struct pz_call *call, struct training *t, u
   const struct pz_found_plans *found = pz_find_plans(&plans, &one);
   if (!found->n) return false;
   *out = found->list[0];
-  pz_must(call, pz_step_energy(&one.job, &out->plan, &out->p, &energy, pz_call_error(call)));
-  *dynamic_j = energy.dynamic_j;
+  *dynamic_j = pz_step_energy(call, &one.job, &out->plan, &out->p).dynamic_j;
   return true;
 }
 

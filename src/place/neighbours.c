@@ -20,20 +20,9 @@
 
 enum { MAX_MBS = 64 };
 
-static void free_step_model(void *model) { pz_step_model_free(model); }
-
-/* A model that is freed when the call ends. */
-static struct pz_step_model *open_step_model(struct pz_call *call, const struct pz_job *job,
-                                             const struct pz_plan *plan) {
-  struct pz_step_model *m = NULL;
-  pz_must(call, pz_step_model_new(job, plan, &m, pz_call_error(call)));
-  pz_defer(call, free_step_model, m);
-  return m;
-}
-
 struct pz_neighbourhood pz_neighbourhood_make(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_plan *plan) {
-  struct pz_step_model *m = open_step_model(call, job, plan);
+  struct pz_step_model *m = pz_step_model_new(call, job, plan);
   struct pz_neighbourhood n = {.job = job,
                                .plan = plan,
                                .layers = m->n_blocks,
@@ -74,21 +63,19 @@ static void price_neighbour(struct pz_call *call, void *ctx) {
   struct neighbour_walk *walk = x->walk;
   const struct pz_neighbourhood *n = walk->n;
   struct pz_plan *p = &x->plan;
-  struct pz_error *err = pz_call_error(call);
   pz_fill_plan(call, p, n->job->chip);
   if (x->field != PZ_PLAN_OVERLAP) p->overlap = pz_framework_overlap(p, &n->model);
   if (!pz_framework_can_run(p, &n->model, NULL)) return;
   pz_require_plan(call, p);
-  struct pz_step_model *m = open_step_model(call, n->job, p);
-  pz_must(call, pz_step_check(m, p, err));
+  struct pz_step_model *m = pz_step_model_new(call, n->job, p);
+  pz_step_check(call, m, p);
   for (int64_t k = 0; k < p->pp; k++) {
     x->p.needed_bytes = pz_fmax(x->p.needed_bytes, pz_step_needed_bytes(m, p, k));
     x->p.host_bytes = pz_fmax(x->p.host_bytes, pz_step_host_bytes(m, p, k));
   }
   x->p.usable_host_bytes = pz_usable_host_bytes(&m->cost.chip, m->k);
   walk->fits = x->p.needed_bytes <= n->limit_bytes;
-  if (!walk->only_memory && pz_neighbour_fits(n, &x->p))
-    pz_must(call, pz_step_price(m, p, &x->p, NULL, err));
+  if (!walk->only_memory && pz_neighbour_fits(n, &x->p)) x->p = pz_step_price(call, m, p, NULL);
   x->can_run = true;
 }
 

@@ -83,10 +83,8 @@ static void read_side(struct pz_call *call, const struct pz_diff_side *given, st
   pz_require_options(call, &s->r, sizeof s->r, o.run, "pz_run_plan_default");
   s->job =
       (struct pz_job){.model = s->r.model, .config = s->r.config, .chip = o.chip, .net = o.net};
-  pz_must(call,
-          pz_training_question(&s->job, &s->r.plan, run, &filled, &s->wide, pz_call_error(call)));
-  pz_must(call,
-          pz_training_run_make(&s->job, &filled, false, result->arena, run, pz_call_error(call)));
+  pz_training_question(call, &s->job, &s->r.plan, &filled, &s->wide);
+  *run = pz_training_run_make(result, &s->job, &filled, false);
   s->model = pz_neighbourhood_make(call, &s->job, &run->plan).model;
   s->canonical = canonical_plan(run, s->model.experts > 0);
   s->chosen = chosen_plan(&s->canonical);
@@ -199,6 +197,17 @@ static void set_item(const struct diff_walk *w, int item, struct pz_plan *plan,
     pz_plan_field_copy(plan, &w->b.chosen, (enum pz_plan_field)item);
 }
 
+struct priced_plan {
+  const struct pz_job *job;
+  const struct pz_plan *plan;
+  struct pz_prediction *p;
+};
+
+static void price_plan(struct pz_call *call, void *ctx) {
+  struct priced_plan *x = ctx;
+  *x->p = pz_predict(call, x->job, x->plan, NULL);
+}
+
 /* Prices the plan with the chosen items as b has them; with all items, it is b itself.  Returns false if that is not a
  * plan, or if its framework cannot run it although it can run both ends.  It overlaps what its framework can overlap. */
 static bool try_items(struct pz_call *call, const struct diff_walk *w,
@@ -219,7 +228,7 @@ static bool try_items(struct pz_call *call, const struct diff_walk *w,
     if (!pz_framework_can_run(&p, model, NULL)) return false;
   }
   out->plan = p;
-  enum pz_status status = pz_predict(job, &p, &out->p, NULL, &why);
+  enum pz_status status = pz_border(price_plan, &(struct priced_plan){job, &p, &out->p}, &why);
   if (status == PZ_NO_MEMORY) pz_raise_again(call, &why);
   return status == PZ_OK && isfinite(out->p.step_s) && isfinite(out->p.peak_bytes);
 }

@@ -76,8 +76,7 @@ static void time_shape(struct pz_call *call, struct pz_plan_finder *f, struct pz
   struct pz_plan p = pz_step_shape_plan(&f->q, x);
   if (x->timed_for == key) return;
   x->timed_for = 0;
-  pz_must(call, pz_step_model_set_chip(x->model, on.chip, on.net, &p, f->terms.times,
-                                       pz_call_error(call)));
+  pz_step_model_set_chip(call, x->model, on.chip, on.net, &p, f->terms.times);
   pz_step_shape_time(call, &f->space, x);
   x->timed_for = key;
 }
@@ -160,7 +159,7 @@ static struct pz_term_seconds timed_terms(struct pz_call *call, const struct pz_
   double t[PZ_TERMS] = {0};
   for (uint32_t r = 0; r < 3; r++) {
     p.recompute = recomputations[r];
-    pz_must(call, pz_step_model_time(x->model, &p, 2, PZ_TIMING_BOUND, pz_call_error(call)));
+    pz_step_model_time(call, x->model, &p, 2, PZ_TIMING_BOUND);
     const struct pz_model_steps *m = x->model->steps;
     for (uint32_t k = 0; k < kinds; k++) {
       double block_s = pz_layer_step_s(&m->block[k]);
@@ -183,11 +182,11 @@ static void bound_grid(struct pz_call *call, struct pz_plan_finder *f, struct pz
     const struct pz_frontier_plan *p = &pz_frontier_plans(plans)[i];
     struct pz_plan plan = pz_frontier_unpack(plans, p, &f->space, pz_grid_at(&f->space, grid));
     /* gradients of a single microbatch need not be added up */
-    double single = 1, s = 0;
+    double single = 1;
     if (pz_plan_microbatches(&plan) == 1)
       single = pz_fmin(1, x->time[0].single_s / x->time[0].several_s);
     if (pz_frontier_plan_s(plans, p, t) * single >= *least_s) continue;
-    pz_must(call, pz_step_bound(x->model, &plan, &s, pz_call_error(call)));
+    double s = pz_step_bound(call, x->model, &plan);
     if (s * (1 - 1e-9) >= *least_s) continue;
     *least_s = s * (1 - 1e-9);
     f->promising = plan;
@@ -242,14 +241,11 @@ double pz_finder_promising_s(struct pz_call *call, struct pz_plan_finder *f,
                              struct pz_finder_chip on) {
   struct pz_chip relaxed = *on.chip;
   struct pz_finder_chip on_relaxed = {&relaxed, on.net};
-  double step_s = 0;
   relaxed.rules.nested_mapping = false;
   if (!f->promising_shape) return HUGE_VAL;
   set_chip(f, on_relaxed, HUGE_VAL);
   time_shape(call, f, f->promising_shape, on_relaxed);
-  pz_must(call,
-          pz_step_bound(f->promising_shape->model, &f->promising, &step_s, pz_call_error(call)));
-  return step_s;
+  return pz_step_bound(call, f->promising_shape->model, &f->promising);
 }
 
 /* ---- the best plan -------------------------------------------------------------------------- */
@@ -306,7 +302,6 @@ double pz_finder_least_j(struct pz_call *call, struct pz_plan_finder *f, const s
 
 double pz_finder_plan_j(struct pz_call *call, struct pz_plan_finder *f, struct pz_finder_chip on,
                         const struct pz_plan *plan, double params) {
-  double joules = 0;
   for (uint32_t i = 0; i < f->space.shapes.n; i++) {
     struct pz_step_shape *x = pz_shape_at(&f->space, i);
     bool same_sp = x->tp == 1 || x->sp == plan->sp;
@@ -314,8 +309,7 @@ double pz_finder_plan_j(struct pz_call *call, struct pz_plan_finder *f, struct p
                 x->ep == pz_plan_ep(plan) && same_sp && x->halves == plan->halves;
     if (!same) continue;
     time_shape(call, f, x, on);
-    pz_must(call, pz_step_dynamic_j(x->model, plan, params, &joules, pz_call_error(call)));
-    return joules;
+    return pz_step_dynamic_j(call, x->model, plan, params);
   }
   pz_raise(call, PZ_BAD_USE, "a plan of another finder");
 }

@@ -61,7 +61,7 @@ struct pz_found_plan pz_plan_pricing_copy(struct pz_call *call, const struct pz_
 void pz_plan_pricing_add(struct pz_call *call, struct pz_plan_pricing *s, struct pz_step_shape *x,
                          const struct pz_plan *p) {
   struct pz_found_plan one = {.plan = *p};
-  pz_must(call, pz_step_price(x->model, p, &one.p, NULL, pz_call_error(call)));
+  one.p = pz_step_price(call, x->model, p, NULL);
   s->found.certificate.solved++;
   if (!could_be_best(s, p, one.p.step_s, one.p.needed_bytes)) return;
   one = pz_plan_pricing_copy(call, s, &one);
@@ -100,12 +100,11 @@ static void note_least(struct pz_plan_pricing *s, struct pz_step_shape *x, const
 double pz_plan_pricing_bound_s(struct pz_call *call, struct pz_plan_pricing *s,
                                struct pz_step_shape *x, const struct pz_plan *relaxed) {
   const struct pz_plan *first = &s->first_relaxed;
-  double bound_s = 0;
   bool same = s->first_bound_s >= 0 && first->recompute == relaxed->recompute &&
               first->overlap == relaxed->overlap && first->offload == relaxed->offload &&
               first->offload_fraction == relaxed->offload_fraction;
   if (same) return s->first_bound_s;
-  pz_must(call, pz_step_bound(x->model, relaxed, &bound_s, pz_call_error(call)));
+  double bound_s = pz_step_bound(call, x->model, relaxed);
   if (s->first_bound_s < 0) {
     s->first_relaxed = *relaxed;
     s->first_bound_s = bound_s;
@@ -145,8 +144,7 @@ static void price_way(struct pz_call *call, struct pz_plan_pricing *s, struct pz
     return;
   }
   if ((memory_chooses || by_memory) && has_rival) {
-    double bound_s = 0;
-    pz_must(call, pz_step_bound(x->model, p, &bound_s, pz_call_error(call)));
+    double bound_s = pz_step_bound(call, x->model, p);
     if (!could_be_best(s, p, bound_s, bytes)) {
       certificate->by_bound++;
       return;

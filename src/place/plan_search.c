@@ -149,7 +149,7 @@ static void try_simpler_way(struct pz_call *call, struct tie_search *ties, struc
   key = plan_simplicity(pricing->space, p);
   if (compare_simplicity(&key, &ties->simplest, KEY_NUMBERS) >= 0) return;
   struct pz_found_plan one = {.plan = *p};
-  pz_must(call, pz_step_price(x->model, p, &one.p, NULL, pz_call_error(call)));
+  one.p = pz_step_price(call, x->model, p, NULL);
   if (!ties_with_best(ties, p, one.p.step_s)) return;
   ties->simplest = key;
   pricing->found.simplest = pz_plan_pricing_copy(call, pricing, &one);
@@ -252,8 +252,7 @@ static void price_grids(struct pz_call *call, struct pz_plan_pricing *pricing) {
   if (!found->certificate.plans) pz_plan_space_refuse(call, space);
   if (found->n) found->has_least = false;
   if (found->has_least)
-    pz_must(call, pz_step_price(pricing->least_shape->model, &found->least.plan, &found->least.p,
-                                NULL, pz_call_error(call)));
+    found->least.p = pz_step_price(call, pricing->least_shape->model, &found->least.plan, NULL);
 }
 
 /* ---- other kinds ---------------------------------------------------------------------------- */

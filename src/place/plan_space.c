@@ -81,7 +81,8 @@ void pz_step_shape_open(struct pz_call *call, const struct pz_plan_question *q,
                         struct pz_step_shape *x) {
   if (x->model) return;
   struct pz_plan p = pz_step_shape_plan(q, x);
-  pz_must(call, pz_step_model_new(&q->job, &p, &x->model, pz_call_error(call)));
+  x->model = pz_step_model_new(call, &q->job, &p);
+  pz_undefer(call, x->model);
 }
 
 static void close_shape(struct pz_step_shape *x) {
@@ -141,8 +142,7 @@ static double microbatch_in_order_s(struct pz_call *call, const struct pz_plan_s
   struct pz_plan p = pz_step_shape_fastest(space->q, x);
   set_variant(space, variant, &p);
   p.pipeline = (int)order;
-  pz_must(call,
-          pz_step_model_time(x->model, &p, microbatches, PZ_TIMING_BOUND, pz_call_error(call)));
+  pz_step_model_time(call, x->model, &p, microbatches, PZ_TIMING_BOUND);
   const struct pz_step_model *m = x->model;
   bool torus = m->cost.net.n_levels && m->cost.net.level[0].n_axes;
   double total_s = 0;
@@ -802,17 +802,14 @@ _Noreturn void pz_plan_space_refuse(struct pz_call *call, const struct pz_plan_s
 
 /* ---- the whole space ------------------------------------------------------------------------ */
 
-static void free_step_model(void *model) { pz_step_model_free(model); }
-
 /* Reads heads and layers from the model's graph for one device, finds out what the framework has, and lists the shapes. */
 static void read_model(struct pz_call *call, struct pz_plan_space *s) {
   const struct pz_plan_question *q = s->q;
   struct pz_step_shape one = {.tp = 1, .cp = 1, .ep = 1, .mbs = 1};
   int64_t devices = q->plan.devices;
   struct pz_error why = {0};
-  pz_step_shape_open(call, q, &one);
-  struct pz_step_model *m = one.model;
-  pz_defer(call, free_step_model, m);
+  struct pz_plan plan = pz_step_shape_plan(q, &one);
+  struct pz_step_model *m = pz_step_model_new(call, &q->job, &plan);
   s->n_blocks = m->n_blocks;
   pz_text_copy(s->warning, sizeof s->warning, m->w->warning ? m->w->warning : "");
   s->model = pz_model_shape_or_other(call, q->job.model, q->job.config, m->w, m->n_blocks);

@@ -39,8 +39,8 @@ struct tuning {
 static void predict_run(struct pz_call *call, struct tuning *tuning) {
   struct pz_plan_tuning *t = tuning->result;
   struct pz_training_run *run = &t->own;
-  pz_must(call, pz_training_run_make(&tuning->job, &tuning->run.plan, false, tuning->memory, run,
-                                     pz_call_error(call)));
+  struct pz_call result = pz_call_in(call, tuning->memory);
+  *run = pz_training_run_make(&result, &tuning->job, &tuning->run.plan, false);
   /* the run exists: if its peak is within the HBM, what it needs is allowed even above what counts as usable */
   t->limit_bytes = run->p.usable_bytes;
   if (run->p.peak_bytes <= run->hbm_bytes)
@@ -191,9 +191,8 @@ struct pz_tune_options pz_tune_options_default(void) {
  * it the job's chip.  Returns the step by prediction alone. */
 static double correct_chip(struct pz_call *call, struct pz_job *job, const struct pz_plan *plan,
                            double measured_s, struct pz_chip *chip) {
-  struct pz_prediction p;
-  pz_must(call, pz_predict(job, plan, &p, NULL, pz_call_error(call)));
-  pz_must(call, pz_measured_step_check("measured", &p, measured_s, pz_call_error(call)));
+  struct pz_prediction p = pz_predict(call, job, plan, NULL);
+  pz_measured_step_check(call, "measured", &p, measured_s);
   double uncorrected_s = p.step_s;
   *chip = *job->chip;
   job->chip = chip;
@@ -202,7 +201,7 @@ static double correct_chip(struct pz_call *call, struct pz_job *job, const struc
       double *factor = pz_correction_factor(&chip->correction, f);
       *factor = pz_fmin(pz_fmax(pz_corrected(*factor) * measured_s / p.step_s, 0.1), 10);
     }
-    pz_must(call, pz_predict(job, plan, &p, NULL, pz_call_error(call)));
+    p = pz_predict(call, job, plan, NULL);
   }
   return uncorrected_s;
 }

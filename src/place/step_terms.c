@@ -91,8 +91,7 @@ static void visit_recomputed(struct pz_call *call, const struct pz_plan_space *s
                              const struct pz_layer *layer, uint32_t kind, double times, op_fn *fn,
                              void *ctx) {
   const struct pz_ops *ops = &layer->ops[PZ_FORWARD];
-  bool *recomputed = pz_alloc(call, ops->n, sizeof *recomputed);
-  pz_must(call, pz_recompute_ops(layer, s->q->plan.saved, recomputed, pz_call_error(call)));
+  const bool *recomputed = pz_recompute_ops(call, layer, s->q->plan.saved);
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
     if (recomputed[i]) fn(call, ctx, op, PZ_TERM_KINDS + (int)kind, times);
@@ -403,8 +402,8 @@ static void find_shape_collectives(struct pz_call *call, struct pz_term_tables *
   p.recompute = PZ_RECOMPUTATION_FULL;
   if (t->scheduled && slow) p.execution = PZ_EXECUTION_SERIAL;
   x->timed_for = 0;
-  pz_must(call, pz_step_model_set_chip(x->model, &chip, net, &p, t->times, pz_call_error(call)));
-  pz_must(call, pz_step_model_time(x->model, &p, 2, PZ_TIMING_BOUND, pz_call_error(call)));
+  pz_step_model_set_chip(call, x->model, &chip, net, &p, t->times);
+  pz_step_model_time(call, x->model, &p, 2, PZ_TIMING_BOUND);
   const struct pz_model_steps *m = x->model->steps;
   double (*seconds)(const struct pz_layer_step *) = slow ? exposed_s : pz_layer_step_s;
   for (uint32_t k = 0; k < x->model->kinds.n; k++) {

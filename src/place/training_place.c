@@ -152,9 +152,8 @@ static const struct {
 static void add_switched(struct pz_call *call, const struct pz_plan_question *q,
                          const struct pz_plan *without, const char *option,
                          struct pz_training_plans *out) {
-  struct pz_prediction p;
   if (!pz_framework_can_run(without, NULL, NULL)) return;
-  pz_must(call, pz_predict(&q->job, without, &p, NULL, pz_call_error(call)));
+  struct pz_prediction p = pz_predict(call, &q->job, without, NULL);
   out->switched[out->n_switched++] =
       (struct pz_switched){option, p.step_s / out->runs[0]->p.step_s - 1};
 }

@@ -62,12 +62,11 @@ static void add_steps(struct pz_call *call, const struct pz_plan_page *p, json_t
     if (!x->run) continue;
     struct pz_call step = pz_scratch(call);
     struct pz_training_run *run = NULL;
-    struct pz_memory_curve *curves = NULL;
     pz_must(&step, pz_training_predict(p->model, p->chip, p->net, &x->run->plan, true, &run,
                                        pz_call_error(&step)));
     pz_defer(&step, free_training_run, run);
     struct pz_memory_question q = {p->model, p->chip, p->net, run};
-    pz_must(&step, pz_memory_curves(&q, step.arena, &curves, pz_call_error(&step)));
+    struct pz_memory_curve *curves = pz_memory_curves(&step, &q);
     struct pz_step_view v = {x->devices, run, curves, PZ_STEP_VIEW_MOST / n_runs};
     pz_step_view_add(&step, datasets, &v);
     pz_close(&step, run);

@@ -1,7 +1,6 @@
 #include "step/correction.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "core/pool.h"
@@ -17,15 +16,15 @@ double *pz_correction_factor(struct pz_correction *c, int factor) {
   return all[factor];
 }
 
-enum pz_status pz_measured_step_check(const char *where, const struct pz_prediction *p,
-                                      double measured_s, struct pz_error *err) {
+void pz_measured_step_check(struct pz_call *call, const char *where, const struct pz_prediction *p,
+                            double measured_s) {
   static const double MOST = 10;       /* what a chip file accepts as a factor */
   double least_s = p->mfu * p->step_s; /* of the FLOP at the chip's peak */
-  if (measured_s >= least_s && measured_s <= MOST * p->step_s) return PZ_OK;
-  return pz_fail(err, PZ_BAD_INPUT,
-                 "%s: a step of %.4g s where %.4g s are predicted, and %.4g s are the FLOP at the "
-                 "peak rate; accepted: seconds of one step from %.4g to %.4g",
-                 where, measured_s, p->step_s, least_s, least_s, MOST * p->step_s);
+  if (measured_s >= least_s && measured_s <= MOST * p->step_s) return;
+  pz_raise(call, PZ_BAD_INPUT,
+           "%s: a step of %.4g s where %.4g s are predicted, and %.4g s are the FLOP at the "
+           "peak rate; accepted: seconds of one step from %.4g to %.4g",
+           where, measured_s, p->step_s, least_s, least_s, MOST * p->step_s);
 }
 
 /* ---- steps with a correction ------------------------------------------------------------------ */
@@ -35,80 +34,60 @@ struct corrected_job {
   const struct pz_correction *correction; /* NULL: its sensitivities */
   struct pz_step_sensitivity *sensitivity;
   double *step_s;
-  atomic_int failed; /* the first step that failed and 1 */
 };
 
-static enum pz_status price(const struct pz_measured_step *m, const struct pz_correction *c,
-                            double *step_s, struct pz_error *err) {
+static double price(struct pz_call *call, const struct pz_measured_step *m,
+                    const struct pz_correction *c) {
   struct pz_chip chip = *m->job->chip;
   struct pz_job job = *m->job;
-  struct pz_prediction p;
-  struct pz_rank_alone rank = {0};
-  enum pz_status status;
   chip.correction = *c;
   job.chip = &chip;
-  if (m->microbatches) {
-    status = pz_rank_alone(&job, m->plan, m->stage, m->microbatches, &rank, err);
-    return *step_s = rank.compute_s, status;
-  }
-  status = pz_predict(&job, m->plan, &p, NULL, err);
-  return *step_s = status == PZ_OK ? p.step_s : 0, status;
+  if (m->microbatches)
+    return pz_rank_alone(call, &job, m->plan, m->stage, m->microbatches).compute_s;
+  return pz_predict(call, &job, m->plan, NULL).step_s;
 }
 
 /* By half of what the factor of a part usually is off, so that what it hides behind counts as it does then. */
-static enum pz_status find_shares(const struct pz_measured_step *m, struct pz_step_sensitivity *out,
-                                  struct pz_error *err) {
+static void find_shares(struct pz_call *call, const struct pz_measured_step *m,
+                        struct pz_step_sensitivity *out) {
   static const double CHANGE = 1.05;
   struct pz_correction none = {.steps = 0};
-  enum pz_status status = price(m, &none, &out->step_s, err);
-  for (int f = 0; f < PZ_CORRECTION_FACTORS && status == PZ_OK; f++) {
+  out->step_s = price(call, m, &none);
+  for (int f = 0; f < PZ_CORRECTION_FACTORS; f++) {
     struct pz_correction c = none;
-    double s = 0;
     *pz_correction_factor(&c, f) = CHANGE;
-    status = price(m, &c, &s, err);
-    out->share[f] = log(s / out->step_s) / log(CHANGE);
+    out->share[f] = log(price(call, m, &c) / out->step_s) / log(CHANGE);
   }
-  return status;
 }
 
-static void run_step(void *ctx, size_t i, unsigned worker) {
+static void run_step(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   struct corrected_job *j = ctx;
-  struct pz_error err = {0};
   (void)worker;
-  enum pz_status status = j->correction ? price(&j->steps[i], j->correction, &j->step_s[i], &err)
-                                        : find_shares(&j->steps[i], &j->sensitivity[i], &err);
-  int none = 0;
-  if (status != PZ_OK) atomic_compare_exchange_strong(&j->failed, &none, (int)i + 1);
+  if (j->correction)
+    j->step_s[i] = price(task, &j->steps[i], j->correction);
+  else
+    find_shares(task, &j->steps[i], &j->sensitivity[i]);
 }
 
-static enum pz_status run_all(struct corrected_job *j, uint32_t n, unsigned threads,
-                              struct pz_error *err) {
-  struct pz_pool *pool = NULL;
-  enum pz_status status = pz_pool_new(threads, &pool, err);
-  if (status != PZ_OK) return status;
-  pz_pool_for(pool, n, run_step, j);
-  pz_pool_free(pool);
-  if (!j->failed) return PZ_OK;
-  /* again, for its message */
-  struct pz_correction none = {.steps = 0};
-  const struct pz_measured_step *m = &j->steps[j->failed - 1];
-  double s;
-  status = price(m, j->correction ? j->correction : &none, &s, err);
-  return status == PZ_OK ? pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", m->id) : status;
+static void run_all(struct pz_call *call, struct corrected_job *j, uint32_t n, unsigned threads) {
+  struct pz_pool *pool = pz_pool_open(call, threads);
+  pz_pool_run(call, pool, n, run_step, j);
+  pz_close(call, pool);
 }
 
-enum pz_status pz_step_sensitivities(const struct pz_measured_step *steps, uint32_t n,
-                                     unsigned threads, struct pz_step_sensitivity *out,
-                                     struct pz_error *err) {
-  struct corrected_job j = {.steps = steps, .sensitivity = out};
-  return run_all(&j, n, threads, err);
+struct pz_step_sensitivity *pz_step_sensitivities(struct pz_call *call,
+                                                  const struct pz_measured_step *steps, uint32_t n,
+                                                  unsigned threads) {
+  struct corrected_job j = {.steps = steps,
+                            .sensitivity = pz_alloc(call, n, sizeof *j.sensitivity)};
+  run_all(call, &j, n, threads);
+  return j.sensitivity;
 }
 
-enum pz_status pz_steps_corrected(const struct pz_measured_step *steps, uint32_t n,
-                                  const struct pz_correction *c, unsigned threads, double *step_s,
-                                  struct pz_error *err) {
+void pz_steps_corrected(struct pz_call *call, const struct pz_measured_step *steps, uint32_t n,
+                        const struct pz_correction *c, unsigned threads, double *step_s) {
   struct corrected_job j = {.steps = steps, .correction = c, .step_s = step_s};
-  return run_all(&j, n, threads, err);
+  run_all(call, &j, n, threads);
 }
 
 /* ---- the fit ------------------------------------------------------------------------------------ */

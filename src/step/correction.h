@@ -23,8 +23,8 @@ struct pz_measured_step {
 enum { PZ_CORRECTION_FACTORS = 5 };
 
 /* A step that no chip takes, or in another unit, is an error, said of `where`, and no reason to correct. */
-PZ_NODISCARD enum pz_status pz_measured_step_check(const char *where, const struct pz_prediction *p,
-                                                   double measured_s, struct pz_error *err);
+void pz_measured_step_check(struct pz_call *call, const char *where, const struct pz_prediction *p,
+                            double measured_s);
 
 /* Names as in chip.json: "gemms", ...; where one stands in a correction. */
 extern const char *const pz_correction_names[PZ_CORRECTION_FACTORS];
@@ -36,9 +36,9 @@ struct pz_step_sensitivity {
 };
 
 /* One for each. */
-PZ_NODISCARD enum pz_status pz_step_sensitivities(const struct pz_measured_step *steps, uint32_t n,
-                                                  unsigned threads, struct pz_step_sensitivity *out,
-                                                  struct pz_error *err);
+struct pz_step_sensitivity *pz_step_sensitivities(struct pz_call *call,
+                                                  const struct pz_measured_step *steps, uint32_t n,
+                                                  unsigned threads);
 
 /* Are two steps of the same run, measured again?  Their predictions are the same. */
 bool pz_step_repeats(const struct pz_step_sensitivity *a, const struct pz_step_sensitivity *b);
@@ -54,8 +54,7 @@ void pz_correction_tell(const struct pz_correction *c, const struct pz_step_sens
                         uint32_t n_steps, struct pz_step_factor *list, int n);
 
 /* Steps on their chips with this correction. */
-PZ_NODISCARD enum pz_status pz_steps_corrected(const struct pz_measured_step *steps, uint32_t n,
-                                               const struct pz_correction *c, unsigned threads,
-                                               double *step_s, struct pz_error *err);
+void pz_steps_corrected(struct pz_call *call, const struct pz_measured_step *steps, uint32_t n,
+                        const struct pz_correction *c, unsigned threads, double *step_s);
 
 #endif

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "chip/chip.h"
-#include "core/alloc.h"
 #include "core/num.h"
 #include "cost/beside.h"
 #include "cost/constants.h"
@@ -274,8 +273,8 @@ static void throttle_run(const struct pz_step_context *w, const struct pz_op *op
   r->s *= r->calls;
 }
 
-static enum pz_status run_narrow(const struct pz_step_context *w, const struct pz_ops *ops,
-                                 const struct pz_op *op, struct pz_op_run *r) {
+static void run_narrow(struct pz_call *call, const struct pz_step_context *w,
+                       const struct pz_ops *ops, const struct pz_op *op, struct pz_op_run *r) {
   struct pz_product x = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
   struct pz_grouped g = {
       op->dims.batch, op->dims.batch * op->dims.m, op->dims.n, op->dims.k, 0, false, NULL};
@@ -286,10 +285,10 @@ static enum pz_status run_narrow(const struct pz_step_context *w, const struct p
   bool looped = is_looped(w, op);
   if (op->grouped && weights) x.k = pz_grouped_rows(x.k);
   if (looped) x.batch = 1;
-  enum pz_status status = op->grouped && !weights && !looped
-                              ? pz_cost_format_grouped(w->cost, format, &g, &o, w->err)
-                              : pz_cost_format_product(w->cost, format, &x, &o, w->err);
-  if (status != PZ_OK) return status;
+  if (op->grouped && !weights && !looped)
+    pz_must(call, pz_cost_format_grouped(w->cost, format, &g, &o, pz_call_error(call)));
+  else
+    pz_must(call, pz_cost_format_product(w->cost, format, &x, &o, pz_call_error(call)));
   double macs = (double)x.batch * (double)x.m * (double)x.n * (double)x.k;
   *r = (struct pz_op_run){.kind = PZ_RUN_GEMM,
                           .calls = looped ? (double)op->dims.batch : 1,
@@ -298,14 +297,14 @@ static enum pz_status run_narrow(const struct pz_step_context *w, const struct p
   r->s = o.latency_s;
   throttle_run(w, op, format, r);
   r->cast_s = r->calls * swizzle_s(w, format, &x);
-  if (weights || is_cast_before(w, ops, op)) return PZ_OK;
+  if (weights || is_cast_before(w, ops, op)) return;
   int64_t rows = op->dims.batch * op->dims.m, parts = 1;
   for (uint32_t i = 0; i < ops->n; i++)
     if (reads(op, ops->op[i].out[0]) && gather_format(w, ops, &ops->op[i]))
       parts = ops->op[i].dims.batch;
   pz_cost_format_cast(&w->cost->chip, format, rows, op->dims.k, parts,
                       pz_plan_trains_adapters(w->plan), &cast);
-  return r->cast_s += cast.latency_s, PZ_OK;
+  r->cast_s += cast.latency_s;
 }
 
 /* Tokens to experts and back by GEMMs, of each sample (Lepikhin et al., GShard, arXiv 2006.16668): a place of an expert
@@ -313,28 +312,27 @@ static enum pz_status run_narrow(const struct pz_step_context *w, const struct p
  * whatever the context-parallel degree; a device sums over its own tokens (generate_masks and "BSM,BSEC -> EBCM" of
  * MaxText's layers/moe.py, whose subgroups of a sequence are for inference alone).  The gradient of the weights is a
  * second GEMM. */
-static enum pz_status run_by_product(const struct pz_step_context *w, const struct pz_op *op,
-                                     struct pz_op_run *r) {
+static void run_by_product(struct pz_call *call, const struct pz_step_context *w,
+                           const struct pz_op *op, struct pz_op_run *r) {
   double tokens = (double)(w->seq * pz_plan_cp(w->plan));
   int64_t places = (int64_t)ceil(tokens * (double)w->experts_per_token *
                                  pz_plan_framework(w->plan)->capacity_factor);
   struct pz_product x = {w->mbs, places, op->dims.n, w->seq, false};
   struct pz_mapping o;
-  enum pz_status status = pz_cost_product(w->cost, &x, &o, w->err);
-  if (status != PZ_OK) return status;
+  pz_must(call, pz_cost_product(w->cost, &x, &o, pz_call_error(call)));
   bool twice = op->kind == PZ_OP_COMBINE && op->direction == PZ_BACKWARD;
   double macs = (double)x.batch * (double)x.m * (double)x.n * (double)x.k;
   *r = (struct pz_op_run){.kind = PZ_RUN_GEMM,
                           .calls = twice ? 2 : 1,
                           .work = pz_cost_mapped_work(&w->cost->chip, macs, PZ_FORMAT_16BIT, &o)};
   pz_cost_within_watts(w->cost, macs, PZ_FORMAT_16BIT, &o);
-  return r->s = r->calls * o.latency_s, PZ_OK;
+  r->s = r->calls * o.latency_s;
 }
 
 /* Attention whose keys come round a ring: a kernel for the keys of each device, causal ones in pairs so that all devices
  * do as much, and the result of each but the first added to what there is (Liu et al., arXiv 2310.01889). */
-static enum pz_status run_attention(const struct pz_step_context *w, const struct pz_op *op,
-                                    struct pz_op_run *r) {
+static void run_attention(struct pz_call *call, const struct pz_step_context *w,
+                          const struct pz_op *op, struct pz_op_run *r) {
   struct pz_op one = *op;
   struct pz_estimate e;
   int64_t blocks = pz_plan_cp(w->plan) > 1 && w->plan->cp_form != PZ_CONTEXT_ALL_TO_ALL
@@ -346,44 +344,49 @@ static enum pz_status run_attention(const struct pz_step_context *w, const struc
     one.bytes_read /= blocks;
     one.bytes_written /= blocks;
   }
-  enum pz_status status = pz_cost_op_work(w->cost, &one, &e, &r->work, w->err);
+  pz_must(call, pz_cost_op_work(w->cost, &one, &e, &r->work, pz_call_error(call)));
   double result = (double)op->dims.batch * (double)op->dims.m * (double)op->dims.k;
   r->merge_s = (double)(blocks - 1) * moved_s(w, result, w->k->merge_bytes);
   r->calls = (double)blocks * w->cost->chip.calibration.throttle;
   r->s = w->cost->chip.calibration.throttle * ((double)blocks * e.latency_s + r->merge_s);
-  return status;
 }
 
 /* Any other: one kernel, or that of each expert. */
-static enum pz_status run_kernel(const struct pz_step_context *w, const struct pz_op *op,
-                                 struct pz_op_run *r) {
+static void run_kernel(struct pz_call *call, const struct pz_step_context *w,
+                       const struct pz_op *op, struct pz_op_run *r) {
   double capacity = pz_plan_framework(w->plan)->capacity_factor;
   bool looped = is_looped(w, op);
   struct pz_op one = looped ? expert_op(op) : *op;
   struct pz_estimate e;
-  enum pz_status status = pz_cost_op_work(w->cost, &one, &e, &r->work, w->err);
-  if (status != PZ_OK) return status;
+  pz_must(call, pz_cost_op_work(w->cost, &one, &e, &r->work, pz_call_error(call)));
   if (looped) r->calls *= (double)op->dims.batch;
   if (op->grouped && capacity > 0) r->calls *= capacity;
   r->s = e.latency_s;
   throttle_run(w, op, PZ_FORMAT_16BIT, r);
-  return PZ_OK;
 }
 
-static enum pz_status run_uncorrected(const struct pz_step_context *w, const struct pz_ops *ops,
-                                      const struct pz_op *op, struct pz_op_run *r) {
+static void run_uncorrected(struct pz_call *call, const struct pz_step_context *w,
+                            const struct pz_ops *ops, const struct pz_op *op, struct pz_op_run *r) {
   *r = (struct pz_op_run){.kind = PZ_RUN_NONE, .calls = 1};
-  if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
-  if (op->kind == PZ_OP_SORT && !pz_plan_sorts_tokens(w->plan)) return PZ_OK;
-  if (op_format(w, op)) return run_narrow(w, ops, op, r);
+  if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) return;
+  if (op->kind == PZ_OP_SORT && !pz_plan_sorts_tokens(w->plan)) return;
+  if (op_format(w, op)) {
+    run_narrow(call, w, ops, op, r);
+    return;
+  }
   if (pz_plan_framework(w->plan)->capacity_factor > 0 &&
-      (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_COMBINE))
-    return run_by_product(w, op, r);
+      (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_COMBINE)) {
+    run_by_product(call, w, op, r);
+    return;
+  }
   r->kind = is_core(w, op)                    ? PZ_RUN_ATTENTION
             : op->op_class == PZ_CLASS_VECTOR ? PZ_RUN_ELEMENTWISE
                                               : PZ_RUN_GEMM;
   r->weight = is_linear(op) && reduces_tokens(op);
-  return op->kind == PZ_OP_ATTENTION ? run_attention(w, op, r) : run_kernel(w, op, r);
+  if (op->kind == PZ_OP_ATTENTION)
+    run_attention(call, w, op, r);
+  else
+    run_kernel(call, w, op, r);
 }
 
 static void lengthen(struct pz_op_run *r, double times) {
@@ -393,10 +396,10 @@ static void lengthen(struct pz_op_run *r, double times) {
   r->calls *= times;
 }
 
-static enum pz_status run_op(const struct pz_step_context *w, const struct pz_ops *ops,
-                             const struct pz_op *op, struct pz_op_run *r) {
+static void run_op(struct pz_call *call, const struct pz_step_context *w, const struct pz_ops *ops,
+                   const struct pz_op *op, struct pz_op_run *r) {
   const struct pz_correction *c = &w->cost->chip.correction;
-  enum pz_status status = run_uncorrected(w, ops, op, r);
+  run_uncorrected(call, w, ops, op, r);
   double cast_s = pz_corrected(c->elementwise) * r->cast_s;
   switch (r->kind) {
   case PZ_RUN_GEMM: lengthen(r, pz_corrected(c->gemms)); break;
@@ -404,7 +407,7 @@ static enum pz_status run_op(const struct pz_step_context *w, const struct pz_op
   case PZ_RUN_ELEMENTWISE: lengthen(r, pz_corrected(c->elementwise)); break;
   default: break;
   }
-  return r->cast_s = cast_s, status;
+  r->cast_s = cast_s;
 }
 
 static void add_run(const struct pz_step_context *w, const struct pz_op *op,
@@ -430,22 +433,21 @@ static void add_scan(const struct pz_step_context *w, const struct pz_op *op, st
   if (launches > 0) p->n_ops += pz_fmax(0, pz_scan_counts(&scan).kernels / launches - 1);
 }
 
-static enum pz_status add_op(const struct pz_step_context *w, const struct pz_ops *ops,
-                             const struct pz_op *op, struct pz_op_run *run, struct pz_pass *p) {
+static void add_op(struct pz_call *call, const struct pz_step_context *w, const struct pz_ops *ops,
+                   const struct pz_op *op, struct pz_op_run *run, struct pz_pass *p) {
   struct pz_op_run r;
   if (run) *run = (struct pz_op_run){.kind = PZ_RUN_NONE};
-  if (op->op_class == PZ_CLASS_NONE || in_ring(op)) return PZ_OK;
-  if (op->kind == PZ_OP_SORT && !pz_plan_sorts_tokens(w->plan)) return PZ_OK;
+  if (op->op_class == PZ_CLASS_NONE || in_ring(op)) return;
+  if (op->kind == PZ_OP_SORT && !pz_plan_sorts_tokens(w->plan)) return;
   p->n_ops++;
-  if (op->op_class == PZ_CLASS_COLLECTIVE) return PZ_OK;
+  if (op->op_class == PZ_CLASS_COLLECTIVE) return;
   if (pz_op_is_scan(op->kind)) add_scan(w, op, p);
   if (op->kind == PZ_OP_TOPK) add_router(w, op, p);
   add_permutation(w, op, p);
   launch_experts(w, op, p);
-  enum pz_status status = run_op(w, ops, op, &r);
-  if (status == PZ_OK) add_run(w, op, &r, p);
-  if (status == PZ_OK && run) *run = r;
-  return status;
+  run_op(call, w, ops, op, &r);
+  add_run(w, op, &r, p);
+  if (run) *run = r;
 }
 
 static bool is_mamba(const struct pz_layer *l) {
@@ -474,27 +476,25 @@ static int graph_module(const struct pz_layer *l, const struct pz_op *op) {
 }
 
 /* An operator of a layer with its launch: none inside a CUDA graph. */
-static enum pz_status add_launched(const struct pz_step_context *w, const struct pz_layer *l,
-                                   const struct pz_op *op, struct pz_op_run *run,
-                                   struct pz_pass *p) {
+static void add_launched(struct pz_call *call, const struct pz_step_context *w,
+                         const struct pz_layer *l, const struct pz_op *op, struct pz_op_run *run,
+                         struct pz_pass *p) {
   double n = p->n_ops;
-  enum pz_status status = add_op(w, &l->ops[op->direction], op, run, p);
+  add_op(call, w, &l->ops[op->direction], op, run, p);
   if (w->plan->cuda_graphs & graph_module(l, op)) p->n_ops = n;
-  return status;
 }
 
 /* Operators of a pass from the one that sends tokens to the experts' devices to the one that sends them back: those of
  * the device with most tokens take longer. */
-static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_layer *l,
-                              enum pz_direction direction, struct pz_op_run *runs,
-                              struct pz_pass *p, double *window_s) {
+static void add_ops(struct pz_call *call, const struct pz_step_context *w, const struct pz_layer *l,
+                    enum pz_direction direction, struct pz_op_run *runs, struct pz_pass *p,
+                    double *window_s) {
   const struct pz_ops *ops = &l->ops[direction];
   bool there = false, counts = direction == PZ_FORWARD && pz_plan_waits_for_routing(w->plan);
-  enum pz_status status = PZ_OK;
   uint32_t n = 0,
            gathers = 0; /* collectives of tensor parallelism; of these, that wait for a GEMM */
   double last = 0;
-  for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
+  for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
     struct pz_pass before = *p;
     if (to_experts(op)) there = !there;
@@ -503,7 +503,7 @@ static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_l
       p->early_n = p->n_ops;
       p->early_s = pz_kernels_s(p);
     }
-    status = add_launched(w, l, op, runs ? &runs[i] : NULL, p);
+    add_launched(call, w, l, op, runs ? &runs[i] : NULL, p);
     if (p->products_s > before.products_s) {
       last = p->products_s - before.products_s;
       for (; gathers < n; gathers++) window_s[gathers] = pz_fmax(window_s[gathers], last);
@@ -521,7 +521,6 @@ static enum pz_status add_ops(const struct pz_step_context *w, const struct pz_l
     p->elementwise_s += more * (p->elementwise_s - before.elementwise_s);
     p->slowed_s += more * (p->slowed_s - before.slowed_s);
   }
-  return status;
 }
 
 /* Of the fp32 sums that the GEMM of a weight gradient reads and writes, how much shows: what the matrix units leave of
@@ -688,17 +687,14 @@ static void add_ring(const struct pz_step_context *w, const struct pz_ops *ops, 
   p->busy_s[ring_wire(w)] += wire_s;
 }
 
-enum pz_status pz_layer_kernels(const struct pz_step_context *w, const struct pz_layer *l,
-                                struct pz_layer_kernels *out) {
+void pz_layer_kernels(struct pz_call *call, const struct pz_step_context *w,
+                      const struct pz_layer *l, struct pz_layer_kernels *out) {
   struct pz_layer_kernels k = {.runs = {out->runs[0], out->runs[1]}};
-  enum pz_status status =
-      add_ops(w, l, PZ_FORWARD, k.runs[PZ_FORWARD], &k.forward, k.window_s[PZ_FORWARD]);
-  if (status == PZ_OK)
-    status = add_ops(w, l, PZ_BACKWARD, k.runs[PZ_BACKWARD], &k.backward, k.window_s[PZ_BACKWARD]);
+  add_ops(call, w, l, PZ_FORWARD, k.runs[PZ_FORWARD], &k.forward, k.window_s[PZ_FORWARD]);
+  add_ops(call, w, l, PZ_BACKWARD, k.runs[PZ_BACKWARD], &k.backward, k.window_s[PZ_BACKWARD]);
   for (uint32_t i = 0; i < l->n_tensors; i++)
     k.n_params += l->tensors[i].role == PZ_ROLE_PARAM && !l->tensors[i].frozen;
-  if (status == PZ_OK) *out = k;
-  return status;
+  *out = k;
 }
 
 /* ---- a layer with its recomputation --------------------------------------------------------- */
@@ -758,49 +754,37 @@ static void add_ring_again(const struct pz_step_context *w, const struct pz_ops 
 }
 
 /* Full recomputation of a compiled program, or of one that saves results of GEMMs. */
-static enum pz_status recompute_needed(const struct pz_step_context *w, const struct pz_layer *l,
-                                       const struct pz_layer_kernels *kernels, struct pz_pass *p) {
+static void recompute_needed(struct pz_call *call, const struct pz_step_context *w,
+                             const struct pz_layer *l, const struct pz_layer_kernels *kernels,
+                             struct pz_pass *p) {
   const struct pz_ops *ops = &l->ops[PZ_FORWARD];
   struct pz_pass more = {.n_ops = 0};
-  bool *recomputed = pz_calloc(ops->n, sizeof *recomputed);
-  enum pz_status status = recomputed
-                              ? pz_recompute_ops(l, w->plan->saved, recomputed, w->err)
-                              : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the prediction");
-  for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++)
-    if (recomputed[i]) status = add_launched(w, l, &ops->op[i], NULL, &more);
-  if (status == PZ_OK) {
-    add_collectives(w, ops, recomputed, kernels->window_s[PZ_FORWARD],
-                    slowdown_of(&kernels->forward), &more);
-    add_ring_again(w, ops, recomputed, &more);
-    add_pass(p, &more, 1);
-  }
-  pz_free(recomputed);
-  return status;
+  const bool *recomputed = pz_recompute_ops(call, l, w->plan->saved);
+  for (uint32_t i = 0; i < ops->n; i++)
+    if (recomputed[i]) add_launched(call, w, l, &ops->op[i], NULL, &more);
+  add_collectives(w, ops, recomputed, kernels->window_s[PZ_FORWARD], slowdown_of(&kernels->forward),
+                  &more);
+  add_ring_again(w, ops, recomputed, &more);
+  add_pass(p, &more, 1);
 }
 
 /* Selective recomputation of modules; their collectives have nothing beside them. */
-static enum pz_status recompute_modules(const struct pz_step_context *w, const struct pz_layer *l,
-                                        struct pz_pass *p) {
+static void recompute_modules(struct pz_call *call, const struct pz_step_context *w,
+                              const struct pz_layer *l, struct pz_pass *p) {
   static const double NO_WINDOWS[PZ_PASS_WINDOWS] = {0};
   const struct pz_ops *ops = &l->ops[PZ_FORWARD];
   struct pz_pass more = {.n_ops = 0};
-  bool *which = pz_calloc(ops->n, sizeof *which);
-  enum pz_status status =
-      which ? PZ_OK : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for the prediction");
-  for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
+  bool *which = pz_alloc(call, ops->n, sizeof *which);
+  for (uint32_t i = 0; i < ops->n; i++) {
     which[i] = pz_in_modules(l, &ops->op[i], pz_plan_recomputed_modules(w->plan));
-    if (which[i]) status = add_launched(w, l, &ops->op[i], NULL, &more);
+    if (which[i]) add_launched(call, w, l, &ops->op[i], NULL, &more);
   }
-  if (status == PZ_OK) {
-    if (pz_plan_waits_for_routing(w->plan) && l->model_expert_params &&
-        pz_plan_recomputed_modules(w->plan) & PZ_MODULE_EXPERTS)
-      more.waits = 1;
-    add_collectives(w, ops, which, NO_WINDOWS, 1, &more);
-    add_ring_again(w, ops, which, &more);
-    add_pass(p, &more, 1);
-  }
-  pz_free(which);
-  return status;
+  if (pz_plan_waits_for_routing(w->plan) && l->model_expert_params &&
+      pz_plan_recomputed_modules(w->plan) & PZ_MODULE_EXPERTS)
+    more.waits = 1;
+  add_collectives(w, ops, which, NO_WINDOWS, 1, &more);
+  add_ring_again(w, ops, which, &more);
+  add_pass(p, &more, 1);
 }
 
 /* The hosts of a tensor-parallel group that spans both processors wait for each other at every collective. */
@@ -901,9 +885,9 @@ static void begin_solved(struct pz_solved_passes *s) {
   pz_vec_init(&s->list, &s->arena, sizeof(struct solved));
 }
 
-struct pz_solved_passes *pz_solved_passes_new(void) {
-  struct pz_solved_passes *s = pz_calloc(1, sizeof *s);
-  if (s) begin_solved(s);
+struct pz_solved_passes *pz_solved_passes_new(struct pz_call *call) {
+  struct pz_solved_passes *s = pz_alloc(call, 1, sizeof *s);
+  begin_solved(s);
   return s;
 }
 
@@ -911,11 +895,6 @@ void pz_solved_passes_clear(struct pz_solved_passes *s) {
   if (!s || !s->list.n) return;
   pz_arena_release(&s->arena);
   begin_solved(s);
-}
-
-void pz_solved_passes_free(struct pz_solved_passes *s) {
-  if (s) pz_arena_release(&s->arena);
-  pz_free(s);
 }
 
 static bool same_key(const struct pass_key *a, const struct pass_key *b) {
@@ -946,23 +925,20 @@ static void add_sums(const struct pz_step_context *w, const struct pz_ops *ops, 
 }
 
 /* Runs of a pass with those of its collectives and sums of gradients, in an arena. */
-static enum pz_status with_collectives(const struct pz_step_context *w, const struct pz_ops *ops,
-                                       struct pz_op_run *runs, double sum_s, struct pz_arena *arena,
-                                       struct pz_op_run **out) {
-  struct pz_op_run *all = pz_arena_alloc(arena, ops->n, sizeof *all);
+static struct pz_op_run *with_collectives(struct pz_call *call, const struct pz_step_context *w,
+                                          const struct pz_ops *ops, struct pz_op_run *runs,
+                                          double sum_s) {
   struct pz_pass_power power = pz_pass_power_of(&w->cost->chip);
-  if (!all) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for a schedule");
   for (uint32_t i = 0; i < ops->n && power.room_watts > 0; i++)
     if (runs[i].kind != PZ_RUN_NONE && !(runs[i].weight && sum_s > 0))
       pz_run_levels(&power, false, &runs[i]);
-  memcpy(all, runs, ops->n * sizeof *all);
+  struct pz_op_run *all = pz_copy(call, runs, ops->n, sizeof *all);
   if (sum_s > 0) add_sums(w, ops, sum_s, &power, all);
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
     if (op->op_class != PZ_CLASS_COLLECTIVE || op->dims.batch <= 1 || in_ring(op)) continue;
     struct pz_estimate e = {0};
-    enum pz_status status = pz_cost_op(w->cost, op, &e, w->err); /* for its energy */
-    if (status != PZ_OK) return status;
+    pz_must(call, pz_cost_op(w->cost, op, &e, pz_call_error(call))); /* for its energy */
     double joules = pz_fmax(0, e.energy_j - e.latency_s * w->cost->static_watts);
     all[i] = (struct pz_op_run){.kind = PZ_RUN_LINK,
                                 .s = collective_time(w, ops, op).s,
@@ -970,17 +946,15 @@ static enum pz_status with_collectives(const struct pz_step_context *w, const st
                                 .work = {.outside_j = joules},
                                 .gathers = is_tensor_collective(op) && hides_tensor(w, op)};
   }
-  return *out = all, PZ_OK;
+  return all;
 }
 
 /* Of a layer's forward operators those that its backward runs again, in an arena: what `recompute` adds up. */
-static enum pz_status list_recomputed(const struct pz_step_context *w, const struct pz_layer *l,
-                                      struct pz_arena *arena, bool **out) {
+static const bool *list_recomputed(struct pz_call *call, const struct pz_step_context *w,
+                                   const struct pz_layer *l) {
   const struct pz_ops *ops = &l->ops[PZ_FORWARD];
-  bool *which = pz_arena_alloc(arena, ops->n, sizeof *which);
-  if (!which) return pz_fail(w->err, PZ_NO_MEMORY, "out of memory for a schedule");
-  *out = which;
-  if (pz_recomputes_needed(w->plan)) return pz_recompute_ops(l, w->plan->saved, which, w->err);
+  if (pz_recomputes_needed(w->plan)) return pz_recompute_ops(call, l, w->plan->saved);
+  bool *which = pz_alloc(call, ops->n, sizeof *which);
   bool second = false;
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
@@ -996,7 +970,7 @@ static enum pz_status list_recomputed(const struct pz_step_context *w, const str
       which[i] = true;
     }
   }
-  return PZ_OK;
+  return which;
 }
 
 static void set_ring(const struct pz_step_context *w, struct pz_pass_part *part) {
@@ -1014,34 +988,31 @@ static double sum_seconds(const struct pz_step_context *w, const struct pz_layer
   return p.elementwise_s;
 }
 
-enum pz_status pz_layer_pass(const struct pz_step_context *w, const struct pz_layer *l,
-                             const struct pz_layer_kernels *kernels, enum pz_direction d,
-                             bool recomputed, struct pz_arena *arena,
-                             struct pz_pass_question *out) {
-  struct pz_op_run *runs, *again = NULL;
-  bool *which = NULL;
+struct pz_pass_question pz_layer_pass(struct pz_call *call, const struct pz_step_context *w,
+                                      const struct pz_layer *l,
+                                      const struct pz_layer_kernels *kernels, enum pz_direction d,
+                                      bool recomputed) {
   bool backward = d == PZ_BACKWARD;
-  enum pz_status status = with_collectives(w, &l->ops[d], kernels->runs[d],
-                                           backward ? sum_seconds(w, l) : 0, arena, &runs);
-  if (status == PZ_OK && recomputed && backward) {
-    status = with_collectives(w, &l->ops[PZ_FORWARD], kernels->runs[PZ_FORWARD], 0, arena, &again);
-    if (status == PZ_OK) status = list_recomputed(w, l, arena, &which);
-  }
-  if (status != PZ_OK) return status;
-  *out = (struct pz_pass_question){
+  struct pz_op_run *runs =
+      with_collectives(call, w, &l->ops[d], kernels->runs[d], backward ? sum_seconds(w, l) : 0);
+  struct pz_pass_question q = {
       .cost = w->cost, .pass = {.ops = &l->ops[d], .runs = runs}, .chains = w->chains};
-  set_ring(w, &out->pass);
-  if (again) {
-    out->again = (struct pz_pass_part){.ops = &l->ops[PZ_FORWARD], .runs = again, .which = which};
-    set_ring(w, &out->again);
+  set_ring(w, &q.pass);
+  if (recomputed && backward) {
+    struct pz_op_run *again =
+        with_collectives(call, w, &l->ops[PZ_FORWARD], kernels->runs[PZ_FORWARD], 0);
+    q.again = (struct pz_pass_part){
+        .ops = &l->ops[PZ_FORWARD], .runs = again, .which = list_recomputed(call, w, l)};
+    set_ring(w, &q.again);
   }
-  return PZ_OK;
+  return q;
 }
 
 /* The schedule of a pass, or its bound. */
-static enum pz_status schedule_pass(const struct pz_step_context *w, const struct pz_layer *l,
-                                    const struct pz_layer_kernels *kernels, enum pz_direction d,
-                                    bool recomputed, struct pz_pass_schedule *out) {
+static struct pz_pass_schedule schedule_pass(struct pz_call *call, const struct pz_step_context *w,
+                                             const struct pz_layer *l,
+                                             const struct pz_layer_kernels *kernels,
+                                             enum pz_direction d, bool recomputed) {
   bool again = recomputed && d == PZ_BACKWARD;
   struct pass_key key = {.layer = l,
                          .devices = w->net->devices,
@@ -1055,22 +1026,18 @@ static enum pz_status schedule_pass(const struct pz_step_context *w, const struc
                          .sum_s = d == PZ_BACKWARD ? sum_seconds(w, l) : 0};
   for (uint32_t i = 0; i < w->solved->list.n; i++) {
     const struct solved *s = pz_vec_at(&w->solved->list, struct solved, i);
-    if (same_key(&s->key, &key)) return *out = s->schedule, PZ_OK;
+    if (same_key(&s->key, &key)) return s->schedule;
   }
-  struct pz_arena arena;
-  struct pz_pass_question q;
-  pz_arena_init(&arena, NULL);
-  *out = (struct pz_pass_schedule){.s = 0};
-  enum pz_status status = pz_layer_pass(w, l, kernels, d, recomputed, &arena, &q);
-  if (status == PZ_OK)
-    status = w->solver_steps ? pz_pass_solve(&q, w->solver_steps, out, w->err)
-                             : pz_pass_bound_s(&q, &out->bound_s, w->err);
-  pz_arena_release(&arena);
-  if (status != PZ_OK) return status;
-  struct solved s = {key, *out};
-  return pz_vec_push(&w->solved->list, &s)
-             ? PZ_OK
-             : pz_fail(w->err, PZ_NO_MEMORY, "out of memory for a schedule");
+  struct solved s = {.key = key};
+  struct pz_call scratch = pz_scratch(call);
+  struct pz_pass_question q = pz_layer_pass(&scratch, w, l, kernels, d, recomputed);
+  if (w->solver_steps)
+    s.schedule = pz_pass_solve(&scratch, &q, w->solver_steps);
+  else
+    s.schedule.bound_s = pz_pass_bound_s(&scratch, &q);
+  pz_scratch_end(&scratch);
+  pz_append(call, &w->solved->list, &s);
+  return s.schedule;
 }
 
 static void take(double *from, double *left, double *to) {
@@ -1090,15 +1057,13 @@ static void shorten(struct pz_pass *p, double less, struct pz_layer_step *t) {
 }
 
 /* In the place of operators one after another, which are a schedule too. */
-static enum pz_status schedule_layer(const struct pz_step_context *w, const struct pz_layer *l,
-                                     const struct pz_layer_kernels *kernels, bool recomputed,
-                                     struct pz_layer_step *t) {
+static void schedule_layer(struct pz_call *call, const struct pz_step_context *w,
+                           const struct pz_layer *l, const struct pz_layer_kernels *kernels,
+                           bool recomputed, struct pz_layer_step *t) {
   for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
-    struct pz_pass_schedule s;
     double *serial_s = d == PZ_FORWARD ? &t->forward_s : &t->backward_s;
     if (!isfinite(*serial_s)) continue; /* it takes all its watts at rest */
-    enum pz_status status = schedule_pass(w, l, kernels, d, recomputed, &s);
-    if (status != PZ_OK) return status;
+    struct pz_pass_schedule s = schedule_pass(call, w, l, kernels, d, recomputed);
     double found = w->solver_steps ? s.s : s.bound_s;
     bool longer = found >= *serial_s;
     *(d == PZ_FORWARD ? &t->forward_j : &t->backward_j) = longer ? s.serial_j : s.dynamic_j;
@@ -1106,13 +1071,11 @@ static enum pz_status schedule_layer(const struct pz_step_context *w, const stru
     shorten(d == PZ_FORWARD ? &t->forward : &t->backward, *serial_s - found, t);
     *serial_s = found;
   }
-  return PZ_OK;
 }
 
-enum pz_status pz_layer_step(const struct pz_step_context *w, const struct pz_layer *l,
-                             const struct pz_layer_kernels *kernels, bool recomputed,
-                             struct pz_layer_step *t) {
-  enum pz_status status = PZ_OK;
+struct pz_layer_step pz_layer_step(struct pz_call *call, const struct pz_step_context *w,
+                                   const struct pz_layer *l, const struct pz_layer_kernels *kernels,
+                                   bool recomputed) {
   struct pz_layer_step one = {.forward = kernels->forward, .backward = kernels->backward};
   for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
     struct pz_pass *p = d == PZ_FORWARD ? &one.forward : &one.backward;
@@ -1121,19 +1084,19 @@ enum pz_status pz_layer_step(const struct pz_step_context *w, const struct pz_la
   }
   accumulate(w, l, kernels->n_params, &one.backward);
   if (recomputed && pz_recomputes_needed(w->plan))
-    status = recompute_needed(w, l, kernels, &one.backward);
+    recompute_needed(call, w, l, kernels, &one.backward);
   else if (recomputed && pz_plan_recomputed_modules(w->plan))
-    status = recompute_modules(w, l, &one.backward);
+    recompute_modules(call, w, l, &one.backward);
   else if (recomputed)
     recompute(w, &one);
-  if (status != PZ_OK) return status;
   copy_shards(w, l, &one);
   add_casts(w, l, &one);
   one.forward_s = finish_pass(w, &one.forward, &one);
   one.backward_s = finish_pass(w, &one.backward, &one);
-  *t = (struct pz_layer_step){.forward_s = 0};
-  pz_layer_step_add(t, &one, (double)w->chains);
-  return w->scheduled ? schedule_layer(w, l, kernels, recomputed, t) : PZ_OK;
+  struct pz_layer_step t = {.forward_s = 0};
+  pz_layer_step_add(&t, &one, (double)w->chains);
+  if (w->scheduled) schedule_layer(call, w, l, kernels, recomputed, &t);
+  return t;
 }
 
 void pz_layer_step_add(struct pz_layer_step *sum, const struct pz_layer_step *t, double times) {

@@ -4,6 +4,7 @@
 #ifndef PZ_STEP_LAYER_STEP_H
 #define PZ_STEP_LAYER_STEP_H
 
+#include "core/call.h"
 #include "cost/cost.h"
 #include "cost/network.h"
 #include "plan/plan.h"
@@ -57,9 +58,8 @@ struct pz_layer_step {
 
 /* Schedules of passes, kept as long as chip, network and kernels stay. */
 struct pz_solved_passes;
-PZ_NODISCARD struct pz_solved_passes *pz_solved_passes_new(void); /* NULL: out of memory */
-void pz_solved_passes_clear(struct pz_solved_passes *s);
-void pz_solved_passes_free(struct pz_solved_passes *s); /* accepts NULL */
+struct pz_solved_passes *pz_solved_passes_new(struct pz_call *call);
+void pz_solved_passes_clear(struct pz_solved_passes *s); /* accepts NULL; gives all memory back */
 
 /* What a layer is timed with. */
 struct pz_step_context {
@@ -80,25 +80,23 @@ struct pz_step_context {
   int64_t experts_per_token, expert_groups;
   double imbalance; /* tokens of the busiest expert device over the mean */
   double beside;    /* part of the cores that collectives hold */
-  struct pz_error *err;
 };
 
 /* Kernels of all operators of a layer. */
-PZ_NODISCARD enum pz_status pz_layer_kernels(const struct pz_step_context *c,
-                                             const struct pz_layer *l,
-                                             struct pz_layer_kernels *out);
+void pz_layer_kernels(struct pz_call *call, const struct pz_step_context *c,
+                      const struct pz_layer *l, struct pz_layer_kernels *out);
 
 /* The layer as the plan runs it; `recomputed`: with the plan's recomputation. */
-PZ_NODISCARD enum pz_status pz_layer_step(const struct pz_step_context *c, const struct pz_layer *l,
-                                          const struct pz_layer_kernels *kernels, bool recomputed,
-                                          struct pz_layer_step *out);
+struct pz_layer_step pz_layer_step(struct pz_call *call, const struct pz_step_context *c,
+                                   const struct pz_layer *l, const struct pz_layer_kernels *kernels,
+                                   bool recomputed);
 
-/* One direction of a layer as a question about schedules, in an arena; of kernels with runs. */
+/* One direction of a layer as a question about schedules (step/pass_schedule.h); of kernels with runs. */
 struct pz_pass_question;
-PZ_NODISCARD enum pz_status pz_layer_pass(const struct pz_step_context *c, const struct pz_layer *l,
-                                          const struct pz_layer_kernels *kernels,
-                                          enum pz_direction d, bool recomputed,
-                                          struct pz_arena *arena, struct pz_pass_question *out);
+struct pz_pass_question pz_layer_pass(struct pz_call *call, const struct pz_step_context *c,
+                                      const struct pz_layer *l,
+                                      const struct pz_layer_kernels *kernels, enum pz_direction d,
+                                      bool recomputed);
 
 /* Add `times` a layer. */
 void pz_layer_step_add(struct pz_layer_step *sum, const struct pz_layer_step *t, double times);

@@ -27,24 +27,18 @@ static double bytes_with(const struct pz_step_model *m, const struct pz_plan *p,
 }
 
 /* What each chunk of the model saves from its forward pass to its backward pass. */
-static enum pz_status chunk_bytes(const struct pz_memory_question *q, struct pz_arena *arena,
-                                  double **out, struct pz_error *err) {
+static double *chunk_bytes(struct pz_call *call, const struct pz_memory_question *q) {
   const struct pz_plan *plan = &q->run->plan;
   struct pz_job job = {.model = q->model, .chip = q->chip, .net = q->net};
-  struct pz_step_model *m = NULL;
   int64_t n = plan->pp * plan->vpp;
-  double *saved = pz_arena_alloc(arena, (size_t)n, sizeof *saved);
-  int64_t *recomputed = pz_arena_alloc(arena, (size_t)n, sizeof *recomputed);
-  if (!saved || !recomputed)
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the memory curve");
-  enum pz_status status = pz_step_model_new(&job, plan, &m, err);
-  if (status != PZ_OK) return status;
+  double *saved = pz_alloc(call, (size_t)n, sizeof *saved);
+  int64_t *recomputed = pz_alloc(call, (size_t)n, sizeof *recomputed);
+  struct pz_step_model *m = pz_step_model_new(call, &job, plan);
   struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
   struct pz_plan x = chunks_as_stages(plan, &shape, recomputed);
   for (int64_t j = 0; j < n; j++) saved[j] = bytes_with(m, &x, 3, j) - bytes_with(m, &x, 2, j);
-  pz_step_model_free(m);
-  *out = saved;
-  return PZ_OK;
+  pz_close(call, m);
+  return saved;
 }
 
 /* ---- passes --------------------------------------------------------------------------------- */
@@ -58,21 +52,18 @@ struct curves {
       reversed; /* by stage, its slot for a chunk, and microbatch: the first backward pass is over */
 };
 
-static enum pz_status allocate(struct curves *x, struct pz_arena *arena, struct pz_error *err) {
+static void allocate(struct pz_call *call, struct curves *x) {
   const struct pz_training_run *r = x->run;
   size_t units = (size_t)x->shape.stages * pz_pipeline_slots(&x->shape) * x->shape.microbatches;
-  x->stages = pz_arena_alloc(arena, (size_t)r->plan.pp, sizeof *x->stages);
-  x->reversed = pz_arena_alloc(arena, units, sizeof *x->reversed);
-  struct pz_stage_pass *passes = pz_arena_alloc(arena, r->n_events, sizeof *passes);
-  if (!x->stages || !x->reversed || !passes)
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the memory curve");
+  x->stages = pz_alloc(call, (size_t)r->plan.pp, sizeof *x->stages);
+  x->reversed = pz_alloc(call, units, sizeof *x->reversed);
+  struct pz_stage_pass *passes = pz_alloc(call, r->n_events, sizeof *passes);
   for (uint32_t i = 0; i < r->n_events; i++) x->stages[r->events[i].stage].n++;
   for (int64_t k = 0; k < r->plan.pp; k++) {
     x->stages[k].passes = passes;
     passes += x->stages[k].n;
     x->stages[k].n = 0;
   }
-  return PZ_OK;
 }
 
 /* The memory model frees activations with the first of two backward passes. */
@@ -100,18 +91,13 @@ static double constant_bytes(const struct curves *x, int64_t stage) {
   return x->run->p.microbatches == 1 ? pz_fmin(all, peak - most) : all;
 }
 
-enum pz_status pz_memory_curves(const struct pz_memory_question *q, struct pz_arena *arena,
-                                struct pz_memory_curve **out, struct pz_error *err) {
-  double *saved = NULL;
+struct pz_memory_curve *pz_memory_curves(struct pz_call *call, const struct pz_memory_question *q) {
   if (!q->run->n_events)
-    return pz_fail(err, PZ_BAD_USE, "a memory curve of a run without events; accepted: with them");
+    pz_raise(call, PZ_BAD_USE, "a memory curve of a run without events; accepted: with them");
   struct curves x = {.run = q->run, .shape = pz_plan_pipeline_shape(&q->run->plan)};
-  enum pz_status status = chunk_bytes(q, arena, &saved, err);
-  if (status == PZ_OK) status = allocate(&x, arena, err);
-  if (status != PZ_OK) return status;
-  x.saved = saved;
+  x.saved = chunk_bytes(call, q);
+  allocate(call, &x);
   for (uint32_t i = 0; i < q->run->n_events; i++) add_pass(&x, &q->run->events[i]);
   for (int64_t k = 0; k < q->run->plan.pp; k++) x.stages[k].constant_bytes = constant_bytes(&x, k);
-  *out = x.stages;
-  return PZ_OK;
+  return x.stages;
 }

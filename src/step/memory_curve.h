@@ -7,7 +7,7 @@
 #ifndef PZ_STEP_MEMORY_CURVE_H
 #define PZ_STEP_MEMORY_CURVE_H
 
-#include "core/arena.h"
+#include "core/call.h"
 
 struct pz_stage_pass {
   const struct pz_pipeline_event *event; /* of the run */
@@ -31,10 +31,8 @@ struct pz_memory_question {
   const struct pz_training_run *run;
 };
 
-/* Of every stage, in the arena.  PZ_BAD_USE: the run has no events. */
-PZ_NODISCARD enum pz_status pz_memory_curves(const struct pz_memory_question *q,
-                                             struct pz_arena *arena, struct pz_memory_curve **out,
-                                             struct pz_error *err);
+/* Of every stage.  Raises PZ_BAD_USE if the run has no events. */
+struct pz_memory_curve *pz_memory_curves(struct pz_call *call, const struct pz_memory_question *q);
 
 /* Of a predicted peak, what comes and goes within a pass. */
 static inline double pz_working_bytes(const struct pz_training_memory *m) {

@@ -32,25 +32,25 @@ struct node {
 };
 
 struct graph {
+  struct pz_call *call;
   const struct pz_pass_question *q;
   struct pz_vec nodes, edges; /* struct node, struct pz_edge: from lower to higher */
-  bool failed;                /* out of memory */
 };
 
 static uint32_t add_node(struct graph *g, enum node_kind kind, const struct pz_op *op,
                          const struct pz_op_run *run, double s, const struct node *like) {
   struct node n = {kind, op, run, s, 0, like->chain, like->again};
-  g->failed |= !pz_vec_push(&g->nodes, &n);
+  pz_append(g->call, &g->nodes, &n);
   return g->nodes.n - 1;
 }
 
 static void set_link_j(struct graph *g, uint32_t node, double joules) {
-  if (!g->failed) pz_vec_at(&g->nodes, struct node, node)->link_j = joules;
+  pz_vec_at(&g->nodes, struct node, node)->link_j = joules;
 }
 
 static void add_edge(struct graph *g, uint32_t before, uint32_t after) {
   if (before == PZ_NONE || before == after) return;
-  g->failed |= !pz_vec_push(&g->edges, &(struct pz_edge){before, after});
+  pz_append(g->call, &g->edges, &(struct pz_edge){before, after});
 }
 
 /* What operators of one chain and part wait for. */
@@ -185,14 +185,13 @@ static uint32_t list_sinks(struct graph *g, uint32_t first, uint32_t *out) {
   return n;
 }
 
-static bool make_graph(const struct pz_pass_question *q, struct pz_arena *arena, struct graph *g) {
+static void make_graph(struct pz_call *call, const struct pz_pass_question *q, struct graph *g) {
   uint32_t n = q->pass.ops->n + (q->again.ops ? q->again.ops->n : 0);
-  uint32_t *done, *reader, *sinks;
-  *g = (struct graph){.q = q};
-  pz_vec_init(&g->nodes, arena, sizeof(struct node));
-  pz_vec_init(&g->edges, arena, sizeof(struct pz_edge));
-  if (!PZ_ARRAY(arena, done, n) || !PZ_ARRAY(arena, reader, n) || !PZ_ARRAY(arena, sinks, 4 * n))
-    return false;
+  *g = (struct graph){.call = call, .q = q};
+  pz_vec_init(&g->nodes, call->arena, sizeof(struct node));
+  pz_vec_init(&g->edges, call->arena, sizeof(struct pz_edge));
+  uint32_t *done = pz_alloc(call, n, sizeof *done), *reader = pz_alloc(call, n, sizeof *reader);
+  uint32_t *sinks = pz_alloc(call, 4 * (size_t)n, sizeof *sinks);
   for (int k = 0; k < q->chains; k++) {
     uint32_t first = g->nodes.n, n_sinks = 0;
     if (q->again.ops) {
@@ -203,11 +202,6 @@ static bool make_graph(const struct pz_pass_question *q, struct pz_arena *arena,
     struct chain c = {&q->pass, {.chain = k}, done, reader, sinks, n_sinks};
     add_part(g, &c);
   }
-  return !g->failed;
-}
-
-static enum pz_status no_memory(struct pz_error *err) {
-  return pz_fail(err, PZ_NO_MEMORY, "out of memory for a schedule");
 }
 
 static const struct node *node_at(const struct graph *g, uint32_t i) {
@@ -350,41 +344,32 @@ static double middle_bound(const struct bounded *b, uint32_t n, int r) {
   return sum > 0 ? head + sum + tail : 0;
 }
 
-enum pz_status pz_pass_bound_s(const struct pz_pass_question *q, double *bound_s,
-                               struct pz_error *err) {
-  struct pz_arena arena;
+double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *q) {
   struct graph g;
-  struct bounded *b = NULL;
-  pz_arena_init(&arena, NULL);
-  bool made = make_graph(q, &arena, &g) && PZ_ARRAY(&arena, b, g.nodes.n + 1);
   double bound = 0;
-  if (made) {
-    struct pz_pass_power power = pz_pass_power_of(&q->cost->chip);
-    uint32_t n = g.nodes.n;
-    const struct pz_edge *e = g.edges.items;
-    for (uint32_t i = 0; i < n; i++) loads_of(node_at(&g, i), &power, &q->cost->chip, &b[i]);
-    for (uint32_t k = 0; k < g.edges.n; k++) /* in the order of their ends */
-      b[e[k].after].head = pz_fmax(b[e[k].after].head, b[e[k].before].head + b[e[k].before].s);
-    for (uint32_t k = g.edges.n; k-- > 0;)
-      b[e[k].before].tail = pz_fmax(b[e[k].before].tail, b[e[k].after].tail + b[e[k].after].s);
-    for (uint32_t i = 0; i < n; i++) {
-      bound = pz_fmax(bound, b[i].head + b[i].s + b[i].tail);
-    }
-    for (int r = 0; r < LOADS; r++) bound = pz_fmax(bound, middle_bound(b, n, r));
-  }
-  pz_arena_release(&arena);
-  *bound_s = bound * (1 - 1e-9);
-  return made ? PZ_OK : no_memory(err);
+  make_graph(call, q, &g);
+  struct pz_pass_power power = pz_pass_power_of(&q->cost->chip);
+  uint32_t n = g.nodes.n;
+  struct bounded *b = pz_alloc(call, n, sizeof *b);
+  const struct pz_edge *e = g.edges.items;
+  for (uint32_t i = 0; i < n; i++) loads_of(node_at(&g, i), &power, &q->cost->chip, &b[i]);
+  for (uint32_t k = 0; k < g.edges.n; k++) /* in the order of their ends */
+    b[e[k].after].head = pz_fmax(b[e[k].after].head, b[e[k].before].head + b[e[k].before].s);
+  for (uint32_t k = g.edges.n; k-- > 0;)
+    b[e[k].before].tail = pz_fmax(b[e[k].before].tail, b[e[k].after].tail + b[e[k].after].s);
+  for (uint32_t i = 0; i < n; i++) bound = pz_fmax(bound, b[i].head + b[i].s + b[i].tail);
+  for (int r = 0; r < LOADS; r++) bound = pz_fmax(bound, middle_bound(b, n, r));
+  return bound * (1 - 1e-9);
 }
 
 /* ---- the problem ---------------------------------------------------------------------------------- */
 
 struct maker {
+  struct pz_call *call;
   const struct graph *g;
   const struct pz_chip *chip;
   struct pz_pass_power power;
   double serial_s;
-  struct pz_arena *arena;
 };
 
 /* On so many vector cores: as `run` has it where these are enough. */
@@ -423,12 +408,12 @@ static struct pz_full_mode full_mode(const struct maker *m, const struct node *n
 /* Vector cores come in powers of two, or all: those with which nothing is slower down to this part of the chip's clock and, of
  * element-wise operators, half and a quarter of them. */
 static const double USUAL_CLOCK = 0.82;
-static bool run_modes(const struct maker *m, const struct node *n, struct pz_vec *modes) {
+static void run_modes(const struct maker *m, const struct node *n, struct pz_vec *modes) {
   struct pz_vec full;
   const struct pz_work *w = &n->run->work;
   bool tensor = on_tensor(n);
   int64_t all = m->chip->vector.cores, least = 1;
-  pz_vec_init(&full, m->arena, sizeof(struct pz_full_mode));
+  pz_vec_init(&full, m->call->arena, sizeof(struct pz_full_mode));
   if (n->run->kind == PZ_RUN_ATTENTION) {
     least = all;
   } else if (!(w->lane_s > 0)) {
@@ -441,17 +426,17 @@ static bool run_modes(const struct maker *m, const struct node *n, struct pz_vec
   int64_t first = tensor ? least : pz_max(1, least / 4);
   for (int64_t v = first;; v = pz_min(2 * v, least)) {
     struct pz_full_mode f = full_mode(m, n, v, v >= least);
-    if (!pz_vec_push(&full, &f)) return false;
+    pz_append(m->call, &full, &f);
     if (v >= least) break;
   }
-  return pz_rate_modes(&full, m->serial_s, modes);
+  pz_append_rate_modes(m->call, &full, m->serial_s, modes);
 }
 
 /* One that holds memory or the link for a time, and their watts. */
-static bool plain_mode(const struct maker *m, const struct node *n, struct pz_vec *modes) {
+static void plain_mode(const struct maker *m, const struct node *n, struct pz_vec *modes) {
   struct pz_vec full;
   struct pz_full_mode f = {.at = {.s = n->s}};
-  pz_vec_init(&full, m->arena, sizeof(struct pz_full_mode));
+  pz_vec_init(&full, m->call->arena, sizeof(struct pz_full_mode));
   if (n->kind == LINK) {
     f.at.use[PZ_LINK] = 1;
     f.at.j = n->link_j;
@@ -467,7 +452,8 @@ static bool plain_mode(const struct maker *m, const struct node *n, struct pz_ve
         f.limited ? pz_fmax(n->s, f.at.j / (pz_rate_level(i) * m->power.room_watts)) : n->s;
   }
   f.at.s = f.power_s[PZ_RATE_LEVELS - 1];
-  return pz_vec_push(&full, &f) && pz_rate_modes(&full, m->serial_s, modes);
+  pz_append(m->call, &full, &f);
+  pz_append_rate_modes(m->call, &full, m->serial_s, modes);
 }
 
 /* Both halves run the same. */
@@ -477,17 +463,15 @@ static const struct node *same_before(const struct graph *g, uint32_t i) {
   return n->chain > 0 && i >= per_chain ? node_at(g, i - per_chain) : NULL;
 }
 
-static bool name_task(const struct node *n, int chains, struct pz_arena *arena,
-                      struct pz_task *task) {
+static const char *task_name(const struct maker *m, const struct node *n) {
   static const char *const before[] = {
       [CAST] = "cast ", [LINK] = "", [RUN] = "", [JOINT] = "", [MILESTONE] = ""};
   char text[160];
   const char *what = n->kind == LINK && !n->run ? "ring " : before[n->kind];
+  const char *half = n->chain ? " (2)" : " (1)";
   snprintf(text, sizeof text, "%s%s%s%s", n->again ? "again " : "", what, n->op->name,
-           chains == 1 ? ""
-           : n->chain  ? " (2)"
-                       : " (1)");
-  return (task->name = pz_arena_strdup(arena, text)) != NULL;
+           m->g->q->chains == 1 ? "" : half);
+  return pz_copy_text(m->call, text);
 }
 
 static enum pz_op_class class_of(const struct node *n) {
@@ -499,11 +483,11 @@ static enum pz_op_class class_of(const struct node *n) {
   }
 }
 
-static bool make_tasks(const struct maker *m, bool named, struct pz_task *tasks) {
+static void make_tasks(const struct maker *m, bool named, struct pz_task *tasks) {
   for (uint32_t i = 0; i < m->g->nodes.n; i++) {
     const struct node *n = node_at(m->g, i);
     tasks[i] = (struct pz_task){.name = n->op->name, .id = i, .op_class = class_of(n)};
-    if (named && !name_task(n, m->g->q->chains, m->arena, &tasks[i])) return false;
+    if (named) tasks[i].name = task_name(m, n);
     const struct node *same = same_before(m->g, i);
     if (same) {
       const struct pz_task *t = &tasks[same - node_at(m->g, 0)];
@@ -512,33 +496,36 @@ static bool make_tasks(const struct maker *m, bool named, struct pz_task *tasks)
       continue;
     }
     struct pz_vec modes;
-    pz_vec_init(&modes, m->arena, sizeof(struct pz_mode));
-    bool done =
-        n->kind == RUN || n->kind == JOINT ? run_modes(m, n, &modes) : plain_mode(m, n, &modes);
-    if (!done) return false;
+    pz_vec_init(&modes, m->call->arena, sizeof(struct pz_mode));
+    if (n->kind == RUN || n->kind == JOINT)
+      run_modes(m, n, &modes);
+    else
+      plain_mode(m, n, &modes);
     tasks[i].modes = modes.items;
     tasks[i].n_modes = modes.n;
   }
-  return true;
 }
 
-enum pz_status pz_pass_problem(const struct pz_pass_question *q, bool named, struct pz_arena *arena,
-                               struct pz_problem *out, struct pz_error *err) {
+struct pz_problem pz_pass_problem(struct pz_call *call, const struct pz_pass_question *q,
+                                  bool named) {
   const struct pz_chip *chip = &q->cost->chip;
   struct graph g;
-  struct pz_task *tasks;
-  if (!make_graph(q, arena, &g) || !PZ_ARRAY(arena, tasks, g.nodes.n)) return no_memory(err);
-  struct maker m = {.g = &g, .chip = chip, .power = pz_pass_power_of(chip), .arena = arena};
+  make_graph(call, q, &g);
+  struct pz_task *tasks = pz_alloc(call, g.nodes.n, sizeof *tasks);
+  struct maker m = {.call = call, .g = &g, .chip = chip, .power = pz_pass_power_of(chip)};
   for (uint32_t i = 0; i < g.nodes.n; i++) m.serial_s += node_at(&g, i)->s;
   m.serial_s *= 1 + 1e-9;
-  if (!make_tasks(&m, named, tasks)) return no_memory(err);
+  make_tasks(&m, named, tasks);
   const int32_t capacity[PZ_RESOURCES] = {(int32_t)chip->tensor.cores,
                                           (int32_t)chip->vector.cores,
                                           1,
                                           PZ_RATE_PARTS,
                                           PZ_RATE_PARTS,
                                           m.power.room_watts > 0 ? PZ_RATE_PARTS : 0};
-  return pz_problem_make(arena, capacity, tasks, g.nodes.n, g.edges.items, g.edges.n, out, err);
+  struct pz_problem problem;
+  pz_must(call, pz_problem_make(call->arena, capacity, tasks, g.nodes.n, g.edges.items, g.edges.n,
+                                &problem, pz_call_error(call)));
+  return problem;
 }
 
 static double fastest_j(const struct pz_task *t) {
@@ -548,22 +535,15 @@ static double fastest_j(const struct pz_task *t) {
   return best->j;
 }
 
-enum pz_status pz_pass_solve(const struct pz_pass_question *q, int64_t steps,
-                             struct pz_pass_schedule *out, struct pz_error *err) {
-  struct pz_arena arena;
-  struct pz_problem p;
-  struct pz_schedule s;
+struct pz_pass_schedule pz_pass_solve(struct pz_call *call, const struct pz_pass_question *q,
+                                      int64_t steps) {
   struct pz_solve_options how = {.steps = steps};
-  pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_pass_problem(q, false, &arena, &p, err);
-  if (status == PZ_OK) status = pz_schedule_solve(&p, &how, &arena, &s, err);
-  if (status == PZ_OK) {
-    *out = (struct pz_pass_schedule){.s = s.makespan, .bound_s = s.lower_bound};
-    for (uint32_t i = 0; i < p.n && q->cost->chip.cold; i++) {
-      out->dynamic_j += p.tasks[i].modes[s.slots[i].mode].j;
-      out->serial_j += fastest_j(&p.tasks[i]);
-    }
+  struct pz_problem p = pz_pass_problem(call, q, false);
+  struct pz_schedule s = pz_schedule_find(call, &p, &how);
+  struct pz_pass_schedule found = {.s = s.makespan, .bound_s = s.lower_bound};
+  for (uint32_t i = 0; i < p.n && q->cost->chip.cold; i++) {
+    found.dynamic_j += p.tasks[i].modes[s.slots[i].mode].j;
+    found.serial_j += fastest_j(&p.tasks[i]);
   }
-  pz_arena_release(&arena);
-  return status;
+  return found;
 }

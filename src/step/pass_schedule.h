@@ -4,6 +4,7 @@
 #ifndef PZ_STEP_PASS_SCHEDULE_H
 #define PZ_STEP_PASS_SCHEDULE_H
 
+#include "core/call.h"
 #include "schedule/model/schedule.h"
 #include "step/op_run.h"
 
@@ -44,16 +45,14 @@ struct pz_pass_schedule {
 };
 
 /* No schedule is shorter: resource loads between heads and tails, and the longest path. */
-PZ_NODISCARD enum pz_status pz_pass_bound_s(const struct pz_pass_question *q, double *bound_s,
-                                            struct pz_error *err);
+double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *q);
 
 /* `named`: tasks have names of their own, for reports. */
-PZ_NODISCARD enum pz_status pz_pass_problem(const struct pz_pass_question *q, bool named,
-                                            struct pz_arena *arena, struct pz_problem *out,
-                                            struct pz_error *err);
+struct pz_problem pz_pass_problem(struct pz_call *call, const struct pz_pass_question *q,
+                                  bool named);
 
 /* With so many steps of the solver. */
-PZ_NODISCARD enum pz_status pz_pass_solve(const struct pz_pass_question *q, int64_t steps,
-                                          struct pz_pass_schedule *out, struct pz_error *err);
+struct pz_pass_schedule pz_pass_solve(struct pz_call *call, const struct pz_pass_question *q,
+                                      int64_t steps);
 
 #endif

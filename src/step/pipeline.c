@@ -316,7 +316,7 @@ static bool advance(struct simulation *s, uint32_t stage) {
 
 /* The order of each stage is fixed, so that the times do not depend on which stage is looked at first; stages wait for each
  * other only forward and backward along the line, so that going over them both ways moves on until all is done. */
-static enum pz_status run_in_order(struct simulation *s, uint32_t n_all, struct pz_error *err) {
+static void run_in_order(struct pz_call *call, struct simulation *s, uint32_t n_all) {
   while (s->n_events < n_all) {
     uint32_t before = s->n_events;
     for (uint32_t k = 0; k < s->line.stages; k++)
@@ -326,10 +326,8 @@ static enum pz_status run_in_order(struct simulation *s, uint32_t n_all, struct 
       while (advance(s, k)) {
       }
     if (s->n_events == before)
-      return pz_fail(err, PZ_INTERNAL, "a pipeline of %u stages waits for itself",
-                     s->line.p->stages);
+      pz_raise(call, PZ_INTERNAL, "a pipeline of %u stages waits for itself", s->line.p->stages);
   }
-  return PZ_OK;
 }
 
 /* ---- any order ------------------------------------------------------------------------------ */
@@ -353,42 +351,30 @@ static uint32_t list_passes(struct simulation *s, struct pass *passes) {
   return all;
 }
 
-/* Memory for all but the events; false: there is none.  *n_events: how many there will be. */
-static bool prepare(struct simulation *s, struct pz_arena *work, uint32_t *n_events) {
+/* Memory for all but the events; returns how many of these there will be. */
+static uint32_t prepare(struct pz_call *call, struct simulation *s) {
   const struct line *x = &s->line;
   size_t units = (size_t)x->chunks * x->microbatches;
-  struct pass *passes = x->listed ? pz_arena_alloc(work, 3 * units, sizeof *passes) : NULL;
-  s->stage = pz_arena_alloc(work, x->stages, sizeof *s->stage);
-  s->forward_end = pz_arena_alloc(work, units, sizeof *s->forward_end);
-  s->backward_end = pz_arena_alloc(work, units, sizeof *s->backward_end);
-  if ((x->listed && !passes) || !s->stage || !s->forward_end || !s->backward_end) return false;
+  s->stage = pz_alloc(call, x->stages, sizeof *s->stage);
+  s->forward_end = pz_alloc(call, units, sizeof *s->forward_end);
+  s->backward_end = pz_alloc(call, units, sizeof *s->backward_end);
   for (size_t i = 0; i < units; i++) s->forward_end[i] = s->backward_end[i] = -1;
-  *n_events = x->listed ? list_passes(s, passes) * (x->halved ? 2 : 1) : (uint32_t)units * 2;
-  return true;
+  if (!x->listed) return (uint32_t)units * 2;
+  struct pass *passes = pz_alloc(call, 3 * units, sizeof *passes);
+  return list_passes(s, passes) * (x->halved ? 2 : 1);
 }
 
-enum pz_status pz_pipeline_simulate(const struct pz_pipeline *p, bool keep, struct pz_arena *arena,
-                                    struct pz_pipeline_run *out, struct pz_error *err) {
-  struct pz_arena work;
-  uint32_t n_events = 0;
+struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call, const struct pz_pipeline *p,
+                                            struct pz_call *events) {
   struct pz_pipeline_shape shape = {p->order, p->stages, p->chunks, p->microbatches};
-  enum pz_status status = pz_pipeline_check(&shape, err);
-  if (status != PZ_OK) return status;
+  pz_require_pipeline(call, &shape);
   struct simulation s = {.line = line_of(p)};
-  pz_arena_init(&work, NULL);
-  bool good = prepare(&s, &work, &n_events);
-  s.events = good && keep ? pz_arena_alloc(arena, n_events, sizeof *s.events) : NULL;
-  if (!good || (keep && !s.events))
-    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the pipeline");
-  else
-    status = run_in_order(&s, n_events, err);
-  if (status == PZ_OK) {
-    *out = (struct pz_pipeline_run){.events = s.events, .n_events = keep ? s.n_events : 0};
-    for (uint32_t k = 0; k < s.line.stages; k++)
-      out->end_s = pz_fmax(out->end_s, s.stage[k].free_s);
-  }
-  pz_arena_release(&work);
-  return status;
+  uint32_t n_events = prepare(call, &s);
+  if (events) s.events = pz_alloc(events, n_events, sizeof *s.events);
+  run_in_order(call, &s, n_events);
+  struct pz_pipeline_run run = {.events = s.events, .n_events = events ? s.n_events : 0};
+  for (uint32_t k = 0; k < s.line.stages; k++) run.end_s = pz_fmax(run.end_s, s.stage[k].free_s);
+  return run;
 }
 
 /* ---- the bound ------------------------------------------------------------------------------ */

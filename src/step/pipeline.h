@@ -20,7 +20,7 @@
 #ifndef PZ_STEP_PIPELINE_H
 #define PZ_STEP_PIPELINE_H
 
-#include "core/arena.h"
+#include "core/call.h"
 
 /* Times of one microbatch, by chunk of the model: stages * chunks of them (pipeline_order.h).  In orders without a V chunk
  * c of stage k stands at c * stages + k. */
@@ -46,10 +46,10 @@ struct pz_pipeline_run {
   uint32_t n_events;
 };
 
-/* Run it.  Errors as pz_pipeline_check.  With `keep` the arena holds every event.  Cost: linear in the events. */
-PZ_NODISCARD enum pz_status pz_pipeline_simulate(const struct pz_pipeline *p, bool keep,
-                                                 struct pz_arena *arena,
-                                                 struct pz_pipeline_run *out, struct pz_error *err);
+/* Run it.  Errors as pz_require_pipeline.  Every event is kept in the arena of `events` unless that is NULL.  Cost: linear
+ * in the events. */
+struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call, const struct pz_pipeline *p,
+                                            struct pz_call *events);
 
 /* No order of the 1F1B kind ends earlier: max over stages k of M L_k + the passes before it, where L is forward and
  * backward of a stage's chunks; in a V never above the simulation.  Linear in the stages. */

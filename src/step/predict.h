@@ -6,6 +6,7 @@
 #ifndef PZ_STEP_PREDICT_H
 #define PZ_STEP_PREDICT_H
 
+#include "core/call.h"
 #include "plan/plan.h"
 #include "step/pipeline.h"
 
@@ -23,9 +24,8 @@ struct pz_job {
   struct pz_product_times *times; /* of chips without measurements, borrowed; NULL: none kept */
 };
 
-/* More of a prediction, for those who ask: held by the arena. */
+/* More of a prediction, for those who ask; in the arena of the call. */
 struct pz_prediction_detail {
-  struct pz_arena *arena;
   struct pz_training_memory *stages; /* of every stage */
   double *stage_s;                   /* of every stage: step without bubble */
   double *reserved_bytes;            /* of every stage: what the allocator reserves */
@@ -35,9 +35,8 @@ struct pz_prediction_detail {
   struct pz_model_shape *model;      /* filled in; NULL: not asked for */
 };
 
-/* `detail` may be NULL.  PZ_BAD_USE for a plan that cannot be: the message says why. */
-PZ_NODISCARD enum pz_status pz_predict(const struct pz_job *job, const struct pz_plan *plan,
-                                       struct pz_prediction *out,
-                                       struct pz_prediction_detail *detail, struct pz_error *err);
+/* `detail` may be NULL.  Raises PZ_BAD_USE for a plan that cannot be: the message says why. */
+struct pz_prediction pz_predict(struct pz_call *call, const struct pz_job *job,
+                                const struct pz_plan *plan, struct pz_prediction_detail *detail);
 
 #endif

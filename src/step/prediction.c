@@ -75,49 +75,39 @@ static const char *changed_part(const struct pz_prediction *a, const struct pz_p
   return found;
 }
 
-static enum pz_status raise_one(const struct pz_job *job, const struct pz_plan *plan,
-                                const struct pz_prediction *before,
-                                const struct pz_constant_info *info, struct pz_constant_effect *out,
-                                struct pz_error *err) {
+static struct pz_constant_effect raise_one(struct pz_call *call, const struct pz_job *job,
+                                           const struct pz_plan *plan,
+                                           const struct pz_prediction *before,
+                                           const struct pz_constant_info *info) {
   struct pz_constants raised = pz_constants_default;
   struct pz_job with = *job;
-  struct pz_prediction p;
   double value;
   memcpy(&value, (const char *)&raised + info->offset, sizeof value);
   double more = value * RAISE;
   memcpy((char *)&raised + info->offset, &more, sizeof more);
   with.constants = &raised;
-  enum pz_status status = pz_predict(&with, plan, &p, NULL, err);
-  if (status == PZ_OK)
-    *out = (struct pz_constant_effect){.name = info->name,
-                                       .unit = info->unit,
-                                       .kind = info->kind,
-                                       .source = info->source,
-                                       .value = value,
-                                       .step_change = p.step_s / before->step_s - 1,
-                                       .memory_change = p.peak_bytes / before->peak_bytes - 1,
-                                       .part = changed_part(before, &p)};
-  return status;
+  struct pz_prediction p = pz_predict(call, &with, plan, NULL);
+  return (struct pz_constant_effect){.name = info->name,
+                                     .unit = info->unit,
+                                     .kind = info->kind,
+                                     .source = info->source,
+                                     .value = value,
+                                     .step_change = p.step_s / before->step_s - 1,
+                                     .memory_change = p.peak_bytes / before->peak_bytes - 1,
+                                     .part = changed_part(before, &p)};
 }
 
-enum pz_status pz_constant_effects(const struct pz_job *job, const struct pz_plan *plan,
-                                   struct pz_arena *arena, struct pz_constant_effect **list,
-                                   uint32_t *n, struct pz_error *err) {
+struct pz_constant_effect *pz_constant_effects(struct pz_call *call, const struct pz_job *job,
+                                               const struct pz_plan *plan, uint32_t *n) {
   const struct pz_constant_info *info;
   struct pz_vec found;
-  struct pz_constant_effect e;
-  struct pz_prediction before;
-  pz_vec_init(&found, arena, sizeof e);
-  enum pz_status status = pz_predict(job, plan, &before, NULL, err);
-  for (size_t i = 0; (info = pz_constant_at(i)) && status == PZ_OK; i++) {
-    status = raise_one(job, plan, &before, info, &e, err);
-    bool counts =
-        status == PZ_OK && (fabs(e.step_change) > NOTHING || fabs(e.memory_change) > NOTHING);
-    if (counts && !pz_vec_push(&found, &e))
-      status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the constants");
+  pz_vec_init(&found, call->arena, sizeof(struct pz_constant_effect));
+  struct pz_prediction before = pz_predict(call, job, plan, NULL);
+  for (size_t i = 0; (info = pz_constant_at(i)); i++) {
+    struct pz_constant_effect e = raise_one(call, job, plan, &before, info);
+    if (fabs(e.step_change) > NOTHING || fabs(e.memory_change) > NOTHING)
+      pz_append(call, &found, &e);
   }
-  if (status != PZ_OK) return status;
-  *list = found.items;
   *n = found.n;
-  return PZ_OK;
+  return found.items;
 }

@@ -15,29 +15,22 @@ static double static_bytes(const struct pz_plan *p, const struct pz_training_mem
   return m->optimizer_bytes * (1 + (f->weight_bytes + GRADIENT) / own);
 }
 
-enum pz_status pz_rank_alone(const struct pz_job *job, const struct pz_plan *plan, int64_t stage,
-                             int64_t microbatches, struct pz_rank_alone *out,
-                             struct pz_error *err) {
-  struct pz_arena arena;
+struct pz_rank_alone pz_rank_alone(struct pz_call *call, const struct pz_job *job,
+                                   const struct pz_plan *plan, int64_t stage,
+                                   int64_t microbatches) {
   struct pz_network none = {.own_link = !job->net};
   struct pz_job alone = *job;
-  struct pz_prediction p;
-  struct pz_prediction_detail detail = {.arena = &arena, .no_events = true};
+  struct pz_prediction_detail detail = {.no_events = true};
   if (job->net) none.cluster = *job->net;
   pz_network_make_instant(&none, job->chip, plan->devices);
   alone.net = &none.cluster;
-  pz_arena_init(&arena, NULL);
-  enum pz_status status = pz_predict(&alone, plan, &p, &detail, err);
-  if (status == PZ_OK) {
-    const struct pz_training_memory *m = &detail.stages[stage];
-    double update_s = pz_fmin(p.parts.optimizer_s, detail.stage_s[stage]);
-    double part = (double)microbatches / (double)p.microbatches;
-    *out = (struct pz_rank_alone){.compute_s = part * (detail.stage_s[stage] - update_s) + update_s,
-                                  .static_bytes = static_bytes(plan, m),
-                                  .peak_bytes = pz_training_memory_sum(m),
-                                  .reserved_bytes = detail.reserved_bytes[stage],
-                                  .microbatches = p.microbatches};
-  }
-  pz_arena_release(&arena);
-  return status;
+  struct pz_prediction p = pz_predict(call, &alone, plan, &detail);
+  const struct pz_training_memory *m = &detail.stages[stage];
+  double update_s = pz_fmin(p.parts.optimizer_s, detail.stage_s[stage]);
+  double part = (double)microbatches / (double)p.microbatches;
+  return (struct pz_rank_alone){.compute_s = part * (detail.stage_s[stage] - update_s) + update_s,
+                                .static_bytes = static_bytes(plan, m),
+                                .peak_bytes = pz_training_memory_sum(m),
+                                .reserved_bytes = detail.reserved_bytes[stage],
+                                .microbatches = p.microbatches};
 }

@@ -14,8 +14,7 @@ struct pz_rank_alone {
 };
 
 /* A rank of this stage that runs so many microbatches in a step.  Cost: that of a prediction. */
-PZ_NODISCARD enum pz_status pz_rank_alone(const struct pz_job *job, const struct pz_plan *plan,
-                                          int64_t stage, int64_t microbatches,
-                                          struct pz_rank_alone *out, struct pz_error *err);
+struct pz_rank_alone pz_rank_alone(struct pz_call *call, const struct pz_job *job,
+                                   const struct pz_plan *plan, int64_t stage, int64_t microbatches);
 
 #endif

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
 #include "core/num.h"
 #include "workload/passes.h"
 
@@ -87,10 +86,9 @@ bool pz_recomputes_needed(const struct pz_plan *p) {
 
 /* Backwards over the forward pass: an operator is recomputed if a result of it is needed, and then
  * what it reads is needed too. */
-enum pz_status pz_recompute_ops(const struct pz_layer *l, int saved, bool *recomputed,
-                                struct pz_error *err) {
-  bool *need = pz_calloc(l->n_tensors, sizeof *need);
-  if (!need) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
+const bool *pz_recompute_ops(struct pz_call *call, const struct pz_layer *l, int saved) {
+  bool *need = pz_alloc(call, l->n_tensors, sizeof *need);
+  bool *recomputed = pz_alloc(call, l->ops[PZ_FORWARD].n, sizeof *recomputed);
   for (uint32_t i = 0; i < l->n_saved; i++) need[l->saved[i]] = true;
   for (uint32_t i = l->ops[PZ_FORWARD].n; i-- > 0;) {
     const struct pz_op *op = &l->ops[PZ_FORWARD].op[i];
@@ -100,8 +98,7 @@ enum pz_status pz_recompute_ops(const struct pz_layer *l, int saved, bool *recom
     for (uint32_t k = 0; k < op->n_in && recomputed[i]; k++)
       need[l->tensors[op->in[k]].storage] = true;
   }
-  pz_free(need);
-  return PZ_OK;
+  return recomputed;
 }
 
 double pz_saved_bytes(const struct pz_layer *l, int saved) {

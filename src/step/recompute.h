@@ -4,6 +4,7 @@
 #ifndef PZ_STEP_RECOMPUTE_H
 #define PZ_STEP_RECOMPUTE_H
 
+#include "core/call.h"
 #include "plan/plan.h"
 
 /* A set of enum pz_module of names, with spaces or commas between them; short forms are known too (norm, act).  False: unknown. */
@@ -28,9 +29,8 @@ bool pz_saved_parse(const char *policy, int *out);
 /* Does full recomputation leave out what is saved or not read: a compiled program, or one that saves results of GEMMs? */
 bool pz_recomputes_needed(const struct pz_plan *p);
 
-/* Which forward operators of a layer are recomputed then, one flag each; `recomputed` has room for all. */
-PZ_NODISCARD enum pz_status pz_recompute_ops(const struct pz_layer *l, int saved, bool *recomputed,
-                                             struct pz_error *err);
+/* Which forward operators of a layer are recomputed then, one flag each. */
+const bool *pz_recompute_ops(struct pz_call *call, const struct pz_layer *l, int saved);
 
 /* Bytes of a layer that are saved on the device: its input and those results. */
 double pz_saved_bytes(const struct pz_layer *l, int saved);

@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "chip/chip.h"
+#include "core/call.h"
 #include "core/record.h"
-#include "core/status.h"
 #include "cost/constants.h"
 
 static const double HOUR_S = 3600;
@@ -31,7 +31,7 @@ double pz_checkpoint_goodput(double interval_s, double checkpoint_s, double rest
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
-static enum pz_status check(const struct pz_run_cost_options *o, struct pz_error *err) {
+static void check(struct pz_call *call, const struct pz_run_cost_options *o) {
   const struct {
     const char *name;
     double v, min;
@@ -42,14 +42,12 @@ static enum pz_status check(const struct pz_run_cost_options *o, struct pz_error
               {"restart_s", o->restart_s, -1}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++)
     if (!(list[i].v >= list[i].min && list[i].v <= MOST))
-      return pz_fail(err, PZ_BAD_USE, "%s %g; accepted: %g to %g", list[i].name, list[i].v,
-                     list[i].min, MOST);
-  return PZ_OK;
+      pz_raise(call, PZ_BAD_USE, "%s %g; accepted: %g to %g", list[i].name, list[i].v, list[i].min,
+               MOST);
 }
 
-static enum pz_status with_failures(const struct pz_training_run *r,
-                                    const struct pz_run_cost_options *o, struct pz_run_cost *c,
-                                    struct pz_error *err) {
+static void with_failures(struct pz_call *call, const struct pz_training_run *r,
+                          const struct pz_run_cost_options *o, struct pz_run_cost *c) {
   const struct pz_constants *k = &pz_constants_default;
   double devices = (double)r->plan.devices;
   c->job_mtbf_s = o->mtbf_s / devices;
@@ -61,35 +59,46 @@ static enum pz_status with_failures(const struct pz_training_run *r,
   c->interval_s = fmax(pz_checkpoint_interval_s(c->checkpoint_s, c->job_mtbf_s), r->p.step_s);
   c->goodput = pz_checkpoint_goodput(c->interval_s, c->checkpoint_s, c->restart_s, c->job_mtbf_s);
   if (!(c->goodput > 1e-9))
-    return pz_fail(
-        err, PZ_NO_ANSWER,
-        "the job fails every %.3g s, a checkpoint takes %.3g s and a restart %.3g s: the "
-        "run does not come to an end",
-        c->job_mtbf_s, c->checkpoint_s, c->restart_s);
+    pz_raise(call, PZ_NO_ANSWER,
+             "the job fails every %.3g s, a checkpoint takes %.3g s and a restart %.3g s: the "
+             "run does not come to an end",
+             c->job_mtbf_s, c->checkpoint_s, c->restart_s);
   c->all_seconds = c->seconds / c->goodput;
   c->all_device_hours = c->all_seconds * devices / HOUR_S;
   c->all_dollars = c->all_device_hours * o->price;
   c->all_energy_j = c->energy_j / c->goodput;
-  return PZ_OK;
 }
 
-enum pz_status pz_run_cost(const struct pz_training_run *r, const struct pz_chip *chip,
-                           const struct pz_run_cost_options *options, struct pz_run_cost *out,
-                           struct pz_error *err) {
+struct cost_args {
+  const struct pz_training_run *run;
+  const struct pz_chip *chip;
+  const struct pz_run_cost_options *options;
+  struct pz_run_cost *out;
+};
+
+static void find_cost(struct pz_call *call, void *ctx) {
+  const struct cost_args *x = ctx;
+  const struct pz_training_run *r = x->run;
   struct pz_run_cost_options o = pz_run_cost_options_default();
   struct pz_run_cost c = {0};
-  enum pz_status status = pz_sized_take(&o, sizeof o, options, "pz_run_cost_options_default", err);
-  if (status == PZ_OK) status = pz_need_each(err, {r, "run"}, {out, "out"});
-  if (status == PZ_OK) status = pz_chip_check(chip, err);
-  if (status == PZ_OK) status = check(&o, err);
-  if (status != PZ_OK) return status;
+  pz_require_options(call, &o, sizeof o, x->options, "pz_run_cost_options_default");
+  pz_require(call, r, "run");
+  pz_require(call, x->out, "out");
+  pz_must(call, pz_chip_check(x->chip, pz_call_error(call)));
+  check(call, &o);
   double devices = (double)r->plan.devices;
   c.steps = ceil(o.tokens / r->p.tokens);
   c.seconds = c.steps * r->p.step_s;
   c.device_hours = c.seconds * devices / HOUR_S;
   c.dollars = c.device_hours * o.price;
-  c.energy_j = c.seconds * devices * (r->watts > 0 ? r->watts : chip->watts);
-  if (o.mtbf_s > 0) status = with_failures(r, &o, &c, err);
-  if (status == PZ_OK) *out = c;
-  return status;
+  c.energy_j = c.seconds * devices * (r->watts > 0 ? r->watts : x->chip->watts);
+  if (o.mtbf_s > 0) with_failures(call, r, &o, &c);
+  *x->out = c;
+}
+
+enum pz_status pz_run_cost(const struct pz_training_run *r, const struct pz_chip *chip,
+                           const struct pz_run_cost_options *options, struct pz_run_cost *out,
+                           struct pz_error *err) {
+  struct cost_args x = {r, chip, options, out};
+  return pz_border(find_cost, &x, err);
 }

@@ -10,7 +10,6 @@
 
 #include "chip/chip.h"
 #include "core/alloc.h"
-#include "core/held.h"
 #include "core/num.h"
 #include "core/pool.h"
 #include "core/text.h"
@@ -116,7 +115,6 @@ struct reader {
   uint32_t at[COLUMNS];
   uint32_t row;
   const struct pz_run_terms *terms;
-  struct pz_error *err;
 };
 
 static const char *cell(const struct reader *r, int c) {
@@ -162,49 +160,43 @@ static bool is_column(const char *name) {
   return false;
 }
 
-static enum pz_status find_columns(struct reader *r) {
+static void find_columns(struct pz_call *call, struct reader *r) {
   char all[800], meant[160];
   for (uint32_t c = 0; c < r->csv->columns; c++)
     if (!is_column(r->csv->cells[c]))
-      return pz_fail(r->err, PZ_BAD_INPUT, "%s:1: unknown column '%.40s'%s; accepted: %s", r->name,
-                     r->csv->cells[c],
-                     pz_text_meant(meant, sizeof meant, r->csv->cells[c], read_column_name, NULL),
-                     pz_text_join(all, sizeof all, column_name, NULL));
+      pz_raise(call, PZ_BAD_INPUT, "%s:1: unknown column '%.40s'%s; accepted: %s", r->name,
+               r->csv->cells[c],
+               pz_text_meant(meant, sizeof meant, r->csv->cells[c], read_column_name, NULL),
+               pz_text_join(all, sizeof all, column_name, NULL));
   for (int c = 0; c < COLUMNS; c++) r->at[c] = pz_csv_column(r->csv, head(c));
   bool model = r->at[MODEL] != PZ_NONE || r->at[LAYERS] != PZ_NONE;
-  if (model && (r->at[CHIP] != PZ_NONE || r->terms->chip)) return PZ_OK;
-  return pz_fail(r->err, PZ_BAD_INPUT,
-                 "%s:1: no column '%s'; accepted: a table of runs with the columns model (or the "
-                 "model's shape: layers, hidden, heads, ffn, mlp, vocab), chip, and those of the "
-                 "plan that a run is to have",
-                 r->name, model ? "chip" : "model");
+  if (model && (r->at[CHIP] != PZ_NONE || r->terms->chip)) return;
+  pz_raise(call, PZ_BAD_INPUT,
+           "%s:1: no column '%s'; accepted: a table of runs with the columns model (or the "
+           "model's shape: layers, hidden, heads, ffn, mlp, vocab), chip, and those of the "
+           "plan that a run is to have",
+           r->name, model ? "chip" : "model");
 }
 
-/* A number; `absent` where the cell is empty. */
-static enum pz_status read_number(const struct reader *r, int c, double absent, double *out) {
+/* A number; 0 where the cell is empty. */
+static double read_number(struct pz_call *call, const struct reader *r, int c) {
   const char *text = cell(r, c);
   char *end;
-  *out = absent;
-  if (!*text) return PZ_OK;
+  if (!*text) return 0;
   errno = 0;
-  *out = strtod(text, &end);
-  if (*end || errno || !(*out >= 0 && *out < 1e18))
-    return pz_fail(r->err, PZ_BAD_INPUT,
-                   "%s:%u: column '%s' is '%.40s'; accepted: a number from 0 to 1e18", r->name,
-                   r->csv->lines[r->row], head(c), text);
-  return PZ_OK;
+  double number = strtod(text, &end);
+  if (*end || errno || !(number >= 0 && number < 1e18))
+    pz_raise(call, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: a number from 0 to 1e18",
+             r->name, r->csv->lines[r->row], head(c), text);
+  return number;
 }
 
-static enum pz_status read_count(const struct reader *r, int c, int64_t absent, int64_t *out) {
-  double v = 0;
-  enum pz_status status = read_number(r, c, (double)absent, &v);
-  if (status != PZ_OK) return status;
-  if (v != floor(v) || v > 1e15)
-    return pz_fail(r->err, PZ_BAD_INPUT,
-                   "%s:%u: column '%s' is '%.40s'; accepted: an integer up to 1e15", r->name,
-                   r->csv->lines[r->row], head(c), cell(r, c));
-  *out = (int64_t)v;
-  return PZ_OK;
+static int64_t read_count(struct pz_call *call, const struct reader *r, int c) {
+  double number = read_number(call, r, c);
+  if (number != floor(number) || number > 1e15)
+    pz_raise(call, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: an integer up to 1e15",
+             r->name, r->csv->lines[r->row], head(c), cell(r, c));
+  return (int64_t)number;
 }
 
 /* ---- a row ---------------------------------------------------------------------------------- */
@@ -218,8 +210,7 @@ struct pz_run_request {
   char adapters[200]; /* of the plan, with what the row leaves out */
   struct pz_chip chip;
   struct pz_cluster net;
-  bool has_net;          /* else the chip's own link */
-  enum pz_status status; /* of the prediction */
+  bool has_net; /* else the chip's own link */
 };
 
 /* Is the field a number in a table? */
@@ -229,23 +220,19 @@ static bool is_number(const struct pz_plan_field_info *x) {
 }
 
 /* Numbers of the plan; whether they are in range is for the prediction to say. */
-static enum pz_status read_plan(const struct reader *r, struct pz_plan *p) {
+static void read_plan(struct pz_call *call, const struct reader *r, struct pz_plan *p) {
   *p = pz_plan_default();
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
     const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)f);
-    int64_t count = 0;
-    double v = 0;
     if (!is_number(x) || !*cell(r, PLAN + f)) continue;
-    enum pz_status status = x->kind == PZ_PLAN_KIND_REAL ? read_number(r, PLAN + f, 0, &v)
-                                                         : read_count(r, PLAN + f, 0, &count);
-    if (status != PZ_OK) return status;
-    pz_plan_field_store(p, (enum pz_plan_field)f, x->kind == PZ_PLAN_KIND_REAL ? v : (double)count);
+    bool real = x->kind == PZ_PLAN_KIND_REAL;
+    double number = real ? read_number(call, r, PLAN + f) : (double)read_count(call, r, PLAN + f);
+    pz_plan_field_store(p, (enum pz_plan_field)f, number);
   }
   if (p->sp > 0) p->sp = 1;
-  return PZ_OK;
 }
 
-static enum pz_status read_numbers(const struct reader *r, struct pz_run_request *q) {
+static void read_numbers(struct pz_call *call, const struct reader *r, struct pz_run_request *q) {
   const struct {
     int c;
     int64_t *to;
@@ -264,19 +251,17 @@ static enum pz_status read_numbers(const struct reader *r, struct pz_run_request
               {DENSE_LAYERS, &q->model.dense_layers},
               {MOE_LATENT, &q->model.moe_latent},
               {PLAN + PZ_PLAN_MTP, &q->model.mtp}};
-  for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-    enum pz_status status = read_count(r, list[i].c, 0, list[i].to);
-    if (status != PZ_OK) return status;
-  }
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+    *list[i].to = read_count(call, r, list[i].c);
   if (*cell(r, MLA) &&
       sscanf(cell(r, MLA), "%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64,
              &q->model.q_rank, &q->model.kv_rank, &q->model.rope_dim, &q->model.nope_dim,
              &q->model.value_dim) != 5)
-    return pz_fail(r->err, PZ_BAD_INPUT,
-                   "%s:%u: column 'mla' is '%.40s'; accepted: query rank/key-value "
-                   "rank/rope/nope/value dimension",
-                   r->name, r->csv->lines[r->row], cell(r, MLA));
-  return read_plan(r, &q->plan);
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s:%u: column 'mla' is '%.40s'; accepted: query rank/key-value "
+             "rank/rope/nope/value dimension",
+             r->name, r->csv->lines[r->row], cell(r, MLA));
+  read_plan(call, r, &q->plan);
 }
 
 static bool says(const struct reader *r, int c, const char *word) {
@@ -687,21 +672,22 @@ static void read_published(const struct reader *r, struct pz_run_request *q, str
 }
 
 /* The row's cluster; without one what the chip stands in, or its own link. */
-static enum pz_status load_cluster(const struct reader *r, struct pz_run_request *q,
-                                   struct pz_error *err) {
+static void load_cluster(struct pz_call *call, const struct reader *r, struct pz_run_request *q) {
+  struct pz_error *err = pz_call_error(call);
   int64_t devices = pz_plan_asked_devices(&q->plan);
   q->has_net = true;
   if (*cell(r, CLUSTER)) {
-    enum pz_status status = pz_cluster_load(cell(r, CLUSTER), &q->net, err);
-    return status == PZ_OK ? pz_cluster_reach(&q->net, pz_max(devices, 1), "n_dev", err) : status;
+    pz_must(call, pz_cluster_load(cell(r, CLUSTER), &q->net, err));
+    pz_must(call, pz_cluster_reach(&q->net, pz_max(devices, 1), "n_dev", err));
+    return;
   }
   bool known = pz_cluster_standard(q->chip.name, &q->net);
   if (!known && pz_chip_built(&q->chip) && devices > PZ_SERVER_DEVICES)
-    return pz_fail(err, PZ_BAD_USE,
-                   "no cluster, and none is known for %s; accepted: a name in column 'cluster'",
-                   q->chip.name);
+    pz_raise(call, PZ_BAD_USE,
+             "no cluster, and none is known for %s; accepted: a name in column 'cluster'",
+             q->chip.name);
   q->has_net = known && pz_cluster_needed(&q->net, devices);
-  return q->has_net ? pz_cluster_reach(&q->net, devices, "n_dev", err) : PZ_OK;
+  if (q->has_net) pz_must(call, pz_cluster_reach(&q->net, devices, "n_dev", err));
 }
 
 static void leave_out_network(struct pz_run_request *q) {
@@ -712,23 +698,22 @@ static void leave_out_network(struct pz_run_request *q) {
 }
 
 /* In a table bf16 is 16 bit, of the kind that the chip has. */
-static enum pz_status fit_precision(struct pz_run_request *q, struct pz_error *err) {
+static void fit_precision(struct pz_call *call, struct pz_run_request *q) {
   struct pz_plan *p = &q->plan;
   if (p->precision == PZ_PRECISION_BF16 &&
       pz_chip_can_run(&q->chip, PZ_PRECISION_BF16, NULL) != PZ_OK)
     p->precision = PZ_PRECISION_FP16;
-  return p->precision < 0 ? PZ_OK : pz_chip_can_run(&q->chip, (enum pz_precision)p->precision, err);
+  if (p->precision >= 0)
+    pz_must(call, pz_chip_can_run(&q->chip, (enum pz_precision)p->precision, pz_call_error(call)));
 }
 
 /* Chip, network, and the plan with nothing unset. */
-static enum pz_status complete(const struct reader *r, struct pz_run_request *q,
-                               struct pz_error *err) {
-  enum pz_status status = pz_chip_read(cell(r, CHIP), &q->chip, err);
-  if (status == PZ_OK && r->terms->cold && !q->chip.cold)
-    status = pz_chip_make_cold(&q->chip, r->terms->cold, err);
-  if (status == PZ_OK) status = fit_precision(q, err);
-  if (status == PZ_OK) status = load_cluster(r, q, err);
-  if (status != PZ_OK) return status;
+static void complete(struct pz_call *call, const struct reader *r, struct pz_run_request *q) {
+  pz_must(call, pz_chip_read(cell(r, CHIP), &q->chip, pz_call_error(call)));
+  if (r->terms->cold && !q->chip.cold)
+    pz_must(call, pz_chip_make_cold(&q->chip, r->terms->cold, pz_call_error(call)));
+  fit_precision(call, q);
+  load_cluster(call, r, q);
   if (r->terms->no_network) leave_out_network(q);
   if (strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_trains_adapters(&q->plan))
     read_mlperf(r, q, &q->plan);
@@ -737,10 +722,11 @@ static enum pz_status complete(const struct reader *r, struct pz_run_request *q,
     const char *library = q->plan.attention_library;
     bool own = library && *library && pz_attention_kernel(&q->chip, library, PZ_FORWARD);
     if (q->chip.cold && !own) q->plan.attention_library = ""; /* the class has one of its own */
-    return pz_plan_fill(&q->plan, &q->chip, err);
+    pz_fill_plan(call, &q->plan, &q->chip);
+    return;
   }
   read_published(r, q, &q->plan);
-  return pz_plan_fill_precision(&q->plan, &q->chip, err);
+  pz_fill_plan_precision(call, &q->plan, &q->chip);
 }
 
 /* The shape of the row's model, or none: then its name is that of a preset or of a file. */
@@ -777,7 +763,23 @@ struct table_job {
   struct pz_progress *progress;
 };
 
-static enum pz_status read_row(struct table_job *j, uint32_t i) {
+struct row_completion {
+  const struct reader *reader;
+  struct pz_run_request *request;
+};
+
+static void complete_row(struct pz_call *call, void *ctx) {
+  struct row_completion *x = ctx;
+  complete(call, x->reader, x->request);
+}
+
+/* Why the row is not predicted; running out of memory is an error of the table. */
+static void note_reason(struct pz_call *call, const struct pz_error *why, struct pz_run_row *row) {
+  if (why->status == PZ_NO_MEMORY) pz_raise_again(call, why);
+  pz_text_copy(row->reason, sizeof row->reason, why->message);
+}
+
+static void read_row(struct pz_call *call, struct table_job *j, uint32_t i) {
   struct reader *r = &j->reader;
   struct pz_run_request *q = &j->requests[i];
   struct pz_run_row *row = &j->rows[i];
@@ -786,57 +788,58 @@ static enum pz_status read_row(struct table_job *j, uint32_t i) {
                              .group = cell(r, GROUP),
                              .quality = *cell(r, QUALITY) ? cell(r, QUALITY) : "ok",
                              .plan = &q->plan};
-  enum pz_status status = read_numbers(r, q);
-  if (status == PZ_OK) status = read_number(r, STEP_TIME, 0, &row->measured_s);
-  if (status == PZ_OK) status = read_number(r, PEAK_BYTES, 0, &row->measured_bytes);
-  if (status != PZ_OK) return status;
+  read_numbers(call, r, q);
+  row->measured_s = read_number(call, r, STEP_TIME);
+  row->measured_bytes = read_number(call, r, PEAK_BYTES);
+  if (!read_choices(r, q, row)) return;
   struct pz_error why = {0};
-  if (!read_choices(r, q, row)) return PZ_OK;
-  if (complete(r, q, &why) != PZ_OK) {
-    pz_text_copy(row->reason, sizeof row->reason, why.message);
-    return why.status == PZ_NO_MEMORY ? pz_fail(r->err, PZ_NO_MEMORY, "%s", why.message) : PZ_OK;
+  struct row_completion x = {r, q};
+  if (pz_border(complete_row, &x, &why) != PZ_OK) {
+    note_reason(call, &why, row);
+    return;
   }
   row->devices = pz_plan_asked_devices(&q->plan);
   row->hbm_bytes = (double)pz_chip_hbm_bytes(&q->chip);
   (void)read_shape(r, q, row);
-  return PZ_OK;
 }
 
-static void predict_row(void *ctx, size_t i, unsigned worker) {
+struct row_prediction {
+  const struct pz_job *job;
+  const struct pz_plan *plan;
+  struct pz_prediction p;
+};
+
+static void predict_request(struct pz_call *call, void *ctx) {
+  struct row_prediction *x = ctx;
+  x->p = pz_predict(call, x->job, x->plan, NULL);
+}
+
+static void predict_row(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   struct table_job *j = ctx;
   struct pz_run_row *row = &j->rows[i];
   struct pz_run_request *q = &j->requests[i];
+  struct row_prediction x = {.job = &q->job, .plan = &q->plan};
   struct pz_error why = {0};
   (void)worker;
   pz_progress_add(j->progress, 1);
   if (row->reason[0] || pz_progress_stopped(j->progress)) return;
-  q->status = pz_predict(&q->job, &q->plan, &row->p, NULL, &why);
-  row->predicted = q->status == PZ_OK;
-  if (!row->predicted) pz_text_copy(row->reason, sizeof row->reason, why.message);
+  row->predicted = pz_border(predict_request, &x, &why) == PZ_OK;
+  if (row->predicted)
+    row->p = x.p;
+  else
+    note_reason(task, &why, row);
 }
 
-enum pz_status pz_run_table_read(const char *name, const char *text, size_t bytes, unsigned threads,
-                                 struct pz_arena *arena, struct pz_run_table *out,
-                                 struct pz_error *err) {
-  struct pz_run_terms terms = {.threads = threads};
-  return pz_run_table_with(&terms, name, text, bytes, arena, out, err);
-}
-
-enum pz_status pz_run_table_with(const struct pz_run_terms *terms, const char *name,
-                                 const char *text, size_t bytes, struct pz_arena *arena,
-                                 struct pz_run_table *out, struct pz_error *err) {
-  struct pz_run_table t = {.n_rows = 0};
-  struct pz_pool *pool = NULL;
-  enum pz_status status = pz_csv_parse(name, text, bytes, arena, &t.csv, err);
-  if (status != PZ_OK) return status;
-  struct table_job j = {.reader = {.name = name, .csv = &t.csv, .terms = terms, .err = err},
+void pz_run_table_read(struct pz_call *call, const struct pz_run_terms *terms, const char *name,
+                       const char *text, size_t bytes, struct pz_run_table *out) {
+  struct pz_run_table t = {.csv = *pz_csv_read(call, name, text, bytes)};
+  struct table_job j = {.reader = {.name = name, .csv = &t.csv, .terms = terms},
                         .progress = terms->progress};
-  j.requests = t.requests = pz_arena_alloc(arena, t.csv.rows, sizeof *j.requests);
-  j.rows = t.rows = pz_arena_alloc(arena, t.csv.rows, sizeof *t.rows);
-  if (!j.requests || !j.rows) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
-  status = find_columns(&j.reader);
-  for (uint32_t i = 0; i < t.csv.rows && status == PZ_OK; i++) {
-    status = read_row(&j, i);
+  j.requests = t.requests = pz_alloc(call, t.csv.rows, sizeof *j.requests);
+  j.rows = t.rows = pz_alloc(call, t.csv.rows, sizeof *t.rows);
+  find_columns(call, &j.reader);
+  for (uint32_t i = 0; i < t.csv.rows; i++) {
+    read_row(call, &j, i);
     struct pz_run_request *q = &j.requests[i];
     q->job = (struct pz_job){.model = q->model.layers ? t.rows[i].id : cell(&j.reader, MODEL),
                              .config = q->model.layers ? q->config : NULL,
@@ -844,19 +847,14 @@ enum pz_status pz_run_table_with(const struct pz_run_terms *terms, const char *n
                              .net = q->has_net ? &q->net : NULL,
                              .constants = terms->constants};
   }
-  if (status == PZ_OK) status = pz_pool_new(terms->threads, &pool, err);
-  if (status != PZ_OK) return status;
+  struct pz_pool *pool = pz_pool_open(call, terms->threads);
   pz_progress_next(j.progress, name, "runs", t.csv.rows);
-  pz_pool_for(pool, t.csv.rows, predict_row, &j);
+  pz_pool_run(call, pool, t.csv.rows, predict_row, &j);
   pz_progress_finish(j.progress, NULL);
-  pz_pool_free(pool);
-  if (pz_progress_stopped(j.progress)) return pz_fail(err, PZ_STOPPED, "stopped");
-  for (uint32_t i = 0; i < t.csv.rows; i++)
-    if (j.requests[i].status == PZ_NO_MEMORY)
-      return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
+  pz_close(call, pool);
+  if (pz_progress_stopped(j.progress)) pz_raise(call, PZ_STOPPED, "stopped");
   t.n_rows = t.csv.rows;
   *out = t;
-  return PZ_OK;
 }
 
 const struct pz_job *pz_run_table_job(const struct pz_run_table *t, uint32_t row) {
@@ -868,37 +866,43 @@ struct again_job {
   const struct pz_run_table *table;
   const struct pz_cold *cold;
   const bool *wanted;
-  double *step_s; /* below 0: out of memory */
+  double *step_s;
 };
 
-static void predict_again(void *ctx, size_t i, unsigned worker) {
+struct again_row {
+  const struct pz_run_request *request;
+  const struct pz_cold *cold;
+  double step_s;
+};
+
+static void predict_with_constants(struct pz_call *call, void *ctx) {
+  struct again_row *x = ctx;
+  struct pz_chip chip = x->request->chip;
+  struct pz_job job = x->request->job;
+  pz_must(call, pz_chip_set_class(&chip, x->cold, pz_call_error(call)));
+  job.chip = &chip;
+  x->step_s = pz_predict(call, &job, &x->request->plan, NULL).step_s;
+}
+
+static void predict_again(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   struct again_job *j = ctx;
-  const struct pz_run_request *q = &j->table->requests[i];
-  struct pz_chip chip = q->chip;
-  struct pz_job job = q->job;
-  struct pz_prediction p;
+  struct again_row x = {.request = &j->table->requests[i], .cold = j->cold};
   struct pz_error why = {0};
   (void)worker;
   j->step_s[i] = 0;
   if (!j->wanted[i] || !j->table->rows[i].predicted) return;
-  enum pz_status status = pz_chip_set_class(&chip, j->cold, &why);
-  job.chip = &chip;
-  if (status == PZ_OK) status = pz_predict(&job, &q->plan, &p, NULL, &why);
-  j->step_s[i] = status == PZ_OK ? p.step_s : status == PZ_NO_MEMORY ? -1 : 0;
+  enum pz_status status = pz_border(predict_with_constants, &x, &why);
+  if (status == PZ_NO_MEMORY) pz_raise_again(task, &why);
+  if (status == PZ_OK) j->step_s[i] = x.step_s;
 }
 
-enum pz_status pz_run_table_again(const struct pz_run_table *t, const struct pz_cold *cold,
-                                  const bool *wanted, unsigned threads, double *step_s,
-                                  struct pz_error *err) {
+void pz_run_table_again(struct pz_call *call, const struct pz_run_table *t,
+                        const struct pz_cold *cold, const bool *wanted, unsigned threads,
+                        double *step_s) {
   struct again_job j = {t, cold, wanted, step_s};
-  struct pz_pool *pool = NULL;
-  enum pz_status status = pz_pool_new(threads, &pool, err);
-  if (status != PZ_OK) return status;
-  pz_pool_for(pool, t->n_rows, predict_again, &j);
-  pz_pool_free(pool);
-  for (uint32_t i = 0; i < t->n_rows; i++)
-    if (step_s[i] < 0) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the runs");
-  return PZ_OK;
+  struct pz_pool *pool = pz_pool_open(call, threads);
+  pz_pool_run(call, pool, t->n_rows, predict_again, &j);
+  pz_close(call, pool);
 }
 
 /* ---- for programs --------------------------------------------------------------------------- */
@@ -966,45 +970,44 @@ static uint32_t collect(const struct pz_run_table *t, bool ok, struct pz_errors 
   return n;
 }
 
-static enum pz_status predict_runs(const struct pz_run_terms *terms, const char *name,
-                                   const char *text, size_t bytes, struct pz_runs **out,
-                                   struct pz_error *err) {
-  struct pz_arena *arena;
-  void *made = NULL;
-  enum pz_status status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
-  if (status == PZ_OK)
-    status = pz_held_new(sizeof(struct held_runs), "the runs", &made, &arena, err);
-  if (status != PZ_OK) return status;
-  struct held_runs *h = made;
+struct runs_args {
+  struct pz_run_terms terms;
+  const char *name, *text;
+  size_t bytes;
+  struct pz_runs **out;
+};
+
+static void predict_runs(struct pz_call *call, void *ctx) {
+  struct runs_args *x = ctx;
+  struct pz_call own;
+  pz_require(call, x->name, "name");
+  pz_require(call, x->text, "text");
+  pz_require(call, x->out, "out");
+  struct held_runs *h = pz_object_new(call, sizeof *h, &own);
   struct pz_runs *r = &h->runs;
-  status = pz_run_table_with(terms, name, text, bytes, arena, &h->table, err);
-  if (status == PZ_OK) {
-    r->rows = h->table.rows;
-    r->n_rows = h->table.n_rows;
-    r->groups = pz_arena_alloc(arena, (size_t)r->n_rows + 1, sizeof *r->groups);
-    r->apart = pz_arena_alloc(arena, (size_t)r->n_rows + 1, sizeof *r->apart);
-    if (!r->groups || !r->apart) status = pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", name);
-  }
-  if (status != PZ_OK) return pz_held_free(made), status;
+  pz_run_table_read(&own, &x->terms, x->name, x->text, x->bytes, &h->table);
+  r->rows = h->table.rows;
+  r->n_rows = h->table.n_rows;
+  r->groups = pz_alloc(&own, (size_t)r->n_rows + 1, sizeof *r->groups);
+  r->apart = pz_alloc(&own, (size_t)r->n_rows + 1, sizeof *r->apart);
   r->n_groups = collect(&h->table, true, r->groups);
   r->n_apart = collect(&h->table, false, r->apart);
-  *out = r;
-  return PZ_OK;
+  *x->out = pz_object_keep(call, r);
 }
 
 enum pz_status pz_runs_predict(const char *name, const char *text, size_t bytes, unsigned threads,
                                struct pz_runs **out, struct pz_error *err) {
-  struct pz_run_terms terms = {.threads = threads};
-  return predict_runs(&terms, name, text, bytes, out, err);
+  struct runs_args x = {{.threads = threads}, name, text, bytes, out};
+  return pz_border(predict_runs, &x, err);
 }
 
 enum pz_status pz_runs_predict_alone(const char *name, const char *text, size_t bytes,
                                      unsigned threads, struct pz_runs **out, struct pz_error *err) {
-  struct pz_run_terms terms = {.no_network = true, .threads = threads};
-  return predict_runs(&terms, name, text, bytes, out, err);
+  struct runs_args x = {{.no_network = true, .threads = threads}, name, text, bytes, out};
+  return pz_border(predict_runs, &x, err);
 }
 
-void pz_runs_free(struct pz_runs *r) { pz_held_free(r); }
+void pz_runs_free(struct pz_runs *r) { pz_object_free(r); }
 
 /* ---- the table with what was predicted ------------------------------------------------------ */
 
@@ -1051,20 +1054,32 @@ static void put_heads(const struct pz_run_table *t, FILE *out) {
   fputs(",tensor_hidden_s,expert_hidden_s,gradient_hidden_s,reason\n", out);
 }
 
-enum pz_status pz_runs_csv(const struct pz_runs *r, char **text, size_t *bytes,
-                           struct pz_error *err) {
+struct csv_args {
+  const struct pz_runs *runs;
+  char **text;
+  size_t *bytes;
+};
+
+static void write_csv(struct pz_call *call, void *ctx) {
+  struct csv_args *x = ctx;
   struct pz_buffer b = {0};
-  enum pz_status status = pz_need_each(err, {r, "runs"}, {text, "text"}, {bytes, "bytes"});
-  if (status != PZ_OK) return status;
-  const struct pz_run_table *t = &((const struct held_runs *)(const void *)r)->table;
+  pz_require(call, x->runs, "runs");
+  pz_require(call, x->text, "text");
+  pz_require(call, x->bytes, "bytes");
+  const struct pz_run_table *t = &((const struct held_runs *)(const void *)x->runs)->table;
   FILE *out = pz_buffer_stream(&b);
   if (out) put_heads(t, out);
   for (uint32_t i = 0; out && i < t->n_rows; i++) put_row(t, i, out);
   if (!out || !pz_buffer_close(out)) {
     pz_free(b.text);
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the table");
+    pz_raise(call, PZ_NO_MEMORY, "out of memory for the table");
   }
-  *text = b.text;
-  *bytes = b.bytes;
-  return PZ_OK;
+  *x->text = b.text;
+  *x->bytes = b.bytes;
+}
+
+enum pz_status pz_runs_csv(const struct pz_runs *r, char **text, size_t *bytes,
+                           struct pz_error *err) {
+  struct csv_args x = {r, text, bytes};
+  return pz_border(write_csv, &x, err);
 }

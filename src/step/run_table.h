@@ -29,26 +29,18 @@ struct pz_run_terms {
 
 /* Read the text of a table and predict every row, on all threads.  Columns that are not known, and
  * values that are no numbers, are errors with their line; a run that the model does not cover is a
- * row with a reason.  The arena holds the table. */
-PZ_NODISCARD enum pz_status pz_run_table_read(const char *name, const char *text, size_t bytes,
-                                              unsigned threads, struct pz_arena *arena,
-                                              struct pz_run_table *out, struct pz_error *err);
-
-/* The same on other terms; PZ_STOPPED when cancelled. */
-PZ_NODISCARD enum pz_status pz_run_table_with(const struct pz_run_terms *terms, const char *name,
-                                              const char *text, size_t bytes,
-                                              struct pz_arena *arena, struct pz_run_table *out,
-                                              struct pz_error *err);
+ * row with a reason.  Raises PZ_STOPPED when cancelled. */
+void pz_run_table_read(struct pz_call *call, const struct pz_run_terms *terms, const char *name,
+                       const char *text, size_t bytes, struct pz_run_table *out);
 
 /* What a row asks for; its plan is the row's. */
 const struct pz_job *pz_run_table_job(const struct pz_run_table *t, uint32_t row);
 
 /* Steps of the rows that are wanted, with other constants of chips that nobody measured: the table was read on such
  * terms.  0: not predicted, or not wanted. */
-PZ_NODISCARD enum pz_status pz_run_table_again(const struct pz_run_table *t,
-                                               const struct pz_cold *cold, const bool *wanted,
-                                               unsigned threads, double *step_s,
-                                               struct pz_error *err);
+void pz_run_table_again(struct pz_call *call, const struct pz_run_table *t,
+                        const struct pz_cold *cold, const bool *wanted, unsigned threads,
+                        double *step_s);
 
 /* Errors of a group, predicted over measured minus 1: one of the time, one of the memory added to the sums; then means made
  * of these. */

@@ -8,34 +8,28 @@
 #include "workload/op.h"
 
 /* Dynamic energy of an operator at the chip's clock: all but HBM and links follows V^2. */
-static enum pz_status op_dynamic_j(struct pz_cost *cost, const struct pz_op *op, double voltage2,
-                                   double *out, struct pz_error *err) {
+static double op_dynamic_j(struct pz_call *call, struct pz_cost *cost, const struct pz_op *op,
+                           double voltage2) {
   const struct pz_tech_info *t = pz_tech_at(cost->chip.tech);
   struct pz_estimate e;
-  if (op->op_class == PZ_CLASS_NONE) return *out = 0, PZ_OK;
-  if (op->op_class == PZ_CLASS_COLLECTIVE && op->dims.batch <= 1) return *out = 0, PZ_OK;
-  enum pz_status status = pz_cost_op(cost, op, &e, err);
-  if (status != PZ_OK) return status;
+  if (op->op_class == PZ_CLASS_NONE) return 0;
+  if (op->op_class == PZ_CLASS_COLLECTIVE && op->dims.batch <= 1) return 0;
+  pz_must(call, pz_cost_op(cost, op, &e, pz_call_error(call)));
   if (cost->chip.cold && op->op_class != PZ_CLASS_COLLECTIVE)
-    return *out = e.energy_j - e.latency_s * pz_power_idle_watts(&cost->chip), PZ_OK;
+    return e.energy_j - e.latency_s * pz_power_idle_watts(&cost->chip);
   double all = e.energy_j - e.latency_s * cost->static_watts;
   double outside = op->op_class == PZ_CLASS_COLLECTIVE
                        ? all
                        : e.hbm_s * pz_chip_hbm_bytes_per_s(&cost->chip) * t->hbm_j;
   outside = pz_fmin(outside, all);
-  return *out = outside + voltage2 * (all - outside), PZ_OK;
+  return outside + voltage2 * (all - outside);
 }
 
-static enum pz_status pass_j(struct pz_cost *cost, const struct pz_ops *ops, double voltage2,
-                             double *out, struct pz_error *err) {
-  enum pz_status status = PZ_OK;
-  *out = 0;
-  for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
-    double one = 0;
-    status = op_dynamic_j(cost, &ops->op[i], voltage2, &one, err);
-    *out += one;
-  }
-  return status;
+static double pass_j(struct pz_call *call, struct pz_cost *cost, const struct pz_ops *ops,
+                     double voltage2) {
+  double sum = 0;
+  for (uint32_t i = 0; i < ops->n; i++) sum += op_dynamic_j(call, cost, &ops->op[i], voltage2);
+  return sum;
 }
 
 /* Of all repeated layers, those that are recomputed. */
@@ -70,22 +64,21 @@ static double scheduled_j(const struct pz_step_model *m, const struct pz_plan *p
 }
 
 /* One microbatch through all layers, on one device of each stage. */
-static enum pz_status microbatch_j(struct pz_step_model *m, const struct pz_plan *p,
-                                   double voltage2, double *out, struct pz_error *err) {
-  enum pz_status status = pz_step_model_time(m, p, pz_plan_microbatches(p), PZ_TIMING_SOLVED, err);
+static double microbatch_j(struct pz_call *call, struct pz_step_model *m, const struct pz_plan *p,
+                           double voltage2) {
   uint32_t kind = 0;
   double sum = 0;
-  if (status == PZ_OK && m->cost.chip.cold && pz_step_is_scheduled(&m->cost.chip, p))
-    return *out = scheduled_j(m, p), PZ_OK;
-  for (uint32_t i = 0; i < m->w->n_layers && status == PZ_OK; i++) {
+  pz_step_model_time(call, m, p, pz_plan_microbatches(p), PZ_TIMING_SOLVED);
+  if (m->cost.chip.cold && pz_step_is_scheduled(&m->cost.chip, p)) return scheduled_j(m, p);
+  for (uint32_t i = 0; i < m->w->n_layers; i++) {
     const struct pz_layer *l = &m->w->layers[i];
-    double forward = 0, backward = 0, recomputed = 0;
-    status = pass_j(&m->cost, &l->ops[PZ_FORWARD], voltage2, &forward, err);
-    if (status == PZ_OK) status = pass_j(&m->cost, &l->ops[PZ_BACKWARD], voltage2, &backward, err);
+    double forward = pass_j(call, &m->cost, &l->ops[PZ_FORWARD], voltage2);
+    double backward = pass_j(call, &m->cost, &l->ops[PZ_BACKWARD], voltage2);
+    double recomputed = 0;
     if (kind < m->kinds.n && m->kinds.layer[kind] == i) recomputed = recomputed_part(m, p, kind++);
     sum += (double)l->count * ((1 + recomputed) * forward + backward);
   }
-  return *out = sum, status;
+  return sum;
 }
 
 double pz_exchange_bytes(const struct pz_plan *p) {
@@ -120,30 +113,25 @@ static double voltage2_of(const struct pz_chip *c) {
   return pz_tech_voltage2(t, pz_fmin(c->clock_hz, t->reference_hz));
 }
 
-enum pz_status pz_step_dynamic_j(struct pz_step_model *m, const struct pz_plan *p, double params,
-                                 double *joules, struct pz_error *err) {
-  double one = 0;
-  enum pz_status status = microbatch_j(m, p, voltage2_of(&m->cost.chip), &one, err);
+double pz_step_dynamic_j(struct pz_call *call, struct pz_step_model *m, const struct pz_plan *p,
+                         double params) {
+  double one = microbatch_j(call, m, p, voltage2_of(&m->cost.chip));
   double passes = (double)(p->tp * pz_plan_cp(p) * p->dp * pz_plan_microbatches(p));
-  *joules = passes * one + update_j(m, p, params);
-  return status;
+  return passes * one + update_j(m, p, params);
 }
 
-enum pz_status pz_step_energy(const struct pz_job *job, const struct pz_plan *p,
-                              const struct pz_prediction *priced, struct pz_step_energy *out,
-                              struct pz_error *err) {
-  struct pz_step_model *m = NULL;
+struct pz_step_energy pz_step_energy(struct pz_call *call, const struct pz_job *job,
+                                     const struct pz_plan *p, const struct pz_prediction *priced) {
   struct pz_step_energy e = {0};
   double devices = (double)pz_plan_devices(p), step_s = priced->step_s;
-  enum pz_status status = pz_step_model_new(job, p, &m, err);
-  if (status == PZ_OK) status = pz_step_dynamic_j(m, p, priced->params, &e.dynamic_j, err);
-  pz_step_model_free(m);
-  if (status != PZ_OK) return status;
+  struct pz_step_model *m = pz_step_model_new(call, job, p);
+  e.dynamic_j = pz_step_dynamic_j(call, m, p, priced->params);
+  pz_close(call, m);
   e.static_j = devices * step_s * static_watts(job->chip);
   double all = e.dynamic_j + e.static_j;
   e.watts = all / (devices * step_s);
   e.joules_per_sample = all / (double)p->batch;
-  return *out = e, PZ_OK;
+  return e;
 }
 
 /* ---- operators ------------------------------------------------------------------------------ */
@@ -157,19 +145,16 @@ static double operations_of(const struct pz_cost *cost, const struct pz_op *op,
   return (double)op->matmul_flop * (half ? pz_attention_causal_part(&op->dims, op->span, 0) : 1);
 }
 
-static enum pz_status list_pass(struct pz_step_model *m, const struct pz_layer *l,
-                                const struct pz_ops *ops, pz_step_operator_fn *fn, void *ctx,
-                                struct pz_error *err) {
+static void list_pass(struct pz_call *call, struct pz_step_model *m, const struct pz_layer *l,
+                      const struct pz_ops *ops, pz_step_operator_fn *fn, void *ctx) {
   const struct pz_chip *c = &m->cost.chip;
   double bytes_per_s = pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_read_efficiency;
-  enum pz_status status = PZ_OK;
-  for (uint32_t i = 0; i < ops->n && status == PZ_OK; i++) {
+  for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
     struct pz_estimate e;
     struct pz_work w;
     if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) continue;
-    status = pz_cost_op_work(&m->cost, op, &e, &w, err);
-    if (status != PZ_OK) return status;
+    pz_must(call, pz_cost_op_work(&m->cost, op, &e, &w, pz_call_error(call)));
     bool slowed = c->cold && e.latency_s > (1 + 1e-6) * pz_work_s(&w);
     struct pz_step_operator x = {l,
                                  op,
@@ -178,18 +163,15 @@ static enum pz_status list_pass(struct pz_step_model *m, const struct pz_layer *
                                  e.latency_s,
                                  slowed ? "watts" : pz_bound_name(e.bound),
                                  (double)l->count};
-    status = fn(ctx, &x);
+    fn(call, ctx, &x);
   }
-  return status;
 }
 
-enum pz_status pz_step_operators(const struct pz_job *job, const struct pz_plan *plan,
-                                 pz_step_operator_fn *fn, void *ctx, struct pz_error *err) {
-  struct pz_step_model *m = NULL;
-  enum pz_status status = pz_step_model_new(job, plan, &m, err);
-  for (uint32_t i = 0; status == PZ_OK && i < m->w->n_layers; i++)
-    for (int d = PZ_FORWARD; d <= PZ_BACKWARD && status == PZ_OK; d++)
-      status = list_pass(m, &m->w->layers[i], &m->w->layers[i].ops[d], fn, ctx, err);
-  pz_step_model_free(m);
-  return status;
+void pz_step_operators(struct pz_call *call, const struct pz_job *job, const struct pz_plan *plan,
+                       pz_step_operator_fn *fn, void *ctx) {
+  struct pz_step_model *m = pz_step_model_new(call, job, plan);
+  for (uint32_t i = 0; i < m->w->n_layers; i++)
+    for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
+      list_pass(call, m, &m->w->layers[i], &m->w->layers[i].ops[d], fn, ctx);
+  pz_close(call, m);
 }

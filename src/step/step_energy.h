@@ -13,17 +13,16 @@ struct pz_step_energy {
 };
 
 /* What a plan that was priced takes; chip and network as it was.  Errors as pz_step_model_new. */
-PZ_NODISCARD enum pz_status pz_step_energy(const struct pz_job *job, const struct pz_plan *p,
-                                           const struct pz_prediction *priced,
-                                           struct pz_step_energy *out, struct pz_error *err);
+struct pz_step_energy pz_step_energy(struct pz_call *call, const struct pz_job *job,
+                                     const struct pz_plan *p, const struct pz_prediction *priced);
 
 /* Bytes that links carry for each parameter that devices share: its gradient, and its weight for each gather. */
 double pz_exchange_bytes(const struct pz_plan *p);
 
 /* The dynamic part of a plan on the chip that the model is timed for; the clocks of operators of a chip that nobody measured
  * are those that its watts allow, with the energy of its clock network. */
-PZ_NODISCARD enum pz_status pz_step_dynamic_j(struct pz_step_model *m, const struct pz_plan *p,
-                                              double params, double *joules, struct pz_error *err);
+double pz_step_dynamic_j(struct pz_call *call, struct pz_step_model *m, const struct pz_plan *p,
+                         double params);
 
 /* An operator of a microbatch on a device, alone on the chip: a point of the roofline, at most at the HBM rate and at the
  * peak of the cores that it runs on. */
@@ -37,10 +36,9 @@ struct pz_step_operator {
   double times;      /* so often in all layers of the model; what is recomputed is not counted */
 };
 
-/* All of them.  Ends with what fn returns where that is not PZ_OK. */
-typedef enum pz_status pz_step_operator_fn(void *ctx, const struct pz_step_operator *x);
-PZ_NODISCARD enum pz_status pz_step_operators(const struct pz_job *job, const struct pz_plan *plan,
-                                              pz_step_operator_fn *fn, void *ctx,
-                                              struct pz_error *err);
+/* Calls fn for all of them. */
+typedef void pz_step_operator_fn(struct pz_call *call, void *ctx, const struct pz_step_operator *x);
+void pz_step_operators(struct pz_call *call, const struct pz_job *job, const struct pz_plan *plan,
+                       pz_step_operator_fn *fn, void *ctx);
 
 #endif

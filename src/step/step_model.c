@@ -24,8 +24,10 @@ bool pz_step_is_scheduled(const struct pz_chip *chip, const struct pz_plan *p) {
 
 static int chains_of(const struct pz_plan *p) { return p->halves > 0 ? 2 : 1; }
 
-static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels, const struct pz_plan *p,
-                           int64_t mbs, struct pz_workload **out, struct pz_error *err) {
+/* Loads the model's graph into *out, which the step model frees. */
+static void load(struct pz_call *call, const struct pz_job *j, enum pz_kernels kernels,
+                 const struct pz_plan *p, int64_t mbs, struct pz_workload **out) {
+  struct pz_error *err = pz_call_error(call);
   struct pz_workload_options o = pz_workload_options_default();
   o.seq = p->seq;
   o.cp = pz_plan_cp(p);
@@ -42,32 +44,30 @@ static enum pz_status load(const struct pz_job *j, enum pz_kernels kernels, cons
   o.imbalance = p->imbalance;
   o.vocab_multiple = pz_plan_vocab_multiple(p);
   if (!pz_plan_framework(p)->dropout) o.dropout = 0;
-  enum pz_status status = pz_lora_parse(p->peft, &o.lora, err);
-  if (status != PZ_OK) return status;
+  pz_must(call, pz_lora_parse(p->peft, &o.lora, err));
   if (pz_plan_framework(p)->rules == PZ_RULES_CORE) /* share_expert_adapters of Megatron Bridge */
     o.lora.modules |=
         (int)PZ_LORA_SHARED_EXPERTS | (pz_lora_divides(&o.lora) ? 0 : (int)PZ_LORA_SHARED);
-  status = j->config ? pz_workload_parse(j->model, j->config, strlen(j->config), &o, out, err)
-                     : pz_workload_load(j->model, &o, out, err);
+  if (j->config)
+    pz_must(call, pz_workload_parse(j->model, j->config, strlen(j->config), &o, out, err));
+  else
+    pz_must(call, pz_workload_load(j->model, &o, out, err));
   bool predict = p->bf16_modules & PZ_WIDE_PREDICT;
-  return status == PZ_OK && (pz_plan_16bit_layers(p) || predict)
-             ? pz_wide_layers(*out, p->bf16_first_layers, p->bf16_layers, predict, err)
-             : status;
+  if (pz_plan_16bit_layers(p) || predict)
+    pz_wide_layers(call, *out, p->bf16_first_layers, p->bf16_layers, predict);
 }
 
 /* Kernels are timed for an even load, and take longer by the imbalance; memory is that of the fullest device. */
-static enum pz_status load_all(struct pz_step_model *m, const struct pz_job *job,
-                               const struct pz_plan *plan, struct pz_error *err) {
+static void load_all(struct pz_call *call, struct pz_step_model *m, const struct pz_job *job,
+                     const struct pz_plan *plan) {
   enum pz_kernels kernels = kernels_of(job->chip, plan);
   struct pz_plan even = *plan;
   even.imbalance = m->imbalance = 1;
-  enum pz_status status = load(job, kernels, &even, plan->mbs, &m->w, err);
-  if (status == PZ_OK && plan->halves > 0)
-    status = load(job, kernels, &even, plan->mbs / 2, &m->half, err);
-  if (status != PZ_OK || !m->w->experts || !(plan->imbalance > 1)) return status;
-  status = load(job, kernels, plan, plan->mbs, &m->fullest, err);
-  if (status == PZ_OK) m->imbalance = m->fullest->options.imbalance;
-  return status;
+  load(call, job, kernels, &even, plan->mbs, &m->w);
+  if (plan->halves > 0) load(call, job, kernels, &even, plan->mbs / 2, &m->half);
+  if (!m->w->experts || !(plan->imbalance > 1)) return;
+  load(call, job, kernels, plan, plan->mbs, &m->fullest);
+  m->imbalance = m->fullest->options.imbalance;
 }
 
 static struct pz_step_params params_of(const struct pz_layer *l) {
@@ -103,7 +103,7 @@ static void use_chip(struct pz_step_model *m, const struct pz_chip *chip,
 }
 
 static struct pz_step_context context(struct pz_step_model *m, const struct pz_plan *plan,
-                                      int64_t microbatches, struct pz_error *err) {
+                                      int64_t microbatches) {
   int chains = chains_of(plan);
   double beside = m->cost.net.instant ? 0 : pz_beside_cores(m->k, &m->cost.chip);
   /* gradients of the second half are added to those of the first */
@@ -125,8 +125,7 @@ static struct pz_step_context context(struct pz_step_model *m, const struct pz_p
                                   .imbalance = m->imbalance,
                                   .microbatches = microbatches,
                                   .gathers = pz_plan_gathers_per_layer(plan),
-                                  .beside = beside,
-                                  .err = err};
+                                  .beside = beside};
 }
 
 /* GEMMs of repeated layers alone. */
@@ -135,135 +134,126 @@ static enum pz_format format_of(const struct pz_layer *l, const struct pz_plan *
 }
 
 struct pz_step_context pz_step_layer_context(struct pz_step_model *m, const struct pz_plan *plan,
-                                             uint32_t layer, struct pz_error *err) {
+                                             uint32_t layer) {
   m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
-  struct pz_step_context c = context(m, plan, pz_plan_microbatches(plan), err);
+  struct pz_step_context c = context(m, plan, pz_plan_microbatches(plan));
   c.format = format_of(&pz_step_pass(m)->layers[layer], plan);
   c.solver_steps = PZ_PASS_STEPS;
   return c;
 }
 
-static enum pz_status time_kernels(struct pz_step_model *m, const struct pz_plan *plan,
-                                   struct pz_kernels_of *of, struct pz_error *err) {
-  struct pz_step_context c = context(m, plan, 1, err);
-  enum pz_status status = PZ_OK;
+static void time_kernels(struct pz_call *call, struct pz_step_model *m, const struct pz_plan *plan,
+                         struct pz_kernels_of *of) {
+  struct pz_step_context c = context(m, plan, 1);
   const struct pz_workload *w = pz_step_pass(m);
-  for (uint32_t i = 0; i < w->n_layers && status == PZ_OK; i++) {
+  for (uint32_t i = 0; i < w->n_layers; i++) {
     c.format = format_of(&w->layers[i], plan);
-    status = pz_layer_kernels(&c, &w->layers[i], &of->kernels[i]);
+    pz_layer_kernels(call, &c, &w->layers[i], &of->kernels[i]);
   }
   of->dispatcher = (int)pz_plan_dispatcher(plan);
   of->cuda_graphs = plan->cuda_graphs;
   m->kernels = of->kernels;
-  return status;
 }
 
 /* Kernels of the chip at hand: those of one kind of plan alone are known. */
-static enum pz_status time_first(struct pz_step_model *m, const struct pz_plan *plan,
-                                 struct pz_error *err) {
+static void time_first(struct pz_call *call, struct pz_step_model *m, const struct pz_plan *plan) {
   for (int i = 0; i < 2 * PZ_TIMED_PLANS; i++) m->by[i].timed = false;
   m->n_of = 1;
-  return time_kernels(m, plan, &m->of[0], err);
+  time_kernels(call, m, plan, &m->of[0]);
 }
 
 /* The kernels of such a plan, timed when one is met first. */
-static enum pz_status use_kernels(struct pz_step_model *m, const struct pz_plan *plan,
-                                  struct pz_error *err) {
+static void use_kernels(struct pz_call *call, struct pz_step_model *m, const struct pz_plan *plan) {
   int dispatcher = (int)pz_plan_dispatcher(plan);
   for (int i = 0; i < m->n_of; i++)
-    if (m->of[i].dispatcher == dispatcher && m->of[i].cuda_graphs == plan->cuda_graphs)
-      return m->kernels = m->of[i].kernels, PZ_OK;
-  if (m->runs || m->n_of == PZ_STEP_VARIANTS) return time_first(m, plan, err);
+    if (m->of[i].dispatcher == dispatcher && m->of[i].cuda_graphs == plan->cuda_graphs) {
+      m->kernels = m->of[i].kernels;
+      return;
+    }
+  if (m->runs || m->n_of == PZ_STEP_VARIANTS) {
+    time_first(call, m, plan);
+    return;
+  }
   struct pz_kernels_of *of = &m->of[m->n_of];
-  if (!of->kernels) of->kernels = pz_calloc(m->w->n_layers, sizeof *of->kernels);
-  if (!of->kernels) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
-  enum pz_status status = time_kernels(m, plan, of, err);
-  m->n_of += status == PZ_OK;
-  return status;
+  struct pz_call own = pz_call_in(call, &m->arena);
+  if (!of->kernels) of->kernels = pz_alloc(&own, m->w->n_layers, sizeof *of->kernels);
+  time_kernels(call, m, plan, of);
+  m->n_of++;
 }
 
-static bool make_runs(struct pz_step_model *m) {
+static void make_runs(struct pz_call *own, struct pz_step_model *m) {
   const struct pz_workload *w = pz_step_pass(m);
   size_t n = 0;
   for (uint32_t i = 0; i < w->n_layers; i++)
     n += w->layers[i].ops[PZ_FORWARD].n + w->layers[i].ops[PZ_BACKWARD].n;
-  m->runs = pz_calloc(n + 1, sizeof *m->runs);
-  m->solved = pz_solved_passes_new();
-  if (!m->runs || !m->solved) return false;
+  m->runs = pz_alloc(own, n + 1, sizeof *m->runs);
+  m->solved = pz_solved_passes_new(own);
   n = 0;
   for (uint32_t i = 0; i < w->n_layers; i++)
     for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
       m->kernels[i].runs[d] = m->runs + n;
       n += w->layers[i].ops[d].n;
     }
-  return true;
 }
 
-static bool make_tables(struct pz_step_model *m, bool scheduled) {
-  m->kernels = m->of[0].kernels = pz_calloc(m->w->n_layers, sizeof *m->kernels);
-  m->block_params = pz_calloc(m->kinds.n, sizeof *m->block_params);
+static void make_tables(struct pz_call *own, struct pz_step_model *m, bool scheduled) {
+  m->kernels = m->of[0].kernels = pz_alloc(own, m->w->n_layers, sizeof *m->kernels);
+  m->block_params = pz_alloc(own, m->kinds.n, sizeof *m->block_params);
   for (int i = 0; i < 2 * PZ_TIMED_PLANS; i++) {
     struct pz_model_steps *s = &m->by[i].steps;
-    s->block = pz_calloc(m->kinds.n, sizeof *s->block);
-    s->again = pz_calloc(m->kinds.n, sizeof *s->again);
-    if (!s->block || !s->again) return false;
+    s->block = pz_alloc(own, m->kinds.n, sizeof *s->block);
+    s->again = pz_alloc(own, m->kinds.n, sizeof *s->again);
   }
   m->steps = &m->by[0].steps;
-  return m->kernels && m->block_params && (!scheduled || make_runs(m));
+  if (scheduled) make_runs(own, m);
 }
 
-enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan *plan,
-                                 struct pz_step_model **out, struct pz_error *err) {
+struct pz_step_model *pz_step_model_new(struct pz_call *call, const struct pz_job *job,
+                                        const struct pz_plan *plan) {
   struct pz_step_model *m = pz_calloc(1, sizeof *m);
-  if (!m) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
+  if (!m) pz_raise(call, PZ_NO_MEMORY, "out of memory for the prediction");
+  pz_defer(call, pz_step_model_free, m);
+  struct pz_call own = pz_call_in(call, &m->arena);
   m->k = job->constants ? job->constants : &pz_constants_default;
-  bool scheduled = pz_step_is_scheduled(job->chip, plan);
-  enum pz_status status = load_all(m, job, plan, err);
-  if (status == PZ_OK) status = pz_layer_kinds_of(m->w, &m->kinds, err);
-  if (status == PZ_OK && !make_tables(m, scheduled))
-    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
-  if (status == PZ_OK) {
-    m->seq = m->w->options.seq;
-    m->n_blocks = m->kinds.n_blocks;
-    count_params(m, plan);
-    use_chip(m, job->chip, job->net, plan);
-    m->cost.times = job->times;
-    m->memory = pz_memory_model_of(m->fullest ? m->fullest : m->w, &m->kinds, job->chip, plan);
-    status = time_first(m, plan, err);
-  }
-  if (status == PZ_OK)
-    *out = m;
-  else
-    pz_step_model_free(m);
-  return status;
+  load_all(call, m, job, plan);
+  m->kinds = pz_layer_kinds_of(&own, m->w);
+  make_tables(&own, m, pz_step_is_scheduled(job->chip, plan));
+  m->seq = m->w->options.seq;
+  m->n_blocks = m->kinds.n_blocks;
+  count_params(m, plan);
+  use_chip(m, job->chip, job->net, plan);
+  m->cost.times = job->times;
+  m->memory = pz_memory_model_of(m->fullest ? m->fullest : m->w, &m->kinds, job->chip, plan);
+  time_first(call, m, plan);
+  return m;
 }
 
-enum pz_status pz_step_model_set_chip(struct pz_step_model *m, const struct pz_chip *chip,
-                                      const struct pz_cluster *net, const struct pz_plan *plan,
-                                      struct pz_product_times *times, struct pz_error *err) {
+void pz_step_model_set_chip(struct pz_call *call, struct pz_step_model *m,
+                            const struct pz_chip *chip, const struct pz_cluster *net,
+                            const struct pz_plan *plan, struct pz_product_times *times) {
   pz_cost_release(&m->cost);
   use_chip(m, chip, net, plan);
   m->cost.times = times;
   pz_solved_passes_clear(m->solved);
-  return time_first(m, plan, err);
+  time_first(call, m, plan);
 }
 
-void pz_step_model_free(struct pz_step_model *m) {
+void pz_step_model_free(void *model) {
+  struct pz_step_model *m = model;
   if (!m) return;
   if (m->cost.chip.name[0]) pz_cost_release(&m->cost);
-  for (int i = 0; i < PZ_STEP_VARIANTS; i++) pz_free(m->of[i].kernels);
-  pz_free(m->block_params);
-  for (int i = 0; i < 2 * PZ_TIMED_PLANS; i++) {
-    pz_free(m->by[i].steps.block);
-    pz_free(m->by[i].steps.again);
-  }
-  pz_free(m->runs);
-  pz_solved_passes_free(m->solved);
-  pz_layer_kinds_free(&m->kinds);
+  pz_solved_passes_clear(m->solved);
   pz_workload_free(m->half);
   pz_workload_free(m->fullest);
   pz_workload_free(m->w);
+  pz_arena_release(&m->work);
+  pz_arena_release(&m->arena);
   pz_free(m);
+}
+
+struct pz_call pz_step_model_work(const struct pz_call *call, struct pz_step_model *m) {
+  pz_arena_release(&m->work);
+  return pz_call_in(call, &m->work);
 }
 
 /* ---- layers of a plan ----------------------------------------------------------------------- */
@@ -283,12 +273,10 @@ static int64_t key_devices(const struct pz_step_model *m) {
   return 0;
 }
 
-enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan *plan,
-                                  int64_t microbatches, enum pz_timing timing,
-                                  struct pz_error *err) {
+void pz_step_model_time(struct pz_call *call, struct pz_step_model *m, const struct pz_plan *plan,
+                        int64_t microbatches, enum pz_timing timing) {
   m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
-  enum pz_status used = use_kernels(m, plan, err);
-  if (used != PZ_OK) return used;
+  use_kernels(call, m, plan);
   bool often = pz_plan_scatters_per_microbatch(plan);
   struct pz_steps_key key = {.recompute = plan->recompute,
                              .overlap = plan->overlap & (int)(PZ_OVERLAP_TP | PZ_OVERLAP_EP),
@@ -303,12 +291,16 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
                              .several = microbatches > 1,
                              .gathers = pz_plan_gathers_per_layer(plan),
                              .autocasts = pz_plan_autocasts(plan)};
-  struct pz_step_context c = context(m, plan, microbatches, err);
+  struct pz_step_context c = context(m, plan, microbatches);
   if (!c.scheduled) timing = PZ_TIMING_BOUND;
   if (timing == PZ_TIMING_SOLVED) c.solver_steps = PZ_PASS_STEPS;
   struct pz_timed_steps *all = m->by + (timing == PZ_TIMING_SOLVED ? PZ_TIMED_PLANS : 0);
   for (int i = 0; i < PZ_TIMED_PLANS; i++)
-    if (all[i].timed && same(&key, &all[i].key)) return m->steps = &all[i].steps, PZ_OK;
+    if (all[i].timed && same(&key, &all[i].key)) {
+      m->steps = &all[i].steps;
+      return;
+    }
+  struct pz_call work = pz_step_model_work(call, m);
   struct pz_timed_steps *timed = &all[m->n_timed++ % PZ_TIMED_PLANS];
   struct pz_model_steps *t = &timed->steps;
   m->steps = t;
@@ -317,23 +309,19 @@ enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan 
   timed->timed = false;
   for (uint32_t i = 0; i < m->w->n_layers; i++) {
     const struct pz_layer *l = &pz_step_pass(m)->layers[i];
-    struct pz_layer_step one;
     c.format = format_of(l, plan);
-    enum pz_status status = pz_layer_step(&c, l, &m->kernels[i], false, &one);
-    if (status != PZ_OK) return status;
+    struct pz_layer_step one = pz_layer_step(&work, &c, l, &m->kernels[i], false);
     if (kind == m->kinds.n || m->kinds.layer[kind] != i) {
       pz_layer_step_add(kind ? &t->after : &t->before, &one, (double)l->count);
       continue;
     }
     t->block[kind] = t->again[kind] = one;
     if (plan->recompute != PZ_RECOMPUTATION_NONE)
-      status = pz_layer_step(&c, l, &m->kernels[i], true, &t->again[kind]);
-    if (status != PZ_OK) return status;
+      t->again[kind] = pz_layer_step(&work, &c, l, &m->kernels[i], true);
     kind++;
   }
   timed->key = key;
   timed->timed = true;
-  return PZ_OK;
 }
 
 double pz_step_host_bytes(const struct pz_step_model *m, const struct pz_plan *plan,

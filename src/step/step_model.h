@@ -31,6 +31,8 @@ static inline void pz_step_params_add(struct pz_step_params *to, const struct pz
 
 enum { PZ_STEP_VARIANTS = 6, PZ_TIMED_PLANS = 8 };
 struct pz_step_model {
+  struct pz_arena arena; /* of the model's own tables */
+  struct pz_arena work;  /* intermediate data of the plan that is timed or priced */
   struct pz_workload *w;
   struct pz_workload *half; /* of a plan with halves: what one of them runs; else NULL */
   struct pz_workload
@@ -77,26 +79,28 @@ struct pz_step_model {
 enum pz_timing { PZ_TIMING_BOUND, PZ_TIMING_SOLVED };
 
 /* Of the plan its tp, ep, etp, imbalance, sp, mbs, halves, framework, execution, attention library, seq, mtp and attention count;
- * kernels are timed anew for a plan with another dispatcher of experts' tokens or other CUDA graphs. */
-PZ_NODISCARD enum pz_status pz_step_model_new(const struct pz_job *job, const struct pz_plan *plan,
-                                              struct pz_step_model **out, struct pz_error *err);
-void pz_step_model_free(struct pz_step_model *m); /* accepts NULL */
+ * kernels are timed anew for a plan with another dispatcher of experts' tokens or other CUDA graphs.  The model is freed
+ * when the call ends, or with pz_close(); after pz_undefer(), by pz_step_model_free(). */
+struct pz_step_model *pz_step_model_new(struct pz_call *call, const struct pz_job *job,
+                                        const struct pz_plan *plan);
+void pz_step_model_free(void *model); /* accepts NULL */
 
 /* The same model on another chip without calibration, in another network; GEMMs by the table, which may be
  * NULL.  Kernels are timed anew, memory stays. */
-PZ_NODISCARD enum pz_status
-pz_step_model_set_chip(struct pz_step_model *m, const struct pz_chip *chip,
-                       const struct pz_cluster *net, const struct pz_plan *plan,
-                       struct pz_product_times *times, struct pz_error *err);
+void pz_step_model_set_chip(struct pz_call *call, struct pz_step_model *m,
+                            const struct pz_chip *chip, const struct pz_cluster *net,
+                            const struct pz_plan *plan, struct pz_product_times *times);
+
+/* A call that allocates intermediate data in the model, until it is called again. */
+struct pz_call pz_step_model_work(const struct pz_call *call, struct pz_step_model *m);
 
 /* Layers of a plan, for pricing. */
-PZ_NODISCARD enum pz_status pz_step_model_time(struct pz_step_model *m, const struct pz_plan *plan,
-                                               int64_t microbatches, enum pz_timing timing,
-                                               struct pz_error *err);
+void pz_step_model_time(struct pz_call *call, struct pz_step_model *m, const struct pz_plan *plan,
+                        int64_t microbatches, enum pz_timing timing);
 
 /* What one of its layers is timed with, in such a plan. */
 struct pz_step_context pz_step_layer_context(struct pz_step_model *m, const struct pz_plan *plan,
-                                             uint32_t layer, struct pz_error *err);
+                                             uint32_t layer);
 
 /* What a pass runs, once or, of halves, twice. */
 static inline const struct pz_workload *pz_step_pass(const struct pz_step_model *m) {
@@ -106,23 +110,20 @@ static inline const struct pz_workload *pz_step_pass(const struct pz_step_model 
 /* Is a pass of such a plan scheduled? */
 bool pz_step_is_scheduled(const struct pz_chip *chip, const struct pz_plan *plan);
 
-/* Can the model be trained so?  The message says why not. */
-PZ_NODISCARD enum pz_status pz_step_check(const struct pz_step_model *m, const struct pz_plan *plan,
-                                          struct pz_error *err);
+/* Raises an error if the model cannot be trained so. */
+void pz_step_check(struct pz_call *call, const struct pz_step_model *m, const struct pz_plan *plan);
 
 /* Repeated layers of one kind that the plan recomputes, of all stages. */
 int64_t pz_step_recomputed(struct pz_step_model *m, const struct pz_plan *plan, uint32_t kind);
 
-/* The one function that prices a plan: its pipeline simulated, its parts, its memory.  `detail` may be NULL. */
-PZ_NODISCARD enum pz_status pz_step_price(struct pz_step_model *m, const struct pz_plan *plan,
-                                          struct pz_prediction *out,
-                                          struct pz_prediction_detail *detail,
-                                          struct pz_error *err);
+/* The one function that prices a plan: its pipeline simulated, its parts, its memory.  `detail` may be NULL; what it
+ * points to is allocated in the arena of the call. */
+struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *m,
+                                   const struct pz_plan *plan, struct pz_prediction_detail *detail);
 
-/* The same with the pipeline's lower bound in place of its simulation, and only the step, its parts for
+/* Seconds of the step with the pipeline's lower bound in place of its simulation, and only the step, its parts for
  * exchange and optimizer: no plan is faster than that. */
-PZ_NODISCARD enum pz_status pz_step_bound(struct pz_step_model *m, const struct pz_plan *plan,
-                                          double *step_s, struct pz_error *err);
+double pz_step_bound(struct pz_call *call, struct pz_step_model *m, const struct pz_plan *plan);
 
 /* Part of its time that a step on so many devices waits for the slowest of them: jitter of hosts, clocks and the network in
  * every collective.  Zero on an instant network.  (1 + this) / devices falls with the devices, so that a lower bound of

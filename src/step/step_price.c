@@ -200,30 +200,19 @@ static struct pz_pipeline pipeline_of(const struct pricing *x, const double *f, 
                               .weight_s = w};
 }
 
-static enum pz_status simulate(const struct pricing *x, struct pz_prediction *out,
-                               struct pz_prediction_detail *detail, struct pz_error *err) {
-  int64_t n = x->plan->pp * x->plan->vpp;
-  struct pz_arena arena;
-  struct pz_pipeline_run run;
-  pz_arena_init(&arena, NULL);
-  double *f = pz_arena_alloc(&arena, (size_t)n, sizeof *f),
-         *b = pz_arena_alloc(&arena, (size_t)n, sizeof *b),
-         *w = pz_arena_alloc(&arena, (size_t)n, sizeof *w);
+static void simulate(struct pz_call *call, const struct pricing *x, struct pz_prediction *out,
+                     struct pz_prediction_detail *detail) {
+  size_t n = (size_t)(x->plan->pp * x->plan->vpp);
+  struct pz_call work = pz_step_model_work(call, x->m);
+  double *f = pz_alloc(&work, n, sizeof *f), *b = pz_alloc(&work, n, sizeof *b),
+         *w = pz_alloc(&work, n, sizeof *w);
   bool keep = detail && !detail->no_events;
-  enum pz_status status =
-      f && b && w ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
-  if (status == PZ_OK) {
-    chunk_times(x, f, b, w);
-    struct pz_pipeline p = pipeline_of(x, f, b, w);
-    status = pz_pipeline_simulate(&p, keep, keep ? detail->arena : &arena, &run, err);
-    out->bound_s = pz_pipeline_bound_s(&p);
-  }
-  if (status == PZ_OK) {
-    if (keep) detail->run = run;
-    out->step_s = run.end_s;
-  }
-  pz_arena_release(&arena);
-  return status;
+  chunk_times(x, f, b, w);
+  struct pz_pipeline p = pipeline_of(x, f, b, w);
+  struct pz_pipeline_run run = pz_pipeline_simulate(&work, &p, keep ? call : NULL);
+  if (keep) detail->run = run;
+  out->bound_s = pz_pipeline_bound_s(&p);
+  out->step_s = run.end_s;
 }
 
 /* ---- gradients and optimizer ---------------------------------------------------------------- */
@@ -560,22 +549,19 @@ static double busy_s(const struct pricing *x, int64_t stage) {
   return (double)x->microbatches * passes_s + one.parts.gradient_s + one.parts.optimizer_s;
 }
 
-static enum pz_status find_stage_times(const struct pricing *x, struct pz_prediction_detail *detail,
-                                       struct pz_error *err) {
-  detail->stage_s = pz_arena_alloc(detail->arena, (size_t)x->plan->pp, sizeof *detail->stage_s);
-  if (!detail->stage_s) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
+static void find_stage_times(struct pz_call *call, const struct pricing *x,
+                             struct pz_prediction_detail *detail) {
+  detail->stage_s = pz_alloc(call, (size_t)x->plan->pp, sizeof *detail->stage_s);
   for (int64_t k = 0; k < x->plan->pp; k++) detail->stage_s[k] = busy_s(x, k);
-  return PZ_OK;
 }
 
-static enum pz_status find_memory(const struct pricing *x, struct pz_prediction *out,
-                                  struct pz_prediction_detail *detail, struct pz_error *err) {
+static void find_memory(struct pz_call *call, const struct pricing *x, struct pz_prediction *out,
+                        struct pz_prediction_detail *detail) {
   struct pz_training_memory *stages = NULL;
   double *reserved = NULL;
   if (detail) {
-    stages = pz_arena_alloc(detail->arena, (size_t)x->plan->pp, sizeof *stages);
-    reserved = pz_arena_alloc(detail->arena, (size_t)x->plan->pp, sizeof *reserved);
-    if (!stages || !reserved) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
+    stages = pz_alloc(call, (size_t)x->plan->pp, sizeof *stages);
+    reserved = pz_alloc(call, (size_t)x->plan->pp, sizeof *reserved);
     detail->stages = stages;
     detail->reserved_bytes = reserved;
     detail->layers = x->m->n_blocks;
@@ -599,22 +585,20 @@ static enum pz_status find_memory(const struct pricing *x, struct pz_prediction 
     out->peak = one;
     out->peak_stage = (uint32_t)k;
   }
-  return PZ_OK;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-enum pz_status pz_step_check(const struct pz_step_model *m, const struct pz_plan *plan,
-                             struct pz_error *err) {
-  enum pz_status status = pz_plan_check(plan, err);
-  if (status == PZ_OK) status = pz_plan_check_layers(plan, m->n_blocks, err);
-  if (status == PZ_OK) status = pz_plan_check_counts(plan, m->n_blocks, err);
-  if (status == PZ_OK && !m->cost.net.n_levels && pz_plan_devices(plan) > 1)
-    status = pz_fail(err, PZ_BAD_INPUT, "chip %s has no link between devices; accepted: a cluster",
-                     m->cost.chip.name);
-  if (status != PZ_OK) return status;
+void pz_step_check(struct pz_call *call, const struct pz_step_model *m,
+                   const struct pz_plan *plan) {
+  pz_require_plan(call, plan);
+  pz_require_chunks(call, plan, m->n_blocks);
+  pz_require_layer_counts(call, plan, m->n_blocks);
+  if (!m->cost.net.n_levels && pz_plan_devices(plan) > 1)
+    pz_raise(call, PZ_BAD_INPUT, "chip %s has no link between devices; accepted: a cluster",
+             m->cost.chip.name);
   struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
-  return pz_pipeline_check(&shape, err);
+  pz_require_pipeline(call, &shape);
 }
 
 /* The link to the host is as wide as the host's rate, or as the interface behind the same switch needs it. */
@@ -630,21 +614,19 @@ static void find_host_link(struct pricing *x) {
   x->outer_part = shared ? pz_network_outer_rate(x->m->k, &net->level[1]) / link : 0;
 }
 
-static enum pz_status begin(struct pz_step_model *m, const struct pz_plan *plan,
-                            enum pz_timing timing, struct pricing *x, struct pz_error *err) {
-  enum pz_status status = pz_step_check(m, plan, err);
-  if (status != PZ_OK) return status;
-  *x = (struct pricing){.m = m,
-                        .plan = plan,
-                        .microbatches = pz_plan_microbatches(plan),
-                        .shape = pz_plan_pipeline_shape(plan),
-                        .layers = pz_plan_layers(plan, m->n_blocks)};
-  status = pz_step_model_time(m, plan, x->microbatches, timing, err);
-  if (status != PZ_OK) return status;
-  find_host_link(x);
-  find_send(x);
-  x->params = stage_params(x);
-  return status;
+static struct pricing begin(struct pz_call *call, struct pz_step_model *m,
+                            const struct pz_plan *plan, enum pz_timing timing) {
+  pz_step_check(call, m, plan);
+  struct pricing x = {.m = m,
+                      .plan = plan,
+                      .microbatches = pz_plan_microbatches(plan),
+                      .shape = pz_plan_pipeline_shape(plan),
+                      .layers = pz_plan_layers(plan, m->n_blocks)};
+  pz_step_model_time(call, m, plan, x.microbatches, timing);
+  find_host_link(&x);
+  find_send(&x);
+  x.params = stage_params(&x);
+  return x;
 }
 
 double pz_step_waiting(const struct pz_constants *k, const struct pz_cluster *net,
@@ -658,14 +640,12 @@ static double waiting_of(const struct pz_step_model *m, const struct pz_plan *pl
   return pz_step_waiting(m->k, &m->cost.net, pz_plan_devices(plan));
 }
 
-enum pz_status pz_step_price(struct pz_step_model *m, const struct pz_plan *plan,
-                             struct pz_prediction *out, struct pz_prediction_detail *detail,
-                             struct pz_error *err) {
-  struct pricing x;
+struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *m,
+                                   const struct pz_plan *plan,
+                                   struct pz_prediction_detail *detail) {
   struct pz_prediction found = {0};
-  enum pz_status status = begin(m, plan, PZ_TIMING_SOLVED, &x, err);
-  if (status == PZ_OK) status = simulate(&x, &found, detail, err);
-  if (status != PZ_OK) return status;
+  struct pricing x = begin(call, m, plan, PZ_TIMING_SOLVED);
+  simulate(call, &x, &found, detail);
   found.microbatches = x.microbatches;
   find_terms(&x, &found);
   exchange(&x, &found);
@@ -673,44 +653,37 @@ enum pz_status pz_step_price(struct pz_step_model *m, const struct pz_plan *plan
   found.step_s += found.parts.gradient_s + found.parts.optimizer_s;
   found.parts.waiting_s = waiting_of(m, plan) * found.step_s;
   found.step_s += found.parts.waiting_s;
-  status = pz_step_rates(m, plan, &found, err);
-  if (status == PZ_OK && detail) status = find_stage_times(&x, detail, err);
-  if (status == PZ_OK) status = find_memory(&x, &found, detail, err);
-  if (status == PZ_OK) *out = found;
-  return status;
+  struct pz_call work = pz_step_model_work(call, m);
+  pz_step_rates(&work, m, plan, &found);
+  if (detail) find_stage_times(call, &x, detail);
+  find_memory(call, &x, &found, detail);
+  return found;
 }
 
-enum pz_status pz_step_bound(struct pz_step_model *m, const struct pz_plan *plan, double *step_s,
-                             struct pz_error *err) {
+double pz_step_bound(struct pz_call *call, struct pz_step_model *m, const struct pz_plan *plan) {
   enum { MOST_CHUNKS = 1024 };
   double f[MOST_CHUNKS], b[MOST_CHUNKS], w[MOST_CHUNKS];
-  struct pricing x;
   struct pz_prediction found = {0};
   if (plan->pp * plan->vpp > MOST_CHUNKS)
-    return pz_fail(err, PZ_LIMIT, "%lld chunks; accepted: at most %d",
-                   (long long)(plan->pp * plan->vpp), MOST_CHUNKS);
-  enum pz_status status = begin(m, plan, PZ_TIMING_BOUND, &x, err);
-  if (status != PZ_OK) return status;
+    pz_raise(call, PZ_LIMIT, "%lld chunks; accepted: at most %d", (long long)(plan->pp * plan->vpp),
+             MOST_CHUNKS);
+  struct pricing x = begin(call, m, plan, PZ_TIMING_BOUND);
   chunk_times(&x, f, b, w);
   struct pz_pipeline p = pipeline_of(&x, f, b, w);
   found.step_s = pz_pipeline_bound_s(&p);
   exchange(&x, &found);
   optimize(&x, &found);
-  *step_s =
-      (found.step_s + found.parts.gradient_s + found.parts.optimizer_s) * (1 + waiting_of(m, plan));
-  return PZ_OK;
+  return (found.step_s + found.parts.gradient_s + found.parts.optimizer_s) *
+         (1 + waiting_of(m, plan));
 }
 
-enum pz_status pz_predict(const struct pz_job *job, const struct pz_plan *plan,
-                          struct pz_prediction *out, struct pz_prediction_detail *detail,
-                          struct pz_error *err) {
-  struct pz_step_model *m = NULL;
-  enum pz_status status = pz_plan_check(plan, err);
-  if (status == PZ_OK) status = pz_step_model_new(job, plan, &m, err);
-  if (status == PZ_OK) status = pz_step_price(m, plan, out, detail, err);
-  if (status == PZ_OK && detail && detail->model &&
-      pz_model_shape_of(job->model, job->config, m->w, m->n_blocks, detail->model) != PZ_OK)
-    status = pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
-  pz_step_model_free(m);
-  return status;
+struct pz_prediction pz_predict(struct pz_call *call, const struct pz_job *job,
+                                const struct pz_plan *plan, struct pz_prediction_detail *detail) {
+  pz_require_plan(call, plan);
+  struct pz_step_model *m = pz_step_model_new(call, job, plan);
+  struct pz_prediction prediction = pz_step_price(call, m, plan, detail);
+  if (detail && detail->model)
+    pz_must(call, pz_model_shape_of(job->model, job->config, m->w, m->n_blocks, detail->model));
+  pz_close(call, m);
+  return prediction;
 }

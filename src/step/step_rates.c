@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "chip/chip.h"
-#include "core/alloc.h"
 #include "core/num.h"
 #include "plan/pipeline_order.h"
 #include "step/recompute.h"
@@ -155,18 +154,6 @@ static double sum_recomputed(const struct pz_step_model *m, const struct pz_plan
   return attention + (all > 0 ? layer_gemm_flop(m, l) * gemms / all : 0);
 }
 
-static enum pz_status layer_recompute_flop(const struct pz_step_model *m, const struct pz_plan *p,
-                                           const struct pz_layer *l, double *out,
-                                           struct pz_error *err) {
-  if (!pz_recomputes_needed(p)) return *out = sum_recomputed(m, p, l, NULL), PZ_OK;
-  bool *needed = pz_calloc(l->ops[PZ_FORWARD].n, sizeof *needed);
-  enum pz_status status = needed ? pz_recompute_ops(l, p->saved, needed, err)
-                                 : pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
-  if (status == PZ_OK) *out = sum_recomputed(m, p, l, needed);
-  pz_free(needed);
-  return status;
-}
-
 /* Layers of a kind that the plan recomputes, of all stages. */
 static int64_t recomputed_layers(const struct pz_step_model *m, const struct pz_plan *p,
                                  uint32_t kind) {
@@ -181,16 +168,15 @@ static int64_t recomputed_layers(const struct pz_step_model *m, const struct pz_
 }
 
 /* FLOP a token. */
-static enum pz_status recompute_flop(const struct pz_step_model *m, const struct pz_plan *p,
-                                     double *out, struct pz_error *err) {
+static double recompute_flop(struct pz_call *call, const struct pz_step_model *m,
+                             const struct pz_plan *p) {
   double sum = 0;
   for (uint32_t k = 0; k < m->kinds.n && p->recompute != PZ_RECOMPUTATION_NONE; k++) {
-    double one = 0;
-    enum pz_status status = layer_recompute_flop(m, p, &m->w->layers[m->kinds.layer[k]], &one, err);
-    if (status != PZ_OK) return status;
-    sum += one * (double)recomputed_layers(m, p, k);
+    const struct pz_layer *l = &m->w->layers[m->kinds.layer[k]];
+    const bool *needed = pz_recomputes_needed(p) ? pz_recompute_ops(call, l, p->saved) : NULL;
+    sum += sum_recomputed(m, p, l, needed) * (double)recomputed_layers(m, p, k);
   }
-  return *out = sum, PZ_OK;
+  return sum;
 }
 
 /* ---- the rates ------------------------------------------------------------------------------ */
@@ -202,12 +188,10 @@ static double peak_part(const struct pz_chip *c, const struct pz_plan *p) {
   return p->precision == PZ_PRECISION_FP8 ? 2 : 1;
 }
 
-enum pz_status pz_step_rates(const struct pz_step_model *m, const struct pz_plan *p,
-                             struct pz_prediction *out, struct pz_error *err) {
+void pz_step_rates(struct pz_call *call, const struct pz_step_model *m, const struct pz_plan *p,
+                   struct pz_prediction *out) {
   const struct pz_workload *w = m->w;
-  double again = 0;
-  enum pz_status status = recompute_flop(m, p, &again, err);
-  if (status != PZ_OK) return status;
+  double again = recompute_flop(call, m, p);
   double width = w->head_dim ? (double)w->heads * (double)w->head_dim : (double)w->hidden;
   double gemms = model_gemm_flop(m), flop = gemms + model_attention_flop(m);
   struct mixers n = mixers_of(m);
@@ -225,5 +209,4 @@ enum pz_status pz_step_rates(const struct pz_step_model *m, const struct pz_plan
   out->hfu = (flop + again) * out->tokens_per_s_per_device / peak;
   out->flop_per_s_per_device = conventional * out->tokens_per_s_per_device;
   out->mfu_conventional = out->flop_per_s_per_device / peak;
-  return PZ_OK;
 }

@@ -10,7 +10,7 @@
 #include "step/step_model.h"
 
 /* Fill tokens, parameters, throughput and utilisation of a prediction with a step time. */
-PZ_NODISCARD enum pz_status pz_step_rates(const struct pz_step_model *m, const struct pz_plan *plan,
-                                          struct pz_prediction *out, struct pz_error *err);
+void pz_step_rates(struct pz_call *call, const struct pz_step_model *m, const struct pz_plan *plan,
+                   struct pz_prediction *out);
 
 #endif

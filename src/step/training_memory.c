@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "chip/chip.h"
-#include "core/alloc.h"
 #include "core/num.h"
 #include "cost/constants.h"
 #include "plan/pipeline_order.h"
@@ -52,29 +51,16 @@ static void count_kinds(const struct pz_workload *w, struct pz_layer_kinds *k) {
       }
 }
 
-enum pz_status pz_layer_kinds_of(const struct pz_workload *w, struct pz_layer_kinds *out,
-                                 struct pz_error *err) {
-  struct pz_layer_kinds k = {.n = 0};
-  k.layer = pz_calloc(w->n_layers, sizeof *k.layer);
-  if (k.layer) list_kinds(w, &k);
-  if (k.n > 1 && k.n_blocks >= MOST_ENTRIES / k.n) {
-    pz_layer_kinds_free(&k);
-    return pz_fail(err, PZ_LIMIT, "%s has too many kinds of repeated layers for a training plan",
-                   w->model);
-  }
-  if (k.n > 1) {
-    k.before = pz_calloc((size_t)k.n * ((size_t)k.n_blocks + 1), sizeof *k.before);
-    if (k.before) count_kinds(w, &k);
-  }
-  if (k.layer && (k.n == 1 || k.before)) return *out = k, PZ_OK;
-  pz_layer_kinds_free(&k);
-  return pz_fail(err, PZ_NO_MEMORY, "out of memory for the layers of %s", w->model);
-}
-
-void pz_layer_kinds_free(struct pz_layer_kinds *k) {
-  pz_free(k->layer);
-  pz_free(k->before);
-  *k = (struct pz_layer_kinds){.n = 0};
+struct pz_layer_kinds pz_layer_kinds_of(struct pz_call *call, const struct pz_workload *w) {
+  struct pz_layer_kinds k = {.layer = pz_alloc(call, w->n_layers, sizeof *k.layer)};
+  list_kinds(w, &k);
+  if (k.n == 1) return k;
+  if (k.n_blocks >= MOST_ENTRIES / k.n)
+    pz_raise(call, PZ_LIMIT, "%s has too many kinds of repeated layers for a training plan",
+             w->model);
+  k.before = pz_alloc(call, (size_t)k.n * ((size_t)k.n_blocks + 1), sizeof *k.before);
+  count_kinds(w, &k);
+  return k;
 }
 
 /* ---- a model ------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #ifndef PZ_STEP_TRAINING_MEMORY_H
 #define PZ_STEP_TRAINING_MEMORY_H
 
+#include "core/call.h"
 #include "plan/plan.h"
 
 struct pz_constants;
@@ -22,10 +23,8 @@ struct pz_layer_kinds {
 /* Is it one of the repeated layers? */
 bool pz_is_block(const struct pz_layer *l);
 
-/* Memory of its own: pz_layer_kinds_free.  A model without repeated layers has its first for one. */
-PZ_NODISCARD enum pz_status pz_layer_kinds_of(const struct pz_workload *w,
-                                              struct pz_layer_kinds *out, struct pz_error *err);
-void pz_layer_kinds_free(struct pz_layer_kinds *k);
+/* A model without repeated layers has its first for one. */
+struct pz_layer_kinds pz_layer_kinds_of(struct pz_call *call, const struct pz_workload *w);
 
 /* Layers of a kind among the n from `start` on. */
 static inline int64_t pz_kind_count(const struct pz_layer_kinds *k, uint32_t kind, int64_t start,

@@ -5,9 +5,6 @@
 #include <string.h>
 
 #include "chip/chip.h"
-#include "core/alloc.h"
-#include "core/held.h"
-#include "core/status.h"
 #include "core/text.h"
 #include "plan/framework_rules.h"
 #include "plan/plan_fields.h"
@@ -25,42 +22,32 @@ static void warn_of_framework(const struct pz_model_shape *model, struct pz_trai
   pz_text_copy(r->refusal, sizeof r->refusal, why.message);
 }
 
-enum pz_status pz_training_own_plan(struct pz_plan *p, struct pz_arena *arena,
-                                    struct pz_error *err) {
-  const int64_t *stages = p->stage_recompute;
-  int64_t *copy = NULL;
-  p->attention_library = pz_arena_strdup(arena, p->attention_library);
-  bool adapts = pz_plan_trains_adapters(p);
-  p->peft = adapts ? pz_arena_strdup(arena, p->peft) : NULL;
-  if (stages) copy = pz_arena_alloc(arena, (size_t)p->pp, sizeof *copy);
-  if (!p->attention_library || (adapts && !p->peft) || (stages && !copy))
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
-  if (copy) memcpy(copy, stages, (size_t)p->pp * sizeof *copy);
-  p->stage_recompute = copy;
-  p->n_stage_recompute = copy ? p->pp : 0;
-  return PZ_OK;
+void pz_training_own_plan(struct pz_call *call, struct pz_plan *p) {
+  p->attention_library = pz_copy_text(call, p->attention_library);
+  p->peft = pz_plan_trains_adapters(p) ? pz_copy_text(call, p->peft) : NULL;
+  if (p->stage_recompute)
+    p->stage_recompute =
+        pz_copy(call, p->stage_recompute, (size_t)p->pp, sizeof *p->stage_recompute);
+  p->n_stage_recompute = p->stage_recompute ? p->pp : 0;
 }
 
-enum pz_status pz_training_run_make(const struct pz_job *job, const struct pz_plan *plan,
-                                    bool events, struct pz_arena *arena,
-                                    struct pz_training_run *out, struct pz_error *err) {
+struct pz_training_run pz_training_run_make(struct pz_call *call, const struct pz_job *job,
+                                            const struct pz_plan *plan, bool events) {
   struct pz_training_run r = {.plan = *plan};
   struct pz_model_shape model;
-  struct pz_prediction_detail detail = {.arena = arena, .no_events = !events, .model = &model};
-  enum pz_status status = pz_training_own_plan(&r.plan, arena, err);
-  if (status == PZ_OK) status = pz_predict(job, &r.plan, &r.p, &detail, err);
-  if (status != PZ_OK) return status;
+  struct pz_prediction_detail detail = {.no_events = !events, .model = &model};
+  pz_training_own_plan(call, &r.plan);
+  r.p = pz_predict(call, job, &r.plan, &detail);
   if (!isfinite(r.p.step_s) || !isfinite(r.p.hfu) || !isfinite(r.p.peak_bytes))
-    return pz_fail(err, PZ_BAD_INPUT, "the prediction of %s on %s is not a finite number",
-                   job->model, job->chip->name);
+    pz_raise(call, PZ_BAD_INPUT, "the prediction of %s on %s is not a finite number", job->model,
+             job->chip->name);
   r.hbm_bytes = (double)pz_chip_hbm_bytes(job->chip);
   r.plan.seq = (int64_t)(r.p.tokens / (double)r.plan.batch + 0.5);
   if (!job->net || !job->net->instant) /* steps without network are not among the validated runs */
     r.expected = pz_plan_expectation(&r.plan, &r.p, detail.layers, job->chip, job->net);
   struct pz_step_energy energy = {0};
   if (!pz_tech_is_library(pz_tech_at(job->chip->tech)))
-    status = pz_step_energy(job, &r.plan, &r.p, &energy, err);
-  if (status != PZ_OK) return status;
+    energy = pz_step_energy(call, job, &r.plan, &r.p);
   bool capped = job->chip->watts > 0 && energy.watts > job->chip->watts;
   r.watts = capped ? job->chip->watts : energy.watts;
   r.launch_bound = pz_launch_bound(&r.p.parts);
@@ -71,43 +58,56 @@ enum pz_status pz_training_run_make(const struct pz_job *job, const struct pz_pl
   warn_of_framework(&model, &r);
   r.events = detail.run.events;
   r.n_events = detail.run.n_events;
-  r.layers_text = pz_stage_layers_text(&r, arena);
-  r.recompute_text = pz_stage_recompute_text(&r, arena);
+  r.layers_text = pz_stage_layers_text(&r, call->arena);
+  r.recompute_text = pz_stage_recompute_text(&r, call->arena);
   if (!r.layers_text || !r.recompute_text)
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prediction");
-  *out = r;
-  return PZ_OK;
+    pz_raise(call, PZ_NO_MEMORY, "out of memory for the prediction");
+  return r;
 }
 
-enum pz_status pz_training_question(struct pz_job *job, const struct pz_plan *plan, const void *out,
-                                    struct pz_plan *p, struct pz_cluster *wide,
-                                    struct pz_error *err) {
+void pz_training_question(struct pz_call *call, struct pz_job *job, const struct pz_plan *plan,
+                          struct pz_plan *p, struct pz_cluster *wide) {
+  struct pz_error *err = pz_call_error(call);
   *p = pz_plan_default();
-  enum pz_status status = pz_sized_take(p, sizeof *p, plan, "pz_plan_default", err);
-  if (status == PZ_OK) status = pz_need_each(err, {job->model, "model"}, {out, "out"});
-  if (status == PZ_OK) status = pz_chip_check(job->chip, err);
-  if (status == PZ_OK) status = pz_plan_fill(p, job->chip, err);
-  return status == PZ_OK ? pz_cluster_take(job->net, p->devices, wide, &job->net, err) : status;
+  pz_require_options(call, p, sizeof *p, plan, "pz_plan_default");
+  pz_require(call, job->model, "model");
+  pz_must(call, pz_chip_check(job->chip, err));
+  pz_fill_plan(call, p, job->chip);
+  pz_must(call, pz_cluster_take(job->net, p->devices, wide, &job->net, err));
+}
+
+struct run_args {
+  struct pz_job job;
+  const struct pz_plan *plan;
+  bool events;
+  struct pz_training_run **out;
+  struct pz_explanation **explanation;
+};
+
+static void predict_run(struct pz_call *call, void *ctx) {
+  struct run_args *x = ctx;
+  struct pz_plan p;
+  struct pz_cluster wide;
+  struct pz_call own;
+  pz_require(call, x->out, "out");
+  pz_training_question(call, &x->job, x->plan, &p, &wide);
+  struct pz_training_run *run = pz_object_new(call, sizeof *run, &own);
+  *run = pz_training_run_make(&own, &x->job, &p, x->events);
+  *x->out = pz_object_keep(call, run);
 }
 
 enum pz_status pz_training_predict(const char *model, const struct pz_chip *chip,
                                    const struct pz_cluster *net, const struct pz_plan *plan,
                                    bool events, struct pz_training_run **out,
                                    struct pz_error *err) {
-  struct pz_job job = {.model = model, .chip = chip, .net = net};
-  struct pz_plan p;
-  struct pz_cluster wide;
-  struct pz_arena *arena;
-  void *made = NULL;
-  enum pz_status status = pz_training_question(&job, plan, out, &p, &wide, err);
-  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the prediction", &made, &arena, err);
-  if (status == PZ_OK) status = pz_training_run_make(&job, &p, events, arena, made, err);
-  if (status != PZ_OK) return pz_held_free(made), status;
-  *out = made;
-  return PZ_OK;
+  struct run_args x = {.job = {.model = model, .chip = chip, .net = net},
+                       .plan = plan,
+                       .events = events,
+                       .out = out};
+  return pz_border(predict_run, &x, err);
 }
 
-void pz_training_run_free(struct pz_training_run *r) { pz_held_free(r); }
+void pz_training_run_free(struct pz_training_run *r) { pz_object_free(r); }
 
 /* ---- explained ------------------------------------------------------------------------------ */
 
@@ -132,47 +132,46 @@ static bool is_explained(const struct pz_plan *p, enum pz_plan_field f) {
   return pz_plan_field_is_relevant(p, f);
 }
 
-static enum pz_status explain_fields(const struct pz_plan *asked, const struct pz_plan *p,
-                                     const struct pz_chip *chip, struct pz_arena *arena,
-                                     struct pz_explanation *out, struct pz_error *err) {
-  out->fields = pz_arena_alloc(arena, PZ_PLAN_FIELDS, sizeof *out->fields);
-  bool room = out->fields != NULL;
-  for (int i = 0; i < PZ_PLAN_FIELDS && room; i++) {
+static void explain_fields(struct pz_call *call, const struct pz_plan *asked,
+                           const struct pz_plan *p, const struct pz_chip *chip,
+                           struct pz_explanation *out) {
+  out->fields = pz_alloc(call, PZ_PLAN_FIELDS, sizeof *out->fields);
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
     enum pz_plan_field f = (enum pz_plan_field)i;
     char value[PZ_FIELD_TEXT_MOST], from[64];
     if (!is_explained(p, f)) continue;
     pz_plan_field_text(p, f, value, sizeof value);
     bool best = f == PZ_PLAN_ATTENTION_LIBRARY && strcmp(value, "-") == 0;
-    struct pz_field_origin *o = &out->fields[out->n_fields++];
-    o->name = pz_plan_field_name(f);
-    o->value = pz_arena_strdup(arena, best ? "the chip's best" : value);
-    o->from = pz_arena_strdup(arena, field_from(asked, p, chip, f, from, sizeof from));
-    o->shown = true;
-    room = o->value && o->from;
+    out->fields[out->n_fields++] = (struct pz_field_origin){
+        .name = pz_plan_field_name(f),
+        .value = pz_copy_text(call, best ? "the chip's best" : value),
+        .from = pz_copy_text(call, field_from(asked, p, chip, f, from, sizeof from)),
+        .shown = true};
   }
-  return room ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for the explanation");
+}
+
+static void explain_run(struct pz_call *call, void *ctx) {
+  struct run_args *x = ctx;
+  struct pz_plan p, asked = pz_plan_default();
+  struct pz_cluster wide;
+  struct pz_call own;
+  pz_require(call, x->explanation, "out");
+  pz_training_question(call, &x->job, x->plan, &p, &wide);
+  pz_require_options(call, &asked, sizeof asked, x->plan, "pz_plan_default");
+  struct pz_explanation *e = pz_object_new(call, sizeof *e, &own);
+  struct pz_training_run run = pz_training_run_make(&own, &x->job, &p, false);
+  e->raised_by = 0.1;
+  explain_fields(&own, &asked, &run.plan, x->job.chip, e);
+  e->constants = pz_constant_effects(&own, &x->job, &run.plan, &e->n_constants);
+  *x->explanation = pz_object_keep(call, e);
 }
 
 enum pz_status pz_training_explain(const char *model, const struct pz_chip *chip,
                                    const struct pz_cluster *net, const struct pz_plan *plan,
                                    struct pz_explanation **out, struct pz_error *err) {
-  struct pz_job job = {.model = model, .chip = chip, .net = net};
-  struct pz_plan p, asked = pz_plan_default();
-  struct pz_cluster wide;
-  struct pz_arena *arena;
-  struct pz_training_run run;
-  void *made = NULL;
-  enum pz_status status = pz_training_question(&job, plan, out, &p, &wide, err);
-  if (status == PZ_OK) status = pz_sized_take(&asked, sizeof asked, plan, "pz_plan_default", err);
-  if (status == PZ_OK) status = pz_held_new(sizeof **out, "the explanation", &made, &arena, err);
-  if (status != PZ_OK) return status;
-  struct pz_explanation *e = made;
-  e->raised_by = 0.1;
-  status = pz_training_run_make(&job, &p, false, arena, &run, err);
-  if (status == PZ_OK) status = explain_fields(&asked, &run.plan, chip, arena, e, err);
-  if (status == PZ_OK)
-    status = pz_constant_effects(&job, &run.plan, arena, &e->constants, &e->n_constants, err);
-  return pz_held_give(status, made, out);
+  struct run_args x = {
+      .job = {.model = model, .chip = chip, .net = net}, .plan = plan, .explanation = out};
+  return pz_border(explain_run, &x, err);
 }
 
-void pz_explanation_free(struct pz_explanation *e) { pz_held_free(e); }
+void pz_explanation_free(struct pz_explanation *e) { pz_object_free(e); }

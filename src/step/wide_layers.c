@@ -6,12 +6,13 @@
 #include "workload/assemble.h"
 
 /* Indices of layers in the order in which they run. */
-static uint32_t *listed_layers(const struct pz_workload *w, struct pz_arena *arena, uint32_t *n) {
+static uint32_t *listed_layers(struct pz_call *call, const struct pz_workload *w, uint32_t *n) {
   int64_t all = 0;
   for (uint32_t i = 0; i < w->n_layers; i++) all += w->layers[i].count;
-  uint32_t *list = all < UINT32_MAX ? pz_arena_alloc(arena, (size_t)all, sizeof *list) : NULL;
+  if (all >= UINT32_MAX) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory", w->model);
+  uint32_t *list = pz_alloc(call, (size_t)all, sizeof *list);
   *n = 0;
-  for (uint32_t s = 0; list && s < w->n_order; s++)
+  for (uint32_t s = 0; s < w->n_order; s++)
     for (int64_t r = 0; r < w->order[s].repeats; r++)
       for (uint32_t u = 0; u < w->order[s].n_unit && *n < all; u++)
         list[(*n)++] = w->order[s].unit[u];
@@ -19,9 +20,8 @@ static uint32_t *listed_layers(const struct pz_workload *w, struct pz_arena *are
 }
 
 /* Blocks are known by their number or by their name, which must hold for one of them alone too. */
-static const char *block_name(const char *name, const char *end, struct pz_arena *arena) {
-  return pz_arena_printf(arena, "%s%s%s", strncmp(name, "block", 5) == 0 ? "" : "block_", name,
-                         end);
+static const char *block_name(struct pz_call *call, const char *name, const char *end) {
+  return pz_format(call, "%s%s%s", strncmp(name, "block", 5) == 0 ? "" : "block_", name, end);
 }
 
 static bool is_predict(const struct pz_layer *l) { return strncmp(l->name, "predict", 7) == 0; }
@@ -40,16 +40,14 @@ static void mark_ends(const struct pz_workload *w, const uint32_t *list, uint32_
   }
 }
 
-enum pz_status pz_wide_layers(struct pz_workload *w, int64_t first, int64_t last, bool predict,
-                              struct pz_error *err) {
-  struct pz_arena *arena = &((struct pz_owned *)w)->arena;
-  uint32_t n_list = 0, *list = listed_layers(w, arena, &n_list);
-  int64_t *wide = pz_arena_alloc(arena, w->n_layers, sizeof *wide); /* of each layer, at the ends */
-  bool *marked = pz_arena_alloc(arena, n_list, sizeof *marked);
-  uint32_t *place = pz_arena_alloc(arena, w->n_layers, sizeof *place);
-  struct pz_layer *layers = pz_arena_alloc(arena, 2 * (size_t)w->n_layers, sizeof *layers);
-  if (!list || !wide || !marked || !place || !layers)
-    return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", w->model);
+void pz_wide_layers(struct pz_call *call, struct pz_workload *w, int64_t first, int64_t last,
+                    bool predict) {
+  struct pz_call own = pz_call_in(call, &((struct pz_owned *)w)->arena);
+  uint32_t n_list = 0, *list = listed_layers(&own, w, &n_list);
+  int64_t *wide = pz_alloc(&own, w->n_layers, sizeof *wide); /* of each layer, at the ends */
+  bool *marked = pz_alloc(&own, n_list, sizeof *marked);
+  uint32_t *place = pz_alloc(&own, w->n_layers, sizeof *place);
+  struct pz_layer *layers = pz_alloc(&own, 2 * (size_t)w->n_layers, sizeof *layers);
   mark_ends(w, list, n_list, first, last, marked, wide);
   uint32_t n_layers = 0;
   for (uint32_t i = 0; i < w->n_layers; i++) {
@@ -62,13 +60,11 @@ enum pz_status pz_wide_layers(struct pz_workload *w, int64_t first, int64_t last
     end->count = wide[i];
     end->wide = true;
     l->count -= wide[i];
-    end->name = block_name(l->name, "_16bit", arena);
-    l->name = block_name(l->name, "", arena);
-    if (!l->name || !end->name) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", w->model);
+    end->name = block_name(&own, l->name, "_16bit");
+    l->name = block_name(&own, l->name, "");
   }
   for (uint32_t i = 0; i < n_layers; i++) {
-    uint32_t *from = pz_arena_alloc(arena, layers[i].n_from, sizeof *from);
-    if (layers[i].n_from && !from) return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory", w->model);
+    uint32_t *from = pz_alloc(&own, layers[i].n_from, sizeof *from);
     for (uint32_t k = 0; k < layers[i].n_from; k++) from[k] = place[layers[i].from[k]];
     layers[i].from = from;
   }
@@ -76,6 +72,5 @@ enum pz_status pz_wide_layers(struct pz_workload *w, int64_t first, int64_t last
     list[i] = place[list[i]] + (marked[i] && !layers[place[list[i]]].wide);
   w->layers = layers;
   w->n_layers = n_layers;
-  enum pz_status status = pz_order_set(w, list, n_list, arena);
-  return status == PZ_OK ? PZ_OK : pz_fail(err, status, "%s: out of memory", w->model);
+  pz_must(call, pz_order_set(w, list, n_list, own.arena));
 }

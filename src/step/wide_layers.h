@@ -2,11 +2,11 @@
 #ifndef PZ_STEP_WIDE_LAYERS_H
 #define PZ_STEP_WIDE_LAYERS_H
 
-#include <phaze/phaze.h>
+#include "core/call.h"
 
 /* The first and the last of the repeated layers of a model, so many, or all, become kinds of layers with `wide` set;
  * `predict`: those of multi-token prediction too, which are not counted.  Sums stay. */
-PZ_NODISCARD enum pz_status pz_wide_layers(struct pz_workload *w, int64_t first, int64_t last,
-                                           bool predict, struct pz_error *err);
+void pz_wide_layers(struct pz_call *call, struct pz_workload *w, int64_t first, int64_t last,
+                    bool predict);
 
 #endif

@@ -120,8 +120,8 @@ static void predict_with_cell(struct pz_call *call, const struct family_fit *fit
   uint32_t first = 0;
   for (uint32_t table_index = 0; table_index < fit->tables->n; table_index++) {
     const struct pz_run_table *table = pz_vec_at(fit->tables, struct pz_run_table, table_index);
-    pz_must(call, pz_run_table_again(table, &constants, &fit->wanted[first], fit->threads,
-                                     &fit->step_s[first], pz_call_error(call)));
+    pz_run_table_again(call, table, &constants, &fit->wanted[first], fit->threads,
+                       &fit->step_s[first]);
     first += table->n_rows;
   }
   for (uint32_t i = 0; i < fit->points->n; i++) {

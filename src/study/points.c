@@ -178,8 +178,7 @@ void pz_points_add_runs(struct pz_call *call, const struct pz_point_reader *read
   struct pz_run_terms terms = {
       .cold = reader->cold, .threads = reader->threads, .progress = reader->progress};
   struct pz_run_table *table = pz_alloc(call, 1, sizeof *table);
-  pz_must(call,
-          pz_run_table_with(&terms, name, text, bytes, call->arena, table, pz_call_error(call)));
+  pz_run_table_read(call, &terms, name, text, bytes, table);
   for (uint32_t i = 0; i < table->n_rows; i++) add_run(call, reader, table, i);
   if (reader->tables) pz_append(call, reader->tables, table);
 }
@@ -424,9 +423,8 @@ static void predict_passes(struct pz_call *call, const struct preset_step *step,
   plan.execution = PZ_EXECUTION_EAGER;
   plan.overlap = 0;
   plan.grad_bytes = 2;
-  struct pz_prediction prediction;
   pz_fill_plan(call, &plan, step->chip);
-  pz_must(call, pz_predict(&job, &plan, &prediction, NULL, pz_call_error(call)));
+  struct pz_prediction prediction = pz_predict(call, &job, &plan, NULL);
   pz_close(call, config);
   point->predicted_s = prediction.step_s - prediction.parts.optimizer_s;
   if (pz_launch_bound(&prediction.parts)) point->quality = "launch-bound: differs between runs";

@@ -73,11 +73,9 @@ static struct rehearsed_plan *predict_rehearsed_plan(struct pz_call *call,
   pz_require_options(call, &plan->given, sizeof plan->given, side.run, "pz_run_plan_default");
   plan->job = (struct pz_job){
       .model = plan->given.model, .config = plan->given.config, .chip = side.chip, .net = side.net};
-  pz_must(call, pz_training_question(&plan->job, &plan->given.plan, plan, &filled, &plan->wide,
-                                     pz_call_error(call)));
+  pz_training_question(call, &plan->job, &plan->given.plan, &filled, &plan->wide);
   pz_require_rehearsable(call, filled.framework);
-  pz_must(call, pz_training_run_make(&plan->job, &filled, false, call->arena, &plan->predicted,
-                                     pz_call_error(call)));
+  plan->predicted = pz_training_run_make(call, &plan->job, &filled, false);
   set_digest(plan);
   return plan;
 }
@@ -394,8 +392,7 @@ static void read_rank(struct pz_call *call, struct rehearsal_results *results, u
   }
   bool measured = rank->status == PZ_RANK_OK;
   int64_t microbatches = measured ? rank->microbatches : predicted->p.microbatches;
-  struct pz_rank_alone alone;
-  pz_must(call, pz_rank_alone(job, &run, rank->stage, microbatches, &alone, pz_call_error(call)));
+  struct pz_rank_alone alone = pz_rank_alone(call, job, &run, rank->stage, microbatches);
   rank->predicted[PZ_REHEARSAL_COMPUTE] = alone.compute_s;
   rank->predicted[PZ_REHEARSAL_STATIC] = alone.static_bytes;
   rank->predicted[PZ_REHEARSAL_PEAK] = alone.peak_bytes;
@@ -493,10 +490,9 @@ static void correct_chip(struct pz_call *call, struct rehearsal_results *results
   struct pz_rehearsal *out = results->out;
   uint32_t n = results->steps.n;
   if (n == 0) return;
-  struct pz_step_sensitivity *sensitivities = pz_alloc(call, n, sizeof *sensitivities);
   struct pz_step_factor *factors = pz_alloc(call, COMPUTE_FACTORS, sizeof *factors);
   double *corrected_s = pz_alloc(call, n, sizeof *corrected_s);
-  pz_must(call, pz_step_sensitivities(steps, n, 1, sensitivities, pz_call_error(call)));
+  struct pz_step_sensitivity *sensitivities = pz_step_sensitivities(call, steps, n, 1);
   struct pz_chip *chip = pz_copy(call, results->plan->job.chip, 1, sizeof *chip);
   struct pz_correction correction = pz_correction_fit(steps, sensitivities, n, n);
   correction.collectives = chip->correction.collectives;
@@ -518,8 +514,8 @@ static void correct_chip(struct pz_call *call, struct rehearsal_results *results
   chip->correction = correction;
   struct pz_job job = results->plan->job;
   job.chip = chip;
-  pz_must(call, pz_steps_corrected(steps, n, &correction, 1, corrected_s, pz_call_error(call)));
-  pz_must(call, pz_predict(&job, &predicted->plan, &out->corrected, NULL, pz_call_error(call)));
+  pz_steps_corrected(call, steps, n, &correction, 1, corrected_s);
+  out->corrected = pz_predict(call, &job, &predicted->plan, NULL);
   uint32_t step = 0;
   for (uint32_t i = 0; i < out->n_ranks; i++) {
     if (out->ranks[i].status != PZ_RANK_OK) continue;

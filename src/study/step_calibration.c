@@ -47,13 +47,12 @@ static void add_step(struct pz_call *call, struct step_reader *reader, const cha
                      const struct pz_measured_step *step, struct pz_vec *steps) {
   struct pz_job *job = pz_copy(call, step->job, 1, sizeof *job);
   struct pz_measured_step added = *step;
-  struct pz_prediction prediction;
   if (reader->options->chip)
     job->chip = &reader->chip; /* even if its file has other values than the run's */
   added.job = job;
   pz_append(call, steps, &added);
-  pz_must(call, pz_predict(job, step->plan, &prediction, NULL, pz_call_error(call)));
-  pz_must(call, pz_measured_step_check(where, &prediction, step->measured_s, pz_call_error(call)));
+  struct pz_prediction prediction = pz_predict(call, job, step->plan, NULL);
+  pz_measured_step_check(call, where, &prediction, step->measured_s);
 }
 
 /* ---- the steps of a table ------------------------------------------------------------------- */
@@ -65,8 +64,7 @@ static void add_table(struct pz_call *call, struct step_reader *reader, const ch
   struct pz_run_terms terms = {
       .chip = options->chip, .cluster = options->cluster, .threads = options->threads};
   struct pz_run_table table;
-  pz_must(call,
-          pz_run_table_with(&terms, path, text, bytes, call->arena, &table, pz_call_error(call)));
+  pz_run_table_read(call, &terms, path, text, bytes, &table);
   for (uint32_t i = 0; i < table.n_rows; i++) {
     const struct pz_run_row *row = &table.rows[i];
     uint32_t line = table.csv.lines[i];
@@ -209,11 +207,11 @@ static struct pz_step_residual *find_residuals(struct pz_call *call, const struc
   struct pz_step_residual *residuals = pz_alloc(call, n, sizeof *residuals);
   double *step_s = pz_alloc(call, n, sizeof *step_s);
   const struct pz_correction none = {.steps = 0};
-  pz_must(call, pz_steps_corrected(step, n, &none, threads, step_s, pz_call_error(call)));
+  pz_steps_corrected(call, step, n, &none, threads, step_s);
   for (uint32_t i = 0; i < n; i++)
     residuals[i] = (struct pz_step_residual){
         .id = step[i].id, .measured_s = step[i].measured_s, .before_s = step_s[i]};
-  pz_must(call, pz_steps_corrected(step, n, correction, threads, step_s, pz_call_error(call)));
+  pz_steps_corrected(call, step, n, correction, threads, step_s);
   for (uint32_t i = 0; i < n; i++) residuals[i].after_s = step_s[i];
   return residuals;
 }
@@ -235,15 +233,13 @@ static struct pz_step_errors mean_errors(const struct pz_step_residual *residual
 
 /* Returns the kinds of runs (dense or with experts, by precision) among the steps, as the bit
  * set of struct pz_correction. */
-static int64_t kinds_of_runs(const struct pz_vec *steps) {
+static int64_t kinds_of_runs(struct pz_call *call, const struct pz_vec *steps) {
   int64_t kinds = 0;
   for (uint32_t i = 0; i < steps->n; i++) {
     const struct pz_measured_step *step = pz_vec_at(steps, struct pz_measured_step, i);
-    struct pz_prediction prediction;
-    struct pz_error err = {0};
-    if (pz_predict(step->job, step->plan, &prediction, NULL, &err) == PZ_OK)
-      kinds |=
-          pz_correction_kind(prediction.active_params < prediction.params, step->plan->precision);
+    struct pz_prediction prediction = pz_predict(call, step->job, step->plan, NULL);
+    kinds |=
+        pz_correction_kind(prediction.active_params < prediction.params, step->plan->precision);
   }
   return kinds;
 }
@@ -294,8 +290,7 @@ static void calibrate_steps(struct pz_call *call, struct step_reader *reader,
   if (options->held) held = read_steps(call, reader, options->held, NULL);
   const struct pz_measured_step *step = steps.items;
   uint32_t n = steps.n;
-  struct pz_step_sensitivity *sensitivity = pz_alloc(call, n, sizeof *sensitivity);
-  pz_must(call, pz_step_sensitivities(step, n, options->threads, sensitivity, pz_call_error(call)));
+  struct pz_step_sensitivity *sensitivity = pz_step_sensitivities(call, step, n, options->threads);
   bool several_runs = false;
   for (uint32_t i = 1; i < n; i++)
     if (!pz_step_repeats(&sensitivity[0], &sensitivity[i])) several_runs = true;
@@ -303,8 +298,7 @@ static void calibrate_steps(struct pz_call *call, struct step_reader *reader,
   struct pz_step_residual *residuals = find_residuals(call, &steps, &correction, options->threads);
   for (uint32_t i = 0; i < n && several_runs; i++) {
     struct pz_correction others = pz_correction_fit(step, sensitivity, n, i);
-    pz_must(call, pz_steps_corrected(&step[i], 1, &others, 1, &residuals[i].left_out_s,
-                                     pz_call_error(call)));
+    pz_steps_corrected(call, &step[i], 1, &others, 1, &residuals[i].left_out_s);
   }
   out->steps = residuals;
   out->n_steps = n;
@@ -316,7 +310,7 @@ static void calibrate_steps(struct pz_call *call, struct step_reader *reader,
   }
   correction.steps = n;
   correction.error = several_runs ? fmax(out->errors.left_out, LEAST_ERROR) : 0;
-  correction.kinds = kinds_of_runs(&steps);
+  correction.kinds = kinds_of_runs(call, &steps);
   struct pz_step_factor *factors = pz_alloc(call, PZ_CORRECTION_FACTORS, sizeof *factors);
   pz_correction_tell(&correction, sensitivity, n, factors, PZ_CORRECTION_FACTORS);
   out->factors = factors;

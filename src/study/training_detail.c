@@ -70,8 +70,7 @@ static void append_chip(struct pz_call *call, struct training_details *details,
     const struct pz_prediction *prediction = &request.found.p;
     steps[i] = (struct pz_step_cost){prediction->step_s, request.dynamic_j};
     if (!pz_tech_is_library(pz_tech_at(chip->tech)))
-      pz_must(call, pz_step_energy(&request.question.job, &request.found.plan, prediction, &energy,
-                                   pz_call_error(call)));
+      energy = pz_step_energy(call, &request.question.job, &request.found.plan, prediction);
     append_row(call, chip_rows,
                json_pack("{s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "chip",
                          chip->name, "role", role, "model", details->study->options.models[i],
@@ -172,16 +171,15 @@ struct operator_rows {
   const char *model;
 };
 
-/* Callback of pz_step_operators(), which returns a status. */
-static enum pz_status append_operator(void *ctx, const struct pz_step_operator *op) {
+static void append_operator(struct pz_call *call, void *ctx, const struct pz_step_operator *op) {
   struct operator_rows *rows = ctx;
-  json_t *row = json_pack("{s:s,s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:s,s:f}", "model", rows->model,
-                          "layer", op->layer->name, "operator", op->op->name, "direction",
-                          op->op->direction == PZ_BACKWARD ? "backward" : "forward", "cores",
-                          op->op->matmul_flop ? "tensor" : "vector", "operations", op->operations,
-                          "hbm_bytes", op->hbm_bytes, "seconds", op->seconds, "bound", op->bound,
-                          "times", op->times);
-  return json_array_append_new(rows->rows, row) == 0 ? PZ_OK : PZ_NO_MEMORY;
+  append_row(call, rows->rows,
+             json_pack("{s:s,s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:s,s:f}", "model", rows->model, "layer",
+                       op->layer->name, "operator", op->op->name, "direction",
+                       op->op->direction == PZ_BACKWARD ? "backward" : "forward", "cores",
+                       op->op->matmul_flop ? "tensor" : "vector", "operations", op->operations,
+                       "hbm_bytes", op->hbm_bytes, "seconds", op->seconds, "bound", op->bound,
+                       "times", op->times));
 }
 
 static void append_roofline(struct pz_call *call, struct training_details *details, json_t *rows) {
@@ -190,8 +188,7 @@ static void append_roofline(struct pz_call *call, struct training_details *detai
     struct chip_plan plan;
     find_chip_plan(call, details, &details->best, i, &plan);
     if (plan.fits)
-      pz_must(call, pz_step_operators(&plan.question.job, &plan.found.plan, append_operator,
-                                      &request, pz_call_error(call)));
+      pz_step_operators(call, &plan.question.job, &plan.found.plan, append_operator, &request);
   }
 }
 

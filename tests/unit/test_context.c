@@ -7,6 +7,7 @@
 #include "core/num.h"
 #include "cost/attention.h"
 #include "step/predict.h"
+#include "step_borders.h"
 #include "workload/op.h"
 #include "workload/parts.h"
 
@@ -275,7 +276,7 @@ static struct pz_prediction predict(const char *model, int64_t seq, const struct
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   for (int l = 0; l < net.n_levels; l++) net.level[l].bytes_per_s *= faster;
   at.seq = seq;
-  if (pz_predict(&job, &at, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (try_predict(&job, &at, &p, &err) != PZ_OK) fail_msg("%s", err.message);
   return p;
 }
 

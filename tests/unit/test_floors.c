@@ -41,6 +41,7 @@
 #include "plan/plan_fill.h"
 #include "step/predict.h"
 #include "step/training_memory.h"
+#include "step_borders.h"
 #include "unit/plan_borders.h"
 #include "workload/op.h"
 
@@ -158,7 +159,7 @@ static bool price(const struct sample *c, const struct pz_plan *plan, const stru
   struct pz_plan p = *plan;
   struct pz_prediction found;
   if (try_fill_plan(&p, &c->chip, NULL) != PZ_OK) return false;
-  if (pz_predict(&job, &p, &found, NULL, NULL) != PZ_OK) return false;
+  if (try_predict(&job, &p, &found, NULL) != PZ_OK) return false;
   *step_s = found.step_s;
   return true;
 }
@@ -320,6 +321,7 @@ struct slice {
   const struct sample *c;
   struct pz_workload *w;
   struct pz_layer_kinds kinds;
+  struct pz_arena arena; /* of kinds */
   struct pz_pipeline_shape shape;
 };
 
@@ -439,7 +441,7 @@ static bool slice_of(const struct sample *c, struct slice *s) {
   o.kernels = PZ_KERNELS_POINTWISE;
   *s = (struct slice){.c = c, .shape = pz_plan_pipeline_shape(p)};
   if (pz_workload_load(c->model, &o, &s->w, NULL) != PZ_OK) return false;
-  return pz_layer_kinds_of(s->w, &s->kinds, NULL) == PZ_OK;
+  return try_layer_kinds(s->w, &s->arena, &s->kinds, NULL) == PZ_OK;
 }
 
 static void find_floors(const struct sample *c, double floor_s[KINDS]) {
@@ -456,7 +458,7 @@ static void find_floors(const struct sample *c, double floor_s[KINDS]) {
     floor_s[FLOP] = pz_fmax(floor_s[FLOP], n * x.tensor_s);
     floor_s[HBM] = pz_fmax(floor_s[HBM], hbm_s(c, &x, n));
   }
-  pz_layer_kinds_free(&s.kinds);
+  pz_arena_release(&s.arena);
   pz_workload_free(s.w);
 }
 

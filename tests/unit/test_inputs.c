@@ -17,6 +17,7 @@
 #include "unit/cost_borders.h"
 #include "unit/plan_borders.h"
 #include "unit/schedule_calls.h"
+#include "unit/step_borders.h"
 
 /* ---- the fields ------------------------------------------------------------------------------- */
 
@@ -330,8 +331,8 @@ static void add_plan(int scene, const struct machine *m, const struct plan *x, b
   predictions++;
   add(out, 'o', x->text, status == PZ_OK);
   if (status != PZ_OK) return;
-  status = pz_predict(&job, &filled, &p, NULL, &err);
-  if (status == PZ_OK && all) status = pz_step_energy(&job, &filled, &p, &energy, &err);
+  status = try_predict(&job, &filled, &p, &err);
+  if (status == PZ_OK && all) status = try_step_energy(&job, &filled, &p, &energy, &err);
   if (status != PZ_OK) fail_msg("%s: %s: %s", m->chip.name, x->text, err.message);
   add(out, 't', x->text, p.step_s);
   add(out, 'm', x->text, p.usable_bytes);

@@ -15,6 +15,7 @@
 #include "launch/megatron_args.h"
 #include "plan/plan_fill.h"
 #include "step/predict.h"
+#include "step_borders.h"
 #include "unit/plan_borders.h"
 
 enum { MEGATRON = 1, TORCHTITAN, NEMO, DEEPSPEED, FRAMEWORKS };
@@ -1241,13 +1242,13 @@ static bool check_prediction(uint64_t *seed, const struct pz_model_shape *s, int
   struct pz_job job = {.model = s->name, .chip = chip, .net = &net};
   if (try_fill_plan(&p, chip, &err) != PZ_OK ||
       pz_launch_text(s->name, chip, &net, &p, &text, &err) != PZ_OK ||
-      pz_predict(&job, &p, &want, NULL, &err) != PZ_OK)
+      try_predict(&job, &p, &want, &err) != PZ_OK)
     return pz_free(text), false;
   check_options(options, framework, text);
   enum pz_status status = pz_run_plan_read("script", text, strlen(text), NULL, &r, &err);
   if (status == PZ_OK) status = try_fill_plan(&r->plan, chip, &err);
   if (status == PZ_OK) job.model = r->model, job.config = r->config;
-  if (status == PZ_OK) status = pz_predict(&job, &r->plan, &got, NULL, &err);
+  if (status == PZ_OK) status = try_predict(&job, &r->plan, &got, &err);
   if (status != PZ_OK) fail_msg("%s\n%s", err.message, text);
   if (got.step_s != want.step_s || got.peak_bytes != want.peak_bytes)
     fail_msg("%.17g s, %.17g bytes; predicted were %.17g, %.17g\n%s", got.step_s, got.peak_bytes,

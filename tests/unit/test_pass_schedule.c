@@ -11,6 +11,7 @@
 #include "space/space.h"
 #include "step/pass_schedule.h"
 #include "step/step_model.h"
+#include "step_borders.h"
 #include "unit/plan_borders.h"
 #include "workload/op.h"
 
@@ -422,10 +423,10 @@ static void exact_is_ilp_is_brute_force(void **state) {
     double bound = 0;
     pz_arena_init(&arena, NULL);
     draw_pass(&x);
-    if (pz_pass_problem(&x.q, true, &arena, &p, &err) != PZ_OK) fail_msg("%s", err.message);
+    if (try_pass_problem(&x.q, &arena, &p, &err) != PZ_OK) fail_msg("%s", err.message);
     struct pz_schedule exact = solve(&p, PZ_SOLVER_EXACT, &arena);
     check_schedule(&x, &p, &exact);
-    assert_int_equal(pz_pass_bound_s(&x.q, &bound, &err), PZ_OK);
+    assert_int_equal(try_pass_bound_s(&x.q, &bound, &err), PZ_OK);
     if (!(bound <= exact.makespan * (1 + 1e-9) &&
           exact.makespan <= pz_problem_serial(&p) * (1 + 1e-9)))
       fail_msg("round %d: bound %.12g, %.12g, one after another %.12g", round, bound,
@@ -476,8 +477,8 @@ static double solve_turns(const struct turns *t, int chains, double *bound) {
   x.pass.ops = (struct pz_ops){x.pass.op, n};
   x.q = (struct pz_pass_question){
       .cost = &x.cost, .pass = {.ops = &x.pass.ops, .runs = x.pass.run}, .chains = chains};
-  assert_int_equal(pz_pass_bound_s(&x.q, bound, &err), PZ_OK);
-  assert_int_equal(pz_pass_solve(&x.q, 100000, &s, &err), PZ_OK);
+  assert_int_equal(try_pass_bound_s(&x.q, bound, &err), PZ_OK);
+  assert_int_equal(try_pass_solve(&x.q, 100000, &s, &err), PZ_OK);
   assert_true(s.bound_s == s.s);
   return s.s;
 }
@@ -523,8 +524,8 @@ static double layer_s(const struct pz_model_steps *s, uint32_t n_kinds, bool aga
 static double timed_s(const struct pz_job *job, const struct pz_plan *plan, enum pz_timing timing) {
   struct pz_step_model *m = NULL;
   struct pz_error err = {0};
-  if (pz_step_model_new(job, plan, &m, &err) != PZ_OK ||
-      pz_step_model_time(m, plan, 2, timing, &err) != PZ_OK)
+  if (try_step_model_new(job, plan, &m, &err) != PZ_OK ||
+      try_step_model_time(m, plan, 2, timing, &err) != PZ_OK)
     fail_msg("%s: %s", job->model, err.message);
   double s = layer_s(m->steps, m->kinds.n, plan->recompute != PZ_RECOMPUTATION_NONE);
   pz_step_model_free(m);

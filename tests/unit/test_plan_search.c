@@ -20,6 +20,7 @@
 #include "step/expected_error.h"
 #include "step/recompute.h"
 #include "step/run_table.h"
+#include "step_borders.h"
 #include "unit/plan_borders.h"
 
 /* ---- random questions ----------------------------------------------------------------------- */
@@ -389,9 +390,9 @@ static double value_of(struct listing *l, const struct pz_plan *p) {
   const struct pz_plan_question *q = &l->c->q;
   struct pz_prediction x, y;
   struct pz_error err = {0};
-  if (pz_step_price(l->m, p, &x, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (try_step_price(l->m, p, &x, &err) != PZ_OK) fail_msg("%s", err.message);
   if (below(l->random, 200) == 0) {
-    if (pz_predict(&q->job, p, &y, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+    if (try_predict(&q->job, p, &y, &err) != PZ_OK) fail_msg("%s", err.message);
     assert_true(x.step_s == y.step_s && x.needed_bytes == y.needed_bytes);
   }
   if (x.host_bytes > x.usable_host_bytes) return HUGE_VAL;
@@ -664,7 +665,7 @@ static void list_shape(struct listing *l, struct pz_plan p) {
   if (l->c->heads % p.tp || (kv % p.tp && p.tp % kv) || p.batch % p.mbs) return;
   if (p.tp * p.cp > q->plan.devices || (p.sp && p.seq / p.cp % p.tp)) return;
   if (p.cp > 1 && (p.seq % (2 * p.cp) || p.attention != PZ_ATTENTION_FLASH)) return;
-  if (pz_step_model_new(&q->job, &p, &l->m, &err) != PZ_OK) return;
+  if (try_step_model_new(&q->job, &p, &l->m, &err) != PZ_OK) return;
   list_grids(l, &p);
   pz_step_model_free(l->m);
 }
@@ -711,7 +712,7 @@ static void list_all(struct listing *l) {
   const struct pz_plan_question *q = &l->c->q;
   struct pz_plan p = plain_plan(q);
   struct pz_error err = {0};
-  if (pz_step_model_new(&q->job, &p, &l->m, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (try_step_model_new(&q->job, &p, &l->m, &err) != PZ_OK) fail_msg("%s", err.message);
   l->shape = try_describe_model(q->job.model, q->job.config, l->m->w, l->m->n_blocks);
   pz_step_model_free(l->m);
   if (!pz_framework_trains(p.framework, &l->shape, NULL)) return;
@@ -872,7 +873,7 @@ static bool has_kinds(const struct listing *l, const struct pz_found_plans *foun
 static bool predicts(const struct pz_plan_question *q, const struct pz_found_plan *f) {
   struct pz_prediction p;
   struct pz_error err = {0};
-  if (pz_predict(&q->job, &f->plan, &p, NULL, &err) != PZ_OK) return false;
+  if (try_predict(&q->job, &f->plan, &p, &err) != PZ_OK) return false;
   return p.step_s == f->p.step_s && p.peak_bytes == f->p.peak_bytes && p.mfu == f->p.mfu;
 }
 
@@ -1061,7 +1062,7 @@ static void random_shared(uint64_t *r, struct shared *s, bool torus) {
   bool can = s->plan.tp == 1 || s->plan.sp;
   s->plan.ep = s->c.experts && can && !torus ? 1 + below(r, 2) : 1;
   s->plan.batch = 64;
-  if (pz_step_model_new(&q->job, &s->plan, &s->m, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (try_step_model_new(&q->job, &s->plan, &s->m, &err) != PZ_OK) fail_msg("%s", err.message);
 }
 
 /* Any plan of the shape, of one microbatch or several, with any recomputation. */
@@ -1117,14 +1118,14 @@ static void pricing_has_no_memory(void **state) {
     const struct pz_plan_question *q = &s.c.q;
     for (int k = 0; k < PLANS; k++) {
       plans[k] = random_plan(&r, &s, again[k]);
-      if (pz_predict(&q->job, &plans[k], &own[k], NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+      if (try_predict(&q->job, &plans[k], &own[k], &err) != PZ_OK) fail_msg("%s", err.message);
     }
     for (int k = 0; k < 3 * PLANS; k++, priced++) {
       int at = (int)below(&r, PLANS);
       double bound;
       if (below(&r, 4) == 0)
-        assert_int_equal(pz_step_bound(s.m, &plans[below(&r, PLANS)], &bound, &err), PZ_OK);
-      assert_int_equal(pz_step_price(s.m, &plans[at], &one, NULL, &err), PZ_OK);
+        assert_int_equal(try_step_bound(s.m, &plans[below(&r, PLANS)], &bound, &err), PZ_OK);
+      assert_int_equal(try_step_price(s.m, &plans[at], &one, &err), PZ_OK);
       wrong += !same_prediction(&one, &own[at]);
     }
     pz_step_model_free(s.m);
@@ -1144,8 +1145,8 @@ static bool bound_is_below(struct shared *s, const struct pz_plan *p, struct dis
   struct pz_prediction one;
   struct pz_error err = {0};
   double bound;
-  assert_int_equal(pz_step_bound(s->m, p, &bound, &err), PZ_OK);
-  assert_int_equal(pz_step_price(s->m, p, &one, NULL, &err), PZ_OK);
+  assert_int_equal(try_step_bound(s->m, p, &bound, &err), PZ_OK);
+  assert_int_equal(try_step_price(s->m, p, &one, &err), PZ_OK);
   bool even = !p->stage_recompute && !p->first_layers && s->c.layers % (p->pp * p->vpp) == 0;
   bool zero_bubble = pz_pipeline_splits_backward(pz_plan_pipeline_shape(p).order);
   if (even && p->pp > 1) {
@@ -1317,7 +1318,7 @@ static bool rows_of(const char *path) {
   uint32_t asked = 0, wrong = 0, n = 0, other = 0, step = (uint32_t)(600 / pz_test_part(200));
   pz_arena_init(&arena, NULL);
   if (pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err) != PZ_OK) return false;
-  assert_int_equal(pz_run_table_read(path, text, bytes, 2, &arena, &t, &err), PZ_OK);
+  assert_int_equal(try_read_runs(path, text, bytes, 2, &arena, &t, &err), PZ_OK);
   struct known *known = calloc(t.n_rows, sizeof *known);
   assert_non_null(known);
   for (uint32_t i = 0; i < t.n_rows; i += step) {

@@ -14,6 +14,7 @@
 #include "step/run_table.h"
 #include "step/step_model.h"
 #include "step/training_memory.h"
+#include "step_borders.h"
 
 static struct pz_plan plan_of(int64_t tp, int64_t pp, int64_t dp, int64_t batch) {
   return (struct pz_plan){.tp = tp,
@@ -40,7 +41,7 @@ static struct pz_prediction predict(const struct pz_plan *plan, double faster, d
     net.level[l].bytes_per_s *= faster;
     net.level[l].latency_s += late_s;
   }
-  if (pz_predict(&job, plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (try_predict(&job, plan, &p, &err) != PZ_OK) fail_msg("%s", err.message);
   return p;
 }
 
@@ -115,7 +116,7 @@ static double step_on(const char *model, const char *chip_name, const struct pz_
   struct pz_prediction p;
   if (pz_chip_read(chip_name, &chip, &err) != PZ_OK) fail_msg("%s", err.message);
   struct pz_job job = {.model = model, .chip = &chip, .net = net};
-  if (pz_predict(&job, plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (try_predict(&job, plan, &p, &err) != PZ_OK) fail_msg("%s", err.message);
   return p.step_s;
 }
 
@@ -174,8 +175,8 @@ static void sharding_moves_no_more(void **state) {
       whole.grad_bytes = grad_bytes;
       sharded = whole;
       sharded.zero = 1;
-      assert_int_equal(pz_predict(&job, &whole, &a, NULL, NULL), PZ_OK);
-      assert_int_equal(pz_predict(&job, &sharded, &b, NULL, NULL), PZ_OK);
+      assert_int_equal(try_predict(&job, &whole, &a, NULL), PZ_OK);
+      assert_int_equal(try_predict(&job, &sharded, &b, NULL), PZ_OK);
       double ratio = b.parts.gradient_s / a.parts.gradient_s;
       assert_true(grad_bytes == 2 ? fabs(ratio - 1) < 1e-9 : 0.7 < ratio && ratio < 0.85);
       assert_true(b.step_s < a.step_s);
@@ -223,8 +224,7 @@ static void published_runs(void **state) {
   pz_arena_init(&arena, NULL);
   const char *path = PHAZE_TEST_DATA "/runs.csv";
   assert_int_equal(pz_file_read(path, 1 << 20, &text, &bytes, &err), PZ_OK);
-  if (pz_run_table_read(path, text, bytes, 2, &arena, &t, &err) != PZ_OK)
-    fail_msg("%s", err.message);
+  if (try_read_runs(path, text, bytes, 2, &arena, &t, &err) != PZ_OK) fail_msg("%s", err.message);
   for (uint32_t i = 0; i < t.n_rows; i++) {
     const struct pz_run_row *r = &t.rows[i];
     if (!r->predicted) fail_msg("%s: %s", r->id, r->reason);
@@ -257,7 +257,7 @@ static void conventional_mfu_has_the_stated_convention(void **state) {
     struct pz_plan plan = plan_of(1, 1, 1, 1);
     plan.seq = 2048;
     assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
-    if (pz_predict(&job, &plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+    if (try_predict(&job, &plan, &p, &err) != PZ_OK) fail_msg("%s", err.message);
     double layer = 1024.0 * 256 * (8 + 2 + 2 + 8) + 3 * 1024.0 * 4096 + 2 * 1024;
     double params = 4 * layer + 32000.0 * 1024 + 1024, flop = 6 * params + 12.0 * 4 * 2048 * 2048;
     double unit = p.step_s * pz_chip_tensor_flop_per_s(&chip) / 2048;
@@ -267,7 +267,7 @@ static void conventional_mfu_has_the_stated_convention(void **state) {
     assert_true(fabs(p.params - params - (i ? 0 : 32000.0 * 1024)) < 0.5);
     assert_true(p.hfu == p.mfu);
     plan.recompute = PZ_RECOMPUTATION_FULL;
-    if (pz_predict(&job, &plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+    if (try_predict(&job, &plan, &p, &err) != PZ_OK) fail_msg("%s", err.message);
     double again = 2 * 4 * layer + 2.0 * 4 * 2048 * 2048; /* half of causal attention */
     unit = p.step_s * pz_chip_tensor_flop_per_s(&chip) / 2048;
     assert_true(fabs((p.hfu - p.mfu) * unit / again - 1) < 1e-9);
@@ -290,7 +290,7 @@ static void a_plan_takes_milliseconds(void **state) {
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   for (int i = 0; i < 7; i++) {
     clock_t start = clock();
-    if (pz_predict(&job, &plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+    if (try_predict(&job, &plan, &p, &err) != PZ_OK) fail_msg("%s", err.message);
     best = fmin(best, (double)(clock() - start) / CLOCKS_PER_SEC);
   }
   print_message("one plan of gpt3-175b on 1024 devices: %.2f ms\n", 1e3 * best);
@@ -312,10 +312,11 @@ static void passes_of(const struct pz_plan *plan, int layers, double ms[2]) {
       layers);
   struct pz_job job = {.model = "22b", .config = config, .chip = &chip, .net = &net};
   pz_arena_init(&arena, NULL);
-  struct pz_prediction_detail detail = {.arena = &arena};
+  struct pz_prediction_detail detail = {.no_events = false};
   assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
-  if (pz_predict(&job, plan, &p, &detail, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (try_predict_detail(&job, plan, &arena, &p, &detail, &err) != PZ_OK)
+    fail_msg("%s", err.message);
   assert_int_equal(detail.run.n_events, 2);
   for (int i = 0; i < 2; i++)
     ms[i] = 1e3 * (detail.run.events[i].end_s - detail.run.events[i].start_s);
@@ -377,7 +378,7 @@ static void wrong_plans_are_told(void **state) {
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct pz_prediction p;
     struct pz_error why = {0};
-    assert_int_not_equal(pz_predict(&job, &bad[i].plan, &p, NULL, &why), PZ_OK);
+    assert_int_not_equal(try_predict(&job, &bad[i].plan, &p, &why), PZ_OK);
     if (!strstr(why.message, bad[i].message)) fail_msg("%s", why.message);
   }
 }
@@ -515,7 +516,7 @@ static void changes_and_constants(void **state) {
     assert_true(i == 0 || x->p.step_s >= x[-1].p.step_s);
   }
   pz_plan_changes_free(c);
-  assert_int_equal(pz_constant_effects(&job, &r->plan, &arena, &effects, &n, &err), PZ_OK);
+  assert_int_equal(try_constant_effects(&job, &r->plan, &arena, &effects, &n, &err), PZ_OK);
   bool launches = false;
   for (uint32_t i = 0; i < n; i++) {
     assert_true(fabs(effects[i].step_change) < 0.11);

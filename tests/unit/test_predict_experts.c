@@ -10,6 +10,7 @@
 #include "cost/constants.h"
 #include "step/step_model.h"
 #include "step/training_memory.h"
+#include "step_borders.h"
 #include "unit/plan_borders.h"
 
 /* Two dense layers, then six with 16 experts of which a token meets 4, and a shared one. */
@@ -47,7 +48,7 @@ static struct pz_prediction predict(const struct pz_plan *plan, double faster) {
   assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   for (int l = 0; l < net.n_levels; l++) net.level[l].bytes_per_s *= faster;
-  if (pz_predict(&job, plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (try_predict(&job, plan, &p, &err) != PZ_OK) fail_msg("%s", err.message);
   return p;
 }
 
@@ -102,7 +103,7 @@ static void experts_share_adapters(void **state) {
     plan.peft = "lora:8:all";
     assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
     assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
-    if (pz_step_model_new(&job, &plan, &m, &err) != PZ_OK) fail_msg("%s", err.message);
+    if (try_step_model_new(&job, &plan, &m, &err) != PZ_OK) fail_msg("%s", err.message);
     for (uint32_t l = 0; l < m->w->n_layers; l++) {
       const struct pz_layer *layer = &m->w->layers[l];
       if (!layer->expert_params) continue;
@@ -158,8 +159,8 @@ static struct pz_layer_step layer_of(const struct pz_plan *plan, const struct pz
   struct pz_error err = {0};
   assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
-  assert_int_equal(pz_step_model_new(&job, plan, &m, &err), PZ_OK);
-  assert_int_equal(pz_step_model_time(m, plan, 2, PZ_TIMING_SOLVED, &err), PZ_OK);
+  assert_int_equal(try_step_model_new(&job, plan, &m, &err), PZ_OK);
+  assert_int_equal(try_step_model_time(m, plan, 2, PZ_TIMING_SOLVED, &err), PZ_OK);
   struct pz_layer_step t = m->steps->block[m->kinds.n - 1];
   pz_step_model_free(m);
   return t;
@@ -248,7 +249,7 @@ static void weights_are_conserved(void **state) {
         struct pz_step_model *s = NULL;
         double weights = 0, optimizer = 0;
         plan.zero = zero;
-        assert_int_equal(pz_step_model_new(&job, &plan, &s, &err), PZ_OK);
+        assert_int_equal(try_step_model_new(&job, &plan, &s, &err), PZ_OK);
         for (int64_t k = 0; k < pp; k++) {
           struct pz_training_memory one = pz_step_memory(s, &plan, k);
           weights += one.weight_bytes;
@@ -275,7 +276,7 @@ static void kinds_of_layers_stand_where_they_are(void **state) {
   struct pz_plan plan = plan_of(1, 4, 4, 1);
   assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
-  assert_int_equal(pz_step_model_new(&job, &plan, &s, &err), PZ_OK);
+  assert_int_equal(try_step_model_new(&job, &plan, &s, &err), PZ_OK);
   assert_true(s->kinds.n == 2 && s->n_blocks == 8);
   assert_true(pz_kind_count(&s->kinds, 0, 0, 2) == 2 && pz_kind_count(&s->kinds, 1, 0, 2) == 0);
   assert_true(pz_kind_count(&s->kinds, 0, 1, 3) == 1 && pz_kind_count(&s->kinds, 1, 1, 3) == 2);
@@ -329,9 +330,9 @@ static void nonsense_is_refused(void **state) {
   struct pz_plan odd = plan_of(1, 1, 8, 3), many = plan_of(1, 1, 64, 32),
                  less = plan_of(1, 1, 8, 8);
   less.imbalance = 0.5;
-  assert_int_equal(pz_predict(&job, &odd, &p, NULL, &err), PZ_BAD_USE);
-  assert_true(pz_predict(&job, &many, &p, NULL, &err) != PZ_OK); /* 16 experts */
-  assert_int_equal(pz_predict(&job, &less, &p, NULL, &err), PZ_BAD_USE);
+  assert_int_equal(try_predict(&job, &odd, &p, &err), PZ_BAD_USE);
+  assert_true(try_predict(&job, &many, &p, &err) != PZ_OK); /* 16 experts */
+  assert_int_equal(try_predict(&job, &less, &p, &err), PZ_BAD_USE);
 }
 
 /* Gradients that every microbatch scatters are added up as shards of 64 replicas, experts' of 64 / 8.  A layer has 2 experts of

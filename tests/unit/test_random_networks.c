@@ -15,6 +15,7 @@
 #include "cost/network.h"
 #include "plan/framework_rules.h"
 #include "step/predict.h"
+#include "step_borders.h"
 
 static const struct pz_constants *const K = &pz_constants_default;
 
@@ -158,7 +159,7 @@ static bool step_of(const struct random_network *x, const struct pz_cluster *net
   struct pz_prediction p;
   struct pz_error err = {0};
   if (n % 8) return false;
-  if (pz_predict(&job, &plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (try_predict(&job, &plan, &p, &err) != PZ_OK) fail_msg("%s", err.message);
   *step_s = p.step_s;
   return true;
 }

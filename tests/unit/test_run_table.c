@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "core/vec.h"
 #include "step/run_table.h"
+#include "step_borders.h"
 
 enum { MOST_ROWS = 32 };
 
@@ -25,7 +26,7 @@ static struct rows read_rows(const char *text) {
   struct pz_error err = {0};
   struct rows rows = {.n = 0};
   pz_arena_init(&arena, NULL);
-  if (pz_run_table_read("x", text, strlen(text), 1, &arena, &t, &err) != PZ_OK)
+  if (try_read_runs("x", text, strlen(text), 1, &arena, &t, &err) != PZ_OK)
     fail_msg("%s", err.message);
   assert_true(t.n_rows <= MOST_ROWS);
   for (; rows.n < t.n_rows; rows.n++) rows.at[rows.n] = t.rows[rows.n];
@@ -301,9 +302,8 @@ static void wrong_tables_are_errors(void **state) {
     struct pz_run_table t;
     struct pz_error err = {0};
     pz_arena_init(&arena, NULL);
-    assert_int_equal(
-        pz_run_table_read("x", list[i].text, strlen(list[i].text), 1, &arena, &t, &err),
-        PZ_BAD_INPUT);
+    assert_int_equal(try_read_runs("x", list[i].text, strlen(list[i].text), 1, &arena, &t, &err),
+                     PZ_BAD_INPUT);
     if (!strstr(err.message, list[i].message)) fail_msg("%s", err.message);
     pz_arena_release(&arena);
   }

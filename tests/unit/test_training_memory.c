@@ -16,6 +16,7 @@
 #include "plan/plan_fields.h"
 #include "step/run_table.h"
 #include "step/training_memory.h"
+#include "step_borders.h"
 
 enum { MOST_STAGES = 64 };
 
@@ -38,7 +39,7 @@ static struct predicted predict(const struct model *model, const char *chip_name
   struct pz_error err = {0};
   struct pz_arena arena;
   struct predicted x;
-  struct pz_prediction_detail detail = {.arena = &arena};
+  struct pz_prediction_detail detail = {.no_events = false};
   struct pz_job job = {.model = model->name, .config = model->config, .chip = &chip, .net = &net};
   struct pz_plan at = *plan;
   at.seq = model->seq;
@@ -46,7 +47,8 @@ static struct predicted predict(const struct model *model, const char *chip_name
   pz_arena_init(&arena, NULL);
   assert_int_equal(pz_chip_read(chip_name, &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
-  if (pz_predict(&job, &at, &x.p, &detail, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (try_predict_detail(&job, &at, &arena, &x.p, &detail, &err) != PZ_OK)
+    fail_msg("%s", err.message);
   assert_true(plan->pp <= MOST_STAGES);
   memcpy(x.stage, detail.stages, (size_t)plan->pp * sizeof *x.stage);
   pz_arena_release(&arena);
@@ -266,7 +268,7 @@ static void peaks_of_published_runs(void **state) {
   if (!pz_test_has(path)) skip();
   assert_int_equal(pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err), PZ_OK);
   pz_arena_init(&arena, NULL);
-  assert_int_equal(pz_run_table_read("runs", text, bytes, 2, &arena, &t, &err), PZ_OK);
+  assert_int_equal(try_read_runs("runs", text, bytes, 2, &arena, &t, &err), PZ_OK);
   for (uint32_t i = 0; i < t.n_rows; i++) {
     const struct pz_run_row *r = &t.rows[i];
     if (!r->predicted || !(r->measured_bytes > 0) || strcmp(r->quality, "ok") != 0) continue;
@@ -613,11 +615,11 @@ static void activations_share_the_link_to_the_host(void **state) {
   plan.overlap = PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM;
   assert_int_equal(pz_chip_read("h200", &chip, NULL), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h200", &net, NULL), PZ_OK);
-  assert_int_equal(pz_predict(&job, &plan, &none, NULL, NULL), PZ_OK);
+  assert_int_equal(try_predict(&job, &plan, &none, NULL), PZ_OK);
   plan.offload = PZ_OFFLOAD_ACTIVATIONS;
-  assert_int_equal(pz_predict(&job, &plan, &shared, NULL, NULL), PZ_OK);
+  assert_int_equal(try_predict(&job, &plan, &shared, NULL), PZ_OK);
   chip.host_own_link = true;
-  assert_int_equal(pz_predict(&job, &plan, &own, NULL, NULL), PZ_OK);
+  assert_int_equal(try_predict(&job, &plan, &own, NULL), PZ_OK);
   assert_true(own.parts.gradient_s == none.parts.gradient_s);
   assert_true(shared.parts.gradient_s > own.parts.gradient_s && shared.offload_s == own.offload_s);
   /* both ways of both at the rate of the link */

@@ -11,6 +11,7 @@
 #include "launch/shell_words.h"
 #include "plan/plan_fill.h"
 #include "step/predict.h"
+#include "step_borders.h"
 #include "unit/plan_borders.h"
 
 static struct pz_arena arena;
@@ -898,7 +899,7 @@ static double price(const struct pz_run_plan *m, const struct pz_plan *plan, con
   assert_int_equal(pz_cluster_load(net_name, &net, &err), PZ_OK);
   job.chip = &chip;
   job.net = &net;
-  if (pz_predict(&job, plan, &p, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (try_predict(&job, plan, &p, &err) != PZ_OK) fail_msg("%s", err.message);
   return p.step_s;
 }
 
