@@ -49,15 +49,15 @@ static size_t next_item(void *ctx, size_t n) {
   return t->at < n ? t->at++ : n;
 }
 
-static enum pz_status end_round(void *ctx, const struct pz_ranks_part *mine, pz_ranks_take *take,
-                                void *into, struct pz_error *err) {
+static void end_round(struct pz_call *call, void *ctx, const struct pz_ranks_part *own,
+                      pz_ranks_receive *receive, void *receiver) {
   struct trace *t = ctx;
-  struct round r = {t->taken, t->items.n - t->taken, mine->n};
-  (void)take, (void)into;
+  struct round r = {t->taken, t->items.n - t->taken, own->n};
+  (void)receive, (void)receiver;
   t->at = 0;
   t->taken = t->items.n;
   if (r.n && !pz_vec_push(&t->rounds, &r)) abort();
-  return mine->status == PZ_OK ? PZ_OK : pz_fail(err, mine->status, "%s", mine->bytes);
+  if (own->error && own->error->status != PZ_OK) pz_raise_again(call, own->error);
 }
 
 static enum pz_status search(int64_t rounds, struct pz_error *err) {
@@ -146,7 +146,7 @@ static void print_model(const struct model *m) {
 int main(int argc, char **argv) {
   struct trace t = {.taken = 0};
   struct pz_error err = {0};
-  struct pz_ranks ranks = {.size = 1, .ctx = &t, .next = next_item, .exchange = end_round};
+  struct pz_ranks ranks = {.size = 1, .ctx = &t, .next_item = next_item, .exchange = end_round};
   if (argc != 3 || pz_alloc_use(NULL, &err) != PZ_OK) return 2;
   pz_arena_init(&t.arena, NULL);
   pz_vec_init(&t.items, &t.arena, sizeof(double));

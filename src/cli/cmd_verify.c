@@ -53,7 +53,7 @@ static bool report_holds(struct pz_call *call, const struct settings *s, const c
   struct pz_run_options o = pz_run_options_default();
   const char *path = pz_report_path(call, dir);
   bool exists = pz_ranks_first() && access(path, F_OK) == 0, same = false;
-  pz_must(call, pz_ranks_share_flag(&exists, pz_call_error(call)));
+  exists = pz_ranks_flag_of_first(call, exists);
   if (!exists) return true;
   o.dir = dir;
   o.threads = (unsigned)s->threads;

@@ -115,7 +115,8 @@ int pz_command_main(int argc, char **argv) {
     const struct pz_command *command = pz_command_at(i);
     if (strcmp(command->name, name) != 0) continue;
     /* Under mpirun, a command that can divide its work among ranks does so; the others run in every rank. */
-    if (command->ranks && pz_ranks_start(&err) != PZ_OK) return (int)pz_command_fail(&err);
+    if (command->ranks && pz_border(pz_ranks_start, NULL, &err) != PZ_OK)
+      return (int)pz_command_fail(&err);
     int code = (int)pz_command_invoke(command, argc - 1, argv + 1);
     return command->ranks ? pz_ranks_end(code) : code;
   }

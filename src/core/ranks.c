@@ -1,154 +1,196 @@
-/* Exchanges of one value (pz_ranks_share, pz_ranks_same) and rounds of many items (pz_round_run).  With one rank all of it runs
- * in this process. */
+/* Exchanges of one value, and rounds of many items (pz_round_run).  With one rank all of it runs in this process.
+ *
+ * In a round every thread asks the transport for items until none remains; then each rank packs the results of its own
+ * items into one message, and unpacks the items of the others from theirs. */
 #include "core/ranks.h"
 
 #include <string.h>
 
-#include "core/alloc.h"
 #include "core/map.h"
 
-static const struct pz_ranks *all;  /* NULL stands for one rank */
-static const struct pz_ranks *used; /* the ranks that take part at the moment: all or NULL */
+static const struct pz_ranks *transport; /* NULL stands for one rank */
 
-void pz_ranks_use(const struct pz_ranks *ranks) { all = used = ranks; }
-void pz_ranks_alone(bool alone) { used = alone ? NULL : all; }
-unsigned pz_ranks_size(void) { return used ? used->size : 1; }
-bool pz_ranks_first(void) { return !used || used->rank == 0; }
+void pz_ranks_use(const struct pz_ranks *ranks) { transport = ranks; }
+unsigned pz_ranks_size(void) { return transport ? transport->size : 1; }
+bool pz_ranks_first(void) { return !transport || transport->rank == 0; }
 
-static enum pz_status no_memory(struct pz_error *err) {
-  return pz_fail(err, PZ_NO_MEMORY, "out of memory for what ranks exchange");
+void *pz_ranks_shared_memory(struct pz_call *call, size_t bytes) {
+  if (!transport || !transport->shared_memory) return NULL;
+  return transport->shared_memory(call, transport->ctx, bytes);
 }
 
-bool pz_bytes_take(struct pz_bytes *b, void *out, size_t n) {
-  if (n > b->left) return false;
-  if (n) memcpy(out, b->at, n);
-  b->at += n;
-  b->left -= n;
+bool pz_bytes_read(struct pz_bytes *bytes, void *out, size_t n) {
+  if (n > bytes->left) return false;
+  if (n) memcpy(out, bytes->at, n);
+  bytes->at += n;
+  bytes->left -= n;
   return true;
 }
 
-/* ---- sharing -------------------------------------------------------------------------------- */
+/* ---- exchanges of one value ----------------------------------------------------------------- */
 
-/* Receives the part of rank 0; the other ranks contribute nothing. */
-static enum pz_status receive_shared(void *into, unsigned rank, const char *bytes, size_t n) {
-  struct pz_buffer *b = into;
-  if (rank || !n) return PZ_OK;
-  return pz_buffer_append(b, bytes, n) ? PZ_OK : PZ_NO_MEMORY;
+/* Appends the part of rank 0 to the buffer; the other ranks contribute nothing. */
+static void receive_text(struct pz_call *call, void *receiver, unsigned rank, const char *bytes,
+                         size_t n) {
+  struct pz_buffer *text = receiver;
+  if (rank == 0 && n > 0 && text) pz_buffer_add(call, text, bytes, n);
 }
 
-enum pz_status pz_ranks_share(struct pz_buffer *b, enum pz_status status, struct pz_error *err) {
-  if (!used) return status;
-  struct pz_ranks_part mine = {status, NULL, 0};
-  if (status != PZ_OK && err)
-    mine = (struct pz_ranks_part){status, err->message, strlen(err->message)};
-  else if (!used->rank && b->text)
-    mine = (struct pz_ranks_part){PZ_OK, b->text, b->bytes};
-  return used->exchange(used->ctx, &mine, receive_shared, b, err);
+void pz_ranks_run_first(struct pz_call *call, pz_call_fn *fn, void *ctx, struct pz_buffer *text) {
+  struct pz_error error = {0};
+  if (pz_ranks_first()) (void)!pz_border(fn, ctx, &error);
+  if (transport) {
+    struct pz_ranks_part own = {.error = &error};
+    if (text && pz_ranks_first()) {
+      own.bytes = text->text;
+      own.n = text->bytes;
+    }
+    transport->exchange(call, transport->ctx, &own, receive_text, text);
+  }
+  if (error.status != PZ_OK) pz_raise_again(call, &error);
 }
 
-enum pz_status pz_ranks_share_flag(bool *flag, struct pz_error *err) {
-  struct pz_buffer b = {0};
-  enum pz_status status = PZ_OK;
-  if (!used) return PZ_OK;
-  if (!used->rank && !pz_buffer_append(&b, *flag ? "1" : "0", 1)) status = no_memory(err);
-  status = pz_ranks_share(&b, status, err);
-  if (status == PZ_OK) *flag = b.bytes == 1 && b.text[0] == '1';
-  pz_free(b.text);
-  return status;
+static void receive_flag(struct pz_call *call, void *receiver, unsigned rank, const char *bytes,
+                         size_t n) {
+  bool *flag = receiver;
+  (void)call;
+  if (rank == 0 && n == sizeof *flag) memcpy(flag, bytes, n);
 }
 
-enum pz_status pz_ranks_shared(size_t bytes, void **out, struct pz_error *err) {
-  *out = NULL;
-  return used && used->shared ? used->shared(used->ctx, bytes, out, err) : PZ_OK;
+bool pz_ranks_flag_of_first(struct pz_call *call, bool flag) {
+  if (!transport) return flag;
+  struct pz_ranks_part own = {.bytes = (const char *)&flag,
+                              .n = pz_ranks_first() ? sizeof flag : 0};
+  bool received = flag;
+  transport->exchange(call, transport->ctx, &own, receive_flag, &received);
+  return received;
 }
 
-struct texts {
-  uint64_t mine; /* hash */
+struct compared_texts {
+  uint64_t own_hash;
   bool differ;
 };
 
-static enum pz_status compare_texts(void *into, unsigned rank, const char *bytes, size_t n) {
-  struct texts *x = into;
-  (void)rank;
-  if (n != sizeof x->mine || memcmp(bytes, &x->mine, n) != 0) x->differ = true;
-  return PZ_OK;
+static void receive_hash(struct pz_call *call, void *receiver, unsigned rank, const char *bytes,
+                         size_t n) {
+  struct compared_texts *texts = receiver;
+  (void)call, (void)rank;
+  bool is_same = n == sizeof texts->own_hash && memcmp(bytes, &texts->own_hash, n) == 0;
+  if (!is_same) texts->differ = true;
 }
 
-enum pz_status pz_ranks_same(const char *what, const char *text, struct pz_error *err) {
-  if (!used) return PZ_OK;
-  struct texts x = {pz_hash(text, strlen(text)), false};
-  struct pz_ranks_part part = {PZ_OK, (const char *)&x.mine, sizeof x.mine};
-  enum pz_status status = used->exchange(used->ctx, &part, compare_texts, &x, err);
-  if (status != PZ_OK || !x.differ) return status;
-  return pz_fail(err, PZ_BAD_INPUT,
-                 "ranks have different %s; accepted: the same program, options and files on all",
-                 what);
+void pz_ranks_require_same(struct pz_call *call, const char *what, const char *text) {
+  if (!transport) return;
+  struct compared_texts texts = {.own_hash = pz_hash(text, strlen(text))};
+  struct pz_ranks_part own = {.bytes = (const char *)&texts.own_hash, .n = sizeof texts.own_hash};
+  transport->exchange(call, transport->ctx, &own, receive_hash, &texts);
+  if (texts.differ)
+    pz_raise(call, PZ_BAD_INPUT,
+             "ranks have different %s; accepted: the same program, options and files on all", what);
 }
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
-struct dealing {
-  const struct pz_round *r;
-  bool *mine; /* by item: was it done on this rank? */
+/* A round while it runs on this rank. */
+struct running_round {
+  const struct pz_round *round;
+  struct pz_error *errors; /* by item */
+  bool *is_own;            /* by item: this rank worked on it */
+  struct pz_buffer *packed;
 };
 
-/* Runs on each thread and works on items until none remains. */
+/* One item at a border of its own. */
+struct round_item {
+  const struct pz_round *round;
+  size_t i;
+  unsigned worker;
+};
+
+static bool is_stopped(const struct pz_round *round) {
+  return round->stop && atomic_load(round->stop);
+}
+
+static void work_in_border(struct pz_call *call, void *ctx) {
+  const struct round_item *item = ctx;
+  if (is_stopped(item->round)) pz_raise(call, PZ_STOPPED, "stopped");
+  item->round->work(call, item->round->ctx, item->i, item->worker);
+}
+
+static void work_on_item(void *ctx, size_t i, unsigned worker) {
+  const struct running_round *running = ctx;
+  struct round_item item = {running->round, i, worker};
+  (void)!pz_border(work_in_border, &item, &running->errors[i]);
+}
+
+/* Runs on each thread of a rank: works on items until no rank has one left. */
 static void work_on_items(void *ctx, size_t thread, unsigned worker) {
-  struct dealing *d = ctx;
+  struct running_round *running = ctx;
+  const struct pz_round *round = running->round;
   (void)thread;
-  for (size_t at; (at = used->next(used->ctx, d->r->n)) < d->r->n;) {
-    size_t i = d->r->order ? d->r->order[at] : at;
-    d->r->work(d->r->ctx, i, worker);
-    d->mine[i] = true;
+  for (;;) {
+    size_t at = transport->next_item(transport->ctx, round->n);
+    if (at >= round->n) return;
+    size_t i = round->order ? round->order[at] : at;
+    work_on_item(running, i, worker);
+    running->is_own[i] = true;
   }
 }
 
-static bool pack_items(const struct dealing *d, struct pz_buffer *b) {
-  for (uint64_t i = 0; i < d->r->n && !b->failed; i++) {
-    if (!d->mine[i]) continue;
-    pz_buffer_append(b, (const char *)&i, sizeof i);
-    d->r->pack(d->r->ctx, i, b);
+/* Packs the number, the status, and the result or the error of each item of this rank. */
+static void pack_items(struct pz_call *call, void *ctx) {
+  const struct running_round *running = ctx;
+  for (uint64_t i = 0; i < running->round->n; i++) {
+    const struct pz_error *error = &running->errors[i];
+    if (!running->is_own[i]) continue;
+    pz_buffer_add(call, running->packed, (const char *)&i, sizeof i);
+    pz_buffer_add(call, running->packed, (const char *)&error->status, sizeof error->status);
+    if (error->status == PZ_OK)
+      running->round->pack(call, running->round->ctx, i, running->packed);
+    else
+      pz_buffer_add(call, running->packed, (const char *)error, sizeof *error);
   }
-  return !b->failed;
 }
 
-static enum pz_status unpack_items(void *into, unsigned rank, const char *bytes, size_t n) {
-  const struct dealing *d = into;
+static void unpack_items(struct pz_call *call, void *receiver, unsigned rank, const char *bytes,
+                         size_t n) {
+  const struct running_round *running = receiver;
   struct pz_bytes in = {bytes, n};
-  enum pz_status status = PZ_OK;
-  uint64_t i;
   (void)rank;
-  while (in.left && status == PZ_OK) {
-    if (!pz_bytes_take(&in, &i, sizeof i) || i >= d->r->n || d->mine[i]) return PZ_BAD_INPUT;
-    status = d->r->unpack(d->r->ctx, i, &in);
+  while (in.left) {
+    uint64_t i;
+    enum pz_status status;
+    bool complete = pz_bytes_read(&in, &i, sizeof i) && pz_bytes_read(&in, &status, sizeof status);
+    bool expected = complete && i < running->round->n && !running->is_own[i];
+    if (expected && status != PZ_OK)
+      expected = pz_bytes_read(&in, &running->errors[i], sizeof *running->errors);
+    if (!expected) pz_raise(call, PZ_BAD_INPUT, "an item of another round");
+    if (status == PZ_OK) running->round->unpack(call, running->round->ctx, i, &in);
   }
-  return status;
 }
 
-static void run_on(struct pz_pool *pool, size_t n, pz_pool_fn *fn, void *ctx) {
-  if (pool) {
-    pz_pool_for(pool, n, fn, ctx);
+void pz_round_run(struct pz_call *call, struct pz_pool *pool, const struct pz_round *round,
+                  struct pz_error *errors) {
+  struct running_round running = {.round = round, .errors = errors};
+  if (!transport) {
+    if (pool)
+      pz_pool_for(pool, round->n, work_on_item, &running);
+    else
+      for (size_t i = 0; i < round->n; i++) work_on_item(&running, i, 0);
+    if (is_stopped(round)) pz_raise(call, PZ_STOPPED, "stopped");
     return;
   }
-  for (size_t i = 0; i < n; i++) fn(ctx, i, 0);
-}
-
-enum pz_status pz_round_run(struct pz_pool *pool, const struct pz_round *r, struct pz_error *err) {
-  static const char text[] = "out of memory for what ranks exchange";
-  if (!used) {
-    run_on(pool, r->n, r->work, r->ctx);
-    return r->stop && atomic_load(r->stop) ? pz_fail(err, PZ_STOPPED, "stopped") : PZ_OK;
-  }
-  struct pz_buffer b = {0};
-  struct dealing d = {r, pz_calloc(r->n + 1, sizeof *d.mine)};
-  struct pz_ranks_part mine = {PZ_NO_MEMORY, text, sizeof text - 1};
-  if (d.mine) {
-    run_on(pool, pool ? pz_pool_threads(pool) : 1, work_on_items, &d);
-    if (pack_items(&d, &b)) mine = (struct pz_ranks_part){PZ_OK, b.text, b.bytes};
-    if (mine.status == PZ_OK && r->stop && atomic_load(r->stop)) mine.status = PZ_STOPPED;
-  }
-  enum pz_status status = used->exchange(used->ctx, &mine, unpack_items, &d, err);
-  pz_free(b.text);
-  pz_free(d.mine);
-  return status;
+  struct pz_call work = pz_scratch(call);
+  struct pz_error failure = {0};
+  running.is_own = pz_alloc(&work, round->n, sizeof *running.is_own);
+  running.packed = pz_buffer_new(&work);
+  if (pool)
+    pz_pool_for(pool, pz_pool_threads(pool), work_on_items, &running);
+  else
+    work_on_items(&running, 0, 0);
+  if (pz_border(pack_items, &running, &failure) == PZ_OK && is_stopped(round))
+    failure.status = PZ_STOPPED;
+  struct pz_ranks_part own = {running.packed->text, running.packed->bytes, &failure};
+  transport->exchange(call, transport->ctx, &own, unpack_items, &running);
+  pz_close(&work, running.packed);
+  pz_scratch_end(&work);
 }

@@ -158,8 +158,7 @@ struct pz_evaluator *pz_training_create(struct pz_call *call, const struct pz_tr
   t->n_workers = pool ? pz_pool_threads(pool) : 1;
   /* The ranks of a node share a table, or else the threads of this rank.  Without memory for it, every thread computes
    * all times itself. */
-  void *block = NULL;
-  if (pool) pz_must(call, pz_ranks_shared(SHARED_BYTES, &block, pz_call_error(call)));
+  void *block = pool ? pz_ranks_shared_memory(call, SHARED_BYTES) : NULL;
   if (!block && t->n_workers > 1) {
     t->block = pz_calloc(1, SHARED_BYTES);
     block = t->block;

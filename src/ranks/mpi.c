@@ -1,10 +1,15 @@
-/* Ranks by MPI.  An exchange is two collective calls: the heads of all ranks, then their bytes.  A
- * rank that has ended, well or not, answers the others' exchanges once, with its head alone: so no
- * rank waits for one that failed.
+/* Ranks by MPI: the transport of core/ranks.h.
  *
- * Waiting sleeps instead of polling at full speed, so that a rank that waits leaves its processor to
- * threads and processes that work; rounds take milliseconds to seconds, the naps at most one
- * millisecond. */
+ * An exchange (exchange) is two collective calls: the heads of all ranks, which contain sizes and statuses, and then their
+ * bytes.  A rank whose command has ended, with or without an error, answers the next exchange of the others once, with its
+ * head alone (leave_exchanges), so that no rank waits for one that failed.  Waiting sleeps instead of polling at full speed,
+ * so that a waiting rank leaves its processor to threads and processes that work; rounds take milliseconds to seconds, and
+ * the naps at most one millisecond.
+ *
+ * The items of a round (next_item) are divided into one part for each rank.  A rank works through its own part from the
+ * front, and then helps the ranks of its node from the back of theirs.  The counters of a node's ranks are in shared memory.
+ *
+ * Sections: waiting, exchanges, items, memory of a node, the end of mpirun, start and end. */
 #define _GNU_SOURCE /* memfd_create, pidfd_open; NOLINT(bugprone-reserved-identifier) */
 
 #include <fcntl.h>
@@ -26,45 +31,48 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/num.h"
 #include "core/progress.h"
 #include "core/ranks.h"
 #include "ranks/start.h"
 
-/* What a rank says before its bytes. */
+/* The first message of a rank in an exchange.  Times are processor times. */
 struct head {
-  uint32_t status, ended;
-  uint64_t sequence, bytes;
-  uint64_t cpu_ns; /* of the process since its last exchange, ... */
-  uint64_t items_ns,
-      most_ns; /* ... of items that any rank could take, and of the longest of them */
+  uint32_t status,
+      has_ended;            /* the command of the rank has ended: it takes part for the last time */
+  uint64_t sequence;        /* the number of the exchange */
+  uint64_t bytes;           /* of its second message */
+  uint64_t cpu_ns;          /* of the process since its last exchange */
+  uint64_t items_ns;        /* of the items of the round that this rank has worked on ... */
+  uint64_t longest_item_ns; /* ... and of the longest of them */
 };
 
-/* What the exchanges came to: seconds of processor time, summed over ranks, and along the longest
- * way.  That is, of each exchange, what a rank did beside items, at most, and what n items take that
- * are taken one after another by the next free rank: at most sum / R + (1 - 1 / R) longest (Graham,
- * 1966).  Unlike time on the clock, it does not contain what other programs take of the processors. */
+/* Statistics of all exchanges for --verbose.  critical_s bounds the time that R ranks need without waiting for processors:
+ * for each exchange, the longest time that a rank spent outside of items, plus the time in which R ranks complete n items
+ * that are begun in order by the next free rank, which is at most sum / R + (1 - 1 / R) longest (Graham, 1966). */
 struct counts {
-  uint64_t exchanges, all_bytes;
-  double cpu_s, longest_s, wait_s;
+  uint64_t exchanges, bytes;
+  double cpu_s, critical_s, wait_s;
 };
 
 static struct {
-  bool started; /* MPI is */
-  bool agreed;  /* all ranks know that the job ends: nothing more is exchanged */
-  bool broken;  /* another rank does not answer */
-  bool verbose;
-  int error_fd; /* the true stderr, also on ranks that are silent */
-  const atomic_bool *stop;
-  struct pz_error failed; /* what ended this rank's command */
-  struct head *heads;     /* by rank */
-  int *bytes, *offset;
-  uint64_t sequence;
-  MPI_Win window;          /* of a node's ranks: ... */
-  _Atomic uint64_t *taken; /* ... items of a rank's part from the front (upper half) and the back,
-                              by rank and sequence */
-  unsigned first_rank, node_rank, node_size; /* of the node, of this rank in it */
-  struct timespec cpu;
-  _Atomic uint64_t items_ns, most_ns; /* of this round, as in its head */
+  bool is_started;         /* MPI was initialized */
+  bool all_know_end;       /* all ranks know that the job ends: nothing more is exchanged */
+  bool is_broken;          /* another rank does not answer */
+  bool is_verbose;         /* print the counts at the end */
+  int error_fd;            /* the stderr of the process, also on ranks that are silent */
+  const atomic_bool *stop; /* becomes true when a signal arrives; may be NULL */
+  struct pz_error failure; /* the error that ended the command of this rank */
+  struct head *heads;      /* by rank, of the current exchange; also the two arrays below */
+  int *part_bytes, *part_offset;
+  uint64_t sequence; /* the number of the next exchange */
+  unsigned first_rank_of_node, rank_in_node, ranks_of_node;
+  MPI_Win counters_window;
+  /* Shared by the ranks of a node: for each rank, two counters for the rounds with an even and an odd sequence number.  The
+   * upper half of a counter counts the items begun from the front of the rank's part, the lower half those from its back. */
+  _Atomic uint64_t *begun_items;
+  struct timespec cpu_time;                   /* of the process at the last exchange */
+  _Atomic uint64_t items_ns, longest_item_ns; /* of the current round, as in struct head */
   double start_s;
   struct counts counts;
   struct pz_ranks ranks;
@@ -80,14 +88,15 @@ const char *pz_ranks_library(void) {
 }
 
 void pz_ranks_watch(const atomic_bool *stop) { job.stop = stop; }
-void pz_ranks_verbose(void) { job.verbose = true; }
+void pz_ranks_verbose(void) { job.is_verbose = true; }
 
 void pz_ranks_failed(const struct pz_error *err) {
-  if (job.failed.status == PZ_OK) job.failed = *err;
+  if (job.failure.status == PZ_OK) job.failure = *err;
 }
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
+/* Returns the processor time of the process since *last, and sets *last to now. */
 static uint64_t cpu_ns_since(struct timespec *last) {
   struct timespec now;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -96,303 +105,330 @@ static uint64_t cpu_ns_since(struct timespec *last) {
   return (uint64_t)ns;
 }
 
-/* False: a signal has come, and the others have not answered for a while after it. */
+/* Waits for a collective call.  Returns false if a signal has arrived and the other ranks have not answered for a while
+ * after it. */
 static bool wait_for(MPI_Request *request) {
-  enum { POLLS = 200, LEAST_NS = 20000, MOST_NS = 1000000 };
+  enum { POLLS = 200, SHORTEST_NAP_NS = 20000, LONGEST_NAP_NS = 1000000 };
   static const double PATIENCE_S = 0.5;
-  double since = pz_clock_s(), stopped = 0;
-  long nap = LEAST_NS;
+  double start_s = pz_clock_s(), signal_s = 0;
+  long nap_ns = SHORTEST_NAP_NS;
   int done = 0;
   for (int i = 0;; i++) {
     MPI_Test(request, &done, MPI_STATUS_IGNORE);
     if (done) break;
     if (i < POLLS) continue;
-    nanosleep(&(struct timespec){0, nap}, NULL);
-    nap = nap * 2 < MOST_NS ? nap * 2 : MOST_NS;
+    nanosleep(&(struct timespec){0, nap_ns}, NULL);
+    nap_ns = nap_ns * 2 < LONGEST_NAP_NS ? nap_ns * 2 : LONGEST_NAP_NS;
     if (!job.stop || !atomic_load(job.stop)) continue;
-    if (!(stopped > 0)) stopped = pz_clock_s();
-    if (pz_clock_s() - stopped > PATIENCE_S) break;
+    if (!(signal_s > 0)) signal_s = pz_clock_s();
+    if (pz_clock_s() - signal_s > PATIENCE_S) break;
   }
-  job.counts.wait_s += pz_clock_s() - since;
-  job.broken = !done;
+  job.counts.wait_s += pz_clock_s() - start_s;
+  job.is_broken = !done;
   return done;
+}
+
+/* Ends all ranks at once, where there is no way to send them an error. */
+static void abort_job(const char *reason) {
+  dprintf(job.error_fd, "phaze: rank %u: %s\n", job.ranks.rank, reason);
+  MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
 /* ---- exchanges ------------------------------------------------------------------------------ */
 
-static enum pz_status silence(struct pz_error *err) {
-  return pz_fail(err, PZ_STOPPED, "interrupted: another rank does not answer");
-}
-
-/* There is no way to tell the others: this ends the job. */
-static void give_up(const char *why) {
-  dprintf(job.error_fd, "phaze: rank %u: %s\n", job.ranks.rank, why);
-  MPI_Abort(MPI_COMM_WORLD, 3);
-}
-
-static bool exchange_heads(const struct head *mine) {
+/* Sends the head of this rank and receives those of all ranks.  Returns false if the others do not answer. */
+static bool exchange_heads(const struct head *own) {
   MPI_Request request;
-  uint64_t beside = 0, items = 0, most = 0;
-  MPI_Iallgather(mine, (int)sizeof *mine, MPI_BYTE, job.heads, (int)sizeof *mine, MPI_BYTE,
+  uint64_t longest_outside = 0, items = 0, longest_item = 0;
+  MPI_Iallgather(own, (int)sizeof *own, MPI_BYTE, job.heads, (int)sizeof *own, MPI_BYTE,
                  MPI_COMM_WORLD, &request);
   if (!wait_for(&request)) return false;
   for (unsigned r = 0; r < job.ranks.size; r++) {
-    const struct head *h = &job.heads[r];
-    uint64_t other = h->cpu_ns > h->items_ns ? h->cpu_ns - h->items_ns : 0;
-    job.counts.cpu_s += (double)h->cpu_ns / 1e9;
-    beside = other > beside ? other : beside;
-    most = h->most_ns > most ? h->most_ns : most;
-    items += h->items_ns;
+    const struct head *head = &job.heads[r];
+    uint64_t outside = head->cpu_ns > head->items_ns ? head->cpu_ns - head->items_ns : 0;
+    job.counts.cpu_s += (double)head->cpu_ns / 1e9;
+    if (outside > longest_outside) longest_outside = outside;
+    if (head->longest_item_ns > longest_item) longest_item = head->longest_item_ns;
+    items += head->items_ns;
   }
   double size = job.ranks.size;
-  job.counts.longest_s +=
-      ((double)beside + (double)items / size + (1 - 1 / size) * (double)most) / 1e9;
+  job.counts.critical_s +=
+      ((double)longest_outside + (double)items / size + (1 - 1 / size) * (double)longest_item) /
+      1e9;
   return true;
 }
 
-/* All bytes behind one another, to be freed; NULL: the others do not answer. */
-static char *exchange_bytes(const char *mine, size_t n) {
+/* Sends n bytes and returns those of all ranks, concatenated; the caller frees them with pz_free().  Returns NULL if the
+ * others do not answer. */
+static char *exchange_bytes(const char *own, size_t n) {
   MPI_Request request;
-  uint64_t all = 0;
+  uint64_t total = 0;
   for (unsigned r = 0; r < job.ranks.size; r++) {
-    if (all + job.heads[r].bytes > INT_MAX) give_up("more than 2 GiB to exchange at once");
-    job.bytes[r] = (int)job.heads[r].bytes;
-    job.offset[r] = (int)all;
-    all += job.heads[r].bytes;
+    if (total + job.heads[r].bytes > INT_MAX) abort_job("more than 2 GiB to exchange at once");
+    job.part_bytes[r] = (int)job.heads[r].bytes;
+    job.part_offset[r] = (int)total;
+    total += job.heads[r].bytes;
   }
-  char *text = pz_malloc(all + 1);
-  if (!text) give_up("out of memory for what ranks exchange");
-  job.counts.all_bytes += all;
-  if (!all || !text) return text;
-  MPI_Iallgatherv(mine ? mine : "", (int)n, MPI_BYTE, text, job.bytes, job.offset, MPI_BYTE,
-                  MPI_COMM_WORLD, &request);
-  if (wait_for(&request)) return text;
-  return NULL; /* MPI may still write to it */
+  char *parts = pz_malloc(total + 1);
+  if (!parts) abort_job("out of memory for what ranks exchange");
+  job.counts.bytes += total;
+  if (!total || !parts) return parts;
+  MPI_Iallgatherv(own ? own : "", (int)n, MPI_BYTE, parts, job.part_bytes, job.part_offset,
+                  MPI_BYTE, MPI_COMM_WORLD, &request);
+  if (wait_for(&request)) return parts;
+  return NULL; /* not freed, because MPI may still write to it */
 }
 
-/* What the heads say: the first rank that failed, for all the same. */
-static enum pz_status judge_heads(const char *text, struct pz_error *err) {
-  bool ended = false;
+/* Raises the error of the lowest rank that has one, or an error if a rank has ended or is at another exchange.  The
+ * messages of the ranks are in `parts`. */
+static void raise_error_of_ranks(struct pz_call *call, const char *parts,
+                                 const struct pz_error *own_error) {
+  bool in_step = true;
   for (unsigned r = 0; r < job.ranks.size; r++) {
-    const struct head *h = &job.heads[r];
-    ended = ended || h->ended;
-    if (h->status == PZ_OK) continue;
-    job.agreed = true;
-    if (h->status == PZ_STOPPED) return pz_fail(err, PZ_STOPPED, "stopped");
-    if (!h->bytes) return pz_fail(err, (enum pz_status)h->status, "rank %u has failed", r);
-    return pz_fail(err, (enum pz_status)h->status, r ? "rank %u: %.*s" : "%.0u%.*s", r,
-                   job.bytes[r], text + job.offset[r]);
+    const struct head *head = &job.heads[r];
+    enum pz_status status = (enum pz_status)head->status;
+    if (head->has_ended || head->sequence != job.sequence) in_step = false;
+    if (status == PZ_OK) continue;
+    job.all_know_end = true;
+    if (status == PZ_STOPPED) pz_raise(call, PZ_STOPPED, "stopped");
+    if (r == job.ranks.rank) pz_raise_again(call, own_error);
+    if (!head->bytes) pz_raise(call, status, "rank %u has failed", r);
+    const char *message = parts + job.part_offset[r];
+    if (r == 0) pz_raise(call, status, "%.*s", job.part_bytes[r], message);
+    pz_raise(call, status, "rank %u: %.*s", r, job.part_bytes[r], message);
   }
-  for (unsigned r = 0; r < job.ranks.size; r++)
-    if (ended || job.heads[r].sequence != job.sequence)
-      return job.agreed = true,
-             pz_fail(err, PZ_INTERNAL, "ranks differ in what they do: all need the same program");
-  return PZ_OK;
+  if (in_step) return;
+  job.all_know_end = true;
+  pz_raise(call, PZ_INTERNAL, "ranks differ in what they do: all need the same program");
 }
 
-static enum pz_status exchange(void *ctx, const struct pz_ranks_part *mine, pz_ranks_take *take,
-                               void *into, struct pz_error *err) {
+struct reception {
+  pz_ranks_receive *receive;
+  void *receiver;
+  const char *parts;
+};
+
+/* Passes the bytes of the other ranks to the receiver, in the order of the ranks. */
+static void receive_parts(struct pz_call *call, void *ctx) {
+  const struct reception *x = ctx;
+  for (unsigned r = 0; r < job.ranks.size; r++) {
+    const struct head *head = &job.heads[r];
+    bool has_data = !head->has_ended && (head->status == PZ_OK || head->status == PZ_STOPPED);
+    if (has_data && r != job.ranks.rank)
+      x->receive(call, x->receiver, r, x->parts + job.part_offset[r], head->bytes);
+  }
+}
+
+static _Noreturn void raise_silence(struct pz_call *call) {
+  pz_raise(call, PZ_STOPPED, "interrupted: another rank does not answer");
+}
+
+static void exchange(struct pz_call *call, void *ctx, const struct pz_ranks_part *own,
+                     pz_ranks_receive *receive, void *receiver) {
+  static const struct pz_error no_error = {.status = PZ_OK};
+  const struct pz_error *own_error = own->error ? own->error : &no_error;
+  bool sends_message = own_error->status != PZ_OK && own_error->status != PZ_STOPPED;
+  const char *bytes = sends_message ? own_error->message : own->bytes;
+  size_t n = sends_message ? strlen(own_error->message) : own->n;
   (void)ctx;
-  if (job.agreed || job.broken) return silence(err);
-  struct head head = {.status = mine->status,
+  if (job.all_know_end || job.is_broken) raise_silence(call);
+  struct head head = {.status = own_error->status,
                       .sequence = job.sequence,
-                      .bytes = mine->n,
-                      .cpu_ns = cpu_ns_since(&job.cpu),
+                      .bytes = n,
+                      .cpu_ns = cpu_ns_since(&job.cpu_time),
                       .items_ns = atomic_exchange(&job.items_ns, 0),
-                      .most_ns = atomic_exchange(&job.most_ns, 0)};
+                      .longest_item_ns = atomic_exchange(&job.longest_item_ns, 0)};
   job.counts.exchanges++;
-  char *text = exchange_heads(&head) ? exchange_bytes(mine->bytes, mine->n) : NULL;
-  if (!text) return silence(err);
-  enum pz_status taken = PZ_OK;
-  for (unsigned r = 0; r < job.ranks.size && taken == PZ_OK; r++) {
-    const struct head *h = &job.heads[r];
-    bool data = !h->ended && (h->status == PZ_OK || h->status == PZ_STOPPED);
-    if (data && r != job.ranks.rank) taken = take(into, r, text + job.offset[r], h->bytes);
-  }
-  enum pz_status status = judge_heads(text, err);
-  pz_free(text);
-  /* all have ended this round; the next but one begins only after this rank's next exchange */
-  atomic_store(&job.taken[2 * job.node_rank + job.sequence % 2], 0);
+  char *parts = exchange_heads(&head) ? exchange_bytes(bytes, n) : NULL;
+  if (!parts) raise_silence(call);
+  pz_defer(call, pz_free, parts);
+  struct pz_error refusal = {0};
+  struct reception reception = {receive, receiver, parts};
+  enum pz_status received = pz_border(receive_parts, &reception, &refusal);
+  raise_error_of_ranks(call, parts, own_error);
+  pz_close(call, parts);
+  /* All ranks have ended this round, and the one after the next begins only after this rank's next exchange. */
+  atomic_store(&job.begun_items[2 * job.rank_in_node + job.sequence % 2], 0);
   job.sequence++;
-  if (status == PZ_OK && taken != PZ_OK)
-    status = pz_fail(err, taken,
-                     taken == PZ_NO_MEMORY ? "out of memory for what ranks exchange"
-                                           : "ranks differ in what they send");
-  return status;
+  if (received == PZ_NO_MEMORY) pz_raise(call, received, "out of memory for what ranks exchange");
+  if (received != PZ_OK)
+    pz_raise(call, received, "ranks differ in what they send: %s", refusal.message);
 }
 
-/* Time of an item of a thread: from its taking to that of the next. */
-static void count_item(void) {
+/* ---- items ---------------------------------------------------------------------------------- */
+
+/* Adds the processor time of this thread since its last item began to the times of the round. */
+static void count_item_time(void) {
   static _Thread_local uint64_t since_ns;
   static _Thread_local uint64_t sequence = UINT64_MAX;
-  struct timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  uint64_t now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec, took = now - since_ns;
-  if (sequence == job.sequence) { /* not the first of the round */
-    atomic_fetch_add(&job.items_ns, took);
-    for (uint64_t most = atomic_load(&job.most_ns);
-         took > most && !atomic_compare_exchange_weak(&job.most_ns, &most, took);)
-      ;
+  struct timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  uint64_t now_ns = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+  uint64_t item_ns = now_ns - since_ns;
+  bool is_first_of_round = sequence != job.sequence;
+  if (!is_first_of_round) {
+    atomic_fetch_add(&job.items_ns, item_ns);
+    uint64_t longest_ns = atomic_load(&job.longest_item_ns);
+    while (item_ns > longest_ns &&
+           !atomic_compare_exchange_weak(&job.longest_item_ns, &longest_ns, item_ns)) {
+    }
   }
-  since_ns = now;
+  since_ns = now_ns;
   sequence = job.sequence;
 }
 
-/* The part of a round's order that is this rank's to begin with, or another's of its node. */
+/* The part of a round of n items with which a rank of this node begins. */
 struct part {
   size_t first, n;
 };
 
-static struct part part_of(size_t n, unsigned node_rank) {
-  size_t rank = job.first_rank + node_rank, size = job.ranks.size;
+static struct part part_of_rank(size_t n, unsigned rank_in_node) {
+  size_t rank = job.first_rank_of_node + rank_in_node, size = job.ranks.size;
   size_t first = n * rank / size;
   return (struct part){first, n * (rank + 1) / size - first};
 }
 
-/* Take one from the front, or from the back, of a part of n; n: it is empty. */
-static size_t take_from(unsigned node_rank, size_t n, bool back) {
-  _Atomic uint64_t *taken = &job.taken[2 * node_rank + job.sequence % 2];
-  uint64_t was = atomic_load(taken), front, behind;
+static _Atomic uint64_t *begun_items_of(unsigned rank_in_node) {
+  return &job.begun_items[2 * rank_in_node + job.sequence % 2];
+}
+
+/* Begins an item at the front, or the back, of the part of a rank, which has n items.  Returns its index in the part, or n
+ * if all were begun before. */
+static size_t begin_item(unsigned rank_in_node, size_t n, bool at_back) {
+  _Atomic uint64_t *begun = begun_items_of(rank_in_node);
+  uint64_t counter = atomic_load(begun), one = at_back ? 1 : UINT64_C(1) << 32;
+  uint64_t from_front, from_back;
   do {
-    front = was >> 32;
-    behind = was & UINT32_MAX;
-    if (front + behind >= n) return n;
-  } while (!atomic_compare_exchange_weak(taken, &was, was + (back ? 1 : UINT64_C(1) << 32)));
-  return back ? n - 1 - behind : front;
+    from_front = counter >> 32;
+    from_back = counter & UINT32_MAX;
+    if (from_front + from_back >= n) return n;
+  } while (!atomic_compare_exchange_weak(begun, &counter, counter + one));
+  return at_back ? n - 1 - from_back : from_front;
 }
 
-static size_t left_of(unsigned node_rank, size_t n) {
-  uint64_t was = atomic_load(&job.taken[2 * node_rank + job.sequence % 2]);
-  uint64_t gone = (was >> 32) + (was & UINT32_MAX);
-  return gone < n ? n - gone : 0;
-}
-
-/* This rank's own part from the front; then from the back of that of its node of which most is left. */
+/* Returns the next item of this rank's own part, or else one from the back of the part, among those of its node, that has
+ * most items left. */
 static size_t next_item(void *ctx, size_t n) {
   (void)ctx;
-  count_item();
-  struct part own = part_of(n, job.node_rank);
-  size_t at = take_from(job.node_rank, own.n, false);
-  if (at < own.n) return own.first + at;
+  count_item_time();
+  struct part own = part_of_rank(n, job.rank_in_node);
+  size_t i = begin_item(job.rank_in_node, own.n, false);
+  if (i < own.n) return own.first + i;
   for (;;) {
-    unsigned from = 0;
-    size_t most = 0;
-    for (unsigned r = 0; r < job.node_size; r++) {
-      size_t left = left_of(r, part_of(n, r).n);
-      if (left > most) most = left, from = r;
+    unsigned slowest = 0;
+    size_t most_left = 0;
+    for (unsigned r = 0; r < job.ranks_of_node; r++) {
+      uint64_t counter = atomic_load(begun_items_of(r));
+      uint64_t begun = (counter >> 32) + (counter & UINT32_MAX);
+      size_t n_part = part_of_rank(n, r).n, left = begun < n_part ? n_part - begun : 0;
+      if (left > most_left) {
+        most_left = left;
+        slowest = r;
+      }
     }
-    if (!most) return n;
-    struct part other = part_of(n, from);
-    at = take_from(from, other.n, true);
-    if (at < other.n) return other.first + at;
+    if (!most_left) return n;
+    struct part other = part_of_rank(n, slowest);
+    i = begin_item(slowest, other.n, true);
+    if (i < other.n) return other.first + i;
   }
 }
 
-/* ---- beginning and end ---------------------------------------------------------------------- */
-
-/* Of mpirun, or of a launcher such as srun that speaks PMIx.  mpirun reads stdout through a
- * terminal of its own, which is no reason for colours. */
-static bool under_launcher(void) {
-  const char *size = getenv("OMPI_COMM_WORLD_SIZE");
-  if (size) setenv("NO_COLOR", "1", 1);
-  return size ? atoi(size) > 1 : getenv("PMIX_RANK") != NULL;
-}
-
-static void be_silent(void) {
-  int null = open("/dev/null", O_WRONLY);
-  job.error_fd = dup(STDERR_FILENO);
-  if (job.ranks.rank == 0 || null < 0) return;
-  dup2(null, STDOUT_FILENO);
-  dup2(null, STDERR_FILENO);
-  close(null);
-}
-
-/* Ranks of a node count the items that they have taken in memory that they share.  Ranks of a node
- * follow one another, as mpirun maps them unless told otherwise; else each counts for itself. */
+/* Makes the counters of begun items in memory that the ranks of a node share.  The ranks of a node have consecutive numbers,
+ * as mpirun assigns them unless it is told otherwise; if not, each rank has counters of its own. */
 static void share_counters(void) {
   MPI_Comm node;
   MPI_Aint bytes;
-  int unit, rank = 0, size = 1, least, most;
+  int unit, rank = 0, size = 1, lowest, highest;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-  for (int again = 0; again < 2; again++) {
-    int mine = (int)job.ranks.rank;
+  for (int attempt = 0; attempt < 2; attempt++) {
+    int own = (int)job.ranks.rank;
     MPI_Comm_rank(node, &rank);
     MPI_Comm_size(node, &size);
-    MPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, node);
-    MPI_Allreduce(&mine, &most, 1, MPI_INT, MPI_MAX, node);
-    if (most - least == size - 1) break;
+    MPI_Allreduce(&own, &lowest, 1, MPI_INT, MPI_MIN, node);
+    MPI_Allreduce(&own, &highest, 1, MPI_INT, MPI_MAX, node);
+    if (highest - lowest == size - 1) break;
     MPI_Comm_free(&node);
     MPI_Comm_dup(MPI_COMM_SELF, &node);
   }
-  job.first_rank = (unsigned)least;
-  job.node_rank = (unsigned)rank;
-  job.node_size = (unsigned)size;
-  MPI_Win_allocate_shared(rank ? 0 : 2 * size * (MPI_Aint)sizeof *job.taken, 1, MPI_INFO_NULL, node,
-                          &job.taken, &job.window);
-  MPI_Win_shared_query(job.window, 0, &bytes, &unit, &job.taken);
-  for (int i = 0; i < 2; i++) atomic_init(&job.taken[2 * rank + i], 0);
+  job.first_rank_of_node = (unsigned)lowest;
+  job.rank_in_node = (unsigned)rank;
+  job.ranks_of_node = (unsigned)size;
+  MPI_Win_allocate_shared(rank ? 0 : 2 * size * (MPI_Aint)sizeof *job.begun_items, 1, MPI_INFO_NULL,
+                          node, &job.begun_items, &job.counters_window);
+  MPI_Win_shared_query(job.counters_window, 0, &bytes, &unit, &job.begun_items);
+  for (int i = 0; i < 2; i++) atomic_init(&job.begun_items[2 * rank + i], 0);
   MPI_Barrier(node);
   MPI_Comm_free(&node);
 }
 
 /* ---- memory of a node ----------------------------------------------------------------------- */
 
-/* Memory of the first rank of a node, for the others of the node: a file without a name, so that nothing is left however
- * that rank ends.  Process 0: none. */
+/* Identifies memory that the first rank of a node has made for the others: a file without a name, so that nothing is left
+ * however that rank ends. */
 struct node_memory {
-  int64_t process, file;
+  int64_t process, fd; /* process 0: there is none */
   uint64_t inode;
 };
 
-/* Space is taken at once: memory that is short later would end the program. */
-static void *make_memory(size_t bytes, int *fd, struct node_memory *mine) {
+/* Makes the memory.  Its pages are allocated at once, because a shortage later would end the program.  Returns NULL if that
+ * is impossible. */
+static void *make_memory(size_t bytes, int *fd, struct node_memory *memory) {
   struct stat st;
   *fd = memfd_create("phaze", MFD_CLOEXEC);
   if (*fd < 0 || posix_fallocate(*fd, 0, (off_t)bytes) != 0 || fstat(*fd, &st) != 0) return NULL;
   void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
   if (at == MAP_FAILED) return NULL;
-  *mine = (struct node_memory){getpid(), *fd, st.st_ino};
+  *memory = (struct node_memory){getpid(), *fd, st.st_ino};
   return at;
 }
 
-/* The inode tells it from a file of another process, where ranks see processes under different numbers. */
-static void *open_memory(size_t bytes, const struct node_memory *first) {
+/* Maps the memory of the first rank.  Returns NULL if that is impossible, or if the inode shows that the file belongs to
+ * another process, because ranks in containers see processes under different numbers. */
+static void *open_memory(size_t bytes, const struct node_memory *memory) {
   char path[64];
   struct stat st;
   void *at = MAP_FAILED;
-  snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)first->process,
-           (long long)first->file);
+  snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)memory->process,
+           (long long)memory->fd);
   int fd = open(path, O_RDWR | O_CLOEXEC);
   if (fd < 0) return NULL;
-  if (fstat(fd, &st) == 0 && st.st_ino == first->inode && st.st_size == (off_t)bytes)
+  if (fstat(fd, &st) == 0 && st.st_ino == memory->inode && st.st_size == (off_t)bytes)
     at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
   return at == MAP_FAILED ? NULL : at;
 }
 
-static enum pz_status take_memory(void *into, unsigned rank, const char *bytes, size_t n) {
-  if (rank == job.first_rank && n == sizeof(struct node_memory)) memcpy(into, bytes, n);
-  return PZ_OK;
+static void receive_memory(struct pz_call *call, void *receiver, unsigned rank, const char *bytes,
+                           size_t n) {
+  (void)call;
+  if (rank == job.first_rank_of_node && n == sizeof(struct node_memory)) memcpy(receiver, bytes, n);
 }
 
-static enum pz_status take_nothing(void *into, unsigned rank, const char *bytes, size_t n) {
-  (void)into, (void)rank, (void)bytes, (void)n;
-  return PZ_OK;
+static void receive_nothing(struct pz_call *call, void *receiver, unsigned rank, const char *bytes,
+                            size_t n) {
+  (void)call, (void)receiver, (void)rank, (void)bytes, (void)n;
 }
 
-/* A rank that cannot have it goes without. */
-static enum pz_status share_memory(void *ctx, size_t bytes, void **out, struct pz_error *err) {
-  struct node_memory of_node = {.process = 0};
-  bool first = !job.node_rank && job.node_size > 1;
-  int fd = -1;
-  *out = first ? make_memory(bytes, &fd, &of_node) : NULL;
-  struct pz_ranks_part mine = {PZ_OK, (const char *)&of_node, first ? sizeof of_node : 0};
-  enum pz_status status = exchange(ctx, &mine, take_memory, &of_node, err);
-  if (status == PZ_OK && job.node_rank && of_node.process) *out = open_memory(bytes, &of_node);
-  if (status == PZ_OK)
-    status = exchange(ctx, &(struct pz_ranks_part){PZ_OK, NULL, 0}, take_nothing, NULL, err);
-  if (fd >= 0) close(fd);
-  return status;
+static void close_memory_file(void *fd) {
+  if (*(int *)fd >= 0) close(*(int *)fd);
+}
+
+/* Every rank of a node gets the memory that its first rank makes; a rank that cannot map it gets NULL.  The file is closed
+ * after a second exchange, when all ranks have opened it. */
+static void *share_memory(struct pz_call *call, void *ctx, size_t bytes) {
+  struct node_memory memory = {.process = 0};
+  bool makes_memory = !job.rank_in_node && job.ranks_of_node > 1;
+  int *fd = pz_alloc(call, 1, sizeof *fd);
+  *fd = -1;
+  pz_defer(call, close_memory_file, fd);
+  void *at = makes_memory ? make_memory(bytes, fd, &memory) : NULL;
+  struct pz_ranks_part own = {.bytes = (const char *)&memory,
+                              .n = makes_memory ? sizeof memory : 0};
+  exchange(call, ctx, &own, receive_memory, &memory);
+  if (job.rank_in_node && memory.process) at = open_memory(bytes, &memory);
+  exchange(call, ctx, &(struct pz_ranks_part){.n = 0}, receive_nothing, NULL);
+  pz_close(call, fd);
+  return at;
 }
 
 /* ---- the end of mpirun ---------------------------------------------------------------------- */
@@ -403,13 +439,13 @@ static int remove_entry(const char *path, const struct stat *st, int kind, struc
   return 0;
 }
 
-/* What Open MPI leaves if mpirun, which would remove it, is killed: the folder of the session, and the shared memory of
- * the job's ranks.  For a second, in which ranks that are just starting may still write there. */
+/* Removes what Open MPI leaves behind if mpirun, which would remove it, is killed: the folder of the session, and the shared
+ * memory of the job's ranks.  Repeats this for a second, in which ranks that are just starting may still write there. */
 static void remove_session(const char *session) {
   char pattern[128];
-  const char *space = getenv("PMIX_NAMESPACE");
+  const char *namespace = getenv("PMIX_NAMESPACE");
   snprintf(pattern, sizeof pattern, "/dev/shm/vader_segment.*.%u.%lx.*", (unsigned)geteuid(),
-           space ? strtoul(space, NULL, 10) : 0);
+           namespace ? strtoul(namespace, NULL, 10) : 0);
   for (int i = 0; i < 20; i++) {
     glob_t found;
     (void)nftw(session, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
@@ -421,13 +457,15 @@ static void remove_session(const char *session) {
   }
 }
 
-/* A rank does not outlive mpirun: nobody would read its answer.  The run file is as after any kill.  Open MPI itself ends
- * ranks some seconds later, and also those that something else than mpirun has started. */
+/* Ends this rank when mpirun ends, because nobody would read its answer; the run file is as after any kill.  Open MPI itself
+ * does so only some seconds later.  Returns if the parent process is not mpirun. */
 static void *watch_mpirun(void *session) {
-  char own[32];
+  char suffix[32];
   pid_t parent = getppid();
-  size_t n = strlen(session), m = (size_t)snprintf(own, sizeof own, "/pid.%ld", (long)parent);
-  if (n < m || strcmp((const char *)session + n - m, own) != 0) return NULL;
+  size_t n = strlen(session);
+  size_t n_suffix = (size_t)snprintf(suffix, sizeof suffix, "/pid.%ld", (long)parent);
+  bool is_mpirun = n >= n_suffix && strcmp((const char *)session + n - n_suffix, suffix) == 0;
+  if (!is_mpirun) return NULL;
   struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, parent, 0), .events = POLLIN};
   if (end.fd < 0 || getppid() != parent) return NULL;
   while (poll(&end, 1, -1) < 0) {
@@ -439,78 +477,104 @@ static void *watch_mpirun(void *session) {
 static void start_watch(void) {
   char *session = getenv("OMPI_MCA_orte_jobfam_session_dir");
   pthread_t thread;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the thread that works */
+  sigset_t every_signal, before;
+  sigfillset(&every_signal);
+  pthread_sigmask(SIG_SETMASK, &every_signal, &before); /* the thread that works receives signals */
   if (session && pthread_create(&thread, NULL, watch_mpirun, session) == 0) pthread_detach(thread);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-enum pz_status pz_ranks_start(struct pz_error *err) {
+/* ---- start and end -------------------------------------------------------------------------- */
+
+/* Returns whether mpirun, or a launcher such as srun that speaks PMIx, has started this process.  mpirun reads stdout through
+ * a terminal of its own, which is no reason for colours. */
+static bool is_under_launcher(void) {
+  const char *size = getenv("OMPI_COMM_WORLD_SIZE");
+  if (!size) return getenv("PMIX_RANK") != NULL;
+  setenv("NO_COLOR", "1", 1);
+  return atoi(size) > 1;
+}
+
+/* Redirects stdout and stderr of ranks other than 0 to /dev/null. */
+static void silence_other_ranks(void) {
+  int null = open("/dev/null", O_WRONLY);
+  job.error_fd = dup(STDERR_FILENO);
+  if (job.ranks.rank == 0 || null < 0) return;
+  dup2(null, STDOUT_FILENO);
+  dup2(null, STDERR_FILENO);
+  close(null);
+}
+
+void pz_ranks_start(struct pz_call *call, void *unused) {
   int rank = 0, size = 1, threads = 0;
-  if (!under_launcher()) return PZ_OK;
+  (void)unused;
+  if (!is_under_launcher()) return;
   start_watch();
   if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &threads) != MPI_SUCCESS)
-    return pz_fail(err, PZ_INTERNAL, "MPI does not start");
-  job.started = true;
+    pz_raise(call, PZ_INTERNAL, "MPI does not start");
+  job.is_started = true;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   job.ranks = (struct pz_ranks){.rank = (unsigned)rank,
                                 .size = (unsigned)size,
-                                .next = next_item,
+                                .next_item = next_item,
                                 .exchange = exchange,
-                                .shared = share_memory};
-  be_silent();
+                                .shared_memory = share_memory};
+  silence_other_ranks();
   job.heads = pz_calloc((size_t)size, sizeof *job.heads);
-  job.bytes = pz_calloc((size_t)size, sizeof *job.bytes);
-  job.offset = pz_calloc((size_t)size, sizeof *job.offset);
-  if (!job.heads || !job.bytes || !job.offset) give_up("out of memory for the ranks");
+  job.part_bytes = pz_calloc((size_t)size, sizeof *job.part_bytes);
+  job.part_offset = pz_calloc((size_t)size, sizeof *job.part_offset);
+  if (!job.heads || !job.part_bytes || !job.part_offset) abort_job("out of memory for the ranks");
   job.start_s = pz_clock_s();
-  cpu_ns_since(&job.cpu);
+  cpu_ns_since(&job.cpu_time);
   if (size > 1) {
     share_counters();
     pz_ranks_use(&job.ranks);
   }
-  return PZ_OK;
 }
 
-static void tell_counts(void) {
-  const struct counts *c = &job.counts;
-  double whole = c->longest_s * job.ranks.size, s = pz_clock_s() - job.start_s;
+static void print_counts(void) {
+  const struct counts *counts = &job.counts;
+  double available_s = counts->critical_s * job.ranks.size;
   fprintf(stderr,
           "phaze: %u ranks: %llu exchanges, %llu bytes in all; processor time %.3f s, along the "
           "longest way at most %.3f s, idle share at most %.4f; rank 0: %.3f s, of them %.3f s "
           "waiting\n",
-          job.ranks.size, (unsigned long long)c->exchanges, (unsigned long long)c->all_bytes,
-          c->cpu_s, c->longest_s, whole > 0 ? 1 - c->cpu_s / whole : 0, s, c->wait_s);
+          job.ranks.size, (unsigned long long)counts->exchanges, (unsigned long long)counts->bytes,
+          counts->cpu_s, counts->critical_s, available_s > 0 ? 1 - counts->cpu_s / available_s : 0,
+          pz_clock_s() - job.start_s, counts->wait_s);
 }
 
-/* Others may be in the middle of a round: they learn that this rank has ended. */
-static void part_from_others(int code) {
-  const struct pz_error *failed = &job.failed;
-  bool bad = code != 0 && failed->status != PZ_OK;
-  struct head head = {.status = bad           ? (uint32_t)failed->status
-                                : code == 130 ? (uint32_t)PZ_STOPPED
-                                : code > 1    ? (uint32_t)PZ_BAD_USE
-                                              : (uint32_t)PZ_OK,
-                      .ended = 1,
+/* Answers the next exchange of the other ranks, which may be in the middle of a round, with the news that this rank has
+ * ended with an exit status, and with its error if there is one. */
+static void leave_exchanges(int code) {
+  bool has_error = code != 0 && job.failure.status != PZ_OK;
+  enum pz_status status = PZ_OK;
+  if (has_error)
+    status = job.failure.status;
+  else if (code == 130)
+    status = PZ_STOPPED;
+  else if (code > 1)
+    status = PZ_BAD_USE;
+  struct head head = {.status = status,
+                      .has_ended = 1,
                       .sequence = job.sequence,
-                      .bytes = bad ? strlen(failed->message) : 0,
-                      .cpu_ns = cpu_ns_since(&job.cpu)};
-  if (exchange_heads(&head)) pz_free(exchange_bytes(failed->message, head.bytes));
+                      .bytes = has_error ? strlen(job.failure.message) : 0,
+                      .cpu_ns = cpu_ns_since(&job.cpu_time)};
+  if (exchange_heads(&head)) pz_free(exchange_bytes(job.failure.message, head.bytes));
 }
 
 int pz_ranks_end(int code) {
-  if (!job.started) return code;
+  if (!job.is_started) return code;
   pz_ranks_use(NULL);
-  if (job.ranks.size > 1 && !job.agreed && !job.broken) part_from_others(code);
-  if (job.verbose && job.ranks.rank == 0 && job.ranks.size > 1) tell_counts();
+  if (job.ranks.size > 1 && !job.all_know_end && !job.is_broken) leave_exchanges(code);
+  if (job.is_verbose && job.ranks.rank == 0 && job.ranks.size > 1) print_counts();
   fflush(NULL);
-  if (job.broken) _exit(code);
+  if (job.is_broken) _exit(code);
   pz_free(job.heads);
-  pz_free(job.bytes);
-  pz_free(job.offset);
-  if (job.ranks.size > 1) MPI_Win_free(&job.window);
+  pz_free(job.part_bytes);
+  pz_free(job.part_offset);
+  if (job.ranks.size > 1) MPI_Win_free(&job.counters_window);
   MPI_Finalize();
   return job.ranks.rank ? 0 : code;
 }

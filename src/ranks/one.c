@@ -1,16 +1,18 @@
-/* Without MPI: one rank. */
+/* The ranks of a program that was built without MPI: one.  mpirun would start several processes that do not know of each
+ * other and write the same files, which pz_ranks_start() refuses. */
 #include <stdlib.h>
 
 #include "ranks/start.h"
 
 const char *pz_ranks_library(void) { return NULL; }
 
-enum pz_status pz_ranks_start(struct pz_error *err) {
+void pz_ranks_start(struct pz_call *call, void *unused) {
   const char *size = getenv("OMPI_COMM_WORLD_SIZE");
-  if (!size || atoi(size) < 2) return PZ_OK;
-  return pz_fail(
-      err, PZ_BAD_USE,
-      "mpirun started %s processes, but this program was built without MPI; accepted: one", size);
+  (void)unused;
+  if (size && atoi(size) >= 2)
+    pz_raise(call, PZ_BAD_USE,
+             "mpirun started %s processes, but this program was built without MPI; accepted: one",
+             size);
 }
 
 void pz_ranks_watch(const atomic_bool *stop) { (void)stop; }

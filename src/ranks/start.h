@@ -1,28 +1,31 @@
-/* The ranks of a job that mpirun started.  One of two files is built: mpi.c where MPI was found, else
- * one.c.  Only the command uses this; the library knows core/ranks.h alone. */
+/* The ranks of a job that mpirun started.  One of two files is built: mpi.c where MPI was found, otherwise one.c.  Only the
+ * command uses this; the library knows core/ranks.h alone. */
 #ifndef PZ_RANKS_START_H
 #define PZ_RANKS_START_H
 
 #include <stdatomic.h>
 
-#include "core/status.h"
+#include "core/call.h"
 
-/* As in "Open MPI 4.1.4"; NULL: not built in. */
+/* The name and version of the MPI library, such as "Open MPI 4.1.4", or NULL if none is built in. */
 const char *pz_ranks_library(void);
 
-/* Under mpirun with two ranks or more: pz_ranks_use; ranks other than 0 lose stdout and stderr.
- * Otherwise nothing, and MPI is not started. */
-PZ_NODISCARD enum pz_status pz_ranks_start(struct pz_error *err);
+/* Under mpirun with two ranks or more, starts MPI and sets the transport (pz_ranks_use); ranks other than 0 lose stdout and
+ * stderr.  Otherwise does nothing.  A function for pz_border(); the second parameter is not used. */
+void pz_ranks_start(struct pz_call *call, void *unused);
 
-/* A flag that a signal sets: with it a rank does not wait for long for others, which may be dead.
- * `verbose`: what the ranks did is told on stderr at the end. */
+/* Sets a flag that becomes true when a signal arrives.  From then on a rank waits only briefly for other ranks, which may
+ * have died. */
 void pz_ranks_watch(const atomic_bool *stop);
+
+/* Has pz_ranks_end() print the counts of the exchanges to stderr. */
 void pz_ranks_verbose(void);
 
-/* An error that ends this rank's command: told to rank 0, unless it has its own. */
+/* Notes an error that ends the command on this rank.  pz_ranks_end() sends it to the other ranks. */
 void pz_ranks_failed(const struct pz_error *err);
 
-/* The command has ended on this rank with this exit status: wait for all.  The process's status. */
+/* Waits until the command has ended on all ranks.  `code` is its exit status on this rank; returns the exit status of the
+ * process. */
 int pz_ranks_end(int code);
 
 #endif

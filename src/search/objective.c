@@ -1,4 +1,4 @@
-/* Objectives.  pz_objective_value() dispatches by the kind: means of throughputs (geometric_mean, arithmetic_mean), the
+/* Objectives.  pz_objective_value() dispatches by the kind: means of throughputs (geometric_mean), the
  * least regret over the models, throughput per joule, or throughput divided by a cost of the chip (cost_divisor).
  * pz_objective_limit_s() inverts it in one step by bisection, so that an evaluation can stop early. */
 #include "search/objective.h"
@@ -6,58 +6,55 @@
 #include <math.h>
 
 /* Samples per second; 0 if no plan fits. */
-static double throughput(const struct pz_objective *o, const struct pz_step_cost *steps,
+static double throughput(const struct pz_objective *objective, const struct pz_step_cost *steps,
                          uint32_t entry) {
-  return steps[entry].step_s < HUGE_VAL ? o->batch[entry] / steps[entry].step_s : 0;
+  return steps[entry].step_s < HUGE_VAL ? objective->batch[entry] / steps[entry].step_s : 0;
 }
 
-double pz_objective_joules(const struct pz_objective *o, const struct pz_step_cost *step,
-                           const struct pz_taken *t) {
-  return o->devices * t->static_watts * step->step_s + step->dynamic_j;
+double pz_objective_joules(const struct pz_objective *objective, const struct pz_step_cost *step,
+                           const struct pz_taken *costs) {
+  return objective->devices * costs->static_watts * step->step_s + step->dynamic_j;
 }
 
 /* Geometric mean of the throughputs, relative to the reference chip. */
-static double geometric_mean(const struct pz_objective *o, const struct pz_step_cost *steps,
+static double geometric_mean(const struct pz_objective *objective, const struct pz_step_cost *steps,
                              bool weighted) {
   double sum = 0, weights = 0;
-  for (uint32_t i = 0; i < o->n; i++) {
-    uint32_t m = o->models[i];
-    double weight = weighted ? o->weight[m] : 1;
+  for (uint32_t i = 0; i < objective->n; i++) {
+    uint32_t m = objective->models[i];
+    double weight = weighted ? objective->weight[m] : 1;
     if (!(steps[m].step_s < HUGE_VAL)) return 0;
-    sum += weight * log(o->reference[m].step_s / steps[m].step_s);
+    sum += weight * log(objective->reference[m].step_s / steps[m].step_s);
     weights += weight;
   }
   return exp(sum / weights);
 }
 
-static double arithmetic_mean(const struct pz_objective *o, const struct pz_step_cost *steps) {
-  double sum = 0;
-  for (uint32_t i = 0; i < o->n; i++) sum += throughput(o, steps, o->models[i]);
-  return sum / o->n;
-}
-
-/* The least throughput relative to that of the model's own best chip.  A single model regrets nothing on its own best
- * chip; then its throughput decides. */
-static double least_regret(const struct pz_objective *o, const struct pz_step_cost *steps) {
+/* The least throughput of a model relative to that on its own best chip.  For a single model, whose own best chip is the
+ * one that the search looks for, the objective is its throughput relative to the reference chip. */
+static double least_regret(const struct pz_objective *objective, const struct pz_step_cost *steps) {
   double least = HUGE_VAL;
-  if (o->n == 1) return geometric_mean(o, steps, false);
-  for (uint32_t i = 0; i < o->n; i++) {
-    double part = throughput(o, steps, o->models[i]) / o->best_alone[o->models[i]];
-    least = part < least ? part : least;
+  if (objective->n == 1) return geometric_mean(objective, steps, false);
+  for (uint32_t i = 0; i < objective->n; i++) {
+    uint32_t m = objective->models[i];
+    double fraction = throughput(objective, steps, m) / objective->best_alone[m];
+    least = fraction < least ? fraction : least;
   }
   return least;
 }
 
-static double throughput_per_joule(const struct pz_objective *o, const struct pz_step_cost *steps,
-                                   const struct pz_taken *t) {
+/* Geometric mean of the samples per joule, relative to the reference chip. */
+static double throughput_per_joule(const struct pz_objective *objective,
+                                   const struct pz_step_cost *steps, const struct pz_taken *costs) {
   double sum = 0;
-  for (uint32_t i = 0; i < o->n; i++) {
-    uint32_t m = o->models[i];
+  for (uint32_t i = 0; i < objective->n; i++) {
+    uint32_t m = objective->models[i];
     if (!(steps[m].step_s < HUGE_VAL)) return 0;
-    sum += log(pz_objective_joules(o, &o->reference[m], &o->reference_taken) /
-               pz_objective_joules(o, &steps[m], t));
+    sum +=
+        log(pz_objective_joules(objective, &objective->reference[m], &objective->reference_taken) /
+            pz_objective_joules(objective, &steps[m], costs));
   }
-  return exp(sum / o->n);
+  return exp(sum / objective->n);
 }
 
 static const struct {
@@ -80,61 +77,63 @@ const char *const pz_objective_names[] = {"throughput", "mean",    "weighted",  
                                           "per-watt",   "per-mm2", "per-dollar", "per-ownership",
                                           "per-joule",  NULL};
 
-/* The cost that the throughput is divided by. */
-static double cost_divisor(enum pz_objective_kind kind, const struct pz_taken *t) {
+/* The cost of a chip that the throughput is divided by. */
+static double cost_divisor(enum pz_objective_kind kind, const struct pz_taken *costs) {
   switch (kind) {
-  case PZ_OBJECTIVE_PER_WATT: return t->watts;
-  case PZ_OBJECTIVE_PER_MM2: return t->mm2;
-  case PZ_OBJECTIVE_PER_DOLLAR: return t->dollars;
-  case PZ_OBJECTIVE_PER_OWNERSHIP: return t->owner_dollars;
+  case PZ_OBJECTIVE_PER_WATT: return costs->watts;
+  case PZ_OBJECTIVE_PER_MM2: return costs->mm2;
+  case PZ_OBJECTIVE_PER_DOLLAR: return costs->dollars;
+  case PZ_OBJECTIVE_PER_OWNERSHIP: return costs->owner_dollars;
   default: return 1;
   }
 }
 
-double pz_objective_value(const struct pz_objective *o, const struct pz_step_cost *steps,
-                          const struct pz_taken *t) {
-  switch (o->kind) {
-  case PZ_OBJECTIVE_MEAN: return arithmetic_mean(o, steps);
-  case PZ_OBJECTIVE_REGRET: return least_regret(o, steps);
-  case PZ_OBJECTIVE_PER_JOULE: return throughput_per_joule(o, steps, t);
+double pz_objective_value(const struct pz_objective *objective, const struct pz_step_cost *steps,
+                          const struct pz_taken *costs) {
+  enum pz_objective_kind kind = objective->kind;
+  double sum = 0;
+  switch (kind) {
+  case PZ_OBJECTIVE_MEAN:
+    for (uint32_t i = 0; i < objective->n; i++)
+      sum += throughput(objective, steps, objective->models[i]);
+    return sum / objective->n;
+  case PZ_OBJECTIVE_REGRET: return least_regret(objective, steps);
+  case PZ_OBJECTIVE_PER_JOULE: return throughput_per_joule(objective, steps, costs);
   default:
-    return geometric_mean(o, steps, o->kind == PZ_OBJECTIVE_WEIGHTED) /
-           (cost_divisor(o->kind, t) / cost_divisor(o->kind, &o->reference_taken));
+    return geometric_mean(objective, steps, kind == PZ_OBJECTIVE_WEIGHTED) /
+           (cost_divisor(kind, costs) / cost_divisor(kind, &objective->reference_taken));
   }
 }
 
 /* Doubles the step until the value falls below `least`, then bisects.  1,100 doublings pass the range of doubles. */
-double pz_objective_limit_s(const struct pz_objective *o, const struct pz_step_cost *steps,
-                            const struct pz_taken *t, uint32_t model, double least) {
+double pz_objective_limit_s(const struct pz_objective *objective, const struct pz_step_cost *steps,
+                            const struct pz_taken *costs, uint32_t entry, double least) {
   static const double TOLERANCE = 1e-9;
-  struct pz_step_cost s[PZ_SEARCH_MOST_MODELS];
+  struct pz_step_cost trial[PZ_SEARCH_MOST_MODELS];
   if (!(least > 0)) return HUGE_VAL;
-  for (uint32_t i = 0; i < o->n; i++) s[o->models[i]] = steps[o->models[i]];
-  double reaching_s = steps[model].step_s, failing_s = reaching_s;
-  if (!(pz_objective_value(o, s, t) >= least)) return 0;
+  for (uint32_t i = 0; i < objective->n; i++)
+    trial[objective->models[i]] = steps[objective->models[i]];
+  double reaching_s = steps[entry].step_s, failing_s = reaching_s;
+  if (!(pz_objective_value(objective, trial, costs) >= least)) return 0;
   for (int i = 0; i < 1100; i++) {
     failing_s *= 2;
-    s[model].step_s = failing_s;
+    trial[entry].step_s = failing_s;
     if (!(failing_s < HUGE_VAL)) return HUGE_VAL;
-    if (!(pz_objective_value(o, s, t) >= least)) break;
+    if (!(pz_objective_value(objective, trial, costs) >= least)) break;
     reaching_s = failing_s;
   }
   while (failing_s - reaching_s > TOLERANCE * reaching_s) {
-    s[model].step_s = reaching_s + (failing_s - reaching_s) / 2;
-    if (pz_objective_value(o, s, t) >= least)
-      reaching_s = s[model].step_s;
+    trial[entry].step_s = reaching_s + (failing_s - reaching_s) / 2;
+    if (pz_objective_value(objective, trial, costs) >= least)
+      reaching_s = trial[entry].step_s;
     else
-      failing_s = s[model].step_s;
+      failing_s = trial[entry].step_s;
   }
   return failing_s * (1 + TOLERANCE);
 }
 
 const char *pz_objective_unit(enum pz_objective_kind kind) {
   return (size_t)kind < sizeof objectives / sizeof *objectives ? objectives[kind].unit : "unknown";
-}
-
-bool pz_objective_needs_energy(const struct pz_objective *o) {
-  return o->kind == PZ_OBJECTIVE_PER_JOULE;
 }
 
 bool pz_objective_needs_bill(enum pz_objective_kind kind) { return objectives[kind].needs_bill; }

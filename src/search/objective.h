@@ -14,27 +14,25 @@ struct pz_objective {
   double batch[PZ_SEARCH_MOST_MODELS]; /* samples of a step */
   double weight[PZ_SEARCH_MOST_MODELS];
   struct pz_step_cost reference[PZ_SEARCH_MOST_MODELS]; /* on the reference chip */
-  double best_alone[PZ_SEARCH_MOST_MODELS];             /* samples/s, for regret */
-  struct pz_taken reference_taken;
+  double best_alone[PZ_SEARCH_MOST_MODELS]; /* samples/s on the model's own best chip, for regret */
+  struct pz_taken reference_taken;          /* costs of the reference chip */
   double devices;
 };
 
-/* The value of a chip with these steps, indexed by the entry of the portfolio. */
-double pz_objective_value(const struct pz_objective *o, const struct pz_step_cost *steps,
-                          const struct pz_taken *t);
+/* The value of a chip with these costs and steps, which are indexed by the entry of the portfolio. */
+double pz_objective_value(const struct pz_objective *objective, const struct pz_step_cost *steps,
+                          const struct pz_taken *costs);
 
 /* The longest step of one entry, rounded up by 1e-9, with which the value still reaches `least` while the other steps
  * stay as they are.  HUGE_VAL if every step does, 0 if none does. */
-double pz_objective_limit_s(const struct pz_objective *o, const struct pz_step_cost *steps,
-                            const struct pz_taken *t, uint32_t model, double least);
+double pz_objective_limit_s(const struct pz_objective *objective, const struct pz_step_cost *steps,
+                            const struct pz_taken *costs, uint32_t entry, double least);
 
 /* Energy of an entry's step on all devices, J. */
-double pz_objective_joules(const struct pz_objective *o, const struct pz_step_cost *step,
-                           const struct pz_taken *t);
+double pz_objective_joules(const struct pz_objective *objective, const struct pz_step_cost *step,
+                           const struct pz_taken *costs);
 
-/* Whether the objective depends on energy. */
-bool pz_objective_needs_energy(const struct pz_objective *o);
-/* Whether the objective divides by a cost that the component libraries of 22 nm and above do not have. */
+/* Returns whether the objective divides by a cost that the component libraries of 22 nm and above do not have. */
 bool pz_objective_needs_bill(enum pz_objective_kind kind);
 
 #endif

@@ -1,79 +1,76 @@
-/* Outcomes of boxes as bytes, which travel between ranks and are stored in run files.  pz_outcome_pack() and the read_
- * functions below have the same order of fields.  The bytes of a run file may be damaged.  Therefore the reader checks
- * every value, and pz_outcome_is_of() checks whether the outcome belongs to its box.
- *
- * pz_outcome_pack() may run inside an exchange of ranks and raises nothing: a failed buffer is noticed by its owner. */
+/* Outcomes of boxes as bytes, which travel between ranks and are stored in run files.  pz_outcome_pack() and
+ * pz_outcome_unpack() have the same order of fields.  The bytes of a run file may be damaged.  Therefore the reader
+ * checks every value, and pz_outcome_is_of() checks whether the outcome belongs to its box. */
 #include <string.h>
 
 #include "search/state.h"
 
-void pz_outcome_begin(struct pz_outcome *x) {
-  *x = (struct pz_outcome){.status = PZ_OK};
-  pz_arena_init(&x->arena, NULL);
-  pz_vec_init(&x->boxes, &x->arena, sizeof(struct pz_closed_box));
-  pz_vec_init(&x->children, &x->arena, sizeof(struct pz_open_box));
-  pz_vec_init(&x->known, &x->arena, sizeof(struct pz_found_step));
+void pz_outcome_init(struct pz_outcome *outcome) {
+  *outcome = (struct pz_outcome){.value = 0};
+  pz_arena_init(&outcome->arena, NULL);
+  pz_vec_init(&outcome->boxes, &outcome->arena, sizeof(struct pz_closed_box));
+  pz_vec_init(&outcome->children, &outcome->arena, sizeof(struct pz_open_box));
+  pz_vec_init(&outcome->known, &outcome->arena, sizeof(struct pz_found_step));
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-#define PACK(out, value) pz_buffer_append(out, (const char *)&(value), sizeof(value))
+#define PACK(call, out, value) pz_buffer_add(call, out, (const char *)&(value), sizeof(value))
 
-static void pack_box(struct pz_buffer *out, const struct pz_box *b) {
-  PACK(out, b->kind);
-  PACK(out, b->lo);
-  PACK(out, b->hi);
+static void pack_box(struct pz_call *call, struct pz_buffer *out, const struct pz_box *box) {
+  PACK(call, out, box->kind);
+  PACK(call, out, box->lo);
+  PACK(call, out, box->hi);
 }
 
-static void pack_found_step(struct pz_buffer *out, const struct pz_found_step *k) {
-  const struct pz_plan_record *plan = &k->e.plan;
-  uint8_t effort = (uint8_t)k->e.effort, recompute = plan->recompute;
-  PACK(out, k->id);
-  PACK(out, k->entry);
-  PACK(out, effort);
-  PACK(out, k->e.step_s);
-  PACK(out, k->e.least_s);
-  PACK(out, k->e.dynamic_j);
-  PACK(out, k->e.n_open);
-  PACK(out, plan->variant);
-  PACK(out, recompute);
-  PACK(out, plan->d);
-  PACK(out, plan->n_stages);
-  pz_buffer_append(out, (const char *)plan->layers, plan->n_stages * sizeof *plan->layers);
+static void pack_found_step(struct pz_call *call, struct pz_buffer *out,
+                            const struct pz_found_step *step) {
+  const struct pz_evaluation *evaluation = &step->evaluation;
+  const struct pz_plan_record *plan = &evaluation->plan;
+  uint8_t effort = (uint8_t)evaluation->effort, recompute = plan->recompute;
+  PACK(call, out, step->chip_id);
+  PACK(call, out, step->entry);
+  PACK(call, out, effort);
+  PACK(call, out, evaluation->step_s);
+  PACK(call, out, evaluation->least_s);
+  PACK(call, out, evaluation->dynamic_j);
+  PACK(call, out, evaluation->n_open);
+  PACK(call, out, plan->variant);
+  PACK(call, out, recompute);
+  PACK(call, out, plan->d);
+  PACK(call, out, plan->n_stages);
+  pz_buffer_add(call, out, (const char *)plan->layers, plan->n_stages * sizeof *plan->layers);
 }
 
-void pz_outcome_pack(void *ctx, size_t i, struct pz_buffer *out) {
-  const struct pz_outcome *x = &((const struct pz_driver *)ctx)->outcome[i];
-  uint8_t status = (uint8_t)x->status, priced = x->priced;
-  PACK(out, status);
-  if (x->status != PZ_OK) {
-    PACK(out, x->err.message);
-    return;
+void pz_outcome_pack(struct pz_call *call, void *ctx, size_t i, struct pz_buffer *out) {
+  const struct pz_outcome *outcome = &((const struct pz_driver *)ctx)->outcomes[i];
+  const uint8_t version = 0;
+  uint8_t priced = outcome->priced;
+  PACK(call, out, version);
+  PACK(call, out, priced);
+  PACK(call, out, outcome->value);
+  if (outcome->value > 0) pack_box(call, out, &outcome->candidate);
+  PACK(call, out, outcome->boxes.n);
+  for (uint32_t k = 0; k < outcome->boxes.n; k++) {
+    const struct pz_closed_box *closed = pz_vec_at(&outcome->boxes, struct pz_closed_box, k);
+    uint8_t end = (uint8_t)closed->end;
+    pack_box(call, out, &closed->box);
+    PACK(call, out, end);
+    PACK(call, out, closed->bound);
+    PACK(call, out, closed->value);
   }
-  PACK(out, priced);
-  PACK(out, x->value);
-  if (x->value > 0) pack_box(out, &x->candidate);
-  PACK(out, x->boxes.n);
-  for (uint32_t k = 0; k < x->boxes.n; k++) {
-    const struct pz_closed_box *b = pz_vec_at(&x->boxes, struct pz_closed_box, k);
-    uint8_t end = (uint8_t)b->end;
-    pack_box(out, &b->box);
-    PACK(out, end);
-    PACK(out, b->bound);
-    PACK(out, b->value);
+  PACK(call, out, outcome->children.n);
+  for (uint32_t k = 0; k < outcome->children.n; k++) {
+    const struct pz_open_box *open = pz_vec_at(&outcome->children, struct pz_open_box, k);
+    uint8_t effort = (uint8_t)open->effort;
+    pack_box(call, out, &open->box);
+    PACK(call, out, effort);
+    PACK(call, out, open->bound);
+    PACK(call, out, open->value);
   }
-  PACK(out, x->children.n);
-  for (uint32_t k = 0; k < x->children.n; k++) {
-    const struct pz_open_box *b = pz_vec_at(&x->children, struct pz_open_box, k);
-    uint8_t effort = (uint8_t)b->effort;
-    pack_box(out, &b->box);
-    PACK(out, effort);
-    PACK(out, b->bound);
-    PACK(out, b->value);
-  }
-  PACK(out, x->known.n);
-  for (uint32_t k = 0; k < x->known.n; k++)
-    pack_found_step(out, pz_vec_at(&x->known, struct pz_found_step, k));
+  PACK(call, out, outcome->known.n);
+  for (uint32_t k = 0; k < outcome->known.n; k++)
+    pack_found_step(call, out, pz_vec_at(&outcome->known, struct pz_found_step, k));
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -82,11 +79,7 @@ static void require_valid(struct pz_call *call, bool valid) {
   if (!valid) pz_raise(call, PZ_BAD_INPUT, "the bytes are not those of an outcome");
 }
 
-static void read_bytes(struct pz_call *call, struct pz_bytes *in, void *out, size_t n) {
-  require_valid(call, pz_bytes_take(in, out, n));
-}
-
-#define READ(call, in, value) read_bytes(call, in, &(value), sizeof(value))
+#define READ(call, in, value) require_valid(call, pz_bytes_read(in, &(value), sizeof(value)))
 
 static bool read_flag(struct pz_call *call, struct pz_bytes *in) {
   uint8_t flag;
@@ -95,7 +88,7 @@ static bool read_flag(struct pz_call *call, struct pz_bytes *in) {
   return flag;
 }
 
-/* Times, values and bounds are never negative. */
+/* Reads a time, a value or a bound, none of which is ever negative. */
 static double read_real(struct pz_call *call, struct pz_bytes *in) {
   double real;
   READ(call, in, real);
@@ -110,31 +103,34 @@ static enum pz_effort read_effort(struct pz_call *call, struct pz_bytes *in) {
   return (enum pz_effort)effort;
 }
 
-static struct pz_box read_box(struct pz_call *call, const struct pz_space *s, struct pz_bytes *in) {
-  struct pz_box b;
-  memset(&b, 0, sizeof b);
-  READ(call, in, b.kind);
-  READ(call, in, b.lo);
-  READ(call, in, b.hi);
-  require_valid(call, b.kind < pz_space_kinds(s));
+/* Reads a box that lies within the space. */
+static struct pz_box read_box(struct pz_call *call, const struct pz_space *space,
+                              struct pz_bytes *in) {
+  struct pz_box box;
+  memset(&box, 0, sizeof box);
+  READ(call, in, box.kind);
+  READ(call, in, box.lo);
+  READ(call, in, box.hi);
+  require_valid(call, box.kind < pz_space_kinds(space));
   for (enum pz_axis a = 0; a < PZ_AXES; a++)
-    require_valid(call, b.lo[a] <= b.hi[a] && b.hi[a] < s->n[a]);
-  return b;
+    require_valid(call, box.lo[a] <= box.hi[a] && box.hi[a] < space->n[a]);
+  return box;
 }
 
-static void read_found_step(struct pz_call *call, const struct pz_search_question *q,
-                            struct pz_bytes *in, struct pz_outcome *x) {
-  struct pz_call in_outcome = pz_call_in(call, &x->arena);
-  struct pz_found_step k;
-  struct pz_plan_record *plan = &k.e.plan;
-  memset(&k, 0, sizeof k);
-  READ(call, in, k.id);
-  READ(call, in, k.entry);
-  k.e.effort = read_effort(call, in);
-  k.e.step_s = read_real(call, in);
-  k.e.least_s = read_real(call, in);
-  k.e.dynamic_j = read_real(call, in);
-  READ(call, in, k.e.n_open);
+static void read_found_step(struct pz_call *call, const struct pz_search_question *question,
+                            struct pz_bytes *in, struct pz_outcome *outcome) {
+  struct pz_call in_outcome = pz_call_in(call, &outcome->arena);
+  struct pz_found_step step;
+  struct pz_evaluation *evaluation = &step.evaluation;
+  struct pz_plan_record *plan = &evaluation->plan;
+  memset(&step, 0, sizeof step);
+  READ(call, in, step.chip_id);
+  READ(call, in, step.entry);
+  evaluation->effort = read_effort(call, in);
+  evaluation->step_s = read_real(call, in);
+  evaluation->least_s = read_real(call, in);
+  evaluation->dynamic_j = read_real(call, in);
+  READ(call, in, evaluation->n_open);
   READ(call, in, plan->variant);
   plan->recompute = read_flag(call, in);
   READ(call, in, plan->d);
@@ -142,92 +138,73 @@ static void read_found_step(struct pz_call *call, const struct pz_search_questio
   size_t bytes = plan->n_stages * sizeof *plan->layers;
   require_valid(call, bytes <= in->left); /* before memory is allocated for them */
   uint16_t *layers = pz_alloc(&in_outcome, plan->n_stages, sizeof *layers);
-  read_bytes(call, in, layers, bytes);
+  require_valid(call, pz_bytes_read(in, layers, bytes));
   plan->layers = layers;
-  require_valid(call, k.entry < q->n_entries && k.e.least_s <= k.e.step_s &&
-                          k.id < (uint64_t)pz_space_chips(q->space));
-  pz_append(call, &x->known, &k);
+  require_valid(call, step.entry < question->n_entries &&
+                          evaluation->least_s <= evaluation->step_s &&
+                          step.chip_id < (uint64_t)pz_space_chips(question->space));
+  pz_append(call, &outcome->known, &step);
 }
 
-struct unpacking {
-  struct pz_driver *d;
-  struct pz_outcome *x;
-  struct pz_bytes *in;
-};
-
-static void read_outcome(struct pz_call *call, void *ctx) {
-  const struct unpacking *u = ctx;
-  const struct pz_search_question *q = &u->d->s->q;
-  struct pz_outcome *x = u->x;
-  struct pz_bytes *in = u->in;
-  uint8_t status;
+void pz_outcome_unpack(struct pz_call *call, void *ctx, size_t i, struct pz_bytes *in) {
+  struct pz_driver *driver = ctx;
+  struct pz_outcome *outcome = &driver->outcomes[i];
+  const struct pz_search_question *question = &driver->search->question;
+  uint8_t version;
   uint32_t n;
-  READ(call, in, status);
-  require_valid(call, status <= PZ_STOPPED);
-  x->status = (enum pz_status)status;
-  if (x->status != PZ_OK) {
-    READ(call, in, x->err.message);
-    return;
-  }
-  x->priced = read_flag(call, in);
-  x->value = read_real(call, in);
-  if (x->value > 0) {
-    x->candidate = read_box(call, q->space, in);
-    require_valid(call, pz_box_is_chip(&x->candidate));
+  READ(call, in, version);
+  require_valid(call, version == 0);
+  outcome->priced = read_flag(call, in);
+  outcome->value = read_real(call, in);
+  if (outcome->value > 0) {
+    outcome->candidate = read_box(call, question->space, in);
+    require_valid(call, pz_box_is_chip(&outcome->candidate));
   }
   READ(call, in, n);
-  for (uint32_t i = 0; i < n; i++) {
+  for (uint32_t k = 0; k < n; k++) {
     uint8_t end;
-    struct pz_closed_box b = {.box = read_box(call, q->space, in)};
+    struct pz_closed_box closed = {.box = read_box(call, question->space, in)};
     READ(call, in, end);
-    b.bound = read_real(call, in);
-    b.value = read_real(call, in);
+    closed.bound = read_real(call, in);
+    closed.value = read_real(call, in);
     require_valid(call, end < PZ_BOX_OPEN);
-    b.end = (enum pz_box_end)end;
-    pz_append(call, &x->boxes, &b);
+    closed.end = (enum pz_box_end)end;
+    pz_append(call, &outcome->boxes, &closed);
   }
   READ(call, in, n);
-  for (uint32_t i = 0; i < n; i++) {
-    struct pz_open_box b = {.box = read_box(call, q->space, in)};
-    b.effort = read_effort(call, in);
-    b.bound = read_real(call, in);
-    b.value = read_real(call, in);
-    pz_append(call, &x->children, &b);
+  for (uint32_t k = 0; k < n; k++) {
+    struct pz_open_box open = {.box = read_box(call, question->space, in)};
+    open.effort = read_effort(call, in);
+    open.bound = read_real(call, in);
+    open.value = read_real(call, in);
+    pz_append(call, &outcome->children, &open);
   }
   READ(call, in, n);
-  for (uint32_t i = 0; i < n; i++) read_found_step(call, q, in, x);
-}
-
-/* Called inside an exchange of ranks, so that it has a border of its own. */
-enum pz_status pz_outcome_unpack(void *ctx, size_t i, struct pz_bytes *in) {
-  struct pz_driver *d = ctx;
-  struct unpacking u = {d, &d->outcome[i], in};
-  return pz_border(read_outcome, &u, NULL);
+  for (uint32_t k = 0; k < n; k++) read_found_step(call, question, in, outcome);
 }
 
 /* ---- checking ------------------------------------------------------------------------------- */
 
-static bool is_within(const struct pz_box *b, const struct pz_box *outer) {
-  if (b->kind != outer->kind) return false;
+static bool is_within(const struct pz_box *inner, const struct pz_box *outer) {
+  if (inner->kind != outer->kind) return false;
   for (enum pz_axis a = 0; a < PZ_AXES; a++)
-    if (b->lo[a] < outer->lo[a] || b->hi[a] > outer->hi[a]) return false;
+    if (inner->lo[a] < outer->lo[a] || inner->hi[a] > outer->hi[a]) return false;
   return true;
 }
 
-bool pz_outcome_is_of(const struct pz_outcome *x, const struct pz_box *box, bool whole) {
+bool pz_outcome_is_of(const struct pz_outcome *outcome, const struct pz_box *box, bool whole) {
   int64_t chips = 0;
-  if (x->status != PZ_OK) return false;
-  if (x->value > 0 && !is_within(&x->candidate, box)) return false;
-  for (uint32_t k = 0; k < x->boxes.n; k++) {
-    const struct pz_box *b = &pz_vec_at(&x->boxes, struct pz_closed_box, k)->box;
-    if (!is_within(b, box)) return false;
-    chips += pz_box_chips(b);
+  if (outcome->value > 0 && !is_within(&outcome->candidate, box)) return false;
+  for (uint32_t k = 0; k < outcome->boxes.n; k++) {
+    const struct pz_box *closed = &pz_vec_at(&outcome->boxes, struct pz_closed_box, k)->box;
+    if (!is_within(closed, box)) return false;
+    chips += pz_box_chips(closed);
   }
-  for (uint32_t k = 0; k < x->children.n; k++) {
-    const struct pz_open_box *b = pz_vec_at(&x->children, struct pz_open_box, k);
-    if (!is_within(&b->box, box)) return false;
-    if (b->effort != PZ_EFFORT_QUICK && !pz_box_is_chip(&b->box)) return false;
-    chips += pz_box_chips(&b->box);
+  for (uint32_t k = 0; k < outcome->children.n; k++) {
+    const struct pz_open_box *open = pz_vec_at(&outcome->children, struct pz_open_box, k);
+    if (!is_within(&open->box, box)) return false;
+    if (open->effort != PZ_EFFORT_QUICK && !pz_box_is_chip(&open->box)) return false;
+    chips += pz_box_chips(&open->box);
   }
   return chips == (whole ? pz_box_chips(box) : 0);
 }

@@ -6,9 +6,9 @@
 #include "core/ranks.h"
 #include "search/objective.h"
 
-/* One entry of the portfolio. */
+/* One entry of the portfolio: a model and how its training step on a chip is evaluated. */
 struct pz_search_entry {
-  struct pz_evaluator *by;
+  struct pz_evaluator *evaluator;
   uint32_t model;   /* index in the evaluator's own list */
   const char *name; /* for people */
 };
@@ -17,12 +17,11 @@ struct pz_search_entry {
  * objective runs, and the rounds of each, from 0.  All calls come from one thread. */
 struct pz_round_store {
   void *ctx;
-  /* Appends the bytes of a stored round to *b, whose text the caller frees with pz_free().  b->text stays NULL if the
-   * round is not stored. */
-  enum pz_status (*read)(void *ctx, uint32_t run, uint32_t round, struct pz_buffer *b,
-                         struct pz_error *err);
-  enum pz_status (*keep)(void *ctx, uint32_t run, uint32_t round, const struct pz_buffer *b,
-                         struct pz_error *err);
+  /* Appends the bytes of a stored round to *bytes.  bytes->text stays NULL if the round is not stored. */
+  void (*read)(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
+               struct pz_buffer *bytes);
+  void (*write)(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
+                const struct pz_buffer *bytes);
 };
 
 struct pz_search_question {
@@ -30,41 +29,43 @@ struct pz_search_question {
   struct pz_limits limits;
   struct pz_search_entry entries[PZ_SEARCH_MOST_MODELS];
   uint32_t n_entries;
-  double gap;                         /* 0.01: a chip that is better by 1% may be missed */
-  double seconds;                     /* time limit of a run; 0: none */
-  bool exhaustive;                    /* evaluate every chip within the limits */
+  double gap;      /* relative: with 0.01, a chip that is better by 1% may be missed */
+  double seconds;  /* time limit of a run; 0: none */
+  bool exhaustive; /* evaluate every chip within the limits */
   const struct pz_round_store *store; /* NULL: none, or another rank has it */
   struct pz_progress *progress;       /* may be NULL */
-  const atomic_bool *stop;            /* may be NULL; ends the search soon when true */
-  struct pz_ending *ending;           /* may be NULL; tells the evaluators when a run has to end */
+  const atomic_bool *stop;            /* ends the search soon when it becomes true; may be NULL */
+  struct pz_ending
+      *ending; /* through which the evaluators learn when a run has to end; may be NULL */
 };
 
-/* One objective: the search for its best chip. */
+/* One objective, and the result of the search for its best chip. */
 struct pz_objective_run {
   struct pz_objective objective;
   int64_t most_rounds; /* 0: until the gap is proved */
   bool found;
   struct pz_point best;
   double value; /* of the best chip */
-  double bound; /* no chip of the space is above it */
-  const struct pz_closed_box
-      *boxes; /* the certificate: every chip of the space in exactly one box */
+  double bound; /* no chip of the space has a higher value */
+  /* The certificate: every chip of the space is in exactly one box. */
+  const struct pz_closed_box *boxes;
   uint32_t n_boxes;
-  int64_t chips;                /* of the space */
+  int64_t chips;                /* in the space */
   int64_t closed;               /* chips in closed boxes */
   int64_t infeasible, by_bound; /* chips in boxes that limits alone, or bounds alone, closed */
-  uint32_t n_evaluated,
-      n_partly;    /* chips evaluated with every model; with some, until they could not win */
-  uint32_t n_open; /* schedules, not proved optimal, of chips whose bound is above the best */
-  uint64_t rounds, priced; /* rounds of boxes; boxes whose bound was computed */
-  bool finished;           /* no box is open */
+  uint32_t n_evaluated;         /* chips evaluated with every model */
+  uint32_t n_partly; /* chips evaluated with some models, until it was clear that they cannot win */
+  uint32_t n_open; /* schedules, not proved optimal, of chips whose bound is above the best value */
+  uint64_t rounds; /* of boxes */
+  uint64_t priced; /* boxes whose bound was computed */
+  bool finished;   /* no box is open */
 };
 
 /* The evaluation of an entry on a chip. */
 struct pz_found_step {
-  uint64_t id; /* of the chip in the space */
+  uint64_t chip_id; /* pz_space_id() */
   uint32_t entry;
-  struct pz_evaluation e;
+  struct pz_evaluation evaluation;
 };
 
 #endif

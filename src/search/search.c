@@ -10,7 +10,8 @@
  * store, or shares its boxes among the threads of all ranks and stores them; then it merges the outcomes in the order
  * of the boxes, so that the state does not depend on who computed what.
  *
- * A task of a round ends at a border of its own: a failure is part of its outcome, which all ranks exchange. */
+ * Sections: known evaluations, searches, state of an objective run, one chip, one box, rounds, good chips early, branch
+ * and bound, the end, an objective run, tasks. */
 #include "search/search.h"
 
 #include <float.h>
@@ -19,190 +20,203 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/buffer.h"
 #include "core/num.h"
 #include "core/text.h"
 #include "search/state.h"
 
 enum { SMALLEST_ROUND = 8, DIVES_OF_ROUND = 4 };
 
-#define NO_MEMORY "out of memory for the search"
-
 /* ---- known evaluations ---------------------------------------------------------------------- */
 
 struct step_key {
-  uint64_t id;
+  uint64_t chip_id;
   uint32_t entry, effort;
 };
 
-static struct step_key key_of_step(const struct pz_search *s, const struct pz_point *p,
-                                   uint32_t entry, enum pz_effort effort) {
-  return (struct step_key){pz_space_id(s->q.space, p), entry, (uint32_t)effort};
-}
-
-static bool look_up_step(struct pz_search *s, const struct step_key *key,
+static bool look_up_step(struct pz_search *search, const struct step_key *key,
                          struct pz_evaluation *out) {
-  pthread_mutex_lock(&s->lock);
-  uint32_t i = pz_map_get(&s->known_index, key, sizeof *key);
-  if (i != PZ_NONE) *out = pz_vec_at(&s->known, struct pz_found_step, i)->e;
-  pthread_mutex_unlock(&s->lock);
+  pthread_mutex_lock(&search->lock);
+  uint32_t i = pz_map_get(&search->known_index, key, sizeof *key);
+  if (i != PZ_NONE) *out = pz_vec_at(&search->known, struct pz_found_step, i)->evaluation;
+  pthread_mutex_unlock(&search->lock);
   return i != PZ_NONE;
 }
 
-/* Returns false if there is no memory.  Must not raise, because its caller holds the lock. */
-static bool insert_step(struct pz_search *s, const struct step_key *key,
-                        const struct pz_found_step *k) {
-  struct pz_found_step own = *k;
-  uint32_t n = k->e.plan.n_stages, index = s->known.n;
-  own.e.plan.layers = NULL;
-  if (n) {
-    uint16_t *layers = pz_arena_alloc(s->arena, n, sizeof *layers);
-    if (!layers) return false;
-    memcpy(layers, k->e.plan.layers, n * sizeof *layers);
-    own.e.plan.layers = layers;
-  }
-  return pz_vec_push(&s->known, &own) &&
-         pz_map_put(&s->known_index, key, sizeof *key, index) == PZ_OK;
+struct step_insertion {
+  struct pz_search *search;
+  const struct pz_found_step *step;
+};
+
+/* Inserts an evaluation, with a copy of its plan, unless it is known already. */
+static void insert_step(struct pz_call *call, void *ctx) {
+  const struct step_insertion *x = ctx;
+  struct pz_search *search = x->search;
+  struct pz_call own = pz_call_in(call, search->arena);
+  struct pz_found_step step = *x->step;
+  struct pz_plan_record *plan = &step.evaluation.plan;
+  struct step_key key = {step.chip_id, step.entry, (uint32_t)step.evaluation.effort};
+  if (pz_map_get(&search->known_index, &key, sizeof key) != PZ_NONE) return;
+  plan->layers =
+      plan->n_stages ? pz_copy(&own, plan->layers, plan->n_stages, sizeof *plan->layers) : NULL;
+  pz_append(&own, &search->known, &step);
+  pz_map_set(&own, &search->known_index, &key, sizeof key, search->known.n - 1);
 }
 
-/* Remembers an evaluation, with a copy of its plan, unless it is known already. */
-static void remember_step(struct pz_call *call, struct pz_search *s,
-                          const struct pz_found_step *k) {
-  struct step_key key = {k->id, k->entry, (uint32_t)k->e.effort};
-  pthread_mutex_lock(&s->lock);
-  bool is_known = pz_map_get(&s->known_index, &key, sizeof key) != PZ_NONE;
-  bool stored = is_known || insert_step(s, &key, k);
-  pthread_mutex_unlock(&s->lock);
-  if (!stored) pz_raise(call, PZ_NO_MEMORY, NO_MEMORY);
+/* Remembers an evaluation.  The border keeps an error from leaving the lock held. */
+static void remember_step(struct pz_call *call, struct pz_search *search,
+                          const struct pz_found_step *step) {
+  struct step_insertion x = {search, step};
+  struct pz_error error = {0};
+  pthread_mutex_lock(&search->lock);
+  enum pz_status status = pz_border(insert_step, &x, &error);
+  pthread_mutex_unlock(&search->lock);
+  if (status != PZ_OK) pz_raise_again(call, &error);
 }
 
-bool pz_search_known(struct pz_search *s, const struct pz_point *p, uint32_t entry,
+bool pz_search_known(struct pz_search *search, const struct pz_point *chip, uint32_t entry,
                      struct pz_evaluation *out) {
-  struct step_key full = key_of_step(s, p, entry, PZ_EFFORT_FULL);
-  struct step_key quick = key_of_step(s, p, entry, PZ_EFFORT_QUICK);
-  return look_up_step(s, &full, out) || look_up_step(s, &quick, out);
+  uint64_t id = pz_space_id(search->question.space, chip);
+  return look_up_step(search, &(struct step_key){id, entry, PZ_EFFORT_FULL}, out) ||
+         look_up_step(search, &(struct step_key){id, entry, PZ_EFFORT_QUICK}, out);
 }
 
-struct pz_evaluation pz_search_evaluate_chip(struct pz_call *call, struct pz_search *s,
-                                             unsigned worker, const struct pz_point *p,
-                                             uint32_t entry, enum pz_effort effort) {
-  const struct pz_search_entry *e = &s->q.entries[entry];
-  struct step_key key = key_of_step(s, p, entry, effort);
-  struct pz_box b = pz_box_of(p);
-  struct pz_boxed chip;
+struct pz_evaluation pz_search_evaluate_chip(struct pz_call *call, struct pz_search *search,
+                                             unsigned worker, const struct pz_point *chip,
+                                             uint32_t entry_index, enum pz_effort effort) {
+  const struct pz_space *space = search->question.space;
+  const struct pz_search_entry *entry = &search->question.entries[entry_index];
+  struct step_key key = {pz_space_id(space, chip), entry_index, (uint32_t)effort};
+  struct pz_box box = pz_box_of(chip);
+  struct pz_boxed boxed;
   struct pz_evaluation evaluation;
-  if (look_up_step(s, &key, &evaluation)) return evaluation;
-  pz_boxed_set(s->q.space, &b, &chip);
-  evaluation = e->by->ops->evaluate(call, e->by, worker, &chip, e->model, effort, HUGE_VAL);
-  remember_step(call, s, &(struct pz_found_step){key.id, entry, evaluation});
+  if (look_up_step(search, &key, &evaluation)) return evaluation;
+  pz_boxed_set(space, &box, &boxed);
+  evaluation = entry->evaluator->ops->evaluate(call, entry->evaluator, worker, &boxed, entry->model,
+                                               effort, HUGE_VAL);
+  remember_step(call, search, &(struct pz_found_step){key.chip_id, entry_index, evaluation});
   return evaluation;
 }
 
 static int compare_steps(const void *a, const void *b) {
   const struct pz_found_step *x = a, *y = b;
-  if (x->id != y->id) return x->id < y->id ? -1 : 1;
+  if (x->chip_id != y->chip_id) return x->chip_id < y->chip_id ? -1 : 1;
   if (x->entry != y->entry) return x->entry < y->entry ? -1 : 1;
-  return (x->e.effort > y->e.effort) - (x->e.effort < y->e.effort);
+  enum pz_effort x_effort = x->evaluation.effort, y_effort = y->evaluation.effort;
+  return (x_effort > y_effort) - (x_effort < y_effort);
 }
 
-struct pz_found_step *pz_search_list_known(struct pz_call *call, struct pz_search *s, uint32_t *n) {
-  *n = s->known.n;
-  struct pz_found_step *list = pz_copy(call, s->known.items, *n, sizeof *list);
+struct pz_found_step *pz_search_list_known(struct pz_call *call, struct pz_search *search,
+                                           uint32_t *n) {
+  *n = search->known.n;
+  struct pz_found_step *list = pz_copy(call, search->known.items, *n, sizeof *list);
   if (*n) qsort(list, *n, sizeof *list, compare_steps);
   return list;
 }
 
 /* ---- searches ------------------------------------------------------------------------------- */
 
-struct pz_search *pz_search_create(struct pz_call *call, const struct pz_search_question *q,
+struct pz_search *pz_search_create(struct pz_call *call, const struct pz_search_question *question,
                                    struct pz_pool *pool) {
   struct pz_call own;
-  struct pz_search *s = pz_object_new(call, sizeof *s, &own);
-  s->q = *q;
-  s->pool = pool;
-  s->arena = own.arena;
-  pz_map_init(&s->known_index, s->arena);
-  pz_vec_init(&s->known, s->arena, sizeof(struct pz_found_step));
-  pthread_mutex_init(&s->lock, NULL);
-  return pz_object_keep(call, s);
+  struct pz_search *search = pz_object_new(call, sizeof *search, &own);
+  search->question = *question;
+  search->pool = pool;
+  search->arena = own.arena;
+  pz_map_init(&search->known_index, search->arena);
+  pz_vec_init(&search->known, search->arena, sizeof(struct pz_found_step));
+  pthread_mutex_init(&search->lock, NULL);
+  return pz_object_keep(call, search);
 }
 
-void pz_search_free(struct pz_search *s) {
-  if (s) pthread_mutex_destroy(&s->lock);
-  pz_object_free(s);
+void pz_search_free(struct pz_search *search) {
+  if (search) pthread_mutex_destroy(&search->lock);
+  pz_object_free(search);
 }
 
-const struct pz_search_question *pz_search_asked(const struct pz_search *s) { return &s->q; }
+const struct pz_search_question *pz_search_asked(const struct pz_search *search) {
+  return &search->question;
+}
 
-double pz_search_upper_bound(struct pz_call *call, struct pz_search *s, unsigned worker,
-                             const struct pz_objective *o, const struct pz_boxed *b,
+double pz_search_upper_bound(struct pz_call *call, struct pz_search *search, unsigned worker,
+                             const struct pz_objective *objective, const struct pz_boxed *box,
                              struct pz_step_cost *steps) {
-  struct pz_box_task t = {.q = &s->q, .o = o, .worker = worker};
-  return pz_box_bound(call, &t, b, 0, steps);
+  struct pz_box_task task = {
+      .question = &search->question, .objective = objective, .worker = worker};
+  return pz_box_bound(call, &task, box, 0, steps);
 }
-
-static bool is_stopped(const struct pz_search *s) { return s->q.stop && atomic_load(s->q.stop); }
 
 /* ---- state of an objective run -------------------------------------------------------------- */
 
-/* The order of the heap: chips that wait for full effort last, then by bound, then by age. */
-static bool comes_first(const void *x, const void *y) {
-  const struct pz_open_box *a = x, *b = y;
-  if (a->effort != b->effort) return a->effort < b->effort;
-  return a->bound != b->bound ? a->bound > b->bound : a->serial < b->serial;
+/* The order of the heap of open boxes: by the highest bound, then by age; chips that wait for full effort come last. */
+static bool comes_first(const void *a, const void *b) {
+  const struct pz_open_box *x = a, *y = b;
+  if (x->effort != y->effort) return x->effort < y->effort;
+  return x->bound != y->bound ? x->bound > y->bound : x->serial < y->serial;
 }
 
-static void push_open(struct pz_call *call, struct pz_driver *d, const struct pz_open_box *x) {
-  struct pz_open_box box = *x;
-  box.serial = d->serial;
-  d->serial++;
-  pz_heap_add(call, &d->heap, comes_first, &box);
+static void push_open(struct pz_call *call, struct pz_driver *driver,
+                      const struct pz_open_box *open) {
+  struct pz_open_box box = *open;
+  box.serial = driver->next_serial;
+  driver->next_serial++;
+  pz_heap_add(call, &driver->heap, comes_first, &box);
 }
 
-/* Values that are not above the cutoff are of no interest.  Where ties go to the smaller chip, an equal value is. */
-static double cutoff_of_run(const struct pz_driver *d) {
-  if (d->s->q.exhaustive) return 0;
-  if (!d->run->found) return DBL_MIN;
-  if (d->smaller_wins_ties) return nextafter(d->run->value, 0);
-  return d->run->value * (1 + d->s->q.gap);
+/* Returns the cutoff: chips whose value is not above it are of no interest.  Where ties go to the smaller chip, the
+ * cutoff is just below the best value, because a chip of equal value may still win. */
+static double cutoff_of_run(const struct pz_driver *driver) {
+  const struct pz_search_question *question = &driver->search->question;
+  if (question->exhaustive) return 0;
+  if (!driver->run->found) return DBL_MIN;
+  if (driver->smaller_wins_ties) return nextafter(driver->run->value, 0);
+  return driver->run->value * (1 + question->gap);
 }
 
-/* Whether a chip with this value would replace the best one. */
-static bool may_win(const struct pz_driver *d, const struct pz_point *p, double mm2, double value) {
-  const struct pz_objective_run *r = d->run;
-  if (!r->found) return value > 0;
-  if (value != r->value || !d->smaller_wins_ties) return value > r->value;
-  if (mm2 != d->best_mm2) return mm2 < d->best_mm2;
-  return pz_point_order(d->s->q.space, p, &r->best) < 0;
+/* Returns whether a chip with this area and value would replace the best one. */
+static bool may_win(const struct pz_driver *driver, const struct pz_point *point, double mm2,
+                    double value) {
+  const struct pz_objective_run *run = driver->run;
+  if (!run->found) return value > 0;
+  if (value != run->value || !driver->smaller_wins_ties) return value > run->value;
+  if (mm2 != driver->best_mm2) return mm2 < driver->best_mm2;
+  return pz_point_order(driver->search->question.space, point, &run->best) < 0;
 }
 
-static void add_closed(struct pz_call *call, struct pz_driver *d, const struct pz_closed_box *b) {
-  struct pz_objective_run *r = d->run;
-  int64_t n = pz_box_chips(&b->box);
-  if (b->end != PZ_BOX_OPEN) r->closed += n;
-  if (b->end == PZ_BOX_INFEASIBLE) r->infeasible += n;
-  if (b->end == PZ_BOX_BOUND) r->by_bound += n;
-  if (b->end == PZ_BOX_EVALUATED) r->n_evaluated++;
-  if (b->end == PZ_BOX_PARTLY) r->n_partly++;
-  if (b->end != PZ_BOX_INFEASIBLE) d->closed_bound = pz_fmax(d->closed_bound, b->bound);
-  pz_append(call, &d->closed, b);
+/* Adds a box to the certificate and to the counts of the run. */
+static void add_closed(struct pz_call *call, struct pz_driver *driver,
+                       const struct pz_closed_box *closed) {
+  struct pz_objective_run *run = driver->run;
+  int64_t n = pz_box_chips(&closed->box);
+  if (closed->end != PZ_BOX_OPEN) run->closed += n;
+  if (closed->end == PZ_BOX_INFEASIBLE) run->infeasible += n;
+  if (closed->end == PZ_BOX_BOUND) run->by_bound += n;
+  if (closed->end == PZ_BOX_EVALUATED) run->n_evaluated++;
+  if (closed->end == PZ_BOX_PARTLY) run->n_partly++;
+  if (closed->end != PZ_BOX_INFEASIBLE)
+    driver->closed_bound = pz_fmax(driver->closed_bound, closed->bound);
+  pz_append(call, &driver->closed, closed);
 }
 
-static void show_progress(const struct pz_driver *d) {
-  const struct pz_objective_run *r = d->run;
+/* Reports the gap between the best value and the highest bound of an open or closed box. */
+static void show_progress(const struct pz_driver *driver) {
+  const struct pz_search_question *question = &driver->search->question;
+  const struct pz_objective_run *run = driver->run;
   char note[160] = "";
   double gap = HUGE_VAL;
-  if (!d->s->q.progress) return;
-  if (r->found) {
-    struct pz_chip c;
-    pz_space_chip(d->s->q.space, &r->best, &c);
-    snprintf(note, sizeof note, "%u boxes open, best %.4g with %s", d->heap.n, r->value, c.name);
-    double top = d->heap.n ? pz_vec_at(&d->heap, struct pz_open_box, 0)->bound : r->value;
-    if (d->heap.n || r->closed == r->chips)
-      gap = pz_fmax(0, pz_fmax(top, d->closed_bound) / r->value - 1);
+  if (!question->progress) return;
+  if (run->found) {
+    struct pz_chip chip;
+    pz_space_chip(question->space, &run->best, &chip);
+    snprintf(note, sizeof note, "%u boxes open, best %.4g with %s", driver->heap.n, run->value,
+             chip.name);
+    double highest = run->value;
+    if (driver->heap.n) highest = pz_vec_at(&driver->heap, struct pz_open_box, 0)->bound;
+    if (driver->heap.n || run->closed == run->chips)
+      gap = pz_fmax(0, pz_fmax(highest, driver->closed_bound) / run->value - 1);
   }
-  const double gap_and_target[] = {gap, d->smaller_wins_ties ? 0 : d->s->q.gap};
-  pz_progress_gap(d->s->q.progress, (uint64_t)r->closed, (uint64_t)r->chips, gap_and_target, note);
+  const double gap_and_target[] = {gap, driver->smaller_wins_ties ? 0 : question->gap};
+  pz_progress_gap(question->progress, (uint64_t)run->closed, (uint64_t)run->chips, gap_and_target,
+                  note);
 }
 
 /* ---- one chip ------------------------------------------------------------------------------- */
@@ -212,180 +226,177 @@ struct chip_steps {
   struct pz_step_cost found[PZ_SEARCH_MOST_MODELS], least[PZ_SEARCH_MOST_MODELS];
 };
 
-/* Evaluates one entry.  Returns false if it turned out on the way that the chip cannot win. */
-static bool evaluate_entry(struct pz_call *call, struct pz_driver *d, unsigned worker,
-                           const struct pz_boxed *chip, uint32_t m, enum pz_effort effort,
-                           struct chip_steps *steps, struct pz_outcome *x) {
-  struct pz_search *s = d->s;
-  const struct pz_search_entry *e = &s->q.entries[m];
-  struct pz_point p = pz_box_point(&chip->box);
-  struct step_key key = key_of_step(s, &p, m, effort);
+/* Evaluates one entry.  Returns false if the evaluation ended early because the chip cannot win. */
+static bool evaluate_entry(struct pz_call *call, struct pz_driver *driver, unsigned worker,
+                           const struct pz_boxed *chip, uint32_t entry_index, enum pz_effort effort,
+                           struct chip_steps *steps, struct pz_outcome *outcome) {
+  struct pz_search *search = driver->search;
+  const struct pz_search_question *question = &search->question;
+  const struct pz_objective_run *run = driver->run;
+  const struct pz_search_entry *entry = &question->entries[entry_index];
+  struct pz_point point = pz_box_point(&chip->box);
+  struct step_key key = {pz_space_id(question->space, &point), entry_index, (uint32_t)effort};
   struct pz_evaluation found;
-  if (!look_up_step(s, &key, &found)) {
-    bool is_limited = d->run->found && !s->q.exhaustive && effort == PZ_EFFORT_QUICK;
+  if (!look_up_step(search, &key, &found)) {
+    bool is_limited = run->found && !question->exhaustive && effort == PZ_EFFORT_QUICK;
     double limit_s = HUGE_VAL;
     if (is_limited)
-      limit_s =
-          pz_objective_limit_s(&d->run->objective, steps->least, &chip->least, m, d->run->value);
-    found = e->by->ops->evaluate(call, e->by, worker, chip, e->model, effort, limit_s);
+      limit_s = pz_objective_limit_s(&run->objective, steps->least, &chip->least, entry_index,
+                                     run->value);
+    found = entry->evaluator->ops->evaluate(call, entry->evaluator, worker, chip, entry->model,
+                                            effort, limit_s);
     if (found.effort == PZ_EFFORT_NONE) {
-      steps->least[m].step_s = pz_fmax(steps->least[m].step_s, limit_s);
+      steps->least[entry_index].step_s = pz_fmax(steps->least[entry_index].step_s, limit_s);
       return false;
     }
-    pz_append(call, &x->known, &(struct pz_found_step){key.id, m, found});
+    struct pz_found_step step = {key.chip_id, entry_index, found};
+    pz_append(call, &outcome->known, &step);
   }
-  steps->found[m] = (struct pz_step_cost){found.step_s, found.dynamic_j};
-  steps->least[m] = (struct pz_step_cost){found.least_s, found.dynamic_j};
+  steps->found[entry_index] = (struct pz_step_cost){found.step_s, found.dynamic_j};
+  steps->least[entry_index] = (struct pz_step_cost){found.least_s, found.dynamic_j};
   return true;
 }
 
 /* Evaluates all entries, until the chip cannot win; with full effort, those whose interval is still open again.
  * Returns whether every entry was evaluated. */
-static bool evaluate_chip(struct pz_call *call, struct pz_driver *d, unsigned worker,
+static bool evaluate_chip(struct pz_call *call, struct pz_driver *driver, unsigned worker,
                           const struct pz_boxed *chip, enum pz_effort effort,
-                          struct chip_steps *steps, struct pz_outcome *x) {
-  const struct pz_objective *o = &d->run->objective;
-  struct pz_point p = pz_box_point(&chip->box);
-  for (uint32_t i = 0; i < o->n; i++) {
-    uint32_t m = o->models[i];
-    if (!evaluate_entry(call, d, worker, chip, m, PZ_EFFORT_QUICK, steps, x)) return false;
+                          struct chip_steps *steps, struct pz_outcome *outcome) {
+  const struct pz_objective *objective = &driver->run->objective;
+  struct pz_point point = pz_box_point(&chip->box);
+  for (uint32_t i = 0; i < objective->n; i++) {
+    uint32_t m = objective->models[i];
+    if (!evaluate_entry(call, driver, worker, chip, m, PZ_EFFORT_QUICK, steps, outcome))
+      return false;
     bool is_open = steps->least[m].step_s < steps->found[m].step_s;
     if (effort == PZ_EFFORT_FULL && is_open &&
-        !evaluate_entry(call, d, worker, chip, m, PZ_EFFORT_FULL, steps, x))
+        !evaluate_entry(call, driver, worker, chip, m, PZ_EFFORT_FULL, steps, outcome))
       return false;
-    bool is_last = i + 1 == o->n;
-    if (!is_last && !d->s->q.exhaustive &&
-        !may_win(d, &p, chip->least.mm2, pz_objective_value(o, steps->least, &chip->least)))
-      return false;
+    bool is_last = i + 1 == objective->n;
+    if (is_last || driver->search->question.exhaustive) continue;
+    double bound = pz_objective_value(objective, steps->least, &chip->least);
+    if (!may_win(driver, &point, chip->least.mm2, bound)) return false;
   }
-  return o->n > 0;
+  return objective->n > 0;
 }
 
-/* Evaluates a chip only for its value: the certificate does not depend on it. */
-static void try_chip(struct pz_call *call, struct pz_driver *d, const struct pz_box_task *t,
-                     const struct pz_point *p, struct pz_outcome *x) {
-  struct pz_box b = pz_box_of(p);
+/* Evaluates a chip only for its value, which becomes that of the outcome.  The certificate does not depend on it. */
+static void try_chip(struct pz_call *call, struct pz_driver *driver, const struct pz_box_task *task,
+                     const struct pz_point *point, struct pz_outcome *outcome) {
+  struct pz_box box = pz_box_of(point);
   struct pz_boxed chip;
   struct chip_steps steps;
-  pz_boxed_set(d->s->q.space, &b, &chip);
+  pz_boxed_set(driver->search->question.space, &box, &chip);
   /* The smallest chip of a feasible box may violate a limit, that of its edge. */
-  if (pz_boxed_breaks(&chip, &t->q->limits)) return;
-  double bound = pz_box_bound(call, t, &chip, 0, steps.least);
-  if (!may_win(d, p, chip.least.mm2, bound)) return;
-  if (!evaluate_chip(call, d, t->worker, &chip, PZ_EFFORT_QUICK, &steps, x)) return;
-  x->candidate = b;
-  x->value = pz_objective_value(&d->run->objective, steps.found, &chip.least);
+  if (pz_boxed_breaks(&chip, &task->question->limits)) return;
+  double bound = pz_box_bound(call, task, &chip, 0, steps.least);
+  if (!may_win(driver, point, chip.least.mm2, bound)) return;
+  if (!evaluate_chip(call, driver, task->worker, &chip, PZ_EFFORT_QUICK, &steps, outcome)) return;
+  outcome->candidate = box;
+  outcome->value = pz_objective_value(&driver->run->objective, steps.found, &chip.least);
 }
 
 /* Evaluates a chip of the certificate, with lower bounds on its steps in steps->least.  It is closed, or opened again
  * for full effort. */
-static void decide_chip(struct pz_call *call, struct pz_driver *d, const struct pz_box_task *t,
-                        const struct pz_open_box *one, const struct pz_boxed *chip,
-                        struct chip_steps *steps, struct pz_outcome *x) {
-  const struct pz_objective *o = &d->run->objective;
-  bool whole = evaluate_chip(call, d, t->worker, chip, one->effort, steps, x);
-  double bound = pz_fmin(pz_objective_value(o, steps->least, &chip->least), one->bound);
+static void decide_chip(struct pz_call *call, struct pz_driver *driver,
+                        const struct pz_box_task *task, const struct pz_open_box *open,
+                        const struct pz_boxed *chip, struct chip_steps *steps,
+                        struct pz_outcome *outcome) {
+  const struct pz_objective *objective = &driver->run->objective;
+  bool whole = evaluate_chip(call, driver, task->worker, chip, open->effort, steps, outcome);
+  double bound = pz_fmin(pz_objective_value(objective, steps->least, &chip->least), open->bound);
   if (!whole) {
-    pz_append(call, t->closed, &(struct pz_closed_box){one->box, PZ_BOX_PARTLY, bound, 0});
+    pz_append(call, task->closed, &(struct pz_closed_box){open->box, PZ_BOX_PARTLY, bound, 0});
     return;
   }
-  double value = pz_objective_value(o, steps->found, &chip->least);
-  x->value = value;
-  x->candidate = one->box;
-  if (bound <= value || one->effort == PZ_EFFORT_FULL)
-    pz_append(call, t->closed, &(struct pz_closed_box){one->box, PZ_BOX_EVALUATED, bound, value});
-  else
-    pz_append(call, &x->children,
-              &(struct pz_open_box){one->box, bound, value, 0, PZ_EFFORT_FULL, false});
+  double value = pz_objective_value(objective, steps->found, &chip->least);
+  outcome->value = value;
+  outcome->candidate = open->box;
+  if (bound <= value || open->effort == PZ_EFFORT_FULL) {
+    struct pz_closed_box closed = {open->box, PZ_BOX_EVALUATED, bound, value};
+    pz_append(call, task->closed, &closed);
+  } else {
+    struct pz_open_box again = {open->box, bound, value, 0, PZ_EFFORT_FULL, false};
+    pz_append(call, &outcome->children, &again);
+  }
 }
 
 /* ---- one box -------------------------------------------------------------------------------- */
 
-/* Evaluates a good chip of a promising box. */
-static void dive(struct pz_call *call, struct pz_driver *d, const struct pz_box_task *t,
-                 const struct pz_box *b, struct pz_outcome *x) {
-  struct pz_point p = pz_box_greedy(call, t, b);
-  try_chip(call, d, t, &p, x);
-}
-
-/* The three kinds of rounds.  This one processes a box of the certificate. */
-static void process_box(struct pz_call *call, struct pz_driver *d, const struct pz_box_task *t,
-                        size_t i, struct pz_outcome *x) {
-  struct pz_open_box one = d->round[i];
-  bool was_evaluated = one.effort == PZ_EFFORT_FULL;
+/* The three kinds of rounds have a function each.  This one processes a box of the certificate: closes it, evaluates it
+ * if it is a chip, or else splits it. */
+static void process_box(struct pz_call *call, struct pz_driver *driver,
+                        const struct pz_box_task *task, size_t i, struct pz_outcome *outcome) {
+  struct pz_open_box open = driver->round[i];
+  bool was_evaluated = open.effort == PZ_EFFORT_FULL;
   struct pz_boxed boxed;
   struct chip_steps steps;
-  if (one.bound <= t->cutoff) {
+  if (open.bound <= task->cutoff) {
     enum pz_box_end end = was_evaluated ? PZ_BOX_EVALUATED : PZ_BOX_BOUND;
-    pz_append(call, t->closed, &(struct pz_closed_box){one.box, end, one.bound, one.value});
+    pz_append(call, task->closed, &(struct pz_closed_box){open.box, end, open.bound, open.value});
     return;
   }
-  if (!was_evaluated && !pz_box_tighten(call, t, &one.box)) return;
-  pz_boxed_set(d->s->q.space, &one.box, &boxed);
-  double bound = pz_box_bound(call, t, &boxed, 1, steps.least);
-  x->priced = true;
-  one.bound = pz_fmin(bound, one.bound);
-  if (one.bound <= t->cutoff && !was_evaluated) {
-    pz_append(call, t->closed, &(struct pz_closed_box){one.box, PZ_BOX_BOUND, one.bound, 0});
+  if (!was_evaluated && !pz_box_tighten(call, task, &open.box)) return;
+  pz_boxed_set(driver->search->question.space, &open.box, &boxed);
+  double bound = pz_box_bound(call, task, &boxed, 1, steps.least);
+  outcome->priced = true;
+  open.bound = pz_fmin(bound, open.bound);
+  if (open.bound <= task->cutoff && !was_evaluated) {
+    pz_append(call, task->closed, &(struct pz_closed_box){open.box, PZ_BOX_BOUND, open.bound, 0});
     return;
   }
-  if (pz_box_is_chip(&one.box)) {
-    decide_chip(call, d, t, &one, &boxed, &steps, x);
+  if (pz_box_is_chip(&open.box)) {
+    decide_chip(call, driver, task, &open, &boxed, &steps, outcome);
     return;
   }
-  struct pz_open_box low = {one.box, one.bound, 0, 0, PZ_EFFORT_QUICK, false}, high = low;
-  struct pz_box_split split = pz_box_choose_split(call, t, &one.box);
+  struct pz_open_box low = {open.box, open.bound, 0, 0, PZ_EFFORT_QUICK, false}, high = low;
+  struct pz_box_split split = pz_box_choose_split(call, task, &open.box);
   low.box.hi[split.axis] = split.at;
   high.box.lo[split.axis] = (uint8_t)(split.at + 1);
-  pz_append(call, &x->children, &low);
-  pz_append(call, &x->children, &high);
-  if (one.dives) dive(call, d, t, &one.box, x);
+  pz_append(call, &outcome->children, &low);
+  pz_append(call, &outcome->children, &high);
+  if (open.dives) {
+    struct pz_point greedy = pz_box_greedy(call, task, &open.box);
+    try_chip(call, driver, task, &greedy, outcome);
+  }
 }
 
-/* Evaluates a greedy chip of all chips of a kind. */
-static void try_greedy_chip(struct pz_call *call, struct pz_driver *d, const struct pz_box_task *t,
-                            size_t i, struct pz_outcome *x) {
-  struct pz_box smallest = d->round[i].box;
+/* Evaluates a greedy chip among all chips of a kind. */
+static void try_greedy_chip(struct pz_call *call, struct pz_driver *driver,
+                            const struct pz_box_task *task, size_t i, struct pz_outcome *outcome) {
+  const struct pz_box *box = &driver->round[i].box;
+  struct pz_box smallest = *box;
   struct pz_boxed chip;
   memcpy(smallest.hi, smallest.lo, sizeof smallest.hi);
-  pz_boxed_set(d->s->q.space, &smallest, &chip);
-  if (!pz_boxed_breaks(&chip, &t->q->limits)) dive(call, d, t, &d->round[i].box, x);
+  pz_boxed_set(driver->search->question.space, &smallest, &chip);
+  if (pz_boxed_breaks(&chip, &task->question->limits)) return;
+  struct pz_point greedy = pz_box_greedy(call, task, box);
+  try_chip(call, driver, task, &greedy, outcome);
 }
 
-static void try_given_chip(struct pz_call *call, struct pz_driver *d, const struct pz_box_task *t,
-                           size_t i, struct pz_outcome *x) {
-  struct pz_point p = pz_box_point(&d->round[i].box);
-  try_chip(call, d, t, &p, x);
+static void try_given_chip(struct pz_call *call, struct pz_driver *driver,
+                           const struct pz_box_task *task, size_t i, struct pz_outcome *outcome) {
+  struct pz_point point = pz_box_point(&driver->round[i].box);
+  try_chip(call, driver, task, &point, outcome);
 }
 
-struct round_task {
-  struct pz_driver *d;
-  size_t i;
-  unsigned worker;
-};
-
-static struct pz_box_task box_task_of(struct pz_driver *d, unsigned worker, struct pz_outcome *x) {
-  return (struct pz_box_task){.q = &d->s->q,
-                              .o = &d->run->objective,
+/* The part of a driver that the functions on boxes (search/tighten.h) see. */
+static struct pz_box_task box_task_of(struct pz_driver *driver, unsigned worker,
+                                      struct pz_vec *closed) {
+  return (struct pz_box_task){.question = &driver->search->question,
+                              .objective = &driver->run->objective,
                               .worker = worker,
-                              .cheap_bounds = d->cheap_bounds,
-                              .cutoff = cutoff_of_run(d),
-                              .closed = &x->boxes};
-}
-
-static void run_round_task(struct pz_call *call, void *ctx) {
-  const struct round_task *r = ctx;
-  struct pz_outcome *x = &r->d->outcome[r->i];
-  struct pz_box_task t = box_task_of(r->d, r->worker, x);
-  r->d->fn(call, r->d, &t, r->i, x);
+                              .has_cheap_bounds = driver->has_cheap_bounds,
+                              .cutoff = cutoff_of_run(driver),
+                              .closed = closed};
 }
 
 /* Called by the threads of the pool. */
-static void work_on_item(void *ctx, size_t i, unsigned worker) {
-  struct round_task r = {ctx, i, worker};
-  struct pz_outcome *x = &r.d->outcome[i];
-  pz_outcome_begin(x);
-  x->status = is_stopped(r.d->s) ? PZ_STOPPED : pz_border(run_round_task, &r, &x->err);
+static void run_round_task(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
+  struct pz_driver *driver = ctx;
+  struct pz_outcome *outcome = &driver->outcomes[i];
+  struct pz_box_task task = box_task_of(driver, worker, &outcome->boxes);
+  driver->fn(call, driver, &task, i, outcome);
 }
 
 /* ---- rounds --------------------------------------------------------------------------------- */
@@ -405,535 +416,404 @@ static int compare_boxes(const void *a, const void *b) {
 
 /* Processes the boxes of a round on the threads of all ranks.  Similar boxes are given to the same rank, which maps the
  * GEMMs that they have in common only once. */
-static void share_round(struct pz_call *call, struct pz_driver *d) {
+static void share_round(struct pz_call *call, struct pz_driver *driver) {
   struct ordered_box list[PZ_MOST_ROUND];
   uint32_t order[PZ_MOST_ROUND];
-  for (uint32_t i = 0; i < d->n_round; i++) list[i] = (struct ordered_box){&d->round[i].box, i};
-  qsort(list, d->n_round, sizeof *list, compare_boxes);
-  for (uint32_t i = 0; i < d->n_round; i++) {
+  for (uint32_t i = 0; i < driver->n_round; i++)
+    list[i] = (struct ordered_box){&driver->round[i].box, i};
+  qsort(list, driver->n_round, sizeof *list, compare_boxes);
+  for (uint32_t i = 0; i < driver->n_round; i++) {
     order[i] = list[i].item;
-    pz_outcome_begin(&d->outcome[i]);
+    pz_outcome_init(&driver->outcomes[i]);
+    driver->errors[i].status = PZ_OK;
   }
-  struct pz_round round = {.ctx = d,
-                           .n = d->n_round,
-                           .work = work_on_item,
+  struct pz_round round = {.ctx = driver,
+                           .n = driver->n_round,
+                           .work = run_round_task,
                            .pack = pz_outcome_pack,
                            .unpack = pz_outcome_unpack,
-                           .stop = d->s->q.stop,
+                           .stop = driver->search->question.stop,
                            .order = order};
-  pz_must(call, pz_round_run(d->s->pool, &round, pz_call_error(call)));
+  pz_round_run(call, driver->search->pool, &round, driver->errors);
+}
+
+struct stored_round {
+  struct pz_driver *driver;
+  struct pz_buffer *bytes;
+};
+
+static void read_stored_round(struct pz_call *call, void *ctx) {
+  const struct stored_round *x = ctx;
+  const struct pz_round_store *store = x->driver->search->question.store;
+  if (store) store->read(call, store->ctx, x->driver->number, x->driver->at_round, x->bytes);
+}
+
+/* Reads the outcomes of a round.  Raises PZ_BAD_INPUT if they cannot be those of its boxes. */
+static void unpack_stored_round(struct pz_call *call, void *ctx) {
+  const struct stored_round *x = ctx;
+  struct pz_driver *driver = x->driver;
+  struct pz_bytes in = {x->bytes->text, x->bytes->bytes};
+  bool whole = driver->fn == process_box;
+  for (uint32_t i = 0; i < driver->n_round; i++) {
+    pz_outcome_unpack(call, driver, i, &in);
+    if (!pz_outcome_is_of(&driver->outcomes[i], &driver->round[i].box, whole))
+      pz_raise(call, PZ_BAD_INPUT, "an outcome of another box");
+  }
+  if (in.left) pz_raise(call, PZ_BAD_INPUT, "bytes behind the last outcome");
 }
 
 /* Reads the outcomes of the round from the store.  Returns false if it does not have them.  Rank 0 has the store: its
  * bytes, or its error, are exchanged, so that all ranks do the same. */
-static bool replay_round(struct pz_call *call, struct pz_driver *d) {
-  const struct pz_round_store *store = d->s->q.store;
-  struct pz_buffer *b = pz_buffer_new(call);
-  struct pz_error *err = pz_call_error(call);
-  enum pz_status status = PZ_OK;
-  if (store) status = store->read(store->ctx, d->number, d->at_round, b, err);
-  pz_must(call, pz_ranks_share(b, status, err));
-  bool is_stored = b->text != NULL;
+static bool replay_round(struct pz_call *call, struct pz_driver *driver) {
+  struct stored_round stored = {driver, pz_buffer_new(call)};
+  struct pz_error error = {0};
+  pz_ranks_run_first(call, read_stored_round, &stored, stored.bytes);
+  bool is_stored = stored.bytes->text != NULL;
   if (is_stored) {
-    struct pz_bytes in = {b->text, b->bytes};
-    for (uint32_t i = 0; i < d->n_round; i++) pz_outcome_begin(&d->outcome[i]);
-    for (uint32_t i = 0; i < d->n_round && status == PZ_OK; i++) {
-      status = pz_outcome_unpack(d, i, &in);
-      if (status == PZ_OK &&
-          !pz_outcome_is_of(&d->outcome[i], &d->round[i].box, d->fn == process_box))
-        status = PZ_BAD_INPUT;
-    }
-    if (status == PZ_NO_MEMORY) pz_raise(call, PZ_NO_MEMORY, NO_MEMORY);
-    if (status != PZ_OK || in.left)
+    for (uint32_t i = 0; i < driver->n_round; i++) pz_outcome_init(&driver->outcomes[i]);
+    enum pz_status status = pz_border(unpack_stored_round, &stored, &error);
+    if (status == PZ_BAD_INPUT)
       pz_raise(call, PZ_BAD_INPUT, "round %u of objective run %u is not of this search",
-               d->at_round, d->number);
+               driver->at_round, driver->number);
+    if (status != PZ_OK) pz_raise_again(call, &error);
   }
-  pz_close(call, b);
+  pz_close(call, stored.bytes);
   return is_stored;
 }
 
 /* Computes and stores a round.  Returns false if the time of the run ended during it: then the round counts as not
- * begun. (A search that is cancelled ends in pz_round_run() instead.) */
-static bool compute_round(struct pz_call *call, struct pz_driver *d) {
-  const struct pz_round_store *store = d->s->q.store;
-  share_round(call, d);
-  for (uint32_t i = 0; i < d->n_round; i++) {
-    const struct pz_outcome *x = &d->outcome[i];
-    if (x->status == PZ_OK) continue;
-    if (x->status != PZ_STOPPED)
-      pz_raise(call, x->status, "%s", x->err.message[0] ? x->err.message : "interrupted");
-    d->out_of_time = true;
+ * begun.  (A search that is cancelled ends in pz_round_run() instead.) */
+static bool compute_round(struct pz_call *call, struct pz_driver *driver) {
+  const struct pz_round_store *store = driver->search->question.store;
+  share_round(call, driver);
+  for (uint32_t i = 0; i < driver->n_round; i++) {
+    const struct pz_error *error = &driver->errors[i];
+    if (error->status == PZ_OK) continue;
+    if (error->status != PZ_STOPPED) pz_raise_again(call, error);
+    driver->out_of_time = true;
     return false;
   }
   if (store) { /* only rank 0 has it */
-    struct pz_buffer *b = pz_buffer_new(call);
-    for (uint32_t i = 0; i < d->n_round; i++) pz_outcome_pack(d, i, b);
-    if (b->failed) pz_raise(call, PZ_NO_MEMORY, NO_MEMORY);
-    pz_must(call, store->keep(store->ctx, d->number, d->at_round, b, pz_call_error(call)));
-    pz_close(call, b);
+    struct pz_buffer *bytes = pz_buffer_new(call);
+    for (uint32_t i = 0; i < driver->n_round; i++) pz_outcome_pack(call, driver, i, bytes);
+    store->write(call, store->ctx, driver->number, driver->at_round, bytes);
+    pz_close(call, bytes);
   }
   return true;
 }
 
 /* Adds an outcome to the state of the run. */
-static void merge_outcome(struct pz_call *call, struct pz_driver *d, const struct pz_outcome *x) {
-  for (uint32_t k = 0; k < x->known.n; k++)
-    remember_step(call, d->s, pz_vec_at(&x->known, struct pz_found_step, k));
-  for (uint32_t k = 0; k < x->boxes.n; k++)
-    add_closed(call, d, pz_vec_at(&x->boxes, struct pz_closed_box, k));
-  for (uint32_t k = 0; k < x->children.n; k++)
-    push_open(call, d, pz_vec_at(&x->children, struct pz_open_box, k));
-  d->run->priced += x->priced;
-  if (!(x->value > 0)) return;
-  struct pz_point p = pz_box_point(&x->candidate);
-  struct pz_chip c;
-  pz_space_chip(d->s->q.space, &p, &c);
-  double mm2 = pz_chip_taken(&c).mm2;
-  if (!may_win(d, &p, mm2, x->value)) return;
-  d->run->found = true;
-  d->run->best = p;
-  d->run->value = x->value;
-  d->best_mm2 = mm2;
+static void merge_outcome(struct pz_call *call, struct pz_driver *driver,
+                          const struct pz_outcome *outcome) {
+  for (uint32_t k = 0; k < outcome->known.n; k++)
+    remember_step(call, driver->search, pz_vec_at(&outcome->known, struct pz_found_step, k));
+  for (uint32_t k = 0; k < outcome->boxes.n; k++)
+    add_closed(call, driver, pz_vec_at(&outcome->boxes, struct pz_closed_box, k));
+  for (uint32_t k = 0; k < outcome->children.n; k++)
+    push_open(call, driver, pz_vec_at(&outcome->children, struct pz_open_box, k));
+  driver->run->priced += outcome->priced;
+  if (!(outcome->value > 0)) return;
+  struct pz_point point = pz_box_point(&outcome->candidate);
+  struct pz_chip chip;
+  pz_space_chip(driver->search->question.space, &point, &chip);
+  double mm2 = pz_chip_taken(&chip).mm2;
+  if (!may_win(driver, &point, mm2, outcome->value)) return;
+  driver->run->found = true;
+  driver->run->best = point;
+  driver->run->value = outcome->value;
+  driver->best_mm2 = mm2;
 }
 
-/* One round: every box of d->round is processed by one thread and judged against the best chip of the rounds before.
- * Outcomes are merged in the order of the boxes. */
-static void run_round(struct pz_call *call, struct pz_driver *d, pz_round_fn *fn) {
-  d->fn = fn;
-  d->replays = d->replays && replay_round(call, d);
-  bool done = d->replays || compute_round(call, d);
-  for (uint32_t i = 0; i < d->n_round; i++) {
+/* Runs one round: every box of driver->round is processed by one thread and judged against the best chip of the rounds
+ * before.  Outcomes are merged in the order of the boxes. */
+static void run_round(struct pz_call *call, struct pz_driver *driver, pz_round_fn *fn) {
+  driver->fn = fn;
+  driver->replays = driver->replays && replay_round(call, driver);
+  bool done = driver->replays || compute_round(call, driver);
+  for (uint32_t i = 0; i < driver->n_round; i++) {
     if (done)
-      merge_outcome(call, d, &d->outcome[i]);
+      merge_outcome(call, driver, &driver->outcomes[i]);
     else if (fn == process_box)
-      push_open(call, d, &d->round[i]);
-    pz_arena_release(&d->outcome[i].arena);
+      push_open(call, driver, &driver->round[i]);
+    pz_arena_release(&driver->outcomes[i].arena);
   }
-  if (done) d->at_round++;
+  if (done) driver->at_round++;
 }
 
 static uint32_t next_round_size(uint32_t size) { return (uint32_t)pz_min(2 * size, PZ_MOST_ROUND); }
 
 /* ---- good chips early ----------------------------------------------------------------------- */
 
-/* The first rounds are small, so that a value is known early. */
-static void try_greedy_chips(struct pz_call *call, struct pz_driver *d) {
-  uint32_t kinds = pz_space_kinds(d->s->q.space), size = SMALLEST_ROUND;
-  for (uint32_t k = 0; k < kinds && !d->out_of_time; k += d->n_round) {
-    d->n_round = (uint32_t)pz_min(size, kinds - k);
-    for (uint32_t i = 0; i < d->n_round; i++) d->round[i].box = pz_box_all(d->s->q.space, k + i);
-    run_round(call, d, try_greedy_chip);
+/* Tries a greedy chip of each kind.  The first rounds are small, so that a value is known early. */
+static void try_greedy_chips(struct pz_call *call, struct pz_driver *driver) {
+  const struct pz_space *space = driver->search->question.space;
+  uint32_t kinds = pz_space_kinds(space), size = SMALLEST_ROUND;
+  for (uint32_t k = 0; k < kinds && !driver->out_of_time; k += driver->n_round) {
+    driver->n_round = (uint32_t)pz_min(size, kinds - k);
+    for (uint32_t i = 0; i < driver->n_round; i++) driver->round[i].box = pz_box_all(space, k + i);
+    run_round(call, driver, try_greedy_chip);
     size = next_round_size(size);
   }
 }
 
-/* Makes *b the best chip with one step up on one axis and one step down on another; PZ_AXES stands for no axis.
+/* Sets *box to the best chip with one step up on one axis and one step down on another; PZ_AXES stands for no axis.
  * Returns false if that is not a chip of the space within the limits. */
-static bool make_neighbour(const struct pz_driver *d, int up, int down, struct pz_box *b) {
-  const struct pz_space *s = d->s->q.space;
+static bool make_neighbour(const struct pz_driver *driver, int up, int down, struct pz_box *box) {
+  const struct pz_search_question *question = &driver->search->question;
   struct pz_boxed boxed;
-  *b = pz_box_of(&d->run->best);
+  *box = pz_box_of(&driver->run->best);
   if (up == down) return false;
   if (up < PZ_AXES) {
-    if (b->lo[up] + 1 >= s->n[up]) return false;
-    b->lo[up]++;
+    if (box->lo[up] + 1 >= question->space->n[up]) return false;
+    box->lo[up]++;
   }
   if (down < PZ_AXES) {
-    if (b->lo[down] == 0) return false;
-    b->lo[down]--;
+    if (box->lo[down] == 0) return false;
+    box->lo[down]--;
   }
-  memcpy(b->hi, b->lo, sizeof b->hi);
-  pz_boxed_set(s, b, &boxed);
-  return !pz_boxed_breaks(&boxed, &d->s->q.limits);
+  memcpy(box->hi, box->lo, sizeof box->hi);
+  pz_boxed_set(question->space, box, &boxed);
+  return !pz_boxed_breaks(&boxed, &question->limits);
 }
 
 /* Local search from the best chip: exchanges a step on one axis for a step on another, while the value rises by a tenth
  * of the gap that is asked for, or by 0.5%. */
-static void climb(struct pz_call *call, struct pz_driver *d) {
+static void climb(struct pz_call *call, struct pz_driver *driver) {
   static const double PART_OF_GAP = 0.1, MOST_RISE = 0.005;
+  const struct pz_objective_run *run = driver->run;
   struct pz_box list[(PZ_AXES + 1) * (PZ_AXES + 1)];
-  double before = -1, enough = 1 + pz_fmin(PART_OF_GAP * d->s->q.gap, MOST_RISE);
-  while (!d->out_of_time && d->run->found && d->run->value > before * enough) {
+  double before = -1;
+  double enough = 1 + pz_fmin(PART_OF_GAP * driver->search->question.gap, MOST_RISE);
+  while (!driver->out_of_time && run->found && run->value > before * enough) {
     uint32_t n = 0;
-    before = d->run->value;
+    before = run->value;
     for (int up = 0; up <= PZ_AXES; up++)
       for (int down = 0; down <= PZ_AXES; down++)
-        if (make_neighbour(d, up, down, &list[n])) n++;
-    for (uint32_t i = 0; i < n && !d->out_of_time; i += d->n_round) {
-      d->n_round = (uint32_t)pz_min(PZ_MOST_ROUND, n - i);
-      for (uint32_t k = 0; k < d->n_round; k++) d->round[k].box = list[i + k];
-      run_round(call, d, try_given_chip);
+        if (make_neighbour(driver, up, down, &list[n])) n++;
+    for (uint32_t i = 0; i < n && !driver->out_of_time; i += driver->n_round) {
+      driver->n_round = (uint32_t)pz_min(PZ_MOST_ROUND, n - i);
+      for (uint32_t k = 0; k < driver->n_round; k++) driver->round[k].box = list[i + k];
+      run_round(call, driver, try_given_chip);
     }
-    show_progress(d);
+    show_progress(driver);
   }
 }
 
 /* ---- branch and bound ------------------------------------------------------------------------ */
 
 /* While the deadline is set, evaluators stop in the middle of a round when the time of the run is over. */
-static void set_deadline(struct pz_driver *d, bool on) {
-  const struct pz_search_question *q = &d->s->q;
-  if (q->ending && q->seconds > 0) q->ending->end_s = on ? d->start_s + q->seconds : 0;
+static void set_deadline(struct pz_driver *driver, bool on) {
+  const struct pz_search_question *question = &driver->search->question;
+  if (question->ending && question->seconds > 0)
+    question->ending->end_s = on ? driver->start_s + question->seconds : 0;
 }
 
-/* The clock of rank 0 decides for all ranks. */
-static bool may_continue(struct pz_call *call, const struct pz_driver *d) {
-  const struct pz_search_question *q = &d->s->q;
-  int64_t most = d->run->most_rounds;
-  bool rounds_are_left = !most || (int64_t)d->run->rounds < most;
-  if (!d->heap.n || d->out_of_time || !rounds_are_left) return false;
-  if (!(q->seconds > 0)) return true;
-  bool time_is_left = pz_clock_s() - d->start_s <= q->seconds;
-  pz_must(call, pz_ranks_share_flag(&time_is_left, pz_call_error(call)));
-  return time_is_left;
+/* Returns whether another round is to be run.  The clock of rank 0 decides for all ranks. */
+static bool may_continue(struct pz_call *call, const struct pz_driver *driver) {
+  double most_s = driver->search->question.seconds;
+  int64_t most_rounds = driver->run->most_rounds;
+  bool rounds_are_left = !most_rounds || (int64_t)driver->run->rounds < most_rounds;
+  if (!driver->heap.n || driver->out_of_time || !rounds_are_left) return false;
+  if (!(most_s > 0)) return true;
+  return pz_ranks_flag_of_first(call, pz_clock_s() - driver->start_s <= most_s);
 }
 
-/* An open box with all chips, for each kind. */
-static void push_roots(struct pz_call *call, struct pz_driver *d) {
-  struct pz_outcome unused = {.status = PZ_OK};
-  struct pz_box_task t = box_task_of(d, 0, &unused);
-  for (uint32_t k = 0; k < pz_space_kinds(d->s->q.space); k++) {
-    struct pz_open_box root = {.box = pz_box_all(d->s->q.space, k), .effort = PZ_EFFORT_QUICK};
+/* Adds an open box with all its chips for each kind. */
+static void push_roots(struct pz_call *call, struct pz_driver *driver) {
+  const struct pz_space *space = driver->search->question.space;
+  struct pz_box_task task = box_task_of(driver, 0, NULL);
+  for (uint32_t k = 0; k < pz_space_kinds(space); k++) {
+    struct pz_open_box root = {.box = pz_box_all(space, k), .effort = PZ_EFFORT_QUICK};
     struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
     struct pz_boxed boxed;
-    pz_boxed_set(d->s->q.space, &root.box, &boxed);
-    root.bound = pz_box_bound(call, &t, &boxed, 0, steps);
-    push_open(call, d, &root);
+    pz_boxed_set(space, &root.box, &boxed);
+    root.bound = pz_box_bound(call, &task, &boxed, 0, steps);
+    push_open(call, driver, &root);
   }
 }
 
-/* Rounds are small until a chip is known. */
-static void branch(struct pz_call *call, struct pz_driver *d) {
-  uint32_t size = d->cheap_bounds ? PZ_MOST_ROUND : SMALLEST_ROUND;
-  while (may_continue(call, d)) {
-    double before = d->run->value;
-    for (d->n_round = 0; d->heap.n && d->n_round < size; d->n_round++) {
-      pz_heap_pop(&d->heap, comes_first, &d->round[d->n_round]);
-      d->round[d->n_round].dives = d->cheap_bounds && d->n_round < DIVES_OF_ROUND;
+/* Processes open boxes in rounds, the highest bounds first.  Rounds are small until a chip is known. */
+static void branch(struct pz_call *call, struct pz_driver *driver) {
+  uint32_t size = driver->has_cheap_bounds ? PZ_MOST_ROUND : SMALLEST_ROUND;
+  while (may_continue(call, driver)) {
+    double before = driver->run->value;
+    for (driver->n_round = 0; driver->heap.n && driver->n_round < size; driver->n_round++) {
+      struct pz_open_box *open = &driver->round[driver->n_round];
+      pz_heap_pop(&driver->heap, comes_first, open);
+      open->dives = driver->has_cheap_bounds && driver->n_round < DIVES_OF_ROUND;
     }
-    run_round(call, d, process_box);
-    if (d->out_of_time) break;
-    d->run->rounds++;
-    if (d->run->found) size = next_round_size(size);
-    if (d->cheap_bounds && d->run->value > before) climb(call, d);
-    show_progress(d);
+    run_round(call, driver, process_box);
+    if (driver->out_of_time) break;
+    driver->run->rounds++;
+    if (driver->run->found) size = next_round_size(size);
+    if (driver->has_cheap_bounds && driver->run->value > before) climb(call, driver);
+    show_progress(driver);
   }
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-static _Noreturn void raise_no_chip(struct pz_call *call, const struct pz_driver *d) {
-  const struct pz_limits *l = &d->s->q.limits;
-  const struct pz_objective *o = &d->run->objective;
-  const char *name = o->n == 1 ? d->s->q.entries[o->models[0]].name : "every model";
-  if (!d->run->finished)
+/* Raises the error of a run that has found no chip: because it ended early, because every chip violates a limit, or
+ * because no chip runs the models. */
+static _Noreturn void raise_no_chip(struct pz_call *call, const struct pz_driver *driver) {
+  const struct pz_search_question *question = &driver->search->question;
+  const struct pz_objective_run *run = driver->run;
+  const struct pz_objective *objective = &run->objective;
+  const char *name =
+      objective->n == 1 ? question->entries[objective->models[0]].name : "every model";
+  if (!run->finished)
     pz_raise(call, PZ_NO_ANSWER,
              "no chip that runs %s was found in %" PRIu64
              " round%s; accepted: more --rounds or --seconds",
-             name, d->run->rounds, pz_text_s((double)d->run->rounds));
+             name, run->rounds, pz_text_s((double)run->rounds));
   struct pz_excess excess = {{0}, {0}};
-  int64_t n_within = d->run->chips;
-  for (uint32_t i = 0; i < d->closed.n; i++) {
-    const struct pz_closed_box *c = pz_vec_at(&d->closed, struct pz_closed_box, i);
+  int64_t n_within = run->chips;
+  for (uint32_t i = 0; i < driver->closed.n; i++) {
+    const struct pz_box *box = &pz_vec_at(&driver->closed, struct pz_closed_box, i)->box;
     struct pz_boxed boxed;
-    pz_boxed_set(d->s->q.space, &c->box, &boxed);
-    if (!pz_boxed_breaks(&boxed, l)) continue;
-    pz_excess_add(&excess, l, &boxed.least, &boxed.most);
-    n_within -= pz_box_chips(&c->box);
+    pz_boxed_set(question->space, box, &boxed);
+    if (!pz_boxed_breaks(&boxed, &question->limits)) continue;
+    pz_excess_add(&excess, &question->limits, &boxed.least, &boxed.most);
+    n_within -= pz_box_chips(box);
   }
-  if (n_within == 0) pz_search_raise_nothing_fits(call, d->s->q.space, &excess);
+  if (n_within == 0) pz_search_raise_nothing_fits(call, question->space, &excess);
   pz_raise(call, PZ_NO_ANSWER,
            "no chip of the space %s within its limits runs %s; 'phaze place MODEL --chip CHIP' "
            "says what a chip lacks",
-           d->s->q.space->name, name);
+           question->space->name, name);
 }
 
 /* Completes the certificate with the boxes that are still open, and computes the bound of the run. */
-static void conclude(struct pz_call *call, struct pz_driver *d) {
-  struct pz_objective_run *r = d->run;
-  const struct pz_objective *o = &r->objective;
-  r->finished = d->heap.n == 0 && !d->out_of_time;
-  while (d->heap.n) {
-    struct pz_open_box x;
-    pz_heap_pop(&d->heap, comes_first, &x);
-    enum pz_box_end end = x.effort == PZ_EFFORT_FULL ? PZ_BOX_EVALUATED : PZ_BOX_OPEN;
-    add_closed(call, d, &(struct pz_closed_box){x.box, end, x.bound, x.value});
+static void conclude(struct pz_call *call, struct pz_driver *driver) {
+  struct pz_objective_run *run = driver->run;
+  const struct pz_objective *objective = &run->objective;
+  run->finished = driver->heap.n == 0 && !driver->out_of_time;
+  while (driver->heap.n) {
+    struct pz_open_box open;
+    pz_heap_pop(&driver->heap, comes_first, &open);
+    enum pz_box_end end = open.effort == PZ_EFFORT_FULL ? PZ_BOX_EVALUATED : PZ_BOX_OPEN;
+    add_closed(call, driver, &(struct pz_closed_box){open.box, end, open.bound, open.value});
   }
-  if (!r->found) raise_no_chip(call, d);
-  r->boxes = d->closed.items;
-  r->n_boxes = d->closed.n;
-  r->bound = r->value;
-  for (uint32_t i = 0; i < r->n_boxes; i++) {
-    const struct pz_closed_box *b = &r->boxes[i];
-    if (b->end == PZ_BOX_INFEASIBLE || !(b->bound > r->value)) continue;
-    r->bound = pz_fmax(r->bound, b->bound);
-    if (b->end != PZ_BOX_EVALUATED) continue;
-    struct pz_point p = pz_box_point(&b->box);
-    struct pz_evaluation e;
-    for (uint32_t k = 0; k < o->n; k++)
-      if (pz_search_known(d->s, &p, o->models[k], &e)) r->n_open += e.n_open;
+  if (!run->found) raise_no_chip(call, driver);
+  run->boxes = driver->closed.items;
+  run->n_boxes = driver->closed.n;
+  run->bound = run->value;
+  for (uint32_t i = 0; i < run->n_boxes; i++) {
+    const struct pz_closed_box *closed = &run->boxes[i];
+    if (closed->end == PZ_BOX_INFEASIBLE || !(closed->bound > run->value)) continue;
+    run->bound = pz_fmax(run->bound, closed->bound);
+    if (closed->end != PZ_BOX_EVALUATED) continue;
+    struct pz_point point = pz_box_point(&closed->box);
+    struct pz_evaluation evaluation;
+    for (uint32_t k = 0; k < objective->n; k++)
+      if (pz_search_known(driver->search, &point, objective->models[k], &evaluation))
+        run->n_open += evaluation.n_open;
   }
 }
 
 /* ---- an objective run ----------------------------------------------------------------------- */
 
-/* Raises an error if the objective, or a limit, needs dollars or a bill that a technology of the space does not have.
- */
-static void check_objective(struct pz_call *call, const struct pz_driver *d) {
-  const struct pz_space *s = d->s->q.space;
-  enum pz_objective_kind kind = d->run->objective.kind;
+/* Raises PZ_BAD_USE if the objective, or a limit, needs prices that a technology of the space does not have. */
+static void check_objective(struct pz_call *call, const struct pz_driver *driver) {
+  const struct pz_space *space = driver->search->question.space;
+  enum pz_objective_kind kind = driver->run->objective.kind;
   bool needs_bill = pz_objective_needs_bill(kind);
-  for (int i = 0; i < s->n_nodes; i++) {
-    const struct pz_tech_info *t = pz_tech_at(s->node[i]);
-    if ((needs_bill || d->s->q.limits.dollars > 0) && pz_tech_is_library(t))
+  bool limits_dollars = driver->search->question.limits.dollars > 0;
+  for (int i = 0; i < space->n_nodes; i++) {
+    const struct pz_tech_info *tech = pz_tech_at(space->node[i]);
+    if ((needs_bill || limits_dollars) && pz_tech_is_library(tech))
       pz_raise(call, PZ_BAD_USE,
                "--%s%s: the space %s has chips of %s, whose library has no %s; accepted: chips "
                "of 16 nm or below",
                needs_bill ? "objective " : "limit-dollars",
-               needs_bill ? pz_objective_names[kind] : "", s->name, t->name,
+               needs_bill ? pz_objective_names[kind] : "", space->name, tech->name,
                needs_bill ? "bill of HBM, links and static power" : "prices");
   }
 }
 
-static bool all_have_cheap_bounds(const struct pz_search *s, const struct pz_objective *o) {
-  for (uint32_t i = 0; i < o->n; i++)
-    if (!s->q.entries[o->models[i]].by->ops->has_cheap_bounds) return false;
-  return true;
-}
-
 /* Everything of a run that must end however the run ends. */
-static void end_objective_run(void *driver) {
-  struct pz_driver *d = driver;
-  set_deadline(d, false);
-  pz_progress_finish(d->s->q.progress, NULL);
-  for (uint32_t i = 0; i < PZ_MOST_ROUND; i++) pz_arena_release(&d->outcome[i].arena);
+static void end_objective_run(void *ctx) {
+  struct pz_driver *driver = ctx;
+  set_deadline(driver, false);
+  pz_progress_finish(driver->search->question.progress, NULL);
+  for (uint32_t i = 0; i < PZ_MOST_ROUND; i++) pz_arena_release(&driver->outcomes[i].arena);
 }
 
-void pz_search_optimize(struct pz_call *call, struct pz_search *s, uint32_t number,
+void pz_search_optimize(struct pz_call *call, struct pz_search *search, uint32_t number,
                         struct pz_objective_run *run) {
+  const struct pz_search_question *question = &search->question;
+  const struct pz_objective *objective = &run->objective;
   struct pz_call work = pz_scratch(call);
-  struct pz_driver *d = pz_alloc(&work, 1, sizeof *d);
-  const struct pz_objective *o = &run->objective;
+  struct pz_driver *driver = pz_alloc(&work, 1, sizeof *driver);
+  bool has_cheap_bounds = true;
+  for (uint32_t i = 0; i < objective->n; i++)
+    if (!question->entries[objective->models[i]].evaluator->ops->has_cheap_bounds)
+      has_cheap_bounds = false;
   *run = (struct pz_objective_run){.objective = run->objective,
                                    .most_rounds = run->most_rounds,
-                                   .chips = pz_space_chips(s->q.space)};
-  d->s = s;
-  d->run = run;
-  d->number = number;
-  d->replays = true;
-  d->cheap_bounds = !s->q.exhaustive && all_have_cheap_bounds(s, o);
-  d->smaller_wins_ties = !all_have_cheap_bounds(s, o);
-  d->start_s = pz_clock_s();
-  pz_vec_init(&d->heap, work.arena, sizeof(struct pz_open_box));
-  pz_vec_init(&d->closed, s->arena, sizeof(struct pz_closed_box));
-  pz_progress_next(s->q.progress, o->n == 1 ? s->q.entries[o->models[0]].name : "all models",
+                                   .chips = pz_space_chips(question->space)};
+  driver->search = search;
+  driver->run = run;
+  driver->number = number;
+  driver->replays = true;
+  driver->has_cheap_bounds = !question->exhaustive && has_cheap_bounds;
+  driver->smaller_wins_ties = !has_cheap_bounds;
+  driver->start_s = pz_clock_s();
+  pz_vec_init(&driver->heap, work.arena, sizeof(struct pz_open_box));
+  pz_vec_init(&driver->closed, search->arena, sizeof(struct pz_closed_box));
+  pz_progress_next(question->progress,
+                   objective->n == 1 ? question->entries[objective->models[0]].name : "all models",
                    "chips", (uint64_t)run->chips);
-  pz_defer(call, end_objective_run, d);
-  show_progress(d);
-  set_deadline(d, true);
-  check_objective(call, d);
-  if (d->cheap_bounds) {
-    try_greedy_chips(call, d);
-    climb(call, d);
+  pz_defer(call, end_objective_run, driver);
+  show_progress(driver);
+  set_deadline(driver, true);
+  check_objective(call, driver);
+  if (driver->has_cheap_bounds) {
+    try_greedy_chips(call, driver);
+    climb(call, driver);
   }
-  set_deadline(d, false); /* the bounds of the roots give a gap to what was found */
-  if (run->found || !d->out_of_time) push_roots(call, d);
-  set_deadline(d, !d->out_of_time);
-  branch(call, d);
-  set_deadline(d, false);
-  show_progress(d);
-  pz_close(call, d);
-  conclude(call, d);
+  set_deadline(driver, false); /* the bounds of the roots give a gap to what was found */
+  if (run->found || !driver->out_of_time) push_roots(call, driver);
+  set_deadline(driver, !driver->out_of_time);
+  branch(call, driver);
+  set_deadline(driver, false);
+  show_progress(driver);
+  pz_close(call, driver);
+  conclude(call, driver);
   pz_scratch_end(&work);
 }
 
 /* ---- tasks ---------------------------------------------------------------------------------- */
 
-/* Tasks whose function raises, or, for older callers, returns a status. */
-struct shared_tasks {
-  struct pz_search *s;
-  pz_task_fn *fn;
-  enum pz_status (*status_fn)(void *ctx, size_t i, unsigned worker, struct pz_error *err);
-  void (*pack)(void *ctx, size_t i, struct pz_buffer *out);
-  enum pz_status (*unpack)(void *ctx, size_t i, struct pz_bytes *in);
-  void *ctx;
-  bool wide;
-  struct pz_error *errors; /* of each task */
+struct stoppable_tasks {
+  const struct pz_search *search;
+  const struct pz_search_tasks *tasks;
 };
 
-struct shared_task {
-  const struct shared_tasks *tasks;
-  size_t i;
-  unsigned worker;
-};
-
-static void call_task(struct pz_call *call, void *ctx) {
-  const struct shared_task *t = ctx;
-  t->tasks->fn(call, t->tasks->ctx, t->i, t->worker);
+static void run_unless_stopped(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
+  const struct stoppable_tasks *x = ctx;
+  const atomic_bool *stop = x->search->question.stop;
+  if (stop && atomic_load(stop)) pz_raise(call, PZ_STOPPED, "stopped");
+  x->tasks->fn(call, x->tasks->ctx, i, worker);
 }
 
-static void run_shared_task(void *ctx, size_t i, unsigned worker) {
-  const struct shared_tasks *x = ctx;
-  struct shared_task task = {x, i, worker};
-  enum pz_status status = PZ_STOPPED;
-  if (!is_stopped(x->s))
-    status = x->fn ? pz_border(call_task, &task, &x->errors[i])
-                   : x->status_fn(x->ctx, i, worker, &x->errors[i]);
-  x->errors[i].status = status;
-}
-
-/* A task that failed sends its error, any other its result. */
-static void pack_shared_task(void *ctx, size_t i, struct pz_buffer *out) {
-  const struct shared_tasks *x = ctx;
-  const struct pz_error *err = &x->errors[i];
-  pz_buffer_append(out, (const char *)&err->status, sizeof err->status);
-  if (err->status == PZ_OK)
-    x->pack(x->ctx, i, out);
-  else
-    pz_buffer_append(out, (const char *)err, sizeof *err);
-}
-
-static enum pz_status unpack_shared_task(void *ctx, size_t i, struct pz_bytes *in) {
-  const struct shared_tasks *x = ctx;
-  struct pz_error *err = &x->errors[i];
-  if (!pz_bytes_take(in, &err->status, sizeof err->status)) return PZ_BAD_INPUT;
-  if (err->status == PZ_OK) return x->unpack(x->ctx, i, in);
-  return pz_bytes_take(in, err, sizeof *err) ? PZ_OK : PZ_BAD_INPUT;
-}
-
-static void share_tasks(struct pz_call *call, struct shared_tasks *x, size_t n) {
-  struct pz_call work = pz_scratch(call);
-  x->errors = pz_alloc(&work, n, sizeof *x->errors);
-  if (x->pack) {
-    struct pz_round round = {
-        x, n, run_shared_task, pack_shared_task, unpack_shared_task, x->s->q.stop, NULL};
-    struct pz_pool *pool = x->wide ? NULL : x->s->pool;
-    pz_must(call, pz_round_run(pool, &round, pz_call_error(call)));
-  } else {
-    pz_pool_for(x->s->pool, n, run_shared_task, x);
-  }
-  for (size_t i = 0; i < n; i++)
-    if (x->errors[i].status != PZ_OK) pz_raise_again(call, &x->errors[i]);
-  pz_scratch_end(&work);
-}
-
-void pz_search_run_tasks(struct pz_call *call, struct pz_search *s, size_t n,
+void pz_search_run_tasks(struct pz_call *call, struct pz_search *search, size_t n,
                          const struct pz_search_tasks *tasks) {
-  struct shared_tasks x = {.s = s,
-                           .fn = tasks->fn,
+  if (!tasks->pack) {
+    struct stoppable_tasks stoppable = {search, tasks};
+    pz_pool_run(call, search->pool, n, run_unless_stopped, &stoppable);
+    return;
+  }
+  struct pz_call work = pz_scratch(call);
+  struct pz_error *errors = pz_alloc(&work, n, sizeof *errors);
+  struct pz_round round = {.ctx = tasks->ctx,
+                           .n = n,
+                           .work = tasks->fn,
                            .pack = tasks->pack,
                            .unpack = tasks->unpack,
-                           .ctx = tasks->ctx,
-                           .wide = tasks->wide};
-  share_tasks(call, &x, n);
-}
-
-/* ---- for callers that return a status ---- */
-
-/* Arguments and results of all functions below; each uses some of them. */
-struct search_args {
-  struct pz_search *search;
-  const struct pz_search_question *question;
-  struct pz_pool *pool;
-  struct pz_objective_run *run;
-  const struct pz_point *point;
-  const struct pz_objective *objective;
-  const struct pz_boxed *box;
-  struct pz_step_cost *steps;
-  struct shared_tasks *tasks;
-  struct pz_arena *arena;
-  size_t n_tasks;
-  unsigned worker;
-  uint32_t number, n_found;
-  enum pz_effort effort;
-  struct pz_evaluation evaluation;
-  struct pz_found_step *found;
-  double bound;
-};
-
-static void run_create(struct pz_call *call, void *ctx) {
-  struct search_args *x = ctx;
-  x->search = pz_search_create(call, x->question, x->pool);
-}
-
-enum pz_status pz_search_new(const struct pz_search_question *q, struct pz_pool *pool,
-                             struct pz_search **out, struct pz_error *err) {
-  struct search_args x = {.question = q, .pool = pool};
-  enum pz_status status = pz_border(run_create, &x, err);
-  if (status == PZ_OK) *out = x.search;
-  return status;
-}
-
-static void run_optimize(struct pz_call *call, void *ctx) {
-  const struct search_args *x = ctx;
-  pz_search_optimize(call, x->search, x->number, x->run);
-}
-
-enum pz_status pz_search_run(struct pz_search *s, uint32_t number, struct pz_objective_run *run,
-                             struct pz_error *err) {
-  struct search_args x = {.search = s, .number = number, .run = run};
-  return pz_border(run_optimize, &x, err);
-}
-
-static void run_evaluate_chip(struct pz_call *call, void *ctx) {
-  struct search_args *x = ctx;
-  x->evaluation =
-      pz_search_evaluate_chip(call, x->search, x->worker, x->point, x->number, x->effort);
-}
-
-enum pz_status pz_search_evaluate(struct pz_search *s, unsigned worker, const struct pz_point *p,
-                                  uint32_t entry, enum pz_effort effort, struct pz_evaluation *out,
-                                  struct pz_error *err) {
-  struct search_args x = {
-      .search = s, .worker = worker, .point = p, .number = entry, .effort = effort};
-  enum pz_status status = pz_border(run_evaluate_chip, &x, err);
-  if (status == PZ_OK) *out = x.evaluation;
-  return status;
-}
-
-static void run_list_known(struct pz_call *call, void *ctx) {
-  struct search_args *x = ctx;
-  struct pz_call in_arena = pz_call_in(call, x->arena);
-  x->found = pz_search_list_known(&in_arena, x->search, &x->n_found);
-}
-
-enum pz_status pz_search_all_known(struct pz_search *s, struct pz_arena *arena,
-                                   struct pz_found_step **out, uint32_t *n, struct pz_error *err) {
-  struct search_args x = {.search = s, .arena = arena};
-  enum pz_status status = pz_border(run_list_known, &x, err);
-  *out = x.found;
-  *n = x.n_found;
-  return status;
-}
-
-static void run_upper_bound(struct pz_call *call, void *ctx) {
-  struct search_args *x = ctx;
-  x->bound = pz_search_upper_bound(call, x->search, x->worker, x->objective, x->box, x->steps);
-}
-
-enum pz_status pz_search_bound(struct pz_search *s, unsigned worker, const struct pz_objective *o,
-                               const struct pz_boxed *b, struct pz_step_cost *steps, double *value,
-                               struct pz_error *err) {
-  struct search_args x = {
-      .search = s, .worker = worker, .objective = o, .box = b, .steps = steps, .bound = HUGE_VAL};
-  enum pz_status status = pz_border(run_upper_bound, &x, err);
-  *value = x.bound;
-  return status;
-}
-
-static void run_share_tasks(struct pz_call *call, void *ctx) {
-  const struct search_args *x = ctx;
-  share_tasks(call, x->tasks, x->n_tasks);
-}
-
-enum pz_status pz_search_deal(struct pz_search *s, size_t n, const struct pz_search_work *w,
-                              struct pz_error *err) {
-  struct shared_tasks tasks = {.s = s,
-                               .status_fn = w->fn,
-                               .pack = w->pack,
-                               .unpack = w->unpack,
-                               .ctx = w->ctx,
-                               .wide = w->wide};
-  struct search_args x = {.tasks = &tasks, .n_tasks = n};
-  return pz_border(run_share_tasks, &x, err);
+                           .stop = search->question.stop};
+  pz_round_run(call, tasks->wide ? NULL : search->pool, &round, errors);
+  for (size_t i = 0; i < n; i++)
+    if (errors[i].status != PZ_OK) pz_raise_again(call, &errors[i]);
+  pz_scratch_end(&work);
 }

@@ -16,90 +16,65 @@
 struct pz_search;
 
 /* The question is copied; what it points to is borrowed.  The caller frees the search with pz_search_free(). */
-struct pz_search *pz_search_create(struct pz_call *call, const struct pz_search_question *q,
+struct pz_search *pz_search_create(struct pz_call *call, const struct pz_search_question *question,
                                    struct pz_pool *pool);
-void pz_search_free(struct pz_search *s); /* accepts NULL */
+void pz_search_free(struct pz_search *search); /* accepts NULL */
 
 /* Finds the best chip by run->objective in at most run->most_rounds rounds.  `number` is the objective run in the
- * store. Evaluations of earlier runs are reused.  Raises PZ_NO_ANSWER if no chip within the limits runs every entry,
+ * store.  Evaluations of earlier runs are reused.  Raises PZ_NO_ANSWER if no chip within the limits runs every entry,
  * and PZ_STOPPED when the search was stopped. */
-void pz_search_optimize(struct pz_call *call, struct pz_search *s, uint32_t number,
+void pz_search_optimize(struct pz_call *call, struct pz_search *search, uint32_t number,
                         struct pz_objective_run *run);
 
 /* Copies the evaluation of an entry on a chip with the most effort that is known.  Returns false if there is none. */
-bool pz_search_known(struct pz_search *s, const struct pz_point *p, uint32_t entry,
+bool pz_search_known(struct pz_search *search, const struct pz_point *chip, uint32_t entry,
                      struct pz_evaluation *out);
 
 /* The evaluation with the given effort, which is computed by a worker and remembered if it is not known yet. */
-struct pz_evaluation pz_search_evaluate_chip(struct pz_call *call, struct pz_search *s,
-                                             unsigned worker, const struct pz_point *p,
+struct pz_evaluation pz_search_evaluate_chip(struct pz_call *call, struct pz_search *search,
+                                             unsigned worker, const struct pz_point *chip,
                                              uint32_t entry, enum pz_effort effort);
 
 /* All known evaluations, sorted by chip, entry and effort. */
-struct pz_found_step *pz_search_list_known(struct pz_call *call, struct pz_search *s, uint32_t *n);
+struct pz_found_step *pz_search_list_known(struct pz_call *call, struct pz_search *search,
+                                           uint32_t *n);
 
 /* An upper bound on the value of every chip of a box, from the evaluators' bounds of level 0.  *steps receives the
  * lower bounds on the steps, indexed by entry. */
-double pz_search_upper_bound(struct pz_call *call, struct pz_search *s, unsigned worker,
-                             const struct pz_objective *o, const struct pz_boxed *b,
+double pz_search_upper_bound(struct pz_call *call, struct pz_search *search, unsigned worker,
+                             const struct pz_objective *objective, const struct pz_boxed *box,
                              struct pz_step_cost *steps);
 
-const struct pz_search_question *pz_search_asked(const struct pz_search *s);
+/* The question that the search was created with. */
+const struct pz_search_question *pz_search_asked(const struct pz_search *search);
 
 /* Independent tasks 0 .. n-1.  With `pack`, they are shared by the threads of all ranks: what a task stores in its own
  * place is packed on the rank that ran it, and unpacked on the others.  Without, every rank runs all of them. */
 struct pz_search_tasks {
   pz_task_fn *fn;
-  void (*pack)(void *ctx, size_t i, struct pz_buffer *out);
-  enum pz_status (*unpack)(void *ctx, size_t i, struct pz_bytes *in);
+  void (*pack)(struct pz_call *call, void *ctx, size_t i, struct pz_buffer *out);
+  void (*unpack)(struct pz_call *call, void *ctx, size_t i, struct pz_bytes *in);
   void *ctx;
-  bool wide; /* a task uses all threads itself: a rank runs one at a time */
+  bool wide; /* a task uses all threads itself, so a rank runs one task at a time */
 };
 /* Runs the tasks and raises the error of the lowest task that has one. */
-void pz_search_run_tasks(struct pz_call *call, struct pz_search *s, size_t n,
+void pz_search_run_tasks(struct pz_call *call, struct pz_search *search, size_t n,
                          const struct pz_search_tasks *tasks);
 
-/* Compares chips for the choice among equals: fewer tensor cores first, then the smaller array, ... */
-int pz_point_order(const struct pz_space *s, const struct pz_point *a, const struct pz_point *b);
+/* ---- small spaces as lists of chips (listing.c) --------------------------------------------- */
+
+/* Compares chips for the choice among equals: fewer tensor cores first, then the smaller array, and then less of each
+ * other axis. */
+int pz_point_order(const struct pz_space *space, const struct pz_point *a,
+                   const struct pz_point *b);
 
 /* Raises PZ_NO_ANSWER for a space whose chips all violate a limit; the message has the smallest excesses. */
-_Noreturn void pz_search_raise_nothing_fits(struct pz_call *call, const struct pz_space *s,
-                                            const struct pz_excess *x);
+_Noreturn void pz_search_raise_nothing_fits(struct pz_call *call, const struct pz_space *space,
+                                            const struct pz_excess *excess);
 
-/* The chips of a space within limits, in that order.  Raises PZ_LIMIT if the space is too large to be listed, and
- * PZ_NO_ANSWER if no chip is within the limits. */
-struct pz_point *pz_space_list_within(struct pz_call *call, const struct pz_space *s,
-                                      const struct pz_limits *l, uint32_t *n);
-
-/* ---- for callers that return a status ---- */
-
-PZ_NODISCARD enum pz_status pz_search_new(const struct pz_search_question *q, struct pz_pool *pool,
-                                          struct pz_search **out, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_search_run(struct pz_search *s, uint32_t number,
-                                          struct pz_objective_run *run, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_search_evaluate(struct pz_search *s, unsigned worker,
-                                               const struct pz_point *p, uint32_t entry,
-                                               enum pz_effort effort, struct pz_evaluation *out,
-                                               struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_search_all_known(struct pz_search *s, struct pz_arena *arena,
-                                                struct pz_found_step **out, uint32_t *n,
-                                                struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_search_bound(struct pz_search *s, unsigned worker,
-                                            const struct pz_objective *o, const struct pz_boxed *b,
-                                            struct pz_step_cost *steps, double *value,
-                                            struct pz_error *err);
-/* Like struct pz_search_tasks, with a function that returns a status. */
-struct pz_search_work {
-  enum pz_status (*fn)(void *ctx, size_t i, unsigned worker, struct pz_error *err);
-  void (*pack)(void *ctx, size_t i, struct pz_buffer *out);
-  enum pz_status (*unpack)(void *ctx, size_t i, struct pz_bytes *in);
-  void *ctx;
-  bool wide;
-};
-PZ_NODISCARD enum pz_status pz_search_deal(struct pz_search *s, size_t n,
-                                           const struct pz_search_work *w, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_space_list(const struct pz_space *s, const struct pz_limits *l,
-                                          struct pz_arena *arena, struct pz_point **out,
-                                          uint32_t *n, struct pz_error *err);
+/* The chips of a space within limits, sorted by pz_point_order().  Raises PZ_LIMIT if the space is too large to be
+ * listed, and PZ_NO_ANSWER if no chip is within the limits. */
+struct pz_point *pz_space_list_within(struct pz_call *call, const struct pz_space *space,
+                                      const struct pz_limits *limits, uint32_t *n);
 
 #endif

@@ -9,22 +9,22 @@
 #include "search/tighten.h"
 
 struct pz_search {
-  struct pz_search_question q;
+  struct pz_search_question question;
   struct pz_pool *pool;
-  pthread_mutex_t lock;      /* protects known and known_index */
+  pthread_mutex_t lock;      /* protects known, known_index and the arena */
   struct pz_map known_index; /* from struct step_key (search.c) to the index in known */
   struct pz_vec known;       /* struct pz_found_step */
   struct pz_arena *arena;    /* of the search */
 };
 
-enum { PZ_MOST_ROUND = 64 };
+enum { PZ_MOST_ROUND = 64 }; /* boxes of a round */
 
 /* An open box with an upper bound on its chips.  With PZ_EFFORT_FULL it is one chip that was evaluated with less
  * effort, and whose value is known. */
 struct pz_open_box {
   struct pz_box box;
   double bound, value;
-  uint64_t serial;
+  uint64_t serial; /* open boxes are numbered in the order in which they were found */
   enum pz_effort effort;
   bool dives; /* one of its chips is to be evaluated by pz_box_greedy() */
 };
@@ -38,46 +38,45 @@ struct pz_outcome {
   struct pz_box candidate; /* one chip, if value is above 0 */
   double value;
   bool priced; /* a bound was computed */
-  enum pz_status status;
-  struct pz_error err;
 };
 
 struct pz_driver;
 
 /* Processes box i of a round. */
-typedef void pz_round_fn(struct pz_call *call, struct pz_driver *d, const struct pz_box_task *t,
-                         size_t i, struct pz_outcome *x);
+typedef void pz_round_fn(struct pz_call *call, struct pz_driver *driver,
+                         const struct pz_box_task *task, size_t i, struct pz_outcome *outcome);
 
 /* An objective run while it is in progress. */
 struct pz_driver {
-  struct pz_search *s;
+  struct pz_search *search;
   struct pz_objective_run *run;
   uint32_t number, at_round; /* of the objective run, and of its next round, in the store */
   bool replays;              /* the store may have the next round */
-  bool cheap_bounds;         /* see struct pz_evaluator_ops */
+  bool has_cheap_bounds;     /* see struct pz_evaluator_ops */
   bool smaller_wins_ties;    /* of chips with equal values, the smaller is better */
   bool out_of_time;
   double best_mm2, start_s;
   double closed_bound;  /* the largest bound of a closed box that is within the limits */
   struct pz_vec heap;   /* open boxes: struct pz_open_box, the largest bound first */
   struct pz_vec closed; /* struct pz_closed_box */
-  pz_round_fn *fn;      /* of the current round */
+  uint64_t next_serial; /* of the next open box */
+  pz_round_fn *fn;      /* of the current round; below, its boxes and their outcomes and errors */
   uint32_t n_round;
-  uint64_t serial; /* of the next open box */
   struct pz_open_box round[PZ_MOST_ROUND];
-  struct pz_outcome outcome[PZ_MOST_ROUND];
+  struct pz_outcome outcomes[PZ_MOST_ROUND];
+  struct pz_error errors[PZ_MOST_ROUND];
 };
 
-/* Makes *x an empty outcome, whose arena the caller releases. */
-void pz_outcome_begin(struct pz_outcome *x);
+/* Makes *outcome empty.  The caller releases its arena. */
+void pz_outcome_init(struct pz_outcome *outcome);
 
-/* An outcome as bytes, which are the same on every rank.  ctx is a struct pz_driver. */
-void pz_outcome_pack(void *ctx, size_t i, struct pz_buffer *out);
-/* Returns PZ_BAD_INPUT for bytes that pz_outcome_pack() does not write. */
-PZ_NODISCARD enum pz_status pz_outcome_unpack(void *ctx, size_t i, struct pz_bytes *in);
+/* An outcome as bytes, which are the same on every rank.  Reading raises PZ_BAD_INPUT for bytes that pz_outcome_pack()
+ * does not write.  ctx is a struct pz_driver; these are functions of struct pz_round. */
+void pz_outcome_pack(struct pz_call *call, void *ctx, size_t i, struct pz_buffer *out);
+void pz_outcome_unpack(struct pz_call *call, void *ctx, size_t i, struct pz_bytes *in);
 
-/* Whether an outcome can be that of this box: all its boxes are within it.  With `whole` they must have as many chips
- * as the box; otherwise there must be none, because only one chip of it was evaluated. */
-bool pz_outcome_is_of(const struct pz_outcome *x, const struct pz_box *box, bool whole);
+/* Returns whether an outcome can be that of this box: all its boxes are within it.  With `whole` they must have as many
+ * chips as the box; otherwise there must be none, because only one chip of it was evaluated. */
+bool pz_outcome_is_of(const struct pz_outcome *outcome, const struct pz_box *box, bool whole);
 
 #endif

@@ -12,70 +12,80 @@
 
 /* ---- bounds --------------------------------------------------------------------------------- */
 
-static void set_least_energy(struct pz_call *call, const struct pz_box_task *t,
-                             const struct pz_boxed *b, struct pz_step_cost *steps) {
-  bool needed = pz_objective_needs_energy(t->o);
-  for (uint32_t i = 0; i < t->o->n; i++) {
-    uint32_t m = t->o->models[i];
-    const struct pz_search_entry *e = &t->q->entries[m];
-    bool known = needed && e->by->ops->least_j;
-    steps[m].dynamic_j = known ? e->by->ops->least_j(call, e->by, t->worker, b, e->model) : 0;
+/* Sets a lower bound on the dynamic energy of each step, or 0 if the objective does not depend on it. */
+static void set_least_energy(struct pz_call *call, const struct pz_box_task *task,
+                             const struct pz_boxed *boxed, struct pz_step_cost *steps) {
+  bool needed = task->objective->kind == PZ_OBJECTIVE_PER_JOULE;
+  for (uint32_t i = 0; i < task->objective->n; i++) {
+    uint32_t m = task->objective->models[i];
+    const struct pz_search_entry *entry = &task->question->entries[m];
+    struct pz_evaluator *evaluator = entry->evaluator;
+    steps[m].dynamic_j = 0;
+    if (needed && evaluator->ops->least_j)
+      steps[m].dynamic_j =
+          evaluator->ops->least_j(call, evaluator, task->worker, boxed, entry->model);
   }
 }
 
-double pz_box_bound(struct pz_call *call, const struct pz_box_task *t, const struct pz_boxed *b,
-                    int level, struct pz_step_cost *steps) {
-  set_least_energy(call, t, b, steps);
-  for (uint32_t i = 0; i < t->o->n; i++) {
-    uint32_t m = t->o->models[i];
-    const struct pz_search_entry *e = &t->q->entries[m];
-    steps[m].step_s = e->by->ops->bound(call, e->by, t->worker, b, e->model, 0, HUGE_VAL);
+double pz_box_bound(struct pz_call *call, const struct pz_box_task *task,
+                    const struct pz_boxed *boxed, int level, struct pz_step_cost *steps) {
+  const struct pz_objective *objective = task->objective;
+  set_least_energy(call, task, boxed, steps);
+  for (uint32_t i = 0; i < objective->n; i++) {
+    uint32_t m = objective->models[i];
+    const struct pz_search_entry *entry = &task->question->entries[m];
+    steps[m].step_s = entry->evaluator->ops->bound(call, entry->evaluator, task->worker, boxed,
+                                                   entry->model, 0, HUGE_VAL);
   }
-  double bound = pz_objective_value(t->o, steps, &b->least);
-  for (uint32_t i = 0; i < t->o->n && level && bound > t->cutoff; i++) {
-    uint32_t m = t->o->models[i];
-    const struct pz_search_entry *e = &t->q->entries[m];
-    if (!e->by->ops->has_cheap_bounds) continue; /* it has level 0 only */
-    double enough_s = pz_objective_limit_s(t->o, steps, &b->least, m, t->cutoff);
-    double step_s = e->by->ops->bound(call, e->by, t->worker, b, e->model, level, enough_s);
+  double bound = pz_objective_value(objective, steps, &boxed->least);
+  for (uint32_t i = 0; i < objective->n && level && bound > task->cutoff; i++) {
+    uint32_t m = objective->models[i];
+    const struct pz_search_entry *entry = &task->question->entries[m];
+    struct pz_evaluator *evaluator = entry->evaluator;
+    if (!evaluator->ops->has_cheap_bounds) continue; /* it has level 0 only */
+    double enough_s = pz_objective_limit_s(objective, steps, &boxed->least, m, task->cutoff);
+    double step_s =
+        evaluator->ops->bound(call, evaluator, task->worker, boxed, entry->model, level, enough_s);
     steps[m].step_s = pz_fmax(steps[m].step_s, step_s);
-    bound = pz_objective_value(t->o, steps, &b->least);
+    bound = pz_objective_value(objective, steps, &boxed->least);
   }
   return bound;
 }
 
-static double quick_bound(struct pz_call *call, const struct pz_box_task *t,
-                          const struct pz_box *b) {
+/* The bound of level 0 of a box. */
+static double quick_bound(struct pz_call *call, const struct pz_box_task *task,
+                          const struct pz_box *box) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
   struct pz_boxed boxed;
-  pz_boxed_set(t->q->space, b, &boxed);
-  return pz_box_bound(call, t, &boxed, 0, steps);
+  pz_boxed_set(task->question->space, box, &boxed);
+  return pz_box_bound(call, task, &boxed, 0, steps);
 }
 
 /* ---- cutting -------------------------------------------------------------------------------- */
 
-/* Whether all chips of the box violate a limit. */
-static bool is_infeasible(const struct pz_box_task *t, const struct pz_box *b) {
+/* Returns whether all chips of the box violate a limit. */
+static bool is_infeasible(const struct pz_box_task *task, const struct pz_box *box) {
   struct pz_boxed boxed;
-  pz_boxed_set(t->q->space, b, &boxed);
-  return pz_boxed_breaks(&boxed, &t->q->limits) != NULL;
+  pz_boxed_set(task->question->space, box, &boxed);
+  return pz_boxed_breaks(&boxed, &task->question->limits) != NULL;
 }
 
-/* The part of the box from `from` to `to` on an axis. */
-static struct pz_box slab(const struct pz_box *b, enum pz_axis a, int from, int to) {
-  struct pz_box s = *b;
-  s.lo[a] = (uint8_t)from;
-  s.hi[a] = (uint8_t)to;
-  return s;
+/* The part of the box between two indices on an axis, both inclusive. */
+static struct pz_box slab_of(const struct pz_box *box, enum pz_axis axis, int from, int to) {
+  struct pz_box slab = *box;
+  slab.lo[axis] = (uint8_t)from;
+  slab.hi[axis] = (uint8_t)to;
+  return slab;
 }
 
 /* The highest index on an axis with which the smallest chip of the rest of the box violates no limit. */
-static int highest_feasible(const struct pz_box_task *t, const struct pz_box *b, enum pz_axis a) {
-  int low = b->lo[a], high = b->hi[a]; /* low is feasible, everything above high is not */
+static int highest_feasible(const struct pz_box_task *task, const struct pz_box *box,
+                            enum pz_axis axis) {
+  int low = box->lo[axis], high = box->hi[axis]; /* low is feasible, everything above high is not */
   while (low < high) {
     int middle = (low + high + 1) / 2;
-    struct pz_box s = slab(b, a, middle, b->hi[a]);
-    if (is_infeasible(t, &s))
+    struct pz_box slab = slab_of(box, axis, middle, box->hi[axis]);
+    if (is_infeasible(task, &slab))
       high = middle - 1;
     else
       low = middle;
@@ -83,104 +93,105 @@ static int highest_feasible(const struct pz_box_task *t, const struct pz_box *b,
   return high;
 }
 
-/* Returns whether a slab was cut off. */
-static bool cut_top(struct pz_call *call, const struct pz_box_task *t, struct pz_box *b,
-                    enum pz_axis a) {
-  int high = highest_feasible(t, b, a);
-  if (high == b->hi[a]) return false;
-  struct pz_closed_box top = {slab(b, a, high + 1, b->hi[a]), PZ_BOX_INFEASIBLE, 0, 0};
-  b->hi[a] = (uint8_t)high;
-  pz_append(call, t->closed, &top);
+/* Closes the chips at the top of an axis that violate a limit.  Returns whether a slab was cut off. */
+static bool cut_top(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box,
+                    enum pz_axis axis) {
+  int high = highest_feasible(task, box, axis);
+  if (high == box->hi[axis]) return false;
+  struct pz_closed_box top = {slab_of(box, axis, high + 1, box->hi[axis]), PZ_BOX_INFEASIBLE, 0, 0};
+  box->hi[axis] = (uint8_t)high;
+  pz_append(call, task->closed, &top);
   return true;
 }
 
-/* Returns whether a slab was cut off. */
-static bool cut_bottom(struct pz_call *call, const struct pz_box_task *t, struct pz_box *b,
-                       enum pz_axis a) {
-  int low = b->lo[a], high = b->hi[a]; /* everything below low is excluded; high may not be */
+/* Closes the chips at the bottom of an axis whose bound is not above the cutoff.  Returns whether a slab was cut off. */
+static bool cut_bottom(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box,
+                       enum pz_axis axis) {
+  int low = box->lo[axis], high = box->hi[axis]; /* everything below low is excluded */
   double bound = 0;
   while (low < high) {
     int middle = (low + high) / 2;
-    struct pz_box s = slab(b, a, b->lo[a], middle);
-    double slab_bound = quick_bound(call, t, &s);
-    if (slab_bound <= t->cutoff) {
+    struct pz_box slab = slab_of(box, axis, box->lo[axis], middle);
+    double slab_bound = quick_bound(call, task, &slab);
+    if (slab_bound <= task->cutoff) {
       low = middle + 1;
       bound = slab_bound;
     } else {
       high = middle;
     }
   }
-  if (low == b->lo[a]) return false;
-  struct pz_closed_box bottom = {slab(b, a, b->lo[a], low - 1), PZ_BOX_BOUND, bound, 0};
-  b->lo[a] = (uint8_t)low;
-  pz_append(call, t->closed, &bottom);
+  if (low == box->lo[axis]) return false;
+  struct pz_closed_box bottom = {slab_of(box, axis, box->lo[axis], low - 1), PZ_BOX_BOUND, bound,
+                                 0};
+  box->lo[axis] = (uint8_t)low;
+  pz_append(call, task->closed, &bottom);
   return true;
 }
 
-/* One pass over the axes.  Returns false if nothing remains of the box. */
-static bool cut_all_axes(struct pz_call *call, const struct pz_box_task *t, struct pz_box *b,
-                         bool *changed) {
-  *changed = false;
-  if (is_infeasible(t, b)) {
-    pz_append(call, t->closed, &(struct pz_closed_box){*b, PZ_BOX_INFEASIBLE, 0, 0});
-    return false;
+bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box) {
+  bool has_changed = true;
+  while (has_changed) {
+    has_changed = false;
+    if (is_infeasible(task, box)) {
+      pz_append(call, task->closed, &(struct pz_closed_box){*box, PZ_BOX_INFEASIBLE, 0, 0});
+      return false;
+    }
+    double bound = task->has_cheap_bounds ? quick_bound(call, task, box) : HUGE_VAL;
+    if (bound <= task->cutoff) {
+      pz_append(call, task->closed, &(struct pz_closed_box){*box, PZ_BOX_BOUND, bound, 0});
+      return false;
+    }
+    for (enum pz_axis a = 0; a < PZ_AXES; a++)
+      if (box->lo[a] < box->hi[a] && cut_top(call, task, box, a)) has_changed = true;
+    for (enum pz_axis a = 0; task->has_cheap_bounds && a < PZ_AXES; a++)
+      if (box->lo[a] < box->hi[a] && cut_bottom(call, task, box, a)) has_changed = true;
   }
-  double bound = t->cheap_bounds ? quick_bound(call, t, b) : HUGE_VAL;
-  if (bound <= t->cutoff) {
-    pz_append(call, t->closed, &(struct pz_closed_box){*b, PZ_BOX_BOUND, bound, 0});
-    return false;
-  }
-  for (enum pz_axis a = 0; a < PZ_AXES; a++)
-    if (b->lo[a] < b->hi[a] && cut_top(call, t, b, a)) *changed = true;
-  for (enum pz_axis a = 0; t->cheap_bounds && a < PZ_AXES; a++)
-    if (b->lo[a] < b->hi[a] && cut_bottom(call, t, b, a)) *changed = true;
   return true;
-}
-
-bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *t, struct pz_box *b) {
-  bool changed = true, remains = true;
-  while (changed && remains) remains = cut_all_axes(call, t, b, &changed);
-  return remains;
 }
 
 /* ---- splitting ------------------------------------------------------------------------------ */
 
 /* Estimates the value of the best chip of a box.  Meaningful only after a bound of level 1 of a box around it. */
-static double estimate_value(struct pz_call *call, const struct pz_box_task *t,
-                             const struct pz_box *b) {
+static double estimate_value(struct pz_call *call, const struct pz_box_task *task,
+                             const struct pz_box *box) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
   struct pz_boxed boxed;
-  pz_boxed_set(t->q->space, b, &boxed);
-  set_least_energy(call, t, &boxed, steps);
-  for (uint32_t i = 0; i < t->o->n; i++) {
-    uint32_t m = t->o->models[i];
-    const struct pz_search_entry *e = &t->q->entries[m];
-    steps[m].step_s = e->by->ops->estimate(call, e->by, t->worker, &boxed, e->model);
+  pz_boxed_set(task->question->space, box, &boxed);
+  set_least_energy(call, task, &boxed, steps);
+  for (uint32_t i = 0; i < task->objective->n; i++) {
+    uint32_t m = task->objective->models[i];
+    const struct pz_search_entry *entry = &task->question->entries[m];
+    steps[m].step_s =
+        entry->evaluator->ops->estimate(call, entry->evaluator, task->worker, &boxed, entry->model);
   }
-  return pz_objective_value(t->o, steps, &boxed.least);
+  return pz_objective_value(task->objective, steps, &boxed.least);
 }
 
-/* The value that both halves lose, the lesser half most of all: smaller is better. */
-static double score_split(struct pz_call *call, const struct pz_box_task *t, const struct pz_box *b,
-                          enum pz_axis a, double whole_value) {
-  int middle = (b->lo[a] + b->hi[a]) / 2;
-  struct pz_box low = slab(b, a, b->lo[a], middle), high = slab(b, a, middle + 1, b->hi[a]);
-  if (!is_infeasible(t, &high))
-    for (enum pz_axis k = 0; k < PZ_AXES; k++) high.hi[k] = (uint8_t)highest_feasible(t, &high, k);
-  double x = estimate_value(call, t, &low);
-  double y = estimate_value(call, t, &high);
-  x /= whole_value;
-  y /= whole_value;
-  return x * y * pz_fmax(x, y) * pz_fmax(x, y);
+/* Scores a split of the box in the middle of an axis; the lowest score is the best.  With the values of the halves
+ * relative to that of the box, the score is their product times the square of the larger: a good split lowers the
+ * values of both halves, above all that of the better half. */
+static double score_split(struct pz_call *call, const struct pz_box_task *task,
+                          const struct pz_box *box, enum pz_axis axis, double whole_value) {
+  int middle = (box->lo[axis] + box->hi[axis]) / 2;
+  struct pz_box low = slab_of(box, axis, box->lo[axis], middle);
+  struct pz_box high = slab_of(box, axis, middle + 1, box->hi[axis]);
+  if (!is_infeasible(task, &high))
+    for (enum pz_axis a = 0; a < PZ_AXES; a++)
+      high.hi[a] = (uint8_t)highest_feasible(task, &high, a);
+  double low_value = estimate_value(call, task, &low);
+  double high_value = estimate_value(call, task, &high);
+  low_value /= whole_value;
+  high_value /= whole_value;
+  return low_value * high_value * pz_fmax(low_value, high_value) * pz_fmax(low_value, high_value);
 }
 
 /* The axis with the largest ratio of its highest to its lowest value. */
-static enum pz_axis widest_axis(const struct pz_space *s, const struct pz_box *b) {
+static enum pz_axis widest_axis(const struct pz_space *space, const struct pz_box *box) {
   enum pz_axis widest = PZ_AXES;
   double largest = 0;
   for (enum pz_axis a = 0; a < PZ_AXES; a++) {
-    if (b->lo[a] == b->hi[a]) continue;
-    double ratio = (double)s->value[a][b->hi[a]] / (double)s->value[a][b->lo[a]];
+    if (box->lo[a] == box->hi[a]) continue;
+    double ratio = (double)space->value[a][box->hi[a]] / (double)space->value[a][box->lo[a]];
     if (ratio > largest) {
       largest = ratio;
       widest = a;
@@ -189,65 +200,67 @@ static enum pz_axis widest_axis(const struct pz_space *s, const struct pz_box *b
   return widest;
 }
 
-struct pz_box_split pz_box_choose_split(struct pz_call *call, const struct pz_box_task *t,
-                                        const struct pz_box *b) {
+struct pz_box_split pz_box_choose_split(struct pz_call *call, const struct pz_box_task *task,
+                                        const struct pz_box *box) {
   enum pz_axis axis = PZ_AXES;
-  if (t->cheap_bounds) {
-    double whole_value = estimate_value(call, t, b), least = HUGE_VAL;
+  if (task->has_cheap_bounds) {
+    double whole_value = estimate_value(call, task, box), least = HUGE_VAL;
     for (enum pz_axis a = 0; a < PZ_AXES; a++) {
-      if (b->lo[a] == b->hi[a]) continue;
-      double score = score_split(call, t, b, a, whole_value);
+      if (box->lo[a] == box->hi[a]) continue;
+      double score = score_split(call, task, box, a, whole_value);
       if (axis != PZ_AXES && score >= least) continue;
       axis = a;
       least = score;
     }
   } else {
-    axis = widest_axis(t->q->space, b);
+    axis = widest_axis(task->question->space, box);
   }
-  return (struct pz_box_split){axis, (uint8_t)((b->lo[axis] + b->hi[axis]) / 2)};
+  return (struct pz_box_split){axis, (uint8_t)((box->lo[axis] + box->hi[axis]) / 2)};
 }
 
 /* ---- a greedy chip -------------------------------------------------------------------------- */
 
-/* The largest part of a limit that a chip uses. */
-static double used_part(const struct pz_limits *l, const struct pz_taken *t) {
+/* The largest fraction of a limit that a chip uses. */
+static double used_fraction(const struct pz_limits *limits, const struct pz_taken *costs) {
   double most = 0;
-  if (l->mm2 > 0) most = pz_fmax(most, t->mm2 / l->mm2);
-  if (l->watts > 0) most = pz_fmax(most, t->watts / l->watts);
-  return l->dollars > 0 ? pz_fmax(most, t->dollars / l->dollars) : most;
+  if (limits->mm2 > 0) most = pz_fmax(most, costs->mm2 / limits->mm2);
+  if (limits->watts > 0) most = pz_fmax(most, costs->watts / limits->watts);
+  return limits->dollars > 0 ? pz_fmax(most, costs->dollars / limits->dollars) : most;
 }
 
-/* The gain in value, per part of the limits, of the next higher value on an axis.  0 if a limit is violated there. */
-static double gain_of_axis(struct pz_call *call, const struct pz_box_task *t,
-                           const struct pz_box *chip, enum pz_axis a, double value_now,
-                           double part_now) {
+/* The relative gain in value of the next higher value on an axis, divided by the additional fraction of the limits that
+ * it uses.  0 if a limit is violated there.  `value` and `fraction` are those of the chip as it is. */
+static double gain_of_axis(struct pz_call *call, const struct pz_box_task *task,
+                           const struct pz_box *chip, enum pz_axis axis, double value,
+                           double fraction) {
+  const struct pz_limits *limits = &task->question->limits;
   struct pz_box more = *chip;
   struct pz_boxed boxed;
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
-  more.hi[a]++;
-  more.lo[a] = more.hi[a];
-  pz_boxed_set(t->q->space, &more, &boxed);
-  if (pz_boxed_breaks(&boxed, &t->q->limits)) return 0;
-  double value = pz_box_bound(call, t, &boxed, 0, steps);
-  double cost = pz_fmax(used_part(&t->q->limits, &boxed.least) - part_now, 1e-6);
-  return (log(value + 1e-300) - log(value_now + 1e-300) + 1e-9) / cost;
+  more.hi[axis]++;
+  more.lo[axis] = more.hi[axis];
+  pz_boxed_set(task->question->space, &more, &boxed);
+  if (pz_boxed_breaks(&boxed, limits)) return 0;
+  double new_value = pz_box_bound(call, task, &boxed, 0, steps);
+  double cost = pz_fmax(used_fraction(limits, &boxed.least) - fraction, 1e-6);
+  return (log(new_value + 1e-300) - log(value + 1e-300) + 1e-9) / cost;
 }
 
-struct pz_point pz_box_greedy(struct pz_call *call, const struct pz_box_task *t,
-                              const struct pz_box *b) {
-  struct pz_box chip = *b;
+struct pz_point pz_box_greedy(struct pz_call *call, const struct pz_box_task *task,
+                              const struct pz_box *box) {
+  struct pz_box chip = *box;
   memcpy(chip.hi, chip.lo, sizeof chip.hi);
   for (;;) {
     struct pz_boxed boxed;
     struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
     enum pz_axis best = PZ_AXES;
     double best_gain = 0;
-    pz_boxed_set(t->q->space, &chip, &boxed);
-    double value = pz_box_bound(call, t, &boxed, 0, steps);
-    double part = used_part(&t->q->limits, &boxed.least);
+    pz_boxed_set(task->question->space, &chip, &boxed);
+    double value = pz_box_bound(call, task, &boxed, 0, steps);
+    double fraction = used_fraction(&task->question->limits, &boxed.least);
     for (enum pz_axis a = 0; a < PZ_AXES; a++) {
-      if (chip.hi[a] == b->hi[a]) continue;
-      double gain = gain_of_axis(call, t, &chip, a, value, part);
+      if (chip.hi[a] == box->hi[a]) continue;
+      double gain = gain_of_axis(call, task, &chip, a, value, fraction);
       if (gain > best_gain) {
         best_gain = gain;
         best = a;

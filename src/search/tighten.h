@@ -7,23 +7,22 @@
 
 /* The processing of one box by one thread. */
 struct pz_box_task {
-  const struct pz_search_question *q;
-  const struct pz_objective *o;
+  const struct pz_search_question *question;
+  const struct pz_objective *objective;
   unsigned worker;
-  bool cheap_bounds;     /* see struct pz_evaluator_ops */
+  bool has_cheap_bounds; /* see struct pz_evaluator_ops */
   double cutoff;         /* chips are of interest only if their value is above it */
-  struct pz_vec *closed; /* struct pz_closed_box */
+  struct pz_vec *closed; /* receives the slabs that are cut off: struct pz_closed_box */
 };
 
 /* Returns an upper bound on the value of every chip of the box; *steps receives the lower bounds on steps, indexed by
- * entry, that it follows from.  Level 1 is tighter than level 0, and ends as soon as the bound is not above the cutoff.
- */
-double pz_box_bound(struct pz_call *call, const struct pz_box_task *t, const struct pz_boxed *b,
-                    int level, struct pz_step_cost *steps);
+ * entry, that it follows from.  Level 1 is tighter than level 0, and ends as soon as the bound is not above the cutoff. */
+double pz_box_bound(struct pz_call *call, const struct pz_box_task *task,
+                    const struct pz_boxed *boxed, int level, struct pz_step_cost *steps);
 
 /* Closes slabs of the box by limits and, if they are cheap, by bounds, until nothing changes.  Returns false if nothing
  * remains of the box. */
-bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *t, struct pz_box *b);
+bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box);
 
 /* Where to split a box of more than one chip: into [lo, at] and [at + 1, hi] of the axis whose halves have the least
  * estimated values; without estimates, of the widest axis. */
@@ -31,12 +30,12 @@ struct pz_box_split {
   enum pz_axis axis;
   uint8_t at;
 };
-struct pz_box_split pz_box_choose_split(struct pz_call *call, const struct pz_box_task *t,
-                                        const struct pz_box *b);
+struct pz_box_split pz_box_choose_split(struct pz_call *call, const struct pz_box_task *task,
+                                        const struct pz_box *box);
 
 /* A good chip of the box: beginning with the smallest, repeatedly raises the axis that gains most for its share of the
  * limits. */
-struct pz_point pz_box_greedy(struct pz_call *call, const struct pz_box_task *t,
-                              const struct pz_box *b);
+struct pz_point pz_box_greedy(struct pz_call *call, const struct pz_box_task *task,
+                              const struct pz_box *box);
 
 #endif

@@ -126,22 +126,3 @@ void pz_limits_apply_budget(struct pz_call *call, const struct pz_space *s, cons
   if (!has_limit && s->has_base) limits->mm2 = pz_chip_bill(&s->base, PZ_BILL_LIKELY).area_mm2;
   limits->least_mm2 = s->least_part * limits->mm2;
 }
-
-/* ---- for callers that return a status ---- */
-
-struct budget_args {
-  const struct pz_space *space;
-  const char *budget, *node;
-  struct pz_limits *limits;
-};
-
-static void run_apply_budget(struct pz_call *call, void *ctx) {
-  const struct budget_args *x = ctx;
-  pz_limits_apply_budget(call, x->space, x->budget, x->node, x->limits);
-}
-
-enum pz_status pz_limits_complete(const struct pz_space *s, const char *budget, const char *node,
-                                  struct pz_limits *limits, struct pz_error *err) {
-  struct budget_args x = {s, budget, node, limits};
-  return pz_border(run_apply_budget, &x, err);
-}

@@ -45,9 +45,4 @@ char *pz_excess_text(const struct pz_excess *x, char *buf, size_t size);
 void pz_limits_apply_budget(struct pz_call *call, const struct pz_space *s, const char *budget,
                             const char *node, struct pz_limits *limits);
 
-/* ---- for callers that return a status ---- */
-PZ_NODISCARD enum pz_status pz_limits_complete(const struct pz_space *s, const char *budget,
-                                               const char *node, struct pz_limits *limits,
-                                               struct pz_error *err);
-
 #endif

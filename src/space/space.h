@@ -116,13 +116,4 @@ void pz_space_fields(json_t *list);
 /* The name of the i-th HBM generation of the space, for people. */
 const char *pz_space_hbm_name(const struct pz_space *s, int i);
 
-/* ---- for callers that return a status ---- */
-
-PZ_NODISCARD enum pz_status pz_space_parse(const char *name, const char *text, size_t bytes,
-                                           struct pz_space *out, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_space_load(const char *space, struct pz_space *out,
-                                          struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_space_set_node(struct pz_space *s, const char *node,
-                                              struct pz_error *err);
-
 #endif

@@ -59,59 +59,43 @@ static void begin_writing(struct pz_call *call, struct pz_run_file *f) {
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
-struct stored_round {
-  struct pz_run_file *file;
-  uint32_t run, round;
-  struct pz_buffer *read_into;
-  const struct pz_buffer *written;
-};
-
-static sqlite3_stmt *prepare_for_round(struct pz_call *call, const struct stored_round *r,
-                                       const char *sql) {
-  sqlite3_stmt *stmt = pz_db_prepare(call, &r->file->db, sql);
-  sqlite3_bind_int64(stmt, 1, r->run);
-  sqlite3_bind_int64(stmt, 2, r->round);
+static sqlite3_stmt *prepare_for_round(struct pz_call *call, const struct pz_db *db,
+                                       const char *sql, uint32_t run, uint32_t round) {
+  sqlite3_stmt *stmt = pz_db_prepare(call, db, sql);
+  sqlite3_bind_int64(stmt, 1, run);
+  sqlite3_bind_int64(stmt, 2, round);
   return stmt;
 }
 
-static void read_round(struct pz_call *call, void *ctx) {
-  const struct stored_round *r = ctx;
-  sqlite3_stmt *stmt =
-      prepare_for_round(call, r, "SELECT found FROM rounds WHERE run = ? AND round = ?");
-  if (!pz_db_next(call, &r->file->db, stmt)) return;
-  const char *bytes = sqlite3_column_blob(stmt, 0);
-  pz_buffer_add(call, r->read_into, bytes ? bytes : "", (size_t)sqlite3_column_bytes(stmt, 0));
+/* The two functions of struct pz_round_store. */
+static void read_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
+                       struct pz_buffer *bytes) {
+  const struct pz_run_file *file = ctx;
+  sqlite3_stmt *stmt = prepare_for_round(
+      call, &file->db, "SELECT found FROM rounds WHERE run = ? AND round = ?", run, round);
+  if (pz_db_next(call, &file->db, stmt)) {
+    const char *blob = sqlite3_column_blob(stmt, 0);
+    pz_buffer_add(call, bytes, blob ? blob : "", (size_t)sqlite3_column_bytes(stmt, 0));
+  }
+  pz_close(call, stmt);
 }
 
-static void write_round(struct pz_call *call, void *ctx) {
-  const struct stored_round *r = ctx;
-  struct pz_db *db = &r->file->db;
-  begin_writing(call, r->file);
-  sqlite3_stmt *insert =
-      prepare_for_round(call, r, "INSERT INTO rounds(run, round, found) VALUES(?, ?, ?)");
-  sqlite3_bind_blob64(insert, 3, r->written->text ? r->written->text : "", r->written->bytes,
-                      SQLITE_STATIC);
+static void write_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
+                        const struct pz_buffer *bytes) {
+  struct pz_run_file *file = ctx;
+  struct pz_db *db = &file->db;
+  begin_writing(call, file);
+  sqlite3_stmt *insert = prepare_for_round(
+      call, db, "INSERT INTO rounds(run, round, found) VALUES(?, ?, ?)", run, round);
+  sqlite3_bind_blob64(insert, 3, bytes->text ? bytes->text : "", bytes->bytes, SQLITE_STATIC);
   pz_db_write(call, db, insert);
   pz_close(call, insert);
   sqlite3_stmt *select =
-      prepare_for_round(call, r, "SELECT * FROM rounds WHERE run = ? AND round = ?");
+      prepare_for_round(call, db, "SELECT * FROM rounds WHERE run = ? AND round = ?", run, round);
   uint64_t sum = pz_digest_rows(call, db, select);
   pz_close(call, select);
   pz_digest_add(call, db, PZ_PART_ROUNDS, sum);
   pz_db_commit(call, db);
-}
-
-/* The two functions of struct pz_round_store, which return a status. */
-static enum pz_status read_stored_round(void *ctx, uint32_t run, uint32_t round,
-                                        struct pz_buffer *b, struct pz_error *err) {
-  struct stored_round r = {ctx, run, round, b, NULL};
-  return pz_border(read_round, &r, err);
-}
-
-static enum pz_status write_stored_round(void *ctx, uint32_t run, uint32_t round,
-                                         const struct pz_buffer *b, struct pz_error *err) {
-  struct stored_round r = {ctx, run, round, NULL, b};
-  return pz_border(write_round, &r, err);
 }
 
 /* ---- opening and closing -------------------------------------------------------------------- */
@@ -130,7 +114,7 @@ void pz_run_file_close(struct pz_run_file *f) {
 /* A closed file, which is closed and freed if the call ends before keep_run_file(). */
 static struct pz_run_file *new_run_file(struct pz_call *call, struct pz_call *own) {
   struct pz_run_file *f = pz_object_new(call, sizeof *f, own);
-  f->rounds = (struct pz_round_store){f, read_stored_round, write_stored_round};
+  f->rounds = (struct pz_round_store){f, read_round, write_round};
   f->dir.lock = -1;
   pz_defer(call, close_handles, f);
   return f;
@@ -290,18 +274,19 @@ static void write_evaluations(struct pz_call *call, const struct pz_run_file *f,
       "recompute, dp, stages) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   for (uint32_t i = 0; i < t->n_known; i++) {
     const struct pz_found_step *k = &t->known[i];
-    const struct pz_plan_record *p = &k->e.plan;
+    const struct pz_evaluation *evaluation = &k->evaluation;
+    const struct pz_plan_record *p = &evaluation->plan;
     stages->bytes = 0;
     pz_buffer_add(call, stages, "", 0);
     for (uint32_t s = 0; s < p->n_stages; s++) /* "8 8 9": the number of layers in each */
       pz_buffer_print(call, stages, "%s%u", s ? " " : "", (unsigned)p->layers[s]);
-    sqlite3_bind_int64(stmt, 1, (sqlite3_int64)k->id);
+    sqlite3_bind_int64(stmt, 1, (sqlite3_int64)k->chip_id);
     sqlite3_bind_int64(stmt, 2, k->entry);
-    sqlite3_bind_int64(stmt, 3, k->e.effort);
-    sqlite3_bind_double(stmt, 4, k->e.step_s);
-    sqlite3_bind_double(stmt, 5, k->e.least_s);
-    sqlite3_bind_double(stmt, 6, k->e.dynamic_j);
-    sqlite3_bind_int64(stmt, 7, k->e.n_open);
+    sqlite3_bind_int64(stmt, 3, evaluation->effort);
+    sqlite3_bind_double(stmt, 4, evaluation->step_s);
+    sqlite3_bind_double(stmt, 5, evaluation->least_s);
+    sqlite3_bind_double(stmt, 6, evaluation->dynamic_j);
+    sqlite3_bind_int64(stmt, 7, evaluation->n_open);
     sqlite3_bind_int64(stmt, 8, p->variant);
     sqlite3_bind_int64(stmt, 9, p->recompute);
     sqlite3_bind_int64(stmt, 10, p->d);
@@ -363,125 +348,4 @@ void pz_run_file_write_text(struct pz_call *call, struct pz_run_file *f, enum pz
 const char *pz_run_file_read_text(struct pz_call *call, struct pz_run_file *f, enum pz_part part) {
   const struct pz_buffer *text = read_run_text(call, f, text_queries[part].get);
   return text ? text->text : NULL;
-}
-
-/* ---- for callers that return a status ---- */
-
-/* Arguments and results of all functions below; each uses some of them. */
-struct run_file_args {
-  struct pz_run_file *file;
-  const struct pz_run_file *first, *second;
-  const char *dir, *inputs, *text;
-  const struct pz_run_tables *tables;
-  double seconds;
-  enum pz_part part;
-  bool fresh, same;
-  char *text_found;
-};
-
-static void run_open_for_writing(struct pz_call *call, void *ctx) {
-  struct run_file_args *x = ctx;
-  x->file = pz_run_file_open_for_writing(call, x->dir, x->inputs, x->fresh);
-}
-
-enum pz_status pz_run_file_open(const char *dir, const char *inputs, bool fresh,
-                                struct pz_run_file **out, struct pz_error *err) {
-  struct run_file_args x = {.dir = dir, .inputs = inputs, .fresh = fresh};
-  enum pz_status status = pz_border(run_open_for_writing, &x, err);
-  if (status == PZ_OK) *out = x.file;
-  return status;
-}
-
-static void run_open_in_memory(struct pz_call *call, void *ctx) {
-  struct run_file_args *x = ctx;
-  x->file = pz_run_file_open_in_memory(call, x->inputs);
-}
-
-enum pz_status pz_run_file_in_memory(const char *inputs, struct pz_run_file **out,
-                                     struct pz_error *err) {
-  struct run_file_args x = {.inputs = inputs};
-  enum pz_status status = pz_border(run_open_in_memory, &x, err);
-  if (status == PZ_OK) *out = x.file;
-  return status;
-}
-
-static void run_open_for_reading(struct pz_call *call, void *ctx) {
-  struct run_file_args *x = ctx;
-  x->file = pz_run_file_open_for_reading(call, x->dir);
-}
-
-enum pz_status pz_run_file_look(const char *dir, struct pz_run_file **out, struct pz_error *err) {
-  struct run_file_args x = {.dir = dir};
-  enum pz_status status = pz_border(run_open_for_reading, &x, err);
-  if (status == PZ_OK) *out = x.file;
-  return status;
-}
-
-static void run_verify(struct pz_call *call, void *ctx) {
-  pz_run_file_verify(call, ((struct run_file_args *)ctx)->file);
-}
-
-enum pz_status pz_run_file_check(struct pz_run_file *f, struct pz_error *err) {
-  struct run_file_args x = {.file = f};
-  return pz_border(run_verify, &x, err);
-}
-
-static void run_has_same_part(struct pz_call *call, void *ctx) {
-  struct run_file_args *x = ctx;
-  x->same = pz_run_file_has_same_part(call, x->first, x->second, x->part);
-}
-
-enum pz_status pz_run_file_same(const struct pz_run_file *f, const struct pz_run_file *g,
-                                enum pz_part part, bool *same, struct pz_error *err) {
-  struct run_file_args x = {.first = f, .second = g, .part = part};
-  enum pz_status status = pz_border(run_has_same_part, &x, err);
-  *same = x.same;
-  return status;
-}
-
-static void run_write_tables(struct pz_call *call, void *ctx) {
-  const struct run_file_args *x = ctx;
-  pz_run_file_write_tables(call, x->file, x->tables);
-}
-
-enum pz_status pz_run_file_set_tables(struct pz_run_file *f, const struct pz_run_tables *t,
-                                      struct pz_error *err) {
-  struct run_file_args x = {.file = f, .tables = t};
-  return pz_border(run_write_tables, &x, err);
-}
-
-static void run_write_timing(struct pz_call *call, void *ctx) {
-  const struct run_file_args *x = ctx;
-  pz_run_file_write_timing(call, x->file, x->text, x->seconds);
-}
-
-enum pz_status pz_run_file_set_timing(struct pz_run_file *f, const char *what, double seconds,
-                                      struct pz_error *err) {
-  struct run_file_args x = {.file = f, .text = what, .seconds = seconds};
-  return pz_border(run_write_timing, &x, err);
-}
-
-static void run_write_text(struct pz_call *call, void *ctx) {
-  const struct run_file_args *x = ctx;
-  pz_run_file_write_text(call, x->file, x->part, x->text);
-}
-
-enum pz_status pz_run_file_set_text(struct pz_run_file *f, enum pz_part part, const char *text,
-                                    struct pz_error *err) {
-  struct run_file_args x = {.file = f, .part = part, .text = text};
-  return pz_border(run_write_text, &x, err);
-}
-
-static void run_read_text(struct pz_call *call, void *ctx) {
-  struct run_file_args *x = ctx;
-  struct pz_buffer *text = read_run_text(call, x->file, text_queries[x->part].get);
-  x->text_found = text ? pz_buffer_take(call, text) : NULL;
-}
-
-enum pz_status pz_run_file_text(struct pz_run_file *f, enum pz_part part, char **text,
-                                struct pz_error *err) {
-  struct run_file_args x = {.file = f, .part = part};
-  enum pz_status status = pz_border(run_read_text, &x, err);
-  if (status == PZ_OK) *text = x.text_found;
-  return status;
 }

@@ -75,26 +75,4 @@ void pz_run_file_write_text(struct pz_call *call, struct pz_run_file *f, enum pz
 /* Returns NULL if the run has no such text yet. */
 const char *pz_run_file_read_text(struct pz_call *call, struct pz_run_file *f, enum pz_part part);
 
-/* ---- for callers that return a status ---- */
-
-PZ_NODISCARD enum pz_status pz_run_file_open(const char *dir, const char *inputs, bool fresh,
-                                             struct pz_run_file **out, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_run_file_in_memory(const char *inputs, struct pz_run_file **out,
-                                                  struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_run_file_look(const char *dir, struct pz_run_file **out,
-                                             struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_run_file_check(struct pz_run_file *f, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_run_file_same(const struct pz_run_file *f,
-                                             const struct pz_run_file *g, enum pz_part part,
-                                             bool *same, struct pz_error *err);
-PZ_NODISCARD enum pz_status
-pz_run_file_set_tables(struct pz_run_file *f, const struct pz_run_tables *t, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_run_file_set_timing(struct pz_run_file *f, const char *what,
-                                                   double seconds, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_run_file_set_text(struct pz_run_file *f, enum pz_part part,
-                                                 const char *text, struct pz_error *err);
-/* The text is to be freed with pz_free(). */
-PZ_NODISCARD enum pz_status pz_run_file_text(struct pz_run_file *f, enum pz_part part, char **text,
-                                             struct pz_error *err);
-
 #endif

@@ -159,8 +159,8 @@ static void list_plans(struct pz_call *call, struct detail_maker *maker) {
       struct pz_evaluation evaluation;
       /* The rounds from which a run is restored do not contain the chips of the front. */
       if (!pz_search_known(study->search, &point, objective->models[k], &evaluation))
-        pz_must(call, pz_search_evaluate(study->search, 0, &point, objective->models[k],
-                                         PZ_EFFORT_QUICK, &evaluation, pz_call_error(call)));
+        evaluation = pz_search_evaluate_chip(call, study->search, 0, &point, objective->models[k],
+                                             PZ_EFFORT_QUICK);
       if (evaluation.plan.n_stages) pz_append(call, &maker->plans, &plan);
     }
   }

@@ -75,8 +75,8 @@ static void bound_candidate(struct pz_call *call, void *ctx, size_t i, unsigned 
   set_boxed_point(candidates->study, (uint32_t)i, &chip);
   *point = (struct pz_front_point){
       .point = (uint32_t)i, .area_um2 = chip.least.mm2 * 1e6, .watts = chip.least.watts};
-  pz_must(call, pz_search_bound(candidates->study->search, worker, &candidates->objective, &chip,
-                                steps, &point->value, pz_call_error(call)));
+  point->value = pz_search_upper_bound(call, candidates->study->search, worker,
+                                       &candidates->objective, &chip, steps);
 }
 
 static void evaluate_candidate(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
@@ -85,11 +85,10 @@ static void evaluate_candidate(struct pz_call *call, void *ctx, size_t i, unsign
   struct pz_front_point *point = &candidates->list[i];
   struct pz_boxed chip;
   for (uint32_t k = 0; k < candidates->objective.n; k++) {
-    struct pz_evaluation evaluation;
     uint32_t model = candidates->objective.models[k];
-    pz_must(call, pz_search_evaluate(candidates->study->search, worker,
-                                     &candidates->study->points[point->point], model,
-                                     PZ_EFFORT_QUICK, &evaluation, pz_call_error(call)));
+    struct pz_evaluation evaluation =
+        pz_search_evaluate_chip(call, candidates->study->search, worker,
+                                &candidates->study->points[point->point], model, PZ_EFFORT_QUICK);
     steps[model] = (struct pz_step_cost){evaluation.step_s, evaluation.dynamic_j};
   }
   set_boxed_point(candidates->study, point->point, &chip);

@@ -24,17 +24,16 @@ static double value_above(struct pz_call *call, struct pz_search *search,
                           const struct pz_objective *objective, unsigned worker,
                           const struct pz_point *point, double least) {
   const struct pz_search_question *question = pz_search_asked(search);
-  struct pz_error *err = pz_call_error(call);
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS] = {{0}};
   struct pz_box one = pz_box_of(point);
   struct pz_boxed chip;
-  double bound = 0; /* becomes the value when every model has been evaluated */
   pz_boxed_set(question->space, &one, &chip);
   if (pz_boxed_breaks(&chip, &question->limits)) return 0;
-  pz_must(call, pz_search_bound(search, worker, objective, &chip, steps, &bound, err));
+  /* Becomes the value when every model has been evaluated. */
+  double bound = pz_search_upper_bound(call, search, worker, objective, &chip, steps);
   for (uint32_t i = 0; i < objective->n && bound > least; i++) {
     uint32_t model = objective->models[i];
-    struct pz_evaluator *evaluator = question->entries[model].by;
+    struct pz_evaluator *evaluator = question->entries[model].evaluator;
     double limit_s = pz_objective_limit_s(objective, steps, &chip.least, model, least);
     struct pz_evaluation evaluation =
         evaluator->ops->evaluate(call, evaluator, worker, &chip, model, PZ_EFFORT_FULL, limit_s);
@@ -49,21 +48,20 @@ static void free_deferred_search(void *search) { pz_search_free(search); }
 
 struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *study,
                                  const struct pz_moved_question *question, unsigned worker) {
-  struct pz_error *err = pz_call_error(call);
   struct pz_call scratch = pz_scratch(call);
   struct pz_space *space = pz_copy(&scratch, &study->space, 1, sizeof study->space);
   struct pz_search_question moved_question = *pz_search_asked(study->search);
   struct pz_box all = pz_box_all(&study->space, 0);
   struct pz_boxed largest;
-  struct pz_search *search = NULL;
   space->constants = question->constants;
   pz_boxed_set(space, &all, &largest);
   struct pz_evaluator *evaluator = pz_training_create(call, &study->training, &largest.hi, NULL,
                                                       pz_training_times(study->evaluator, worker));
   pz_defer(call, free_deferred_evaluator, evaluator);
   moved_question.space = space;
-  for (uint32_t i = 0; i < moved_question.n_entries; i++) moved_question.entries[i].by = evaluator;
-  pz_must(call, pz_search_new(&moved_question, NULL, &search, err));
+  for (uint32_t i = 0; i < moved_question.n_entries; i++)
+    moved_question.entries[i].evaluator = evaluator;
+  struct pz_search *search = pz_search_create(call, &moved_question, NULL);
   pz_defer(call, free_deferred_search, search);
 
   const struct pz_objective *objective = question->objective;
@@ -155,15 +153,14 @@ static void add_candidate(struct robustness *work, const struct pz_point *point)
 
 /* Adds the best evaluated chip of every kind, for the MOST_KINDS best kinds. */
 static void add_best_of_kinds(struct pz_call *call, struct robustness *work) {
-  struct pz_found_step *known = NULL;
   uint32_t n_known = 0, n_chips = 0, n_kinds = 0;
   struct pz_call scratch = pz_scratch(call);
-  pz_must(call, pz_search_all_known(work->study->search, scratch.arena, &known, &n_known,
-                                    pz_call_error(call)));
+  const struct pz_found_step *known = pz_search_list_known(&scratch, work->study->search, &n_known);
   struct evaluated_chip *list = pz_alloc(&scratch, n_known, sizeof *list);
   for (uint32_t i = 0; i < n_known; i++) {
-    if (i && known[i].id == known[i - 1].id) continue; /* evaluations are sorted by chip */
-    struct evaluated_chip chip = {.point = pz_space_point(&work->study->space, known[i].id)};
+    if (i && known[i].chip_id == known[i - 1].chip_id)
+      continue; /* evaluations are sorted by chip */
+    struct evaluated_chip chip = {.point = pz_space_point(&work->study->space, known[i].chip_id)};
     chip.value = known_objective(work, &work->run->objective, &chip.point);
     if (chip.value > 0) list[n_chips++] = chip;
   }

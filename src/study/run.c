@@ -33,7 +33,7 @@ static char *run_json_text(struct pz_call *call, json_t *value) {
 static void save_part(struct pz_call *call, struct pz_run_file *file, enum pz_part part,
                       json_t *value) {
   char *text = run_json_text(call, value);
-  pz_must(call, pz_run_file_set_text(file, part, text, pz_call_error(call)));
+  pz_run_file_write_text(call, file, part, text);
   pz_close(call, text);
 }
 
@@ -51,22 +51,30 @@ static void parse_part_text(struct pz_call *call, void *ctx) {
                  parsing->result);
 }
 
-/* Reads a part of the result.  Returns false if the run file does not have it. */
+struct part_reading {
+  struct pz_run_file *file; /* NULL: on ranks other than 0, or without a directory */
+  enum pz_part part;
+  struct pz_buffer *text;
+};
+
+static void read_part_text(struct pz_call *call, void *ctx) {
+  const struct part_reading *reading = ctx;
+  const char *text =
+      reading->file ? pz_run_file_read_text(call, reading->file, reading->part) : NULL;
+  if (text) pz_buffer_add(call, reading->text, text, strlen(text));
+}
+
+/* Reads a part of the result on rank 0, for all ranks.  Returns false if the run file does not have it. */
 static bool read_saved_part(struct pz_call *call, struct pz_run *run, enum pz_part part,
                             const char *name, parse_part *parse) {
-  char *text = NULL;
-  enum pz_status status =
-      run->file ? pz_run_file_text(run->file, part, &text, pz_call_error(call)) : PZ_OK;
-  struct pz_buffer shared = {text, text ? strlen(text) : 0, 0, false};
-  status = pz_ranks_share(&shared, status, pz_call_error(call));
-  if (shared.text) pz_defer(call, pz_free, shared.text);
-  pz_must(call, status);
-  if (!shared.text) return false;
-  struct part_parsing parsing = {name, shared.text, parse, &run->result};
+  struct part_reading reading = {run->file, part, pz_buffer_new(call)};
+  pz_ranks_run_first(call, read_part_text, &reading, reading.text);
+  if (!reading.text->text) return false;
+  struct part_parsing parsing = {name, reading.text->text, parse, &run->result};
   struct pz_error why = {0};
-  status = pz_border(parse_part_text, &parsing, &why);
+  enum pz_status status = pz_border(parse_part_text, &parsing, &why);
   if (status != PZ_OK) pz_raise(call, status, "%s/run.sqlite: %s", run->dir, why.message);
-  pz_close(call, shared.text);
+  pz_close(call, reading.text);
   return true;
 }
 
@@ -120,10 +128,23 @@ struct run_opening {
   struct pz_run **out;
 };
 
+struct file_opening {
+  struct pz_run *run;
+  const char *inputs;
+};
+
+/* Runs on rank 0, which alone has the run file. */
+static void open_run_file(struct pz_call *call, void *ctx) {
+  const struct file_opening *opening = ctx;
+  struct pz_run *run = opening->run;
+  run->file = pz_run_file_open_for_writing(call, run->dir, opening->inputs, run->options.fresh);
+  run->read_only = pz_run_file_is_read_only(run->file);
+  pz_run_file_verify(call, run->file);
+}
+
 static void open_run(struct pz_call *call, void *ctx) {
   struct run_opening *opening = ctx;
   struct pz_study_options study_options = pz_study_options_default();
-  struct pz_error *err = pz_call_error(call);
   pz_require(call, opening->out, "out");
   pz_require_options(call, &study_options, sizeof study_options, opening->study,
                      "pz_study_options_default");
@@ -136,17 +157,9 @@ static void open_run(struct pz_call *call, void *ctx) {
   open_run_study(call, run, &study_options);
   if (run->dir || pz_ranks_size() > 1) {
     char *inputs = run_json_text(call, pz_study_inputs(&run->study));
-    struct pz_buffer none = {0};
-    enum pz_status status = pz_ranks_same("inputs", inputs, err);
-    if (status == PZ_OK && run->dir && pz_ranks_first()) {
-      status = pz_run_file_open(run->dir, inputs, run->options.fresh, &run->file, err);
-      if (status == PZ_OK) {
-        run->read_only = pz_run_file_is_read_only(run->file);
-        status = pz_run_file_check(run->file, err);
-      }
-    }
-    if (run->dir) status = pz_ranks_share(&none, status, err); /* the other ranks fail alike */
-    pz_must(call, status);
+    struct file_opening file_opening = {run, inputs};
+    pz_ranks_require_same(call, "inputs", inputs);
+    if (run->dir) pz_ranks_run_first(call, open_run_file, &file_opening, NULL);
   }
   *opening->out = keep_run(call, run);
 }
@@ -160,14 +173,11 @@ enum pz_status pz_run_open(const struct pz_study_options *study,
 
 struct pz_run *pz_run_open_saved(struct pz_call *call, const struct pz_run_options *options,
                                  bool check) {
-  struct pz_error *err = pz_call_error(call);
   struct pz_run *run = new_run(call, options);
   run->read_only = true;
   if (!run->dir) pz_raise(call, PZ_BAD_USE, "no directory; accepted: that of a run");
-  enum pz_status status = PZ_OK;
-  if (pz_ranks_first()) status = pz_run_file_look(run->dir, &run->file, err);
-  if (status == PZ_OK && check && run->file) status = pz_run_file_check(run->file, err);
-  pz_must(call, status);
+  if (pz_ranks_first()) run->file = pz_run_file_open_for_reading(call, run->dir);
+  if (check && run->file) pz_run_file_verify(call, run->file);
   run->reused = read_saved_part(call, run, PZ_PART_RESULT, "the result", pz_result_parse);
   if (!run->reused)
     pz_raise(call, PZ_BAD_INPUT,
@@ -255,17 +265,13 @@ static void run_all_objectives(struct pz_call *call, struct pz_run *run,
  * finished. */
 static void save_result(struct pz_call *call, struct pz_run *run) {
   const struct pz_run_times *times = &run->times;
-  struct pz_error *err = pz_call_error(call);
   struct pz_run_tables tables = {.runs = run->study.objective_run, .n_runs = run->study.n_runs};
-  struct pz_found_step *known = NULL;
-  pz_must(call,
-          pz_search_all_known(run->study.search, &run->study.arena, &known, &tables.n_known, err));
-  tables.known = known;
-  pz_must(call, pz_run_file_set_tables(run->file, &tables, err));
-  pz_must(call, pz_run_file_set_timing(run->file, "bounds_s", times->bounds_s, err));
-  pz_must(call, pz_run_file_set_timing(run->file, "search_s", times->search_s, err));
-  pz_must(call, pz_run_file_set_timing(run->file, "result_s", times->result_s, err));
-  pz_must(call, pz_run_file_set_timing(run->file, "evaluations", (double)times->n_variants, err));
+  tables.known = pz_search_list_known(call, run->study.search, &tables.n_known);
+  pz_run_file_write_tables(call, run->file, &tables);
+  pz_run_file_write_timing(call, run->file, "bounds_s", times->bounds_s);
+  pz_run_file_write_timing(call, run->file, "search_s", times->search_s);
+  pz_run_file_write_timing(call, run->file, "result_s", times->result_s);
+  pz_run_file_write_timing(call, run->file, "evaluations", (double)times->n_variants);
   save_part(call, run->file, PZ_PART_RESULT, pz_result_json(&run->result));
   if (run->dir) pz_exports_write(call, run->dir, &run->result);
 }
@@ -304,10 +310,10 @@ enum pz_status pz_run_search(struct pz_run *run, struct pz_error *err) {
 /* ---- comparison and detail ------------------------------------------------------------------ */
 
 /* Stands for the store's function that saves a round when the run file is only read. */
-static enum pz_status refuse_round(void *ctx, uint32_t run, uint32_t round,
-                                   const struct pz_buffer *buffer, struct pz_error *err) {
+static void refuse_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
+                         const struct pz_buffer *buffer) {
   (void)ctx, (void)run, (void)round, (void)buffer;
-  return pz_fail(err, PZ_BAD_INPUT, "the run does not have all of its rounds; see phaze verify");
+  pz_raise(call, PZ_BAD_INPUT, "the run does not have all of its rounds; see phaze verify");
 }
 
 /* Limits every objective run to the rounds that led to a result. */
@@ -322,7 +328,7 @@ static void restore_study(struct pz_call *call, struct pz_run *run) {
   if (!run->has_study) open_run_study(call, run, &run->result.inputs.options);
   struct pz_round_store store = {0};
   if (run->file) store = *pz_run_file_rounds(run->file);
-  store.keep = refuse_round;
+  store.write = refuse_round;
   run->study.options.seconds = 0;
   limit_rounds(&run->study, &run->result);
   run_all_objectives(call, run, run->file ? &store : NULL);
@@ -431,20 +437,17 @@ struct copied_rounds {
   const struct pz_round_store *from, *to;
 };
 
-static enum pz_status read_saved_round(void *ctx, uint32_t run, uint32_t round,
-                                       struct pz_buffer *buffer, struct pz_error *err) {
-  const struct copied_rounds *copied = ctx;
-  enum pz_status status =
-      copied->from ? copied->from->read(copied->from->ctx, run, round, buffer, err) : PZ_OK;
-  return status == PZ_OK && buffer->text
-             ? copied->to->keep(copied->to->ctx, run, round, buffer, err)
-             : status;
+static void save_new_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
+                           const struct pz_buffer *buffer) {
+  const struct pz_round_store *to = ((const struct copied_rounds *)ctx)->to;
+  to->write(call, to->ctx, run, round, buffer);
 }
 
-static enum pz_status save_new_round(void *ctx, uint32_t run, uint32_t round,
-                                     const struct pz_buffer *buffer, struct pz_error *err) {
-  const struct copied_rounds *copied = ctx;
-  return copied->to->keep(copied->to->ctx, run, round, buffer, err);
+static void read_saved_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
+                             struct pz_buffer *buffer) {
+  const struct pz_round_store *from = ((const struct copied_rounds *)ctx)->from;
+  if (from) from->read(call, from->ctx, run, round, buffer);
+  if (buffer->text) save_new_round(call, ctx, run, round, buffer);
 }
 
 struct pz_run *pz_run_recompute(struct pz_call *call, const struct pz_run *saved, bool replay,
@@ -457,8 +460,7 @@ struct pz_run *pz_run_recompute(struct pz_call *call, const struct pz_run *saved
   open_run_study(call, run, &saved->result.inputs.options);
   limit_rounds(&run->study, &saved->result);
   char *inputs = run_json_text(call, pz_study_inputs(&run->study));
-  if (pz_ranks_first())
-    pz_must(call, pz_run_file_in_memory(inputs, &run->file, pz_call_error(call)));
+  if (pz_ranks_first()) run->file = pz_run_file_open_in_memory(call, inputs);
   pz_close(call, inputs);
   if (run->file) rounds.to = pz_run_file_rounds(run->file);
   if (run->file && replay) rounds.from = pz_run_file_rounds(saved->file);

@@ -18,16 +18,15 @@ struct space_opening {
 
 static void open_space(struct pz_call *call, void *ctx) {
   struct space_opening *opening = ctx;
-  struct pz_error *err = pz_call_error(call);
   struct pz_call own;
   pz_require(call, opening->name, opening->from_text ? "name" : "space");
   if (opening->from_text) pz_require(call, opening->text, "text");
   pz_require(call, opening->out, "out");
   struct pz_space *space = pz_object_new(call, sizeof *space, &own);
   if (opening->from_text)
-    pz_must(call, pz_space_parse(opening->name, opening->text, opening->bytes, space, err));
+    pz_space_read(call, opening->name, opening->text, opening->bytes, space);
   else
-    pz_must(call, pz_space_load(opening->name, space, err));
+    pz_space_read_named(call, opening->name, space);
   *opening->out = pz_object_keep(call, space);
 }
 
@@ -59,12 +58,11 @@ static void describe_space(struct pz_call *call, void *ctx) {
   json_t *object = pz_json_built(call, pz_space_json(description->space));
   int64_t n_chips = pz_space_chips(description->space);
   json_object_set_new(object, "chips", json_integer(n_chips));
-  pz_must(call, pz_limits_complete(description->space, description->budget, NULL, &limits, err));
+  pz_limits_apply_budget(call, description->space, description->budget, NULL, &limits);
   if (n_chips <= PZ_SPACE_MOST_LISTED) {
     struct pz_call work = pz_scratch(call);
-    struct pz_point *points;
     uint32_t n_within = 0;
-    pz_must(call, pz_space_list(description->space, &limits, work.arena, &points, &n_within, err));
+    (void)pz_space_list_within(&work, description->space, &limits, &n_within);
     pz_scratch_end(&work);
     json_object_set_new(object, "within", json_integer(n_within));
     json_object_set_new(object, "limit_mm2", json_real(limits.mm2));

@@ -104,13 +104,12 @@ static void check_study_options(struct pz_call *call, const struct pz_study_opti
 /* Reads the space and the limits, and decides the options whose defaults depend on the space. */
 static void read_study_space(struct pz_call *call, struct pz_study *study) {
   struct pz_study_options *options = &study->options;
-  struct pz_error *err = pz_call_error(call);
   const char *text = options->space_text;
   if (text)
-    pz_must(call, pz_space_parse("space", text, strlen(text), &study->space, err));
+    pz_space_read(call, "space", text, strlen(text), &study->space);
   else
-    pz_must(call, pz_space_load(options->space, &study->space, err));
-  if (options->node) pz_must(call, pz_space_set_node(&study->space, options->node, err));
+    pz_space_read_named(call, options->space, &study->space);
+  if (options->node) pz_space_choose_node(call, &study->space, options->node);
 
   if (options->evaluator == PZ_EVALUATOR_DEFAULT) {
     bool paper = strcmp(study->space.name, "paper") == 0;
@@ -127,14 +126,13 @@ static void read_study_space(struct pz_call *call, struct pz_study *study) {
 
   study->limits = (struct pz_limits){
       .mm2 = options->limit_mm2, .watts = options->limit_watts, .dollars = options->limit_dollars};
-  pz_must(call,
-          pz_limits_complete(&study->space, options->budget, options->node, &study->limits, err));
+  pz_limits_apply_budget(call, &study->space, options->budget, options->node, &study->limits);
   study->space.watts = study->limits.watts;
 }
 
 static void list_study_points(struct pz_call *call, struct pz_study *study) {
-  pz_must(call, pz_space_list(&study->space, &study->limits, &study->arena, &study->points,
-                              &study->n_points, pz_call_error(call)));
+  struct pz_call own = pz_call_in(call, &study->arena);
+  study->points = pz_space_list_within(&own, &study->space, &study->limits, &study->n_points);
 }
 
 static void read_training_study(struct pz_call *call, struct pz_study *study) {
@@ -318,7 +316,7 @@ void pz_study_start(struct pz_call *call, struct pz_study *study,
                                         .ending = &study->ending};
   for (uint32_t i = 0; i < study->options.n_models; i++)
     question.entries[i] = (struct pz_search_entry){study->evaluator, i, study->options.models[i]};
-  pz_must(call, pz_search_new(&question, study->pool, &study->search, err));
+  study->search = pz_search_create(call, &question, study->pool);
   pz_study_find_references(call, study, watch->watch);
 }
 
@@ -354,7 +352,7 @@ struct pz_objective pz_study_objective(struct pz_study *study, uint32_t i) {
 void pz_study_run_objective(struct pz_call *call, struct pz_study *study, uint32_t i) {
   study->objective_run[i] = (struct pz_objective_run){.objective = pz_study_objective(study, i),
                                                       .most_rounds = study->most_rounds[i]};
-  pz_must(call, pz_search_run(study->search, i, &study->objective_run[i], pz_call_error(call)));
+  pz_search_optimize(call, study->search, i, &study->objective_run[i]);
 }
 
 /* ---- the best chip -------------------------------------------------------------------------- */

@@ -110,11 +110,9 @@ static void free_deferred_search(void *search) { pz_search_free(search); }
 
 static void append_front_chip(struct pz_call *call, void *ctx) {
   struct front_search *request = ctx;
-  struct pz_error *err = pz_call_error(call);
   struct pz_search_question question = *pz_search_asked(request->details->study->search);
   struct pz_objective_run run = {.objective = request->details->run->objective,
                                  .most_rounds = FRONT_ROUNDS};
-  struct pz_search *search = NULL;
   struct pz_chip chip;
   question.space = request->space;
   question.limits = request->limits;
@@ -123,9 +121,9 @@ static void append_front_chip(struct pz_call *call, void *ctx) {
   question.store = NULL;
   question.progress = NULL;
   run.objective.kind = PZ_OBJECTIVE_GEOMEAN;
-  pz_must(call, pz_search_new(&question, request->details->study->pool, &search, err));
+  struct pz_search *search = pz_search_create(call, &question, request->details->study->pool);
   pz_defer(call, free_deferred_search, search);
-  pz_must(call, pz_search_run(search, 0, &run, err));
+  pz_search_optimize(call, search, 0, &run);
   pz_space_chip(request->space, &run.best, &chip);
   struct pz_taken taken = pz_chip_taken(&chip);
   double gap = run.bound / run.value - 1;

@@ -70,24 +70,17 @@ static bool find_json_difference(const json_t *saved, const json_t *recomputed, 
   return true;
 }
 
+static void verify_digests(struct pz_call *call, void *file) { pz_run_file_verify(call, file); }
+
 /* Digests detect damage of the file.  The contents are compared with the recomputed ones in any
  * case. */
 static void check_digests(struct pz_call *call, struct verification *verification) {
   struct pz_error why = {0};
   struct pz_run_file *file = verification->saved->file;
-  enum pz_status status = file ? pz_run_file_check(file, &why) : PZ_OK;
+  enum pz_status status = file ? pz_border(verify_digests, file, &why) : PZ_OK;
   if (status != PZ_OK && status != PZ_BAD_INPUT) pz_raise_again(call, &why);
-  bool good = status == PZ_OK;
-  pz_must(call, pz_ranks_share_flag(&good, pz_call_error(call)));
+  bool good = pz_ranks_flag_of_first(call, status == PZ_OK);
   report_finding(verification, good, "%s", good ? "file: every part has its digest" : why.message);
-}
-
-/* Returns the text of a part, or NULL if the run file does not have it. */
-static char *part_text(struct pz_call *call, struct pz_run_file *file, enum pz_part part) {
-  char *text = NULL;
-  pz_must(call, pz_run_file_text(file, part, &text, pz_call_error(call)));
-  if (text) pz_defer(call, pz_free, text);
-  return text;
 }
 
 /* Appends the place of the first difference between two JSON texts to `path`.  Appends nothing
@@ -118,19 +111,17 @@ static void check_parts(struct pz_call *call, struct verification *verification)
 
   for (enum pz_part part = PZ_PART_RESULT; part < PZ_PART_TIMINGS; part++) {
     bool is_text = part == PZ_PART_RESULT || part == PZ_PART_COMPARISON || part == PZ_PART_DETAIL;
-    bool same = false;
-    char *text = is_text ? part_text(call, saved, part) : NULL;
+    const char *text = is_text ? pz_run_file_read_text(call, saved, part) : NULL;
     if (is_text && !text) continue;
-    pz_must(call, pz_run_file_same(saved, recomputed, part, &same, pz_call_error(call)));
+    bool same = pz_run_file_has_same_part(call, saved, recomputed, part);
     *path = '\0';
     if (!same && is_text) {
-      char *other = part_text(call, recomputed, part);
+      const char *other = pz_run_file_read_text(call, recomputed, part);
       if (other) find_text_difference(text, other, path, sizeof path);
     }
     report_finding(verification, same, "%s: %s%s%s", pz_part_names[part],
                    same ? "same when recomputed" : "other than recomputed",
                    *path ? ", first at " : "", path);
-    if (text) pz_close(call, text);
   }
 }
 
@@ -303,11 +294,8 @@ static void check_certificate(struct pz_call *call, struct verification *verific
 /* Returns on all ranks whether the saved run has this part. */
 static bool saved_run_has(struct pz_call *call, struct verification *verification,
                           enum pz_part part) {
-  char *text = verification->saved->file ? part_text(call, verification->saved->file, part) : NULL;
-  bool has = text;
-  if (text) pz_close(call, text);
-  pz_must(call, pz_ranks_share_flag(&has, pz_call_error(call)));
-  return has;
+  struct pz_run_file *file = verification->saved->file;
+  return pz_ranks_flag_of_first(call, file && pz_run_file_read_text(call, file, part));
 }
 
 struct verifying {
@@ -344,7 +332,7 @@ static void check_all(struct pz_call *call, void *ctx) {
     check_certificate(call, &verification, i);
     check_boxes(call, &verification, i);
   }
-  pz_must(call, pz_ranks_share_flag(&verification.holds, pz_call_error(call)));
+  verification.holds = pz_ranks_flag_of_first(call, verification.holds);
   *request->holds = verification.holds;
 }
 

@@ -1,5 +1,6 @@
 /* Baselines: what they answer is what the evaluator says of their chips, the same every time, and
  * never above the search's best; the parts they are made of against plain oracles. */
+#include "unit/search_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>
@@ -218,7 +219,7 @@ static double plain_value(const struct world *w, uint32_t point) {
   struct pz_step_cost steps[2];
   struct pz_taken none = {.mm2 = 1};
   for (uint32_t m = 0; m < 2; m++) {
-    struct pz_evaluation e;
+    struct pz_evaluation e = {.step_s = 0};
     must(pz_search_evaluate(w->search, 0, &w->points[point], m, PZ_EFFORT_FULL, &e, &err));
     steps[m] = (struct pz_step_cost){e.step_s, 0};
   }

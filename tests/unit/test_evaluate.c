@@ -1,6 +1,7 @@
 /* ctest runs a tenth of the random cases, the program alone all of them.
  *
  * Evaluators: bounds of boxes hold for every chip, more of everything is never slower, values are those of 'phaze place'. */
+#include "unit/search_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>
@@ -121,7 +122,7 @@ static void bounds_hold(void **state) {
         .best_alone = {1},
         .reference_taken = {100, 200, 300, .static_watts = 30, .owner_dollars = 5000},
         .devices = 4};
-    struct pz_box_task t = {.q = &asked, .o = &o, .cheap_bounds = true};
+    struct pz_box_task t = {.question = &asked, .objective = &o, .has_cheap_bounds = true};
     for (int i = 0; i < pz_test_part(400); i++) {
       struct pz_box b = random_box(&w.space), one = random_chip(&b);
       struct pz_boxed box, chip;

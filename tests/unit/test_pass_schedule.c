@@ -1,5 +1,6 @@
 /* Passes of layers as schedules: the exact search against the ILP and brute force, a checker that knows the question
  * alone, bounds, two halves of a microbatch. */
+#include "unit/search_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* The search: the same answer as every chip evaluated by itself, certificates that hold, rounds of other hands, and what is
  * told beside the answer. */
+#include "unit/search_borders.h"
 #include "unit/testing.h"
 
 #include <float.h>
@@ -552,7 +553,7 @@ static void the_front_is_not_dominated(void **state) {
     struct pz_boxed c;
     pz_boxed_set(&s.space, &one, &c);
     for (uint32_t m = 0; m < 2; m++) {
-      struct pz_evaluation v;
+      struct pz_evaluation v = {.step_s = 0};
       assert_int_equal(pz_search_evaluate(s.search, 0, &s.points[p], m, PZ_EFFORT_QUICK, &v, &err),
                        PZ_OK);
       steps[m] = (struct pz_step_cost){v.step_s, 0};

@@ -1,5 +1,6 @@
 /* The run file: bit for bit, refusals that leave everything as it was, locks, kill -9, full disks,
  * parts of other hands. */
+#include "unit/store_borders.h"
 #include "unit/testing.h"
 
 #include <dirent.h>
@@ -141,7 +142,7 @@ static int64_t find_rounds(struct pz_run_file *f) {
   for (uint32_t n = 0;; n++) {
     struct pz_buffer b = {0};
     struct bytes want = round_bytes(n);
-    if (store->read(store->ctx, n / 5, n % 5, &b, NULL) != PZ_OK) return -1;
+    if (read_stored_round(store, n / 5, n % 5, &b, NULL) != PZ_OK) return -1;
     if (!b.text) return n;
     bool same = b.bytes == want.n && memcmp(b.text, want.text, want.n) == 0;
     pz_free(b.text);
@@ -163,7 +164,7 @@ static enum pz_status write_rounds(struct pz_run_file *f, uint32_t from, uint32_
   for (uint32_t i = from; i < to && status == PZ_OK; i++) {
     struct bytes r = round_bytes(i);
     struct pz_buffer b = {r.text, r.n, 0, false};
-    status = store->keep(store->ctx, i / 5, i % 5, &b, err);
+    status = write_stored_round(store, i / 5, i % 5, &b, err);
   }
   return status;
 }
@@ -175,21 +176,21 @@ static uint16_t some_layers[1024];
 /* The i-th of a sequence; the order of keys is that of i. */
 static struct pz_found_step found_step(uint32_t i) {
   static const double odd[] = {HUGE_VAL, 0.1, 5e-324, 1.7976931348623157e308, 1.0, 0.0, 1.0 / 3};
-  struct pz_found_step e = {.id = UINT64_C(3000000000) * i, .entry = i % 2};
+  struct pz_found_step e = {.chip_id = UINT64_C(3000000000) * i, .entry = i % 2};
   double step_s = i % 3 == 0 ? odd[i / 3 % 7] : 1 + sin(i) / 7;
-  e.e = (struct pz_evaluation){.effort = (enum pz_effort)(1 + i % 2),
-                               .step_s = step_s,
-                               .least_s = i % 5 == 0 ? fmin(step_s, 0.3) : step_s,
-                               .n_open = i % 5 == 0,
-                               .dynamic_j = i / 3.0};
+  e.evaluation = (struct pz_evaluation){.effort = (enum pz_effort)(1 + i % 2),
+                                        .step_s = step_s,
+                                        .least_s = i % 5 == 0 ? fmin(step_s, 0.3) : step_s,
+                                        .n_open = i % 5 == 0,
+                                        .dynamic_j = i / 3.0};
   if (!(step_s < HUGE_VAL)) return e;
   for (uint32_t k = 0; k < 1024; k++)
     some_layers[k] = (uint16_t)(k % 3 == 0 ? 65535 - k : 1 + k % 99);
-  e.e.plan = (struct pz_plan_record){.variant = i * 77,
-                                     .recompute = i % 2,
-                                     .d = INT64_MAX - i,
-                                     .n_stages = i == 1 ? 1024 : 1 + i % 9,
-                                     .layers = some_layers};
+  e.evaluation.plan = (struct pz_plan_record){.variant = i * 77,
+                                              .recompute = i % 2,
+                                              .d = INT64_MAX - i,
+                                              .n_stages = i == 1 ? 1024 : 1 + i % 9,
+                                              .layers = some_layers};
   return e;
 }
 
@@ -341,9 +342,9 @@ static void tables_are_replaced(void **state) {
       SQLITE_OK);
   for (uint32_t i = 0; i < 40; i++) {
     assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
-    assert_true(same_bits(sqlite3_column_double(stmt, 0), steps[i].e.step_s));
-    assert_true(same_bits(sqlite3_column_double(stmt, 1), steps[i].e.least_s));
-    assert_true(same_bits(sqlite3_column_double(stmt, 2), steps[i].e.dynamic_j));
+    assert_true(same_bits(sqlite3_column_double(stmt, 0), steps[i].evaluation.step_s));
+    assert_true(same_bits(sqlite3_column_double(stmt, 1), steps[i].evaluation.least_s));
+    assert_true(same_bits(sqlite3_column_double(stmt, 2), steps[i].evaluation.dynamic_j));
   }
   sqlite3_finalize(stmt);
   sqlite3_close(db);
