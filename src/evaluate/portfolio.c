@@ -27,24 +27,21 @@ static void check_model(struct pz_call *call, struct pz_portfolio *p, uint32_t i
   p->seq[i] = w->options.seq;
   p->sample_flop[i] = (double)(w->totals.matmul_forward_flop + w->totals.matmul_backward_flop) /
                       (double)w->options.mbs;
-  if (w->warning) pz_must(call, pz_note_add(&p->notes, 0, w->warning, pz_call_error(call)));
+  if (w->warning) pz_note_add(call, &p->notes, 0, w->warning);
   pz_close(call, w);
 }
 
 static void add_model(struct pz_call *call, struct pz_portfolio *p, uint32_t i,
                       const struct pz_variant_choices *choices) {
   struct pz_variant *list = &p->variants[p->n_variants];
-  uint32_t n = 0;
   check_model(call, p, i);
-  enum pz_status status =
-      pz_variants_load(p->models[i], choices, &p->built, &p->notes, list, &n, pz_call_error(call));
+  uint32_t n = pz_variants_load(call, p->models[i], choices, &p->built, &p->notes, list);
   for (uint32_t k = 0; k < n; k++) {
     list[k].model = i;
     if (list[k].w->n_layers > p->most_layers) p->most_layers = list[k].w->n_layers;
   }
   p->first[i] = p->n_variants;
-  p->n_variants += n; /* also after an error, because these are to be freed */
-  pz_must(call, status);
+  p->n_variants += n;
 }
 
 static void release_portfolio(void *portfolio) { pz_portfolio_release(portfolio); }

@@ -1,6 +1,7 @@
-/* Loading a model by its name or path, as every command accepts it: a preset, or a file.
- * A path that ends with .onnx is an ONNX file; a
- * configuration may have any name.  Nothing below this folder knows of the importers. */
+/* Loading a model by its name or path, as every command accepts it: a preset, a config.json, or an ONNX file.
+ *
+ * A path that ends with .onnx is an ONNX file, and a configuration may have any other name.  The rooms below this one do not
+ * know both importers. */
 #include <string.h>
 
 #include "core/call.h"
@@ -9,12 +10,7 @@
 #include "onnx/import.h"
 #include "workload/workload.h"
 
-static bool has_suffix(const char *path, const char *suffix) {
-  size_t n = strlen(path), length = strlen(suffix);
-  return n > length && strcmp(path + n - length, suffix) == 0;
-}
-
-/* Preset i by the kind of name that the word is: with a slash, the name on Hugging Face if there is one. */
+/* Returns the name of preset i that corresponds to the word: the name on Hugging Face if the word contains a slash. */
 static const char *preset_name(const void *word, size_t i) {
   const char *hub = strchr(word, '/') ? pz_preset_hub_name(i) : NULL;
   return hub ? hub : pz_preset_name(i);
@@ -27,33 +23,39 @@ struct load_arguments {
 };
 
 static void load_model(struct pz_call *call, void *ctx) {
-  const struct load_arguments *x = ctx;
-  struct pz_workload_options o;
-  struct pz_error *err = pz_call_error(call);
-  pz_require(call, x->model, "model");
-  pz_require(call, x->out, "out");
-  pz_copy_workload_options(call, &o, x->options);
-  const struct pz_preset *preset = pz_preset_find(x->model);
+  static const char onnx_suffix[] = ".onnx";
+  const struct load_arguments *args = ctx;
+  struct pz_workload_options options;
+  pz_require(call, args->model, "model");
+  pz_require(call, args->out, "out");
+  pz_copy_workload_options(call, &options, args->options);
+  const char *model = args->model;
+  const struct pz_preset *preset = pz_preset_find(model);
   if (preset) {
-    size_t bytes = strlen(preset->config);
-    pz_must(call, pz_workload_parse(preset->name, preset->config, bytes, &o, x->out, err));
+    const char *config = preset->config;
+    *args->out = pz_workload_build(call, preset->name, config, strlen(config), &options);
     return;
   }
-  if (!pz_file_named(x->model) || pz_preset_hub_like(x->model)) {
+  if (!pz_file_named(model) || pz_preset_hub_like(model)) {
     char meant[240];
     pz_raise(call, PZ_BAD_INPUT,
              "unknown model '%s'%s; accepted: a name listed by 'phaze models', or the path of a "
              "config.json or an .onnx file",
-             x->model, pz_text_meant(meant, sizeof meant, x->model, preset_name, x->model));
+             model, pz_text_meant(meant, sizeof meant, model, preset_name, model));
   }
-  if (has_suffix(x->model, ".onnx"))
-    pz_must(call, pz_onnx_load(x->model, &o, x->out, err));
-  else
-    pz_must(call, pz_workload_load_config(x->model, &o, x->out, err));
+  size_t length = strlen(model), suffix_length = sizeof onnx_suffix - 1;
+  bool is_onnx = length > suffix_length && strcmp(model + length - suffix_length, onnx_suffix) == 0;
+  if (is_onnx) {
+    *args->out = pz_onnx_load(call, model, &options);
+    return;
+  }
+  size_t bytes;
+  const char *config = pz_file_text(call, model, PZ_CONFIG_MOST_BYTES, &bytes);
+  *args->out = pz_workload_build(call, model, config, bytes, &options);
 }
 
 enum pz_status pz_workload_load(const char *model, const struct pz_workload_options *options,
                                 struct pz_workload **out, struct pz_error *err) {
-  struct load_arguments x = {model, options, out};
-  return pz_border(load_model, &x, err);
+  struct load_arguments args = {model, options, out};
+  return pz_border(load_model, &args, err);
 }

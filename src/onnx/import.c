@@ -159,22 +159,10 @@ enum pz_status pz_workload_parse_onnx(const char *name, const void *data, size_t
   return pz_border(parse_model, &x, err);
 }
 
-struct load_arguments {
-  const char *path;
-  const struct pz_workload_options *options;
-  struct pz_workload **out;
-};
-
-static void load_model(struct pz_call *call, void *ctx) {
-  const struct load_arguments *x = ctx;
+struct pz_workload *pz_onnx_load(struct pz_call *call, const char *path,
+                                 const struct pz_workload_options *given) {
   struct pz_workload_options options;
-  const struct pz_file_bytes *file = pz_file_open(call, x->path, PZ_ONNX_MOST_FILE);
-  pz_copy_workload_options(call, &options, x->options);
-  *x->out = import_model(call, x->path, file->data, file->bytes, &options);
-}
-
-enum pz_status pz_onnx_load(const char *path, const struct pz_workload_options *options,
-                            struct pz_workload **out, struct pz_error *err) {
-  struct load_arguments x = {path, options, out};
-  return pz_border(load_model, &x, err);
+  const struct pz_file_bytes *file = pz_file_open(call, path, PZ_ONNX_MOST_FILE);
+  pz_copy_workload_options(call, &options, given);
+  return import_model(call, path, file->data, file->bytes, &options);
 }

@@ -2,11 +2,11 @@
 #ifndef PZ_ONNX_IMPORT_H
 #define PZ_ONNX_IMPORT_H
 
-#include "core/status.h"
+#include "core/call.h"
 
-/* Like pz_workload_parse_onnx(), from the file at `path`. */
-PZ_NODISCARD enum pz_status pz_onnx_load(const char *path,
-                                         const struct pz_workload_options *options,
-                                         struct pz_workload **out, struct pz_error *err);
+/* Returns the workload of the ONNX file at `path`, as pz_workload_parse_onnx() builds it.  It belongs to the caller of the
+ * public function, who frees it with pz_workload_free(). */
+struct pz_workload *pz_onnx_load(struct pz_call *call, const char *path,
+                                 const struct pz_workload_options *options);
 
 #endif

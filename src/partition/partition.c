@@ -226,6 +226,8 @@ static void check_options(struct pz_call *call, const struct pz_partition_option
     pz_raise(call, PZ_BAD_USE, "hbm_bytes: %g; accepted: 0 and above", o->hbm_bytes);
 }
 
+static void free_workload(void *workload) { pz_workload_free(workload); }
+
 static void free_variants(void *what) {
   const struct variant_list *list = what;
   for (uint32_t i = 0; i < list->n; i++) pz_workload_free(list->variants[i].w);
@@ -246,17 +248,15 @@ static struct variant_list *build_variants(struct pz_call *call, const char *mod
 
   struct pz_workload *whole = NULL; /* the undivided model */
   pz_must(call, pz_workload_load(model, &o->workload, &whole, pz_call_error(call)));
+  pz_defer(call, free_workload, whole);
   const struct pz_totals *totals = &whole->totals;
   list->sample_flop = (double)(totals->matmul_forward_flop + totals->matmul_backward_flop);
-  enum pz_status noted = PZ_OK;
-  if (whole->warning) noted = pz_note_add(&notes, 0, whole->warning, pz_call_error(call));
-  pz_workload_free(whole);
-  pz_must(call, noted);
+  if (whole->warning) pz_note_add(call, &notes, 0, whole->warning);
+  pz_close(call, whole);
 
   list->variants = pz_alloc(call, (size_t)tp.n * (size_t)mbs.n, sizeof *list->variants);
   pz_defer(call, free_variants, list);
-  pz_must(call, pz_variants_load(model, &choices, &o->workload, &notes, list->variants, &list->n,
-                                 pz_call_error(call)));
+  list->n = pz_variants_load(call, model, &choices, &o->workload, &notes, list->variants);
   for (uint32_t i = 0; i < notes.n && o->note; i++) {
     const struct pz_note *note = pz_vec_at(&notes, struct pz_note, i);
     o->note(o->note_ctx, note->lists, note->text);

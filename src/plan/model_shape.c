@@ -80,7 +80,7 @@ static void read_mixtral(struct pz_fields *config, struct pz_arch *arch,
 
 static void read_qwen3(struct pz_fields *config, struct pz_arch *arch,
                        struct pz_model_shape *shape) {
-  pz_llama_read(config, arch, 0);
+  pz_llama_read(config, arch, (struct pz_llama_defaults){0});
   pz_qwen_window(config, arch);
   read_rotary(config, shape, 1e6, 1e-6);
   shape->qk_norm = true;
@@ -98,7 +98,7 @@ static void read_qwen3_moe(struct pz_fields *config, struct pz_arch *arch,
 
 static void read_deepseek(struct pz_fields *config, struct pz_arch *arch,
                           struct pz_model_shape *shape) {
-  pz_llama_read(config, arch, 0);
+  pz_llama_read(config, arch, (struct pz_llama_defaults){0});
   read_rotary(config, shape, 10000, 1e-6);
   arch->experts = pz_fields_int(config, "n_routed_experts", PZ_RANGE_EXPERTS);
   arch->experts_per_token = pz_fields_int(config, "num_experts_per_tok", PZ_RANGE_EXPERTS);

@@ -16,9 +16,9 @@
 /* ---- models --------------------------------------------------------------------------------- */
 
 static void hash_workload(struct pz_call *call, const struct pz_workload *workload, char out[24]) {
-  json_t *built = pz_workload_json(workload);
-  char *text = built ? pz_json_dump(built, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-  json_decref(built);
+  json_t *built = pz_workload_json(call, workload);
+  char *text = pz_json_dump(built, JSON_COMPACT | JSON_SORT_KEYS);
+  pz_close(call, built);
   if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the models");
   snprintf(out, 24, "%016llx", (unsigned long long)pz_hash(text, strlen(text)));
   pz_free(text);
@@ -41,7 +41,7 @@ void pz_study_hash_models(struct pz_call *call, struct pz_study *study) {
     pz_defer(call, free_workload, workload);
     study->seq[i] = workload->options.seq;
     hash_workload(call, workload, study->digest[i]);
-    if (workload->warning) pz_must(call, pz_note_add(&study->notes, 0, workload->warning, err));
+    if (workload->warning) pz_note_add(call, &study->notes, 0, workload->warning);
     pz_close(call, workload);
   }
 }

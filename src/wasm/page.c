@@ -98,11 +98,10 @@ const struct pz_command *pz_command_at(size_t i) {
 /* A plan's page is its data alone (`--report`): the page that calls has charts and style. */
 const struct pz_embedded pz_embedded_html[] = {{"scaling_page", "{{document}}"}, {NULL, NULL}};
 
-enum pz_status pz_onnx_load(const char *path, const struct pz_workload_options *options,
-                            struct pz_workload **out, struct pz_error *err) {
+struct pz_workload *pz_onnx_load(struct pz_call *call, const char *path,
+                                 const struct pz_workload_options *options) {
   (void)options;
-  (void)out;
-  return pz_fail(err, PZ_BAD_USE, "%s: a page reads no ONNX files; accepted: a config.json", path);
+  pz_raise(call, PZ_BAD_USE, "%s: a page reads no ONNX files; accepted: a config.json", path);
 }
 
 enum pz_status pz_ilp_search(struct pz_context *c, const struct pz_solve_options *options,

@@ -1,5 +1,5 @@
-/* The shape of a transformer, as its configuration gives it.  Filled by a model family, read by the
- * parts (attention, feed-forward, norms) the family builds its layers from. */
+/* The shape of a transformer or hybrid model, as its configuration gives it.  A model family fills it in (family.c), and the
+ * functions that build layers read it (parts.c). */
 #ifndef PZ_WORKLOAD_ARCH_H
 #define PZ_WORKLOAD_ARCH_H
 
@@ -15,7 +15,7 @@ enum pz_act {
   PZ_ACT_SILU,
 };
 
-/* What the first half of a block is, which mixes tokens. */
+/* The first half of a block, which mixes tokens. */
 enum pz_mixer {
   PZ_MIXER_ATTENTION,
   PZ_MIXER_NONE,
@@ -24,54 +24,54 @@ enum pz_mixer {
   PZ_MIXER_DELTA,  /* gated delta rule (Yang et al., arXiv 2412.06464) */
 };
 
-/* The recurrent layers of a hybrid.  Of each head a state of `state` x head_dim values is passed on; what
- * is written to it and read from it (B and C of Mamba-2, key and query of the delta rule) is common to the
- * heads of a group. */
+/* The recurrent layers of a hybrid model.  Each head passes a state of `state` x head_dim values from token to token.  The
+ * heads of a group share what is written to the state and read from it (B and C of Mamba-2, key and query of the delta
+ * rule). */
 struct pz_recurrence {
   enum pz_mixer mixer;
   int64_t heads, head_dim, state, groups;
-  int64_t conv;    /* tokens that the convolution before it sees */
-  int64_t chunk;   /* tokens that are multiplied at once */
-  int64_t dt_rank; /* Mamba: width through which the steps are projected */
+  int64_t conv;    /* tokens that the convolution before the recurrence sees */
+  int64_t chunk;   /* tokens that are computed at once */
+  int64_t dt_rank; /* Mamba: width of the projection that the step sizes come from */
   bool conv_bias, proj_bias;
-  int64_t norms; /* Mamba-2: parts of the result with a norm each; 0: none */
+  int64_t norms; /* Mamba-2: number of parts of the result that have a norm each; 0: no norm */
 };
 
 /* Norms of query and key. */
 enum pz_qk_norm {
   PZ_QK_NORM_NONE,
-  PZ_QK_NORM_HEAD,  /* of each head, one weight for all of them */
+  PZ_QK_NORM_HEAD,  /* of each head, with one weight for all heads */
   PZ_QK_NORM_WIDTH, /* of all heads together */
   PZ_QK_NORM_PLAIN, /* of each head, without weights, after the rotary embedding */
 };
 
-/* How a token's experts get their weights. */
+/* How the weights of a token's experts follow from the router's logits. */
 enum pz_router {
-  PZ_ROUTER_SOFTMAX,        /* over all experts; the largest are kept */
-  PZ_ROUTER_SIGMOID,        /* of each expert; the largest are kept */
-  PZ_ROUTER_CHOSEN_SOFTMAX, /* the largest logits are kept; softmax over them */
-  PZ_ROUTER_CHOSEN_SIGMOID, /* the largest logits are kept; sigmoid of each */
+  PZ_ROUTER_SOFTMAX,        /* softmax over all experts, of which the largest weights are kept */
+  PZ_ROUTER_SIGMOID,        /* sigmoid of each expert, of which the largest weights are kept */
+  PZ_ROUTER_CHOSEN_SOFTMAX, /* softmax over the largest logits */
+  PZ_ROUTER_CHOSEN_SIGMOID, /* sigmoid of each of the largest logits */
 };
 
-/* In what the layers of one model differ. */
+/* Properties of a layer in which the layers of one model can differ, as a set. */
 enum {
   PZ_LAYER_LOCAL = 1,     /* attention within a window or a chunk, else over the whole sequence */
   PZ_LAYER_UNROTATED = 2, /* no rotary positions */
   PZ_LAYER_DENSE = 4,     /* a dense feed-forward in a model with experts */
-  PZ_LAYER_RECURRENT = 8, /* the recurrence in place of attention */
-  PZ_LAYER_NO_MIXER = 16, /* the second half of a block alone */
-  PZ_LAYER_NO_FFN = 32,   /* the first half alone */
-  PZ_LAYER_REUSED = 64,   /* attends to the keys that an earlier layer chose */
+  PZ_LAYER_RECURRENT = 8, /* the recurrence instead of attention */
+  PZ_LAYER_NO_MIXER = 16, /* only the second half of a block */
+  PZ_LAYER_NO_FFN = 32,   /* only the first half of a block */
+  PZ_LAYER_REUSED = 64,   /* sparse attention to the keys that an earlier layer chose */
 };
 
 enum { PZ_PREDICT_OWN = 128 };
 
-/* Which layer of a model. */
+/* The kinds of layers that a model consists of. */
 enum pz_part {
   PZ_PART_EMBEDDING,
-  PZ_PART_BLOCK, /* of a decoder, or of the only stack */
+  PZ_PART_BLOCK, /* of the decoder, or of the only stack */
   PZ_PART_ENCODER,
-  PZ_PART_BRIDGE,  /* from encoder to decoder: the encoder's last norm, the decoder's embedding */
+  PZ_PART_BRIDGE, /* between encoder and decoder: the encoder's last norm, the decoder's embedding */
   PZ_PART_PREDICT, /* multi-token prediction */
   PZ_PART_HEAD,
 };
@@ -81,87 +81,90 @@ enum { PZ_MOST_MIXED_LAYERS = 1024 };
 
 struct pz_arch {
   int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
-  int64_t vocab_padding;   /* of vocab: rows that are not the model's own */
+  int64_t vocab_padding;   /* rows of the vocabulary that are padding */
   int64_t positions;       /* rows of a learned table, or the longest sequence of a rotary model */
   int64_t extra_positions; /* rows of that table before the first position */
-  int64_t types;           /* BERT's segment embeddings */
-  int64_t
-      embed_dim; /* width of the token embedding where it is projected (OPT-350m), else hidden */
-  int64_t rotary_dims; /* of each head; 0: no rotary embedding */
-  int64_t window;      /* a token attends to so many, itself included; 0: to all before it */
-  int64_t chunk;       /* a token attends to those of its chunk of the sequence; 0: no chunks */
+  int64_t types;           /* segment embeddings (BERT) */
+  int64_t embed_dim;   /* width of the token embedding: hidden, unless it is projected (OPT-350m) */
+  int64_t rotary_dims; /* rotated values of each head; 0: no rotary embedding */
+  int64_t window;      /* a token attends to so many tokens, itself included; 0: to all before it */
+  int64_t chunk;       /* a token attends within chunks of so many tokens; 0: no chunks */
   int64_t default_seq;
 
-  /* latent attention (DeepSeek-V2, arXiv 2405.04434): queries through a vector of q_rank values
-   * (0: directly), keys and values through one of kv_rank (0: ordinary attention); head_dim is that
-   * of query and key, of which rotary_dims are rotated and common to all heads of the key */
-  int64_t q_rank, kv_rank;
+  /* Latent attention (DeepSeek-V2, arXiv 2405.04434).  head_dim is that of query and key, of which rotary_dims are rotated,
+   * in the key once for all heads. */
+  int64_t
+      q_rank; /* values of the vector that the queries are projected from; 0: the layer's input */
+  int64_t
+      kv_rank; /* values of the vector that keys and values are projected from; 0: ordinary attention */
   int64_t value_dim; /* of each head; 0: head_dim */
 
-  /* sparse attention (DeepSeek-V3.2, arXiv 2512.02556): a token attends to the index_topk keys that score highest by an
-   * indexer of its own, with so many heads of so many values; heads 0: those of an earlier layer; topk 0: to all */
-  int64_t index_topk, index_heads, index_dim;
+  /* Sparse attention (DeepSeek-V3.2, arXiv 2512.02556): an indexer of index_heads heads with index_dim values each chooses
+   * index_topk keys for every token. */
+  int64_t index_topk;  /* 0: a token attends to all keys */
+  int64_t index_heads; /* 0: the keys are those that an earlier layer chose */
+  int64_t index_dim;
 
   /* experts; ffn is the width of each */
   int64_t experts, experts_per_token; /* 0: dense */
-  int64_t shared_ffn;                 /* of the expert that every token meets; 0: none */
-  int64_t dense_ffn;                  /* of PZ_LAYER_DENSE layers */
+  int64_t shared_ffn;                 /* width of the expert that serves every token; 0: none */
+  int64_t dense_ffn;                  /* width of PZ_LAYER_DENSE layers */
   int64_t latent;        /* width in which the experts work, between two projections; 0: hidden */
-  int64_t expert_groups; /* a token's experts are of at most so many groups; 0: of any */
+  int64_t expert_groups; /* the experts of a token belong to at most so many groups; 0: to any */
   enum pz_router router;
   bool router_bias;
   bool plain_experts; /* two GEMMs with the activation between, no gate */
-  bool shared_gate;   /* the shared expert's result is weighted by a gate of the token */
+  bool shared_gate;   /* a gate of the token weights the shared expert's result */
 
-  struct pz_recurrence recurrence; /* of layers that are PZ_LAYER_RECURRENT */
+  struct pz_recurrence recurrence; /* of PZ_LAYER_RECURRENT layers */
   enum pz_mixer mixer;             /* of this layer */
-  bool beside;                     /* the recurrence beside attention (Falcon-H1) */
+  bool beside;                     /* attention and recurrence in the same layer (Falcon-H1) */
   bool no_ffn;                     /* this layer has no feed-forward */
 
-  bool mixed; /* layers differ: */
-  uint8_t kind[PZ_MOST_MIXED_LAYERS];
+  bool mixed;                         /* the layers differ, as `kind` tells: */
+  uint8_t kind[PZ_MOST_MIXED_LAYERS]; /* by layer: a set of PZ_LAYER_* */
 
   enum pz_part part;
   int64_t predict_layers; /* multi-token prediction */
-  bool predict_repeats;   /* all of them have the weights of one */
-  bool repeats_weights;   /* this layer has those of another */
-  unsigned predict_kind;  /* properties of their block, with PZ_PREDICT_OWN; 0: as the last kind */
-  int64_t encoder_layers; /* > 0: an encoder and a decoder */
+  bool predict_repeats;   /* all of these layers share the weights of one */
+  bool repeats_weights;   /* this layer has the weights of another one */
+  unsigned predict_kind;  /* properties of their block, with PZ_PREDICT_OWN; 0: as the last block */
+  int64_t encoder_layers; /* > 0: the model has an encoder and a decoder */
   int64_t buckets;        /* of relative positions (T5) */
 
   enum pz_act act;
   enum pz_qk_norm qk_norm;
   bool bidirectional; /* every token attends to every other */
   bool learned_positions;
-  bool tied;      /* the head uses the token embedding's table */
-  bool pre_norm;  /* norm before the block's two halves; without this and the next after each sum */
-  bool post_norm; /* norm after each half, inside the residual */
-  bool final_norm;  /* before the head */
-  bool scale_embed; /* the embedding is multiplied by a constant */
-  bool parallel_residual;
-  bool one_norm;       /* of parallel halves */
-  bool rms_norm;       /* else layer norms, ... */
-  bool norm_affine;    /* ... with a weight and a bias */
-  bool embed_norm;     /* after the embedding */
-  bool head_transform; /* the head has one more linear layer, activation and norm (BERT) */
+  bool tied; /* the head uses the table of the token embedding */
+  bool
+      pre_norm; /* a norm before each half of a block; without pre_norm and post_norm, after each sum */
+  bool post_norm;         /* a norm after each half, before the sum */
+  bool final_norm;        /* a norm before the head */
+  bool scale_embed;       /* the embedding is multiplied by a constant */
+  bool parallel_residual; /* both halves of a block read the same input */
+  bool one_norm;          /* parallel halves share one norm */
+  bool rms_norm;          /* RMS norms, otherwise layer norms */
+  bool norm_affine;       /* layer norms have a weight and a bias */
+  bool embed_norm;        /* a norm after the embedding */
+  bool head_transform;    /* the head has one more linear layer, activation and norm (BERT) */
   bool head_bias;
-  bool stored_tables;                /* of rotary positions: not computed in a step */
+  bool stored_tables;                /* tables of rotary positions are not computed in each step */
   bool gated;                        /* the feed-forward has a gate */
   bool fused_qkv;                    /* one projection for query, key and value */
   bool fused_gate;                   /* one projection for gate and up */
   bool qkv_bias, out_bias, mlp_bias; /* of the projections */
-  bool out_gate;             /* attention's result by a gate, as wide, of the query's projection */
-  bool sinks;                /* attention has one more logit for each head */
+  bool out_gate; /* a gate of the token, as wide as the query, weights attention's result */
+  bool sinks;    /* attention has one more logit for each head */
   bool score_cap, logit_cap; /* cap * tanh(x / cap) */
-  bool causal_mask_buffer;   /* the eager implementation keeps a positions x positions mask in every
-                              layer */
+  bool causal_mask_buffer;   /* eager code keeps a positions x positions mask in every layer */
 
-  /* what the eager implementation does */
-  bool softmax_f32; /* softmax in 32 bit, then a cast */
-  bool loss_f32;    /* logits converted to 32 bit before the loss */
-  bool scale_query; /* scores are scaled through the query */
+  /* eager code */
+  bool softmax_f32; /* converts to 32 bit for the softmax, and back */
+  bool loss_f32;    /* converts the logits to 32 bit before the loss */
+  bool scale_query; /* scales the query instead of the scores */
 
-  double drop_embed, drop_attn, drop_hidden;
+  double drop_embed, drop_attn, drop_hidden; /* dropout probabilities */
 };
 
 #endif

@@ -1,3 +1,8 @@
+/* Model families: each reads the fields of its config.json into a struct pz_arch.
+ *
+ * A family is a function and a row of the table at the end.  Families with recurrent layers are in family_hybrid.c, those with
+ * sparse attention in family_sparse.c.  Families whose layers differ mark the properties of every layer (mixed.c).  Functions
+ * read all fields, also after an error, whose first one is kept in `config`. */
 #include "workload/family.h"
 
 #include <inttypes.h>
@@ -9,11 +14,11 @@ const struct pz_range PZ_RANGE_LAYERS = {1, 65536}, PZ_RANGE_HIDDEN = {1, 1 << 2
                       PZ_RANGE_VOCAB = {1, 1 << 26}, PZ_RANGE_POSITIONS = {1, 1 << 26},
                       PZ_RANGE_EXPERTS = {1, 65536};
 
-double pz_config_dropout(struct pz_fields *c, const char *keys, double absent) {
-  return pz_fields_real_or(c, keys, 0, 0.999, absent);
+double pz_config_dropout(struct pz_fields *config, const char *keys, double absent) {
+  return pz_fields_real_or(config, keys, 0, 0.999, absent);
 }
 
-enum pz_act pz_config_act(struct pz_fields *c, const char *keys, const char *absent) {
+enum pz_act pz_config_act(struct pz_fields *config, const char *keys, const char *absent) {
   static const struct {
     const char *name;
     enum pz_act act;
@@ -21,573 +26,575 @@ enum pz_act pz_config_act(struct pz_fields *c, const char *keys, const char *abs
                {"gelu_new", PZ_ACT_GELU_TANH}, {"gelu_fast", PZ_ACT_GELU_FAST},
                {"relu", PZ_ACT_RELU},          {"relu2", PZ_ACT_RELU2},
                {"silu", PZ_ACT_SILU},          {"swish", PZ_ACT_SILU}};
-  const char *name = pz_fields_text_or(c, keys, absent);
+  const char *name = pz_fields_text_or(config, keys, absent);
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(name, known[i].name) == 0) return known[i].act;
-  pz_fields_refuse(c, keys,
+  pz_fields_refuse(config, keys,
                    "gelu, gelu_pytorch_tanh, gelu_new, gelu_fast, relu, relu2, silu or swish");
   return PZ_ACT_GELU;
 }
 
-bool pz_config_null(const struct pz_fields *c, const char *key) {
-  return json_is_null(json_object_get(c->root, key));
+bool pz_config_null(const struct pz_fields *config, const char *key) {
+  return json_is_null(json_object_get(config->root, key));
 }
 
-int64_t pz_config_rotary(struct pz_fields *c, const struct pz_arch *a, double absent) {
+int64_t pz_config_rotary(struct pz_fields *config, const struct pz_arch *arch, double absent) {
   double part = pz_fields_real_or(
-      c, "rotary_pct|partial_rotary_factor|rope_parameters.partial_rotary_factor", 0, 1, absent);
-  return (int64_t)((double)a->head_dim * part) / 2 * 2;
+      config, "rotary_pct|partial_rotary_factor|rope_parameters.partial_rotary_factor", 0, 1,
+      absent);
+  return (int64_t)((double)arch->head_dim * part) / 2 * 2;
 }
 
-void pz_config_window(struct pz_fields *c, struct pz_arch *a, const char *use) {
-  int64_t window = pz_fields_int_or(c, "sliding_window", PZ_RANGE_POSITIONS, 0);
-  if (!use || pz_fields_bool_or(c, use, false)) a->window = window;
+void pz_config_window(struct pz_fields *config, struct pz_arch *arch, const char *use) {
+  int64_t window = pz_fields_int_or(config, "sliding_window", PZ_RANGE_POSITIONS, 0);
+  if (!use || pz_fields_bool_or(config, use, false)) arch->window = window;
 }
 
-void pz_config_experts(struct pz_fields *c, struct pz_arch *a, const char *keys,
+void pz_config_experts(struct pz_fields *config, struct pz_arch *arch, const char *keys,
                        const char *width) {
-  a->experts = pz_fields_int(c, keys, PZ_RANGE_EXPERTS);
-  a->experts_per_token = pz_fields_int(c, "num_experts_per_tok", PZ_RANGE_EXPERTS);
+  arch->experts = pz_fields_int(config, keys, PZ_RANGE_EXPERTS);
+  arch->experts_per_token = pz_fields_int(config, "num_experts_per_tok", PZ_RANGE_EXPERTS);
   if (width) {
-    a->dense_ffn = a->ffn;
-    a->ffn = pz_fields_int(c, width, PZ_RANGE_FFN);
+    arch->dense_ffn = arch->ffn;
+    arch->ffn = pz_fields_int(config, width, PZ_RANGE_FFN);
   }
-  if (a->experts_per_token <= a->experts || c->status != PZ_OK) return;
+  if (arch->experts_per_token <= arch->experts || config->status != PZ_OK) return;
   char accepted[64];
-  snprintf(accepted, sizeof accepted, "at most the number of experts, %" PRId64, a->experts);
-  pz_fields_refuse(c, "num_experts_per_tok", accepted);
+  snprintf(accepted, sizeof accepted, "at most the number of experts, %" PRId64, arch->experts);
+  pz_fields_refuse(config, "num_experts_per_tok", accepted);
 }
 
-/* head_dim from hidden and heads where the configuration does not give it. */
-void pz_check_heads(struct pz_fields *c, struct pz_arch *a, const char *hidden_keys,
+void pz_check_heads(struct pz_fields *config, struct pz_arch *arch, const char *hidden_keys,
                     const char *kv_keys) {
   char accepted[96];
-  if (c->status != PZ_OK) return;
-  if (!a->head_dim && a->hidden % a->heads) {
-    snprintf(accepted, sizeof accepted, "a multiple of the %" PRId64 " attention heads", a->heads);
-    pz_fields_refuse(c, hidden_keys, accepted);
+  if (config->status != PZ_OK) return;
+  if (!arch->head_dim && arch->hidden % arch->heads) {
+    snprintf(accepted, sizeof accepted, "a multiple of the %" PRId64 " attention heads",
+             arch->heads);
+    pz_fields_refuse(config, hidden_keys, accepted);
     return;
   }
-  if (!a->head_dim) a->head_dim = a->hidden / a->heads;
-  if (a->heads % a->kv_heads) {
-    snprintf(accepted, sizeof accepted, "a divisor of the %" PRId64 " attention heads", a->heads);
-    pz_fields_refuse(c, kv_keys, accepted);
+  if (!arch->head_dim) arch->head_dim = arch->hidden / arch->heads;
+  if (arch->heads % arch->kv_heads) {
+    snprintf(accepted, sizeof accepted, "a divisor of the %" PRId64 " attention heads",
+             arch->heads);
+    pz_fields_refuse(config, kv_keys, accepted);
   }
 }
 
-/* ---- layer norms ---------------------------------------------------------------------------- */
+/* ---- families with layer norms --------------------------------------------------------------- */
 
-/* BERT with its masked-language-model head: learned positions and segments, post-norm; and
- * Megatron's BERT: pre-norm, no norm after the embedding. */
-static void read_bert(struct pz_fields *c, struct pz_arch *a) {
-  a->hidden = pz_fields_int(c, "hidden_size", PZ_RANGE_HIDDEN);
-  a->layers = pz_fields_int(c, "num_hidden_layers", PZ_RANGE_LAYERS);
-  a->heads = a->kv_heads = pz_fields_int(c, "num_attention_heads", PZ_RANGE_HEADS);
-  a->ffn = pz_fields_int(c, "intermediate_size", PZ_RANGE_FFN);
-  a->vocab = pz_fields_int(c, "vocab_size", PZ_RANGE_VOCAB);
-  a->positions = pz_fields_int(c, "max_position_embeddings", PZ_RANGE_POSITIONS);
-  a->types = pz_fields_int_or(c, "type_vocab_size", PZ_RANGE_VOCAB, 2);
-  a->act = pz_config_act(c, "hidden_act", "gelu");
-  a->drop_hidden = a->drop_embed = pz_config_dropout(c, "hidden_dropout_prob", 0.1);
-  a->drop_attn = pz_config_dropout(c, "attention_probs_dropout_prob", 0.1);
-  a->tied = pz_fields_bool_or(c, "tie_word_embeddings", true);
-  a->bidirectional = a->learned_positions = a->embed_norm = a->norm_affine = true;
-  a->qkv_bias = a->out_bias = a->mlp_bias = a->head_transform = a->head_bias = true;
-  if (pz_fields_bool_or(c, "add_cross_attention", false))
-    pz_fields_refuse(c, "add_cross_attention", "false; only encoders are supported");
-  if (strcmp(pz_fields_text_or(c, "position_embedding_type", "absolute"), "absolute") != 0)
-    pz_fields_refuse(c, "position_embedding_type", "absolute");
-  pz_check_heads(c, a, "hidden_size", "num_attention_heads");
+/* BERT with its masked-language-model head: learned positions and segments, post-norm. */
+static void read_bert(struct pz_fields *config, struct pz_arch *arch) {
+  arch->hidden = pz_fields_int(config, "hidden_size", PZ_RANGE_HIDDEN);
+  arch->layers = pz_fields_int(config, "num_hidden_layers", PZ_RANGE_LAYERS);
+  arch->heads = arch->kv_heads = pz_fields_int(config, "num_attention_heads", PZ_RANGE_HEADS);
+  arch->ffn = pz_fields_int(config, "intermediate_size", PZ_RANGE_FFN);
+  arch->vocab = pz_fields_int(config, "vocab_size", PZ_RANGE_VOCAB);
+  arch->positions = pz_fields_int(config, "max_position_embeddings", PZ_RANGE_POSITIONS);
+  arch->types = pz_fields_int_or(config, "type_vocab_size", PZ_RANGE_VOCAB, 2);
+  arch->act = pz_config_act(config, "hidden_act", "gelu");
+  arch->drop_hidden = arch->drop_embed = pz_config_dropout(config, "hidden_dropout_prob", 0.1);
+  arch->drop_attn = pz_config_dropout(config, "attention_probs_dropout_prob", 0.1);
+  arch->tied = pz_fields_bool_or(config, "tie_word_embeddings", true);
+  arch->bidirectional = arch->learned_positions = arch->embed_norm = arch->norm_affine = true;
+  arch->qkv_bias = arch->out_bias = arch->mlp_bias = arch->head_transform = arch->head_bias = true;
+  if (pz_fields_bool_or(config, "add_cross_attention", false))
+    pz_fields_refuse(config, "add_cross_attention", "false; only encoders are supported");
+  if (strcmp(pz_fields_text_or(config, "position_embedding_type", "absolute"), "absolute") != 0)
+    pz_fields_refuse(config, "position_embedding_type", "absolute");
+  pz_check_heads(config, arch, "hidden_size", "num_attention_heads");
 }
 
-static void read_megatron_bert(struct pz_fields *c, struct pz_arch *a) {
-  read_bert(c, a);
-  a->pre_norm = a->final_norm = true;
-  a->embed_norm = false;
+/* Megatron's BERT: like BERT, but with pre-norm and without a norm after the embedding. */
+static void read_megatron_bert(struct pz_fields *config, struct pz_arch *arch) {
+  read_bert(config, arch);
+  arch->pre_norm = arch->final_norm = true;
+  arch->embed_norm = false;
 }
 
 /* GPT-2 and models of its shape (GPT-3, Megatron's GPT): learned positions, pre-norm, one
  * projection for query, key and value, tied head. */
-static void read_gpt2(struct pz_fields *c, struct pz_arch *a) {
-  a->hidden = pz_fields_int(c, "n_embd|hidden_size", PZ_RANGE_HIDDEN);
-  a->layers = pz_fields_int(c, "n_layer|num_hidden_layers", PZ_RANGE_LAYERS);
-  a->heads = pz_fields_int(c, "n_head|num_attention_heads", PZ_RANGE_HEADS);
-  a->kv_heads = pz_fields_int_or(c, "num_key_value_heads", PZ_RANGE_HEADS, a->heads);
-  a->vocab = pz_fields_int(c, "vocab_size", PZ_RANGE_VOCAB);
-  a->positions = pz_fields_int(c, "n_positions|max_position_embeddings|n_ctx", PZ_RANGE_POSITIONS);
-  a->ffn = pz_fields_int_or(c, "n_inner|intermediate_size", PZ_RANGE_FFN, 4 * a->hidden);
-  a->act = pz_config_act(c, "activation_function|hidden_act", "gelu_new");
-  a->drop_hidden = pz_config_dropout(c, "resid_pdrop", 0.1);
-  a->drop_embed = pz_config_dropout(c, "embd_pdrop", 0.1);
-  a->drop_attn = pz_config_dropout(c, "attn_pdrop", 0.1);
-  a->tied = pz_fields_bool_or(c, "tie_word_embeddings", true);
-  a->learned_positions = a->norm_affine = a->pre_norm = a->final_norm = true;
-  a->fused_qkv = a->qkv_bias = a->out_bias = a->mlp_bias = true;
-  a->loss_f32 = a->causal_mask_buffer = true;
-  if (pz_fields_bool_or(c, "add_cross_attention", false))
-    pz_fields_refuse(c, "add_cross_attention", "false; only decoders are supported");
-  pz_check_heads(c, a, "n_embd|hidden_size", "n_head|num_attention_heads");
-  if (!pz_fields_value(c, "num_experts")) return;
-  pz_config_experts(c, a, "num_experts", "moe_intermediate_size");
-  a->plain_experts = true;
-  a->mlp_bias = false; /* GEMMs of many experts have none */
+static void read_gpt2(struct pz_fields *config, struct pz_arch *arch) {
+  arch->hidden = pz_fields_int(config, "n_embd|hidden_size", PZ_RANGE_HIDDEN);
+  arch->layers = pz_fields_int(config, "n_layer|num_hidden_layers", PZ_RANGE_LAYERS);
+  arch->heads = pz_fields_int(config, "n_head|num_attention_heads", PZ_RANGE_HEADS);
+  arch->kv_heads = pz_fields_int_or(config, "num_key_value_heads", PZ_RANGE_HEADS, arch->heads);
+  arch->vocab = pz_fields_int(config, "vocab_size", PZ_RANGE_VOCAB);
+  arch->positions =
+      pz_fields_int(config, "n_positions|max_position_embeddings|n_ctx", PZ_RANGE_POSITIONS);
+  arch->ffn = pz_fields_int_or(config, "n_inner|intermediate_size", PZ_RANGE_FFN, 4 * arch->hidden);
+  arch->act = pz_config_act(config, "activation_function|hidden_act", "gelu_new");
+  arch->drop_hidden = pz_config_dropout(config, "resid_pdrop", 0.1);
+  arch->drop_embed = pz_config_dropout(config, "embd_pdrop", 0.1);
+  arch->drop_attn = pz_config_dropout(config, "attn_pdrop", 0.1);
+  arch->tied = pz_fields_bool_or(config, "tie_word_embeddings", true);
+  arch->learned_positions = arch->norm_affine = arch->pre_norm = arch->final_norm = true;
+  arch->fused_qkv = arch->qkv_bias = arch->out_bias = arch->mlp_bias = true;
+  arch->loss_f32 = arch->causal_mask_buffer = true;
+  if (pz_fields_bool_or(config, "add_cross_attention", false))
+    pz_fields_refuse(config, "add_cross_attention", "false; only decoders are supported");
+  pz_check_heads(config, arch, "n_embd|hidden_size", "n_head|num_attention_heads");
+  if (!pz_fields_value(config, "num_experts")) return;
+  pz_config_experts(config, arch, "num_experts", "moe_intermediate_size");
+  arch->plain_experts = true;
+  arch->mlp_bias = false; /* grouped GEMMs of experts have no bias */
 }
 
-/* OPT: learned positions with two extra rows, ReLU, pre-norm; the 350m model is post-norm and has a
- * token embedding of half width that is projected in and out. */
-static void read_opt(struct pz_fields *c, struct pz_arch *a) {
-  a->hidden = pz_fields_int(c, "hidden_size", PZ_RANGE_HIDDEN);
-  a->layers = pz_fields_int(c, "num_hidden_layers", PZ_RANGE_LAYERS);
-  a->heads = a->kv_heads = pz_fields_int(c, "num_attention_heads", PZ_RANGE_HEADS);
-  a->ffn = pz_fields_int(c, "ffn_dim", PZ_RANGE_FFN);
-  a->vocab = pz_fields_int(c, "vocab_size", PZ_RANGE_VOCAB);
-  a->positions = pz_fields_int(c, "max_position_embeddings", PZ_RANGE_POSITIONS);
-  a->embed_dim = pz_fields_int_or(c, "word_embed_proj_dim", PZ_RANGE_HIDDEN, a->hidden);
-  a->act = pz_config_act(c, "activation_function", "relu");
-  a->drop_hidden = pz_config_dropout(c, "dropout", 0.1);
-  a->drop_attn = pz_config_dropout(c, "attention_dropout", 0.0);
-  a->tied = pz_fields_bool_or(c, "tie_word_embeddings", true);
-  a->pre_norm = pz_fields_bool_or(c, "do_layer_norm_before", true);
-  a->final_norm = a->pre_norm && !pz_fields_bool_or(c, "_remove_final_layer_norm", false);
-  a->norm_affine = pz_fields_bool_or(c, "layer_norm_elementwise_affine", true);
-  a->qkv_bias = a->out_bias = a->mlp_bias = pz_fields_bool_or(c, "enable_bias", true);
-  a->learned_positions = a->softmax_f32 = a->loss_f32 = a->scale_query = true;
-  a->extra_positions = 2;
-  pz_check_heads(c, a, "hidden_size", "num_attention_heads");
+/* OPT: learned positions with two extra rows, ReLU, pre-norm.  The 350m model has post-norm, and a token embedding of half
+ * the width, which is projected to the hidden width and back. */
+static void read_opt(struct pz_fields *config, struct pz_arch *arch) {
+  arch->hidden = pz_fields_int(config, "hidden_size", PZ_RANGE_HIDDEN);
+  arch->layers = pz_fields_int(config, "num_hidden_layers", PZ_RANGE_LAYERS);
+  arch->heads = arch->kv_heads = pz_fields_int(config, "num_attention_heads", PZ_RANGE_HEADS);
+  arch->ffn = pz_fields_int(config, "ffn_dim", PZ_RANGE_FFN);
+  arch->vocab = pz_fields_int(config, "vocab_size", PZ_RANGE_VOCAB);
+  arch->positions = pz_fields_int(config, "max_position_embeddings", PZ_RANGE_POSITIONS);
+  arch->embed_dim = pz_fields_int_or(config, "word_embed_proj_dim", PZ_RANGE_HIDDEN, arch->hidden);
+  arch->act = pz_config_act(config, "activation_function", "relu");
+  arch->drop_hidden = pz_config_dropout(config, "dropout", 0.1);
+  arch->drop_attn = pz_config_dropout(config, "attention_dropout", 0.0);
+  arch->tied = pz_fields_bool_or(config, "tie_word_embeddings", true);
+  arch->pre_norm = pz_fields_bool_or(config, "do_layer_norm_before", true);
+  arch->final_norm =
+      arch->pre_norm && !pz_fields_bool_or(config, "_remove_final_layer_norm", false);
+  arch->norm_affine = pz_fields_bool_or(config, "layer_norm_elementwise_affine", true);
+  arch->qkv_bias = arch->out_bias = arch->mlp_bias = pz_fields_bool_or(config, "enable_bias", true);
+  arch->learned_positions = arch->softmax_f32 = arch->loss_f32 = arch->scale_query = true;
+  arch->extra_positions = 2;
+  pz_check_heads(config, arch, "hidden_size", "num_attention_heads");
 }
 
 /* GPT-NeoX and Pythia: rotary positions on part of each head, attention and feed-forward in
  * parallel. */
-static void read_gpt_neox(struct pz_fields *c, struct pz_arch *a) {
-  a->hidden = pz_fields_int(c, "hidden_size", PZ_RANGE_HIDDEN);
-  a->layers = pz_fields_int(c, "num_hidden_layers", PZ_RANGE_LAYERS);
-  a->heads = a->kv_heads = pz_fields_int(c, "num_attention_heads", PZ_RANGE_HEADS);
-  a->ffn = pz_fields_int(c, "intermediate_size", PZ_RANGE_FFN);
-  a->vocab = pz_fields_int(c, "vocab_size", PZ_RANGE_VOCAB);
-  a->positions = pz_fields_int_or(c, "max_position_embeddings", PZ_RANGE_POSITIONS, 2048);
-  a->act = pz_config_act(c, "hidden_act", "gelu");
-  a->drop_attn = pz_config_dropout(c, "attention_dropout", 0.0);
-  a->drop_hidden = a->drop_embed = pz_config_dropout(c, "hidden_dropout", 0.0);
-  a->tied = pz_fields_bool_or(c, "tie_word_embeddings", false);
-  a->parallel_residual = pz_fields_bool_or(c, "use_parallel_residual", true);
-  a->qkv_bias = a->out_bias = pz_fields_bool_or(c, "attention_bias", true);
-  a->fused_qkv = a->mlp_bias = a->norm_affine = true;
-  a->pre_norm = a->final_norm = a->softmax_f32 = a->loss_f32 = true;
-  pz_check_heads(c, a, "hidden_size", "num_attention_heads");
-  a->rotary_dims = pz_config_rotary(c, a, 0.25);
+static void read_gpt_neox(struct pz_fields *config, struct pz_arch *arch) {
+  arch->hidden = pz_fields_int(config, "hidden_size", PZ_RANGE_HIDDEN);
+  arch->layers = pz_fields_int(config, "num_hidden_layers", PZ_RANGE_LAYERS);
+  arch->heads = arch->kv_heads = pz_fields_int(config, "num_attention_heads", PZ_RANGE_HEADS);
+  arch->ffn = pz_fields_int(config, "intermediate_size", PZ_RANGE_FFN);
+  arch->vocab = pz_fields_int(config, "vocab_size", PZ_RANGE_VOCAB);
+  arch->positions = pz_fields_int_or(config, "max_position_embeddings", PZ_RANGE_POSITIONS, 2048);
+  arch->act = pz_config_act(config, "hidden_act", "gelu");
+  arch->drop_attn = pz_config_dropout(config, "attention_dropout", 0.0);
+  arch->drop_hidden = arch->drop_embed = pz_config_dropout(config, "hidden_dropout", 0.0);
+  arch->tied = pz_fields_bool_or(config, "tie_word_embeddings", false);
+  arch->parallel_residual = pz_fields_bool_or(config, "use_parallel_residual", true);
+  arch->qkv_bias = arch->out_bias = pz_fields_bool_or(config, "attention_bias", true);
+  arch->fused_qkv = arch->mlp_bias = arch->norm_affine = true;
+  arch->pre_norm = arch->final_norm = arch->softmax_f32 = arch->loss_f32 = true;
+  pz_check_heads(config, arch, "hidden_size", "num_attention_heads");
+  arch->rotary_dims = pz_config_rotary(config, arch, 0.25);
 }
 
-/* GPT-J: rotary positions on part of each head, attention and feed-forward in parallel behind one
- * norm, a bias in the head. */
-static void read_gptj(struct pz_fields *c, struct pz_arch *a) {
-  a->hidden = pz_fields_int(c, "n_embd|hidden_size", PZ_RANGE_HIDDEN);
-  a->layers = pz_fields_int(c, "n_layer|num_hidden_layers", PZ_RANGE_LAYERS);
-  a->heads = a->kv_heads = pz_fields_int(c, "n_head|num_attention_heads", PZ_RANGE_HEADS);
-  a->vocab = pz_fields_int(c, "vocab_size", PZ_RANGE_VOCAB);
-  a->positions =
-      pz_fields_int_or(c, "n_positions|max_position_embeddings", PZ_RANGE_POSITIONS, 2048);
-  a->ffn = pz_fields_int_or(c, "n_inner|intermediate_size", PZ_RANGE_FFN, 4 * a->hidden);
-  a->act = pz_config_act(c, "activation_function|hidden_act", "gelu_new");
-  a->drop_hidden = pz_config_dropout(c, "resid_pdrop", 0.0);
-  a->drop_embed = pz_config_dropout(c, "embd_pdrop", 0.0);
-  a->drop_attn = pz_config_dropout(c, "attn_pdrop", 0.0);
-  a->tied = pz_fields_bool_or(c, "tie_word_embeddings", false);
-  a->mlp_bias = a->norm_affine = a->pre_norm = a->final_norm = a->head_bias = true;
-  a->parallel_residual = a->one_norm = a->softmax_f32 = a->loss_f32 = true;
-  pz_check_heads(c, a, "n_embd|hidden_size", "n_head|num_attention_heads");
-  a->rotary_dims = pz_fields_int_or(c, "rotary_dim", PZ_RANGE_HIDDEN, 64);
-  if (c->status == PZ_OK && a->rotary_dims > a->head_dim)
-    pz_fields_refuse(c, "rotary_dim", "at most the width of a head");
+/* GPT-J: rotary positions on part of each head, attention and feed-forward in parallel after one norm, a bias in the
+ * head. */
+static void read_gptj(struct pz_fields *config, struct pz_arch *arch) {
+  arch->hidden = pz_fields_int(config, "n_embd|hidden_size", PZ_RANGE_HIDDEN);
+  arch->layers = pz_fields_int(config, "n_layer|num_hidden_layers", PZ_RANGE_LAYERS);
+  arch->heads = arch->kv_heads =
+      pz_fields_int(config, "n_head|num_attention_heads", PZ_RANGE_HEADS);
+  arch->vocab = pz_fields_int(config, "vocab_size", PZ_RANGE_VOCAB);
+  arch->positions =
+      pz_fields_int_or(config, "n_positions|max_position_embeddings", PZ_RANGE_POSITIONS, 2048);
+  arch->ffn = pz_fields_int_or(config, "n_inner|intermediate_size", PZ_RANGE_FFN, 4 * arch->hidden);
+  arch->act = pz_config_act(config, "activation_function|hidden_act", "gelu_new");
+  arch->drop_hidden = pz_config_dropout(config, "resid_pdrop", 0.0);
+  arch->drop_embed = pz_config_dropout(config, "embd_pdrop", 0.0);
+  arch->drop_attn = pz_config_dropout(config, "attn_pdrop", 0.0);
+  arch->tied = pz_fields_bool_or(config, "tie_word_embeddings", false);
+  arch->mlp_bias = arch->norm_affine = arch->pre_norm = arch->final_norm = arch->head_bias = true;
+  arch->parallel_residual = arch->one_norm = arch->softmax_f32 = arch->loss_f32 = true;
+  pz_check_heads(config, arch, "n_embd|hidden_size", "n_head|num_attention_heads");
+  arch->rotary_dims = pz_fields_int_or(config, "rotary_dim", PZ_RANGE_HIDDEN, 64);
+  if (config->status == PZ_OK && arch->rotary_dims > arch->head_dim)
+    pz_fields_refuse(config, "rotary_dim", "at most the width of a head");
 }
 
-/* BLOOM: linear biases on positions (ALiBi), which are added with the mask and cost nothing more; a
- * norm after the embedding, tied head. */
-static void read_bloom(struct pz_fields *c, struct pz_arch *a) {
-  a->hidden = pz_fields_int(c, "hidden_size|n_embed", PZ_RANGE_HIDDEN);
-  a->layers = pz_fields_int(c, "n_layer|num_hidden_layers", PZ_RANGE_LAYERS);
-  a->heads = a->kv_heads = pz_fields_int(c, "n_head|num_attention_heads", PZ_RANGE_HEADS);
-  a->vocab = pz_fields_int(c, "vocab_size", PZ_RANGE_VOCAB);
-  a->positions = pz_fields_int_or(c, "seq_length", PZ_RANGE_POSITIONS, 2048);
-  a->ffn = 4 * a->hidden;
-  a->act = PZ_ACT_GELU_TANH;
-  a->drop_attn = pz_config_dropout(c, "attention_dropout", 0.0);
-  a->drop_hidden = pz_config_dropout(c, "hidden_dropout", 0.0);
-  a->tied = pz_fields_bool_or(c, "tie_word_embeddings", true);
-  a->fused_qkv = a->qkv_bias = a->out_bias = a->mlp_bias = a->embed_norm = true;
-  a->norm_affine = a->pre_norm = a->final_norm = a->softmax_f32 = a->loss_f32 = true;
-  if (pz_fields_bool_or(c, "apply_residual_connection_post_layernorm", false))
-    pz_fields_refuse(c, "apply_residual_connection_post_layernorm", "false");
-  pz_check_heads(c, a, "hidden_size|n_embed", "n_head|num_attention_heads");
+/* BLOOM: linear biases on positions (ALiBi), which are added with the mask at no additional cost; a norm after the embedding;
+ * a tied head. */
+static void read_bloom(struct pz_fields *config, struct pz_arch *arch) {
+  arch->hidden = pz_fields_int(config, "hidden_size|n_embed", PZ_RANGE_HIDDEN);
+  arch->layers = pz_fields_int(config, "n_layer|num_hidden_layers", PZ_RANGE_LAYERS);
+  arch->heads = arch->kv_heads =
+      pz_fields_int(config, "n_head|num_attention_heads", PZ_RANGE_HEADS);
+  arch->vocab = pz_fields_int(config, "vocab_size", PZ_RANGE_VOCAB);
+  arch->positions = pz_fields_int_or(config, "seq_length", PZ_RANGE_POSITIONS, 2048);
+  arch->ffn = 4 * arch->hidden;
+  arch->act = PZ_ACT_GELU_TANH;
+  arch->drop_attn = pz_config_dropout(config, "attention_dropout", 0.0);
+  arch->drop_hidden = pz_config_dropout(config, "hidden_dropout", 0.0);
+  arch->tied = pz_fields_bool_or(config, "tie_word_embeddings", true);
+  arch->fused_qkv = arch->qkv_bias = arch->out_bias = arch->mlp_bias = arch->embed_norm = true;
+  arch->norm_affine = arch->pre_norm = arch->final_norm = arch->softmax_f32 = arch->loss_f32 = true;
+  if (pz_fields_bool_or(config, "apply_residual_connection_post_layernorm", false))
+    pz_fields_refuse(config, "apply_residual_connection_post_layernorm", "false");
+  pz_check_heads(config, arch, "hidden_size|n_embed", "n_head|num_attention_heads");
 }
 
-/* Key/value heads: of the new architecture as given; else one, or one for each query head. */
-static int64_t falcon_kv_heads(struct pz_fields *c, int64_t heads, bool grouped) {
-  int64_t given = pz_fields_int_or(c, "num_kv_heads|n_head_kv", PZ_RANGE_HEADS, heads);
-  bool one = pz_fields_bool_or(c, "multi_query", true);
-  return grouped || !one ? given : 1;
-}
-
-/* Falcon: one or few key/value heads, attention and feed-forward in parallel, rotary positions; the
- * first models (RefinedWeb) have linear biases on positions (ALiBi) and halves in sequence.  ALiBi's
- * slopes are added with the mask and cost nothing more. */
-static void read_falcon(struct pz_fields *c, struct pz_arch *a) {
-  bool grouped = pz_fields_bool_or(c, "new_decoder_architecture", false);
-  a->hidden = pz_fields_int(c, "hidden_size", PZ_RANGE_HIDDEN);
-  a->layers = pz_fields_int(c, "num_hidden_layers|n_layer", PZ_RANGE_LAYERS);
-  a->heads = pz_fields_int(c, "num_attention_heads|n_head", PZ_RANGE_HEADS);
-  a->kv_heads = falcon_kv_heads(c, a->heads, grouped);
-  a->ffn = pz_fields_int_or(c, "ffn_hidden_size", PZ_RANGE_FFN, 4 * a->hidden);
-  a->vocab = pz_fields_int(c, "vocab_size", PZ_RANGE_VOCAB);
-  a->positions = pz_fields_int_or(c, "max_position_embeddings", PZ_RANGE_POSITIONS, 2048);
-  a->act = pz_config_act(c, "activation", "gelu");
-  a->drop_attn = pz_config_dropout(c, "attention_dropout", 0.0);
-  a->drop_hidden = pz_config_dropout(c, "hidden_dropout", 0.0);
-  a->tied = pz_fields_bool_or(c, "tie_word_embeddings", true);
-  a->qkv_bias = a->out_bias = a->mlp_bias = pz_fields_bool_or(c, "bias", false);
-  a->parallel_residual = pz_fields_bool_or(c, "parallel_attn", true);
-  int64_t norms =
-      pz_fields_int_or(c, "num_ln_in_parallel_attn", (struct pz_range){1, 2}, grouped ? 2 : 1);
-  a->one_norm = norms == 1;
-  a->fused_qkv = a->norm_affine = a->pre_norm = a->final_norm = a->loss_f32 = true;
-  bool alibi = pz_fields_bool_or(c, "alibi", false);
-  pz_check_heads(c, a, "hidden_size", "num_kv_heads|n_head_kv");
-  a->rotary_dims = alibi ? 0 : a->head_dim;
+/* Falcon: one or few key/value heads, attention and feed-forward in parallel, rotary positions.  The first models
+ * (RefinedWeb) have linear biases on positions (ALiBi), which are added with the mask at no additional cost, and attention and
+ * feed-forward in sequence. */
+static void read_falcon(struct pz_fields *config, struct pz_arch *arch) {
+  bool is_grouped = pz_fields_bool_or(config, "new_decoder_architecture", false);
+  arch->hidden = pz_fields_int(config, "hidden_size", PZ_RANGE_HIDDEN);
+  arch->layers = pz_fields_int(config, "num_hidden_layers|n_layer", PZ_RANGE_LAYERS);
+  arch->heads = pz_fields_int(config, "num_attention_heads|n_head", PZ_RANGE_HEADS);
+  arch->kv_heads = pz_fields_int_or(config, "num_kv_heads|n_head_kv", PZ_RANGE_HEADS, arch->heads);
+  bool is_multi_query = pz_fields_bool_or(config, "multi_query", true);
+  if (!is_grouped && is_multi_query) arch->kv_heads = 1;
+  arch->ffn = pz_fields_int_or(config, "ffn_hidden_size", PZ_RANGE_FFN, 4 * arch->hidden);
+  arch->vocab = pz_fields_int(config, "vocab_size", PZ_RANGE_VOCAB);
+  arch->positions = pz_fields_int_or(config, "max_position_embeddings", PZ_RANGE_POSITIONS, 2048);
+  arch->act = pz_config_act(config, "activation", "gelu");
+  arch->drop_attn = pz_config_dropout(config, "attention_dropout", 0.0);
+  arch->drop_hidden = pz_config_dropout(config, "hidden_dropout", 0.0);
+  arch->tied = pz_fields_bool_or(config, "tie_word_embeddings", true);
+  arch->qkv_bias = arch->out_bias = arch->mlp_bias = pz_fields_bool_or(config, "bias", false);
+  arch->parallel_residual = pz_fields_bool_or(config, "parallel_attn", true);
+  int64_t norms = pz_fields_int_or(config, "num_ln_in_parallel_attn", (struct pz_range){1, 2},
+                                   is_grouped ? 2 : 1);
+  arch->one_norm = norms == 1;
+  arch->fused_qkv = arch->norm_affine = arch->pre_norm = arch->final_norm = arch->loss_f32 = true;
+  bool alibi = pz_fields_bool_or(config, "alibi", false);
+  pz_check_heads(config, arch, "hidden_size", "num_kv_heads|n_head_kv");
+  arch->rotary_dims = alibi ? 0 : arch->head_dim;
 }
 
 /* ---- Llama and its variants ----------------------------------------------------------------- */
 
-/* RMS pre-norm, rotary positions, gated feed-forward, grouped key/value heads. */
-void pz_llama_read_as(struct pz_fields *c, struct pz_arch *a, struct pz_llama_defaults d) {
-  a->hidden = pz_fields_int(c, "hidden_size", PZ_RANGE_HIDDEN);
-  a->layers = pz_fields_int(c, "num_hidden_layers", PZ_RANGE_LAYERS);
-  a->heads = pz_fields_int(c, "num_attention_heads", PZ_RANGE_HEADS);
-  a->kv_heads = pz_fields_int_or(c, "num_key_value_heads", PZ_RANGE_HEADS,
-                                 d.kv_heads ? d.kv_heads : a->heads);
-  a->head_dim = pz_fields_int_or(c, "head_dim", PZ_RANGE_HIDDEN, d.head_dim);
-  a->ffn = d.ffn ? pz_fields_int_or(c, "intermediate_size", PZ_RANGE_FFN, d.ffn)
-                 : pz_fields_int(c, "intermediate_size", PZ_RANGE_FFN);
-  a->vocab = pz_fields_int(c, "vocab_size", PZ_RANGE_VOCAB);
-  a->positions = pz_fields_int_or(c, "max_position_embeddings", PZ_RANGE_POSITIONS,
-                                  d.positions ? d.positions : 2048);
-  a->act = pz_config_act(c, d.act_keys ? d.act_keys : "hidden_act", d.act ? d.act : "silu");
-  a->drop_attn = pz_config_dropout(c, "attention_dropout", 0.0);
-  a->tied = pz_fields_bool_or(c, "tie_word_embeddings", d.tied);
-  a->qkv_bias = a->out_bias = pz_fields_bool_or(c, "attention_bias", d.bias);
-  a->mlp_bias = pz_fields_bool_or(c, "mlp_bias", false);
-  a->rms_norm = a->gated = true;
-  a->pre_norm = a->final_norm = a->softmax_f32 = a->loss_f32 = true;
-  pz_check_heads(c, a, "hidden_size", "num_key_value_heads");
-  a->rotary_dims = a->head_dim;
+/* Llama: RMS pre-norm, rotary positions, a gated feed-forward, grouped key/value heads. */
+void pz_llama_read(struct pz_fields *config, struct pz_arch *arch,
+                   struct pz_llama_defaults defaults) {
+  arch->hidden = pz_fields_int(config, "hidden_size", PZ_RANGE_HIDDEN);
+  arch->layers = pz_fields_int(config, "num_hidden_layers", PZ_RANGE_LAYERS);
+  arch->heads = pz_fields_int(config, "num_attention_heads", PZ_RANGE_HEADS);
+  arch->kv_heads = pz_fields_int_or(config, "num_key_value_heads", PZ_RANGE_HEADS,
+                                    defaults.kv_heads ? defaults.kv_heads : arch->heads);
+  arch->head_dim = pz_fields_int_or(config, "head_dim", PZ_RANGE_HIDDEN, defaults.head_dim);
+  arch->ffn = defaults.ffn
+                  ? pz_fields_int_or(config, "intermediate_size", PZ_RANGE_FFN, defaults.ffn)
+                  : pz_fields_int(config, "intermediate_size", PZ_RANGE_FFN);
+  arch->vocab = pz_fields_int(config, "vocab_size", PZ_RANGE_VOCAB);
+  arch->positions = pz_fields_int_or(config, "max_position_embeddings", PZ_RANGE_POSITIONS,
+                                     defaults.positions ? defaults.positions : 2048);
+  arch->act = pz_config_act(config, defaults.act_keys ? defaults.act_keys : "hidden_act",
+                            defaults.act ? defaults.act : "silu");
+  arch->drop_attn = pz_config_dropout(config, "attention_dropout", 0.0);
+  arch->tied = pz_fields_bool_or(config, "tie_word_embeddings", defaults.tied);
+  arch->qkv_bias = arch->out_bias = pz_fields_bool_or(config, "attention_bias", defaults.bias);
+  arch->mlp_bias = pz_fields_bool_or(config, "mlp_bias", false);
+  arch->rms_norm = arch->gated = true;
+  arch->pre_norm = arch->final_norm = arch->softmax_f32 = arch->loss_f32 = true;
+  pz_check_heads(config, arch, "hidden_size", "num_key_value_heads");
+  arch->rotary_dims = arch->head_dim;
 }
 
-void pz_llama_read(struct pz_fields *c, struct pz_arch *a, int64_t default_kv) {
-  pz_llama_read_as(c, a, (struct pz_llama_defaults){.kv_heads = default_kv});
+static void read_llama(struct pz_fields *config, struct pz_arch *arch) {
+  pz_llama_read(config, arch, (struct pz_llama_defaults){0});
 }
-
-static void read_llama(struct pz_fields *c, struct pz_arch *a) { pz_llama_read(c, a, 0); }
 
 /* Mistral: Llama with fewer key/value heads by default, and in some versions a sliding window. */
-static void read_mistral(struct pz_fields *c, struct pz_arch *a) {
-  pz_llama_read(c, a, 8);
-  a->qkv_bias = a->out_bias = a->mlp_bias = false;
-  pz_config_window(c, a, NULL);
+static void read_mistral(struct pz_fields *config, struct pz_arch *arch) {
+  pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 8});
+  arch->qkv_bias = arch->out_bias = arch->mlp_bias = false;
+  pz_config_window(config, arch, NULL);
 }
 
-/* Mixtral: Llama whose feed-forward is a routed layer of experts. */
-static void read_mixtral(struct pz_fields *c, struct pz_arch *a) {
-  pz_llama_read(c, a, 8);
-  a->qkv_bias = a->out_bias = a->mlp_bias = false;
-  pz_config_window(c, a, NULL);
-  pz_config_experts(c, a, "num_local_experts|num_experts", NULL);
+/* Mixtral: Mistral with routed experts. */
+static void read_mixtral(struct pz_fields *config, struct pz_arch *arch) {
+  read_mistral(config, arch);
+  pz_config_experts(config, arch, "num_local_experts|num_experts", NULL);
 }
 
 /* Phi-3 and Phi-4: Llama with one projection for query, key and value and one for gate and up. */
-static void read_phi3(struct pz_fields *c, struct pz_arch *a) {
-  pz_llama_read(c, a, 0);
-  a->qkv_bias = a->out_bias = a->mlp_bias = false;
-  a->fused_qkv = a->fused_gate = true;
-  a->drop_hidden = pz_config_dropout(c, "resid_pdrop", 0.0);
-  a->drop_embed = pz_config_dropout(c, "embd_pdrop", 0.0);
-  a->rotary_dims = pz_config_rotary(c, a, 1.0);
-  pz_config_window(c, a, NULL);
+static void read_phi3(struct pz_fields *config, struct pz_arch *arch) {
+  pz_llama_read(config, arch, (struct pz_llama_defaults){0});
+  arch->qkv_bias = arch->out_bias = arch->mlp_bias = false;
+  arch->fused_qkv = arch->fused_gate = true;
+  arch->drop_hidden = pz_config_dropout(config, "resid_pdrop", 0.0);
+  arch->drop_embed = pz_config_dropout(config, "embd_pdrop", 0.0);
+  arch->rotary_dims = pz_config_rotary(config, arch, 1.0);
+  pz_config_window(config, arch, NULL);
 }
 
-/* OLMo 2: Llama with norms after attention and feed-forward instead of before, and of the whole query
- * and key. */
-static void read_olmo2(struct pz_fields *c, struct pz_arch *a) {
-  pz_llama_read(c, a, 0);
-  a->mlp_bias = a->pre_norm = false;
-  a->post_norm = true;
-  a->qk_norm = PZ_QK_NORM_WIDTH;
+/* OLMo 2: Llama with norms after attention and feed-forward instead of before them, and norms of query and key over all
+ * heads. */
+static void read_olmo2(struct pz_fields *config, struct pz_arch *arch) {
+  pz_llama_read(config, arch, (struct pz_llama_defaults){0});
+  arch->mlp_bias = arch->pre_norm = false;
+  arch->post_norm = true;
+  arch->qk_norm = PZ_QK_NORM_WIDTH;
 }
 
 /* GLM-4 (0414): norms before and after attention and feed-forward, rotary positions on half of each
  * head, one projection for gate and up; the output projection has no bias. */
-static void read_glm4(struct pz_fields *c, struct pz_arch *a) {
-  pz_llama_read_as(c, a, (struct pz_llama_defaults){.kv_heads = 2, .head_dim = 128});
-  a->out_bias = a->mlp_bias = false;
-  a->fused_gate = a->post_norm = true;
-  a->rotary_dims = pz_config_rotary(c, a, 0.5);
+static void read_glm4(struct pz_fields *config, struct pz_arch *arch) {
+  pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 2, .head_dim = 128});
+  arch->out_bias = arch->mlp_bias = false;
+  arch->fused_gate = arch->post_norm = true;
+  arch->rotary_dims = pz_config_rotary(config, arch, 0.5);
 }
 
 /* StarCoder 2: layer norms, rotary positions, grouped key/value heads, a plain feed-forward, biases. */
-static void read_starcoder2(struct pz_fields *c, struct pz_arch *a) {
-  pz_llama_read_as(c, a,
-                   (struct pz_llama_defaults){.kv_heads = 2,
-                                              .act_keys = "hidden_act",
-                                              .act = "gelu_pytorch_tanh",
-                                              .positions = 4096,
-                                              .tied = true});
-  a->qkv_bias = a->out_bias = a->mlp_bias = pz_fields_bool_or(c, "use_bias", true);
-  a->norm_affine = true;
-  a->rms_norm = a->gated = false;
-  a->drop_hidden = pz_config_dropout(c, "residual_dropout", 0.0);
-  a->drop_embed = pz_config_dropout(c, "embedding_dropout", 0.0);
-  pz_config_window(c, a, NULL);
+static void read_starcoder2(struct pz_fields *config, struct pz_arch *arch) {
+  pz_llama_read(config, arch,
+                (struct pz_llama_defaults){.kv_heads = 2,
+                                           .act_keys = "hidden_act",
+                                           .act = "gelu_pytorch_tanh",
+                                           .positions = 4096,
+                                           .tied = true});
+  arch->qkv_bias = arch->out_bias = arch->mlp_bias = pz_fields_bool_or(config, "use_bias", true);
+  arch->norm_affine = true;
+  arch->rms_norm = arch->gated = false;
+  arch->drop_hidden = pz_config_dropout(config, "residual_dropout", 0.0);
+  arch->drop_embed = pz_config_dropout(config, "embedding_dropout", 0.0);
+  pz_config_window(config, arch, NULL);
 }
 
-void pz_qwen_window(struct pz_fields *c, struct pz_arch *a) {
-  int64_t from = pz_fields_int_or(c, "max_window_layers", (struct pz_range){0, 65536}, 28);
-  bool listed = pz_fields_value(c, "layer_types") != NULL;
-  pz_config_window(c, a, "use_sliding_window");
-  if (!a->window || c->status != PZ_OK) return;
-  for (int64_t i = 0; i < a->layers && !listed; i++)
-    pz_mixed_mark(a, i, i >= from ? PZ_LAYER_LOCAL : 0);
-  if (listed) pz_mixed_attention(c, a, 0);
+void pz_qwen_window(struct pz_fields *config, struct pz_arch *arch) {
+  int64_t from = pz_fields_int_or(config, "max_window_layers", (struct pz_range){0, 65536}, 28);
+  bool listed = pz_fields_value(config, "layer_types") != NULL;
+  pz_config_window(config, arch, "use_sliding_window");
+  if (!arch->window || config->status != PZ_OK) return;
+  for (int64_t i = 0; i < arch->layers && !listed; i++)
+    pz_mixed_mark(arch, i, i >= from ? PZ_LAYER_LOCAL : 0);
+  if (listed) pz_mixed_attention(config, arch, 0);
 }
 
-/* Qwen2 and Qwen2.5: Llama with a bias on query, key and value alone; some layers may have a sliding
- * window. */
-static void read_qwen2(struct pz_fields *c, struct pz_arch *a) {
-  pz_llama_read(c, a, 0);
-  a->qkv_bias = true;
-  a->out_bias = a->mlp_bias = false;
-  pz_qwen_window(c, a);
+/* Qwen2 and Qwen2.5: Llama with a bias for query, key and value only.  Some layers may have a sliding window. */
+static void read_qwen2(struct pz_fields *config, struct pz_arch *arch) {
+  pz_llama_read(config, arch, (struct pz_llama_defaults){0});
+  arch->qkv_bias = true;
+  arch->out_bias = arch->mlp_bias = false;
+  pz_qwen_window(config, arch);
 }
 
-/* Qwen3: Llama with norms of query and key heads; some layers may have a sliding window.  Qwen3-MoE:
- * its feed-forward is routed experts in most layers. */
-static void qwen3_norms(struct pz_arch *a) {
-  a->mlp_bias = false;
-  a->qk_norm = PZ_QK_NORM_HEAD;
+/* Qwen3: Llama with norms of query and key heads.  Some layers may have a sliding window. */
+static void read_qwen3(struct pz_fields *config, struct pz_arch *arch) {
+  pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 32, .head_dim = 128});
+  arch->mlp_bias = false;
+  arch->qk_norm = PZ_QK_NORM_HEAD;
+  pz_qwen_window(config, arch);
 }
 
-static void read_qwen3(struct pz_fields *c, struct pz_arch *a) {
-  pz_llama_read_as(c, a, (struct pz_llama_defaults){.kv_heads = 32, .head_dim = 128});
-  qwen3_norms(a);
-  pz_qwen_window(c, a);
+/* Qwen3-MoE: Qwen3 with routed experts in most layers. */
+static void read_qwen3_moe(struct pz_fields *config, struct pz_arch *arch) {
+  pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 4});
+  arch->mlp_bias = false;
+  arch->qk_norm = PZ_QK_NORM_HEAD;
+  pz_config_window(config, arch, "use_sliding_window");
+  arch->fused_gate = true;
+  pz_config_experts(config, arch, "num_experts|num_local_experts", "moe_intermediate_size");
+  int64_t step = pz_fields_int_or(config, "decoder_sparse_step", PZ_RANGE_LAYERS, 1);
+  for (int64_t i = 0; i < arch->layers && config->status == PZ_OK && step > 1; i++)
+    pz_mixed_mark(arch, i, (i + 1) % step ? PZ_LAYER_DENSE : 0);
+  pz_mixed_list(config, arch, "mlp_only_layers", PZ_LAYER_DENSE, true);
 }
 
-static void read_qwen3_moe(struct pz_fields *c, struct pz_arch *a) {
-  pz_llama_read_as(c, a, (struct pz_llama_defaults){.kv_heads = 4});
-  qwen3_norms(a);
-  pz_config_window(c, a, "use_sliding_window");
-  a->fused_gate = true;
-  pz_config_experts(c, a, "num_experts|num_local_experts", "moe_intermediate_size");
-  int64_t step = pz_fields_int_or(c, "decoder_sparse_step", PZ_RANGE_LAYERS, 1);
-  for (int64_t i = 0; i < a->layers && c->status == PZ_OK && step > 1; i++)
-    pz_mixed_mark(a, i, (i + 1) % step ? PZ_LAYER_DENSE : 0);
-  pz_mixed_list(c, a, "mlp_only_layers", PZ_LAYER_DENSE, true);
-}
-
-/* Gemma 2 and Gemma 3: four norms a layer, scaled embedding, sliding windows in most layers; Gemma 2
- * caps scores and logits, Gemma 3 has norms of query and key. */
-static void read_gemma(struct pz_fields *c, struct pz_arch *a, int64_t period) {
-  pz_llama_read_as(c, a,
-                   (struct pz_llama_defaults){.kv_heads = 4,
-                                              .head_dim = 256,
-                                              .act_keys = "hidden_activation|hidden_act",
-                                              .act = "gelu_pytorch_tanh",
-                                              .positions = 8192,
-                                              .tied = true});
-  a->mlp_bias = false;
-  a->post_norm = a->scale_embed = true;
-  a->window = pz_fields_int_or(c, "sliding_window", PZ_RANGE_POSITIONS, 4096);
-  pz_mixed_attention(c, a,
-                     pz_fields_int_or(c, "sliding_window_pattern|_sliding_window_pattern",
+/* Gemma 2 and Gemma 3: four norms a layer, a scaled embedding, sliding windows in most layers.  Gemma 2 caps scores and
+ * logits; Gemma 3 has norms of query and key.  `period`: the last of so many layers has full attention. */
+static void read_gemma(struct pz_fields *config, struct pz_arch *arch, int64_t period) {
+  pz_llama_read(config, arch,
+                (struct pz_llama_defaults){.kv_heads = 4,
+                                           .head_dim = 256,
+                                           .act_keys = "hidden_activation|hidden_act",
+                                           .act = "gelu_pytorch_tanh",
+                                           .positions = 8192,
+                                           .tied = true});
+  arch->mlp_bias = false;
+  arch->post_norm = arch->scale_embed = true;
+  arch->window = pz_fields_int_or(config, "sliding_window", PZ_RANGE_POSITIONS, 4096);
+  pz_mixed_attention(config, arch,
+                     pz_fields_int_or(config, "sliding_window_pattern|_sliding_window_pattern",
                                       PZ_RANGE_LAYERS, period));
-  a->score_cap = pz_fields_real_or(c, "attn_logit_softcapping", 0, 1e9, 0) > 0;
-  a->logit_cap = pz_fields_real_or(c, "final_logit_softcapping", 0, 1e9, 0) > 0;
+  arch->score_cap = pz_fields_real_or(config, "attn_logit_softcapping", 0, 1e9, 0) > 0;
+  arch->logit_cap = pz_fields_real_or(config, "final_logit_softcapping", 0, 1e9, 0) > 0;
 }
 
-static void read_gemma2(struct pz_fields *c, struct pz_arch *a) { read_gemma(c, a, 2); }
-
-static void read_gemma3(struct pz_fields *c, struct pz_arch *a) {
-  read_gemma(c, a, 6);
-  a->qk_norm = PZ_QK_NORM_HEAD;
+static void read_gemma2(struct pz_fields *config, struct pz_arch *arch) {
+  read_gemma(config, arch, 2);
 }
 
-/* gpt-oss: routed experts with biases, windows in every other layer, one more logit for each head in
- * the softmax (attention sinks), biases in attention and router. */
-static void read_gpt_oss(struct pz_fields *c, struct pz_arch *a) {
-  pz_llama_read_as(
-      c, a,
+static void read_gemma3(struct pz_fields *config, struct pz_arch *arch) {
+  read_gemma(config, arch, 6);
+  arch->qk_norm = PZ_QK_NORM_HEAD;
+}
+
+/* gpt-oss: routed experts with biases, sliding windows in every other layer, attention sinks (one more logit for each head in
+ * the softmax), biases in attention and router. */
+static void read_gpt_oss(struct pz_fields *config, struct pz_arch *arch) {
+  pz_llama_read(
+      config, arch,
       (struct pz_llama_defaults){.kv_heads = 8, .head_dim = 64, .positions = 131072, .bias = true});
-  a->mlp_bias = a->router_bias = a->sinks = a->fused_gate = true;
-  a->router = PZ_ROUTER_CHOSEN_SOFTMAX;
-  pz_config_experts(c, a, "num_local_experts|num_experts", NULL);
-  a->window = pz_fields_int_or(c, "sliding_window", PZ_RANGE_POSITIONS, 128);
-  pz_mixed_attention(c, a, 2);
+  arch->mlp_bias = arch->router_bias = arch->sinks = arch->fused_gate = true;
+  arch->router = PZ_ROUTER_CHOSEN_SOFTMAX;
+  pz_config_experts(config, arch, "num_local_experts|num_experts", NULL);
+  arch->window = pz_fields_int_or(config, "sliding_window", PZ_RANGE_POSITIONS, 128);
+  pz_mixed_attention(config, arch, 2);
+}
+
+/* Reads routed and shared experts, where the first `dense` layers (by default) have a dense feed-forward. */
+static void read_deepseek_experts(struct pz_fields *config, struct pz_arch *arch, int64_t dense) {
+  int64_t shared = pz_fields_int_or(config, "n_shared_experts", (struct pz_range){0, 65536}, 0);
+  dense = pz_fields_int_or(config, "first_k_dense_replace", (struct pz_range){0, 65536}, dense);
+  int64_t every = pz_fields_int_or(config, "moe_layer_freq", PZ_RANGE_LAYERS, 1);
+  pz_config_experts(config, arch, "n_routed_experts|num_local_experts", "moe_intermediate_size");
+  arch->fused_gate = true;
+  arch->shared_ffn = shared * arch->ffn;
+  for (int64_t i = 0; i < arch->layers && config->status == PZ_OK; i++)
+    if (i < dense || i % every) pz_mixed_mark(arch, i, PZ_LAYER_DENSE);
 }
 
 /* DeepSeek-V2 and V3: latent attention, routed and shared experts, dense first layers. */
-static void deepseek_latent(struct pz_fields *c, struct pz_arch *a, int64_t q_rank) {
-  bool direct = pz_config_null(c, "q_lora_rank");
-  a->q_rank = direct ? 0 : pz_fields_int_or(c, "q_lora_rank", PZ_RANGE_HIDDEN, q_rank);
-  a->kv_rank = pz_fields_int_or(c, "kv_lora_rank", PZ_RANGE_HIDDEN, 512);
-  a->rotary_dims = pz_fields_int_or(c, "qk_rope_head_dim", PZ_RANGE_HIDDEN, 64);
-  a->value_dim = pz_fields_int_or(c, "v_head_dim", PZ_RANGE_HIDDEN, 128);
-  a->head_dim = a->rotary_dims + pz_fields_int_or(c, "qk_nope_head_dim", PZ_RANGE_HIDDEN, 128);
-  a->kv_heads = a->heads;
+static void read_deepseek(struct pz_fields *config, struct pz_arch *arch, int64_t dense) {
+  pz_llama_read(config, arch, (struct pz_llama_defaults){.head_dim = 64});
+  arch->mlp_bias = false;
+  bool has_query_latent = !pz_config_null(config, "q_lora_rank");
+  arch->q_rank =
+      has_query_latent ? pz_fields_int_or(config, "q_lora_rank", PZ_RANGE_HIDDEN, 1536) : 0;
+  arch->kv_rank = pz_fields_int_or(config, "kv_lora_rank", PZ_RANGE_HIDDEN, 512);
+  arch->rotary_dims = pz_fields_int_or(config, "qk_rope_head_dim", PZ_RANGE_HIDDEN, 64);
+  arch->value_dim = pz_fields_int_or(config, "v_head_dim", PZ_RANGE_HIDDEN, 128);
+  arch->head_dim =
+      arch->rotary_dims + pz_fields_int_or(config, "qk_nope_head_dim", PZ_RANGE_HIDDEN, 128);
+  arch->kv_heads = arch->heads;
+  read_deepseek_experts(config, arch, dense);
 }
 
-static void deepseek_experts(struct pz_fields *c, struct pz_arch *a, int64_t dense) {
-  int64_t shared = pz_fields_int_or(c, "n_shared_experts", (struct pz_range){0, 65536}, 0);
-  dense = pz_fields_int_or(c, "first_k_dense_replace", (struct pz_range){0, 65536}, dense);
-  int64_t every = pz_fields_int_or(c, "moe_layer_freq", PZ_RANGE_LAYERS, 1);
-  pz_config_experts(c, a, "n_routed_experts|num_local_experts", "moe_intermediate_size");
-  a->fused_gate = true;
-  a->shared_ffn = shared * a->ffn;
-  for (int64_t i = 0; i < a->layers && c->status == PZ_OK; i++)
-    if (i < dense || i % every) pz_mixed_mark(a, i, PZ_LAYER_DENSE);
+static void read_deepseek_v2(struct pz_fields *config, struct pz_arch *arch) {
+  read_deepseek(config, arch, 0);
 }
 
-static void read_deepseek(struct pz_fields *c, struct pz_arch *a, int64_t dense) {
-  pz_llama_read_as(c, a, (struct pz_llama_defaults){.head_dim = 64});
-  a->mlp_bias = false;
-  deepseek_latent(c, a, 1536);
-  deepseek_experts(c, a, dense);
+/* Reads the router of DeepSeek-V3, with the defaults for the groups of experts and for those that a token chooses, and the
+ * number of layers that predict further tokens. */
+static void read_sigmoid_router(struct pz_fields *config, struct pz_arch *arch, int64_t groups,
+                                int64_t chosen) {
+  arch->router = PZ_ROUTER_SIGMOID;
+  groups = pz_fields_int_or(config, "n_group", (struct pz_range){1, 65536}, groups);
+  chosen = pz_fields_int_or(config, "topk_group", (struct pz_range){1, 65536}, chosen);
+  if (groups > 1) arch->expert_groups = chosen;
+  arch->predict_layers =
+      pz_fields_int_or(config, "num_nextn_predict_layers", (struct pz_range){0, 64}, 0);
 }
 
-static void read_deepseek_v2(struct pz_fields *c, struct pz_arch *a) { read_deepseek(c, a, 0); }
-
-/* The router of DeepSeek-V3, and its layers that predict further tokens. */
-static void sigmoid_router(struct pz_fields *c, struct pz_arch *a, int64_t groups, int64_t chosen) {
-  a->router = PZ_ROUTER_SIGMOID;
-  groups = pz_fields_int_or(c, "n_group", (struct pz_range){1, 65536}, groups);
-  chosen = pz_fields_int_or(c, "topk_group", (struct pz_range){1, 65536}, chosen);
-  if (groups > 1) a->expert_groups = chosen;
-  a->predict_layers = pz_fields_int_or(c, "num_nextn_predict_layers", (struct pz_range){0, 64}, 0);
+void pz_read_deepseek_v3(struct pz_fields *config, struct pz_arch *arch) {
+  read_deepseek(config, arch, 3);
+  read_sigmoid_router(config, arch, 8, 4);
 }
 
-void pz_read_deepseek_v3(struct pz_fields *c, struct pz_arch *a) {
-  read_deepseek(c, a, 3);
-  sigmoid_router(c, a, 8, 4);
+/* GLM-4.5 to 4.7: DeepSeek-V3's experts, grouped key/value heads, optional norms of query and key, rotary positions on half
+ * of each head, no bias in the output projection (transformers, models/glm4_moe/modeling_glm4_moe.py). */
+static void read_glm4_moe(struct pz_fields *config, struct pz_arch *arch) {
+  pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 8});
+  arch->out_bias = arch->mlp_bias = false;
+  if (pz_fields_bool_or(config, "use_qk_norm", false)) arch->qk_norm = PZ_QK_NORM_HEAD;
+  arch->rotary_dims = pz_config_rotary(config, arch, 0.5);
+  read_deepseek_experts(config, arch, 1);
+  read_sigmoid_router(config, arch, 1, 1);
 }
 
-/* GLM-4.5 to 4.7: DeepSeek-V3's experts with grouped key/value heads, which may have norms, and rotary positions on half
- * of each head; the output projection has no bias (transformers, models/glm4_moe/modeling_glm4_moe.py). */
-static void read_glm4_moe(struct pz_fields *c, struct pz_arch *a) {
-  pz_llama_read_as(c, a, (struct pz_llama_defaults){.kv_heads = 8});
-  a->out_bias = a->mlp_bias = false;
-  if (pz_fields_bool_or(c, "use_qk_norm", false)) a->qk_norm = PZ_QK_NORM_HEAD;
-  a->rotary_dims = pz_config_rotary(c, a, 0.5);
-  deepseek_experts(c, a, 1);
-  sigmoid_router(c, a, 1, 1);
-}
-
-/* no_rope_layers has 0 for a layer without rotary positions. */
-static void llama4_positions(struct pz_fields *c, struct pz_arch *a) {
-  const json_t *list = pz_fields_value(c, "no_rope_layers");
-  int64_t period = pz_fields_int_or(c, "no_rope_layer_interval", PZ_RANGE_LAYERS, 4);
+/* Marks the layers without rotary positions: entries 0 of no_rope_layers, or the last of every `period` layers. */
+static void read_llama4_positions(struct pz_fields *config, struct pz_arch *arch) {
+  const json_t *list = pz_fields_value(config, "no_rope_layers");
+  int64_t period = pz_fields_int_or(config, "no_rope_layer_interval", PZ_RANGE_LAYERS, 4);
   bool given = json_is_array(list) && json_array_size(list) > 0;
-  if (c->status != PZ_OK) return;
-  if (given && json_array_size(list) != (size_t)a->layers) {
-    pz_fields_refuse(c, "no_rope_layers", "a list with an entry for every layer");
+  if (config->status != PZ_OK) return;
+  if (given && json_array_size(list) != (size_t)arch->layers) {
+    pz_fields_refuse(config, "no_rope_layers", "a list with an entry for every layer");
     return;
   }
-  for (int64_t i = 0; i < a->layers; i++) {
+  for (int64_t i = 0; i < arch->layers; i++) {
     bool none =
         given ? json_integer_value(json_array_get(list, (size_t)i)) == 0 : (i + 1) % period == 0;
-    pz_mixed_mark(a, i, none ? PZ_LAYER_UNROTATED : 0);
+    pz_mixed_mark(arch, i, none ? PZ_LAYER_UNROTATED : 0);
   }
-  bool whole = pz_config_null(c, "attention_chunk_size");
-  a->chunk = whole ? 0 : pz_fields_int_or(c, "attention_chunk_size", PZ_RANGE_POSITIONS, 8192);
-  pz_mixed_attention(c, a, period);
+  bool whole = pz_config_null(config, "attention_chunk_size");
+  arch->chunk =
+      whole ? 0 : pz_fields_int_or(config, "attention_chunk_size", PZ_RANGE_POSITIONS, 8192);
+  pz_mixed_attention(config, arch, period);
 }
 
-/* Layers with experts: those listed, or one of `step`, the last. */
-static void llama4_experts(struct pz_fields *c, struct pz_arch *a) {
-  int64_t step = pz_fields_int_or(c, "interleave_moe_layer_step", PZ_RANGE_LAYERS, 1);
-  a->dense_ffn = pz_fields_int_or(c, "intermediate_size_mlp", PZ_RANGE_FFN, 16384);
-  pz_config_experts(c, a, "num_local_experts", NULL);
-  a->shared_ffn = a->ffn;
-  if (pz_fields_value(c, "moe_layers")) {
-    for (int64_t i = 0; i < a->layers; i++) pz_mixed_mark(a, i, PZ_LAYER_DENSE);
-    pz_mixed_list(c, a, "moe_layers", PZ_LAYER_DENSE, false);
+/* Reads the experts, and which layers have them: those that are listed, or the last of every `step` layers. */
+static void read_llama4_experts(struct pz_fields *config, struct pz_arch *arch) {
+  int64_t step = pz_fields_int_or(config, "interleave_moe_layer_step", PZ_RANGE_LAYERS, 1);
+  arch->dense_ffn = pz_fields_int_or(config, "intermediate_size_mlp", PZ_RANGE_FFN, 16384);
+  pz_config_experts(config, arch, "num_local_experts", NULL);
+  arch->shared_ffn = arch->ffn;
+  if (pz_fields_value(config, "moe_layers")) {
+    for (int64_t i = 0; i < arch->layers; i++) pz_mixed_mark(arch, i, PZ_LAYER_DENSE);
+    pz_mixed_list(config, arch, "moe_layers", PZ_LAYER_DENSE, false);
     return;
   }
-  for (int64_t i = 0; i < a->layers && c->status == PZ_OK; i++)
-    pz_mixed_mark(a, i, (i + 1) % step ? PZ_LAYER_DENSE : 0);
+  for (int64_t i = 0; i < arch->layers && config->status == PZ_OK; i++)
+    pz_mixed_mark(arch, i, (i + 1) % step ? PZ_LAYER_DENSE : 0);
 }
 
-/* Llama 4 (text): layers with routed experts and dense ones in turn, a shared expert, attention within
- * chunks in three layers of four; the fourth has no rotary positions. */
-static void read_llama4(struct pz_fields *c, struct pz_arch *a) {
-  pz_llama_read_as(c, a,
-                   (struct pz_llama_defaults){.kv_heads = 8, .head_dim = 128, .positions = 131072});
-  a->mlp_bias = false;
-  a->fused_gate = true;
-  a->router = PZ_ROUTER_CHOSEN_SIGMOID;
-  if (pz_fields_bool_or(c, "use_qk_norm", true)) a->qk_norm = PZ_QK_NORM_PLAIN;
-  llama4_experts(c, a);
-  llama4_positions(c, a);
+/* Llama 4 (text): layers with routed experts alternate with dense ones; a shared expert; attention within chunks in three of
+ * four layers, the fourth of which has no rotary positions. */
+static void read_llama4(struct pz_fields *config, struct pz_arch *arch) {
+  pz_llama_read(config, arch,
+                (struct pz_llama_defaults){.kv_heads = 8, .head_dim = 128, .positions = 131072});
+  arch->mlp_bias = false;
+  arch->fused_gate = true;
+  arch->router = PZ_ROUTER_CHOSEN_SIGMOID;
+  if (pz_fields_bool_or(config, "use_qk_norm", true)) arch->qk_norm = PZ_QK_NORM_PLAIN;
+  read_llama4_experts(config, arch);
+  read_llama4_positions(config, arch);
 }
 
-/* A plain decoder as people write it in a page of PyTorch: one projection for query, key and value and one for
- * gate and up, a head of its own, the loss in 32 bit.  Gated (hidden_act silu): RMS norm, rotary positions, no biases.  Else (gelu): layer norm,
- * biases, no positions.  With num_experts gated experts are routed in place of the feed-forward, shared ones
- * beside them. */
-static void read_decoder(struct pz_fields *c, struct pz_arch *a) {
-  pz_llama_read(c, a, 0);
-  a->act = pz_config_act(c, "hidden_act", "silu");
-  a->fused_qkv = a->fused_gate = a->stored_tables = true;
-  a->rms_norm = a->gated = a->act == PZ_ACT_SILU;
-  a->softmax_f32 = false;
-  a->qkv_bias = a->out_bias = a->mlp_bias = a->norm_affine = !a->gated;
-  if (!a->gated || !pz_fields_bool_or(c, "rotary", true)) a->rotary_dims = 0;
-  int64_t shared = pz_fields_int_or(c, "n_shared_experts", (struct pz_range){0, 65536}, 0);
-  int64_t dense = pz_fields_int_or(c, "first_k_dense_replace", (struct pz_range){0, 65536}, 0);
-  if (!pz_fields_value(c, "num_experts")) return;
-  pz_config_experts(c, a, "num_experts", "moe_intermediate_size");
-  a->shared_ffn = shared * a->ffn;
-  for (int64_t i = 0; i < a->layers && i < dense && c->status == PZ_OK; i++)
-    pz_mixed_mark(a, i, PZ_LAYER_DENSE);
+/* A plain decoder as it is written in a page of PyTorch: one projection for query, key and value and one for gate and up, a
+ * head of its own, the loss in 32 bit.  With the activation silu it is gated and has RMS norms, rotary positions and no biases;
+ * otherwise it has layer norms, biases, and no positions.  With num_experts, gated experts replace the feed-forward. */
+static void read_decoder(struct pz_fields *config, struct pz_arch *arch) {
+  pz_llama_read(config, arch, (struct pz_llama_defaults){0});
+  arch->act = pz_config_act(config, "hidden_act", "silu");
+  arch->fused_qkv = arch->fused_gate = arch->stored_tables = true;
+  arch->rms_norm = arch->gated = arch->act == PZ_ACT_SILU;
+  arch->softmax_f32 = false;
+  arch->qkv_bias = arch->out_bias = arch->mlp_bias = arch->norm_affine = !arch->gated;
+  if (!arch->gated || !pz_fields_bool_or(config, "rotary", true)) arch->rotary_dims = 0;
+  int64_t shared = pz_fields_int_or(config, "n_shared_experts", (struct pz_range){0, 65536}, 0);
+  int64_t dense = pz_fields_int_or(config, "first_k_dense_replace", (struct pz_range){0, 65536}, 0);
+  if (!pz_fields_value(config, "num_experts")) return;
+  pz_config_experts(config, arch, "num_experts", "moe_intermediate_size");
+  arch->shared_ffn = shared * arch->ffn;
+  for (int64_t i = 0; i < arch->layers && i < dense && config->status == PZ_OK; i++)
+    pz_mixed_mark(arch, i, PZ_LAYER_DENSE);
 }
 
 /* ---- encoder and decoder -------------------------------------------------------------------- */
 
-static void t5_feed_forward(struct pz_fields *c, struct pz_arch *a) {
-  const char *kind = pz_fields_text_or(c, "feed_forward_proj", "relu");
-  a->gated = strncmp(kind, "gated-", 6) == 0;
-  const char *act = a->gated ? kind + 6 : kind;
-  a->act = strcmp(act, "relu") == 0   ? PZ_ACT_RELU
-           : strcmp(act, "silu") == 0 ? PZ_ACT_SILU
-                                      : PZ_ACT_GELU_TANH;
-  if (strcmp(act, "relu") != 0 && strcmp(act, "silu") != 0 && strcmp(act, "gelu") != 0)
-    pz_fields_refuse(c, "feed_forward_proj", "relu, gelu, silu, or one of them after gated-");
+/* T5: an encoder, and a decoder that attends to the encoder's result, both with RMS norms and with learned biases of relative
+ * positions, which belong to the first layer.  The biases are added with the mask.  Their gradient, to which the scores of every
+ * layer contribute, is not counted.  Source and target have the same length. */
+static void read_t5(struct pz_fields *config, struct pz_arch *arch) {
+  arch->hidden = pz_fields_int(config, "d_model", PZ_RANGE_HIDDEN);
+  arch->encoder_layers = pz_fields_int(config, "num_layers", PZ_RANGE_LAYERS);
+  arch->layers =
+      pz_fields_int_or(config, "num_decoder_layers", PZ_RANGE_LAYERS, arch->encoder_layers);
+  arch->heads = arch->kv_heads = pz_fields_int(config, "num_heads", PZ_RANGE_HEADS);
+  arch->head_dim = pz_fields_int_or(config, "d_kv", PZ_RANGE_HIDDEN, 64);
+  arch->ffn = pz_fields_int(config, "d_ff", PZ_RANGE_FFN);
+  arch->vocab = pz_fields_int(config, "vocab_size", PZ_RANGE_VOCAB);
+  arch->positions = pz_fields_int_or(config, "n_positions", PZ_RANGE_POSITIONS, 512);
+  arch->buckets =
+      pz_fields_int_or(config, "relative_attention_num_buckets", PZ_RANGE_POSITIONS, 32);
+  arch->drop_embed = arch->drop_hidden = arch->drop_attn =
+      pz_config_dropout(config, "dropout_rate", 0.1);
+  arch->tied = pz_fields_bool_or(config, "tie_word_embeddings", true);
+  arch->bidirectional = arch->rms_norm = arch->pre_norm = arch->final_norm = true;
+  arch->softmax_f32 = arch->loss_f32 = true;
+  const char *projection = pz_fields_text_or(config, "feed_forward_proj", "relu");
+  arch->gated = strncmp(projection, "gated-", 6) == 0;
+  const char *act = arch->gated ? projection + 6 : projection;
+  arch->act = PZ_ACT_GELU_TANH;
+  if (strcmp(act, "relu") == 0) arch->act = PZ_ACT_RELU;
+  if (strcmp(act, "silu") == 0) arch->act = PZ_ACT_SILU;
+  if (arch->act == PZ_ACT_GELU_TANH && strcmp(act, "gelu") != 0)
+    pz_fields_refuse(config, "feed_forward_proj", "relu, gelu, silu, or one of them after gated-");
 }
 
-/* T5: an encoder and a decoder that attends to the encoder's result, both with RMS norms and biases on
- * relative positions, which the first layer of each learns.  The biases are added with the mask; that
- * every layer's scores add to their gradient is not counted.  Source and target have the same
- * length. */
-static void read_t5(struct pz_fields *c, struct pz_arch *a) {
-  a->hidden = pz_fields_int(c, "d_model", PZ_RANGE_HIDDEN);
-  a->encoder_layers = pz_fields_int(c, "num_layers", PZ_RANGE_LAYERS);
-  a->layers = pz_fields_int_or(c, "num_decoder_layers", PZ_RANGE_LAYERS, a->encoder_layers);
-  a->heads = a->kv_heads = pz_fields_int(c, "num_heads", PZ_RANGE_HEADS);
-  a->head_dim = pz_fields_int_or(c, "d_kv", PZ_RANGE_HIDDEN, 64);
-  a->ffn = pz_fields_int(c, "d_ff", PZ_RANGE_FFN);
-  a->vocab = pz_fields_int(c, "vocab_size", PZ_RANGE_VOCAB);
-  a->positions = pz_fields_int_or(c, "n_positions", PZ_RANGE_POSITIONS, 512);
-  a->buckets = pz_fields_int_or(c, "relative_attention_num_buckets", PZ_RANGE_POSITIONS, 32);
-  a->drop_embed = a->drop_hidden = a->drop_attn = pz_config_dropout(c, "dropout_rate", 0.1);
-  a->tied = pz_fields_bool_or(c, "tie_word_embeddings", true);
-  a->bidirectional = a->rms_norm = a->pre_norm = a->final_norm = true;
-  a->softmax_f32 = a->loss_f32 = true;
-  t5_feed_forward(c, a);
-}
+/* ---- the table of families ------------------------------------------------------------------ */
 
 static const struct pz_family table[] = {
     {"bert", read_bert},
@@ -641,14 +648,16 @@ json_t *pz_config_text(json_t *root) {
   return text;
 }
 
-void pz_family_read(const struct pz_family *f, struct pz_fields *c, struct pz_arch *a) {
-  f->read(c, a);
-  pz_mixed_settle(a);
+void pz_family_read(const struct pz_family *family, struct pz_fields *config,
+                    struct pz_arch *arch) {
+  family->read(config, arch);
+  pz_mixed_settle(arch);
 }
 
-const char *pz_family_lacks(struct pz_fields *c, const char *model_type, const char **key) {
+const char *pz_family_missing_feature(struct pz_fields *config, const char *model_type,
+                                      const char **key) {
   static const struct {
-    const char *model_type, *key, *what; /* one of the first two */
+    const char *model_type, *key, *what; /* either of the first two is set */
   } known[] = {{NULL, "linear_attn_config", "Kimi delta attention"},
                {NULL, "compress_ratios", "compressed sparse attention"},
                {NULL, "conv_L_cache", "short convolutions in place of attention"},
@@ -660,7 +669,7 @@ const char *pz_family_lacks(struct pz_fields *c, const char *model_type, const c
                {"mamba2", NULL, "stacks without attention"}};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
     *key = known[i].key;
-    if (*key ? pz_fields_value(c, *key) != NULL : strcmp(known[i].model_type, model_type) == 0)
+    if (*key ? pz_fields_value(config, *key) != NULL : strcmp(known[i].model_type, model_type) == 0)
       return known[i].what;
   }
   return NULL;

@@ -16,13 +16,13 @@ static const unsigned PROPERTIES = PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED | PZ_LAYE
 
 /* ---- reading properties --------------------------------------------------------------------- */
 
-void pz_mixed_mark(struct pz_arch *a, int64_t layer, unsigned properties) {
-  a->mixed = true;
-  if (layer >= 0 && layer < PZ_MOST_MIXED_LAYERS) a->kind[layer] |= (uint8_t)properties;
+void pz_mixed_mark(struct pz_arch *arch, int64_t layer, unsigned properties) {
+  arch->mixed = true;
+  if (layer >= 0 && layer < PZ_MOST_MIXED_LAYERS) arch->kind[layer] |= (uint8_t)properties;
 }
 
 /* Returns the properties of a layer type, or refuses the field with the list of known types. */
-static unsigned read_layer_type(struct pz_fields *c, const char *key, const json_t *type,
+static unsigned read_layer_type(struct pz_fields *config, const char *key, const json_t *type,
                                 const struct pz_layer_type *known) {
   const char *name = json_string_value(type);
   char accepted[160] = "a list of";
@@ -33,102 +33,102 @@ static unsigned read_layer_type(struct pz_fields *c, const char *key, const json
     if (t == known) separator = "";
     used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s %s", separator, t->name);
   }
-  pz_fields_refuse(c, key, accepted);
+  pz_fields_refuse(config, key, accepted);
   return 0;
 }
 
-void pz_mixed_types(struct pz_fields *c, struct pz_arch *a, const char *key,
+void pz_mixed_types(struct pz_fields *config, struct pz_arch *arch, const char *key,
                     const struct pz_layer_type *known) {
-  const json_t *types = pz_fields_value(c, key);
-  if (c->status != PZ_OK) return;
-  if (!json_is_array(types) || json_array_size(types) != (size_t)a->layers) {
-    pz_fields_refuse(c, key, "a list with an entry for every layer");
+  const json_t *types = pz_fields_value(config, key);
+  if (config->status != PZ_OK) return;
+  if (!json_is_array(types) || json_array_size(types) != (size_t)arch->layers) {
+    pz_fields_refuse(config, key, "a list with an entry for every layer");
     return;
   }
-  for (int64_t i = 0; i < a->layers && c->status == PZ_OK; i++)
-    pz_mixed_mark(a, i, read_layer_type(c, key, json_array_get(types, (size_t)i), known));
+  for (int64_t i = 0; i < arch->layers && config->status == PZ_OK; i++)
+    pz_mixed_mark(arch, i, read_layer_type(config, key, json_array_get(types, (size_t)i), known));
 }
 
-void pz_mixed_attention(struct pz_fields *c, struct pz_arch *a, int64_t period) {
+void pz_mixed_attention(struct pz_fields *config, struct pz_arch *arch, int64_t period) {
   static const struct pz_layer_type known[] = {{"sliding_attention", PZ_LAYER_LOCAL},
                                                {"chunked_attention", PZ_LAYER_LOCAL},
                                                {"full_attention", 0},
                                                {NULL, 0}};
-  if (c->status != PZ_OK || (!a->window && !a->chunk)) return;
-  if (pz_fields_value(c, "layer_types")) {
-    pz_mixed_types(c, a, "layer_types", known);
+  if (config->status != PZ_OK || (!arch->window && !arch->chunk)) return;
+  if (pz_fields_value(config, "layer_types")) {
+    pz_mixed_types(config, arch, "layer_types", known);
     return;
   }
-  for (int64_t i = 0; i < a->layers && period; i++)
-    pz_mixed_mark(a, i, (i + 1) % period ? PZ_LAYER_LOCAL : 0);
+  for (int64_t i = 0; i < arch->layers && period; i++)
+    pz_mixed_mark(arch, i, (i + 1) % period ? PZ_LAYER_LOCAL : 0);
 }
 
-void pz_mixed_list(struct pz_fields *c, struct pz_arch *a, const char *key, unsigned properties,
-                   bool give) {
-  const json_t *list = pz_fields_value(c, key);
-  if (!list || c->status != PZ_OK) return;
+void pz_mixed_list(struct pz_fields *config, struct pz_arch *arch, const char *key,
+                   unsigned properties, bool give) {
+  const json_t *list = pz_fields_value(config, key);
+  if (!list || config->status != PZ_OK) return;
   for (size_t i = 0; i < json_array_size(list); i++) {
     const json_t *item = json_array_get(list, i);
     json_int_t layer = json_integer_value(item);
-    if (!json_is_integer(item) || layer < 0 || layer >= a->layers) {
-      pz_fields_refuse(c, key, "a list of layers, from 0 to their number less one");
+    if (!json_is_integer(item) || layer < 0 || layer >= arch->layers) {
+      pz_fields_refuse(config, key, "a list of layers, from 0 to their number less one");
       return;
     }
-    pz_mixed_mark(a, layer, give ? properties : 0);
-    if (!give && layer < PZ_MOST_MIXED_LAYERS) a->kind[layer] &= (uint8_t)~properties;
+    pz_mixed_mark(arch, layer, give ? properties : 0);
+    if (!give && layer < PZ_MOST_MIXED_LAYERS) arch->kind[layer] &= (uint8_t)~properties;
   }
-  if (!json_is_array(list)) pz_fields_refuse(c, key, "a list of layers");
+  if (!json_is_array(list)) pz_fields_refuse(config, key, "a list of layers");
 }
 
-void pz_mixed_settle(struct pz_arch *a) {
-  unsigned any = a->predict_kind | (a->beside ? PZ_LAYER_RECURRENT : 0);
-  for (int64_t i = 0; i < a->layers && i < PZ_MOST_MIXED_LAYERS; i++) any |= a->kind[i];
-  if (!(any & PZ_LAYER_RECURRENT)) a->recurrence = (struct pz_recurrence){0};
+void pz_mixed_settle(struct pz_arch *arch) {
+  unsigned any = arch->predict_kind | (arch->beside ? PZ_LAYER_RECURRENT : 0);
+  for (int64_t i = 0; i < arch->layers && i < PZ_MOST_MIXED_LAYERS; i++) any |= arch->kind[i];
+  if (!(any & PZ_LAYER_RECURRENT)) arch->recurrence = (struct pz_recurrence){0};
 }
 
 /* ---- kinds ---------------------------------------------------------------------------------- */
 
-/* The shortest period of the second half of the layers' kinds, or 1. */
-static int64_t find_period(const struct pz_arch *a) {
-  for (int64_t period = 1; period <= a->layers / 2 && period <= LONGEST_PERIOD; period++) {
-    int64_t i = a->layers / 2;
-    while (i < a->layers && (i < period || a->kind[i] == a->kind[i - period])) i++;
-    if (i == a->layers) return period;
+/* Returns the shortest period with which the kinds of the second half of the layers repeat, or 1 if there is none. */
+static int64_t find_period(const struct pz_arch *arch) {
+  for (int64_t period = 1; period <= arch->layers / 2 && period <= LONGEST_PERIOD; period++) {
+    int64_t i = arch->layers / 2;
+    while (i < arch->layers && (i < period || arch->kind[i] == arch->kind[i - period])) i++;
+    if (i == arch->layers) return period;
   }
   return 1;
 }
 
-/* The kind of a layer, without properties of parts that the layer does not have.  After the model's own layers, the
- * pattern continues with its period. */
-static unsigned kind_of_layer(const struct pz_arch *a, int64_t layer, int64_t period) {
-  if (!a->mixed) return 0;
-  if (layer >= a->layers) layer = a->layers - period + (layer - a->layers) % period;
-  unsigned kind = a->kind[layer];
+/* Returns the kind of a layer, without properties of parts that the layer does not have.  Layers beyond those of the model
+ * continue the pattern of its last period. */
+static unsigned kind_of_layer(const struct pz_arch *arch, int64_t layer, int64_t period) {
+  if (!arch->mixed) return 0;
+  if (layer >= arch->layers) layer = arch->layers - period + (layer - arch->layers) % period;
+  unsigned kind = arch->kind[layer];
   bool attends = !(kind & (PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER));
   if (!attends) kind &= ~(unsigned)(PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED);
   if (kind & PZ_LAYER_NO_FFN) kind &= ~(unsigned)PZ_LAYER_DENSE;
   return kind;
 }
 
-struct pz_arch pz_mixed_arch(const struct pz_arch *a, unsigned kind) {
-  struct pz_arch x = *a;
-  if (!a->mixed) return x;
+struct pz_arch pz_mixed_arch(const struct pz_arch *arch, unsigned kind) {
+  struct pz_arch shape = *arch;
+  if (!arch->mixed) return shape;
   if (!(kind & PZ_LAYER_LOCAL)) {
-    x.window = 0;
-    x.chunk = 0;
+    shape.window = 0;
+    shape.chunk = 0;
   }
-  if (kind & PZ_LAYER_UNROTATED) x.rotary_dims = 0;
-  if (kind & PZ_LAYER_REUSED) x.index_heads = 0;
-  if (kind & PZ_LAYER_DENSE) x.ffn = a->dense_ffn;
+  if (kind & PZ_LAYER_UNROTATED) shape.rotary_dims = 0;
+  if (kind & PZ_LAYER_REUSED) shape.index_heads = 0;
+  if (kind & PZ_LAYER_DENSE) shape.ffn = arch->dense_ffn;
   if (kind & (PZ_LAYER_DENSE | PZ_LAYER_NO_FFN)) {
-    x.experts = 0;
-    x.experts_per_token = 0;
-    x.shared_ffn = 0;
+    shape.experts = 0;
+    shape.experts_per_token = 0;
+    shape.shared_ffn = 0;
   }
-  if (kind & PZ_LAYER_RECURRENT) x.mixer = a->recurrence.mixer;
-  if (kind & PZ_LAYER_NO_MIXER) x.mixer = PZ_MIXER_NONE;
-  x.no_ffn = kind & PZ_LAYER_NO_FFN;
-  return x;
+  if (kind & PZ_LAYER_RECURRENT) shape.mixer = arch->recurrence.mixer;
+  if (kind & PZ_LAYER_NO_MIXER) shape.mixer = PZ_MIXER_NONE;
+  shape.no_ffn = kind & PZ_LAYER_NO_FFN;
+  return shape;
 }
 
 /* Returns the properties in which n kinds differ.  If exactly the layers with full attention lack rotary positions,
@@ -148,7 +148,7 @@ static unsigned find_differences(const unsigned *kind, int n) {
 }
 
 /* Names a kind by the properties in which the kinds of the model differ, "block_window_moe". */
-static const char *name_kind(struct pz_call *call, const struct pz_arch *a, unsigned kind,
+static const char *name_kind(struct pz_call *call, const struct pz_arch *arch, unsigned kind,
                              unsigned differences) {
   static const char *const recurrent[] = {
       [PZ_MIXER_MAMBA] = "_mamba", [PZ_MIXER_MAMBA2] = "_mamba", [PZ_MIXER_DELTA] = "_delta"};
@@ -158,10 +158,10 @@ static const char *name_kind(struct pz_call *call, const struct pz_arch *a, unsi
     if (attends)
       mixer = "_attention";
     else if (!(kind & PZ_LAYER_NO_MIXER))
-      mixer = recurrent[a->recurrence.mixer];
+      mixer = recurrent[arch->recurrence.mixer];
   }
   if (attends && differences & PZ_LAYER_LOCAL) {
-    const char *local = a->chunk ? "_chunk" : "_window";
+    const char *local = arch->chunk ? "_chunk" : "_window";
     span = kind & PZ_LAYER_LOCAL ? local : "_full";
   }
   if (attends && differences & PZ_LAYER_UNROTATED)
@@ -170,23 +170,24 @@ static const char *name_kind(struct pz_call *call, const struct pz_arch *a, unsi
     index = kind & PZ_LAYER_REUSED ? "_reused" : "_indexed";
   bool has_ffn = !(kind & PZ_LAYER_NO_FFN);
   if (has_ffn && differences & (PZ_LAYER_DENSE | PZ_LAYER_NO_FFN)) {
-    const char *sparse = a->experts ? "_moe" : "_mlp";
+    const char *sparse = arch->experts ? "_moe" : "_mlp";
     ffn = kind & PZ_LAYER_DENSE ? "_dense" : sparse;
   }
   return pz_format(call, "block%s%s%s%s%s", mixer, span, rotation, index, ffn);
 }
 
-int pz_mixed_kinds(struct pz_call *call, const struct pz_arch *a, int64_t n, struct pz_kind *kinds,
-                   uint32_t *kind_index) {
-  int index_of[PZ_LAYER_REUSED * 2], count = 0; /* index_of: by set of properties; -1 if new */
+int pz_mixed_kinds(struct pz_call *call, const struct pz_arch *arch, int64_t n,
+                   struct pz_kind *kinds, uint32_t *kind_index) {
+  int index_of[PZ_LAYER_REUSED * 2],
+      count = 0; /* index_of: by set of properties, -1 if it is new */
   unsigned list[PZ_MOST_KINDS];
-  int64_t period = a->mixed ? find_period(a) : 1;
+  int64_t period = arch->mixed ? find_period(arch) : 1;
   memset(index_of, -1, sizeof index_of);
   for (int64_t i = 0; i < n; i++) {
-    unsigned kind = kind_of_layer(a, i, period);
+    unsigned kind = kind_of_layer(arch, i, period);
     if (index_of[kind] < 0) {
       list[count] = kind;
-      kinds[count] = (struct pz_kind){.arch = pz_mixed_arch(a, kind)};
+      kinds[count] = (struct pz_kind){.arch = pz_mixed_arch(arch, kind)};
       index_of[kind] = count;
       count++;
     }
@@ -194,6 +195,6 @@ int pz_mixed_kinds(struct pz_call *call, const struct pz_arch *a, int64_t n, str
     kind_index[i] = (uint32_t)index_of[kind];
   }
   unsigned differences = find_differences(list, count);
-  for (int i = 0; i < count; i++) kinds[i].name = name_kind(call, a, list[i], differences);
+  for (int i = 0; i < count; i++) kinds[i].name = name_kind(call, arch, list[i], differences);
   return count;
 }

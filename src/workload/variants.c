@@ -6,13 +6,11 @@
 #include "workload/variants.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/num.h"
 
-void pz_variants_add_note(struct pz_call *call, struct pz_vec *notes, unsigned lists,
-                          const char *text) {
+void pz_note_add(struct pz_call *call, struct pz_vec *notes, unsigned lists, const char *text) {
   for (uint32_t i = 0; i < notes->n; i++)
     if (strcmp(pz_vec_at(notes, struct pz_note, i)->text, text) == 0) return;
   struct pz_call own = pz_call_in(call, notes->arena);
@@ -24,93 +22,98 @@ void pz_variants_add_note(struct pz_call *call, struct pz_vec *notes, unsigned l
 
 struct pz_variants *pz_variants_new(struct pz_call *call, const struct pz_choices *tp,
                                     const struct pz_choices *mbs) {
-  struct pz_variants *v = pz_alloc(call, 1, sizeof *v);
-  v->tp = tp;
-  v->mbs = mbs;
-  v->reason = pz_alloc(call, (size_t)(tp->n * mbs->n), sizeof *v->reason);
-  return v;
+  struct pz_variants *variants = pz_alloc(call, 1, sizeof *variants);
+  variants->tp = tp;
+  variants->mbs = mbs;
+  variants->reason = pz_alloc(call, (size_t)(tp->n * mbs->n), sizeof *variants->reason);
+  return variants;
 }
 
-void pz_variants_refuse(struct pz_call *call, struct pz_variants *v, int t, int m,
-                        const struct pz_error *why) {
+void pz_variants_refuse(struct pz_call *call, struct pz_variants *variants, int tp, int mbs,
+                        const struct pz_error *error) {
   bool about_variant =
-      why->status == PZ_BAD_USE || why->status == PZ_BAD_INPUT || why->status == PZ_LIMIT;
-  if (!about_variant) pz_raise(call, why->status, "%s", why->message);
-  v->reason[t * v->mbs->n + m] = pz_copy_text(call, why->message);
-  if (v->status == PZ_OK) v->status = why->status;
+      error->status == PZ_BAD_USE || error->status == PZ_BAD_INPUT || error->status == PZ_LIMIT;
+  if (!about_variant) pz_raise(call, error->status, "%s", error->message);
+  variants->reason[tp * variants->mbs->n + mbs] = pz_copy_text(call, error->message);
+  if (variants->status == PZ_OK) variants->status = error->status;
 }
 
-static const char *reason_against(const struct pz_variants *v, int t, int m) {
-  return v->reason[t * v->mbs->n + m];
+static const char *reason_against(const struct pz_variants *variants, int tp, int mbs) {
+  return variants->reason[tp * variants->mbs->n + mbs];
 }
 
 /* If the degree is possible with no microbatch size, returns the reason with the smallest one; otherwise NULL. */
-static const char *reason_against_degree(const struct pz_variants *v, int t) {
-  for (int m = 0; m < v->mbs->n; m++)
-    if (!reason_against(v, t, m)) return NULL;
-  return reason_against(v, t, 0);
+static const char *reason_against_degree(const struct pz_variants *variants, int tp) {
+  for (int mbs = 0; mbs < variants->mbs->n; mbs++)
+    if (!reason_against(variants, tp, mbs)) return NULL;
+  return reason_against(variants, tp, 0);
 }
 
-/* If the microbatch size is possible with none of the degrees that others are possible with, returns the reason with
- * the smallest of these; otherwise NULL. */
-static const char *reason_against_microbatch(const struct pz_variants *v, int m) {
+/* If the microbatch size is possible with none of the degrees that are possible with others, returns the reason with the
+ * smallest of these degrees; otherwise NULL. */
+static const char *reason_against_microbatch(const struct pz_variants *variants, int mbs) {
   const char *reason = NULL;
-  for (int t = 0; t < v->tp->n; t++) {
-    if (reason_against_degree(v, t)) continue;
-    if (!reason_against(v, t, m)) return NULL;
-    if (!reason) reason = reason_against(v, t, m);
+  for (int tp = 0; tp < variants->tp->n; tp++) {
+    if (reason_against_degree(variants, tp)) continue;
+    if (!reason_against(variants, tp, mbs)) return NULL;
+    if (!reason) reason = reason_against(variants, tp, mbs);
   }
   return reason;
 }
 
 /* ---- notes ---------------------------------------------------------------------------------- */
 
-/* "--tp 3 with --mbs 2 is left out: ...", without a part that is 0; nothing if there is no reason. */
+/* Adds the note "--tp 3 with --mbs 2 is left out: REASON", without a part whose value is 0.  Does nothing without a reason. */
 static void note_left_out(struct pz_call *call, struct pz_vec *notes, int64_t tp, int64_t mbs,
                           const char *reason) {
-  char degree[40] = "", microbatch[40] = "";
+  const char *degree = "", *joint = tp && mbs ? " with " : "", *microbatch = "";
   unsigned lists = 0;
   if (!reason) return;
   if (tp) {
-    snprintf(degree, sizeof degree, "--tp %" PRId64, tp);
+    degree = pz_format(call, "--tp %" PRId64, tp);
     lists |= PZ_LIST_TP;
   }
   if (mbs) {
-    snprintf(microbatch, sizeof microbatch, "--mbs %" PRId64, mbs);
+    microbatch = pz_format(call, "--mbs %" PRId64, mbs);
     lists |= PZ_LIST_MBS;
   }
-  const char *text = pz_format(call, "%s%s%s is left out: %s", degree, tp && mbs ? " with " : "",
-                               microbatch, reason);
-  pz_variants_add_note(call, notes, lists, text);
+  pz_note_add(call, notes, lists,
+              pz_format(call, "%s%s%s is left out: %s", degree, joint, microbatch, reason));
 }
 
-static _Noreturn void raise_none_possible(struct pz_call *call, const struct pz_variants *v) {
-  bool same = true;
-  for (int i = 1; i < v->tp->n * v->mbs->n; i++)
-    if (strcmp(v->reason[i], v->reason[0]) != 0) same = false;
-  const char *begin =
-      same ? "" : "none of the microbatch sizes and tensor-parallel degrees is possible: ";
-  pz_raise(call, v->status, "%s%s", begin, v->reason[0]);
-}
-
-void pz_variants_conclude(struct pz_call *call, const struct pz_variants *v, struct pz_vec *notes) {
-  bool any_possible = false;
-  for (int t = 0; t < v->tp->n; t++)
-    if (!reason_against_degree(v, t)) any_possible = true;
-  if (!any_possible) raise_none_possible(call, v);
-  for (int t = 0; t < v->tp->n; t++)
-    note_left_out(call, notes, v->tp->v[t], 0, reason_against_degree(v, t));
-  for (int m = 0; m < v->mbs->n; m++)
-    note_left_out(call, notes, 0, v->mbs->v[m], reason_against_microbatch(v, m));
-  for (int t = 0; t < v->tp->n; t++)
-    for (int m = 0; m < v->mbs->n; m++)
-      if (!reason_against_degree(v, t) && !reason_against_microbatch(v, m))
-        note_left_out(call, notes, v->tp->v[t], v->mbs->v[m], reason_against(v, t, m));
+void pz_variants_conclude(struct pz_call *call, const struct pz_variants *variants,
+                          struct pz_vec *notes) {
+  int n_tp = variants->tp->n, n_mbs = variants->mbs->n;
+  bool any_possible = false, same_reason = true;
+  for (int i = 0; i < n_tp * n_mbs; i++) {
+    if (!variants->reason[i])
+      any_possible = true;
+    else if (i > 0 && !any_possible && strcmp(variants->reason[i], variants->reason[0]) != 0)
+      same_reason = false;
+  }
+  if (!any_possible) {
+    const char *begin =
+        same_reason ? "" : "none of the microbatch sizes and tensor-parallel degrees is possible: ";
+    pz_raise(call, variants->status, "%s%s", begin, variants->reason[0]);
+  }
+  for (int tp = 0; tp < n_tp; tp++)
+    note_left_out(call, notes, variants->tp->v[tp], 0, reason_against_degree(variants, tp));
+  for (int mbs = 0; mbs < n_mbs; mbs++)
+    note_left_out(call, notes, 0, variants->mbs->v[mbs], reason_against_microbatch(variants, mbs));
+  for (int tp = 0; tp < n_tp; tp++)
+    for (int mbs = 0; mbs < n_mbs; mbs++) {
+      bool is_noted =
+          reason_against_degree(variants, tp) || reason_against_microbatch(variants, mbs);
+      if (!is_noted)
+        note_left_out(call, notes, variants->tp->v[tp], variants->mbs->v[mbs],
+                      reason_against(variants, tp, mbs));
+    }
 }
 
 /* ---- building variants ---------------------------------------------------------------------- */
 
-/* A tensor-parallel group is a part of the devices, and a microbatch a part of the global batch. */
+/* Raises an error if a part is larger than its whole: a tensor-parallel group than the number of devices, or a microbatch than
+ * the global batch. */
 static void check_part(struct pz_call *call, const char *what, int64_t part, const char *whole_name,
                        int64_t whole) {
   if (part > whole)
@@ -119,7 +122,7 @@ static void check_part(struct pz_call *call, const char *what, int64_t part, con
              part, whole_name, whole, whole);
 }
 
-static void free_workload(void *w) { pz_workload_free(w); }
+static void free_workload(void *workload) { pz_workload_free(workload); }
 
 struct variant_arguments {
   const char *model;
@@ -131,78 +134,44 @@ struct variant_arguments {
 /* Builds one variant.  In the original system, each slice has key/value heads of its own; sharing a head between
  * devices is a technique of Megatron Core. */
 static void load_variant(struct pz_call *call, void *ctx) {
-  const struct variant_arguments *x = ctx;
-  const struct pz_workload_options *o = &x->options;
-  struct pz_workload *w;
-  check_part(call, "tensor-parallel degree", o->tp, "number of devices", x->choices->devices);
-  check_part(call, "microbatch", o->mbs, "global batch size", x->choices->batch);
-  pz_must(call, pz_workload_load(x->model, o, &w, pz_call_error(call)));
-  pz_defer(call, free_workload, w);
-  if (w->kv_heads && w->kv_heads % w->options.tp != 0)
+  const struct variant_arguments *args = ctx;
+  int64_t tp = args->options.tp, mbs = args->options.mbs;
+  struct pz_workload *workload;
+  check_part(call, "tensor-parallel degree", tp, "number of devices", args->choices->devices);
+  check_part(call, "microbatch", mbs, "global batch size", args->choices->batch);
+  pz_must(call, pz_workload_load(args->model, &args->options, &workload, pz_call_error(call)));
+  pz_defer(call, free_workload, workload);
+  if (workload->kv_heads && workload->kv_heads % tp != 0)
     pz_raise(call, PZ_BAD_USE,
              "tensor-parallel degree %" PRId64
              " does not divide the key/value heads of %s (%" PRId64 "); accepted: a divisor",
-             w->options.tp, w->model, w->kv_heads);
-  pz_undefer(call, w);
-  int64_t microbatches = pz_ceil_div(x->choices->batch, o->mbs);
-  *x->out = (struct pz_variant){.mbs = o->mbs, .tp = o->tp, .microbatches = microbatches, .w = w};
+             tp, workload->model, workload->kv_heads);
+  pz_undefer(call, workload);
+  *args->out = (struct pz_variant){
+      .mbs = mbs, .tp = tp, .microbatches = pz_ceil_div(args->choices->batch, mbs), .w = workload};
 }
 
-struct list_arguments {
-  const char *model;
-  const struct pz_variant_choices *choices;
-  const struct pz_workload_options *how;
-  struct pz_vec *notes;
-  struct pz_variant *list;
-  uint32_t *n;
-};
-
-static void load_variants(struct pz_call *call, void *ctx) {
-  const struct list_arguments *x = ctx;
-  const struct pz_choices *tp = x->choices->tp, *mbs = x->choices->mbs;
-  struct pz_variants *v = pz_variants_new(call, tp, mbs);
+uint32_t pz_variants_load(struct pz_call *call, const char *model,
+                          const struct pz_variant_choices *choices,
+                          const struct pz_workload_options *options, struct pz_vec *notes,
+                          struct pz_variant *list) {
+  const struct pz_choices *tp = choices->tp, *mbs = choices->mbs;
+  struct pz_variants *variants = pz_variants_new(call, tp, mbs);
   uint32_t n = 0;
   for (int t = 0; t < tp->n; t++)
     for (int m = 0; m < mbs->n; m++) {
-      struct variant_arguments one = {x->model, x->choices, *x->how, &x->list[n]};
-      struct pz_error why = {0};
-      one.options.tp = tp->v[t];
-      one.options.mbs = mbs->v[m];
-      if (pz_border(load_variant, &one, &why) != PZ_OK) {
-        pz_variants_refuse(call, v, t, m, &why);
+      struct variant_arguments args = {model, choices, *options, &list[n]};
+      struct pz_error error = {0};
+      args.options.tp = tp->v[t];
+      args.options.mbs = mbs->v[m];
+      if (pz_border(load_variant, &args, &error) != PZ_OK) {
+        pz_variants_refuse(call, variants, t, m, &error);
         continue;
       }
-      pz_defer(call, free_workload, x->list[n].w);
+      pz_defer(call, free_workload, list[n].w);
       n++;
     }
-  pz_variants_conclude(call, v, x->notes);
-  for (uint32_t i = 0; i < n; i++) pz_undefer(call, x->list[i].w);
-  *x->n = n;
-}
-
-/* ---- for callers that return a status ------------------------------------------------------- */
-
-enum pz_status pz_variants_load(const char *model, const struct pz_variant_choices *c,
-                                const struct pz_workload_options *how, struct pz_vec *notes,
-                                struct pz_variant *list, uint32_t *n, struct pz_error *err) {
-  struct list_arguments x = {model, c, how, notes, list, n};
-  *n = 0;
-  return pz_border(load_variants, &x, err);
-}
-
-struct note_arguments {
-  struct pz_vec *notes;
-  unsigned lists;
-  const char *text;
-};
-
-static void add_note(struct pz_call *call, void *ctx) {
-  const struct note_arguments *x = ctx;
-  pz_variants_add_note(call, x->notes, x->lists, x->text);
-}
-
-enum pz_status pz_note_add(struct pz_vec *notes, unsigned lists, const char *text,
-                           struct pz_error *err) {
-  struct note_arguments x = {notes, lists, text};
-  return pz_border(add_note, &x, err);
+  pz_variants_conclude(call, variants, notes);
+  for (uint32_t i = 0; i < n; i++) pz_undefer(call, list[i].w);
+  return n;
 }

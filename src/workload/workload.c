@@ -20,7 +20,7 @@
 
 /* ---- the configuration ---------------------------------------------------------------------- */
 
-/* Longest default sequence, because training does not begin with longer ones. */
+/* Longest default sequence: pre-training does not begin with longer ones. */
 enum { LONGEST_DEFAULT_SEQ = 8192 };
 
 static const char *family_name(const void *ctx, size_t i) {
@@ -29,12 +29,12 @@ static const char *family_name(const void *ctx, size_t i) {
 }
 
 /* Returns the family of the configuration's type, or refuses the type and returns NULL. */
-static const struct pz_family *find_family(struct pz_fields *c) {
+static const struct pz_family *find_family(struct pz_fields *config) {
   char names[600], accepted[680];
-  const char *type = pz_fields_text_or(c, "model_type", ""), *key = NULL;
+  const char *type = pz_fields_text_or(config, "model_type", ""), *key = NULL;
   const struct pz_family *family = pz_family_find(type);
   if (family) return family;
-  const char *lacks = pz_family_lacks(c, type, &key);
+  const char *lacks = pz_family_missing_feature(config, type, &key);
   if (lacks)
     snprintf(accepted, sizeof accepted,
              "models without %s%s%s%s, for which there are no operators; any model can be given as "
@@ -44,22 +44,22 @@ static const struct pz_family *find_family(struct pz_fields *c) {
     snprintf(accepted, sizeof accepted,
              "one of %s; a model of any other type can be given as an ONNX file",
              pz_text_join(names, sizeof names, family_name, NULL));
-  pz_fields_refuse(c, "model_type", accepted);
+  pz_fields_refuse(config, "model_type", accepted);
   return NULL;
 }
 
 /* Reads a configuration into *a and returns its family.  Fields that it does not know are ignored. */
 static const struct pz_family *read_config(struct pz_call *call, const char *name, const char *text,
-                                           size_t bytes, struct pz_arch *a) {
+                                           size_t bytes, struct pz_arch *arch) {
   json_t *root = pz_json_read(call, name, text, bytes);
-  struct pz_fields c = pz_fields_of(call, name, pz_config_text(root));
-  const struct pz_family *family = find_family(&c);
-  if (family) pz_family_read(family, &c, a);
-  if (a->mixed && a->layers > PZ_MOST_MIXED_LAYERS)
-    pz_fields_refuse(&c, "num_hidden_layers", "at most 1024 layers of different kinds");
-  pz_must(call, c.status);
-  if (!a->embed_dim) a->embed_dim = a->hidden;
-  a->default_seq = pz_min(a->positions, LONGEST_DEFAULT_SEQ);
+  struct pz_fields config = pz_fields_of(call, name, pz_config_text(root));
+  const struct pz_family *family = find_family(&config);
+  if (family) pz_family_read(family, &config, arch);
+  if (arch->mixed && arch->layers > PZ_MOST_MIXED_LAYERS)
+    pz_fields_refuse(&config, "num_hidden_layers", "at most 1024 layers of different kinds");
+  pz_must(call, config.status);
+  if (!arch->embed_dim) arch->embed_dim = arch->hidden;
+  arch->default_seq = pz_min(arch->positions, LONGEST_DEFAULT_SEQ);
   return family;
 }
 
@@ -70,141 +70,144 @@ bool pz_heads_divide(int64_t heads, int64_t kv_heads, int64_t tp) {
   return heads % tp == 0 && (kv % tp == 0 || tp % kv == 0);
 }
 
-/* A size that a tensor-parallel degree must divide; 0 if the model has none. */
+/* A size of a model that the tensor-parallel degree must divide; 0 if the model has no such size. */
 struct divided_size {
   const char *what;
   int64_t size;
 };
 
-/* Returns the first size that the degree tp does not divide; its name is NULL if it divides all.  Experts on a grid
- * of their own are not divided by it, and devices may share key/value heads. */
-static struct divided_size find_undivided(const struct pz_arch *a, bool expert_grid, int64_t tp) {
-  bool shares_heads = pz_attention_shares(a, tp);
-  const struct divided_size sizes[] = {{"attention heads", a->heads},
-                                       {"key/value heads", shares_heads ? 0 : a->kv_heads},
-                                       {"feed-forward width", expert_grid ? 0 : a->ffn},
-                                       {"width of dense layers", a->mixed ? a->dense_ffn : 0},
-                                       {"shared expert's width", a->shared_ffn},
-                                       {"heads of recurrent layers", a->recurrence.heads},
-                                       {"groups of recurrent layers", a->recurrence.groups}};
+/* Returns the first size that the tensor-parallel degree does not divide, or one with the name NULL if it divides all.
+ * Experts on a grid of their own are not divided by it, and devices may share key/value heads. */
+static struct divided_size find_undivided(const struct pz_arch *arch, bool expert_grid,
+                                          int64_t tp) {
+  bool shares_heads = pz_attention_shares(arch, tp);
+  const struct divided_size sizes[] = {{"attention heads", arch->heads},
+                                       {"key/value heads", shares_heads ? 0 : arch->kv_heads},
+                                       {"feed-forward width", expert_grid ? 0 : arch->ffn},
+                                       {"width of dense layers", arch->mixed ? arch->dense_ffn : 0},
+                                       {"shared expert's width", arch->shared_ffn},
+                                       {"heads of recurrent layers", arch->recurrence.heads},
+                                       {"groups of recurrent layers", arch->recurrence.groups}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     if (sizes[i].size % tp) return sizes[i];
   return (struct divided_size){NULL, 0};
 }
 
-static void check_tp(struct pz_call *call, const char *name, const struct pz_arch *a,
-                     const struct pz_workload_options *o) {
-  bool expert_grid = pz_has_expert_grid(o);
-  struct divided_size undivided = find_undivided(a, expert_grid, o->tp);
+static void check_tp(struct pz_call *call, const char *name, const struct pz_arch *arch,
+                     const struct pz_workload_options *options) {
+  bool expert_grid = pz_has_expert_grid(options);
+  struct divided_size undivided = find_undivided(arch, expert_grid, options->tp);
   char accepted[160] = "";
   size_t used = 0;
   if (!undivided.what) return;
-  for (int64_t tp = 1; tp <= a->heads && used + 24 < sizeof accepted; tp++)
-    if (!find_undivided(a, expert_grid, tp).what)
+  for (int64_t tp = 1; tp <= arch->heads && used + 24 < sizeof accepted; tp++)
+    if (!find_undivided(arch, expert_grid, tp).what)
       used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s%" PRId64,
                                tp > 1 ? ", " : "", tp);
   pz_raise(call, PZ_BAD_USE,
            "tensor-parallel degree %" PRId64 " does not divide the %s of %s (%" PRId64
            "); accepted: %s",
-           o->tp, undivided.what, name, undivided.size, accepted);
+           options->tp, undivided.what, name, undivided.size, accepted);
 }
 
-static void check_expert_grid(struct pz_call *call, const char *name, const struct pz_arch *a,
-                              const struct pz_workload_options *o) {
-  if (!pz_has_expert_grid(o)) return;
-  if (!a->experts)
+static void check_expert_grid(struct pz_call *call, const char *name, const struct pz_arch *arch,
+                              const struct pz_workload_options *options) {
+  if (!pz_has_expert_grid(options)) return;
+  if (!arch->experts)
     pz_raise(call, PZ_BAD_USE, "%s has no experts; accepted: expert-parallel degree 1", name);
-  if (a->experts % o->ep)
+  if (arch->experts % options->ep)
     pz_raise(call, PZ_BAD_USE,
              "expert-parallel degree %" PRId64 " does not divide the %" PRId64
              " experts of %s; accepted: a divisor",
-             o->ep, a->experts, name);
-  if (a->ffn % o->etp)
+             options->ep, arch->experts, name);
+  if (arch->ffn % options->etp)
     pz_raise(call, PZ_BAD_USE,
              "expert-tensor-parallel degree %" PRId64
              " does not divide the width of the experts of %s (%" PRId64 "); accepted: a divisor",
-             o->etp, name, a->ffn);
-  if (o->tp > 1 && !o->sequence_parallel)
+             options->etp, name, arch->ffn);
+  if (options->tp > 1 && !options->sequence_parallel)
     pz_raise(call, PZ_BAD_USE,
              "expert parallelism beside tensor-parallel degree %" PRId64
              " needs sequence parallelism: each device routes tokens of its own",
-             o->tp);
+             options->tp);
 }
 
-static void check_options(struct pz_call *call, const char *name, const struct pz_arch *a,
-                          const struct pz_workload_options *o) {
-  pz_check_workload_options(call, o, 1);
-  check_tp(call, name, a, o);
-  check_expert_grid(call, name, a, o);
-  pz_check_context(call, name, a, o);
-  pz_check_recurrence(call, name, a, o);
-  /* Tables that are divided by rows need a row for every device. */
-  if (o->tp > a->vocab)
+static void check_options(struct pz_call *call, const char *name, const struct pz_arch *arch,
+                          const struct pz_workload_options *options) {
+  pz_check_workload_options(call, options, 1);
+  check_tp(call, name, arch, options);
+  check_expert_grid(call, name, arch, options);
+  pz_check_context(call, name, arch, options);
+  pz_check_recurrence(call, name, arch, options);
+  /* The table of the vocabulary is divided by rows, and every device needs one. */
+  if (options->tp > arch->vocab)
     pz_raise(call, PZ_BAD_USE,
              "tensor-parallel degree %" PRId64 " is above the vocabulary of %s (%" PRId64 ")",
-             o->tp, name, a->vocab);
-  if (a->embed_dim % o->tp)
+             options->tp, name, arch->vocab);
+  if (arch->embed_dim % options->tp)
     pz_raise(call, PZ_BAD_USE,
              "tensor-parallel degree %" PRId64 " does not divide the embedding width of %s "
              "(%" PRId64 ")",
-             o->tp, name, a->embed_dim);
-  if (o->mtp && !a->predict_layers)
+             options->tp, name, arch->embed_dim);
+  if (options->mtp && !arch->predict_layers)
     pz_raise(call, PZ_BAD_USE, "%s has no multi-token-prediction layers", name);
-  if (!(o->dropout < 1))
+  if (!(options->dropout < 1))
     pz_raise(call, PZ_BAD_USE, "dropout %g; accepted: 0 <= p < 1, or negative for the model's own",
-             o->dropout);
-  if (o->sequence_parallel && o->seq / o->cp % o->tp)
+             options->dropout);
+  if (options->sequence_parallel && options->seq / options->cp % options->tp)
     pz_raise(call, PZ_BAD_USE,
              "sequence parallelism needs a sequence length (%" PRId64
              "%s) that the tensor-parallel degree (%" PRId64 ") divides",
-             o->seq / o->cp, o->cp > 1 ? " in each part of the context" : "", o->tp);
+             options->seq / options->cp, options->cp > 1 ? " in each part of the context" : "",
+             options->tp);
 }
 
 /* Replaces zeros by the defaults of the model. */
-static void fill_options(const struct pz_arch *a, struct pz_workload_options *o) {
-  if (o->seq == 0) o->seq = a->default_seq;
-  if (o->num_layers == 0) o->num_layers = a->layers;
-  if (o->tp == 1) o->sequence_parallel = false;
-  if (o->ep == 0) o->ep = 1;
-  if (o->etp == 0) o->etp = o->tp;
-  if (o->cp == 0) o->cp = 1;
+static void fill_options(const struct pz_arch *arch, struct pz_workload_options *options) {
+  if (options->seq == 0) options->seq = arch->default_seq;
+  if (options->num_layers == 0) options->num_layers = arch->layers;
+  if (options->tp == 1) options->sequence_parallel = false;
+  if (options->ep == 0) options->ep = 1;
+  if (options->etp == 0) options->etp = options->tp;
+  if (options->cp == 0) options->cp = 1;
   /* A device receives a token of any of the ep devices once for each of its experts that the token chose, and so at most
    * once for all experts that a token chooses. */
   double most = 1;
-  if (a->experts) most = pz_fmin((double)o->ep, (double)a->experts / (double)a->experts_per_token);
-  o->imbalance = a->experts ? pz_fmax(1, pz_fmin(o->imbalance, most)) : 1;
+  if (arch->experts)
+    most = pz_fmin((double)options->ep, (double)arch->experts / (double)arch->experts_per_token);
+  options->imbalance = arch->experts ? pz_fmax(1, pz_fmin(options->imbalance, most)) : 1;
 }
 
 /* Frameworks pad the table of the vocabulary, so that its shares are equal and its GEMMs are fast. */
-static void pad_vocab(struct pz_arch *a, int64_t multiple) {
+static void pad_vocab(struct pz_arch *arch, int64_t multiple) {
   if (multiple <= 1) return;
-  int64_t padded = (a->vocab + multiple - 1) / multiple * multiple;
-  a->vocab_padding = padded - a->vocab;
-  a->vocab = padded;
+  int64_t padded = (arch->vocab + multiple - 1) / multiple * multiple;
+  arch->vocab_padding = padded - arch->vocab;
+  arch->vocab = padded;
 }
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-static void describe_model(struct pz_call *own, struct pz_workload *w, const char *name,
-                           const struct pz_family *family, const struct pz_arch *a) {
-  w->model = pz_text_plain(pz_copy_text(own, name));
-  w->family = family->model_type;
-  w->hidden = a->hidden;
-  w->heads = a->heads;
-  w->head_dim = a->head_dim;
-  w->causal = !a->bidirectional;
-  w->kv_heads = a->kv_heads;
-  w->ffn = a->ffn;
-  w->vocab = a->vocab - a->vocab_padding;
-  w->positions = a->positions;
-  w->experts = a->experts;
-  w->experts_per_token = a->experts_per_token;
-  w->expert_groups = a->expert_groups;
-  if (a->learned_positions && w->options.seq > a->positions)
-    w->warning = pz_format(own,
-                           "%s has %" PRId64 " learned positions; a sequence of %" PRId64
-                           " would need more, and their parameters are not counted",
-                           name, a->positions, w->options.seq);
+static void describe_model(struct pz_call *own, struct pz_workload *workload, const char *name,
+                           const struct pz_family *family, const struct pz_arch *arch) {
+  workload->model = pz_text_plain(pz_copy_text(own, name));
+  workload->family = family->model_type;
+  workload->hidden = arch->hidden;
+  workload->heads = arch->heads;
+  workload->head_dim = arch->head_dim;
+  workload->causal = !arch->bidirectional;
+  workload->kv_heads = arch->kv_heads;
+  workload->ffn = arch->ffn;
+  workload->vocab = arch->vocab - arch->vocab_padding;
+  workload->positions = arch->positions;
+  workload->experts = arch->experts;
+  workload->experts_per_token = arch->experts_per_token;
+  workload->expert_groups = arch->expert_groups;
+  if (arch->learned_positions && workload->options.seq > arch->positions)
+    workload->warning = pz_format(own,
+                                  "%s has %" PRId64 " learned positions; a sequence of %" PRId64
+                                  " would need more, and their parameters are not counted",
+                                  name, arch->positions, workload->options.seq);
 }
 
 enum { MOST_LAYERS = PZ_MOST_KINDS + 6 };
@@ -220,9 +223,9 @@ struct layer_list {
 static void build_part(struct pz_builder *b, void *arch) { pz_part_layer(b, arch); }
 
 static struct pz_layer_plan *add_layer(struct layer_list *list, const char *name, int64_t count,
-                                       const struct pz_arch *a, enum pz_part part) {
+                                       const struct pz_arch *arch, enum pz_part part) {
   uint32_t i = list->n++;
-  list->arch[i] = *a;
+  list->arch[i] = *arch;
   list->arch[i].part = part;
   list->plan[i] = (struct pz_layer_plan){
       .name = name,
@@ -234,79 +237,79 @@ static struct pz_layer_plan *add_layer(struct layer_list *list, const char *name
 }
 
 /* The layers that predict further tokens have weights of their own, or repeat those of the first one. */
-static void add_prediction_layers(struct layer_list *list, const struct pz_arch *a,
+static void add_prediction_layers(struct layer_list *list, const struct pz_arch *arch,
                                   const struct pz_arch *last_block) {
-  bool own_kind = a->predict_kind & PZ_PREDICT_OWN;
+  bool own_kind = arch->predict_kind & PZ_PREDICT_OWN;
   struct pz_arch predict = *last_block;
-  if (own_kind) predict = pz_mixed_arch(a, a->predict_kind & ~(unsigned)PZ_PREDICT_OWN);
-  int64_t count = a->predict_repeats ? 1 : a->predict_layers;
+  if (own_kind) predict = pz_mixed_arch(arch, arch->predict_kind & ~(unsigned)PZ_PREDICT_OWN);
+  int64_t count = arch->predict_repeats ? 1 : arch->predict_layers;
   add_layer(list, "predict", count, &predict, PZ_PART_PREDICT);
   predict.repeats_weights = true;
-  if (a->predict_repeats && a->predict_layers > 1)
-    add_layer(list, "predict_again", a->predict_layers - 1, &predict, PZ_PART_PREDICT);
+  if (arch->predict_repeats && arch->predict_layers > 1)
+    add_layer(list, "predict_again", arch->predict_layers - 1, &predict, PZ_PART_PREDICT);
 }
 
 /* Describes the order of the layers where kinds of blocks alternate.  The embedding is first, and the layers after
  * the blocks follow as they are listed. */
-static void describe_alternation(struct pz_call *own, struct pz_workload *w,
+static void describe_alternation(struct pz_call *own, struct pz_workload *workload,
                                  const struct layer_list *list, const uint32_t *kind_of_layer,
                                  uint32_t n_kinds) {
-  uint32_t n_blocks = (uint32_t)w->options.num_layers, n = 1;
+  uint32_t n_blocks = (uint32_t)workload->options.num_layers, n = 1;
   uint32_t most = n_blocks + MOST_LAYERS + (uint32_t)list->plan[list->n - 2].count;
   uint32_t *layer = pz_alloc(own, most, sizeof *layer);
   for (uint32_t i = 0; i < n_blocks; i++) layer[n++] = 1 + kind_of_layer[i];
   for (uint32_t i = 1 + n_kinds; i < list->n; i++)
     for (int64_t k = 0; k < list->plan[i].count; k++) layer[n++] = i;
-  pz_describe_order(own, w, layer, n);
+  pz_describe_order(own, workload, layer, n);
 }
 
-static void build_layers(struct pz_call *own, struct pz_owned *o, const struct pz_arch *a) {
-  const struct pz_workload_options *options = &o->w.options;
+static void build_layers(struct pz_call *own, struct pz_owned *owned, const struct pz_arch *arch) {
+  const struct pz_workload_options *options = &owned->w.options;
   struct layer_list *list = pz_alloc(own, 1, sizeof *list);
   uint32_t *kind_of_layer = pz_alloc(own, (size_t)options->num_layers, sizeof *kind_of_layer);
   struct pz_kind kinds[PZ_MOST_KINDS];
-  int n_kinds = pz_mixed_kinds(own, a, options->num_layers, kinds, kind_of_layer);
-  add_layer(list, "embedding", 1, a, PZ_PART_EMBEDDING);
-  if (a->encoder_layers) {
-    bool as_configured = options->num_layers == a->layers;
-    int64_t count = as_configured ? a->encoder_layers : options->num_layers;
-    add_layer(list, "encoder", count, a, PZ_PART_ENCODER);
-    add_layer(list, "bridge", 1, a, PZ_PART_BRIDGE);
+  int n_kinds = pz_mixed_kinds(own, arch, options->num_layers, kinds, kind_of_layer);
+  add_layer(list, "embedding", 1, arch, PZ_PART_EMBEDDING);
+  if (arch->encoder_layers) {
+    bool as_configured = options->num_layers == arch->layers;
+    int64_t count = as_configured ? arch->encoder_layers : options->num_layers;
+    add_layer(list, "encoder", count, arch, PZ_PART_ENCODER);
+    add_layer(list, "bridge", 1, arch, PZ_PART_BRIDGE);
     kinds[0].name = "decoder";
   }
-  bool mask_buffer = a->causal_mask_buffer && options->kernels == PZ_KERNELS_EAGER;
+  bool mask_buffer = arch->causal_mask_buffer && options->kernels == PZ_KERNELS_EAGER;
   for (int i = 0; i < n_kinds; i++) {
     struct pz_layer_plan *plan =
         add_layer(list, kinds[i].name, kinds[i].count, &kinds[i].arch, PZ_PART_BLOCK);
-    plan->buffer_bytes = mask_buffer ? a->positions * a->positions : 0;
+    plan->buffer_bytes = mask_buffer ? arch->positions * arch->positions : 0;
   }
-  if (options->mtp && a->predict_layers) add_prediction_layers(list, a, &kinds[n_kinds - 1].arch);
-  add_layer(list, "head", 1, a, PZ_PART_HEAD);
-  if (n_kinds > 1) describe_alternation(own, &o->w, list, kind_of_layer, (uint32_t)n_kinds);
-  pz_assemble(own, o, list->plan, list->n);
+  if (options->mtp && arch->predict_layers)
+    add_prediction_layers(list, arch, &kinds[n_kinds - 1].arch);
+  add_layer(list, "head", 1, arch, PZ_PART_HEAD);
+  if (n_kinds > 1) describe_alternation(own, &owned->w, list, kind_of_layer, (uint32_t)n_kinds);
+  pz_assemble(own, owned, list->plan, list->n);
 }
 
-/* Returns the workload of a configuration, which belongs to the caller of the public function. */
-static struct pz_workload *build_model(struct pz_call *call, const char *name, const char *text,
-                                       size_t bytes, const struct pz_workload_options *given) {
-  struct pz_arch a = {0};
+struct pz_workload *pz_workload_build(struct pz_call *call, const char *name, const char *text,
+                                      size_t bytes, const struct pz_workload_options *given) {
+  struct pz_arch arch = {0};
   struct pz_workload_options options;
   pz_copy_workload_options(call, &options, given);
-  const struct pz_family *family = read_config(call, name, text, bytes, &a);
-  fill_options(&a, &options);
-  pad_vocab(&a, options.vocab_multiple);
-  check_options(call, name, &a, &options);
+  const struct pz_family *family = read_config(call, name, text, bytes, &arch);
+  fill_options(&arch, &options);
+  pad_vocab(&arch, options.vocab_multiple);
+  check_options(call, name, &arch, &options);
   struct pz_call own;
-  struct pz_owned *o = pz_owned_new(call, &own);
-  o->w.options = options;
-  describe_model(&own, &o->w, name, family, &a);
-  build_layers(&own, o, &a);
-  pz_check_adapters(call, name, &options.lora, o->adaptable);
-  pz_undefer(call, o);
-  return &o->w;
+  struct pz_owned *owned = pz_owned_new(call, &own);
+  owned->w.options = options;
+  describe_model(&own, &owned->w, name, family, &arch);
+  build_layers(&own, owned, &arch);
+  pz_check_adapters(call, name, &options.lora, owned->adaptable);
+  pz_undefer(call, owned);
+  return &owned->w;
 }
 
-struct model_arguments {
+struct parse_arguments {
   const char *name, *text;
   size_t bytes;
   const struct pz_workload_options *options;
@@ -314,31 +317,18 @@ struct model_arguments {
 };
 
 static void parse_model(struct pz_call *call, void *ctx) {
-  const struct model_arguments *x = ctx;
-  pz_require(call, x->name, "name");
-  pz_require(call, x->text, "text");
-  pz_require(call, x->out, "out");
-  *x->out = build_model(call, x->name, x->text, x->bytes, x->options);
+  const struct parse_arguments *args = ctx;
+  pz_require(call, args->name, "name");
+  pz_require(call, args->text, "text");
+  pz_require(call, args->out, "out");
+  *args->out = pz_workload_build(call, args->name, args->text, args->bytes, args->options);
 }
 
 enum pz_status pz_workload_parse(const char *name, const char *text, size_t bytes,
                                  const struct pz_workload_options *options,
                                  struct pz_workload **out, struct pz_error *err) {
-  struct model_arguments x = {name, text, bytes, options, out};
-  return pz_border(parse_model, &x, err);
-}
-
-static void load_model(struct pz_call *call, void *ctx) {
-  const struct model_arguments *x = ctx;
-  size_t bytes;
-  const char *text = pz_file_text(call, x->name, PZ_CONFIG_MOST_BYTES, &bytes);
-  *x->out = build_model(call, x->name, text, bytes, x->options);
-}
-
-enum pz_status pz_workload_load_config(const char *path, const struct pz_workload_options *options,
-                                       struct pz_workload **out, struct pz_error *err) {
-  struct model_arguments x = {.name = path, .options = options, .out = out};
-  return pz_border(load_model, &x, err);
+  struct parse_arguments args = {name, text, bytes, options, out};
+  return pz_border(parse_model, &args, err);
 }
 
 /* ---- presets -------------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
-/* The interface of this folder to others in the library, beside the public one in phaze.h: models built into layers. */
+/* The interface of this folder to the rest of the library, in addition to the public one in phaze.h: presets, JSON, and checks
+ * of the options of a model. */
 #ifndef PZ_WORKLOAD_WORKLOAD_H
 #define PZ_WORKLOAD_WORKLOAD_H
 
@@ -6,10 +7,13 @@
 
 #include "core/json.h"
 
-/* Like pz_workload_parse(), from the config.json at `path`. */
-PZ_NODISCARD enum pz_status pz_workload_load_config(const char *path,
-                                                    const struct pz_workload_options *options,
-                                                    struct pz_workload **out, struct pz_error *err);
+/* The largest config.json that is read; real ones have a few kilobytes. */
+enum { PZ_CONFIG_MOST_BYTES = 4 << 20 };
+
+/* Returns the workload of a configuration (config.json), where `name` stands for the text in messages.  It belongs to the
+ * caller of the public function, who frees it with pz_workload_free(). */
+struct pz_workload *pz_workload_build(struct pz_call *call, const char *name, const char *text,
+                                      size_t bytes, const struct pz_workload_options *options);
 
 /* ---- presets: models by name, each a configuration that is read like a user's file ---------- */
 
@@ -22,13 +26,13 @@ struct pz_preset {
  * not a preset. */
 const struct pz_preset *pz_preset_find(const char *name);
 
-/* Does the word look like ORGANIZATION/MODEL, and not like the path of a file? */
+/* Returns whether a word looks like ORGANIZATION/MODEL and not like the path of a file. */
 bool pz_preset_hub_like(const char *word);
 
 /* ---- a workload as JSON --------------------------------------------------------------------- */
 
-/* Returns a new reference, which belongs to the caller, or NULL if there is no memory. */
-json_t *pz_workload_json(const struct pz_workload *w);
+/* Returns a workload as JSON, which is released when the call ends or with pz_close(). */
+json_t *pz_workload_json(struct pz_call *call, const struct pz_workload *workload);
 
 /* ---- options: the checks that hold for every model ------------------------------------------ */
 
@@ -47,11 +51,11 @@ void pz_check_workload_options(struct pz_call *call, const struct pz_workload_op
 void pz_check_adapters(struct pz_call *call, const char *model, const struct pz_lora *lora,
                        int found);
 
-/* Does the tensor-parallel degree divide the attention heads, and is it a divisor or a multiple of the number of
- * key/value heads (0 for as many)?  If it is a multiple, devices share a head. */
+/* Returns whether a tensor-parallel degree divides the attention heads and is a divisor or a multiple of the key/value
+ * heads (0 for as many as attention heads).  If it is a multiple, devices share key/value heads. */
 bool pz_heads_divide(int64_t heads, int64_t kv_heads, int64_t tp);
 
-/* Does only a part of the layers that Megatron Core joins into one have adapters? */
+/* Returns whether only some of the linear layers that Megatron Core joins into one have adapters. */
 bool pz_lora_divides(const struct pz_lora *lora);
 
 #endif

@@ -1,19 +1,21 @@
-/* A workload as JSON, field by field as phaze.h has it, and as a drawing. */
+/* A workload as JSON, with the names of the members in phaze.h, and as a drawing.
+ *
+ * Values are built without checks: jansson passes on values for which there was no memory, and pz_json_built() raises the error
+ * in the end. */
 #include "workload/workload.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
-#include "core/alloc.h"
 #include "workload/op.h"
 
-static void set_int(json_t *o, const char *key, int64_t v) {
-  json_object_set_new(o, key, json_integer(v));
+static void set_int(json_t *object, const char *key, int64_t value) {
+  json_object_set_new(object, key, json_integer(value));
 }
 
-static void set_text(json_t *o, const char *key, const char *v) {
-  json_t *text = v ? json_string(v) : json_null();
-  json_object_set_new(o, key, text ? text : json_string("(not UTF-8)"));
+/* Sets a text, or null for NULL.  Names from ONNX files need not be UTF-8. */
+static void set_text(json_t *object, const char *key, const char *value) {
+  json_t *text = value ? json_string(value) : json_null();
+  json_object_set_new(object, key, text ? text : json_string("(not UTF-8)"));
 }
 
 static json_t *ids_json(const uint32_t *ids, uint32_t n) {
@@ -22,46 +24,40 @@ static json_t *ids_json(const uint32_t *ids, uint32_t n) {
   return list;
 }
 
-/* "gelu" or, as a derivative, "gelu_backward"; a product's derivatives are products. */
-static json_t *kind_json(int kind, enum pz_direction dir) {
-  enum pz_grad_rule rule = pz_op_info(kind)->grad;
-  bool derivative = dir == PZ_BACKWARD && rule == PZ_GRAD_POINTWISE;
-  return json_sprintf("%s%s", pz_op_kind_name(kind), derivative ? "_backward" : "");
-}
-
-static json_t *tail_json(const struct pz_op *op) {
-  json_t *list = json_array();
-  for (uint32_t i = 0; i < op->n_tail; i++) {
-    const struct pz_tail *t = &op->tail[i];
-    json_array_append_new(list, json_pack("{s:o,s:I}", "kind", kind_json(t->kind, t->direction),
-                                          "elements", (json_int_t)t->elems));
-  }
-  return list;
+/* Returns the name of a kind: "gelu", or "gelu_backward" for its derivative.  The derivatives of a product are products. */
+static json_t *kind_json(int kind, enum pz_direction direction) {
+  bool is_derivative = direction == PZ_BACKWARD && pz_op_info(kind)->grad == PZ_GRAD_POINTWISE;
+  return json_sprintf("%s%s", pz_op_kind_name(kind), is_derivative ? "_backward" : "");
 }
 
 static json_t *op_json(const struct pz_op *op, uint32_t id) {
-  json_t *o = json_object();
-  set_int(o, "id", id);
-  set_text(o, "name", op->name);
-  json_object_set_new(o, "kind", kind_json(op->kind, op->direction));
-  set_text(o, "class", pz_op_class_name(op->op_class));
-  json_object_set_new(o, "dims",
+  static const char *const peers[] = {NULL, "expert", "expert_tensor", "context"};
+  json_t *object = json_object(), *tail = json_array();
+  set_int(object, "id", id);
+  set_text(object, "name", op->name);
+  json_object_set_new(object, "kind", kind_json(op->kind, op->direction));
+  set_text(object, "class", pz_op_class_name(op->op_class));
+  json_object_set_new(object, "dims",
                       json_pack("{s:I,s:I,s:I,s:I}", "batch", (json_int_t)op->dims.batch, "m",
                                 (json_int_t)op->dims.m, "n", (json_int_t)op->dims.n, "k",
                                 (json_int_t)op->dims.k));
-  set_int(o, "flop", op->flop);
-  set_int(o, "matmul_flop", op->matmul_flop);
-  set_int(o, "bytes_read", op->bytes_read);
-  set_int(o, "bytes_written", op->bytes_written);
-  set_int(o, "weight_bytes", op->weight_bytes);
-  if (op->scratch_bytes) set_int(o, "scratch_bytes", op->scratch_bytes);
-  static const char *const peers[] = {NULL, "expert", "expert_tensor", "context"};
-  if (op->grouped) json_object_set_new(o, "grouped", json_true());
-  if (op->peers) set_text(o, "peers", peers[op->peers]);
-  if (op->replicated) json_object_set_new(o, "replicated", json_true());
-  if (op->n_tail) json_object_set_new(o, "tail", tail_json(op));
-  json_object_set_new(o, "predecessors", ids_json(op->pred, op->n_pred));
-  return o;
+  set_int(object, "flop", op->flop);
+  set_int(object, "matmul_flop", op->matmul_flop);
+  set_int(object, "bytes_read", op->bytes_read);
+  set_int(object, "bytes_written", op->bytes_written);
+  set_int(object, "weight_bytes", op->weight_bytes);
+  if (op->scratch_bytes) set_int(object, "scratch_bytes", op->scratch_bytes);
+  if (op->grouped) json_object_set_new(object, "grouped", json_true());
+  if (op->peers) set_text(object, "peers", peers[op->peers]);
+  if (op->replicated) json_object_set_new(object, "replicated", json_true());
+  for (uint32_t i = 0; i < op->n_tail; i++)
+    json_array_append_new(tail, json_pack("{s:o,s:I}", "kind",
+                                          kind_json(op->tail[i].kind, op->tail[i].direction),
+                                          "elements", (json_int_t)op->tail[i].elems));
+  if (op->n_tail) json_object_set(object, "tail", tail);
+  json_decref(tail);
+  json_object_set_new(object, "predecessors", ids_json(op->pred, op->n_pred));
+  return object;
 }
 
 static json_t *ops_json(const struct pz_ops *ops) {
@@ -70,171 +66,168 @@ static json_t *ops_json(const struct pz_ops *ops) {
   return list;
 }
 
-static json_t *saved_json(const struct pz_layer *l) {
-  json_t *list = json_array();
-  for (uint32_t i = 0; i < l->n_saved; i++) {
-    const struct pz_tensor *t = &l->tensors[l->saved[i]];
-    json_t *o = json_object(), *shape = json_array();
-    set_text(o, "tensor", t->name);
-    for (int d = 0; d < t->n_dims; d++) json_array_append_new(shape, json_integer(t->shape[d]));
-    json_object_set_new(o, "shape", shape);
-    set_int(o, "bytes", t->elems * t->elem_bytes);
-    json_array_append_new(list, o);
+static json_t *layer_json(const struct pz_layer *layer) {
+  json_t *object = json_object(), *saved = json_array();
+  for (uint32_t i = 0; i < layer->n_saved; i++) {
+    const struct pz_tensor *tensor = &layer->tensors[layer->saved[i]];
+    json_t *entry = json_object(), *shape = json_array();
+    set_text(entry, "tensor", tensor->name);
+    for (int d = 0; d < tensor->n_dims; d++)
+      json_array_append_new(shape, json_integer(tensor->shape[d]));
+    json_object_set_new(entry, "shape", shape);
+    set_int(entry, "bytes", tensor->elems * tensor->elem_bytes);
+    json_array_append_new(saved, entry);
   }
-  return list;
+  set_text(object, "name", layer->name);
+  set_int(object, "count", layer->count);
+  json_object_set_new(object, "from", ids_json(layer->from, layer->n_from));
+  set_int(object, "params", layer->params);
+  set_int(object, "split_params", layer->split_params);
+  set_int(object, "tied_params", layer->tied_params);
+  set_int(object, "group_grad_params", layer->group_grad_params);
+  if (layer->expert_params) set_int(object, "expert_params", layer->expert_params);
+  set_int(object, "param_bytes", 2 * layer->params);
+  set_int(object, "activation_bytes", layer->activation_bytes);
+  set_int(object, "shared_bytes", layer->shared_bytes);
+  set_int(object, "buffer_bytes", layer->buffer_bytes);
+  set_int(object, "output_bytes", layer->output_bytes);
+  json_object_set_new(object, "saved", saved);
+  json_object_set_new(object, "forward", ops_json(&layer->ops[PZ_FORWARD]));
+  json_object_set_new(object, "backward", ops_json(&layer->ops[PZ_BACKWARD]));
+  return object;
 }
 
-static json_t *layer_json(const struct pz_layer *l) {
-  json_t *o = json_object();
-  set_text(o, "name", l->name);
-  set_int(o, "count", l->count);
-  json_object_set_new(o, "from", ids_json(l->from, l->n_from));
-  set_int(o, "params", l->params);
-  set_int(o, "split_params", l->split_params);
-  set_int(o, "tied_params", l->tied_params);
-  set_int(o, "group_grad_params", l->group_grad_params);
-  if (l->expert_params) set_int(o, "expert_params", l->expert_params);
-  set_int(o, "param_bytes", 2 * l->params);
-  set_int(o, "activation_bytes", l->activation_bytes);
-  set_int(o, "shared_bytes", l->shared_bytes);
-  set_int(o, "buffer_bytes", l->buffer_bytes);
-  set_int(o, "output_bytes", l->output_bytes);
-  json_object_set_new(o, "saved", saved_json(l));
-  json_object_set_new(o, "forward", ops_json(&l->ops[PZ_FORWARD]));
-  json_object_set_new(o, "backward", ops_json(&l->ops[PZ_BACKWARD]));
-  return o;
-}
-
-static json_t *options_json(const struct pz_workload_options *opt) {
-  json_t *o = json_object();
-  set_int(o, "seq", opt->seq);
-  set_int(o, "mbs", opt->mbs);
-  set_int(o, "tp", opt->tp);
-  set_int(o, "slice", opt->slice);
-  if (opt->ep > 1) set_int(o, "ep", opt->ep);
-  if (opt->etp != opt->tp && opt->etp) set_int(o, "etp", opt->etp);
-  if (opt->cp > 1) set_int(o, "cp", opt->cp);
-  if (opt->cp > 1) set_text(o, "cp_form", pz_context_names[opt->cp_form]);
-  if (opt->mtp) json_object_set_new(o, "mtp", json_true());
-  set_int(o, "num_layers", opt->num_layers);
-  json_object_set_new(o, "sequence_parallel", json_boolean(opt->sequence_parallel));
-  json_object_set_new(o, "dropout", opt->dropout < 0 ? json_null() : json_real(opt->dropout));
-  set_text(o, "kernels", pz_kernels_names[opt->kernels]);
-  set_text(o, "attention", pz_attention_names[opt->attention]);
-  set_text(o, "recompute", pz_recompute_names[opt->recompute]);
-  return o;
+static json_t *options_json(const struct pz_workload_options *options) {
+  json_t *object = json_object();
+  set_int(object, "seq", options->seq);
+  set_int(object, "mbs", options->mbs);
+  set_int(object, "tp", options->tp);
+  set_int(object, "slice", options->slice);
+  if (options->ep > 1) set_int(object, "ep", options->ep);
+  if (options->etp != options->tp && options->etp) set_int(object, "etp", options->etp);
+  if (options->cp > 1) set_int(object, "cp", options->cp);
+  if (options->cp > 1) set_text(object, "cp_form", pz_context_names[options->cp_form]);
+  if (options->mtp) json_object_set_new(object, "mtp", json_true());
+  set_int(object, "num_layers", options->num_layers);
+  json_object_set_new(object, "sequence_parallel", json_boolean(options->sequence_parallel));
+  json_object_set_new(object, "dropout",
+                      options->dropout < 0 ? json_null() : json_real(options->dropout));
+  set_text(object, "kernels", pz_kernels_names[options->kernels]);
+  set_text(object, "attention", pz_attention_names[options->attention]);
+  set_text(object, "recompute", pz_recompute_names[options->recompute]);
+  return object;
 }
 
 static json_t *totals_json(const struct pz_totals *t) {
-  json_t *o = json_object();
-  set_int(o, "params", t->params);
-  set_int(o, "model_params", t->model_params);
-  set_int(o, "split_params", t->split_params);
-  if (t->expert_params) set_int(o, "expert_params", t->expert_params);
-  if (t->active_params != t->model_params) set_int(o, "active_params", t->active_params);
+  json_t *object = json_object();
+  set_int(object, "params", t->params);
+  set_int(object, "model_params", t->model_params);
+  set_int(object, "split_params", t->split_params);
+  if (t->expert_params) set_int(object, "expert_params", t->expert_params);
+  if (t->active_params != t->model_params) set_int(object, "active_params", t->active_params);
   if (t->model_trained_params != t->model_params)
-    set_int(o, "model_trained_params", t->model_trained_params);
-  set_int(o, "param_bytes", t->param_bytes);
-  set_int(o, "forward_flop", t->forward_flop);
-  set_int(o, "backward_flop", t->backward_flop);
-  set_int(o, "matmul_forward_flop", t->matmul_forward_flop);
-  set_int(o, "matmul_backward_flop", t->matmul_backward_flop);
-  set_int(o, "activation_bytes", t->activation_bytes);
-  set_int(o, "peak_bytes", t->peak_bytes);
-  set_int(o, "layers", t->layers);
-  set_int(o, "ops", t->ops);
-  return o;
+    set_int(object, "model_trained_params", t->model_trained_params);
+  set_int(object, "param_bytes", t->param_bytes);
+  set_int(object, "forward_flop", t->forward_flop);
+  set_int(object, "backward_flop", t->backward_flop);
+  set_int(object, "matmul_forward_flop", t->matmul_forward_flop);
+  set_int(object, "matmul_backward_flop", t->matmul_backward_flop);
+  set_int(object, "activation_bytes", t->activation_bytes);
+  set_int(object, "peak_bytes", t->peak_bytes);
+  set_int(object, "layers", t->layers);
+  set_int(object, "ops", t->ops);
+  return object;
 }
 
-/* [{"unit": [1, 2], "repeats": 21}]: where it is not just one layer after the other. */
-static json_t *order_json(const struct pz_workload *w) {
-  json_t *list = json_array();
-  for (uint32_t i = 0; i < w->n_order; i++) {
-    const struct pz_segment *s = &w->order[i];
-    json_array_append_new(list, json_pack("{s:o,s:I}", "unit", ids_json(s->unit, s->n_unit),
-                                          "repeats", (json_int_t)s->repeats));
+json_t *pz_workload_json(struct pz_call *call, const struct pz_workload *workload) {
+  json_t *object = json_object(), *layers = json_array(), *order = json_array();
+  set_text(object, "model", workload->model);
+  set_text(object, "family", workload->family);
+  json_object_set_new(object, "options", options_json(&workload->options));
+  for (uint32_t i = 0; i < workload->n_layers; i++)
+    json_array_append_new(layers, layer_json(&workload->layers[i]));
+  json_object_set_new(object, "layers", layers);
+  /* The order is written, as [{"unit": [1, 2], "repeats": 21}], unless each layer simply follows the one before. */
+  bool is_listed_order = true;
+  for (uint32_t i = 0; i < workload->n_order; i++) {
+    const struct pz_segment *segment = &workload->order[i];
+    if (segment->n_unit > 1 || segment->unit[0] != i) is_listed_order = false;
+    json_array_append_new(order,
+                          json_pack("{s:o,s:I}", "unit", ids_json(segment->unit, segment->n_unit),
+                                    "repeats", (json_int_t)segment->repeats));
   }
-  return list;
+  if (!is_listed_order) json_object_set(object, "order", order);
+  json_decref(order);
+  json_object_set_new(object, "totals", totals_json(&workload->totals));
+  return pz_json_built(call, object);
 }
 
-static bool is_grouped(const struct pz_workload *w) {
-  for (uint32_t i = 0; i < w->n_order; i++)
-    if (w->order[i].n_unit > 1 || w->order[i].unit[0] != i) return false;
-  return true;
-}
+/* ---- a Graphviz drawing --------------------------------------------------------------------- */
 
-json_t *pz_workload_json(const struct pz_workload *w) {
-  json_t *o = json_object(), *layers = json_array();
-  set_text(o, "model", w->model);
-  set_text(o, "family", w->family);
-  json_object_set_new(o, "options", options_json(&w->options));
-  for (uint32_t i = 0; i < w->n_layers; i++)
-    json_array_append_new(layers, layer_json(&w->layers[i]));
-  json_object_set_new(o, "layers", layers);
-  if (!is_grouped(w)) json_object_set_new(o, "order", order_json(w));
-  json_object_set_new(o, "totals", totals_json(&w->totals));
-  return o;
-}
-
-/* ---- a Graphviz drawing: one box a layer and direction, one node an operator --------------------- */
-
-static const char *colour(enum pz_op_class c) {
-  static const char *const by_class[] = {"#9ecae1", "#c7e9c0", "#6baed6", "#eeeeee", "#fdae6b"};
-  return by_class[c];
-}
-
-/* Quoted as DOT wants it. */
-static void quote(const char *s, FILE *out) {
-  for (; *s; s++) {
-    if (*s == '"' || *s == '\\') fputc('\\', out);
-    fputc(*s, out);
+/* Writes a text as DOT quotes it. */
+static void write_quoted(const char *text, FILE *out) {
+  for (; *text; text++) {
+    if (*text == '"' || *text == '\\') fputc('\\', out);
+    fputc(*text, out);
   }
 }
 
-static void cluster(const struct pz_layer *l, uint32_t index, enum pz_direction d, FILE *out) {
-  static const char *const name[] = {"forward", "backward"};
-  fprintf(out, "  subgraph cluster_%" PRIu32 "_%d {\n    label=\"", index, d);
-  quote(l->name, out);
-  fprintf(out, " x%" PRId64 ", %s\";\n", l->count, name[d]);
-  for (uint32_t i = 0; i < l->ops[d].n; i++) {
-    const struct pz_op *op = &l->ops[d].op[i];
-    fprintf(out, "    n%" PRIu32 "_%d_%" PRIu32 " [label=\"", index, d, i);
-    quote(op->name, out);
-    fprintf(out, "\",fillcolor=\"%s\"];\n", colour(op->op_class));
-    for (uint32_t p = 0; p < op->n_pred; p++)
-      fprintf(out, "    n%" PRIu32 "_%d_%" PRIu32 " -> n%" PRIu32 "_%d_%" PRIu32 ";\n", index, d,
-              op->pred[p], index, d, i);
+/* Draws the operators of one direction of a layer as the nodes of a box. */
+static void draw_layer(const struct pz_layer *layer, uint32_t index, enum pz_direction direction,
+                       FILE *out) {
+  static const char *const names[] = {"forward", "backward"};
+  static const char *const colours[] = {"#9ecae1", "#c7e9c0", "#6baed6", "#eeeeee", "#fdae6b"};
+  const struct pz_ops *ops = &layer->ops[direction];
+  fprintf(out, "  subgraph cluster_%" PRIu32 "_%d {\n    label=\"", index, direction);
+  write_quoted(layer->name, out);
+  fprintf(out, " x%" PRId64 ", %s\";\n", layer->count, names[direction]);
+  for (uint32_t i = 0; i < ops->n; i++) {
+    const struct pz_op *op = &ops->op[i];
+    fprintf(out, "    n%" PRIu32 "_%d_%" PRIu32 " [label=\"", index, direction, i);
+    write_quoted(op->name, out);
+    fprintf(out, "\",fillcolor=\"%s\"];\n", colours[op->op_class]);
+    for (uint32_t k = 0; k < op->n_pred; k++)
+      fprintf(out, "    n%" PRIu32 "_%d_%" PRIu32 " -> n%" PRIu32 "_%d_%" PRIu32 ";\n", index,
+              direction, op->pred[k], index, direction, i);
   }
   fprintf(out, "  }\n");
 }
 
-static void put_dot(const struct pz_workload *w, FILE *out) {
+static void draw_workload(const struct pz_workload *workload, FILE *out) {
   fprintf(out, "digraph \"");
-  quote(w->model, out);
+  write_quoted(workload->model, out);
   fprintf(out, "\" {\n  node [shape=box,style=filled,fontname=\"sans-serif\"];\n");
-  for (uint32_t i = 0; i < w->n_layers; i++) {
-    cluster(&w->layers[i], i, PZ_FORWARD, out);
-    cluster(&w->layers[i], i, PZ_BACKWARD, out);
+  for (uint32_t i = 0; i < workload->n_layers; i++) {
+    draw_layer(&workload->layers[i], i, PZ_FORWARD, out);
+    draw_layer(&workload->layers[i], i, PZ_BACKWARD, out);
   }
   fprintf(out, "}\n");
 }
 
-enum pz_status pz_workload_text(const struct pz_workload *w, enum pz_workload_form form,
-                                char **text, struct pz_error *err) {
-  enum pz_status status = pz_need_each(err, {w, "workload"}, {text, "text"});
-  if (status == PZ_OK)
-    status = pz_need_range("form", (int64_t)form, PZ_WORKLOAD_JSON, PZ_WORKLOAD_DOT, err);
-  if (status != PZ_OK) return status;
-  if (form == PZ_WORKLOAD_JSON) {
-    json_t *j = pz_workload_json(w);
-    status = pz_json_text(j, text, err);
-    json_decref(j);
-    return status;
+struct text_arguments {
+  const struct pz_workload *workload;
+  enum pz_workload_form form;
+  char **text;
+};
+
+static void write_workload(struct pz_call *call, void *ctx) {
+  const struct text_arguments *args = ctx;
+  pz_require(call, args->workload, "workload");
+  pz_require(call, args->text, "text");
+  pz_require_range(call, "form", (int64_t)args->form, PZ_WORKLOAD_JSON, PZ_WORKLOAD_DOT);
+  struct pz_buffer *buffer = pz_buffer_new(call);
+  if (args->form == PZ_WORKLOAD_JSON) {
+    pz_json_print(call, buffer, pz_workload_json(call, args->workload));
+  } else {
+    FILE *out = pz_buffer_open(call, buffer);
+    draw_workload(args->workload, out);
+    pz_buffer_flush(call, out);
   }
-  struct pz_buffer b = {0};
-  FILE *out = pz_buffer_stream(&b);
-  if (out) put_dot(w, out);
-  if (out && pz_buffer_close(out)) return *text = b.text, PZ_OK;
-  pz_free(b.text);
-  return pz_fail(err, PZ_NO_MEMORY, "out of memory for the graph");
+  *args->text = pz_buffer_take(call, buffer);
+}
+
+enum pz_status pz_workload_text(const struct pz_workload *workload, enum pz_workload_form form,
+                                char **text, struct pz_error *err) {
+  struct text_arguments args = {workload, form, text};
+  return pz_border(write_workload, &args, err);
 }

@@ -478,6 +478,20 @@ struct drawn {
   struct pz_fixed given;
 };
 
+struct load_arguments {
+  const char *model;
+  const struct pz_variant_choices *choices;
+  const struct pz_workload_options *options;
+  struct pz_vec *notes;
+  struct drawn *out;
+};
+
+static void load_variants(struct pz_call *call, void *ctx) {
+  const struct load_arguments *args = ctx;
+  args->out->in.n_variants = pz_variants_load(call, args->model, args->choices, args->options,
+                                              args->notes, args->out->variants);
+}
+
 static void draw_inputs(struct drawn *x, struct pz_arena *arena) {
   static const char *const models[] = {"gpt2", "bert-base", "qwen2.5-1.5b"};
   static const char *const chips[] = {"tpuv4", "h200", "a100-80"};
@@ -505,9 +519,8 @@ static void draw_inputs(struct drawn *x, struct pz_arena *arena) {
   assert_int_equal(pz_chip_read(chips[draw(3)], &chip, &err), PZ_OK);
   if (cluster) assert_int_equal(pz_cluster_load(cluster, &net, &err), PZ_OK);
   pz_cost_init(&x->cost, &chip, cluster ? &net : NULL);
-  assert_int_equal(pz_variants_load(models[draw(3)], &choices, &how, &notes, x->variants,
-                                    &x->in.n_variants, &err),
-                   PZ_OK);
+  struct load_arguments load = {models[draw(3)], &choices, &how, &notes, x};
+  assert_int_equal(pz_border(load_variants, &load, &err), PZ_OK);
   x->in.cost = &x->cost;
   x->in.variants = x->variants;
   x->in.steps = x->in.quick_steps + (draw(4) ? 20 + draw(300) : 0);
