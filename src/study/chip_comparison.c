@@ -119,19 +119,6 @@ static void load_chip(struct pz_call *call, struct chip_comparison *comparison, 
   compared->taken = pz_chip_taken(chip);
 }
 
-static void load_chips(struct pz_call *call, struct chip_comparison *comparison, const char *text) {
-  char *rest = pz_copy_text(call, text);
-  comparison->chips = pz_alloc(call, MOST_CHIPS, sizeof *comparison->chips);
-  while (rest) {
-    char *word = rest, *comma = strchr(rest, ',');
-    rest = comma ? comma + 1 : NULL;
-    if (comma) *comma = '\0';
-    if (!*word)
-      pz_raise(call, PZ_BAD_USE, "--chips '%s'; accepted: chips separated by commas", text);
-    load_chip(call, comparison, word);
-  }
-}
-
 /* Sets the network of a chip: the cluster that the user named, or that in which a preset is
  * sold, or else groups of devices that the links of the chip connect. */
 static void set_network(struct pz_call *call, const struct chip_comparison *comparison,
@@ -358,7 +345,17 @@ static void compare_given_chips(struct pz_call *call, void *ctx) {
   study_options.evaluator = PZ_EVALUATOR_TRAINING;
   study_options.cluster = pz_study_options_default().cluster;
   pz_study_open(call, study, &study_options, 1);
-  load_chips(call, &comparison, request->chips);
+  const char *text = request->chips;
+  char *rest = pz_copy_text(call, text);
+  comparison.chips = pz_alloc(call, MOST_CHIPS, sizeof *comparison.chips);
+  while (rest) {
+    char *word = rest, *comma = strchr(rest, ',');
+    rest = comma ? comma + 1 : NULL;
+    if (comma) *comma = '\0';
+    if (!*word)
+      pz_raise(call, PZ_BAD_USE, "--chips '%s'; accepted: chips separated by commas", text);
+    load_chip(call, &comparison, word);
+  }
   if (comparison.rent) set_prices(call, &comparison, request->chips);
 
   atomic_bool *stop = pz_alloc(call, 1, sizeof *stop);

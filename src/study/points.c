@@ -118,15 +118,6 @@ bool pz_run_is_dense_bf16(const struct pz_csv *csv, uint32_t row) {
   return bf16 && !context_parallel && pipelined;
 }
 
-/* Devices of a node, which is the innermost level of the network.  8 if the network is unknown. */
-static int64_t devices_per_node(struct pz_call *call, const char *cluster) {
-  struct pz_cluster net;
-  struct pz_error error = {0};
-  enum pz_status status = pz_cluster_load(cluster, &net, &error);
-  if (status == PZ_NO_MEMORY) pz_raise_again(call, &error);
-  return status == PZ_OK && net.n_levels > 0 ? net.level[0].devices : 8;
-}
-
 static void add_run(struct pz_call *call, const struct pz_point_reader *reader,
                     const struct pz_run_table *table, uint32_t row) {
   const struct pz_csv *csv = &table->csv;
@@ -155,7 +146,14 @@ static void add_run(struct pz_call *call, const struct pz_point_reader *reader,
   point.tpu = strncmp(point.chip, "tpu", 3) == 0;
   point.context = checked_count(csv, row, "cp") > 1;
   point.zero_bubble = strncmp(optional_cell(csv, row, "pipeline"), "zb", 2) == 0;
-  int64_t per_node = devices_per_node(call, point.cluster);
+  /* Devices of a node, which is the innermost level of the network.  8 if the network is
+   * unknown. */
+  const char *cluster = point.cluster;
+  struct pz_cluster net;
+  struct pz_error error = {0};
+  enum pz_status status = pz_cluster_load(cluster, &net, &error);
+  if (status == PZ_NO_MEMORY) pz_raise_again(call, &error);
+  int64_t per_node = status == PZ_OK && net.n_levels > 0 ? net.level[0].devices : 8;
   point.one_node = point.devices <= per_node;
   if (run->predicted) {
     bool has_experts = run->p.active_params < run->p.params;

@@ -232,25 +232,6 @@ static void make_references(struct result_maker *maker) {
 
 /* ---- around the best chip ------------------------------------------------------------------- */
 
-/* Finds the part of step time that changes most in the direction of the objective, averaged over
- * the models. */
-static void find_changed_part(const struct pz_answer *best, struct pz_result_step *step) {
-  const struct pz_part_info *part;
-  for (size_t k = 0; (part = pz_time_part_at(k)) != NULL; k++) {
-    double more = 0;
-    for (uint32_t i = 0; i < step->n_models; i++) {
-      const struct pz_training_answer *own = best->models[i].training;
-      more += (pz_time_part(&step->models[i].parts, part) - pz_time_part(&own->parts, part)) /
-              own->step_s / step->n_models;
-    }
-    bool smaller_change =
-        step->change > 0 ? more >= step->where_change : more <= step->where_change;
-    if (step->where && smaller_change) continue;
-    step->where = part->label;
-    step->where_change = more;
-  }
-}
-
 /* Sets the plans of a step on an axis, unless a model does not fit there. */
 static void make_step_models(struct result_maker *maker, const struct pz_answer *best,
                              const struct pz_step *found, struct pz_result_step *out) {
@@ -265,7 +246,21 @@ static void make_step_models(struct result_maker *maker, const struct pz_answer 
     out->models[i] = (struct pz_step_answer){best->models[i].model, plan->step_s, plan->parts,
                                              pz_copy_text(&maker->own, plan->text)};
   }
-  find_changed_part(best, out);
+  /* Finds the part of step time that changes most in the direction of the objective, averaged
+   * over the models. */
+  const struct pz_part_info *part;
+  for (size_t k = 0; (part = pz_time_part_at(k)) != NULL; k++) {
+    double more = 0;
+    for (uint32_t i = 0; i < out->n_models; i++) {
+      const struct pz_training_answer *own = best->models[i].training;
+      more += (pz_time_part(&out->models[i].parts, part) - pz_time_part(&own->parts, part)) /
+              own->step_s / out->n_models;
+    }
+    bool smaller_change = out->change > 0 ? more >= out->where_change : more <= out->where_change;
+    if (out->where && smaller_change) continue;
+    out->where = part->label;
+    out->where_change = more;
+  }
 }
 
 static void make_sensitivity(struct result_maker *maker) {

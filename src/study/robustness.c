@@ -217,24 +217,6 @@ static struct pz_cold moved_constants(const struct pz_study *study, size_t move,
   return constants;
 }
 
-/* Evaluates the reference chip again with changed constants. */
-static void move_reference(struct pz_call *call, struct pz_study *study,
-                           const struct pz_cold *constants, unsigned worker,
-                           struct pz_objective *objective) {
-  struct pz_error *err = pz_call_error(call);
-  struct pz_chip chip = study->reference_chip;
-  pz_must(call, pz_chip_read(chip.name, &chip, err));
-  pz_must(call, pz_chip_make_cold(&chip, constants, err));
-  objective->reference_taken = pz_chip_taken(&chip);
-  for (uint32_t i = 0; i < objective->n; i++) {
-    struct pz_step_cost *step = &objective->reference[objective->models[i]];
-    struct pz_found_plan plan;
-    bool fits = pz_training_find_plan(call, study->evaluator, worker, &chip, objective->models[i],
-                                      &plan, &step->dynamic_j);
-    if (fits) step->step_s = plan.p.step_s;
-  }
-}
-
 /* Constants of compiled programs apply to the chips of the space, those of launched kernels to
  * the reference chip, and the energy constant to both. */
 static void compare_moved(struct pz_call *call, void *ctx, size_t move, unsigned worker) {
@@ -244,7 +226,22 @@ static void compare_moved(struct pz_call *call, void *ctx, size_t move, unsigned
   struct pz_cold constants = moved_constants(work->study, move, &value);
   bool energy = move / 2 == PZ_COLD_energy;
   bool compiled = strncmp(pz_cold_at(move / 2)->name, "compiled_", 9) == 0;
-  if (energy || !compiled) move_reference(call, work->study, &constants, worker, &objective);
+  if (energy || !compiled) {
+    /* Evaluates the reference chip again with changed constants. */
+    struct pz_study *study = work->study;
+    struct pz_error *err = pz_call_error(call);
+    struct pz_chip chip = study->reference_chip;
+    pz_must(call, pz_chip_read(chip.name, &chip, err));
+    pz_must(call, pz_chip_make_cold(&chip, &constants, err));
+    objective.reference_taken = pz_chip_taken(&chip);
+    for (uint32_t i = 0; i < objective.n; i++) {
+      struct pz_step_cost *step = &objective.reference[objective.models[i]];
+      struct pz_found_plan plan;
+      bool fits = pz_training_find_plan(call, study->evaluator, worker, &chip, objective.models[i],
+                                        &plan, &step->dynamic_j);
+      if (fits) step->step_s = plan.p.step_s;
+    }
+  }
   work->moved[move] =
       (struct pz_moved){.value = known_objective(work, &objective, &work->run->best), .better = -1};
   if (energy || compiled) {

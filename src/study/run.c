@@ -64,7 +64,8 @@ static void read_part_text(struct pz_call *call, void *ctx) {
   if (text) pz_buffer_add(call, reading->text, text, strlen(text));
 }
 
-/* Reads a part of the result on rank 0, for all ranks.  Returns false if the run file does not have it. */
+/* Reads a part of the result on rank 0, for all ranks.  Returns false if the run file does not
+ * have it. */
 static bool read_saved_part(struct pz_call *call, struct pz_run *run, enum pz_part part,
                             const char *name, parse_part *parse) {
   struct part_reading reading = {run->file, part, pz_buffer_new(call)};

@@ -261,24 +261,6 @@ static const struct pz_chip *corrected_chip(struct pz_call *call, const struct s
   return chip;
 }
 
-/* Adds notes about how far the calibration can be trusted. */
-static void add_warnings(struct pz_call *call, struct step_reader *reader,
-                         const struct pz_step_calibration *out, bool several_runs) {
-  enum { FEW_STEPS = 3 };
-  static const double LARGE_ERROR = 0.5;
-  static const char *const few =
-      "fewer than 3 steps, or of one run alone: factors are moved less than more would, and "
-      "nothing is known of other runs";
-  static const char *const far =
-      "steps are far from their predictions: are plan, chip and cluster those that ran?";
-  static const char *const unlike =
-      "steps left out are predicted no better by the others: measure more, or steps that are more "
-      "alike";
-  if (out->n_steps < FEW_STEPS || !several_runs) pz_append(call, &reader->notes, &few);
-  if (out->errors.before > LARGE_ERROR) pz_append(call, &reader->notes, &far);
-  if (out->errors.left_out > out->errors.before) pz_append(call, &reader->notes, &unlike);
-}
-
 /* `call` allocates in the object that is returned. */
 static void calibrate_steps(struct pz_call *call, struct step_reader *reader,
                             struct pz_step_calibration *out) {
@@ -316,7 +298,20 @@ static void calibrate_steps(struct pz_call *call, struct step_reader *reader,
   out->factors = factors;
   out->n_factors = PZ_CORRECTION_FACTORS;
   out->chip = corrected_chip(call, reader, &steps, &correction);
-  add_warnings(call, reader, out, several_runs);
+  /* Adds notes about how far the calibration can be trusted. */
+  enum { FEW_STEPS = 3 };
+  static const double LARGE_ERROR = 0.5;
+  static const char *const few =
+      "fewer than 3 steps, or of one run alone: factors are moved less than more would, and "
+      "nothing is known of other runs";
+  static const char *const far =
+      "steps are far from their predictions: are plan, chip and cluster those that ran?";
+  static const char *const unlike =
+      "steps left out are predicted no better by the others: measure more, or steps that are more "
+      "alike";
+  if (out->n_steps < FEW_STEPS || !several_runs) pz_append(call, &reader->notes, &few);
+  if (out->errors.before > LARGE_ERROR) pz_append(call, &reader->notes, &far);
+  if (out->errors.left_out > out->errors.before) pz_append(call, &reader->notes, &unlike);
 }
 
 struct calibrate_args {

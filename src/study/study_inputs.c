@@ -135,21 +135,6 @@ static void read_choices(struct pz_fields *fields, const char *key, struct pz_ch
   if (!good) pz_fields_refuse(fields, key, "a list of increasing positive integers");
 }
 
-static void read_input_models(struct pz_call *call, struct pz_fields *fields,
-                              struct pz_study_options *options) {
-  const json_t *models = pz_fields_value(fields, "models"),
-               *weights = pz_fields_value(fields, "weights");
-  size_t n = json_array_size(models);
-  bool good = n >= 1 && n <= PZ_SEARCH_MOST_MODELS && json_array_size(weights) == n;
-  for (size_t i = 0; i < n && good; i++) {
-    options->models[i] = member_text(call, json_array_get(models, i), "name");
-    options->weight[i] = json_number_value(json_array_get(weights, i));
-    good = options->models[i] && options->weight[i] > 0;
-  }
-  options->n_models = (uint32_t)n;
-  if (!good) pz_fields_refuse(fields, "models", "models with names, as many weights above 0");
-}
-
 static void read_import(struct pz_call *call, struct pz_fields *fields,
                         struct pz_workload_options *workload_options) {
   const json_t *import = pz_fields_value(fields, "import"), *dims = json_object_get(import, "dims");
@@ -194,7 +179,17 @@ struct pz_study_options pz_study_options_from_inputs(struct pz_call *call, const
   options.exhaustive = pz_fields_bool_or(&fields, "exhaustive", false);
   options.pareto = pz_fields_bool_or(&fields, "pareto", false);
   options.pareto_tolerance = pz_fields_real(&fields, "pareto_tolerance", 0, 1);
-  read_input_models(call, &fields, &options);
+  const json_t *models = pz_fields_value(&fields, "models"),
+               *weights = pz_fields_value(&fields, "weights");
+  size_t n = json_array_size(models);
+  bool good = n >= 1 && n <= PZ_SEARCH_MOST_MODELS && json_array_size(weights) == n;
+  for (size_t i = 0; i < n && good; i++) {
+    options.models[i] = member_text(call, json_array_get(models, i), "name");
+    options.weight[i] = json_number_value(json_array_get(weights, i));
+    good = options.models[i] && options.weight[i] > 0;
+  }
+  options.n_models = (uint32_t)n;
+  if (!good) pz_fields_refuse(&fields, "models", "models with names, as many weights above 0");
   read_import(call, &fields, &options.workload);
   options.objective = (enum pz_objective_kind)read_name(&fields, "objective", pz_objective_names);
   options.evaluator = (enum pz_evaluator_kind)read_name(&fields, "evaluator", pz_evaluator_names);

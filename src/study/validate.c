@@ -330,26 +330,6 @@ void pz_limits_compare(struct pz_call *call, struct pz_validation *validation) {
   validation->n_broken = broken.n;
 }
 
-/* Drops built-in limits of operators that do not apply to the given tables: those of groups with
- * few rows, whose mean says little, and those over all chips, whose mean depends on the mix of
- * chips. */
-static void drop_inapplicable_limits(struct pz_call *call, struct pz_validation *validation) {
-  static const uint32_t LEAST_ROWS = 20;
-  struct pz_vec kept;
-  pz_vec_init(&kept, call->arena, sizeof(struct pz_limit));
-  for (uint32_t i = 0; i < validation->n_limits; i++) {
-    const struct pz_limit *limit = &validation->limits[i];
-    bool all_chips = strncmp(limit->group, PZ_ALL_CHIPS, sizeof PZ_ALL_CHIPS - 1) == 0;
-    bool found = false;
-    for (uint32_t group_index = 0; group_index < validation->n_groups && !found; group_index++)
-      found = validation->groups[group_index].n >= LEAST_ROWS &&
-              strcmp(validation->groups[group_index].name, limit->group) == 0;
-    if (found && !all_chips) pz_append(call, &kept, limit);
-  }
-  validation->limits = kept.items;
-  validation->n_limits = kept.n;
-}
-
 /* Reads the limits that the options name.  Without the option, the shipped data have built-in
  * limits. */
 static void read_limits(struct pz_call *call, const struct pz_validate_options *options,
@@ -361,7 +341,25 @@ static void read_limits(struct pz_call *call, const struct pz_validate_options *
   if (built_in) {
     const char *text = pz_embedded_text(pz_embedded_limits, built_in);
     pz_limits_parse(call, built_in, text, strlen(text), validation);
-    if (for_operators) drop_inapplicable_limits(call, validation);
+    if (for_operators) {
+      /* Drops built-in limits of operators that do not apply to the given tables: those of
+       * groups with few rows, whose mean says little, and those over all chips, whose mean
+       * depends on the mix of chips. */
+      static const uint32_t LEAST_ROWS = 20;
+      struct pz_vec kept;
+      pz_vec_init(&kept, call->arena, sizeof(struct pz_limit));
+      for (uint32_t i = 0; i < validation->n_limits; i++) {
+        const struct pz_limit *limit = &validation->limits[i];
+        bool all_chips = strncmp(limit->group, PZ_ALL_CHIPS, sizeof PZ_ALL_CHIPS - 1) == 0;
+        bool found = false;
+        for (uint32_t group_index = 0; group_index < validation->n_groups && !found; group_index++)
+          found = validation->groups[group_index].n >= LEAST_ROWS &&
+                  strcmp(validation->groups[group_index].name, limit->group) == 0;
+        if (found && !all_chips) pz_append(call, &kept, limit);
+      }
+      validation->limits = kept.items;
+      validation->n_limits = kept.n;
+    }
   } else if (options->limits) {
     size_t bytes = 0;
     char *text = pz_file_text(call, options->limits, PZ_CSV_MOST_BYTES, &bytes);
@@ -374,21 +372,6 @@ static void read_limits(struct pz_call *call, const struct pz_validate_options *
 
 static const char DEFAULT_CHIP[] = "h200";
 
-/* The built-in measurements.  If chips are predicted by their data sheets, training runs alone:
- * operators and steps were used to calibrate the chip that they were measured on. */
-static void read_shipped(struct pz_call *call, const struct pz_point_reader *reader) {
-  const struct pz_embedded *file = pz_embedded_operators;
-  for (; file->name && !reader->cold; file++) {
-    const struct pz_csv *csv = pz_csv_read(call, file->name, file->text, strlen(file->text));
-    struct pz_measured measured = pz_measured_read_csv(call, file->name, csv);
-    pz_points_add_operators(call, reader, &measured, "h200");
-  }
-  for (file = pz_embedded_steps; file->name && !reader->cold; file++)
-    pz_points_add_steps(call, reader, file->name, file->text, strlen(file->text), "h200");
-  for (file = pz_embedded_runs; file->name; file++)
-    pz_points_add_runs(call, reader, file->name, file->text, strlen(file->text));
-}
-
 /* A table of operators, or a directory of such tables. */
 static void read_operator_tables(struct pz_call *call, const struct pz_point_reader *reader,
                                  const char *path, const char *chip, struct pz_vec *notes) {
@@ -400,22 +383,6 @@ static void read_operator_tables(struct pz_call *call, const struct pz_point_rea
       call, "%s: no predicted row is of chip %s; rows are predicted with the presets they name",
       path, chip);
   pz_append(call, notes, &note);
-}
-
-static void read_tables(struct pz_call *call, const struct pz_point_reader *reader,
-                        const struct pz_validate_options *options, struct pz_vec *notes) {
-  size_t bytes = 0;
-  for (const char *const *path = options->runs; path && *path; path++) {
-    char *text = pz_file_text(call, *path, PZ_CSV_MOST_BYTES, &bytes);
-    pz_points_add_runs(call, reader, *path, text, bytes);
-    pz_close(call, text);
-  }
-  if (options->ops) read_operator_tables(call, reader, options->ops, options->chip, notes);
-  if (options->beside) {
-    char *text = pz_file_text(call, options->beside, PZ_CSV_MOST_BYTES, &bytes);
-    pz_points_add_overlapped(call, reader, options->beside, text, bytes, options->chip);
-    pz_close(call, text);
-  }
 }
 
 /* `call` allocates in the object that is returned. */
@@ -437,8 +404,32 @@ static void validate_into(struct pz_call *call, const struct pz_validate_options
                                    .progress = o->progress ? &progress : NULL,
                                    .cold = o->cold ? &usual : NULL,
                                    .tables = &tables};
-  if (shipped) read_shipped(call, &reader);
-  read_tables(call, &reader, o, &notes);
+  if (shipped) {
+    /* The built-in measurements.  If chips are predicted by their data sheets, training runs
+     * alone: operators and steps were used to calibrate the chip that they were measured on. */
+    const struct pz_embedded *file = pz_embedded_operators;
+    for (; file->name && !reader.cold; file++) {
+      const struct pz_csv *csv = pz_csv_read(call, file->name, file->text, strlen(file->text));
+      struct pz_measured measured = pz_measured_read_csv(call, file->name, csv);
+      pz_points_add_operators(call, &reader, &measured, "h200");
+    }
+    for (file = pz_embedded_steps; file->name && !reader.cold; file++)
+      pz_points_add_steps(call, &reader, file->name, file->text, strlen(file->text), "h200");
+    for (file = pz_embedded_runs; file->name; file++)
+      pz_points_add_runs(call, &reader, file->name, file->text, strlen(file->text));
+  }
+  size_t bytes = 0;
+  for (const char *const *path = o->runs; path && *path; path++) {
+    char *text = pz_file_text(call, *path, PZ_CSV_MOST_BYTES, &bytes);
+    pz_points_add_runs(call, &reader, *path, text, bytes);
+    pz_close(call, text);
+  }
+  if (o->ops) read_operator_tables(call, &reader, o->ops, o->chip, &notes);
+  if (o->beside) {
+    char *text = pz_file_text(call, o->beside, PZ_CSV_MOST_BYTES, &bytes);
+    pz_points_add_overlapped(call, &reader, o->beside, text, bytes, o->chip);
+    pz_close(call, text);
+  }
 
   struct pz_validation validation = pz_validation_summarize(call, points.items, points.n);
   validation.notes = notes.items;

@@ -72,17 +72,6 @@ static bool find_json_difference(const json_t *saved, const json_t *recomputed, 
 
 static void verify_digests(struct pz_call *call, void *file) { pz_run_file_verify(call, file); }
 
-/* Digests detect damage of the file.  The contents are compared with the recomputed ones in any
- * case. */
-static void check_digests(struct pz_call *call, struct verification *verification) {
-  struct pz_error why = {0};
-  struct pz_run_file *file = verification->saved->file;
-  enum pz_status status = file ? pz_border(verify_digests, file, &why) : PZ_OK;
-  if (status != PZ_OK && status != PZ_BAD_INPUT) pz_raise_again(call, &why);
-  bool good = pz_ranks_flag_of_first(call, status == PZ_OK);
-  report_finding(verification, good, "%s", good ? "file: every part has its digest" : why.message);
-}
-
 /* Appends the place of the first difference between two JSON texts to `path`.  Appends nothing
  * if one of them is not JSON. */
 static void find_text_difference(const char *saved, const char *recomputed, char *path,
@@ -122,18 +111,6 @@ static void check_parts(struct pz_call *call, struct verification *verification)
     report_finding(verification, same, "%s: %s%s%s", pz_part_names[part],
                    same ? "same when recomputed" : "other than recomputed",
                    *path ? ", first at " : "", path);
-  }
-}
-
-/* Checks the files that the search wrote beside the run file, as far as they exist. */
-static void check_exports(struct pz_call *call, struct verification *verification) {
-  for (int i = 0; i < PZ_EXPORTS && pz_ranks_first(); i++) {
-    enum pz_export_state state =
-        pz_export_check(call, verification->saved->dir, &verification->recomputed->result, i);
-    bool same = state == PZ_EXPORT_SAME;
-    if (state != PZ_EXPORT_MISSING)
-      report_finding(verification, same, "%s: %s", pz_export_names[i],
-                     same ? "of the run" : "is not of this run");
   }
 }
 
@@ -315,7 +292,14 @@ static void check_all(struct pz_call *call, void *ctx) {
   run.dir = request->dir;
   run.threads = options.threads;
   verification.saved = pz_run_open_saved(call, &run, false);
-  check_digests(call, &verification);
+  /* Digests detect damage of the file.  The contents are compared with the recomputed ones in
+   * any case. */
+  struct pz_error why = {0};
+  struct pz_run_file *file = verification.saved->file;
+  enum pz_status status = file ? pz_border(verify_digests, file, &why) : PZ_OK;
+  if (status != PZ_OK && status != PZ_BAD_INPUT) pz_raise_again(call, &why);
+  bool good = pz_ranks_flag_of_first(call, status == PZ_OK);
+  report_finding(&verification, good, "%s", good ? "file: every part has its digest" : why.message);
 
   bool detail = saved_run_has(call, &verification, PZ_PART_DETAIL);
   bool comparison = saved_run_has(call, &verification, PZ_PART_COMPARISON);
@@ -327,7 +311,15 @@ static void check_all(struct pz_call *call, void *ctx) {
   verification.recomputed =
       pz_run_recompute(call, verification.saved, !options.all, detail, comparison ? &seed : NULL);
   check_parts(call, &verification);
-  check_exports(call, &verification);
+  /* Checks the files that the search wrote beside the run file, as far as they exist. */
+  for (int i = 0; i < PZ_EXPORTS && pz_ranks_first(); i++) {
+    enum pz_export_state state =
+        pz_export_check(call, verification.saved->dir, &verification.recomputed->result, i);
+    bool same = state == PZ_EXPORT_SAME;
+    if (state != PZ_EXPORT_MISSING)
+      report_finding(&verification, same, "%s: %s", pz_export_names[i],
+                     same ? "of the run" : "is not of this run");
+  }
   for (uint32_t i = 0; i < verification.recomputed->study.n_runs; i++) {
     check_certificate(call, &verification, i);
     check_boxes(call, &verification, i);
