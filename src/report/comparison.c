@@ -12,28 +12,27 @@
 #include "report/ratios.h"
 #include "study/result_json.h"
 
-/* Returns the time of each method in seconds, by objective run and name. */
-static json_t *timing_json(const struct pz_comparison *c) {
+json_t *pz_comparison_document(struct pz_call *call, const struct pz_result *result) {
+  enum pz_objective_kind kind = result->inputs.options.objective;
+  const struct pz_comparison *comparison = result->comparison;
+  /* the time of each method in seconds, by objective run and name of the method */
   json_t *timing = json_object();
-  for (uint32_t i = 0; i < c->n_runs; i++) {
-    json_t *one = json_object();
-    for (uint32_t k = 0; k < c->runs[i].n_methods; k++) {
-      const struct pz_method_result *m = &c->runs[i].methods[k];
-      if (m->seconds > 0) json_object_set_new(one, m->name, json_real(m->seconds));
+  for (uint32_t i = 0; i < comparison->n_runs; i++) {
+    const struct pz_comparison_run *run = &comparison->runs[i];
+    json_t *seconds = json_object();
+    for (uint32_t k = 0; k < run->n_methods; k++) {
+      const struct pz_method_result *method = &run->methods[k];
+      if (method->seconds > 0)
+        json_object_set_new(seconds, method->name, json_real(method->seconds));
     }
-    json_object_set_new(timing, c->runs[i].name, one);
+    json_object_set_new(timing, run->name, seconds);
   }
-  return timing;
-}
-
-json_t *pz_comparison_document(struct pz_call *call, const struct pz_result *r) {
-  enum pz_objective_kind kind = r->inputs.options.objective;
-  json_t *root = pz_json_built(call, pz_comparison_json(r));
-  json_t *rest = pz_json_built(
-      call,
-      json_pack("{s:{s:s,s:s},s:o,s:o,s:o}", "objective", "name", pz_objective_names[kind],
-                "meaning", pz_objective_unit(kind), "original_reports", pz_original_reported_json(),
-                "inputs", pz_result_inputs_json(r), "timing", timing_json(r->comparison)));
+  json_t *root = pz_json_built(call, pz_comparison_json(result));
+  json_t *rest =
+      pz_json_built(call, json_pack("{s:{s:s,s:s},s:o,s:o,s:o}", "objective", "name",
+                                    pz_objective_names[kind], "meaning", pz_objective_unit(kind),
+                                    "original_reports", pz_original_reported_json(), "inputs",
+                                    pz_result_inputs_json(result), "timing", timing));
   if (json_object_update(root, rest) != 0)
     pz_raise(call, PZ_NO_MEMORY, "out of memory while building JSON");
   return root;
@@ -41,18 +40,19 @@ json_t *pz_comparison_document(struct pz_call *call, const struct pz_result *r) 
 
 /* ---- baselines as tables -------------------------------------------------------------------- */
 
-/* Chip, HBM and area; "-" if the method has no answer. */
-static void chip_cells(struct pz_table *t, const struct pz_method_result *m) {
-  bool found = m->chip != NULL;
-  pz_table_known(t, found, "%s", found ? m->chip : "");
-  pz_table_known(t, found, "%.0f", m->hbm_gib);
-  pz_table_known(t, found, "%.1f", m->area_mm2);
+/* Adds the name of a method, and the chip that it found with HBM capacity and area, or dashes if it found none. */
+static void append_found_chip(struct pz_table *table, const struct pz_method_result *method) {
+  pz_table_cell(table, "%s", method->name);
+  if (method->chip)
+    pz_table_cells(table, "%s|%.0f|%.1f", method->chip, method->hbm_gib, method->area_mm2);
+  else
+    pz_table_dashes(table, 3);
 }
 
-/* The number of chips tried and the time; the time is unknown for results that were read from a saved run. */
-static void effort_cells(struct pz_table *t, const struct pz_method_result *m) {
-  pz_table_cell(t, "%u", m->n_evaluated);
-  pz_table_known(t, m->seconds > 0, "%.2f", m->seconds);
+/* Adds the number of chips that a method tried and its time, which is unknown if the result was read from a saved run. */
+static void append_effort(struct pz_table *table, const struct pz_method_result *method) {
+  pz_table_cell(table, "%u", method->n_evaluated);
+  pz_table_known(table, method->seconds > 0, "%.2f", method->seconds);
 }
 
 /* Prints the comparison for one model. */
@@ -60,48 +60,47 @@ static void print_one_model(struct pz_call *call, const struct pz_comparison_run
   static const char *const heads[] = {"method",       "chip",       ">hbm GiB",
                                       ">mm2",         ">samples/s", ">reference",
                                       ">chips tried", ">seconds",   NULL};
-  struct pz_table *t = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_new(call, heads);
   char buf[32];
   for (uint32_t i = 0; i < run->n_methods; i++) {
-    const struct pz_method_result *m = &run->methods[i];
-    pz_table_cell(t, "%s", m->name);
-    chip_cells(t, m);
-    pz_table_cell(t, "%s", pz_text_number(buf, sizeof buf, m->models[0].samples_per_s));
-    pz_ratio_cell(t, m->models[0].samples_per_s, m->models[0].ratio);
-    effort_cells(t, m);
+    const struct pz_method_result *method = &run->methods[i];
+    double samples_per_s = method->models[0].samples_per_s;
+    append_found_chip(table, method);
+    pz_table_cell(table, "%s", pz_text_number(buf, sizeof buf, samples_per_s));
+    pz_ratio_cell(table, samples_per_s, method->models[0].ratio);
+    append_effort(table, method);
   }
   fprintf(out, "%s\n", run->name);
-  pz_table_print(t, 0, out);
+  pz_table_print(table, 0, out);
   fputc('\n', out);
 }
 
 /* Prints the comparison of one chip for all models: a column for each model as far as there is room. */
-static void print_common_chip(struct pz_call *call, const struct pz_result *r,
+static void print_common_chip(struct pz_call *call, const struct pz_result *result,
                               const struct pz_comparison_run *run, FILE *out) {
   enum { BEFORE = 4, AFTER = 4, MOST_MODELS = PZ_TABLE_MOST_COLUMNS - 1 - BEFORE - AFTER };
   const char *heads[PZ_TABLE_MOST_COLUMNS + 1] = {"method", "chip", ">hbm GiB", ">mm2"};
-  uint32_t n = run->methods[0].n_models;
-  if (n > MOST_MODELS) n = MOST_MODELS;
-  for (uint32_t k = 0; k < n; k++)
+  uint32_t n_models = run->methods[0].n_models;
+  if (n_models > MOST_MODELS) n_models = MOST_MODELS;
+  for (uint32_t k = 0; k < n_models; k++)
     heads[BEFORE + k] = pz_format(call, ">%s", run->methods[0].models[k].model);
-  heads[BEFORE + n] = ">objective";
-  heads[BEFORE + n + 1] = ">median";
-  heads[BEFORE + n + 2] = ">chips tried";
-  heads[BEFORE + n + 3] = ">seconds";
-  struct pz_table *t = pz_table_new(call, heads);
+  heads[BEFORE + n_models] = ">objective";
+  heads[BEFORE + n_models + 1] = ">median";
+  heads[BEFORE + n_models + 2] = ">chips tried";
+  heads[BEFORE + n_models + 3] = ">seconds";
+  struct pz_table *table = pz_table_new(call, heads);
   for (uint32_t i = 0; i < run->n_methods; i++) {
-    const struct pz_method_result *m = &run->methods[i];
-    pz_table_cell(t, "%s", m->name);
-    chip_cells(t, m);
-    for (uint32_t k = 0; k < n; k++)
-      pz_ratio_cell(t, m->models[k].samples_per_s, m->models[k].ratio);
-    pz_table_cell(t, "%.4g", m->objective);
-    pz_table_known(t, m->ratios.n_models > 1, "%.2fx", m->ratios.median);
-    effort_cells(t, m);
+    const struct pz_method_result *method = &run->methods[i];
+    append_found_chip(table, method);
+    for (uint32_t k = 0; k < n_models; k++)
+      pz_ratio_cell(table, method->models[k].samples_per_s, method->models[k].ratio);
+    pz_table_cell(table, "%.4g", method->objective);
+    pz_table_known(table, method->ratios.n_models > 1, "%.2fx", method->ratios.median);
+    append_effort(table, method);
   }
   fprintf(out, "One chip for all models: throughput over the reference; objective: %s\n",
-          pz_objective_unit(r->inputs.options.objective));
-  pz_table_print(t, 0, out);
+          pz_objective_unit(result->inputs.options.objective));
+  pz_table_print(table, 0, out);
   fprintf(out, "A chip for each model alone: --json, the report, or 'phaze compare MODEL'.\n");
   const struct pz_ratios *searched = &run->methods[run->n_methods - 1].ratios;
   if (searched->n_models < 2) return;
@@ -110,47 +109,48 @@ static void print_common_chip(struct pz_call *call, const struct pz_result *r,
   fprintf(out, ").\n");
 }
 
-void pz_comparison_table(struct pz_call *call, const struct pz_result *r, FILE *out) {
-  const struct pz_comparison *c = r->comparison;
-  const struct pz_comparison_run *last = &c->runs[c->n_runs - 1];
-  bool several_models = c->n_runs > 1;
+void pz_comparison_table(struct pz_call *call, const struct pz_result *result, FILE *out) {
+  const struct pz_comparison *comparison = result->comparison;
+  const struct pz_comparison_run *last = &comparison->runs[comparison->n_runs - 1];
+  bool several_models = comparison->n_runs > 1;
   if (several_models)
-    print_common_chip(call, r, last, out);
+    print_common_chip(call, result, last, out);
   else
     print_one_model(call, last, out);
-  for (uint32_t i = 0; i < c->n_runs; i++) {
-    const struct pz_method_result *first = &c->runs[i].methods[0];
+  for (uint32_t i = 0; i < comparison->n_runs; i++) {
+    const struct pz_method_result *first = &comparison->runs[i].methods[0];
     if (first->n_models == 1 && !first->models[0].expert_plan)
       fprintf(out, "%s: no expert plan is known or fits; its expert rows have the best plan.\n",
               first->models[0].model);
   }
-  if (!several_models || r->inputs.options.objective != PZ_OBJECTIVE_GEOMEAN) return;
-  const struct pz_method_result *m = &last->methods[last->n_methods - 1];
+  if (!several_models || result->inputs.options.objective != PZ_OBJECTIVE_GEOMEAN) return;
+  const struct pz_method_result *searched = &last->methods[last->n_methods - 1];
   fputc('\n', out);
   pz_original_reported_print(out);
   fprintf(out,
           "Here: %.4g times, %.1f%% of the area, %" PRId64 " vector cores of %" PRId64
           " lanes, %" PRId64 " tensor cores of %" PRId64 "x%" PRId64
           ", %.0f GiB.\n--original-assumptions shows why they differ.\n",
-          m->objective, 100 * m->area_part, m->vector_cores, m->lanes, m->tensor_cores, m->rows,
-          m->cols, m->hbm_gib);
+          searched->objective, 100 * searched->area_part, searched->vector_cores, searched->lanes,
+          searched->tensor_cores, searched->rows, searched->cols, searched->hbm_gib);
 }
 
 /* ---- given chips ---------------------------------------------------------------------------- */
 
+/* The rows of a compared_chips JSON: all models of the first chip, then all models of the second one, and so on. */
 struct chip_rows {
   const json_t *rows;
   const struct pz_study_options *options;
   size_t n_chips;
 };
 
-static struct chip_rows chip_rows_of(const json_t *root, const struct pz_study_options *o) {
+static struct chip_rows chip_rows_of(const json_t *root, const struct pz_study_options *options) {
   const json_t *rows = json_object_get(root, "chips");
-  return (struct chip_rows){rows, o, json_array_size(rows) / o->n_models};
+  return (struct chip_rows){rows, options, json_array_size(rows) / options->n_models};
 }
 
-static const json_t *chip_row(const struct chip_rows *x, size_t chip, uint32_t model) {
-  return json_array_get(x->rows, chip * x->options->n_models + model);
+static const json_t *chip_row(const struct chip_rows *chips, size_t chip, uint32_t model) {
+  return json_array_get(chips->rows, chip * chips->options->n_models + model);
 }
 
 static double number_in(const json_t *row, const char *key) {
@@ -161,88 +161,85 @@ static const char *text_in(const json_t *row, const char *key) {
   return json_string_value(json_object_get(row, key));
 }
 
-/* A model that fits into memory has a plan. */
+/* Returns whether the model fits into the memory of the chip: only then the row has a plan. */
 static bool has_plan(const json_t *row) { return text_in(row, "plan") != NULL; }
 
-static void number_cell(struct pz_table *t, const json_t *row, const char *key) {
+static void number_cell(struct pz_table *table, const json_t *row, const char *key) {
   char buf[32];
-  pz_table_cell(t, "%s", pz_text_number(buf, sizeof buf, number_in(row, key)));
+  pz_table_cell(table, "%s", pz_text_number(buf, sizeof buf, number_in(row, key)));
 }
 
-/* Adds a positive number, or "-" if it is unknown (0). */
-static void positive_cell(struct pz_table *t, double v, int decimals, const char *unit) {
-  pz_table_known(t, v > 0, "%.*f%s", decimals, v, unit);
+/* Adds a positive number, or a dash if it is unknown (0). */
+static void positive_cell(struct pz_table *table, double value, int decimals, const char *unit) {
+  pz_table_known(table, value > 0, "%.*f%s", decimals, value, unit);
 }
 
-static void print_chips_for_model(struct pz_call *call, const struct chip_rows *x, uint32_t model,
-                                  FILE *out) {
+static void print_chips_for_model(struct pz_call *call, const struct chip_rows *chips,
+                                  uint32_t model, FILE *out) {
   static const char *const heads[] = {"chip", ">step s",   ">samples/s", ">ratio", ">MFU",
                                       ">W",   ">J/sample", "plan",       NULL};
-  struct pz_table *t = pz_table_new(call, heads);
-  for (size_t i = 0; i < x->n_chips; i++) {
-    const json_t *row = chip_row(x, i, model);
-    pz_table_cell(t, "%s", text_in(row, "chip"));
+  struct pz_table *table = pz_table_new(call, heads);
+  for (size_t i = 0; i < chips->n_chips; i++) {
+    const json_t *row = chip_row(chips, i, model);
+    pz_table_cell(table, "%s", text_in(row, "chip"));
     if (!has_plan(row)) {
-      for (int k = 0; k < 6; k++) pz_table_cell(t, "-");
-      pz_table_cell(t, "no feasible plan: memory");
+      pz_table_dashes(table, 6);
+      pz_table_cell(table, "no feasible plan: memory");
       continue;
     }
-    number_cell(t, row, "step_s");
-    number_cell(t, row, "samples_per_s");
-    positive_cell(t, number_in(row, "ratio"), 2, "x");
-    pz_table_cell(t, "%.0f%%", 100 * number_in(row, "mfu"));
-    pz_table_cell(t, "%.0f", number_in(row, "watts"));
-    number_cell(t, row, "joules_per_sample");
-    pz_table_cell(t, "%s", text_in(row, "plan"));
+    number_cell(table, row, "step_s");
+    number_cell(table, row, "samples_per_s");
+    positive_cell(table, number_in(row, "ratio"), 2, "x");
+    pz_table_cells(table, "%.0f%%|%.0f", 100 * number_in(row, "mfu"), number_in(row, "watts"));
+    number_cell(table, row, "joules_per_sample");
+    pz_table_cell(table, "%s", text_in(row, "plan"));
   }
-  fprintf(out, "%s on %" PRId64 " devices, batch %" PRId64 ":\n\n", x->options->models[model],
-          x->options->devices, x->options->batch);
-  pz_table_print(t, 0, out);
+  fprintf(out, "%s on %" PRId64 " devices, batch %" PRId64 ":\n\n", chips->options->models[model],
+          chips->options->devices, chips->options->batch);
+  pz_table_print(table, 0, out);
   fputc('\n', out);
 }
 
-/* Returns the geometric mean over the models of a chip's number over that of the first chip, or 0 if a model has no plan on
- * one of the two. */
-static double mean_over_first_chip(const struct chip_rows *x, size_t chip, const char *key) {
+/* Returns the geometric mean over the models of (the chip's number / the first chip's number), or 0 if a model has no plan
+ * on one of the two chips. */
+static double mean_over_first_chip(const struct chip_rows *chips, size_t chip, const char *key) {
   double sum = 0;
-  for (uint32_t m = 0; m < x->options->n_models; m++)
-    sum += log(number_in(chip_row(x, chip, m), key) / number_in(chip_row(x, 0, m), key));
-  return isfinite(sum) ? exp(sum / x->options->n_models) : 0;
+  for (uint32_t m = 0; m < chips->options->n_models; m++)
+    sum += log(number_in(chip_row(chips, chip, m), key) / number_in(chip_row(chips, 0, m), key));
+  return isfinite(sum) ? exp(sum / chips->options->n_models) : 0;
 }
 
-/* Prints data of the chips themselves, and throughput per joule and per dollar. */
-static void print_chip_costs(struct pz_call *call, const struct chip_rows *x, FILE *out) {
+/* Prints data of the chips themselves, and throughput per joule and per dollar relative to the first chip. */
+static void print_chip_costs(struct pz_call *call, const struct chip_rows *chips, FILE *out) {
   static const char *const heads[] = {"chip",   "known",   ">error",  ">TFLOP/s", ">GHz",
                                       ">mm2",   ">peak W", ">TDP",    ">$",       ">throughput",
                                       ">per J", ">per $",  "network", NULL};
-  struct pz_table *t = pz_table_new(call, heads);
-  double first_dollars = number_in(chip_row(x, 0, 0), "dollars");
-  for (size_t i = 0; i < x->n_chips; i++) {
-    const json_t *row = chip_row(x, i, 0);
-    double throughput = mean_over_first_chip(x, i, "samples_per_s"), per_joule = 0;
-    if (throughput > 0) per_joule = 1 / mean_over_first_chip(x, i, "joules_per_sample");
-    pz_table_cell(t, "%s", text_in(row, "chip"));
-    pz_table_cell(t, "%s", text_in(row, "known"));
-    positive_cell(t, 100 * number_in(row, "expected_error"), 1, "%");
-    pz_table_cell(t, "%.0f", number_in(row, "tensor_flop_per_s") / 1e12);
-    pz_table_cell(t, "%.2f", number_in(row, "clock_hz") / 1e9);
-    pz_table_cell(t, "%.0f", number_in(row, "area_mm2"));
-    pz_table_cell(t, "%.0f", number_in(row, "peak_watts"));
-    positive_cell(t, number_in(row, "tdp_watts"), 0, "");
-    pz_table_cell(t, "%.0f", number_in(row, "dollars"));
-    positive_cell(t, throughput, 2, "x");
-    positive_cell(t, per_joule, 2, "x");
-    positive_cell(t, throughput * first_dollars / number_in(row, "dollars"), 2, "x");
-    pz_table_cell(t, "%s", text_in(row, "cluster"));
+  struct pz_table *table = pz_table_new(call, heads);
+  double first_dollars = number_in(chip_row(chips, 0, 0), "dollars");
+  for (size_t i = 0; i < chips->n_chips; i++) {
+    const json_t *row = chip_row(chips, i, 0);
+    double throughput = mean_over_first_chip(chips, i, "samples_per_s"), per_joule = 0;
+    if (throughput > 0) per_joule = 1 / mean_over_first_chip(chips, i, "joules_per_sample");
+    pz_table_cells(table, "%s|%s", text_in(row, "chip"), text_in(row, "known"));
+    positive_cell(table, 100 * number_in(row, "expected_error"), 1, "%");
+    pz_table_cells(table, "%.0f|%.2f|%.0f|%.0f", number_in(row, "tensor_flop_per_s") / 1e12,
+                   number_in(row, "clock_hz") / 1e9, number_in(row, "area_mm2"),
+                   number_in(row, "peak_watts"));
+    positive_cell(table, number_in(row, "tdp_watts"), 0, "");
+    pz_table_cell(table, "%.0f", number_in(row, "dollars"));
+    positive_cell(table, throughput, 2, "x");
+    positive_cell(table, per_joule, 2, "x");
+    positive_cell(table, throughput * first_dollars / number_in(row, "dollars"), 2, "x");
+    pz_table_cell(table, "%s", text_in(row, "cluster"));
   }
-  pz_table_print(t, 0, out);
+  pz_table_print(table, 0, out);
 }
 
 void pz_compared_chips_table(struct pz_call *call, const json_t *root,
-                             const struct pz_study_options *o, FILE *out) {
-  struct chip_rows x = chip_rows_of(root, o);
-  for (uint32_t m = 0; m < o->n_models; m++) print_chips_for_model(call, &x, m, out);
-  print_chip_costs(call, &x, out);
+                             const struct pz_study_options *options, FILE *out) {
+  struct chip_rows chips = chip_rows_of(root, options);
+  for (uint32_t m = 0; m < options->n_models; m++) print_chips_for_model(call, &chips, m, out);
+  print_chip_costs(call, &chips, out);
   fprintf(
       out,
       "\nRatios are to %s%s. Area, peak W and dollars are those of one bill for all chips ('phaze\n"
@@ -252,19 +249,17 @@ void pz_compared_chips_table(struct pz_call *call, const json_t *root,
       "16 bits. Measured are operators; cold is a chip by its data sheet and what all chips of "
       "its\n"
       "class reach, with more error where no run of it was used (doc/unbuilt.md).\n",
-      text_in(chip_row(&x, 0, 0), "chip"),
-      o->n_models > 1 ? ", throughput by the geometric mean over the models" : "");
+      text_in(chip_row(&chips, 0, 0), "chip"),
+      options->n_models > 1 ? ", throughput by the geometric mean over the models" : "");
 }
 
 /* ---- rented chips --------------------------------------------------------------------------- */
 
-/* Returns whether the deadline of a row is "met", "uncertain" or "missed", as `word` says. */
-static bool deadline_is(const json_t *row, const char *word) {
+/* Returns whether the run of a row ends by the deadline: `answer` is "met", "uncertain" or "missed". */
+static bool is_deadline(const json_t *row, const char *answer) {
   const char *deadline = text_in(row, "deadline");
-  return deadline && strcmp(deadline, word) == 0;
+  return deadline && strcmp(deadline, answer) == 0;
 }
-
-static bool misses_deadline(const json_t *row) { return deadline_is(row, "missed"); }
 
 /* Writes "1,050,000" into buf, or four digits if it is below 10, and returns buf. */
 static char *dollars_text(char *buf, size_t size, double dollars) {
@@ -272,99 +267,13 @@ static char *dollars_text(char *buf, size_t size, double dollars) {
   return pz_text_count(buf, size, (int64_t)floor(dollars + 0.5));
 }
 
-static void append_rented_row(struct pz_table *t, const json_t *row, bool has_prices,
-                              bool has_deadline) {
-  bool fits = has_plan(row);
-  pz_table_cell(t, "%s", text_in(row, "chip"));
-  pz_table_cell(t, "%.0f", number_in(row, "devices"));
-  positive_cell(t, number_in(row, "days"), 1, "");
-  if (has_deadline) pz_table_cell(t, "%s", fits ? text_in(row, "deadline") : "-");
-  if (has_prices && fits) {
-    char low[40], high[40];
-    double dollars_high = number_in(row, "run_dollars_high"); /* 0: the error is unknown */
-    pz_table_number(t, number_in(row, "run_dollars"));
-    pz_table_known(t, dollars_high > 0, "%s to %s",
-                   dollars_text(low, sizeof low, number_in(row, "run_dollars_low")),
-                   dollars_text(high, sizeof high, dollars_high));
-    number_cell(t, row, "dollars_per_device_hour");
-    pz_table_number(t, number_in(row, "tokens_per_dollar"));
-  } else if (has_prices) {
-    for (int i = 0; i < 4; i++) pz_table_cell(t, "-");
-  }
-  pz_table_cell(t, "%s", text_in(row, "known"));
-  positive_cell(t, 100 * number_in(row, "expected_error"), 1, "%");
-  pz_table_cell(t, "%s", fits ? text_in(row, "plan") : "no feasible plan: memory");
-}
-
-/* Prints the chips whose lowest expected cost is at most the highest expected cost of the cheapest ones. */
-static void print_as_cheap(const struct chip_rows *x, uint32_t model, const json_t *cheapest,
-                           FILE *out) {
-  const char *before = "; within the errors as cheap: ";
-  for (size_t i = 0; i < x->n_chips; i++) {
-    const json_t *other = chip_row(x, i, model);
-    if (other == cheapest || !has_plan(other) || misses_deadline(other)) continue;
-    if (number_in(other, "run_dollars_low") > number_in(cheapest, "run_dollars_high")) continue;
-    fprintf(out, "%s%.0f x %s", before, number_in(other, "devices"), text_in(other, "chip"));
-    before = ", ";
-  }
-}
-
-/* Prints the cheapest chips that meet the deadline, or else the fastest ones.  Without prices there is a cheapest row only
- * to complain that no chip meets the deadline. */
-static void print_cheapest(const struct chip_rows *x, uint32_t model, const char *deadline,
-                           FILE *out) {
-  const json_t *cheapest = NULL, *fastest = NULL;
-  for (size_t i = 0; i < x->n_chips; i++) {
-    const json_t *row = chip_row(x, i, model);
-    if (json_is_true(json_object_get(row, "cheapest"))) cheapest = row;
-    if (!has_plan(row)) continue;
-    if (!fastest || number_in(row, "days") < number_in(fastest, "days")) fastest = row;
-  }
-  if (!fastest) return;
-  const json_t *row = cheapest ? cheapest : fastest;
-  bool missed = misses_deadline(row);
-  double dollars = number_in(row, "run_dollars");
-  char buf[40];
-  if (!cheapest && !missed) return;
-  if (missed)
-    fprintf(out, "\nno chip ends within %s; nearest", deadline ? deadline : "");
-  else if (deadline)
-    fprintf(out, "\ncheapest within %s", deadline);
-  else
-    fprintf(out, "\ncheapest");
-  fprintf(out, ": %.0f x %s, %.1f days", number_in(row, "devices"), text_in(row, "chip"),
-          number_in(row, "days"));
-  if (dollars > 0) fprintf(out, ", $%s", dollars_text(buf, sizeof buf, dollars));
-  if (deadline_is(row, "uncertain"))
-    fprintf(out, " (uncertain: %.1f days at the upper end of its error)",
-            number_in(row, "days_high"));
-  if (cheapest) print_as_cheap(x, model, cheapest, out);
-  fputc('\n', out);
-}
-
-bool pz_compared_chips_none(const json_t *root, const struct pz_study_options *o) {
-  struct chip_rows x = chip_rows_of(root, o);
-  for (uint32_t m = 0; m < o->n_models; m++) {
-    size_t unusable = 0;
-    for (size_t i = 0; i < x.n_chips; i++) {
-      const json_t *row = chip_row(&x, i, m);
-      if (!has_plan(row) || misses_deadline(row)) unusable++;
-    }
-    if (unusable == x.n_chips) return true;
-  }
-  return false;
-}
-
-void pz_rented_chips_table(struct pz_call *call, const json_t *root,
-                           const struct pz_study_options *o, const struct pz_rent_titles *titles,
-                           FILE *out) {
-  struct chip_rows x = chip_rows_of(root, o);
-  bool has_prices = false;
-  for (size_t i = 0; i < json_array_size(x.rows); i++)
-    if (number_in(json_array_get(x.rows, i), "run_dollars") > 0) has_prices = true;
+/* Prints the run on each chip for one model.  Without prices there are no columns of dollars, without a deadline there is
+ * no column for it. */
+static void print_rented_chips(struct pz_call *call, const struct chip_rows *chips, uint32_t model,
+                               bool has_prices, bool has_deadline, FILE *out) {
   const char *heads[12] = {"chip", ">devices", ">days"};
   size_t n = 3;
-  if (titles->deadline) heads[n++] = "deadline";
+  if (has_deadline) heads[n++] = "deadline";
   if (has_prices) {
     heads[n++] = ">dollars";
     heads[n++] = ">range";
@@ -374,15 +283,99 @@ void pz_rented_chips_table(struct pz_call *call, const json_t *root,
   heads[n++] = "known";
   heads[n++] = ">error";
   heads[n++] = "plan";
-  for (uint32_t m = 0; m < o->n_models; m++) {
-    struct pz_table *t = pz_table_new(call, heads);
-    for (size_t i = 0; i < x.n_chips; i++)
-      append_rented_row(t, chip_row(&x, i, m), has_prices, titles->deadline != NULL);
-    fprintf(out, "%s, %s tokens, batch %" PRId64 "%s%s:\n\n", o->models[m], titles->tokens,
-            o->batch, titles->deadline ? ", within " : "",
-            titles->deadline ? titles->deadline : "");
-    pz_table_print(t, 0, out);
-    print_cheapest(&x, m, titles->deadline, out);
+  struct pz_table *table = pz_table_new(call, heads);
+  for (size_t i = 0; i < chips->n_chips; i++) {
+    const json_t *row = chip_row(chips, i, model);
+    bool fits = has_plan(row);
+    pz_table_cells(table, "%s|%.0f", text_in(row, "chip"), number_in(row, "devices"));
+    positive_cell(table, number_in(row, "days"), 1, "");
+    if (has_deadline) pz_table_cell(table, "%s", fits ? text_in(row, "deadline") : "-");
+    if (has_prices && fits) {
+      char low[40], high[40];
+      double dollars_high = number_in(row, "run_dollars_high"); /* 0: the error is unknown */
+      pz_table_number(table, number_in(row, "run_dollars"));
+      pz_table_known(table, dollars_high > 0, "%s to %s",
+                     dollars_text(low, sizeof low, number_in(row, "run_dollars_low")),
+                     dollars_text(high, sizeof high, dollars_high));
+      number_cell(table, row, "dollars_per_device_hour");
+      pz_table_number(table, number_in(row, "tokens_per_dollar"));
+    } else if (has_prices) {
+      pz_table_dashes(table, 4);
+    }
+    pz_table_cell(table, "%s", text_in(row, "known"));
+    positive_cell(table, 100 * number_in(row, "expected_error"), 1, "%");
+    pz_table_cell(table, "%s", fits ? text_in(row, "plan") : "no feasible plan: memory");
+  }
+  pz_table_print(table, 0, out);
+}
+
+/* Prints the cheapest chips that meet the deadline, or else the fastest ones.  Without prices there is a cheapest row only
+ * to complain that no chip meets the deadline. */
+static void print_cheapest(const struct chip_rows *chips, uint32_t model, const char *deadline,
+                           FILE *out) {
+  const json_t *cheapest = NULL, *fastest = NULL;
+  for (size_t i = 0; i < chips->n_chips; i++) {
+    const json_t *row = chip_row(chips, i, model);
+    if (json_is_true(json_object_get(row, "cheapest"))) cheapest = row;
+    if (!has_plan(row)) continue;
+    if (!fastest || number_in(row, "days") < number_in(fastest, "days")) fastest = row;
+  }
+  if (!fastest) return;
+  const json_t *best = cheapest ? cheapest : fastest;
+  bool missed = is_deadline(best, "missed");
+  double dollars = number_in(best, "run_dollars");
+  char buf[40];
+  if (!cheapest && !missed) return;
+  if (missed)
+    fprintf(out, "\nno chip ends within %s; nearest", deadline ? deadline : "");
+  else if (deadline)
+    fprintf(out, "\ncheapest within %s", deadline);
+  else
+    fprintf(out, "\ncheapest");
+  fprintf(out, ": %.0f x %s, %.1f days", number_in(best, "devices"), text_in(best, "chip"),
+          number_in(best, "days"));
+  if (dollars > 0) fprintf(out, ", $%s", dollars_text(buf, sizeof buf, dollars));
+  if (is_deadline(best, "uncertain"))
+    fprintf(out, " (uncertain: %.1f days at the upper end of its error)",
+            number_in(best, "days_high"));
+  /* chips whose lowest expected cost is at most the highest expected cost of the cheapest ones */
+  const char *before = "; within the errors as cheap: ";
+  for (size_t i = 0; cheapest && i < chips->n_chips; i++) {
+    const json_t *other = chip_row(chips, i, model);
+    if (other == cheapest || !has_plan(other) || is_deadline(other, "missed")) continue;
+    if (number_in(other, "run_dollars_low") > number_in(cheapest, "run_dollars_high")) continue;
+    fprintf(out, "%s%.0f x %s", before, number_in(other, "devices"), text_in(other, "chip"));
+    before = ", ";
+  }
+  fputc('\n', out);
+}
+
+bool pz_compared_chips_none(const json_t *root, const struct pz_study_options *options) {
+  struct chip_rows chips = chip_rows_of(root, options);
+  for (uint32_t m = 0; m < options->n_models; m++) {
+    size_t n_unusable = 0;
+    for (size_t i = 0; i < chips.n_chips; i++) {
+      const json_t *row = chip_row(&chips, i, m);
+      if (!has_plan(row) || is_deadline(row, "missed")) n_unusable++;
+    }
+    if (n_unusable == chips.n_chips) return true;
+  }
+  return false;
+}
+
+void pz_rented_chips_table(struct pz_call *call, const json_t *root,
+                           const struct pz_study_options *options,
+                           const struct pz_rent_titles *titles, FILE *out) {
+  struct chip_rows chips = chip_rows_of(root, options);
+  const char *deadline = titles->deadline;
+  bool has_prices = false;
+  for (size_t i = 0; i < json_array_size(chips.rows); i++)
+    if (number_in(json_array_get(chips.rows, i), "run_dollars") > 0) has_prices = true;
+  for (uint32_t m = 0; m < options->n_models; m++) {
+    fprintf(out, "%s, %s tokens, batch %" PRId64 "%s%s:\n\n", options->models[m], titles->tokens,
+            options->batch, deadline ? ", within " : "", deadline ? deadline : "");
+    print_rented_chips(call, &chips, m, has_prices, deadline != NULL, out);
+    print_cheapest(&chips, m, deadline, out);
     fputc('\n', out);
   }
   fprintf(out,
@@ -391,5 +384,5 @@ void pz_rented_chips_table(struct pz_call *call, const json_t *root,
           "--mtbf-hours' has failures). error: mean over chips known in the same way of the errors "
           "of their\n"
           "published runs; range: dollars with that error.%s\n",
-          titles->deadline ? " uncertain: in time, but not at the upper end of it." : "");
+          deadline ? " uncertain: in time, but not at the upper end of it." : "");
 }

@@ -8,12 +8,12 @@
 #include "study/result.h"
 
 /* The comparison with the baselines, with its inputs, for machines and for the terminal. */
-json_t *pz_comparison_document(struct pz_call *call, const struct pz_result *r);
-void pz_comparison_table(struct pz_call *call, const struct pz_result *r, FILE *out);
+json_t *pz_comparison_document(struct pz_call *call, const struct pz_result *result);
+void pz_comparison_table(struct pz_call *call, const struct pz_result *result, FILE *out);
 
 /* Prints the JSON that pz_chips_compare() returned for these options. */
 void pz_compared_chips_table(struct pz_call *call, const json_t *root,
-                             const struct pz_study_options *o, FILE *out);
+                             const struct pz_study_options *options, FILE *out);
 
 /* Prints the JSON that pz_chips_rent() returned.  Tokens and deadline are printed as the user wrote them; the deadline may
  * be NULL. */
@@ -21,10 +21,10 @@ struct pz_rent_titles {
   const char *tokens, *deadline;
 };
 void pz_rented_chips_table(struct pz_call *call, const json_t *root,
-                           const struct pz_study_options *o, const struct pz_rent_titles *titles,
-                           FILE *out);
+                           const struct pz_study_options *options,
+                           const struct pz_rent_titles *titles, FILE *out);
 
 /* Returns whether one of the models fits on no chip, or meets the deadline on none. */
-bool pz_compared_chips_none(const json_t *root, const struct pz_study_options *o);
+bool pz_compared_chips_none(const json_t *root, const struct pz_study_options *options);
 
 #endif

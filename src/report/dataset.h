@@ -10,9 +10,6 @@
 json_t *pz_dataset_new(struct pz_call *call, json_t *datasets, const char *name,
                        const char *columns);
 
-/* Returns the rows of a dataset, or NULL if it was not added. */
-json_t *pz_dataset_rows(const json_t *datasets, const char *name);
-
 /* Appends a row, an array with a value for each column, and owns it from then on.  Raises PZ_NO_MEMORY if `row` is NULL:
  * jansson had no memory for it, or it contains a number that is not finite or a text that is not UTF-8. */
 void pz_dataset_append(struct pz_call *call, json_t *rows, json_t *row);

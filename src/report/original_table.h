@@ -13,8 +13,8 @@ json_t *pz_original_reported_json(void);
 void pz_original_reported_print(FILE *out);
 
 /* Returns a new reference, or NULL if out of memory. */
-json_t *pz_original_json(const struct pz_original *r);
+json_t *pz_original_json(const struct pz_original *original);
 
-void pz_original_table(struct pz_call *call, const struct pz_original *r, FILE *out);
+void pz_original_table(struct pz_call *call, const struct pz_original *original, FILE *out);
 
 #endif

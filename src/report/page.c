@@ -20,10 +20,10 @@ static void append_document(struct pz_call *call, struct pz_buffer *html, const 
   pz_close(call, text);
 }
 
-static const char *find_embedded(struct pz_call *call, const char *name, size_t n) {
-  for (const struct pz_embedded *e = pz_embedded_html; e->name; e++)
-    if (strlen(e->name) == n && memcmp(e->name, name, n) == 0) return e->text;
-  pz_raise(call, PZ_INTERNAL, "the page has no part '%.*s'", (int)n, name);
+static const char *find_embedded(struct pz_call *call, const char *name, size_t bytes) {
+  for (const struct pz_embedded *entry = pz_embedded_html; entry->name; entry++)
+    if (strlen(entry->name) == bytes && memcmp(entry->name, name, bytes) == 0) return entry->text;
+  pz_raise(call, PZ_INTERNAL, "the page has no part '%.*s'", (int)bytes, name);
 }
 
 static void append_template(struct pz_call *call, struct pz_buffer *html, const char *name,

@@ -1,78 +1,144 @@
 /* Training plans as one HTML file that opens offline.  pz_plan_page() adds the datasets of the page: step time and tokens/s of
  * a device for each number of devices, the parts of the step, and for each run one simulated step with its pipeline and its
- * memory over time. */
+ * memory over time.
+ *
+ * A simulated step is one row of the dataset "pipelines" and one row of the dataset "stages" for each pipeline stage.  The
+ * passes of a stage (forward or backward passes of one microbatch) are stored as columns of equal length, which is shorter
+ * than objects. */
+#include <math.h>
+
 #include "chip/chip.h"
+#include "core/num.h"
 #include "report/dataset.h"
 #include "report/page.h"
-#include "report/step_view.h"
+#include "step/memory_curve.h"
 
-static void add_about(struct pz_call *call, const struct pz_plan_page *p, json_t *datasets) {
-  json_t *rows = pz_dataset_new(call, datasets, "about", "model,chip,cluster,scaling");
-  json_t *model = json_string(p->model); /* fails for a path that is not UTF-8 */
-  if (!model) model = json_string("model");
-  pz_dataset_append(call, rows,
-                    json_pack("[o,s,s,s]", model, p->chip->name, p->net ? p->net->name : "",
-                              p->weak ? "weak" : "strong"));
-}
+/* More passes would make a page slow to open. */
+enum { MOST_PASSES = 1 << 17 };
 
-/* One row for each number of devices, also where no plan was found. */
-static void add_scaling(struct pz_call *call, const struct pz_plan_page *p, json_t *datasets) {
+/* ---- numbers of devices --------------------------------------------------------------------- */
+
+/* Adds one row for each number of devices, also where no plan was found. */
+static void add_scaling(struct pz_call *call, const struct pz_plan_page *page, json_t *datasets) {
   static const struct pz_training_run none = {0};
   json_t *rows = pz_dataset_new(call, datasets, "scaling",
                                 "devices,batch,found,fits,devices_used,step_s,"
                                 "tokens_per_s_per_device,mfu,mfu_conventional,peak_bytes,"
                                 "needed_bytes,usable_bytes,plan");
-  for (uint32_t i = 0; i < p->n_rows; i++) {
-    const struct pz_scaling_row *x = &p->rows[i];
-    bool found = x->run != NULL;
-    const struct pz_training_run *r = found ? x->run : &none;
+  for (uint32_t i = 0; i < page->n_rows; i++) {
+    const struct pz_scaling_row *row = &page->rows[i];
+    bool found = row->run != NULL;
+    const struct pz_training_run *run = found ? row->run : &none;
+    const struct pz_prediction *prediction = &run->p;
     char plan[PZ_PLAN_TEXT_MOST] = "";
-    if (found) pz_plan_text(&r->plan, plan, sizeof plan);
-    pz_dataset_append(call, rows,
-                      json_pack("[I,I,b,b,I,f,f,f,f,f,f,f,s]", (json_int_t)x->devices,
-                                (json_int_t)x->batch, found, found && pz_prediction_fits(&r->p),
-                                (json_int_t)r->plan.devices, r->p.step_s,
-                                x->tokens_per_s_per_device, r->p.mfu, r->p.mfu_conventional,
-                                r->p.peak_bytes, r->p.needed_bytes, r->p.usable_bytes, plan));
+    if (found) pz_plan_text(&run->plan, plan, sizeof plan);
+    pz_dataset_append(
+        call, rows,
+        json_pack("[I,I,b,b,I,f,f,f,f,f,f,f,s]", (json_int_t)row->devices, (json_int_t)row->batch,
+                  found, found && pz_prediction_fits(prediction), (json_int_t)run->plan.devices,
+                  prediction->step_s, row->tokens_per_s_per_device, prediction->mfu,
+                  prediction->mfu_conventional, prediction->peak_bytes, prediction->needed_bytes,
+                  prediction->usable_bytes, plan));
   }
 }
 
-static void add_parts(struct pz_call *call, const struct pz_plan_page *p, json_t *datasets) {
+/* Adds the parts of the step time of every run. */
+static void add_parts(struct pz_call *call, const struct pz_plan_page *page, json_t *datasets) {
   json_t *rows = pz_dataset_new(call, datasets, "parts", "devices,part,seconds");
-  for (uint32_t i = 0; i < p->n_rows; i++) {
-    if (!p->rows[i].run) continue;
-    for (size_t k = 0; pz_time_part_at(k); k++) {
+  for (uint32_t i = 0; i < page->n_rows; i++) {
+    const struct pz_scaling_row *row = &page->rows[i];
+    for (size_t k = 0; row->run && pz_time_part_at(k); k++) {
       const struct pz_part_info *part = pz_time_part_at(k);
       pz_dataset_append(call, rows,
-                        json_pack("[I,s,f]", (json_int_t)p->rows[i].devices, part->label,
-                                  pz_time_part(&p->rows[i].run->p.parts, part)));
+                        json_pack("[I,s,f]", (json_int_t)row->devices, part->label,
+                                  pz_time_part(&row->run->p.parts, part)));
     }
   }
 }
 
+/* ---- simulated steps ------------------------------------------------------------------------ */
+
+/* Returns a row of the dataset "stages": the memory of a stage and its passes, or the first and the last `half` passes if
+ * there are more.  Kinds of passes are letters: f is forward, b backward, and w computes the gradients of weights alone. */
+static json_t *stage_row(struct pz_call *call, int64_t devices, const struct pz_training_run *run,
+                         int64_t stage, const struct pz_memory_curve *curve, uint32_t half) {
+  const struct pz_training_memory *memory = &run->stages[stage];
+  bool all = curve->n <= 2 * half;
+  bool several_chunks = run->plan.vpp > 1;
+  json_t *chunks = json_array(), *microbatches = json_array(), *starts = json_array();
+  json_t *ends = json_array(), *held = json_array();
+  char *kinds = pz_alloc(call, (size_t)curve->n + 1, 1);
+  size_t n_kinds = 0;
+  for (uint32_t i = 0; i < curve->n; i++) {
+    const struct pz_stage_pass *pass = &curve->passes[i];
+    const struct pz_pipeline_event *event = pass->event;
+    bool included = all || i < half || i >= curve->n - half;
+    if (!included) continue;
+    char kind = event->backward ? 'b' : 'f';
+    kinds[n_kinds++] = pass->weights ? 'w' : kind;
+    if (several_chunks) json_array_append_new(chunks, json_integer((json_int_t)event->chunk + 1));
+    json_array_append_new(microbatches, json_integer((json_int_t)event->microbatch + 1));
+    json_array_append_new(starts, json_integer(llround(event->start_s * 1e6)));
+    json_array_append_new(ends, json_integer(llround(event->end_s * 1e6)));
+    json_array_append_new(held, json_integer(llround(pass->activation_bytes / 1e6)));
+  }
+  uint32_t n_left_out = all ? 0 : curve->n - 2 * half;
+  double working_bytes = pz_working_bytes(memory);
+  double state_bytes = memory->weight_bytes + memory->optimizer_bytes;
+  double gradient_bytes = pz_fmin(memory->gradient_bytes, curve->constant_bytes - state_bytes);
+  double peak_bytes = state_bytes + memory->gradient_bytes + memory->activation_bytes +
+                      memory->reserve_bytes + working_bytes;
+  return json_pack("[I,I,f,f,f,f,f,f,f,I,o,o,o,o,o,o]", (json_int_t)devices, (json_int_t)stage + 1,
+                   memory->weight_bytes, gradient_bytes, memory->optimizer_bytes,
+                   curve->constant_bytes - state_bytes - gradient_bytes, curve->most_bytes,
+                   working_bytes, peak_bytes, (json_int_t)n_left_out, json_stringn(kinds, n_kinds),
+                   chunks, microbatches, starts, ends, held);
+}
+
 static void free_training_run(void *run) { pz_training_run_free(run); }
 
-/* Simulates the step of every run that has a plan.  All of them together contain at most as many passes as a page can show. */
-static void add_steps(struct pz_call *call, const struct pz_plan_page *p, json_t *datasets) {
+/* Simulates the step of every run that has a plan.  All of them together contain at most MOST_PASSES passes. */
+static void add_steps(struct pz_call *call, const struct pz_plan_page *page, json_t *datasets) {
+  json_t *pipelines = NULL, *stages = NULL;
   uint32_t n_runs = 0;
-  for (uint32_t i = 0; i < p->n_rows; i++)
-    if (p->rows[i].run) n_runs++;
-  for (uint32_t i = 0; i < p->n_rows; i++) {
-    const struct pz_scaling_row *x = &p->rows[i];
-    if (!x->run) continue;
+  for (uint32_t i = 0; i < page->n_rows; i++)
+    if (page->rows[i].run) n_runs++;
+  for (uint32_t i = 0; i < page->n_rows; i++) {
+    const struct pz_scaling_row *row = &page->rows[i];
+    if (!row->run) continue;
     struct pz_call step = pz_scratch(call);
     struct pz_training_run *run = NULL;
-    pz_must(&step, pz_training_predict(p->model, p->chip, p->net, &x->run->plan, true, &run,
-                                       pz_call_error(&step)));
+    pz_must(&step, pz_training_predict(page->model, page->chip, page->net, &row->run->plan, true,
+                                       &run, pz_call_error(&step)));
     pz_defer(&step, free_training_run, run);
-    struct pz_memory_question q = {p->model, p->chip, p->net, run};
+    struct pz_memory_question q = {page->model, page->chip, page->net, run};
     struct pz_memory_curve *curves = pz_memory_curves(&step, &q);
-    struct pz_step_view v = {x->devices, run, curves, PZ_STEP_VIEW_MOST / n_runs};
-    pz_step_view_add(&step, datasets, &v);
+    if (!pipelines) {
+      pipelines = pz_dataset_new(call, datasets, "pipelines",
+                                 "devices,step_s,exchange_s,optimizer_s,hbm_bytes,stages,chunks,"
+                                 "microbatches,passes,order");
+      stages = pz_dataset_new(call, datasets, "stages",
+                              "devices,stage,weight_bytes,gradient_bytes,optimizer_bytes,"
+                              "other_bytes,most_bytes,working_bytes,peak_bytes,left_out,kind,chunk,"
+                              "microbatch,start_us,end_us,held_mb");
+    }
+    const struct pz_plan *plan = &run->plan;
+    pz_dataset_append(&step, pipelines,
+                      json_pack("[I,f,f,f,f,I,I,I,I,s]", (json_int_t)row->devices, run->p.step_s,
+                                run->p.parts.gradient_s, run->p.parts.optimizer_s, run->hbm_bytes,
+                                (json_int_t)plan->pp, (json_int_t)plan->vpp,
+                                (json_int_t)run->p.microbatches, (json_int_t)run->n_events,
+                                pz_pipeline_names[plan->pipeline]));
+    uint32_t half = MOST_PASSES / n_runs / (2 * (uint32_t)plan->pp);
+    if (half < 1) half = 1;
+    for (int64_t k = 0; k < plan->pp; k++)
+      pz_dataset_append(&step, stages, stage_row(&step, row->devices, run, k, &curves[k], half));
     pz_close(&step, run);
     pz_scratch_end(&step);
   }
 }
+
+/* ---- the page ------------------------------------------------------------------------------- */
 
 struct plan_page {
   const struct pz_plan_page *given;
@@ -81,29 +147,34 @@ struct plan_page {
 };
 
 static void write_plan_page(struct pz_call *call, void *ctx) {
-  struct plan_page *x = ctx;
-  struct pz_plan_page p = {.size = sizeof p};
-  pz_require(call, x->given, "page");
-  pz_require_options(call, &p, sizeof p, x->given, "sizeof");
-  pz_require(call, p.model, "model");
-  pz_require(call, p.chip, "chip");
-  pz_require(call, p.rows, "rows");
-  pz_require(call, x->text, "text");
-  pz_require(call, x->bytes, "bytes");
+  struct plan_page *args = ctx;
+  struct pz_plan_page page = {.size = sizeof page};
+  pz_require(call, args->given, "page");
+  pz_require_options(call, &page, sizeof page, args->given, "sizeof");
+  pz_require(call, page.model, "model");
+  pz_require(call, page.chip, "chip");
+  pz_require(call, page.rows, "rows");
+  pz_require(call, args->text, "text");
+  pz_require(call, args->bytes, "bytes");
   json_t *datasets = pz_json_built(call, json_object());
-  add_about(call, &p, datasets);
-  add_scaling(call, &p, datasets);
-  add_parts(call, &p, datasets);
-  add_steps(call, &p, datasets);
+  json_t *about = pz_dataset_new(call, datasets, "about", "model,chip,cluster,scaling");
+  json_t *model = json_string(page.model); /* fails for a path that is not UTF-8 */
+  if (!model) model = json_string("model");
+  pz_dataset_append(call, about,
+                    json_pack("[o,s,s,s]", model, page.chip->name, page.net ? page.net->name : "",
+                              page.weak ? "weak" : "strong"));
+  add_scaling(call, &page, datasets);
+  add_parts(call, &page, datasets);
+  add_steps(call, &page, datasets);
   json_t *document = pz_json_built(call, json_pack("{s:s,s:O,s:s?}", "version", pz_version(),
-                                                   "datasets", datasets, "explore", p.explore));
+                                                   "datasets", datasets, "explore", page.explore));
   struct pz_buffer *html = pz_page_html(call, "scaling_page", document);
-  *x->text = pz_buffer_take(call, html);
-  *x->bytes = html->bytes;
+  *args->text = pz_buffer_take(call, html);
+  *args->bytes = html->bytes;
 }
 
 enum pz_status pz_plan_page(const struct pz_plan_page *page, char **text, size_t *bytes,
                             struct pz_error *err) {
-  struct plan_page x = {page, text, bytes};
-  return pz_border(write_plan_page, &x, err);
+  struct plan_page args = {page, text, bytes};
+  return pz_border(write_plan_page, &args, err);
 }

@@ -11,12 +11,12 @@
 
 enum { LONGEST_STAGE_TEXT = 256 };
 
-const char *pz_partition_text(const struct pz_partition *p, char *buf, size_t size) {
+const char *pz_partition_text(const struct pz_partition *plan, char *buf, size_t size) {
   snprintf(buf, size,
            "%u stage%s, %" PRId64 " replica%s, tensor parallel %" PRId64 ", microbatch %" PRId64
            ", activations %s",
-           p->pp, pz_text_s(p->pp), p->dp, pz_text_s((double)p->dp), p->tp, p->mbs,
-           p->recompute ? "recomputed" : "kept");
+           plan->pp, pz_text_s(plan->pp), plan->dp, pz_text_s((double)plan->dp), plan->tp,
+           plan->mbs, plan->recompute ? "recomputed" : "kept");
   return buf;
 }
 
@@ -33,30 +33,30 @@ static uint32_t count_equal_stages(const struct pz_partition_stage *first, uint3
   return n;
 }
 
-void pz_partition_table(struct pz_call *call, const struct pz_partition *p, FILE *out) {
+void pz_partition_table(struct pz_call *call, const struct pz_partition *plan, FILE *out) {
   static const char *const heads[] = {">stages", "layers",  ">devices", ">ms/microbatch",
                                       ">memory", ">of HBM", NULL};
-  struct pz_table *t = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_new(call, heads);
   uint32_t n;
-  for (uint32_t k = 0; k < p->pp; k += n) {
-    const struct pz_partition_stage *s = &p->stages[k];
+  for (uint32_t k = 0; k < plan->pp; k += n) {
+    const struct pz_partition_stage *stage = &plan->stages[k];
     char text[LONGEST_STAGE_TEXT], bytes[32];
-    n = count_equal_stages(s, p->pp - k);
+    n = count_equal_stages(stage, plan->pp - k);
     if (n > 1)
-      pz_table_cell(t, "%u-%u", k + 1, k + n);
+      pz_table_cell(table, "%u-%u", k + 1, k + n);
     else
-      pz_table_cell(t, "%u", k + 1);
-    pz_table_cell(t, "%s", pz_partition_stage_text(s, text, sizeof text));
-    pz_table_cell(t, "%" PRId64, s->devices);
-    pz_table_cell(t, "%.4g", 1e3 * s->load_s);
-    pz_table_cell(t, "%s", pz_text_si(bytes, sizeof bytes, s->memory_bytes, "B"));
-    pz_table_cell(t, "%.0f%%", 100 * s->memory_bytes / p->hbm_bytes);
+      pz_table_cell(table, "%u", k + 1);
+    pz_table_cell(table, "%s", pz_partition_stage_text(stage, text, sizeof text));
+    pz_table_cell(table, "%" PRId64, stage->devices);
+    pz_table_cell(table, "%.4g", 1e3 * stage->load_s);
+    pz_table_cell(table, "%s", pz_text_si(bytes, sizeof bytes, stage->memory_bytes, "B"));
+    pz_table_cell(table, "%.0f%%", 100 * stage->memory_bytes / plan->hbm_bytes);
   }
-  pz_table_print(t, 0, out);
+  pz_table_print(table, 0, out);
 }
 
-json_t *pz_partition_json(const struct pz_partition *p, bool with_stages) {
-  json_t *o = pz_record_json(&pz_partition_record, p);
-  if (o && !with_stages) json_object_del(o, "stages");
-  return o;
+json_t *pz_partition_json(const struct pz_partition *plan, bool with_stages) {
+  json_t *root = pz_record_json(&pz_partition_record, plan);
+  if (root && !with_stages) json_object_del(root, "stages");
+  return root;
 }

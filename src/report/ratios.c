@@ -2,14 +2,15 @@
 
 #include <math.h>
 
-void pz_ratios_print(const struct pz_ratios *r, FILE *out) {
+void pz_ratios_print(const struct pz_ratios *ratios, FILE *out) {
   fprintf(out, "geometric mean over %u models; median %.2f, from %.2f for %s to %.2f for %s",
-          r->n_models, r->median, r->least, r->least_model, r->most, r->most_model);
+          ratios->n_models, ratios->median, ratios->least, ratios->least_model, ratios->most,
+          ratios->most_model);
 }
 
-void pz_ratio_cell(struct pz_table *t, double samples_per_s, double ratio) {
+void pz_ratio_cell(struct pz_table *table, double samples_per_s, double ratio) {
   if (!(samples_per_s > 0))
-    pz_table_cell(t, "no fit");
+    pz_table_cell(table, "no fit");
   else
-    pz_table_known(t, !isnan(ratio), "%.2fx", ratio);
+    pz_table_known(table, !isnan(ratio), "%.2fx", ratio);
 }

@@ -8,9 +8,9 @@
 #include "study/result.h"
 
 /* Prints "geometric mean over 6 models; median 3.40, from 2.40 for bert-large to 15.71 for gpt3-175b". */
-void pz_ratios_print(const struct pz_ratios *r, FILE *out);
+void pz_ratios_print(const struct pz_ratios *ratios, FILE *out);
 
 /* Adds a model's ratio: "no fit" if no plan fits into memory, "-" if the reference has no throughput. */
-void pz_ratio_cell(struct pz_table *t, double samples_per_s, double ratio);
+void pz_ratio_cell(struct pz_table *table, double samples_per_s, double ratio);
 
 #endif

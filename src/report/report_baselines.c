@@ -9,13 +9,15 @@ void pz_report_baselines(struct pz_call *call, struct pz_report *report) {
   for (uint32_t i = 0; i < comparison->n_runs; i++) {
     const struct pz_comparison_run *run = &comparison->runs[i];
     for (uint32_t k = 0; k < run->n_methods; k++) {
-      const struct pz_method_result *m = &run->methods[k];
-      for (uint32_t j = 0; j < m->n_models; j++)
+      const struct pz_method_result *method = &run->methods[k];
+      for (uint32_t m = 0; m < method->n_models; m++) {
+        const struct pz_method_model *model = &method->models[m];
         pz_dataset_append(call, rows,
-                          json_pack("[s,s,s,s?,f,f,f,s,f,o]", run->name, m->name, m->about, m->chip,
-                                    m->hbm_gib, m->area_mm2, m->objective, m->models[j].model,
-                                    m->models[j].samples_per_s,
-                                    pz_report_ratio(m->models[j].ratio)));
+                          json_pack("[s,s,s,s?,f,f,f,s,f,o]", run->name, method->name,
+                                    method->about, method->chip, method->hbm_gib, method->area_mm2,
+                                    method->objective, model->model, model->samples_per_s,
+                                    pz_report_ratio(model->ratio)));
+      }
     }
   }
 }

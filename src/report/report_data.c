@@ -19,26 +19,25 @@ static const struct {
 
 json_t *pz_report_ratio(double ratio) { return isnan(ratio) ? json_null() : json_real(ratio); }
 
-static json_t *ratios_json(const struct pz_ratios *r) {
-  if (r->n_models < 2) return json_null();
-  return json_pack("{s:I,s:f,s:f,s:{s:s,s:f},s:{s:s,s:f}}", "models", (json_int_t)r->n_models,
-                   "geometric_mean", r->geometric_mean, "median", r->median, "least", "model",
-                   r->least_model, "ratio", r->least, "most", "model", r->most_model, "ratio",
-                   r->most);
-}
-
-json_t *pz_report_document(struct pz_call *call, const struct pz_result *r) {
-  enum pz_objective_kind kind = r->inputs.options.objective;
-  struct pz_report report = {.result = r, .datasets = pz_json_built(call, json_object())};
-  bool training = r->inputs.options.evaluator == PZ_EVALUATOR_TRAINING;
+json_t *pz_report_document(struct pz_call *call, const struct pz_result *result) {
+  enum pz_objective_kind kind = result->inputs.options.objective;
+  const struct pz_ratios *ratios = &pz_result_best(result)->ratios;
+  struct pz_report report = {.result = result, .datasets = pz_json_built(call, json_object())};
+  bool training = result->inputs.options.evaluator == PZ_EVALUATOR_TRAINING;
+  json_t *ratios_json = json_null();
   for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
     bool applies = training ? sections[i].training : sections[i].original;
     if (applies) sections[i].add(call, &report);
   }
+  if (ratios->n_models > 1)
+    ratios_json =
+        json_pack("{s:I,s:f,s:f,s:{s:s,s:f},s:{s:s,s:f}}", "models", (json_int_t)ratios->n_models,
+                  "geometric_mean", ratios->geometric_mean, "median", ratios->median, "least",
+                  "model", ratios->least_model, "ratio", ratios->least, "most", "model",
+                  ratios->most_model, "ratio", ratios->most);
   return pz_json_built(call, json_pack("{s:s,s:{s:s,s:s},s:o,s:O?,s:O}", "version", pz_version(),
                                        "objective", "name", pz_objective_names[kind], "meaning",
-                                       pz_objective_unit(kind), "ratios",
-                                       ratios_json(&pz_result_best(r)->ratios), "search",
+                                       pz_objective_unit(kind), "ratios", ratios_json, "search",
                                        report.search, "datasets", report.datasets));
 }
 
@@ -50,34 +49,34 @@ struct result_text {
 };
 
 static void write_result_text(struct pz_call *call, void *ctx) {
-  struct result_text *x = ctx;
-  pz_require(call, x->result, "r");
-  pz_require(call, x->text, "text");
-  pz_require(call, x->bytes, "bytes");
-  pz_require_range(call, "form", (int64_t)x->form, 0, PZ_RESULT_PAGE);
-  const struct pz_result *r = x->result;
-  bool detailed = r->training_detail || (r->detail && r->comparison);
-  if (!r->n_answers)
+  struct result_text *args = ctx;
+  pz_require(call, args->result, "r");
+  pz_require(call, args->text, "text");
+  pz_require(call, args->bytes, "bytes");
+  pz_require_range(call, "form", (int64_t)args->form, 0, PZ_RESULT_PAGE);
+  const struct pz_result *result = args->result;
+  bool detailed = result->training_detail || (result->detail && result->comparison);
+  if (!result->n_answers)
     pz_raise(call, PZ_BAD_USE, "the run has no result; accepted: after pz_run_search");
-  if (x->form != PZ_RESULT_JSON && !detailed)
+  if (args->form != PZ_RESULT_JSON && !detailed)
     pz_raise(call, PZ_BAD_USE,
              "the result has no details; accepted: after pz_run_detail and, of the evaluator "
              "original, pz_run_compare");
-  json_t *document = x->form == PZ_RESULT_JSON ? pz_json_built(call, pz_result_told_json(r))
-                                               : pz_report_document(call, r);
+  json_t *document = args->form == PZ_RESULT_JSON ? pz_json_built(call, pz_result_told_json(result))
+                                                  : pz_report_document(call, result);
   struct pz_buffer *out;
-  if (x->form == PZ_RESULT_PAGE) {
+  if (args->form == PZ_RESULT_PAGE) {
     out = pz_page_html(call, "report_page", document);
   } else {
     out = pz_buffer_new(call);
     pz_json_print(call, out, document);
   }
-  *x->text = pz_buffer_take(call, out);
-  *x->bytes = out->bytes;
+  *args->text = pz_buffer_take(call, out);
+  *args->bytes = out->bytes;
 }
 
 enum pz_status pz_result_text(const struct pz_result *r, enum pz_result_form form, char **text,
                               size_t *bytes, struct pz_error *err) {
-  struct result_text x = {r, form, text, bytes};
-  return pz_border(write_result_text, &x, err);
+  struct result_text args = {r, form, text, bytes};
+  return pz_border(write_result_text, &args, err);
 }

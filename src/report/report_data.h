@@ -11,15 +11,15 @@
 #include "study/result.h"
 
 struct pz_report {
-  const struct pz_result
-      *result; /* with details; from the evaluator original also with a comparison */
+  /* with details; from the evaluator original also with a comparison */
+  const struct pz_result *result;
   json_t *datasets;
-  json_t *
-      search; /* evaluator training: {best, robustness, reference, certificate, inputs}; otherwise NULL */
+  /* {best, robustness, reference, certificate, inputs} of the evaluator training; otherwise NULL */
+  json_t *search;
 };
 
 /* Returns the document of a result that has its details. */
-json_t *pz_report_document(struct pz_call *call, const struct pz_result *r);
+json_t *pz_report_document(struct pz_call *call, const struct pz_result *result);
 
 /* ---- for the sections ----------------------------------------------------------------------- */
 

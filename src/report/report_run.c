@@ -1,6 +1,6 @@
 /* Section of a report: the run itself.  It lists the objective runs with their certificates, the sensitivity of the best
- * chip, the inputs, and the command line that repeats the search.  Objective runs and command exist only in results of the
- * evaluator original, which have a comparison. */
+ * chip, the inputs, and the command line that repeats the search, to be pasted into a shell.  Objective runs and command
+ * exist only in results of the evaluator original, which have a comparison. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -10,11 +10,10 @@
 
 #include "chip/chip.h"
 #include "core/text.h"
-#include "report/command_line.h"
 #include "report/report_data.h"
 
 /* How the parameters that a search varies are shown.  A parameter that is missing here is shown by its name in results. */
-static const struct parameter {
+static const struct {
   const char *name, *text, *unit;
 } parameters[] = {
     {"tensor_cores", "tensor cores", ""},
@@ -39,37 +38,32 @@ static void append_objective_runs(struct pz_call *call, struct pz_report *report
                                 "objective_run,chip,chip_id,hbm_gib,area_mm2,area_part,watts,"
                                 "objective,chips,evaluated,excluded_after_schedules,excluded_by_"
                                 "tables,open_schedules,gap");
-  const struct pz_result *r = report->result;
-  for (uint32_t i = 0; i < r->n_answers; i++) {
-    const struct pz_answer *a = &r->answers[i];
-    const struct pz_result_chip *chip = pz_result_chip(r, a->chip_id);
+  const struct pz_result *result = report->result;
+  for (uint32_t i = 0; i < result->n_answers; i++) {
+    const struct pz_answer *answer = &result->answers[i];
+    const struct pz_result_chip *chip = pz_result_chip(result, answer->chip_id);
     uint32_t n_of_kind[PZ_CHIP_STATUSES] = {0};
-    for (uint32_t k = 0; k < r->n_chips; k++) n_of_kind[a->status[k].kind]++;
-    json_t *row = chip ? json_pack("[s,s,I,f,f,f,f,f,I,I,I,I,I,f]", a->name, a->chip->name,
-                                   (json_int_t)a->chip_id, a->hbm_gib, chip->area_mm2, a->area_part,
-                                   chip->watts, a->objective, (json_int_t)r->n_chips,
-                                   (json_int_t)n_of_kind[PZ_CHIP_EVALUATED],
-                                   (json_int_t)n_of_kind[PZ_CHIP_EXCLUDED_BY_SCHEDULES],
-                                   (json_int_t)n_of_kind[PZ_CHIP_EXCLUDED_BY_TABLES],
-                                   (json_int_t)a->certificate.n_open, fmax(0, a->certificate.gap))
-                       : NULL;
+    json_t *row = NULL; /* for a chip that is not in the space, which is then an error */
+    for (uint32_t k = 0; k < result->n_chips; k++) n_of_kind[answer->status[k].kind]++;
+    if (chip)
+      row = json_pack("[s,s,I,f,f,f,f,f,I,I,I,I,I,f]", answer->name, answer->chip->name,
+                      (json_int_t)answer->chip_id, answer->hbm_gib, chip->area_mm2,
+                      answer->area_part, chip->watts, answer->objective,
+                      (json_int_t)result->n_chips, (json_int_t)n_of_kind[PZ_CHIP_EVALUATED],
+                      (json_int_t)n_of_kind[PZ_CHIP_EXCLUDED_BY_SCHEDULES],
+                      (json_int_t)n_of_kind[PZ_CHIP_EXCLUDED_BY_TABLES],
+                      (json_int_t)answer->certificate.n_open, fmax(0, answer->certificate.gap));
     pz_dataset_append(call, rows, row);
   }
 }
 
 /* ---- sensitivity of the best chip ----------------------------------------------------------- */
 
-static struct parameter find_parameter(const char *name) {
-  for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++)
-    if (strcmp(parameters[i].name, name) == 0) return parameters[i];
-  return (struct parameter){name, name, ""};
-}
-
 /* Most axes have numbers as values; the others, such as the HBM generation, have names. */
 static json_t *axis_value_json(const char *text) {
   char *end;
-  double v = strtod(text, &end);
-  return end != text && !*end ? json_real(v) : json_string(text);
+  double value = strtod(text, &end);
+  return end != text && !*end ? json_real(value) : json_string(text);
 }
 
 /* Appends the parts of each model's step time on the changed chip, and their differences to those on the best chip. */
@@ -77,41 +71,46 @@ static void append_changed_parts(struct pz_call *call, const struct pz_answer *b
                                  const struct pz_result_step *step, const char *parameter,
                                  json_t *rows) {
   for (uint32_t i = 0; i < step->n_models; i++) {
-    const struct pz_step_answer *m = &step->models[i];
+    const struct pz_step_answer *changed = &step->models[i];
     const struct pz_training_answer *on_best = best->models[i].training;
     for (size_t k = 0; pz_time_part_at(k); k++) {
       const struct pz_part_info *part = pz_time_part_at(k);
-      double changed_s = pz_time_part(&m->parts, part);
+      double changed_s = pz_time_part(&changed->parts, part);
       double best_s = pz_time_part(&on_best->parts, part);
-      bool negligible = !(fmax(changed_s, best_s) > 1e-9 * m->step_s);
+      bool negligible = !(fmax(changed_s, best_s) > 1e-9 * changed->step_s);
       if (negligible) continue;
       pz_dataset_append(call, rows,
                         json_pack("[s,o,o,s,s,f,f,s]", parameter, axis_value_json(step->from),
-                                  axis_value_json(step->to), m->model, part->label, changed_s,
-                                  (changed_s - best_s) / on_best->step_s, m->plan));
+                                  axis_value_json(step->to), changed->model, part->label, changed_s,
+                                  (changed_s - best_s) / on_best->step_s, changed->plan));
     }
   }
 }
 
 static void append_sensitivity(struct pz_call *call, struct pz_report *report) {
-  const struct pz_result *r = report->result;
+  const struct pz_result *result = report->result;
   json_t *rows = pz_dataset_new(call, report->datasets, "sensitivity",
                                 "parameter,unit,from,to,change,change_at_most,area_mm2,watts,"
                                 "dollars,breaks,where,where_change");
   json_t *parts = NULL;
-  if (r->inputs.options.evaluator == PZ_EVALUATOR_TRAINING)
+  if (result->inputs.options.evaluator == PZ_EVALUATOR_TRAINING)
     parts = pz_dataset_new(call, report->datasets, "neighbours",
                            "parameter,from,to,model,term,seconds,change,plan");
-  for (uint32_t i = 0; i < r->n_sensitivity; i++) {
-    const struct pz_result_step *s = &r->sensitivity[i];
-    struct parameter p = find_parameter(s->parameter);
+  for (uint32_t i = 0; i < result->n_sensitivity; i++) {
+    const struct pz_result_step *step = &result->sensitivity[i];
+    const char *text = step->parameter, *unit = "";
+    for (size_t k = 0; k < sizeof parameters / sizeof *parameters; k++) {
+      if (strcmp(parameters[k].name, step->parameter) != 0) continue;
+      text = parameters[k].text;
+      unit = parameters[k].unit;
+    }
     pz_dataset_append(call, rows,
-                      json_pack("[s,s,o,o,f,f,f,f,f,s?,s?,o]", p.text, p.unit,
-                                axis_value_json(s->from), axis_value_json(s->to), s->change,
-                                s->change_at_most, s->area_mm2, s->peak_watts, s->dollars,
-                                s->breaks, s->where,
-                                s->where ? json_real(s->where_change) : json_null()));
-    append_changed_parts(call, pz_result_best(r), s, p.text, parts);
+                      json_pack("[s,s,o,o,f,f,f,f,f,s?,s?,o]", text, unit,
+                                axis_value_json(step->from), axis_value_json(step->to),
+                                step->change, step->change_at_most, step->area_mm2,
+                                step->peak_watts, step->dollars, step->breaks, step->where,
+                                step->where ? json_real(step->where_change) : json_null()));
+    append_changed_parts(call, pz_result_best(result), step, text, parts);
   }
 }
 
@@ -129,69 +128,174 @@ static void append_input(struct pz_call *call, json_t *rows, const char *input, 
   pz_dataset_append(call, rows, json_pack("[s,o]", input, value));
 }
 
-static const char *choices_text(struct pz_call *call, const struct pz_choices *c) {
+static const char *choices_text(struct pz_call *call, const struct pz_choices *choices) {
   struct pz_buffer *text = pz_buffer_new(call);
   pz_buffer_add(call, text, "", 0);
-  for (int i = 0; i < c->n; i++) pz_buffer_print(call, text, i ? ",%" PRId64 : "%" PRId64, c->v[i]);
+  for (int i = 0; i < choices->n; i++)
+    pz_buffer_print(call, text, i ? ",%" PRId64 : "%" PRId64, choices->v[i]);
   return text->text;
 }
 
-static void append_machine_inputs(struct pz_call *call, json_t *rows, const struct pz_result *r) {
-  const struct pz_result_inputs *in = &r->inputs;
-  const struct pz_study_options *o = &in->options;
-  append_input(call, rows, "chips in the cluster", "%" PRId64, o->devices);
-  append_input(call, rows, "global batch size", "%" PRId64 " sample%s", o->batch,
-               pz_text_s((double)o->batch));
-  if (o->limit_mm2 > 0) append_input(call, rows, "area budget", "%.3f mm²", o->limit_mm2);
-  if (o->limit_watts > 0) append_input(call, rows, "limit of peak watts", "%.6g W", o->limit_watts);
-  if (o->limit_dollars > 0)
-    append_input(call, rows, "limit of price", "%.6g dollars", o->limit_dollars);
-  if (o->evaluator == PZ_EVALUATOR_TRAINING) {
-    append_input(call, rows, "design space", "%s: %s", in->space_name, in->space_about);
+static void append_machine_inputs(struct pz_call *call, json_t *rows,
+                                  const struct pz_result *result) {
+  const struct pz_result_inputs *inputs = &result->inputs;
+  const struct pz_study_options *options = &inputs->options;
+  append_input(call, rows, "chips in the cluster", "%" PRId64, options->devices);
+  append_input(call, rows, "global batch size", "%" PRId64 " sample%s", options->batch,
+               pz_text_s((double)options->batch));
+  if (options->limit_mm2 > 0)
+    append_input(call, rows, "area budget", "%.3f mm²", options->limit_mm2);
+  if (options->limit_watts > 0)
+    append_input(call, rows, "limit of peak watts", "%.6g W", options->limit_watts);
+  if (options->limit_dollars > 0)
+    append_input(call, rows, "limit of price", "%.6g dollars", options->limit_dollars);
+  if (options->evaluator == PZ_EVALUATOR_TRAINING) {
+    append_input(call, rows, "design space", "%s: %s", inputs->space_name, inputs->space_about);
     append_input(call, rows, "network",
                  "the chip's links in groups of %" PRId64 ", %.4g GB/s of a device between them",
-                 o->scale_up, o->outer_bytes_per_s / 1e9);
+                 options->scale_up, options->outer_bytes_per_s / 1e9);
     append_input(call, rows, "operators of a layer", "%s",
-                 o->serial ? "one after another" : "scheduled beside each other");
+                 options->serial ? "one after another" : "scheduled beside each other");
     return;
   }
   append_input(call, rows, "design space", "%s: %s (%u chip%s within the area budget)",
-               in->space_name, in->space_about, r->n_chips, pz_text_s(r->n_chips));
-  append_input(call, rows, "network", "%s: %s", in->cluster_name, in->cluster_about);
-  append_input(call, rows, "microbatch sizes considered", "%s", choices_text(call, &o->mbs));
-  append_input(call, rows, "tensor-parallel degrees considered", "%s", choices_text(call, &o->tp));
-  append_input(call, rows, "HBM capacities considered", "%s GiB", choices_text(call, &o->hbm_gib));
+               inputs->space_name, inputs->space_about, result->n_chips,
+               pz_text_s(result->n_chips));
+  append_input(call, rows, "network", "%s: %s", inputs->cluster_name, inputs->cluster_about);
+  append_input(call, rows, "microbatch sizes considered", "%s", choices_text(call, &options->mbs));
+  append_input(call, rows, "tensor-parallel degrees considered", "%s",
+               choices_text(call, &options->tp));
+  append_input(call, rows, "HBM capacities considered", "%s GiB",
+               choices_text(call, &options->hbm_gib));
   append_input(call, rows, "parameters, gradients and optimizer state",
-               "%g bytes per byte of parameters", o->state);
-  append_input(call, rows, "step limit of a schedule solve", "%" PRId64, o->steps);
+               "%g bytes per byte of parameters", options->state);
+  append_input(call, rows, "step limit of a schedule solve", "%" PRId64, options->steps);
 }
 
 static void append_inputs(struct pz_call *call, struct pz_report *report) {
-  const struct pz_result_inputs *in = &report->result->inputs;
-  const struct pz_study_options *o = &in->options;
+  const struct pz_result_inputs *inputs = &report->result->inputs;
+  const struct pz_study_options *options = &inputs->options;
   json_t *rows = pz_dataset_new(call, report->datasets, "inputs", "input,value");
   append_input(call, rows, "phaze", "version %s", pz_version());
-  for (uint32_t m = 0; m < o->n_models; m++)
+  for (uint32_t m = 0; m < options->n_models; m++)
     append_input(call, rows, "model", "%s: %" PRId64 " tokens per sample, digest %s",
-                 in->models[m].name, in->models[m].seq, in->models[m].digest);
+                 inputs->models[m].name, inputs->models[m].seq, inputs->models[m].digest);
   append_machine_inputs(call, rows, report->result);
-  append_input(call, rows, "objective", "%s: %s", pz_objective_names[o->objective],
-               pz_objective_unit(o->objective));
+  append_input(call, rows, "objective", "%s: %s", pz_objective_names[options->objective],
+               pz_objective_unit(options->objective));
   append_input(call, rows, "search", "%s",
-               o->exhaustive ? "exhaustive: every chip evaluated"
-                             : "chips excluded by upper bounds, of their own or of boxes of chips");
+               options->exhaustive
+                   ? "exhaustive: every chip evaluated"
+                   : "chips excluded by upper bounds, of their own or of boxes of chips");
+}
+
+/* ---- the command line ------------------------------------------------------------------------ */
+
+static const char unquoted_letters[] =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/,:+";
+
+/* Prints a space and a word, quoted for the shell if necessary. */
+static void print_word(const char *word, FILE *out) {
+  bool needs_quotes = !*word || word[strspn(word, unquoted_letters)];
+  if (!needs_quotes) {
+    fprintf(out, " %s", word);
+    return;
+  }
+  fputs(" '", out);
+  for (; *word; word++)
+    if (*word == '\'')
+      fputs("'\\''", out);
+    else
+      fputc(*word, out);
+  fputc('\'', out);
+}
+
+static void print_text_option(const char *option, const char *value, FILE *out) {
+  if (!value) return;
+  fprintf(out, " --%s", option);
+  print_word(value, out);
+}
+
+static void print_int_option(const char *option, int64_t value, int64_t standard, FILE *out) {
+  if (value != standard) fprintf(out, " --%s %" PRId64, option, value);
+}
+
+static void print_list_option(struct pz_call *call, const char *option,
+                              const struct pz_choices *list, const struct pz_choices *standard,
+                              FILE *out) {
+  size_t bytes = (size_t)list->n * sizeof *list->v;
+  bool same = list->n == standard->n && memcmp(list->v, standard->v, bytes) == 0;
+  if (!same) fprintf(out, " --%s %s", option, choices_text(call, list));
+}
+
+/* Prints the design space with its limits and its evaluator.  The default space 'paper' is omitted together with its
+ * evaluator.  A space that is no preset is named as the file that it would be read from. */
+static void print_space(const struct pz_result_inputs *inputs, FILE *out) {
+  const struct pz_study_options *options = &inputs->options;
+  bool standard = strcmp(inputs->space_name, "paper") == 0, preset = false;
+  for (size_t i = 0; pz_space_preset_name(i); i++)
+    if (strcmp(pz_space_preset_name(i), inputs->space_name) == 0) preset = true;
+  char file[64];
+  snprintf(file, sizeof file, preset ? "%s" : "%s.json", inputs->space_name);
+  if (!standard) print_text_option("space", file, out);
+  if (options->limit_mm2 != inputs->base_mm2)
+    fprintf(out, " --limit-mm2 %.17g", options->limit_mm2);
+  if (options->limit_watts > 0) fprintf(out, " --limit-watts %.17g", options->limit_watts);
+  if (options->limit_dollars > 0) fprintf(out, " --limit-dollars %.17g", options->limit_dollars);
+  if (!standard) fprintf(out, " --evaluator %s", pz_evaluator_names[options->evaluator]);
+}
+
+/* Prints the command that repeats a study: the models, then each option that differs from its default.  The command is
+ * 'phaze search' unless the seed differs from the default seed of comparisons, which only 'phaze compare' can set. */
+static void print_command_line(struct pz_call *call, const struct pz_result_inputs *inputs,
+                               uint64_t seed, FILE *out) {
+  struct pz_study_options standard = pz_study_options_default();
+  const struct pz_study_options *options = &inputs->options;
+  const struct pz_workload_options *workload = &options->workload;
+  fputs(seed == PZ_COMPARE_SEED ? "phaze search" : "phaze compare", out);
+  for (uint32_t i = 0; i < options->n_models; i++) print_word(options->models[i], out);
+  print_space(inputs, out);
+  if (strcmp(inputs->cluster_name, standard.cluster) != 0)
+    print_text_option("cluster", inputs->cluster_name, out);
+  print_int_option("devices", options->devices, standard.devices, out);
+  print_int_option("batch", options->batch, standard.batch, out);
+  print_int_option("seq", workload->seq, standard.workload.seq, out);
+  for (int i = 0; i < PZ_MOST_DIMS && workload->dims[i]; i++)
+    print_text_option("dim", workload->dims[i], out);
+  print_text_option("batch-dim", workload->batch_dim, out);
+  print_text_option("layers", workload->layers, out);
+  if (workload->unknown_ops == PZ_UNKNOWN_VECTOR) fputs(" --unknown-ops vector", out);
+  print_list_option(call, "mbs", &options->mbs, &standard.mbs, out);
+  print_list_option(call, "hbm", &options->hbm_gib, &standard.hbm_gib, out);
+  print_list_option(call, "tp", &options->tp, &standard.tp, out);
+  if (options->objective != PZ_OBJECTIVE_GEOMEAN)
+    fprintf(out, " --objective %s", pz_objective_names[options->objective]);
+  if (options->objective == PZ_OBJECTIVE_WEIGHTED) {
+    fputs(" --weights ", out);
+    for (uint32_t i = 0; i < options->n_models; i++)
+      fprintf(out, i ? ",%.17g" : "%.17g", options->weight[i]);
+  }
+  if (options->state < standard.state) fputs(" --optimizer sgd", out);
+  print_int_option("steps", options->steps, standard.steps, out);
+  if (options->exhaustive) fputs(" --exhaustive", out);
+  if (options->assumptions) fputs(" --rules original", out);
+  if (options->pareto) fputs(" --pareto", out);
+  if (options->pareto && options->pareto_tolerance != standard.pareto_tolerance)
+    fprintf(out, " --pareto-tolerance %.15g", 100 * options->pareto_tolerance);
+  print_int_option("seed", (int64_t)seed, PZ_COMPARE_SEED, out);
+  fputs(" -o DIR", out);
 }
 
 void pz_report_run(struct pz_call *call, struct pz_report *report) {
-  bool has_comparison = report->result->comparison != NULL;
-  if (has_comparison) append_objective_runs(call, report);
+  const struct pz_comparison *comparison = report->result->comparison;
+  if (comparison) append_objective_runs(call, report);
   append_sensitivity(call, report);
   append_inputs(call, report);
-  if (!has_comparison) return;
+  if (!comparison) return;
   json_t *rows = pz_dataset_new(call, report->datasets, "command", "command");
   struct pz_buffer *command = pz_buffer_new(call);
   FILE *out = pz_buffer_open(call, command);
-  pz_command_line_print(&report->result->inputs, report->result->comparison->seed, out);
+  print_command_line(call, &report->result->inputs, comparison->seed, out);
   pz_buffer_flush(call, out);
   pz_dataset_append(call, rows, json_pack("[s]", command->text));
 }

@@ -6,9 +6,10 @@
 
 #include "core/json.h"
 
-void pz_result_table(struct pz_call *call, const struct pz_result *r, FILE *out);
+/* Prints the result for people. */
+void pz_result_table(struct pz_call *call, const struct pz_result *result, FILE *out);
 
-/* The same for machines, with the time that the search needed. */
-json_t *pz_result_document(struct pz_call *call, const struct pz_result *r, json_t *timing);
+/* Returns the result as JSON, with the time that the search needed. */
+json_t *pz_result_document(struct pz_call *call, const struct pz_result *result, json_t *timing);
 
 #endif

@@ -31,15 +31,14 @@ static void end_events(struct pz_call *call, struct pz_trace_events *events, cha
 
 /* ---- operators in lanes --------------------------------------------------------------------- */
 
-struct schedule_trace {
-  struct pz_trace_events *events;
-  int threads; /* numbered over all processes, because some viewers identify threads by number alone */
-};
+static int64_t ticks_of(const struct pz_layer_schedule *schedule, double time) {
+  return pz_trace_ticks(time * pz_scheduled_us(schedule));
+}
 
 enum lane_kind { LANE_TENSOR, LANE_VECTOR, LANE_LINK, LANE_KINDS };
 
-static enum lane_kind lane_kind_of(enum pz_op_class c) {
-  switch (c) {
+static enum lane_kind lane_kind_of(enum pz_op_class op_class) {
+  switch (op_class) {
   case PZ_CLASS_TENSOR:
   case PZ_CLASS_FUSED: return LANE_TENSOR;
   case PZ_CLASS_VECTOR: return LANE_VECTOR;
@@ -49,45 +48,39 @@ static enum lane_kind lane_kind_of(enum pz_op_class c) {
   return LANE_KINDS;
 }
 
-static int64_t ticks_of(const struct pz_layer_schedule *s, double time) {
-  return pz_trace_ticks(time * pz_scheduled_us(s));
-}
-
-static void add_operator(struct pz_trace_events *events, const struct pz_layer_schedule *s,
-                         const struct pz_scheduled_operator *o, int process, int thread) {
-  int64_t start = ticks_of(s, o->start_s), end = ticks_of(s, o->end_s);
-  const char *op_class = pz_op_class_name(o->op_class);
-  json_t *args = json_pack("{s:I,s:s,s:s?,s:I,s:I,s:f}", "op", (json_int_t)o->id, "class", op_class,
-                           "mode", o->mode, "tensor_cores", (json_int_t)o->tensor_held,
-                           "vector_cores", (json_int_t)o->vector_held, "joules", o->energy_j);
-  pz_trace_add(events, start,
-               json_pack("{s:s,s:s,s:s,s:i,s:i,s:f,s:f,s:o}", "name", o->name, "cat", op_class,
-                         "ph", "X", "pid", process, "tid", thread, "ts", pz_trace_us(start), "dur",
-                         pz_trace_us(end - start), "args", args));
-}
-
-/* Adds the operators of one kind.  Each goes to the first lane that is free when it starts. */
-static void add_lanes(struct pz_call *call, struct schedule_trace *t,
-                      const struct pz_layer_schedule *s, enum lane_kind kind, int process,
-                      const struct pz_scheduled_operator *const *operators, uint32_t n) {
+/* Adds the operators of one kind.  A lane is a thread of the trace; each operator goes to the first lane that is free when it
+ * starts.  Threads are numbered from `first_thread` on, over all processes, because some viewers identify threads by number
+ * alone.  Returns the number of lanes. */
+static int add_lanes(struct pz_call *call, struct pz_trace_events *events,
+                     const struct pz_layer_schedule *schedule, enum lane_kind kind, int process,
+                     int first_thread) {
   static const char *const names[] = {"tensor cores", "vector cores", "collectives"};
+  uint32_t n, n_lanes = 0;
+  const struct pz_scheduled_operator **operators = pz_shown_operators(call, schedule, &n);
   int64_t *free_at = pz_alloc(call, n, sizeof *free_at);
-  int first_thread = t->threads + 1;
-  uint32_t n_lanes = 0;
   for (uint32_t i = 0; i < n; i++) {
-    const struct pz_scheduled_operator *o = operators[i];
-    if (lane_kind_of(o->op_class) != kind) continue;
+    const struct pz_scheduled_operator *op = operators[i];
+    int64_t start = ticks_of(schedule, op->start_s), end = ticks_of(schedule, op->end_s);
     uint32_t lane = 0;
-    while (lane < n_lanes && free_at[lane] > ticks_of(s, o->start_s)) lane++;
+    if (lane_kind_of(op->op_class) != kind) continue;
+    while (lane < n_lanes && free_at[lane] > start) lane++;
     int thread = first_thread + (int)lane;
     if (lane == n_lanes) {
-      pz_trace_name(t->events, "thread_name", process, thread, json_string(names[kind]));
+      pz_trace_name(events, "thread_name", process, thread, json_string(names[kind]));
       n_lanes++;
     }
-    free_at[lane] = ticks_of(s, o->end_s);
-    add_operator(t->events, s, o, process, thread);
+    free_at[lane] = end;
+    const char *op_class = pz_op_class_name(op->op_class);
+    json_t *details =
+        json_pack("{s:I,s:s,s:s?,s:I,s:I,s:f}", "op", (json_int_t)op->id, "class", op_class, "mode",
+                  op->mode, "tensor_cores", (json_int_t)op->tensor_held, "vector_cores",
+                  (json_int_t)op->vector_held, "joules", op->energy_j);
+    pz_trace_add(events, start,
+                 json_pack("{s:s,s:s,s:s,s:i,s:i,s:f,s:f,s:o}", "name", op->name, "cat", op_class,
+                           "ph", "X", "pid", process, "tid", thread, "ts", pz_trace_us(start),
+                           "dur", pz_trace_us(end - start), "args", details));
   }
-  t->threads += (int)n_lanes;
+  return (int)n_lanes;
 }
 
 /* ---- counters ------------------------------------------------------------------------------- */
@@ -103,104 +96,97 @@ static int compare_ticks(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static struct usage_change *list_changes(struct pz_call *call, const struct pz_layer_schedule *s,
-                                         uint32_t *n) {
-  struct usage_change *changes = pz_alloc(call, s->n_operators, 2 * sizeof *changes);
-  *n = 0;
-  for (uint32_t i = 0; i < s->n_operators; i++) {
-    const struct pz_scheduled_operator *o = &s->operators[i];
-    struct usage_change *start = &changes[(*n)++], *end = &changes[(*n)++];
-    start->tick = ticks_of(s, o->start_s);
-    end->tick = ticks_of(s, o->end_s);
+/* Returns the changes in order of time, two for each operator. */
+static struct usage_change *list_changes(struct pz_call *call,
+                                         const struct pz_layer_schedule *schedule) {
+  uint32_t n = 2 * schedule->n_operators;
+  struct usage_change *changes = pz_alloc(call, n, sizeof *changes);
+  for (uint32_t i = 0; i < schedule->n_operators; i++) {
+    const struct pz_scheduled_operator *op = &schedule->operators[i];
+    struct usage_change *start = &changes[2 * i], *end = &changes[2 * i + 1];
+    start->tick = ticks_of(schedule, op->start_s);
+    end->tick = ticks_of(schedule, op->end_s);
     for (int r = 0; r < PZ_RESOURCES; r++) {
-      start->by[r] = o->used[r];
-      end->by[r] = -o->used[r];
+      start->by[r] = op->used[r];
+      end->by[r] = -op->used[r];
     }
   }
-  qsort(changes, *n, sizeof *changes, compare_ticks);
+  qsort(changes, n, sizeof *changes, compare_ticks);
   return changes;
 }
 
-/* Rates, from PZ_HBM_RATE on, are fractions of the chip's and shown in percent; the others are counts. */
-static void add_counter_value(struct pz_trace_events *events, int64_t tick, int process,
-                              enum pz_resource r, double used) {
+/* Adds a counter for each resource that is ever used, with a value wherever it changes.  Rates, from PZ_HBM_RATE on, are
+ * fractions of the chip's and shown in percent; the others are counts. */
+static void add_counters(struct pz_call *call, struct pz_trace_events *events,
+                         const struct pz_layer_schedule *schedule, int process) {
   static const char *const names[PZ_RESOURCES] = {"tensor cores", "vector cores", "link",
                                                   "hbm",          "glb",          "power"};
-  bool rate = r >= PZ_HBM_RATE;
-  json_t *value = rate ? json_real(100 * used) : json_integer((json_int_t)used);
-  pz_trace_add(events, tick,
-               json_pack("{s:s,s:s,s:i,s:f,s:{s:o}}", "name", names[r], "ph", "C", "pid", process,
-                         "ts", pz_trace_us(tick), "args", rate ? "percent" : "used", value));
-}
-
-/* Adds a value wherever it changes.  Resources that are never used have no counter. */
-static void add_counters(struct pz_call *call, struct pz_trace_events *events,
-                         const struct pz_layer_schedule *s, int process) {
   double used[PZ_RESOURCES] = {0}, shown[PZ_RESOURCES];
-  uint32_t n;
-  struct usage_change *changes = list_changes(call, s, &n);
-  for (int r = 0; r < PZ_RESOURCES; r++) shown[r] = s->use[r] > 0 ? -1 : 0;
+  uint32_t n = 2 * schedule->n_operators;
+  const struct usage_change *changes = list_changes(call, schedule);
+  for (int r = 0; r < PZ_RESOURCES; r++) shown[r] = schedule->use[r] > 0 ? -1 : 0;
   for (uint32_t i = 0; i < n; i++) {
+    int64_t tick = changes[i].tick;
     for (int r = 0; r < PZ_RESOURCES; r++) used[r] += changes[i].by[r];
-    bool more_at_this_tick = i + 1 < n && changes[i + 1].tick == changes[i].tick;
+    bool more_at_this_tick = i + 1 < n && changes[i + 1].tick == tick;
     if (more_at_this_tick) continue;
     for (int r = 0; r < PZ_RESOURCES; r++) {
-      if (s->use[r] > 0 && used[r] != shown[r])
-        add_counter_value(events, changes[i].tick, process, (enum pz_resource)r, used[r]);
+      bool changed = schedule->use[r] > 0 && used[r] != shown[r], rate = r >= PZ_HBM_RATE;
       shown[r] = used[r];
+      if (!changed) continue;
+      json_t *value = rate ? json_real(100 * used[r]) : json_integer((json_int_t)used[r]);
+      pz_trace_add(events, tick,
+                   json_pack("{s:s,s:s,s:i,s:f,s:{s:o}}", "name", names[r], "ph", "C", "pid",
+                             process, "ts", pz_trace_us(tick), "args", rate ? "percent" : "used",
+                             value));
     }
   }
 }
 
 /* ---- schedules ------------------------------------------------------------------------------ */
 
-struct schedules {
+struct schedule_trace {
   const struct pz_layer_schedule *const *list;
   uint32_t n;
   char **text;
 };
 
-static void check_trace_limits(struct pz_call *call, const struct schedules *x) {
+static void trace_schedules(struct pz_call *call, void *ctx) {
+  const struct schedule_trace *args = ctx;
   uint64_t n_operators = 0;
   char title[256];
-  for (uint32_t i = 0; i < x->n; i++) {
-    const struct pz_layer_schedule *s = x->list[i];
-    pz_require(call, s, "schedule");
-    n_operators += s->n_operators;
-    double us = s->makespan_s * pz_scheduled_us(s);
+  pz_require(call, args->list, "list");
+  pz_require(call, args->text, "text");
+  for (uint32_t i = 0; i < args->n; i++) {
+    const struct pz_layer_schedule *schedule = args->list[i];
+    pz_require(call, schedule, "schedule");
+    n_operators += schedule->n_operators;
+    double us = schedule->makespan_s * pz_scheduled_us(schedule);
     if (!(us <= MOST_US))
       pz_raise(call, PZ_LIMIT, "a trace of %s would take %.3g us; accepted: at most %.0g us",
-               pz_scheduled_title(s, title), us, MOST_US);
+               pz_scheduled_title(schedule, title), us, MOST_US);
   }
   if (n_operators > PZ_TRACE_MOST_OPS)
     pz_raise(call, PZ_LIMIT, "a trace of %llu operators; accepted: at most %d",
              (unsigned long long)n_operators, PZ_TRACE_MOST_OPS);
-}
-
-static void trace_schedules(struct pz_call *call, void *ctx) {
-  const struct schedules *x = ctx;
-  pz_require(call, x->list, "list");
-  pz_require(call, x->text, "text");
-  check_trace_limits(call, x);
-  struct schedule_trace t = {.events = begin_events(call, "ns"), .threads = (int)x->n};
-  for (uint32_t i = 0; i < x->n; i++) {
-    const struct pz_layer_schedule *s = x->list[i];
+  struct pz_trace_events *events = begin_events(call, "ns");
+  int n_threads = (int)args->n; /* these numbers are those of the processes */
+  for (uint32_t i = 0; i < args->n; i++) {
+    const struct pz_layer_schedule *schedule = args->list[i];
     int process = (int)i + 1;
-    char title[256];
-    uint32_t n;
-    const struct pz_scheduled_operator **operators = pz_shown_operators(call, s, &n);
-    pz_trace_name(t.events, "process_name", process, 0, json_string(pz_scheduled_title(s, title)));
-    for (int k = 0; k < LANE_KINDS; k++)
-      add_lanes(call, &t, s, (enum lane_kind)k, process, operators, n);
-    add_counters(call, t.events, s, process);
+    pz_trace_name(events, "process_name", process, 0,
+                  json_string(pz_scheduled_title(schedule, title)));
+    for (enum lane_kind kind = 0; kind < LANE_KINDS; kind++)
+      n_threads += add_lanes(call, events, schedule, kind, process, n_threads + 1);
+    add_counters(call, events, schedule, process);
   }
-  end_events(call, t.events, x->text);
+  end_events(call, events, args->text);
 }
 
 enum pz_status pz_schedule_trace(const struct pz_layer_schedule *const *list, uint32_t n,
                                  char **text, struct pz_error *err) {
-  struct schedules x = {list, n, text};
-  return pz_border(trace_schedules, &x, err);
+  struct schedule_trace args = {list, n, text};
+  return pz_border(trace_schedules, &args, err);
 }
 
 /* ---- pipelines ------------------------------------------------------------------------------ */
@@ -208,47 +194,46 @@ enum pz_status pz_schedule_trace(const struct pz_layer_schedule *const *list, ui
 /* If a pipeline has more events, only its first microbatches are shown, and the name of the process says so. */
 enum { PIPELINE_MOST = 1 << 17 };
 
-static void add_stage(struct pz_trace_events *events, const struct pz_partition *p, uint32_t stage,
-                      int64_t microbatches_shown) {
-  const struct pz_partition_stage *s = &p->stages[stage];
-  char text[256];
-  int thread = (int)stage + 1;
-  pz_partition_stage_text(s, text, sizeof text);
-  pz_trace_name(events, "thread_name", PZ_TRACE_PROCESS, thread,
-                json_sprintf("stage %d: %s", thread, text));
-  for (int64_t j = 0; j < microbatches_shown; j++) {
-    double start = (double)(j + stage) * p->slowest_stage_s, middle = start + s->forward_s;
-    pz_trace_span(events, thread, "forward", j, (double[2]){start, middle});
-    pz_trace_span(events, thread, "backward", j, (double[2]){middle, start + s->load_s});
-  }
-  double end = (double)(p->microbatches + p->pp - 1) * p->slowest_stage_s;
-  pz_trace_span(events, thread, "gradients", -1, (double[2]){end, end + p->parts.exchange_s});
-}
-
-struct pipeline {
+struct pipeline_trace {
   const struct pz_partition *partition;
   const char *model;
   char **text;
 };
 
+/* Every stage passes a microbatch on after the time of the slowest stage, as in a synchronous pipeline. */
 static void trace_pipeline(struct pz_call *call, void *ctx) {
-  const struct pipeline *x = ctx;
-  const struct pz_partition *p = x->partition;
-  pz_require(call, p, "p");
-  pz_require(call, x->model, "model");
-  pz_require(call, x->text, "text");
-  int64_t all = p->microbatches, shown = PIPELINE_MOST / (2 * (int64_t)p->pp);
+  const struct pipeline_trace *args = ctx;
+  const struct pz_partition *plan = args->partition;
+  pz_require(call, plan, "p");
+  pz_require(call, args->model, "model");
+  pz_require(call, args->text, "text");
+  int64_t all = plan->microbatches, shown = PIPELINE_MOST / (2 * (int64_t)plan->pp);
   if (shown > all) shown = all;
+  double slot_s = plan->slowest_stage_s, end_s = (double)(all + plan->pp - 1) * slot_s;
   struct pz_trace_events *events = begin_events(call, "ms");
   pz_trace_name(events, "process_name", PZ_TRACE_PROCESS, 0,
-                json_sprintf("%s: %s%lld of %lld microbatches of one replica", x->model,
+                json_sprintf("%s: %s%lld of %lld microbatches of one replica", args->model,
                              shown < all ? "the first " : "", (long long)shown, (long long)all));
-  for (uint32_t k = 0; k < p->pp; k++) add_stage(events, p, k, shown);
-  end_events(call, events, x->text);
+  for (uint32_t k = 0; k < plan->pp; k++) {
+    const struct pz_partition_stage *stage = &plan->stages[k];
+    int thread = (int)k + 1;
+    char layers[256];
+    pz_partition_stage_text(stage, layers, sizeof layers);
+    pz_trace_name(events, "thread_name", PZ_TRACE_PROCESS, thread,
+                  json_sprintf("stage %d: %s", thread, layers));
+    for (int64_t j = 0; j < shown; j++) {
+      double start_s = (double)(j + k) * slot_s, middle_s = start_s + stage->forward_s;
+      pz_trace_span(events, thread, "forward", j, (double[2]){start_s, middle_s});
+      pz_trace_span(events, thread, "backward", j, (double[2]){middle_s, start_s + stage->load_s});
+    }
+    pz_trace_span(events, thread, "gradients", -1,
+                  (double[2]){end_s, end_s + plan->parts.exchange_s});
+  }
+  end_events(call, events, args->text);
 }
 
 enum pz_status pz_partition_trace(const struct pz_partition *p, const char *model, char **text,
                                   struct pz_error *err) {
-  struct pipeline x = {p, model, text};
-  return pz_border(trace_pipeline, &x, err);
+  struct pipeline_trace args = {p, model, text};
+  return pz_border(trace_pipeline, &args, err);
 }

@@ -8,254 +8,236 @@
 #include "core/text.h"
 #include "report/table.h"
 
-static void percent_cell(struct pz_table *t, double part) {
-  pz_table_known(t, !isnan(part), "%.1f%%", 100 * part);
+static void percent_cell(struct pz_table *table, double fraction) {
+  pz_table_known(table, !isnan(fraction), "%.1f%%", 100 * fraction);
 }
 
-static void signed_percent_cell(struct pz_table *t, double part) {
-  pz_table_known(t, !isnan(part), "%+.1f%%", 100 * part);
+static void signed_percent_cell(struct pz_table *table, double fraction) {
+  pz_table_known(table, !isnan(fraction), "%+.1f%%", 100 * fraction);
 }
 
-static void rank_cell(struct pz_table *t, double rank) {
-  pz_table_known(t, !isnan(rank), "%.3f", rank);
+static void rank_cell(struct pz_table *table, double rank_correlation) {
+  pz_table_known(table, !isnan(rank_correlation), "%.3f", rank_correlation);
 }
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
+/* What a table of errors shows: the groups of a list whose points are of the kinds that are shown. */
 struct errors_table {
   const char *title, *first_head;
   const struct pz_errors *list;
   uint32_t n;
   bool kind_shown[PZ_POINT_KINDS];
-  bool limits, memory; /* whether the table has these columns */
+  bool limits; /* with limits, if the validation has any */
 };
 
-static struct pz_table *new_errors_table(struct pz_call *call, const struct errors_table *e) {
-  const char *heads[PZ_TABLE_MOST_COLUMNS] = {e->first_head, ">rows", ">not predicted",
-                                              ">mean error"};
-  int n = 4;
-  if (e->limits) heads[n++] = ">limit";
-  heads[n++] = ">bias";
-  heads[n++] = ">worst";
-  if (e->memory) heads[n++] = ">with memory";
-  if (e->memory) heads[n++] = ">memory error";
-  if (e->memory && e->limits) heads[n++] = ">limit";
-  heads[n] = NULL;
-  return pz_table_new(call, heads);
-}
-
-static void append_errors_row(struct pz_table *t, const struct pz_validation *v,
-                              const struct errors_table *e, const struct pz_errors *g) {
-  pz_table_cell(t, "%s", g->name);
-  pz_table_cell(t, "%u", g->n);
-  pz_table_cell(t, "%u", g->not_predicted);
-  percent_cell(t, g->mean);
-  if (e->limits) percent_cell(t, pz_limit_of(v, g->name, PZ_LIMITED_TIME));
-  signed_percent_cell(t, g->bias);
-  signed_percent_cell(t, g->worst);
-  if (!e->memory) return;
-  pz_table_cell(t, "%u", g->n_memory);
-  percent_cell(t, g->memory_mean);
-  if (e->limits) percent_cell(t, pz_limit_of(v, g->name, PZ_LIMITED_MEMORY));
-}
-
-/* Prints nothing if the list has no row of the kinds that are shown. */
-static void print_errors(struct pz_call *call, const struct pz_validation *v, struct errors_table e,
-                         FILE *out) {
+/* Prints nothing if the list has no group of the kinds that are shown.  Errors of peak memory are shown if a group has
+ * any. */
+static void print_errors(struct pz_call *call, const struct pz_validation *validation,
+                         const struct errors_table *shown, FILE *out) {
+  bool limits = shown->limits && validation->n_limits > 0, memory = false;
   uint32_t n_shown = 0;
-  for (uint32_t i = 0; i < e.n; i++) {
-    if (!e.kind_shown[e.list[i].kind]) continue;
+  for (uint32_t i = 0; i < shown->n; i++) {
+    if (!shown->kind_shown[shown->list[i].kind]) continue;
     n_shown++;
-    if (e.list[i].n_memory > 0) e.memory = true;
+    if (shown->list[i].n_memory > 0) memory = true;
   }
   if (n_shown == 0) return;
-  e.limits = e.limits && v->n_limits > 0;
-  struct pz_table *t = new_errors_table(call, &e);
-  for (uint32_t i = 0; i < e.n; i++)
-    if (e.kind_shown[e.list[i].kind]) append_errors_row(t, v, &e, &e.list[i]);
-  fprintf(out, "%s\n", e.title);
-  pz_table_print(t, 2, out);
+  const char *heads[PZ_TABLE_MOST_COLUMNS] = {shown->first_head, ">rows", ">not predicted",
+                                              ">mean error"};
+  int n = 4;
+  if (limits) heads[n++] = ">limit";
+  heads[n++] = ">bias";
+  heads[n++] = ">worst";
+  if (memory) heads[n++] = ">with memory";
+  if (memory) heads[n++] = ">memory error";
+  if (memory && limits) heads[n++] = ">limit";
+  struct pz_table *table = pz_table_new(call, heads);
+  for (uint32_t i = 0; i < shown->n; i++) {
+    const struct pz_errors *group = &shown->list[i];
+    if (!shown->kind_shown[group->kind]) continue;
+    pz_table_cells(table, "%s|%u|%u", group->name, group->n, group->not_predicted);
+    percent_cell(table, group->mean);
+    if (limits) percent_cell(table, pz_limit_of(validation, group->name, PZ_LIMITED_TIME));
+    signed_percent_cell(table, group->bias);
+    signed_percent_cell(table, group->worst);
+    if (!memory) continue;
+    pz_table_cell(table, "%u", group->n_memory);
+    percent_cell(table, group->memory_mean);
+    if (limits) percent_cell(table, pz_limit_of(validation, group->name, PZ_LIMITED_MEMORY));
+  }
+  fprintf(out, "%s\n", shown->title);
+  pz_table_print(table, 2, out);
   fputc('\n', out);
 }
 
 /* ---- the order of plans --------------------------------------------------------------------- */
 
-static struct pz_table *new_order_table(struct pz_call *call, const struct pz_validation *v,
+static struct pz_table *new_order_table(struct pz_call *call,
+                                        const struct pz_validation *validation,
                                         const char *first_head, const char *count_head) {
   const char *heads[PZ_TABLE_MOST_COLUMNS] = {first_head, count_head, ">rank correlation"};
   int n = 3;
-  if (v->n_limits) heads[n++] = ">at least";
+  if (validation->n_limits) heads[n++] = ">at least";
   heads[n++] = ">regret";
-  if (v->n_limits) heads[n++] = ">limit";
-  heads[n] = NULL;
+  if (validation->n_limits) heads[n++] = ">limit";
   return pz_table_new(call, heads);
 }
 
-static void append_order_row(struct pz_table *t, const struct pz_validation *v, const char *name,
-                             uint32_t n, double rank, double regret) {
-  pz_table_cell(t, "%s", name);
-  pz_table_cell(t, "%u", n);
-  rank_cell(t, rank);
-  if (v->n_limits) rank_cell(t, pz_limit_of(v, name, PZ_LIMITED_RANK));
-  percent_cell(t, regret);
-  if (v->n_limits) percent_cell(t, pz_limit_of(v, name, PZ_LIMITED_REGRET));
+static void append_order_row(struct pz_table *table, const struct pz_validation *validation,
+                             const char *name, uint32_t n, double rank_correlation, double regret) {
+  bool limits = validation->n_limits > 0;
+  pz_table_cells(table, "%s|%u", name, n);
+  rank_cell(table, rank_correlation);
+  if (limits) rank_cell(table, pz_limit_of(validation, name, PZ_LIMITED_RANK));
+  percent_cell(table, regret);
+  if (limits) percent_cell(table, pz_limit_of(validation, name, PZ_LIMITED_REGRET));
 }
 
-static void print_orders(struct pz_call *call, const struct pz_validation *v, FILE *out) {
-  if (!v->n_orders) return;
-  struct pz_table *t = new_order_table(call, v, "model", ">plans");
-  for (uint32_t i = 0; i < v->n_orders; i++) {
-    const struct pz_plan_order *o = &v->orders[i];
-    append_order_row(t, v, o->name, o->plans, o->rank_correlation, o->regret);
+static void print_orders(struct pz_call *call, const struct pz_validation *validation, FILE *out) {
+  if (!validation->n_orders) return;
+  struct pz_table *plans = new_order_table(call, validation, "model", ">plans");
+  for (uint32_t i = 0; i < validation->n_orders; i++) {
+    const struct pz_plan_order *order = &validation->orders[i];
+    append_order_row(plans, validation, order->name, order->plans, order->rank_correlation,
+                     order->regret);
   }
   fprintf(out, "Order of the plans of one model (%d or more on the same devices)\n",
           PZ_LEAST_PLANS);
-  pz_table_print(t, 2, out);
+  pz_table_print(plans, 2, out);
   fputc('\n', out);
-  t = new_order_table(call, v, "mean over models of", ">models");
-  for (uint32_t i = 0; i < v->n_order_means; i++) {
-    const struct pz_order_mean *m = &v->order_means[i];
-    append_order_row(t, v, m->name, m->n, m->rank_correlation, m->regret);
+  struct pz_table *means = new_order_table(call, validation, "mean over models of", ">models");
+  for (uint32_t i = 0; i < validation->n_order_means; i++) {
+    const struct pz_order_mean *mean = &validation->order_means[i];
+    append_order_row(means, validation, mean->name, mean->n, mean->rank_correlation, mean->regret);
   }
-  pz_table_print(t, 2, out);
+  pz_table_print(means, 2, out);
 }
 
 /* ---- points --------------------------------------------------------------------------------- */
 
-static void milliseconds_cell(struct pz_table *t, double s) {
+static void milliseconds_cell(struct pz_table *table, double seconds) {
   char text[32];
-  pz_table_known(t, s > 0, "%s", pz_text_number(text, sizeof text, 1e3 * s));
+  pz_table_known(table, seconds > 0, "%s", pz_text_number(text, sizeof text, 1e3 * seconds));
 }
 
 /* The relative error of a prediction, or "-" unless both numbers are known. */
-static void error_cell(struct pz_table *t, double measured, double predicted) {
+static void error_cell(struct pz_table *table, double measured, double predicted) {
   bool known = measured > 0 && predicted > 0;
-  signed_percent_cell(t, known ? predicted / measured - 1 : (double)NAN);
+  signed_percent_cell(table, known ? predicted / measured - 1 : (double)NAN);
 }
 
-static void print_points(struct pz_call *call, const struct pz_validation *v, FILE *out) {
+static void print_points(struct pz_call *call, const struct pz_validation *validation, FILE *out) {
   static const char *const heads[] = {"group",         "run",           "plan",
                                       ">measured ms",  ">predicted ms", ">error",
                                       ">memory error", "note",          NULL};
-  struct pz_table *t = pz_table_new(call, heads);
-  for (uint32_t i = 0; i < v->n_points; i++) {
-    const struct pz_validation_point *p = &v->points[i];
-    const char *note = p->reason;
-    if (!*note && strcmp(p->quality, "ok") != 0) note = p->quality;
-    pz_table_cell(t, "%s", p->group);
-    pz_table_cell(t, "%s", p->id);
-    pz_table_cell(t, "%s", p->plan);
-    milliseconds_cell(t, p->measured_s);
-    milliseconds_cell(t, p->predicted_s);
-    error_cell(t, p->measured_s, p->predicted_s);
-    error_cell(t, p->measured_bytes, p->predicted_bytes);
-    pz_table_cell(t, "%s", note);
+  struct pz_table *table = pz_table_new(call, heads);
+  for (uint32_t i = 0; i < validation->n_points; i++) {
+    const struct pz_validation_point *point = &validation->points[i];
+    const char *note = point->reason;
+    if (!*note && strcmp(point->quality, "ok") != 0) note = point->quality;
+    pz_table_cells(table, "%s|%s|%s", point->group, point->id, point->plan);
+    milliseconds_cell(table, point->measured_s);
+    milliseconds_cell(table, point->predicted_s);
+    error_cell(table, point->measured_s, point->predicted_s);
+    error_cell(table, point->measured_bytes, point->predicted_bytes);
+    pz_table_cell(table, "%s", note);
   }
-  pz_table_print(t, 0, out);
+  pz_table_print(table, 0, out);
 }
 
 /* ---- chips without their measurements ------------------------------------------------------- */
 
-static void print_families(struct pz_call *call, const struct pz_cold_errors *c, FILE *out) {
+static void print_cold_chips(struct pz_call *call, const struct pz_validation *validation,
+                             FILE *out) {
   static const char *const heads[] = {
       "family", ">rows", ">mean error", ">bias", "constants fitted on the others", NULL};
-  struct pz_table *t = pz_table_new(call, heads);
-  for (uint32_t i = 0; i < c->n_families; i++) {
-    const struct pz_cold_family *f = &c->families[i];
+  const struct pz_cold_errors *cold = &validation->cold;
+  const struct errors_table dense = {.title = "Chips without their measurements: dense 16-bit runs",
+                                     .first_head = "chip",
+                                     .list = cold->chips,
+                                     .n = cold->n_chips,
+                                     .kind_shown = {[PZ_POINT_RUN] = true}};
+  const struct errors_table others = {.title = "The same: runs in 8 bits or with experts",
+                                      .first_head = "chip",
+                                      .list = cold->others,
+                                      .n = cold->n_others,
+                                      .kind_shown = {[PZ_POINT_RUN] = true}};
+  print_errors(call, validation, &dense, out);
+  if (!isnan(cold->spread))
+    fprintf(out, "  mean over chips: %.1f%%; standard deviation of their biases: %.1f%%\n\n",
+            100 * cold->mean, 100 * cold->spread);
+  print_errors(call, validation, &others, out);
+  if (!cold->n_families) return;
+  struct pz_table *table = pz_table_new(call, heads);
+  for (uint32_t i = 0; i < cold->n_families; i++) {
+    const struct pz_cold_family *family = &cold->families[i];
     const char *constants = "";
-    for (uint32_t k = 0; k < f->n_constants; k++)
-      constants = pz_format(call, "%s%s%s %.4g", constants, k ? ", " : "", f->constants[k].name,
-                            f->constants[k].value);
-    pz_table_cell(t, "%s", f->name);
-    pz_table_cell(t, "%u", f->n);
-    percent_cell(t, f->mean);
-    signed_percent_cell(t, f->bias);
-    pz_table_cell(t, "%s", constants);
+    for (uint32_t k = 0; k < family->n_constants; k++)
+      constants = pz_format(call, "%s%s%s %.4g", constants, k ? ", " : "",
+                            family->constants[k].name, family->constants[k].value);
+    pz_table_cells(table, "%s|%u", family->name, family->n);
+    percent_cell(table, family->mean);
+    signed_percent_cell(table, family->bias);
+    pz_table_cell(table, "%s", constants);
   }
   fputs("Each family with constants fitted on the runs of the others\n", out);
-  pz_table_print(t, 2, out);
-  fprintf(out, "  mean over families: %.1f%%\n", 100 * c->families_mean);
-}
-
-static void print_cold_chips(struct pz_call *call, const struct pz_validation *v, FILE *out) {
-  const struct pz_cold_errors *c = &v->cold;
-  struct errors_table dense = {.title = "Chips without their measurements: dense 16-bit runs",
-                               .first_head = "chip",
-                               .list = c->chips,
-                               .n = c->n_chips,
-                               .kind_shown = {[PZ_POINT_RUN] = true}};
-  struct errors_table others = {.title = "The same: runs in 8 bits or with experts",
-                                .first_head = "chip",
-                                .list = c->others,
-                                .n = c->n_others,
-                                .kind_shown = {[PZ_POINT_RUN] = true}};
-  print_errors(call, v, dense, out);
-  if (!isnan(c->spread))
-    fprintf(out, "  mean over chips: %.1f%%; standard deviation of their biases: %.1f%%\n\n",
-            100 * c->mean, 100 * c->spread);
-  print_errors(call, v, others, out);
-  if (c->n_families) print_families(call, c, out);
+  pz_table_print(table, 2, out);
+  fprintf(out, "  mean over families: %.1f%%\n", 100 * cold->families_mean);
 }
 
 /* ---- all tables ----------------------------------------------------------------------------- */
 
-void pz_validation_tables(struct pz_call *call, const struct pz_validation *v, bool rows,
+void pz_validation_tables(struct pz_call *call, const struct pz_validation *validation, bool rows,
                           FILE *out) {
+  const struct pz_validation *v = validation;
   bool any_runs = v->n_totals && v->totals[0].n + v->totals[0].not_predicted > 0;
-  const struct errors_table tables[] = {{.title = "Operators, by kind",
-                                         .first_head = "operator",
-                                         .list = v->groups,
-                                         .n = v->n_groups,
-                                         .kind_shown = {[PZ_POINT_OPERATOR] = true},
-                                         .limits = true},
-                                        {.title = "Forward and backward on one device",
-                                         .first_head = "group",
-                                         .list = v->groups,
-                                         .n = v->n_groups,
-                                         .kind_shown = {[PZ_POINT_PASSES] = true},
-                                         .limits = true},
-                                        {.title = "Training runs, by source",
-                                         .first_head = "group",
-                                         .list = v->groups,
-                                         .n = v->n_groups,
-                                         .kind_shown = {[PZ_POINT_RUN] = true},
-                                         .limits = true},
-                                        {.title = "Totals over training runs",
-                                         .first_head = "total",
-                                         .list = v->totals,
-                                         .n = any_runs ? v->n_totals : 0,
-                                         .kind_shown = {[PZ_POINT_RUN] = true},
-                                         .limits = true},
-                                        {.title = "Not counted: quality is not ok",
-                                         .first_head = "group",
-                                         .list = v->apart,
-                                         .n = v->n_apart,
-                                         .kind_shown = {true, true, true}}};
+  const struct errors_table tables[] = {
+      {"Operators, by kind",
+       "operator",
+       v->groups,
+       v->n_groups,
+       {[PZ_POINT_OPERATOR] = true},
+       true},
+      {"Forward and backward on one device",
+       "group",
+       v->groups,
+       v->n_groups,
+       {[PZ_POINT_PASSES] = true},
+       true},
+      {"Training runs, by source", "group", v->groups, v->n_groups, {[PZ_POINT_RUN] = true}, true},
+      {"Totals over training runs",
+       "total",
+       v->totals,
+       any_runs ? v->n_totals : 0,
+       {[PZ_POINT_RUN] = true},
+       true},
+      {"Not counted: quality is not ok", "group", v->apart, v->n_apart, {true, true, true}, false}};
   if (rows) {
     print_points(call, v, out);
   } else if (v->cold.n_chips + v->cold.n_others > 0) {
     print_cold_chips(call, v, out);
   } else {
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-      print_errors(call, v, tables[i], out);
+      print_errors(call, v, &tables[i], out);
     print_orders(call, v, out);
   }
 }
 
-char *pz_broken_limit_text(const struct pz_broken_limit *b, char *buf, size_t size) {
+char *pz_broken_limit_text(const struct pz_broken_limit *broken, char *buf, size_t size) {
   static const char *const names[PZ_LIMITEDS] = {"mean error", "mean error of peak memory",
                                                  "rows not predicted", "rank correlation",
                                                  "regret"};
-  if (isnan(b->value))
-    snprintf(buf, size, "%.80s: %s has a limit, but no row is left to judge", b->group,
-             names[b->what]);
-  else if (b->what == PZ_LIMITED_MISSING)
-    snprintf(buf, size, "%.80s: %.0f %s, limit %.0f", b->group, b->value, names[b->what], b->limit);
-  else if (b->what == PZ_LIMITED_RANK)
-    snprintf(buf, size, "%.80s: %s %.3f, at least %.3f", b->group, names[b->what], b->value,
-             b->limit);
+  const char *group = broken->group, *name = names[broken->what];
+  double value = broken->value, limit = broken->limit;
+  if (isnan(value))
+    snprintf(buf, size, "%.80s: %s has a limit, but no row is left to judge", group, name);
+  else if (broken->what == PZ_LIMITED_MISSING)
+    snprintf(buf, size, "%.80s: %.0f %s, limit %.0f", group, value, name, limit);
+  else if (broken->what == PZ_LIMITED_RANK)
+    snprintf(buf, size, "%.80s: %s %.3f, at least %.3f", group, name, value, limit);
   else
-    snprintf(buf, size, "%.80s: %s %.2f%%, limit %.2f%%: worse by %.2f points", b->group,
-             names[b->what], 100 * b->value, 100 * b->limit, 100 * (b->value - b->limit));
+    snprintf(buf, size, "%.80s: %s %.2f%%, limit %.2f%%: worse by %.2f points", group, name,
+             100 * value, 100 * limit, 100 * (value - limit));
   return pz_text_plain(buf);
 }

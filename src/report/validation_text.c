@@ -1,12 +1,14 @@
-/* A validation as JSON, CSV tables, limits and a page: pz_validation_text() returns one of these forms.  The record tables
- * below describe the JSON; the functions after them print one form each. */
+/* A validation as JSON, CSV tables, limits and an HTML page: pz_validation_text() returns one of these forms.  The record
+ * tables below describe the JSON; the functions after them print one form each.  The page shows predicted against measured
+ * step times, one point for each run, with the errors by group and how well the order of plans is predicted. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "core/csv.h"
 #include "core/record.h"
-#include "report/validation_page.h"
+#include "report/dataset.h"
+#include "report/page.h"
 #include "study/error_fit.h"
 #include "study/validate.h"
 
@@ -117,92 +119,99 @@ static const struct pz_record without_rows = {validation_fields, FIELDS - 1,
 /* ---- CSV ------------------------------------------------------------------------------------ */
 
 /* Prints a comma and a fraction, or nothing after the comma if it is NaN. */
-static void print_fraction(double x, FILE *out) {
+static void print_fraction(double fraction, FILE *out) {
   fputc(',', out);
-  if (!isnan(x)) fprintf(out, "%.4f", x);
+  if (!isnan(fraction)) fprintf(out, "%.4f", fraction);
 }
 
-static void print_errors(const char *set, const struct pz_errors *g, FILE *out) {
+static void print_errors(const char *set, const struct pz_errors *errors, FILE *out) {
   pz_csv_put(set, out);
   fputc(',', out);
-  pz_csv_put(g->name, out);
-  fprintf(out, ",%u,%u", g->n, g->not_predicted);
-  print_fraction(g->mean, out);
-  print_fraction(g->bias, out);
-  print_fraction(g->worst, out);
-  fprintf(out, ",%u", g->n_memory);
-  print_fraction(g->memory_mean, out);
-  print_fraction(g->memory_worst, out);
+  pz_csv_put(errors->name, out);
+  fprintf(out, ",%u,%u", errors->n, errors->not_predicted);
+  print_fraction(errors->mean, out);
+  print_fraction(errors->bias, out);
+  print_fraction(errors->worst, out);
+  fprintf(out, ",%u", errors->n_memory);
+  print_fraction(errors->memory_mean, out);
+  print_fraction(errors->memory_worst, out);
   fputs(",,\n", out);
 }
 
-static void print_order(const char *set, const char *name, uint32_t n, double rank, double regret,
-                        FILE *out) {
+/* Prints how well the order of n plans, or of the plans of n models, is predicted. */
+static void print_order(const char *set, const char *name, uint32_t n, double rank_correlation,
+                        double regret, FILE *out) {
   pz_csv_put(set, out);
   fputc(',', out);
   pz_csv_put(name, out);
   fprintf(out, ",%u,,,,,,,", n);
-  print_fraction(rank, out);
+  print_fraction(rank_correlation, out);
   print_fraction(regret, out);
   fputc('\n', out);
 }
 
-static void print_groups(const struct pz_validation *v, FILE *out) {
+static void print_groups(const struct pz_validation *validation, FILE *out) {
+  const struct pz_cold_errors *cold = &validation->cold;
   fputs("set,group,rows,not_predicted,mean_error,bias,worst,memory_rows,memory_error,memory_worst,"
         "rank_correlation,regret\n",
         out);
-  for (uint32_t i = 0; i < v->n_groups; i++)
-    print_errors(pz_point_kind_names[v->groups[i].kind], &v->groups[i], out);
-  for (uint32_t i = 0; i < v->n_totals; i++) print_errors("total", &v->totals[i], out);
-  for (uint32_t i = 0; i < v->n_apart; i++) print_errors("quality not ok", &v->apart[i], out);
-  for (uint32_t i = 0; i < v->cold.n_chips; i++) print_errors("chip", &v->cold.chips[i], out);
-  for (uint32_t i = 0; i < v->cold.n_others; i++)
-    print_errors("8 bits or experts", &v->cold.others[i], out);
-  for (uint32_t i = 0; i < v->cold.n_families; i++)
-    fprintf(out, "family left out,%s,%u,,%.4f,%.4f,,,,,,\n", v->cold.families[i].name,
-            v->cold.families[i].n, v->cold.families[i].mean, v->cold.families[i].bias);
-  for (uint32_t i = 0; i < v->n_orders; i++)
-    print_order("plans of one model", v->orders[i].name, v->orders[i].plans,
-                v->orders[i].rank_correlation, v->orders[i].regret, out);
-  for (uint32_t i = 0; i < v->n_order_means; i++)
-    print_order("mean over models", v->order_means[i].name, v->order_means[i].n,
-                v->order_means[i].rank_correlation, v->order_means[i].regret, out);
+  for (uint32_t i = 0; i < validation->n_groups; i++)
+    print_errors(pz_point_kind_names[validation->groups[i].kind], &validation->groups[i], out);
+  for (uint32_t i = 0; i < validation->n_totals; i++)
+    print_errors("total", &validation->totals[i], out);
+  for (uint32_t i = 0; i < validation->n_apart; i++)
+    print_errors("quality not ok", &validation->apart[i], out);
+  for (uint32_t i = 0; i < cold->n_chips; i++) print_errors("chip", &cold->chips[i], out);
+  for (uint32_t i = 0; i < cold->n_others; i++)
+    print_errors("8 bits or experts", &cold->others[i], out);
+  for (uint32_t i = 0; i < cold->n_families; i++)
+    fprintf(out, "family left out,%s,%u,,%.4f,%.4f,,,,,,\n", cold->families[i].name,
+            cold->families[i].n, cold->families[i].mean, cold->families[i].bias);
+  for (uint32_t i = 0; i < validation->n_orders; i++) {
+    const struct pz_plan_order *order = &validation->orders[i];
+    print_order("plans of one model", order->name, order->plans, order->rank_correlation,
+                order->regret, out);
+  }
+  for (uint32_t i = 0; i < validation->n_order_means; i++) {
+    const struct pz_order_mean *mean = &validation->order_means[i];
+    print_order("mean over models", mean->name, mean->n, mean->rank_correlation, mean->regret, out);
+  }
 }
 
 /* Prints a number, or nothing if it is unknown (0), and a comma. */
-static void print_known(double x, FILE *out) {
-  if (x > 0) fprintf(out, "%.6g", x);
+static void print_known(double value, FILE *out) {
+  if (value > 0) fprintf(out, "%.6g", value);
   fputc(',', out);
 }
 
-static void print_points(const struct pz_validation *v, FILE *out) {
+static void print_points(const struct pz_validation *validation, FILE *out) {
   fputs(
       "kind,group,id,quality,chip,framework,model,plan,devices,batch,measured_s,predicted_s,error,"
       "measured_bytes,predicted_bytes,not_predicted\n",
       out);
-  for (uint32_t i = 0; i < v->n_points; i++) {
-    const struct pz_validation_point *p = &v->points[i];
-    const char *const texts[] = {pz_point_kind_names[p->kind],
-                                 p->group,
-                                 p->id,
-                                 p->quality,
-                                 p->chip,
-                                 p->framework,
-                                 p->model,
-                                 p->plan};
+  for (uint32_t i = 0; i < validation->n_points; i++) {
+    const struct pz_validation_point *point = &validation->points[i];
+    double measured_s = point->measured_s, predicted_s = point->predicted_s;
+    const char *const texts[] = {pz_point_kind_names[point->kind],
+                                 point->group,
+                                 point->id,
+                                 point->quality,
+                                 point->chip,
+                                 point->framework,
+                                 point->model,
+                                 point->plan};
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
       pz_csv_put(texts[k], out);
       fputc(',', out);
     }
-    fprintf(out, "%lld,%lld,", (long long)p->devices, (long long)p->batch);
-    print_known(p->measured_s, out);
-    print_known(p->predicted_s, out);
-    if (p->measured_s > 0 && p->predicted_s > 0)
-      fprintf(out, "%.4f", p->predicted_s / p->measured_s - 1);
+    fprintf(out, "%lld,%lld,", (long long)point->devices, (long long)point->batch);
+    print_known(measured_s, out);
+    print_known(predicted_s, out);
+    if (measured_s > 0 && predicted_s > 0) fprintf(out, "%.4f", predicted_s / measured_s - 1);
     fputc(',', out);
-    print_known(p->measured_bytes, out);
-    print_known(p->measured_bytes > 0 ? p->predicted_bytes : 0, out);
-    pz_csv_put(p->reason, out);
+    print_known(point->measured_bytes, out);
+    print_known(point->measured_bytes > 0 ? point->predicted_bytes : 0, out);
+    pz_csv_put(point->reason, out);
     fputc('\n', out);
   }
 }
@@ -219,64 +228,122 @@ static void print_error_limit(double error, FILE *out) {
   if (!isnan(error)) fprintf(out, "%.3f", ceil(error * 1.1 * 1000 - 1e-9) / 1000);
 }
 
-/* A rank correlation may fall by 0.05, and a regret may rise by one point, because few plans are close to each other. */
-static void print_order_limit(const char *name, double rank, double regret, FILE *out) {
+/* Prints the limits of an order of plans.  A rank correlation may fall by 0.05, and a regret may rise by one point, because
+ * few plans are close to each other. */
+static void print_order_limit(const char *name, double rank_correlation, double regret, FILE *out) {
   pz_csv_put(name, out);
   fputs(",,,,", out);
-  if (!isnan(rank)) fprintf(out, "%.2f", fmax(0, floor((rank - 0.05) * 100 + 1e-9) / 100));
+  if (!isnan(rank_correlation))
+    fprintf(out, "%.2f", fmax(0, floor((rank_correlation - 0.05) * 100 + 1e-9) / 100));
   fprintf(out, ",%.2f\n", ceil((regret + 0.01) * 100 - 1e-9) / 100);
 }
 
-static void print_group_limit(const struct pz_errors *g, FILE *out) {
-  if (g->n + g->not_predicted == 0) return;
-  bool few = g->kind == PZ_POINT_OPERATOR && g->n < LEAST_LIMITED_ROWS;
-  pz_csv_put(g->name, out);
-  print_error_limit(few ? (double)NAN : g->mean, out);
-  print_error_limit(g->memory_mean, out);
-  fprintf(out, ",%u,,\n", g->not_predicted);
+static void print_group_limit(const struct pz_errors *errors, FILE *out) {
+  if (errors->n + errors->not_predicted == 0) return;
+  bool few = errors->kind == PZ_POINT_OPERATOR && errors->n < LEAST_LIMITED_ROWS;
+  pz_csv_put(errors->name, out);
+  print_error_limit(few ? (double)NAN : errors->mean, out);
+  print_error_limit(errors->memory_mean, out);
+  fprintf(out, ",%u,,\n", errors->not_predicted);
 }
 
-static void print_limits(const struct pz_validation *v, FILE *out) {
+static void print_limits(const struct pz_validation *validation, FILE *out) {
   for (int k = 0; k <= PZ_LIMITEDS; k++)
     fprintf(out, "%s%c", pz_limit_heads[k], k < PZ_LIMITEDS ? ',' : '\n');
-  for (uint32_t i = 0; i < v->n_groups; i++) print_group_limit(&v->groups[i], out);
+  for (uint32_t i = 0; i < validation->n_groups; i++)
+    print_group_limit(&validation->groups[i], out);
   /* the first total, over all runs, has no limit: its mean changes when more runs can be predicted */
-  for (uint32_t i = 1; i < v->n_totals; i++) print_group_limit(&v->totals[i], out);
-  for (uint32_t i = 0; i < v->n_orders; i++)
-    if (v->orders[i].plans >= LEAST_LIMITED_PLANS)
-      print_order_limit(v->orders[i].name, v->orders[i].rank_correlation, v->orders[i].regret, out);
-  for (uint32_t i = 0; i < v->n_order_means; i++)
-    print_order_limit(v->order_means[i].name, v->order_means[i].rank_correlation,
-                      v->order_means[i].regret, out);
+  for (uint32_t i = 1; i < validation->n_totals; i++)
+    print_group_limit(&validation->totals[i], out);
+  for (uint32_t i = 0; i < validation->n_orders; i++) {
+    const struct pz_plan_order *order = &validation->orders[i];
+    if (order->plans >= LEAST_LIMITED_PLANS)
+      print_order_limit(order->name, order->rank_correlation, order->regret, out);
+  }
+  for (uint32_t i = 0; i < validation->n_order_means; i++) {
+    const struct pz_order_mean *mean = &validation->order_means[i];
+    print_order_limit(mean->name, mean->rank_correlation, mean->regret, out);
+  }
+}
+
+/* ---- the page ------------------------------------------------------------------------------- */
+
+static json_t *real_or_null(double value) { return isnan(value) ? json_null() : json_real(value); }
+
+/* Adds the errors of a list of groups.  Groups that are shown apart because of their quality have no limits. */
+static void add_errors(struct pz_call *call, const struct pz_validation *validation,
+                       const struct pz_errors *list, uint32_t n, const char *set, json_t *rows) {
+  bool has_limits = list != validation->apart;
+  for (uint32_t i = 0; i < n; i++) {
+    const struct pz_errors *errors = &list[i];
+    double limit = (double)NAN, memory_limit = (double)NAN;
+    if (has_limits) {
+      limit = pz_limit_of(validation, errors->name, PZ_LIMITED_TIME);
+      memory_limit = pz_limit_of(validation, errors->name, PZ_LIMITED_MEMORY);
+    }
+    pz_dataset_append(call, rows,
+                      json_pack("[s,s,s,I,I,o,o,o,o,I,o,o]", set, pz_point_kind_names[errors->kind],
+                                errors->name, (json_int_t)errors->n,
+                                (json_int_t)errors->not_predicted, real_or_null(errors->mean),
+                                real_or_null(limit), real_or_null(errors->bias),
+                                real_or_null(errors->worst), (json_int_t)errors->n_memory,
+                                real_or_null(errors->memory_mean), real_or_null(memory_limit)));
+  }
+}
+
+/* Returns the page, whose datasets are the points, the errors by group, and how well the order of plans is predicted. */
+static struct pz_buffer *build_page(struct pz_call *call, const struct pz_validation *validation) {
+  json_t *datasets = pz_json_built(call, json_object());
+  json_t *points = pz_dataset_new(call, datasets, "points",
+                                  "kind,group,run,quality,chip,framework,model,shape,plan,devices,"
+                                  "batch,measured_s,predicted_s,measured_bytes,predicted_bytes,"
+                                  "not_predicted");
+  for (uint32_t i = 0; i < validation->n_points; i++) {
+    const struct pz_validation_point *point = &validation->points[i];
+    pz_dataset_append(call, points,
+                      json_pack("[s,s,s,s,s,s,s,s,s,I,I,f,f,f,f,s]",
+                                pz_point_kind_names[point->kind], point->group, point->id,
+                                point->quality, point->chip, point->framework, point->model,
+                                point->shape, point->plan, (json_int_t)point->devices,
+                                (json_int_t)point->batch, point->measured_s, point->predicted_s,
+                                point->measured_bytes, point->predicted_bytes, point->reason));
+  }
+  json_t *groups = pz_dataset_new(call, datasets, "groups",
+                                  "set,kind,group,rows,not_predicted,mean_error,limit,bias,worst,"
+                                  "memory_rows,memory_error,memory_limit");
+  add_errors(call, validation, validation->groups, validation->n_groups, "groups", groups);
+  add_errors(call, validation, validation->totals, validation->n_totals, "totals", groups);
+  add_errors(call, validation, validation->apart, validation->n_apart, "apart", groups);
+  json_t *plans =
+      pz_dataset_new(call, datasets, "plans", "group,model,plans,rank_correlation,regret");
+  json_t *means =
+      pz_dataset_new(call, datasets, "plan_means", "group,models,rank_correlation,regret");
+  for (uint32_t i = 0; i < validation->n_orders; i++) {
+    const struct pz_plan_order *order = &validation->orders[i];
+    pz_dataset_append(call, plans,
+                      json_pack("[s,s,I,o,f]", order->group, order->name, (json_int_t)order->plans,
+                                real_or_null(order->rank_correlation), order->regret));
+  }
+  for (uint32_t i = 0; i < validation->n_order_means; i++) {
+    const struct pz_order_mean *mean = &validation->order_means[i];
+    pz_dataset_append(call, means,
+                      json_pack("[s,I,o,f]", mean->name, (json_int_t)mean->n,
+                                real_or_null(mean->rank_correlation), mean->regret));
+  }
+  json_t *document =
+      pz_json_built(call, json_pack("{s:s,s:O}", "version", pz_version(), "datasets", datasets));
+  return pz_page_html(call, "validation_page", document);
 }
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
-/* Appends one of the forms that are tables of text. */
-static void append_table(struct pz_call *call, const struct pz_validation *v,
-                         enum pz_validation_form form, struct pz_buffer *text) {
-  FILE *out = pz_buffer_open(call, text);
-  bool complete = true;
-  if (form == PZ_VALIDATION_GROUPS)
-    print_groups(v, out);
-  else if (form == PZ_VALIDATION_ROWS)
-    print_points(v, out);
-  else if (form == PZ_VALIDATION_LIMITS)
-    print_limits(v, out);
-  else if (form == PZ_VALIDATION_FEATURES)
-    complete = pz_error_fit_tell(v->points, v->n_points, out);
-  else
-    complete = pz_error_fit_put(v->points, v->n_points, out);
-  pz_buffer_flush(call, out);
-  if (!complete) pz_raise(call, PZ_NO_MEMORY, "out of memory for the table");
-}
-
-static void append_json(struct pz_call *call, const struct pz_validation *v, bool rows,
+/* Appends the JSON of a validation to a text. */
+static void append_json(struct pz_call *call, const struct pz_validation *validation, bool rows,
                         struct pz_buffer *text) {
-  json_t *root = pz_json_built(call, pz_record_json(rows ? &with_rows : &without_rows, v));
-  bool has_cold_chips = v->cold.n_chips + v->cold.n_others > 0;
+  json_t *root = pz_json_built(call, pz_record_json(rows ? &with_rows : &without_rows, validation));
+  bool has_cold_chips = validation->cold.n_chips + validation->cold.n_others > 0;
   if (has_cold_chips &&
-      json_object_set_new(root, "cold", pz_record_json(&cold_record, &v->cold)) != 0)
+      json_object_set_new(root, "cold", pz_record_json(&cold_record, &validation->cold)) != 0)
     pz_raise(call, PZ_NO_MEMORY, "out of memory while writing JSON");
   pz_json_print(call, text, root);
 }
@@ -289,31 +356,40 @@ struct validation_text {
 };
 
 static void write_validation_text(struct pz_call *call, void *ctx) {
-  struct validation_text *x = ctx;
-  const struct pz_validation *v = x->validation;
-  pz_require(call, v, "validation");
-  pz_require(call, x->text, "text");
-  pz_require(call, x->bytes, "bytes");
+  struct validation_text *args = ctx;
+  const struct pz_validation *validation = args->validation;
+  pz_require(call, validation, "validation");
+  pz_require(call, args->text, "text");
+  pz_require(call, args->bytes, "bytes");
   struct pz_buffer *text = pz_buffer_new(call);
-  switch (x->form) {
+  FILE *out = pz_buffer_open(call, text);
+  bool complete = true;
+  switch (args->form) {
   case PZ_VALIDATION_JSON:
   case PZ_VALIDATION_JSON_ROWS:
-    append_json(call, v, x->form == PZ_VALIDATION_JSON_ROWS, text);
-    break;
-  case PZ_VALIDATION_GROUPS:
-  case PZ_VALIDATION_ROWS:
-  case PZ_VALIDATION_LIMITS:
+  case PZ_VALIDATION_PAGE: break;
+  case PZ_VALIDATION_GROUPS: print_groups(validation, out); break;
+  case PZ_VALIDATION_ROWS: print_points(validation, out); break;
+  case PZ_VALIDATION_LIMITS: print_limits(validation, out); break;
   case PZ_VALIDATION_FEATURES:
-  case PZ_VALIDATION_EXPECTED: append_table(call, v, x->form, text); break;
-  case PZ_VALIDATION_PAGE: text = pz_validation_html(call, v); break;
-  default: pz_raise(call, PZ_BAD_USE, "form %d of a validation is not known", (int)x->form);
+    complete = pz_error_fit_tell(validation->points, validation->n_points, out);
+    break;
+  case PZ_VALIDATION_EXPECTED:
+    complete = pz_error_fit_put(validation->points, validation->n_points, out);
+    break;
+  default: pz_raise(call, PZ_BAD_USE, "form %d of a validation is not known", (int)args->form);
   }
-  *x->text = pz_buffer_take(call, text);
-  *x->bytes = text->bytes;
+  pz_buffer_flush(call, out);
+  if (!complete) pz_raise(call, PZ_NO_MEMORY, "out of memory for the table");
+  if (args->form == PZ_VALIDATION_JSON || args->form == PZ_VALIDATION_JSON_ROWS)
+    append_json(call, validation, args->form == PZ_VALIDATION_JSON_ROWS, text);
+  if (args->form == PZ_VALIDATION_PAGE) text = build_page(call, validation);
+  *args->text = pz_buffer_take(call, text);
+  *args->bytes = text->bytes;
 }
 
 enum pz_status pz_validation_text(const struct pz_validation *v, enum pz_validation_form form,
                                   char **text, size_t *bytes, struct pz_error *err) {
-  struct validation_text x = {v, form, text, bytes};
-  return pz_border(write_validation_text, &x, err);
+  struct validation_text args = {v, form, text, bytes};
+  return pz_border(write_validation_text, &args, err);
 }
