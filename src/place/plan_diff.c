@@ -25,8 +25,8 @@ struct diff_side {
   struct pz_run_plan r;
   struct pz_job job;
   struct pz_cluster wide;
-  struct pz_plan
-      canonical; /* the filled plan; fields that say the same in several ways say it in one */
+  /* The filled plan; fields that say the same in several ways say it in one. */
+  struct pz_plan canonical;
   struct pz_plan chosen; /* the canonical plan with the fields that follow from others unset */
   struct pz_model_shape model;
   bool runs; /* whether its framework can run it */

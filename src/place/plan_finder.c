@@ -30,8 +30,8 @@ struct pz_plan_finder {
   struct pz_term_tables terms;
   struct pz_arena best_plans;         /* of the last call of pz_finder_best() */
   struct pz_product_times *own_times; /* if the question has none */
-  uint32_t
-      first_shape; /* where to begin, so that finders which share frontiers make different ones */
+  /* Where to begin, so that finders which share frontiers make different ones. */
+  uint32_t first_shape;
   uint32_t last_best_shape;              /* the shape with the least floor of the last chip */
   struct ranked_shape *ranked;           /* by shape */
   struct pz_vec open_grids;              /* grids of a shape that could have the best plan */

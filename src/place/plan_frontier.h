@@ -43,8 +43,8 @@ struct pz_plan_frontiers {
   struct pz_plan_memory *memory;
   struct pz_arena arena;
   struct pz_map index; /* by grid or shape, and HBM */
-  struct pz_vec
-      known; /* const struct pz_frontier *: in the arena, or in the table that finders share */
+  /* Pointers to frontiers (struct pz_frontier), in the arena, or in the table that finders share. */
+  struct pz_vec known;
 };
 
 void pz_plan_frontiers_init(struct pz_plan_frontiers *s, struct pz_plan_space *space,

@@ -13,8 +13,8 @@ struct pz_plan_memory {
   const struct pz_plan_space *space;
   double hbm_bytes;  /* usable bytes of a device (pz_usable_bytes) */
   double host_bytes; /* usable bytes of the host for each device */
-  double
-      cutoff_bytes; /* plans that need more are not of interest, and their exact bytes are not computed */
+  /* Plans that need more are not of interest, and their exact bytes are not computed. */
+  double cutoff_bytes;
   bool seeks_least;      /* of plans that do not fit, the one that needs least is sought */
   int64_t *stage_layers; /* recomputed layers of every stage of the current plan */
 

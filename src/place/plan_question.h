@@ -16,8 +16,8 @@ struct pz_plan_question {
    * etc.), the values of pinned fields, and the wanted overlap.  Every plan overlaps what its framework can overlap of
    * that. */
   struct pz_plan plan;
-  uint64_t
-      pinned; /* searched fields that every plan has as in `plan`; a pinned overlap is matched exactly */
+  /* Searched fields that every plan has as in `plan`; a pinned overlap is matched exactly. */
+  uint64_t pinned;
 
   /* The search also chooses what the framework can switch on, unless it is in `fixed`: the dispatcher of expert tokens
    * and CUDA graphs. */
@@ -30,20 +30,21 @@ struct pz_plan_question {
   bool even;        /* layers are divided evenly (pz_plan_chunk_layers) and in no other way */
 
   enum pz_plan_objective objective;
-  bool
-      counted; /* steps are rated as (1 + expected error) times as long, see step/expected_error.h */
-  double
-      tie; /* plans within this fraction of the best value are equally good; 0: only the best is */
+  /* Steps are rated as (1 + expected error) times as long, see step/expected_error.h. */
+  bool counted;
+  /* Plans within this fraction of the best value are equally good; 0: only the best is. */
+  double tie;
   double tokens, deadline_s; /* a run over `tokens` has to end within deadline_s; 0: no deadline */
   uint32_t top;              /* number of plans to return; 0 means 1 */
-  uint32_t
-      kinds; /* number of further plans to return, each the best of a kind (pz_plan_kind) other than the simplest's */
+  /* Number of further plans to return, each the best of a kind (pz_plan_kind) other than the
+   * simplest's. */
+  uint32_t kinds;
 
   unsigned threads;             /* 0: one per processor */
   struct pz_progress *progress; /* NULL: none.  The search stops when it is cancelled. */
   double end_s; /* the search stops at this time of pz_clock_s(); 0: no time limit */
-  const struct pz_ending
-      *ending; /* the end of the larger work that this search belongs to, or NULL */
+  /* The end of the larger work that this search belongs to, or NULL. */
+  const struct pz_ending *ending;
 
   /* A finder stores its frontiers and tables here for the finders of other threads and ranks, or nowhere if it is NULL.
    * `shared_as` is a number that only finders of the same question have in common, whatever their chip and network. */
@@ -57,17 +58,17 @@ struct pz_found_plan {
 };
 
 struct pz_found_plans {
-  struct pz_found_plan
-      *list; /* n plans, best first, followed by n_kinds plans of other kinds, best first */
+  /* N plans, best first, followed by n_kinds plans of other kinds, best first. */
+  struct pz_found_plan *list;
   uint32_t n, n_kinds; /* n is 0 if no plan fits */
   struct pz_plan_certificate certificate;
-  struct pz_found_plan
-      simplest; /* the simplest plan that ties with the best; may be the best itself */
+  /* The simplest plan that ties with the best; may be the best itself. */
+  struct pz_found_plan simplest;
   struct pz_found_plan least; /* if no plan fits: the plan that needs the least memory, priced */
   bool has_least;
   bool late; /* no plan meets the deadline; the listed plans are the fastest that fit */
-  bool
-      stopped; /* the search stopped early: the list is the best so far, with the gap in the certificate */
+  /* The search stopped early: the list is the best so far, with the gap in the certificate. */
+  bool stopped;
   int64_t experts;   /* number of experts of the model */
   char warning[200]; /* what the user should know about the model, or "" */
 };

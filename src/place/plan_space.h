@@ -26,12 +26,12 @@ struct pz_step_shape {
   bool sp, halves;
   struct pz_step_model *model; /* NULL until pz_step_shape_open() */
   struct pz_shape_time time[PZ_PLAN_VARIANTS];
-  bool
-      always_several; /* no plan of the shape has a single microbatch, so single_s is not computed */
+  /* No plan of the shape has a single microbatch, so single_s is not computed. */
+  bool always_several;
   /* used by the finder: */
   uint32_t first_grid, n_grids;
-  uint32_t
-      representative; /* the shape with the same plans, layers and memory, equal but for `halves`; or this one */
+  /* The shape with the same plans, layers and memory, equal but for `halves`; or this one. */
+  uint32_t representative;
   uint64_t timed_for; /* key of the chip that the model is timed for; 0: none */
 };
 
@@ -78,11 +78,11 @@ struct pz_plan_space {
   struct pz_rule_list rules;
   struct pz_feature_context features; /* context of the features that all plans have in common */
   struct pz_risk risk;                /* expected errors by feature, if the question counts them */
-  struct pz_plan_way
-      way[PZ_PLAN_WAYS]; /* the first recomputes and offloads nothing that is not asked for */
+  /* The first recomputes and offloads nothing that is not asked for. */
+  struct pz_plan_way way[PZ_PLAN_WAYS];
   size_t n_ways;
-  size_t
-      n_overlaps; /* overlaps per way: all that the framework can do, and the same without some of it */
+  /* Overlaps per way: all that the framework can do, and the same without some of it. */
+  size_t n_overlaps;
   struct pz_plan_variant variant[PZ_PLAN_VARIANTS]; /* the first is the question's own */
   uint32_t n_variants;
   struct pz_plan_ways ways;                 /* of the plan that is being visited */

@@ -1,3 +1,8 @@
+/* The table of training frameworks.
+ *
+ * frameworks.def has one row for each framework; the macros below abbreviate its columns.  The
+ * table is read through pz_framework_at(), which struct pz_plan refers to by position, and searched
+ * by name.  It knows nothing about plans: which plans a framework can run is in framework_rules.c. */
 #include "plan/framework.h"
 
 #include "chip/chip.h"
@@ -37,7 +42,6 @@ const char *const pz_framework_names[] = {
 #undef FRAMEWORK
     NULL};
 
-/* Of a program's plan that is not filled, or filled wrongly, the first. */
 const struct pz_framework *pz_framework_at(int i) {
   enum { FRAMEWORKS = sizeof frameworks / sizeof *frameworks };
   return &frameworks[i >= 0 && i < FRAMEWORKS ? i : 0];
@@ -49,8 +53,11 @@ int pz_framework_find(const char *name) {
   return -1;
 }
 
-int pz_framework_default(const struct pz_chip *c) {
-  return pz_framework_find(c && c->execution != PZ_CHIP_STREAM ? "maxtext" : "megatron");
+int pz_framework_default(const struct pz_chip *chip) {
+  bool runs_compiled_programs = chip && chip->execution != PZ_CHIP_STREAM;
+  return pz_framework_find(runs_compiled_programs ? "maxtext" : "megatron");
 }
 
-bool pz_framework_compiles(const struct pz_framework *f) { return f->launches_per_op == 0; }
+bool pz_framework_compiles(const struct pz_framework *framework) {
+  return framework->launches_per_op == 0;
+}

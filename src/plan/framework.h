@@ -1,25 +1,27 @@
-/* Training frameworks: how each runs a plan, and what it does where a user says nothing.  A framework is a row of
- * frameworks.def; what it can run at all is framework_rules.h. */
+/* Training frameworks: how each of them executes a plan, and which values it uses for fields that
+ * the user leaves unset.  A framework is a row of frameworks.def.  Which plans it can run at all is
+ * decided in framework_rules.h. */
 #ifndef PZ_PLAN_FRAMEWORK_H
 #define PZ_PLAN_FRAMEWORK_H
 
 #include "workload/passes.h"
 
-/* How gradients of a weight are added up over microbatches. */
+/* How the gradients of a weight are accumulated over the microbatches of a step. */
 enum pz_accumulation {
-  PZ_ACCUMULATION_FP32,  /* a kernel adds the 16-bit gradient to a sum in fp32 */
-  PZ_ACCUMULATION_FUSED, /* the GEMM of the weight gradient does */
-  PZ_ACCUMULATION_KEPT /* 16-bit gradients are set to zero and added to, with one microbatch too */
+  PZ_ACCUMULATION_FP32,  /* a separate kernel adds the 16-bit gradient to an fp32 sum */
+  PZ_ACCUMULATION_FUSED, /* the GEMM that computes the weight gradient adds to the fp32 sum */
+  PZ_ACCUMULATION_KEPT /* 16-bit gradients are zeroed and added to, also with a single microbatch */
 };
 
-/* What a loss in one kernel holds of the logits. */
+/* Memory that the loss keeps besides the 16-bit logits. */
 enum pz_loss {
-  PZ_LOSS_IN_PLACE, /* its derivative takes the place of the 16-bit logits */
-  PZ_LOSS_BESIDE,   /* its derivative stands beside them */
-  PZ_LOSS_FP32      /* a copy in fp32 beside them, which is saved in their place */
+  PZ_LOSS_IN_PLACE, /* none: the derivative overwrites the logits */
+  PZ_LOSS_BESIDE,   /* the derivative, in 16 bit */
+  PZ_LOSS_FP32      /* an fp32 copy of the logits, which is saved instead of them */
 };
 
-/* Whose rules it has (framework_rules.def), as a set; OTHERS: of which nothing else is known. */
+/* The sets of rules in framework_rules.def.  Each framework follows one of them; nothing is known
+ * about the rules of PZ_RULES_OTHERS. */
 enum pz_rule_set {
   PZ_RULES_OTHERS,
   PZ_RULES_CORE = 1, /* Megatron Core */
@@ -29,75 +31,80 @@ enum pz_rule_set {
   PZ_RULES_AUTOMODEL = 16
 };
 
-/* Frameworks whose runs say something about each other. */
+/* Groups of similar frameworks: a measured run of one of them tells how accurate predictions for
+ * the others are. */
 enum pz_framework_family {
   PZ_FAMILY_MEGATRON,
   PZ_FAMILY_FSDP,
   PZ_FAMILY_DEEPSPEED,
   PZ_FAMILY_XLA,
-  PZ_FAMILY_LOOP
+  PZ_FAMILY_LOOP /* plain training loops in PyTorch */
 };
 
 struct pz_framework {
   const char *name;
   enum pz_rule_set rules;
-  bool dropout;            /* trains with the model's dropout; else without */
+  enum pz_framework_family family;
+
+  /* execution */
+  bool dropout;            /* trains with the dropout rates of the model, otherwise with none */
   enum pz_kernels kernels; /* how element-wise operators are fused */
   enum pz_accumulation accumulation;
-  const char
-      *attention;   /* the library whose flash attention it runs, whatever is asked; NULL: none */
-  bool stops_early; /* recomputation ends before the last GEMM, as torch.utils.checkpoint */
-  double launches_per_op; /* kernels for each operator of the graph */
-  bool fp8_dispatch;      /* tokens go to experts in 8 bit where GEMMs are */
-  double
-      capacity_factor; /* > 0: experts have capacity for so many times their even share of a sample's tokens, and tokens go
-                      there and back by GEMMs with matrices of zeros and ones */
-  int recompute_modules; /* recomputed where nothing is asked: a set of enum pz_module */
-  double
-      router_kernels; /* of its router and the preparation of an all-to-all, forward; 0: those of the graph */
-  double
-      expert_launches; /* additional host time of one pass through a layer with experts, counted in kernel launches */
-  double
-      routed_bytes; /* additional HBM traffic of the token permutation in a forward pass, for each 16-bit element that is sent to an expert; a backward pass moves twice as much */
-  bool
-      launches_per_expert; /* grouped GEMMs are launched expert by expert, by numbers of tokens on the host */
-  double optimizer_bytes; /* read and written for a parameter in the step of Adam */
-  bool reserves_cores; /* collectives of experts have cores of their own, whether they run or not */
-  /* copied on the device for a gathered parameter and for a gradient that is scattered (ZeRO 3) */
-  double gather_copy_bytes, scatter_copy_bytes;
-  double state_bytes; /* held for a parameter, weights and gradients included */
-  enum pz_framework_family family;
-  int free_overlap; /* overlap that a searched plan asks for besides its defaults: flags that cost nothing */
-  bool zero_bubble;   /* runs zero-bubble pipelines ... */
-  bool dualpipe;      /* ... and DualPipe in place of ZB-V */
-  bool shards_stages; /* ZeRO 2 and 3 together with several stages */
-  bool node_gather;   /* sharded weights are gathered through one interface of a node */
+  const char *attention;  /* flash-attention library that it always uses; NULL: the plan's */
+  bool stops_early;       /* recomputation ends before the last GEMM (torch.utils.checkpoint) */
+  double launches_per_op; /* kernels launched per operator of the graph; 0: compiled as a whole */
+  int free_overlap; /* overlap that a search may switch on besides the default, by flags without cost */
+  bool zero_bubble;      /* has the zero-bubble pipeline orders */
+  bool dualpipe;         /* has DualPipe instead of ZB-V */
+  bool shards_stages;    /* can combine ZeRO 2 and 3 with several pipeline stages */
+  bool node_gather;      /* gathers sharded weights through one network interface per node */
+  int recompute_modules; /* modules (enum pz_module) that selective recomputation has by default */
 
-  /* memory */
-  double
-      weight_bytes; /* of state_bytes: the weights; gradients take up to 4, the optimizer the rest */
-  enum pz_gradients gradients; /* where backward puts those of a layer */
-  bool placeholder_gradients;  /* a 16-bit gradient of every matrix of a layer is kept allocated */
-  double reserve_bytes;        /* work space of libraries ... */
-  bool transformer_engine;     /* ... but Transformer Engine, whose kernels it runs */
-  bool plain_decoders;         /* its models are plain decoders: family decoder */
-  int64_t vocab_multiple;      /* vocabularies are padded to so many rows a device; 0: not */
-  enum pz_dispatcher dispatcher; /* of the experts' tokens, where a user says nothing */
+  /* experts */
+  bool fp8_dispatch;             /* tokens are sent to experts in 8 bit if GEMMs are in 8 bit */
+  enum pz_dispatcher dispatcher; /* the default dispatcher of tokens */
+  /* > 0: each expert accepts this multiple of its even share of a sample's tokens, and tokens are
+   * dispatched by GEMMs with one-hot matrices. */
+  double capacity_factor;
+  /* Kernels of router and all-to-all preparation, forward; 0: as in the graph. */
+  double router_kernels;
+  bool launches_per_expert; /* grouped GEMMs are launched one by one, by token counts on the host */
+  double expert_launches; /* extra host time of a pass through a layer with experts, in launches */
+  /* Extra HBM bytes of the token permutation per 16-bit element sent to an expert, forward; a
+   * backward pass moves twice as much. */
+  double routed_bytes;
+  double routed_saved_bytes; /* extra bytes saved per element of the experts' results */
+  /* Collectives of experts have cores of their own, which compute cannot use. */
+  bool reserves_cores;
+
+  /* bytes per parameter that the optimizer and sharding move */
+  double optimizer_bytes;                       /* read and written in the step of Adam */
+  double gather_copy_bytes, scatter_copy_bytes; /* copied on the device per gathered weight, and per
+                                                   scattered gradient (ZeRO 3) */
+
+  /* memory; bytes are per parameter unless noted */
+  double state_bytes;  /* weights, gradients and optimizer state together */
+  double weight_bytes; /* of state_bytes: weights; gradients need up to 4, the optimizer the rest */
+  enum pz_gradients gradients; /* where the backward pass stores the gradients of a layer */
+  bool placeholder_gradients;  /* a 16-bit gradient of every matrix of a layer stays allocated */
+  double reserve_bytes;        /* work space of libraries on each device, in all */
+  bool transformer_engine;     /* runs kernels of Transformer Engine, which has more work space */
+  bool plain_decoders; /* has its own plain decoder models (family "decoder" of src/workload) */
+  /* The vocabulary is padded to a multiple of this per device; 0: it is not. */
+  int64_t vocab_multiple;
   enum pz_loss loss;
-  bool
-      offloads_gradients; /* of parameters whose optimizer state is on the host, gradients are too */
-  double
-      routed_saved_bytes; /* bytes saved for each element of the experts' results beside what the graph has */
-  bool exchanges_sums; /* gradients are summed up in what is exchanged, a plan's grad_bytes each */
-  double expert_moment_bytes;   /* of each moment in models with experts; 0: 4 */
-  double moment_bytes;          /* in others; 0: 4 */
-  enum pz_saved_form fp8_saves; /* activations of layers with 8-bit GEMMs */
-  double fp8_weight_bytes;      /* copies of their weights beside weight_bytes */
-  bool adapters;                /* it trains low-rank adapters of frozen models ... */
-  double
-      adapter_state_bytes; /* ... > 0: with so much optimizer state a parameter, and no master copy */
-  enum pz_fp8_recipe fp8_recipe; /* of 8-bit GEMMs, where chip and framework have no mxfp8 */
+  bool offloads_gradients;       /* gradients are on the host where the optimizer state is */
+  bool exchanges_sums;           /* gradients are accumulated in the precision of their exchange */
+  double expert_moment_bytes;    /* bytes of a moment of Adam in models with experts; 0: 4 */
+  double moment_bytes;           /* bytes of a moment of Adam in other models; 0: 4 */
+  enum pz_saved_form fp8_saves;  /* activations saved by layers with 8-bit GEMMs */
+  double fp8_weight_bytes;       /* 8-bit copies of weights, besides weight_bytes */
+  enum pz_fp8_recipe fp8_recipe; /* default of 8-bit GEMMs where chip or framework lack mxfp8 */
+  bool adapters;                 /* trains low-rank adapters of frozen models */
+  /* > 0: optimizer state of an adapter parameter, without a master copy. */
+  double adapter_state_bytes;
 
+  /* Values of plan fields that a user leaves unset.  Sequence parallelism is on wherever tp > 1. */
   struct pz_framework_defaults {
     enum pz_recomputation recompute;
     int zero;
@@ -105,15 +112,16 @@ struct pz_framework {
     enum pz_execution execution;
     enum pz_attention attention;
     double grad_bytes;
-    const char *attention_library; /* NULL: the chip's best */
-  } plan; /* what it does where a user says nothing; sequence parallelism wherever tp > 1 */
+    const char *attention_library; /* NULL: the fastest that the chip is calibrated for */
+  } plan;
 };
 
-/* By position in pz_framework_names. */
+/* Returns the framework at a position of pz_framework_names.  A position out of range, as in a plan
+ * that has not been filled, gives the first framework. */
 const struct pz_framework *pz_framework_at(int i);
 
-/* Are its programs compiled as a whole (XLA)?  Nothing is launched, collectives run beside compute,
- * what nobody reads is not recomputed. */
-bool pz_framework_compiles(const struct pz_framework *f);
+/* Returns whether programs are compiled as a whole (XLA): no kernels are launched one by one,
+ * collectives run beside compute, and recomputed results that nothing reads are left out. */
+bool pz_framework_compiles(const struct pz_framework *framework);
 
 #endif

@@ -1,3 +1,10 @@
+/* The rules of training frameworks (framework_rules.h).
+ *
+ * framework_rules.def has one row for each rule.  It is included twice: first each row becomes a
+ * function that tells whether the rule refuses a plan, then a row of rules[].  A rule list has the
+ * numbers of the rules of one framework, ordered by group, so that a search asks only the rules
+ * whose fields have changed.  The last section refuses models that a framework does not have, or
+ * whose launch script cannot be written. */
 #include "plan/framework_rules.h"
 
 #include <string.h>
@@ -6,73 +13,80 @@
 #include "core/text.h"
 #include "workload/workload.h"
 
-/* Frameworks as a set; ANY: those too of which nothing else is known. */
+/* Sets of frameworks by their rules.  OTHERS are frameworks about which nothing else is known. */
 enum { CORE = 1, TITAN = 2, DEEPSPEED = 4, MAXTEXT = 8, AUTOMODEL = 16, OTHERS = 32, ANY = 63 };
 
-static unsigned framework_bit(const struct pz_framework *f) {
-  return f->rules ? (unsigned)f->rules : OTHERS;
+static unsigned framework_bit(const struct pz_framework *framework) {
+  return framework->rules ? (unsigned)framework->rules : OTHERS;
 }
 
-/* ---- words of the rules --------------------------------------------------------------------- */
+/* ---- vocabulary of the rules ---------------------------------------------------------------- */
 
-static const int of_experts = PZ_MODULE_ACTIVATION | PZ_MODULE_EXPERTS | PZ_MODULE_SHARED;
+static const int expert_modules = PZ_MODULE_ACTIVATION | PZ_MODULE_EXPERTS | PZ_MODULE_SHARED;
 
 #define overlaps(what) (p->overlap & (int)PZ_OVERLAP_##what)
 #define uses_library(name) (p->attention_library && strcmp(p->attention_library, name) == 0)
 
-/* Numbers for each stage that come to one number for all? */
-static bool recomputed_alike(const struct pz_plan *p, const struct pz_model_shape *m) {
-  struct pz_plan alike = *p;
-  return m->layers && pz_plan_unify_recompute(&alike, m->layers);
+/* Returns whether the stages recompute numbers of layers that one number for all stages can
+ * express. */
+static bool recomputes_alike(const struct pz_plan *plan, const struct pz_model_shape *model) {
+  struct pz_plan unified = *plan;
+  return model->layers && pz_plan_unify_recompute(&unified, model->layers);
 }
 
-/* Are only some layers of a chunk recomputed? */
-static bool some_layers(const struct pz_plan *p, const struct pz_model_shape *m) {
-  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(p);
-  if (!p->recompute_layers && !p->stage_recompute) return false;
-  if (!m->layers) return true;
-  for (int64_t j = 0; j < p->pp * p->vpp; j++) {
-    int64_t n = pz_plan_chunk_layers(p, m->layers, j);
-    if (pz_plan_recomputed_layers(p, pz_pipeline_stage_of(&shape, (uint32_t)j), n) < n) return true;
+/* Returns whether some chunk recomputes only a part of its layers.  For an unknown model this is
+ * assumed if the plan states a number of recomputed layers. */
+static bool recomputes_some_layers(const struct pz_plan *plan, const struct pz_model_shape *model) {
+  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
+  if (!plan->recompute_layers && !plan->stage_recompute) return false;
+  if (!model->layers) return true;
+  for (int64_t chunk = 0; chunk < plan->pp * plan->vpp; chunk++) {
+    int64_t layers = pz_plan_chunk_layers(plan, model->layers, chunk);
+    int64_t stage = pz_pipeline_stage_of(&shape, (uint32_t)chunk);
+    if (pz_plan_recomputed_layers(plan, stage, layers) < layers) return true;
   }
   return false;
 }
 
-static bool divides_joint_layers(const struct pz_plan *p) {
+/* Returns the adapters of a plan; their rank is 0 if it has none. */
+static struct pz_lora adapters_of(const struct pz_plan *plan) {
   struct pz_lora lora;
-  return pz_lora_parse(p->peft, &lora, NULL) == PZ_OK && pz_lora_divides(&lora);
+  bool has_adapters = pz_lora_parse(plan->peft, &lora, NULL) == PZ_OK;
+  return has_adapters ? lora : (struct pz_lora){.rank = 0};
 }
 
-static int64_t rank_of_adapters(const struct pz_plan *p) {
-  struct pz_lora lora;
-  return pz_lora_parse(p->peft, &lora, NULL) == PZ_OK ? lora.rank : 0;
+/* Returns whether only a part of the linear layers that Megatron Core joins into one has
+ * adapters. */
+static bool adapts_part_of_joint_layers(const struct pz_plan *plan) {
+  struct pz_lora lora = adapters_of(plan);
+  return pz_lora_divides(&lora);
 }
 
-static bool adapts_feed_forward(const struct pz_plan *p) {
-  struct pz_lora lora;
-  return pz_lora_parse(p->peft, &lora, NULL) == PZ_OK &&
-         lora.modules & (PZ_LORA_GATE | PZ_LORA_UP | PZ_LORA_DOWN);
+static bool adapts_feed_forward(const struct pz_plan *plan) {
+  return adapters_of(plan).modules & (PZ_LORA_GATE | PZ_LORA_UP | PZ_LORA_DOWN);
 }
 
-/* Do activations go to the host layer by layer, not module by module? */
-static bool whole_layers_away(const struct pz_plan *p) {
-  return p->offload & PZ_OFFLOAD_ACTIVATIONS && !p->offload_modules;
+/* Returns whether activations are offloaded layer by layer, and not module by module. */
+static bool offloads_whole_layers(const struct pz_plan *plan) {
+  return plan->offload & PZ_OFFLOAD_ACTIVATIONS && !plan->offload_modules;
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
 struct rule {
   const char *name;
-  unsigned frameworks;
+  unsigned frameworks; /* a set of CORE, TITAN, ... */
   bool (*refuses)(const struct pz_plan *p, const struct pz_model_shape *m,
                   const struct pz_framework *f);
-  const char *has, *source;
-  int drops, adds; /* overlap */
-  enum pz_recompute_form form;
-  enum pz_rule_group looks;
-  bool divides; /* ... at the division of layers */
+  const char *has;    /* what the framework has instead, and what is accepted */
+  const char *source; /* where the rule is written */
+  int drops, adds; /* overlaps that pz_framework_overlap() removes or adds where the rule refuses */
+  enum pz_recompute_form form; /* how layers can be recomputed where the rule applies */
+  enum pz_rule_group looks;    /* the group of fields that the rule depends on */
+  bool divides;                /* depends on the division of layers among chunks */
 };
 
+/* First pass: a function for each rule, with the names p, m and f for plan, model and framework. */
 #define RULE(called, whom, when, ...)                                                              \
   static bool called(const struct pz_plan *p, const struct pz_model_shape *m,                      \
                      const struct pz_framework *f) {                                               \
@@ -85,6 +99,7 @@ struct rule {
 #define SHARDS PZ_RULE_SHARDS
 #define RECOMPUTES PZ_RULE_RECOMPUTES
 
+/* Second pass: the table. */
 static const struct rule rules[] = {
 #define RULE(called, whom, when, ...)                                                              \
   {.name = #called, .frameworks = whom, .refuses = called, .has = __VA_ARGS__},
@@ -99,10 +114,11 @@ struct pz_rule_list pz_rule_list_of(int framework) {
   struct pz_rule_list list = {.framework = framework};
   unsigned bit = framework_bit(pz_framework_at(framework));
   _Static_assert(sizeof rules / sizeof *rules <= PZ_RULES_MOST, "a list holds all rules");
-  for (int g = 0; g < PZ_RULE_GROUPS; g++) {
+  for (int group = 0; group < PZ_RULE_GROUPS; group++) {
     for (int i = 0; i < RULES; i++)
-      if (rules[i].frameworks & bit && (int)rules[i].looks == g) list.rule[list.n++] = (uint8_t)i;
-    list.end[g] = list.n;
+      if (rules[i].frameworks & bit && (int)rules[i].looks == group)
+        list.rule[list.n++] = (uint8_t)i;
+    list.end[group] = list.n;
   }
   for (int i = 0; i < RULES; i++) {
     if (!(rules[i].frameworks & bit)) continue;
@@ -112,161 +128,171 @@ struct pz_rule_list pz_rule_list_of(int framework) {
   return list;
 }
 
-static bool can_between(const struct pz_rule_list *list, int first, int end,
-                        const struct pz_plan *p, const struct pz_model_shape *m,
+/* Returns whether the rules at positions first to end - 1 of the list allow the plan.  If not, sets
+ * *why unless it is NULL. */
+static bool rules_allow(const struct pz_rule_list *list, int first, int end,
+                        const struct pz_plan *plan, const struct pz_model_shape *model,
                         struct pz_error *why) {
-  const struct pz_framework *f = pz_framework_at(list->framework);
-  if (!m) m = &unknown_model;
+  const struct pz_framework *framework = pz_framework_at(list->framework);
+  if (!model) model = &unknown_model;
   for (int i = first; i < end; i++) {
-    const struct rule *r = &rules[list->rule[i]];
-    if (!r->refuses(p, m, f)) continue;
+    const struct rule *rule = &rules[list->rule[i]];
+    if (!rule->refuses(plan, model, framework)) continue;
     if (why)
-      (void)!pz_fail(why, PZ_BAD_USE, "%s cannot run this plan: it has %s (%s)", f->name, r->has,
-                     r->source);
+      (void)!pz_fail(why, PZ_BAD_USE, "%s cannot run this plan: it has %s (%s)", framework->name,
+                     rule->has, rule->source);
     return false;
   }
   return true;
 }
 
-bool pz_rule_list_allows(const struct pz_rule_list *list, const struct pz_plan *p,
-                         const struct pz_model_shape *m, struct pz_error *why) {
-  return can_between(list, 0, list->n, p, m, why);
+bool pz_rule_list_allows(const struct pz_rule_list *list, const struct pz_plan *plan,
+                         const struct pz_model_shape *model, struct pz_error *why) {
+  return rules_allow(list, 0, list->n, plan, model, why);
 }
 
-bool pz_rule_group_allows(const struct pz_rule_list *list, enum pz_rule_group g,
-                          const struct pz_plan *p, const struct pz_model_shape *m) {
-  return can_between(list, g ? list->end[g - 1] : 0, list->end[g], p, m, NULL);
+bool pz_rule_group_allows(const struct pz_rule_list *list, enum pz_rule_group group,
+                          const struct pz_plan *plan, const struct pz_model_shape *model) {
+  return rules_allow(list, group ? list->end[group - 1] : 0, list->end[group], plan, model, NULL);
 }
 
-int pz_rule_list_overlap(const struct pz_rule_list *list, struct pz_plan *p,
-                         const struct pz_model_shape *m) {
-  const struct pz_framework *f = pz_framework_at(list->framework);
-  if (!m) m = &unknown_model;
+int pz_rule_list_overlap(const struct pz_rule_list *list, struct pz_plan *plan,
+                         const struct pz_model_shape *model) {
+  const struct pz_framework *framework = pz_framework_at(list->framework);
+  if (!model) model = &unknown_model;
   for (int i = 0; i < list->n_overlap; i++) {
-    const struct rule *r = &rules[list->overlap[i]];
-    if (r->refuses(p, m, f)) p->overlap = (p->overlap & ~r->drops) | r->adds;
+    const struct rule *rule = &rules[list->overlap[i]];
+    if (rule->refuses(plan, model, framework))
+      plan->overlap = (plan->overlap & ~rule->drops) | rule->adds;
   }
-  return p->overlap;
+  return plan->overlap;
 }
 
-bool pz_framework_can_run(const struct pz_plan *p, const struct pz_model_shape *m,
+bool pz_framework_can_run(const struct pz_plan *plan, const struct pz_model_shape *model,
                           struct pz_error *why) {
-  struct pz_rule_list list = pz_rule_list_of(p->framework);
-  return pz_rule_list_allows(&list, p, m, why);
+  struct pz_rule_list list = pz_rule_list_of(plan->framework);
+  return pz_rule_list_allows(&list, plan, model, why);
 }
 
-int pz_framework_overlap(const struct pz_plan *p, const struct pz_model_shape *m) {
-  struct pz_rule_list list = pz_rule_list_of(p->framework);
-  struct pz_plan x = *p;
-  return pz_rule_list_overlap(&list, &x, m);
+int pz_framework_overlap(const struct pz_plan *plan, const struct pz_model_shape *model) {
+  struct pz_rule_list list = pz_rule_list_of(plan->framework);
+  struct pz_plan copy = *plan;
+  return pz_rule_list_overlap(&list, &copy, model);
 }
 
-/* Chips that Transformer Engine, DeepEP and HybridEP have kernels for. */
-static bool has_engine(const struct pz_chip *c) {
+/* ---- what a search may switch on ------------------------------------------------------------ */
+
+/* Returns whether Transformer Engine, DeepEP and HybridEP have kernels for the chip. */
+static bool has_transformer_engine(const struct pz_chip *chip) {
   static const char *const lines[] = {"a100", "hopper", "blackwell"};
-  bool has = false;
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-    has |= strcmp(pz_chip_line(c->name), lines[i]) == 0;
-  return has;
+    if (strcmp(pz_chip_line(chip->name), lines[i]) == 0) return true;
+  return false;
 }
 
-/* Megatron Bridge: training/flex_dispatcher_backend.py, and its recipes, which have HybridEP on Blackwell alone. */
-unsigned pz_framework_dispatchers(int framework, const struct pz_chip *c, int without) {
+unsigned pz_framework_dispatchers(int framework, const struct pz_chip *chip, int without) {
   const struct pz_framework *f = pz_framework_at(framework);
-  bool blackwell = strcmp(pz_chip_line(c->name), "blackwell") == 0;
-  bool domain = strncmp(c->name, "gb", 2) == 0;
   if (framework_bit(f) != CORE) return 1U << f->dispatcher;
+  /* Megatron Bridge: training/flex_dispatcher_backend.py, and its recipes, which use HybridEP on
+   * Blackwell only */
+  bool is_blackwell = strcmp(pz_chip_line(chip->name), "blackwell") == 0;
+  bool is_nvlink_domain = strncmp(chip->name, "gb", 2) == 0;
   unsigned set = 1U << PZ_DISPATCHER_ALLTOALL;
-  if (has_engine(c) && !domain && !(without & PZ_SOFTWARE_DEEPEP))
+  if (has_transformer_engine(chip) && !is_nvlink_domain && !(without & PZ_SOFTWARE_DEEPEP))
     set |= 1U << PZ_DISPATCHER_DEEPEP;
-  if (blackwell && !(without & PZ_SOFTWARE_HYBRIDEP)) set |= 1U << PZ_DISPATCHER_HYBRIDEP;
+  if (is_blackwell && !(without & PZ_SOFTWARE_HYBRIDEP)) set |= 1U << PZ_DISPATCHER_HYBRIDEP;
   return set;
 }
 
-int pz_framework_graph_modules(int framework, const struct pz_chip *c,
-                               const struct pz_model_shape *m, int without) {
-  bool can = framework_bit(pz_framework_at(framework)) == CORE && has_engine(c);
-  if (!can || without & (PZ_SOFTWARE_TE | PZ_SOFTWARE_GRAPHS)) return 0;
-  return PZ_GRAPH_ATTENTION | (m->recurrence.heads ? PZ_GRAPH_MAMBA : 0) |
-         (m->experts ? PZ_GRAPH_ROUTER | PZ_GRAPH_PREPARATION : PZ_GRAPH_MLP);
+int pz_framework_graph_modules(int framework, const struct pz_chip *chip,
+                               const struct pz_model_shape *model, int without) {
+  bool can_capture =
+      framework_bit(pz_framework_at(framework)) == CORE && has_transformer_engine(chip);
+  if (!can_capture || without & (PZ_SOFTWARE_TE | PZ_SOFTWARE_GRAPHS)) return 0;
+  int modules = PZ_GRAPH_ATTENTION;
+  if (model->recurrence.heads) modules |= PZ_GRAPH_MAMBA;
+  return modules | (model->experts ? PZ_GRAPH_ROUTER | PZ_GRAPH_PREPARATION : PZ_GRAPH_MLP);
 }
 
 int pz_framework_overlaps(int framework, int without) {
   const struct pz_framework *f = pz_framework_at(framework);
-  bool engine = framework_bit(f) != CORE || !(without & PZ_SOFTWARE_TE);
   if (!f->rules) return f->plan.overlap | f->free_overlap;
-  return engine ? PZ_OVERLAP_ALL : PZ_OVERLAP_ALL & ~PZ_OVERLAP_TP;
+  bool lacks_engine = framework_bit(f) == CORE && without & PZ_SOFTWARE_TE;
+  return lacks_engine ? PZ_OVERLAP_ALL & ~PZ_OVERLAP_TP : PZ_OVERLAP_ALL;
 }
 
-enum pz_recompute_form pz_framework_recompute_form(const struct pz_plan *p) {
-  const struct pz_framework *f = pz_plan_framework(p);
-  unsigned bit = framework_bit(f);
-  struct pz_plan some = *p;
+enum pz_recompute_form pz_framework_recompute_form(const struct pz_plan *plan) {
+  const struct pz_framework *framework = pz_plan_framework(plan);
+  unsigned bit = framework_bit(framework);
+  struct pz_plan one_layer = *plan;
   enum pz_recompute_form form = PZ_RECOMPUTE_BY_STAGE;
-  some.recompute = PZ_RECOMPUTATION_FULL;
-  some.recompute_layers = 1;
-  some.stage_recompute = NULL;
+  one_layer.recompute = PZ_RECOMPUTATION_FULL;
+  one_layer.recompute_layers = 1;
+  one_layer.stage_recompute = NULL;
   for (int i = 0; i < RULES; i++) {
-    const struct rule *r = &rules[i];
-    if (!(r->frameworks & bit) || r->form <= form) continue;
-    /* of an unknown model one layer is some of them: of chunks of one layer it is all, and no number to choose either */
-    if (r->form == PZ_RECOMPUTE_ALIKE || r->refuses(&some, &unknown_model, f)) form = r->form;
+    const struct rule *rule = &rules[i];
+    if (!(rule->frameworks & bit) || rule->form <= form) continue;
+    /* For an unknown model, one layer counts as a part of a chunk.  If chunks have one layer, there
+     * is no number to choose. */
+    if (rule->form == PZ_RECOMPUTE_ALIKE || rule->refuses(&one_layer, &unknown_model, framework))
+      form = rule->form;
   }
   return form;
 }
 
 /* ---- models --------------------------------------------------------------------------------- */
 
-static bool has_no(int framework, const struct pz_model_shape *m, const char *accepted,
-                   struct pz_error *why) {
-  if (why)
-    (void)!pz_fail(why, PZ_BAD_USE, "%s has no model of the shape of %s (%s); accepted: %s",
-                   pz_framework_names[framework], m->name, pz_shape_family_names[m->family],
-                   accepted);
-  return false;
-}
-
-/* Rotary positions that a framework cannot be told to stretch: NULL, or what it can. */
-static const char *refused_rope(unsigned bit, const struct pz_model_shape *m) {
-  bool yarn = m->rope == PZ_ROPE_YARN, llama3 = m->rope == PZ_ROPE_LLAMA3;
-  if (m->rope == PZ_ROPE_PLAIN || !(bit & (CORE | TITAN | DEEPSPEED))) return NULL;
+/* Returns which scaling of rotary positions the frameworks with this bit accept, if they cannot be
+ * configured to scale them as the model does, otherwise NULL. */
+static const char *find_accepted_rope(unsigned bit, const struct pz_model_shape *model) {
+  bool yarn = model->rope == PZ_ROPE_YARN, llama3 = model->rope == PZ_ROPE_LLAMA3;
+  bool is_latent = model->kv_rank > 0;
+  if (model->rope == PZ_ROPE_PLAIN || !(bit & (CORE | TITAN | DEEPSPEED))) return NULL;
   if (bit == DEEPSPEED) return "rotary positions that are not stretched (no rope_scaling)";
-  if (bit == TITAN && m->family == PZ_SHAPE_QWEN3) return "no rope_scaling in models of qwen3";
-  if (m->kv_rank ? !yarn : !llama3)
-    return m->kv_rank ? "rope_scaling of yarn, with latent attention"
-                      : "rope_scaling of llama3, without latent attention";
-  if (bit == CORE && llama3 &&
-      (m->rope_low != 1 || m->rope_high != 4 || m->rope_original != 8192)) /* RotaryEmbedding */
+  if (bit == TITAN && model->family == PZ_SHAPE_QWEN3) return "no rope_scaling in models of qwen3";
+  if (is_latent && !yarn) return "rope_scaling of yarn, with latent attention";
+  if (!is_latent && !llama3) return "rope_scaling of llama3, without latent attention";
+  /* Megatron Core fixes these values in RotaryEmbedding and in MLATransformerConfig */
+  bool core_llama3 = model->rope_low == 1 && model->rope_high == 4 && model->rope_original == 8192;
+  bool core_yarn = model->rope_fast == 32 && model->rope_slow == 1 && model->rope_original == 4096;
+  if (bit == CORE && llama3 && !core_llama3)
     return "rope_scaling with low_freq_factor 1, high_freq_factor 4 and 8192 original positions";
-  if (bit == CORE && yarn && /* MLATransformerConfig: no arguments */
-      (m->rope_fast != 32 || m->rope_slow != 1 || m->rope_original != 4096))
+  if (bit == CORE && yarn && !core_yarn)
     return "rope_scaling with beta_fast 32, beta_slow 1 and 4096 original positions";
-  if (bit == TITAN && yarn && m->rope_mscale != m->rope_mscale_all)
+  if (bit == TITAN && yarn && model->rope_mscale != model->rope_mscale_all)
     return "rope_scaling whose mscale and mscale_all_dim are equal";
   return NULL;
 }
 
-bool pz_framework_trains(int framework, const struct pz_model_shape *m, struct pz_error *why) {
+bool pz_framework_trains(int framework, const struct pz_model_shape *model, struct pz_error *why) {
   unsigned bit = framework_bit(pz_framework_at(framework));
-  bool llama = m->family == PZ_SHAPE_LLAMA;
-  /* of other families nothing is known: predictions alone, where the framework may have them */
-  if (m->family == PZ_SHAPE_OTHER && !(bit & (TITAN | DEEPSPEED))) return true;
-  if (m->family == PZ_SHAPE_OTHER && bit == TITAN)
-    return has_no(framework, m, "llama, qwen3, deepseek_v3", why);
-  if (bit == TITAN && (m->family == PZ_SHAPE_GPT2 || m->family == PZ_SHAPE_MIXTRAL ||
-                       m->family == PZ_SHAPE_NEMOTRON_H || m->family == PZ_SHAPE_QWEN3_NEXT))
-    return has_no(framework, m, "llama, qwen3, deepseek_v3", why);
-  if (bit == TITAN && m->qkv_bias) return has_no(framework, m, "models without biases", why);
-  if (bit == TITAN && llama && m->tied)
-    return has_no(framework, m, "embedding and head that are not tied", why);
-  if (bit == TITAN && llama && m->head_dim * m->heads != m->hidden)
-    return has_no(framework, m, "heads of hidden / heads", why);
-  if (bit == DEEPSPEED && m->family != PZ_SHAPE_GPT2 && !llama)
-    return has_no(framework, m, "gpt2, llama", why);
-  if (bit == DEEPSPEED && m->qkv_bias && !m->bias)
-    return has_no(framework, m, "biases in all linear layers or in none", why);
-  if (bit & (CORE | DEEPSPEED) && m->rotary_base != (double)(int64_t)m->rotary_base)
-    return has_no(framework, m, "a rotary base that is a whole number", why);
-  const char *rope = refused_rope(bit, m);
-  return rope ? has_no(framework, m, rope, why) : true;
+  enum pz_shape_family family = model->family;
+  bool llama = family == PZ_SHAPE_LLAMA, other = family == PZ_SHAPE_OTHER;
+  bool titan_lacks = other || family == PZ_SHAPE_GPT2 || family == PZ_SHAPE_MIXTRAL ||
+                     family == PZ_SHAPE_NEMOTRON_H || family == PZ_SHAPE_QWEN3_NEXT;
+  /* other frameworks may have models of other families; these can be predicted, but no script is
+   * written */
+  if (other && !(bit & (TITAN | DEEPSPEED))) return true;
+  const char *accepted = NULL;
+  if (bit == TITAN && titan_lacks)
+    accepted = "llama, qwen3, deepseek_v3";
+  else if (bit == TITAN && model->qkv_bias)
+    accepted = "models without biases";
+  else if (bit == TITAN && llama && model->tied)
+    accepted = "embedding and head that are not tied";
+  else if (bit == TITAN && llama && model->head_dim * model->heads != model->hidden)
+    accepted = "heads of hidden / heads";
+  else if (bit == DEEPSPEED && family != PZ_SHAPE_GPT2 && !llama)
+    accepted = "gpt2, llama";
+  else if (bit == DEEPSPEED && model->qkv_bias && !model->bias)
+    accepted = "biases in all linear layers or in none";
+  else if (bit & (CORE | DEEPSPEED) && model->rotary_base != (double)(int64_t)model->rotary_base)
+    accepted = "a rotary base that is a whole number";
+  else
+    accepted = find_accepted_rope(bit, model);
+  if (accepted && why)
+    (void)!pz_fail(why, PZ_BAD_USE, "%s has no model of the shape of %s (%s); accepted: %s",
+                   pz_framework_names[framework], model->name, pz_shape_family_names[family],
+                   accepted);
+  return !accepted;
 }

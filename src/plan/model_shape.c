@@ -1,6 +1,9 @@
-/* The shape of a model from its config.json.  Each family has a row in the table, whose reader fills struct pz_arch with the reader of
- * src/workload and adds what only launch scripts need.  pz_parse_model_shape() then copies the common fields and checks that scripts can
- * express the variant (check_variant). */
+/* Reads the shape of a model from its config.json (model_shape.h).
+ *
+ * Each family has a row in the table families[].  Its reader fills struct pz_arch with the reader
+ * of src/workload, and adds to struct pz_model_shape what only launch scripts need.
+ * pz_parse_model_shape() then copies the common fields and checks that launch scripts can express
+ * the variant (check_variant). */
 #include "plan/model_shape.h"
 
 #include <string.h>
@@ -26,8 +29,8 @@ static void read_gpt2(struct pz_fields *config, struct pz_arch *arch,
 
 #define ROPE(field) "rope_scaling." field "|rope_parameters." field
 
-/* Reads how rotary positions are scaled, from "rope_scaling", or "rope_parameters" in newer configurations.  Llama 3.1's method and YaRN are
- * known; any other is PZ_ROPE_OTHER. */
+/* Reads how rotary positions are scaled: "rope_scaling", or in newer configurations
+ * "rope_parameters".  Methods other than those of Llama 3.1 and YaRN are PZ_ROPE_OTHER. */
 static void read_rope(struct pz_fields *config, struct pz_model_shape *shape) {
   const char *type = pz_fields_text_or(
       config, "rope_scaling.rope_type|rope_scaling.type|rope_parameters.rope_type", "");
@@ -52,7 +55,8 @@ static void read_rope(struct pz_fields *config, struct pz_model_shape *shape) {
   shape->rope_mscale_all = pz_fields_real_or(config, ROPE("mscale_all_dim"), 0, 1e6, 0);
 }
 
-/* Reads rotary positions and the epsilon of norms.  Newer configurations store the base in an object. */
+/* Reads rotary positions and the epsilon of norms, of models with SwiGLU and RMSNorm.  `base` and
+ * `eps` are the defaults of the family. */
 static void read_rotary(struct pz_fields *config, struct pz_model_shape *shape, double base,
                         double eps) {
   shape->rotary_base =
@@ -62,7 +66,7 @@ static void read_rotary(struct pz_fields *config, struct pz_model_shape *shape, 
   read_rope(config, shape);
 }
 
-/* Families of Llama's kind differ in the epsilon of their norms, beside what src/workload reads. */
+/* Reads models like Llama: llama, mistral, qwen2 and phi3, whose norms have different epsilons. */
 static void read_llama_kind(struct pz_fields *config, struct pz_arch *arch,
                             struct pz_model_shape *shape) {
   const char *family = pz_fields_text_or(config, "model_type", "");
@@ -118,7 +122,7 @@ static void read_deepseek(struct pz_fields *config, struct pz_arch *arch,
   shape->qk_norm = true;
 }
 
-/* Returns the letter of a layer in a hybrid's pattern. */
+/* Returns the letter of a layer in the pattern of a hybrid model (struct pz_model_shape). */
 static char layer_letter(const struct pz_arch *arch, unsigned kind) {
   bool has_experts = arch->experts && !(kind & PZ_LAYER_DENSE);
   if (kind & PZ_LAYER_NO_MIXER) return has_experts ? 'E' : '-';
@@ -126,7 +130,8 @@ static char layer_letter(const struct pz_arch *arch, unsigned kind) {
   return arch->recurrence.mixer == PZ_MIXER_DELTA ? 'L' : 'M';
 }
 
-/* Reads a hybrid as its family does.  Unlike in struct pz_arch, ffn is the width of dense layers, not that of experts. */
+/* Reads a model that mixes recurrent and attention layers.  While struct pz_arch stores the width
+ * of experts in ffn, the shape stores it in expert_ffn, and that of dense layers in ffn. */
 static void read_hybrid(struct pz_fields *config, struct pz_arch *arch,
                         struct pz_model_shape *shape) {
   pz_family_read(pz_family_find(pz_fields_text_or(config, "model_type", "")), config, arch);
@@ -174,6 +179,7 @@ static void read_qwen_hybrid(struct pz_fields *config, struct pz_arch *arch,
     pz_fields_refuse(config, "mlp_only_layers", "none, for launch scripts");
 }
 
+/* Families by the model_type of config.json. */
 static const struct shape_family {
   const char *model_type;
   enum pz_shape_family family;
@@ -195,11 +201,14 @@ static const struct shape_family {
                 {"qwen3_5_moe_text", PZ_SHAPE_QWEN3_NEXT, read_qwen_hybrid},
                 {"qwen3_5_moe", PZ_SHAPE_QWEN3_NEXT, read_qwen_hybrid}};
 
-static const char *type_at(const void *ctx, size_t i) {
-  (void)ctx;
+/* Returns the i-th model_type, for pz_text_join(). */
+static const char *type_at(const void *unused, size_t i) {
+  (void)unused;
   return i < sizeof families / sizeof *families ? families[i].model_type : NULL;
 }
 
+/* Returns the family that config.json names.  Raises PZ_BAD_USE if no launch script is known for
+ * it. */
 static const struct shape_family *find_shape_family(struct pz_call *call,
                                                     struct pz_fields *config) {
   char names[200];
@@ -214,25 +223,7 @@ static const struct shape_family *find_shape_family(struct pz_call *call,
 
 /* ---- the whole shape ------------------------------------------------------------------------ */
 
-static void copy_arch(const struct pz_arch *arch, struct pz_model_shape *shape) {
-  shape->layers = arch->layers;
-  shape->hidden = arch->hidden;
-  shape->heads = arch->heads;
-  shape->kv_heads = arch->kv_heads;
-  shape->head_dim = arch->head_dim;
-  shape->ffn = arch->ffn;
-  shape->vocab = arch->vocab;
-  shape->positions = arch->positions;
-  shape->experts = arch->experts;
-  shape->topk = arch->experts_per_token;
-  shape->drop_attention = arch->drop_attn;
-  shape->drop_hidden = arch->drop_hidden;
-  shape->tied = arch->tied;
-  shape->qkv_bias = arch->qkv_bias;
-  shape->bias = arch->qkv_bias && arch->out_bias && arch->mlp_bias;
-}
-
-/* Checks that launch scripts can express the variant of the family. */
+/* Raises PZ_BAD_USE if launch scripts cannot express this variant of the family. */
 static void check_variant(struct pz_call *call, const struct pz_arch *arch,
                           const struct pz_model_shape *shape) {
   const char *name = shape->name, *activation = "gelu";
@@ -299,11 +290,26 @@ void pz_parse_model_shape(struct pz_call *call, const char *name, const char *te
   family->read(&config, &arch, &shape);
   pz_must(call, config.status);
   pz_close(call, root);
-  copy_arch(&arch, &shape);
+  shape.layers = arch.layers;
+  shape.hidden = arch.hidden;
+  shape.heads = arch.heads;
+  shape.kv_heads = arch.kv_heads;
+  shape.head_dim = arch.head_dim;
+  shape.ffn = arch.ffn;
+  shape.vocab = arch.vocab;
+  shape.positions = arch.positions;
+  shape.experts = arch.experts;
+  shape.topk = arch.experts_per_token;
+  shape.drop_attention = arch.drop_attn;
+  shape.drop_hidden = arch.drop_hidden;
+  shape.tied = arch.tied;
+  shape.qkv_bias = arch.qkv_bias;
+  shape.bias = arch.qkv_bias && arch.out_bias && arch.mlp_bias;
   check_variant(call, &arch, &shape);
   *out = shape;
 }
 
+/* Returns whether the model is the path of an ONNX file, which has no config.json. */
 static bool is_onnx(const char *model) {
   size_t n = strlen(model);
   return n > 5 && strcmp(model + n - 5, ".onnx") == 0;

@@ -1,5 +1,7 @@
-/* The shape of a model as training frameworks need it: what its config.json says, including what counting operators does not need (rotary
- * base, epsilon of norms, ranks of latent attention).  model_shape.c has a table of the families for which launch scripts are written. */
+/* The shape of a model as training frameworks and launch scripts need it: everything that its
+ * config.json says, including values that do not change the operators of the graph, such as the
+ * rotary base, the epsilon of norms, and the ranks of latent attention.  model_shape.c has a table
+ * of the families for which launch scripts can be written. */
 #ifndef PZ_PLAN_MODEL_SHAPE_H
 #define PZ_PLAN_MODEL_SHAPE_H
 
@@ -28,71 +30,79 @@ struct pz_model_shape {
   const char *name;
   enum pz_shape_family family;
   int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
-  int64_t positions; /* longest sequence */
+  int64_t positions; /* longest sequence that the model was trained for, in tokens */
 
-  int64_t experts, topk, expert_ffn; /* 0: dense */
-  int64_t shared_ffn;                /* width of the shared experts together; 0: none */
-  int64_t dense_layers;              /* so many layers at the start have no experts */
-  int64_t groups, group_topk;        /* of experts that a token may choose from; 0: any */
-  double routed_scale;               /* of the routed experts' sum */
-  int64_t predict_layers;            /* that predict further tokens; 0: none */
-  bool predict_repeats;              /* all of them have the weights of one */
+  /* experts */
+  int64_t experts, topk, expert_ffn; /* number, experts per token, and width of each; 0: dense */
+  int64_t shared_ffn;                /* width of all shared experts together; 0: none */
+  int64_t dense_layers;              /* number of layers at the start that have no experts */
+  int64_t groups, group_topk; /* a token chooses experts in group_topk of the groups; 0: in any */
+  double routed_scale;        /* factor of the sum of the routed experts' results */
+  int64_t predict_layers;     /* layers of multi-token prediction; 0: none */
+  bool predict_repeats;       /* all prediction layers share the weights of one */
+  int64_t latent;             /* width in which experts compute; 0: hidden */
+  bool shared_gate;           /* the shared expert has a gate */
+  bool sigmoid;               /* the router has sigmoids and a bias, instead of a softmax */
 
-  int64_t latent;            /* width in which experts work; 0: hidden */
-  bool shared_gate, sigmoid; /* the shared expert has a gate; the router has sigmoids and a bias */
-
+  /* recurrent layers */
   struct pz_recurrence recurrence; /* heads 0: none */
-  /* of a hybrid a letter for each layer: M Mamba-2, * attention, E experts, - feed-forward, L a block with the delta
-   * rule; and those that predict a further token */
+  /* One letter for each layer of a hybrid model, and for each layer of a prediction layer:
+   * M Mamba-2, * attention, E experts, - dense feed-forward, L a block with the delta rule. */
   char pattern[PZ_MOST_MIXED_LAYERS + 1], predict[3];
 
-  int64_t q_rank, kv_rank; /* latent attention; kv_rank 0: none */
-  int64_t nope_dim, rope_dim, v_dim;
-
-  double rotary_base; /* 0: no rotary positions */
-  double rotary_part; /* of each head */
+  /* attention */
+  int64_t q_rank, kv_rank;           /* ranks of latent attention; kv_rank 0: it is not latent */
+  int64_t nope_dim, rope_dim, v_dim; /* of a head of latent attention */
+  double rotary_base;                /* 0: no rotary positions */
+  double rotary_part;                /* the fraction of each head that is rotated */
   enum pz_rope rope;
-  double rope_factor, rope_original; /* longer by this than so many positions */
-  double rope_low, rope_high;        /* Llama 3.1's frequency factors */
-  double rope_fast,
-      rope_slow; /* YaRN's rotations between which it goes over, and its factors of attention */
-  double rope_mscale, rope_mscale_all;
+  double rope_factor;          /* by which rotary positions extend the original context */
+  double rope_original;        /* the original context, in tokens */
+  double rope_low, rope_high;  /* Llama 3.1: low_freq_factor and high_freq_factor */
+  double rope_fast, rope_slow; /* YaRN: beta_fast and beta_slow, in rotations of the context */
+  double rope_mscale, rope_mscale_all; /* YaRN: factors of the attention scores */
+  bool qk_norm;                        /* queries and keys are normalised */
+  bool out_gate;                       /* the result of attention has a gate */
+
   double norm_eps;
-  double drop_attention, drop_hidden;
-  bool tied;
-  bool qkv_bias, bias; /* of query, key and value; of every linear layer */
-  bool qk_norm;
-  bool out_gate; /* of attention's result */
-  bool gated;    /* SwiGLU and RMSNorm; else GELU and LayerNorm, or */
-  bool squared;  /* squared ReLU and RMSNorm */
+  double drop_attention, drop_hidden; /* dropout rates */
+  bool tied;                          /* embedding and head share their weights */
+  bool qkv_bias, bias;                /* biases of query, key and value; of every linear layer */
+  bool gated;                         /* SwiGLU and RMSNorm */
+  bool squared;                       /* squared ReLU and RMSNorm; if neither, GELU and LayerNorm */
 };
 
-/* Is a sequence of `seq` tokens longer than the model's positions, which its config.json does not scale? */
-bool pz_shape_exceeds_positions(const struct pz_model_shape *s, int64_t seq);
+/* Returns whether a sequence of `seq` tokens exceeds the rotary positions that the model was
+ * trained for, and its config.json does not scale them. */
+bool pz_shape_exceeds_positions(const struct pz_model_shape *shape, int64_t seq);
 
-/* Returns the factor of Llama 3.1's scaling for a sequence of `seq` tokens: the model's own, or if the sequence is longer than its positions the
- * smallest sufficient power of two.  0: no scaling. */
-double pz_shape_rope_factor(const struct pz_model_shape *s, int64_t seq);
+/* Returns the factor by which Llama 3.1's method scales rotary positions for a sequence of `seq`
+ * tokens: the model's own, or for a longer sequence the smallest power of two that is sufficient.
+ * 0 means that they are not scaled. */
+double pz_shape_rope_factor(const struct pz_model_shape *shape, int64_t seq);
 
-/* Read the shape of a built-in model or of the config.json at a path, or from the text of a config.json, which `name` names.  Raise PZ_BAD_USE
- * for a family or variant for which no launch script is known.  The name is not copied. */
+/* Reads the shape of a built-in model, or of the config.json at a path.  The name is not copied.
+ * Raises PZ_BAD_USE for a family or variant for which no launch script is known. */
 void pz_load_model_shape(struct pz_call *call, const char *model, struct pz_model_shape *out);
+
+/* Like pz_load_model_shape(), from the text of a config.json, which error messages call `name`. */
 void pz_parse_model_shape(struct pz_call *call, const char *name, const char *text, size_t bytes,
                           struct pz_model_shape *out);
 
-/* Reads the shape from the text of a config.json, or if config is NULL by the model's name.  Returns false for a family or
- * variant for which no launch script is known. */
+/* Reads the shape from the text of a config.json, or if config is NULL by the model's name.
+ * Returns false for a family or variant for which no launch script is known. */
 bool pz_try_model_shape(struct pz_call *call, const char *model, const char *config,
                         struct pz_model_shape *out);
 
-/* Returns the shape of any model whose graph is known, with its number of repeated layers.  If no launch script is known
- * for the model, the family is PZ_SHAPE_OTHER. */
+/* Returns the shape of any model whose graph is known, with its number of repeated layers.  If no
+ * launch script is known for the model, the family is PZ_SHAPE_OTHER. */
 struct pz_model_shape pz_model_shape_or_other(struct pz_call *call, const char *model,
                                               const char *config, const struct pz_workload *w,
                                               int64_t layers);
 
-/* Returns the text of a config.json at a path, so that a model is read once for all plans.  NULL for built-in models,
- * ONNX files and names that are no path, which are reported when the model is loaded. */
+/* Returns the text of a config.json at a path, so that a model is read once for all plans.  NULL
+ * for built-in models, ONNX files and names that are no path, which are reported when the model is
+ * loaded. */
 const char *pz_read_model_config(struct pz_call *call, const char *model);
 
 /* ---- for callers that return a status ---- */

@@ -1,6 +1,11 @@
+/* Pipeline orders (pipeline_order.h): properties of the orders, the placement of chunks, the number
+ * of microbatches in flight, and the check of a shape.  The numbers are formulas;
+ * src/step/pipeline.c simulates the orders. */
 #include "plan/pipeline_order.h"
 
 #include "core/num.h"
+
+/* ---- properties of orders, and the placement of chunks -------------------------------------- */
 
 bool pz_is_v_pipeline(enum pz_pipeline_order order) {
   return order == PZ_PIPELINE_ZB_V || order == PZ_PIPELINE_DUALPIPE_V ||
@@ -12,8 +17,8 @@ bool pz_is_zero_bubble(enum pz_pipeline_order order) {
 }
 
 uint32_t pz_zero_bubble_in_flight(enum pz_pipeline_order order, uint32_t stages, uint32_t stage) {
-  uint32_t later = stages - stage;
-  return order == PZ_PIPELINE_ZB_2P ? 2 * later - 1 : later;
+  uint32_t remaining_stages = stages - stage;
+  return order == PZ_PIPELINE_ZB_2P ? 2 * remaining_stages - 1 : remaining_stages;
 }
 
 bool pz_pipeline_splits_backward(enum pz_pipeline_order order) {
@@ -45,85 +50,75 @@ uint32_t pz_pipeline_stage_of(const struct pz_pipeline_shape *s, uint32_t chunk)
 
 /* ---- microbatches in flight ----------------------------------------------------------------- */
 
-/* As many as 1F1B keeps of a chunk, one for itself and one for each later chunk.  ZB-V has one of the first half less:
- * its forward comes after the backward of the second half, not beside it. */
-static uint32_t v_in_flight(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t slot) {
-  uint32_t later = s->stages * s->chunks - pz_pipeline_chunk_at(s, stage, slot);
-  if (s->order == PZ_PIPELINE_ZB_V && slot == 0) later--;
-  return (uint32_t)pz_min(later, s->microbatches / pz_pipeline_copies(s->order));
+/* Returns how many of the first n passes belong to a slot, if the slots take turns of p passes
+ * each. */
+static int64_t passes_of_slot(int64_t n, int64_t p, int64_t slots, int64_t slot) {
+  return n / (p * slots) * p + pz_max(0, pz_min(p, n % (p * slots) - slot * p));
 }
 
-/* Interleaved as Megatron issues it: forward passes for p microbatches of a chunk at a time (Narayanan et al.,
- * arXiv 2104.04473). */
-static uint32_t interleaved_in_flight(const struct pz_pipeline_shape *s, int64_t stage,
-                                      int64_t slot) {
-  int64_t p = s->stages, all = p * s->chunks;
-  int64_t n = pz_min(all - p + 2 * (p - stage - 1) + 1, (int64_t)s->microbatches * s->chunks);
-  return (uint32_t)(n / all * p + pz_max(0, pz_min(p, n % all - slot * p)));
-}
-
-/* Activations stay until the gradients of weights are found, which later stages put off: all stages hold the same number
- * (Qi et al., arXiv 2401.10241, section 2). */
-static uint32_t zero_bubble_held(const struct pz_pipeline_shape *s) {
-  return s->order == PZ_PIPELINE_ZB_2P ? 2 * s->stages - 1 : s->stages;
+/* Returns the number of forward passes that a stage runs before its first backward pass ends, in
+ * the interleaved order as Megatron issues it (Narayanan et al., arXiv 2104.04473). */
+static int64_t interleaved_warmup(const struct pz_pipeline_shape *s, int64_t stage) {
+  int64_t p = s->stages, chunks = s->chunks;
+  return pz_min(p * chunks - p + 2 * (p - stage - 1) + 1, (int64_t)s->microbatches * chunks);
 }
 
 uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t slot) {
-  uint32_t most = s->stages - stage;
-  if (pz_is_v_pipeline(s->order)) return v_in_flight(s, stage, slot);
-  if (s->chunks > 1) return interleaved_in_flight(s, stage, slot);
+  uint32_t most =
+      s->stages - stage; /* 1F1B: one for the stage itself and one for each later stage */
+  if (pz_is_v_pipeline(s->order)) {
+    /* As in 1F1B, one for the chunk itself and one for each later chunk.  ZB-V has one less in the
+     * first half, where a forward pass comes after the backward pass of the second half and not
+     * beside it. */
+    most = s->stages * s->chunks - pz_pipeline_chunk_at(s, stage, slot);
+    if (s->order == PZ_PIPELINE_ZB_V && slot == 0) most--;
+    return (uint32_t)pz_min(most, s->microbatches / pz_pipeline_copies(s->order));
+  }
+  if (s->chunks > 1)
+    return (uint32_t)passes_of_slot(interleaved_warmup(s, stage), s->stages, s->chunks, slot);
   if (s->order == PZ_PIPELINE_GPIPE) return s->microbatches;
-  if (pz_is_zero_bubble(s->order)) most = zero_bubble_held(s);
+  /* Activations are kept until the gradients of weights are computed, which later stages postpone,
+   * so that all stages hold the same number (Qi et al., arXiv 2401.10241, section 2). */
+  if (s->order == PZ_PIPELINE_ZB_H1) most = s->stages;
+  if (s->order == PZ_PIPELINE_ZB_2P) most = 2 * s->stages - 1;
   return (uint32_t)pz_min(most, s->microbatches);
 }
 
-/* Passes of slot c among the first n, p of each slot at a time. */
-static int64_t passes_of(int64_t n, int64_t p, int64_t slots, int64_t c) {
-  return n / (p * slots) * p + pz_max(0, pz_min(p, n % (p * slots) - c * p));
+/* Sets the number of forward and backward passes that a stage has begun at a moment of the
+ * interleaved order.  From one backward pass to the next, the bytes in flight change by the same
+ * amount until the slot of the forward or of the backward pass changes.  Therefore the maximum is
+ * at the end of a turn: moment 4t is the first backward pass of turn t, 4t + 1 the last, and 4t + 2
+ * and 4t + 3 are those at which a turn of forward passes begins and ends.  Returns false if the
+ * step has too few passes. */
+static bool find_interleaved_passes(const struct pz_pipeline_shape *s, uint32_t stage,
+                                    uint32_t moment, int64_t *forwards, int64_t *backwards) {
+  int64_t p = s->stages, passes = (int64_t)s->microbatches * s->chunks;
+  int64_t warmup = interleaved_warmup(s, stage);
+  int64_t shift = (p - warmup % p) % p; /* from a turn of backward to one of forward passes */
+  const int64_t offsets[] = {0, p - 1, shift, pz_max(shift, 1) - 1};
+  *backwards = moment / 4 * p + offsets[moment % 4];
+  *forwards = pz_min(warmup + *backwards, passes);
+  return *backwards < passes;
 }
 
-/* Backward passes i of interleaved chunks: i forwards more than before the first are done.  What is kept changes by the
- * same from one to the next until the slot of one of the two passes changes: at the ends of such turns it is most. */
-static bool interleaved_turn(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
-                             int64_t *forwards, int64_t *backwards) {
-  int64_t p = s->stages, v = s->chunks, all = (int64_t)s->microbatches * v;
-  int64_t ahead = pz_min(p * v - p + 2 * (p - stage - 1) + 1, all);
-  /* the first and the last of each turn of backwards, and of forwards */
-  int64_t turn = moment / 4 * p, shift = (p - ahead % p) % p;
-  int64_t i = turn + (moment % 4 == 1   ? p - 1
-                      : moment % 4 == 2 ? shift
-                      : moment % 4 == 3 ? pz_max(shift, 1) - 1
-                                        : 0);
-  *forwards = pz_min(ahead + i, all);
-  *backwards = i;
-  return i < all;
-}
-
-static bool interleaved_moment(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
-                               uint32_t *slot, uint32_t *in_flight) {
-  int64_t p = s->stages, v = s->chunks, forwards, i;
-  if (!interleaved_turn(s, stage, moment, &forwards, &i)) return false;
-  *slot = (uint32_t)(v - 1 - i / p % v);
-  for (int64_t c = 0; c < v; c++)
-    in_flight[c] = (uint32_t)(passes_of(forwards, p, v, c) - passes_of(i, p, v, v - 1 - c));
-  return true;
-}
-
-/* Bytes of the first n passes of a round, p of each slot at a time in the order of the sums. */
-static double bytes_of(int64_t n, int64_t p, const double *sums) {
-  int64_t whole = n / p, rest = n % p;
-  double bytes = (double)p * sums[whole];
-  return rest ? bytes + (double)rest * (sums[whole + 1] - sums[whole]) : bytes;
+/* Returns the bytes of the first n passes of a round, in which each slot runs p passes.  sums[k] is
+ * the sum of the bytes of the first k slots. */
+static double bytes_of_passes(int64_t n, int64_t p, const double *sums) {
+  int64_t slots = n / p, rest = n % p;
+  double bytes = (double)p * sums[slots];
+  return rest ? bytes + (double)rest * (sums[slots + 1] - sums[slots]) : bytes;
 }
 
 bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
-                              const double *sums, const double *back, uint32_t *backward_slot,
-                              double *bytes) {
-  int64_t p = s->stages, v = s->chunks, forwards, i;
-  if (!interleaved_turn(s, stage, moment, &forwards, &i)) return false;
-  *backward_slot = (uint32_t)(v - 1 - i / p % v);
-  *bytes = (double)((forwards / (p * v) - i / (p * v)) * p) * sums[v] +
-           bytes_of(forwards % (p * v), p, sums) - bytes_of(i % (p * v), p, back);
+                              const double *forward_sums, const double *backward_sums,
+                              uint32_t *backward_slot, double *bytes) {
+  int64_t p = s->stages, slots = s->chunks, round = p * slots, forwards, backwards;
+  if (!find_interleaved_passes(s, stage, moment, &forwards, &backwards)) return false;
+  *backward_slot = (uint32_t)(slots - 1 - backwards / p % slots);
+  int64_t whole_rounds = forwards / round - backwards / round;
+  *bytes = (double)(whole_rounds * p) * forward_sums[slots] +
+           bytes_of_passes(forwards % round, p, forward_sums) -
+           bytes_of_passes(backwards % round, p, backward_sums);
   return true;
 }
 
@@ -134,30 +129,21 @@ uint32_t pz_pipeline_moments(const struct pz_pipeline_shape *s) {
 bool pz_pipeline_moment(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
                         uint32_t *backward_slot, uint32_t *in_flight) {
   uint32_t slots = pz_pipeline_slots(s);
-  if (pz_pipeline_moments(s) > 1)
-    return interleaved_moment(s, stage, moment, backward_slot, in_flight);
-  *backward_slot = slots - 1;
-  for (uint32_t c = 0; c < slots; c++) in_flight[c] = pz_pipeline_in_flight(s, stage, c);
-  return moment == 0;
+  if (pz_pipeline_moments(s) == 1) {
+    *backward_slot = slots - 1;
+    for (uint32_t c = 0; c < slots; c++) in_flight[c] = pz_pipeline_in_flight(s, stage, c);
+    return moment == 0;
+  }
+  int64_t p = s->stages, n = s->chunks, forwards, backwards;
+  if (!find_interleaved_passes(s, stage, moment, &forwards, &backwards)) return false;
+  *backward_slot = (uint32_t)(n - 1 - backwards / p % n);
+  for (int64_t c = 0; c < n; c++)
+    in_flight[c] =
+        (uint32_t)(passes_of_slot(forwards, p, n, c) - passes_of_slot(backwards, p, n, n - 1 - c));
+  return true;
 }
 
 /* ---- checks --------------------------------------------------------------------------------- */
-
-/* In DualPipe the forward passes of one direction run beside the backward passes of the other, and its published schedules begin with
- * enough of them to fill all stages twice. */
-static void check_dualpipe_shape(struct pz_call *call, const struct pz_pipeline_shape *s) {
-  bool both_ends = s->order == PZ_PIPELINE_DUALPIPE;
-  if (both_ends && s->stages % 2)
-    pz_raise(call, PZ_BAD_USE, "dualpipe over %u stages; accepted: even numbers", s->stages);
-  if (both_ends && s->microbatches % 2)
-    pz_raise(call, PZ_BAD_USE,
-             "%u microbatches, half of them from each end; accepted: even numbers",
-             s->microbatches);
-  if (s->microbatches < 2 * (uint64_t)s->stages)
-    pz_raise(call, PZ_BAD_USE, "%u microbatches in %s over %u stages; accepted: %llu and more",
-             s->microbatches, both_ends ? "dualpipe" : "dualpipe-v", s->stages,
-             2 * (unsigned long long)s->stages);
-}
 
 void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *s) {
   uint32_t chunks = pz_pipeline_chunks(s->order);
@@ -174,8 +160,20 @@ void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *s
     pz_raise(call, PZ_BAD_USE,
              "%u microbatches interleaved over %u stages; accepted: multiples of the stages",
              s->microbatches, s->stages);
-  if (s->order == PZ_PIPELINE_DUALPIPE_V || s->order == PZ_PIPELINE_DUALPIPE)
-    check_dualpipe_shape(call, s);
+  /* DualPipe and DualPipeV run forward passes of one direction beside backward passes of the
+   * other.  Their published schedules begin with enough microbatches to fill all stages twice. */
+  bool is_dualpipe = s->order == PZ_PIPELINE_DUALPIPE;
+  if (is_dualpipe && s->stages % 2)
+    pz_raise(call, PZ_BAD_USE, "dualpipe over %u stages; accepted: even numbers", s->stages);
+  if (is_dualpipe && s->microbatches % 2)
+    pz_raise(call, PZ_BAD_USE,
+             "%u microbatches, half of them from each end; accepted: even numbers",
+             s->microbatches);
+  bool fills_twice = is_dualpipe || s->order == PZ_PIPELINE_DUALPIPE_V;
+  if (fills_twice && s->microbatches < 2 * (uint64_t)s->stages)
+    pz_raise(call, PZ_BAD_USE, "%u microbatches in %s over %u stages; accepted: %llu and more",
+             s->microbatches, is_dualpipe ? "dualpipe" : "dualpipe-v", s->stages,
+             2 * (unsigned long long)s->stages);
   double events = 2.0 * s->stages * s->chunks * s->microbatches;
   if (events > PZ_PIPELINE_MOST_EVENTS)
     pz_raise(call, PZ_LIMIT,
@@ -184,16 +182,16 @@ void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *s
              events, PZ_PIPELINE_MOST_EVENTS);
 }
 
-/* ---- for callers that return a status ---- */
-
-static void check_pipeline(struct pz_call *call, void *ctx) {
+static void require_in_border(struct pz_call *call, void *ctx) {
   pz_require_pipeline(call, *(const struct pz_pipeline_shape *const *)ctx);
 }
 
 bool pz_pipeline_can_run(const struct pz_pipeline_shape *s) {
-  return pz_border(check_pipeline, &s, NULL) == PZ_OK;
+  return pz_border(require_in_border, &s, NULL) == PZ_OK;
 }
 
+/* ---- for callers that return a status ---- */
+
 enum pz_status pz_pipeline_check(const struct pz_pipeline_shape *s, struct pz_error *err) {
-  return pz_border(check_pipeline, &s, err);
+  return pz_border(require_in_border, &s, err);
 }

@@ -1,77 +1,93 @@
-/* How an order of a pipeline assigns the chunks of the model to stages, and how many microbatches in flight a stage keeps.
+/* Pipeline orders: which stage runs which chunk of the model, and for how many microbatches a stage
+ * keeps activations.
  *
- * The model is cut into stages * chunks chunks, numbered from its input to its output.  Most orders give chunk j to
- * stage j mod p.  Orders in a V (ZB-V, DualPipeV) give stage k the chunks k and 2p - 1 - k, so that the stage with the
- * input has the output too.  DualPipe sends half of the microbatches in at each end: the model has p chunks, and stage
- * k holds chunk k for the one half and chunk p - 1 - k for the other, so that every parameter is held twice. */
+ * The model is cut into chunks, groups of consecutive layers, which are numbered from its input to
+ * its output.  Each of p stages holds one or several chunks; its slots number them.  Most orders
+ * give chunk j to stage j mod p.  V-shaped orders (ZB-V, DualPipeV) give stage k the chunks k and
+ * 2p - 1 - k, so that the first stage has both the input and the output.  DualPipe sends half of
+ * the microbatches in at each end: the model has p chunks, and stage k holds chunk k for one half
+ * and chunk p - 1 - k for the other, so that every parameter is held twice.
+ *
+ * A microbatch is in flight on a stage, for one of its chunks, from the forward pass to the end of
+ * the backward pass. */
 #ifndef PZ_PLAN_PIPELINE_ORDER_H
 #define PZ_PLAN_PIPELINE_ORDER_H
 
 #include "core/call.h"
 
 struct pz_pipeline_shape {
-  enum pz_pipeline_order order; /* several chunks in no V: taken as interleaved */
-  uint32_t stages, chunks;      /* chunks of the model for each stage */
-  uint32_t microbatches;        /* of a replica */
+  enum pz_pipeline_order order; /* several chunks per stage are interleaved, unless V-shaped */
+  uint32_t stages;
+  uint32_t chunks;       /* of the model, per stage; DualPipe's second copies do not count */
+  uint32_t microbatches; /* of a replica, per step */
 };
 
-/* Two passes through every stage: ZB-V, DualPipeV and DualPipe. */
+/* Returns whether every microbatch passes each stage twice: ZB-V, DualPipeV and DualPipe. */
 bool pz_is_v_pipeline(enum pz_pipeline_order order);
 
-/* ZB-H1 and ZB-2P: zero bubble without a V. */
+/* Returns whether the order is ZB-H1 or ZB-2P, the zero-bubble orders with one chunk per stage. */
 bool pz_is_zero_bubble(enum pz_pipeline_order order);
 
-/* Returns the number of microbatches whose forward pass a stage may run before the first backward pass, in these orders. */
+/* Returns how many forward passes a stage may run before its first backward pass, in ZB-H1 and
+ * ZB-2P. */
 uint32_t pz_zero_bubble_in_flight(enum pz_pipeline_order order, uint32_t stages, uint32_t stage);
 
-/* Does the order compute gradients of weights separately from those of inputs? */
+/* Returns whether gradients of weights are computed in passes of their own, apart from gradients of
+ * inputs. */
 bool pz_pipeline_splits_backward(enum pz_pipeline_order order);
 
-/* Returns the number of chunks of a stage that the order needs; 0: 2 or more. */
+/* Returns the number of chunks per stage that the order requires; 0 means any number above 1
+ * (interleaved). */
 uint32_t pz_pipeline_chunks(enum pz_pipeline_order order);
 
-/* Returns the number of copies of each parameter: 2 for DualPipe. */
+/* Returns the number of copies of each parameter: 2 for DualPipe, otherwise 1. */
 uint32_t pz_pipeline_copies(enum pz_pipeline_order order);
 
-/* Are the model's input and its output on different devices? */
+/* Returns whether the input and the output of the model are on different stages. */
 static inline bool pz_pipeline_separates_ends(const struct pz_pipeline_shape *s) {
   return s->stages > 1 && !pz_is_v_pipeline(s->order);
 }
 
-/* Returns the number of chunks that a stage holds, with copies. */
+/* Returns the number of slots of a stage: the chunks that it holds, with second copies. */
 uint32_t pz_pipeline_slots(const struct pz_pipeline_shape *s);
 
-/* Which chunk of the model the stage holds in a slot, and which stage holds a chunk (of two copies the first; the
- * other one is on stage p - 1 - k). */
+/* Returns the chunk in a slot of a stage. */
 uint32_t pz_pipeline_chunk_at(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t slot);
+
+/* Returns the stage that holds a chunk.  In DualPipe this is the stage of the first copy. */
 uint32_t pz_pipeline_stage_of(const struct pz_pipeline_shape *s, uint32_t chunk);
 
-/* Microbatches of the slot's chunk whose activations a stage keeps when most are kept in all; the one that runs is
- * among them.  That is so when the chunk in the last slot begins a backward pass. */
+/* Returns the number of microbatches that are in flight for the chunk in a slot, at the time when
+ * the stage keeps the activations of most microbatches in all.  This is when the chunk in the last
+ * slot begins a backward pass. */
 uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t slot);
 
-/* Moments of a stage at which a backward pass begins, of which one keeps most whatever the chunks keep: of interleaved
- * chunks the turns of a cycle, of others one. */
+/* Which moment of the schedule needs the most memory depends on the sizes of the chunks.  Returns
+ * the number of candidates: beginnings of backward passes, one of which needs the most whatever the
+ * sizes are. */
 uint32_t pz_pipeline_moments(const struct pz_pipeline_shape *s);
 
-/* The slot whose backward pass begins at the moment, and microbatches of a slot's chunk that are kept then, the one
- * that runs among them; false: there is no such moment. */
+/* Describes one of these moments: the slot whose backward pass begins, and the number of
+ * microbatches in flight in each slot.  Returns false if there are too few microbatches for this
+ * moment. */
 bool pz_pipeline_moment(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
                         uint32_t *backward_slot, uint32_t *in_flight);
 
-/* Where there are several moments: the sum of what is kept then, each slot's microbatches times its bytes.  `sums` are those
- * of the slots' bytes from the first on, 0 before it, `back` from the last on.  Constant time. */
+/* Computes the sum over slots of microbatches in flight times bytes of the slot, in constant time,
+ * for an order with several moments.  forward_sums[k] is the sum of the bytes of the first k slots,
+ * backward_sums[k] that of the last k. */
 bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
-                              const double *sums, const double *back, uint32_t *backward_slot,
-                              double *bytes);
+                              const double *forward_sums, const double *backward_sums,
+                              uint32_t *backward_slot, double *bytes);
 
-/* Passes of a step that are simulated at most. */
+/* Maximum number of passes of a step that are simulated. */
 enum { PZ_PIPELINE_MOST_EVENTS = 1 << 24 };
 
-/* Raises PZ_BAD_USE for stages, chunks or microbatches that the order cannot run, and PZ_LIMIT above PZ_PIPELINE_MOST_EVENTS. */
+/* Raises PZ_BAD_USE for numbers of stages, chunks or microbatches that the order cannot run, and
+ * PZ_LIMIT above PZ_PIPELINE_MOST_EVENTS. */
 void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *s);
 
-/* Returns whether the order can run these stages, chunks and microbatches. */
+/* Returns whether pz_require_pipeline() accepts the shape. */
 bool pz_pipeline_can_run(const struct pz_pipeline_shape *s);
 
 /* ---- for callers that return a status ---- */

@@ -1,6 +1,7 @@
-/* What follows from the fields of a plan: how layers are divided into chunks and which are recomputed, the sizes of what is kept for
- * a parameter, microbatches and overlap.  The checks at the end ask whether the numbers form a plan at all, and one for a model
- * with that many layers. */
+/* Quantities that follow from the fields of a plan (plan.h): the division of layers among chunks
+ * and the recomputed ones, the bytes of optimizer state per parameter, microbatches and overlap.
+ * The checks at the end decide whether the numbers form a plan at all, and one for a model with a
+ * given number of layers. */
 #include "plan/plan.h"
 
 #include "core/num.h"
@@ -14,26 +15,27 @@ static const int64_t MOST_DEGREE = 1 << 24;
 struct pz_plan_layers pz_plan_layers(const struct pz_plan *plan, int64_t layers) {
   int64_t chunks = plan->pp * plan->vpp, first = plan->first_layers, last = plan->last_layers;
   if (first || last) {
-    int64_t rest = layers - first - last, others = pz_max(chunks - 2, 1);
-    return (struct pz_plan_layers){chunks, first, last, rest / others, rest % others + 1};
+    int64_t rest = layers - first - last, middle_chunks = pz_max(chunks - 2, 1);
+    return (struct pz_plan_layers){chunks, first, last, rest / middle_chunks,
+                                   rest % middle_chunks + 1};
   }
-  int64_t each = layers / chunks, more = layers % chunks;
-  bool ends_hold_one_less = more && (layers + 2) % chunks == 0;
+  int64_t each = layers / chunks, n_longer = layers % chunks;
+  bool ends_hold_one_less = n_longer && (layers + 2) % chunks == 0;
   if (ends_hold_one_less) {
     each = (layers + 2) / chunks;
     return (struct pz_plan_layers){chunks, each - 1, each - 1, each, 0};
   }
-  return (struct pz_plan_layers){chunks, each + (more > 0), each, each, more};
+  return (struct pz_plan_layers){chunks, each + (n_longer > 0), each, each, n_longer};
 }
 
 int64_t pz_plan_chunk_layers(const struct pz_plan *plan, int64_t layers, int64_t chunk) {
-  struct pz_plan_layers l = pz_plan_layers(plan, layers);
-  return pz_layers_at(&l, chunk);
+  struct pz_plan_layers division = pz_plan_layers(plan, layers);
+  return pz_layers_at(&division, chunk);
 }
 
 int64_t pz_plan_layers_before(const struct pz_plan *plan, int64_t layers, int64_t chunk) {
-  struct pz_plan_layers l = pz_plan_layers(plan, layers);
-  return pz_layers_before(&l, chunk);
+  struct pz_plan_layers division = pz_plan_layers(plan, layers);
+  return pz_layers_before(&division, chunk);
 }
 
 bool pz_plan_is_even(const struct pz_plan *plan, int64_t layers) {
@@ -66,32 +68,33 @@ int pz_plan_selective_modules(const struct pz_plan *plan) {
 }
 
 bool pz_plan_unify_recompute(struct pz_plan *plan, int64_t layers) {
-  struct pz_plan alike = *plan;
+  struct pz_plan unified = *plan;
   struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
   if (!plan->stage_recompute) return true;
-  alike.stage_recompute = NULL;
-  alike.recompute_layers = 0;
+  unified.stage_recompute = NULL;
+  unified.recompute_layers = 0;
   for (int64_t k = 0; k < plan->pp; k++)
-    alike.recompute_layers = pz_max(alike.recompute_layers, plan->stage_recompute[k]);
-  if (!alike.recompute_layers) alike.recompute = PZ_RECOMPUTATION_NONE;
+    unified.recompute_layers = pz_max(unified.recompute_layers, plan->stage_recompute[k]);
+  if (!unified.recompute_layers) unified.recompute = PZ_RECOMPUTATION_NONE;
   for (int64_t j = 0; j < plan->pp * plan->vpp; j++) {
     int64_t n = pz_plan_chunk_layers(plan, layers, j),
             k = pz_pipeline_stage_of(&shape, (uint32_t)j);
-    if (pz_plan_recomputed_layers(plan, k, n) != pz_plan_recomputed_layers(&alike, k, n))
+    if (pz_plan_recomputed_layers(plan, k, n) != pz_plan_recomputed_layers(&unified, k, n))
       return false;
   }
-  *plan = alike;
+  *plan = unified;
   return true;
 }
 
 double pz_plan_moment_bytes(const struct pz_plan *plan, bool experts) {
-  static const double fp32 = 4;
+  static const double FP32_BYTES = 4;
   const struct pz_framework *framework = pz_plan_framework(plan);
-  double own = experts ? framework->expert_moment_bytes : framework->moment_bytes;
   if (plan->moment_bytes > 0) return plan->moment_bytes;
-  bool has_own = own > 0 && plan->zero &&
-                 !(pz_plan_host_optimizer_fraction(plan) > 0); /* on the host they are fp32 */
-  return has_own ? own : fp32;
+  /* the framework's default needs a sharded optimizer on the device; otherwise moments are in fp32
+   * */
+  double by_default = experts ? framework->expert_moment_bytes : framework->moment_bytes;
+  bool on_host = pz_plan_host_optimizer_fraction(plan) > 0;
+  return by_default > 0 && plan->zero && !on_host ? by_default : FP32_BYTES;
 }
 
 enum pz_format pz_plan_format(const struct pz_plan *plan) {
@@ -104,25 +107,28 @@ double pz_plan_master_bytes(const struct pz_plan *plan, bool experts) {
   static const double bytes[PZ_MAIN_KINDS] = {
       [PZ_MAIN_FP32] = 4, [PZ_MAIN_FP16] = 2, [PZ_MAIN_REMAINDERS] = 2};
   const struct pz_framework *framework = pz_plan_framework(plan);
-  bool bf16 = plan->precision == PZ_PRECISION_BF16 ||
-              (plan->precision != PZ_PRECISION_FP16 && framework->fp8_weight_bytes > 0);
-  bool remainders = framework->rules & PZ_RULES_CORE && plan->zero == 1 && bf16 &&
-                    pz_plan_moment_bytes(plan, experts) < bytes[PZ_MAIN_FP32];
   if (plan->main_params >= 0) return bytes[plan->main_params];
-  return bytes[remainders ? PZ_MAIN_REMAINDERS : PZ_MAIN_FP32];
+  /* Megatron's default with short moments: only the bits that a bf16 weight lacks of its fp32 copy
+   * */
+  bool has_bf16_weights = plan->precision == PZ_PRECISION_BF16 ||
+                          (plan->precision != PZ_PRECISION_FP16 && framework->fp8_weight_bytes > 0);
+  bool has_short_moments = pz_plan_moment_bytes(plan, experts) < bytes[PZ_MAIN_FP32];
+  bool keeps_remainders =
+      framework->rules & PZ_RULES_CORE && plan->zero == 1 && has_bf16_weights && has_short_moments;
+  return bytes[keeps_remainders ? PZ_MAIN_REMAINDERS : PZ_MAIN_FP32];
 }
 
 double pz_plan_optimizer_bytes(const struct pz_plan *plan, bool experts) {
-  static const double MOMENTS = 2, READ_AND_WRITTEN = 2, OWN_STATE_BYTES = 16;
+  static const double MOMENTS = 2, READ_AND_WRITTEN = 2, BYTES_WITHOUT_MASTER_COPY = 16;
   const struct pz_framework *framework = pz_plan_framework(plan);
-  struct pz_plan plain = *plan;
-  plain.moment_bytes = 0;
-  plain.main_params = PZ_AS_FRAMEWORK;
-  double fewer =
-      MOMENTS * (pz_plan_moment_bytes(&plain, experts) - pz_plan_moment_bytes(plan, experts));
-  if (framework->state_bytes > OWN_STATE_BYTES) /* weights have copies */
-    fewer += pz_plan_master_bytes(&plain, experts) - pz_plan_master_bytes(plan, experts);
-  return pz_fmax(0, framework->optimizer_bytes - READ_AND_WRITTEN * fewer);
+  struct pz_plan by_default = *plan;
+  by_default.moment_bytes = 0;
+  by_default.main_params = PZ_AS_FRAMEWORK;
+  double saved_bytes =
+      MOMENTS * (pz_plan_moment_bytes(&by_default, experts) - pz_plan_moment_bytes(plan, experts));
+  if (framework->state_bytes > BYTES_WITHOUT_MASTER_COPY)
+    saved_bytes += pz_plan_master_bytes(&by_default, experts) - pz_plan_master_bytes(plan, experts);
+  return pz_fmax(0, framework->optimizer_bytes - READ_AND_WRITTEN * saved_bytes);
 }
 
 int64_t pz_plan_offloaded_layers(const struct pz_plan *plan, int64_t layers) {
@@ -154,8 +160,8 @@ int pz_plan_effective_overlap(const struct pz_plan *plan) {
 
 struct pz_pipeline_shape pz_plan_pipeline_shape(const struct pz_plan *plan) {
   enum pz_pipeline_order order = (enum pz_pipeline_order)plan->pipeline;
-  bool chunks = plan->vpp > 1 && !pz_is_v_pipeline(order);
-  return (struct pz_pipeline_shape){.order = chunks ? PZ_PIPELINE_INTERLEAVED : order,
+  bool is_interleaved = plan->vpp > 1 && !pz_is_v_pipeline(order);
+  return (struct pz_pipeline_shape){.order = is_interleaved ? PZ_PIPELINE_INTERLEAVED : order,
                                     .stages = (uint32_t)plan->pp,
                                     .chunks = (uint32_t)plan->vpp,
                                     .microbatches = (uint32_t)pz_plan_microbatches(plan)};
@@ -181,18 +187,6 @@ void pz_require_stage_recompute(struct pz_call *call, const struct pz_plan *plan
              (long long)plan->n_stage_recompute, (long long)plan->pp);
   for (int64_t stage = 0; stage < plan->pp; stage++)
     pz_require_range(call, "stage_recompute", plan->stage_recompute[stage], 0, MOST_DEGREE);
-}
-
-/* Checks the layers that are stated for the first and the last chunk. */
-static void check_end_layers(struct pz_call *call, const struct pz_plan *plan) {
-  if (!plan->first_layers && !plan->last_layers) return;
-  if (plan->first_layers < 1 || plan->last_layers < 1)
-    pz_raise(call, PZ_BAD_USE,
-             "%lld layers in the first chunk and %lld in the last; accepted: 1 and more",
-             (long long)plan->first_layers, (long long)plan->last_layers);
-  if (plan->pp * plan->vpp < 2)
-    pz_raise(call, PZ_BAD_USE,
-             "layers of the first and the last chunk with one chunk; accepted: pp above 1");
 }
 
 void pz_require_plan(struct pz_call *call, const struct pz_plan *plan) {
@@ -232,7 +226,14 @@ void pz_require_plan(struct pz_call *call, const struct pz_plan *plan) {
     pz_raise(call, PZ_BAD_USE,
              "a batch of %lld is less than one microbatch of %lld on each of %lld replicas",
              (long long)plan->batch, (long long)plan->mbs, (long long)plan->dp);
-  check_end_layers(call, plan);
+  bool states_end_layers = plan->first_layers || plan->last_layers;
+  if (states_end_layers && (plan->first_layers < 1 || plan->last_layers < 1))
+    pz_raise(call, PZ_BAD_USE,
+             "%lld layers in the first chunk and %lld in the last; accepted: 1 and more",
+             (long long)plan->first_layers, (long long)plan->last_layers);
+  if (states_end_layers && plan->pp * plan->vpp < 2)
+    pz_raise(call, PZ_BAD_USE,
+             "layers of the first and the last chunk with one chunk; accepted: pp above 1");
 }
 
 void pz_require_layer_counts(struct pz_call *call, const struct pz_plan *plan, int64_t layers) {
@@ -248,15 +249,16 @@ void pz_require_layer_counts(struct pz_call *call, const struct pz_plan *plan, i
 }
 
 void pz_require_chunks(struct pz_call *call, const struct pz_plan *plan, int64_t layers) {
-  int64_t chunks = plan->pp * plan->vpp, ends = plan->first_layers + plan->last_layers;
-  bool fits = chunks == 2 ? ends == layers : layers - ends >= chunks - 2;
-  if (ends && !fits)
+  int64_t chunks = plan->pp * plan->vpp, end_layers = plan->first_layers + plan->last_layers;
+  bool fits = layers - end_layers >= chunks - 2; /* each middle chunk has a layer */
+  if (chunks == 2) fits = end_layers == layers;
+  if (end_layers && !fits)
     pz_raise(call, PZ_BAD_USE,
              "%lld layers, %lld of them in the first and %lld in the last of %lld chunks; "
              "accepted: one for every chunk between, none where there is none",
              (long long)layers, (long long)plan->first_layers, (long long)plan->last_layers,
              (long long)chunks);
-  /* two chunks more than layers: embedding and head are chunks of their own */
+  /* with two chunks more than layers, embedding and head are chunks of their own */
   if (layers < chunks && layers + 2 != chunks)
     pz_raise(call, PZ_BAD_USE,
              "%lld layers in %lld chunks (pp %lld x vpp %lld); accepted: pp x vpp at most %lld",

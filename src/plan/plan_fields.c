@@ -1,6 +1,9 @@
-/* The fields of a plan, by the table of plan_fields.def.  fields[] has a row for each; a field is read as a number
- * (field_number), as text (pz_plan_field_text) or as JSON (field_json), and stored as a number (pz_plan_field_store), from text
- * (read_field_text) or from JSON (pz_read_plan_json_field). */
+/* Access to the fields of a plan by the table of plan_fields.def (plan_fields.h).
+ *
+ * fields[] describes each field: kind, position in struct pz_plan, value when unset, and range.  A
+ * field is read as a number (field_number), printed as text (pz_plan_field_text) or JSON
+ * (field_json), and set from a number (pz_plan_field_store), text (read_field_text) or JSON
+ * (pz_read_plan_json_field).  What the fields mean is in plan.c. */
 #include "plan/plan_fields.h"
 
 #include <errno.h>
@@ -80,6 +83,8 @@ enum pz_plan_field pz_plan_field_find(const char *name) {
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
+/* Returns the value of a field as a number; for a text or a list, 1 if it is set and otherwise
+ * 0. */
 static double field_number(const struct pz_plan *plan, enum pz_plan_field field) {
   const void *at = (const char *)plan + fields[field].offset;
   switch (fields[field].kind) {
@@ -93,25 +98,22 @@ static double field_number(const struct pz_plan *plan, enum pz_plan_field field)
   }
 }
 
-void pz_plan_field_store(struct pz_plan *plan, enum pz_plan_field field, double v) {
+void pz_plan_field_store(struct pz_plan *plan, enum pz_plan_field field, double value) {
   void *at = (char *)plan + fields[field].offset;
   switch (fields[field].kind) {
   case PZ_PLAN_KIND_COUNT:
-  case PZ_PLAN_KIND_LENGTH: *(int64_t *)at = (int64_t)v; break;
-  case PZ_PLAN_KIND_REAL: *(double *)at = v; break;
-  case PZ_PLAN_KIND_FLAG: *(bool *)at = v > 0; break;
+  case PZ_PLAN_KIND_LENGTH: *(int64_t *)at = (int64_t)value; break;
+  case PZ_PLAN_KIND_REAL: *(double *)at = value; break;
+  case PZ_PLAN_KIND_FLAG: *(bool *)at = value > 0; break;
   case PZ_PLAN_KIND_TEXT: *(const char **)at = NULL; break;
   case PZ_PLAN_KIND_LIST: *(const int64_t **)at = NULL; break;
-  default: *(int *)at = (int)pz_fmin(v, 1 << 30);
+  default: *(int *)at = (int)pz_fmin(value, 1 << 30);
   }
 }
 
-static const char *const *field_as_text(const struct pz_plan *plan, enum pz_plan_field field) {
+/* Returns the address of a field of kind TEXT. */
+static const char *const *text_at(const struct pz_plan *plan, enum pz_plan_field field) {
   return (const char *const *)(const void *)((const char *)plan + fields[field].offset);
-}
-
-static void set_text(struct pz_plan *plan, enum pz_plan_field field, const char *text) {
-  *(const char **)(void *)((char *)plan + fields[field].offset) = text;
 }
 
 void pz_plan_field_copy(struct pz_plan *to, const struct pz_plan *from, enum pz_plan_field field) {
@@ -129,12 +131,6 @@ const char *pz_plan_word(const char *const *names, int i) {
   int n = 0;
   while (n <= i && names[n]) n++;
   return i >= 0 && i < n ? names[i] : "-";
-}
-
-static int count_names(const char *const *names) {
-  int n = 0;
-  while (names[n]) n++;
-  return n;
 }
 
 struct pz_plan pz_plan_default(void) {
@@ -167,8 +163,12 @@ void pz_require_plan_ranges(struct pz_call *call, const struct pz_plan *plan) {
     const struct pz_plan_field_info *info = &fields[f];
     bool is_number = info->kind != PZ_PLAN_KIND_TEXT && info->kind != PZ_PLAN_KIND_LIST;
     double value = field_number(plan, (enum pz_plan_field)f), most = info->most;
-    if (info->kind == PZ_PLAN_KIND_CHOICE) most = count_names(info->names) - 1;
     if (!is_number || value == info->unset) continue;
+    if (info->kind == PZ_PLAN_KIND_CHOICE) {
+      int n = 0;
+      while (info->names[n]) n++;
+      most = n - 1;
+    }
     if (!(value >= info->least && value <= most))
       pz_raise(call, PZ_BAD_USE, "%s %g; accepted: %g to %g", info->name, value, info->least, most);
   }
@@ -184,33 +184,30 @@ char *pz_set_text(const char *const *names, int set, char *buf, size_t size) {
   return buf;
 }
 
-/* Returns the set of a field as it takes effect: the modules that are recomputed by default, and only such overlap as the plan
- * can have. */
+/* Returns the value of a set as it takes effect: with the modules that the framework recomputes by
+ * default, and without overlaps for which the plan has no communication. */
 static int effective_set(const struct pz_plan *plan, enum pz_plan_field field) {
   if (field == PZ_PLAN_OVERLAP) return pz_plan_effective_overlap(plan);
-  bool by_framework = field == PZ_PLAN_RECOMPUTE_MODULES && plan->framework >= 0;
-  if (by_framework && !plan->recompute_modules) return pz_plan_recomputed_modules(plan);
+  bool has_framework = plan->framework >= 0;
+  if (field == PZ_PLAN_RECOMPUTE_MODULES && has_framework && !plan->recompute_modules)
+    return pz_plan_recomputed_modules(plan);
   return (int)field_number(plan, field);
-}
-
-static double effective_number(const struct pz_plan *plan, enum pz_plan_field field) {
-  return field == PZ_PLAN_ETP ? (double)pz_plan_etp(plan) : field_number(plan, field);
 }
 
 char *pz_plan_field_text(const struct pz_plan *plan, enum pz_plan_field field, char *buf,
                          size_t size) {
   if ((unsigned)field >= PZ_PLAN_FIELDS) return pz_text_copy(buf, size, "-");
   const struct pz_plan_field_info *info = &fields[field];
-  double value = effective_number(plan, field);
-  if (info->kind >= PZ_PLAN_KIND_LIST || (value == info->unset && info->unset < 0))
-    return pz_text_copy(buf, size, "-");
+  double value = field == PZ_PLAN_ETP ? (double)pz_plan_etp(plan) : field_number(plan, field);
+  bool is_unset = value == info->unset && info->unset < 0;
+  if (info->kind >= PZ_PLAN_KIND_LIST || is_unset) return pz_text_copy(buf, size, "-");
   switch (info->kind) {
   case PZ_PLAN_KIND_CHOICE: return pz_text_copy(buf, size, pz_plan_word(info->names, (int)value));
   case PZ_PLAN_KIND_SET: return pz_set_text(info->names, effective_set(plan, field), buf, size);
   case PZ_PLAN_KIND_SWITCH:
   case PZ_PLAN_KIND_FLAG: return pz_text_copy(buf, size, value > 0 ? "on" : "off");
   case PZ_PLAN_KIND_TEXT: {
-    const char *text = *field_as_text(plan, field);
+    const char *text = *text_at(plan, field);
     return pz_text_plain(pz_text_copy(buf, size, text && *text ? text : "-"));
   }
   default: snprintf(buf, size, "%.10g", value);
@@ -218,8 +215,10 @@ char *pz_plan_field_text(const struct pz_plan *plan, enum pz_plan_field field, c
   return buf;
 }
 
-static const char *name_at(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
+/* Returns the i-th name of a list, for pz_text_join(). */
+static const char *name_at(const void *names, size_t i) { return ((const char *const *)names)[i]; }
 
+/* Raises the error that a word of n bytes is not among the names of a choice or a set. */
 static _Noreturn void reject_word(struct pz_call *call, enum pz_status status,
                                   const struct pz_plan_field_info *info, const char *word,
                                   size_t n) {
@@ -229,74 +228,69 @@ static _Noreturn void reject_word(struct pz_call *call, enum pz_status status,
            info->kind == PZ_PLAN_KIND_SET ? "none, all, or a list of " : "", names);
 }
 
-/* Returns the position of a word in a list that ends with NULL, or -1. */
+/* Returns the position of a word of n bytes in a list of names that ends with NULL, or -1. */
 static int find_word(const char *const *names, const char *word, size_t n) {
   for (int i = 0; names[i]; i++)
     if (pz_text_is(word, n, names[i])) return i;
   return -1;
 }
 
-/* Reads "all", "none", or names with commas or spaces between them. */
+/* Reads a set: "all", "none", or names separated by commas or spaces. */
 static int read_set(struct pz_call *call, enum pz_status status,
                     const struct pz_plan_field_info *info, const char *text) {
   int set = 0;
   if (strcmp(text, "all") == 0) return (int)info->most;
   if (strcmp(text, "none") == 0) return 0;
-  for (const char *at = text;; at++) {
-    size_t n = strcspn(at, ", ");
-    int i = find_word(info->names, at, n);
-    if (i < 0) reject_word(call, status, info, at, n);
+  for (const char *word = text;; word++) {
+    size_t n = strcspn(word, ", ");
+    int i = find_word(info->names, word, n);
+    if (i < 0) reject_word(call, status, info, word, n);
     set |= 1 << i;
-    at += n;
-    if (!*at) return set;
+    word += n;
+    if (!*word) return set;
   }
 }
 
-static double read_number(struct pz_call *call, enum pz_status status,
-                          const struct pz_plan_field_info *info, const char *text) {
-  bool is_integer = info->kind != PZ_PLAN_KIND_REAL;
-  char *end;
-  errno = 0;
-  double value = strtod(text, &end);
-  bool is_number = end != text && !*end && !errno;
-  bool in_range = value >= info->least && value <= info->most;
-  if (!is_number || !in_range || (is_integer && value != floor(value)))
-    pz_raise(call, status, "%s is '%.40s'; accepted: %s from %.10g to %.10g", info->name, text,
-             is_integer ? "an integer" : "a number", info->least, info->most);
-  return value;
-}
-
-/* Reads a field from text.  Errors have the given status. */
+/* Reads a field from text, which unsets it if it is empty.  Errors are raised with the given
+ * status: PZ_BAD_USE for an argument, PZ_BAD_INPUT for a file. */
 static void read_field_text(struct pz_call *call, enum pz_status status, struct pz_plan *plan,
                             enum pz_plan_field field, const char *text) {
   static const char *const states[] = {"off", "on", "false", "true", "0", "1", NULL};
   const struct pz_plan_field_info *info = &fields[field];
-  double value = info->unset;
-  int i;
-  if (*text && info->kind == PZ_PLAN_KIND_TEXT) {
-    set_text(plan, field, text);
+  if (!*text) {
+    pz_plan_field_store(plan, field, info->unset);
     return;
   }
-  if (*text) {
-    switch (info->kind) {
-    case PZ_PLAN_KIND_LIST:
-    case PZ_PLAN_KIND_LENGTH:
-      pz_raise(call, status, "%s is '%.40s'; accepted: nothing, it is not read from texts",
-               info->name, text);
-    case PZ_PLAN_KIND_CHOICE:
-      i = find_word(info->names, text, strlen(text));
-      if (i < 0) reject_word(call, status, info, text, strlen(text));
-      value = i;
-      break;
-    case PZ_PLAN_KIND_SET: value = read_set(call, status, info, text); break;
-    case PZ_PLAN_KIND_SWITCH:
-    case PZ_PLAN_KIND_FLAG:
-      i = find_word(states, text, strlen(text));
-      if (i < 0) pz_raise(call, status, "%s is '%.40s'; accepted: on, off", info->name, text);
-      value = i % 2;
-      break;
-    default: value = read_number(call, status, info, text);
-    }
+  double value = 0;
+  switch (info->kind) {
+  case PZ_PLAN_KIND_TEXT: *(const char **)(void *)((char *)plan + info->offset) = text; return;
+  case PZ_PLAN_KIND_LIST:
+  case PZ_PLAN_KIND_LENGTH:
+    pz_raise(call, status, "%s is '%.40s'; accepted: nothing, it is not read from texts",
+             info->name, text);
+  case PZ_PLAN_KIND_CHOICE:
+    value = find_word(info->names, text, strlen(text));
+    if (value < 0) reject_word(call, status, info, text, strlen(text));
+    break;
+  case PZ_PLAN_KIND_SET: value = read_set(call, status, info, text); break;
+  case PZ_PLAN_KIND_SWITCH:
+  case PZ_PLAN_KIND_FLAG: {
+    int state = find_word(states, text, strlen(text));
+    if (state < 0) pz_raise(call, status, "%s is '%.40s'; accepted: on, off", info->name, text);
+    value = state % 2;
+    break;
+  }
+  default: {
+    bool is_integer = info->kind != PZ_PLAN_KIND_REAL;
+    char *end;
+    errno = 0;
+    value = strtod(text, &end);
+    bool is_number = end != text && !*end && !errno;
+    bool in_range = value >= info->least && value <= info->most;
+    if (!is_number || !in_range || (is_integer && value != floor(value)))
+      pz_raise(call, status, "%s is '%.40s'; accepted: %s from %.10g to %.10g", info->name, text,
+               is_integer ? "an integer" : "a number", info->least, info->most);
+  }
   }
   pz_plan_field_store(plan, field, value);
 }
@@ -306,16 +300,35 @@ void pz_read_plan_field(struct pz_call *call, struct pz_plan *plan, enum pz_plan
   read_field_text(call, PZ_BAD_USE, plan, field, text);
 }
 
+struct field_text {
+  struct pz_plan *plan;
+  enum pz_plan_field field;
+  const char *text;
+};
+
+static void read_in_border(struct pz_call *call, void *ctx) {
+  const struct field_text *x = ctx;
+  pz_read_plan_field(call, x->plan, x->field, x->text);
+}
+
+bool pz_try_plan_field(struct pz_plan *plan, enum pz_plan_field field, const char *text,
+                       struct pz_error *why) {
+  struct field_text x = {plan, field, text};
+  return pz_border(read_in_border, &x, why) == PZ_OK;
+}
+
 struct plan_setting {
   struct pz_plan *plan;
   const char *name, *value;
 };
 
-static const char *field_name(const void *ctx, size_t i) {
-  (void)ctx;
+/* Returns the name of the i-th field, for pz_text_join(). */
+static const char *field_name(const void *unused, size_t i) {
+  (void)unused;
   return i < PZ_PLAN_FIELDS ? fields[i].name : NULL;
 }
 
+/* Checks the arguments of pz_plan_set() and sets the field. */
 static void set_plan_field(struct pz_call *call, void *ctx) {
   const struct plan_setting *x = ctx;
   char names[600];
@@ -355,9 +368,11 @@ bool pz_plan_field_is_relevant(const struct pz_plan *plan, enum pz_plan_field fi
   }
 }
 
+/* Returns a field as a JSON value, a new reference: choices and sets as strings, null for an unset
+ * field. */
 static json_t *field_json(const struct pz_plan *plan, enum pz_plan_field field) {
   const struct pz_plan_field_info *info = &fields[field];
-  double value = effective_number(plan, field);
+  double value = field == PZ_PLAN_ETP ? (double)pz_plan_etp(plan) : field_number(plan, field);
   char text[PZ_FIELD_TEXT_MOST];
   if (info->kind == PZ_PLAN_KIND_LIST) {
     json_t *list = json_array();
@@ -366,7 +381,7 @@ static json_t *field_json(const struct pz_plan *plan, enum pz_plan_field field) 
     return list;
   }
   if (info->kind == PZ_PLAN_KIND_TEXT) {
-    const char *word = *field_as_text(plan, field);
+    const char *word = *text_at(plan, field);
     return word ? json_string(word) : json_null();
   }
   if (value == info->unset && info->unset < 0) return json_null();
@@ -391,7 +406,7 @@ json_t *pz_plan_json(const struct pz_plan *plan) {
   return object;
 }
 
-/* Reads stage_recompute, the only list of a plan: a number for each stage. */
+/* Reads stage_recompute, the only list of a plan, which has a number of layers for each stage. */
 static void read_stage_list(struct pz_call *call, const struct pz_plan_field_info *info,
                             const json_t *json, struct pz_plan *plan) {
   size_t n = json_array_size(json);
@@ -411,6 +426,7 @@ static void read_stage_list(struct pz_call *call, const struct pz_plan_field_inf
   plan->n_stage_recompute = (int64_t)n;
 }
 
+/* Raises the error that a JSON value has the wrong type for a field. */
 static _Noreturn void reject_json_type(struct pz_call *call, const struct pz_plan_field_info *info,
                                        const json_t *json) {
   char accepted[400], found[80];
@@ -427,11 +443,11 @@ static _Noreturn void reject_json_type(struct pz_call *call, const struct pz_pla
            pz_json_brief(json, found, sizeof found), accepted);
 }
 
-/* Numbers and truth values are read as their texts, so that one reader checks them. */
 void pz_read_plan_json_field(struct pz_call *call, struct pz_plan *plan, enum pz_plan_field field,
                              const json_t *json) {
   const struct pz_plan_field_info *info = &fields[field];
-  const char *text = "";
+  const char *text =
+      ""; /* numbers and truth values are read as texts, so that one reader checks all */
   char number[40];
   if (json_is_null(json)) {
     pz_plan_field_store(plan, field, info->unset);
@@ -453,29 +469,10 @@ void pz_read_plan_json_field(struct pz_call *call, struct pz_plan *plan, enum pz
   default:
     if (!json_is_number(json)) reject_json_type(call, info, json);
     snprintf(number, sizeof number, "%.17g", json_number_value(json));
-    if (json_number_value(json) != info->unset) text = number; /* else it is written as unset */
+    if (json_number_value(json) != info->unset) text = number; /* "" unsets the field */
   }
   if (info->kind == PZ_PLAN_KIND_TEXT)
-    set_text(plan, field, text);
+    *(const char **)(void *)((char *)plan + info->offset) = text; /* also an empty one */
   else
     read_field_text(call, PZ_BAD_INPUT, plan, field, text);
-}
-
-/* ---- for callers that return a status ---- */
-
-struct field_request {
-  struct pz_plan *plan;
-  enum pz_plan_field field;
-  const char *text;
-};
-
-static void read_field(struct pz_call *call, void *ctx) {
-  const struct field_request *x = ctx;
-  pz_read_plan_field(call, x->plan, x->field, x->text);
-}
-
-bool pz_try_plan_field(struct pz_plan *plan, enum pz_plan_field field, const char *text,
-                       struct pz_error *why) {
-  struct field_request x = {plan, field, text};
-  return pz_border(read_field, &x, why) == PZ_OK;
 }

@@ -1,5 +1,5 @@
-/* The fields of a plan one by one, by the table of plan_fields.def: as text and from text, as JSON and from JSON, and which of
- * them are set. */
+/* Access to the fields of a plan by number or name, as plan_fields.def describes them: printing and
+ * reading a field as text or JSON, comparing it with its unset value, and copying it. */
 #ifndef PZ_PLAN_PLAN_FIELDS_H
 #define PZ_PLAN_PLAN_FIELDS_H
 
@@ -19,7 +19,7 @@ enum pz_plan_kind {
   PZ_PLAN_KIND_LENGTH /* int64_t: the length of the list */
 };
 
-/* Launchers of training, by the names that they have for a plan's fields. */
+/* Programs that launch training, each of which has its own names for the fields of a plan. */
 enum pz_launcher {
   PZ_LAUNCH_MEGATRON,
   PZ_LAUNCH_BRIDGE,
@@ -36,11 +36,11 @@ struct pz_plan_field_info {
   const char *help;
   const char *const *names; /* of a choice or a set; ends with NULL */
   const char *column;       /* name in tables of runs; NULL: the field's name */
-  const char *from;         /* what an unset value follows from; NULL: the framework */
-  const char
-      *in[PZ_LAUNCHERS]; /* the launcher's argument; NULL: it has none that is a plain number */
-  bool search;           /* place searches its values */
-  bool rare;             /* is only reported if it is above 0 */
+  const char *from;         /* where an unset value comes from; NULL: the framework's default */
+  /* The launcher's argument; NULL: it has none that is a plain number. */
+  const char *in[PZ_LAUNCHERS];
+  bool search; /* place searches its values */
+  bool rare;   /* is only reported if it is above 0 */
 };
 
 const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field field);
@@ -51,39 +51,43 @@ const char *pz_plan_word(const char *const *names, int i);
 /* Returns the field with this name, or PZ_PLAN_FIELDS. */
 enum pz_plan_field pz_plan_field_find(const char *name);
 
-/* Does the field have the value of pz_plan_default()? */
+/* Returns whether the field is unset, as in pz_plan_default(). */
 bool pz_plan_is_unset(const struct pz_plan *plan, enum pz_plan_field field);
 
 /* Raises PZ_BAD_USE if a field is neither unset nor in its range. */
 void pz_require_plan_ranges(struct pz_call *call, const struct pz_plan *plan);
 
-/* Writes the words of a set with commas, or "none".  Returns buf. */
+/* Writes the names of a set, separated by commas, or "none".  Returns buf. */
 char *pz_set_text(const char *const *names, int set, char *buf, size_t size);
 
-/* Reads a field from text; "" unsets it.  A set is a list of words with commas or spaces between them, "none" or "all".  A text is not
- * copied.  Raises PZ_BAD_USE. */
+/* Sets a field from text; "" unsets it.  A set is "none", "all", or names separated by commas or
+ * spaces.  The value of a text field is not copied.  Raises PZ_BAD_USE for a text that the field
+ * does not accept. */
 void pz_read_plan_field(struct pz_call *call, struct pz_plan *plan, enum pz_plan_field field,
                         const char *text);
 
-/* Like pz_read_plan_field(), but returns false and the error in *why, which may be NULL, if the field does not accept
- * the text.  The plan is then unchanged. */
+/* Like pz_read_plan_field(), but returns false and the error in *why, which may be NULL, if the
+ * field does not accept the text.  The plan is then unchanged. */
 bool pz_try_plan_field(struct pz_plan *plan, enum pz_plan_field field, const char *text,
                        struct pz_error *why);
 
-/* Stores a number in a field without checking its range: of a choice the position.  Texts and lists are unset. */
-void pz_plan_field_store(struct pz_plan *plan, enum pz_plan_field field, double v);
+/* Sets a field to a number without checking its range; a choice is set to the position of its
+ * name.  Texts and lists are unset. */
+void pz_plan_field_store(struct pz_plan *plan, enum pz_plan_field field, double value);
 
 /* Copies a field from another plan. */
 void pz_plan_field_copy(struct pz_plan *to, const struct pz_plan *from, enum pz_plan_field field);
 
-/* Does a filled plan say something by this field?  Fields about experts, modules and saved activations often do not. */
+/* Returns whether the field matters in a filled plan.  For example, fields about experts do not
+ * matter in a plan of a dense model. */
 bool pz_plan_field_is_relevant(const struct pz_plan *plan, enum pz_plan_field field);
 
-/* Returns a plan as an object with the fields of pz_plan_field_is_relevant(); null stands for an unset one.  A new reference; NULL: out of
- * memory. */
+/* Returns a plan as a JSON object with the fields that matter (pz_plan_field_is_relevant), a new
+ * reference.  NULL if memory ran out. */
 json_t *pz_plan_json(const struct pz_plan *plan);
 
-/* Reads a field from JSON; null unsets it.  Raises PZ_BAD_INPUT. */
+/* Sets a field from JSON; null unsets it.  Raises PZ_BAD_INPUT for a value that the field does not
+ * accept. */
 void pz_read_plan_json_field(struct pz_call *call, struct pz_plan *plan, enum pz_plan_field field,
                              const json_t *json);
 

@@ -1,5 +1,8 @@
-/* Plan files.  pz_read_plan_file() reads a run from JSON, key by key (read_key); pz_run_plan_json() writes it.  pz_run_plan_change()
- * applies other fields to a run, and pz_list_run_fields() lists its fields with their origins. */
+/* Plan files (plan_file.h), and the fields of a run.
+ *
+ * pz_read_plan_file() reads a run from JSON key by key (read_key), and pz_run_plan_json() writes
+ * it.  pz_run_plan_change() applies changed fields to a run, and pz_list_run_fields() lists its
+ * fields with the origin of their values. */
 #include "plan/plan_file.h"
 
 #include <stdio.h>
@@ -9,11 +12,11 @@
 #include "core/text.h"
 #include "plan/plan.h"
 
-/* What a run has besides its plan. */
+/* Names that a run has besides its plan. */
 enum { MODEL, CHIP, CLUSTER, SETTINGS };
 static const char *const settings[] = {"model", "chip", "cluster"};
 
-/* Keys that 'phaze place --json' prints besides the fields of a plan. */
+/* Results that 'phaze place --json' prints among the fields of a plan. */
 static const char *const ignored_keys[] = {
     "step_s",       "mfu",           "mfu_conventional",        "devices_used",
     "microbatches", "samples_per_s", "tokens_per_s_per_device", "peak_bytes",
@@ -25,26 +28,22 @@ struct pz_run_plan pz_run_plan_default(void) {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Is the field a key of a plan file?  Lengths of lists are not. */
-static bool is_file_key(enum pz_plan_field field) {
-  return pz_plan_field(field)->kind <= PZ_PLAN_KIND_LIST;
-}
-
-/* Returns the i-th key that is accepted, or NULL behind the last. */
-static const char *accepted_key(const void *ctx, size_t i) {
-  (void)ctx;
+/* Returns the i-th accepted key of a plan file, or NULL after the last one. */
+static const char *accepted_key(const void *unused, size_t i) {
+  (void)unused;
   if (i < SETTINGS) return settings[i];
   if (i == SETTINGS) return "config";
   size_t n = SETTINGS + 1;
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
-    if (!is_file_key((enum pz_plan_field)f)) continue;
-    if (n == i) return pz_plan_field((enum pz_plan_field)f)->name;
+    const struct pz_plan_field_info *info = pz_plan_field((enum pz_plan_field)f);
+    if (info->kind == PZ_PLAN_KIND_LENGTH) continue;
+    if (n == i) return info->name;
     n++;
   }
   return NULL;
 }
 
-/* Reads the model, the chip or the cluster. */
+/* Reads the name of the model, the chip or the cluster. */
 static void read_setting(struct pz_call *call, int setting, const char *key, const json_t *value,
                          struct pz_run_plan *run) {
   const char **const members[] = {&run->model, &run->chip, &run->cluster};
@@ -53,19 +52,6 @@ static void read_setting(struct pz_call *call, int setting, const char *key, con
     pz_raise(call, PZ_BAD_INPUT, "%s is %s; accepted: a text", key, pz_json_type(value));
   *members[setting] = text ? pz_copy_text(call, text) : NULL;
   run->from[PZ_RUN_MODEL + setting] = text ? "given" : NULL;
-}
-
-/* Reads the model's config.json, which is stored as text. */
-static void read_config(struct pz_call *call, const json_t *value, struct pz_run_plan *run) {
-  if (json_is_null(value)) return;
-  if (!json_is_object(value))
-    pz_raise(call, PZ_BAD_INPUT, "config is %s; accepted: an object, as in config.json",
-             pz_json_type(value));
-  char *text = pz_json_dump(value, JSON_COMPACT);
-  if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the plan");
-  pz_defer(call, pz_free, text);
-  run->config = pz_copy_text(call, text);
-  pz_close(call, text);
 }
 
 /* Reads one key of the file, or of its plan. */
@@ -79,25 +65,36 @@ static void read_key(struct pz_call *call, const char *key, const json_t *value,
   }
   for (size_t i = 0; i < sizeof ignored_keys / sizeof *ignored_keys; i++)
     if (strcmp(key, ignored_keys[i]) == 0) return;
-  if (strcmp(key, "config") == 0) {
-    read_config(call, value, run);
+  if (strcmp(key, "config") == 0) { /* the config.json of the model, which a run stores as text */
+    if (json_is_null(value)) return;
+    if (!json_is_object(value))
+      pz_raise(call, PZ_BAD_INPUT, "config is %s; accepted: an object, as in config.json",
+               pz_json_type(value));
+    char *text = pz_json_dump(value, JSON_COMPACT);
+    if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the plan");
+    pz_defer(call, pz_free, text);
+    run->config = pz_copy_text(call, text);
+    pz_close(call, text);
     return;
   }
   enum pz_plan_field field = pz_plan_field_find(key);
-  if (field == PZ_PLAN_FIELDS || !is_file_key(field))
+  if (field == PZ_PLAN_FIELDS || pz_plan_field(field)->kind == PZ_PLAN_KIND_LENGTH)
     pz_raise(call, PZ_BAD_INPUT, "unknown field '%.40s'; accepted: %s", key,
              pz_text_join(names, sizeof names, accepted_key, NULL));
   pz_read_plan_json_field(call, &run->plan, field, value);
   if (!json_is_null(value)) run->from[field] = "given";
 }
 
-/* A plan file that is read in a call of its own, so that errors can name the file. */
+/* A plan file that is read within a border, so that its errors can be raised again with the name of
+ * the file. */
 struct plan_file_reading {
   struct pz_arena *arena;
   json_t *file;
   struct pz_run_plan run;
 };
 
+/* Reads the parsed plan file into x->run.  Accepts the outputs of subcommands, in which the plan is
+ * an object within. */
 static void read_object(struct pz_call *border, void *ctx) {
   static const char *const file_keys[SETTINGS] = {[CHIP] = "chip_file", [CLUSTER] = "cluster_file"};
   struct plan_file_reading *x = ctx;
@@ -140,9 +137,9 @@ void pz_read_plan_file(struct pz_call *call, const char *name, const char *text,
 
 /* ---- changing and writing ------------------------------------------------------------------- */
 
-void pz_run_plan_change(struct pz_run_plan *r, const struct pz_plan *given) {
-  struct pz_plan *plan = &r->plan;
-  bool divides = given->pp || given->vpp;
+void pz_run_plan_change(struct pz_run_plan *run, const struct pz_plan *given) {
+  struct pz_plan *plan = &run->plan;
+  bool changes_chunks = given->pp || given->vpp;
   bool changes_degrees = given->devices || given->tp || given->cp || given->pp;
   bool changes_recompute = given->recompute >= 0;
   if (given->tp && (given->tp == 1 || plan->tp <= 1)) plan->sp = PZ_AS_FRAMEWORK;
@@ -152,17 +149,17 @@ void pz_run_plan_change(struct pz_run_plan *r, const struct pz_plan *given) {
   /* fields that follow from changed ones are unset, unless they are given too */
   if (changes_degrees && !given->dp) plan->dp = 0;
   if (!given->shard && (!plan->dp || given->zero >= 0)) plan->shard = 0;
-  if ((given->tp || given->ep) && !given->etp && !r->from[PZ_PLAN_ETP]) plan->etp = 0;
+  if ((given->tp || given->ep) && !given->etp && !run->from[PZ_PLAN_ETP]) plan->etp = 0;
   if (given->pp == 1 && !given->vpp) plan->vpp = 1;
-  if (divides && given->pipeline < 0) plan->pipeline = PZ_AS_FRAMEWORK;
-  if (divides && !given->first_layers) plan->first_layers = 0;
-  if (divides && !given->last_layers) plan->last_layers = 0;
+  if (changes_chunks && given->pipeline < 0) plan->pipeline = PZ_AS_FRAMEWORK;
+  if (changes_chunks && !given->first_layers) plan->first_layers = 0;
+  if (changes_chunks && !given->last_layers) plan->last_layers = 0;
   if (changes_recompute && !given->recompute_layers) plan->recompute_layers = 0;
   if (changes_recompute && !given->recompute_modules) plan->recompute_modules = 0;
-  if (divides || changes_recompute || given->recompute_layers) plan->stage_recompute = NULL;
-  if (given->overlap < 0 && plan->overlap >= 0 && divides) {
+  if (changes_chunks || changes_recompute || given->recompute_layers) plan->stage_recompute = NULL;
+  if (given->overlap < 0 && plan->overlap >= 0 && changes_chunks) {
     plan->overlap &= ~(int)PZ_OVERLAP_P2P;
-    if (plan->vpp > 1 && !r->p2p_off) plan->overlap |= PZ_OVERLAP_P2P;
+    if (plan->vpp > 1 && !run->p2p_off) plan->overlap |= PZ_OVERLAP_P2P;
   }
 }
 
@@ -173,7 +170,7 @@ json_t *pz_run_plan_json(const struct pz_run_plan *run) {
   struct pz_error ignored;
   if (object && plan) json_object_update(object, plan);
   json_decref(plan);
-  /* the text was read before, so that only memory can be missing */
+  /* the text was parsed before, so that this only fails for lack of memory */
   if (run->config &&
       pz_json_parse("config", run->config, strlen(run->config), &config, &ignored) != PZ_OK)
     pz_json_lost_set(true);
@@ -183,7 +180,7 @@ json_t *pz_run_plan_json(const struct pz_run_plan *run) {
 
 /* ---- fields --------------------------------------------------------------------------------- */
 
-/* Does a field matter for this run? */
+/* Returns whether a field is worth listing for this run. */
 static bool is_shown(const struct pz_run_plan *run, enum pz_plan_field field) {
   const struct pz_plan *plan = &run->plan;
   switch (field) {
@@ -205,13 +202,13 @@ static bool is_shown(const struct pz_run_plan *run, enum pz_plan_field field) {
 
 struct pz_field_origin *pz_list_run_fields(struct pz_call *call, const struct pz_run_plan *run,
                                            uint32_t *n) {
-  const char *const texts[SETTINGS] = {run->model, run->chip, run->cluster};
+  const char *const names[SETTINGS] = {run->model, run->chip, run->cluster};
   struct pz_field_origin *list = pz_alloc(call, PZ_RUN_FIELDS, sizeof *list);
   char value[PZ_FIELD_TEXT_MOST];
   *n = 0;
   for (int i = 0; i < SETTINGS; i++) {
     const char *from = run->from[PZ_RUN_MODEL + i];
-    pz_text_plain(pz_text_copy(value, sizeof value, texts[i] ? texts[i] : "-"));
+    pz_text_plain(pz_text_copy(value, sizeof value, names[i] ? names[i] : "-"));
     list[(*n)++] = (struct pz_field_origin){.name = settings[i],
                                             .value = pz_copy_text(call, value),
                                             .from = pz_copy_text(call, from ? from : "default"),

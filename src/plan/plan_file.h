@@ -1,23 +1,26 @@
-/* A training run (struct pz_run_plan) as a plan file in JSON.
+/* Plan files: a training run (struct pz_run_plan) as JSON.
  *
- * A plan file is one object with the names that `phaze predict --json` prints: model, chip, cluster, and the fields of the plan
- * (tp, pp, mbs ...).  Fields that are left out have the framework's defaults.  The whole outputs of `phaze predict --json`, `phaze
- * place --json` and `phaze tune --json` are accepted too; what they say about times and memory is ignored. */
+ * A plan file is an object with the keys that `phaze predict --json` prints: model, chip, cluster,
+ * and the fields of the plan (tp, pp, mbs ...).  Missing fields have the framework's defaults.
+ * Whole outputs of `phaze predict --json`, `phaze place --json` and `phaze tune --json` are
+ * accepted too, and their results are ignored. */
 #ifndef PZ_PLAN_PLAN_FILE_H
 #define PZ_PLAN_PLAN_FILE_H
 
 #include "plan/plan_fields.h"
 
-/* Reads a plan file.  `name` stands for it in messages.  Raises PZ_BAD_INPUT for text that is no JSON, for unknown fields, for values
- * of another type and if there is no model.  Whether degrees divide the devices is checked by pz_fill_plan(). */
+/* Reads a plan file; `name` denotes it in error messages.  Raises PZ_BAD_INPUT for invalid JSON,
+ * unknown fields, values of the wrong type, and a missing model.  pz_fill_plan() checks whether the
+ * degrees divide the devices. */
 void pz_read_plan_file(struct pz_call *call, const char *name, const char *text, size_t bytes,
                        struct pz_run_plan *run);
 
-/* Returns a run as a plan file, which pz_read_plan_file() reads again.  A new reference; NULL: out of memory. */
+/* Returns a run as a plan file that pz_read_plan_file() can read, a new reference.  NULL if memory
+ * ran out. */
 json_t *pz_run_plan_json(const struct pz_run_plan *run);
 
-/* Returns the fields of a run, *n in number: model, chip and cluster first, then those of its filled plan.  Fields that matter for
- * this run are marked as `shown`. */
+/* Returns a list of *n fields of a run: model, chip and cluster, then the fields of its filled
+ * plan.  Fields that are worth showing for this run are marked as `shown`. */
 struct pz_field_origin *pz_list_run_fields(struct pz_call *call, const struct pz_run_plan *run,
                                            uint32_t *n);
 

@@ -1,5 +1,9 @@
-/* Filling a plan.  pz_fill_plan() checks the ranges of what is given, fills in degrees, batch and pipeline, which must divide each
- * other, and then the framework's defaults; the checks behind these ask whether given fields fit together. */
+/* Filling a plan (plan_fill.h).
+ *
+ * pz_fill_plan() checks the range of every given field, sets degrees, batch and pipeline, which
+ * must divide each other (fill_degrees, fill_pipeline), and then the framework's defaults
+ * (fill_defaults, fill_execution, pz_fill_plan_precision).  It checks whether the fields agree with
+ * each other; which combinations a framework supports is in framework_rules.c. */
 #include "plan/plan_fill.h"
 
 #include <string.h>
@@ -13,14 +17,16 @@ static const int64_t MOST_DEVICES = 1 << 24;
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-/* Libraries of attention kernels that chips may be calibrated for. */
+/* Libraries of attention kernels for which chips may be calibrated. */
 static const char *const attention_libraries[] = {"fa1", "fa2", "fa3", "cudnn", "pallas", NULL};
 
-static const char *library_at(const void *ctx, size_t i) {
-  (void)ctx;
+/* Returns the i-th library, for pz_text_join(). */
+static const char *library_at(const void *unused, size_t i) {
+  (void)unused;
   return attention_libraries[i];
 }
 
+/* Checks that a given library of attention kernels is known. */
 static void check_library(struct pz_call *call, const char *name) {
   char names[80];
   if (!name || !*name) return;
@@ -30,7 +36,9 @@ static void check_library(struct pz_call *call, const char *name) {
            pz_text_join(names, sizeof names, library_at, NULL));
 }
 
-static void check_recomputation(struct pz_call *call, const struct pz_plan *plan) {
+/* Checks that fields about recomputation and offload are given only with the recomputation or
+ * offload that they refine. */
+static void check_memory_savings(struct pz_call *call, const struct pz_plan *plan) {
   const char *recompute = pz_recomputation_names[plan->recompute];
   bool is_full = plan->recompute == PZ_RECOMPUTATION_FULL;
   if (plan->recompute_layers && !is_full)
@@ -42,9 +50,6 @@ static void check_recomputation(struct pz_call *call, const struct pz_plan *plan
     pz_raise(call, PZ_BAD_USE, "recompute_modules with recompute %s; accepted: selective",
              recompute);
   pz_require_stage_recompute(call, plan);
-}
-
-static void check_offload(struct pz_call *call, const struct pz_plan *plan) {
   bool states_activations = plan->offload_layers || plan->offload_modules;
   if (states_activations && !(plan->offload & PZ_OFFLOAD_ACTIVATIONS))
     pz_raise(call, PZ_BAD_USE, "%s without offload activations; accepted: with it",
@@ -55,7 +60,8 @@ static void check_offload(struct pz_call *call, const struct pz_plan *plan) {
 
 /* ---- degrees and pipeline ------------------------------------------------------------------- */
 
-/* Fills in the degrees of parallelism, the number of devices, the batch, and the group that ZeRO shards over. */
+/* Sets unset degrees of parallelism, devices, batch, and the size of the groups that ZeRO shards
+ * over, and checks that they divide each other. */
 static void fill_degrees(struct pz_call *call, struct pz_plan *plan) {
   int64_t *const degrees[] = {&plan->tp, &plan->cp, &plan->ep, &plan->pp, &plan->vpp, &plan->mbs};
   for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
@@ -97,22 +103,7 @@ static void fill_degrees(struct pz_call *call, struct pz_plan *plan) {
              (long long)plan->shard, (long long)most_shards);
 }
 
-/* DualPipe's published schedules need an even number of stages and enough microbatches. */
-static void check_dualpipe(struct pz_call *call, const struct pz_plan *plan) {
-  int64_t microbatches = plan->batch / (plan->mbs * plan->dp);
-  bool both_ends = plan->pipeline == PZ_PIPELINE_DUALPIPE;
-  if (both_ends && plan->pp % 2)
-    pz_raise(call, PZ_BAD_USE, "pipeline dualpipe with pp %lld; accepted: even pp",
-             (long long)plan->pp);
-  if (microbatches < 2 * plan->pp || (both_ends && microbatches % 2))
-    pz_raise(call, PZ_BAD_USE,
-             "pipeline %s over %lld stages with %lld microbatches a replica; accepted: %s%lld "
-             "and more, that is batches of %lld and more",
-             pz_pipeline_names[plan->pipeline], (long long)plan->pp, (long long)microbatches,
-             both_ends ? "even numbers, " : "", (long long)(2 * plan->pp),
-             (long long)(2 * plan->pp * plan->mbs * plan->dp));
-}
-
+/* Sets an unset pipeline order, and checks that stages, chunks and microbatches allow the order. */
 static void fill_pipeline(struct pz_call *call, struct pz_plan *plan) {
   int64_t microbatches = plan->batch / (plan->mbs * plan->dp);
   if (plan->pipeline < 0)
@@ -140,12 +131,24 @@ static void fill_pipeline(struct pz_call *call, struct pz_plan *plan) {
              "of %lld, that is batches that are multiples of %lld",
              (long long)microbatches, (long long)plan->pp, (long long)plan->pp,
              (long long)(plan->pp * plan->mbs * plan->dp));
-  if (plan->pipeline == PZ_PIPELINE_DUALPIPE_V || plan->pipeline == PZ_PIPELINE_DUALPIPE)
-    check_dualpipe(call, plan);
+  /* the published schedules of DualPipe and DualPipeV fill all stages twice */
+  bool is_dualpipe = plan->pipeline == PZ_PIPELINE_DUALPIPE;
+  bool fills_twice = is_dualpipe || plan->pipeline == PZ_PIPELINE_DUALPIPE_V;
+  if (is_dualpipe && plan->pp % 2)
+    pz_raise(call, PZ_BAD_USE, "pipeline dualpipe with pp %lld; accepted: even pp",
+             (long long)plan->pp);
+  if (fills_twice && (microbatches < 2 * plan->pp || (is_dualpipe && microbatches % 2)))
+    pz_raise(call, PZ_BAD_USE,
+             "pipeline %s over %lld stages with %lld microbatches a replica; accepted: %s%lld "
+             "and more, that is batches of %lld and more",
+             name, (long long)plan->pp, (long long)microbatches,
+             is_dualpipe ? "even numbers, " : "", (long long)(2 * plan->pp),
+             (long long)(2 * plan->pp * plan->mbs * plan->dp));
 }
 
 /* ---- defaults of the framework -------------------------------------------------------------- */
 
+/* Sets unset fields to the framework's defaults. */
 static void fill_defaults(struct pz_plan *plan, const struct pz_chip *chip) {
   const struct pz_framework *framework = pz_plan_framework(plan);
   const struct pz_framework_defaults *defaults = &framework->plan;
@@ -171,12 +174,12 @@ static void fill_defaults(struct pz_plan *plan, const struct pz_chip *chip) {
   if (!plan->attention_library) plan->attention_library = "";
   if (plan->overlap >= 0) return;
   plan->overlap = defaults->overlap;
-  plan->overlap =
-      pz_framework_overlap(plan, NULL); /* without what it cannot overlap in such a plan */
+  plan->overlap = pz_framework_overlap(plan, NULL); /* removes what it cannot overlap here */
 }
 
-/* Checks the execution, and adapts a default one to the chip: only chips made for it schedule cores, or run two halves of a
- * microbatch beside each other, and some run operators one after another. */
+/* Adapts the framework's default execution to the chip, or checks an execution that is given.  GPUs
+ * run kernels in a stream; other chips run the operators of a compiled program one after another
+ * (serial) or on several groups of cores at the same time (scheduled). */
 static void fill_execution(struct pz_call *call, struct pz_plan *plan, bool is_given,
                            const struct pz_chip *chip) {
   bool stream = chip && chip->execution == PZ_CHIP_STREAM;
@@ -210,11 +213,12 @@ void pz_fill_plan_precision(struct pz_call *call, struct pz_plan *plan,
   if (plan->fp8_recipe >= 0 && !is_fp8)
     pz_raise(call, PZ_BAD_USE, "fp8_recipe %s with precision %s; accepted: fp8",
              pz_fp8_recipe_names[plan->fp8_recipe], precision);
-  const char *wide = plan->bf16_modules ? "bf16_modules" : NULL;
-  if (plan->bf16_first_layers) wide = "bf16_first_layers";
-  if (plan->bf16_layers) wide = "bf16_layers";
-  if (wide && !pz_plan_format(plan))
-    pz_raise(call, PZ_BAD_USE, "%s with precision %s; accepted: fp8, nvfp4", wide, precision);
+  const char *given_16bit = plan->bf16_modules ? "bf16_modules" : NULL;
+  if (plan->bf16_first_layers) given_16bit = "bf16_first_layers";
+  if (plan->bf16_layers) given_16bit = "bf16_layers";
+  if (given_16bit && !pz_plan_format(plan))
+    pz_raise(call, PZ_BAD_USE, "%s with precision %s; accepted: fp8, nvfp4", given_16bit,
+             precision);
   if (plan->fp8_recipe == PZ_FP8_MX && chip && pz_chip_built(chip) && !pz_chip_scales_blocks(chip))
     pz_raise(call, PZ_BAD_USE,
              "fp8_recipe mxfp8 on chip %s, whose tensor cores do not scale blocks; accepted: "
@@ -240,8 +244,7 @@ void pz_fill_plan(struct pz_call *call, struct pz_plan *plan, const struct pz_ch
   fill_degrees(call, &own);
   fill_pipeline(call, &own);
   fill_defaults(&own, chip);
-  check_recomputation(call, &own);
-  check_offload(call, &own);
+  check_memory_savings(call, &own);
   fill_execution(call, &own, plan->execution >= 0, chip);
   pz_fill_plan_precision(call, &own, chip);
   *plan = own;
