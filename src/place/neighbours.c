@@ -261,8 +261,7 @@ void pz_neighbours_visit(struct pz_call *call, const struct pz_neighbourhood *n,
 void pz_plan_change_describe(struct pz_call *call, const struct pz_training_run *run,
                              struct pz_plan_change *c) {
   c->gain = 1 - c->p.step_s / run->p.step_s;
-  c->options = pz_plan_options_text(&run->plan, &c->plan, call->arena);
-  if (!c->options) pz_raise(call, PZ_NO_MEMORY, "out of memory");
+  c->options = pz_plan_options_text(call, &run->plan, &c->plan);
 }
 
 /* ---- changes with which a plan fits --------------------------------------------------------- */

@@ -74,7 +74,7 @@ struct pz_found_plans {
 };
 
 /* Makes the question for a plan that may leave fields unset: these get the framework's defaults, and the overlap that
- * the framework can switch on besides.  Only the fields in `pinned` are pinned.  Raises the errors of pz_plan_fill(). */
+ * the framework can switch on besides.  Only the fields in `pinned` are pinned.  Raises the errors of pz_fill_plan(). */
 struct pz_plan_question pz_plan_question_make(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_plan *plan, uint64_t pinned);
 

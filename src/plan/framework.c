@@ -2,7 +2,8 @@
  *
  * frameworks.def has one row for each framework; the macros below abbreviate its columns.  The
  * table is read through pz_framework_at(), which struct pz_plan refers to by position, and searched
- * by name.  It knows nothing about plans: which plans a framework can run is in framework_rules.c. */
+ * by name.  It knows nothing about plans: which plans a framework can run is in
+ * framework_rules.c. */
 #include "plan/framework.h"
 
 #include "chip/chip.h"

@@ -373,29 +373,3 @@ const char *pz_read_model_config(struct pz_call *call, const char *model) {
                         !pz_preset_hub_like(model);
   return is_config_path ? pz_file_text(call, model, PZ_CONFIG_MOST_BYTES, &bytes) : NULL;
 }
-
-/* ---- for callers that return a status ---- */
-
-enum pz_status pz_model_shape_load(const char *model, struct pz_model_shape *out,
-                                   struct pz_error *err) {
-  struct shape_request x = {.model = model, .out = out};
-  return pz_border(load_shape, &x, err);
-}
-
-struct any_shape_request {
-  const char *model, *config;
-  const struct pz_workload *w;
-  int64_t layers;
-  struct pz_model_shape *out;
-};
-
-static void describe_shape(struct pz_call *call, void *ctx) {
-  const struct any_shape_request *x = ctx;
-  *x->out = pz_model_shape_or_other(call, x->model, x->config, x->w, x->layers);
-}
-
-enum pz_status pz_model_shape_of(const char *model, const char *config, const struct pz_workload *w,
-                                 int64_t layers, struct pz_model_shape *out) {
-  struct any_shape_request x = {model, config, w, layers, out};
-  return pz_border(describe_shape, &x, NULL);
-}

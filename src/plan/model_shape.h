@@ -105,11 +105,4 @@ struct pz_model_shape pz_model_shape_or_other(struct pz_call *call, const char *
  * loaded. */
 const char *pz_read_model_config(struct pz_call *call, const char *model);
 
-/* ---- for callers that return a status ---- */
-PZ_NODISCARD enum pz_status pz_model_shape_load(const char *model, struct pz_model_shape *out,
-                                                struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_model_shape_of(const char *model, const char *config,
-                                              const struct pz_workload *w, int64_t layers,
-                                              struct pz_model_shape *out);
-
 #endif

@@ -189,9 +189,3 @@ static void require_in_border(struct pz_call *call, void *ctx) {
 bool pz_pipeline_can_run(const struct pz_pipeline_shape *s) {
   return pz_border(require_in_border, &s, NULL) == PZ_OK;
 }
-
-/* ---- for callers that return a status ---- */
-
-enum pz_status pz_pipeline_check(const struct pz_pipeline_shape *s, struct pz_error *err) {
-  return pz_border(require_in_border, &s, err);
-}

@@ -90,8 +90,4 @@ void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *s
 /* Returns whether pz_require_pipeline() accepts the shape. */
 bool pz_pipeline_can_run(const struct pz_pipeline_shape *s);
 
-/* ---- for callers that return a status ---- */
-PZ_NODISCARD enum pz_status pz_pipeline_check(const struct pz_pipeline_shape *s,
-                                              struct pz_error *err);
-
 #endif

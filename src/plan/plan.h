@@ -34,13 +34,6 @@ void pz_require_stage_recompute(struct pz_call *call, const struct pz_plan *plan
  * the model has. */
 void pz_require_layer_counts(struct pz_call *call, const struct pz_plan *plan, int64_t layers);
 
-/* ---- for callers that return a status ---- */
-PZ_NODISCARD enum pz_status pz_plan_check(const struct pz_plan *p, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_plan_check_layers(const struct pz_plan *p, int64_t blocks,
-                                                 struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_plan_check_counts(const struct pz_plan *p, int64_t blocks,
-                                                 struct pz_error *err);
-
 /* ---- layers --------------------------------------------------------------------------------- */
 
 /* Returns the number of layers of a chunk of the model.  The first and the last chunk have

@@ -250,6 +250,21 @@ void pz_fill_plan(struct pz_call *call, struct pz_plan *plan, const struct pz_ch
   *plan = own;
 }
 
+struct fill_request {
+  struct pz_plan *plan;
+  const struct pz_chip *chip;
+};
+
+static void fill_in_border(struct pz_call *call, void *ctx) {
+  const struct fill_request *request = ctx;
+  pz_fill_plan(call, request->plan, request->chip);
+}
+
+bool pz_try_fill_plan(struct pz_plan *plan, const struct pz_chip *chip, struct pz_error *why) {
+  struct fill_request request = {plan, chip};
+  return pz_border(fill_in_border, &request, why) == PZ_OK;
+}
+
 int64_t pz_plan_asked_devices(const struct pz_plan *p) {
   const int64_t degrees[] = {p->tp, p->cp, p->pp, p->dp};
   double devices = 1;
@@ -257,37 +272,4 @@ int64_t pz_plan_asked_devices(const struct pz_plan *p) {
   for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
     if (degrees[i] > 0) devices *= (double)degrees[i];
   return devices < (double)MOST_DEVICES ? (int64_t)devices : MOST_DEVICES;
-}
-
-/* ---- for callers that return a status ---- */
-
-struct fill_request {
-  struct pz_plan *plan;
-  const struct pz_chip *chip;
-};
-
-static void fill_whole(struct pz_call *call, void *ctx) {
-  const struct fill_request *x = ctx;
-  pz_fill_plan(call, x->plan, x->chip);
-}
-
-bool pz_try_fill_plan(struct pz_plan *plan, const struct pz_chip *chip, struct pz_error *why) {
-  struct fill_request x = {plan, chip};
-  return pz_border(fill_whole, &x, why) == PZ_OK;
-}
-
-enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip, struct pz_error *err) {
-  struct fill_request x = {p, chip};
-  return pz_border(fill_whole, &x, err);
-}
-
-static void fill_precision(struct pz_call *call, void *ctx) {
-  const struct fill_request *x = ctx;
-  pz_fill_plan_precision(call, x->plan, x->chip);
-}
-
-enum pz_status pz_plan_fill_precision(struct pz_plan *p, const struct pz_chip *chip,
-                                      struct pz_error *err) {
-  struct fill_request x = {p, chip};
-  return pz_border(fill_precision, &x, err);
 }

@@ -21,10 +21,4 @@ bool pz_try_fill_plan(struct pz_plan *plan, const struct pz_chip *chip, struct p
  * NULL chip has all. */
 void pz_fill_plan_precision(struct pz_call *call, struct pz_plan *plan, const struct pz_chip *chip);
 
-/* ---- for callers that return a status ---- */
-PZ_NODISCARD enum pz_status pz_plan_fill(struct pz_plan *p, const struct pz_chip *chip,
-                                         struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_plan_fill_precision(struct pz_plan *p, const struct pz_chip *chip,
-                                                   struct pz_error *err);
-
 #endif

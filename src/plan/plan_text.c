@@ -1,5 +1,9 @@
-/* A training plan as text: pz_plan_text() and pz_plan_line() print a plan on one line, which plan_words.c reads back, the functions pz_found_...()
- * print what differs by stage, and pz_plan_options_text() prints the difference of two plans. */
+/* A training plan as text (plan_text.h).
+ *
+ * pz_plan_text() prints the fields that a search decides, and pz_plan_line() prints a whole plan.
+ * plan_words.c reads both texts, so that a phrase that is new here must be added to its table.  The
+ * functions pz_stage_...() print properties of the pipeline stages, and pz_plan_options_text()
+ * prints the difference of two plans. */
 #include "plan/plan_text.h"
 
 #include <stdarg.h>
@@ -9,220 +13,222 @@
 #include "core/text.h"
 #include "plan/plan_fields.h"
 
-/* A text under construction, cut to its buffer. */
+/* A text under construction, which is cut off at the size of its buffer. */
 struct line {
   char *buf;
-  size_t size, n;
+  size_t size, length;
 };
 
-PZ_PRINTF(2, 3) static void put(struct line *l, const char *format, ...) {
+/* Appends formatted text to a line. */
+PZ_PRINTF(2, 3) static void put(struct line *line, const char *format, ...) {
   va_list values;
-  if (!l->size) return;
+  if (!line->size) return;
   va_start(values, format);
-  int n = vsnprintf(l->buf + l->n, l->size - l->n, format, values);
+  int n = vsnprintf(line->buf + line->length, line->size - line->length, format, values);
   va_end(values);
-  if (n > 0) l->n = (size_t)n < l->size - l->n ? l->n + (size_t)n : l->size - 1;
+  if (n <= 0) return;
+  bool fits = (size_t)n < line->size - line->length;
+  line->length = fits ? line->length + (size_t)n : line->size - 1;
 }
 
-/* Prints precisions other than 16 bit, and adapters. */
-static void put_precision(struct line *l, const struct pz_plan *o) {
+/* Appends precisions other than 16 bit, and adapters. */
+static void put_precision(struct line *line, const struct pz_plan *plan) {
   char text[PZ_FIELD_TEXT_MOST];
-  if (o->precision == PZ_PRECISION_FP8) put(l, ", fp8 GEMMs");
-  if (o->precision == PZ_PRECISION_FP8 && o->fp8_recipe >= 0)
-    put(l, " (%s)", pz_plan_word(pz_fp8_recipe_names, o->fp8_recipe));
-  if (o->precision == PZ_PRECISION_NVFP4) put(l, ", nvfp4 GEMMs");
-  if (o->bf16_first_layers) put(l, ", the first %lld layers bf16", (long long)o->bf16_first_layers);
-  if (o->bf16_layers) put(l, ", the last %lld layers bf16", (long long)o->bf16_layers);
-  if (o->bf16_modules)
-    put(l, ", bf16 %s", pz_plan_field_text(o, PZ_PLAN_BF16_MODULES, text, sizeof text));
-  if (pz_plan_trains_adapters(o))
-    put(l, ", %s", pz_plan_field_text(o, PZ_PLAN_PEFT, text, sizeof text));
+  if (plan->precision == PZ_PRECISION_FP8) put(line, ", fp8 GEMMs");
+  if (plan->precision == PZ_PRECISION_FP8 && plan->fp8_recipe >= 0)
+    put(line, " (%s)", pz_plan_word(pz_fp8_recipe_names, plan->fp8_recipe));
+  if (plan->precision == PZ_PRECISION_NVFP4) put(line, ", nvfp4 GEMMs");
+  if (plan->bf16_first_layers)
+    put(line, ", the first %lld layers bf16", (long long)plan->bf16_first_layers);
+  if (plan->bf16_layers) put(line, ", the last %lld layers bf16", (long long)plan->bf16_layers);
+  if (plan->bf16_modules)
+    put(line, ", bf16 %s", pz_plan_field_text(plan, PZ_PLAN_BF16_MODULES, text, sizeof text));
+  if (pz_plan_trains_adapters(plan))
+    put(line, ", %s", pz_plan_field_text(plan, PZ_PLAN_PEFT, text, sizeof text));
 }
 
-/* Returns what is on the host, ", 12 layers and 50% of the optimizer on the host", or "". */
-static const char *host_text(const struct pz_plan *o, char *buf, size_t size) {
-  char layers[60] = "", part[60] = "";
-  bool away = o->offload & PZ_OFFLOAD_ACTIVATIONS;
-  if (away && o->offload_layers)
-    snprintf(layers, sizeof layers, "activations of %lld layers a chunk",
-             (long long)o->offload_layers);
-  else if (away)
-    snprintf(layers, sizeof layers, "activations%s", o->offload_modules ? " of modules" : "");
-  if (pz_plan_host_optimizer_fraction(o) > 0 && pz_plan_host_optimizer_fraction(o) < 1)
-    snprintf(part, sizeof part, "%.4g%% of the optimizer",
-             100 * pz_plan_host_optimizer_fraction(o));
-  else if (pz_plan_host_optimizer_fraction(o) > 0)
-    snprintf(part, sizeof part, "the optimizer");
-  if (!o->offload) return pz_text_copy(buf, size, "");
-  snprintf(buf, size, ", %s%s%s on the host", layers, *layers && *part ? " and " : "", part);
+/* Appends what is offloaded: ", activations of 12 layers a chunk and 50% of the optimizer on the
+ * host". */
+static void put_offload(struct line *line, const struct pz_plan *plan) {
+  bool offloads_activations = plan->offload & PZ_OFFLOAD_ACTIVATIONS;
+  double fraction = pz_plan_host_optimizer_fraction(plan);
+  if (!plan->offload) return;
+  put(line, ", ");
+  if (offloads_activations && plan->offload_layers)
+    put(line, "activations of %lld layers a chunk", (long long)plan->offload_layers);
+  else if (offloads_activations)
+    put(line, "activations%s", plan->offload_modules ? " of modules" : "");
+  if (offloads_activations && fraction > 0) put(line, " and ");
+  if (fraction > 0 && fraction < 1)
+    put(line, "%.4g%% of the optimizer", 100 * fraction);
+  else if (fraction > 0)
+    put(line, "the optimizer");
+  put(line, " on the host");
+}
+
+/* ---- a plan on one line --------------------------------------------------------------------- */
+
+const char *pz_plan_text(const struct pz_plan *plan, char *buf, size_t size) {
+  struct line line = {buf, size, 0};
+  bool some_layers =
+      plan->recompute == PZ_RECOMPUTATION_FULL && (plan->stage_recompute || plan->recompute_layers);
+  put(&line, "tp %lld%s", (long long)plan->tp, plan->sp && plan->tp > 1 ? " sp" : "");
+  if (pz_plan_cp(plan) > 1)
+    put(&line, ", cp %lld%s", (long long)plan->cp, plan->cp_form > 0 ? " (all-to-all)" : "");
+  if (plan->ep > 1) put(&line, ", ep %lld", (long long)plan->ep);
+  put(&line, ", pp %lld", (long long)plan->pp);
+  if (plan->vpp > 1) put(&line, " x %lld", (long long)plan->vpp);
+  if (plan->pp > 1 && plan->pipeline > PZ_PIPELINE_INTERLEAVED)
+    put(&line, " in %s", pz_plan_word(pz_pipeline_names, plan->pipeline));
+  put(&line, ", dp %lld, mbs %lld%s, zero %d", (long long)plan->dp, (long long)plan->mbs,
+      plan->halves > 0 ? " in halves" : "", plan->zero);
+  if (pz_plan_is_hybrid_sharded(plan)) put(&line, " over %lld", (long long)plan->shard);
+  put(&line, ", recompute %s",
+      some_layers ? "some layers" : pz_plan_word(pz_recomputation_names, plan->recompute));
+  if (plan->first_layers)
+    put(&line, ", %lld and %lld layers at the ends", (long long)plan->first_layers,
+        (long long)plan->last_layers);
+  put_precision(&line, plan);
+  put_offload(&line, plan);
   return buf;
 }
 
-const char *pz_plan_text(const struct pz_plan *o, char *buf, size_t size) {
-  char chunks[48] = "", context[48] = "", experts[32] = "", shards[32] = "", ends[64] = "",
-       host[140];
-  bool some = o->recompute == PZ_RECOMPUTATION_FULL && (o->stage_recompute || o->recompute_layers);
-  bool order = o->pp > 1 && o->pipeline > PZ_PIPELINE_INTERLEAVED;
-  if (o->vpp > 1) snprintf(chunks, sizeof chunks, " x %lld", (long long)o->vpp);
-  if (order)
-    snprintf(chunks + strlen(chunks), sizeof chunks - strlen(chunks), " in %s",
-             pz_plan_word(pz_pipeline_names, o->pipeline));
-  if (o->first_layers)
-    snprintf(ends, sizeof ends, ", %lld and %lld layers at the ends", (long long)o->first_layers,
-             (long long)o->last_layers);
-  if (pz_plan_cp(o) > 1)
-    snprintf(context, sizeof context, ", cp %lld%s", (long long)o->cp,
-             o->cp_form > 0 ? " (all-to-all)" : "");
-  if (o->ep > 1) snprintf(experts, sizeof experts, ", ep %lld", (long long)o->ep);
-  if (pz_plan_is_hybrid_sharded(o))
-    snprintf(shards, sizeof shards, " over %lld", (long long)o->shard);
-  struct line l = {buf, size, 0};
-  put(&l, "tp %lld%s%s%s, pp %lld%s, dp %lld, mbs %lld%s, zero %d%s, recompute %s%s",
-      (long long)o->tp, o->sp && o->tp > 1 ? " sp" : "", context, experts, (long long)o->pp, chunks,
-      (long long)o->dp, (long long)o->mbs, o->halves > 0 ? " in halves" : "", o->zero, shards,
-      some ? "some layers" : pz_plan_word(pz_recomputation_names, o->recompute), ends);
-  put_precision(&l, o);
-  put(&l, "%s", host_text(o, host, sizeof host));
+const char *pz_plan_line(const struct pz_plan *plan, bool recompute, char *buf, size_t size) {
+  struct line line = {buf, size, 0};
+  char text[PZ_FIELD_TEXT_MOST];
+  put(&line, "%s: tp %lld%s, pp %lld", pz_plan_word(pz_framework_names, plan->framework),
+      (long long)plan->tp, plan->sp ? " with sp" : "", (long long)plan->pp);
+  if (plan->vpp > 1) put(&line, " x %lld chunks", (long long)plan->vpp);
+  if (plan->pp > 1 && plan->pipeline > PZ_PIPELINE_INTERLEAVED)
+    put(&line, " in %s", pz_plan_word(pz_pipeline_names, plan->pipeline));
+  if (plan->cp > 1)
+    put(&line, ", cp %lld%s", (long long)plan->cp, plan->cp_form > 0 ? " (all-to-all)" : "");
+  if (plan->ep > 1 || plan->etp) put(&line, ", ep %lld", (long long)plan->ep);
+  if (plan->etp) put(&line, " x etp %lld", (long long)plan->etp);
+  if (plan->imbalance > 1) put(&line, ", imbalance %g", plan->imbalance);
+  if (plan->mtp) put(&line, ", mtp");
+  put(&line, ", dp %lld, zero %d", (long long)plan->dp, plan->zero);
+  if (plan->zero && plan->shard < plan->dp * plan->cp)
+    put(&line, " over %lld", (long long)plan->shard);
+  put_precision(&line, plan);
+  if (plan->ep > 1)
+    put(&line, ", %s dispatcher", pz_plan_word(pz_dispatcher_names, (int)pz_plan_dispatcher(plan)));
+  if (recompute) {
+    put(&line, ", recompute %s", pz_plan_word(pz_recomputation_names, plan->recompute));
+    if (plan->recompute_layers)
+      put(&line, " (%lld layers a chunk)", (long long)plan->recompute_layers);
+    if (pz_plan_recomputed_modules(plan))
+      put(&line, " (%s)", pz_plan_field_text(plan, PZ_PLAN_RECOMPUTE_MODULES, text, sizeof text));
+  }
+  put_offload(&line, plan);
+  put(&line, ", %s attention, overlap %s", pz_plan_word(pz_attention_names, plan->attention),
+      pz_plan_field_text(plan, PZ_PLAN_OVERLAP, text, sizeof text));
+  if (plan->execution != PZ_EXECUTION_EAGER)
+    put(&line, ", %s", pz_plan_word(pz_execution_names, plan->execution));
+  if (plan->halves > 0) put(&line, " in two halves");
+  if (plan->cuda_graphs > 0)
+    put(&line, ", CUDA graphs %s",
+        pz_plan_field_text(plan, PZ_PLAN_CUDA_GRAPHS, text, sizeof text));
   return buf;
 }
 
-struct pz_stage_layers pz_training_run_stage(const struct pz_training_run *r, int64_t stage) {
-  const struct pz_plan *p = &r->plan;
-  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(p);
+/* ---- stages --------------------------------------------------------------------------------- */
+
+struct pz_stage_layers pz_training_run_stage(const struct pz_training_run *run, int64_t stage) {
+  const struct pz_plan *plan = &run->plan;
+  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
   struct pz_stage_layers sum = {0};
-  if (stage < 0 || stage >= p->pp) return sum;
-  for (uint32_t c = 0; c < shape.chunks; c++) {
-    int64_t n =
-        pz_plan_chunk_layers(p, r->layers, pz_pipeline_chunk_at(&shape, (uint32_t)stage, c));
-    sum.layers += n;
-    sum.again += pz_plan_recomputed_layers(p, stage, n);
+  if (stage < 0 || stage >= plan->pp) return sum;
+  for (uint32_t slot = 0; slot < shape.chunks; slot++) {
+    uint32_t chunk = pz_pipeline_chunk_at(&shape, (uint32_t)stage, slot);
+    int64_t layers = pz_plan_chunk_layers(plan, run->layers, chunk);
+    sum.layers += layers;
+    sum.again += pz_plan_recomputed_layers(plan, stage, layers);
   }
   return sum;
 }
 
-/* ---- by stage ------------------------------------------------------------------------------- */
+/* Prints a property of one stage. */
+typedef const char *print_stage_fn(struct pz_call *call, struct pz_stage_layers stage);
 
-/* Prints a stage.  Stages with the same text are joined to ranges. */
-typedef char *stage_text(struct pz_stage_layers x, struct pz_arena *arena);
-
-static char *again_text(struct pz_stage_layers x, struct pz_arena *arena) {
-  if (!x.again) return pz_arena_strdup(arena, "none");
-  return pz_arena_printf(arena, "%lld of %lld layers", (long long)x.again, (long long)x.layers);
+static const char *print_recomputed(struct pz_call *call, struct pz_stage_layers stage) {
+  if (!stage.again) return "none";
+  return pz_format(call, "%lld of %lld layers", (long long)stage.again, (long long)stage.layers);
 }
 
-static char *layers_text(struct pz_stage_layers x, struct pz_arena *arena) {
-  return pz_arena_printf(arena, "%lld", (long long)x.layers);
+static const char *print_layers(struct pz_call *call, struct pz_stage_layers stage) {
+  return pz_format(call, "%lld", (long long)stage.layers);
 }
 
-/* Do two stages have the same text? */
-typedef bool same_stages(struct pz_stage_layers a, struct pz_stage_layers b);
-
-static bool same_again(struct pz_stage_layers a, struct pz_stage_layers b) {
-  return a.again == b.again && (!a.again || a.layers == b.layers);
-}
-
-static bool same_layers(struct pz_stage_layers a, struct pz_stage_layers b) {
-  return a.layers == b.layers;
-}
-
-static char *ranges(const struct pz_training_run *r, stage_text *tell, same_stages *same,
-                    struct pz_arena *arena) {
-  char *text = NULL;
-  for (int64_t k = 0, end; k < r->plan.pp; k = end + 1) {
-    struct pz_stage_layers x = pz_training_run_stage(r, k);
-    for (end = k; end + 1 < r->plan.pp && same(x, pz_training_run_stage(r, end + 1));) end++;
-    char *one = tell(x, arena);
-    if (!one) return NULL;
-    char to[24] = "";
-    if (end > k) snprintf(to, sizeof to, "-%lld", (long long)end + 1);
-    text = pz_arena_printf(arena, "%s%sstage%s %lld%s: %s", text ? text : "", text ? "; " : "",
-                           end > k ? "s" : "", (long long)k + 1, to, one);
-    if (!text) return NULL;
+/* Prints a property of all stages, "stage 1: 9; stages 2-8: 10", joining consecutive stages with
+ * the same text.  Sets *all_alike to whether all stages have the same. */
+static const char *print_stages(struct pz_call *call, const struct pz_training_run *run,
+                                print_stage_fn *print, bool *all_alike) {
+  const char *text = "";
+  *all_alike = true;
+  int64_t n_stages = run->plan.pp, first = 0;
+  const char *value = print(call, pz_training_run_stage(run, 0));
+  for (int64_t next = 1; next <= n_stages; next++) {
+    const char *next_value = next < n_stages ? print(call, pz_training_run_stage(run, next)) : "";
+    if (strcmp(value, next_value) == 0) continue;
+    const char *range = pz_format(call, "stage %lld", (long long)first + 1);
+    if (next > first + 1)
+      range = pz_format(call, "stages %lld-%lld", (long long)first + 1, (long long)next);
+    text = pz_format(call, "%s%s%s: %s", text, *text ? "; " : "", range, value);
+    *all_alike = first == 0 && next == n_stages;
+    value = next_value;
+    first = next;
   }
   return text;
 }
 
-static bool all_alike(const struct pz_training_run *r, same_stages *same) {
-  struct pz_stage_layers first = pz_training_run_stage(r, 0);
-  for (int64_t k = 1; k < r->plan.pp; k++)
-    if (!same(first, pz_training_run_stage(r, k))) return false;
-  return true;
+const char *pz_stage_recompute_text(struct pz_call *call, const struct pz_training_run *run) {
+  struct pz_stage_layers first = pz_training_run_stage(run, 0);
+  const char *name = pz_plan_word(pz_recomputation_names, run->plan.recompute);
+  bool all_alike;
+  if (run->plan.recompute != PZ_RECOMPUTATION_FULL) return name;
+  const char *by_stage = print_stages(call, run, print_recomputed, &all_alike);
+  if (!all_alike) return by_stage;
+  if (!first.again) return "none";
+  if (first.again == first.layers) return name;
+  return pz_format(call, "%lld of %lld layers%s", (long long)first.again, (long long)first.layers,
+                   run->plan.pp > 1 ? " of each stage" : "");
 }
 
-char *pz_stage_recompute_text(const struct pz_training_run *r, struct pz_arena *arena) {
-  struct pz_stage_layers first = pz_training_run_stage(r, 0);
-  const char *name = pz_plan_word(pz_recomputation_names, r->plan.recompute);
-  if (r->plan.recompute != PZ_RECOMPUTATION_FULL) return pz_arena_strdup(arena, name);
-  if (!all_alike(r, same_again)) return ranges(r, again_text, same_again, arena);
-  if (!first.again) return pz_arena_strdup(arena, "none");
-  if (first.again == first.layers) return pz_arena_strdup(arena, name);
-  return pz_arena_printf(arena, "%lld of %lld layers%s", (long long)first.again,
-                         (long long)first.layers, r->plan.pp > 1 ? " of each stage" : "");
-}
-
-char *pz_stage_layers_text(const struct pz_training_run *r, struct pz_arena *arena) {
-  int64_t first = pz_training_run_stage(r, 0).layers;
-  if (!all_alike(r, same_layers)) return ranges(r, layers_text, same_layers, arena);
-  return pz_arena_printf(arena, "%lld%s", (long long)first, r->plan.pp > 1 ? " a stage" : "");
-}
-
-/* ---- a line --------------------------------------------------------------------------------- */
-
-const char *pz_plan_line(const struct pz_plan *o, bool recompute, char *buf, size_t size) {
-  struct line l = {buf, size, 0};
-  char text[PZ_FIELD_TEXT_MOST];
-  put(&l, "%s: tp %lld%s, pp %lld", pz_plan_word(pz_framework_names, o->framework),
-      (long long)o->tp, o->sp ? " with sp" : "", (long long)o->pp);
-  if (o->vpp > 1) put(&l, " x %lld chunks", (long long)o->vpp);
-  if (o->pp > 1 && o->pipeline > PZ_PIPELINE_INTERLEAVED)
-    put(&l, " in %s", pz_plan_word(pz_pipeline_names, o->pipeline));
-  if (o->cp > 1) put(&l, ", cp %lld%s", (long long)o->cp, o->cp_form > 0 ? " (all-to-all)" : "");
-  if (o->ep > 1 || o->etp) put(&l, ", ep %lld", (long long)o->ep);
-  if (o->etp) put(&l, " x etp %lld", (long long)o->etp);
-  if (o->imbalance > 1) put(&l, ", imbalance %g", o->imbalance);
-  if (o->mtp) put(&l, ", mtp");
-  put(&l, ", dp %lld, zero %d", (long long)o->dp, o->zero);
-  if (o->zero && o->shard < o->dp * o->cp) put(&l, " over %lld", (long long)o->shard);
-  put_precision(&l, o);
-  if (o->ep > 1)
-    put(&l, ", %s dispatcher", pz_plan_word(pz_dispatcher_names, (int)pz_plan_dispatcher(o)));
-  if (recompute) {
-    put(&l, ", recompute %s", pz_plan_word(pz_recomputation_names, o->recompute));
-    if (o->recompute_layers) put(&l, " (%lld layers a chunk)", (long long)o->recompute_layers);
-    if (pz_plan_recomputed_modules(o))
-      put(&l, " (%s)", pz_plan_field_text(o, PZ_PLAN_RECOMPUTE_MODULES, text, sizeof text));
-  }
-  put(&l, "%s", host_text(o, text, sizeof text));
-  put(&l, ", %s attention, overlap %s", pz_plan_word(pz_attention_names, o->attention),
-      pz_plan_field_text(o, PZ_PLAN_OVERLAP, text, sizeof text));
-  if (o->execution != PZ_EXECUTION_EAGER)
-    put(&l, ", %s", pz_plan_word(pz_execution_names, o->execution));
-  if (o->halves > 0) put(&l, " in two halves");
-  if (o->cuda_graphs > 0)
-    put(&l, ", CUDA graphs %s", pz_plan_field_text(o, PZ_PLAN_CUDA_GRAPHS, text, sizeof text));
-  return buf;
+const char *pz_stage_layers_text(struct pz_call *call, const struct pz_training_run *run) {
+  bool all_alike;
+  const char *by_stage = print_stages(call, run, print_layers, &all_alike);
+  if (!all_alike) return by_stage;
+  return pz_format(call, "%lld%s", (long long)pz_training_run_stage(run, 0).layers,
+                   run->plan.pp > 1 ? " a stage" : "");
 }
 
 /* ---- a difference --------------------------------------------------------------------------- */
 
-char *pz_plan_options_text(const struct pz_plan *a, const struct pz_plan *b,
-                           struct pz_arena *arena) {
-  char *text = pz_arena_strdup(arena, "");
-  for (int i = PZ_PLAN_DEVICES; i < PZ_PLAN_FIELDS && text; i++) {
-    enum pz_plan_field f = (enum pz_plan_field)i;
-    const struct pz_plan_field_info *x = pz_plan_field(f);
-    char was[PZ_FIELD_TEXT_MOST], now[PZ_FIELD_TEXT_MOST], name[40];
-    pz_plan_field_text(a, f, was, sizeof was);
-    pz_plan_field_text(b, f, now, sizeof now);
-    if (strcmp(was, now) == 0 || strcmp(now, "-") == 0 || f == PZ_PLAN_PIPELINE) continue;
-    if (f == PZ_PLAN_SHARD || (f == PZ_PLAN_SP && b->tp == 1)) continue;
-    if (pz_plan_is_unset(b, f) || (f != PZ_PLAN_EP && !pz_plan_field_is_relevant(b, f))) continue;
-    pz_text_copy(name, sizeof name, x->name);
+const char *pz_plan_options_text(struct pz_call *call, const struct pz_plan *from,
+                                 const struct pz_plan *to) {
+  const char *text = "";
+  for (int i = PZ_PLAN_DEVICES; i < PZ_PLAN_FIELDS; i++) {
+    enum pz_plan_field field = (enum pz_plan_field)i;
+    char old_value[PZ_FIELD_TEXT_MOST], value[PZ_FIELD_TEXT_MOST], name[40];
+    pz_plan_field_text(from, field, old_value, sizeof old_value);
+    pz_plan_field_text(to, field, value, sizeof value);
+    if (strcmp(old_value, value) == 0 || strcmp(value, "-") == 0) continue;
+    /* fields that follow from others are not options of their own */
+    bool follows =
+        field == PZ_PLAN_PIPELINE || field == PZ_PLAN_SHARD || (field == PZ_PLAN_SP && to->tp == 1);
+    bool is_relevant = field == PZ_PLAN_EP || pz_plan_field_is_relevant(to, field);
+    if (follows || pz_plan_is_unset(to, field) || !is_relevant) continue;
+    pz_text_copy(name, sizeof name, pz_plan_field_name(field));
     for (char *c = name; *c; c++)
       if (*c == '_') *c = '-';
-    bool off = strcmp(now, "off") == 0, bare = off || strcmp(now, "on") == 0;
-    text = pz_arena_printf(arena, "%s%s--%s%s%s%s", text, *text ? " " : "", off ? "no-" : "", name,
-                           bare ? "" : " ", bare ? "" : now);
+    const char *space = *text ? " " : "";
+    if (strcmp(value, "off") == 0)
+      text = pz_format(call, "%s%s--no-%s", text, space, name);
+    else if (strcmp(value, "on") == 0)
+      text = pz_format(call, "%s%s--%s", text, space, name);
+    else
+      text = pz_format(call, "%s%s--%s %s", text, space, name, value);
   }
   return text;
 }

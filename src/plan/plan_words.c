@@ -1,7 +1,9 @@
-/* Changes of a plan in words: "tp 8, pp 2, recompute full", options of predict, or the text of a plan that was printed.
+/* Changes of a plan in words (pz_run_plan_with): "tp 8, pp 2, recompute full", options of predict,
+ * or the text of a plan that phaze printed.
  *
- * split_words() cuts the text at spaces, commas, "=" and parentheses.  From left to right, read_next() reads a phrase of the table below (which
- * pz_plan_text() and pz_plan_line() print beside names of fields), the name of a field with its value, or a value of one of a few fields
+ * split_words() cuts the text at spaces, commas, "=" and parentheses.  From left to right,
+ * read_next() reads a phrase of the table below, which has the wordings of pz_plan_text() and
+ * pz_plan_line(); the name of a field with its value; or the value of a field that needs no name
  * ("eager").  "tp 8 -> 4", as diff prints a change, is read as tp 4. */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,8 @@
 #include "plan/plan_fields.h"
 #include "plan/plan_fill.h"
 
-/* "#" stands for any word, which is the field's value if the row has none.  A row with PZ_PLAN_FIELDS has no meaning. */
+/* Phrases of a printed plan, each with the field that it sets.  "#" matches any word, which is the
+ * value of the field if the row has none.  Phrases with PZ_PLAN_FIELDS set nothing. */
 static const struct phrase {
   const char *words;
   enum pz_plan_field field;
@@ -52,21 +55,21 @@ struct plan_words {
   struct pz_call *call;
   struct {
     char *text;
-    bool after_comma;
-    bool directly; /* only a comma stands between the word and the one before it */
+    bool after_comma; /* a comma separates the word from the one before it */
+    bool only_comma;  /* nothing but a comma does */
   } word[MOST_WORDS];
-  int n, next;
-  struct pz_run_plan *run; /* its chip and cluster change */
-  struct pz_plan given;    /* fields that are changed */
+  int n, next;             /* number of words, and the next one to read */
+  struct pz_run_plan *run; /* receives chip and cluster */
+  struct pz_plan given;    /* receives the fields of the plan */
 };
 
-/* Splits a text into words.  Of "tp 8 -> 4" the old value is left out. */
+/* Splits a text into words.  Leaves out the old value of "tp 8 -> 4". */
 static void split_words(struct plan_words *words, const char *text) {
   static const char separators[] = " \t\r\n=(),;";
   char *at = pz_copy_text(words->call, text);
   for (;;) {
     size_t gap = strspn(at, separators), n = strcspn(at + gap, separators);
-    bool comma = strcspn(at, ",;") < gap;
+    bool has_comma = strcspn(at, ",;") < gap;
     memset(at, 0, gap);
     at += gap;
     if (!n) return;
@@ -75,8 +78,8 @@ static void split_words(struct plan_words *words, const char *text) {
                MOST_WORDS);
     bool is_arrow = n == 2 && memcmp(at, "->", 2) == 0;
     words->word[words->n].text = at;
-    words->word[words->n].after_comma = comma;
-    words->word[words->n].directly = comma && gap == 1;
+    words->word[words->n].after_comma = has_comma;
+    words->word[words->n].only_comma = has_comma && gap == 1;
     if (!is_arrow)
       words->n++;
     else if (words->n > 0)
@@ -85,13 +88,13 @@ static void split_words(struct plan_words *words, const char *text) {
   }
 }
 
-/* Returns the next word if no comma separates it from what was read, otherwise NULL. */
+/* Returns the next word, or NULL if there is none or a comma separates it from the word before. */
 static const char *next_word(const struct plan_words *words) {
   if (words->next == words->n || words->word[words->next].after_comma) return NULL;
   return words->word[words->next].text;
 }
 
-/* Reads the value behind a name. */
+/* Reads the next word as the value of `name`.  Raises PZ_BAD_USE if there is none. */
 static const char *read_value(struct plan_words *words, const char *name) {
   const char *value = next_word(words);
   if (!value)
@@ -102,12 +105,14 @@ static const char *read_value(struct plan_words *words, const char *name) {
 
 /* ---- one field ------------------------------------------------------------------------------ */
 
-static const char *field_at(const void *ctx, size_t i) {
-  (void)ctx;
+/* Returns the name of the i-th field, for pz_text_meant(). */
+static const char *field_at(const void *unused, size_t i) {
+  (void)unused;
   return pz_plan_field_name((enum pz_plan_field)i);
 }
 
-/* Returns the field that a word such as "recompute-layers" or "--tp" names, or PZ_PLAN_FIELDS. */
+/* Returns the field that a word such as "recompute-layers" or "--tp" names, or PZ_PLAN_FIELDS if it
+ * names none. */
 static enum pz_plan_field find_named_field(const char *word) {
   char name[40];
   pz_text_copy(name, sizeof name, word + strspn(word, "-"));
@@ -116,12 +121,14 @@ static enum pz_plan_field find_named_field(const char *word) {
   return pz_plan_field_find(name);
 }
 
+/* Returns whether a word is in a list that ends with NULL. */
 static bool is_among(const char *const *names, const char *word) {
   while (*names && !pz_text_same(*names, word)) names++;
   return *names != NULL;
 }
 
-/* Stores the value of a field.  Further words of a set may follow, separated by commas. */
+/* Sets a field.  If it is a set, also reads the further words of the set that follow, separated by
+ * commas. */
 static void set_field(struct plan_words *words, enum pz_plan_field field, const char *value) {
   const struct pz_plan_field_info *info = pz_plan_field(field);
   char before[PZ_FIELD_TEXT_MOST];
@@ -135,7 +142,7 @@ static void set_field(struct plan_words *words, enum pz_plan_field field, const 
   for (; is_set && words->next < words->n && words->word[words->next].after_comma; words->next++) {
     const char *more = words->word[words->next].text;
     bool begins_field =
-        !words->word[words->next].directly && find_named_field(more) != PZ_PLAN_FIELDS;
+        !words->word[words->next].only_comma && find_named_field(more) != PZ_PLAN_FIELDS;
     if (begins_field || !is_among(info->names, more)) break;
     value = pz_format(words->call, "%s,%s", value, more);
   }
@@ -146,7 +153,8 @@ static void set_field(struct plan_words *words, enum pz_plan_field field, const 
   pz_read_plan_field(words->call, &words->given, field, value);
 }
 
-/* Reads the value behind a field's name.  A switch without a value is on. */
+/* Reads the value that follows the name of a field, and sets the field.  A switch without a value
+ * is on. */
 static void read_named_field(struct plan_words *words, enum pz_plan_field field) {
   static const char *const states[] = {"on", "off", "true", "false", "1", "0", NULL};
   const struct pz_plan_field_info *info = pz_plan_field(field);
@@ -158,7 +166,8 @@ static void read_named_field(struct plan_words *words, enum pz_plan_field field)
 
 /* ---- the text ------------------------------------------------------------------------------- */
 
-/* Returns the number of words of a phrase if it comes next, otherwise 0.  *value is set to the word at "#". */
+/* Returns the number of words of a phrase if the next words match it, otherwise 0.  Sets *value to
+ * the word at "#". */
 static int phrase_length(const struct plan_words *words, const char *phrase, const char **value) {
   int n = 0;
   for (; *phrase; n++) {
@@ -175,7 +184,7 @@ static int phrase_length(const struct plan_words *words, const char *phrase, con
   return n;
 }
 
-/* Reads the next phrase, field, or value. */
+/* Reads the next phrase, named field, or value without a name, and advances past it. */
 static void read_next(struct plan_words *words) {
   char *word = words->word[words->next].text, *name = word + strspn(word, "-"), meant[120];
   enum pz_plan_field field = find_named_field(word);
@@ -223,8 +232,9 @@ static void read_next(struct plan_words *words) {
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
-/* Applies the changes to a run.  Devices and batch are kept if they only follow from degrees; an overlap that followed from the framework is that
- * of the new degrees. */
+/* Applies the given fields to a run.  The number of devices and the batch stay the same if they
+ * only followed from the degrees.  An overlap that followed from the framework is determined anew
+ * for the changed plan. */
 static void change_run(struct pz_run_plan *run, const struct pz_plan *given) {
   struct pz_plan filled = run->plan;
   bool keeps_devices = (filled.devices || filled.dp) && !given->dp;
@@ -245,7 +255,8 @@ struct change_request {
   struct pz_run_plan **out;
 };
 
-/* A text that is read in a call of its own, so that errors can quote it. */
+/* A text that is read within a border, so that its errors can be raised again with a quotation of
+ * the text. */
 struct change_reading {
   const struct change_request *request;
   struct pz_run_plan *run;

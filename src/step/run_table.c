@@ -625,11 +625,12 @@ static void compile(const struct pz_cluster *net, struct pz_plan *p) {
  * (train.py and cp_comm_type in NVIDIA/benchmarks/llama2_70b_lora/implementations of
  * github.com/mlcommons/training_results_v5.0, and of the results of others).  Where cp does not divide the key/value heads
  * of a device, which Transformer Engine's all-to-all asks for (AttnFuncWithCPAndQKVOA2A), a ring (its p2p). */
-static void read_mlperf(const struct reader *r, struct pz_run_request *q, struct pz_plan *p) {
+static void read_mlperf(struct pz_call *call, const struct reader *r, struct pz_run_request *q,
+                        struct pz_plan *p) {
   struct pz_lora lora;
   struct pz_model_shape shape;
   int64_t groups = q->model.kv_heads ? q->model.kv_heads : q->model.heads;
-  if (!q->model.layers && pz_model_shape_load(cell(r, MODEL), &shape, NULL) == PZ_OK)
+  if (!q->model.layers && pz_try_model_shape(call, cell(r, MODEL), NULL, &shape))
     groups = shape.kv_heads;
   bool divides = groups / pz_max(p->tp, 1) % pz_plan_cp(p) == 0;
   if (p->cp_form < 0) p->cp_form = divides ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
@@ -716,7 +717,7 @@ static void complete(struct pz_call *call, const struct reader *r, struct pz_run
   load_cluster(call, r, q);
   if (r->terms->no_network) leave_out_network(q);
   if (strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_trains_adapters(&q->plan))
-    read_mlperf(r, q, &q->plan);
+    read_mlperf(call, r, q, &q->plan);
   if ((pz_plan_given(&q->plan) & fields_of_run) != fields_of_run) {
     /* where no kernels were measured any library (ck, fsdpa, nki, ...) is the chip's attention */
     const char *library = q->plan.attention_library;

@@ -683,7 +683,7 @@ struct pz_prediction pz_predict(struct pz_call *call, const struct pz_job *job,
   struct pz_step_model *m = pz_step_model_new(call, job, plan);
   struct pz_prediction prediction = pz_step_price(call, m, plan, detail);
   if (detail && detail->model)
-    pz_must(call, pz_model_shape_of(job->model, job->config, m->w, m->n_blocks, detail->model));
+    *detail->model = pz_model_shape_or_other(call, job->model, job->config, m->w, m->n_blocks);
   pz_close(call, m);
   return prediction;
 }

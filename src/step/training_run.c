@@ -58,10 +58,8 @@ struct pz_training_run pz_training_run_make(struct pz_call *call, const struct p
   warn_of_framework(&model, &r);
   r.events = detail.run.events;
   r.n_events = detail.run.n_events;
-  r.layers_text = pz_stage_layers_text(&r, call->arena);
-  r.recompute_text = pz_stage_recompute_text(&r, call->arena);
-  if (!r.layers_text || !r.recompute_text)
-    pz_raise(call, PZ_NO_MEMORY, "out of memory for the prediction");
+  r.layers_text = pz_stage_layers_text(call, &r);
+  r.recompute_text = pz_stage_recompute_text(call, &r);
   return r;
 }
 
