@@ -1,9 +1,10 @@
-/* Reader of a program for NeMo's Megatron Bridge, in the form that `--emit nemo` writes: fields of the model, precision
- * and optimizer ("model.hidden_size = 8192"), and keywords of DistributedDataParallelConfig and TrainingConfig.
+/* Reader of a program for NeMo's Megatron Bridge, in the form that `--emit nemo` writes: fields of
+ * the model, precision and optimizer ("model.hidden_size = 8192"), and keywords of
+ * DistributedDataParallelConfig and TrainingConfig.
  *
- * Every field sets what an argument of Megatron-LM sets.  write_arguments() therefore rewrites the program as arguments, each
- * on the line of its field, and pz_megatron_read() reads these.  Adapters, which Megatron-LM has no arguments for, are read by
- * read_adapters(). */
+ * Every field sets what an argument of Megatron-LM sets.  write_arguments() therefore rewrites the
+ * program as arguments, each on the line of its field, and pz_megatron_read() reads these.  LoRA
+ * adapters, which Megatron-LM has no arguments for, are read by read_adapters(). */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +17,10 @@
 
 enum { MOST_PROGRAM_BYTES = 1 << 20 };
 
-/* Fields whose argument has another name.  A field with `off` stands for an argument that turns it off.  An argument NULL
- * stands for a field that a plan does not depend on. */
+/* Fields whose argument has another name. */
 static const struct renamed_field {
   const char *field, *argument;
-  bool off;
+  bool is_negated; /* the argument turns off what the field turns on */
 } renamed_fields[] = {
     {"num_moe_experts", "num-experts", false},
     {"layernorm_epsilon", "norm-epsilon", false},
@@ -32,29 +32,20 @@ static const struct renamed_field {
     {"share_embeddings_and_output_weights", "untie-embeddings-and-output-weights", true},
     {"overlap_p2p_comm", "no-overlap-p2p-communication", true},
     {"grad_reduce_in_fp32", "grad-reduce-in-bf16", true},
-    {"fp8_param_gather", NULL, false},
-    {"reuse_grad_buf_for_mxfp8_param_ag", NULL, false},
-    {"pipeline_dtype", NULL, false},
-    {"cpu_offloading_weights", NULL, false},
-    {"activation_func", NULL, false},
-    {"batch_p2p_comm", NULL, false},
-    {"apply_rope_fusion", NULL, false},
-    {"bias_activation_fusion", NULL, false},
-    {"bias_dropout_fusion", NULL, false},
-    {"moe_permute_fusion", NULL, false},
-    {"moe_router_fusion", NULL, false},
-    {"moe_shared_expert_overlap", NULL, false},
-    {"transformer_layer_spec", NULL, false},
-    {"layernorm_zero_centered_gamma", NULL, false},
-    {"hetereogenous_dist_checkpoint", NULL, false},
-    {"should_pad_vocab", NULL, false},
-    {"is_hybrid_model", NULL, false},
-    {"calculate_per_token_loss", NULL, false},
     {"rope_scaling", "use-rope-scaling", false},
-    {"use_te_rng_tracker", NULL, false},
 };
 
-/* A part of the program. */
+/* clang-format off */
+/* Fields that a plan does not depend on. */
+static const char *const neutral_fields[] = {
+    "fp8_param_gather", "reuse_grad_buf_for_mxfp8_param_ag", "pipeline_dtype", "cpu_offloading_weights",
+    "activation_func", "batch_p2p_comm", "apply_rope_fusion", "bias_activation_fusion", "bias_dropout_fusion",
+    "moe_permute_fusion", "moe_router_fusion", "moe_shared_expert_overlap", "transformer_layer_spec",
+    "layernorm_zero_centered_gamma", "hetereogenous_dist_checkpoint", "should_pad_vocab", "is_hybrid_model",
+    "calculate_per_token_loss", "use_te_rng_tracker"};
+/* clang-format on */
+
+/* A part of the program's text. */
 struct span {
   const char *text;
   size_t n;
@@ -74,8 +65,8 @@ static struct span trim_spaces(struct span span) {
   return span;
 }
 
-/* Writes a value of Python as words of a shell: strings and lists without quotes and brackets, a type or a member of an
- * enumeration by its last name. */
+/* Writes a value of Python as words of a shell: strings and lists without quotes and brackets, and
+ * a type or a member of an enumeration by the last part of its name. */
 static void write_value(struct span value, FILE *out) {
   static const char *const types[][2] = {
       {"bfloat16", "bf16"}, {"uint8", "fp8"}, {"float16", "fp16"}};
@@ -99,37 +90,35 @@ static void write_value(struct span value, FILE *out) {
   if (!is_list) fputc('\'', out);
 }
 
-/* Writes a field or keyword NAME=VALUE as an argument.  A truth value is a flag or nothing. */
+/* Writes a field or keyword NAME=VALUE as an argument.  The value True becomes an argument without
+ * a value, and False none. */
 static void write_field(struct span field, struct span value, FILE *out) {
   bool is_true = is_span(value, "True"), is_false = is_span(value, "False");
-  bool off = false, has_own_name = true;
-  const char *argument = NULL;
+  bool is_truth = is_true || is_false, is_negated = false;
+  const char *argument = NULL; /* NULL: the argument has the name of the field */
   if (is_span(value, "None")) return;
-  for (size_t i = 0; i < sizeof renamed_fields / sizeof *renamed_fields; i++) {
-    if (!is_span(field, renamed_fields[i].field)) continue;
-    has_own_name = false;
-    off = renamed_fields[i].off;
-    argument = renamed_fields[i].argument;
-    break;
-  }
-  for (int f = 0; f < PZ_PLAN_FIELDS && has_own_name; f++) {
+  for (size_t i = 0; i < sizeof neutral_fields / sizeof *neutral_fields; i++)
+    if (is_span(field, neutral_fields[i])) return;
+  for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
     const struct pz_plan_field_info *info = pz_plan_field((enum pz_plan_field)f);
     const char *bridge = info->in[PZ_LAUNCH_BRIDGE], *megatron = info->in[PZ_LAUNCH_MEGATRON];
-    if (!bridge || !megatron || !is_span(field, bridge)) continue;
-    has_own_name = false;
-    argument = megatron + 2;
+    if (bridge && megatron && is_span(field, bridge)) argument = megatron + 2;
   }
-  bool is_truth = is_true || is_false;
-  bool is_default = is_truth && is_true == off;
-  if ((!has_own_name && !argument) || is_default) return;
+  for (size_t i = 0; i < sizeof renamed_fields / sizeof *renamed_fields; i++) {
+    if (!is_span(field, renamed_fields[i].field)) continue;
+    is_negated = renamed_fields[i].is_negated;
+    argument = renamed_fields[i].argument;
+  }
+  bool is_default = is_truth && is_true == is_negated;
+  if (is_default) return;
   fputs(" --", out);
   if (argument) fputs(argument, out);
-  for (size_t i = 0; i < field.n && has_own_name; i++)
+  for (size_t i = 0; i < field.n && !argument; i++)
     fputc(field.text[i] == '_' ? '-' : field.text[i], out);
   if (!is_truth) write_value(value, out);
 }
 
-/* Does the line end with the beginning of a call whose keywords are read? */
+/* Returns whether the line ends with the beginning of a call whose keywords are read. */
 static bool begins_read_call(struct span line) {
   static const char *const calls[] = {"DistributedDataParallelConfig(", "TrainingConfig("};
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
@@ -139,7 +128,8 @@ static bool begins_read_call(struct span line) {
   return false;
 }
 
-/* Writes a line of the program as arguments.  *inside says whether the line is in a call whose keywords are read. */
+/* Writes a line of the program as arguments.  *inside is whether the line is in a call whose
+ * keywords are read. */
 static void write_line(struct span line, bool *inside, FILE *out) {
   static const char *const objects[] = {"model.", "precision.", "optimizer.", "ddp.", "train."};
   static const char *const marks[][2] = {{"MLAModelProvider()", " --multi-latent-attention"},
@@ -174,7 +164,8 @@ bool pz_bridge_is(const char *text, size_t bytes) {
   return pz_find_text(text, bytes, "from megatron.bridge.") != NULL;
 }
 
-/* Writes the text with the lines of the program as arguments.  Other lines of a script stay as they are. */
+/* Writes the text with the lines of the program as arguments.  Other lines of a script stay as they
+ * are. */
 static void write_arguments(const char *text, size_t bytes, FILE *out) {
   struct pz_document program = {text, bytes, 1};
   bool inside = false;
@@ -195,7 +186,7 @@ static void write_arguments(const char *text, size_t bytes, FILE *out) {
 
 /* ---- adapters ------------------------------------------------------------------------------- */
 
-/* Fields of LoRA (megatron/bridge/peft/lora.py) that a plan has, with their defaults. */
+/* The fields of LoRA (megatron/bridge/peft/lora.py) that a plan has, and their defaults. */
 struct adapters {
   char modules[400]; /* names joined by + */
   double rank, dropout;
@@ -203,7 +194,7 @@ struct adapters {
 static const struct adapters default_adapters = {"linear_qkv+linear_proj+linear_fc1+linear_fc2", 32,
                                                  0};
 
-/* Returns the end of a value: the comma or bracket behind it. */
+/* Returns the end of a value, which is the comma or bracket after it. */
 static const char *value_end(const char *at, const char *end) {
   int depth = 0;
   char quote = 0;
@@ -222,11 +213,12 @@ static const char *value_end(const char *at, const char *end) {
   return at;
 }
 
+/* Reads a list of modules as their names joined by +. */
 static void read_modules(struct span value, struct adapters *out) {
   const char *end = value.text + value.n;
   size_t n = 0;
   for (const char *at = value.text; at < end && n + 2 < sizeof out->modules; at++) {
-    /* no + for a comma behind the last name; all names have underscores */
+    /* all names have underscores, so a comma that no underscore follows is behind the last name */
     bool separates = *at == ',' && n && memchr(at, '_', (size_t)(end - at));
     if (isalnum((unsigned char)*at) || *at == '_')
       out->modules[n++] = *at;
@@ -245,7 +237,8 @@ static bool parse_adapter_number(struct span value, double *out) {
   return rest != number && !rest[strspn(rest, " \n")] && *out >= 0;
 }
 
-/* Reads one keyword of the call, such as "dim=16".  Returns false if its name is unknown or its value not accepted. */
+/* Reads one keyword of the call, such as "dim=16".  Returns false if its name is unknown or its
+ * value is not accepted. */
 static bool read_keyword_argument(struct span keyword, struct adapters *out) {
   static const char *const others[] = {"alpha",
                                        "dropout_position",
@@ -276,7 +269,8 @@ static bool read_keyword_argument(struct span keyword, struct adapters *out) {
   return false;
 }
 
-/* Finds the = of "peft = ..." and counts its line.  Returns the end of the text if there is none. */
+/* Finds the = of "peft = ..." and counts its line.  Returns the end of the text if the program has
+ * no such line. */
 static const char *find_adapters(const char *text, const char *end, size_t *line) {
   const char *at = text;
   for (*line = 1; at < end; ++*line) {
@@ -292,7 +286,8 @@ static const char *find_adapters(const char *text, const char *end, size_t *line
   return end;
 }
 
-/* Returns the adapters of "peft = LoRA(...)" as a plan names them, or NULL if the program has none. */
+/* Returns the adapters of "peft = LoRA(...)" as a plan names them, or NULL if the program has none.
+ * */
 static const char *read_adapters(struct pz_call *call, const char *name, const char *text,
                                  size_t bytes) {
   struct adapters adapters = default_adapters;

@@ -1,5 +1,6 @@
-/* Reader of DeepSpeed's configuration, the JSON that a launch script of Megatron-DeepSpeed writes.  It must agree with the
- * arguments, and states what these do not: overlap, the type of gradients, and an optimizer on the host.  Defaults are those of
+/* Reader of DeepSpeed's configuration, the JSON that a launch script of Megatron-DeepSpeed writes. 
+ * The configuration must agree with the arguments of the script.  It also states what the arguments
+ * do not: overlap, the type of gradients, and an optimizer on the host.  Defaults are those of
  * DeepSpeed's runtime/zero/config.py. */
 #include <string.h>
 
@@ -29,7 +30,8 @@ static const char *const zero_refused[] = {
 
 static const char *listed_key(const void *list, size_t i) { return ((const char *const *)list)[i]; }
 
-/* Does a value turn something on?  false, null, a size of 0 or 1, -1 and {"device": "none"} do not. */
+/* Returns whether the value of a key turns something on.  false, null, a size of 0 or 1, -1 and
+ * {"device": "none"} do not. */
 static bool turns_on(const json_t *value) {
   const char *device = json_string_value(json_object_get(value, "device"));
   if (device) return strcmp(device, "none") != 0;
@@ -70,15 +72,15 @@ static void check_agreement(struct pz_megatron_reader *reader, const json_t *con
     const json_t *value = pz_fields_value(&fields, shared[i].key);
     bool is_stage = shared[i].field == PZ_PLAN_ZERO;
     bool is_known = is_stage || pz_given(reader, (int)shared[i].field);
-    int64_t own = is_stage ? reader->run->plan.zero : reader->given[shared[i].field].count;
-    if (is_known && json_is_integer(value) && json_integer_value(value) != own)
+    int64_t given = is_stage ? reader->run->plan.zero : reader->given[shared[i].field].count;
+    if (is_known && json_is_integer(value) && json_integer_value(value) != given)
       pz_raise(reader->call, PZ_BAD_INPUT, "%s is %lld; accepted: %lld, as %s", shared[i].key,
-               (long long)json_integer_value(value), (long long)own, shared[i].argument);
+               (long long)json_integer_value(value), (long long)given, shared[i].argument);
   }
 }
 
-/* Checks the keys of an object.  Of those that are not known, one that looks misspelt is an error, and others are listed as
- * ignored. */
+/* Checks the keys of an object.  An unknown key that looks misspelt is an error, and other unknown
+ * keys are listed as ignored. */
 static void check_keys(struct pz_megatron_reader *reader, json_t *object, const char *prefix,
                        const char *const *known) {
   json_t *value;
@@ -99,8 +101,9 @@ static void check_keys(struct pz_megatron_reader *reader, json_t *object, const 
   }
 }
 
-/* Reads what the configuration states besides the arguments; NULL stands for an unknown one.  By default only stage 3 overlaps
- * its communication.  Weights are then prefetched, unless the prefetch bucket has no room. */
+/* Reads from a configuration what the arguments do not state; the configuration NULL has the
+ * defaults.  By default only ZeRO stage 3 overlaps its communication.  Its weights are then
+ * prefetched, unless the prefetch bucket has no room. */
 static void read_config(struct pz_megatron_reader *reader, json_t *config) {
   struct pz_plan *plan = &reader->run->plan;
   json_t *zero = json_object_get(config, "zero_optimization");
@@ -130,23 +133,27 @@ static void read_config(struct pz_megatron_reader *reader, json_t *config) {
   reader->run->from[PZ_PLAN_OFFLOAD] = "DeepSpeed's configuration";
 }
 
-/* A configuration in a script, which is read in a call of its own so that errors can name the script. */
+/* Arguments of read_document(), which reads the configuration in a call of its own so that errors
+ * can name the script. */
 struct config_reading {
   struct pz_megatron_reader *reader;
   struct pz_document document;
 };
 
 static void read_document(struct pz_call *call, void *ctx) {
-  const struct config_reading *x = ctx;
-  struct pz_call inner = pz_call_in(call, x->reader->call->arena);
-  json_t *config = pz_json_read(call, "deepspeed.json", x->document.text, x->document.bytes);
-  x->reader->call = &inner;
-  read_config(x->reader, config);
+  const struct config_reading *reading = ctx;
+  struct pz_megatron_reader *reader = reading->reader;
+  const struct pz_document *document = &reading->document;
+  struct pz_call inner = pz_call_in(call, reader->call->arena);
+  json_t *config = pz_json_read(call, "deepspeed.json", document->text, document->bytes);
+  reader->call = &inner;
+  read_config(reader, config);
 }
 
 void pz_read_deepspeed_config(struct pz_megatron_reader *reader) {
-  struct config_reading x = {.reader = reader};
-  if (!pz_script_document(reader->text, reader->bytes, ".json", &x.document)) {
+  static const char origin[] = "DeepSpeed's configuration";
+  struct config_reading reading = {.reader = reader};
+  if (!pz_script_document(reader->text, reader->bytes, ".json", &reading.document)) {
     pz_megatron_add_note(reader, "DeepSpeed's configuration is not in the script: overlap_comm and "
                                  "communication_data_type are predicted as by default");
     read_config(reader, NULL);
@@ -154,12 +161,11 @@ void pz_read_deepspeed_config(struct pz_megatron_reader *reader) {
   }
   struct pz_call *call = reader->call;
   struct pz_error err = {0};
-  enum pz_status status = pz_border(read_document, &x, &err);
+  enum pz_status status = pz_border(read_document, &reading, &err);
   reader->call = call;
   if (status != PZ_OK)
-    pz_raise(call, status, "%s:%u: DeepSpeed's configuration: %s", reader->name, x.document.line,
-             err.message);
-  reader->run->from[PZ_PLAN_OVERLAP] = "DeepSpeed's configuration";
-  if (reader->run->plan.grad_bytes > 0)
-    reader->run->from[PZ_PLAN_GRAD_BYTES] = "DeepSpeed's configuration";
+    pz_raise(call, status, "%s:%u: DeepSpeed's configuration: %s", reader->name,
+             reading.document.line, err.message);
+  reader->run->from[PZ_PLAN_OVERLAP] = origin;
+  if (reader->run->plan.grad_bytes > 0) reader->run->from[PZ_PLAN_GRAD_BYTES] = origin;
 }

@@ -1,13 +1,15 @@
 /* Reader of shell scripts as words, without running them.
  *
- * pz_shell_read() scans the text once.  scan_step() handles what stands between words (line ends, comments, operators) and
- * calls read_word() for a word.  draft_word() builds the word in scanner.word: it removes quotes and expands variables
- * (expand_dollar) and arithmetic (evaluate_sum).  The finished word is then a keyword of the shell (read_keyword), an
- * assignment (assign) or a word of the result (append_word).
+ * pz_shell_read() scans the text once.  scan_step() handles line ends, comments and operators
+ * between words, and calls read_word() for a word.  draft_word() builds the word in scanner.word:
+ * it removes quotes and expands variables (expand_dollar) and arithmetic (evaluate_sum).  The
+ * finished word is then a keyword of the shell (read_keyword), an assignment (assign) or a word of
+ * the result (append_word).
  *
- * Whether a command is run is computed in Kleene's three-valued logic: NO, MAYBE and YES, where "and" is the minimum and
- * "or" the maximum.  Words that are not run are dropped, words that may be run are marked as guesses.  The scanner keeps a
- * stack of open `if`, `case` and { with the truth of their current branch. */
+ * Whether a command is run is computed in Kleene's three-valued logic: NO, MAYBE and YES, where
+ * "and" is the minimum and "or" the maximum.  Words of commands that are not run are dropped, and
+ * words of commands that may be run are marked as guesses.  The scanner has a stack of open `if`,
+ * `case` and { with the truth of their current branch. */
 #include "launch/shell_words.h"
 
 #include <ctype.h>
@@ -21,9 +23,9 @@ enum { MOST_DEPTH = 16, MOST_STORED_BYTES = 4 << 20, MOST_UNKNOWN = 60 };
 struct draft {
   char text[PZ_SHELL_MOST_VALUE + 1];
   size_t n;
-  bool quoted; /* has quotes, so that it counts even if it is empty */
-  bool guessed;
-  const char *unknown;
+  bool quoted;         /* has quotes, so that it is a word even if it is empty */
+  bool guessed;        /* contains a variable whose value is a guess */
+  const char *unknown; /* a part whose value is unknown, or NULL */
 };
 
 enum truth { NO, MAYBE, YES };
@@ -31,9 +33,9 @@ enum truth { NO, MAYBE, YES };
 /* An `if`, `case` or { that is open. */
 struct branch {
   char kind;           /* i, c or { */
-  enum truth past;     /* was an earlier branch of it run? */
-  enum truth now;      /* is the current branch run? */
-  const char *subject; /* word of a `case`, NULL if its value is unknown */
+  enum truth past;     /* whether an earlier branch of it was run */
+  enum truth now;      /* whether the current branch is run */
+  const char *subject; /* the word that a `case` compares; NULL if its value is unknown */
 };
 
 struct scanner {
@@ -56,7 +58,7 @@ struct scanner {
   bool negated;       /* a ! stands before the command */
   char joined_by;     /* & or |: the next command follows && or || */
   enum truth joined;  /* value of the commands that && and || join so far */
-  enum truth command; /* is the current command run, branches aside? */
+  enum truth command; /* whether the current command is run, given && and || but not branches */
   struct branch branches[MOST_DEPTH];
   int n_branches;
 
@@ -78,7 +80,8 @@ static _Noreturn void fail_limit(const struct scanner *scanner, const char *what
            scanner->line, what, most);
 }
 
-/* Returns the character `ahead` of the current one, or 0 behind the text. */
+/* Returns the character that is `ahead` characters behind the current one, or 0 after the end of
+ * the text. */
 static char peek(const struct scanner *scanner, size_t ahead) {
   size_t at = scanner->at + ahead;
   return at < scanner->bytes ? scanner->text[at] : '\0';
@@ -88,7 +91,7 @@ static bool is_name_character(char c, bool first) {
   return c == '_' || isalpha((unsigned char)c) || (!first && isdigit((unsigned char)c));
 }
 
-/* Returns the length of the name that a text begins with, 0 if there is none. */
+/* Returns the length of the variable name at the beginning of a text, or 0 if there is none. */
 static size_t name_length(const char *text, size_t n) {
   size_t length = 0;
   while (length < n && is_name_character(text[length], length == 0)) length++;
@@ -99,7 +102,7 @@ static enum truth truth_not(enum truth a) { return (enum truth)(YES - a); }
 static enum truth truth_and(enum truth a, enum truth b) { return a < b ? a : b; }
 static enum truth truth_or(enum truth a, enum truth b) { return a > b ? a : b; }
 
-/* Is the current command run, given the branches that it stands in? */
+/* Returns whether the current command is run, given all branches that contain it. */
 static enum truth is_run(const struct scanner *scanner) {
   enum truth run = scanner->command;
   for (int i = 0; i < scanner->n_branches && i < MOST_DEPTH; i++)
@@ -116,7 +119,8 @@ static void append_text(struct scanner *scanner, const char *text, size_t n) {
   word->text[word->n] = '\0';
 }
 
-/* Appends an expansion whose value is unknown as it is written, and notes it as unknown. */
+/* Appends an expansion whose value is unknown to the word, unexpanded, and marks the word as
+ * unknown. */
 static void append_unknown(struct scanner *scanner, const char *text, size_t n) {
   if (n > MOST_UNKNOWN) n = MOST_UNKNOWN;
   scanner->word.unknown = pz_format(scanner->call, "%.*s", (int)n, text);
@@ -128,14 +132,14 @@ static void append_unknown(struct scanner *scanner, const char *text, size_t n) 
 static struct pz_shell_variable *find_variable(const struct pz_shell_text *text, const char *name,
                                                size_t n) {
   for (uint32_t i = 0; i < text->variables.n; i++) {
-    struct pz_shell_variable *v = pz_vec_at(&text->variables, struct pz_shell_variable, i);
-    if (strlen(v->name) == n && memcmp(v->name, name, n) == 0) return v;
+    struct pz_shell_variable *variable = pz_vec_at(&text->variables, struct pz_shell_variable, i);
+    if (strlen(variable->name) == n && memcmp(variable->name, name, n) == 0) return variable;
   }
   return NULL;
 }
 
-/* Assigns a value to a variable; NULL stands for a list of arguments.  A value that is known is not replaced by one that is
- * unknown and only guessed. */
+/* Assigns a value to a variable.  The value NULL stands for a list of arguments, whose words are
+ * read separately.  A known value is not replaced by one that is unknown and only guessed. */
 static void assign(struct scanner *scanner, const char *name, size_t n, const char *value,
                    const char *unknown) {
   struct pz_shell_variable *old = find_variable(&scanner->out, name, n);
@@ -187,25 +191,28 @@ struct arithmetic {
   bool failed;
 };
 
-static int64_t evaluate_sum(struct arithmetic *x);
+static int64_t evaluate_sum(struct arithmetic *expression);
 
-static bool is_next(const struct arithmetic *x, char c) { return x->at < x->end && *x->at == c; }
-
-/* Returns the operator at hand and moves behind it, or returns 0 if it is none of `operators`. */
-static char next_operator(struct arithmetic *x, const char *operators) {
-  while (x->at < x->end && isspace((unsigned char)*x->at)) x->at++;
-  if (x->at >= x->end || !strchr(operators, *x->at)) return '\0';
-  x->at++;
-  return x->at[-1];
+static bool is_next(const struct arithmetic *expression, char c) {
+  return expression->at < expression->end && *expression->at == c;
 }
 
-/* Parses a decimal number of at most 15 digits. */
-static int64_t parse_digits(struct arithmetic *x, const char *text, size_t n) {
+/* Skips the next character and returns it if it is one of `operators`; otherwise returns 0. */
+static char next_operator(struct arithmetic *expression, const char *operators) {
+  while (expression->at < expression->end && isspace((unsigned char)*expression->at))
+    expression->at++;
+  if (expression->at >= expression->end || !strchr(operators, *expression->at)) return '\0';
+  expression->at++;
+  return expression->at[-1];
+}
+
+/* Parses a decimal number of at most 15 digits.  Other texts fail. */
+static int64_t parse_digits(struct arithmetic *expression, const char *text, size_t n) {
   char digits[20] = {0};
   bool is_number = n && n <= 15;
   for (size_t i = 0; i < n && is_number; i++) is_number = isdigit((unsigned char)text[i]);
   if (!is_number) {
-    x->failed = true;
+    expression->failed = true;
     return 0;
   }
   memcpy(digits, text, n);
@@ -213,62 +220,64 @@ static int64_t parse_digits(struct arithmetic *x, const char *text, size_t n) {
 }
 
 /* Evaluates a number, a variable with or without $ and braces, or a sum in parentheses. */
-static int64_t evaluate_factor(struct arithmetic *x) {
-  while (x->at < x->end && isspace((unsigned char)*x->at)) x->at++;
-  if (is_next(x, '(') && x->depth < MOST_DEPTH) {
-    x->at++;
-    x->depth++;
-    int64_t value = evaluate_sum(x);
-    x->depth--;
-    if (!is_next(x, ')')) x->failed = true;
-    if (x->at < x->end) x->at++;
+static int64_t evaluate_factor(struct arithmetic *expression) {
+  const char *end = expression->end;
+  while (expression->at < end && isspace((unsigned char)*expression->at)) expression->at++;
+  if (is_next(expression, '(') && expression->depth < MOST_DEPTH) {
+    expression->at++;
+    expression->depth++;
+    int64_t value = evaluate_sum(expression);
+    expression->depth--;
+    if (!is_next(expression, ')')) expression->failed = true;
+    if (expression->at < end) expression->at++;
     return value;
   }
-  while (is_next(x, '$') || is_next(x, '{')) x->at++;
-  const char *from = x->at;
-  while (x->at < x->end && is_name_character(*x->at, false)) x->at++;
-  size_t n = (size_t)(x->at - from);
-  if (is_next(x, '}')) x->at++;
-  if (!n || isdigit((unsigned char)*from)) return parse_digits(x, from, n);
-  const struct pz_shell_variable *variable = find_variable(x->text, from, n);
+  while (is_next(expression, '$') || is_next(expression, '{')) expression->at++;
+  const char *name = expression->at;
+  while (expression->at < end && is_name_character(*expression->at, false)) expression->at++;
+  size_t n = (size_t)(expression->at - name);
+  if (is_next(expression, '}')) expression->at++;
+  if (!n || isdigit((unsigned char)*name)) return parse_digits(expression, name, n);
+  const struct pz_shell_variable *variable = find_variable(expression->text, name, n);
   if (!variable || variable->unknown) {
-    x->failed = true;
+    expression->failed = true;
     return 0;
   }
-  x->guessed = x->guessed || variable->guessed;
-  return parse_digits(x, variable->value, strlen(variable->value));
+  expression->guessed = expression->guessed || variable->guessed;
+  return parse_digits(expression, variable->value, strlen(variable->value));
 }
 
-/* Is a result small enough to be exact in a double too?  Otherwise the evaluation fails. */
-static bool is_exact(struct arithmetic *x, double value) {
+/* Returns whether a result is small enough to be an exact integer in a double.  Otherwise the
+ * evaluation fails. */
+static bool is_exact(struct arithmetic *expression, double value) {
   static const double limit = (double)((int64_t)1 << 53);
-  if (!(value < limit && value > -limit)) x->failed = true;
-  return !x->failed;
+  if (!(value < limit && value > -limit)) expression->failed = true;
+  return !expression->failed;
 }
 
-static int64_t evaluate_product(struct arithmetic *x) {
-  int64_t value = evaluate_factor(x);
+static int64_t evaluate_product(struct arithmetic *expression) {
+  int64_t value = evaluate_factor(expression);
   for (;;) {
-    char operator= next_operator(x, "*/%");
-    if (!operator) return value;
-    int64_t factor = evaluate_factor(x);
-    if (operator!= '*' && factor == 0) x->failed = true;
-    if (x->failed) return 0;
-    if (operator== '*')
-      value = is_exact(x, (double)value * (double)factor) ? value * factor : 0;
+    char sign = next_operator(expression, "*/%");
+    if (!sign) return value;
+    int64_t factor = evaluate_factor(expression);
+    if (sign != '*' && factor == 0) expression->failed = true;
+    if (expression->failed) return 0;
+    if (sign == '*')
+      value = is_exact(expression, (double)value * (double)factor) ? value * factor : 0;
     else
-      value = operator== '/' ? value / factor : value % factor;
+      value = sign == '/' ? value / factor : value % factor;
   }
 }
 
-static int64_t evaluate_sum(struct arithmetic *x) {
-  int64_t value = evaluate_product(x);
+static int64_t evaluate_sum(struct arithmetic *expression) {
+  int64_t value = evaluate_product(expression);
   for (;;) {
-    char operator= next_operator(x, "+-");
-    if (!operator) return value;
-    int64_t term = evaluate_product(x);
-    int64_t sum = operator== '+' ? value + term : value - term;
-    value = is_exact(x, (double)value + (double)term) ? sum : 0;
+    char sign = next_operator(expression, "+-");
+    if (!sign) return value;
+    int64_t term = evaluate_product(expression);
+    int64_t sum = sign == '+' ? value + term : value - term;
+    value = is_exact(expression, (double)value + (double)term) ? sum : 0;
   }
 }
 
@@ -277,8 +286,8 @@ static int64_t evaluate_sum(struct arithmetic *x) {
 static const char *expand_dollar(struct scanner *scanner, const char *dollar, const char *end,
                                  int depth);
 
-/* Returns the place behind the bracket that closes the one at `at`, or NULL. */
-static const char *behind_closing(const char *at, const char *end, char open, char close) {
+/* Returns the place after the bracket that closes the one at `at`, or NULL if none does. */
+static const char *skip_brackets(const char *at, const char *end, char open, char close) {
   int depth = 0;
   for (; at < end; at++) {
     if (*at == open) depth++;
@@ -301,8 +310,8 @@ static void expand_braces(struct scanner *scanner, const char *from, const char 
   while (at < end && is_name_character(*at, false)) at++;
   struct pz_shell_variable *variable = find_variable(&scanner->out, from, (size_t)(at - from));
   bool all = end - at == 3 && (memcmp(at, "[@]", 3) == 0 || memcmp(at, "[*]", 3) == 0);
-  const char *operator= at<end && * at == ':' ? at + 1 : at;
-  bool has_default = operator<end &&(*operator== '-' || * operator== '=');
+  const char *sign = at < end && *at == ':' ? at + 1 : at;
+  bool has_default = sign < end && (*sign == '-' || *sign == '=');
   if (variable && !variable->unknown && (at == end || all || has_default)) {
     append_variable(scanner, variable);
     return;
@@ -311,7 +320,7 @@ static void expand_braces(struct scanner *scanner, const char *from, const char 
     append_unknown(scanner, from - 2, (size_t)(end - from) + 3); /* with the dollar and braces */
     return;
   }
-  at = operator+ 1;
+  at = sign + 1;
   while (at < end) {
     if (*at == '$') {
       at = expand_dollar(scanner, at, end, depth + 1);
@@ -326,12 +335,12 @@ static void expand_braces(struct scanner *scanner, const char *from, const char 
 static void expand_parentheses(struct scanner *scanner, const char *from, const char *end) {
   size_t n = (size_t)(end - from);
   if (n >= 6 && from[2] == '(' && end[-2] == ')') {
-    struct arithmetic x = {.text = &scanner->out, .at = from + 3, .end = end - 2};
+    struct arithmetic expression = {.text = &scanner->out, .at = from + 3, .end = end - 2};
     char text[32];
-    int64_t value = evaluate_sum(&x);
+    int64_t value = evaluate_sum(&expression);
     snprintf(text, sizeof text, "%lld", (long long)value);
-    scanner->word.guessed = scanner->word.guessed || x.guessed;
-    if (!x.failed && x.at == x.end) {
+    scanner->word.guessed = scanner->word.guessed || expression.guessed;
+    if (!expression.failed && expression.at == expression.end) {
       append_text(scanner, text, strlen(text));
       return;
     }
@@ -339,23 +348,24 @@ static void expand_parentheses(struct scanner *scanner, const char *from, const 
   append_unknown(scanner, from, n);
 }
 
-/* Appends the expansion of a dollar and what follows it to the word.  Returns the place behind the expansion. */
+/* Appends to the word the expansion that begins at a dollar.  Returns the place after the
+ * expansion. */
 static const char *expand_dollar(struct scanner *scanner, const char *dollar, const char *end,
                                  int depth) {
   const char *next = dollar + 1;
   if (depth > MOST_DEPTH)
     fail_in_line(scanner, scanner->line, "variables are nested too deep", "at most 16");
   if (next < end && *next == '{') {
-    const char *behind = behind_closing(next, end, '{', '}');
-    if (!behind) fail_in_line(scanner, scanner->line, "'${' is not closed", "'}' behind it");
-    expand_braces(scanner, next + 1, behind - 1, depth);
-    return behind;
+    const char *after = skip_brackets(next, end, '{', '}');
+    if (!after) fail_in_line(scanner, scanner->line, "'${' is not closed", "'}' behind it");
+    expand_braces(scanner, next + 1, after - 1, depth);
+    return after;
   }
   if (next < end && *next == '(') {
-    const char *behind = behind_closing(next, end, '(', ')');
-    if (!behind) fail_in_line(scanner, scanner->line, "'$(' is not closed", "')' behind it");
-    expand_parentheses(scanner, dollar, behind);
-    return behind;
+    const char *after = skip_brackets(next, end, '(', ')');
+    if (!after) fail_in_line(scanner, scanner->line, "'$(' is not closed", "')' behind it");
+    expand_parentheses(scanner, dollar, after);
+    return after;
   }
   size_t n = name_length(next, (size_t)(end - next));
   if (n) {
@@ -366,15 +376,15 @@ static const char *expand_dollar(struct scanner *scanner, const char *dollar, co
       append_unknown(scanner, dollar, n + 1);
     return next + n;
   }
-  bool special = next < end && (isdigit((unsigned char)*next) || strchr("@*#?$!-", *next));
-  if (special)
+  bool is_special = next < end && (isdigit((unsigned char)*next) || strchr("@*#?$!-", *next));
+  if (is_special)
     append_unknown(scanner, dollar, 2);
   else
     append_text(scanner, "$", 1);
-  return special ? next + 1 : next;
+  return is_special ? next + 1 : next;
 }
 
-/* Expands the dollar at the current place of the text. */
+/* Expands the dollar at the current place of the text, and moves behind it. */
 static void expand_here(struct scanner *scanner) {
   const char *from = scanner->text + scanner->at;
   const char *behind = expand_dollar(scanner, from, scanner->text + scanner->bytes, 0);
@@ -384,7 +394,8 @@ static void expand_here(struct scanner *scanner) {
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-/* Returns the place of the quote that closes the one here, or the end of the text if none does. */
+/* Returns the place of the quote that closes the one at the current place, or the end of the text
+ * if none does. */
 static size_t closing_quote(const struct scanner *scanner) {
   char quote = scanner->text[scanner->at];
   for (size_t i = scanner->at + 1; i < scanner->bytes; i++) {
@@ -396,34 +407,35 @@ static size_t closing_quote(const struct scanner *scanner) {
   return scanner->bytes;
 }
 
-/* Do the quotes here enclose several words with an argument --name among them?  One argument is enough if the text is
- * assigned to a variable. */
+/* Returns whether the quotes at the current place enclose several words with an argument --name
+ * among them.  One argument is enough if the quoted text is assigned to a variable. */
 static bool quotes_arguments(const struct scanner *scanner, size_t end, bool is_assigned) {
   const char *text = scanner->text;
-  bool blank = is_assigned, argument = false;
+  bool has_blank = is_assigned, has_argument = false;
   for (size_t i = scanner->at + 1; i < end; i++) {
-    bool first = i == scanner->at + 1 || isspace((unsigned char)text[i - 1]);
-    blank = blank || isspace((unsigned char)text[i]);
-    argument = argument || (first && i + 2 < end && text[i] == '-' && text[i + 1] == '-' &&
-                            isalpha((unsigned char)text[i + 2]));
+    bool begins_word = i == scanner->at + 1 || isspace((unsigned char)text[i - 1]);
+    if (isspace((unsigned char)text[i])) has_blank = true;
+    if (begins_word && i + 2 < end && text[i] == '-' && text[i + 1] == '-' &&
+        isalpha((unsigned char)text[i + 2]))
+      has_argument = true;
   }
-  return blank && argument;
+  return has_blank && has_argument;
 }
 
-/* Returns the length of the name if the word so far is NAME=... or NAME+=..., otherwise 0. */
+/* Returns the length of the name if the word begins with NAME= or NAME+=, otherwise 0. */
 static size_t assigned_name(const struct draft *word) {
   size_t n = name_length(word->text, word->n);
   size_t equals = n + (word->text[n] == '+');
   return n && equals < word->n && word->text[equals] == '=' ? n : 0;
 }
 
-/* Is the word so far NAME= or NAME+=, without a value? */
+/* Returns whether the word is NAME= or NAME+= without a value. */
 static bool ends_with_equals(const struct draft *word) {
   size_t n = assigned_name(word);
   return n && word->text[word->n - 1] == '=' && word->n <= n + 2;
 }
 
-/* Appends the text up to the quote at `end` that closes the one here. */
+/* Appends the quoted text between the current place and its closing quote at `end` to the word. */
 static void read_quoted(struct scanner *scanner, size_t end) {
   char quote = scanner->text[scanner->at];
   scanner->word.quoted = true;
@@ -445,17 +457,8 @@ static void read_quoted(struct scanner *scanner, size_t end) {
   if (scanner->at <= end) scanner->at = end + 1;
 }
 
-/* Reads a command between back quotes, whose output is unknown. */
-static void read_back_quoted(struct scanner *scanner) {
-  size_t end = closing_quote(scanner), from = scanner->at;
-  if (end == scanner->bytes)
-    fail_in_line(scanner, scanner->line, "'`' is not closed", "another behind it");
-  for (size_t i = from; i < end; i++) scanner->line += scanner->text[i] == '\n';
-  scanner->at = end + 1;
-  append_unknown(scanner, scanner->text + from, end + 1 - from);
-}
-
-/* Reads the quote at hand.  Returns true if it begins a list of arguments, whose words are then read one by one. */
+/* Reads the quoted text at the current place.  Returns true if it is a list of arguments, whose
+ * words are then read one by one. */
 static bool read_quote(struct scanner *scanner) {
   const struct draft *word = &scanner->word;
   char quote = peek(scanner, 0);
@@ -488,7 +491,8 @@ static bool is_at_word_end(const struct scanner *scanner) {
          (c && strchr(";|&<>()", c)) || (scanner->list_quote && c == scanner->list_quote);
 }
 
-/* Builds the next word in scanner.word.  Returns true if the word turned out to assign a list of arguments in quotes. */
+/* Builds the next word in scanner.word.  Returns true if the word turned out to assign a list of
+ * arguments in quotes. */
 static bool draft_word(struct scanner *scanner) {
   struct draft *word = &scanner->word;
   word->n = 0;
@@ -502,8 +506,13 @@ static bool draft_word(struct scanner *scanner) {
       if (read_quote(scanner)) return true;
     } else if (c == '$') {
       expand_here(scanner);
-    } else if (c == '`') {
-      read_back_quoted(scanner);
+    } else if (c == '`') { /* a command, whose output is unknown */
+      size_t from = scanner->at, end = closing_quote(scanner);
+      if (end == scanner->bytes)
+        fail_in_line(scanner, scanner->line, "'`' is not closed", "another behind it");
+      for (size_t i = from; i < end; i++) scanner->line += scanner->text[i] == '\n';
+      scanner->at = end + 1;
+      append_unknown(scanner, scanner->text + from, end + 1 - from);
     } else if (escapes && peek(scanner, 1) == '\n') {
       scanner->line++;
       scanner->at += 2;
@@ -517,11 +526,11 @@ static bool draft_word(struct scanner *scanner) {
   return false;
 }
 
-/* Appends the drafted word to the result, unless it is empty or the file descriptor of a redirection. */
+/* Appends the drafted word to the result, unless it is empty or the file descriptor of a
+ * redirection, such as the 2 of 2>file. */
 static void append_word(struct scanner *scanner, uint32_t line) {
   const struct draft *word = &scanner->word;
   char next = peek(scanner, 0);
-  /* the 2 of 2>file */
   bool is_descriptor = next && strchr("<>", next) && scanner->at >= word->n &&
                        strspn(word->text, "0123456789") == word->n &&
                        memcmp(scanner->text + scanner->at - word->n, word->text, word->n) == 0;
@@ -539,7 +548,8 @@ static void append_word(struct scanner *scanner, uint32_t line) {
   pz_append(scanner->call, &scanner->out.words, &new);
 }
 
-/* Returns the length of a backslash and line end here, with blanks between them forgiven, or 0. */
+/* Returns the length of a backslash with the line end after it, or 0 if there is none at the
+ * current place.  Blanks between the two are accepted. */
 static size_t continuation_length(const struct scanner *scanner) {
   size_t n = 1;
   if (peek(scanner, 0) != '\\') return 0;
@@ -561,8 +571,8 @@ static void skip_blanks_and_continuations(struct scanner *scanner) {
 /* A term of a test: A op B, -z A or A. */
 struct term {
   const char *word[3];
-  int n;        /* words, at most 4 are counted */
-  bool negated; /* by a ! */
+  int n;        /* number of words, counted up to 4 */
+  bool negated; /* a ! precedes the term */
   bool unknown; /* a word has an unknown or guessed value */
 };
 
@@ -570,24 +580,26 @@ static bool is_either(const char *word, const char *a, const char *b) {
   return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
-static enum truth compare_numbers(const char *operator, int64_t a, int64_t b) {
+/* Compares two numbers by an operator of a test (-lt) or of arithmetic (<). */
+static enum truth compare_numbers(const char *sign, int64_t a, int64_t b) {
   const struct {
     const char *word, *sign;
     bool holds;
   } operators[] = {{"-lt", "<", a < b},   {"-le", "<=", a <= b}, {"-eq", "==", a == b},
                    {"-ne", "!=", a != b}, {"-ge", ">=", a >= b}, {"-gt", ">", a > b}};
   for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
-    if (is_either(operator, operators[i].word, operators[i].sign))
-      return operators[i].holds ? YES : NO;
+    if (is_either(sign, operators[i].word, operators[i].sign)) return operators[i].holds ? YES : NO;
   return MAYBE;
 }
 
-/* Does a text match a pattern of the shell?  Only the pattern * and texts without wildcards are decided. */
+/* Returns whether a text matches a pattern of the shell.  MAYBE stands for patterns with wildcards
+ * other than a single star. */
 static enum truth matches_pattern(const char *text, const char *pattern) {
   if (is_either(pattern, "*", text)) return YES;
   return strpbrk(pattern, "*?[") ? MAYBE : NO;
 }
 
+/* Returns the value of a term of a test, MAYBE if it is not decided by the text. */
 static enum truth term_value(const struct term *term) {
   const char *first = term->word[0], *second = term->word[1], *third = term->word[2];
   if (term->unknown || term->n < 1 || term->n > 3) return MAYBE;
@@ -599,14 +611,15 @@ static enum truth term_value(const struct term *term) {
   }
   if (is_either(second, "=", "==")) return matches_pattern(first, third);
   if (strcmp(second, "!=") == 0) return truth_not(matches_pattern(first, third));
-  struct arithmetic x = {.failed = false};
-  int64_t a = parse_digits(&x, first, strlen(first));
-  int64_t b = parse_digits(&x, third, strlen(third));
-  return !x.failed && *second == '-' ? compare_numbers(second, a, b) : MAYBE;
+  struct arithmetic numbers = {.failed = false};
+  int64_t a = parse_digits(&numbers, first, strlen(first));
+  int64_t b = parse_digits(&numbers, third, strlen(third));
+  return !numbers.failed && *second == '-' ? compare_numbers(second, a, b) : MAYBE;
 }
 
-/* Reads a test and returns its value: terms joined by "and", and these by "or".  `close` is the word that ends the test, or
- * NULL if it ends with the command.  Terms in parentheses are not decided. */
+/* Reads a test and returns its value: alternatives joined by "or", each of which consists of terms
+ * joined by "and".  `close` is the word that ends the test, or NULL if the test ends with the
+ * command.  A test with parentheses is MAYBE. */
 static enum truth read_test(struct scanner *scanner, const char *close) {
   struct term term = {.n = 0};
   enum truth any = NO, all = YES;
@@ -619,7 +632,7 @@ static enum truth read_test(struct scanner *scanner, const char *close) {
     char c = peek(scanner, 0);
     bool is_sign = close && c && strchr("|&<>()", c);
     ended = !is_sign && is_at_word_end(scanner);
-    (void)draft_word(scanner); /* an empty word if a sign stands here */
+    (void)draft_word(scanner); /* an empty word if a sign follows */
     if (is_sign) {
       bool is_double = strchr("|&", c) && peek(scanner, 1) == c;
       append_text(scanner, scanner->text + scanner->at, is_double ? 2 : 1);
@@ -648,29 +661,32 @@ static enum truth read_test(struct scanner *scanner, const char *close) {
   return parentheses || (close && ended) ? MAYBE : truth_or(any, all);
 }
 
-/* Reads ((A > B)) and returns true, with its value in *value.  Returns false if no such command begins here. */
+/* Reads ((A > B)) and stores its value.  Returns false if no such command begins at the current
+ * place. */
 static bool read_arithmetic_command(struct scanner *scanner, enum truth *value) {
   const char *from = scanner->text + scanner->at;
-  const char *end = behind_closing(from, scanner->text + scanner->bytes, '(', ')');
-  char operator[3] = "";
+  const char *end = skip_brackets(from, scanner->text + scanner->bytes, '(', ')');
+  char sign[3] = "";
   if (!end || end - from < 5 || end[-2] != ')') return false;
   for (const char *c = from; c < end; c++) scanner->line += *c == '\n';
   scanner->at = (size_t)(end - scanner->text);
-  struct arithmetic x = {.text = &scanner->out, .at = from + 2, .end = end - 2};
-  int64_t a = evaluate_sum(&x);
-  for (size_t n = 0; n < 2 && x.at < x.end && strchr("<>=!", *x.at); n++) {
-    operator[n] = * x.at;
-    x.at++;
+  struct arithmetic expression = {.text = &scanner->out, .at = from + 2, .end = end - 2};
+  int64_t a = evaluate_sum(&expression);
+  for (size_t n = 0; n < 2 && expression.at < expression.end; n++) {
+    if (!strchr("<>=!", *expression.at)) break;
+    sign[n] = *expression.at;
+    expression.at++;
   }
-  int64_t b = *operator? evaluate_sum(&x) : 0;
-  bool decided = !x.failed && !x.guessed && x.at >= x.end;
-  *value = decided ? compare_numbers(operator, a, b) : MAYBE;
+  int64_t b = *sign ? evaluate_sum(&expression) : 0;
+  bool decided = !expression.failed && !expression.guessed && expression.at >= expression.end;
+  *value = decided ? compare_numbers(sign, a, b) : MAYBE;
   return true;
 }
 
 /* ---- commands and branches ------------------------------------------------------------------ */
 
-/* Notes that a command with this exit value begins here: it runs if what is before && or || lets it. */
+/* Notes that a command with this exit value begins.  It is run if the commands that && or || join
+ * it to allow it. */
 static void begin_command(struct scanner *scanner, enum truth value) {
   enum truth joined = scanner->joined;
   if (scanner->negated) value = truth_not(value);
@@ -686,14 +702,15 @@ static void begin_command(struct scanner *scanner, enum truth value) {
   scanner->at_command = scanner->negated = false;
 }
 
-/* Notes the end of a command.  `joined_by` is & or | if && or || follows, otherwise 0. */
+/* Notes the end of a command.  `joined_by` is & if && follows, | if || follows, and otherwise 0. */
 static void end_command(struct scanner *scanner, char joined_by) {
   scanner->at_command = true;
   scanner->joined_by = joined_by;
   if (!joined_by) scanner->command = YES;
 }
 
-/* Returns the innermost open branch, or NULL if none is open or if too many are open to be tracked. */
+/* Returns the innermost open branch, or NULL if none is open or if too many are open to be
+ * tracked. */
 static struct branch *innermost_branch(struct scanner *scanner) {
   int n = scanner->n_branches;
   return n && n <= MOST_DEPTH ? &scanner->branches[n - 1] : NULL;
@@ -705,7 +722,8 @@ static void open_branch(struct scanner *scanner, char kind, enum truth now, cons
   scanner->n_branches++;
 }
 
-/* Begins the next branch, which is run if its condition holds and no branch before it was run. */
+/* Begins the next branch of an `if` or `case`.  It is run if its condition holds and no earlier
+ * branch was run. */
 static void begin_branch(struct branch *branch, enum truth condition) {
   if (!branch) return;
   branch->now = truth_and(condition, truth_not(branch->past));
@@ -758,79 +776,56 @@ static void read_patterns(struct scanner *scanner) {
   }
 }
 
-/* Reads the drafted word as a keyword of the shell, with what belongs to it.  Returns false if it is the name of a command
- * or an assignment. */
+/* Reads the drafted word as a keyword of the shell, together with what belongs to it, such as the
+ * patterns of a `case`.  Returns false if the word is the name of a command or an assignment. */
 static bool read_keyword(struct scanner *scanner) {
-  static const char *const words[] = {"if", "then", "elif", "else", "fi",   "esac",
-                                      "}",  "case", "do",   "{",    "!",    "[",
-                                      "[[", "test", "true", ":",    "false"};
-  enum {
-    IF,
-    THEN,
-    ELIF,
-    ELSE,
-    FI,
-    ESAC,
-    CLOSING_BRACE,
-    CASE,
-    DO,
-    OPENING_BRACE,
-    NOT,
-    BRACKET,
-    DOUBLE_BRACKET,
-    TEST,
-    TRUE,
-    COLON,
-    FALSE,
-    KEYWORDS
-  };
   struct branch *branch = innermost_branch(scanner);
-  int keyword = 0;
-  while (keyword < KEYWORDS && strcmp(words[keyword], scanner->word.text) != 0) keyword++;
-  if (keyword == KEYWORDS || scanner->word.quoted) {
-    begin_command(scanner, assigned_name(&scanner->word) ? YES : MAYBE);
-    return false;
-  }
   bool in_if = branch && branch->kind == 'i';
-  switch (keyword) {
-  case IF: open_branch(scanner, 'i', YES, NULL); break;
-  case THEN:
+  bool in_case = branch && branch->kind == 'c', in_group = branch && branch->kind == '{';
+  const char *text = scanner->word.quoted ? "" : scanner->word.text;
+  /* keywords that begin a command with a value of its own */
+  const char *close = strcmp(text, "[") == 0 ? "]" : "]]";
+  if (strcmp(text, "!") == 0) {
+    scanner->negated = !scanner->negated;
+    return true;
+  }
+  if (is_either(text, "[", "[[") || strcmp(text, "test") == 0) {
+    begin_command(scanner, read_test(scanner, *text == '[' ? close : NULL));
+    return true;
+  }
+  if (is_either(text, "true", ":") || strcmp(text, "false") == 0) {
+    begin_command(scanner, *text == 'f' ? NO : YES);
+    return true;
+  }
+  /* keywords after which a command follows */
+  if (strcmp(text, "if") == 0) {
+    open_branch(scanner, 'i', YES, NULL);
+  } else if (strcmp(text, "then") == 0) {
     if (in_if) begin_branch(branch, scanner->joined);
-    break;
-  case ELIF:
+  } else if (strcmp(text, "elif") == 0) {
     if (in_if) begin_branch(branch, NO);
     if (in_if) branch->now = YES; /* its condition is evaluated */
-    break;
-  case ELSE:
+  } else if (strcmp(text, "else") == 0) {
     if (in_if) begin_branch(branch, YES);
-    break;
-  case FI:
-    if (in_if) scanner->n_branches--;
-    break;
-  case ESAC:
-    if (branch && branch->kind == 'c') scanner->n_branches--;
-    break;
-  case CLOSING_BRACE:
-    if (branch && branch->kind == '{') scanner->n_branches--;
-    break;
-  case CASE: read_case(scanner); break;
-  case DO: break;
-  case OPENING_BRACE:
+  } else if (strcmp(text, "case") == 0) {
+    read_case(scanner);
+  } else if (strcmp(text, "{") == 0) {
     begin_command(scanner, MAYBE);
     open_branch(scanner, '{', scanner->command, NULL);
-    break;
-  case NOT: scanner->negated = !scanner->negated; return true;
-  case BRACKET: begin_command(scanner, read_test(scanner, "]")); return true;
-  case DOUBLE_BRACKET: begin_command(scanner, read_test(scanner, "]]")); return true;
-  case TEST: begin_command(scanner, read_test(scanner, NULL)); return true;
-  default: begin_command(scanner, keyword == FALSE ? NO : YES); return true;
+  } else if (strcmp(text, "fi") == 0 || is_either(text, "esac", "}")) {
+    bool closes =
+        (*text == 'f' && in_if) || (*text == 'e' && in_case) || (*text == '}' && in_group);
+    if (closes) scanner->n_branches--;
+  } else if (strcmp(text, "do") != 0) {
+    begin_command(scanner, assigned_name(&scanner->word) ? YES : MAYBE);
+    return false;
   }
   end_command(scanner, 0);
   return true;
 }
 
-/* Reads a word and what it means: a keyword, an assignment, the beginning of a list of arguments, or a word of the
- * result. */
+/* Reads a word and interprets it as a keyword, an assignment, the beginning of a list of arguments,
+ * or a word of the result. */
 static void read_word(struct scanner *scanner) {
   uint32_t line = scanner->line;
   const struct draft *word = &scanner->word;
@@ -856,7 +851,8 @@ static void read_word(struct scanner *scanner) {
 
 /* ---- between words -------------------------------------------------------------------------- */
 
-/* Skips a comment, except that one of Slurm's batch system, #SBATCH, is read. */
+/* Skips a comment, except that the contents of a comment for Slurm's batch system, #SBATCH, are
+ * read. */
 static void skip_comment(struct scanner *scanner) {
   static const char slurm[] = "#SBATCH";
   size_t n = sizeof slurm - 1;
@@ -868,7 +864,7 @@ static void skip_comment(struct scanner *scanner) {
   while (scanner->at < scanner->bytes && scanner->text[scanner->at] != '\n') scanner->at++;
 }
 
-/* Reads one of ; | & < > ( ), or one that is doubled: what separates commands ends a command. */
+/* Reads one of ; | & < > ( ), or a doubled one.  Operators that separate commands end a command. */
 static void read_operator(struct scanner *scanner) {
   char c = peek(scanner, 0), next = peek(scanner, 1);
   char before = scanner->at ? scanner->text[scanner->at - 1] : '\0';
@@ -884,7 +880,7 @@ static void read_operator(struct scanner *scanner) {
   if (c == ';' && doubled && branch && branch->kind == 'c') scanner->at_pattern = true;
 }
 
-/* Reads a word, or what stands between words: blanks, a line end, a comment or an operator. */
+/* Reads a word, or blanks, a line end, a comment or an operator between words. */
 static void scan_step(struct scanner *scanner) {
   char c = scanner->text[scanner->at];
   size_t continuation = continuation_length(scanner);
