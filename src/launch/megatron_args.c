@@ -1,9 +1,10 @@
 /* Reader of Megatron-LM's arguments: from the words of a launch script to the values of arguments.
  *
- * pz_megatron_read() splits the script into words (shell_words.h).  read_words() finds the arguments among them, including
- * those that are misspelt, and read_argument() looks each one up: in the plan's fields and megatron_arguments.def, in the table
- * of arguments that are not covered, and in the list of those that do not change the step.  Other files then turn the values
- * into a plan and a model (megatron_reader.h). */
+ * pz_megatron_read() splits the script into words (shell_words.h).  read_words() finds the
+ * arguments among them, including misspelt ones, and read_argument() looks each one up: in the
+ * plan's fields and megatron_arguments.def, in the table of arguments that are not covered, and in
+ * the list of those that do not change the step.  Other files then turn the values into a plan and
+ * a model (megatron_reader.h). */
 #include "launch/megatron_args.h"
 
 #include <ctype.h>
@@ -25,7 +26,7 @@ static const struct argument {
   const char *name;
   enum kind kind;
   int value;  /* ARG_... or PZ_PLAN_... */
-  bool batch; /* in the comments of a Slurm script */
+  bool batch; /* stands in the comments of a Slurm script */
 } arguments[] = {
 #define ARGUMENT(id, kind, name) {name, kind, ARG_##id, false},
 #define ALSO(value, kind, name) {name, kind, value, false},
@@ -35,9 +36,11 @@ static const struct argument {
 enum { N_ARGUMENTS = sizeof arguments / sizeof *arguments };
 
 /* clang-format off */
-/* Arguments that change the step and are not covered.  A name that ends with a star stands for all that begin with it. */
+/* Arguments that change the step and are not covered.  A name that ends with a star stands for all
+ * that begin with it. */
 static const struct refused_argument {
-  const char *name, *what;
+  const char *name;
+  const char *what;    /* what it does, for messages */
   const char *neutral; /* a value that has no effect, or NULL */
 } refusals[] = {
     {"expert*", "this choice for experts", NULL}, {"moe-shared-expert-overlap", "shared experts beside the dispatch", NULL},
@@ -105,8 +108,8 @@ static const char *const silent[] = {
 
 static char with_dash(char c) { return c == '_' ? '-' : c; }
 
-/* Does a name, up to its "=", match a pattern of the tables?  Dashes and underscores are the same, and a star at the end
- * matches any rest. */
+/* Returns whether a name, up to its "=", matches a pattern of the tables.  Dashes and underscores
+ * are the same, and a star at the end of the pattern matches any rest. */
 static bool name_matches(const char *pattern, const char *name) {
   for (; *pattern && *pattern != '*'; pattern++, name++)
     if (with_dash(*pattern) != with_dash(*name)) return false;
@@ -125,18 +128,19 @@ bool pz_is_ignored(const struct pz_megatron_reader *reader, const char *name) {
   return pz_name_is_among(reader->options->ignore, name);
 }
 
-/* Returns the argument of a plain number of the plan, without its dashes, or NULL. */
+/* Returns the argument of an integer field of the plan, without its dashes, or NULL. */
 static const char *plan_argument_name(int field) {
   const char *name = pz_plan_field((enum pz_plan_field)field)->in[PZ_LAUNCH_MEGATRON];
   return name ? name + 2 : NULL;
 }
 
-/* Finds an argument that is read; `batch` asks for those of Slurm's comments. */
+/* Finds the table row of an argument that is read.  `batch` selects arguments in Slurm's comments.
+ * */
 static bool find_argument(const char *name, bool batch, struct argument *out) {
   for (int field = 0; field < PZ_PLAN_FIELDS && !batch; field++) {
-    const char *own = plan_argument_name(field);
-    if (!own || !name_matches(own, name)) continue;
-    *out = (struct argument){own, COUNT, field, false};
+    const char *plan_argument = plan_argument_name(field);
+    if (!plan_argument || !name_matches(plan_argument, name)) continue;
+    *out = (struct argument){plan_argument, COUNT, field, false};
     return true;
   }
   for (size_t i = 0; i < N_ARGUMENTS; i++) {
@@ -158,8 +162,9 @@ static const struct refused_argument *find_refused(const char *name) {
   return NULL;
 }
 
-/* Returns the i-th name that a misspelt word may stand for, or NULL behind the last: names of plain numbers, of other arguments
- * that are read, and of those that are refused by their full name. */
+/* Returns the i-th name that a misspelt word may stand for, or NULL after the last one: arguments
+ * of integer fields of the plan, other arguments that are read, and those that are refused by their
+ * full name. */
 static const char *suggested_name(const void *ctx, size_t i) {
   size_t n = 0;
   (void)ctx;
@@ -180,7 +185,8 @@ static const char *suggested_name(const void *ctx, size_t i) {
   return NULL;
 }
 
-/* Returns the argument that a word is meant for, also if the word is a plan's field such as "tp", or NULL. */
+/* Returns the argument that a word is probably meant for, or NULL.  A field of the plan such as
+ * "tp" stands for its argument. */
 static const char *find_meant_name(struct pz_megatron_reader *reader, const char *given) {
   char name[80];
   struct argument found;
@@ -268,7 +274,7 @@ static struct pz_shell_word *word_at(const struct pz_megatron_reader *reader, ui
   return pz_vec_at(&reader->words.words, struct pz_shell_word, i);
 }
 
-/* Reads the text of an argument as a number. */
+/* Parses the text of an argument as a number. */
 static void read_number(struct pz_megatron_reader *reader, int argument, enum kind kind) {
   struct pz_given_argument *given = &reader->given[argument];
   if (given->unknown)
@@ -297,8 +303,9 @@ int64_t pz_read_given_count(struct pz_megatron_reader *reader, int argument) {
   return reader->given[argument].count;
 }
 
-/* Returns the value of the argument at word i: the text behind `equals`, otherwise the next word, or for a list all words up to
- * the next argument, joined by spaces.  Returns NULL if there is none.  *unknown is set to a part without a known value. */
+/* Returns the value of the argument at word i: the text after `equals`, otherwise the next word, or
+ * for a list all words up to the next argument, joined by blanks.  Returns NULL if there is none.
+ * *unknown is set to a part whose value is unknown, or NULL. */
 static const char *find_value(const struct pz_megatron_reader *reader, uint32_t i,
                               const char *equals, bool is_list, const char **unknown) {
   const char *text = equals ? equals + 1 : NULL;
@@ -313,27 +320,28 @@ static const char *find_value(const struct pz_megatron_reader *reader, uint32_t 
   return text;
 }
 
-/* Stores the value of an argument.  If the argument was given before with another value, the last one counts, as in Python's
- * argparse, and a note says so.  There is no note for tokenizers, which may differ between branches of a script. */
+/* Stores the value of an argument.  If an argument is given twice with different values, the last
+ * one counts, as in Python's argparse, and a note says so.  There is no note for tokenizers, which
+ * may differ between branches of a script. */
 static void store_argument(struct pz_megatron_reader *reader, const struct argument *argument,
                            uint32_t line, const char *text, const char *unknown) {
-  struct pz_given_argument *now = &reader->given[argument->value];
-  struct pz_given_argument old = *now;
+  struct pz_given_argument *given = &reader->given[argument->value];
+  struct pz_given_argument old = *given;
   bool is_flag = argument->kind == FLAG;
   bool is_number = argument->kind == COUNT || argument->kind == AMOUNT || argument->kind == REAL;
-  *now = (struct pz_given_argument){.is_given = true,
-                                    .is_flag = is_flag,
-                                    .name = argument->name,
-                                    .text = is_flag ? NULL : text,
-                                    .unknown = is_flag ? NULL : unknown,
-                                    .line = line};
+  *given = (struct pz_given_argument){.is_given = true,
+                                      .is_flag = is_flag,
+                                      .name = argument->name,
+                                      .text = is_flag ? NULL : text,
+                                      .unknown = is_flag ? NULL : unknown,
+                                      .line = line};
   if (!is_flag && !text) pz_reject_given(reader, argument->value, "a value behind it");
-  bool changes = old.is_given && old.text && now->text && strcmp(old.text, now->text) != 0;
+  bool changes = old.is_given && old.text && given->text && strcmp(old.text, given->text) != 0;
   if (changes && argument->value != ARG_TOKENIZER && reader->notes.n < MOST_NOTES_ON_WORDS)
     pz_megatron_add_note(
         reader, pz_text_plain(pz_format(
                     reader->call, "--%s is %.40s in line %u and %.40s in line %u: the last counts",
-                    now->name, old.text, old.line, now->text, now->line)));
+                    given->name, old.text, old.line, given->text, given->line)));
   if (is_number) read_number(reader, argument->value, argument->kind);
 }
 
@@ -367,10 +375,10 @@ static _Noreturn void fail_misspelt(struct pz_megatron_reader *reader,
               name_length < 60 ? name_length : 60, name);
 }
 
-/* How many words behind an argument may be its values. */
+/* Number of values of arguments that may have any number of them. */
 enum { ANY_VALUES = 1 << 30 };
 
-/* Reads the argument at word i.  Returns how many words behind it may be its values. */
+/* Reads the argument at word i.  Returns how many of the following words may be its values. */
 static int read_argument(struct pz_megatron_reader *reader, uint32_t i) {
   const struct pz_shell_word *word = word_at(reader, i);
   const char *equals = strchr(word->text, '='), *unknown;
@@ -406,16 +414,17 @@ static int read_argument(struct pz_megatron_reader *reader, uint32_t i) {
 
 /* ---- finding arguments among words ---------------------------------------------------------- */
 
-/* Is a word an argument of the training program, rather than of its launcher? */
+/* Returns whether a word is an argument of the training program, rather than of its launcher. */
 static bool is_program_argument(const struct pz_shell_word *word) {
   struct argument argument;
-  return !word->batch && strncmp(word->text, "--", 2) == 0 &&
-         find_argument(word->text + 2, false, &argument) && argument.value != ARG_NODES &&
-         argument.value != ARG_PROCESSES;
+  bool has_dashes = !word->batch && strncmp(word->text, "--", 2) == 0;
+  if (!has_dashes || !find_argument(word->text + 2, false, &argument)) return false;
+  return argument.value != ARG_NODES && argument.value != ARG_PROCESSES;
 }
 
-/* Reads a word among the program's arguments that is neither an argument with two dashes nor the value of one.  It is an error
- * if it looks like an argument: with `prefix` bytes before its name, or without any if it is exactly the name of one. */
+/* Reads a word among the program's arguments that is neither an argument with two dashes nor the
+ * value of one.  Such a word is an error if it is similar to an argument, after `prefix` bytes, or
+ * without a prefix if it is exactly the name of an argument. */
 static void read_stray_word(struct pz_megatron_reader *reader, const struct pz_shell_word *word,
                             size_t prefix) {
   struct argument argument;
@@ -432,8 +441,8 @@ static void read_stray_word(struct pz_megatron_reader *reader, const struct pz_s
                                                  word->line, word->text)));
 }
 
-/* Returns the length of the object's name in an override of a configuration, "model.tensor_model_parallel_size=8", or 0 if the
- * word is none. */
+/* Returns the length of the object's name and the dot in an override of a configuration,
+ * "model.tensor_model_parallel_size=8", or 0 if the word has another form. */
 static size_t override_prefix(const char *text) {
   static const char *const objects[] = {"model.", "train.", "ddp.", "optimizer.", "trainer."};
   if (!strchr(text, '=')) return 0;
@@ -442,7 +451,7 @@ static size_t override_prefix(const char *text) {
   return 0;
 }
 
-/* Adds a note about arguments in branches that the script may not run, with the numbers of the first lines. */
+/* Adds a note with the first lines that have arguments in branches which the script may not run. */
 static void note_guessed_arguments(struct pz_megatron_reader *reader) {
   enum { MOST_LINES = 20 };
   const char *lines = "";
@@ -462,21 +471,15 @@ static void note_guessed_arguments(struct pz_megatron_reader *reader) {
                                    pz_text_s(n), lines, n < MOST_LINES ? "" : " ..."));
 }
 
-/* Does the line or list that begins at word i have an argument of the training program? */
-static bool has_program_argument(const struct pz_megatron_reader *reader, uint32_t i) {
-  bool found = is_program_argument(word_at(reader, i));
-  for (i++; i < reader->words.words.n && !word_at(reader, i)->begins && !found; i++)
-    found = is_program_argument(word_at(reader, i));
-  return found;
-}
-
 static void read_words(struct pz_megatron_reader *reader) {
   /* Documents and mails replace a shell's dashes by typographic ones (U+2010 to U+2015, U+2212). */
   static const char all_dashes[] = "-\xe2\x80\x88\x90\x91\x92\x93\x94\x95";
+  static const struct argument slurm_nodes = {"nodes", WORD, ARG_BATCH_NODES, true};
+  uint32_t n_words = reader->words.words.n;
   bool in_list = false;    /* in a line or list with arguments of the program */
   bool in_program = false; /* these arguments have begun */
-  int values = 0;          /* words that may still be values of the last argument */
-  for (uint32_t i = 0; i < reader->words.words.n; i++) {
+  int values = 0;          /* how many words may still be values of the last argument */
+  for (uint32_t i = 0; i < n_words; i++) {
     const struct pz_shell_word *word = word_at(reader, i);
     const char *text = word->text;
     size_t dashes = strspn(text, all_dashes), n = strlen(text);
@@ -485,7 +488,9 @@ static void read_words(struct pz_megatron_reader *reader) {
     bool is_program_file = !dashes && n > 3 && strcmp(text + n - 3, ".py") == 0;
     struct argument argument;
     if (word->begins) {
-      in_list = has_program_argument(reader, i);
+      in_list = is_program_argument(word);
+      for (uint32_t k = i + 1; k < n_words && !word_at(reader, k)->begins && !in_list; k++)
+        in_list = is_program_argument(word_at(reader, k));
       in_program = in_list && dashes;
       values = ANY_VALUES;
     }
@@ -493,9 +498,8 @@ static void read_words(struct pz_megatron_reader *reader) {
       values = read_argument(reader, i);
       in_program = in_program || (in_list && is_program_argument(word));
     } else if (word->batch) {
-      static const struct argument nodes = {"nodes", WORD, ARG_BATCH_NODES, true};
       const char *unknown, *value = find_value(reader, i, NULL, false, &unknown);
-      if (strcmp(text, "-N") == 0) store_argument(reader, &nodes, word->line, value, unknown);
+      if (strcmp(text, "-N") == 0) store_argument(reader, &slurm_nodes, word->line, value, unknown);
     } else if (has_dashes_and_name &&
                (in_program || (is_typographic && find_meant_name(reader, text + dashes)))) {
       read_stray_word(reader, word, dashes);

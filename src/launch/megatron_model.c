@@ -1,10 +1,12 @@
-/* Reader of Megatron-LM's arguments: from the values of arguments to the model, as a config.json of the family that has its
- * shape.
+/* Reader of Megatron-LM's arguments: from the values of arguments to the model, as a config.json of
+ * the family that has its shape.
  *
- * pz_read_megatron_model() checks that the shape is one that is covered (check_shape), reads its numbers (read_shape) and writes
- * the configuration (write_config).  Families are Llama (Qwen2 with biases of query, key and value only, Qwen3 with norms of
- * query and key), GPT-2 (with rotary positions GPT-NeoX without its parallel residual), with experts Mixtral, Qwen3 and
- * DeepSeek-V3 (latent attention), and the hybrids Nemotron-H (--hybrid-layer-pattern) and Qwen3-Next (gated delta net). */
+ * pz_read_megatron_model() checks that the shape is one that is covered (check_shape), reads its
+ * numbers (read_shape) and writes the configuration (write_config).  Families are Llama (Qwen2 with
+ * biases of query, key and value only, Qwen3 with norms of query and key), GPT-2 (with rotary
+ * positions GPT-NeoX without its parallel residual), with experts Mixtral, Qwen3 and DeepSeek-V3
+ * (latent attention), and the hybrids Nemotron-H (--hybrid-layer-pattern) and Qwen3-Next (gated
+ * delta net). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +20,9 @@
 struct shape {
   int64_t layers, hidden, heads, kv_heads, head_dim, ffn, expert_ffn, vocab, positions;
   double hidden_dropout, attention_dropout;
-  const char *
-      expert_layers; /* 1 or 0 for each layer; NULL: no experts, or the letters of a hybrid say it */
+  /* a character for each layer, 1 if it has experts, otherwise 0; NULL if there are none or a
+   * hybrid's letters say it */
+  const char *expert_layers;
 };
 
 /* ---- properties of the shape ---------------------------------------------------------------- */
@@ -32,34 +35,17 @@ static bool is_rotary(const struct pz_megatron_reader *reader) {
   return pz_given_is(reader, ARG_POSITION_TYPE, "rope") || pz_given(reader, ARG_ROTARY);
 }
 
-/* Megatron-LM spells it RMSNorm, its DeepSpeed branch rmsnorm. */
+/* Returns whether norms are RMS norms, which Megatron-LM spells RMSNorm, and Megatron-DeepSpeed
+ * rmsnorm. */
 static bool is_rms_norm(const struct pz_megatron_reader *reader) {
   return pz_given_is(reader, ARG_NORM, "RMSNorm") || pz_given_is(reader, ARG_NORM, "rmsnorm");
 }
 
 /* ---- layers of hybrids ---------------------------------------------------------------------- */
 
-/* Reads the letters behind each slash, one for each layer that predicts, which must be the same.  Returns their number. */
-static int64_t read_prediction_letters(struct pz_megatron_reader *reader, const char *slash,
-                                       const char *accepted) {
-  int64_t depths = 0;
-  reader->prediction_letters = "";
-  while (slash) {
-    size_t length = strcspn(slash + 1, "/");
-    const char *letters =
-        pz_format(reader->call, "%.*s", (int)(length < 8 ? length : 8), slash + 1);
-    bool is_read = *letters && strspn(letters, "M*E-") == strlen(letters);
-    bool differs = depths && strcmp(letters, reader->prediction_letters) != 0;
-    if (!is_read || differs) pz_reject_given(reader, ARG_PATTERN, accepted);
-    reader->prediction_letters = letters;
-    depths++;
-    slash = strchr(slash + 1, '/');
-  }
-  return depths;
-}
-
-/* A pattern is "MEM*" "|" "ME" "/" "*E": a letter for each layer, bars between chunks of the pipeline, and behind slashes the
- * layers that predict. */
+/* A pattern such as "MEME|ME-/EE" has a letter for each layer, bars between chunks of the pipeline,
+ * and after each slash the letters of a layer of multi-token prediction.  All of these must be the
+ * same. */
 void pz_read_layer_letters(struct pz_megatron_reader *reader) {
   static const char accepted[] = "a letter M, *, E or - for each layer, bars between stages, and "
                                  "behind each slash one and the same layer that predicts";
@@ -67,41 +53,55 @@ void pz_read_layer_letters(struct pz_megatron_reader *reader) {
   struct pz_given_argument *layers = &reader->given[ARG_LAYERS];
   struct pz_given_argument *predict = &reader->given[ARG_PREDICT_LAYERS];
   if (!pattern->is_given) return;
-  size_t n = 0, length = strcspn(pattern->text, "/");
-  const char *slash = pattern->text[length] ? pattern->text + length : NULL;
+  size_t length = strcspn(pattern->text, "/");
+  int64_t n_layers = 0, n_predict = 0;
   char *letters = pz_alloc(reader->call, length + 1, 1);
   for (size_t i = 0; i < length; i++) {
     if (!strchr("M*E-|", pattern->text[i])) pz_reject_given(reader, ARG_PATTERN, accepted);
-    if (pattern->text[i] != '|') letters[n++] = pattern->text[i];
+    if (pattern->text[i] == '|') continue;
+    letters[n_layers] = pattern->text[i];
+    n_layers++;
   }
   reader->layer_letters = letters;
-  int64_t depths = read_prediction_letters(reader, slash, accepted);
-  bool agrees = pz_given_count(reader, ARG_LAYERS, (int64_t)n) == (int64_t)n &&
-                (!depths || pz_given_count(reader, ARG_PREDICT_LAYERS, depths) == depths);
-  if (!n || n > PZ_MOST_MIXED_LAYERS || !agrees)
+  reader->prediction_letters = "";
+  const char *slash = strchr(pattern->text, '/');
+  for (; slash; slash = strchr(slash + 1, '/')) {
+    size_t n = strcspn(slash + 1, "/");
+    const char *predicting = pz_format(reader->call, "%.*s", (int)(n < 8 ? n : 8), slash + 1);
+    bool is_read = *predicting && strspn(predicting, "M*E-") == strlen(predicting);
+    bool differs = n_predict && strcmp(predicting, reader->prediction_letters) != 0;
+    if (!is_read || differs) pz_reject_given(reader, ARG_PATTERN, accepted);
+    reader->prediction_letters = predicting;
+    n_predict++;
+  }
+  bool agrees = pz_given_count(reader, ARG_LAYERS, n_layers) == n_layers &&
+                (!n_predict || pz_given_count(reader, ARG_PREDICT_LAYERS, n_predict) == n_predict);
+  if (!n_layers || n_layers > PZ_MOST_MIXED_LAYERS || !agrees)
     pz_reject_given(reader, ARG_PATTERN,
                     "as many layers as --num-layers and --mtp-num-layers, 1 to 1024");
   if (!layers->is_given) {
     *layers = *pattern;
-    layers->count = (int64_t)n;
+    layers->count = n_layers;
   }
-  if (depths && !predict->is_given) {
+  if (n_predict && !predict->is_given) {
     *predict = *pattern;
-    predict->count = depths;
+    predict->count = n_predict;
   }
 }
 
 /* ---- layers with experts -------------------------------------------------------------------- */
 
-/* A list of Python such as ([0]*3+[1]*58) that is read: sums of lists, each of which may be repeated. */
+/* A list in Python's notation that is being read, such as ([0]*3+[1]*58): sums of lists, which may
+ * be repeated. */
 struct layer_list {
-  const char *at;
-  char *layers; /* 0 or 1 for each layer */
-  size_t n, most;
-  int depth;
+  const char *at; /* the next character of the text */
+  char *layers;   /* 0 or 1 for each layer so far */
+  size_t n, most; /* layers so far, and at most */
+  int depth;      /* of open parentheses */
 };
 
-/* Skips a character and the spaces around it.  Returns false if another character stands there. */
+/* Skips a character and the blanks around it.  Returns false if the next character is another one.
+ * */
 static bool skip_character(struct layer_list *list, char c) {
   list->at += strspn(list->at, " ");
   if (*list->at != c) return false;
@@ -112,7 +112,8 @@ static bool skip_character(struct layer_list *list, char c) {
 
 static bool read_list_sum(struct layer_list *list);
 
-/* Appends [0,1,...], or a sum in parentheses. */
+/* Appends a list [0,1,...], or a sum in parentheses.  Returns false if the text is something else.
+ * */
 static bool read_list_term(struct layer_list *list) {
   enum { MOST_DEPTH = 8 };
   if (skip_character(list, '(')) {
@@ -131,7 +132,8 @@ static bool read_list_term(struct layer_list *list) {
   return skip_character(list, ']');
 }
 
-/* Appends a sum of terms, each times a number.  Returns false if the text is none, or has too many layers. */
+/* Appends a sum of terms, each of which may be multiplied by a number.  Returns false if the text
+ * is something else, or has too many layers. */
 static bool read_list_sum(struct layer_list *list) {
   do {
     size_t from = list->n;
@@ -149,8 +151,8 @@ static bool read_list_sum(struct layer_list *list) {
   return true;
 }
 
-/* Returns a text with 1 for each layer that has experts: every n-th from the first on, or those of a list.  All have by
- * default. */
+/* Returns a text with 1 for each layer that has experts and 0 for the others: every n-th layer from
+ * the first one on, or those of a list.  By default all layers have experts. */
 static const char *read_expert_layers(struct pz_megatron_reader *reader) {
   static const char accepted[] = "a number of layers, or a list with 0 or 1 for each layer";
   enum { MOST_LAYERS = 65536 };
@@ -174,21 +176,7 @@ static const char *read_expert_layers(struct pz_megatron_reader *reader) {
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-/* Refuses arguments that are only covered for hybrids, if the model is none. */
-static void check_hybrid_arguments(struct pz_megatron_reader *reader) {
-  static const int mamba[] = {ARG_SPEC,           ARG_SQUARED,     ARG_MAMBA_HEADS,
-                              ARG_MAMBA_HEAD_DIM, ARG_MAMBA_STATE, ARG_MAMBA_GROUPS,
-                              ARG_MOE_LATENT};
-  static const int delta[] = {ARG_SHARED_GATE,   ARG_DELTA_PERIOD,    ARG_DELTA_CONV,
-                              ARG_DELTA_KEY_DIM, ARG_DELTA_VALUE_DIM, ARG_DELTA_KEYS,
-                              ARG_DELTA_VALUES,  ARG_OUT_GATE};
-  for (size_t i = 0; i < sizeof mamba / sizeof *mamba && !reader->layer_letters; i++)
-    pz_refuse_uncovered(reader, mamba[i]);
-  for (size_t i = 0; i < sizeof delta / sizeof *delta && !is_delta_net(reader); i++)
-    pz_refuse_uncovered(reader, delta[i]);
-}
-
-/* Checks that a hybrid with Mamba layers is a Nemotron-H. */
+/* Checks that a hybrid with Mamba layers has the shape of a Nemotron-H. */
 static void check_nemotron(struct pz_megatron_reader *reader) {
   bool is_nemotron = pz_given(reader, ARG_SQUARED) && !pz_given(reader, ARG_SWIGLU) &&
                      is_rms_norm(reader) && pz_given(reader, ARG_NO_BIAS) &&
@@ -205,7 +193,8 @@ static void check_nemotron(struct pz_megatron_reader *reader) {
     pz_need_given(reader, ARG_SHARED_FFN, "moe-shared-expert-intermediate-size");
 }
 
-/* Checks models with experts, latent attention, norms of query and key, or layers that predict. */
+/* Checks models with experts, latent attention, norms of query and key, or multi-token prediction.
+ * */
 static void check_recent_shape(struct pz_megatron_reader *reader) {
   bool experts = pz_has_experts(reader), norms = pz_given(reader, ARG_QK_NORM);
   bool latent = pz_given(reader, ARG_LATENT), delta = is_delta_net(reader);
@@ -237,10 +226,20 @@ static void check_recent_shape(struct pz_megatron_reader *reader) {
 }
 
 static void check_shape(struct pz_megatron_reader *reader) {
+  static const int mamba[] = {ARG_SPEC,           ARG_SQUARED,     ARG_MAMBA_HEADS,
+                              ARG_MAMBA_HEAD_DIM, ARG_MAMBA_STATE, ARG_MAMBA_GROUPS,
+                              ARG_MOE_LATENT};
+  static const int delta[] = {ARG_SHARED_GATE,   ARG_DELTA_PERIOD,    ARG_DELTA_CONV,
+                              ARG_DELTA_KEY_DIM, ARG_DELTA_VALUE_DIM, ARG_DELTA_KEYS,
+                              ARG_DELTA_VALUES,  ARG_OUT_GATE};
   bool gated = pz_given(reader, ARG_SWIGLU), rms = is_rms_norm(reader), rotary = is_rotary(reader);
   pz_need_given(reader, ARG_HIDDEN, "hidden-size");
   pz_need_given(reader, ARG_HEADS, "num-attention-heads");
-  check_hybrid_arguments(reader);
+  /* some arguments are covered only for hybrids with Mamba layers, or with gated delta nets */
+  for (size_t i = 0; i < sizeof mamba / sizeof *mamba && !reader->layer_letters; i++)
+    pz_refuse_uncovered(reader, mamba[i]);
+  for (size_t i = 0; i < sizeof delta / sizeof *delta && !is_delta_net(reader); i++)
+    pz_refuse_uncovered(reader, delta[i]);
   if (reader->layer_letters) {
     check_nemotron(reader);
     return;
@@ -264,8 +263,8 @@ static void check_shape(struct pz_megatron_reader *reader) {
   check_recent_shape(reader);
 }
 
-/* Checks what models with experts can be: DeepSeek-V3 with latent attention, Qwen3 with norms of query and key, otherwise
- * Mixtral. */
+/* Checks that a model with experts has the shape of a family: DeepSeek-V3 with latent attention,
+ * Qwen3 with norms of query and key, otherwise Mixtral. */
 static void check_experts(struct pz_megatron_reader *reader, const struct shape *shape) {
   const char *layers = shape->expert_layers;
   int64_t experts = reader->given[ARG_EXPERTS].count;
@@ -299,20 +298,20 @@ static void check_experts(struct pz_megatron_reader *reader, const struct shape 
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-/* Returns the size of the vocabulary.  It is not padded yet, because Megatron pads it for every plan (vocab_multiple in
- * frameworks.def).  If the arguments state another multiple than the usual 128, or the padded size, that of this plan is
- * returned. */
+/* Returns the size of the vocabulary, not padded yet, because Megatron pads it for every plan
+ * (vocab_multiple in frameworks.def).  If the arguments state the padded size, or another multiple
+ * than the usual 128, the size is returned as padded for this plan. */
 static int64_t read_vocab(struct pz_megatron_reader *reader) {
   static const struct {
     const char *tokenizer;
     int64_t vocab;
   } tokenizers[] = {{"GPT2BPETokenizer", 50257}, {"Llama2Tokenizer", 32000}};
-  int64_t of_tokenizer = 0, vocab = reader->options->vocab;
+  int64_t tokenizer_vocab = 0, vocab = reader->options->vocab;
   if (!vocab && pz_given(reader, ARG_PADDED_VOCAB)) return reader->given[ARG_PADDED_VOCAB].count;
   for (size_t i = 0; i < sizeof tokenizers / sizeof *tokenizers; i++)
     if (pz_given_is(reader, ARG_TOKENIZER, tokenizers[i].tokenizer))
-      of_tokenizer = tokenizers[i].vocab;
-  if (!vocab) vocab = pz_given_count(reader, ARG_VOCAB, of_tokenizer);
+      tokenizer_vocab = tokenizers[i].vocab;
+  if (!vocab) vocab = pz_given_count(reader, ARG_VOCAB, tokenizer_vocab);
   if (!vocab)
     pz_raise(reader->call, PZ_BAD_INPUT,
              "%s: the size of the vocabulary is not stated; accepted: --vocab N, or "
@@ -409,7 +408,7 @@ static void write_experts(const struct pz_megatron_reader *reader, const struct 
   if (strchr(layers, '0')) fputc(']', out);
 }
 
-/* Writes the fields that all configurations but GPT-2's share. */
+/* Writes the keys that all families but GPT-2 have. */
 static void write_common_shape(const struct pz_megatron_reader *reader, const struct shape *shape,
                                FILE *out) {
   write_count(out, "hidden_size", shape->hidden);
@@ -478,7 +477,7 @@ static void write_gpt2(const struct pz_megatron_reader *reader, const struct sha
   write_truth(out, "tie_word_embeddings", !pz_given(reader, ARG_UNTIED));
 }
 
-/* Writes a model of Llama's kind, or GPT-NeoX if it has no gated activation. */
+/* Writes a model of the Llama family, or a GPT-NeoX if its activation is not gated. */
 static void write_llama(const struct pz_megatron_reader *reader, const struct shape *shape,
                         FILE *out) {
   bool latent = pz_given(reader, ARG_LATENT), biases = !pz_given(reader, ARG_NO_BIAS);
@@ -500,27 +499,30 @@ static void write_llama(const struct pz_megatron_reader *reader, const struct sh
   write_truth(out, "mlp_bias", biases);
 }
 
-/* Returns the family that has the shape. */
-static const char *find_family(const struct pz_megatron_reader *reader) {
-  bool norms = pz_given(reader, ARG_QK_NORM), experts = pz_has_experts(reader);
-  if (reader->layer_letters) return "nemotron_h";
-  if (is_delta_net(reader)) return experts ? "qwen3_next" : "qwen3_5_text";
-  if (experts && pz_given(reader, ARG_LATENT)) return "deepseek_v3";
-  if (experts) return norms ? "qwen3_moe" : "mixtral";
-  if (!pz_given(reader, ARG_SWIGLU)) return is_rotary(reader) ? "gpt_neox" : "gpt2";
-  if (pz_given(reader, ARG_QKV_BIAS) && pz_given(reader, ARG_NO_BIAS)) return "qwen2";
-  return norms ? "qwen3" : "llama";
-}
-
 /* Returns the model as the text of a config.json. */
 static const char *write_config(const struct pz_megatron_reader *reader,
                                 const struct shape *shape) {
+  bool norms = pz_given(reader, ARG_QK_NORM), experts = pz_has_experts(reader);
+  bool gated = pz_given(reader, ARG_SWIGLU), rotary = is_rotary(reader);
+  const char *family = norms ? "qwen3" : "llama";
+  if (reader->layer_letters)
+    family = "nemotron_h";
+  else if (is_delta_net(reader))
+    family = experts ? "qwen3_next" : "qwen3_5_text";
+  else if (experts && pz_given(reader, ARG_LATENT))
+    family = "deepseek_v3";
+  else if (experts)
+    family = norms ? "qwen3_moe" : "mixtral";
+  else if (!gated)
+    family = rotary ? "gpt_neox" : "gpt2";
+  else if (pz_given(reader, ARG_QKV_BIAS) && pz_given(reader, ARG_NO_BIAS))
+    family = "qwen2";
   struct pz_buffer *config = pz_buffer_new(reader->call);
   FILE *out = pz_buffer_open(reader->call, config);
-  fprintf(out, "{\"model_type\":\"%s\"", find_family(reader));
+  fprintf(out, "{\"model_type\":\"%s\"", family);
   if (reader->layer_letters)
     write_nemotron(reader, shape, out);
-  else if (pz_given(reader, ARG_SWIGLU) || is_rotary(reader))
+  else if (gated || rotary)
     write_llama(reader, shape, out);
   else
     write_gpt2(reader, shape, out);

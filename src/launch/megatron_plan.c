@@ -1,6 +1,8 @@
-/* Reader of Megatron-LM's arguments: from the values of arguments to the training plan.  pz_read_megatron_plan() reads one
- * group of fields after another, in the order in which they depend on each other, and finally notes where each field comes
- * from.  Defaults are those of megatron/training/arguments.py (core 0.15). */
+/* Reader of Megatron-LM's arguments: from the values of arguments to the training plan.
+ *
+ * pz_read_megatron_plan() reads one group of fields after another, in the order in which they
+ * depend on each other, and finally notes the argument that each field comes from.  Defaults are
+ * those of megatron/training/arguments.py (core 0.15). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,7 @@
 
 enum { MOST_DEVICES = 1 << 24 };
 
-/* Appends a number to a rule: "at most the layers of a stage (8)". */
+/* Appends a number to a rule, as in "at most the layers of a stage (8)". */
 static const char *rule_with_count(const struct pz_megatron_reader *reader, const char *rule,
                                    int64_t n) {
   return pz_format(reader->call, "%s (%" PRId64 ")", rule, n);
@@ -21,7 +23,7 @@ static const char *rule_with_count(const struct pz_megatron_reader *reader, cons
 
 /* ---- degrees, devices and batch ------------------------------------------------------------- */
 
-/* Reads the plain numbers of the plan, which default to 1, and sequence parallelism. */
+/* Reads the integer fields of the plan, which are 1 by default, and sequence parallelism. */
 static void read_degrees(struct pz_megatron_reader *reader) {
   static const enum pz_plan_field fields[] = {PZ_PLAN_MBS, PZ_PLAN_BATCH, PZ_PLAN_SEQ,
                                               PZ_PLAN_TP,  PZ_PLAN_CP,    PZ_PLAN_PP};
@@ -47,8 +49,9 @@ static void read_degrees(struct pz_megatron_reader *reader) {
   pz_need_given_word(reader, ARG_CP_FORM, "p2p or a2a; others are not covered");
 }
 
-/* Returns the number of nodes, or of processes per node, from torchrun's argument.  If the argument asks the batch system at run
- * time, or is not given, the number of Slurm's comments counts (0: none), and then `absent`. */
+/* Returns the number of nodes, or of processes per node, that torchrun's argument states.  If the
+ * argument is not given, or asks the batch system at run time, returns the number in Slurm's
+ * comments instead (0: none), or else `absent`. */
 static int64_t launched_count(struct pz_megatron_reader *reader, int argument, int64_t slurm,
                               int64_t absent) {
   const struct pz_given_argument *given = &reader->given[argument];
@@ -58,7 +61,8 @@ static int64_t launched_count(struct pz_megatron_reader *reader, int argument, i
   return slurm ? slurm : absent;
 }
 
-/* Returns the number in one of Slurm's comments, for example 8 of "gpu:8", "gpu:h100:8" or "8", or 0 if it is not stated. */
+/* Returns the number in one of Slurm's comments, for example 8 for "gpu:8", "gpu:h100:8" or "8", or
+ * 0 if it is not stated. */
 static int64_t slurm_count(const struct pz_megatron_reader *reader, int argument) {
   const struct pz_given_argument *given = &reader->given[argument];
   if (!given->is_given || given->unknown) return 0;
@@ -90,21 +94,11 @@ static void read_devices(struct pz_megatron_reader *reader) {
       pz_format(reader->call, "%" PRId64 " x %" PRId64 " processes", nodes, processes);
 }
 
-static void read_batch(struct pz_megatron_reader *reader) {
-  pz_need_given(reader, PZ_PLAN_MBS, "micro-batch-size");
-  pz_need_given(reader, PZ_PLAN_SEQ, "seq-length");
-  int64_t seq = reader->given[PZ_PLAN_SEQ].count;
-  if (pz_given_count(reader, ARG_POSITIONS, seq) < seq)
-    pz_reject_given(reader, ARG_POSITIONS, rule_with_count(reader, "at least --seq-length", seq));
-  if (pz_given(reader, ARG_RAMPUP))
-    pz_megatron_add_note(reader,
-                         "--rampup-batch-size: the prediction is of the full global batch size");
-}
-
 /* ---- pipeline stages ------------------------------------------------------------------------ */
 
-/* Reads the layers of the first and the last stage, if they differ from the others.  `counted` is the number of layers
- * including the embedding and the loss, where each of them is counted as a layer. */
+/* Reads the number of layers of the first and the last stage, if they differ from those of the
+ * other stages.  `counted` is the number of layers, including the embedding and the loss if these
+ * are counted as layers. */
 static void read_end_stages(struct pz_megatron_reader *reader, int64_t counted) {
   struct pz_plan *plan = &reader->run->plan;
   int64_t layers = reader->given[ARG_LAYERS].count;
@@ -129,7 +123,8 @@ static void read_end_stages(struct pz_megatron_reader *reader, int64_t counted) 
   }
 }
 
-/* Sets the stages and chunks of the plan from the layers of each chunk, which an argument states. */
+/* Sets the stages and chunks of the plan from the numbers of layers of all chunks, which an
+ * argument states. */
 static void divide_layers(struct pz_megatron_reader *reader, int argument, const int64_t *chunks,
                           uint32_t n, const char *accepted) {
   struct pz_plan *plan = &reader->run->plan;
@@ -139,8 +134,9 @@ static void divide_layers(struct pz_megatron_reader *reader, int argument, const
   if (plan->last_layers) pz_set_origin(reader, PZ_PLAN_LAST_LAYERS, argument, argument);
 }
 
-/* Reads a pipeline layout such as Et*18|t*21|t*20,L.  Each t is a layer; E, m and L (embedding, multi-token prediction and loss)
- * are not counted, and bars separate chunks. */
+/* Reads a pipeline layout such as Et*18|t*21|t*20,L.  Bars separate chunks, and each t is a layer. 
+ * The letters E, m and L stand for the embedding, multi-token prediction and the loss, which are
+ * not counted. */
 static void read_layout(struct pz_megatron_reader *reader) {
   static const char accepted[] =
       "as many layers t as --num-layers, in chunks that the stages divide, those between the first "
@@ -173,7 +169,7 @@ static void read_layout(struct pz_megatron_reader *reader) {
   divide_layers(reader, ARG_LAYOUT, chunks, n, accepted);
 }
 
-/* Reads the stages from a hybrid's layer pattern in which bars separate chunks. */
+/* Reads the stages of a hybrid from its layer pattern, in which bars separate chunks. */
 static void read_pattern_bars(struct pz_megatron_reader *reader) {
   static const char accepted[] = "bars between chunks that the stages divide, those between the "
                                  "first and the last as even as can be";
@@ -229,17 +225,8 @@ static void read_stages(struct pz_megatron_reader *reader) {
 
 /* ---- recomputation -------------------------------------------------------------------------- */
 
-/* Returns the number of layers of the longest stage. */
-static int64_t longest_stage(const struct pz_megatron_reader *reader) {
-  const struct pz_plan *plan = &reader->run->plan;
-  int64_t ends = plan->first_layers + plan->last_layers;
-  int64_t others = pz_max(plan->pp - (plan->first_layers > 0) - (plan->last_layers > 0), 1);
-  int64_t middle = pz_ceil_div(pz_max(reader->given[ARG_LAYERS].count - ends, 0), others);
-  int64_t chunk =
-      pz_max(pz_max(plan->first_layers, plan->last_layers), pz_ceil_div(middle, plan->vpp));
-  return plan->vpp * chunk;
-}
-
+/* Reads which activations are recomputed: those of all layers, of the first layers of each stage,
+ * or of some modules. */
 static void read_recomputation(struct pz_megatron_reader *reader) {
   struct pz_plan *plan = &reader->run->plan;
   pz_need_given_word(reader, ARG_GRANULARITY, "full or selective");
@@ -264,7 +251,14 @@ static void read_recomputation(struct pz_megatron_reader *reader) {
     pz_reject_given(reader, ARG_GRANULARITY, "with it --recompute-method uniform or block");
   if (is_full && pz_given_is(reader, ARG_METHOD, "block")) {
     pz_need_given(reader, ARG_AGAIN_LAYERS, "recompute-num-layers (with --recompute-method block)");
-    int64_t most = longest_stage(reader);
+    /* at most the layers of the longest stage */
+    int64_t end_layers = plan->first_layers + plan->last_layers;
+    int64_t middle_stages = plan->pp - (plan->first_layers > 0) - (plan->last_layers > 0);
+    int64_t middle_layers = pz_max(reader->given[ARG_LAYERS].count - end_layers, 0);
+    int64_t middle_chunk =
+        pz_ceil_div(pz_ceil_div(middle_layers, pz_max(middle_stages, 1)), plan->vpp);
+    int64_t end_chunk = pz_max(plan->first_layers, plan->last_layers);
+    int64_t most = plan->vpp * pz_max(end_chunk, middle_chunk);
     plan->recompute_layers = reader->given[ARG_AGAIN_LAYERS].count;
     if (plan->recompute_layers > most)
       pz_reject_given(reader, ARG_AGAIN_LAYERS,
@@ -292,8 +286,8 @@ static void read_recomputation(struct pz_megatron_reader *reader) {
 
 /* ---- sharding and the optimizer ------------------------------------------------------------- */
 
-/* Reads the ZeRO stage: the distributed optimizer is stage 1, Megatron FSDP shards what its strategy says, PyTorch's FSDP2 is
- * stage 2 or 3, and DeepSpeed states the stage. */
+/* Reads the ZeRO stage.  The distributed optimizer is stage 1, Megatron FSDP has the stage of its
+ * strategy, PyTorch's FSDP2 is stage 2 or 3, and DeepSpeed states the stage. */
 static void read_sharding(struct pz_megatron_reader *reader) {
   struct pz_plan *plan = &reader->run->plan;
   pz_need_given_word(reader, ARG_STRATEGY, "no_shard, optim, optim_grads or optim_grads_params");
@@ -323,8 +317,9 @@ static void read_sharding(struct pz_megatron_reader *reader) {
   plan->shard = replicas / copies;
 }
 
-/* Reads the types of Adam's moments and of its copy of the weights, and which part of it runs on the host.  By default a
- * precision-aware optimizer keeps only the bits of that copy which bf16 does not have. */
+/* Reads the types of Adam's moments and of its main copy of the weights, and which share of the
+ * optimizer runs on the host.  By default, a precision-aware optimizer stores only those bits of
+ * the main copy that the bf16 weights lack. */
 static void read_optimizer(struct pz_megatron_reader *reader) {
   static const char types[] = "fp32, bf16 or fp8; others are not covered";
   struct pz_plan *plan = &reader->run->plan;
@@ -364,8 +359,9 @@ static void read_optimizer(struct pz_megatron_reader *reader) {
 
 /* ---- overlap and offloading ----------------------------------------------------------------- */
 
-/* Reads what communication overlaps with, and which activations are saved on the host: those of whole layers or of modules, or what
- * DeepSpeed's recomputation saves.  Transfers between stages overlap only with chunks, and then by default. */
+/* Reads which communication overlaps with compute, and which activations are saved on the host:
+ * those of whole layers, those of modules, or those that DeepSpeed's recomputation saves. 
+ * Transfers between stages overlap only if stages have chunks, and then by default. */
 static void read_overlap_and_offloading(struct pz_megatron_reader *reader) {
   struct pz_run_plan *run = reader->run;
   struct pz_plan *plan = &run->plan;
@@ -429,8 +425,8 @@ static void read_precision(struct pz_megatron_reader *reader) {
   }
 }
 
-/* Reads the attention kernel, and CUDA graphs: of modules, or of the whole step if no scope or that of the full iteration is
- * given. */
+/* Reads the attention kernel and the use of CUDA graphs.  Graphs capture modules, or the whole step
+ * if no scope or a full iteration is given. */
 static void read_kernels(struct pz_megatron_reader *reader) {
   struct pz_plan *plan = &reader->run->plan;
   pz_need_given_word(reader, ARG_BACKEND, "auto, flash, fused, unfused or local");
@@ -464,8 +460,8 @@ static void read_kernels(struct pz_megatron_reader *reader) {
 
 /* ---- experts -------------------------------------------------------------------------------- */
 
-/* Reads the dispatcher of tokens.  The default of flex is DeepEP.  Megatron's own default, allgather, which gathers all tokens
- * on every device, is not covered. */
+/* Reads the dispatcher, which sends tokens to experts.  The default of flex is DeepEP.  Megatron's
+ * own default, allgather, which gathers all tokens on every device, is not covered. */
 static void read_dispatcher(struct pz_megatron_reader *reader) {
   struct pz_plan *plan = &reader->run->plan;
   bool flex = pz_given_is(reader, ARG_DISPATCHER, "flex");
@@ -486,8 +482,9 @@ static void read_dispatcher(struct pz_megatron_reader *reader) {
                        "deepep or hybridep; other backends are not covered");
 }
 
-/* Reads expert parallelism.  By default experts have the tensor parallelism of the other layers.  With padding to a capacity every
- * device computes that many rows; without it an even load is assumed. */
+/* Reads expert parallelism.  By default, experts have the tensor parallelism of the other layers. 
+ * If the rows of each expert are padded to a capacity, every device computes that many rows;
+ * otherwise an even load is assumed. */
 static void read_expert_parallelism(struct pz_megatron_reader *reader) {
   struct pz_plan *plan = &reader->run->plan;
   plan->ep = pz_given_count(reader, PZ_PLAN_EP, 1);
@@ -536,7 +533,8 @@ static void read_expert_parallelism(struct pz_megatron_reader *reader) {
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-/* Notes which argument each field comes from, unless its reader did so.  Of several arguments the first that is given counts. */
+/* Notes which argument each field comes from, unless the field's reader has done so.  If a field
+ * has several arguments, the first one that is given counts. */
 static void set_origins(struct pz_megatron_reader *reader) {
   /* clang-format off */
   static const struct { int field, argument; } origins[] = {
@@ -565,16 +563,22 @@ static void set_origins(struct pz_megatron_reader *reader) {
 void pz_read_megatron_plan(struct pz_megatron_reader *reader) {
   read_degrees(reader);
   read_devices(reader);
-  read_batch(reader);
+  pz_need_given(reader, PZ_PLAN_MBS, "micro-batch-size");
+  pz_need_given(reader, PZ_PLAN_SEQ, "seq-length");
+  int64_t seq = reader->given[PZ_PLAN_SEQ].count;
+  if (pz_given_count(reader, ARG_POSITIONS, seq) < seq)
+    pz_reject_given(reader, ARG_POSITIONS, rule_with_count(reader, "at least --seq-length", seq));
+  if (pz_given(reader, ARG_RAMPUP))
+    pz_megatron_add_note(reader,
+                         "--rampup-batch-size: the prediction is of the full global batch size");
   read_stages(reader);
   read_recomputation(reader);
   read_sharding(reader);
   read_overlap_and_offloading(reader);
-  if (pz_given(reader, ARG_DEEPSPEED)) {
+  if (pz_given(reader, ARG_DEEPSPEED))
     pz_read_deepspeed_config(reader);
-  } else {
+  else
     read_optimizer(reader);
-  }
   read_precision(reader);
   read_expert_parallelism(reader);
   read_kernels(reader);

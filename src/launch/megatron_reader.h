@@ -1,6 +1,7 @@
-/* What the reader of Megatron-LM's arguments (megatron_args.h) shares between its files: the arguments that were given, and how
- * they are asked for.  megatron_args.c fills them from the words of a script; then megatron_plan.c, deepspeed_config.c and
- * megatron_model.c turn them into the run's plan and model. */
+/* The arguments of a run, which the files of the reader of Megatron-LM's arguments
+ * (megatron_args.h) share. megatron_args.c fills them from the words of a script.  Then
+ * megatron_plan.c, deepspeed_config.c and megatron_model.c turn them into the run's plan and
+ * model. */
 #ifndef PZ_LAUNCH_MEGATRON_READER_H
 #define PZ_LAUNCH_MEGATRON_READER_H
 
@@ -8,7 +9,8 @@
 #include "launch/shell_words.h"
 #include "plan/plan_file.h"
 
-/* An argument: the PZ_PLAN_... of a plain number of the plan, or one of megatron_arguments.def. */
+/* Arguments are numbered: PZ_PLAN_... for integer fields of the plan, then ARG_... of
+ * megatron_arguments.def. */
 enum {
   ARG_BEFORE = PZ_PLAN_FIELDS - 1,
 #define ARGUMENT(id, kind, name) ARG_##id,
@@ -40,11 +42,10 @@ struct pz_megatron_reader {
   const struct pz_run_plan_options *options;
   struct pz_shell_text words;
   struct pz_given_argument given[ARGS];
-  struct pz_vec ignored, notes; /* const char * */
-  uint32_t n_compared;          /* unknown names that were compared with known ones */
-  const char
-      *layer_letters; /* --hybrid-layer-pattern without bars; NULL: no hybrid with Mamba layers */
-  const char *prediction_letters; /* letters of one of its layers that predict, or "" */
+  struct pz_vec ignored, notes;   /* const char * */
+  uint32_t n_compared;            /* unknown names that were compared with known ones */
+  const char *layer_letters;      /* --hybrid-layer-pattern without bars; NULL: no Mamba layers */
+  const char *prediction_letters; /* letters of a layer of multi-token prediction, or "" */
   struct pz_run_plan *run;
 };
 
@@ -52,27 +53,27 @@ struct pz_megatron_reader {
 
 bool pz_given(const struct pz_megatron_reader *reader, int argument);
 
-/* Returns the number that was given, or `absent`. */
+/* Returns the number that was given, or `absent` if the argument was not given. */
 int64_t pz_given_count(const struct pz_megatron_reader *reader, int argument, int64_t absent);
 
-/* Was the argument given with this text? */
+/* Returns whether the argument was given with this text. */
 bool pz_given_is(const struct pz_megatron_reader *reader, int argument, const char *text);
 
-/* Raises PZ_BAD_INPUT about the value of an argument. */
+/* Raises PZ_BAD_INPUT for the value of an argument; `accepted` is the rule. */
 _Noreturn void pz_reject_given(struct pz_megatron_reader *reader, int argument,
                                const char *accepted);
 
 /* Raises PZ_BAD_INPUT if an argument was not given; `name` names it. */
 void pz_need_given(struct pz_megatron_reader *reader, int argument, const char *name);
 
-/* Raises PZ_BAD_INPUT if an argument was given with another word than those of the text `accepted`, for example "auto, flash
- * or local; others are not covered". */
+/* Raises PZ_BAD_INPUT if an argument was given with another word than those of the text `accepted`,
+ * for example "auto, flash or local; others are not covered". */
 void pz_need_given_word(struct pz_megatron_reader *reader, int argument, const char *accepted);
 
 /* Reads the text of an argument as an integer from 1 to 2^26. */
 int64_t pz_read_given_count(struct pz_megatron_reader *reader, int argument);
 
-/* Raises PZ_BAD_INPUT if an argument was given that is only covered for some models, and this is none of them. */
+/* Raises PZ_BAD_INPUT if an argument was given that is covered only for other kinds of models. */
 void pz_refuse_uncovered(struct pz_megatron_reader *reader, int argument);
 
 /* Notes that a field of the plan comes from the first of two arguments that was given. */
@@ -84,14 +85,14 @@ void pz_megatron_add_note(struct pz_megatron_reader *reader, const char *note);
 /* Lists a name as ignored. */
 void pz_add_ignored(struct pz_megatron_reader *reader, const char *name);
 
-/* Does the user ask to ignore the argument or key? */
+/* Returns whether the user asks to ignore the argument or key. */
 bool pz_is_ignored(const struct pz_megatron_reader *reader, const char *name);
 
-/* Is a name in a list that ends with NULL?  Dashes and underscores are the same, and a pattern that ends with a star stands for
- * all names that begin with it. */
+/* Returns whether a name is in a list that ends with NULL.  Dashes and underscores are the same,
+ * and a pattern that ends with a star stands for all names that begin with it. */
 bool pz_name_is_among(const char *const *patterns, const char *name);
 
-/* ---- what they mean ------------------------------------------------------------------------- */
+/* ---- from arguments to the run -------------------------------------------------------------- */
 
 /* Reads the plan (megatron_plan.c). */
 void pz_read_megatron_plan(struct pz_megatron_reader *reader);

@@ -1,6 +1,8 @@
-/* Reader of TOML by recursive descent.  pz_toml_read() reads line by line: read_table_header() for [table], otherwise
- * read_entry() for key = value, whose value read_value() reads as a string, an array or a word.  A key is stored with the
- * name of its table in front.  Source: toml.io, version 1.0. */
+/* Reader of TOML by recursive descent.
+ *
+ * pz_toml_read() reads line by line: read_table_header() for [table], otherwise read_entry() for
+ * key = value, whose value read_value() reads as a string, an array or a word.  A key is stored
+ * with the name of its table before it.  Source: toml.io, version 1.0. */
 #include "launch/toml.h"
 
 #include <ctype.h>
@@ -16,8 +18,7 @@ struct toml_reader {
   uint32_t line;
   struct pz_vec tables;  /* struct pz_toml_entry without a value: the headers [table] so far */
   struct pz_vec entries; /* struct pz_toml_entry */
-  uint32_t
-      first_entry_of_header; /* keys before it belong to other elements of an array of tables */
+  uint32_t first_entry;  /* entries before it are in other elements of an array of tables */
 };
 
 static _Noreturn void toml_fail(struct toml_reader *reader, uint32_t line, const char *what) {
@@ -54,13 +55,14 @@ static void skip_blanks_and_lines(struct toml_reader *reader) {
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* Do three quotes begin here, which delimit a string of several lines? */
+/* Returns whether three quotes follow, which delimit a string of several lines. */
 static bool is_triple_quote(const struct toml_reader *reader, char quote) {
   return reader->end - reader->at >= 3 && reader->at[0] == quote && reader->at[1] == quote &&
          reader->at[2] == quote;
 }
 
-/* Reads a quoted string.  Of the escape sequences \n and \t are translated; any other stands for its second character. */
+/* Reads a quoted string.  The escape sequences \n and \t are translated, and any other one stands
+ * for its second character. */
 static char *read_string(struct toml_reader *reader) {
   char quote = *reader->at;
   bool multiline = is_triple_quote(reader, quote);
@@ -93,7 +95,8 @@ static char *read_string(struct toml_reader *reader) {
   return text;
 }
 
-/* Reads a number, truth value, date, inline table or shell variable: everything up to the end of the value. */
+/* Reads a number, truth value, date, inline table or shell variable, which ends at a comma, a
+ * bracket or the line end. */
 static struct pz_toml_value read_bare_word(struct toml_reader *reader) {
   const char *start = reader->at;
   int open_braces = 0;
@@ -144,8 +147,8 @@ static struct pz_toml_value read_value(struct toml_reader *reader, int depth) {
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* Reads a key such as a.b."c" and returns it behind the name of its table, which may be NULL.  Control characters are
- * replaced, because names appear in messages. */
+/* Reads a key such as a.b."c" and returns it after the name of its table, which may be NULL. 
+ * Control characters are replaced, because names appear in messages. */
 static const char *read_key(struct toml_reader *reader, const char *table) {
   char text[PZ_TOML_MOST_NAME + 1];
   size_t n = 0;
@@ -179,7 +182,8 @@ static const char *read_key(struct toml_reader *reader, const char *table) {
   return pz_copy_text(reader->call, pz_text_plain(text));
 }
 
-/* Appends a table or key, which TOML allows only once among those from `first` on. */
+/* Appends a table or key.  Raises an error if one of the list's items from `first` on has the same
+ * name, because TOML allows it only once. */
 static void append_once(struct toml_reader *reader, struct pz_vec *list, uint32_t first,
                         const struct pz_toml_entry *entry) {
   for (uint32_t i = first; i < list->n; i++) {
@@ -196,13 +200,14 @@ static void append_once(struct toml_reader *reader, struct pz_vec *list, uint32_
   pz_append(reader->call, list, entry);
 }
 
-/* Reads [table], or [[table]], which begins another element of an array of tables.  Returns the name. */
+/* Reads [table], or [[table]], which begins another element of an array of tables.  Returns the
+ * name of the table. */
 static const char *read_table_header(struct toml_reader *reader) {
   bool is_element = reader->at + 1 < reader->end && reader->at[1] == '[';
   int brackets = is_element ? 2 : 1;
   reader->at += brackets;
   const char *table = read_key(reader, NULL);
-  reader->first_entry_of_header = is_element ? reader->entries.n : 0;
+  reader->first_entry = is_element ? reader->entries.n : 0;
   if (!is_element) {
     struct pz_toml_entry header = {.name = table, .line = reader->line};
     append_once(reader, &reader->tables, 0, &header);
@@ -223,7 +228,7 @@ static void read_entry(struct toml_reader *reader, const char *table) {
   reader->at++;
   skip_blanks(reader);
   entry.value = read_value(reader, 0);
-  append_once(reader, &reader->entries, reader->first_entry_of_header, &entry);
+  append_once(reader, &reader->entries, reader->first_entry, &entry);
 }
 
 struct pz_vec pz_toml_read(struct pz_call *call, const char *name, const char *text, size_t bytes,

@@ -1,7 +1,8 @@
 /* Reader of TOML 1.0 (toml.io) for the configurations of training frameworks.
  *
- * The result is a list of keys with their values and lines.  Strings, words and arrays are told apart.  Dates, inline
- * tables and shell variables ("steps = ${STEPS:-1000}", in a script that writes the file) are kept as text. */
+ * The result is a list of keys with their values and lines.  Strings, words and arrays are told
+ * apart.  Dates, inline tables and shell variables ("steps = ${STEPS:-1000}", in a script that
+ * writes the file) are kept as text. */
 #ifndef PZ_LAUNCH_TOML_H
 #define PZ_LAUNCH_TOML_H
 
@@ -18,8 +19,7 @@ enum pz_toml_kind { PZ_TOML_STRING, PZ_TOML_WORD, PZ_TOML_ARRAY };
 
 struct pz_toml_value {
   enum pz_toml_kind kind;
-  const char
-      *text; /* a string without its quotes, or a word such as 8, true or 1e-4; "" for an array */
+  const char *text; /* a string without its quotes, or a word such as 8 or true; "" for an array */
   struct pz_toml_value *items; /* elements of an array */
   uint32_t n;
 };
@@ -30,9 +30,10 @@ struct pz_toml_entry {
   struct pz_toml_value value;
 };
 
-/* Returns the keys of a text, as a vector of struct pz_toml_entry.  `name` stands for the file in messages, and
- * `first_line` is the line of the file that the text begins on.  Raises PZ_BAD_INPUT with file and line for text that is
- * not TOML and for a table or key that is defined twice, and PZ_LIMIT above the limits. */
+/* Returns the keys of a text, as a vector of struct pz_toml_entry.  `name` stands for the file in
+ * messages, and `first_line` is the line of the file that the text begins on.  Raises PZ_BAD_INPUT
+ * with file and line for text that is not TOML and for a table or key that is defined twice, and
+ * PZ_LIMIT above the limits. */
 struct pz_vec pz_toml_read(struct pz_call *call, const char *name, const char *text, size_t bytes,
                            uint32_t first_line);
 

@@ -1,10 +1,12 @@
-/* Reader of torchtitan's job configuration: TOML as its releases up to 0.2 read it (torchtitan/config/job_config.py), or a script
- * that writes it, as `--emit torchtitan` does.
+/* Reader of torchtitan's job configuration: TOML as its releases up to 0.2 read it
+ * (torchtitan/config/job_config.py), or a script that writes it, as `--emit torchtitan` does.
  *
- * pz_torchtitan_read() reads the keys (toml.h) and then, group by group, the plan's fields from them; keys that are left out have
- * torchtitan's defaults.  The model is one of torchtitan's packages by name and flavor, or a module of the script with the
- * arguments of such a package, which write_module_arguments() rewrites as arguments of Megatron-LM.  Keys that change the step and
- * are not covered are errors (check_other_keys), and other unknown keys are listed as ignored. */
+ * pz_torchtitan_read() reads the keys (toml.h) and then, group by group, the plan's fields from
+ * them.  Keys that are not given have torchtitan's defaults.  The model is one of torchtitan's
+ * packages by name and flavor, or a module of the script with the arguments of such a package,
+ * which write_module_arguments() rewrites as arguments of Megatron-LM.  Keys that change the step
+ * and are not covered are errors (check_other_keys), and other unknown keys are listed as
+ * ignored. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -44,44 +46,20 @@ static const struct flavor {
     {"deepseek_v3", "671B", "deepseek-v3"},
 };
 
-/* Keys that do not change the step, or follow from others.  A name that ends with a star stands for all that begin with it. */
-static const char *const neutral_keys[] = {"job.*",
-                                           "profiling.*",
-                                           "metrics.*",
-                                           "optimizer.*",
-                                           "lr_scheduler.*",
-                                           "checkpoint.*",
-                                           "comm.*",
-                                           "validation.local_batch_size",
-                                           "validation.seq_len",
-                                           "validation.*",
-                                           "experimental.*",
-                                           "memory_estimation.*",
-                                           "fault_tolerance.*",
-                                           "debug.*",
-                                           "float8.*",
-                                           "quantize.*",
-                                           "model.hf_assets_path",
-                                           "model.tokenizer_path",
-                                           "model.norm_type",
-                                           "model.print_after_conversion",
-                                           "training.steps",
-                                           "training.max_norm",
-                                           "training.dataset*",
-                                           "training.gc_*",
-                                           "training.seed",
-                                           "training.deterministic",
-                                           "training.mixed_precision_reduce",
-                                           "training.dataloader.*",
-                                           "activation_checkpoint.early_stop",
-                                           "activation_checkpoint.debug",
-                                           "activation_checkpoint.determinism_check",
-                                           "activation_checkpoint.preserve_rng_state",
-                                           "activation_checkpoint.visualize_*",
-                                           "activation_checkpoint.per_op_sac_*",
-                                           "parallelism.disable_loss_parallel",
-                                           "parallelism.context_parallel_rotate_method",
-                                           NULL};
+/* clang-format off */
+/* Keys that do not change the step, or follow from others.  A star at the end stands for any rest.
+ * */
+static const char *const neutral_keys[] = {
+    "job.*", "profiling.*", "metrics.*", "optimizer.*", "lr_scheduler.*", "checkpoint.*", "comm.*",
+    "validation.local_batch_size", "validation.seq_len", "validation.*", "experimental.*", "memory_estimation.*",
+    "fault_tolerance.*", "debug.*", "float8.*", "quantize.*", "model.hf_assets_path", "model.tokenizer_path",
+    "model.norm_type", "model.print_after_conversion", "training.steps", "training.max_norm", "training.dataset*",
+    "training.gc_*", "training.seed", "training.deterministic", "training.mixed_precision_reduce",
+    "training.dataloader.*", "activation_checkpoint.early_stop", "activation_checkpoint.debug",
+    "activation_checkpoint.determinism_check", "activation_checkpoint.preserve_rng_state",
+    "activation_checkpoint.visualize_*", "activation_checkpoint.per_op_sac_*", "parallelism.disable_loss_parallel",
+    "parallelism.context_parallel_rotate_method", NULL};
+/* clang-format on */
 
 /* Keys that change the step and are not covered, unless they have this value. */
 static const struct refused_key {
@@ -104,7 +82,7 @@ struct titan_reader {
   size_t bytes;
   const struct pz_run_plan_options *options;
   struct pz_vec keys;           /* struct pz_toml_entry */
-  bool *is_read;                /* for each key */
+  bool *is_read;                /* for each key: the reader has asked for it */
   struct pz_vec asked;          /* const char *: names of keys that the reader knows */
   struct pz_vec ignored, notes; /* const char * */
   struct pz_run_plan *run;
@@ -112,7 +90,8 @@ struct titan_reader {
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* Raises PZ_BAD_INPUT about the value of a key, or about the whole configuration if `entry` is NULL. */
+/* Raises PZ_BAD_INPUT about the value of a key, or about the whole configuration if `entry` is
+ * NULL. */
 static _Noreturn void reject_key(const struct titan_reader *reader,
                                  const struct pz_toml_entry *entry, const char *accepted) {
   char value[64];
@@ -124,13 +103,14 @@ static _Noreturn void reject_key(const struct titan_reader *reader,
               accepted);
 }
 
+/* Returns whether the user asks to ignore the key. */
 static bool is_left_out(const struct titan_reader *reader, const char *key) {
   for (const char *const *name = reader->options->ignore; name && *name; name++)
     if (strcmp(*name, key) == 0) return true;
   return false;
 }
 
-/* Returns a key, or NULL if it is not given or left out.  Notes that the reader knows it. */
+/* Returns a key, or NULL if it is not given or ignored, and notes that the reader knows it. */
 static const struct pz_toml_entry *find_key(struct titan_reader *reader, const char *key) {
   const struct pz_toml_entry *found = NULL;
   const char *name = pz_copy_text(reader->call, key);
@@ -144,15 +124,15 @@ static const struct pz_toml_entry *find_key(struct titan_reader *reader, const c
   return found && !is_left_out(reader, key) ? found : NULL;
 }
 
-/* Notes that a field of the plan comes from a key.  `field` -1 stands for none. */
+/* Notes that a field of the plan comes from a key, unless `field` is -1. */
 static void set_key_origin(struct titan_reader *reader, int field,
                            const struct pz_toml_entry *entry) {
   if (field >= 0 && entry)
     reader->run->from[field] = pz_format(reader->call, "%s, line %u", entry->name, entry->line);
 }
 
-/* Returns the value of a key that is an integer of at least `least`, or `absent`.  `field` is the plan's field that it sets, or
- * -1. */
+/* Returns the value of a key that is an integer of at least `least`, or `absent` if the key is not
+ * given.  `field` is the plan's field that the key sets, or -1. */
 static int64_t read_count(struct titan_reader *reader, const char *key, int64_t absent,
                           int64_t least, int field) {
   const struct pz_toml_entry *entry = find_key(reader, key);
@@ -191,7 +171,7 @@ static bool read_truth(struct titan_reader *reader, const char *key, bool absent
   return is_true;
 }
 
-/* Does the value of a key, a text with commas or an array, contain a word? */
+/* Returns whether the value of a key, a text with commas or an array, contains a word. */
 static bool value_has_word(const struct pz_toml_entry *entry, const char *word) {
   if (entry->value.kind != PZ_TOML_ARRAY) return strstr(entry->value.text, word);
   for (uint32_t i = 0; i < entry->value.n; i++)
@@ -205,7 +185,8 @@ static void add_text(struct titan_reader *reader, struct pz_vec *list, const cha
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-/* Copies the value of an argument of the model in the script's module, "    dim=4096,".  Returns false if it is not given. */
+/* Copies the value of an argument in the Python module that describes the model, such as 4096 in "
+ * dim=4096,".  Returns false if the argument is not given. */
 static bool module_value(const struct pz_document *module, const char *key, char *out,
                          size_t size) {
   size_t n = strlen(key);
@@ -233,19 +214,6 @@ static bool module_truth(const struct pz_document *module, const char *key) {
   return module_value(module, key, text, sizeof text) && strcmp(text, "True") == 0;
 }
 
-/* Returns the width of Llama's feed-forward layer: 8/3 of the hidden size, times a factor, rounded up to a multiple
- * (torchtitan/models/llama3/model/model.py, FeedForward). */
-static int64_t llama_ffn_width(const struct pz_document *module, int64_t hidden) {
-  char text[32];
-  int64_t multiple = module_count(module, "multiple_of", 256), width = 8 * hidden / 3;
-  if (module_value(module, "ffn_dim_multiplier", text, sizeof text)) {
-    double factor = strtod(text, NULL);
-    if (factor > 0 && factor < 1e6) width = (int64_t)(factor * (double)width);
-  }
-  if (multiple <= 0 || multiple > 1 << 26) return width;
-  return (width + multiple - 1) / multiple * multiple;
-}
-
 static void write_expert_arguments(const struct pz_document *module, bool latent, int64_t layers,
                                    FILE *out) {
   int64_t width = module_count(module, "moe_inter_dim", 0);
@@ -271,21 +239,31 @@ static void write_expert_arguments(const struct pz_document *module, bool latent
   if (q_rank > 0) fprintf(out, " --q-lora-rank %" PRId64, q_rank);
 }
 
-/* Writes the module's model as arguments of Megatron-LM, which have a reader. */
+/* Writes the model of the module as arguments of Megatron-LM, which have a reader. */
 static void write_module_arguments(const struct pz_document *module, FILE *out) {
   int64_t hidden = module_count(module, "dim", 4096), layers = module_count(module, "n_layers", 32);
   int64_t heads = module_count(module, "n_heads", 32);
   int64_t head_dim = module_count(module, "head_dim", 0);
   int64_t ffn = module_count(module, "hidden_dim", module_count(module, "inter_dim", 0));
   bool latent = module_count(module, "kv_lora_rank", 0) > 0;
+  /* The width of Llama's feed-forward layer is 8/3 of the hidden size, times a factor, rounded up
+   * to a multiple (torchtitan/models/llama3/model/model.py, FeedForward). */
+  char text[32];
+  int64_t multiple = module_count(module, "multiple_of", 256), llama_ffn = 8 * hidden / 3;
+  if (module_value(module, "ffn_dim_multiplier", text, sizeof text)) {
+    double factor = strtod(text, NULL);
+    if (factor > 0 && factor < 1e6) llama_ffn = (int64_t)(factor * (double)llama_ffn);
+  }
+  if (multiple > 0 && multiple <= 1 << 26)
+    llama_ffn = (llama_ffn + multiple - 1) / multiple * multiple;
   fprintf(out,
           "--num-layers %" PRId64 " --hidden-size %" PRId64 " --num-attention-heads %" PRId64
           " --ffn-hidden-size %" PRId64 " --vocab-size %" PRId64
           " --max-position-embeddings %" PRId64 " --seq-length 1"
           " --swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear"
           " --hidden-dropout 0 --attention-dropout 0 --bf16 --micro-batch-size 1",
-          layers, hidden, heads, ffn ? ffn : llama_ffn_width(module, hidden),
-          module_count(module, "vocab_size", 128256), module_count(module, "max_seq_len", 2048));
+          layers, hidden, heads, ffn ? ffn : llama_ffn, module_count(module, "vocab_size", 128256),
+          module_count(module, "max_seq_len", 2048));
   if (!latent)
     fprintf(out, " --group-query-attention --num-query-groups %" PRId64,
             module_count(module, "n_kv_heads", heads));
@@ -297,7 +275,8 @@ static void write_module_arguments(const struct pz_document *module, FILE *out) 
     write_expert_arguments(module, latent, layers, out);
 }
 
-/* A module that is read in a call of its own, so that errors can name its place in the script. */
+/* Arguments of read_module_model(), which reads a module in a call of its own, so that errors can
+ * name its place in the script. */
 struct module_reading {
   const struct titan_reader *reader;
   const struct pz_document *module;
@@ -306,27 +285,14 @@ struct module_reading {
 
 static void read_module_model(struct pz_call *call, void *ctx) {
   static const struct pz_run_plan_options plain = {.devices = 1};
-  struct module_reading *x = ctx;
-  struct pz_call results = pz_call_in(call, x->reader->call->arena);
+  struct module_reading *reading = ctx;
+  struct pz_call results = pz_call_in(call, reading->reader->call->arena);
   struct pz_buffer *arguments = pz_buffer_new(call);
   FILE *out = pz_buffer_open(call, arguments);
-  write_module_arguments(x->module, out);
+  write_module_arguments(reading->module, out);
   pz_buffer_flush(call, out);
-  pz_megatron_read(&results, x->reader->name, arguments->text, strlen(arguments->text), &plain,
-                   &x->run);
-}
-
-static void read_module(struct titan_reader *reader, const struct pz_document *module) {
-  struct module_reading x = {.reader = reader, .module = module};
-  struct pz_error err = {0};
-  enum pz_status status = pz_border(read_module_model, &x, &err);
-  if (status != PZ_OK)
-    pz_raise(reader->call, status, "%s:%u: the model's module: %s", reader->name, module->line,
-             err.message);
-  reader->run->model = x.run.model;
-  reader->run->config = x.run.config;
-  reader->run->layers = x.run.layers;
-  reader->run->vocab = x.run.vocab;
+  pz_megatron_read(&results, reading->reader->name, arguments->text, strlen(arguments->text),
+                   &plain, &reading->run);
 }
 
 static void read_model(struct titan_reader *reader) {
@@ -349,12 +315,21 @@ static void read_model(struct titan_reader *reader) {
     reject_key(reader, flavor,
                "with model.name: llama3 8B, 70B, 405B, llama2 7B, 13B, 70B, llama4 17bx16e, "
                "17bx128e, qwen3 0.6B to 32B, 30B-A3B, 235B-A22B, deepseek_v3 671B");
-  read_module(reader, &module);
+  struct module_reading reading = {.reader = reader, .module = &module};
+  struct pz_error err = {0};
+  enum pz_status status = pz_border(read_module_model, &reading, &err);
+  if (status != PZ_OK)
+    pz_raise(reader->call, status, "%s:%u: the model's module: %s", reader->name, module.line,
+             err.message);
+  reader->run->model = reading.run.model;
+  reader->run->config = reading.run.config;
+  reader->run->layers = reading.run.layers;
+  reader->run->vocab = reading.run.vocab;
 }
 
 /* ---- the plan ------------------------------------------------------------------------------- */
 
-/* Returns the number behind an argument of torchrun, or 0 if there is none. */
+/* Returns the number that an argument of torchrun has in the script, or 0 if it is not given. */
 static int64_t torchrun_count(const struct titan_reader *reader, const char *argument) {
   size_t n = strlen(argument);
   const char *text = reader->text, *end = text + reader->bytes;
@@ -387,8 +362,8 @@ static int64_t stated_devices(struct titan_reader *reader) {
   return nodes <= MOST_COUNT && per_node <= MOST_COUNT ? nodes * per_node : 0;
 }
 
-/* Reads the degrees of parallelism and the number of devices, each of which may follow from the other.  Shards extend over the
- * context-parallel group too. */
+/* Reads the degrees of parallelism and the number of devices, each of which may follow from the
+ * other.  A shard group of FSDP includes the context-parallel group. */
 static void read_degrees(struct titan_reader *reader) {
   static const enum pz_plan_field fields[] = {PZ_PLAN_TP, PZ_PLAN_CP, PZ_PLAN_PP, PZ_PLAN_EP};
   static const char shard_key[] = "parallelism.data_parallel_shard_degree",
@@ -435,13 +410,13 @@ static void read_degrees(struct titan_reader *reader) {
   plan->sp = plan->tp > 1;
 }
 
-/* Reads chunks from lists of their modules. */
+/* Reads the number of layers of each chunk from lists of the chunks' modules. */
 static void read_division(struct titan_reader *reader, const struct pz_toml_entry *entry) {
   const struct pz_toml_value *chunks = &entry->value;
   int64_t *layers = pz_alloc(reader->call, chunks->n, sizeof *layers);
   for (uint32_t i = 0; i < chunks->n; i++)
     for (uint32_t k = 0; k < chunks->items[i].n; k++)
-      layers[i] += strncmp(chunks->items[i].items[k].text, "layers.", 7) == 0;
+      if (strncmp(chunks->items[i].items[k].text, "layers.", 7) == 0) layers[i]++;
   if (!pz_plan_divide_layers(&reader->run->plan, layers, chunks->n))
     reject_key(reader, entry,
                "lists of modules for chunks that the stages divide, with layers between the "
@@ -449,7 +424,7 @@ static void read_division(struct titan_reader *reader, const struct pz_toml_entr
   set_key_origin(reader, PZ_PLAN_VPP, entry);
 }
 
-/* Reads the pipeline.  With one stage its keys are accepted and have no effect. */
+/* Reads the pipeline.  With one stage, its keys are accepted and have no effect. */
 static void read_stages(struct titan_reader *reader) {
   static const struct {
     const char *name;
@@ -511,7 +486,8 @@ static void read_batch(struct titan_reader *reader) {
              "training.global_batch_size: accumulated passes of the pipeline are predicted as one");
 }
 
-/* Reads selective checkpointing of operators (op) or of every second layer (2), or that of all layers. */
+/* Reads activation checkpointing: of all layers, of selected operators (op), or of every second
+ * layer (2). */
 static void read_recomputation(struct titan_reader *reader) {
   static const char mode_key[] = "activation_checkpoint.mode",
                     option_key[] = "activation_checkpoint.selective_ac_option";
@@ -534,7 +510,7 @@ static void read_recomputation(struct titan_reader *reader) {
   }
 }
 
-/* Reads compilation and what communication overlaps with. */
+/* Reads whether the model is compiled and which communication overlaps with compute. */
 static void read_execution(struct titan_reader *reader) {
   static const char async_key[] = "parallelism.enable_async_tensor_parallel";
   struct pz_plan *plan = &reader->run->plan;
@@ -554,7 +530,8 @@ static void read_execution(struct titan_reader *reader) {
              "parallelism.enable_async_tensor_parallel has no effect without compile");
 }
 
-/* Reads model converters: 8-bit precision, and adapters, "lora:RANK:MODULES", as `--emit torchtitan` names its own. */
+/* Reads model converters: to 8-bit precision, and to adapters, which `--emit torchtitan` names
+ * "lora:RANK:MODULES". */
 static void read_converters(struct titan_reader *reader) {
   struct pz_plan *plan = &reader->run->plan;
   const struct pz_toml_entry *converters = find_key(reader, "model.converters");
@@ -596,19 +573,8 @@ static const char *asked_name(const void *ctx, size_t i) {
   return i < reader->asked.n ? *pz_vec_at(&reader->asked, const char *, i) : NULL;
 }
 
-/* Returns the key that an unknown name is meant for: one with the same name in another table, or one that is misspelt.  NULL if
- * there is none. */
-static const char *find_meant_key(const struct titan_reader *reader, const char *name) {
-  const char *leaf = strrchr(name, '.');
-  bool is_specific = leaf && strchr(leaf, '_');
-  for (uint32_t i = 0; i < reader->asked.n && is_specific; i++) {
-    const char *known = asked_name(reader, i), *known_leaf = strrchr(known, '.');
-    if (known_leaf && strcmp(known_leaf, leaf) == 0) return known;
-  }
-  return pz_text_misspelt(name, asked_name, reader);
-}
-
-/* Is a key one of those that do not change the step, by its own name or by the beginning of its name? */
+/* How a key is listed as one that does not change the step: by its own name, or by the beginning of
+ * its name. */
 enum neutrality { NOT_NEUTRAL, NEUTRAL_BY_BEGINNING, NEUTRAL_BY_NAME };
 
 static enum neutrality find_neutrality(const char *name) {
@@ -621,7 +587,8 @@ static enum neutrality find_neutrality(const char *name) {
   return NOT_NEUTRAL;
 }
 
-/* Refuses arguments in the script that override keys of the configuration, "--training.seq_len 8192". */
+/* Refuses arguments in the script that override keys of the configuration, "--training.seq_len
+ * 8192". */
 static void check_overrides(struct titan_reader *reader, const struct pz_document *config) {
   const char *end = reader->text + reader->bytes;
   for (const char *at = reader->text + 1; at + 2 < end; at++) {
@@ -643,7 +610,8 @@ static void check_overrides(struct titan_reader *reader, const struct pz_documen
   }
 }
 
-/* Refuses keys that are not covered, and lists unknown keys, or refuses those that look misspelt. */
+/* Refuses keys that are not covered.  Unknown keys are listed as ignored, or refused if they look
+ * misspelt. */
 static void check_other_keys(struct titan_reader *reader) {
   for (size_t i = 0; i < sizeof refused_keys / sizeof *refused_keys; i++) {
     const struct refused_key *refused = &refused_keys[i];
@@ -664,7 +632,14 @@ static void check_other_keys(struct titan_reader *reader) {
       continue;
     }
     if (reader->is_read[i] || neutrality == NEUTRAL_BY_NAME) continue;
-    const char *meant = find_meant_key(reader, entry->name);
+    /* the key may be one with the same name in another table, or may be misspelt */
+    const char *meant = NULL, *leaf = strrchr(entry->name, '.');
+    bool is_specific = leaf && strchr(leaf, '_');
+    for (uint32_t k = 0; k < reader->asked.n && is_specific && !meant; k++) {
+      const char *known = asked_name(reader, k), *known_leaf = strrchr(known, '.');
+      if (known_leaf && strcmp(known_leaf, leaf) == 0) meant = known;
+    }
+    if (!meant) meant = pz_text_misspelt(entry->name, asked_name, reader);
     if (meant)
       pz_raise(reader->call, PZ_BAD_INPUT,
                "%s:%u: %s is no key; did you mean %s? (--ignore %s leaves it out)", reader->name,
