@@ -15,43 +15,47 @@
 /* ---- the exported sizes --------------------------------------------------------------------- */
 
 /* Returns the batch axis of an input, the first one unless the user states another; -1 if the input has none. */
-static int batch_axis(const struct pz_workload_options *o, const struct pz_onnx_value *v) {
-  if (!o->batch_dim) return 0;
-  size_t n = strlen(v->name);
-  bool names_input = strncmp(o->batch_dim, v->name, n) == 0 && o->batch_dim[n] == ':';
+static int batch_axis(const struct pz_workload_options *options,
+                      const struct pz_onnx_value *value) {
+  if (!options->batch_dim) return 0;
+  size_t n = strlen(value->name);
+  bool names_input =
+      strncmp(options->batch_dim, value->name, n) == 0 && options->batch_dim[n] == ':';
   if (names_input) {
-    const char *digit = o->batch_dim + n + 1;
+    const char *digit = options->batch_dim + n + 1;
     bool valid = digit[0] >= '0' && digit[0] <= '7' && !digit[1];
     return valid ? digit[0] - '0' : -1;
   }
-  for (int i = 0; i < v->rank; i++)
-    if (v->symbols && v->symbols[i] && strcmp(v->symbols[i], o->batch_dim) == 0) return i;
+  for (int i = 0; i < value->rank; i++)
+    if (value->symbols && value->symbols[i] && strcmp(value->symbols[i], options->batch_dim) == 0)
+      return i;
   return -1;
 }
 
-struct pz_onnx_sizes pz_onnx_exported_sizes(struct pz_call *call, const struct pz_onnx_graph *g,
-                                            const struct pz_workload_options *o) {
+struct pz_onnx_sizes pz_onnx_exported_sizes(struct pz_call *call, const struct pz_onnx_graph *graph,
+                                            const struct pz_workload_options *options) {
   struct pz_onnx_sizes sizes = {0};
-  for (uint32_t i = 0; i < g->inputs.n; i++) {
-    const struct pz_onnx_value *v = pz_onnx_value(g, *pz_vec_at(&g->inputs, uint32_t, i));
-    if (v->initializer) continue;
-    int axis = v->rank < 1 ? -1 : batch_axis(o, v);
-    bool token_ids = v->rank == 2 && v->type && !pz_onnx_is_float(v->type);
-    if (axis >= 0 && axis < v->rank && !sizes.batch) sizes.batch = v->dim[axis];
-    if (token_ids && !sizes.seq) sizes.seq = v->dim[axis == 1 ? 0 : 1];
+  for (uint32_t i = 0; i < graph->inputs.n; i++) {
+    const struct pz_onnx_value *value =
+        pz_onnx_value(graph, *pz_vec_at(&graph->inputs, uint32_t, i));
+    if (value->initializer) continue;
+    int axis = value->rank < 1 ? -1 : batch_axis(options, value);
+    bool token_ids = value->rank == 2 && value->type && !pz_onnx_is_float(value->type);
+    if (axis >= 0 && axis < value->rank && !sizes.batch) sizes.batch = value->dim[axis];
+    if (token_ids && !sizes.seq) sizes.seq = value->dim[axis == 1 ? 0 : 1];
   }
-  if (o->batch_dim && !sizes.batch)
+  if (options->batch_dim && !sizes.batch)
     pz_raise(call, PZ_BAD_USE,
              "%s: no input has the batch dimension '%.100s'; accepted: the name of a "
              "symbolic dimension, or INPUT:AXIS",
-             g->file, o->batch_dim);
+             graph->file, options->batch_dim);
   return sizes;
 }
 
 /* ---- factors of inputs and constants -------------------------------------------------------- */
 
 struct rescaling {
-  struct pz_onnx_graph *g;
+  struct pz_onnx_graph *graph;
   const struct pz_workload_options *options;
   struct pz_onnx_sizes exported, wanted;
 };
@@ -71,46 +75,49 @@ static bool dim_has_any_axis(const struct pz_onnx_factored_dim *d) {
 }
 
 /* Guesses from its size what dimension i of a constant or of a computed mask is. */
-static struct pz_onnx_factored_dim guess_dim(const struct rescaling *r, int64_t size, int i) {
+static struct pz_onnx_factored_dim guess_dim(const struct rescaling *rescaling, int64_t size,
+                                             int i) {
   struct pz_onnx_factored_dim d = plain_dim(size);
-  if (size > 1 && size == r->exported.seq) d.factor[0].axis = PZ_AXIS_SEQ;
-  if (i == 0 && size > 1 && size == r->exported.batch) d.factor[0].axis = PZ_AXIS_BATCH;
+  if (size > 1 && size == rescaling->exported.seq) d.factor[0].axis = PZ_AXIS_SEQ;
+  if (i == 0 && size > 1 && size == rescaling->exported.batch) d.factor[0].axis = PZ_AXIS_BATCH;
   return d;
 }
 
 /* Gives a value factored dimensions without axes. */
-static void init_factors(struct pz_call *call, struct pz_onnx_value *v) {
-  size_t rank = v->rank > 0 ? (size_t)v->rank : 0;
-  v->factored_dim = pz_alloc(call, rank, sizeof *v->factored_dim);
-  for (size_t i = 0; i < rank; i++) v->factored_dim[i] = plain_dim(v->dim[i]);
+static void init_factors(struct pz_call *call, struct pz_onnx_value *value) {
+  size_t rank = value->rank > 0 ? (size_t)value->rank : 0;
+  value->factored_dim = pz_alloc(call, rank, sizeof *value->factored_dim);
+  for (size_t i = 0; i < rank; i++) value->factored_dim[i] = plain_dim(value->dim[i]);
 }
 
-static void factor_inputs(struct pz_call *call, const struct rescaling *r) {
-  for (uint32_t i = 0; i < r->g->inputs.n; i++) {
-    struct pz_onnx_value *v = pz_onnx_value(r->g, *pz_vec_at(&r->g->inputs, uint32_t, i));
-    if (v->initializer || v->rank < 1) continue;
-    init_factors(call, v);
-    int axis = batch_axis(r->options, v);
-    bool has_sequence = !pz_onnx_is_float(v->type) || v->rank == 3;
-    for (int d = 0; d < v->rank; d++) {
+static void factor_inputs(struct pz_call *call, const struct rescaling *rescaling) {
+  for (uint32_t i = 0; i < rescaling->graph->inputs.n; i++) {
+    struct pz_onnx_value *value =
+        pz_onnx_value(rescaling->graph, *pz_vec_at(&rescaling->graph->inputs, uint32_t, i));
+    if (value->initializer || value->rank < 1) continue;
+    init_factors(call, value);
+    int axis = batch_axis(rescaling->options, value);
+    bool has_sequence = !pz_onnx_is_float(value->type) || value->rank == 3;
+    for (int d = 0; d < value->rank; d++) {
       bool may_be_batch = d == axis || (axis < 0 && d == 0);
-      bool may_be_sequence = has_sequence && (d < 2 || v->rank != 3);
-      if (may_be_batch && v->dim[d] == r->exported.batch)
-        v->factored_dim[d].factor[0].axis = PZ_AXIS_BATCH;
-      else if (may_be_sequence && v->dim[d] == r->exported.seq)
-        v->factored_dim[d].factor[0].axis = PZ_AXIS_SEQ;
+      bool may_be_sequence = has_sequence && (d < 2 || value->rank != 3);
+      if (may_be_batch && value->dim[d] == rescaling->exported.batch)
+        value->factored_dim[d].factor[0].axis = PZ_AXIS_BATCH;
+      else if (may_be_sequence && value->dim[d] == rescaling->exported.seq)
+        value->factored_dim[d].factor[0].axis = PZ_AXIS_SEQ;
     }
   }
 }
 
 /* Parameters do not change with the batch or the sequence; constants may. */
-static void factor_initializers(struct pz_call *call, const struct rescaling *r) {
-  for (uint32_t i = 0; i < r->g->values.n; i++) {
-    struct pz_onnx_value *v = pz_onnx_value(r->g, i);
-    if (v->factored_dim || v->producer != PZ_NONE) continue;
-    init_factors(call, v);
-    if (pz_onnx_is_float(v->type) && !v->constant_table) continue;
-    for (int d = 0; d < v->rank; d++) v->factored_dim[d] = guess_dim(r, v->dim[d], d);
+static void factor_initializers(struct pz_call *call, const struct rescaling *rescaling) {
+  for (uint32_t i = 0; i < rescaling->graph->values.n; i++) {
+    struct pz_onnx_value *value = pz_onnx_value(rescaling->graph, i);
+    if (value->factored_dim || value->producer != PZ_NONE) continue;
+    init_factors(call, value);
+    if (pz_onnx_is_float(value->type) && !value->constant_table) continue;
+    for (int d = 0; d < value->rank; d++)
+      value->factored_dim[d] = guess_dim(rescaling, value->dim[d], d);
   }
 }
 
@@ -171,45 +178,46 @@ static bool fill_dimension(struct factor_list *list, int64_t size, int64_t next_
 }
 
 /* Distributes the factors of x over the dimensions of its reshaped form y.  Returns false if they do not fit. */
-static bool factor_reshape(const struct pz_onnx_value *x, struct pz_onnx_value *y) {
+static bool factor_reshape(const struct pz_onnx_value *input, struct pz_onnx_value *output) {
   struct factor_list list = {0};
-  for (int i = 0; i < x->rank; i++)
-    for (int k = 0; k < x->factored_dim[i].n; k++) {
-      int64_t size = x->factored_dim[i].factor[k].size;
-      enum pz_onnx_axis axis = x->factored_dim[i].factor[k].axis;
+  for (int i = 0; i < input->rank; i++)
+    for (int k = 0; k < input->factored_dim[i].n; k++) {
+      int64_t size = input->factored_dim[i].factor[k].size;
+      enum pz_onnx_axis axis = input->factored_dim[i].factor[k].axis;
       if (axis == PZ_AXIS_NONE && size == 1) continue;
       list.item[list.n].size = size;
       list.item[list.n].axis = axis;
       list.n++;
     }
-  for (int j = 0; j < y->rank; j++) {
-    int64_t next_size = j + 1 < y->rank ? y->dim[j + 1] : 0;
-    if (!fill_dimension(&list, y->dim[j], next_size, &y->factored_dim[j])) return false;
-    if (!y->factored_dim[j].n) y->factored_dim[j] = plain_dim(y->dim[j]);
+  for (int j = 0; j < output->rank; j++) {
+    int64_t next_size = j + 1 < output->rank ? output->dim[j + 1] : 0;
+    if (!fill_dimension(&list, output->dim[j], next_size, &output->factored_dim[j])) return false;
+    if (!output->factored_dim[j].n) output->factored_dim[j] = plain_dim(output->dim[j]);
   }
-  for (; list.next < list.n && y->rank > 0; list.next++) {
+  for (; list.next < list.n && output->rank > 0; list.next++) {
     if (list.item[list.next].size != 1) return false;
-    if (!append_factor(&y->factored_dim[y->rank - 1], 1, list.item[list.next].axis)) return false;
+    if (!append_factor(&output->factored_dim[output->rank - 1], 1, list.item[list.next].axis))
+      return false;
   }
   return true;
 }
 
 /* ---- factors of results --------------------------------------------------------------------- */
 
-static bool value_has_axis(const struct pz_onnx_value *x, enum pz_onnx_axis axis) {
-  for (int i = 0; x->factored_dim && i < x->rank; i++)
-    if (dim_has_axis(&x->factored_dim[i], axis)) return true;
+static bool value_has_axis(const struct pz_onnx_value *input, enum pz_onnx_axis axis) {
+  for (int i = 0; input->factored_dim && i < input->rank; i++)
+    if (dim_has_axis(&input->factored_dim[i], axis)) return true;
   return false;
 }
 
-static _Noreturn void raise_lost_axis(struct pz_call *call, const struct rescaling *r,
+static _Noreturn void raise_lost_axis(struct pz_call *call, const struct rescaling *rescaling,
                                       const struct pz_onnx_node *node, enum pz_onnx_axis axis) {
   bool batch = axis == PZ_AXIS_BATCH;
-  pz_onnx_raise(call, r->g, node, PZ_BAD_USE,
+  pz_onnx_raise(call, rescaling->graph, node, PZ_BAD_USE,
                 "the %s dimension cannot be followed through it; accepted: %s %" PRId64
                 " as exported",
                 batch ? "batch" : "sequence", batch ? "--mbs" : "--seq",
-                batch ? r->exported.batch : r->exported.seq);
+                batch ? rescaling->exported.batch : rescaling->exported.seq);
 }
 
 /* May the result lack an axis that an operand has?  Reductions and selections remove axes, and a product sums over
@@ -230,44 +238,49 @@ static bool may_drop_axis(const struct pz_onnx_node *node, enum pz_onnx_axis axi
 
 /* Raises an error if an axis whose size changes is lost on the way, because the sizes after it would be wrong.
  * Values with known integers are shapes, which have no axes. */
-static void check_axes_kept(struct pz_call *call, const struct rescaling *r,
-                            const struct pz_onnx_node *node, const struct pz_onnx_value *y) {
+static void check_axes_kept(struct pz_call *call, const struct rescaling *rescaling,
+                            const struct pz_onnx_node *node, const struct pz_onnx_value *output) {
   static const enum pz_onnx_axis axes[] = {PZ_AXIS_BATCH, PZ_AXIS_SEQ};
-  const bool changes[] = {r->wanted.batch != r->exported.batch, r->wanted.seq != r->exported.seq};
+  const bool changes[] = {rescaling->wanted.batch != rescaling->exported.batch,
+                          rescaling->wanted.seq != rescaling->exported.seq};
   for (int a = 0; a < 2; a++) {
-    if (!changes[a] || y->ints || may_drop_axis(node, axes[a]) || value_has_axis(y, axes[a]))
+    if (!changes[a] || output->ints || may_drop_axis(node, axes[a]) ||
+        value_has_axis(output, axes[a]))
       continue;
     for (uint32_t k = 0; k < node->n_in; k++) {
-      const struct pz_onnx_value *x = pz_onnx_input(r->g, node, k);
-      if (x && !x->ints && value_has_axis(x, axes[a])) raise_lost_axis(call, r, node, axes[a]);
+      const struct pz_onnx_value *input = pz_onnx_input(rescaling->graph, node, k);
+      if (input && !input->ints && value_has_axis(input, axes[a]))
+        raise_lost_axis(call, rescaling, node, axes[a]);
     }
   }
 }
 
 /* Finds the factors of a result.  A dimension has those of the dimension of an input that it is, if the sizes agree;
  * inputs with an axis have precedence. */
-static void factor_result(struct pz_call *call, const struct rescaling *r,
-                          const struct pz_onnx_node *node, struct pz_onnx_value *y) {
-  const struct pz_onnx_value *x = pz_onnx_input(r->g, node, 0);
+static void factor_result(struct pz_call *call, const struct rescaling *rescaling,
+                          const struct pz_onnx_node *node, struct pz_onnx_value *output) {
+  const struct pz_onnx_value *input = pz_onnx_input(rescaling->graph, node, 0);
   enum pz_onnx_shape_rule rule = node->op->shape;
   if (rule == PZ_SHAPE_RESHAPE || rule == PZ_SHAPE_FLATTEN) {
-    bool has_axes =
-        x && x->rank >= 0 && (value_has_axis(x, PZ_AXIS_BATCH) || value_has_axis(x, PZ_AXIS_SEQ));
-    if (has_axes && !factor_reshape(x, y)) {
-      bool batch_changes = r->wanted.batch != r->exported.batch;
-      raise_lost_axis(call, r, node, batch_changes ? PZ_AXIS_BATCH : PZ_AXIS_SEQ);
+    bool has_axes = input && input->rank >= 0 &&
+                    (value_has_axis(input, PZ_AXIS_BATCH) || value_has_axis(input, PZ_AXIS_SEQ));
+    if (has_axes && !factor_reshape(input, output)) {
+      bool batch_changes = rescaling->wanted.batch != rescaling->exported.batch;
+      raise_lost_axis(call, rescaling, node, batch_changes ? PZ_AXIS_BATCH : PZ_AXIS_SEQ);
     }
     return;
   }
   bool computed = rule == PZ_SHAPE_FILLED || rule == PZ_SHAPE_RANGE || rule == PZ_SHAPE_CONSTANT ||
                   node->op->lower == PZ_LOWER_EXPAND;
-  for (int i = 0; i < y->rank; i++) {
-    if (computed) y->factored_dim[i] = guess_dim(r, y->dim[i], i);
+  for (int i = 0; i < output->rank; i++) {
+    if (computed) output->factored_dim[i] = guess_dim(rescaling, output->dim[i], i);
     for (uint32_t k = 0; k < node->n_in; k++) {
-      x = pz_onnx_input(r->g, node, k);
-      int from = pz_onnx_source_dim(r->g, node, y, k, i);
-      if (!x || !x->factored_dim || from < 0 || x->dim[from] != y->dim[i]) continue;
-      if (!dim_has_any_axis(&y->factored_dim[i])) y->factored_dim[i] = x->factored_dim[from];
+      input = pz_onnx_input(rescaling->graph, node, k);
+      int from = pz_onnx_source_dim(rescaling->graph, node, output, k, i);
+      if (!input || !input->factored_dim || from < 0 || input->dim[from] != output->dim[i])
+        continue;
+      if (!dim_has_any_axis(&output->factored_dim[i]))
+        output->factored_dim[i] = input->factored_dim[from];
     }
   }
 }
@@ -275,54 +288,56 @@ static void factor_result(struct pz_call *call, const struct rescaling *r,
 /* ---- rescaling ------------------------------------------------------------------------------ */
 
 /* Returns the new size of a dimension, or -1 if it overflows. */
-static int64_t new_size(const struct rescaling *r, const struct pz_onnx_factored_dim *d) {
+static int64_t new_size(const struct rescaling *rescaling, const struct pz_onnx_factored_dim *d) {
   int64_t size = 1;
   for (int k = 0; k < d->n; k++) {
     int64_t factor = d->factor[k].size;
-    if (d->factor[k].axis == PZ_AXIS_BATCH) factor = r->wanted.batch;
-    if (d->factor[k].axis == PZ_AXIS_SEQ) factor = r->wanted.seq;
+    if (d->factor[k].axis == PZ_AXIS_BATCH) factor = rescaling->wanted.batch;
+    if (d->factor[k].axis == PZ_AXIS_SEQ) factor = rescaling->wanted.seq;
     if (!pz_mul(&size, factor)) return -1;
   }
   return size;
 }
 
-static void apply_new_sizes(struct pz_call *call, const struct rescaling *r) {
-  for (uint32_t i = 0; i < r->g->values.n; i++) {
-    struct pz_onnx_value *v = pz_onnx_value(r->g, i);
-    for (int d = 0; v->factored_dim && d < v->rank; d++) {
-      v->dim[d] = new_size(r, &v->factored_dim[d]);
-      if (v->dim[d] < 0 || v->dim[d] > PZ_ONNX_MOST_DIM)
-        pz_raise(call, PZ_LIMIT, "%s: tensor '%.120s' becomes too large", r->g->file, v->name);
+static void apply_new_sizes(struct pz_call *call, const struct rescaling *rescaling) {
+  for (uint32_t i = 0; i < rescaling->graph->values.n; i++) {
+    struct pz_onnx_value *value = pz_onnx_value(rescaling->graph, i);
+    for (int d = 0; value->factored_dim && d < value->rank; d++) {
+      value->dim[d] = new_size(rescaling, &value->factored_dim[d]);
+      if (value->dim[d] < 0 || value->dim[d] > PZ_ONNX_MOST_DIM)
+        pz_raise(call, PZ_LIMIT, "%s: tensor '%.120s' becomes too large", rescaling->graph->file,
+                 value->name);
     }
   }
 }
 
-void pz_onnx_rescale(struct pz_call *call, struct pz_onnx_graph *g,
+void pz_onnx_rescale(struct pz_call *call, struct pz_onnx_graph *graph,
                      const struct pz_workload_options *options,
                      const struct pz_onnx_sizes *exported) {
-  struct rescaling r = {.g = g, .options = options, .exported = *exported, .wanted = *exported};
+  struct rescaling r = {
+      .graph = graph, .options = options, .exported = *exported, .wanted = *exported};
   if (!exported->seq && options->seq)
     pz_raise(call, PZ_BAD_USE,
              "%s has no sequence dimension (an integer input of samples x tokens); --seq "
              "cannot change it",
-             g->file);
+             graph->file);
   if (!exported->batch && options->mbs != 1)
     pz_raise(call, PZ_BAD_USE,
-             "%s has no batch dimension; accepted: --batch-dim INPUT:AXIS to name it", g->file);
+             "%s has no batch dimension; accepted: --batch-dim INPUT:AXIS to name it", graph->file);
   if (options->seq) r.wanted.seq = options->seq;
   if (exported->batch) r.wanted.batch = options->mbs;
   if (r.wanted.batch == exported->batch && r.wanted.seq == exported->seq) return;
   factor_inputs(call, &r);
   factor_initializers(call, &r);
-  for (uint32_t i = 0; i < g->nodes.n; i++) {
-    const struct pz_onnx_node *node = pz_onnx_node(g, i);
-    for (uint32_t o = 0; o < node->n_out; o++) {
-      struct pz_onnx_value *y = pz_onnx_result(g, node, o);
-      if (!y) continue;
-      init_factors(call, y);
-      if (y->rank < 0) continue;
-      factor_result(call, &r, node, y);
-      if (o == 0) check_axes_kept(call, &r, node, y);
+  for (uint32_t i = 0; i < graph->nodes.n; i++) {
+    const struct pz_onnx_node *node = pz_onnx_node(graph, i);
+    for (uint32_t j = 0; j < node->n_out; j++) {
+      struct pz_onnx_value *output = pz_onnx_result(graph, node, j);
+      if (!output) continue;
+      init_factors(call, output);
+      if (output->rank < 0) continue;
+      factor_result(call, &r, node, output);
+      if (j == 0) check_axes_kept(call, &r, node, output);
     }
   }
   apply_new_sizes(call, &r);

@@ -45,38 +45,41 @@ static uint64_t mix_int(uint64_t hash, int64_t v) {
 static uint64_t mix_attributes(uint64_t hash, const struct pz_onnx_node *node) {
   uint64_t sum = 0;
   for (size_t i = 0; i < node->n_attrs; i++) {
-    const Onnx__AttributeProto *a = node->attrs[i];
-    uint64_t one = mix_bytes(1, a->name ? a->name : "", a->name ? strlen(a->name) : 0);
-    if (a->has_i) one = mix_int(one, a->i);
-    if (a->has_f) one = mix_bytes(one, &a->f, sizeof a->f);
-    if (a->has_s) one = mix_bytes(one, a->s.data, a->s.len);
-    for (size_t k = 0; k < a->n_ints; k++) one = mix_int(one, a->ints[k]);
+    const Onnx__AttributeProto *attribute = node->attrs[i];
+    uint64_t one = mix_bytes(1, attribute->name ? attribute->name : "",
+                             attribute->name ? strlen(attribute->name) : 0);
+    if (attribute->has_i) one = mix_int(one, attribute->i);
+    if (attribute->has_f) one = mix_bytes(one, &attribute->f, sizeof attribute->f);
+    if (attribute->has_s) one = mix_bytes(one, attribute->s.data, attribute->s.len);
+    for (size_t k = 0; k < attribute->n_ints; k++) one = mix_int(one, attribute->ints[k]);
     sum += one;
   }
   return mix_int(hash, (int64_t)sum);
 }
 
-static uint64_t mix_value(uint64_t hash, const struct pz_onnx_value *v) {
-  hash = mix_int(hash, v->role);
-  hash = mix_int(hash, v->rank);
-  for (int i = 0; i < v->rank; i++) hash = mix_int(hash, v->dim[i]);
-  for (uint32_t i = 0; i < v->n_ints && i < 8; i++) hash = mix_int(hash, v->ints[i]);
+static uint64_t mix_value(uint64_t hash, const struct pz_onnx_value *value) {
+  hash = mix_int(hash, value->role);
+  hash = mix_int(hash, value->rank);
+  for (int i = 0; i < value->rank; i++) hash = mix_int(hash, value->dim[i]);
+  for (uint32_t i = 0; i < value->n_ints && i < 8; i++) hash = mix_int(hash, value->ints[i]);
   return hash;
 }
 
 /* Of the operators that share a weight, the first one owns it, so that its hash differs. */
-static uint64_t hash_operator(const struct pz_onnx_layering *l, uint32_t at) {
-  const struct pz_onnx_node *node = pz_onnx_at(l, at);
+static uint64_t hash_operator(const struct pz_onnx_layering *layering, uint32_t at) {
+  const struct pz_onnx_node *node = pz_onnx_at(layering, at);
   uint64_t hash = mix_bytes(UINT64_C(14695981039346656037), node->type, strlen(node->type));
   hash = mix_int(hash, node->fused);
   if (node->fused < 0) hash = mix_attributes(hash, node);
   for (uint32_t k = 0; k < node->n_in; k++) {
-    const struct pz_onnx_value *v = pz_onnx_input(l->g, node, k);
-    hash = v ? mix_value(hash, v) : mix_int(hash, -7);
-    if (v && v->role == PZ_ONNX_PARAM) hash = mix_int(hash, pz_onnx_is_tied(l, node->in[k], at, 1));
+    const struct pz_onnx_value *value = pz_onnx_input(layering->graph, node, k);
+    hash = value ? mix_value(hash, value) : mix_int(hash, -7);
+    if (value && value->role == PZ_ONNX_PARAM)
+      hash = mix_int(hash, pz_onnx_is_tied(layering, node->in[k], at, 1));
   }
-  for (uint32_t o = 0; o < node->n_out; o++)
-    if (node->out[o] != PZ_NONE) hash = mix_value(hash, pz_onnx_value(l->g, node->out[o]));
+  for (uint32_t j = 0; j < node->n_out; j++)
+    if (node->out[j] != PZ_NONE)
+      hash = mix_value(hash, pz_onnx_value(layering->graph, node->out[j]));
   return hash;
 }
 
@@ -111,17 +114,17 @@ static int compare_candidates(const void *a, const void *b) {
 /* Lists the distances between equal neighbours, the most frequent ones first, and returns their number.  Windows of
  * `window` operators are compared: long windows find the period of blocks that contain the same operators often,
  * short ones that of short blocks. */
-static uint32_t list_candidates(struct pz_call *call, const struct pz_onnx_layering *l,
-                                struct range r, uint32_t window, struct candidate **list) {
-  uint32_t n = r.to - r.from, n_distances = 0, n_candidates = 0;
+static uint32_t list_candidates(struct pz_call *call, const struct pz_onnx_layering *layering,
+                                struct range range, uint32_t window, struct candidate **list) {
+  uint32_t n = range.to - range.from, n_distances = 0, n_candidates = 0;
   struct occurrence *occurrence = pz_alloc(call, n, sizeof *occurrence);
   uint32_t *distance = pz_alloc(call, n, sizeof *distance);
   struct candidate *candidate = pz_alloc(call, n, sizeof *candidate);
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t at = r.from + i;
-    uint64_t hash = l->hash[at];
-    for (uint32_t k = 1; k < window && at + k < r.to; k++)
-      hash = mix_int(hash, (int64_t)l->hash[at + k]);
+    uint32_t at = range.from + i;
+    uint64_t hash = layering->hash[at];
+    for (uint32_t k = 1; k < window && at + k < range.to; k++)
+      hash = mix_int(hash, (int64_t)layering->hash[at + k]);
     occurrence[i] = (struct occurrence){hash, at};
   }
   qsort(occurrence, n, sizeof *occurrence, compare_occurrences);
@@ -146,10 +149,11 @@ struct run {
 };
 
 /* The index of a value among the results of its producer. */
-static uint32_t result_index(const struct pz_onnx_layering *l, uint32_t value) {
-  const struct pz_onnx_node *node = pz_onnx_node(l->g, pz_onnx_value(l->g, value)->producer);
-  for (uint32_t o = 0; o < node->n_out; o++)
-    if (node->out[o] == value) return o;
+static uint32_t result_index(const struct pz_onnx_layering *layering, uint32_t value) {
+  const struct pz_onnx_node *node =
+      pz_onnx_node(layering->graph, pz_onnx_value(layering->graph, value)->producer);
+  for (uint32_t j = 0; j < node->n_out; j++)
+    if (node->out[j] == value) return j;
   return PZ_NONE;
 }
 
@@ -157,50 +161,52 @@ static uint32_t result_index(const struct pz_onnx_layering *l, uint32_t value) {
  * instance of `a`, the first one of the run or not.  A value from outside is the same for both, comes from hoisted
  * operators that are alike, or comes one instance later; the first instance may read anything where the second one
  * reads the first. */
-static bool has_same_wiring(const struct pz_onnx_layering *l, uint32_t a, uint32_t period,
+static bool has_same_wiring(const struct pz_onnx_layering *layering, uint32_t a, uint32_t period,
                             uint32_t start, bool first) {
-  const struct pz_onnx_node *x = pz_onnx_at(l, a), *y = pz_onnx_at(l, a + period);
+  const struct pz_onnx_node *x = pz_onnx_at(layering, a), *y = pz_onnx_at(layering, a + period);
   if (x->n_in != y->n_in) return false;
   for (uint32_t k = 0; k < x->n_in; k++) {
-    const struct pz_onnx_value *u = pz_onnx_input(l->g, x, k), *v = pz_onnx_input(l->g, y, k);
+    const struct pz_onnx_value *u = pz_onnx_input(layering->graph, x, k),
+                               *v = pz_onnx_input(layering->graph, y, k);
     if (!u && !v) continue;
     if (!u || !v || u->role != v->role) return false;
     if (u->role != PZ_ONNX_ACTIVATION) continue;
-    uint32_t u_at = pz_onnx_produced_at(l, u->root), v_at = pz_onnx_produced_at(l, v->root);
+    uint32_t u_at = pz_onnx_produced_at(layering, u->root),
+             v_at = pz_onnx_produced_at(layering, v->root);
     if (u_at == PZ_NONE || v_at == PZ_NONE) return false;
     bool same_from_outside = u->root == v->root && u_at < start;
-    bool both_hoisted =
-        u_at < l->n_hoisted && v_at < l->n_hoisted && l->hash[u_at] == l->hash[v_at];
+    bool both_hoisted = u_at < layering->n_hoisted && v_at < layering->n_hoisted &&
+                        layering->hash[u_at] == layering->hash[v_at];
     if (same_from_outside || both_hoisted) continue;
     if (u_at < start && first) {
       if (v_at < start || v_at >= start + period) return false;
       continue;
     }
     if (v_at != u_at + period) return false;
-    if (result_index(l, u->root) != result_index(l, v->root)) return false;
+    if (result_index(layering, u->root) != result_index(layering, v->root)) return false;
   }
   return true;
 }
 
 /* Returns how many instances, of at most `most`, are wired alike from `start` on. */
-static uint32_t count_wired_alike(const struct pz_onnx_layering *l, uint32_t start, uint32_t period,
-                                  uint32_t most) {
+static uint32_t count_wired_alike(const struct pz_onnx_layering *layering, uint32_t start,
+                                  uint32_t period, uint32_t most) {
   for (uint32_t count = 1; count < most; count++) {
     uint32_t instance = start + (count - 1) * period;
     for (uint32_t i = 0; i < period; i++)
-      if (!has_same_wiring(l, instance + i, period, instance, count == 1)) return count;
+      if (!has_same_wiring(layering, instance + i, period, instance, count == 1)) return count;
   }
   return most;
 }
 
 /* Is there a product with a weight among these operators?  Without one, a repetition is not worth a layer. */
-static bool has_weights(const struct pz_onnx_layering *l, uint32_t start, uint32_t n) {
+static bool has_weights(const struct pz_onnx_layering *layering, uint32_t start, uint32_t n) {
   for (uint32_t at = start; at < start + n; at++) {
-    const struct pz_onnx_node *node = pz_onnx_at(l, at);
+    const struct pz_onnx_node *node = pz_onnx_at(layering, at);
     if (!pz_onnx_is_product(node)) continue;
     for (uint32_t k = 0; k < node->n_in; k++) {
-      const struct pz_onnx_value *v = pz_onnx_input(l->g, node, k);
-      if (v && v->role == PZ_ONNX_PARAM) return true;
+      const struct pz_onnx_value *value = pz_onnx_input(layering->graph, node, k);
+      if (value && value->role == PZ_ONNX_PARAM) return true;
     }
   }
   return false;
@@ -208,17 +214,17 @@ static bool has_weights(const struct pz_onnx_layering *l, uint32_t start, uint32
 
 /* Chooses where the first instance begins: at the last one of the places that the fewest values cross, among those
  * with the most instances.  From `start` on, `length` operators equal the ones a period later. */
-static struct run choose_start(const struct pz_onnx_layering *l, uint32_t start, uint32_t length,
-                               uint32_t period) {
+static struct run choose_start(const struct pz_onnx_layering *layering, uint32_t start,
+                               uint32_t length, uint32_t period) {
   struct run best = {start, period, 0};
   uint32_t end = start + length + period, most = length / period + 1, last = end - most * period;
-  uint32_t fewest = l->crossing[start], tries = 0;
+  uint32_t fewest = layering->crossing[start], tries = 0;
   for (uint32_t at = start; at <= last; at++)
-    if (l->crossing[at] < fewest) fewest = l->crossing[at];
+    if (layering->crossing[at] < fewest) fewest = layering->crossing[at];
   for (uint32_t i = 0; i <= last - start && tries < MOST_STARTS && best.count < most; i++) {
     uint32_t at = last - i;
-    if (l->crossing[at] != fewest) continue;
-    uint32_t count = count_wired_alike(l, at, period, most);
+    if (layering->crossing[at] != fewest) continue;
+    uint32_t count = count_wired_alike(layering, at, period, most);
     if (count >= 2 && count > best.count) best = (struct run){at, period, count};
     tries++;
   }
@@ -232,15 +238,16 @@ static bool is_better_run(const struct run *a, const struct run *b) {
 }
 
 /* Improves *best by the runs of one period in a range. */
-static void try_period(const struct pz_onnx_layering *l, struct range r, uint32_t period,
+static void try_period(const struct pz_onnx_layering *layering, struct range range, uint32_t period,
                        struct run *best) {
-  uint32_t i = r.from;
-  while (i + period < r.to) {
+  uint32_t i = range.from;
+  while (i + period < range.to) {
     uint32_t n = 0;
-    while (i + n + period < r.to && l->hash[i + n] == l->hash[i + n + period]) n++;
+    while (i + n + period < range.to && layering->hash[i + n] == layering->hash[i + n + period])
+      n++;
     struct run longest = {i, period, n / period + 1};
-    if (n >= period && is_better_run(&longest, best) && has_weights(l, i, period)) {
-      struct run found = choose_start(l, i, n, period);
+    if (n >= period && is_better_run(&longest, best) && has_weights(layering, i, period)) {
+      struct run found = choose_start(layering, i, n, period);
       if (found.count >= 2 && is_better_run(&found, best)) *best = found;
     }
     i += n + 1;
@@ -248,15 +255,16 @@ static void try_period(const struct pz_onnx_layering *l, struct range r, uint32_
 }
 
 /* Returns the run that covers the most operators of a range; its count is 0 if there is none. */
-static struct run find_run(struct pz_call *call, const struct pz_onnx_layering *l, struct range r) {
+static struct run find_run(struct pz_call *call, const struct pz_onnx_layering *layering,
+                           struct range range) {
   static const uint32_t windows[] = {1, 16};
   struct run best = {0};
   for (int k = 0; k < 2; k++) {
     struct pz_call work = pz_scratch(call);
     struct candidate *candidate;
-    uint32_t n = list_candidates(&work, l, r, windows[k], &candidate);
+    uint32_t n = list_candidates(&work, layering, range, windows[k], &candidate);
     for (uint32_t i = 0; i < n; i++)
-      if (candidate[i].period > 1) try_period(l, r, candidate[i].period, &best);
+      if (candidate[i].period > 1) try_period(layering, range, candidate[i].period, &best);
     pz_scratch_end(&work);
   }
   return best;
@@ -264,61 +272,63 @@ static struct run find_run(struct pz_call *call, const struct pz_onnx_layering *
 
 /* ---- dividing into segments ----------------------------------------------------------------- */
 
-static void add_segment(struct pz_call *call, struct pz_onnx_layering *l, uint32_t first,
+static void add_segment(struct pz_call *call, struct pz_onnx_layering *layering, uint32_t first,
                         uint32_t n, int64_t count) {
   struct pz_onnx_segment s = {.first = first, .n = n, .count = count};
-  pz_append(call, &l->segments, &s);
+  pz_append(call, &layering->segments, &s);
 }
 
 /* Does the operator read an activation that is produced before the place `limit`? */
-static bool reads_before(const struct pz_onnx_layering *l, uint32_t at, uint32_t limit) {
-  const struct pz_onnx_node *node = pz_onnx_at(l, at);
+static bool reads_before(const struct pz_onnx_layering *layering, uint32_t at, uint32_t limit) {
+  const struct pz_onnx_node *node = pz_onnx_at(layering, at);
   for (uint32_t k = 0; k < node->n_in; k++) {
-    const struct pz_onnx_value *v = pz_onnx_input(l->g, node, k);
-    if (v && v->role == PZ_ONNX_ACTIVATION && pz_onnx_produced_at(l, v->root) < limit) return true;
+    const struct pz_onnx_value *value = pz_onnx_input(layering->graph, node, k);
+    if (value && value->role == PZ_ONNX_ACTIVATION &&
+        pz_onnx_produced_at(layering, value->root) < limit)
+      return true;
   }
   return false;
 }
 
 /* In a part that continues from an earlier layer, returns where another branch of the model begins: at an operator
  * that reads no activation at all, like the embedding of a decoder.  Returns r.to if there is none. */
-static uint32_t find_branch(const struct pz_onnx_layering *l, struct range r) {
+static uint32_t find_branch(const struct pz_onnx_layering *layering, struct range range) {
   bool continues = false;
-  for (uint32_t at = r.from; at < r.to; at++) {
-    if (continues && !reads_before(l, at, at)) return at;
-    continues = continues || reads_before(l, at, r.from);
+  for (uint32_t at = range.from; at < range.to; at++) {
+    if (continues && !reads_before(layering, at, at)) return at;
+    continues = continues || reads_before(layering, at, range.from);
   }
-  return r.to;
+  return range.to;
 }
 
 /* Adds a part without repetition, branch by branch.  Long parts are cut where the fewest values cross. */
-static void add_part(struct pz_call *call, struct pz_onnx_layering *l, struct range r) {
-  while (r.from < r.to) {
-    uint32_t branch = find_branch(l, r);
-    while (branch - r.from > MOST_PART) {
-      uint32_t cut = r.from + LEAST_PART;
-      for (uint32_t at = cut; at <= r.from + MOST_PART - LEAST_PART / 2; at++)
-        if (l->crossing[at] <= l->crossing[cut]) cut = at;
-      add_segment(call, l, r.from, cut - r.from, 1);
-      r.from = cut;
+static void add_part(struct pz_call *call, struct pz_onnx_layering *layering, struct range range) {
+  while (range.from < range.to) {
+    uint32_t branch = find_branch(layering, range);
+    while (branch - range.from > MOST_PART) {
+      uint32_t cut = range.from + LEAST_PART;
+      for (uint32_t at = cut; at <= range.from + MOST_PART - LEAST_PART / 2; at++)
+        if (layering->crossing[at] <= layering->crossing[cut]) cut = at;
+      add_segment(call, layering, range.from, cut - range.from, 1);
+      range.from = cut;
     }
-    if (branch > r.from) add_segment(call, l, r.from, branch - r.from, 1);
-    r.from = branch;
+    if (branch > range.from) add_segment(call, layering, range.from, branch - range.from, 1);
+    range.from = branch;
   }
 }
 
-static void divide(struct pz_call *call, struct pz_onnx_layering *l, struct range r,
+static void divide(struct pz_call *call, struct pz_onnx_layering *layering, struct range range,
                    int *runs_left) {
   struct run run = {0};
-  if (r.to - r.from >= 4 && *runs_left > 0) run = find_run(call, l, r);
+  if (range.to - range.from >= 4 && *runs_left > 0) run = find_run(call, layering, range);
   if (run.count < 2) {
-    add_part(call, l, r);
+    add_part(call, layering, range);
     return;
   }
   --*runs_left;
-  divide(call, l, (struct range){r.from, run.start}, runs_left);
-  add_segment(call, l, run.start, run.period, run.count);
-  divide(call, l, (struct range){run.start + run.count * run.period, r.to}, runs_left);
+  divide(call, layering, (struct range){range.from, run.start}, runs_left);
+  add_segment(call, layering, run.start, run.period, run.count);
+  divide(call, layering, (struct range){run.start + run.count * run.period, range.to}, runs_left);
 }
 
 /* ---- dividing by names ---------------------------------------------------------------------- */
@@ -363,27 +373,31 @@ static uint64_t match_name(const regex_t *re, const char *name) {
 }
 
 /* Makes a segment of each run of operators with the same key.  Segments that are alike become one. */
-static void divide_by_keys(struct pz_call *call, struct pz_onnx_layering *l, const uint64_t *key) {
+static void divide_by_keys(struct pz_call *call, struct pz_onnx_layering *layering,
+                           const uint64_t *key) {
   uint32_t from = 0;
-  for (uint32_t at = 1; at <= l->n; at++) {
-    if (at < l->n && key[at] == key[from]) continue;
+  for (uint32_t at = 1; at <= layering->n; at++) {
+    if (at < layering->n && key[at] == key[from]) continue;
     uint32_t n = at - from;
-    struct pz_onnx_segment *last = l->segments.n ? pz_onnx_segment(l, l->segments.n - 1) : NULL;
-    bool alike = last && last->n == n &&
-                 memcmp(&l->hash[from - n], &l->hash[from], n * sizeof *l->hash) == 0;
+    struct pz_onnx_segment *last =
+        layering->segments.n ? pz_onnx_segment(layering, layering->segments.n - 1) : NULL;
+    bool alike =
+        last && last->n == n &&
+        memcmp(&layering->hash[from - n], &layering->hash[from], n * sizeof *layering->hash) == 0;
     if (alike) {
       uint32_t count = (uint32_t)last->count + 1;
-      alike = count_wired_alike(l, last->first, n, count) == count;
+      alike = count_wired_alike(layering, last->first, n, count) == count;
     }
     if (alike)
       last->count++;
     else
-      add_segment(call, l, from, n, 1);
+      add_segment(call, layering, from, n, 1);
     from = at;
   }
 }
 
-static void divide_by_names(struct pz_call *call, struct pz_onnx_layering *l, const char *regex) {
+static void divide_by_names(struct pz_call *call, struct pz_onnx_layering *layering,
+                            const char *regex) {
   const char *costly = find_costly_part(regex);
   if (costly)
     pz_raise(call, PZ_BAD_USE,
@@ -399,26 +413,27 @@ static void divide_by_names(struct pz_call *call, struct pz_onnx_layering *l, co
              "--layers '%.100s': %s; accepted: a POSIX extended regular expression", regex, why);
   }
   pz_defer(call, free_regex, re);
-  uint64_t *key = pz_alloc(call, l->n, sizeof *key);
+  uint64_t *key = pz_alloc(call, layering->n, sizeof *key);
   uint32_t n_keyed = 0; /* all operators before the last one that matches */
-  for (uint32_t at = 0; at < l->n; at++) {
-    key[at] = match_name(re, pz_onnx_node_name(l->g, pz_onnx_at(l, at)));
+  for (uint32_t at = 0; at < layering->n; at++) {
+    key[at] = match_name(re, pz_onnx_node_name(layering->graph, pz_onnx_at(layering, at)));
     if (key[at]) n_keyed = at + 1;
   }
   pz_close(call, re);
   if (!n_keyed)
-    pz_raise(call, PZ_BAD_USE, "--layers '%.100s' matches no node of %s", regex, l->g->file);
+    pz_raise(call, PZ_BAD_USE, "--layers '%.100s' matches no node of %s", regex,
+             layering->graph->file);
   /* An operator that does not match, inside of a layer, belongs to the layer before. */
   for (uint32_t at = 1; at < n_keyed; at++)
     if (!key[at]) key[at] = key[at - 1];
-  divide_by_keys(call, l, key);
+  divide_by_keys(call, layering, key);
 }
 
 /* ---- names, inputs and outputs of segments -------------------------------------------------- */
 
 /* A position in the order, and the activations that are alive there: produced before, and read there or later. */
 struct sweep {
-  const struct pz_onnx_layering *l;
+  const struct pz_onnx_layering *layering;
   struct pz_vec alive; /* values, in the order in which they are produced */
   uint32_t at;
   uint32_t *last_reader; /* by value: the last segment so far, counted from 1, that reads it */
@@ -426,19 +441,19 @@ struct sweep {
 
 /* Advances to a place. */
 static void sweep_to(struct pz_call *call, struct sweep *sweep, uint32_t to) {
-  const struct pz_onnx_layering *l = sweep->l;
+  const struct pz_onnx_layering *layering = sweep->layering;
   for (; sweep->at < to; sweep->at++) {
-    const struct pz_onnx_node *node = pz_onnx_at(l, sweep->at);
-    for (uint32_t o = 0; o < node->n_out; o++) {
-      const struct pz_onnx_value *v = pz_onnx_result(l->g, node, o);
-      if (!v || v->root != node->out[o] || v->role != PZ_ONNX_ACTIVATION) continue;
-      if (l->last_use[v->root] != PZ_NONE) pz_append(call, &sweep->alive, &v->root);
+    const struct pz_onnx_node *node = pz_onnx_at(layering, sweep->at);
+    for (uint32_t j = 0; j < node->n_out; j++) {
+      const struct pz_onnx_value *value = pz_onnx_result(layering->graph, node, j);
+      if (!value || value->root != node->out[j] || value->role != PZ_ONNX_ACTIVATION) continue;
+      if (layering->last_use[value->root] != PZ_NONE) pz_append(call, &sweep->alive, &value->root);
     }
   }
   uint32_t n = 0;
   for (uint32_t i = 0; i < sweep->alive.n; i++) {
-    uint32_t v = *pz_vec_at(&sweep->alive, uint32_t, i);
-    if (l->last_use[v] >= to) *pz_vec_at(&sweep->alive, uint32_t, n++) = v;
+    uint32_t value = *pz_vec_at(&sweep->alive, uint32_t, i);
+    if (layering->last_use[value] >= to) *pz_vec_at(&sweep->alive, uint32_t, n++) = value;
   }
   sweep->alive.n = n;
 }
@@ -452,10 +467,11 @@ static const uint32_t *list_alive(struct pz_call *call, const struct sweep *swee
   for (uint32_t remaining = sweep->alive.n; remaining > 0; remaining--) {
     uint32_t v = *pz_vec_at(&sweep->alive, uint32_t, remaining - 1);
     int64_t bytes = 0;
-    bool listed = sweep->last_reader[v] == id || pz_onnx_produced_at(sweep->l, v) >= produced_from;
+    bool listed =
+        sweep->last_reader[v] == id || pz_onnx_produced_at(sweep->layering, v) >= produced_from;
     if (listed)
       ids[(*count)++] = v;
-    else if (passing && pz_onnx_count_elements(pz_onnx_value(sweep->l->g, v), &bytes) &&
+    else if (passing && pz_onnx_count_elements(pz_onnx_value(sweep->layering->graph, v), &bytes) &&
              pz_mul(&bytes, PZ_B16))
       pz_add(passing, bytes);
   }
@@ -463,11 +479,11 @@ static const uint32_t *list_alive(struct pz_call *call, const struct sweep *swee
 }
 
 /* Returns the segment that contains a place. */
-static uint32_t find_segment(const struct pz_onnx_layering *l, uint32_t place) {
-  uint32_t from = 0, to = l->segments.n;
+static uint32_t find_segment(const struct pz_onnx_layering *layering, uint32_t place) {
+  uint32_t from = 0, to = layering->segments.n;
   while (to - from > 1) {
     uint32_t middle = from + (to - from) / 2;
-    if (pz_onnx_segment(l, middle)->first <= place)
+    if (pz_onnx_segment(layering, middle)->first <= place)
       from = middle;
     else
       to = middle;
@@ -477,69 +493,73 @@ static uint32_t find_segment(const struct pz_onnx_layering *l, uint32_t place) {
 
 /* Finds the inputs and outputs of a segment, and the segments that produce the inputs.  The last segment of the model
  * takes all results to the loss. */
-static void connect_segment(struct pz_call *call, struct sweep *sweep, struct pz_onnx_segment *s,
-                            uint32_t id) {
-  const struct pz_onnx_layering *l = sweep->l;
-  bool last = id == l->segments.n;
-  sweep_to(call, sweep, s->first);
-  for (uint32_t at = s->first; at < s->first + s->n; at++) {
-    const struct pz_onnx_node *node = pz_onnx_at(l, at);
+static void connect_segment(struct pz_call *call, struct sweep *sweep,
+                            struct pz_onnx_segment *segment, uint32_t id) {
+  const struct pz_onnx_layering *layering = sweep->layering;
+  bool last = id == layering->segments.n;
+  sweep_to(call, sweep, segment->first);
+  for (uint32_t at = segment->first; at < segment->first + segment->n; at++) {
+    const struct pz_onnx_node *node = pz_onnx_at(layering, at);
     for (uint32_t k = 0; k < node->n_in; k++) {
-      const struct pz_onnx_value *v = pz_onnx_input(l->g, node, k);
-      if (v) sweep->last_reader[v->root] = id;
+      const struct pz_onnx_value *value = pz_onnx_input(layering->graph, node, k);
+      if (value) sweep->last_reader[value->root] = id;
     }
   }
-  s->in = list_alive(call, sweep, id, last ? 0 : PZ_NONE, &s->n_in, &s->passing_bytes);
-  sweep_to(call, sweep, s->first + s->n);
-  s->out = list_alive(call, sweep, id, last ? 0 : s->first, &s->n_out, NULL);
-  uint32_t *from = pz_alloc(call, s->n_in, sizeof *from);
-  for (uint32_t remaining = s->n_in; remaining > 0; remaining--) {
-    uint32_t source = find_segment(l, pz_onnx_produced_at(l, s->in[remaining - 1]));
-    if (s->n_from == 0 || from[s->n_from - 1] != source) from[s->n_from++] = source;
+  segment->in =
+      list_alive(call, sweep, id, last ? 0 : PZ_NONE, &segment->n_in, &segment->passing_bytes);
+  sweep_to(call, sweep, segment->first + segment->n);
+  segment->out = list_alive(call, sweep, id, last ? 0 : segment->first, &segment->n_out, NULL);
+  uint32_t *from = pz_alloc(call, segment->n_in, sizeof *from);
+  for (uint32_t remaining = segment->n_in; remaining > 0; remaining--) {
+    uint32_t source =
+        find_segment(layering, pz_onnx_produced_at(layering, segment->in[remaining - 1]));
+    if (segment->n_from == 0 || from[segment->n_from - 1] != source)
+      from[segment->n_from++] = source;
   }
-  s->from = from;
+  segment->from = from;
 }
 
-static void finish_segments(struct pz_call *call, struct pz_onnx_layering *l) {
-  uint32_t n = l->segments.n, n_blocks = 0, block = 0, part = 0;
-  struct sweep sweep = {.l = l};
+static void finish_segments(struct pz_call *call, struct pz_onnx_layering *layering) {
+  uint32_t n = layering->segments.n, n_blocks = 0, block = 0, part = 0;
+  struct sweep sweep = {.layering = layering};
   pz_vec_init(&sweep.alive, call->arena, sizeof(uint32_t));
-  sweep.last_reader = pz_alloc(call, l->g->values.n, sizeof *sweep.last_reader);
-  for (uint32_t i = 0; i < n; i++) n_blocks += pz_onnx_segment(l, i)->count > 1;
+  sweep.last_reader = pz_alloc(call, layering->graph->values.n, sizeof *sweep.last_reader);
+  for (uint32_t i = 0; i < n; i++) n_blocks += pz_onnx_segment(layering, i)->count > 1;
   for (uint32_t i = 0; i < n; i++) {
-    struct pz_onnx_segment *s = pz_onnx_segment(l, i);
-    if (s->count > 1 && n_blocks == 1)
-      s->name = "block";
-    else if (s->count > 1)
-      s->name = pz_format(call, "block-%u", ++block);
+    struct pz_onnx_segment *segment = pz_onnx_segment(layering, i);
+    if (segment->count > 1 && n_blocks == 1)
+      segment->name = "block";
+    else if (segment->count > 1)
+      segment->name = pz_format(call, "block-%u", ++block);
     else if (i == 0)
-      s->name = n == 1 ? "model" : "first";
+      segment->name = n == 1 ? "model" : "first";
     else if (i + 1 == n)
-      s->name = "last";
+      segment->name = "last";
     else
-      s->name = pz_format(call, "part-%u", ++part);
-    connect_segment(call, &sweep, s, i + 1);
+      segment->name = pz_format(call, "part-%u", ++part);
+    connect_segment(call, &sweep, segment, i + 1);
   }
 }
 
-void pz_onnx_layering_make(struct pz_call *call, struct pz_onnx_layering *l,
-                           const struct pz_onnx_graph *g, const char *regex) {
-  *l = (struct pz_onnx_layering){.g = g};
-  pz_vec_init(&l->segments, call->arena, sizeof(struct pz_onnx_segment));
-  pz_onnx_order_make(call, l);
-  if (l->result == PZ_NONE || !l->n)
+void pz_onnx_layering_make(struct pz_call *call, struct pz_onnx_layering *layering,
+                           const struct pz_onnx_graph *graph, const char *regex) {
+  *layering = (struct pz_onnx_layering){.graph = graph};
+  pz_vec_init(&layering->segments, call->arena, sizeof(struct pz_onnx_segment));
+  pz_onnx_order_make(call, layering);
+  if (layering->result == PZ_NONE || !layering->n)
     pz_raise(call, PZ_BAD_INPUT,
              "%s: no output depends on a parameter; accepted: a model with trained weights "
              "(initializers) and a floating-point output of known shape",
-             g->file);
-  l->hash = pz_alloc(call, l->n, sizeof *l->hash);
-  for (uint32_t at = 0; at < l->n; at++) l->hash[at] = hash_operator(l, at);
+             graph->file);
+  layering->hash = pz_alloc(call, layering->n, sizeof *layering->hash);
+  for (uint32_t at = 0; at < layering->n; at++) layering->hash[at] = hash_operator(layering, at);
   int runs_left = MOST_RUNS;
   if (regex)
-    divide_by_names(call, l, regex);
+    divide_by_names(call, layering, regex);
   else
-    divide(call, l, (struct range){0, l->n}, &runs_left);
+    divide(call, layering, (struct range){0, layering->n}, &runs_left);
   /* If a block ends the model, the loss gets a layer of its own. */
-  if (pz_onnx_segment(l, l->segments.n - 1)->count > 1) add_segment(call, l, l->n, 0, 1);
-  finish_segments(call, l);
+  if (pz_onnx_segment(layering, layering->segments.n - 1)->count > 1)
+    add_segment(call, layering, layering->n, 0, 1);
+  finish_segments(call, layering);
 }

@@ -18,12 +18,13 @@ struct contents {
   int64_t n;
 };
 
-static struct contents known_contents(const struct pz_onnx_value *v) {
+static struct contents known_contents(const struct pz_onnx_value *value) {
   int64_t n;
-  if (!v || v->rank < 0 || !pz_onnx_count_elements(v, &n) || n < 1) return (struct contents){0};
-  if (v->ints && v->n_ints == n) return (struct contents){v->ints, NULL, n};
-  if (v->reals && v->n_reals == n) return (struct contents){NULL, v->reals, n};
-  if (v->has_real && n == 1) return (struct contents){NULL, &v->real, 1};
+  if (!value || value->rank < 0 || !pz_onnx_count_elements(value, &n) || n < 1)
+    return (struct contents){0};
+  if (value->ints && value->n_ints == n) return (struct contents){value->ints, NULL, n};
+  if (value->reals && value->n_reals == n) return (struct contents){NULL, value->reals, n};
+  if (value->has_real && n == 1) return (struct contents){NULL, &value->real, 1};
   return (struct contents){0};
 }
 
@@ -39,10 +40,11 @@ struct new_contents {
   int64_t n; /* 0 if the contents are too many to be followed */
 };
 
-static struct new_contents new_contents(struct pz_call *call, struct pz_onnx_value *y, bool real) {
-  struct new_contents c = {.y = y};
+static struct new_contents new_contents(struct pz_call *call, struct pz_onnx_value *output,
+                                        bool real) {
+  struct new_contents c = {.y = output};
   int64_t most = real ? PZ_ONNX_MOST_RANK : PZ_ONNX_MOST_INTS;
-  if (y->rank < 0 || !pz_onnx_count_elements(y, &c.n) || c.n > most) c.n = 0;
+  if (output->rank < 0 || !pz_onnx_count_elements(output, &c.n) || c.n > most) c.n = 0;
   if (real)
     c.reals = pz_alloc(call, (size_t)c.n, sizeof *c.reals);
   else
@@ -89,56 +91,58 @@ static int64_t mapped_index(const struct element_map *map, int64_t i) {
 }
 
 /* The distance in memory between neighbours along dimension d. */
-static int64_t stride(const struct pz_onnx_value *x, int d) {
+static int64_t stride(const struct pz_onnx_value *input, int d) {
   int64_t n = 1;
-  for (int i = d + 1; i < x->rank; i++) n *= x->dim[i];
+  for (int i = d + 1; i < input->rank; i++) n *= input->dim[i];
   return n;
 }
 
 /* x broadcast to the shape of y: repeated where x has size 1. */
-static struct element_map broadcast_map(const struct pz_onnx_value *x,
-                                        const struct pz_onnx_value *y) {
-  struct element_map map = {.rank = y->rank};
-  for (int d = 0; d < y->rank; d++) {
-    int i = d - (y->rank - x->rank);
-    map.dim[d] = y->dim[d];
-    map.step[d] = i >= 0 && x->dim[i] > 1 ? stride(x, i) : 0;
+static struct element_map broadcast_map(const struct pz_onnx_value *input,
+                                        const struct pz_onnx_value *output) {
+  struct element_map map = {.rank = output->rank};
+  for (int d = 0; d < output->rank; d++) {
+    int i = d - (output->rank - input->rank);
+    map.dim[d] = output->dim[d];
+    map.step[d] = i >= 0 && input->dim[i] > 1 ? stride(input, i) : 0;
   }
   return map;
 }
 
-static struct element_map transpose_map(const struct pz_onnx_graph *g,
+static struct element_map transpose_map(const struct pz_onnx_graph *graph,
                                         const struct pz_onnx_node *node,
-                                        const struct pz_onnx_value *x,
-                                        const struct pz_onnx_value *y) {
-  struct element_map map = {.rank = y->rank};
-  for (int d = 0; d < y->rank; d++) {
-    int from = pz_onnx_source_dim(g, node, y, 0, d);
-    map.dim[d] = y->dim[d];
-    map.step[d] = from >= 0 ? stride(x, from) : 0;
+                                        const struct pz_onnx_value *input,
+                                        const struct pz_onnx_value *output) {
+  struct element_map map = {.rank = output->rank};
+  for (int d = 0; d < output->rank; d++) {
+    int from = pz_onnx_source_dim(graph, node, output, 0, d);
+    map.dim[d] = output->dim[d];
+    map.step[d] = from >= 0 ? stride(input, from) : 0;
   }
   return map;
 }
 
 /* Returns a map of rank 0 whose index is negative if the slice is unknown. */
-static struct element_map slice_map(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
-                                    const struct pz_onnx_value *x, const struct pz_onnx_value *y) {
-  struct element_map map = broadcast_map(x, y);
+static struct element_map slice_map(const struct pz_onnx_graph *graph,
+                                    const struct pz_onnx_node *node,
+                                    const struct pz_onnx_value *input,
+                                    const struct pz_onnx_value *output) {
+  struct element_map map = broadcast_map(input, output);
   struct pz_onnx_range range[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
-  if (x->rank != y->rank || !pz_onnx_slice_ranges(g, node, range))
+  if (input->rank != output->rank || !pz_onnx_slice_ranges(graph, node, range))
     return (struct element_map){.first = -1};
-  for (int d = 0; d < x->rank; d++) {
-    map.first += range[d].from * stride(x, d);
-    map.step[d] = range[d].count > 1 ? range[d].step * stride(x, d) : 0;
+  for (int d = 0; d < input->rank; d++) {
+    map.first += range[d].from * stride(input, d);
+    map.step[d] = range[d].count > 1 ? range[d].step * stride(input, d) : 0;
   }
   return map;
 }
 
-static void copy_mapped(struct pz_call *call, const struct pz_onnx_value *x,
-                        const struct element_map *map, struct pz_onnx_value *y) {
-  struct contents from = known_contents(x);
-  if (!from.n || y->rank != map->rank) return;
-  struct new_contents to = new_contents(call, y, !from.ints);
+static void copy_mapped(struct pz_call *call, const struct pz_onnx_value *input,
+                        const struct element_map *map, struct pz_onnx_value *output) {
+  struct contents from = known_contents(input);
+  if (!from.n || output->rank != map->rank) return;
+  struct new_contents to = new_contents(call, output, !from.ints);
   for (int64_t i = 0; i < to.n; i++) {
     int64_t at = mapped_index(map, i);
     if (at < 0 || at >= from.n) return;
@@ -242,14 +246,14 @@ static bool apply_to_real(const char *type, double x, double *y) {
   return valid;
 }
 
-static void fold_unary(struct pz_call *call, const struct pz_onnx_graph *g,
-                       const struct pz_onnx_node *node, struct pz_onnx_value *y) {
-  struct contents x = known_contents(pz_onnx_input(g, node, 0));
+static void fold_unary(struct pz_call *call, const struct pz_onnx_graph *graph,
+                       const struct pz_onnx_node *node, struct pz_onnx_value *output) {
+  struct contents x = known_contents(pz_onnx_input(graph, node, 0));
   double ignored;
   bool negates = pz_onnx_is_type(node, "Neg"), inverts = pz_onnx_is_type(node, "Not");
   bool applies = x.ints ? negates || inverts : apply_to_real(node->type, 1, &ignored);
   if (!x.n || !applies) return;
-  struct new_contents result = new_contents(call, y, !x.ints);
+  struct new_contents result = new_contents(call, output, !x.ints);
   for (int64_t i = 0; i < result.n; i++) {
     if (!x.ints) {
       if (!apply_to_real(node->type, x.reals[i], &result.reals[i])) return;
@@ -262,16 +266,16 @@ static void fold_unary(struct pz_call *call, const struct pz_onnx_graph *g,
   store_contents(&result);
 }
 
-static void fold_binary(struct pz_call *call, const struct pz_onnx_graph *g,
-                        const struct pz_onnx_node *node, struct pz_onnx_value *y) {
-  const struct pz_onnx_value *a = pz_onnx_input(g, node, 0), *b = pz_onnx_input(g, node, 1);
+static void fold_binary(struct pz_call *call, const struct pz_onnx_graph *graph,
+                        const struct pz_onnx_node *node, struct pz_onnx_value *output) {
+  const struct pz_onnx_value *a = pz_onnx_input(graph, node, 0), *b = pz_onnx_input(graph, node, 1);
   struct contents x = known_contents(a), z = known_contents(b);
-  if (node->n_in != 2 || !x.n || !z.n || y->rank < a->rank || y->rank < b->rank) return;
+  if (node->n_in != 2 || !x.n || !z.n || output->rank < a->rank || output->rank < b->rank) return;
   int64_t ignored;
   bool compares = compare_reals(node->type, 0, 0, &ignored);
   bool real = !compares && !(x.ints && z.ints);
-  struct new_contents result = new_contents(call, y, real);
-  struct element_map map_a = broadcast_map(a, y), map_b = broadcast_map(b, y);
+  struct new_contents result = new_contents(call, output, real);
+  struct element_map map_a = broadcast_map(a, output), map_b = broadcast_map(b, output);
   for (int64_t i = 0; i < result.n; i++) {
     int64_t p = mapped_index(&map_a, i), q = mapped_index(&map_b, i);
     bool valid;
@@ -288,17 +292,17 @@ static void fold_binary(struct pz_call *call, const struct pz_onnx_graph *g,
 }
 
 /* Where(condition, a, b) of integers. */
-static void fold_where(struct pz_call *call, const struct pz_onnx_graph *g,
-                       const struct pz_onnx_node *node, struct pz_onnx_value *y) {
+static void fold_where(struct pz_call *call, const struct pz_onnx_graph *graph,
+                       const struct pz_onnx_node *node, struct pz_onnx_value *output) {
   struct contents in[3];
   struct element_map map[3];
   for (uint32_t i = 0; i < 3; i++) {
-    const struct pz_onnx_value *v = pz_onnx_input(g, node, i);
-    in[i] = known_contents(v);
-    if (!in[i].n || !in[i].ints || v->rank > y->rank) return;
-    map[i] = broadcast_map(v, y);
+    const struct pz_onnx_value *value = pz_onnx_input(graph, node, i);
+    in[i] = known_contents(value);
+    if (!in[i].n || !in[i].ints || value->rank > output->rank) return;
+    map[i] = broadcast_map(value, output);
   }
-  struct new_contents result = new_contents(call, y, false);
+  struct new_contents result = new_contents(call, output, false);
   for (int64_t i = 0; i < result.n; i++) {
     int64_t at = mapped_index(&map[0], i);
     if (at >= in[0].n) return;
@@ -311,50 +315,50 @@ static void fold_where(struct pz_call *call, const struct pz_onnx_graph *g,
 }
 
 /* A reduction of all elements to one. */
-static void fold_reduction(struct pz_call *call, const struct pz_onnx_graph *g,
-                           const struct pz_onnx_node *node, struct pz_onnx_value *y) {
+static void fold_reduction(struct pz_call *call, const struct pz_onnx_graph *graph,
+                           const struct pz_onnx_node *node, struct pz_onnx_value *output) {
   static const char *const combined_by[][2] = {
       {"ReduceProd", "Mul"}, {"ReduceSum", "Add"}, {"ReduceMax", "Max"}, {"ReduceMin", "Min"}};
-  struct contents x = known_contents(pz_onnx_input(g, node, 0));
+  struct contents x = known_contents(pz_onnx_input(graph, node, 0));
   int64_t count;
-  if (!x.ints || !pz_onnx_count_elements(y, &count) || count != 1) return;
+  if (!x.ints || !pz_onnx_count_elements(output, &count) || count != 1) return;
   for (size_t t = 0; t < sizeof combined_by / sizeof *combined_by; t++) {
     if (!pz_onnx_is_type(node, combined_by[t][0])) continue;
     int64_t *result = pz_alloc(call, 1, sizeof *result);
     *result = x.ints[0];
     for (int64_t i = 1; i < x.n; i++)
       if (!combine_ints(combined_by[t][1], *result, x.ints[i], result)) return;
-    pz_onnx_set_ints(y, result, 1);
+    pz_onnx_set_ints(output, result, 1);
   }
 }
 
 /* ---- moving elements ------------------------------------------------------------------------ */
 
 /* The contents of the first input, in the same order. */
-static void copy_contents(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
-                          struct pz_onnx_value *y) {
-  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0);
-  if (!x) return;
-  if (x->ints) pz_onnx_set_ints(y, x->ints, x->n_ints);
-  y->reals = x->reals;
-  y->n_reals = x->n_reals;
-  if (x->has_real) {
-    y->has_real = true;
-    y->real = x->real;
+static void copy_contents(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
+                          struct pz_onnx_value *output) {
+  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
+  if (!input) return;
+  if (input->ints) pz_onnx_set_ints(output, input->ints, input->n_ints);
+  output->reals = input->reals;
+  output->n_reals = input->n_reals;
+  if (input->has_real) {
+    output->has_real = true;
+    output->real = input->real;
   }
 }
 
 /* Converts between integers and floating-point numbers. */
-static void fold_cast(struct pz_call *call, const struct pz_onnx_graph *g,
-                      const struct pz_onnx_node *node, struct pz_onnx_value *y) {
-  struct contents x = known_contents(pz_onnx_input(g, node, 0));
-  bool real = pz_onnx_is_float(y->type);
-  copy_contents(g, node, y);
-  bool converts = x.n && y->type && real != !x.ints;
+static void fold_cast(struct pz_call *call, const struct pz_onnx_graph *graph,
+                      const struct pz_onnx_node *node, struct pz_onnx_value *output) {
+  struct contents x = known_contents(pz_onnx_input(graph, node, 0));
+  bool real = pz_onnx_is_float(output->type);
+  copy_contents(graph, node, output);
+  bool converts = x.n && output->type && real != !x.ints;
   if (!converts) return;
-  y->ints = NULL;
-  y->n_ints = 0;
-  struct new_contents result = new_contents(call, y, real);
+  output->ints = NULL;
+  output->n_ints = 0;
+  struct new_contents result = new_contents(call, output, real);
   for (int64_t i = 0; i < result.n; i++) {
     double number = real_at(&x, i);
     bool fits = number > -9e18 && number < 9e18;
@@ -368,41 +372,42 @@ static void fold_cast(struct pz_call *call, const struct pz_onnx_graph *g,
 }
 
 /* Slice, Transpose and Expand. */
-static void fold_move(struct pz_call *call, const struct pz_onnx_graph *g,
-                      const struct pz_onnx_node *node, struct pz_onnx_value *y) {
-  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0);
+static void fold_move(struct pz_call *call, const struct pz_onnx_graph *graph,
+                      const struct pz_onnx_node *node, struct pz_onnx_value *output) {
+  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
   struct element_map map;
-  if (!x || !known_contents(x).n || y->rank < 0) return;
+  if (!input || !known_contents(input).n || output->rank < 0) return;
   if (node->op->shape == PZ_SHAPE_SLICE)
-    map = slice_map(g, node, x, y);
+    map = slice_map(graph, node, input, output);
   else if (node->op->shape == PZ_SHAPE_TRANSPOSE)
-    map = transpose_map(g, node, x, y);
+    map = transpose_map(graph, node, input, output);
   else
-    map = broadcast_map(x, y);
-  copy_mapped(call, x, &map, y);
+    map = broadcast_map(input, output);
+  copy_mapped(call, input, &map, output);
 }
 
-static void fold_concat(struct pz_call *call, const struct pz_onnx_graph *g,
-                        const struct pz_onnx_node *node, struct pz_onnx_value *y) {
-  int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", 0), y->rank);
-  if (y->rank < 0) return;
-  bool real = node->n_in > 0 && !known_contents(pz_onnx_input(g, node, 0)).ints;
+static void fold_concat(struct pz_call *call, const struct pz_onnx_graph *graph,
+                        const struct pz_onnx_node *node, struct pz_onnx_value *output) {
+  int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", 0), output->rank);
+  if (output->rank < 0) return;
+  bool real = node->n_in > 0 && !known_contents(pz_onnx_input(graph, node, 0)).ints;
   for (uint32_t i = 0; i < node->n_in; i++) {
-    const struct pz_onnx_value *v = pz_onnx_input(g, node, i);
-    if (!v || v->rank != y->rank || axis < 0) return;
-    if (v->dim[axis] <= 0) continue; /* the contents of an empty tensor are known */
-    struct contents part = known_contents(v);
+    const struct pz_onnx_value *value = pz_onnx_input(graph, node, i);
+    if (!value || value->rank != output->rank || axis < 0) return;
+    if (value->dim[axis] <= 0) continue; /* the contents of an empty tensor are known */
+    struct contents part = known_contents(value);
     if (!part.n || (part.ints == NULL) != real) return;
   }
-  struct new_contents result = new_contents(call, y, real);
-  int64_t inner = stride(y, axis), before = 0;
+  struct new_contents result = new_contents(call, output, real);
+  int64_t inner = stride(output, axis), before = 0;
   for (uint32_t i = 0; i < node->n_in && result.n; i++) {
-    const struct pz_onnx_value *v = pz_onnx_input(g, node, i);
-    if (!v) return;
-    struct contents part = known_contents(v);
-    int64_t run = v->dim[axis] * inner; /* elements of this part that are adjacent in the result */
+    const struct pz_onnx_value *value = pz_onnx_input(graph, node, i);
+    if (!value) return;
+    struct contents part = known_contents(value);
+    int64_t run =
+        value->dim[axis] * inner; /* elements of this part that are adjacent in the result */
     for (int64_t e = 0; e < part.n; e++) {
-      int64_t at = e / run * y->dim[axis] * inner + before + e % run;
+      int64_t at = e / run * output->dim[axis] * inner + before + e % run;
       if (at >= result.n) return;
       copy_element(&result, at, &part, e);
     }
@@ -412,21 +417,21 @@ static void fold_concat(struct pz_call *call, const struct pz_onnx_graph *g,
 }
 
 /* Integers by index along one axis. */
-static void fold_gather(struct pz_call *call, const struct pz_onnx_graph *g,
-                        const struct pz_onnx_node *node, struct pz_onnx_value *y) {
-  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0);
-  struct contents data = known_contents(x);
-  struct contents indices = known_contents(pz_onnx_input(g, node, 1));
+static void fold_gather(struct pz_call *call, const struct pz_onnx_graph *graph,
+                        const struct pz_onnx_node *node, struct pz_onnx_value *output) {
+  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
+  struct contents data = known_contents(input);
+  struct contents indices = known_contents(pz_onnx_input(graph, node, 1));
   if (!data.ints || !indices.ints) return;
-  int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", 0), x->rank);
+  int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", 0), input->rank);
   if (axis < 0) return;
-  struct new_contents result = new_contents(call, y, false);
-  int64_t inner = stride(x, axis);
+  struct new_contents result = new_contents(call, output, false);
+  int64_t inner = stride(input, axis);
   for (int64_t i = 0; i < result.n; i++) {
     int64_t row = i / inner, index = indices.ints[row % indices.n];
-    if (index < 0) index += x->dim[axis];
-    if (index < 0 || index >= x->dim[axis]) return;
-    int64_t from = (row / indices.n * x->dim[axis] + index) * inner + i % inner;
+    if (index < 0) index += input->dim[axis];
+    if (index < 0 || index >= input->dim[axis]) return;
+    int64_t from = (row / indices.n * input->dim[axis] + index) * inner + i % inner;
     if (from >= data.n) return;
     result.ints[i] = data.ints[from];
   }
@@ -434,17 +439,17 @@ static void fold_gather(struct pz_call *call, const struct pz_onnx_graph *g,
 }
 
 /* All parts of a vector. */
-static void fold_split(struct pz_call *call, const struct pz_onnx_graph *g,
+static void fold_split(struct pz_call *call, const struct pz_onnx_graph *graph,
                        const struct pz_onnx_node *node) {
-  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0);
-  if (!x || x->rank != 1 || !known_contents(x).n) return;
+  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
+  if (!input || input->rank != 1 || !known_contents(input).n) return;
   int64_t before = 0;
-  for (uint32_t o = 0; o < node->n_out; o++) {
-    struct pz_onnx_value *y = pz_onnx_result(g, node, o);
-    if (!y || y->rank != 1) return;
-    struct element_map map = {.rank = 1, .dim = {y->dim[0]}, .step = {1}, .first = before};
-    copy_mapped(call, x, &map, y);
-    before += y->dim[0];
+  for (uint32_t j = 0; j < node->n_out; j++) {
+    struct pz_onnx_value *output = pz_onnx_result(graph, node, j);
+    if (!output || output->rank != 1) return;
+    struct element_map map = {.rank = 1, .dim = {output->dim[0]}, .step = {1}, .first = before};
+    copy_mapped(call, input, &map, output);
+    before += output->dim[0];
   }
 }
 
@@ -452,22 +457,22 @@ static void fold_split(struct pz_call *call, const struct pz_onnx_graph *g,
 
 /* ConstantOfShape: all elements have the value of the attribute, 0 by default. */
 static void fold_filled(struct pz_call *call, const struct pz_onnx_node *node,
-                        struct pz_onnx_value *y) {
+                        struct pz_onnx_value *output) {
   const Onnx__AttributeProto *attribute = pz_onnx_attribute(node, "value");
   int64_t count, value = 0;
   bool ok = true;
-  if (!pz_onnx_count_elements(y, &count) || count > PZ_ONNX_MOST_INTS) return;
+  if (!pz_onnx_count_elements(output, &count) || count > PZ_ONNX_MOST_INTS) return;
   if (attribute && attribute->t)
     value = pz_onnx_tensor_int(attribute->t, attribute->t->data_type, 0, &ok);
   if (!ok) return;
   int64_t *ints = pz_alloc(call, (size_t)count, sizeof *ints);
   for (int64_t i = 0; i < count; i++) ints[i] = value;
-  pz_onnx_set_ints(y, ints, count);
+  pz_onnx_set_ints(output, ints, count);
 }
 
-bool pz_onnx_is_nonzero_fill(const struct pz_onnx_graph *g, const struct pz_onnx_value *v) {
-  if (v->producer == PZ_NONE) return false;
-  const struct pz_onnx_node *node = pz_onnx_node(g, v->producer);
+bool pz_onnx_is_nonzero_fill(const struct pz_onnx_graph *graph, const struct pz_onnx_value *value) {
+  if (value->producer == PZ_NONE) return false;
+  const struct pz_onnx_node *node = pz_onnx_node(graph, value->producer);
   if (node->op->shape != PZ_SHAPE_FILLED) return false;
   const Onnx__AttributeProto *attribute = pz_onnx_attribute(node, "value");
   if (!attribute || !attribute->t) return false;
@@ -481,68 +486,70 @@ bool pz_onnx_is_nonzero_fill(const struct pz_onnx_graph *g, const struct pz_onnx
   return filler.has_real && (filler.real < 0 || filler.real > 0);
 }
 
-static void fold_range(struct pz_call *call, const struct pz_onnx_graph *g,
-                       const struct pz_onnx_node *node, struct pz_onnx_value *y) {
-  const struct pz_onnx_value *start = pz_onnx_input(g, node, 0), *step = pz_onnx_input(g, node, 2);
+static void fold_range(struct pz_call *call, const struct pz_onnx_graph *graph,
+                       const struct pz_onnx_node *node, struct pz_onnx_value *output) {
+  const struct pz_onnx_value *start = pz_onnx_input(graph, node, 0),
+                             *step = pz_onnx_input(graph, node, 2);
   if (!start || !start->ints || !start->n_ints || !step || !step->ints || !step->n_ints) return;
-  if (y->rank != 1 || y->dim[0] > PZ_ONNX_MOST_INTS) return;
-  int64_t *ints = pz_alloc(call, (size_t)y->dim[0], sizeof *ints), number = start->ints[0];
-  for (int64_t i = 0; i < y->dim[0]; i++) {
+  if (output->rank != 1 || output->dim[0] > PZ_ONNX_MOST_INTS) return;
+  int64_t *ints = pz_alloc(call, (size_t)output->dim[0], sizeof *ints), number = start->ints[0];
+  for (int64_t i = 0; i < output->dim[0]; i++) {
     ints[i] = number;
     if (!pz_add(&number, step->ints[0])) return;
   }
-  pz_onnx_set_ints(y, ints, y->dim[0]);
+  pz_onnx_set_ints(output, ints, output->dim[0]);
 }
 
-static void fold_shape(struct pz_call *call, const struct pz_onnx_graph *g,
-                       const struct pz_onnx_node *node, struct pz_onnx_value *y) {
-  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0);
-  if (!x || x->rank < 0) return;
-  for (int i = 0; i < x->rank; i++)
-    if (x->dim[i] < 0) return;
+static void fold_shape(struct pz_call *call, const struct pz_onnx_graph *graph,
+                       const struct pz_onnx_node *node, struct pz_onnx_value *output) {
+  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
+  if (!input || input->rank < 0) return;
+  for (int i = 0; i < input->rank; i++)
+    if (input->dim[i] < 0) return;
   int64_t start = pz_onnx_int_attribute(node, "start", 0);
-  int64_t end = pz_onnx_int_attribute(node, "end", x->rank);
-  start = pz_onnx_clamp(start, x->rank, 0, x->rank);
-  end = pz_onnx_clamp(end, x->rank, 0, x->rank);
-  int64_t *dims = pz_copy(call, x->dim, (size_t)x->rank, sizeof *dims);
-  pz_onnx_set_ints(y, dims + start, start < end ? end - start : 0);
+  int64_t end = pz_onnx_int_attribute(node, "end", input->rank);
+  start = pz_onnx_clamp(start, input->rank, 0, input->rank);
+  end = pz_onnx_clamp(end, input->rank, 0, input->rank);
+  int64_t *dims = pz_copy(call, input->dim, (size_t)input->rank, sizeof *dims);
+  pz_onnx_set_ints(output, dims + start, start < end ? end - start : 0);
 }
 
-static void fold_size(struct pz_call *call, const struct pz_onnx_graph *g,
-                      const struct pz_onnx_node *node, struct pz_onnx_value *y) {
-  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0);
+static void fold_size(struct pz_call *call, const struct pz_onnx_graph *graph,
+                      const struct pz_onnx_node *node, struct pz_onnx_value *output) {
+  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
   int64_t *count = pz_alloc(call, 1, sizeof *count);
-  if (x && x->rank >= 0 && pz_onnx_count_elements(x, count)) pz_onnx_set_ints(y, count, 1);
+  if (input && input->rank >= 0 && pz_onnx_count_elements(input, count))
+    pz_onnx_set_ints(output, count, 1);
 }
 
-void pz_onnx_follow_contents(struct pz_call *call, const struct pz_onnx_graph *g,
+void pz_onnx_follow_contents(struct pz_call *call, const struct pz_onnx_graph *graph,
                              const struct pz_onnx_node *node) {
-  struct pz_onnx_value *y = pz_onnx_result(g, node, 0);
-  if (!y) return;
+  struct pz_onnx_value *output = pz_onnx_result(graph, node, 0);
+  if (!output) return;
   switch (node->op->shape) {
-  case PZ_SHAPE_SHAPE: fold_shape(call, g, node, y); return;
-  case PZ_SHAPE_SCALAR: fold_size(call, g, node, y); return;
+  case PZ_SHAPE_SHAPE: fold_shape(call, graph, node, output); return;
+  case PZ_SHAPE_SCALAR: fold_size(call, graph, node, output); return;
   case PZ_SHAPE_BROADCAST:
     if (pz_onnx_is_type(node, "Where"))
-      fold_where(call, g, node, y);
+      fold_where(call, graph, node, output);
     else
-      fold_binary(call, g, node, y);
+      fold_binary(call, graph, node, output);
     return;
-  case PZ_SHAPE_CONCAT: fold_concat(call, g, node, y); return;
-  case PZ_SHAPE_GATHER: fold_gather(call, g, node, y); return;
+  case PZ_SHAPE_CONCAT: fold_concat(call, graph, node, output); return;
+  case PZ_SHAPE_GATHER: fold_gather(call, graph, node, output); return;
   case PZ_SHAPE_SLICE:
   case PZ_SHAPE_TRANSPOSE:
-  case PZ_SHAPE_EXPAND: fold_move(call, g, node, y); return;
-  case PZ_SHAPE_SPLIT: fold_split(call, g, node); return;
-  case PZ_SHAPE_REDUCE: fold_reduction(call, g, node, y); return;
-  case PZ_SHAPE_FILLED: fold_filled(call, node, y); return;
-  case PZ_SHAPE_RANGE: fold_range(call, g, node, y); return;
+  case PZ_SHAPE_EXPAND: fold_move(call, graph, node, output); return;
+  case PZ_SHAPE_SPLIT: fold_split(call, graph, node); return;
+  case PZ_SHAPE_REDUCE: fold_reduction(call, graph, node, output); return;
+  case PZ_SHAPE_FILLED: fold_filled(call, node, output); return;
+  case PZ_SHAPE_RANGE: fold_range(call, graph, node, output); return;
   default: break;
   }
   if (pz_onnx_is_type(node, "Cast"))
-    fold_cast(call, g, node, y);
+    fold_cast(call, graph, node, output);
   else if (node->op->lower == PZ_LOWER_VIEW)
-    copy_contents(g, node, y);
+    copy_contents(graph, node, output);
   else if (node->op->shape == PZ_SHAPE_SAME)
-    fold_unary(call, g, node, y);
+    fold_unary(call, graph, node, output);
 }

@@ -34,23 +34,23 @@ static bool read_einsum_term(const uint8_t *text, size_t length, size_t *at, int
 
 /* Reads the term of operand k and the sizes of its letters.  Returns the number of dimensions that its ellipsis
  * stands for, or -1 if the term does not fit the operand. */
-static int read_einsum_operand(struct pz_onnx_einsum *einsum, const struct pz_onnx_value *v, int k,
-                               const uint8_t *text, size_t length, size_t *at) {
+static int read_einsum_operand(struct pz_onnx_einsum *einsum, const struct pz_onnx_value *value,
+                               int k, const uint8_t *text, size_t length, size_t *at) {
   struct pz_onnx_term named, *term = &einsum->in[k];
   size_t start = *at;
-  if (!v || v->rank < 0 || !read_einsum_term(text, length, &start, 0, &named)) return -1;
-  int unnamed = v->rank - named.rank;
+  if (!value || value->rank < 0 || !read_einsum_term(text, length, &start, 0, &named)) return -1;
+  int unnamed = value->rank - named.rank;
   if (unnamed < 0 || unnamed > PZ_EINSUM_MOST_LETTERS - FIRST_UNNAMED) return -1;
-  if (!read_einsum_term(text, length, at, unnamed, term) || term->rank != v->rank) return -1;
-  for (int i = 0; i < v->rank; i++) {
+  if (!read_einsum_term(text, length, at, unnamed, term) || term->rank != value->rank) return -1;
+  for (int i = 0; i < value->rank; i++) {
     int64_t *size = &einsum->size[term->letter[i]];
-    if (*size > 1 && v->dim[i] > 1 && *size != v->dim[i]) return -1;
-    if (v->dim[i] > *size) *size = v->dim[i];
+    if (*size > 1 && value->dim[i] > 1 && *size != value->dim[i]) return -1;
+    if (value->dim[i] > *size) *size = value->dim[i];
   }
   return unnamed;
 }
 
-bool pz_onnx_einsum_read(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+bool pz_onnx_einsum_read(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                          struct pz_onnx_einsum *einsum) {
   const Onnx__AttributeProto *equation = pz_onnx_attribute(node, "equation");
   if (!equation || !equation->has_s || node->n_in < 1 || node->n_in > 2) return false;
@@ -59,8 +59,8 @@ bool pz_onnx_einsum_read(const struct pz_onnx_graph *g, const struct pz_onnx_nod
   int most_unnamed = 0;
   *einsum = (struct pz_onnx_einsum){0};
   for (uint32_t k = 0; k < node->n_in; k++) {
-    const struct pz_onnx_value *v = pz_onnx_input(g, node, k);
-    int unnamed = read_einsum_operand(einsum, v, (int)k, text, length, &at);
+    const struct pz_onnx_value *value = pz_onnx_input(graph, node, k);
+    int unnamed = read_einsum_operand(einsum, value, (int)k, text, length, &at);
     if (unnamed < 0) return false;
     if (unnamed > most_unnamed) most_unnamed = unnamed;
     char separator = k + 1 < node->n_in ? ',' : '-';
@@ -81,10 +81,10 @@ static int find_letter(const struct pz_onnx_term *term, int letter) {
 
 /* A letter of both operands is a batch dimension if the result has it, and otherwise summed over; a letter of one
  * operand is summed over if the result lacks it. */
-bool pz_onnx_einsum_product(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+bool pz_onnx_einsum_product(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                             struct pz_dims *dims) {
   struct pz_onnx_einsum einsum;
-  if (node->n_in != 2 || !pz_onnx_einsum_read(g, node, &einsum)) return false;
+  if (node->n_in != 2 || !pz_onnx_einsum_read(graph, node, &einsum)) return false;
   *dims = (struct pz_dims){1, 1, 1, 1};
   for (int letter = 0; letter < PZ_EINSUM_MOST_LETTERS; letter++) {
     bool left = find_letter(&einsum.in[0], letter) >= 0;
@@ -103,24 +103,25 @@ bool pz_onnx_einsum_product(const struct pz_onnx_graph *g, const struct pz_onnx_
 
 /* ---- sources of dimensions ------------------------------------------------------------------ */
 
-/* MatMul: the outer dimensions broadcast; rows come from the left operand, columns from the right one.  `x` is the
+/* MatMul: the outer dimensions broadcast; rows come from the left operand, columns from the right one.  `input` is the
  * operand on one side, `other_rank` the rank of the other one. */
-static int matmul_source_dim(const struct pz_onnx_value *x, bool left, int other_rank,
+static int matmul_source_dim(const struct pz_onnx_value *input, bool left, int other_rank,
                              int result_rank, int d) {
-  bool rows = left ? x->rank > 1 : other_rank > 1;
-  bool columns = left ? other_rank > 1 : x->rank > 1;
+  bool rows = left ? input->rank > 1 : other_rank > 1;
+  bool columns = left ? other_rank > 1 : input->rank > 1;
   int outer = result_rank - rows - columns;
-  if (d < outer) return d - (outer - (x->rank - 2));
-  if (left) return rows && d == outer ? x->rank - 2 : -1;
-  return columns && d == result_rank - 1 ? x->rank - 1 : -1;
+  if (d < outer) return d - (outer - (input->rank - 2));
+  if (left) return rows && d == outer ? input->rank - 2 : -1;
+  return columns && d == result_rank - 1 ? input->rank - 1 : -1;
 }
 
 /* Gather: the dimensions of the indices take the place of the axis. */
-static int gather_source_dim(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+static int gather_source_dim(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                              uint32_t k, int d) {
-  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0), *indices = pz_onnx_input(g, node, 1);
-  if (!x || !indices || indices->rank < 0) return -1;
-  int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", 0), x->rank);
+  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0),
+                             *indices = pz_onnx_input(graph, node, 1);
+  if (!input || !indices || indices->rank < 0) return -1;
+  int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", 0), input->rank);
   if (axis < 0) return -1;
   bool from_indices = d >= axis && d < axis + indices->rank;
   if (k > 0) return from_indices ? d - axis : -1;
@@ -129,30 +130,31 @@ static int gather_source_dim(const struct pz_onnx_graph *g, const struct pz_onnx
 }
 
 /* Squeeze and Unsqueeze: the dimensions that are neither dropped nor added keep their order. */
-static int squeeze_source_dim(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
-                              const struct pz_onnx_value *x, const struct pz_onnx_value *y, int d) {
+static int squeeze_source_dim(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
+                              const struct pz_onnx_value *input, const struct pz_onnx_value *output,
+                              int d) {
   bool adds = node->op->shape == PZ_SHAPE_UNSQUEEZE;
   size_t count;
-  const int64_t *axes = pz_onnx_ints_argument(g, node, "axes", 1, &count);
-  int rank = adds ? y->rank : x->rank, n_kept = 0;
+  const int64_t *axes = pz_onnx_ints_argument(graph, node, "axes", 1, &count);
+  int rank = adds ? output->rank : input->rank, n_kept = 0;
   for (int i = 0; i < rank; i++) {
-    bool listed = !adds && count == 0 && x->dim[i] == 1;
+    bool listed = !adds && count == 0 && input->dim[i] == 1;
     for (size_t a = 0; a < count; a++)
       listed = listed || pz_onnx_axis_from_front(axes[a], rank) == i;
     if (listed) continue;
     int source = adds ? n_kept : i, result = adds ? i : n_kept;
-    if (result == d && source < x->rank) return source;
+    if (result == d && source < input->rank) return source;
     n_kept++;
   }
   return -1;
 }
 
-int pz_onnx_source_dim(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
-                       const struct pz_onnx_value *y, uint32_t k, int d) {
-  const struct pz_onnx_value *x = pz_onnx_input(g, node, k);
-  if (!x || x->rank < 0) return -1;
-  const struct pz_onnx_value *other = pz_onnx_input(g, node, 1 - k);
-  int from_right = d - (y->rank - x->rank), source = -1;
+int pz_onnx_source_dim(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
+                       const struct pz_onnx_value *output, uint32_t k, int d) {
+  const struct pz_onnx_value *input = pz_onnx_input(graph, node, k);
+  if (!input || input->rank < 0) return -1;
+  const struct pz_onnx_value *other = pz_onnx_input(graph, node, 1 - k);
+  int from_right = d - (output->rank - input->rank), source = -1;
   struct pz_onnx_einsum einsum;
   size_t count;
   const int64_t *perm;
@@ -164,21 +166,21 @@ int pz_onnx_source_dim(const struct pz_onnx_graph *g, const struct pz_onnx_node 
   case PZ_SHAPE_RANGE:
   case PZ_SHAPE_CONSTANT: return -1;
   case PZ_SHAPE_MATMUL:
-    if (k < 2 && other) source = matmul_source_dim(x, k == 0, other->rank, y->rank, d);
+    if (k < 2 && other) source = matmul_source_dim(input, k == 0, other->rank, output->rank, d);
     break;
   case PZ_SHAPE_GEMM:
     if (k == 0 && d == 0) source = pz_onnx_int_attribute(node, "transA", 0) != 0;
     break;
   case PZ_SHAPE_TRANSPOSE:
     perm = pz_onnx_ints_attribute(node, "perm", &count);
-    if (k == 0) source = (int)count == y->rank ? (int)perm[d] : y->rank - 1 - d;
+    if (k == 0) source = (int)count == output->rank ? (int)perm[d] : output->rank - 1 - d;
     break;
   case PZ_SHAPE_GATHER:
-    if (k < 2) source = gather_source_dim(g, node, k, d);
+    if (k < 2) source = gather_source_dim(graph, node, k, d);
     break;
   case PZ_SHAPE_SQUEEZE:
   case PZ_SHAPE_UNSQUEEZE:
-    if (k == 0) source = squeeze_source_dim(g, node, x, y, d);
+    if (k == 0) source = squeeze_source_dim(graph, node, input, output, d);
     break;
   case PZ_SHAPE_REDUCE:
   case PZ_SHAPE_ARG:
@@ -192,10 +194,10 @@ int pz_onnx_source_dim(const struct pz_onnx_graph *g, const struct pz_onnx_node 
     if (k == 0) source = from_right;
     break;
   case PZ_SHAPE_EINSUM:
-    if (k < 2 && pz_onnx_einsum_read(g, node, &einsum) && einsum.out.rank == y->rank)
+    if (k < 2 && pz_onnx_einsum_read(graph, node, &einsum) && einsum.out.rank == output->rank)
       source = find_letter(&einsum.in[k], einsum.out.letter[d]);
     break;
   default: source = from_right;
   }
-  return source >= 0 && source < x->rank ? source : -1;
+  return source >= 0 && source < input->rank ? source : -1;
 }

@@ -19,17 +19,17 @@ struct pz_onnx_einsum {
 
 /* Reads the equation of a node.  Returns false if it is not supported: more than two operands, no result, or shapes
  * that do not fit. */
-bool pz_onnx_einsum_read(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+bool pz_onnx_einsum_read(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                          struct pz_onnx_einsum *einsum);
 
 /* The sizes of an Einsum of two operands as a batched product, batch x (m x k)(k x n).  Returns false if the equation
  * is not supported. */
-bool pz_onnx_einsum_product(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+bool pz_onnx_einsum_product(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                             struct pz_dims *dims);
 
 /* Returns the dimension of input k that dimension d of the first result y is, by the node's type, or -1 if it is none
  * or unknown.  The sizes may differ where the input is broadcast.  Dimensions of a Reshape have no source. */
-int pz_onnx_source_dim(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
-                       const struct pz_onnx_value *y, uint32_t k, int d);
+int pz_onnx_source_dim(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
+                       const struct pz_onnx_value *output, uint32_t k, int d);
 
 #endif

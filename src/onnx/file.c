@@ -1,9 +1,10 @@
 /* Unpacking an ONNX file: bytes in, a protobuf message out, within limits.
  *
- * Before it is unpacked, the message is copied once (copy_message) without the fields that are not needed: contents
- * of large tensors, subgraphs, documentation, and fields that this reader does not know.  So memory does not grow
- * with the weights, and the nesting is checked before protobuf-c, which recurses without limit, sees the bytes.  The
- * wire format is described at protobuf.dev/programming-guides/encoding. */
+ * Before it is unpacked, the message is copied once (copy_message) without the fields that are not
+ * needed: contents of large tensors, subgraphs, documentation, and fields that this reader does not
+ * know.  Memory therefore does not grow with the weights, and the nesting is checked before
+ * protobuf-c, which recurses without limit, sees the bytes.  The wire format is described at
+ * protobuf.dev/programming-guides/encoding. */
 #include "core/buffer.h"
 #include "onnx/passes.h"
 
@@ -46,46 +47,49 @@ struct copy {
   struct pz_buffer *out;
 };
 
-static _Noreturn void raise_malformed(const struct copy *c, size_t at, const char *what) {
-  pz_raise_at(c->call, PZ_BAD_INPUT, c->name, 0, 0,
-              "%s: byte %zu: %s; accepted: an ONNX model (protobuf ModelProto)", c->name, at, what);
+static _Noreturn void raise_malformed(const struct copy *copy, size_t at, const char *what) {
+  pz_raise_at(copy->call, PZ_BAD_INPUT, copy->name, 0, 0,
+              "%s: byte %zu: %s; accepted: an ONNX model (protobuf ModelProto)", copy->name, at,
+              what);
 }
 
-static void append_bytes(const struct copy *c, const void *bytes, size_t n) {
-  if (c->out->bytes + n > PZ_ONNX_MOST_KEPT)
-    pz_raise(c->call, PZ_LIMIT, "%s: larger than %d MiB without the weights, the limit", c->name,
-             PZ_ONNX_MOST_KEPT >> 20);
-  pz_buffer_add(c->call, c->out, bytes, n);
+static void append_bytes(const struct copy *copy, const void *bytes, size_t n) {
+  if (copy->out->bytes + n > PZ_ONNX_MOST_KEPT)
+    pz_raise(copy->call, PZ_LIMIT, "%s: larger than %d MiB without the weights, the limit",
+             copy->name, PZ_ONNX_MOST_KEPT >> 20);
+  pz_buffer_add(copy->call, copy->out, bytes, n);
 }
 
-/* Reads a number that ends before `end` and advances *at: seven bits in each byte, the lowest first. */
-static uint64_t read_varint(const struct copy *c, size_t *at, size_t end) {
+/* Reads a number that ends before `end` and advances *at.  Each byte has seven bits of the number,
+ * the lowest ones first. */
+static uint64_t read_varint(const struct copy *copy, size_t *at, size_t end) {
   uint64_t number = 0;
   for (unsigned shift = 0; shift < 64; shift += 7) {
-    if (*at >= end) raise_malformed(c, *at, "the file is truncated inside a number");
-    uint8_t byte = c->data[*at];
+    if (*at >= end) raise_malformed(copy, *at, "the file is truncated inside a number");
+    uint8_t byte = copy->data[*at];
     ++*at;
     number |= (uint64_t)(byte & 127) << shift;
     if (byte < 128) return number;
   }
-  raise_malformed(c, *at, "a number has more than 64 bits");
+  raise_malformed(copy, *at, "a number has more than 64 bits");
 }
 
-/* Advances *at, which is behind a field's key, to the end of the field.  Returns where its contents begin. */
-static size_t skip_field(const struct copy *c, enum wire wire, size_t *at, size_t end) {
+/* Advances *at from the end of a field's key to the end of the field.  Returns where the field's
+ * contents begin. */
+static size_t skip_field(const struct copy *copy, enum wire wire, size_t *at, size_t end) {
   uint64_t bytes = 0;
   size_t contents = *at;
   switch (wire) {
-  case VARINT: read_varint(c, at, end); return contents;
+  case VARINT: read_varint(copy, at, end); return contents;
   case FIXED64: bytes = 8; break;
   case FIXED32: bytes = 4; break;
   case BYTES:
-    bytes = read_varint(c, at, end);
+    bytes = read_varint(copy, at, end);
     contents = *at;
     break;
-  default: raise_malformed(c, *at, "a field has an invalid wire type");
+  default: raise_malformed(copy, *at, "a field has an invalid wire type");
   }
-  if (bytes > end - *at) raise_malformed(c, *at, "the file is truncated, or a length is wrong");
+  if (bytes > end - *at) raise_malformed(copy, *at, "the file is truncated, or a length is wrong");
   *at += (size_t)bytes;
   return contents;
 }
@@ -113,20 +117,20 @@ static bool is_dropped(const ProtobufCMessageDescriptor *message, unsigned field
   return false;
 }
 
-static void copy_message(const struct copy *c, const ProtobufCMessageDescriptor *message, size_t at,
-                         size_t end, int depth);
+static void copy_message(const struct copy *copy, const ProtobufCMessageDescriptor *message,
+                         size_t at, size_t end, int depth);
 
-/* Copies a message inside of another one.  Its length comes first but is known last, so a varint of five bytes is
- * reserved for it. */
-static void copy_submessage(const struct copy *c, const ProtobufCMessageDescriptor *message,
+/* Copies a message inside of another one.  Its length precedes it but is known only afterwards, so
+ * a varint of five bytes is reserved for the length. */
+static void copy_submessage(const struct copy *copy, const ProtobufCMessageDescriptor *message,
                             size_t at, size_t end, int depth) {
   enum { LENGTH_BYTES = 5 };
   static const uint8_t reserved[LENGTH_BYTES];
-  size_t length_at = c->out->bytes;
-  append_bytes(c, reserved, sizeof reserved);
-  copy_message(c, message, at, end, depth);
-  size_t length = c->out->bytes - length_at - sizeof reserved;
-  uint8_t *out = (uint8_t *)c->out->text + length_at;
+  size_t length_at = copy->out->bytes;
+  append_bytes(copy, reserved, sizeof reserved);
+  copy_message(copy, message, at, end, depth);
+  size_t length = copy->out->bytes - length_at - sizeof reserved;
+  uint8_t *out = (uint8_t *)copy->out->text + length_at;
   for (int i = 0; i < LENGTH_BYTES; i++) {
     bool last = i == LENGTH_BYTES - 1;
     out[i] = (uint8_t)((length & 127) | (last ? 0 : 128));
@@ -134,48 +138,45 @@ static void copy_submessage(const struct copy *c, const ProtobufCMessageDescript
   }
 }
 
-/* Copies the field at *at and advances to the next one. */
-static void copy_field(const struct copy *c, const ProtobufCMessageDescriptor *message, size_t *at,
-                       size_t end, int depth) {
-  size_t start = *at;
-  uint64_t key = read_varint(c, at, end), number = key >> 3;
-  enum wire wire = (enum wire)(key & 7);
-  if (number == 0 || number > (1 << 29)) raise_malformed(c, start, "a field has an invalid number");
-  size_t key_end = *at, contents = skip_field(c, wire, at, end);
-  const ProtobufCFieldDescriptor *field =
-      protobuf_c_message_descriptor_get_field(message, (unsigned)number);
-  if (!field || is_dropped(message, field->id, *at - contents)) return;
-  bool packed = field->label == PROTOBUF_C_LABEL_REPEATED && wire == BYTES;
-  if (wire != expected_wire(field->type) && !packed) {
-    char what[160];
-    snprintf(what, sizeof what, "field '%s' has the wrong type", field->name);
-    raise_malformed(c, start, what);
-  }
-  if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
-    append_bytes(c, c->data + start, key_end - start);
-    copy_submessage(c, field->descriptor, contents, *at, depth + 1);
-  } else {
-    append_bytes(c, c->data + start, *at - start);
-  }
-}
-
-static void copy_message(const struct copy *c, const ProtobufCMessageDescriptor *message, size_t at,
-                         size_t end, int depth) {
+static void copy_message(const struct copy *copy, const ProtobufCMessageDescriptor *message,
+                         size_t at, size_t end, int depth) {
   if (depth > PZ_ONNX_MOST_NESTING)
-    pz_raise(c->call, PZ_LIMIT, "%s: byte %zu: messages are nested too deep; accepted: at most %d",
-             c->name, at, PZ_ONNX_MOST_NESTING);
-  while (at < end) copy_field(c, message, &at, end, depth);
+    pz_raise(copy->call, PZ_LIMIT,
+             "%s: byte %zu: messages are nested too deep; accepted: at most %d", copy->name, at,
+             PZ_ONNX_MOST_NESTING);
+  while (at < end) {
+    size_t start = at;
+    uint64_t key = read_varint(copy, &at, end), number = key >> 3;
+    enum wire wire = (enum wire)(key & 7);
+    if (number == 0 || number > (1 << 29))
+      raise_malformed(copy, start, "a field has an invalid number");
+    size_t key_end = at, contents = skip_field(copy, wire, &at, end);
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field(message, (unsigned)number);
+    if (!field || is_dropped(message, field->id, at - contents)) continue;
+    bool packed = field->label == PROTOBUF_C_LABEL_REPEATED && wire == BYTES;
+    if (wire != expected_wire(field->type) && !packed) {
+      char what[160];
+      snprintf(what, sizeof what, "field '%s' has the wrong type", field->name);
+      raise_malformed(copy, start, what);
+    }
+    bool is_message = field->type == PROTOBUF_C_TYPE_MESSAGE;
+    append_bytes(copy, copy->data + start, (is_message ? key_end : at) - start);
+    if (is_message) copy_submessage(copy, field->descriptor, contents, at, depth + 1);
+  }
 }
 
 /* ---- protobuf-c ----------------------------------------------------------------------------- */
 
-/* The memory that protobuf-c allocates in.  Its reader does not tell a lack of memory from a malformed message. */
+/* The memory in which protobuf-c allocates.  Its own result does not tell a lack of memory from a
+ * malformed message. */
 struct message_memory {
   struct pz_arena *arena;
   bool exhausted;
 };
 
-/* Returns NULL if there is no memory, because no error may be raised across the frames of protobuf-c. */
+/* Returns NULL if memory is exhausted, because no error may be raised across the frames of
+ * protobuf-c. */
 static void *allocate_message(void *ctx, size_t bytes) {
   struct message_memory *memory = ctx;
   void *block = pz_arena_alloc(memory->arena, 1, bytes);

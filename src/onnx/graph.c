@@ -9,14 +9,14 @@
 
 #include "core/num.h"
 
-const char *pz_onnx_node_name(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+const char *pz_onnx_node_name(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
   if (node->name && node->name[0]) return node->name;
-  for (uint32_t o = 0; o < node->n_out; o++)
-    if (node->out[o] != PZ_NONE) return pz_onnx_value(g, node->out[o])->name;
+  for (uint32_t j = 0; j < node->n_out; j++)
+    if (node->out[j] != PZ_NONE) return pz_onnx_value(graph, node->out[j])->name;
   return node->type;
 }
 
-_Noreturn void pz_onnx_raise(struct pz_call *call, const struct pz_onnx_graph *g,
+_Noreturn void pz_onnx_raise(struct pz_call *call, const struct pz_onnx_graph *graph,
                              const struct pz_onnx_node *node, enum pz_status status,
                              const char *format, ...) {
   char what[512];
@@ -24,8 +24,8 @@ _Noreturn void pz_onnx_raise(struct pz_call *call, const struct pz_onnx_graph *g
   va_start(args, format);
   vsnprintf(what, sizeof what, format, args);
   va_end(args);
-  pz_raise_at(call, status, g->file, 0, 0, "%s: node '%.200s' (%.80s): %s", g->file,
-              pz_onnx_node_name(g, node), node->type, what);
+  pz_raise_at(call, status, graph->file, 0, 0, "%s: node '%.200s' (%.80s): %s", graph->file,
+              pz_onnx_node_name(graph, node), node->type, what);
 }
 
 /* Types 17 to 20 are the 8-bit floating-point formats, which older descriptions of ONNX lack. */
@@ -36,56 +36,56 @@ bool pz_onnx_is_float(int type) {
          type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 || (type >= 17 && type <= 20);
 }
 
-bool pz_onnx_count_elements(const struct pz_onnx_value *v, int64_t *count) {
+bool pz_onnx_count_elements(const struct pz_onnx_value *value, int64_t *count) {
   *count = 1;
-  for (int i = 0; i < v->rank; i++)
-    if (!pz_mul(count, v->dim[i])) return false;
+  for (int i = 0; i < value->rank; i++)
+    if (!pz_mul(count, value->dim[i])) return false;
   return *count <= INT64_MAX / 2;
 }
 
 /* A counting sort: the first pass counts the consumers of each value, the second one lists them. */
-void pz_onnx_link_consumers(struct pz_call *call, struct pz_onnx_graph *g) {
-  for (uint32_t i = 0; i < g->values.n; i++) pz_onnx_value(g, i)->n_consumers = 0;
-  for (uint32_t i = 0; i < g->nodes.n; i++) {
-    const struct pz_onnx_node *node = pz_onnx_node(g, i);
+void pz_onnx_link_consumers(struct pz_call *call, struct pz_onnx_graph *graph) {
+  for (uint32_t i = 0; i < graph->values.n; i++) pz_onnx_value(graph, i)->n_consumers = 0;
+  for (uint32_t i = 0; i < graph->nodes.n; i++) {
+    const struct pz_onnx_node *node = pz_onnx_node(graph, i);
     if (node->removed) continue;
     for (uint32_t k = 0; k < node->n_in; k++) {
-      struct pz_onnx_value *v = pz_onnx_input(g, node, k);
-      if (v) v->n_consumers++;
+      struct pz_onnx_value *value = pz_onnx_input(graph, node, k);
+      if (value) value->n_consumers++;
     }
   }
   uint32_t total = 0;
-  for (uint32_t i = 0; i < g->values.n; i++) {
-    struct pz_onnx_value *v = pz_onnx_value(g, i);
-    v->first_consumer = total;
-    total += v->n_consumers;
-    v->n_consumers = 0;
+  for (uint32_t i = 0; i < graph->values.n; i++) {
+    struct pz_onnx_value *value = pz_onnx_value(graph, i);
+    value->first_consumer = total;
+    total += value->n_consumers;
+    value->n_consumers = 0;
   }
-  g->consumers = pz_alloc(call, total, sizeof *g->consumers);
-  for (uint32_t i = 0; i < g->nodes.n; i++) {
-    const struct pz_onnx_node *node = pz_onnx_node(g, i);
+  graph->consumers = pz_alloc(call, total, sizeof *graph->consumers);
+  for (uint32_t i = 0; i < graph->nodes.n; i++) {
+    const struct pz_onnx_node *node = pz_onnx_node(graph, i);
     if (node->removed) continue;
     for (uint32_t k = 0; k < node->n_in; k++) {
-      struct pz_onnx_value *v = pz_onnx_input(g, node, k);
-      if (!v) continue;
-      g->consumers[v->first_consumer + v->n_consumers] = i;
-      v->n_consumers++;
+      struct pz_onnx_value *value = pz_onnx_input(graph, node, k);
+      if (!value) continue;
+      graph->consumers[value->first_consumer + value->n_consumers] = i;
+      value->n_consumers++;
     }
   }
 }
 
-void pz_onnx_spell_inputs(const struct pz_onnx_graph *g, const struct pz_onnx_node *node, char *buf,
-                          size_t size) {
+void pz_onnx_spell_inputs(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
+                          char *buf, size_t size) {
   size_t used = 0;
   buf[0] = '\0';
   for (uint32_t k = 0; k < node->n_in && k < 4; k++) {
-    const struct pz_onnx_value *x = pz_onnx_input(g, node, k);
-    if (!x || used + 40 > size) continue;
+    const struct pz_onnx_value *input = pz_onnx_input(graph, node, k);
+    if (!input || used + 40 > size) continue;
     used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? " and " : "",
-                             x->rank < 0 ? "unknown" : "[");
-    for (int i = 0; i < x->rank && used + 40 < size; i++)
-      used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, i ? ", " : "", x->dim[i]);
-    if (x->rank >= 0) used += (size_t)snprintf(buf + used, size - used, "]");
+                             input->rank < 0 ? "unknown" : "[");
+    for (int i = 0; i < input->rank && used + 40 < size; i++)
+      used += (size_t)snprintf(buf + used, size - used, "%s%" PRId64, i ? ", " : "", input->dim[i]);
+    if (input->rank >= 0) used += (size_t)snprintf(buf + used, size - used, "]");
   }
 }
 
@@ -98,28 +98,30 @@ const Onnx__AttributeProto *pz_onnx_attribute(const struct pz_onnx_node *node, c
 }
 
 int64_t pz_onnx_int_attribute(const struct pz_onnx_node *node, const char *name, int64_t absent) {
-  const Onnx__AttributeProto *a = pz_onnx_attribute(node, name);
-  return a && a->has_i ? a->i : absent;
+  const Onnx__AttributeProto *attribute = pz_onnx_attribute(node, name);
+  return attribute && attribute->has_i ? attribute->i : absent;
 }
 
 const int64_t *pz_onnx_ints_attribute(const struct pz_onnx_node *node, const char *name,
                                       size_t *count) {
-  const Onnx__AttributeProto *a = pz_onnx_attribute(node, name);
-  *count = a ? a->n_ints : 0;
-  return a ? a->ints : NULL;
+  const Onnx__AttributeProto *attribute = pz_onnx_attribute(node, name);
+  *count = attribute ? attribute->n_ints : 0;
+  return attribute ? attribute->ints : NULL;
 }
 
 bool pz_onnx_attribute_is(const struct pz_onnx_node *node, const char *name, const char *text) {
-  const Onnx__AttributeProto *a = pz_onnx_attribute(node, name);
-  return a && a->has_s && a->s.len == strlen(text) && memcmp(a->s.data, text, a->s.len) == 0;
+  const Onnx__AttributeProto *attribute = pz_onnx_attribute(node, name);
+  return attribute && attribute->has_s && attribute->s.len == strlen(text) &&
+         memcmp(attribute->s.data, text, attribute->s.len) == 0;
 }
 
-const int64_t *pz_onnx_ints_argument(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
-                                     const char *attribute, uint32_t input, size_t *count) {
-  const struct pz_onnx_value *v = pz_onnx_input(g, node, input);
-  if (!v) return pz_onnx_ints_attribute(node, attribute, count);
-  *count = v->ints ? v->n_ints : 0;
-  return v->ints;
+const int64_t *pz_onnx_ints_argument(const struct pz_onnx_graph *graph,
+                                     const struct pz_onnx_node *node, const char *attribute,
+                                     uint32_t input, size_t *count) {
+  const struct pz_onnx_value *value = pz_onnx_input(graph, node, input);
+  if (!value) return pz_onnx_ints_attribute(node, attribute, count);
+  *count = value->ints ? value->n_ints : 0;
+  return value->ints;
 }
 
 int pz_onnx_axis_from_front(int64_t a, int rank) {
@@ -154,21 +156,21 @@ static bool slice_dimension(int64_t n, int64_t from, int64_t to, int64_t step,
   return true;
 }
 
-bool pz_onnx_slice_ranges(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+bool pz_onnx_slice_ranges(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                           struct pz_onnx_range range[PZ_ONNX_MOST_RANK]) {
-  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0);
+  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
   size_t n_starts, n_ends, n_axes, n_steps;
-  const int64_t *starts = pz_onnx_ints_argument(g, node, "starts", 1, &n_starts);
-  const int64_t *ends = pz_onnx_ints_argument(g, node, "ends", 2, &n_ends);
-  const int64_t *axes = pz_onnx_ints_argument(g, node, "axes", 3, &n_axes);
-  const int64_t *steps = pz_onnx_ints_argument(g, node, "steps", 4, &n_steps);
-  if (!x || x->rank < 0 || !starts || !ends || n_starts != n_ends) return false;
+  const int64_t *starts = pz_onnx_ints_argument(graph, node, "starts", 1, &n_starts);
+  const int64_t *ends = pz_onnx_ints_argument(graph, node, "ends", 2, &n_ends);
+  const int64_t *axes = pz_onnx_ints_argument(graph, node, "axes", 3, &n_axes);
+  const int64_t *steps = pz_onnx_ints_argument(graph, node, "steps", 4, &n_steps);
+  if (!input || input->rank < 0 || !starts || !ends || n_starts != n_ends) return false;
   if ((n_axes && n_axes != n_starts) || (n_steps && n_steps != n_starts)) return false;
-  for (int d = 0; d < x->rank; d++) range[d] = (struct pz_onnx_range){0, 1, x->dim[d]};
+  for (int d = 0; d < input->rank; d++) range[d] = (struct pz_onnx_range){0, 1, input->dim[d]};
   for (size_t i = 0; i < n_starts; i++) {
-    int axis = pz_onnx_axis_from_front(n_axes ? axes[i] : (int64_t)i, x->rank);
+    int axis = pz_onnx_axis_from_front(n_axes ? axes[i] : (int64_t)i, input->rank);
     int64_t step = n_steps ? steps[i] : 1;
-    if (axis < 0 || !slice_dimension(x->dim[axis], starts[i], ends[i], step, &range[axis]))
+    if (axis < 0 || !slice_dimension(input->dim[axis], starts[i], ends[i], step, &range[axis]))
       return false;
   }
   return true;
@@ -176,12 +178,12 @@ bool pz_onnx_slice_ranges(const struct pz_onnx_graph *g, const struct pz_onnx_no
 
 /* ---- stored tensors ------------------------------------------------------------------------- */
 
-void pz_onnx_set_ints(struct pz_onnx_value *v, const int64_t *ints, int64_t n) {
-  v->ints = ints;
-  v->n_ints = (uint32_t)n;
+void pz_onnx_set_ints(struct pz_onnx_value *value, const int64_t *ints, int64_t n) {
+  value->ints = ints;
+  value->n_ints = (uint32_t)n;
   if (n == 1) {
-    v->has_real = true;
-    v->real = (double)ints[0];
+    value->has_real = true;
+    value->real = (double)ints[0];
   }
 }
 
@@ -201,82 +203,84 @@ static double half_to_real(uint16_t half) {
 }
 
 /* The number is stored in raw_data, or in the field of its type; both 16-bit formats use int32_data. */
-void pz_onnx_read_real(struct pz_onnx_value *v, const Onnx__TensorProto *t) {
-  const uint8_t *raw = t->raw_data.data;
-  size_t raw_bytes = t->has_raw_data ? t->raw_data.len : 0;
+void pz_onnx_read_real(struct pz_onnx_value *value, const Onnx__TensorProto *tensor) {
+  const uint8_t *raw = tensor->raw_data.data;
+  size_t raw_bytes = tensor->has_raw_data ? tensor->raw_data.len : 0;
   uint16_t half = 0;
-  bool has_half = raw_bytes >= 2 || t->n_int32_data;
-  v->has_real = true;
+  bool has_half = raw_bytes >= 2 || tensor->n_int32_data;
+  value->has_real = true;
   if (raw_bytes >= 2) memcpy(&half, raw, 2);
-  if (t->n_int32_data) half = (uint16_t)t->int32_data[0];
-  if (v->type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT && (raw_bytes >= 4 || t->n_float_data)) {
-    float f = t->n_float_data ? t->float_data[0] : 0;
+  if (tensor->n_int32_data) half = (uint16_t)tensor->int32_data[0];
+  if (value->type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
+      (raw_bytes >= 4 || tensor->n_float_data)) {
+    float f = tensor->n_float_data ? tensor->float_data[0] : 0;
     if (raw_bytes >= 4) memcpy(&f, raw, sizeof f);
-    v->real = (double)f;
-  } else if (v->type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE &&
-             (raw_bytes >= 8 || t->n_double_data)) {
-    v->real = t->n_double_data ? t->double_data[0] : 0;
-    if (raw_bytes >= 8) memcpy(&v->real, raw, sizeof v->real);
-  } else if (v->type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 && has_half) {
-    v->real = (double)bits_to_float((uint32_t)half << 16);
-  } else if (v->type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 && has_half) {
-    v->real = half_to_real(half);
+    value->real = (double)f;
+  } else if (value->type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE &&
+             (raw_bytes >= 8 || tensor->n_double_data)) {
+    value->real = tensor->n_double_data ? tensor->double_data[0] : 0;
+    if (raw_bytes >= 8) memcpy(&value->real, raw, sizeof value->real);
+  } else if (value->type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 && has_half) {
+    value->real = (double)bits_to_float((uint32_t)half << 16);
+  } else if (value->type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 && has_half) {
+    value->real = half_to_real(half);
   } else {
-    v->has_real = false;
+    value->has_real = false;
   }
 }
 
 /* A few 32-bit floating-point numbers, such as the scales of a Resize. */
-static void read_reals(struct pz_call *call, struct pz_onnx_value *v, const Onnx__TensorProto *t,
-                       int64_t n) {
-  bool raw = t->has_raw_data && t->raw_data.len == (size_t)n * sizeof(float);
-  if (!raw && (int64_t)t->n_float_data != n) return;
+static void read_reals(struct pz_call *call, struct pz_onnx_value *value,
+                       const Onnx__TensorProto *tensor, int64_t n) {
+  bool raw = tensor->has_raw_data && tensor->raw_data.len == (size_t)n * sizeof(float);
+  if (!raw && (int64_t)tensor->n_float_data != n) return;
   double *reals = pz_alloc(call, (size_t)n, sizeof *reals);
   for (int64_t i = 0; i < n; i++) {
-    float f = raw ? 0 : t->float_data[i];
-    if (raw) memcpy(&f, t->raw_data.data + (size_t)i * sizeof f, sizeof f);
+    float f = raw ? 0 : tensor->float_data[i];
+    if (raw) memcpy(&f, tensor->raw_data.data + (size_t)i * sizeof f, sizeof f);
     reals[i] = (double)f;
   }
-  v->reals = reals;
-  v->n_reals = (uint32_t)n;
+  value->reals = reals;
+  value->n_reals = (uint32_t)n;
 }
 
-int64_t pz_onnx_tensor_int(const Onnx__TensorProto *t, int type, size_t i, bool *ok) {
-  const uint8_t *raw = t->has_raw_data ? t->raw_data.data : NULL;
-  size_t raw_bytes = t->has_raw_data ? t->raw_data.len : 0;
+int64_t pz_onnx_tensor_int(const Onnx__TensorProto *tensor, int type, size_t i, bool *ok) {
+  const uint8_t *raw = tensor->has_raw_data ? tensor->raw_data.data : NULL;
+  size_t raw_bytes = tensor->has_raw_data ? tensor->raw_data.len : 0;
   int64_t wide = 0;
   int32_t narrow = 0;
   switch (type) {
   case ONNX__TENSOR_PROTO__DATA_TYPE__INT64:
-    if (i < t->n_int64_data) return t->int64_data[i];
+    if (i < tensor->n_int64_data) return tensor->int64_data[i];
     *ok = raw_bytes / sizeof wide > i;
     if (*ok) memcpy(&wide, raw + sizeof wide * i, sizeof wide);
     return wide;
   case ONNX__TENSOR_PROTO__DATA_TYPE__INT32:
-    if (i < t->n_int32_data) return t->int32_data[i];
+    if (i < tensor->n_int32_data) return tensor->int32_data[i];
     *ok = raw_bytes / sizeof narrow > i;
     if (*ok) memcpy(&narrow, raw + sizeof narrow * i, sizeof narrow);
     return narrow;
   case ONNX__TENSOR_PROTO__DATA_TYPE__BOOL:
-    if (i < t->n_int32_data) return t->int32_data[i];
+    if (i < tensor->n_int32_data) return tensor->int32_data[i];
     *ok = raw_bytes > i;
     return *ok ? raw[i] : 0;
   default: *ok = false; return 0;
   }
 }
 
-void pz_onnx_read_contents(struct pz_call *call, struct pz_onnx_value *v,
-                           const Onnx__TensorProto *t) {
+void pz_onnx_read_contents(struct pz_call *call, struct pz_onnx_value *value,
+                           const Onnx__TensorProto *tensor) {
   int64_t n;
-  if (!pz_onnx_count_elements(v, &n) || n > PZ_ONNX_MOST_INTS) return;
-  if (pz_onnx_is_float(v->type)) {
-    if (n == 1) pz_onnx_read_real(v, t);
-    bool single = v->type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
-    if (single && n <= PZ_ONNX_MOST_RANK) read_reals(call, v, t, n);
+  if (!pz_onnx_count_elements(value, &n) || n > PZ_ONNX_MOST_INTS) return;
+  if (pz_onnx_is_float(value->type)) {
+    if (n == 1) pz_onnx_read_real(value, tensor);
+    bool single = value->type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+    if (single && n <= PZ_ONNX_MOST_RANK) read_reals(call, value, tensor, n);
     return;
   }
   int64_t *ints = pz_alloc(call, (size_t)n, sizeof *ints);
   bool ok = true;
-  for (int64_t i = 0; i < n && ok; i++) ints[i] = pz_onnx_tensor_int(t, v->type, (size_t)i, &ok);
-  if (ok) pz_onnx_set_ints(v, ints, n);
+  for (int64_t i = 0; i < n && ok; i++)
+    ints[i] = pz_onnx_tensor_int(tensor, value->type, (size_t)i, &ok);
+  if (ok) pz_onnx_set_ints(value, ints, n);
 }

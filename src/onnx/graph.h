@@ -130,28 +130,28 @@ struct pz_onnx_graph {
   int64_t opset;
 };
 
-static inline struct pz_onnx_value *pz_onnx_value(const struct pz_onnx_graph *g, uint32_t i) {
-  return pz_vec_at(&g->values, struct pz_onnx_value, i);
+static inline struct pz_onnx_value *pz_onnx_value(const struct pz_onnx_graph *graph, uint32_t i) {
+  return pz_vec_at(&graph->values, struct pz_onnx_value, i);
 }
 
-static inline struct pz_onnx_node *pz_onnx_node(const struct pz_onnx_graph *g, uint32_t i) {
-  return pz_vec_at(&g->nodes, struct pz_onnx_node, i);
+static inline struct pz_onnx_node *pz_onnx_node(const struct pz_onnx_graph *graph, uint32_t i) {
+  return pz_vec_at(&graph->nodes, struct pz_onnx_node, i);
 }
 
-static inline uint32_t pz_onnx_node_index(const struct pz_onnx_graph *g,
+static inline uint32_t pz_onnx_node_index(const struct pz_onnx_graph *graph,
                                           const struct pz_onnx_node *node) {
-  return (uint32_t)(node - pz_onnx_node(g, 0));
+  return (uint32_t)(node - pz_onnx_node(graph, 0));
 }
 
 /* Input or result i of a node, or NULL if it is absent. */
-static inline struct pz_onnx_value *pz_onnx_input(const struct pz_onnx_graph *g,
+static inline struct pz_onnx_value *pz_onnx_input(const struct pz_onnx_graph *graph,
                                                   const struct pz_onnx_node *node, uint32_t i) {
-  return i < node->n_in && node->in[i] != PZ_NONE ? pz_onnx_value(g, node->in[i]) : NULL;
+  return i < node->n_in && node->in[i] != PZ_NONE ? pz_onnx_value(graph, node->in[i]) : NULL;
 }
 
-static inline struct pz_onnx_value *pz_onnx_result(const struct pz_onnx_graph *g,
+static inline struct pz_onnx_value *pz_onnx_result(const struct pz_onnx_graph *graph,
                                                    const struct pz_onnx_node *node, uint32_t i) {
-  return i < node->n_out && node->out[i] != PZ_NONE ? pz_onnx_value(g, node->out[i]) : NULL;
+  return i < node->n_out && node->out[i] != PZ_NONE ? pz_onnx_value(graph, node->out[i]) : NULL;
 }
 
 static inline bool pz_onnx_is_type(const struct pz_onnx_node *node, const char *type) {
@@ -159,24 +159,24 @@ static inline bool pz_onnx_is_type(const struct pz_onnx_node *node, const char *
 }
 
 /* Fills the consumers of all values from the nodes that are not removed. */
-void pz_onnx_link_consumers(struct pz_call *call, struct pz_onnx_graph *g);
+void pz_onnx_link_consumers(struct pz_call *call, struct pz_onnx_graph *graph);
 
 /* The node's name in messages: its own, or that of its first result. */
-const char *pz_onnx_node_name(const struct pz_onnx_graph *g, const struct pz_onnx_node *node);
+const char *pz_onnx_node_name(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node);
 
 /* Counts the elements of a value of known shape.  Returns false above 2^62. */
-bool pz_onnx_count_elements(const struct pz_onnx_value *v, int64_t *count);
+bool pz_onnx_count_elements(const struct pz_onnx_value *value, int64_t *count);
 
 bool pz_onnx_is_float(int type);
 
 /* Raises an error about a node: "FILE: node 'NAME' (TYPE): ...". */
-_Noreturn void pz_onnx_raise(struct pz_call *call, const struct pz_onnx_graph *g,
+_Noreturn void pz_onnx_raise(struct pz_call *call, const struct pz_onnx_graph *graph,
                              const struct pz_onnx_node *node, enum pz_status status,
                              const char *format, ...) PZ_PRINTF(5, 6);
 
 /* Writes the shapes of a node's first four inputs, "[1, 8] and [7, 8]", into buf. */
-void pz_onnx_spell_inputs(const struct pz_onnx_graph *g, const struct pz_onnx_node *node, char *buf,
-                          size_t size);
+void pz_onnx_spell_inputs(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
+                          char *buf, size_t size);
 
 /* ---- attributes and arguments of a node ----------------------------------------------------- */
 
@@ -194,8 +194,9 @@ const int64_t *pz_onnx_ints_attribute(const struct pz_onnx_node *node, const cha
 bool pz_onnx_attribute_is(const struct pz_onnx_node *node, const char *name, const char *text);
 
 /* The integers of an argument that newer opsets have as an input and older ones as an attribute. */
-const int64_t *pz_onnx_ints_argument(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
-                                     const char *attribute, uint32_t input, size_t *count);
+const int64_t *pz_onnx_ints_argument(const struct pz_onnx_graph *graph,
+                                     const struct pz_onnx_node *node, const char *attribute,
+                                     uint32_t input, size_t *count);
 
 /* Counts axis `a` of a tensor of this rank from the front.  Returns -1 if it is out of range. */
 int pz_onnx_axis_from_front(int64_t a, int rank);
@@ -209,22 +210,22 @@ struct pz_onnx_range {
 };
 
 /* Finds what a Slice selects along each dimension of its input.  Returns false if that is unknown. */
-bool pz_onnx_slice_ranges(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+bool pz_onnx_slice_ranges(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                           struct pz_onnx_range range[PZ_ONNX_MOST_RANK]);
 
 /* ---- contents of stored tensors, as far as shapes may be computed from them ----------------- */
 
 /* Stores in *v what is known of the tensor's contents. */
-void pz_onnx_read_contents(struct pz_call *call, struct pz_onnx_value *v,
-                           const Onnx__TensorProto *t);
+void pz_onnx_read_contents(struct pz_call *call, struct pz_onnx_value *value,
+                           const Onnx__TensorProto *tensor);
 
 /* Stores in *v, a scalar of a floating-point type, the number of the tensor, if it has one. */
-void pz_onnx_read_real(struct pz_onnx_value *v, const Onnx__TensorProto *t);
+void pz_onnx_read_real(struct pz_onnx_value *value, const Onnx__TensorProto *tensor);
 
 /* Returns element i of a tensor of an integer type, or sets *ok to false if there is none. */
-int64_t pz_onnx_tensor_int(const Onnx__TensorProto *t, int type, size_t i, bool *ok);
+int64_t pz_onnx_tensor_int(const Onnx__TensorProto *tensor, int type, size_t i, bool *ok);
 
 /* Sets the contents of *v to these integers, which outlive it. */
-void pz_onnx_set_ints(struct pz_onnx_value *v, const int64_t *ints, int64_t n);
+void pz_onnx_set_ints(struct pz_onnx_value *value, const int64_t *ints, int64_t n);
 
 #endif

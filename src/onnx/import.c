@@ -13,52 +13,53 @@
 #include "workload/assemble.h"
 #include "workload/workload.h"
 
-static void check_options(struct pz_call *call, const struct pz_workload_options *o) {
-  pz_check_workload_options(call, o, 0);
-  if (o->sequence_parallel && o->tp > 1)
+static void check_options(struct pz_call *call, const struct pz_workload_options *options) {
+  pz_check_workload_options(call, options, 0);
+  if (options->sequence_parallel && options->tp > 1)
     pz_raise(
         call, PZ_BAD_USE,
         "sequence parallelism is not supported for imported graphs; accepted: --tp without --sp");
-  if (o->cp > 1)
+  if (options->cp > 1)
     pz_raise(call, PZ_BAD_USE, "context parallelism is not supported for imported graphs");
-  if (o->lora.rank > 0)
+  if (options->lora.rank > 0)
     pz_raise(call, PZ_BAD_USE,
              "adapters are not supported for imported graphs; accepted: a model by its name or "
              "its config.json, or peft none");
 }
 
 /* Runs the passes over a graph.  Returns the sizes that the file was exported for. */
-static struct pz_onnx_sizes analyse_graph(struct pz_call *call, struct pz_onnx_graph *g,
-                                          const struct pz_workload_options *o) {
-  bool eager = o->kernels == PZ_KERNELS_EAGER;
-  pz_onnx_infer_shapes(call, g, o);
-  struct pz_onnx_sizes exported = pz_onnx_exported_sizes(call, g, o);
-  pz_onnx_find_batch_constants(g, exported.batch);
-  pz_onnx_rescale(call, g, o, &exported);
-  pz_onnx_fuse_patterns(call, g, eager);
-  pz_onnx_find_live(g);
-  pz_onnx_link_consumers(call, g);
-  pz_onnx_assign_roles(g, eager);
-  if (!eager) pz_onnx_fuse_masks(g);
-  if (!eager && o->attention == PZ_ATTENTION_FLASH) pz_onnx_fuse_attention(call, g);
-  pz_onnx_find_live(g);
-  pz_onnx_check_shapes(call, g);
-  pz_onnx_link_consumers(call, g);
+static struct pz_onnx_sizes analyse_graph(struct pz_call *call, struct pz_onnx_graph *graph,
+                                          const struct pz_workload_options *options) {
+  bool eager = options->kernels == PZ_KERNELS_EAGER;
+  pz_onnx_infer_shapes(call, graph, options);
+  struct pz_onnx_sizes exported = pz_onnx_exported_sizes(call, graph, options);
+  pz_onnx_find_batch_constants(graph, exported.batch);
+  pz_onnx_rescale(call, graph, options, &exported);
+  pz_onnx_fuse_patterns(call, graph, eager);
+  pz_onnx_find_live(graph);
+  pz_onnx_link_consumers(call, graph);
+  pz_onnx_assign_roles(graph, eager);
+  if (!eager) pz_onnx_fuse_masks(graph);
+  if (!eager && options->attention == PZ_ATTENTION_FLASH) pz_onnx_fuse_attention(call, graph);
+  pz_onnx_find_live(graph);
+  pz_onnx_check_shapes(call, graph);
+  pz_onnx_link_consumers(call, graph);
   return exported;
 }
 
 /* Fills what is shown of a model: its name and the sizes of its main block, the segment that repeats most often. */
-static void describe_model(struct pz_workload *w, const struct pz_onnx_layering *l,
+static void describe_model(struct pz_workload *w, const struct pz_onnx_layering *layering,
                            const struct pz_workload_options *options,
                            const struct pz_onnx_sizes *exported) {
-  const struct pz_onnx_segment *main_block = pz_onnx_segment(l, 0);
-  for (uint32_t i = 1; i < l->segments.n; i++)
-    if (pz_onnx_segment(l, i)->count > main_block->count) main_block = pz_onnx_segment(l, i);
+  const struct pz_onnx_segment *main_block = pz_onnx_segment(layering, 0);
+  for (uint32_t i = 1; i < layering->segments.n; i++)
+    if (pz_onnx_segment(layering, i)->count > main_block->count)
+      main_block = pz_onnx_segment(layering, i);
   w->family = "onnx";
   w->options = *options;
   if (options->tp == 1) w->options.sequence_parallel = false;
-  const struct pz_onnx_value *result = pz_onnx_value(l->g, l->result), *x = NULL;
-  if (main_block->n_in) x = pz_onnx_value(l->g, main_block->in[0]);
+  const struct pz_onnx_value *result = pz_onnx_value(layering->graph, layering->result), *x = NULL;
+  if (main_block->n_in) x = pz_onnx_value(layering->graph, main_block->in[0]);
   bool has_rows = x && x->rank > 0 && x->rank < 4;
   if (has_rows) w->hidden = x->dim[x->rank - 1];
   if (result->rank > 0) w->vocab = result->dim[result->rank - 1];
@@ -85,23 +86,23 @@ static void build_segment(struct pz_builder *builder, void *ctx) {
 
 static void build_layers(struct pz_call *call, struct pz_call *own, struct pz_owned *owned,
                          struct pz_onnx_lowering *lowering) {
-  const struct pz_onnx_layering *l = lowering->layering;
+  const struct pz_onnx_layering *layering = lowering->layering;
   struct pz_workload *w = &owned->w;
-  uint32_t n = l->segments.n;
+  uint32_t n = layering->segments.n;
   struct pz_layer_plan *plan = pz_alloc(call, n, sizeof *plan);
   struct segment_layer *layer = pz_alloc(call, n, sizeof *layer);
   for (uint32_t i = 0; i < n; i++) {
-    const struct pz_onnx_segment *s = pz_onnx_segment(l, i);
-    bool repeats = s->count > 1;
-    layer[i] = (struct segment_layer){call, lowering, s};
+    const struct pz_onnx_segment *segment = pz_onnx_segment(layering, i);
+    bool repeats = segment->count > 1;
+    layer[i] = (struct segment_layer){call, lowering, segment};
     plan[i] = (struct pz_layer_plan){
-        .name = pz_copy_text(own, s->name),
-        .count = repeats && w->options.num_layers ? w->options.num_layers : s->count,
-        .repeated = i > 0 && i + 1 < n && s->n_in,
+        .name = pz_copy_text(own, segment->name),
+        .count = repeats && w->options.num_layers ? w->options.num_layers : segment->count,
+        .repeated = i > 0 && i + 1 < n && segment->n_in,
         .build = build_segment,
         .ctx = &layer[i],
-        .from = s->from,
-        .n_from = s->n_from};
+        .from = segment->from,
+        .n_from = segment->n_from};
   }
   pz_assemble(own, owned, plan, n);
   if (w->options.num_layers) return;
@@ -113,14 +114,14 @@ static void build_layers(struct pz_call *call, struct pz_call *own, struct pz_ow
  * messages. */
 static struct pz_workload *import_model(struct pz_call *call, const char *name, const void *data,
                                         size_t bytes, const struct pz_workload_options *options) {
-  struct pz_onnx_graph *g = pz_alloc(call, 1, sizeof *g);
+  struct pz_onnx_graph *graph = pz_alloc(call, 1, sizeof *graph);
   struct pz_onnx_layering *layering = pz_alloc(call, 1, sizeof *layering);
   struct pz_onnx_sharding *sharding = pz_alloc(call, 1, sizeof *sharding);
   check_options(call, options);
   const Onnx__ModelProto *model = pz_onnx_unpack(call, name, data, bytes);
-  pz_onnx_graph_make(call, g, name, model, options->unknown_ops == PZ_UNKNOWN_VECTOR);
-  struct pz_onnx_sizes exported = analyse_graph(call, g, options);
-  pz_onnx_layering_make(call, layering, g, options->layers);
+  pz_onnx_graph_make(call, graph, name, model, options->unknown_ops == PZ_UNKNOWN_VECTOR);
+  struct pz_onnx_sizes exported = analyse_graph(call, graph, options);
+  pz_onnx_layering_make(call, layering, graph, options->layers);
   pz_onnx_shard(call, layering, options->tp, sharding);
   struct pz_onnx_lowering *lowering = pz_onnx_lowering_new(call, layering, sharding);
   struct pz_call own;

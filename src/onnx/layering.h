@@ -20,7 +20,7 @@ struct pz_onnx_segment {
 };
 
 struct pz_onnx_layering {
-  const struct pz_onnx_graph *g;
+  const struct pz_onnx_graph *graph;
   uint32_t *order, n;  /* the nodes that become operators, in order */
   uint32_t n_hoisted;  /* how many of them are computed from parameters alone, for several layers */
   uint32_t *place;     /* by node: its place in the order, or PZ_NONE */
@@ -34,40 +34,41 @@ struct pz_onnx_layering {
   uint32_t result; /* the value that the loss is computed of */
 };
 
-static inline const struct pz_onnx_node *pz_onnx_at(const struct pz_onnx_layering *l,
+static inline const struct pz_onnx_node *pz_onnx_at(const struct pz_onnx_layering *layering,
                                                     uint32_t place) {
-  return pz_onnx_node(l->g, l->order[place]);
+  return pz_onnx_node(layering->graph, layering->order[place]);
 }
 
-static inline struct pz_onnx_segment *pz_onnx_segment(const struct pz_onnx_layering *l,
+static inline struct pz_onnx_segment *pz_onnx_segment(const struct pz_onnx_layering *layering,
                                                       uint32_t i) {
-  return pz_vec_at(&l->segments, struct pz_onnx_segment, i);
+  return pz_vec_at(&layering->segments, struct pz_onnx_segment, i);
 }
 
 /* ---- block.c -------------------------------------------------------------------------------- */
 
 /* Finds the layers of a graph.  `regex` overrides what is found, unless it is NULL: consecutive operators whose node
  * names have the same text in its first group, or in its match, form an instance of a layer. */
-void pz_onnx_layering_make(struct pz_call *call, struct pz_onnx_layering *l,
-                           const struct pz_onnx_graph *g, const char *regex);
+void pz_onnx_layering_make(struct pz_call *call, struct pz_onnx_layering *layering,
+                           const struct pz_onnx_graph *graph, const char *regex);
 
 /* ---- order.c -------------------------------------------------------------------------------- */
 
 /* Fills all members of a layering but the hashes and the segments, in time linear in the graph. */
-void pz_onnx_order_make(struct pz_call *call, struct pz_onnx_layering *l);
+void pz_onnx_order_make(struct pz_call *call, struct pz_onnx_layering *layering);
 
 /* Is the node a product of matrices, or a convolution? */
 bool pz_onnx_is_product(const struct pz_onnx_node *node);
 
 /* Does each use of this parameter count as a parameter of its own?  Exporters store equal vectors, such as biases of
  * zeros and norms of ones, once.  Where matrices are shared too, sharing is on purpose. */
-bool pz_onnx_is_merged(const struct pz_onnx_layering *l, uint32_t value);
+bool pz_onnx_is_merged(const struct pz_onnx_layering *layering, uint32_t value);
 
 /* Does a parameter that operators [first, first + n) read belong to another layer? */
-bool pz_onnx_is_tied(const struct pz_onnx_layering *l, uint32_t value, uint32_t first, uint32_t n);
+bool pz_onnx_is_tied(const struct pz_onnx_layering *layering, uint32_t value, uint32_t first,
+                     uint32_t n);
 
 /* Returns the place in the order at which a value is produced, or PZ_NONE if it is no operator's result. */
-uint32_t pz_onnx_produced_at(const struct pz_onnx_layering *l, uint32_t value);
+uint32_t pz_onnx_produced_at(const struct pz_onnx_layering *layering, uint32_t value);
 
 /* ---- sharding.c ----------------------------------------------------------------------------- */
 
@@ -78,7 +79,7 @@ struct pz_onnx_sharding {
 };
 
 /* Divides the tensors over tp devices.  Raises PZ_BAD_USE, with the reason, if the model cannot be divided. */
-void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *l, int64_t tp,
+void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering, int64_t tp,
                    struct pz_onnx_sharding *sharding);
 
 /* ---- layer.c -------------------------------------------------------------------------------- */

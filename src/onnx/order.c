@@ -1,37 +1,39 @@
-/* The order of the operators: the nodes that carry gradients and contribute to an output, and how long their results
- * are needed.
+/* The order of the operators: which nodes carry gradients and contribute to an output, and how long
+ * their results are needed.
  *
- * pz_onnx_order_make() finds those nodes (classify_nodes), writes them in topological order with hoisted ones at the
- * front, and notes for every value where it is first and last used (note_uses, note_outputs), whether matrices are
- * shared (note_sharing), and how many values cross each place (count_crossings), for cutting the order into layers. */
+ * pz_onnx_order_make() finds those nodes (classify_nodes) and lists them in topological order, with
+ * hoisted ones at the front.  It notes for every value where it is first and last used (note_uses),
+ * whether matrices are shared (note_sharing), and how many values cross each place
+ * (count_crossings), which determines where the order can be cut into layers. */
 #include "onnx/layering.h"
 
-/* ---- questions ------------------------------------------------------------------------------ */
+/* ---- properties of values and nodes --------------------------------------------------------- */
 
-uint32_t pz_onnx_produced_at(const struct pz_onnx_layering *l, uint32_t value) {
-  const struct pz_onnx_value *v = pz_onnx_value(l->g, value);
-  return v->producer == PZ_NONE ? PZ_NONE : l->place[v->producer];
+uint32_t pz_onnx_produced_at(const struct pz_onnx_layering *layering, uint32_t value) {
+  const struct pz_onnx_value *v = pz_onnx_value(layering->graph, value);
+  return v->producer == PZ_NONE ? PZ_NONE : layering->place[v->producer];
 }
 
 bool pz_onnx_is_product(const struct pz_onnx_node *node) {
   return node->fused == PZ_OP_MATMUL || (node->fused < 0 && node->op->kind == PZ_OP_MATMUL);
 }
 
-/* Has the value at most one dimension above 1, like a scale or a shift? */
-static bool is_vector(const struct pz_onnx_value *v) {
+/* Returns whether the value has at most one dimension above 1, like a scale or a shift. */
+static bool is_vector(const struct pz_onnx_value *value) {
   int wide = 0;
-  for (int i = 0; i < v->rank; i++) wide += v->dim[i] > 1;
+  for (int i = 0; i < value->rank; i++) wide += value->dim[i] > 1;
   return wide < 2;
 }
 
-bool pz_onnx_is_merged(const struct pz_onnx_layering *l, uint32_t value) {
-  const struct pz_onnx_value *v = pz_onnx_value(l->g, value);
-  return !l->shares_matrices && is_vector(pz_onnx_value(l->g, v->root));
+bool pz_onnx_is_merged(const struct pz_onnx_layering *layering, uint32_t value) {
+  const struct pz_onnx_value *v = pz_onnx_value(layering->graph, value);
+  return !layering->shares_matrices && is_vector(pz_onnx_value(layering->graph, v->root));
 }
 
-bool pz_onnx_is_tied(const struct pz_onnx_layering *l, uint32_t value, uint32_t first, uint32_t n) {
-  uint32_t first_use = l->first_use[pz_onnx_value(l->g, value)->root];
-  if (pz_onnx_is_merged(l, value)) return false;
+bool pz_onnx_is_tied(const struct pz_onnx_layering *layering, uint32_t value, uint32_t first,
+                     uint32_t n) {
+  uint32_t first_use = layering->first_use[pz_onnx_value(layering->graph, value)->root];
+  if (pz_onnx_is_merged(layering, value)) return false;
   return first_use < first || first_use >= first + n;
 }
 
@@ -39,97 +41,101 @@ bool pz_onnx_is_tied(const struct pz_onnx_layering *l, uint32_t value, uint32_t 
 
 enum position {
   NO_OPERATOR,
-  IN_ORDER, /* stays where the file has it */
-  INVARIANT, /* does not depend on the contents of the inputs, or is element-wise work on such values */
-  HOISTED, /* invariant and read by several operators: moved to the front */
+  IN_ORDER,  /* keeps its position in the file */
+  INVARIANT, /* does not depend on the inputs' contents, or is element-wise work on such values */
+  HOISTED,   /* invariant and read by several operators, therefore moved to the front */
 };
 
-/* Does a node become an operator?  Views and nodes without a gradient do not. */
-static bool is_operator(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+/* Returns whether a node becomes an operator.  Views and nodes without a gradient do not. */
+static bool is_operator(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
   if (node->removed) return false;
-  for (uint32_t o = 0; o < node->n_out; o++) {
-    const struct pz_onnx_value *v = pz_onnx_result(g, node, o);
-    if (v && v->role == PZ_ONNX_ACTIVATION && v->root == node->out[o]) return true;
+  for (uint32_t j = 0; j < node->n_out; j++) {
+    const struct pz_onnx_value *value = pz_onnx_result(graph, node, j);
+    if (value && value->role == PZ_ONNX_ACTIVATION && value->root == node->out[j]) return true;
   }
   return false;
 }
 
 static bool any_result_marked(const struct pz_onnx_node *node, const bool *mark) {
-  for (uint32_t o = 0; o < node->n_out; o++)
-    if (node->out[o] != PZ_NONE && mark[node->out[o]]) return true;
+  for (uint32_t j = 0; j < node->n_out; j++)
+    if (node->out[j] != PZ_NONE && mark[node->out[j]]) return true;
   return false;
 }
 
 /* Marks the values that depend on the contents of the inputs, not only on their sizes. */
-static void mark_input_dependent(const struct pz_onnx_graph *g, bool *dependent) {
-  for (uint32_t i = 0; i < g->values.n; i++) dependent[i] = pz_onnx_value(g, i)->input;
-  for (uint32_t i = 0; i < g->nodes.n; i++) {
-    const struct pz_onnx_node *node = pz_onnx_node(g, i);
+static void mark_input_dependent(const struct pz_onnx_graph *graph, bool *dependent) {
+  for (uint32_t i = 0; i < graph->values.n; i++) dependent[i] = pz_onnx_value(graph, i)->input;
+  for (uint32_t i = 0; i < graph->nodes.n; i++) {
+    const struct pz_onnx_node *node = pz_onnx_node(graph, i);
     bool any = false;
     for (uint32_t k = 0; k < node->n_in; k++)
       if (node->in[k] != PZ_NONE && dependent[node->in[k]]) any = true;
     if (node->op->shape == PZ_SHAPE_SHAPE || node->op->shape == PZ_SHAPE_SCALAR) any = false;
-    for (uint32_t o = 0; o < node->n_out; o++)
-      if (node->out[o] != PZ_NONE) dependent[node->out[o]] = any;
+    for (uint32_t j = 0; j < node->n_out; j++)
+      if (node->out[j] != PZ_NONE) dependent[node->out[j]] = any;
   }
 }
 
-/* Marks the values that an output with a gradient depends on.  Nodes that lead only to indices or comparisons are not
- * part of training. */
-static void mark_needed(const struct pz_onnx_graph *g, bool *needed) {
-  for (uint32_t i = 0; i < g->outputs.n; i++) {
-    const struct pz_onnx_value *v = pz_onnx_value(g, *pz_vec_at(&g->outputs, uint32_t, i));
-    if (v->role == PZ_ONNX_ACTIVATION && v->rank >= 0) needed[v->root] = true;
+/* Marks the values that an output with a gradient depends on.  Nodes that lead only to indices or
+ * comparisons are not part of training. */
+static void mark_needed(const struct pz_onnx_graph *graph, bool *needed) {
+  for (uint32_t i = 0; i < graph->outputs.n; i++) {
+    const struct pz_onnx_value *value =
+        pz_onnx_value(graph, *pz_vec_at(&graph->outputs, uint32_t, i));
+    if (value->role == PZ_ONNX_ACTIVATION && value->rank >= 0) needed[value->root] = true;
   }
-  for (uint32_t remaining = g->nodes.n; remaining > 0; remaining--) {
-    const struct pz_onnx_node *node = pz_onnx_node(g, remaining - 1);
-    if (!is_operator(g, node) || !any_result_marked(node, needed)) continue;
+  for (uint32_t remaining = graph->nodes.n; remaining > 0; remaining--) {
+    const struct pz_onnx_node *node = pz_onnx_node(graph, remaining - 1);
+    if (!is_operator(graph, node) || !any_result_marked(node, needed)) continue;
     for (uint32_t k = 0; k < node->n_in; k++) {
-      const struct pz_onnx_value *x = pz_onnx_input(g, node, k);
-      if (x) needed[x->root] = true;
+      const struct pz_onnx_value *input = pz_onnx_input(graph, node, k);
+      if (input) needed[input->root] = true;
     }
   }
 }
 
-/* Is the node element-wise work on invariant values and data? */
-static bool extends_invariant(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+/* Returns whether the node is element-wise work on invariant values and data. */
+static bool extends_invariant(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                               const uint8_t *position) {
   bool any = false;
   if (node->fused >= 0 || !node->op->elementwise) return false;
   for (uint32_t k = 0; k < node->n_in; k++) {
-    const struct pz_onnx_value *v = pz_onnx_input(g, node, k);
-    if (!v || v->role == PZ_ONNX_DATA) continue;
-    uint32_t producer = pz_onnx_value(g, v->root)->producer;
-    if (v->role != PZ_ONNX_ACTIVATION || producer == PZ_NONE) return false;
+    const struct pz_onnx_value *value = pz_onnx_input(graph, node, k);
+    if (!value || value->role == PZ_ONNX_DATA) continue;
+    uint32_t producer = pz_onnx_value(graph, value->root)->producer;
+    if (value->role != PZ_ONNX_ACTIVATION || producer == PZ_NONE) return false;
     if (position[producer] != INVARIANT) return false;
     any = true;
   }
   return any;
 }
 
-/* Finds the position of every node.  What is computed from parameters alone and read by several layers, such as a
- * bias from relative positions, is hoisted to the front, together with the masks that are added to it, although
- * exporters write it where the first layer uses it.  Otherwise the layers would not be alike. */
-static void classify_nodes(struct pz_call *call, const struct pz_onnx_graph *g, uint8_t *position) {
-  uint32_t n = g->nodes.n;
-  bool *dependent = pz_alloc(call, g->values.n, sizeof *dependent);
-  bool *needed = pz_alloc(call, g->values.n, sizeof *needed);
+/* Finds the position of every node.  Nodes that are computed from parameters alone and read by
+ * several layers, such as a bias from relative positions, are hoisted to the front, together with
+ * the masks that are added to them.  Exporters write such nodes where the first layer uses them,
+ * which would make the first layer differ from the others. */
+static void classify_nodes(struct pz_call *call, const struct pz_onnx_graph *graph,
+                           uint8_t *position) {
+  uint32_t n = graph->nodes.n;
+  bool *dependent = pz_alloc(call, graph->values.n, sizeof *dependent);
+  bool *needed = pz_alloc(call, graph->values.n, sizeof *needed);
   uint8_t *n_readers = pz_alloc(call, n, sizeof *n_readers); /* operators in order; at most 2 */
-  mark_input_dependent(g, dependent);
-  mark_needed(g, needed);
+  mark_input_dependent(graph, dependent);
+  mark_needed(graph, needed);
   for (uint32_t i = 0; i < n; i++) {
-    const struct pz_onnx_node *node = pz_onnx_node(g, i);
-    if (!is_operator(g, node) || !any_result_marked(node, needed)) continue;
-    bool invariant = !any_result_marked(node, dependent) || extends_invariant(g, node, position);
+    const struct pz_onnx_node *node = pz_onnx_node(graph, i);
+    if (!is_operator(graph, node) || !any_result_marked(node, needed)) continue;
+    bool invariant =
+        !any_result_marked(node, dependent) || extends_invariant(graph, node, position);
     position[i] = invariant ? INVARIANT : IN_ORDER;
   }
   for (uint32_t remaining = n; remaining > 0; remaining--) {
     uint32_t i = remaining - 1;
     if (position[i] == NO_OPERATOR) continue;
-    const struct pz_onnx_node *node = pz_onnx_node(g, i);
+    const struct pz_onnx_node *node = pz_onnx_node(graph, i);
     for (uint32_t k = 0; k < node->n_in; k++) {
-      const struct pz_onnx_value *v = pz_onnx_input(g, node, k);
-      uint32_t producer = v ? pz_onnx_value(g, v->root)->producer : PZ_NONE;
+      const struct pz_onnx_value *value = pz_onnx_input(graph, node, k);
+      uint32_t producer = value ? pz_onnx_value(graph, value->root)->producer : PZ_NONE;
       if (producer == PZ_NONE || position[producer] != INVARIANT) continue;
       if (position[i] == IN_ORDER && n_readers[producer] < 2) n_readers[producer]++;
       if (position[i] == HOISTED || n_readers[producer] == 2) position[producer] = HOISTED;
@@ -139,87 +145,93 @@ static void classify_nodes(struct pz_call *call, const struct pz_onnx_graph *g, 
 
 /* ---- uses ----------------------------------------------------------------------------------- */
 
-static void note_uses(struct pz_onnx_layering *l) {
-  for (uint32_t at = 0; at < l->n; at++) {
-    const struct pz_onnx_node *node = pz_onnx_at(l, at);
+/* Notes the first and the last use of every value.  The loss is computed of the first
+ * floating-point output.  That output, and other outputs that nothing reads, are needed until the
+ * end. */
+static void note_uses(struct pz_onnx_layering *layering) {
+  const struct pz_onnx_graph *graph = layering->graph;
+  for (uint32_t at = 0; at < layering->n; at++) {
+    const struct pz_onnx_node *node = pz_onnx_at(layering, at);
     for (uint32_t k = 0; k < node->n_in; k++) {
-      const struct pz_onnx_value *v = pz_onnx_input(l->g, node, k);
-      if (!v || v->role == PZ_ONNX_DATA) continue;
-      if (l->first_use[v->root] == PZ_NONE) l->first_use[v->root] = at;
-      l->last_use[v->root] = at;
+      const struct pz_onnx_value *value = pz_onnx_input(graph, node, k);
+      if (!value || value->role == PZ_ONNX_DATA) continue;
+      if (layering->first_use[value->root] == PZ_NONE) layering->first_use[value->root] = at;
+      layering->last_use[value->root] = at;
     }
   }
-}
-
-/* The loss is computed of the first floating-point output.  Other outputs that nothing reads are kept until the end. */
-static void note_outputs(struct pz_onnx_layering *l) {
-  l->result = PZ_NONE;
-  for (uint32_t i = 0; i < l->g->outputs.n; i++) {
-    uint32_t id = *pz_vec_at(&l->g->outputs, uint32_t, i);
-    const struct pz_onnx_value *v = pz_onnx_value(l->g, id);
-    if (v->role != PZ_ONNX_ACTIVATION || v->rank < 0) continue;
-    if (l->result == PZ_NONE) l->result = id;
-    if (l->result == id || l->last_use[v->root] == PZ_NONE) l->last_use[v->root] = l->n;
+  layering->result = PZ_NONE;
+  for (uint32_t i = 0; i < graph->outputs.n; i++) {
+    uint32_t id = *pz_vec_at(&graph->outputs, uint32_t, i);
+    const struct pz_onnx_value *value = pz_onnx_value(graph, id);
+    if (value->role != PZ_ONNX_ACTIVATION || value->rank < 0) continue;
+    if (layering->result == PZ_NONE) layering->result = id;
+    uint32_t *last_use = &layering->last_use[value->root];
+    if (layering->result == id || *last_use == PZ_NONE) *last_use = layering->n;
   }
 }
 
-/* A matrix that several products use is shared on purpose.  (An embedding and a head are one product.) */
-static void note_sharing(struct pz_call *call, struct pz_onnx_layering *l) {
-  bool *used = pz_alloc(call, l->g->values.n, sizeof *used);
-  for (uint32_t at = 0; at < l->n; at++) {
-    const struct pz_onnx_node *node = pz_onnx_at(l, at);
+/* Notes whether several products use the same matrix, which means that it is shared on purpose. 
+ * The lookup in an embedding is no product, so an embedding that is also the output matrix does not
+ * count. */
+static void note_sharing(struct pz_call *call, struct pz_onnx_layering *layering) {
+  bool *used = pz_alloc(call, layering->graph->values.n, sizeof *used);
+  for (uint32_t at = 0; at < layering->n; at++) {
+    const struct pz_onnx_node *node = pz_onnx_at(layering, at);
     if (!pz_onnx_is_product(node)) continue;
     for (uint32_t k = 0; k < node->n_in; k++) {
-      const struct pz_onnx_value *v = pz_onnx_input(l->g, node, k);
-      if (!v || v->role != PZ_ONNX_PARAM || is_vector(pz_onnx_value(l->g, v->root))) continue;
-      if (used[v->root]) l->shares_matrices = true;
-      used[v->root] = true;
+      const struct pz_onnx_value *value = pz_onnx_input(layering->graph, node, k);
+      if (!value || value->role != PZ_ONNX_PARAM ||
+          is_vector(pz_onnx_value(layering->graph, value->root)))
+        continue;
+      if (used[value->root]) layering->shares_matrices = true;
+      used[value->root] = true;
     }
   }
 }
 
-/* Counts differences first, modulo 2^32, and then sums them up. */
-static void count_crossings(struct pz_onnx_layering *l) {
-  for (uint32_t at = 0; at < l->n; at++) {
-    const struct pz_onnx_node *node = pz_onnx_at(l, at);
-    for (uint32_t o = 0; o < node->n_out; o++) {
-      const struct pz_onnx_value *v = pz_onnx_result(l->g, node, o);
-      if (!v || v->root != node->out[o] || v->role != PZ_ONNX_ACTIVATION) continue;
-      uint32_t last = l->last_use[node->out[o]];
+/* Counts how many values are alive at each place: first the differences between neighbours, modulo
+ * 2^32, then their sums. */
+static void count_crossings(struct pz_onnx_layering *layering) {
+  for (uint32_t at = 0; at < layering->n; at++) {
+    const struct pz_onnx_node *node = pz_onnx_at(layering, at);
+    for (uint32_t j = 0; j < node->n_out; j++) {
+      const struct pz_onnx_value *value = pz_onnx_result(layering->graph, node, j);
+      if (!value || value->root != node->out[j] || value->role != PZ_ONNX_ACTIVATION) continue;
+      uint32_t last = layering->last_use[node->out[j]];
       if (last == PZ_NONE) continue;
-      l->crossing[at + 1]++;
-      l->crossing[last + 1]--;
+      layering->crossing[at + 1]++;
+      layering->crossing[last + 1]--;
     }
   }
-  for (uint32_t at = 1; at <= l->n; at++) l->crossing[at] += l->crossing[at - 1];
+  for (uint32_t at = 1; at <= layering->n; at++)
+    layering->crossing[at] += layering->crossing[at - 1];
 }
 
-void pz_onnx_order_make(struct pz_call *call, struct pz_onnx_layering *l) {
-  uint32_t n = l->g->nodes.n, n_values = l->g->values.n;
+void pz_onnx_order_make(struct pz_call *call, struct pz_onnx_layering *layering) {
+  uint32_t n = layering->graph->nodes.n, n_values = layering->graph->values.n;
   uint8_t *position = pz_alloc(call, n, sizeof *position);
-  l->order = pz_alloc(call, n, sizeof *l->order);
-  l->place = pz_alloc(call, n, sizeof *l->place);
-  l->first_use = pz_alloc(call, n_values, sizeof *l->first_use);
-  l->last_use = pz_alloc(call, n_values, sizeof *l->last_use);
-  l->crossing = pz_alloc(call, (size_t)n + 2, sizeof *l->crossing);
-  for (uint32_t i = 0; i < n; i++) l->place[i] = PZ_NONE;
+  layering->order = pz_alloc(call, n, sizeof *layering->order);
+  layering->place = pz_alloc(call, n, sizeof *layering->place);
+  layering->first_use = pz_alloc(call, n_values, sizeof *layering->first_use);
+  layering->last_use = pz_alloc(call, n_values, sizeof *layering->last_use);
+  layering->crossing = pz_alloc(call, (size_t)n + 2, sizeof *layering->crossing);
+  for (uint32_t i = 0; i < n; i++) layering->place[i] = PZ_NONE;
   for (uint32_t i = 0; i < n_values; i++) {
-    l->first_use[i] = PZ_NONE;
-    l->last_use[i] = PZ_NONE;
+    layering->first_use[i] = PZ_NONE;
+    layering->last_use[i] = PZ_NONE;
   }
-  classify_nodes(call, l->g, position);
+  classify_nodes(call, layering->graph, position);
   for (int pass = 0; pass < 2; pass++) {
     bool hoisted_pass = pass == 0;
-    if (!hoisted_pass) l->n_hoisted = l->n;
+    if (!hoisted_pass) layering->n_hoisted = layering->n;
     for (uint32_t i = 0; i < n; i++) {
       bool hoisted = position[i] == HOISTED;
       if (position[i] == NO_OPERATOR || hoisted != hoisted_pass) continue;
-      l->place[i] = l->n;
-      l->order[l->n++] = i;
+      layering->place[i] = layering->n;
+      layering->order[layering->n++] = i;
     }
   }
-  note_uses(l);
-  note_outputs(l);
-  note_sharing(call, l);
-  count_crossings(l);
+  note_uses(layering);
+  note_sharing(call, layering);
+  count_crossings(layering);
 }

@@ -37,77 +37,77 @@ static bool has_result(const struct pz_onnx_node *node) {
   return node->n_out >= 1 && node->out[0] != PZ_NONE;
 }
 
-static const struct pz_onnx_node *producer(const struct pz_onnx_graph *g, uint32_t v) {
-  uint32_t node = v == PZ_NONE ? PZ_NONE : pz_onnx_value(g, v)->producer;
-  return node == PZ_NONE ? NULL : pz_onnx_node(g, node);
+static const struct pz_onnx_node *producer(const struct pz_onnx_graph *graph, uint32_t id) {
+  uint32_t node = id == PZ_NONE ? PZ_NONE : pz_onnx_value(graph, id)->producer;
+  return node == PZ_NONE ? NULL : pz_onnx_node(graph, node);
 }
 
 /* The value that v is a conversion of, or v itself. */
-static uint32_t unconverted(const struct pz_onnx_graph *g, uint32_t v) {
-  const struct pz_onnx_node *node = producer(g, v);
+static uint32_t unconverted(const struct pz_onnx_graph *graph, uint32_t id) {
+  const struct pz_onnx_node *node = producer(graph, id);
   while (is_conversion(node) && has_input(node)) {
-    v = node->in[0];
-    node = producer(g, v);
+    id = node->in[0];
+    node = producer(graph, id);
   }
-  return v;
+  return id;
 }
 
 /* The node that produces v, before conversions. */
-static const struct pz_onnx_node *plain_producer(const struct pz_onnx_graph *g, uint32_t v) {
-  return producer(g, unconverted(g, v));
+static const struct pz_onnx_node *plain_producer(const struct pz_onnx_graph *graph, uint32_t id) {
+  return producer(graph, unconverted(graph, id));
 }
 
 /* Returns the only node that reads v, after conversions, or NULL.  *via is the value that it reads. */
-static struct pz_onnx_node *only_consumer(const struct pz_onnx_graph *g, uint32_t v,
+static struct pz_onnx_node *only_consumer(const struct pz_onnx_graph *graph, uint32_t id,
                                           uint32_t *via) {
   for (int i = 0; i < LONGEST; i++) {
-    const struct pz_onnx_value *x = pz_onnx_value(g, v);
-    if (x->n_consumers != 1 || x->output) return NULL;
-    struct pz_onnx_node *node = pz_onnx_node(g, g->consumers[x->first_consumer]);
-    *via = v;
+    const struct pz_onnx_value *input = pz_onnx_value(graph, id);
+    if (input->n_consumers != 1 || input->output) return NULL;
+    struct pz_onnx_node *node = pz_onnx_node(graph, graph->consumers[input->first_consumer]);
+    *via = id;
     if (!is_conversion(node)) return node;
     if (!has_result(node)) return NULL;
-    v = node->out[0];
+    id = node->out[0];
   }
   return NULL;
 }
 
 /* The operand of a two-operand node that is not v. */
-static uint32_t other_operand(const struct pz_onnx_node *node, uint32_t v) {
+static uint32_t other_operand(const struct pz_onnx_node *node, uint32_t id) {
   if (node->n_in != 2) return PZ_NONE;
-  return node->in[0] == v ? node->in[1] : node->in[0];
+  return node->in[0] == id ? node->in[1] : node->in[0];
 }
 
 /* Is v a single number that is known before the run: an initializer, or computed from shapes? */
-static bool is_number(const struct pz_onnx_graph *g, uint32_t v) {
+static bool is_number(const struct pz_onnx_graph *graph, uint32_t id) {
   int64_t n;
-  if (v == PZ_NONE) return false;
-  const struct pz_onnx_value *x = pz_onnx_value(g, v);
-  if (x->has_real) return true;
-  return x->initializer && x->rank >= 0 && pz_onnx_count_elements(x, &n) && n == 1;
+  if (id == PZ_NONE) return false;
+  const struct pz_onnx_value *input = pz_onnx_value(graph, id);
+  if (input->has_real) return true;
+  return input->initializer && input->rank >= 0 && pz_onnx_count_elements(input, &n) && n == 1;
 }
 
 /* Returns the operand of a two-operand node whose other operand is a number, or PZ_NONE. */
-static uint32_t operand_beside_number(const struct pz_onnx_graph *g,
+static uint32_t operand_beside_number(const struct pz_onnx_graph *graph,
                                       const struct pz_onnx_node *node) {
   if (node->n_in != 2) return PZ_NONE;
-  if (is_number(g, node->in[0])) return node->in[1];
-  return is_number(g, node->in[1]) ? node->in[0] : PZ_NONE;
+  if (is_number(graph, node->in[0])) return node->in[1];
+  return is_number(graph, node->in[1]) ? node->in[0] : PZ_NONE;
 }
 
-static bool is_weight(const struct pz_onnx_graph *g, uint32_t v) {
-  v = unconverted(g, v);
-  return v != PZ_NONE && pz_onnx_value(g, v)->initializer && !is_number(g, v);
+static bool is_weight(const struct pz_onnx_graph *graph, uint32_t id) {
+  id = unconverted(graph, id);
+  return id != PZ_NONE && pz_onnx_value(graph, id)->initializer && !is_number(graph, id);
 }
 
 /* Is v an initializer after views such as transpositions, or a part of one? */
-static bool is_weight_view(const struct pz_onnx_graph *g, uint32_t v) {
-  for (int i = 0; i < LONGEST && v != PZ_NONE; i++) {
-    const struct pz_onnx_node *node = producer(g, v);
-    if (!node) return is_weight(g, v);
+static bool is_weight_view(const struct pz_onnx_graph *graph, uint32_t id) {
+  for (int i = 0; i < LONGEST && id != PZ_NONE; i++) {
+    const struct pz_onnx_node *node = producer(graph, id);
+    if (!node) return is_weight(graph, id);
     bool view = node->op->lower == PZ_LOWER_VIEW || node->op->shape == PZ_SHAPE_SPLIT;
     if (!view || !node->n_in) return false;
-    v = node->in[0];
+    id = node->in[0];
   }
   return false;
 }
@@ -125,145 +125,148 @@ static void fuse_node(struct pz_call *call, struct pz_onnx_node *node, int kind,
 /* ---- norms: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * scale + shift ----------- */
 
 /* Returns d if v = mean(d^2), or PZ_NONE. */
-static uint32_t match_mean_square(const struct pz_onnx_graph *g, uint32_t v) {
-  const struct pz_onnx_node *mean = plain_producer(g, v);
+static uint32_t match_mean_square(const struct pz_onnx_graph *graph, uint32_t id) {
+  const struct pz_onnx_node *mean = plain_producer(graph, id);
   if (!is_plain(mean, "ReduceMean") || !mean->n_in) return PZ_NONE;
-  const struct pz_onnx_node *square = plain_producer(g, mean->in[0]);
+  const struct pz_onnx_node *square = plain_producer(graph, mean->in[0]);
   if (!square || square->n_in != 2) return PZ_NONE;
-  uint32_t d = unconverted(g, square->in[0]);
+  uint32_t d = unconverted(graph, square->in[0]);
   if (is_plain(square, "Pow") && square->in[1] != PZ_NONE) {
-    const struct pz_onnx_value *exponent = pz_onnx_value(g, square->in[1]);
+    const struct pz_onnx_value *exponent = pz_onnx_value(graph, square->in[1]);
     if (exponent->has_real && fabs(exponent->real - 2) < 1e-3) return d;
   }
-  bool multiplies_itself = is_plain(square, "Mul") && unconverted(g, square->in[1]) == d;
+  bool multiplies_itself = is_plain(square, "Mul") && unconverted(graph, square->in[1]) == d;
   return multiplies_itself ? d : PZ_NONE;
 }
 
 /* Returns d if the node is sqrt(mean(d^2) + epsilon), or sqrt(mean(d^2)), or PZ_NONE. */
-static uint32_t match_deviation(const struct pz_onnx_graph *g, const struct pz_onnx_node *root) {
+static uint32_t match_deviation(const struct pz_onnx_graph *graph,
+                                const struct pz_onnx_node *root) {
   if (!has_input(root)) return PZ_NONE;
-  const struct pz_onnx_node *sum = plain_producer(g, root->in[0]);
-  if (!is_plain(sum, "Add") || sum->n_in != 2) return match_mean_square(g, root->in[0]);
-  uint32_t mean = operand_beside_number(g, sum);
-  return mean == PZ_NONE ? PZ_NONE : match_mean_square(g, mean);
+  const struct pz_onnx_node *sum = plain_producer(graph, root->in[0]);
+  if (!is_plain(sum, "Add") || sum->n_in != 2) return match_mean_square(graph, root->in[0]);
+  uint32_t mean = operand_beside_number(graph, sum);
+  return mean == PZ_NONE ? PZ_NONE : match_mean_square(graph, mean);
 }
 
 /* Returns the node that computes d / root or d * (1 / root), or NULL. */
-static struct pz_onnx_node *match_division(const struct pz_onnx_graph *g,
+static struct pz_onnx_node *match_division(const struct pz_onnx_graph *graph,
                                            const struct pz_onnx_node *root, uint32_t d) {
   uint32_t via;
-  struct pz_onnx_node *node = only_consumer(g, root->out[0], &via);
+  struct pz_onnx_node *node = only_consumer(graph, root->out[0], &via);
   bool inverse =
-      is_plain(node, "Reciprocal") || (is_plain(node, "Div") && is_number(g, node->in[0]));
-  if (inverse && has_result(node)) node = only_consumer(g, node->out[0], &via);
+      is_plain(node, "Reciprocal") || (is_plain(node, "Div") && is_number(graph, node->in[0]));
+  if (inverse && has_result(node)) node = only_consumer(graph, node->out[0], &via);
   if (!is_scaling(node) || !has_result(node)) return NULL;
   uint32_t numerator = other_operand(node, via);
-  return numerator != PZ_NONE && unconverted(g, numerator) == d ? node : NULL;
+  return numerator != PZ_NONE && unconverted(graph, numerator) == d ? node : NULL;
 }
 
 /* Returns x if d = x - mean(x), or PZ_NONE. */
-static uint32_t match_centring(const struct pz_onnx_graph *g, uint32_t d) {
-  const struct pz_onnx_node *difference = producer(g, d);
+static uint32_t match_centring(const struct pz_onnx_graph *graph, uint32_t d) {
+  const struct pz_onnx_node *difference = producer(graph, d);
   if (!is_plain(difference, "Sub") || difference->n_in != 2) return PZ_NONE;
-  const struct pz_onnx_node *mean = plain_producer(g, difference->in[1]);
-  uint32_t x = unconverted(g, difference->in[0]);
+  const struct pz_onnx_node *mean = plain_producer(graph, difference->in[1]);
+  uint32_t x = unconverted(graph, difference->in[0]);
   if (!is_plain(mean, "ReduceMean") || !mean->n_in) return PZ_NONE;
-  return unconverted(g, mean->in[0]) == x ? x : PZ_NONE;
+  return unconverted(graph, mean->in[0]) == x ? x : PZ_NONE;
 }
 
 /* Returns the parameter of a scale: a weight, or the weight in 1 + weight; or PZ_NONE. */
-static uint32_t match_scale(const struct pz_onnx_graph *g, uint32_t v) {
-  if (v == PZ_NONE) return PZ_NONE;
-  if (is_weight_view(g, v)) return unconverted(g, v);
-  const struct pz_onnx_node *sum = plain_producer(g, v);
+static uint32_t match_scale(const struct pz_onnx_graph *graph, uint32_t id) {
+  if (id == PZ_NONE) return PZ_NONE;
+  if (is_weight_view(graph, id)) return unconverted(graph, id);
+  const struct pz_onnx_node *sum = plain_producer(graph, id);
   if (!is_plain(sum, "Add") || sum->n_in != 2) return PZ_NONE;
   for (int i = 0; i < 2; i++)
-    if (is_number(g, sum->in[i]) && is_weight_view(g, sum->in[1 - i]))
-      return unconverted(g, sum->in[1 - i]);
+    if (is_number(graph, sum->in[i]) && is_weight_view(graph, sum->in[1 - i]))
+      return unconverted(graph, sum->in[1 - i]);
   return PZ_NONE;
 }
 
 /* Stores a scale and a shift that follow the node `last` in in[1] and in[2].  Returns the last node of the pattern. */
-static struct pz_onnx_node *match_scale_and_shift(const struct pz_onnx_graph *g,
+static struct pz_onnx_node *match_scale_and_shift(const struct pz_onnx_graph *graph,
                                                   struct pz_onnx_node *last, uint32_t in[4]) {
   uint32_t via = PZ_NONE;
-  struct pz_onnx_node *scaling = only_consumer(g, last->out[0], &via);
+  struct pz_onnx_node *scaling = only_consumer(graph, last->out[0], &via);
   if (!is_plain(scaling, "Mul") || !has_result(scaling)) return last;
-  uint32_t scale = match_scale(g, other_operand(scaling, via));
+  uint32_t scale = match_scale(graph, other_operand(scaling, via));
   if (scale == PZ_NONE) return last;
   in[1] = scale;
-  struct pz_onnx_node *sum = only_consumer(g, scaling->out[0], &via);
+  struct pz_onnx_node *sum = only_consumer(graph, scaling->out[0], &via);
   if (!is_plain(sum, "Add") || !has_result(sum)) return scaling;
   uint32_t shift = other_operand(sum, via);
-  if (!is_weight_view(g, shift)) return scaling;
-  in[2] = unconverted(g, shift);
+  if (!is_weight_view(graph, shift)) return scaling;
+  in[2] = unconverted(graph, shift);
   return sum;
 }
 
-static void fuse_norm(struct pz_call *call, const struct pz_onnx_graph *g,
+static void fuse_norm(struct pz_call *call, const struct pz_onnx_graph *graph,
                       const struct pz_onnx_node *root) {
-  uint32_t d = has_result(root) ? match_deviation(g, root) : PZ_NONE;
-  struct pz_onnx_node *last = d == PZ_NONE ? NULL : match_division(g, root, d);
+  uint32_t d = has_result(root) ? match_deviation(graph, root) : PZ_NONE;
+  struct pz_onnx_node *last = d == PZ_NONE ? NULL : match_division(graph, root, d);
   if (!last) return;
-  uint32_t x = match_centring(g, d);
+  uint32_t x = match_centring(graph, d);
   bool centred = x != PZ_NONE;
   uint32_t in[4] = {centred ? x : d, PZ_NONE, PZ_NONE, PZ_NONE};
-  last = match_scale_and_shift(g, last, in);
+  last = match_scale_and_shift(graph, last, in);
   fuse_node(call, last, centred ? PZ_OP_LAYERNORM : PZ_OP_RMSNORM, in);
 }
 
 /* A group norm: reshape to groups, instance norm, reshape back, scale and shift.  The fourth input keeps the groups. */
-static void fuse_group_norm(struct pz_call *call, const struct pz_onnx_graph *g,
+static void fuse_group_norm(struct pz_call *call, const struct pz_onnx_graph *graph,
                             const struct pz_onnx_node *norm) {
-  const struct pz_onnx_node *groups = norm->n_in ? producer(g, norm->in[0]) : NULL;
+  const struct pz_onnx_node *groups = norm->n_in ? producer(graph, norm->in[0]) : NULL;
   uint32_t via;
   if (!is_plain(groups, "Reshape") || !has_input(groups) || !has_result(norm)) return;
-  struct pz_onnx_node *back = only_consumer(g, norm->out[0], &via);
+  struct pz_onnx_node *back = only_consumer(graph, norm->out[0], &via);
   if (!is_plain(back, "Reshape") || !has_result(back)) return;
   uint32_t in[4] = {groups->in[0], PZ_NONE, PZ_NONE, norm->in[0]};
-  struct pz_onnx_node *last = match_scale_and_shift(g, back, in);
+  struct pz_onnx_node *last = match_scale_and_shift(graph, back, in);
   if (in[2] != PZ_NONE) fuse_node(call, last, PZ_OP_LAYERNORM, in);
 }
 
 /* ---- activations ---------------------------------------------------------------------------- */
 
 /* Is v a function of x and numbers, element by element? */
-static bool is_function_of(const struct pz_onnx_graph *g, uint32_t v, uint32_t x, int depth) {
-  if (v == PZ_NONE) return false;
-  v = unconverted(g, v);
-  if (v == x) return true;
-  const struct pz_onnx_node *node = producer(g, v);
+static bool is_function_of(const struct pz_onnx_graph *graph, uint32_t id, uint32_t x, int depth) {
+  if (id == PZ_NONE) return false;
+  id = unconverted(graph, id);
+  if (id == x) return true;
+  const struct pz_onnx_node *node = producer(graph, id);
   if (!node || node->fused >= 0 || !node->op->elementwise || depth == 0) return false;
   for (uint32_t i = 0; i < node->n_in; i++)
-    if (!is_number(g, node->in[i]) && !is_function_of(g, node->in[i], x, depth - 1)) return false;
+    if (!is_number(graph, node->in[i]) && !is_function_of(graph, node->in[i], x, depth - 1))
+      return false;
   return node->n_in > 0;
 }
 
 /* Returns x such that `factor` is x, or x times a number, and `argument` is a function of x; or PZ_NONE. */
-static uint32_t common_source(const struct pz_onnx_graph *g, uint32_t argument, uint32_t factor) {
-  uint32_t x = unconverted(g, factor);
-  if (is_function_of(g, argument, x, DEEPEST)) return x;
-  const struct pz_onnx_node *node = producer(g, x);
+static uint32_t common_source(const struct pz_onnx_graph *graph, uint32_t argument,
+                              uint32_t factor) {
+  uint32_t x = unconverted(graph, factor);
+  if (is_function_of(graph, argument, x, DEEPEST)) return x;
+  const struct pz_onnx_node *node = producer(graph, x);
   if (!is_scaling(node)) return PZ_NONE;
-  uint32_t scaled = operand_beside_number(g, node);
-  x = unconverted(g, scaled);
-  return is_function_of(g, argument, x, DEEPEST) ? x : PZ_NONE;
+  uint32_t scaled = operand_beside_number(graph, node);
+  x = unconverted(graph, scaled);
+  return is_function_of(graph, argument, x, DEEPEST) ? x : PZ_NONE;
 }
 
 /* x f(x), with additions and multiplications of numbers in between, from the node that computes f: GELU in its forms,
  * and SiLU.  The chain ends with the product, or with numbers that scale it. */
-static void fuse_activation(struct pz_call *call, const struct pz_onnx_graph *g,
+static void fuse_activation(struct pz_call *call, const struct pz_onnx_graph *graph,
                             const struct pz_onnx_node *function, int kind) {
   if (!has_result(function) || !has_input(function)) return;
   struct pz_onnx_node *last = NULL;
   uint32_t x = PZ_NONE, via = function->out[0];
   for (int i = 0; i < LONGEST; i++) {
-    struct pz_onnx_node *node = only_consumer(g, last ? last->out[0] : via, &via);
+    struct pz_onnx_node *node = only_consumer(graph, last ? last->out[0] : via, &via);
     bool scales = is_scaling(node), shifts = is_plain(node, "Add") || is_plain(node, "Sub");
     if (!(scales || shifts) || node->n_in != 2 || !has_result(node)) break;
     uint32_t operand = other_operand(node, via);
     bool before_product = x == PZ_NONE;
-    if (is_number(g, operand) && (before_product || scales)) {
+    if (is_number(graph, operand) && (before_product || scales)) {
       if (before_product)
         via = node->out[0];
       else
@@ -271,7 +274,7 @@ static void fuse_activation(struct pz_call *call, const struct pz_onnx_graph *g,
       continue;
     }
     if (!before_product || !is_plain(node, "Mul")) break;
-    x = common_source(g, function->in[0], operand);
+    x = common_source(graph, function->in[0], operand);
     if (x == PZ_NONE) break;
     last = node;
   }
@@ -279,13 +282,13 @@ static void fuse_activation(struct pz_call *call, const struct pz_onnx_graph *g,
 }
 
 /* silu(x) * y */
-static void fuse_gated_activation(struct pz_call *call, const struct pz_onnx_graph *g,
+static void fuse_gated_activation(struct pz_call *call, const struct pz_onnx_graph *graph,
                                   const struct pz_onnx_node *silu) {
   uint32_t via;
-  struct pz_onnx_node *product = only_consumer(g, silu->out[0], &via);
+  struct pz_onnx_node *product = only_consumer(graph, silu->out[0], &via);
   if (!is_plain(product, "Mul") || product->n_in != 2) return;
   uint32_t y = other_operand(product, via);
-  if (y == PZ_NONE || is_number(g, y) || is_weight(g, y)) return;
+  if (y == PZ_NONE || is_number(graph, y) || is_weight(graph, y)) return;
   fuse_node(call, product, PZ_OP_SWIGLU, (uint32_t[4]){silu->in[0], y, PZ_NONE, PZ_NONE});
 }
 
@@ -296,64 +299,66 @@ static bool is_view(const struct pz_onnx_node *node) {
 }
 
 /* The node that produces v, before views. */
-static const struct pz_onnx_node *producer_before_views(const struct pz_onnx_graph *g, uint32_t v) {
-  const struct pz_onnx_node *node = producer(g, v);
-  for (int i = 0; i < LONGEST && is_view(node); i++) node = producer(g, node->in[0]);
+static const struct pz_onnx_node *producer_before_views(const struct pz_onnx_graph *graph,
+                                                        uint32_t id) {
+  const struct pz_onnx_node *node = producer(graph, id);
+  for (int i = 0; i < LONGEST && is_view(node); i++) node = producer(graph, node->in[0]);
   return node;
 }
 
 /* Returns x if v consists of some columns of x, or PZ_NONE. */
-static uint32_t match_columns(const struct pz_onnx_graph *g, uint32_t v) {
-  const struct pz_onnx_node *node = producer_before_views(g, v);
+static uint32_t match_columns(const struct pz_onnx_graph *graph, uint32_t id) {
+  const struct pz_onnx_node *node = producer_before_views(graph, id);
   bool selects = is_plain(node, "Slice") || is_plain(node, "Split") || is_plain(node, "Gather");
   return selects && node->n_in ? node->in[0] : PZ_NONE;
 }
 
 /* Returns x if the node is concat(-x2, x1), where x1 and x2 are halves of x, or its even and odd columns; or PZ_NONE. */
-static uint32_t match_rotated_half(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+static uint32_t match_rotated_half(const struct pz_onnx_graph *graph,
+                                   const struct pz_onnx_node *node) {
   if (node->n_in != 2) return PZ_NONE;
-  const struct pz_onnx_node *negation = producer_before_views(g, node->in[0]);
+  const struct pz_onnx_node *negation = producer_before_views(graph, node->in[0]);
   if (!is_plain(negation, "Neg") || !negation->n_in) return PZ_NONE;
-  uint32_t x = match_columns(g, negation->in[0]);
-  return x == match_columns(g, node->in[1]) ? x : PZ_NONE;
+  uint32_t x = match_columns(graph, negation->in[0]);
+  return x == match_columns(graph, node->in[1]) ? x : PZ_NONE;
 }
 
-static void fuse_rotary(struct pz_call *call, struct pz_onnx_graph *g,
+static void fuse_rotary(struct pz_call *call, struct pz_onnx_graph *graph,
                         const struct pz_onnx_node *rotation) {
-  uint32_t x = match_rotated_half(g, rotation), via;
+  uint32_t x = match_rotated_half(graph, rotation), via;
   if (x == PZ_NONE || !has_result(rotation)) return;
-  struct pz_onnx_node *sine_product = only_consumer(g, rotation->out[0], &via);
+  struct pz_onnx_node *sine_product = only_consumer(graph, rotation->out[0], &via);
   for (int i = 0; i < LONGEST && is_view(sine_product) && has_result(sine_product); i++)
-    sine_product = only_consumer(g, sine_product->out[0], &via);
+    sine_product = only_consumer(graph, sine_product->out[0], &via);
   if (!is_plain(sine_product, "Mul") || !has_result(sine_product)) return;
   uint32_t sines = other_operand(sine_product, via);
-  struct pz_onnx_node *sum = only_consumer(g, sine_product->out[0], &via);
+  struct pz_onnx_node *sum = only_consumer(graph, sine_product->out[0], &via);
   if (!is_plain(sum, "Add") || sines == PZ_NONE) return;
-  const struct pz_onnx_node *cosine_product = plain_producer(g, other_operand(sum, via));
+  const struct pz_onnx_node *cosine_product = plain_producer(graph, other_operand(sum, via));
   if (!is_plain(cosine_product, "Mul") || cosine_product->n_in != 2) return;
-  bool x_is_left = unconverted(g, cosine_product->in[0]) == unconverted(g, x);
-  bool x_is_right = unconverted(g, cosine_product->in[1]) == unconverted(g, x);
+  bool x_is_left = unconverted(graph, cosine_product->in[0]) == unconverted(graph, x);
+  bool x_is_right = unconverted(graph, cosine_product->in[1]) == unconverted(graph, x);
   if (!x_is_left && !x_is_right) return;
   uint32_t cosines = cosine_product->in[x_is_left ? 1 : 0];
   if (cosines == PZ_NONE) return;
-  pz_onnx_value(g, cosines)->constant_table = true;
-  pz_onnx_value(g, sines)->constant_table = true;
+  pz_onnx_value(graph, cosines)->constant_table = true;
+  pz_onnx_value(graph, sines)->constant_table = true;
   fuse_node(call, sum, PZ_OP_ROTARY, (uint32_t[4]){x, cosines, sines, PZ_NONE});
 }
 
 /* ---- biases and guards ---------------------------------------------------------------------- */
 
 /* x W + b, where b is as wide as the result. */
-static void fuse_bias(struct pz_call *call, const struct pz_onnx_graph *g,
+static void fuse_bias(struct pz_call *call, const struct pz_onnx_graph *graph,
                       const struct pz_onnx_node *product) {
   uint32_t via;
-  if (product->n_in != 2 || !has_result(product) || !is_weight_view(g, product->in[1])) return;
-  struct pz_onnx_node *sum = only_consumer(g, product->out[0], &via);
+  if (product->n_in != 2 || !has_result(product) || !is_weight_view(graph, product->in[1])) return;
+  struct pz_onnx_node *sum = only_consumer(graph, product->out[0], &via);
   if (!is_plain(sum, "Add") || !has_result(sum)) return;
   uint32_t bias = other_operand(sum, via);
-  if (bias == PZ_NONE || !is_weight_view(g, bias)) return;
-  const struct pz_onnx_value *b = pz_onnx_value(g, bias), *y = pz_onnx_value(g, via);
-  if (b->rank < 1 || b->rank > y->rank || pz_onnx_value(g, product->in[1])->rank != 2) return;
+  if (bias == PZ_NONE || !is_weight_view(graph, bias)) return;
+  const struct pz_onnx_value *b = pz_onnx_value(graph, bias), *y = pz_onnx_value(graph, via);
+  if (b->rank < 1 || b->rank > y->rank || pz_onnx_value(graph, product->in[1])->rank != 2) return;
   for (int i = 0; i < b->rank; i++)
     if (b->dim[i] != (i + 1 < b->rank ? 1 : y->dim[y->rank - 1])) return;
   fuse_node(call, sum, PZ_OP_MATMUL, (uint32_t[4]){product->in[0], product->in[1], bias, PZ_NONE});
@@ -361,38 +366,38 @@ static void fuse_bias(struct pz_call *call, const struct pz_onnx_graph *g,
 
 /* The softmax of a row that is masked completely is not a number, and exporters replace it by zeros:
  * where(isnan(x), 0, x) becomes the identity of x. */
-static void remove_nan_guard(const struct pz_onnx_graph *g, struct pz_onnx_node *node) {
+static void remove_nan_guard(const struct pz_onnx_graph *graph, struct pz_onnx_node *node) {
   if (node->n_in != 3) return;
-  const struct pz_onnx_node *test = plain_producer(g, node->in[0]);
+  const struct pz_onnx_node *test = plain_producer(graph, node->in[0]);
   if (!is_plain(test, "IsNaN") || !test->n_in || test->in[0] != node->in[2]) return;
-  if (!is_number(g, node->in[1])) return;
+  if (!is_number(graph, node->in[1])) return;
   node->type = "Identity";
   node->op = pz_onnx_op_find("", node->type);
   node->in = &node->in[2];
   node->n_in = 1;
 }
 
-void pz_onnx_fuse_patterns(struct pz_call *call, struct pz_onnx_graph *g, bool eager) {
-  for (uint32_t i = 0; i < g->nodes.n; i++) {
-    struct pz_onnx_node *node = pz_onnx_node(g, i);
+void pz_onnx_fuse_patterns(struct pz_call *call, struct pz_onnx_graph *graph, bool eager) {
+  for (uint32_t i = 0; i < graph->nodes.n; i++) {
+    struct pz_onnx_node *node = pz_onnx_node(graph, i);
     if (is_plain(node, "MatMul"))
-      fuse_bias(call, g, node);
+      fuse_bias(call, graph, node);
     else if (eager)
       continue;
     else if (is_plain(node, "Sqrt"))
-      fuse_norm(call, g, node);
+      fuse_norm(call, graph, node);
     else if (is_plain(node, "InstanceNormalization"))
-      fuse_group_norm(call, g, node);
+      fuse_group_norm(call, graph, node);
     else if (is_plain(node, "Erf") || is_plain(node, "Tanh"))
-      fuse_activation(call, g, node, PZ_OP_GELU);
+      fuse_activation(call, graph, node, PZ_OP_GELU);
     else if (is_plain(node, "Sigmoid") || is_plain(node, "HardSigmoid"))
-      fuse_activation(call, g, node, PZ_OP_SILU);
+      fuse_activation(call, graph, node, PZ_OP_SILU);
     else if (is_plain(node, "Concat"))
-      fuse_rotary(call, g, node);
+      fuse_rotary(call, graph, node);
     else if (is_plain(node, "Where"))
-      remove_nan_guard(g, node);
+      remove_nan_guard(graph, node);
     else if (node->fused == PZ_OP_SILU)
-      fuse_gated_activation(call, g, node);
+      fuse_gated_activation(call, graph, node);
   }
 }
 
@@ -400,23 +405,23 @@ void pz_onnx_fuse_patterns(struct pz_call *call, struct pz_onnx_graph *g, bool e
 
 /* Follows a softmax back, through element-wise nodes such as scaling and masking, to the product that computes the
  * scores, and forward to the product with the values. */
-static void fuse_one_attention(struct pz_call *call, const struct pz_onnx_graph *g,
+static void fuse_one_attention(struct pz_call *call, const struct pz_onnx_graph *graph,
                                const struct pz_onnx_node *softmax) {
-  const struct pz_onnx_node *scores = plain_producer(g, softmax->in[0]);
+  const struct pz_onnx_node *scores = plain_producer(graph, softmax->in[0]);
   for (int i = 0; i < LONGEST && scores && scores->op->elementwise && scores->n_in; i++) {
     uint32_t next = PZ_NONE;
     for (uint32_t k = 0; k < scores->n_in; k++) {
-      const struct pz_onnx_value *x = pz_onnx_input(g, scores, k);
-      if (x && x->role == PZ_ONNX_ACTIVATION) next = scores->in[k];
+      const struct pz_onnx_value *input = pz_onnx_input(graph, scores, k);
+      if (input && input->role == PZ_ONNX_ACTIVATION) next = scores->in[k];
     }
-    scores = next == PZ_NONE ? NULL : plain_producer(g, next);
+    scores = next == PZ_NONE ? NULL : plain_producer(graph, next);
   }
   uint32_t via = PZ_NONE;
-  struct pz_onnx_node *context = only_consumer(g, softmax->out[0], &via);
+  struct pz_onnx_node *context = only_consumer(graph, softmax->out[0], &via);
   if (!is_plain(scores, "MatMul") || !is_plain(context, "MatMul") || scores->n_in != 2) return;
   if (context->n_in != 2 || context->in[0] != via || !has_result(context)) return;
-  const struct pz_onnx_value *query = pz_onnx_input(g, scores, 0);
-  const struct pz_onnx_value *key = pz_onnx_input(g, scores, 1);
+  const struct pz_onnx_value *query = pz_onnx_input(graph, scores, 0);
+  const struct pz_onnx_value *key = pz_onnx_input(graph, scores, 1);
   if (!query || !key || context->in[1] == PZ_NONE) return;
   if (query->role != PZ_ONNX_ACTIVATION || key->role != PZ_ONNX_ACTIVATION) return;
   if (query->rank < 3 || key->rank != query->rank) return;
@@ -424,29 +429,29 @@ static void fuse_one_attention(struct pz_call *call, const struct pz_onnx_graph 
             (uint32_t[4]){scores->in[0], scores->in[1], context->in[1], PZ_NONE});
 }
 
-void pz_onnx_fuse_attention(struct pz_call *call, struct pz_onnx_graph *g) {
-  for (uint32_t i = 0; i < g->nodes.n; i++) {
-    const struct pz_onnx_node *node = pz_onnx_node(g, i);
+void pz_onnx_fuse_attention(struct pz_call *call, struct pz_onnx_graph *graph) {
+  for (uint32_t i = 0; i < graph->nodes.n; i++) {
+    const struct pz_onnx_node *node = pz_onnx_node(graph, i);
     if (is_plain(node, "Softmax") && has_result(node) && has_input(node))
-      fuse_one_attention(call, g, node);
+      fuse_one_attention(call, graph, node);
   }
 }
 
 /* (scores * number) + mask: the sum reads the scores themselves, and its work includes the scaling. */
-void pz_onnx_fuse_masks(struct pz_onnx_graph *g) {
-  for (uint32_t i = 0; i < g->nodes.n; i++) {
-    struct pz_onnx_node *sum = pz_onnx_node(g, i);
+void pz_onnx_fuse_masks(struct pz_onnx_graph *graph) {
+  for (uint32_t i = 0; i < graph->nodes.n; i++) {
+    struct pz_onnx_node *sum = pz_onnx_node(graph, i);
     if (!is_plain(sum, "Add") || sum->n_in != 2 || !has_result(sum)) continue;
     for (int k = 0; k < 2; k++) {
       if (sum->in[0] == PZ_NONE || sum->in[1] == PZ_NONE) break;
-      const struct pz_onnx_value *mask = pz_onnx_value(g, sum->in[k]);
-      const struct pz_onnx_value *scaled = pz_onnx_value(g, sum->in[1 - k]);
-      if (mask->role != PZ_ONNX_DATA || is_number(g, sum->in[k])) continue;
+      const struct pz_onnx_value *mask = pz_onnx_value(graph, sum->in[k]);
+      const struct pz_onnx_value *scaled = pz_onnx_value(graph, sum->in[1 - k]);
+      if (mask->role != PZ_ONNX_DATA || is_number(graph, sum->in[k])) continue;
       if (scaled->role != PZ_ONNX_ACTIVATION || scaled->n_consumers != 1) continue;
-      const struct pz_onnx_node *scaling = producer(g, sum->in[1 - k]);
+      const struct pz_onnx_node *scaling = producer(graph, sum->in[1 - k]);
       if (!is_scaling(scaling) || scaling->n_in != 2) continue;
       for (int s = 0; s < 2; s++)
-        if (is_number(g, scaling->in[s]) && scaling->in[1 - s] != PZ_NONE) {
+        if (is_number(graph, scaling->in[s]) && scaling->in[1 - s] != PZ_NONE) {
           sum->in[1 - k] = scaling->in[1 - s];
           break;
         }

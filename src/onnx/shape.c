@@ -18,8 +18,8 @@
 
 /* "INPUT:AXIS", the name by which the user refers to a dimension of an input. */
 enum { PLACE_BYTES = 256 };
-static void spell_place(char place[PLACE_BYTES], const struct pz_onnx_value *v, int axis) {
-  snprintf(place, PLACE_BYTES, "%.200s:%d", v->name, axis);
+static void spell_place(char place[PLACE_BYTES], const struct pz_onnx_value *value, int axis) {
+  snprintf(place, PLACE_BYTES, "%.200s:%d", value->name, axis);
 }
 
 /* Is this the name before the '=' of a "NAME=SIZE"? */
@@ -29,78 +29,82 @@ static bool option_names(const char *option, const char *name) {
 }
 
 /* Checks that every --dim is "NAME=SIZE" and names a symbolic dimension of an input. */
-static void check_dim_options(struct pz_call *call, const struct pz_onnx_graph *g,
-                              const struct pz_workload_options *o) {
-  for (int i = 0; i < PZ_MOST_DIMS && o->dims[i]; i++) {
-    const char *equals = strrchr(o->dims[i], '=');
+static void check_dim_options(struct pz_call *call, const struct pz_onnx_graph *graph,
+                              const struct pz_workload_options *options) {
+  for (int i = 0; i < PZ_MOST_DIMS && options->dims[i]; i++) {
+    const char *equals = strrchr(options->dims[i], '=');
     char *end = NULL;
     long long size = equals ? strtoll(equals + 1, &end, 10) : 0;
-    bool well_formed = equals && equals != o->dims[i] && end != equals + 1 && !*end;
+    bool well_formed = equals && equals != options->dims[i] && end != equals + 1 && !*end;
     if (!well_formed || size < 1 || size > PZ_ONNX_MOST_DIM)
       pz_raise(call, PZ_BAD_USE,
                "dimension '%.100s'; accepted: NAME=SIZE, the name of a symbolic dimension "
                "or INPUT:AXIS, and an integer from 1",
-               o->dims[i]);
+               options->dims[i]);
   }
-  for (int i = 0; i < PZ_MOST_DIMS && o->dims[i]; i++) {
+  for (int i = 0; i < PZ_MOST_DIMS && options->dims[i]; i++) {
     bool found = false;
-    for (uint32_t k = 0; k < g->inputs.n && !found; k++) {
-      const struct pz_onnx_value *v = pz_onnx_value(g, *pz_vec_at(&g->inputs, uint32_t, k));
-      for (int d = 0; d < v->rank && v->symbols && !found; d++) {
+    for (uint32_t k = 0; k < graph->inputs.n && !found; k++) {
+      const struct pz_onnx_value *value =
+          pz_onnx_value(graph, *pz_vec_at(&graph->inputs, uint32_t, k));
+      for (int d = 0; d < value->rank && value->symbols && !found; d++) {
         char place[PLACE_BYTES];
-        if (!v->symbols[d]) continue;
-        spell_place(place, v, d);
-        found = option_names(o->dims[i], v->symbols[d]) || option_names(o->dims[i], place);
+        if (!value->symbols[d]) continue;
+        spell_place(place, value, d);
+        found = option_names(options->dims[i], value->symbols[d]) ||
+                option_names(options->dims[i], place);
       }
     }
     if (!found)
       pz_raise(call, PZ_BAD_USE,
-               "--dim %.100s: no input of %s has a symbolic dimension of this name", o->dims[i],
-               g->file);
+               "--dim %.100s: no input of %s has a symbolic dimension of this name",
+               options->dims[i], graph->file);
   }
 }
 
 /* Returns the size that --dim gives to a name, or 0. */
-static int64_t size_of_option(const struct pz_workload_options *o, const char *name) {
+static int64_t size_of_option(const struct pz_workload_options *options, const char *name) {
   size_t n = strlen(name);
-  for (int i = 0; i < PZ_MOST_DIMS && o->dims[i]; i++)
-    if (strncmp(o->dims[i], name, n) == 0 && o->dims[i][n] == '=')
-      return strtoll(o->dims[i] + n + 1, NULL, 10);
+  for (int i = 0; i < PZ_MOST_DIMS && options->dims[i]; i++)
+    if (strncmp(options->dims[i], name, n) == 0 && options->dims[i][n] == '=')
+      return strtoll(options->dims[i] + n + 1, NULL, 10);
   return 0;
 }
 
 /* Gives dimension d of input v the size that the user states, or else the microbatch if it is the batch dimension, or
  * the sequence length if it is the second dimension of token ids. */
-static void bind_dimension(struct pz_call *call, const struct pz_onnx_graph *g,
-                           const struct pz_workload_options *o, struct pz_onnx_value *v, int d) {
-  const char *name = v->symbols[d];
+static void bind_dimension(struct pz_call *call, const struct pz_onnx_graph *graph,
+                           const struct pz_workload_options *options, struct pz_onnx_value *value,
+                           int d) {
+  const char *name = value->symbols[d];
   char place[PLACE_BYTES];
-  spell_place(place, v, d);
-  int64_t size = size_of_option(o, place);
-  if (!size) size = size_of_option(o, name);
+  spell_place(place, value, d);
+  int64_t size = size_of_option(options, place);
+  if (!size) size = size_of_option(options, name);
   bool batch = d == 0;
-  if (o->batch_dim) batch = strcmp(o->batch_dim, name) == 0 || strcmp(o->batch_dim, place) == 0;
-  if (!size && batch) size = o->mbs;
-  bool index = v->type == ONNX__TENSOR_PROTO__DATA_TYPE__INT64 ||
-               v->type == ONNX__TENSOR_PROTO__DATA_TYPE__INT32;
-  if (!size && d == 1 && v->rank == 2 && index) size = o->seq;
+  if (options->batch_dim)
+    batch = strcmp(options->batch_dim, name) == 0 || strcmp(options->batch_dim, place) == 0;
+  if (!size && batch) size = options->mbs;
+  bool index = value->type == ONNX__TENSOR_PROTO__DATA_TYPE__INT64 ||
+               value->type == ONNX__TENSOR_PROTO__DATA_TYPE__INT32;
+  if (!size && d == 1 && value->rank == 2 && index) size = options->seq;
   if (!size)
     pz_raise(call, PZ_BAD_INPUT,
              "%s: input '%.120s' has a symbolic dimension '%.80s' (axis %d); accepted with "
              "--dim %.80s=SIZE%s",
-             g->file, v->name, name, d, name[0] == '?' ? place : name,
-             d == 1 && v->rank == 2 ? " or --seq" : "");
-  v->dim[d] = size;
+             graph->file, value->name, name, d, name[0] == '?' ? place : name,
+             d == 1 && value->rank == 2 ? " or --seq" : "");
+  value->dim[d] = size;
 }
 
-static void bind_symbolic_dimensions(struct pz_call *call, struct pz_onnx_graph *g,
-                                     const struct pz_workload_options *o) {
-  check_dim_options(call, g, o);
-  for (uint32_t i = 0; i < g->inputs.n; i++) {
-    struct pz_onnx_value *v = pz_onnx_value(g, *pz_vec_at(&g->inputs, uint32_t, i));
-    for (int d = 0; d < v->rank && !v->initializer; d++)
-      if (v->dim[d] < 0) bind_dimension(call, g, o, v, d);
-    v->shape_stated = true;
+static void bind_symbolic_dimensions(struct pz_call *call, struct pz_onnx_graph *graph,
+                                     const struct pz_workload_options *options) {
+  check_dim_options(call, graph, options);
+  for (uint32_t i = 0; i < graph->inputs.n; i++) {
+    struct pz_onnx_value *value = pz_onnx_value(graph, *pz_vec_at(&graph->inputs, uint32_t, i));
+    for (int d = 0; d < value->rank && !value->initializer; d++)
+      if (value->dim[d] < 0) bind_dimension(call, graph, options, value, d);
+    value->shape_stated = true;
   }
 }
 
@@ -108,7 +112,7 @@ static void bind_symbolic_dimensions(struct pz_call *call, struct pz_onnx_graph 
 
 struct shape {
   int rank;
-  int64_t d[PZ_ONNX_MOST_RANK];
+  int64_t dim[PZ_ONNX_MOST_RANK];
 };
 
 enum { UNKNOWN_RANK = -1, IMPOSSIBLE_RANK = -2 };
@@ -116,103 +120,107 @@ static const struct shape unknown = {.rank = UNKNOWN_RANK};
 /* The inputs are known, and ONNX does not define the operator for them. */
 static const struct shape impossible = {.rank = IMPOSSIBLE_RANK};
 
-static struct shape value_shape(const struct pz_onnx_value *v) {
-  struct shape s = {.rank = v ? v->rank : UNKNOWN_RANK};
-  for (int i = 0; i < s.rank; i++) s.d[i] = v->dim[i];
-  return s;
+static struct shape value_shape(const struct pz_onnx_value *value) {
+  struct shape shape = {.rank = value ? value->rank : UNKNOWN_RANK};
+  for (int i = 0; i < shape.rank; i++) shape.dim[i] = value->dim[i];
+  return shape;
 }
 
-static struct shape input_shape(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+static struct shape input_shape(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                                 uint32_t i) {
-  return value_shape(pz_onnx_input(g, node, i));
+  return value_shape(pz_onnx_input(graph, node, i));
 }
 
 /* The shape that the contents of input i state. */
-static struct shape shape_from_contents(const struct pz_onnx_graph *g,
+static struct shape shape_from_contents(const struct pz_onnx_graph *graph,
                                         const struct pz_onnx_node *node, uint32_t i) {
-  const struct pz_onnx_value *v = pz_onnx_input(g, node, i);
-  if (!v || !v->ints || v->n_ints > PZ_ONNX_MOST_RANK) return unknown;
-  struct shape y = {.rank = (int)v->n_ints};
-  for (int d = 0; d < y.rank; d++) y.d[d] = v->ints[d];
-  return y;
+  const struct pz_onnx_value *value = pz_onnx_input(graph, node, i);
+  if (!value || !value->ints || value->n_ints > PZ_ONNX_MOST_RANK) return unknown;
+  struct shape output = {.rank = (int)value->n_ints};
+  for (int d = 0; d < output.rank; d++) output.dim[d] = value->ints[d];
+  return output;
 }
 
 /* The axis of an attribute, counted from the front; -1 if the shape is unknown or the axis out of range. */
-static int axis_attribute(const struct pz_onnx_node *node, const struct shape *s, int64_t absent) {
-  if (s->rank < 0) return -1;
-  return pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", absent), s->rank);
+static int axis_attribute(const struct pz_onnx_node *node, const struct shape *shape,
+                          int64_t absent) {
+  if (shape->rank < 0) return -1;
+  return pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", absent), shape->rank);
 }
 
-static bool is_known(const struct shape *s) {
-  if (s->rank < 0) return false;
-  for (int i = 0; i < s->rank; i++)
-    if (s->d[i] < 0 || s->d[i] > PZ_ONNX_MOST_DIM) return false;
+static bool is_known(const struct shape *shape) {
+  if (shape->rank < 0) return false;
+  for (int i = 0; i < shape->rank; i++)
+    if (shape->dim[i] < 0 || shape->dim[i] > PZ_ONNX_MOST_DIM) return false;
   return true;
 }
 
 /* The product of dimensions [from, to).  Returns false if it overflows. */
-static bool multiply_dimensions(const struct shape *s, int from, int to, int64_t *out) {
+static bool multiply_dimensions(const struct shape *shape, int from, int to, int64_t *out) {
   *out = 1;
   for (int i = from; i < to; i++)
-    if (!pz_mul(out, s->d[i])) return false;
+    if (!pz_mul(out, shape->dim[i])) return false;
   return true;
 }
 
 static struct shape broadcast(struct shape a, struct shape b) {
   if (a.rank < 0 || b.rank < 0) return unknown;
-  struct shape y = {.rank = a.rank > b.rank ? a.rank : b.rank};
-  for (int i = 0; i < y.rank; i++) {
-    int ia = i - (y.rank - a.rank), ib = i - (y.rank - b.rank);
-    int64_t da = ia < 0 ? 1 : a.d[ia], db = ib < 0 ? 1 : b.d[ib];
+  struct shape output = {.rank = a.rank > b.rank ? a.rank : b.rank};
+  for (int i = 0; i < output.rank; i++) {
+    int ia = i - (output.rank - a.rank), ib = i - (output.rank - b.rank);
+    int64_t da = ia < 0 ? 1 : a.dim[ia], db = ib < 0 ? 1 : b.dim[ib];
     if (da != db && da != 1 && db != 1) return impossible;
-    y.d[i] = da == 1 ? db : da;
+    output.dim[i] = da == 1 ? db : da;
   }
-  return y;
+  return output;
 }
 
 /* ---- rules: element-wise operators and products --------------------------------------------- */
 
-static struct shape rule_same(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  return input_shape(g, node, 0);
+static struct shape rule_same(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
+  return input_shape(graph, node, 0);
 }
 
-static struct shape rule_broadcast(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape y = input_shape(g, node, 0);
-  for (uint32_t i = 1; i < node->n_in; i++) y = broadcast(y, input_shape(g, node, i));
-  return y;
+static struct shape rule_broadcast(const struct pz_onnx_graph *graph,
+                                   const struct pz_onnx_node *node) {
+  struct shape output = input_shape(graph, node, 0);
+  for (uint32_t i = 1; i < node->n_in; i++) output = broadcast(output, input_shape(graph, node, i));
+  return output;
 }
 
-static struct shape rule_matmul(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape a = input_shape(g, node, 0), b = input_shape(g, node, 1);
+static struct shape rule_matmul(const struct pz_onnx_graph *graph,
+                                const struct pz_onnx_node *node) {
+  struct shape a = input_shape(graph, node, 0), b = input_shape(graph, node, 1);
   if (a.rank < 1 || b.rank < 1) return unknown;
   struct shape outer_a = a, outer_b = b;
   outer_a.rank = a.rank > 2 ? a.rank - 2 : 0;
   outer_b.rank = b.rank > 2 ? b.rank - 2 : 0;
-  struct shape y = broadcast(outer_a, outer_b);
-  int64_t rows_of_b = b.d[b.rank > 1 ? b.rank - 2 : 0];
-  if (y.rank < 0 || a.d[a.rank - 1] != rows_of_b) return impossible;
-  if (y.rank > PZ_ONNX_MOST_RANK - 2) return unknown;
-  if (a.rank > 1) y.d[y.rank++] = a.d[a.rank - 2];
-  if (b.rank > 1) y.d[y.rank++] = b.d[b.rank - 1];
-  return y;
+  struct shape output = broadcast(outer_a, outer_b);
+  int64_t rows_of_b = b.dim[b.rank > 1 ? b.rank - 2 : 0];
+  if (output.rank < 0 || a.dim[a.rank - 1] != rows_of_b) return impossible;
+  if (output.rank > PZ_ONNX_MOST_RANK - 2) return unknown;
+  if (a.rank > 1) output.dim[output.rank++] = a.dim[a.rank - 2];
+  if (b.rank > 1) output.dim[output.rank++] = b.dim[b.rank - 1];
+  return output;
 }
 
-static struct shape rule_gemm(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape a = input_shape(g, node, 0), b = input_shape(g, node, 1);
+static struct shape rule_gemm(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
+  struct shape a = input_shape(graph, node, 0), b = input_shape(graph, node, 1);
   if (a.rank < 0 || b.rank < 0) return unknown;
   if (a.rank != 2 || b.rank != 2) return impossible;
   bool transpose_a = pz_onnx_int_attribute(node, "transA", 0);
   bool transpose_b = pz_onnx_int_attribute(node, "transB", 0);
-  if (a.d[transpose_a ? 0 : 1] != b.d[transpose_b ? 1 : 0]) return impossible;
-  return (struct shape){2, {a.d[transpose_a ? 1 : 0], b.d[transpose_b ? 0 : 1]}};
+  if (a.dim[transpose_a ? 0 : 1] != b.dim[transpose_b ? 1 : 0]) return impossible;
+  return (struct shape){2, {a.dim[transpose_a ? 1 : 0], b.dim[transpose_b ? 0 : 1]}};
 }
 
-static struct shape rule_einsum(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
+static struct shape rule_einsum(const struct pz_onnx_graph *graph,
+                                const struct pz_onnx_node *node) {
   struct pz_onnx_einsum einsum;
-  if (!pz_onnx_einsum_read(g, node, &einsum)) return unknown;
-  struct shape y = {.rank = einsum.out.rank};
-  for (int i = 0; i < y.rank; i++) y.d[i] = einsum.size[einsum.out.letter[i]];
-  return y;
+  if (!pz_onnx_einsum_read(graph, node, &einsum)) return unknown;
+  struct shape output = {.rank = einsum.out.rank};
+  for (int i = 0; i < output.rank; i++) output.dim[i] = einsum.size[einsum.out.letter[i]];
+  return output;
 }
 
 /* ---- rules: convolutions and pooling -------------------------------------------------------- */
@@ -250,67 +258,70 @@ static bool count_windows(const struct pz_onnx_node *node, int n_spatial, int ax
   return true;
 }
 
-static struct shape rule_conv(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape x = input_shape(g, node, 0), weight = input_shape(g, node, 1), y = x;
-  int64_t channels = weight.rank > 1 ? weight.d[1] : 0;
-  if (x.rank < 0 || weight.rank < 0) return unknown;
-  if (x.rank < 3 || weight.rank != x.rank) return impossible;
-  if (!pz_mul(&channels, pz_onnx_int_attribute(node, "group", 1)) || channels != x.d[1])
+static struct shape rule_conv(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
+  struct shape input = input_shape(graph, node, 0), weight = input_shape(graph, node, 1), y = input;
+  int64_t channels = weight.rank > 1 ? weight.dim[1] : 0;
+  if (input.rank < 0 || weight.rank < 0) return unknown;
+  if (input.rank < 3 || weight.rank != input.rank) return impossible;
+  if (!pz_mul(&channels, pz_onnx_int_attribute(node, "group", 1)) || channels != input.dim[1])
     return impossible;
-  y.d[1] = weight.d[0];
-  for (int i = 2; i < x.rank; i++)
-    if (!count_windows(node, x.rank - 2, i - 2, x.d[i], weight.d[i], &y.d[i])) return impossible;
+  y.dim[1] = weight.dim[0];
+  for (int i = 2; i < input.rank; i++)
+    if (!count_windows(node, input.rank - 2, i - 2, input.dim[i], weight.dim[i], &y.dim[i]))
+      return impossible;
   return y;
 }
 
 /* out = stride (in - 1) + kernel + output_padding - padding, unless output_shape states it. */
-static struct shape rule_conv_transpose(const struct pz_onnx_graph *g,
+static struct shape rule_conv_transpose(const struct pz_onnx_graph *graph,
                                         const struct pz_onnx_node *node) {
-  struct shape x = input_shape(g, node, 0), weight = input_shape(g, node, 1), y = x;
-  if (x.rank < 0 || weight.rank < 0) return unknown;
-  if (x.rank < 3 || weight.rank != x.rank || weight.d[0] != x.d[1]) return impossible;
+  struct shape input = input_shape(graph, node, 0), weight = input_shape(graph, node, 1), y = input;
+  if (input.rank < 0 || weight.rank < 0) return unknown;
+  if (input.rank < 3 || weight.rank != input.rank || weight.dim[0] != input.dim[1])
+    return impossible;
   size_t n_pads, n_strides, n_more, n_stated;
   const int64_t *pads = pz_onnx_ints_attribute(node, "pads", &n_pads);
   const int64_t *strides = pz_onnx_ints_attribute(node, "strides", &n_strides);
   const int64_t *more = pz_onnx_ints_attribute(node, "output_padding", &n_more);
   const int64_t *stated = pz_onnx_ints_attribute(node, "output_shape", &n_stated);
-  int n_spatial = x.rank - 2;
-  y.d[1] = weight.d[1];
-  if (!pz_mul(&y.d[1], pz_onnx_int_attribute(node, "group", 1))) return unknown;
+  int n_spatial = input.rank - 2;
+  y.dim[1] = weight.dim[1];
+  if (!pz_mul(&y.dim[1], pz_onnx_int_attribute(node, "group", 1))) return unknown;
   for (int i = 0; i < n_spatial; i++) {
-    int64_t size = x.d[i + 2] - 1;
+    int64_t size = input.dim[i + 2] - 1;
     bool fits = pz_mul(&size, i < (int)n_strides ? strides[i] : 1);
-    fits = fits && pz_add(&size, weight.d[i + 2]);
+    fits = fits && pz_add(&size, weight.dim[i + 2]);
     if (i < (int)n_more) fits = fits && pz_add(&size, more[i]);
     if ((int)n_pads == 2 * n_spatial)
       for (int k = i; k < 2 * n_spatial; k += n_spatial)
         fits = fits && pads[k] > -PZ_ONNX_MOST_DIM && pz_add(&size, -pads[k]);
     if (!fits) return unknown;
-    y.d[i + 2] = (int)n_stated == n_spatial ? stated[i] : size;
+    y.dim[i + 2] = (int)n_stated == n_spatial ? stated[i] : size;
   }
   return y;
 }
 
-static struct shape rule_pool(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape x = input_shape(g, node, 0), y = x;
+static struct shape rule_pool(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
+  struct shape input = input_shape(graph, node, 0), y = input;
   size_t n_kernel;
   const int64_t *kernel = pz_onnx_ints_attribute(node, "kernel_shape", &n_kernel);
-  if (x.rank < 0) return unknown;
-  if (x.rank < 3 || (int)n_kernel != x.rank - 2) return impossible;
-  for (int i = 2; i < x.rank; i++)
-    if (!count_windows(node, x.rank - 2, i - 2, x.d[i], kernel[i - 2], &y.d[i])) return impossible;
+  if (input.rank < 0) return unknown;
+  if (input.rank < 3 || (int)n_kernel != input.rank - 2) return impossible;
+  for (int i = 2; i < input.rank; i++)
+    if (!count_windows(node, input.rank - 2, i - 2, input.dim[i], kernel[i - 2], &y.dim[i]))
+      return impossible;
   return y;
 }
 
-static struct shape rule_global_pool(const struct pz_onnx_graph *g,
+static struct shape rule_global_pool(const struct pz_onnx_graph *graph,
                                      const struct pz_onnx_node *node) {
-  struct shape y = input_shape(g, node, 0);
-  for (int i = 2; i < y.rank; i++) y.d[i] = 1;
-  return y;
+  struct shape output = input_shape(graph, node, 0);
+  for (int i = 2; i < output.rank; i++) output.dim[i] = 1;
+  return output;
 }
 
 /* Convolutions and pooling whose strides, dilations or kernels are invalid for any input. */
-static void check_windows(struct pz_call *call, const struct pz_onnx_graph *g,
+static void check_windows(struct pz_call *call, const struct pz_onnx_graph *graph,
                           const struct pz_onnx_node *node) {
   static const char *const names[] = {"strides", "dilations", "kernel_shape"};
   enum pz_onnx_shape_rule rule = node->op->shape;
@@ -320,7 +331,7 @@ static void check_windows(struct pz_call *call, const struct pz_onnx_graph *g,
     const int64_t *list = pz_onnx_ints_attribute(node, names[k], &count);
     for (size_t i = 0; i < count; i++)
       if (list[i] < 1 || list[i] > MOST_WINDOW)
-        pz_onnx_raise(call, g, node, PZ_BAD_INPUT, "%s has %" PRId64 "; accepted: 1 to %d",
+        pz_onnx_raise(call, graph, node, PZ_BAD_INPUT, "%s has %" PRId64 "; accepted: 1 to %d",
                       names[k], list[i], MOST_WINDOW);
   }
 }
@@ -328,255 +339,273 @@ static void check_windows(struct pz_call *call, const struct pz_onnx_graph *g,
 /* ---- rules: reductions and changes of the layout -------------------------------------------- */
 
 /* Reductions over the axes of an attribute or input, and ArgMax and ArgMin over one axis. */
-static struct shape rule_reduce(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape x = input_shape(g, node, 0), y = {0};
+static struct shape rule_reduce(const struct pz_onnx_graph *graph,
+                                const struct pz_onnx_node *node) {
+  struct shape input = input_shape(graph, node, 0), y = {0};
   bool arg = node->op->shape == PZ_SHAPE_ARG;
   bool keep = pz_onnx_int_attribute(node, "keepdims", 1) != 0;
   bool reduced[PZ_ONNX_MOST_RANK] = {false};
   size_t count = 1;
   int64_t arg_axis = pz_onnx_int_attribute(node, "axis", 0);
   const int64_t *axes = &arg_axis;
-  const struct pz_onnx_value *axes_input = pz_onnx_input(g, node, 1);
-  if (x.rank < 0 || (!arg && axes_input && !axes_input->ints)) return unknown;
-  if (!arg) axes = pz_onnx_ints_argument(g, node, "axes", 1, &count);
-  if (!count && pz_onnx_int_attribute(node, "noop_with_empty_axes", 0)) return x;
-  for (int i = 0; i < x.rank; i++) reduced[i] = count == 0;
+  const struct pz_onnx_value *axes_input = pz_onnx_input(graph, node, 1);
+  if (input.rank < 0 || (!arg && axes_input && !axes_input->ints)) return unknown;
+  if (!arg) axes = pz_onnx_ints_argument(graph, node, "axes", 1, &count);
+  if (!count && pz_onnx_int_attribute(node, "noop_with_empty_axes", 0)) return input;
+  for (int i = 0; i < input.rank; i++) reduced[i] = count == 0;
   for (size_t i = 0; i < count; i++) {
-    int axis = pz_onnx_axis_from_front(axes[i], x.rank);
+    int axis = pz_onnx_axis_from_front(axes[i], input.rank);
     if (axis < 0) return unknown;
     reduced[axis] = true;
   }
-  for (int i = 0; i < x.rank; i++)
-    if (!reduced[i] || keep) y.d[y.rank++] = reduced[i] ? 1 : x.d[i];
+  for (int i = 0; i < input.rank; i++)
+    if (!reduced[i] || keep) y.dim[y.rank++] = reduced[i] ? 1 : input.dim[i];
   return y;
 }
 
 /* The second input has the new shape: 0 copies a dimension (unless allowzero), and one -1 is inferred. */
-static struct shape rule_reshape(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape x = input_shape(g, node, 0), y = shape_from_contents(g, node, 1);
-  if (x.rank < 0 || y.rank < 0) return unknown;
+static struct shape rule_reshape(const struct pz_onnx_graph *graph,
+                                 const struct pz_onnx_node *node) {
+  struct shape input = input_shape(graph, node, 0), y = shape_from_contents(graph, node, 1);
+  if (input.rank < 0 || y.rank < 0) return unknown;
   bool zero_is_size = pz_onnx_int_attribute(node, "allowzero", 0) != 0;
   int inferred = -1;
   int64_t all, others = 1;
   for (int i = 0; i < y.rank; i++) {
-    if (y.d[i] == 0 && !zero_is_size && i < x.rank) y.d[i] = x.d[i];
-    if (y.d[i] == -1 && inferred < 0)
+    if (y.dim[i] == 0 && !zero_is_size && i < input.rank) y.dim[i] = input.dim[i];
+    if (y.dim[i] == -1 && inferred < 0)
       inferred = i;
-    else if (!pz_mul(&others, y.d[i]))
+    else if (!pz_mul(&others, y.dim[i]))
       return unknown;
   }
-  if (!multiply_dimensions(&x, 0, x.rank, &all)) return unknown;
+  if (!multiply_dimensions(&input, 0, input.rank, &all)) return unknown;
   if (inferred < 0) return others == all ? y : impossible;
   if (others <= 0 || all % others) return impossible;
-  y.d[inferred] = all / others;
+  y.dim[inferred] = all / others;
   return y;
 }
 
-static struct shape rule_flatten(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape x = input_shape(g, node, 0), y = {.rank = 2};
+static struct shape rule_flatten(const struct pz_onnx_graph *graph,
+                                 const struct pz_onnx_node *node) {
+  struct shape input = input_shape(graph, node, 0), y = {.rank = 2};
   int64_t axis = pz_onnx_int_attribute(node, "axis", 1);
-  if (axis < 0) axis += x.rank;
-  if (x.rank < 0 || axis < 0 || axis > x.rank) return unknown;
-  bool fits = multiply_dimensions(&x, 0, (int)axis, &y.d[0]) &&
-              multiply_dimensions(&x, (int)axis, x.rank, &y.d[1]);
+  if (axis < 0) axis += input.rank;
+  if (input.rank < 0 || axis < 0 || axis > input.rank) return unknown;
+  bool fits = multiply_dimensions(&input, 0, (int)axis, &y.dim[0]) &&
+              multiply_dimensions(&input, (int)axis, input.rank, &y.dim[1]);
   return fits ? y : unknown;
 }
 
-static struct shape rule_transpose(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape x = input_shape(g, node, 0), y = x;
+static struct shape rule_transpose(const struct pz_onnx_graph *graph,
+                                   const struct pz_onnx_node *node) {
+  struct shape input = input_shape(graph, node, 0), y = input;
   size_t count;
   const int64_t *perm = pz_onnx_ints_attribute(node, "perm", &count);
-  if (x.rank < 0) return unknown;
-  if (count && (int)count != x.rank) return impossible;
-  for (int i = 0; i < x.rank; i++) {
-    int64_t from = count ? perm[i] : x.rank - 1 - i;
-    if (from < 0 || from >= x.rank) return impossible;
-    y.d[i] = x.d[from];
+  if (input.rank < 0) return unknown;
+  if (count && (int)count != input.rank) return impossible;
+  for (int i = 0; i < input.rank; i++) {
+    int64_t from = count ? perm[i] : input.rank - 1 - i;
+    if (from < 0 || from >= input.rank) return impossible;
+    y.dim[i] = input.dim[from];
   }
   return y;
 }
 
-static struct shape rule_squeeze(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape x = input_shape(g, node, 0), y = {0};
+static struct shape rule_squeeze(const struct pz_onnx_graph *graph,
+                                 const struct pz_onnx_node *node) {
+  struct shape input = input_shape(graph, node, 0), y = {0};
   size_t count;
-  const int64_t *axes = pz_onnx_ints_argument(g, node, "axes", 1, &count);
-  for (int i = 0; i < x.rank; i++) {
-    bool dropped = count == 0 && x.d[i] == 1;
+  const int64_t *axes = pz_onnx_ints_argument(graph, node, "axes", 1, &count);
+  for (int i = 0; i < input.rank; i++) {
+    bool dropped = count == 0 && input.dim[i] == 1;
     for (size_t k = 0; k < count; k++)
-      dropped = dropped || pz_onnx_axis_from_front(axes[k], x.rank) == i;
-    if (!dropped) y.d[y.rank++] = x.d[i];
+      dropped = dropped || pz_onnx_axis_from_front(axes[k], input.rank) == i;
+    if (!dropped) y.dim[y.rank++] = input.dim[i];
   }
-  return x.rank < 0 ? unknown : y;
+  return input.rank < 0 ? unknown : y;
 }
 
-static struct shape rule_unsqueeze(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape x = input_shape(g, node, 0), y = {0};
+static struct shape rule_unsqueeze(const struct pz_onnx_graph *graph,
+                                   const struct pz_onnx_node *node) {
+  struct shape input = input_shape(graph, node, 0), y = {0};
   size_t count;
-  const int64_t *axes = pz_onnx_ints_argument(g, node, "axes", 1, &count);
-  if (x.rank < 0 || !count || x.rank + (int)count > PZ_ONNX_MOST_RANK) return unknown;
-  y.rank = x.rank + (int)count;
+  const int64_t *axes = pz_onnx_ints_argument(graph, node, "axes", 1, &count);
+  if (input.rank < 0 || !count || input.rank + (int)count > PZ_ONNX_MOST_RANK) return unknown;
+  y.rank = input.rank + (int)count;
   int from = 0;
   for (int i = 0; i < y.rank; i++) {
     bool added = false;
     for (size_t k = 0; k < count; k++)
       added = added || pz_onnx_axis_from_front(axes[k], y.rank) == i;
-    if (!added && from >= x.rank) return unknown;
-    y.d[i] = added ? 1 : x.d[from];
+    if (!added && from >= input.rank) return unknown;
+    y.dim[i] = added ? 1 : input.dim[from];
     if (!added) from++;
   }
   return y;
 }
 
-static struct shape rule_depth(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape y = input_shape(g, node, 0);
+static struct shape rule_depth(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
+  struct shape output = input_shape(graph, node, 0);
   int64_t block = pz_onnx_int_attribute(node, "blocksize", 0);
-  if (y.rank != 4 || block < 1 || block > 1 << 16) return unknown;
+  if (output.rank != 4 || block < 1 || block > 1 << 16) return unknown;
   bool to_space = pz_onnx_is_type(node, "DepthToSpace");
-  y.d[1] = to_space ? y.d[1] / (block * block) : y.d[1] * block * block;
-  for (int i = 2; i < 4; i++) y.d[i] = to_space ? y.d[i] * block : y.d[i] / block;
-  return y;
+  output.dim[1] = to_space ? output.dim[1] / (block * block) : output.dim[1] * block * block;
+  for (int i = 2; i < 4; i++)
+    output.dim[i] = to_space ? output.dim[i] * block : output.dim[i] / block;
+  return output;
 }
 
 /* ---- rules: parts and repetitions ----------------------------------------------------------- */
 
-static struct shape rule_concat(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape y = input_shape(g, node, 0);
-  int axis = axis_attribute(node, &y, 0);
+static struct shape rule_concat(const struct pz_onnx_graph *graph,
+                                const struct pz_onnx_node *node) {
+  struct shape output = input_shape(graph, node, 0);
+  int axis = axis_attribute(node, &output, 0);
   if (axis < 0) return unknown;
   for (uint32_t i = 1; i < node->n_in; i++) {
-    struct shape x = input_shape(g, node, i);
-    if (x.rank != y.rank || x.d[axis] < 0 || !pz_add(&y.d[axis], x.d[axis])) return unknown;
+    struct shape input = input_shape(graph, node, i);
+    if (input.rank != output.rank || input.dim[axis] < 0 ||
+        !pz_add(&output.dim[axis], input.dim[axis]))
+      return unknown;
   }
-  return y;
+  return output;
 }
 
-/* Result `o` of a Split: of the stated size, or one of num_outputs equal parts, of which the last may be smaller. */
-static struct shape rule_split(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
-                               uint32_t o) {
-  struct shape x = input_shape(g, node, 0);
-  int axis = axis_attribute(node, &x, 0);
+/* Result `j` of a Split: of the stated size, or one of num_outputs equal parts, of which the last may be smaller. */
+static struct shape rule_split(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
+                               uint32_t j) {
+  struct shape input = input_shape(graph, node, 0);
+  int axis = axis_attribute(node, &input, 0);
   size_t count;
-  const int64_t *sizes = pz_onnx_ints_argument(g, node, "split", 1, &count);
-  if (axis < 0 || (pz_onnx_input(g, node, 1) && !sizes)) return unknown;
+  const int64_t *sizes = pz_onnx_ints_argument(graph, node, "split", 1, &count);
+  if (axis < 0 || (pz_onnx_input(graph, node, 1) && !sizes)) return unknown;
   if (sizes && count) {
-    if (o >= count) return unknown;
-    x.d[axis] = sizes[o];
-    return x;
+    if (j >= count) return unknown;
+    input.dim[axis] = sizes[j];
+    return input;
   }
   int64_t parts = pz_onnx_int_attribute(node, "num_outputs", node->n_out);
   if (parts < 1) return unknown;
-  int64_t part = pz_ceil_div(x.d[axis], parts), rest = x.d[axis] - part * (int64_t)o;
-  x.d[axis] = rest < part ? rest : part;
-  return x;
+  int64_t part = pz_ceil_div(input.dim[axis], parts), rest = input.dim[axis] - part * (int64_t)j;
+  input.dim[axis] = rest < part ? rest : part;
+  return input;
 }
 
-static struct shape rule_slice(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape y = input_shape(g, node, 0);
+static struct shape rule_slice(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
+  struct shape output = input_shape(graph, node, 0);
   struct pz_onnx_range range[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
-  if (!pz_onnx_slice_ranges(g, node, range)) return unknown;
-  for (int d = 0; d < y.rank; d++) y.d[d] = range[d].count;
+  if (!pz_onnx_slice_ranges(graph, node, range)) return unknown;
+  for (int d = 0; d < output.rank; d++) output.dim[d] = range[d].count;
+  return output;
+}
+
+static struct shape rule_gather(const struct pz_onnx_graph *graph,
+                                const struct pz_onnx_node *node) {
+  struct shape input = input_shape(graph, node, 0), indices = input_shape(graph, node, 1), y = {0};
+  int axis = axis_attribute(node, &input, 0);
+  if (axis < 0 || indices.rank < 0 || input.rank + indices.rank - 1 > PZ_ONNX_MOST_RANK)
+    return unknown;
+  for (int i = 0; i < axis; i++) y.dim[y.rank++] = input.dim[i];
+  for (int i = 0; i < indices.rank; i++) y.dim[y.rank++] = indices.dim[i];
+  for (int i = axis + 1; i < input.rank; i++) y.dim[y.rank++] = input.dim[i];
   return y;
 }
 
-static struct shape rule_gather(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape x = input_shape(g, node, 0), indices = input_shape(g, node, 1), y = {0};
-  int axis = axis_attribute(node, &x, 0);
-  if (axis < 0 || indices.rank < 0 || x.rank + indices.rank - 1 > PZ_ONNX_MOST_RANK) return unknown;
-  for (int i = 0; i < axis; i++) y.d[y.rank++] = x.d[i];
-  for (int i = 0; i < indices.rank; i++) y.d[y.rank++] = indices.d[i];
-  for (int i = axis + 1; i < x.rank; i++) y.d[y.rank++] = x.d[i];
-  return y;
+static struct shape rule_indexed(const struct pz_onnx_graph *graph,
+                                 const struct pz_onnx_node *node) {
+  return input_shape(graph, node, 1);
 }
 
-static struct shape rule_indexed(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  return input_shape(g, node, 1);
-}
-
-static struct shape rule_gather_nd(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape x = input_shape(g, node, 0), indices = input_shape(g, node, 1), y = {0};
+static struct shape rule_gather_nd(const struct pz_onnx_graph *graph,
+                                   const struct pz_onnx_node *node) {
+  struct shape input = input_shape(graph, node, 0), indices = input_shape(graph, node, 1), y = {0};
   int64_t batch = pz_onnx_int_attribute(node, "batch_dims", 0);
-  if (x.rank < 1 || indices.rank < 1 || batch < 0 || batch > x.rank) return unknown;
-  int64_t indexed = indices.d[indices.rank - 1] + batch;
-  if (indexed < 0 || indexed > x.rank) return unknown;
-  if (indices.rank - 1 + x.rank - indexed > PZ_ONNX_MOST_RANK) return unknown;
-  for (int i = 0; i < indices.rank - 1; i++) y.d[y.rank++] = indices.d[i];
-  for (int64_t i = indexed; i < x.rank; i++) y.d[y.rank++] = x.d[i];
+  if (input.rank < 1 || indices.rank < 1 || batch < 0 || batch > input.rank) return unknown;
+  int64_t indexed = indices.dim[indices.rank - 1] + batch;
+  if (indexed < 0 || indexed > input.rank) return unknown;
+  if (indices.rank - 1 + input.rank - indexed > PZ_ONNX_MOST_RANK) return unknown;
+  for (int i = 0; i < indices.rank - 1; i++) y.dim[y.rank++] = indices.dim[i];
+  for (int64_t i = indexed; i < input.rank; i++) y.dim[y.rank++] = input.dim[i];
   return y;
 }
 
-static struct shape rule_expand(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  return broadcast(input_shape(g, node, 0), shape_from_contents(g, node, 1));
+static struct shape rule_expand(const struct pz_onnx_graph *graph,
+                                const struct pz_onnx_node *node) {
+  return broadcast(input_shape(graph, node, 0), shape_from_contents(graph, node, 1));
 }
 
-static struct shape rule_tile(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape y = input_shape(g, node, 0), repeats = shape_from_contents(g, node, 1);
-  if (y.rank != repeats.rank) return unknown;
-  for (int i = 0; i < y.rank; i++)
-    if (!pz_mul(&y.d[i], repeats.d[i])) return unknown;
-  return y;
+static struct shape rule_tile(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
+  struct shape output = input_shape(graph, node, 0), repeats = shape_from_contents(graph, node, 1);
+  if (output.rank != repeats.rank) return unknown;
+  for (int i = 0; i < output.rank; i++)
+    if (!pz_mul(&output.dim[i], repeats.dim[i])) return unknown;
+  return output;
 }
 
-static struct shape rule_pad(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape y = input_shape(g, node, 0);
+static struct shape rule_pad(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
+  struct shape output = input_shape(graph, node, 0);
   size_t count, n_axes = 0;
-  const int64_t *pads = pz_onnx_ints_argument(g, node, "pads", 1, &count), *axes = NULL;
-  if (node->n_in > 3) axes = pz_onnx_ints_argument(g, node, "axes", 3, &n_axes);
-  size_t half = n_axes ? n_axes : (size_t)(y.rank > 0 ? y.rank : 0);
-  if (y.rank < 0 || !pads || count != 2 * half) return unknown;
+  const int64_t *pads = pz_onnx_ints_argument(graph, node, "pads", 1, &count), *axes = NULL;
+  if (node->n_in > 3) axes = pz_onnx_ints_argument(graph, node, "axes", 3, &n_axes);
+  size_t half = n_axes ? n_axes : (size_t)(output.rank > 0 ? output.rank : 0);
+  if (output.rank < 0 || !pads || count != 2 * half) return unknown;
   for (size_t i = 0; i < half; i++) {
-    int axis = pz_onnx_axis_from_front(n_axes ? axes[i] : (int64_t)i, y.rank);
-    if (axis < 0 || !pz_add(&y.d[axis], pads[i]) || !pz_add(&y.d[axis], pads[i + half]))
+    int axis = pz_onnx_axis_from_front(n_axes ? axes[i] : (int64_t)i, output.rank);
+    if (axis < 0 || !pz_add(&output.dim[axis], pads[i]) ||
+        !pz_add(&output.dim[axis], pads[i + half]))
       return unknown;
   }
-  return y;
+  return output;
 }
 
 /* Sizes as integers (fourth input), or scales (third input; second before opset 11). */
-static struct shape rule_resize(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape x = input_shape(g, node, 0), sizes = shape_from_contents(g, node, 3);
-  const struct pz_onnx_value *scales = pz_onnx_input(g, node, node->n_in > 2 ? 2 : 1);
-  if (x.rank < 0) return unknown;
-  if (x.rank == sizes.rank && node->n_in > 3) return sizes;
-  if (!scales || (int)scales->n_reals != x.rank) return unknown;
-  for (int i = 0; i < x.rank; i++) {
-    double size = (double)x.d[i] * scales->reals[i];
+static struct shape rule_resize(const struct pz_onnx_graph *graph,
+                                const struct pz_onnx_node *node) {
+  struct shape input = input_shape(graph, node, 0), sizes = shape_from_contents(graph, node, 3);
+  const struct pz_onnx_value *scales = pz_onnx_input(graph, node, node->n_in > 2 ? 2 : 1);
+  if (input.rank < 0) return unknown;
+  if (input.rank == sizes.rank && node->n_in > 3) return sizes;
+  if (!scales || (int)scales->n_reals != input.rank) return unknown;
+  for (int i = 0; i < input.rank; i++) {
+    double size = (double)input.dim[i] * scales->reals[i];
     if (!(size >= 0 && size <= (double)PZ_ONNX_MOST_DIM)) return unknown;
-    x.d[i] = (int64_t)size;
+    input.dim[i] = (int64_t)size;
   }
-  return x;
+  return input;
 }
 
 /* ---- rules: results made from numbers ------------------------------------------------------- */
 
 /* The only integer of an input, if its contents are known. */
-static const int64_t *known_int(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
+static const int64_t *known_int(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                                 uint32_t i) {
-  const struct pz_onnx_value *v = pz_onnx_input(g, node, i);
-  return v && v->ints && v->n_ints == 1 ? v->ints : NULL;
+  const struct pz_onnx_value *value = pz_onnx_input(graph, node, i);
+  return value && value->ints && value->n_ints == 1 ? value->ints : NULL;
 }
 
-static struct shape rule_constant(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  (void)g;
+static struct shape rule_constant(const struct pz_onnx_graph *graph,
+                                  const struct pz_onnx_node *node) {
+  (void)graph;
   const Onnx__AttributeProto *tensor = pz_onnx_attribute(node, "value");
   const Onnx__AttributeProto *ints = pz_onnx_attribute(node, "value_ints");
   const Onnx__AttributeProto *floats = pz_onnx_attribute(node, "value_floats");
-  struct shape y = {0};
+  struct shape output = {0};
   if (tensor && tensor->t) {
     if (tensor->t->n_dims > PZ_ONNX_MOST_RANK) return unknown;
-    y.rank = (int)tensor->t->n_dims;
-    for (int i = 0; i < y.rank; i++) y.d[i] = tensor->t->dims[i];
-    return y;
+    output.rank = (int)tensor->t->n_dims;
+    for (int i = 0; i < output.rank; i++) output.dim[i] = tensor->t->dims[i];
+    return output;
   }
   if (ints) return (struct shape){1, {(int64_t)ints->n_ints}};
   if (floats) return (struct shape){1, {(int64_t)floats->n_floats}};
   bool scalar = pz_onnx_attribute(node, "value_int") || pz_onnx_attribute(node, "value_float");
-  return scalar ? y : unknown;
+  return scalar ? output : unknown;
 }
 
 /* ceil((limit - start) / step) numbers. */
-static struct shape rule_range(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  const int64_t *start = known_int(g, node, 0), *limit = known_int(g, node, 1),
-                *delta = known_int(g, node, 2);
+static struct shape rule_range(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
+  const int64_t *start = known_int(graph, node, 0), *limit = known_int(graph, node, 1),
+                *delta = known_int(graph, node, 2);
   if (!start || !limit || !delta) return unknown;
   int64_t distance = *limit, step = *delta;
   if (step == 0 || step == INT64_MIN || *start == INT64_MIN || !pz_add(&distance, -*start))
@@ -588,55 +617,60 @@ static struct shape rule_range(const struct pz_onnx_graph *g, const struct pz_on
   return (struct shape){1, {distance > 0 ? pz_ceil_div(distance, step) : 0}};
 }
 
-static struct shape rule_topk(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape y = input_shape(g, node, 0);
-  const int64_t *k = known_int(g, node, 1);
-  int axis = axis_attribute(node, &y, -1);
+static struct shape rule_topk(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
+  struct shape output = input_shape(graph, node, 0);
+  const int64_t *k = known_int(graph, node, 1);
+  int axis = axis_attribute(node, &output, -1);
   if (axis < 0 || !k) return unknown;
-  y.d[axis] = *k;
-  return y;
+  output.dim[axis] = *k;
+  return output;
 }
 
-static struct shape rule_one_hot(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  struct shape y = input_shape(g, node, 0);
-  const int64_t *depth = known_int(g, node, 1);
-  if (y.rank < 0 || y.rank >= PZ_ONNX_MOST_RANK || !depth) return unknown;
-  int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", -1), y.rank + 1);
+static struct shape rule_one_hot(const struct pz_onnx_graph *graph,
+                                 const struct pz_onnx_node *node) {
+  struct shape output = input_shape(graph, node, 0);
+  const int64_t *depth = known_int(graph, node, 1);
+  if (output.rank < 0 || output.rank >= PZ_ONNX_MOST_RANK || !depth) return unknown;
+  int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", -1), output.rank + 1);
   if (axis < 0) return unknown;
-  for (int i = y.rank; i > axis; i--) y.d[i] = y.d[i - 1];
-  y.d[axis] = *depth;
-  y.rank++;
-  return y;
+  for (int i = output.rank; i > axis; i--) output.dim[i] = output.dim[i - 1];
+  output.dim[axis] = *depth;
+  output.rank++;
+  return output;
 }
 
 /* The shape of the result depends on contents, but exporters count with this operator over tensors of ones. */
-static struct shape rule_non_zero(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0);
+static struct shape rule_non_zero(const struct pz_onnx_graph *graph,
+                                  const struct pz_onnx_node *node) {
+  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
   int64_t count = 0;
-  if (!x || x->rank < 0) return unknown;
-  for (uint32_t i = 0; x->ints && i < x->n_ints; i++) count += x->ints[i] != 0;
-  bool all_count = !x->ints && pz_onnx_is_nonzero_fill(g, x) && pz_onnx_count_elements(x, &count);
-  if (!x->ints && !all_count) return unknown;
-  return (struct shape){2, {x->rank, count}};
+  if (!input || input->rank < 0) return unknown;
+  for (uint32_t i = 0; input->ints && i < input->n_ints; i++) count += input->ints[i] != 0;
+  bool all_count = !input->ints && pz_onnx_is_nonzero_fill(graph, input) &&
+                   pz_onnx_count_elements(input, &count);
+  if (!input->ints && !all_count) return unknown;
+  return (struct shape){2, {input->rank, count}};
 }
 
-static struct shape rule_filled(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  return shape_from_contents(g, node, 0);
+static struct shape rule_filled(const struct pz_onnx_graph *graph,
+                                const struct pz_onnx_node *node) {
+  return shape_from_contents(graph, node, 0);
 }
 
-static struct shape rule_scalar(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  (void)g;
+static struct shape rule_scalar(const struct pz_onnx_graph *graph,
+                                const struct pz_onnx_node *node) {
+  (void)graph;
   (void)node;
   return (struct shape){0};
 }
 
-static struct shape rule_shape(const struct pz_onnx_graph *g, const struct pz_onnx_node *node) {
-  const struct pz_onnx_value *x = pz_onnx_input(g, node, 0);
-  if (!x || x->rank < 0) return unknown;
+static struct shape rule_shape(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
+  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
+  if (!input || input->rank < 0) return unknown;
   int64_t start = pz_onnx_int_attribute(node, "start", 0);
-  int64_t end = pz_onnx_int_attribute(node, "end", x->rank);
-  start = pz_onnx_clamp(start, x->rank, 0, x->rank);
-  end = pz_onnx_clamp(end, x->rank, 0, x->rank);
+  int64_t end = pz_onnx_int_attribute(node, "end", input->rank);
+  start = pz_onnx_clamp(start, input->rank, 0, input->rank);
+  end = pz_onnx_clamp(end, input->rank, 0, input->rank);
   return (struct shape){1, {end > start ? end - start : 0}};
 }
 
@@ -649,24 +683,25 @@ static shape_rule *const rules[] = {
 #include "onnx/shape_rules.def"
 };
 
-static struct shape infer_shape(const struct pz_onnx_graph *g, const struct pz_onnx_node *node,
-                                uint32_t o) {
+static struct shape infer_shape(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
+                                uint32_t j) {
   enum pz_onnx_shape_rule rule = node->op->shape;
-  if (rule == PZ_SHAPE_SPLIT) return rule_split(g, node, o);
+  if (rule == PZ_SHAPE_SPLIT) return rule_split(graph, node, j);
   /* Further results of norms are statistics; those of TopK, pooling and Dropout have the shape of the first one. */
   bool like_first =
       rule == PZ_SHAPE_TOPK || rule == PZ_SHAPE_POOL || node->op->kind == PZ_OP_DROPOUT;
-  if (o > 0 && !like_first) return unknown;
-  return rules[rule] ? rules[rule](g, node) : unknown;
+  if (j > 0 && !like_first) return unknown;
+  return rules[rule] ? rules[rule](graph, node) : unknown;
 }
 
 /* The type of a result.  Only whether it is floating-point matters. */
-static int infer_type(const struct pz_onnx_graph *g, const struct pz_onnx_node *node, uint32_t o) {
-  const struct pz_onnx_value *like = pz_onnx_input(g, node, 0);
+static int infer_type(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
+                      uint32_t j) {
+  const struct pz_onnx_value *like = pz_onnx_input(graph, node, 0);
   enum pz_onnx_shape_rule rule = node->op->shape;
   if (pz_onnx_is_type(node, "Cast")) return (int)pz_onnx_int_attribute(node, "to", 0);
   bool index = rule == PZ_SHAPE_SHAPE || rule == PZ_SHAPE_SCALAR || rule == PZ_SHAPE_ARG ||
-               rule == PZ_SHAPE_NON_ZERO || (rule == PZ_SHAPE_TOPK && o == 1);
+               rule == PZ_SHAPE_NON_ZERO || (rule == PZ_SHAPE_TOPK && j == 1);
   if (index) return ONNX__TENSOR_PROTO__DATA_TYPE__INT64;
   bool compares = node->op->lower == PZ_LOWER_DATA && node->op->elementwise;
   if (compares) return ONNX__TENSOR_PROTO__DATA_TYPE__BOOL;
@@ -675,91 +710,91 @@ static int infer_type(const struct pz_onnx_graph *g, const struct pz_onnx_node *
     return value && value->t ? value->t->data_type : ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
   }
   if (pz_onnx_is_type(node, "Where") || pz_onnx_is_type(node, "CastLike"))
-    like = pz_onnx_input(g, node, 1);
-  if (rule == PZ_SHAPE_ONE_HOT) like = pz_onnx_input(g, node, 2);
+    like = pz_onnx_input(graph, node, 1);
+  if (rule == PZ_SHAPE_ONE_HOT) like = pz_onnx_input(graph, node, 2);
   return like ? like->type : 0;
 }
 
 /* A Constant is an initializer, since some exporters store weights in this way. */
-static void read_constant(struct pz_call *call, const struct pz_onnx_graph *g,
+static void read_constant(struct pz_call *call, const struct pz_onnx_graph *graph,
                           const struct pz_onnx_node *node) {
-  struct pz_onnx_value *v = pz_onnx_result(g, node, 0);
-  if (node->op->shape != PZ_SHAPE_CONSTANT || !v) return;
-  v->initializer = true;
+  struct pz_onnx_value *value = pz_onnx_result(graph, node, 0);
+  if (node->op->shape != PZ_SHAPE_CONSTANT || !value) return;
+  value->initializer = true;
   const Onnx__AttributeProto *tensor = pz_onnx_attribute(node, "value");
   const Onnx__AttributeProto *ints = pz_onnx_attribute(node, "value_ints");
   const Onnx__AttributeProto *one_int = pz_onnx_attribute(node, "value_int");
   const Onnx__AttributeProto *one_float = pz_onnx_attribute(node, "value_float");
   if (tensor && tensor->t) {
-    v->type = tensor->t->data_type;
-    if (v->rank >= 0) pz_onnx_read_contents(call, v, tensor->t);
+    value->type = tensor->t->data_type;
+    if (value->rank >= 0) pz_onnx_read_contents(call, value, tensor->t);
     return;
   }
   if (ints && ints->n_ints <= PZ_ONNX_MOST_INTS) {
-    v->ints = ints->ints;
-    v->n_ints = (uint32_t)ints->n_ints;
+    value->ints = ints->ints;
+    value->n_ints = (uint32_t)ints->n_ints;
   }
-  if (one_int) pz_onnx_set_ints(v, &one_int->i, 1);
+  if (one_int) pz_onnx_set_ints(value, &one_int->i, 1);
   if (one_float) {
-    v->has_real = true;
-    v->real = (double)one_float->f;
+    value->has_real = true;
+    value->real = (double)one_float->f;
   }
 }
 
-static const char *spell_shape(char *buf, size_t size, const struct shape *s) {
+static const char *spell_shape(char *buf, size_t size, const struct shape *shape) {
   int used = snprintf(buf, size, "[");
-  for (int i = 0; i < s->rank && used < (int)size; i++)
-    used += snprintf(buf + used, size - (size_t)used, "%s%" PRId64, i ? ", " : "", s->d[i]);
+  for (int i = 0; i < shape->rank && used < (int)size; i++)
+    used += snprintf(buf + used, size - (size_t)used, "%s%" PRId64, i ? ", " : "", shape->dim[i]);
   snprintf(buf + used, used < (int)size ? size - (size_t)used : 0, "]");
   return buf;
 }
 
 /* Checks the shape that the file states for a result against the one that follows from the inputs. */
-static void check_stated_shape(struct pz_call *call, const struct pz_onnx_graph *g,
-                               const struct pz_onnx_node *node, const struct pz_onnx_value *v,
+static void check_stated_shape(struct pz_call *call, const struct pz_onnx_graph *graph,
+                               const struct pz_onnx_node *node, const struct pz_onnx_value *value,
                                const struct shape *inferred) {
   enum { LONGEST_SHAPE = 24 * PZ_ONNX_MOST_RANK };
   char stated_text[LONGEST_SHAPE], inferred_text[LONGEST_SHAPE];
-  struct shape stated = value_shape(v);
+  struct shape stated = value_shape(value);
   bool same = inferred->rank == stated.rank;
-  for (int i = 0; i < inferred->rank && same; i++) same = inferred->d[i] == stated.d[i];
+  for (int i = 0; i < inferred->rank && same; i++) same = inferred->dim[i] == stated.dim[i];
   if (same || !is_known(inferred)) return;
-  pz_onnx_raise(call, g, node, PZ_BAD_INPUT,
+  pz_onnx_raise(call, graph, node, PZ_BAD_INPUT,
                 "the file states the shape %s of '%.120s', its inputs %s; accepted: the same",
-                spell_shape(stated_text, sizeof stated_text, &stated), v->name,
+                spell_shape(stated_text, sizeof stated_text, &stated), value->name,
                 spell_shape(inferred_text, sizeof inferred_text, inferred));
 }
 
-static void infer_node(struct pz_call *call, struct pz_onnx_graph *g,
+static void infer_node(struct pz_call *call, struct pz_onnx_graph *graph,
                        const struct pz_onnx_node *node) {
-  check_windows(call, g, node);
-  for (uint32_t o = 0; o < node->n_out; o++) {
-    struct pz_onnx_value *v = pz_onnx_result(g, node, o);
-    if (!v) continue;
-    if (!v->type) v->type = infer_type(g, node, o);
-    struct shape s = infer_shape(g, node, o);
-    if (s.rank == IMPOSSIBLE_RANK) {
+  check_windows(call, graph, node);
+  for (uint32_t j = 0; j < node->n_out; j++) {
+    struct pz_onnx_value *value = pz_onnx_result(graph, node, j);
+    if (!value) continue;
+    if (!value->type) value->type = infer_type(graph, node, j);
+    struct shape shape = infer_shape(graph, node, j);
+    if (shape.rank == IMPOSSIBLE_RANK) {
       char inputs[300];
-      pz_onnx_spell_inputs(g, node, inputs, sizeof inputs);
-      pz_onnx_raise(call, g, node, PZ_BAD_INPUT,
+      pz_onnx_spell_inputs(graph, node, inputs, sizeof inputs);
+      pz_onnx_raise(call, graph, node, PZ_BAD_INPUT,
                     "a result's shape does not follow from its inputs (%s); accepted: inputs "
                     "that ONNX defines it for",
                     inputs);
     }
-    if (v->shape_stated) {
-      check_stated_shape(call, g, node, v, &s);
+    if (value->shape_stated) {
+      check_stated_shape(call, graph, node, value, &shape);
       continue;
     }
-    if (!is_known(&s)) s = unknown;
-    v->rank = s.rank;
-    for (int i = 0; i < s.rank; i++) v->dim[i] = s.d[i];
+    if (!is_known(&shape)) shape = unknown;
+    value->rank = shape.rank;
+    for (int i = 0; i < shape.rank; i++) value->dim[i] = shape.dim[i];
   }
-  read_constant(call, g, node);
-  pz_onnx_follow_contents(call, g, node);
+  read_constant(call, graph, node);
+  pz_onnx_follow_contents(call, graph, node);
 }
 
-void pz_onnx_infer_shapes(struct pz_call *call, struct pz_onnx_graph *g,
+void pz_onnx_infer_shapes(struct pz_call *call, struct pz_onnx_graph *graph,
                           const struct pz_workload_options *options) {
-  bind_symbolic_dimensions(call, g, options);
-  for (uint32_t i = 0; i < g->nodes.n; i++) infer_node(call, g, pz_onnx_node(g, i));
+  bind_symbolic_dimensions(call, graph, options);
+  for (uint32_t i = 0; i < graph->nodes.n; i++) infer_node(call, graph, pz_onnx_node(graph, i));
 }

@@ -35,8 +35,8 @@ struct divided_part {
 
 struct sharder {
   struct pz_call *call;
-  const struct pz_onnx_layering *l;
-  const struct pz_onnx_graph *g;
+  const struct pz_onnx_layering *layering;
+  const struct pz_onnx_graph *graph;
   const struct pz_onnx_segment *segment;
   struct pz_onnx_sharding *sharding;
   struct pz_vec marked_values, marked_nodes; /* by the current trial */
@@ -49,248 +49,255 @@ struct sharder {
   int64_t uneven;                  /* the size that the degree does not divide */
 };
 
-static const struct pz_onnx_value *value(const struct sharder *t, uint32_t v) {
-  return pz_onnx_value(t->g, v);
+static const struct pz_onnx_value *value_at(const struct sharder *sharder, uint32_t id) {
+  return pz_onnx_value(sharder->graph, id);
 }
 
 /* ---- marks of a trial ----------------------------------------------------------------------- */
 
 /* Returns the divided dimension of an input, or -1. */
-static int divided_dim(const struct sharder *t, const struct pz_onnx_node *node, uint32_t k) {
-  return k < node->n_in && node->in[k] != PZ_NONE ? (int)t->sharding->dim[node->in[k]] - 1 : -1;
+static int divided_dim(const struct sharder *sharder, const struct pz_onnx_node *node, uint32_t k) {
+  return k < node->n_in && node->in[k] != PZ_NONE ? (int)sharder->sharding->dim[node->in[k]] - 1
+                                                  : -1;
 }
 
-static void mark_value(struct sharder *t, uint32_t v, int dim, struct divided_part part) {
-  if (t->sharding->dim[v] == dim + 1) return;
-  t->sharding->dim[v] = (uint8_t)(dim + 1);
-  t->trial_of[v] = t->trial;
-  t->part[v] = part;
-  pz_append(t->call, &t->marked_values, &v);
+static void mark_value(struct sharder *sharder, uint32_t id, int dim, struct divided_part part) {
+  if (sharder->sharding->dim[id] == dim + 1) return;
+  sharder->sharding->dim[id] = (uint8_t)(dim + 1);
+  sharder->trial_of[id] = sharder->trial;
+  sharder->part[id] = part;
+  pz_append(sharder->call, &sharder->marked_values, &id);
 }
 
-static void mark_product(struct sharder *t, const struct pz_onnx_node *node,
+static void mark_product(struct sharder *sharder, const struct pz_onnx_node *node,
                          enum pz_divide divide) {
-  uint32_t index = pz_onnx_node_index(t->g, node);
-  t->sharding->divide[index] = (uint8_t)divide;
-  pz_append(t->call, &t->marked_nodes, &index);
+  uint32_t index = pz_onnx_node_index(sharder->graph, node);
+  sharder->sharding->divide[index] = (uint8_t)divide;
+  pz_append(sharder->call, &sharder->marked_nodes, &index);
 }
 
-static void undo_marks(struct sharder *t) {
-  for (uint32_t i = 0; i < t->marked_values.n; i++)
-    t->sharding->dim[*pz_vec_at(&t->marked_values, uint32_t, i)] = 0;
-  for (uint32_t i = 0; i < t->marked_nodes.n; i++)
-    t->sharding->divide[*pz_vec_at(&t->marked_nodes, uint32_t, i)] = PZ_DIVIDE_NOT;
+static void undo_marks(struct sharder *sharder) {
+  for (uint32_t i = 0; i < sharder->marked_values.n; i++)
+    sharder->sharding->dim[*pz_vec_at(&sharder->marked_values, uint32_t, i)] = 0;
+  for (uint32_t i = 0; i < sharder->marked_nodes.n; i++)
+    sharder->sharding->divide[*pz_vec_at(&sharder->marked_nodes, uint32_t, i)] = PZ_DIVIDE_NOT;
 }
 
 /* Divides dimension `dim` of v if the degree divides it.  The same part is divided as in the input of the current
  * node, if the dimension contains it. */
-static enum outcome divide_dim(struct sharder *t, uint32_t v, int dim) {
-  if (dim < 0 || dim >= value(t, v)->rank) return BLOCKED;
-  int64_t size = value(t, v)->dim[dim];
+static enum outcome divide_dim(struct sharder *sharder, uint32_t id, int dim) {
+  if (dim < 0 || dim >= value_at(sharder, id)->rank) return BLOCKED;
+  int64_t size = value_at(sharder, id)->dim[dim];
   struct divided_part part = {1, size};
-  const struct divided_part *current = &t->current_part;
+  const struct divided_part *current = &sharder->current_part;
   bool contains_part =
       current->size > 1 && size % current->size == 0 && size / current->size % current->outer == 0;
   if (contains_part) part = *current;
-  if (part.size % t->sharding->tp) {
-    t->uneven = part.size;
+  if (part.size % sharder->sharding->tp) {
+    sharder->uneven = part.size;
     return UNEVEN;
   }
-  mark_value(t, v, dim, part);
+  mark_value(sharder, id, dim, part);
   return FITS;
 }
 
 /* Divides the first result along the dimension at this distance from the right. */
-static enum outcome divide_result(struct sharder *t, const struct pz_onnx_node *node,
+static enum outcome divide_result(struct sharder *sharder, const struct pz_onnx_node *node,
                                   int from_right) {
-  return divide_dim(t, node->out[0], value(t, node->out[0])->rank - 1 - from_right);
+  return divide_dim(sharder, node->out[0], value_at(sharder, node->out[0])->rank - 1 - from_right);
 }
 
 /* ---- following the division through nodes --------------------------------------------------- */
 
 /* Finds the divided part of x in its reshaped form y: it is in the first dimension that shares a factor with it which
  * the degree divides. */
-static enum outcome follow_reshape(struct sharder *t, uint32_t x, int divided, uint32_t y) {
-  const struct pz_onnx_value *from = value(t, x), *to = value(t, y);
-  int64_t part_begin = t->part[x].outer, begin = 1, shared = 0;
+static enum outcome follow_reshape(struct sharder *sharder, uint32_t x, int divided, uint32_t y) {
+  const struct pz_onnx_value *from = value_at(sharder, x), *to = value_at(sharder, y);
+  int64_t part_begin = sharder->part[x].outer, begin = 1, shared = 0;
   for (int k = 0; k < divided; k++) part_begin *= from->dim[k] > 0 ? from->dim[k] : 1;
-  int64_t part_end = part_begin * t->part[x].size;
+  int64_t part_end = part_begin * sharder->part[x].size;
   for (int j = 0; j < to->rank; j++) {
     int64_t end = begin * (to->dim[j] > 0 ? to->dim[j] : 1);
     int64_t low = pz_max(part_begin, begin), high = pz_min(part_end, end);
     if (high > low && high % low == 0) {
       shared = high / low;
-      if (shared % t->sharding->tp == 0) {
-        mark_value(t, y, j, (struct divided_part){low / begin, shared});
+      if (shared % sharder->sharding->tp == 0) {
+        mark_value(sharder, y, j, (struct divided_part){low / begin, shared});
         return FITS;
       }
     }
     begin = end;
   }
-  t->uneven = shared;
+  sharder->uneven = shared;
   return shared ? UNEVEN : BLOCKED;
 }
 
 /* Divides the dimension of the result that the divided dimension of the first input becomes. */
-static enum outcome follow_moved_dim(struct sharder *t, const struct pz_onnx_node *node) {
-  int divided = divided_dim(t, node, 0);
-  const struct pz_onnx_value *y = value(t, node->out[0]);
-  for (int d = 0; d < y->rank && divided >= 0; d++)
-    if (pz_onnx_source_dim(t->g, node, y, 0, d) == divided) return divide_dim(t, node->out[0], d);
+static enum outcome follow_moved_dim(struct sharder *sharder, const struct pz_onnx_node *node) {
+  int divided = divided_dim(sharder, node, 0);
+  const struct pz_onnx_value *output = value_at(sharder, node->out[0]);
+  for (int d = 0; d < output->rank && divided >= 0; d++)
+    if (pz_onnx_source_dim(sharder->graph, node, output, 0, d) == divided)
+      return divide_dim(sharder, node->out[0], d);
   return BLOCKED;
 }
 
 /* Returns the distance from the right at which the operands are divided, -1 if none is, or -2 if they are divided
  * differently. */
-static int common_distance(const struct sharder *t, const struct pz_onnx_node *node) {
+static int common_distance(const struct sharder *sharder, const struct pz_onnx_node *node) {
   int common = -1;
   for (uint32_t k = 0; k < node->n_in; k++) {
-    int divided = divided_dim(t, node, k);
+    int divided = divided_dim(sharder, node, k);
     if (divided < 0) continue;
-    int from_right = value(t, node->in[k])->rank - 1 - divided;
+    int from_right = value_at(sharder, node->in[k])->rank - 1 - divided;
     if (common >= 0 && from_right != common) return -2;
-    if (common >= 0 && t->part[node->in[k]].outer != t->current_part.outer) return -2;
+    if (common >= 0 && sharder->part[node->in[k]].outer != sharder->current_part.outer) return -2;
     common = from_right;
   }
   return common;
 }
 
 /* Element-wise: the other activations must be divided alike, and parameters are divided with them. */
-static enum outcome follow_elementwise(struct sharder *t, const struct pz_onnx_node *node) {
-  int from_right = common_distance(t, node);
+static enum outcome follow_elementwise(struct sharder *sharder, const struct pz_onnx_node *node) {
+  int from_right = common_distance(sharder, node);
   if (from_right < 0) return BLOCKED;
   for (uint32_t k = 0; k < node->n_in; k++) {
-    if (node->in[k] == PZ_NONE || divided_dim(t, node, k) >= 0) continue;
-    const struct pz_onnx_value *x = value(t, node->in[k]);
-    int dim = x->rank - 1 - from_right;
-    if (dim < 0 || x->dim[dim] == 1) continue;
-    if (x->role == PZ_ONNX_ACTIVATION) return BLOCKED;
-    if (x->role == PZ_ONNX_PARAM && divide_dim(t, node->in[k], dim) != FITS) return UNEVEN;
+    if (node->in[k] == PZ_NONE || divided_dim(sharder, node, k) >= 0) continue;
+    const struct pz_onnx_value *input = value_at(sharder, node->in[k]);
+    int dim = input->rank - 1 - from_right;
+    if (dim < 0 || input->dim[dim] == 1) continue;
+    if (input->role == PZ_ONNX_ACTIVATION) return BLOCKED;
+    if (input->role == PZ_ONNX_PARAM && divide_dim(sharder, node->in[k], dim) != FITS)
+      return UNEVEN;
   }
-  return divide_result(t, node, from_right);
+  return divide_result(sharder, node, from_right);
 }
 
 /* An operator that works along `axis` and, with `and_after`, along the dimensions after it, which must be whole. */
-static enum outcome follow_beside_axis(struct sharder *t, const struct pz_onnx_node *node, int axis,
-                                       bool and_after) {
-  int divided = divided_dim(t, node, 0);
+static enum outcome follow_beside_axis(struct sharder *sharder, const struct pz_onnx_node *node,
+                                       int axis, bool and_after) {
+  int divided = divided_dim(sharder, node, 0);
   if (divided < 0 || divided == axis || (and_after && divided > axis)) return BLOCKED;
-  return divide_dim(t, node->out[0], divided);
+  return divide_dim(sharder, node->out[0], divided);
 }
 
-static enum outcome follow_norm(struct sharder *t, const struct pz_onnx_node *node) {
-  int rank = value(t, node->in[0])->rank, axis = rank - 1;
+static enum outcome follow_norm(struct sharder *sharder, const struct pz_onnx_node *node) {
+  int rank = value_at(sharder, node->in[0])->rank, axis = rank - 1;
   if (node->fused < 0)
     axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", -1), rank);
-  return follow_beside_axis(t, node, axis, true);
+  return follow_beside_axis(sharder, node, axis, true);
 }
 
 /* Is the node a product of an activation with a weight of two dimensions? */
-static bool is_linear(const struct sharder *t, const struct pz_onnx_node *node) {
-  const struct pz_onnx_value *weight = pz_onnx_input(t->g, node, 1);
+static bool is_linear(const struct sharder *sharder, const struct pz_onnx_node *node) {
+  const struct pz_onnx_value *weight = pz_onnx_input(sharder->graph, node, 1);
   if (!weight || weight->role != PZ_ONNX_PARAM || weight->rank != 2) return false;
-  if (!pz_onnx_result(t->g, node, 0) || node->in[0] == PZ_NONE) return false;
+  if (!pz_onnx_result(sharder->graph, node, 0) || node->in[0] == PZ_NONE) return false;
   if (node->fused >= 0) return node->fused == PZ_OP_MATMUL;
   if (node->op->lower == PZ_LOWER_MATMUL) return true;
   return node->op->lower == PZ_LOWER_GEMM && !pz_onnx_int_attribute(node, "transA", 0);
 }
 
 /* A product of two activations that are divided along a batch dimension. */
-static enum outcome follow_batched_product(struct sharder *t, const struct pz_onnx_node *node) {
-  int from_right = common_distance(t, node);
+static enum outcome follow_batched_product(struct sharder *sharder,
+                                           const struct pz_onnx_node *node) {
+  int from_right = common_distance(sharder, node);
   if (from_right < 2) return BLOCKED;
   for (uint32_t k = 0; k < node->n_in; k++) {
-    const struct pz_onnx_value *x = pz_onnx_input(t->g, node, k);
-    int dim = x ? x->rank - 1 - from_right : -1;
-    if (dim >= 0 && x->dim[dim] > 1 && divided_dim(t, node, k) < 0) return BLOCKED;
+    const struct pz_onnx_value *input = pz_onnx_input(sharder->graph, node, k);
+    int dim = input ? input->rank - 1 - from_right : -1;
+    if (dim >= 0 && input->dim[dim] > 1 && divided_dim(sharder, node, k) < 0) return BLOCKED;
   }
-  return divide_result(t, node, from_right);
+  return divide_result(sharder, node, from_right);
 }
 
 /* A linear layer whose input is divided along its features is divided by rows, and its result is whole again. */
-static enum outcome follow_matmul(struct sharder *t, const struct pz_onnx_node *node) {
-  if (!is_linear(t, node)) return follow_batched_product(t, node);
-  bool features_divided = divided_dim(t, node, 0) == value(t, node->in[0])->rank - 1;
-  bool free = t->sharding->divide[pz_onnx_node_index(t->g, node)] == PZ_DIVIDE_NOT;
+static enum outcome follow_matmul(struct sharder *sharder, const struct pz_onnx_node *node) {
+  if (!is_linear(sharder, node)) return follow_batched_product(sharder, node);
+  bool features_divided = divided_dim(sharder, node, 0) == value_at(sharder, node->in[0])->rank - 1;
+  bool free = sharder->sharding->divide[pz_onnx_node_index(sharder->graph, node)] == PZ_DIVIDE_NOT;
   if (!features_divided || !free) return BLOCKED;
-  mark_product(t, node, PZ_DIVIDE_ROWS);
-  t->n_ends++;
+  mark_product(sharder, node, PZ_DIVIDE_ROWS);
+  sharder->n_ends++;
   return FITS;
 }
 
-static enum outcome follow_part(struct sharder *t, const struct pz_onnx_node *node) {
-  int divided = divided_dim(t, node, 0);
+static enum outcome follow_part(struct sharder *sharder, const struct pz_onnx_node *node) {
+  int divided = divided_dim(sharder, node, 0);
   if (divided < 0) return BLOCKED;
-  for (uint32_t o = 0; o < node->n_out; o++) {
-    if (node->out[o] == PZ_NONE) continue;
-    enum outcome outcome = divide_dim(t, node->out[o], divided);
+  for (uint32_t j = 0; j < node->n_out; j++) {
+    if (node->out[j] == PZ_NONE) continue;
+    enum outcome outcome = divide_dim(sharder, node->out[j], divided);
     if (outcome != FITS) return outcome;
   }
   return FITS;
 }
 
 /* Divides the results of a node that has a divided input. */
-static enum outcome follow_node(struct sharder *t, const struct pz_onnx_node *node) {
-  t->current_part = (struct divided_part){1, 0};
+static enum outcome follow_node(struct sharder *sharder, const struct pz_onnx_node *node) {
+  sharder->current_part = (struct divided_part){1, 0};
   for (uint32_t k = 0; k < node->n_in; k++)
-    if (divided_dim(t, node, k) >= 0) {
-      t->current_part = t->part[node->in[k]];
+    if (divided_dim(sharder, node, k) >= 0) {
+      sharder->current_part = sharder->part[node->in[k]];
       break;
     }
   bool reads_sizes_only = node->fused < 0 && node->op->lower == PZ_LOWER_DATA;
   if (reads_sizes_only) return FITS;
-  const struct pz_onnx_value *y = pz_onnx_result(t->g, node, 0);
-  if (!y || y->rank < 0) return BLOCKED;
+  const struct pz_onnx_value *output = pz_onnx_result(sharder->graph, node, 0);
+  if (!output || output->rank < 0) return BLOCKED;
   switch (node->fused) {
   case -1: break;
-  case PZ_OP_MATMUL: return follow_matmul(t, node);
-  case PZ_OP_ATTENTION: return follow_batched_product(t, node);
+  case PZ_OP_MATMUL: return follow_matmul(sharder, node);
+  case PZ_OP_ATTENTION: return follow_batched_product(sharder, node);
   case PZ_OP_LAYERNORM:
-  case PZ_OP_RMSNORM: return follow_norm(t, node);
-  default: return follow_elementwise(t, node);
+  case PZ_OP_RMSNORM: return follow_norm(sharder, node);
+  default: return follow_elementwise(sharder, node);
   }
   bool reshapes = node->op->shape == PZ_SHAPE_RESHAPE || node->op->shape == PZ_SHAPE_FLATTEN;
-  int divided = divided_dim(t, node, 0);
+  int divided = divided_dim(sharder, node, 0);
   switch (node->op->lower) {
   case PZ_LOWER_VIEW:
   case PZ_LOWER_EXPAND:
-    if (reshapes && divided >= 0) return follow_reshape(t, node->in[0], divided, node->out[0]);
-    return follow_moved_dim(t, node);
-  case PZ_LOWER_GATHER: return follow_moved_dim(t, node);
+    if (reshapes && divided >= 0)
+      return follow_reshape(sharder, node->in[0], divided, node->out[0]);
+    return follow_moved_dim(sharder, node);
+  case PZ_LOWER_GATHER: return follow_moved_dim(sharder, node);
   case PZ_LOWER_MATMUL:
-  case PZ_LOWER_GEMM: return follow_matmul(t, node);
-  case PZ_LOWER_PART: return follow_part(t, node);
+  case PZ_LOWER_GEMM: return follow_matmul(sharder, node);
+  case PZ_LOWER_PART: return follow_part(sharder, node);
   case PZ_LOWER_BINARY:
-  case PZ_LOWER_CONCAT: return follow_elementwise(t, node);
-  case PZ_LOWER_NORM: return follow_norm(t, node);
+  case PZ_LOWER_CONCAT: return follow_elementwise(sharder, node);
+  case PZ_LOWER_NORM: return follow_norm(sharder, node);
   default: break;
   }
-  if (node->op->elementwise) return follow_elementwise(t, node);
+  if (node->op->elementwise) return follow_elementwise(sharder, node);
   bool softmax = node->op->kind == PZ_OP_SOFTMAX || node->op->kind == PZ_OP_LOG_SOFTMAX;
   if (!softmax) return BLOCKED;
-  int rank = value(t, node->in[0])->rank;
+  int rank = value_at(sharder, node->in[0])->rank;
   int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", -1), rank);
-  return follow_beside_axis(t, node, axis, false);
+  return follow_beside_axis(sharder, node, axis, false);
 }
 
 /* ---- a trial -------------------------------------------------------------------------------- */
 
-static bool reads_marked_value(const struct sharder *t, const struct pz_onnx_node *node) {
+static bool reads_marked_value(const struct sharder *sharder, const struct pz_onnx_node *node) {
   for (uint32_t k = 0; k < node->n_in; k++)
-    if (divided_dim(t, node, k) >= 0 && t->trial_of[node->in[k]] == t->trial) return true;
+    if (divided_dim(sharder, node, k) >= 0 && sharder->trial_of[node->in[k]] == sharder->trial)
+      return true;
   return false;
 }
 
 /* Does no divided value leave the layer?  The result of the model may, because the loss accepts it in parts. */
-static bool stays_inside(const struct sharder *t) {
-  uint32_t end = t->segment->first + t->segment->n;
-  const struct pz_onnx_value *result = value(t, t->l->result);
-  bool result_columns_divided = t->sharding->dim[t->l->result] == result->rank;
-  for (uint32_t i = 0; i < t->marked_values.n; i++) {
-    const struct pz_onnx_value *v = value(t, *pz_vec_at(&t->marked_values, uint32_t, i));
-    uint32_t last_use = t->l->last_use[v->root];
-    if (v->role != PZ_ONNX_ACTIVATION || last_use == PZ_NONE) continue;
-    bool goes_to_loss = v->root == result->root && result_columns_divided;
+static bool stays_inside(const struct sharder *sharder) {
+  uint32_t end = sharder->segment->first + sharder->segment->n;
+  const struct pz_onnx_value *result = value_at(sharder, sharder->layering->result);
+  bool result_columns_divided = sharder->sharding->dim[sharder->layering->result] == result->rank;
+  for (uint32_t i = 0; i < sharder->marked_values.n; i++) {
+    const struct pz_onnx_value *value =
+        value_at(sharder, *pz_vec_at(&sharder->marked_values, uint32_t, i));
+    uint32_t last_use = sharder->layering->last_use[value->root];
+    if (value->role != PZ_ONNX_ACTIVATION || last_use == PZ_NONE) continue;
+    bool goes_to_loss = value->root == result->root && result_columns_divided;
     if (last_use >= end && !goes_to_loss) return false;
   }
   return true;
@@ -298,79 +305,80 @@ static bool stays_inside(const struct sharder *t) {
 
 /* Divides a product of the group by columns.  The classes of the model's result may be divided unevenly: the shares
  * may differ by one. */
-static enum outcome divide_columns(struct sharder *t, const struct pz_onnx_node *node) {
-  const struct pz_onnx_value *y = value(t, node->out[0]);
-  int last = y->rank - 1;
-  t->current_part = (struct divided_part){1, 0};
-  mark_product(t, node, PZ_DIVIDE_COLUMNS);
-  bool is_result = y->root == value(t, t->l->result)->root;
-  if (!is_result || last < 0) return divide_dim(t, node->out[0], last);
-  if (y->dim[last] < t->sharding->tp) return BLOCKED;
-  mark_value(t, node->out[0], last, (struct divided_part){1, y->dim[last]});
-  t->n_ends++;
+static enum outcome divide_columns(struct sharder *sharder, const struct pz_onnx_node *node) {
+  const struct pz_onnx_value *output = value_at(sharder, node->out[0]);
+  int last = output->rank - 1;
+  sharder->current_part = (struct divided_part){1, 0};
+  mark_product(sharder, node, PZ_DIVIDE_COLUMNS);
+  bool is_result = output->root == value_at(sharder, sharder->layering->result)->root;
+  if (!is_result || last < 0) return divide_dim(sharder, node->out[0], last);
+  if (output->dim[last] < sharder->sharding->tp) return BLOCKED;
+  mark_value(sharder, node->out[0], last, (struct divided_part){1, output->dim[last]});
+  sharder->n_ends++;
   return FITS;
 }
 
 /* Can the product be the first of a group: is it linear, not divided, and its input whole? */
-static bool is_free_product(const struct sharder *t, const struct pz_onnx_node *node) {
-  bool undivided = t->sharding->divide[pz_onnx_node_index(t->g, node)] == PZ_DIVIDE_NOT;
-  return is_linear(t, node) && undivided && divided_dim(t, node, 0) < 0;
+static bool is_free_product(const struct sharder *sharder, const struct pz_onnx_node *node) {
+  bool undivided =
+      sharder->sharding->divide[pz_onnx_node_index(sharder->graph, node)] == PZ_DIVIDE_NOT;
+  return is_linear(sharder, node) && undivided && divided_dim(sharder, node, 0) < 0;
 }
 
 /* Divides all products of this layer that read `input`, or `second`, by columns, and follows their results. */
-static enum outcome try_group(struct sharder *t, uint32_t input, uint32_t second) {
-  uint32_t begin = t->segment->first, end = begin + t->segment->n;
+static enum outcome try_group(struct sharder *sharder, uint32_t input, uint32_t second) {
+  uint32_t begin = sharder->segment->first, end = begin + sharder->segment->n;
   uint32_t first = PZ_NONE, last = 0;
   for (uint32_t at = begin; at < end; at++) {
-    if (t->l->order[at] < first) first = t->l->order[at];
-    if (t->l->order[at] > last) last = t->l->order[at];
+    if (sharder->layering->order[at] < first) first = sharder->layering->order[at];
+    if (sharder->layering->order[at] > last) last = sharder->layering->order[at];
   }
   for (uint32_t i = first; i <= last; i++) {
-    const struct pz_onnx_node *node = pz_onnx_node(t->g, i);
-    uint32_t place = t->l->place[i];
+    const struct pz_onnx_node *node = pz_onnx_node(sharder->graph, i);
+    uint32_t place = sharder->layering->place[i];
     bool is_view = place == PZ_NONE; /* views belong to all layers */
     bool elsewhere = !is_view && (place < begin || place >= end);
     if (node->removed || elsewhere) continue;
-    t->node = node;
+    sharder->node = node;
     enum outcome outcome = FITS;
-    bool member = !is_view && is_free_product(t, node) && (t->only == PZ_NONE || t->only == i) &&
-                  t->without != i;
+    bool member = !is_view && is_free_product(sharder, node) &&
+                  (sharder->only == PZ_NONE || sharder->only == i) && sharder->without != i;
     if (member) {
-      uint32_t read = value(t, node->in[0])->root;
+      uint32_t read = value_at(sharder, node->in[0])->root;
       member = read == input || read == second;
     }
     if (member)
-      outcome = divide_columns(t, node);
-    else if (reads_marked_value(t, node))
-      outcome = follow_node(t, node);
+      outcome = divide_columns(sharder, node);
+    else if (reads_marked_value(sharder, node))
+      outcome = follow_node(sharder, node);
     if (outcome != FITS) return outcome;
   }
-  return t->n_ends && stays_inside(t) ? FITS : BLOCKED;
+  return sharder->n_ends && stays_inside(sharder) ? FITS : BLOCKED;
 }
 
 /* Tries a group.  Its marks stay if it fits. */
-static enum outcome attempt_group(struct sharder *t, uint32_t input, uint32_t second) {
-  t->marked_values.n = 0;
-  t->marked_nodes.n = 0;
-  t->n_ends = 0;
-  t->trial++;
-  enum outcome outcome = try_group(t, input, second);
-  if (outcome != FITS) undo_marks(t);
+static enum outcome attempt_group(struct sharder *sharder, uint32_t input, uint32_t second) {
+  sharder->marked_values.n = 0;
+  sharder->marked_nodes.n = 0;
+  sharder->n_ends = 0;
+  sharder->trial++;
+  enum outcome outcome = try_group(sharder, input, second);
+  if (outcome != FITS) undo_marks(sharder);
   return outcome;
 }
 
 /* Tries the products of an input together with those of another one, such as a decoder's query with the encoder's
  * keys and values.  An uneven trial only means that the two do not belong together. */
-static enum outcome attempt_pairs(struct sharder *t, uint32_t input) {
+static enum outcome attempt_pairs(struct sharder *sharder, uint32_t input) {
   uint32_t last_tried = input, n_tried = 0;
-  for (uint32_t k = 0; k < t->segment->n && n_tried < MOST_PAIRS; k++) {
-    const struct pz_onnx_node *node = pz_onnx_at(t->l, t->segment->first + k);
-    if (!is_free_product(t, node)) continue;
-    uint32_t other = value(t, node->in[0])->root;
+  for (uint32_t k = 0; k < sharder->segment->n && n_tried < MOST_PAIRS; k++) {
+    const struct pz_onnx_node *node = pz_onnx_at(sharder->layering, sharder->segment->first + k);
+    if (!is_free_product(sharder, node)) continue;
+    uint32_t other = value_at(sharder, node->in[0])->root;
     if (other == input || other == last_tried) continue;
     last_tried = other;
     n_tried++;
-    enum outcome outcome = attempt_group(t, input, other);
+    enum outcome outcome = attempt_group(sharder, input, other);
     if (outcome != BLOCKED) return outcome == UNEVEN ? BLOCKED : outcome;
   }
   return BLOCKED;
@@ -389,100 +397,103 @@ enum pass {
   N_PASSES,
 };
 
-static enum outcome try_pass(struct sharder *t, enum pass pass, uint32_t index) {
-  const struct pz_onnx_node *node = pz_onnx_node(t->g, index);
-  uint32_t input = value(t, node->in[0])->root;
-  bool is_result = value(t, node->out[0])->root == value(t, t->l->result)->root;
+static enum outcome try_pass(struct sharder *sharder, enum pass pass, uint32_t index) {
+  const struct pz_onnx_node *node = pz_onnx_node(sharder->graph, index);
+  uint32_t input = value_at(sharder, node->in[0])->root;
+  bool is_result =
+      value_at(sharder, node->out[0])->root == value_at(sharder, sharder->layering->result)->root;
   if (pass == RESULT && !is_result) return BLOCKED;
-  if (pass == RESULT || pass == GROUPS) return attempt_group(t, input, input);
-  if (pass == PAIRS) return attempt_pairs(t, input);
-  t->only = pass == ALONE ? index : PZ_NONE;
-  t->without = pass == ALONE ? PZ_NONE : index;
-  enum outcome outcome = attempt_group(t, input, input);
-  t->only = PZ_NONE;
-  t->without = PZ_NONE;
+  if (pass == RESULT || pass == GROUPS) return attempt_group(sharder, input, input);
+  if (pass == PAIRS) return attempt_pairs(sharder, input);
+  sharder->only = pass == ALONE ? index : PZ_NONE;
+  sharder->without = pass == ALONE ? PZ_NONE : index;
+  enum outcome outcome = attempt_group(sharder, input, input);
+  sharder->only = PZ_NONE;
+  sharder->without = PZ_NONE;
   return outcome == UNEVEN ? BLOCKED : outcome;
 }
 
-static void shard_segment(struct sharder *t) {
+static void shard_segment(struct sharder *sharder) {
   for (int pass = RESULT; pass < N_PASSES; pass++) {
     uint32_t n_tried = 0;
-    for (uint32_t k = 0; k < t->segment->n && n_tried < MOST_TRIES; k++) {
-      uint32_t index = t->l->order[t->segment->first + k];
-      if (!is_free_product(t, pz_onnx_node(t->g, index))) continue;
+    for (uint32_t k = 0; k < sharder->segment->n && n_tried < MOST_TRIES; k++) {
+      uint32_t index = sharder->layering->order[sharder->segment->first + k];
+      if (!is_free_product(sharder, pz_onnx_node(sharder->graph, index))) continue;
       if (pass >= PAIRS) n_tried++;
-      if (try_pass(t, (enum pass)pass, index) == UNEVEN)
-        pz_onnx_raise(t->call, t->g, t->node, PZ_BAD_USE,
+      if (try_pass(sharder, (enum pass)pass, index) == UNEVEN)
+        pz_onnx_raise(sharder->call, sharder->graph, sharder->node, PZ_BAD_USE,
                       "tensor-parallel degree %" PRId64 " does not divide %" PRId64
                       " (heads or features) here",
-                      t->sharding->tp, t->uneven);
+                      sharder->sharding->tp, sharder->uneven);
     }
   }
 }
 
 /* Divides the tables that token ids look up by rows. */
-static void shard_tables(struct sharder *t) {
-  for (uint32_t at = 0; at < t->l->n; at++) {
-    const struct pz_onnx_node *node = pz_onnx_at(t->l, at);
-    const struct pz_onnx_value *table = pz_onnx_input(t->g, node, 0);
-    const struct pz_onnx_value *ids = pz_onnx_input(t->g, node, 1);
+static void shard_tables(struct sharder *sharder) {
+  for (uint32_t at = 0; at < sharder->layering->n; at++) {
+    const struct pz_onnx_node *node = pz_onnx_at(sharder->layering, at);
+    const struct pz_onnx_value *table = pz_onnx_input(sharder->graph, node, 0);
+    const struct pz_onnx_value *ids = pz_onnx_input(sharder->graph, node, 1);
     if (node->fused >= 0 || node->op->lower != PZ_LOWER_GATHER || !table || !ids) continue;
     bool lookup = table->role == PZ_ONNX_PARAM && table->rank == 2 &&
-                  pz_onnx_int_attribute(node, "axis", 0) == 0 && value(t, ids->root)->input;
-    if (!lookup || table->dim[0] < t->sharding->tp) continue;
-    t->sharding->dim[node->in[0]] = 1;
-    t->sharding->divide[t->l->order[at]] = PZ_DIVIDE_ROWS;
+                  pz_onnx_int_attribute(node, "axis", 0) == 0 &&
+                  value_at(sharder, ids->root)->input;
+    if (!lookup || table->dim[0] < sharder->sharding->tp) continue;
+    sharder->sharding->dim[node->in[0]] = 1;
+    sharder->sharding->divide[sharder->layering->order[at]] = PZ_DIVIDE_ROWS;
   }
 }
 
 /* ---- the divided share of the work ---------------------------------------------------------- */
 
 /* The multiplications of a product: for each element of the result, as many as it sums up. */
-static double multiplications(const struct sharder *t, const struct pz_onnx_node *node) {
-  const struct pz_onnx_value *x = pz_onnx_input(t->g, node, 0);
-  const struct pz_onnx_value *weight = pz_onnx_input(t->g, node, 1);
-  const struct pz_onnx_value *y = pz_onnx_result(t->g, node, 0);
+static double multiplications(const struct sharder *sharder, const struct pz_onnx_node *node) {
+  const struct pz_onnx_value *input = pz_onnx_input(sharder->graph, node, 0);
+  const struct pz_onnx_value *weight = pz_onnx_input(sharder->graph, node, 1);
+  const struct pz_onnx_value *output = pz_onnx_result(sharder->graph, node, 0);
   int64_t n_results = 0, n_weights = 0;
-  if (!pz_onnx_is_product(node) || !x || !weight || x->rank < 1 || weight->rank < 1) return 0;
-  if (!y || !pz_onnx_count_elements(y, &n_results)) return 0;
+  if (!pz_onnx_is_product(node) || !input || !weight || input->rank < 1 || weight->rank < 1)
+    return 0;
+  if (!output || !pz_onnx_count_elements(output, &n_results)) return 0;
   bool conv = node->fused < 0 && node->op->lower == PZ_LOWER_CONV;
   if (conv && pz_onnx_count_elements(weight, &n_weights) && weight->dim[0] > 0)
     return (double)n_results * (double)n_weights / (double)weight->dim[0];
-  return (double)n_results * (double)x->dim[x->rank - 1];
+  return (double)n_results * (double)input->dim[input->rank - 1];
 }
 
-static double divided_share(const struct sharder *t) {
+static double divided_share(const struct sharder *sharder) {
   double all = 0, divided = 0;
-  for (uint32_t i = 0; i < t->l->segments.n; i++) {
-    const struct pz_onnx_segment *s = pz_onnx_segment(t->l, i);
-    for (uint32_t at = s->first; at < s->first + s->n; at++) {
-      const struct pz_onnx_node *node = pz_onnx_at(t->l, at);
-      double work = (double)s->count * multiplications(t, node);
+  for (uint32_t i = 0; i < sharder->layering->segments.n; i++) {
+    const struct pz_onnx_segment *segment = pz_onnx_segment(sharder->layering, i);
+    for (uint32_t at = segment->first; at < segment->first + segment->n; at++) {
+      const struct pz_onnx_node *node = pz_onnx_at(sharder->layering, at);
+      double work = (double)segment->count * multiplications(sharder, node);
       all += work;
       if (work <= 0) continue;
-      bool is_divided = t->sharding->divide[t->l->order[at]] != PZ_DIVIDE_NOT;
-      if (is_divided || t->sharding->dim[node->out[0]]) divided += work;
+      bool is_divided = sharder->sharding->divide[sharder->layering->order[at]] != PZ_DIVIDE_NOT;
+      if (is_divided || sharder->sharding->dim[node->out[0]]) divided += work;
     }
   }
   return all > 0 ? divided / all : 0;
 }
 
-void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *l, int64_t tp,
+void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering, int64_t tp,
                    struct pz_onnx_sharding *sharding) {
-  const struct pz_onnx_graph *g = l->g;
+  const struct pz_onnx_graph *graph = layering->graph;
   *sharding = (struct pz_onnx_sharding){.tp = tp};
   if (tp == 1) return;
-  sharding->dim = pz_alloc(call, g->values.n, sizeof *sharding->dim);
-  sharding->divide = pz_alloc(call, g->nodes.n, sizeof *sharding->divide);
-  struct sharder t = {.call = call, .l = l, .g = g, .sharding = sharding};
+  sharding->dim = pz_alloc(call, graph->values.n, sizeof *sharding->dim);
+  sharding->divide = pz_alloc(call, graph->nodes.n, sizeof *sharding->divide);
+  struct sharder t = {.call = call, .layering = layering, .graph = graph, .sharding = sharding};
   t.only = PZ_NONE;
   t.without = PZ_NONE;
-  t.trial_of = pz_alloc(call, g->values.n, sizeof *t.trial_of);
-  t.part = pz_alloc(call, g->values.n, sizeof *t.part);
+  t.trial_of = pz_alloc(call, graph->values.n, sizeof *t.trial_of);
+  t.part = pz_alloc(call, graph->values.n, sizeof *t.part);
   pz_vec_init(&t.marked_values, call->arena, sizeof(uint32_t));
   pz_vec_init(&t.marked_nodes, call->arena, sizeof(uint32_t));
-  for (uint32_t i = 0; i < l->segments.n; i++) {
-    t.segment = pz_onnx_segment(l, i);
+  for (uint32_t i = 0; i < layering->segments.n; i++) {
+    t.segment = pz_onnx_segment(layering, i);
     shard_segment(&t);
   }
   double share = divided_share(&t);
@@ -491,6 +502,6 @@ void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *l, int64
              "%s: %.0f%% of its work can be divided over a tensor-parallel group (products "
              "by columns that end in products by rows; wanted: at least %.0f%%); accepted: "
              "--tp 1",
-             g->file, 100 * share, 100 * LEAST_SHARE);
+             graph->file, 100 * share, 100 * LEAST_SHARE);
   shard_tables(&t);
 }
