@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
     struct pz_error err = {0};
     const char *name = pz_technique_name(k);
     if (!named(name, argc, argv)) continue;
-    if (pz_techniques_disable(&techniques, name, &err) != PZ_OK) give_up(&err);
+    if (disable_techniques(&techniques, name, &err) != PZ_OK) give_up(&err);
     print_rows(name, &techniques, folder);
   }
   return 0;

@@ -1,6 +1,6 @@
 /* Schedules of layers and of instances for programs and reports.
  *
- * pz_schedule_layer() and pz_schedule_instance() make a problem, pz_layer_schedule_find() solves it, and
+ * pz_schedule_layer() and pz_schedule_instance() build a problem, pz_layer_schedule_find() solves it, and
  * pz_layer_schedule_describe() describes the schedule by its operators and statistics. */
 #include "schedule/ilp/ilp.h"
 #include "schedule/model/layer.h"
@@ -10,21 +10,22 @@ const char *const pz_solver_names[] = {"exact", "ilp", NULL};
 
 /* ---- describing a schedule ------------------------------------------------------------------ */
 
-/* Whether the problem has the resource.  Cores and link always count, rates and power only if some mode uses them. */
-static bool has_resource(const struct pz_problem *p, enum pz_resource r) {
-  if (r <= PZ_LINK) return true;
-  for (uint32_t i = 0; i < p->n; i++)
-    for (uint32_t m = 0; m < p->tasks[i].n_modes; m++)
-      if (p->tasks[i].modes[m].use[r]) return true;
+/* Whether the resource limits schedules of the problem.  Cores and link always count, bandwidths and power only if some
+ * mode uses them. */
+static bool has_resource(const struct pz_problem *problem, enum pz_resource resource) {
+  if (resource <= PZ_LINK) return true;
+  for (uint32_t i = 0; i < problem->n; i++)
+    for (uint32_t m = 0; m < problem->tasks[i].n_modes; m++)
+      if (problem->tasks[i].modes[m].use[resource]) return true;
   return false;
 }
 
 static void describe_operator(struct pz_call *call, const struct pz_task *task,
                               const struct pz_slot *slot, bool whole,
-                              struct pz_scheduled_operator *o) {
-  const struct pz_mode *m = &task->modes[slot->mode];
-  char mode[16];
-  *o =
+                              struct pz_scheduled_operator *out) {
+  const struct pz_mode *mode = &task->modes[slot->mode];
+  char mode_name[16];
+  *out =
       (struct pz_scheduled_operator){.name = pz_copy_text(call, task->name),
                                      .op_class = task->op_class,
                                      .tensor_cores = pz_task_use(task, slot->mode, PZ_TENSOR_CORES),
@@ -32,39 +33,40 @@ static void describe_operator(struct pz_call *call, const struct pz_task *task,
                                      .start_s = slot->start,
                                      .end_s = slot->end};
   if (!whole) return;
-  o->id = task->id;
-  o->mode = pz_copy_text(call, pz_mode_name(m, mode));
-  o->tensor_held = m->use[PZ_TENSOR_CORES];
-  o->vector_held = m->use[PZ_VECTOR_CORES];
-  o->energy_j = m->j;
+  out->id = task->id;
+  out->mode = pz_copy_text(call, pz_mode_name(mode, mode_name));
+  out->tensor_held = mode->use[PZ_TENSOR_CORES];
+  out->vector_held = mode->use[PZ_VECTOR_CORES];
+  out->energy_j = mode->j;
   for (enum pz_resource r = 0; r < PZ_RESOURCES; r++)
-    o->used[r] = (double)pz_task_use(task, slot->mode, r) / (r < PZ_HBM_RATE ? 1 : PZ_RATE_PARTS);
+    out->used[r] = (double)pz_task_use(task, slot->mode, r) / (r < PZ_HBM_RATE ? 1 : PZ_RATE_PARTS);
 }
 
 void pz_layer_schedule_describe(struct pz_call *call, const struct pz_problem *problem,
                                 const struct pz_schedule *schedule, bool whole, bool views,
-                                struct pz_layer_schedule *s) {
-  s->makespan_s = schedule->makespan;
-  s->lower_bound_s = schedule->lower_bound;
-  s->optimal = schedule->outcome == PZ_OUTCOME_OPTIMAL;
-  pz_schedule_use(problem, schedule->slots, schedule->makespan, s->use);
-  if (s->layer) s->layer = pz_copy_text(call, s->layer);
-  s->operators = pz_alloc(call, problem->n, sizeof *s->operators);
+                                struct pz_layer_schedule *out) {
+  out->makespan_s = schedule->makespan;
+  out->lower_bound_s = schedule->lower_bound;
+  out->optimal = schedule->outcome == PZ_OUTCOME_OPTIMAL;
+  pz_schedule_use(problem, schedule->slots, schedule->makespan, out->use);
+  if (out->layer) out->layer = pz_copy_text(call, out->layer);
+  out->operators = pz_alloc(call, problem->n, sizeof *out->operators);
   for (uint32_t i = 0; i < problem->n; i++) {
     const struct pz_task *task = &problem->tasks[i];
-    if (task->op_class != PZ_CLASS_NONE || views)
-      describe_operator(call, task, &schedule->slots[i], whole, &s->operators[s->n_operators++]);
+    if (task->op_class == PZ_CLASS_NONE && !views) continue;
+    describe_operator(call, task, &schedule->slots[i], whole, &out->operators[out->n_operators]);
+    out->n_operators++;
   }
   if (!whole) return;
-  s->serial_s = pz_problem_serial(problem);
-  s->stop = schedule->stop;
-  s->steps = schedule->steps;
-  for (enum pz_resource r = 0; r < PZ_RESOURCES; r++) s->limits[r] = has_resource(problem, r);
-  s->techniques = pz_alloc(call, PZ_TECHNIQUES, sizeof *s->techniques);
-  s->n_techniques = PZ_TECHNIQUES;
+  out->serial_s = pz_problem_serial(problem);
+  out->stop = schedule->stop;
+  out->steps = schedule->steps;
+  for (enum pz_resource r = 0; r < PZ_RESOURCES; r++) out->limits[r] = has_resource(problem, r);
+  out->techniques = pz_alloc(call, PZ_TECHNIQUES, sizeof *out->techniques);
+  out->n_techniques = PZ_TECHNIQUES;
   for (enum pz_technique t = 0; t < PZ_TECHNIQUES; t++) {
-    s->techniques[t] = schedule->statistics.by[t];
-    s->techniques[t].name = pz_technique_name(t);
+    out->techniques[t] = schedule->statistics.by[t];
+    out->techniques[t].name = pz_technique_name(t);
   }
 }
 
@@ -77,30 +79,32 @@ struct pz_schedule_options pz_schedule_options_default(void) {
 
 struct pz_schedule_options pz_schedule_options_check(struct pz_call *call,
                                                      const struct pz_schedule_options *given) {
-  struct pz_schedule_options o = pz_schedule_options_default();
-  pz_require_options(call, &o, sizeof o, given, "pz_schedule_options_default");
-  if (o.steps != PZ_SCHEDULE_STEPS) pz_require_range(call, "steps", o.steps, 1, INT64_MAX);
-  pz_require_range(call, "modes", (int64_t)o.modes, 0, PZ_MODES_TWO);
-  pz_require_range(call, "exclusive", (int64_t)o.exclusive, 0, PZ_EXCLUSIVE_CLASS);
-  pz_require_range(call, "solver", (int64_t)o.solver, 0, PZ_SOLVER_ILP);
-  if (!(o.seconds >= 0 && o.seconds <= 1e6))
-    pz_raise(call, PZ_BAD_USE, "seconds %g; accepted: 0 to 1e6", o.seconds);
-  return o;
+  struct pz_schedule_options options = pz_schedule_options_default();
+  pz_require_options(call, &options, sizeof options, given, "pz_schedule_options_default");
+  if (options.steps != PZ_SCHEDULE_STEPS)
+    pz_require_range(call, "steps", options.steps, 1, INT64_MAX);
+  pz_require_range(call, "modes", (int64_t)options.modes, 0, PZ_MODES_TWO);
+  pz_require_range(call, "exclusive", (int64_t)options.exclusive, 0, PZ_EXCLUSIVE_CLASS);
+  pz_require_range(call, "solver", (int64_t)options.solver, 0, PZ_SOLVER_ILP);
+  if (!(options.seconds >= 0 && options.seconds <= 1e6))
+    pz_raise(call, PZ_BAD_USE, "seconds %g; accepted: 0 to 1e6", options.seconds);
+  return options;
 }
 
-void pz_layer_schedule_find(struct pz_call *call, const struct pz_problem *p,
-                            const struct pz_schedule_options *o, struct pz_layer_schedule *s) {
+void pz_layer_schedule_find(struct pz_call *call, const struct pz_problem *problem,
+                            const struct pz_schedule_options *options,
+                            struct pz_layer_schedule *out) {
   struct pz_techniques techniques = pz_techniques_all;
-  struct pz_solve_options how = {.solver = o->solver,
-                                 .steps = o->steps == PZ_SCHEDULE_STEPS ? 0 : o->steps,
-                                 .seconds = o->seconds,
-                                 .techniques = &techniques};
+  struct pz_solve_options solve = {.solver = options->solver,
+                                   .steps = options->steps,
+                                   .seconds = options->seconds,
+                                   .techniques = &techniques};
   struct pz_call work = pz_scratch(call);
-  if (o->disable)
-    pz_must(call, pz_techniques_disable(&techniques, o->disable, pz_call_error(call)));
-  if (o->lp) pz_must(call, pz_ilp_write(p, o->lp, pz_call_error(call)));
-  struct pz_schedule schedule = pz_schedule_find(&work, p, &how);
-  pz_layer_schedule_describe(call, p, &schedule, true, o->views, s);
+  if (options->steps == PZ_SCHEDULE_STEPS) solve.steps = 0;
+  if (options->disable) pz_techniques_disable(call, &techniques, options->disable);
+  if (options->lp) pz_ilp_write(call, problem, options->lp);
+  struct pz_schedule schedule = pz_schedule_find(&work, problem, &solve);
+  pz_layer_schedule_describe(call, problem, &schedule, true, options->views, out);
   pz_scratch_end(&work);
 }
 
@@ -115,30 +119,30 @@ struct layer_args {
 };
 
 static void schedule_layer(struct pz_call *call, void *ctx) {
-  struct layer_args *x = ctx;
+  struct layer_args *args = ctx;
   struct pz_call own;
-  struct pz_schedule_options o = pz_schedule_options_check(call, x->options);
-  struct pz_layer_options kind = {o.modes, o.exclusive};
-  pz_require(call, x->cost, "cost");
-  pz_require(call, x->layer, "layer");
-  pz_require(call, x->out, "out");
-  pz_require_range(call, "direction", (int64_t)x->direction, 0, PZ_BACKWARD);
-  struct pz_layer_schedule *s = pz_object_new(call, sizeof *s, &own);
-  s->layer = x->layer->name;
-  s->count = x->layer->count;
-  s->direction = x->direction;
+  struct pz_schedule_options options = pz_schedule_options_check(call, args->options);
+  struct pz_layer_options layer_options = {options.modes, options.exclusive};
+  pz_require(call, args->cost, "cost");
+  pz_require(call, args->layer, "layer");
+  pz_require(call, args->out, "out");
+  pz_require_range(call, "direction", (int64_t)args->direction, 0, PZ_BACKWARD);
+  struct pz_layer_schedule *schedule = pz_object_new(call, sizeof *schedule, &own);
+  schedule->layer = args->layer->name;
+  schedule->count = args->layer->count;
+  schedule->direction = args->direction;
   struct pz_problem problem =
-      pz_layer_problem_build(call, x->cost, &x->layer->ops[x->direction], &kind);
-  pz_layer_schedule_find(&own, &problem, &o, s);
-  *x->out = pz_object_keep(call, s);
+      pz_layer_problem_build(call, args->cost, &args->layer->ops[args->direction], &layer_options);
+  pz_layer_schedule_find(&own, &problem, &options, schedule);
+  *args->out = pz_object_keep(call, schedule);
 }
 
 enum pz_status pz_schedule_layer(struct pz_cost *cost, const struct pz_layer *layer,
                                  enum pz_direction direction,
                                  const struct pz_schedule_options *options,
                                  struct pz_layer_schedule **out, struct pz_error *err) {
-  struct layer_args x = {cost, layer, direction, options, out};
-  return pz_border(schedule_layer, &x, err);
+  struct layer_args args = {cost, layer, direction, options, out};
+  return pz_border(schedule_layer, &args, err);
 }
 
 struct instance_args {
@@ -149,28 +153,29 @@ struct instance_args {
 };
 
 static void schedule_instance(struct pz_call *call, void *ctx) {
-  struct instance_args *x = ctx;
+  struct instance_args *args = ctx;
   struct pz_call own;
-  struct pz_schedule_options o = pz_schedule_options_check(call, x->options);
-  pz_require(call, x->name, "name");
-  pz_require(call, x->text, "text");
-  pz_require(call, x->out, "out");
-  struct pz_layer_schedule *s = pz_object_new(call, sizeof *s, &own);
-  s->count = 1;
-  s->model = pz_copy_text(&own, x->name);
-  struct pz_problem problem = pz_instance_read(call, x->name, x->text, x->bytes, o.exclusive);
-  pz_layer_schedule_find(&own, &problem, &o, s);
-  *x->out = pz_object_keep(call, s);
+  struct pz_schedule_options options = pz_schedule_options_check(call, args->options);
+  pz_require(call, args->name, "name");
+  pz_require(call, args->text, "text");
+  pz_require(call, args->out, "out");
+  struct pz_layer_schedule *schedule = pz_object_new(call, sizeof *schedule, &own);
+  schedule->count = 1;
+  schedule->model = pz_copy_text(&own, args->name);
+  struct pz_problem problem =
+      pz_instance_read(call, args->name, args->text, args->bytes, options.exclusive);
+  pz_layer_schedule_find(&own, &problem, &options, schedule);
+  *args->out = pz_object_keep(call, schedule);
 }
 
 enum pz_status pz_schedule_instance(const char *name, const char *text, size_t bytes,
                                     const struct pz_schedule_options *options,
                                     struct pz_layer_schedule **out, struct pz_error *err) {
-  struct instance_args x = {name, text, bytes, options, out};
-  return pz_border(schedule_instance, &x, err);
+  struct instance_args args = {name, text, bytes, options, out};
+  return pz_border(schedule_instance, &args, err);
 }
 
-void pz_layer_schedule_free(struct pz_layer_schedule *s) { pz_object_free(s); }
+void pz_layer_schedule_free(struct pz_layer_schedule *schedule) { pz_object_free(schedule); }
 
 /* ---- for callers that return a status ---- */
 

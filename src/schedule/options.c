@@ -1,4 +1,4 @@
-/* The table of techniques, and switching them off by name. */
+/* The table of techniques, built from options.def, and switching them off by name. */
 #include "schedule/options.h"
 
 #include <stddef.h>
@@ -13,35 +13,36 @@ const struct pz_techniques pz_techniques_all = {
 
 static const struct {
   const char *name;
-  size_t offset;
+  size_t offset; /* of its switch in struct pz_techniques */
 } techniques[PZ_TECHNIQUES + 1] = {
 #define TECHNIQUE(name, reason) {#name, offsetof(struct pz_techniques, name)},
 #include "schedule/options.def"
     {"none", 0}};
 
-const char *pz_technique_name(enum pz_technique t) { return techniques[t].name; }
+const char *pz_technique_name(enum pz_technique technique) { return techniques[technique].name; }
 
+/* The name of technique i for pz_text_join(), or NULL after the last. */
 static const char *technique_name_at(const void *ctx, size_t i) {
   (void)ctx;
   return i < PZ_TECHNIQUES ? techniques[i].name : NULL;
 }
 
-enum pz_status pz_techniques_disable(struct pz_techniques *t, const char *list,
-                                     struct pz_error *err) {
-  for (const char *at = list;; at++) {
-    size_t n = strcspn(at, ",");
+void pz_techniques_disable(struct pz_call *call, struct pz_techniques *switched_on,
+                           const char *list) {
+  for (const char *name = list;; name++) {
+    size_t length = strcspn(name, ",");
     int k = 0;
     while (k < PZ_TECHNIQUES &&
-           (strlen(techniques[k].name) != n || memcmp(techniques[k].name, at, n) != 0))
+           (strlen(techniques[k].name) != length || memcmp(techniques[k].name, name, length) != 0))
       k++;
     if (k == PZ_TECHNIQUES) {
-      char all[800];
-      return pz_fail(err, PZ_BAD_USE, "disable: there is no technique '%.*s'; accepted: %s",
-                     n < 40 ? (int)n : 40, at,
-                     pz_text_join(all, sizeof all, technique_name_at, NULL));
+      char accepted[800];
+      pz_raise(call, PZ_BAD_USE, "disable: there is no technique '%.*s'; accepted: %s",
+               length < 40 ? (int)length : 40, name,
+               pz_text_join(accepted, sizeof accepted, technique_name_at, NULL));
     }
-    *(bool *)((char *)t + techniques[k].offset) = false;
-    at += n;
-    if (!*at) return PZ_OK;
+    *(bool *)((char *)switched_on + techniques[k].offset) = false;
+    name += length;
+    if (!*name) return;
   }
 }

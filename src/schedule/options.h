@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/status.h"
+#include "core/call.h"
 
 /* PZ_T_local_search etc.  PZ_T_NONE stands for everything that cannot be switched off. */
 enum pz_technique {
@@ -23,11 +23,11 @@ struct pz_techniques {
 
 extern const struct pz_techniques pz_techniques_all;
 
-const char *pz_technique_name(enum pz_technique t);
+const char *pz_technique_name(enum pz_technique technique);
 
-/* Switches off the techniques of a comma-separated list.  Returns PZ_BAD_USE for an unknown name. */
-PZ_NODISCARD enum pz_status pz_techniques_disable(struct pz_techniques *t, const char *list,
-                                                  struct pz_error *err);
+/* Switches off the techniques of a comma-separated list of names.  Raises PZ_BAD_USE for an unknown name. */
+void pz_techniques_disable(struct pz_call *call, struct pz_techniques *switched_on,
+                           const char *list);
 
 /* Effort is counted in steps (tasks that are placed, nodes of the search), so that the same input gives the same answer
  * everywhere.  A core makes some millions of steps per second. */

@@ -7,22 +7,23 @@
 #include "schedule/model/schedule.h"
 
 /* Finds a schedule of the problem within the effort of the options, and checks it. */
-struct pz_schedule pz_schedule_find(struct pz_call *call, const struct pz_problem *p,
+struct pz_schedule pz_schedule_find(struct pz_call *call, const struct pz_problem *problem,
                                     const struct pz_solve_options *options);
 
-/* Describes a schedule for programs and reports in *s, whose model, layer, count and direction are set; all names are
- * copied.  `whole` adds what saved runs leave out (ids, modes, statistics), and `views` operators that do nothing. */
+/* Describes a schedule for programs and reports in *out, whose model, layer, count and direction are set; all names are
+ * copied.  `whole` adds what saved runs omit (ids, modes, statistics), and `views` adds operators that do nothing. */
 void pz_layer_schedule_describe(struct pz_call *call, const struct pz_problem *problem,
                                 const struct pz_schedule *schedule, bool whole, bool views,
-                                struct pz_layer_schedule *s);
+                                struct pz_layer_schedule *out);
 
 /* Checks the options of a caller; NULL stands for the defaults. */
 struct pz_schedule_options pz_schedule_options_check(struct pz_call *call,
                                                      const struct pz_schedule_options *given);
 
-/* Solves a problem with these options, and describes the schedule in *s. */
-void pz_layer_schedule_find(struct pz_call *call, const struct pz_problem *p,
-                            const struct pz_schedule_options *o, struct pz_layer_schedule *s);
+/* Solves a problem with these options, and describes the schedule in *out. */
+void pz_layer_schedule_find(struct pz_call *call, const struct pz_problem *problem,
+                            const struct pz_schedule_options *options,
+                            struct pz_layer_schedule *out);
 
 /* ---- for callers that return a status ---- */
 

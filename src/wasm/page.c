@@ -104,15 +104,15 @@ struct pz_workload *pz_onnx_load(struct pz_call *call, const char *path,
   pz_raise(call, PZ_BAD_USE, "%s: a page reads no ONNX files; accepted: a config.json", path);
 }
 
-enum pz_status pz_ilp_search(struct pz_context *c, const struct pz_solve_options *options,
-                             enum pz_stop *stop, struct pz_error *err) {
-  (void)c, (void)options, (void)stop;
-  return pz_fail(err, PZ_BAD_USE, "a page has no integer programs; accepted: the solver exact");
+enum pz_stop pz_ilp_search(struct pz_call *call, struct pz_context *context,
+                           const struct pz_solve_options *options) {
+  (void)context, (void)options;
+  pz_raise(call, PZ_BAD_USE, "a page has no integer programs; accepted: the solver exact");
 }
 
-enum pz_status pz_ilp_write(const struct pz_problem *p, const char *path, struct pz_error *err) {
-  (void)p, (void)path;
-  return pz_fail(err, PZ_BAD_USE, "a page has no integer programs");
+void pz_ilp_write(struct pz_call *call, const struct pz_problem *problem, const char *path) {
+  (void)problem, (void)path;
+  pz_raise(call, PZ_BAD_USE, "a page has no integer programs");
 }
 
 void pz_place_partition(struct pz_call *call, const struct pz_place_settings *s, const char *model,

@@ -2,6 +2,7 @@
 #ifndef PZ_TEST_SCHEDULE_CALLS_H
 #define PZ_TEST_SCHEDULE_CALLS_H
 
+#include "schedule/ilp/ilp.h"
 #include "schedule/model/instance.h"
 #include "schedule/model/layer.h"
 #include "schedule/solve.h"
@@ -70,6 +71,56 @@ static inline enum pz_status pz_layer_schedule_tell(const struct pz_problem *pro
                                                     struct pz_error *err) {
   struct describe_args x = {problem, schedule, whole, views, arena, out};
   return pz_border(describe_schedule, &x, err);
+}
+
+struct disable_args {
+  struct pz_techniques *techniques;
+  const char *list;
+};
+
+static inline void run_disable(struct pz_call *call, void *ctx) {
+  struct disable_args *args = ctx;
+  pz_techniques_disable(call, args->techniques, args->list);
+}
+
+static inline enum pz_status disable_techniques(struct pz_techniques *techniques, const char *list,
+                                                struct pz_error *err) {
+  struct disable_args args = {techniques, list};
+  return pz_border(run_disable, &args, err);
+}
+
+struct check_args {
+  const struct pz_problem *problem;
+  const struct pz_slot *slots;
+  double makespan;
+};
+
+static inline void run_check(struct pz_call *call, void *ctx) {
+  const struct check_args *args = ctx;
+  pz_schedule_check(call, args->problem, args->slots, args->makespan);
+}
+
+static inline enum pz_status check_schedule(const struct pz_problem *problem,
+                                            const struct pz_slot *slots, double makespan,
+                                            struct pz_error *err) {
+  struct check_args args = {problem, slots, makespan};
+  return pz_border(run_check, &args, err);
+}
+
+struct ilp_file {
+  const struct pz_problem *problem;
+  const char *path;
+};
+
+static inline void run_ilp_write(struct pz_call *call, void *ctx) {
+  const struct ilp_file *file = ctx;
+  pz_ilp_write(call, file->problem, file->path);
+}
+
+static inline enum pz_status write_ilp(const struct pz_problem *problem, const char *path,
+                                       struct pz_error *err) {
+  struct ilp_file file = {problem, path};
+  return pz_border(run_ilp_write, &file, err);
 }
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "schedule/colgen/column_generation.h"
 #include "unit/dual_checker.h"
+#include "unit/schedule_calls.h"
 #include "unit/testing.h"
 
 static uint64_t seed = 11;
@@ -51,20 +52,20 @@ static void draw_rates(const struct pz_problem *p, struct pz_pricing *x) {
   for (uint32_t i = 0; i < p->n; i++) {
     if (i == 0 || draw(2)) value = 1 + draw(40);
     for (uint32_t m = 0; m < p->tasks[i].n_modes; m++)
-      x->rate[x->mode_at[i] + m] = draw(4) ? value / p->tasks[i].modes[m].s : 0;
+      x->rate[x->first_mode[i] + m] = draw(4) ? value / p->tasks[i].modes[m].s : 0;
   }
 }
 
 /* With the tasks from i on. */
 static double best_of_all(const struct pz_pricing *x, uint32_t i, struct pz_bits incompatible,
                           const int32_t residual[PZ_RESOURCES]) {
-  if (i == x->p->n) return 0;
+  if (i == x->problem->n) return 0;
   double best = best_of_all(x, i + 1, incompatible, residual);
   if (pz_bits_has(&incompatible, i)) return best;
   pz_bits_merge(&incompatible, &x->incompatible[i]);
-  for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
-    const struct pz_mode *mode = &x->p->tasks[i].modes[m];
-    double rate = x->rate[x->mode_at[i] + m];
+  for (uint32_t m = 0; m < x->problem->tasks[i].n_modes; m++) {
+    const struct pz_mode *mode = &x->problem->tasks[i].modes[m];
+    double rate = x->rate[x->first_mode[i] + m];
     int32_t left[PZ_RESOURCES];
     if (rate <= 0 || !pz_mode_fits(residual, mode)) continue;
     for (int r = 0; r < PZ_RESOURCES; r++) left[r] = residual[r] - mode->use[r];
@@ -73,86 +74,90 @@ static double best_of_all(const struct pz_pricing *x, uint32_t i, struct pz_bits
   return best;
 }
 
-/* No better one is missed: `most` says how good it may be where nodes are few. */
+/* No better one is missed: `upper_bound` says how good it may be where nodes are few. */
 static void check_nodes(struct pz_pricing *x, double best_value, int most_nodes) {
   double found = 1;
   pz_pricing_reset(x);
-  for (uint32_t k = 0; k < x->n_order; k++) {
+  for (uint32_t k = 0; k < x->n_choices; k++) {
     x->most_nodes = most_nodes;
     pz_pricing_solve(x, k);
     if (x->best.n) found = fmax(found, x->best.value);
   }
-  assert_true(x->n_order == 0 || x->most >= best_value * (1 - 1e-12));
+  assert_true(x->n_choices == 0 || x->upper_bound >= best_value * (1 - 1e-12));
   assert_true(found <= best_value * (1 + 1e-12));
   if (most_nodes == INT32_MAX) assert_true(found >= best_value * (1 - 1e-12));
-  if (most_nodes == INT32_MAX) assert_true(x->most <= best_value * (1 + 1e-12));
+  if (most_nodes == INT32_MAX) assert_true(x->upper_bound <= best_value * (1 + 1e-12));
+}
+
+/* Multipliers are kept from one set of rates to the next. */
+static void check_problem(struct pz_call *call, void *ctx) {
+  static const int nodes[] = {INT32_MAX, 6, 1, 0};
+  struct pz_problem p;
+  struct pz_pricing x;
+  (void)ctx;
+  draw_problem(call->arena, &p);
+  struct pz_context *context = pz_context_new(call, &p);
+  pz_pricing_init(call, &x, context);
+  for (int again = 0; again < 3; again++) {
+    draw_rates(&p, &x);
+    double best_value = best_of_all(&x, 0, (struct pz_bits){{0}}, p.capacity);
+    for (uint32_t m = 0; m < context->n_modes && again < 2; m++)
+      x.rate[m] /= fmax(best_value, 1e-9);
+    if (again < 2) best_value = best_of_all(&x, 0, (struct pz_bits){{0}}, p.capacity);
+    pz_pricing_begin(&x);
+    for (size_t k = 0; k < sizeof nodes / sizeof *nodes; k++)
+      check_nodes(&x, fmax(1, best_value), nodes[k]);
+  }
 }
 
 static void the_best_subset_is_found(void **state) {
   (void)state;
-  static const int nodes[] = {INT32_MAX, 6, 1, 0};
-  for (int round = 0; round < 3000; round++) {
-    struct pz_arena arena;
-    struct pz_problem p;
-    struct pz_context c;
-    struct pz_pricing x;
-    struct pz_error err = {0};
-    pz_arena_init(&arena, NULL);
-    draw_problem(&arena, &p);
-    assert_int_equal(pz_context_init(&c, &p, &arena, &err), PZ_OK);
-    assert_true(pz_pricing_init(&x, &c, &arena));
-    for (int again = 0; again < 3; again++) { /* multipliers are kept from one to the next */
-      draw_rates(&p, &x);
-      double best_value = best_of_all(&x, 0, (struct pz_bits){{0}}, p.capacity);
-      for (uint32_t m = 0; m < c.n_modes && again < 2; m++) x.rate[m] /= fmax(best_value, 1e-9);
-      if (again < 2) best_value = best_of_all(&x, 0, (struct pz_bits){{0}}, p.capacity);
-      pz_pricing_begin(&x);
-      for (size_t k = 0; k < sizeof nodes / sizeof *nodes; k++)
-        check_nodes(&x, fmax(1, best_value), nodes[k]);
-    }
-    pz_arena_release(&arena);
-  }
+  for (int round = 0; round < 3000; round++)
+    assert_int_equal(pz_border(check_problem, NULL, NULL), PZ_OK);
 }
 
 /* ---- dual values ----------------------------------------------------------------------------- */
 
 /* Feasible: no subset is worth more than 1.  What is claimed is what they prove. */
-static void check_duals(const struct pz_context *c) {
-  struct dual_checker x = dual_checker(c->p, c->duals.rate, c->eliminated);
+static void check_duals(const struct pz_context *context) {
+  const struct pz_duals *duals = &context->duals;
+  struct dual_checker x = dual_checker(context->problem, duals->rate, context->eliminated);
   double largest = dual_check_largest(&x, 0), bound = dual_check_bound(&x);
   if (largest > 1 + 1e-12) fail_msg("a subset has value %.17g", largest);
-  if (pz_open(c) &&
-      fabs(bound - c->duals.sum) > 1e-12 * c->scale) /* else a task has no mode left */
-    fail_msg("bound %.17g is claimed, %.17g is proved", c->duals.sum, bound);
-  assert_true(c->bound_s <= c->best_s);
+  if (pz_open(context) &&
+      fabs(bound - duals->sum) > 1e-12 * context->scale) /* else a task has no mode left */
+    fail_msg("bound %.17g is claimed, %.17g is proved", duals->sum, bound);
+  assert_true(context->lower_bound_s <= context->incumbent_s);
 }
 
 /* The incumbent has the makespan of all tasks in sequence, each in its fastest mode, times a
  * factor: with 1 modes are eliminated, with 10 hardly any. */
-static void generate_within(const struct pz_problem *p, int64_t steps, double factor,
-                            const struct pz_techniques *techniques) {
-  struct pz_arena arena;
-  struct pz_context c;
+struct dual_run {
+  const struct pz_problem *p;
+  int64_t steps;
+  double factor;
+  const struct pz_techniques *techniques;
+};
+
+static void generate_within(struct pz_call *call, void *ctx) {
+  const struct dual_run *run = ctx;
+  const struct pz_problem *p = run->p;
+  struct pz_context *context = pz_context_new(call, p);
   struct pz_slot slots[MOST];
-  struct pz_error err = {0};
   double t = 0;
-  pz_arena_init(&arena, NULL);
-  assert_int_equal(pz_context_init(&c, p, &arena, &err), PZ_OK);
-  c.o = techniques;
+  context->techniques = run->techniques;
   for (uint32_t i = 0; i < p->n; i++, t = slots[i - 1].end) {
     uint32_t best = 0;
     for (uint32_t m = 1; m < p->tasks[i].n_modes; m++)
       if (p->tasks[i].modes[m].s < p->tasks[i].modes[best].s) best = m;
     slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[best].s, best};
   }
-  pz_update_incumbent(&c, slots, t * factor, PZ_T_NONE);
-  struct pz_colgen *colgen = pz_colgen_new(&c);
-  if (colgen) pz_colgen_run(colgen, &c, steps);
-  check_duals(&c);
-  if (colgen) pz_colgen_run(colgen, &c, steps); /* with the modes that are left */
-  check_duals(&c);
-  pz_colgen_free(colgen);
-  pz_arena_release(&arena);
+  pz_update_incumbent(context, slots, t * run->factor, PZ_T_NONE);
+  struct pz_colgen *colgen = pz_colgen_new(context);
+  if (colgen) pz_colgen_run(colgen, run->steps);
+  check_duals(context);
+  if (colgen) pz_colgen_run(colgen, run->steps); /* with the modes that are left */
+  check_duals(context);
 }
 
 /* Ended early or not, with pricing as it is or without one of its techniques. */
@@ -169,10 +174,12 @@ static void dual_values_are_feasible(void **state) {
     pz_arena_init(&arena, NULL);
     draw_problem(&arena, &p);
     if (round % 5 < 4)
-      assert_int_equal(pz_techniques_disable(&techniques, pz_technique_name(off[round % 5]), &err),
+      assert_int_equal(disable_techniques(&techniques, pz_technique_name(off[round % 5]), &err),
                        PZ_OK);
-    for (size_t k = 0; k < sizeof steps / sizeof *steps; k++)
-      generate_within(&p, steps[k], round % 2 ? 1 : 10, &techniques);
+    for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
+      struct dual_run run = {&p, steps[k], round % 2 ? 1 : 10, &techniques};
+      assert_int_equal(pz_border(generate_within, &run, NULL), PZ_OK);
+    }
     pz_arena_release(&arena);
   }
 }

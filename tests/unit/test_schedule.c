@@ -431,7 +431,7 @@ static void the_checker_finds_what_is_wrong(void **state) {
   pz_arena_init(&arena, NULL);
   assert_int_equal(
       pz_instance_parse("tiny", tiny, strlen(tiny), PZ_EXCLUSIVE_ALL, &arena, &p, &err), PZ_OK);
-  assert_int_equal(pz_schedule_check(&p, right, 6, &err), PZ_OK);
+  assert_int_equal(check_schedule(&p, right, 6, &err), PZ_OK);
   for (int k = 0; k < 5; k++) {
     struct pz_slot slots[3];
     double makespan = k == 0 ? 5 : 6;
@@ -441,7 +441,7 @@ static void the_checker_finds_what_is_wrong(void **state) {
     if (k == 3) slots[1] = (struct pz_slot){0, 4, 0}, makespan = 5;
     if (k == 4) slots[1].mode = 9;
     err = (struct pz_error){0};
-    assert_int_equal(pz_schedule_check(&p, slots, makespan, &err), PZ_INTERNAL);
+    assert_int_equal(check_schedule(&p, slots, makespan, &err), PZ_INTERNAL);
     if (!strstr(err.message, wrong[k])) fail_msg("'%s' lacks '%s'", err.message, wrong[k]);
   }
   pz_arena_release(&arena);
@@ -453,11 +453,11 @@ static void techniques_are_switched_off_by_name(void **state) {
   (void)state;
   static const char *const wrong[] = {"", "left_shift,", "left_shif", "left_shift,,diving", "none"};
   struct pz_techniques t = pz_techniques_all;
-  assert_int_equal(pz_techniques_disable(&t, "left_shift,best_first", NULL), PZ_OK);
+  assert_int_equal(disable_techniques(&t, "left_shift,best_first", NULL), PZ_OK);
   assert_true(!t.left_shift && !t.best_first && t.depth_first);
   for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
     struct pz_error err = {0};
-    assert_int_equal(pz_techniques_disable(&t, wrong[k], &err), PZ_BAD_USE);
+    assert_int_equal(disable_techniques(&t, wrong[k], &err), PZ_BAD_USE);
     for (enum pz_technique i = 0; i < PZ_TECHNIQUES; i++)
       assert_non_null(strstr(err.message, pz_technique_name(i)));
   }
@@ -473,7 +473,7 @@ static void all_techniques_may_be_off(void **state) {
   struct pz_schedule out;
   struct pz_error err = {0};
   for (enum pz_technique i = 0; i < PZ_TECHNIQUES; i++)
-    assert_int_equal(pz_techniques_disable(&t, pz_technique_name(i), &err), PZ_OK);
+    assert_int_equal(disable_techniques(&t, pz_technique_name(i), &err), PZ_OK);
   pz_arena_init(&arena, NULL);
   assert_int_equal(
       pz_instance_parse("tiny", tiny, strlen(tiny), PZ_EXCLUSIVE_ALL, &arena, &p, &err), PZ_OK);

@@ -6,8 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "schedule/model/instance.h"
-#include "schedule/solve.h"
+#include "unit/schedule_calls.h"
 
 #include "unit/searching.h"
 
@@ -149,19 +148,28 @@ static double shortest(const struct pz_problem *p) {
 
 /* With modes eliminated as if there were a schedule longer by so many units: that leaves the
  * shortest. */
+struct narrowed {
+  const struct pz_problem *p;
+  double makespan;
+  int units;
+};
+
+static void search_narrowed(struct pz_call *call, void *ctx) {
+  struct narrowed *x = ctx;
+  struct pz_context *context = pz_context_new(call, x->p);
+  double unit = context->time_unit > 0 ? context->time_unit : 1;
+  context->incumbent_s = x->makespan + x->units * unit;
+  context->energy_heads = true;
+  pz_bound_tighten(context);
+  if (pz_open(context)) run_alone(context, BEST_WITH_DUALS);
+  assert_true(!pz_open(context));
+  x->makespan = context->incumbent_s;
+}
+
 static double narrowed_from(const struct pz_problem *p, double makespan, int units) {
-  struct pz_arena arena;
-  struct pz_context c;
-  struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
-  assert_int_equal(pz_context_init(&c, p, &arena, &err), PZ_OK);
-  c.best_s = makespan + units * (c.time_unit > 0 ? c.time_unit : 1);
-  c.head_tail = true;
-  pz_bound_tighten(&c);
-  if (pz_open(&c)) assert_int_equal(run_alone(&c, BEST_WITH_DUALS, &err), PZ_OK);
-  assert_true(!pz_open(&c));
-  pz_arena_release(&arena);
-  return c.best_s;
+  struct narrowed x = {p, makespan, units};
+  assert_int_equal(pz_border(search_narrowed, &x, NULL), PZ_OK);
+  return x.makespan;
 }
 
 /* With one technique switched off: each search, and the solver as a whole. */
@@ -171,7 +179,7 @@ static void check_without(const struct pz_problem *p, enum pz_technique off, dou
   struct pz_arena arena;
   struct pz_schedule s;
   struct pz_error err = {0};
-  assert_int_equal(pz_techniques_disable(&techniques, pz_technique_name(off), &err), PZ_OK);
+  assert_int_equal(disable_techniques(&techniques, pz_technique_name(off), &err), PZ_OK);
   for (enum search which = 0; which < SEARCHES; which++)
     if (search_tuned(p, which, NULL, &techniques) != best)
       fail_msg("without %s, %u operators: search %d gives %g, the shortest is %g",

@@ -1,7 +1,8 @@
 /* Lower bounds at the root: the longest path, and energetic reasoning (Baptiste, Le Pape and Nuijten 1999).  For every
- * combination of resources and every tail length, the work of all tasks with at least that tail (or head) must fit before
- * it.  A mode whose bound reaches the incumbent is eliminated (Sprecher, Hartmann and Drexl 1997), which improves the
- * bounds; pz_bound_tighten() repeats both until no mode is eliminated. */
+ * surrogate resource and every tail length, the energy of all tasks with at least that tail (or head) must fit before it.
+ *
+ * A mode whose bound reaches the incumbent is eliminated (Sprecher, Hartmann and Drexl 1997), which improves the bounds;
+ * pz_bound_tighten() repeats both until no mode is eliminated. */
 #include "schedule/bound/root_bound.h"
 
 #include <float.h>
@@ -10,274 +11,249 @@
 
 #include "schedule/model/bits.h"
 
-/* ---- heads and tails ------------------------------------------------------------------------- */
+/* ---- heads and tails by energy --------------------------------------------------------------- */
 
 /* Head and tail tightening by energetic reasoning (Carlier and Latapie 1991; Baptiste, Le Pape and Nuijten 1999).  All
  * predecessors of a task must be done before it starts.  This bounds its head along the longest path, and because
- * predecessors that have some head, and some path from their end to the task, must fit in between; their work is measured
- * by combinations of resources and by dual values.  The same holds in reverse for tails, and for all tasks between start
- * and end of the schedule.  Not tried for more than MAX_HEAD_TAIL_TASKS tasks. */
-enum { MAX_HEAD_TAIL_TASKS = 128 };
+ * predecessors that have some head, and some path from their end to the task, must fit in between; their energy is
+ * measured by surrogate resources and by dual values.  The same holds in reverse for tails, and for all tasks between the
+ * start and the end of the schedule.  Not tried for more than MAX_ENERGY_TASKS tasks. */
+enum { MAX_ENERGY_TASKS = 128 };
 
+/* A task with its head and its tail in the part of the schedule that is bounded. */
 struct item {
   double head, tail;
-  const double *work; /* by measure */
+  const double *energy; /* by measure */
 };
 
-struct head_tail {
-  struct pz_context *c;
-  uint32_t n;
+struct energy_reasoning {
+  struct pz_context *context;
+  uint32_t n; /* number of tasks */
   int n_measures;
-  double (*work)[PZ_MEASURES]; /* by task */
-  double *path;                /* from the end of i to the beginning of j, at i * n + j */
-  struct pz_bits *before, *after;
-  const bool *without; /* by task; NULL: with all */
-  struct item *items;
+  double (*energy)[PZ_MEASURES]; /* by task */
+  double *path; /* longest path from the end of task i to the start of task j, at i * n + j */
+  struct pz_bits *predecessors, *successors;
+  const bool *left_out; /* by task; NULL if none is */
+  struct item *items;   /* by descending tail */
   uint32_t n_items;
 };
 
-static bool begin_head_tail(struct head_tail *x, struct pz_context *c, struct pz_arena *arena) {
-  uint32_t n = c->p->n;
-  *x = (struct head_tail){.c = c, .n = n};
-  if (!PZ_ARRAY(arena, x->work, n) || !PZ_ARRAY(arena, x->path, (size_t)n * n) ||
-      !PZ_ARRAY(arena, x->before, n) || !PZ_ARRAY(arena, x->after, n) ||
-      !PZ_ARRAY(arena, x->items, n))
-    return false;
-  pz_bits_order(c->p, x->before, x->after);
-  return true;
-}
-
 /* Sets the energy of every task by each surrogate resource that some task uses, and by dual values. */
-static void measure_work(struct head_tail *x) {
-  const struct pz_context *c = x->c;
-  x->n_measures = 0;
+static void set_energy(struct energy_reasoning *reasoning) {
+  const struct pz_context *context = reasoning->context;
+  double(*energy)[PZ_MEASURES] = reasoning->energy;
   for (int k = 0; k < PZ_MIXES; k++) {
     double sum = 0;
-    for (uint32_t i = 0; i < x->n; i++) sum += c->work[i][k];
+    for (uint32_t i = 0; i < reasoning->n; i++) sum += context->energy[i][k];
     if (sum <= 0) continue;
-    for (uint32_t i = 0; i < x->n; i++) x->work[i][x->n_measures] = c->work[i][k];
-    x->n_measures++;
+    for (uint32_t i = 0; i < reasoning->n; i++)
+      energy[i][reasoning->n_measures] = context->energy[i][k];
+    reasoning->n_measures++;
   }
-  if (c->duals.sum <= 0) return;
-  for (uint32_t i = 0; i < x->n; i++) x->work[i][x->n_measures] = c->duals.least[i];
-  x->n_measures++;
+  if (context->duals.sum <= 0) return;
+  for (uint32_t i = 0; i < reasoning->n; i++)
+    energy[i][reasoning->n_measures] = context->duals.least[i];
+  reasoning->n_measures++;
 }
 
-static void longest_paths(const struct pz_context *c, const struct pz_bits *before, double *path) {
-  uint32_t n = c->p->n;
+static void set_longest_paths(struct energy_reasoning *reasoning) {
+  const struct pz_context *context = reasoning->context;
+  uint32_t n = reasoning->n;
+  double *path = reasoning->path;
   for (uint32_t j = 0; j < n; j++) {
-    const struct pz_task *t = &c->p->tasks[j];
+    const struct pz_task *task = &context->problem->tasks[j];
     for (uint32_t i = 0; i < n; i++) path[i * n + j] = 0;
-    for (uint32_t k = 0; k < t->n_pred; k++) {
-      uint32_t q = t->pred[k];
-      for (uint32_t i = 0; i < q; i++)
-        if (pz_bits_has(&before[q], i))
-          path[i * n + j] = pz_fmax(path[i * n + j], path[i * n + q] + c->least_s[q]);
+    for (uint32_t k = 0; k < task->n_pred; k++) {
+      uint32_t last = task->pred[k]; /* the last task before j on the path */
+      for (uint32_t i = 0; i < last; i++)
+        if (pz_bits_has(&reasoning->predecessors[last], i))
+          path[i * n + j] = pz_fmax(path[i * n + j], path[i * n + last] + context->least_s[last]);
     }
   }
 }
 
-/* Inserts an item; items are sorted by descending tail. */
-static void insert_item(struct head_tail *x, double head, double tail, uint32_t task) {
-  uint32_t at = x->n_items++;
-  for (; at > 0 && x->items[at - 1].tail < tail; at--) x->items[at] = x->items[at - 1];
-  x->items[at] = (struct item){head, tail, x->work[task]};
+/* Inserts a task into the items, which are sorted by descending tail. */
+static void insert_item(struct energy_reasoning *reasoning, double head, double tail,
+                        uint32_t task) {
+  struct item *items = reasoning->items;
+  uint32_t at = reasoning->n_items++;
+  for (; at > 0 && items[at - 1].tail < tail; at--) items[at] = items[at - 1];
+  items[at] = (struct item){head, tail, reasoning->energy[task]};
 }
 
-static bool same_head_before(const struct head_tail *x, uint32_t h) {
-  double head = x->items[h].head;
-  for (uint32_t i = 0; i < h; i++)
-    if (x->items[i].head >= head && x->items[i].head <= head) return true;
-  return false;
-}
-
-/* Raises most[] to a head, plus a tail, plus the work of all items with at least that head and that tail, for every
- * tail. */
-static void add_energy_from(const struct head_tail *x, double from, double most[PZ_MEASURES]) {
-  double sum[PZ_MEASURES] = {0};
-  for (uint32_t i = 0; i < x->n_items; i++) {
-    const struct item *it = &x->items[i];
-    if (it->head < from) continue;
-    double rest = from + it->tail;
-    for (int q = 0; q < x->n_measures; q += 4)
-      for (int k = q; k < q + 4; k++) {
-        sum[k] += it->work[k];
-        most[k] = pz_fmax(most[k], sum[k] + rest);
-      }
-  }
-}
-
-/* A lower bound of the time that the items take with their heads and tails. */
-static double energy_bound(const struct head_tail *x) {
+/* A lower bound on the time from 0 to the end of the last item with its tail: for every head and every tail, that head,
+ * plus that tail, plus the energy of all items with at least that head and at least that tail. */
+static double energy_bound(const struct energy_reasoning *reasoning) {
+  const struct item *items = reasoning->items;
   double most[PZ_MEASURES] = {0}, bound = 0;
-  for (uint32_t h = 0; h < x->n_items; h++)
-    if (!same_head_before(x, h)) add_energy_from(x, x->items[h].head, most);
+  for (uint32_t h = 0; h < reasoning->n_items; h++) {
+    double head = items[h].head, sum[PZ_MEASURES] = {0};
+    bool head_was_tried = false;
+    for (uint32_t i = 0; i < h && !head_was_tried; i++)
+      head_was_tried = items[i].head >= head && items[i].head <= head;
+    if (head_was_tried) continue;
+    for (uint32_t i = 0; i < reasoning->n_items; i++) {
+      const struct item *item = &items[i];
+      if (item->head < head) continue;
+      double head_and_tail = head + item->tail;
+      for (int first = 0; first < reasoning->n_measures; first += 4)
+        for (int k = first; k < first + 4; k++) {
+          sum[k] += item->energy[k];
+          most[k] = pz_fmax(most[k], sum[k] + head_and_tail);
+        }
+    }
+  }
   for (int k = 0; k < PZ_MEASURES; k++) bound = pz_fmax(bound, most[k]);
   return bound;
 }
 
-static void tighten_heads(struct head_tail *x) {
-  struct pz_context *c = x->c;
-  for (uint32_t j = 0; j < x->n; j++) {
-    const struct pz_task *t = &c->p->tasks[j];
-    for (uint32_t k = 0; k < t->n_pred; k++)
-      c->head_s[j] = pz_fmax(c->head_s[j], c->head_s[t->pred[k]] + c->least_s[t->pred[k]]);
-    x->n_items = 0;
+static void tighten_heads(struct energy_reasoning *reasoning) {
+  const double *least_s = reasoning->context->least_s;
+  double *head_s = reasoning->context->head_s;
+  for (uint32_t j = 0; j < reasoning->n; j++) {
+    const struct pz_task *task = &reasoning->context->problem->tasks[j];
+    for (uint32_t k = 0; k < task->n_pred; k++)
+      head_s[j] = pz_fmax(head_s[j], head_s[task->pred[k]] + least_s[task->pred[k]]);
+    reasoning->n_items = 0;
     for (uint32_t i = 0; i < j; i++)
-      if (pz_bits_has(&x->before[j], i)) insert_item(x, c->head_s[i], x->path[i * x->n + j], i);
-    c->head_s[j] = pz_fmax(c->head_s[j], energy_bound(x));
+      if (pz_bits_has(&reasoning->predecessors[j], i))
+        insert_item(reasoning, head_s[i], reasoning->path[i * reasoning->n + j], i);
+    head_s[j] = pz_fmax(head_s[j], energy_bound(reasoning));
   }
 }
 
-static void tighten_tails(struct head_tail *x) {
-  struct pz_context *c = x->c;
-  for (uint32_t j = x->n; j-- > 0;) {
-    const struct pz_task *t = &c->p->tasks[j];
-    for (uint32_t k = 0; k < t->n_succ; k++)
-      if (!(x->without && x->without[t->succ[k]]))
-        c->tail_s[j] = pz_fmax(c->tail_s[j], c->tail_s[t->succ[k]] + c->least_s[t->succ[k]]);
-    x->n_items = 0;
-    for (uint32_t i = j + 1; i < x->n; i++)
-      if (pz_bits_has(&x->after[j], i) && !(x->without && x->without[i]))
-        insert_item(x, x->path[j * x->n + i], c->tail_s[i], i);
-    c->tail_s[j] = pz_fmax(c->tail_s[j], energy_bound(x));
+static void tighten_tails(struct energy_reasoning *reasoning) {
+  const double *least_s = reasoning->context->least_s;
+  const bool *left_out = reasoning->left_out;
+  double *tail_s = reasoning->context->tail_s;
+  for (uint32_t j = reasoning->n; j-- > 0;) {
+    const struct pz_task *task = &reasoning->context->problem->tasks[j];
+    for (uint32_t k = 0; k < task->n_succ; k++)
+      if (!(left_out && left_out[task->succ[k]]))
+        tail_s[j] = pz_fmax(tail_s[j], tail_s[task->succ[k]] + least_s[task->succ[k]]);
+    reasoning->n_items = 0;
+    for (uint32_t i = j + 1; i < reasoning->n; i++)
+      if (pz_bits_has(&reasoning->successors[j], i) && !(left_out && left_out[i]))
+        insert_item(reasoning, reasoning->path[j * reasoning->n + i], tail_s[i], i);
+    tail_s[j] = pz_fmax(tail_s[j], energy_bound(reasoning));
   }
 }
 
-/* Raises heads and tails, and returns a lower bound of the makespan.  If some tasks are left out, raises only tails and
- * returns 0.  Does nothing if there are too many tasks or no memory. */
-static double tighten_heads_and_tails(struct pz_context *c, const bool *without) {
-  struct pz_arena arena;
-  struct head_tail x;
+/* Raises heads and tails by energy, and returns a lower bound on the makespan.  If some tasks are left out, raises only
+ * tails and returns 0.  Does nothing if there are too many tasks. */
+static double tighten_by_energy(struct pz_context *context, const bool *left_out) {
+  uint32_t n = context->problem->n;
   double bound = 0;
-  pz_arena_init(&arena, c->arena->mem);
-  if (c->p->n <= MAX_HEAD_TAIL_TASKS && begin_head_tail(&x, c, &arena)) {
-    x.without = without;
-    measure_work(&x);
-    longest_paths(c, x.before, x.path);
-    if (!without) tighten_heads(&x);
-    tighten_tails(&x);
-    x.n_items = 0;
-    for (uint32_t i = 0; i < x.n && !without; i++) insert_item(&x, c->head_s[i], c->tail_s[i], i);
-    if (!without) bound = energy_bound(&x);
+  if (n > MAX_ENERGY_TASKS) return 0;
+  struct pz_call scratch = pz_scratch(context->call);
+  struct energy_reasoning reasoning = {.context = context, .n = n, .left_out = left_out};
+  reasoning.energy = pz_alloc(&scratch, n, sizeof *reasoning.energy);
+  reasoning.path = pz_alloc(&scratch, (size_t)n * n, sizeof *reasoning.path);
+  reasoning.predecessors = pz_alloc(&scratch, n, sizeof *reasoning.predecessors);
+  reasoning.successors = pz_alloc(&scratch, n, sizeof *reasoning.successors);
+  reasoning.items = pz_alloc(&scratch, n, sizeof *reasoning.items);
+  pz_bits_order(context->problem, reasoning.predecessors, reasoning.successors);
+  set_energy(&reasoning);
+  set_longest_paths(&reasoning);
+  if (!left_out) tighten_heads(&reasoning);
+  tighten_tails(&reasoning);
+  if (!left_out) {
+    reasoning.n_items = 0;
+    for (uint32_t i = 0; i < n; i++)
+      insert_item(&reasoning, context->head_s[i], context->tail_s[i], i);
+    bound = energy_bound(&reasoning);
   }
-  pz_arena_release(&arena);
+  pz_scratch_end(&scratch);
   return bound;
 }
 
-/* ---- at the root ----------------------------------------------------------------------------- */
+/* ---- heads and tails by paths ---------------------------------------------------------------- */
 
-static void path_tails(struct pz_context *c, const bool *without) {
-  memset(c->tail_s, 0, c->p->n * sizeof *c->tail_s);
-  for (uint32_t i = c->p->n; i-- > 0;)
-    for (uint32_t k = 0; k < c->p->tasks[i].n_succ; k++) {
-      uint32_t s = c->p->tasks[i].succ[k];
-      if (!without || !without[s])
-        c->tail_s[i] = pz_fmax(c->tail_s[i], c->tail_s[s] + c->least_s[s]);
+/* Sets every tail to the longest path to the end; left_out is NULL if no task is left out. */
+static void set_path_tails(struct pz_context *context, const bool *left_out) {
+  const struct pz_problem *problem = context->problem;
+  memset(context->tail_s, 0, problem->n * sizeof *context->tail_s);
+  for (uint32_t i = problem->n; i-- > 0;)
+    for (uint32_t k = 0; k < problem->tasks[i].n_succ; k++) {
+      uint32_t next = problem->tasks[i].succ[k];
+      if (left_out && left_out[next]) continue;
+      double path_s = context->tail_s[next] + context->least_s[next];
+      context->tail_s[i] = pz_fmax(context->tail_s[i], path_s);
     }
 }
 
-void pz_bound_tails(struct pz_context *c, const bool *without) {
-  c->derived = false;
-  path_tails(c, without);
-  if (c->head_tail && c->o->head_tail_tightening) tighten_heads_and_tails(c, without);
+void pz_bound_tails(struct pz_context *context, const bool *left_out) {
+  context->derived = false;
+  set_path_tails(context, left_out);
+  if (context->energy_heads && context->techniques->head_tail_tightening)
+    tighten_by_energy(context, left_out);
 }
 
-/* Sets the least time and work over the modes that are left, and heads and tails by paths.  Returns false if a task has no
- * mode left. */
-static bool derive_paths_and_work(struct pz_context *c) {
-  const struct pz_problem *p = c->p;
-  memset(c->head_s, 0, p->n * sizeof *c->head_s);
-  for (uint32_t i = 0; i < p->n; i++) {
-    const struct pz_task *t = &p->tasks[i];
-    c->least_s[i] = DBL_MAX;
-    for (int k = 0; k < PZ_MIXES; k++) c->work[i][k] = DBL_MAX;
-    for (uint32_t m = 0; m < t->n_modes; m++) {
-      if (c->eliminated[c->mode_at[i] + m]) continue;
-      c->least_s[i] = pz_fmin(c->least_s[i], t->modes[m].s);
+/* Sets the least duration and energy over the modes that are not eliminated, and heads and tails by paths.  Returns false
+ * if a task has no mode left. */
+static bool derive_paths_and_energy(struct pz_context *context) {
+  const struct pz_problem *problem = context->problem;
+  double *head_s = context->head_s, *least_s = context->least_s;
+  memset(head_s, 0, problem->n * sizeof *head_s);
+  for (uint32_t i = 0; i < problem->n; i++) {
+    const struct pz_task *task = &problem->tasks[i];
+    double *energy = context->energy[i];
+    least_s[i] = DBL_MAX;
+    for (int k = 0; k < PZ_MIXES; k++) energy[k] = DBL_MAX;
+    for (uint32_t m = 0; m < task->n_modes; m++) {
+      const struct pz_mode *mode = &task->modes[m];
+      if (context->eliminated[context->first_mode[i] + m]) continue;
+      least_s[i] = pz_fmin(least_s[i], mode->s);
       for (int k = 0; k < PZ_MIXES; k++)
-        c->work[i][k] = pz_fmin(c->work[i][k], pz_mode_share(c, &t->modes[m], k) * t->modes[m].s);
+        energy[k] = pz_fmin(energy[k], pz_mode_share(context, mode, k) * mode->s);
     }
-    if (c->least_s[i] == DBL_MAX) return false;
-    for (uint32_t k = 0; k < t->n_pred; k++)
-      c->head_s[i] = pz_fmax(c->head_s[i], c->head_s[t->pred[k]] + c->least_s[t->pred[k]]);
+    if (least_s[i] == DBL_MAX) return false;
+    for (uint32_t k = 0; k < task->n_pred; k++)
+      head_s[i] = pz_fmax(head_s[i], head_s[task->pred[k]] + least_s[task->pred[k]]);
   }
-  path_tails(c, NULL);
+  set_path_tails(context, NULL);
   return true;
 }
 
-struct keyed {
+/* ---- bounds at the root ---------------------------------------------------------------------- */
+
+struct keyed_task {
   double key;
   uint32_t task;
 };
 
-static int descending(const void *a, const void *b) {
-  const struct keyed *x = a, *y = b;
-  return x->key < y->key ? 1 : x->key > y->key ? -1 : x->task < y->task ? -1 : 1;
+static int compare_descending(const void *a, const void *b) {
+  const struct keyed_task *x = a, *y = b;
+  if (x->key < y->key) return 1;
+  if (x->key > y->key) return -1;
+  return x->task < y->task ? -1 : 1;
 }
 
-/* A lower bound: for every key (head or tail) k, k plus the work of the tasks with at least that key. */
-static double work_bound(const struct pz_context *c, struct keyed *list, const double *key) {
+/* The largest value, over all keys, of a key (a head or a tail) plus the energy of the tasks with at least that key.  It is
+ * a lower bound on the makespan.  `list` is scratch for all tasks. */
+static double keyed_energy_bound(const struct pz_context *context, struct keyed_task *list,
+                                 const double *key) {
+  uint32_t n = context->problem->n;
   double sum[PZ_MIXES] = {0}, bound = 0;
-  for (uint32_t i = 0; i < c->p->n; i++) list[i] = (struct keyed){key[i], i};
-  qsort(list, c->p->n, sizeof *list, descending);
-  for (uint32_t i = 0; i < c->p->n; i++)
+  for (uint32_t i = 0; i < n; i++) list[i] = (struct keyed_task){key[i], i};
+  qsort(list, n, sizeof *list, compare_descending);
+  for (uint32_t i = 0; i < n; i++)
     for (int k = 0; k < PZ_MIXES; k++) {
-      sum[k] += c->work[list[i].task][k];
+      sum[k] += context->energy[list[i].task][k];
       bound = pz_fmax(bound, sum[k] + list[i].key);
     }
   return bound;
 }
 
-static void bound_root(struct pz_context *c, struct keyed *list) {
-  double bound = 0;
-  for (uint32_t i = 0; i < c->p->n; i++)
-    bound = pz_fmax(bound, c->head_s[i] + c->least_s[i] + c->tail_s[i]);
-  pz_update_bound(c, bound, PZ_T_NONE);
-  if (!list || !c->o->energetic_bound) return; /* without memory, the longest path is the bound */
-  bound = work_bound(c, list, c->tail_s);
-  bound = pz_fmax(bound, work_bound(c, list, c->head_s));
-  c->count[PZ_T_energetic_bound].calls++;
-  pz_update_bound(c, bound, PZ_T_energetic_bound);
-}
-
-/* A lower bound of schedules that have this mode. */
-static double mode_bound(const struct pz_context *c, uint32_t i, uint32_t m,
-                         const double total[PZ_MIXES]) {
-  const struct pz_mode *mode = &c->p->tasks[i].modes[m];
-  double bound = c->head_s[i] + mode->s + c->tail_s[i];
-  for (int k = 0; k < PZ_MIXES && c->o->energetic_bound; k++)
-    bound = pz_fmax(bound, total[k] - c->work[i][k] + pz_mode_share(c, mode, k) * mode->s);
-  const struct pz_duals *f = &c->duals;
-  return pz_fmax(bound, f->sum - f->least[i] + f->rate[c->mode_at[i] + m] * mode->s);
-}
-
-/* Eliminates modes whose bound reaches the incumbent.  Returns whether there were any. */
-static bool eliminate_modes(struct pz_context *c) {
-  double total[PZ_MIXES] = {0};
-  bool any = false;
-  c->count[PZ_T_mode_elimination].calls++;
-  for (uint32_t i = 0; i < c->p->n; i++)
-    for (int k = 0; k < PZ_MIXES; k++) total[k] += c->work[i][k];
-  for (uint32_t i = 0; i < c->p->n; i++)
-    for (uint32_t m = 0; m < c->p->tasks[i].n_modes; m++) {
-      bool *eliminated = &c->eliminated[c->mode_at[i] + m];
-      if (*eliminated || pz_better(c, mode_bound(c, i, m, total), c->best_s)) continue;
-      *eliminated = any = true;
-      c->derived = false;
-      c->count[PZ_T_mode_elimination].prunes++;
-    }
-  return any;
-}
-
-double pz_duals_sum(const struct pz_context *c, const double *rate, double *least) {
+double pz_duals_sum(const struct pz_context *context, const double *rate, double *least) {
   double sum = 0;
-  for (uint32_t i = 0; i < c->p->n; i++) {
-    const struct pz_task *t = &c->p->tasks[i];
+  for (uint32_t i = 0; i < context->problem->n; i++) {
+    const struct pz_task *task = &context->problem->tasks[i];
     double value = DBL_MAX;
-    for (uint32_t m = 0; m < t->n_modes; m++)
-      if (!c->eliminated[c->mode_at[i] + m])
-        value = pz_fmin(value, rate[c->mode_at[i] + m] * t->modes[m].s);
+    for (uint32_t m = 0; m < task->n_modes; m++) {
+      uint32_t mode = context->first_mode[i] + m;
+      if (!context->eliminated[mode]) value = pz_fmin(value, rate[mode] * task->modes[m].s);
+    }
     if (least) least[i] = value;
     sum += value;
   }
@@ -285,28 +261,82 @@ double pz_duals_sum(const struct pz_context *c, const double *rate, double *leas
 }
 
 /* Derives heads, tails and bounds again after modes were eliminated.  Returns false if a task has no mode left. */
-static bool derive_bounds(struct pz_context *c, struct keyed *list) {
-  if (c->derived) return true;
-  if (!derive_paths_and_work(c)) return false;
-  c->duals.sum = pz_duals_sum(c, c->duals.rate,
-                              c->duals.least); /* modes of least value may have been eliminated */
-  pz_update_bound(c, c->duals.sum, PZ_T_column_generation);
-  if (c->head_tail && c->o->head_tail_tightening) {
-    c->count[PZ_T_head_tail_tightening].calls++;
-    pz_update_bound(c, tighten_heads_and_tails(c, NULL), PZ_T_head_tail_tightening);
+static bool derive_bounds(struct pz_context *context, struct keyed_task *scratch) {
+  const struct pz_techniques *techniques = context->techniques;
+  struct pz_duals *duals = &context->duals;
+  double bound = 0;
+  if (context->derived) return true;
+  if (!derive_paths_and_energy(context)) return false;
+  /* modes of least value may have been eliminated */
+  duals->sum = pz_duals_sum(context, duals->rate, duals->least);
+  pz_update_bound(context, duals->sum, PZ_T_column_generation);
+  if (context->energy_heads && techniques->head_tail_tightening) {
+    context->count[PZ_T_head_tail_tightening].calls++;
+    pz_update_bound(context, tighten_by_energy(context, NULL), PZ_T_head_tail_tightening);
   }
-  bound_root(c, list);
-  c->derived = true;
+  for (uint32_t i = 0; i < context->problem->n; i++)
+    bound = pz_fmax(bound, context->head_s[i] + context->least_s[i] + context->tail_s[i]);
+  pz_update_bound(context, bound, PZ_T_NONE);
+  if (techniques->energetic_bound) {
+    bound = keyed_energy_bound(context, scratch, context->tail_s);
+    bound = pz_fmax(bound, keyed_energy_bound(context, scratch, context->head_s));
+    context->count[PZ_T_energetic_bound].calls++;
+    pz_update_bound(context, bound, PZ_T_energetic_bound);
+  }
+  context->derived = true;
   return true;
 }
 
-void pz_bound_tighten(struct pz_context *c) {
-  struct keyed *list = pz_arena_alloc(c->arena, c->p->n, sizeof *list);
-  for (bool again = true; again && (c->bound_s <= 0 || pz_open(c));) {
-    if (!derive_bounds(c, list)) { /* no schedule is better than the incumbent */
-      pz_update_bound(c, c->best_s, PZ_T_mode_elimination);
-      return;
-    }
-    again = c->best_s < DBL_MAX && c->o->mode_elimination && eliminate_modes(c);
+/* ---- elimination of modes -------------------------------------------------------------------- */
+
+/* A lower bound on schedules in which task i has mode m, by its path, by energy and by dual values.  total_energy is the
+ * least energy of all tasks. */
+static double mode_bound(const struct pz_context *context, uint32_t i, uint32_t m,
+                         const double total_energy[PZ_MIXES]) {
+  const struct pz_mode *mode = &context->problem->tasks[i].modes[m];
+  const struct pz_duals *duals = &context->duals;
+  double bound = context->head_s[i] + mode->s + context->tail_s[i];
+  for (int k = 0; k < PZ_MIXES && context->techniques->energetic_bound; k++) {
+    double energy = pz_mode_share(context, mode, k) * mode->s;
+    bound = pz_fmax(bound, total_energy[k] - context->energy[i][k] + energy);
   }
+  double value = duals->rate[context->first_mode[i] + m] * mode->s;
+  return pz_fmax(bound, duals->sum - duals->least[i] + value);
+}
+
+/* Eliminates modes whose bound reaches the incumbent.  Returns whether there were any. */
+static bool eliminate_modes(struct pz_context *context) {
+  const struct pz_problem *problem = context->problem;
+  struct pz_technique_count *count = &context->count[PZ_T_mode_elimination];
+  double total_energy[PZ_MIXES] = {0};
+  bool any = false;
+  count->calls++;
+  for (uint32_t i = 0; i < problem->n; i++)
+    for (int k = 0; k < PZ_MIXES; k++) total_energy[k] += context->energy[i][k];
+  for (uint32_t i = 0; i < problem->n; i++)
+    for (uint32_t m = 0; m < problem->tasks[i].n_modes; m++) {
+      bool *eliminated = &context->eliminated[context->first_mode[i] + m];
+      if (*eliminated) continue;
+      double bound_s = mode_bound(context, i, m, total_energy);
+      if (pz_better(context, bound_s, context->incumbent_s)) continue;
+      *eliminated = any = true;
+      context->derived = false;
+      count->prunes++;
+    }
+  return any;
+}
+
+void pz_bound_tighten(struct pz_context *context) {
+  struct pz_call scratch = pz_scratch(context->call);
+  struct keyed_task *list = pz_alloc(&scratch, context->problem->n, sizeof *list);
+  bool again = true;
+  while (again && (context->lower_bound_s <= 0 || pz_open(context))) {
+    if (!derive_bounds(context, list)) { /* no schedule is better than the incumbent */
+      pz_update_bound(context, context->incumbent_s, PZ_T_mode_elimination);
+      break;
+    }
+    again = context->incumbent_s < DBL_MAX && context->techniques->mode_elimination &&
+            eliminate_modes(context);
+  }
+  pz_scratch_end(&scratch);
 }

@@ -1,17 +1,17 @@
-/* Column generation: a lower bound from a linear program over feasible subsets, and dual values
- * (Mingozzi et al. 1998; column generation and modes: Brucker and Knust 2000, 2003).
+/* Column generation: a lower bound from a linear program over feasible subsets, and dual values (Mingozzi et al. 1998;
+ * column generation and modes: Brucker and Knust 2000, 2003).
  *
- * A feasible subset is a set of tasks in modes that can run concurrently (pricing.h).  One runs at
- * every moment of a schedule, so the makespan is at least
+ * A feasible subset is a set of tasks in modes that can run concurrently (pricing.h).  One runs at every moment of a
+ * schedule, so the makespan is at least
  *     min  total time of the subsets,   such that for each task the times of the subsets with it,
  *          each divided by its duration in the mode it has there, sum to at least 1,
- * a linear program with very many columns.  Its dual gives each task a value and each of its modes
- * the rate value / duration, such that no subset has rates that sum to more than 1.  The sum of the
- * dual values is the bound; it also holds for the rest of a partial schedule.  Columns are
- * generated: solve with the subsets at hand (the restricted master problem), search for the subset
- * of largest value (the pricing problem), until none exceeds 1.  Dual values of an unfinished run
- * are divided by the value of that subset, which makes them feasible (Farley 1990): no proof
- * depends on the accuracy of the linear program. */
+ * a linear program with very many columns.  Its dual gives each task a value and each of its modes the rate
+ * value / duration, such that no subset has rates that sum to more than 1.  The sum of the dual values is the bound; it also
+ * holds for the rest of a partial schedule.
+ *
+ * Columns are generated: solve with the subsets at hand (the restricted master problem), search for the subset of largest
+ * value (the pricing problem), until none exceeds 1.  Dual values of an unfinished run are divided by the value of that
+ * subset, which makes them feasible (Farley 1990): no proof depends on the accuracy of the linear program. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -25,253 +25,250 @@
 
 enum {
   MOST_ROUNDS = 200,
-  WORK_PER_STEP = 600, /* of the simplex */
-  MODES_PER_STEP = 4,  /* read */
-  NODES_PER_STEP = 4,  /* of the pricing problem */
-  FEW_NODES = 20,      /* tuned: for each first choice, while that finds columns */
-  MOST_NODES = 20000   /* tuned: otherwise */
+  WORK_PER_STEP = 600, /* work of the simplex that counts as one step */
+  MODES_PER_STEP = 4,  /* modes whose values are read in one step */
+  NODES_PER_STEP = 4,  /* nodes of the pricing problem in one step */
+  FEW_NODES = 20,      /* tuned: limit for each first choice, while that finds columns */
+  MOST_NODES = 20000   /* tuned: limit otherwise */
 };
 
-/* Cost of a subset with an eliminated mode; the others cost 1. */
+/* Cost of a subset with an eliminated mode; other subsets cost 1. */
 static const double BANNED_COST = 1e3;
 
 _Static_assert((int)PZ_COLGEN_MOST_TASKS <= (int)PZ_SUBSET_MOST_TASKS, "subsets hold every task");
 
 struct pz_colgen {
-  struct pz_context *c; /* of the call */
-  const struct pz_problem *p;
-  struct pz_arena arena;
+  struct pz_context *context;
+  const struct pz_problem *problem;
   struct pz_simplex lp;
   struct pz_pricing pricing;
-  double unit;           /* of time in the model */
-  double *s;             /* by mode, in this unit; 0: not in the model */
+  double *duration;      /* by mode, in time units of the model; 0: the mode is not in the model */
   uint32_t *task_of;     /* by mode */
-  uint32_t *row;         /* by task; PZ_NONE: it can take no time */
-  double *shortest;      /* by task: of its modes; its row is multiplied by this */
-  struct pz_vec subsets; /* uint32_t: for each column how many modes, and which */
-  struct pz_vec time;    /* double: by column, of the solution */
-  int64_t until;         /* steps */
-  bool failed;           /* out of memory */
+  uint32_t *row;         /* by task; PZ_NONE if the task takes no time */
+  double *shortest;      /* by task: its least duration, by which its row is multiplied */
+  struct pz_vec columns; /* uint32_t: for each column the number of its modes, then the modes */
+  struct pz_vec time;    /* double, by column: its value in the solution */
+  int64_t last_step;     /* effort limit of the current run */
 };
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-static void add_column(struct pz_colgen *x, const uint32_t *modes, uint32_t n) {
+/* Adds a column for the subset of these modes. */
+static void add_column(struct pz_colgen *colgen, const uint32_t *modes, uint32_t n) {
   static const double no_time = 0;
-  if (x->failed) return;
-  pz_simplex_col(&x->lp, 1);
-  bool ok = pz_vec_push(&x->subsets, &n) && pz_vec_push(&x->time, &no_time);
-  for (uint32_t k = 0; k < n && ok; k++) {
-    uint32_t i = x->task_of[modes[k]];
-    ok = pz_vec_push(&x->subsets, &modes[k]) != NULL;
-    pz_simplex_put(&x->lp, x->row[i], x->shortest[i] / x->s[modes[k]]);
+  struct pz_call *call = colgen->context->call;
+  pz_simplex_col(&colgen->lp, 1);
+  pz_append(call, &colgen->columns, &n);
+  pz_append(call, &colgen->time, &no_time);
+  for (uint32_t k = 0; k < n; k++) {
+    uint32_t task = colgen->task_of[modes[k]];
+    pz_append(call, &colgen->columns, &modes[k]);
+    pz_simplex_put(&colgen->lp, colgen->row[task],
+                   colgen->shortest[task] / colgen->duration[modes[k]]);
   }
-  x->failed = !ok || x->lp.failed;
+  if (colgen->lp.failed) pz_raise(call, PZ_NO_MEMORY, "out of memory");
 }
 
-static void add_subset(struct pz_colgen *x, const struct pz_subset *p) {
+/* Adds a column for the tasks of the subset that are in the model. */
+static void add_subset(struct pz_colgen *colgen, const struct pz_subset *subset) {
   uint32_t modes[PZ_COLGEN_MOST_TASKS], n = 0;
-  for (uint32_t i = 0; i < p->n; i++) {
-    uint32_t at = x->c->mode_at[p->task[i]] + p->mode[i];
-    if (x->s[at] > 0 && x->row[p->task[i]] != PZ_NONE) modes[n++] = at;
+  for (uint32_t k = 0; k < subset->n; k++) {
+    uint32_t task = subset->task[k];
+    uint32_t mode = colgen->context->first_mode[task] + subset->mode[k];
+    if (colgen->duration[mode] > 0 && colgen->row[task] != PZ_NONE) modes[n++] = mode;
   }
-  if (n) add_column(x, modes, n);
+  if (n) add_column(colgen, modes, n);
 }
 
-/* The best subset for each first choice; those of a value above 1 are added to the model.  Were
- * there any? */
-static bool add_improving_subsets(struct pz_colgen *x, int64_t nodes) {
+/* Searches the best subset for each first choice and adds those of a value above 1.  Returns whether there were any. */
+static bool add_improving_subsets(struct pz_colgen *colgen, int64_t most_nodes) {
+  struct pz_pricing *pricing = &colgen->pricing;
+  struct pz_context *context = colgen->context;
   bool any = false;
-  pz_pricing_reset(&x->pricing);
-  for (uint32_t k = 0; k < x->pricing.n_order; k++) {
-    int64_t left = (x->until - x->c->steps) * NODES_PER_STEP;
-    x->pricing.most_nodes = left < 1 ? 1 : left < nodes ? left : nodes;
-    pz_pricing_solve(&x->pricing, k);
-    x->c->steps += x->pricing.nodes / NODES_PER_STEP;
-    if (x->pricing.best.n == 0 || x->pricing.best.value <= 1 + 1e-9) continue;
-    add_subset(x, &x->pricing.best);
+  pz_pricing_reset(pricing);
+  for (uint32_t k = 0; k < pricing->n_choices; k++) {
+    int64_t left = (colgen->last_step - context->steps) * NODES_PER_STEP;
+    pricing->most_nodes = pz_max(1, pz_min(left, most_nodes));
+    pz_pricing_solve(pricing, k);
+    context->steps += pricing->nodes / NODES_PER_STEP;
+    if (pricing->best.n == 0 || pricing->best.value <= 1 + 1e-9) continue;
+    add_subset(colgen, &pricing->best);
     any = true;
   }
   return any;
 }
 
-/* What runs together in the incumbent, at each start. */
-static void add_incumbent(struct pz_colgen *x) {
-  const struct pz_slot *slots = x->c->best;
-  for (uint32_t i = 0; i < x->p->n; i++) {
-    struct pz_subset *p = &x->pricing.now;
-    p->n = 0;
-    for (uint32_t k = 0; k < x->p->n; k++)
-      if (slots[k].start <= slots[i].start && slots[k].end > slots[i].start) {
-        p->task[p->n] = k;
-        p->mode[p->n++] = slots[k].mode;
-      }
-    if (p->n > 1) add_subset(x, p);
-  }
-}
-
 /* ---- the model ------------------------------------------------------------------------------- */
 
-/* Durations in the model's unit, and rows of the tasks that take time. */
-static void find_times(struct pz_colgen *x) {
-  for (uint32_t i = 0; i < x->p->n; i++) {
+/* Builds the model: a row for each task that takes time, a column for each mode alone, and a column for each subset that
+ * the incumbent runs concurrently at the start of a task.  Durations are in units of the average task. */
+static void build_model(struct pz_colgen *colgen) {
+  struct pz_context *context = colgen->context;
+  const struct pz_problem *problem = colgen->problem;
+  const struct pz_slot *slots = context->incumbent;
+  double unit = context->scale / (problem->n + 1);
+  for (uint32_t i = 0; i < problem->n; i++) {
     double least = DBL_MAX;
-    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
-      uint32_t at = x->c->mode_at[i] + m;
-      x->task_of[at] = i;
-      if (x->c->eliminated[at]) continue;
-      x->s[at] = x->p->tasks[i].modes[m].s / x->unit;
-      least = fmin(least, x->s[at]);
+    for (uint32_t m = 0; m < problem->tasks[i].n_modes; m++) {
+      uint32_t mode = context->first_mode[i] + m;
+      colgen->task_of[mode] = i;
+      if (context->eliminated[mode]) continue;
+      colgen->duration[mode] = problem->tasks[i].modes[m].s / unit;
+      least = fmin(least, colgen->duration[mode]);
     }
     bool takes_time = least > 0 && least < DBL_MAX;
-    x->shortest[i] = least;
-    x->row[i] = takes_time ? pz_simplex_row(&x->lp, least) : PZ_NONE;
+    colgen->shortest[i] = least;
+    colgen->row[i] = takes_time ? pz_simplex_row(&colgen->lp, least) : PZ_NONE;
+  }
+  for (uint32_t mode = 0; mode < context->n_modes; mode++)
+    if (colgen->duration[mode] > 0 && colgen->row[colgen->task_of[mode]] != PZ_NONE)
+      add_column(colgen, &mode, 1);
+  for (uint32_t i = 0; i < problem->n; i++) {
+    struct pz_subset *subset = &colgen->pricing.current;
+    subset->n = 0;
+    for (uint32_t k = 0; k < problem->n; k++)
+      if (slots[k].start <= slots[i].start && slots[k].end > slots[i].start) {
+        subset->task[subset->n] = k;
+        subset->mode[subset->n++] = slots[k].mode;
+      }
+    if (subset->n > 1) add_subset(colgen, subset);
   }
 }
 
-/* Each mode alone as a subset, and those of the incumbent. */
-static void build(struct pz_colgen *x) {
-  find_times(x);
-  for (uint32_t at = 0; at < x->c->n_modes; at++)
-    if (x->s[at] > 0 && x->row[x->task_of[at]] != PZ_NONE) add_column(x, &at, 1);
-  add_incumbent(x);
-}
-
-static bool allocate(struct pz_colgen *x) {
-  uint32_t n = x->p->n, modes = x->c->n_modes;
-  pz_vec_init(&x->subsets, &x->arena, sizeof(uint32_t));
-  pz_vec_init(&x->time, &x->arena, sizeof(double));
-  return PZ_ARRAY(&x->arena, x->s, modes) && PZ_ARRAY(&x->arena, x->task_of, modes) &&
-         PZ_ARRAY(&x->arena, x->row, n) && PZ_ARRAY(&x->arena, x->shortest, n) &&
-         pz_pricing_init(&x->pricing, x->c, &x->arena) && pz_simplex_init(&x->lp, n, &x->arena);
-}
-
-struct pz_colgen *pz_colgen_new(struct pz_context *c) {
-  if (!c->o->column_generation || c->p->n == 0 || c->p->n > PZ_COLGEN_MOST_TASKS || !(c->scale > 0))
-    return NULL;
-  struct pz_colgen *x = pz_arena_alloc(c->arena, 1, sizeof *x);
-  if (!x) return NULL;
-  *x = (struct pz_colgen){.c = c, .p = c->p, .unit = c->scale / (c->p->n + 1)};
-  pz_arena_init(&x->arena, c->arena->mem);
-  if (allocate(x)) {
-    build(x);
-    return x;
-  }
-  pz_colgen_free(x);
-  return NULL;
-}
-
-void pz_colgen_free(struct pz_colgen *x) {
-  if (x) pz_arena_release(&x->arena);
+struct pz_colgen *pz_colgen_new(struct pz_context *context) {
+  struct pz_call *call = context->call;
+  uint32_t n = context->problem->n;
+  if (!context->techniques->column_generation) return NULL;
+  if (n == 0 || n > PZ_COLGEN_MOST_TASKS || !(context->scale > 0)) return NULL;
+  struct pz_colgen *colgen = pz_alloc(call, 1, sizeof *colgen);
+  colgen->context = context;
+  colgen->problem = context->problem;
+  pz_vec_init(&colgen->columns, call->arena, sizeof(uint32_t));
+  pz_vec_init(&colgen->time, call->arena, sizeof(double));
+  colgen->duration = pz_alloc(call, context->n_modes, sizeof *colgen->duration);
+  colgen->task_of = pz_alloc(call, context->n_modes, sizeof *colgen->task_of);
+  colgen->row = pz_alloc(call, n, sizeof *colgen->row);
+  colgen->shortest = pz_alloc(call, n, sizeof *colgen->shortest);
+  pz_pricing_init(call, &colgen->pricing, context);
+  if (!pz_simplex_init(&colgen->lp, n, call->arena)) pz_raise(call, PZ_NO_MEMORY, "out of memory");
+  build_model(colgen);
+  return colgen;
 }
 
 /* ---- dual values ----------------------------------------------------------------------------- */
 
-/* The model has the modes that the context has. */
-static void follow(struct pz_colgen *x, struct pz_context *c) {
-  const uint32_t *list = x->subsets.items;
-  x->c = c;
-  for (uint32_t at = 0, col = 0; !x->failed && at < x->subsets.n; at += list[at] + 1, col++) {
-    bool off = false;
-    for (uint32_t k = 1; k <= list[at]; k++) off = off || c->eliminated[list[at + k]];
-    pz_simplex_cost(&x->lp, col, off ? BANNED_COST : 1);
+/* Sets the rates of all modes for the pricing problem from the dual values of the rows. */
+static void set_rates(struct pz_colgen *colgen) {
+  const struct pz_simplex *lp = &colgen->lp;
+  for (uint32_t mode = 0; mode < colgen->context->n_modes; mode++) {
+    uint32_t task = colgen->task_of[mode], row = colgen->row[task];
+    bool in_model =
+        colgen->duration[mode] > 0 && !colgen->context->eliminated[mode] && row != PZ_NONE;
+    colgen->pricing.rate[mode] =
+        in_model ? fmax(0, lp->dual[row]) * colgen->shortest[task] / colgen->duration[mode] : 0;
   }
 }
 
-static void read_rates(struct pz_colgen *x) {
-  for (uint32_t at = 0; at < x->c->n_modes; at++) {
-    uint32_t i = x->task_of[at];
-    bool in = x->s[at] > 0 && !x->c->eliminated[at] && x->row[i] != PZ_NONE;
-    x->pricing.rate[at] = in ? fmax(0, x->lp.dual[x->row[i]]) * x->shortest[i] / x->s[at] : 0;
-  }
-}
-
-/* The share of each mode in the solution. */
-static void read_shares(struct pz_colgen *x) {
-  const uint32_t *list = x->subsets.items;
-  double *time = x->time.items, *part = x->c->lp_share;
-  memset(time, 0, x->time.n * sizeof *time);
-  memset(part, 0, x->c->n_modes * sizeof *part);
-  pz_simplex_values(&x->lp, time);
-  for (uint32_t at = 0, col = 0; at < x->subsets.n; at += list[at] + 1, col++)
-    for (uint32_t k = 1; k <= list[at]; k++) part[list[at + k]] += time[col] / x->s[list[at + k]];
-}
-
-/* Keep the dual values, made feasible. */
-static void keep_duals(struct pz_colgen *x) {
-  struct pz_context *c = x->c;
-  for (uint32_t k = 0; k < c->n_modes; k++)
-    c->duals.rate[k] = x->pricing.rate[k] / fmax(1, x->pricing.most);
-  c->derived = false;
-}
-
-static bool solve(struct pz_colgen *x) {
-  int64_t work = x->lp.work;
-  bool ok = !x->failed && pz_simplex_solve(&x->lp);
-  x->c->steps += x->c->n_modes / MODES_PER_STEP + (x->lp.work - work) / WORK_PER_STEP;
-  return ok;
-}
-
-/* Rounds of solving and adding subsets, until the bound is as good as the model's or reaches the
- * incumbent. */
-static void generate(struct pz_colgen *x) {
-  const struct pz_context *c = x->c;
-  double best = c->duals.sum;
-  for (int64_t round = 0; round < MOST_ROUNDS && solve(x); round++) {
-    read_shares(x);
-    read_rates(x);
-    pz_pricing_begin(&x->pricing);
-    bool more = add_improving_subsets(x, FEW_NODES) || add_improving_subsets(x, MOST_NODES);
-    double bound = pz_duals_sum(c, x->pricing.rate, NULL) / fmax(1, x->pricing.most);
-    if (bound > best) {
-      best = bound;
-      keep_duals(x);
+/* Sets the share of each mode in the solution. */
+static void set_shares(struct pz_colgen *colgen) {
+  const uint32_t *columns = colgen->columns.items;
+  double *time = colgen->time.items, *share = colgen->context->lp_share;
+  memset(time, 0, colgen->time.n * sizeof *time);
+  memset(share, 0, colgen->context->n_modes * sizeof *share);
+  pz_simplex_values(&colgen->lp, time);
+  for (uint32_t at = 0, col = 0; at < colgen->columns.n; at += columns[at] + 1, col++)
+    for (uint32_t k = 1; k <= columns[at]; k++) {
+      uint32_t mode = columns[at + k];
+      share[mode] += time[col] / colgen->duration[mode];
     }
-    if (!more || !pz_better(c, bound, c->best_s)) break;
-    if (c->steps >= x->until) break;
+}
+
+/* Solves the linear program with the current columns and counts the effort.  Returns false if it has no solution. */
+static bool solve_master(struct pz_colgen *colgen) {
+  struct pz_context *context = colgen->context;
+  int64_t work_before = colgen->lp.work;
+  bool solved = pz_simplex_solve(&colgen->lp);
+  context->steps +=
+      context->n_modes / MODES_PER_STEP + (colgen->lp.work - work_before) / WORK_PER_STEP;
+  return solved;
+}
+
+/* Runs rounds of solving and adding subsets, until the bound is as good as the model's or reaches the incumbent.  The dual
+ * values of the best bound, made feasible, go to the context. */
+static void generate_columns(struct pz_colgen *colgen) {
+  struct pz_context *context = colgen->context;
+  struct pz_pricing *pricing = &colgen->pricing;
+  double best_bound = context->duals.sum;
+  for (int64_t round = 0; round < MOST_ROUNDS && solve_master(colgen); round++) {
+    set_shares(colgen);
+    set_rates(colgen);
+    pz_pricing_begin(pricing);
+    bool added =
+        add_improving_subsets(colgen, FEW_NODES) || add_improving_subsets(colgen, MOST_NODES);
+    double largest_value = fmax(1, pricing->upper_bound);
+    double bound = pz_duals_sum(context, pricing->rate, NULL) / largest_value;
+    if (bound > best_bound) {
+      best_bound = bound;
+      for (uint32_t k = 0; k < context->n_modes; k++)
+        context->duals.rate[k] = pricing->rate[k] / largest_value;
+      context->derived = false;
+    }
+    if (!added || !pz_better(context, bound, context->incumbent_s)) break;
+    if (context->steps >= colgen->last_step) break;
   }
 }
 
-void pz_colgen_run(struct pz_colgen *x, struct pz_context *c, int64_t steps) {
-  int64_t from = c->steps;
-  x->until = c->steps + steps;
-  x->pricing.n_cut = x->pricing.n_replaced = 0;
-  follow(x, c);
-  generate(x);
-  c->count[PZ_T_column_generation].calls++;
-  c->count[PZ_T_column_generation].steps += c->steps - from;
-  c->count[PZ_T_pricing_multipliers].calls += c->o->pricing_multipliers;
-  c->count[PZ_T_pricing_multipliers].prunes += x->pricing.n_cut;
-  c->count[PZ_T_pricing_dominance].calls += c->o->pricing_dominance;
-  c->count[PZ_T_pricing_dominance].prunes += x->pricing.n_replaced;
-  pz_bound_tighten(c);
+void pz_colgen_run(struct pz_colgen *colgen, int64_t steps) {
+  struct pz_context *context = colgen->context;
+  struct pz_pricing *pricing = &colgen->pricing;
+  struct pz_technique_count *count = context->count;
+  const uint32_t *columns = colgen->columns.items;
+  int64_t steps_before = context->steps;
+  colgen->last_step = context->steps + steps;
+  pricing->n_cut = pricing->n_dominated = 0;
+  for (uint32_t at = 0, col = 0; at < colgen->columns.n; at += columns[at] + 1, col++) {
+    bool banned = false;
+    for (uint32_t k = 1; k <= columns[at]; k++)
+      banned = banned || context->eliminated[columns[at + k]];
+    pz_simplex_cost(&colgen->lp, col, banned ? BANNED_COST : 1);
+  }
+  generate_columns(colgen);
+  count[PZ_T_column_generation].calls++;
+  count[PZ_T_column_generation].steps += context->steps - steps_before;
+  count[PZ_T_pricing_multipliers].calls += context->techniques->pricing_multipliers;
+  count[PZ_T_pricing_multipliers].prunes += pricing->n_cut;
+  count[PZ_T_pricing_dominance].calls += context->techniques->pricing_dominance;
+  count[PZ_T_pricing_dominance].prunes += pricing->n_dominated;
+  pz_bound_tighten(context);
 }
 
 /* ---- incumbents ------------------------------------------------------------------------------ */
 
-/* The draws of one task are spread evenly (multiples of the golden ratio). */
-void pz_colgen_round(const struct pz_colgen *x, struct pz_context *c, int64_t draws) {
-  struct pz_arena arena;
-  uint32_t n = x->p->n;
-  int64_t from = c->steps;
-  if (!c->o->lp_rounding) return;
-  pz_arena_init(&arena, c->arena->mem);
-  uint32_t *mode = pz_arena_alloc(&arena, n, sizeof *mode);
-  double *priority = pz_arena_alloc(&arena, n, sizeof *priority);
-  for (uint32_t i = 0; priority && i < n; i++) priority[i] = c->tail_s[i] + c->least_s[i];
-  for (int64_t k = 1; mode && priority && k <= draws && pz_open(c); k++) {
+/* The draws of one task are spread evenly: they are multiples of the golden ratio modulo 1. */
+void pz_colgen_round(const struct pz_colgen *colgen, int64_t draws) {
+  static const double GOLDEN_RATIO = 0.6180339887498949;
+  struct pz_context *context = colgen->context;
+  uint32_t n = colgen->problem->n;
+  int64_t steps_before = context->steps;
+  if (!context->techniques->lp_rounding) return;
+  struct pz_call scratch = pz_scratch(context->call);
+  uint32_t *mode = pz_alloc(&scratch, n, sizeof *mode);
+  double *priority = pz_alloc(&scratch, n, sizeof *priority);
+  for (uint32_t i = 0; i < n; i++) priority[i] = context->tail_s[i] + context->least_s[i];
+  for (int64_t draw = 1; draw <= draws && pz_open(context); draw++) {
     for (uint32_t i = 0; i < n; i++) {
-      double at = fmod((double)k * 0.6180339887498949 * (i + 1), 1);
-      for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
-        double part = c->lp_share[c->mode_at[i] + m];
-        if (part < 1e-9) continue;
+      double left = fmod((double)draw * GOLDEN_RATIO * (i + 1), 1);
+      for (uint32_t m = 0; m < colgen->problem->tasks[i].n_modes; m++) {
+        double share = context->lp_share[context->first_mode[i] + m];
+        if (share < 1e-9) continue;
         mode[i] = m;
-        if ((at -= part) < 0) break;
+        left -= share;
+        if (left < 0) break;
       }
     }
-    pz_serial_schedule(c, mode, priority);
+    pz_serial_schedule(context, mode, priority);
   }
-  c->count[PZ_T_lp_rounding].calls++;
-  c->count[PZ_T_lp_rounding].steps += c->steps - from;
-  pz_arena_release(&arena);
+  context->count[PZ_T_lp_rounding].calls++;
+  context->count[PZ_T_lp_rounding].steps += context->steps - steps_before;
+  pz_scratch_end(&scratch);
 }

@@ -1,3 +1,9 @@
+/* Solves the pricing problem (pricing.h) by branch and bound.
+ *
+ * pz_pricing_init() finds what does not depend on rates: which tasks are incompatible, and a cover of the tasks by chains
+ * of the precedence relation, of which a subset has at most one task each.  pz_pricing_begin() sorts the choices by their
+ * rates and computes Lagrangian multipliers.  pz_pricing_solve() extends subsets by choices in this order (extend_subset),
+ * bounds the value that can be added (bound_extensions), and skips dominated choices (is_replaceable). */
 #include "schedule/colgen/pricing.h"
 
 #include <stdlib.h>
@@ -5,323 +11,324 @@
 
 /* Tuned: multipliers first change by 1/FIRST_STEP, last by 1/LAST_STEP, half as much each time. */
 enum { FIRST_STEP = 4, LAST_STEP = 32 };
-/* Tuned: wide modes have rates near 1; the second part of the choices has rates below half of this,
- * those of half the chip. */
+/* Tuned: wide modes have rates near 1.  Rates in the second part are at most half of this, and those in each later part
+ * at most half of those before. */
 static const double WIDE_RATE = 1.4;
 
-/* ---- what does not change -------------------------------------------------------------------- */
+/* ---- data that do not depend on rates -------------------------------------------------------- */
 
-/* The longest path through tasks of no chain yet is the next chain. */
-static uint32_t next_chain(struct pz_pricing *x, const struct pz_bits *before, uint32_t *length,
-                           uint32_t *from) {
+/* Makes the longest path through tasks of no chain yet the next chain.  Returns its length.  `length` and `previous` are
+ * scratch by task: the longest path that ends at the task, and the task before it there. */
+static uint32_t add_longest_chain(struct pz_pricing *pricing, const struct pz_bits *predecessors,
+                                  uint32_t *length, uint32_t *previous) {
   uint32_t last = PZ_NONE;
-  for (uint32_t i = 0; i < x->p->n; i++) {
-    if (x->chain[i] != PZ_NONE) continue;
+  for (uint32_t i = 0; i < pricing->problem->n; i++) {
+    if (pricing->chain[i] != PZ_NONE) continue;
     length[i] = 1;
-    from[i] = PZ_NONE;
+    previous[i] = PZ_NONE;
     for (uint32_t k = 0; k < i; k++)
-      if (x->chain[k] == PZ_NONE && pz_bits_has(&before[i], k) && length[k] >= length[i]) {
+      if (pricing->chain[k] == PZ_NONE && pz_bits_has(&predecessors[i], k) &&
+          length[k] >= length[i]) {
         length[i] = length[k] + 1;
-        from[i] = k;
+        previous[i] = k;
       }
     if (last == PZ_NONE || length[i] > length[last]) last = i;
   }
-  for (uint32_t i = last; i != PZ_NONE; i = from[i]) x->chain[i] = x->n_chains;
-  if (last != PZ_NONE) x->n_chains++;
-  return last == PZ_NONE ? 0 : length[last];
+  if (last == PZ_NONE) return 0;
+  for (uint32_t i = last; i != PZ_NONE; i = previous[i]) pricing->chain[i] = pricing->n_chains;
+  pricing->n_chains++;
+  return length[last];
 }
 
-static bool find_order(struct pz_pricing *x, struct pz_arena *arena) {
-  uint32_t n = x->p->n;
-  struct pz_bits *after;
-  uint32_t *length, *from;
-  if (!PZ_ARRAY(arena, after, n) || !PZ_ARRAY(arena, length, n) || !PZ_ARRAY(arena, from, n))
-    return false;
-  pz_bits_order(x->p, x->incompatible, after);
-  for (uint32_t i = 0; i < n; i++) x->chain[i] = PZ_NONE;
-  while (next_chain(x, x->incompatible, length, from) > 1) {
-  }
+/* Finds incompatible tasks, and covers all tasks by chains. */
+static void find_chains(struct pz_call *call, struct pz_pricing *pricing) {
+  uint32_t n = pricing->problem->n, length;
+  struct pz_bits *successors = pz_alloc(call, n, sizeof *successors);
+  uint32_t *lengths = pz_alloc(call, n, sizeof *lengths);
+  uint32_t *previous = pz_alloc(call, n, sizeof *previous);
+  struct pz_bits *incompatible = pricing->incompatible;
+  pz_bits_order(pricing->problem, incompatible, successors);
+  for (uint32_t i = 0; i < n; i++) pricing->chain[i] = PZ_NONE;
+  do length = add_longest_chain(pricing, incompatible, lengths, previous);
+  while (length > 1);
   for (uint32_t i = 0; i < n; i++)
-    if (x->chain[i] == PZ_NONE) x->chain[i] = x->n_chains++;
+    if (pricing->chain[i] == PZ_NONE) pricing->chain[i] = pricing->n_chains++;
   for (uint32_t i = 0; i < n; i++) {
-    pz_bits_merge(&x->incompatible[i], &after[i]);
-    pz_bits_set(&x->incompatible[i], i);
+    pz_bits_merge(&incompatible[i], &successors[i]);
+    pz_bits_set(&incompatible[i], i);
   }
-  return true;
 }
 
-static void find_interchangeable(struct pz_pricing *x) {
-  for (uint32_t i = 0; i < x->p->n; i++)
-    for (uint32_t k = 0; k < x->p->n; k++)
-      if (i != k && pz_same_modes(&x->p->tasks[i], &x->p->tasks[k]))
-        pz_bits_set(&x->interchangeable[i], k);
-}
-
-/* Resources that some task uses, and what one of each is of the whole. */
-static void find_units(struct pz_pricing *x) {
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    x->unit[r] = x->p->capacity[r] ? 1.0 / x->p->capacity[r] : 0;
-  for (uint32_t i = 0; i < x->p->n; i++)
-    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++)
-      for (int r = 0; r < PZ_RESOURCES; r++)
-        x->used[r] = x->used[r] || x->p->tasks[i].modes[m].use[r] > 0;
-}
-
-bool pz_pricing_init(struct pz_pricing *x, const struct pz_context *c, struct pz_arena *arena) {
-  uint32_t n = c->p->n, modes = c->n_modes;
-  *x = (struct pz_pricing){.p = c->p, .o = c->o, .mode_at = c->mode_at};
-  if (!PZ_ARRAY(arena, x->rate, modes) || !PZ_ARRAY(arena, x->incompatible, n) ||
-      !PZ_ARRAY(arena, x->interchangeable, n) || !PZ_ARRAY(arena, x->preferred, n) ||
-      !PZ_ARRAY(arena, x->chain, n) || !PZ_ARRAY(arena, x->best_value, n) ||
-      !PZ_ARRAY(arena, x->order, modes) || !PZ_ARRAY(arena, x->most_of, n) ||
-      !PZ_ARRAY(arena, x->reduced_of, n) || !find_order(x, arena))
-    return false;
-  find_interchangeable(x);
-  find_units(x);
-  return PZ_ARRAY(arena, x->more, (size_t)(x->n_chains + 1) * modes);
+void pz_pricing_init(struct pz_call *call, struct pz_pricing *pricing,
+                     const struct pz_context *context) {
+  const struct pz_problem *problem = context->problem;
+  uint32_t n = problem->n, n_modes = context->n_modes;
+  *pricing = (struct pz_pricing){
+      .problem = problem, .techniques = context->techniques, .first_mode = context->first_mode};
+  pricing->rate = pz_alloc(call, n_modes, sizeof *pricing->rate);
+  pricing->incompatible = pz_alloc(call, n, sizeof *pricing->incompatible);
+  pricing->interchangeable = pz_alloc(call, n, sizeof *pricing->interchangeable);
+  pricing->preferred = pz_alloc(call, n, sizeof *pricing->preferred);
+  pricing->chain = pz_alloc(call, n, sizeof *pricing->chain);
+  pricing->best_value = pz_alloc(call, n, sizeof *pricing->best_value);
+  pricing->choices = pz_alloc(call, n_modes, sizeof *pricing->choices);
+  pricing->most_rate = pz_alloc(call, n, sizeof *pricing->most_rate);
+  pricing->most_reduced = pz_alloc(call, n, sizeof *pricing->most_reduced);
+  find_chains(call, pricing);
+  size_t n_extensions = (size_t)(pricing->n_chains + 1) * n_modes;
+  pricing->extensions = pz_alloc(call, n_extensions, sizeof *pricing->extensions);
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < n; k++)
+      if (i != k && pz_same_modes(&problem->tasks[i], &problem->tasks[k]))
+        pz_bits_set(&pricing->interchangeable[i], k);
+  for (int r = 0; r < PZ_RESOURCES; r++) {
+    pricing->unit[r] = problem->capacity[r] ? 1.0 / problem->capacity[r] : 0;
+    for (uint32_t i = 0; i < n; i++)
+      for (uint32_t m = 0; m < problem->tasks[i].n_modes; m++)
+        pricing->used[r] = pricing->used[r] || problem->tasks[i].modes[m].use[r] > 0;
+  }
 }
 
 /* ---- resource multipliers -------------------------------------------------------------------- */
 
-static double reduced_rate(const struct pz_pricing *x, const struct pz_choice *c,
+/* The rate of a choice minus the price of the resources that it uses. */
+static double reduced_rate(const struct pz_pricing *pricing, const struct pz_choice *choice,
                            const double multiplier[PZ_RESOURCES]) {
-  double reduced = c->rate;
-  for (int r = 0; r < PZ_RESOURCES; r++) reduced -= multiplier[r] * x->unit[r] * c->of.use[r];
+  double reduced = choice->rate;
+  for (int r = 0; r < PZ_RESOURCES; r++)
+    reduced -= multiplier[r] * pricing->unit[r] * choice->of.use[r];
   return reduced;
 }
 
-/* Lagrangian bound: a subset of choices from this one on has at most the value of the multipliers
- * of the whole capacity and, for one task of each chain, the largest reduced rate. */
-static double value_by_multipliers(struct pz_pricing *x, uint32_t from,
-                                   const double multiplier[PZ_RESOURCES]) {
+/* Lagrangian bound: a subset of choices from `first` on has at most the value of the multipliers of the whole capacity and,
+ * for one task of each chain, the largest reduced rate. */
+static double lagrangian_bound(struct pz_pricing *pricing, uint32_t first,
+                               const double multiplier[PZ_RESOURCES]) {
   double sum = 0;
-  memset(x->most_of, 0, x->n_chains * sizeof *x->most_of);
-  for (uint32_t k = from; k < x->n_order; k++) {
-    double reduced = reduced_rate(x, &x->order[k], multiplier),
-           *most = &x->most_of[x->order[k].chain];
-    if (reduced > *most) sum += reduced - *most, *most = reduced;
+  memset(pricing->most_rate, 0, pricing->n_chains * sizeof *pricing->most_rate);
+  for (uint32_t k = first; k < pricing->n_choices; k++) {
+    double reduced = reduced_rate(pricing, &pricing->choices[k], multiplier);
+    double *most = &pricing->most_rate[pricing->choices[k].chain];
+    if (reduced <= *most) continue;
+    sum += reduced - *most;
+    *most = reduced;
   }
   for (int r = 0; r < PZ_RESOURCES; r++) sum += multiplier[r];
   return sum;
 }
 
-/* One multiplier a step down or up, where that lowers the bound. */
-static double try_multiplier(struct pz_pricing *x, uint32_t from, double *multiplier, int r,
-                             double step, double least) {
-  for (int way = -1; way <= 1; way += 2) {
-    double was = multiplier[r];
-    multiplier[r] = pz_fmax(0, was + way * step);
-    double sum = value_by_multipliers(x, from, multiplier);
-    if (sum < least)
-      least = sum;
-    else
-      multiplier[r] = was;
-  }
-  return least;
-}
-
-/* Multipliers of a low bound: coordinate descent from the last ones or those of the part before, by
- * decreasing steps. */
-static void choose_multipliers(struct pz_pricing *x, int part) {
-  double *multiplier = x->multiplier[part];
-  uint32_t from = x->part[part];
-  double least = value_by_multipliers(x, from, multiplier);
+/* Chooses multipliers of a low bound for the choices of a part and those after it: coordinate descent by decreasing steps,
+ * from the last multipliers of this part or those of the part before. */
+static void choose_multipliers(struct pz_pricing *pricing, int part) {
+  double *multiplier = pricing->multiplier[part];
+  uint32_t first = pricing->part[part];
+  double least = lagrangian_bound(pricing, first, multiplier);
   if (part > 0) {
-    double other = value_by_multipliers(x, from, x->multiplier[part - 1]);
-    if (other < least) memcpy(multiplier, x->multiplier[part - 1], sizeof x->multiplier[part]);
+    double other = lagrangian_bound(pricing, first, pricing->multiplier[part - 1]);
+    if (other < least)
+      memcpy(multiplier, pricing->multiplier[part - 1], sizeof pricing->multiplier[part]);
     least = pz_fmin(least, other);
   }
-  for (int64_t k = FIRST_STEP; k <= LAST_STEP; k *= 2)
+  for (int64_t divisor = FIRST_STEP; divisor <= LAST_STEP; divisor *= 2)
     for (int r = 0; r < PZ_RESOURCES; r++)
-      if (x->used[r]) least = try_multiplier(x, from, multiplier, r, 1.0 / (double)k, least);
-  for (uint32_t k = from; k < x->n_order; k++)
-    x->order[k].reduced[part] = reduced_rate(x, &x->order[k], multiplier);
+      for (int direction = -1; direction <= 1 && pricing->used[r]; direction += 2) {
+        double before = multiplier[r];
+        multiplier[r] = pz_fmax(0, before + direction * (1.0 / (double)divisor));
+        double bound = lagrangian_bound(pricing, first, multiplier);
+        if (bound < least)
+          least = bound;
+        else
+          multiplier[r] = before;
+      }
+  for (uint32_t k = first; k < pricing->n_choices; k++)
+    pricing->choices[k].reduced[part] = reduced_rate(pricing, &pricing->choices[k], multiplier);
 }
 
-/* ---- the search ------------------------------------------------------------------------------ */
+/* ---- choices of the current rates ------------------------------------------------------------ */
 
-/* Of the choices after the subset's last one, those that can run beside it. */
-static uint32_t find_extensions(const struct pz_pricing *x, const struct pz_extension *from,
-                                uint32_t n_from, const struct pz_bits *incompatible,
-                                const int32_t residual[PZ_RESOURCES], struct pz_extension *more) {
-  uint32_t n = 0;
-  for (uint32_t k = 0; k < n_from; k++) {
-    const struct pz_choice *c = &x->order[from[k].choice];
-    if (!pz_bits_has(incompatible, c->task) && pz_mode_fits(residual, &c->of))
-      more[n++].choice = from[k].choice;
-  }
-  return n;
-}
-
-/* What each and those after it can add at most: the best of each chain, or by multipliers. */
-static void bound_extensions(struct pz_pricing *x, struct pz_extension *more, uint32_t n,
-                             const int32_t residual[PZ_RESOURCES], int part) {
-  double by_rate = 0, by_multiplier = 0;
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    by_multiplier += x->multiplier[part][r] * x->unit[r] * residual[r];
-  for (uint32_t k = 0; k < n; k++) {
-    uint32_t chain = x->order[more[k].choice].chain;
-    x->most_of[chain] = x->reduced_of[chain] = 0;
-  }
-  for (uint32_t k = n; k-- > 0;) {
-    const struct pz_choice *c = &x->order[more[k].choice];
-    double *most = &x->most_of[c->chain], *reduced = &x->reduced_of[c->chain];
-    if (c->rate > *most) by_rate += c->rate - *most, *most = c->rate;
-    if (c->reduced[part] > *reduced)
-      by_multiplier += c->reduced[part] - *reduced, *reduced = c->reduced[part];
-    more[k].by_multipliers = x->o->pricing_multipliers && by_multiplier < by_rate;
-    more[k].most = more[k].by_multipliers ? by_multiplier : by_rate;
-  }
-}
-
-static void keep_best(struct pz_pricing *x) {
-  const struct pz_subset *now = &x->now;
-  x->best.value = now->value;
-  x->best.n = now->n;
-  memcpy(x->best.task, now->task, now->n * sizeof *now->task);
-  memcpy(x->best.mode, now->mode, now->n * sizeof *now->mode);
-}
-
-/* Dominance: could another task take the place of this one, which has no lower value there and runs
- * beside all that can still be added?  If that one is added too, the two can exchange their
- * modes. */
-static bool replaceable(const struct pz_pricing *x, uint32_t i, const struct pz_bits *incompatible,
-                        const struct pz_bits *incompatible_with_it) {
-  for (int w = 0; w < PZ_BITS_WORDS; w++)
-    for (uint64_t list = x->preferred[i].w[w] & ~incompatible->w[w]; list; list &= list - 1) {
-      uint32_t q = (uint32_t)(64 * w + __builtin_ctzll(list));
-      struct pz_bits more = pz_bits_minus(&x->incompatible[q], incompatible_with_it);
-      pz_bits_clear(&more, q);
-      uint64_t any = 0;
-      for (int k = 0; k < PZ_BITS_WORDS; k++) any |= more.w[k] & x->priced.w[k];
-      if (!any) return true;
-    }
-  return false;
-}
-
-static void extend(struct pz_pricing *x, const struct pz_extension *from, uint32_t n_from,
-                   const struct pz_bits *incompatible, const int32_t residual[PZ_RESOURCES],
-                   int part);
-
-/* The choice, with what it can be extended to. */
-static void try_choice(struct pz_pricing *x, uint32_t k, const struct pz_extension *after,
-                       uint32_t n_after, const struct pz_bits *incompatible,
-                       const int32_t residual[PZ_RESOURCES], int part) {
-  const struct pz_choice *c = &x->order[k];
-  struct pz_subset *now = &x->now;
-  double before = now->value;
-  struct pz_bits both = *incompatible;
-  pz_bits_merge(&both, &x->incompatible[c->task]);
-  if (x->o->pricing_dominance && replaceable(x, c->task, incompatible, &both)) {
-    x->n_replaced++;
-    return;
-  }
-  int32_t left[PZ_RESOURCES];
-  for (int r = 0; r < PZ_RESOURCES; r++) left[r] = residual[r] - c->of.use[r];
-  now->value = before + c->rate;
-  now->task[now->n] = c->task;
-  now->mode[now->n++] = c->mode;
-  while (part + 1 < PZ_PRICING_PARTS && k + 1 >= x->part[part + 1]) part++;
-  extend(x, after, n_after, &both, left, part);
-  now->n--;
-  now->value = before;
-}
-
-/* Extend the subset by choices of the list. */
-static void extend(struct pz_pricing *x, const struct pz_extension *from, uint32_t n_from,
-                   const struct pz_bits *incompatible, const int32_t residual[PZ_RESOURCES],
-                   int part) {
-  if (x->now.value > x->best.value) keep_best(x);
-  struct pz_extension *more = &x->more[(size_t)x->now.n * x->n_order];
-  uint32_t n = find_extensions(x, from, n_from, incompatible, residual, more);
-  x->nodes += 1;
-  bound_extensions(x, more, n, residual, part);
-  for (uint32_t k = 0; k < n; k++) {
-    double most = x->now.value + more[k].most;
-    if (most <= x->best.value) {
-      x->n_cut += more[k].by_multipliers;
-      return;
-    }
-    if (x->nodes > x->most_nodes) {
-      x->most = pz_fmax(x->most, most);
-      return;
-    }
-    try_choice(x, more[k].choice, &more[k + 1], n - k - 1, incompatible, residual, part);
-  }
-}
-
-/* ---- the calls ------------------------------------------------------------------------------- */
-
-/* Does b come before a, of the same modes, in every one of them, and does its advantage not shrink
- * where a's rate is higher?  Then a subset that has a in a mode, without b or with b in one of
- * lower rate, has no more value than with the two exchanged. */
-static bool comes_before(const struct pz_pricing *x, uint32_t b, uint32_t a) {
-  const double *of_a = &x->rate[x->mode_at[a]], *of_b = &x->rate[x->mode_at[b]];
-  uint32_t n = x->p->tasks[a].n_modes;
+/* Whether task b should be preferred to task a, which has the same modes: b has a higher rate (or the same, and a lower
+ * index) in every mode, and its advantage does not shrink where a's rate is higher.  Then a subset that has a in a mode,
+ * without b or with b in a mode of lower rate, has no more value than with the two exchanged. */
+static bool is_preferred(const struct pz_pricing *pricing, uint32_t b, uint32_t a) {
+  const double *rate_a = &pricing->rate[pricing->first_mode[a]];
+  const double *rate_b = &pricing->rate[pricing->first_mode[b]];
+  uint32_t n = pricing->problem->tasks[a].n_modes;
   for (uint32_t m = 0; m < n; m++) {
-    if (of_b[m] < of_a[m] || (of_b[m] <= of_a[m] && b > a)) return false;
+    if (rate_b[m] < rate_a[m] || (rate_b[m] <= rate_a[m] && b > a)) return false;
     for (uint32_t k = 0; k < n; k++)
-      if (of_a[m] > of_a[k] && of_b[m] - of_a[m] < of_b[k] - of_a[k] - 1e-14) return false;
+      if (rate_a[m] > rate_a[k] && rate_b[m] - rate_a[m] < rate_b[k] - rate_a[k] - 1e-14)
+        return false;
   }
   return true;
 }
 
-static void find_preferred(struct pz_pricing *x) {
-  for (uint32_t i = 0; i < x->p->n; i++) {
-    x->preferred[i] = (struct pz_bits){{0}};
-    for (uint32_t q = 0; q < x->p->n; q++)
-      if (pz_bits_has(&x->interchangeable[i], q) && comes_before(x, q, i))
-        pz_bits_set(&x->preferred[i], q);
-  }
-}
-
-static int by_rate(const void *a, const void *b) {
+static int compare_choices(const void *a, const void *b) {
   const struct pz_choice *x = a, *y = b;
-  if (x->rate > y->rate || x->rate < y->rate) return x->rate > y->rate ? -1 : 1;
-  return x->task != y->task ? (x->task < y->task ? -1 : 1) : (int)x->mode - (int)y->mode;
+  if (x->rate > y->rate) return -1;
+  if (x->rate < y->rate) return 1;
+  if (x->task != y->task) return x->task < y->task ? -1 : 1;
+  return (int)x->mode - (int)y->mode;
 }
 
-static void find_choices(struct pz_pricing *x) {
-  x->n_order = 0;
-  x->priced = (struct pz_bits){{0}};
-  for (uint32_t i = 0; i < x->p->n; i++)
-    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
-      double rate = x->rate[x->mode_at[i] + m];
+void pz_pricing_begin(struct pz_pricing *pricing) {
+  const struct pz_problem *problem = pricing->problem;
+  pricing->n_choices = 0;
+  pricing->priced = (struct pz_bits){{0}};
+  for (uint32_t i = 0; i < problem->n; i++) {
+    for (uint32_t m = 0; m < problem->tasks[i].n_modes; m++) {
+      double rate = pricing->rate[pricing->first_mode[i] + m];
       if (rate <= 0) continue;
-      struct pz_choice *c = &x->order[x->n_order++];
-      *c = (struct pz_choice){.rate = rate, .task = i, .mode = m, .chain = x->chain[i]};
-      c->of = x->p->tasks[i].modes[m];
-      pz_bits_set(&x->priced, i);
+      struct pz_choice *choice = &pricing->choices[pricing->n_choices++];
+      *choice = (struct pz_choice){.rate = rate, .task = i, .mode = m, .chain = pricing->chain[i]};
+      choice->of = problem->tasks[i].modes[m];
+      pz_bits_set(&pricing->priced, i);
     }
-  qsort(x->order, x->n_order, sizeof *x->order, by_rate);
-}
-
-void pz_pricing_begin(struct pz_pricing *x) {
-  double below = WIDE_RATE;
-  find_choices(x);
-  find_preferred(x);
-  for (int k = 0; k < PZ_PRICING_PARTS; k++, below /= 2) {
-    x->part[k] = k ? x->part[k - 1] : 0;
-    while (k && x->part[k] < x->n_order && x->order[x->part[k]].rate > below) x->part[k]++;
-    if (x->o->pricing_multipliers) choose_multipliers(x, k);
+    pricing->preferred[i] = (struct pz_bits){{0}};
+    for (uint32_t other = 0; other < problem->n; other++)
+      if (pz_bits_has(&pricing->interchangeable[i], other) && is_preferred(pricing, other, i))
+        pz_bits_set(&pricing->preferred[i], other);
+  }
+  qsort(pricing->choices, pricing->n_choices, sizeof *pricing->choices, compare_choices);
+  double rate_limit = WIDE_RATE;
+  for (int part = 0; part < PZ_PRICING_PARTS; part++, rate_limit /= 2) {
+    uint32_t first = part ? pricing->part[part - 1] : 0;
+    while (part && first < pricing->n_choices && pricing->choices[first].rate > rate_limit) first++;
+    pricing->part[part] = first;
+    if (pricing->techniques->pricing_multipliers) choose_multipliers(pricing, part);
   }
 }
 
-void pz_pricing_reset(struct pz_pricing *x) {
-  x->most = 0;
-  for (uint32_t i = 0; i < x->p->n; i++) x->best_value[i] = 1;
+void pz_pricing_reset(struct pz_pricing *pricing) {
+  pricing->upper_bound = 0;
+  for (uint32_t i = 0; i < pricing->problem->n; i++) pricing->best_value[i] = 1;
 }
 
-void pz_pricing_solve(struct pz_pricing *x, uint32_t k) {
+/* ---- branch and bound ------------------------------------------------------------------------ */
+
+/* Sets for each of n extensions an upper bound on the value that it and those after it can add: by the largest rate of each
+ * chain, or by multipliers if that is lower. */
+static void bound_extensions(struct pz_pricing *pricing, struct pz_extension *extensions,
+                             uint32_t n, const int32_t residual[PZ_RESOURCES], int part) {
+  double by_rate = 0, by_multiplier = 0;
+  for (int r = 0; r < PZ_RESOURCES; r++)
+    by_multiplier += pricing->multiplier[part][r] * pricing->unit[r] * residual[r];
+  for (uint32_t k = 0; k < n; k++) {
+    uint32_t chain = pricing->choices[extensions[k].choice].chain;
+    pricing->most_rate[chain] = pricing->most_reduced[chain] = 0;
+  }
+  for (uint32_t k = n; k-- > 0;) {
+    const struct pz_choice *choice = &pricing->choices[extensions[k].choice];
+    double *most_rate = &pricing->most_rate[choice->chain];
+    double *most_reduced = &pricing->most_reduced[choice->chain];
+    if (choice->rate > *most_rate) {
+      by_rate += choice->rate - *most_rate;
+      *most_rate = choice->rate;
+    }
+    if (choice->reduced[part] > *most_reduced) {
+      by_multiplier += choice->reduced[part] - *most_reduced;
+      *most_reduced = choice->reduced[part];
+    }
+    extensions[k].by_multipliers =
+        pricing->techniques->pricing_multipliers && by_multiplier < by_rate;
+    extensions[k].most = extensions[k].by_multipliers ? by_multiplier : by_rate;
+  }
+}
+
+/* Dominance: whether a preferred task could be used in place of task i, because it is compatible with the subset and with
+ * all tasks that can still be added beside i.  If it is added later too, the two can exchange their modes.  `incompatible`
+ * are the tasks that cannot be added to the subset, incompatible_with_i those that cannot be added to the subset with i. */
+static bool is_replaceable(const struct pz_pricing *pricing, uint32_t i,
+                           const struct pz_bits *incompatible,
+                           const struct pz_bits *incompatible_with_i) {
+  struct pz_bits preferred = pz_bits_minus(&pricing->preferred[i], incompatible);
+  PZ_EACH_BIT(other, PZ_BITS_WORDS, preferred.w[w]) {
+    struct pz_bits conflicts = pz_bits_minus(&pricing->incompatible[other], incompatible_with_i);
+    uint64_t priced_conflicts = 0;
+    pz_bits_clear(&conflicts, other);
+    for (int k = 0; k < PZ_BITS_WORDS; k++)
+      priced_conflicts |= conflicts.w[k] & pricing->priced.w[k];
+    if (!priced_conflicts) return true;
+  }
+  return false;
+}
+
+static void extend_subset(struct pz_pricing *pricing, const struct pz_extension *from,
+                          uint32_t n_from, const struct pz_bits *incompatible,
+                          const int32_t residual[PZ_RESOURCES], int part);
+
+/* Adds choice k to the current subset, extends it by the n_after choices that may follow, and removes choice k again. */
+static void try_choice(struct pz_pricing *pricing, uint32_t k, const struct pz_extension *after,
+                       uint32_t n_after, const struct pz_bits *incompatible,
+                       const int32_t residual[PZ_RESOURCES], int part) {
+  const struct pz_choice *choice = &pricing->choices[k];
+  struct pz_subset *current = &pricing->current;
+  double value_before = current->value;
+  struct pz_bits incompatible_with_choice = *incompatible;
+  pz_bits_merge(&incompatible_with_choice, &pricing->incompatible[choice->task]);
+  if (pricing->techniques->pricing_dominance &&
+      is_replaceable(pricing, choice->task, incompatible, &incompatible_with_choice)) {
+    pricing->n_dominated++;
+    return;
+  }
+  int32_t residual_after[PZ_RESOURCES];
+  for (int r = 0; r < PZ_RESOURCES; r++) residual_after[r] = residual[r] - choice->of.use[r];
+  current->value = value_before + choice->rate;
+  current->task[current->n] = choice->task;
+  current->mode[current->n++] = choice->mode;
+  while (part + 1 < PZ_PRICING_PARTS && k + 1 >= pricing->part[part + 1]) part++;
+  extend_subset(pricing, after, n_after, &incompatible_with_choice, residual_after, part);
+  current->n--;
+  current->value = value_before;
+}
+
+/* Extends the current subset by those of the choices in `from` that can run beside it, in order of descending rate. */
+static void extend_subset(struct pz_pricing *pricing, const struct pz_extension *from,
+                          uint32_t n_from, const struct pz_bits *incompatible,
+                          const int32_t residual[PZ_RESOURCES], int part) {
+  const struct pz_subset *current = &pricing->current;
+  struct pz_subset *best = &pricing->best;
+  if (current->value > best->value) {
+    best->value = current->value;
+    best->n = current->n;
+    memcpy(best->task, current->task, current->n * sizeof *current->task);
+    memcpy(best->mode, current->mode, current->n * sizeof *current->mode);
+  }
+  struct pz_extension *extensions = &pricing->extensions[(size_t)current->n * pricing->n_choices];
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < n_from; k++) {
+    const struct pz_choice *choice = &pricing->choices[from[k].choice];
+    if (!pz_bits_has(incompatible, choice->task) && pz_mode_fits(residual, &choice->of))
+      extensions[n++].choice = from[k].choice;
+  }
+  pricing->nodes++;
+  bound_extensions(pricing, extensions, n, residual, part);
+  for (uint32_t k = 0; k < n; k++) {
+    double most = current->value + extensions[k].most;
+    if (most <= best->value) {
+      pricing->n_cut += extensions[k].by_multipliers;
+      return;
+    }
+    if (pricing->nodes > pricing->most_nodes) {
+      pricing->upper_bound = pz_fmax(pricing->upper_bound, most);
+      return;
+    }
+    try_choice(pricing, extensions[k].choice, &extensions[k + 1], n - k - 1, incompatible, residual,
+               part);
+  }
+}
+
+void pz_pricing_solve(struct pz_pricing *pricing, uint32_t first) {
   static const struct pz_bits none;
-  double *best_value = &x->best_value[x->order[k].task];
-  x->nodes = 0;
-  x->now.n = x->best.n = 0;
-  x->now.value = 0;
-  x->best.value = *best_value;
-  for (uint32_t q = k + 1; q < x->n_order; q++) x->more[q].choice = q;
-  if (pz_mode_fits(x->p->capacity, &x->order[k].of))
-    try_choice(x, k, &x->more[k + 1], x->n_order - k - 1, &none, x->p->capacity, 0);
-  *best_value = x->best.value;
-  x->most = pz_fmax(x->most, x->best.value);
+  const struct pz_choice *choice = &pricing->choices[first];
+  double *best_value = &pricing->best_value[choice->task];
+  pricing->nodes = 0;
+  pricing->current.n = pricing->best.n = 0;
+  pricing->current.value = 0;
+  pricing->best.value = *best_value;
+  for (uint32_t k = first + 1; k < pricing->n_choices; k++) pricing->extensions[k].choice = k;
+  if (pz_mode_fits(pricing->problem->capacity, &choice->of))
+    try_choice(pricing, first, &pricing->extensions[first + 1], pricing->n_choices - first - 1,
+               &none, pricing->problem->capacity, 0);
+  *best_value = pricing->best.value;
+  pricing->upper_bound = pz_fmax(pricing->upper_bound, pricing->best.value);
 }

@@ -15,13 +15,15 @@
 
 enum { PZ_SUBSET_MOST_TASKS = PZ_BITS };
 
+/* n tasks, each in a mode. */
 struct pz_subset {
-  double value;
+  double value; /* sum of the rates */
   uint32_t n;
-  uint32_t task[PZ_SUBSET_MOST_TASKS], mode[PZ_SUBSET_MOST_TASKS]; /* mode: of the task */
+  uint32_t task[PZ_SUBSET_MOST_TASKS], mode[PZ_SUBSET_MOST_TASKS]; /* mode: index within its task */
 };
 
-/* Parts of the order of choices.  Each has multipliers for the choices from its beginning on. */
+/* Choices are sorted by descending rate and divided into parts.  Each part has multipliers of its own, for the choices from
+ * its beginning on. */
 enum { PZ_PRICING_PARTS = 4 };
 
 /* A task in a mode. */
@@ -32,50 +34,50 @@ struct pz_choice {
   uint32_t task, mode, chain;
 };
 
+/* A choice that may be added to the current subset. */
 struct pz_extension {
-  uint32_t choice;     /* in the order */
+  uint32_t choice;     /* index in the sorted choices */
   bool by_multipliers; /* whether multipliers give the bound */
-  double most;         /* bound of the value that it and the choices after it can add */
+  double most;         /* upper bound on the value that it and the extensions after it can add */
 };
 
 struct pz_pricing {
-  const struct pz_problem *p;
-  const struct pz_techniques *o;
-  const uint32_t *mode_at;         /* as in the context */
+  const struct pz_problem *problem;
+  const struct pz_techniques *techniques;
+  const uint32_t *first_mode;      /* as in the context */
   double *rate;                    /* by mode, set by the caller */
   struct pz_bits *incompatible;    /* by task: tasks that never run beside it, and itself */
-  struct pz_bits *interchangeable; /* by task: tasks with the same modes */
-  struct pz_bits *preferred;       /* by task: of these, the tasks that dominate it */
+  struct pz_bits *interchangeable; /* by task: other tasks with the same modes */
+  struct pz_bits *preferred;       /* by task: those of them that dominate it */
   uint32_t *chain;                 /* by task: tasks of one chain never run beside each other */
   uint32_t n_chains;
-  struct pz_choice *order; /* choices by falling rate, with rates above 0 */
-  uint32_t n_order;
+  struct pz_choice *choices; /* those with rates above 0, by descending rate */
+  uint32_t n_choices;
   struct pz_bits priced; /* tasks that have choices */
-  double *best_value;    /* by task: the largest value found with it as first choice, at least 1 */
-  uint32_t part[PZ_PRICING_PARTS];                   /* where each begins */
-  double multiplier[PZ_PRICING_PARTS][PZ_RESOURCES]; /* of the whole capacity of each resource */
+  double *best_value;    /* by task: largest value found with it as first choice, at least 1 */
+  uint32_t part[PZ_PRICING_PARTS];                   /* index of the first choice of each part */
+  double multiplier[PZ_PRICING_PARTS][PZ_RESOURCES]; /* value of the whole capacity of a resource */
   double unit[PZ_RESOURCES];                         /* 1 / capacity */
-  bool used[PZ_RESOURCES];
-  double *most_of, *reduced_of; /* by chain: largest rates of the choices looked at */
-  struct pz_extension *more;    /* by number of tasks in the subset: choices that may be added */
-  struct pz_subset now, best;
-  double most;               /* no subset has a larger value */
-  int64_t nodes, most_nodes; /* of a search, and its limit, which the caller sets */
-  int64_t n_cut,
-      n_replaced; /* pruned by multipliers and by dominance since the caller set them to 0 */
+  bool used[PZ_RESOURCES];                           /* whether some mode uses the resource */
+  double *most_rate, *most_reduced; /* by chain: largest rate and reduced rate seen so far */
+  struct pz_extension *extensions;  /* n_choices entries for each number of tasks in the subset */
+  struct pz_subset current, best;
+  double upper_bound;         /* no subset has a larger value */
+  int64_t nodes, most_nodes;  /* nodes of the current search, and their limit, set by the caller */
+  int64_t n_cut, n_dominated; /* choices pruned by multipliers and by dominance */
 };
 
-/* Returns false if there is no memory. */
-bool pz_pricing_init(struct pz_pricing *x, const struct pz_context *c, struct pz_arena *arena);
+void pz_pricing_init(struct pz_call *call, struct pz_pricing *pricing,
+                     const struct pz_context *context);
 
 /* Prepares searches with the current rates. */
-void pz_pricing_begin(struct pz_pricing *x);
+void pz_pricing_begin(struct pz_pricing *pricing);
 
 /* Forgets the values that were found. */
-void pz_pricing_reset(struct pz_pricing *x);
+void pz_pricing_reset(struct pz_pricing *pricing);
 
-/* Finds in `best` the subset of largest value whose first choice is order[k], if its value is above 1 and above those
+/* Finds in `best` the subset of largest value whose first choice is choice `first`, if its value is above 1 and above those
  * found before with the same task as first choice.  Otherwise best.n is 0. */
-void pz_pricing_solve(struct pz_pricing *x, uint32_t k);
+void pz_pricing_solve(struct pz_pricing *pricing, uint32_t first);
 
 #endif

@@ -11,93 +11,97 @@ struct keyed_task {
   uint32_t task;
 };
 
+/* Heaps are ordered by descending key; ties go to the lower index. */
 static bool comes_first(const void *a, const void *b) {
   const struct keyed_task *x = a, *y = b;
   return x->key > y->key || (x->key >= y->key && x->task < y->task);
 }
 
 struct list_scheduler {
-  struct pz_context *c;
-  const uint32_t *mode;
+  struct pz_context *context;
+  struct pz_call *call; /* owns the heaps */
+  const uint32_t *mode; /* by task */
   struct pz_slot *slots;
-  uint32_t *waits;       /* by task: predecessors that have not ended */
-  struct pz_vec ready;   /* heap of struct keyed_task by longest path to the end */
-  struct pz_vec running; /* heap of struct keyed_task by earliest end */
-  int32_t free[PZ_RESOURCES];
+  uint32_t *n_waiting;   /* by task: predecessors that have not ended */
+  struct pz_vec ready;   /* heap of struct keyed_task: the key is the longest path to the end */
+  struct pz_vec running; /* heap of struct keyed_task: the key is the negative end */
+  int32_t residual[PZ_RESOURCES];
 };
 
-static const struct pz_mode *chosen_mode(const struct list_scheduler *s, uint32_t i) {
-  return &s->c->p->tasks[i].modes[s->mode[i]];
+static const struct pz_mode *chosen_mode(const struct list_scheduler *scheduler, uint32_t task) {
+  return &scheduler->context->problem->tasks[task].modes[scheduler->mode[task]];
 }
 
-static void add_ready(struct pz_call *call, struct list_scheduler *s, uint32_t i) {
-  struct keyed_task k = {s->c->tail_s[i] + s->c->least_s[i], i};
-  pz_heap_add(call, &s->ready, comes_first, &k);
+static void add_ready(struct list_scheduler *scheduler, uint32_t task) {
+  const struct pz_context *context = scheduler->context;
+  struct keyed_task entry = {context->tail_s[task] + context->least_s[task], task};
+  pz_heap_add(scheduler->call, &scheduler->ready, comes_first, &entry);
 }
 
-/* Starts ready tasks at t that fit. */
-static void start_ready(struct pz_call *call, struct list_scheduler *s, double t) {
+/* Starts ready tasks that fit at the time `now`. */
+static void start_ready(struct list_scheduler *scheduler, double now) {
   struct keyed_task unfit[LOOKAHEAD];
-  int n = 0;
-  while (s->ready.n && n < LOOKAHEAD) {
-    struct keyed_task k;
-    pz_heap_pop(&s->ready, comes_first, &k);
-    const struct pz_mode *m = chosen_mode(s, k.task);
-    if (!pz_mode_fits(s->free, m)) {
-      unfit[n++] = k;
+  int n_unfit = 0;
+  while (scheduler->ready.n && n_unfit < LOOKAHEAD) {
+    struct keyed_task first;
+    pz_heap_pop(&scheduler->ready, comes_first, &first);
+    const struct pz_mode *mode = chosen_mode(scheduler, first.task);
+    if (!pz_mode_fits(scheduler->residual, mode)) {
+      unfit[n_unfit++] = first;
       continue;
     }
-    for (int r = 0; r < PZ_RESOURCES; r++) s->free[r] -= m->use[r];
-    s->slots[k.task] = (struct pz_slot){t, t + m->s, s->mode[k.task]};
-    struct keyed_task end = {-(t + m->s), k.task};
-    pz_heap_add(call, &s->running, comes_first, &end);
+    for (int r = 0; r < PZ_RESOURCES; r++) scheduler->residual[r] -= mode->use[r];
+    scheduler->slots[first.task] =
+        (struct pz_slot){now, now + mode->s, scheduler->mode[first.task]};
+    struct keyed_task end = {-(now + mode->s), first.task};
+    pz_heap_add(scheduler->call, &scheduler->running, comes_first, &end);
   }
-  while (n > 0) {
-    n--;
-    pz_heap_add(call, &s->ready, comes_first, &unfit[n]);
+  while (n_unfit > 0) {
+    n_unfit--;
+    pz_heap_add(scheduler->call, &scheduler->ready, comes_first, &unfit[n_unfit]);
   }
 }
 
-/* Ends all tasks that end next.  Returns their end. */
-static double end_next(struct pz_call *call, struct list_scheduler *s) {
-  const struct keyed_task *first = s->running.items;
-  double t = -first->key;
-  while (s->running.n && -first->key <= t) {
-    struct keyed_task k;
-    pz_heap_pop(&s->running, comes_first, &k);
-    const struct pz_task *task = &s->c->p->tasks[k.task];
-    const struct pz_mode *m = chosen_mode(s, k.task);
-    for (int r = 0; r < PZ_RESOURCES; r++) s->free[r] += m->use[r];
+/* Ends all tasks that end next.  Returns the time of their end. */
+static double end_next(struct list_scheduler *scheduler) {
+  const struct keyed_task *first = scheduler->running.items;
+  double now = -first->key;
+  while (scheduler->running.n && -first->key <= now) {
+    struct keyed_task ended;
+    pz_heap_pop(&scheduler->running, comes_first, &ended);
+    const struct pz_task *task = &scheduler->context->problem->tasks[ended.task];
+    const struct pz_mode *mode = chosen_mode(scheduler, ended.task);
+    for (int r = 0; r < PZ_RESOURCES; r++) scheduler->residual[r] += mode->use[r];
     for (uint32_t i = 0; i < task->n_succ; i++) {
       uint32_t next = task->succ[i];
-      s->waits[next]--;
-      if (!s->waits[next]) add_ready(call, s, next);
+      scheduler->n_waiting[next]--;
+      if (!scheduler->n_waiting[next]) add_ready(scheduler, next);
     }
   }
-  return t;
+  return now;
 }
 
-void pz_list_schedule(struct pz_call *call, struct pz_context *c, const uint32_t *mode) {
-  const struct pz_problem *p = c->p;
-  struct pz_call scratch = pz_scratch(call);
-  struct list_scheduler s = {.c = c, .mode = mode};
-  double t = 0;
-  s.slots = pz_alloc(&scratch, p->n, sizeof *s.slots);
-  s.waits = pz_alloc(&scratch, p->n, sizeof *s.waits);
-  pz_vec_init(&s.ready, scratch.arena, sizeof(struct keyed_task));
-  pz_vec_init(&s.running, scratch.arena, sizeof(struct keyed_task));
-  for (int r = 0; r < PZ_RESOURCES; r++) s.free[r] = p->capacity[r];
-  for (uint32_t i = 0; i < p->n; i++) {
-    s.waits[i] = p->tasks[i].n_pred;
-    if (!s.waits[i]) add_ready(&scratch, &s, i);
+void pz_list_schedule(struct pz_context *context, const uint32_t *mode) {
+  const struct pz_problem *problem = context->problem;
+  struct pz_call scratch = pz_scratch(context->call);
+  struct list_scheduler scheduler = {.context = context, .call = &scratch, .mode = mode};
+  double now = 0;
+  scheduler.slots = pz_alloc(&scratch, problem->n, sizeof *scheduler.slots);
+  scheduler.n_waiting = pz_alloc(&scratch, problem->n, sizeof *scheduler.n_waiting);
+  pz_vec_init(&scheduler.ready, scratch.arena, sizeof(struct keyed_task));
+  pz_vec_init(&scheduler.running, scratch.arena, sizeof(struct keyed_task));
+  for (int r = 0; r < PZ_RESOURCES; r++) scheduler.residual[r] = problem->capacity[r];
+  for (uint32_t i = 0; i < problem->n; i++) {
+    scheduler.n_waiting[i] = problem->tasks[i].n_pred;
+    if (!scheduler.n_waiting[i]) add_ready(&scheduler, i);
   }
-  while (s.ready.n || s.running.n) {
-    start_ready(&scratch, &s, t);
-    if (s.running.n) t = end_next(&scratch, &s);
+  while (scheduler.ready.n || scheduler.running.n) {
+    start_ready(&scheduler, now);
+    if (scheduler.running.n) now = end_next(&scheduler);
   }
-  if (p->n) {
-    c->steps += p->n;
-    pz_update_incumbent(c, s.slots, t, PZ_T_NONE);
+  if (problem->n) {
+    context->steps += problem->n;
+    pz_update_incumbent(context, scheduler.slots, now, PZ_T_NONE);
   }
   pz_scratch_end(&scratch);
 }

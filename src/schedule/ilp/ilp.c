@@ -1,8 +1,8 @@
 /* Builds and solves the integer program (ilp.h).
  *
- * build_model() adds columns and rows to an empty model.  solve_rounds() lets CBC solve it, makes an exact schedule of the
- * solution (adopt_solution), and adds handovers for the resources that this overfills, until the schedule is as short as
- * the solution. */
+ * build_model() adds columns and rows to an empty model.  pz_ilp_search() lets CBC solve it, makes an exact schedule of the
+ * solution (adopt_solution), and adds handovers for the resources that this schedule overfills, until the schedule is as
+ * short as the solution.  Names of columns and rows appear in the files that pz_ilp_write() writes. */
 #include "schedule/ilp/ilp.h"
 
 #include <float.h>
@@ -20,418 +20,439 @@
 enum { MAX_ROWS_WITH_TRANSITIVE = 20000 };
 static const double DEFAULT_SECONDS = 60;
 
-struct ilp {
-  struct pz_context *c;
-  const struct pz_problem *p;
-  struct pz_call memory; /* of the model */
+struct ilp_model {
+  struct pz_context *context;
+  const struct pz_problem *problem;
+  struct pz_call *call; /* owns the tables, the linear program and its solutions */
   struct pz_lp lp;
   double unit;                  /* of time in the model */
-  struct pz_bits *before;       /* by task: all its predecessors, direct and indirect */
-  uint32_t *ordered;            /* [i * n + j]: column of y_ij, or PZ_NONE */
-  uint32_t *mode;               /* by mode: column of x */
-  uint32_t start, end;          /* column of the first start, and of C */
+  struct pz_bits *predecessors; /* by task: direct and indirect ones */
+  uint32_t *order_column;       /* at i * n + j: column of y_ij, or PZ_NONE */
+  uint32_t *mode_column;        /* by mode: column of x */
+  uint32_t start_column;        /* column of s_0; those of the other tasks follow */
+  uint32_t end_column;          /* column of C */
   bool handovers[PZ_RESOURCES]; /* resources whose handovers are modelled */
 };
 
-static size_t pair(const struct ilp *x, uint32_t i, uint32_t j) { return (size_t)i * x->p->n + j; }
-
-static bool precedes(const struct ilp *x, uint32_t i, uint32_t j) {
-  return pz_bits_has(&x->before[j], i);
+/* The column of "task i ends before task j starts", or PZ_NONE if precedence decides it. */
+static uint32_t order_column(const struct ilp_model *model, uint32_t i, uint32_t j) {
+  return model->order_column[(size_t)i * model->problem->n + j];
 }
 
-static bool is_unordered(const struct ilp *x, uint32_t i, uint32_t j) {
-  return i != j && !precedes(x, i, j) && !precedes(x, j, i);
+static bool precedes(const struct ilp_model *model, uint32_t i, uint32_t j) {
+  return pz_bits_has(&model->predecessors[j], i);
+}
+
+static bool is_unordered(const struct ilp_model *model, uint32_t i, uint32_t j) {
+  return i != j && !precedes(model, i, j) && !precedes(model, j, i);
 }
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-static void add_columns(struct ilp *x) {
+static void add_columns(struct ilp_model *model) {
   static const struct pz_lp_col choice = {.upper = 1, .integer = true};
-  struct pz_lp *lp = &x->lp;
-  uint32_t n = x->p->n;
-  x->end = pz_lp_col(lp, (struct pz_lp_col){.upper = DBL_MAX, .cost = 1}, "C");
-  x->start = lp->cols.n;
+  const struct pz_context *context = model->context;
+  struct pz_lp *lp = &model->lp;
+  uint32_t n = model->problem->n;
+  model->end_column = pz_lp_col(lp, (struct pz_lp_col){.upper = DBL_MAX, .cost = 1}, "C");
+  model->start_column = lp->cols.n;
+  for (uint32_t i = 0; i < n; i++) {
+    struct pz_lp_col start = {.lower = context->head_s[i] / model->unit, .upper = DBL_MAX};
+    pz_lp_col(lp, start, "s%u", i);
+  }
   for (uint32_t i = 0; i < n; i++)
-    pz_lp_col(lp, (struct pz_lp_col){x->c->head_s[i] / x->unit, DBL_MAX, 0, false, ""}, "s%u", i);
-  for (uint32_t i = 0; i < n; i++)
-    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++)
-      x->mode[x->c->mode_at[i] + m] = pz_lp_col(lp, choice, "x%u_%u", i, m);
+    for (uint32_t m = 0; m < model->problem->tasks[i].n_modes; m++)
+      model->mode_column[context->first_mode[i] + m] = pz_lp_col(lp, choice, "x%u_%u", i, m);
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t j = 0; j < n; j++)
-      x->ordered[pair(x, i, j)] =
-          is_unordered(x, i, j) ? pz_lp_col(lp, choice, "y%u_%u", i, j) : PZ_NONE;
+      model->order_column[(size_t)i * n + j] =
+          is_unordered(model, i, j) ? pz_lp_col(lp, choice, "y%u_%u", i, j) : PZ_NONE;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Adds the duration of task i, times a factor, to a row. */
-static void add_duration_terms(struct ilp *x, uint32_t row, uint32_t i, double factor) {
-  for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++)
-    pz_lp_put(&x->lp, row, x->mode[x->c->mode_at[i] + m],
-              factor * x->p->tasks[i].modes[m].s / x->unit);
+static void add_duration_terms(struct ilp_model *model, uint32_t row, uint32_t i, double factor) {
+  const struct pz_task *task = &model->problem->tasks[i];
+  const uint32_t *mode_column = &model->mode_column[model->context->first_mode[i]];
+  for (uint32_t m = 0; m < task->n_modes; m++)
+    pz_lp_put(&model->lp, row, mode_column[m], factor * task->modes[m].s / model->unit);
 }
 
-static void add_mode_and_end_rows(struct ilp *x) {
-  struct pz_lp *lp = &x->lp;
-  for (uint32_t i = 0; i < x->p->n; i++) {
-    const struct pz_task *t = &x->p->tasks[i];
-    uint32_t one = pz_lp_row(lp, PZ_LP_EQUAL, 1, "mode_%u", i);
-    for (uint32_t m = 0; m < t->n_modes; m++) pz_lp_put(lp, one, x->mode[x->c->mode_at[i] + m], 1);
-    for (uint32_t k = 0; k < t->n_succ || k == 0;
-         k++) { /* before each successor, or the end of all */
-      uint32_t row = t->n_succ ? pz_lp_row(lp, PZ_LP_AT_LEAST, 0, "before_%u_%u", i, t->succ[k])
-                               : pz_lp_row(lp, PZ_LP_AT_LEAST, 0, "end_%u", i);
-      pz_lp_put(lp, row, t->n_succ ? x->start + t->succ[k] : x->end, 1);
-      pz_lp_put(lp, row, x->start + i, -1);
-      add_duration_terms(x, row, i, -1);
+/* Adds a row that lets each task choose one mode, and a row for each of its successors, which start no earlier than the task
+ * ends.  A task without successors ends before the end of the schedule. */
+static void add_mode_and_end_rows(struct ilp_model *model) {
+  struct pz_lp *lp = &model->lp;
+  for (uint32_t i = 0; i < model->problem->n; i++) {
+    const struct pz_task *task = &model->problem->tasks[i];
+    uint32_t mode_row = pz_lp_row(lp, PZ_LP_EQUAL, 1, "mode_%u", i);
+    for (uint32_t m = 0; m < task->n_modes; m++)
+      pz_lp_put(lp, mode_row, model->mode_column[model->context->first_mode[i] + m], 1);
+    uint32_t n_rows = task->n_succ ? task->n_succ : 1;
+    for (uint32_t k = 0; k < n_rows; k++) {
+      uint32_t row, later_column = model->end_column;
+      if (task->n_succ) {
+        row = pz_lp_row(lp, PZ_LP_AT_LEAST, 0, "before_%u_%u", i, task->succ[k]);
+        later_column = model->start_column + task->succ[k];
+      } else {
+        row = pz_lp_row(lp, PZ_LP_AT_LEAST, 0, "end_%u", i);
+      }
+      pz_lp_put(lp, row, later_column, 1);
+      pz_lp_put(lp, row, model->start_column + i, -1);
+      add_duration_terms(model, row, i, -1);
     }
   }
 }
 
-static void add_order_row(struct ilp *x, uint32_t i, uint32_t j) {
-  struct pz_lp *lp = &x->lp;
-  double big = (x->c->best_s - x->c->tail_s[i] - x->c->head_s[j]) / x->unit;
+/* Adds s_i + d_i <= s_j + M_ij (1 - y_ij).  M_ij is the least constant with which the row holds for y_ij = 0. */
+static void add_order_row(struct ilp_model *model, uint32_t i, uint32_t j) {
+  const struct pz_context *context = model->context;
+  struct pz_lp *lp = &model->lp;
+  double big = (context->incumbent_s - context->tail_s[i] - context->head_s[j]) / model->unit;
   uint32_t row = pz_lp_row(lp, PZ_LP_AT_LEAST, -big, "order_%u_%u", i, j);
-  pz_lp_put(lp, row, x->start + j, 1);
-  pz_lp_put(lp, row, x->start + i, -1);
-  add_duration_terms(x, row, i, -1);
-  pz_lp_put(lp, row, x->ordered[pair(x, i, j)], -big);
+  pz_lp_put(lp, row, model->start_column + j, 1);
+  pz_lp_put(lp, row, model->start_column + i, -1);
+  add_duration_terms(model, row, i, -1);
+  pz_lp_put(lp, row, order_column(model, i, j), -big);
 }
 
-static bool fit_together(const struct ilp *x, const struct pz_mode *a, const struct pz_mode *b) {
+static bool fit_together(const struct ilp_model *model, const struct pz_mode *a,
+                         const struct pz_mode *b) {
   int32_t residual[PZ_RESOURCES];
-  for (int r = 0; r < PZ_RESOURCES; r++) residual[r] = x->p->capacity[r] - b->use[r];
+  for (int r = 0; r < PZ_RESOURCES; r++) residual[r] = model->problem->capacity[r] - b->use[r];
   return pz_mode_fits(residual, a);
 }
 
-/* Lets i in mode m and j in the modes that do not fit beside it run one after the other. */
-static void add_conflict_row(struct ilp *x, uint32_t i, uint32_t j, uint32_t m) {
-  const struct pz_task *a = &x->p->tasks[i], *b = &x->p->tasks[j];
-  uint32_t n = 0;
-  for (uint32_t k = 0; k < b->n_modes; k++) n += !fit_together(x, &a->modes[m], &b->modes[k]);
-  if (!n) return;
-  uint32_t row =
-      pz_lp_row(&x->lp, PZ_LP_AT_LEAST, n == b->n_modes ? 0 : -1, "apart_%u_%u_%u", i, m, j);
-  pz_lp_put(&x->lp, row, x->ordered[pair(x, i, j)], 1);
-  pz_lp_put(&x->lp, row, x->ordered[pair(x, j, i)], 1);
-  pz_lp_put(&x->lp, row, x->mode[x->c->mode_at[i] + m], -1);
-  for (uint32_t k = 0; k < b->n_modes && n < b->n_modes; k++)
-    if (!fit_together(x, &a->modes[m], &b->modes[k]))
-      pz_lp_put(&x->lp, row, x->mode[x->c->mode_at[j] + k], -1);
+/* Adds a row by which task i in mode m and task j in the modes that do not fit beside it run one after the other. */
+static void add_conflict_row(struct ilp_model *model, uint32_t i, uint32_t j, uint32_t m) {
+  const struct pz_mode *mode = &model->problem->tasks[i].modes[m];
+  const struct pz_task *other = &model->problem->tasks[j];
+  const uint32_t *first_mode = model->context->first_mode;
+  struct pz_lp *lp = &model->lp;
+  uint32_t n_conflicts = 0;
+  for (uint32_t k = 0; k < other->n_modes; k++)
+    n_conflicts += !fit_together(model, mode, &other->modes[k]);
+  if (!n_conflicts) return;
+  bool never_together = n_conflicts == other->n_modes;
+  uint32_t row = pz_lp_row(lp, PZ_LP_AT_LEAST, never_together ? 0 : -1, "apart_%u_%u_%u", i, m, j);
+  pz_lp_put(lp, row, order_column(model, i, j), 1);
+  pz_lp_put(lp, row, order_column(model, j, i), 1);
+  pz_lp_put(lp, row, model->mode_column[first_mode[i] + m], -1);
+  for (uint32_t k = 0; k < other->n_modes && !never_together; k++)
+    if (!fit_together(model, mode, &other->modes[k]))
+      pz_lp_put(lp, row, model->mode_column[first_mode[j] + k], -1);
 }
 
-static void add_pair_rows(struct ilp *x) {
-  for (uint32_t i = 0; i < x->p->n; i++)
-    for (uint32_t j = i + 1; j < x->p->n; j++) {
-      if (!is_unordered(x, i, j)) continue;
-      uint32_t row = pz_lp_row(&x->lp, PZ_LP_AT_MOST, 1, "once_%u_%u", i, j);
-      pz_lp_put(&x->lp, row, x->ordered[pair(x, i, j)], 1);
-      pz_lp_put(&x->lp, row, x->ordered[pair(x, j, i)], 1);
-      add_order_row(x, i, j);
-      add_order_row(x, j, i);
-      for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) add_conflict_row(x, i, j, m);
-      for (uint32_t m = 0; m < x->p->tasks[j].n_modes; m++) add_conflict_row(x, j, i, m);
+static void add_pair_rows(struct ilp_model *model) {
+  const struct pz_task *tasks = model->problem->tasks;
+  struct pz_lp *lp = &model->lp;
+  for (uint32_t i = 0; i < model->problem->n; i++)
+    for (uint32_t j = i + 1; j < model->problem->n; j++) {
+      if (!is_unordered(model, i, j)) continue;
+      uint32_t row = pz_lp_row(lp, PZ_LP_AT_MOST, 1, "once_%u_%u", i, j);
+      pz_lp_put(lp, row, order_column(model, i, j), 1);
+      pz_lp_put(lp, row, order_column(model, j, i), 1);
+      add_order_row(model, i, j);
+      add_order_row(model, j, i);
+      for (uint32_t m = 0; m < tasks[i].n_modes; m++) add_conflict_row(model, i, j, m);
+      for (uint32_t m = 0; m < tasks[j].n_modes; m++) add_conflict_row(model, j, i, m);
     }
 }
 
-/* Adds y_ij + y_jk - 1 <= y_ik.  Precedence makes some of these constants. */
-static void add_transitive_row(struct ilp *x, uint32_t i, uint32_t j, uint32_t k) {
+/* Adds y_ij + y_jk - 1 <= y_ik.  Precedence makes some of these constants, and the row is left out if it always holds. */
+static void add_transitive_row(struct ilp_model *model, uint32_t i, uint32_t j, uint32_t k) {
   const uint32_t from[] = {i, j, i}, to[] = {j, k, k};
   static const double sign[] = {1, 1, -1};
-  double most = 1;
-  for (int e = 0; e < 3; e++) {
-    if (x->ordered[pair(x, from[e], to[e])] != PZ_NONE) continue;
-    bool before = precedes(x, from[e], to[e]);
-    if (e < 2 && !before) return; /* it is 0, and the row holds */
-    most -= sign[e] * before;
+  double right = 1;
+  for (int term = 0; term < 3; term++) {
+    if (order_column(model, from[term], to[term]) != PZ_NONE) continue;
+    bool is_one = precedes(model, from[term], to[term]);
+    if (term < 2 && !is_one) return;
+    right -= sign[term] * is_one;
   }
-  if (most > 1.5 || x->lp.rows.n > MAX_ROWS_WITH_TRANSITIVE) return;
-  uint32_t row = pz_lp_row(&x->lp, PZ_LP_AT_MOST, most, "chain_%u_%u_%u", i, j, k);
-  for (int e = 0; e < 3; e++) {
-    uint32_t order = x->ordered[pair(x, from[e], to[e])];
-    if (order != PZ_NONE) pz_lp_put(&x->lp, row, order, sign[e]);
+  if (right > 1.5 || model->lp.rows.n > MAX_ROWS_WITH_TRANSITIVE) return;
+  uint32_t row = pz_lp_row(&model->lp, PZ_LP_AT_MOST, right, "chain_%u_%u_%u", i, j, k);
+  for (int term = 0; term < 3; term++) {
+    uint32_t column = order_column(model, from[term], to[term]);
+    if (column != PZ_NONE) pz_lp_put(&model->lp, row, column, sign[term]);
   }
 }
 
-static void add_transitive_rows(struct ilp *x) {
-  uint32_t n = x->p->n;
+/* The largest amount of a resource that a mode of task i uses. */
+static int32_t largest_use(const struct ilp_model *model, uint32_t i, int resource) {
+  const struct pz_task *task = &model->problem->tasks[i];
+  int32_t largest = 0;
+  for (uint32_t m = 0; m < task->n_modes; m++)
+    if (task->modes[m].use[resource] > largest) largest = task->modes[m].use[resource];
+  return largest;
+}
+
+/* Subtracts the fraction of the resource that task i uses, or its product with the duration, from a row. */
+static void subtract_use_terms(struct ilp_model *model, uint32_t row, uint32_t i, int resource,
+                               bool times_duration) {
+  const struct pz_task *task = &model->problem->tasks[i];
+  for (uint32_t m = 0; m < task->n_modes; m++) {
+    const struct pz_mode *mode = &task->modes[m];
+    double part = (double)mode->use[resource] / fmax(1, model->problem->capacity[resource]);
+    double factor = times_duration ? mode->s / model->unit : 1;
+    pz_lp_put(&model->lp, row, model->mode_column[model->context->first_mode[i] + m],
+              -part * factor);
+  }
+}
+
+/* Adds a column for the cores (or parts of another resource) that task j takes over from task i, to the row of what task i
+ * hands on and the row of what task j receives. */
+static void add_handover(struct ilp_model *model, int resource, uint32_t i, uint32_t j,
+                         uint32_t out_row, uint32_t in_row) {
+  struct pz_lp *lp = &model->lp;
+  uint32_t order = order_column(model, i, j);
+  int32_t use_i = largest_use(model, i, resource), use_j = largest_use(model, j, resource);
+  if ((order == PZ_NONE && !precedes(model, i, j)) || !use_i || !use_j) return;
+  double most = (double)(use_i < use_j ? use_i : use_j) / model->problem->capacity[resource];
+  uint32_t column = pz_lp_col(lp, (struct pz_lp_col){.upper = most}, "f%d_%u_%u", resource, i, j);
+  pz_lp_put(lp, out_row, column, 1);
+  pz_lp_put(lp, in_row, column, 1);
+  if (order == PZ_NONE) return;
+  uint32_t row = pz_lp_row(lp, PZ_LP_AT_MOST, 0, "hand_%d_%u_%u", resource, i, j);
+  pz_lp_put(lp, row, column, 1);
+  pz_lp_put(lp, row, order, -most);
+}
+
+/* Adds for each task a row of what it receives and one of what it hands on.  The beginning hands on the capacity. */
+static void add_handover_rows(struct ilp_model *model, int resource) {
+  struct pz_lp *lp = &model->lp;
+  uint32_t n = model->problem->n, first = lp->rows.n;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t in_row = pz_lp_row(lp, PZ_LP_EQUAL, 0, "in_%d_%u", resource, i);
+    subtract_use_terms(model, in_row, i, resource, false);
+    uint32_t out_row = pz_lp_row(lp, PZ_LP_AT_MOST, 0, "out_%d_%u", resource, i);
+    subtract_use_terms(model, out_row, i, resource, false);
+  }
+  uint32_t capacity_row = pz_lp_row(lp, PZ_LP_AT_MOST, 1, "capacity_%d", resource);
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t from_beginning = pz_lp_col(lp, (struct pz_lp_col){.upper = 1}, "f%d_%u", resource, i);
+    pz_lp_put(lp, capacity_row, from_beginning, 1);
+    pz_lp_put(lp, first + 2 * i, from_beginning, 1);
+    for (uint32_t j = 0; j < n; j++)
+      if (i != j) add_handover(model, resource, i, j, first + 2 * i + 1, first + 2 * j);
+  }
+}
+
+static void build_model(struct ilp_model *model) {
+  uint32_t n = model->problem->n;
+  pz_lp_init(&model->lp, model->call->arena);
+  add_columns(model);
+  add_mode_and_end_rows(model);
+  add_pair_rows(model);
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t j = 0; j < n; j++)
-      for (uint32_t k = 0; k < n; k++)
-        if (i != k && (is_unordered(x, i, j) || is_unordered(x, j, k)) && i != j && j != k)
-          add_transitive_row(x, i, j, k);
-}
-
-static int32_t largest_use(const struct ilp *x, uint32_t i, int r) {
-  int32_t most = 0;
-  for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++)
-    if (x->p->tasks[i].modes[m].use[r] > most) most = x->p->tasks[i].modes[m].use[r];
-  return most;
-}
-
-/* Adds the fraction of the resource that task i uses, times a factor, to a row. */
-static void add_use_terms(struct ilp *x, uint32_t row, uint32_t i, int r, bool times_duration,
-                          double factor) {
-  for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
-    const struct pz_mode *mode = &x->p->tasks[i].modes[m];
-    double part = (double)mode->use[r] / fmax(1, x->p->capacity[r]);
-    pz_lp_put(&x->lp, row, x->mode[x->c->mode_at[i] + m],
-              factor * part * (times_duration ? mode->s / x->unit : 1));
+      for (uint32_t k = 0; k < n; k++) {
+        bool different = i != j && j != k && i != k;
+        if (different && (is_unordered(model, i, j) || is_unordered(model, j, k)))
+          add_transitive_row(model, i, j, k);
+      }
+  for (int r = 0; r < PZ_RESOURCES; r++) { /* the use of each resource over time */
+    uint32_t row = pz_lp_row(&model->lp, PZ_LP_AT_LEAST, 0, "work_%d", r);
+    pz_lp_put(&model->lp, row, model->end_column, 1);
+    for (uint32_t i = 0; i < n; i++) subtract_use_terms(model, row, i, r, true);
   }
-}
-
-static void add_work_row(struct ilp *x, int r) {
-  uint32_t row = pz_lp_row(&x->lp, PZ_LP_AT_LEAST, 0, "work_%d", r);
-  pz_lp_put(&x->lp, row, x->end, 1);
-  for (uint32_t i = 0; i < x->p->n; i++) add_use_terms(x, row, i, r, true, -1);
-}
-
-/* Adds what j takes over from i, to the rows of what goes out of i and what comes into j. */
-static void add_handover(struct ilp *x, int r, uint32_t i, uint32_t j, uint32_t out, uint32_t in) {
-  uint32_t order = x->ordered[pair(x, i, j)];
-  int32_t a = largest_use(x, i, r), b = largest_use(x, j, r);
-  if ((order == PZ_NONE && !precedes(x, i, j)) || !a || !b) return;
-  double most = (double)(a < b ? a : b) / x->p->capacity[r];
-  uint32_t col = pz_lp_col(&x->lp, (struct pz_lp_col){.upper = most}, "f%d_%u_%u", r, i, j);
-  pz_lp_put(&x->lp, out, col, 1);
-  pz_lp_put(&x->lp, in, col, 1);
-  if (order == PZ_NONE) return;
-  uint32_t row = pz_lp_row(&x->lp, PZ_LP_AT_MOST, 0, "hand_%d_%u_%u", r, i, j);
-  pz_lp_put(&x->lp, row, col, 1);
-  pz_lp_put(&x->lp, row, order, -most);
-}
-
-/* Adds for each task a row of what comes in and one of what goes out. */
-static void add_handover_rows(struct ilp *x, int r) {
-  struct pz_lp *lp = &x->lp;
-  uint32_t n = x->p->n, first = lp->rows.n;
-  for (uint32_t i = 0; i < n; i++) {
-    add_use_terms(x, pz_lp_row(lp, PZ_LP_EQUAL, 0, "in_%d_%u", r, i), i, r, false, -1);
-    add_use_terms(x, pz_lp_row(lp, PZ_LP_AT_MOST, 0, "out_%d_%u", r, i), i, r, false, -1);
-  }
-  uint32_t all = pz_lp_row(lp, PZ_LP_AT_MOST, 1, "capacity_%d", r);
-  for (uint32_t i = 0; i < n; i++) {
-    uint32_t col = pz_lp_col(lp, (struct pz_lp_col){.upper = 1}, "f%d_%u", r, i);
-    pz_lp_put(lp, all, col, 1);
-    pz_lp_put(lp, first + 2 * i, col, 1);
-    for (uint32_t j = 0; j < n; j++)
-      if (i != j) add_handover(x, r, i, j, first + 2 * i + 1, first + 2 * j);
-  }
-}
-
-static void build_model(struct ilp *x) {
-  pz_lp_init(&x->lp, x->memory.arena);
-  add_columns(x);
-  add_mode_and_end_rows(x);
-  add_pair_rows(x);
-  add_transitive_rows(x);
-  for (int r = 0; r < PZ_RESOURCES; r++) add_work_row(x, r);
   for (int r = 0; r < PZ_RESOURCES; r++)
-    if (x->handovers[r]) add_handover_rows(x, r);
+    if (model->handovers[r]) add_handover_rows(model, r);
 }
 
 /* Whether three tasks can overfill the resource, although any two of them fit. */
-static bool can_overfill_by_three(const struct ilp *x, int r) {
+static bool can_overfill_by_three(const struct ilp_model *model, int resource) {
+  int32_t capacity = model->problem->capacity[resource];
   int64_t sum = 0;
   bool two_fit = false;
-  for (uint32_t i = 0; i < x->p->n; i++) {
-    sum += largest_use(x, i, r);
-    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
-      int64_t use = x->p->tasks[i].modes[m].use[r];
-      two_fit = two_fit || (use > 0 && 2 * use <= x->p->capacity[r]);
+  for (uint32_t i = 0; i < model->problem->n; i++) {
+    sum += largest_use(model, i, resource);
+    for (uint32_t m = 0; m < model->problem->tasks[i].n_modes; m++) {
+      int64_t use = model->problem->tasks[i].modes[m].use[resource];
+      two_fit = two_fit || (use > 0 && 2 * use <= capacity);
     }
   }
-  return two_fit && sum > x->p->capacity[r];
+  return two_fit && sum > capacity;
 }
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-/* Finds a first schedule and bounds of start and end, and allocates the tables.  The model's memory is the call's. */
-static struct ilp begin_ilp(struct pz_call *call, struct pz_context *c) {
-  uint32_t n = c->p->n;
-  struct ilp x = {
-      .c = c, .p = c->p, .memory = *call, .unit = c->scale > 0 ? c->scale / (n + 1) : 1};
+/* An empty model.  Finds a first schedule, and heads and tails, which bound starts and ends. */
+static struct ilp_model ilp_model_new(struct pz_context *context) {
+  struct pz_call *call = context->call;
+  uint32_t n = context->problem->n;
+  struct ilp_model model = {.context = context,
+                            .problem = context->problem,
+                            .call = call,
+                            .unit = context->scale > 0 ? context->scale / (n + 1) : 1};
   if (n > PZ_ILP_MOST_TASKS)
     pz_raise(call, PZ_BAD_INPUT, "%u operators; accepted by the ILP: at most %d", n,
              PZ_ILP_MOST_TASKS);
-  pz_bound_tighten(c); /* sets heads and tails; without an incumbent no mode is eliminated */
-  pz_local_search(call, c, 0);
-  struct pz_bits *after = pz_alloc(call, n, sizeof *after);
-  x.before = pz_alloc(call, n, sizeof *x.before);
-  x.ordered = pz_alloc(call, (size_t)n * n, sizeof *x.ordered);
-  x.mode = pz_alloc(call, c->n_modes, sizeof *x.mode);
-  pz_bits_order(c->p, x.before, after);
-  return x;
+  pz_bound_tighten(context); /* without an incumbent no mode is eliminated */
+  pz_local_search(context, 0);
+  struct pz_bits *successors = pz_alloc(call, n, sizeof *successors);
+  model.predecessors = pz_alloc(call, n, sizeof *model.predecessors);
+  model.order_column = pz_alloc(call, (size_t)n * n, sizeof *model.order_column);
+  model.mode_column = pz_alloc(call, context->n_modes, sizeof *model.mode_column);
+  pz_bits_order(context->problem, model.predecessors, successors);
+  return model;
 }
 
-/* The incumbent's modes and order as values of the columns. */
-static const double *starting_point(struct ilp *x) {
-  const struct pz_slot *slots = x->c->best;
-  double *value = pz_alloc(&x->memory, x->lp.cols.n, sizeof *value);
-  for (uint32_t i = 0; i < x->p->n; i++) {
-    value[x->mode[x->c->mode_at[i] + slots[i].mode]] = 1;
-    value[x->start + i] = slots[i].start / x->unit;
-    for (uint32_t j = 0; j < x->p->n; j++) {
-      uint32_t order = x->ordered[pair(x, i, j)];
+/* The incumbent's modes, order and times as values of the columns. */
+static const double *starting_point(struct ilp_model *model) {
+  const struct pz_slot *slots = model->context->incumbent;
+  uint32_t n = model->problem->n;
+  double *value = pz_alloc(model->call, model->lp.cols.n, sizeof *value);
+  for (uint32_t i = 0; i < n; i++) {
+    value[model->mode_column[model->context->first_mode[i] + slots[i].mode]] = 1;
+    value[model->start_column + i] = slots[i].start / model->unit;
+    for (uint32_t j = 0; j < n; j++) {
+      uint32_t order = order_column(model, i, j);
       if (order == PZ_NONE || slots[i].end > slots[j].start) continue;
       bool both_ways = slots[j].end <= slots[i].start; /* two milestones at one instant */
       value[order] = !(both_ways && j < i);
     }
   }
-  value[x->end] = x->c->best_s / x->unit;
+  value[model->end_column] = model->context->incumbent_s / model->unit;
   return value;
 }
 
-/* Whether i comes before j in the solution. */
-static bool comes_before(const struct ilp *x, const double *value, uint32_t i, uint32_t j) {
-  uint32_t order = x->ordered[pair(x, i, j)];
-  return precedes(x, i, j) || (order != PZ_NONE && value[order] > 0.5);
-}
-
-/* Starts every task when the last one that comes before it ends.  Returns false if the order has a cycle. */
-static bool set_start_times(const struct ilp *x, const double *value, struct pz_slot *slots) {
+/* Starts every task when the last one that comes before it in the solution ends.  Returns false if the order has a
+ * cycle. */
+static bool set_start_times(const struct ilp_model *model, const double *value,
+                            struct pz_slot *slots) {
+  uint32_t n = model->problem->n;
   bool changed = true;
-  for (uint32_t pass = 0; changed && pass <= x->p->n; pass++) {
+  for (uint32_t pass = 0; changed && pass <= n; pass++) {
     changed = false;
-    for (uint32_t j = 0; j < x->p->n; j++) {
+    for (uint32_t j = 0; j < n; j++) {
       double start = 0;
-      for (uint32_t i = 0; i < x->p->n; i++)
-        if (i != j && comes_before(x, value, i, j)) start = fmax(start, slots[i].end);
+      for (uint32_t i = 0; i < n; i++) {
+        uint32_t order = order_column(model, i, j);
+        bool ordered_by_solution = order != PZ_NONE && value[order] > 0.5;
+        if (i != j && (precedes(model, i, j) || ordered_by_solution))
+          start = fmax(start, slots[i].end);
+      }
       if (start <= slots[j].start) continue;
       slots[j].start = start;
-      slots[j].end = start + x->p->tasks[j].modes[slots[j].mode].s;
+      slots[j].end = start + model->problem->tasks[j].modes[slots[j].mode].s;
       changed = true;
     }
   }
   return !changed;
 }
 
+struct check_args {
+  const struct pz_problem *problem;
+  const struct pz_slot *slots;
+  double makespan;
+};
+
+static void check_schedule(struct pz_call *call, void *ctx) {
+  const struct check_args *args = ctx;
+  pz_schedule_check(call, args->problem, args->slots, args->makespan);
+}
+
 /* Makes a schedule with exact times of the solution's modes and order; it becomes the incumbent if it is better.  Returns
  * its makespan, or DBL_MAX if a resource is overfilled. */
-static double adopt_solution(struct ilp *x, const double *value) {
-  uint32_t n = x->p->n;
-  struct pz_slot *slots = pz_alloc(&x->memory, n, sizeof *slots);
+static double adopt_solution(struct ilp_model *model, const double *value) {
+  const struct pz_task *tasks = model->problem->tasks;
+  uint32_t n = model->problem->n;
+  struct pz_slot *slots = pz_alloc(model->call, n, sizeof *slots);
   double makespan = 0;
   for (uint32_t i = 0; i < n; i++) {
-    for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++)
-      if (value[x->mode[x->c->mode_at[i] + m]] > 0.5) slots[i].mode = m;
-    slots[i].end = x->p->tasks[i].modes[slots[i].mode].s;
+    for (uint32_t m = 0; m < tasks[i].n_modes; m++)
+      if (value[model->mode_column[model->context->first_mode[i] + m]] > 0.5) slots[i].mode = m;
+    slots[i].end = tasks[i].modes[slots[i].mode].s;
   }
-  if (!set_start_times(x, value, slots)) return DBL_MAX;
+  if (!set_start_times(model, value, slots)) return DBL_MAX;
   for (uint32_t i = 0; i < n; i++) makespan = fmax(makespan, slots[i].end);
-  if (pz_schedule_check(x->p, slots, makespan, NULL) != PZ_OK) return DBL_MAX;
-  pz_update_incumbent(x->c, slots, makespan, PZ_T_NONE);
+  struct check_args args = {model->problem, slots, makespan};
+  if (pz_border(check_schedule, &args, NULL) != PZ_OK) return DBL_MAX;
+  pz_update_incumbent(model->context, slots, makespan, PZ_T_NONE);
   return makespan;
 }
 
 /* The use of a resource when task i starts, by the solution. */
-static double used_at_start(const struct ilp *x, const double *value, uint32_t i, int r) {
-  double t = value[x->start + i] + 1e-6, sum = 0;
-  for (uint32_t j = 0; j < x->p->n; j++) {
-    double start = value[x->start + j], duration = 0, use = 0;
-    for (uint32_t m = 0; m < x->p->tasks[j].n_modes; m++) {
-      double chosen = value[x->mode[x->c->mode_at[j] + m]];
-      duration += chosen * x->p->tasks[j].modes[m].s / x->unit;
-      use += chosen * x->p->tasks[j].modes[m].use[r];
+static double use_at_start(const struct ilp_model *model, const double *value, uint32_t i,
+                           int resource) {
+  double instant = value[model->start_column + i] + 1e-6, sum = 0;
+  for (uint32_t j = 0; j < model->problem->n; j++) {
+    const struct pz_task *task = &model->problem->tasks[j];
+    double start = value[model->start_column + j], duration = 0, use = 0;
+    for (uint32_t m = 0; m < task->n_modes; m++) {
+      double chosen = value[model->mode_column[model->context->first_mode[j] + m]];
+      duration += chosen * task->modes[m].s / model->unit;
+      use += chosen * task->modes[m].use[resource];
     }
-    if (start <= t && start + duration > t) sum += use;
+    if (start <= instant && start + duration > instant) sum += use;
   }
   return sum;
 }
 
-/* Models handovers of the resources that the solution overfills, or of all if none seems overfilled.  Returns false if all
- * have been modelled before. */
-static bool model_more_handovers(struct ilp *x, const double *value) {
+/* Models handovers of the resources that the solution overfills, or if none seems overfilled, of one more resource that
+ * three tasks can overfill.  Returns false if there is none. */
+static bool model_more_handovers(struct ilp_model *model, const double *value) {
   bool any = false;
   for (int r = 0; r < PZ_RESOURCES; r++)
-    for (uint32_t i = 0; i < x->p->n && !x->handovers[r]; i++)
-      if (used_at_start(x, value, i, r) > x->p->capacity[r] + 0.5) any = x->handovers[r] = true;
+    for (uint32_t i = 0; i < model->problem->n && !model->handovers[r]; i++)
+      if (use_at_start(model, value, i, r) > model->problem->capacity[r] + 0.5)
+        any = model->handovers[r] = true;
   for (int r = 0; r < PZ_RESOURCES && !any; r++)
-    if (can_overfill_by_three(x, r) && !x->handovers[r]) any = x->handovers[r] = true;
+    if (can_overfill_by_three(model, r) && !model->handovers[r]) any = model->handovers[r] = true;
   return any;
 }
 
-/* CBC's bound, less its tolerances. */
-static double proven_bound_s(const struct ilp *x, const struct pz_lp_result *r) {
-  double bound = (r->bound * (1 - 1e-6) - 1e-4) * x->unit;
-  return isfinite(bound) ? bound : 0;
-}
-
-/* Solves the model, with more handovers in each round, until the schedule is as short as the solution.  Returns why the
- * gap is left open. */
-static enum pz_stop solve_rounds(struct pz_call *call, struct ilp *x, double until_s) {
-  struct pz_context *c = x->c;
+/* Solves the model, with more handovers in each round, until the schedule is as short as the solution. */
+enum pz_stop pz_ilp_search(struct pz_call *call, struct pz_context *context,
+                           const struct pz_solve_options *options) {
+  double until_s = pz_clock_s() + (options->seconds > 0 ? options->seconds : DEFAULT_SECONDS);
+  struct ilp_model model = ilp_model_new(context);
+  context->lower_bound_s = 0; /* the model has to find the bound by itself */
   for (;;) {
-    struct pz_lp_result r;
+    struct pz_lp_result result;
     double left_s = until_s - pz_clock_s();
     if (left_s <= 0) return PZ_STOP_TIME;
-    build_model(x);
-    pz_lp_solve(&x->lp, left_s, starting_point(x), &r);
-    if (r.failed && r.signal)
+    build_model(&model);
+    pz_lp_solve(&model.lp, left_s, starting_point(&model), &result);
+    if (result.failed && result.signal)
       pz_raise(call, PZ_NO_MEMORY,
-               "CBC ended with signal %d: out of memory for the ILP, or a fault", r.signal);
-    if (r.failed) pz_raise(call, PZ_NO_MEMORY, "out of memory for the ILP");
-    c->steps++;
-    pz_update_bound(c, fmin(proven_bound_s(x, &r), c->best_s), PZ_T_NONE);
-    if (!r.found) return PZ_STOP_TIME;
-    double makespan = adopt_solution(x, r.x), claimed_s = r.objective * x->unit;
-    if (!r.optimal) return PZ_STOP_TIME;
-    if (makespan <= claimed_s + 1e-4 * x->unit) { /* no schedule is better than the incumbent */
-      pz_update_bound(c, c->best_s, PZ_T_NONE);
+               "CBC ended with signal %d: out of memory for the ILP, or a fault", result.signal);
+    if (result.failed) pz_raise(call, PZ_NO_MEMORY, "out of memory for the ILP");
+    context->steps++;
+    double bound_s = (result.bound * (1 - 1e-6) - 1e-4) * model.unit; /* less CBC's tolerances */
+    if (!isfinite(bound_s)) bound_s = 0;
+    pz_update_bound(context, fmin(bound_s, context->incumbent_s), PZ_T_NONE);
+    if (!result.found) return PZ_STOP_TIME;
+    double makespan = adopt_solution(&model, result.x), claimed = result.objective * model.unit;
+    if (!result.optimal) return PZ_STOP_TIME;
+    if (makespan <= claimed + 1e-4 * model.unit) { /* no schedule is better than the incumbent */
+      pz_update_bound(context, context->incumbent_s, PZ_T_NONE);
       return PZ_STOP_PROVED;
     }
-    if (!model_more_handovers(x, r.x)) return PZ_STOP_TIME;
+    if (!model_more_handovers(&model, result.x)) return PZ_STOP_TIME;
   }
-}
-
-struct ilp_search {
-  struct pz_context *c;
-  double until_s;
-  enum pz_stop *stop;
-};
-
-static void search_by_ilp(struct pz_call *call, void *ctx) {
-  struct ilp_search *search = ctx;
-  struct ilp x = begin_ilp(call, search->c);
-  search->c->bound_s = 0; /* the model has to find the bound by itself */
-  *search->stop = solve_rounds(call, &x, search->until_s);
-}
-
-enum pz_status pz_ilp_search(struct pz_context *c, const struct pz_solve_options *options,
-                             enum pz_stop *stop, struct pz_error *err) {
-  double seconds = options->seconds > 0 ? options->seconds : DEFAULT_SECONDS;
-  struct ilp_search search = {c, pz_clock_s() + seconds, stop};
-  return pz_border(search_by_ilp, &search, err);
 }
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-struct ilp_file {
-  const struct pz_problem *p;
-  const char *path;
-};
-
-/* Writes the whole model, with notes on what the numbers in the names mean. */
-static void write_model(struct pz_call *call, void *ctx) {
-  const struct ilp_file *file = ctx;
-  const struct pz_problem *p = file->p;
-  struct pz_context c;
-  pz_must(call, pz_context_init(&c, p, call->arena, pz_call_error(call)));
-  struct ilp x = begin_ilp(call, &c);
-  x.unit = c.time_unit > 0 ? 1 : 1e-6;
-  for (int r = 0; r < PZ_RESOURCES; r++) x.handovers[r] = can_overfill_by_three(&x, r);
-  build_model(&x);
-  pz_lp_note(&x.lp, x.unit < 1 ? "times in microseconds" : "times as given");
-  for (uint32_t i = 0; i < p->n; i++)
-    for (uint32_t m = 0; m < p->tasks[i].n_modes; m++) {
-      char mode[16];
-      pz_lp_note(&x.lp, pz_format(call, "x%u_%u: %.200s, mode %s", i, m, p->tasks[i].name,
-                                  pz_mode_name(&p->tasks[i].modes[m], mode)));
+/* The file begins with notes on what the numbers in the names mean. */
+void pz_ilp_write(struct pz_call *call, const struct pz_problem *problem, const char *path) {
+  struct pz_call scratch = pz_scratch(call);
+  struct pz_context *context = pz_context_new(&scratch, problem);
+  struct ilp_model model = ilp_model_new(context);
+  model.unit = context->time_unit > 0 ? 1 : 1e-6;
+  for (int r = 0; r < PZ_RESOURCES; r++) model.handovers[r] = can_overfill_by_three(&model, r);
+  build_model(&model);
+  pz_lp_note(&model.lp, model.unit < 1 ? "times in microseconds" : "times as given");
+  for (uint32_t i = 0; i < problem->n; i++) {
+    const struct pz_task *task = &problem->tasks[i];
+    for (uint32_t m = 0; m < task->n_modes; m++) {
+      char mode_name[16];
+      pz_lp_note(&model.lp, pz_format(&scratch, "x%u_%u: %.200s, mode %s", i, m, task->name,
+                                      pz_mode_name(&task->modes[m], mode_name)));
     }
-  pz_must(call, pz_lp_write(&x.lp, file->path, pz_call_error(call)));
-}
-
-enum pz_status pz_ilp_write(const struct pz_problem *p, const char *path, struct pz_error *err) {
-  struct ilp_file file = {p, path};
-  return pz_border(write_model, &file, err);
+  }
+  pz_lp_save(call, &model.lp, path);
+  pz_scratch_end(&scratch);
 }

@@ -24,17 +24,16 @@
 
 enum { PZ_ILP_MOST_TASKS = 128 };
 
-/* These two keep their form: the build for browsers, which has no CBC, replaces them. */
-
-/* Solves the problem of the context by CBC.  *stop is why the gap is left open. */
 struct pz_context;
-PZ_NODISCARD enum pz_status pz_ilp_search(struct pz_context *c,
-                                          const struct pz_solve_options *options,
-                                          enum pz_stop *stop, struct pz_error *err);
+
+/* The build for browsers, which has no CBC, replaces the following two functions. */
+
+/* Solves the problem of the context, which belongs to the call, by CBC.  Returns why the gap is left open. */
+enum pz_stop pz_ilp_search(struct pz_call *call, struct pz_context *context,
+                           const struct pz_solve_options *options);
 
 /* Writes the whole model as an .lp or .mps file.  Integer times are written as they are, others in millionths
  * (microseconds for seconds). */
-PZ_NODISCARD enum pz_status pz_ilp_write(const struct pz_problem *p, const char *path,
-                                         struct pz_error *err);
+void pz_ilp_write(struct pz_call *call, const struct pz_problem *problem, const char *path);
 
 #endif

@@ -1,89 +1,83 @@
 /* Independent checker of a schedule: durations, precedence, capacities and makespan.  It shares only types with the
- * solvers. */
+ * solvers.
+ *
+ * check_tasks() checks every task by itself and against its predecessors.  check_capacities() sweeps over the starts and
+ * ends of all tasks in order of time and counts the use of every resource. */
 #include "schedule/model/schedule.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static void check_task(struct pz_call *call, const struct pz_problem *p,
-                       const struct pz_slot *slots, uint32_t i, double slack) {
-  const struct pz_task *t = &p->tasks[i];
-  const struct pz_slot *s = &slots[i];
-  if (s->mode >= t->n_modes)
-    pz_raise(call, PZ_INTERNAL, "checker: '%s' runs in mode %u of %u", t->name, s->mode,
-             t->n_modes);
-  if (!(s->start >= -slack) || !(fabs(s->end - s->start - t->modes[s->mode].s) <= slack))
-    pz_raise(call, PZ_INTERNAL, "checker: '%s' runs from %g to %g, its mode takes %g", t->name,
-             s->start, s->end, t->modes[s->mode].s);
-  for (uint32_t k = 0; k < t->n_pred; k++)
-    if (!(slots[t->pred[k]].end <= s->start + slack))
-      pz_raise(call, PZ_INTERNAL, "checker: '%s' starts at %g, before '%s' ends at %g", t->name,
-               s->start, p->tasks[t->pred[k]].name, slots[t->pred[k]].end);
+static void check_tasks(struct pz_call *call, const struct pz_problem *problem,
+                        const struct pz_slot *slots, double slack) {
+  for (uint32_t i = 0; i < problem->n; i++) {
+    const struct pz_task *task = &problem->tasks[i];
+    const struct pz_slot *slot = &slots[i];
+    if (slot->mode >= task->n_modes)
+      pz_raise(call, PZ_INTERNAL, "checker: '%s' runs in mode %u of %u", task->name, slot->mode,
+               task->n_modes);
+    double duration = task->modes[slot->mode].s;
+    if (!(slot->start >= -slack) || !(fabs(slot->end - slot->start - duration) <= slack))
+      pz_raise(call, PZ_INTERNAL, "checker: '%s' runs from %g to %g, its mode takes %g", task->name,
+               slot->start, slot->end, duration);
+    for (uint32_t k = 0; k < task->n_pred; k++)
+      if (!(slots[task->pred[k]].end <= slot->start + slack))
+        pz_raise(call, PZ_INTERNAL, "checker: '%s' starts at %g, before '%s' ends at %g",
+                 task->name, slot->start, problem->tasks[task->pred[k]].name,
+                 slots[task->pred[k]].end);
+  }
 }
 
-/* The begin or end of a task, or a task of no length (POINT).  At one instant ends come first, then points, which need
- * their resources only around that instant, then starts. */
+/* The start or end of a task, or a task of zero duration (POINT).  At one instant ends come first, then points, which need
+ * their resources only at that instant, then starts. */
 struct event {
   double time;
   uint32_t task;
-  enum { END, POINT, START } what;
+  enum { END, POINT, START } kind;
 };
 
-static int by_time(const void *a, const void *b) {
+static int compare_events(const void *a, const void *b) {
   const struct event *x = a, *y = b;
   if (x->time != y->time) return x->time < y->time ? -1 : 1;
-  return (x->what > y->what) - (x->what < y->what);
+  return (x->kind > y->kind) - (x->kind < y->kind);
 }
 
-static void check_capacities(struct pz_call *call, const struct pz_problem *p,
+static void check_capacities(struct pz_call *call, const struct pz_problem *problem,
                              const struct pz_slot *slots, double slack) {
-  struct event *events = pz_alloc(call, 2 * (size_t)p->n, sizeof *events);
+  struct event *events = pz_alloc(call, 2 * (size_t)problem->n, sizeof *events);
   int64_t used[PZ_RESOURCES] = {0};
   uint32_t n = 0;
-  for (uint32_t i = 0; i < p->n; i++) {
-    if (p->tasks[i].modes[slots[i].mode].s <= 0) {
+  for (uint32_t i = 0; i < problem->n; i++) {
+    if (problem->tasks[i].modes[slots[i].mode].s <= 0) {
       events[n++] = (struct event){slots[i].start, i, POINT};
       continue;
     }
     events[n++] = (struct event){slots[i].start + slack, i, START};
     events[n++] = (struct event){slots[i].end - slack, i, END};
   }
-  qsort(events, n, sizeof *events, by_time);
+  qsort(events, n, sizeof *events, compare_events);
   for (uint32_t e = 0; e < n; e++) {
     uint32_t i = events[e].task;
-    const struct pz_mode *m = &p->tasks[i].modes[slots[i].mode];
+    const struct pz_mode *mode = &problem->tasks[i].modes[slots[i].mode];
     for (int r = 0; r < PZ_RESOURCES; r++) {
-      used[r] += events[e].what == END ? -m->use[r] : m->use[r];
-      if (used[r] > p->capacity[r])
+      used[r] += events[e].kind == END ? -mode->use[r] : mode->use[r];
+      if (used[r] > problem->capacity[r])
         pz_raise(call, PZ_INTERNAL,
                  "checker: at %g, when '%s' starts, %lld of %d units of resource %d are used",
-                 slots[i].start, p->tasks[i].name, (long long)used[r], (int)p->capacity[r], r);
-      if (events[e].what == POINT) used[r] -= m->use[r];
+                 slots[i].start, problem->tasks[i].name, (long long)used[r],
+                 (int)problem->capacity[r], r);
+      if (events[e].kind == POINT) used[r] -= mode->use[r];
     }
   }
 }
 
-struct check_args {
-  const struct pz_problem *p;
-  const struct pz_slot *slots;
-  double makespan;
-};
-
-static void check_schedule(struct pz_call *call, void *ctx) {
-  struct check_args *x = ctx;
-  double last = 0, slack = 1e-9 * fmax(1e-30, x->makespan);
-  for (uint32_t i = 0; i < x->p->n; i++) {
-    check_task(call, x->p, x->slots, i, slack);
-    last = fmax(last, x->slots[i].end);
-  }
-  check_capacities(call, x->p, x->slots, slack);
-  if (!(fabs(last - x->makespan) <= slack))
-    pz_raise(call, PZ_INTERNAL, "checker: the last operator ends at %g, not at %g", last,
-             x->makespan);
-}
-
-enum pz_status pz_schedule_check(const struct pz_problem *p, const struct pz_slot *slots,
-                                 double makespan, struct pz_error *err) {
-  struct check_args x = {p, slots, makespan};
-  return pz_border(check_schedule, &x, err);
+void pz_schedule_check(struct pz_call *call, const struct pz_problem *problem,
+                       const struct pz_slot *slots, double makespan) {
+  double last_end = 0, slack = 1e-9 * fmax(1e-30, makespan);
+  check_tasks(call, problem, slots, slack);
+  check_capacities(call, problem, slots, slack);
+  for (uint32_t i = 0; i < problem->n; i++) last_end = fmax(last_end, slots[i].end);
+  if (!(fabs(last_end - makespan) <= slack))
+    pz_raise(call, PZ_INTERNAL, "checker: the last operator ends at %g, not at %g", last_end,
+             makespan);
 }

@@ -1,3 +1,7 @@
+/* Creates the shared state of the solver (context.h), and keeps the incumbent and the lower bound.
+ *
+ * Debug builds assert that no incumbent is shorter than the lower bound.  This does not hold for a schedule that uses an
+ * eliminated mode, because bounds ignore such schedules. */
 #include "schedule/model/context.h"
 
 #include <assert.h>
@@ -25,71 +29,74 @@ const double pz_mixes[PZ_MIXES][PZ_RESOURCES] = {
     {0, 0, 0, 0, 0, 1},
 };
 
-/* The greatest common divisor of all durations if they are integers and their sums are exact, otherwise 0. */
-static double common_time_unit(const struct pz_problem *p) {
-  uint64_t g = 0;
+/* The greatest common divisor of all durations if they are integers and sums of them are exact, otherwise 0. */
+static double common_time_unit(const struct pz_problem *problem) {
+  uint64_t divisor = 0;
   double sum = 0;
-  for (uint32_t i = 0; i < p->n; i++)
-    for (uint32_t m = 0; m < p->tasks[i].n_modes; m++) {
-      double s = p->tasks[i].modes[m].s;
-      sum += s;
-      if (sum > 0x1p50 || s != floor(s)) return 0;
-      uint64_t a = (uint64_t)s, b = g;
-      while (b) {
-        uint64_t rest = a % b;
+  for (uint32_t i = 0; i < problem->n; i++)
+    for (uint32_t m = 0; m < problem->tasks[i].n_modes; m++) {
+      double duration = problem->tasks[i].modes[m].s;
+      sum += duration;
+      if (sum > 0x1p50 || duration != floor(duration)) return 0;
+      uint64_t a = (uint64_t)duration, b = divisor;
+      while (b) { /* Euclid's algorithm */
+        uint64_t remainder = a % b;
         a = b;
-        b = rest;
+        b = remainder;
       }
-      g = a;
+      divisor = a;
     }
-  return sum <= 0x1p26 * (double)g ? (double)g : 0; /* sums are exact to far less than a unit */
+  bool sums_are_exact = sum <= 0x1p26 * (double)divisor; /* to far less than a unit */
+  return sums_are_exact ? (double)divisor : 0;
 }
 
-static bool allocate(struct pz_context *c) {
-  uint32_t n = c->p->n;
-  if (!PZ_ARRAY(c->arena, c->mode_at, n)) return false;
+struct pz_context *pz_context_new(struct pz_call *call, const struct pz_problem *problem) {
+  struct pz_context *context = pz_alloc(call, 1, sizeof *context);
+  uint32_t n = problem->n;
+  *context = (struct pz_context){.call = call,
+                                 .problem = problem,
+                                 .techniques = &pz_techniques_all,
+                                 .scale = pz_problem_serial(problem),
+                                 .time_unit = common_time_unit(problem),
+                                 .incumbent_s = DBL_MAX};
+  context->first_mode = pz_alloc(call, n, sizeof *context->first_mode);
   for (uint32_t i = 0; i < n; i++) {
-    c->mode_at[i] = c->n_modes;
-    c->n_modes += c->p->tasks[i].n_modes;
+    context->first_mode[i] = context->n_modes;
+    context->n_modes += problem->tasks[i].n_modes;
   }
-  return PZ_ARRAY(c->arena, c->count, PZ_TECHNIQUES + 1) &&
-         PZ_ARRAY(c->arena, c->eliminated, c->n_modes) &&
-         PZ_ARRAY(c->arena, c->lp_share, c->n_modes) &&
-         PZ_ARRAY(c->arena, c->duals.rate, c->n_modes) && PZ_ARRAY(c->arena, c->duals.least, n) &&
-         PZ_ARRAY(c->arena, c->least_s, n) && PZ_ARRAY(c->arena, c->head_s, n) &&
-         PZ_ARRAY(c->arena, c->tail_s, n) && PZ_ARRAY(c->arena, c->work, n) &&
-         PZ_ARRAY(c->arena, c->best, n);
+  context->count = pz_alloc(call, PZ_TECHNIQUES + 1, sizeof *context->count);
+  context->eliminated = pz_alloc(call, context->n_modes, sizeof *context->eliminated);
+  context->lp_share = pz_alloc(call, context->n_modes, sizeof *context->lp_share);
+  context->duals.rate = pz_alloc(call, context->n_modes, sizeof *context->duals.rate);
+  context->duals.least = pz_alloc(call, n, sizeof *context->duals.least);
+  context->least_s = pz_alloc(call, n, sizeof *context->least_s);
+  context->head_s = pz_alloc(call, n, sizeof *context->head_s);
+  context->tail_s = pz_alloc(call, n, sizeof *context->tail_s);
+  context->energy = pz_alloc(call, n, sizeof *context->energy);
+  context->incumbent = pz_alloc(call, n, sizeof *context->incumbent);
+  return context;
 }
 
-enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
-                               struct pz_arena *arena, struct pz_error *err) {
-  *c = (struct pz_context){.p = p,
-                           .arena = arena,
-                           .o = &pz_techniques_all,
-                           .best_s = DBL_MAX,
-                           .time_unit = common_time_unit(p)};
-  if (!allocate(c)) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the schedule");
-  c->scale = pz_problem_serial(p);
-  return PZ_OK;
+/* The largest sum of rounding errors, for assertions. */
+#define ROUNDING_SLACK(context) (1e-9 * (context)->scale)
+
+void pz_update_incumbent(struct pz_context *context, const struct pz_slot *slots, double makespan_s,
+                         enum pz_technique found_by) {
+  if (!pz_better(context, makespan_s, context->incumbent_s)) return;
+  assert(makespan_s >= context->lower_bound_s - ROUNDING_SLACK(context) ||
+         pz_has_eliminated(context, slots));
+  memcpy(context->incumbent, slots, context->problem->n * sizeof *slots);
+  context->incumbent_s = makespan_s;
+  context->count[found_by].incumbents++;
 }
 
-/* For assertions: the largest sum of rounding errors. */
-#define SLACK(c) (1e-9 * (c)->scale)
-
-void pz_update_incumbent(struct pz_context *c, const struct pz_slot *slots, double makespan,
-                         enum pz_technique by) {
-  if (!pz_better(c, makespan, c->best_s)) return;
-  assert(makespan >= c->bound_s - SLACK(c) || pz_has_eliminated(c, slots));
-  memcpy(c->best, slots, c->p->n * sizeof *slots);
-  c->best_s = makespan;
-  c->count[by].incumbents++;
-}
-
-void pz_update_bound(struct pz_context *c, double bound_s, enum pz_technique by) {
-  if (c->time_unit > 0) bound_s = ceil(bound_s / c->time_unit - 1e-6) * c->time_unit;
-  assert(bound_s <= c->best_s + SLACK(c) || pz_any_eliminated(c));
-  bound_s = fmin(bound_s, c->best_s);
-  if (!(bound_s > c->bound_s)) return;
-  c->count[by].raised += bound_s - c->bound_s;
-  c->bound_s = bound_s;
+void pz_update_bound(struct pz_context *context, double bound_s, enum pz_technique found_by) {
+  if (context->time_unit > 0)
+    bound_s = ceil(bound_s / context->time_unit - 1e-6) * context->time_unit;
+  assert(bound_s <= context->incumbent_s + ROUNDING_SLACK(context) ||
+         pz_has_eliminated(context, NULL));
+  bound_s = fmin(bound_s, context->incumbent_s);
+  if (!(bound_s > context->lower_bound_s)) return;
+  context->count[found_by].raised += bound_s - context->lower_bound_s;
+  context->lower_bound_s = bound_s;
 }

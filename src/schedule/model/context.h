@@ -1,5 +1,5 @@
-/* The state that all parts of the solver share: data derived from the problem, the incumbent, and the proven lower
- * bound. */
+/* The state that all parts of the exact solver share: data derived from the problem, the incumbent (the best schedule
+ * found so far), and the proven lower bound on the makespan. */
 #ifndef PZ_SCHEDULE_MODEL_CONTEXT_H
 #define PZ_SCHEDULE_MODEL_CONTEXT_H
 
@@ -7,91 +7,91 @@
 #include "schedule/model/problem.h"
 #include "schedule/options.h"
 
-/* Surrogate resources ("mixes") are weighted sums of resources, each of which gives an energy bound (root_bound.c).
+/* A surrogate resource ("mix") is a weighted sum of resources.  The energy of a task is its duration times the fraction of
+ * a surrogate resource that it uses; the energy of all tasks is a lower bound on the makespan (bound/root_bound.c).
  * Measures of energy are the mixes and the dual values.  Their number is a multiple of four, so that the compiler
  * vectorises loops over them. */
 enum { PZ_MIXES = 15, PZ_MEASURES = 16 };
 _Static_assert((int)PZ_MIXES < (int)PZ_MEASURES && PZ_MEASURES % 4 == 0,
-               "every measure has a place");
+               "there is room for the mixes and the dual values");
 
-/* Weights of tensor cores, vector cores, link, HBM, GLB and power in a surrogate resource; each row sums
- * to 1. */
+/* Weights of tensor cores, vector cores, link, HBM, GLB and power in each surrogate resource; a row sums to 1. */
 extern const double pz_mixes[PZ_MIXES][PZ_RESOURCES];
 
-/* Dual values (column_generation.c): the rates of no feasible subset sum to more than 1.  Therefore the rest of a schedule
- * takes at least the sum, over its tasks, of rate times duration.  Tasks that are not started yet count with their least
- * value. */
+/* Dual values of the linear program over feasible subsets (colgen/column_generation.c): the rates of tasks that can run at
+ * the same time never sum to more than 1.  Therefore the rest of a schedule is at least as long as the sum, over its tasks,
+ * of rate times duration; a task whose mode is not chosen yet counts with its least value. */
 struct pz_duals {
   double *rate;  /* by mode */
-  double *least; /* by task: least of rate times duration */
-  double sum;    /* of `least`: a lower bound of the makespan */
+  double *least; /* by task: the least product of rate and duration over its modes */
+  double sum;    /* of `least`: a lower bound on the makespan */
 };
 
 struct pz_context {
-  const struct pz_problem *p;
-  struct pz_arena *arena;
-  const struct pz_techniques *o;
-  struct pz_technique_count *count; /* by technique */
-  uint32_t *mode_at;                /* by task: its first mode in arrays by mode */
-  uint32_t n_modes;
-  bool *eliminated; /* by mode: no schedule that is better than the incumbent has it */
-  double *least_s;  /* by task: its fastest mode */
-  double *head_s;   /* earliest start */
-  double *tail_s;   /* least time from its end to the end of all */
-  bool head_tail;   /* heads and tails are tightened by energy, not only by paths */
-  bool derived;     /* heads, tails and work are up to date with eliminated modes and dual values */
-  double (*work)[PZ_MIXES]; /* by task: least energy, by surrogate resource */
+  struct pz_call *call; /* owns the context; scratch memory comes from it */
+  const struct pz_problem *problem;
+  const struct pz_techniques *techniques; /* those that are switched on */
+  struct pz_technique_count *count;       /* statistics by technique */
+  uint32_t *first_mode;                   /* by task: index of its first mode in arrays by mode */
+  uint32_t n_modes;                       /* of all tasks */
+  bool *eliminated;  /* by mode: no schedule that is better than the incumbent uses it */
+  double *least_s;   /* by task: duration of its fastest mode */
+  double *head_s;    /* by task: lower bound on its start */
+  double *tail_s;    /* by task: lower bound on the time from its end to the end of the schedule */
+  bool energy_heads; /* heads and tails are tightened by energy, and not only by paths */
+  bool derived;      /* heads, tails and energy reflect the eliminated modes and the dual values */
+  double (*energy)[PZ_MIXES]; /* by task and surrogate resource: the least over its modes */
   double *lp_share;      /* by mode: its share in the last solution of the linear program, or 0 */
   struct pz_duals duals; /* all 0 before column generation */
-  double scale;          /* the sum of all least durations, to which rounding errors are compared */
-  double time_unit;      /* all times are integer multiples of this; 0: there is no such unit */
-  int64_t steps, most_steps;
-  struct pz_slot *best; /* the incumbent */
-  double best_s;        /* its makespan */
-  double bound_s;       /* proven lower bound */
+  double scale;          /* sum of the least durations, to which rounding errors are compared */
+  double time_unit; /* all durations are integer multiples of this; 0 if there is no such unit */
+  int64_t steps, most_steps; /* effort spent so far, and its limit */
+  struct pz_slot *incumbent; /* by task: the best schedule found */
+  double incumbent_s;        /* its makespan; DBL_MAX before the first one */
+  double lower_bound_s;      /* proven for every schedule */
 };
 
-/* With all techniques. */
-PZ_NODISCARD enum pz_status pz_context_init(struct pz_context *c, const struct pz_problem *p,
-                                            struct pz_arena *arena, struct pz_error *err);
+/* A context with all techniques switched on.  It lives as long as the call and keeps a pointer to it. */
+struct pz_context *pz_context_new(struct pz_call *call, const struct pz_problem *problem);
 
-/* Whether a is better than b by more than rounding errors, or by a time unit if there is one. */
-static inline bool pz_better(const struct pz_context *c, double a, double b) {
-  return a < b - (c->time_unit > 0 ? c->time_unit * (1 - 1e-6) : 1e-12 * c->scale);
+/* Whether makespan a is smaller than b by more than rounding errors, or by a time unit if there is one. */
+static inline bool pz_better(const struct pz_context *context, double a, double b) {
+  double unit = context->time_unit;
+  return a < b - (unit > 0 ? unit * (1 - 1e-6) : 1e-12 * context->scale);
 }
 
-/* A mode's use of a surrogate resource as a fraction of its capacity; multiplied by its duration, it is its energy. */
-static inline double pz_mode_share(const struct pz_context *c, const struct pz_mode *m, int mix) {
+/* The fraction of a surrogate resource that a mode uses. */
+static inline double pz_mode_share(const struct pz_context *context, const struct pz_mode *mode,
+                                   int mix) {
   double sum = 0;
   for (int r = 0; r < PZ_RESOURCES; r++)
-    if (m->use[r]) sum += pz_mixes[mix][r] * (double)m->use[r] / (double)c->p->capacity[r];
+    if (mode->use[r])
+      sum += pz_mixes[mix][r] * (double)mode->use[r] / (double)context->problem->capacity[r];
   return sum;
 }
 
-/* Whether there is a gap between the bound and the incumbent. */
-static inline bool pz_open(const struct pz_context *c) {
-  return pz_better(c, c->bound_s, c->best_s);
+/* Whether there is a gap between the lower bound and the incumbent. */
+static inline bool pz_open(const struct pz_context *context) {
+  return pz_better(context, context->lower_bound_s, context->incumbent_s);
 }
 
-/* Whether the schedule has eliminated modes, so that bounds do not hold for it. */
-static inline bool pz_has_eliminated(const struct pz_context *c, const struct pz_slot *slots) {
-  for (uint32_t i = 0; i < c->p->n; i++)
-    if (c->eliminated[c->mode_at[i] + slots[i].mode]) return true;
+/* Whether the schedule uses an eliminated mode, or if `slots` is NULL, whether any mode is eliminated. */
+static inline bool pz_has_eliminated(const struct pz_context *context,
+                                     const struct pz_slot *slots) {
+  for (uint32_t i = 0; i < context->problem->n; i++)
+    for (uint32_t m = 0; m < context->problem->tasks[i].n_modes; m++)
+      if (context->eliminated[context->first_mode[i] + m] && (!slots || slots[i].mode == m))
+        return true;
   return false;
 }
 
-static inline bool pz_any_eliminated(const struct pz_context *c) {
-  for (uint32_t m = 0; m < c->n_modes; m++)
-    if (c->eliminated[m]) return true;
-  return false;
-}
+/* Replaces the incumbent if the schedule is better, and credits the technique that found it. */
+void pz_update_incumbent(struct pz_context *context, const struct pz_slot *slots, double makespan_s,
+                         enum pz_technique found_by);
 
-/* Makes the schedule the incumbent if it is better. */
-void pz_update_incumbent(struct pz_context *c, const struct pz_slot *slots, double makespan,
-                         enum pz_technique by);
-
-/* Raises the bound, rounded up to a multiple of the time unit.  With eliminated modes, the bound may hold only for
- * schedules that are better than the incumbent, and is limited to the incumbent's makespan. */
-void pz_update_bound(struct pz_context *c, double bound_s, enum pz_technique by);
+/* Raises the lower bound if the given one is higher; it is first rounded up to a multiple of the time unit.  A bound that
+ * was found after modes were eliminated may hold only for schedules that are better than the incumbent, so that it is
+ * limited to the incumbent's makespan. */
+void pz_update_bound(struct pz_context *context, double bound_s, enum pz_technique found_by);
 
 #endif

@@ -1,4 +1,4 @@
-/* Makes the scheduling problem of a layer (layer.h).
+/* Builds the scheduling problem of a layer (layer.h).
  *
  * Each operator is costed on parts of the chip with every number of cores, powers of two or all (add_full_modes), and
  * gets modes at full and at lower rates (set_all_modes); or it gets the two modes of the original system
@@ -18,34 +18,39 @@ struct layer_builder {
   struct pz_cluster net;
   const struct pz_ops *ops;
   const struct pz_layer_options *options;
-  struct pz_arena *arena; /* of the problem */
   int32_t capacity[PZ_RESOURCES];
-  double hbm_fraction, glb_fraction; /* of the whole chip's rates that the current part can draw */
+  double hbm_fraction, glb_fraction; /* of the whole chip's bandwidths that the current part has */
   struct pz_task *tasks;
   struct pz_vec *full_modes; /* by task: struct pz_full_mode */
 };
 
-/* Costs operators on a part of the chip from now on. */
-static void use_part(struct layer_builder *b, int32_t tensor, int32_t vector) {
-  struct pz_chip part = pz_chip_part(&b->chip, tensor, vector);
-  pz_cost_set_chip(b->cost, &part, &b->net);
-  b->hbm_fraction = pz_chip_hbm_bytes_per_s(&part) / pz_chip_hbm_bytes_per_s(&b->chip);
-  b->glb_fraction = part.glb_bytes_per_s / b->chip.glb_bytes_per_s;
+/* Costs operators from now on on a part of the chip with these numbers of cores. */
+static void use_part(struct layer_builder *builder, int32_t tensor_cores, int32_t vector_cores) {
+  struct pz_chip part = pz_chip_part(&builder->chip, tensor_cores, vector_cores);
+  pz_cost_set_chip(builder->cost, &part, &builder->net);
+  builder->hbm_fraction = pz_chip_hbm_bytes_per_s(&part) / pz_chip_hbm_bytes_per_s(&builder->chip);
+  builder->glb_fraction = part.glb_bytes_per_s / builder->chip.glb_bytes_per_s;
 }
 
-/* The cost of an operator on the current part, with times at the memories as if they had the whole chip's rate. */
-static struct pz_estimate cost_on_part(struct pz_call *call, struct layer_builder *b,
+/* The cost of an operator on the current part.  Times at the memories are those at the whole chip's bandwidths. */
+static struct pz_estimate cost_on_part(struct pz_call *call, struct layer_builder *builder,
                                        const struct pz_op *op) {
-  struct pz_estimate e;
-  pz_must(call, pz_cost_op(b->cost, op, &e, pz_call_error(call)));
-  e.hbm_s *= b->hbm_fraction;
-  e.glb_s *= b->glb_fraction;
-  return e;
+  struct pz_estimate estimate;
+  pz_must(call, pz_cost_op(builder->cost, op, &estimate, pz_call_error(call)));
+  estimate.hbm_s *= builder->hbm_fraction;
+  estimate.glb_s *= builder->glb_fraction;
+  return estimate;
 }
 
 /* ---- every number of cores ------------------------------------------------------------------ */
 
-/* Operators that use the same kinds of cores. */
+/* Whether mode a makes mode b superfluous at any rates: it takes no longer, uses no more cores and needs no more of the
+ * memories. */
+static bool dominates_at_any_rate(const struct pz_mode *a, const struct pz_mode *b) {
+  return a->s <= b->s && a->hbm_s <= b->hbm_s && a->glb_s <= b->glb_s && pz_mode_fits(b->use, a);
+}
+
+/* The kinds of cores on which an operator runs. */
 enum core_group { ON_NONE, ON_TENSOR, ON_VECTOR, ON_BOTH, CORE_GROUPS };
 
 static enum core_group core_group_of(const struct pz_op *op) {
@@ -57,163 +62,154 @@ static enum core_group core_group_of(const struct pz_op *op) {
   }
 }
 
-static bool has_core_group(const struct pz_ops *ops, enum core_group g) {
-  for (uint32_t i = 0; i < ops->n; i++)
-    if (core_group_of(&ops->op[i]) == g) return true;
-  return false;
-}
-
-/* Whether mode a makes mode b superfluous at any rates: it takes no longer, uses no more cores and needs no more of the
- * memories. */
-static bool dominates_at_any_rate(const struct pz_mode *a, const struct pz_mode *b) {
-  return a->s <= b->s && a->hbm_s <= b->hbm_s && a->glb_s <= b->glb_s && pz_mode_fits(b->use, a);
-}
-
-/* Adds the full-rate modes of a group's operators on this number of cores. */
-static void add_full_modes(struct pz_call *call, struct layer_builder *b, const struct pz_ops *ops,
-                           enum core_group g, int32_t tensor, int32_t vector) {
-  use_part(b, tensor, vector);
-  for (uint32_t i = 0; i < ops->n; i++) {
-    const struct pz_op *op = &ops->op[i];
-    struct pz_vec *full = &b->full_modes[i];
-    if (core_group_of(op) != g) continue;
-    struct pz_estimate e = cost_on_part(call, b, op);
-    struct pz_full_mode f = {.at = {.use = {tensor, vector, op->op_class == PZ_CLASS_COLLECTIVE},
-                                    .label = tensor ? tensor : vector,
-                                    .s = e.latency_s,
-                                    .j = e.energy_j,
-                                    .hbm_s = e.hbm_s,
-                                    .glb_s = e.glb_s}};
+/* Adds the full-rate modes of a group's operators on these numbers of cores. */
+static void add_full_modes(struct pz_call *call, struct layer_builder *builder,
+                           enum core_group group, int32_t tensor_cores, int32_t vector_cores) {
+  use_part(builder, tensor_cores, vector_cores);
+  for (uint32_t i = 0; i < builder->ops->n; i++) {
+    const struct pz_op *op = &builder->ops->op[i];
+    struct pz_vec *full = &builder->full_modes[i];
+    if (core_group_of(op) != group) continue;
+    struct pz_estimate estimate = cost_on_part(call, builder, op);
+    bool uses_link = op->op_class == PZ_CLASS_COLLECTIVE;
+    struct pz_full_mode mode = {.at = {.use = {tensor_cores, vector_cores, uses_link},
+                                       .label = tensor_cores ? tensor_cores : vector_cores,
+                                       .s = estimate.latency_s,
+                                       .j = estimate.energy_j,
+                                       .hbm_s = estimate.hbm_s,
+                                       .glb_s = estimate.glb_s}};
     bool dominated = false;
-    for (uint32_t k = 0; k < full->n && b->chip.rules.rate_levels && !dominated; k++)
-      dominated = dominates_at_any_rate(&pz_vec_at(full, struct pz_full_mode, k)->at, &f.at);
-    if (!dominated) pz_append(call, full, &f);
+    for (uint32_t k = 0; k < full->n && builder->chip.rules.rate_levels && !dominated; k++)
+      dominated = dominates_at_any_rate(&pz_vec_at(full, struct pz_full_mode, k)->at, &mode.at);
+    if (!dominated) pz_append(call, full, &mode);
   }
 }
 
-/* The number of cores after this one: 1, 2, 4 etc., then all.  -1 after the last; 0 is the only one if there are none. */
+/* The number of cores to try after this one: 1, 2, 4 etc., then all.  Returns -1 after the last.  If there are no cores,
+ * 0 is the only number. */
 static int32_t next_cores(int32_t cores, int32_t most) {
   if (cores == most) return -1;
   return 2 * cores < most ? 2 * cores : most;
 }
 
-/* The vector cores that go with this number of tensor cores, in the chip's proportion. */
-static int32_t vector_share(const struct layer_builder *b, int32_t cores) {
-  int64_t t = b->capacity[PZ_TENSOR_CORES], v = b->capacity[PZ_VECTOR_CORES];
-  return t > 0 ? (int32_t)((cores * v + t - 1) / t) : 0;
-}
-
-static void list_full_modes(struct pz_call *call, struct layer_builder *b,
-                            const struct pz_ops *ops) {
-  for (enum core_group g = ON_NONE; g < CORE_GROUPS; g++) {
-    if (!has_core_group(ops, g)) continue;
-    int32_t most_t = g == ON_TENSOR || g == ON_BOTH ? b->capacity[PZ_TENSOR_CORES] : 0;
-    int32_t most_v = g == ON_VECTOR || g == ON_BOTH ? b->capacity[PZ_VECTOR_CORES] : 0;
-    bool in_proportion = g == ON_BOTH && !b->chip.rules.rate_levels;
-    for (int32_t t = most_t > 0; t >= 0; t = next_cores(t, most_t)) {
+/* Lists the modes of all operators at full rate, group by group, so that each part of the chip is set up once.  Under the
+ * rules without rate levels, fused operators get vector cores in proportion to their tensor cores. */
+static void list_full_modes(struct pz_call *call, struct layer_builder *builder) {
+  bool has_group[CORE_GROUPS] = {false};
+  int64_t all_tensor = builder->capacity[PZ_TENSOR_CORES];
+  int64_t all_vector = builder->capacity[PZ_VECTOR_CORES];
+  for (uint32_t i = 0; i < builder->ops->n; i++)
+    has_group[core_group_of(&builder->ops->op[i])] = true;
+  for (enum core_group group = ON_NONE; group < CORE_GROUPS; group++) {
+    if (!has_group[group]) continue;
+    int32_t most_tensor = group == ON_TENSOR || group == ON_BOTH ? (int32_t)all_tensor : 0;
+    int32_t most_vector = group == ON_VECTOR || group == ON_BOTH ? (int32_t)all_vector : 0;
+    bool in_proportion = group == ON_BOTH && !builder->chip.rules.rate_levels;
+    for (int32_t tensor = most_tensor > 0; tensor >= 0; tensor = next_cores(tensor, most_tensor)) {
       if (in_proportion) {
-        add_full_modes(call, b, ops, g, t, vector_share(b, t));
+        int64_t vector = all_tensor > 0 ? (tensor * all_vector + all_tensor - 1) / all_tensor : 0;
+        add_full_modes(call, builder, group, tensor, (int32_t)vector);
         continue;
       }
-      for (int32_t v = most_v > 0; v >= 0; v = next_cores(v, most_v))
-        add_full_modes(call, b, ops, g, t, v);
+      for (int32_t vector = most_vector > 0; vector >= 0; vector = next_cores(vector, most_vector))
+        add_full_modes(call, builder, group, tensor, vector);
     }
   }
 }
 
-/* The time of the operators one after another, each in its fastest mode. */
-static double serial_s(const struct layer_builder *b, uint32_t n) {
+/* The time of the first n operators one after another, each in its fastest full-rate mode. */
+static double serial_time_s(const struct layer_builder *builder, uint32_t n) {
   double sum = 0;
   for (uint32_t i = 0; i < n; i++) {
     double least = HUGE_VAL;
-    for (uint32_t k = 0; k < b->full_modes[i].n; k++)
-      least = fmin(least, pz_vec_at(&b->full_modes[i], struct pz_full_mode, k)->at.s);
+    for (uint32_t k = 0; k < builder->full_modes[i].n; k++)
+      least = fmin(least, pz_vec_at(&builder->full_modes[i], struct pz_full_mode, k)->at.s);
     sum += least;
   }
   return sum;
 }
 
-static void set_all_modes(struct pz_call *call, struct layer_builder *b, const struct pz_ops *ops) {
-  b->full_modes = pz_alloc(call, ops->n, sizeof *b->full_modes);
-  for (uint32_t i = 0; i < ops->n; i++)
-    pz_vec_init(&b->full_modes[i], call->arena, sizeof(struct pz_full_mode));
-  list_full_modes(call, b, ops);
-  bool shares_rates = b->options->modes == PZ_MODES_ALL;
-  double limit_s = serial_s(b, ops->n) * (1 + 1e-9);
-  for (uint32_t i = 0; i < ops->n; i++) {
-    const struct pz_vec *full = &b->full_modes[i];
+/* Sets the modes of all operators: with every number of cores, and if bandwidths are shared, at lower rates too. */
+static void set_all_modes(struct pz_call *call, struct layer_builder *builder) {
+  uint32_t n = builder->ops->n;
+  builder->full_modes = pz_alloc(call, n, sizeof *builder->full_modes);
+  for (uint32_t i = 0; i < n; i++)
+    pz_vec_init(&builder->full_modes[i], call->arena, sizeof(struct pz_full_mode));
+  list_full_modes(call, builder);
+  bool shares_rates = builder->options->modes == PZ_MODES_ALL;
+  double limit_s = serial_time_s(builder, n) * (1 + 1e-9);
+  for (uint32_t i = 0; i < n; i++) {
+    const struct pz_vec *full = &builder->full_modes[i];
     struct pz_vec modes;
     pz_vec_init(&modes, call->arena, sizeof(struct pz_mode));
-    if (shares_rates && b->chip.rules.rate_levels)
+    if (shares_rates && builder->chip.rules.rate_levels)
       pz_append_rate_modes(call, full, limit_s, &modes);
     else if (shares_rates)
       pz_append_full_rate_modes(call, full, &modes);
     else
       for (uint32_t k = 0; k < full->n; k++)
         pz_append(call, &modes, &pz_vec_at(full, struct pz_full_mode, k)->at);
-    b->tasks[i].modes = modes.items;
-    b->tasks[i].n_modes = modes.n;
+    builder->tasks[i].modes = modes.items;
+    builder->tasks[i].n_modes = modes.n;
   }
 }
 
 /* ---- two modes ------------------------------------------------------------------------------ */
 
 /* Sets the two modes of the original system: one core of each class that the operator uses, or the whole chip. */
-static void set_two_modes(struct pz_call *call, struct layer_builder *b, const struct pz_ops *ops) {
+static void set_two_modes(struct pz_call *call, struct layer_builder *builder) {
+  const struct pz_ops *ops = builder->ops;
   struct pz_estimate *single = pz_alloc(call, ops->n, sizeof *single);
-  struct pz_estimate *all = pz_alloc(call, ops->n, sizeof *all);
-  use_part(b, 1, 1);
-  for (uint32_t i = 0; i < ops->n; i++) single[i] = cost_on_part(call, b, &ops->op[i]);
-  use_part(b, 0, 0);
-  for (uint32_t i = 0; i < ops->n; i++) all[i] = cost_on_part(call, b, &ops->op[i]);
+  struct pz_estimate *whole = pz_alloc(call, ops->n, sizeof *whole);
+  use_part(builder, 1, 1);
+  for (uint32_t i = 0; i < ops->n; i++) single[i] = cost_on_part(call, builder, &ops->op[i]);
+  use_part(builder, 0, 0);
+  for (uint32_t i = 0; i < ops->n; i++) whole[i] = cost_on_part(call, builder, &ops->op[i]);
   for (uint32_t i = 0; i < ops->n; i++) {
     struct pz_mode *modes = pz_alloc(call, 2, sizeof *modes);
-    struct pz_task *task = &b->tasks[i];
+    struct pz_task *task = &builder->tasks[i];
     task->modes = modes;
-    task->n_modes = pz_two_modes(ops->op[i].op_class, b->capacity, single[i].latency_s,
-                                 all[i].latency_s, b->options->exclusive, modes);
+    task->n_modes = pz_two_modes(ops->op[i].op_class, builder->capacity, single[i].latency_s,
+                                 whole[i].latency_s, builder->options->exclusive, modes);
     modes[0].j = single[i].energy_j;
-    if (task->n_modes > 1) modes[1].j = all[i].energy_j;
+    if (task->n_modes > 1) modes[1].j = whole[i].energy_j;
   }
 }
 
 /* ---- the problem ---------------------------------------------------------------------------- */
 
-static void set_modes(struct pz_call *call, void *ctx) {
-  struct layer_builder *b = ctx;
-  struct pz_call result = pz_call_in(call, b->arena);
-  if (b->options->modes == PZ_MODES_TWO)
-    set_two_modes(&result, b, b->ops);
-  else
-    set_all_modes(&result, b, b->ops);
+static void restore_chip(void *layer_builder) {
+  struct layer_builder *builder = layer_builder;
+  pz_cost_set_chip(builder->cost, &builder->chip, &builder->net);
 }
 
 struct pz_problem pz_layer_problem_build(struct pz_call *call, struct pz_cost *cost,
                                          const struct pz_ops *ops,
                                          const struct pz_layer_options *options) {
-  struct layer_builder b = {.cost = cost,
-                            .chip = cost->chip,
-                            .net = cost->net,
-                            .ops = ops,
-                            .options = options,
-                            .arena = call->arena};
-  uint32_t n_edges = 0, e = 0;
-  b.capacity[PZ_TENSOR_CORES] = (int32_t)cost->chip.tensor.cores;
-  b.capacity[PZ_VECTOR_CORES] = (int32_t)cost->chip.vector.cores;
-  b.capacity[PZ_LINK] = 1;
-  b.capacity[PZ_HBM_RATE] = b.capacity[PZ_GLB_RATE] = PZ_RATE_PARTS;
+  struct layer_builder *builder = pz_alloc(call, 1, sizeof *builder);
+  uint32_t n_edges = 0, edge = 0;
+  builder->cost = cost;
+  builder->chip = cost->chip;
+  builder->net = cost->net;
+  builder->ops = ops;
+  builder->options = options;
+  builder->capacity[PZ_TENSOR_CORES] = (int32_t)cost->chip.tensor.cores;
+  builder->capacity[PZ_VECTOR_CORES] = (int32_t)cost->chip.vector.cores;
+  builder->capacity[PZ_LINK] = 1;
+  builder->capacity[PZ_HBM_RATE] = builder->capacity[PZ_GLB_RATE] = PZ_RATE_PARTS;
   for (uint32_t i = 0; i < ops->n; i++) n_edges += ops->op[i].n_pred;
-  b.tasks = pz_alloc(call, ops->n, sizeof *b.tasks);
+  builder->tasks = pz_alloc(call, ops->n, sizeof *builder->tasks);
   struct pz_edge *edges = pz_alloc(call, n_edges, sizeof *edges);
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
-    b.tasks[i] = (struct pz_task){.name = op->name, .id = i, .op_class = op->op_class};
-    for (uint32_t k = 0; k < op->n_pred; k++) edges[e++] = (struct pz_edge){op->pred[k], i};
+    builder->tasks[i] = (struct pz_task){.name = op->name, .id = i, .op_class = op->op_class};
+    for (uint32_t k = 0; k < op->n_pred; k++) edges[edge++] = (struct pz_edge){op->pred[k], i};
   }
-  /* the cost gets its whole chip back, also after an error */
-  struct pz_error err = {0};
-  enum pz_status status = pz_border(set_modes, &b, &err);
-  pz_cost_set_chip(cost, &b.chip, &b.net);
-  if (status != PZ_OK) pz_raise_again(call, &err);
-  return pz_problem_build(call, b.capacity, b.tasks, ops->n, edges, n_edges);
+  pz_defer(call, restore_chip, builder);
+  if (options->modes == PZ_MODES_TWO)
+    set_two_modes(call, builder);
+  else
+    set_all_modes(call, builder);
+  pz_close(call, builder);
+  return pz_problem_build(call, builder->capacity, builder->tasks, ops->n, edges, n_edges);
 }

@@ -3,7 +3,7 @@
  *
  * A mode uses an amount of each resource for a time.  Memory bandwidths and power are resources too, which concurrent
  * operators share.  The problem of the original system is the special case of two modes, one core of the operator's class
- * or all of them (instance.h).  layer.h makes the problem of a model's layer on a chip. */
+ * or all of them (instance.h).  layer.h builds the problem of a model's layer on a chip. */
 #ifndef PZ_SCHEDULE_MODEL_PROBLEM_H
 #define PZ_SCHEDULE_MODEL_PROBLEM_H
 
@@ -12,36 +12,36 @@
 /* Sets p to an array of n zeroed items.  Returns false if there is no memory. */
 #define PZ_ARRAY(arena, p, n) (((p) = pz_arena_alloc(arena, n, sizeof *(p))) != NULL)
 
+/* The capacity of a bandwidth or of power: a task uses a share of it in these parts. */
 enum { PZ_RATE_PARTS = 1 << 20 };
 
 /* The label of a mode for reports: its number of cores, or one of these. */
 enum { PZ_MODE_NONE = 0, PZ_MODE_SINGLE = -1, PZ_MODE_INTRA = -2 };
 
 struct pz_mode {
-  int32_t use[PZ_RESOURCES];
+  int32_t use[PZ_RESOURCES]; /* amount of each resource that it holds */
   int32_t label;
-  double s, j;
-  double hbm_s,
-      glb_s; /* time at the memories if they did nothing else, for reports; 0: none or unknown */
+  double s, j;         /* duration (seconds in a layer's problem) and energy in joules */
+  double hbm_s, glb_s; /* time to move its bytes at full bandwidth, for reports; 0 if unknown */
 };
 
 /* Whether the mode fits within the residual capacity. */
-static inline bool pz_mode_fits(const int32_t residual[PZ_RESOURCES], const struct pz_mode *m) {
+static inline bool pz_mode_fits(const int32_t residual[PZ_RESOURCES], const struct pz_mode *mode) {
   for (int r = 0; r < PZ_RESOURCES; r++)
-    if (m->use[r] > residual[r]) return false;
+    if (mode->use[r] > residual[r]) return false;
   return true;
 }
 
-/* Writes "single", "intra", "link", "none" or the number of cores to buf, and returns it. */
-const char *pz_mode_name(const struct pz_mode *m, char buf[16]);
+/* Returns "single", "intra", "link", "none" or the number of cores, which is written to `buffer`. */
+const char *pz_mode_name(const struct pz_mode *mode, char buffer[16]);
 
 struct pz_task {
   const char *name;
-  int64_t id; /* the number that the input gives it */
+  int64_t id; /* its number in the input */
   const struct pz_mode *modes;
   uint32_t n_modes;
-  enum pz_op_class op_class; /* for reports; solvers use the modes only */
-  const uint32_t *pred, *succ;
+  enum pz_op_class op_class;   /* for reports; solvers use the modes only */
+  const uint32_t *pred, *succ; /* direct predecessors and successors, as indices of tasks */
   uint32_t n_pred, n_succ;
 };
 
@@ -49,22 +49,24 @@ struct pz_task {
 struct pz_problem {
   int32_t capacity[PZ_RESOURCES];
   const struct pz_task *tasks;
-  uint32_t n;
+  uint32_t n; /* number of tasks */
 };
 
+/* The task `before` must end before the task `after` starts. */
 struct pz_edge {
   uint32_t before, after;
 };
 
-/* Makes a problem from copies of tasks, whose edges are given separately by the tasks' indices.  Modes that exceed the
- * capacities or that another mode dominates are left out.  Raises PZ_BAD_INPUT if the edges have a cycle, a time is
+/* Builds a problem from copies of the tasks; the edges refer to their indices.  Modes that exceed the capacities or that
+ * another mode dominates are left out.  Raises PZ_BAD_INPUT if the edges have a cycle, a time is
  * negative or infinite, or no mode of a task fits. */
 struct pz_problem pz_problem_build(struct pz_call *call, const int32_t capacity[PZ_RESOURCES],
                                    const struct pz_task *tasks, uint32_t n,
                                    const struct pz_edge *edges, uint32_t n_edges);
 
-/* Whether the task can be a milestone (of zero duration) that uses a resource, and so needs capacity at its instant. */
-bool pz_milestone_uses(const struct pz_task *t);
+/* Whether some mode of the task has zero duration (a milestone) and uses a resource, so that it needs free capacity at
+ * that instant. */
+bool pz_milestone_uses(const struct pz_task *task);
 
 /* Whether two tasks have the same durations and uses, in the same order. */
 bool pz_same_modes(const struct pz_task *a, const struct pz_task *b);

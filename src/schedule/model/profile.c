@@ -1,65 +1,79 @@
+/* The residual capacity over time as a list of intervals (profile.h).  A task of zero duration (a milestone) needs its
+ * resources only at one instant, and occupies no interval. */
 #include "schedule/model/profile.h"
 
 #include <string.h>
 
-bool pz_profile_init(struct pz_profile *f, const struct pz_problem *p, struct pz_arena *arena) {
-  size_t most = 2 * (size_t)p->n + 2;
-  *f = (struct pz_profile){.p = p};
-  if (!PZ_ARRAY(arena, f->time, most) || !PZ_ARRAY(arena, f->left, most)) return false;
-  pz_profile_clear(f);
-  return true;
+struct pz_profile pz_profile_new(struct pz_call *call, const struct pz_problem *problem) {
+  size_t most = 2 * (size_t)problem->n + 2;
+  struct pz_profile profile = {.problem = problem};
+  profile.time = pz_alloc(call, most, sizeof *profile.time);
+  profile.residual = pz_alloc(call, most, sizeof *profile.residual);
+  pz_profile_clear(&profile);
+  return profile;
 }
 
-void pz_profile_clear(struct pz_profile *f) {
-  f->n = 1;
-  f->time[0] = 0;
-  memcpy(f->left[0], f->p->capacity, sizeof f->left[0]);
+void pz_profile_clear(struct pz_profile *profile) {
+  profile->n = 1;
+  profile->time[0] = 0;
+  memcpy(profile->residual[0], profile->problem->capacity, sizeof profile->residual[0]);
 }
 
 /* Whether a milestone fits at the beginning of interval i.  Only tasks that run on both sides of that instant count, and
  * they use at most the smaller of both uses. */
-static bool fits_at_point(const struct pz_profile *f, uint32_t i, const struct pz_mode *m) {
+static bool milestone_fits_at(const struct pz_profile *profile, uint32_t i,
+                              const struct pz_mode *mode) {
   int32_t residual[PZ_RESOURCES];
   for (int r = 0; r < PZ_RESOURCES; r++) {
-    int32_t before = i ? f->left[i - 1][r] : f->p->capacity[r], after = f->left[i][r];
+    int32_t before = i ? profile->residual[i - 1][r] : profile->problem->capacity[r];
+    int32_t after = profile->residual[i][r];
     residual[r] = before > after ? before : after;
   }
-  return pz_mode_fits(residual, m);
+  return pz_mode_fits(residual, mode);
 }
 
-double pz_profile_earliest(const struct pz_profile *f, double ready, const struct pz_mode *m) {
-  uint32_t i = 0;
-  while (i + 1 < f->n && f->time[i + 1] <= ready) i++;
+double pz_profile_earliest(const struct pz_profile *profile, double ready,
+                           const struct pz_mode *mode) {
+  const double *time = profile->time;
+  uint32_t i = 0; /* the interval in which the start lies */
+  while (i + 1 < profile->n && time[i + 1] <= ready) i++;
   double start = ready;
-  if (m->s <= 0) {
-    for (;; i++, start = f->time[i])
-      if (f->time[i] >= start ? fits_at_point(f, i, m) : pz_mode_fits(f->left[i], m)) return start;
+  if (mode->s <= 0) {
+    for (;; i++, start = time[i]) {
+      bool fits = time[i] >= start ? milestone_fits_at(profile, i, mode)
+                                   : pz_mode_fits(profile->residual[i], mode);
+      if (fits) return start;
+    }
   }
   for (;;) {
-    uint32_t k = i;
-    while (k < f->n && f->time[k] < start + m->s && pz_mode_fits(f->left[k], m)) k++;
-    if (k >= f->n || f->time[k] >= start + m->s) return start;
+    uint32_t k = i; /* becomes the first interval that is too late or too full */
+    while (k < profile->n && time[k] < start + mode->s && pz_mode_fits(profile->residual[k], mode))
+      k++;
+    if (k >= profile->n || time[k] >= start + mode->s) return start;
     i = k + 1;
-    start = f->time[i];
+    start = time[i];
   }
 }
 
-/* Splits the interval that contains t.  Returns the interval that begins there. */
-static uint32_t split_interval(struct pz_profile *f, double t) {
-  uint32_t i = f->n - 1;
-  while (f->time[i] > t) i--;
-  if (f->time[i] == t) return i;
-  memmove(&f->time[i + 2], &f->time[i + 1], (f->n - i - 1) * sizeof f->time[0]);
-  memmove(&f->left[i + 2], &f->left[i + 1], (f->n - i - 1) * sizeof f->left[0]);
-  f->time[i + 1] = t;
-  memcpy(f->left[i + 1], f->left[i], sizeof f->left[0]);
-  f->n++;
+/* Splits the interval that contains the instant.  Returns the interval that begins there. */
+static uint32_t split_interval(struct pz_profile *profile, double instant) {
+  double *time = profile->time;
+  int32_t(*residual)[PZ_RESOURCES] = profile->residual;
+  uint32_t i = profile->n - 1;
+  while (time[i] > instant) i--;
+  if (time[i] == instant) return i;
+  memmove(&time[i + 2], &time[i + 1], (profile->n - i - 1) * sizeof time[0]);
+  memmove(&residual[i + 2], &residual[i + 1], (profile->n - i - 1) * sizeof residual[0]);
+  time[i + 1] = instant;
+  memcpy(residual[i + 1], residual[i], sizeof residual[0]);
+  profile->n++;
   return i + 1;
 }
 
-void pz_profile_occupy(struct pz_profile *f, double start, const struct pz_mode *m) {
-  if (m->s <= 0) return;
-  uint32_t a = split_interval(f, start), b = split_interval(f, start + m->s);
-  for (uint32_t i = a; i < b; i++)
-    for (int r = 0; r < PZ_RESOURCES; r++) f->left[i][r] -= m->use[r];
+void pz_profile_occupy(struct pz_profile *profile, double start, const struct pz_mode *mode) {
+  if (mode->s <= 0) return;
+  uint32_t first = split_interval(profile, start);
+  uint32_t end = split_interval(profile, start + mode->s);
+  for (uint32_t i = first; i < end; i++)
+    for (int r = 0; r < PZ_RESOURCES; r++) profile->residual[i][r] -= mode->use[r];
 }

@@ -4,20 +4,22 @@
 
 #include "schedule/model/problem.h"
 
-/* left[i] is the residual capacity from time[i] to time[i + 1].  The last interval has no end, and all is free there. */
+/* residual[i] is the capacity that is free from time[i] to time[i + 1].  The last interval has no end, and there all
+ * capacity is free. */
 struct pz_profile {
-  const struct pz_problem *p;
+  const struct pz_problem *problem;
   double *time;
-  int32_t (*left)[PZ_RESOURCES];
-  uint32_t n;
+  int32_t (*residual)[PZ_RESOURCES];
+  uint32_t n; /* number of intervals */
 };
 
-/* Allocates a profile for all tasks of the problem.  Returns false if there is no memory. */
-bool pz_profile_init(struct pz_profile *f, const struct pz_problem *p, struct pz_arena *arena);
-void pz_profile_clear(struct pz_profile *f);
+/* An empty profile with room for all tasks of the problem. */
+struct pz_profile pz_profile_new(struct pz_call *call, const struct pz_problem *problem);
+void pz_profile_clear(struct pz_profile *profile);
 
-/* The earliest start of the mode, not before `ready`. */
-double pz_profile_earliest(const struct pz_profile *f, double ready, const struct pz_mode *m);
-void pz_profile_occupy(struct pz_profile *f, double start, const struct pz_mode *m);
+/* The earliest start, not before `ready`, at which the mode fits over its whole duration. */
+double pz_profile_earliest(const struct pz_profile *profile, double ready,
+                           const struct pz_mode *mode);
+void pz_profile_occupy(struct pz_profile *profile, double start, const struct pz_mode *mode);
 
 #endif

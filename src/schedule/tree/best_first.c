@@ -4,10 +4,10 @@
  * tasks of which some are running.  The next start is at the end of a running task or, after a wait, at a later end.
  * Where idle points pay (idle_point.h), they are branched on as described there.
  *
- * search_states() alternates between two ways of choosing the next state (open_state).  open_least_bounds() opens the
- * state with the least bound of the open list, which raises the lower bound and opens no state whose bound exceeds the
- * optimum.  dive() opens the best state for each number of started tasks, which finds good schedules early.  Most
- * dominated states are found before they are opened.  The price is memory. */
+ * pz_best_first_search() alternates between two ways of choosing the next state to open (open_state).
+ * open_least_bounds() opens the state with the least bound of the open list, which raises the lower bound and opens no
+ * state whose bound exceeds the optimum.  dive() opens the best state for each number of started tasks, which finds good
+ * schedules early.  Most dominated states are found before they are opened.  The price is memory. */
 #include <float.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@
 #include "schedule/tree/partial_bound.h"
 
 enum {
-  BUCKETS = 512,
+  BUCKETS = 512, /* intervals of bounds in the open list */
   MAX_LISTS = 1 << 18,
   MAX_STATES = 1 << 20,
   MAX_LOOKS = 16 /* tuned: states compared with a new one, newest first */
@@ -26,65 +26,68 @@ enum {
 struct state {
   const struct state *parent;
   struct state *next_in_bucket;
-  struct state *next_in_list; /* newest first */
-  double bound, t;
-  double next_end, last_end; /* of the running tasks */
-  double regret_s;           /* of the last idle point before it */
-  struct pz_bits started, ready;
-  double left_s, alone_s; /* as in a partial schedule */
-  bool dominated;
-  bool fresh; /* see open_state() */
+  struct state *next_in_list;    /* newest first */
+  double bound, now;             /* lower bound on its completions, and its time */
+  double next_end, last_end;     /* of the running tasks */
+  double regret_s;               /* of the last idle point before it */
+  struct pz_bits started, ready; /* these and the next two as in a partial schedule */
+  double remaining_dual, serial;
+  bool dominated; /* by another state, since it was added */
+  bool fresh;     /* see open_state() */
   uint32_t n_running;
-  struct pz_running run[];
+  struct pz_running running[];
 };
 
 struct best_first {
-  struct pz_branching g;
+  struct pz_branching tree;
   struct pz_idle idle;
-  struct pz_arena *arena;        /* of the states */
-  int64_t until;                 /* steps */
-  struct pz_deferred *deferred;  /* NULL: none */
-  struct pz_partials nodes;      /* by depth, followed by the three below */
-  struct pz_partial *after_wait; /* for bounds of a state */
-  struct pz_partial *now, *next; /* for repeating a complete schedule */
-  const struct state *opened;    /* the state that is being opened; NULL: the beginning */
-  double regret_s;               /* of the last idle point before the node that is expanded */
-  bool fresh;                    /* whether states that are made now are fresh, see open_state() */
-  bool stopped;                  /* by the limit of steps, or for lack of memory */
+  struct pz_call *call;             /* owns the states */
+  int64_t last_step;                /* effort limit */
+  struct pz_deferred *deferred;     /* NULL if no task is deferred */
+  struct pz_partials nodes;         /* by depth, followed by the three below */
+  struct pz_partial *after_wait;    /* scratch for the bound of a state */
+  struct pz_partial *replay, *next; /* scratch for repeating a complete schedule */
+  const struct state *opened;       /* the state that is being opened; NULL at the beginning */
+  double regret_s;                  /* of the last idle point before the node that is expanded */
+  bool fresh;   /* whether states that are added now are fresh, see open_state() */
+  bool stopped; /* by the effort limit or the limit of states */
 
-  /* The open list: by number of started tasks and bucket of the bound.  To find dominated states, they are also listed by
-   * the hash of their started tasks. */
+  /* The open list: states by number of started tasks and bucket of the bound.  To find dominated states, they are also
+   * listed by the hash of their started tasks. */
   struct state *candidate; /* a state that may be added */
-  struct state **bucket;
-  int *lowest;      /* by number of started tasks: no bucket below this has states */
+  struct state **buckets;  /* BUCKETS for each number of started tasks */
+  int *lowest;             /* by number of started tasks: no bucket below this has states */
   int least_bucket; /* no bucket below this has states, whatever the number of started tasks */
-  struct state **list;
+  struct state **lists;
   uint32_t n_lists, n_states;
   double low_s, high_s; /* range of bounds that the buckets divide */
 };
 
-static struct pz_partial *node_at(const struct best_first *x, uint32_t depth) {
-  return pz_partial_at(&x->nodes, depth);
+/* The node at a depth of the current branch. */
+static struct pz_partial *node_at(const struct best_first *search, uint32_t depth) {
+  return pz_partial_at(&search->nodes, depth);
 }
 
-static const bool *deferred_tasks(const struct best_first *x) {
-  return x->deferred ? x->deferred->is : NULL;
+static const bool *deferred_tasks(const struct best_first *search) {
+  return search->deferred ? search->deferred->is_deferred : NULL;
 }
 
-static bool could_improve(const struct best_first *x, double bound) {
-  return pz_better(x->g.c, bound, x->g.c->best_s);
+/* Whether schedules with this lower bound may be better than the incumbent. */
+static bool could_improve(const struct best_first *search, double bound) {
+  return pz_better(search->tree.context, bound, search->tree.context->incumbent_s);
 }
 
-static void count_step(struct best_first *x) {
-  x->g.c->steps++;
-  if (x->g.c->steps >= x->until) x->stopped = true;
+static void count_step(struct best_first *search) {
+  search->tree.context->steps++;
+  if (search->tree.context->steps >= search->last_step) search->stopped = true;
 }
 
-/* A lower bound of the completions of a node; cheaper bounds come first. */
-static double completion_bound(struct best_first *x, const struct pz_partial *n) {
-  double bound = pz_partial_dual_bound(&x->g, n);
-  if (could_improve(x, bound)) bound = pz_fmax(bound, pz_partial_residual_bound(&x->g, n));
-  if (could_improve(x, bound)) bound = pz_fmax(bound, pz_partial_energy_bound(&x->g, n));
+/* A lower bound on the completions of a node; cheaper bounds come first. */
+static double completion_bound(const struct best_first *search, const struct pz_partial *node) {
+  const struct pz_branching *tree = &search->tree;
+  double bound = pz_partial_dual_bound(tree, node);
+  if (could_improve(search, bound)) bound = pz_fmax(bound, pz_partial_residual_bound(tree, node));
+  if (could_improve(search, bound)) bound = pz_fmax(bound, pz_partial_energy_bound(tree, node));
   return bound;
 }
 
@@ -94,78 +97,86 @@ static size_t state_bytes(uint32_t n_running) {
   return sizeof(struct state) + n_running * sizeof(struct pz_running);
 }
 
-static void set_state(struct state *s, const struct state *parent, const struct pz_partial *n) {
-  *s = (struct state){.parent = parent,
-                      .t = n->t,
-                      .next_end = DBL_MAX,
-                      .started = n->started,
-                      .ready = n->ready,
-                      .left_s = n->left_s,
-                      .alone_s = n->alone_s,
-                      .n_running = n->n_running};
-  memcpy(s->run, n->run, n->n_running * sizeof *s->run);
-  for (uint32_t i = 0; i < n->n_running; i++) {
-    s->next_end = pz_fmin(s->next_end, n->run[i].end);
-    s->last_end = pz_fmax(s->last_end, n->run[i].end);
+/* Sets a state to a node that waits for the next end. */
+static void set_state(struct state *state, const struct state *parent,
+                      const struct pz_partial *node) {
+  *state = (struct state){.parent = parent,
+                          .now = node->now,
+                          .next_end = DBL_MAX,
+                          .started = node->started,
+                          .ready = node->ready,
+                          .remaining_dual = node->remaining_dual,
+                          .serial = node->serial,
+                          .n_running = node->n_running};
+  memcpy(state->running, node->running, node->n_running * sizeof *state->running);
+  for (uint32_t i = 0; i < node->n_running; i++) {
+    state->next_end = pz_fmin(state->next_end, node->running[i].end);
+    state->last_end = pz_fmax(state->last_end, node->running[i].end);
   }
 }
 
-/* Makes the partial schedule of a state. */
-static void expand_state(const struct best_first *x, const struct state *s, struct pz_partial *n) {
-  const struct pz_problem *p = x->g.p;
-  *n = (struct pz_partial){.started = s->started,
-                           .finished = s->started,
-                           .t = s->t,
-                           .t_before = s->t,
-                           .last_rank = PZ_NONE,
-                           .ready = s->ready,
-                           .left_s = s->left_s,
-                           .alone_s = s->alone_s,
-                           .n_running = s->n_running};
-  memcpy(n->free, p->capacity, sizeof n->free);
-  memcpy(n->run, s->run, s->n_running * sizeof *s->run);
-  for (uint32_t i = 0; i < s->n_running; i++) {
-    const struct pz_running *r = &s->run[i];
-    pz_bits_clear(&n->finished, r->task);
-    for (int k = 0; k < PZ_RESOURCES; k++) n->free[k] -= p->tasks[r->task].modes[r->mode].use[k];
+/* Sets a node to the partial schedule of a state. */
+static void expand_state(const struct best_first *search, const struct state *state,
+                         struct pz_partial *node) {
+  const struct pz_problem *problem = search->tree.problem;
+  *node = (struct pz_partial){.started = state->started,
+                              .finished = state->started,
+                              .now = state->now,
+                              .previous = state->now,
+                              .last_rank = PZ_NONE,
+                              .ready = state->ready,
+                              .remaining_dual = state->remaining_dual,
+                              .serial = state->serial,
+                              .n_running = state->n_running};
+  memcpy(node->residual, problem->capacity, sizeof node->residual);
+  memcpy(node->running, state->running, state->n_running * sizeof *state->running);
+  for (uint32_t i = 0; i < state->n_running; i++) {
+    const struct pz_running *running = &state->running[i];
+    const struct pz_mode *mode = &problem->tasks[running->task].modes[running->mode];
+    pz_bits_clear(&node->finished, running->task);
+    for (int r = 0; r < PZ_RESOURCES; r++) node->residual[r] -= mode->use[r];
   }
 }
 
 /* ---- dominance ------------------------------------------------------------------------------ */
 
-/* Whether what follows b can follow a.  Nothing more starts before the next end, so that the time when the running tasks
- * began does not matter.  (A task that runs in a beyond that end also runs in b, no less wide and so no slower, because of
- * two modes neither is worse in everything: it began in b no earlier.) */
-static bool dominates(const struct pz_branching *g, const struct state *a, const struct state *b) {
-  const struct pz_going going_a = {0, a->run, a->n_running};
-  const struct pz_going going_b = {b->next_end, b->run, b->n_running};
-  return a->last_end <= b->last_end && pz_partial_dominated(g, &going_b, &going_a);
+/* Whether whatever follows b can follow a.  Nothing more starts before the next end, so that the time when the running
+ * tasks began does not matter.  (A task that runs in a beyond that end also runs in b, no less wide and so no slower,
+ * because of two modes neither is worse in everything: it began in b no earlier.) */
+static bool dominates(const struct pz_branching *tree, const struct state *a,
+                      const struct state *b) {
+  const struct pz_going going_a = {0, a->running, a->n_running};
+  const struct pz_going going_b = {b->next_end, b->running, b->n_running};
+  return a->last_end <= b->last_end && pz_partial_dominated(tree, &going_b, &going_a);
 }
 
-static struct state **same_hash_list(const struct best_first *x, const struct state *s) {
-  return &x->list[pz_hash(&s->started, (size_t)x->g.words * 8) % x->n_lists];
+/* The list of states whose started tasks have the same hash. */
+static struct state **same_hash_list(const struct best_first *search, const struct state *state) {
+  size_t set_bytes = (size_t)search->tree.words * 8;
+  return &search->lists[pz_hash(&state->started, set_bytes) % search->n_lists];
 }
 
 /* Whether a state dominates the candidate.  States that the candidate dominates are removed. */
-static bool candidate_is_dominated(struct best_first *x) {
-  const struct state *n = x->candidate;
-  struct state **at = same_hash_list(x, n);
-  struct pz_technique_count *count = &x->g.c->count[PZ_T_state_dominance];
+static bool candidate_is_dominated(struct best_first *search) {
+  const struct pz_branching *tree = &search->tree;
+  const struct state *candidate = search->candidate;
+  struct state **at = same_hash_list(search, candidate);
+  struct pz_technique_count *count = &tree->context->count[PZ_T_state_dominance];
   uint32_t looks = 0;
   bool dominated = false;
-  if (!x->g.c->o->state_dominance) return false;
+  if (!tree->context->techniques->state_dominance) return false;
   while (*at && !dominated && looks < MAX_LOOKS) {
-    struct state *s = *at;
-    bool same = pz_branching_same(&x->g, &s->started, &n->started);
-    dominated = same && dominates(&x->g, s, n);
-    s->dominated = same && !dominated && dominates(&x->g, n, s);
-    if (s->dominated)
-      *at = s->next_in_list;
+    struct state *state = *at;
+    bool same = pz_branching_same(tree, &state->started, &candidate->started);
+    dominated = same && dominates(tree, state, candidate);
+    state->dominated = same && !dominated && dominates(tree, candidate, state);
+    if (state->dominated)
+      *at = state->next_in_list;
     else
-      at = &s->next_in_list;
+      at = &state->next_in_list;
     looks++;
   }
-  x->g.c->steps += looks / PZ_LOOKS_PER_STEP;
+  tree->context->steps += looks / PZ_LOOKS_PER_STEP;
   count->calls++;
   count->prunes += dominated;
   return dominated;
@@ -173,333 +184,327 @@ static bool candidate_is_dominated(struct best_first *x) {
 
 /* ---- the open list -------------------------------------------------------------------------- */
 
-/* Makes an empty list for a search of this number of steps. */
-static void begin_open_list(struct pz_call *call, struct best_first *x, int64_t steps) {
-  const struct pz_context *c = x->g.c;
-  uint32_t levels = c->p->n + 1;
-  x->low_s = c->bound_s;
-  x->high_s = c->best_s;
-  x->n_lists = 64;
-  while (x->n_lists < MAX_LISTS && x->n_lists < steps / 8) x->n_lists *= 2;
-  x->candidate = pz_alloc(call, 1, state_bytes(c->p->n));
-  x->list = pz_alloc(call, x->n_lists, sizeof *x->list);
-  x->bucket = pz_alloc(call, (size_t)levels * BUCKETS, sizeof *x->bucket);
-  x->lowest = pz_alloc(call, levels, sizeof *x->lowest);
-  for (uint32_t i = 0; i < levels; i++) x->lowest[i] = BUCKETS;
+/* Makes an empty open list for a search of this number of steps. */
+static void open_list_init(struct best_first *search, int64_t steps) {
+  const struct pz_context *context = search->tree.context;
+  uint32_t n_levels = context->problem->n + 1;
+  search->low_s = context->lower_bound_s;
+  search->high_s = context->incumbent_s;
+  search->n_lists = 64;
+  while (search->n_lists < MAX_LISTS && search->n_lists < steps / 8) search->n_lists *= 2;
+  search->candidate = pz_alloc(search->call, 1, state_bytes(context->problem->n));
+  search->lists = pz_alloc(search->call, search->n_lists, sizeof *search->lists);
+  search->buckets = pz_alloc(search->call, (size_t)n_levels * BUCKETS, sizeof *search->buckets);
+  search->lowest = pz_alloc(search->call, n_levels, sizeof *search->lowest);
+  for (uint32_t i = 0; i < n_levels; i++) search->lowest[i] = BUCKETS;
 }
 
-/* Adds the candidate to the open list, or stops the search if there is no memory. */
-static void add_candidate(struct best_first *x) {
-  size_t bytes = state_bytes(x->candidate->n_running);
-  struct state *s = x->n_states < MAX_STATES ? pz_arena_alloc(x->arena, 1, bytes) : NULL;
-  if (!s) {
-    x->stopped = true;
+/* Adds the candidate to the open list, or stops the search if there are too many states. */
+static void add_candidate(struct best_first *search) {
+  const struct state *candidate = search->candidate;
+  size_t bytes = state_bytes(candidate->n_running);
+  if (search->n_states >= MAX_STATES) {
+    search->stopped = true;
     return;
   }
-  memcpy(s, x->candidate, bytes);
-  double at = (s->bound - x->low_s) / (x->high_s - x->low_s) * BUCKETS;
-  int b = 0;
-  if (!(at < 0)) b = at < BUCKETS - 1 ? (int)at : BUCKETS - 1;
-  uint32_t started = pz_bits_count(&s->started);
-  struct state **bucket = &x->bucket[(size_t)started * BUCKETS + (size_t)b];
-  struct state **list = same_hash_list(x, s);
-  if (b < x->lowest[started]) x->lowest[started] = b;
-  s->next_in_bucket = *bucket;
-  s->next_in_list = *list;
-  *bucket = s;
-  *list = s;
-  x->n_states++;
+  struct state *state = pz_alloc(search->call, 1, bytes);
+  memcpy(state, candidate, bytes);
+  double position = (state->bound - search->low_s) / (search->high_s - search->low_s) * BUCKETS;
+  int bucket = 0;
+  if (!(position < 0)) bucket = position < BUCKETS - 1 ? (int)position : BUCKETS - 1;
+  uint32_t n_started = pz_bits_count(&state->started);
+  struct state **in_bucket = &search->buckets[(size_t)n_started * BUCKETS + (size_t)bucket];
+  struct state **in_list = same_hash_list(search, state);
+  if (bucket < search->lowest[n_started]) search->lowest[n_started] = bucket;
+  state->next_in_bucket = *in_bucket;
+  state->next_in_list = *in_list;
+  *in_bucket = state;
+  *in_list = state;
+  search->n_states++;
 }
 
-/* Removes a state with this number of started tasks from its lowest bucket, up to `most`, that may still lead to a better
- * schedule.  Returns NULL if there is none. */
-static struct state *remove_best(struct best_first *x, uint32_t started, int most) {
-  struct state **bucket = &x->bucket[(size_t)started * BUCKETS];
-  for (; x->lowest[started] <= most; x->lowest[started]++) {
-    struct state **first = &bucket[x->lowest[started]];
+/* Removes a state with this number of started tasks from its lowest bucket, up to last_bucket, that may still lead to a
+ * better schedule.  Returns NULL if there is none. */
+static struct state *remove_best(struct best_first *search, uint32_t n_started, int last_bucket) {
+  struct state **buckets = &search->buckets[(size_t)n_started * BUCKETS];
+  int *lowest = &search->lowest[n_started];
+  for (; *lowest <= last_bucket; (*lowest)++) {
+    struct state **first = &buckets[*lowest];
     while (*first) {
-      struct state *s = *first;
-      *first = s->next_in_bucket;
-      if (!s->dominated && could_improve(x, s->bound)) return s;
+      struct state *state = *first;
+      *first = state->next_in_bucket;
+      if (!state->dominated && could_improve(search, state->bound)) return state;
     }
   }
   return NULL;
 }
 
-/* A lower bound of the states that are left. */
-static double open_list_bound(const struct best_first *x) {
-  return x->low_s + (x->high_s - x->low_s) * x->least_bucket / BUCKETS;
+/* A lower bound on the completions of all states in the open list. */
+static double open_list_bound(const struct best_first *search) {
+  return search->low_s + (search->high_s - search->low_s) * search->least_bucket / BUCKETS;
 }
 
 /* ---- complete schedules --------------------------------------------------------------------- */
 
-static void swap_nodes(struct best_first *x) {
-  struct pz_partial *swap = x->now;
-  x->now = x->next;
-  x->next = swap;
+static void swap_nodes(struct best_first *search) {
+  struct pz_partial *swap = search->replay;
+  search->replay = search->next;
+  search->next = swap;
 }
 
-/* Repeats the starts of a state.  Started tasks that are not running and were not started before ran alone at an idle
- * point. */
-static void repeat_starts(struct best_first *x, const struct state *s) {
-  while (x->now->n_running && x->now->t < s->t) {
-    pz_partial_advance(&x->g, x->now, x->next);
-    swap_nodes(x);
+/* Repeats the starts of a state in search->replay.  Started tasks that are not running and were not started before ran
+ * alone at an idle point. */
+static void replay_starts(struct best_first *search, const struct state *state) {
+  struct pz_branching *tree = &search->tree;
+  while (search->replay->n_running && search->replay->now < state->now) {
+    pz_partial_advance(tree, search->replay, search->next);
+    swap_nodes(search);
   }
-  struct pz_bits alone = pz_bits_minus(&s->started, &x->now->started);
-  for (uint32_t i = 0; i < s->n_running; i++) pz_bits_clear(&alone, s->run[i].task);
-  if (!pz_bits_empty(&alone)) pz_partial_alone(&x->g, x->now, &alone);
-  for (uint32_t i = 0; i < s->n_running; i++) {
-    if (pz_bits_has(&x->now->started, s->run[i].task)) continue;
-    pz_partial_start(&x->g, x->now, s->run[i].task, s->run[i].mode, x->next);
-    swap_nodes(x);
+  struct pz_bits alone = pz_bits_minus(&state->started, &search->replay->started);
+  for (uint32_t i = 0; i < state->n_running; i++) pz_bits_clear(&alone, state->running[i].task);
+  if (!pz_bits_empty(&alone)) pz_partial_alone(tree, search->replay, &alone);
+  for (uint32_t i = 0; i < state->n_running; i++) {
+    const struct pz_running *running = &state->running[i];
+    if (pz_bits_has(&search->replay->started, running->task)) continue;
+    pz_partial_start(tree, search->replay, running->task, running->mode, search->next);
+    swap_nodes(search);
   }
 }
 
-/* Node n, a descendant of the opened state, has started everything.  Repeats all starts from the beginning to set the
- * slots, and updates the incumbent. */
-static void finish_schedule(struct best_first *x, const struct pz_partial *n) {
-  struct pz_arena arena;
+/* Updates the incumbent by a node that descends from the opened state and has started everything.  Repeats all starts from
+ * the beginning to set the slots. */
+static void finish_schedule(struct best_first *search, const struct pz_partial *node) {
+  struct pz_branching *tree = &search->tree;
+  const bool *deferred = deferred_tasks(search);
   uint32_t depth = 0;
-  if (!could_improve(x, pz_partial_end(n))) return;
-  pz_arena_init(&arena, x->arena->mem);
-  for (const struct state *s = x->opened; s; s = s->parent) depth++;
-  const struct state **path = pz_arena_alloc(&arena, depth + 1, sizeof *path);
-  struct state *last = pz_arena_alloc(&arena, 1, state_bytes(n->n_running));
-  if (path && last) {
-    const bool *deferred = deferred_tasks(x);
-    double makespan = 0;
-    set_state(last, x->opened, n);
-    const struct state *s = last;
-    for (uint32_t k = depth + 1; k-- > 0; s = s->parent) path[k] = s;
-    pz_partial_begin(&x->g, deferred, x->now);
-    for (uint32_t k = 0; k <= depth; k++) repeat_starts(x, path[k]);
-    while (x->now->n_running) { /* milestones at the end */
-      pz_partial_advance(&x->g, x->now, x->next);
-      swap_nodes(x);
-    }
-    for (uint32_t i = 0; i < x->g.p->n; i++)
-      if (!deferred || !deferred[i]) makespan = pz_fmax(makespan, x->g.slots[i].end);
-    if (deferred) makespan = pz_deferred_insert(x->deferred, &x->g, makespan);
-    pz_update_incumbent(x->g.c, x->g.slots, makespan, PZ_T_best_first);
-  } else {
-    x->stopped = true; /* no memory: the bound is not proved */
+  double makespan = 0;
+  if (!could_improve(search, pz_partial_end(node))) return;
+  struct pz_call scratch = pz_scratch(search->call);
+  for (const struct state *state = search->opened; state; state = state->parent) depth++;
+  const struct state **path = pz_alloc(&scratch, depth + 1, sizeof *path);
+  struct state *last = pz_alloc(&scratch, 1, state_bytes(node->n_running));
+  set_state(last, search->opened, node);
+  const struct state *ancestor = last;
+  for (uint32_t k = depth + 1; k-- > 0; ancestor = ancestor->parent) path[k] = ancestor;
+  pz_partial_begin(tree, deferred, search->replay);
+  for (uint32_t k = 0; k <= depth; k++) replay_starts(search, path[k]);
+  while (search->replay->n_running) { /* milestones at the end */
+    pz_partial_advance(tree, search->replay, search->next);
+    swap_nodes(search);
   }
-  pz_arena_release(&arena);
+  for (uint32_t i = 0; i < tree->problem->n; i++)
+    if (!deferred || !deferred[i]) makespan = pz_fmax(makespan, tree->slots[i].end);
+  if (deferred) makespan = pz_deferred_insert(search->deferred, tree, makespan);
+  pz_update_incumbent(tree->context, tree->slots, makespan, PZ_T_best_first);
+  pz_scratch_end(&scratch);
 }
 
 /* ---- branching ------------------------------------------------------------------------------ */
 
-/* Makes a state of a node that waits for the next end, unless it is dominated by the wait, by an idle point or by another
+/* Adds a state for a node that waits for the next end, unless it is dominated by the wait, by an idle point or by another
  * state, or its bound prunes it.  Where idle points are frequent, dominance prunes most and is tested first, elsewhere
  * the bound. */
-static void add_state(struct best_first *x, const struct pz_partial *n, double bound) {
-  struct state *s = x->candidate;
-  if (pz_partial_complete(&x->g, n)) {
-    finish_schedule(x, n);
+static void add_state(struct best_first *search, const struct pz_partial *node, double bound) {
+  struct pz_branching *tree = &search->tree;
+  struct state *state = search->candidate;
+  bool idle_frequent = search->idle.frequent;
+  if (pz_partial_complete(tree, node)) {
+    finish_schedule(search, node);
     return;
   }
-  if (x->idle.frequent && n->n_running < 2) return; /* it runs alone, which decide_idle() tries */
-  if (pz_partial_wait_dominated(&x->g, n)) return;
-  set_state(s, x->opened, n);
-  s->regret_s = x->regret_s;
-  s->fresh = x->fresh;
-  if (x->idle.frequent && pz_idle_dominates(&x->idle, x->regret_s, n, s->next_end)) return;
-  if (x->idle.frequent && candidate_is_dominated(x)) return;
-  pz_partial_advance(&x->g, n, x->after_wait);
-  s->bound = pz_fmax(bound, completion_bound(x, x->after_wait));
-  if (x->opened) s->bound = pz_fmax(s->bound, x->opened->bound);
-  if (!could_improve(x, s->bound)) return;
-  if (!x->idle.frequent && candidate_is_dominated(x)) return;
-  add_candidate(x);
+  if (idle_frequent && node->n_running < 2) return; /* it runs alone, which decide_idle() tries */
+  if (pz_partial_wait_dominated(tree, node)) return;
+  set_state(state, search->opened, node);
+  state->regret_s = search->regret_s;
+  state->fresh = search->fresh;
+  if (idle_frequent) {
+    if (pz_idle_dominates(&search->idle, search->regret_s, node, state->next_end)) return;
+    if (candidate_is_dominated(search)) return;
+  }
+  pz_partial_advance(tree, node, search->after_wait);
+  state->bound = pz_fmax(bound, completion_bound(search, search->after_wait));
+  if (search->opened) state->bound = pz_fmax(state->bound, search->opened->bound);
+  if (!could_improve(search, state->bound)) return;
+  if (!idle_frequent && candidate_is_dominated(search)) return;
+  add_candidate(search);
 }
 
 /* Tries every set of tasks that can start at the node, in every mode. */
-static void expand_node(struct best_first *x, uint32_t depth) {
-  const struct pz_partial *n = node_at(x, depth);
-  struct pz_partial *child = node_at(x, depth + 1);
-  struct pz_start start = pz_partial_starts(&x->g, n);
-  while (!x->stopped && pz_partial_next(&x->g, n, &start)) {
-    pz_partial_start(&x->g, n, start.task, start.mode, child);
-    count_step(x);
-    double bound = pz_partial_path_bound(&x->g, child);
-    if (x->idle.slow && could_improve(x, bound))
-      bound = pz_fmax(bound, pz_busy_period_bound(&x->idle, child, x->regret_s));
-    if (!could_improve(x, bound)) continue;
-    add_state(x, child, bound);
-    expand_node(x, depth + 1);
+static void expand_node(struct best_first *search, uint32_t depth) {
+  struct pz_branching *tree = &search->tree;
+  const struct pz_partial *node = node_at(search, depth);
+  struct pz_partial *child = node_at(search, depth + 1);
+  struct pz_start start = pz_partial_starts(tree, node);
+  while (!search->stopped && pz_partial_next(tree, node, &start)) {
+    pz_partial_start(tree, node, start.task, start.mode, child);
+    count_step(search);
+    double bound = pz_partial_path_bound(tree, child);
+    if (search->idle.slow && could_improve(search, bound))
+      bound = pz_fmax(bound, pz_busy_period_bound(&search->idle, child, search->regret_s));
+    if (!could_improve(search, bound)) continue;
+    add_state(search, child, bound);
+    expand_node(search, depth + 1);
   }
 }
 
-/* Of interchangeable tasks that are ready at the same idle point, those that run alone come first. */
-static bool may_run_alone(const struct best_first *x, const struct pz_partial *n, uint32_t i) {
-  uint64_t not_now = 0;
-  for (int w = 0; w < x->g.words; w++) not_now |= x->g.interchangeable[i].w[w] & n->not_now.w[w];
-  return !not_now;
-}
-
-/* Decides for one ready task after another whether it runs alone at this idle point or not now; then a busy period
- * begins. */
-static void decide_idle(struct best_first *x, uint32_t depth) {
-  struct pz_partial *n = node_at(x, depth), *child = node_at(x, depth + 1);
-  uint32_t i = pz_idle_undecided(&x->idle, n);
-  if (x->stopped || !could_improve(x, completion_bound(x, n))) return;
-  if (i == PZ_NONE) {
-    if (pz_bits_empty(&n->not_now)) { /* no task waits for what is left: it may run alone */
-      struct pz_bits left = pz_bits_minus(&x->g.all, &n->started);
-      pz_partial_copy(child, n);
-      pz_partial_alone(&x->g, child, &left);
-      finish_schedule(x, child);
+/* Decides for one ready task after another whether it runs alone at this idle point or is postponed; then a busy period
+ * begins.  Of interchangeable tasks that are ready at the same idle point, those that run alone come first. */
+static void decide_idle(struct best_first *search, uint32_t depth) {
+  struct pz_branching *tree = &search->tree;
+  struct pz_partial *node = node_at(search, depth), *child = node_at(search, depth + 1);
+  uint32_t task = pz_idle_undecided(&search->idle, node);
+  if (search->stopped || !could_improve(search, completion_bound(search, node))) return;
+  if (task == PZ_NONE) {
+    if (pz_bits_empty(&node->postponed)) { /* no task waits for the rest, which may run alone */
+      struct pz_bits rest = pz_bits_minus(&tree->all, &node->started);
+      pz_partial_copy(child, node);
+      pz_partial_alone(tree, child, &rest);
+      finish_schedule(search, child);
     }
-    expand_node(x, depth);
+    expand_node(search, depth);
     return;
   }
-  count_step(x);
-  if (may_run_alone(x, n, i)) {
+  count_step(search);
+  uint64_t postponed_twins = 0;
+  for (int w = 0; w < tree->words; w++)
+    postponed_twins |= tree->interchangeable[task].w[w] & node->postponed.w[w];
+  if (!postponed_twins) {
     struct pz_bits only = {{0}};
-    pz_bits_set(&only, i);
-    pz_partial_copy(child, n);
-    pz_partial_alone(&x->g, child, &only);
-    decide_idle(x, depth + 1);
+    pz_bits_set(&only, task);
+    pz_partial_copy(child, node);
+    pz_partial_alone(tree, child, &only);
+    decide_idle(search, depth + 1);
   }
-  if (!pz_bits_has(&x->idle.joining, i)) return;
-  pz_partial_copy(child, n);
-  pz_bits_set(&child->not_now, i);
-  decide_idle(x, depth + 1);
+  if (!pz_bits_has(&search->idle.joining, task)) return;
+  pz_partial_copy(child, node);
+  pz_bits_set(&child->postponed, task);
+  decide_idle(search, depth + 1);
 }
 
-static void branch_from_idle(struct best_first *x, uint32_t depth) {
+/* Branches on an idle point, unless another one dominates it. */
+static void branch_from_idle(struct best_first *search, uint32_t depth) {
   static const struct pz_bits none;
-  struct pz_partial *n = node_at(x, depth);
-  if (pz_idle_dominated(&x->idle, n)) return;
-  x->regret_s = n->t - n->alone_s;
-  n->not_now = none;
-  x->fresh = true;
-  n->could_before = none;
-  decide_idle(x, depth);
+  struct pz_partial *node = node_at(search, depth);
+  if (pz_idle_dominated(search->call, &search->idle, node)) return;
+  search->regret_s = node->now - node->serial;
+  search->fresh = true;
+  node->postponed = none;
+  node->ready_before = none;
+  decide_idle(search, depth);
 }
 
 /* Expands a state at the next end, and after waiting at each later end.
  *
  * A state is fresh if all ready tasks might have started with its tasks.  At the first end after a fresh state, tasks that
- * could have started with it are left out: a state with them was made beside this one.  States that are made there are not
- * fresh, and at the first end after those all tasks may start again: a task that is left out there too could have started
- * with a state that itself left it out, and then no state with it would be made anywhere.  At later ends, tasks that could
- * have started before are left out: a state with them is made from here. */
-static void open_state(struct best_first *x, const struct state *s) {
+ * could have started with it are left out: a state with them was added beside this one.  States that are added there are
+ * not fresh, and at the first end after those all tasks may start again: a task that is left out there too could have
+ * started with a state that itself left it out, and then no state with it would be added anywhere.  At later ends, tasks
+ * that could have started before are left out: a state with them is added from here. */
+static void open_state(struct best_first *search, const struct state *state) {
   static const struct pz_bits none;
-  x->opened = s;
-  x->regret_s = s->regret_s;
-  expand_state(x, s, node_at(x, 0));
-  while (node_at(x, 0)->n_running && !x->stopped) {
-    struct pz_partial *n = node_at(x, 1);
-    pz_partial_advance(&x->g, node_at(x, 0), n);
-    bool later = node_at(x, 0)->t > s->t;
-    x->fresh = !later && !s->fresh;
-    if (x->fresh) n->could_before = none;
+  struct pz_branching *tree = &search->tree;
+  struct pz_partial *waiting = node_at(search, 0), *node = node_at(search, 1);
+  search->opened = state;
+  search->regret_s = state->regret_s;
+  expand_state(search, state, waiting);
+  while (waiting->n_running && !search->stopped) {
+    pz_partial_advance(tree, waiting, node);
+    bool is_later_end = waiting->now > state->now;
+    search->fresh = !is_later_end && !state->fresh;
+    if (search->fresh) node->ready_before = none;
     /* at the first end, the bound is that of the state */
-    if (later && !could_improve(x, completion_bound(x, n))) return;
-    if (pz_partial_complete(&x->g, n)) {
-      finish_schedule(x, n);
+    if (is_later_end && !could_improve(search, completion_bound(search, node))) return;
+    if (pz_partial_complete(tree, node)) {
+      finish_schedule(search, node);
       return;
     }
-    if (x->idle.frequent && !n->n_running) {
-      branch_from_idle(x, 1);
+    if (search->idle.frequent && !node->n_running) {
+      branch_from_idle(search, 1);
       return;
     }
-    expand_node(x, 1);
-    if (pz_partial_wait_dominated(&x->g, n)) return;
-    pz_partial_copy(node_at(x, 0), n);
+    expand_node(search, 1);
+    if (pz_partial_wait_dominated(tree, node)) return;
+    pz_partial_copy(waiting, node);
   }
 }
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
 /* Opens the best state for each number of started tasks.  Returns whether there was one. */
-static bool dive(struct best_first *x) {
+static bool dive(struct best_first *search) {
   bool any = false;
-  for (uint32_t started = 0; started < x->g.p->n && !x->stopped; started++) {
-    struct state *s = remove_best(x, started, BUCKETS - 1);
-    if (!s) continue;
-    open_state(x, s);
-    x->g.c->count[PZ_T_diving].calls++;
+  for (uint32_t n_started = 0; n_started < search->tree.problem->n && !search->stopped;
+       n_started++) {
+    struct state *state = remove_best(search, n_started, BUCKETS - 1);
+    if (!state) continue;
+    open_state(search, state);
+    search->tree.context->count[PZ_T_diving].calls++;
     any = true;
   }
   return any;
 }
 
-/* Opens the states of least bound, those with more tasks started first, until this number of steps. */
-static void open_least_bounds(struct best_first *x, int64_t until) {
-  while (x->least_bucket < BUCKETS && !x->stopped && x->g.c->steps < until) {
+/* Opens the states of least bound, those with more tasks started first, until this step. */
+static void open_least_bounds(struct best_first *search, int64_t until) {
+  const struct pz_context *context = search->tree.context;
+  while (search->least_bucket < BUCKETS && !search->stopped && context->steps < until) {
     /* no bound above the schedules into which deferred tasks did not fit can be proved */
-    if (x->deferred) x->stopped = open_list_bound(x) >= x->deferred->unfit_s;
-    struct state *s = NULL;
-    for (uint32_t started = x->g.p->n; started-- > 0 && !s;)
-      s = remove_best(x, started, x->least_bucket);
-    if (s)
-      open_state(x, s);
+    if (search->deferred) search->stopped = open_list_bound(search) >= search->deferred->unfit_s;
+    struct state *state = NULL;
+    for (uint32_t n_started = context->problem->n; n_started-- > 0 && !state;)
+      state = remove_best(search, n_started, search->least_bucket);
+    if (state)
+      open_state(search, state);
     else
-      x->least_bucket++;
+      search->least_bucket++;
   }
 }
 
-static void search_states(struct best_first *x) {
-  struct pz_context *c = x->g.c;
-  struct pz_partial *root = node_at(x, 0);
-  x->fresh = true;
-  pz_partial_begin(&x->g, deferred_tasks(x), root);
-  if (pz_partial_complete(&x->g, root))
-    finish_schedule(x, root);
-  else if (x->idle.frequent)
-    branch_from_idle(x, 0);
+/* Searches from the beginning until the open list is empty or a limit is reached, and raises the lower bound. */
+static void search_states(struct best_first *search) {
+  struct pz_context *context = search->tree.context;
+  struct pz_partial *root = node_at(search, 0);
+  search->fresh = true;
+  pz_partial_begin(&search->tree, deferred_tasks(search), root);
+  if (pz_partial_complete(&search->tree, root))
+    finish_schedule(search, root);
+  else if (search->idle.frequent)
+    branch_from_idle(search, 0);
   else
-    expand_node(x, 0);
-  if (c->o->diving) {
-    int64_t from = c->steps;
-    while (dive(x)) { /* as many steps again for the least bounds */
-      open_least_bounds(x, 2 * c->steps - from);
-      from = c->steps;
+    expand_node(search, 0);
+  if (context->techniques->diving) {
+    int64_t steps_before = context->steps;
+    while (dive(search)) { /* the same number of steps again for the least bounds */
+      open_least_bounds(search, 2 * context->steps - steps_before);
+      steps_before = context->steps;
     }
   } else {
-    open_least_bounds(x, INT64_MAX);
+    open_least_bounds(search, INT64_MAX);
   }
-  double proved = x->stopped ? open_list_bound(x) : c->best_s;
-  if (x->deferred) proved = pz_fmin(proved, x->deferred->unfit_s);
+  double proved = search->stopped ? open_list_bound(search) : context->incumbent_s;
+  if (search->deferred) proved = pz_fmin(proved, search->deferred->unfit_s);
   /* pruned states have no better schedule than the incumbent */
-  pz_update_bound(c, pz_fmin(proved, c->best_s), PZ_T_best_first);
+  pz_update_bound(context, pz_fmin(proved, context->incumbent_s), PZ_T_best_first);
 }
 
-struct best_first_args {
-  struct pz_context *c;
-  int64_t steps;
-  struct pz_deferred *deferred;
-};
-
-static void search_best_first(struct pz_call *call, void *ctx) {
-  const struct best_first_args *args = ctx;
-  struct pz_context *c = args->c;
-  struct best_first x = {
-      .arena = call->arena, .until = c->steps + args->steps, .deferred = args->deferred};
-  uint32_t n = c->p->n;
-  bool ready = pz_partials_init(&x.nodes, n, 2 * (size_t)n + 7, call->arena) &&
-               pz_branching_init(&x.g, c, call->arena);
-  if (!ready) pz_raise(call, PZ_NO_MEMORY, "out of memory");
-  x.after_wait = node_at(&x, 2 * n + 4);
-  x.now = node_at(&x, 2 * n + 5);
-  x.next = node_at(&x, 2 * n + 6);
-  begin_open_list(call, &x, args->steps);
-  if (!pz_idle_init(&x.idle, &x.g, call->arena)) pz_raise(call, PZ_NO_MEMORY, "out of memory");
-  pz_automorphisms(&x.g, deferred_tasks(&x));
-  search_states(&x);
-}
-
-enum pz_status pz_best_first_search(struct pz_context *c, int64_t steps,
-                                    struct pz_deferred *deferred, struct pz_error *err) {
-  struct best_first_args args = {c, steps, deferred};
-  int64_t from = c->steps;
-  if (!pz_open(c)) return PZ_OK;
-  enum pz_status status = pz_border(search_best_first, &args, err);
-  c->count[PZ_T_best_first].calls++;
-  c->count[PZ_T_best_first].steps += c->steps - from;
-  return status;
+void pz_best_first_search(struct pz_context *context, int64_t steps, struct pz_deferred *deferred) {
+  struct pz_technique_count *count = &context->count[PZ_T_best_first];
+  uint32_t n = context->problem->n;
+  int64_t steps_before = context->steps;
+  if (!pz_open(context)) return;
+  struct pz_call scratch = pz_scratch(context->call);
+  struct best_first search = {
+      .call = &scratch, .last_step = context->steps + steps, .deferred = deferred};
+  search.nodes = pz_partials_new(&scratch, n, 2 * (size_t)n + 7);
+  search.after_wait = node_at(&search, 2 * n + 4);
+  search.replay = node_at(&search, 2 * n + 5);
+  search.next = node_at(&search, 2 * n + 6);
+  pz_branching_init(&scratch, &search.tree, context);
+  open_list_init(&search, steps);
+  pz_idle_init(&scratch, &search.idle, &search.tree);
+  pz_automorphisms(&search.tree, deferred_tasks(&search));
+  search_states(&search);
+  count->calls++;
+  count->steps += context->steps - steps_before;
+  pz_scratch_end(&scratch);
 }

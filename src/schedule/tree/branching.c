@@ -7,203 +7,232 @@
 /* Tuned: surrogate resources with less energy than this fraction of the makespan are ignored. */
 static const double LEAST_ENERGY = 0.5;
 
+/* ---- orders and measures --------------------------------------------------------------------- */
+
+/* Sorts tasks by descending tail, with or without their own duration; ties in topological order. */
+static void sort_by_tail(const struct pz_branching *tree, uint32_t *list, bool with_own_duration) {
+  const double *least_s = tree->context->least_s, *tail_s = tree->context->tail_s;
+  for (uint32_t i = 0; i < tree->problem->n; i++) {
+    double key = tail_s[i] + (with_own_duration ? least_s[i] : 0);
+    uint32_t at = i;
+    for (; at > 0; at--) {
+      uint32_t other = list[at - 1];
+      if (tail_s[other] + (with_own_duration ? least_s[other] : 0) >= key) break;
+      list[at] = other;
+    }
+    list[at] = i;
+  }
+}
+
 /* Whether some mode that uses the resource leaves capacity of another one. */
-static bool resource_matters(const struct pz_problem *p, int r) {
-  for (uint32_t i = 0; i < p->n; i++)
-    for (uint32_t m = 0; m < p->tasks[i].n_modes; m++) {
-      const int32_t *use = p->tasks[i].modes[m].use;
-      for (int k = 0; use[r] && k < PZ_RESOURCES; k++)
-        if (use[k] < p->capacity[k]) return true;
+static bool resource_matters(const struct pz_problem *problem, int resource) {
+  for (uint32_t i = 0; i < problem->n; i++)
+    for (uint32_t m = 0; m < problem->tasks[i].n_modes; m++) {
+      const int32_t *use = problem->tasks[i].modes[m].use;
+      for (int r = 0; use[resource] && r < PZ_RESOURCES; r++)
+        if (use[r] < problem->capacity[r]) return true;
     }
   return false;
 }
 
-static void add_mix(struct pz_branching *g, int mix) {
-  const struct pz_context *c = g->c;
-  int at = g->n_measures++;
-  for (uint32_t i = 0; i < g->p->n; i++) {
-    g->work[i][at] = c->work[g->by_tail[i]][mix];
-    for (uint32_t m = 0; m < g->p->tasks[i].n_modes; m++)
-      g->rates[c->mode_at[i] + m][at] = pz_mode_share(c, &g->p->tasks[i].modes[m], mix);
+/* Adds a surrogate resource as a measure of energy. */
+static void add_mix(struct pz_branching *tree, int mix) {
+  const struct pz_context *context = tree->context;
+  int measure = tree->n_measures++;
+  for (uint32_t i = 0; i < tree->problem->n; i++) {
+    const struct pz_task *task = &tree->problem->tasks[i];
+    tree->energy[i][measure] = context->energy[tree->by_tail[i]][mix];
+    for (uint32_t m = 0; m < task->n_modes; m++)
+      tree->energy_rate[context->first_mode[i] + m][measure] =
+          pz_mode_share(context, &task->modes[m], mix);
   }
 }
 
-static void add_duals(struct pz_branching *g, const struct pz_duals *f) {
-  int at = g->n_measures++;
-  for (uint32_t i = 0; i < g->p->n; i++) g->work[i][at] = f->least[g->by_tail[i]];
-  for (uint32_t m = 0; m < g->c->n_modes; m++) g->rates[m][at] = f->rate[m];
-}
-
-/* Adds the surrogate resources whose resources all matter and that have enough energy, and dual values.  Their number is
- * rounded up to a multiple of four. */
-static void add_measures(struct pz_branching *g) {
-  bool wanted[PZ_RESOURCES];
-  for (int r = 0; r < PZ_RESOURCES; r++) wanted[r] = resource_matters(g->p, r);
+/* Adds the surrogate resources whose resources all matter and that have enough energy, and the dual values.  The number of
+ * measures is rounded up to a multiple of four. */
+static void add_measures(struct pz_branching *tree) {
+  const struct pz_context *context = tree->context;
+  bool matters[PZ_RESOURCES];
+  for (int r = 0; r < PZ_RESOURCES; r++) matters[r] = resource_matters(tree->problem, r);
   for (int k = 0; k < PZ_MIXES; k++) {
     double sum = 0;
-    bool all = true;
-    for (uint32_t i = 0; i < g->p->n; i++) sum += g->c->work[i][k];
-    for (int r = 0; r < PZ_RESOURCES; r++) all = all && (wanted[r] || pz_mixes[k][r] <= 0);
-    if (all && sum > LEAST_ENERGY * g->c->best_s) add_mix(g, k);
+    bool all_matter = true;
+    for (uint32_t i = 0; i < tree->problem->n; i++) sum += context->energy[i][k];
+    for (int r = 0; r < PZ_RESOURCES; r++)
+      all_matter = all_matter && (matters[r] || pz_mixes[k][r] <= 0);
+    if (all_matter && sum > LEAST_ENERGY * context->incumbent_s) add_mix(tree, k);
   }
-  if (g->c->duals.sum > 0 && g->c->o->node_dual_bound) add_duals(g, &g->c->duals);
-  g->n_measures = (g->n_measures + 3) / 4 * 4;
+  if (context->duals.sum > 0 && context->techniques->node_dual_bound) {
+    int measure = tree->n_measures++;
+    for (uint32_t i = 0; i < tree->problem->n; i++)
+      tree->energy[i][measure] = context->duals.least[tree->by_tail[i]];
+    for (uint32_t m = 0; m < context->n_modes; m++)
+      tree->energy_rate[m][measure] = context->duals.rate[m];
+  }
+  tree->n_measures = (tree->n_measures + 3) / 4 * 4;
 }
 
 /* Whether the task uses more than half of the resource in every mode. */
-static bool uses_most(const struct pz_context *c, uint32_t i, int r) {
-  const struct pz_task *t = &c->p->tasks[i];
-  for (uint32_t m = 0; m < t->n_modes; m++)
-    if (!c->eliminated[c->mode_at[i] + m] && t->modes[m].use[r] <= c->p->capacity[r] / 2)
+static bool uses_most(const struct pz_context *context, uint32_t i, int resource) {
+  const struct pz_task *task = &context->problem->tasks[i];
+  int32_t half = context->problem->capacity[resource] / 2;
+  for (uint32_t m = 0; m < task->n_modes; m++)
+    if (!context->eliminated[context->first_mode[i] + m] && task->modes[m].use[resource] <= half)
       return false;
   return true;
 }
 
 /* Finds the tasks that use most of a resource, for the resource with most of them, unless there are so many that energy
  * bounds are as good. */
-static void find_disjunctive(struct pz_branching *g) {
+static void find_disjunctive(struct pz_branching *tree) {
   for (int r = 0; r < PZ_RESOURCES; r++) {
     uint32_t n = 0, list[PZ_LARGEST_DISJUNCTIVE];
-    for (uint32_t k = 0; k < g->p->n && n <= PZ_LARGEST_DISJUNCTIVE; k++)
-      if (uses_most(g->c, g->by_tail[k], r) && n++ < PZ_LARGEST_DISJUNCTIVE)
-        list[n - 1] = g->by_tail[k];
-    if (n > PZ_LARGEST_DISJUNCTIVE || n < 2 || n <= g->n_disjunctive) continue;
-    g->n_disjunctive = n;
-    memcpy(g->disjunctive, list, n * sizeof *list);
+    for (uint32_t k = 0; k < tree->problem->n && n <= PZ_LARGEST_DISJUNCTIVE; k++) {
+      if (!uses_most(tree->context, tree->by_tail[k], r)) continue;
+      if (n < PZ_LARGEST_DISJUNCTIVE) list[n] = tree->by_tail[k];
+      n++;
+    }
+    if (n > PZ_LARGEST_DISJUNCTIVE || n < 2 || n <= tree->n_disjunctive) continue;
+    tree->n_disjunctive = n;
+    memcpy(tree->disjunctive, list, n * sizeof *list);
   }
 }
 
-/* Sorts tasks by descending tail, with or without their own time; ties in topological order. */
-static void sort_by_tail(const struct pz_branching *g, uint32_t *list, bool with_own_time) {
-  for (uint32_t i = 0; i < g->p->n; i++) {
-    const double *least = g->c->least_s, *tail = g->c->tail_s;
-    uint32_t at = i;
-    for (; at > 0; at--) {
-      uint32_t q = list[at - 1];
-      if (tail[q] + (with_own_time ? least[q] : 0) >= tail[i] + (with_own_time ? least[i] : 0))
-        break;
-      list[at] = q;
-    }
-    list[at] = i;
-  }
-}
+/* ---- symmetries ------------------------------------------------------------------------------ */
 
 /* Whether two tasks have the same modes, of which the same are eliminated. */
-static bool same_modes(const struct pz_branching *g, uint32_t a, uint32_t b) {
-  const struct pz_context *c = g->c;
-  const struct pz_task *t = &c->p->tasks[a];
-  return pz_same_modes(t, &c->p->tasks[b]) &&
-         !memcmp(&c->eliminated[c->mode_at[a]], &c->eliminated[c->mode_at[b]],
-                 t->n_modes * sizeof *c->eliminated);
+static bool same_modes(const struct pz_branching *tree, uint32_t a, uint32_t b) {
+  const struct pz_context *context = tree->context;
+  const struct pz_task *task = &tree->problem->tasks[a];
+  return pz_same_modes(task, &tree->problem->tasks[b]) &&
+         !memcmp(&context->eliminated[context->first_mode[a]],
+                 &context->eliminated[context->first_mode[b]],
+                 task->n_modes * sizeof *context->eliminated);
 }
 
 /* Finds tasks with the same modes and the same successors.  If both are ready, one of them comes first: a schedule that
  * starts the other one first is as good with the two exchanged. */
-static void find_interchangeable(struct pz_branching *g) {
-  for (uint32_t a = 0; a < g->p->n; a++)
-    for (uint32_t b = 0; b < g->p->n; b++)
-      if (g->rank[a] < g->rank[b] && pz_branching_same(g, &g->after[a], &g->after[b]) &&
-          same_modes(g, a, b))
-        pz_bits_set(&g->interchangeable[b], a);
+static void find_interchangeable(struct pz_branching *tree) {
+  for (uint32_t a = 0; a < tree->problem->n; a++)
+    for (uint32_t b = 0; b < tree->problem->n; b++) {
+      if (tree->rank[a] >= tree->rank[b]) continue;
+      if (pz_branching_same(tree, &tree->successors[a], &tree->successors[b]) &&
+          same_modes(tree, a, b))
+        pz_bits_set(&tree->interchangeable[b], a);
+    }
 }
 
-bool pz_branching_init(struct pz_branching *g, struct pz_context *c, struct pz_arena *arena) {
-  uint32_t n = c->p->n;
-  *g = (struct pz_branching){.c = c, .p = c->p, .words = (int)(n + 63) / 64};
-  if (!PZ_ARRAY(arena, g->slots, n) || !PZ_ARRAY(arena, g->by_tail, n) ||
-      !PZ_ARRAY(arena, g->by_path, n) || !PZ_ARRAY(arena, g->rank, n) ||
-      !PZ_ARRAY(arena, g->interchangeable, n) || !PZ_ARRAY(arena, g->work, n) ||
-      !PZ_ARRAY(arena, g->rates, c->n_modes) || !PZ_ARRAY(arena, g->before, n) ||
-      !PZ_ARRAY(arena, g->after, n))
-    return false;
-  sort_by_tail(g, g->by_tail, false);
-  add_measures(g);
-  sort_by_tail(g, g->by_path, true);
-  if (c->o->disjunctive_bound) find_disjunctive(g);
-  for (uint32_t i = 0; i < n; i++) {
-    g->rank[g->by_path[i]] = i;
-    pz_bits_set(&g->all, i);
-    if (c->least_s[i] <= 0) pz_bits_set(&g->milestones, i);
-    g->milestones_use = g->milestones_use || pz_milestone_uses(&c->p->tasks[i]);
-  }
-  pz_bits_order(g->p, g->before, g->after);
-  if (c->o->interchangeable_tasks) find_interchangeable(g);
-  return true;
-}
-
-/* ---- automorphisms --------------------------------------------------------------------------- */
-
-/* Pairs of tasks that can be exchanged together with all their successors (symmetry
- * breaking by lexicographic order, Crawford et al. 1996).
+/* Pairs of tasks that can be exchanged together with all their successors (symmetry breaking by lexicographic order,
+ * Crawford et al. 1996).
  *
- * Examples are the query and key sides of a layer, or its experts.  Every schedule then has an
- * image of the same makespan, and only those need be searched in which the first task of one side,
- * of lower rank than all exchanged tasks, starts no later than that of the other.  (The optimal
- * schedule whose start times are lexicographically smallest by rank is among them; it also obeys
- * the order of identical tasks.) */
+ * Examples are the query and key sides of a layer, or its experts.  Every schedule then has an image of the same makespan,
+ * and only those need be searched in which the first task of one side, of lower rank than all exchanged tasks, starts no
+ * later than that of the other.  (The optimal schedule whose start times are lexicographically smallest by rank is among
+ * them; it also obeys the order of identical tasks.) */
 struct automorphism {
-  const struct pz_branching *g;
-  struct pz_bits deferred; /* tasks that are left out */
-  uint32_t image[PZ_TREE_MOST_TASKS];
+  const struct pz_branching *tree;
+  struct pz_bits deferred;            /* tasks that are left out */
+  uint32_t image[PZ_TREE_MOST_TASKS]; /* by task */
 };
 
-static bool has_image(const struct automorphism *x, const struct pz_bits *set,
-                      const struct pz_bits *image) {
-  struct pz_bits out = {{0}};
-  PZ_EACH_BIT(i, x->g->words, set->w[w]) { pz_bits_set(&out, x->image[i]); }
-  return pz_branching_same(x->g, &out, image);
+/* Whether the images of the tasks of a set are the tasks of the other set. */
+static bool has_image(const struct automorphism *automorphism, const struct pz_bits *set,
+                      const struct pz_bits *other) {
+  struct pz_bits image = {{0}};
+  PZ_EACH_BIT(i, automorphism->tree->words, set->w[w]) {
+    pz_bits_set(&image, automorphism->image[i]);
+  }
+  return pz_branching_same(automorphism->tree, &image, other);
 }
 
-/* Finds the image of a task that comes only after a: one of those that come only after b and have the images of its
- * predecessors as predecessors. */
-static bool find_image(struct automorphism *x, uint32_t i, struct pz_bits *others) {
-  for (uint32_t k = 0; k < x->g->p->n; k++) {
-    if (!pz_bits_has(others, k) || !has_image(x, &x->g->before[i], &x->g->before[k]) ||
-        !same_modes(x->g, i, k))
-      continue;
-    pz_bits_clear(others, k);
-    x->image[i] = k;
-    x->image[k] = i;
+/* Finds an image for task i among the candidates, and removes it from them: a task with the same modes whose predecessors
+ * are the images of the predecessors of i.  Returns false if there is none. */
+static bool find_image(struct automorphism *automorphism, uint32_t i, struct pz_bits *candidates) {
+  const struct pz_branching *tree = automorphism->tree;
+  for (uint32_t k = 0; k < tree->problem->n; k++) {
+    if (!pz_bits_has(candidates, k) || !same_modes(tree, i, k)) continue;
+    if (!has_image(automorphism, &tree->predecessors[i], &tree->predecessors[k])) continue;
+    pz_bits_clear(candidates, k);
+    automorphism->image[i] = k;
+    automorphism->image[k] = i;
     return true;
   }
   return false;
 }
 
 /* Exchanges a and b, and the tasks that come after only one of them.  Returns whether this is an automorphism. */
-static bool exchange_tasks(struct automorphism *x, uint32_t a, uint32_t b) {
-  const struct pz_branching *g = x->g;
-  struct pz_bits after_a = pz_bits_minus(&g->after[a], &g->after[b]);
-  struct pz_bits after_b = pz_bits_minus(&g->after[b], &g->after[a]);
-  after_a = pz_bits_minus(&after_a, &x->deferred);
-  after_b = pz_bits_minus(&after_b, &x->deferred);
+static bool exchange_tasks(struct automorphism *automorphism, uint32_t a, uint32_t b) {
+  const struct pz_branching *tree = automorphism->tree;
+  const struct pz_bits *deferred = &automorphism->deferred;
+  uint32_t *image = automorphism->image;
+  struct pz_bits after_a = pz_bits_minus(&tree->successors[a], &tree->successors[b]);
+  struct pz_bits after_b = pz_bits_minus(&tree->successors[b], &tree->successors[a]);
+  after_a = pz_bits_minus(&after_a, deferred);
+  after_b = pz_bits_minus(&after_b, deferred);
   if (pz_bits_count(&after_a) != pz_bits_count(&after_b)) return false;
-  for (uint32_t i = 0; i < g->p->n; i++) x->image[i] = i;
-  x->image[a] = b;
-  x->image[b] = a;
-  for (uint32_t i = 0; i < g->p->n; i++)
-    if (pz_bits_has(&after_a, i) && !find_image(x, i, &after_b)) return false;
-  for (uint32_t i = 0; i < g->p->n; i++) {
-    if (pz_bits_has(&x->deferred, i)) continue;
-    if (x->image[i] != i && g->rank[i] < g->rank[a])
-      return false; /* a guard: this has not been observed */
-    if (!has_image(x, &g->before[i], &g->before[x->image[i]])) return false;
+  for (uint32_t i = 0; i < tree->problem->n; i++) image[i] = i;
+  image[a] = b;
+  image[b] = a;
+  for (uint32_t i = 0; i < tree->problem->n; i++)
+    if (pz_bits_has(&after_a, i) && !find_image(automorphism, i, &after_b)) return false;
+  for (uint32_t i = 0; i < tree->problem->n; i++) {
+    if (pz_bits_has(deferred, i)) continue;
+    bool is_first = image[i] == i || tree->rank[i] >= tree->rank[a];
+    if (!is_first) return false; /* a guard: this has not been observed */
+    if (!has_image(automorphism, &tree->predecessors[i], &tree->predecessors[image[i]]))
+      return false;
   }
   return true;
 }
 
-void pz_automorphisms(struct pz_branching *g, const bool *deferred) {
-  struct automorphism x = {.g = g};
-  if (!g->c->o->automorphisms) return;
-  g->c->count[PZ_T_automorphisms].calls++;
-  for (uint32_t i = 0; deferred && i < g->p->n; i++)
-    if (deferred[i]) pz_bits_set(&x.deferred, i);
-  for (uint32_t b = 0; b < g->p->n; b++)
-    for (uint32_t a = 0; a < g->p->n; a++)
-      if (g->rank[a] < g->rank[b] && !pz_bits_has(&x.deferred, a) && !pz_bits_has(&x.deferred, b) &&
-          pz_branching_same(g, &g->before[a], &g->before[b]) &&
-          !pz_branching_same(g, &g->after[a], &g->after[b]) && same_modes(g, a, b) &&
-          exchange_tasks(&x, a, b)) {
-        pz_bits_set(&g->interchangeable[b], a);
-        g->c->count[PZ_T_automorphisms].prunes++;
-      }
+void pz_automorphisms(struct pz_branching *tree, const bool *deferred) {
+  struct automorphism automorphism = {.tree = tree};
+  struct pz_technique_count *count = &tree->context->count[PZ_T_automorphisms];
+  uint32_t n = tree->problem->n;
+  if (!tree->context->techniques->automorphisms) return;
+  count->calls++;
+  for (uint32_t i = 0; deferred && i < n; i++)
+    if (deferred[i]) pz_bits_set(&automorphism.deferred, i);
+  for (uint32_t b = 0; b < n; b++)
+    for (uint32_t a = 0; a < n; a++) {
+      bool searched = !pz_bits_has(&automorphism.deferred, a) &&
+                      !pz_bits_has(&automorphism.deferred, b) && tree->rank[a] < tree->rank[b];
+      if (!searched) continue;
+      if (!pz_branching_same(tree, &tree->predecessors[a], &tree->predecessors[b])) continue;
+      if (pz_branching_same(tree, &tree->successors[a], &tree->successors[b])) continue;
+      if (!same_modes(tree, a, b) || !exchange_tasks(&automorphism, a, b)) continue;
+      pz_bits_set(&tree->interchangeable[b], a);
+      count->prunes++;
+    }
+}
+
+/* ---- all data -------------------------------------------------------------------------------- */
+
+void pz_branching_init(struct pz_call *call, struct pz_branching *tree,
+                       struct pz_context *context) {
+  const struct pz_problem *problem = context->problem;
+  uint32_t n = problem->n;
+  *tree =
+      (struct pz_branching){.context = context, .problem = problem, .words = (int)(n + 63) / 64};
+  tree->slots = pz_alloc(call, n, sizeof *tree->slots);
+  tree->by_tail = pz_alloc(call, n, sizeof *tree->by_tail);
+  tree->by_path = pz_alloc(call, n, sizeof *tree->by_path);
+  tree->rank = pz_alloc(call, n, sizeof *tree->rank);
+  tree->interchangeable = pz_alloc(call, n, sizeof *tree->interchangeable);
+  tree->energy = pz_alloc(call, n, sizeof *tree->energy);
+  tree->energy_rate = pz_alloc(call, context->n_modes, sizeof *tree->energy_rate);
+  tree->predecessors = pz_alloc(call, n, sizeof *tree->predecessors);
+  tree->successors = pz_alloc(call, n, sizeof *tree->successors);
+  sort_by_tail(tree, tree->by_tail, false);
+  add_measures(tree);
+  sort_by_tail(tree, tree->by_path, true);
+  if (context->techniques->disjunctive_bound) find_disjunctive(tree);
+  for (uint32_t i = 0; i < n; i++) {
+    tree->rank[tree->by_path[i]] = i;
+    pz_bits_set(&tree->all, i);
+    if (context->least_s[i] <= 0) pz_bits_set(&tree->milestones, i);
+    tree->milestones_use = tree->milestones_use || pz_milestone_uses(&problem->tasks[i]);
+  }
+  pz_bits_order(problem, tree->predecessors, tree->successors);
+  if (context->techniques->interchangeable_tasks) find_interchangeable(tree);
 }

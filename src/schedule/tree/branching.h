@@ -13,45 +13,44 @@ _Static_assert((int)PZ_TREE_MOST_TASKS <= (int)PZ_BITS, "sets hold every task");
 enum { PZ_LARGEST_DISJUNCTIVE = 8 };
 
 struct pz_branching {
-  struct pz_context *c;
-  const struct pz_problem *p;
-  struct pz_slot *slots; /* of the current partial schedule */
+  struct pz_context *context;
+  const struct pz_problem *problem;
+  struct pz_slot *slots; /* by task: the current partial schedule, or a complete one */
   uint32_t *by_tail;     /* tasks, longest tail first: for bounds */
-  uint32_t *by_path;     /* tasks, longest tail plus own time first: the order of branching */
+  uint32_t *by_path;     /* tasks, longest tail plus own duration first: the order of branching */
   uint32_t *rank;        /* by task: its index in by_path */
-  struct pz_bits *before, *after; /* by task: all its predecessors, and all its successors */
-  struct pz_bits
-      *interchangeable; /* by task: tasks that, if both are ready, start no later without loss */
-  int n_measures;       /* of energy: by surrogate resource and by dual values */
-  double (*work)[PZ_MEASURES];    /* by index in by_tail: the least energy */
-  double (*rates)[PZ_MEASURES];   /* by mode: energy per second */
-  struct pz_bits all, milestones; /* all tasks, and those that can have zero duration */
-  uint32_t disjunctive
-      [PZ_LARGEST_DISJUNCTIVE]; /* tasks of which no two run at once, longest tail first */
-  uint32_t n_disjunctive, n_waits;
-  bool milestones_use; /* some milestone uses a resource */
-  int words;
+  struct pz_bits *predecessors, *successors; /* by task: direct and indirect ones */
+  struct pz_bits *interchangeable;    /* by task: tasks that start before it if both are ready */
+  int n_measures;                     /* of energy: surrogate resources and dual values */
+  double (*energy)[PZ_MEASURES];      /* by index in by_tail: the least over its modes */
+  double (*energy_rate)[PZ_MEASURES]; /* by mode: energy per unit of time */
+  struct pz_bits all, milestones;     /* all tasks, and those that can have zero duration */
+  uint32_t disjunctive[PZ_LARGEST_DISJUNCTIVE]; /* no two run concurrently; longest tail first */
+  uint32_t n_disjunctive;
+  uint32_t n_waits;    /* waits numbered so far (struct pz_partial) */
+  bool milestones_use; /* whether some milestone uses a resource */
+  int words;           /* number of words that sets of tasks use */
 };
 
-/* Returns false if there is no memory. */
-bool pz_branching_init(struct pz_branching *g, struct pz_context *c, struct pz_arena *arena);
+/* Derives the data from the context; heads, tails and duals must be up to date. */
+void pz_branching_init(struct pz_call *call, struct pz_branching *tree, struct pz_context *context);
 
-/* Adds tasks that an automorphism of the problem exchanges to g->interchangeable.  Deferred tasks (NULL: none) are left
- * out. */
-void pz_automorphisms(struct pz_branching *g, const bool *deferred);
+/* Adds tasks that an automorphism of the problem exchanges to tree->interchangeable.  Deferred tasks (NULL if there are
+ * none) are left out. */
+void pz_automorphisms(struct pz_branching *tree, const bool *deferred);
 
 /* Whether two sets of tasks are equal. */
-static inline bool pz_branching_same(const struct pz_branching *g, const struct pz_bits *a,
+static inline bool pz_branching_same(const struct pz_branching *tree, const struct pz_bits *a,
                                      const struct pz_bits *b) {
-  for (int w = 0; w < g->words; w++)
+  for (int w = 0; w < tree->words; w++)
     if (a->w[w] != b->w[w]) return false;
   return true;
 }
 
 /* Whether all tasks of a are in b. */
-static inline bool pz_branching_within(const struct pz_branching *g, const struct pz_bits *a,
+static inline bool pz_branching_within(const struct pz_branching *tree, const struct pz_bits *a,
                                        const struct pz_bits *b) {
-  for (int w = 0; w < g->words; w++)
+  for (int w = 0; w < tree->words; w++)
     if (a->w[w] & ~b->w[w]) return false;
   return true;
 }

@@ -16,49 +16,48 @@ static const double SHORT_FRACTION = 0.03, END_FRACTION = 0.9;
 
 /* ---- inserting into a schedule -------------------------------------------------------------- */
 
-/* Time of the mode, weighted by the fractions of the resources that it uses. */
-static double resource_time(const struct pz_problem *p, const struct pz_mode *m) {
-  double sum = 0;
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    if (m->use[r]) sum += (double)m->use[r] / (double)p->capacity[r];
-  return sum * m->s;
-}
-
-/* Inserts a task in the mode that ends within the makespan and uses the least; if no mode does, in the one that ends
- * first. */
-static void insert_task(struct pz_deferred *x, const struct pz_branching *g, uint32_t i,
+/* Inserts a task in the mode that ends within the makespan and uses the least resource time (its duration times the sum of
+ * the fractions of the resources that it uses); if no mode ends within the makespan, in the one that ends first. */
+static void insert_task(struct pz_deferred *deferred, const struct pz_branching *tree, uint32_t i,
                         double makespan) {
-  const struct pz_task *t = &g->p->tasks[i];
+  const struct pz_task *task = &tree->problem->tasks[i];
   struct pz_slot best = {0, DBL_MAX, 0};
-  double ready = 0, least = DBL_MAX;
-  for (uint32_t k = 0; k < t->n_pred; k++) ready = fmax(ready, g->slots[t->pred[k]].end);
-  for (uint32_t m = 0; m < t->n_modes; m++) {
-    if (g->c->eliminated[g->c->mode_at[i] + m]) continue;
-    double start = pz_profile_earliest(&x->profile, ready, &t->modes[m]);
-    double end = start + t->modes[m].s, used = resource_time(g->p, &t->modes[m]);
+  double ready = 0, least_used = DBL_MAX;
+  for (uint32_t k = 0; k < task->n_pred; k++) ready = fmax(ready, tree->slots[task->pred[k]].end);
+  for (uint32_t m = 0; m < task->n_modes; m++) {
+    const struct pz_mode *mode = &task->modes[m];
+    if (tree->context->eliminated[tree->context->first_mode[i] + m]) continue;
+    double start = pz_profile_earliest(&deferred->profile, ready, mode), end = start + mode->s;
+    double fractions = 0;
+    for (int r = 0; r < PZ_RESOURCES; r++)
+      if (mode->use[r]) fractions += (double)mode->use[r] / (double)tree->problem->capacity[r];
+    double used = fractions * mode->s;
     bool fits = end <= makespan;
-    bool worse = fits ? used >= least : end >= best.end;
+    bool worse = fits ? used >= least_used : end >= best.end;
     if (worse) continue;
-    if (fits) least = used;
+    if (fits) least_used = used;
     best = (struct pz_slot){start, end, m};
   }
-  g->slots[i] = best;
-  pz_profile_occupy(&x->profile, best.start, &t->modes[best.mode]);
+  tree->slots[i] = best;
+  pz_profile_occupy(&deferred->profile, best.start, &task->modes[best.mode]);
 }
 
-double pz_deferred_insert(struct pz_deferred *x, const struct pz_branching *g, double makespan) {
+double pz_deferred_insert(struct pz_deferred *deferred, const struct pz_branching *tree,
+                          double makespan) {
+  const struct pz_slot *slots = tree->slots;
   double end = makespan;
-  pz_profile_clear(&x->profile);
-  for (uint32_t i = 0; i < g->p->n; i++)
-    if (!x->is[i])
-      pz_profile_occupy(&x->profile, g->slots[i].start, &g->p->tasks[i].modes[g->slots[i].mode]);
-  for (uint32_t i = 0; i < g->p->n; i++) {
-    if (!x->is[i]) continue;
-    insert_task(x, g, i, makespan);
-    end = fmax(end, g->slots[i].end);
-    if (g->slots[i].end > makespan) x->failed[i] = true;
+  pz_profile_clear(&deferred->profile);
+  for (uint32_t i = 0; i < tree->problem->n; i++)
+    if (!deferred->is_deferred[i])
+      pz_profile_occupy(&deferred->profile, slots[i].start,
+                        &tree->problem->tasks[i].modes[slots[i].mode]);
+  for (uint32_t i = 0; i < tree->problem->n; i++) {
+    if (!deferred->is_deferred[i]) continue;
+    insert_task(deferred, tree, i, makespan);
+    end = fmax(end, slots[i].end);
+    if (slots[i].end > makespan) deferred->failed[i] = true;
   }
-  if (end > makespan) x->unfit_s = fmin(x->unfit_s, makespan);
+  if (end > makespan) deferred->unfit_s = fmin(deferred->unfit_s, makespan);
   return end;
 }
 
@@ -66,72 +65,64 @@ double pz_deferred_insert(struct pz_deferred *x, const struct pz_branching *g, d
 
 /* Chooses short tasks that no task waits for except deferred ones: these mostly fit beside the others.  Returns their
  * number.  Where milestones use resources no task is deferred, because it could occupy the capacity at their instants. */
-static uint32_t choose_deferred(struct pz_deferred *x, const struct pz_context *c) {
+static uint32_t choose_deferred(struct pz_deferred *deferred, const struct pz_context *context) {
+  const struct pz_problem *problem = context->problem;
+  struct pz_technique_count *count = &context->count[PZ_T_deferred_tasks];
+  bool *is_deferred = deferred->is_deferred;
   uint32_t n = 0;
-  if (!c->o->deferred_tasks) return 0;
-  c->count[PZ_T_deferred_tasks].calls++;
-  for (uint32_t i = 0; i < c->p->n; i++)
-    if (pz_milestone_uses(&c->p->tasks[i])) return 0;
-  for (uint32_t i = c->p->n; i-- > 0;) {
-    const struct pz_task *t = &c->p->tasks[i];
-    bool is_short = c->least_s[i] > 0 && c->least_s[i] < SHORT_FRACTION * c->best_s;
-    bool ends_early = c->head_s[i] + c->least_s[i] < END_FRACTION * c->bound_s;
-    x->is[i] = is_short && ends_early;
-    for (uint32_t k = 0; k < t->n_succ; k++) x->is[i] = x->is[i] && x->is[t->succ[k]];
-    n += x->is[i];
+  if (!context->techniques->deferred_tasks) return 0;
+  count->calls++;
+  for (uint32_t i = 0; i < problem->n; i++)
+    if (pz_milestone_uses(&problem->tasks[i])) return 0;
+  for (uint32_t i = problem->n; i-- > 0;) {
+    const struct pz_task *task = &problem->tasks[i];
+    double least_s = context->least_s[i];
+    bool is_short = least_s > 0 && least_s < SHORT_FRACTION * context->incumbent_s;
+    bool ends_early = context->head_s[i] + least_s < END_FRACTION * context->lower_bound_s;
+    is_deferred[i] = is_short && ends_early;
+    for (uint32_t k = 0; k < task->n_succ; k++)
+      is_deferred[i] = is_deferred[i] && is_deferred[task->succ[k]];
+    n += is_deferred[i];
   }
-  c->count[PZ_T_deferred_tasks].prunes += n;
+  count->prunes += n;
   return n;
 }
 
 /* Stops deferring the tasks that did not fit, and their predecessors.  Returns the number of tasks that are still
  * deferred. */
-static uint32_t readmit_failed(struct pz_deferred *x, const struct pz_problem *p) {
-  uint32_t left = 0;
-  for (uint32_t i = p->n; i-- > 0;) {
-    const struct pz_task *t = &p->tasks[i];
-    if (x->failed[i]) x->is[i] = false;
-    for (uint32_t k = 0; k < t->n_succ; k++)
-      if (!x->is[t->succ[k]]) x->is[i] = false;
-    left += x->is[i];
+static uint32_t readmit_failed(struct pz_deferred *deferred, const struct pz_problem *problem) {
+  bool *is_deferred = deferred->is_deferred;
+  uint32_t n = 0;
+  for (uint32_t i = problem->n; i-- > 0;) {
+    const struct pz_task *task = &problem->tasks[i];
+    if (deferred->failed[i]) is_deferred[i] = false;
+    for (uint32_t k = 0; k < task->n_succ; k++)
+      if (!is_deferred[task->succ[k]]) is_deferred[i] = false;
+    n += is_deferred[i];
   }
-  return left;
+  return n;
 }
 
-struct deferred_search {
-  struct pz_context *c;
-  pz_searcher *search;
-  int64_t steps;
-};
-
-/* Searches the other tasks with the tails that they have alone.  If tails counted deferred tasks, a schedule of the others
- * could be dominated by one that is then refused for its deferred tasks, and neither would count. */
-static void search_with_deferred(struct pz_call *call, void *ctx) {
-  struct deferred_search *x = ctx;
-  struct pz_context *c = x->c;
-  struct pz_deferred deferred = {.is = pz_alloc(call, c->p->n, sizeof *deferred.is),
-                                 .failed = pz_alloc(call, c->p->n, sizeof *deferred.failed)};
-  int64_t end = c->steps + x->steps;
-  if (!pz_profile_init(&deferred.profile, c->p, call->arena))
-    pz_raise(call, PZ_NO_MEMORY, "out of memory");
-  uint32_t n = choose_deferred(&deferred, c);
-  while (n && pz_open(c)) {
+/* The other tasks are searched with the tails that they have alone.  If tails counted deferred tasks, a schedule of the
+ * others could be dominated by one that is then refused for its deferred tasks, and neither would count. */
+void pz_deferred_search(struct pz_context *context, pz_searcher *search, int64_t steps) {
+  const struct pz_problem *problem = context->problem;
+  int64_t end = context->steps + steps;
+  if (problem->n == 0 || problem->n > PZ_TREE_MOST_TASKS) return;
+  struct pz_call scratch = pz_scratch(context->call);
+  struct pz_deferred deferred = {.profile = pz_profile_new(&scratch, problem)};
+  deferred.is_deferred = pz_alloc(&scratch, problem->n, sizeof *deferred.is_deferred);
+  deferred.failed = pz_alloc(&scratch, problem->n, sizeof *deferred.failed);
+  uint32_t n = choose_deferred(&deferred, context);
+  while (n && pz_open(context)) {
     deferred.unfit_s = DBL_MAX;
-    pz_bound_tails(c, deferred.is);
-    struct pz_error err = {0};
-    enum pz_status status = x->search(c, end - c->steps, &deferred, &err);
-    pz_bound_tighten(c);
-    if (status != PZ_OK) pz_raise_again(call, &err);
-    uint32_t left = readmit_failed(&deferred, c->p);
-    if (left == n) break;
-    n = left;
+    pz_bound_tails(context, deferred.is_deferred);
+    search(context, end - context->steps, &deferred);
+    pz_bound_tighten(context);
+    uint32_t n_left = readmit_failed(&deferred, problem);
+    if (n_left == n) break;
+    n = n_left;
   }
-  if (pz_open(c)) pz_must(call, x->search(c, end - c->steps, NULL, pz_call_error(call)));
-}
-
-enum pz_status pz_deferred_search(struct pz_context *c, pz_searcher *search, int64_t steps,
-                                  struct pz_error *err) {
-  struct deferred_search x = {c, search, steps};
-  if (c->p->n == 0 || c->p->n > PZ_TREE_MOST_TASKS) return PZ_OK;
-  return pz_border(search_with_deferred, &x, err);
+  if (pz_open(context)) search(context, end - context->steps, NULL);
+  pz_scratch_end(&scratch);
 }

@@ -9,26 +9,25 @@
 #include "schedule/tree/partial.h"
 
 struct pz_deferred {
-  bool *is;       /* by task: whether it is deferred */
-  bool *failed;   /* by task: whether it did not fit once */
-  double unfit_s; /* the shortest schedule into which the deferred tasks did not fit */
+  bool *is_deferred; /* by task */
+  bool *failed;      /* by task: whether it did not fit into some schedule */
+  double unfit_s; /* makespan of the shortest schedule into which the deferred tasks did not fit */
   struct pz_profile profile;
 };
 
-/* A search that proves the incumbent (bound_s = best_s) or stops after `steps` steps.  If tasks are deferred, they are
- * inserted into the schedules of the other tasks, and the bound is that of the other tasks. */
-typedef enum pz_status pz_searcher(struct pz_context *c, int64_t steps,
-                                   struct pz_deferred *deferred, struct pz_error *err);
+/* A search that proves the incumbent (raises the lower bound to it) or stops after `steps` steps.  If tasks are deferred,
+ * they are inserted into the schedules of the other tasks, and the bound is that of the other tasks. */
+typedef void pz_searcher(struct pz_context *context, int64_t steps, struct pz_deferred *deferred);
 
 /* Depth-first and best-first branch and bound over schedules in order of time. */
-PZ_NODISCARD pz_searcher pz_depth_first_search, pz_best_first_search;
+pz_searcher pz_depth_first_search, pz_best_first_search;
 
 /* Searches first without short tasks that no task waits for, as long as few of them fail to fit, then with all tasks.
  * Does nothing for more than PZ_TREE_MOST_TASKS tasks. */
-PZ_NODISCARD enum pz_status pz_deferred_search(struct pz_context *c, pz_searcher *search,
-                                               int64_t steps, struct pz_error *err);
+void pz_deferred_search(struct pz_context *context, pz_searcher *search, int64_t steps);
 
-/* Inserts the deferred tasks into the complete schedule in g->slots.  Returns its makespan with them. */
-double pz_deferred_insert(struct pz_deferred *x, const struct pz_branching *g, double makespan);
+/* Inserts the deferred tasks into the complete schedule in tree->slots.  Returns its makespan with them. */
+double pz_deferred_insert(struct pz_deferred *deferred, const struct pz_branching *tree,
+                          double makespan);
 
 #endif

@@ -1,7 +1,7 @@
 /* Depth-first branch and bound over schedules in order of time (precedence trees of Patterson et al. 1989, with modes).
  *
- * A node is a time t with some tasks finished and some running.  It branches on the next task to start at t and its mode,
- * or on advancing to the next end.  Pruned are:
+ * A node is a time with some tasks finished and some running.  It branches on the next task to start then and its mode, or
+ * on advancing to the next end.  Pruned are:
  * - nodes whose bound is not below the incumbent (is_promising);
  * - nodes that are dominated by another one with the same tasks started, all of which end no later and use no more
  *   (is_dominated_or_stored);
@@ -21,128 +21,122 @@ enum { MAX_BUCKETS = 1 << 16, MAX_STORED_NODES = 1 << 20 };
 
 /* A node that was visited before, for dominance. */
 struct stored_node {
-  struct stored_node *next;
+  struct stored_node *next; /* in the bucket */
   struct pz_bits started;
-  double t;
-  uint32_t wait;
+  double now;
+  uint32_t wait; /* as in struct pz_partial */
   uint32_t n_running;
-  struct pz_running run[];
+  struct pz_running running[];
 };
 
 struct depth_first {
-  struct pz_branching g;
-  struct pz_arena *arena;   /* of the stored nodes */
-  int64_t until;            /* steps */
-  struct pz_partials nodes; /* by depth */
-  struct stored_node **bucket;
+  struct pz_branching tree;
+  struct pz_call *call;         /* owns the stored nodes */
+  int64_t last_step;            /* effort limit */
+  struct pz_partials nodes;     /* by depth */
+  struct stored_node **buckets; /* hash table by started tasks */
   uint32_t n_buckets, n_stored;
-  struct pz_deferred *deferred; /* NULL: none */
-  bool stopped;
+  struct pz_deferred *deferred; /* NULL if no task is deferred */
+  bool stopped;                 /* at the effort limit */
 };
 
-static bool is_promising(struct depth_first *x, const struct pz_partial *n) {
-  const struct pz_context *c = x->g.c;
-  return pz_better(c, pz_partial_dual_bound(&x->g, n), c->best_s) &&
-         pz_better(c, pz_partial_path_bound(&x->g, n), c->best_s) &&
-         pz_better(c, pz_partial_energy_bound(&x->g, n), c->best_s);
+static bool is_promising(const struct depth_first *search, const struct pz_partial *node) {
+  const struct pz_branching *tree = &search->tree;
+  const struct pz_context *context = tree->context;
+  return pz_better(context, pz_partial_dual_bound(tree, node), context->incumbent_s) &&
+         pz_better(context, pz_partial_path_bound(tree, node), context->incumbent_s) &&
+         pz_better(context, pz_partial_energy_bound(tree, node), context->incumbent_s);
 }
 
-/* Whether a stored node dominates this one; if not, this one is stored.  Nodes that follow from this one by waiting are not
- * alternatives to it.  If there is no memory the node is not stored, which costs time but not correctness. */
-static bool is_dominated_or_stored(struct depth_first *x, const struct pz_partial *n) {
-  struct stored_node **bucket = &x->bucket[pz_hash(&n->started, sizeof n->started) % x->n_buckets];
-  const struct pz_going now = {n->t, n->run, n->n_running};
-  struct pz_technique_count *count = &x->g.c->count[PZ_T_state_dominance];
-  uint32_t looked = 0;
+/* Whether a stored node dominates this one; if not, this one is stored, up to a limit.  Nodes that follow from this one by
+ * waiting are not alternatives to it. */
+static bool is_dominated_or_stored(struct depth_first *search, const struct pz_partial *node) {
+  struct pz_context *context = search->tree.context;
+  struct pz_technique_count *count = &context->count[PZ_T_state_dominance];
+  uint64_t hash = pz_hash(&node->started, sizeof node->started);
+  struct stored_node **bucket = &search->buckets[hash % search->n_buckets];
+  const struct pz_going going = {node->now, node->running, node->n_running};
+  uint32_t looks = 0;
   count->calls++;
-  for (const struct stored_node *s = *bucket; s; s = s->next) {
-    const struct pz_going stored = {s->t, s->run, s->n_running};
-    bool comparable = s->wait != n->wait && pz_branching_same(&x->g, &s->started, &n->started);
-    if (comparable && pz_partial_dominated(&x->g, &now, &stored)) {
+  for (const struct stored_node *stored = *bucket; stored; stored = stored->next) {
+    const struct pz_going other = {stored->now, stored->running, stored->n_running};
+    bool comparable = stored->wait != node->wait &&
+                      pz_branching_same(&search->tree, &stored->started, &node->started);
+    if (comparable && pz_partial_dominated(&search->tree, &going, &other)) {
       count->prunes++;
       return true;
     }
-    looked++;
+    looks++;
   }
-  x->g.c->steps += looked / PZ_LOOKS_PER_STEP;
-  if (x->n_stored >= MAX_STORED_NODES) return false;
-  struct stored_node *s = pz_arena_alloc(x->arena, 1, sizeof *s + n->n_running * sizeof *s->run);
-  if (!s) return false;
-  *s = (struct stored_node){.next = *bucket,
-                            .started = n->started,
-                            .t = n->t,
-                            .wait = n->wait,
-                            .n_running = n->n_running};
-  memcpy(s->run, n->run, n->n_running * sizeof *s->run);
-  *bucket = s;
-  x->n_stored++;
+  context->steps += looks / PZ_LOOKS_PER_STEP;
+  if (search->n_stored >= MAX_STORED_NODES) return false;
+  size_t running_bytes = node->n_running * sizeof *node->running;
+  struct stored_node *stored = pz_alloc(search->call, 1, sizeof *stored + running_bytes);
+  *stored = (struct stored_node){.next = *bucket,
+                                 .started = node->started,
+                                 .now = node->now,
+                                 .wait = node->wait,
+                                 .n_running = node->n_running};
+  memcpy(stored->running, node->running, running_bytes);
+  *bucket = stored;
+  search->n_stored++;
   return false;
 }
 
-static void finish_schedule(struct depth_first *x, const struct pz_partial *n) {
-  double makespan = pz_partial_end(n);
-  if (!pz_better(x->g.c, makespan, x->g.c->best_s)) return;
-  if (x->deferred) makespan = pz_deferred_insert(x->deferred, &x->g, makespan);
-  pz_update_incumbent(x->g.c, x->g.slots, makespan, PZ_T_depth_first);
-}
-
 /* Visits the node at this depth and everything below it. */
-static void visit_node(struct depth_first *x, uint32_t depth) {
-  const struct pz_partial *n = pz_partial_at(&x->nodes, depth);
-  struct pz_partial *child = pz_partial_at(&x->nodes, depth + 1);
-  x->g.c->steps++;
-  if (x->g.c->steps >= x->until) {
-    x->stopped = true;
+static void visit_node(struct depth_first *search, uint32_t depth) {
+  struct pz_branching *tree = &search->tree;
+  struct pz_context *context = tree->context;
+  const struct pz_partial *node = pz_partial_at(&search->nodes, depth);
+  struct pz_partial *child = pz_partial_at(&search->nodes, depth + 1);
+  context->steps++;
+  if (context->steps >= search->last_step) {
+    search->stopped = true;
     return;
   }
-  if (pz_partial_complete(&x->g, n)) {
-    finish_schedule(x, n);
+  if (pz_partial_complete(tree, node)) {
+    double makespan = pz_partial_end(node);
+    if (!pz_better(context, makespan, context->incumbent_s)) return;
+    if (search->deferred) makespan = pz_deferred_insert(search->deferred, tree, makespan);
+    pz_update_incumbent(context, tree->slots, makespan, PZ_T_depth_first);
     return;
   }
-  if (!is_promising(x, n)) return;
-  bool just_advanced = n->last_rank == PZ_NONE;
-  if (just_advanced && x->g.c->o->state_dominance && is_dominated_or_stored(x, n)) return;
-  struct pz_start start = pz_partial_starts(&x->g, n);
-  while (!x->stopped && pz_partial_next(&x->g, n, &start)) {
-    pz_partial_start(&x->g, n, start.task, start.mode, child);
-    visit_node(x, depth + 1);
+  if (!is_promising(search, node)) return;
+  bool just_advanced = node->last_rank == PZ_NONE;
+  if (just_advanced && context->techniques->state_dominance && is_dominated_or_stored(search, node))
+    return;
+  struct pz_start start = pz_partial_starts(tree, node);
+  while (!search->stopped && pz_partial_next(tree, node, &start)) {
+    pz_partial_start(tree, node, start.task, start.mode, child);
+    visit_node(search, depth + 1);
   }
-  if (x->stopped || n->n_running == 0 || pz_partial_wait_dominated(&x->g, n)) return;
-  pz_partial_advance(&x->g, n, child);
-  visit_node(x, depth + 1);
+  if (search->stopped || node->n_running == 0 || pz_partial_wait_dominated(tree, node)) return;
+  pz_partial_advance(tree, node, child);
+  visit_node(search, depth + 1);
 }
 
-struct depth_first_args {
-  struct pz_context *c;
-  int64_t steps;
-  struct pz_deferred *deferred;
-};
-
-static void search_depth_first(struct pz_call *call, void *ctx) {
-  const struct depth_first_args *args = ctx;
-  struct pz_context *c = args->c;
-  struct depth_first x = {
-      .arena = call->arena, .until = c->steps + args->steps, .deferred = args->deferred};
-  uint32_t n = c->p->n;
-  x.n_buckets = 64;
-  while (x.n_buckets < MAX_BUCKETS && x.n_buckets < args->steps) x.n_buckets *= 2;
-  x.bucket = pz_alloc(call, x.n_buckets, sizeof(struct stored_node *));
-  bool ready = pz_partials_init(&x.nodes, n, 2 * (size_t)n + 3, call->arena) &&
-               pz_branching_init(&x.g, c, call->arena);
-  if (!ready) pz_raise(call, PZ_NO_MEMORY, "out of memory");
-  pz_partial_begin(&x.g, x.deferred ? x.deferred->is : NULL, pz_partial_at(&x.nodes, 0));
-  visit_node(&x, 0);
-  if (x.stopped) return;
-  double proved = x.deferred ? fmin(c->best_s, x.deferred->unfit_s) : c->best_s;
-  pz_update_bound(c, proved, PZ_T_depth_first);
-}
-
-enum pz_status pz_depth_first_search(struct pz_context *c, int64_t steps,
-                                     struct pz_deferred *deferred, struct pz_error *err) {
-  struct depth_first_args args = {c, steps, deferred};
-  int64_t from = c->steps;
-  enum pz_status status = pz_border(search_depth_first, &args, err);
-  c->count[PZ_T_depth_first].calls++;
-  c->count[PZ_T_depth_first].steps += c->steps - from;
-  return status;
+void pz_depth_first_search(struct pz_context *context, int64_t steps,
+                           struct pz_deferred *deferred) {
+  struct pz_technique_count *count = &context->count[PZ_T_depth_first];
+  struct pz_call scratch = pz_scratch(context->call);
+  struct depth_first search = {
+      .call = &scratch, .last_step = context->steps + steps, .deferred = deferred};
+  uint32_t n = context->problem->n;
+  int64_t steps_before = context->steps;
+  search.n_buckets = 64;
+  while (search.n_buckets < MAX_BUCKETS && search.n_buckets < steps) search.n_buckets *= 2;
+  search.buckets = pz_alloc(&scratch, search.n_buckets, sizeof(struct stored_node *));
+  search.nodes = pz_partials_new(&scratch, n, 2 * (size_t)n + 3);
+  pz_branching_init(&scratch, &search.tree, context);
+  pz_partial_begin(&search.tree, deferred ? deferred->is_deferred : NULL,
+                   pz_partial_at(&search.nodes, 0));
+  visit_node(&search, 0);
+  if (!search.stopped) {
+    double proved = context->incumbent_s;
+    if (deferred) proved = fmin(proved, deferred->unfit_s);
+    pz_update_bound(context, proved, PZ_T_depth_first);
+  }
+  count->calls++;
+  count->steps += context->steps - steps_before;
+  pz_scratch_end(&scratch);
 }

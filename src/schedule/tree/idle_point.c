@@ -6,7 +6,7 @@
 
 #include "schedule/tree/partial_bound.h"
 
-/* The number of idle points that are remembered. */
+/* The number of idle points that are stored. */
 enum { MAX_PAST = 4096 };
 
 /* Tuned: tasks must be this much slower in busy periods than alone for their bound to be tried. */
@@ -19,113 +19,103 @@ struct past_idle_point {
 
 /* ---- regret ---------------------------------------------------------------------------------- */
 
-static double slack(const struct pz_idle *x) { return 1e-12 * x->g->c->scale; }
-
-bool pz_idle_dominated(struct pz_idle *x, const struct pz_partial *idle) {
-  struct pz_technique_count *count = &x->g->c->count[PZ_T_idle_points];
-  struct past_idle_point now = {idle->started, idle->t - idle->alone_s};
+bool pz_idle_dominated(struct pz_call *call, struct pz_idle *idle, const struct pz_partial *node) {
+  struct pz_context *context = idle->tree->context;
+  struct pz_technique_count *count = &context->count[PZ_T_idle_points];
+  struct past_idle_point current = {node->started, node->now - node->serial};
+  double slack = 1e-12 * context->scale;
   count->calls++;
-  x->g->c->steps += x->past.n / PZ_LOOKS_PER_STEP;
-  for (uint32_t k = 0; k < x->past.n; k++) {
-    const struct past_idle_point *p = pz_vec_at(&x->past, struct past_idle_point, k);
-    if (p->regret_s <= now.regret_s + slack(x) && pz_branching_within(x->g, &p->done, &now.done)) {
+  context->steps += idle->past.n / PZ_LOOKS_PER_STEP;
+  for (uint32_t k = 0; k < idle->past.n; k++) {
+    const struct past_idle_point *past = pz_vec_at(&idle->past, struct past_idle_point, k);
+    if (past->regret_s <= current.regret_s + slack &&
+        pz_branching_within(idle->tree, &past->done, &current.done)) {
       count->prunes++;
       return true;
     }
   }
-  if (x->past.n < MAX_PAST) (void)pz_vec_push(&x->past, &now); /* without memory it is forgotten */
+  if (idle->past.n < MAX_PAST) pz_append(call, &idle->past, &current);
   return false;
 }
 
-bool pz_idle_dominates(const struct pz_idle *x, double regret_s, const struct pz_partial *n,
-                       double next) {
-  bool dominates = regret_s <= next - n->alone_s + slack(x);
-  x->g->c->count[PZ_T_idle_points].prunes += dominates;
+bool pz_idle_dominates(const struct pz_idle *idle, double regret_s, const struct pz_partial *node,
+                       double next_end) {
+  struct pz_context *context = idle->tree->context;
+  bool dominates = regret_s <= next_end - node->serial + 1e-12 * context->scale;
+  context->count[PZ_T_idle_points].prunes += dominates;
   return dominates;
 }
 
-uint32_t pz_idle_undecided(const struct pz_idle *x, const struct pz_partial *n) {
-  for (int w = 0; w < x->g->words; w++) {
-    uint64_t left = n->ready.w[w] & x->inner.w[w] & ~n->not_now.w[w];
-    if (left) return (uint32_t)(64 * w + __builtin_ctzll(left));
+uint32_t pz_idle_undecided(const struct pz_idle *idle, const struct pz_partial *node) {
+  for (int w = 0; w < idle->tree->words; w++) {
+    uint64_t undecided = node->ready.w[w] & idle->inner.w[w] & ~node->postponed.w[w];
+    if (undecided) return (uint32_t)(64 * w + __builtin_ctzll(undecided));
   }
   return PZ_NONE;
 }
 
-/* ---- capacity -------------------------------------------------------------------------------- */
+/* ---- which modes may run in busy periods ----------------------------------------------------- */
 
-/* The least amount of each resource that some mode of the task uses. */
-static struct pz_mode least_use(const struct pz_context *c, uint32_t i) {
-  const struct pz_task *t = &c->p->tasks[i];
+/* The least amount of each resource that some mode of task i uses, as the use of a mode. */
+static struct pz_mode least_use(const struct pz_context *context, uint32_t i) {
+  const struct pz_task *task = &context->problem->tasks[i];
   struct pz_mode least = {0};
-  memcpy(least.use, c->p->capacity, sizeof least.use);
-  for (uint32_t m = 0; m < t->n_modes; m++) {
-    if (c->eliminated[c->mode_at[i] + m]) continue;
+  memcpy(least.use, context->problem->capacity, sizeof least.use);
+  for (uint32_t m = 0; m < task->n_modes; m++) {
+    if (context->eliminated[context->first_mode[i] + m]) continue;
     for (int r = 0; r < PZ_RESOURCES; r++)
-      if (t->modes[m].use[r] < least.use[r]) least.use[r] = t->modes[m].use[r];
+      if (task->modes[m].use[r] < least.use[r]) least.use[r] = task->modes[m].use[r];
   }
   return least;
 }
 
-/* Whether no other task of positive duration fits beside the task in this mode. */
-static bool leaves_no_capacity(const struct pz_branching *g, const struct pz_mode *least,
-                               uint32_t i, const struct pz_mode *m) {
+/* Whether no other task of positive duration fits beside task i in this mode. */
+static bool leaves_no_capacity(const struct pz_branching *tree, const struct pz_mode *least,
+                               uint32_t i, const struct pz_mode *mode) {
   int32_t residual[PZ_RESOURCES];
-  for (int r = 0; r < PZ_RESOURCES; r++) residual[r] = g->p->capacity[r] - m->use[r];
-  for (uint32_t k = 0; k < g->p->n; k++) {
-    bool incompatible = k == i || pz_bits_has(&g->before[i], k) || pz_bits_has(&g->after[i], k);
-    if (!incompatible && g->c->least_s[k] > 0 && pz_mode_fits(residual, &least[k])) return false;
+  for (int r = 0; r < PZ_RESOURCES; r++) residual[r] = tree->problem->capacity[r] - mode->use[r];
+  for (uint32_t k = 0; k < tree->problem->n; k++) {
+    bool incompatible =
+        k == i || pz_bits_has(&tree->predecessors[i], k) || pz_bits_has(&tree->successors[i], k);
+    if (!incompatible && tree->context->least_s[k] > 0 && pz_mode_fits(residual, &least[k]))
+      return false;
   }
   return true;
 }
 
-/* Sets which modes of the task leave capacity for another task.  Returns the duration of the fastest of them, or
- * DBL_MAX. */
-static double find_joining_modes(struct pz_idle *x, const struct pz_mode *least, uint32_t i) {
-  const struct pz_context *c = x->g->c;
-  const struct pz_task *t = &c->p->tasks[i];
-  double s = DBL_MAX;
-  for (uint32_t m = 0; m < t->n_modes; m++) {
-    uint32_t at = c->mode_at[i] + m;
-    x->joins[at] = !c->eliminated[at] && !leaves_no_capacity(x->g, least, i, &t->modes[m]);
-    if (x->joins[at]) s = pz_fmin(s, t->modes[m].s);
-  }
-  return s;
-}
-
-/* Finds which tasks leave capacity for another, whether most fastest modes do not, and how much slower the modes are that
- * do. */
-static void find_joining_tasks(struct pz_idle *x, struct pz_mode *least) {
-  const struct pz_branching *g = x->g;
-  const double *least_s = g->c->least_s;
-  uint32_t n = 0, alone = 0;
-  double joined = 0, faster = 0;
-  for (uint32_t i = 0; i < g->p->n; i++) least[i] = least_use(g->c, i);
-  for (uint32_t i = 0; i < g->p->n; i++) {
-    const struct pz_task *t = &g->p->tasks[i];
-    if (t->n_succ) pz_bits_set(&x->inner, i);
-    if (least_s[i] <= 0) continue;
-    double s = find_joining_modes(x, least, i);
+/* Finds the modes and tasks that leave capacity for other tasks.  Idle points are frequent if most tasks do not in their
+ * fastest mode.  Busy periods are slow if the modes that leave capacity take much longer than the fastest ones. */
+void pz_idle_init(struct pz_call *call, struct pz_idle *idle, struct pz_branching *tree) {
+  const struct pz_context *context = tree->context;
+  const struct pz_problem *problem = tree->problem;
+  struct pz_mode *least = pz_alloc(call, problem->n, sizeof *least);
+  uint32_t n = 0, n_alone = 0;
+  double joined_s = 0, fastest_s = 0;
+  *idle = (struct pz_idle){.tree = tree};
+  idle->joins = pz_alloc(call, context->n_modes, sizeof *idle->joins);
+  pz_vec_init(&idle->past, call->arena, sizeof(struct past_idle_point));
+  for (uint32_t i = 0; i < problem->n; i++) least[i] = least_use(context, i);
+  for (uint32_t i = 0; i < problem->n; i++) {
+    const struct pz_task *task = &problem->tasks[i];
+    double shortest_joining = DBL_MAX;
+    if (task->n_succ) pz_bits_set(&idle->inner, i);
+    if (context->least_s[i] <= 0) continue;
+    for (uint32_t m = 0; m < task->n_modes; m++) {
+      uint32_t mode = context->first_mode[i] + m;
+      idle->joins[mode] =
+          !context->eliminated[mode] && !leaves_no_capacity(tree, least, i, &task->modes[m]);
+      if (idle->joins[mode]) shortest_joining = pz_fmin(shortest_joining, task->modes[m].s);
+    }
     n++;
-    alone += leaves_no_capacity(g, least, i, &t->modes[pz_partial_fastest(g, i)]);
-    if (s >= DBL_MAX) continue;
-    pz_bits_set(&x->joining, i);
-    joined += s;
-    faster += least_s[i];
+    n_alone += leaves_no_capacity(tree, least, i, &task->modes[pz_partial_fastest(tree, i)]);
+    if (shortest_joining >= DBL_MAX) continue;
+    pz_bits_set(&idle->joining, i);
+    joined_s += shortest_joining;
+    fastest_s += context->least_s[i];
   }
-  const struct pz_techniques *o = g->c->o;
-  x->frequent = o->idle_points && 2 * alone > n && !g->milestones_use;
-  x->slow = x->frequent && o->busy_period_bound && joined > BUSY_SLOW * faster;
-}
-
-bool pz_idle_init(struct pz_idle *x, struct pz_branching *g, struct pz_arena *arena) {
-  struct pz_mode *least = pz_arena_alloc(arena, g->p->n, sizeof *least);
-  *x = (struct pz_idle){.g = g};
-  x->joins = pz_arena_alloc(arena, g->c->n_modes, sizeof *x->joins);
-  pz_vec_init(&x->past, arena, sizeof(struct past_idle_point));
-  if (!least || !x->joins) return false;
-  find_joining_tasks(x, least);
-  return true;
+  idle->frequent = context->techniques->idle_points && 2 * n_alone > n && !tree->milestones_use;
+  idle->slow =
+      idle->frequent && context->techniques->busy_period_bound && joined_s > BUSY_SLOW * fastest_s;
 }
 
 /* ---- busy periods ---------------------------------------------------------------------------- */
@@ -134,72 +124,78 @@ bool pz_idle_init(struct pz_idle *x, struct pz_branching *g, struct pz_arena *ar
 struct busy_period {
   struct pz_residual residual;
   double end[PZ_TREE_MOST_TASKS];    /* by task: the earliest in the busy period */
-  uint32_t list[PZ_TREE_MOST_TASKS]; /* the tasks that end after all running ones, by end */
+  uint32_t list[PZ_TREE_MOST_TASKS]; /* tasks that end after all running ones, by end */
   uint32_t n;
-  double
-      alone_s; /* time of the tasks that are done when all running ones have ended, if each had run alone */
-  double left_s; /* dual value of the other tasks */
+  double serial;         /* time of the tasks done by the last running end, if each had run alone */
+  double remaining_dual; /* dual value of the other tasks */
 };
 
 /* The earliest end of a task in the busy period, in a mode that leaves capacity for others. */
-static double earliest_busy_end(const struct pz_idle *x, const struct pz_partial *n,
-                                const struct busy_period *h, uint32_t i) {
-  const struct pz_task *t = &x->g->p->tasks[i];
-  double from = n->t, end = DBL_MAX;
-  for (uint32_t k = 0; k < t->n_pred; k++)
-    if (!pz_bits_has(&n->finished, t->pred[k])) from = pz_fmax(from, h->end[t->pred[k]]);
-  if (x->g->c->least_s[i] <= 0) return from; /* a milestone */
-  if (from >= x->g->c->best_s) return DBL_MAX;
-  for (uint32_t m = 0; m < t->n_modes; m++)
-    if (x->joins[x->g->c->mode_at[i] + m])
-      end = pz_fmin(end, pz_fmax(from, pz_residual_earliest(&h->residual, &t->modes[m])) +
-                             t->modes[m].s);
+static double earliest_busy_end(const struct pz_idle *idle, const struct pz_partial *node,
+                                const struct busy_period *period, uint32_t i) {
+  const struct pz_context *context = idle->tree->context;
+  const struct pz_task *task = &context->problem->tasks[i];
+  double ready = node->now, end = DBL_MAX;
+  for (uint32_t k = 0; k < task->n_pred; k++)
+    if (!pz_bits_has(&node->finished, task->pred[k]))
+      ready = pz_fmax(ready, period->end[task->pred[k]]);
+  if (context->least_s[i] <= 0) return ready; /* a milestone */
+  if (ready >= context->incumbent_s) return DBL_MAX;
+  for (uint32_t m = 0; m < task->n_modes; m++) {
+    if (!idle->joins[context->first_mode[i] + m]) continue;
+    double start = pz_fmax(ready, pz_residual_earliest(&period->residual, &task->modes[m]));
+    end = pz_fmin(end, start + task->modes[m].s);
+  }
   return end;
 }
 
-static void list_by_end(const struct pz_idle *x, struct busy_period *h, uint32_t i) {
-  const struct pz_context *c = x->g->c;
-  if (h->end[i] <= h->residual.at[h->residual.n]) {
-    h->alone_s += c->least_s[i];
-    return;
-  }
-  h->left_s += c->duals.least[i];
-  if (h->end[i] >= c->best_s) return;
-  uint32_t at = h->n++;
-  for (; at > 0 && h->end[h->list[at - 1]] > h->end[i]; at--) h->list[at] = h->list[at - 1];
-  h->list[at] = i;
-}
-
-static void find_ends(const struct pz_idle *x, const struct pz_partial *n, struct busy_period *h) {
-  const struct pz_branching *g = x->g;
-  pz_residual_find(g, n, &h->residual);
-  h->n = 0;
-  h->alone_s = n->alone_s;
-  h->left_s = 0;
-  for (uint32_t i = 0; i < n->n_running; i++) h->end[n->run[i].task] = n->run[i].end;
-  PZ_EACH_BIT(i, g->words, g->all.w[w] & ~n->started.w[w]) {
-    h->end[i] = earliest_busy_end(x, n, h, i);
-    list_by_end(x, h, i);
+/* Sets the earliest ends of all tasks that are not started, and lists those that end after all running ones. */
+static void find_busy_ends(const struct pz_idle *idle, const struct pz_partial *node,
+                           struct busy_period *period) {
+  const struct pz_branching *tree = idle->tree;
+  const struct pz_context *context = tree->context;
+  pz_residual_find(tree, node, &period->residual);
+  double last_running_end = period->residual.time[period->residual.n];
+  period->n = 0;
+  period->serial = node->serial;
+  period->remaining_dual = 0;
+  for (uint32_t i = 0; i < node->n_running; i++)
+    period->end[node->running[i].task] = node->running[i].end;
+  PZ_EACH_BIT(i, tree->words, tree->all.w[w] & ~node->started.w[w]) {
+    double end = earliest_busy_end(idle, node, period, i);
+    uint32_t *list = period->list;
+    period->end[i] = end;
+    if (end <= last_running_end) {
+      period->serial += context->least_s[i];
+      continue;
+    }
+    period->remaining_dual += context->duals.least[i];
+    if (end >= context->incumbent_s) continue;
+    uint32_t at = period->n++;
+    for (; at > 0 && period->end[list[at - 1]] > end; at--) list[at] = list[at - 1];
+    list[at] = i;
   }
 }
 
 /* A busy period ends when all tasks that were started in it have ended.  For every possible end, the tasks that can be done
  * by then count as done, and the others take at least their dual values after it.  A busy period must also save time over
  * running its tasks alone; otherwise it can be left out. */
-double pz_busy_period_bound(const struct pz_idle *x, const struct pz_partial *n, double regret_s) {
-  const struct pz_context *c = x->g->c;
-  struct busy_period h;
+double pz_busy_period_bound(const struct pz_idle *idle, const struct pz_partial *node,
+                            double regret_s) {
+  const struct pz_context *context = idle->tree->context;
+  struct pz_technique_count *count = &context->count[PZ_T_busy_period_bound];
+  struct busy_period period;
   double bound = DBL_MAX;
-  find_ends(x, n, &h);
-  double end = h.residual.at[h.residual.n];
+  find_busy_ends(idle, node, &period);
+  double end = period.residual.time[period.residual.n];
   for (uint32_t k = 0; end < bound; k++) {
-    if (end - h.alone_s < regret_s) bound = pz_fmin(bound, end + h.left_s);
-    if (k == h.n) break;
-    end = h.end[h.list[k]];
-    h.alone_s += c->least_s[h.list[k]];
-    h.left_s -= c->duals.least[h.list[k]];
+    if (end - period.serial < regret_s) bound = pz_fmin(bound, end + period.remaining_dual);
+    if (k == period.n) break;
+    end = period.end[period.list[k]];
+    period.serial += context->least_s[period.list[k]];
+    period.remaining_dual -= context->duals.least[period.list[k]];
   }
-  x->g->c->count[PZ_T_busy_period_bound].calls++;
-  x->g->c->count[PZ_T_busy_period_bound].prunes += !pz_better(c, bound, c->best_s);
+  count->calls++;
+  count->prunes += !pz_better(context, bound, context->incumbent_s);
   return bound;
 }

@@ -2,8 +2,8 @@
  *
  * Between two idle points either tasks run concurrently, in a busy period, or one task runs alone in its fastest mode.  A
  * task that runs alone may as well run at the first idle point at which its predecessors are done, or at the end if it has
- * no successors.  Therefore, at an idle point, every ready task with successors either runs alone or not now; then a busy
- * period of two or more tasks begins.
+ * no successors.  Therefore, at an idle point, every ready task with successors either runs alone or is postponed; then a
+ * busy period of two or more tasks begins.
  *
  * The regret of an idle point is its time minus the time of all finished tasks run alone.  An idle point is dominated by
  * one with no more regret and no more tasks done, because the missing tasks can run alone there.
@@ -21,7 +21,7 @@
 #include "schedule/tree/partial.h"
 
 struct pz_idle {
-  struct pz_branching *g;
+  struct pz_branching *tree;
   bool
       frequent; /* most tasks leave no capacity for others, so that branching on idle points pays */
   bool slow; /* tasks are much slower in busy periods than alone, so that the bound of these pays */
@@ -31,21 +31,21 @@ struct pz_idle {
   struct pz_vec past;     /* struct past_idle_point: idle points that were visited */
 };
 
-/* Returns false if there is no memory. */
-bool pz_idle_init(struct pz_idle *x, struct pz_branching *g, struct pz_arena *arena);
+void pz_idle_init(struct pz_call *call, struct pz_idle *idle, struct pz_branching *tree);
 
-/* Whether an idle point is dominated by one that was visited before.  If not, it is remembered. */
-bool pz_idle_dominated(struct pz_idle *x, const struct pz_partial *idle);
+/* Whether an idle point is dominated by one that was visited before.  If not, it is stored. */
+bool pz_idle_dominated(struct pz_call *call, struct pz_idle *idle, const struct pz_partial *node);
 
-/* Whether the last idle point, which has this regret, dominates the busy period since: all that has started would be done
- * at the next end if each task had run alone. */
-bool pz_idle_dominates(const struct pz_idle *x, double regret_s, const struct pz_partial *n,
-                       double next);
+/* Whether the last idle point, which has this regret, dominates the busy period since: all tasks that have started would be
+ * done at the next end if each had run alone. */
+bool pz_idle_dominates(const struct pz_idle *idle, double regret_s, const struct pz_partial *node,
+                       double next_end);
 
-/* The first task for which it is undecided whether it runs alone now, or PZ_NONE. */
-uint32_t pz_idle_undecided(const struct pz_idle *x, const struct pz_partial *n);
+/* The first ready task for which it is undecided whether it runs alone now, or PZ_NONE. */
+uint32_t pz_idle_undecided(const struct pz_idle *idle, const struct pz_partial *node);
 
-/* A lower bound of the completions of n, which is in a busy period since an idle point with this regret. */
-double pz_busy_period_bound(const struct pz_idle *x, const struct pz_partial *n, double regret_s);
+/* A lower bound on the completions of a node that has been in a busy period since an idle point with this regret. */
+double pz_busy_period_bound(const struct pz_idle *idle, const struct pz_partial *node,
+                            double regret_s);
 
 #endif

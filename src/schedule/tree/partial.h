@@ -1,6 +1,6 @@
 /* Partial schedules in order of time, the nodes of depth_first.c and best_first.c.
  *
- * A partial schedule is a time t with some tasks finished and some running.  It is extended by starting a task at t in
+ * A partial schedule is a time `now` with some tasks finished and some running.  It is extended by starting a task now in
  * some mode (pz_partial_start), by advancing to the next end (pz_partial_advance), or by running tasks alone
  * (pz_partial_alone). */
 #ifndef PZ_SCHEDULE_TREE_PARTIAL_H
@@ -8,7 +8,7 @@
 
 #include "schedule/tree/branching.h"
 
-/* Comparisons of partial schedules in one step. */
+/* This many comparisons of partial schedules count as one step. */
 enum { PZ_LOOKS_PER_STEP = 16 };
 
 struct pz_running {
@@ -19,82 +19,88 @@ struct pz_running {
 struct pz_partial {
   struct pz_bits started, finished;
   struct pz_bits ready; /* not started, with all predecessors finished */
-  double t;
-  int32_t free[PZ_RESOURCES];
-  /* the interval that ended at t: */
-  double t_before;
-  int32_t free_before[PZ_RESOURCES];
-  struct pz_bits could_before; /* tasks that were eligible at its beginning, or earlier */
-  double left_s;               /* dual value of the tasks that run or have not started */
-  double alone_s;              /* time of all started tasks if each had run alone */
-  struct pz_bits not_now;      /* at an idle point: ready tasks that do not run alone here */
-  uint32_t last_rank;          /* of the last task started at t, or PZ_NONE */
-  uint32_t
-      wait; /* the same number for all nodes of one wait, in which time advances and nothing starts */
+  double now;
+  int32_t residual[PZ_RESOURCES]; /* capacity that the running tasks leave */
+  /* the interval between the previous decision time and now: */
+  double previous;
+  int32_t residual_before[PZ_RESOURCES];
+  struct pz_bits ready_before; /* tasks that could have started at its beginning, or earlier */
+  double remaining_dual;       /* dual value of the tasks that run or have not started */
+  double serial;               /* time of all started tasks if each had run alone */
+  struct pz_bits postponed;    /* at an idle point: ready tasks that do not run alone here */
+  uint32_t last_rank;          /* of the last task started now, or PZ_NONE */
+  uint32_t wait; /* numbers waits: equal for nodes between which nothing starts and time advances */
   uint32_t n_running;
-  struct pz_running run[];
+  struct pz_running running[];
 };
 
-/* An array of partial schedules of a problem, each with room for all tasks running (pz_partial_at). */
+/* An array of partial schedules, each with room for all tasks running. */
 struct pz_partials {
   char *nodes;
   size_t node_bytes;
 };
-/* Allocates n of them.  Returns false if there is no memory. */
-bool pz_partials_init(struct pz_partials *x, uint32_t tasks, size_t n, struct pz_arena *arena);
+struct pz_partials pz_partials_new(struct pz_call *call, uint32_t n_tasks, size_t n_partials);
 
-static inline struct pz_partial *pz_partial_at(const struct pz_partials *x, uint32_t k) {
-  return (struct pz_partial *)(void *)(x->nodes + k * x->node_bytes);
+static inline struct pz_partial *pz_partial_at(const struct pz_partials *partials, uint32_t k) {
+  return (struct pz_partial *)(void *)(partials->nodes + k * partials->node_bytes);
 }
 
-/* The beginning: only milestones are started.  Deferred tasks (NULL: none) count as done. */
-void pz_partial_begin(struct pz_branching *g, const bool *deferred, struct pz_partial *out);
+/* Sets the partial schedule at time 0, in which only milestones are started.  Deferred tasks (NULL if there are none) count
+ * as finished. */
+void pz_partial_begin(struct pz_branching *tree, const bool *deferred, struct pz_partial *out);
 
-/* Copies a partial schedule without the unused part of run[]. */
+/* Copies a partial schedule without the unused part of running[]. */
 void pz_partial_copy(struct pz_partial *to, const struct pz_partial *from);
 
 /* Iterates over tasks and modes that may start now and come after the last one started, so that starts at one time have
  * only one order:
- *     for (k = pz_partial_starts(g, n); pz_partial_next(g, n, &k);)
- * Those with which no schedule is better than the incumbent are left out. */
+ *     for (start = pz_partial_starts(tree, node); pz_partial_next(tree, node, &start);)
+ * Starts after which no schedule is better than the incumbent are skipped. */
 struct pz_start {
   uint32_t task, mode;
-  uint32_t next, n_modes; /* modes of the task that are left */
-  struct pz_bits ranks;   /* ranks of the tasks that are left */
+  uint32_t next_mode, n_modes; /* modes of the task that are left */
+  struct pz_bits ranks;        /* ranks of the tasks that are left */
 };
-struct pz_start pz_partial_starts(const struct pz_branching *g, const struct pz_partial *n);
-bool pz_partial_next(const struct pz_branching *g, const struct pz_partial *n, struct pz_start *k);
+struct pz_start pz_partial_starts(const struct pz_branching *tree, const struct pz_partial *node);
+bool pz_partial_next(const struct pz_branching *tree, const struct pz_partial *node,
+                     struct pz_start *start);
 
 /* Whether one more task could run from now on and be done at the next end.  Then a schedule in which nothing starts until
  * then is no better (it is not active).  Returns false if a milestone uses a resource. */
-bool pz_partial_wait_dominated(const struct pz_branching *g, const struct pz_partial *n);
-void pz_partial_start(struct pz_branching *g, const struct pz_partial *from, uint32_t i,
+bool pz_partial_wait_dominated(const struct pz_branching *tree, const struct pz_partial *node);
+
+/* Starts a task now in a mode. */
+void pz_partial_start(struct pz_branching *tree, const struct pz_partial *from, uint32_t task,
                       uint32_t mode, struct pz_partial *to);
 
 /* The fastest mode of a task that is not eliminated. */
-uint32_t pz_partial_fastest(const struct pz_branching *g, uint32_t i);
+uint32_t pz_partial_fastest(const struct pz_branching *tree, uint32_t task);
 
 /* Runs these tasks one after another, each in its fastest mode.  Nothing else may run, and the tasks must include their
  * predecessors that are not finished. */
-void pz_partial_alone(struct pz_branching *g, struct pz_partial *n, const struct pz_bits *tasks);
+void pz_partial_alone(struct pz_branching *tree, struct pz_partial *node,
+                      const struct pz_bits *tasks);
 
 /* Advances to the next end of a running task. */
-void pz_partial_advance(struct pz_branching *g, const struct pz_partial *from,
+void pz_partial_advance(struct pz_branching *tree, const struct pz_partial *from,
                         struct pz_partial *to);
 
-bool pz_partial_complete(const struct pz_branching *g, const struct pz_partial *n);
-double pz_partial_end(const struct pz_partial *n); /* the last end of started tasks */
+/* Whether all tasks are started. */
+bool pz_partial_complete(const struct pz_branching *tree, const struct pz_partial *node);
+
+/* The last end of the started tasks. */
+double pz_partial_end(const struct pz_partial *node);
 
 /* The part of a partial schedule that decides what may follow it: when the next task may start, and the running tasks. */
 struct pz_going {
-  double t;
-  const struct pz_running *run;
+  double next_start;
+  const struct pz_running *running;
   uint32_t n;
 };
 
 /* Cutset dominance (Demeulemeester and Herroelen 1992): whether `a` is dominated by `by`, which has the same tasks started.
  * It is if the tasks of `by` are done no later and use no more, so that whatever follows `a` can follow `by`. */
-bool pz_partial_dominated(const struct pz_branching *g, const struct pz_going *a,
+bool pz_partial_dominated(const struct pz_branching *tree, const struct pz_going *a,
                           const struct pz_going *by);
 
 #endif

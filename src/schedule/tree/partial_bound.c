@@ -1,146 +1,159 @@
-/* Lower bounds on the makespan of every completion of a partial schedule. */
+/* Lower bounds on the makespan of every completion of a partial schedule (partial_bound.h).  The searches try the cheaper
+ * ones first: dual values, then paths, then energy. */
 #include "schedule/tree/partial_bound.h"
 
 #include <float.h>
 #include <string.h>
 
-void pz_residual_find(const struct pz_branching *g, const struct pz_partial *n,
-                      struct pz_residual *x) {
-  const struct pz_running *order[PZ_TREE_MOST_TASKS];
-  for (uint32_t i = 0; i < n->n_running; i++) {
+void pz_residual_find(const struct pz_branching *tree, const struct pz_partial *node,
+                      struct pz_residual *out) {
+  const struct pz_running *by_end[PZ_TREE_MOST_TASKS];
+  for (uint32_t i = 0; i < node->n_running; i++) {
     uint32_t at = i;
-    for (; at > 0 && order[at - 1]->end > n->run[i].end; at--) order[at] = order[at - 1];
-    order[at] = &n->run[i];
+    for (; at > 0 && by_end[at - 1]->end > node->running[i].end; at--) by_end[at] = by_end[at - 1];
+    by_end[at] = &node->running[i];
   }
-  x->n = n->n_running;
-  x->at[0] = n->t;
-  memcpy(x->left[0], n->free, sizeof n->free);
-  for (uint32_t i = 0; i < x->n; i++) {
-    const int32_t *use = g->p->tasks[order[i]->task].modes[order[i]->mode].use;
-    x->at[i + 1] = order[i]->end;
-    for (int r = 0; r < PZ_RESOURCES; r++) x->left[i + 1][r] = x->left[i][r] + use[r];
+  out->n = node->n_running;
+  out->time[0] = node->now;
+  memcpy(out->free[0], node->residual, sizeof node->residual);
+  for (uint32_t i = 0; i < out->n; i++) {
+    const int32_t *use = tree->problem->tasks[by_end[i]->task].modes[by_end[i]->mode].use;
+    out->time[i + 1] = by_end[i]->end;
+    for (int r = 0; r < PZ_RESOURCES; r++) out->free[i + 1][r] = out->free[i][r] + use[r];
   }
 }
 
-/* Counts the bound and whether it prunes, and returns it. */
-static double counted(const struct pz_branching *g, enum pz_technique by, double bound) {
-  g->c->count[by].calls++;
-  g->c->count[by].prunes += !pz_better(g->c, bound, g->c->best_s);
+/* Counts a bound and whether it prunes, and returns it. */
+static double count_bound(const struct pz_branching *tree, enum pz_technique technique,
+                          double bound) {
+  struct pz_technique_count *count = &tree->context->count[technique];
+  count->calls++;
+  count->prunes += !pz_better(tree->context, bound, tree->context->incumbent_s);
   return bound;
 }
 
 /* Of the tasks that are not started only ready ones count, because the tail of each task includes its successors. */
-double pz_partial_path_bound(const struct pz_branching *g, const struct pz_partial *n) {
-  const struct pz_context *c = g->c;
-  double left = 0, bound = n->t;
-  for (uint32_t i = 0; i < n->n_running; i++)
-    bound = pz_fmax(bound, n->run[i].end + c->tail_s[n->run[i].task]);
-  PZ_EACH_BIT(i, g->words, n->ready.w[w]) { left = pz_fmax(left, c->least_s[i] + c->tail_s[i]); }
-  return pz_fmax(bound, n->t + left);
-}
-
-/* The earliest end of a task that starts at `from` or later. */
-static double earliest_end(const struct pz_branching *g, const struct pz_residual *x, uint32_t i,
-                           double from) {
-  const struct pz_task *t = &g->p->tasks[i];
-  const bool *eliminated = &g->c->eliminated[g->c->mode_at[i]];
-  double end = DBL_MAX;
-  for (uint32_t m = t->n_modes; m-- > 0;) {
-    if (from + t->modes[m].s >= end || eliminated[m]) continue;
-    end = pz_fmin(end, pz_fmax(from, pz_residual_earliest(x, &t->modes[m])) + t->modes[m].s);
+double pz_partial_path_bound(const struct pz_branching *tree, const struct pz_partial *node) {
+  const double *least_s = tree->context->least_s, *tail_s = tree->context->tail_s;
+  double longest = 0, bound = node->now;
+  for (uint32_t i = 0; i < node->n_running; i++)
+    bound = pz_fmax(bound, node->running[i].end + tail_s[node->running[i].task]);
+  PZ_EACH_BIT(i, tree->words, node->ready.w[w]) {
+    longest = pz_fmax(longest, least_s[i] + tail_s[i]);
   }
-  return end;
+  return pz_fmax(bound, node->now + longest);
 }
 
-/* The earliest start of a task, and its earliest end. */
+/* Earliest start and end of a task, as far as its predecessors and the running tasks allow. */
 struct span {
   double start, end;
 };
 
-/* The one-machine bound (Carlier 1982) of the disjunctive set, of which no two tasks run at once: for every start and
+/* The one-machine bound (Carlier 1982) of the disjunctive set, of which no two tasks run concurrently: for every start and
  * tail, the tasks that have at least these run one after another.  A task with a single mode starts no earlier than its
  * earliest end minus its duration. */
-static double disjunctive_bound(const struct pz_branching *g, const struct pz_partial *n,
-                                const struct span *at) {
+static double disjunctive_bound(const struct pz_branching *tree, const struct pz_partial *node,
+                                const struct span *earliest) {
+  const double *least_s = tree->context->least_s, *tail_s = tree->context->tail_s;
   double start[PZ_LARGEST_DISJUNCTIVE], bound = 0;
-  uint32_t list[PZ_LARGEST_DISJUNCTIVE], left = 0;
-  for (uint32_t k = 0; k < g->n_disjunctive; k++) {
-    uint32_t i = g->disjunctive[k];
-    if (pz_bits_has(&n->started, i)) continue;
-    start[left] = g->p->tasks[i].n_modes == 1 ? at[i].end - g->c->least_s[i] : at[i].start;
-    list[left++] = i;
+  uint32_t list[PZ_LARGEST_DISJUNCTIVE], n = 0;
+  for (uint32_t k = 0; k < tree->n_disjunctive; k++) {
+    uint32_t i = tree->disjunctive[k];
+    if (pz_bits_has(&node->started, i)) continue;
+    bool single_mode = tree->problem->tasks[i].n_modes == 1;
+    start[n] = single_mode ? earliest[i].end - least_s[i] : earliest[i].start;
+    list[n++] = i;
   }
-  for (uint32_t k = 0; k < left; k++) {
+  for (uint32_t first = 0; first < n; first++) {
     double sum = 0;
-    for (uint32_t q = 0; q < left; q++) { /* by descending tail */
-      if (start[q] < start[k]) continue;
-      sum += g->c->least_s[list[q]];
-      bound = pz_fmax(bound, start[k] + sum + g->c->tail_s[list[q]]);
+    for (uint32_t k = 0; k < n; k++) { /* by descending tail */
+      if (start[k] < start[first]) continue;
+      sum += least_s[list[k]];
+      bound = pz_fmax(bound, start[first] + sum + tail_s[list[k]]);
     }
   }
   return bound;
 }
 
-static struct span earliest_span(const struct pz_branching *g, const struct pz_partial *n,
-                                 const struct pz_residual *x, const struct span *at, uint32_t i) {
-  const struct pz_task *t = &g->p->tasks[i];
-  double start = n->t;
-  for (uint32_t k = 0; k < t->n_pred; k++)
-    if (!pz_bits_has(&n->finished, t->pred[k])) start = pz_fmax(start, at[t->pred[k]].end);
-  bool residual = start >= x->at[x->n];
-  return (struct span){start, residual ? start + g->c->least_s[i] : earliest_end(g, x, i, start)};
+/* The earliest start and end of task i, which is not started.  `earliest` has those of its predecessors. */
+static struct span earliest_span(const struct pz_branching *tree, const struct pz_partial *node,
+                                 const struct pz_residual *residual, const struct span *earliest,
+                                 uint32_t i) {
+  const struct pz_task *task = &tree->problem->tasks[i];
+  const bool *eliminated = &tree->context->eliminated[tree->context->first_mode[i]];
+  struct span span = {node->now, DBL_MAX};
+  for (uint32_t k = 0; k < task->n_pred; k++)
+    if (!pz_bits_has(&node->finished, task->pred[k]))
+      span.start = pz_fmax(span.start, earliest[task->pred[k]].end);
+  if (span.start >= residual->time[residual->n]) {
+    span.end = span.start + tree->context->least_s[i];
+    return span;
+  }
+  for (uint32_t m = task->n_modes; m-- > 0;) {
+    const struct pz_mode *mode = &task->modes[m];
+    if (span.start + mode->s >= span.end || eliminated[m]) continue;
+    double start = pz_fmax(span.start, pz_residual_earliest(residual, mode));
+    span.end = pz_fmin(span.end, start + mode->s);
+  }
+  return span;
 }
 
-/* The longest path through the residual capacity: until they end, running tasks leave no more to each task. */
-double pz_partial_residual_bound(const struct pz_branching *g, const struct pz_partial *n) {
-  struct span at[PZ_TREE_MOST_TASKS];
-  struct pz_residual x;
-  double bound = n->t;
-  if (!n->n_running || !g->c->o->residual_bound) return pz_partial_path_bound(g, n);
-  pz_residual_find(g, n, &x);
-  for (uint32_t i = 0; i < n->n_running; i++) {
-    const struct pz_running *r = &n->run[i];
-    at[r->task].end = r->end;
-    bound = pz_fmax(bound, r->end + g->c->tail_s[r->task]);
+/* The longest path through the residual capacity: until the running tasks end, they limit the modes that fit. */
+double pz_partial_residual_bound(const struct pz_branching *tree, const struct pz_partial *node) {
+  const double *tail_s = tree->context->tail_s;
+  struct span earliest[PZ_TREE_MOST_TASKS];
+  struct pz_residual residual;
+  double bound = node->now;
+  if (!node->n_running || !tree->context->techniques->residual_bound)
+    return pz_partial_path_bound(tree, node);
+  pz_residual_find(tree, node, &residual);
+  for (uint32_t i = 0; i < node->n_running; i++) {
+    const struct pz_running *running = &node->running[i];
+    earliest[running->task].end = running->end;
+    bound = pz_fmax(bound, running->end + tail_s[running->task]);
   }
-  PZ_EACH_BIT(i, g->words, g->all.w[w] & ~n->started.w[w]) {
-    at[i] = earliest_span(g, n, &x, at, i);
-    bound = pz_fmax(bound, at[i].end + g->c->tail_s[i]);
-    if (bound >= g->c->best_s) return counted(g, PZ_T_residual_bound, bound);
+  PZ_EACH_BIT(i, tree->words, tree->all.w[w] & ~node->started.w[w]) {
+    earliest[i] = earliest_span(tree, node, &residual, earliest, i);
+    bound = pz_fmax(bound, earliest[i].end + tail_s[i]);
+    if (bound >= tree->context->incumbent_s) return count_bound(tree, PZ_T_residual_bound, bound);
   }
-  counted(g, PZ_T_residual_bound, bound);
-  if (!g->n_disjunctive) return bound;
-  return pz_fmax(bound, counted(g, PZ_T_disjunctive_bound, disjunctive_bound(g, n, at)));
+  count_bound(tree, PZ_T_residual_bound, bound);
+  if (!tree->n_disjunctive) return bound;
+  double disjunctive = disjunctive_bound(tree, node, earliest);
+  return pz_fmax(bound, count_bound(tree, PZ_T_disjunctive_bound, disjunctive));
 }
 
-/* For every tail, the energy of the tasks with at least that tail, plus the tail. */
-double pz_partial_energy_bound(const struct pz_branching *g, const struct pz_partial *n) {
-  double sum[PZ_MEASURES] = {0}, most[PZ_MEASURES] = {0}, part[PZ_TREE_MOST_TASKS], bound = 0;
+/* For every tail, the energy of the tasks with at least that tail, plus the tail.  Running tasks count with the energy of
+ * the time that is left. */
+double pz_partial_energy_bound(const struct pz_branching *tree, const struct pz_partial *node) {
+  double sum[PZ_MEASURES] = {0}, most[PZ_MEASURES] = {0}, left[PZ_TREE_MOST_TASKS], bound = 0;
   const double *rate[PZ_TREE_MOST_TASKS];
-  if (!g->c->o->node_energy_bound) return n->t;
-  for (uint32_t i = 0; i < n->n_running; i++) {
-    uint32_t t = n->run[i].task;
-    part[t] = n->run[i].end - n->t;
-    rate[t] = g->rates[g->c->mode_at[t] + n->run[i].mode];
+  if (!tree->context->techniques->node_energy_bound) return node->now;
+  for (uint32_t i = 0; i < node->n_running; i++) {
+    const struct pz_running *running = &node->running[i];
+    left[running->task] = running->end - node->now;
+    rate[running->task] =
+        tree->energy_rate[tree->context->first_mode[running->task] + running->mode];
   }
-  for (uint32_t i = 0; i < g->p->n; i++) {
-    uint32_t t = g->by_tail[i];
-    if (pz_bits_has(&n->finished, t)) continue;
-    bool runs = pz_bits_has(&n->started, t);
-    const double *work = runs ? rate[t] : g->work[i], tail = g->c->tail_s[t];
-    double left = runs ? part[t] : 1;
-    for (int q = 0; q < g->n_measures; q += 4)
-      for (int k = q; k < q + 4; k++) {
-        sum[k] += work[k] * left;
+  for (uint32_t i = 0; i < tree->problem->n; i++) {
+    uint32_t task = tree->by_tail[i];
+    if (pz_bits_has(&node->finished, task)) continue;
+    bool runs = pz_bits_has(&node->started, task);
+    const double *energy = runs ? rate[task] : tree->energy[i];
+    double tail = tree->context->tail_s[task], factor = runs ? left[task] : 1;
+    for (int first = 0; first < tree->n_measures; first += 4)
+      for (int k = first; k < first + 4; k++) {
+        sum[k] += energy[k] * factor;
         most[k] = pz_fmax(most[k], sum[k] + tail);
       }
   }
-  for (int k = 0; k < g->n_measures; k++) bound = pz_fmax(bound, most[k]);
-  return counted(g, PZ_T_node_energy_bound, n->t + bound);
+  for (int k = 0; k < tree->n_measures; k++) bound = pz_fmax(bound, most[k]);
+  return count_bound(tree, PZ_T_node_energy_bound, node->now + bound);
 }
 
-/* The dual value of the rest (column_generation.c). */
-double pz_partial_dual_bound(const struct pz_branching *g, const struct pz_partial *n) {
-  if (!g->c->o->node_dual_bound || g->c->duals.sum <= 0) return n->t;
-  return counted(g, PZ_T_node_dual_bound, n->t + n->left_s);
+/* The dual value of the rest (colgen/column_generation.c). */
+double pz_partial_dual_bound(const struct pz_branching *tree, const struct pz_partial *node) {
+  const struct pz_context *context = tree->context;
+  if (!context->techniques->node_dual_bound || context->duals.sum <= 0) return node->now;
+  return count_bound(tree, PZ_T_node_dual_bound, node->now + node->remaining_dual);
 }
