@@ -1,9 +1,10 @@
-/* Other microbatch sizes and sequence lengths than the exported ones.
+/* Imports at another microbatch size or sequence length than the exported one.
  *
- * Every dimension is written as a product of factors, some of which are the batch or the sequence size.  The factors
- * of the inputs are known (factor_inputs); those of constants are guessed from their sizes (factor_initializers);
- * those of results follow through the nodes in topological order (factor_result), also through reshapes, which divide
- * and merge dimensions (factor_reshape).  In the end every batch and sequence factor gets its new size
+ * Every dimension is written as a product of factors, some of which are the batch or the sequence
+ * size.  The factors of the inputs are known (factor_inputs), and those of constants are guessed
+ * from their sizes (factor_initializers).  Those of results follow through the nodes in topological
+ * order (factor_result), also through reshapes, which divide and merge dimensions
+ * (factor_reshape).  In the end every batch and sequence factor gets its new size
  * (apply_new_sizes).  A factor that changes and cannot be followed is an error. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +15,8 @@
 
 /* ---- the exported sizes --------------------------------------------------------------------- */
 
-/* Returns the batch axis of an input, the first one unless the user states another; -1 if the input has none. */
+/* Returns the batch axis of an input, which is the first one unless the user states another, or -1
+ * if the input has none. */
 static int batch_axis(const struct pz_workload_options *options,
                       const struct pz_onnx_value *value) {
   if (!options->batch_dim) return 0;
@@ -123,7 +125,7 @@ static void factor_initializers(struct pz_call *call, const struct rescaling *re
 
 /* ---- reshapes ------------------------------------------------------------------------------- */
 
-/* The factors of all dimensions of an input, of which those before `next` are used up. */
+/* The factors of all dimensions of an input.  Those before `next` are used up. */
 struct factor_list {
   int n, next;
   struct {
@@ -132,6 +134,7 @@ struct factor_list {
   } item[PZ_ONNX_MOST_RANK * PZ_ONNX_MOST_FACTORS];
 };
 
+/* Appends a factor to a dimension.  Returns false if the dimension has too many factors. */
 static bool append_factor(struct pz_onnx_factored_dim *d, int64_t size, enum pz_onnx_axis axis) {
   bool merge = axis == PZ_AXIS_NONE && d->n && d->factor[d->n - 1].axis == PZ_AXIS_NONE;
   if (merge) return pz_mul(&d->factor[d->n - 1].size, size);
@@ -142,10 +145,11 @@ static bool append_factor(struct pz_onnx_factored_dim *d, int64_t size, enum pz_
   return true;
 }
 
-/* Uses factors up until they make one dimension of this size.  A factor without axis may be divided between
- * dimensions.  Factors of size 1 are the batch or sequence of an export with one sample or token.  Those that follow
- * go to the next dimension, of size next_size (0 if there is none), if that one has size 1 too or is a part of the
- * next factor: features that become heads are heads of each sample. */
+/* Uses factors up until they make one dimension of this size.  A factor without axis may be divided
+ * between dimensions.  Factors of size 1 are the batch or sequence of an export with one sample or
+ * token.  Those that follow belong to the next dimension, of size next_size (0 if there is none),
+ * if that one has size 1 too or is a part of the next factor: when features become heads, they are
+ * heads of each sample. */
 static bool fill_dimension(struct factor_list *list, int64_t size, int64_t next_size,
                            struct pz_onnx_factored_dim *d) {
   int64_t missing = size;
@@ -177,7 +181,8 @@ static bool fill_dimension(struct factor_list *list, int64_t size, int64_t next_
   return true;
 }
 
-/* Distributes the factors of x over the dimensions of its reshaped form y.  Returns false if they do not fit. */
+/* Distributes the factors of an input over the dimensions of its reshaped form.  Returns false if
+ * they do not fit. */
 static bool factor_reshape(const struct pz_onnx_value *input, struct pz_onnx_value *output) {
   struct factor_list list = {0};
   for (int i = 0; i < input->rank; i++)
@@ -220,8 +225,8 @@ static _Noreturn void raise_lost_axis(struct pz_call *call, const struct rescali
                 batch ? rescaling->exported.batch : rescaling->exported.seq);
 }
 
-/* May the result lack an axis that an operand has?  Reductions and selections remove axes, and a product sums over
- * one, which cannot be the batch. */
+/* Returns whether the result may lack an axis that an operand has.  Reductions and selections
+ * remove axes, and a product sums over one, which cannot be the batch. */
 static bool may_drop_axis(const struct pz_onnx_node *node, enum pz_onnx_axis axis) {
   switch (node->op->lower) {
   case PZ_LOWER_MATMUL:
@@ -236,8 +241,8 @@ static bool may_drop_axis(const struct pz_onnx_node *node, enum pz_onnx_axis axi
   }
 }
 
-/* Raises an error if an axis whose size changes is lost on the way, because the sizes after it would be wrong.
- * Values with known integers are shapes, which have no axes. */
+/* Raises an error if an axis whose size changes is lost, because the sizes of later values would be
+ * wrong.  Values with known integers are shapes, which have no axes. */
 static void check_axes_kept(struct pz_call *call, const struct rescaling *rescaling,
                             const struct pz_onnx_node *node, const struct pz_onnx_value *output) {
   static const enum pz_onnx_axis axes[] = {PZ_AXIS_BATCH, PZ_AXIS_SEQ};
@@ -255,8 +260,8 @@ static void check_axes_kept(struct pz_call *call, const struct rescaling *rescal
   }
 }
 
-/* Finds the factors of a result.  A dimension has those of the dimension of an input that it is, if the sizes agree;
- * inputs with an axis have precedence. */
+/* Finds the factors of a result.  A dimension has the factors of the dimension of an input that it
+ * corresponds to, if the sizes agree; inputs with a batch or sequence axis have precedence. */
 static void factor_result(struct pz_call *call, const struct rescaling *rescaling,
                           const struct pz_onnx_node *node, struct pz_onnx_value *output) {
   const struct pz_onnx_value *input = pz_onnx_input(rescaling->graph, node, 0);
@@ -287,24 +292,20 @@ static void factor_result(struct pz_call *call, const struct rescaling *rescalin
 
 /* ---- rescaling ------------------------------------------------------------------------------ */
 
-/* Returns the new size of a dimension, or -1 if it overflows. */
-static int64_t new_size(const struct rescaling *rescaling, const struct pz_onnx_factored_dim *d) {
-  int64_t size = 1;
-  for (int k = 0; k < d->n; k++) {
-    int64_t factor = d->factor[k].size;
-    if (d->factor[k].axis == PZ_AXIS_BATCH) factor = rescaling->wanted.batch;
-    if (d->factor[k].axis == PZ_AXIS_SEQ) factor = rescaling->wanted.seq;
-    if (!pz_mul(&size, factor)) return -1;
-  }
-  return size;
-}
-
 static void apply_new_sizes(struct pz_call *call, const struct rescaling *rescaling) {
   for (uint32_t i = 0; i < rescaling->graph->values.n; i++) {
     struct pz_onnx_value *value = pz_onnx_value(rescaling->graph, i);
     for (int d = 0; value->factored_dim && d < value->rank; d++) {
-      value->dim[d] = new_size(rescaling, &value->factored_dim[d]);
-      if (value->dim[d] < 0 || value->dim[d] > PZ_ONNX_MOST_DIM)
+      const struct pz_onnx_factored_dim *dim = &value->factored_dim[d];
+      bool fits = true;
+      value->dim[d] = 1;
+      for (int k = 0; k < dim->n && fits; k++) {
+        int64_t factor = dim->factor[k].size;
+        if (dim->factor[k].axis == PZ_AXIS_BATCH) factor = rescaling->wanted.batch;
+        if (dim->factor[k].axis == PZ_AXIS_SEQ) factor = rescaling->wanted.seq;
+        fits = pz_mul(&value->dim[d], factor);
+      }
+      if (!fits || value->dim[d] < 0 || value->dim[d] > PZ_ONNX_MOST_DIM)
         pz_raise(call, PZ_LIMIT, "%s: tensor '%.120s' becomes too large", rescaling->graph->file,
                  value->name);
     }

@@ -1,11 +1,12 @@
-/* Finding layers: the operators in order are cut into a first part, blocks that repeat, and the parts between and
- * after them.
+/* Finding layers: the operators in order are cut into a first part, blocks that repeat, and the
+ * parts between and after them.
  *
- * Operators are compared by a canonical hash of their type, attributes, shapes and roles, never of names.  A block is
- * the shortest period of this sequence that repeats at least twice with the same wiring, where the whole run covers
- * the most operators (find_run).  What is left on both sides is searched again (divide), so that an encoder and a
- * decoder, or the stages of a convolutional network, are each found.  Instead, the user may state layers by the names
- * of their nodes (divide_by_names).  In the end the segments get names, inputs and outputs (finish_segments). */
+ * Operators are compared by a hash of their type, attributes, shapes and roles, never of names.  A
+ * block is the shortest period of this sequence that repeats at least twice with the same wiring,
+ * where the whole run covers the most operators (find_run).  The operators on both sides of a run
+ * are searched again (divide), so that an encoder and a decoder, or the stages of a convolutional
+ * network, are each found.  Instead, the user may state layers by the names of their nodes
+ * (divide_by_names).  In the end the segments get names, inputs and outputs (finish_segments). */
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,31 +18,32 @@ enum {
   MOST_CANDIDATES = 48, /* periods that are tried */
   MOST_RUNS = 32,       /* repeated blocks of a model */
   MOST_STARTS = 16,     /* places that are tried as the start of a run */
-  LEAST_PART = 12,      /* a part between blocks has at least this many operators ... */
-  MOST_PART = 40,       /* ... and is cut if it has more than this */
+  LEAST_PART = 12,      /* fewest operators of a part that is cut off */
+  MOST_PART = 40,       /* a part with more operators is cut */
 };
 
-/* A range of places in the order, without `to`. */
+/* The places [from, to) in the order. */
 struct range {
   uint32_t from, to;
 };
 
 /* ---- hashes --------------------------------------------------------------------------------- */
 
-/* FNV-1a. */
+/* Returns a hash with bytes mixed into it (FNV-1a). */
 static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t n) {
-  const unsigned char *b = bytes;
-  for (size_t i = 0; i < n; i++) hash = (hash ^ b[i]) * UINT64_C(1099511628211);
+  const unsigned char *byte = bytes;
+  for (size_t i = 0; i < n; i++) hash = (hash ^ byte[i]) * UINT64_C(1099511628211);
   return hash;
 }
 
-static uint64_t mix_int(uint64_t hash, int64_t v) {
-  hash ^= (uint64_t)v;
+static uint64_t mix_int(uint64_t hash, int64_t number) {
+  hash ^= (uint64_t)number;
   hash *= UINT64_C(0x9E3779B97F4A7C15);
   return hash ^ (hash >> 29);
 }
 
-/* The attributes' hashes are added, because their order does not matter. */
+/* Mixes the attributes of a node into a hash.  Their own hashes are added, because their order does
+ * not matter. */
 static uint64_t mix_attributes(uint64_t hash, const struct pz_onnx_node *node) {
   uint64_t sum = 0;
   for (size_t i = 0; i < node->n_attrs; i++) {
@@ -65,7 +67,8 @@ static uint64_t mix_value(uint64_t hash, const struct pz_onnx_value *value) {
   return hash;
 }
 
-/* Of the operators that share a weight, the first one owns it, so that its hash differs. */
+/* Returns a hash that is equal for operators of the same kind.  Of the operators that share a
+ * weight, the first one owns it, so its hash differs. */
 static uint64_t hash_operator(const struct pz_onnx_layering *layering, uint32_t at) {
   const struct pz_onnx_node *node = pz_onnx_at(layering, at);
   uint64_t hash = mix_bytes(UINT64_C(14695981039346656037), node->type, strlen(node->type));
@@ -91,29 +94,30 @@ struct occurrence {
 };
 
 static int compare_occurrences(const void *a, const void *b) {
-  const struct occurrence *x = a, *y = b;
-  if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
-  return x->at < y->at ? -1 : x->at > y->at;
+  const struct occurrence *left = a, *right = b;
+  if (left->hash != right->hash) return left->hash < right->hash ? -1 : 1;
+  return (left->at > right->at) - (left->at < right->at);
 }
 
 static int compare_numbers(const void *a, const void *b) {
-  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-  return x < y ? -1 : x > y;
+  uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+  return (left > right) - (left < right);
 }
 
+/* A distance between equal operators, and how often it occurs between neighbours. */
 struct candidate {
-  uint32_t period, times; /* times: neighbours at this distance */
+  uint32_t period, times;
 };
 
 static int compare_candidates(const void *a, const void *b) {
-  const struct candidate *x = a, *y = b;
-  if (x->times != y->times) return x->times > y->times ? -1 : 1;
-  return x->period < y->period ? -1 : x->period > y->period;
+  const struct candidate *left = a, *right = b;
+  if (left->times != right->times) return left->times > right->times ? -1 : 1;
+  return (left->period > right->period) - (left->period < right->period);
 }
 
-/* Lists the distances between equal neighbours, the most frequent ones first, and returns their number.  Windows of
- * `window` operators are compared: long windows find the period of blocks that contain the same operators often,
- * short ones that of short blocks. */
+/* Lists the distances between equal neighbours, the most frequent ones first, and returns their
+ * number.  What is compared is windows of `window` operators: long windows find the period of
+ * blocks that contain the same operators often, and short windows find short blocks. */
 static uint32_t list_candidates(struct pz_call *call, const struct pz_onnx_layering *layering,
                                 struct range range, uint32_t window, struct candidate **list) {
   uint32_t n = range.to - range.from, n_distances = 0, n_candidates = 0;
@@ -148,7 +152,7 @@ struct run {
   uint32_t start, period, count;
 };
 
-/* The index of a value among the results of its producer. */
+/* Returns the index of a value among the results of its producer. */
 static uint32_t result_index(const struct pz_onnx_layering *layering, uint32_t value) {
   const struct pz_onnx_node *node =
       pz_onnx_node(layering->graph, pz_onnx_value(layering->graph, value)->producer);
@@ -157,38 +161,42 @@ static uint32_t result_index(const struct pz_onnx_layering *layering, uint32_t v
   return PZ_NONE;
 }
 
-/* Do the operators at `a` and a + period read the corresponding values of their instances?  `start` begins the
- * instance of `a`, the first one of the run or not.  A value from outside is the same for both, comes from hoisted
- * operators that are alike, or comes one instance later; the first instance may read anything where the second one
- * reads the first. */
-static bool has_same_wiring(const struct pz_onnx_layering *layering, uint32_t a, uint32_t period,
-                            uint32_t start, bool first) {
-  const struct pz_onnx_node *x = pz_onnx_at(layering, a), *y = pz_onnx_at(layering, a + period);
-  if (x->n_in != y->n_in) return false;
-  for (uint32_t k = 0; k < x->n_in; k++) {
-    const struct pz_onnx_value *u = pz_onnx_input(layering->graph, x, k),
-                               *v = pz_onnx_input(layering->graph, y, k);
-    if (!u && !v) continue;
-    if (!u || !v || u->role != v->role) return false;
-    if (u->role != PZ_ONNX_ACTIVATION) continue;
-    uint32_t u_at = pz_onnx_produced_at(layering, u->root),
-             v_at = pz_onnx_produced_at(layering, v->root);
-    if (u_at == PZ_NONE || v_at == PZ_NONE) return false;
-    bool same_from_outside = u->root == v->root && u_at < start;
-    bool both_hoisted = u_at < layering->n_hoisted && v_at < layering->n_hoisted &&
-                        layering->hash[u_at] == layering->hash[v_at];
+/* Returns whether the operators at `place` and one period later read the corresponding values of
+ * their instances of a block.  `start` begins the instance of the first operator, and is_first is
+ * whether that instance is the first one of the run.  A value from outside of the block is accepted
+ * if it is the same for both operators, if both values are hoisted and have the same hash, or if it
+ * comes one instance later.  The first instance may read anything where the second one reads the
+ * first. */
+static bool has_same_wiring(const struct pz_onnx_layering *layering, uint32_t place,
+                            uint32_t period, uint32_t start, bool is_first) {
+  const struct pz_onnx_graph *graph = layering->graph;
+  const struct pz_onnx_node *node = pz_onnx_at(layering, place);
+  const struct pz_onnx_node *later_node = pz_onnx_at(layering, place + period);
+  if (node->n_in != later_node->n_in) return false;
+  for (uint32_t k = 0; k < node->n_in; k++) {
+    const struct pz_onnx_value *value = pz_onnx_input(graph, node, k);
+    const struct pz_onnx_value *later = pz_onnx_input(graph, later_node, k);
+    if (!value && !later) continue;
+    if (!value || !later || value->role != later->role) return false;
+    if (value->role != PZ_ONNX_ACTIVATION) continue;
+    uint32_t at = pz_onnx_produced_at(layering, value->root);
+    uint32_t later_at = pz_onnx_produced_at(layering, later->root);
+    if (at == PZ_NONE || later_at == PZ_NONE) return false;
+    bool same_from_outside = value->root == later->root && at < start;
+    bool both_hoisted = at < layering->n_hoisted && later_at < layering->n_hoisted &&
+                        layering->hash[at] == layering->hash[later_at];
     if (same_from_outside || both_hoisted) continue;
-    if (u_at < start && first) {
-      if (v_at < start || v_at >= start + period) return false;
+    if (at < start && is_first) {
+      if (later_at < start || later_at >= start + period) return false;
       continue;
     }
-    if (v_at != u_at + period) return false;
-    if (result_index(layering, u->root) != result_index(layering, v->root)) return false;
+    if (later_at != at + period) return false;
+    if (result_index(layering, value->root) != result_index(layering, later->root)) return false;
   }
   return true;
 }
 
-/* Returns how many instances, of at most `most`, are wired alike from `start` on. */
+/* Returns how many instances, of at most `most`, are wired in the same way from `start` on. */
 static uint32_t count_wired_alike(const struct pz_onnx_layering *layering, uint32_t start,
                                   uint32_t period, uint32_t most) {
   for (uint32_t count = 1; count < most; count++) {
@@ -199,7 +207,8 @@ static uint32_t count_wired_alike(const struct pz_onnx_layering *layering, uint3
   return most;
 }
 
-/* Is there a product with a weight among these operators?  Without one, a repetition is not worth a layer. */
+/* Returns whether there is a product with a weight among these operators.  A repetition without one
+ * is not worth a layer. */
 static bool has_weights(const struct pz_onnx_layering *layering, uint32_t start, uint32_t n) {
   for (uint32_t at = start; at < start + n; at++) {
     const struct pz_onnx_node *node = pz_onnx_at(layering, at);
@@ -212,8 +221,9 @@ static bool has_weights(const struct pz_onnx_layering *layering, uint32_t start,
   return false;
 }
 
-/* Chooses where the first instance begins: at the last one of the places that the fewest values cross, among those
- * with the most instances.  From `start` on, `length` operators equal the ones a period later. */
+/* Chooses where the first instance of a block begins, given that the operators in [start, start +
+ * length) equal those one period later.  Of the places that the fewest values cross, the ones with
+ * the most instances are best, and of these the last one. */
 static struct run choose_start(const struct pz_onnx_layering *layering, uint32_t start,
                                uint32_t length, uint32_t period) {
   struct run best = {start, period, 0};
@@ -231,13 +241,13 @@ static struct run choose_start(const struct pz_onnx_layering *layering, uint32_t
   return best;
 }
 
-/* Does run a cover more operators than run b, or as many with a shorter period? */
+/* Returns whether run a covers more operators than run b, or as many with a shorter period. */
 static bool is_better_run(const struct run *a, const struct run *b) {
   uint64_t covered_a = (uint64_t)a->count * a->period, covered_b = (uint64_t)b->count * b->period;
   return covered_a != covered_b ? covered_a > covered_b : a->period < b->period;
 }
 
-/* Improves *best by the runs of one period in a range. */
+/* Replaces *best by the best run of this period in the range, if that run is better. */
 static void try_period(const struct pz_onnx_layering *layering, struct range range, uint32_t period,
                        struct run *best) {
   uint32_t i = range.from;
@@ -254,7 +264,8 @@ static void try_period(const struct pz_onnx_layering *layering, struct range ran
   }
 }
 
-/* Returns the run that covers the most operators of a range; its count is 0 if there is none. */
+/* Returns the run that covers the most operators of a range.  Its count is 0 if the range has no
+ * repetition. */
 static struct run find_run(struct pz_call *call, const struct pz_onnx_layering *layering,
                            struct range range) {
   static const uint32_t windows[] = {1, 16};
@@ -278,7 +289,7 @@ static void add_segment(struct pz_call *call, struct pz_onnx_layering *layering,
   pz_append(call, &layering->segments, &s);
 }
 
-/* Does the operator read an activation that is produced before the place `limit`? */
+/* Returns whether the operator reads an activation that is produced before the place `limit`. */
 static bool reads_before(const struct pz_onnx_layering *layering, uint32_t at, uint32_t limit) {
   const struct pz_onnx_node *node = pz_onnx_at(layering, at);
   for (uint32_t k = 0; k < node->n_in; k++) {
@@ -290,8 +301,9 @@ static bool reads_before(const struct pz_onnx_layering *layering, uint32_t at, u
   return false;
 }
 
-/* In a part that continues from an earlier layer, returns where another branch of the model begins: at an operator
- * that reads no activation at all, like the embedding of a decoder.  Returns r.to if there is none. */
+/* Returns where another branch of the model begins in a part that continues an earlier layer: at an
+ * operator that reads no activation, like the embedding of a decoder.  Returns range.to if there is
+ * no branch. */
 static uint32_t find_branch(const struct pz_onnx_layering *layering, struct range range) {
   bool continues = false;
   for (uint32_t at = range.from; at < range.to; at++) {
@@ -301,7 +313,8 @@ static uint32_t find_branch(const struct pz_onnx_layering *layering, struct rang
   return range.to;
 }
 
-/* Adds a part without repetition, branch by branch.  Long parts are cut where the fewest values cross. */
+/* Adds a part without repetition, branch by branch.  Long parts are cut where the fewest values
+ * cross. */
 static void add_part(struct pz_call *call, struct pz_onnx_layering *layering, struct range range) {
   while (range.from < range.to) {
     uint32_t branch = find_branch(layering, range);
@@ -335,8 +348,9 @@ static void divide(struct pz_call *call, struct pz_onnx_layering *layering, stru
 
 enum { LONGEST_REGEX = 256, LONGEST_MATCHED = 1024, MOST_REPEATED = 256 };
 
-/* Returns what in a regular expression could occupy the C library for more than a moment, or NULL: it tries every way
- * to satisfy a back-reference, and compiles a copy for every repetition in an interval. */
+/* Returns which part of a regular expression could occupy the C library for long, or NULL.  The
+ * library tries every way to satisfy a back-reference, and compiles a copy for every repetition in
+ * an interval. */
 static const char *find_costly_part(const char *regex) {
   long repeated = 1;
   bool in_brackets = false;
@@ -364,7 +378,8 @@ static const char *find_costly_part(const char *regex) {
 
 static void free_regex(void *re) { regfree(re); }
 
-/* Returns a hash of the text that a node's name has in the expression's first group, or 0 if it does not match. */
+/* Returns a hash of the text that a node's name has in the expression's first group, or 0 if the
+ * name does not match. */
 static uint64_t match_name(const regex_t *re, const char *name) {
   regmatch_t match[2] = {{.rm_eo = (regoff_t)strnlen(name, LONGEST_MATCHED)}};
   if (regexec(re, name, 2, match, REG_STARTEND) != 0) return 0;
@@ -372,7 +387,8 @@ static uint64_t match_name(const regex_t *re, const char *name) {
   return mix_bytes(1, name + text->rm_so, (size_t)(text->rm_eo - text->rm_so)) | 1;
 }
 
-/* Makes a segment of each run of operators with the same key.  Segments that are alike become one. */
+/* Makes a segment of each run of operators with the same key.  Consecutive segments that are equal
+ * become one that repeats. */
 static void divide_by_keys(struct pz_call *call, struct pz_onnx_layering *layering,
                            const uint64_t *key) {
   uint32_t from = 0;
@@ -431,7 +447,8 @@ static void divide_by_names(struct pz_call *call, struct pz_onnx_layering *layer
 
 /* ---- names, inputs and outputs of segments -------------------------------------------------- */
 
-/* A position in the order, and the activations that are alive there: produced before, and read there or later. */
+/* A place in the order, and the activations that are alive there: those produced before it that it
+ * or a later one reads. */
 struct sweep {
   const struct pz_onnx_layering *layering;
   struct pz_vec alive; /* values, in the order in which they are produced */
@@ -439,7 +456,7 @@ struct sweep {
   uint32_t *last_reader; /* by value: the last segment so far, counted from 1, that reads it */
 };
 
-/* Advances to a place. */
+/* Advances a sweep to a place. */
 static void sweep_to(struct pz_call *call, struct sweep *sweep, uint32_t to) {
   const struct pz_onnx_layering *layering = sweep->layering;
   for (; sweep->at < to; sweep->at++) {
@@ -458,8 +475,8 @@ static void sweep_to(struct pz_call *call, struct sweep *sweep, uint32_t to) {
   sweep->alive.n = n;
 }
 
-/* Lists the values alive that segment `id` reads, or that are produced at produced_from or later, the latest first.
- * The bytes of the others are added to *passing, unless it is NULL. */
+/* Lists those values alive that segment `id` reads, or that are produced at produced_from or later,
+ * the latest first.  The bytes of the other values are added to *passing, unless it is NULL. */
 static const uint32_t *list_alive(struct pz_call *call, const struct sweep *sweep, uint32_t id,
                                   uint32_t produced_from, uint32_t *count, int64_t *passing) {
   uint32_t *ids = pz_alloc(call, sweep->alive.n, sizeof *ids);
@@ -478,21 +495,8 @@ static const uint32_t *list_alive(struct pz_call *call, const struct sweep *swee
   return ids;
 }
 
-/* Returns the segment that contains a place. */
-static uint32_t find_segment(const struct pz_onnx_layering *layering, uint32_t place) {
-  uint32_t from = 0, to = layering->segments.n;
-  while (to - from > 1) {
-    uint32_t middle = from + (to - from) / 2;
-    if (pz_onnx_segment(layering, middle)->first <= place)
-      from = middle;
-    else
-      to = middle;
-  }
-  return from;
-}
-
-/* Finds the inputs and outputs of a segment, and the segments that produce the inputs.  The last segment of the model
- * takes all results to the loss. */
+/* Finds the inputs and outputs of a segment, and the segments that produce the inputs.  All results
+ * that are alive are inputs of the last segment of the model, because it computes the loss. */
 static void connect_segment(struct pz_call *call, struct sweep *sweep,
                             struct pz_onnx_segment *segment, uint32_t id) {
   const struct pz_onnx_layering *layering = sweep->layering;
@@ -511,8 +515,15 @@ static void connect_segment(struct pz_call *call, struct sweep *sweep,
   segment->out = list_alive(call, sweep, id, last ? 0 : segment->first, &segment->n_out, NULL);
   uint32_t *from = pz_alloc(call, segment->n_in, sizeof *from);
   for (uint32_t remaining = segment->n_in; remaining > 0; remaining--) {
-    uint32_t source =
-        find_segment(layering, pz_onnx_produced_at(layering, segment->in[remaining - 1]));
+    uint32_t place = pz_onnx_produced_at(layering, segment->in[remaining - 1]);
+    uint32_t source = 0, end = layering->segments.n; /* the segment is in [source, end) */
+    while (end - source > 1) {
+      uint32_t middle = source + (end - source) / 2;
+      if (pz_onnx_segment(layering, middle)->first <= place)
+        source = middle;
+      else
+        end = middle;
+    }
     if (segment->n_from == 0 || from[segment->n_from - 1] != source)
       from[segment->n_from++] = source;
   }

@@ -1,8 +1,9 @@
 /* Constant folding of small tensors, from which exporters compute shapes inside the graph.
  *
- * pz_onnx_follow_contents() is called after the shapes of a node's results are known.  Where the contents of its
- * inputs are known, integers or a few floating-point numbers, it computes those of its results.  Results whose
- * contents do not follow, or are too many, stay unknown; that is never an error. */
+ * pz_onnx_follow_contents() is called after the shapes of a node's results are known.  Where the
+ * contents of the node's inputs are known, which may be integers or a few floating-point numbers,
+ * it computes those of the results.  Results whose contents do not follow, or are too many, stay
+ * unknown, which is never an error. */
 #include <math.h>
 
 #include "core/num.h"
@@ -11,7 +12,8 @@
 
 /* ---- contents ------------------------------------------------------------------------------- */
 
-/* The known contents of a value: integers or floating-point numbers.  n is 0 if they are unknown. */
+/* The known contents of a value, as integers or as floating-point numbers; n is 0 if they are
+ * unknown. */
 struct contents {
   const int64_t *ints;
   const double *reals;
@@ -28,13 +30,13 @@ static struct contents known_contents(const struct pz_onnx_value *value) {
   return (struct contents){0};
 }
 
-static double real_at(const struct contents *c, int64_t i) {
-  return c->ints ? (double)c->ints[i] : c->reals[i];
+static double real_at(const struct contents *contents, int64_t i) {
+  return contents->ints ? (double)contents->ints[i] : contents->reals[i];
 }
 
-/* Contents of a result that are being computed: integers or floating-point numbers. */
+/* Contents of a result while they are computed, as integers or as floating-point numbers. */
 struct new_contents {
-  struct pz_onnx_value *y;
+  struct pz_onnx_value *output;
   int64_t *ints;
   double *reals;
   int64_t n; /* 0 if the contents are too many to be followed */
@@ -42,14 +44,15 @@ struct new_contents {
 
 static struct new_contents new_contents(struct pz_call *call, struct pz_onnx_value *output,
                                         bool real) {
-  struct new_contents c = {.y = output};
+  struct new_contents contents = {.output = output};
   int64_t most = real ? PZ_ONNX_MOST_RANK : PZ_ONNX_MOST_INTS;
-  if (output->rank < 0 || !pz_onnx_count_elements(output, &c.n) || c.n > most) c.n = 0;
+  bool is_countable = output->rank >= 0 && pz_onnx_count_elements(output, &contents.n);
+  if (!is_countable || contents.n > most) contents.n = 0;
   if (real)
-    c.reals = pz_alloc(call, (size_t)c.n, sizeof *c.reals);
+    contents.reals = pz_alloc(call, (size_t)contents.n, sizeof *contents.reals);
   else
-    c.ints = pz_alloc(call, (size_t)c.n, sizeof *c.ints);
-  return c;
+    contents.ints = pz_alloc(call, (size_t)contents.n, sizeof *contents.ints);
+  return contents;
 }
 
 static void copy_element(const struct new_contents *to, int64_t i, const struct contents *from,
@@ -60,15 +63,16 @@ static void copy_element(const struct new_contents *to, int64_t i, const struct 
     to->reals[i] = from->reals[k];
 }
 
-static void store_contents(const struct new_contents *c) {
-  if (c->ints) {
-    pz_onnx_set_ints(c->y, c->ints, c->n);
+static void store_contents(const struct new_contents *contents) {
+  struct pz_onnx_value *output = contents->output;
+  if (contents->ints) {
+    pz_onnx_set_ints(output, contents->ints, contents->n);
     return;
   }
-  c->y->reals = c->reals;
-  c->y->n_reals = (uint32_t)c->n;
-  c->y->has_real = c->n == 1;
-  if (c->n == 1) c->y->real = c->reals[0];
+  output->reals = contents->reals;
+  output->n_reals = (uint32_t)contents->n;
+  output->has_real = contents->n == 1;
+  if (contents->n == 1) output->real = contents->reals[0];
 }
 
 /* ---- element maps --------------------------------------------------------------------------- */
@@ -81,23 +85,25 @@ struct element_map {
   int64_t first;
 };
 
+/* Returns the index in the operand that element i of the result comes from. */
 static int64_t mapped_index(const struct element_map *map, int64_t i) {
-  int64_t at = map->first;
+  int64_t index = map->first;
   for (int d = map->rank - 1; d >= 0; d--) {
-    at += i % map->dim[d] * map->step[d];
+    index += i % map->dim[d] * map->step[d];
     i /= map->dim[d];
   }
-  return at;
+  return index;
 }
 
-/* The distance in memory between neighbours along dimension d. */
+/* Returns the distance, in elements, between neighbours along dimension d. */
 static int64_t stride(const struct pz_onnx_value *input, int d) {
   int64_t n = 1;
   for (int i = d + 1; i < input->rank; i++) n *= input->dim[i];
   return n;
 }
 
-/* x broadcast to the shape of y: repeated where x has size 1. */
+/* Maps the elements of a result to an operand that is broadcast to its shape, which repeats it
+ * along dimensions of size 1. */
 static struct element_map broadcast_map(const struct pz_onnx_value *input,
                                         const struct pz_onnx_value *output) {
   struct element_map map = {.rank = output->rank};
@@ -109,35 +115,7 @@ static struct element_map broadcast_map(const struct pz_onnx_value *input,
   return map;
 }
 
-static struct element_map transpose_map(const struct pz_onnx_graph *graph,
-                                        const struct pz_onnx_node *node,
-                                        const struct pz_onnx_value *input,
-                                        const struct pz_onnx_value *output) {
-  struct element_map map = {.rank = output->rank};
-  for (int d = 0; d < output->rank; d++) {
-    int from = pz_onnx_source_dim(graph, node, output, 0, d);
-    map.dim[d] = output->dim[d];
-    map.step[d] = from >= 0 ? stride(input, from) : 0;
-  }
-  return map;
-}
-
-/* Returns a map of rank 0 whose index is negative if the slice is unknown. */
-static struct element_map slice_map(const struct pz_onnx_graph *graph,
-                                    const struct pz_onnx_node *node,
-                                    const struct pz_onnx_value *input,
-                                    const struct pz_onnx_value *output) {
-  struct element_map map = broadcast_map(input, output);
-  struct pz_onnx_range range[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
-  if (input->rank != output->rank || !pz_onnx_slice_ranges(graph, node, range))
-    return (struct element_map){.first = -1};
-  for (int d = 0; d < input->rank; d++) {
-    map.first += range[d].from * stride(input, d);
-    map.step[d] = range[d].count > 1 ? range[d].step * stride(input, d) : 0;
-  }
-  return map;
-}
-
+/* Copies the known contents of an input to the result through a map. */
 static void copy_mapped(struct pz_call *call, const struct pz_onnx_value *input,
                         const struct element_map *map, struct pz_onnx_value *output) {
   struct contents from = known_contents(input);
@@ -153,93 +131,98 @@ static void copy_mapped(struct pz_call *call, const struct pz_onnx_value *input,
 
 /* ---- arithmetic ----------------------------------------------------------------------------- */
 
-/* Computes x OP z for integers.  Returns false if there is no result. */
-static bool combine_ints(const char *type, int64_t x, int64_t z, int64_t *y) {
-  *y = x;
-  if (strcmp(type, "Add") == 0) return pz_add(y, z);
-  if (strcmp(type, "Sub") == 0) return z != INT64_MIN && pz_add(y, -z);
-  if (strcmp(type, "Mul") == 0) return pz_mul(y, z);
-  bool divides = z != 0 && !(x == INT64_MIN && z == -1);
+/* Computes `left` OP `right` for integers.  Returns false if the operator is another one or has no
+ * result. */
+static bool combine_ints(const char *type, int64_t left, int64_t right, int64_t *result) {
+  *result = left;
+  if (strcmp(type, "Add") == 0) return pz_add(result, right);
+  if (strcmp(type, "Sub") == 0) return right != INT64_MIN && pz_add(result, -right);
+  if (strcmp(type, "Mul") == 0) return pz_mul(result, right);
+  bool divides = right != 0 && !(left == INT64_MIN && right == -1);
   if (strcmp(type, "Div") == 0) {
-    *y = divides ? x / z : 0;
+    *result = divides ? left / right : 0;
     return divides;
   }
   if (strcmp(type, "Mod") == 0) {
-    *y = divides ? x % z : 0;
-    bool other_sign = *y != 0 && (*y < 0) != (z < 0);
-    if (other_sign) *y += z; /* the result has the sign of the divisor */
+    *result = divides ? left % right : 0;
+    bool other_sign = *result != 0 && (*result < 0) != (right < 0);
+    if (other_sign) *result += right; /* the result has the sign of the divisor */
     return divides;
   }
   if (strcmp(type, "Max") == 0)
-    *y = pz_max(x, z);
+    *result = pz_max(left, right);
   else if (strcmp(type, "Min") == 0)
-    *y = pz_min(x, z);
+    *result = pz_min(left, right);
   else if (strcmp(type, "And") == 0)
-    *y = x && z;
+    *result = left && right;
   else if (strcmp(type, "Or") == 0)
-    *y = x || z;
+    *result = left || right;
   else
     return false;
   return true;
 }
 
-static bool combine_reals(const char *type, double x, double z, double *y) {
+/* Computes `left` OP `right` for floating-point numbers.  Returns false if the operator is another
+ * one or has no result. */
+static bool combine_reals(const char *type, double left, double right, double *result) {
   bool valid = true;
   if (strcmp(type, "Add") == 0) {
-    *y = x + z;
+    *result = left + right;
   } else if (strcmp(type, "Sub") == 0) {
-    *y = x - z;
+    *result = left - right;
   } else if (strcmp(type, "Mul") == 0) {
-    *y = x * z;
+    *result = left * right;
   } else if (strcmp(type, "Div") == 0) {
-    *y = x / z;
-    valid = z < 0 || z > 0;
+    *result = left / right;
+    valid = right < 0 || right > 0;
   } else if (strcmp(type, "Pow") == 0) {
-    *y = pow(x, z);
-    valid = isfinite(*y);
+    *result = pow(left, right);
+    valid = isfinite(*result);
   } else if (strcmp(type, "Max") == 0) {
-    *y = x > z ? x : z;
+    *result = left > right ? left : right;
   } else if (strcmp(type, "Min") == 0) {
-    *y = x < z ? x : z;
+    *result = left < right ? left : right;
   } else {
     valid = false;
   }
   return valid;
 }
 
-/* Computes a comparison.  Returns false if the type is none. */
-static bool compare_reals(const char *type, double x, double z, int64_t *y) {
+/* Computes a comparison.  Returns false if the operator is no comparison. */
+static bool compare_reals(const char *type, double left, double right, int64_t *result) {
   if (strcmp(type, "Equal") == 0)
-    *y = !(x < z) && !(x > z);
+    *result = !(left < right) && !(left > right);
   else if (strcmp(type, "Greater") == 0)
-    *y = x > z;
+    *result = left > right;
   else if (strcmp(type, "GreaterOrEqual") == 0)
-    *y = x >= z;
+    *result = left >= right;
   else if (strcmp(type, "Less") == 0)
-    *y = x < z;
+    *result = left < right;
   else if (strcmp(type, "LessOrEqual") == 0)
-    *y = x <= z;
+    *result = left <= right;
   else
     return false;
   return true;
 }
 
-static bool apply_to_real(const char *type, double x, double *y) {
+/* Applies an operator of one operand to a number.  Returns false if the operator is another one or
+ * has no result. */
+static bool apply_to_real(const char *type, double operand, double *result) {
   bool valid = true;
   if (strcmp(type, "Floor") == 0) {
-    *y = floor(x);
+    *result = floor(operand);
   } else if (strcmp(type, "Ceil") == 0) {
-    *y = ceil(x);
+    *result = ceil(operand);
   } else if (strcmp(type, "Round") == 0) {
-    *y = nearbyint(x);
+    *result = nearbyint(operand);
   } else if (strcmp(type, "Sqrt") == 0) {
-    *y = sqrt(x);
-    valid = x >= 0;
+    *result = sqrt(operand);
+    valid = operand >= 0;
   } else if (strcmp(type, "Reciprocal") == 0) {
-    *y = 1 / x;
-    valid = x < 0 || x > 0;
+    *result = 1 / operand;
+    valid = operand < 0 || operand > 0;
   } else if (strcmp(type, "Neg") == 0) {
-    *y = -x;
+    *result = -operand;
   } else {
     valid = false;
   }
@@ -248,19 +231,19 @@ static bool apply_to_real(const char *type, double x, double *y) {
 
 static void fold_unary(struct pz_call *call, const struct pz_onnx_graph *graph,
                        const struct pz_onnx_node *node, struct pz_onnx_value *output) {
-  struct contents x = known_contents(pz_onnx_input(graph, node, 0));
+  struct contents operand = known_contents(pz_onnx_input(graph, node, 0));
   double ignored;
   bool negates = pz_onnx_is_type(node, "Neg"), inverts = pz_onnx_is_type(node, "Not");
-  bool applies = x.ints ? negates || inverts : apply_to_real(node->type, 1, &ignored);
-  if (!x.n || !applies) return;
-  struct new_contents result = new_contents(call, output, !x.ints);
+  bool applies = operand.ints ? negates || inverts : apply_to_real(node->type, 1, &ignored);
+  if (!operand.n || !applies) return;
+  struct new_contents result = new_contents(call, output, !operand.ints);
   for (int64_t i = 0; i < result.n; i++) {
-    if (!x.ints) {
-      if (!apply_to_real(node->type, x.reals[i], &result.reals[i])) return;
+    if (!operand.ints) {
+      if (!apply_to_real(node->type, operand.reals[i], &result.reals[i])) return;
     } else if (inverts) {
-      result.ints[i] = !x.ints[i];
+      result.ints[i] = !operand.ints[i];
     } else {
-      result.ints[i] = x.ints[i] == INT64_MIN ? INT64_MAX : -x.ints[i];
+      result.ints[i] = operand.ints[i] == INT64_MIN ? INT64_MAX : -operand.ints[i];
     }
   }
   store_contents(&result);
@@ -269,29 +252,32 @@ static void fold_unary(struct pz_call *call, const struct pz_onnx_graph *graph,
 static void fold_binary(struct pz_call *call, const struct pz_onnx_graph *graph,
                         const struct pz_onnx_node *node, struct pz_onnx_value *output) {
   const struct pz_onnx_value *a = pz_onnx_input(graph, node, 0), *b = pz_onnx_input(graph, node, 1);
-  struct contents x = known_contents(a), z = known_contents(b);
-  if (node->n_in != 2 || !x.n || !z.n || output->rank < a->rank || output->rank < b->rank) return;
+  struct contents left = known_contents(a), right = known_contents(b);
+  if (node->n_in != 2 || !left.n || !right.n || output->rank < a->rank || output->rank < b->rank)
+    return;
   int64_t ignored;
   bool compares = compare_reals(node->type, 0, 0, &ignored);
-  bool real = !compares && !(x.ints && z.ints);
+  bool real = !compares && !(left.ints && right.ints);
   struct new_contents result = new_contents(call, output, real);
-  struct element_map map_a = broadcast_map(a, output), map_b = broadcast_map(b, output);
+  struct element_map left_map = broadcast_map(a, output), right_map = broadcast_map(b, output);
   for (int64_t i = 0; i < result.n; i++) {
-    int64_t p = mapped_index(&map_a, i), q = mapped_index(&map_b, i);
+    int64_t left_at = mapped_index(&left_map, i), right_at = mapped_index(&right_map, i);
     bool valid;
-    if (p >= x.n || q >= z.n) return;
+    if (left_at >= left.n || right_at >= right.n) return;
     if (compares)
-      valid = compare_reals(node->type, real_at(&x, p), real_at(&z, q), &result.ints[i]);
+      valid = compare_reals(node->type, real_at(&left, left_at), real_at(&right, right_at),
+                            &result.ints[i]);
     else if (real)
-      valid = combine_reals(node->type, real_at(&x, p), real_at(&z, q), &result.reals[i]);
+      valid = combine_reals(node->type, real_at(&left, left_at), real_at(&right, right_at),
+                            &result.reals[i]);
     else
-      valid = combine_ints(node->type, x.ints[p], z.ints[q], &result.ints[i]);
+      valid = combine_ints(node->type, left.ints[left_at], right.ints[right_at], &result.ints[i]);
     if (!valid) return;
   }
   store_contents(&result);
 }
 
-/* Where(condition, a, b) of integers. */
+/* Computes Where(condition, a, b) for integers. */
 static void fold_where(struct pz_call *call, const struct pz_onnx_graph *graph,
                        const struct pz_onnx_node *node, struct pz_onnx_value *output) {
   struct contents in[3];
@@ -314,27 +300,27 @@ static void fold_where(struct pz_call *call, const struct pz_onnx_graph *graph,
   store_contents(&result);
 }
 
-/* A reduction of all elements to one. */
+/* Computes a reduction of all elements to one number. */
 static void fold_reduction(struct pz_call *call, const struct pz_onnx_graph *graph,
                            const struct pz_onnx_node *node, struct pz_onnx_value *output) {
   static const char *const combined_by[][2] = {
       {"ReduceProd", "Mul"}, {"ReduceSum", "Add"}, {"ReduceMax", "Max"}, {"ReduceMin", "Min"}};
-  struct contents x = known_contents(pz_onnx_input(graph, node, 0));
+  struct contents operand = known_contents(pz_onnx_input(graph, node, 0));
   int64_t count;
-  if (!x.ints || !pz_onnx_count_elements(output, &count) || count != 1) return;
+  if (!operand.ints || !pz_onnx_count_elements(output, &count) || count != 1) return;
   for (size_t t = 0; t < sizeof combined_by / sizeof *combined_by; t++) {
     if (!pz_onnx_is_type(node, combined_by[t][0])) continue;
     int64_t *result = pz_alloc(call, 1, sizeof *result);
-    *result = x.ints[0];
-    for (int64_t i = 1; i < x.n; i++)
-      if (!combine_ints(combined_by[t][1], *result, x.ints[i], result)) return;
+    *result = operand.ints[0];
+    for (int64_t i = 1; i < operand.n; i++)
+      if (!combine_ints(combined_by[t][1], *result, operand.ints[i], result)) return;
     pz_onnx_set_ints(output, result, 1);
   }
 }
 
 /* ---- moving elements ------------------------------------------------------------------------ */
 
-/* The contents of the first input, in the same order. */
+/* Copies the contents of the first input in the same order. */
 static void copy_contents(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                           struct pz_onnx_value *output) {
   const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
@@ -351,16 +337,16 @@ static void copy_contents(const struct pz_onnx_graph *graph, const struct pz_onn
 /* Converts between integers and floating-point numbers. */
 static void fold_cast(struct pz_call *call, const struct pz_onnx_graph *graph,
                       const struct pz_onnx_node *node, struct pz_onnx_value *output) {
-  struct contents x = known_contents(pz_onnx_input(graph, node, 0));
+  struct contents operand = known_contents(pz_onnx_input(graph, node, 0));
   bool real = pz_onnx_is_float(output->type);
   copy_contents(graph, node, output);
-  bool converts = x.n && output->type && real != !x.ints;
+  bool converts = operand.n && output->type && real != !operand.ints;
   if (!converts) return;
   output->ints = NULL;
   output->n_ints = 0;
   struct new_contents result = new_contents(call, output, real);
   for (int64_t i = 0; i < result.n; i++) {
-    double number = real_at(&x, i);
+    double number = real_at(&operand, i);
     bool fits = number > -9e18 && number < 9e18;
     if (!real && !fits) return;
     if (real)
@@ -371,18 +357,25 @@ static void fold_cast(struct pz_call *call, const struct pz_onnx_graph *graph,
   store_contents(&result);
 }
 
-/* Slice, Transpose and Expand. */
+/* Computes Slice, Transpose and Expand, which move elements. */
 static void fold_move(struct pz_call *call, const struct pz_onnx_graph *graph,
                       const struct pz_onnx_node *node, struct pz_onnx_value *output) {
   const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
-  struct element_map map;
+  struct pz_onnx_range range[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
   if (!input || !known_contents(input).n || output->rank < 0) return;
-  if (node->op->shape == PZ_SHAPE_SLICE)
-    map = slice_map(graph, node, input, output);
-  else if (node->op->shape == PZ_SHAPE_TRANSPOSE)
-    map = transpose_map(graph, node, input, output);
-  else
-    map = broadcast_map(input, output);
+  struct element_map map = broadcast_map(input, output);
+  if (node->op->shape == PZ_SHAPE_SLICE) {
+    if (input->rank != output->rank || !pz_onnx_slice_ranges(graph, node, range)) return;
+    for (int d = 0; d < input->rank; d++) {
+      map.first += range[d].from * stride(input, d);
+      map.step[d] = range[d].count > 1 ? range[d].step * stride(input, d) : 0;
+    }
+  } else if (node->op->shape == PZ_SHAPE_TRANSPOSE) {
+    for (int d = 0; d < output->rank; d++) {
+      int from = pz_onnx_source_dim(graph, node, output, 0, d);
+      map.step[d] = from >= 0 ? stride(input, from) : 0;
+    }
+  }
   copy_mapped(call, input, &map, output);
 }
 
@@ -416,7 +409,7 @@ static void fold_concat(struct pz_call *call, const struct pz_onnx_graph *graph,
   store_contents(&result);
 }
 
-/* Integers by index along one axis. */
+/* Selects integers by their index along one axis. */
 static void fold_gather(struct pz_call *call, const struct pz_onnx_graph *graph,
                         const struct pz_onnx_node *node, struct pz_onnx_value *output) {
   const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
@@ -438,7 +431,7 @@ static void fold_gather(struct pz_call *call, const struct pz_onnx_graph *graph,
   store_contents(&result);
 }
 
-/* All parts of a vector. */
+/* Computes all parts of a vector. */
 static void fold_split(struct pz_call *call, const struct pz_onnx_graph *graph,
                        const struct pz_onnx_node *node) {
   const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
@@ -455,7 +448,7 @@ static void fold_split(struct pz_call *call, const struct pz_onnx_graph *graph,
 
 /* ---- new contents --------------------------------------------------------------------------- */
 
-/* ConstantOfShape: all elements have the value of the attribute, 0 by default. */
+/* Computes ConstantOfShape, whose elements all have the value of the attribute, 0 by default. */
 static void fold_filled(struct pz_call *call, const struct pz_onnx_node *node,
                         struct pz_onnx_value *output) {
   const Onnx__AttributeProto *attribute = pz_onnx_attribute(node, "value");

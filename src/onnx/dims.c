@@ -1,19 +1,21 @@
 /* Correspondence of dimensions between the inputs and the result of a node, and Einsum equations.
  *
- * pz_onnx_source_dim() has one case for each way in which operators order the dimensions of their result; all other
- * operators broadcast, so that dimensions correspond from the right. */
+ * pz_onnx_source_dim() has one case for each way in which operators order the dimensions of their
+ * result; all other operators broadcast, so that dimensions correspond from the right. */
 #include "onnx/dims.h"
 
 #include "core/num.h"
 
 /* ---- Einsum equations ----------------------------------------------------------------------- */
 
-/* Letters from this one on stand for the dimensions of an ellipsis, the last one for the rightmost dimension. */
+/* Letters from this one on stand for the dimensions of an ellipsis, the last one for the rightmost
+ * dimension. */
 enum { FIRST_UNNAMED = 52 };
 
 static const char alphabet[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/* Reads a term of the equation that begins at *at, in which an ellipsis stands for `unnamed` dimensions. */
+/* Reads a term of the equation that begins at *at, in which an ellipsis stands for `unnamed`
+ * dimensions. */
 static bool read_einsum_term(const uint8_t *text, size_t length, size_t *at, int unnamed,
                              struct pz_onnx_term *term) {
   *term = (struct pz_onnx_term){0};
@@ -32,8 +34,8 @@ static bool read_einsum_term(const uint8_t *text, size_t length, size_t *at, int
   return true;
 }
 
-/* Reads the term of operand k and the sizes of its letters.  Returns the number of dimensions that its ellipsis
- * stands for, or -1 if the term does not fit the operand. */
+/* Reads the term of operand k and the sizes of its letters.  Returns the number of dimensions that
+ * its ellipsis stands for, or -1 if the term does not fit the operand. */
 static int read_einsum_operand(struct pz_onnx_einsum *einsum, const struct pz_onnx_value *value,
                                int k, const uint8_t *text, size_t length, size_t *at) {
   struct pz_onnx_term named, *term = &einsum->in[k];
@@ -79,8 +81,8 @@ static int find_letter(const struct pz_onnx_term *term, int letter) {
   return -1;
 }
 
-/* A letter of both operands is a batch dimension if the result has it, and otherwise summed over; a letter of one
- * operand is summed over if the result lacks it. */
+/* A letter of both operands is a batch dimension if the result has it, and is summed over
+ * otherwise.  A letter of one operand is summed over if the result lacks it. */
 bool pz_onnx_einsum_product(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                             struct pz_dims *dims) {
   struct pz_onnx_einsum einsum;
@@ -103,8 +105,8 @@ bool pz_onnx_einsum_product(const struct pz_onnx_graph *graph, const struct pz_o
 
 /* ---- sources of dimensions ------------------------------------------------------------------ */
 
-/* MatMul: the outer dimensions broadcast; rows come from the left operand, columns from the right one.  `input` is the
- * operand on one side, `other_rank` the rank of the other one. */
+/* Returns the source of dimension d of a MatMul in the operand `input`, `left` or right.  The outer
+ * dimensions broadcast, rows come from the left operand, and columns from the right one. */
 static int matmul_source_dim(const struct pz_onnx_value *input, bool left, int other_rank,
                              int result_rank, int d) {
   bool rows = left ? input->rank > 1 : other_rank > 1;
@@ -115,7 +117,8 @@ static int matmul_source_dim(const struct pz_onnx_value *input, bool left, int o
   return columns && d == result_rank - 1 ? input->rank - 1 : -1;
 }
 
-/* Gather: the dimensions of the indices take the place of the axis. */
+/* Returns the source of dimension d of a Gather in input k.  The dimensions of the indices replace
+ * the axis. */
 static int gather_source_dim(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                              uint32_t k, int d) {
   const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0),
@@ -129,7 +132,8 @@ static int gather_source_dim(const struct pz_onnx_graph *graph, const struct pz_
   return d < axis ? d : d + 1 - indices->rank;
 }
 
-/* Squeeze and Unsqueeze: the dimensions that are neither dropped nor added keep their order. */
+/* Returns the source of dimension d of a Squeeze or Unsqueeze.  Dimensions that are neither dropped
+ * nor added keep their order. */
 static int squeeze_source_dim(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                               const struct pz_onnx_value *input, const struct pz_onnx_value *output,
                               int d) {

@@ -1,5 +1,5 @@
-/* Reading the graph of an ONNX file: consumers of values, attributes and arguments of nodes, and the contents of
- * small tensors.  What operators mean for shapes is in shape.c. */
+/* Reading the graph of an ONNX file: consumers of values, attributes and arguments of nodes, and
+ * the contents of small tensors.  What operators mean for shapes is in shape.c. */
 #include "onnx/graph.h"
 
 #include <inttypes.h>
@@ -43,7 +43,8 @@ bool pz_onnx_count_elements(const struct pz_onnx_value *value, int64_t *count) {
   return *count <= INT64_MAX / 2;
 }
 
-/* A counting sort: the first pass counts the consumers of each value, the second one lists them. */
+/* This is a counting sort: the first pass counts the consumers of each value, and the second one
+ * lists them. */
 void pz_onnx_link_consumers(struct pz_call *call, struct pz_onnx_graph *graph) {
   for (uint32_t i = 0; i < graph->values.n; i++) pz_onnx_value(graph, i)->n_consumers = 0;
   for (uint32_t i = 0; i < graph->nodes.n; i++) {
@@ -138,8 +139,8 @@ int64_t pz_onnx_clamp(int64_t index, int64_t n, int64_t least, int64_t most) {
   return index > most ? most : index;
 }
 
-/* What "from:to:step" selects of n elements, as the specification of Slice defines it.  Returns false if the step is
- * invalid. */
+/* Computes the range of a Slice along a dimension of size n.  Returns false if the step is invalid.
+ * */
 static bool slice_dimension(int64_t n, int64_t from, int64_t to, int64_t step,
                             struct pz_onnx_range *range) {
   if (step == 0 || step == INT64_MIN) return false;
@@ -193,7 +194,8 @@ static float bits_to_float(uint32_t bits) {
   return f;
 }
 
-/* A number of IEEE 754 half precision: 1 bit sign, 5 bits exponent (bias 15), 10 bits mantissa. */
+/* Converts a number of IEEE 754 half precision: 1 bit sign, 5 bits exponent (bias 15), 10 bits
+ * mantissa. */
 static double half_to_real(uint16_t half) {
   uint32_t sign = (uint32_t)(half & 0x8000) << 16;
   uint32_t exponent = (half >> 10) & 31, mantissa = half & 1023;
@@ -202,7 +204,8 @@ static double half_to_real(uint16_t half) {
   return (double)bits_to_float(sign | wide_exponent << 23 | mantissa << 13);
 }
 
-/* The number is stored in raw_data, or in the field of its type; both 16-bit formats use int32_data. */
+/* The number is stored in raw_data, or in the field of its type.  Both 16-bit formats use
+ * int32_data. */
 void pz_onnx_read_real(struct pz_onnx_value *value, const Onnx__TensorProto *tensor) {
   const uint8_t *raw = tensor->raw_data.data;
   size_t raw_bytes = tensor->has_raw_data ? tensor->raw_data.len : 0;
@@ -227,21 +230,6 @@ void pz_onnx_read_real(struct pz_onnx_value *value, const Onnx__TensorProto *ten
   } else {
     value->has_real = false;
   }
-}
-
-/* A few 32-bit floating-point numbers, such as the scales of a Resize. */
-static void read_reals(struct pz_call *call, struct pz_onnx_value *value,
-                       const Onnx__TensorProto *tensor, int64_t n) {
-  bool raw = tensor->has_raw_data && tensor->raw_data.len == (size_t)n * sizeof(float);
-  if (!raw && (int64_t)tensor->n_float_data != n) return;
-  double *reals = pz_alloc(call, (size_t)n, sizeof *reals);
-  for (int64_t i = 0; i < n; i++) {
-    float f = raw ? 0 : tensor->float_data[i];
-    if (raw) memcpy(&f, tensor->raw_data.data + (size_t)i * sizeof f, sizeof f);
-    reals[i] = (double)f;
-  }
-  value->reals = reals;
-  value->n_reals = (uint32_t)n;
 }
 
 int64_t pz_onnx_tensor_int(const Onnx__TensorProto *tensor, int type, size_t i, bool *ok) {
@@ -274,8 +262,19 @@ void pz_onnx_read_contents(struct pz_call *call, struct pz_onnx_value *value,
   if (!pz_onnx_count_elements(value, &n) || n > PZ_ONNX_MOST_INTS) return;
   if (pz_onnx_is_float(value->type)) {
     if (n == 1) pz_onnx_read_real(value, tensor);
+    /* a few 32-bit numbers, such as the scales of a Resize */
+    bool raw = tensor->has_raw_data && tensor->raw_data.len == (size_t)n * sizeof(float);
     bool single = value->type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
-    if (single && n <= PZ_ONNX_MOST_RANK) read_reals(call, value, tensor, n);
+    bool complete = raw || (int64_t)tensor->n_float_data == n;
+    if (!single || n > PZ_ONNX_MOST_RANK || !complete) return;
+    double *reals = pz_alloc(call, (size_t)n, sizeof *reals);
+    for (int64_t i = 0; i < n; i++) {
+      float number = raw ? 0 : tensor->float_data[i];
+      if (raw) memcpy(&number, tensor->raw_data.data + (size_t)i * sizeof number, sizeof number);
+      reals[i] = (double)number;
+    }
+    value->reals = reals;
+    value->n_reals = (uint32_t)n;
     return;
   }
   int64_t *ints = pz_alloc(call, (size_t)n, sizeof *ints);

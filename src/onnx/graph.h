@@ -1,9 +1,11 @@
-/* The graph of an ONNX file as the importer sees it: values (tensors) and nodes (operators) by index, nodes in
- * topological order, and what the passes find out about them: shapes, contents of small tensors, roles, patterns.
+/* The graph of an ONNX file as the importer sees it: values (tensors) and nodes (operators) by
+ * index, nodes in topological order, and what the passes find out about them: shapes, contents of
+ * small tensors, roles, patterns.
  *
- * The graph and everything in it live in the memory of the call that imports the file.  It is sized for 100,000
- * nodes, so every pass is linear in the graph, or nearly so.  op.c has the table of operator types; graph.c has the
- * functions that read attributes, arguments and stored tensors.  Nothing here knows of layers or devices. */
+ * The graph and everything in it live in the memory of the call that imports the file.  It is sized
+ * for 100,000 nodes, so every pass is linear in the graph, or nearly so.  op.c has the table of
+ * operator types; graph.c has the functions that read attributes, arguments and stored tensors. 
+ * Nothing here knows of layers or devices. */
 #ifndef PZ_ONNX_GRAPH_H
 #define PZ_ONNX_GRAPH_H
 
@@ -16,7 +18,7 @@
 
 /* ---- operator types: one row each, with the shape inference and the work that is counted ---- */
 
-/* How the shape of the result follows from the inputs. */
+/* The rule by which the shape of the result follows from the inputs. */
 enum pz_onnx_shape_rule {
 #define SHAPE(name, rule) PZ_SHAPE_##name,
 #include "onnx/shape_rules.def"
@@ -37,7 +39,7 @@ enum pz_onnx_lower {
   PZ_LOWER_GATHER,
   PZ_LOWER_CONCAT,
   PZ_LOWER_EXPAND,
-  PZ_LOWER_REFUSE, /* not imported */
+  PZ_LOWER_REFUSE, /* an error: the type is not imported */
 };
 
 struct pz_onnx_op {
@@ -48,10 +50,10 @@ struct pz_onnx_op {
   bool elementwise; /* each element of the result depends on the elements at the same place */
 };
 
-/* Returns the row of an operator type, or NULL if the type is unknown. */
+/* Returns the table row of an operator type, or NULL if the type is unknown. */
 const struct pz_onnx_op *pz_onnx_op_find(const char *domain, const char *type);
 
-/* The row for unknown types. */
+/* Returns the row that stands for unknown types. */
 const struct pz_onnx_op *pz_onnx_op_unknown(void);
 
 /* ---- values and nodes ----------------------------------------------------------------------- */
@@ -66,17 +68,17 @@ enum {
 #define PZ_ONNX_MOST_DIM (INT64_C(1) << 40)
 
 enum pz_onnx_role {
-  PZ_ONNX_DATA,       /* an input, a constant, or computed from these alone: no gradient */
+  PZ_ONNX_DATA,       /* has no gradient: an input, a constant, or computed from these alone */
   PZ_ONNX_PARAM,      /* a trained tensor, or a view of one */
   PZ_ONNX_ACTIVATION, /* computed from a parameter */
 };
 
-/* The size of a training step that a factor of a dimension stands for. */
+/* What a factor of a dimension is: the microbatch, the sequence, or neither. */
 enum pz_onnx_axis { PZ_AXIS_NONE, PZ_AXIS_BATCH, PZ_AXIS_SEQ };
 
 enum { PZ_ONNX_MOST_FACTORS = 4 };
 
-/* A dimension as a product of factors, the outer factor first. */
+/* A dimension as a product of factors, the outermost factor first. */
 struct pz_onnx_factored_dim {
   int n;
   struct {
@@ -87,10 +89,9 @@ struct pz_onnx_factored_dim {
 
 struct pz_onnx_value {
   const char *name;
-  const char *const
-      *symbols; /* names of the symbolic dimensions, NULL where a dimension is a number */
-  int type;     /* TensorProto.DataType; 0 if unknown */
-  int rank;     /* -1 if the shape is unknown */
+  const char *const *symbols; /* by dimension: its name if it is symbolic, or NULL */
+  int type;                   /* TensorProto.DataType; 0 if unknown */
+  int rank;                   /* -1 if the shape is unknown */
   int64_t dim[PZ_ONNX_MOST_RANK];
   uint32_t producer; /* node, or PZ_NONE */
   bool input, initializer, output;
@@ -99,8 +100,7 @@ struct pz_onnx_value {
   bool live;           /* an output depends on it */
   const int64_t *ints; /* contents, where they are known integers */
   uint32_t n_ints;
-  const double
-      *reals; /* contents, where they are a few floating-point numbers: scales of a Resize */
+  const double *reals; /* contents, where they are a few floating-point numbers */
   uint32_t n_reals;
   bool has_real; /* it has one element, whose value is `real` */
   double real;
@@ -143,7 +143,7 @@ static inline uint32_t pz_onnx_node_index(const struct pz_onnx_graph *graph,
   return (uint32_t)(node - pz_onnx_node(graph, 0));
 }
 
-/* Input or result i of a node, or NULL if it is absent. */
+/* Return input or result i of a node, or NULL if it is absent. */
 static inline struct pz_onnx_value *pz_onnx_input(const struct pz_onnx_graph *graph,
                                                   const struct pz_onnx_node *node, uint32_t i) {
   return i < node->n_in && node->in[i] != PZ_NONE ? pz_onnx_value(graph, node->in[i]) : NULL;
@@ -161,10 +161,10 @@ static inline bool pz_onnx_is_type(const struct pz_onnx_node *node, const char *
 /* Fills the consumers of all values from the nodes that are not removed. */
 void pz_onnx_link_consumers(struct pz_call *call, struct pz_onnx_graph *graph);
 
-/* The node's name in messages: its own, or that of its first result. */
+/* Returns the node's name for messages: its own, or else that of its first result. */
 const char *pz_onnx_node_name(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node);
 
-/* Counts the elements of a value of known shape.  Returns false above 2^62. */
+/* Counts the elements of a value of known shape.  Returns false if there are more than 2^62. */
 bool pz_onnx_count_elements(const struct pz_onnx_value *value, int64_t *count);
 
 bool pz_onnx_is_float(int type);
@@ -183,49 +183,55 @@ void pz_onnx_spell_inputs(const struct pz_onnx_graph *graph, const struct pz_onn
 /* Returns the attribute of this name, or NULL. */
 const Onnx__AttributeProto *pz_onnx_attribute(const struct pz_onnx_node *node, const char *name);
 
-/* An integer attribute, or `absent` if there is none. */
+/* Returns an integer attribute, or `absent` if there is none. */
 int64_t pz_onnx_int_attribute(const struct pz_onnx_node *node, const char *name, int64_t absent);
 
-/* A list of integers, or NULL with a count of 0 if there is none. */
+/* Returns an attribute that is a list of integers, or NULL with a count of 0 if there is none. */
 const int64_t *pz_onnx_ints_attribute(const struct pz_onnx_node *node, const char *name,
                                       size_t *count);
 
-/* Does the attribute have this text? */
+/* Returns whether the attribute is this text. */
 bool pz_onnx_attribute_is(const struct pz_onnx_node *node, const char *name, const char *text);
 
-/* The integers of an argument that newer opsets have as an input and older ones as an attribute. */
+/* Returns the integers of an argument that newer opsets have as an input and older ones as an
+ * attribute. */
 const int64_t *pz_onnx_ints_argument(const struct pz_onnx_graph *graph,
                                      const struct pz_onnx_node *node, const char *attribute,
                                      uint32_t input, size_t *count);
 
-/* Counts axis `a` of a tensor of this rank from the front.  Returns -1 if it is out of range. */
+/* Returns an axis, which counts from the last one if it is negative, as counted from the first one,
+ * or -1 if it is out of range. */
 int pz_onnx_axis_from_front(int64_t a, int rank);
 
-/* An index into n elements, which counts from the end if it is negative, limited to [least, most]. */
+/* Returns an index into n elements, which counts from the end if it is negative, limited to [least,
+ * most]. */
 int64_t pz_onnx_clamp(int64_t index, int64_t n, int64_t least, int64_t most);
 
-/* The elements that a slice selects along one dimension: every step-th one, beginning with `from`. */
+/* The elements that a slice selects along one dimension: every step-th one, beginning with
+ * `from`. */
 struct pz_onnx_range {
   int64_t from, step, count;
 };
 
-/* Finds what a Slice selects along each dimension of its input.  Returns false if that is unknown. */
+/* Finds which elements a Slice selects along each dimension of its input.  Returns false if that is
+ * unknown. */
 bool pz_onnx_slice_ranges(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                           struct pz_onnx_range range[PZ_ONNX_MOST_RANK]);
 
 /* ---- contents of stored tensors, as far as shapes may be computed from them ----------------- */
 
-/* Stores in *v what is known of the tensor's contents. */
+/* Stores the contents of a tensor in *value, as far as they are followed. */
 void pz_onnx_read_contents(struct pz_call *call, struct pz_onnx_value *value,
                            const Onnx__TensorProto *tensor);
 
-/* Stores in *v, a scalar of a floating-point type, the number of the tensor, if it has one. */
+/* Stores the number of a tensor in *value, which is a scalar of a floating-point type, if the
+ * tensor has one. */
 void pz_onnx_read_real(struct pz_onnx_value *value, const Onnx__TensorProto *tensor);
 
 /* Returns element i of a tensor of an integer type, or sets *ok to false if there is none. */
 int64_t pz_onnx_tensor_int(const Onnx__TensorProto *tensor, int type, size_t i, bool *ok);
 
-/* Sets the contents of *v to these integers, which outlive it. */
+/* Sets the contents of *value to these integers, which must outlive it. */
 void pz_onnx_set_ints(struct pz_onnx_value *value, const int64_t *ints, int64_t n);
 
 #endif

@@ -1,9 +1,10 @@
 /* Importing an ONNX model as a workload.
  *
- * import_model() unpacks the file (file.c), makes a graph of it (reader.c), and understands the graph: shapes at the
- * sizes asked for (shape.c, axes.c), patterns (pattern.c), roles and live values (role.c).  Then the operators are
- * cut into layers (order.c, block.c), divided for tensor parallelism (sharding.c), and built like those of the model
- * families (layer.c, workload/assemble.h). */
+ * import_model() unpacks the file (file.c), makes a graph of it (reader.c), and understands the
+ * graph: shapes at the sizes asked for (shape.c, axes.c), patterns (pattern.c), roles and live
+ * values (role.c).  Then the operators are cut into layers (order.c, block.c), divided for tensor
+ * parallelism (sharding.c), and built like those of the model families (layer.c,
+ * workload/assemble.h). */
 #include "onnx/import.h"
 
 #include "core/file.h"
@@ -47,7 +48,8 @@ static struct pz_onnx_sizes analyse_graph(struct pz_call *call, struct pz_onnx_g
   return exported;
 }
 
-/* Fills what is shown of a model: its name and the sizes of its main block, the segment that repeats most often. */
+/* Fills the properties of a model that are shown: its name and the sizes of its main block, the
+ * segment that repeats most often. */
 static void describe_model(struct pz_workload *w, const struct pz_onnx_layering *layering,
                            const struct pz_workload_options *options,
                            const struct pz_onnx_sizes *exported) {
@@ -72,7 +74,7 @@ static void describe_model(struct pz_workload *w, const struct pz_onnx_layering 
   if (w->options.seq < 1) w->options.seq = 1;
 }
 
-/* A segment, for the plan of layers. */
+/* Arguments of build_segment(). */
 struct segment_layer {
   struct pz_call *call;
   struct pz_onnx_lowering *lowering;
@@ -110,8 +112,8 @@ static void build_layers(struct pz_call *call, struct pz_call *own, struct pz_ow
     if (w->layers[i].count > w->options.num_layers) w->options.num_layers = w->layers[i].count;
 }
 
-/* Returns the workload of a model, which belongs to the caller of the public function.  `name` stands for the file in
- * messages. */
+/* Returns the workload of a model, which belongs to the caller of the public function.  `name`
+ * stands for the file in messages. */
 static struct pz_workload *import_model(struct pz_call *call, const char *name, const void *data,
                                         size_t bytes, const struct pz_workload_options *options) {
   struct pz_onnx_graph *graph = pz_alloc(call, 1, sizeof *graph);

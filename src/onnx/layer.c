@@ -1,9 +1,11 @@
-/* Lowering: a segment of the graph becomes a layer, through the builder that the model families use.
+/* Lowering: a segment of the graph becomes a layer, through the builder that the model families
+ * use.
  *
- * pz_onnx_build_layer() adds the tensors that enter the layer, lowers its nodes one by one (lower_node has a case for
- * each kind), and names the tensors that leave it.  A node becomes one operator, with the kind that the table in op.c
- * or a pattern gives it, on the sizes that this device holds.  Views become no operators; they are resolved to the
- * value that they are a view of (`root`).  Parameters and data become tensors when they are first read. */
+ * pz_onnx_build_layer() adds the tensors that enter the layer, lowers its nodes one by one
+ * (lower_node has a case for each kind), and names the tensors that leave it.  A node becomes one
+ * operator, with the kind that the table in op.c or a pattern gives it, on the sizes that this
+ * device has.  Views become no operators, and stand for the value that they are a view of
+ * (`root`).  Parameters and data become tensors when they are first read. */
 #include <inttypes.h>
 
 #include "core/num.h"
@@ -55,14 +57,14 @@ static bool is_sharded(const struct building *layer, uint32_t id) {
   return layer->lowering->sharding->tp > 1 && layer->lowering->sharding->dim[id] != 0;
 }
 
-/* Dimension i of a value on this device. */
+/* Returns the size of dimension i of a value on this device. */
 static int64_t local_dim(const struct building *layer, uint32_t id, int i) {
   int64_t size = value_at(layer, id)->dim[i];
   bool divided = is_sharded(layer, id) && layer->lowering->sharding->dim[id] == i + 1;
   return divided ? pz_share(layer->builder, size) : size;
 }
 
-/* The product of dimensions [from, to) of a value on this device. */
+/* Returns the product of dimensions [from, to) of a value on this device. */
 static int64_t local_span(const struct building *layer, uint32_t id, int from, int to) {
   int64_t n = 1;
   for (int i = from; i < to; i++)
@@ -78,7 +80,8 @@ static void multiply(const struct building *layer, int64_t *size, int64_t factor
   if (!pz_mul(size, factor)) raise_size_limit(layer);
 }
 
-/* Is a value an image, the result of convolutions, so that its last dimension is not a row of features? */
+/* Returns whether a value is an image, the result of convolutions, whose last dimension is not a
+ * row of features. */
 static bool is_image(const struct building *layer, uint32_t id) {
   for (int i = 0; i < LONGEST_CHAIN && id != PZ_NONE && value_at(layer, id)->producer != PZ_NONE;
        i++) {
@@ -94,7 +97,7 @@ static bool is_image(const struct building *layer, uint32_t id) {
   return false;
 }
 
-/* The shape of a value's tensor: rows of the last dimension; an image has rows of pixels. */
+/* Returns the shape of a value's tensor: rows of the last dimension, or of pixels for an image. */
 static struct pz_shape tensor_shape(const struct building *layer, uint32_t id) {
   int rank = value_at(layer, id)->rank, from = rank - 1;
   if (rank < 1) return PZ_SHAPE(1, 1);
@@ -112,12 +115,12 @@ static void set_tensor(const struct building *layer, uint32_t id, uint32_t tenso
 }
 
 /* Makes a tensor the result of a node. */
-static void set_result(const struct building *layer, uint32_t y, uint32_t tensor) {
-  pz_graph_tensor(layer->builder->graph, tensor)->split = is_sharded(layer, y);
-  set_tensor(layer, y, tensor);
+static void set_result(const struct building *layer, uint32_t output, uint32_t tensor) {
+  pz_graph_tensor(layer->builder->graph, tensor)->split = is_sharded(layer, output);
+  set_tensor(layer, output, tensor);
 }
 
-/* The name of a value, shortened and without control characters. */
+/* Returns the name of a value, shortened and without control characters. */
 static const char *tensor_name(const struct building *layer, uint32_t id, char buf[LONGEST_NAME]) {
   const char *name = value_at(layer, id)->name;
   return pz_text_plain(pz_text_copy(buf, LONGEST_NAME, name[0] ? name : "tensor"));
@@ -128,51 +131,46 @@ static bool is_tied(const struct building *layer, uint32_t id) {
                          layer->segment->first, layer->segment->n);
 }
 
-static uint32_t add_parameter(const struct building *layer, uint32_t id) {
-  const struct pz_onnx_value *input = value_at(layer, id);
-  char buf[LONGEST_NAME];
-  int64_t whole = 1, local = local_elements(layer, id);
-  for (int i = 0; i < input->rank; i++) multiply(layer, &whole, input->dim[i]);
-  struct pz_shape shape = input->rank == 1 ? PZ_SHAPE(local) : tensor_shape(layer, id);
-  if (input->rank > 1 && local_dim(layer, id, 0) > 0)
-    shape = PZ_SHAPE(local_dim(layer, id, 0), local / local_dim(layer, id, 0));
-  return pz_build_param(layer->builder, tensor_name(layer, input->root, buf), shape, whole,
-                        is_tied(layer, id));
-}
-
-static uint32_t add_data(const struct building *layer, uint32_t id) {
-  const struct pz_onnx_value *input = value_at(layer, id);
-  char buf[LONGEST_NAME];
-  int bytes = PZ_INDEX;
-  if (!input->type || pz_onnx_is_float(input->type))
-    bytes = PZ_B16;
-  else if (input->type == ONNX__TENSOR_PROTO__DATA_TYPE__BOOL)
-    bytes = PZ_BYTE;
-  return pz_build_data(layer->builder, tensor_name(layer, id, buf), bytes, tensor_shape(layer, id));
-}
-
 static uint32_t add_activation(const struct building *layer, const char *name, uint32_t id) {
   return pz_graph_add_tensor(layer->builder->graph, name, PZ_ROLE_ACTIVATION, PZ_B16,
                              tensor_shape(layer, id));
 }
 
-/* The tensor of a value in this layer.  A parameter is added when it is first read, and again for each use if equal
- * vectors were merged.  Data may be read in several shapes, so each is added under its own name. */
+/* Returns the tensor of a value in this layer.  A parameter is added when it is first read, and
+ * again for each use if equal vectors were merged.  Data may be read in several shapes, so they are
+ * added for each use. */
 static uint32_t tensor_of(const struct building *layer, uint32_t id) {
-  const struct pz_onnx_value *input = value_at(layer, id);
-  bool merged = input->role == PZ_ONNX_PARAM && pz_onnx_is_merged(layer->lowering->layering, id);
-  bool is_built = layer->lowering->built_in[input->root] == layer->lowering->layer;
-  if (is_built && !merged) return layer->lowering->tensor[input->root];
-  if (input->role == PZ_ONNX_ACTIVATION) raise_internal(layer);
-  if (input->role == PZ_ONNX_DATA) return add_data(layer, id);
-  uint32_t tensor = add_parameter(layer, id);
+  const struct pz_onnx_value *value = value_at(layer, id);
+  struct pz_onnx_lowering *lowering = layer->lowering;
+  bool merged = value->role == PZ_ONNX_PARAM && pz_onnx_is_merged(lowering->layering, id);
+  bool is_built = lowering->built_in[value->root] == lowering->layer;
+  if (is_built && !merged) return lowering->tensor[value->root];
+  if (value->role == PZ_ONNX_ACTIVATION) raise_internal(layer);
+  char name[LONGEST_NAME];
+  if (value->role == PZ_ONNX_DATA) {
+    int bytes = PZ_INDEX;
+    if (!value->type || pz_onnx_is_float(value->type))
+      bytes = PZ_B16;
+    else if (value->type == ONNX__TENSOR_PROTO__DATA_TYPE__BOOL)
+      bytes = PZ_BYTE;
+    return pz_build_data(layer->builder, tensor_name(layer, id, name), bytes,
+                         tensor_shape(layer, id));
+  }
+  int64_t whole = 1, local = local_elements(layer, id);
+  for (int i = 0; i < value->rank; i++) multiply(layer, &whole, value->dim[i]);
+  struct pz_shape shape = value->rank == 1 ? PZ_SHAPE(local) : tensor_shape(layer, id);
+  if (value->rank > 1 && local_dim(layer, id, 0) > 0)
+    shape = PZ_SHAPE(local_dim(layer, id, 0), local / local_dim(layer, id, 0));
+  uint32_t tensor = pz_build_param(layer->builder, tensor_name(layer, value->root, name), shape,
+                                   whole, is_tied(layer, id));
   set_tensor(layer, id, tensor);
   return tensor;
 }
 
 /* ---- vector operators ----------------------------------------------------------------------- */
 
-/* Is an input a tensor that the operator reads?  Single numbers and stored shapes are not. */
+/* Returns whether an input is a tensor that the operator reads.  Single numbers and stored shapes
+ * are not. */
 static bool is_operand(const struct building *layer, uint32_t id) {
   int64_t n = 0;
   if (id == PZ_NONE) return false;
@@ -183,8 +181,8 @@ static bool is_operand(const struct building *layer, uint32_t id) {
   return pz_onnx_count_elements(input, &n) && n > 1;
 }
 
-/* Lists the node's operands, activations first, followed by PZ_NONE.  The larger of two activations comes first,
- * because it determines the sizes. */
+/* Lists the node's operands, activations first, followed by PZ_NONE, and returns their number.  The
+ * larger of two activations comes first, because it determines the sizes. */
 static uint32_t list_operands(const struct building *layer, const struct pz_onnx_node *node,
                               uint32_t list[PZ_OP_MOST_INPUTS]) {
   uint32_t n = 0;
@@ -206,28 +204,29 @@ static uint32_t list_operands(const struct building *layer, const struct pz_onnx
 }
 
 static void add_operator(const struct building *layer, const struct pz_onnx_node *node,
-                         struct pz_op_spec *e) {
-  uint32_t y = node->out[0];
-  e->name = layer->name;
-  e->elem_bytes = PZ_B16;
-  if (!e->shape.n) e->shape = tensor_shape(layer, y);
-  set_result(layer, y, pz_build_op(layer->builder, e));
+                         struct pz_op_spec *spec) {
+  uint32_t output = node->out[0];
+  spec->name = layer->name;
+  spec->elem_bytes = PZ_B16;
+  if (!spec->shape.n) spec->shape = tensor_shape(layer, output);
+  set_result(layer, output, pz_build_op(layer->builder, spec));
 }
 
 static void lower_vector(const struct building *layer, const struct pz_onnx_node *node, int kind) {
   uint32_t list[PZ_OP_MOST_INPUTS], n = list_operands(layer, node, list);
-  struct pz_op_spec e = {.kind = kind};
-  for (uint32_t i = 0; i < n; i++) e.in[i] = tensor_of(layer, list[i]);
-  e.in[n] = PZ_NONE;
+  struct pz_op_spec spec = {.kind = kind};
+  for (uint32_t i = 0; i < n; i++) spec.in[i] = tensor_of(layer, list[i]);
+  spec.in[n] = PZ_NONE;
   if (kind == PZ_OP_TOPK) {
-    e.aux_shape = tensor_shape(layer, node->out[0]);
-    e.aux_bytes = PZ_INDEX;
+    spec.aux_shape = tensor_shape(layer, node->out[0]);
+    spec.aux_bytes = PZ_INDEX;
   }
-  add_operator(layer, node, &e);
+  add_operator(layer, node, &spec);
 }
 
-/* The kind of a two-operand node depends on the roles of its operands: a sum with data masks, one with a parameter is
- * a bias, and a product with a number scales. */
+/* Returns the kind of operator of a node with two operands, which depends on their roles: a sum
+ * with data is a mask, a sum with a parameter is a bias, and a product with a number is a scaling.
+ * */
 static int binary_kind(const struct building *layer, const struct pz_onnx_node *node) {
   uint32_t list[PZ_OP_MOST_INPUTS], n = list_operands(layer, node, list);
   int kind = node->op->kind;
@@ -241,37 +240,38 @@ static int binary_kind(const struct building *layer, const struct pz_onnx_node *
   return kind;
 }
 
-/* The number of rows that have statistics of their own. */
+/* Returns the number of rows of a norm, which have statistics of their own. */
 static int64_t count_norm_rows(const struct building *layer, const struct pz_onnx_node *node,
-                               uint32_t x) {
-  int rank = value_at(layer, x)->rank;
+                               uint32_t input) {
+  int rank = value_at(layer, input)->rank;
   bool group_norm_pattern = node->fused >= 0 && node->n_in > 3;
   if (group_norm_pattern) return local_span(layer, node->in[3], 0, 2);
-  if (node->fused >= 0) return rank ? local_span(layer, x, 0, rank - 1) : 1;
-  if (pz_onnx_is_type(node, "BatchNormalization")) return rank > 1 ? local_dim(layer, x, 1) : 1;
+  if (node->fused >= 0) return rank ? local_span(layer, input, 0, rank - 1) : 1;
+  if (pz_onnx_is_type(node, "BatchNormalization")) return rank > 1 ? local_dim(layer, input, 1) : 1;
   if (pz_onnx_is_type(node, "InstanceNormalization"))
-    return local_span(layer, x, 0, rank < 2 ? rank : 2);
+    return local_span(layer, input, 0, rank < 2 ? rank : 2);
   if (pz_onnx_is_type(node, "GroupNormalization")) {
     int64_t rows = pz_onnx_int_attribute(node, "num_groups", 1);
     if (rank < 1 || rows < 1) raise_size_limit(layer);
-    multiply(layer, &rows, local_dim(layer, x, 0));
+    multiply(layer, &rows, local_dim(layer, input, 0));
     return rows;
   }
   int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", -1), rank);
-  return local_span(layer, x, 0, axis < 0 ? 0 : axis);
+  return local_span(layer, input, 0, axis < 0 ? 0 : axis);
 }
 
-/* A norm saves its statistics for backward.  Inputs after scale and shift are running statistics, which are data. */
+/* Adds a norm, which saves its statistics for the backward pass.  Inputs after scale and shift are
+ * running statistics, which are data. */
 static void lower_norm(const struct building *layer, const struct pz_onnx_node *node, int kind) {
-  uint32_t x = node->in[0], n = 1, most = kind == PZ_OP_RMSNORM ? 2 : 3;
-  int64_t rows = count_norm_rows(layer, node, x);
-  struct pz_op_spec e = {.kind = kind, .aux_bytes = PZ_B32};
-  e.in[0] = tensor_of(layer, x);
+  uint32_t input = node->in[0], n = 1, most = kind == PZ_OP_RMSNORM ? 2 : 3;
+  int64_t rows = count_norm_rows(layer, node, input);
+  struct pz_op_spec spec = {.kind = kind, .aux_bytes = PZ_B32};
+  spec.in[0] = tensor_of(layer, input);
   for (uint32_t i = 1; i < node->n_in && i < most; i++)
-    if (is_operand(layer, node->in[i])) e.in[n++] = tensor_of(layer, node->in[i]);
-  e.in[n] = PZ_NONE;
-  e.aux_shape = kind == PZ_OP_RMSNORM ? PZ_SHAPE(rows) : PZ_SHAPE(rows, 2);
-  add_operator(layer, node, &e);
+    if (is_operand(layer, node->in[i])) spec.in[n++] = tensor_of(layer, node->in[i]);
+  spec.in[n] = PZ_NONE;
+  spec.aux_shape = kind == PZ_OP_RMSNORM ? PZ_SHAPE(rows) : PZ_SHAPE(rows, 2);
+  add_operator(layer, node, &spec);
 }
 
 /* ---- products ------------------------------------------------------------------------------- */
@@ -285,63 +285,67 @@ static enum pz_divide division(const struct building *layer, const struct pz_onn
   return (enum pz_divide)layer->lowering->sharding->divide[pz_onnx_node_index(layer->graph, node)];
 }
 
-/* Enters a tensor-parallel region with a tensor, once in a layer. */
-static uint32_t enter_region(const struct building *layer, uint32_t t) {
-  for (uint32_t remaining = layer->builder->graph->ops[PZ_FORWARD].n; remaining > 0; remaining--) {
-    const struct pz_op *op = pz_graph_op(layer->builder->graph, PZ_FORWARD, remaining - 1);
-    if (op->kind == PZ_OP_TP_ENTER && op->in[0] == t) return op->out[0];
-  }
-  return pz_build_enter(layer->builder, layer->name, t);
+/* Leaves a tensor-parallel region: the partial sums of a value are summed over the devices, and a
+ * bias is added if its width `bias` is not 0. */
+static void leave_region(const struct building *layer, uint32_t output, int64_t bias) {
+  set_tensor(layer, output,
+             pz_build_leave(layer->builder, layer->name, tensor_of(layer, output), bias));
 }
 
-/* Leaves a region: the partial sums of a value are summed over the devices, and a bias of width `bias` > 0 is added. */
-static void leave_region(const struct building *layer, uint32_t y, int64_t bias) {
-  set_tensor(layer, y, pz_build_leave(layer->builder, layer->name, tensor_of(layer, y), bias));
-}
-
-/* A linear layer: rows of width width_in times a matrix, with a bias unless in[2] is PZ_NONE.  The work of an
- * undivided one outside of the regions is shared by the group, if its input consists of whole rows. */
+/* Adds a linear layer: rows of width width_in times a matrix, with a bias unless in[2] is PZ_NONE. 
+ * The work of a layer that is not divided is shared by the tensor-parallel group, if its input
+ * consists of whole rows. */
 static void lower_linear(const struct building *layer, const struct pz_onnx_node *node,
                          const uint32_t in[3], int64_t width_in) {
-  uint32_t y = node->out[0], x = tensor_of(layer, in[0]);
+  struct pz_builder *builder = layer->builder;
+  uint32_t output = node->out[0], input = tensor_of(layer, in[0]);
   int64_t tp = layer->lowering->sharding->tp;
   enum pz_divide divide = division(layer, node);
-  int64_t width_out =
-      value_at(layer, y)->rank ? value_at(layer, y)->dim[value_at(layer, y)->rank - 1] : 1;
+  const struct pz_onnx_value *result = value_at(layer, output);
+  int64_t width_out = result->rank ? result->dim[result->rank - 1] : 1;
   if (width_in < 1 || width_out < 1) raise_size_limit(layer);
-  bool bias = in[2] != PZ_NONE;
+  bool bias = in[2] != PZ_NONE, has_entered = divide != PZ_DIVIDE_COLUMNS;
+  /* A layer that is divided by columns enters a tensor-parallel region with its input, once for
+   * each input. */
+  const struct pz_vec *ops = &builder->graph->ops[PZ_FORWARD];
+  for (uint32_t remaining = ops->n; remaining > 0 && !has_entered; remaining--) {
+    const struct pz_op *op = pz_graph_op(builder->graph, PZ_FORWARD, remaining - 1);
+    has_entered = op->kind == PZ_OP_TP_ENTER && op->in[0] == input;
+    if (has_entered) input = op->out[0];
+  }
+  if (!has_entered) input = pz_build_enter(builder, layer->name, input);
   struct pz_linear linear = {.name = layer->name,
-                             .x = divide == PZ_DIVIDE_COLUMNS ? enter_region(layer, x) : x,
+                             .x = input,
                              .in = width_in,
                              .out = width_out,
                              .divide = divide,
                              .bias = bias,
                              .tied = is_tied(layer, in[1]),
                              .tied_bias = bias && is_tied(layer, in[2])};
-  const struct pz_tensor *t = pz_graph_tensor(layer->builder->graph, linear.x);
-  bool whole_rows =
-      !t->split && t->n_dims == 2 && t->shape[1] == width_in && t->role == PZ_ROLE_ACTIVATION;
+  const struct pz_tensor *tensor = pz_graph_tensor(builder->graph, input);
+  bool whole_rows = !tensor->split && tensor->n_dims == 2 && tensor->shape[1] == width_in &&
+                    tensor->role == PZ_ROLE_ACTIVATION;
   bool outside = divide == PZ_DIVIDE_NOT && tp > 1 && width_out >= tp && whole_rows;
   if (outside)
-    set_tensor(layer, y, pz_build_linear_outside(layer->builder, &linear));
+    set_tensor(layer, output, pz_build_linear_outside(builder, &linear));
   else
-    set_tensor(layer, y, pz_build_linear(layer->builder, &linear));
-  if (divide == PZ_DIVIDE_ROWS) leave_region(layer, y, bias ? width_out : 0);
+    set_tensor(layer, output, pz_build_linear(builder, &linear));
+  if (divide == PZ_DIVIDE_ROWS) leave_region(layer, output, bias ? width_out : 0);
 }
 
-/* Any other product. */
+/* Adds a product that is not a linear layer. */
 static void lower_contraction(const struct building *layer, const struct pz_onnx_node *node,
                               const uint32_t in[3], struct pz_dims dims) {
-  uint32_t y = node->out[0];
+  uint32_t output = node->out[0];
   struct pz_contraction contraction = {.name = layer->name, .dims = dims, .bias = PZ_NONE};
   contraction.a = tensor_of(layer, in[0]);
   contraction.c = tensor_of(layer, in[1]);
   if (in[2] != PZ_NONE) contraction.bias = tensor_of(layer, in[2]);
-  contraction.shape = tensor_shape(layer, y);
-  set_result(layer, y, pz_build_contraction(layer->builder, &contraction));
+  contraction.shape = tensor_shape(layer, output);
+  set_result(layer, output, pz_build_contraction(layer->builder, &contraction));
 }
 
-/* Exchanges the operands of a product, because the builder expects a weight second. */
+/* Exchanges the operands of a product, because the builder expects a weight as the second one. */
 static void exchange_operands(uint32_t in[3], struct pz_dims *dims) {
   uint32_t left = in[0];
   in[0] = in[1];
@@ -350,7 +354,7 @@ static void exchange_operands(uint32_t in[3], struct pz_dims *dims) {
 }
 
 static void lower_matmul(const struct building *layer, const struct pz_onnx_node *node) {
-  uint32_t a = node->in[0], b = node->in[1], y = node->out[0];
+  uint32_t a = node->in[0], b = node->in[1], output = node->out[0];
   uint32_t in[3] = {a, b, node->n_in > 2 ? node->in[2] : PZ_NONE};
   if (is_matrix(layer, b) && value_at(layer, a)->rank > 0) {
     lower_linear(layer, node, in, value_at(layer, b)->dim[0]);
@@ -358,8 +362,8 @@ static void lower_matmul(const struct building *layer, const struct pz_onnx_node
   }
   int rank_a = value_at(layer, a)->rank, rank_b = value_at(layer, b)->rank;
   bool has_rows = rank_a > 1, has_columns = rank_b > 1;
-  int outer = value_at(layer, y)->rank - has_rows - has_columns;
-  struct pz_dims dims = {.batch = outer > 0 ? local_span(layer, y, 0, outer) : 1,
+  int outer = value_at(layer, output)->rank - has_rows - has_columns;
+  struct pz_dims dims = {.batch = outer > 0 ? local_span(layer, output, 0, outer) : 1,
                          .m = has_rows ? local_dim(layer, a, rank_a - 2) : 1,
                          .n = has_columns ? local_dim(layer, b, rank_b - 1) : 1,
                          .k = rank_a ? local_dim(layer, a, rank_a - 1) : 1};
@@ -385,17 +389,17 @@ static void lower_gemm(const struct building *layer, const struct pz_onnx_node *
   lower_contraction(layer, node, in, dims);
 }
 
-/* A convolution as the product that it is (im2col): pixels by channels.  The pixels that each take one pass of the
- * kernel are those of the result or, if it is transposed, of the input. */
+/* Adds a convolution as the product that computes it (im2col): pixels by channels.  These are the
+ * pixels of the result, or of the input if the convolution is transposed. */
 static void lower_conv(const struct building *layer, const struct pz_onnx_node *node) {
   bool transposed = pz_onnx_is_type(node, "ConvTranspose");
-  uint32_t x = node->in[0], weight = node->in[1], y = node->out[0];
-  uint32_t in[3] = {x, weight, node->n_in > 2 ? node->in[2] : PZ_NONE};
-  uint32_t image = transposed ? x : y;
+  uint32_t input = node->in[0], weight = node->in[1], output = node->out[0];
+  uint32_t in[3] = {input, weight, node->n_in > 2 ? node->in[2] : PZ_NONE};
+  uint32_t image = transposed ? input : output;
   int64_t groups = pz_onnx_int_attribute(node, "group", 1);
   int rank = value_at(layer, weight)->rank;
-  bool valid = groups >= 1 && rank >= 3 && value_at(layer, x)->rank == rank &&
-               value_at(layer, y)->rank == rank && local_dim(layer, weight, 0) % groups == 0;
+  bool valid = groups >= 1 && rank >= 3 && value_at(layer, input)->rank == rank &&
+               value_at(layer, output)->rank == rank && local_dim(layer, weight, 0) % groups == 0;
   if (!valid)
     pz_onnx_raise(layer->call, layer->graph, node, PZ_BAD_INPUT,
                   "a group of %" PRId64 "; accepted: a number that divides its channels", groups);
@@ -419,7 +423,7 @@ static void lower_einsum(const struct building *layer, const struct pz_onnx_node
   lower_contraction(layer, node, in, dims);
 }
 
-/* One operator for scores, softmax and context. */
+/* Adds one operator for scores, softmax and context. */
 static void lower_attention(const struct building *layer, const struct pz_onnx_node *node) {
   uint32_t query = node->in[0], key = node->in[1];
   int rank_q = value_at(layer, query)->rank, rank_k = value_at(layer, key)->rank;
@@ -438,7 +442,7 @@ static void lower_attention(const struct building *layer, const struct pz_onnx_n
 
 /* ---- moving data ---------------------------------------------------------------------------- */
 
-/* Does the node select parts of an activation, so that its results are views of it? */
+/* Returns whether the node selects parts of an activation, so that its results are views of it. */
 static bool selects_part(const struct building *layer, const struct pz_onnx_node *node) {
   const struct pz_onnx_value *input = pz_onnx_input(layer->graph, node, 0);
   if (node->fused >= 0 || node->removed || !input || input->role != PZ_ONNX_ACTIVATION)
@@ -452,24 +456,25 @@ static bool selects_part(const struct building *layer, const struct pz_onnx_node
 static void add_part_views(const struct building *layer, const struct pz_onnx_node *node,
                            uint32_t whole, struct pz_vec *parts) {
   for (uint32_t j = 0; j < node->n_out; j++) {
-    uint32_t y = node->out[j];
-    char buf[LONGEST_NAME];
-    if (y == PZ_NONE || !value_at(layer, y)->live) continue;
-    uint32_t part = add_activation(layer, tensor_name(layer, y, buf), y);
+    uint32_t output = node->out[j];
+    char name[LONGEST_NAME];
+    if (output == PZ_NONE || !value_at(layer, output)->live) continue;
+    uint32_t part = add_activation(layer, tensor_name(layer, output, name), output);
     pz_graph_tensor(layer->builder->graph, part)->storage =
         pz_graph_tensor(layer->builder->graph, whole)->storage;
-    set_result(layer, y, part);
+    set_result(layer, output, part);
     pz_append(layer->call, parts, &part);
   }
 }
 
-/* Adds all parts of a value that this layer selects, with the first node that selects one: one Split for them all. */
+/* With the first node that selects a part of a value, adds all parts of it that this layer selects,
+ * as one Split. */
 static void lower_part(const struct building *layer, const struct pz_onnx_node *node) {
   if (!selects_part(layer, node)) {
     lower_vector(layer, node, PZ_OP_COPY);
     return;
   }
-  uint32_t x = node->in[0], whole = tensor_of(layer, x),
+  uint32_t input = node->in[0], whole = tensor_of(layer, input),
            self = pz_onnx_node_index(layer->graph, node);
   bool is_added =
       layer->lowering->built_in[value_at(layer, node->out[0])->root] == layer->lowering->layer;
@@ -477,15 +482,15 @@ static void lower_part(const struct building *layer, const struct pz_onnx_node *
   struct pz_vec parts;
   pz_vec_init(&parts, layer->call->arena, sizeof(uint32_t));
   uint32_t previous = PZ_NONE;
-  for (uint32_t c = 0; c < value_at(layer, x)->n_consumers; c++) {
-    uint32_t index = layer->graph->consumers[value_at(layer, x)->first_consumer + c];
+  for (uint32_t c = 0; c < value_at(layer, input)->n_consumers; c++) {
+    uint32_t index = layer->graph->consumers[value_at(layer, input)->first_consumer + c];
     const struct pz_onnx_node *consumer = pz_onnx_node(layer->graph, index);
     uint32_t at = layer->lowering->layering->place[index], begin = layer->segment->first;
     bool in_layer = at != PZ_NONE && at >= begin && at < begin + layer->segment->n;
     bool repeated = index == previous; /* it reads x twice */
     previous = index;
     if (repeated || index < self || !in_layer) continue;
-    if (selects_part(layer, consumer) && consumer->in[0] == x)
+    if (selects_part(layer, consumer) && consumer->in[0] == input)
       add_part_views(layer, consumer, whole, &parts);
   }
   struct pz_op op = {.name = layer->name,
@@ -499,12 +504,12 @@ static void lower_part(const struct building *layer, const struct pz_onnx_node *
 }
 
 static void lower_concat(const struct building *layer, const struct pz_onnx_node *node) {
-  uint32_t y = node->out[0], n = 0;
+  uint32_t output = node->out[0], n = 0;
   uint32_t *in = pz_alloc(layer->call, node->n_in, sizeof *in);
   for (uint32_t k = 0; k < node->n_in; k++)
     if (node->in[k] != PZ_NONE) in[n++] = tensor_of(layer, node->in[k]);
-  uint32_t out = add_activation(layer, layer->name, y);
-  struct pz_shape shape = tensor_shape(layer, y);
+  uint32_t out = add_activation(layer, layer->name, output);
+  struct pz_shape shape = tensor_shape(layer, output);
   struct pz_op op = {.name = layer->name,
                      .kind = PZ_OP_CONCAT,
                      .op_class = PZ_CLASS_VECTOR,
@@ -512,13 +517,14 @@ static void lower_concat(const struct building *layer, const struct pz_onnx_node
                      .n_in = n,
                      .out = &out,
                      .n_out = 1,
-                     .replicated = layer->lowering->sharding->tp > 1 && !is_sharded(layer, y),
+                     .replicated = layer->lowering->sharding->tp > 1 && !is_sharded(layer, output),
                      .dims = {1, shape.d[0], shape.n > 1 ? shape.d[1] : 1, 1}};
-  set_result(layer, y, out);
+  set_result(layer, output, out);
   pz_graph_add_op(layer->builder->graph, PZ_FORWARD, &op);
 }
 
-/* Rows of a table by index.  With constant indices it selects some rows of an activation. */
+/* Adds a lookup of rows of a table by index.  With constant indices, it selects rows of an
+ * activation. */
 static void lower_gather(const struct building *layer, const struct pz_onnx_node *node) {
   uint32_t table = node->in[0], ids = node->n_in > 1 ? node->in[1] : PZ_NONE;
   bool lookup = value_at(layer, table)->role == PZ_ONNX_PARAM &&
@@ -532,11 +538,12 @@ static void lower_gather(const struct building *layer, const struct pz_onnx_node
     lower_vector(layer, node, PZ_OP_DISPATCH);
     return;
   }
-  char buf[LONGEST_NAME];
+  char name[LONGEST_NAME];
   struct pz_shape shape = PZ_SHAPE(local_elements(layer, ids));
-  uint32_t index = pz_build_data(layer->builder, tensor_name(layer, ids, buf), PZ_INDEX, shape);
-  struct pz_op_spec e = {.kind = PZ_OP_EMBEDDING, .in = {index, tensor_of(layer, table), PZ_NONE}};
-  add_operator(layer, node, &e);
+  uint32_t index = pz_build_data(layer->builder, tensor_name(layer, ids, name), PZ_INDEX, shape);
+  struct pz_op_spec spec = {.kind = PZ_OP_EMBEDDING,
+                            .in = {index, tensor_of(layer, table), PZ_NONE}};
+  add_operator(layer, node, &spec);
   if (division(layer, node) == PZ_DIVIDE_ROWS) leave_region(layer, node->out[0], 0);
 }
 
@@ -567,13 +574,6 @@ static void check_node(const struct building *layer, const struct pz_onnx_node *
   }
 }
 
-/* A rotary embedding works in place, because backward does not read its input. */
-static void lower_rotary(const struct building *layer, const struct pz_onnx_node *node) {
-  lower_vector(layer, node, PZ_OP_ROTARY);
-  pz_graph_tensor(layer->builder->graph, tensor_of(layer, node->out[0]))->storage =
-      pz_graph_tensor(layer->builder->graph, tensor_of(layer, node->in[0]))->storage;
-}
-
 static void lower_node(struct building *layer, const struct pz_onnx_node *node) {
   check_node(layer, node);
   pz_text_plain(
@@ -584,7 +584,11 @@ static void lower_node(struct building *layer, const struct pz_onnx_node *node) 
   case PZ_OP_ATTENTION: lower_attention(layer, node); return;
   case PZ_OP_LAYERNORM:
   case PZ_OP_RMSNORM: lower_norm(layer, node, node->fused); return;
-  case PZ_OP_ROTARY: lower_rotary(layer, node); return;
+  case PZ_OP_ROTARY: /* works in place, because backward does not read its input */
+    lower_vector(layer, node, PZ_OP_ROTARY);
+    pz_graph_tensor(layer->builder->graph, tensor_of(layer, node->out[0]))->storage =
+        pz_graph_tensor(layer->builder->graph, tensor_of(layer, node->in[0]))->storage;
+    return;
   default: lower_vector(layer, node, node->fused); return;
   }
   switch (node->op->lower) {
@@ -603,50 +607,44 @@ static void lower_node(struct building *layer, const struct pz_onnx_node *node) 
 
 /* ---- the layer ------------------------------------------------------------------------------ */
 
-/* The first value that enters is the input of the layer, the others enter beside it. */
-static void add_inputs(const struct building *layer) {
-  struct pz_graph *built_graph = layer->builder->graph;
-  uint32_t *also_in = pz_alloc(built_graph->call, layer->segment->n_in, sizeof *also_in);
-  for (uint32_t i = 0; i < layer->segment->n_in; i++) {
-    uint32_t id = layer->segment->in[i];
-    char buf[LONGEST_NAME];
-    uint32_t t = add_activation(layer, tensor_name(layer, id, buf), id);
-    set_tensor(layer, id, t);
-    if (i == 0)
-      built_graph->input = t;
-    else
-      also_in[built_graph->n_also_in++] = t;
-  }
-  built_graph->also_in = also_in;
-  built_graph->passing_bytes = layer->segment->passing_bytes;
-}
-
-/* Names what leaves the layer: `first`, which is the result of the model in the last layer, and the others beside it. */
-static void name_outputs(const struct building *layer, uint32_t first) {
-  struct pz_graph *built_graph = layer->builder->graph;
-  uint32_t *also_out = pz_alloc(built_graph->call, layer->segment->n_out, sizeof *also_out);
-  for (uint32_t i = 0; i < layer->segment->n_out; i++)
-    if (layer->segment->out[i] != value_at(layer, first)->root)
-      also_out[built_graph->n_also_out++] = tensor_of(layer, layer->segment->out[i]);
-  built_graph->also_out = also_out;
-  built_graph->output = tensor_of(layer, first);
-}
-
 void pz_onnx_build_layer(struct pz_call *call, struct pz_onnx_lowering *lowering,
                          struct pz_builder *builder, const struct pz_onnx_segment *segment) {
   const struct pz_onnx_layering *layering = lowering->layering;
-  struct building m = {call, lowering, builder, layering->graph, segment, ""};
+  struct building layer = {call, lowering, builder, layering->graph, segment, ""};
   bool last = segment == pz_onnx_segment(layering, layering->segments.n - 1);
+  struct pz_graph *built = builder->graph;
+  uint32_t *also_in = pz_alloc(built->call, segment->n_in, sizeof *also_in);
+  uint32_t *also_out = pz_alloc(built->call, segment->n_out, sizeof *also_out);
   lowering->layer++;
-  add_inputs(&m);
+  /* The first value that enters is the input of the layer, and the others enter beside it. */
+  for (uint32_t i = 0; i < segment->n_in; i++) {
+    uint32_t id = segment->in[i];
+    char name[LONGEST_NAME];
+    uint32_t tensor = add_activation(&layer, tensor_name(&layer, id, name), id);
+    set_tensor(&layer, id, tensor);
+    if (i == 0)
+      built->input = tensor;
+    else
+      also_in[built->n_also_in++] = tensor;
+  }
+  built->also_in = also_in;
+  built->passing_bytes = segment->passing_bytes;
   for (uint32_t i = 0; i < segment->n; i++)
-    lower_node(&m, pz_onnx_at(layering, segment->first + i));
-  if (!last && !segment->n_out) raise_internal(&m);
-  name_outputs(&m, last ? layering->result : segment->out[0]);
+    lower_node(&layer, pz_onnx_at(layering, segment->first + i));
+  /* One value is the output of the layer, in the last layer the result of the model, and the others
+   * leave beside it. */
+  if (!last && !segment->n_out) raise_internal(&layer);
+  uint32_t output = last ? layering->result : segment->out[0];
+  for (uint32_t i = 0; i < segment->n_out; i++)
+    if (segment->out[i] != value_at(&layer, output)->root)
+      also_out[built->n_also_out++] = tensor_of(&layer, segment->out[i]);
+  built->also_out = also_out;
+  built->output = tensor_of(&layer, output);
   if (!last) return;
-  /* The loss is computed of the model's result, unless it is a loss itself, one number for each sample. */
-  const struct pz_onnx_value *result = value_at(&m, layering->result);
+  /* The loss is computed of the model's result, unless it is a loss itself, one number for each
+   * sample. */
+  const struct pz_onnx_value *result = value_at(&layer, layering->result);
   if (result->rank < 1 || result->dim[result->rank - 1] < 2) return;
-  builder->tokens = local_span(&m, layering->result, 0, result->rank - 1);
-  builder->graph->output = pz_kernel_loss(builder, builder->graph->output, false);
+  builder->tokens = local_span(&layer, layering->result, 0, result->rank - 1);
+  built->output = pz_kernel_loss(builder, built->output, false);
 }

@@ -1,5 +1,5 @@
-/* The layers of an import: the graph's operators in order, cut into segments, divided over a tensor-parallel group,
- * and built. */
+/* The layers of an import: the graph's operators in order, cut into segments, divided over a
+ * tensor-parallel group, and built. */
 #ifndef PZ_ONNX_LAYERING_H
 #define PZ_ONNX_LAYERING_H
 
@@ -27,9 +27,8 @@ struct pz_onnx_layering {
   uint32_t *first_use; /* by root value: the first place that reads it, or PZ_NONE */
   uint32_t *last_use;  /* by root value: the last place that reads it; n for an output */
   bool shares_matrices; /* several products use the same matrix */
-  uint32_t *
-      crossing; /* by place p: number of values that are produced before p and read at p or later */
-  uint64_t *hash; /* by place */
+  uint32_t *crossing;   /* by place: number of values produced before it and read at it or later */
+  uint64_t *hash;       /* by place */
   struct pz_vec segments;
   uint32_t result; /* the value that the loss is computed of */
 };
@@ -46,8 +45,9 @@ static inline struct pz_onnx_segment *pz_onnx_segment(const struct pz_onnx_layer
 
 /* ---- block.c -------------------------------------------------------------------------------- */
 
-/* Finds the layers of a graph.  `regex` overrides what is found, unless it is NULL: consecutive operators whose node
- * names have the same text in its first group, or in its match, form an instance of a layer. */
+/* Finds the layers of a graph.  `regex` overrides what is found, unless it is NULL: consecutive
+ * operators whose node names have the same text in its first group, or in its match, form an
+ * instance of a layer. */
 void pz_onnx_layering_make(struct pz_call *call, struct pz_onnx_layering *layering,
                            const struct pz_onnx_graph *graph, const char *regex);
 
@@ -56,18 +56,20 @@ void pz_onnx_layering_make(struct pz_call *call, struct pz_onnx_layering *layeri
 /* Fills all members of a layering but the hashes and the segments, in time linear in the graph. */
 void pz_onnx_order_make(struct pz_call *call, struct pz_onnx_layering *layering);
 
-/* Is the node a product of matrices, or a convolution? */
+/* Returns whether the node is a product of matrices or a convolution. */
 bool pz_onnx_is_product(const struct pz_onnx_node *node);
 
-/* Does each use of this parameter count as a parameter of its own?  Exporters store equal vectors, such as biases of
- * zeros and norms of ones, once.  Where matrices are shared too, sharing is on purpose. */
+/* Returns whether each use of a parameter counts as a parameter of its own, because an exporter
+ * stored equal vectors, such as biases of zeros and norms of ones, only once.  If matrices are
+ * shared too, all sharing is on purpose. */
 bool pz_onnx_is_merged(const struct pz_onnx_layering *layering, uint32_t value);
 
-/* Does a parameter that operators [first, first + n) read belong to another layer? */
+/* Returns whether a parameter that operators [first, first + n) read belongs to another layer. */
 bool pz_onnx_is_tied(const struct pz_onnx_layering *layering, uint32_t value, uint32_t first,
                      uint32_t n);
 
-/* Returns the place in the order at which a value is produced, or PZ_NONE if it is no operator's result. */
+/* Returns the place in the order at which a value is produced, or PZ_NONE if it is no operator's
+ * result. */
 uint32_t pz_onnx_produced_at(const struct pz_onnx_layering *layering, uint32_t value);
 
 /* ---- sharding.c ----------------------------------------------------------------------------- */
@@ -78,7 +80,8 @@ struct pz_onnx_sharding {
   uint8_t *divide; /* by node: enum pz_divide of its product */
 };
 
-/* Divides the tensors over tp devices.  Raises PZ_BAD_USE, with the reason, if the model cannot be divided. */
+/* Divides the tensors over tp devices.  Raises PZ_BAD_USE, with the reason, if the model cannot be
+ * divided. */
 void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering, int64_t tp,
                    struct pz_onnx_sharding *sharding);
 

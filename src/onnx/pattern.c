@@ -1,22 +1,23 @@
-/* Patterns: norms, activations, rotary embeddings, biases, masks and attention that exporters take apart are found by
- * their structure and become one operator each.
+/* Patterns: norms, activations, rotary embeddings, biases, masks and attention, which exporters
+ * split into elementary nodes, are found by their structure and become one operator each.
  *
- * The matchers start at a characteristic node (Sqrt for a norm, Erf for GELU, Softmax for attention) and follow
- * producers and consumers, looking through conversions.  A pattern is applied by giving its last node the inputs of
- * the whole and its kind (fuse_node).  Nodes that nothing reads any more are removed later, and intermediate results
- * that something else reads stay. */
+ * The matchers start at a characteristic node (Sqrt for a norm, Erf for GELU, Softmax for
+ * attention) and follow producers and consumers, ignoring conversions.  A pattern is applied by
+ * giving its last node the inputs of the whole pattern and its kind (fuse_node).  Nodes that
+ * nothing reads any more are removed later, and intermediate results that something else reads are
+ * kept. */
 #include <math.h>
 
 #include "onnx/passes.h"
 
 enum {
   DEEPEST = 6, /* element-wise nodes between an activation function and its argument */
-  LONGEST = 6, /* nodes of a chain that is followed */
+  LONGEST = 6, /* most nodes of a chain that is followed */
 };
 
 /* ---- following the graph -------------------------------------------------------------------- */
 
-/* Is the node of this type, and not part of a pattern?  The node may be NULL. */
+/* Returns whether the node is of this type and not part of a pattern.  The node may be NULL. */
 static bool is_plain(const struct pz_onnx_node *node, const char *type) {
   return node && node->fused < 0 && pz_onnx_is_type(node, type);
 }
@@ -42,7 +43,7 @@ static const struct pz_onnx_node *producer(const struct pz_onnx_graph *graph, ui
   return node == PZ_NONE ? NULL : pz_onnx_node(graph, node);
 }
 
-/* The value that v is a conversion of, or v itself. */
+/* Returns the value that a value is a conversion of, or the value itself. */
 static uint32_t unconverted(const struct pz_onnx_graph *graph, uint32_t id) {
   const struct pz_onnx_node *node = producer(graph, id);
   while (is_conversion(node) && has_input(node)) {
@@ -52,12 +53,13 @@ static uint32_t unconverted(const struct pz_onnx_graph *graph, uint32_t id) {
   return id;
 }
 
-/* The node that produces v, before conversions. */
+/* Returns the node that produces a value, before conversions, or NULL. */
 static const struct pz_onnx_node *plain_producer(const struct pz_onnx_graph *graph, uint32_t id) {
   return producer(graph, unconverted(graph, id));
 }
 
-/* Returns the only node that reads v, after conversions, or NULL.  *via is the value that it reads. */
+/* Returns the only node that reads a value, after conversions, or NULL.  *via is set to the value
+ * that the node reads. */
 static struct pz_onnx_node *only_consumer(const struct pz_onnx_graph *graph, uint32_t id,
                                           uint32_t *via) {
   for (int i = 0; i < LONGEST; i++) {
@@ -72,13 +74,14 @@ static struct pz_onnx_node *only_consumer(const struct pz_onnx_graph *graph, uin
   return NULL;
 }
 
-/* The operand of a two-operand node that is not v. */
+/* Returns the operand of a two-operand node that is not this value. */
 static uint32_t other_operand(const struct pz_onnx_node *node, uint32_t id) {
   if (node->n_in != 2) return PZ_NONE;
   return node->in[0] == id ? node->in[1] : node->in[0];
 }
 
-/* Is v a single number that is known before the run: an initializer, or computed from shapes? */
+/* Returns whether a value is a single number that is known before the run: an initializer, or
+ * computed from shapes. */
 static bool is_number(const struct pz_onnx_graph *graph, uint32_t id) {
   int64_t n;
   if (id == PZ_NONE) return false;
@@ -100,7 +103,8 @@ static bool is_weight(const struct pz_onnx_graph *graph, uint32_t id) {
   return id != PZ_NONE && pz_onnx_value(graph, id)->initializer && !is_number(graph, id);
 }
 
-/* Is v an initializer after views such as transpositions, or a part of one? */
+/* Returns whether a value is an initializer, a view of one such as a transposition, or a part of
+ * one. */
 static bool is_weight_view(const struct pz_onnx_graph *graph, uint32_t id) {
   for (int i = 0; i < LONGEST && id != PZ_NONE; i++) {
     const struct pz_onnx_node *node = producer(graph, id);
@@ -112,7 +116,7 @@ static bool is_weight_view(const struct pz_onnx_graph *graph, uint32_t id) {
   return false;
 }
 
-/* Makes the node stand for a pattern of this kind with up to four inputs; PZ_NONE ends the list. */
+/* Makes the node represent a pattern of this kind with up to four inputs; PZ_NONE ends the list. */
 static void fuse_node(struct pz_call *call, struct pz_onnx_node *node, int kind,
                       const uint32_t in[4]) {
   uint32_t n = 0;
@@ -124,7 +128,7 @@ static void fuse_node(struct pz_call *call, struct pz_onnx_node *node, int kind,
 
 /* ---- norms: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * scale + shift ----------- */
 
-/* Returns d if v = mean(d^2), or PZ_NONE. */
+/* Returns d if the value is mean(d^2), otherwise PZ_NONE. */
 static uint32_t match_mean_square(const struct pz_onnx_graph *graph, uint32_t id) {
   const struct pz_onnx_node *mean = plain_producer(graph, id);
   if (!is_plain(mean, "ReduceMean") || !mean->n_in) return PZ_NONE;
@@ -139,7 +143,7 @@ static uint32_t match_mean_square(const struct pz_onnx_graph *graph, uint32_t id
   return multiplies_itself ? d : PZ_NONE;
 }
 
-/* Returns d if the node is sqrt(mean(d^2) + epsilon), or sqrt(mean(d^2)), or PZ_NONE. */
+/* Returns d if the node is sqrt(mean(d^2) + epsilon) or sqrt(mean(d^2)), otherwise PZ_NONE. */
 static uint32_t match_deviation(const struct pz_onnx_graph *graph,
                                 const struct pz_onnx_node *root) {
   if (!has_input(root)) return PZ_NONE;
@@ -149,7 +153,7 @@ static uint32_t match_deviation(const struct pz_onnx_graph *graph,
   return mean == PZ_NONE ? PZ_NONE : match_mean_square(graph, mean);
 }
 
-/* Returns the node that computes d / root or d * (1 / root), or NULL. */
+/* Returns the node that computes d / root or d * (1 / root), or NULL if there is none. */
 static struct pz_onnx_node *match_division(const struct pz_onnx_graph *graph,
                                            const struct pz_onnx_node *root, uint32_t d) {
   uint32_t via;
@@ -162,7 +166,7 @@ static struct pz_onnx_node *match_division(const struct pz_onnx_graph *graph,
   return numerator != PZ_NONE && unconverted(graph, numerator) == d ? node : NULL;
 }
 
-/* Returns x if d = x - mean(x), or PZ_NONE. */
+/* Returns x if d = x - mean(x), otherwise PZ_NONE. */
 static uint32_t match_centring(const struct pz_onnx_graph *graph, uint32_t d) {
   const struct pz_onnx_node *difference = producer(graph, d);
   if (!is_plain(difference, "Sub") || difference->n_in != 2) return PZ_NONE;
@@ -172,7 +176,7 @@ static uint32_t match_centring(const struct pz_onnx_graph *graph, uint32_t d) {
   return unconverted(graph, mean->in[0]) == x ? x : PZ_NONE;
 }
 
-/* Returns the parameter of a scale: a weight, or the weight in 1 + weight; or PZ_NONE. */
+/* Returns the parameter of a scale, which is a weight or the weight in 1 + weight, or PZ_NONE. */
 static uint32_t match_scale(const struct pz_onnx_graph *graph, uint32_t id) {
   if (id == PZ_NONE) return PZ_NONE;
   if (is_weight_view(graph, id)) return unconverted(graph, id);
@@ -184,7 +188,8 @@ static uint32_t match_scale(const struct pz_onnx_graph *graph, uint32_t id) {
   return PZ_NONE;
 }
 
-/* Stores a scale and a shift that follow the node `last` in in[1] and in[2].  Returns the last node of the pattern. */
+/* Stores a scale and a shift that follow the node `last` in in[1] and in[2].  Returns the last node
+ * of the pattern. */
 static struct pz_onnx_node *match_scale_and_shift(const struct pz_onnx_graph *graph,
                                                   struct pz_onnx_node *last, uint32_t in[4]) {
   uint32_t via = PZ_NONE;
@@ -213,7 +218,8 @@ static void fuse_norm(struct pz_call *call, const struct pz_onnx_graph *graph,
   fuse_node(call, last, centred ? PZ_OP_LAYERNORM : PZ_OP_RMSNORM, in);
 }
 
-/* A group norm: reshape to groups, instance norm, reshape back, scale and shift.  The fourth input keeps the groups. */
+/* Fuses a group norm: a reshape to groups, an instance norm, a reshape back, and scale and shift. 
+ * The fourth input is the value in groups, whose shape is needed later. */
 static void fuse_group_norm(struct pz_call *call, const struct pz_onnx_graph *graph,
                             const struct pz_onnx_node *norm) {
   const struct pz_onnx_node *groups = norm->n_in ? producer(graph, norm->in[0]) : NULL;
@@ -228,7 +234,7 @@ static void fuse_group_norm(struct pz_call *call, const struct pz_onnx_graph *gr
 
 /* ---- activations ---------------------------------------------------------------------------- */
 
-/* Is v a function of x and numbers, element by element? */
+/* Returns whether a value is an element-wise function of x and numbers. */
 static bool is_function_of(const struct pz_onnx_graph *graph, uint32_t id, uint32_t x, int depth) {
   if (id == PZ_NONE) return false;
   id = unconverted(graph, id);
@@ -241,7 +247,8 @@ static bool is_function_of(const struct pz_onnx_graph *graph, uint32_t id, uint3
   return node->n_in > 0;
 }
 
-/* Returns x such that `factor` is x, or x times a number, and `argument` is a function of x; or PZ_NONE. */
+/* Returns x if `factor` is x, or x times a number, and `argument` is a function of x; otherwise
+ * PZ_NONE. */
 static uint32_t common_source(const struct pz_onnx_graph *graph, uint32_t argument,
                               uint32_t factor) {
   uint32_t x = unconverted(graph, factor);
@@ -253,8 +260,9 @@ static uint32_t common_source(const struct pz_onnx_graph *graph, uint32_t argume
   return is_function_of(graph, argument, x, DEEPEST) ? x : PZ_NONE;
 }
 
-/* x f(x), with additions and multiplications of numbers in between, from the node that computes f: GELU in its forms,
- * and SiLU.  The chain ends with the product, or with numbers that scale it. */
+/* Fuses x f(x), with additions and multiplications of numbers in between, which covers SiLU and all
+ * forms of GELU.  `function` is the node that computes f.  The chain ends with the product, or with
+ * numbers that scale it. */
 static void fuse_activation(struct pz_call *call, const struct pz_onnx_graph *graph,
                             const struct pz_onnx_node *function, int kind) {
   if (!has_result(function) || !has_input(function)) return;
@@ -281,7 +289,7 @@ static void fuse_activation(struct pz_call *call, const struct pz_onnx_graph *gr
   if (last) fuse_node(call, last, kind, (uint32_t[4]){x, PZ_NONE, PZ_NONE, PZ_NONE});
 }
 
-/* silu(x) * y */
+/* Fuses silu(x) * y. */
 static void fuse_gated_activation(struct pz_call *call, const struct pz_onnx_graph *graph,
                                   const struct pz_onnx_node *silu) {
   uint32_t via;
@@ -298,7 +306,7 @@ static bool is_view(const struct pz_onnx_node *node) {
   return node && node->fused < 0 && node->op->lower == PZ_LOWER_VIEW && has_input(node);
 }
 
-/* The node that produces v, before views. */
+/* Returns the node that produces a value, before views, or NULL. */
 static const struct pz_onnx_node *producer_before_views(const struct pz_onnx_graph *graph,
                                                         uint32_t id) {
   const struct pz_onnx_node *node = producer(graph, id);
@@ -306,14 +314,15 @@ static const struct pz_onnx_node *producer_before_views(const struct pz_onnx_gra
   return node;
 }
 
-/* Returns x if v consists of some columns of x, or PZ_NONE. */
+/* Returns x if a value consists of some columns of x, otherwise PZ_NONE. */
 static uint32_t match_columns(const struct pz_onnx_graph *graph, uint32_t id) {
   const struct pz_onnx_node *node = producer_before_views(graph, id);
   bool selects = is_plain(node, "Slice") || is_plain(node, "Split") || is_plain(node, "Gather");
   return selects && node->n_in ? node->in[0] : PZ_NONE;
 }
 
-/* Returns x if the node is concat(-x2, x1), where x1 and x2 are halves of x, or its even and odd columns; or PZ_NONE. */
+/* Returns x if the node is concat(-x2, x1), where x1 and x2 are the halves of x, or its even and
+ * odd columns; otherwise PZ_NONE. */
 static uint32_t match_rotated_half(const struct pz_onnx_graph *graph,
                                    const struct pz_onnx_node *node) {
   if (node->n_in != 2) return PZ_NONE;
@@ -348,7 +357,7 @@ static void fuse_rotary(struct pz_call *call, struct pz_onnx_graph *graph,
 
 /* ---- biases and guards ---------------------------------------------------------------------- */
 
-/* x W + b, where b is as wide as the result. */
+/* Fuses x W + b, where b is as wide as the result. */
 static void fuse_bias(struct pz_call *call, const struct pz_onnx_graph *graph,
                       const struct pz_onnx_node *product) {
   uint32_t via;
@@ -364,8 +373,8 @@ static void fuse_bias(struct pz_call *call, const struct pz_onnx_graph *graph,
   fuse_node(call, sum, PZ_OP_MATMUL, (uint32_t[4]){product->in[0], product->in[1], bias, PZ_NONE});
 }
 
-/* The softmax of a row that is masked completely is not a number, and exporters replace it by zeros:
- * where(isnan(x), 0, x) becomes the identity of x. */
+/* Turns where(isnan(x), 0, x) into the identity of x.  Exporters add this guard because the softmax
+ * of a row that is masked completely is not a number. */
 static void remove_nan_guard(const struct pz_onnx_graph *graph, struct pz_onnx_node *node) {
   if (node->n_in != 3) return;
   const struct pz_onnx_node *test = plain_producer(graph, node->in[0]);
@@ -403,8 +412,8 @@ void pz_onnx_fuse_patterns(struct pz_call *call, struct pz_onnx_graph *graph, bo
 
 /* ---- attention ------------------------------------------------------------------------------ */
 
-/* Follows a softmax back, through element-wise nodes such as scaling and masking, to the product that computes the
- * scores, and forward to the product with the values. */
+/* Follows a softmax back to the product that computes the scores, through element-wise nodes such
+ * as scaling and masking, and forward to the product with the values, and fuses them. */
 static void fuse_one_attention(struct pz_call *call, const struct pz_onnx_graph *graph,
                                const struct pz_onnx_node *softmax) {
   const struct pz_onnx_node *scores = plain_producer(graph, softmax->in[0]);
@@ -437,7 +446,8 @@ void pz_onnx_fuse_attention(struct pz_call *call, struct pz_onnx_graph *graph) {
   }
 }
 
-/* (scores * number) + mask: the sum reads the scores themselves, and its work includes the scaling. */
+/* Fuses (scores * number) + mask: the sum then reads the scores themselves, and its work includes
+ * the scaling. */
 void pz_onnx_fuse_masks(struct pz_onnx_graph *graph) {
   for (uint32_t i = 0; i < graph->nodes.n; i++) {
     struct pz_onnx_node *sum = pz_onnx_node(graph, i);

@@ -1,11 +1,12 @@
-/* Shape inference: binds the symbolic dimensions of the inputs, and gives every value the shape that follows from the
- * operator specifications of ONNX (opsets 9 to 22).
+/* Shape inference: binds the symbolic dimensions of the inputs, and gives every value the shape
+ * that follows from the operator specifications of ONNX (opsets 9 to 22).
  *
- * bind_symbolic_dimensions() gives sizes to the inputs.  Then infer_node() visits the nodes in topological order.
- * Each type of node has a rule (shape_rules.def), a function that returns the shape of the first result, `unknown` if
- * the inputs do not tell it, or `impossible` if ONNX does not define the operator for these inputs.  A shape that the
- * file states must agree with the one that follows.  Exporters compute shapes inside the graph (Shape, Gather,
- * Concat, Reshape), so the contents of small tensors are followed at the same time (constant.c). */
+ * bind_symbolic_dimensions() gives sizes to the inputs.  Then infer_node() visits the nodes in
+ * topological order.  Each type of node has a rule (shape_rules.def), a function that returns the
+ * shape of the first result, `unknown` if it does not follow from the inputs, or `impossible` if
+ * ONNX does not define the operator for these inputs.  A shape that the file states must agree with
+ * the one that follows.  Exporters compute shapes inside the graph (Shape, Gather, Concat,
+ * Reshape), so the contents of small tensors are followed at the same time (constant.c). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static void spell_place(char place[PLACE_BYTES], const struct pz_onnx_value *val
   snprintf(place, PLACE_BYTES, "%.200s:%d", value->name, axis);
 }
 
-/* Is this the name before the '=' of a "NAME=SIZE"? */
+/* Returns whether an option NAME=SIZE has this name. */
 static bool option_names(const char *option, const char *name) {
   size_t n = strcspn(option, "=");
   return strlen(name) == n && strncmp(option, name, n) == 0;
@@ -71,8 +72,8 @@ static int64_t size_of_option(const struct pz_workload_options *options, const c
   return 0;
 }
 
-/* Gives dimension d of input v the size that the user states, or else the microbatch if it is the batch dimension, or
- * the sequence length if it is the second dimension of token ids. */
+/* Gives dimension d of an input the size that the user states, or else the microbatch size if it is
+ * the batch dimension, or the sequence length if it is the second dimension of token ids. */
 static void bind_dimension(struct pz_call *call, const struct pz_onnx_graph *graph,
                            const struct pz_workload_options *options, struct pz_onnx_value *value,
                            int d) {
@@ -131,7 +132,7 @@ static struct shape input_shape(const struct pz_onnx_graph *graph, const struct 
   return value_shape(pz_onnx_input(graph, node, i));
 }
 
-/* The shape that the contents of input i state. */
+/* Returns the shape that the contents of input i state. */
 static struct shape shape_from_contents(const struct pz_onnx_graph *graph,
                                         const struct pz_onnx_node *node, uint32_t i) {
   const struct pz_onnx_value *value = pz_onnx_input(graph, node, i);
@@ -141,7 +142,8 @@ static struct shape shape_from_contents(const struct pz_onnx_graph *graph,
   return output;
 }
 
-/* The axis of an attribute, counted from the front; -1 if the shape is unknown or the axis out of range. */
+/* Returns the axis of an attribute, counted from the front, or -1 if the shape is unknown or the
+ * axis out of range. */
 static int axis_attribute(const struct pz_onnx_node *node, const struct shape *shape,
                           int64_t absent) {
   if (shape->rank < 0) return -1;
@@ -155,7 +157,7 @@ static bool is_known(const struct shape *shape) {
   return true;
 }
 
-/* The product of dimensions [from, to).  Returns false if it overflows. */
+/* Computes the product of dimensions [from, to).  Returns false if it overflows. */
 static bool multiply_dimensions(const struct shape *shape, int from, int to, int64_t *out) {
   *out = 1;
   for (int i = from; i < to; i++)
@@ -176,10 +178,6 @@ static struct shape broadcast(struct shape a, struct shape b) {
 }
 
 /* ---- rules: element-wise operators and products --------------------------------------------- */
-
-static struct shape rule_same(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
-  return input_shape(graph, node, 0);
-}
 
 static struct shape rule_broadcast(const struct pz_onnx_graph *graph,
                                    const struct pz_onnx_node *node) {
@@ -227,8 +225,9 @@ static struct shape rule_einsum(const struct pz_onnx_graph *graph,
 
 enum { MOST_WINDOW = 1 << 24 }; /* largest stride, dilation, kernel and padding */
 
-/* The number of positions of a window along spatial axis `axis` of `n_spatial`, whose input has `size` elements.
- * Automatic padding (SAME) makes it ceil(size / stride).  Returns false if there is none. */
+/* Counts the positions of a window along spatial axis `axis` of `n_spatial`, whose input has `size`
+ * elements.  With automatic padding (SAME) there are ceil(size / stride).  Returns false if there
+ * is no position. */
 static bool count_windows(const struct pz_onnx_node *node, int n_spatial, int axis, int64_t size,
                           int64_t kernel, int64_t *count) {
   size_t n_pads, n_strides, n_dilations;
@@ -272,7 +271,8 @@ static struct shape rule_conv(const struct pz_onnx_graph *graph, const struct pz
   return y;
 }
 
-/* out = stride (in - 1) + kernel + output_padding - padding, unless output_shape states it. */
+/* The size is stride (in - 1) + kernel + output_padding - padding, unless output_shape states it.
+ * */
 static struct shape rule_conv_transpose(const struct pz_onnx_graph *graph,
                                         const struct pz_onnx_node *node) {
   struct shape input = input_shape(graph, node, 0), weight = input_shape(graph, node, 1), y = input;
@@ -320,7 +320,8 @@ static struct shape rule_global_pool(const struct pz_onnx_graph *graph,
   return output;
 }
 
-/* Convolutions and pooling whose strides, dilations or kernels are invalid for any input. */
+/* Raises an error for convolutions and pooling whose strides, dilations or kernels are invalid for
+ * any input. */
 static void check_windows(struct pz_call *call, const struct pz_onnx_graph *graph,
                           const struct pz_onnx_node *node) {
   static const char *const names[] = {"strides", "dilations", "kernel_shape"};
@@ -338,7 +339,7 @@ static void check_windows(struct pz_call *call, const struct pz_onnx_graph *grap
 
 /* ---- rules: reductions and changes of the layout -------------------------------------------- */
 
-/* Reductions over the axes of an attribute or input, and ArgMax and ArgMin over one axis. */
+/* Covers reductions over the axes of an attribute or input, and ArgMax and ArgMin over one axis. */
 static struct shape rule_reduce(const struct pz_onnx_graph *graph,
                                 const struct pz_onnx_node *node) {
   struct shape input = input_shape(graph, node, 0), y = {0};
@@ -363,7 +364,8 @@ static struct shape rule_reduce(const struct pz_onnx_graph *graph,
   return y;
 }
 
-/* The second input has the new shape: 0 copies a dimension (unless allowzero), and one -1 is inferred. */
+/* The second input states the new shape, in which 0 copies a dimension (unless allowzero is set),
+ * and one -1 is inferred. */
 static struct shape rule_reshape(const struct pz_onnx_graph *graph,
                                  const struct pz_onnx_node *node) {
   struct shape input = input_shape(graph, node, 0), y = shape_from_contents(graph, node, 1);
@@ -471,7 +473,8 @@ static struct shape rule_concat(const struct pz_onnx_graph *graph,
   return output;
 }
 
-/* Result `j` of a Split: of the stated size, or one of num_outputs equal parts, of which the last may be smaller. */
+/* Returns the shape of result j of a Split.  Its size is stated, or it is one of num_outputs equal
+ * parts, of which the last one may be smaller. */
 static struct shape rule_split(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                                uint32_t j) {
   struct shape input = input_shape(graph, node, 0);
@@ -511,11 +514,6 @@ static struct shape rule_gather(const struct pz_onnx_graph *graph,
   return y;
 }
 
-static struct shape rule_indexed(const struct pz_onnx_graph *graph,
-                                 const struct pz_onnx_node *node) {
-  return input_shape(graph, node, 1);
-}
-
 static struct shape rule_gather_nd(const struct pz_onnx_graph *graph,
                                    const struct pz_onnx_node *node) {
   struct shape input = input_shape(graph, node, 0), indices = input_shape(graph, node, 1), y = {0};
@@ -527,11 +525,6 @@ static struct shape rule_gather_nd(const struct pz_onnx_graph *graph,
   for (int i = 0; i < indices.rank - 1; i++) y.dim[y.rank++] = indices.dim[i];
   for (int64_t i = indexed; i < input.rank; i++) y.dim[y.rank++] = input.dim[i];
   return y;
-}
-
-static struct shape rule_expand(const struct pz_onnx_graph *graph,
-                                const struct pz_onnx_node *node) {
-  return broadcast(input_shape(graph, node, 0), shape_from_contents(graph, node, 1));
 }
 
 static struct shape rule_tile(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
@@ -558,7 +551,8 @@ static struct shape rule_pad(const struct pz_onnx_graph *graph, const struct pz_
   return output;
 }
 
-/* Sizes as integers (fourth input), or scales (third input; second before opset 11). */
+/* The sizes are integers (fourth input), or follow from scales (third input; second one before
+ * opset 11). */
 static struct shape rule_resize(const struct pz_onnx_graph *graph,
                                 const struct pz_onnx_node *node) {
   struct shape input = input_shape(graph, node, 0), sizes = shape_from_contents(graph, node, 3);
@@ -576,7 +570,7 @@ static struct shape rule_resize(const struct pz_onnx_graph *graph,
 
 /* ---- rules: results made from numbers ------------------------------------------------------- */
 
-/* The only integer of an input, if its contents are known. */
+/* Returns the only integer of an input, or NULL if its contents are unknown. */
 static const int64_t *known_int(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                                 uint32_t i) {
   const struct pz_onnx_value *value = pz_onnx_input(graph, node, i);
@@ -602,7 +596,7 @@ static struct shape rule_constant(const struct pz_onnx_graph *graph,
   return scalar ? output : unknown;
 }
 
-/* ceil((limit - start) / step) numbers. */
+/* The result has ceil((limit - start) / step) numbers. */
 static struct shape rule_range(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
   const int64_t *start = known_int(graph, node, 0), *limit = known_int(graph, node, 1),
                 *delta = known_int(graph, node, 2);
@@ -639,7 +633,8 @@ static struct shape rule_one_hot(const struct pz_onnx_graph *graph,
   return output;
 }
 
-/* The shape of the result depends on contents, but exporters count with this operator over tensors of ones. */
+/* The shape of the result depends on contents.  It is known for tensors of ones, whose elements
+ * exporters count with this operator. */
 static struct shape rule_non_zero(const struct pz_onnx_graph *graph,
                                   const struct pz_onnx_node *node) {
   const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
@@ -650,18 +645,6 @@ static struct shape rule_non_zero(const struct pz_onnx_graph *graph,
                    pz_onnx_count_elements(input, &count);
   if (!input->ints && !all_count) return unknown;
   return (struct shape){2, {input->rank, count}};
-}
-
-static struct shape rule_filled(const struct pz_onnx_graph *graph,
-                                const struct pz_onnx_node *node) {
-  return shape_from_contents(graph, node, 0);
-}
-
-static struct shape rule_scalar(const struct pz_onnx_graph *graph,
-                                const struct pz_onnx_node *node) {
-  (void)graph;
-  (void)node;
-  return (struct shape){0};
 }
 
 static struct shape rule_shape(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
@@ -683,18 +666,28 @@ static shape_rule *const rules[] = {
 #include "onnx/shape_rules.def"
 };
 
+/* Returns the shape of result j of a node. */
 static struct shape infer_shape(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                                 uint32_t j) {
   enum pz_onnx_shape_rule rule = node->op->shape;
   if (rule == PZ_SHAPE_SPLIT) return rule_split(graph, node, j);
-  /* Further results of norms are statistics; those of TopK, pooling and Dropout have the shape of the first one. */
+  /* Further results of norms are statistics; those of TopK, pooling and Dropout have the shape of
+   * the first one. */
   bool like_first =
       rule == PZ_SHAPE_TOPK || rule == PZ_SHAPE_POOL || node->op->kind == PZ_OP_DROPOUT;
   if (j > 0 && !like_first) return unknown;
-  return rules[rule] ? rules[rule](graph, node) : unknown;
+  switch (rule) {
+  case PZ_SHAPE_SAME: return input_shape(graph, node, 0);
+  case PZ_SHAPE_INDEXED: return input_shape(graph, node, 1);
+  case PZ_SHAPE_EXPAND:
+    return broadcast(input_shape(graph, node, 0), shape_from_contents(graph, node, 1));
+  case PZ_SHAPE_FILLED: return shape_from_contents(graph, node, 0);
+  case PZ_SHAPE_SCALAR: return (struct shape){0};
+  default: return rules[rule] ? rules[rule](graph, node) : unknown;
+  }
 }
 
-/* The type of a result.  Only whether it is floating-point matters. */
+/* Returns the element type of a result.  Only whether it is floating-point matters. */
 static int infer_type(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
                       uint32_t j) {
   const struct pz_onnx_value *like = pz_onnx_input(graph, node, 0);
@@ -715,7 +708,8 @@ static int infer_type(const struct pz_onnx_graph *graph, const struct pz_onnx_no
   return like ? like->type : 0;
 }
 
-/* A Constant is an initializer, since some exporters store weights in this way. */
+/* Stores the contents of a Constant, which is treated as an initializer because some exporters
+ * store weights in this way. */
 static void read_constant(struct pz_call *call, const struct pz_onnx_graph *graph,
                           const struct pz_onnx_node *node) {
   struct pz_onnx_value *value = pz_onnx_result(graph, node, 0);
@@ -749,7 +743,8 @@ static const char *spell_shape(char *buf, size_t size, const struct shape *shape
   return buf;
 }
 
-/* Checks the shape that the file states for a result against the one that follows from the inputs. */
+/* Checks that the shape that the file states for a result is the one that follows from the inputs.
+ * */
 static void check_stated_shape(struct pz_call *call, const struct pz_onnx_graph *graph,
                                const struct pz_onnx_node *node, const struct pz_onnx_value *value,
                                const struct shape *inferred) {

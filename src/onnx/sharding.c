@@ -1,12 +1,14 @@
 /* Tensor parallelism of an imported graph.
  *
- * As in Megatron-LM (Shoeybi et al., 2019), products with weights that read the same value form a group and are
- * divided by columns, if everything that is computed from them can be followed, axis by axis, to products that are
- * then divided by rows, with a sum over the devices after them.  try_group() is one such trial: it walks the nodes of
- * a layer in order and marks which dimension of each value is divided (follow_node has a case for each kind of
- * operator).  A trial fails if an operator cannot work on a part of its input, or if a divided value leaves the
- * layer; then its marks are undone.  shard_segment() tries the groups of a layer in several passes, because some
- * products can only be divided together with those of another input, or without one of their own. */
+ * As in Megatron-LM (Shoeybi et al., 2019), products with weights that read the same value form a
+ * group and are divided by columns, if everything that is computed from them can be followed, axis
+ * by axis, to products that are then divided by rows, with a sum over the devices after them.
+ * try_group() is one such trial: it walks the nodes of a layer in order and marks which dimension
+ * of each value is divided (follow_node has a case for each kind of operator).  A trial fails if an
+ * operator cannot work on a part of its input, or if a divided value leaves the layer; then its
+ * marks are undone.  shard_segment() tries the groups of a layer in several passes, because some
+ * products can only be divided together with those of another input, or without one of their
+ * own. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -16,19 +18,20 @@
 
 enum { MOST_PAIRS = 8, MOST_TRIES = 64 };
 
-/* The least share of the multiplications in divided products.  Below it, a group of devices is not worth it: only the
- * classifier of a convolutional network was found, for example. */
+/* The least share of the multiplications that divided products must have.  Below it, tensor
+ * parallelism is refused: in a convolutional network, for example, only the classifier can be
+ * divided. */
 #define LEAST_SHARE 0.1
 
-/* How a trial ended, or whether an operator can work on its part of the input. */
+/* The outcome of a trial, or of following the division through an operator. */
 enum outcome {
   FITS,
   BLOCKED, /* an operator cannot work on a part of its input */
   UNEVEN,  /* the tensor-parallel degree does not divide a dimension */
 };
 
-/* The part of a dimension that is divided: `size` entries that follow `outer` other factors.  Heads that are merged
- * with the batch are such a part. */
+/* The part of a dimension that is divided: a factor `size` of the dimension, after factors whose
+ * product is `outer`.  Heads that are merged with the batch are such a part. */
 struct divided_part {
   int64_t outer, size;
 };
@@ -43,8 +46,8 @@ struct sharder {
   uint32_t trial, *trial_of;                 /* by value: the trial that marked it */
   struct divided_part *part, current_part;   /* by value; of the input of the current node */
   uint32_t n_ends;                           /* products of the trial that end a division */
-  uint32_t only,
-      without; /* of the products of an input, the only one that is tried, or one that is not */
+  uint32_t only;    /* of the products that read an input, the only one that is tried, or PZ_NONE */
+  uint32_t without; /* a product that is not tried, or PZ_NONE */
   const struct pz_onnx_node *node; /* the current node */
   int64_t uneven;                  /* the size that the degree does not divide */
 };
@@ -55,7 +58,7 @@ static const struct pz_onnx_value *value_at(const struct sharder *sharder, uint3
 
 /* ---- marks of a trial ----------------------------------------------------------------------- */
 
-/* Returns the divided dimension of an input, or -1. */
+/* Returns the divided dimension of input k of a node, or -1. */
 static int divided_dim(const struct sharder *sharder, const struct pz_onnx_node *node, uint32_t k) {
   return k < node->n_in && node->in[k] != PZ_NONE ? (int)sharder->sharding->dim[node->in[k]] - 1
                                                   : -1;
@@ -76,15 +79,8 @@ static void mark_product(struct sharder *sharder, const struct pz_onnx_node *nod
   pz_append(sharder->call, &sharder->marked_nodes, &index);
 }
 
-static void undo_marks(struct sharder *sharder) {
-  for (uint32_t i = 0; i < sharder->marked_values.n; i++)
-    sharder->sharding->dim[*pz_vec_at(&sharder->marked_values, uint32_t, i)] = 0;
-  for (uint32_t i = 0; i < sharder->marked_nodes.n; i++)
-    sharder->sharding->divide[*pz_vec_at(&sharder->marked_nodes, uint32_t, i)] = PZ_DIVIDE_NOT;
-}
-
-/* Divides dimension `dim` of v if the degree divides it.  The same part is divided as in the input of the current
- * node, if the dimension contains it. */
+/* Divides dimension `dim` of a value if the tensor-parallel degree divides it.  If the dimension
+ * contains the part that is divided in the input of the current node, the same part is divided. */
 static enum outcome divide_dim(struct sharder *sharder, uint32_t id, int dim) {
   if (dim < 0 || dim >= value_at(sharder, id)->rank) return BLOCKED;
   int64_t size = value_at(sharder, id)->dim[dim];
@@ -101,7 +97,7 @@ static enum outcome divide_dim(struct sharder *sharder, uint32_t id, int dim) {
   return FITS;
 }
 
-/* Divides the first result along the dimension at this distance from the right. */
+/* Divides the first result along the dimension at this distance from the last one. */
 static enum outcome divide_result(struct sharder *sharder, const struct pz_onnx_node *node,
                                   int from_right) {
   return divide_dim(sharder, node->out[0], value_at(sharder, node->out[0])->rank - 1 - from_right);
@@ -109,20 +105,21 @@ static enum outcome divide_result(struct sharder *sharder, const struct pz_onnx_
 
 /* ---- following the division through nodes --------------------------------------------------- */
 
-/* Finds the divided part of x in its reshaped form y: it is in the first dimension that shares a factor with it which
- * the degree divides. */
-static enum outcome follow_reshape(struct sharder *sharder, uint32_t x, int divided, uint32_t y) {
-  const struct pz_onnx_value *from = value_at(sharder, x), *to = value_at(sharder, y);
-  int64_t part_begin = sharder->part[x].outer, begin = 1, shared = 0;
+/* Finds the divided part of an input in its reshaped form.  It is in the first dimension that
+ * shares a factor with the part which the degree divides. */
+static enum outcome follow_reshape(struct sharder *sharder, uint32_t input, int divided,
+                                   uint32_t output) {
+  const struct pz_onnx_value *from = value_at(sharder, input), *to = value_at(sharder, output);
+  int64_t part_begin = sharder->part[input].outer, begin = 1, shared = 0;
   for (int k = 0; k < divided; k++) part_begin *= from->dim[k] > 0 ? from->dim[k] : 1;
-  int64_t part_end = part_begin * sharder->part[x].size;
+  int64_t part_end = part_begin * sharder->part[input].size;
   for (int j = 0; j < to->rank; j++) {
     int64_t end = begin * (to->dim[j] > 0 ? to->dim[j] : 1);
     int64_t low = pz_max(part_begin, begin), high = pz_min(part_end, end);
     if (high > low && high % low == 0) {
       shared = high / low;
       if (shared % sharder->sharding->tp == 0) {
-        mark_value(sharder, y, j, (struct divided_part){low / begin, shared});
+        mark_value(sharder, output, j, (struct divided_part){low / begin, shared});
         return FITS;
       }
     }
@@ -132,7 +129,8 @@ static enum outcome follow_reshape(struct sharder *sharder, uint32_t x, int divi
   return shared ? UNEVEN : BLOCKED;
 }
 
-/* Divides the dimension of the result that the divided dimension of the first input becomes. */
+/* Divides the dimension of the result that corresponds to the divided dimension of the first input.
+ * */
 static enum outcome follow_moved_dim(struct sharder *sharder, const struct pz_onnx_node *node) {
   int divided = divided_dim(sharder, node, 0);
   const struct pz_onnx_value *output = value_at(sharder, node->out[0]);
@@ -142,8 +140,8 @@ static enum outcome follow_moved_dim(struct sharder *sharder, const struct pz_on
   return BLOCKED;
 }
 
-/* Returns the distance from the right at which the operands are divided, -1 if none is, or -2 if they are divided
- * differently. */
+/* Returns the distance from the last dimension at which the operands are divided, -1 if none is
+ * divided, or -2 if they are divided differently. */
 static int common_distance(const struct sharder *sharder, const struct pz_onnx_node *node) {
   int common = -1;
   for (uint32_t k = 0; k < node->n_in; k++) {
@@ -157,7 +155,8 @@ static int common_distance(const struct sharder *sharder, const struct pz_onnx_n
   return common;
 }
 
-/* Element-wise: the other activations must be divided alike, and parameters are divided with them. */
+/* An element-wise operator requires that all activations are divided in the same way, and divides
+ * parameters with them. */
 static enum outcome follow_elementwise(struct sharder *sharder, const struct pz_onnx_node *node) {
   int from_right = common_distance(sharder, node);
   if (from_right < 0) return BLOCKED;
@@ -173,7 +172,8 @@ static enum outcome follow_elementwise(struct sharder *sharder, const struct pz_
   return divide_result(sharder, node, from_right);
 }
 
-/* An operator that works along `axis` and, with `and_after`, along the dimensions after it, which must be whole. */
+/* Follows an operator that works along `axis` and, with `and_after`, along the dimensions after it,
+ * which must not be divided. */
 static enum outcome follow_beside_axis(struct sharder *sharder, const struct pz_onnx_node *node,
                                        int axis, bool and_after) {
   int divided = divided_dim(sharder, node, 0);
@@ -188,7 +188,7 @@ static enum outcome follow_norm(struct sharder *sharder, const struct pz_onnx_no
   return follow_beside_axis(sharder, node, axis, true);
 }
 
-/* Is the node a product of an activation with a weight of two dimensions? */
+/* Returns whether the node is a product of an activation with a weight of two dimensions. */
 static bool is_linear(const struct sharder *sharder, const struct pz_onnx_node *node) {
   const struct pz_onnx_value *weight = pz_onnx_input(sharder->graph, node, 1);
   if (!weight || weight->role != PZ_ONNX_PARAM || weight->rank != 2) return false;
@@ -198,7 +198,7 @@ static bool is_linear(const struct sharder *sharder, const struct pz_onnx_node *
   return node->op->lower == PZ_LOWER_GEMM && !pz_onnx_int_attribute(node, "transA", 0);
 }
 
-/* A product of two activations that are divided along a batch dimension. */
+/* Follows a product of two activations, which must be divided along a batch dimension. */
 static enum outcome follow_batched_product(struct sharder *sharder,
                                            const struct pz_onnx_node *node) {
   int from_right = common_distance(sharder, node);
@@ -211,7 +211,8 @@ static enum outcome follow_batched_product(struct sharder *sharder,
   return divide_result(sharder, node, from_right);
 }
 
-/* A linear layer whose input is divided along its features is divided by rows, and its result is whole again. */
+/* A linear layer whose input is divided along its features is divided by rows, after which its
+ * result is whole again. */
 static enum outcome follow_matmul(struct sharder *sharder, const struct pz_onnx_node *node) {
   if (!is_linear(sharder, node)) return follow_batched_product(sharder, node);
   bool features_divided = divided_dim(sharder, node, 0) == value_at(sharder, node->in[0])->rank - 1;
@@ -280,14 +281,8 @@ static enum outcome follow_node(struct sharder *sharder, const struct pz_onnx_no
 
 /* ---- a trial -------------------------------------------------------------------------------- */
 
-static bool reads_marked_value(const struct sharder *sharder, const struct pz_onnx_node *node) {
-  for (uint32_t k = 0; k < node->n_in; k++)
-    if (divided_dim(sharder, node, k) >= 0 && sharder->trial_of[node->in[k]] == sharder->trial)
-      return true;
-  return false;
-}
-
-/* Does no divided value leave the layer?  The result of the model may, because the loss accepts it in parts. */
+/* Returns whether no divided value leaves the layer, except for the result of the model, which the
+ * loss accepts in parts. */
 static bool stays_inside(const struct sharder *sharder) {
   uint32_t end = sharder->segment->first + sharder->segment->n;
   const struct pz_onnx_value *result = value_at(sharder, sharder->layering->result);
@@ -303,8 +298,8 @@ static bool stays_inside(const struct sharder *sharder) {
   return true;
 }
 
-/* Divides a product of the group by columns.  The classes of the model's result may be divided unevenly: the shares
- * may differ by one. */
+/* Divides a product of the group by columns.  The classes of the model's result may be divided
+ * unevenly: the shares may differ by one. */
 static enum outcome divide_columns(struct sharder *sharder, const struct pz_onnx_node *node) {
   const struct pz_onnx_value *output = value_at(sharder, node->out[0]);
   int last = output->rank - 1;
@@ -318,14 +313,16 @@ static enum outcome divide_columns(struct sharder *sharder, const struct pz_onnx
   return FITS;
 }
 
-/* Can the product be the first of a group: is it linear, not divided, and its input whole? */
+/* Returns whether the product can be the first of a group: it is linear, not divided yet, and its
+ * input is whole. */
 static bool is_free_product(const struct sharder *sharder, const struct pz_onnx_node *node) {
   bool undivided =
       sharder->sharding->divide[pz_onnx_node_index(sharder->graph, node)] == PZ_DIVIDE_NOT;
   return is_linear(sharder, node) && undivided && divided_dim(sharder, node, 0) < 0;
 }
 
-/* Divides all products of this layer that read `input`, or `second`, by columns, and follows their results. */
+/* Divides all products of this layer that read `input` or `second` by columns, and follows their
+ * results. */
 static enum outcome try_group(struct sharder *sharder, uint32_t input, uint32_t second) {
   uint32_t begin = sharder->segment->first, end = begin + sharder->segment->n;
   uint32_t first = PZ_NONE, last = 0;
@@ -347,28 +344,38 @@ static enum outcome try_group(struct sharder *sharder, uint32_t input, uint32_t 
       uint32_t read = value_at(sharder, node->in[0])->root;
       member = read == input || read == second;
     }
+    bool reads_mark = false; /* the node reads a value that this trial has divided */
+    for (uint32_t k = 0; k < node->n_in && !reads_mark; k++)
+      reads_mark =
+          divided_dim(sharder, node, k) >= 0 && sharder->trial_of[node->in[k]] == sharder->trial;
     if (member)
       outcome = divide_columns(sharder, node);
-    else if (reads_marked_value(sharder, node))
+    else if (reads_mark)
       outcome = follow_node(sharder, node);
     if (outcome != FITS) return outcome;
   }
   return sharder->n_ends && stays_inside(sharder) ? FITS : BLOCKED;
 }
 
-/* Tries a group.  Its marks stay if it fits. */
+/* Tries a group.  Its marks stay if it fits, and are undone otherwise. */
 static enum outcome attempt_group(struct sharder *sharder, uint32_t input, uint32_t second) {
+  struct pz_onnx_sharding *sharding = sharder->sharding;
   sharder->marked_values.n = 0;
   sharder->marked_nodes.n = 0;
   sharder->n_ends = 0;
   sharder->trial++;
   enum outcome outcome = try_group(sharder, input, second);
-  if (outcome != FITS) undo_marks(sharder);
+  if (outcome == FITS) return FITS;
+  for (uint32_t i = 0; i < sharder->marked_values.n; i++)
+    sharding->dim[*pz_vec_at(&sharder->marked_values, uint32_t, i)] = 0;
+  for (uint32_t i = 0; i < sharder->marked_nodes.n; i++)
+    sharding->divide[*pz_vec_at(&sharder->marked_nodes, uint32_t, i)] = PZ_DIVIDE_NOT;
   return outcome;
 }
 
-/* Tries the products of an input together with those of another one, such as a decoder's query with the encoder's
- * keys and values.  An uneven trial only means that the two do not belong together. */
+/* Tries the products that read an input together with those of another one, such as a decoder's
+ * query with the encoder's keys and values.  If a dimension is uneven, the two do not belong
+ * together, which is no error. */
 static enum outcome attempt_pairs(struct sharder *sharder, uint32_t input) {
   uint32_t last_tried = input, n_tried = 0;
   for (uint32_t k = 0; k < sharder->segment->n && n_tried < MOST_PAIRS; k++) {
@@ -386,8 +393,8 @@ static enum outcome attempt_pairs(struct sharder *sharder, uint32_t input) {
 
 /* ---- all trials of a layer ------------------------------------------------------------------ */
 
-/* The passes over the products of a layer.  The product that computes the model's result is tried first, so that it
- * is divided by columns and the result stays divided, rather than by rows. */
+/* The passes over the products of a layer.  The product that computes the model's result is tried
+ * first, so that it is divided by columns rather than by rows, and the result stays divided. */
 enum pass {
   RESULT,
   GROUPS,
@@ -447,7 +454,8 @@ static void shard_tables(struct sharder *sharder) {
 
 /* ---- the divided share of the work ---------------------------------------------------------- */
 
-/* The multiplications of a product: for each element of the result, as many as it sums up. */
+/* Returns the number of multiplications of a product: the elements of the result times the length
+ * of the sum for each. */
 static double multiplications(const struct sharder *sharder, const struct pz_onnx_node *node) {
   const struct pz_onnx_value *input = pz_onnx_input(sharder->graph, node, 0);
   const struct pz_onnx_value *weight = pz_onnx_input(sharder->graph, node, 1);
@@ -462,6 +470,7 @@ static double multiplications(const struct sharder *sharder, const struct pz_onn
   return (double)n_results * (double)input->dim[input->rank - 1];
 }
 
+/* Returns the share of the model's multiplications that are in divided products. */
 static double divided_share(const struct sharder *sharder) {
   double all = 0, divided = 0;
   for (uint32_t i = 0; i < sharder->layering->segments.n; i++) {
