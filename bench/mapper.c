@@ -8,6 +8,7 @@
 
 #include "core/progress.h"
 #include "cost/mapper.h"
+#include "unit/chip_borders.h"
 #include "unit/published.h"
 
 enum { REPEAT = 5 };
@@ -73,7 +74,7 @@ static void model(const char *name, const char *chip_name) {
   struct products list = model_products(name);
   struct pz_chip chip;
   double us = 0;
-  if (pz_chip_read(chip_name, &chip, NULL) != PZ_OK) exit(1);
+  if (pz_test_chip_read(chip_name, &chip, NULL) != PZ_OK) exit(1);
   for (int i = 0; i < list.n; i++) {
     struct pz_mapping o;
     us += microseconds(&list.at[i], &chip, &o);
@@ -106,7 +107,7 @@ static void nested(const char *const *models, int n_models, int64_t glb_mib) {
   static const int64_t cores[] = {1, 8, 64, 512, 4096}, sides[] = {4, 16, 64, 256};
   struct nested_sums s = {0};
   struct pz_chip c;
-  if (pz_chip_read("tpuv4", &c, NULL) != PZ_OK) exit(1);
+  if (pz_test_chip_read("tpuv4", &c, NULL) != PZ_OK) exit(1);
   c.glb_bytes = glb_mib << 20;
   for (int m = 0; m < n_models; m++) {
     struct products list = model_products(models[m]);

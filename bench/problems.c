@@ -7,6 +7,7 @@
 #include "core/csv.h"
 #include "core/file.h"
 #include "core/num.h"
+#include "unit/chip_borders.h"
 #include "workload/workload.h"
 
 void give_up(const struct pz_error *err) {
@@ -70,7 +71,7 @@ void each_layer(layer_visitor *visit, void *ctx) {
   for (x.at.chip = 0; x.at.chip < LAYER_CHIPS; x.at.chip++) {
     struct pz_chip chip;
     struct pz_error err = {0};
-    if (pz_chip_read(layer_chips[x.at.chip], &chip, &err) != PZ_OK) give_up(&err);
+    if (pz_test_chip_read(layer_chips[x.at.chip], &chip, &err) != PZ_OK) give_up(&err);
     for (size_t m = 0; pz_preset_name(m); m++)
       for (x.at.tp = 1; x.at.tp <= 128; x.at.tp++) {
         struct pz_workload_options o = pz_workload_options_default();

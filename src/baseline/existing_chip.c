@@ -5,14 +5,16 @@
 static struct pz_baseline_answer expert_on(struct pz_call *call,
                                            const struct pz_baseline_question *q, const char *name) {
   struct pz_chip chip;
-  pz_must(call, pz_chip_load_described(name, &chip, pz_call_error(call)));
+  pz_chip_read(call, name, &chip);
+  pz_chip_describe(&chip);
   return pz_baseline_expert(call, q, &chip);
 }
 
 static struct pz_baseline_answer place_on(struct pz_call *call,
                                           const struct pz_baseline_question *q, const char *name) {
   struct pz_chip chip;
-  pz_must(call, pz_chip_load_described(name, &chip, pz_call_error(call)));
+  pz_chip_read(call, name, &chip);
+  pz_chip_describe(&chip);
   return pz_baseline_place(call, q, &chip);
 }
 

@@ -1,198 +1,227 @@
+/* Cost breakdown of a chip: die area by block, power, production cost, and die edge.
+ *
+ * pz_chip_bill() computes all of it from the description of a chip and the constants of its technology (silicon.def), for the
+ * likely constants or at one end of their ranges.  Technologies of the original system's library (45 and 22 nm) have area and
+ * peak power only.  Blocks whose sizes a real package exceeds (spare cores, caches) are counted as in the package. */
 #include "chip/chip.h"
 
 #include <math.h>
 
-struct pz_area pz_chip_area(const struct pz_chip *c) {
-  const struct pz_tech_info *t = pz_tech_at(c->tech);
-  double tc = (double)c->tensor.cores, vc = (double)c->vector.cores;
+/* ---- area ----------------------------------------------------------------------------------- */
+
+struct pz_area pz_chip_area(const struct pz_chip *chip) {
+  const struct pz_tech_info *tech = pz_tech_at(chip->tech);
+  const struct pz_tensor_cores *tensor = &chip->tensor;
+  double tensor_cores = (double)tensor->cores, vector_cores = (double)chip->vector.cores;
   return (struct pz_area){
-      .tensor_um2 = tc * (double)(c->tensor.rows * c->tensor.cols) * t->mac_um2,
-      .tensor_local_um2 = tc * pz_tech_local_um2(t, c->tensor.local_bytes),
-      .vector_um2 = vc * (double)c->vector.lanes * t->lane_um2,
-      .vector_local_um2 = vc * pz_tech_local_um2(t, c->vector.local_bytes),
-      .glb_um2 = pz_tech_glb_um2(t, c->glb_bytes),
-      .hbm_um2 = (double)c->hbm.stacks * t->hbm_phy_um2,
+      .tensor_um2 = tensor_cores * (double)(tensor->rows * tensor->cols) * tech->mac_um2,
+      .tensor_local_um2 = tensor_cores * pz_tech_local_um2(tech, tensor->local_bytes),
+      .vector_um2 = vector_cores * (double)chip->vector.lanes * tech->lane_um2,
+      .vector_local_um2 = vector_cores * pz_tech_local_um2(tech, chip->vector.local_bytes),
+      .glb_um2 = pz_tech_glb_um2(tech, chip->glb_bytes),
+      .hbm_um2 = (double)chip->hbm.stacks * tech->hbm_phy_um2,
   };
 }
 
-double pz_area_total_um2(const struct pz_area *a) {
-  return a->tensor_um2 + a->tensor_local_um2 + a->vector_um2 + a->vector_local_um2 + a->glb_um2 +
-         a->hbm_um2;
+double pz_area_total_um2(const struct pz_area *area) {
+  return area->tensor_um2 + area->tensor_local_um2 + area->vector_um2 + area->vector_local_um2 +
+         area->glb_um2 + area->hbm_um2;
 }
 
-/* ---- area ----------------------------------------------------------------------------------- */
-
-/* Dies and their technologies: as the package says, or one of the chip's own. */
+/* The dies of a chip and their technologies: those of its package, or one die. */
 struct dies {
-  int64_t n, io;
+  int64_t n_core, n_io; /* n_io is 0 if the core dies contain memory, links and host interface */
   struct pz_tech_info tech, io_tech;
 };
 
-enum pz_tech pz_chip_bill_tech(const struct pz_chip *c) {
-  return c->package.dies ? c->package.tech : c->tech;
+enum pz_tech pz_chip_bill_tech(const struct pz_chip *chip) {
+  return chip->package.dies ? chip->package.tech : chip->tech;
 }
 
-static struct dies bill_dies(const struct pz_chip *c, enum pz_bill_range range) {
-  const struct pz_package *p = &c->package;
-  enum pz_tech tech = pz_chip_bill_tech(c);
-  return (struct dies){.n = p->dies ? p->dies : 1,
-                       .io = p->dies ? p->io_dies : 0,
-                       .tech = pz_tech_range(tech, range),
-                       .io_tech = pz_tech_range(p->dies && p->io_dies ? p->io_tech : tech, range)};
+/* Returns the larger one of a number that the package states and the described one. */
+static double count_on_dies(const struct pz_chip *chip, int64_t packaged, int64_t described) {
+  return (double)(chip->package.dies && packaged > described ? packaged : described);
 }
 
-/* What the dies hold is no less than what the description counts. */
-static double on_dies(const struct pz_chip *c, int64_t held, int64_t described) {
-  return (double)(c->package.dies && held > described ? held : described);
+/* Sets the area of tensor and vector cores and of the network that connects them. */
+static void set_core_area(const struct pz_chip *chip, const struct pz_tech_info *tech,
+                          struct pz_bill *bill) {
+  const struct pz_package *package = &chip->package;
+  double cores = count_on_dies(chip, package->cores, chip->tensor.cores);
+  double vectors = count_on_dies(chip, package->vector_cores, chip->vector.cores);
+  double bytes = count_on_dies(chip, package->core_bytes, chip->tensor.local_bytes);
+  bill->tensor_mm2 =
+      cores * (double)chip->tensor.rows * (double)chip->tensor.cols * tech->mac_um2 / 1e6;
+  bill->tensor_local_mm2 = cores * bytes * tech->sram_um2_per_byte / 1e6;
+  bill->vector_mm2 = vectors * (double)chip->vector.lanes * tech->lane_um2 / 1e6;
+  bill->vector_local_mm2 =
+      vectors * (double)chip->vector.local_bytes * tech->sram_um2_per_byte / 1e6;
+  bill->fp64_mm2 = count_on_dies(chip, package->fp64_units, 0) * cores * tech->fp64_um2 / 1e6;
+  /* Half of the network grows with the ports of the cores, half with the traffic.  A core of an H200 moves 32 B in a cycle. */
+  double ports = (cores + vectors) / 2, wires = chip->glb_bytes_per_s / tech->reference_hz / 32;
+  bill->noc_mm2 = (ports + wires) / 2 * tech->noc_um2 / 1e6;
 }
 
-static void core_area(const struct pz_chip *c, const struct pz_tech_info *t, struct pz_bill *b) {
-  double cores = on_dies(c, c->package.cores, c->tensor.cores);
-  double vectors = on_dies(c, c->package.vector_cores, c->vector.cores);
-  double bytes = on_dies(c, c->package.core_bytes, c->tensor.local_bytes);
-  b->tensor_mm2 = cores * (double)c->tensor.rows * (double)c->tensor.cols * t->mac_um2 / 1e6;
-  b->tensor_local_mm2 = cores * bytes * t->sram_um2_per_byte / 1e6;
-  b->vector_mm2 = vectors * (double)c->vector.lanes * t->lane_um2 / 1e6;
-  b->vector_local_mm2 = vectors * (double)c->vector.local_bytes * t->sram_um2_per_byte / 1e6;
-  b->fp64_mm2 = on_dies(c, c->package.fp64_units, 0) * cores * t->fp64_um2 / 1e6;
-  /* half for the ports of cores of both kinds, half for what passes: 32 B of each core in a cycle on an H200 */
-  double ports = (cores + vectors) / 2, wires = c->glb_bytes_per_s / t->reference_hz / 32;
-  b->noc_mm2 = (ports + wires) / 2 * t->noc_um2 / 1e6;
+/* Sets the area of what the cores share. */
+static void set_shared_area(const struct pz_chip *chip, const struct dies *dies,
+                            struct pz_bill *bill) {
+  const struct pz_tech_info *tech = &dies->io_tech;
+  double bytes = count_on_dies(chip, chip->package.sram_bytes, chip->glb_bytes);
+  double stacks = count_on_dies(chip, chip->package.stacks, chip->hbm.stacks);
+  bill->glb_mm2 =
+      (bytes * tech->glb_um2_per_byte + chip->glb_bytes_per_s / 1e9 * tech->glb_port_um2_per_gbs) /
+      1e6;
+  bill->hbm_mm2 = stacks * tech->hbm_phy_um2 / 1e6;
+  bill->link_mm2 = chip->link_bytes_per_s / 1e9 * tech->link_um2_per_gbs / 1e6;
+  bill->die_link_mm2 = chip->package.die_bytes_per_s / 1e9 * tech->die_link_um2_per_gbs / 1e6;
+  bill->io_mm2 = (double)(dies->n_io ? dies->n_io : dies->n_core) * tech->io_um2 / 1e6;
 }
 
-static void shared_area(const struct pz_chip *c, const struct dies *d, struct pz_bill *b) {
-  const struct pz_tech_info *t = &d->io_tech;
-  double bytes = on_dies(c, c->package.sram_bytes, c->glb_bytes);
-  b->glb_mm2 =
-      (bytes * t->glb_um2_per_byte + c->glb_bytes_per_s / 1e9 * t->glb_port_um2_per_gbs) / 1e6;
-  b->hbm_mm2 = on_dies(c, c->package.stacks, c->hbm.stacks) * t->hbm_phy_um2 / 1e6;
-  b->link_mm2 = c->link_bytes_per_s / 1e9 * t->link_um2_per_gbs / 1e6;
-  b->die_link_mm2 = c->package.die_bytes_per_s / 1e9 * t->die_link_um2_per_gbs / 1e6;
-  b->io_mm2 = (double)(d->io ? d->io : d->n) * t->io_um2 / 1e6;
+/* ---- power ---------------------------------------------------------------------------------- */
+
+/* The part of the peak rate that sustained GEMMs achieve at their clock (H200: 0.795), and the part of the HBM rate that they
+ * use meanwhile. */
+static const double GEMM_PART = 0.8, HBM_PART = 0.15;
+
+/* Vector operations on each byte of a stream: address, load, convert, and store of 16-bit values. */
+static const double STREAM_OPS_PER_BYTE = 1;
+
+double pz_chip_local_bytes_per_mac(const struct pz_chip *chip) {
+  static const double SUMS_PER_MULTIPLIER = 8; /* in 32 B of registers */
+  double side_product = (double)chip->tensor.rows * (double)chip->tensor.cols;
+  return 2 * (double)chip->rules.operand_bytes / sqrt(side_product * SUMS_PER_MULTIPLIER);
 }
 
-static void library_area(const struct pz_chip *c, struct pz_bill *b) {
-  struct pz_area a = pz_chip_area(c);
-  b->tensor_mm2 = a.tensor_um2 / 1e6;
-  b->tensor_local_mm2 = a.tensor_local_um2 / 1e6;
-  b->vector_mm2 = a.vector_um2 / 1e6;
-  b->vector_local_mm2 = a.vector_local_um2 / 1e6;
-  b->glb_mm2 = a.glb_um2 / 1e6;
-  b->hbm_mm2 = a.hbm_um2 / 1e6;
-  b->area_mm2 = pz_area_total_um2(&a) / 1e6;
+/* Sets the power at the sustained clock, of sustained GEMMs or of a stream from HBM, whichever draws more.  In a larger array, a
+ * multiplier reads less from the buffer, but all of them together read more. */
+static void set_watts(const struct pz_chip *chip, const struct pz_tech_info *tech,
+                      struct pz_bill *bill) {
+  double clock = fmin(chip->clock_hz, tech->reference_hz);
+  double voltage2 = pz_tech_voltage2(tech, clock);
+  double macs_per_s = pz_chip_tensor_flop_per_s(chip) / 2 / chip->clock_hz * clock * GEMM_PART;
+  double hbm_bytes_per_s = pz_chip_hbm_bytes_per_s(chip);
+  bill->static_watts =
+      bill->area_mm2 *
+      (tech->static_w_per_mm2 + tech->clock_w_per_mm2 * clock / tech->reference_hz * voltage2);
+  bill->link_watts =
+      chip->link_bytes_per_s * tech->link_j + chip->package.die_bytes_per_s * tech->die_link_j;
+  bill->product_watts =
+      macs_per_s * voltage2 * (tech->mac_j + pz_chip_local_bytes_per_mac(chip) * tech->local_j) +
+      HBM_PART * hbm_bytes_per_s * tech->hbm_j;
+  bill->stream_watts =
+      hbm_bytes_per_s * (tech->hbm_j + tech->glb_j + STREAM_OPS_PER_BYTE * voltage2 * tech->lane_j);
+  bill->watts =
+      bill->static_watts + bill->link_watts + fmax(bill->product_watts, bill->stream_watts);
 }
 
-/* ---- watts ---------------------------------------------------------------------------------- */
-
-/* Part of the peak rate that long products sustain at their clock (H200: 0.795), the part of the HBM
- * rate that runs beside them, and vector operations on each byte of a stream (address, load, convert,
- * store of 16-bit values). */
-static const double PRODUCT_PART = 0.8, HBM_BESIDE = 0.15, STREAM_OPS_PER_BYTE = 1;
-
-double pz_chip_local_bytes_per_mac(const struct pz_chip *c) {
-  static const double KEPT = 8; /* sums of a multiplier, in 32 B of registers */
-  return 2 * (double)c->rules.operand_bytes /
-         sqrt((double)c->tensor.rows * (double)c->tensor.cols * KEPT);
+double pz_chip_held_part(const struct pz_chip *chip) {
+  const struct pz_tech_info *tech = pz_tech_at(pz_chip_bill_tech(chip));
+  double reference_hz = tech->reference_hz;
+  if (!(reference_hz > 0) || chip->clock_hz <= reference_hz) return 1;
+  return chip->clock_hz * pz_tech_voltage2(tech, chip->clock_hz) /
+         (reference_hz * pz_tech_voltage2(tech, reference_hz));
 }
 
-/* A multiplier of a larger array reads less from its buffer, but all of them together read more: power
- * grows with the array. */
-static void bill_watts(const struct pz_chip *c, const struct pz_tech_info *t, struct pz_bill *b) {
-  double clock = fmin(c->clock_hz, t->reference_hz), v2 = pz_tech_voltage2(t, clock);
-  double macs = pz_chip_tensor_flop_per_s(c) / 2 / c->clock_hz * clock * PRODUCT_PART;
-  double hbm = pz_chip_hbm_bytes_per_s(c);
-  b->static_watts =
-      b->area_mm2 * (t->static_w_per_mm2 + t->clock_w_per_mm2 * clock / t->reference_hz * v2);
-  b->link_watts = c->link_bytes_per_s * t->link_j + c->package.die_bytes_per_s * t->die_link_j;
-  b->product_watts = macs * v2 * (t->mac_j + pz_chip_local_bytes_per_mac(c) * t->local_j) +
-                     HBM_BESIDE * hbm * t->hbm_j;
-  b->stream_watts = hbm * (t->hbm_j + t->glb_j + STREAM_OPS_PER_BYTE * v2 * t->lane_j);
-  b->watts = b->static_watts + b->link_watts + fmax(b->product_watts, b->stream_watts);
+/* The breakdown is that of a measured GPU, which lowers its clock to the sustained one and whose GEMMs do not achieve the peak.
+ * Any other chip holds its clock, where its dynamic power grows with f V^2, and its GEMMs run at the full rate. */
+double pz_bill_peak_watts(const struct pz_chip *chip, const struct pz_bill *bill) {
+  const struct pz_tech_info *tech = pz_tech_at(pz_chip_bill_tech(chip));
+  bool is_measured_gpu = chip->execution == PZ_CHIP_STREAM && !chip->cold;
+  if (pz_tech_is_library(tech) || is_measured_gpu) return bill->watts;
+  double hbm_watts = HBM_PART * pz_chip_hbm_bytes_per_s(chip) * tech->hbm_j;
+  double gemm_watts = (bill->product_watts - hbm_watts) / GEMM_PART + hbm_watts;
+  double dynamic = fmax(gemm_watts, bill->stream_watts);
+  double clock_watts = bill->area_mm2 * tech->clock_w_per_mm2;
+  double held = bill->static_watts + bill->link_watts + dynamic +
+                (pz_chip_held_part(chip) - 1) * (dynamic + clock_watts);
+  bool has_limit = chip->cold && chip->watts > 0;
+  return has_limit ? fmin(held, chip->watts) : held;
 }
 
-double pz_chip_held_part(const struct pz_chip *c) {
-  const struct pz_tech_info *t = pz_tech_at(pz_chip_bill_tech(c));
-  if (!(t->reference_hz > 0) || c->clock_hz <= t->reference_hz) return 1;
-  return c->clock_hz * pz_tech_voltage2(t, c->clock_hz) /
-         (t->reference_hz * pz_tech_voltage2(t, t->reference_hz));
-}
+/* ---- production cost and edge --------------------------------------------------------------- */
 
-/* The breakdown has the watts of a chip that lowers its clock to what its node sustains, and of products as GPUs run
- * them.  A scheduled chip holds its clock, above the sustained one its dynamic power grows with f V^2, and products run
- * at their full rate, as their times have it. */
-double pz_bill_peak_watts(const struct pz_chip *c, const struct pz_bill *b) {
-  const struct pz_tech_info *t = pz_tech_at(pz_chip_bill_tech(c));
-  if (pz_tech_is_library(t) || (c->execution == PZ_CHIP_STREAM && !c->cold)) return b->watts;
-  double beside = HBM_BESIDE * pz_chip_hbm_bytes_per_s(c) * t->hbm_j;
-  double products = (b->product_watts - beside) / PRODUCT_PART + beside;
-  double dynamic = fmax(products, b->stream_watts), clock_watts = b->area_mm2 * t->clock_w_per_mm2;
-  double held = b->static_watts + b->link_watts + dynamic +
-                (pz_chip_held_part(c) - 1) * (dynamic + clock_watts);
-  return c->cold && c->watts > 0 ? fmin(held, c->watts) : held; /* what it may take */
-}
-
-static double library_watts(const struct pz_chip *c, const struct pz_tech_info *t) {
-  return pz_chip_tensor_flop_per_s(c) / 2 * t->mac_j + pz_chip_vector_op_per_s(c) * t->lane_j +
-         c->glb_bytes_per_s * t->glb_j + pz_chip_hbm_bytes_per_s(c) * t->hbm_j +
-         c->link_bytes_per_s * t->link_j;
-}
-
-/* ---- dollars and edge ----------------------------------------------------------------------- */
-
-/* Wafer of 300 mm less an edge of 5 mm, 0.2 mm between dies; yield by the negative binomial model with
- * ten critical levels (Feng and Ma, Chiplet Actuary, DAC 2022).  At least one die is on a wafer. */
-double pz_tech_die_dollars(const struct pz_tech_info *t, double mm2) {
+/* Dies on a wafer of 300 mm with an unused edge of 5 mm and 0.2 mm between dies; yield by the negative binomial model with ten
+ * critical levels (Feng and Ma, Chiplet Actuary, DAC 2022).  A wafer has at least one die. */
+double pz_tech_die_dollars(const struct pz_tech_info *tech, double mm2) {
   static const double PI = 3.14159265358979323846, DIAMETER = 290, SCRIBE = 0.2, LEVELS = 10;
-  double side = sqrt(mm2) + SCRIBE, taken = side * side;
-  double dies = PI * DIAMETER * DIAMETER / 4 / taken - PI * DIAMETER / sqrt(2 * taken);
-  double yield = pow(1 + t->defects_per_cm2 * mm2 / 100 / LEVELS, -LEVELS);
-  return t->wafer_dollars / fmax(dies, 1) / yield;
+  double side = sqrt(mm2) + SCRIBE, occupied_mm2 = side * side;
+  double dies =
+      PI * DIAMETER * DIAMETER / 4 / occupied_mm2 - PI * DIAMETER / sqrt(2 * occupied_mm2);
+  double yield = pow(1 + tech->defects_per_cm2 * mm2 / 100 / LEVELS, -LEVELS);
+  return tech->wafer_dollars / fmax(dies, 1) / yield;
 }
 
-static void bill_dollars(const struct pz_chip *c, const struct dies *d, double io_mm2,
-                         struct pz_bill *b) {
+/* Sets the cost of dies, HBM and package.  io_mm2 is the area of the I/O dies. */
+static void set_dollars(const struct pz_chip *chip, const struct dies *dies, double io_mm2,
+                        struct pz_bill *bill) {
   static const double STACK_MM2 = 110; /* of HBM2e and HBM3: 10 x 11 mm */
-  double n = (double)d->n, io = (double)d->io, core_mm2 = b->area_mm2 - io_mm2;
-  b->die_dollars = n * pz_tech_die_dollars(&d->tech, core_mm2 / n);
-  if (io > 0) b->die_dollars += io * pz_tech_die_dollars(&d->io_tech, io_mm2 / io);
-  b->hbm_dollars = (double)pz_chip_hbm_bytes(c) / 0x1p30 * d->tech.hbm_dollars_per_gb;
-  b->package_dollars =
-      (b->area_mm2 + (double)c->hbm.stacks * STACK_MM2) * d->tech.package_dollars_per_mm2;
-  b->dollars = b->die_dollars + b->hbm_dollars + b->package_dollars;
+  double n_core = (double)dies->n_core, n_io = (double)dies->n_io;
+  double core_mm2 = bill->area_mm2 - io_mm2;
+  bill->die_dollars = n_core * pz_tech_die_dollars(&dies->tech, core_mm2 / n_core);
+  if (n_io > 0) bill->die_dollars += n_io * pz_tech_die_dollars(&dies->io_tech, io_mm2 / n_io);
+  bill->hbm_dollars = (double)pz_chip_hbm_bytes(chip) / 0x1p30 * dies->tech.hbm_dollars_per_gb;
+  bill->package_dollars =
+      (bill->area_mm2 + (double)chip->hbm.stacks * STACK_MM2) * dies->tech.package_dollars_per_mm2;
+  bill->dollars = bill->die_dollars + bill->hbm_dollars + bill->package_dollars;
 }
 
-static void bill_edge(const struct pz_chip *c, const struct dies *d, double io_mm2,
-                      struct pz_bill *b) {
-  double n = (double)(d->io ? d->io : d->n), mm2 = d->io ? io_mm2 : b->area_mm2;
-  b->edge_mm = on_dies(c, c->package.stacks, c->hbm.stacks) * d->io_tech.hbm_edge_mm +
-               c->link_bytes_per_s / 1e9 * d->io_tech.link_edge_mm_per_gbs;
-  b->edge_room_mm = 4 * n * sqrt(mm2 / n);
+/* Sets the die edge that HBM and links occupy, and the edge that there is, if dies are square. */
+static void set_edge(const struct pz_chip *chip, const struct dies *dies, double io_mm2,
+                     struct pz_bill *bill) {
+  double n = (double)(dies->n_io ? dies->n_io : dies->n_core);
+  double mm2 = dies->n_io ? io_mm2 : bill->area_mm2;
+  double stacks = count_on_dies(chip, chip->package.stacks, chip->hbm.stacks);
+  bill->edge_mm = stacks * dies->io_tech.hbm_edge_mm +
+                  chip->link_bytes_per_s / 1e9 * dies->io_tech.link_edge_mm_per_gbs;
+  bill->edge_room_mm = 4 * n * sqrt(mm2 / n);
 }
 
-struct pz_bill pz_chip_bill(const struct pz_chip *c, enum pz_bill_range range) {
-  struct dies d = bill_dies(c, range);
-  struct pz_bill b = {.dies = d.n + d.io};
-  double io_mm2 = 0;
-  if (pz_tech_is_library(&d.tech)) {
-    library_area(c, &b);
-    b.watts = library_watts(c, &d.tech);
-  } else {
-    core_area(c, &d.tech, &b);
-    shared_area(c, &d, &b);
-    double shared = b.glb_mm2 + b.hbm_mm2 + b.link_mm2 + b.die_link_mm2 + b.io_mm2;
-    double core = b.tensor_mm2 + b.tensor_local_mm2 + b.vector_mm2 + b.vector_local_mm2 +
-                  b.fp64_mm2 + b.noc_mm2;
-    b.other_mm2 = core * d.tech.other_share + shared * d.io_tech.other_share;
-    b.area_mm2 = core + shared + b.other_mm2;
-    if (d.io) io_mm2 = shared * (1 + d.io_tech.other_share);
-    bill_watts(c, &d.tech, &b);
-    bill_dollars(c, &d, io_mm2, &b);
-    bill_edge(c, &d, io_mm2, &b);
+/* ---- the breakdown -------------------------------------------------------------------------- */
+
+/* Sets what the original system's library knows: area, and the power at the peak rates. */
+static void set_library_bill(const struct pz_chip *chip, const struct pz_tech_info *tech,
+                             struct pz_bill *bill) {
+  struct pz_area area = pz_chip_area(chip);
+  bill->tensor_mm2 = area.tensor_um2 / 1e6;
+  bill->tensor_local_mm2 = area.tensor_local_um2 / 1e6;
+  bill->vector_mm2 = area.vector_um2 / 1e6;
+  bill->vector_local_mm2 = area.vector_local_um2 / 1e6;
+  bill->glb_mm2 = area.glb_um2 / 1e6;
+  bill->hbm_mm2 = area.hbm_um2 / 1e6;
+  bill->area_mm2 = pz_area_total_um2(&area) / 1e6;
+  bill->watts = pz_chip_tensor_flop_per_s(chip) / 2 * tech->mac_j +
+                pz_chip_vector_op_per_s(chip) * tech->lane_j + chip->glb_bytes_per_s * tech->glb_j +
+                pz_chip_hbm_bytes_per_s(chip) * tech->hbm_j + chip->link_bytes_per_s * tech->link_j;
+}
+
+struct pz_bill pz_chip_bill(const struct pz_chip *chip, enum pz_bill_range range) {
+  const struct pz_package *package = &chip->package;
+  enum pz_tech tech = pz_chip_bill_tech(chip), io_tech = tech;
+  if (package->dies && package->io_dies) io_tech = package->io_tech;
+  struct dies dies = {.n_core = package->dies ? package->dies : 1,
+                      .n_io = package->dies ? package->io_dies : 0,
+                      .tech = pz_tech_range(tech, range),
+                      .io_tech = pz_tech_range(io_tech, range)};
+  struct pz_bill bill = {.dies = dies.n_core + dies.n_io};
+  if (pz_tech_is_library(&dies.tech)) {
+    set_library_bill(chip, &dies.tech, &bill);
+    return bill;
   }
-  return b;
+  set_core_area(chip, &dies.tech, &bill);
+  set_shared_area(chip, &dies, &bill);
+  double shared_mm2 = bill.glb_mm2 + bill.hbm_mm2 + bill.link_mm2 + bill.die_link_mm2 + bill.io_mm2;
+  double core_mm2 = bill.tensor_mm2 + bill.tensor_local_mm2 + bill.vector_mm2 +
+                    bill.vector_local_mm2 + bill.fp64_mm2 + bill.noc_mm2;
+  double io_mm2 = dies.n_io ? shared_mm2 * (1 + dies.io_tech.other_share) : 0;
+  bill.other_mm2 = core_mm2 * dies.tech.other_share + shared_mm2 * dies.io_tech.other_share;
+  bill.area_mm2 = core_mm2 + shared_mm2 + bill.other_mm2;
+  set_watts(chip, &dies.tech, &bill);
+  set_dollars(chip, &dies, io_mm2, &bill);
+  set_edge(chip, &dies, io_mm2, &bill);
+  return bill;
 }
 
-double pz_chip_peak_watts(const struct pz_chip *c) {
-  struct pz_bill b = pz_chip_bill(c, PZ_BILL_LIKELY);
-  return pz_bill_peak_watts(c, &b);
+double pz_chip_peak_watts(const struct pz_chip *chip) {
+  struct pz_bill bill = pz_chip_bill(chip, PZ_BILL_LIKELY);
+  return pz_bill_peak_watts(chip, &bill);
 }

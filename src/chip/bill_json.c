@@ -1,8 +1,7 @@
-#include "chip/bill_json.h"
-
+/* The cost breakdown of a chip as JSON: the parts and their sums, with ranges of the sums. */
 #include <string.h>
 
-#include "core/status.h"
+#include "chip/chip.h"
 
 #define PART(field, label, unit)                                                                   \
   { #field, label, unit, offsetof(struct pz_bill, field) }
@@ -34,41 +33,47 @@ enum { PARTS = sizeof parts / sizeof *parts, SUMS = sizeof sums / sizeof *sums }
 
 const struct pz_bill_part *pz_bill_part_at(size_t i) { return i < PARTS ? &parts[i] : NULL; }
 
-static double value(const struct pz_bill *b, const struct pz_bill_part *p) {
-  return *(const double *)((const char *)b + p->offset);
+/* Returns the value of a part, or null for dollars and edges of a library that has no prices or edges. */
+static json_t *part_json(const struct pz_bill *bill, const struct pz_bill_part *part) {
+  bool is_unknown = (strcmp(part->unit, "$") == 0 && !(bill->dollars > 0)) ||
+                    (strcmp(part->unit, "mm") == 0 && !(bill->edge_mm > 0));
+  if (is_unknown) return json_null();
+  return json_real(*(const double *)((const char *)bill + part->offset));
 }
 
-/* A library without prices or edges knows none. */
-static json_t *amount(const struct pz_bill *b, const struct pz_bill_part *p) {
-  bool known =
-      strcmp(p->unit, "$") == 0 ? b->dollars > 0 : strcmp(p->unit, "mm") != 0 || b->edge_mm > 0;
-  return known ? json_real(value(b, p)) : json_null();
+json_t *pz_bill_json(const struct pz_chip *chip) {
+  struct pz_bill likely = pz_chip_bill(chip, PZ_BILL_LIKELY);
+  struct pz_bill low = pz_chip_bill(chip, PZ_BILL_LOW), high = pz_chip_bill(chip, PZ_BILL_HIGH);
+  json_t *object = json_object(), *ranges = json_object();
+  for (size_t i = 0; i < SUMS; i++) {
+    const struct pz_bill_part *sum = &sums[i];
+    json_object_set_new(object, sum->key, part_json(&likely, sum));
+    json_object_set_new(ranges, sum->key,
+                        json_pack("[o,o]", part_json(&low, sum), part_json(&high, sum)));
+  }
+  json_object_set_new(object, "ranges", ranges);
+  json_object_set_new(object, "dies", json_integer((json_int_t)likely.dies));
+  json_object_set_new(object, "edge_room_mm", json_real(likely.edge_room_mm));
+  for (size_t i = 0; i < PARTS; i++)
+    json_object_set_new(object, parts[i].key, part_json(&likely, &parts[i]));
+  return object;
 }
 
-static void set_parts(json_t *o, const struct pz_bill *b, const struct pz_bill_part *p, size_t n) {
-  for (size_t i = 0; i < n; i++) json_object_set_new(o, p[i].key, amount(b, &p[i]));
+struct text_arguments {
+  const struct pz_chip *chip;
+  char **text;
+};
+
+static void write_text(struct pz_call *call, void *ctx) {
+  const struct text_arguments *args = ctx;
+  pz_require(call, args->chip, "chip");
+  pz_require(call, args->text, "text");
+  struct pz_buffer *buffer = pz_buffer_new(call);
+  pz_json_print(call, buffer, pz_json_built(call, pz_bill_json(args->chip)));
+  *args->text = pz_buffer_take(call, buffer);
 }
 
-json_t *pz_bill_json(const struct pz_chip *c) {
-  struct pz_bill b = pz_chip_bill(c, PZ_BILL_LIKELY), low = pz_chip_bill(c, PZ_BILL_LOW),
-                 high = pz_chip_bill(c, PZ_BILL_HIGH);
-  json_t *o = json_object(), *ranges = json_object();
-  set_parts(o, &b, sums, SUMS);
-  for (size_t i = 0; i < SUMS; i++)
-    json_object_set_new(ranges, sums[i].key,
-                        json_pack("[o,o]", amount(&low, &sums[i]), amount(&high, &sums[i])));
-  json_object_set_new(o, "ranges", ranges);
-  json_object_set_new(o, "dies", json_integer((json_int_t)b.dies));
-  json_object_set_new(o, "edge_room_mm", json_real(b.edge_room_mm));
-  set_parts(o, &b, parts, PARTS);
-  return o;
-}
-
-enum pz_status pz_bill_text(const struct pz_chip *c, char **text, struct pz_error *err) {
-  enum pz_status status = pz_need_each(err, {c, "chip"}, {text, "text"});
-  if (status != PZ_OK) return status;
-  json_t *o = pz_bill_json(c);
-  status = o ? pz_json_text(o, text, err) : pz_fail(err, PZ_NO_MEMORY, "out of memory for a bill");
-  json_decref(o);
-  return status;
+enum pz_status pz_bill_text(const struct pz_chip *chip, char **text, struct pz_error *err) {
+  struct text_arguments args = {chip, text};
+  return pz_border(write_text, &args, err);
 }

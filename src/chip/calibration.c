@@ -1,9 +1,12 @@
+/* The measured part of a chip description: the numbers of calibration.def, tiles, and kernels, read from and written to the
+ * field "calibration" of chip.json. */
 #include "chip/chip.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "core/status.h"
 #include "core/text.h"
 
 static const struct pz_key numbers[] = {
@@ -33,123 +36,149 @@ const struct pz_key *pz_kernel_constants(size_t *n) {
 }
 
 struct pz_kernel pz_kernel_none(void) {
-  struct pz_kernel k = {0};
+  struct pz_kernel kernel = {0};
   for (size_t i = 0; i < KERNEL_NUMBERS; i++)
-    *(double *)((char *)&k + kernel_numbers[i].offset) = kernel_numbers[i].absent;
-  return k;
+    *(double *)((char *)&kernel + kernel_numbers[i].offset) = kernel_numbers[i].absent;
+  return kernel;
 }
 
-static const struct pz_range ROW = {1, 1LL << 40}, TILE = {1, 1 << 20}, SPLITS = {1, 65536};
+/* ---- reading -------------------------------------------------------------------------------- */
 
-static void read_numbers(struct pz_fields *f, const struct pz_key *list, size_t n, void *out) {
+static const struct pz_range ROW = {1, 1LL << 40}, SPLITS = {1, 65536};
+
+/* Reads the numbers that the rows list into the members of *out. */
+static void read_numbers(struct pz_fields *file, const struct pz_key *rows, size_t n, void *out) {
   for (size_t i = 0; i < n; i++) {
-    pz_fields_check_usual(f, &list[i]);
-    *(double *)((char *)out + list[i].offset) =
-        pz_fields_real_or(f, list[i].key, list[i].min, list[i].max, list[i].absent);
+    double *member = (double *)((char *)out + rows[i].offset);
+    pz_fields_check_usual(file, &rows[i]);
+    *member = pz_fields_real_or(file, rows[i].key, rows[i].min, rows[i].max, rows[i].absent);
   }
 }
 
-static void read_kernels(struct pz_fields *f, struct pz_calibration *c) {
-  const json_t *list = pz_fields_value(f, "calibration.kernels");
-  if (!list) return;
-  if (!json_is_object(list) || json_object_size(list) > PZ_CHIP_MOST_KERNELS) {
-    pz_fields_refuse(f, "calibration.kernels", "an object of at most 48 kernels");
+static void read_kernel(struct pz_fields *file, const char *kind, const json_t *value,
+                        struct pz_kernel *kernel) {
+  char name[300];
+  snprintf(name, sizeof name, "%.200s: kernel %.60s", file->name, kind);
+  struct pz_fields fields = {.name = name,
+                             .root = value,
+                             .err = file->err,
+                             .status = file->status,
+                             .any_units = file->any_units};
+  pz_text_copy(kernel->kind, sizeof kernel->kind, kind);
+  if (!json_is_object(value)) {
+    file->status = pz_fail(file->err, PZ_BAD_INPUT, "%s is %s; accepted: an object", name,
+                           pz_json_type(value));
     return;
   }
-  for (void *it = json_object_iter((json_t *)(uintptr_t)list); it && f->status == PZ_OK;
-       it = json_object_iter_next((json_t *)(uintptr_t)list, it)) {
-    struct pz_kernel *k = &c->kernels[c->n_kernels++];
-    const json_t *value = json_object_iter_value(it);
-    char where[300];
-    snprintf(where, sizeof where, "%.200s: kernel %.60s", f->name, json_object_iter_key(it));
-    struct pz_fields g = {.name = where, .root = value, .err = f->err, .status = f->status};
-    g.any_units = f->any_units;
-    pz_text_copy(k->kind, sizeof k->kind, json_object_iter_key(it));
-    if (!json_is_object(value)) {
-      f->status = pz_fail(f->err, PZ_BAD_INPUT, "%s is %s; accepted: an object", where,
-                          pz_json_type(value));
-      return;
-    }
-    read_numbers(&g, kernel_numbers, KERNEL_NUMBERS, k);
-    k->long_row = pz_fields_int_or(&g, "long_row", ROW, 0);
-    k->block_from = pz_fields_int_or(&g, "block_from", ROW, 0);
-    f->status = pz_fields_finish(&g);
+  read_numbers(&fields, kernel_numbers, KERNEL_NUMBERS, kernel);
+  kernel->long_row = pz_fields_int_or(&fields, "long_row", ROW, 0);
+  kernel->block_from = pz_fields_int_or(&fields, "block_from", ROW, 0);
+  file->status = pz_fields_finish(&fields);
+}
+
+static void read_kernels(struct pz_fields *file, struct pz_calibration *calibration) {
+  const json_t *kernels = pz_fields_value(file, "calibration.kernels");
+  if (!kernels) return;
+  if (!json_is_object(kernels) || json_object_size(kernels) > PZ_CHIP_MOST_KERNELS) {
+    pz_fields_refuse(file, "calibration.kernels", "an object of at most 48 kernels");
+    return;
+  }
+  json_t *object =
+      (json_t *)(uintptr_t)kernels; /* jansson iterates over values that are not const */
+  void *entry = json_object_iter(object);
+  while (entry && file->status == PZ_OK) {
+    struct pz_kernel *kernel = &calibration->kernels[calibration->n_kernels];
+    calibration->n_kernels++;
+    read_kernel(file, json_object_iter_key(entry), json_object_iter_value(entry), kernel);
+    entry = json_object_iter_next(object, entry);
   }
 }
 
-static void read_tiles(struct pz_fields *f, struct pz_calibration *c) {
-  const json_t *list = pz_fields_value(f, "calibration.tiles");
-  c->most_tile_values = pz_fields_int_or(f, "calibration.most_tile_values", ROW, INT64_MAX);
-  c->most_splits = pz_fields_int_or(f, "calibration.most_splits", SPLITS, 1);
-  c->least_split_k = pz_fields_int_or(f, "calibration.least_split_k", ROW, 1);
-  if (!list) return;
-  bool good = json_is_array(list) && json_array_size(list) <= PZ_CHIP_MOST_TILES;
-  int64_t before = 0;
-  for (size_t i = 0; good && i < json_array_size(list); i++) {
-    int64_t v = json_integer_value(json_array_get(list, i));
-    good = v > before && v <= TILE.max;
-    c->tiles[c->n_tiles++] = before = v;
+/* Reads the tiles for which the library has kernels, and how it divides the inner dimension of a GEMM. */
+static void read_tiles(struct pz_fields *file, struct pz_calibration *calibration) {
+  enum { LARGEST_TILE = 1 << 20 };
+  const json_t *tiles = pz_fields_value(file, "calibration.tiles");
+  calibration->most_tile_values =
+      pz_fields_int_or(file, "calibration.most_tile_values", ROW, INT64_MAX);
+  calibration->most_splits = pz_fields_int_or(file, "calibration.most_splits", SPLITS, 1);
+  calibration->least_split_k = pz_fields_int_or(file, "calibration.least_split_k", ROW, 1);
+  if (!tiles) return;
+  bool is_valid = json_is_array(tiles) && json_array_size(tiles) <= PZ_CHIP_MOST_TILES;
+  int64_t previous = 0;
+  for (size_t i = 0; is_valid && i < json_array_size(tiles); i++) {
+    int64_t tile = json_integer_value(json_array_get(tiles, i));
+    is_valid = tile > previous && tile <= LARGEST_TILE;
+    calibration->tiles[calibration->n_tiles] = tile;
+    calibration->n_tiles++;
+    previous = tile;
   }
-  if (!good) pz_fields_refuse(f, "calibration.tiles", "at most 8 ascending sizes");
+  if (!is_valid) pz_fields_refuse(file, "calibration.tiles", "at most 8 ascending sizes");
 }
 
-void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *c) {
-  *c = (struct pz_calibration){.most_tile_values = INT64_MAX, .most_splits = 1, .least_split_k = 1};
+void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *calibration) {
+  *calibration =
+      (struct pz_calibration){.most_tile_values = INT64_MAX, .most_splits = 1, .least_split_k = 1};
   for (size_t i = 0; i < NUMBERS; i++)
-    *(double *)((char *)c + numbers[i].offset) = numbers[i].absent;
-  c->batched_startup_s = c->startup_s;
-  c->warm_from_bytes = c->warm_to_bytes = (double)glb_bytes;
+    *(double *)((char *)calibration + numbers[i].offset) = numbers[i].absent;
+  calibration->batched_startup_s = calibration->startup_s;
+  calibration->warm_from_bytes = (double)glb_bytes;
+  calibration->warm_to_bytes = (double)glb_bytes;
 }
 
-void pz_calibration_read(struct pz_fields *f, int64_t glb_bytes, struct pz_calibration *c) {
-  read_numbers(f, numbers, NUMBERS, c);
+void pz_calibration_read(struct pz_fields *file, int64_t glb_bytes,
+                         struct pz_calibration *calibration) {
+  struct pz_calibration *c = calibration;
+  read_numbers(file, numbers, NUMBERS, c);
   if (c->fp8_block_speedup > 0 && c->fp8_block_speedup < 1)
-    pz_fields_refuse(f, "calibration.fp8_block_speedup", "0, or 1 to 16");
+    pz_fields_refuse(file, "calibration.fp8_block_speedup", "0, or 1 to 16");
   if (c->nvfp4_speedup > 0 && c->nvfp4_speedup < 1)
-    pz_fields_refuse(f, "calibration.nvfp4_speedup", "0, or 1 to 32");
+    pz_fields_refuse(file, "calibration.nvfp4_speedup", "0, or 1 to 32");
+  /* -1 stands for a default that follows from other fields. */
   if (c->batched_startup_s < 0) c->batched_startup_s = c->startup_s;
   if (c->warm_from_bytes < 0) c->warm_from_bytes = (double)glb_bytes;
   if (c->warm_to_bytes < 0) c->warm_to_bytes = c->warm_from_bytes;
   if (c->warm_to_bytes < c->warm_from_bytes)
-    pz_fields_refuse(f, "calibration.warm_to_bytes", "no less than warm_from_bytes");
-  read_tiles(f, c);
-  read_kernels(f, c);
+    pz_fields_refuse(file, "calibration.warm_to_bytes", "no less than warm_from_bytes");
+  read_tiles(file, c);
+  read_kernels(file, c);
 }
 
-/* Numbers that differ from an uncalibrated chip's. */
-static void write_numbers(json_t *o, const struct pz_key *list, size_t n, const void *from) {
+/* ---- writing -------------------------------------------------------------------------------- */
+
+/* Writes the numbers that differ from those of an uncalibrated chip. */
+static void write_numbers(json_t *object, const struct pz_key *rows, size_t n, const void *from) {
   for (size_t i = 0; i < n; i++) {
-    double v = *(const double *)((const char *)from + list[i].offset);
-    const char *dot = strrchr(list[i].key, '.');
-    if (v != list[i].absent) json_object_set_new(o, dot ? dot + 1 : list[i].key, json_real(v));
+    double value = *(const double *)((const char *)from + rows[i].offset);
+    const char *dot = strrchr(rows[i].key, '.'), *name = dot ? dot + 1 : rows[i].key;
+    if (value != rows[i].absent) json_object_set_new(object, name, json_real(value));
   }
 }
 
-static json_t *kernel_json(const struct pz_kernel *k) {
-  json_t *o = json_object();
-  write_numbers(o, kernel_numbers, KERNEL_NUMBERS, k);
-  if (k->long_row) json_object_set_new(o, "long_row", json_integer(k->long_row));
-  if (k->block_from) json_object_set_new(o, "block_from", json_integer(k->block_from));
-  return o;
-}
-
-json_t *pz_calibration_json(const struct pz_calibration *c) {
-  json_t *o = json_object(), *tiles = json_array(), *kernels = json_object();
-  write_numbers(o, numbers, NUMBERS, c);
-  for (int i = 0; i < c->n_tiles; i++) json_array_append_new(tiles, json_integer(c->tiles[i]));
-  for (int i = 0; i < c->n_kernels; i++)
-    json_object_set_new(kernels, c->kernels[i].kind, kernel_json(&c->kernels[i]));
-  if (c->n_tiles) {
-    if (c->most_tile_values < INT64_MAX)
-      json_object_set_new(o, "most_tile_values", json_integer(c->most_tile_values));
-    json_object_set_new(o, "most_splits", json_integer(c->most_splits));
-    json_object_set_new(o, "least_split_k", json_integer(c->least_split_k));
-    json_object_set(o, "tiles", tiles);
+json_t *pz_calibration_json(const struct pz_calibration *calibration) {
+  json_t *object = json_object(), *tiles = json_array(), *kernels = json_object();
+  write_numbers(object, numbers, NUMBERS, calibration);
+  for (int i = 0; i < calibration->n_tiles; i++)
+    json_array_append_new(tiles, json_integer(calibration->tiles[i]));
+  for (int i = 0; i < calibration->n_kernels; i++) {
+    const struct pz_kernel *kernel = &calibration->kernels[i];
+    json_t *entry = json_object();
+    write_numbers(entry, kernel_numbers, KERNEL_NUMBERS, kernel);
+    if (kernel->long_row) json_object_set_new(entry, "long_row", json_integer(kernel->long_row));
+    if (kernel->block_from)
+      json_object_set_new(entry, "block_from", json_integer(kernel->block_from));
+    json_object_set_new(kernels, kernel->kind, entry);
   }
-  if (c->n_kernels) json_object_set(o, "kernels", kernels);
+  if (calibration->n_tiles) {
+    if (calibration->most_tile_values < INT64_MAX)
+      json_object_set_new(object, "most_tile_values", json_integer(calibration->most_tile_values));
+    json_object_set_new(object, "most_splits", json_integer(calibration->most_splits));
+    json_object_set_new(object, "least_split_k", json_integer(calibration->least_split_k));
+    json_object_set(object, "tiles", tiles);
+  }
+  if (calibration->n_kernels) json_object_set(object, "kernels", kernels);
   json_decref(tiles);
   json_decref(kernels);
-  return o;
+  return object;
 }
 
 void pz_calibration_fields(json_t *list) {
@@ -176,10 +205,10 @@ void pz_calibration_fields(json_t *list) {
              "Rows beyond this are worked on by a block of threads; absent: none"),
   };
   for (size_t i = 0; i < NUMBERS; i++) pz_key_describe(&numbers[i], NULL, list);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    pz_key_describe(&rows[i],
-                    strcmp(rows[i].key, "calibration.tiles") == 0 ? "at most 8 ascending sizes"
-                    : rows[i].type == PZ_KEY_OTHER ? "an object of at most 48 kernels"
-                                                   : NULL,
-                    list);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const char *accepted = NULL;
+    if (rows[i].type == PZ_KEY_OTHER) accepted = "an object of at most 48 kernels";
+    if (strcmp(rows[i].key, "calibration.tiles") == 0) accepted = "at most 8 ascending sizes";
+    pz_key_describe(&rows[i], accepted, list);
+  }
 }

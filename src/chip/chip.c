@@ -1,65 +1,22 @@
+/* Chips: presets and files, copies for programs, and values that follow from a description.
+ *
+ * The fields of a description and their checks are in chip_json.c.  Here are the interface for programs (load, parse, copy), the
+ * least buffers that a chip needs, parts of a chip, chips that are made from a base, and facts about known dies. */
 #include "chip/chip.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "chip/embedded.h"
 #include "core/alloc.h"
-#include "core/fields.h"
 #include "core/num.h"
 #include "core/text.h"
 
 const char *const pz_chip_execution_names[] = {"scheduled", "stream", "serial", NULL};
 const char *const pz_calibrated_by_names[] = {"", "operators", "runs", NULL};
 
-/* Without a list: 16 bit of both kinds, fp8 and nvfp4 where there is a rate for them. */
-static int usual_precisions(const struct pz_chip *c) {
-  return 1 << PZ_PRECISION_BF16 | 1 << PZ_PRECISION_FP16 |
-         (c->calibration.fp8_speedup > 1) << PZ_PRECISION_FP8 |
-         (c->calibration.nvfp4_speedup > 1) << PZ_PRECISION_NVFP4;
-}
-
-/* ---- the smallest buffers ------------------------------------------------------------------- */
-
-int64_t pz_chip_least_tile(const struct pz_chip *c) {
-  enum { PARTS = 8 };
-  int64_t side = pz_min(c->tensor.rows, c->tensor.cols);
-  return c->rules.fill ? side : pz_ceil_div(side, PARTS);
-}
-
-/* Where filling takes time a tile of the array's side is always tried; else a dimension is halved
- * as long as it is not below the least, and may end at twice that less two. */
-static int64_t worst_tile(const struct pz_chip *c) {
-  int64_t least = pz_chip_least_tile(c);
-  return c->rules.fill ? least : pz_max(least, 2 * least - 2);
-}
-
-/* Bytes of a stationary operand, t x t values, and of the slices of the other two operands that
- * stream past it, the same whichever input is stationary; the sum, or the largest where each has
- * a part of its own. */
-static int64_t tile_bytes(const struct pz_chip *c, int64_t t, bool results_stationary,
-                          bool partitioned) {
-  int64_t e = c->rules.operand_bytes, a = c->rules.sum_bytes;
-  int64_t stream = t * pz_min(c->tensor.rows, PZ_CHIP_SLICE) * (c->rules.double_buffer ? 2 : 1);
-  int64_t stationary = t * t * (results_stationary ? a : e), other = results_stationary ? e : a;
-  return partitioned ? pz_max(stationary, stream * pz_max(e, other))
-                     : stationary + stream * (e + other);
-}
-
-int64_t pz_chip_least_local_bytes(const struct pz_chip *c) {
-  bool partitioned = c->rules.partitioned;
-  if (c->calibration.n_tiles) /* libraries keep results */
-    return tile_bytes(c, c->calibration.tiles[0], true, partitioned);
-  int64_t t = worst_tile(c);
-  return pz_min(tile_bytes(c, t, true, partitioned), tile_bytes(c, t, false, partitioned));
-}
-
-int64_t pz_chip_least_glb_bytes(const struct pz_chip *c) {
-  int64_t t = worst_tile(c);
-  return pz_min(tile_bytes(c, t, true, false), tile_bytes(c, t, false, false));
-}
+/* ---- presets and files ---------------------------------------------------------------------- */
 
 const char *pz_chip_preset_name(size_t i) { return pz_embedded_name(pz_embedded_chips, i); }
 
@@ -67,217 +24,309 @@ const char *pz_chip_preset_text(const char *name) {
   return name ? pz_embedded_text(pz_embedded_chips, name) : NULL;
 }
 
-enum pz_status pz_chip_read(const char *chip, struct pz_chip *out, struct pz_error *err) {
-  return pz_chip_read_units(chip, false, out, err);
+void pz_chip_read_units(struct pz_call *call, const char *chip, bool any_units,
+                        struct pz_chip *out) {
+  size_t bytes;
+  pz_require(call, chip, "chip");
+  const char *text = pz_embedded_load(call, pz_embedded_chips, "chip",
+                                      "a name listed by 'phaze chips'", chip, &bytes);
+  pz_chip_read_text(call, chip, text, bytes, any_units, out);
+  out->any_units |= any_units;
 }
 
-enum pz_status pz_chip_read_units(const char *chip, bool any_units, struct pz_chip *out,
-                                  struct pz_error *err) {
-  char *text = NULL;
-  size_t bytes = 0;
-  enum pz_status status = pz_need(chip, "chip", err);
-  if (status != PZ_OK) return status;
-  status = pz_embedded_load(pz_embedded_chips, "chip", "a name listed by 'phaze chips'", chip,
-                            &text, &bytes, err);
-  if (status == PZ_OK) status = pz_chip_read_text_units(chip, text, bytes, any_units, out, err);
-  if (status == PZ_OK) out->any_units |= any_units;
-  pz_free(text);
-  return status;
+void pz_chip_read(struct pz_call *call, const char *chip, struct pz_chip *out) {
+  pz_chip_read_units(call, chip, false, out);
 }
 
-/* ---- for programs ------------------------------------------------------------------------------- */
+struct base_arguments {
+  const char *name;
+  struct pz_chip *base;
+};
 
-enum pz_status pz_chip_copy(const struct pz_chip *c, struct pz_chip **out, struct pz_error *err) {
-  enum pz_status status = pz_need_each(err, {c, "chip"}, {out, "out"});
-  if (status != PZ_OK) return status;
-  struct pz_chip *made = pz_malloc(sizeof *made);
-  if (!made) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the chip");
-  *made = *c;
-  *out = made;
-  return PZ_OK;
+static void read_named_base(struct pz_call *call, void *ctx) {
+  const struct base_arguments *args = ctx;
+  pz_chip_read(call, args->name, args->base);
 }
 
-enum pz_status pz_chip_load(const char *chip, struct pz_chip **out, struct pz_error *err) {
-  struct pz_chip c;
-  enum pz_status status = pz_chip_read(chip, &c, err);
-  return status == PZ_OK ? pz_chip_copy(&c, out, err) : status;
+void pz_chip_read_base(struct pz_call *call, struct pz_fields *fields, const char *absent,
+                       struct pz_chip *base) {
+  const json_t *object = pz_fields_value(fields, "base");
+  pz_must(call, fields->status);
+  if (json_is_object(object)) {
+    const char *name = pz_format(call, "%.200s: base", fields->name);
+    pz_chip_read_json(call, name, object, false, base);
+    if (!json_object_get(object, "name")) pz_text_copy(base->name, sizeof base->name, "base");
+    return;
+  }
+  struct base_arguments args = {pz_fields_text_or(fields, "base", absent), base};
+  struct pz_error error = {0};
+  pz_must(call, fields->status);
+  enum pz_status status = pz_border(read_named_base, &args, &error);
+  if (status != PZ_OK) pz_raise(call, status, "%s: base: %s", fields->name, error.message);
+}
+
+/* ---- the interface for programs ------------------------------------------------------------- */
+
+struct chip_arguments {
+  const struct pz_chip *chip; /* to copy, or NULL */
+  const char *name, *text;    /* a preset or file, or the name and text of a chip.json */
+  size_t bytes;
+  enum pz_precision precision;
+  struct pz_chip **out;
+  struct pz_known *known;
+};
+
+static void return_copy(struct pz_call *call, const struct pz_chip *chip, struct pz_chip **out) {
+  pz_require(call, out, "out");
+  struct pz_chip *copy = pz_malloc(sizeof *copy);
+  if (!copy) pz_raise(call, PZ_NO_MEMORY, "out of memory for the chip");
+  *copy = *chip;
+  *out = copy;
+}
+
+static void copy_chip(struct pz_call *call, void *ctx) {
+  const struct chip_arguments *args = ctx;
+  pz_require(call, args->chip, "chip");
+  return_copy(call, args->chip, args->out);
+}
+
+enum pz_status pz_chip_copy(const struct pz_chip *chip, struct pz_chip **out,
+                            struct pz_error *err) {
+  struct chip_arguments args = {.chip = chip, .out = out};
+  return pz_border(copy_chip, &args, err);
+}
+
+static void load_chip(struct pz_call *call, void *ctx) {
+  const struct chip_arguments *args = ctx;
+  struct pz_chip chip;
+  pz_chip_read(call, args->name, &chip);
+  return_copy(call, &chip, args->out);
+}
+
+enum pz_status pz_chip_load(const char *name, struct pz_chip **out, struct pz_error *err) {
+  struct chip_arguments args = {.name = name, .out = out};
+  return pz_border(load_chip, &args, err);
+}
+
+static void parse_chip(struct pz_call *call, void *ctx) {
+  const struct chip_arguments *args = ctx;
+  struct pz_chip chip;
+  pz_chip_read_text(call, args->name, args->text, args->bytes, false, &chip);
+  return_copy(call, &chip, args->out);
 }
 
 enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, struct pz_chip **out,
                              struct pz_error *err) {
-  struct pz_chip c;
-  enum pz_status status = pz_chip_read_text(name, text, bytes, &c, err);
-  return status == PZ_OK ? pz_chip_copy(&c, out, err) : status;
+  struct chip_arguments args = {.name = name, .text = text, .bytes = bytes, .out = out};
+  return pz_border(parse_chip, &args, err);
 }
 
-void pz_chip_free(struct pz_chip *c) { pz_free(c); }
+void pz_chip_free(struct pz_chip *chip) { pz_free(chip); }
 
-void pz_chip_name_calibrated(struct pz_chip *c, const char *path) {
-  static const char with[] = ", calibrated with ", and[] = " and ";
-  enum { MOST = 40 }; /* of a file's name */
-  const char *slash = strrchr(path, '/'), *file = slash && slash[1] ? slash + 1 : path;
-  char *at = strstr(c->name, with);
-  const char *joint = at ? and : with;
-  size_t n = strlen(c->name), file_n = strlen(file);
-  /* a fit to operators takes the place of all before it, one to steps that of a correction */
-  if (at && (c->correction.steps || n + sizeof and+MOST >= sizeof c->name)) {
-    char *last = strstr(at, and);
-    n = (size_t)((c->correction.steps && last ? last : at) - c->name);
-    joint = c->correction.steps && last ? and : with;
-  }
-  snprintf(c->name + n, sizeof c->name - n, "%s%.*s%s", joint, file_n > MOST ? MOST - 3 : MOST,
-           file, file_n > MOST ? "..." : "");
+const char *pz_chip_name(const struct pz_chip *chip) { return chip->name; }
+
+bool pz_chip_built(const struct pz_chip *chip) {
+  return chip->execution == PZ_CHIP_STREAM || chip->calibration.tensor_efficiency < 1;
 }
 
-const char *pz_chip_name(const struct pz_chip *c) { return c->name; }
-
-void pz_chip_describe(struct pz_chip *c) {
-  if (!c->precisions) c->precisions = usual_precisions(c); /* some follow from measured rates */
-  pz_calibration_none(c->glb_bytes, &c->calibration);
+/* Returns the precisions of a chip whose description does not list them: both of 16 bit, and those with a calibrated rate. */
+static int default_precisions(const struct pz_chip *chip) {
+  return 1 << PZ_PRECISION_BF16 | 1 << PZ_PRECISION_FP16 |
+         (chip->calibration.fp8_speedup > 1) << PZ_PRECISION_FP8 |
+         (chip->calibration.nvfp4_speedup > 1) << PZ_PRECISION_NVFP4;
 }
 
-enum pz_status pz_chip_load_described(const char *chip, struct pz_chip *out, struct pz_error *err) {
-  enum pz_status status = pz_chip_read(chip, out, err);
-  if (status == PZ_OK) pz_chip_describe(out);
-  return status;
+static void check_precision(struct pz_call *call, void *ctx) {
+  const struct chip_arguments *args = ctx;
+  const struct pz_chip *chip = args->chip;
+  pz_require_range(call, "precision", (int64_t)args->precision, 0, PZ_PRECISIONS - 1);
+  int supported = chip->precisions ? chip->precisions : default_precisions(chip);
+  if (!pz_chip_built(chip) || supported >> args->precision & 1) return;
+  const char *accepted = "";
+  for (int i = 0; i < PZ_PRECISIONS; i++)
+    if (supported >> i & 1)
+      accepted = pz_format(call, "%s%s%s", accepted, *accepted ? ", " : "", pz_precision_names[i]);
+  pz_raise(call, PZ_BAD_USE, "%s has no rate for precision %s; accepted: %s", chip->name,
+           pz_precision_names[args->precision], accepted);
 }
 
-double pz_chip_tensor_flop_per_s(const struct pz_chip *c) {
-  return 2.0 * (double)c->tensor.cores * (double)c->tensor.rows * (double)c->tensor.cols *
-         c->clock_hz;
-}
-
-double pz_chip_vector_op_per_s(const struct pz_chip *c) {
-  return (double)c->vector.cores * (double)c->vector.lanes * c->clock_hz;
-}
-
-double pz_chip_hbm_bytes_per_s(const struct pz_chip *c) {
-  return (double)c->hbm.stacks * c->hbm.bytes_per_s_per_stack;
-}
-
-int64_t pz_chip_hbm_bytes(const struct pz_chip *c) {
-  return c->hbm.stacks * c->hbm.bytes_per_stack;
-}
-
-bool pz_chip_built(const struct pz_chip *c) {
-  return c->execution == PZ_CHIP_STREAM || c->calibration.tensor_efficiency < 1;
-}
-
-enum pz_status pz_chip_can_run(const struct pz_chip *c, enum pz_precision precision,
+enum pz_status pz_chip_can_run(const struct pz_chip *chip, enum pz_precision precision,
                                struct pz_error *err) {
-  char has[40] = "";
-  enum pz_status status = pz_need_range("precision", (int64_t)precision, 0, PZ_PRECISIONS - 1, err);
-  if (status != PZ_OK) return status;
-  int set = c->precisions ? c->precisions : usual_precisions(c);
-  if (!pz_chip_built(c) || set >> precision & 1) return PZ_OK;
-  for (int i = 0; i < PZ_PRECISIONS; i++) {
-    size_t n = strlen(has);
-    if (set >> i & 1)
-      snprintf(has + n, sizeof has - n, "%s%s", n ? ", " : "", pz_precision_names[i]);
-  }
-  return pz_fail(err, PZ_BAD_USE, "%s has no rate for precision %s; accepted: %s", c->name,
-                 pz_precision_names[precision], has);
+  struct chip_arguments args = {.chip = chip, .precision = precision};
+  return pz_border(check_precision, &args, err);
 }
 
-struct pz_chip pz_chip_part(const struct pz_chip *c, int64_t tensor_cores, int64_t vector_cores) {
-  struct pz_chip part = *c;
-  int64_t most = tensor_cores > vector_cores ? tensor_cores : vector_cores;
+/* ---- the least buffers ---------------------------------------------------------------------- */
+
+int64_t pz_chip_least_tile(const struct pz_chip *chip) {
+  enum { PARTS = 8 };
+  int64_t side = pz_min(chip->tensor.rows, chip->tensor.cols);
+  return chip->rules.fill ? side : pz_ceil_div(side, PARTS);
+}
+
+/* Returns the bytes that tiles of every GEMM need: a stationary operand of side x side values, and double-buffered slices of the
+ * two operands that stream past it.  Either an input or the results are stationary, whichever needs less; `results_only`
+ * excludes stationary inputs.  In a partitioned buffer, each operand has a part of the same size. */
+static int64_t tile_bytes(const struct pz_chip *chip, int64_t side, bool results_only,
+                          bool partitioned) {
+  int64_t operand = chip->rules.operand_bytes, sum = chip->rules.sum_bytes;
+  int64_t slice = side * pz_min(chip->tensor.rows, PZ_CHIP_SLICE);
+  if (chip->rules.double_buffer) slice *= 2;
+  int64_t with_results = side * side * sum + slice * (operand + operand);
+  int64_t with_input = side * side * operand + slice * (operand + sum);
+  if (partitioned) {
+    with_results = pz_max(side * side * sum, slice * operand);
+    with_input = pz_max(side * side * operand, slice * pz_max(operand, sum));
+  }
+  return results_only ? with_results : pz_min(with_results, with_input);
+}
+
+/* Returns the largest side to which a dimension may have to be divided.  If filling the array takes time, a tile of the array's
+ * side is always tried.  Otherwise a dimension is halved until it is below twice the least tile, where it can end at twice
+ * that less two. */
+static int64_t largest_least_tile(const struct pz_chip *chip) {
+  int64_t least = pz_chip_least_tile(chip);
+  return chip->rules.fill ? least : pz_max(least, 2 * least - 2);
+}
+
+int64_t pz_chip_least_local_bytes(const struct pz_chip *chip) {
+  bool partitioned = chip->rules.partitioned;
+  /* The kernels of a library keep the results stationary. */
+  if (chip->calibration.n_tiles)
+    return tile_bytes(chip, chip->calibration.tiles[0], true, partitioned);
+  return tile_bytes(chip, largest_least_tile(chip), false, partitioned);
+}
+
+int64_t pz_chip_least_glb_bytes(const struct pz_chip *chip) {
+  return tile_bytes(chip, largest_least_tile(chip), false, false);
+}
+
+/* ---- rates and parts ------------------------------------------------------------------------ */
+
+double pz_chip_tensor_flop_per_s(const struct pz_chip *chip) {
+  const struct pz_tensor_cores *tensor = &chip->tensor;
+  return 2.0 * (double)tensor->cores * (double)tensor->rows * (double)tensor->cols * chip->clock_hz;
+}
+
+double pz_chip_vector_op_per_s(const struct pz_chip *chip) {
+  return (double)chip->vector.cores * (double)chip->vector.lanes * chip->clock_hz;
+}
+
+double pz_chip_hbm_bytes_per_s(const struct pz_chip *chip) {
+  return (double)chip->hbm.stacks * chip->hbm.bytes_per_s_per_stack;
+}
+
+int64_t pz_chip_hbm_bytes(const struct pz_chip *chip) {
+  return chip->hbm.stacks * chip->hbm.bytes_per_stack;
+}
+
+struct pz_chip pz_chip_part(const struct pz_chip *chip, int64_t tensor_cores,
+                            int64_t vector_cores) {
+  struct pz_chip part = *chip;
+  int64_t cores = pz_max(tensor_cores, vector_cores);
   if (tensor_cores) part.tensor.cores = tensor_cores;
   if (vector_cores) part.vector.cores = vector_cores;
-  if (most && c->glb_core_bytes_per_s > 0)
-    part.glb_bytes_per_s = fmin(c->glb_bytes_per_s, (double)most * c->glb_core_bytes_per_s);
-  if (most && c->hbm.core_bytes_per_s > 0)
+  if (cores && chip->glb_core_bytes_per_s > 0)
+    part.glb_bytes_per_s = fmin(chip->glb_bytes_per_s, (double)cores * chip->glb_core_bytes_per_s);
+  if (cores && chip->hbm.core_bytes_per_s > 0)
     part.hbm.bytes_per_s_per_stack =
-        fmin(c->hbm.bytes_per_s_per_stack,
-             (double)most * c->hbm.core_bytes_per_s / (double)c->hbm.stacks);
+        fmin(chip->hbm.bytes_per_s_per_stack,
+             (double)cores * chip->hbm.core_bytes_per_s / (double)chip->hbm.stacks);
   return part;
 }
 
-const struct pz_kernel *pz_chip_kernel(const struct pz_chip *c, const char *kind) {
-  for (int i = 0; i < c->calibration.n_kernels; i++)
-    if (strcmp(c->calibration.kernels[i].kind, kind) == 0) return &c->calibration.kernels[i];
+const struct pz_kernel *pz_chip_kernel(const struct pz_chip *chip, const char *kind) {
+  const struct pz_calibration *calibration = &chip->calibration;
+  for (int i = 0; i < calibration->n_kernels; i++)
+    if (strcmp(calibration->kernels[i].kind, kind) == 0) return &calibration->kernels[i];
   return NULL;
 }
 
-/* ---- chips made from a base --------------------------------------------------------------------- */
+/* ---- changed chips -------------------------------------------------------------------------- */
 
-static int64_t local_bytes(int64_t units, int64_t base_bytes, int64_t base_units) {
+void pz_chip_describe(struct pz_chip *chip) {
+  /* Set the precisions first, because some follow from calibrated rates. */
+  if (!chip->precisions) chip->precisions = default_precisions(chip);
+  pz_calibration_none(chip->glb_bytes, &chip->calibration);
+}
+
+void pz_chip_name_calibrated(struct pz_chip *chip, const char *path) {
+  static const char with[] = ", calibrated with ", and[] = " and ";
+  enum { MOST = 40 }; /* characters of the name of the file */
+  const char *slash = strrchr(path, '/'), *file = slash && slash[1] ? slash + 1 : path;
+  const char *calibrated = strstr(chip->name, with), *joint = calibrated ? and : with;
+  size_t length = strlen(chip->name), file_length = strlen(file);
+  bool has_steps = chip->correction.steps;
+  bool replaces = calibrated && (has_steps || length + MOST + sizeof and >= sizeof chip->name);
+  if (replaces) {
+    /* A fit to operators replaces all names of files, and a fit to steps replaces that of the last correction. */
+    const char *last = has_steps ? strstr(calibrated, and) : NULL;
+    length = (size_t)((last ? last : calibrated) - chip->name);
+    joint = last ? and : with;
+  }
+  snprintf(chip->name + length, sizeof chip->name - length, "%s%.*s%s", joint,
+           file_length > MOST ? MOST - 3 : MOST, file, file_length > MOST ? "..." : "");
+}
+
+/* Returns the bytes of a buffer that grows with the units of its core, at least 1 KiB. */
+static int64_t scaled_buffer(int64_t units, int64_t base_bytes, int64_t base_units) {
   enum { LEAST = 1024 };
-  int64_t bytes = (int64_t)((double)base_bytes * (double)units / (double)base_units);
-  return bytes > LEAST ? bytes : LEAST;
+  return pz_max((int64_t)((double)base_bytes * (double)units / (double)base_units), LEAST);
 }
 
 void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
                     struct pz_chip *out) {
-  struct pz_chip c = *base;
-  c.tensor.cores = size->tensor_cores;
-  c.tensor.rows = size->rows;
-  c.tensor.cols = size->cols;
-  c.tensor.local_bytes = local_bytes(size->rows * size->cols, base->tensor.local_bytes,
-                                     base->tensor.rows * base->tensor.cols);
-  int64_t least = pz_chip_least_local_bytes(&c);
-  if (c.tensor.local_bytes < least) c.tensor.local_bytes = least;
-  c.vector.cores = size->vector_cores;
-  c.vector.lanes = size->lanes;
-  c.vector.local_bytes = local_bytes(size->lanes, base->vector.local_bytes, base->vector.lanes);
-  c.glb_bytes = size->glb_bytes;
-  c.watts = 0;
-  c.calibrated_by = PZ_CALIBRATED_SOMEHOW;
-  c.correction = (struct pz_correction){.steps = 0}; /* of the chip that was measured */
-  c.package = (struct pz_package){.dies = 0};        /* that of the real chip holds its cores */
-  *out = c;
+  struct pz_chip chip = *base;
+  chip.tensor.cores = size->tensor_cores;
+  chip.tensor.rows = size->rows;
+  chip.tensor.cols = size->cols;
+  chip.tensor.local_bytes = scaled_buffer(size->rows * size->cols, base->tensor.local_bytes,
+                                          base->tensor.rows * base->tensor.cols);
+  chip.tensor.local_bytes = pz_max(chip.tensor.local_bytes, pz_chip_least_local_bytes(&chip));
+  chip.vector.cores = size->vector_cores;
+  chip.vector.lanes = size->lanes;
+  chip.vector.local_bytes =
+      scaled_buffer(size->lanes, base->vector.local_bytes, base->vector.lanes);
+  chip.glb_bytes = size->glb_bytes;
+  chip.watts = 0;
+  chip.calibrated_by = PZ_CALIBRATED_SOMEHOW;
+  chip.correction = (struct pz_correction){.steps = 0};
+  chip.package = (struct pz_package){.dies = 0};
+  *out = chip;
 }
 
-void pz_chip_read_base(struct pz_fields *f, const char *usual, struct pz_chip *base) {
-  const json_t *own = pz_fields_value(f, "base");
-  if (!json_is_object(own)) {
-    const char *name = pz_fields_text_or(f, "base", usual);
-    struct pz_error why = {0};
-    if (f->status == PZ_OK && (f->status = pz_chip_read(name, base, &why)) != PZ_OK)
-      pz_fail(f->err, f->status, "%s: base: %s", f->name, why.message);
-    return;
-  }
-  char *text = pz_json_dump(own, JSON_COMPACT), where[300];
-  snprintf(where, sizeof where, "%.200s: base", f->name);
-  if (!text)
-    f->status = pz_fail(f->err, PZ_NO_MEMORY, "%s: out of memory", f->name);
-  else if (f->status == PZ_OK)
-    f->status = pz_chip_read_text(where, text, strlen(text), base, f->err);
-  if (!json_object_get(own, "name")) pz_text_copy(base->name, sizeof base->name, "base");
-  pz_free(text);
-}
+/* ---- known dies and lines of chips ---------------------------------------------------------- */
 
-/* ---- dies that are known ------------------------------------------------------------------------ */
+static void load_known(struct pz_call *call, void *ctx) {
+  const struct chip_arguments *args = ctx;
+  const char *text = pz_chip_preset_text(args->name);
+  if (!text) return;
+  const json_t *root = pz_json_read(call, args->name, text, strlen(text));
+  struct pz_fields fields = pz_fields_of(call, args->name, json_object_get(root, "known"));
+  if (!fields.root) return;
+  struct pz_known known = {0};
+  pz_text_copy(known.die, sizeof known.die, pz_fields_text_or(&fields, "die", ""));
+  known.mm2 = pz_fields_real_or(&fields, "mm2", 1, 1e6, 0);
+  known.watts = pz_fields_real_or(&fields, "watts", 1, 1e6, 0);
+  known.fitted = pz_fields_bool_or(&fields, "fitted", false);
+  pz_fields_end(call, &fields);
+  *args->known = known;
+}
 
 enum pz_status pz_known_load(const char *chip, struct pz_known *out, struct pz_error *err) {
-  const char *text = pz_chip_preset_text(chip);
-  json_t *root = NULL;
+  struct chip_arguments args = {.name = chip, .known = out};
   *out = (struct pz_known){0};
-  if (!text) return PZ_OK;
-  enum pz_status status = pz_json_parse(chip, text, strlen(text), &root, err);
-  if (status != PZ_OK) return status;
-  struct pz_fields f = {.name = chip, .root = json_object_get(root, "known"), .err = err};
-  struct pz_known k = {0};
-  if (f.root) {
-    pz_text_copy(k.die, sizeof k.die, pz_fields_text_or(&f, "die", ""));
-    k.mm2 = pz_fields_real_or(&f, "mm2", 1, 1e6, 0);
-    k.watts = pz_fields_real_or(&f, "watts", 1, 1e6, 0);
-    k.fitted = pz_fields_bool_or(&f, "fitted", false);
-    status = pz_fields_finish(&f);
-  }
-  json_decref(root);
-  if (status == PZ_OK) *out = k;
-  return status;
+  return pz_border(load_known, &args, err);
 }
 
 const char *pz_chip_line(const char *chip) {
   static const struct {
-    const char *begin, *line;
+    const char *prefix, *line;
   } lines[] = {{"v100", "v100"},       {"a100", "a100"},      {"h100", "hopper"},
                {"h200", "hopper"},     {"h800", "hopper"},    {"gb200", "blackwell"},
                {"gb300", "blackwell"}, {"b200", "blackwell"}, {"b300", "blackwell"},
                {"tpuv4-real", "tpuv4"}};
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-    if (strncmp(chip, lines[i].begin, strlen(lines[i].begin)) == 0) return lines[i].line;
+    if (strncmp(chip, lines[i].prefix, strlen(lines[i].prefix)) == 0) return lines[i].line;
   return chip;
 }

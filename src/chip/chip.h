@@ -1,5 +1,9 @@
-/* A chip description as one plain struct without pointers, opaque in the public header, and the network between chips,
- * read from and written to JSON.  Knows nothing of models or latencies. */
+/* A chip description as one plain struct without pointers (opaque in the public header), the network between chips, and both
+ * as JSON.  This folder does not know models or latencies.
+ *
+ * chip.c has presets and values derived from a description, chip_json.c reads and writes chip.json, calibration.c its measured
+ * part, cold.c the class of chips without measurements, cluster.c the network, and bill.c area, power and production cost, with
+ * the technology constants of tech.c. */
 #ifndef PZ_CHIP_CHIP_H
 #define PZ_CHIP_CHIP_H
 
@@ -7,15 +11,15 @@
 
 struct pz_tensor_cores {
   int64_t cores, rows, cols;
-  int64_t local_bytes;      /* buffer of one core */
-  int64_t register_bytes;   /* of one multiplier, for the operand on the array */
-  double local_bytes_per_s; /* of one core, reads and writes together; 0: feeds its array every
-                               cycle */
-  double local_total_bytes_per_s; /* over all cores; 0: no such limit */
+  int64_t local_bytes;    /* buffer of one core */
+  int64_t register_bytes; /* of one multiplier, for the operand that stays on the array */
   double
-      fp8_speedup; /* of the data sheet: rate of fp8 products over that of 16-bit ones; 0: not told */
-  double nvfp4_speedup; /* the same of nvfp4 products */
-  int64_t scale_block;  /* values with one scale that the core applies; 0: 32 with nvfp4, or none */
+      local_bytes_per_s; /* of one core, reads and writes together; 0: feeds its array every cycle */
+  double local_total_bytes_per_s; /* over all cores; 0: no such limit */
+  double fp8_speedup;   /* data sheet: rate of fp8 GEMMs over that of 16-bit ones; 0: not stated */
+  double nvfp4_speedup; /* the same for nvfp4 GEMMs */
+  int64_t
+      scale_block; /* values that share a scale which the core applies; 0: 32 with nvfp4, or none */
 };
 
 struct pz_vector_cores {
@@ -26,66 +30,63 @@ struct pz_vector_cores {
 struct pz_hbm {
   int64_t stacks, bytes_per_stack;
   double bytes_per_s_per_stack;
-  double core_bytes_per_s; /* what one core can draw; 0: all of it */
+  double core_bytes_per_s; /* the most that one core can draw; 0: all */
 };
 
-/* How the numbers are counted.  The defaults are this program's own model; a chip file may change
- * them to reproduce another tool's assumptions. */
+/* Modelling assumptions.  The defaults are those of this program; a chip file can change them to reproduce another tool. */
 struct pz_rules {
   bool fill;             /* filling and draining the array takes time */
-  bool duplex;           /* every bandwidth holds for reads and for writes, each */
-  bool partitioned;      /* local_bytes holds for each operand */
-  bool double_buffer;    /* what streams through a buffer stands in it twice */
+  bool duplex;           /* every bandwidth is available for reads and for writes, each */
+  bool partitioned;      /* local_bytes is available for each operand */
+  bool double_buffer;    /* data that stream through a buffer occupy it twice */
   bool nested_mapping;   /* the tile of the global buffer contains those of the cores */
-  bool rate_levels;      /* operators hold bandwidth in levels and may run slower than they could */
-  bool vector_memory;    /* vector operators wait for the bytes they read and write */
+  bool rate_levels;      /* concurrent operators share bandwidth and can run slower than alone */
+  bool vector_memory;    /* vector operators wait for the bytes that they read and write */
   int64_t operand_bytes; /* of an input or a result */
   int64_t sum_bytes;     /* of a partial sum */
 };
 
-/* How one kind of vector operator runs, where it was measured: the numbers of calibration.def. */
+/* Measured performance of one kind of vector operator: the numbers of calibration.def. */
 struct pz_kernel {
   char kind[24];
 #define KERNEL_NUMBER(name, ...) double name;
 #include "chip/calibration.def"
-  int64_t long_row;   /* rows beyond this many values do not stay on the core */
-  int64_t block_from; /* rows beyond this are worked on by a block of threads; 0: never */
+  int64_t long_row;   /* rows of more values do not stay on the core */
+  int64_t block_from; /* rows of more values are processed by a block of threads; 0: never */
 };
 
 enum { PZ_CHIP_MOST_KERNELS = 48, PZ_CHIP_MOST_TILES = 8 };
 
-/* What measurements add to the description: facts of the machine and its libraries that the data
- * sheet does not have, the numbers of calibration.def.  An uncalibrated chip has efficiencies and factors 1, times 0, and
- * no lists. */
+/* Measured facts about the machine and its libraries that the data sheet does not contain: the numbers of calibration.def.  An
+ * uncalibrated chip has efficiencies and factors of 1, times of 0, and no lists. */
 struct pz_calibration {
 #define NUMBER(name, ...) double name;
 #include "chip/calibration.def"
-  int n_tiles; /* tiles the library has kernels for; 0: any */
+  int n_tiles; /* tiles for which the library has kernels; 0: any */
   int64_t tiles[PZ_CHIP_MOST_TILES], most_tile_values, most_splits, least_split_k;
   int n_kernels;
   struct pz_kernel kernels[PZ_CHIP_MOST_KERNELS];
 };
 
-/* How operators of a layer run: beside each other on the cores, as a compiler schedules them; one after another on the
- * whole chip, as the host issues them (GPUs), or as compilers of today have them (TPUs). */
+/* How the operators of a layer run: concurrently on parts of the cores, as a compiler schedules them; one after another on the
+ * whole chip, launched by the host (GPUs); or one after another, compiled (TPUs of today). */
 enum pz_chip_execution { PZ_CHIP_SCHEDULED, PZ_CHIP_STREAM, PZ_CHIP_SERIAL, PZ_CHIP_EXECUTIONS };
 
-/* What the numbers of a calibration follow from: they are not told, operators that were measured on such silicon, or
- * published training runs. */
+/* Source of a calibration: not stated, measured operators, or published training runs. */
 enum pz_calibrated_by { PZ_CALIBRATED_SOMEHOW, PZ_CALIBRATED_BY_OPERATORS, PZ_CALIBRATED_BY_RUNS };
 
-/* What training steps that were measured on such chips say of the times of a step's parts: each over the time that the
- * calibration gives; 0: as it gives it.  Of the training step alone (step/correction.h). */
+/* Correction by training steps that were measured on such chips (step/correction.h): the time of each part of a step over the
+ * time that the calibration gives; 0: no correction.  Used for training steps only. */
 struct pz_correction {
   double gemms, attention, elementwise, launches, collectives;
   double
-      memory; /* bytes that the allocator reserved in a rehearsal over those predicted; 0: not known */
-  int64_t steps; /* that it follows from */
-  double error;  /* mean error of each of them by those of other runs; 0: not known */
-  int64_t kinds; /* of runs among them: pz_correction_kind */
+      memory; /* bytes that the allocator reserved in a rehearsal over those predicted; 0: unknown */
+  int64_t steps; /* measured steps that it follows from */
+  double error;  /* mean error of each of them, predicted by the others; 0: unknown */
+  int64_t kinds; /* kinds of runs among them, a set of pz_correction_kind() */
 };
 
-/* Operands of a GEMM: 16 bit, or of 8 as enum pz_fp8_recipe has them, or of 4. */
+/* Formats of the operands of a GEMM: 16 bit, 8 bit by enum pz_fp8_recipe, or 4 bit. */
 enum pz_format {
   PZ_FORMAT_16BIT,
   PZ_FORMAT_FP8_DELAYED,
@@ -96,35 +97,26 @@ enum pz_format {
   PZ_FORMATS
 };
 
-/* 1: dense in 16 bit, 2: dense in 8 or 4 bit, 4 and 8: the same with experts. */
+/* Returns the kind of a run: 1 dense in 16 bit, 2 dense in 8 or 4 bit, 4 and 8 the same with experts. */
 static inline int64_t pz_correction_kind(bool experts, int precision) {
   return (experts ? 4 : 1) << (precision == PZ_PRECISION_FP8 || precision == PZ_PRECISION_NVFP4);
 }
 
+/* Returns a factor of a correction, where 0 stands for 1. */
 static inline double pz_corrected(double factor) { return factor > 0 ? factor : 1; }
 
-/* Joins a level to the innermost one while both have the same rate and latency: such levels are one network. */
-void pz_cluster_join_equal(struct pz_cluster *net);
-
-/* What collectives reach inside the innermost level: as the cluster says, otherwise as its chips do. */
-struct pz_collective_facts pz_cluster_facts(const struct pz_cluster *net,
-                                            const struct pz_collective_facts *chip);
-
-/* Links slower by the factor of collectives. */
-void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *c);
-
-/* The dies of a package, where a real chip holds more than its description counts.  dies 0: one die
- * of the chip's technology with what the description counts; else 0 in another field: as the
- * description counts. */
+/* The dies of a package, for area, power and cost, if a real chip has more on them than its description counts (spare cores,
+ * several dies).  dies = 0: one die of the chip's technology with what the description counts.  0 in another field: as
+ * described. */
 struct pz_package {
-  int64_t dies, io_dies;       /* of the cores; of what is below, where it has dies of its own */
+  int64_t dies, io_dies;       /* with cores; with memory, links and host interface, if separate */
   enum pz_tech tech, io_tech;  /* io: global buffer, HBM, links, host interface */
-  int64_t cores, vector_cores; /* on the dies, spare ones included */
+  int64_t cores, vector_cores; /* on the dies, with spare ones */
   int64_t core_bytes;          /* registers, caches and buffers of one tensor core */
   int64_t fp64_units;          /* of one tensor core */
-  int64_t sram_bytes;          /* global buffers and caches shared by cores */
+  int64_t sram_bytes;          /* global buffers and caches that cores share */
   int64_t stacks;              /* HBM interfaces on the dies */
-  double die_bytes_per_s;      /* between its dies, one way, all of them together */
+  double die_bytes_per_s;      /* between the dies, in one direction, all of them together */
 };
 
 struct pz_chip {
@@ -134,11 +126,11 @@ struct pz_chip {
   double clock_hz;
   struct pz_tensor_cores tensor;
   struct pz_vector_cores vector;
-  int64_t glb_bytes;
+  int64_t glb_bytes; /* global buffer (L2 of a GPU) */
   double glb_bytes_per_s;
-  double glb_core_bytes_per_s; /* what one core can draw; 0: all of it */
+  double glb_core_bytes_per_s; /* the most that one core can draw; 0: all */
   struct pz_hbm hbm;
-  double watts; /* of the data sheet; 0: unknown */
+  double watts; /* power limit of the data sheet; 0: unknown */
   double link_bytes_per_s, link_latency_s;
   struct pz_collective_facts collectives; /* over the link */
   struct pz_rules rules;
@@ -146,190 +138,193 @@ struct pz_chip {
   enum pz_calibrated_by calibrated_by;
   struct pz_correction correction;
   struct pz_package package;
-  bool any_units; /* numbers out of their usual range are meant */
-  bool
-      cold; /* nobody measured it: its calibration is that of its class (chip/cold.h), its clock what its watts allow */
-  double static_mm2; /* whose static power counts against the watts; 0: its own area */
+  bool any_units; /* numbers out of their usual range are intended */
+  bool cold; /* unmeasured: calibrated by its class (chip/cold.h), clock limited by its watts */
+  double static_mm2; /* area whose static power counts against the watts; 0: its own area */
   /* This chip stands for all chips that have no more of any resource, and times on it are lower bounds of theirs.  The mapping
-   * that is fastest at the nominal clock need not be fastest at a clock that the power limit lowers, so that a lowered clock
+   * that is fastest at the nominal clock need not be fastest at a clock that the power limit lowers; so a lowered clock
    * lengthens only the cycles that every mapping needs. */
   bool bounds_others;
   double
-      glb_core_bytes; /* that one core of a cold GPU can draw from the global buffer in a cycle; 0: no limit */
-  double energy_part; /* of the cores, over what the technology says; 0: 1 */
-  int precisions; /* that its tensor cores have: a bit for each of enum pz_precision; 0: 16 bit, and fp8
-                     where calibration has a rate for it */
-  double host_bytes_per_s; /* to and from the host's memory, each way; 0: the model's */
-  double host_bytes;       /* of the host's memory for each device; 0: the model's */
-  bool host_own_link;      /* what leaves the node passes another link than what goes to the host */
-  uint64_t
-      checked; /* digest of all before it when a file said it: while it holds, pz_chip_check has nothing to do */
+      glb_core_bytes; /* the most that one core of a cold GPU draws from the global buffer in a cycle; 0: no limit */
+  double energy_part; /* energy of the cores over that of the technology; 0: 1 */
+  int precisions; /* of the tensor cores, a bit for each enum pz_precision; 0: 16 bit, and those with a calibrated rate */
+  double host_bytes_per_s; /* to and from the host's memory, each way; 0: constant of the model */
+  double host_bytes;       /* of the host's memory for each device; 0: constant of the model */
+  bool host_own_link;      /* traffic out of the node does not share the link to the host */
+  uint64_t checked; /* digest of all members above when they were checked: see pz_chip_check() */
 };
 
-/* Tensor cores with nvfp4, NVIDIA's from Blackwell on: they read 8-bit operands in either order too. */
-static inline bool pz_chip_has_nvfp4(const struct pz_chip *c) {
-  return c->precisions >> PZ_PRECISION_NVFP4 & 1 || c->calibration.nvfp4_speedup > 1;
+/* Returns whether the tensor cores support nvfp4 (NVIDIA's from Blackwell on).  Such cores read 8-bit operands in both orders. */
+static inline bool pz_chip_has_nvfp4(const struct pz_chip *chip) {
+  return chip->precisions >> PZ_PRECISION_NVFP4 & 1 || chip->calibration.nvfp4_speedup > 1;
 }
 
-/* Do its tensor cores apply scales of blocks, as mxfp8 needs them? */
-static inline bool pz_chip_scales_blocks(const struct pz_chip *c) {
-  return c->tensor.scale_block > 0 || pz_chip_has_nvfp4(c);
+/* Returns whether the tensor cores apply scales of blocks of values, as mxfp8 requires. */
+static inline bool pz_chip_scales_blocks(const struct pz_chip *chip) {
+  return chip->tensor.scale_block > 0 || pz_chip_has_nvfp4(chip);
 }
 
-/* What streams through a buffer stands there in slices of this many values, or of the array's rows
- * if those are fewer. */
+/* Data stream through a buffer in slices of this many values, or of the array's rows if those are fewer. */
 enum { PZ_CHIP_SLICE = 32 };
 
-/* "scheduled", "stream"; "", "operators", "runs"; NULL behind the last. */
+/* Names of enum pz_chip_execution and enum pz_calibrated_by, ending with NULL. */
 extern const char *const pz_chip_execution_names[], *const pz_calibrated_by_names[];
 
-/* The length below which a dimension longer than the array is not divided: the array's shorter
- * side, or an eighth of it where filling the array takes no time. */
-int64_t pz_chip_least_tile(const struct pz_chip *c);
+/* ---- reading and checking ----------------------------------------------------------------------- */
 
-/* The bytes that a tensor core's buffer and the global buffer need for tiles of every product. */
-int64_t pz_chip_least_local_bytes(const struct pz_chip *c);
-int64_t pz_chip_least_glb_bytes(const struct pz_chip *c);
+/* Reads a chip by the name of a preset, or by the path of a chip.json. */
+void pz_chip_read(struct pz_call *call, const char *chip, struct pz_chip *out);
 
-/* Name a chip by what it was fitted to: "h100, calibrated with my.csv"; what stands before a comma is the chip that it is. */
-void pz_chip_name_calibrated(struct pz_chip *c, const char *path);
+/* Like pz_chip_read().  If any_units is set, numbers out of their usual range are accepted, and the chip notes this. */
+void pz_chip_read_units(struct pz_call *call, const char *chip, bool any_units,
+                        struct pz_chip *out);
 
-/* The chip with only so many of its cores (0: all of that class) and what they can draw of HBM and
- * global buffer. */
-struct pz_chip pz_chip_part(const struct pz_chip *c, int64_t tensor_cores, int64_t vector_cores);
+/* Reads the text of a chip.json; `name` stands for it in messages. */
+void pz_chip_read_text(struct pz_call *call, const char *name, const char *text, size_t bytes,
+                       bool any_units, struct pz_chip *out);
 
-/* pz_chip_load and pz_chip_parse into a struct that the caller has. */
-PZ_NODISCARD enum pz_status pz_chip_read(const char *chip, struct pz_chip *out,
-                                         struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_chip_read_text(const char *name, const char *text, size_t bytes,
-                                              struct pz_chip *out, struct pz_error *err);
+/* Reads a chip from a JSON object, accepting numbers out of their usual range if any_units is set. */
+void pz_chip_read_json(struct pz_call *call, const char *name, const json_t *object, bool any_units,
+                       struct pz_chip *out);
 
-/* The same, with numbers out of their usual range accepted if any_units is true: where a user says that they are meant
- * (the chip then says it too), and for chips that a search made. */
-PZ_NODISCARD enum pz_status pz_chip_read_units(const char *chip, bool any_units,
-                                               struct pz_chip *out, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_chip_read_text_units(const char *name, const char *text,
-                                                    size_t bytes, bool any_units,
-                                                    struct pz_chip *out, struct pz_error *err);
+/* Reads the field "base" of a space.json, which is the name or file of a chip, or a chip; by default the preset `absent`. */
+void pz_chip_read_base(struct pz_call *call, struct pz_fields *fields, const char *absent,
+                       struct pz_chip *base);
 
-/* A chip as its data sheet describes it, without what measurements say: to be compared with chips that
- * nobody has built. */
-void pz_chip_describe(struct pz_chip *c);
-PZ_NODISCARD enum pz_status pz_chip_load_described(const char *chip, struct pz_chip *out,
-                                                   struct pz_error *err);
+/* Raises an error unless every field of a chip that a program made or changed is in the range that files must keep. */
+void pz_chip_check(struct pz_call *call, const struct pz_chip *chip);
 
-/* Bytes that a multiply-accumulate of a large product takes from the buffer of its core. */
-double pz_chip_local_bytes_per_mac(const struct pz_chip *c);
+/* Reduces a chip to its data sheet, without measurements, to compare it with chips that do not exist. */
+void pz_chip_describe(struct pz_chip *chip);
 
-/* How much more power than at its node's sustained clock switching takes. */
-double pz_chip_held_part(const struct pz_chip *c);
+/* Names a chip after the file that it was fitted to: "h100, calibrated with my.csv".  The part before a comma is the chip. */
+void pz_chip_name_calibrated(struct pz_chip *chip, const char *path);
 
-/* pz_chip_peak_watts of a chip whose breakdown is known. */
-double pz_bill_peak_watts(const struct pz_chip *c, const struct pz_bill *b);
+/* Returns the line of a chip, whose members calibration treats alike: "a100" for a100-40 and a100-80, "hopper" for h100, h200
+ * and h800.  A chip of no known line is a line of its own. */
+const char *pz_chip_line(const char *chip);
 
-/* How this kind of vector operator was measured, or NULL. */
-const struct pz_kernel *pz_chip_kernel(const struct pz_chip *c, const char *kind);
+/* ---- values that follow from a description ------------------------------------------------------ */
 
-/* ---- chips and networks as JSON ----------------------------------------------------------------- */
+/* Returns the least length to which a longer dimension of a GEMM is divided: the shorter side of the array, or an eighth of
+ * it if filling the array takes no time. */
+int64_t pz_chip_least_tile(const struct pz_chip *chip);
 
-/* The description as JSON, readable by pz_chip_read_text.  New reference, the caller's. */
-json_t *pz_chip_json(const struct pz_chip *c);
+/* Return the least bytes of a tensor core's buffer and of the global buffer in which tiles of every GEMM fit. */
+int64_t pz_chip_least_local_bytes(const struct pz_chip *chip);
+int64_t pz_chip_least_glb_bytes(const struct pz_chip *chip);
 
-/* Append what doc/fields.md says of each field of chip.json, of its calibration, of cluster.json (pz_key_describe). */
-void pz_chip_fields(json_t *list);
-void pz_calibration_fields(json_t *list);
-void pz_cluster_fields(json_t *list);
+/* Returns a part of a chip with so many of its cores (0: all of that class), and the rates of HBM and global buffer that these
+ * can draw. */
+struct pz_chip pz_chip_part(const struct pz_chip *chip, int64_t tensor_cores, int64_t vector_cores);
 
-/* Is every field of a description that a program made or changed in the range that pz_chip_read_text
- * and pz_cluster_parse accept?  PZ_BAD_USE for NULL, PZ_BAD_INPUT for a field. */
-PZ_NODISCARD enum pz_status pz_chip_check(const struct pz_chip *c, struct pz_error *err);
+/* Returns the measurements of a kind of vector operator, or NULL. */
+const struct pz_kernel *pz_chip_kernel(const struct pz_chip *chip, const char *kind);
 
-/* In the layout that pz_cluster_parse reads; the reference is the caller's. */
-json_t *pz_cluster_json(const struct pz_cluster *c);
+/* Returns the bytes that a multiply-accumulate of a large GEMM reads from the buffer of its core. */
+double pz_chip_local_bytes_per_mac(const struct pz_chip *chip);
 
-/* ---- the network between chips: levels from the chip outward, each joining groups of the one before --- */
+/* Returns the switching power of a chip that holds its clock, over that at the sustained clock of its technology. */
+double pz_chip_held_part(const struct pz_chip *chip);
 
-/* The innermost level that joins so many devices, or the outermost where none does; NULL where the
- * network has no levels. */
-const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t devices);
-
-/* pz_cluster_load as pz_chip_read_units. */
-PZ_NODISCARD enum pz_status pz_cluster_read_units(const char *cluster, bool any_units,
-                                                  struct pz_cluster *out, struct pz_error *err);
-
-/* Of a cluster that a program passes: PZ_BAD_INPUT says what cannot be. */
-PZ_NODISCARD enum pz_status pz_cluster_check(const struct pz_cluster *c, struct pz_error *err);
-
-/* The network that a caller gave, checked and with at least so many devices: a copy in *wide, which *out points to; NULL
- * for none. */
-PZ_NODISCARD enum pz_status pz_cluster_take(const struct pz_cluster *net, int64_t devices,
-                                            struct pz_cluster *wide, const struct pz_cluster **out,
-                                            struct pz_error *err);
-
-/* ---- chips of a design space that are made from a base chip ------------------------------------- */
+/* Like pz_chip_peak_watts(), for a chip whose cost breakdown is known. */
+double pz_bill_peak_watts(const struct pz_chip *chip, const struct pz_bill *bill);
 
 struct pz_chip_size {
   int64_t tensor_cores, rows, cols, vector_cores, lanes, glb_bytes;
 };
 
-/* The base with other numbers of cores, array, lanes and global buffer.  A core's buffer grows with its units, as many
- * bytes each as in the base; that of a tensor core holds a tile at least.  What a data sheet says of the base's power does
- * not hold for it. */
+/* Makes a chip from a base with other numbers of cores, another array, and other sizes.  The buffer of a core grows with its
+ * units, and that of a tensor core fits a tile at least.  Power, measurements and package of the base are dropped. */
 void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
                     struct pz_chip *out);
 
-/* Field "base" of a space.json: a chip's name or file, or the chip itself; absent: `usual`. */
-void pz_chip_read_base(struct pz_fields *f, const char *usual, struct pz_chip *base);
+/* ---- JSON --------------------------------------------------------------------------------------- */
+
+/* Return a new reference, which belongs to the caller, in the layout of chip.json, cluster.json, and the field calibration. */
+json_t *pz_chip_json(const struct pz_chip *chip);
+json_t *pz_cluster_json(const struct pz_cluster *cluster);
+json_t *pz_calibration_json(const struct pz_calibration *calibration);
+
+/* Returns the cost breakdown of a chip, with ranges of the sums; a new reference, which belongs to the caller. */
+json_t *pz_bill_json(const struct pz_chip *chip);
+
+/* Append the description of each field of chip.json, of its calibration, and of cluster.json (pz_key_describe). */
+void pz_chip_fields(json_t *list);
+void pz_calibration_fields(json_t *list);
+void pz_cluster_fields(json_t *list);
+
+/* ---- the network between chips: levels from the chip outward, each joins groups of the one before --- */
+
+/* Like pz_cluster_load().  If any_units is set, numbers out of their usual range are accepted. */
+void pz_cluster_read_units(struct pz_call *call, const char *cluster, bool any_units,
+                           struct pz_cluster *out);
+
+/* Raises an error if a cluster that a program made or changed is inconsistent. */
+void pz_cluster_check(struct pz_call *call, const struct pz_cluster *cluster);
+
+/* Checks the network of a caller and copies it to *wide, with at least so many devices.  Returns `wide`, or NULL if `net` is
+ * NULL. */
+const struct pz_cluster *pz_cluster_widen(struct pz_call *call, const struct pz_cluster *net,
+                                          int64_t devices, struct pz_cluster *wide);
+
+/* Returns the innermost level that joins so many devices, or else the outermost one; NULL for a network without levels. */
+const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t devices);
+
+/* Joins the innermost levels while they have the same rate and latency, because such levels are one network. */
+void pz_cluster_join_equal(struct pz_cluster *net);
+
+/* Returns the efficiencies and start-up time of collectives in the innermost level, as the cluster or else the chip has them. */
+struct pz_collective_facts pz_cluster_facts(const struct pz_cluster *net,
+                                            const struct pz_collective_facts *chip);
+
+/* Slows all links down by the correction of collectives. */
+void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *correction);
 
 /* ---- the measured part of a description --------------------------------------------------------- */
 
-/* The numbers of a calibration and of one of its kernels: the last word of the key is the name, offsets are in struct
- * pz_calibration and struct pz_kernel, `absent` is what an uncalibrated chip has. */
+/* Return the rows of calibration.def for a calibration and for one of its kernels.  The last word of the key is the name,
+ * offsets are in struct pz_calibration and struct pz_kernel, and `absent` is the value of an uncalibrated chip. */
 const struct pz_key *pz_calibration_constants(size_t *n);
 const struct pz_key *pz_kernel_constants(size_t *n);
 
-/* A kernel without a name that says nothing. */
+/* Returns a kernel without a name and without measurements. */
 struct pz_kernel pz_kernel_none(void);
 
-/* Field "calibration" of a chip.json; absent fields get the values of an uncalibrated chip. */
-void pz_calibration_read(struct pz_fields *f, int64_t glb_bytes, struct pz_calibration *c);
+/* Reads the field "calibration" of a chip.json; absent fields get the values of an uncalibrated chip. */
+void pz_calibration_read(struct pz_fields *fields, int64_t glb_bytes,
+                         struct pz_calibration *calibration);
 
-/* That of an uncalibrated chip. */
-void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *c);
+/* Sets the calibration of an uncalibrated chip. */
+void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *calibration);
 
-/* New reference, the caller's. */
-json_t *pz_calibration_json(const struct pz_calibration *c);
+/* ---- technology: area, energy and price of chip components -------------------------------------- */
 
-/* ---- technology libraries: area, energy and price of chip components ---------------------------- */
+/* The constants of 16 nm and below are in silicon.def with unit, range and source; those of the original system's library are
+ * in tech.c. */
 
-/* Every constant of 16 nm and below is in silicon.def with its unit, range and source; those of the original
- * library are in tech.c. */
-
-/* As a pz_name_at: NULL after the last. */
+/* Returns the name of technology i, or NULL after the last (a pz_name_at). */
 const char *pz_tech_name_at(const void *ctx, size_t i);
 
-/* Area of a buffer: of a core, or the global one, um2. */
-double pz_tech_local_um2(const struct pz_tech_info *t, int64_t bytes);
-double pz_tech_glb_um2(const struct pz_tech_info *t, int64_t bytes);
+/* Return the area of a core's buffer and of a global buffer in um2. */
+double pz_tech_local_um2(const struct pz_tech_info *tech, int64_t bytes);
+double pz_tech_glb_um2(const struct pz_tech_info *tech, int64_t bytes);
 
-/* Is it one of the original system's libraries, which have no static power and not every block? */
-bool pz_tech_is_library(const struct pz_tech_info *t);
+/* Returns whether a technology is one of the original system's library, which lacks static power and some blocks. */
+bool pz_tech_is_library(const struct pz_tech_info *tech);
 
-/* The technology with the constants at one end of their ranges. */
+/* Returns a technology with its constants at one end of their ranges. */
 struct pz_tech_info pz_tech_range(enum pz_tech tech, enum pz_bill_range range);
 
-/* Square of the voltage at a clock, over that at the sustained clock. */
-static inline double pz_tech_voltage2(const struct pz_tech_info *t, double clock_hz) {
-  double v = 1 + t->voltage_slope * (clock_hz / t->reference_hz - 1);
-  if (v < t->voltage_floor) v = t->voltage_floor;
-  return v * v;
+/* Returns the square of the voltage at a clock over that at the sustained clock. */
+static inline double pz_tech_voltage2(const struct pz_tech_info *tech, double clock_hz) {
+  double voltage = 1 + tech->voltage_slope * (clock_hz / tech->reference_hz - 1);
+  if (voltage < tech->voltage_floor) voltage = tech->voltage_floor;
+  return voltage * voltage;
 }
 
-/* A good die of this size, $. */
-double pz_tech_die_dollars(const struct pz_tech_info *t, double mm2);
-
-/* Chips of one architecture, which calibration treats alike: a100-40 and a100-80 are "a100", h100,
- * h200 and h800 "hopper".  A chip of no known line is a line of its own. */
-const char *pz_chip_line(const char *chip);
+/* Returns the cost in dollars of a die of this area that passed its test. */
+double pz_tech_die_dollars(const struct pz_tech_info *tech, double mm2);
 
 #endif

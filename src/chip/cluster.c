@@ -1,3 +1,8 @@
+/* Networks between chips: cluster.json, its checks, and the network that a plan on some devices of a chip uses.
+ *
+ * A cluster is a list of levels from the chip outward, each of which joins groups of the level inside it.  find_level_fault() has
+ * the rules that a level must keep, for files and for clusters that programs make.  pz_network_find() chooses the cluster of a
+ * chip if the user names none. */
 #include "chip/chip.h"
 
 #include <inttypes.h>
@@ -5,8 +10,6 @@
 #include <string.h>
 
 #include "chip/embedded.h"
-#include "core/alloc.h"
-#include "core/fields.h"
 #include "core/num.h"
 #include "core/text.h"
 
@@ -14,7 +17,7 @@ static const struct pz_range DEVICES = {1, 1LL << 32};
 
 enum { INT = PZ_KEY_INT, REAL = PZ_KEY_REAL, FLAG = PZ_KEY_FLAG, TEXT = PZ_KEY_TEXT };
 enum { MUST = PZ_KEY_MUST };
-static const struct pz_key fields[] = {
+static const struct pz_key cluster_fields[] = {
 #define FIELD(name, type, member, min, max, absent, unit, ...)                                     \
   PZ_KEY(name, type, offsetof(struct pz_cluster, member), min, max, absent, unit, __VA_ARGS__),
 #include "chip/cluster_fields.def"
@@ -25,106 +28,231 @@ static const struct pz_key level_fields[] = {
 #include "chip/cluster_fields.def"
 };
 enum {
-  FIELDS = sizeof fields / sizeof *fields,
-  LEVEL_FIELDS = sizeof level_fields / sizeof *level_fields
+  N_CLUSTER_FIELDS = sizeof cluster_fields / sizeof *cluster_fields,
+  N_LEVEL_FIELDS = sizeof level_fields / sizeof *level_fields
 };
 
-/* The field of a level that cannot be, and what would be accepted; NULL: the level is right.  Each level joins groups of
- * the one inside it; axes of a torus and links of pairs are of the innermost only, whose devices they hold. */
-static const char *level_fault(const struct pz_cluster *c, int i, char *accepted, size_t size) {
-  const struct pz_level *l = &c->level[i], *inner = i ? l - 1 : NULL;
-  int64_t product = 1;
+/* ---- rules ---------------------------------------------------------------------------------- */
+
+/* Returns the field of level i that breaks a rule, or NULL, and writes into `accepted` what would be accepted.  Only the innermost
+ * level can be a torus or a mesh, or have switches that add up.  Each outer level joins groups of the one inside it. */
+static const char *find_level_fault(const struct pz_cluster *cluster, int i, char *accepted,
+                                    size_t size) {
+  const struct pz_level *level = &cluster->level[i], *inner = i ? level - 1 : NULL;
+  const struct pz_collective_facts *facts = &level->collectives;
   pz_text_copy(accepted, size, "a number from 1 to 1e18");
-  if (!(l->bytes_per_s >= 1 && l->bytes_per_s <= 1e18)) return "bytes_per_s";
+  if (!(level->bytes_per_s >= 1 && level->bytes_per_s <= 1e18)) return "bytes_per_s";
   pz_text_copy(accepted, size, "a number from 0 to 1");
-  if (!(l->latency_s >= 0 && l->latency_s <= 1)) return "latency_s";
-  const struct pz_collective_facts *f = &l->collectives;
-  if (!(f->efficiency >= 0 && f->efficiency <= 1)) return "efficiency";
-  if (!(f->startup_s >= 0 && f->startup_s <= 1)) return "startup_s";
-  if (!(f->switch_efficiency >= 0 && f->switch_efficiency <= 1)) return "switch_efficiency";
+  if (!(level->latency_s >= 0 && level->latency_s <= 1)) return "latency_s";
+  if (!(facts->efficiency >= 0 && facts->efficiency <= 1)) return "efficiency";
+  if (!(facts->startup_s >= 0 && facts->startup_s <= 1)) return "startup_s";
+  if (!(facts->switch_efficiency >= 0 && facts->switch_efficiency <= 1)) return "switch_efficiency";
   pz_text_copy(accepted, size, "an integer from 1 to 4294967296");
-  if (l->devices < DEVICES.min || l->devices > DEVICES.max) return "devices";
-  if (l->n_axes && (l->wrap < 1 || l->wrap > DEVICES.max)) return "wrap";
-  for (int k = 0; k < l->n_axes && k < PZ_CLUSTER_MOST_AXES; k++) {
-    bool fits = l->axis[k] >= 2 && l->axis[k] <= l->devices / pz_max(product, 1);
-    product = fits ? product * l->axis[k] : 0;
+  if (level->devices < DEVICES.min || level->devices > DEVICES.max) return "devices";
+  if (level->n_axes && (level->wrap < 1 || level->wrap > DEVICES.max)) return "wrap";
+
+  int64_t product = 1;
+  for (int k = 0; k < level->n_axes && k < PZ_CLUSTER_MOST_AXES; k++) {
+    bool fits = level->axis[k] >= 2 && level->axis[k] <= level->devices / pz_max(product, 1);
+    product = fits ? product * level->axis[k] : 0;
   }
+  bool is_torus_valid = level->n_axes >= 0 && level->n_axes <= PZ_CLUSTER_MOST_AXES &&
+                        (!level->n_axes || product == level->devices);
   snprintf(accepted, size, "1 to %d lengths whose product is the %" PRId64 " devices",
-           PZ_CLUSTER_MOST_AXES, l->devices);
-  if (l->n_axes < 0 || l->n_axes > PZ_CLUSTER_MOST_AXES || (l->n_axes && product != l->devices))
-    return "torus";
+           PZ_CLUSTER_MOST_AXES, level->devices);
+  if (!is_torus_valid) return "torus";
   pz_text_copy(accepted, size, "without \"torus\"");
-  if (l->mesh && l->n_axes) return "mesh";
+  if (level->mesh && level->n_axes) return "mesh";
+
   if (!inner) return NULL;
   pz_text_copy(accepted, size, "on the innermost level only");
-  if (l->n_axes || l->mesh) return l->mesh ? "mesh" : "torus";
-  if (l->collectives.switch_efficiency > 0) return "switch_efficiency";
+  if (level->n_axes || level->mesh) return level->mesh ? "mesh" : "torus";
+  if (facts->switch_efficiency > 0) return "switch_efficiency";
   pz_text_copy(accepted, size, "more than the level inside it has");
-  if (l->devices <= inner->devices) return "devices";
+  if (level->devices <= inner->devices) return "devices";
   snprintf(accepted, size, "a multiple of the %" PRId64 " of the level inside it", inner->devices);
-  if (l->devices % inner->devices) return "devices";
+  if (level->devices % inner->devices) return "devices";
   snprintf(accepted, size, "at most the %g of the level inside it", inner->bytes_per_s);
-  return l->bytes_per_s > inner->bytes_per_s ? "bytes_per_s" : NULL;
+  return level->bytes_per_s > inner->bytes_per_s ? "bytes_per_s" : NULL;
 }
 
-enum pz_status pz_cluster_check(const struct pz_cluster *c, struct pz_error *err) {
-  enum pz_status status = pz_need(c, "cluster", err);
-  if (status == PZ_OK)
-    status = pz_need_range("levels of the cluster", c->n_levels, 1, PZ_CLUSTER_MOST_LEVELS, err);
-  if (status == PZ_OK &&
-      !(memchr(c->name, 0, sizeof c->name) && memchr(c->about, 0, sizeof c->about) &&
-        memchr(c->chips, 0, sizeof c->chips) && memchr(c->calibrated, 0, sizeof c->calibrated)))
-    status = pz_fail(err, PZ_BAD_INPUT,
-                     "cluster: accepted: name, about, chips and calibrated that end with NUL");
-  if (status == PZ_OK && !(c->calibration_error >= 0 && c->calibration_error <= 10))
-    status = pz_fail(err, PZ_BAD_INPUT, "cluster: calibration_error; accepted: 0 to 10");
-  for (int i = 0; status == PZ_OK && i < c->n_levels; i++) {
+void pz_cluster_check(struct pz_call *call, const struct pz_cluster *cluster) {
+  pz_require(call, cluster, "cluster");
+  pz_require_range(call, "levels of the cluster", cluster->n_levels, 1, PZ_CLUSTER_MOST_LEVELS);
+  bool texts_end = memchr(cluster->name, 0, sizeof cluster->name) &&
+                   memchr(cluster->about, 0, sizeof cluster->about) &&
+                   memchr(cluster->chips, 0, sizeof cluster->chips) &&
+                   memchr(cluster->calibrated, 0, sizeof cluster->calibrated);
+  if (!texts_end)
+    pz_raise(call, PZ_BAD_INPUT,
+             "cluster: accepted: name, about, chips and calibrated that end with NUL");
+  if (!(cluster->calibration_error >= 0 && cluster->calibration_error <= 10))
+    pz_raise(call, PZ_BAD_INPUT, "cluster: calibration_error; accepted: 0 to 10");
+  for (int i = 0; i < cluster->n_levels; i++) {
     char accepted[80];
-    const char *field = level_fault(c, i, accepted, sizeof accepted);
+    const char *field = find_level_fault(cluster, i, accepted, sizeof accepted);
     if (field)
-      status =
-          pz_fail(err, PZ_BAD_INPUT, "cluster: levels[%d]: %s; accepted: %s", i, field, accepted);
+      pz_raise(call, PZ_BAD_INPUT, "cluster: levels[%d]: %s; accepted: %s", i, field, accepted);
   }
-  if (status == PZ_OK && (c->devices < 1 || c->devices > c->level[c->n_levels - 1].devices))
-    status = pz_fail(err, PZ_BAD_INPUT,
-                     "cluster: %" PRId64 " devices; accepted: 1 to the devices of the last level",
-                     c->devices);
-  return status;
+  if (cluster->devices < 1 || cluster->devices > cluster->level[cluster->n_levels - 1].devices)
+    pz_raise(call, PZ_BAD_INPUT,
+             "cluster: %" PRId64 " devices; accepted: 1 to the devices of the last level",
+             cluster->devices);
 }
 
-static void read_level(struct pz_fields *f, const json_t *item, struct pz_cluster *c) {
-  char where[300], accepted[80];
-  snprintf(where, sizeof where, "%.200s: levels[%d]", f->name, c->n_levels);
-  struct pz_fields g = {.name = where, .root = item, .err = f->err, .status = f->status};
-  g.any_units = f->any_units;
-  struct pz_level *l = &c->level[c->n_levels];
-  for (size_t i = 0; i < LEVEL_FIELDS; i++) pz_fields_read(&g, &level_fields[i], l);
-  if (!pz_fields_value(&g, "name")) pz_text_copy(l->name, sizeof l->name, "link");
-  const json_t *axes = pz_fields_value(&g, "torus");
-  size_t n = json_array_size(axes);
-  for (size_t i = 0; i < n && i < PZ_CLUSTER_MOST_AXES; i++)
-    l->axis[i] = json_integer_value(json_array_get(axes, i));
-  /* no array, and more lengths than there is space for, are faults too */
-  l->n_axes = axes ? (n < 1 || n > PZ_CLUSTER_MOST_AXES ? -1 : (int)n) : 0;
-  const char *field =
-      g.status == PZ_OK ? level_fault(c, c->n_levels, accepted, sizeof accepted) : NULL;
-  if (field) pz_fields_refuse(&g, field, accepted);
-  c->n_levels++;
-  f->status = pz_fields_finish(&g);
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static void read_level(struct pz_fields *file, const json_t *object, struct pz_cluster *cluster) {
+  char name[300], accepted[80];
+  snprintf(name, sizeof name, "%.200s: levels[%d]", file->name, cluster->n_levels);
+  struct pz_fields fields = {.name = name,
+                             .root = object,
+                             .err = file->err,
+                             .status = file->status,
+                             .any_units = file->any_units};
+  struct pz_level *level = &cluster->level[cluster->n_levels];
+  for (size_t i = 0; i < N_LEVEL_FIELDS; i++) pz_fields_read(&fields, &level_fields[i], level);
+  if (!pz_fields_value(&fields, "name")) pz_text_copy(level->name, sizeof level->name, "link");
+  const json_t *axes = pz_fields_value(&fields, "torus");
+  size_t n_axes = json_array_size(axes);
+  for (size_t i = 0; i < n_axes && i < PZ_CLUSTER_MOST_AXES; i++)
+    level->axis[i] = json_integer_value(json_array_get(axes, i));
+  if (axes) {
+    /* Anything but a list, and a list that is too long, are faults. */
+    bool is_valid = n_axes >= 1 && n_axes <= PZ_CLUSTER_MOST_AXES;
+    level->n_axes = is_valid ? (int)n_axes : -1;
+  }
+  if (fields.status == PZ_OK) {
+    const char *fault = find_level_fault(cluster, cluster->n_levels, accepted, sizeof accepted);
+    if (fault) pz_fields_refuse(&fields, fault, accepted);
+  }
+  cluster->n_levels++;
+  file->status = pz_fields_finish(&fields);
 }
 
-static void read_levels(struct pz_fields *f, struct pz_cluster *c) {
-  const json_t *list = pz_fields_value(f, "levels"), *item;
-  size_t i, n = json_array_size(list);
-  char accepted[64];
-  snprintf(accepted, sizeof accepted, "an array of 1 to %d levels", PZ_CLUSTER_MOST_LEVELS);
-  if (n < 1 || n > PZ_CLUSTER_MOST_LEVELS) {
-    pz_fields_refuse(f, "levels", accepted);
-    return;
+static void read_cluster(struct pz_call *call, const char *name, const char *text, size_t bytes,
+                         bool any_units, struct pz_cluster *out) {
+  static const char *const ignored[] = {"sources"};
+  pz_require(call, name, "name");
+  pz_require(call, text, "text");
+  pz_require(call, out, "out");
+  json_t *root = pz_json_read(call, name, text, bytes);
+  struct pz_fields file = pz_fields_of(call, name, root);
+  file.any_units = any_units || json_is_true(json_object_get(root, "any_units"));
+  struct pz_cluster cluster = {0};
+  for (size_t i = 0; i < N_CLUSTER_FIELDS; i++) pz_fields_read(&file, &cluster_fields[i], &cluster);
+  cluster.stated_devices = cluster.devices;
+  cluster.any_units = file.any_units;
+  pz_fields_allow(&file, ignored, 1);
+  const json_t *levels = pz_fields_value(&file, "levels");
+  size_t n_levels = json_array_size(levels);
+  if (n_levels < 1 || n_levels > PZ_CLUSTER_MOST_LEVELS) {
+    char accepted[64];
+    snprintf(accepted, sizeof accepted, "an array of 1 to %d levels", PZ_CLUSTER_MOST_LEVELS);
+    pz_fields_refuse(&file, "levels", accepted);
+    n_levels = 0;
   }
-  json_array_foreach(list, i, item) if (f->status == PZ_OK) read_level(f, item, c);
-  if (f->status == PZ_OK && c->level[c->n_levels - 1].devices < c->devices)
-    pz_fields_refuse(f, "devices", "at most the devices of the last level");
+  for (size_t i = 0; i < n_levels && file.status == PZ_OK; i++)
+    read_level(&file, json_array_get(levels, i), &cluster);
+  if (file.status == PZ_OK && cluster.level[cluster.n_levels - 1].devices < cluster.devices)
+    pz_fields_refuse(&file, "devices", "at most the devices of the last level");
+  pz_fields_end(call, &file);
+  *out = cluster;
+  pz_close(call, root);
+}
+
+void pz_cluster_read_units(struct pz_call *call, const char *cluster, bool any_units,
+                           struct pz_cluster *out) {
+  size_t bytes;
+  pz_require(call, cluster, "cluster");
+  pz_require(call, out, "out");
+  const char *text = pz_embedded_load(call, pz_embedded_clusters, "cluster", NULL, cluster, &bytes);
+  read_cluster(call, cluster, text, bytes, any_units, out);
+}
+
+struct read_arguments {
+  const char *name, *text;
+  size_t bytes;
+  struct pz_cluster *out;
+};
+
+static void parse_cluster(struct pz_call *call, void *ctx) {
+  const struct read_arguments *args = ctx;
+  read_cluster(call, args->name, args->text, args->bytes, false, args->out);
+}
+
+enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes,
+                                struct pz_cluster *out, struct pz_error *err) {
+  struct read_arguments args = {name, text, bytes, out};
+  return pz_border(parse_cluster, &args, err);
+}
+
+static void load_cluster(struct pz_call *call, void *ctx) {
+  const struct read_arguments *args = ctx;
+  pz_cluster_read_units(call, args->name, false, args->out);
+}
+
+enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out, struct pz_error *err) {
+  struct read_arguments args = {.name = cluster, .out = out};
+  return pz_border(load_cluster, &args, err);
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+static json_t *level_json(const struct pz_level *level) {
+  json_t *object =
+      json_pack("{s:s,s:I,s:f,s:f}", "name", level->name, "devices", (json_int_t)level->devices,
+                "bytes_per_s", level->bytes_per_s, "latency_s", level->latency_s);
+  const struct pz_collective_facts *facts = &level->collectives;
+  if (facts->efficiency > 0)
+    json_object_set_new(object, "efficiency", json_real(facts->efficiency));
+  if (facts->startup_s > 0) json_object_set_new(object, "startup_s", json_real(facts->startup_s));
+  if (facts->switch_efficiency > 0)
+    json_object_set_new(object, "switch_efficiency", json_real(facts->switch_efficiency));
+  if (level->mesh) json_object_set_new(object, "mesh", json_true());
+  if (!level->n_axes) return object;
+  json_t *axes = json_array();
+  for (int i = 0; i < level->n_axes; i++) json_array_append_new(axes, json_integer(level->axis[i]));
+  json_object_set_new(object, "torus", axes);
+  json_object_set_new(object, "wrap", json_integer(level->wrap));
+  return object;
+}
+
+json_t *pz_cluster_json(const struct pz_cluster *cluster) {
+  json_t *levels = json_array();
+  for (int i = 0; i < cluster->n_levels; i++)
+    json_array_append_new(levels, level_json(&cluster->level[i]));
+  json_t *object = json_pack("{s:s,s:s,s:I,s:b}", "name", cluster->name, "about", cluster->about,
+                             "devices", (json_int_t)cluster->devices, "scales", cluster->scales);
+  if (*cluster->chips) json_object_set_new(object, "chips", json_string(cluster->chips));
+  if (cluster->standard) json_object_set_new(object, "standard", json_true());
+  if (cluster->any_units) json_object_set_new(object, "any_units", json_true());
+  if (*cluster->calibrated)
+    json_object_set_new(object, "calibrated", json_string(cluster->calibrated));
+  if (cluster->calibration_error > 0)
+    json_object_set_new(object, "calibration_error", json_real(cluster->calibration_error));
+  json_object_set_new(object, "levels", levels);
+  return object;
+}
+
+struct text_arguments {
+  const struct pz_cluster *cluster;
+  char **text;
+};
+
+static void write_text(struct pz_call *call, void *ctx) {
+  const struct text_arguments *args = ctx;
+  pz_require(call, args->text, "text");
+  pz_cluster_check(call, args->cluster);
+  struct pz_buffer *buffer = pz_buffer_new(call);
+  pz_json_print(call, buffer, pz_json_built(call, pz_cluster_json(args->cluster)));
+  *args->text = pz_buffer_take(call, buffer);
+}
+
+enum pz_status pz_cluster_text(const struct pz_cluster *cluster, char **text,
+                               struct pz_error *err) {
+  struct text_arguments args = {cluster, text};
+  return pz_border(write_text, &args, err);
 }
 
 void pz_cluster_fields(json_t *list) {
@@ -138,158 +266,226 @@ void pz_cluster_fields(json_t *list) {
                      "any device reaches any other"),
       sources = PZ_KEY("sources", OTHER, 0, 0, 0, 0, "",
                        "Where the numbers are from; not read; absent: none");
-  for (size_t i = 0; i < FIELDS; i++) pz_key_describe(&fields[i], NULL, list);
+  for (size_t i = 0; i < N_CLUSTER_FIELDS; i++) pz_key_describe(&cluster_fields[i], NULL, list);
   pz_key_describe(&levels, "a list of 1 to 8 objects", list);
-  for (size_t i = 0; i < LEVEL_FIELDS; i++) {
-    struct pz_key x = level_fields[i];
+  for (size_t i = 0; i < N_LEVEL_FIELDS; i++) {
+    struct pz_key row = level_fields[i];
     char key[40];
-    snprintf(key, sizeof key, "levels[].%s", x.key);
-    x.key = key;
-    pz_key_describe(&x, NULL, list);
+    snprintf(key, sizeof key, "levels[].%s", row.key);
+    row.key = key;
+    pz_key_describe(&row, NULL, list);
   }
   pz_key_describe(&torus, "a list of 1 to 4 lengths of 2 or more whose product is devices", list);
   pz_key_describe(&sources, "anything", list);
 }
 
-static enum pz_status parse(const char *name, const char *text, size_t bytes, bool any_units,
-                            struct pz_cluster *out, struct pz_error *err) {
-  static const char *const words[] = {"sources"};
-  json_t *root = NULL;
-  enum pz_status status = pz_need_each(err, {name, "name"}, {text, "text"}, {out, "out"});
-  if (status == PZ_OK) status = pz_json_parse(name, text, bytes, &root, err);
-  if (status != PZ_OK) return status;
-  struct pz_fields f = {.name = name, .root = root, .err = err};
-  f.any_units = any_units || json_is_true(json_object_get(root, "any_units"));
-  struct pz_cluster c = {0};
-  for (size_t i = 0; i < FIELDS; i++) pz_fields_read(&f, &fields[i], &c);
-  c.stated_devices = c.devices;
-  c.any_units = f.any_units;
-  pz_fields_allow(&f, words, 1);
-  read_levels(&f, &c);
-  status = pz_fields_finish(&f);
-  json_decref(root);
-  if (status == PZ_OK) *out = c;
-  return status;
-}
+/* ---- sizes ---------------------------------------------------------------------------------- */
 
-enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes,
-                                struct pz_cluster *out, struct pz_error *err) {
-  return parse(name, text, bytes, false, out, err);
-}
-
-enum pz_status pz_cluster_reach(struct pz_cluster *c, int64_t devices, const char *option,
-                                struct pz_error *err) {
-  enum pz_status status = pz_need(c, "cluster", err);
-  if (status == PZ_OK)
-    status = pz_need_range("levels of the cluster", c->n_levels, 1, PZ_CLUSTER_MOST_LEVELS, err);
-  if (status == PZ_OK) status = pz_need_range("devices", devices, 1, DEVICES.max, err);
-  if (status != PZ_OK || devices <= c->devices) return status;
-  if (!c->scales)
-    return pz_fail(err, PZ_BAD_USE,
-                   "%s %" PRId64 ": cluster %s has %" PRId64 " device%s; accepted: at most %" PRId64
-                   ", or a cluster.json with \"scales\": true",
-                   option ? option : "devices", devices, c->name, c->devices,
-                   pz_text_s((double)c->devices), c->devices);
-  struct pz_level *last = &c->level[c->n_levels - 1];
-  int64_t inner = c->n_levels > 1 ? last[-1].devices : 1;
+/* Increases the number of devices, if the cluster scales; `option` names the number in messages.  Outer groups of the last level
+ * consist of whole inner groups. */
+static void reach_devices(struct pz_call *call, struct pz_cluster *cluster, int64_t devices,
+                          const char *option) {
+  pz_require(call, cluster, "cluster");
+  pz_require_range(call, "levels of the cluster", cluster->n_levels, 1, PZ_CLUSTER_MOST_LEVELS);
+  pz_require_range(call, "devices", devices, 1, DEVICES.max);
+  if (devices <= cluster->devices) return;
+  if (!cluster->scales)
+    pz_raise(call, PZ_BAD_USE,
+             "%s %" PRId64 ": cluster %s has %" PRId64 " device%s; accepted: at most %" PRId64
+             ", or a cluster.json with \"scales\": true",
+             option ? option : "devices", devices, cluster->name, cluster->devices,
+             pz_text_s((double)cluster->devices), cluster->devices);
+  struct pz_level *last = &cluster->level[cluster->n_levels - 1];
+  int64_t inner = cluster->n_levels > 1 ? last[-1].devices : 1;
   if (last->devices < devices) last->devices = pz_ceil_div(devices, inner) * inner;
-  c->devices = devices;
-  return PZ_OK;
+  cluster->devices = devices;
 }
 
-const char *pz_cluster_preset_name(size_t i) { return pz_embedded_name(pz_embedded_clusters, i); }
+struct reach_arguments {
+  struct pz_cluster *cluster;
+  int64_t devices;
+  const char *option;
+};
 
-bool pz_cluster_has_chip(const struct pz_cluster *c, const char *chip) {
-  char name[sizeof((struct pz_chip *)0)->name];
-  pz_text_copy(name, sizeof name, chip);
-  name[strcspn(name, ",")] = '\0'; /* "h100, calibrated with ..." */
-  for (const char *at = c->chips; *(at += strspn(at, " ")); at += strcspn(at, " "))
-    if (pz_text_is(at, strcspn(at, " "), name)) return true;
-  return !*c->chips;
+static void reach_in_border(struct pz_call *call, void *ctx) {
+  const struct reach_arguments *args = ctx;
+  reach_devices(call, args->cluster, args->devices, args->option);
 }
 
-bool pz_cluster_standard(const char *chip, struct pz_cluster *out) {
-  struct pz_cluster c;
-  const char *name;
-  for (size_t i = 0; (name = pz_cluster_preset_name(i)); i++) {
-    if (pz_cluster_load(name, &c, NULL) != PZ_OK) continue;
-    if (!c.standard || !pz_cluster_has_chip(&c, chip)) continue;
-    *out = c;
-    return true;
+enum pz_status pz_cluster_reach(struct pz_cluster *cluster, int64_t devices, const char *option,
+                                struct pz_error *err) {
+  struct reach_arguments args = {cluster, devices, option};
+  return pz_border(reach_in_border, &args, err);
+}
+
+const struct pz_cluster *pz_cluster_widen(struct pz_call *call, const struct pz_cluster *net,
+                                          int64_t devices, struct pz_cluster *wide) {
+  if (!net) return NULL;
+  pz_cluster_check(call, net);
+  *wide = *net;
+  reach_devices(call, wide, devices, "devices");
+  return wide;
+}
+
+const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t devices) {
+  int i = 0;
+  while (i + 1 < net->n_levels && net->level[i].devices < devices) i++;
+  return net->n_levels ? &net->level[i] : NULL;
+}
+
+int64_t pz_cluster_node(const struct pz_cluster *cluster) {
+  int n_levels =
+      cluster->n_levels < PZ_CLUSTER_MOST_LEVELS ? cluster->n_levels : PZ_CLUSTER_MOST_LEVELS;
+  int64_t node = cluster->level[0].devices;
+  for (int i = 1; i + 1 < n_levels && cluster->level[i].devices <= PZ_SERVER_DEVICES; i++)
+    node = cluster->level[i].devices;
+  return node;
+}
+
+bool pz_cluster_needed(const struct pz_cluster *cluster, int64_t devices) {
+  const struct pz_level *level = &cluster->level[0];
+  bool has_topology = level->n_axes || level->mesh;
+  return devices > (has_topology ? 1 : level->devices);
+}
+
+void pz_cluster_join_equal(struct pz_cluster *net) {
+  struct pz_level *level = net->level;
+  while (net->n_levels > 1 && !level[0].n_axes && !level[0].mesh &&
+         level[0].bytes_per_s == level[1].bytes_per_s && level[0].latency_s == level[1].latency_s &&
+         !(level[1].collectives.efficiency > 0)) {
+    level[0].devices = level[1].devices;
+    net->n_levels--;
+    memmove(&level[1], &level[2], (size_t)(net->n_levels - 1) * sizeof *level);
   }
-  return false;
 }
 
-void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *c) {
-  double times = pz_corrected(c->collectives);
+/* ---- collectives ---------------------------------------------------------------------------- */
+
+void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *correction) {
+  double factor = pz_corrected(correction->collectives);
   for (int i = 0; i < net->n_levels; i++) {
-    net->level[i].bytes_per_s /= times;
-    net->level[i].latency_s *= times;
-    net->level[i].collectives.startup_s *= times;
+    net->level[i].bytes_per_s /= factor;
+    net->level[i].latency_s *= factor;
+    net->level[i].collectives.startup_s *= factor;
   }
 }
 
 struct pz_collective_facts pz_cluster_facts(const struct pz_cluster *net,
                                             const struct pz_collective_facts *chip) {
-  struct pz_collective_facts f = net->level[0].collectives;
-  if (!(f.efficiency > 0)) f.efficiency = chip->efficiency;
-  if (!(f.startup_s > 0)) f.startup_s = chip->startup_s;
-  if (!(f.switch_efficiency > 0)) f.switch_efficiency = chip->switch_efficiency;
-  return f;
+  struct pz_collective_facts facts = net->level[0].collectives;
+  if (!(facts.efficiency > 0)) facts.efficiency = chip->efficiency;
+  if (!(facts.startup_s > 0)) facts.startup_s = chip->startup_s;
+  if (!(facts.switch_efficiency > 0)) facts.switch_efficiency = chip->switch_efficiency;
+  return facts;
 }
 
-int64_t pz_cluster_node(const struct pz_cluster *c) {
-  int last = c->n_levels < PZ_CLUSTER_MOST_LEVELS ? c->n_levels : PZ_CLUSTER_MOST_LEVELS;
-  int64_t node = c->level[0].devices;
-  for (int l = 1; l + 1 < last && c->level[l].devices <= PZ_SERVER_DEVICES; l++)
-    node = c->level[l].devices;
-  return node;
-}
+/* ---- the cluster of a chip ------------------------------------------------------------------ */
 
-void pz_cluster_join_equal(struct pz_cluster *net) {
-  struct pz_level *l = net->level;
-  while (net->n_levels > 1 && !l[0].n_axes && !l[0].mesh && l[0].bytes_per_s == l[1].bytes_per_s &&
-         l[0].latency_s == l[1].latency_s && !(l[1].collectives.efficiency > 0)) {
-    l[0].devices = l[1].devices;
-    net->n_levels--;
-    memmove(&l[1], &l[2], (size_t)(net->n_levels - 1) * sizeof *l);
+const char *pz_cluster_preset_name(size_t i) { return pz_embedded_name(pz_embedded_clusters, i); }
+
+bool pz_cluster_has_chip(const struct pz_cluster *cluster, const char *chip) {
+  char name[sizeof((struct pz_chip *)0)->name];
+  pz_text_copy(name, sizeof name, chip);
+  name[strcspn(name, ",")] = '\0'; /* "h100, calibrated with ..." is an h100 */
+  const char *word = cluster->chips + strspn(cluster->chips, " ");
+  while (*word) {
+    size_t length = strcspn(word, " ");
+    if (pz_text_is(word, length, name)) return true;
+    word += length;
+    word += strspn(word, " ");
   }
+  return !*cluster->chips;
 }
 
-bool pz_cluster_needed(const struct pz_cluster *c, int64_t devices) {
-  return devices > (c->level[0].n_axes || c->level[0].mesh ? 1 : c->level[0].devices);
+bool pz_cluster_standard(const char *chip, struct pz_cluster *out) {
+  const char *name = pz_cluster_preset_name(0);
+  for (size_t i = 1; name; i++) {
+    struct pz_cluster cluster;
+    bool is_standard = pz_cluster_load(name, &cluster, NULL) == PZ_OK && cluster.standard &&
+                       pz_cluster_has_chip(&cluster, chip);
+    if (is_standard) {
+      *out = cluster;
+      return true;
+    }
+    name = pz_cluster_preset_name(i);
+  }
+  return false;
 }
 
-enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out, struct pz_error *err) {
-  return pz_cluster_read_units(cluster, false, out, err);
+static const char *cluster_name(const void *ctx, size_t i) {
+  (void)ctx;
+  return pz_cluster_preset_name(i);
 }
 
-enum pz_status pz_cluster_read_units(const char *cluster, bool any_units, struct pz_cluster *out,
-                                     struct pz_error *err) {
-  char *text = NULL;
-  size_t bytes = 0;
-  if (!cluster || !out) return pz_need(NULL, cluster ? "out" : "cluster", err);
-  enum pz_status status =
-      pz_embedded_load(pz_embedded_clusters, "cluster", NULL, cluster, &text, &bytes, err);
-  if (status == PZ_OK) status = parse(cluster, text, bytes, any_units, out, err);
-  pz_free(text);
-  return status;
+struct network_arguments {
+  const struct pz_chip *chip;
+  const struct pz_cluster *named;
+  int64_t devices;
+  const char *option;
+  struct pz_network *out;
+};
+
+/* Sets the network of a chip for which no cluster is named: the standard cluster of the chip, or its own link. */
+static void find_standard(struct pz_call *call, const struct network_arguments *args,
+                          struct pz_network *network) {
+  const struct pz_chip *chip = args->chip;
+  long long devices = (long long)args->devices;
+  bool is_known = pz_cluster_standard(chip->name, &network->cluster);
+  network->standard = is_known && pz_cluster_needed(&network->cluster, args->devices);
+  network->own_link = !network->standard;
+  if (network->standard) return;
+  if (devices > 1 && !(chip->link_bytes_per_s > 0)) {
+    char list[400];
+    pz_raise(call, PZ_BAD_USE,
+             "%lld devices: %s has no link and stands in no known cluster; accepted: "
+             "--cluster with one of %s, or the path of a cluster.json",
+             devices, chip->name, pz_text_join(list, sizeof list, cluster_name, NULL));
+  }
+  if (!is_known && pz_chip_built(chip) && devices > PZ_SERVER_DEVICES)
+    snprintf(network->warning, sizeof network->warning,
+             "no --cluster, and none is known for %s: all %lld devices are linked at the chip's "
+             "own rate",
+             chip->name, devices);
 }
 
-const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t devices) {
-  int l = 0;
-  while (l + 1 < net->n_levels && net->level[l].devices < devices) l++;
-  return net->n_levels ? &net->level[l] : NULL;
+static void find_network(struct pz_call *call, void *ctx) {
+  const struct network_arguments *args = ctx;
+  struct pz_network network = {.own_link = false};
+  pz_chip_check(call, args->chip);
+  pz_require(call, args->out, "out");
+  if (args->named) {
+    pz_cluster_check(call, args->named);
+    network.cluster = *args->named;
+  } else {
+    find_standard(call, args, &network);
+  }
+  if (!network.own_link) {
+    reach_devices(call, &network.cluster, args->devices, args->option);
+    if (!pz_cluster_has_chip(&network.cluster, args->chip->name))
+      snprintf(network.warning, sizeof network.warning, "%.60s in cluster %s, which has %s",
+               args->chip->name, network.cluster.name, network.cluster.chips);
+  }
+  *args->out = network;
 }
 
-enum pz_status pz_cluster_take(const struct pz_cluster *net, int64_t devices,
-                               struct pz_cluster *wide, const struct pz_cluster **out,
+enum pz_status pz_network_find(const struct pz_chip *chip, const struct pz_cluster *named,
+                               int64_t devices, const char *option, struct pz_network *out,
                                struct pz_error *err) {
-  *out = NULL;
-  if (!net) return PZ_OK;
-  enum pz_status status = pz_cluster_check(net, err);
-  if (status != PZ_OK) return status;
-  *wide = *net;
-  *out = wide;
-  return pz_cluster_reach(wide, devices, "devices", err);
+  struct network_arguments args = {chip, named, devices, option, out};
+  return pz_border(find_network, &args, err);
+}
+
+void pz_network_make_instant(struct pz_network *network, const struct pz_chip *chip,
+                             int64_t devices) {
+  struct pz_cluster *cluster = &network->cluster;
+  if (network->own_link) {
+    *cluster = (struct pz_cluster){.name = "link", .n_levels = 1};
+    cluster->devices = pz_max(devices, 1);
+    cluster->stated_devices = cluster->devices;
+    cluster->level[0] = (struct pz_level){.name = "link",
+                                          .devices = cluster->devices,
+                                          .bytes_per_s = pz_fmax(1, chip->link_bytes_per_s)};
+  }
+  cluster->instant = true;
+  network->warning[0] = '\0';
 }

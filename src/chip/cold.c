@@ -1,10 +1,14 @@
+/* The calibration of unmeasured chips, by class of machine.
+ *
+ * GPUs, on which a host launches kernels of libraries, get the start-up times, tiles and element-wise kernels of an H200, the only
+ * GPU for which all of these were measured, and efficiencies from cold.def.  All other chips, for which a compiler schedules the
+ * whole step, get efficiencies only. */
 #include "chip/cold.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "chip/chip.h"
 #include "core/text.h"
 
 static const struct pz_cold_info infos[] = {
@@ -15,119 +19,152 @@ static const struct pz_cold_info infos[] = {
 const struct pz_cold_info *pz_cold_at(size_t i) { return i < PZ_COLD_CONSTANTS ? &infos[i] : NULL; }
 
 struct pz_cold pz_cold_usual(void) {
-  struct pz_cold k;
-  for (size_t i = 0; i < PZ_COLD_CONSTANTS; i++) k.v[i] = infos[i].value;
-  return k;
+  struct pz_cold constants;
+  for (size_t i = 0; i < PZ_COLD_CONSTANTS; i++) constants.v[i] = infos[i].value;
+  return constants;
 }
 
-static struct pz_kernel *add_kernel(struct pz_calibration *c, const char *kind) {
-  struct pz_kernel *k = &c->kernels[c->n_kernels++];
-  *k = pz_kernel_none();
-  pz_text_copy(k->kind, sizeof k->kind, kind);
-  return k;
+/* From `phaze validate --cold --runs ../shared/ref/published/runs.csv`, over 12 chips. */
+double pz_cold_spread(void) { return 0.065; }
+
+/* ---- GPUs ----------------------------------------------------------------------------------- */
+
+static struct pz_kernel *add_kernel(struct pz_calibration *calibration, const char *kind) {
+  struct pz_kernel *kernel = &calibration->kernels[calibration->n_kernels];
+  calibration->n_kernels++;
+  *kernel = pz_kernel_none();
+  pz_text_copy(kernel->kind, sizeof kernel->kind, kind);
+  return kernel;
 }
 
-/* Flash attention of one library, forward and backward; `most`: multiply-accumulates of a core in a cycle. */
-static void add_attention(struct pz_chip *c, const struct pz_cold *k, const char *library,
-                          double most) {
+/* Adds the kernels of flash attention, forward and backward, of one library ("_fa2"; "" for the default).  most_macs limits the
+ * multiply-accumulates that a core does in a cycle. */
+static void add_attention(struct pz_chip *chip, const struct pz_cold *constants,
+                          const char *library, double most_macs) {
   static const double BACKWARD = 0.87, BACKWARD_CYCLES = 2.08; /* cuDNN and fa2 on an H200 */
-  double macs = (double)c->tensor.rows * (double)c->tensor.cols;
+  double macs = (double)chip->tensor.rows * (double)chip->tensor.cols;
   char kind[40];
   snprintf(kind, sizeof kind, "attention%s", library);
-  struct pz_kernel *forward = add_kernel(&c->calibration, kind);
+  struct pz_kernel *forward = add_kernel(&chip->calibration, kind);
   forward->startup_s = 4.7e-6;
   forward->row_s = 1.9e-6;
-  forward->cycles = k->v[PZ_COLD_launched_softmax];
-  forward->efficiency = fmin(k->v[PZ_COLD_launched_attention], most / macs);
+  forward->cycles = constants->v[PZ_COLD_launched_softmax];
+  forward->efficiency = fmin(constants->v[PZ_COLD_launched_attention], most_macs / macs);
   snprintf(kind, sizeof kind, "attention%s_bwd", library);
-  struct pz_kernel *backward = add_kernel(&c->calibration, kind);
+  struct pz_kernel *backward = add_kernel(&chip->calibration, kind);
   backward->startup_s = 13.4e-6;
   backward->row_s = 10.6e-6;
-  backward->cycles = BACKWARD_CYCLES * k->v[PZ_COLD_launched_softmax];
-  backward->efficiency = fmin(k->v[PZ_COLD_launched_attention_bwd], BACKWARD * most / macs);
+  backward->cycles = BACKWARD_CYCLES * constants->v[PZ_COLD_launched_softmax];
+  backward->efficiency =
+      fmin(constants->v[PZ_COLD_launched_attention_bwd], BACKWARD * most_macs / macs);
 }
 
-/* Start-ups, tiles and element-wise kernels of every GPU: those of an H200, the only one where all were measured. */
-static enum pz_status launched(struct pz_chip *c, const struct pz_cold *k, struct pz_error *err) {
-  static const double ANY = 1e9, FA1 = 311, TRITON = 334;
-  static _Thread_local struct pz_chip like; /* read once: chips of a search are many */
-  static _Thread_local bool known;
+static void read_h200(struct pz_call *call, void *ctx) {
   const char *text = pz_chip_preset_text("h200");
-  if (!known) {
-    enum pz_status status =
-        pz_chip_read_text("h200", text ? text : "", text ? strlen(text) : 0, &like, err);
-    if (status != PZ_OK) return status;
-    known = true;
-  }
-  struct pz_calibration *to = &c->calibration, *from = &like.calibration;
-  double scale = (double)c->glb_bytes / (double)like.glb_bytes;
-  double cycle = like.clock_hz / c->clock_hz; /* ends of tiles and rows take as many cycles */
-  *to = *from;
-  to->tensor_efficiency = k->v[PZ_COLD_launched_products];
-  to->throttle = to->training_throttle = 1;
-  to->tile_value_s *= cycle;
-  to->warm_from_bytes = from->warm_from_bytes * scale;
-  to->warm_to_bytes = from->warm_to_bytes * scale;
-  to->n_kernels = 0;
-  for (int i = 0; i < from->n_kernels; i++)
-    if (strncmp(from->kernels[i].kind, "attention", 9) != 0)
-      to->kernels[to->n_kernels++] = from->kernels[i];
-  add_attention(c, k, "", ANY);
-  add_attention(c, k, "_fa1", FA1);
-  add_attention(c, k, "_triton", TRITON);
-  add_attention(c, k, "_fa2", k->v[PZ_COLD_fa2_products]);
-  for (struct pz_kernel *own = to->kernels; own < to->kernels + to->n_kernels; own++) {
-    own->value_latency_s *= cycle;
-    own->row_s *= cycle;
-    own->block_row_s *= cycle;
-    own->block_value_s *= cycle;
-  }
-  return PZ_OK;
+  if (!text) text = "";
+  pz_chip_read_text(call, "h200", text, strlen(text), false, ctx);
 }
 
-static void compiled(struct pz_chip *c, const struct pz_cold *k) {
-  struct pz_calibration *to = &c->calibration;
-  to->tensor_efficiency = k->v[PZ_COLD_compiled_products];
-  to->hbm_read_efficiency = to->hbm_write_efficiency = k->v[PZ_COLD_compiled_memory];
-  struct pz_kernel *attention = add_kernel(to, "attention");
-  attention->efficiency = k->v[PZ_COLD_compiled_attention];
-  attention->cycles = k->v[PZ_COLD_compiled_softmax];
+/* Sets the calibration of a GPU from that of an H200.  Returns false if this cannot be read. */
+static bool calibrate_gpu(struct pz_chip *chip, const struct pz_cold *constants) {
+  static const double ANY = 1e9, FA1 = 311, TRITON = 334;
+  static _Thread_local struct pz_chip h200; /* read once, because a search makes many chips */
+  static _Thread_local bool is_read;
+  if (!is_read && pz_border(read_h200, &h200, NULL) != PZ_OK) return false;
+  is_read = true;
+  struct pz_calibration *to = &chip->calibration, *from = &h200.calibration;
+  double glb_scale = (double)chip->glb_bytes / (double)h200.glb_bytes;
+  double cycle =
+      h200.clock_hz / chip->clock_hz; /* the ends of tiles and rows take as many cycles */
+  *to = *from;
+  to->tensor_efficiency = constants->v[PZ_COLD_launched_products];
+  to->throttle = 1;
+  to->training_throttle = 1;
+  to->tile_value_s *= cycle;
+  to->warm_from_bytes = from->warm_from_bytes * glb_scale;
+  to->warm_to_bytes = from->warm_to_bytes * glb_scale;
+  to->n_kernels = 0;
+  for (int i = 0; i < from->n_kernels; i++) {
+    if (strncmp(from->kernels[i].kind, "attention", 9) == 0) continue;
+    to->kernels[to->n_kernels] = from->kernels[i];
+    to->n_kernels++;
+  }
+  add_attention(chip, constants, "", ANY);
+  add_attention(chip, constants, "_fa1", FA1);
+  add_attention(chip, constants, "_triton", TRITON);
+  add_attention(chip, constants, "_fa2", constants->v[PZ_COLD_fa2_products]);
+  for (int i = 0; i < to->n_kernels; i++) {
+    to->kernels[i].value_latency_s *= cycle;
+    to->kernels[i].row_s *= cycle;
+    to->kernels[i].block_row_s *= cycle;
+    to->kernels[i].block_value_s *= cycle;
+  }
+  return true;
+}
+
+/* ---- classes -------------------------------------------------------------------------------- */
+
+/* Sets the calibration of a chip whose steps are compiled as a whole. */
+static void calibrate_compiled(struct pz_calibration *calibration,
+                               const struct pz_cold *constants) {
+  calibration->tensor_efficiency = constants->v[PZ_COLD_compiled_products];
+  calibration->hbm_read_efficiency = constants->v[PZ_COLD_compiled_memory];
+  calibration->hbm_write_efficiency = constants->v[PZ_COLD_compiled_memory];
+  struct pz_kernel *attention = add_kernel(calibration, "attention");
+  attention->efficiency = constants->v[PZ_COLD_compiled_attention];
+  attention->cycles = constants->v[PZ_COLD_compiled_softmax];
   attention->tail = 0;
 }
 
-enum pz_status pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k, struct pz_error *err) {
-  enum pz_status status = PZ_OK;
+/* Returns the rate of GEMMs in a precision over that of 16-bit ones: as the data sheet states it, otherwise `usual` if the chip
+ * has the precision, or `absent`. */
+static double sheet_speedup(const struct pz_chip *chip, double stated, enum pz_precision precision,
+                            double calibrated, double usual, double absent) {
+  bool has_precision = chip->precisions >> precision & 1 || calibrated > 1;
+  if (stated > 0) return stated;
+  return has_precision ? usual : absent;
+}
+
+bool pz_chip_try_class(struct pz_chip *chip, const struct pz_cold *constants) {
+  struct pz_calibration *calibration = &chip->calibration;
   struct pz_cold usual = pz_cold_usual();
-  bool has_fp8 = c->precisions >> PZ_PRECISION_FP8 & 1 || c->calibration.fp8_speedup > 1;
-  double fp8 = c->tensor.fp8_speedup > 0 ? c->tensor.fp8_speedup : has_fp8 ? 2 : 1;
-  bool has_nvfp4 = c->precisions >> PZ_PRECISION_NVFP4 & 1 || c->calibration.nvfp4_speedup > 1;
-  double nvfp4 = c->tensor.nvfp4_speedup > 0 ? c->tensor.nvfp4_speedup : has_nvfp4 ? 4 : 0;
-  if (!k) k = &usual;
-  pz_calibration_none(c->glb_bytes, &c->calibration);
-  c->cold = true;
-  c->energy_part = k->v[PZ_COLD_energy];
-  c->glb_core_bytes = c->execution == PZ_CHIP_STREAM ? k->v[PZ_COLD_launched_l2_bytes] : 0;
-  if (c->execution == PZ_CHIP_STREAM)
-    status = launched(c, k, err);
+  double fp8 = sheet_speedup(chip, chip->tensor.fp8_speedup, PZ_PRECISION_FP8,
+                             calibration->fp8_speedup, 2, 1);
+  double nvfp4 = sheet_speedup(chip, chip->tensor.nvfp4_speedup, PZ_PRECISION_NVFP4,
+                               calibration->nvfp4_speedup, 4, 0);
+  bool is_gpu = chip->execution == PZ_CHIP_STREAM, calibrated = true;
+  if (!constants) constants = &usual;
+  pz_calibration_none(chip->glb_bytes, calibration);
+  chip->cold = true;
+  chip->energy_part = constants->v[PZ_COLD_energy];
+  chip->glb_core_bytes = is_gpu ? constants->v[PZ_COLD_launched_l2_bytes] : 0;
+  if (is_gpu)
+    calibrated = calibrate_gpu(chip, constants);
   else
-    compiled(c, k);
-  c->calibration.fp8_speedup = fp8;
-  c->calibration.fp8_block_speedup = 0;
-  c->calibration.nvfp4_speedup = nvfp4;
-  return status;
+    calibrate_compiled(calibration, constants);
+  calibration->fp8_speedup = fp8;
+  calibration->fp8_block_speedup = 0;
+  calibration->nvfp4_speedup = nvfp4;
+  return calibrated;
 }
 
-enum pz_status pz_chip_make_cold(struct pz_chip *c, const struct pz_cold *k, struct pz_error *err) {
-  enum pz_status status = pz_chip_set_class(c, k, err);
-  c->collectives = (struct pz_collective_facts){0};
-  c->correction = (struct pz_correction){.steps = 0};
-  c->glb_core_bytes_per_s = c->hbm.core_bytes_per_s = 0;
-  if (c->execution == PZ_CHIP_STREAM)
-    c->glb_bytes_per_s =
-        fmin(c->glb_bytes_per_s, (double)c->tensor.cores * c->clock_hz *
-                                     (k ? *k : pz_cold_usual()).v[PZ_COLD_launched_l2_bytes]);
-  return status;
+void pz_chip_set_class(struct pz_call *call, struct pz_chip *chip,
+                       const struct pz_cold *constants) {
+  if (!pz_chip_try_class(chip, constants))
+    pz_raise(call, PZ_NO_MEMORY, "out of memory for the chip");
 }
 
-/* phaze validate --cold --runs ../shared/ref/published/runs.csv: over 12 chips */
-double pz_cold_spread(void) { return 0.065; }
+void pz_chip_make_cold(struct pz_call *call, struct pz_chip *chip,
+                       const struct pz_cold *constants) {
+  struct pz_cold usual = pz_cold_usual();
+  if (!constants) constants = &usual;
+  pz_chip_set_class(call, chip, constants);
+  chip->collectives = (struct pz_collective_facts){0};
+  chip->correction = (struct pz_correction){.steps = 0};
+  chip->glb_core_bytes_per_s = 0;
+  chip->hbm.core_bytes_per_s = 0;
+  if (chip->execution == PZ_CHIP_STREAM)
+    chip->glb_bytes_per_s =
+        fmin(chip->glb_bytes_per_s,
+             (double)chip->tensor.cores * chip->clock_hz * constants->v[PZ_COLD_launched_l2_bytes]);
+}

@@ -1,5 +1,5 @@
-/* Chips that nobody measured ("cold"): what programs reach of a data sheet, by class of machine.  The same constants for
- * every chip of a class; watts decide about the clock (cost/power.h). */
+/* Unmeasured ("cold") chips: the fraction of a data sheet that programs achieve, by class of machine.  The constants are the same
+ * for every chip of a class.  The clock follows from the power limit (cost/power.h). */
 #ifndef PZ_CHIP_COLD_H
 #define PZ_CHIP_COLD_H
 
@@ -13,18 +13,20 @@ enum pz_cold_constant {
 };
 
 struct pz_cold {
-  double v[PZ_COLD_CONSTANTS];
+  double v[PZ_COLD_CONSTANTS]; /* by enum pz_cold_constant */
 };
 
+/* Returns the constants of cold.def. */
 struct pz_cold pz_cold_usual(void);
 
-/* A description without measurements: what its class reaches.  `k` NULL: as usual.
- * PZ_NO_MEMORY, for chips that launch kernels. */
-PZ_NODISCARD enum pz_status pz_chip_set_class(struct pz_chip *c, const struct pz_cold *k,
-                                              struct pz_error *err);
+/* Sets the calibration of a chip without measurements to what its class achieves.  NULL constants are those of cold.def. */
+void pz_chip_set_class(struct pz_call *call, struct pz_chip *chip, const struct pz_cold *constants);
 
-/* The chip by its data sheet: nothing that was measured on it stays, what its class reaches comes in its place. */
-PZ_NODISCARD enum pz_status pz_chip_make_cold(struct pz_chip *c, const struct pz_cold *k,
-                                              struct pz_error *err);
+/* Like pz_chip_set_class(), without a call: returns false if the measured GPU, which each thread reads once, cannot be read
+ * for lack of memory. */
+bool pz_chip_try_class(struct pz_chip *chip, const struct pz_cold *constants);
+
+/* Replaces everything that was measured on a chip by what its class achieves. */
+void pz_chip_make_cold(struct pz_call *call, struct pz_chip *chip, const struct pz_cold *constants);
 
 #endif

@@ -1,8 +1,8 @@
+/* Presets by name, and other files of the same kind by path. */
 #include "chip/embedded.h"
 
 #include <string.h>
 
-#include "core/alloc.h"
 #include "core/file.h"
 #include "core/text.h"
 
@@ -22,18 +22,16 @@ const char *pz_embedded_text(const struct pz_embedded *table, const char *name) 
   return NULL;
 }
 
-enum pz_status pz_embedded_load(const struct pz_embedded *table, const char *kind,
-                                const char *names, const char *word, char **text, size_t *bytes,
-                                struct pz_error *err) {
-  const char *own = pz_embedded_text(table, word);
-  char meant[240], list[400];
-  if (own) {
-    *text = pz_strdup(own);
-    *bytes = strlen(own);
-    return *text ? PZ_OK : pz_fail(err, PZ_NO_MEMORY, "out of memory for %s %s", kind, word);
+const char *pz_embedded_load(struct pz_call *call, const struct pz_embedded *table,
+                             const char *kind, const char *names, const char *word, size_t *bytes) {
+  const char *preset = pz_embedded_text(table, word);
+  if (preset) {
+    *bytes = strlen(preset);
+    return preset;
   }
-  if (pz_file_named(word)) return pz_file_read(word, MOST_BYTES, text, bytes, err);
-  return pz_fail(err, PZ_BAD_INPUT, "unknown %s '%s'%s; accepted: %s, or the path of a %s.json",
-                 kind, word, pz_text_meant(meant, sizeof meant, word, name_at, table),
-                 names ? names : pz_text_join(list, sizeof list, name_at, table), kind);
+  if (pz_file_named(word)) return pz_file_text(call, word, MOST_BYTES, bytes);
+  char meant[240], list[400];
+  if (!names) names = pz_text_join(list, sizeof list, name_at, table);
+  pz_raise(call, PZ_BAD_INPUT, "unknown %s '%s'%s; accepted: %s, or the path of a %s.json", kind,
+           word, pz_text_meant(meant, sizeof meant, word, name_at, table), names, kind);
 }

@@ -1,79 +1,77 @@
+/* Reading rental prices of chips from CSV. */
 #include "chip/price_table.h"
 
 #include <string.h>
 
 #include "core/csv.h"
-#include "core/status.h"
 #include "core/text.h"
 
-static const char *const heads[] = {"chip", "dollars_per_device_hour", "source"};
-enum { CHIP, DOLLARS, SOURCE, HEADS };
+static const char *const columns[] = {"chip", "dollars_per_device_hour", "source"};
+enum { CHIP, DOLLARS, SOURCE, N_COLUMNS };
 
-double pz_price_of(const struct pz_price_table *t, const char *chip) {
-  for (uint32_t i = 0; i < t->n_rows; i++)
-    if (pz_text_same(t->rows[i].chip, chip)) return t->rows[i].dollars_per_device_hour;
+double pz_price_of(const struct pz_price_table *table, const char *chip) {
+  for (uint32_t i = 0; i < table->n_rows; i++)
+    if (pz_text_same(table->rows[i].chip, chip)) return table->rows[i].dollars_per_device_hour;
   return 0;
 }
 
+/* Returns whether a list like "a.json,b" contains a chip.  The list may be NULL. */
 static bool is_listed(const char *chips, const char *chip) {
-  for (const char *at = chips; at; at = strchr(at, ',')) {
-    at += *at == ',';
-    if (pz_text_is(at, strcspn(at, ","), chip)) return true;
+  const char *word = chips;
+  while (word) {
+    if (pz_text_is(word, strcspn(word, ","), chip)) return true;
+    word = strchr(word, ',');
+    if (word) word++;
   }
   return false;
 }
 
-static enum pz_status check_heads(const char *name, const struct pz_csv *csv,
-                                  struct pz_error *err) {
+static void check_columns(struct pz_call *call, const char *name, const struct pz_csv *csv) {
   for (uint32_t i = 0; i < csv->columns; i++) {
     int k = 0;
-    while (k < HEADS && strcmp(csv->cells[i], heads[k]) != 0) k++;
-    if (k == HEADS)
-      return pz_fail(
-          err, PZ_BAD_INPUT,
-          "%s:1: unknown column '%.40s'; accepted: chip, dollars_per_device_hour, source", name,
-          csv->cells[i]);
+    while (k < N_COLUMNS && strcmp(csv->cells[i], columns[k]) != 0) k++;
+    if (k == N_COLUMNS)
+      pz_raise(call, PZ_BAD_INPUT,
+               "%s:1: unknown column '%.40s'; accepted: chip, dollars_per_device_hour, source",
+               name, csv->cells[i]);
   }
   for (int k = CHIP; k <= DOLLARS; k++)
-    if (pz_csv_column(csv, heads[k]) == PZ_NONE)
-      return pz_fail(err, PZ_BAD_INPUT, "%s:1: no column '%s'", name, heads[k]);
-  if (csv->rows > PZ_PRICES_MOST_ROWS)
-    return pz_fail(err, PZ_BAD_INPUT, "%s: %u rows; accepted: at most %d", name, csv->rows,
-                   PZ_PRICES_MOST_ROWS);
-  return PZ_OK;
+    if (pz_csv_column(csv, columns[k]) == PZ_NONE)
+      pz_raise(call, PZ_BAD_INPUT, "%s:1: no column '%s'", name, columns[k]);
 }
 
-enum pz_status pz_price_table_read(const char *name, const char *text, size_t bytes,
-                                   const char *chips, struct pz_arena *arena,
-                                   struct pz_price_table *out, struct pz_error *err) {
-  struct pz_csv csv;
+struct pz_price_table pz_price_table_read(struct pz_call *call, const char *name, const char *text,
+                                          size_t bytes, const char *chips) {
   if (bytes > PZ_PRICES_MOST_BYTES)
-    return pz_fail(err, PZ_BAD_INPUT, "%s: %zu bytes; accepted: at most %d", name, bytes,
-                   PZ_PRICES_MOST_BYTES);
-  enum pz_status status = pz_csv_parse(name, text, bytes, arena, &csv, err);
-  if (status == PZ_OK) status = check_heads(name, &csv, err);
-  if (status != PZ_OK) return status;
-  struct pz_price *rows = pz_arena_alloc(arena, csv.rows, sizeof *rows);
-  if (!rows) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the prices");
-  struct pz_price_table t = {.rows = rows};
-  uint32_t chip = pz_csv_column(&csv, heads[CHIP]), dollars = pz_csv_column(&csv, heads[DOLLARS]);
-  for (uint32_t r = 0; r < csv.rows && status == PZ_OK; r++) {
-    struct pz_price one = {.chip = pz_csv_cell(&csv, r, chip)};
-    if (!pz_chip_preset_text(one.chip) && !is_listed(chips, one.chip))
-      return pz_fail(err, PZ_BAD_INPUT,
-                     "%s:%u: unknown chip '%.100s'; accepted: a name listed by 'phaze chips', or a "
-                     "chip of the comparison",
-                     name, csv.lines[r], one.chip);
-    if (pz_price_of(&t, one.chip) > 0)
-      return pz_fail(err, PZ_BAD_INPUT,
-                     "%s:%u: a second price of %.100s; accepted: one row for each chip", name,
-                     csv.lines[r], one.chip);
-    status = pz_csv_number(name, &csv, r, dollars, 1e9, &one.dollars_per_device_hour, err);
-    if (status == PZ_OK && !(one.dollars_per_device_hour > 0))
-      status = pz_fail(err, PZ_BAD_INPUT, "%s:%u: no price of %.100s; accepted: dollars above 0",
-                       name, csv.lines[r], one.chip);
-    rows[t.n_rows++] = one;
+    pz_raise(call, PZ_BAD_INPUT, "%s: %zu bytes; accepted: at most %d", name, bytes,
+             PZ_PRICES_MOST_BYTES);
+  const struct pz_csv *csv = pz_csv_read(call, name, text, bytes);
+  check_columns(call, name, csv);
+  if (csv->rows > PZ_PRICES_MOST_ROWS)
+    pz_raise(call, PZ_BAD_INPUT, "%s: %u rows; accepted: at most %d", name, csv->rows,
+             PZ_PRICES_MOST_ROWS);
+  struct pz_price *rows = pz_alloc(call, csv->rows, sizeof *rows);
+  struct pz_price_table table = {.rows = rows};
+  uint32_t chip = pz_csv_column(csv, columns[CHIP]);
+  uint32_t dollars = pz_csv_column(csv, columns[DOLLARS]);
+  for (uint32_t r = 0; r < csv->rows; r++) {
+    struct pz_price price = {.chip = pz_csv_cell(csv, r, chip)};
+    uint32_t line = csv->lines[r];
+    if (!pz_chip_preset_text(price.chip) && !is_listed(chips, price.chip))
+      pz_raise(call, PZ_BAD_INPUT,
+               "%s:%u: unknown chip '%.100s'; accepted: a name listed by 'phaze chips', or a "
+               "chip of the comparison",
+               name, line, price.chip);
+    if (pz_price_of(&table, price.chip) > 0)
+      pz_raise(call, PZ_BAD_INPUT,
+               "%s:%u: a second price of %.100s; accepted: one row for each chip", name, line,
+               price.chip);
+    price.dollars_per_device_hour = pz_csv_real(call, name, csv, r, dollars, 1e9);
+    if (!(price.dollars_per_device_hour > 0))
+      pz_raise(call, PZ_BAD_INPUT, "%s:%u: no price of %.100s; accepted: dollars above 0", name,
+               line, price.chip);
+    rows[table.n_rows] = price;
+    table.n_rows++;
   }
-  if (status == PZ_OK) *out = t;
-  return status;
+  return table;
 }

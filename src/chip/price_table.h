@@ -1,5 +1,4 @@
-/* Prices of renting chips, which people keep in a table: CSV with the columns chip and dollars_per_device_hour, and where they
- * are from (source), which is not read.  A table is small: a row for each chip. */
+/* Rental prices of chips: CSV with the columns chip and dollars_per_device_hour, and optionally source, which is not read. */
 #ifndef PZ_CHIP_PRICE_TABLE_H
 #define PZ_CHIP_PRICE_TABLE_H
 
@@ -9,7 +8,7 @@
 enum { PZ_PRICES_MOST_ROWS = 1024 };
 
 struct pz_price {
-  const char *chip; /* a preset, or as one of the chips in question is written */
+  const char *chip; /* a preset, or one of the chips in question as it is written there */
   double dollars_per_device_hour;
 };
 
@@ -18,14 +17,13 @@ struct pz_price_table {
   uint32_t n_rows;
 };
 
-/* Read; texts and rows live in the arena.  `chips`: names and files that rows may have beside presets, comma-separated; NULL:
- * none.  PZ_BAD_INPUT with its line for columns and chips that are not known, a chip that is there twice, and what is no
- * price. */
-PZ_NODISCARD enum pz_status pz_price_table_read(const char *name, const char *text, size_t bytes,
-                                                const char *chips, struct pz_arena *arena,
-                                                struct pz_price_table *out, struct pz_error *err);
+/* Reads a price table, where `name` stands for it in messages.  `chips` lists names and files that rows may have in addition to
+ * presets, separated by commas; NULL: none.  Raises PZ_BAD_INPUT for unknown columns and chips, a chip with two rows, and
+ * invalid prices. */
+struct pz_price_table pz_price_table_read(struct pz_call *call, const char *name, const char *text,
+                                          size_t bytes, const char *chips);
 
-/* Dollars of a device for an hour; 0: the table does not have the chip. */
-double pz_price_of(const struct pz_price_table *t, const char *chip);
+/* Returns the price in dollars of a device for an hour, or 0 if the table does not contain the chip. */
+double pz_price_of(const struct pz_price_table *table, const char *chip);
 
 #endif

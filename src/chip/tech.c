@@ -1,15 +1,15 @@
+/* Technologies: area, energy and price of chip components at each node.
+ *
+ * The constants of 16 nm and below come from silicon.def, those of 45 and 22 nm from the original system's library. */
 #include "chip/chip.h"
 
 #include <stddef.h>
 
-/* 45 and 22 nm: what the original system's library has.  22 nm: the library itself (760.041386 um2 a
- * multiplier with 32 B of registers, 759.823853 a lane; SRAM macros below); it has no HBM interface,
- * links or network.  45 nm: logic by the published scaling (Stillmaker and Baas, Integration 2017),
- * SRAM by bit cells of 0.346 um2, HBM interface by LLMCompass.  Energies: Jouppi et al., ISCA 2021,
- * table 2; 22 nm on a line in log(node) between 45 and 7 nm.  HBM 3.92 pJ/bit (O'Connor et al., MICRO
- * 2017); link 5.4 pJ/bit (doi 10.1109/JSSC.2020.3024261).
- *
- * 16 nm and below: silicon.def. */
+/* 22 nm is the original system's library itself: 760.041386 um2 for a multiplier with 32 B of registers, 759.823853 for a lane,
+ * and the SRAM macros below; it has no HBM interface, links or network.  45 nm is scaled from it: logic by the published factors
+ * (Stillmaker and Baas, Integration 2017), SRAM by bit cells of 0.346 um2, the HBM interface by LLMCompass.  Energies are from
+ * Jouppi et al., ISCA 2021, table 2; 22 nm lies on a line in log(node) between 45 and 7 nm.  HBM 3.92 pJ/bit (O'Connor et al.,
+ * MICRO 2017); link 5.4 pJ/bit (doi 10.1109/JSSC.2020.3024261). */
 static const struct pz_tech_info table[PZ_TECHS] = {
     [PZ_TECH_45NM] = {.name = "45nm",
                       .mac_um2 = 3089.6,
@@ -68,23 +68,24 @@ const struct pz_silicon *pz_silicon_at(size_t i) {
   return i < sizeof constants / sizeof *constants ? &constants[i] : NULL;
 }
 
-bool pz_tech_is_library(const struct pz_tech_info *t) { return t->static_w_per_mm2 == 0; }
+bool pz_tech_is_library(const struct pz_tech_info *tech) { return tech->static_w_per_mm2 == 0; }
 
 struct pz_tech_info pz_tech_range(enum pz_tech tech, enum pz_bill_range range) {
-  struct pz_tech_info t = table[tech];
-  if (range == PZ_BILL_LIKELY || pz_tech_is_library(&t)) return t;
-  for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
-    *(double *)((char *)&t + constants[i].offset) *=
-        range == PZ_BILL_LOW ? constants[i].low : constants[i].high;
-  return t;
+  struct pz_tech_info info = table[tech];
+  if (range == PZ_BILL_LIKELY || pz_tech_is_library(&info)) return info;
+  for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
+    double *value = (double *)((char *)&info + constants[i].offset);
+    *value *= range == PZ_BILL_LOW ? constants[i].low : constants[i].high;
+  }
+  return info;
 }
 
+/* SRAM macros of the 22 nm library. */
 struct macro {
   int64_t bytes;
   double um2;
 };
 
-/* SRAM macros of the 22 nm library. */
 static const struct macro local_22nm[] = {
     {1 << 10, 6133.98},  {2 << 10, 8248.43},  {4 << 10, 12610.5}, {8 << 10, 22139.9},
     {16 << 10, 38583},   {32 << 10, 63338.4}, {64 << 10, 115579}, {128 << 10, 204764},
@@ -104,27 +105,27 @@ const char *pz_tech_name_at(const void *ctx, size_t i) {
   return i < PZ_TECHS ? table[i].name : NULL;
 }
 
-/* A size of the table as it stands there; between two, on the line between them; outside, in
- * proportion. */
-static double macro_um2(const struct macro *m, size_t n, int64_t bytes) {
-  if (bytes <= m[0].bytes) return m[0].um2 * (double)bytes / (double)m[0].bytes;
+/* Returns the area of a buffer: between two macros by linear interpolation, outside of their range in proportion. */
+static double macro_um2(const struct macro *macro, size_t n, int64_t bytes) {
+  if (bytes <= macro[0].bytes) return macro[0].um2 * (double)bytes / (double)macro[0].bytes;
   for (size_t i = 1; i < n; i++) {
-    if (bytes > m[i].bytes) continue;
-    if (bytes == m[i].bytes) return m[i].um2;
-    double part = (double)(bytes - m[i - 1].bytes) / (double)(m[i].bytes - m[i - 1].bytes);
-    return m[i - 1].um2 + part * (m[i].um2 - m[i - 1].um2);
+    const struct macro *lower = &macro[i - 1], *upper = &macro[i];
+    if (bytes > upper->bytes) continue;
+    if (bytes == upper->bytes) return upper->um2;
+    double part = (double)(bytes - lower->bytes) / (double)(upper->bytes - lower->bytes);
+    return lower->um2 + part * (upper->um2 - lower->um2);
   }
-  return m[n - 1].um2 * (double)bytes / (double)m[n - 1].bytes;
+  return macro[n - 1].um2 * (double)bytes / (double)macro[n - 1].bytes;
 }
 
-double pz_tech_local_um2(const struct pz_tech_info *t, int64_t bytes) {
-  if (t->sram_um2_per_byte > 0) return t->sram_um2_per_byte * (double)bytes;
-  /* the library's smallest macro is 1 KiB */
-  int64_t least = bytes < local_22nm[0].bytes ? local_22nm[0].bytes : bytes;
-  return macro_um2(local_22nm, sizeof local_22nm / sizeof *local_22nm, least);
+double pz_tech_local_um2(const struct pz_tech_info *tech, int64_t bytes) {
+  if (tech->sram_um2_per_byte > 0) return tech->sram_um2_per_byte * (double)bytes;
+  /* The smallest macro of the library has 1 KiB. */
+  int64_t macro_bytes = bytes < local_22nm[0].bytes ? local_22nm[0].bytes : bytes;
+  return macro_um2(local_22nm, sizeof local_22nm / sizeof *local_22nm, macro_bytes);
 }
 
-double pz_tech_glb_um2(const struct pz_tech_info *t, int64_t bytes) {
-  if (t->glb_um2_per_byte > 0) return t->glb_um2_per_byte * (double)bytes;
+double pz_tech_glb_um2(const struct pz_tech_info *tech, int64_t bytes) {
+  if (tech->glb_um2_per_byte > 0) return tech->glb_um2_per_byte * (double)bytes;
   return macro_um2(glb_22nm, sizeof glb_22nm / sizeof *glb_22nm, bytes);
 }

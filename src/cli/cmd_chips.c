@@ -122,7 +122,7 @@ static void print_presets(struct pz_call *call, bool as_json) {
   struct pz_chip *c = pz_alloc(call, 1, sizeof *c);
   struct pz_cluster *net = pz_alloc(call, 1, sizeof *net);
   for (size_t i = 0; pz_chip_preset_name(i); i++) {
-    pz_must(call, pz_chip_read(pz_chip_preset_name(i), c, err));
+    pz_chip_read(call, pz_chip_preset_name(i), c);
     append_chip_row(chips, c);
     if (as_json) json_array_append_new(chips_json, chip_json(call, c));
   }
@@ -385,7 +385,7 @@ static void show_chip(struct pz_call *call, struct pz_invocation *in) {
   struct settings s = defaults;
   struct pz_chip *c = pz_alloc(call, 1, sizeof *c);
   if (!pz_command_options(call, in, &s)) return;
-  pz_must(call, pz_chip_read_units(in->args[0], s.any_units, c, pz_call_error(call)));
+  pz_chip_read_units(call, in->args[0], s.any_units, c);
   if (s.power)
     print_power(call, c, s.power, s.common.json);
   else

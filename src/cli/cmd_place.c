@@ -198,8 +198,7 @@ static void choose_semantics(struct pz_call *call, struct settings *s, const cha
   if (s->semantics != NOT_GIVEN) return;
   s->semantics = ORIGINAL;
   if (s->instance) return;
-  pz_must(call, pz_chip_read_units(s->model.machine.chip, s->model.machine.any_units, &chip,
-                                   pz_call_error(call)));
+  pz_chip_read_units(call, s->model.machine.chip, s->model.machine.any_units, &chip);
   size_t n = strlen(model);
   bool onnx = n > 5 && strcmp(model + n - 5, ".onnx") == 0;
   /* The technologies of the original system, 45 and 22 nm, have no static power. */

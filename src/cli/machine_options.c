@@ -25,10 +25,10 @@ struct pz_machine *pz_machine_open(struct pz_call *call, const struct pz_machine
   struct pz_error *err = pz_call_error(call);
   struct pz_machine *m = pz_alloc(call, 1, sizeof *m);
   struct pz_cluster *named = NULL;
-  pz_must(call, pz_chip_read_units(o->chip, o->any_units, &m->chip, err));
+  pz_chip_read_units(call, o->chip, o->any_units, &m->chip);
   if (o->cluster) {
     named = pz_alloc(call, 1, sizeof *named);
-    pz_must(call, pz_cluster_read_units(o->cluster, o->any_units, named, err));
+    pz_cluster_read_units(call, o->cluster, o->any_units, named);
   }
   if (use.training) {
     pz_must(call, pz_network_find(&m->chip, named, use.devices, use.option, &m->network, err));

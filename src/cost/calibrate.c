@@ -579,7 +579,7 @@ static void calibrate(struct pz_call *call, void *ctx) {
   pz_require_options(call, &o, sizeof o, args->options, "pz_calibrate_options_default");
   pz_require(call, o.ops, "ops");
   pz_require(call, args->out, "out");
-  pz_must(call, pz_chip_check(args->chip, pz_call_error(call)));
+  pz_chip_check(call, args->chip);
   struct pz_calibrated *result = pz_object_new(call, sizeof *result, &own);
   if (o.progress) pz_progress_start_call(&progress, o.progress, o.ctx, &stop);
 

@@ -95,17 +95,27 @@ void pz_cost_release(struct pz_cost *cost) {
   if (cost) pz_arena_release(&cost->arena);
 }
 
+struct cost_arguments {
+  const struct pz_chip *chip;
+  const struct pz_cluster *net;
+  struct pz_cost **out;
+};
+
+static void new_cost(struct pz_call *call, void *ctx) {
+  const struct cost_arguments *args = ctx;
+  pz_chip_check(call, args->chip);
+  if (args->net) pz_cluster_check(call, args->net);
+  pz_require(call, args->out, "out");
+  struct pz_cost *cost = pz_malloc(sizeof *cost);
+  if (!cost) pz_raise(call, PZ_NO_MEMORY, "out of memory for the estimates");
+  pz_cost_init(cost, args->chip, args->net);
+  *args->out = cost;
+}
+
 enum pz_status pz_cost_new(const struct pz_chip *chip, const struct pz_cluster *net,
                            struct pz_cost **out, struct pz_error *err) {
-  enum pz_status status = pz_chip_check(chip, err);
-  if (status == PZ_OK && net) status = pz_cluster_check(net, err);
-  if (status == PZ_OK) status = pz_need(out, "out", err);
-  if (status != PZ_OK) return status;
-  struct pz_cost *cost = pz_malloc(sizeof *cost);
-  if (!cost) return pz_fail(err, PZ_NO_MEMORY, "out of memory for the estimates");
-  pz_cost_init(cost, chip, net);
-  *out = cost;
-  return PZ_OK;
+  struct cost_arguments args = {chip, net, out};
+  return pz_border(new_cost, &args, err);
 }
 
 void pz_cost_free(struct pz_cost *cost) {

@@ -298,7 +298,7 @@ struct power_table_args {
 static void predict_power_table(struct pz_call *call, void *ctx) {
   const struct power_table_args *args = ctx;
   struct pz_call own;
-  pz_must(call, pz_chip_check(args->chip, pz_call_error(call)));
+  pz_chip_check(call, args->chip);
   pz_require(call, args->name, "name");
   pz_require(call, args->text, "text");
   pz_require(call, args->out, "out");
@@ -308,8 +308,7 @@ static void predict_power_table(struct pz_call *call, void *ctx) {
   find_columns(&r);
   /* the rates of a GPU's calibration were measured at the clock that its power limit allowed */
   struct pz_chip unthrottled = *args->chip;
-  if (args->chip->execution == PZ_CHIP_STREAM)
-    pz_must(call, pz_chip_set_class(&unthrottled, NULL, pz_call_error(call)));
+  if (args->chip->execution == PZ_CHIP_STREAM) pz_chip_set_class(call, &unthrottled, NULL);
   unthrottled.calibration.throttle = 1;
   struct pz_cost *unthrottled_cost = pz_cost_create(call, &unthrottled, NULL);
   struct pz_cost *throttled_cost = pz_cost_create(call, args->chip, NULL);

@@ -302,9 +302,9 @@ static void partition_model(struct pz_call *call, void *ctx) {
   pz_require_options(call, &o, sizeof o, args->options, "pz_partition_options_default");
   pz_require(call, args->model, "model");
   pz_require(call, args->out, "out");
-  pz_must(call, pz_chip_check(args->chip, pz_call_error(call)));
+  pz_chip_check(call, args->chip);
   check_options(call, &o);
-  pz_must(call, pz_cluster_take(args->net, o.devices, &wide, &net, pz_call_error(call)));
+  net = pz_cluster_widen(call, args->net, o.devices, &wide);
   if (!(o.hbm_bytes > 0)) o.hbm_bytes = (double)pz_chip_hbm_bytes(args->chip);
   struct pz_cost *cost = pz_alloc(call, 1, sizeof *cost);
   pz_cost_init(cost, args->chip, net);

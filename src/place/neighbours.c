@@ -320,9 +320,8 @@ static void find_fitting_changes(struct pz_call *call, void *ctx) {
   pz_require(call, x->model, "model");
   pz_require(call, x->run, "run");
   pz_require(call, x->out, "out");
-  pz_must(call, pz_chip_check(x->chip, pz_call_error(call)));
-  pz_must(call,
-          pz_cluster_take(x->net, x->run->plan.devices, &wide, &job.net, pz_call_error(call)));
+  pz_chip_check(call, x->chip);
+  job.net = pz_cluster_widen(call, x->net, x->run->plan.devices, &wide);
   struct pz_plan_changes *changes = pz_object_new(call, sizeof *changes, &own);
   struct pz_neighbourhood n = pz_neighbourhood_make(call, &job, &x->run->plan);
   n.limit_bytes = x->run->p.usable_bytes;

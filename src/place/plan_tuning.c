@@ -230,13 +230,12 @@ static void check_and_tune(struct pz_call *call, void *ctx) {
   pz_require_options(call, &o, sizeof o, x->options, "pz_tune_options_default");
   pz_require(call, run->model, "model");
   pz_require(call, x->out, "out");
-  pz_must(call, pz_chip_check(x->chip, pz_call_error(call)));
+  pz_chip_check(call, x->chip);
   if (!(o.seconds >= 0 && o.seconds <= 1e9))
     pz_raise(call, PZ_BAD_USE, "seconds %g; accepted: 0 (none) to 1e9", o.seconds);
   pz_fill_plan(call, &run->plan, x->chip);
   tuning.job = (struct pz_job){.model = run->model, .config = run->config, .chip = x->chip};
-  pz_must(call,
-          pz_cluster_take(x->net, run->plan.devices, &wide, &tuning.job.net, pz_call_error(call)));
+  tuning.job.net = pz_cluster_widen(call, x->net, run->plan.devices, &wide);
   if (o.measured_s > 0)
     uncorrected_s = correct_chip(call, &tuning.job, &run->plan, o.measured_s, &corrected);
   if (o.progress) pz_progress_start_call(&progress, o.progress, o.ctx, &stop);

@@ -68,7 +68,7 @@ static struct pz_plan_question place_question(struct pz_call *call, const struct
                                               const struct pz_training_place_options *o,
                                               struct pz_cluster *wide) {
   struct pz_job on = *job;
-  pz_must(call, pz_cluster_take(job->net, o->plan.devices, wide, &on.net, pz_call_error(call)));
+  on.net = pz_cluster_widen(call, job->net, o->plan.devices, wide);
   on.config = pz_read_model_config(call, job->model);
   struct pz_plan_question q = pz_plan_question_make(call, &on, &o->plan, o->pinned);
   q.uniform = o->uniform;
@@ -254,7 +254,7 @@ static void check_and_place(struct pz_call *call, void *ctx) {
   pz_require_options(call, &o, sizeof o, x->options, "pz_training_place_options_default");
   pz_require(call, x->model, "model");
   pz_require(call, x->out, "out");
-  pz_must(call, pz_chip_check(x->chip, pz_call_error(call)));
+  pz_chip_check(call, x->chip);
   pz_require_plan_ranges(call, &o.plan);
   pz_require_range(call, "devices", o.plan.devices, 1, 1 << 24);
   pz_require_range(call, "batch", o.plan.batch, 1, 1 << 24);

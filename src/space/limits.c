@@ -89,11 +89,13 @@ char *pz_excess_text(const struct pz_excess *x, char *buf, size_t size) {
 
 static void apply_chip_as_budget(struct pz_call *call, const struct pz_space *s, const char *budget,
                                  const char *node, struct pz_limits *limits) {
-  struct pz_chip c;
+  struct pz_chip c, *loaded = NULL;
   struct pz_error why = {0};
-  enum pz_status status = pz_chip_read(budget, &c, &why);
+  enum pz_status status = pz_chip_load(budget, &loaded, &why);
   if (status != PZ_OK) pz_raise(call, status, "--budget: %s", why.message);
-  pz_must(call, pz_chip_make_cold(&c, NULL, pz_call_error(call)));
+  c = *loaded;
+  pz_chip_free(loaded);
+  pz_chip_make_cold(call, &c, NULL);
   const struct pz_tech_info *tech = pz_tech_at(c.tech);
   bool is_of_space = s->n_nodes == 1 && s->node[0] == c.tech;
   if (!node && !is_of_space)

@@ -257,8 +257,7 @@ void pz_space_read(struct pz_call *call, const char *name, const char *text, siz
   read_space_fields(&f, s);
   pz_fields_end(call, &f);
   if (s->has_base) {
-    pz_chip_read_base(&f, "tpuv4", &s->base);
-    pz_must(call, f.status);
+    pz_chip_read_base(call, &f, "tpuv4", &s->base);
     if (!s->n_nodes) s->node[s->n_nodes++] = s->base.tech;
     if (!s->n_arrays)
       s->array[s->n_arrays++] = (struct pz_array_shape){s->base.tensor.rows, s->base.tensor.cols};
@@ -270,14 +269,10 @@ void pz_space_read(struct pz_call *call, const char *name, const char *text, siz
 
 const char *pz_space_preset_name(size_t i) { return pz_embedded_name(pz_embedded_spaces, i); }
 
-static void free_text(void *text) { pz_free(text); }
-
 void pz_space_read_named(struct pz_call *call, const char *space, struct pz_space *out) {
   size_t bytes = 0;
-  char *text = NULL;
-  pz_must(call, pz_embedded_load(pz_embedded_spaces, "space", "a name listed by 'phaze spaces'",
-                                 space, &text, &bytes, pz_call_error(call)));
-  pz_defer(call, free_text, text);
+  const char *text = pz_embedded_load(call, pz_embedded_spaces, "space",
+                                      "a name listed by 'phaze spaces'", space, &bytes);
   pz_space_read(call, space, text, bytes, out);
 }
 
@@ -393,7 +388,7 @@ static void set_execution(const struct pz_space *s, struct pz_chip *c) {
   c->cold = false;
   if (!s->cold) return;
   c->watts = s->watts;
-  (void)!pz_chip_set_class(c, s->constants, NULL); /* fails only for launched kernels */
+  (void)pz_chip_try_class(c, s->constants); /* fails only if a GPU cannot be read */
 }
 
 void pz_space_chip(const struct pz_space *s, const struct pz_point *p, struct pz_chip *out) {

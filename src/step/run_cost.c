@@ -84,7 +84,7 @@ static void find_cost(struct pz_call *call, void *ctx) {
   pz_require_options(call, &o, sizeof o, x->options, "pz_run_cost_options_default");
   pz_require(call, r, "run");
   pz_require(call, x->out, "out");
-  pz_must(call, pz_chip_check(x->chip, pz_call_error(call)));
+  pz_chip_check(call, x->chip);
   check(call, &o);
   double devices = (double)r->plan.devices;
   c.steps = ceil(o.tokens / r->p.tokens);

@@ -710,9 +710,8 @@ static void fit_precision(struct pz_call *call, struct pz_run_request *q) {
 
 /* Chip, network, and the plan with nothing unset. */
 static void complete(struct pz_call *call, const struct reader *r, struct pz_run_request *q) {
-  pz_must(call, pz_chip_read(cell(r, CHIP), &q->chip, pz_call_error(call)));
-  if (r->terms->cold && !q->chip.cold)
-    pz_must(call, pz_chip_make_cold(&q->chip, r->terms->cold, pz_call_error(call)));
+  pz_chip_read(call, cell(r, CHIP), &q->chip);
+  if (r->terms->cold && !q->chip.cold) pz_chip_make_cold(call, &q->chip, r->terms->cold);
   fit_precision(call, q);
   load_cluster(call, r, q);
   if (r->terms->no_network) leave_out_network(q);
@@ -880,7 +879,7 @@ static void predict_with_constants(struct pz_call *call, void *ctx) {
   struct again_row *x = ctx;
   struct pz_chip chip = x->request->chip;
   struct pz_job job = x->request->job;
-  pz_must(call, pz_chip_set_class(&chip, x->cold, pz_call_error(call)));
+  pz_chip_set_class(call, &chip, x->cold);
   job.chip = &chip;
   x->step_s = pz_predict(call, &job, &x->request->plan, NULL).step_s;
 }

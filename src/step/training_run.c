@@ -65,13 +65,12 @@ struct pz_training_run pz_training_run_make(struct pz_call *call, const struct p
 
 void pz_training_question(struct pz_call *call, struct pz_job *job, const struct pz_plan *plan,
                           struct pz_plan *p, struct pz_cluster *wide) {
-  struct pz_error *err = pz_call_error(call);
   *p = pz_plan_default();
   pz_require_options(call, p, sizeof *p, plan, "pz_plan_default");
   pz_require(call, job->model, "model");
-  pz_must(call, pz_chip_check(job->chip, err));
+  pz_chip_check(call, job->chip);
   pz_fill_plan(call, p, job->chip);
-  pz_must(call, pz_cluster_take(job->net, p->devices, wide, &job->net, err));
+  job->net = pz_cluster_widen(call, job->net, p->devices, wide);
 }
 
 struct run_args {

@@ -88,14 +88,17 @@ static void read_described_chip(struct pz_call *call, const char *text, struct p
     return;
   }
   bool is_directory = stat(text, &s) == 0 && S_ISDIR(s.st_mode);
-  enum pz_status status = pz_chip_read(text, out, is_directory ? NULL : err);
-  if (status != PZ_OK &&
-      is_directory) /* a directory may have the name of a chip, which was tried */
+  struct pz_chip *loaded = NULL;
+  /* A directory may have the name of a chip. */
+  enum pz_status status = pz_chip_load(text, &loaded, is_directory ? NULL : err);
+  if (status != PZ_OK && is_directory)
     pz_raise(call, PZ_BAD_INPUT,
              "%.200s: no search is saved here; accepted: the name of a chip, a chip.json, or the "
              "directory of a search",
              text);
   pz_must(call, status);
+  *out = *loaded;
+  pz_chip_free(loaded);
 }
 
 static void load_chip(struct pz_call *call, struct chip_comparison *comparison, const char *text) {
@@ -114,8 +117,7 @@ static void load_chip(struct pz_call *call, struct chip_comparison *comparison, 
   compared->text = text;
   compared->known = chip_knowledge(chip, comparison->cold);
   compared->tdp_watts = chip->watts;
-  if (comparison->cold || chip->cold)
-    pz_must(call, pz_chip_make_cold(chip, NULL, pz_call_error(call)));
+  if (comparison->cold || chip->cold) pz_chip_make_cold(call, chip, NULL);
   compared->taken = pz_chip_taken(chip);
 }
 
@@ -163,8 +165,7 @@ static void set_prices(struct pz_call *call, struct chip_comparison *comparison,
   const struct pz_rent_options *rent = comparison->rent;
   struct pz_price_table table = {0};
   if (rent->prices)
-    pz_must(call, pz_price_table_read(rent->prices_name, rent->prices, strlen(rent->prices), chips,
-                                      call->arena, &table, pz_call_error(call)));
+    table = pz_price_table_read(call, rent->prices_name, rent->prices, strlen(rent->prices), chips);
   for (uint32_t i = 0; i < comparison->n; i++) {
     struct compared_chip *compared = &comparison->chips[i];
     compared->price = rent->prices ? pz_price_of(&table, compared->text) : rent->price;

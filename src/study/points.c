@@ -212,7 +212,7 @@ static void assign_chips(struct pz_call *call, struct operator_table *table) {
     if (chip == table->n_chips) {
       if (chip == most_chips)
         pz_raise(call, PZ_BAD_INPUT, "%s:%u: more than %u chips", row->table, row->line, chip);
-      pz_must(call, pz_chip_read(row->chip, &table->chips[chip], pz_call_error(call)));
+      pz_chip_read(call, row->chip, &table->chips[chip]);
       table->n_chips++;
     }
     table->chip_of_row[i] = chip;
@@ -309,7 +309,7 @@ bool pz_points_add_operators(struct pz_call *call, const struct pz_point_reader 
   table->progress = reader->progress;
   table->chip_of_row = pz_alloc(&work, n, sizeof *table->chip_of_row);
   table->reason = pz_alloc(&work, n, sizeof *table->reason);
-  pz_must(call, pz_chip_read(chip, &table->chips[0], pz_call_error(call)));
+  pz_chip_read(call, chip, &table->chips[0]);
   assign_chips(call, table);
   predict_operators(&work, reader->threads, table);
 
@@ -361,7 +361,7 @@ void pz_points_add_overlapped(struct pz_call *call, const struct pz_point_reader
                               const char *chip_name) {
   struct pz_chip *chip = pz_alloc(call, 1, sizeof *chip);
   struct pz_cost *cost = pz_alloc(call, 1, sizeof *cost);
-  pz_must(call, pz_chip_read(chip_name, chip, pz_call_error(call)));
+  pz_chip_read(call, chip_name, chip);
   const struct pz_csv *csv = pz_csv_read(call, name, text, bytes);
   pz_cost_init(cost, chip, NULL);
   pz_defer(call, release_cost, cost);
@@ -483,7 +483,7 @@ static void add_preset_step(struct pz_call *call, const struct pz_point_reader *
 void pz_points_add_steps(struct pz_call *call, const struct pz_point_reader *reader,
                          const char *name, const char *text, size_t bytes, const char *chip_name) {
   struct pz_chip *chip = pz_alloc(call, 1, sizeof *chip);
-  pz_must(call, pz_chip_read(chip_name, chip, pz_call_error(call)));
+  pz_chip_read(call, chip_name, chip);
   const struct pz_csv *csv = pz_csv_read(call, name, text, bytes);
   for (uint32_t i = 0; i < csv->rows; i++)
     if (cell_equals(csv, i, "status", "ok")) add_preset_step(call, reader, name, csv, i, chip);

@@ -75,12 +75,7 @@ static const char *plain_text(struct pz_call *call, const json_t *object, const 
 
 static double chip_area_mm2(struct pz_call *call, const json_t *json) {
   struct pz_chip chip;
-  char *text = pz_json_dump(json, JSON_COMPACT | JSON_ENCODE_ANY);
-  if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the result");
-  pz_defer(call, pz_free, text);
-  pz_must(call, pz_chip_read_text_units("inputs: base chip", text, strlen(text), true, &chip,
-                                        pz_call_error(call)));
-  pz_close(call, text);
+  pz_chip_read_json(call, "inputs: base chip", json, true, &chip);
   return pz_chip_bill(&chip, PZ_BILL_LIKELY).area_mm2;
 }
 

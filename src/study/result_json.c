@@ -26,18 +26,24 @@ static json_t *write_chip(const void *value) {
   return pz_chip_json(*(const struct pz_chip *const *)value);
 }
 
+struct chip_arguments {
+  const json_t *json;
+  struct pz_arena *arena;
+  const struct pz_chip **out;
+};
+
+static void read_chip_in_border(struct pz_call *call, void *ctx) {
+  const struct chip_arguments *args = ctx;
+  struct pz_call own = pz_call_in(call, args->arena);
+  struct pz_chip *chip = pz_alloc(&own, 1, sizeof *chip);
+  pz_chip_read_json(call, "the result's chip", args->json, true, chip);
+  *args->out = chip;
+}
+
 static enum pz_status read_chip(const json_t *json, struct pz_arena *arena, void *value,
                                 struct pz_error *err) {
-  char *text = pz_json_dump(json, JSON_COMPACT | JSON_ENCODE_ANY);
-  struct pz_chip *chip = pz_arena_alloc(arena, 1, sizeof *chip);
-  enum pz_status status = PZ_NO_MEMORY;
-  if (text && chip)
-    status = pz_chip_read_text_units("the result's chip", text, strlen(text), true, chip, err);
-  else
-    pz_fail(err, status, "out of memory for a chip");
-  pz_free(text);
-  *(const struct pz_chip **)value = chip;
-  return status;
+  struct chip_arguments args = {json, arena, value};
+  return pz_border(read_chip_in_border, &args, err);
 }
 
 static const struct pz_field_codec chip_codec = {write_chip, read_chip};

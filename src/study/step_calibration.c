@@ -135,7 +135,7 @@ static void add_log(struct pz_call *call, struct step_reader *reader, const char
   struct pz_plan *plan = pz_copy(call, &run->plan, 1, sizeof *plan);
   struct pz_network *network = pz_alloc(call, 1, sizeof *network);
   struct pz_cluster cluster;
-  pz_must(call, pz_chip_read(chip_name, chip, pz_call_error(call)));
+  pz_chip_read(call, chip_name, chip);
   pz_fill_plan(call, plan, chip);
   if (cluster_name) pz_must(call, pz_cluster_load(cluster_name, &cluster, pz_call_error(call)));
   pz_must(call, pz_network_find(chip, cluster_name ? &cluster : NULL, plan->devices, "devices",
@@ -327,7 +327,7 @@ static void run_step_calibration(struct pz_call *call, void *ctx) {
                      "pz_calibrate_steps_options_default");
   pz_require(call, options.steps, "steps");
   pz_require(call, args->out, "out");
-  if (options.chip) pz_must(call, pz_chip_read(options.chip, &reader.chip, pz_call_error(call)));
+  if (options.chip) pz_chip_read(call, options.chip, &reader.chip);
   struct pz_call own;
   struct pz_step_calibration *out = pz_object_new(call, sizeof *out, &own);
   pz_vec_init(&reader.notes, own.arena, sizeof(const char *));

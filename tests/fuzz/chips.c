@@ -10,6 +10,7 @@
 #include "cost/network.h"
 #include "fuzz.h"
 #include "space/box.h"
+#include "unit/chip_borders.h"
 
 /* A product that varies with the input, up to the largest that is accepted. */
 static struct pz_product vary(uint64_t h) {
@@ -50,7 +51,7 @@ void fuzz_chip(const char *text, size_t bytes) {
   struct pz_cluster cluster;
   struct pz_error err = {0};
   struct pz_product p = vary(hash(text, bytes, 1));
-  if (was_read(pz_chip_read_text("fuzz", text, bytes, &chip, &err), &err)) use(&chip, p);
+  if (was_read(pz_test_chip_parse("fuzz", text, bytes, &chip, &err), &err)) use(&chip, p);
   err = (struct pz_error){0};
   if (was_read(pz_cluster_parse("fuzz", text, bytes, &cluster, &err), &err))
     use_cluster(&cluster, (uint64_t)(p.m * 40503 + p.n * 2654435761 + p.k));

@@ -13,6 +13,7 @@
 #include "fuzz.h"
 #include "step/run_table.h"
 #include "study/validate.h"
+#include "unit/chip_borders.h"
 
 /* ---- operators: predicted, power and kernels beside communication too, and a fit where there are times */
 
@@ -26,7 +27,7 @@ static void calibrate(const struct pz_chip *chip, const struct pz_csv *csv,
   enum pz_status status = pz_measured_read("fuzz", csv, arena, &m, &err);
   if (status == PZ_OK) status = pz_calibrate_to(chip, &m, arena, &fit, &err);
   if (status == PZ_OK)
-    require(pz_chip_check(fit.chip, &err) == PZ_OK);
+    require(pz_test_chip_check(fit.chip, &err) == PZ_OK);
   else
     require(err.message[0]);
 }
@@ -60,7 +61,7 @@ void fuzz_ops(const char *text, size_t bytes) {
   struct pz_csv csv;
   struct pz_error err = {0};
   struct pz_op_times *times = NULL;
-  require(pz_chip_read(bytes % 2 ? "h200" : "tpuv4", &chip, &err) == PZ_OK);
+  require(pz_test_chip_read(bytes % 2 ? "h200" : "tpuv4", &chip, &err) == PZ_OK);
   pz_arena_init(&arena, NULL);
   pz_cost_init(&cost, &chip, NULL);
   if (was_read(pz_csv_parse("fuzz", text, bytes, &arena, &csv, &err), &err)) {
@@ -97,7 +98,7 @@ void fuzz_silicon(const char *text, size_t bytes) {
   struct pz_csv csv;
   struct pz_error err = {0};
   const struct pz_ops_row *rows = NULL;
-  require(pz_chip_read(chips[bytes % 4], &chip, &err) == PZ_OK);
+  require(pz_test_chip_read(chips[bytes % 4], &chip, &err) == PZ_OK);
   pz_arena_init(&arena, NULL);
   pz_cost_init(&cost, &chip, NULL);
   enum pz_status status = pz_csv_parse("fuzz", text, bytes, &arena, &csv, &err);
@@ -137,7 +138,7 @@ void fuzz_steps(const char *text, size_t bytes) {
   o.cluster = "dgx-h100";
   o.threads = 1;
   if (was_read(pz_calibrate_steps(&o, &c, &err), &err)) {
-    require(c->n_steps > 0 && c->chip && pz_chip_check(c->chip, &err) == PZ_OK);
+    require(c->n_steps > 0 && c->chip && pz_test_chip_check(c->chip, &err) == PZ_OK);
     for (uint32_t i = 0; i < c->n_factors; i++) require(c->factors[i].factor > 0);
     for (uint32_t i = 0; i < c->n_steps; i++) require(isfinite(c->steps[i].after_s));
   }
@@ -160,7 +161,7 @@ void fuzz_nccl(const char *text, size_t bytes) {
   o.devices = bytes % 5 ? 0 : 16;
   o.node_devices = bytes % 3 ? 0 : 8;
   if (was_read(pz_calibrate_network(&o, &c, &err), &err)) {
-    require(pz_cluster_check(&c->cluster, &err) == PZ_OK);
+    require(pz_test_cluster_check(&c->cluster, &err) == PZ_OK);
     for (uint32_t i = 0; i < c->n_tests; i++)
       require(isfinite(c->tests[i].after[PZ_NETWORK_SIZES - 1]));
   }
@@ -186,11 +187,11 @@ void fuzz_rehearsal(const char *text, size_t bytes) {
   run.plan.seq = 8192;
   run.plan.recompute = PZ_RECOMPUTATION_NONE;
   run.plan.execution = PZ_EXECUTION_EAGER;
-  require(pz_chip_read("h200", &chip, &err) == PZ_OK);
+  require(pz_test_chip_read("h200", &chip, &err) == PZ_OK);
   require(pz_network_find(&chip, NULL, 32, "devices", &at, &err) == PZ_OK);
   struct pz_diff_side side = {.size = sizeof side, .run = &run, .chip = &chip, .net = &at.cluster};
   if (was_read(pz_rehearsal_read(&side, "fuzz", text, bytes, &r, &err), &err)) {
-    require(r->n_ranks > 0 && (!r->chip || pz_chip_check(r->chip, &err) == PZ_OK));
+    require(r->n_ranks > 0 && (!r->chip || pz_test_chip_check(r->chip, &err) == PZ_OK));
     for (uint32_t i = 0; i < r->n_ranks; i++)
       require(r->ranks[i].predicted[PZ_REHEARSAL_COMPUTE] > 0 &&
               isfinite(r->ranks[i].corrected_s) && isfinite(r->ranks[i].needed_bytes));
@@ -219,13 +220,16 @@ void fuzz_limits(const char *text, size_t bytes) {
   (void)was_read(pz_border(compare_limits, &x, &err), &err);
 }
 
+static void read_prices(struct pz_call *call, void *ctx) {
+  const struct fuzzed_text *x = ctx;
+  struct pz_price_table table = pz_price_table_read(call, "x", x->text, x->bytes, "a.json,b");
+  for (uint32_t i = 0; i < table.n_rows; i++)
+    require(pz_price_of(&table, table.rows[i].chip) > 0 &&
+            isfinite(table.rows[i].dollars_per_device_hour));
+}
+
 void fuzz_prices(const char *text, size_t bytes) {
-  struct pz_arena arena;
-  struct pz_price_table t;
+  struct fuzzed_text x = {text, bytes};
   struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
-  if (was_read(pz_price_table_read("x", text, bytes, "a.json,b", &arena, &t, &err), &err))
-    for (uint32_t i = 0; i < t.n_rows; i++)
-      require(pz_price_of(&t, t.rows[i].chip) > 0 && isfinite(t.rows[i].dollars_per_device_hour));
-  pz_arena_release(&arena);
+  (void)was_read(pz_border(read_prices, &x, &err), &err);
 }

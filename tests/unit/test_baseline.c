@@ -8,6 +8,7 @@
 #include "baseline/linear_gp.h"
 #include "chip/chip.h"
 #include "core/num.h"
+#include "unit/chip_borders.h"
 #include "unit/evaluate_calls.h"
 
 static const char SPACE[] = "{\"tensor_cores\": [1, 2, 4, 8], \"rows\": [64, 128], "
@@ -378,7 +379,7 @@ static void test_expert_plans(void **state) {
   struct pz_chip chip;
   (void)state;
   make_world(&w, models, 8, &o);
-  must(pz_chip_read("tpuv4", &chip, &err));
+  must(pz_test_chip_read("tpuv4", &chip, &err));
   for (uint32_t m = 0; m < 8; m++) {
     struct pz_expert_result r = expert_result(&w, &chip, m, 80);
     assert_true(r.time_s < HUGE_VAL);

@@ -11,6 +11,7 @@
 #include "cost/beside.h"
 #include "cost/beside_table.h"
 #include "cost/constants.h"
+#include "unit/chip_borders.h"
 #include "unit/cost_borders.h"
 
 static const struct pz_constants *const K = &pz_constants_default;
@@ -18,7 +19,7 @@ static const struct pz_constants *const K = &pz_constants_default;
 static struct pz_chip chip_of(const char *name) {
   struct pz_chip c;
   struct pz_error err = {0};
-  if (pz_chip_read(name, &c, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_test_chip_read(name, &c, &err) != PZ_OK) fail_msg("%s", err.message);
   return c;
 }
 

@@ -8,12 +8,13 @@
 #include "chip/chip.h"
 #include "core/file.h"
 #include "cost/calibrate.h"
+#include "unit/chip_borders.h"
 #include "unit/cost_borders.h"
 
 static struct pz_chip load(const char *name) {
   struct pz_chip c;
   struct pz_error err = {0};
-  if (pz_chip_read(name, &c, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_test_chip_read(name, &c, &err) != PZ_OK) fail_msg("%s", err.message);
   return c;
 }
 
@@ -24,7 +25,7 @@ static struct pz_chip uncalibrated(const char *name) {
   json_t *o = pz_chip_json(&c);
   json_object_set_new(o, "calibration", json_object()); /* absent: that of its class */
   char *text = json_dumps(o, 0);
-  if (pz_chip_read_text(name, text, strlen(text), &c, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_test_chip_parse(name, text, strlen(text), &c, &err) != PZ_OK) fail_msg("%s", err.message);
   free(text);
   json_decref(o);
   return c;
@@ -116,7 +117,7 @@ static void held_rows_are_predicted(void **state) {
   struct pz_error err = {0};
   json_t *o = pz_chip_json(fit.chip);
   char *text = json_dumps(o, 0);
-  if (pz_chip_read_text("fit", text, strlen(text), &back, &err) != PZ_OK)
+  if (pz_test_chip_parse("fit", text, strlen(text), &back, &err) != PZ_OK)
     fail_msg("%s", err.message);
   assert_true(back.calibration.tensor_efficiency == fit.chip->calibration.tensor_efficiency);
   assert_int_equal(back.calibration.n_kernels, fit.chip->calibration.n_kernels);

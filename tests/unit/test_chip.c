@@ -12,12 +12,13 @@
 #include "cost/mapper.h"
 #include "step/predict.h"
 #include "step_borders.h"
+#include "unit/chip_borders.h"
 #include "workload/op.h"
 
 static struct pz_chip load(const char *name) {
   struct pz_chip c;
   struct pz_error err = {0};
-  if (pz_chip_read(name, &c, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_test_chip_read(name, &c, &err) != PZ_OK) fail_msg("%s", err.message);
   return c;
 }
 
@@ -278,7 +279,7 @@ static void a_chip_survives_its_own_json(void **state) {
     json_t *json = pz_chip_json(&c);
     char *text = NULL;
     assert_int_equal(pz_json_text(json, &text, &err), PZ_OK);
-    if (pz_chip_read_text("again", text, strlen(text), &again, &err) != PZ_OK)
+    if (pz_test_chip_parse("again", text, strlen(text), &again, &err) != PZ_OK)
       fail_msg("%s", err.message);
     json_t *second = pz_chip_json(&again);
     assert_true(json_equal(json, second));
@@ -293,14 +294,14 @@ static void described_chips_have_no_calibration(void **state) {
   (void)state;
   for (size_t i = 0; pz_chip_preset_name(i); i++) {
     struct pz_chip c;
-    assert_int_equal(pz_chip_load_described(pz_chip_preset_name(i), &c, NULL), PZ_OK);
+    assert_int_equal(pz_test_chip_load_described(pz_chip_preset_name(i), &c, NULL), PZ_OK);
     json_t *o = pz_chip_json(&c), *none = json_object();
     double l2 = c.calibration.warm_from_bytes;
     assert_true(l2 == (double)c.glb_bytes && c.calibration.tensor_efficiency == 1);
     json_object_set(o, "calibration", none);
     char *text = pz_json_dump(o, 0);
     struct pz_chip again;
-    assert_int_equal(pz_chip_read_text("again", text, strlen(text), &again, NULL), PZ_OK);
+    assert_int_equal(pz_test_chip_parse("again", text, strlen(text), &again, NULL), PZ_OK);
     assert_memory_equal(&again.calibration, &c.calibration, sizeof c.calibration);
     pz_free(text);
     json_decref(none);
@@ -361,12 +362,11 @@ static void numbers_in_other_units_are_refused(void **state) {
     char buf[1024];
     const char *text = with(chips[i].old, chips[i].new, buf, sizeof buf);
     err = (struct pz_error){0};
-    assert_int_equal(pz_chip_read_text("chip.json", text, strlen(text), &c, &err), PZ_BAD_INPUT);
+    assert_int_equal(pz_test_chip_parse("chip.json", text, strlen(text), &c, &err), PZ_BAD_INPUT);
     if (!strstr(err.message, chips[i].message))
       fail_msg("'%s' lacks '%s'", err.message, chips[i].message);
     bool sensible = chips[i].new[1] != 't' && strcmp(chips[i].new, "\"clock_hz\":2e15") != 0;
-    enum pz_status status =
-        pz_chip_read_text_units("chip.json", text, strlen(text), true, &c, NULL);
+    enum pz_status status = pz_test_chip_parse_units("chip.json", text, strlen(text), &c, NULL);
     if (sensible) assert_int_equal(status, PZ_OK);
   }
   err = (struct pz_error){0};
@@ -385,11 +385,11 @@ static void meant_units_stay(void **state) {
   char buf[1024], *written = NULL;
   const char *text =
       with("\"clock_hz\":1e9", "\"clock_hz\":1.5,\"any_units\":true", buf, sizeof buf);
-  struct pz_chip c, again;
+  struct pz_chip c, again = {.any_units = false};
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_read_text("chip.json", text, strlen(text), &c, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_parse("chip.json", text, strlen(text), &c, &err), PZ_OK);
   assert_int_equal(pz_chip_text(&c, &written, &err), PZ_OK);
-  assert_int_equal(pz_chip_read_text("chip.json", written, strlen(written), &again, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_parse("chip.json", written, strlen(written), &again, &err), PZ_OK);
   assert_true(again.clock_hz == 1.5 && again.any_units);
   pz_text_free(written);
   assert_int_equal(pz_chip_set_number(&c, "hbm.bytes_per_s_per_stack", 800, &err), PZ_OK);
@@ -458,12 +458,12 @@ static void bad_chips_say_what_is_accepted(void **state) {
   };
   struct pz_chip c;
   struct pz_error none = {0};
-  assert_int_equal(pz_chip_read_text("chip.json", good, strlen(good), &c, &none), PZ_OK);
+  assert_int_equal(pz_test_chip_parse("chip.json", good, strlen(good), &c, &none), PZ_OK);
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     char buf[1024];
     struct pz_error err = {0};
     const char *text = with(bad[i].old, bad[i].new, buf, sizeof buf);
-    if (pz_chip_read_text("chip.json", text, strlen(text), &c, &err) != PZ_BAD_INPUT)
+    if (pz_test_chip_parse("chip.json", text, strlen(text), &c, &err) != PZ_BAD_INPUT)
       fail_msg("not refused: %s", bad[i].new);
     if (!strstr(err.message, bad[i].message))
       fail_msg("'%s' lacks '%s'", err.message, bad[i].message);
@@ -535,7 +535,7 @@ static void buffers_hold_a_tile_or_are_refused(void **state) {
       struct pz_chip c;
       struct pz_error err = {0};
       draw_chip(text, sizeof text, local, glb, library, from);
-      if (pz_chip_read_text("chip", text, strlen(text), &c, &err) == PZ_OK) {
+      if (pz_test_chip_parse("chip", text, strlen(text), &c, &err) == PZ_OK) {
         if (!maps_all(&c)) fail_msg("accepted, and does not work: %s", text);
         accepted += tries == 0;
         c.tensor.local_bytes = pz_chip_least_local_bytes(&c) - 1;
@@ -566,7 +566,7 @@ static void limits_of_a_library_are_checked(void **state) {
   const char *text = with("\"lanes\":8}",
                           "\"lanes\":8},\"calibration\":{\"tiles\":[8,16],\"most_tile_values\":63}",
                           buf, sizeof buf);
-  assert_int_equal(pz_chip_read_text("chip", text, strlen(text), &c, &err), PZ_BAD_INPUT);
+  assert_int_equal(pz_test_chip_parse("chip", text, strlen(text), &c, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "field 'calibration.most_tile_values' is 63; accepted: at "
                                       "least the 64 values of the smallest tile"));
 }
@@ -581,7 +581,7 @@ static void words_about_a_chip_are_accepted(void **state) {
                           "\"sources\":{\"anything\":[1]},\"derived\":{\"x\":1},\"area\":{},"
                           "\"about\":\"mine\",\"tech\"",
                           buf, sizeof buf);
-  if (pz_chip_read_text("chip.json", text, strlen(text), &c, &err) != PZ_OK)
+  if (pz_test_chip_parse("chip.json", text, strlen(text), &c, &err) != PZ_OK)
     fail_msg("%s", err.message);
 }
 
@@ -590,10 +590,10 @@ static void unknown_names_are_refused(void **state) {
   struct pz_chip c;
   struct pz_cluster n;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_read("h20", &c, &err), PZ_BAD_INPUT);
+  assert_int_equal(pz_test_chip_read("h20", &c, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "unknown chip 'h20' (did you mean h200-nvl, h200?)"));
   err = (struct pz_error){0};
-  assert_int_equal(pz_chip_read("a100", &c, &err), PZ_BAD_INPUT);
+  assert_int_equal(pz_test_chip_read("a100", &c, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "unknown chip 'a100' (did you mean a100-40, a100-80?)"));
   err = (struct pz_error){0};
   assert_int_equal(pz_cluster_load("tpuv4", &n, &err), PZ_BAD_INPUT);

@@ -7,6 +7,7 @@
 #include "core/json.h"
 #include "space/limits.h"
 #include "testing.h"
+#include "unit/chip_borders.h"
 #include "unit/study_borders.h"
 
 static struct pz_study_options question(void) {
@@ -62,7 +63,7 @@ static void h100_is_the_reference(void **state) {
   struct pz_chip h100;
   char path[] = "/tmp/chipXXXXXX";
   (void)state;
-  assert_int_equal(pz_chip_read("h100", &h100, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &h100, &err), PZ_OK);
   write_chip(&h100, path);
   json_t *root = compare(&q, path, true);
   const json_t *x = row(root, 0);
@@ -96,7 +97,7 @@ static void chips_say_how_they_are_known(void **state) {
   struct pz_chip own;
   char path[] = "/tmp/chipXXXXXX", list[100];
   (void)state;
-  assert_int_equal(pz_chip_read("h100", &own, NULL), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &own, NULL), PZ_OK);
   own.calibrated_by = PZ_CALIBRATED_SOMEHOW;
   write_chip(&own, path);
   snprintf(list, sizeof list, "h200,tpuv5p,gaudi3,%s", path);
@@ -125,8 +126,8 @@ static void energy_adds_up(void **state) {
   for (size_t i = 0; i < 3; i++) {
     const json_t *x = row(root, i);
     struct pz_chip c;
-    assert_int_equal(pz_chip_read(chips[i], &c, NULL), PZ_OK);
-    assert_int_equal(pz_chip_make_cold(&c, NULL, NULL), PZ_OK);
+    assert_int_equal(pz_test_chip_read(chips[i], &c, NULL), PZ_OK);
+    assert_int_equal(pz_test_chip_make_cold(&c, NULL, NULL), PZ_OK);
     double joules = 16 * real(x, "joules_per_sample"), watts = real(x, "watts");
     assert_true(fabs(joules / (8 * real(x, "step_s") * watts) - 1) < 1e-9);
     assert_true(watts > pz_chip_taken(&c).static_watts * 0.99);
@@ -145,7 +146,7 @@ static void power_stays_within_peak(void **state) {
   q.models[0] = "gpt2-xl";
   q.batch = 32;
   q.workload.seq = 1024;
-  assert_int_equal(pz_chip_read("mi300x", &c, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("mi300x", &c, &err), PZ_OK);
   for (c.watts = 900; c.watts >= 300; c.watts -= 200) {
     char path[] = "/tmp/chipXXXXXX";
     write_chip(&c, path);

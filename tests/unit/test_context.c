@@ -8,6 +8,7 @@
 #include "cost/attention.h"
 #include "step/predict.h"
 #include "step_borders.h"
+#include "unit/chip_borders.h"
 #include "workload/op.h"
 #include "workload/parts.h"
 
@@ -272,7 +273,7 @@ static struct pz_prediction predict(const char *model, int64_t seq, const struct
   struct pz_plan at = *plan;
   struct pz_prediction p;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   for (int l = 0; l < net.n_levels; l++) net.level[l].bytes_per_s *= faster;
   at.seq = seq;

@@ -9,6 +9,7 @@
 
 #include "place/plan_question.h"
 #include "search/tighten.h"
+#include "unit/chip_borders.h"
 #include "unit/evaluate_calls.h"
 #include "unit/partition_calls.h"
 #include "unit/plan_borders.h"
@@ -304,7 +305,7 @@ static void values_are_those_of_place(void **state) {
     struct pz_cluster net = pz_training_cluster(&q, &chip.lo), read_net;
     assert_int_equal(pz_chip_text(&chip.lo, &text, &err), PZ_OK);
     assert_int_equal(pz_cluster_text(&net, &net_text, &err), PZ_OK);
-    assert_int_equal(pz_chip_read_text("chip.json", text, strlen(text), &read, &err), PZ_OK);
+    assert_int_equal(pz_test_chip_parse("chip.json", text, strlen(text), &read, &err), PZ_OK);
     assert_int_equal(pz_cluster_parse("cluster.json", net_text, strlen(net_text), &read_net, &err),
                      PZ_OK);
     struct pz_training_place_options o = pz_training_place_options_default();

@@ -42,6 +42,7 @@
 #include "step/predict.h"
 #include "step/training_memory.h"
 #include "step_borders.h"
+#include "unit/chip_borders.h"
 #include "unit/plan_borders.h"
 #include "workload/op.h"
 
@@ -171,7 +172,7 @@ static void draw(uint64_t *r, int number, struct sample *c) {
     c->number = number;
     c->model = models[below(r, LENGTH(models))];
     c->machine = &machines[below(r, LENGTH(machines))];
-    assert_int_equal(pz_chip_read(c->machine->chip, &c->chip, &err), PZ_OK);
+    assert_int_equal(pz_test_chip_read(c->machine->chip, &c->chip, &err), PZ_OK);
     assert_int_equal(pz_cluster_load(c->machine->cluster, &c->net, &err), PZ_OK);
     c->plan = draw_plan(r);
     if (try_fill_plan(&c->plan, &c->chip, NULL) != PZ_OK) continue;
@@ -519,7 +520,7 @@ static void check_faster(const struct sample *c, struct counts *n) {
     struct pz_cluster net = c->net;
     double s;
     net.level[l].bytes_per_s *= 2;
-    if (pz_cluster_check(&net, NULL) == PZ_OK && price(c, &c->plan, &net, &s))
+    if (pz_test_cluster_check(&net, NULL) == PZ_OK && price(c, &c->plan, &net, &s))
       check(c, &c->plan, FASTER, s, c->step_s, n);
   }
 }
@@ -594,7 +595,7 @@ static void bounds_by_hand(void **state) {
   for (size_t i = 0; i < LENGTH(infiniband); i++) {
     struct sample c = {.model = "llama3-8b", .machine = &h100, .plan = pz_plan_default()};
     double floor_s[KINDS] = {0}, bytes = 8 * 8030261248.0, tokens = 16 * 1024;
-    assert_int_equal(pz_chip_read(h100.chip, &c.chip, NULL), PZ_OK);
+    assert_int_equal(pz_test_chip_read(h100.chip, &c.chip, NULL), PZ_OK);
     assert_int_equal(pz_cluster_load(h100.cluster, &c.net, NULL), PZ_OK);
     c.net.level[1].bytes_per_s = infiniband[i];
     c.plan.devices = c.plan.batch = 16;

@@ -1,6 +1,7 @@
 /* Every numeric field of a chip, its calibration and a cluster is scaled, and predictions must follow it in the direction
  * of physics.  The table `rows` states for each field what grows and what falls with it; a field without a row fails, as
  * does a row that nothing shows. */
+#include "unit/chip_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>
@@ -296,9 +297,9 @@ static void read_all(void) {
     char *text = strtok_r(plan_copies[i], ";", &save);
     for (int k = 0; text; k++, text = strtok_r(NULL, ";", &save))
       plans[i][k] = plan_of(text + strspn(text, " "));
-    if (pz_chip_read(scenes[i].chip, &m->chip, &err) != PZ_OK ||
+    if (pz_test_chip_read(scenes[i].chip, &m->chip, &err) != PZ_OK ||
         (scenes[i].cluster && pz_cluster_load(scenes[i].cluster, &m->net, &err) != PZ_OK) ||
-        (scenes[i].kind == COLD_CHIP && pz_chip_set_class(&m->chip, NULL, &err) != PZ_OK))
+        (scenes[i].kind == COLD_CHIP && !pz_chip_try_class(&m->chip, NULL)))
       fail_msg("%s", err.message);
   }
 }
@@ -327,7 +328,8 @@ static void add_plan(int scene, const struct machine *m, const struct plan *x, b
   struct pz_step_energy energy = {0};
   struct pz_error err = {0};
   enum pz_status status = try_fill_plan(&filled, &m->chip, &err);
-  if (status == PZ_OK) status = pz_cluster_take(job.net, filled.devices, &wide, &job.net, &err);
+  if (status == PZ_OK)
+    status = pz_test_cluster_widen(job.net, filled.devices, &wide, &job.net, &err);
   predictions++;
   add(out, 'o', x->text, status == PZ_OK);
   if (status != PZ_OK) return;
@@ -396,8 +398,8 @@ static bool measure(const struct scan *s, const struct machine *m, struct values
   /* cores, buffers, HBM, rules and watts limit one another; of other fields any number in its range will do */
   bool described = where == CHIP ? strchr("tvghrw", *s->in->key) != NULL
                                  : strstr(s->in->key, "warm_") || strstr(s->in->key, "speedup");
-  if (described && pz_chip_check(&m->chip, NULL) != PZ_OK) return false;
-  if (where >= CLUSTER && pz_cluster_check(&m->net, NULL) != PZ_OK) return false;
+  if (described && pz_test_chip_check(&m->chip, NULL) != PZ_OK) return false;
+  if (where >= CLUSTER && pz_test_cluster_check(&m->net, NULL) != PZ_OK) return false;
   bool timed = strpbrk(effects, "tl") && where < CLUSTER;
   if (timed && scenes[s->scene].kind != PLANS) add_operators(m, where, out);
   if (where == KERNEL && strcmp(s->in->key, "startup_s") != 0)
@@ -466,8 +468,7 @@ static struct machine with(const struct input *in, const struct machine *base, i
   struct pz_error err = {0};
   m.chip.static_mm2 = pz_chip_bill(&base->chip, PZ_BILL_LIKELY).area_mm2;
   set(in, &m, at, v);
-  if (m.chip.cold && pz_chip_set_class(&m.chip, &m.cold, &err) != PZ_OK)
-    fail_msg("%s", err.message);
+  if (m.chip.cold && !pz_chip_try_class(&m.chip, &m.cold)) fail_msg("%s", err.message);
   return m;
 }
 

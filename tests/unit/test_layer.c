@@ -7,6 +7,7 @@
 #include "chip/chip.h"
 #include "schedule/model/layer.h"
 #include "schedule/model/rate_modes.h"
+#include "unit/chip_borders.h"
 #include "unit/schedule_calls.h"
 
 struct layers {
@@ -19,7 +20,7 @@ static void open_layers(struct layers *x, const char *model, const char *chip_na
   struct pz_chip chip;
   pz_arena_init(&x->arena, NULL);
   x->w = pz_test_load(model, NULL);
-  assert_int_equal(pz_chip_read(chip_name, &chip, NULL), PZ_OK);
+  assert_int_equal(pz_test_chip_read(chip_name, &chip, NULL), PZ_OK);
   pz_cost_init(&x->cost, &chip, NULL);
 }
 
@@ -201,7 +202,7 @@ static void a_faster_operator_still_fits_beside_another(void **state) {
     struct pz_chip chip, more;
     o.seq = cases[i].seq;
     struct pz_workload *w = pz_test_load(cases[i].model, &o);
-    assert_int_equal(pz_chip_load_described("h100", &chip, NULL), PZ_OK);
+    assert_int_equal(pz_test_chip_load_described("h100", &chip, NULL), PZ_OK);
     more = chip;
     enlarge(&more, cases[i].axis, cases[i].factor);
     (void)check_no_slower(&chip, &more, &w->layers[1].ops[cases[i].direction], cases[i].model);
@@ -219,7 +220,7 @@ static double draw_factor(double most) { return pow(most, draw(1000) / 1000.0); 
 /* A chip around a preset, and one that has more, along one axis or several. */
 static void draw_chips(struct pz_chip *small, struct pz_chip *large) {
   static const char *const names[] = {"h100", "tpuv4", "a100-80", "trainium2", "tpuv4-real"};
-  assert_int_equal(pz_chip_load_described(names[draw(5)], small, NULL), PZ_OK);
+  assert_int_equal(pz_test_chip_load_described(names[draw(5)], small, NULL), PZ_OK);
   small->rules.rate_levels = small->rules.nested_mapping = true; /* tpuv4 has the original's */
   if (!(small->link_bytes_per_s > 0)) small->link_bytes_per_s = 1e11;
   for (int a = 0; a < AXES; a++)

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "chip/chip.h"
+#include "unit/chip_borders.h"
 #include "unit/published.h"
 
 /* ---- random products and chips -------------------------------------------------------------- */
@@ -21,7 +22,7 @@ static int64_t draw_size(int64_t most) { return (int64_t)draw_between(1, (double
 
 static struct pz_chip draw_chip(bool small) {
   struct pz_chip c;
-  assert_int_equal(pz_chip_read(!small && draw(3) == 0 ? "h200" : "tpuv4", &c, NULL), PZ_OK);
+  assert_int_equal(pz_test_chip_read(!small && draw(3) == 0 ? "h200" : "tpuv4", &c, NULL), PZ_OK);
   if (c.calibration.n_tiles) { /* a calibrated chip with other resources */
     c.tensor.cores = draw_size(500);
     c.glb_bytes = (int64_t)draw_between(1e5, 2e8);
@@ -340,7 +341,7 @@ static void tpuv4_behaves(void **state) {
   struct pz_chip c;
   struct pz_product p = {1, 4096, 4096, 4096, false};
   struct pz_mapping eight, one, slow;
-  assert_int_equal(pz_chip_read("tpuv4", &c, NULL), PZ_OK);
+  assert_int_equal(pz_test_chip_read("tpuv4", &c, NULL), PZ_OK);
   assert_true(map(&p, &c, &eight));
   double flops = 2.0 * 4096 * 4096 * 4096 / eight.latency_s;
   print_message("  tpuv4, 4096^3: %.0f TFLOP/s, bound by %s\n", flops / 1e12,
@@ -375,7 +376,7 @@ static void long_products_are_mapped(void **state) {
     struct pz_chip c;
     struct pz_mapping o;
     struct pz_error err = {0};
-    assert_int_equal(pz_chip_read(chips[i % 2], &c, NULL), PZ_OK);
+    assert_int_equal(pz_test_chip_read(chips[i % 2], &c, NULL), PZ_OK);
     if (pz_map_product(p, &c, &o, &err) != PZ_OK) fail_msg("%s", err.message);
     assert_true(o.latency_s >= 2 * macs / pz_chip_tensor_flop_per_s(&c) * (1 - 1e-12));
     assert_true(o.utilisation > 0 && o.utilisation <= 1 + 1e-12);
@@ -396,7 +397,7 @@ static void nonsense_products_are_refused(void **state) {
              {{1, 67108863, 67108863, 67108863, false},
               "3.022e+23 multiplications; accepted: at most 2^62"}};
   struct pz_chip c;
-  assert_int_equal(pz_chip_read("tpuv4", &c, NULL), PZ_OK);
+  assert_int_equal(pz_test_chip_read("tpuv4", &c, NULL), PZ_OK);
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct pz_mapping o;
     struct pz_error err = {0};

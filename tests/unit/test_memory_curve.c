@@ -10,6 +10,7 @@
 #include "step/memory_curve.h"
 #include "step/training_memory.h"
 #include "step_borders.h"
+#include "unit/chip_borders.h"
 
 struct job {
   struct pz_chip chip;
@@ -24,7 +25,7 @@ static bool begin(struct job *x, const char *model, const struct pz_plan *o) {
   struct pz_error err = {0};
   *x = (struct job){.run = NULL};
   pz_arena_init(&x->arena, NULL);
-  assert_int_equal(pz_chip_read("h100", &x->chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &x->chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &x->net, &err), PZ_OK);
   if (pz_training_predict(model, &x->chip, &x->net, o, true, &x->run, &err) != PZ_OK) return false;
   struct pz_memory_question q = {model, &x->chip, &x->net, x->run};

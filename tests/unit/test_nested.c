@@ -6,6 +6,7 @@
 
 #include "chip/chip.h"
 #include "cost/mapper.h"
+#include "unit/chip_borders.h"
 
 /* ---- random products and chips -------------------------------------------------------------- */
 
@@ -22,7 +23,7 @@ static int64_t draw_size(int64_t most) { return (int64_t)draw_between(1, (double
 /* The buffers of large ones are as small as their tiles allow, or a few hundred times that. */
 static struct pz_chip draw_chip(bool small) {
   struct pz_chip c;
-  assert_int_equal(pz_chip_read("tpuv4", &c, NULL), PZ_OK);
+  assert_int_equal(pz_test_chip_read("tpuv4", &c, NULL), PZ_OK);
   c.tensor.cores = draw_size(small ? 12 : 4096);
   c.tensor.rows = draw_size(small ? 6 : 256);
   c.tensor.cols = draw_size(small ? 6 : 256);
@@ -387,7 +388,7 @@ static void found_mappings_exist(void **state) {
 static void calibrated_chips_do_not_nest(void **state) {
   (void)state;
   struct pz_chip c;
-  assert_int_equal(pz_chip_read("h200", &c, NULL), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h200", &c, NULL), PZ_OK);
   for (int i = 0; i < pz_test_part(200); i++) {
     struct pz_product p = draw_product(false);
     c.rules.nested_mapping = true;

@@ -8,6 +8,7 @@
 #include "cost/constants.h"
 #include "cost/cost.h"
 #include "cost/nccl_log.h"
+#include "unit/chip_borders.h"
 #include "unit/cost_borders.h"
 
 #define LOGS PHAZE_TEST_DATA "/nccl/"
@@ -183,7 +184,7 @@ static void known_networks_are_found_again(void **state) {
   struct pz_cluster net;
   struct pz_cost cost;
   struct pz_error err = {0};
-  if (pz_chip_read("h100", &chip, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_test_chip_read("h100", &chip, &err) != PZ_OK) fail_msg("%s", err.message);
   if (pz_cluster_load("dgx-h100", &net, &err) != PZ_OK) fail_msg("%s", err.message);
   net.level[0].collectives = (struct pz_collective_facts){0.7, 9e-6, 0.5};
   net.level[1].collectives = (struct pz_collective_facts){.efficiency = 0.6, .startup_s = 5e-5};
@@ -245,7 +246,7 @@ static void a_calibrated_cluster_is_read_again(void **state) {
   assert_string_equal(read.calibrated, "nccl-tests, 10 rows: a3high-2x8-all_gather.log");
   struct pz_cluster sheet;
   assert_int_equal(pz_cluster_load("h100-8x25", &sheet, &err), PZ_OK);
-  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &chip, &err), PZ_OK);
   pz_cost_init(&before, &chip, &sheet);
   pz_cost_init(&after, &chip, &read);
   struct pz_group g = {64, 1};

@@ -9,6 +9,7 @@
 #include "core/alloc.h"
 #include "core/file.h"
 #include "cost/cost.h"
+#include "unit/chip_borders.h"
 #include "unit/partition_calls.h"
 
 static const char *data_path(const char *name, char *buf, size_t size) {
@@ -109,7 +110,7 @@ static double step_s(const char *model, const char *chip, const struct pz_worklo
   struct pz_cluster net;
   struct pz_cost cost;
   struct pz_workload *w = pz_test_load(model, wo);
-  assert_int_equal(pz_chip_read(chip, &c, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read(chip, &c, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("paper", &net, &err), PZ_OK);
   pz_cost_init(&cost, &c, &net);
   double s = 0;

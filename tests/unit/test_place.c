@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "partition/partition.h"
 #include "partition/problem.h"
+#include "unit/chip_borders.h"
 #include "unit/partition_calls.h"
 
 static uint64_t seed = 5;
@@ -516,7 +517,7 @@ static void draw_inputs(struct drawn *x, struct pz_arena *arena) {
   how.num_layers = 1 + draw(6);
   struct pz_variant_choices choices = {&mbs, &tp, x->in.batch, x->in.devices};
   pz_vec_init(&notes, arena, sizeof(struct pz_note));
-  assert_int_equal(pz_chip_read(chips[draw(3)], &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read(chips[draw(3)], &chip, &err), PZ_OK);
   if (cluster) assert_int_equal(pz_cluster_load(cluster, &net, &err), PZ_OK);
   pz_cost_init(&x->cost, &chip, cluster ? &net : NULL);
   struct load_arguments load = {models[draw(3)], &choices, &how, &notes, x};

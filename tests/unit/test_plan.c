@@ -12,6 +12,7 @@
 #include "core/alloc.h"
 #include "plan/plan_file.h"
 #include "plan/plan_fill.h"
+#include "unit/chip_borders.h"
 #include "unit/plan_borders.h"
 #include "workload/workload.h"
 
@@ -281,8 +282,8 @@ static void defaults_are_the_frameworks(void **state) {
       PZ_PLAN_PIN(N_STAGE_RECOMPUTE);
   const uint64_t all = (UINT64_C(1) << PZ_PLAN_FIELDS) - 1;
   struct pz_chip gpu, tpu;
-  assert_int_equal(pz_chip_read("h100", &gpu, NULL), PZ_OK);
-  assert_int_equal(pz_chip_read("tpuv4-real", &tpu, NULL), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &gpu, NULL), PZ_OK);
+  assert_int_equal(pz_test_chip_read("tpuv4-real", &tpu, NULL), PZ_OK);
   struct pz_plan p = filled(pz_plan_default(), &gpu);
   assert_int_equal(p.framework, pz_framework_find("megatron"));
   assert_int_equal(filled(pz_plan_default(), &tpu).framework, pz_framework_find("maxtext"));
@@ -362,7 +363,7 @@ static void filling_again_changes_nothing(void **state) {
   uint64_t seed = 11;
   struct pz_chip chip;
   int n = 0;
-  assert_int_equal(pz_chip_read("h100", &chip, NULL), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &chip, NULL), PZ_OK);
   for (int i = 0; i < pz_test_part(20000); i++) {
     struct pz_plan asked = asked_plan(&seed, (int)pick(&seed, 16) - 1), p = asked, again;
     struct pz_error err = {0};
@@ -608,7 +609,7 @@ static void every_rule_refuses(void **state) {
   struct pz_chip chip;
   int n_shapes = 1, latent = 0, refused[RULES] = {0}, plans = 0, frameworks = 0, missed = 0;
   int64_t stages[MOST_STAGES];
-  assert_int_equal(pz_chip_read("h100", &chip, NULL), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &chip, NULL), PZ_OK);
   while (pz_framework_names[frameworks]) frameworks++;
   for (size_t i = 0; pz_preset_name(i) && n_shapes < 128; i++)
     n_shapes += try_load_model_shape(pz_preset_name(i), &shapes[n_shapes], NULL) == PZ_OK;

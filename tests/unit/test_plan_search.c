@@ -21,6 +21,7 @@
 #include "step/recompute.h"
 #include "step/run_table.h"
 #include "step_borders.h"
+#include "unit/chip_borders.h"
 #include "unit/plan_borders.h"
 
 /* ---- random questions ----------------------------------------------------------------------- */
@@ -153,7 +154,7 @@ static void random_trained_model(uint64_t *r, struct random_case *c, int framewo
 static void random_machine(uint64_t *r, struct random_case *c) {
   static const char *const chips[] = {"a100-80", "h100", "b200"};
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_read(chips[below(r, 3)], &c->chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read(chips[below(r, 3)], &c->chip, &err), PZ_OK);
   if (below(r, 4) == 0)
     c->chip.correction = (struct pz_correction){.gemms = between(r, 0.6, 1.6),
                                                 .attention = between(r, 0.6, 1.6),
@@ -1046,7 +1047,7 @@ static void random_shared(uint64_t *r, struct shared *s, bool torus) {
   struct pz_plan_question *q = &s->c.q;
   random_case(r, &s->c, 0);
   if (torus) {
-    assert_int_equal(pz_chip_read("tpuv5e", &s->c.chip, &err), PZ_OK);
+    assert_int_equal(pz_test_chip_read("tpuv5e", &s->c.chip, &err), PZ_OK);
     assert_int_equal(pz_cluster_load("tpuv5e-pod", &s->c.net, &err), PZ_OK);
     q->plan.framework = pz_framework_find(below(r, 2) ? "maxtext" : "jax");
     q->plan.precision = PZ_PRECISION_BF16; /* what this chip has */
@@ -1247,7 +1248,7 @@ static void row_question(const struct pz_csv *csv, uint32_t row, struct row_ques
   *x = (struct row_question){.csv = csv, .row = row};
   struct pz_plan own = row_plan(x), p = own;
   const struct pz_framework *f = pz_plan_framework(&own);
-  assert_int_equal(pz_chip_read(word(x, "chip"), &x->chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read(word(x, "chip"), &x->chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load(word(x, "cluster"), &x->net, &err), PZ_OK);
   assert_int_equal(pz_cluster_reach(&x->net, p.devices, "n_dev", &err), PZ_OK);
   row_config(x, f);
@@ -1285,7 +1286,7 @@ static bool is_asked(const struct pz_csv *csv, uint32_t i, const struct pz_run_r
   if (!row->predicted || strncmp(word(&x, "chip"), "tpu", 3) == 0) return false;
   if (pz_framework_compiles(pz_framework_at(pz_framework_find(word(&x, "framework")))))
     return false;
-  assert_int_equal(pz_chip_read(word(&x, "chip"), &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read(word(&x, "chip"), &chip, &err), PZ_OK);
   /* graphs that the recipe has and the row does not name are not in the question */
   bool recipe = *word(&x, "experts") && strcmp(word(&x, "framework"), "nemo") == 0;
   if (recipe && (chip.calibration.host_launch > 1 || strstr(word(&x, "model"), "tokendrop")))
@@ -1592,7 +1593,7 @@ static void a_stopped_search_answers(void **state) {
   struct pz_chip chip;
   struct pz_training_plans *all = NULL, *p = NULL;
   struct pz_training_place_options o = pz_training_place_options_default();
-  assert_int_equal(pz_chip_read("h100", &chip, NULL), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &chip, NULL), PZ_OK);
   o.plan.devices = 8;
   o.plan.batch = 64;
   o.tie = 0.01;

@@ -11,12 +11,13 @@
 #include "core/file.h"
 #include "cost/cost.h"
 #include "cost/power.h"
+#include "unit/chip_borders.h"
 #include "workload/op.h"
 
 static struct pz_chip load(const char *name) {
   struct pz_chip c;
   struct pz_error err = {0};
-  if (pz_chip_read(name, &c, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_test_chip_read(name, &c, &err) != PZ_OK) fail_msg("%s", err.message);
   return c;
 }
 

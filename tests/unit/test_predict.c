@@ -15,6 +15,7 @@
 #include "step/step_model.h"
 #include "step/training_memory.h"
 #include "step_borders.h"
+#include "unit/chip_borders.h"
 
 static struct pz_plan plan_of(int64_t tp, int64_t pp, int64_t dp, int64_t batch) {
   return (struct pz_plan){.tp = tp,
@@ -35,7 +36,7 @@ static struct pz_prediction predict(const struct pz_plan *plan, double faster, d
   struct pz_job job = {.model = "gpt2", .chip = &chip, .net = &net};
   struct pz_prediction p;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   for (int l = 0; l < net.n_levels; l++) {
     net.level[l].bytes_per_s *= faster;
@@ -114,7 +115,7 @@ static double step_on(const char *model, const char *chip_name, const struct pz_
   struct pz_chip chip;
   struct pz_error err = {0};
   struct pz_prediction p;
-  if (pz_chip_read(chip_name, &chip, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_test_chip_read(chip_name, &chip, &err) != PZ_OK) fail_msg("%s", err.message);
   struct pz_job job = {.model = model, .chip = &chip, .net = net};
   if (try_predict(&job, plan, &p, &err) != PZ_OK) fail_msg("%s", err.message);
   return p.step_s;
@@ -170,7 +171,7 @@ static void sharding_moves_no_more(void **state) {
       struct pz_prediction a, b;
       struct pz_chip chip;
       struct pz_job job = {.model = "llama3-70b", .chip = &chip, .net = &net};
-      assert_int_equal(pz_chip_read("h200", &chip, NULL), PZ_OK);
+      assert_int_equal(pz_test_chip_read("h200", &chip, NULL), PZ_OK);
       whole.attention = PZ_ATTENTION_FLASH;
       whole.grad_bytes = grad_bytes;
       sharded = whole;
@@ -256,7 +257,7 @@ static void conventional_mfu_has_the_stated_convention(void **state) {
     struct pz_job job = {.model = "wide", .config = config, .chip = &chip};
     struct pz_plan plan = plan_of(1, 1, 1, 1);
     plan.seq = 2048;
-    assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
+    assert_int_equal(pz_test_chip_read("h100", &chip, &err), PZ_OK);
     if (try_predict(&job, &plan, &p, &err) != PZ_OK) fail_msg("%s", err.message);
     double layer = 1024.0 * 256 * (8 + 2 + 2 + 8) + 3 * 1024.0 * 4096 + 2 * 1024;
     double params = 4 * layer + 32000.0 * 1024 + 1024, flop = 6 * params + 12.0 * 4 * 2048 * 2048;
@@ -286,7 +287,7 @@ static void a_plan_takes_milliseconds(void **state) {
   struct pz_error err = {0};
   double best = HUGE_VAL;
   plan.seq = 2048;
-  assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   for (int i = 0; i < 7; i++) {
     clock_t start = clock();
@@ -313,7 +314,7 @@ static void passes_of(const struct pz_plan *plan, int layers, double ms[2]) {
   struct pz_job job = {.model = "22b", .config = config, .chip = &chip, .net = &net};
   pz_arena_init(&arena, NULL);
   struct pz_prediction_detail detail = {.no_events = false};
-  assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   if (try_predict_detail(&job, plan, &arena, &p, &detail, &err) != PZ_OK)
     fail_msg("%s", err.message);
@@ -366,7 +367,7 @@ static void wrong_plans_are_told(void **state) {
   struct pz_cluster net;
   struct pz_job job = {.model = "gpt2", .chip = &chip, .net = &net};
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   const struct {
     struct pz_plan plan;
@@ -390,7 +391,7 @@ static struct pz_training_run *run_of(const struct pz_plan *o, bool events) {
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   if (pz_training_predict("gpt2", &chip, &net, o, events, &r, &err) != PZ_OK)
     fail_msg("%s", err.message);
@@ -498,7 +499,7 @@ static void changes_and_constants(void **state) {
   struct pz_plan_changes *c = NULL;
   struct pz_constant_effect *effects = NULL;
   uint32_t n = 0;
-  assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   o.devices = 64;
   o.tp = 4;
@@ -611,7 +612,7 @@ static void costs_add_up(void **state) {
   o.devices = 16;
   o.batch = 64;
   struct pz_training_run *r = run_of(&o, false);
-  assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("a100-80", &chip, &err), PZ_OK);
   c.tokens = 1000.5 * 64 * 1024;
   c.price = 2;
   assert_int_equal(pz_run_cost(r, &chip, &c, &cost, &err), PZ_OK);

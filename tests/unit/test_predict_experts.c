@@ -11,6 +11,7 @@
 #include "step/step_model.h"
 #include "step/training_memory.h"
 #include "step_borders.h"
+#include "unit/chip_borders.h"
 #include "unit/plan_borders.h"
 
 /* Two dense layers, then six with 16 experts of which a token meets 4, and a shared one. */
@@ -45,7 +46,7 @@ static struct pz_prediction predict(const struct pz_plan *plan, double faster) {
   struct pz_job job = {.model = "small", .config = config, .chip = &chip, .net = &net};
   struct pz_prediction p;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   for (int l = 0; l < net.n_levels; l++) net.level[l].bytes_per_s *= faster;
   if (try_predict(&job, plan, &p, &err) != PZ_OK) fail_msg("%s", err.message);
@@ -101,7 +102,7 @@ static void experts_share_adapters(void **state) {
     int seen = 0;
     plan.framework = pz_framework_find(list[i].framework);
     plan.peft = "lora:8:all";
-    assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
+    assert_int_equal(pz_test_chip_read("h100", &chip, &err), PZ_OK);
     assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
     if (try_step_model_new(&job, &plan, &m, &err) != PZ_OK) fail_msg("%s", err.message);
     for (uint32_t l = 0; l < m->w->n_layers; l++) {
@@ -157,7 +158,7 @@ static struct pz_layer_step layer_of(const struct pz_plan *plan, const struct pz
       .model = "small", .config = config, .chip = &chip, .net = &net, .constants = k};
   struct pz_step_model *m;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   assert_int_equal(try_step_model_new(&job, plan, &m, &err), PZ_OK);
   assert_int_equal(try_step_model_time(m, plan, 2, PZ_TIMING_SOLVED, &err), PZ_OK);
@@ -239,7 +240,7 @@ static void weights_are_conserved(void **state) {
   struct pz_cluster net;
   struct pz_job job = {.model = "small", .config = config, .chip = &chip, .net = &net};
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   double experts = 6 * 16 * 3.0 * 1024 * 512, all = 0;
   for (int64_t ep = 1; ep <= 16; ep *= 4)
@@ -274,7 +275,7 @@ static void kinds_of_layers_stand_where_they_are(void **state) {
   struct pz_error err = {0};
   struct pz_step_model *s = NULL;
   struct pz_plan plan = plan_of(1, 4, 4, 1);
-  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   assert_int_equal(try_step_model_new(&job, &plan, &s, &err), PZ_OK);
   assert_true(s->kinds.n == 2 && s->n_blocks == 8);
@@ -325,7 +326,7 @@ static void nonsense_is_refused(void **state) {
   struct pz_job job = {.model = "small", .config = config, .chip = &chip, .net = &net};
   struct pz_prediction p;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   struct pz_plan odd = plan_of(1, 1, 8, 3), many = plan_of(1, 1, 64, 32),
                  less = plan_of(1, 1, 8, 8);
@@ -347,7 +348,7 @@ static void scattered_gradients_are_added_as_shards(void **state) {
   double dense = 262144 + 196608 + 163840 + 131072 + 524288 + expert + 16384 + 2432;
   struct pz_plan plan = plan_of(1, 1, 64, 8);
   plan.framework = pz_framework_find("deepspeed");
-  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &chip, &err), PZ_OK);
   double rate = pz_chip_hbm_bytes_per_s(&chip) * pz_chip_kernel(&chip, "add")->hbm_efficiency;
   double whole_s = layer_of(&plan, NULL).backward.elementwise_s;
   double more_s = 10 * (dense * 63 / 64 + 2 * expert * 7 / 8) / rate;

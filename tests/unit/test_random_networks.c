@@ -16,6 +16,7 @@
 #include "plan/framework_rules.h"
 #include "step/predict.h"
 #include "step_borders.h"
+#include "unit/chip_borders.h"
 
 static const struct pz_constants *const K = &pz_constants_default;
 
@@ -68,7 +69,7 @@ static struct random_network random_network(uint64_t *r) {
   static const char *const chips[] = {"a100-80", "h100", "b200", "mi300x"};
   struct random_network n = {.net = random_levels(r), .bytes = between(r, 1e3, 4e9)};
   struct pz_error err = {0};
-  if (pz_chip_read(chips[below(r, 4)], &n.chip, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_test_chip_read(chips[below(r, 4)], &n.chip, &err) != PZ_OK) fail_msg("%s", err.message);
   int64_t stride =
       below(r, 3) ? 1 << below(r, 5) : n.net.level[below(r, (uint32_t)n.net.n_levels)].devices;
   while (2 * stride > n.net.devices) stride = pz_max(1, stride / 2);

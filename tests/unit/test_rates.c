@@ -9,6 +9,7 @@
 #include "chip/cold.h"
 #include "cost/cost.h"
 #include "cost/formats.h"
+#include "unit/chip_borders.h"
 #include "workload/op.h"
 
 /* What a designer would raise.  The silicon that leaks stays that of the chip: more of it takes watts from what runs. */
@@ -19,7 +20,7 @@ static const char *const rate_names[] = {"clock", "HBM",      "global buffer", "
 static struct pz_chip load(const char *name, bool cold) {
   struct pz_chip c;
   struct pz_error err = {0};
-  if (pz_chip_read(name, &c, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (pz_test_chip_read(name, &c, &err) != PZ_OK) fail_msg("%s", err.message);
   c.cold = cold;
   return c;
 }
@@ -52,7 +53,7 @@ static struct pz_chip with_rate(const struct pz_chip *chip, enum rate rate, doub
     c.vector.cores = times(c.vector.cores, factor);
   }
   struct pz_error err = {0};
-  if (c.cold && pz_chip_make_cold(&c, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
+  if (c.cold && pz_test_chip_make_cold(&c, NULL, &err) != PZ_OK) fail_msg("%s", err.message);
   if (rate == EFFICIENCY) c.calibration.tensor_efficiency *= factor;
   return c;
 }

@@ -9,6 +9,7 @@
 #include "launch/rehearsal.h"
 #include "step/rank_alone.h"
 #include "step_borders.h"
+#include "unit/chip_borders.h"
 
 struct question {
   struct pz_run_plan run;
@@ -26,7 +27,7 @@ static void ask(struct question *q, const char *model, int64_t devices, int64_t 
   q->run.plan.tp = tp;
   q->run.plan.pp = pp;
   q->run.plan.batch = 2 * devices;
-  assert_int_equal(pz_chip_read("h200", &q->chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h200", &q->chip, &err), PZ_OK);
   assert_int_equal(pz_network_find(&q->chip, NULL, devices, "devices", &q->at, &err), PZ_OK);
   q->side = (struct pz_diff_side){
       .size = sizeof q->side, .run = &q->run, .chip = &q->chip, .net = &q->at.cluster};
@@ -113,7 +114,7 @@ static void results_belong_to_a_plan(void **state) {
   digest_of(&q, b);
   assert_string_not_equal(a, b);
   q.run.plan.tp = 2;
-  assert_int_equal(pz_chip_read("h100", &q.chip, &(struct pz_error){0}), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &q.chip, &(struct pz_error){0}), PZ_OK);
   digest_of(&q, b);
   assert_string_equal(a, b);
 }

@@ -11,6 +11,7 @@
 #include "core/vec.h"
 #include "step/run_table.h"
 #include "step_borders.h"
+#include "unit/chip_borders.h"
 
 enum { MOST_ROWS = 32 };
 
@@ -49,7 +50,7 @@ static struct pz_training_run *predict(const char *model, const char *chip_name,
   struct pz_cluster net;
   struct pz_training_run *run = NULL;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_read(chip_name, &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read(chip_name, &chip, &err), PZ_OK);
   if (cluster) assert_int_equal(pz_cluster_load(cluster, &net, &err), PZ_OK);
   if (pz_training_predict(model, &chip, cluster ? &net : NULL, plan, false, &run, &err) != PZ_OK)
     fail_msg("%s", err.message);
@@ -427,7 +428,7 @@ static void precisions_are_the_chips(void **state) {
   struct pz_plan plan = pz_plan_default();
   struct pz_training_run *run = NULL;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_read("v100", &v100, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("v100", &v100, &err), PZ_OK);
   assert_int_equal(pz_training_predict("gpt2", &v100, NULL, &plan, false, &run, &err), PZ_OK);
   assert_int_equal(run->plan.precision, PZ_PRECISION_FP16);
   pz_training_run_free(run);
@@ -580,7 +581,7 @@ static void chips_stand_in_clusters(void **state) {
     assert_int_equal(pz_cluster_load(pz_cluster_preset_name(i), &c, &err), PZ_OK);
     for (const char *at = c.chips; *at; at += strspn(at, " ")) {
       snprintf(name, sizeof name, "%.*s", (int)strcspn(at, " "), at);
-      assert_int_equal(pz_chip_read(name, &chip, &err), PZ_OK);
+      assert_int_equal(pz_test_chip_read(name, &chip, &err), PZ_OK);
       at += strlen(name);
     }
   }

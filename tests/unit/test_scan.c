@@ -6,6 +6,7 @@
 #include "chip/cold.h"
 #include "cost/cost.h"
 #include "cost/scan.h"
+#include "unit/chip_borders.h"
 #include "workload/op.h"
 
 static const char *const chips[] = {"a100-80", "h200", "b200", "l40s", "tpuv5p", "mi300x"};
@@ -14,8 +15,8 @@ enum { CHIPS = sizeof chips / sizeof *chips };
 /* The i-th of them; those above are the same as chips that nobody measured. */
 static struct pz_chip chip_at(int i) {
   struct pz_chip c;
-  assert_int_equal(pz_chip_read(chips[i % CHIPS], &c, NULL), PZ_OK);
-  if (i >= CHIPS) assert_int_equal(pz_chip_make_cold(&c, NULL, NULL), PZ_OK);
+  assert_int_equal(pz_test_chip_read(chips[i % CHIPS], &c, NULL), PZ_OK);
+  if (i >= CHIPS) assert_int_equal(pz_test_chip_make_cold(&c, NULL, NULL), PZ_OK);
   return c;
 }
 
@@ -111,7 +112,7 @@ static void measured_training_kernels(void **state) {
   double sum = 0;
   for (int i = 0; i < ROWS; i++) {
     struct pz_chip c;
-    assert_int_equal(pz_chip_read(rows[i].chip, &c, NULL), PZ_OK);
+    assert_int_equal(pz_test_chip_read(rows[i].chip, &c, NULL), PZ_OK);
     bool delta = rows[i].kind == PZ_OP_DELTA_RULE;
     double tokens = (double)(rows[i].batch * rows[i].heads * rows[i].tokens);
     struct pz_scan_work w = {

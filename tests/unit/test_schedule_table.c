@@ -6,6 +6,7 @@
 
 #include "core/json.h"
 #include "report/schedule_table.h"
+#include "unit/chip_borders.h"
 #include "unit/schedule_calls.h"
 
 /* ---- a schedule made by hand ---------------------------------------------------------------- */
@@ -276,7 +277,7 @@ static void traces_of_a_model_do_not_overlap(void **state) {
   char *text = NULL;
   o.steps = 20000;
   o.views = true;
-  assert_int_equal(pz_chip_read("h200", &chip, NULL), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h200", &chip, NULL), PZ_OK);
   assert_int_equal(pz_cost_new(&chip, NULL, &cost, NULL), PZ_OK);
   assert_int_equal(pz_schedule_layer(cost, &w->layers[1], PZ_BACKWARD, &o, &s, NULL), PZ_OK);
   assert_int_equal(pz_schedule_trace((const struct pz_layer_schedule *const[]){s}, 1, &text, NULL),

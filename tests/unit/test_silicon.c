@@ -9,6 +9,7 @@
 #include "cost/calibrate.h"
 #include "cost/constants.h"
 #include "cost/silicon_table.h"
+#include "unit/chip_borders.h"
 #include "unit/cost_borders.h"
 
 static enum pz_status read_text(const char *text, struct pz_arena *arena, struct pz_measured *m,
@@ -204,7 +205,7 @@ static void rows_of_a_chip(void **state) {
   (void)state;
   static const char *const names[] = {"h200", "b200"};
   struct pz_chip chips[2], mine;
-  for (int i = 0; i < 2; i++) assert_int_equal(pz_chip_read(names[i], &chips[i], NULL), PZ_OK);
+  for (int i = 0; i < 2; i++) assert_int_equal(pz_test_chip_read(names[i], &chips[i], NULL), PZ_OK);
   mine = chips[0];
   pz_text_copy(mine.name, sizeof mine.name, "mine");
   struct pz_arena arena;
@@ -279,7 +280,7 @@ static void what_a_chip_cannot_run(void **state) {
     struct pz_chip chip;
     pz_arena_init(&arena, NULL);
     assert_int_equal(read_text(cases[i].text, &arena, &m, &err), PZ_OK);
-    assert_int_equal(pz_chip_read(cases[i].chip, &chip, &err), PZ_OK);
+    assert_int_equal(pz_test_chip_read(cases[i].chip, &chip, &err), PZ_OK);
     for (int k = 0; k < 2; k++) {
       const char *reason = pz_ops_not_on(&chip, &m.rows[k]);
       if (cases[i].reason[k] && reason)
@@ -309,7 +310,7 @@ static void dispatches_are_predicted(void **state) {
                              "h200,deepep_normal,dispatch,1,8,4096,7168,1,24,1\n",
                              &arena, &m, &err),
                    PZ_OK);
-  assert_int_equal(pz_chip_read("h200", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h200", &chip, &err), PZ_OK);
   pz_cost_init(&cost, &chip, NULL);
   for (int i = 0; i < 5; i++) assert_int_equal(pz_ops_us(&cost, &m.rows[i], &us[i], &err), PZ_OK);
   for (int i = 1; i < 4; i++) assert_true(us[i] > us[0]);

@@ -8,6 +8,7 @@
 #include "step/predict.h"
 #include "step/step_energy.h"
 #include "step_borders.h"
+#include "unit/chip_borders.h"
 
 static const double SEQ = 8192, LAYERS = 32, HIDDEN = 4096, FFN = 14336, VOCAB = 128256;
 
@@ -36,7 +37,7 @@ static struct flop flop_of(const char *model, const struct pz_plan *plan) {
   struct pz_prediction p;
   struct pz_error err = {0};
   struct pz_job job = {.model = model, .chip = &chip, .net = &net};
-  assert_int_equal(pz_chip_read("h200", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h200", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h200", &net, &err), PZ_OK);
   if (try_predict(&job, plan, &p, &err) != PZ_OK) fail_msg("%s: %s", model, err.message);
   assert_true(p.mfu > 0 && p.mfu < 1 && p.hfu >= p.mfu && p.hfu < 1);
@@ -195,9 +196,9 @@ static void operators_lie_below_the_roof(void **state) {
   for (size_t i = 0; i < 2 * sizeof models / sizeof *models; i++) {
     struct pz_chip chip;
     struct pz_error err = {0};
-    assert_int_equal(pz_chip_read("tpuv5p", &chip, &err), PZ_OK);
+    assert_int_equal(pz_test_chip_read("tpuv5p", &chip, &err), PZ_OK);
     chip.vector.cores *= i % 2 ? 16 : 1;
-    assert_int_equal(pz_chip_make_cold(&chip, NULL, &err), PZ_OK);
+    assert_int_equal(pz_test_chip_make_cold(&chip, NULL, &err), PZ_OK);
     struct pz_cluster net = pz_cluster_flat(8, chip.link_bytes_per_s, chip.link_latency_s);
     struct pz_plan plan = plain_plan();
     plan.seq = i < 4 ? 512 : 4096;

@@ -17,6 +17,7 @@
 #include "step/run_table.h"
 #include "step/training_memory.h"
 #include "step_borders.h"
+#include "unit/chip_borders.h"
 
 enum { MOST_STAGES = 64 };
 
@@ -45,7 +46,7 @@ static struct predicted predict(const struct model *model, const char *chip_name
   at.seq = model->seq;
   at.attention = (int)model->attention;
   pz_arena_init(&arena, NULL);
-  assert_int_equal(pz_chip_read(chip_name, &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read(chip_name, &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   if (try_predict_detail(&job, &at, &arena, &x.p, &detail, &err) != PZ_OK)
     fail_msg("%s", err.message);
@@ -613,7 +614,7 @@ static void activations_share_the_link_to_the_host(void **state) {
   plan.seq = llama.seq;
   plan.attention = PZ_ATTENTION_FLASH;
   plan.overlap = PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM;
-  assert_int_equal(pz_chip_read("h200", &chip, NULL), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h200", &chip, NULL), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h200", &net, NULL), PZ_OK);
   assert_int_equal(try_predict(&job, &plan, &none, NULL), PZ_OK);
   plan.offload = PZ_OFFLOAD_ACTIVATIONS;
@@ -657,7 +658,7 @@ static void what_fits(void **state) {
                                       "gb300",   "tpuv5e",  "tpuv6e", "tpuv5p", "tpuv7"};
   for (size_t i = 0; i < sizeof chips / sizeof *chips; i++) {
     struct pz_chip c;
-    assert_int_equal(pz_chip_read(chips[i], &c, NULL), PZ_OK);
+    assert_int_equal(pz_test_chip_read(chips[i], &c, NULL), PZ_OK);
     double hbm = (double)pz_chip_hbm_bytes(&c), usable = pz_usable_bytes(&c, &pz_constants_default);
     assert_true(usable > 0.9 * hbm && usable < hbm - 0.5e9);
     assert_within("inverse", pz_hbm_needed(&c, &pz_constants_default, usable), hbm, 1e-12);
@@ -796,7 +797,7 @@ static struct changes changes_of(const char *model, const struct pz_plan *o) {
   struct pz_error err = {0};
   struct pz_training_run *r = NULL;
   struct changes c;
-  assert_int_equal(pz_chip_read("a100-80", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   if (pz_training_predict(model, &chip, &net, o, false, &r, &err) != PZ_OK)
     fail_msg("%s", err.message);
@@ -915,7 +916,7 @@ static void intervals_of_reserved_bytes(void **state) {
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_read("h200", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h200", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h200", &net, &err), PZ_OK);
   static const struct {
     const char *framework;
@@ -1005,7 +1006,7 @@ static void rehearsed_ranks_are_inside(void **state) {
   assert_int_equal(pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err), PZ_OK);
   pz_arena_init(&arena, NULL);
   assert_int_equal(pz_csv_parse("ranks", text, bytes, &arena, &t, &err), PZ_OK);
-  assert_int_equal(pz_chip_read("h200", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h200", &chip, &err), PZ_OK);
   assert_true(t.rows >= 17);
   for (uint32_t i = 0; i < t.rows; i++) {
     struct pz_plan o = rehearsed_plan(&t, i);
@@ -1042,7 +1043,7 @@ static void recommended_plans_leave_the_margin(void **state) {
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   for (size_t f = 0; f < sizeof frameworks / sizeof *frameworks; f++) {
     double before_s = 0;

@@ -12,6 +12,7 @@
 #include "plan/plan_fill.h"
 #include "step/predict.h"
 #include "step_borders.h"
+#include "unit/chip_borders.h"
 #include "unit/plan_borders.h"
 
 static struct pz_arena arena;
@@ -882,7 +883,7 @@ static struct pz_plan_tuning *tune(const struct pz_run_plan *m, const char *chip
   struct pz_tune_options o = pz_tune_options_default();
   struct pz_plan_tuning *out = NULL;
   o.threads = 1;
-  assert_int_equal(pz_chip_read(chip_name, &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read(chip_name, &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load(net_name, &net, &err), PZ_OK);
   if (pz_plan_tune(m, &chip, &net, &o, &out, &err) != PZ_OK) fail_msg("%s", err.message);
   return out;
@@ -895,7 +896,7 @@ static double price(const struct pz_run_plan *m, const struct pz_plan *plan, con
   struct pz_cluster net;
   struct pz_prediction p;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_read(chip_name, &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read(chip_name, &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load(net_name, &net, &err), PZ_OK);
   job.chip = &chip;
   job.net = &net;
@@ -1028,8 +1029,8 @@ static struct pz_plan_diff *diff(const char *a_text, const char *b_text, const c
   for (int i = 0; i < 2; i++)
     if (pz_run_plan_read("x", texts[i], strlen(texts[i]), NULL, &run[i], &err) != PZ_OK)
       fail_msg("%s", err.message);
-  assert_int_equal(pz_chip_read("h100", &chip[0], &err), PZ_OK);
-  assert_int_equal(pz_chip_read(b_chip, &chip[1], &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &chip[0], &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read(b_chip, &chip[1], &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   struct pz_diff_side a = {sizeof a, run[0], &chip[0], &net};
   struct pz_diff_side b = {sizeof b, run[1], &chip[1], &net};
@@ -1209,7 +1210,7 @@ static void verdicts_are_right(void **state) {
   struct pz_chip chip;
   struct pz_cluster net;
   struct pz_error err = {0};
-  assert_int_equal(pz_chip_read("h100", &chip, &err), PZ_OK);
+  assert_int_equal(pz_test_chip_read("h100", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct pz_run_plan *run = NULL, *with = NULL;
