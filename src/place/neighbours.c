@@ -1,8 +1,10 @@
-/* Visits the neighbours of a plan (neighbours.h), and finds changes with which a plan fits (pz_training_changes).
+/* Visits the neighbours of a plan (neighbours.h), and finds changes with which a plan fits in
+ * memory (pz_training_changes).
  *
- * pz_neighbours_visit() changes one field after another: degrees (change_degree), recomputation, offload, ZeRO stage,
- * overlaps and switches.  try_neighbour() sets the fields that follow from the change, asks the framework's rules, and
- * prices the plan.  For recomputed and offloaded layers the fewest that fit are found by bisection. */
+ * pz_neighbours_visit() changes one field after another: degrees (change_degree), recomputation,
+ * offload, ZeRO stage, overlaps, sequence parallelism and attention.  try_neighbour() sets the
+ * fields that follow from the change, asks the rules of the framework, and prices the plan.  For
+ * recomputed and offloaded layers, the fewest that fit are found by bisection. */
 #include "place/neighbours.h"
 
 #include <math.h>
@@ -22,27 +24,29 @@ enum { MAX_MBS = 64 };
 
 struct pz_neighbourhood pz_neighbourhood_make(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_plan *plan) {
-  struct pz_step_model *m = pz_step_model_new(call, job, plan);
-  struct pz_neighbourhood n = {.job = job,
-                               .plan = plan,
-                               .layers = m->n_blocks,
-                               .node = m->cost.net.n_levels ? pz_cluster_node(&m->cost.net)
-                                                            : plan->devices,
-                               .overlap = plan->overlap,
-                               .fields = ~PZ_PLAN_PIN(OFFLOAD)};
-  n.model = pz_model_shape_or_other(call, job->model, job->config, m->w, m->n_blocks);
-  if (!n.model.heads) n.model.heads = n.model.kv_heads = 1;
-  pz_close(call, m);
-  return n;
+  struct pz_step_model *model = pz_step_model_new(call, job, plan);
+  struct pz_neighbourhood neighbourhood = {
+      .job = job,
+      .plan = plan,
+      .layers = model->n_blocks,
+      .node = model->cost.net.n_levels ? pz_cluster_node(&model->cost.net) : plan->devices,
+      .overlap = plan->overlap,
+      .fields = ~PZ_PLAN_PIN(OFFLOAD)};
+  neighbourhood.model =
+      pz_model_shape_or_other(call, job->model, job->config, model->w, model->n_blocks);
+  if (!neighbourhood.model.heads) neighbourhood.model.heads = neighbourhood.model.kv_heads = 1;
+  pz_close(call, model);
+  return neighbourhood;
 }
 
 /* ---- one neighbour -------------------------------------------------------------------------- */
 
+/* A visit of the neighbours of a plan. */
 struct neighbour_walk {
-  const struct pz_neighbourhood *n;
+  const struct pz_neighbourhood *neighbourhood;
   pz_neighbour_fn *fn;
   void *ctx;
-  bool only_memory; /* fn is not called, and `fits` is all that is of interest */
+  bool only_memory; /* only `fits` is determined, and fn is not called */
   bool accepted;    /* whether fn returned true for the last plan */
   bool fits;        /* whether the last plan fits in the memory of the device */
 };
@@ -56,112 +60,124 @@ struct neighbour {
   struct pz_prediction p;
 };
 
-/* Completes the plan and prices it, if its framework can run it.  Memory comes first: a plan that needs more than the
- * limit is not simulated, and its step is 0.  Errors mean that this is not a plan. */
+/* Completes a neighbour and prices it, if its framework can run it.  A plan that needs more memory
+ * than the limit is not simulated, and its step is 0.  Any error means that the change does not
+ * give a plan. */
 static void price_neighbour(struct pz_call *call, void *ctx) {
-  struct neighbour *x = ctx;
-  struct neighbour_walk *walk = x->walk;
-  const struct pz_neighbourhood *n = walk->n;
-  struct pz_plan *p = &x->plan;
-  pz_fill_plan(call, p, n->job->chip);
-  if (x->field != PZ_PLAN_OVERLAP) p->overlap = pz_framework_overlap(p, &n->model);
-  if (!pz_framework_can_run(p, &n->model, NULL)) return;
-  pz_require_plan(call, p);
-  struct pz_step_model *m = pz_step_model_new(call, n->job, p);
-  pz_step_check(call, m, p);
-  for (int64_t k = 0; k < p->pp; k++) {
-    x->p.needed_bytes = pz_fmax(x->p.needed_bytes, pz_step_needed_bytes(m, p, k));
-    x->p.host_bytes = pz_fmax(x->p.host_bytes, pz_step_host_bytes(m, p, k));
+  struct neighbour *neighbour = ctx;
+  struct neighbour_walk *walk = neighbour->walk;
+  const struct pz_neighbourhood *neighbourhood = walk->neighbourhood;
+  struct pz_plan *plan = &neighbour->plan;
+  pz_fill_plan(call, plan, neighbourhood->job->chip);
+  if (neighbour->field != PZ_PLAN_OVERLAP)
+    plan->overlap = pz_framework_overlap(plan, &neighbourhood->model);
+  if (!pz_framework_can_run(plan, &neighbourhood->model, NULL)) return;
+  pz_require_plan(call, plan);
+  struct pz_step_model *model = pz_step_model_new(call, neighbourhood->job, plan);
+  pz_step_check(call, model, plan);
+  for (int64_t k = 0; k < plan->pp; k++) {
+    neighbour->p.needed_bytes =
+        pz_fmax(neighbour->p.needed_bytes, pz_step_needed_bytes(model, plan, k));
+    neighbour->p.host_bytes = pz_fmax(neighbour->p.host_bytes, pz_step_host_bytes(model, plan, k));
   }
-  x->p.usable_host_bytes = pz_usable_host_bytes(&m->cost.chip, m->k);
-  walk->fits = x->p.needed_bytes <= n->limit_bytes;
-  if (!walk->only_memory && pz_neighbour_fits(n, &x->p)) x->p = pz_step_price(call, m, p, NULL);
-  x->can_run = true;
+  neighbour->p.usable_host_bytes = pz_usable_host_bytes(&model->cost.chip, model->k);
+  walk->fits = neighbour->p.needed_bytes <= neighbourhood->limit_bytes;
+  if (!walk->only_memory && pz_neighbour_fits(neighbourhood, &neighbour->p))
+    neighbour->p = pz_step_price(call, model, plan, NULL);
+  neighbour->can_run = true;
 }
 
-/* Sets the fields that follow from a changed degree: replicas, sharding group, pipeline order and overlap.  Then prices
- * the plan and calls fn, unless it is not a plan. */
-static void try_neighbour(struct pz_call *call, struct neighbour_walk *walk, struct pz_plan p,
+/* Sets the fields that follow from a changed field (replicas, sharding group, pipeline order,
+ * overlap), prices the plan, and calls fn if the framework can run it. */
+static void try_neighbour(struct pz_call *call, struct neighbour_walk *walk, struct pz_plan plan,
                           enum pz_plan_field field) {
-  const struct pz_plan *own = walk->n->plan;
-  int64_t replica = p.tp * p.cp * p.pp;
+  const struct pz_plan *own = walk->neighbourhood->plan;
+  int64_t replica_devices = plan.tp * plan.cp * plan.pp;
   walk->accepted = walk->fits = false;
-  if (p.devices % replica) return;
-  p.dp = p.devices / replica;
-  bool same_replicas = p.dp * p.cp == own->dp * own->cp;
+  if (plan.devices % replica_devices) return;
+  plan.dp = plan.devices / replica_devices;
+  bool same_replicas = plan.dp * plan.cp == own->dp * own->cp;
   bool keeps_shard = pz_plan_is_hybrid_sharded(own) && same_replicas && field != PZ_PLAN_ZERO;
-  p.shard = keeps_shard ? own->shard : 0;
-  if (p.tp == 1) p.sp = 0;
-  if (walk->n->etp_is_tp) p.etp = p.tp;
-  if (p.pp != own->pp || p.vpp != own->vpp) {
-    p.first_layers = p.last_layers = 0;
-    if (p.pipeline == PZ_PIPELINE_INTERLEAVED || p.vpp > 1) p.pipeline = PZ_AS_FRAMEWORK;
+  plan.shard = keeps_shard ? own->shard : 0;
+  if (plan.tp == 1) plan.sp = 0;
+  if (walk->neighbourhood->etp_is_tp) plan.etp = plan.tp;
+  if (plan.pp != own->pp || plan.vpp != own->vpp) {
+    plan.first_layers = plan.last_layers = 0;
+    if (plan.pipeline == PZ_PIPELINE_INTERLEAVED || plan.vpp > 1) plan.pipeline = PZ_AS_FRAMEWORK;
   }
-  if (field != PZ_PLAN_OVERLAP) p.overlap = walk->n->overlap;
-  struct neighbour x = {.walk = walk, .plan = p, .field = field};
+  if (field != PZ_PLAN_OVERLAP) plan.overlap = walk->neighbourhood->overlap;
+  struct neighbour neighbour = {.walk = walk, .plan = plan, .field = field};
   struct pz_error err = {0};
-  enum pz_status status = pz_border(price_neighbour, &x, &err);
+  enum pz_status status = pz_border(price_neighbour, &neighbour, &err);
   if (status == PZ_NO_MEMORY) pz_raise_again(call, &err);
-  bool priced = status == PZ_OK && x.can_run && isfinite(x.p.step_s) && isfinite(x.p.peak_bytes);
-  if (priced && !walk->only_memory)
-    walk->accepted = walk->fn(call, walk->ctx, &x.plan, &x.p, field);
+  bool is_priced = status == PZ_OK && neighbour.can_run && isfinite(neighbour.p.step_s) &&
+                   isfinite(neighbour.p.peak_bytes);
+  if (is_priced && !walk->only_memory)
+    walk->accepted = walk->fn(call, walk->ctx, &neighbour.plan, &neighbour.p, field);
 }
 
 /* ---- degrees -------------------------------------------------------------------------------- */
 
-/* Whether the plan could have the degree v.  Context parallelism divides a sample into pairs of halves, so that the causal
- * work is even.  Expert parallelism is doubled or halved. */
-static bool can_have_degree(const struct pz_neighbourhood *n, enum pz_plan_field field, int64_t v) {
-  const struct pz_plan *own = n->plan;
-  const struct pz_model_shape *m = &n->model;
+/* Returns whether the plan could have a degree.  Context parallelism divides a sample into pairs of
+ * halves, so that causal attention is balanced.  Expert parallelism is only doubled or halved. */
+static bool can_have_degree(const struct pz_neighbourhood *neighbourhood, enum pz_plan_field field,
+                            int64_t degree) {
+  const struct pz_plan *own = neighbourhood->plan;
+  const struct pz_model_shape *model = &neighbourhood->model;
+  bool is_power_of_2 = (degree & (degree - 1)) == 0;
   switch (field) {
-  case PZ_PLAN_TP: return pz_heads_divide(m->heads, m->kv_heads, v);
-  case PZ_PLAN_CP: return v == 1 || ((v & (v - 1)) == 0 && own->seq % (2 * v) == 0);
-  case PZ_PLAN_PP: return n->layers % (v * (v > 1 ? own->vpp : 1)) == 0;
-  case PZ_PLAN_VPP: return own->pp > 1 && n->layers % (own->pp * v) == 0;
+  case PZ_PLAN_TP: return pz_heads_divide(model->heads, model->kv_heads, degree);
+  case PZ_PLAN_CP: return degree == 1 || (is_power_of_2 && own->seq % (2 * degree) == 0);
+  case PZ_PLAN_PP: return neighbourhood->layers % (degree > 1 ? degree * own->vpp : 1) == 0;
+  case PZ_PLAN_VPP: return own->pp > 1 && neighbourhood->layers % (own->pp * degree) == 0;
   case PZ_PLAN_EP:
-    return (v == own->ep / 2 || v == 2 * own->ep) && m->experts && m->experts % v == 0;
-  default: return own->batch / own->dp % v == 0;
+    return (degree == own->ep / 2 || degree == 2 * own->ep) && model->experts &&
+           model->experts % degree == 0;
+  default: return own->batch / own->dp % degree == 0;
   }
 }
 
-static int64_t largest_degree(const struct pz_neighbourhood *n, enum pz_plan_field field) {
+/* Returns the largest degree that is tried. */
+static int64_t largest_degree(const struct pz_neighbourhood *neighbourhood,
+                              enum pz_plan_field field) {
   switch (field) {
-  case PZ_PLAN_TP: return pz_min(n->node, n->plan->devices);
-  case PZ_PLAN_CP: return n->plan->devices;
-  case PZ_PLAN_EP: return 2 * n->plan->ep;
+  case PZ_PLAN_TP: return pz_min(neighbourhood->node, neighbourhood->plan->devices);
+  case PZ_PLAN_CP: return neighbourhood->plan->devices;
+  case PZ_PLAN_EP: return 2 * neighbourhood->plan->ep;
   case PZ_PLAN_MBS: return MAX_MBS;
-  default: return n->layers;
+  default: return neighbourhood->layers;
   }
 }
 
+/* Tries all other values of a degree. */
 static void change_degree(struct pz_call *call, struct neighbour_walk *walk,
                           enum pz_plan_field field) {
-  const struct pz_plan *own = walk->n->plan;
-  int64_t most = largest_degree(walk->n, field);
-  for (int64_t v = 1; v <= most; v += field == PZ_PLAN_CP ? v : 1) {
-    struct pz_plan p = *own;
-    int64_t *degree = (int64_t *)(void *)((char *)&p + pz_plan_field(field)->offset);
-    if (*degree == v || !can_have_degree(walk->n, field, v)) continue;
-    *degree = v;
-    if (field == PZ_PLAN_TP && own->tp == 1) p.sp = 1;
-    if (p.pp == 1) p.vpp = 1;
-    try_neighbour(call, walk, p, field);
+  const struct pz_plan *own = walk->neighbourhood->plan;
+  int64_t most = largest_degree(walk->neighbourhood, field);
+  for (int64_t value = 1; value <= most; value += field == PZ_PLAN_CP ? value : 1) {
+    struct pz_plan plan = *own;
+    int64_t *degree = (int64_t *)(void *)((char *)&plan + pz_plan_field(field)->offset);
+    if (*degree == value || !can_have_degree(walk->neighbourhood, field, value)) continue;
+    *degree = value;
+    if (field == PZ_PLAN_TP && own->tp == 1) plan.sp = 1;
+    if (plan.pp == 1) plan.vpp = 1;
+    try_neighbour(call, walk, plan, field);
   }
 }
 
 /* ---- memory and execution ------------------------------------------------------------------- */
 
-/* Tries the fewest layers of each chunk, but not all, with which the plan p fits.  `layers` is the member of p with their
- * number.  Memory falls with every layer, so that bisection finds them. */
-static void try_fewest_layers(struct pz_call *call, struct neighbour_walk *walk, struct pz_plan *p,
-                              int64_t *layers, enum pz_plan_field field) {
-  int64_t chunk = pz_ceil_div(walk->n->layers, p->pp * p->vpp);
+/* Tries the fewest layers of each chunk, but not all, with which a plan fits.  `layers` points to
+ * the member of the plan with their number.  Memory falls with every layer, so that they are found
+ * by bisection. */
+static void try_fewest_layers(struct pz_call *call, struct neighbour_walk *walk,
+                              struct pz_plan *plan, int64_t *layers, enum pz_plan_field field) {
+  int64_t chunk = pz_ceil_div(walk->neighbourhood->layers, plan->pp * plan->vpp);
   int64_t too_few = 0, enough = chunk, n = chunk - 1;
   walk->only_memory = true;
   while (too_few + 1 < enough) {
     *layers = n;
-    try_neighbour(call, walk, *p, field);
+    try_neighbour(call, walk, *plan, field);
     if (walk->fits)
       enough = n;
     else
@@ -170,31 +186,32 @@ static void try_fewest_layers(struct pz_call *call, struct neighbour_walk *walk,
   }
   walk->only_memory = walk->accepted = false;
   *layers = enough;
-  if (enough < chunk) try_neighbour(call, walk, *p, field);
+  if (enough < chunk) try_neighbour(call, walk, *plan, field);
 }
 
-/* Tries no, selective and full recomputation, and full recomputation of the fewest layers that fit. */
+/* Tries no, selective and full recomputation, and full recomputation of the fewest layers that
+ * fit. */
 static void change_recompute(struct pz_call *call, struct neighbour_walk *walk) {
   static const int modes[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE,
                               PZ_RECOMPUTATION_FULL};
-  const struct pz_plan *own = walk->n->plan;
-  struct pz_plan p = *own;
-  p.recompute_layers = 0;
-  p.recompute_modules = 0;
-  p.stage_recompute = NULL;
+  const struct pz_plan *own = walk->neighbourhood->plan;
+  struct pz_plan plan = *own;
+  plan.recompute_layers = 0;
+  plan.recompute_modules = 0;
+  plan.stage_recompute = NULL;
   for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-    p.recompute = modes[i];
+    plan.recompute = modes[i];
     if (own->recompute != modes[i] || own->recompute_layers || own->recompute_modules)
-      try_neighbour(call, walk, p, PZ_PLAN_RECOMPUTE);
+      try_neighbour(call, walk, plan, PZ_PLAN_RECOMPUTE);
   }
-  p.recompute = PZ_RECOMPUTATION_FULL;
-  try_fewest_layers(call, walk, &p, &p.recompute_layers, PZ_PLAN_RECOMPUTE_LAYERS);
+  plan.recompute = PZ_RECOMPUTATION_FULL;
+  try_fewest_layers(call, walk, &plan, &plan.recompute_layers, PZ_PLAN_RECOMPUTE_LAYERS);
 }
 
-/* Tries to offload the activations of the fewest layers that fit, then of all layers; and the fewest quarters of the
- * optimizer. */
+/* Tries to offload the activations of the fewest layers that fit, or of all layers if none fit; and
+ * the fewest quarters of the optimizer that fit. */
 static void change_offload(struct pz_call *call, struct neighbour_walk *walk) {
-  const struct pz_plan *own = walk->n->plan;
+  const struct pz_plan *own = walk->neighbourhood->plan;
   struct pz_plan activations = *own;
   if (own->offload) return;
   activations.offload = PZ_OFFLOAD_ACTIVATIONS;
@@ -203,92 +220,91 @@ static void change_offload(struct pz_call *call, struct neighbour_walk *walk) {
   if (!walk->accepted) try_neighbour(call, walk, activations, PZ_PLAN_OFFLOAD);
   walk->accepted = false;
   for (int quarter = 1; quarter <= 4 && !walk->accepted; quarter++) {
-    struct pz_plan p = *own;
-    p.offload = PZ_OFFLOAD_OPTIMIZER;
-    p.offload_fraction = quarter / 4.0;
-    try_neighbour(call, walk, p, PZ_PLAN_OFFLOAD);
-    p.zero =
-        1; /* some frameworks offload the optimizer only in this stage, also with a single replica */
+    struct pz_plan plan = *own;
+    plan.offload = PZ_OFFLOAD_OPTIMIZER;
+    plan.offload_fraction = quarter / 4.0;
+    try_neighbour(call, walk, plan, PZ_PLAN_OFFLOAD);
+    /* some frameworks offload the optimizer only in ZeRO stage 1, also with a single replica */
+    plan.zero = 1;
     if (!walk->accepted && !own->zero && own->dp * own->cp == 1)
-      try_neighbour(call, walk, p, PZ_PLAN_OFFLOAD);
+      try_neighbour(call, walk, plan, PZ_PLAN_OFFLOAD);
   }
 }
 
-static void change_zero(struct pz_call *call, struct neighbour_walk *walk) {
-  const struct pz_plan *own = walk->n->plan;
-  for (int zero = 0; zero <= 3 && own->dp * own->cp > 1; zero++) {
-    struct pz_plan p = *own;
-    p.zero = zero;
-    if (zero != own->zero) try_neighbour(call, walk, p, PZ_PLAN_ZERO);
+/* Tries the other ZeRO stages, and turns on each overlap that is off, where there is something to
+ * shard or overlap. */
+static void change_sharding(struct pz_call *call, struct neighbour_walk *walk, bool zero_stages,
+                            bool overlaps) {
+  const struct pz_plan *own = walk->neighbourhood->plan;
+  bool has_replicas = own->dp * own->cp > 1;
+  const bool applies[] = {has_replicas, has_replicas && own->zero, own->tp > 1, own->pp > 1,
+                          own->ep > 1}; /* by position in pz_overlap_names */
+  for (int zero = 0; zero <= 3 && zero_stages && has_replicas; zero++) {
+    struct pz_plan plan = *own;
+    plan.zero = zero;
+    if (zero != own->zero) try_neighbour(call, walk, plan, PZ_PLAN_ZERO);
+  }
+  for (int i = 0; overlaps && pz_overlap_names[i]; i++) {
+    struct pz_plan plan = *own;
+    plan.overlap |= 1 << i;
+    if (applies[i] && plan.overlap != own->overlap)
+      try_neighbour(call, walk, plan, PZ_PLAN_OVERLAP);
   }
 }
 
-/* Turns on each overlap that is off, where there is something to overlap. */
-static void change_overlaps(struct pz_call *call, struct neighbour_walk *walk) {
-  const struct pz_plan *own = walk->n->plan;
-  bool several = own->dp * own->cp > 1;
-  const bool applies[] = {several, several && own->zero, own->tp > 1, own->pp > 1, own->ep > 1};
-  for (int i = 0; pz_overlap_names[i]; i++) {
-    struct pz_plan p = *own;
-    p.overlap |= 1 << i;
-    if (applies[i] && p.overlap != own->overlap) try_neighbour(call, walk, p, PZ_PLAN_OVERLAP);
-  }
-}
-
-static void change_switches(struct pz_call *call, struct neighbour_walk *walk) {
-  struct pz_plan sp = *walk->n->plan, flash = sp;
-  sp.sp = !sp.sp;
-  if (sp.tp > 1) try_neighbour(call, walk, sp, PZ_PLAN_SP);
-  flash.attention = PZ_ATTENTION_FLASH;
-  if (walk->n->plan->attention != PZ_ATTENTION_FLASH)
-    try_neighbour(call, walk, flash, PZ_PLAN_ATTENTION);
-}
-
-void pz_neighbours_visit(struct pz_call *call, const struct pz_neighbourhood *n,
+void pz_neighbours_visit(struct pz_call *call, const struct pz_neighbourhood *neighbourhood,
                          pz_neighbour_fn *fn, void *ctx) {
   static const enum pz_plan_field degrees[] = {PZ_PLAN_TP,  PZ_PLAN_CP, PZ_PLAN_PP,
                                                PZ_PLAN_VPP, PZ_PLAN_EP, PZ_PLAN_MBS};
-  struct neighbour_walk walk = {.n = n, .fn = fn, .ctx = ctx};
+  struct neighbour_walk walk = {.neighbourhood = neighbourhood, .fn = fn, .ctx = ctx};
   for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
-    if (n->fields >> degrees[i] & 1) change_degree(call, &walk, degrees[i]);
-  if (n->fields & PZ_PLAN_PIN(RECOMPUTE)) change_recompute(call, &walk);
-  if (n->fields & PZ_PLAN_PIN(OFFLOAD)) change_offload(call, &walk);
-  if (n->fields & PZ_PLAN_PIN(ZERO)) change_zero(call, &walk);
-  if (n->fields & PZ_PLAN_PIN(OVERLAP)) change_overlaps(call, &walk);
-  if (n->fields & (PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(ATTENTION))) change_switches(call, &walk);
+    if (neighbourhood->fields >> degrees[i] & 1) change_degree(call, &walk, degrees[i]);
+  if (neighbourhood->fields & PZ_PLAN_PIN(RECOMPUTE)) change_recompute(call, &walk);
+  if (neighbourhood->fields & PZ_PLAN_PIN(OFFLOAD)) change_offload(call, &walk);
+  change_sharding(call, &walk, neighbourhood->fields & PZ_PLAN_PIN(ZERO),
+                  neighbourhood->fields & PZ_PLAN_PIN(OVERLAP));
+  if (!(neighbourhood->fields & (PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(ATTENTION)))) return;
+  struct pz_plan sp = *neighbourhood->plan, flash = sp;
+  sp.sp = !sp.sp;
+  flash.attention = PZ_ATTENTION_FLASH;
+  if (sp.tp > 1) try_neighbour(call, &walk, sp, PZ_PLAN_SP);
+  if (neighbourhood->plan->attention != PZ_ATTENTION_FLASH)
+    try_neighbour(call, &walk, flash, PZ_PLAN_ATTENTION);
 }
 
 void pz_plan_change_describe(struct pz_call *call, const struct pz_training_run *run,
-                             struct pz_plan_change *c) {
-  c->gain = 1 - c->p.step_s / run->p.step_s;
-  c->options = pz_plan_options_text(call, &run->plan, &c->plan);
+                             struct pz_plan_change *change) {
+  change->gain = 1 - change->p.step_s / run->p.step_s;
+  change->options = pz_plan_options_text(call, &run->plan, &change->plan);
 }
 
 /* ---- changes with which a plan fits --------------------------------------------------------- */
 
+/* A search for changes with which the plan of a run fits in memory. */
 struct fitting_search {
-  const struct pz_neighbourhood *n; /* of the run's plan */
-  bool two_changes;                 /* pairs of changes are looked for */
-  bool is_second;                   /* the neighbours being visited have a first change already */
-  struct pz_vec found;              /* struct pz_plan_change */
+  const struct pz_neighbourhood *neighbourhood; /* of the run's plan */
+  bool two_changes;                             /* pairs of changes are searched */
+  bool is_second;      /* the neighbours that are being visited have a first change already */
+  struct pz_vec found; /* struct pz_plan_change */
 };
 
-/* Lists the neighbour if it fits, unless a listed plan has the same step and memory. */
+/* Lists a neighbour that fits, unless a listed plan has the same step and memory.  If it does not
+ * fit and pairs of changes are searched, visits its neighbours in turn. */
 static bool accept_fitting(struct pz_call *call, void *ctx, const struct pz_plan *plan,
                            const struct pz_prediction *p, enum pz_plan_field field) {
   struct fitting_search *search = ctx;
-  bool fits = pz_neighbour_fits(search->n, p);
+  bool fits = pz_neighbour_fits(search->neighbourhood, p);
   if (fits) {
-    struct pz_plan_change one = {
+    struct pz_plan_change change = {
         .plan = *plan, .field = search->two_changes ? PZ_PLAN_FIELDS : field, .p = *p};
-    bool listed = false;
-    for (uint32_t i = 0; i < search->found.n && !listed; i++) {
-      const struct pz_prediction *q = &pz_vec_at(&search->found, struct pz_plan_change, i)->p;
-      listed = q->step_s == p->step_s && q->peak_bytes == p->peak_bytes;
+    bool is_listed = false;
+    for (uint32_t i = 0; i < search->found.n && !is_listed; i++) {
+      const struct pz_prediction *other = &pz_vec_at(&search->found, struct pz_plan_change, i)->p;
+      is_listed = other->step_s == p->step_s && other->peak_bytes == p->peak_bytes;
     }
-    if (!listed) pz_append(call, &search->found, &one);
+    if (!is_listed) pz_append(call, &search->found, &change);
   } else if (search->two_changes && !search->is_second) {
-    struct pz_neighbourhood second = *search->n;
+    struct pz_neighbourhood second = *search->neighbourhood;
     second.plan = plan;
     search->is_second = true;
     pz_neighbours_visit(call, &second, accept_fitting, search);
@@ -297,12 +313,14 @@ static bool accept_fitting(struct pz_call *call, void *ctx, const struct pz_plan
   return fits;
 }
 
+/* Compares two changes for qsort(): by step, then by memory. */
 static int by_step(const void *a, const void *b) {
   const struct pz_plan_change *x = a, *y = b;
   if (x->p.step_s != y->p.step_s) return x->p.step_s < y->p.step_s ? -1 : 1;
   return (x->p.peak_bytes > y->p.peak_bytes) - (x->p.peak_bytes < y->p.peak_bytes);
 }
 
+/* The arguments of pz_training_changes(). */
 struct changes_args {
   const char *model;
   const struct pz_chip *chip;
@@ -313,34 +331,35 @@ struct changes_args {
 
 /* Finds single changes with which the plan of a run fits; if there are none, pairs of changes. */
 static void find_fitting_changes(struct pz_call *call, void *ctx) {
-  struct changes_args *x = ctx;
-  struct pz_job job = {.model = x->model, .chip = x->chip};
+  struct changes_args *args = ctx;
+  struct pz_job job = {.model = args->model, .chip = args->chip};
   struct pz_cluster wide;
   struct pz_call own;
-  pz_require(call, x->model, "model");
-  pz_require(call, x->run, "run");
-  pz_require(call, x->out, "out");
-  pz_chip_check(call, x->chip);
-  job.net = pz_cluster_widen(call, x->net, x->run->plan.devices, &wide);
+  pz_require(call, args->model, "model");
+  pz_require(call, args->run, "run");
+  pz_require(call, args->out, "out");
+  pz_chip_check(call, args->chip);
+  job.net = pz_cluster_widen(call, args->net, args->run->plan.devices, &wide);
   struct pz_plan_changes *changes = pz_object_new(call, sizeof *changes, &own);
-  struct pz_neighbourhood n = pz_neighbourhood_make(call, &job, &x->run->plan);
-  n.limit_bytes = x->run->p.usable_bytes;
+  struct pz_neighbourhood neighbourhood = pz_neighbourhood_make(call, &job, &args->run->plan);
+  neighbourhood.limit_bytes = args->run->p.usable_bytes;
   /* changes of other fields save no memory */
-  n.fields = PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(PP) | PZ_PLAN_PIN(MBS) | PZ_PLAN_PIN(RECOMPUTE) |
-             PZ_PLAN_PIN(OFFLOAD) | PZ_PLAN_PIN(ZERO) | PZ_PLAN_PIN(SP);
-  struct fitting_search search = {.n = &n};
+  neighbourhood.fields = PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(PP) | PZ_PLAN_PIN(MBS) |
+                         PZ_PLAN_PIN(RECOMPUTE) | PZ_PLAN_PIN(OFFLOAD) | PZ_PLAN_PIN(ZERO) |
+                         PZ_PLAN_PIN(SP);
+  struct fitting_search search = {.neighbourhood = &neighbourhood};
   pz_vec_init(&search.found, own.arena, sizeof(struct pz_plan_change));
-  pz_neighbours_visit(call, &n, accept_fitting, &search);
+  pz_neighbours_visit(call, &neighbourhood, accept_fitting, &search);
   if (!search.found.n) {
     search.two_changes = true;
-    pz_neighbours_visit(call, &n, accept_fitting, &search);
+    pz_neighbours_visit(call, &neighbourhood, accept_fitting, &search);
   }
   changes->list = search.found.items;
   changes->n = search.found.n;
   if (changes->n) qsort(changes->list, changes->n, sizeof *changes->list, by_step);
   for (uint32_t i = 0; i < changes->n; i++)
-    pz_plan_change_describe(&own, x->run, &changes->list[i]);
-  *x->out = pz_object_keep(call, changes);
+    pz_plan_change_describe(&own, args->run, &changes->list[i]);
+  *args->out = pz_object_keep(call, changes);
 }
 
 enum pz_status pz_training_changes(const char *model, const struct pz_chip *chip,
@@ -350,4 +369,4 @@ enum pz_status pz_training_changes(const char *model, const struct pz_chip *chip
   return pz_border(find_fitting_changes, &x, err);
 }
 
-void pz_plan_changes_free(struct pz_plan_changes *c) { pz_object_free(c); }
+void pz_plan_changes_free(struct pz_plan_changes *change) { pz_object_free(change); }

@@ -1,7 +1,9 @@
-/* Neighbours of a plan: plans one change away on the same devices with the same batch.
+/* Neighbours of a plan: plans that differ by one change, on the same devices and with the same
+ * batch.
  *
- * Each neighbour that its framework can run is priced, if it is within a limit of memory.  What would make a run faster
- * (pz_plan_tune) and what would make a plan fit (pz_training_changes) are questions about the same neighbours. */
+ * Each neighbour that its framework can run is priced if it stays within a limit of memory.  Two
+ * questions are answered this way: which changes would make a run faster (pz_plan_tune), and which
+ * would make a plan fit (pz_training_changes). */
 #ifndef PZ_PLACE_NEIGHBOURS_H
 #define PZ_PLACE_NEIGHBOURS_H
 
@@ -12,35 +14,39 @@
 struct pz_neighbourhood {
   const struct pz_job *job;
   const struct pz_plan *plan; /* filled, with its sequence length */
-  int64_t layers, node;       /* repeated layers; devices of the innermost network level */
+  int64_t layers;             /* repeated layers of the model */
+  int64_t node;               /* devices of the innermost network level */
   struct pz_model_shape model;
-  int overlap;        /* wanted: a neighbour overlaps what its framework can overlap of that */
+  int overlap;        /* wanted overlap, of which a neighbour has what its framework can overlap */
   uint64_t fields;    /* fields that may be changed: all, or a set of PZ_PLAN_PIN(TP) etc. */
-  double limit_bytes; /* of plans that need more, only the memory is computed */
-  bool etp_is_tp;     /* experts are divided like the other layers, whatever tp */
+  double limit_bytes; /* plans that need more memory are not simulated */
+  bool etp_is_tp;     /* experts are divided like the other layers, also if tp changes */
 };
 
-/* The neighbourhood of a plan, with all fields but offload, which saves memory but no time, and the plan's own overlap. */
+/* Returns the neighbourhood of a plan, with the plan's own overlap.  All fields may be changed
+ * except offload, which saves memory but no time. */
 struct pz_neighbourhood pz_neighbourhood_make(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_plan *plan);
 
-/* Called for a neighbour and the field that was changed.  Returns whether it is what was looked for, so that stronger
- * changes of the same kind need not be tried. */
+/* Receives a neighbour, its prediction, and the field that was changed.  Returns whether the
+ * neighbour is what was searched for, so that stronger changes of the same kind need not be
+ * tried. */
 typedef bool pz_neighbour_fn(struct pz_call *call, void *ctx, const struct pz_plan *plan,
-                             const struct pz_prediction *p, enum pz_plan_field field);
+                             const struct pz_prediction *prediction, enum pz_plan_field field);
 
 /* Calls fn for every neighbour. */
-void pz_neighbours_visit(struct pz_call *call, const struct pz_neighbourhood *n,
+void pz_neighbours_visit(struct pz_call *call, const struct pz_neighbourhood *neighbourhood,
                          pz_neighbour_fn *fn, void *ctx);
 
-/* Whether the plan is within the limit, and what it offloads within the host's memory. */
+/* Returns whether the memory of a plan is within the limit, and its offloaded part within the
+ * memory of the host. */
 static inline bool pz_neighbour_fits(const struct pz_neighbourhood *n,
                                      const struct pz_prediction *p) {
   return p->needed_bytes <= n->limit_bytes && p->host_bytes <= p->usable_host_bytes;
 }
 
-/* Sets gain and options of a change of the run. */
+/* Sets the gain of a change of the run, and the options that make it. */
 void pz_plan_change_describe(struct pz_call *call, const struct pz_training_run *run,
-                             struct pz_plan_change *c);
+                             struct pz_plan_change *change);
 
 #endif

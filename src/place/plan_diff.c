@@ -1,10 +1,11 @@
-/* Compares two runs: the fields in which they differ, a path of plans from one to the other on which each change is
- * priced, and a verdict.
+/* Compares two training runs (pz_plan_diff): the fields in which they differ, a path of plans from
+ * one to the other on which each change is priced, and a verdict.
  *
- * read_side() predicts both runs.  find_differences() lists the fields that differ.  walk_path() changes one field at a
- * time, in the order of plan_fields.def with model, chip and cluster first; where no single change gives a plan that can
- * run, it makes the fewest changes that do together, up to MAX_TOGETHER, else all that are left.  A field that follows
- * from others (replicas, pipeline order etc.) is not a change of its own.  Prices are those of pz_predict(). */
+ * read_side() predicts both runs, and find_differences() lists the fields that differ.  walk_path()
+ * changes one field at a time, in the order of plan_fields.def with model, chip and cluster first.
+ * Where no single change gives a plan that can run, it makes the fewest changes that do together,
+ * up to MAX_TOGETHER, or else all that are left.  A field that follows from others (replicas,
+ * pipeline order etc.) is not a change of its own.  Prices are those of pz_predict(). */
 #include <math.h>
 #include <string.h>
 
@@ -18,25 +19,26 @@
 #include "plan/plan_fill.h"
 #include "step/prediction.h"
 
-/* Items that a path may change: plan fields by number, and the machine (model, chip and cluster together). */
+/* Items that a path may change: fields of the plan by number, and the machine (model, chip and
+ * cluster together). */
 enum { MACHINE = PZ_PLAN_FIELDS, ITEMS, MAX_TOGETHER = 3 };
 
 struct diff_side {
-  struct pz_run_plan r;
+  struct pz_run_plan run;
   struct pz_job job;
   struct pz_cluster wide;
-  /* The filled plan; fields that say the same in several ways say it in one. */
+  /* The filled plan, in which fields with several equivalent values have a standard one. */
   struct pz_plan canonical;
   struct pz_plan chosen; /* the canonical plan with the fields that follow from others unset */
   struct pz_model_shape model;
-  bool runs; /* whether its framework can run it */
+  bool can_run; /* whether the framework can run the plan */
 };
 
 struct diff_walk {
   struct diff_side a, b;
-  struct pz_plan plan;      /* a's chosen plan with the changes up to now */
-  const struct pz_job *job; /* a's or b's */
-  int items[ITEMS];         /* that are left to change */
+  struct pz_plan plan;      /* the chosen plan of a with the changes made so far */
+  const struct pz_job *job; /* that of a or of b */
+  int items[ITEMS];         /* the items that are left to change */
   int n_items;
   struct pz_vec path; /* struct pz_diff_change */
   struct pz_plan_diff *diff;
@@ -44,51 +46,55 @@ struct diff_walk {
 
 /* ---- both sides ----------------------------------------------------------------------------- */
 
-static struct pz_plan chosen_plan(const struct pz_plan *p) {
-  struct pz_plan c = *p;
-  c.dp = c.etp = 0;
-  if (p->sp || p->tp == 1) c.sp = PZ_AS_FRAMEWORK;
-  if (pz_plan_etp(p) != pz_plan_etp(&c)) c.etp = p->etp;
-  if (!pz_plan_is_hybrid_sharded(p)) c.shard = 0;
-  if (p->pipeline == (p->vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B))
-    c.pipeline = PZ_AS_FRAMEWORK;
-  return c;
+/* Returns the plan with those fields unset whose values follow from others anyway. */
+static struct pz_plan chosen_plan(const struct pz_plan *plan) {
+  struct pz_plan chosen = *plan;
+  chosen.dp = chosen.etp = 0;
+  if (plan->sp || plan->tp == 1) chosen.sp = PZ_AS_FRAMEWORK;
+  if (pz_plan_etp(plan) != pz_plan_etp(&chosen)) chosen.etp = plan->etp;
+  if (!pz_plan_is_hybrid_sharded(plan)) chosen.shard = 0;
+  if (plan->pipeline == (plan->vpp > 1 ? PZ_PIPELINE_INTERLEAVED : PZ_PIPELINE_1F1B))
+    chosen.pipeline = PZ_AS_FRAMEWORK;
+  return chosen;
 }
 
-/* Unsets first and last layers that the even division has anyway, and moments and a fused loss that are the framework's
- * own. */
-static struct pz_plan canonical_plan(const struct pz_training_run *r, bool experts) {
-  struct pz_plan p = r->plan, even = r->plan;
+/* Returns the plan of a run without values that have no effect: first and last layers as in the
+ * even division, and moments and a fused loss that are the framework's own. */
+static struct pz_plan canonical_plan(const struct pz_training_run *run, bool experts) {
+  struct pz_plan plan = run->plan, even = run->plan;
   bool is_even = true;
   even.first_layers = even.last_layers = 0;
-  for (int64_t j = 0; j < p.pp * p.vpp && is_even; j++)
-    is_even = pz_plan_chunk_layers(&p, r->layers, j) == pz_plan_chunk_layers(&even, r->layers, j);
-  if (is_even) p = even;
-  p.fused_loss = p.fused_loss && pz_plan_framework(&p)->loss != PZ_LOSS_IN_PLACE;
-  struct pz_plan default_moments = p;
+  for (int64_t j = 0; j < plan.pp * plan.vpp && is_even; j++)
+    is_even =
+        pz_plan_chunk_layers(&plan, run->layers, j) == pz_plan_chunk_layers(&even, run->layers, j);
+  if (is_even) plan = even;
+  plan.fused_loss = plan.fused_loss && pz_plan_framework(&plan)->loss != PZ_LOSS_IN_PLACE;
+  struct pz_plan default_moments = plan;
   default_moments.moment_bytes = 0;
   bool same_moments =
-      pz_plan_moment_bytes(&default_moments, experts) == pz_plan_moment_bytes(&p, experts);
-  return same_moments ? default_moments : p;
+      pz_plan_moment_bytes(&default_moments, experts) == pz_plan_moment_bytes(&plan, experts);
+  return same_moments ? default_moments : plan;
 }
 
-/* Predicts the run of one side.  The result's arena holds it. */
-static void read_side(struct pz_call *call, const struct pz_diff_side *given, struct diff_side *s,
-                      struct pz_call *result, struct pz_training_run *run) {
-  struct pz_diff_side o = {.size = sizeof o};
+/* Reads and predicts the run of one side.  The prediction is in the memory of the result. */
+static void read_side(struct pz_call *call, const struct pz_diff_side *given,
+                      struct diff_side *side, struct pz_call *result, struct pz_training_run *run) {
+  struct pz_diff_side options = {.size = sizeof options};
   struct pz_error why = {0};
   struct pz_plan filled;
-  pz_require_options(call, &o, sizeof o, given, "struct pz_diff_side");
-  s->r = pz_run_plan_default();
-  pz_require_options(call, &s->r, sizeof s->r, o.run, "pz_run_plan_default");
-  s->job =
-      (struct pz_job){.model = s->r.model, .config = s->r.config, .chip = o.chip, .net = o.net};
-  pz_training_question(call, &s->job, &s->r.plan, &filled, &s->wide);
-  *run = pz_training_run_make(result, &s->job, &filled, false);
-  s->model = pz_neighbourhood_make(call, &s->job, &run->plan).model;
-  s->canonical = canonical_plan(run, s->model.experts > 0);
-  s->chosen = chosen_plan(&s->canonical);
-  s->runs = pz_framework_can_run(&run->plan, &s->model, &why);
+  pz_require_options(call, &options, sizeof options, given, "struct pz_diff_side");
+  side->run = pz_run_plan_default();
+  pz_require_options(call, &side->run, sizeof side->run, options.run, "pz_run_plan_default");
+  side->job = (struct pz_job){.model = side->run.model,
+                              .config = side->run.config,
+                              .chip = options.chip,
+                              .net = options.net};
+  pz_training_question(call, &side->job, &side->run.plan, &filled, &side->wide);
+  *run = pz_training_run_make(result, &side->job, &filled, false);
+  side->model = pz_neighbourhood_make(call, &side->job, &run->plan).model;
+  side->canonical = canonical_plan(run, side->model.experts > 0);
+  side->chosen = chosen_plan(&side->canonical);
+  side->can_run = pz_framework_can_run(&run->plan, &side->model, &why);
   pz_text_copy(run->refusal, sizeof run->refusal, why.message);
 }
 
@@ -110,7 +116,8 @@ static bool same_chip(const struct pz_chip *a, const struct pz_chip *b) {
   return a == b || same_json(pz_chip_json(a), pz_chip_json(b));
 }
 
-/* Networks are compared without their number of devices, which may be scaled. */
+/* Returns whether two networks are equal except for their number of devices, which may be
+ * scaled. */
 static bool same_network(const struct pz_cluster *a, const struct pz_cluster *b) {
   if (!a || !b) return a == b;
   struct pz_cluster x = *a, y = *b;
@@ -119,6 +126,7 @@ static bool same_network(const struct pz_cluster *a, const struct pz_cluster *b)
   return same_json(pz_cluster_json(&x), pz_cluster_json(&y));
 }
 
+/* Returns whether two plans have the same value of a field. */
 static bool same_field(const struct pz_plan *a, const struct pz_plan *b, enum pz_plan_field f) {
   char x[PZ_FIELD_TEXT_MOST], y[PZ_FIELD_TEXT_MOST];
   if (f == PZ_PLAN_STAGE_RECOMPUTE) {
@@ -129,12 +137,12 @@ static bool same_field(const struct pz_plan *a, const struct pz_plan *b, enum pz
   return strcmp(pz_plan_field_text(a, f, x, sizeof x), pz_plan_field_text(b, f, y, sizeof y)) == 0;
 }
 
-/* Whether the field says something about one of the plans, and they differ in it. */
+/* Returns whether two plans differ in a field that matters in at least one of them. */
 static bool differs_visibly(const struct pz_plan *a, const struct pz_plan *b,
-                            enum pz_plan_field f) {
-  bool visible = f == PZ_PLAN_STAGE_RECOMPUTE || pz_plan_field_is_relevant(a, f) ||
-                 pz_plan_field_is_relevant(b, f);
-  return visible && !same_field(a, b, f);
+                            enum pz_plan_field field) {
+  bool visible = field == PZ_PLAN_STAGE_RECOMPUTE || pz_plan_field_is_relevant(a, field) ||
+                 pz_plan_field_is_relevant(b, field);
+  return visible && !same_field(a, b, field);
 }
 
 static bool same_plan(const struct pz_plan *a, const struct pz_plan *b) {
@@ -143,60 +151,65 @@ static bool same_plan(const struct pz_plan *a, const struct pz_plan *b) {
   return true;
 }
 
-static void add_difference(struct pz_call *result, struct pz_plan_diff *d, const char *name,
+/* Appends a field that differs, with its values in both runs. */
+static void add_difference(struct pz_call *result, struct pz_plan_diff *diff, const char *name,
                            const char *a, const char *b) {
-  struct pz_field_difference *x = &d->fields[d->n_fields++];
-  x->name = name;
-  x->a = pz_copy_text(result, a ? a : "-");
-  x->b = pz_copy_text(result, b ? b : "-");
+  struct pz_field_difference *difference = &diff->fields[diff->n_fields++];
+  difference->name = name;
+  difference->a = pz_copy_text(result, a ? a : "-");
+  difference->b = pz_copy_text(result, b ? b : "-");
 }
 
-/* Lists the fields that differ, and the items of the path. */
-static void find_differences(struct pz_call *result, struct diff_walk *w) {
-  const struct pz_job *job_a = &w->a.job, *job_b = &w->b.job;
-  const struct pz_plan *a = &w->a.canonical, *b = &w->b.canonical;
-  struct pz_plan_diff *d = w->diff;
+/* Lists the fields that differ, and the items that the path has to change. */
+static void find_differences(struct pz_call *result, struct diff_walk *walk) {
+  const struct pz_job *job_a = &walk->a.job, *job_b = &walk->b.job;
+  const struct pz_plan *a = &walk->a.canonical, *b = &walk->b.canonical;
+  struct pz_plan_diff *diff = walk->diff;
   bool model = !same_text(job_a->model, job_b->model) || !same_text(job_a->config, job_b->config);
   bool chip = !same_chip(job_a->chip, job_b->chip);
   bool net = !same_network(job_a->net, job_b->net);
-  d->fields = pz_alloc(result, PZ_RUN_FIELDS, sizeof *d->fields);
-  if (model || chip || net) w->items[w->n_items++] = MACHINE;
-  if (model) add_difference(result, d, "model", job_a->model, job_b->model);
-  if (chip) add_difference(result, d, "chip", job_a->chip->name, job_b->chip->name);
+  diff->fields = pz_alloc(result, PZ_RUN_FIELDS, sizeof *diff->fields);
+  if (model || chip || net) walk->items[walk->n_items++] = MACHINE;
+  if (model) add_difference(result, diff, "model", job_a->model, job_b->model);
+  if (chip) add_difference(result, diff, "chip", job_a->chip->name, job_b->chip->name);
   if (net)
-    add_difference(result, d, "cluster", job_a->net ? job_a->net->name : NULL,
+    add_difference(result, diff, "cluster", job_a->net ? job_a->net->name : NULL,
                    job_b->net ? job_b->net->name : NULL);
   for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
-    enum pz_plan_field f = (enum pz_plan_field)i;
-    char x[PZ_FIELD_TEXT_MOST], y[PZ_FIELD_TEXT_MOST];
-    if (!differs_visibly(a, b, f)) continue;
-    bool follows = pz_plan_is_unset(&w->a.chosen, f) && pz_plan_is_unset(&w->b.chosen, f);
-    if (!follows) w->items[w->n_items++] = i;
-    if (f == PZ_PLAN_STAGE_RECOMPUTE)
-      add_difference(result, d, pz_plan_field_name(f), d->a.recompute_text, d->b.recompute_text);
+    enum pz_plan_field field = (enum pz_plan_field)i;
+    char a_text[PZ_FIELD_TEXT_MOST], b_text[PZ_FIELD_TEXT_MOST];
+    if (!differs_visibly(a, b, field)) continue;
+    bool follows =
+        pz_plan_is_unset(&walk->a.chosen, field) && pz_plan_is_unset(&walk->b.chosen, field);
+    if (!follows) walk->items[walk->n_items++] = i;
+    if (field == PZ_PLAN_STAGE_RECOMPUTE)
+      add_difference(result, diff, pz_plan_field_name(field), diff->a.recompute_text,
+                     diff->b.recompute_text);
     else
-      add_difference(result, d, pz_plan_field_name(f), pz_plan_field_text(a, f, x, sizeof x),
-                     pz_plan_field_text(b, f, y, sizeof y));
+      add_difference(result, diff, pz_plan_field_name(field),
+                     pz_plan_field_text(a, field, a_text, sizeof a_text),
+                     pz_plan_field_text(b, field, b_text, sizeof b_text));
   }
 }
 
 /* ---- the path ------------------------------------------------------------------------------- */
 
-/* A subset of the items that are left, by ascending position. */
+/* A subset of the items that are left, by their positions in ascending order. */
 struct item_choice {
   int at[ITEMS];
   int n;
 };
 
-/* Sets the item in the plan, or in the job, as b has it. */
-static void set_item(const struct diff_walk *w, int item, struct pz_plan *plan,
+/* Gives an item of the plan, or the job, the value that it has in b. */
+static void set_item(const struct diff_walk *walk, int item, struct pz_plan *plan,
                      const struct pz_job **job) {
   if (item == MACHINE)
-    *job = &w->b.job;
+    *job = &walk->b.job;
   else
-    pz_plan_field_copy(plan, &w->b.chosen, (enum pz_plan_field)item);
+    pz_plan_field_copy(plan, &walk->b.chosen, (enum pz_plan_field)item);
 }
 
+/* The arguments and the result of a prediction within a border. */
 struct priced_plan {
   const struct pz_job *job;
   const struct pz_plan *plan;
@@ -208,22 +221,23 @@ static void price_plan(struct pz_call *call, void *ctx) {
   *x->p = pz_predict(call, x->job, x->plan, NULL);
 }
 
-/* Prices the plan with the chosen items as b has them; with all items, it is b itself.  Returns false if that is not a
- * plan, or if its framework cannot run it although it can run both ends.  It overlaps what its framework can overlap. */
-static bool try_items(struct pz_call *call, const struct diff_walk *w,
+/* Prices the plan with the chosen items as in b; with all items that are left, it is b itself.  The
+ * plan overlaps what its framework can overlap.  Returns false if this gives no plan, or if the
+ * framework cannot run the plan although it can run both a and b. */
+static bool try_items(struct pz_call *call, const struct diff_walk *walk,
                       const struct item_choice *choice, struct pz_diff_change *out) {
-  struct pz_plan p = w->plan;
-  const struct pz_job *job = w->job;
+  struct pz_plan p = walk->plan;
+  const struct pz_job *job = walk->job;
   struct pz_error why = {0};
-  if (choice->n == w->n_items) {
-    out->plan = w->b.canonical;
-    out->p = w->diff->b.p;
+  if (choice->n == walk->n_items) {
+    out->plan = walk->b.canonical;
+    out->p = walk->diff->b.p;
     return true;
   }
-  for (int i = 0; i < choice->n; i++) set_item(w, w->items[choice->at[i]], &p, &job);
-  const struct pz_model_shape *model = job == &w->b.job ? &w->b.model : &w->a.model;
+  for (int i = 0; i < choice->n; i++) set_item(walk, walk->items[choice->at[i]], &p, &job);
+  const struct pz_model_shape *model = job == &walk->b.job ? &walk->b.model : &walk->a.model;
   if (!pz_try_fill_plan(&p, job->chip, &why)) return false;
-  if (w->a.runs && w->b.runs) {
+  if (walk->a.can_run && walk->b.can_run) {
     p.overlap = pz_framework_overlap(&p, model);
     if (!pz_framework_can_run(&p, model, NULL)) return false;
   }
@@ -233,38 +247,40 @@ static bool try_items(struct pz_call *call, const struct diff_walk *w,
   return status == PZ_OK && isfinite(out->p.step_s) && isfinite(out->p.peak_bytes);
 }
 
-/* Extends the choice by `size` items from position `from` on.  Returns whether one of these choices can run; then it is
- * the choice, in the order of the items. */
-static bool find_runnable_items(struct pz_call *call, const struct diff_walk *w, int size, int from,
-                                struct item_choice *choice, struct pz_diff_change *out) {
-  if (!size) return try_items(call, w, choice, out);
-  for (int i = from; i + size <= w->n_items; i++) {
+/* Extends the choice by `size` items from position `from` on.  Returns whether one of these choices
+ * can run; the choice is then the first such one. */
+static bool find_runnable_items(struct pz_call *call, const struct diff_walk *walk, int size,
+                                int from, struct item_choice *choice, struct pz_diff_change *out) {
+  if (!size) return try_items(call, walk, choice, out);
+  for (int i = from; i + size <= walk->n_items; i++) {
     choice->at[choice->n++] = i;
-    if (find_runnable_items(call, w, size - 1, i + 1, choice, out)) return true;
+    if (find_runnable_items(call, walk, size - 1, i + 1, choice, out)) return true;
     choice->n--;
   }
   return false;
 }
 
-static const struct pz_field_difference *find_difference(const struct pz_plan_diff *d,
+/* Returns the difference in a field, or NULL if the runs agree in it. */
+static const struct pz_field_difference *find_difference(const struct pz_plan_diff *diff,
                                                          const char *name) {
-  for (uint32_t i = 0; i < d->n_fields; i++)
-    if (strcmp(d->fields[i].name, name) == 0) return &d->fields[i];
+  for (uint32_t i = 0; i < diff->n_fields; i++)
+    if (strcmp(diff->fields[i].name, name) == 0) return &diff->fields[i];
   return NULL;
 }
 
-/* Describes the chosen items: "tp 8 -> 4, pp 4 -> 2".  Appends their new values to *values: "tp 4, pp 2". */
-static const char *describe_items(struct pz_call *result, const struct diff_walk *w,
+/* Returns a description of the chosen items, "tp 8 -> 4, pp 4 -> 2".  Appends their new values to
+ * *values, "tp 4, pp 2". */
+static const char *describe_items(struct pz_call *result, const struct diff_walk *walk,
                                   const struct item_choice *choice, const char **values) {
   static const char *const machine[] = {"model", "chip", "cluster"};
   const char *text = "";
   for (int i = 0; i < choice->n; i++) {
-    int item = w->items[choice->at[i]];
+    int item = walk->items[choice->at[i]];
     int names = item == MACHINE ? 3 : 1;
     for (int k = 0; k < names; k++) {
       const char *name =
           item == MACHINE ? machine[k] : pz_plan_field_name((enum pz_plan_field)item);
-      const struct pz_field_difference *f = find_difference(w->diff, name);
+      const struct pz_field_difference *f = find_difference(walk->diff, name);
       if (!f) continue;
       text = pz_format(result, "%s%s%s %s -> %s", text, *text ? ", " : "", name, f->a, f->b);
       *values = pz_format(result, "%s%s%s %s", *values, **values ? ", " : "", name, f->b);
@@ -273,67 +289,69 @@ static const char *describe_items(struct pz_call *result, const struct diff_walk
   return text;
 }
 
-/* Changes the chosen items for good, and removes them from those that are left. */
-static void change_items(struct diff_walk *w, const struct item_choice *choice) {
+/* Makes the changes of the chosen items, and removes them from the items that are left. */
+static void change_items(struct diff_walk *walk, const struct item_choice *choice) {
   int left = 0, chosen = 0;
-  for (int i = 0; i < w->n_items; i++) {
+  for (int i = 0; i < walk->n_items; i++) {
     if (chosen < choice->n && choice->at[chosen] == i) {
-      set_item(w, w->items[i], &w->plan, &w->job);
+      set_item(walk, walk->items[i], &walk->plan, &walk->job);
       chosen++;
     } else {
-      w->items[left++] = w->items[i];
+      walk->items[left++] = walk->items[i];
     }
   }
-  w->n_items = left;
+  walk->n_items = left;
 }
 
-/* Whether the plan is b, and the items that are left follow from others. */
-static bool only_followers_left(const struct diff_walk *w, const struct pz_plan *p) {
-  for (int i = 0; i < w->n_items; i++)
-    if (w->items[i] == MACHINE) return false;
-  return w->n_items && same_plan(p, &w->b.canonical);
+/* Returns whether the plan is that of b already, because the items that are left only follow from
+ * others. */
+static bool only_followers_left(const struct diff_walk *walk, const struct pz_plan *p) {
+  for (int i = 0; i < walk->n_items; i++)
+    if (walk->items[i] == MACHINE) return false;
+  return walk->n_items && same_plan(p, &walk->b.canonical);
 }
 
-static void walk_path(struct pz_call *call, struct pz_call *result, struct diff_walk *w) {
-  struct pz_plan_diff *d = w->diff;
-  struct pz_prediction before = d->a.p;
-  struct pz_plan plan = w->a.canonical;
-  while (w->n_items) {
-    const struct pz_job *job = w->job;
-    struct pz_diff_change one = {.plan = w->plan};
+/* Walks from plan a to plan b, and appends each change with its price to the path. */
+static void walk_path(struct pz_call *call, struct pz_call *result, struct diff_walk *walk) {
+  struct pz_plan_diff *diff = walk->diff;
+  struct pz_prediction before = diff->a.p;
+  struct pz_plan plan = walk->a.canonical;
+  while (walk->n_items) {
+    const struct pz_job *job = walk->job;
+    struct pz_diff_change one = {.plan = walk->plan};
     struct item_choice choice = {.n = 0};
     bool found = false;
-    for (int size = 1; size <= MAX_TOGETHER && size <= w->n_items && !found; size++)
-      found = find_runnable_items(call, w, size, 0, &choice, &one);
+    for (int size = 1; size <= MAX_TOGETHER && size <= walk->n_items && !found; size++)
+      found = find_runnable_items(call, walk, size, 0, &choice, &one);
     if (!found) { /* all that are left, which gives b itself */
-      for (choice.n = 0; choice.n < w->n_items; choice.n++) choice.at[choice.n] = choice.n;
-      (void)try_items(call, w, &choice, &one);
+      for (choice.n = 0; choice.n < walk->n_items; choice.n++) choice.at[choice.n] = choice.n;
+      (void)try_items(call, walk, &choice, &one);
     }
-    const char *values = d->changes;
+    const char *values = diff->changes;
     one.fields = (uint32_t)choice.n;
-    one.change = describe_items(result, w, &choice, &values);
-    change_items(w, &choice);
-    if (only_followers_left(w, &one.plan)) {
-      one.p = d->b.p;
-      w->n_items = 0;
+    one.change = describe_items(result, walk, &choice, &values);
+    change_items(walk, &choice);
+    if (only_followers_left(walk, &one.plan)) {
+      one.p = diff->b.p;
+      walk->n_items = 0;
     }
     one.step_s = one.p.step_s - before.step_s;
     one.peak_bytes = one.p.peak_bytes - before.peak_bytes;
-    bool changed = job != w->job || !same_plan(&plan, &one.plan);
+    bool changed = job != walk->job || !same_plan(&plan, &one.plan);
     if (changed) {
-      pz_append(call, &w->path, &one);
-      d->changes = values;
+      pz_append(call, &walk->path, &one);
+      diff->changes = values;
     }
     before = one.p;
     plan = one.plan;
   }
-  d->path = w->path.items;
-  d->n_path = w->path.n;
+  diff->path = walk->path.items;
+  diff->n_path = walk->path.n;
 }
 
 /* ---- the verdict ---------------------------------------------------------------------------- */
 
-/* Lists the parts that differ most, by at least a thousandth of the step:
+/* Returns the parts of the step that differ most, by at least a thousandth of the step:
  * ": +0.9 s tensor-parallel collectives, -0.1 s GEMMs, +0.01 s others". */
 static const char *describe_parts(struct pz_call *result, const struct pz_prediction *a,
                                   const struct pz_prediction *b) {
@@ -361,6 +379,7 @@ static const char *describe_parts(struct pz_call *result, const struct pz_predic
   return has_others ? pz_format(result, "%s, %+.2g s others", text, others_s) : text;
 }
 
+/* Returns why a plan does not fit: the lacking memory, and the largest part of it. */
 static const char *describe_misfit(struct pz_call *result, const struct pz_prediction *p) {
   const struct pz_part_info *part, *most = pz_memory_part_at(0);
   if (p->needed_bytes <= p->usable_bytes)
@@ -377,15 +396,15 @@ static const char *describe_misfit(struct pz_call *result, const struct pz_predi
                    pz_memory_part(&p->peak, most) / 1e9);
 }
 
-/* Runs with the same tokens per step on the same number of devices are compared by the parts of their steps, others by
- * tokens per second and device. */
-static const char *describe_verdict(struct pz_call *result, const struct pz_plan_diff *d) {
-  const struct pz_prediction *a = &d->a.p, *b = &d->b.p;
-  bool same_work = a->tokens == b->tokens && d->a.plan.devices == d->b.plan.devices;
+/* Returns how run b compares with run a.  Runs with the same tokens per step on the same number of
+ * devices are compared by the parts of their steps, others by tokens per second and device. */
+static const char *describe_verdict(struct pz_call *result, const struct pz_plan_diff *diff) {
+  const struct pz_prediction *a = &diff->a.p, *b = &diff->b.p;
+  bool same_work = a->tokens == b->tokens && diff->a.plan.devices == diff->b.plan.devices;
   double longer = a->tokens_per_s_per_device / b->tokens_per_s_per_device;
   double percent = 100 * fabs(longer - 1);
   const char *fits = pz_prediction_fits(a) ? "" : "fits in memory, unlike the other, and ";
-  if (d->b.refusal[0]) return pz_format(result, "is refused: %s", d->b.refusal);
+  if (diff->b.refusal[0]) return pz_format(result, "is refused: %s", diff->b.refusal);
   if (!pz_prediction_fits(b)) return describe_misfit(result, b);
   const char *why = same_work ? describe_parts(result, a, b) : " by tokens a second and device";
   if (longer >= 2) return pz_format(result, "%stakes %.3g times as long%s", fits, longer, why);
@@ -399,26 +418,27 @@ struct diff_args {
   struct pz_plan_diff **out;
 };
 
+/* Checks the arguments of pz_plan_diff() and answers it. */
 static void compare_runs(struct pz_call *call, void *ctx) {
-  struct diff_args *x = ctx;
+  struct diff_args *args = ctx;
   struct pz_call result;
-  pz_require(call, x->a, "a");
-  pz_require(call, x->b, "b");
-  pz_require(call, x->out, "out");
-  struct pz_plan_diff *d = pz_object_new(call, sizeof *d, &result);
-  /* what is predicted may point into the sides, so that these are in the result's memory */
-  struct diff_walk *w = pz_alloc(&result, 1, sizeof *w);
-  w->diff = d;
-  pz_vec_init(&w->path, result.arena, sizeof(struct pz_diff_change));
-  read_side(call, x->a, &w->a, &result, &d->a);
-  read_side(call, x->b, &w->b, &result, &d->b);
-  d->changes = "";
-  w->plan = w->a.chosen;
-  w->job = &w->a.job;
-  find_differences(&result, w);
-  walk_path(call, &result, w);
-  d->verdict = describe_verdict(&result, d);
-  *x->out = pz_object_keep(call, d);
+  pz_require(call, args->a, "a");
+  pz_require(call, args->b, "b");
+  pz_require(call, args->out, "out");
+  struct pz_plan_diff *diff = pz_object_new(call, sizeof *diff, &result);
+  /* predictions may point into the sides, which are therefore in the memory of the result */
+  struct diff_walk *walk = pz_alloc(&result, 1, sizeof *walk);
+  walk->diff = diff;
+  pz_vec_init(&walk->path, result.arena, sizeof(struct pz_diff_change));
+  read_side(call, args->a, &walk->a, &result, &diff->a);
+  read_side(call, args->b, &walk->b, &result, &diff->b);
+  diff->changes = "";
+  walk->plan = walk->a.chosen;
+  walk->job = &walk->a.job;
+  find_differences(&result, walk);
+  walk_path(call, &result, walk);
+  diff->verdict = describe_verdict(&result, diff);
+  *args->out = pz_object_keep(call, diff);
 }
 
 enum pz_status pz_plan_diff(const struct pz_diff_side *a, const struct pz_diff_side *b,
@@ -427,4 +447,4 @@ enum pz_status pz_plan_diff(const struct pz_diff_side *a, const struct pz_diff_s
   return pz_border(compare_runs, &x, err);
 }
 
-void pz_plan_diff_free(struct pz_plan_diff *d) { pz_object_free(d); }
+void pz_plan_diff_free(struct pz_plan_diff *diff) { pz_object_free(diff); }

@@ -1,9 +1,10 @@
 /* Finds the best training plan for one chip after another (plan_finder.h).
  *
- * Shapes are ranked by a bound from rates and tables of terms (rank_shapes).  Only the most promising ones are timed on
- * the chip (time_shape), which takes most of the time, and bounded by the plans of their frontiers (bound_shape).
- * pz_finder_best() prices the plan with the lowest bound first, because few plans are faster, and then the grids of the
- * shapes that are left. */
+ * Shapes are ranked by lower bounds that follow from rates of the chip and tables of terms
+ * (rank_shapes).  Only promising shapes are timed on the chip, which takes most of the time
+ * (time_shape), and bounded by the plans of their frontiers (bound_shape).  pz_finder_best() first
+ * prices the plan with the lowest bound, because few plans are faster, and then the grids of the
+ * shapes that this plan does not exclude. */
 #include "place/plan_finder.h"
 
 #include <math.h>
@@ -22,324 +23,340 @@ struct ranked_shape {
 };
 
 struct pz_plan_finder {
-  struct pz_plan_question q;
+  struct pz_plan_question question;
   struct pz_plan_space space;
   struct pz_plan_memory memory;
   struct pz_plan_pricing pricing;
   struct pz_plan_frontiers frontiers;
   struct pz_term_tables terms;
-  struct pz_arena best_plans;         /* of the last call of pz_finder_best() */
-  struct pz_product_times *own_times; /* if the question has none */
-  /* Where to begin, so that finders which share frontiers make different ones. */
+  struct pz_arena best_plans;         /* results of the last call of pz_finder_best() */
+  struct pz_product_times *own_times; /* NULL if the question has times to share */
+  /* The shape to begin with.  It differs between finders that share frontiers, so that they compute
+   * different ones. */
   uint32_t first_shape;
-  uint32_t last_best_shape;              /* the shape with the least floor of the last chip */
-  struct ranked_shape *ranked;           /* by shape */
+  uint32_t last_best_shape;              /* the shape with the least floor on the last chip */
+  struct ranked_shape *ranked;           /* room for all shapes */
   struct pz_vec open_grids;              /* grids of a shape that could have the best plan */
-  struct pz_plan promising;              /* the plan with the lowest bound on the last chip, */
-  struct pz_step_shape *promising_shape; /* and its shape; NULL: none */
+  struct pz_plan promising;              /* the plan with the lowest bound on the last chip */
+  struct pz_step_shape *promising_shape; /* its shape; NULL: there is none */
 };
 
 /* ---- a chip --------------------------------------------------------------------------------- */
 
-/* A hash of everything that layer times depend on; never 0. */
+/* Returns a hash, never 0, of everything that layer times depend on. */
 static uint64_t chip_key(struct pz_finder_chip on) {
-  const struct pz_chip *c = on.chip;
-  struct pz_power_law law = pz_power_law_of(c);
-  double v[14 + 3 * PZ_CLUSTER_MOST_LEVELS] = {
-      (double)c->tensor.cores,       (double)c->tensor.rows,  (double)c->tensor.cols,
-      (double)c->tensor.local_bytes, (double)c->vector.cores, (double)c->vector.lanes,
-      (double)c->glb_bytes,          c->glb_bytes_per_s,      c->clock_hz,
-      pz_chip_hbm_bytes_per_s(c),    c->rules.nested_mapping, c->cold ? law.watts : 0,
-      c->cold ? law.mm2 : 0,         c->bounds_others};
+  const struct pz_chip *chip = on.chip;
+  struct pz_power_law law = pz_power_law_of(chip);
+  double values[14 + 3 * PZ_CLUSTER_MOST_LEVELS] = {
+      (double)chip->tensor.cores,       (double)chip->tensor.rows,  (double)chip->tensor.cols,
+      (double)chip->tensor.local_bytes, (double)chip->vector.cores, (double)chip->vector.lanes,
+      (double)chip->glb_bytes,          chip->glb_bytes_per_s,      chip->clock_hz,
+      pz_chip_hbm_bytes_per_s(chip),    chip->rules.nested_mapping, chip->cold ? law.watts : 0,
+      chip->cold ? law.mm2 : 0,         chip->bounds_others};
   for (int l = 0; l < on.net->n_levels; l++) {
-    v[14 + 3 * l] = (double)on.net->level[l].devices;
-    v[15 + 3 * l] = on.net->level[l].bytes_per_s;
-    v[16 + 3 * l] = on.net->level[l].latency_s;
+    values[14 + 3 * l] = (double)on.net->level[l].devices;
+    values[15 + 3 * l] = on.net->level[l].bytes_per_s;
+    values[16 + 3 * l] = on.net->level[l].latency_s;
   }
-  return pz_hash(v, sizeof v) | 1;
+  return pz_hash(values, sizeof values) | 1;
 }
 
-/* Makes this chip the question's, and forgets the plans that were found for the last one. */
-static void set_chip(struct pz_plan_finder *f, struct pz_finder_chip on, double cutoff_s) {
-  struct pz_found_plan *list = f->pricing.found.list;
-  f->q.job.chip = on.chip;
-  f->q.job.net = on.net;
-  f->pricing.cutoff_s = cutoff_s;
-  f->pricing.found = (struct pz_found_plans){.list = list};
-  pz_plan_memory_set_chip(&f->memory, on.chip);
+/* Makes this chip the question's, and discards the plans that were found for the last one. */
+static void set_chip(struct pz_plan_finder *finder, struct pz_finder_chip on, double cutoff_s) {
+  struct pz_found_plan *list = finder->pricing.found.list;
+  finder->question.job.chip = on.chip;
+  finder->question.job.net = on.net;
+  finder->pricing.cutoff_s = cutoff_s;
+  finder->pricing.found = (struct pz_found_plans){.list = list};
+  pz_plan_memory_set_chip(&finder->memory, on.chip);
 }
 
-/* Times the layers of a shape on a chip, unless that was done last. */
-static void time_shape(struct pz_call *call, struct pz_plan_finder *f, struct pz_step_shape *x,
-                       struct pz_finder_chip on) {
+/* Computes the layer times of a shape on a chip, unless they are known from the last call. */
+static void time_shape(struct pz_call *call, struct pz_plan_finder *finder,
+                       struct pz_step_shape *shape, struct pz_finder_chip on) {
   uint64_t key = chip_key(on);
-  struct pz_plan p = pz_step_shape_plan(&f->q, x);
-  if (x->timed_for == key) return;
-  x->timed_for = 0;
-  pz_step_model_set_chip(call, x->model, on.chip, on.net, &p, f->terms.times);
-  pz_step_shape_time(call, &f->space, x);
-  x->timed_for = key;
+  struct pz_plan plan = pz_step_shape_plan(&finder->question, shape);
+  if (shape->timed_for == key) return;
+  shape->timed_for = 0;
+  pz_step_model_set_chip(call, shape->model, on.chip, on.net, &plan, finder->terms.times);
+  pz_step_shape_time(call, &finder->space, shape);
+  shape->timed_for = key;
 }
 
 /* ---- bounds from rates ---------------------------------------------------------------------- */
 
-/* Factor for the waiting of a plan on all devices.  With fewer devices, the work of each grows by more than the waiting
- * falls. */
-static double waiting_factor(const struct pz_plan_question *q) {
-  return 1 + pz_step_waiting(q->job.constants, q->job.net, q->plan.devices);
+/* Returns a lower bound of the factor by which devices wait for each other, that of all devices.
+ * With fewer devices, the work of each grows by more than the waiting falls. */
+static double waiting_factor(const struct pz_plan_question *question) {
+  return 1 + pz_step_waiting(question->job.constants, question->job.net, question->plan.devices);
 }
 
-/* A lower bound of all plans of a shape from its whole microbatch. */
-static double whole_shape_s(const struct pz_plan_finder *f, const struct pz_term_rates *r,
+/* Returns a lower bound of the step of all plans of a shape, from the time of its whole
+ * microbatch. */
+static double whole_shape_s(const struct pz_plan_finder *finder, const struct pz_term_rates *rates,
                             uint32_t shape) {
-  enum pz_term_measure m = pz_term_measure_of(&f->terms, r, shape);
-  return pz_term_s(&f->terms, r, shape, PZ_TERM_WHOLE, m) * f->terms.share[shape] *
-         waiting_factor(&f->q);
+  enum pz_term_measure measure = pz_term_measure_of(&finder->terms, rates, shape);
+  return pz_term_s(&finder->terms, rates, shape, PZ_TERM_WHOLE, measure) *
+         finder->terms.share[shape] * waiting_factor(&finder->question);
 }
 
-/* A lower bound of the plans of a shape that fit in the HBM, from its frontier. */
-static double shape_frontier_s(struct pz_call *call, struct pz_plan_finder *f,
-                               const struct pz_term_rates *r, uint32_t shape) {
-  const struct pz_frontier *plans = pz_plan_frontier_shape(call, &f->frontiers, shape);
-  enum pz_term_measure m = pz_term_measure_of(&f->terms, r, shape);
-  struct pz_term_seconds t;
+/* Returns a lower bound of the step of the plans of a shape that fit in the HBM, from its
+ * frontier. */
+static double shape_frontier_s(struct pz_call *call, struct pz_plan_finder *finder,
+                               const struct pz_term_rates *rates, uint32_t shape) {
+  const struct pz_frontier *plans = pz_plan_frontier_shape(call, &finder->frontiers, shape);
+  enum pz_term_measure measure = pz_term_measure_of(&finder->terms, rates, shape);
+  struct pz_term_seconds seconds;
   for (uint32_t k = 0; k < pz_terms_of(plans->kinds); k++)
-    t.s[k] = pz_term_s(&f->terms, r, shape, pz_term_at(plans->kinds, k), m);
-  return pz_frontier_least_s(plans, &t);
+    seconds.s[k] = pz_term_s(&finder->terms, rates, shape, pz_term_at(plans->kinds, k), measure);
+  return pz_frontier_least_s(plans, &seconds);
 }
 
-double pz_finder_floor_s(struct pz_call *call, struct pz_plan_finder *f, struct pz_finder_chip on,
-                         double enough_s) {
-  set_chip(f, on, enough_s);
-  struct pz_term_rates r = pz_term_rates_of(call, &f->terms, on.chip, on.net);
+double pz_finder_floor_s(struct pz_call *call, struct pz_plan_finder *finder,
+                         struct pz_finder_chip on, double enough_s) {
+  set_chip(finder, on, enough_s);
+  struct pz_term_rates rates = pz_term_rates_of(call, &finder->terms, on.chip, on.net);
   double least_s = enough_s;
   /* the best shape of the last chip comes first, because it is likely to be the best again */
-  for (uint32_t k = 0; k <= f->space.shapes.n; k++) {
-    uint32_t i = k ? (f->first_shape + k - 1) % f->space.shapes.n : f->last_best_shape;
-    if (whole_shape_s(f, &r, i) >= least_s) continue;
-    double s = shape_frontier_s(call, f, &r, i);
-    if (s >= least_s) continue;
-    least_s = s;
-    f->last_best_shape = i;
+  for (uint32_t k = 0; k <= finder->space.shapes.n; k++) {
+    uint32_t i = finder->last_best_shape;
+    if (k) i = (finder->first_shape + k - 1) % finder->space.shapes.n;
+    if (whole_shape_s(finder, &rates, i) >= least_s) continue;
+    double bound_s = shape_frontier_s(call, finder, &rates, i);
+    if (bound_s >= least_s) continue;
+    least_s = bound_s;
+    finder->last_best_shape = i;
   }
   return least_s;
 }
 
+/* Compares two ranked shapes for qsort(): by bound, and equal bounds by the number of the shape. */
 static int by_rank(const void *a, const void *b) {
-  const struct ranked_shape *x = a, *y = b;
-  if (x->bound_s != y->bound_s) return x->bound_s < y->bound_s ? -1 : 1;
-  return (x->shape > y->shape) - (x->shape < y->shape);
+  const struct ranked_shape *first = a, *second = b;
+  if (first->bound_s != second->bound_s) return first->bound_s < second->bound_s ? -1 : 1;
+  return (first->shape > second->shape) - (first->shape < second->shape);
 }
 
-/* Lists the shapes that may have a step below the limit in f->ranked, lowest bound first.  Returns their number. */
-static uint32_t rank_shapes(struct pz_call *call, struct pz_plan_finder *f,
+/* Lists in finder->ranked the shapes that may have a step below the limit, lowest bound first.
+ * Returns their number. */
+static uint32_t rank_shapes(struct pz_call *call, struct pz_plan_finder *finder,
                             struct pz_finder_chip on, double limit_s) {
-  struct pz_term_rates r = pz_term_rates_of(call, &f->terms, on.chip, on.net);
+  struct pz_term_rates rates = pz_term_rates_of(call, &finder->terms, on.chip, on.net);
   uint32_t n = 0;
-  for (uint32_t k = 0; k < f->space.shapes.n; k++) {
-    uint32_t i = (f->first_shape + k) % f->space.shapes.n;
-    double s = whole_shape_s(f, &r, i);
-    if (s >= limit_s) continue;
-    if (limit_s < HUGE_VAL) s = shape_frontier_s(call, f, &r, i);
-    if (s < limit_s) f->ranked[n++] = (struct ranked_shape){s, i};
+  for (uint32_t k = 0; k < finder->space.shapes.n; k++) {
+    uint32_t i = (finder->first_shape + k) % finder->space.shapes.n;
+    double bound_s = whole_shape_s(finder, &rates, i);
+    if (bound_s >= limit_s) continue;
+    if (limit_s < HUGE_VAL) bound_s = shape_frontier_s(call, finder, &rates, i);
+    if (bound_s < limit_s) finder->ranked[n++] = (struct ranked_shape){bound_s, i};
   }
-  qsort(f->ranked, n, sizeof *f->ranked, by_rank);
+  qsort(finder->ranked, n, sizeof *finder->ranked, by_rank);
   return n;
 }
 
 /* ---- bounds from layer times ---------------------------------------------------------------- */
 
-/* The times of a shape's terms on the chip that it is timed for, without transfers. */
-static struct pz_term_seconds timed_terms(struct pz_call *call, const struct pz_plan_space *s,
-                                          struct pz_step_shape *x) {
+/* Returns the times of the terms of a shape on the chip for which it is timed, without transfers
+ * between stages. */
+static struct pz_term_seconds timed_terms(struct pz_call *call, const struct pz_plan_space *space,
+                                          struct pz_step_shape *shape) {
   static const int recomputations[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL,
                                        PZ_RECOMPUTATION_SELECTIVE};
-  struct pz_plan p = pz_step_shape_fastest(s->q, x);
-  uint32_t kinds = x->model->kinds.n;
-  double t[PZ_TERMS] = {0};
+  struct pz_plan plan = pz_step_shape_fastest(space->question, shape);
+  uint32_t kinds = shape->model->kinds.n;
+  double times_s[PZ_TERMS] = {0};
   for (uint32_t r = 0; r < 3; r++) {
-    p.recompute = recomputations[r];
-    pz_step_model_time(call, x->model, &p, 2, PZ_TIMING_BOUND);
-    const struct pz_model_steps *m = x->model->steps;
+    plan.recompute = recomputations[r];
+    pz_step_model_time(call, shape->model, &plan, 2, PZ_TIMING_BOUND);
+    const struct pz_model_steps *steps = shape->model->steps;
     for (uint32_t k = 0; k < kinds; k++) {
-      double block_s = pz_layer_step_s(&m->block[k]);
-      double again_s = pz_layer_step_s(&m->again[k]);
-      t[r * PZ_TERM_KINDS + k] = r == 0 ? block_s : pz_fmax(0, again_s - block_s);
+      double block_s = pz_layer_step_s(&steps->block[k]);
+      double again_s = pz_layer_step_s(&steps->again[k]);
+      times_s[r * PZ_TERM_KINDS + k] = r == 0 ? block_s : pz_fmax(0, again_s - block_s);
     }
-    t[PZ_TERM_ENDS] = pz_layer_step_s(&m->before);
-    t[PZ_TERM_ENDS + 1] = pz_layer_step_s(&m->after);
+    times_s[PZ_TERM_ENDS] = pz_layer_step_s(&steps->before);
+    times_s[PZ_TERM_ENDS + 1] = pz_layer_step_s(&steps->after);
   }
   struct pz_term_seconds terms = {{0}};
-  for (uint32_t k = 0; k < pz_terms_of(kinds); k++) terms.s[k] = t[pz_term_at(kinds, k)];
+  for (uint32_t k = 0; k < pz_terms_of(kinds); k++) terms.s[k] = times_s[pz_term_at(kinds, k)];
   return terms;
 }
 
-/* Lowers *least_s to the least bound of the grid's plans, and remembers the plan that has it. */
-static void bound_grid(struct pz_call *call, struct pz_plan_finder *f, struct pz_step_shape *x,
-                       uint32_t grid, const struct pz_term_seconds *t, double *least_s) {
-  const struct pz_frontier *plans = pz_plan_frontier_grid(call, &f->frontiers, grid);
+/* Lowers *least_s to the least bound of the grid's plans, and stores the plan that has it as the
+ * promising one. */
+static void bound_grid(struct pz_call *call, struct pz_plan_finder *finder,
+                       struct pz_step_shape *shape, uint32_t grid,
+                       const struct pz_term_seconds *seconds, double *least_s) {
+  const struct pz_frontier *plans = pz_plan_frontier_grid(call, &finder->frontiers, grid);
   for (uint32_t i = 0; i < plans->n_plans; i++) {
-    const struct pz_frontier_plan *p = &pz_frontier_plans(plans)[i];
-    struct pz_plan plan = pz_frontier_unpack(plans, p, &f->space, pz_grid_at(&f->space, grid));
-    /* gradients of a single microbatch need not be added up */
-    double single = 1;
+    const struct pz_frontier_plan *packed = &pz_frontier_plans(plans)[i];
+    struct pz_plan plan =
+        pz_frontier_unpack(plans, packed, &finder->space, pz_grid_at(&finder->space, grid));
+    /* gradients of a single microbatch need not be accumulated */
+    double single_factor = 1;
     if (pz_plan_microbatches(&plan) == 1)
-      single = pz_fmin(1, x->time[0].single_s / x->time[0].several_s);
-    if (pz_frontier_plan_s(plans, p, t) * single >= *least_s) continue;
-    double s = pz_step_bound(call, x->model, &plan);
-    if (s * (1 - 1e-9) >= *least_s) continue;
-    *least_s = s * (1 - 1e-9);
-    f->promising = plan;
-    f->promising_shape = x;
+      single_factor = pz_fmin(1, shape->time[0].single_s / shape->time[0].several_s);
+    if (pz_frontier_plan_s(plans, packed, seconds) * single_factor >= *least_s) continue;
+    double bound_s = pz_step_bound(call, shape->model, &plan);
+    if (bound_s * (1 - 1e-9) >= *least_s) continue;
+    *least_s = bound_s * (1 - 1e-9);
+    finder->promising = plan;
+    finder->promising_shape = shape;
   }
 }
 
-/* Lowers *least_s to the least bound of the shape's plans on a chip in the question's network. */
-static void bound_shape_on(struct pz_call *call, struct pz_plan_finder *f, struct pz_step_shape *x,
-                           const struct pz_chip *chip, double *least_s) {
-  const struct pz_plan_space *s = &f->space;
-  pz_plan_space_check_stop(call, s);
-  time_shape(call, f, x, (struct pz_finder_chip){chip, f->q.job.net});
-  double layers_s = pz_fmin(x->time[0].single_s, x->time[0].several_s) *
-                    pz_step_shape_share(s->q, x) * waiting_factor(s->q) * (1 - 1e-9);
+/* Lowers *least_s to the least bound of the shape's plans on a chip, in the network of the
+ * question. */
+static void bound_shape_on(struct pz_call *call, struct pz_plan_finder *finder,
+                           struct pz_step_shape *shape, const struct pz_chip *chip,
+                           double *least_s) {
+  const struct pz_plan_space *space = &finder->space;
+  pz_plan_space_check_stop(call, space);
+  time_shape(call, finder, shape, (struct pz_finder_chip){chip, finder->question.job.net});
+  double layers_s = pz_fmin(shape->time[0].single_s, shape->time[0].several_s) *
+                    pz_step_shape_share(space->question, shape) * waiting_factor(space->question) *
+                    (1 - 1e-9);
   if (layers_s >= *least_s) return;
-  struct pz_term_seconds t = timed_terms(call, s, x);
-  for (uint32_t i = x->first_grid; i < x->first_grid + x->n_grids; i++)
-    if (pz_plan_grid_bound_s(s->q, x, pz_grid_at(s, i)) * (1 - 1e-9) < *least_s)
-      bound_grid(call, f, x, i, &t, least_s);
+  struct pz_term_seconds seconds = timed_terms(call, space, shape);
+  for (uint32_t i = shape->first_grid; i < shape->first_grid + shape->n_grids; i++)
+    if (pz_plan_grid_bound_s(space->question, shape, pz_grid_at(space, i)) * (1 - 1e-9) < *least_s)
+      bound_grid(call, finder, shape, i, &seconds, least_s);
 }
 
-/* Lowers *least_s to the least bound of the shape's plans on the question's chip.  The relaxation without nested
- * mappings, whose times are stored, is often sufficient to exclude the shape. */
-static void bound_shape(struct pz_call *call, struct pz_plan_finder *f, struct pz_step_shape *x,
-                        double *least_s) {
-  struct pz_finder_chip own = {f->q.job.chip, f->q.job.net};
-  if (own.chip->rules.nested_mapping && x->timed_for != chip_key(own)) {
+/* Lowers *least_s to the least bound of the shape's plans on the chip of the question.  The
+ * relaxation without nested mappings, whose GEMM times are stored, is often sufficient to exclude
+ * the shape. */
+static void bound_shape(struct pz_call *call, struct pz_plan_finder *finder,
+                        struct pz_step_shape *shape, double *least_s) {
+  struct pz_finder_chip own = {finder->question.job.chip, finder->question.job.net};
+  if (own.chip->rules.nested_mapping && shape->timed_for != chip_key(own)) {
     struct pz_chip relaxed = *own.chip;
     double relaxed_s = *least_s;
     relaxed.rules.nested_mapping = false;
     relaxed.bounds_others = true;
-    bound_shape_on(call, f, x, &relaxed, &relaxed_s);
+    bound_shape_on(call, finder, shape, &relaxed, &relaxed_s);
     if (!(relaxed_s < *least_s)) return;
   }
-  bound_shape_on(call, f, x, own.chip, least_s);
+  bound_shape_on(call, finder, shape, own.chip, least_s);
 }
 
-double pz_finder_bound_s(struct pz_call *call, struct pz_plan_finder *f, struct pz_finder_chip on,
-                         double enough_s) {
+double pz_finder_bound_s(struct pz_call *call, struct pz_plan_finder *finder,
+                         struct pz_finder_chip on, double enough_s) {
   double least_s = enough_s;
-  pz_plan_frontiers_trim(&f->frontiers);
-  set_chip(f, on, enough_s);
-  f->promising_shape = NULL;
-  uint32_t n = rank_shapes(call, f, on, enough_s);
-  for (uint32_t i = 0; i < n && f->ranked[i].bound_s < least_s; i++)
-    bound_shape(call, f, pz_shape_at(&f->space, f->ranked[i].shape), &least_s);
+  pz_plan_frontiers_trim(&finder->frontiers);
+  set_chip(finder, on, enough_s);
+  finder->promising_shape = NULL;
+  uint32_t n = rank_shapes(call, finder, on, enough_s);
+  for (uint32_t i = 0; i < n && finder->ranked[i].bound_s < least_s; i++)
+    bound_shape(call, finder, pz_shape_at(&finder->space, finder->ranked[i].shape), &least_s);
   return least_s;
 }
 
-double pz_finder_promising_s(struct pz_call *call, struct pz_plan_finder *f,
+double pz_finder_promising_s(struct pz_call *call, struct pz_plan_finder *finder,
                              struct pz_finder_chip on) {
   struct pz_chip relaxed = *on.chip;
   struct pz_finder_chip on_relaxed = {&relaxed, on.net};
   relaxed.rules.nested_mapping = false;
-  if (!f->promising_shape) return HUGE_VAL;
-  set_chip(f, on_relaxed, HUGE_VAL);
-  time_shape(call, f, f->promising_shape, on_relaxed);
-  return pz_step_bound(call, f->promising_shape->model, &f->promising);
+  if (!finder->promising_shape) return HUGE_VAL;
+  set_chip(finder, on_relaxed, HUGE_VAL);
+  time_shape(call, finder, finder->promising_shape, on_relaxed);
+  return pz_step_bound(call, finder->promising_shape->model, &finder->promising);
 }
 
 /* ---- the best plan -------------------------------------------------------------------------- */
 
 /* Prices the grids of a shape that could have the best plan, lowest bound first. */
-static void price_shape(struct pz_call *call, struct pz_plan_finder *f,
-                        const struct pz_step_shape *x) {
-  f->open_grids.n = 0;
-  for (uint32_t i = x->first_grid; i < x->first_grid + x->n_grids; i++) {
-    struct pz_plan_grid *g = pz_grid_at(&f->space, i);
-    g->bound_s = pz_plan_grid_bound_s(&f->q, x, g);
-    g->bound = g->bound_s;
-    if (pz_plan_pricing_promises(&f->pricing, g)) pz_append(call, &f->open_grids, g);
+static void price_shape(struct pz_call *call, struct pz_plan_finder *finder,
+                        const struct pz_step_shape *shape) {
+  finder->open_grids.n = 0;
+  for (uint32_t i = shape->first_grid; i < shape->first_grid + shape->n_grids; i++) {
+    struct pz_plan_grid *grid = pz_grid_at(&finder->space, i);
+    grid->bound_s = pz_plan_grid_bound_s(&finder->question, shape, grid);
+    grid->bound = grid->bound_s;
+    if (pz_plan_pricing_promises(&finder->pricing, grid))
+      pz_append(call, &finder->open_grids, grid);
   }
-  pz_plan_grids_sort(&f->open_grids);
-  for (uint32_t i = 0; i < f->open_grids.n; i++) {
-    const struct pz_plan_grid *g = pz_vec_at(&f->open_grids, struct pz_plan_grid, i);
-    if (!pz_plan_pricing_promises(&f->pricing, g)) break;
-    pz_plan_pricing_grid(call, &f->pricing, g);
+  pz_plan_grids_sort(&finder->open_grids);
+  for (uint32_t i = 0; i < finder->open_grids.n; i++) {
+    const struct pz_plan_grid *grid = pz_vec_at(&finder->open_grids, struct pz_plan_grid, i);
+    if (!pz_plan_pricing_promises(&finder->pricing, grid)) break;
+    pz_plan_pricing_grid(call, &finder->pricing, grid);
   }
 }
 
-struct pz_found_plans pz_finder_best(struct pz_call *call, struct pz_plan_finder *f,
+struct pz_found_plans pz_finder_best(struct pz_call *call, struct pz_plan_finder *finder,
                                      struct pz_finder_chip on, double cutoff_s, double *least_s) {
-  const struct pz_found_plans *found = &f->pricing.found;
-  pz_arena_release(&f->best_plans);
-  pz_arena_init(&f->best_plans, NULL);
-  *least_s = pz_finder_bound_s(call, f, on, cutoff_s);
-  if (!f->promising_shape) return *found;
-  pz_plan_pricing_add(call, &f->pricing, f->promising_shape, &f->promising);
+  const struct pz_found_plans *found = &finder->pricing.found;
+  pz_arena_release(&finder->best_plans);
+  pz_arena_init(&finder->best_plans, NULL);
+  *least_s = pz_finder_bound_s(call, finder, on, cutoff_s);
+  if (!finder->promising_shape) return *found;
+  pz_plan_pricing_add(call, &finder->pricing, finder->promising_shape, &finder->promising);
   double limit_s = found->n ? found->list[0].p.step_s : cutoff_s;
-  uint32_t n = rank_shapes(call, f, on, limit_s);
+  uint32_t n = rank_shapes(call, finder, on, limit_s);
   for (uint32_t i = 0; i < n; i++) {
     limit_s = found->n ? found->list[0].p.step_s : cutoff_s;
-    if (f->ranked[i].bound_s >= limit_s) break;
-    struct pz_step_shape *x = pz_shape_at(&f->space, f->ranked[i].shape);
+    if (finder->ranked[i].bound_s >= limit_s) break;
+    struct pz_step_shape *shape = pz_shape_at(&finder->space, finder->ranked[i].shape);
     double bound_s = limit_s;
-    bound_shape(call, f, x, &bound_s);
-    if (bound_s < limit_s) price_shape(call, f, x);
+    bound_shape(call, finder, shape, &bound_s);
+    if (bound_s < limit_s) price_shape(call, finder, shape);
   }
   if (found->n) {
     double step_s = found->list[0].p.step_s;
-    *least_s = f->terms.scheduled ? pz_fmin(*least_s, step_s) : step_s;
+    *least_s = finder->terms.scheduled ? pz_fmin(*least_s, step_s) : step_s;
   }
   return *found;
 }
 
 /* ---- energy --------------------------------------------------------------------------------- */
 
-double pz_finder_least_j(struct pz_call *call, struct pz_plan_finder *f, const struct pz_chip *chip,
-                         double voltage2) {
-  return pz_term_least_j(call, &f->terms, chip, voltage2);
+double pz_finder_least_j(struct pz_call *call, struct pz_plan_finder *finder,
+                         const struct pz_chip *chip, double voltage2) {
+  return pz_term_least_j(call, &finder->terms, chip, voltage2);
 }
 
-double pz_finder_plan_j(struct pz_call *call, struct pz_plan_finder *f, struct pz_finder_chip on,
-                        const struct pz_plan *plan, double params) {
-  for (uint32_t i = 0; i < f->space.shapes.n; i++) {
-    struct pz_step_shape *x = pz_shape_at(&f->space, i);
-    bool same_sp = x->tp == 1 || x->sp == plan->sp;
-    bool same = x->tp == plan->tp && x->cp == pz_plan_cp(plan) && x->mbs == plan->mbs &&
-                x->ep == pz_plan_ep(plan) && same_sp && x->halves == plan->halves;
+double pz_finder_plan_j(struct pz_call *call, struct pz_plan_finder *finder,
+                        struct pz_finder_chip on, const struct pz_plan *plan, double params) {
+  for (uint32_t i = 0; i < finder->space.shapes.n; i++) {
+    struct pz_step_shape *shape = pz_shape_at(&finder->space, i);
+    bool same_sp = shape->tp == 1 || shape->sp == plan->sp;
+    bool same = shape->tp == plan->tp && shape->cp == pz_plan_cp(plan) && shape->mbs == plan->mbs &&
+                shape->ep == pz_plan_ep(plan) && same_sp && shape->halves == plan->halves;
     if (!same) continue;
-    time_shape(call, f, x, on);
-    return pz_step_dynamic_j(call, x->model, plan, params);
+    time_shape(call, finder, shape, on);
+    return pz_step_dynamic_j(call, shape->model, plan, params);
   }
   pz_raise(call, PZ_BAD_USE, "a plan of another finder");
 }
 
 /* ---- a finder ------------------------------------------------------------------------------- */
 
-/* Sets the grids of each shape, and the shape that has the same plans. */
-static void link_shapes(struct pz_plan_space *s) {
-  for (uint32_t i = 0; i < s->grids.n; i++) { /* the grids of a shape are adjacent */
-    const struct pz_plan_grid *g = pz_grid_at(s, i);
-    struct pz_step_shape *x = pz_shape_at(s, g->shape);
-    if (!x->n_grids) {
-      x->first_grid = i;
-      x->always_several = true;
+/* Sets the range of grids and the representative of each shape. */
+static void link_shapes(struct pz_plan_space *space) {
+  for (uint32_t i = 0; i < space->grids.n; i++) { /* the grids of a shape are adjacent */
+    const struct pz_plan_grid *grid = pz_grid_at(space, i);
+    struct pz_step_shape *shape = pz_shape_at(space, grid->shape);
+    if (!shape->n_grids) {
+      shape->first_grid = i;
+      shape->always_several = true;
     }
-    x->n_grids++;
-    x->always_several &= s->q->plan.batch > x->mbs * g->dp;
+    shape->n_grids++;
+    shape->always_several &= space->question->plan.batch > shape->mbs * grid->dp;
   }
-  for (uint32_t i = 0; i < s->shapes.n; i++) { /* a shape with halves follows the same without */
-    struct pz_step_shape *x = pz_shape_at(s, i);
-    x->representative = i;
+  for (uint32_t i = 0; i < space->shapes.n;
+       i++) { /* a shape with halves directly follows the one without */
+    struct pz_step_shape *shape = pz_shape_at(space, i);
+    shape->representative = i;
     if (!i) continue;
-    const struct pz_step_shape *y = x - 1;
-    bool same = x->tp == y->tp && x->cp == y->cp && x->ep == y->ep && x->mbs == y->mbs &&
-                x->sp == y->sp && x->n_grids == y->n_grids;
-    if (same && x->halves && !y->halves) x->representative = i - 1;
+    const struct pz_step_shape *y = shape - 1;
+    bool same = shape->tp == y->tp && shape->cp == y->cp && shape->ep == y->ep &&
+                shape->mbs == y->mbs && shape->sp == y->sp && shape->n_grids == y->n_grids;
+    if (same && shape->halves && !y->halves) shape->representative = i - 1;
   }
 }
 
-/* Frees what the finder owns besides its arena. */
+/* Releases what a finder owns outside its own arena; a pz_close_fn. */
 static void release_finder(void *finder) {
   struct pz_plan_finder *f = finder;
   pz_plan_space_release(&f->space);
@@ -349,37 +366,39 @@ static void release_finder(void *finder) {
   pz_arena_release(&f->best_plans);
 }
 
-struct pz_plan_finder *pz_finder_new(struct pz_call *call, const struct pz_plan_question *q) {
+struct pz_plan_finder *pz_finder_new(struct pz_call *call,
+                                     const struct pz_plan_question *question) {
   struct pz_call own;
-  struct pz_plan_finder *f = pz_object_new(call, sizeof *f, &own);
-  struct pz_chip *relaxed = pz_copy(call, q->job.chip, 1, sizeof *relaxed);
-  f->q = *q;
-  pz_arena_init(&f->best_plans, NULL);
-  pz_vec_init(&f->open_grids, own.arena, sizeof(struct pz_plan_grid));
-  pz_plan_space_init(&f->space, &f->q, own.arena);
-  pz_arena_init(&f->memory.cache_arena, NULL);
-  pz_plan_frontiers_init(&f->frontiers, &f->space, &f->memory);
-  pz_defer(call, release_finder, f);
-  struct pz_plan_space *s = &f->space;
-  /* shapes are timed again for every chip; at first the relaxation without nested mappings is sufficient */
+  struct pz_plan_finder *finder = pz_object_new(call, sizeof *finder, &own);
+  struct pz_chip *relaxed = pz_copy(call, question->job.chip, 1, sizeof *relaxed);
+  finder->question = *question;
+  pz_arena_init(&finder->best_plans, NULL);
+  pz_vec_init(&finder->open_grids, own.arena, sizeof(struct pz_plan_grid));
+  pz_plan_space_init(&finder->space, &finder->question, own.arena);
+  pz_arena_init(&finder->memory.cache_arena, NULL);
+  pz_plan_frontiers_init(&finder->frontiers, &finder->space, &finder->memory);
+  pz_defer(call, release_finder, finder);
+  struct pz_plan_space *space = &finder->space;
+  /* shapes are timed again for every chip; at first the relaxation without nested mappings is
+   * sufficient */
   relaxed->rules.nested_mapping = false;
-  f->q.job.chip = relaxed;
-  if (!q->job.times)
-    pz_must(call, pz_product_times_new(q->shared, &f->own_times, pz_call_error(call)));
-  if (f->own_times) f->q.job.times = f->own_times;
-  pz_plan_space_list(call, s);
-  pz_plan_memory_init(&own, &f->memory, s, true);
-  pz_plan_pricing_init(&own, &f->pricing, s, &f->memory, &f->best_plans);
-  pz_term_tables_init(&own, &f->terms, s);
-  link_shapes(s);
-  f->first_shape = (uint32_t)(pz_shared_table_turn(f->q.shared) * s->shapes.n);
-  f->ranked = pz_alloc(&own, s->shapes.n, sizeof *f->ranked);
-  f->q.job.chip = q->job.chip;
-  pz_undefer(call, f); /* release_finder */
-  return pz_object_keep(call, f);
+  finder->question.job.chip = relaxed;
+  if (!question->job.times)
+    pz_must(call, pz_product_times_new(question->shared, &finder->own_times, pz_call_error(call)));
+  if (finder->own_times) finder->question.job.times = finder->own_times;
+  pz_plan_space_list(call, space);
+  pz_plan_memory_init(&own, &finder->memory, space, true);
+  pz_plan_pricing_init(&own, &finder->pricing, space, &finder->memory, &finder->best_plans);
+  pz_term_tables_init(&own, &finder->terms, space);
+  link_shapes(space);
+  finder->first_shape = (uint32_t)(pz_shared_table_turn(finder->question.shared) * space->shapes.n);
+  finder->ranked = pz_alloc(&own, space->shapes.n, sizeof *finder->ranked);
+  finder->question.job.chip = question->job.chip;
+  pz_undefer(call, finder); /* release_finder */
+  return pz_object_keep(call, finder);
 }
 
-void pz_plan_finder_free(struct pz_plan_finder *f) {
-  if (f) release_finder(f);
-  pz_object_free(f);
+void pz_plan_finder_free(struct pz_plan_finder *finder) {
+  if (finder) release_finder(finder);
+  pz_object_free(finder);
 }

@@ -1,16 +1,19 @@
-/* Frontiers: the plans of a grid, or of a shape, that may be the fastest on some chip with given HBM.
+/* Frontiers: the plans of a grid, or of a shape, that may be the fastest on some chip with a given
+ * HBM size.
  *
- * The pipeline's lower bound is the largest, over the stages, of a sum of terms (place/step_terms.h).  Therefore a plan
- * none of whose stages runs more of any term than a stage of another plan is never slower than that plan, whatever the
- * chip.  Frontiers are made when they are first asked for, and shared with the finders of other threads and ranks. */
+ * The lower bound of a pipeline is the largest, over its stages, of a sum of terms
+ * (place/step_terms.h).  A plan dominates another one if each of its stages runs every term at most
+ * as often as some stage of the other: then it is never slower, whatever the chip.  A frontier has
+ * the plans that no other plan dominates.  Frontiers are computed when they are first asked for,
+ * and shared with the finders of other threads and ranks. */
 #ifndef PZ_PLACE_PLAN_FRONTIER_H
 #define PZ_PLACE_PLAN_FRONTIER_H
 
 #include "place/plan_memory.h"
 #include "place/step_terms.h"
 
-/* The fields in which a plan differs from the other plans of its grid.  In the frontier of a shape only the counts are
- * set. */
+/* The fields in which a plan differs from the other plans of its grid.  In the frontier of a shape
+ * only the counts are set. */
 struct pz_frontier_plan {
   uint32_t first_count, n_counts;
   uint32_t first_stage; /* index of the recomputed layers by stage; PZ_NONE: all stages are alike */
@@ -18,46 +21,51 @@ struct pz_frontier_plan {
   uint8_t zero, pipeline, recompute;
 };
 
-/* A frontier is one piece of memory without pointers, because other processes may have made it.  The header is followed
- * by n_plans plans, n_counts counts of the terms that a model with this many kinds of layers has (double, pz_term_at),
- * and n_stages numbers of recomputed layers (int64_t). */
+/* A frontier is one piece of memory without pointers, because other processes may have made it.
+ * The header is followed by n_plans plans, n_counts counts of the terms that a model with this many
+ * kinds of layers has (double, pz_term_at), and n_stages numbers of recomputed layers (int64_t). */
 struct pz_frontier {
   uint32_t n_plans, n_counts, n_stages, kinds;
 };
 
-static inline const struct pz_frontier_plan *pz_frontier_plans(const struct pz_frontier *f) {
-  return (const struct pz_frontier_plan *)(f + 1);
+static inline const struct pz_frontier_plan *pz_frontier_plans(const struct pz_frontier *frontier) {
+  return (const struct pz_frontier_plan *)(frontier + 1);
 }
 
 /* Expands a plan of a grid's frontier.  Its layers by stage point into the frontier. */
-struct pz_plan pz_frontier_unpack(const struct pz_frontier *f, const struct pz_frontier_plan *p,
-                                  const struct pz_plan_space *space, const struct pz_plan_grid *g);
+struct pz_plan pz_frontier_unpack(const struct pz_frontier *frontier,
+                                  const struct pz_frontier_plan *p,
+                                  const struct pz_plan_space *space,
+                                  const struct pz_plan_grid *grid);
 
-/* Lower bounds of the pipeline's time, of one plan or of all plans, if the terms take these times and transfers none. */
-double pz_frontier_plan_s(const struct pz_frontier *f, const struct pz_frontier_plan *p,
-                          const struct pz_term_seconds *t);
-double pz_frontier_least_s(const struct pz_frontier *f, const struct pz_term_seconds *t);
+/* Lower bounds of the pipeline's time, of one plan or of all plans, if the terms take these times
+ * and transfers none. */
+double pz_frontier_plan_s(const struct pz_frontier *frontier, const struct pz_frontier_plan *p,
+                          const struct pz_term_seconds *seconds);
+double pz_frontier_least_s(const struct pz_frontier *frontier,
+                           const struct pz_term_seconds *seconds);
 
 struct pz_plan_frontiers {
   struct pz_plan_space *space;
   struct pz_plan_memory *memory;
   struct pz_arena arena;
   struct pz_map index; /* by grid or shape, and HBM */
-  /* Pointers to frontiers (struct pz_frontier), in the arena, or in the table that finders share. */
+  /* Pointers to frontiers (struct pz_frontier), in the arena, or in the table that finders
+   * share. */
   struct pz_vec known;
 };
 
-void pz_plan_frontiers_init(struct pz_plan_frontiers *s, struct pz_plan_space *space,
+void pz_plan_frontiers_init(struct pz_plan_frontiers *frontiers, struct pz_plan_space *space,
                             struct pz_plan_memory *memory);
-void pz_plan_frontiers_release(struct pz_plan_frontiers *s);
+void pz_plan_frontiers_release(struct pz_plan_frontiers *frontiers);
 
 /* Forgets all frontiers if they use much memory. */
-void pz_plan_frontiers_trim(struct pz_plan_frontiers *s);
+void pz_plan_frontiers_trim(struct pz_plan_frontiers *frontiers);
 
-/* The frontier of a grid or of a shape.  It is valid until frontiers are trimmed. */
-const struct pz_frontier *pz_plan_frontier_grid(struct pz_call *call, struct pz_plan_frontiers *s,
-                                                uint32_t grid);
-const struct pz_frontier *pz_plan_frontier_shape(struct pz_call *call, struct pz_plan_frontiers *s,
-                                                 uint32_t shape);
+/* Returns the frontier of a grid or of a shape.  It is valid until frontiers are trimmed. */
+const struct pz_frontier *pz_plan_frontier_grid(struct pz_call *call,
+                                                struct pz_plan_frontiers *frontiers, uint32_t grid);
+const struct pz_frontier *
+pz_plan_frontier_shape(struct pz_call *call, struct pz_plan_frontiers *frontiers, uint32_t shape);
 
 #endif

@@ -1,7 +1,8 @@
-/* Prices plans one after another and keeps the best.
+/* Prices plans one after another and keeps the best ones.
  *
- * Each plan is excluded by a lower bound of its step or by its memory, or else its step is simulated.  The certificate in
- * `found` counts which. */
+ * Each plan is excluded by a lower bound of its step or by its memory, or else its step is
+ * simulated.  The certificate of the found plans counts how many plans were decided in which
+ * way. */
 #ifndef PZ_PLACE_PLAN_PRICING_H
 #define PZ_PLACE_PLAN_PRICING_H
 
@@ -10,45 +11,49 @@
 struct pz_plan_pricing {
   struct pz_plan_space *space;
   struct pz_plan_memory *memory;
-  struct pz_arena *results; /* holds the stages of the plans in `found` */
-  struct pz_found_plans found;
-  uint32_t top;
-  int wanted_kind;                   /* only plans of this kind are priced; -1: all */
-  double cutoff_s;                   /* longer steps are not of interest; 0: all are */
-  struct pz_step_shape *least_shape; /* the shape of found.least, which is not priced yet */
-  int64_t *least_stages;
+  struct pz_arena *results;    /* holds the recomputed layers by stage of the plans in `found` */
+  struct pz_found_plans found; /* the best plans so far */
+  uint32_t top;                /* maximum number of best plans */
+  int wanted_kind;             /* only plans of this kind (pz_plan_kind) are priced; -1: all */
+  double cutoff_s;             /* longer steps are not of interest; 0: no limit */
+  struct pz_step_shape *least_shape; /* shape of found.least, which has not been priced */
+  int64_t *least_stages;             /* recomputed layers by stage of found.least */
 
-  /* Bounds that the ways of the current plan share; below 0: not known. */
-  struct pz_plan
-      first_relaxed;    /* the relaxation (pz_plan_relaxed) of the way that was bounded first, */
-  double first_bound_s; /* and its bound */
-  double full_overlap_bound_s; /* bound of the current way with all overlap */
+  /* Lower bounds that the ways of the current plan share; negative if they are not known yet. */
+  struct pz_plan first_relaxed; /* relaxation (pz_plan_relaxed) of the way that was bounded first */
+  double first_bound_s;         /* its bound */
+  double full_overlap_bound_s;  /* bound of the current way with all overlap */
 };
 
-/* Begins the pricing of a listed space.  The call's memory holds the list of found plans, and `results` their stages. */
-void pz_plan_pricing_init(struct pz_call *call, struct pz_plan_pricing *s,
+/* Begins pricing the plans of a listed space.  The list of found plans is in the memory of the
+ * call, and their recomputed layers by stage are in `results`. */
+void pz_plan_pricing_init(struct pz_call *call, struct pz_plan_pricing *pricing,
                           struct pz_plan_space *space, struct pz_plan_memory *memory,
                           struct pz_arena *results);
 
-/* Whether a plan of the grid could be among the best, by the grid's bound. */
-bool pz_plan_pricing_promises(const struct pz_plan_pricing *s, const struct pz_plan_grid *g);
+/* Returns whether a plan of the grid could be among the best, according to the lower bound of the
+ * grid. */
+bool pz_plan_pricing_promises(const struct pz_plan_pricing *pricing,
+                              const struct pz_plan_grid *grid);
 
-/* Prices all plans of a grid.  If it promises nothing, its plans are only counted as excluded by a bound.  Raises
- * PZ_STOPPED when the search has to stop. */
-void pz_plan_pricing_grid(struct pz_call *call, struct pz_plan_pricing *s,
-                          const struct pz_plan_grid *g);
+/* Prices all plans of a grid.  If none could be among the best, they are only counted as excluded
+ * by a bound.  Raises PZ_STOPPED if the search has to stop. */
+void pz_plan_pricing_grid(struct pz_call *call, struct pz_plan_pricing *pricing,
+                          const struct pz_plan_grid *grid);
 
-/* A lower bound of the step of a relaxed plan.  Most ways of a plan have the same relaxation, so that the bound of the
- * first one is remembered. */
-double pz_plan_pricing_bound_s(struct pz_call *call, struct pz_plan_pricing *s,
-                               struct pz_step_shape *x, const struct pz_plan *relaxed);
+/* Returns a lower bound of the step of a relaxed plan.  Most ways of a plan have the same
+ * relaxation, so that the bound of the first one is stored. */
+double pz_plan_pricing_bound_s(struct pz_call *call, struct pz_plan_pricing *pricing,
+                               struct pz_step_shape *shape, const struct pz_plan *relaxed);
 
-/* Simulates a plan that fits, and keeps it if it is among the best. */
-void pz_plan_pricing_add(struct pz_call *call, struct pz_plan_pricing *s, struct pz_step_shape *x,
-                         const struct pz_plan *p);
+/* Simulates a plan that fits in memory, and keeps it if it is among the best. */
+void pz_plan_pricing_add(struct pz_call *call, struct pz_plan_pricing *pricing,
+                         struct pz_step_shape *shape, const struct pz_plan *plan);
 
-/* A copy of a plan whose stages are in the memory of the results. */
-struct pz_found_plan pz_plan_pricing_copy(struct pz_call *call, const struct pz_plan_pricing *s,
+/* Returns a copy of a found plan whose recomputed layers by stage are in the memory of the
+ * results. */
+struct pz_found_plan pz_plan_pricing_copy(struct pz_call *call,
+                                          const struct pz_plan_pricing *pricing,
                                           const struct pz_found_plan *one);
 
 #endif

@@ -1,8 +1,9 @@
-/* The question that a search for training plans answers, and its answer.
+/* The question that a search for training plans answers, and the answer.
  *
- * pz_plan_question_make() builds a question from a plan with unset fields, and pz_find_plans() answers it.  The comment
- * of pz_find_plans() defines the space of plans; plan_space.c lists it, plan_memory.c and plan_pricing.c price its plans,
- * and plan_search.c puts them together.  pz_plan_finder (plan_finder.h) answers the same question for many chips. */
+ * pz_plan_question_make() builds a question from a plan with unset fields, and pz_find_plans()
+ * answers it.  The comment of pz_find_plans() defines the space of plans; plan_space.c lists it,
+ * plan_memory.c and plan_pricing.c price its plans, and plan_search.c puts them together.
+ * pz_plan_finder (plan_finder.h) answers the same question for many chips. */
 #ifndef PZ_PLACE_PLAN_QUESTION_H
 #define PZ_PLACE_PLAN_QUESTION_H
 
@@ -12,29 +13,30 @@
 
 struct pz_plan_question {
   struct pz_job job;
-  /* Gives devices, batch, sequence length, the fields that all plans have in common (framework, attention, execution
-   * etc.), the values of pinned fields, and the wanted overlap.  Every plan overlaps what its framework can overlap of
-   * that. */
+  /* States devices, batch, sequence length, the fields that all plans have in common (framework,
+   * attention, execution etc.), the values of pinned fields, and the wanted overlap, of which every
+   * plan has what its framework can overlap. */
   struct pz_plan plan;
-  /* Searched fields that every plan has as in `plan`; a pinned overlap is matched exactly. */
+  /* Set of the searched fields whose value in `plan` every plan must have, also an overlap
+   * exactly. */
   uint64_t pinned;
 
-  /* The search also chooses what the framework can switch on, unless it is in `fixed`: the dispatcher of expert tokens
-   * and CUDA graphs. */
+  /* Whether the search also chooses the dispatcher of expert tokens and CUDA graphs, unless they
+   * are in `fixed`. */
   bool switches;
   uint64_t fixed; /* a set of PZ_PLAN_PIN(DISPATCHER) and PZ_PLAN_PIN(CUDA_GRAPHS) */
-  int without;    /* a set of enum pz_software that the user does not have */
+  int without;    /* a set of enum pz_software that the user lacks */
 
   bool uniform;     /* every stage recomputes the same number of layers */
   bool all_devices; /* no device may be idle */
-  bool even;        /* layers are divided evenly (pz_plan_chunk_layers) and in no other way */
+  bool even;        /* layers are divided evenly (pz_plan_chunk_layers) only */
 
   enum pz_plan_objective objective;
   /* Steps are rated as (1 + expected error) times as long, see step/expected_error.h. */
   bool counted;
   /* Plans within this fraction of the best value are equally good; 0: only the best is. */
   double tie;
-  double tokens, deadline_s; /* a run over `tokens` has to end within deadline_s; 0: no deadline */
+  double tokens, deadline_s; /* a run over `tokens` must end within deadline_s; 0: no deadline */
   uint32_t top;              /* number of plans to return; 0 means 1 */
   /* Number of further plans to return, each the best of a kind (pz_plan_kind) other than the
    * simplest's. */
@@ -46,8 +48,9 @@ struct pz_plan_question {
   /* The end of the larger work that this search belongs to, or NULL. */
   const struct pz_ending *ending;
 
-  /* A finder stores its frontiers and tables here for the finders of other threads and ranks, or nowhere if it is NULL.
-   * `shared_as` is a number that only finders of the same question have in common, whatever their chip and network. */
+  /* A table through which finders of several threads and ranks share frontiers and tables; NULL:
+   * they do not.  Finders of the same question, whatever their chip and network, have the same
+   * number `shared_as`. */
   const struct pz_shared_table *shared;
   uint32_t shared_as;
 };
@@ -73,17 +76,19 @@ struct pz_found_plans {
   char warning[200]; /* what the user should know about the model, or "" */
 };
 
-/* Makes the question for a plan that may leave fields unset: these get the framework's defaults, and the overlap that
- * the framework can switch on besides.  Only the fields in `pinned` are pinned.  Raises the errors of pz_fill_plan(). */
+/* Makes the question for a plan that may leave fields unset: these get the framework's defaults,
+ * and the overlap that the framework can switch on besides.  Only the fields in `pinned` are
+ * pinned.  Raises the errors of pz_fill_plan(). */
 struct pz_plan_question pz_plan_question_make(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_plan *plan, uint64_t pinned);
 
-/* The kind of a plan is the set of techniques that it uses at all: tensor, context, pipeline and expert parallelism,
- * ZeRO-3, offload.  The number is below PZ_PLAN_KINDS. */
 enum { PZ_PLAN_KINDS = 64 };
-static inline int pz_plan_kind(const struct pz_plan *p) {
-  return (p->tp > 1) | (pz_plan_cp(p) > 1) << 1 | (p->pp > 1) << 2 | (pz_plan_ep(p) > 1) << 3 |
-         (p->zero == 3) << 4 | (p->offload != 0) << 5;
+
+/* Returns the kind of a plan, a number below PZ_PLAN_KINDS: the set of techniques that it uses, of
+ * tensor, context, pipeline and expert parallelism, ZeRO 3, and offload. */
+static inline int pz_plan_kind(const struct pz_plan *plan) {
+  return (plan->tp > 1) | (pz_plan_cp(plan) > 1) << 1 | (plan->pp > 1) << 2 |
+         (pz_plan_ep(plan) > 1) << 3 | (plan->zero == 3) << 4 | (plan->offload != 0) << 5;
 }
 enum {
   PZ_GRID_KINDS = 15, /* the bits that all plans of a grid have in common */
@@ -91,52 +96,63 @@ enum {
   PZ_OFFLOAD_KIND = 32
 };
 
-/* Whether the question allows the value v for a field. */
+/* True if a field of the question is not pinned, or is pinned to the value v. */
 #define PZ_PLAN_ALLOWS(q, ID, field, v) (!((q)->pinned & PZ_PLAN_PIN(ID)) || (q)->plan.field == (v))
 
-/* Whether the search has to stop because it was cancelled or its time is over. */
-static inline bool pz_plan_question_over(const struct pz_plan_question *q) {
-  return pz_progress_stopped(q->progress) || (q->end_s > 0 && pz_clock_s() > q->end_s) ||
-         pz_ending_is_here(q->ending);
+/* Returns whether the search has to stop, because it was cancelled or its time is over. */
+static inline bool pz_plan_question_over(const struct pz_plan_question *question) {
+  return pz_progress_stopped(question->progress) ||
+         (question->end_s > 0 && pz_clock_s() > question->end_s) ||
+         pz_ending_is_here(question->ending);
 }
 
-/* Finds the best training plan over tensor, sequence, context and expert parallelism, stages and chunks, replicas,
- * microbatch size, ZeRO stage, recomputation and offload, within memory and on whole nodes.  Every plan of the space is
- * priced, or excluded by a lower bound or by its memory, so the result is the best plan by the model.
+/* Finds the best training plan over tensor, sequence, context and expert parallelism, stages and
+ * chunks, replicas, microbatch size, ZeRO stage, recomputation and offload, within memory and on
+ * whole nodes.  Every plan of the space is priced, or excluded by a lower bound or by its memory,
+ * so the result is the best plan by the model.
  *
  * The space contains the plans that the framework can run (pz_framework_can_run) with:
- * - tp that divides the heads, the KV heads and whatever else the model's layers require, and that stays within a node
- *   (pz_cluster_node) unless it is pinned; sequence parallelism where tp divides a device's part of the sequence.
- * - cp: powers of two up to 32, or as pinned, with flash attention, where 2 cp divides the sequence.
- * - ep: for models with experts, powers of two up to 1,024 that divide the experts, and the number of experts.  ep
- *   divides tp x cp x dp, and each expert is on one device.  With ep 1 experts are divided like the other layers.
+ * - tp that divides the heads, the KV heads and whatever else the model's layers require, and that
+ *   stays within a node (pz_cluster_node) unless it is pinned; sequence parallelism where tp
+ *   divides a device's part of the sequence.
+ * - cp: powers of two up to 32, or as pinned, with flash attention, where 2 cp divides the
+ *   sequence.
+ * - ep: for models with experts, powers of two up to 1,024 that divide the experts, and the number
+ *   of experts.  ep divides tp x cp x dp, and each expert is on one device.  With ep 1 experts are
+ *   divided like the other layers.
  * - mbs up to 128; dp times mbs divides the batch.
- * - devices: a part of one node, or of several nodes all devices or the largest power of two (64 of a domain of 72), the
- *   same number in each.  The other devices are idle.
- * - stages with at least one layer.  Interleaving where the stages divide the microbatches, and the chunks divide the
- *   layers or the layers plus two (embedding and head count as one layer each).  Where the framework has them: ZB-H1,
- *   ZB-2P without chunks, ZB-V and DualPipeV with two chunks under the condition of interleaving, and DualPipe with an
- *   even number of stages and an even number of microbatches, at least two per stage.
- * - layers divided evenly (pz_plan_chunk_layers), or unevenly: all chunks but the first and the last have m layers, m being
- *   the rounded-up mean or one more, and the first and the last divide the rest in any way with at most m each.  Two
- *   chunks divide the layers in any way.  At most 1,024 chunks and 2^24 passes per step.
- * - ZeRO stages 0 to 3 where a stage has replicas of all or of expert parameters.  Otherwise stage 0, and stage 1 where
- *   only that stage offers a pinned field, moments of fewer bits, or 8-bit weights.  plan.shard limits the group of
- *   replicas that state is sharded over, where it divides them.
- * - recomputation: none, selective, alternate, or full recomputation of the first n layers of each chunk.  n is chosen
- *   per stage as the smallest number with which the stage fits (the same for all stages in DualPipe, or all layers, if
- *   the framework has nothing else).  For the objective "memory" n is the number with the least memory, whatever the
- *   deadline.  If a plan fits without recomputation, the same plan with recomputation is slower and counts as excluded by
- *   a bound.  (A stage that waits for a slower one may hide more of its gradients behind recomputation; 0.004% was
- *   seen.)  A pinned "full" means the same smallest n; "half" and GPipe are used only if they are pinned, "half" also if
- *   the framework cannot choose the number of layers.
- * - offload, where plan.offload allows it: activations of the fewest layers per chunk that memory requires (or of
- *   plan.offload_layers or plan.offload_modules), with no or all of these layers fully recomputed; and optimizer state of
- *   0, 1/4, 1/2, 3/4 or all parameters (or of plan.offload_fraction).
+ * - devices: a part of one node, or of several nodes all devices or the largest power of two (64 of
+ *   a domain of 72), the same number in each.  The other devices are idle.
+ * - stages with at least one layer.  Interleaving where the stages divide the microbatches, and the
+ *   chunks divide the layers or the layers plus two (embedding and head count as one layer each).
+ *   Where the framework has them: ZB-H1, ZB-2P without chunks, ZB-V and DualPipeV with two chunks
+ *   under the condition of interleaving, and DualPipe with an even number of stages and an even
+ *   number of microbatches, at least two per stage.
+ * - layers divided evenly (pz_plan_chunk_layers), or unevenly: all chunks but the first and the
+ *   last have m layers, m being the rounded-up mean or one more, and the first and the last divide
+ *   the rest in any way with at most m each.  Two chunks divide the layers in any way.  At most
+ *   1,024 chunks and 2^24 passes per step.
+ * - ZeRO stages 0 to 3 where a stage has replicas of all or of expert parameters.  Otherwise stage
+ *   0, and stage 1 where only that stage offers a pinned field, moments of fewer bits, or 8-bit
+ *   weights.  plan.shard limits the group of replicas that state is sharded over, where it divides
+ *   them.
+ * - recomputation: none, selective, alternate, or full recomputation of the first n layers of each
+ *   chunk.  n is chosen per stage as the smallest number with which the stage fits (the same for
+ *   all stages in DualPipe, or all layers, if the framework has nothing else).  For the objective
+ *   "memory" n is the number with the least memory, whatever the deadline.  If a plan fits without
+ *   recomputation, the same plan with recomputation is slower and counts as excluded by a bound.
+ *   (A stage that waits for a slower one may hide more of its gradients behind recomputation;
+ *   0.004% was seen.)  A pinned "full" means the same smallest n; "half" and GPipe are used only if
+ *   they are pinned, "half" also if the framework cannot choose the number of layers.
+ * - offload, where plan.offload allows it: activations of the fewest layers per chunk that memory
+ *   requires (or of plan.offload_layers or plan.offload_modules), with no or all of these layers
+ *   fully recomputed; and optimizer state of 0, 1/4, 1/2, 3/4 or all parameters (or of
+ *   plan.offload_fraction).
  *
- * Raises PZ_BAD_USE if the question has no plan at all, PZ_NO_ANSWER if the framework has none for the model or the time
- * was over before one was found, and PZ_STOPPED if the search was cancelled before.  The result has n = 0 if no plan fits.
- * It is deterministic for any number of threads, unless the search stops early. */
-struct pz_found_plans *pz_find_plans(struct pz_call *call, const struct pz_plan_question *q);
+ * Raises PZ_BAD_USE if the question has no plan at all, PZ_NO_ANSWER if the framework has none for
+ * the model or the time was over before one was found, and PZ_STOPPED if the search was cancelled
+ * before.  The result has n = 0 if no plan fits.  It is deterministic for any number of threads,
+ * unless the search stops early. */
+struct pz_found_plans *pz_find_plans(struct pz_call *call, const struct pz_plan_question *question);
 
 #endif

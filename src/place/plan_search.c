@@ -1,13 +1,15 @@
 /* Searches the best training plan (place/plan_question.h).
  *
- * search_space() lists the space of plans and prices its grids in the order of their bounds (price_grids), so that most
- * grids are excluded by the best plans that were found before.  Then it looks for the simplest plan that ties with the
- * best (find_simplest), and for the best plans of other kinds (find_kinds).  Each of these phases may be stopped by the
- * caller or by the time limit: what was found until then is the answer.
+ * search_space() lists the space of plans and prices its grids in the order of their lower bounds
+ * (price_grids), so that the best plans found first exclude most grids.  Then it searches the
+ * simplest plan that ties with the best (find_simplest), and the best plans of other kinds
+ * (find_kinds).  Each of these phases may be stopped by the user or by the time limit: then the
+ * plans found so far are the answer.
  *
- * A plan is simpler than another by the numbers of its simplicity key, in this order: features that no validated run
- * has, if expected errors count; kinds of parallelism (tensor, context, expert, pipeline); degrees; pipeline order;
- * division of layers; recomputation; offload; microbatch size; ZeRO stage. */
+ * A plan is simpler than another one by a list of numbers, compared in this order: features that no
+ * validated run has, if expected errors count; kinds of parallelism (tensor, context, expert,
+ * pipeline); degrees; pipeline order; division of layers; recomputation; offload; microbatch size;
+ * ZeRO stage. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,14 +23,15 @@ const char *const pz_plan_objective_names[] = {"time", "memory", "cost", NULL};
 const char *const pz_plan_risk_names[] = {"counted", "none", NULL};
 const char *const pz_software_names[] = {"te", "deepep", "hybridep", "cuda-graphs", NULL};
 
-/* Kinds are listed if the step of their best plan is within this factor of the best step.  Chosen, not measured. */
+/* A kind of plans is listed if the step of its best plan is within this factor of the best step.
+ * The factor is a choice. */
 static const double KIND_STEP_FACTOR = 1.25;
 
 /* ---- the question --------------------------------------------------------------------------- */
 
 struct pz_plan_question pz_plan_question_make(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_plan *plan, uint64_t pinned) {
-  struct pz_plan_question q = {.job = *job, .plan = *plan, .pinned = pinned, .top = 1};
+  struct pz_plan_question question = {.job = *job, .plan = *plan, .pinned = pinned, .top = 1};
   /* the defaults are those of a plan for one device, without the fields that the search decides */
   struct pz_plan defaults = *plan, none = pz_plan_default();
   uint64_t searched = pz_plan_searched();
@@ -42,28 +45,30 @@ struct pz_plan_question pz_plan_question_make(struct pz_call *call, const struct
   const struct pz_framework *f = pz_plan_framework(&defaults);
   for (int i = 0; i < PZ_PLAN_FIELDS; i++)
     if (!(searched >> i & 1) && pz_plan_is_unset(plan, (enum pz_plan_field)i))
-      pz_plan_field_copy(&q.plan, &defaults, (enum pz_plan_field)i);
-  if (plan->overlap < 0) q.plan.overlap = f->plan.overlap | f->free_overlap;
+      pz_plan_field_copy(&question.plan, &defaults, (enum pz_plan_field)i);
+  if (plan->overlap < 0) question.plan.overlap = f->plan.overlap | f->free_overlap;
   if (!(pinned & PZ_PLAN_PIN(RECOMPUTE)) || plan->recompute != PZ_RECOMPUTATION_SELECTIVE)
-    q.plan.recompute_modules = 0;
-  return q;
+    question.plan.recompute_modules = 0;
+  return question;
 }
 
-static void check_question(struct pz_call *call, const struct pz_plan_question *q) {
-  const struct pz_plan *p = &q->plan;
-  pz_require_range(call, "devices", p->devices, 1, 1 << 24);
-  pz_require_range(call, "batch", p->batch, 1, 1 << 24);
-  pz_require_range(call, "top", q->top, 0, 1000);
-  if (p->shard < 0 || p->shard > p->devices)
+/* Raises PZ_BAD_USE if a number of the question is out of range. */
+static void check_question(struct pz_call *call, const struct pz_plan_question *question) {
+  const struct pz_plan *plan = &question->plan;
+  pz_require_range(call, "devices", plan->devices, 1, 1 << 24);
+  pz_require_range(call, "batch", plan->batch, 1, 1 << 24);
+  pz_require_range(call, "top", question->top, 0, 1000);
+  if (plan->shard < 0 || plan->shard > plan->devices)
     pz_raise(call, PZ_BAD_USE, "sharding over %lld replicas; accepted: 0 (all) to %lld",
-             (long long)p->shard, (long long)p->devices);
-  if (p->offload_layers && !(p->offload & PZ_OFFLOAD_ACTIVATIONS))
+             (long long)plan->shard, (long long)plan->devices);
+  if (plan->offload_layers && !(plan->offload & PZ_OFFLOAD_ACTIVATIONS))
     pz_raise(call, PZ_BAD_USE, "offload_layers without offload activations; accepted: with it");
-  if (!(q->tie >= 0 && q->tie <= 1)) pz_raise(call, PZ_BAD_USE, "tie %g; accepted: 0 to 1", q->tie);
-  if (!(q->deadline_s >= 0 && q->deadline_s <= 1e30))
-    pz_raise(call, PZ_BAD_USE, "deadline_s %g; accepted: 0 (none) to 1e30", q->deadline_s);
-  if (q->deadline_s > 0 && !(q->tokens >= 1 && q->tokens <= 1e30))
-    pz_raise(call, PZ_BAD_USE, "tokens %g with a deadline; accepted: 1 to 1e30", q->tokens);
+  if (!(question->tie >= 0 && question->tie <= 1))
+    pz_raise(call, PZ_BAD_USE, "tie %g; accepted: 0 to 1", question->tie);
+  if (!(question->deadline_s >= 0 && question->deadline_s <= 1e30))
+    pz_raise(call, PZ_BAD_USE, "deadline_s %g; accepted: 0 (none) to 1e30", question->deadline_s);
+  if (question->deadline_s > 0 && !(question->tokens >= 1 && question->tokens <= 1e30))
+    pz_raise(call, PZ_BAD_USE, "tokens %g with a deadline; accepted: 1 to 1e30", question->tokens);
 }
 
 /* ---- simplicity ----------------------------------------------------------------------------- */
@@ -75,34 +80,38 @@ enum {
   KEY_OFFLOADED_LAYERS = 10
 };
 
-/* The numbers that simplicity depends on, most important first; less is simpler. */
+/* The numbers by which plans are compared for simplicity, most important first; less is simpler. */
 struct simplicity {
   int64_t number[KEY_NUMBERS];
 };
 
+/* Returns the simplicity numbers of a plan. */
 static struct simplicity plan_simplicity(const struct pz_plan_space *space,
-                                         const struct pz_plan *p) {
+                                         const struct pz_plan *plan) {
   static const int64_t recompute_rank[PZ_RECOMPUTATIONS] = {[PZ_RECOMPUTATION_SELECTIVE] = 1,
                                                             [PZ_RECOMPUTATION_ALTERNATE] = 2,
                                                             [PZ_RECOMPUTATION_HALF] = 3,
                                                             [PZ_RECOMPUTATION_FULL] = 4};
-  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(p);
+  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
   int64_t unvalidated = 0, recomputed = 0, offloaded = 0;
-  if (space->q->counted)
-    unvalidated = pz_risk_unseen(&space->risk, pz_plan_features(p, &space->features), NULL);
-  for (int64_t j = 0; p->offload && j < p->pp * p->vpp; j++)
-    offloaded += pz_plan_offloaded_layers(p, pz_plan_chunk_layers(p, space->n_blocks, j));
-  for (int64_t j = 0; p->recompute == PZ_RECOMPUTATION_FULL && j < p->pp * p->vpp; j++)
-    recomputed += pz_plan_recomputed_layers(p, pz_pipeline_stage_of(&shape, (uint32_t)j),
-                                            pz_plan_chunk_layers(p, space->n_blocks, j));
+  if (space->question->counted)
+    unvalidated = pz_risk_unseen(&space->risk, pz_plan_features(plan, &space->features), NULL);
+  for (int64_t j = 0; plan->offload && j < plan->pp * plan->vpp; j++)
+    offloaded += pz_plan_offloaded_layers(plan, pz_plan_chunk_layers(plan, space->n_layers, j));
+  for (int64_t j = 0; plan->recompute == PZ_RECOMPUTATION_FULL && j < plan->pp * plan->vpp; j++)
+    recomputed += pz_plan_recomputed_layers(plan, pz_pipeline_stage_of(&shape, (uint32_t)j),
+                                            pz_plan_chunk_layers(plan, space->n_layers, j));
   return (struct simplicity){
-      {unvalidated, (p->tp > 1) + (pz_plan_cp(p) > 1) + (pz_plan_ep(p) > 1) + (p->pp > 1),
-       p->tp * pz_plan_cp(p) * p->pp, pz_plan_ep(p), p->vpp, p->pipeline > PZ_PIPELINE_INTERLEAVED,
-       p->first_layers || p->last_layers, recompute_rank[p->recompute], recomputed,
-       (int64_t)(1e6 * pz_plan_host_optimizer_fraction(p)), offloaded, p->mbs, p->zero}};
+      {unvalidated,
+       (plan->tp > 1) + (pz_plan_cp(plan) > 1) + (pz_plan_ep(plan) > 1) + (plan->pp > 1),
+       plan->tp * pz_plan_cp(plan) * plan->pp, pz_plan_ep(plan), plan->vpp,
+       plan->pipeline > PZ_PIPELINE_INTERLEAVED, plan->first_layers || plan->last_layers,
+       recompute_rank[plan->recompute], recomputed,
+       (int64_t)(1e6 * pz_plan_host_optimizer_fraction(plan)), offloaded, plan->mbs, plan->zero}};
 }
 
-/* Compares the first n numbers: negative if a is simpler, 0 or positive otherwise. */
+/* Compares the first n numbers.  Returns a negative number if a is simpler, 0 if they are equal,
+ * otherwise a positive one. */
 static int compare_simplicity(const struct simplicity *a, const struct simplicity *b, int n) {
   for (int i = 0; i < n; i++)
     if (a->number[i] != b->number[i]) return a->number[i] < b->number[i] ? -1 : 1;
@@ -116,94 +125,100 @@ struct tie_search {
   struct simplicity simplest;
 };
 
-static bool ties_with_best(const struct tie_search *ties, const struct pz_plan *p, double step_s) {
+/* Returns whether a plan with this step meets the deadline and ties with the best plan. */
+static bool ties_with_best(const struct tie_search *ties, const struct pz_plan *plan,
+                           double step_s) {
   double cutoff_s = ties->pricing->cutoff_s;
   bool in_time = !(cutoff_s > 0) || step_s <= cutoff_s;
-  return in_time && pz_plan_value(ties->pricing->space, p, step_s, 0) <= ties->limit;
+  return in_time && pz_plan_value(ties->pricing->space, plan, step_s, 0) <= ties->limit;
 }
 
-/* Tries one plan in one way: keeps it if it is simpler than the simplest so far, ties with the best, and fits. */
-static void try_simpler_way(struct pz_call *call, struct tie_search *ties, struct pz_step_shape *x,
-                            struct pz_plan *p) {
+/* Tries a plan in one way: keeps it if it is simpler than the simplest so far, ties with the best
+ * plan, and fits. */
+static void try_simpler_way(struct pz_call *call, struct tie_search *ties,
+                            struct pz_step_shape *shape, struct pz_plan *plan) {
   struct pz_plan_pricing *pricing = ties->pricing;
   struct pz_plan_memory *memory = pricing->memory;
-  const struct pz_plan_question *q = pricing->space->q;
-  bool open_offload = pz_plan_offload_is_open(q, p);
-  bool open_recompute = p->recompute == PZ_RECOMPUTATION_FULL && !open_offload;
-  struct simplicity key = plan_simplicity(pricing->space, p);
-  /* Before memory has chosen the layers, only the numbers up to theirs are known.  At least one layer is recomputed,
-   * because no recomputation is a way of its own, unless full recomputation is pinned. */
-  int known = KEY_NUMBERS;
+  const struct pz_plan_question *question = pricing->space->question;
+  bool open_offload = pz_plan_offload_is_open(question, plan);
+  bool open_recompute = plan->recompute == PZ_RECOMPUTATION_FULL && !open_offload;
+  struct simplicity key = plan_simplicity(pricing->space, plan);
+  /* Before memory has chosen the layers, only the numbers up to theirs are known.  At least one
+   * layer is recomputed, because no recomputation is a way of its own, unless full recomputation is
+   * pinned. */
+  int n_known = KEY_NUMBERS;
   if (open_recompute) {
-    key.number[KEY_RECOMPUTED_LAYERS] = !(q->pinned & PZ_PLAN_PIN(RECOMPUTE));
-    known = KEY_RECOMPUTED_LAYERS + 1;
+    key.number[KEY_RECOMPUTED_LAYERS] = !(question->pinned & PZ_PLAN_PIN(RECOMPUTE));
+    n_known = KEY_RECOMPUTED_LAYERS + 1;
   } else if (open_offload) {
-    known = KEY_OFFLOADED_LAYERS;
+    n_known = KEY_OFFLOADED_LAYERS;
   }
-  if (compare_simplicity(&key, &ties->simplest, known) > 0) return;
-  struct pz_plan relaxed = pz_plan_relaxed(p);
-  if (!ties_with_best(ties, p, pz_plan_pricing_bound_s(call, pricing, x, &relaxed))) return;
+  if (compare_simplicity(&key, &ties->simplest, n_known) > 0) return;
+  struct pz_plan relaxed = pz_plan_relaxed(plan);
+  if (!ties_with_best(ties, plan, pz_plan_pricing_bound_s(call, pricing, shape, &relaxed))) return;
   memory->cutoff_bytes = memory->hbm_bytes;
   memory->seeks_least = false;
-  if (pz_plan_memory_bytes(call, memory, x, p) > memory->hbm_bytes) return;
-  key = plan_simplicity(pricing->space, p);
+  if (pz_plan_memory_bytes(call, memory, shape, plan) > memory->hbm_bytes) return;
+  key = plan_simplicity(pricing->space, plan);
   if (compare_simplicity(&key, &ties->simplest, KEY_NUMBERS) >= 0) return;
-  struct pz_found_plan one = {.plan = *p};
-  one.p = pz_step_price(call, x->model, p, NULL);
-  if (!ties_with_best(ties, p, one.p.step_s)) return;
+  struct pz_found_plan one = {.plan = *plan};
+  one.p = pz_step_price(call, shape->model, plan, NULL);
+  if (!ties_with_best(ties, plan, one.p.step_s)) return;
   ties->simplest = key;
   pricing->found.simplest = pz_plan_pricing_copy(call, pricing, &one);
 }
 
-static void try_simpler_plan(struct pz_call *call, void *ctx, struct pz_step_shape *x,
-                             struct pz_plan *p) {
+/* Tries a plan of a grid in all its ways. */
+static void try_simpler_plan(struct pz_call *call, void *ctx, struct pz_step_shape *shape,
+                             struct pz_plan *plan) {
   struct tie_search *ties = ctx;
   struct pz_plan_space *space = ties->pricing->space;
   ties->pricing->first_bound_s = -1;
-  pz_progress_add(space->q->progress, 0);
+  pz_progress_add(space->question->progress, 0);
   pz_plan_space_check_stop(call, space);
   for (size_t i = 0; i < pz_plan_space_ways(space); i++)
-    if (pz_plan_apply_way(space, p, i)) try_simpler_way(call, ties, x, p);
+    if (pz_plan_apply_way(space, plan, i)) try_simpler_way(call, ties, shape, plan);
 }
 
-/* A grid that may have a plan that ties with the best. */
+/* A grid with plans that may tie with the best, and the simplicity of its simplest plan. */
 struct tie_grid {
   struct simplicity key;
   uint32_t grid;
 };
 
+/* Compares two grids for qsort(), the simplest first. */
 static int by_simplicity(const void *a, const void *b) {
-  const struct tie_grid *x = a, *y = b;
-  int order = compare_simplicity(&x->key, &y->key, KEY_GRID_NUMBERS);
-  return order ? order : (x->grid > y->grid) - (x->grid < y->grid);
+  const struct tie_grid *first = a, *second = b;
+  int order = compare_simplicity(&first->key, &second->key, KEY_GRID_NUMBERS);
+  return order ? order : (first->grid > second->grid) - (first->grid < second->grid);
 }
 
-/* Finds the simplest plan that ties with the best.  Grids are visited from the simplest on, so that most of them are
- * excluded by their degrees. */
+/* Finds the simplest plan that ties with the best.  Grids are visited from the simplest on, so that
+ * most of them are excluded by their degrees. */
 static void find_simplest(struct pz_call *call, void *ctx) {
   struct pz_plan_pricing *pricing = ctx;
   struct pz_plan_space *space = pricing->space;
-  const struct pz_plan_question *q = space->q;
+  const struct pz_plan_question *question = space->question;
   const struct pz_found_plan *best = &pricing->found.list[0];
   double value = pz_plan_value(space, &best->plan, best->p.step_s, best->p.needed_bytes);
   struct tie_search ties = {.pricing = pricing,
-                            .limit = value * (1 + q->tie),
+                            .limit = value * (1 + question->tie),
                             .simplest = plan_simplicity(space, &best->plan)};
   struct tie_grid *list = pz_alloc(call, space->grids.n, sizeof *list);
   uint32_t n = 0;
   for (uint32_t i = 0; i < space->grids.n; i++) {
-    const struct pz_plan_grid *g = pz_grid_at(space, i);
-    if (g->bound > ties.limit) continue;
-    struct pz_plan p = pz_plan_grid_plan(space, g);
-    list[n++] = (struct tie_grid){plan_simplicity(space, &p), i};
+    const struct pz_plan_grid *grid = pz_grid_at(space, i);
+    if (grid->bound > ties.limit) continue;
+    struct pz_plan plan = pz_plan_grid_plan(space, grid);
+    list[n++] = (struct tie_grid){plan_simplicity(space, &plan), i};
   }
   qsort(list, n, sizeof *list, by_simplicity);
-  pz_plan_begin_progress(call, q, "simplest", "grids", n);
+  pz_plan_begin_progress(call, question, "simplest", "grids", n);
   for (uint32_t i = 0; i < n; i++) {
     if (compare_simplicity(&list[i].key, &ties.simplest, KEY_GRID_NUMBERS) > 0) break;
     pz_plan_grid_visit(call, space, pz_grid_at(space, list[i].grid), false, try_simpler_plan,
                        &ties);
-    pz_progress_add(q->progress, 1);
+    pz_progress_add(question->progress, 1);
   }
 }
 
@@ -214,18 +229,19 @@ struct grid_loop {
   const struct pz_plan_grid *grid; /* the one that is being priced */
 };
 
+/* Prices all grids in their order. */
 static void price_sorted_grids(struct pz_call *call, void *ctx) {
   struct grid_loop *loop = ctx;
   struct pz_plan_space *space = loop->pricing->space;
-  pz_plan_begin_progress(call, space->q, "plans", "grids", space->grids.n);
+  pz_plan_begin_progress(call, space->question, "plans", "grids", space->grids.n);
   for (uint32_t i = 0; i < space->grids.n; i++) {
     loop->grid = pz_grid_at(space, i);
     pz_plan_pricing_grid(call, loop->pricing, loop->grid);
-    pz_progress_add(space->q->progress, 1);
+    pz_progress_add(space->question->progress, 1);
   }
 }
 
-/* Runs a phase of the search.  Returns whether it came to its end; if not, it was stopped and the
+/* Runs a phase of the search.  Returns whether it was completed; otherwise it was stopped, and the
  * best plans so far are the answer.  Raises PZ_STOPPED if there are none. */
 static bool run_phase(struct pz_call *call, struct pz_plan_pricing *pricing, pz_call_fn *phase,
                       void *ctx) {
@@ -236,8 +252,9 @@ static bool run_phase(struct pz_call *call, struct pz_plan_pricing *pricing, pz_
   return false;
 }
 
-/* Prices all grids, lowest bound first.  If this is stopped, the certificate's gap is that of the current grid: no plan
- * of this grid or a later one is better than its bound.  If no plan fits, prices the plan that needs the least memory. */
+/* Prices all grids, lowest bound first.  If this is stopped, the gap of the certificate is that of
+ * the current grid, because no plan of this grid or a later one is better than its bound.  If no
+ * plan fits, prices the plan that needs the least memory. */
 static void price_grids(struct pz_call *call, struct pz_plan_pricing *pricing) {
   struct pz_plan_space *space = pricing->space;
   struct pz_found_plans *found = &pricing->found;
@@ -257,17 +274,19 @@ static void price_grids(struct pz_call *call, struct pz_plan_pricing *pricing) {
 
 /* ---- other kinds ---------------------------------------------------------------------------- */
 
-/* Whether a plan of the grid could be of this kind.  The framework may have no ZeRO-3 there. */
-static bool grid_may_have_kind(const struct pz_plan_space *space, const struct pz_plan_grid *g,
+/* Returns whether a plan of the grid could be of this kind.  The framework may lack ZeRO 3 for the
+ * grid. */
+static bool grid_may_have_kind(const struct pz_plan_space *space, const struct pz_plan_grid *grid,
                                int kind) {
-  struct pz_plan p = pz_plan_grid_plan(space, g);
-  if ((pz_plan_kind(&p) ^ kind) & PZ_GRID_KINDS) return false;
-  p.zero = kind & PZ_ZERO_3_KIND ? 3 : 0;
-  pz_plan_set_derived(space, &p);
-  return !p.zero || pz_rule_group_allows(&space->rules, PZ_RULE_SHARDS, &p, &space->model);
+  struct pz_plan plan = pz_plan_grid_plan(space, grid);
+  if ((pz_plan_kind(&plan) ^ kind) & PZ_GRID_KINDS) return false;
+  plan.zero = kind & PZ_ZERO_3_KIND ? 3 : 0;
+  pz_plan_set_derived(space, &plan);
+  return !plan.zero || pz_rule_group_allows(&space->rules, PZ_RULE_SHARDS, &plan, &space->model);
 }
 
-/* Finds the best plan of a kind.  Returns whether one fits. */
+/* Finds the best plan of a kind, with a step that is not much longer than the best.  Returns
+ * whether there is one that fits. */
 static bool find_best_of_kind(struct pz_call *call, const struct pz_plan_pricing *all, int kind,
                               struct pz_found_plan *best) {
   struct pz_plan_pricing pricing = *all;
@@ -277,13 +296,14 @@ static bool find_best_of_kind(struct pz_call *call, const struct pz_plan_pricing
   pricing.wanted_kind = kind;
   pricing.cutoff_s = all->cutoff_s > 0 ? pz_fmin(all->cutoff_s, limit_s) : limit_s;
   for (uint32_t i = 0; i < pricing.space->grids.n; i++) {
-    const struct pz_plan_grid *g = pz_grid_at(pricing.space, i);
-    if (pz_plan_pricing_promises(&pricing, g) && grid_may_have_kind(pricing.space, g, kind))
-      pz_plan_pricing_grid(call, &pricing, g);
+    const struct pz_plan_grid *grid = pz_grid_at(pricing.space, i);
+    if (pz_plan_pricing_promises(&pricing, grid) && grid_may_have_kind(pricing.space, grid, kind))
+      pz_plan_pricing_grid(call, &pricing, grid);
   }
   return pricing.found.n > 0;
 }
 
+/* Returns whether plan a is better than plan b by the objective alone. */
 static bool has_less_value(const struct pz_plan_space *space, const struct pz_found_plan *a,
                            const struct pz_found_plan *b) {
   return pz_plan_value(space, &a->plan, a->p.step_s, a->p.needed_bytes) <
@@ -301,7 +321,7 @@ static void find_kinds(struct pz_call *call, void *ctx) {
   for (int kind = 0; kind < PZ_PLAN_KINDS; kind++) {
     bool offloads = kind & PZ_OFFLOAD_KIND;
     if (kind == pz_plan_kind(&found->simplest.plan)) continue;
-    if (offloads && !pricing->space->q->plan.offload) continue;
+    if (offloads && !pricing->space->question->plan.offload) continue;
     struct pz_found_plan one;
     if (!find_best_of_kind(call, pricing, kind, &one)) continue;
     uint32_t at = found->n + found->n_kinds;
@@ -315,63 +335,63 @@ static void find_kinds(struct pz_call *call, void *ctx) {
 /* ---- the search ----------------------------------------------------------------------------- */
 
 struct space_search {
-  const struct pz_plan_question *q;
+  const struct pz_plan_question *question;
   struct pz_arena *results;
   struct pz_found_plans *found;
 };
 
+/* Searches the whole space of a question. */
 static void search_space(struct pz_call *call, void *ctx) {
   struct space_search *search = ctx;
-  const struct pz_plan_question *q = search->q;
+  const struct pz_plan_question *question = search->question;
   struct pz_call results = pz_call_in(call, search->results);
   struct pz_plan_space *space = pz_alloc(call, 1, sizeof *space);
   struct pz_plan_memory memory;
   struct pz_plan_pricing pricing;
-  check_question(call, q);
-  pz_plan_space_init(space, q, call->arena);
+  check_question(call, question);
+  pz_plan_space_init(space, question, call->arena);
   pz_defer(call, pz_plan_space_release, space);
   pz_plan_space_list(call, space);
   pz_plan_memory_init(call, &memory, space, false);
-  pz_plan_memory_set_chip(&memory, q->job.chip);
+  pz_plan_memory_set_chip(&memory, question->job.chip);
   pz_plan_pricing_init(&results, &pricing, space, &memory, search->results);
   struct pz_found_plans *found = &pricing.found;
   price_grids(call, &pricing);
   if (found->n) found->simplest = found->list[0];
-  bool seeks_ties = q->tie > 0 && q->objective == PZ_PLAN_TIME;
+  bool seeks_ties = question->tie > 0 && question->objective == PZ_PLAN_TIME;
   if (found->n && seeks_ties && !found->stopped)
     found->stopped = !run_phase(call, &pricing, find_simplest, &pricing);
-  if (found->n && q->kinds && !found->stopped) {
+  if (found->n && question->kinds && !found->stopped) {
     /* kinds that are not decided when this is stopped are missing, but the best plan is proved */
     (void)run_phase(call, &pricing, find_kinds, &pricing);
-    found->n_kinds = (uint32_t)pz_min(found->n_kinds, q->kinds);
+    found->n_kinds = (uint32_t)pz_min(found->n_kinds, question->kinds);
   }
   found->experts = space->model.experts;
   pz_text_copy(found->warning, sizeof found->warning, space->warning);
   *search->found = *found;
 }
 
-/* Searches the space with its working memory in a border of its own; the results are in the memory of the call. */
-static enum pz_status search_question(struct pz_call *call, const struct pz_plan_question *q,
-                                      struct pz_found_plans *found, struct pz_error *err) {
-  struct space_search search = {q, call->arena, found};
-  return pz_border(search_space, &search, err);
-}
-
-struct pz_found_plans *pz_find_plans(struct pz_call *call, const struct pz_plan_question *q) {
+struct pz_found_plans *pz_find_plans(struct pz_call *call,
+                                     const struct pz_plan_question *question) {
   struct pz_found_plans *found = pz_alloc(call, 1, sizeof *found);
+  /* a border of its own releases the working memory of the search; the results are in that of the
+   * call */
+  struct space_search search = {question, call->arena, found};
   struct pz_error err = {0};
-  enum pz_status status = search_question(call, q, found, &err);
-  bool out_of_time = status == PZ_STOPPED && !q->ending && !pz_progress_stopped(q->progress);
+  enum pz_status status = pz_border(search_space, &search, &err);
+  bool out_of_time =
+      status == PZ_STOPPED && !question->ending && !pz_progress_stopped(question->progress);
   if (out_of_time)
     pz_raise(call, PZ_NO_ANSWER,
              "the time was over before a plan was found that fits; accepted: more seconds");
   if (status != PZ_OK) pz_raise_again(call, &err);
-  if (found->n || !(q->deadline_s > 0)) return found;
+  if (found->n || !(question->deadline_s > 0)) return found;
   /* no plan meets the deadline: search the fastest plans that fit */
-  struct pz_plan_question fastest = *q;
+  struct pz_plan_question fastest = *question;
   fastest.deadline_s = 0;
   fastest.objective = PZ_PLAN_TIME;
-  if (search_question(call, &fastest, found, &err) != PZ_OK) pz_raise_again(call, &err);
+  search.question = &fastest;
+  if (pz_border(search_space, &search, &err) != PZ_OK) pz_raise_again(call, &err);
   found->late = found->n > 0;
   return found;
 }

@@ -1,10 +1,11 @@
-/* Finds what would make a run faster: the best plan for the same model, devices and batch, and the single changes that
- * bring most.
+/* Finds what would make a training run faster (pz_plan_tune): the best plan for the same model,
+ * devices and batch, and the single changes that save the most time.
  *
- * tune() predicts the run itself, searches the best plans with the overlap that the run has and with all overlap
- * (search_best_plans), prices the neighbours of its plan (find_changes), and describes what it found.  Framework,
- * attention, execution and gradient types stay as the run has them.  Every plan is one that the framework can run, and
- * times are those of pz_predict().  With a measured step, the chip is corrected first so that the prediction matches. */
+ * tune() predicts the run itself, searches the best plans with the overlap of the run and with all
+ * overlap (search_best_plans), prices the neighbours of its plan (find_changes), and describes the
+ * changes.  Framework, attention, execution and gradient types stay those of the run.  All plans
+ * can be run by the framework, and times are those of pz_predict().  If a measured step is given,
+ * the chip is corrected first so that the prediction matches it. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -20,28 +21,32 @@
 #include "step/correction.h"
 #include "step/prediction.h"
 
-/* Changes must save at least this fraction of the step: less is below what the model can distinguish. */
+/* Changes must save at least this fraction of the step.  Smaller differences are below the accuracy
+ * of the predictions. */
 static const double LEAST_GAIN = 1e-3;
 
+/* The state of one call of pz_plan_tune(). */
 struct tuning {
-  struct pz_run_plan run; /* filled */
+  struct pz_run_plan run; /* the run, with its plan filled */
   struct pz_job job;
   unsigned threads;
   struct pz_progress *progress;
   double search_seconds;   /* time limit of each search; 0: none */
-  struct pz_arena *memory; /* of the result */
+  struct pz_arena *memory; /* holds the result */
   struct pz_plan_tuning *result;
-  struct pz_neighbourhood near;
-  struct pz_plan own;    /* the run's plan with the model's sequence length */
-  struct pz_vec changes; /* struct pz_plan_change */
+  struct pz_neighbourhood near; /* of the plan of the run */
+  struct pz_plan own;           /* the plan of the run, with the sequence length of the model */
+  struct pz_vec changes;        /* struct pz_plan_change */
 };
 
+/* Predicts the run, and determines the memory that a plan may use. */
 static void predict_run(struct pz_call *call, struct tuning *tuning) {
   struct pz_plan_tuning *t = tuning->result;
   struct pz_training_run *run = &t->own;
   struct pz_call result = pz_call_in(call, tuning->memory);
   *run = pz_training_run_make(&result, &tuning->job, &tuning->run.plan, false);
-  /* the run exists: if its peak is within the HBM, what it needs is allowed even above what counts as usable */
+  /* the run exists: if its peak is within the HBM, plans may need as much, even above the usable
+   * bytes */
   t->limit_bytes = run->p.usable_bytes;
   if (run->p.peak_bytes <= run->hbm_bytes)
     t->limit_bytes = pz_fmax(run->p.usable_bytes, run->p.needed_bytes);
@@ -52,19 +57,21 @@ static void predict_run(struct pz_call *call, struct tuning *tuning) {
 
 /* ---- single changes ------------------------------------------------------------------------- */
 
-/* Lists a neighbour that fits and is noticeably faster; if the run itself does not fit, every neighbour that fits. */
+/* Lists a neighbour that fits and is noticeably faster.  If the run itself does not fit, lists
+ * every neighbour that fits. */
 static bool accept_change(struct pz_call *call, void *ctx, const struct pz_plan *plan,
                           const struct pz_prediction *p, enum pz_plan_field field) {
   struct tuning *tuning = ctx;
   const struct pz_training_run *run = &tuning->result->own;
-  struct pz_plan_change one = {.plan = *plan, .field = field, .p = *p};
-  bool faster = p->step_s < run->p.step_s * (1 - LEAST_GAIN);
-  bool accepted = pz_neighbour_fits(&tuning->near, p) && (faster || !tuning->result->fits);
+  struct pz_plan_change change = {.plan = *plan, .field = field, .p = *p};
+  bool is_faster = p->step_s < run->p.step_s * (1 - LEAST_GAIN);
+  bool is_accepted = pz_neighbour_fits(&tuning->near, p) && (is_faster || !tuning->result->fits);
   tuning->result->n_tried++;
-  if (accepted) pz_append(call, &tuning->changes, &one);
-  return accepted;
+  if (is_accepted) pz_append(call, &tuning->changes, &change);
+  return is_accepted;
 }
 
+/* Compares two changes for qsort(): by step, then by memory, then by field. */
 static int by_step(const void *a, const void *b) {
   const struct pz_plan_change *x = a, *y = b;
   if (x->p.step_s != y->p.step_s) return x->p.step_s < y->p.step_s ? -1 : 1;
@@ -72,19 +79,22 @@ static int by_step(const void *a, const void *b) {
   return (x->field > y->field) - (x->field < y->field);
 }
 
+/* Lists the single changes that make the run faster, the best first. */
 static void find_changes(struct pz_call *call, struct tuning *tuning) {
-  struct pz_plan_tuning *t = tuning->result;
+  struct pz_plan_tuning *result = tuning->result;
   pz_neighbours_visit(call, &tuning->near, accept_change, tuning);
-  t->changes = tuning->changes.items;
-  t->n_changes = tuning->changes.n;
-  if (t->n_changes) qsort(t->changes, t->n_changes, sizeof *t->changes, by_step);
+  result->changes = tuning->changes.items;
+  result->n_changes = tuning->changes.n;
+  if (result->n_changes)
+    qsort(result->changes, result->n_changes, sizeof *result->changes, by_step);
 }
 
 /* ---- the best plan -------------------------------------------------------------------------- */
 
+/* A search for the best plan, and where its results are stored. */
 struct best_search {
   struct tuning *tuning;
-  int overlap; /* wanted */
+  int overlap; /* the wanted overlap */
   bool *found;
   struct pz_plan_change *best;
   struct pz_plan_certificate *certificate;
@@ -99,12 +109,12 @@ static void search_best_plan(struct pz_call *call, void *ctx) {
   wanted.overlap = search->overlap;
   wanted.shard = wanted.ep = wanted.etp = wanted.recompute_modules = 0;
   wanted.stage_recompute = NULL;
-  struct pz_plan_question q = pz_plan_question_make(call, &tuning->job, &wanted, 0);
-  q.uniform = true;
-  q.threads = tuning->threads;
-  q.progress = tuning->progress;
-  if (tuning->search_seconds > 0) q.end_s = pz_clock_s() + tuning->search_seconds;
-  const struct pz_found_plans *found = pz_find_plans(&result, &q);
+  struct pz_plan_question question = pz_plan_question_make(call, &tuning->job, &wanted, 0);
+  question.uniform = true;
+  question.threads = tuning->threads;
+  question.progress = tuning->progress;
+  if (tuning->search_seconds > 0) question.end_s = pz_clock_s() + tuning->search_seconds;
+  const struct pz_found_plans *found = pz_find_plans(&result, &question);
   if (found->has_least) tuning->result->least_bytes = found->least.p.needed_bytes;
   *search->certificate = found->certificate;
   *search->found = found->n > 0;
@@ -119,8 +129,9 @@ static void search_best_plan(struct pz_call *call, void *ctx) {
       pz_plan_effective_overlap(plan); /* without overlaps that have nothing to overlap here */
 }
 
-/* Searches the best plan with the run's overlap, and if that is not all, the best plan with all overlap.  If the question
- * has no plan at all, for example because the devices fill no nodes, only the single changes are left. */
+/* Searches the best plan with the overlap of the run, and if that is not all overlap, the best plan
+ * with all.  If the question has no plan, for example because the devices do not fill nodes, only
+ * the single changes are the answer. */
 static void search_best_plans(struct pz_call *call, struct tuning *tuning) {
   struct pz_plan_tuning *t = tuning->result;
   struct pz_plan_certificate unused;
@@ -146,10 +157,12 @@ static void search_best_plans(struct pz_call *call, struct tuning *tuning) {
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
+/* Sets the gain and the options of a change, and for runs of Megatron-LM the changed arguments. */
 static void describe_change(struct pz_call *call, struct tuning *tuning, struct pz_plan_change *c) {
   struct pz_call result = pz_call_in(call, tuning->memory);
   const struct pz_run_plan *run = &tuning->run;
-  /* a plan file counts as Megatron's unless it asks for something that Megatron cannot do */
+  /* a plan file counts as one of Megatron-LM unless it demands something that Megatron-LM cannot
+   * do */
   bool can_be_megatron = run->plan.vpp > 1 || !pz_plan_overlaps(&run->plan, PZ_OVERLAP_P2P);
   bool is_megatron =
       run->megatron || (run->plan.framework == pz_framework_find("megatron") && can_be_megatron);
@@ -157,6 +170,7 @@ static void describe_change(struct pz_call *call, struct tuning *tuning, struct 
   if (is_megatron) c->megatron = pz_megatron_describe_changes(&result, run, &c->plan);
 }
 
+/* Fills in the result: the prediction of the run, the best plans, and the single changes. */
 static void tune(struct pz_call *call, struct tuning *tuning) {
   struct pz_plan_tuning *t = tuning->result;
   struct pz_error why = {0};
@@ -167,11 +181,12 @@ static void tune(struct pz_call *call, struct tuning *tuning) {
   tuning->run.layers = tuning->near.layers;
   tuning->near.limit_bytes = t->limit_bytes;
   tuning->near.etp_is_tp = tuning->own.etp && !tuning->run.from[PZ_PLAN_ETP];
-  /* stages with chunks overlap transfers with compute by default, unless the run turns that off */
-  struct pz_plan chunks = tuning->own;
-  chunks.pp = chunks.vpp = 2;
-  chunks.overlap = 0;
-  bool by_default = pz_framework_overlap(&chunks, NULL) & PZ_OVERLAP_P2P;
+  /* interleaved stages overlap transfers with compute by default, unless the run switches that
+   * off */
+  struct pz_plan interleaved = tuning->own;
+  interleaved.pp = interleaved.vpp = 2;
+  interleaved.overlap = 0;
+  bool by_default = pz_framework_overlap(&interleaved, NULL) & PZ_OVERLAP_P2P;
   if (by_default && !tuning->run.p2p_off) tuning->near.overlap |= PZ_OVERLAP_P2P;
   search_best_plans(call, tuning);
   find_changes(call, tuning);
@@ -187,8 +202,9 @@ struct pz_tune_options pz_tune_options_default(void) {
                                   .seconds = PZ_PLAN_SECONDS};
 }
 
-/* Corrects all parts of the step on the chip by the same factor until the prediction matches the measured step, and makes
- * it the job's chip.  Returns the step by prediction alone. */
+/* Corrects all parts of the step on the chip by the same factor until the prediction matches the
+ * measured step, and makes the corrected chip that of the job.  Returns the predicted step before
+ * the correction. */
 static double correct_chip(struct pz_call *call, struct pz_job *job, const struct pz_plan *plan,
                            double measured_s, struct pz_chip *chip) {
   struct pz_prediction p = pz_predict(call, job, plan, NULL);
@@ -214,9 +230,10 @@ struct tune_args {
   struct pz_plan_tuning **out;
 };
 
+/* Checks the arguments of pz_plan_tune() and answers it. */
 static void check_and_tune(struct pz_call *call, void *ctx) {
-  struct tune_args *x = ctx;
-  struct pz_tune_options o = pz_tune_options_default();
+  struct tune_args *args = ctx;
+  struct pz_tune_options options = pz_tune_options_default();
   struct tuning tuning = {.run = pz_run_plan_default()};
   struct pz_run_plan *run = &tuning.run;
   struct pz_progress progress;
@@ -225,23 +242,23 @@ static void check_and_tune(struct pz_call *call, void *ctx) {
   struct pz_call own;
   double uncorrected_s = 0;
   atomic_bool stop = false;
-  pz_require(call, x->run, "run");
-  pz_require_options(call, run, sizeof *run, x->run, "pz_run_plan_default");
-  pz_require_options(call, &o, sizeof o, x->options, "pz_tune_options_default");
+  pz_require(call, args->run, "run");
+  pz_require_options(call, run, sizeof *run, args->run, "pz_run_plan_default");
+  pz_require_options(call, &options, sizeof options, args->options, "pz_tune_options_default");
   pz_require(call, run->model, "model");
-  pz_require(call, x->out, "out");
-  pz_chip_check(call, x->chip);
-  if (!(o.seconds >= 0 && o.seconds <= 1e9))
-    pz_raise(call, PZ_BAD_USE, "seconds %g; accepted: 0 (none) to 1e9", o.seconds);
-  pz_fill_plan(call, &run->plan, x->chip);
-  tuning.job = (struct pz_job){.model = run->model, .config = run->config, .chip = x->chip};
-  tuning.job.net = pz_cluster_widen(call, x->net, run->plan.devices, &wide);
-  if (o.measured_s > 0)
-    uncorrected_s = correct_chip(call, &tuning.job, &run->plan, o.measured_s, &corrected);
-  if (o.progress) pz_progress_start_call(&progress, o.progress, o.ctx, &stop);
-  tuning.progress = o.progress ? &progress : NULL;
-  tuning.threads = o.threads;
-  tuning.search_seconds = o.seconds / 2;
+  pz_require(call, args->out, "out");
+  pz_chip_check(call, args->chip);
+  if (!(options.seconds >= 0 && options.seconds <= 1e9))
+    pz_raise(call, PZ_BAD_USE, "seconds %g; accepted: 0 (none) to 1e9", options.seconds);
+  pz_fill_plan(call, &run->plan, args->chip);
+  tuning.job = (struct pz_job){.model = run->model, .config = run->config, .chip = args->chip};
+  tuning.job.net = pz_cluster_widen(call, args->net, run->plan.devices, &wide);
+  if (options.measured_s > 0)
+    uncorrected_s = correct_chip(call, &tuning.job, &run->plan, options.measured_s, &corrected);
+  if (options.progress) pz_progress_start_call(&progress, options.progress, options.ctx, &stop);
+  tuning.progress = options.progress ? &progress : NULL;
+  tuning.threads = options.threads;
+  tuning.search_seconds = options.seconds / 2;
   if (!run->megatron)
     run->p2p_off = run->plan.vpp > 1 && !pz_plan_overlaps(&run->plan, PZ_OVERLAP_P2P);
   tuning.result = pz_object_new(call, sizeof *tuning.result, &own);
@@ -249,14 +266,14 @@ static void check_and_tune(struct pz_call *call, void *ctx) {
   tuning.result->uncorrected_s = uncorrected_s;
   pz_vec_init(&tuning.changes, own.arena, sizeof(struct pz_plan_change));
   tune(call, &tuning);
-  *x->out = pz_object_keep(call, tuning.result);
+  *args->out = pz_object_keep(call, tuning.result);
 }
 
-enum pz_status pz_plan_tune(const struct pz_run_plan *r, const struct pz_chip *chip,
+enum pz_status pz_plan_tune(const struct pz_run_plan *run, const struct pz_chip *chip,
                             const struct pz_cluster *net, const struct pz_tune_options *options,
                             struct pz_plan_tuning **out, struct pz_error *err) {
-  struct tune_args x = {r, chip, net, options, out};
+  struct tune_args x = {run, chip, net, options, out};
   return pz_border(check_and_tune, &x, err);
 }
 
-void pz_plan_tuning_free(struct pz_plan_tuning *t) { pz_object_free(t); }
+void pz_plan_tuning_free(struct pz_plan_tuning *result) { pz_object_free(result); }

@@ -1,10 +1,11 @@
 /* Terms of a training step, from which lower bounds for many chips follow.
  *
- * The terms are the layers of each kind, what is recomputed of them, what runs before and after them, and the transfers
- * between stages.  How often each term runs (pz_term_counts_add) does not depend on the chip.  How long it takes
- * (pz_term_s) does not depend on stages and replicas.  It is bounded from below by the work that no chip saves, by GEMMs
- * on arrays that never wait for data, and by exposed collectives, at the rates of the chip.  Tables by shape and term are
- * stored from chip to chip. */
+ * The terms are the layers of each kind, what is recomputed of them, the operators before the first
+ * and after the last layer, and the transfers between stages.  How often a plan runs each term
+ * (pz_term_counts_add) does not depend on the chip.  The time of a term (pz_term_s) does not depend
+ * on stages and replicas.  Its lower bound consists of the work that every chip has to do, GEMMs on
+ * arrays that never wait for data, and exposed collectives, at the rates of the chip.  Tables by
+ * shape and term are kept from chip to chip. */
 #ifndef PZ_PLACE_STEP_TERMS_H
 #define PZ_PLACE_STEP_TERMS_H
 
@@ -13,13 +14,14 @@
 #include "cost/product_times.h"
 #include "place/plan_space.h"
 
-/* Terms in this order: layers by kind, full recomputation by kind, selective recomputation by kind, what runs before the
- * first and after the last layer, transfers. */
+/* The order of the terms: layers by kind, full recomputation by kind, selective recomputation by
+ * kind, the operators before the first and after the last layer, transfers. */
 enum { PZ_TERM_KINDS = 3 };
 enum { PZ_TERM_ENDS = 3 * PZ_TERM_KINDS, PZ_TERM_SEND = PZ_TERM_ENDS + 2, PZ_TERMS };
 
-/* A row of a table has in place of transfers a whole microbatch without recomputation.  For scheduled passes without
- * halves, a second part of the row has the same terms with only the operators of the longest path. */
+/* A table has a row for each shape.  In place of transfers, a row has a whole microbatch without
+ * recomputation.  A second part of the row, for scheduled passes that are not halved, has the same
+ * terms with only the operators of the longest path. */
 enum { PZ_TERM_WHOLE = PZ_TERM_SEND, PZ_TERM_PATH = PZ_TERMS, PZ_TERM_ROW = 2 * PZ_TERMS };
 
 /* ---- how often each term runs --------------------------------------------------------------- */
@@ -28,24 +30,27 @@ struct pz_term_counts {
   double n[PZ_TERMS];
 };
 
-/* Adds the terms of a chunk of the plan, multiplied by `times`. */
-void pz_term_counts_add(const struct pz_step_shape *x, const struct pz_plan *p, int64_t chunk,
-                        double times, struct pz_term_counts *counts);
+/* Adds the terms of a chunk of a plan, which runs `times`, to the counts. */
+void pz_term_counts_add(const struct pz_step_shape *shape, const struct pz_plan *plan,
+                        int64_t chunk, double times, struct pz_term_counts *counts);
 
-/* The number of terms of a model with this many kinds of layers, without transfers, and the index of the i-th of them. */
+/* Returns the number of terms of a model with this many kinds of layers, without transfers. */
 static inline uint32_t pz_terms_of(uint32_t kinds) { return 3 * kinds + 2; }
+
+/* Returns the index in PZ_TERMS of the i-th term that a model with this many kinds of layers
+ * has. */
 static inline uint32_t pz_term_at(uint32_t kinds, uint32_t i) {
   return i < 3 * kinds ? i / kinds * PZ_TERM_KINDS + i % kinds : PZ_TERM_ENDS + i - 3 * kinds;
 }
 
 /* ---- how long each term takes --------------------------------------------------------------- */
 
-/* Seconds of the i-th term that the model has (pz_term_at). */
+/* Seconds of the terms that the model has (pz_term_at). */
 struct pz_term_seconds {
   double s[PZ_TERMS];
 };
 
-/* Work on the resources of a chip that no chip saves. */
+/* The least work of a term on the resources of a chip, which does not depend on the chip. */
 struct pz_term_work {
   double attention_flop, attention_ops; /* of attention, on arrays and on lanes */
   double ops, bytes;                    /* of element-wise operators */
@@ -68,27 +73,31 @@ struct pz_term_tables {
   double *gemm_value;  /* by GEMM, of the table in the making */
   double *sums;        /* by shape and term, of the table in the making */
 
-  /* Finished tables by shape and term: cycles of GEMMs on an array, bytes of GEMMs, collectives in a network. */
+  /* Finished tables by shape and term: cycles of GEMMs on an array, bytes of GEMMs, collectives in
+   * a network. */
   struct pz_map table_index;
   struct pz_vec tables; /* const double * */
 };
 
-/* Makes the tables of a listed space, and opens all its shapes; the call's arena holds the tables and must outlive
- * them.  Raises PZ_LIMIT if the model has too many kinds of layers. */
-void pz_term_tables_init(struct pz_call *call, struct pz_term_tables *t,
+/* Initializes the tables of a listed space, and opens all its shapes.  The arena of the call holds
+ * the tables.  Raises PZ_LIMIT if the model has too many kinds of layers. */
+void pz_term_tables_init(struct pz_call *call, struct pz_term_tables *tables,
                          struct pz_plan_space *space);
 
-/* Seconds per unit of each resource of a chip, cycles of GEMMs and seconds of collectives by shape and term. */
+/* Seconds per unit of each resource of a chip, cycles of GEMMs and seconds of collectives by shape
+ * and term. */
 struct pz_term_rates {
   double cycle, mac, flop, op, byte;
   const double *cycles, *collectives;
   const double *path_collectives; /* for schedules: collectives that nothing on a path can hide */
 };
 
-struct pz_term_rates pz_term_rates_of(struct pz_call *call, struct pz_term_tables *t,
+/* Returns the rates of a chip in a network, with the tables that apply to it. */
+struct pz_term_rates pz_term_rates_of(struct pz_call *call, struct pz_term_tables *tables,
                                       const struct pz_chip *chip, const struct pz_cluster *net);
 
-/* What bounds the passes of a schedule: one resource, or operators that wait for each other. */
+/* What limits the passes of a schedule: one resource, or a path of operators that wait for each
+ * other. */
 enum pz_term_measure {
   PZ_MEASURE_TENSOR,
   PZ_MEASURE_LANES,
@@ -98,61 +107,72 @@ enum pz_term_measure {
   PZ_TERM_MEASURES
 };
 
-/* Time of a term whose operators run one after another. */
-static inline double pz_term_serial_s(const struct pz_term_work *w, const struct pz_term_rates *r,
-                                      double cycles, double collectives) {
-  double gemm_s = pz_fmax(cycles * r->cycle, w->macs * r->mac);
-  return pz_fmax(gemm_s, w->tail_ops * r->op) + collectives +
-         pz_fmax(w->attention_flop * r->flop, w->attention_ops * r->op) +
-         pz_fmax(w->ops * r->op, w->bytes * r->byte);
+/* Returns the time of a term whose operators run one after another. */
+static inline double pz_term_serial_s(const struct pz_term_work *work,
+                                      const struct pz_term_rates *rates, double cycles,
+                                      double collectives) {
+  double gemm_s = pz_fmax(cycles * rates->cycle, work->macs * rates->mac);
+  return pz_fmax(gemm_s, work->tail_ops * rates->op) + collectives +
+         pz_fmax(work->attention_flop * rates->flop, work->attention_ops * rates->op) +
+         pz_fmax(work->ops * rates->op, work->bytes * rates->byte);
 }
 
-static inline double pz_term_load_s(const struct pz_term_tables *t, const struct pz_term_rates *r,
-                                    size_t at, enum pz_term_measure m) {
-  const struct pz_term_work *w = &t->work[at];
-  switch (m) {
+/* Returns the time of a term by one measure. */
+static inline double pz_term_load_s(const struct pz_term_tables *tables,
+                                    const struct pz_term_rates *rates, size_t at,
+                                    enum pz_term_measure measure) {
+  const struct pz_term_work *work = &tables->work[at];
+  switch (measure) {
   case PZ_MEASURE_TENSOR:
-    return pz_fmax(r->cycles[at] * r->cycle, w->macs * r->mac) + w->attention_flop * r->flop;
-  case PZ_MEASURE_LANES: return (w->tail_ops + w->attention_ops + w->ops) * r->op;
-  case PZ_MEASURE_MEMORY: return w->bytes * r->byte;
-  case PZ_MEASURE_LINK: return r->collectives[at];
+    return pz_fmax(rates->cycles[at] * rates->cycle, work->macs * rates->mac) +
+           work->attention_flop * rates->flop;
+  case PZ_MEASURE_LANES: return (work->tail_ops + work->attention_ops + work->ops) * rates->op;
+  case PZ_MEASURE_MEMORY: return work->bytes * rates->byte;
+  case PZ_MEASURE_LINK: return rates->collectives[at];
   default:
     at += PZ_TERM_PATH;
-    return pz_term_serial_s(&t->work[at], r, r->cycles[at], r->path_collectives[at]);
+    return pz_term_serial_s(&tables->work[at], rates, rates->cycles[at],
+                            rates->path_collectives[at]);
   }
 }
 
-/* The measure that is largest for a microbatch.  The terms of a bound must all be added up by the same measure, because
- * one term may use what another leaves idle. */
-static inline enum pz_term_measure
-pz_term_measure_of(const struct pz_term_tables *t, const struct pz_term_rates *r, uint32_t shape) {
+/* Returns the measure with the largest bound of a microbatch.  All terms of a bound must be summed
+ * by the same measure, because one term may use a resource that another one leaves idle. */
+static inline enum pz_term_measure pz_term_measure_of(const struct pz_term_tables *tables,
+                                                      const struct pz_term_rates *rates,
+                                                      uint32_t shape) {
   size_t whole = (size_t)shape * PZ_TERM_ROW + PZ_TERM_WHOLE;
   enum pz_term_measure best = PZ_MEASURE_TENSOR;
   double most_s = 0;
-  for (enum pz_term_measure m = 0; t->scheduled && m < PZ_TERM_MEASURES; m++) {
-    double s = pz_term_load_s(t, r, whole, m);
+  for (enum pz_term_measure measure = 0; tables->scheduled && measure < PZ_TERM_MEASURES;
+       measure++) {
+    double s = pz_term_load_s(tables, rates, whole, measure);
     if (s > most_s) {
       most_s = s;
-      best = m;
+      best = measure;
     }
   }
   return best;
 }
 
-/* A lower bound of the time of a term of a shape, by the measure if passes are scheduled. */
-static inline double pz_term_s(const struct pz_term_tables *t, const struct pz_term_rates *r,
-                               uint32_t shape, uint32_t term, enum pz_term_measure m) {
+/* Returns a lower bound of the time of a term of a shape, by the measure if passes are
+ * scheduled. */
+static inline double pz_term_s(const struct pz_term_tables *tables,
+                               const struct pz_term_rates *rates, uint32_t shape, uint32_t term,
+                               enum pz_term_measure measure) {
   size_t at = (size_t)shape * PZ_TERM_ROW + term;
-  double s = t->scheduled ? pz_term_load_s(t, r, at, m)
-                          : pz_term_serial_s(&t->work[at], r, r->cycles[at], r->collectives[at]);
-  return s * (1 - 1e-9); /* the step adds up the same numbers in another order */
+  double s = tables->scheduled ? pz_term_load_s(tables, rates, at, measure)
+                               : pz_term_serial_s(&tables->work[at], rates, rates->cycles[at],
+                                                  rates->collectives[at]);
+  return s * (1 - 1e-9); /* covers the rounding of sums in another order */
 }
 
 /* ---- energy --------------------------------------------------------------------------------- */
 
-/* A lower bound of the energy of a step on all devices, besides static power (place/plan_finder.h defines what counts):
- * that of all microbatches without recomputation, in the shape that needs least. */
-double pz_term_least_j(struct pz_call *call, struct pz_term_tables *t, const struct pz_chip *chip,
-                       double voltage2);
+/* Returns a lower bound of the energy of a step on all devices, besides static power
+ * (place/plan_finder.h defines what counts): that of all microbatches without recomputation, in the
+ * shape that needs least. */
+double pz_term_least_j(struct pz_call *call, struct pz_term_tables *tables,
+                       const struct pz_chip *chip, double voltage2);
 
 #endif
