@@ -1,7 +1,7 @@
-/* Mixed-integer linear programs: built column by column and row by row, solved by CBC, or written to a file for other
- * solvers.
+/* Mixed-integer linear programs: built column by column and row by row, solved by CBC, or written
+ * to a file for other solvers.
  *
- * The building functions do not report that memory ran out; they set `failed`, and solving or writing then fails.  What the
+ * A program lives as long as the call that builds it, in whose arena it allocates.  What the
  * program models is not known here. */
 #ifndef PZ_LP_LP_H
 #define PZ_LP_LP_H
@@ -9,12 +9,12 @@
 #include "core/vec.h"
 
 struct pz_lp {
+  struct pz_call *call;
   struct pz_vec cols, rows, entries; /* struct pz_lp_col, pz_lp_row, pz_lp_entry */
   struct pz_vec notes;               /* const char *: comment lines at the head of a file */
-  bool failed;                       /* memory ran out while it was built */
 };
 
-enum { PZ_LP_NAME = 24 }; /* bytes of a name, which starts with a letter */
+enum { PZ_LP_NAME = 24 }; /* bytes of a name, which begins with a letter */
 
 struct pz_lp_col {
   double lower, upper, cost; /* upper is DBL_MAX for no limit */
@@ -35,39 +35,35 @@ struct pz_lp_entry {
   double value;
 };
 
-void pz_lp_init(struct pz_lp *lp, struct pz_arena *arena);
+void pz_lp_init(struct pz_lp *lp, struct pz_call *call);
 
-/* Append a column or a row, and return its index. */
-uint32_t pz_lp_col(struct pz_lp *lp, struct pz_lp_col col, const char *name, ...) PZ_PRINTF(3, 4);
-uint32_t pz_lp_row(struct pz_lp *lp, enum pz_lp_sense sense, double right, const char *name, ...)
-    PZ_PRINTF(4, 5);
+/* Append a column or a row with a formatted name, and return its index. */
+uint32_t pz_lp_add_column(struct pz_lp *lp, struct pz_lp_col column, const char *name, ...)
+    PZ_PRINTF(3, 4);
+uint32_t pz_lp_add_row(struct pz_lp *lp, enum pz_lp_sense sense, double right, const char *name,
+                       ...) PZ_PRINTF(4, 5);
 
 /* Sets an entry of the matrix.  Each may be set once. */
-void pz_lp_put(struct pz_lp *lp, uint32_t row, uint32_t col, double value);
+void pz_lp_set_entry(struct pz_lp *lp, uint32_t row, uint32_t col, double value);
 
-/* Appends a comment line at the head of a file.  A NULL counts as memory that ran out. */
-void pz_lp_note(struct pz_lp *lp, const char *line);
+/* Appends a comment line at the head of a file.  The line is not copied. */
+void pz_lp_add_note(struct pz_lp *lp, const char *line);
 
 struct pz_lp_result {
   bool found;   /* x is a solution */
   bool optimal; /* no other solution is better */
-  bool failed;  /* memory ran out, or CBC ended before it had a result, mostly for that reason */
-  int signal;   /* that ended CBC, or 0 */
   double objective, bound;
-  double *x; /* by column, in the arena of the program */
+  const double *x; /* by column */
 };
 
-/* Solves the program by CBC, in a process of its own: CBC ends the process when it lacks memory, and on some models that it
- * finds hard.  `seconds` is a time limit, or 0; `start` is a solution to begin with, or NULL. */
-void pz_lp_solve(const struct pz_lp *lp, double seconds, const double *start,
-                 struct pz_lp_result *out);
+/* Solves the program by CBC, in a process of its own, because CBC ends the process when it lacks
+ * memory, and on some models that it finds hard.  `seconds` is a time limit, or 0; `start` is a
+ * solution to begin with, or NULL.  Raises PZ_NO_MEMORY if CBC ends before it has a result. */
+struct pz_lp_result pz_lp_solve(struct pz_call *call, const struct pz_lp *lp, double seconds,
+                                const double *start);
 
-/* Writes the program as an .lp or .mps file, by the end of the path.  An existing file is replaced as a whole. */
+/* Writes the program as an .lp or .mps file, by the end of the path.  An existing file is replaced
+ * as a whole. */
 void pz_lp_save(struct pz_call *call, const struct pz_lp *lp, const char *path);
-
-/* ---- for callers that return a status ---- */
-
-PZ_NODISCARD enum pz_status pz_lp_write(const struct pz_lp *lp, const char *path,
-                                        struct pz_error *err);
 
 #endif

@@ -1,15 +1,16 @@
 /* Primal simplex on a dense basis inverse (G. B. Dantzig; revised form).
  *
- * pz_simplex_solve() runs optimize(): find_duals(), then pivots, each with an entering column of negative reduced cost
- * (partial pricing over a list of candidates) and a leaving row by the ratio test.  If the solution has drifted from the
- * right-hand sides by rounding, invert() computes the inverse again from the columns. */
+ * pz_simplex_solve() runs optimize(): find_duals(), then pivots, each with an entering column of
+ * negative reduced cost (partial pricing over a list of candidates) and a leaving row by the ratio
+ * test.  If the solution has drifted from the right-hand sides by rounding, invert() computes the
+ * inverse again from the columns. */
 #include "lp/simplex.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Two implicit columns of every row: its surplus over the right-hand side, and its shortage, at a high cost.  Their numbers
- * are SURPLUS + row and SHORTAGE + row. */
+/* Two implicit columns of every row: its surplus over the right-hand side, and its shortage, at a
+ * high cost.  Their numbers are SURPLUS + row and SHORTAGE + row. */
 enum { SURPLUS = 1 << 29, SHORTAGE = 1 << 30, CANDIDATES = PZ_SIMPLEX_CANDIDATES };
 
 static const double SHORTAGE_COST = 1e4, LEAST_GAIN = 1e-10;
@@ -25,22 +26,22 @@ struct simplex_entry {
   uint32_t row;
 };
 
-bool pz_simplex_init(struct pz_simplex *lp, uint32_t most_rows, struct pz_arena *arena) {
+/* The inverse is a square matrix of most_rows rows. */
+void pz_simplex_init(struct pz_simplex *lp, struct pz_call *call, uint32_t most_rows) {
   size_t n = most_rows;
-  *lp = (struct pz_simplex){.most_rows = most_rows};
-  pz_vec_init(&lp->cols, arena, sizeof(struct simplex_column));
-  pz_vec_init(&lp->entries, arena, sizeof(struct simplex_entry));
-  lp->inverse = pz_arena_alloc(arena, n * n, sizeof *lp->inverse);
-  lp->right = pz_arena_alloc(arena, n, sizeof *lp->right);
-  lp->value = pz_arena_alloc(arena, n, sizeof *lp->value);
-  lp->dual = pz_arena_alloc(arena, n, sizeof *lp->dual);
-  lp->column = pz_arena_alloc(arena, n, sizeof *lp->column);
-  lp->list = pz_arena_alloc(arena, n, sizeof *lp->list);
-  lp->basic = pz_arena_alloc(arena, n, sizeof *lp->basic);
-  return lp->inverse && lp->right && lp->value && lp->dual && lp->column && lp->list && lp->basic;
+  *lp = (struct pz_simplex){.call = call, .most_rows = most_rows};
+  pz_vec_init(&lp->cols, call->arena, sizeof(struct simplex_column));
+  pz_vec_init(&lp->entries, call->arena, sizeof(struct simplex_entry));
+  lp->inverse = pz_alloc(call, n * n, sizeof *lp->inverse);
+  lp->right = pz_alloc(call, n, sizeof *lp->right);
+  lp->value = pz_alloc(call, n, sizeof *lp->value);
+  lp->dual = pz_alloc(call, n, sizeof *lp->dual);
+  lp->column = pz_alloc(call, n, sizeof *lp->column);
+  lp->list = pz_alloc(call, n, sizeof *lp->list);
+  lp->basic = pz_alloc(call, n, sizeof *lp->basic);
 }
 
-/* ---- the model ------------------------------------------------------------------------------ */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static struct simplex_column *column_at(const struct pz_simplex *lp, uint32_t c) {
   return pz_vec_at(&lp->cols, struct simplex_column, c);
@@ -55,9 +56,9 @@ static double *inverse_row(const struct pz_simplex *lp, uint32_t row) {
   return &lp->inverse[(size_t)row * lp->most_rows];
 }
 
-/* The right-hand side is perturbed by one to two millionths, differently for each row: multiples of the golden ratio are
- * spread evenly.  The shortage of the row begins as its basic column. */
-uint32_t pz_simplex_row(struct pz_simplex *lp, double right) {
+/* The right-hand side is perturbed by one to two millionths, differently for each row: multiples of
+ * the golden ratio are spread evenly.  The shortage of the row begins as its basic column. */
+uint32_t pz_simplex_add_row(struct pz_simplex *lp, double right) {
   uint32_t row = lp->n_rows;
   lp->n_rows++;
   lp->right[row] = right - 1e-6 * right * (1 + fmod(row * 0.6180339887498949, 1));
@@ -67,33 +68,32 @@ uint32_t pz_simplex_row(struct pz_simplex *lp, double right) {
   return row;
 }
 
-uint32_t pz_simplex_col(struct pz_simplex *lp, double cost) {
-  struct simplex_column c = {.cost = cost, .first = lp->entries.n};
-  if (!pz_vec_push(&lp->cols, &c)) lp->failed = true;
+uint32_t pz_simplex_add_column(struct pz_simplex *lp, double cost) {
+  struct simplex_column column = {.cost = cost, .first = lp->entries.n};
+  pz_append(lp->call, &lp->cols, &column);
   return lp->cols.n - 1;
 }
 
-void pz_simplex_put(struct pz_simplex *lp, uint32_t row, double value) {
-  struct simplex_entry e = {value, row};
-  if (lp->failed || !pz_vec_push(&lp->entries, &e)) {
-    lp->failed = true;
-    return;
-  }
+void pz_simplex_set_entry(struct pz_simplex *lp, uint32_t row, double value) {
+  struct simplex_entry entry = {value, row};
+  pz_append(lp->call, &lp->entries, &entry);
   column_at(lp, lp->cols.n - 1)->n++;
 }
 
-void pz_simplex_cost(struct pz_simplex *lp, uint32_t col, double cost) {
+void pz_simplex_set_cost(struct pz_simplex *lp, uint32_t col, double cost) {
   column_at(lp, col)->cost = cost;
 }
 
-/* ---- the simplex ---------------------------------------------------------------------------- */
+/* ---- the simplex ----------------------------------------------------------------------------- */
 
+/* Returns the cost of the basic column of a row. */
 static double basic_cost(const struct pz_simplex *lp, uint32_t row) {
   uint32_t basic = lp->basic[row];
   if (basic >= SHORTAGE) return SHORTAGE_COST;
   return basic >= SURPLUS ? 0 : column_at(lp, basic)->cost;
 }
 
+/* Computes the dual values: the costs of the basic columns times the inverse. */
 static void find_duals(struct pz_simplex *lp) {
   memset(lp->dual, 0, lp->n_rows * sizeof *lp->dual);
   for (uint32_t k = 0; k < lp->n_rows; k++) {
@@ -142,7 +142,8 @@ static void find_candidates(struct pz_simplex *lp) {
     if (lp->dual[i] < -LEAST_GAIN) insert_candidate(lp, SURPLUS + i, lp->dual[i]);
 }
 
-/* The candidate with the most negative reduced cost now.  Returns PZ_NONE if the basis is optimal. */
+/* Returns the candidate that has the most negative reduced cost now, or PZ_NONE if the basis is
+ * optimal. */
 static uint32_t choose_entering(struct pz_simplex *lp, double *least_reduced) {
   for (int pass = 0; pass < 2; pass++) {
     uint32_t best = PZ_NONE;
@@ -161,7 +162,7 @@ static uint32_t choose_entering(struct pz_simplex *lp, double *least_reduced) {
   return PZ_NONE;
 }
 
-/* Multiplies the inverse by the entering column. */
+/* Sets lp->column to the inverse times the entering column. */
 static void multiply_column(struct pz_simplex *lp, uint32_t entering) {
   memset(lp->column, 0, lp->n_rows * sizeof *lp->column);
   if (entering >= SURPLUS) {
@@ -176,8 +177,9 @@ static void multiply_column(struct pz_simplex *lp, uint32_t entering) {
       lp->column[k] += e[i].value * inverse_row(lp, k)[e[i].row];
 }
 
-/* The ratio test: the row whose basic value reaches 0 first.  Among rows with nearly equal ratios, the one with the largest
- * pivot.  Returns PZ_NONE if no value ever does. */
+/* Returns the row whose basic value reaches 0 first as the entering column grows (the ratio test),
+ * or PZ_NONE if none does.  Among rows with nearly equal ratios, it is the one with the largest
+ * pivot. */
 static uint32_t choose_leaving(const struct pz_simplex *lp) {
   uint32_t best = PZ_NONE;
   double least = 0;
@@ -218,7 +220,7 @@ static void pivot(struct pz_simplex *lp, uint32_t entering, uint32_t row, double
   for (uint32_t i = 0; i < lp->n_rows; i++) lp->dual[i] += reduced * line[i];
 }
 
-/* Do the basic values no longer sum up to the right-hand sides? */
+/* Returns whether the basic values, by rounding, no longer sum up to the right-hand sides. */
 static bool has_drifted(struct pz_simplex *lp) {
   double *sum = lp->column;
   memset(sum, 0, lp->n_rows * sizeof *sum);
@@ -238,7 +240,8 @@ static bool has_drifted(struct pz_simplex *lp) {
   return false;
 }
 
-/* Of the rows whose shortage is basic, the one with the largest pivot; PZ_NONE if all pivots are too small. */
+/* Returns the row with the largest pivot among those whose shortage is basic, or PZ_NONE if all
+ * pivots are too small. */
 static uint32_t largest_pivot(const struct pz_simplex *lp) {
   uint32_t row = PZ_NONE;
   double most = 1e-9;
@@ -273,12 +276,13 @@ static void invert(struct pz_simplex *lp) {
   find_duals(lp);
 }
 
-/* Pivots until the basis is optimal.  Returns false if it is not within the limit of pivots, or the program is unbounded. */
+/* Pivots until the basis is optimal.  Returns false if the limit of pivots is reached or the
+ * program is unbounded. */
 static bool optimize(struct pz_simplex *lp) {
   uint32_t most_pivots = 50 * lp->n_rows + 1000;
   find_duals(lp);
   lp->n_candidates = 0;
-  for (uint32_t k = 0; k < most_pivots && !lp->failed; k++) {
+  for (uint32_t k = 0; k < most_pivots; k++) {
     double reduced;
     uint32_t entering = choose_entering(lp, &reduced);
     if (entering == PZ_NONE) return true;
@@ -291,13 +295,12 @@ static bool optimize(struct pz_simplex *lp) {
 }
 
 bool pz_simplex_solve(struct pz_simplex *lp) {
-  if (lp->failed) return false;
   if (optimize(lp) && !has_drifted(lp)) return true;
   invert(lp);
   return optimize(lp) && !has_drifted(lp);
 }
 
-void pz_simplex_values(const struct pz_simplex *lp, double *value) {
+void pz_simplex_get_values(const struct pz_simplex *lp, double *value) {
   for (uint32_t k = 0; k < lp->n_rows; k++)
     if (lp->basic[k] < SURPLUS) value[lp->basic[k]] = fmax(0, lp->value[k]);
 }

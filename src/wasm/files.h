@@ -1,10 +1,11 @@
-/* The files of a page (files.c), for the page. */
+/* Access of a web page to its files in memory (files.c). */
 #ifndef PZ_WASM_FILES_H
 #define PZ_WASM_FILES_H
 
 #include <stddef.h>
 
-/* The text of a file, which lives until it is written again; NULL: there is none. */
+/* Returns the text of a file, which is valid until the file is written again, or NULL if there is
+ * no such file. */
 const char *pz_memory_file(const char *name, size_t *bytes);
 
 #endif

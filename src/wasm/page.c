@@ -1,5 +1,7 @@
-/* What the page of `phaze explore` calls: commands of phaze, as they stand, on files in memory.  A command writes to
- * stdout and stderr, which the page's script receives (src/report/html/worker.js). */
+/* The functions that the page of `phaze explore` calls in WebAssembly: it writes files in memory,
+ * runs commands of phaze on them, and reads results.  A command writes to stdout and stderr, which
+ * the page's script receives (src/report/html/worker.js).  Parts of phaze that the module does not
+ * contain are replaced at the end of this file. */
 #include <jansson.h>
 #include <string.h>
 
@@ -17,7 +19,7 @@
 
 enum { MOST_WORDS = 128 };
 
-/* ---- calls ---------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 PAGE_CALL("allocate") void *pz_page_allocate(size_t bytes);
 void *pz_page_allocate(size_t bytes) { return pz_malloc(bytes); }
@@ -25,14 +27,25 @@ void *pz_page_allocate(size_t bytes) { return pz_malloc(bytes); }
 PAGE_CALL("release") void pz_page_release(void *block);
 void pz_page_release(void *block) { pz_free(block); }
 
-/* Put a text under a name.  0: done. */
-PAGE_CALL("put") int pz_page_put(const char *name, const char *text, size_t bytes);
-int pz_page_put(const char *name, const char *text, size_t bytes) {
-  struct pz_error err = {0};
-  return pz_file_write(name, text, bytes, &err) == PZ_OK ? 0 : (int)pz_command_fail(&err);
+struct page_file {
+  const char *name, *text;
+  size_t bytes;
+};
+
+static void save_file(struct pz_call *call, void *ctx) {
+  const struct page_file *file = ctx;
+  pz_file_save(call, file->name, file->text, file->bytes);
 }
 
-/* The text of a file and its bytes; NULL: there is none. */
+/* Writes a file.  Returns 0, or an exit status after an error. */
+PAGE_CALL("put") int pz_page_put(const char *name, const char *text, size_t bytes);
+int pz_page_put(const char *name, const char *text, size_t bytes) {
+  struct page_file file = {name, text, bytes};
+  struct pz_error err = {0};
+  return pz_border(save_file, &file, &err) == PZ_OK ? 0 : (int)pz_command_fail(&err);
+}
+
+/* Return the text of a file, or NULL if there is no such file, and its size. */
 PAGE_CALL("text") const char *pz_page_text_of(const char *name);
 const char *pz_page_text_of(const char *name) {
   size_t bytes;
@@ -46,29 +59,31 @@ size_t pz_page_bytes_of(const char *name) {
   return bytes;
 }
 
-/* By which the command knows a module of its version. */
+/* Returns a text by which the command recognizes a module of its own version. */
 PAGE_CALL("version") const char *pz_page_version(void);
 const char *pz_page_version(void) { return "phaze page " PZ_VERSION; }
 
-/* A command of the page: its words, each ending with a zero, and the exit status that it ends with. */
+/* A command of the page: its words, each of which ends with a NUL, and its exit status. */
 struct page_command {
   char *words;
   size_t bytes;
   enum pz_exit code;
 };
 
+/* Splits the words of a command and runs it. */
 static void run_command(struct pz_call *call, void *ctx) {
-  struct page_command *c = ctx;
+  struct page_command *request = ctx;
   char *argv[MOST_WORDS + 1] = {NULL};
   int argc = 0;
-  for (size_t at = 0; at < c->bytes; at += strlen(c->words + at) + 1) {
+  for (size_t position = 0; position < request->bytes;
+       position += strlen(request->words + position) + 1) {
     if (argc == MOST_WORDS) pz_raise(call, PZ_LIMIT, "more than %d words in a command", MOST_WORDS);
-    argv[argc++] = c->words + at;
+    argv[argc++] = request->words + position;
   }
   for (size_t i = 0; argc && pz_command_at(i); i++) {
     const struct pz_command *command = pz_command_at(i);
     if (strcmp(command->name, argv[0]) != 0) continue;
-    c->code = pz_command_invoke(command, argc, argv);
+    request->code = pz_command_invoke(command, argc, argv);
     return;
   }
   pz_raise(call, PZ_BAD_USE,
@@ -87,7 +102,7 @@ int pz_page_run(char *words, size_t bytes) {
   return (int)command.code;
 }
 
-/* ---- what it has of phaze ------------------------------------------------------------------- */
+/* ---- replacements for parts that the module does not contain --------------------------------- */
 
 const struct pz_command *pz_command_at(size_t i) {
   static const struct pz_command *const table[] = {&pz_cmd_chip, &pz_cmd_chips, &pz_cmd_estimate,
@@ -95,7 +110,8 @@ const struct pz_command *pz_command_at(size_t i) {
   return i < sizeof table / sizeof *table ? table[i] : NULL;
 }
 
-/* A plan's page is its data alone (`--report`): the page that calls has charts and style. */
+/* The report of a plan (`--report`) consists of its data only, because the page that calls has
+ * charts and style. */
 const struct pz_embedded pz_embedded_html[] = {{"scaling_page", "{{document}}"}, {NULL, NULL}};
 
 struct pz_workload *pz_onnx_load(struct pz_call *call, const char *path,
@@ -115,9 +131,9 @@ void pz_ilp_write(struct pz_call *call, const struct pz_problem *problem, const 
   pz_raise(call, PZ_BAD_USE, "a page has no integer programs");
 }
 
-void pz_place_partition(struct pz_call *call, struct pz_place_settings *settings, const char *model,
+void pz_place_partition(struct pz_call *call, const struct pz_place_settings *s, const char *model,
                         bool first_stage, bool check, bool json) {
-  (void)settings, (void)model, (void)first_stage, (void)check, (void)json;
+  (void)s, (void)model, (void)first_stage, (void)check, (void)json;
   pz_raise(call, PZ_BAD_USE, "a page plans with --semantics training alone");
 }
 

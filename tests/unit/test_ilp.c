@@ -144,12 +144,12 @@ static void each_subset(struct subsets *x, uint32_t i, int *mode,
   if (i == x->p->n) {
     double value = 0;
     uint32_t col =
-        x->lp ? pz_lp_col(x->lp, (struct pz_lp_col){.upper = DBL_MAX, .cost = 1}, "c") : 0;
+        x->lp ? pz_lp_add_column(x->lp, (struct pz_lp_col){.upper = DBL_MAX, .cost = 1}, "c") : 0;
     for (uint32_t k = 0; k < i; k++) {
       if (mode[k] < 0) continue;
       if (x->duals) value += x->duals->rate[x->context->first_mode[k] + (uint32_t)mode[k]];
       double s = x->p->tasks[k].modes[mode[k]].s;
-      if (x->lp && x->row[k] != PZ_NONE) pz_lp_put(x->lp, x->row[k], col, 1e-6 / s);
+      if (x->lp && x->row[k] != PZ_NONE) pz_lp_set_entry(x->lp, x->row[k], col, 1e-6 / s);
     }
     x->largest = fmax(x->largest, value);
     return;
@@ -198,15 +198,15 @@ static double clp_objective(const struct pz_lp *lp, struct pz_arena *arena) {
 }
 
 /* By the library, with every subset as a column. */
-static double bound_by_all_subsets(struct subsets *x, struct pz_arena *arena) {
+static double bound_by_all_subsets(struct pz_call *call, struct subsets *x) {
   struct pz_lp lp;
   int mode[MOST];
-  pz_lp_init(&lp, arena);
+  pz_lp_init(&lp, call);
   for (uint32_t i = 0; i < x->p->n && i < MOST; i++) {
     const struct pz_task *t = &x->p->tasks[i];
     bool always = true;
     for (uint32_t m = 0; m < t->n_modes; m++) always = always && t->modes[m].s > 0;
-    x->row[i] = always ? pz_lp_row(&lp, PZ_LP_AT_LEAST, 1, "r%u", i) : PZ_NONE;
+    x->row[i] = always ? pz_lp_add_row(&lp, PZ_LP_AT_LEAST, 1, "r%u", i) : PZ_NONE;
     for (uint32_t k = 0; k < t->n_pred; k++)
       for (uint32_t q = 0; q < i; q++)
         if (q == t->pred[k] || x->before[q][t->pred[k]]) x->before[q][i] = true;
@@ -214,7 +214,7 @@ static double bound_by_all_subsets(struct subsets *x, struct pz_arena *arena) {
   x->lp = &lp;
   each_subset(x, 0, mode, x->p->capacity);
   x->lp = NULL;
-  return lp.rows.n ? 1e-6 * clp_objective(&lp, arena) : 0;
+  return lp.rows.n ? 1e-6 * clp_objective(&lp, call->arena) : 0;
 }
 
 /* The incumbent far away: nothing is eliminated. */
@@ -239,7 +239,7 @@ static void compare_duals(struct pz_call *call, void *ctx) {
   const struct dual_round *x = ctx;
   struct subsets subsets = {.p = x->p};
   int mode[MOST];
-  double bound = bound_by_all_subsets(&subsets, call->arena);
+  double bound = bound_by_all_subsets(call, &subsets);
   subsets.context = dual_values_alone(call, x->p);
   subsets.duals = &subsets.context->duals;
   each_subset(&subsets, 0, mode, x->p->capacity);

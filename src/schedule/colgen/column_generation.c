@@ -57,16 +57,15 @@ struct pz_colgen {
 static void add_column(struct pz_colgen *colgen, const uint32_t *modes, uint32_t n) {
   static const double no_time = 0;
   struct pz_call *call = colgen->context->call;
-  pz_simplex_col(&colgen->lp, 1);
+  pz_simplex_add_column(&colgen->lp, 1);
   pz_append(call, &colgen->columns, &n);
   pz_append(call, &colgen->time, &no_time);
   for (uint32_t k = 0; k < n; k++) {
     uint32_t task = colgen->task_of[modes[k]];
     pz_append(call, &colgen->columns, &modes[k]);
-    pz_simplex_put(&colgen->lp, colgen->row[task],
-                   colgen->shortest[task] / colgen->duration[modes[k]]);
+    pz_simplex_set_entry(&colgen->lp, colgen->row[task],
+                         colgen->shortest[task] / colgen->duration[modes[k]]);
   }
-  if (colgen->lp.failed) pz_raise(call, PZ_NO_MEMORY, "out of memory");
 }
 
 /* Adds a column for the tasks of the subset that are in the model. */
@@ -118,7 +117,7 @@ static void build_model(struct pz_colgen *colgen) {
     }
     bool takes_time = least > 0 && least < DBL_MAX;
     colgen->shortest[i] = least;
-    colgen->row[i] = takes_time ? pz_simplex_row(&colgen->lp, least) : PZ_NONE;
+    colgen->row[i] = takes_time ? pz_simplex_add_row(&colgen->lp, least) : PZ_NONE;
   }
   for (uint32_t mode = 0; mode < context->n_modes; mode++)
     if (colgen->duration[mode] > 0 && colgen->row[colgen->task_of[mode]] != PZ_NONE)
@@ -150,7 +149,7 @@ struct pz_colgen *pz_colgen_new(struct pz_context *context) {
   colgen->row = pz_alloc(call, n, sizeof *colgen->row);
   colgen->shortest = pz_alloc(call, n, sizeof *colgen->shortest);
   pz_pricing_init(call, &colgen->pricing, context);
-  if (!pz_simplex_init(&colgen->lp, n, call->arena)) pz_raise(call, PZ_NO_MEMORY, "out of memory");
+  pz_simplex_init(&colgen->lp, call, n);
   build_model(colgen);
   return colgen;
 }
@@ -175,7 +174,7 @@ static void set_shares(struct pz_colgen *colgen) {
   double *time = colgen->time.items, *share = colgen->context->lp_share;
   memset(time, 0, colgen->time.n * sizeof *time);
   memset(share, 0, colgen->context->n_modes * sizeof *share);
-  pz_simplex_values(&colgen->lp, time);
+  pz_simplex_get_values(&colgen->lp, time);
   for (uint32_t at = 0, col = 0; at < colgen->columns.n; at += columns[at] + 1, col++)
     for (uint32_t k = 1; k <= columns[at]; k++) {
       uint32_t mode = columns[at + k];
@@ -230,7 +229,7 @@ void pz_colgen_run(struct pz_colgen *colgen, int64_t steps) {
     bool banned = false;
     for (uint32_t k = 1; k <= columns[at]; k++)
       banned = banned || context->eliminated[columns[at + k]];
-    pz_simplex_cost(&colgen->lp, col, banned ? BANNED_COST : 1);
+    pz_simplex_set_cost(&colgen->lp, col, banned ? BANNED_COST : 1);
   }
   generate_columns(colgen);
   count[PZ_T_column_generation].calls++;

@@ -54,19 +54,19 @@ static void add_columns(struct ilp_model *model) {
   const struct pz_context *context = model->context;
   struct pz_lp *lp = &model->lp;
   uint32_t n = model->problem->n;
-  model->end_column = pz_lp_col(lp, (struct pz_lp_col){.upper = DBL_MAX, .cost = 1}, "C");
+  model->end_column = pz_lp_add_column(lp, (struct pz_lp_col){.upper = DBL_MAX, .cost = 1}, "C");
   model->start_column = lp->cols.n;
   for (uint32_t i = 0; i < n; i++) {
     struct pz_lp_col start = {.lower = context->head_s[i] / model->unit, .upper = DBL_MAX};
-    pz_lp_col(lp, start, "s%u", i);
+    pz_lp_add_column(lp, start, "s%u", i);
   }
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t m = 0; m < model->problem->tasks[i].n_modes; m++)
-      model->mode_column[context->first_mode[i] + m] = pz_lp_col(lp, choice, "x%u_%u", i, m);
+      model->mode_column[context->first_mode[i] + m] = pz_lp_add_column(lp, choice, "x%u_%u", i, m);
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t j = 0; j < n; j++)
       model->order_column[(size_t)i * n + j] =
-          is_unordered(model, i, j) ? pz_lp_col(lp, choice, "y%u_%u", i, j) : PZ_NONE;
+          is_unordered(model, i, j) ? pz_lp_add_column(lp, choice, "y%u_%u", i, j) : PZ_NONE;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -76,7 +76,7 @@ static void add_duration_terms(struct ilp_model *model, uint32_t row, uint32_t i
   const struct pz_task *task = &model->problem->tasks[i];
   const uint32_t *mode_column = &model->mode_column[model->context->first_mode[i]];
   for (uint32_t m = 0; m < task->n_modes; m++)
-    pz_lp_put(&model->lp, row, mode_column[m], factor * task->modes[m].s / model->unit);
+    pz_lp_set_entry(&model->lp, row, mode_column[m], factor * task->modes[m].s / model->unit);
 }
 
 /* Adds a row that lets each task choose one mode, and a row for each of its successors, which start no earlier than the task
@@ -85,20 +85,20 @@ static void add_mode_and_end_rows(struct ilp_model *model) {
   struct pz_lp *lp = &model->lp;
   for (uint32_t i = 0; i < model->problem->n; i++) {
     const struct pz_task *task = &model->problem->tasks[i];
-    uint32_t mode_row = pz_lp_row(lp, PZ_LP_EQUAL, 1, "mode_%u", i);
+    uint32_t mode_row = pz_lp_add_row(lp, PZ_LP_EQUAL, 1, "mode_%u", i);
     for (uint32_t m = 0; m < task->n_modes; m++)
-      pz_lp_put(lp, mode_row, model->mode_column[model->context->first_mode[i] + m], 1);
+      pz_lp_set_entry(lp, mode_row, model->mode_column[model->context->first_mode[i] + m], 1);
     uint32_t n_rows = task->n_succ ? task->n_succ : 1;
     for (uint32_t k = 0; k < n_rows; k++) {
       uint32_t row, later_column = model->end_column;
       if (task->n_succ) {
-        row = pz_lp_row(lp, PZ_LP_AT_LEAST, 0, "before_%u_%u", i, task->succ[k]);
+        row = pz_lp_add_row(lp, PZ_LP_AT_LEAST, 0, "before_%u_%u", i, task->succ[k]);
         later_column = model->start_column + task->succ[k];
       } else {
-        row = pz_lp_row(lp, PZ_LP_AT_LEAST, 0, "end_%u", i);
+        row = pz_lp_add_row(lp, PZ_LP_AT_LEAST, 0, "end_%u", i);
       }
-      pz_lp_put(lp, row, later_column, 1);
-      pz_lp_put(lp, row, model->start_column + i, -1);
+      pz_lp_set_entry(lp, row, later_column, 1);
+      pz_lp_set_entry(lp, row, model->start_column + i, -1);
       add_duration_terms(model, row, i, -1);
     }
   }
@@ -109,11 +109,11 @@ static void add_order_row(struct ilp_model *model, uint32_t i, uint32_t j) {
   const struct pz_context *context = model->context;
   struct pz_lp *lp = &model->lp;
   double big = (context->incumbent_s - context->tail_s[i] - context->head_s[j]) / model->unit;
-  uint32_t row = pz_lp_row(lp, PZ_LP_AT_LEAST, -big, "order_%u_%u", i, j);
-  pz_lp_put(lp, row, model->start_column + j, 1);
-  pz_lp_put(lp, row, model->start_column + i, -1);
+  uint32_t row = pz_lp_add_row(lp, PZ_LP_AT_LEAST, -big, "order_%u_%u", i, j);
+  pz_lp_set_entry(lp, row, model->start_column + j, 1);
+  pz_lp_set_entry(lp, row, model->start_column + i, -1);
   add_duration_terms(model, row, i, -1);
-  pz_lp_put(lp, row, order_column(model, i, j), -big);
+  pz_lp_set_entry(lp, row, order_column(model, i, j), -big);
 }
 
 static bool fit_together(const struct ilp_model *model, const struct pz_mode *a,
@@ -134,13 +134,14 @@ static void add_conflict_row(struct ilp_model *model, uint32_t i, uint32_t j, ui
     n_conflicts += !fit_together(model, mode, &other->modes[k]);
   if (!n_conflicts) return;
   bool never_together = n_conflicts == other->n_modes;
-  uint32_t row = pz_lp_row(lp, PZ_LP_AT_LEAST, never_together ? 0 : -1, "apart_%u_%u_%u", i, m, j);
-  pz_lp_put(lp, row, order_column(model, i, j), 1);
-  pz_lp_put(lp, row, order_column(model, j, i), 1);
-  pz_lp_put(lp, row, model->mode_column[first_mode[i] + m], -1);
+  uint32_t row =
+      pz_lp_add_row(lp, PZ_LP_AT_LEAST, never_together ? 0 : -1, "apart_%u_%u_%u", i, m, j);
+  pz_lp_set_entry(lp, row, order_column(model, i, j), 1);
+  pz_lp_set_entry(lp, row, order_column(model, j, i), 1);
+  pz_lp_set_entry(lp, row, model->mode_column[first_mode[i] + m], -1);
   for (uint32_t k = 0; k < other->n_modes && !never_together; k++)
     if (!fit_together(model, mode, &other->modes[k]))
-      pz_lp_put(lp, row, model->mode_column[first_mode[j] + k], -1);
+      pz_lp_set_entry(lp, row, model->mode_column[first_mode[j] + k], -1);
 }
 
 static void add_pair_rows(struct ilp_model *model) {
@@ -149,9 +150,9 @@ static void add_pair_rows(struct ilp_model *model) {
   for (uint32_t i = 0; i < model->problem->n; i++)
     for (uint32_t j = i + 1; j < model->problem->n; j++) {
       if (!is_unordered(model, i, j)) continue;
-      uint32_t row = pz_lp_row(lp, PZ_LP_AT_MOST, 1, "once_%u_%u", i, j);
-      pz_lp_put(lp, row, order_column(model, i, j), 1);
-      pz_lp_put(lp, row, order_column(model, j, i), 1);
+      uint32_t row = pz_lp_add_row(lp, PZ_LP_AT_MOST, 1, "once_%u_%u", i, j);
+      pz_lp_set_entry(lp, row, order_column(model, i, j), 1);
+      pz_lp_set_entry(lp, row, order_column(model, j, i), 1);
       add_order_row(model, i, j);
       add_order_row(model, j, i);
       for (uint32_t m = 0; m < tasks[i].n_modes; m++) add_conflict_row(model, i, j, m);
@@ -171,10 +172,10 @@ static void add_transitive_row(struct ilp_model *model, uint32_t i, uint32_t j, 
     right -= sign[term] * is_one;
   }
   if (right > 1.5 || model->lp.rows.n > MAX_ROWS_WITH_TRANSITIVE) return;
-  uint32_t row = pz_lp_row(&model->lp, PZ_LP_AT_MOST, right, "chain_%u_%u_%u", i, j, k);
+  uint32_t row = pz_lp_add_row(&model->lp, PZ_LP_AT_MOST, right, "chain_%u_%u_%u", i, j, k);
   for (int term = 0; term < 3; term++) {
     uint32_t column = order_column(model, from[term], to[term]);
-    if (column != PZ_NONE) pz_lp_put(&model->lp, row, column, sign[term]);
+    if (column != PZ_NONE) pz_lp_set_entry(&model->lp, row, column, sign[term]);
   }
 }
 
@@ -195,8 +196,8 @@ static void subtract_use_terms(struct ilp_model *model, uint32_t row, uint32_t i
     const struct pz_mode *mode = &task->modes[m];
     double part = (double)mode->use[resource] / fmax(1, model->problem->capacity[resource]);
     double factor = times_duration ? mode->s / model->unit : 1;
-    pz_lp_put(&model->lp, row, model->mode_column[model->context->first_mode[i] + m],
-              -part * factor);
+    pz_lp_set_entry(&model->lp, row, model->mode_column[model->context->first_mode[i] + m],
+                    -part * factor);
   }
 }
 
@@ -209,13 +210,14 @@ static void add_handover(struct ilp_model *model, int resource, uint32_t i, uint
   int32_t use_i = largest_use(model, i, resource), use_j = largest_use(model, j, resource);
   if ((order == PZ_NONE && !precedes(model, i, j)) || !use_i || !use_j) return;
   double most = (double)(use_i < use_j ? use_i : use_j) / model->problem->capacity[resource];
-  uint32_t column = pz_lp_col(lp, (struct pz_lp_col){.upper = most}, "f%d_%u_%u", resource, i, j);
-  pz_lp_put(lp, out_row, column, 1);
-  pz_lp_put(lp, in_row, column, 1);
+  uint32_t column =
+      pz_lp_add_column(lp, (struct pz_lp_col){.upper = most}, "f%d_%u_%u", resource, i, j);
+  pz_lp_set_entry(lp, out_row, column, 1);
+  pz_lp_set_entry(lp, in_row, column, 1);
   if (order == PZ_NONE) return;
-  uint32_t row = pz_lp_row(lp, PZ_LP_AT_MOST, 0, "hand_%d_%u_%u", resource, i, j);
-  pz_lp_put(lp, row, column, 1);
-  pz_lp_put(lp, row, order, -most);
+  uint32_t row = pz_lp_add_row(lp, PZ_LP_AT_MOST, 0, "hand_%d_%u_%u", resource, i, j);
+  pz_lp_set_entry(lp, row, column, 1);
+  pz_lp_set_entry(lp, row, order, -most);
 }
 
 /* Adds for each task a row of what it receives and one of what it hands on.  The beginning hands on the capacity. */
@@ -223,16 +225,17 @@ static void add_handover_rows(struct ilp_model *model, int resource) {
   struct pz_lp *lp = &model->lp;
   uint32_t n = model->problem->n, first = lp->rows.n;
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t in_row = pz_lp_row(lp, PZ_LP_EQUAL, 0, "in_%d_%u", resource, i);
+    uint32_t in_row = pz_lp_add_row(lp, PZ_LP_EQUAL, 0, "in_%d_%u", resource, i);
     subtract_use_terms(model, in_row, i, resource, false);
-    uint32_t out_row = pz_lp_row(lp, PZ_LP_AT_MOST, 0, "out_%d_%u", resource, i);
+    uint32_t out_row = pz_lp_add_row(lp, PZ_LP_AT_MOST, 0, "out_%d_%u", resource, i);
     subtract_use_terms(model, out_row, i, resource, false);
   }
-  uint32_t capacity_row = pz_lp_row(lp, PZ_LP_AT_MOST, 1, "capacity_%d", resource);
+  uint32_t capacity_row = pz_lp_add_row(lp, PZ_LP_AT_MOST, 1, "capacity_%d", resource);
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t from_beginning = pz_lp_col(lp, (struct pz_lp_col){.upper = 1}, "f%d_%u", resource, i);
-    pz_lp_put(lp, capacity_row, from_beginning, 1);
-    pz_lp_put(lp, first + 2 * i, from_beginning, 1);
+    uint32_t from_beginning =
+        pz_lp_add_column(lp, (struct pz_lp_col){.upper = 1}, "f%d_%u", resource, i);
+    pz_lp_set_entry(lp, capacity_row, from_beginning, 1);
+    pz_lp_set_entry(lp, first + 2 * i, from_beginning, 1);
     for (uint32_t j = 0; j < n; j++)
       if (i != j) add_handover(model, resource, i, j, first + 2 * i + 1, first + 2 * j);
   }
@@ -240,7 +243,7 @@ static void add_handover_rows(struct ilp_model *model, int resource) {
 
 static void build_model(struct ilp_model *model) {
   uint32_t n = model->problem->n;
-  pz_lp_init(&model->lp, model->call->arena);
+  pz_lp_init(&model->lp, model->call);
   add_columns(model);
   add_mode_and_end_rows(model);
   add_pair_rows(model);
@@ -252,8 +255,8 @@ static void build_model(struct ilp_model *model) {
           add_transitive_row(model, i, j, k);
       }
   for (int r = 0; r < PZ_RESOURCES; r++) { /* the use of each resource over time */
-    uint32_t row = pz_lp_row(&model->lp, PZ_LP_AT_LEAST, 0, "work_%d", r);
-    pz_lp_put(&model->lp, row, model->end_column, 1);
+    uint32_t row = pz_lp_add_row(&model->lp, PZ_LP_AT_LEAST, 0, "work_%d", r);
+    pz_lp_set_entry(&model->lp, row, model->end_column, 1);
     for (uint32_t i = 0; i < n; i++) subtract_use_terms(model, row, i, r, true);
   }
   for (int r = 0; r < PZ_RESOURCES; r++)
@@ -410,15 +413,10 @@ enum pz_stop pz_ilp_search(struct pz_call *call, struct pz_context *context,
   struct ilp_model model = ilp_model_new(context);
   context->lower_bound_s = 0; /* the model has to find the bound by itself */
   for (;;) {
-    struct pz_lp_result result;
     double left_s = until_s - pz_clock_s();
     if (left_s <= 0) return PZ_STOP_TIME;
     build_model(&model);
-    pz_lp_solve(&model.lp, left_s, starting_point(&model), &result);
-    if (result.failed && result.signal)
-      pz_raise(call, PZ_NO_MEMORY,
-               "CBC ended with signal %d: out of memory for the ILP, or a fault", result.signal);
-    if (result.failed) pz_raise(call, PZ_NO_MEMORY, "out of memory for the ILP");
+    struct pz_lp_result result = pz_lp_solve(call, &model.lp, left_s, starting_point(&model));
     context->steps++;
     double bound_s = (result.bound * (1 - 1e-6) - 1e-4) * model.unit; /* less CBC's tolerances */
     if (!isfinite(bound_s)) bound_s = 0;
@@ -444,13 +442,13 @@ void pz_ilp_write(struct pz_call *call, const struct pz_problem *problem, const 
   model.unit = context->time_unit > 0 ? 1 : 1e-6;
   for (int r = 0; r < PZ_RESOURCES; r++) model.handovers[r] = can_overfill_by_three(&model, r);
   build_model(&model);
-  pz_lp_note(&model.lp, model.unit < 1 ? "times in microseconds" : "times as given");
+  pz_lp_add_note(&model.lp, model.unit < 1 ? "times in microseconds" : "times as given");
   for (uint32_t i = 0; i < problem->n; i++) {
     const struct pz_task *task = &problem->tasks[i];
     for (uint32_t m = 0; m < task->n_modes; m++) {
       char mode_name[16];
-      pz_lp_note(&model.lp, pz_format(&scratch, "x%u_%u: %.200s, mode %s", i, m, task->name,
-                                      pz_mode_name(&task->modes[m], mode_name)));
+      pz_lp_add_note(&model.lp, pz_format(&scratch, "x%u_%u: %.200s, mode %s", i, m, task->name,
+                                          pz_mode_name(&task->modes[m], mode_name)));
     }
   }
   pz_lp_save(call, &model.lp, path);
