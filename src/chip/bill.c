@@ -1,14 +1,16 @@
 /* Cost breakdown of a chip: die area by block, power, production cost, and die edge.
  *
- * pz_chip_bill() computes all of it from the description of a chip and the constants of its technology (silicon.def), for the
- * likely constants or at one end of their ranges.  Technologies of the original system's library (45 and 22 nm) have area and
- * peak power only.  Blocks whose sizes a real package exceeds (spare cores, caches) are counted as in the package. */
+ * pz_chip_bill() computes all of it from the description of a chip and the constants of its
+ * technology (silicon.def), for the likely constants or at one end of their ranges.  Technologies
+ * of the original system's library (45 and 22 nm) have area and peak power only.  Blocks whose
+ * sizes a real package exceeds (spare cores, caches) are counted as in the package. */
 #include "chip/chip.h"
 
 #include <math.h>
 
-/* ---- area ----------------------------------------------------------------------------------- */
+/* ---- area ------------------------------------------------------------------------------------ */
 
+/* Area of the original system, which counts cores, buffers, and HBM interfaces only. */
 struct pz_area pz_chip_area(const struct pz_chip *chip) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
   const struct pz_tensor_cores *tensor = &chip->tensor;
@@ -57,7 +59,8 @@ static void set_core_area(const struct pz_chip *chip, const struct pz_tech_info 
   bill->vector_local_mm2 =
       vectors * (double)chip->vector.local_bytes * tech->sram_um2_per_byte / 1e6;
   bill->fp64_mm2 = count_on_dies(chip, package->fp64_units, 0) * cores * tech->fp64_um2 / 1e6;
-  /* Half of the network grows with the ports of the cores, half with the traffic.  A core of an H200 moves 32 B in a cycle. */
+  /* Half of the network grows with the ports of the cores, half with the traffic.  A core of an
+   * H200 moves 32 B in a cycle. */
   double ports = (cores + vectors) / 2, wires = chip->glb_bytes_per_s / tech->reference_hz / 32;
   bill->noc_mm2 = (ports + wires) / 2 * tech->noc_um2 / 1e6;
 }
@@ -77,13 +80,14 @@ static void set_shared_area(const struct pz_chip *chip, const struct dies *dies,
   bill->io_mm2 = (double)(dies->n_io ? dies->n_io : dies->n_core) * tech->io_um2 / 1e6;
 }
 
-/* ---- power ---------------------------------------------------------------------------------- */
+/* ---- power ----------------------------------------------------------------------------------- */
 
-/* The part of the peak rate that sustained GEMMs achieve at their clock (H200: 0.795), and the part of the HBM rate that they
- * use meanwhile. */
+/* The part of the peak rate that sustained GEMMs achieve at their clock (H200: 0.795), and the part
+ * of the HBM rate that they use meanwhile. */
 static const double GEMM_PART = 0.8, HBM_PART = 0.15;
 
-/* Vector operations on each byte of a stream: address, load, convert, and store of 16-bit values. */
+/* Vector operations on each byte of a stream: address, load, convert, and store of 16-bit
+ * values. */
 static const double STREAM_OPS_PER_BYTE = 1;
 
 double pz_chip_local_bytes_per_mac(const struct pz_chip *chip) {
@@ -92,8 +96,9 @@ double pz_chip_local_bytes_per_mac(const struct pz_chip *chip) {
   return 2 * (double)chip->rules.operand_bytes / sqrt(side_product * SUMS_PER_MULTIPLIER);
 }
 
-/* Sets the power at the sustained clock, of sustained GEMMs or of a stream from HBM, whichever draws more.  In a larger array, a
- * multiplier reads less from the buffer, but all of them together read more. */
+/* Sets the power at the sustained clock, of sustained GEMMs or of a stream from HBM, whichever
+ * draws more.  In a larger array, a multiplier reads less from the buffer, but all of them together
+ * read more. */
 static void set_watts(const struct pz_chip *chip, const struct pz_tech_info *tech,
                       struct pz_bill *bill) {
   double clock = fmin(chip->clock_hz, tech->reference_hz);
@@ -122,8 +127,9 @@ double pz_chip_held_part(const struct pz_chip *chip) {
          (reference_hz * pz_tech_voltage2(tech, reference_hz));
 }
 
-/* The breakdown is that of a measured GPU, which lowers its clock to the sustained one and whose GEMMs do not achieve the peak.
- * Any other chip holds its clock, where its dynamic power grows with f V^2, and its GEMMs run at the full rate. */
+/* The breakdown is that of a measured GPU, which lowers its clock to the sustained one and whose
+ * GEMMs do not achieve the peak.  Any other chip holds its clock, where its dynamic power grows
+ * with f V^2, and its GEMMs run at the full rate. */
 double pz_bill_peak_watts(const struct pz_chip *chip, const struct pz_bill *bill) {
   const struct pz_tech_info *tech = pz_tech_at(pz_chip_bill_tech(chip));
   bool is_measured_gpu = chip->execution == PZ_CHIP_STREAM && !chip->cold;
@@ -138,10 +144,11 @@ double pz_bill_peak_watts(const struct pz_chip *chip, const struct pz_bill *bill
   return has_limit ? fmin(held, chip->watts) : held;
 }
 
-/* ---- production cost and edge --------------------------------------------------------------- */
+/* ---- production cost and edge ---------------------------------------------------------------- */
 
-/* Dies on a wafer of 300 mm with an unused edge of 5 mm and 0.2 mm between dies; yield by the negative binomial model with ten
- * critical levels (Feng and Ma, Chiplet Actuary, DAC 2022).  A wafer has at least one die. */
+/* Dies on a wafer of 300 mm with an unused edge of 5 mm and 0.2 mm between dies; yield by the
+ * negative binomial model with ten critical levels (Feng and Ma, Chiplet Actuary, DAC 2022).  A
+ * wafer has at least one die. */
 double pz_tech_die_dollars(const struct pz_tech_info *tech, double mm2) {
   static const double PI = 3.14159265358979323846, DIAMETER = 290, SCRIBE = 0.2, LEVELS = 10;
   double side = sqrt(mm2) + SCRIBE, occupied_mm2 = side * side;
@@ -176,7 +183,7 @@ static void set_edge(const struct pz_chip *chip, const struct dies *dies, double
   bill->edge_room_mm = 4 * n * sqrt(mm2 / n);
 }
 
-/* ---- the breakdown -------------------------------------------------------------------------- */
+/* ---- the breakdown --------------------------------------------------------------------------- */
 
 /* Sets what the original system's library knows: area, and the power at the peak rates. */
 static void set_library_bill(const struct pz_chip *chip, const struct pz_tech_info *tech,
@@ -194,6 +201,7 @@ static void set_library_bill(const struct pz_chip *chip, const struct pz_tech_in
                 pz_chip_hbm_bytes_per_s(chip) * tech->hbm_j + chip->link_bytes_per_s * tech->link_j;
 }
 
+/* Computes the whole cost breakdown, in the order area, power, production cost, edge. */
 struct pz_bill pz_chip_bill(const struct pz_chip *chip, enum pz_bill_range range) {
   const struct pz_package *package = &chip->package;
   enum pz_tech tech = pz_chip_bill_tech(chip), io_tech = tech;

@@ -1,5 +1,5 @@
-/* The measured part of a chip description: the numbers of calibration.def, tiles, and kernels, read from and written to the
- * field "calibration" of chip.json. */
+/* The measured part of a chip description: the numbers of calibration.def, tiles, and kernels, read
+ * from and written to the field "calibration" of chip.json. */
 #include "chip/chip.h"
 
 #include <stddef.h>
@@ -42,7 +42,7 @@ struct pz_kernel pz_kernel_none(void) {
   return kernel;
 }
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static const struct pz_range ROW = {1, 1LL << 40}, SPLITS = {1, 65536};
 
@@ -55,6 +55,7 @@ static void read_numbers(struct pz_fields *file, const struct pz_key *rows, size
   }
 }
 
+/* Reads the measurements of one kind of kernel from an entry of "calibration.kernels". */
 static void read_kernel(struct pz_fields *file, const char *kind, const json_t *value,
                         struct pz_kernel *kernel) {
   char name[300];
@@ -76,6 +77,7 @@ static void read_kernel(struct pz_fields *file, const char *kind, const json_t *
   file->status = pz_fields_finish(&fields);
 }
 
+/* Reads all kernels of a calibration, an object with an entry for each kind. */
 static void read_kernels(struct pz_fields *file, struct pz_calibration *calibration) {
   const json_t *kernels = pz_fields_value(file, "calibration.kernels");
   if (!kernels) return;
@@ -94,7 +96,8 @@ static void read_kernels(struct pz_fields *file, struct pz_calibration *calibrat
   }
 }
 
-/* Reads the tiles for which the library has kernels, and how it divides the inner dimension of a GEMM. */
+/* Reads the tiles for which the library has kernels, and how it divides the inner dimension of a
+ * GEMM. */
 static void read_tiles(struct pz_fields *file, struct pz_calibration *calibration) {
   enum { LARGEST_TILE = 1 << 20 };
   const json_t *tiles = pz_fields_value(file, "calibration.tiles");
@@ -115,6 +118,7 @@ static void read_tiles(struct pz_fields *file, struct pz_calibration *calibratio
   if (!is_valid) pz_fields_refuse(file, "calibration.tiles", "at most 8 ascending sizes");
 }
 
+/* Rates and times of an uncalibrated chip are those of its data sheet. */
 void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *calibration) {
   *calibration =
       (struct pz_calibration){.most_tile_values = INT64_MAX, .most_splits = 1, .least_split_k = 1};
@@ -143,7 +147,7 @@ void pz_calibration_read(struct pz_fields *file, int64_t glb_bytes,
   read_kernels(file, c);
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* Writes the numbers that differ from those of an uncalibrated chip. */
 static void write_numbers(json_t *object, const struct pz_key *rows, size_t n, const void *from) {
@@ -154,6 +158,7 @@ static void write_numbers(json_t *object, const struct pz_key *rows, size_t n, c
   }
 }
 
+/* Writes what differs from an uncalibrated chip. */
 json_t *pz_calibration_json(const struct pz_calibration *calibration) {
   json_t *object = json_object(), *tiles = json_array(), *kernels = json_object();
   write_numbers(object, numbers, NUMBERS, calibration);
@@ -181,6 +186,7 @@ json_t *pz_calibration_json(const struct pz_calibration *calibration) {
   return object;
 }
 
+/* Describes the fields for doc/fields.md: numbers, tiles, and the numbers of a kernel. */
 void pz_calibration_fields(json_t *list) {
 #define KERNELS "calibration.kernels."
   static const struct pz_key rows[] = {

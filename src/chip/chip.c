@@ -1,7 +1,8 @@
 /* Chips: presets and files, copies for programs, and values that follow from a description.
  *
- * The fields of a description and their checks are in chip_json.c.  Here are the interface for programs (load, parse, copy), the
- * least buffers that a chip needs, parts of a chip, chips that are made from a base, and facts about known dies. */
+ * The fields of a description and their checks are in chip_json.c.  Here are the interface for
+ * programs (load, parse, copy), the least buffers that a chip needs, parts of a chip, chips that
+ * are made from a base, and facts about known dies. */
 #include "chip/chip.h"
 
 #include <math.h>
@@ -16,7 +17,7 @@
 const char *const pz_chip_execution_names[] = {"scheduled", "stream", "serial", NULL};
 const char *const pz_calibrated_by_names[] = {"", "operators", "runs", NULL};
 
-/* ---- presets and files ---------------------------------------------------------------------- */
+/* ---- presets and files ----------------------------------------------------------------------- */
 
 const char *pz_chip_preset_name(size_t i) { return pz_embedded_name(pz_embedded_chips, i); }
 
@@ -65,10 +66,11 @@ void pz_chip_read_base(struct pz_call *call, struct pz_fields *fields, const cha
   if (status != PZ_OK) pz_raise(call, status, "%s: base: %s", fields->name, error.message);
 }
 
-/* ---- the interface for programs ------------------------------------------------------------- */
+/* ---- the interface for programs -------------------------------------------------------------- */
 
 struct chip_arguments {
-  const struct pz_chip *chip; /* to copy, or NULL */
+  enum { COPIED, LOADED, PARSED } source;
+  const struct pz_chip *chip; /* to copy or to check */
   const char *name, *text;    /* a preset or file, or the name and text of a chip.json */
   size_t bytes;
   enum pz_precision precision;
@@ -76,49 +78,41 @@ struct chip_arguments {
   struct pz_known *known;
 };
 
-static void return_copy(struct pz_call *call, const struct pz_chip *chip, struct pz_chip **out) {
-  pz_require(call, out, "out");
+/* Returns a copy of a chip, of a preset or file, or of the text of a chip.json to a program. */
+static void return_chip(struct pz_call *call, void *ctx) {
+  const struct chip_arguments *args = ctx;
+  struct pz_chip chip;
+  switch (args->source) {
+  case COPIED:
+    pz_require(call, args->chip, "chip");
+    chip = *args->chip;
+    break;
+  case LOADED: pz_chip_read(call, args->name, &chip); break;
+  case PARSED: pz_chip_read_text(call, args->name, args->text, args->bytes, false, &chip); break;
+  }
+  pz_require(call, args->out, "out");
   struct pz_chip *copy = pz_malloc(sizeof *copy);
   if (!copy) pz_raise(call, PZ_NO_MEMORY, "out of memory for the chip");
-  *copy = *chip;
-  *out = copy;
-}
-
-static void copy_chip(struct pz_call *call, void *ctx) {
-  const struct chip_arguments *args = ctx;
-  pz_require(call, args->chip, "chip");
-  return_copy(call, args->chip, args->out);
+  *copy = chip;
+  *args->out = copy;
 }
 
 enum pz_status pz_chip_copy(const struct pz_chip *chip, struct pz_chip **out,
                             struct pz_error *err) {
-  struct chip_arguments args = {.chip = chip, .out = out};
-  return pz_border(copy_chip, &args, err);
-}
-
-static void load_chip(struct pz_call *call, void *ctx) {
-  const struct chip_arguments *args = ctx;
-  struct pz_chip chip;
-  pz_chip_read(call, args->name, &chip);
-  return_copy(call, &chip, args->out);
+  struct chip_arguments args = {.source = COPIED, .chip = chip, .out = out};
+  return pz_border(return_chip, &args, err);
 }
 
 enum pz_status pz_chip_load(const char *name, struct pz_chip **out, struct pz_error *err) {
-  struct chip_arguments args = {.name = name, .out = out};
-  return pz_border(load_chip, &args, err);
-}
-
-static void parse_chip(struct pz_call *call, void *ctx) {
-  const struct chip_arguments *args = ctx;
-  struct pz_chip chip;
-  pz_chip_read_text(call, args->name, args->text, args->bytes, false, &chip);
-  return_copy(call, &chip, args->out);
+  struct chip_arguments args = {.source = LOADED, .name = name, .out = out};
+  return pz_border(return_chip, &args, err);
 }
 
 enum pz_status pz_chip_parse(const char *name, const char *text, size_t bytes, struct pz_chip **out,
                              struct pz_error *err) {
-  struct chip_arguments args = {.name = name, .text = text, .bytes = bytes, .out = out};
-  return pz_border(parse_chip, &args, err);
+  struct chip_arguments args = {
+      .source = PARSED, .name = name, .text = text, .bytes = bytes, .out = out};
+  return pz_border(return_chip, &args, err);
 }
 
 void pz_chip_free(struct pz_chip *chip) { pz_free(chip); }
@@ -129,13 +123,15 @@ bool pz_chip_built(const struct pz_chip *chip) {
   return chip->execution == PZ_CHIP_STREAM || chip->calibration.tensor_efficiency < 1;
 }
 
-/* Returns the precisions of a chip whose description does not list them: both of 16 bit, and those with a calibrated rate. */
+/* Returns the precisions of a chip whose description does not list them: both of 16 bit, and those
+ * with a calibrated rate. */
 static int default_precisions(const struct pz_chip *chip) {
   return 1 << PZ_PRECISION_BF16 | 1 << PZ_PRECISION_FP16 |
          (chip->calibration.fp8_speedup > 1) << PZ_PRECISION_FP8 |
          (chip->calibration.nvfp4_speedup > 1) << PZ_PRECISION_NVFP4;
 }
 
+/* Raises an error if an existing chip has no rate for a precision, with those that it has. */
 static void check_precision(struct pz_call *call, void *ctx) {
   const struct chip_arguments *args = ctx;
   const struct pz_chip *chip = args->chip;
@@ -156,7 +152,7 @@ enum pz_status pz_chip_can_run(const struct pz_chip *chip, enum pz_precision pre
   return pz_border(check_precision, &args, err);
 }
 
-/* ---- the least buffers ---------------------------------------------------------------------- */
+/* ---- the least buffers ----------------------------------------------------------------------- */
 
 int64_t pz_chip_least_tile(const struct pz_chip *chip) {
   enum { PARTS = 8 };
@@ -164,9 +160,10 @@ int64_t pz_chip_least_tile(const struct pz_chip *chip) {
   return chip->rules.fill ? side : pz_ceil_div(side, PARTS);
 }
 
-/* Returns the bytes that tiles of every GEMM need: a stationary operand of side x side values, and double-buffered slices of the
- * two operands that stream past it.  Either an input or the results are stationary, whichever needs less; `results_only`
- * excludes stationary inputs.  In a partitioned buffer, each operand has a part of the same size. */
+/* Returns the bytes that tiles of every GEMM need: a stationary operand of side x side values, and
+ * double-buffered slices of the two operands that stream past it.  Either an input or the results
+ * are stationary, whichever needs less; `results_only` excludes stationary inputs.  In a
+ * partitioned buffer, each operand has a part of the same size. */
 static int64_t tile_bytes(const struct pz_chip *chip, int64_t side, bool results_only,
                           bool partitioned) {
   int64_t operand = chip->rules.operand_bytes, sum = chip->rules.sum_bytes;
@@ -181,9 +178,9 @@ static int64_t tile_bytes(const struct pz_chip *chip, int64_t side, bool results
   return results_only ? with_results : pz_min(with_results, with_input);
 }
 
-/* Returns the largest side to which a dimension may have to be divided.  If filling the array takes time, a tile of the array's
- * side is always tried.  Otherwise a dimension is halved until it is below twice the least tile, where it can end at twice
- * that less two. */
+/* Returns the largest side to which a dimension may have to be divided.  If filling the array takes
+ * time, a tile of the array's side is always tried.  Otherwise a dimension is halved until it is
+ * below twice the least tile, where it can end at twice that less two. */
 static int64_t largest_least_tile(const struct pz_chip *chip) {
   int64_t least = pz_chip_least_tile(chip);
   return chip->rules.fill ? least : pz_max(least, 2 * least - 2);
@@ -201,7 +198,7 @@ int64_t pz_chip_least_glb_bytes(const struct pz_chip *chip) {
   return tile_bytes(chip, largest_least_tile(chip), false, false);
 }
 
-/* ---- rates and parts ------------------------------------------------------------------------ */
+/* ---- rates and parts ------------------------------------------------------------------------- */
 
 double pz_chip_tensor_flop_per_s(const struct pz_chip *chip) {
   const struct pz_tensor_cores *tensor = &chip->tensor;
@@ -220,6 +217,7 @@ int64_t pz_chip_hbm_bytes(const struct pz_chip *chip) {
   return chip->hbm.stacks * chip->hbm.bytes_per_stack;
 }
 
+/* The rates of HBM and global buffer fall if the remaining cores cannot draw them. */
 struct pz_chip pz_chip_part(const struct pz_chip *chip, int64_t tensor_cores,
                             int64_t vector_cores) {
   struct pz_chip part = *chip;
@@ -242,7 +240,7 @@ const struct pz_kernel *pz_chip_kernel(const struct pz_chip *chip, const char *k
   return NULL;
 }
 
-/* ---- changed chips -------------------------------------------------------------------------- */
+/* ---- changed chips --------------------------------------------------------------------------- */
 
 void pz_chip_describe(struct pz_chip *chip) {
   /* Set the precisions first, because some follow from calibrated rates. */
@@ -250,6 +248,7 @@ void pz_chip_describe(struct pz_chip *chip) {
   pz_calibration_none(chip->glb_bytes, &chip->calibration);
 }
 
+/* The name lists the files of all fits; if it becomes too long, only the latest. */
 void pz_chip_name_calibrated(struct pz_chip *chip, const char *path) {
   static const char with[] = ", calibrated with ", and[] = " and ";
   enum { MOST = 40 }; /* characters of the name of the file */
@@ -259,7 +258,8 @@ void pz_chip_name_calibrated(struct pz_chip *chip, const char *path) {
   bool has_steps = chip->correction.steps;
   bool replaces = calibrated && (has_steps || length + MOST + sizeof and >= sizeof chip->name);
   if (replaces) {
-    /* A fit to operators replaces all names of files, and a fit to steps replaces that of the last correction. */
+    /* A fit to operators replaces all names of files, and a fit to steps replaces that of the last
+     * correction. */
     const char *last = has_steps ? strstr(calibrated, and) : NULL;
     length = (size_t)((last ? last : calibrated) - chip->name);
     joint = last ? and : with;
@@ -274,6 +274,7 @@ static int64_t scaled_buffer(int64_t units, int64_t base_bytes, int64_t base_uni
   return pz_max((int64_t)((double)base_bytes * (double)units / (double)base_units), LEAST);
 }
 
+/* Buffers of cores grow in proportion to their arrays or lanes. */
 void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
                     struct pz_chip *out) {
   struct pz_chip chip = *base;
@@ -295,8 +296,9 @@ void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
   *out = chip;
 }
 
-/* ---- known dies and lines of chips ---------------------------------------------------------- */
+/* ---- known dies and lines of chips ----------------------------------------------------------- */
 
+/* Reads the published facts about a die (area, power) from the field "known" of a preset. */
 static void load_known(struct pz_call *call, void *ctx) {
   const struct chip_arguments *args = ctx;
   const char *text = pz_chip_preset_text(args->name);
@@ -319,6 +321,7 @@ enum pz_status pz_known_load(const char *chip, struct pz_known *out, struct pz_e
   return pz_border(load_known, &args, err);
 }
 
+/* The line of a chip follows from the beginning of its name. */
 const char *pz_chip_line(const char *chip) {
   static const struct {
     const char *prefix, *line;

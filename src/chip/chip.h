@@ -1,9 +1,9 @@
-/* A chip description as one plain struct without pointers (opaque in the public header), the network between chips, and both
- * as JSON.  This folder does not know models or latencies.
+/* A chip description as one plain struct without pointers (opaque in the public header), the
+ * network between chips, and both as JSON.  This folder does not know models or latencies.
  *
- * chip.c has presets and values derived from a description, chip_json.c reads and writes chip.json, calibration.c its measured
- * part, cold.c the class of chips without measurements, cluster.c the network, and bill.c area, power and production cost, with
- * the technology constants of tech.c. */
+ * chip.c has presets and values derived from a description, chip_json.c reads and writes chip.json,
+ * calibration.c its measured part, cold.c the class of chips without measurements, cluster.c the
+ * network, and bill.c area, power and production cost, with the technology constants of tech.c. */
 #ifndef PZ_CHIP_CHIP_H
 #define PZ_CHIP_CHIP_H
 
@@ -13,13 +13,13 @@ struct pz_tensor_cores {
   int64_t cores, rows, cols;
   int64_t local_bytes;    /* buffer of one core */
   int64_t register_bytes; /* of one multiplier, for the operand that stays on the array */
-  double
-      local_bytes_per_s; /* of one core, reads and writes together; 0: feeds its array every cycle */
+  /* Of one core, reads and writes together; 0: feeds its array in a cycle */
+  double local_bytes_per_s;
   double local_total_bytes_per_s; /* over all cores; 0: no such limit */
   double fp8_speedup;   /* data sheet: rate of fp8 GEMMs over that of 16-bit ones; 0: not stated */
   double nvfp4_speedup; /* the same for nvfp4 GEMMs */
-  int64_t
-      scale_block; /* values that share a scale which the core applies; 0: 32 with nvfp4, or none */
+  /* Values that share a scale which the core applies; 0: 32 with nvfp4, or none */
+  int64_t scale_block;
 };
 
 struct pz_vector_cores {
@@ -33,7 +33,8 @@ struct pz_hbm {
   double core_bytes_per_s; /* the most that one core can draw; 0: all */
 };
 
-/* Modelling assumptions.  The defaults are those of this program; a chip file can change them to reproduce another tool. */
+/* Modelling assumptions.  The defaults are those of this program; a chip file can change them to
+ * reproduce another tool. */
 struct pz_rules {
   bool fill;             /* filling and draining the array takes time */
   bool duplex;           /* every bandwidth is available for reads and for writes, each */
@@ -57,8 +58,9 @@ struct pz_kernel {
 
 enum { PZ_CHIP_MOST_KERNELS = 48, PZ_CHIP_MOST_TILES = 8 };
 
-/* Measured facts about the machine and its libraries that the data sheet does not contain: the numbers of calibration.def.  An
- * uncalibrated chip has efficiencies and factors of 1, times of 0, and no lists. */
+/* Measured facts about the machine and its libraries that the data sheet does not contain: the
+ * numbers of calibration.def.  An uncalibrated chip has efficiencies and factors of 1, times of 0,
+ * and no lists. */
 struct pz_calibration {
 #define NUMBER(name, ...) double name;
 #include "chip/calibration.def"
@@ -68,19 +70,21 @@ struct pz_calibration {
   struct pz_kernel kernels[PZ_CHIP_MOST_KERNELS];
 };
 
-/* How the operators of a layer run: concurrently on parts of the cores, as a compiler schedules them; one after another on the
- * whole chip, launched by the host (GPUs); or one after another, compiled (TPUs of today). */
+/* How the operators of a layer run: concurrently on parts of the cores, as a compiler schedules
+ * them; one after another on the whole chip, launched by the host (GPUs); or one after another,
+ * compiled (TPUs of today). */
 enum pz_chip_execution { PZ_CHIP_SCHEDULED, PZ_CHIP_STREAM, PZ_CHIP_SERIAL, PZ_CHIP_EXECUTIONS };
 
 /* Source of a calibration: not stated, measured operators, or published training runs. */
 enum pz_calibrated_by { PZ_CALIBRATED_SOMEHOW, PZ_CALIBRATED_BY_OPERATORS, PZ_CALIBRATED_BY_RUNS };
 
-/* Correction by training steps that were measured on such chips (step/correction.h): the time of each part of a step over the
- * time that the calibration gives; 0: no correction.  Used for training steps only. */
+/* Correction by training steps that were measured on such chips (step/correction.h): the time of
+ * each part of a step over the time that the calibration gives; 0: no correction.  Used for
+ * training steps only. */
 struct pz_correction {
   double gemms, attention, elementwise, launches, collectives;
-  double
-      memory; /* bytes that the allocator reserved in a rehearsal over those predicted; 0: unknown */
+  /* Bytes that an allocator reserved in a rehearsal over predicted ones; 0: unknown */
+  double memory;
   int64_t steps; /* measured steps that it follows from */
   double error;  /* mean error of each of them, predicted by the others; 0: unknown */
   int64_t kinds; /* kinds of runs among them, a set of pz_correction_kind() */
@@ -97,7 +101,8 @@ enum pz_format {
   PZ_FORMATS
 };
 
-/* Returns the kind of a run: 1 dense in 16 bit, 2 dense in 8 or 4 bit, 4 and 8 the same with experts. */
+/* Returns the kind of a run: 1 dense in 16 bit, 2 dense in 8 or 4 bit, 4 and 8 the same with
+ * experts. */
 static inline int64_t pz_correction_kind(bool experts, int precision) {
   return (experts ? 4 : 1) << (precision == PZ_PRECISION_FP8 || precision == PZ_PRECISION_NVFP4);
 }
@@ -105,9 +110,9 @@ static inline int64_t pz_correction_kind(bool experts, int precision) {
 /* Returns a factor of a correction, where 0 stands for 1. */
 static inline double pz_corrected(double factor) { return factor > 0 ? factor : 1; }
 
-/* The dies of a package, for area, power and cost, if a real chip has more on them than its description counts (spare cores,
- * several dies).  dies = 0: one die of the chip's technology with what the description counts.  0 in another field: as
- * described. */
+/* The dies of a package, for area, power and cost, if a real chip has more on them than its
+ * description counts (spare cores, several dies). dies = 0: one die of the chip's technology with
+ * what the description counts. 0 in another field: as described. */
 struct pz_package {
   int64_t dies, io_dies;       /* with cores; with memory, links and host interface, if separate */
   enum pz_tech tech, io_tech;  /* io: global buffer, HBM, links, host interface */
@@ -141,21 +146,22 @@ struct pz_chip {
   bool any_units; /* numbers out of their usual range are intended */
   bool cold; /* unmeasured: calibrated by its class (chip/cold.h), clock limited by its watts */
   double static_mm2; /* area whose static power counts against the watts; 0: its own area */
-  /* This chip stands for all chips that have no more of any resource, and times on it are lower bounds of theirs.  The mapping
-   * that is fastest at the nominal clock need not be fastest at a clock that the power limit lowers; so a lowered clock
-   * lengthens only the cycles that every mapping needs. */
+  /* This chip stands for all chips that have no more of any resource, and times on it are lower
+   * bounds of theirs.  The mapping that is fastest at the nominal clock need not be fastest at a
+   * clock that the power limit lowers; so a lowered clock lengthens only the cycles that every
+   * mapping needs. */
   bool bounds_others;
-  double
-      glb_core_bytes; /* the most that one core of a cold GPU draws from the global buffer in a cycle; 0: no limit */
-  double energy_part; /* energy of the cores over that of the technology; 0: 1 */
-  int precisions; /* of the tensor cores, a bit for each enum pz_precision; 0: 16 bit, and those with a calibrated rate */
+  double glb_core_bytes; /* the most that a core of a cold GPU draws in a cycle; 0: no limit */
+  double energy_part;    /* energy of the cores over that of the technology; 0: 1 */
+  int precisions; /* a bit for each enum pz_precision; 0: 16 bit, and those with a measured rate */
   double host_bytes_per_s; /* to and from the host's memory, each way; 0: constant of the model */
   double host_bytes;       /* of the host's memory for each device; 0: constant of the model */
   bool host_own_link;      /* traffic out of the node does not share the link to the host */
   uint64_t checked; /* digest of all members above when they were checked: see pz_chip_check() */
 };
 
-/* Returns whether the tensor cores support nvfp4 (NVIDIA's from Blackwell on).  Such cores read 8-bit operands in both orders. */
+/* Returns whether the tensor cores support nvfp4 (NVIDIA's from Blackwell on).  Such cores read
+ * 8-bit operands in both orders. */
 static inline bool pz_chip_has_nvfp4(const struct pz_chip *chip) {
   return chip->precisions >> PZ_PRECISION_NVFP4 & 1 || chip->calibration.nvfp4_speedup > 1;
 }
@@ -165,18 +171,20 @@ static inline bool pz_chip_scales_blocks(const struct pz_chip *chip) {
   return chip->tensor.scale_block > 0 || pz_chip_has_nvfp4(chip);
 }
 
-/* Data stream through a buffer in slices of this many values, or of the array's rows if those are fewer. */
+/* Data stream through a buffer in slices of this many values, or of the array's rows if those are
+ * fewer. */
 enum { PZ_CHIP_SLICE = 32 };
 
 /* Names of enum pz_chip_execution and enum pz_calibrated_by, ending with NULL. */
 extern const char *const pz_chip_execution_names[], *const pz_calibrated_by_names[];
 
-/* ---- reading and checking ----------------------------------------------------------------------- */
+/* ---- reading and checking -------------------------------------------------------------------- */
 
 /* Reads a chip by the name of a preset, or by the path of a chip.json. */
 void pz_chip_read(struct pz_call *call, const char *chip, struct pz_chip *out);
 
-/* Like pz_chip_read().  If any_units is set, numbers out of their usual range are accepted, and the chip notes this. */
+/* Like pz_chip_read().  If any_units is set, numbers out of their usual range are accepted, and the
+ * chip notes this. */
 void pz_chip_read_units(struct pz_call *call, const char *chip, bool any_units,
                         struct pz_chip *out);
 
@@ -184,48 +192,56 @@ void pz_chip_read_units(struct pz_call *call, const char *chip, bool any_units,
 void pz_chip_read_text(struct pz_call *call, const char *name, const char *text, size_t bytes,
                        bool any_units, struct pz_chip *out);
 
-/* Reads a chip from a JSON object, accepting numbers out of their usual range if any_units is set. */
+/* Reads a chip from a JSON object, accepting numbers out of their usual range if any_units is
+ * set. */
 void pz_chip_read_json(struct pz_call *call, const char *name, const json_t *object, bool any_units,
                        struct pz_chip *out);
 
-/* Reads the field "base" of a space.json, which is the name or file of a chip, or a chip; by default the preset `absent`. */
+/* Reads the field "base" of a space.json, which is the name or file of a chip, or a chip; by
+ * default the preset `absent`. */
 void pz_chip_read_base(struct pz_call *call, struct pz_fields *fields, const char *absent,
                        struct pz_chip *base);
 
-/* Raises an error unless every field of a chip that a program made or changed is in the range that files must keep. */
+/* Raises an error unless every field of a chip that a program made or changed is in the range that
+ * files must keep. */
 void pz_chip_check(struct pz_call *call, const struct pz_chip *chip);
 
-/* Reduces a chip to its data sheet, without measurements, to compare it with chips that do not exist. */
+/* Reduces a chip to its data sheet, without measurements, to compare it with chips that do not
+ * exist. */
 void pz_chip_describe(struct pz_chip *chip);
 
-/* Names a chip after the file that it was fitted to: "h100, calibrated with my.csv".  The part before a comma is the chip. */
+/* Names a chip after the file that it was fitted to: "h100, calibrated with my.csv".  The part
+ * before a comma is the chip. */
 void pz_chip_name_calibrated(struct pz_chip *chip, const char *path);
 
-/* Returns the line of a chip, whose members calibration treats alike: "a100" for a100-40 and a100-80, "hopper" for h100, h200
- * and h800.  A chip of no known line is a line of its own. */
+/* Returns the line of a chip, whose members calibration treats alike: "a100" for a100-40 and
+ * a100-80, "hopper" for h100, h200 and h800.  A chip of no known line is a line of its own. */
 const char *pz_chip_line(const char *chip);
 
-/* ---- values that follow from a description ------------------------------------------------------ */
+/* ---- values that follow from a description --------------------------------------------------- */
 
-/* Returns the least length to which a longer dimension of a GEMM is divided: the shorter side of the array, or an eighth of
- * it if filling the array takes no time. */
+/* Returns the least length to which a longer dimension of a GEMM is divided: the shorter side of
+ * the array, or an eighth of it if filling the array takes no time. */
 int64_t pz_chip_least_tile(const struct pz_chip *chip);
 
-/* Return the least bytes of a tensor core's buffer and of the global buffer in which tiles of every GEMM fit. */
+/* Return the least bytes of a tensor core's buffer and of the global buffer in which tiles of every
+ * GEMM fit. */
 int64_t pz_chip_least_local_bytes(const struct pz_chip *chip);
 int64_t pz_chip_least_glb_bytes(const struct pz_chip *chip);
 
-/* Returns a part of a chip with so many of its cores (0: all of that class), and the rates of HBM and global buffer that these
- * can draw. */
+/* Returns a part of a chip with so many of its cores (0: all of that class), and the rates of HBM
+ * and global buffer that these can draw. */
 struct pz_chip pz_chip_part(const struct pz_chip *chip, int64_t tensor_cores, int64_t vector_cores);
 
 /* Returns the measurements of a kind of vector operator, or NULL. */
 const struct pz_kernel *pz_chip_kernel(const struct pz_chip *chip, const char *kind);
 
-/* Returns the bytes that a multiply-accumulate of a large GEMM reads from the buffer of its core. */
+/* Returns the bytes that a multiply-accumulate of a large GEMM reads from the buffer of its
+ * core. */
 double pz_chip_local_bytes_per_mac(const struct pz_chip *chip);
 
-/* Returns the switching power of a chip that holds its clock, over that at the sustained clock of its technology. */
+/* Returns the switching power of a chip that holds its clock, over that at the sustained clock of
+ * its technology. */
 double pz_chip_held_part(const struct pz_chip *chip);
 
 /* Like pz_chip_peak_watts(), for a chip whose cost breakdown is known. */
@@ -235,27 +251,31 @@ struct pz_chip_size {
   int64_t tensor_cores, rows, cols, vector_cores, lanes, glb_bytes;
 };
 
-/* Makes a chip from a base with other numbers of cores, another array, and other sizes.  The buffer of a core grows with its
- * units, and that of a tensor core fits a tile at least.  Power, measurements and package of the base are dropped. */
+/* Makes a chip from a base with other numbers of cores, another array, and other sizes.  The buffer
+ * of a core grows with its units, and that of a tensor core fits a tile at least.  Power,
+ * measurements and package of the base are dropped. */
 void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
                     struct pz_chip *out);
 
-/* ---- JSON --------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* Return a new reference, which belongs to the caller, in the layout of chip.json, cluster.json, and the field calibration. */
+/* Return a new reference, which belongs to the caller, in the layout of chip.json, cluster.json,
+ * and the field calibration. */
 json_t *pz_chip_json(const struct pz_chip *chip);
 json_t *pz_cluster_json(const struct pz_cluster *cluster);
 json_t *pz_calibration_json(const struct pz_calibration *calibration);
 
-/* Returns the cost breakdown of a chip, with ranges of the sums; a new reference, which belongs to the caller. */
+/* Returns the cost breakdown of a chip, with ranges of the sums; a new reference, which belongs to
+ * the caller. */
 json_t *pz_bill_json(const struct pz_chip *chip);
 
-/* Append the description of each field of chip.json, of its calibration, and of cluster.json (pz_key_describe). */
+/* Append the description of each field of chip.json, of its calibration, and of cluster.json
+ * (pz_key_describe). */
 void pz_chip_fields(json_t *list);
 void pz_calibration_fields(json_t *list);
 void pz_cluster_fields(json_t *list);
 
-/* ---- the network between chips: levels from the chip outward, each joins groups of the one before --- */
+/* ---- the network between chips --------------------------------------------------------------- */
 
 /* Like pz_cluster_load().  If any_units is set, numbers out of their usual range are accepted. */
 void pz_cluster_read_units(struct pz_call *call, const char *cluster, bool any_units,
@@ -264,45 +284,50 @@ void pz_cluster_read_units(struct pz_call *call, const char *cluster, bool any_u
 /* Raises an error if a cluster that a program made or changed is inconsistent. */
 void pz_cluster_check(struct pz_call *call, const struct pz_cluster *cluster);
 
-/* Checks the network of a caller and copies it to *wide, with at least so many devices.  Returns `wide`, or NULL if `net` is
- * NULL. */
+/* Checks the network of a caller and copies it to *wide, with at least so many devices.  Returns
+ * `wide`, or NULL if `net` is NULL. */
 const struct pz_cluster *pz_cluster_widen(struct pz_call *call, const struct pz_cluster *net,
                                           int64_t devices, struct pz_cluster *wide);
 
-/* Returns the innermost level that joins so many devices, or else the outermost one; NULL for a network without levels. */
+/* Returns the innermost level that joins so many devices, or else the outermost one; NULL for a
+ * network without levels. */
 const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t devices);
 
-/* Joins the innermost levels while they have the same rate and latency, because such levels are one network. */
+/* Joins the innermost levels while they have the same rate and latency, because such levels are one
+ * network. */
 void pz_cluster_join_equal(struct pz_cluster *net);
 
-/* Returns the efficiencies and start-up time of collectives in the innermost level, as the cluster or else the chip has them. */
+/* Returns the efficiencies and start-up time of collectives in the innermost level, as the cluster
+ * or else the chip has them. */
 struct pz_collective_facts pz_cluster_facts(const struct pz_cluster *net,
                                             const struct pz_collective_facts *chip);
 
 /* Slows all links down by the correction of collectives. */
 void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *correction);
 
-/* ---- the measured part of a description --------------------------------------------------------- */
+/* ---- the measured part of a description ------------------------------------------------------ */
 
-/* Return the rows of calibration.def for a calibration and for one of its kernels.  The last word of the key is the name,
- * offsets are in struct pz_calibration and struct pz_kernel, and `absent` is the value of an uncalibrated chip. */
+/* Return the rows of calibration.def for a calibration and for one of its kernels.  The last word
+ * of the key is the name, offsets are in struct pz_calibration and struct pz_kernel, and `absent`
+ * is the value of an uncalibrated chip. */
 const struct pz_key *pz_calibration_constants(size_t *n);
 const struct pz_key *pz_kernel_constants(size_t *n);
 
 /* Returns a kernel without a name and without measurements. */
 struct pz_kernel pz_kernel_none(void);
 
-/* Reads the field "calibration" of a chip.json; absent fields get the values of an uncalibrated chip. */
+/* Reads the field "calibration" of a chip.json; absent fields get the values of an uncalibrated
+ * chip. */
 void pz_calibration_read(struct pz_fields *fields, int64_t glb_bytes,
                          struct pz_calibration *calibration);
 
 /* Sets the calibration of an uncalibrated chip. */
 void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *calibration);
 
-/* ---- technology: area, energy and price of chip components -------------------------------------- */
+/* ---- technology: area, energy and price of chip components ----------------------------------- */
 
-/* The constants of 16 nm and below are in silicon.def with unit, range and source; those of the original system's library are
- * in tech.c. */
+/* silicon.def has the constants of 16 nm and below, with unit, range and source, and tech.c those of
+ * the original system's library. */
 
 /* Returns the name of technology i, or NULL after the last (a pz_name_at). */
 const char *pz_tech_name_at(const void *ctx, size_t i);
@@ -311,7 +336,8 @@ const char *pz_tech_name_at(const void *ctx, size_t i);
 double pz_tech_local_um2(const struct pz_tech_info *tech, int64_t bytes);
 double pz_tech_glb_um2(const struct pz_tech_info *tech, int64_t bytes);
 
-/* Returns whether a technology is one of the original system's library, which lacks static power and some blocks. */
+/* Returns whether a technology is one of the original system's library, which lacks static power
+ * and some blocks. */
 bool pz_tech_is_library(const struct pz_tech_info *tech);
 
 /* Returns a technology with its constants at one end of their ranges. */

@@ -1,8 +1,10 @@
-/* chip.json, read and written by the table of its fields (chip_fields.def), and single fields by name.
+/* chip.json, read and written by the table of its fields (chip_fields.def), and single fields by
+ * name.
  *
- * pz_chip_read_json() reads all fields, then checks what several fields together must satisfy, and stores a digest of the chip,
- * by which pz_chip_check() recognizes chips that nobody has changed since.  pz_chip_json() writes the fields in the same order.
- * A program reads or changes one field with pz_chip_number(), pz_chip_word() and their setters, which use the same table. */
+ * pz_chip_read_json() reads all fields, then checks what several fields together must satisfy, and
+ * stores a digest of the chip, by which pz_chip_check() recognizes chips that nobody has changed
+ * since. pz_chip_json() writes the fields in the same order.  A program reads or changes one field
+ * with pz_chip_number(), pz_chip_word() and their setters, which use the same table. */
 #include "chip/chip.h"
 
 #include <inttypes.h>
@@ -52,8 +54,9 @@ enum { N_FIELDS = sizeof chip_fields / sizeof *chip_fields };
 static const char EXECUTIONS[] = "scheduled, stream or serial", CALIBRATED[] = "operators or runs",
                   PRECISION_WORDS[] = "words among bf16, fp8, fp16 and nvfp4 with a space between";
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
+/* Reads the name of a technology into *tech, or refuses the field. */
 static void read_tech(struct pz_fields *file, const char *key, const char *absent,
                       enum pz_tech *tech) {
   char names[64], accepted[80];
@@ -66,7 +69,8 @@ static void read_tech(struct pz_fields *file, const char *key, const char *absen
   pz_fields_refuse(file, key, accepted);
 }
 
-/* Returns the place of a field's word in a list that ends with NULL; an absent field is the first one. */
+/* Returns the place of a field's word in a list that ends with NULL; an absent field is the first
+ * one. */
 static int read_choice(struct pz_fields *file, const char *key, const char *const *names,
                        const char *accepted) {
   const char *name = pz_fields_text_or(file, key, names[0]);
@@ -95,6 +99,7 @@ static int read_precisions(struct pz_fields *file, const char *key) {
   return precisions;
 }
 
+/* Reads one field by the type in its row of the table. */
 static void read_field(struct pz_fields *file, const struct pz_key *row, struct pz_chip *chip) {
   void *member = (char *)chip + row->offset;
   const char *key = row->key;
@@ -129,6 +134,7 @@ static void check_core_rate(struct pz_fields *file, const char *key, const struc
   if (is_given && core_rate < least) pz_fields_refuse(file, key, accepted);
 }
 
+/* Reads all fields, and checks what several of them together must satisfy. */
 static void read_chip(struct pz_call *call, struct pz_fields *file, struct pz_chip *chip) {
   /* fields that are not read: sources of the numbers, and what `phaze chip --json` adds */
   static const char *const ignored[] = {"sources", "derived",  "area",    "known",
@@ -159,9 +165,9 @@ static void check_least(struct pz_fields *file, const char *key, int64_t value, 
   if (file->status == PZ_OK && value < least) pz_fields_refuse(file, key, accepted);
 }
 
-/* Refuses buffers that are too small for a tile, and a power limit that leaves nothing for computing on a cold chip, whose clock
- * follows from the limit.  The margin above the static power is chosen so that it covers the clock network at the lowest
- * clock. */
+/* Refuses buffers that are too small for a tile, and a power limit that leaves nothing for
+ * computing on a cold chip, whose clock follows from the limit.  The margin above the static power
+ * is chosen so that it covers the clock network at the lowest clock. */
 static void check_sizes(struct pz_fields *file, const struct pz_chip *chip) {
   static const double WATTS_MARGIN = 1.1;
   const struct pz_calibration *library = &chip->calibration;
@@ -188,6 +194,7 @@ static uint64_t chip_digest(const struct pz_chip *chip) {
   return pz_hash_key(chip, offsetof(struct pz_chip, checked));
 }
 
+/* *out is unchanged if the object is not a valid chip. */
 void pz_chip_read_json(struct pz_call *call, const char *name, const json_t *object, bool any_units,
                        struct pz_chip *out) {
   struct pz_fields file = pz_fields_of(call, name, object);
@@ -209,8 +216,9 @@ void pz_chip_read_text(struct pz_call *call, const char *name, const char *text,
   pz_close(call, object);
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
+/* Returns a set of precisions as a text like "fp16 bf16". */
 static json_t *precisions_json(int precisions) {
   char text[40] = "";
   size_t used = 0;
@@ -221,6 +229,7 @@ static json_t *precisions_json(int precisions) {
   return json_string(text);
 }
 
+/* Returns the value of one field as JSON. */
 static json_t *field_json(const struct pz_key *row, const struct pz_chip *chip) {
   const void *member = (const char *)chip + row->offset;
   switch ((enum type)row->type) {
@@ -237,7 +246,8 @@ static json_t *field_json(const struct pz_key *row, const struct pz_chip *chip) 
   return NULL;
 }
 
-/* Returns whether a field, or the whole object that contains it, is omitted from the JSON of a chip. */
+/* Returns whether a field, or the whole object that contains it, is omitted from the JSON of a
+ * chip. */
 static bool is_omitted(const struct chip_field *field, const struct pz_chip *chip) {
   const struct pz_key *row = &field->row;
   const void *member = (const char *)chip + row->offset;
@@ -276,6 +286,7 @@ json_t *pz_chip_json(const struct pz_chip *chip) {
   return object;
 }
 
+/* A chip that nobody has changed since it was read is known by its digest. */
 void pz_chip_check(struct pz_call *call, const struct pz_chip *chip) {
   pz_require(call, chip, "chip");
   if (chip->checked == chip_digest(chip)) return;
@@ -306,6 +317,7 @@ enum pz_status pz_chip_text(const struct pz_chip *chip, char **text, struct pz_e
   return pz_border(write_text, &args, err);
 }
 
+/* Describes every field for doc/fields.md, also those that are not read. */
 void pz_chip_fields(json_t *list) {
   static const struct pz_key unread[] = {
       PZ_KEY("sources", PZ_KEY_OTHER, 0, 0, 0, 0, "",
@@ -329,10 +341,10 @@ void pz_chip_fields(json_t *list) {
     pz_key_describe(&unread[i], "anything", list);
 }
 
-/* ---- single fields -------------------------------------------------------------------------- */
+/* ---- single fields --------------------------------------------------------------------------- */
 
-/* Finds field i as pz_chip_field() counts them: the fields of the table without the calibration, then those of the
- * calibration.  Returns false after the last one. */
+/* Finds field i as pz_chip_field() counts them: the fields of the table without the calibration,
+ * then those of the calibration.  Returns false after the last one. */
 static bool field_at(size_t i, struct chip_field *out) {
   size_t n_calibration, n = 0;
   const struct pz_key *calibration = pz_calibration_constants(&n_calibration);
@@ -382,7 +394,8 @@ const char *pz_chip_field(size_t i, enum pz_chip_kind *kind) {
   return field.row.key;
 }
 
-/* Returns name i of the fields that are words or, if *is_word is false, of those that are numbers (a pz_name_at). */
+/* Returns name i of the fields that are words or, if *is_word is false, of those that are numbers
+ * (a pz_name_at). */
 static const char *name_at(const void *is_word, size_t i) {
   enum pz_chip_kind kind;
   const char *name = pz_chip_field(0, &kind);
@@ -407,6 +420,7 @@ struct field_arguments {
   double *number_out;
 };
 
+/* Returns the field of this name that is a word, or a number, or raises an error. */
 static struct chip_field find_field(struct pz_call *call, const struct field_arguments *args,
                                     bool is_word) {
   struct chip_field field;
@@ -422,7 +436,8 @@ static struct chip_field find_field(struct pz_call *call, const struct field_arg
            pz_text_join(names, sizeof names, name_at, &is_word));
 }
 
-/* Sets a field to a value, which is checked like that of a file.  Steals the reference to the value. */
+/* Sets a field to a value, which is checked like that of a file.  Steals the reference to the
+ * value. */
 static void set_field(struct pz_call *call, struct pz_chip *chip, const struct pz_key *row,
                       json_t *value) {
   json_t *root = json_object();
@@ -456,6 +471,7 @@ enum pz_status pz_chip_number(const struct pz_chip *chip, const char *field, dou
   return pz_border(get_number, &args, err);
 }
 
+/* Changes a number.  0 stands for the absence of an optional field. */
 static void set_number(struct pz_call *call, void *ctx) {
   const struct field_arguments *args = ctx;
   struct chip_field field = find_field(call, args, false);

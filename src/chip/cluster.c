@@ -1,8 +1,9 @@
-/* Networks between chips: cluster.json, its checks, and the network that a plan on some devices of a chip uses.
+/* Networks between chips: cluster.json, its checks, and the network that a plan on some devices of
+ * a chip uses.
  *
- * A cluster is a list of levels from the chip outward, each of which joins groups of the level inside it.  find_level_fault() has
- * the rules that a level must keep, for files and for clusters that programs make.  pz_network_find() chooses the cluster of a
- * chip if the user names none. */
+ * A cluster is a list of levels from the chip outward, each of which joins groups of the level
+ * inside it. find_level_fault() has the rules that a level must keep, for files and for clusters
+ * that programs make. pz_network_find() chooses the cluster of a chip if the user names none. */
 #include "chip/chip.h"
 
 #include <inttypes.h>
@@ -32,10 +33,11 @@ enum {
   N_LEVEL_FIELDS = sizeof level_fields / sizeof *level_fields
 };
 
-/* ---- rules ---------------------------------------------------------------------------------- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
-/* Returns the field of level i that breaks a rule, or NULL, and writes into `accepted` what would be accepted.  Only the innermost
- * level can be a torus or a mesh, or have switches that add up.  Each outer level joins groups of the one inside it. */
+/* Returns the field of level i that breaks a rule, or NULL, and writes into `accepted` what would
+ * be accepted.  Only the innermost level can be a torus or a mesh, or have switches that add up.
+ * Each outer level joins groups of the one inside it. */
 static const char *find_level_fault(const struct pz_cluster *cluster, int i, char *accepted,
                                     size_t size) {
   const struct pz_level *level = &cluster->level[i], *inner = i ? level - 1 : NULL;
@@ -76,6 +78,7 @@ static const char *find_level_fault(const struct pz_cluster *cluster, int i, cha
   return level->bytes_per_s > inner->bytes_per_s ? "bytes_per_s" : NULL;
 }
 
+/* Programs fill in the struct by themselves, so its texts may lack their NUL. */
 void pz_cluster_check(struct pz_call *call, const struct pz_cluster *cluster) {
   pz_require(call, cluster, "cluster");
   pz_require_range(call, "levels of the cluster", cluster->n_levels, 1, PZ_CLUSTER_MOST_LEVELS);
@@ -100,8 +103,9 @@ void pz_cluster_check(struct pz_call *call, const struct pz_cluster *cluster) {
              cluster->devices);
 }
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
+/* Reads the next level from an entry of the list "levels". */
 static void read_level(struct pz_fields *file, const json_t *object, struct pz_cluster *cluster) {
   char name[300], accepted[80];
   snprintf(name, sizeof name, "%.200s: levels[%d]", file->name, cluster->n_levels);
@@ -130,6 +134,7 @@ static void read_level(struct pz_fields *file, const json_t *object, struct pz_c
   file->status = pz_fields_finish(&fields);
 }
 
+/* Reads a cluster.json, whose levels are checked one by one. */
 static void read_cluster(struct pz_call *call, const char *name, const char *text, size_t bytes,
                          bool any_units, struct pz_cluster *out) {
   static const char *const ignored[] = {"sources"};
@@ -171,33 +176,32 @@ void pz_cluster_read_units(struct pz_call *call, const char *cluster, bool any_u
 }
 
 struct read_arguments {
+  bool is_text; /* `text` is a cluster.json; otherwise `name` is a preset or a file */
   const char *name, *text;
   size_t bytes;
   struct pz_cluster *out;
 };
 
-static void parse_cluster(struct pz_call *call, void *ctx) {
+static void read_in_border(struct pz_call *call, void *ctx) {
   const struct read_arguments *args = ctx;
-  read_cluster(call, args->name, args->text, args->bytes, false, args->out);
+  if (args->is_text)
+    read_cluster(call, args->name, args->text, args->bytes, false, args->out);
+  else
+    pz_cluster_read_units(call, args->name, false, args->out);
 }
 
 enum pz_status pz_cluster_parse(const char *name, const char *text, size_t bytes,
                                 struct pz_cluster *out, struct pz_error *err) {
-  struct read_arguments args = {name, text, bytes, out};
-  return pz_border(parse_cluster, &args, err);
-}
-
-static void load_cluster(struct pz_call *call, void *ctx) {
-  const struct read_arguments *args = ctx;
-  pz_cluster_read_units(call, args->name, false, args->out);
+  struct read_arguments args = {true, name, text, bytes, out};
+  return pz_border(read_in_border, &args, err);
 }
 
 enum pz_status pz_cluster_load(const char *cluster, struct pz_cluster *out, struct pz_error *err) {
   struct read_arguments args = {.name = cluster, .out = out};
-  return pz_border(load_cluster, &args, err);
+  return pz_border(read_in_border, &args, err);
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static json_t *level_json(const struct pz_level *level) {
   json_t *object =
@@ -255,6 +259,7 @@ enum pz_status pz_cluster_text(const struct pz_cluster *cluster, char **text,
   return pz_border(write_text, &args, err);
 }
 
+/* Describes every field for doc/fields.md. */
 void pz_cluster_fields(json_t *list) {
   enum { OTHER = PZ_KEY_OTHER };
   static const struct pz_key
@@ -279,10 +284,10 @@ void pz_cluster_fields(json_t *list) {
   pz_key_describe(&sources, "anything", list);
 }
 
-/* ---- sizes ---------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* Increases the number of devices, if the cluster scales; `option` names the number in messages.  Outer groups of the last level
- * consist of whole inner groups. */
+/* Increases the number of devices, if the cluster scales; `option` names the number in messages.
+ * Outer groups of the last level consist of whole inner groups. */
 static void reach_devices(struct pz_call *call, struct pz_cluster *cluster, int64_t devices,
                           const char *option) {
   pz_require(call, cluster, "cluster");
@@ -359,7 +364,7 @@ void pz_cluster_join_equal(struct pz_cluster *net) {
   }
 }
 
-/* ---- collectives ---------------------------------------------------------------------------- */
+/* ---- collectives ----------------------------------------------------------------------------- */
 
 void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *correction) {
   double factor = pz_corrected(correction->collectives);
@@ -379,10 +384,11 @@ struct pz_collective_facts pz_cluster_facts(const struct pz_cluster *net,
   return facts;
 }
 
-/* ---- the cluster of a chip ------------------------------------------------------------------ */
+/* ---- the cluster of a chip ------------------------------------------------------------------- */
 
 const char *pz_cluster_preset_name(size_t i) { return pz_embedded_name(pz_embedded_clusters, i); }
 
+/* The list of chips has blanks between the names; an empty list accepts every chip. */
 bool pz_cluster_has_chip(const struct pz_cluster *cluster, const char *chip) {
   char name[sizeof((struct pz_chip *)0)->name];
   pz_text_copy(name, sizeof name, chip);
@@ -397,6 +403,7 @@ bool pz_cluster_has_chip(const struct pz_cluster *cluster, const char *chip) {
   return !*cluster->chips;
 }
 
+/* Returns the preset that is marked as standard and lists the chip. */
 bool pz_cluster_standard(const char *chip, struct pz_cluster *out) {
   const char *name = pz_cluster_preset_name(0);
   for (size_t i = 1; name; i++) {
@@ -425,7 +432,8 @@ struct network_arguments {
   struct pz_network *out;
 };
 
-/* Sets the network of a chip for which no cluster is named: the standard cluster of the chip, or its own link. */
+/* Sets the network of a chip for which no cluster is named: the standard cluster of the chip, or
+ * its own link. */
 static void find_standard(struct pz_call *call, const struct network_arguments *args,
                           struct pz_network *network) {
   const struct pz_chip *chip = args->chip;
@@ -448,6 +456,7 @@ static void find_standard(struct pz_call *call, const struct network_arguments *
              chip->name, devices);
 }
 
+/* Extends the named or standard cluster to the devices, and warns of a chip that it lacks. */
 static void find_network(struct pz_call *call, void *ctx) {
   const struct network_arguments *args = ctx;
   struct pz_network network = {.own_link = false};
@@ -475,6 +484,7 @@ enum pz_status pz_network_find(const struct pz_chip *chip, const struct pz_clust
   return pz_border(find_network, &args, err);
 }
 
+/* A chip with only its own link gets a cluster of one level. */
 void pz_network_make_instant(struct pz_network *network, const struct pz_chip *chip,
                              int64_t devices) {
   struct pz_cluster *cluster = &network->cluster;

@@ -1,8 +1,9 @@
 /* The calibration of unmeasured chips, by class of machine.
  *
- * GPUs, on which a host launches kernels of libraries, get the start-up times, tiles and element-wise kernels of an H200, the only
- * GPU for which all of these were measured, and efficiencies from cold.def.  All other chips, for which a compiler schedules the
- * whole step, get efficiencies only. */
+ * GPUs, on which a host launches kernels of libraries, get the start-up times, tiles and
+ * element-wise kernels of an H200, the only GPU for which all of these were measured, and
+ * efficiencies from cold.def.  All other chips, for which a compiler schedules the whole step, get
+ * efficiencies only. */
 #include "chip/cold.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ struct pz_cold pz_cold_usual(void) {
 /* From `phaze validate --cold --runs ../shared/ref/published/runs.csv`, over 12 chips. */
 double pz_cold_spread(void) { return 0.065; }
 
-/* ---- GPUs ----------------------------------------------------------------------------------- */
+/* ---- GPUs ------------------------------------------------------------------------------------ */
 
 static struct pz_kernel *add_kernel(struct pz_calibration *calibration, const char *kind) {
   struct pz_kernel *kernel = &calibration->kernels[calibration->n_kernels];
@@ -37,8 +38,8 @@ static struct pz_kernel *add_kernel(struct pz_calibration *calibration, const ch
   return kernel;
 }
 
-/* Adds the kernels of flash attention, forward and backward, of one library ("_fa2"; "" for the default).  most_macs limits the
- * multiply-accumulates that a core does in a cycle. */
+/* Adds the kernels of flash attention, forward and backward, of one library ("_fa2"; "" for the
+ * default). most_macs limits the multiply-accumulates that a core does in a cycle. */
 static void add_attention(struct pz_chip *chip, const struct pz_cold *constants,
                           const char *library, double most_macs) {
   static const double BACKWARD = 0.87, BACKWARD_CYCLES = 2.08; /* cuDNN and fa2 on an H200 */
@@ -102,7 +103,7 @@ static bool calibrate_gpu(struct pz_chip *chip, const struct pz_cold *constants)
   return true;
 }
 
-/* ---- classes -------------------------------------------------------------------------------- */
+/* ---- classes --------------------------------------------------------------------------------- */
 
 /* Sets the calibration of a chip whose steps are compiled as a whole. */
 static void calibrate_compiled(struct pz_calibration *calibration,
@@ -116,8 +117,8 @@ static void calibrate_compiled(struct pz_calibration *calibration,
   attention->tail = 0;
 }
 
-/* Returns the rate of GEMMs in a precision over that of 16-bit ones: as the data sheet states it, otherwise `usual` if the chip
- * has the precision, or `absent`. */
+/* Returns the rate of GEMMs in a precision over that of 16-bit ones: as the data sheet states it,
+ * otherwise `usual` if the chip has the precision, or `absent`. */
 static double sheet_speedup(const struct pz_chip *chip, double stated, enum pz_precision precision,
                             double calibrated, double usual, double absent) {
   bool has_precision = chip->precisions >> precision & 1 || calibrated > 1;
@@ -125,6 +126,7 @@ static double sheet_speedup(const struct pz_chip *chip, double stated, enum pz_p
   return has_precision ? usual : absent;
 }
 
+/* Speedups of 8- and 4-bit GEMMs are those of the data sheet, also for GPUs. */
 bool pz_chip_try_class(struct pz_chip *chip, const struct pz_cold *constants) {
   struct pz_calibration *calibration = &chip->calibration;
   struct pz_cold usual = pz_cold_usual();
@@ -154,6 +156,7 @@ void pz_chip_set_class(struct pz_call *call, struct pz_chip *chip,
     pz_raise(call, PZ_NO_MEMORY, "out of memory for the chip");
 }
 
+/* The global buffer of a GPU gets the rate that its cores can draw. */
 void pz_chip_make_cold(struct pz_call *call, struct pz_chip *chip,
                        const struct pz_cold *constants) {
   struct pz_cold usual = pz_cold_usual();

@@ -1,5 +1,6 @@
-/* Unmeasured ("cold") chips: the fraction of a data sheet that programs achieve, by class of machine.  The constants are the same
- * for every chip of a class.  The clock follows from the power limit (cost/power.h). */
+/* Unmeasured ("cold") chips: the fraction of a data sheet that programs achieve, by class of
+ * machine.  The constants are the same for every chip of a class.  The clock follows from the power
+ * limit (cost/power.h). */
 #ifndef PZ_CHIP_COLD_H
 #define PZ_CHIP_COLD_H
 
@@ -19,11 +20,12 @@ struct pz_cold {
 /* Returns the constants of cold.def. */
 struct pz_cold pz_cold_usual(void);
 
-/* Sets the calibration of a chip without measurements to what its class achieves.  NULL constants are those of cold.def. */
+/* Sets the calibration of a chip without measurements to what its class achieves.  NULL constants
+ * are those of cold.def. */
 void pz_chip_set_class(struct pz_call *call, struct pz_chip *chip, const struct pz_cold *constants);
 
-/* Like pz_chip_set_class(), without a call: returns false if the measured GPU, which each thread reads once, cannot be read
- * for lack of memory. */
+/* Like pz_chip_set_class(), without a call: returns false if the measured GPU, which each thread
+ * reads once, cannot be read for lack of memory. */
 bool pz_chip_try_class(struct pz_chip *chip, const struct pz_cold *constants);
 
 /* Replaces everything that was measured on a chip by what its class achieves. */

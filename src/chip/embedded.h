@@ -19,8 +19,9 @@ const char *pz_embedded_name(const struct pz_embedded *table, size_t i);
 /* Returns the text of the entry of that name in any case of letters, or NULL. */
 const char *pz_embedded_text(const struct pz_embedded *table, const char *name);
 
-/* Returns the text of the entry, or of the file, that `word` names.  It is released when the call ends.  Messages call it a
- * `kind` ("chip", "cluster"), and tell with `names` which entries there are; NULL lists them. */
+/* Returns the text of the entry, or of the file, that `word` names.  It is released when the call
+ * ends.  Messages call it a `kind` ("chip", "cluster"), and tell with `names` which entries there
+ * are; NULL lists them. */
 const char *pz_embedded_load(struct pz_call *call, const struct pz_embedded *table,
                              const char *kind, const char *names, const char *word, size_t *bytes);
 

@@ -26,6 +26,7 @@ static bool is_listed(const char *chips, const char *chip) {
   return false;
 }
 
+/* Refuses a table with unknown columns or without prices of chips. */
 static void check_columns(struct pz_call *call, const char *name, const struct pz_csv *csv) {
   for (uint32_t i = 0; i < csv->columns; i++) {
     int k = 0;

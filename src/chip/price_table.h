@@ -1,4 +1,5 @@
-/* Rental prices of chips: CSV with the columns chip and dollars_per_device_hour, and optionally source, which is not read. */
+/* Rental prices of chips: CSV with the columns chip and dollars_per_device_hour, and optionally
+ * source, which is not read. */
 #ifndef PZ_CHIP_PRICE_TABLE_H
 #define PZ_CHIP_PRICE_TABLE_H
 
@@ -17,13 +18,14 @@ struct pz_price_table {
   uint32_t n_rows;
 };
 
-/* Reads a price table, where `name` stands for it in messages.  `chips` lists names and files that rows may have in addition to
- * presets, separated by commas; NULL: none.  Raises PZ_BAD_INPUT for unknown columns and chips, a chip with two rows, and
- * invalid prices. */
+/* Reads a price table, where `name` stands for it in messages.  `chips` lists names and files that
+ * rows may have in addition to presets, separated by commas; NULL: none.  Raises PZ_BAD_INPUT for
+ * unknown columns and chips, a chip with two rows, and invalid prices. */
 struct pz_price_table pz_price_table_read(struct pz_call *call, const char *name, const char *text,
                                           size_t bytes, const char *chips);
 
-/* Returns the price in dollars of a device for an hour, or 0 if the table does not contain the chip. */
+/* Returns the price in dollars of a device for an hour, or 0 if the table does not contain the
+ * chip. */
 double pz_price_of(const struct pz_price_table *table, const char *chip);
 
 #endif

@@ -1,15 +1,18 @@
 /* Technologies: area, energy and price of chip components at each node.
  *
- * The constants of 16 nm and below come from silicon.def, those of 45 and 22 nm from the original system's library. */
+ * The constants of 16 nm and below come from silicon.def, those of 45 and 22 nm from the original
+ * system's library. */
 #include "chip/chip.h"
 
 #include <stddef.h>
 
-/* 22 nm is the original system's library itself: 760.041386 um2 for a multiplier with 32 B of registers, 759.823853 for a lane,
- * and the SRAM macros below; it has no HBM interface, links or network.  45 nm is scaled from it: logic by the published factors
- * (Stillmaker and Baas, Integration 2017), SRAM by bit cells of 0.346 um2, the HBM interface by LLMCompass.  Energies are from
- * Jouppi et al., ISCA 2021, table 2; 22 nm lies on a line in log(node) between 45 and 7 nm.  HBM 3.92 pJ/bit (O'Connor et al.,
- * MICRO 2017); link 5.4 pJ/bit (doi 10.1109/JSSC.2020.3024261). */
+/* 22 nm is the original system's library itself: 760.041386 um2 for a multiplier with 32 B of
+ * registers, 759.823853 for a lane, and the SRAM macros below; it has no HBM interface, links or
+ * network. 45 nm is scaled from it: logic by the published factors (Stillmaker and Baas,
+ * Integration 2017), SRAM by bit cells of 0.346 um2, the HBM interface by LLMCompass.  Energies are
+ * from Jouppi et al., ISCA 2021, table 2; 22 nm lies on a line in log(node) between 45 and 7 nm.
+ * HBM 3.92 pJ/bit (O'Connor et al., MICRO 2017); link 5.4 pJ/bit (doi
+ * 10.1109/JSSC.2020.3024261). */
 static const struct pz_tech_info table[PZ_TECHS] = {
     [PZ_TECH_45NM] = {.name = "45nm",
                       .mac_um2 = 3089.6,
@@ -70,6 +73,7 @@ const struct pz_silicon *pz_silicon_at(size_t i) {
 
 bool pz_tech_is_library(const struct pz_tech_info *tech) { return tech->static_w_per_mm2 == 0; }
 
+/* Every constant of silicon.def has a range, given by two factors. */
 struct pz_tech_info pz_tech_range(enum pz_tech tech, enum pz_bill_range range) {
   struct pz_tech_info info = table[tech];
   if (range == PZ_BILL_LIKELY || pz_tech_is_library(&info)) return info;
@@ -105,7 +109,8 @@ const char *pz_tech_name_at(const void *ctx, size_t i) {
   return i < PZ_TECHS ? table[i].name : NULL;
 }
 
-/* Returns the area of a buffer: between two macros by linear interpolation, outside of their range in proportion. */
+/* Returns the area of a buffer: between two macros by linear interpolation, outside of their range
+ * in proportion. */
 static double macro_um2(const struct macro *macro, size_t n, int64_t bytes) {
   if (bytes <= macro[0].bytes) return macro[0].um2 * (double)bytes / (double)macro[0].bytes;
   for (size_t i = 1; i < n; i++) {

@@ -86,10 +86,10 @@ static void build_segment(struct pz_builder *builder, void *ctx) {
   pz_onnx_build_layer(layer->call, layer->lowering, builder, layer->segment);
 }
 
-static void build_layers(struct pz_call *call, struct pz_call *own, struct pz_owned *owned,
+static void build_layers(struct pz_call *call, struct pz_call *own, struct pz_owned_workload *owned,
                          struct pz_onnx_lowering *lowering) {
   const struct pz_onnx_layering *layering = lowering->layering;
-  struct pz_workload *w = &owned->w;
+  struct pz_workload *w = &owned->workload;
   uint32_t n = layering->segments.n;
   struct pz_layer_plan *plan = pz_alloc(call, n, sizeof *plan);
   struct segment_layer *layer = pz_alloc(call, n, sizeof *layer);
@@ -127,12 +127,12 @@ static struct pz_workload *import_model(struct pz_call *call, const char *name, 
   pz_onnx_shard(call, layering, options->tp, sharding);
   struct pz_onnx_lowering *lowering = pz_onnx_lowering_new(call, layering, sharding);
   struct pz_call own;
-  struct pz_owned *owned = pz_owned_new(call, &own);
-  owned->w.model = pz_text_plain(pz_copy_text(&own, name));
-  describe_model(&owned->w, layering, options, &exported);
+  struct pz_owned_workload *owned = pz_workload_new(call, &own);
+  owned->workload.model = pz_text_plain(pz_copy_text(&own, name));
+  describe_model(&owned->workload, layering, options, &exported);
   build_layers(call, &own, owned, lowering);
   pz_undefer(call, owned);
-  return &owned->w;
+  return &owned->workload;
 }
 
 /* ---- public functions ----------------------------------------------------------------------- */

@@ -42,7 +42,7 @@ static void mark_ends(const struct pz_workload *w, const uint32_t *list, uint32_
 
 void pz_wide_layers(struct pz_call *call, struct pz_workload *w, int64_t first, int64_t last,
                     bool predict) {
-  struct pz_call own = pz_call_in(call, &((struct pz_owned *)w)->arena);
+  struct pz_call own = pz_call_in(call, &((struct pz_owned_workload *)w)->arena);
   uint32_t n_list = 0, *list = listed_layers(&own, w, &n_list);
   int64_t *wide = pz_alloc(&own, w->n_layers, sizeof *wide); /* of each layer, at the ends */
   bool *marked = pz_alloc(&own, n_list, sizeof *marked);
@@ -72,5 +72,5 @@ void pz_wide_layers(struct pz_call *call, struct pz_workload *w, int64_t first, 
     list[i] = place[list[i]] + (marked[i] && !layers[place[list[i]]].wide);
   w->layers = layers;
   w->n_layers = n_layers;
-  pz_must(call, pz_order_set(w, list, n_list, own.arena));
+  pz_describe_order(&own, w, list, n_list);
 }

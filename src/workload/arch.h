@@ -1,5 +1,5 @@
-/* The shape of a transformer or hybrid model, as its configuration gives it.  A model family fills it in (family.c), and the
- * functions that build layers read it (parts.c). */
+/* The shape of a transformer or hybrid model, as its configuration gives it.  A model family fills
+ * it in (family.c), and the functions that build layers read it (parts.c). */
 #ifndef PZ_WORKLOAD_ARCH_H
 #define PZ_WORKLOAD_ARCH_H
 
@@ -24,9 +24,9 @@ enum pz_mixer {
   PZ_MIXER_DELTA,  /* gated delta rule (Yang et al., arXiv 2412.06464) */
 };
 
-/* The recurrent layers of a hybrid model.  Each head passes a state of `state` x head_dim values from token to token.  The
- * heads of a group share what is written to the state and read from it (B and C of Mamba-2, key and query of the delta
- * rule). */
+/* The recurrent layers of a hybrid model.  Each head passes a state of `state` x head_dim values
+ * from token to token.  The heads of a group share what is written to the state and read from it (B
+ * and C of Mamba-2, key and query of the delta rule). */
 struct pz_recurrence {
   enum pz_mixer mixer;
   int64_t heads, head_dim, state, groups;
@@ -71,7 +71,7 @@ enum pz_part {
   PZ_PART_EMBEDDING,
   PZ_PART_BLOCK, /* of the decoder, or of the only stack */
   PZ_PART_ENCODER,
-  PZ_PART_BRIDGE, /* between encoder and decoder: the encoder's last norm, the decoder's embedding */
+  PZ_PART_BRIDGE,  /* between encoder and decoder: last norm of one, embedding of the other */
   PZ_PART_PREDICT, /* multi-token prediction */
   PZ_PART_HEAD,
 };
@@ -91,16 +91,14 @@ struct pz_arch {
   int64_t chunk;       /* a token attends within chunks of so many tokens; 0: no chunks */
   int64_t default_seq;
 
-  /* Latent attention (DeepSeek-V2, arXiv 2405.04434).  head_dim is that of query and key, of which rotary_dims are rotated,
-   * in the key once for all heads. */
-  int64_t
-      q_rank; /* values of the vector that the queries are projected from; 0: the layer's input */
-  int64_t
-      kv_rank; /* values of the vector that keys and values are projected from; 0: ordinary attention */
+  /* Latent attention (DeepSeek-V2, arXiv 2405.04434). head_dim is that of query and key, of which
+   * rotary_dims are rotated, in the key once for all heads. */
+  int64_t q_rank;  /* values of the vector that queries come from; 0: the layer's input */
+  int64_t kv_rank; /* values of the vector that keys and values come from; 0: ordinary attention */
   int64_t value_dim; /* of each head; 0: head_dim */
 
-  /* Sparse attention (DeepSeek-V3.2, arXiv 2512.02556): an indexer of index_heads heads with index_dim values each chooses
-   * index_topk keys for every token. */
+  /* Sparse attention (DeepSeek-V3.2, arXiv 2512.02556): an indexer of index_heads heads with
+   * index_dim values each chooses index_topk keys for every token. */
   int64_t index_topk;  /* 0: a token attends to all keys */
   int64_t index_heads; /* 0: the keys are those that an earlier layer chose */
   int64_t index_dim;
@@ -136,12 +134,11 @@ struct pz_arch {
   enum pz_qk_norm qk_norm;
   bool bidirectional; /* every token attends to every other */
   bool learned_positions;
-  bool tied; /* the head uses the table of the token embedding */
-  bool
-      pre_norm; /* a norm before each half of a block; without pre_norm and post_norm, after each sum */
-  bool post_norm;         /* a norm after each half, before the sum */
-  bool final_norm;        /* a norm before the head */
-  bool scale_embed;       /* the embedding is multiplied by a constant */
+  bool tied;        /* the head uses the table of the token embedding */
+  bool pre_norm;    /* a norm before each half of a block; without both norms, after each sum */
+  bool post_norm;   /* a norm after each half, before the sum */
+  bool final_norm;  /* a norm before the head */
+  bool scale_embed; /* the embedding is multiplied by a constant */
   bool parallel_residual; /* both halves of a block read the same input */
   bool one_norm;          /* parallel halves share one norm */
   bool rms_norm;          /* RMS norms, otherwise layer norms */

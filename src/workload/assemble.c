@@ -1,8 +1,9 @@
 /* Assembling a workload: layers, their order, and totals.
  *
- * pz_assemble() runs, for each layer of a list, the builder and the passes over its graph (build_layer): backward,
- * fusion, memory, accounting.  The order of the layers is described by units that repeat (pz_describe_order), and the
- * totals of the model are summed up with overflow checks (sum_totals). */
+ * pz_assemble() runs, for each layer of a list, the builder and the passes over its graph
+ * (build_layer): backward, fusion, memory, accounting.  The order of the layers is described by
+ * units that repeat (pz_describe_order), and the totals of the model are summed up with overflow
+ * checks (sum_totals). */
 #include "workload/assemble.h"
 
 #include <string.h>
@@ -13,16 +14,19 @@
 /* The arena contains the struct that it is a member of, so it is copied before it is released. */
 void pz_workload_free(struct pz_workload *workload) {
   if (!workload) return;
-  struct pz_arena arena = ((struct pz_owned *)workload)->arena;
+  struct pz_arena arena = ((struct pz_owned_workload *)workload)->arena;
   pz_arena_release(&arena);
 }
 
-static void free_owned(void *owned) { pz_workload_free(&((struct pz_owned *)owned)->w); }
+static void free_owned(void *owned) {
+  pz_workload_free(&((struct pz_owned_workload *)owned)->workload);
+}
 
-struct pz_owned *pz_owned_new(struct pz_call *call, struct pz_call *own) {
+/* The workload is allocated in the arena that it contains. */
+struct pz_owned_workload *pz_workload_new(struct pz_call *call, struct pz_call *own) {
   struct pz_arena arena;
   pz_arena_init(&arena, NULL);
-  struct pz_owned *owned = pz_arena_alloc(&arena, 1, sizeof *owned);
+  struct pz_owned_workload *owned = pz_arena_alloc(&arena, 1, sizeof *owned);
   if (!owned) pz_raise(call, PZ_NO_MEMORY, "out of memory for a model");
   owned->arena = arena;
   pz_defer(call, free_owned, owned);
@@ -30,9 +34,10 @@ struct pz_owned *pz_owned_new(struct pz_call *call, struct pz_call *own) {
   return owned;
 }
 
-/* ---- layers --------------------------------------------------------------------------------- */
+/* ---- layers ---------------------------------------------------------------------------------- */
 
-/* Full recomputation: backward begins with the forward operators, and only the layer's input is saved. */
+/* Full recomputation: backward begins with the forward operators, and only the layer's input is
+ * saved. */
 static void recompute_layer(struct pz_graph *graph, struct pz_layer *layer) {
   struct pz_vec ops;
   pz_vec_init(&ops, graph->call->arena, sizeof(struct pz_op));
@@ -46,12 +51,12 @@ static void recompute_layer(struct pz_graph *graph, struct pz_layer *layer) {
 }
 
 /* Builds one layer and runs the passes over its graph. */
-static void build_layer(struct pz_call *own, struct pz_owned *owned,
+static void build_layer(struct pz_call *own, struct pz_owned_workload *owned,
                         const struct pz_layer_plan *plan, struct pz_layer *layer) {
-  const struct pz_workload_options *options = &owned->w.options;
+  const struct pz_workload_options *options = &owned->workload.options;
   struct pz_graph graph;
   struct pz_builder builder;
-  pz_graph_init(&graph, own, owned->w.model);
+  pz_graph_init(&graph, own, owned->workload.model);
   pz_builder_init(&builder, &graph, options);
   plan->build(&builder, plan->ctx);
   pz_backward_derive(&graph, options);
@@ -84,7 +89,7 @@ static void build_layer(struct pz_call *own, struct pz_owned *owned,
       options->lora.rank > 0 ? builder.model_trained_params : builder.model_params;
 }
 
-/* ---- order of the layers -------------------------------------------------------------------- */
+/* ---- order of the layers --------------------------------------------------------------------- */
 
 /* The longest unit that is looked for, twice the longest one of known models. */
 enum { LONGEST_UNIT = 16 };
@@ -105,7 +110,8 @@ static void append_unit(struct pz_call *call, struct pz_vec *units, const uint32
   pz_append(call, units, &unit);
 }
 
-/* Chooses at each position the unit that covers most of the rest by repetition, and the shortest of these. */
+/* Chooses at each position the unit that covers most of the rest by repetition, and the shortest of
+ * these. */
 void pz_describe_order(struct pz_call *call, struct pz_workload *workload, const uint32_t *sequence,
                        uint32_t n) {
   struct pz_vec units;
@@ -127,7 +133,7 @@ void pz_describe_order(struct pz_call *call, struct pz_workload *workload, const
   workload->n_order = units.n;
 }
 
-/* ---- totals --------------------------------------------------------------------------------- */
+/* ---- totals ---------------------------------------------------------------------------------- */
 
 /* Adds value * count to *total.  Returns false if it overflows. */
 static bool add_times(int64_t *total, int64_t value, int64_t count) {
@@ -148,13 +154,15 @@ static bool add_operators(struct pz_totals *totals, const struct pz_layer *layer
   return fits && add_times(&totals->ops, ops->n, layer->count);
 }
 
-/* Returns the parameters that a token uses: all but those of the routed experts that it is not sent to. */
+/* Returns the parameters that a token uses: all but those of the routed experts that it is not sent
+ * to. */
 static int64_t active_params(const struct pz_workload *workload, const struct pz_layer *layer) {
   int64_t routed = layer->model_expert_params;
   if (!routed || !workload->experts) return layer->model_params;
   return layer->model_params - routed + routed / workload->experts * workload->experts_per_token;
 }
 
+/* Sums up parameters, FLOP and bytes over all layers, with checks for overflow. */
 static void sum_totals(struct pz_call *own, struct pz_workload *workload) {
   struct pz_totals *totals = &workload->totals;
   bool fits = true;
@@ -177,9 +185,10 @@ static void sum_totals(struct pz_call *own, struct pz_workload *workload) {
   totals->peak_bytes = pz_memory_peak(own, workload);
 }
 
-void pz_assemble(struct pz_call *own, struct pz_owned *owned, const struct pz_layer_plan *plan,
-                 uint32_t n) {
-  struct pz_workload *workload = &owned->w;
+/* Builds the layers one by one, then the order and the totals. */
+void pz_assemble(struct pz_call *own, struct pz_owned_workload *owned,
+                 const struct pz_layer_plan *plan, uint32_t n) {
+  struct pz_workload *workload = &owned->workload;
   struct pz_layer *layers = pz_alloc(own, n, sizeof *layers);
   for (uint32_t i = 0; i < n; i++) {
     build_layer(own, owned, &plan[i], &layers[i]);
@@ -200,25 +209,4 @@ void pz_assemble(struct pz_call *own, struct pz_owned *owned, const struct pz_la
     workload->n_order = units.n;
   }
   sum_totals(own, workload);
-}
-
-/* ---- for callers that return a status ------------------------------------------------------- */
-
-struct order_arguments {
-  struct pz_workload *w;
-  const uint32_t *layer;
-  uint32_t n;
-  struct pz_arena *arena;
-};
-
-static void set_order(struct pz_call *call, void *ctx) {
-  const struct order_arguments *x = ctx;
-  struct pz_call own = pz_call_in(call, x->arena);
-  pz_describe_order(&own, x->w, x->layer, x->n);
-}
-
-enum pz_status pz_order_set(struct pz_workload *w, const uint32_t *layer, uint32_t n,
-                            struct pz_arena *arena) {
-  struct order_arguments x = {w, layer, n, arena};
-  return pz_border(set_order, &x, NULL);
 }

@@ -1,20 +1,21 @@
-/* Assembling a workload from a list of layers: each layer is built, differentiated, fused and accounted for, and the
- * totals are summed up.  Shared by the model families and the ONNX importer. */
+/* Assembling a workload from a list of layers: each layer is built, differentiated, fused and
+ * accounted for, and the totals are summed up.  Shared by the model families and the ONNX
+ * importer. */
 #ifndef PZ_WORKLOAD_ASSEMBLE_H
 #define PZ_WORKLOAD_ASSEMBLE_H
 
 #include "workload/build.h"
 
-/* A workload with the arena that contains it.  pz_workload_free(&owned->w) frees both. */
-struct pz_owned {
-  struct pz_workload w; /* must be the first member */
+/* A workload with the arena that contains it.  pz_workload_free(&owned->workload) frees both. */
+struct pz_owned_workload {
+  struct pz_workload workload; /* must be the first member */
   struct pz_arena arena;
   int adaptable; /* linear layers that can have adapters, a set of enum pz_lora_module */
 };
 
-/* Returns an empty workload.  *own allocates in its arena.  It is freed when the call ends, unless pz_undefer() hands
- * it to the caller of the public function. */
-struct pz_owned *pz_owned_new(struct pz_call *call, struct pz_call *own);
+/* Returns an empty workload.  *own allocates in its arena.  It is freed when the call ends, unless
+ * pz_undefer() hands it to the caller of the public function. */
+struct pz_owned_workload *pz_workload_new(struct pz_call *call, struct pz_call *own);
 
 /* A layer that is to be built. */
 struct pz_layer_plan {
@@ -28,17 +29,14 @@ struct pz_layer_plan {
   uint32_t n_from;
 };
 
-/* Builds n layers into owned->w, with the options that are stored there.  `own` allocates in the arena of *owned. */
-void pz_assemble(struct pz_call *own, struct pz_owned *owned, const struct pz_layer_plan *plan,
-                 uint32_t n);
+/* Builds n layers into owned->workload, with the options that are stored there.  `own` allocates in the
+ * arena of *owned. */
+void pz_assemble(struct pz_call *own, struct pz_owned_workload *owned,
+                 const struct pz_layer_plan *plan, uint32_t n);
 
-/* Sets workload->order to the shortest description by repeated units of a sequence of layers.  sequence[i] is the index
- * of the layer that runs at position i. */
+/* Sets workload->order to the shortest description by repeated units of a sequence of layers.
+ * sequence[i] is the index of the layer that runs at position i. */
 void pz_describe_order(struct pz_call *call, struct pz_workload *workload, const uint32_t *sequence,
                        uint32_t n);
-
-/* Like pz_describe_order(), for callers that return a status. */
-PZ_NODISCARD enum pz_status pz_order_set(struct pz_workload *w, const uint32_t *layer, uint32_t n,
-                                         struct pz_arena *arena);
 
 #endif

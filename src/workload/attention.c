@@ -1,24 +1,28 @@
-/* Attention: projections of query, key and value, positions, scores, softmax, context, and the output projection.
+/* Attention: projections of query, key and value, positions, scores, softmax, context, and the
+ * output projection.
  *
- * pz_part_attention() builds the self-attention of a block: ordinary attention (project_qkv), latent attention (project_latent)
- * and the choice of keys of sparse attention (choose_keys) differ in how query, key and value are made.  attend() is common:
- * flash attention is one operator, and standard attention writes its scores to memory.
+ * pz_part_attention() builds the self-attention of a block: ordinary attention (project_qkv),
+ * latent attention (project_latent) and the choice of keys of sparse attention (choose_keys) differ
+ * in how query, key and value are made. attend() is common: flash attention is one operator, and
+ * standard attention writes its scores to memory.
  *
- * With context parallelism, a device has part of the tokens of every sample, in two pieces, one from each end of the sequence,
- * so that causal attention is balanced (Megatron-LM; Brandon et al., arXiv 2311.09431).  Before attention, the devices
- * exchange in one of two forms:
- *   ring        keys and values of the other devices pass one part after another (Liu et al., arXiv 2310.01889), in backward
- *               again and with their gradients; with a window or a chunk, only those that it reaches
- *   all-to-all  query, key and value of all tokens for part of the heads, and the result back (Jacobs et al., DeepSpeed
- *               Ulysses, arXiv 2309.14509) */
+ * With context parallelism, a device has part of the tokens of every sample, in two pieces, one
+ * from each end of the sequence, so that causal attention is balanced (Megatron-LM; Brandon et al.,
+ * arXiv 2311.09431).  Before attention, the devices exchange in one of two forms:
+ *   ring        keys and values of the other devices pass one part after another (Liu et al., arXiv
+ *               2310.01889), in backward again and with their gradients; with a window or a chunk,
+ *               only those that it reaches
+ *   all-to-all  query, key and value of all tokens for part of the heads, and the result back
+ *               (Jacobs et al., DeepSpeed Ulysses, arXiv 2309.14509) */
 #include "workload/parts.h"
 
 #include <inttypes.h>
 
 #include "core/num.h"
 
-/* ---- context parallelism -------------------------------------------------------------------- */
+/* ---- context parallelism --------------------------------------------------------------------- */
 
+/* The two pieces of a device need a sequence that 2 cp divides. */
 void pz_check_context(struct pz_call *call, const char *model, const struct pz_arch *arch,
                       const struct pz_workload_options *options) {
   int64_t cp = options->cp;
@@ -50,10 +54,12 @@ static bool divides_heads(const struct pz_builder *builder) {
   return builder->options->cp > 1 && builder->options->cp_form == PZ_CONTEXT_ALL_TO_ALL;
 }
 
+/* With a window or chunk, a device needs the keys just before each of its two pieces. */
 int64_t pz_context_keys(const struct pz_builder *builder, const struct pz_arch *arch) {
   int64_t seq = builder->options->seq, cp = builder->options->cp, other_keys = seq;
   if (arch->chunk && arch->chunk < seq) {
-    /* The keys before a piece in its chunk, for both pieces of a device, on average over the devices. */
+    /* The keys before a piece in its chunk, for both pieces of a device, on average over the
+     * devices. */
     int64_t sum = 0, piece = seq / (2 * cp);
     for (int64_t i = 0; i < 2 * cp; i++) sum += i * piece % arch->chunk;
     other_keys = pz_ceil_div(sum, cp);
@@ -81,8 +87,8 @@ static int64_t values_per_token(const struct pz_builder *builder, uint32_t tenso
   return pz_graph_tensor(builder->graph, tensor)->elems / builder->tokens;
 }
 
-/* Gathers n_keys keys (or values) of each sample, of which the parts of the other devices pass one after another: memory holds
- * one of them at a time.  A width of 0 means that of the input. */
+/* Gathers n_keys keys (or values) of each sample, of which the parts of the other devices pass one
+ * after another: memory holds one of them at a time.  A width of 0 means that of the input. */
 static uint32_t gather_keys(struct pz_builder *builder, const char *name, uint32_t input,
                             int64_t n_keys, int64_t width) {
   int64_t mbs = builder->options->mbs, local_seq = builder->local_seq;
@@ -113,11 +119,12 @@ static void exchange_qkv(struct pz_builder *builder, const struct pz_arch *arch,
   }
 }
 
-/* ---- sizes ---------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* Sizes of attention on this device.  A sequence is cut into `chunks` chunks of `queries` queries each, which attend to `keys`
- * keys: all of them, those of a window, or those of their chunk (the last one counts as a whole one).  Of the `span` queries
- * that attend to the same keys, this device has `queries`. */
+/* Sizes of attention on this device.  A sequence is cut into `chunks` chunks of `queries` queries
+ * each, which attend to `keys` keys: all of them, those of a window, or those of their chunk (the
+ * last one counts as a whole one).  Of the `span` queries that attend to the same keys, this device
+ * has `queries`. */
 struct attention_sizes {
   int64_t heads, kv_heads, head_dim, value_dim, batch, seq;
   int64_t chunks, queries, keys, span;
@@ -125,6 +132,7 @@ struct attention_sizes {
 
 static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
 
+/* Windows and chunks reduce the keys, context parallelism the queries of a device. */
 static struct attention_sizes find_sizes(const struct pz_builder *builder,
                                          const struct pz_arch *arch) {
   const struct pz_workload_options *options = builder->options;
@@ -159,7 +167,7 @@ static struct attention_sizes find_sizes(const struct pz_builder *builder,
   return sizes;
 }
 
-/* ---- projections ---------------------------------------------------------------------------- */
+/* ---- projections ----------------------------------------------------------------------------- */
 
 /* Names of the operators of self-attention and of cross-attention. */
 struct attention_names {
@@ -170,6 +178,7 @@ static const struct attention_names SELF = {"qkv", "query", "key", "value", "att
                                     CROSS = {"cross_query", "cross_query", "cross_key",
                                              "cross_value", "cross_out"};
 
+/* Projects the input to the queries, keys or values of this number of heads. */
 static uint32_t project_heads(struct pz_builder *builder, const struct pz_arch *arch,
                               const char *name, uint32_t input, int64_t heads) {
   return pz_build_linear(builder, &(struct pz_linear){.name = name,
@@ -180,8 +189,8 @@ static uint32_t project_heads(struct pz_builder *builder, const struct pz_arch *
                                                       .bias = arch->qkv_bias});
 }
 
-/* Projects the query.  If attention has an output gate, the same projection computes it, and *gate receives a view of it;
- * otherwise *gate is PZ_NONE. */
+/* Projects the query.  If attention has an output gate, the same projection computes it, and *gate
+ * receives a view of it; otherwise *gate is PZ_NONE. */
 static uint32_t project_query(struct pz_builder *builder, const struct pz_arch *arch,
                               const char *name, uint32_t input, uint32_t *gate) {
   int64_t width = arch->heads / builder->options->tp * arch->head_dim;
@@ -205,13 +214,14 @@ bool pz_attention_shares(const struct pz_arch *arch, int64_t tp) {
          arch->kv_heads * arch->head_dim % tp == 0;
 }
 
-/* Redistributes projections if there are fewer key/value heads than devices, so that a device has computed only part of a
- * head (Megatron Core, get_query_key_value_tensors in transformer/attention.py).
+/* Redistributes projections if there are fewer key/value heads than devices, so that a device has
+ * computed only part of a head (Megatron Core, get_query_key_value_tensors in
+ * transformer/attention.py).
  *
- * All results are gathered, their columns are put in order (_gather_along_last_dim in tensor_parallel/mappings.py), and each
- * device copies its queries, and the key and value of their head.  In backward, the columns of other devices are zero, and
- * gradients are added up where they are scattered.  The result is query, key, value and gate; the gate is PZ_NONE without
- * one. */
+ * All results are gathered, their columns are put in order (_gather_along_last_dim in
+ * tensor_parallel/mappings.py), and each device copies its queries, and the key and value of their
+ * head.  In backward, the columns of other devices are zero, and gradients are added up where they
+ * are scattered.  The result is query, key, value and gate; the gate is PZ_NONE without one. */
 static void share_heads(struct pz_builder *builder, const struct pz_arch *arch,
                         const uint32_t projected[3], uint32_t qkv[4]) {
   static const char *const names[] = {"query_own", "key_own", "value_own", "gate_own"};
@@ -237,8 +247,8 @@ static void share_heads(struct pz_builder *builder, const struct pz_arch *arch,
                                                        .divides = true});
 }
 
-/* Projects query, key and value, and the gate of the output, which is PZ_NONE without one.  Keys and values are projected from
- * `source`, which differs from the input in cross-attention only. */
+/* Projects query, key and value, and the gate of the output, which is PZ_NONE without one.  Keys
+ * and values are projected from `source`, which differs from the input in cross-attention only. */
 static void project_qkv(struct pz_builder *builder, const struct pz_arch *arch,
                         const struct attention_names *names, uint32_t input, uint32_t source,
                         uint32_t qkv[4]) {
@@ -275,10 +285,10 @@ static void project_qkv(struct pz_builder *builder, const struct pz_arch *arch,
   qkv[3] = PZ_NONE;
 }
 
-/* ---- latent attention (DeepSeek-V2, arXiv 2405.04434) --------------------------------------- */
+/* ---- latent attention (DeepSeek-V2, arXiv 2405.04434) ---------------------------------------- */
 
-/* Query, key and value are projected from small latent vectors.  These are computed outside of the tensor-parallel region,
- * which they enter in place of the layer's input. */
+/* Query, key and value are projected from small latent vectors.  These are computed outside of the
+ * tensor-parallel region, which they enter in place of the layer's input. */
 static uint32_t latent_linear(struct pz_builder *builder, const char *name, uint32_t input,
                               int64_t in, int64_t out, bool bias) {
   return pz_build_linear(
@@ -294,7 +304,8 @@ static uint32_t linear_by_heads(struct pz_builder *builder, const char *name, ui
                    .name = name, .x = input, .in = in, .out = out, .divide = PZ_DIVIDE_COLUMNS});
 }
 
-/* Returns the latent vector of the queries, or PZ_NONE if they are projected from the layer's input. */
+/* Returns the latent vector of the queries, or PZ_NONE if they are projected from the layer's
+ * input. */
 static uint32_t build_query_latent(struct pz_builder *builder, const struct pz_arch *arch,
                                    uint32_t input) {
   if (!arch->q_rank) return PZ_NONE;
@@ -348,13 +359,14 @@ static void project_latent(struct pz_builder *builder, const struct pz_arch *arc
   qkv[2] = up[1];
 }
 
-/* ---- sparse attention (DeepSeek-V3.2, arXiv 2512.02556, section 2.1) ------------------------ */
+/* ---- sparse attention (DeepSeek-V3.2, arXiv 2512.02556, section 2.1) ------------------------- */
 
-/* Returns the positions of the keys that an indexer chooses for each token, or PZ_NONE without an indexer.
+/* Returns the positions of the keys that an indexer chooses for each token, or PZ_NONE without an
+ * indexer.
  *
- * The indexer's projections are small, and every device of the tensor-parallel group computes them all.  The products of its
- * heads are weighted by the token and added up.  Scores of all keys before a token, half of the sequence on average, pass
- * through memory. */
+ * The indexer's projections are small, and every device of the tensor-parallel group computes them
+ * all.  The products of its heads are weighted by the token and added up.  Scores of all keys
+ * before a token, half of the sequence on average, pass through memory. */
 static uint32_t choose_keys(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input,
                             uint32_t query_latent) {
   if (!arch->index_heads) return PZ_NONE;
@@ -391,7 +403,7 @@ static uint32_t choose_keys(struct pz_builder *builder, const struct pz_arch *ar
                          PZ_SHAPE(builder->tokens, chosen));
 }
 
-/* ---- scores and context --------------------------------------------------------------------- */
+/* ---- scores and context ---------------------------------------------------------------------- */
 
 /* Applies the norms and the rotary positions of query and key. */
 static void rotate_query_key(struct pz_builder *builder, const struct pz_arch *arch,
@@ -414,8 +426,9 @@ static void rotate_query_key(struct pz_builder *builder, const struct pz_arch *a
   }
 }
 
-/* Arranges query, key and value for the batched products of eager code: key and value once for each query head, and heads
- * before tokens.  The latter is a view with one sample and a copy with several. */
+/* Arranges query, key and value for the batched products of eager code: key and value once for each
+ * query head, and heads before tokens.  The latter is a view with one sample and a copy with
+ * several. */
 static void arrange_eager(struct pz_builder *builder, const struct attention_sizes *sizes,
                           uint32_t qkv[3]) {
   static const char *const repeat_names[] = {"", "key_repeat", "value_repeat"};
@@ -430,6 +443,7 @@ static void arrange_eager(struct pz_builder *builder, const struct attention_siz
   }
 }
 
+/* Fused kernels scale and mask in one operator, eager code in several. */
 static uint32_t scale_and_mask(struct pz_builder *builder, const struct pz_arch *arch,
                                const struct attention_sizes *sizes, uint32_t scores) {
   const struct pz_workload_options *options = builder->options;
@@ -449,17 +463,19 @@ static uint32_t scale_and_mask(struct pz_builder *builder, const struct pz_arch 
   }
   uint32_t mask =
       pz_build_data(builder, "mask", PZ_B16, PZ_SHAPE(options->mbs, options->seq, options->seq));
-  return pz_kernel_add(builder, "add_mask", scores, mask);
+  return pz_build_binary(builder, PZ_OP_ADD, "add_mask", scores, mask);
 }
 
-/* Returns the attention sinks: a logit of each head that enters the softmax and has no value; PZ_NONE without them. */
+/* Returns the attention sinks: a logit of each head that enters the softmax and has no value;
+ * PZ_NONE without them. */
 static uint32_t build_sinks(struct pz_builder *builder, const struct pz_arch *arch) {
   if (!arch->sinks) return PZ_NONE;
   struct pz_shape shape = PZ_SHAPE(arch->heads / builder->options->tp);
   return pz_build_param(builder, "sinks", shape, arch->heads, false);
 }
 
-/* Standard attention, which writes scores and probabilities.  `index` is PZ_NONE, or the keys that sparse attention chose. */
+/* Standard attention, which writes scores and probabilities.  `index` is PZ_NONE, or the keys that
+ * sparse attention chose. */
 static uint32_t attend_standard(struct pz_builder *builder, const struct pz_arch *arch,
                                 const struct attention_sizes *sizes, uint32_t qkv[3],
                                 uint32_t index) {
@@ -490,9 +506,10 @@ static uint32_t attend_standard(struct pz_builder *builder, const struct pz_arch
                               : context;
 }
 
-/* Flash attention, one operator.  If sparse attention chooses among more keys than it reads, queries are multiplied by the
- * latent vectors of keys and values, as in decoding (FlashMLA's sparse kernels); the projections of queries and context then
- * cost as much as those of keys and values. */
+/* Flash attention, one operator.  If sparse attention chooses among more keys than it reads,
+ * queries are multiplied by the latent vectors of keys and values, as in decoding (FlashMLA's
+ * sparse kernels); the projections of queries and context then cost as much as those of keys and
+ * values. */
 static uint32_t attend_flash(struct pz_builder *builder, const struct pz_arch *arch,
                              const struct attention_sizes *sizes, const uint32_t qkv[3],
                              uint32_t index) {
@@ -512,7 +529,8 @@ static uint32_t attend_flash(struct pz_builder *builder, const struct pz_arch *a
   return pz_build_flash(builder, &flash);
 }
 
-/* Builds everything after the projections: exchange over the context group, attention, output gate, output projection. */
+/* Builds everything after the projections: exchange over the context group, attention, output gate,
+ * output projection. */
 static uint32_t attend(struct pz_builder *builder, const struct pz_arch *arch,
                        const struct attention_names *names, uint32_t qkv[4], uint32_t index) {
   struct attention_sizes sizes = find_sizes(builder, arch);
@@ -537,6 +555,7 @@ static uint32_t attend(struct pz_builder *builder, const struct pz_arch *arch,
                         arch->out_bias ? arch->hidden : 0);
 }
 
+/* Latent attention applies norms and positions while it projects. */
 uint32_t pz_part_attention(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input) {
   uint32_t qkv[4], index = PZ_NONE;
   if (arch->kv_rank) {

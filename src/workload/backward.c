@@ -1,10 +1,12 @@
 /* Deriving the backward operators of a layer.
  *
- * pz_backward_derive() marks which tensors need a gradient, gives the layer's results a gradient each, and visits the forward
- * operators in reverse order (differentiate).  The kind of an operator has a rule of the gradient (ops.def), and each rule
- * has a function here.  Gradients that reach a tensor by several ways are added up (add_gradient).
+ * pz_backward_derive() marks which tensors need a gradient, gives the layer's results a gradient
+ * each, and visits the forward operators in reverse order (differentiate).  The kind of an operator
+ * has a rule of the gradient (ops.def), and each rule has a function here.  Gradients that reach a
+ * tensor by several ways are added up (add_gradient).
  *
- * Collectives and convolutions whose results would be large to save are computed again in backward (find_or_rebuild). */
+ * Collectives and convolutions whose results would be large to save are computed again in backward
+ * (find_or_rebuild). */
 #include "workload/passes.h"
 
 #include <stdio.h>
@@ -21,7 +23,7 @@ struct backward {
   uint32_t *rebuilt; /* by forward tensor: the copy that backward computes again, or PZ_NONE */
 };
 
-/* ---- tensors and operators of backward ------------------------------------------------------ */
+/* ---- tensors and operators of backward ------------------------------------------------------- */
 
 static struct pz_tensor *tensor_at(const struct backward *backward, uint32_t index) {
   return pz_graph_tensor(backward->graph, index);
@@ -55,7 +57,8 @@ struct operands {
   uint32_t n_out;
 };
 
-/* Returns a backward operator of the given kind that is derived from a forward operator and has its sizes. */
+/* Returns a backward operator of the given kind that is derived from a forward operator and has its
+ * sizes. */
 static struct pz_op derive_op(const struct pz_op *forward, int kind, struct operands operands) {
   return (struct pz_op){.kind = kind,
                         .direction = PZ_BACKWARD,
@@ -70,7 +73,8 @@ static struct pz_op derive_op(const struct pz_op *forward, int kind, struct oper
                         .n_out = operands.n_out};
 }
 
-/* Appends a backward operator with the name "NAME.suffix", after the forward operator that it is derived from. */
+/* Appends a backward operator with the name "NAME.suffix", after the forward operator that it is
+ * derived from. */
 static void append_op(struct backward *backward, struct pz_op op, const struct pz_op *forward,
                       const char *suffix) {
   char name[128];
@@ -85,7 +89,8 @@ static struct pz_dims row_dims(const struct pz_tensor *tensor) {
   return (struct pz_dims){1, tensor->elems / width, width, 1};
 }
 
-/* Records a gradient of a forward tensor that the derivative of `op` computes.  A second gradient is added to the first. */
+/* Records a gradient of a forward tensor that the derivative of `op` computes.  A second gradient
+ * is added to the first. */
 static void add_gradient(struct backward *backward, const struct pz_op *op, uint32_t forward,
                          uint32_t gradient) {
   if (backward->grad[forward] == PZ_NONE) {
@@ -117,8 +122,9 @@ static void reduce_gradient(struct backward *backward, const struct pz_op *op, u
   add_gradient(backward, op, forward, sum);
 }
 
-/* Returns the tensor that backward reads in place of forward tensor `input` of `reader`: the tensor itself, or a copy that
- * is computed again.  Not saved but computed again are gathered rows, and the convolution that only Mamba-2's scan reads. */
+/* Returns the tensor that backward reads in place of forward tensor `input` of `reader`: the tensor
+ * itself, or a copy that is computed again.  Not saved but computed again are gathered rows, and
+ * the convolution that only Mamba-2's scan reads. */
 static uint32_t find_or_rebuild(struct backward *backward, const struct pz_op *reader,
                                 uint32_t input) {
   const struct pz_graph *graph = backward->graph;
@@ -147,9 +153,10 @@ static uint32_t find_or_rebuild(struct backward *backward, const struct pz_op *r
   return copy;
 }
 
-/* ---- rules of the gradient ------------------------------------------------------------------ */
+/* ---- rules of the gradient ------------------------------------------------------------------- */
 
-/* The gradient of the result is the gradient of each input, except that it is summed up for inputs that were broadcast. */
+/* The gradient of the result is the gradient of each input, except that it is summed up for inputs
+ * that were broadcast. */
 static void pass_gradient(struct backward *backward, const struct pz_op *op, uint32_t gradient) {
   for (uint32_t i = 0; i < op->n_in; i++) {
     uint32_t input = op->in[i];
@@ -163,8 +170,8 @@ static void pass_gradient(struct backward *backward, const struct pz_op *op, uin
   }
 }
 
-/* Returns whether the derivative of an operator reads input i.  A factor is read only for the gradient of the other factor,
- * and the bias of a layer norm never. */
+/* Returns whether the derivative of an operator reads input i.  A factor is read only for the
+ * gradient of the other factor, and the bias of a layer norm never. */
 static bool reads_input(const struct backward *backward, const struct pz_op *op, uint32_t i) {
   unsigned saves = pz_op_info(op->kind)->saves;
   if (!(saves & (i == 0 ? PZ_SAVE_IN0 : PZ_SAVE_REST))) return false;
@@ -173,8 +180,9 @@ static bool reads_input(const struct backward *backward, const struct pz_op *op,
   return backward->needs_grad[op->in[1 - i]];
 }
 
-/* Sets the FLOP of the derivative of flash attention, which computes the scores and the softmax again.  Of its five products
- * three have the width k of the query and two the width v of the value; dims.k becomes their mean. */
+/* Sets the FLOP of the derivative of flash attention, which computes the scores and the softmax
+ * again.  Of its five products three have the width k of the query and two the width v of the
+ * value; dims.k becomes their mean. */
 static void set_flash_flop(struct backward *backward, const struct pz_op *op,
                            struct pz_op *derivative) {
   const int *softmax = pz_op_info(PZ_OP_SOFTMAX)->flop;
@@ -193,11 +201,12 @@ static void set_flash_flop(struct backward *backward, const struct pz_op *op,
 
 /* Sets the FLOP of the derivative of a scan.
  *
- * Mamba-2 (state-spaces/mamba, ssd_combined.py: MambaSplitConv1dScanCombinedFn) computes the products C B, the states of the
- * chunks and the convolution again.  For the two forward products with a head's state there are five: one repeated, and four
- * for the gradients of state, x, B and C.  For each forward product with the scores of a chunk there are three.
- * The delta rule (fla-org/flash-linear-attention, ops/gated_delta_rule/chunk.py) computes states, new keys and new values
- * again. */
+ * Mamba-2 (state-spaces/mamba, ssd_combined.py: MambaSplitConv1dScanCombinedFn) computes the
+ * products C B, the states of the chunks and the convolution again.  For the two forward products
+ * with a head's state there are five: one repeated, and four for the gradients of state, x, B and
+ * C.  For each forward product with the scores of a chunk there are three.  The delta rule
+ * (fla-org/flash-linear-attention, ops/gated_delta_rule/chunk.py) computes states, new keys and new
+ * values again. */
 static void set_scan_flop(struct backward *backward, const struct pz_op *op,
                           struct pz_op *derivative) {
   int64_t n = op->dims.n, k = op->dims.k, span = op->span, tokens = op->dims.batch * op->dims.m;
@@ -259,7 +268,8 @@ static void derive_pointwise(struct backward *backward, const struct pz_op *op, 
   for (uint32_t i = 0; i < n_out; i++) add_gradient(backward, op, inputs[i], out[i]);
 }
 
-/* Adds the product of the tensors in[0] and in[1] that is the gradient of one factor of a product. */
+/* Adds the product of the tensors in[0] and in[1] that is the gradient of one factor of a
+ * product. */
 static void derive_factor(struct backward *backward, const struct pz_op *op, uint32_t factor,
                           const uint32_t in[2], struct pz_dims dims, const char *suffix) {
   uint32_t out = add_tensor_like(backward, factor, "grad");
@@ -294,8 +304,9 @@ static void derive_product(struct backward *backward, const struct pz_op *op, ui
     reduce_gradient(backward, op, op->in[2], g, "bias_grad");
 }
 
-/* Joins the gradients of the parts of a split into one tensor.  Fused kernels write the parts in place.  Eager ones
- * concatenate them, and so do all if the parts do not cover the tensor, whose rest is zero. */
+/* Joins the gradients of the parts of a split into one tensor.  Fused kernels write the parts in
+ * place.  Eager ones concatenate them, and so do all if the parts do not cover the tensor, whose
+ * rest is zero. */
 static void derive_split(struct backward *backward, const struct pz_op *op) {
   uint32_t *in = pz_alloc(backward->graph->call, op->n_out, sizeof *in), n_in = 0;
   uint32_t whole = add_tensor_like(backward, op->in[0], "grad");
@@ -329,7 +340,8 @@ static void derive_join(struct backward *backward, const struct pz_op *op, uint3
   for (uint32_t i = 0; i < op->n_in; i++) add_gradient(backward, op, op->in[i], parts[i]);
 }
 
-/* Returns the collective that computes the gradient of a collective, or PZ_OP_SPLIT where each device reads its slice. */
+/* Returns the collective that computes the gradient of a collective, or PZ_OP_SPLIT where each
+ * device reads its slice. */
 static int dual_collective(int kind) {
   switch (kind) {
   case PZ_OP_TP_ENTER: return PZ_OP_ALL_REDUCE;
@@ -340,6 +352,7 @@ static int dual_collective(int kind) {
   }
 }
 
+/* The gradient of an all-reduce needs no exchange, because it is whole on every device. */
 static void derive_collective(struct backward *backward, const struct pz_op *op,
                               uint32_t gradient) {
   if (op->kind == PZ_OP_ALL_REDUCE) {
@@ -359,8 +372,9 @@ static void derive_collective(struct backward *backward, const struct pz_op *op,
   for (uint32_t i = 0; i < op->n_in; i++) add_gradient(backward, op, op->in[i], out[i]);
 }
 
-/* ---- the pass ------------------------------------------------------------------------------- */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
+/* Adds the derivative of one operator, unless no input needs a gradient. */
 static void differentiate(struct backward *backward, const struct pz_op *op) {
   uint32_t gradient = backward->grad[op->out[0]];
   enum pz_grad_rule rule = pz_op_info(op->kind)->grad;
@@ -379,8 +393,8 @@ static void differentiate(struct backward *backward, const struct pz_op *op) {
   }
 }
 
-/* Marks the tensors that need a gradient: trained parameters, tensors that enter the layer, and what is computed from
- * them. */
+/* Marks the tensors that need a gradient: trained parameters, tensors that enter the layer, and
+ * what is computed from them. */
 static void mark_gradients(struct backward *backward) {
   const struct pz_graph *graph = backward->graph;
   for (uint32_t t = 0; t < graph->tensors.n; t++) {
@@ -399,6 +413,7 @@ static void mark_gradients(struct backward *backward) {
   }
 }
 
+/* Gradients flow from the results of the layer back to its inputs and parameters. */
 void pz_backward_derive(struct pz_graph *graph, const struct pz_workload_options *options) {
   uint32_t n_tensors = graph->tensors.n;
   struct backward backward = {.graph = graph, .options = options};

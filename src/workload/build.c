@@ -1,8 +1,9 @@
 /* The builder: forward operators of a layer, divided for one device of a tensor-parallel group.
  *
- * The sections follow the interface: sizes, tensors, generic operators, linear layers, other products, collectives, adapters
- * (LoRA).  Every function adds the result as a tensor, fills in a struct pz_op, and appends it to the forward direction of
- * the graph.  Sizes that overflow are raised (pz_raise_size_limit). */
+ * The sections follow the interface: sizes, tensors, generic operators, linear layers, other
+ * products, collectives, adapters (LoRA).  Every function adds the result as a tensor, fills in a
+ * struct pz_op, and appends it to the forward direction of the graph.  Sizes that overflow are
+ * raised (pz_raise_size_limit). */
 #include "workload/build.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 #include "core/num.h"
 
-/* ---- sizes ---------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 _Noreturn static void raise_limit(const struct pz_builder *builder) {
   pz_raise_size_limit(builder->graph->call, builder->graph->model);
@@ -64,7 +65,7 @@ int64_t pz_count_peers(const struct pz_workload_options *options, enum pz_peers 
   return options->tp;
 }
 
-/* ---- tensors -------------------------------------------------------------------------------- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static struct pz_tensor *tensor_at(const struct pz_builder *builder, uint32_t index) {
   return pz_graph_tensor(builder->graph, index);
@@ -79,7 +80,8 @@ static int64_t count_rows(const struct pz_builder *builder, uint32_t index) {
   return tensor_at(builder, index)->elems / row_width(builder, index);
 }
 
-/* Adds a 16-bit activation.  `split` tells that the other devices of the group hold other parts of it. */
+/* Adds a 16-bit activation.  `split` tells that the other devices of the group hold other parts of
+ * it. */
 static uint32_t add_activation(struct pz_builder *builder, const char *name, struct pz_shape shape,
                                bool split) {
   uint32_t index = pz_graph_add_tensor(builder->graph, name, PZ_ROLE_ACTIVATION, PZ_B16, shape);
@@ -118,10 +120,6 @@ uint32_t pz_build_carried(struct pz_builder *builder, const char *name, int64_t 
   return index;
 }
 
-void pz_build_output(struct pz_builder *builder, uint32_t tensor) {
-  builder->graph->output = tensor;
-}
-
 uint32_t pz_build_data(struct pz_builder *builder, const char *name, int elem_bytes,
                        struct pz_shape shape) {
   struct pz_graph *graph = builder->graph;
@@ -133,6 +131,7 @@ uint32_t pz_build_data(struct pz_builder *builder, const char *name, int elem_by
   return index;
 }
 
+/* A parameter counts for this layer, or as tied if another layer owns it. */
 uint32_t pz_build_param(struct pz_builder *builder, const char *name, struct pz_shape shape,
                         int64_t whole, bool tied) {
   const struct pz_workload_options *options = builder->options;
@@ -153,20 +152,17 @@ uint32_t pz_build_param(struct pz_builder *builder, const char *name, struct pz_
              pz_add(&builder->model_trained_params, whole);
   }
   if (!fits) raise_limit(builder);
-  /* With sequence parallelism, the gradient of a whole parameter is a sum over this device's tokens only. */
+  /* With sequence parallelism, the gradient of a whole parameter is a sum over this device's tokens
+   * only. */
   if (!tied && !tensor->split && !tensor->frozen && options->sequence_parallel)
     builder->group_grad_params += tensor->elems;
   return index;
 }
 
-/* ---- operators ------------------------------------------------------------------------------ */
+/* ---- operators ------------------------------------------------------------------------------- */
 
-static void append_op(struct pz_builder *builder, const struct pz_op *op) {
-  pz_graph_add_op(builder->graph, PZ_FORWARD, op);
-}
-
-/* Sets the sizes and FLOP of a vector operator or a collective by the larger one of its first input and its result.  An
- * embedding works on its result only. */
+/* Sets the sizes and FLOP of a vector operator or a collective by the larger one of its first input
+ * and its result.  An embedding works on its result only. */
 static void set_vector_work(const struct pz_builder *builder, struct pz_op *op) {
   const struct pz_tensor *input = tensor_at(builder, op->in[0]);
   const struct pz_tensor *work = tensor_at(builder, op->out[0]);
@@ -186,6 +182,7 @@ static struct pz_shape shape_of(const struct pz_tensor *tensor) {
   return shape;
 }
 
+/* The result is divided over the group if the first input is, or if `divides` is set. */
 uint32_t pz_build_op(struct pz_builder *builder, const struct pz_op_spec *spec) {
   const struct pz_tensor *first = tensor_at(builder, spec->in[0]);
   const struct pz_op_info *info = pz_op_info(spec->kind);
@@ -220,7 +217,7 @@ uint32_t pz_build_op(struct pz_builder *builder, const struct pz_op_spec *spec) 
                      .n_out = n_out,
                      .replicated = divided && !split && info->op_class == PZ_CLASS_VECTOR};
   set_vector_work(builder, &op);
-  append_op(builder, &op);
+  pz_graph_add_op(builder->graph, PZ_FORWARD, &op);
   return out[0];
 }
 
@@ -251,6 +248,7 @@ char *pz_build_name(char buf[PZ_BUILD_NAME], const char *name, const char *part)
   return buf;
 }
 
+/* The parts share the storage of the whole tensor. */
 void pz_build_split(struct pz_builder *builder, const struct pz_split *split, uint32_t *out) {
   const struct pz_tensor whole = *tensor_at(builder, split->x);
   for (int i = 0; i < split->parts; i++) {
@@ -266,7 +264,7 @@ void pz_build_split(struct pz_builder *builder, const struct pz_split *split, ui
                      .n_in = 1,
                      .out = out,
                      .n_out = (uint32_t)split->parts};
-  append_op(builder, &op);
+  pz_graph_add_op(builder->graph, PZ_FORWARD, &op);
 }
 
 uint32_t pz_build_join(struct pz_builder *builder, const char *name, const uint32_t parts[2],
@@ -285,13 +283,14 @@ uint32_t pz_build_join(struct pz_builder *builder, const char *name, const uint3
                      .op_class = copy ? PZ_CLASS_VECTOR : PZ_CLASS_NONE,
                      .replicated = copy && builder->options->tp > 1 && !original.split};
   set_vector_work(builder, &op);
-  append_op(builder, &op);
+  pz_graph_add_op(builder->graph, PZ_FORWARD, &op);
   return joined;
 }
 
-/* ---- linear layers -------------------------------------------------------------------------- */
+/* ---- linear layers --------------------------------------------------------------------------- */
 
-/* Sets the FLOP of a product, 2 rows n k, and adds those of its bias.  `rows` is batch * m before m was rounded up. */
+/* Sets the FLOP of a product, 2 rows n k, and adds those of its bias.  `rows` is batch * m before m
+ * was rounded up. */
 static void set_product_flop(const struct pz_builder *builder, struct pz_op *op, int64_t rows) {
   op->matmul_flop = 2;
   bool fits = pz_mul(&op->matmul_flop, rows) && pz_mul(&op->matmul_flop, op->dims.n) &&
@@ -302,14 +301,16 @@ static void set_product_flop(const struct pz_builder *builder, struct pz_op *op,
   if (!fits) raise_limit(builder);
 }
 
-/* Returns whether one adapter serves all experts of a device.  Each device trains its own: Megatron Core exchanges their
- * gradients like those of experts (allreduce in megatron/core/tensor_parallel/layers.py). */
+/* Returns whether one adapter serves all experts of a device.  Each device trains its own: Megatron
+ * Core exchanges their gradients like those of experts (allreduce in
+ * megatron/core/tensor_parallel/layers.py). */
 static bool has_shared_expert_adapter(const struct pz_builder *builder) {
   return builder->options->lora.modules & PZ_LORA_SHARED_EXPERTS;
 }
 
-/* Adds a parameter of routed experts; shape.d[0] is the number of experts on this device.  On a grid of their own, experts
- * are not divided over the tensor-parallel group, and their gradients are not summed over it. */
+/* Adds a parameter of routed experts; shape.d[0] is the number of experts on this device.  On a
+ * grid of their own, experts are not divided over the tensor-parallel group, and their gradients
+ * are not summed over it. */
 static uint32_t add_expert_param(struct pz_builder *builder, const char *name,
                                  struct pz_shape shape, int64_t whole) {
   int64_t split_params = builder->split_params, group_grad_params = builder->group_grad_params;
@@ -329,6 +330,7 @@ static uint32_t add_expert_param(struct pz_builder *builder, const char *name,
   return index;
 }
 
+/* Adds the bias of a linear layer, `width` values on this device. */
 static uint32_t add_bias(struct pz_builder *builder, const struct pz_linear *linear,
                          int64_t width) {
   char name[PZ_BUILD_NAME];
@@ -354,17 +356,11 @@ static uint32_t add_weight(struct pz_builder *builder, const struct pz_linear *l
   return add_expert_param(builder, name, shape, whole);
 }
 
-/* Returns the sizes of a product.  With experts, the batch is the number of experts that have rows. */
-static struct pz_dims linear_dims(int64_t experts, int64_t rows, int64_t in, int64_t out) {
-  int64_t batch = 1;
-  if (experts) batch = pz_min(rows, experts);
-  return (struct pz_dims){batch, pz_ceil_div(rows, batch), out, in};
-}
-
 /* A linear layer without its adapter.
  *
- * The bias is added by the product's kernel, unless the product is a partial sum: then it is added after the sum over the
- * group (pz_build_leave).  With experts, whose sum is weighted, each device adds its part of the bias in an operator. */
+ * The bias is added by the product's kernel, unless the product is a partial sum: then it is added
+ * after the sum over the group (pz_build_leave).  With experts, whose sum is weighted, each device
+ * adds its part of the bias in an operator. */
 static uint32_t build_plain_linear(struct pz_builder *builder, const struct pz_linear *linear) {
   const struct pz_workload_options *options = builder->options;
   bool on_grid = linear->experts && pz_has_expert_grid(options);
@@ -387,13 +383,16 @@ static uint32_t build_plain_linear(struct pz_builder *builder, const struct pz_l
                                        (linear->divide == PZ_DIVIDE_NOT && input_split));
   uint32_t result = add_activation(builder, linear->name, PZ_SHAPE(rows, out), result_split);
 
-  /* Where all devices of a region repeat a product, each computes a partial sum of its weight's gradient. */
+  /* Where all devices of a region repeat a product, each computes a partial sum of its weight's
+   * gradient. */
   const struct pz_tensor *weight = tensor_at(builder, operands[1]);
   if (options->tp > 1 && !is_divided && !options->sequence_parallel && !linear->outside &&
       !weight->frozen) {
     builder->group_grad_params += weight->elems;
     if (fuses_bias) builder->group_grad_params += tensor_at(builder, operands[2])->elems;
   }
+  /* With experts, the batch is the number of experts that have rows. */
+  int64_t batch = linear->experts ? pz_min(rows, pz_local_experts(builder, linear->experts)) : 1;
   bool is_shared_adapter = builder->adapter.building && has_shared_expert_adapter(builder);
   struct pz_op op = {.name = linear->name,
                      .kind = PZ_OP_MATMUL,
@@ -402,19 +401,20 @@ static uint32_t build_plain_linear(struct pz_builder *builder, const struct pz_l
                      .n_in = fuses_bias ? 3 : 2,
                      .out = &result,
                      .n_out = 1,
-                     .dims = linear_dims(pz_local_experts(builder, linear->experts), rows, in, out),
+                     .dims = {batch, pz_ceil_div(rows, batch), out, in},
                      .grouped = linear->experts > 0 && !is_shared_adapter,
                      .replicated = options->tp > 1 && !is_divided};
   set_product_flop(builder, &op, rows);
-  append_op(builder, &op);
+  pz_graph_add_op(builder->graph, PZ_FORWARD, &op);
   if (!linear->experts || !linear->bias || fuses_bias) return result;
   char name[PZ_BUILD_NAME];
   return pz_build_binary(builder, PZ_OP_BIAS, pz_build_name(name, linear->name, "add_bias"), result,
                          add_bias(builder, linear, op.dims.n));
 }
 
-/* ---- other products ------------------------------------------------------------------------- */
+/* ---- other products -------------------------------------------------------------------------- */
 
+/* The result is divided over the group if the first factor is. */
 uint32_t pz_build_contraction(struct pz_builder *builder,
                               const struct pz_contraction *contraction) {
   bool split = tensor_at(builder, contraction->a)->split;
@@ -432,7 +432,7 @@ uint32_t pz_build_contraction(struct pz_builder *builder,
   int64_t rows = contraction->dims.batch;
   if (!pz_mul(&rows, contraction->dims.m)) raise_limit(builder);
   set_product_flop(builder, &op, rows);
-  append_op(builder, &op);
+  pz_graph_add_op(builder->graph, PZ_FORWARD, &op);
   return result;
 }
 
@@ -451,7 +451,8 @@ uint32_t pz_build_flash(struct pz_builder *builder, const struct pz_flash *flash
                      .n_out = 2,
                      .dims = flash->dims,
                      .span = flash->span};
-  /* Two products, 2 batch m n (k + value_dim) FLOP together, and the softmax.  dims.k becomes the mean of both widths. */
+  /* Two products, 2 batch m n (k + value_dim) FLOP together, and the softmax. dims.k becomes the
+   * mean of both widths. */
   int64_t widths = flash->dims.k + flash->value_dim, scores = flash->dims.batch;
   bool fits = pz_mul(&scores, flash->dims.m) && pz_mul(&scores, flash->dims.n);
   int64_t softmax_flop = scores;
@@ -461,11 +462,12 @@ uint32_t pz_build_flash(struct pz_builder *builder, const struct pz_flash *flash
   op.flop = op.matmul_flop;
   if (!fits || !pz_add(&op.flop, softmax_flop)) raise_limit(builder);
   op.dims.k = (widths + 1) / 2;
-  append_op(builder, &op);
+  pz_graph_add_op(builder->graph, PZ_FORWARD, &op);
   return out[0];
 }
 
-/* Adds times * m * flop to the FLOP of the operator's matrix products, where m is its number of tokens. */
+/* Adds times * m * flop to the FLOP of the operator's matrix products, where m is its number of
+ * tokens. */
 static void add_scan_flop(const struct pz_builder *builder, struct pz_op *op, int64_t times,
                           int64_t flop) {
   if (!pz_mul(&times, op->dims.m) || !pz_mul(&times, flop) || !pz_add(&op->matmul_flop, times))
@@ -485,12 +487,13 @@ uint32_t pz_build_scan(struct pz_builder *builder, const struct pz_scan *scan) {
                      .dims = scan->dims,
                      .span = scan->span};
   while (op.n_in < PZ_OP_MOST_INPUTS && scan->in[op.n_in] != PZ_NONE) op.n_in++;
-  /* The products of a token and a head (or group), where a token of a chunk attends to (span + 1) / 2 tokens on average.
-   * Mamba-2 (Dao and Gu, arXiv 2405.21060, section 6): the scores of C and B, once for each group; these times x; the
-   * update of the chunk's state; and the contribution of the state before the chunk.
-   * Delta rule (Yang et al., arXiv 2406.06484, section 3): the scores of the keys; their triangular inverse, from which the
-   * new keys and values follow; the contribution of the state for keys and queries; its update; and the scores of the
-   * queries, with the values that they weight. */
+  /* The products of a token and a head (or group), where a token of a chunk attends to (span + 1) /
+   * 2 tokens on average.  Mamba-2 (Dao and Gu, arXiv 2405.21060, section 6): the scores of C and B,
+   * once for each group; these times x; the update of the chunk's state; and the contribution of
+   * the state before the chunk.  Delta rule (Yang et al., arXiv 2406.06484, section 3): the scores
+   * of the keys; their triangular inverse, from which the new keys and values follow; the
+   * contribution of the state for keys and queries; its update; and the scores of the queries, with
+   * the values that they weight. */
   int64_t n = scan->dims.n, k = scan->dims.k, visible = scan->span + 1;
   if (scan->kind == PZ_OP_DELTA_RULE) {
     add_scan_flop(builder, &op, scan->dims.batch,
@@ -500,13 +503,14 @@ uint32_t pz_build_scan(struct pz_builder *builder, const struct pz_scan *scan) {
     add_scan_flop(builder, &op, scan->groups, visible * n);
   }
   op.flop = op.matmul_flop;
-  append_op(builder, &op);
+  pz_graph_add_op(builder->graph, PZ_FORWARD, &op);
   return out[0];
 }
 
-/* ---- collectives ---------------------------------------------------------------------------- */
+/* ---- collectives ----------------------------------------------------------------------------- */
 
-/* Adds a collective, or the mark of one in backward.  `split` tells whether the result is divided over the devices. */
+/* Adds a collective, or the mark of one in backward.  `split` tells whether the result is divided
+ * over the devices. */
 static uint32_t build_collective(struct pz_builder *builder, int kind, const char *name,
                                  uint32_t input, struct pz_shape shape, bool split) {
   char full[PZ_BUILD_NAME];
@@ -534,6 +538,7 @@ uint32_t pz_build_all_reduce(struct pz_builder *builder, const char *name, uint3
   return build_collective(builder, PZ_OP_ALL_REDUCE, name, input, (struct pz_shape){0}, false);
 }
 
+/* A result of an adapter that waits for the sum is added before the bias. */
 uint32_t pz_build_leave(struct pz_builder *builder, const char *name, uint32_t input,
                         int64_t bias_width) {
   const struct pz_workload_options *options = builder->options;
@@ -578,9 +583,10 @@ uint32_t pz_build_linear_outside(struct pz_builder *builder, const struct pz_lin
   return build_collective(builder, PZ_OP_GATHER_COLUMNS, linear->name, result, shape, false);
 }
 
-/* ---- adapters (LoRA) ------------------------------------------------------------------------ */
+/* ---- adapters (LoRA) ------------------------------------------------------------------------- */
 
-/* Returns the adapter modules that a linear layer belongs to by its name, or 0 if it never has an adapter. */
+/* Returns the adapter modules that a linear layer belongs to by its name, or 0 if it never has an
+ * adapter. */
 static int find_lora_modules(const char *name) {
   static const struct {
     const char *name;
@@ -616,9 +622,10 @@ static int64_t count_expert_adapters(const struct pz_builder *builder, int64_t e
   return pz_has_expert_grid(builder->options) ? builder->options->ep : 1;
 }
 
-/* Multiplies the input by the first matrix of an adapter.  The result is whole on every device, as in Megatron Bridge's
- * ParallelLinearAdapter (src/megatron/bridge/peft/utils.py): if the layer's columns are divided, the rank is divided and its
- * parts are gathered; if its rows are divided, so are those of the matrix, and the partial sums are added up. */
+/* Multiplies the input by the first matrix of an adapter.  The result is whole on every device, as
+ * in Megatron Bridge's ParallelLinearAdapter (src/megatron/bridge/peft/utils.py): if the layer's
+ * columns are divided, the rank is divided and its parts are gathered; if its rows are divided, so
+ * are those of the matrix, and the partial sums are added up. */
 static uint32_t build_adapter_input(struct pz_builder *builder, const struct pz_linear *linear,
                                     const char *name, int group) {
   const struct pz_workload_options *options = builder->options;
@@ -662,9 +669,10 @@ static uint32_t build_adapter_input(struct pz_builder *builder, const struct pz_
 
 /* Adds an adapter to the result y of a linear layer: y + scale (x A) B.
  *
- * If the layer's rows are divided, y is a partial sum and each device has columns of the adapter's result.  An all-to-all
- * turns these into rows with sequence parallelism (option a2a_experimental of Megatron Bridge), otherwise they are gathered;
- * pz_build_leave() adds them after the sum of y. */
+ * If the layer's rows are divided, y is a partial sum and each device has columns of the adapter's
+ * result.  An all-to-all turns these into rows with sequence parallelism (option a2a_experimental
+ * of Megatron Bridge), otherwise they are gathered; pz_build_leave() adds them after the sum of
+ * y. */
 static uint32_t build_adapter(struct pz_builder *builder, const struct pz_linear *linear,
                               int modules, uint32_t y) {
   const struct pz_workload_options *options = builder->options;

@@ -1,9 +1,11 @@
-/* The builder: adds forward operators to the graph of a layer, one call per operator, with the sizes that one device of a
- * tensor-parallel group holds.  A model family is written as straight code that calls the functions of this file.
+/* The builder: adds forward operators to the graph of a layer, one call per operator, with the
+ * sizes that one device of a tensor-parallel group holds.  A model family is written as straight
+ * code that calls the functions of this file.
  *
- * A tensor is identified by its index in the graph.  Functions return the index of the result.  A "region" is a part of the
- * layer whose work is divided over the tensor-parallel group: columns of a first weight, rows of a second one.  Outside of
- * the regions, every device has all tokens or, with sequence parallelism, its share of the rows.
+ * A tensor is identified by its index in the graph.  Functions return the index of the result.  A
+ * "region" is a part of the layer whose work is divided over the tensor-parallel group: columns of
+ * a first weight, rows of a second one.  Outside of the regions, every device has all tokens or,
+ * with sequence parallelism, its share of the rows.
  *
  * This file does not know model families or chips. */
 #ifndef PZ_WORKLOAD_BUILD_H
@@ -71,19 +73,20 @@ struct pz_op_spec {
 void pz_builder_init(struct pz_builder *builder, struct pz_graph *graph,
                      const struct pz_workload_options *options);
 
-/* ---- sizes on this device --------------------------------------------------------------------- */
+/* ---- sizes on this device -------------------------------------------------------------------- */
 
 /* Returns whether operators run one by one. */
 bool pz_is_eager(const struct pz_builder *builder);
 
-/* Returns whether norms, activations and softmax are several operators each, as in Hugging Face's eager code. */
+/* Returns whether norms, activations and softmax are several operators each, as in Hugging Face's
+ * eager code. */
 bool pz_is_composite(const struct pz_builder *builder);
 
 /* Returns the rows of a tensor outside of the tensor-parallel regions. */
 int64_t pz_rows_outside(const struct pz_builder *builder);
 
-/* Returns whether the experts have a grid of devices of their own: expert parallelism, or an expert-tensor-parallel degree
- * other than the tensor-parallel degree. */
+/* Returns whether the experts have a grid of devices of their own: expert parallelism, or an
+ * expert-tensor-parallel degree other than the tensor-parallel degree. */
 bool pz_has_expert_grid(const struct pz_workload_options *options);
 
 /* Returns how many of n experts this device holds. */
@@ -92,37 +95,39 @@ int64_t pz_local_experts(const struct pz_builder *builder, int64_t n);
 /* Returns the number of devices that a collective joins. */
 int64_t pz_count_peers(const struct pz_workload_options *options, enum pz_peers peers);
 
-/* Returns this device's share of n items over the tensor-parallel group; the first n % tp devices have one more. */
+/* Returns this device's share of n items over the tensor-parallel group; the first n % tp devices
+ * have one more. */
 int64_t pz_share(const struct pz_builder *builder, int64_t n);
 
-/* ---- inputs and outputs of the layer ---------------------------------------------------------- */
+/* ---- inputs and outputs of the layer --------------------------------------------------------- */
 
 /* Adds the main input of the layer, an activation of `width` values in a row. */
 uint32_t pz_build_input(struct pz_builder *builder, int64_t width);
 
-/* Sets the result of the layer. */
-void pz_build_output(struct pz_builder *builder, uint32_t tensor);
-
 /* Marks a tensor that leaves the layer beside its result. */
 void pz_build_also_out(struct pz_builder *builder, uint32_t tensor);
 
-/* Adds an activation that enters the layer beside its main input, and goes on to the next layer unchanged. */
+/* Adds an activation that enters the layer beside its main input, and goes on to the next layer
+ * unchanged. */
 uint32_t pz_build_carried(struct pz_builder *builder, const char *name, int64_t width);
 
-/* Adds data without a gradient, such as token ids.  A second call with the same name returns the same tensor. */
+/* Adds data without a gradient, such as token ids.  A second call with the same name returns the
+ * same tensor. */
 uint32_t pz_build_data(struct pz_builder *builder, const char *name, int elem_bytes,
                        struct pz_shape shape);
 
-/* Adds a parameter with `shape` on this device.  `whole` is the number of elements of the undivided parameter. */
+/* Adds a parameter with `shape` on this device.  `whole` is the number of elements of the undivided
+ * parameter. */
 uint32_t pz_build_param(struct pz_builder *builder, const char *name, struct pz_shape shape,
                         int64_t whole, bool tied);
 
-/* ---- operators ---------------------------------------------------------------------------------- */
+/* ---- operators ------------------------------------------------------------------------------- */
 
 /* Adds an operator and returns its result. */
 uint32_t pz_build_op(struct pz_builder *builder, const struct pz_op_spec *spec);
 
-/* Add an operator of one or two inputs (`second` may be PZ_NONE) whose result has the shape of the first input. */
+/* Add an operator of one or two inputs (`second` may be PZ_NONE) whose result has the shape of the
+ * first input. */
 uint32_t pz_build_unary(struct pz_builder *builder, int kind, const char *name, uint32_t input);
 uint32_t pz_build_binary(struct pz_builder *builder, int kind, const char *name, uint32_t first,
                          uint32_t second);
@@ -148,20 +153,22 @@ struct pz_split {
 };
 void pz_build_split(struct pz_builder *builder, const struct pz_split *split, uint32_t *out);
 
-/* Joins two views of the tensor `whole` into one tensor again: written anew if `copy` is set, otherwise in the place of
- * `whole`. */
+/* Joins two views of the tensor `whole` into one tensor again: written anew if `copy` is set,
+ * otherwise in the place of `whole`. */
 uint32_t pz_build_join(struct pz_builder *builder, const char *name, const uint32_t parts[2],
                        uint32_t whole, bool copy);
 
-/* Multiplies the input by a weight, and adds its adapter if the options ask for one.  The caller enters and leaves the
- * region.  If rows are divided, the bias is added by pz_build_leave(), after the sum. */
+/* Multiplies the input by a weight, and adds its adapter if the options ask for one.  The caller
+ * enters and leaves the region.  If rows are divided, the bias is added by pz_build_leave(), after
+ * the sum. */
 uint32_t pz_build_linear(struct pz_builder *builder, const struct pz_linear *linear);
 
-/* A linear layer outside of the regions.  The group divides its work by columns and gathers the result, or, with sequence
- * parallelism, every device computes its own rows. */
+/* A linear layer outside of the regions.  The group divides its work by columns and gathers the
+ * result, or, with sequence parallelism, every device computes its own rows. */
 uint32_t pz_build_linear_outside(struct pz_builder *builder, const struct pz_linear *linear);
 
-/* A batch of matrix products, a (m x k) times c (k x n), with a bias that is added unless it is PZ_NONE. */
+/* A batch of matrix products, a (m x k) times c (k x n), with a bias that is added unless it is
+ * PZ_NONE. */
 struct pz_contraction {
   const char *name;
   uint32_t a, c, bias;
@@ -187,26 +194,26 @@ struct pz_scan {
   const char *name;
   uint32_t in[PZ_OP_MOST_INPUTS]; /* PZ_NONE after the last */
   struct pz_dims dims;
-  int64_t
-      groups; /* of all samples; Mamba-2 computes the products of B and C once for each group of heads */
-  int64_t span;                 /* tokens of a chunk */
+  int64_t groups; /* of all samples; Mamba-2 multiplies B and C once for each group of heads */
+  int64_t span;   /* tokens of a chunk */
   struct pz_shape shape, saved; /* of the result, and of what is saved for backward beside it */
 };
 uint32_t pz_build_scan(struct pz_builder *builder, const struct pz_scan *scan);
 
-/* ---- collectives -------------------------------------------------------------------------------- */
+/* ---- collectives ----------------------------------------------------------------------------- */
 
-/* Enters a region: gathers the rows with sequence parallelism, otherwise marks where backward sums the gradients. */
+/* Enters a region: gathers the rows with sequence parallelism, otherwise marks where backward sums
+ * the gradients. */
 uint32_t pz_build_enter(struct pz_builder *builder, const char *name, uint32_t input);
 
-/* Leaves a region: sums the partial results over the group, to all devices or scattered by rows, and adds a bias of
- * bias_width values, unless that is 0. */
+/* Leaves a region: sums the partial results over the group, to all devices or scattered by rows,
+ * and adds a bias of bias_width values, unless that is 0. */
 uint32_t pz_build_leave(struct pz_builder *builder, const char *name, uint32_t input,
                         int64_t bias_width);
 
-/* A collective on the experts' own grid, with a result of `rows` rows.  PZ_OP_ALL_TO_ALL sends rows of tokens to the devices
- * that hold their experts, or back.  PZ_OP_ALL_GATHER and PZ_OP_REDUCE_SCATTER join the devices over which each expert is
- * divided. */
+/* A collective on the experts' own grid, with a result of `rows` rows.  PZ_OP_ALL_TO_ALL sends rows
+ * of tokens to the devices that hold their experts, or back.  PZ_OP_ALL_GATHER and
+ * PZ_OP_REDUCE_SCATTER join the devices over which each expert is divided. */
 uint32_t pz_build_on_grid(struct pz_builder *builder, int kind, const char *name, uint32_t input,
                           int64_t rows);
 

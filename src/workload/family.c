@@ -1,8 +1,9 @@
 /* Model families: each reads the fields of its config.json into a struct pz_arch.
  *
- * A family is a function and a row of the table at the end.  Families with recurrent layers are in family_hybrid.c, those with
- * sparse attention in family_sparse.c.  Families whose layers differ mark the properties of every layer (mixed.c).  Functions
- * read all fields, also after an error, whose first one is kept in `config`. */
+ * A family is a function and a row of the table at the end.  Families with recurrent layers are in
+ * family_hybrid.c, those with sparse attention in family_sparse.c.  Families whose layers differ
+ * mark the properties of every layer (mixed.c).  Functions read all fields, also after an error,
+ * whose first one is kept in `config`. */
 #include "workload/family.h"
 
 #include <inttypes.h>
@@ -18,6 +19,7 @@ double pz_config_dropout(struct pz_fields *config, const char *keys, double abse
   return pz_fields_real_or(config, keys, 0, 0.999, absent);
 }
 
+/* Reads the name of an activation; `absent` is the default. */
 enum pz_act pz_config_act(struct pz_fields *config, const char *keys, const char *absent) {
   static const struct {
     const char *name;
@@ -50,6 +52,7 @@ void pz_config_window(struct pz_fields *config, struct pz_arch *arch, const char
   if (!use || pz_fields_bool_or(config, use, false)) arch->window = window;
 }
 
+/* A token cannot use more experts than there are. */
 void pz_config_experts(struct pz_fields *config, struct pz_arch *arch, const char *keys,
                        const char *width) {
   arch->experts = pz_fields_int(config, keys, PZ_RANGE_EXPERTS);
@@ -64,6 +67,7 @@ void pz_config_experts(struct pz_fields *config, struct pz_arch *arch, const cha
   pz_fields_refuse(config, "num_experts_per_tok", accepted);
 }
 
+/* The keys name the fields in messages. */
 void pz_check_heads(struct pz_fields *config, struct pz_arch *arch, const char *hidden_keys,
                     const char *kv_keys) {
   char accepted[96];
@@ -141,8 +145,8 @@ static void read_gpt2(struct pz_fields *config, struct pz_arch *arch) {
   arch->mlp_bias = false; /* grouped GEMMs of experts have no bias */
 }
 
-/* OPT: learned positions with two extra rows, ReLU, pre-norm.  The 350m model has post-norm, and a token embedding of half
- * the width, which is projected to the hidden width and back. */
+/* OPT: learned positions with two extra rows, ReLU, pre-norm.  The 350m model has post-norm, and a
+ * token embedding of half the width, which is projected to the hidden width and back. */
 static void read_opt(struct pz_fields *config, struct pz_arch *arch) {
   arch->hidden = pz_fields_int(config, "hidden_size", PZ_RANGE_HIDDEN);
   arch->layers = pz_fields_int(config, "num_hidden_layers", PZ_RANGE_LAYERS);
@@ -186,8 +190,8 @@ static void read_gpt_neox(struct pz_fields *config, struct pz_arch *arch) {
   arch->rotary_dims = pz_config_rotary(config, arch, 0.25);
 }
 
-/* GPT-J: rotary positions on part of each head, attention and feed-forward in parallel after one norm, a bias in the
- * head. */
+/* GPT-J: rotary positions on part of each head, attention and feed-forward in parallel after one
+ * norm, a bias in the head. */
 static void read_gptj(struct pz_fields *config, struct pz_arch *arch) {
   arch->hidden = pz_fields_int(config, "n_embd|hidden_size", PZ_RANGE_HIDDEN);
   arch->layers = pz_fields_int(config, "n_layer|num_hidden_layers", PZ_RANGE_LAYERS);
@@ -210,8 +214,8 @@ static void read_gptj(struct pz_fields *config, struct pz_arch *arch) {
     pz_fields_refuse(config, "rotary_dim", "at most the width of a head");
 }
 
-/* BLOOM: linear biases on positions (ALiBi), which are added with the mask at no additional cost; a norm after the embedding;
- * a tied head. */
+/* BLOOM: linear biases on positions (ALiBi), which are added with the mask at no additional cost; a
+ * norm after the embedding; a tied head. */
 static void read_bloom(struct pz_fields *config, struct pz_arch *arch) {
   arch->hidden = pz_fields_int(config, "hidden_size|n_embed", PZ_RANGE_HIDDEN);
   arch->layers = pz_fields_int(config, "n_layer|num_hidden_layers", PZ_RANGE_LAYERS);
@@ -231,9 +235,9 @@ static void read_bloom(struct pz_fields *config, struct pz_arch *arch) {
   pz_check_heads(config, arch, "hidden_size|n_embed", "n_head|num_attention_heads");
 }
 
-/* Falcon: one or few key/value heads, attention and feed-forward in parallel, rotary positions.  The first models
- * (RefinedWeb) have linear biases on positions (ALiBi), which are added with the mask at no additional cost, and attention and
- * feed-forward in sequence. */
+/* Falcon: one or few key/value heads, attention and feed-forward in parallel, rotary positions.
+ * The first models (RefinedWeb) have linear biases on positions (ALiBi), which are added with the
+ * mask at no additional cost, and attention and feed-forward in sequence. */
 static void read_falcon(struct pz_fields *config, struct pz_arch *arch) {
   bool is_grouped = pz_fields_bool_or(config, "new_decoder_architecture", false);
   arch->hidden = pz_fields_int(config, "hidden_size", PZ_RANGE_HIDDEN);
@@ -260,7 +264,7 @@ static void read_falcon(struct pz_fields *config, struct pz_arch *arch) {
   arch->rotary_dims = alibi ? 0 : arch->head_dim;
 }
 
-/* ---- Llama and its variants ----------------------------------------------------------------- */
+/* ---- Llama and its variants ------------------------------------------------------------------ */
 
 /* Llama: RMS pre-norm, rotary positions, a gated feed-forward, grouped key/value heads. */
 void pz_llama_read(struct pz_fields *config, struct pz_arch *arch,
@@ -317,8 +321,8 @@ static void read_phi3(struct pz_fields *config, struct pz_arch *arch) {
   pz_config_window(config, arch, NULL);
 }
 
-/* OLMo 2: Llama with norms after attention and feed-forward instead of before them, and norms of query and key over all
- * heads. */
+/* OLMo 2: Llama with norms after attention and feed-forward instead of before them, and norms of
+ * query and key over all heads. */
 static void read_olmo2(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){0});
   arch->mlp_bias = arch->pre_norm = false;
@@ -335,7 +339,8 @@ static void read_glm4(struct pz_fields *config, struct pz_arch *arch) {
   arch->rotary_dims = pz_config_rotary(config, arch, 0.5);
 }
 
-/* StarCoder 2: layer norms, rotary positions, grouped key/value heads, a plain feed-forward, biases. */
+/* StarCoder 2: layer norms, rotary positions, grouped key/value heads, a plain feed-forward,
+ * biases. */
 static void read_starcoder2(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch,
                 (struct pz_llama_defaults){.kv_heads = 2,
@@ -351,6 +356,7 @@ static void read_starcoder2(struct pz_fields *config, struct pz_arch *arch) {
   pz_config_window(config, arch, NULL);
 }
 
+/* A list layer_types has precedence over max_window_layers. */
 void pz_qwen_window(struct pz_fields *config, struct pz_arch *arch) {
   int64_t from = pz_fields_int_or(config, "max_window_layers", (struct pz_range){0, 65536}, 28);
   bool listed = pz_fields_value(config, "layer_types") != NULL;
@@ -361,7 +367,8 @@ void pz_qwen_window(struct pz_fields *config, struct pz_arch *arch) {
   if (listed) pz_mixed_attention(config, arch, 0);
 }
 
-/* Qwen2 and Qwen2.5: Llama with a bias for query, key and value only.  Some layers may have a sliding window. */
+/* Qwen2 and Qwen2.5: Llama with a bias for query, key and value only.  Some layers may have a
+ * sliding window. */
 static void read_qwen2(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){0});
   arch->qkv_bias = true;
@@ -391,8 +398,9 @@ static void read_qwen3_moe(struct pz_fields *config, struct pz_arch *arch) {
   pz_mixed_list(config, arch, "mlp_only_layers", PZ_LAYER_DENSE, true);
 }
 
-/* Gemma 2 and Gemma 3: four norms a layer, a scaled embedding, sliding windows in most layers.  Gemma 2 caps scores and
- * logits; Gemma 3 has norms of query and key.  `period`: the last of so many layers has full attention. */
+/* Gemma 2 and Gemma 3: four norms a layer, a scaled embedding, sliding windows in most layers.
+ * Gemma 2 caps scores and logits; Gemma 3 has norms of query and key.  `period`: the last of so
+ * many layers has full attention. */
 static void read_gemma(struct pz_fields *config, struct pz_arch *arch, int64_t period) {
   pz_llama_read(config, arch,
                 (struct pz_llama_defaults){.kv_heads = 4,
@@ -420,8 +428,8 @@ static void read_gemma3(struct pz_fields *config, struct pz_arch *arch) {
   arch->qk_norm = PZ_QK_NORM_HEAD;
 }
 
-/* gpt-oss: routed experts with biases, sliding windows in every other layer, attention sinks (one more logit for each head in
- * the softmax), biases in attention and router. */
+/* gpt-oss: routed experts with biases, sliding windows in every other layer, attention sinks (one
+ * more logit for each head in the softmax), biases in attention and router. */
 static void read_gpt_oss(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(
       config, arch,
@@ -433,7 +441,8 @@ static void read_gpt_oss(struct pz_fields *config, struct pz_arch *arch) {
   pz_mixed_attention(config, arch, 2);
 }
 
-/* Reads routed and shared experts, where the first `dense` layers (by default) have a dense feed-forward. */
+/* Reads routed and shared experts, where the first `dense` layers (by default) have a dense
+ * feed-forward. */
 static void read_deepseek_experts(struct pz_fields *config, struct pz_arch *arch, int64_t dense) {
   int64_t shared = pz_fields_int_or(config, "n_shared_experts", (struct pz_range){0, 65536}, 0);
   dense = pz_fields_int_or(config, "first_k_dense_replace", (struct pz_range){0, 65536}, dense);
@@ -465,8 +474,8 @@ static void read_deepseek_v2(struct pz_fields *config, struct pz_arch *arch) {
   read_deepseek(config, arch, 0);
 }
 
-/* Reads the router of DeepSeek-V3, with the defaults for the groups of experts and for those that a token chooses, and the
- * number of layers that predict further tokens. */
+/* Reads the router of DeepSeek-V3, with the defaults for the groups of experts and for those that a
+ * token chooses, and the number of layers that predict further tokens. */
 static void read_sigmoid_router(struct pz_fields *config, struct pz_arch *arch, int64_t groups,
                                 int64_t chosen) {
   arch->router = PZ_ROUTER_SIGMOID;
@@ -482,8 +491,9 @@ void pz_read_deepseek_v3(struct pz_fields *config, struct pz_arch *arch) {
   read_sigmoid_router(config, arch, 8, 4);
 }
 
-/* GLM-4.5 to 4.7: DeepSeek-V3's experts, grouped key/value heads, optional norms of query and key, rotary positions on half
- * of each head, no bias in the output projection (transformers, models/glm4_moe/modeling_glm4_moe.py). */
+/* GLM-4.5 to 4.7: DeepSeek-V3's experts, grouped key/value heads, optional norms of query and key,
+ * rotary positions on half of each head, no bias in the output projection (transformers,
+ * models/glm4_moe/modeling_glm4_moe.py). */
 static void read_glm4_moe(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 8});
   arch->out_bias = arch->mlp_bias = false;
@@ -493,7 +503,8 @@ static void read_glm4_moe(struct pz_fields *config, struct pz_arch *arch) {
   read_sigmoid_router(config, arch, 1, 1);
 }
 
-/* Marks the layers without rotary positions: entries 0 of no_rope_layers, or the last of every `period` layers. */
+/* Marks the layers without rotary positions: entries 0 of no_rope_layers, or the last of every
+ * `period` layers. */
 static void read_llama4_positions(struct pz_fields *config, struct pz_arch *arch) {
   const json_t *list = pz_fields_value(config, "no_rope_layers");
   int64_t period = pz_fields_int_or(config, "no_rope_layer_interval", PZ_RANGE_LAYERS, 4);
@@ -514,7 +525,8 @@ static void read_llama4_positions(struct pz_fields *config, struct pz_arch *arch
   pz_mixed_attention(config, arch, period);
 }
 
-/* Reads the experts, and which layers have them: those that are listed, or the last of every `step` layers. */
+/* Reads the experts, and which layers have them: those that are listed, or the last of every `step`
+ * layers. */
 static void read_llama4_experts(struct pz_fields *config, struct pz_arch *arch) {
   int64_t step = pz_fields_int_or(config, "interleave_moe_layer_step", PZ_RANGE_LAYERS, 1);
   arch->dense_ffn = pz_fields_int_or(config, "intermediate_size_mlp", PZ_RANGE_FFN, 16384);
@@ -529,8 +541,8 @@ static void read_llama4_experts(struct pz_fields *config, struct pz_arch *arch) 
     pz_mixed_mark(arch, i, (i + 1) % step ? PZ_LAYER_DENSE : 0);
 }
 
-/* Llama 4 (text): layers with routed experts alternate with dense ones; a shared expert; attention within chunks in three of
- * four layers, the fourth of which has no rotary positions. */
+/* Llama 4 (text): layers with routed experts alternate with dense ones; a shared expert; attention
+ * within chunks in three of four layers, the fourth of which has no rotary positions. */
 static void read_llama4(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch,
                 (struct pz_llama_defaults){.kv_heads = 8, .head_dim = 128, .positions = 131072});
@@ -542,9 +554,10 @@ static void read_llama4(struct pz_fields *config, struct pz_arch *arch) {
   read_llama4_positions(config, arch);
 }
 
-/* A plain decoder as it is written in a page of PyTorch: one projection for query, key and value and one for gate and up, a
- * head of its own, the loss in 32 bit.  With the activation silu it is gated and has RMS norms, rotary positions and no biases;
- * otherwise it has layer norms, biases, and no positions.  With num_experts, gated experts replace the feed-forward. */
+/* A plain decoder as it is written in a page of PyTorch: one projection for query, key and value
+ * and one for gate and up, a head of its own, the loss in 32 bit.  With the activation silu it is
+ * gated and has RMS norms, rotary positions and no biases; otherwise it has layer norms, biases,
+ * and no positions.  With num_experts, gated experts replace the feed-forward. */
 static void read_decoder(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){0});
   arch->act = pz_config_act(config, "hidden_act", "silu");
@@ -562,11 +575,12 @@ static void read_decoder(struct pz_fields *config, struct pz_arch *arch) {
     pz_mixed_mark(arch, i, PZ_LAYER_DENSE);
 }
 
-/* ---- encoder and decoder -------------------------------------------------------------------- */
+/* ---- encoder and decoder --------------------------------------------------------------------- */
 
-/* T5: an encoder, and a decoder that attends to the encoder's result, both with RMS norms and with learned biases of relative
- * positions, which belong to the first layer.  The biases are added with the mask.  Their gradient, to which the scores of every
- * layer contribute, is not counted.  Source and target have the same length. */
+/* T5: an encoder, and a decoder that attends to the encoder's result, both with RMS norms and with
+ * learned biases of relative positions, which belong to the first layer.  The biases are added with
+ * the mask.  Their gradient, to which the scores of every layer contribute, is not counted.  Source
+ * and target have the same length. */
 static void read_t5(struct pz_fields *config, struct pz_arch *arch) {
   arch->hidden = pz_fields_int(config, "d_model", PZ_RANGE_HIDDEN);
   arch->encoder_layers = pz_fields_int(config, "num_layers", PZ_RANGE_LAYERS);
@@ -594,7 +608,7 @@ static void read_t5(struct pz_fields *config, struct pz_arch *arch) {
     pz_fields_refuse(config, "feed_forward_proj", "relu, gelu, silu, or one of them after gated-");
 }
 
-/* ---- the table of families ------------------------------------------------------------------ */
+/* ---- the table of families ------------------------------------------------------------------- */
 
 static const struct pz_family table[] = {
     {"bert", read_bert},
@@ -654,6 +668,7 @@ void pz_family_read(const struct pz_family *family, struct pz_fields *config,
   pz_mixed_settle(arch);
 }
 
+/* Features are recognized by a field that only such models have, or by the model_type. */
 const char *pz_family_missing_feature(struct pz_fields *config, const char *model_type,
                                       const char **key) {
   static const struct {

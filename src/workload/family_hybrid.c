@@ -1,5 +1,5 @@
-/* Families of hybrid models, in some of whose layers a recurrence replaces attention: Nemotron-H, Qwen3-Next and Qwen3.5, and
- * models with Mamba layers (Bamba, Granite, Jamba, Falcon-H1). */
+/* Families of hybrid models, in some of whose layers a recurrence replaces attention: Nemotron-H,
+ * Qwen3-Next and Qwen3.5, and models with Mamba layers (Bamba, Granite, Jamba, Falcon-H1). */
 #include "workload/family.h"
 
 #include <inttypes.h>
@@ -17,9 +17,10 @@ static void check_groups(struct pz_fields *config, const struct pz_recurrence *r
   pz_fields_refuse(config, keys, accepted);
 }
 
-/* ---- Nemotron-H ----------------------------------------------------------------------------- */
+/* ---- Nemotron-H ------------------------------------------------------------------------------ */
 
-/* Layers of Nemotron-H, which have one half of a block each: the letter in a pattern, and the name in a list. */
+/* Layers of Nemotron-H, which have one half of a block each: the letter in a pattern, and the name
+ * in a list. */
 static const struct {
   char letter;
   struct pz_layer_type type;
@@ -32,8 +33,9 @@ static const struct {
 
 enum { HALVES = sizeof halves / sizeof *halves };
 
-/* Reads the kinds of the layers as letters into `out`, which has `size` characters.  They are given by the field `pattern`, such
- * as "M-M*E", or by the list of names in the field `names`; if both are present, they must agree. */
+/* Reads the kinds of the layers as letters into `out`, which has `size` characters.  They are given
+ * by the field `pattern`, such as "M-M*E", or by the list of names in the field `names`; if both
+ * are present, they must agree. */
 static void read_pattern(struct pz_fields *config, const char *pattern, const char *names,
                          char *out, size_t size, const char *absent) {
   const json_t *list = pz_fields_value(config, names);
@@ -68,8 +70,8 @@ static unsigned find_properties(char letter) {
   return halves[h].type.properties;
 }
 
-/* Reads the block that predicts further tokens: a mixer, a feed-forward, or both in this order.  `dense`: the model has no
- * experts. */
+/* Reads the block that predicts further tokens: a mixer, a feed-forward, or both in this order.
+ * `dense`: the model has no experts. */
 static void read_nemotron_prediction(struct pz_fields *config, struct pz_arch *arch, bool dense) {
   char pattern[8] = "";
   arch->predict_layers =
@@ -93,6 +95,7 @@ static void read_nemotron_prediction(struct pz_fields *config, struct pz_arch *a
   arch->predict_kind = kind | PZ_PREDICT_OWN;
 }
 
+/* Reads the experts of Nemotron 3, which may work in a latent width. */
 static void read_nemotron_experts(struct pz_fields *config, struct pz_arch *arch) {
   pz_config_experts(config, arch, "n_routed_experts|num_local_experts", "moe_intermediate_size");
   arch->shared_ffn =
@@ -105,8 +108,8 @@ static void read_nemotron_experts(struct pz_fields *config, struct pz_arch *arch
   if (groups > 1) arch->expert_groups = chosen;
 }
 
-/* Nemotron-H, Nemotron Nano 2, Nemotron 3: layers with one half each, which is Mamba-2, attention without positions, a
- * squared-ReLU feed-forward, or experts, which may work in a latent width. */
+/* Nemotron-H, Nemotron Nano 2, Nemotron 3: layers with one half each, which is Mamba-2, attention
+ * without positions, a squared-ReLU feed-forward, or experts, which may work in a latent width. */
 void pz_read_nemotron_h(struct pz_fields *config, struct pz_arch *arch) {
   struct pz_recurrence *recurrence = &arch->recurrence;
   char pattern[PZ_MOST_MIXED_LAYERS + 2] = "";
@@ -149,10 +152,11 @@ void pz_read_nemotron_h(struct pz_fields *config, struct pz_arch *arch) {
   if (!dense && !(arch->predict_kind & PZ_LAYER_DENSE)) arch->dense_ffn = 0;
 }
 
-/* ---- Qwen3-Next, Qwen3.5 -------------------------------------------------------------------- */
+/* ---- Qwen3-Next, Qwen3.5 --------------------------------------------------------------------- */
 
-/* Reads what Qwen3-Next and Qwen3.5 share: the gated delta rule in three of four layers, and in the others attention with an
- * output gate, norms of query and key, and rotary positions on part of each head. */
+/* Reads what Qwen3-Next and Qwen3.5 share: the gated delta rule in three of four layers, and in the
+ * others attention with an output gate, norms of query and key, and rotary positions on part of
+ * each head. */
 static void read_qwen_hybrid(struct pz_fields *config, struct pz_arch *arch, int64_t ffn) {
   static const struct pz_layer_type known[] = {
       {"linear_attention", PZ_LAYER_RECURRENT}, {"full_attention", 0}, {NULL, 0}};
@@ -200,7 +204,7 @@ void pz_read_qwen3_5(struct pz_fields *config, struct pz_arch *arch) {
   read_qwen_hybrid(config, arch, 12288);
 }
 
-/* ---- Bamba, Granite 4.0, Falcon-H1 ---------------------------------------------------------- */
+/* ---- Bamba, Granite 4.0, Falcon-H1 ----------------------------------------------------------- */
 
 /* Reads a number for which "auto" and null stand for the default. */
 static int64_t read_int_or_auto(struct pz_fields *config, const char *key, int64_t absent) {
@@ -209,8 +213,8 @@ static int64_t read_int_or_auto(struct pz_fields *config, const char *key, int64
   return pz_fields_int_or(config, key, PZ_RANGE_HIDDEN, absent);
 }
 
-/* Reads Mamba-2 layers with the names of Bamba's fields and one norm of all heads together.  `inner` is the width of all heads,
- * or 0 for a multiple of the hidden width. */
+/* Reads Mamba-2 layers with the names of Bamba's fields and one norm of all heads together.
+ * `inner` is the width of all heads, or 0 for a multiple of the hidden width. */
 static void read_mamba2(struct pz_fields *config, struct pz_arch *arch, int64_t inner) {
   struct pz_recurrence *recurrence = &arch->recurrence;
   int64_t expand = pz_fields_int_or(config, "mamba_expand", (struct pz_range){1, 64}, 2);
@@ -239,8 +243,8 @@ static const struct pz_layer_type mixers[] = {{"mamba", PZ_LAYER_RECURRENT},
                                               {"full_attention", 0},
                                               {NULL, 0}};
 
-/* Bamba: attention in the listed layers and Mamba-2 in all others, rotary positions on half of each head, a gated
- * feed-forward. */
+/* Bamba: attention in the listed layers and Mamba-2 in all others, rotary positions on half of each
+ * head, a gated feed-forward. */
 void pz_read_bamba(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 8, .positions = 262144});
   arch->qkv_bias = arch->out_bias = arch->mlp_bias = false;
@@ -253,7 +257,8 @@ void pz_read_bamba(struct pz_fields *config, struct pz_arch *arch) {
   pz_mixed_list(config, arch, "attn_layer_indices", PZ_LAYER_RECURRENT, false);
 }
 
-/* Granite 4.0: Mamba-2 or attention; routed experts and a shared expert, or a dense feed-forward of its width. */
+/* Granite 4.0: Mamba-2 or attention; routed experts and a shared expert, or a dense feed-forward of
+ * its width. */
 void pz_read_granite_hybrid(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){.ffn = 11008});
   const char *positions = pz_fields_text_or(config, "position_embedding_type", "");
@@ -274,8 +279,8 @@ void pz_read_granite_hybrid(struct pz_fields *config, struct pz_arch *arch) {
   pz_mixed_types(config, arch, "layer_types|layers_block_type", mixers);
 }
 
-/* Jamba: attention in one layer of each period and Mamba in the others; a dense feed-forward alternates with experts of the same
- * width. */
+/* Jamba: attention in one layer of each period and Mamba in the others; a dense feed-forward
+ * alternates with experts of the same width. */
 void pz_read_jamba(struct pz_fields *config, struct pz_arch *arch) {
   static const struct pz_range offset = {0, 65535};
   pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 8, .positions = 262144});

@@ -1,9 +1,10 @@
-/* Families with sparse attention: DeepSeek-V3.2 (arXiv 2512.02556) and GLM-5, in which a layer may attend to the keys that an
- * earlier layer chose. */
+/* Families with sparse attention: DeepSeek-V3.2 (arXiv 2512.02556) and GLM-5, in which a layer may
+ * attend to the keys that an earlier layer chose. */
 #include "workload/family.h"
 
-/* Marks the layers without an indexer.  The first `offset` layers and every `every`-th after them have one
- * (megatron/core/transformer/experimental_attention_variant/dsa.py: is_dsa_skip_topk_layer). */
+/* Marks the layers without an indexer.  The first `offset` layers and every `every`-th after them
+ * have one (megatron/core/transformer/experimental_attention_variant/dsa.py:
+ * is_dsa_skip_topk_layer). */
 static void mark_reused_index(struct pz_fields *config, struct pz_arch *arch, int64_t absent) {
   static const struct pz_layer_type known[] = {{"full", 0}, {"shared", PZ_LAYER_REUSED}, {NULL, 0}};
   int64_t every = pz_fields_int_or(config, "index_topk_freq", PZ_RANGE_LAYERS, 1);

@@ -1,9 +1,10 @@
 /* Fusion: replaces groups of operators by one operator each, as fused kernels and torch.compile do.
  *
- * A group begins with a matrix product, a softmax or an element-wise operator, and grows by operators that alone read the
- * result of its last member (find_leader).  The fused operator reads what the group reads from outside, and writes what
- * leaves the group or must be kept (collect_operands).  Precedence is kept, because no result of an inner member is read
- * outside its group. */
+ * A group begins with a matrix product, a softmax or an element-wise operator, and grows by
+ * operators that alone read the result of its last member (find_leader).  The fused operator reads
+ * what the group reads from outside, and writes what leaves the group or must be kept
+ * (collect_operands).  Precedence is kept, because no result of an inner member is read outside its
+ * group. */
 #include "workload/passes.h"
 
 #include <stdio.h>
@@ -26,8 +27,8 @@ struct fusion {
   uint32_t *n_readers; /* by tensor: how often operators of this direction read it */
   uint32_t *producer;  /* by tensor: the operator of this direction that produces it, or PZ_NONE */
   const bool *kept;    /* by tensor: read by the other direction, or leaves the layer */
-  struct group
-      *group; /* by operator: the group of which it is the last member, else an empty one */
+  /* By operator: the group of which it is the last member, else an empty one */
+  struct group *group;
 };
 
 static const struct pz_op *op_at(const struct fusion *fusion, uint32_t index) {
@@ -42,9 +43,10 @@ static void count_readers(const struct pz_graph *graph, enum pz_direction direct
   }
 }
 
-/* ---- groups --------------------------------------------------------------------------------- */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Returns whether a group that ends with this operator can be extended: it must pass on a single result to one reader. */
+/* Returns whether a group that ends with this operator can be extended: it must pass on a single
+ * result to one reader. */
 static bool can_lead(const struct fusion *fusion, uint32_t last) {
   const struct pz_op *op = op_at(fusion, last);
   bool is_product = op->op_class == PZ_CLASS_TENSOR && fusion->kernels == PZ_KERNELS_FUSED;
@@ -56,8 +58,9 @@ static bool can_lead(const struct fusion *fusion, uint32_t last) {
   return true;
 }
 
-/* Returns whether an operator can be computed by the kernel that produces its input.  Element-wise operators can, unless the
- * kernels are those of modules.  A softmax is joined only with its scale and mask, by kernels that are not fully fused. */
+/* Returns whether an operator can be computed by the kernel that produces its input.  Element-wise
+ * operators can, unless the kernels are those of modules.  A softmax is joined only with its scale
+ * and mask, by kernels that are not fully fused. */
 static bool can_follow(const struct fusion *fusion, const struct pz_op *op,
                        const struct pz_op *producer) {
   bool has_softmax = op->kind == PZ_OP_SOFTMAX || producer->kind == PZ_OP_SOFTMAX;
@@ -66,8 +69,8 @@ static bool can_follow(const struct fusion *fusion, const struct pz_op *op,
   return fusion->kernels != PZ_KERNELS_MODULES && pz_op_info(op->kind)->elementwise;
 }
 
-/* Returns the last member of the group that an operator should join, or PZ_NONE.  A group that begins with a matrix product
- * is preferred to one of vector operators. */
+/* Returns the last member of the group that an operator should join, or PZ_NONE.  A group that
+ * begins with a matrix product is preferred to one of vector operators. */
 static uint32_t find_leader(const struct fusion *fusion, uint32_t index) {
   const struct pz_op *op = op_at(fusion, index);
   uint32_t best = PZ_NONE;
@@ -89,7 +92,7 @@ static uint32_t find_leader(const struct fusion *fusion, uint32_t index) {
   return best;
 }
 
-/* ---- fused operators ------------------------------------------------------------------------ */
+/* ---- fused operators ------------------------------------------------------------------------- */
 
 static void append_once(struct pz_call *call, struct pz_vec *list, uint32_t index) {
   for (uint32_t i = 0; i < list->n; i++)
@@ -105,8 +108,8 @@ static bool is_produced_inside(const struct fusion *fusion, const struct group *
   return false;
 }
 
-/* Lists the inputs of a group from outside, and its results that leave the group or are kept, beginning with the result of
- * the last member. */
+/* Lists the inputs of a group from outside, and its results that leave the group or are kept,
+ * beginning with the result of the last member. */
 static void collect_operands(const struct fusion *fusion, const struct group *group,
                              struct pz_op *fused) {
   struct pz_call *call = fusion->graph->call;
@@ -131,7 +134,8 @@ static void collect_operands(const struct fusion *fusion, const struct group *gr
   fused->n_out = out.n;
 }
 
-/* Adds the members after the first one to the fused operator: its name "a+b+c", its FLOP, and its tail. */
+/* Adds the members after the first one to the fused operator: its name "a+b+c", its FLOP, and its
+ * tail. */
 static void add_tail(const struct fusion *fusion, const struct group *group, struct pz_op *fused) {
   struct pz_graph *graph = fusion->graph;
   struct pz_tail *tail = pz_alloc(graph->call, group->n - 1, sizeof *tail);
@@ -152,8 +156,9 @@ static void add_tail(const struct fusion *fusion, const struct group *group, str
   fused->n_tail = group->n - 1;
 }
 
-/* ---- the pass ------------------------------------------------------------------------------- */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
+/* Forms the groups of one direction and replaces the operators by one for each group. */
 static void fuse_direction(struct pz_graph *graph, enum pz_direction direction,
                            enum pz_kernels kernels, const bool *kept) {
   uint32_t n_tensors = graph->tensors.n, n_ops = graph->ops[direction].n;
@@ -198,8 +203,8 @@ static void fuse_direction(struct pz_graph *graph, enum pz_direction direction,
   graph->ops[direction] = ops;
 }
 
-/* Each direction must write some tensors that none of its operators reads: forward writes what backward reads, and backward
- * writes the gradients of the parameters and of the layer's input. */
+/* Each direction must write some tensors that none of its operators reads: forward writes what
+ * backward reads, and backward writes the gradients of the parameters and of the layer's input. */
 void pz_fuse(struct pz_graph *graph, enum pz_kernels kernels) {
   uint32_t n_tensors = graph->tensors.n;
   uint32_t *backward_readers = pz_alloc(graph->call, n_tensors, sizeof *backward_readers);

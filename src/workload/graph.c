@@ -1,7 +1,9 @@
-/* Operator graphs: adding tensors and operators, and the memory traffic and predecessors of each operator.
+/* Operator graphs: adding tensors and operators, and the memory traffic and predecessors of each
+ * operator.
  *
- * A layer's graph is filled by the builder (build.c), which adds forward operators, and by the passes (passes.h).  At the
- * end pz_graph_account() derives what the cost model needs: bytes read and written, strided access, and precedence. */
+ * A layer's graph is filled by the builder (build.c), which adds forward operators, and by the
+ * passes (passes.h).  At the end pz_graph_account() derives what the cost model needs: bytes read
+ * and written, strided access, and precedence. */
 #include "workload/graph.h"
 
 #include <assert.h>
@@ -32,7 +34,7 @@ void pz_raise_size_limit(struct pz_call *call, const char *model) {
            model);
 }
 
-/* ---- tensors and operators ------------------------------------------------------------------ */
+/* ---- tensors and operators ------------------------------------------------------------------- */
 
 struct pz_tensor *pz_graph_tensor(const struct pz_graph *graph, uint32_t index) {
   assert(index < graph->tensors.n);
@@ -44,6 +46,7 @@ struct pz_op *pz_graph_op(const struct pz_graph *graph, enum pz_direction direct
   return pz_vec_at(&graph->ops[direction], struct pz_op, index);
 }
 
+/* A tensor owns its storage until the builder makes it a view. */
 uint32_t pz_graph_add_tensor(struct pz_graph *graph, const char *name, enum pz_tensor_role role,
                              int elem_bytes, struct pz_shape shape) {
   struct pz_tensor tensor = {.name = pz_copy_text(graph->call, name),
@@ -95,10 +98,10 @@ bool pz_graph_carries(const struct pz_graph *graph, uint32_t tensor) {
   return enters && pz_graph_leaves(graph, tensor);
 }
 
-/* ---- accounting ----------------------------------------------------------------------------- */
+/* ---- accounting ------------------------------------------------------------------------------ */
 
-/* Returns the bytes of one tensor that an operator moves.  An embedding moves only the rows that it looks up, and a product
- * of experts only the weights of experts that have rows. */
+/* Returns the bytes of one tensor that an operator moves.  An embedding moves only the rows that it
+ * looks up, and a product of experts only the weights of experts that have rows. */
 static int64_t moved_bytes(const struct pz_graph *graph, const struct pz_op *op,
                            const struct pz_tensor *tensor) {
   int64_t bytes = pz_tensor_bytes(tensor);
@@ -111,6 +114,7 @@ static int64_t moved_bytes(const struct pz_graph *graph, const struct pz_op *op,
   return is_table && row_bytes < bytes ? row_bytes : bytes;
 }
 
+/* Each input counts once, even if an operator reads it twice. */
 static void sum_bytes(const struct pz_graph *graph, struct pz_op *op) {
   bool fits = true;
   op->bytes_read = 0;
@@ -132,8 +136,8 @@ static void sum_bytes(const struct pz_graph *graph, struct pz_op *op) {
   if (!fits) pz_raise_size_limit(graph->call, graph->model);
 }
 
-/* Returns whether a vector operator computes an address for every value, because it moves values, or because its operands
- * differ in shape or width. */
+/* Returns whether a vector operator computes an address for every value, because it moves values,
+ * or because its operands differ in shape or width. */
 static bool is_strided(const struct pz_graph *graph, const struct pz_op *op) {
   bool moves_values = op->kind == PZ_OP_COPY || op->kind == PZ_OP_REPEAT ||
                       op->kind == PZ_OP_CONCAT || op->kind == PZ_OP_ROTATE_HALF;
@@ -149,8 +153,8 @@ static bool is_strided(const struct pz_graph *graph, const struct pz_op *op) {
   return false;
 }
 
-/* Lists the predecessors of an operator in ascending order: the operators of its direction that produce one of its inputs.
- * producer[t] is the operator that produces tensor t, or PZ_NONE. */
+/* Lists the predecessors of an operator in ascending order: the operators of its direction that
+ * produce one of its inputs. producer[t] is the operator that produces tensor t, or PZ_NONE. */
 static void find_predecessors(const struct pz_graph *graph, struct pz_op *op,
                               const uint32_t *producer) {
   uint32_t *list = pz_alloc(graph->call, op->n_in, sizeof *list), n = 0;
@@ -165,6 +169,7 @@ static void find_predecessors(const struct pz_graph *graph, struct pz_op *op,
   op->n_pred = n;
 }
 
+/* Operators are in topological order, so producers come before their readers. */
 void pz_graph_account(struct pz_graph *graph) {
   uint32_t n_tensors = graph->tensors.n;
   uint32_t *producer = pz_alloc(graph->call, n_tensors, sizeof *producer);

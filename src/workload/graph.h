@@ -1,8 +1,9 @@
-/* The operator graph of one layer while it is built: tensors, and the operators of both directions in topological order.
- * Graphs have up to some hundred operators.  This file does not know models, chips, or parallelism.
+/* The operator graph of one layer while it is built: tensors, and the operators of both directions
+ * in topological order.  Graphs have up to some hundred operators.  This file does not know models,
+ * chips, or parallelism.
  *
- * Tensors and operators are identified by their index; PZ_NONE stands for no tensor.  A graph lives only as long as the
- * call that builds it, in whose arena it allocates. */
+ * Tensors and operators are identified by their index; PZ_NONE stands for no tensor.  A graph lives
+ * only as long as the call that builds it, in whose arena it allocates. */
 #ifndef PZ_WORKLOAD_GRAPH_H
 #define PZ_WORKLOAD_GRAPH_H
 
@@ -21,8 +22,8 @@ struct pz_graph {
   uint32_t input, output;     /* main input and result of the layer; the first layer has no input */
   uint32_t input_grad, output_grad; /* gradients of these two, set when backward is derived */
   const uint32_t *also_in;          /* further tensors that enter the layer */
-  const uint32_t
-      *also_out; /* further tensors that leave the layer, among them those only passed on */
+  /* Further tensors that leave the layer, among them those only passed on */
+  const uint32_t *also_out;
   uint32_t n_also_in, n_also_out;
   int64_t passing_bytes; /* bytes of tensors that bypass this layer on their way to later ones */
 };
@@ -62,14 +63,16 @@ _Noreturn void pz_raise_size_limit(struct pz_call *call, const char *model);
 
 int64_t pz_tensor_bytes(const struct pz_tensor *tensor);
 
-/* Returns the bytes of a tensor that are in memory at a time: less than all if it passes through memory in parts. */
+/* Returns the bytes of a tensor that are in memory at a time: less than all if it passes through
+ * memory in parts. */
 int64_t pz_tensor_held_bytes(const struct pz_tensor *tensor);
 
 /* Returns whether a tensor leaves the layer, or both enters and leaves it. */
 bool pz_graph_leaves(const struct pz_graph *graph, uint32_t tensor);
 bool pz_graph_carries(const struct pz_graph *graph, uint32_t tensor);
 
-/* Fills in the bytes, weight bytes and predecessors of every operator from its inputs and outputs. */
+/* Fills in the bytes, weight bytes and predecessors of every operator from its inputs and
+ * outputs. */
 void pz_graph_account(struct pz_graph *graph);
 
 #endif

@@ -1,7 +1,8 @@
 /* Kernels as operators, in the fused and the eager implementation.
  *
- * Operators of one eager kernel are named "kernel.part".  pz_is_composite() asks for the full decomposition of Hugging
- * Face's code, and pz_is_eager() for single operators without kernels that PyTorch does not have. */
+ * Operators of one eager kernel are named "kernel.part". pz_is_composite() asks for the full
+ * decomposition of Hugging Face's code, and pz_is_eager() for single operators without kernels that
+ * PyTorch does not have. */
 #include "workload/kernels.h"
 
 /* Add one operator of a kernel, named "name.part". */
@@ -27,7 +28,7 @@ static int64_t count_elements(const struct pz_builder *builder, uint32_t index) 
   return pz_graph_tensor(builder->graph, index)->elems;
 }
 
-/* ---- norms ---------------------------------------------------------------------------------- */
+/* ---- norms ----------------------------------------------------------------------------------- */
 
 static uint32_t add_norm_param(struct pz_builder *builder, const char *name, const char *part,
                                int64_t local_width, int64_t width) {
@@ -51,8 +52,8 @@ uint32_t pz_kernel_layernorm(struct pz_builder *builder, const char *name, uint3
   return pz_build_op(builder, &norm);
 }
 
-/* RMS norm of rows of `width` values on this device.  `weight` may be PZ_NONE.  If `divided` is set, each device has a part of
- * every row. */
+/* RMS norm of rows of `width` values on this device.  `weight` may be PZ_NONE.  If `divided` is
+ * set, each device has a part of every row. */
 static uint32_t build_rmsnorm(struct pz_builder *builder, const char *name, uint32_t input,
                               int64_t width, uint32_t weight, bool divided) {
   int64_t rows = count_elements(builder, input) / width;
@@ -107,7 +108,7 @@ uint32_t pz_kernel_rmsnorm_plain(struct pz_builder *builder, const char *name, u
   return build_rmsnorm(builder, name, input, width, PZ_NONE, false);
 }
 
-/* ---- element-wise functions, softmax -------------------------------------------------------- */
+/* ---- element-wise functions, softmax --------------------------------------------------------- */
 
 uint32_t pz_kernel_cap(struct pz_builder *builder, const char *name, uint32_t input) {
   uint32_t divided = unary(builder, PZ_OP_SCALE, name, "divide", input);
@@ -140,6 +141,7 @@ static uint32_t build_gelu_fast(struct pz_builder *builder, const char *name, ui
   return pz_build_binary(builder, PZ_OP_MUL, name, half, plus_one);
 }
 
+/* In eager code, the tanh forms of GELU are many operators, and a squared ReLU is two. */
 uint32_t pz_kernel_activation(struct pz_builder *builder, const char *name, enum pz_act act,
                               uint32_t input) {
   if (pz_is_composite(builder) && act == PZ_ACT_GELU_TANH)
@@ -184,13 +186,10 @@ uint32_t pz_kernel_dropout(struct pz_builder *builder, const char *name, uint32_
                                           .aux_bytes = PZ_BYTE});
 }
 
-uint32_t pz_kernel_add(struct pz_builder *builder, const char *name, uint32_t x, uint32_t y) {
-  return pz_build_binary(builder, PZ_OP_ADD, name, x, y);
-}
+/* ---- rotary embedding ------------------------------------------------------------------------ */
 
-/* ---- rotary embedding ----------------------------------------------------------------------- */
-
-/* x cos + rotate_half(x) sin.  The fused kernel can write its result over x, which backward does not read. */
+/* x cos + rotate_half(x) sin.  The fused kernel can write its result over x, which backward does
+ * not read. */
 static uint32_t rotate(struct pz_builder *builder, const char *name, uint32_t x, uint32_t cos,
                        uint32_t sin, bool in_place) {
   if (pz_is_eager(builder)) {
@@ -207,11 +206,13 @@ static uint32_t rotate(struct pz_builder *builder, const char *name, uint32_t x,
   return result;
 }
 
+/* If only part of a head is rotated, it is split off and joined again. */
 uint32_t pz_kernel_rotary(struct pz_builder *builder, const char *name, uint32_t input,
                           int64_t dims, int64_t head_dim) {
   uint32_t cos = pz_build_data(builder, "cos", PZ_B16, PZ_SHAPE(builder->local_seq, dims));
   uint32_t sin = pz_build_data(builder, "sin", PZ_B16, PZ_SHAPE(builder->local_seq, dims));
-  /* A view of a joint projection is not overwritten, because the values keep the whole tensor alive. */
+  /* A view of a joint projection is not overwritten, because the values keep the whole tensor
+   * alive. */
   bool is_view = pz_graph_tensor(builder->graph, input)->storage != input;
   if (dims == head_dim) return rotate(builder, name, input, cos, sin, !is_view);
   int64_t heads = count_elements(builder, input) / head_dim / builder->tokens;
@@ -228,8 +229,9 @@ uint32_t pz_kernel_rotary(struct pz_builder *builder, const char *name, uint32_t
                        pz_is_eager(builder));
 }
 
-/* ---- embeddings and loss -------------------------------------------------------------------- */
+/* ---- embeddings and loss --------------------------------------------------------------------- */
 
+/* Looks up rows in a table that may be divided over the group or belong to another layer. */
 static uint32_t build_embedding(struct pz_builder *builder, const char *name, int64_t n_rows,
                                 int64_t table_rows, int64_t width, bool divide, bool tied) {
   char full[PZ_BUILD_NAME];
@@ -258,7 +260,8 @@ uint32_t pz_kernel_embedding_tied(struct pz_builder *builder, const char *name, 
   return build_embedding(builder, name, builder->tokens, table_rows, width, true, true);
 }
 
-/* If the vocabulary is divided, the group exchanges the maximum, the sum and the logit of the label of each token. */
+/* If the vocabulary is divided, the group exchanges the maximum, the sum and the logit of the label
+ * of each token. */
 uint32_t pz_kernel_loss(struct pz_builder *builder, uint32_t logits, bool f32) {
   uint32_t labels = pz_build_data(builder, "labels", PZ_INDEX, PZ_SHAPE(builder->tokens));
   bool divided = builder->options->tp > 1;

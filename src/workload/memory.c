@@ -1,29 +1,32 @@
-/* Memory of a layer and of a training step: the tensors that backward needs, and the bytes that are live at each moment.
+/* Memory of a layer and of a training step: the tensors that backward needs, and the bytes that are
+ * live at each moment.
  *
- * pz_memory_layer() collects the saved tensors (collect_saved), finds out who reads them, for forms with fewer bits
- * (find_saved_uses), and simulates allocation and release operator by operator (simulate).  pz_memory_peak() puts the layers
- * of a model in a row and adds weights and gradients.
+ * pz_memory_layer() collects the saved tensors (collect_saved), finds out who reads them, for forms
+ * with fewer bits (find_saved_uses), and simulates allocation and release operator by operator
+ * (simulate). pz_memory_peak() puts the layers of a model in a row and adds weights and gradients.
  *
- * Views share the storage of another tensor: "by storage" arrays are indexed by the tensor that owns the bytes.  Parameters
- * and shared data are accounted elsewhere. */
+ * Views share the storage of another tensor: "by storage" arrays are indexed by the tensor that
+ * owns the bytes.  Parameters and shared data are accounted elsewhere. */
 #include "workload/passes.h"
 
 #include <string.h>
 
 #include "core/num.h"
 
-/* Workspace of the matrix library in eager mode: PyTorch gives cuBLAS and cuBLASLt 32 MiB each on Hopper (defaults of
- * CUBLAS_WORKSPACE_CONFIG and CUBLASLT_WORKSPACE_SIZE for compute capability 9.0). */
+/* Workspace of the matrix library in eager mode: PyTorch gives cuBLAS and cuBLASLt 32 MiB each on
+ * Hopper (defaults of CUBLAS_WORKSPACE_CONFIG and CUBLASLT_WORKSPACE_SIZE for compute capability
+ * 9.0). */
 static const int64_t LIBRARY_WORKSPACE_BYTES = INT64_C(2) * (32 << 20);
 
-/* Bytes of a parameter: its 16-bit weight, and its gradient, which stays allocated between steps. */
+/* Bytes of a parameter: its 16-bit weight, and its gradient, which stays allocated between
+ * steps. */
 static const int64_t WEIGHT_BYTES = 2, GRAD_BYTES = 2;
 
 static uint32_t storage_of(const struct pz_graph *graph, uint32_t tensor) {
   return pz_graph_tensor(graph, tensor)->storage;
 }
 
-/* ---- live bytes ----------------------------------------------------------------------------- */
+/* ---- live bytes ------------------------------------------------------------------------------ */
 
 /* A simulation of one direction of a layer. */
 struct simulation {
@@ -39,14 +42,15 @@ struct simulation {
   int64_t bytes, peak_bytes;
 };
 
-/* Returns whether a tensor is the gradient of a parameter: nothing in the layer reads it, and it is not the gradient of the
- * layer's input. */
+/* Returns whether a tensor is the gradient of a parameter: nothing in the layer reads it, and it is
+ * not the gradient of the layer's input. */
 static bool is_param_grad(const struct simulation *sim, uint32_t tensor) {
   return pz_graph_tensor(sim->graph, tensor)->role == PZ_ROLE_GRAD &&
          sim->last_use[tensor] == PZ_NONE && tensor != sim->graph->input_grad;
 }
 
-/* Allocates the storage of an operator's result.  Gradients may be added to their buffer in place. */
+/* Allocates the storage of an operator's result.  Gradients may be added to their buffer in
+ * place. */
 static void allocate(struct simulation *sim, uint32_t tensor) {
   uint32_t storage = storage_of(sim->graph, tensor);
   const struct pz_tensor *owner = pz_graph_tensor(sim->graph, storage);
@@ -63,8 +67,9 @@ static void release(struct simulation *sim, uint32_t storage) {
   sim->bytes -= pz_tensor_held_bytes(pz_graph_tensor(sim->graph, storage));
 }
 
-/* Releases what operator `index` used last.  Forward keeps the layer's results and what backward reads.  Backward keeps the
- * gradient of the input, that of a tied weight, to which its owner adds its own, and all others with PZ_GRADIENTS_KEPT. */
+/* Releases what operator `index` used last.  Forward keeps the layer's results and what backward
+ * reads.  Backward keeps the gradient of the input, that of a tied weight, to which its owner adds
+ * its own, and all others with PZ_GRADIENTS_KEPT. */
 static void release_after(struct simulation *sim, const struct pz_op *op, uint32_t index) {
   uint32_t result = storage_of(sim->graph, sim->graph->output);
   for (uint32_t k = 0; k < op->n_in + op->n_out; k++) {
@@ -84,8 +89,8 @@ static void release_after(struct simulation *sim, const struct pz_op *op, uint32
   }
 }
 
-/* Releases the logits before the derivative of a fused loss, which is written in their place (Megatron's and Transformer
- * Engine's kernels, and what torch.compile generates). */
+/* Releases the logits before the derivative of a fused loss, which is written in their place
+ * (Megatron's and Transformer Engine's kernels, and what torch.compile generates). */
 static void release_logits(struct simulation *sim, const struct pz_op *op) {
   if (op->kind != PZ_OP_CROSS_ENTROPY || op->direction != PZ_BACKWARD) return;
   int64_t bytes = pz_tensor_bytes(pz_graph_tensor(sim->graph, op->out[0]));
@@ -95,8 +100,9 @@ static void release_logits(struct simulation *sim, const struct pz_op *op) {
   }
 }
 
-/* Returns the bytes that an operator uses beside its tensors.  A compiled embedding adds its gradient up in 32 bit and
- * converts the whole table (seen in the allocations of torch.compile, PyTorch 2.11). */
+/* Returns the bytes that an operator uses beside its tensors.  A compiled embedding adds its
+ * gradient up in 32 bit and converts the whole table (seen in the allocations of torch.compile,
+ * PyTorch 2.11). */
 static int64_t scratch_bytes(const struct simulation *sim, const struct pz_op *op) {
   bool converts_table = op->kind == PZ_OP_EMBEDDING && op->direction == PZ_BACKWARD &&
                         !sim->eager && sim->gradients == PZ_GRADIENTS_KEPT;
@@ -137,11 +143,12 @@ static struct pz_live simulate(struct simulation sim) {
   return (struct pz_live){.peak_bytes = sim.peak_bytes, .net_bytes = sim.bytes};
 }
 
-/* ---- saved tensors -------------------------------------------------------------------------- */
+/* ---- saved tensors --------------------------------------------------------------------------- */
 
-/* Returns whether a backward operator belongs to a combine whose forward adds up a tensor.  On GPUs, the weights of a
- * token's experts are multiplied inside the experts, after the activation (Megatron Core, transformer/moe/experts.py:
- * permuted_probs), so that the derivative of combine does not read the results of the experts. */
+/* Returns whether a backward operator belongs to a combine whose forward adds up a tensor.  On
+ * GPUs, the weights of a token's experts are multiplied inside the experts, after the activation
+ * (Megatron Core, transformer/moe/experts.py: permuted_probs), so that the derivative of combine
+ * does not read the results of the experts. */
 static bool reads_combined(const struct pz_graph *graph, const struct pz_op *backward,
                            uint32_t storage) {
   if (backward->kind != PZ_OP_COMBINE) return false;
@@ -152,8 +159,9 @@ static bool reads_combined(const struct pz_graph *graph, const struct pz_op *bac
   return false;
 }
 
-/* Lists the storages of forward that backward reads, in the order of their first use, and marks them in `saved`.  Data and
- * tensors that are only passed on are shared by all layers, so they are counted apart. */
+/* Lists the storages of forward that backward reads, in the order of their first use, and marks
+ * them in `saved`.  Data and tensors that are only passed on are shared by all layers, so they are
+ * counted apart. */
 static void collect_saved(struct pz_graph *graph, enum pz_kernels kernels, struct pz_layer *layer,
                           bool *saved) {
   struct pz_vec list;
@@ -180,7 +188,7 @@ static void collect_saved(struct pz_graph *graph, enum pz_kernels kernels, struc
   layer->n_saved = list.n;
 }
 
-/* ---- tensors saved in fewer bits ------------------------------------------------------------ */
+/* ---- tensors saved in fewer bits ------------------------------------------------------------- */
 
 /* Returns the forward operator that produces a tensor, or NULL if the tensor enters the layer. */
 static const struct pz_op *find_producer(const struct pz_graph *graph, uint32_t tensor) {
@@ -200,8 +208,9 @@ static bool has_trained_weight(const struct pz_graph *graph, const struct pz_op 
   return false;
 }
 
-/* Marks in uses[] the inputs of gated activations, and those of GEMMs with trained weights other than the router and
- * adapters, which stay in 16 bit.  If the input of a GEMM was gathered, this device saves its own part. */
+/* Marks in uses[] the inputs of gated activations, and those of GEMMs with trained weights other
+ * than the router and adapters, which stay in 16 bit.  If the input of a GEMM was gathered, this
+ * device saves its own part. */
 static void mark_forward_uses(const struct pz_graph *graph, uint8_t *uses) {
   for (uint32_t i = 0; i < graph->ops[PZ_FORWARD].n; i++) {
     const struct pz_op *op = pz_graph_op(graph, PZ_FORWARD, i);
@@ -228,6 +237,7 @@ static void mark_backward_uses(const struct pz_graph *graph, uint8_t *uses) {
   }
 }
 
+/* A tensor that GEMMs read is saved in their format, beside 16 bit if others read it, too. */
 int64_t pz_saved_less(const struct pz_tensor *tensor, unsigned uses, enum pz_saved_form form) {
   bool by_gemm = uses & PZ_SAVED_BY_GEMM, by_gate = uses & PZ_SAVED_BY_GATE;
   bool by_other = uses & PZ_SAVED_BY_OTHER;
@@ -247,7 +257,8 @@ int64_t pz_saved_less(const struct pz_tensor *tensor, unsigned uses, enum pz_sav
   return gates_too && by_gate && !by_other ? elements : 0;
 }
 
-/* Sets who reads the saved tensors of a layer, the bytes that the forms save, and the sizes of logits and contexts. */
+/* Sets who reads the saved tensors of a layer, the bytes that the forms save, and the sizes of
+ * logits and contexts. */
 static void find_saved_uses(struct pz_graph *graph, struct pz_layer *layer) {
   uint8_t *uses = pz_alloc(graph->call, graph->tensors.n, sizeof *uses);
   uint8_t *saved_by = pz_alloc(graph->call, layer->n_saved + 1, sizeof *saved_by);
@@ -269,6 +280,7 @@ static void find_saved_uses(struct pz_graph *graph, struct pz_layer *layer) {
   }
 }
 
+/* Backward is simulated for each place where gradients of parameters can go. */
 void pz_memory_layer(struct pz_graph *graph, const struct pz_workload_options *options,
                      struct pz_layer *layer) {
   bool *saved = pz_alloc(graph->call, graph->tensors.n, sizeof *saved);
@@ -292,10 +304,10 @@ void pz_memory_layer(struct pz_graph *graph, const struct pz_workload_options *o
       layer->live_backward[eager ? PZ_GRADIENTS_PASSING : PZ_GRADIENTS_IN_PLACE];
 }
 
-/* ---- the peak of a model -------------------------------------------------------------------- */
+/* ---- the peak of a model --------------------------------------------------------------------- */
 
-/* Returns the change of the live bytes in one direction of a layer.  A layer whose forward is recomputed keeps only its
- * input, and its backward begins with the forward. */
+/* Returns the change of the live bytes in one direction of a layer.  A layer whose forward is
+ * recomputed keeps only its input, and its backward begins with the forward. */
 static struct pz_live live_of_layer(const struct pz_workload *workload,
                                     const struct pz_layer *layer, enum pz_direction direction) {
   bool is_last = layer == &workload->layers[workload->n_layers - 1];
@@ -317,7 +329,8 @@ struct model_memory {
   int64_t bytes, peak_bytes;
 };
 
-/* Runs `count` equal layers.  The peak is in the first or in the last of them.  Returns false if a size overflows. */
+/* Runs `count` equal layers.  The peak is in the first or in the last of them.  Returns false if a
+ * size overflows. */
 static bool run_layers(struct model_memory *memory, uint32_t index, enum pz_direction direction,
                        int64_t count) {
   const struct pz_layer *layer = &memory->workload->layers[index];
@@ -343,7 +356,8 @@ static bool run_segment(struct model_memory *memory, const struct pz_segment *se
   return true;
 }
 
-/* Adds what stays allocated for a layer: weights, gradients, and constants.  Returns false if a size overflows. */
+/* Adds what stays allocated for a layer: weights, gradients, and constants.  Returns false if a
+ * size overflows. */
 static bool add_fixed_bytes(int64_t *bytes, const struct pz_layer *layer) {
   int64_t fixed = layer->params, gradients = layer->trained_params;
   return pz_mul(&fixed, WEIGHT_BYTES) && pz_mul(&gradients, GRAD_BYTES) &&
@@ -351,6 +365,7 @@ static bool add_fixed_bytes(int64_t *bytes, const struct pz_layer *layer) {
          pz_mul(&fixed, layer->count) && pz_add(bytes, fixed) && pz_add(bytes, layer->shared_bytes);
 }
 
+/* Runs forward through all layers and backward in reverse order. */
 int64_t pz_memory_peak(struct pz_call *call, const struct pz_workload *workload) {
   int64_t bytes = pz_kernels_eager(workload->options.kernels) ? LIBRARY_WORKSPACE_BYTES : 0;
   struct model_memory memory = {.workload = workload};

@@ -1,8 +1,9 @@
 /* Models whose layers differ: which layer is of which kind, and the shape of each kind.
  *
- * A kind is a set of properties (PZ_LAYER_*).  The families read the properties of every layer from a configuration
- * (pz_mixed_types, pz_mixed_attention, pz_mixed_list) with pz_mixed_mark().  Then pz_mixed_kinds() lists the kinds of
- * as many layers as the user asks for, with a name that says in what they differ. */
+ * A kind is a set of properties (PZ_LAYER_*).  The families read the properties of every layer from
+ * a configuration (pz_mixed_types, pz_mixed_attention, pz_mixed_list) with pz_mixed_mark().  Then
+ * pz_mixed_kinds() lists the kinds of as many layers as the user asks for, with a name that says in
+ * what they differ. */
 #include "workload/family.h"
 
 #include <stdio.h>
@@ -14,7 +15,7 @@ static const unsigned PROPERTIES = PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED | PZ_LAYE
                                    PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER | PZ_LAYER_NO_FFN |
                                    PZ_LAYER_REUSED;
 
-/* ---- reading properties --------------------------------------------------------------------- */
+/* ---- reading properties ---------------------------------------------------------------------- */
 
 void pz_mixed_mark(struct pz_arch *arch, int64_t layer, unsigned properties) {
   arch->mixed = true;
@@ -86,9 +87,10 @@ void pz_mixed_settle(struct pz_arch *arch) {
   if (!(any & PZ_LAYER_RECURRENT)) arch->recurrence = (struct pz_recurrence){0};
 }
 
-/* ---- kinds ---------------------------------------------------------------------------------- */
+/* ---- kinds ----------------------------------------------------------------------------------- */
 
-/* Returns the shortest period with which the kinds of the second half of the layers repeat, or 1 if there is none. */
+/* Returns the shortest period with which the kinds of the second half of the layers repeat, or 1 if
+ * there is none. */
 static int64_t find_period(const struct pz_arch *arch) {
   for (int64_t period = 1; period <= arch->layers / 2 && period <= LONGEST_PERIOD; period++) {
     int64_t i = arch->layers / 2;
@@ -98,8 +100,8 @@ static int64_t find_period(const struct pz_arch *arch) {
   return 1;
 }
 
-/* Returns the kind of a layer, without properties of parts that the layer does not have.  Layers beyond those of the model
- * continue the pattern of its last period. */
+/* Returns the kind of a layer, without properties of parts that the layer does not have.  Layers
+ * beyond those of the model continue the pattern of its last period. */
 static unsigned kind_of_layer(const struct pz_arch *arch, int64_t layer, int64_t period) {
   if (!arch->mixed) return 0;
   if (layer >= arch->layers) layer = arch->layers - period + (layer - arch->layers) % period;
@@ -110,6 +112,7 @@ static unsigned kind_of_layer(const struct pz_arch *arch, int64_t layer, int64_t
   return kind;
 }
 
+/* Properties replace sizes of the model by those of the layer. */
 struct pz_arch pz_mixed_arch(const struct pz_arch *arch, unsigned kind) {
   struct pz_arch shape = *arch;
   if (!arch->mixed) return shape;
@@ -131,8 +134,8 @@ struct pz_arch pz_mixed_arch(const struct pz_arch *arch, unsigned kind) {
   return shape;
 }
 
-/* Returns the properties in which n kinds differ.  If exactly the layers with full attention lack rotary positions,
- * that is not a difference of its own. */
+/* Returns the properties in which n kinds differ.  If exactly the layers with full attention lack
+ * rotary positions, that is not a difference of its own. */
 static unsigned find_differences(const unsigned *kind, int n) {
   unsigned all = PROPERTIES, any = 0;
   bool unrotated_is_full = true;
@@ -176,6 +179,7 @@ static const char *name_kind(struct pz_call *call, const struct pz_arch *arch, u
   return pz_format(call, "block%s%s%s%s%s", mixer, span, rotation, index, ffn);
 }
 
+/* Kinds are numbered in the order of their first layers. */
 int pz_mixed_kinds(struct pz_call *call, const struct pz_arch *arch, int64_t n,
                    struct pz_kind *kinds, uint32_t *kind_index) {
   int index_of[PZ_LAYER_REUSED * 2],

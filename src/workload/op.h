@@ -1,5 +1,6 @@
-/* The kinds of operators.  The table ops.def gives the class of each kind, how its gradient is formed, what its backward
- * reads, and the floating-point operations that it spends on an element. */
+/* The kinds of operators.  The table ops.def gives the class of each kind, how its gradient is
+ * formed, what its backward reads, and the floating-point operations that it spends on an
+ * element. */
 #ifndef PZ_WORKLOAD_OP_H
 #define PZ_WORKLOAD_OP_H
 
@@ -46,12 +47,14 @@ static inline bool pz_op_is_scan(int kind) {
   return kind == PZ_OP_SSM_SCAN || kind == PZ_OP_DELTA_RULE;
 }
 
-/* Returns whether an operator is attention or a scan.  Its FLOP are not those of one GEMM with its dims. */
+/* Returns whether an operator is attention or a scan.  Its FLOP are not those of one GEMM with its
+ * dims. */
 static inline bool pz_op_mixes_tokens(int kind) {
   return kind == PZ_OP_ATTENTION || pz_op_is_scan(kind);
 }
 
-/* Returns whether an operator, in either direction, belongs to an adapter (LoRA) of a linear layer. */
+/* Returns whether an operator, in either direction, belongs to an adapter (LoRA) of a linear
+ * layer. */
 bool pz_op_adapts(const struct pz_op *op);
 
 #endif

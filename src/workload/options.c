@@ -1,8 +1,9 @@
-/* Options of a workload: their defaults, the checks that hold for every model, and the text that describes adapters
- * (LoRA).
+/* Options of a workload: their defaults, the checks that hold for every model, and the text that
+ * describes adapters (LoRA).
  *
- * Adapters are written "lora:RANK:MODULES[:DROPOUT]" (pz_lora_parse).  The modules are named as in Megatron Core,
- * whose linear layers may join several of other frameworks, or as in Hugging Face, torchtune and torchtitan. */
+ * Adapters are written "lora:RANK:MODULES[:DROPOUT]" (pz_lora_parse).  The modules are named as in
+ * Megatron Core, whose linear layers may join several of other frameworks, or as in Hugging Face,
+ * torchtune and torchtitan. */
 #include "workload/workload.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@ const char *const pz_recompute_names[] = {"none", "full", NULL};
 const char *const pz_unknown_ops_names[] = {"refuse", "vector", NULL};
 const char *const pz_context_names[] = {"ring", "all-to-all", NULL};
 
-/* ---- adapters ------------------------------------------------------------------------------- */
+/* ---- adapters -------------------------------------------------------------------------------- */
 
 enum { LORA_MOST_RANK = 1 << 16, LORA_MOST_BYTES = 400 };
 
@@ -31,8 +32,8 @@ enum {
   LORA_ALL = LORA_ATTENTION | LORA_MLP | PZ_LORA_SSM_IN | PZ_LORA_SSM_OUT
 };
 
-/* Two collective names, the modules of Megatron Core, and those of Hugging Face's, torchtune's and torchtitan's
- * models. */
+/* Two collective names, the modules of Megatron Core, and those of Hugging Face's, torchtune's and
+ * torchtitan's models. */
 static const struct {
   const char *word;
   int modules;
@@ -71,30 +72,28 @@ static const char *lora_word(const void *ctx, size_t i) {
   return i < N_LORA_WORDS ? lora_words[i].word : NULL;
 }
 
-static bool is_word(const char *text, size_t n, const char *word) {
-  return strlen(word) == n && memcmp(word, text, n) == 0;
-}
-
-/* Reads the modules "a+b+c" of length n.  A layer may be named once. */
-static int read_lora_modules(struct pz_call *call, const char *text, size_t n) {
-  const char *at = text, *end = text + n;
+/* Reads a list of modules like "q+k+v", which ends at `end`.  No layer may be named twice. */
+static int read_lora_modules(struct pz_call *call, const char *list, const char *end) {
+  const char *word = list;
   int modules = 0;
   for (;;) {
-    size_t length = strcspn(at, "+:"), i = 0;
-    while (i < N_LORA_WORDS && !is_word(at, length, lora_words[i].word)) i++;
+    size_t length = strcspn(word, "+:"), i = 0;
+    while (i < N_LORA_WORDS &&
+           (strlen(lora_words[i].word) != length || memcmp(lora_words[i].word, word, length) != 0))
+      i++;
     if (i == N_LORA_WORDS) {
       char words[600];
       pz_raise(call, PZ_BAD_USE, "peft has no module '%.*s'; accepted, with + between: %s",
-               length < 60 ? (int)length : 60, at,
+               length < 60 ? (int)length : 60, word,
                pz_text_join(words, sizeof words, lora_word, NULL));
     }
     if (modules & lora_words[i].modules & LORA_ALL)
       pz_raise(call, PZ_BAD_USE, "peft names a layer again with '%s'; accepted: each once",
                lora_words[i].word);
     modules |= lora_words[i].modules;
-    at += length;
-    if (at == end) return modules;
-    at++;
+    word += length;
+    if (word == end) return modules;
+    word++;
   }
 }
 
@@ -107,8 +106,8 @@ bool pz_lora_divides(const struct pz_lora *lora) {
   return false;
 }
 
-/* Writes the names of the modules into buf, "linear_qkv, linear_proj", with Megatron's name where there is one.
- * Returns buf. */
+/* Writes the names of the modules into buf, "linear_qkv, linear_proj", with Megatron's name where
+ * there is one.  Returns buf. */
 static char *spell_lora_modules(int modules, char *buf, size_t size) {
   size_t used = 0;
   *buf = '\0';
@@ -121,8 +120,8 @@ static char *spell_lora_modules(int modules, char *buf, size_t size) {
   return buf;
 }
 
-/* The collective words mean those modules that the model has.  linear_fc1 of a model without gates is the up
- * projection alone. */
+/* "all" and "attention" stand for those modules that the model has. linear_fc1 of a model without gates
+ * is the up projection alone. */
 void pz_check_adapters(struct pz_call *call, const char *model, const struct pz_lora *lora,
                        int found) {
   int asked = lora->modules & LORA_ALL, missing = asked & ~found;
@@ -138,7 +137,8 @@ void pz_check_adapters(struct pz_call *call, const char *model, const struct pz_
            spell_lora_modules(found, found_names, sizeof found_names));
 }
 
-/* Reads the description of adapters.  It has no blanks, because launch scripts contain it as it is. */
+/* Reads the description of adapters.  It has no blanks, because launch scripts contain it as it
+ * is. */
 static struct pz_lora read_lora(struct pz_call *call, const char *text) {
   struct pz_lora lora = {.rank = 0};
   if (!text || !*text || strcmp(text, "none") == 0) return lora;
@@ -166,7 +166,7 @@ static struct pz_lora read_lora(struct pz_call *call, const char *text) {
              "peft is '%.60s'; accepted: none, or lora:RANK:MODULES or "
              "lora:RANK:MODULES:DROPOUT with a rank from 1 to %d and a dropout below 1",
              text, LORA_MOST_RANK);
-  lora.modules = read_lora_modules(call, modules, (size_t)(modules_end - modules));
+  lora.modules = read_lora_modules(call, modules, modules_end);
   return lora;
 }
 
@@ -176,16 +176,16 @@ struct lora_arguments {
 };
 
 static void parse_lora(struct pz_call *call, void *ctx) {
-  const struct lora_arguments *x = ctx;
-  *x->out = read_lora(call, x->text);
+  const struct lora_arguments *args = ctx;
+  *args->out = read_lora(call, args->text);
 }
 
 enum pz_status pz_lora_parse(const char *text, struct pz_lora *out, struct pz_error *err) {
-  struct lora_arguments x = {text, out};
-  return pz_border(parse_lora, &x, err);
+  struct lora_arguments args = {text, out};
+  return pz_border(parse_lora, &args, err);
 }
 
-/* ---- options -------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 struct pz_workload_options pz_workload_options_default(void) {
   return (struct pz_workload_options){
@@ -199,29 +199,29 @@ void pz_copy_workload_options(struct pz_call *call, struct pz_workload_options *
   if (own->peft) own->lora = read_lora(call, own->peft);
 }
 
-void pz_check_workload_options(struct pz_call *call, const struct pz_workload_options *o,
+void pz_check_workload_options(struct pz_call *call, const struct pz_workload_options *options,
                                int64_t least) {
-  pz_require_range(call, "sequence length", o->seq, least, 1 << 24);
-  pz_require_range(call, "microbatch size", o->mbs, 1, 1 << 20);
-  pz_require_range(call, "tensor-parallel degree", o->tp, 1, 65536);
-  pz_require_range(call, "context-parallel degree", o->cp, 0, 65536);
-  pz_require_range(call, "cp_form", (int64_t)o->cp_form, 0, PZ_CONTEXT_ALL_TO_ALL);
-  pz_require_range(call, "expert-parallel degree", o->ep, 0, 65536);
-  pz_require_range(call, "expert-tensor-parallel degree", o->etp, 0, 65536);
-  bool even = o->imbalance == 0;
-  if (!even && !(o->imbalance >= 1 && o->imbalance <= 1e6))
-    pz_raise(call, PZ_BAD_USE, "imbalance %g; accepted: 1 to 1e6", o->imbalance);
-  pz_require_range(call, "slice", o->slice, 0, o->tp - 1);
-  pz_require_range(call, "number of layers", o->num_layers, least, PZ_RANGE_LAYERS.max);
-  pz_require_range(call, "vocab_multiple", o->vocab_multiple, 0, INT64_C(1) << 31);
-  pz_require_range(call, "kernels", (int64_t)o->kernels, 0, PZ_KERNELS_OPERATORS);
-  pz_require_range(call, "attention", (int64_t)o->attention, 0, PZ_ATTENTION_FLASH);
-  pz_require_range(call, "recompute", (int64_t)o->recompute, 0, PZ_RECOMPUTE_FULL);
-  pz_require_range(call, "unknown_ops", (int64_t)o->unknown_ops, 0, PZ_UNKNOWN_VECTOR);
-  pz_require_range(call, "rank of adapters", o->lora.rank, 0, LORA_MOST_RANK);
-  if (o->lora.rank > 0 && o->lora.rank % o->tp)
+  pz_require_range(call, "sequence length", options->seq, least, 1 << 24);
+  pz_require_range(call, "microbatch size", options->mbs, 1, 1 << 20);
+  pz_require_range(call, "tensor-parallel degree", options->tp, 1, 65536);
+  pz_require_range(call, "context-parallel degree", options->cp, 0, 65536);
+  pz_require_range(call, "cp_form", (int64_t)options->cp_form, 0, PZ_CONTEXT_ALL_TO_ALL);
+  pz_require_range(call, "expert-parallel degree", options->ep, 0, 65536);
+  pz_require_range(call, "expert-tensor-parallel degree", options->etp, 0, 65536);
+  bool even = options->imbalance == 0;
+  if (!even && !(options->imbalance >= 1 && options->imbalance <= 1e6))
+    pz_raise(call, PZ_BAD_USE, "imbalance %g; accepted: 1 to 1e6", options->imbalance);
+  pz_require_range(call, "slice", options->slice, 0, options->tp - 1);
+  pz_require_range(call, "number of layers", options->num_layers, least, PZ_RANGE_LAYERS.max);
+  pz_require_range(call, "vocab_multiple", options->vocab_multiple, 0, INT64_C(1) << 31);
+  pz_require_range(call, "kernels", (int64_t)options->kernels, 0, PZ_KERNELS_OPERATORS);
+  pz_require_range(call, "attention", (int64_t)options->attention, 0, PZ_ATTENTION_FLASH);
+  pz_require_range(call, "recompute", (int64_t)options->recompute, 0, PZ_RECOMPUTE_FULL);
+  pz_require_range(call, "unknown_ops", (int64_t)options->unknown_ops, 0, PZ_UNKNOWN_VECTOR);
+  pz_require_range(call, "rank of adapters", options->lora.rank, 0, LORA_MOST_RANK);
+  if (options->lora.rank > 0 && options->lora.rank % options->tp)
     pz_raise(call, PZ_BAD_USE,
              "adapters of rank %lld over %lld devices; accepted: a tensor-parallel degree that "
              "divides the rank",
-             (long long)o->lora.rank, (long long)o->tp);
+             (long long)options->lora.rank, (long long)options->tp);
 }

@@ -1,11 +1,12 @@
 /* Layers of transformers: feed-forward, experts, blocks, embedding, and head.
  *
- * pz_part_layer() builds the layer that arch->part names.  A block has two halves, each with a norm and a residual sum
- * (build_half): one mixes tokens (attention or a recurrence), and the other is a feed-forward or routed experts.  Weights of a
- * half are divided over the tensor-parallel group, by columns where the half is entered and by rows where it is left. */
+ * pz_part_layer() builds the layer that arch->part names.  A block has two halves, each with a norm
+ * and a residual sum (build_half): one mixes tokens (attention or a recurrence), and the other is a
+ * feed-forward or routed experts.  Weights of a half are divided over the tensor-parallel group, by
+ * columns where the half is entered and by rows where it is left. */
 #include "workload/parts.h"
 
-/* ---- dense feed-forward --------------------------------------------------------------------- */
+/* ---- dense feed-forward ---------------------------------------------------------------------- */
 
 /* Linear layers from the hidden width to the divided feed-forward width, and back. */
 static uint32_t build_up(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
@@ -19,6 +20,7 @@ static uint32_t build_up(struct pz_builder *builder, const struct pz_arch *arch,
                                                       .experts = arch->experts});
 }
 
+/* Projects the feed-forward width back; see build_up(). */
 static uint32_t build_down(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
                            uint32_t input) {
   return pz_build_linear(builder, &(struct pz_linear){.name = name,
@@ -40,7 +42,8 @@ static const struct gated_names MLP = {"mlp_gate",      "mlp_up",  "mlp_gate_up"
                                 SHARED = {"shared_gate",  "shared_up",  "shared_gate_up",
                                           "split_shared", "shared_act", "shared_down"};
 
-/* (act(x Wgate) * (x Wup)) Wdown, where one product may compute both gate and up, which are then views of its result. */
+/* (act(x Wgate) * (x Wup)) Wdown, where one product may compute both gate and up, which are then
+ * views of its result. */
 static uint32_t build_gated(struct pz_builder *builder, const struct pz_arch *arch,
                             const struct gated_names *names, uint32_t x) {
   uint32_t part[2];
@@ -75,11 +78,12 @@ static uint32_t build_mlp(struct pz_builder *builder, const struct pz_arch *arch
   return pz_build_leave(builder, "mlp_down", x, arch->mlp_bias ? arch->hidden : 0);
 }
 
-/* ---- experts -------------------------------------------------------------------------------- */
+/* ---- experts --------------------------------------------------------------------------------- */
 
-/* The feed-forward of the routed experts.  With fused kernels, the weights of a token's experts are multiplied with the
- * activation: by the kernel of a gated activation or a squared ReLU, otherwise by an operator of its own (Megatron Core,
- * transformer/moe/experts.py and fusions/fused_weighted_squared_relu.py). */
+/* The feed-forward of the routed experts.  With fused kernels, the weights of a token's experts are
+ * multiplied with the activation: by the kernel of a gated activation or a squared ReLU, otherwise
+ * by an operator of its own (Megatron Core, transformer/moe/experts.py and
+ * fusions/fused_weighted_squared_relu.py). */
 static uint32_t build_expert_mlp(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x,
                                  uint32_t weights) {
   if (!arch->plain_experts) return build_gated(builder, arch, &MLP, x);
@@ -102,8 +106,8 @@ static uint32_t weigh_experts(struct pz_builder *builder, const struct pz_arch *
   return pz_build_unary(builder, PZ_OP_SIGMOID, "router_sigmoid", logits);
 }
 
-/* Returns the weights of the chosen experts, rows x experts_per_token, which are computed in 32 bit.  *index receives the
- * chosen experts. */
+/* Returns the weights of the chosen experts, rows x experts_per_token, which are computed in 32
+ * bit.  *index receives the chosen experts. */
 static uint32_t route(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x,
                       int64_t rows, uint32_t *index) {
   bool weighs_chosen =
@@ -172,8 +176,9 @@ static uint32_t gate_shared_expert(struct pz_builder *builder, const struct pz_a
   return pz_build_binary(builder, PZ_OP_MUL, "shared_weigh", result, gate);
 }
 
-/* Projects into the latent width in which the experts work (`down`), or back, if the model has one.  All devices compute it,
- * outside of the region (Megatron Core, transformer/moe/moe_layer.py: fc1_latent_proj). */
+/* Projects into the latent width in which the experts work (`down`), or back, if the model has one.
+ * All devices compute it, outside of the region (Megatron Core, transformer/moe/moe_layer.py:
+ * fc1_latent_proj). */
 static uint32_t project_expert_latent(struct pz_builder *builder, const struct pz_arch *arch,
                                       uint32_t x, bool down) {
   if (!arch->latent) return x;
@@ -185,16 +190,18 @@ static uint32_t project_expert_latent(struct pz_builder *builder, const struct p
                                                       .outside = true});
 }
 
-/* Sorts rows that came from several devices by expert, or back: each device sent them in the order of its own tokens. */
+/* Sorts rows that came from several devices by expert, or back: each device sent them in the order
+ * of its own tokens. */
 static uint32_t sort_rows(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
                           uint32_t x) {
   bool is_sorted = builder->options->ep == 1 || pz_local_experts(builder, arch->experts) == 1;
   return is_sorted ? x : pz_build_unary(builder, PZ_OP_SORT, name, x);
 }
 
-/* Experts on a grid of devices of their own.  Each device routes the tokens that it has outside of the tensor-parallel
- * regions, sends every row to the device of its expert, and gets it back.  The option `imbalance` is the number of rows that
- * the fullest device receives over those that it sends. */
+/* Experts on a grid of devices of their own.  Each device routes the tokens that it has outside of
+ * the tensor-parallel regions, sends every row to the device of its expert, and gets it back.  The
+ * option `imbalance` is the number of rows that the fullest device receives over those that it
+ * sends. */
 static uint32_t build_grid_experts(struct pz_builder *builder, const struct pz_arch *arch,
                                    const struct pz_arch *inner, uint32_t x) {
   int64_t rows = pz_rows_outside(builder), sent = rows * arch->experts_per_token;
@@ -216,12 +223,12 @@ static uint32_t build_grid_experts(struct pz_builder *builder, const struct pz_a
   uint32_t shared = build_shared_expert(builder, arch, pz_build_enter(builder, "shared", x));
   shared = pz_build_leave(builder, "shared_down", shared, 0);
   shared = gate_shared_expert(builder, arch, x, shared, true);
-  return pz_kernel_add(builder, "add_shared", y, shared);
+  return pz_build_binary(builder, PZ_OP_ADD, "add_shared", y, shared);
 }
 
-/* Routed experts and the shared expert.  Without a grid of their own, every expert is divided over the tensor-parallel group
- * like a dense feed-forward, and the partial sums of the shared expert are added to theirs, unless the experts work in a
- * latent width. */
+/* Routed experts and the shared expert.  Without a grid of their own, every expert is divided over
+ * the tensor-parallel group like a dense feed-forward, and the partial sums of the shared expert
+ * are added to theirs, unless the experts work in a latent width. */
 static uint32_t build_experts(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x) {
   struct pz_arch inner = *arch;
   if (arch->latent) inner.hidden = arch->latent;
@@ -240,16 +247,16 @@ static uint32_t build_experts(struct pz_builder *builder, const struct pz_arch *
     shared = gate_shared_expert(builder, arch, x, shared, false);
   }
   bool adds_partial_sums = shared != PZ_NONE && !arch->latent;
-  if (adds_partial_sums) y = pz_kernel_add(builder, "add_shared", y, shared);
+  if (adds_partial_sums) y = pz_build_binary(builder, PZ_OP_ADD, "add_shared", y, shared);
   y = pz_build_leave(builder, "combine", y, 0);
   if (!arch->latent) return y;
   y = project_expert_latent(builder, arch, y, false);
   if (shared == PZ_NONE) return y;
   shared = pz_build_leave(builder, "shared_down", shared, 0);
-  return pz_kernel_add(builder, "add_shared", y, shared);
+  return pz_build_binary(builder, PZ_OP_ADD, "add_shared", y, shared);
 }
 
-/* ---- the block ------------------------------------------------------------------------------ */
+/* ---- the block ------------------------------------------------------------------------------- */
 
 static uint32_t build_norm(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
                            uint32_t x) {
@@ -262,7 +269,8 @@ static uint32_t mix_tokens(struct pz_builder *builder, const struct pz_arch *arc
   if (arch->mixer != PZ_MIXER_ATTENTION) return pz_part_recurrence(builder, arch, x);
   uint32_t attention = pz_part_attention(builder, arch, x);
   if (!arch->beside) return attention;
-  return pz_kernel_add(builder, "join", attention, pz_part_recurrence(builder, arch, x));
+  return pz_build_binary(builder, PZ_OP_ADD, "join", attention,
+                         pz_part_recurrence(builder, arch, x));
 }
 
 /* Names of the operators around one half of a block. */
@@ -277,8 +285,8 @@ static const struct half_names FFN_HALF = {"mlp_norm", "mlp_post_norm", "mlp_dro
                                RECURRENT_HALF = {"recurrent_norm", "recurrent_post_norm",
                                                  "recurrent_dropout", "recurrent_residual"};
 
-/* One half of a block, which mixes tokens or is the feed-forward f: x + dropout(f(x)), with a norm before f, after f, or both,
- * or else after the sum. */
+/* One half of a block, which mixes tokens or is the feed-forward f: x + dropout(f(x)), with a norm
+ * before f, after f, or both, or else after the sum. */
 static uint32_t build_half(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x,
                            bool mixes_tokens) {
   const struct half_names *names = &FFN_HALF;
@@ -294,11 +302,12 @@ static uint32_t build_half(struct pz_builder *builder, const struct pz_arch *arc
     y = build_mlp(builder, arch, arch->gated, y);
   if (arch->post_norm) y = build_norm(builder, arch, names->post_norm, y);
   y = pz_kernel_dropout(builder, names->dropout, y, arch->drop_hidden);
-  y = pz_kernel_add(builder, names->residual, x, y);
+  y = pz_build_binary(builder, PZ_OP_ADD, names->residual, x, y);
   return arch->pre_norm || arch->post_norm ? y : build_norm(builder, arch, names->norm, y);
 }
 
-/* A block whose halves are parallel: x + attention(norm1(x)) + mlp(norm2(x)), or with one norm for both. */
+/* A block whose halves are parallel: x + attention(norm1(x)) + mlp(norm2(x)), or with one norm for
+ * both. */
 static uint32_t build_parallel_block(struct pz_builder *builder, const struct pz_arch *arch,
                                      uint32_t x) {
   uint32_t normed = build_norm(builder, arch, "attention_norm", x);
@@ -307,13 +316,15 @@ static uint32_t build_parallel_block(struct pz_builder *builder, const struct pz
   uint32_t mlp = arch->one_norm ? normed : build_norm(builder, arch, "mlp_norm", x);
   mlp = build_mlp(builder, arch, false, mlp);
   mlp = pz_kernel_dropout(builder, "mlp_dropout", mlp, arch->drop_hidden);
-  return pz_kernel_add(builder, "residual", pz_kernel_add(builder, "join", mlp, attention), x);
+  return pz_build_binary(builder, PZ_OP_ADD, "residual",
+                         pz_build_binary(builder, PZ_OP_ADD, "join", mlp, attention), x);
 }
 
+/* A decoder after an encoder has cross-attention between the two halves. */
 static void build_block(struct pz_builder *builder, const struct pz_arch *arch) {
   uint32_t x = pz_build_input(builder, arch->hidden);
   if (arch->parallel_residual) {
-    pz_build_output(builder, build_parallel_block(builder, arch, x));
+    builder->graph->output = build_parallel_block(builder, arch, x);
     return;
   }
   x = build_half(builder, arch, x, true);
@@ -323,15 +334,16 @@ static void build_block(struct pz_builder *builder, const struct pz_arch *arch) 
     uint32_t y = build_norm(builder, arch, "cross_norm", x);
     y = pz_part_cross_attention(builder, arch, y, source);
     y = pz_kernel_dropout(builder, "cross_dropout", y, arch->drop_hidden);
-    x = pz_kernel_add(builder, "cross_residual", x, y);
+    x = pz_build_binary(builder, PZ_OP_ADD, "cross_residual", x, y);
   }
-  pz_build_output(builder, build_half(builder, arch, x, false));
+  builder->graph->output = build_half(builder, arch, x, false);
 }
 
-/* ---- embedding, head, and the layers between encoder and decoder ---------------------------- */
+/* ---- embedding, head, and the layers between encoder and decoder ----------------------------- */
 
-/* Learned biases of relative positions (T5).  Every layer that needs them looks them up, so they do not count among the bytes
- * that this layer passes on; they are a result of the layer so that they get a gradient. */
+/* Learned biases of relative positions (T5).  Every layer that needs them looks them up, so they do
+ * not count among the bytes that this layer passes on; they are a result of the layer so that they
+ * get a gradient. */
 static void build_position_bias(struct pz_builder *builder, const struct pz_arch *arch) {
   int64_t heads = arch->heads / builder->options->tp;
   int64_t pairs = builder->local_seq * builder->options->seq;
@@ -348,16 +360,18 @@ static void build_position_bias(struct pz_builder *builder, const struct pz_arch
   builder->graph->passing_bytes -= PZ_B16 * pairs * heads;
 }
 
-/* The layer between encoder and decoder: the last norm of the encoder, and the embedding of the decoder. */
+/* The layer between encoder and decoder: the last norm of the encoder, and the embedding of the
+ * decoder. */
 static void build_bridge(struct pz_builder *builder, const struct pz_arch *arch) {
   uint32_t x = build_norm(builder, arch, "encoder_norm", pz_build_input(builder, arch->hidden));
   pz_build_also_out(builder, pz_kernel_dropout(builder, "encoder_dropout", x, arch->drop_hidden));
   build_position_bias(builder, arch);
   x = pz_kernel_embedding_tied(builder, "targets", arch->vocab, arch->hidden);
-  pz_build_output(builder, pz_kernel_dropout(builder, "embedding_dropout", x, arch->drop_embed));
+  builder->graph->output = pz_kernel_dropout(builder, "embedding_dropout", x, arch->drop_embed);
 }
 
-/* Computes the sine and cosine tables of rotary positions, which eager code computes once for all layers. */
+/* Computes the sine and cosine tables of rotary positions, which eager code computes once for all
+ * layers. */
 static void build_rotary_tables(struct pz_builder *builder, const struct pz_arch *arch) {
   if (!pz_is_composite(builder) || !arch->rotary_dims || arch->stored_tables) return;
   struct pz_shape shape = PZ_SHAPE(builder->local_seq, arch->rotary_dims);
@@ -368,6 +382,7 @@ static void build_rotary_tables(struct pz_builder *builder, const struct pz_arch
   pz_build_cast(builder, "sin", sin, PZ_B16);
 }
 
+/* Adds up the embeddings of token, segment and position, as far as the model has them. */
 static void build_embedding(struct pz_builder *builder, const struct pz_arch *arch) {
   int64_t hidden = arch->hidden, embed_dim = arch->embed_dim;
   if (arch->buckets) build_position_bias(builder, arch);
@@ -378,7 +393,7 @@ static void build_embedding(struct pz_builder *builder, const struct pz_arch *ar
   if (arch->types) {
     int64_t rows = pz_rows_outside(builder);
     uint32_t types = pz_kernel_embedding(builder, "types", rows, arch->types, hidden, false);
-    x = pz_kernel_add(builder, "add_types", x, types);
+    x = pz_build_binary(builder, PZ_OP_ADD, "add_types", x, types);
   }
   if (embed_dim != hidden)
     x = pz_build_linear_outside(
@@ -387,14 +402,15 @@ static void build_embedding(struct pz_builder *builder, const struct pz_arch *ar
     int64_t rows = builder->local_seq, table_rows = arch->positions + arch->extra_positions;
     if (builder->options->sequence_parallel) rows /= builder->options->tp;
     uint32_t positions = pz_kernel_embedding(builder, "positions", rows, table_rows, hidden, false);
-    x = pz_kernel_add(builder, "add_positions", x, positions);
+    x = pz_build_binary(builder, PZ_OP_ADD, "add_positions", x, positions);
   }
   if (arch->scale_embed) x = pz_build_unary(builder, PZ_OP_SCALE, "scale_tokens", x);
   if (arch->embed_norm) x = build_norm(builder, arch, "embedding_norm", x);
-  pz_build_output(builder, pz_kernel_dropout(builder, "embedding_dropout", x, arch->drop_embed));
+  builder->graph->output = pz_kernel_dropout(builder, "embedding_dropout", x, arch->drop_embed);
 }
 
-/* Logits of x (rows of embed_dim values) over the vocabulary, and the loss, which is the result of the layer. */
+/* Logits of x (rows of embed_dim values) over the vocabulary, and the loss, which is the result of
+ * the layer. */
 static void build_loss(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x) {
   struct pz_linear linear = {.name = "logits",
                              .x = pz_build_enter(builder, "logits", x),
@@ -407,11 +423,12 @@ static void build_loss(struct pz_builder *builder, const struct pz_arch *arch, u
   if (!arch->tied) builder->model_params -= arch->vocab_padding * arch->embed_dim;
   if (arch->head_bias) builder->model_params -= arch->vocab_padding;
   if (arch->logit_cap) logits = pz_kernel_cap(builder, "logit_cap", logits);
-  pz_build_output(builder, pz_kernel_loss(builder, logits, arch->loss_f32));
+  builder->graph->output = pz_kernel_loss(builder, logits, arch->loss_f32);
 }
 
-/* A layer of multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): one more block, on the norms of this
- * token's last state and of the next token's embedding, with a loss of its own.  The state goes on to the head. */
+/* A layer of multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): one more block,
+ * on the norms of this token's last state and of the next token's embedding, with a loss of its
+ * own.  The state goes on to the head. */
 static void build_prediction(struct pz_builder *builder, const struct pz_arch *arch) {
   int64_t hidden = arch->hidden;
   builder->repeats_weights = arch->repeats_weights;
@@ -429,9 +446,10 @@ static void build_prediction(struct pz_builder *builder, const struct pz_arch *a
   tied.tied = true;
   build_loss(builder, &tied, build_norm(builder, arch, "final_norm", y));
   pz_build_also_out(builder, builder->graph->output);
-  pz_build_output(builder, state);
+  builder->graph->output = state;
 }
 
+/* The last norm, projections of some families, and the loss. */
 static void build_head(struct pz_builder *builder, const struct pz_arch *arch) {
   int64_t hidden = arch->hidden;
   uint32_t x = pz_build_input(builder, hidden);

@@ -1,26 +1,30 @@
-/* The passes over the graph of a layer after it is built, in the order in which assemble.c runs them. */
+/* The passes over the graph of a layer after it is built, in the order in which assemble.c runs
+ * them. */
 #ifndef PZ_WORKLOAD_PASSES_H
 #define PZ_WORKLOAD_PASSES_H
 
 #include "workload/graph.h"
 
-/* Derives the backward operators from the forward ones, in reverse order, as the automatic differentiation of a framework
- * does.  A matrix product gets two independent gradient products, one for its input and one for its weight. */
+/* Derives the backward operators from the forward ones, in reverse order, as the automatic
+ * differentiation of a framework does.  A matrix product gets two independent gradient products,
+ * one for its input and one for its weight. */
 void pz_backward_derive(struct pz_graph *graph, const struct pz_workload_options *options);
 
-/* Fuses operators in both directions.  A matrix product absorbs the element-wise operators that alone consume its result,
- * and a chain of element-wise operators becomes one.  Intermediate results are written only if backward reads them.  With
- * PZ_KERNELS_POINTWISE only chains are fused; with PZ_KERNELS_MODULES only scale and mask with the softmax. */
+/* Fuses operators in both directions.  A matrix product absorbs the element-wise operators that
+ * alone consume its result, and a chain of element-wise operators becomes one.  Intermediate
+ * results are written only if backward reads them.  With PZ_KERNELS_POINTWISE only chains are
+ * fused; with PZ_KERNELS_MODULES only scale and mask with the softmax. */
 void pz_fuse(struct pz_graph *graph, enum pz_kernels kernels);
 
-/* ---- memory: the tensors saved for backward, and the bytes that are live at each moment -------- */
+/* ---- memory.c -------------------------------------------------------------------------------- */
 
-/* Sets the memory of a layer (saved, activation_bytes, shared_bytes, output_bytes, live) from its graph, whose backward
- * operators must not yet contain recomputation. */
+/* Sets the memory of a layer (saved, activation_bytes, shared_bytes, output_bytes, live) from its
+ * graph, whose backward operators must not yet contain recomputation. */
 void pz_memory_layer(struct pz_graph *graph, const struct pz_workload_options *options,
                      struct pz_layer *layer);
 
-/* Returns how many bytes less than in 16 bit a saved tensor occupies in a form.  `uses` is a set of enum pz_saved_use. */
+/* Returns how many bytes less than in 16 bit a saved tensor occupies in a form.  `uses` is a set of
+ * enum pz_saved_use. */
 int64_t pz_saved_less(const struct pz_tensor *tensor, unsigned uses, enum pz_saved_form form);
 
 /* Returns the peak bytes of one training step of the model, with weights and gradients. */

@@ -1,22 +1,23 @@
 /* Recurrent layers of hybrid models: Mamba-2, the gated delta rule, and Mamba.
  *
- * Each has a function that builds it from its input: a projection, a causal convolution over the last tokens, a scan in chunks,
- * a norm or gate, and an output projection.  The operators and what they save are those of Megatron Core
- * (ssm/mamba_mixer.py, ssm/gated_delta_net.py) and of the libraries that it calls. */
+ * Each has a function that builds it from its input: a projection, a causal convolution over the
+ * last tokens, a scan in chunks, a norm or gate, and an output projection.  The operators and what
+ * they save are those of Megatron Core (ssm/mamba_mixer.py, ssm/gated_delta_net.py) and of the
+ * libraries that it calls. */
 #include "workload/parts.h"
 
 #include <inttypes.h>
 
 #include "core/num.h"
 
-/* Sizes of a recurrence on one device.  `inner` is the width of all heads, `keys` that of B or C (Mamba-2), or of key or query
- * (delta rule). */
+/* Sizes of a recurrence on one device.  `inner` is the width of all heads, `keys` that of B or C
+ * (Mamba-2), or of key or query (delta rule). */
 struct slice {
   int64_t heads, groups, inner, keys;
 };
 
-/* Returns the sizes on a device if tensor parallelism and the context group divide the heads over tp * cp devices.  Groups
- * that are fewer than the devices are repeated. */
+/* Returns the sizes on a device if tensor parallelism and the context group divide the heads over
+ * tp * cp devices.  Groups that are fewer than the devices are repeated. */
 static struct slice slice_of(const struct pz_recurrence *recurrence, int64_t tp, int64_t cp) {
   int64_t heads = recurrence->heads / tp / cp, groups = pz_max(recurrence->groups / tp / cp, 1);
   return (struct slice){heads, groups, heads * recurrence->head_dim, groups * recurrence->state};
@@ -42,7 +43,7 @@ void pz_check_recurrence(struct pz_call *call, const char *model, const struct p
              cp, heads, groups, model);
 }
 
-/* ---- common parts --------------------------------------------------------------------------- */
+/* ---- common parts ---------------------------------------------------------------------------- */
 
 /* Enters the tensor-parallel region and projects the input to `out` columns in all. */
 static uint32_t project_in(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
@@ -55,6 +56,7 @@ static uint32_t project_in(struct pz_builder *builder, const struct pz_arch *arc
                                                       .bias = arch->recurrence.proj_bias});
 }
 
+/* Projects all heads to the hidden width and leaves the region. */
 static uint32_t project_out(struct pz_builder *builder, const struct pz_arch *arch,
                             const char *name, uint32_t input) {
   const struct pz_recurrence *recurrence = &arch->recurrence;
@@ -68,15 +70,16 @@ static uint32_t project_out(struct pz_builder *builder, const struct pz_arch *ar
                         recurrence->proj_bias ? arch->hidden : 0);
 }
 
-/* Reorders rows so that the tokens of a sample are consecutive, as the libraries expect.  Megatron Core stores the samples of
- * a token consecutively, and the parts of a context group must be put in order, too. */
+/* Reorders rows so that the tokens of a sample are consecutive, as the libraries expect.  Megatron
+ * Core stores the samples of a token consecutively, and the parts of a context group must be put in
+ * order, too. */
 static uint32_t order_by_samples(struct pz_builder *builder, const char *name, uint32_t input) {
   bool is_ordered = builder->options->mbs == 1 && builder->options->cp == 1;
   return is_ordered ? input : pz_build_unary(builder, PZ_OP_COPY, name, input);
 }
 
-/* Exchanges tokens for heads over the context group before the convolution, and back after it (Megatron Core,
- * ssm/mamba_context_parallel.py).  `width` is that of a row of the result. */
+/* Exchanges tokens for heads over the context group before the convolution, and back after it
+ * (Megatron Core, ssm/mamba_context_parallel.py).  `width` is that of a row of the result. */
 static uint32_t exchange_to_heads(struct pz_builder *builder, uint32_t input, int64_t width) {
   if (builder->options->cp == 1) return input;
   return pz_context_exchange(builder, "to_heads", input,
@@ -107,10 +110,11 @@ static uint32_t convolve(struct pz_builder *builder, const struct pz_recurrence 
                                                    .in = {input, weight, bias, PZ_NONE}});
 }
 
-/* ---- Mamba-2 -------------------------------------------------------------------------------- */
+/* ---- Mamba-2 --------------------------------------------------------------------------------- */
 
-/* One kernel of the library computes convolution, scan and gate.  It saves its input and the result before the gate
- * (state-spaces/mamba, ops/triton/ssd_combined.py: MambaSplitConv1dScanCombinedFn). */
+/* One kernel of the library computes convolution, scan and gate.  It saves its input and the result
+ * before the gate (state-spaces/mamba, ops/triton/ssd_combined.py:
+ * MambaSplitConv1dScanCombinedFn). */
 static uint32_t build_mamba2(struct pz_builder *builder, const struct pz_arch *arch,
                              uint32_t input) {
   const struct pz_recurrence *recurrence = &arch->recurrence;
@@ -151,11 +155,11 @@ static uint32_t build_mamba2(struct pz_builder *builder, const struct pz_arch *a
   return project_out(builder, arch, "mamba_out", result);
 }
 
-/* ---- gated delta rule ----------------------------------------------------------------------- */
+/* ---- gated delta rule ------------------------------------------------------------------------ */
 
-/* All parts of the projection are copied: for the convolution, so that the tokens of a channel are consecutive, and after it
- * as the kernels of the rule expect them, query and key once for every value head.  The kernels normalize query and key to
- * unit length and save the normalized ones. */
+/* All parts of the projection are copied: for the convolution, so that the tokens of a channel are
+ * consecutive, and after it as the kernels of the rule expect them, query and key once for every
+ * value head.  The kernels normalize query and key to unit length and save the normalized ones. */
 static uint32_t build_delta_rule(struct pz_builder *builder, const struct pz_arch *arch,
                                  uint32_t input) {
   const struct pz_recurrence *recurrence = &arch->recurrence;
@@ -206,10 +210,11 @@ static uint32_t build_delta_rule(struct pz_builder *builder, const struct pz_arc
   return project_out(builder, arch, "delta_out", exchange_to_tokens(builder, result, by_tp.inner));
 }
 
-/* ---- Mamba ---------------------------------------------------------------------------------- */
+/* ---- Mamba ----------------------------------------------------------------------------------- */
 
-/* Steps (dt), B and C are projected from the result of the convolution, each with a norm (Jamba).  The scan has one decay for
- * each value of a state, which costs as much as a chunk of as many tokens. */
+/* Steps (dt), B and C are projected from the result of the convolution, each with a norm (Jamba).
+ * The scan has one decay for each value of a state, which costs as much as a chunk of as many
+ * tokens. */
 static uint32_t build_mamba(struct pz_builder *builder, const struct pz_arch *arch,
                             uint32_t input) {
   const struct pz_recurrence *recurrence = &arch->recurrence;

@@ -1,8 +1,8 @@
 /* Variants of a model: building those that are possible, and telling why the others are not.
  *
- * pz_variants_load() tries every pair of a tensor-parallel degree and a microbatch size (load_variant).  Errors about
- * a variant are stored as its reason; in the end they are summed up, so that a degree that is never possible is named
- * once (pz_variants_conclude). */
+ * pz_variants_load() tries every pair of a tensor-parallel degree and a microbatch size
+ * (load_variant).  Errors about a variant are stored as its reason; in the end they are summed up,
+ * so that a degree that is never possible is named once (pz_variants_conclude). */
 #include "workload/variants.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ void pz_note_add(struct pz_call *call, struct pz_vec *notes, unsigned lists, con
   pz_append(&own, notes, &note);
 }
 
-/* ---- which variants are possible ------------------------------------------------------------ */
+/* ---- which variants are possible ------------------------------------------------------------- */
 
 struct pz_variants *pz_variants_new(struct pz_call *call, const struct pz_choices *tp,
                                     const struct pz_choices *mbs) {
@@ -42,15 +42,16 @@ static const char *reason_against(const struct pz_variants *variants, int tp, in
   return variants->reason[tp * variants->mbs->n + mbs];
 }
 
-/* If the degree is possible with no microbatch size, returns the reason with the smallest one; otherwise NULL. */
+/* If the degree is possible with no microbatch size, returns the reason with the smallest one;
+ * otherwise NULL. */
 static const char *reason_against_degree(const struct pz_variants *variants, int tp) {
   for (int mbs = 0; mbs < variants->mbs->n; mbs++)
     if (!reason_against(variants, tp, mbs)) return NULL;
   return reason_against(variants, tp, 0);
 }
 
-/* If the microbatch size is possible with none of the degrees that are possible with others, returns the reason with the
- * smallest of these degrees; otherwise NULL. */
+/* If the microbatch size is possible with none of the degrees that are possible with others,
+ * returns the reason with the smallest of these degrees; otherwise NULL. */
 static const char *reason_against_microbatch(const struct pz_variants *variants, int mbs) {
   const char *reason = NULL;
   for (int tp = 0; tp < variants->tp->n; tp++) {
@@ -61,9 +62,10 @@ static const char *reason_against_microbatch(const struct pz_variants *variants,
   return reason;
 }
 
-/* ---- notes ---------------------------------------------------------------------------------- */
+/* ---- notes ----------------------------------------------------------------------------------- */
 
-/* Adds the note "--tp 3 with --mbs 2 is left out: REASON", without a part whose value is 0.  Does nothing without a reason. */
+/* Adds the note "--tp 3 with --mbs 2 is left out: REASON", without a part whose value is 0.  Does
+ * nothing without a reason. */
 static void note_left_out(struct pz_call *call, struct pz_vec *notes, int64_t tp, int64_t mbs,
                           const char *reason) {
   const char *degree = "", *joint = tp && mbs ? " with " : "", *microbatch = "";
@@ -81,6 +83,7 @@ static void note_left_out(struct pz_call *call, struct pz_vec *notes, int64_t tp
               pz_format(call, "%s%s%s is left out: %s", degree, joint, microbatch, reason));
 }
 
+/* A degree or size that is never possible gets one note instead of one for each pair. */
 void pz_variants_conclude(struct pz_call *call, const struct pz_variants *variants,
                           struct pz_vec *notes) {
   int n_tp = variants->tp->n, n_mbs = variants->mbs->n;
@@ -110,10 +113,10 @@ void pz_variants_conclude(struct pz_call *call, const struct pz_variants *varian
     }
 }
 
-/* ---- building variants ---------------------------------------------------------------------- */
+/* ---- building variants ----------------------------------------------------------------------- */
 
-/* Raises an error if a part is larger than its whole: a tensor-parallel group than the number of devices, or a microbatch than
- * the global batch. */
+/* Raises an error if a part is larger than its whole: a tensor-parallel group than the number of
+ * devices, or a microbatch than the global batch. */
 static void check_part(struct pz_call *call, const char *what, int64_t part, const char *whole_name,
                        int64_t whole) {
   if (part > whole)
@@ -131,8 +134,8 @@ struct variant_arguments {
   struct pz_variant *out;
 };
 
-/* Builds one variant.  In the original system, each slice has key/value heads of its own; sharing a head between
- * devices is a technique of Megatron Core. */
+/* Builds one variant.  In the original system, each slice has key/value heads of its own; sharing a
+ * head between devices is a technique of Megatron Core. */
 static void load_variant(struct pz_call *call, void *ctx) {
   const struct variant_arguments *args = ctx;
   int64_t tp = args->options.tp, mbs = args->options.mbs;
@@ -151,6 +154,7 @@ static void load_variant(struct pz_call *call, void *ctx) {
       .mbs = mbs, .tp = tp, .microbatches = pz_ceil_div(args->choices->batch, mbs), .w = workload};
 }
 
+/* Workloads are freed if an error follows, and belong to the caller otherwise. */
 uint32_t pz_variants_load(struct pz_call *call, const char *model,
                           const struct pz_variant_choices *choices,
                           const struct pz_workload_options *options, struct pz_vec *notes,

@@ -1,8 +1,10 @@
-/* Models from configurations: a config.json becomes a workload, and presets are configurations by name.
+/* Models from configurations: a config.json becomes a workload, and presets are configurations by
+ * name.
  *
- * build_model() reads the configuration with its family (read_config), applies and checks the options (fill_options,
- * check_options), lists the layers (build_layers) and has them assembled (workload/assemble.h).  What a family's
- * layers consist of is known in parts.c and the files of the families. */
+ * build_model() reads the configuration with its family (read_config), applies and checks the
+ * options (fill_options, check_options), lists the layers (build_layers) and has them assembled
+ * (workload/assemble.h).  What a family's layers consist of is known in parts.c and the files of
+ * the families. */
 #include "workload/workload.h"
 
 #include <inttypes.h>
@@ -18,7 +20,7 @@
 #include "workload/family.h"
 #include "workload/parts.h"
 
-/* ---- the configuration ---------------------------------------------------------------------- */
+/* ---- the configuration ----------------------------------------------------------------------- */
 
 /* Longest default sequence: pre-training does not begin with longer ones. */
 enum { LONGEST_DEFAULT_SEQ = 8192 };
@@ -48,7 +50,8 @@ static const struct pz_family *find_family(struct pz_fields *config) {
   return NULL;
 }
 
-/* Reads a configuration into *a and returns its family.  Fields that it does not know are ignored. */
+/* Reads a configuration into *a and returns its family.  Fields that it does not know are
+ * ignored. */
 static const struct pz_family *read_config(struct pz_call *call, const char *name, const char *text,
                                            size_t bytes, struct pz_arch *arch) {
   json_t *root = pz_json_read(call, name, text, bytes);
@@ -63,21 +66,23 @@ static const struct pz_family *read_config(struct pz_call *call, const char *nam
   return family;
 }
 
-/* ---- options -------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 bool pz_heads_divide(int64_t heads, int64_t kv_heads, int64_t tp) {
   int64_t kv = kv_heads ? kv_heads : heads;
   return heads % tp == 0 && (kv % tp == 0 || tp % kv == 0);
 }
 
-/* A size of a model that the tensor-parallel degree must divide; 0 if the model has no such size. */
+/* A size of a model that the tensor-parallel degree must divide; 0 if the model has no such
+ * size. */
 struct divided_size {
   const char *what;
   int64_t size;
 };
 
-/* Returns the first size that the tensor-parallel degree does not divide, or one with the name NULL if it divides all.
- * Experts on a grid of their own are not divided by it, and devices may share key/value heads. */
+/* Returns the first size that the tensor-parallel degree does not divide, or one with the name NULL
+ * if it divides all.  Experts on a grid of their own are not divided by it, and devices may share
+ * key/value heads. */
 static struct divided_size find_undivided(const struct pz_arch *arch, bool expert_grid,
                                           int64_t tp) {
   bool shares_heads = pz_attention_shares(arch, tp);
@@ -93,6 +98,7 @@ static struct divided_size find_undivided(const struct pz_arch *arch, bool exper
   return (struct divided_size){NULL, 0};
 }
 
+/* Raises an error if the tensor-parallel degree does not divide a size of the model. */
 static void check_tp(struct pz_call *call, const char *name, const struct pz_arch *arch,
                      const struct pz_workload_options *options) {
   bool expert_grid = pz_has_expert_grid(options);
@@ -110,6 +116,7 @@ static void check_tp(struct pz_call *call, const char *name, const struct pz_arc
            options->tp, undivided.what, name, undivided.size, accepted);
 }
 
+/* Checks the degrees of expert parallelism if experts have a grid of their own. */
 static void check_expert_grid(struct pz_call *call, const char *name, const struct pz_arch *arch,
                               const struct pz_workload_options *options) {
   if (!pz_has_expert_grid(options)) return;
@@ -132,6 +139,7 @@ static void check_expert_grid(struct pz_call *call, const char *name, const stru
              options->tp);
 }
 
+/* Checks the options of a model whose zeros are replaced by defaults. */
 static void check_options(struct pz_call *call, const char *name, const struct pz_arch *arch,
                           const struct pz_workload_options *options) {
   pz_check_workload_options(call, options, 1);
@@ -170,24 +178,17 @@ static void fill_options(const struct pz_arch *arch, struct pz_workload_options 
   if (options->ep == 0) options->ep = 1;
   if (options->etp == 0) options->etp = options->tp;
   if (options->cp == 0) options->cp = 1;
-  /* A device receives a token of any of the ep devices once for each of its experts that the token chose, and so at most
-   * once for all experts that a token chooses. */
+  /* A device receives a token of any of the ep devices once for each of its experts that the token
+   * chose, and so at most once for all experts that a token chooses. */
   double most = 1;
   if (arch->experts)
     most = pz_fmin((double)options->ep, (double)arch->experts / (double)arch->experts_per_token);
   options->imbalance = arch->experts ? pz_fmax(1, pz_fmin(options->imbalance, most)) : 1;
 }
 
-/* Frameworks pad the table of the vocabulary, so that its shares are equal and its GEMMs are fast. */
-static void pad_vocab(struct pz_arch *arch, int64_t multiple) {
-  if (multiple <= 1) return;
-  int64_t padded = (arch->vocab + multiple - 1) / multiple * multiple;
-  arch->vocab_padding = padded - arch->vocab;
-  arch->vocab = padded;
-}
+/* ---- the model ------------------------------------------------------------------------------- */
 
-/* ---- the model ------------------------------------------------------------------------------ */
-
+/* Fills in the sizes of the model that are shown to the user. */
 static void describe_model(struct pz_call *own, struct pz_workload *workload, const char *name,
                            const struct pz_family *family, const struct pz_arch *arch) {
   workload->model = pz_text_plain(pz_copy_text(own, name));
@@ -212,8 +213,8 @@ static void describe_model(struct pz_call *own, struct pz_workload *workload, co
 
 enum { MOST_LAYERS = PZ_MOST_KINDS + 6 };
 
-/* The layers of a model: embedding, an encoder if there is one, the kinds of blocks, the layers that predict further
- * tokens, and the head. */
+/* The layers of a model: embedding, an encoder if there is one, the kinds of blocks, the layers
+ * that predict further tokens, and the head. */
 struct layer_list {
   struct pz_arch arch[MOST_LAYERS];
   struct pz_layer_plan plan[MOST_LAYERS];
@@ -222,6 +223,7 @@ struct layer_list {
 
 static void build_part(struct pz_builder *b, void *arch) { pz_part_layer(b, arch); }
 
+/* Appends a layer with the shape `arch`, and returns it. */
 static struct pz_layer_plan *add_layer(struct layer_list *list, const char *name, int64_t count,
                                        const struct pz_arch *arch, enum pz_part part) {
   uint32_t i = list->n++;
@@ -236,7 +238,8 @@ static struct pz_layer_plan *add_layer(struct layer_list *list, const char *name
   return &list->plan[i];
 }
 
-/* The layers that predict further tokens have weights of their own, or repeat those of the first one. */
+/* The layers that predict further tokens have weights of their own, or repeat those of the first
+ * one. */
 static void add_prediction_layers(struct layer_list *list, const struct pz_arch *arch,
                                   const struct pz_arch *last_block) {
   bool own_kind = arch->predict_kind & PZ_PREDICT_OWN;
@@ -249,8 +252,8 @@ static void add_prediction_layers(struct layer_list *list, const struct pz_arch 
     add_layer(list, "predict_again", arch->predict_layers - 1, &predict, PZ_PART_PREDICT);
 }
 
-/* Describes the order of the layers where kinds of blocks alternate.  The embedding is first, and the layers after
- * the blocks follow as they are listed. */
+/* Describes the order of the layers where kinds of blocks alternate.  The embedding is first, and
+ * the layers after the blocks follow as they are listed. */
 static void describe_alternation(struct pz_call *own, struct pz_workload *workload,
                                  const struct layer_list *list, const uint32_t *kind_of_layer,
                                  uint32_t n_kinds) {
@@ -263,8 +266,10 @@ static void describe_alternation(struct pz_call *own, struct pz_workload *worklo
   pz_describe_order(own, workload, layer, n);
 }
 
-static void build_layers(struct pz_call *own, struct pz_owned *owned, const struct pz_arch *arch) {
-  const struct pz_workload_options *options = &owned->w.options;
+/* Lists the layers of the model, with one entry for each kind of block, and builds them. */
+static void build_layers(struct pz_call *own, struct pz_owned_workload *owned,
+                         const struct pz_arch *arch) {
+  const struct pz_workload_options *options = &owned->workload.options;
   struct layer_list *list = pz_alloc(own, 1, sizeof *list);
   uint32_t *kind_of_layer = pz_alloc(own, (size_t)options->num_layers, sizeof *kind_of_layer);
   struct pz_kind kinds[PZ_MOST_KINDS];
@@ -286,7 +291,8 @@ static void build_layers(struct pz_call *own, struct pz_owned *owned, const stru
   if (options->mtp && arch->predict_layers)
     add_prediction_layers(list, arch, &kinds[n_kinds - 1].arch);
   add_layer(list, "head", 1, arch, PZ_PART_HEAD);
-  if (n_kinds > 1) describe_alternation(own, &owned->w, list, kind_of_layer, (uint32_t)n_kinds);
+  if (n_kinds > 1)
+    describe_alternation(own, &owned->workload, list, kind_of_layer, (uint32_t)n_kinds);
   pz_assemble(own, owned, list->plan, list->n);
 }
 
@@ -297,16 +303,19 @@ struct pz_workload *pz_workload_build(struct pz_call *call, const char *name, co
   pz_copy_workload_options(call, &options, given);
   const struct pz_family *family = read_config(call, name, text, bytes, &arch);
   fill_options(&arch, &options);
-  pad_vocab(&arch, options.vocab_multiple);
+  /* Frameworks pad the table of the vocabulary, so that its shares are equal and its GEMMs fast. */
+  int64_t multiple = pz_max(options.vocab_multiple, 1);
+  arch.vocab_padding = (arch.vocab + multiple - 1) / multiple * multiple - arch.vocab;
+  arch.vocab += arch.vocab_padding;
   check_options(call, name, &arch, &options);
   struct pz_call own;
-  struct pz_owned *owned = pz_owned_new(call, &own);
-  owned->w.options = options;
-  describe_model(&own, &owned->w, name, family, &arch);
+  struct pz_owned_workload *owned = pz_workload_new(call, &own);
+  owned->workload.options = options;
+  describe_model(&own, &owned->workload, name, family, &arch);
   build_layers(&own, owned, &arch);
   pz_check_adapters(call, name, &options.lora, owned->adaptable);
   pz_undefer(call, owned);
-  return &owned->w;
+  return &owned->workload;
 }
 
 struct parse_arguments {
@@ -331,7 +340,7 @@ enum pz_status pz_workload_parse(const char *name, const char *text, size_t byte
   return pz_border(parse_model, &args, err);
 }
 
-/* ---- presets -------------------------------------------------------------------------------- */
+/* ---- presets --------------------------------------------------------------------------------- */
 
 static const struct pz_preset presets[] = {
 #define MODEL(name, hub, ...) {name, hub, #__VA_ARGS__},
@@ -347,6 +356,7 @@ static bool path_exists(const char *word) {
   return pz_file_is_regular(word) || pz_file_is_directory(word);
 }
 
+/* A file or folder whose path equals a name on Hugging Face has precedence. */
 const struct pz_preset *pz_preset_find(const char *name) {
   for (size_t i = 0; i < N_PRESETS; i++) {
     const struct pz_preset *p = &presets[i];

@@ -1,7 +1,7 @@
 /* A workload as JSON, with the names of the members in phaze.h, and as a drawing.
  *
- * Values are built without checks: jansson passes on values for which there was no memory, and pz_json_built() raises the error
- * in the end. */
+ * Values are built without checks: jansson passes on values for which there was no memory, and
+ * pz_json_built() raises the error in the end. */
 #include "workload/workload.h"
 
 #include <inttypes.h>
@@ -24,7 +24,8 @@ static json_t *ids_json(const uint32_t *ids, uint32_t n) {
   return list;
 }
 
-/* Returns the name of a kind: "gelu", or "gelu_backward" for its derivative.  The derivatives of a product are products. */
+/* Returns the name of a kind: "gelu", or "gelu_backward" for its derivative.  The derivatives of a
+ * product are products. */
 static json_t *kind_json(int kind, enum pz_direction direction) {
   bool is_derivative = direction == PZ_BACKWARD && pz_op_info(kind)->grad == PZ_GRAD_POINTWISE;
   return json_sprintf("%s%s", pz_op_kind_name(kind), is_derivative ? "_backward" : "");
@@ -139,6 +140,7 @@ static json_t *totals_json(const struct pz_totals *t) {
   return object;
 }
 
+/* Members that are seldom set are written only if they differ from their default. */
 json_t *pz_workload_json(struct pz_call *call, const struct pz_workload *workload) {
   json_t *object = json_object(), *layers = json_array(), *order = json_array();
   set_text(object, "model", workload->model);
@@ -147,7 +149,8 @@ json_t *pz_workload_json(struct pz_call *call, const struct pz_workload *workloa
   for (uint32_t i = 0; i < workload->n_layers; i++)
     json_array_append_new(layers, layer_json(&workload->layers[i]));
   json_object_set_new(object, "layers", layers);
-  /* The order is written, as [{"unit": [1, 2], "repeats": 21}], unless each layer simply follows the one before. */
+  /* The order is written, as [{"unit": [1, 2], "repeats": 21}], unless each layer simply follows
+   * the one before. */
   bool is_listed_order = true;
   for (uint32_t i = 0; i < workload->n_order; i++) {
     const struct pz_segment *segment = &workload->order[i];
@@ -162,7 +165,7 @@ json_t *pz_workload_json(struct pz_call *call, const struct pz_workload *workloa
   return pz_json_built(call, object);
 }
 
-/* ---- a Graphviz drawing --------------------------------------------------------------------- */
+/* ---- a Graphviz drawing ---------------------------------------------------------------------- */
 
 /* Writes a text as DOT quotes it. */
 static void write_quoted(const char *text, FILE *out) {
