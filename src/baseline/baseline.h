@@ -36,7 +36,7 @@ struct pz_baseline_answer {
 /* The same question gives the same answer.  Raises PZ_NO_ANSWER if chips are chosen by the objective and none of those
  * that were evaluated runs all models. */
 typedef struct pz_baseline_answer pz_baseline_fn(struct pz_call *call,
-                                                 const struct pz_baseline_question *q);
+                                                 const struct pz_baseline_question *question);
 
 struct pz_baseline {
   const char *name, *about;
@@ -50,45 +50,46 @@ const struct pz_baseline *pz_baseline_find(const char *name);
 /* ---- helpers of the baselines --------------------------------------------------------------- */
 
 /* Raises PZ_STOPPED if the question says so. */
-void pz_baseline_check_stop(struct pz_call *call, const struct pz_baseline_question *q);
+void pz_baseline_check_stop(struct pz_call *call, const struct pz_baseline_question *question);
 
-/* The best plans of the question's models on any chip, each with the least memory with which the model is as fast as
+/* Finds the best plans of the question's models on any chip, each with the least memory with which the model is as fast as
  * with the largest. */
 struct pz_baseline_answer pz_baseline_place(struct pz_call *call,
-                                            const struct pz_baseline_question *q,
+                                            const struct pz_baseline_question *question,
                                             const struct pz_chip *chip);
 
-/* The same on a chip of the space, where bounds make it faster. */
-struct pz_baseline_answer
-pz_baseline_place_point(struct pz_call *call, const struct pz_baseline_question *q, uint32_t point);
+/* Like pz_baseline_place(), for a chip of the space, for which bounds make it faster. */
+struct pz_baseline_answer pz_baseline_place_point(struct pz_call *call,
+                                                  const struct pz_baseline_question *question,
+                                                  uint32_t point);
 
-/* The experts' plans, as pz_reference_on() chooses them. */
+/* Evaluates the experts' plans on a chip, as pz_reference_on() chooses them. */
 struct pz_baseline_answer pz_baseline_expert(struct pz_call *call,
-                                             const struct pz_baseline_question *q,
+                                             const struct pz_baseline_question *question,
                                              const struct pz_chip *chip);
 
 /* The area of a chip of the space.  Of equal chips the smaller is better, then the one with the lower index. */
-double pz_baseline_area_um2(const struct pz_baseline_question *q, uint32_t point);
+double pz_baseline_area_um2(const struct pz_baseline_question *question, uint32_t point);
 
-/* The best of the chips that were seen so far.  Zero to begin with. */
+/* The best of the chips that were evaluated so far.  All zeroes at the beginning. */
 struct pz_baseline_best {
   bool any;
   uint32_t point, n_seen;
   double value, area_um2;
 };
 
-/* Finds the best of these chips and those seen before, by their values with full effort.  The result does not depend on
+/* Updates *best by these chips, by their values with full effort.  The result does not depend on
  * the order: the most promising chips come first, and those that bounds exclude are not evaluated. */
-void pz_baseline_see(struct pz_call *call, const struct pz_baseline_question *q,
+void pz_baseline_see(struct pz_call *call, const struct pz_baseline_question *question,
                      const uint32_t *points, uint32_t n, struct pz_baseline_best *best);
 
 /* The value of one chip of the space with full effort; 0 if a model has no plan. */
-double pz_baseline_value(struct pz_call *call, const struct pz_baseline_question *q,
+double pz_baseline_value(struct pz_call *call, const struct pz_baseline_question *question,
                          uint32_t point);
 
-/* The answer with the best of them.  Raises PZ_NO_ANSWER if there is none. */
+/* The answer for the best chip.  Raises PZ_NO_ANSWER if there is none. */
 struct pz_baseline_answer pz_baseline_conclude(struct pz_call *call,
-                                               const struct pz_baseline_question *q,
+                                               const struct pz_baseline_question *question,
                                                const struct pz_baseline_best *best);
 
 /* ---- the baselines -------------------------------------------------------------------------- */

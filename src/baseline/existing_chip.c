@@ -2,38 +2,38 @@
 #include "baseline/baseline.h"
 #include "chip/chip.h"
 
-static struct pz_baseline_answer expert_on(struct pz_call *call,
-                                           const struct pz_baseline_question *q, const char *name) {
+static struct pz_baseline_answer
+expert_on(struct pz_call *call, const struct pz_baseline_question *question, const char *name) {
   struct pz_chip chip;
   pz_chip_read(call, name, &chip);
   pz_chip_describe(&chip);
-  return pz_baseline_expert(call, q, &chip);
+  return pz_baseline_expert(call, question, &chip);
 }
 
-static struct pz_baseline_answer place_on(struct pz_call *call,
-                                          const struct pz_baseline_question *q, const char *name) {
+static struct pz_baseline_answer
+place_on(struct pz_call *call, const struct pz_baseline_question *question, const char *name) {
   struct pz_chip chip;
   pz_chip_read(call, name, &chip);
   pz_chip_describe(&chip);
-  return pz_baseline_place(call, q, &chip);
+  return pz_baseline_place(call, question, &chip);
 }
 
 struct pz_baseline_answer pz_baseline_tpuv4_expert(struct pz_call *call,
-                                                   const struct pz_baseline_question *q) {
-  return expert_on(call, q, "tpuv4");
+                                                   const struct pz_baseline_question *question) {
+  return expert_on(call, question, "tpuv4");
 }
 
-struct pz_baseline_answer pz_baseline_tpuv4_real_expert(struct pz_call *call,
-                                                        const struct pz_baseline_question *q) {
-  return expert_on(call, q, "tpuv4-real");
+struct pz_baseline_answer
+pz_baseline_tpuv4_real_expert(struct pz_call *call, const struct pz_baseline_question *question) {
+  return expert_on(call, question, "tpuv4-real");
 }
 
 struct pz_baseline_answer pz_baseline_tpuv4_placed(struct pz_call *call,
-                                                   const struct pz_baseline_question *q) {
-  return place_on(call, q, "tpuv4");
+                                                   const struct pz_baseline_question *question) {
+  return place_on(call, question, "tpuv4");
 }
 
-struct pz_baseline_answer pz_baseline_tpuv4_real_placed(struct pz_call *call,
-                                                        const struct pz_baseline_question *q) {
-  return place_on(call, q, "tpuv4-real");
+struct pz_baseline_answer
+pz_baseline_tpuv4_real_placed(struct pz_call *call, const struct pz_baseline_question *question) {
+  return place_on(call, question, "tpuv4-real");
 }

@@ -7,22 +7,22 @@
 /* An expert's plan: pipeline stages and tensor-parallel degree; there are as many replicas as the devices allow. */
 struct pz_expert {
   const char *model;
-  int64_t stages, t;
+  int64_t stages, tp;
 };
 
-/* NULL: no plan is known for this model. */
+/* The expert's plan for a model, or NULL if none is known. */
 const struct pz_expert *pz_expert_find(const char *model);
 
-/* The plan with the best microbatch size and recomputation that fit. */
+/* An expert's plan with the best microbatch size and recomputation that fit. */
 struct pz_expert_result {
   double time_s; /* HUGE_VAL: it does not fit */
-  int64_t stages, t, d, mbs;
+  int64_t stages, tp, replicas, mbs;
   bool recompute;
   uint32_t n_open; /* schedules of that variant that are not proved optimal */
 };
 
-/* Layers are split evenly; the embedding is in the first stage and the head in the last. */
-struct pz_expert_result pz_expert_evaluate(struct pz_call *call, struct pz_original_worker *w,
+/* Evaluates the expert's plan of a model on a chip.  Layers are split evenly; the embedding is in the first stage and the head in the last. */
+struct pz_expert_result pz_expert_evaluate(struct pz_call *call, struct pz_original_worker *worker,
                                            const struct pz_chip *chip, uint32_t model,
                                            double hbm_gib);
 
@@ -35,14 +35,14 @@ struct pz_reference {
   struct pz_expert_result plan;  /* of the expert */
 };
 
-struct pz_reference pz_reference_on(struct pz_call *call, struct pz_original_worker *w,
+struct pz_reference pz_reference_on(struct pz_call *call, struct pz_original_worker *worker,
                                     const struct pz_chip *chip, uint32_t model);
 
 /* The chip that all are compared with. */
 #define PZ_REFERENCE_CHIP "tpuv4"
 
 /* The reference for a model: pz_reference_on() that chip. */
-struct pz_reference pz_reference_of_model(struct pz_call *call, struct pz_original_worker *w,
+struct pz_reference pz_reference_of_model(struct pz_call *call, struct pz_original_worker *worker,
                                           uint32_t model);
 
 #endif

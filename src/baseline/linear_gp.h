@@ -23,13 +23,13 @@ struct pz_linear_gp {
   double weight[PZ_GP_WEIGHTS]; /* posterior mean, for standardised values */
 };
 
-void pz_linear_gp_add(struct pz_linear_gp *g, const double x[PZ_GP_FEATURES], double y);
+void pz_linear_gp_add(struct pz_linear_gp *process, const double x[PZ_GP_FEATURES], double y);
 
 /* `noise` is the variance of the noise relative to that of the values; it must be above 0. */
-void pz_linear_gp_fit(struct pz_linear_gp *g, double noise);
+void pz_linear_gp_fit(struct pz_linear_gp *process, double noise);
 
 /* Mean and standard deviation of the function, without noise, at x. */
-void pz_linear_gp_predict(const struct pz_linear_gp *g, const double x[PZ_GP_FEATURES],
+void pz_linear_gp_predict(const struct pz_linear_gp *process, const double x[PZ_GP_FEATURES],
                           double *mean, double *sd);
 
 #endif

@@ -31,22 +31,22 @@ static bool has_converged(const double last[BUCKETS_COMPARED], uint32_t n) {
 }
 
 struct pz_baseline_answer pz_baseline_sweep(struct pz_call *call,
-                                            const struct pz_baseline_question *q) {
+                                            const struct pz_baseline_question *question) {
   struct pz_baseline_best best = {0};
   double last[BUCKETS_COMPARED] = {0};
   uint32_t n_buckets = 0;
-  struct bucketed_point *list = pz_alloc(call, q->n_points, sizeof *list);
-  for (uint32_t i = 0; i < q->n_points; i++)
-    list[i] = (struct bucketed_point){(int64_t)(pz_baseline_area_um2(q, i) / BUCKET_UM2), i};
-  qsort(list, q->n_points, sizeof *list, compare_larger_first);
-  for (uint32_t i = 0; i < q->n_points; i++) {
+  struct bucketed_point *list = pz_alloc(call, question->n_points, sizeof *list);
+  for (uint32_t i = 0; i < question->n_points; i++)
+    list[i] = (struct bucketed_point){(int64_t)(pz_baseline_area_um2(question, i) / BUCKET_UM2), i};
+  qsort(list, question->n_points, sizeof *list, compare_larger_first);
+  for (uint32_t i = 0; i < question->n_points; i++) {
     bool is_first_of_bucket = i == 0 || list[i].bucket != list[i - 1].bucket;
     if (is_first_of_bucket) {
       if (best.any && has_converged(last, n_buckets)) break;
       last[n_buckets % BUCKETS_COMPARED] = 0;
       n_buckets++;
     }
-    double value = pz_baseline_value(call, q, list[i].point);
+    double value = pz_baseline_value(call, question, list[i].point);
     double *bucket_best = &last[(n_buckets - 1) % BUCKETS_COMPARED];
     *bucket_best = fmax(*bucket_best, value);
     best.n_seen++;
@@ -56,5 +56,5 @@ struct pz_baseline_answer pz_baseline_sweep(struct pz_call *call,
       best.value = value;
     }
   }
-  return pz_baseline_conclude(call, q, &best);
+  return pz_baseline_conclude(call, question, &best);
 }

@@ -3,13 +3,14 @@
 #include "core/num.h"
 
 struct pz_baseline_answer pz_baseline_random(struct pz_call *call,
-                                             const struct pz_baseline_question *q) {
-  uint32_t n = q->evaluations < q->n_points ? q->evaluations : q->n_points;
-  uint32_t *points = pz_alloc(call, q->n_points, sizeof *points);
+                                             const struct pz_baseline_question *question) {
+  uint32_t n =
+      question->evaluations < question->n_points ? question->evaluations : question->n_points;
+  uint32_t *points = pz_alloc(call, question->n_points, sizeof *points);
   struct pz_baseline_best best = {0};
-  uint64_t state = q->seed;
-  for (uint32_t i = 0; i < q->n_points; i++) points[i] = i;
-  pz_random_draw(&state, points, q->n_points, n);
-  pz_baseline_see(call, q, points, n, &best);
-  return pz_baseline_conclude(call, q, &best);
+  uint64_t state = question->seed;
+  for (uint32_t i = 0; i < question->n_points; i++) points[i] = i;
+  pz_random_draw(&state, points, question->n_points, n);
+  pz_baseline_see(call, question, points, n, &best);
+  return pz_baseline_conclude(call, question, &best);
 }

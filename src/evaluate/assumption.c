@@ -19,16 +19,16 @@ const struct pz_assumption_info *pz_assumption_at(enum pz_assumption a) {
  * writes each, in total over all cores.  Its tiles divide a GEMM without remainder, every operand has a local buffer of
  * its own, sums have 16 bits, nothing is double-buffered, and arrays fill in no time.  Its vector cores are described
  * by cycles alone. */
-void pz_assume_chip(pz_assumptions set, struct pz_chip *c) {
+void pz_assume_chip(pz_assumptions set, struct pz_chip *chip) {
   enum { LOCAL_WORDS = 64, GLB_WORDS = 256, HBM_WORDS = 128, WORD_BYTES = 2 };
   if (!pz_assumed(set, PZ_ASSUME_FIXED_BANDWIDTH)) return;
-  double words_per_s = WORD_BYTES * c->clock_hz;
-  c->tensor.local_total_bytes_per_s = LOCAL_WORDS * words_per_s;
-  c->glb_bytes_per_s = GLB_WORDS * words_per_s;
-  c->glb_core_bytes_per_s = 0;
-  c->hbm.core_bytes_per_s = 0;
-  c->hbm.bytes_per_s_per_stack = HBM_WORDS * words_per_s / (double)c->hbm.stacks;
-  c->rules = (struct pz_rules){
+  double words_per_s = WORD_BYTES * chip->clock_hz;
+  chip->tensor.local_total_bytes_per_s = LOCAL_WORDS * words_per_s;
+  chip->glb_bytes_per_s = GLB_WORDS * words_per_s;
+  chip->glb_core_bytes_per_s = 0;
+  chip->hbm.core_bytes_per_s = 0;
+  chip->hbm.bytes_per_s_per_stack = HBM_WORDS * words_per_s / (double)chip->hbm.stacks;
+  chip->rules = (struct pz_rules){
       .duplex = true, .partitioned = true, .operand_bytes = WORD_BYTES, .sum_bytes = WORD_BYTES};
 }
 

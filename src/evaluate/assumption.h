@@ -6,7 +6,7 @@
 #include "chip/chip.h"
 
 /* Changes the chip or the network to what these assumptions say. */
-void pz_assume_chip(pz_assumptions set, struct pz_chip *c);
+void pz_assume_chip(pz_assumptions set, struct pz_chip *chip);
 void pz_assume_network(pz_assumptions set, struct pz_cluster *net);
 
 #endif

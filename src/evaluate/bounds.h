@@ -25,39 +25,39 @@ struct pz_watch {
 /* Computes the tables.  The caller frees them with pz_bounds_free().  Raises PZ_STOPPED when stopped. */
 struct pz_bounds *pz_bounds_create(struct pz_call *call, const struct pz_original_task *task,
                                    struct pz_pool *pool, struct pz_watch watch);
-void pz_bounds_free(struct pz_bounds *b);
+void pz_bounds_free(struct pz_bounds *bounds);
 
 /* The work space of one thread, which is moved from chip to chip, in the memory of the call. */
 struct pz_bounds_at;
-struct pz_bounds_at *pz_bounds_at_new(struct pz_call *call, const struct pz_bounds *b);
+struct pz_bounds_at *pz_bounds_at_new(struct pz_call *call, const struct pz_bounds *bounds);
 
 /* Whether the tables have this chip: they have those within the limit of area, and one step beyond. */
-bool pz_bounds_cover(const struct pz_bounds_at *at, const struct pz_point *p);
+bool pz_bounds_cover(const struct pz_bounds_at *position, const struct pz_point *point);
 
 /* Whether GEMMs cannot be mapped to the tensor cores of the current chip.  Then no plan fits. */
-bool pz_bounds_impossible(const struct pz_bounds_at *at);
+bool pz_bounds_impossible(const struct pz_bounds_at *position);
 
 /* Moves to a chip that the tables have. */
-void pz_bounds_go(struct pz_bounds_at *at, const struct pz_point *p);
+void pz_bounds_go(struct pz_bounds_at *position, const struct pz_point *point);
 
 /* Moves to a box.  Every table is used at its best value in the box, so that the functions below return bounds for all
  * of its chips that the tables have. */
-void pz_bounds_go_box(struct pz_bounds_at *at, const struct pz_box *box);
+void pz_bounds_go_box(struct pz_bounds_at *position, const struct pz_box *box);
 
 /* Lower bound on the step of every plan of a variant on the current chip; HUGE_VAL if none fits.  A result that is not
  * below limit_s only means "not below limit_s". */
-double pz_bounds_variant_s(struct pz_bounds_at *at, uint32_t variant, bool recompute,
+double pz_bounds_variant_s(struct pz_bounds_at *position, uint32_t variant, bool recompute,
                            double limit_s);
 
 /* The least bound over all variants of a model. */
-double pz_bounds_model_s(struct pz_bounds_at *at, uint32_t model);
+double pz_bounds_model_s(struct pz_bounds_at *position, uint32_t model);
 
 /* Like pz_bounds_variant_s(), with other times of the layers than those of the tables. */
-double pz_bounds_times_s(const struct pz_bounds_at *at, uint32_t variant, bool recompute,
+double pz_bounds_times_s(const struct pz_bounds_at *position, uint32_t variant, bool recompute,
                          const double *fwd_s, const double *bwd_s, double limit_s);
 
 /* Lower bound on the length of every schedule of a layer on the current chip. */
-double pz_bounds_layer_s(struct pz_bounds_at *at, uint32_t variant, uint32_t layer,
+double pz_bounds_layer_s(struct pz_bounds_at *position, uint32_t variant, uint32_t layer,
                          enum pz_direction direction);
 
 #endif

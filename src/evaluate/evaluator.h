@@ -35,26 +35,26 @@ struct pz_evaluator_ops {
   const char *name;
   /* Bounds of level 0 cost a few microseconds, so that a search may cut boxes and find good chips with them. */
   bool has_cheap_bounds;
-  void (*free)(struct pz_evaluator *e);
+  void (*free)(struct pz_evaluator *evaluator);
 
   /* Returns a lower bound on the step of every chip of the box; it may stop at a bound above enough_s.  Level 1 is
    * tighter than level 0. */
-  double (*bound)(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
-                  const struct pz_boxed *b, uint32_t model, int level, double enough_s);
+  double (*bound)(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
+                  const struct pz_boxed *box, uint32_t model, int level, double enough_s);
   /* Returns a lower bound on the dynamic energy of every chip of the box.  NULL: energy is unknown. */
-  double (*least_j)(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
-                    const struct pz_boxed *b, uint32_t model);
+  double (*least_j)(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
+                    const struct pz_boxed *box, uint32_t model);
   /* Estimates the step of the best chip of a box, after a bound of level 1 of a box around it.  NULL: unknown. */
-  double (*estimate)(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
-                     const struct pz_boxed *b, uint32_t model);
+  double (*estimate)(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
+                     const struct pz_boxed *box, uint32_t model);
   /* Finds the best plan with a step below limit_s on the chip of a box that has only one. */
-  struct pz_evaluation (*evaluate)(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
-                                   const struct pz_boxed *chip, uint32_t model,
+  struct pz_evaluation (*evaluate)(struct pz_call *call, struct pz_evaluator *evaluator,
+                                   unsigned worker, const struct pz_boxed *chip, uint32_t model,
                                    enum pz_effort effort, double limit_s);
 };
 
-static inline void pz_evaluator_free(struct pz_evaluator *e) {
-  if (e) e->ops->free(e);
+static inline void pz_evaluator_free(struct pz_evaluator *evaluator) {
+  if (evaluator) evaluator->ops->free(evaluator);
 }
 
 #endif

@@ -14,8 +14,8 @@ struct pz_original_worker {
   bool ignores_bounds; /* evaluate every variant, whatever the bounds say */
   bool is_outside; /* the current chip is not of the space, so that there are no bounds for it */
   struct pz_cost cost;
-  struct pz_bounds_at *at;
-  struct pz_box box; /* the box that `at` is at, if is_at_box */
+  struct pz_bounds_at *position;
+  struct pz_box box; /* the box that `position` is at, if is_at_box */
   bool is_at_box;
   struct pz_arena arena; /* holds the plans */
   uint64_t n_variants;   /* evaluated so far */
@@ -28,28 +28,29 @@ struct pz_evaluator *pz_original_create(struct pz_call *call, const struct pz_or
                                         bool exhaustive, struct pz_pool *pool,
                                         struct pz_watch watch);
 
-struct pz_original_worker *pz_original_worker(struct pz_evaluator *e, unsigned worker);
-uint64_t pz_original_variants(const struct pz_evaluator *e); /* evaluated by all workers */
+struct pz_original_worker *pz_original_worker(struct pz_evaluator *evaluator, unsigned worker);
+uint64_t pz_original_variants(const struct pz_evaluator *evaluator); /* evaluated by all workers */
 
 /* The best plan of a model on the chip at a point with `hbm_gib` of memory.  If bounds show that no plan is below
  * limit_s, the effort is PZ_EFFORT_NONE.  The plan lives as long as the evaluator. */
-struct pz_evaluation pz_original_evaluate(struct pz_call *call, struct pz_original_worker *w,
-                                          const struct pz_point *p, uint32_t model, double hbm_gib,
-                                          enum pz_effort effort, double limit_s);
+struct pz_evaluation pz_original_evaluate(struct pz_call *call, struct pz_original_worker *worker,
+                                          const struct pz_point *point, uint32_t model,
+                                          double hbm_gib, enum pz_effort effort, double limit_s);
 
 /* The same for any chip, without bounds. */
-struct pz_evaluation pz_original_evaluate_chip(struct pz_call *call, struct pz_original_worker *w,
+struct pz_evaluation pz_original_evaluate_chip(struct pz_call *call,
+                                               struct pz_original_worker *worker,
                                                const struct pz_chip *chip, uint32_t model,
                                                double hbm_gib, enum pz_effort effort);
 
 /* The plan of an evaluation in full, in the memory of the call: restored from its record and checked by code that is
  * independent of the solver.  Raises PZ_INTERNAL if it is not what the evaluation says. */
-void pz_original_restore_plan(struct pz_call *call, struct pz_original_worker *w,
+void pz_original_restore_plan(struct pz_call *call, struct pz_original_worker *worker,
                               const struct pz_chip *chip, double hbm_gib,
-                              const struct pz_evaluation *v, struct pz_partition *out);
+                              const struct pz_evaluation *evaluation, struct pz_partition *out);
 
 /* The inputs of the plans of a model on the current chip, without bounds.  They point into the worker. */
-struct pz_plan_inputs pz_original_inputs(struct pz_original_worker *w, uint32_t model,
+struct pz_plan_inputs pz_original_inputs(struct pz_original_worker *worker, uint32_t model,
                                          double hbm_gib, enum pz_effort effort);
 
 #endif

@@ -28,14 +28,14 @@ struct pz_original_task {
 };
 
 /* For which stages the data-parallel all-reduce of gradients is charged. */
-enum pz_semantics pz_task_semantics(const struct pz_original_task *t);
+enum pz_semantics pz_task_semantics(const struct pz_original_task *task);
 
 /* The placement problem of a variant on chips with `hbm_gib` of memory, without its layers. */
-struct pz_place_problem pz_task_problem(const struct pz_original_task *t,
+struct pz_place_problem pz_task_problem(const struct pz_original_task *task,
                                         const struct pz_variant *variant, double hbm_gib,
                                         bool recompute);
 
 /* The largest memory of a chip that may be chosen, GiB. */
-double pz_task_most_hbm(const struct pz_original_task *t);
+double pz_task_most_hbm(const struct pz_original_task *task);
 
 #endif

@@ -30,7 +30,9 @@ struct training {
 
 static const struct pz_evaluator_ops training_ops;
 
-static struct training *training_of(struct pz_evaluator *e) { return (struct training *)e; }
+static struct training *training_of(struct pz_evaluator *evaluator) {
+  return (struct training *)evaluator;
+}
 
 /* ---- the question --------------------------------------------------------------------------- */
 
@@ -57,72 +59,75 @@ const char *pz_model_of_text(const char *text, struct pz_arena *arena, int64_t *
   return name;
 }
 
-int64_t pz_training_batch(const struct pz_training_question *q, uint32_t model) {
-  return q->model_batch[model] ? q->model_batch[model] : q->batch;
+int64_t pz_training_batch(const struct pz_training_question *question, uint32_t model) {
+  return question->model_batch[model] ? question->model_batch[model] : question->batch;
 }
 
-struct pz_cluster pz_training_cluster(const struct pz_training_question *q,
-                                      const struct pz_chip *c) {
+struct pz_cluster pz_training_cluster(const struct pz_training_question *question,
+                                      const struct pz_chip *chip) {
   static const double OUTER_LATENCY_S = 5e-6;
-  struct pz_cluster net = pz_cluster_flat(q->devices, c->link_bytes_per_s, c->link_latency_s);
-  if (q->devices <= q->scale_up) return net;
+  struct pz_cluster net =
+      pz_cluster_flat(question->devices, chip->link_bytes_per_s, chip->link_latency_s);
+  if (question->devices <= question->scale_up) return net;
   net.n_levels = 2;
   net.level[1] = net.level[0];
-  net.level[0].devices = q->scale_up;
-  net.level[1].bytes_per_s = pz_fmin(q->outer_bytes_per_s, c->link_bytes_per_s);
+  net.level[0].devices = question->scale_up;
+  net.level[1].bytes_per_s = pz_fmin(question->outer_bytes_per_s, chip->link_bytes_per_s);
   net.level[1].latency_s = OUTER_LATENCY_S;
-  snprintf(net.name, sizeof net.name, "scale-up of %lld", (long long)q->scale_up);
+  snprintf(net.name, sizeof net.name, "scale-up of %lld", (long long)question->scale_up);
   snprintf(net.level[0].name, sizeof net.level[0].name, "scale-up");
   snprintf(net.level[1].name, sizeof net.level[1].name, "scale-out");
   return net;
 }
 
-struct pz_plan_question pz_training_ask(struct pz_call *call, const struct pz_training_question *q,
-                                        uint32_t model, const struct pz_chip *chip,
-                                        const struct pz_cluster *net) {
+struct pz_plan_question pz_training_ask(struct pz_call *call,
+                                        const struct pz_training_question *question, uint32_t model,
+                                        const struct pz_chip *chip, const struct pz_cluster *net) {
   const struct {
     const char *name, *value;
-  } fields[] = {{"precision", q->precision},       {"fp8_recipe", q->fp8_recipe},
-                {"moment_bytes", q->moment_bytes}, {"mtp", q->mtp},
-                {"offload", q->offload},           {"memory_margin", q->memory_margin}};
+  } fields[] = {
+      {"precision", question->precision},       {"fp8_recipe", question->fp8_recipe},
+      {"moment_bytes", question->moment_bytes}, {"mtp", question->mtp},
+      {"offload", question->offload},           {"memory_margin", question->memory_margin}};
   struct pz_plan plan = pz_plan_default();
-  struct pz_job job = {.model = q->models[model], .chip = chip, .net = net};
+  struct pz_job job = {.model = question->models[model], .chip = chip, .net = net};
   bool launches_kernels = chip->execution == PZ_CHIP_STREAM;
-  plan.peft = q->peft;
+  plan.peft = question->peft;
   const char *framework = "compiled";
   if (launches_kernels) framework = pz_plan_trains_adapters(&plan) ? "nemo" : "megatron";
   plan.framework = pz_framework_find(framework);
-  if (q->serial && !launches_kernels) plan.execution = PZ_EXECUTION_SERIAL;
-  if (q->whole) plan.halves = 0;
-  plan.seq = q->model_seq[model] ? q->model_seq[model] : q->seq;
-  plan.devices = q->devices;
-  plan.batch = pz_training_batch(q, model);
+  if (question->serial && !launches_kernels) plan.execution = PZ_EXECUTION_SERIAL;
+  if (question->whole) plan.halves = 0;
+  plan.seq = question->model_seq[model] ? question->model_seq[model] : question->seq;
+  plan.devices = question->devices;
+  plan.batch = pz_training_batch(question, model);
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     if (fields[i].value)
       pz_must(call, pz_plan_set(&plan, fields[i].name, fields[i].value, pz_call_error(call)));
-  struct pz_plan_question question =
-      pz_plan_question_make(call, &job, &plan, q->whole ? PZ_PLAN_PIN(HALVES) : 0);
-  question.threads = 1;
-  question.all_devices = true;
-  question.ending = q->ending;
-  return question;
+  struct pz_plan_question out =
+      pz_plan_question_make(call, &job, &plan, question->whole ? PZ_PLAN_PIN(HALVES) : 0);
+  out.threads = 1;
+  out.all_devices = true;
+  out.ending = question->ending;
+  return out;
 }
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
-/* Releases what does not lie in the memory of the evaluator. */
+/* Releases everything that is not in the memory of the evaluator. */
 static void release_training(void *training) {
-  struct training *t = training;
-  for (size_t i = 0; t->finders && i < (size_t)t->n_workers * t->q.n_models; i++)
-    pz_plan_finder_free(t->finders[i]);
-  for (unsigned i = 0; t->plans && i < t->n_workers; i++) pz_arena_release(&t->plans[i]);
-  for (unsigned i = 0; t->times && i < t->n_workers; i++) pz_product_times_free(t->times[i]);
-  pz_free(t->block);
+  struct training *self = training;
+  for (size_t i = 0; self->finders && i < (size_t)self->n_workers * self->q.n_models; i++)
+    pz_plan_finder_free(self->finders[i]);
+  for (unsigned i = 0; self->plans && i < self->n_workers; i++) pz_arena_release(&self->plans[i]);
+  for (unsigned i = 0; self->times && i < self->n_workers; i++)
+    pz_product_times_free(self->times[i]);
+  pz_free(self->block);
 }
 
-static void free_training(struct pz_evaluator *e) {
-  release_training(e);
-  pz_object_free(e);
+static void free_training(struct pz_evaluator *evaluator) {
+  release_training(evaluator);
+  pz_object_free(evaluator);
 }
 
 struct finder_creation {
@@ -135,128 +140,135 @@ struct finder_creation {
 static void create_finders_of_worker(struct pz_call *call, void *ctx, size_t worker,
                                      unsigned thread) {
   const struct finder_creation *x = ctx;
-  struct training *t = x->t;
-  struct pz_cluster net = pz_training_cluster(&t->q, x->like);
+  struct training *training = x->t;
+  struct pz_cluster net = pz_training_cluster(&training->q, x->like);
   (void)thread;
-  for (uint32_t model = 0; model < t->q.n_models; model++) {
-    struct pz_plan_question one = pz_training_ask(call, &t->q, model, x->like, &net);
-    one.shared = &t->shared;
+  for (uint32_t model = 0; model < training->q.n_models; model++) {
+    struct pz_plan_question one = pz_training_ask(call, &training->q, model, x->like, &net);
+    one.shared = &training->shared;
     one.shared_as = model;
-    one.job.times = x->times ? x->times : t->times[worker];
-    t->finders[worker * t->q.n_models + model] = pz_finder_new(call, &one);
+    one.job.times = x->times ? x->times : training->times[worker];
+    training->finders[worker * training->q.n_models + model] = pz_finder_new(call, &one);
   }
 }
 
-struct pz_evaluator *pz_training_create(struct pz_call *call, const struct pz_training_question *q,
+struct pz_evaluator *pz_training_create(struct pz_call *call,
+                                        const struct pz_training_question *question,
                                         const struct pz_chip *like, struct pz_pool *pool,
                                         struct pz_product_times *times) {
   struct pz_call own;
-  struct training *t = pz_object_new(call, sizeof *t, &own);
-  pz_defer(call, release_training, t);
-  t->base.ops = &training_ops;
-  t->q = *q;
-  t->n_workers = pool ? pz_pool_threads(pool) : 1;
+  struct training *training = pz_object_new(call, sizeof *training, &own);
+  pz_defer(call, release_training, training);
+  training->base.ops = &training_ops;
+  training->q = *question;
+  training->n_workers = pool ? pz_pool_threads(pool) : 1;
   /* The ranks of a node share a table, or else the threads of this rank.  Without memory for it, every thread computes
    * all times itself. */
   void *block = pool ? pz_ranks_shared_memory(call, SHARED_BYTES) : NULL;
-  if (!block && t->n_workers > 1) {
-    t->block = pz_calloc(1, SHARED_BYTES);
-    block = t->block;
+  if (!block && training->n_workers > 1) {
+    training->block = pz_calloc(1, SHARED_BYTES);
+    block = training->block;
   }
-  pz_shared_table_init(&t->shared, block, SHARED_BYTES);
-  t->plans = pz_alloc(&own, t->n_workers, sizeof *t->plans);
-  for (unsigned i = 0; i < t->n_workers; i++) pz_arena_init(&t->plans[i], NULL);
+  pz_shared_table_init(&training->shared, block, SHARED_BYTES);
+  training->plans = pz_alloc(&own, training->n_workers, sizeof *training->plans);
+  for (unsigned i = 0; i < training->n_workers; i++) pz_arena_init(&training->plans[i], NULL);
   if (!times) {
-    t->times = pz_alloc(&own, t->n_workers, sizeof *t->times);
-    for (unsigned i = 0; i < t->n_workers; i++)
-      pz_must(call, pz_product_times_new(&t->shared, &t->times[i], pz_call_error(call)));
+    training->times = pz_alloc(&own, training->n_workers, sizeof *training->times);
+    for (unsigned i = 0; i < training->n_workers; i++)
+      pz_must(call,
+              pz_product_times_new(&training->shared, &training->times[i], pz_call_error(call)));
   }
-  t->finders = pz_alloc(&own, (size_t)t->n_workers * t->q.n_models, sizeof *t->finders);
-  struct finder_creation x = {t, like, times};
-  pz_pool_run(call, pool, t->n_workers, create_finders_of_worker, &x);
-  pz_undefer(call, t);
-  return pz_object_keep(call, t);
+  training->finders =
+      pz_alloc(&own, (size_t)training->n_workers * training->q.n_models, sizeof *training->finders);
+  struct finder_creation x = {training, like, times};
+  pz_pool_run(call, pool, training->n_workers, create_finders_of_worker, &x);
+  pz_undefer(call, training);
+  return pz_object_keep(call, training);
 }
 
-struct pz_product_times *pz_training_times(const struct pz_evaluator *e, unsigned worker) {
-  return ((const struct training *)e)->times[worker];
+struct pz_product_times *pz_training_times(const struct pz_evaluator *evaluator, unsigned worker) {
+  return ((const struct training *)evaluator)->times[worker];
 }
 
-const struct pz_training_question *pz_training_asked(const struct pz_evaluator *e) {
-  return &((const struct training *)e)->q;
+const struct pz_training_question *pz_training_asked(const struct pz_evaluator *evaluator) {
+  return &((const struct training *)evaluator)->q;
 }
 
 /* ---- bounds --------------------------------------------------------------------------------- */
 
-static struct pz_plan_finder *finder_of(struct training *t, unsigned worker, uint32_t model) {
-  return t->finders[(size_t)worker * t->q.n_models + model];
+static struct pz_plan_finder *finder_of(struct training *training, unsigned worker,
+                                        uint32_t model) {
+  return training->finders[(size_t)worker * training->q.n_models + model];
 }
 
-/* Whether the buffers of the chip hold a tile.  Otherwise it runs nothing. */
-static bool holds_tiles(const struct pz_chip *c) {
-  return c->tensor.local_bytes >= pz_chip_least_local_bytes(c) &&
-         c->glb_bytes >= pz_chip_least_glb_bytes(c);
+/* Whether the buffers of the chip hold a tile.  A chip that does not cannot run anything. */
+static bool holds_tiles(const struct pz_chip *chip) {
+  return chip->tensor.local_bytes >= pz_chip_least_local_bytes(chip) &&
+         chip->glb_bytes >= pz_chip_least_glb_bytes(chip);
 }
 
-/* GEMMs have nested mappings (cost/mapper.h), as the rules of the space's chips require.  With more of a resource there
+/* A lower bound on the step of a model on all chips of a box.  GEMMs have nested mappings (cost/mapper.h), as the rules of the space's chips require.  With more of a resource there
  * are more mappings and none is slower, so that the largest chip of a box bounds all of them.  Level 0 is a relaxation,
  * which often suffices. */
-static double bound_training(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
-                             const struct pz_boxed *b, uint32_t model, int level, double enough_s) {
-  struct training *t = training_of(e);
-  struct pz_cluster net = pz_training_cluster(&t->q, &b->hi);
-  struct pz_finder_chip largest = {&b->hi, &net};
-  struct pz_plan_finder *finder = finder_of(t, worker, model);
-  if (!holds_tiles(&b->hi)) return HUGE_VAL;
+static double bound_training(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
+                             const struct pz_boxed *box, uint32_t model, int level,
+                             double enough_s) {
+  struct training *training = training_of(evaluator);
+  struct pz_cluster net = pz_training_cluster(&training->q, &box->hi);
+  struct pz_finder_chip largest = {&box->hi, &net};
+  struct pz_plan_finder *finder = finder_of(training, worker, model);
+  if (!holds_tiles(&box->hi)) return HUGE_VAL;
   return level ? pz_finder_bound_s(call, finder, largest, enough_s)
                : pz_finder_floor_s(call, finder, largest, enough_s);
 }
 
-/* The energy of any chip of a box is at least static_watts of its smallest chip, which area and clock raise, times a
+/* A lower bound on the dynamic energy of a step on all chips of a box.  The energy of any chip is at least static_watts of its smallest chip, which area and clock raise, times a
  * lower bound on the step of its largest chip, plus this: the energy to compute everything at the voltage of the
  * slowest clock, and to move what the largest global buffer cannot hold. */
-static double least_joules(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
-                           const struct pz_boxed *b, uint32_t model) {
-  return pz_finder_least_j(call, finder_of(training_of(e), worker, model), &b->hi,
-                           b->least.voltage2);
+static double least_joules(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
+                           const struct pz_boxed *box, uint32_t model) {
+  return pz_finder_least_j(call, finder_of(training_of(evaluator), worker, model), &box->hi,
+                           box->least.voltage2);
 }
 
-static double estimate_training(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
-                                const struct pz_boxed *b, uint32_t model) {
-  struct training *t = training_of(e);
-  struct pz_cluster net = pz_training_cluster(&t->q, &b->hi);
-  struct pz_finder_chip largest = {&b->hi, &net};
-  if (!holds_tiles(&b->hi)) return HUGE_VAL;
-  return pz_finder_promising_s(call, finder_of(t, worker, model), largest);
+static double estimate_training(struct pz_call *call, struct pz_evaluator *evaluator,
+                                unsigned worker, const struct pz_boxed *box, uint32_t model) {
+  struct training *training = training_of(evaluator);
+  struct pz_cluster net = pz_training_cluster(&training->q, &box->hi);
+  struct pz_finder_chip largest = {&box->hi, &net};
+  if (!holds_tiles(&box->hi)) return HUGE_VAL;
+  return pz_finder_promising_s(call, finder_of(training, worker, model), largest);
 }
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
-/* The plans with a step below limit_s; none if the chip cannot run anything. */
-static struct pz_found_plans find_plans(struct pz_call *call, struct training *t, unsigned worker,
-                                        const struct pz_chip *chip, uint32_t model, double limit_s,
-                                        double *least_s) {
-  struct pz_cluster net = pz_training_cluster(&t->q, chip);
+/* Finds the plans with a step below limit_s; there are none if the chip cannot run anything. */
+static struct pz_found_plans find_plans(struct pz_call *call, struct training *training,
+                                        unsigned worker, const struct pz_chip *chip, uint32_t model,
+                                        double limit_s, double *least_s) {
+  struct pz_cluster net = pz_training_cluster(&training->q, chip);
   struct pz_finder_chip on = {chip, &net};
   if (!holds_tiles(chip)) return (struct pz_found_plans){.n = 0};
-  return pz_finder_best(call, finder_of(t, worker, model), on, limit_s, least_s);
+  return pz_finder_best(call, finder_of(training, worker, model), on, limit_s, least_s);
 }
 
-static double energy_of_plan(struct pz_call *call, struct training *t, unsigned worker,
+static double energy_of_plan(struct pz_call *call, struct training *training, unsigned worker,
                              const struct pz_chip *chip, uint32_t model,
                              const struct pz_found_plan *found) {
-  struct pz_cluster net = pz_training_cluster(&t->q, chip);
+  struct pz_cluster net = pz_training_cluster(&training->q, chip);
   struct pz_finder_chip on = {chip, &net};
-  return pz_finder_plan_j(call, finder_of(t, worker, model), on, &found->plan, found->p.params);
+  return pz_finder_plan_j(call, finder_of(training, worker, model), on, &found->plan,
+                          found->p.params);
 }
 
-static struct pz_evaluation evaluate_training(struct pz_call *call, struct pz_evaluator *e,
+static struct pz_evaluation evaluate_training(struct pz_call *call, struct pz_evaluator *evaluator,
                                               unsigned worker, const struct pz_boxed *chip,
                                               uint32_t model, enum pz_effort effort,
                                               double limit_s) {
-  struct training *t = training_of(e);
+  struct training *training = training_of(evaluator);
   double least_s = limit_s;
-  struct pz_found_plans found = find_plans(call, t, worker, &chip->lo, model, limit_s, &least_s);
+  struct pz_found_plans found =
+      find_plans(call, training, worker, &chip->lo, model, limit_s, &least_s);
   if (!found.n)
     return (struct pz_evaluation){.effort = limit_s < HUGE_VAL ? PZ_EFFORT_NONE : effort,
                                   .step_s = HUGE_VAL,
@@ -267,18 +279,18 @@ static struct pz_evaluation evaluate_training(struct pz_call *call, struct pz_ev
       .step_s = step_s,
       .least_s = least_s,
       .n_open = least_s < step_s,
-      .dynamic_j = energy_of_plan(call, t, worker, &chip->lo, model, &found.list[0])};
+      .dynamic_j = energy_of_plan(call, training, worker, &chip->lo, model, &found.list[0])};
 }
 
 /* The finders know chips of one class only: a plan for a chip of another class needs a search of its own. */
-static bool find_plan_of_other_class(struct pz_call *call, struct training *t, unsigned worker,
-                                     const struct pz_chip *chip, uint32_t model,
+static bool find_plan_of_other_class(struct pz_call *call, struct training *training,
+                                     unsigned worker, const struct pz_chip *chip, uint32_t model,
                                      struct pz_found_plan *out, double *dynamic_j) {
-  struct pz_cluster net = pz_training_cluster(&t->q, chip);
-  pz_arena_release(&t->plans[worker]);
-  pz_arena_init(&t->plans[worker], NULL);
-  struct pz_plan_question one = pz_training_ask(call, &t->q, model, chip, &net);
-  struct pz_call plans = pz_call_in(call, &t->plans[worker]);
+  struct pz_cluster net = pz_training_cluster(&training->q, chip);
+  pz_arena_release(&training->plans[worker]);
+  pz_arena_init(&training->plans[worker], NULL);
+  struct pz_plan_question one = pz_training_ask(call, &training->q, model, chip, &net);
+  struct pz_call plans = pz_call_in(call, &training->plans[worker]);
   const struct pz_found_plans *found = pz_find_plans(&plans, &one);
   if (!found->n) return false;
   *out = found->list[0];
@@ -286,17 +298,17 @@ static bool find_plan_of_other_class(struct pz_call *call, struct training *t, u
   return true;
 }
 
-bool pz_training_find_plan(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
+bool pz_training_find_plan(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                            const struct pz_chip *chip, uint32_t model, struct pz_found_plan *out,
                            double *dynamic_j) {
-  struct training *t = training_of(e);
+  struct training *training = training_of(evaluator);
   double least_s;
   if (chip->execution != PZ_CHIP_SCHEDULED)
-    return find_plan_of_other_class(call, t, worker, chip, model, out, dynamic_j);
-  struct pz_found_plans found = find_plans(call, t, worker, chip, model, HUGE_VAL, &least_s);
+    return find_plan_of_other_class(call, training, worker, chip, model, out, dynamic_j);
+  struct pz_found_plans found = find_plans(call, training, worker, chip, model, HUGE_VAL, &least_s);
   if (!found.n) return false;
   *out = found.list[0];
-  *dynamic_j = energy_of_plan(call, t, worker, chip, model, out);
+  *dynamic_j = energy_of_plan(call, training, worker, chip, model, out);
   return true;
 }
 

@@ -32,33 +32,34 @@ const char *pz_model_of_text(const char *text, struct pz_arena *arena, int64_t *
                              int64_t *batch);
 
 /* Samples per step of a model. */
-int64_t pz_training_batch(const struct pz_training_question *q, uint32_t model);
+int64_t pz_training_batch(const struct pz_training_question *question, uint32_t model);
 
 /* The network of a cluster of such chips. */
-struct pz_cluster pz_training_cluster(const struct pz_training_question *q,
-                                      const struct pz_chip *c);
+struct pz_cluster pz_training_cluster(const struct pz_training_question *question,
+                                      const struct pz_chip *chip);
 
 /* The question for the plans of one model, as 'phaze place --all-devices' asks it: with Megatron as the framework where
  * kernels are launched, otherwise with compiled programs. */
-struct pz_plan_question pz_training_ask(struct pz_call *call, const struct pz_training_question *q,
-                                        uint32_t model, const struct pz_chip *chip,
-                                        const struct pz_cluster *net);
+struct pz_plan_question pz_training_ask(struct pz_call *call,
+                                        const struct pz_training_question *question, uint32_t model,
+                                        const struct pz_chip *chip, const struct pz_cluster *net);
 
 /* An evaluator for the threads of a pool, or (NULL) for one thread that shares nothing with others.  `like` is any chip
  * of the space.  `times` are borrowed from another evaluator for chips of the same space (pz_training_times), or NULL.
  * The question is copied, its texts are not.  The caller frees it with pz_evaluator_free(). */
-struct pz_evaluator *pz_training_create(struct pz_call *call, const struct pz_training_question *q,
+struct pz_evaluator *pz_training_create(struct pz_call *call,
+                                        const struct pz_training_question *question,
                                         const struct pz_chip *like, struct pz_pool *pool,
                                         struct pz_product_times *times);
 
 /* The times of a worker, unless they are borrowed.  For the worker alone. */
-struct pz_product_times *pz_training_times(const struct pz_evaluator *e, unsigned worker);
+struct pz_product_times *pz_training_times(const struct pz_evaluator *evaluator, unsigned worker);
 
-const struct pz_training_question *pz_training_asked(const struct pz_evaluator *e);
+const struct pz_training_question *pz_training_asked(const struct pz_evaluator *evaluator);
 
 /* Finds the best plan of a model on any chip.  Returns false if none fits.  The plan lives until the next call of the
  * worker. */
-bool pz_training_find_plan(struct pz_call *call, struct pz_evaluator *e, unsigned worker,
+bool pz_training_find_plan(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                            const struct pz_chip *chip, uint32_t model, struct pz_found_plan *out,
                            double *dynamic_j);
 

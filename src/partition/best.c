@@ -18,7 +18,7 @@
 /* A variant with the times of its layers, as far as they are known. */
 struct candidate {
   uint32_t variant;
-  const struct pz_workload *w;
+  const struct pz_workload *workload;
   double bound_s;                   /* on its plans, by the caller's bounds */
   double least_s;                   /* on its plans, by the bounds of its schedules */
   struct pz_layer_time (*times)[2]; /* by layer */
@@ -26,7 +26,7 @@ struct candidate {
   uint32_t n_open;                  /* schedules that are not proven optimal */
 };
 
-/* The best plan found of a variant, with or without recompute. */
+/* The time of the best plan found of a variant, with or without recompute. */
 struct ranked_plan {
   double time_s;
   uint32_t variant;
@@ -42,22 +42,22 @@ struct variant_search {
   uint64_t n_looked;
 };
 
-/* Are plans that recompute (or that do not) wanted? */
+/* Whether the inputs ask for plans that recompute, or for those that do not. */
 static bool tries_recompute(const struct pz_plan_inputs *in, bool recompute) {
   return in->recompute != (recompute ? PZ_RECOMPUTATION_NONE : PZ_RECOMPUTATION_FULL);
 }
 
-/* The layer that is repeated most. */
-static uint32_t main_layer(const struct pz_workload *w) {
+/* Index of the layer that is repeated most. */
+static uint32_t main_layer(const struct pz_workload *workload) {
   uint32_t most = 0;
-  for (uint32_t i = 1; i < w->n_layers; i++)
-    if (w->layers[i].count > w->layers[most].count) most = i;
+  for (uint32_t i = 1; i < workload->n_layers; i++)
+    if (workload->layers[i].count > workload->layers[most].count) most = i;
   return most;
 }
 
 /* ---- incumbents ----------------------------------------------------------------------------- */
 
-/* Ties go to the variant listed first, then to saved activations. */
+/* Whether plan a is better than plan b.  Ties go to the variant listed first, then to saved activations. */
 static bool is_better_plan(const struct ranked_plan *a, const struct ranked_plan *b) {
   if (a->time_s != b->time_s) return a->time_s < b->time_s;
   if (a->variant != b->variant) return a->variant < b->variant;
@@ -70,7 +70,8 @@ static double incumbent_s(const struct variant_search *search) {
   return n < search->most_incumbents ? HUGE_VAL : search->incumbents[n - 1].time_s;
 }
 
-/* A plan of this time or longer does not become an incumbent.  If the plan would win a tie, only a longer one does not. */
+/* The time from which on a plan of the variant does not become an incumbent.  If the plan would win a tie with the last
+ * incumbent, this is the next larger number. */
 static double cutoff_s(const struct variant_search *search, uint32_t variant, bool recompute) {
   double time_s = incumbent_s(search);
   struct ranked_plan tie = {time_s, variant, recompute};
@@ -97,13 +98,13 @@ struct pz_layer_time pz_layer_time_of(struct pz_call *call, struct pz_cost *cost
   struct pz_call work = pz_scratch(call);
   struct pz_layer_options kind = {PZ_MODES_ALL, PZ_EXCLUSIVE_ALL};
   struct pz_solve_options effort = {.steps = steps};
-  struct pz_problem p = pz_layer_problem_build(&work, cost, ops, &kind);
-  struct pz_schedule made = pz_schedule_find(&work, &p, &effort);
+  struct pz_problem problem = pz_layer_problem_build(&work, cost, ops, &kind);
+  struct pz_schedule made = pz_schedule_find(&work, &problem, &effort);
   struct pz_layer_time time = {
       .s = made.makespan, .least_s = made.lower_bound, .open = made.outcome != PZ_OUTCOME_OPTIMAL};
-  for (uint32_t i = 0; i < p.n; i++) {
+  for (uint32_t i = 0; i < problem.n; i++) {
     const struct pz_slot *slot = &made.slots[i];
-    if (p.tasks[i].modes[slot->mode].use[PZ_LINK]) time.link_s += slot->end - slot->start;
+    if (problem.tasks[i].modes[slot->mode].use[PZ_LINK]) time.link_s += slot->end - slot->start;
   }
   pz_scratch_end(&work);
   return time;
@@ -112,27 +113,28 @@ struct pz_layer_time pz_layer_time_of(struct pz_call *call, struct pz_cost *cost
 /* Schedules one layer in both directions, unless it is proven optimal or was tried with as many steps.  Of two tries it
  * keeps the shorter schedule and the higher bound. */
 static void schedule_layer(struct pz_call *call, const struct variant_search *search,
-                           struct candidate *c, uint32_t layer, int64_t steps) {
-  if (c->tried_steps[layer] >= steps) return;
+                           struct candidate *candidate, uint32_t layer, int64_t steps) {
+  if (candidate->tried_steps[layer] >= steps) return;
   for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
-    struct pz_layer_time *t = &c->times[layer][d];
-    if (c->tried_steps[layer] && !t->open) continue;
-    const struct pz_ops *ops = &c->w->layers[layer].ops[d];
+    struct pz_layer_time *time = &candidate->times[layer][d];
+    if (candidate->tried_steps[layer] && !time->open) continue;
+    const struct pz_ops *ops = &candidate->workload->layers[layer].ops[d];
     struct pz_layer_time more = pz_layer_time_of(call, search->in->cost, ops, steps);
-    double least_s = fmax(t->least_s, more.least_s);
-    if (!t->open || more.s < t->s) *t = more; /* the first schedule, or a shorter one */
-    t->least_s = fmin(least_s, t->s);
-    t->open = t->least_s < t->s;
+    double least_s = fmax(time->least_s, more.least_s);
+    if (!time->open || more.s < time->s) *time = more; /* the first schedule, or a shorter one */
+    time->least_s = fmin(least_s, time->s);
+    time->open = time->least_s < time->s;
   }
-  c->tried_steps[layer] = steps;
+  candidate->tried_steps[layer] = steps;
 }
 
 static void schedule_layers(struct pz_call *call, const struct variant_search *search,
-                            struct candidate *c, int64_t steps) {
-  c->n_open = 0;
-  for (uint32_t i = 0; i < c->w->n_layers; i++) {
-    schedule_layer(call, search, c, i, steps);
-    c->n_open += c->times[i][PZ_FORWARD].open + c->times[i][PZ_BACKWARD].open;
+                            struct candidate *candidate, int64_t steps) {
+  candidate->n_open = 0;
+  for (uint32_t i = 0; i < candidate->workload->n_layers; i++) {
+    schedule_layer(call, search, candidate, i, steps);
+    candidate->n_open +=
+        candidate->times[i][PZ_FORWARD].open + candidate->times[i][PZ_BACKWARD].open;
   }
 }
 
@@ -140,71 +142,76 @@ static void schedule_layers(struct pz_call *call, const struct variant_search *s
 
 /* Writes the times of the layers to the scratch: those found, or lower bounds on them.  The bounds of layers that are not
  * scheduled yet are the caller's. */
-static void set_layer_s(struct variant_search *search, const struct candidate *c, bool least) {
-  const struct pz_plan_bounds *b = search->in->bounds;
-  for (uint32_t i = 0; i < c->w->n_layers; i++)
+static void set_layer_s(struct variant_search *search, const struct candidate *candidate,
+                        bool least) {
+  const struct pz_plan_bounds *bounds = search->in->bounds;
+  for (uint32_t i = 0; i < candidate->workload->n_layers; i++)
     for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
-      double s = c->times[i][d].s;
-      if (least && c->tried_steps[i]) s = c->times[i][d].least_s;
-      if (least && !c->tried_steps[i]) s = b->layer_s(b->ctx, c->variant, i, (enum pz_direction)d);
+      double s = candidate->times[i][d].s;
+      if (least && candidate->tried_steps[i]) s = candidate->times[i][d].least_s;
+      if (least && !candidate->tried_steps[i])
+        s = bounds->layer_s(bounds->ctx, candidate->variant, i, (enum pz_direction)d);
       search->layer_s[d][i] = s;
     }
 }
 
 /* A lower bound on the plans of a candidate, from what is known about its layers. */
-static double known_bound_s(struct variant_search *search, const struct candidate *c,
+static double known_bound_s(struct variant_search *search, const struct candidate *candidate,
                             double limit_s) {
-  const struct pz_plan_bounds *b = search->in->bounds;
+  const struct pz_plan_bounds *bounds = search->in->bounds;
   double bound_s = HUGE_VAL, *fwd_s = search->layer_s[0], *bwd_s = search->layer_s[1];
-  set_layer_s(search, c, true);
-  for (int r = 0; r < 2; r++)
-    if (tries_recompute(search->in, r))
-      bound_s = fmin(bound_s, b->plan_s(b->ctx, c->variant, r, fwd_s, bwd_s, limit_s));
+  set_layer_s(search, candidate, true);
+  for (int recompute = 0; recompute < 2; recompute++)
+    if (tries_recompute(search->in, recompute))
+      bound_s = fmin(bound_s, bounds->plan_s(bounds->ctx, candidate->variant, recompute, fwd_s,
+                                             bwd_s, limit_s));
   return bound_s;
 }
 
-/* Do the caller's bounds show that no plan with these times, or with their lower bounds, becomes an incumbent? */
-static bool is_ruled_out(struct variant_search *search, const struct candidate *c, bool least,
-                         bool recompute) {
-  const struct pz_plan_bounds *b = search->in->bounds;
-  double limit_s = cutoff_s(search, c->variant, recompute);
-  if (!b) return false;
-  set_layer_s(search, c, least);
-  return b->plan_s(b->ctx, c->variant, recompute, search->layer_s[0], search->layer_s[1],
-                   limit_s) >= limit_s;
+/* Whether the caller's bounds show that no plan with the times found, or with lower bounds on them (`least`), becomes an
+ * incumbent. */
+static bool is_ruled_out(struct variant_search *search, const struct candidate *candidate,
+                         bool least, bool recompute) {
+  const struct pz_plan_bounds *bounds = search->in->bounds;
+  double limit_s = cutoff_s(search, candidate->variant, recompute);
+  if (!bounds) return false;
+  set_layer_s(search, candidate, least);
+  return bounds->plan_s(bounds->ctx, candidate->variant, recompute, search->layer_s[0],
+                        search->layer_s[1], limit_s) >= limit_s;
 }
 
 /* ---- plans of one candidate ----------------------------------------------------------------- */
 
 static struct pz_place_problem candidate_problem(const struct pz_plan_inputs *in,
-                                                 const struct candidate *c,
+                                                 const struct candidate *candidate,
                                                  const struct pz_place_width *width,
                                                  bool recompute) {
-  struct pz_place_problem p = pz_place_problem_on(&in->cost->net, in->devices);
-  p.hbm_bytes = in->hbm_bytes;
-  p.microbatches = in->variants[c->variant].microbatches;
-  p.state = in->state;
-  p.recompute = recompute;
-  p.semantics = in->semantics;
-  p.widths = width;
-  return p;
+  struct pz_place_problem problem = pz_place_problem_on(&in->cost->net, in->devices);
+  problem.hbm_bytes = in->hbm_bytes;
+  problem.microbatches = in->variants[candidate->variant].microbatches;
+  problem.state = in->state;
+  problem.recompute = recompute;
+  problem.semantics = in->semantics;
+  problem.widths = width;
+  return problem;
 }
 
 /* Finds the best plan of at most limit_s.  Returns false if there is none. */
 static bool place_layers(struct pz_call *call, const struct pz_plan_inputs *in,
-                         const struct candidate *c, const struct pz_place_problem *p,
+                         const struct candidate *candidate, const struct pz_place_problem *problem,
                          double limit_s, struct pz_place_solution *plan) {
   if (in->given) {
-    struct pz_fixed f = *in->given;
-    uint32_t repeated = main_layer(c->w);
-    for (uint32_t i = 0; i < repeated; i++) f.first += c->w->layers[i].count;
-    f.layers = c->w->layers[repeated].count;
-    f.t = p->widths[0].t;
-    f.d = pz_min(p->devices / (f.stages * f.t), p->microbatches);
-    return f.d >= 1 && !pz_fixed_plan_evaluate(call, p, &f, plan) && plan->time_s < HUGE_VAL;
+    struct pz_fixed fixed = *in->given;
+    uint32_t repeated = main_layer(candidate->workload);
+    for (uint32_t i = 0; i < repeated; i++) fixed.first += candidate->workload->layers[i].count;
+    fixed.layers = candidate->workload->layers[repeated].count;
+    fixed.tp = problem->widths[0].tp;
+    fixed.replicas = pz_min(problem->devices / (fixed.stages * fixed.tp), problem->microbatches);
+    return fixed.replicas >= 1 && !pz_fixed_plan_evaluate(call, problem, &fixed, plan) &&
+           plan->time_s < HUGE_VAL;
   }
-  if (!pz_place_find_fastest(call, p, limit_s, plan)) return false;
-  if (in->check) pz_place_check(call, p, plan);
+  if (!pz_place_find_fastest(call, problem, limit_s, plan)) return false;
+  if (in->check) pz_place_check(call, problem, plan);
   return true;
 }
 
@@ -212,20 +219,25 @@ static bool place_layers(struct pz_call *call, const struct pz_plan_inputs *in,
  * there is none that matters.  With the times found, the plan becomes an incumbent; if runners-up are asked for, too, the
  * incumbents do not limit the solver. */
 static double place_candidate(struct pz_call *call, struct variant_search *search,
-                              const struct candidate *c, bool least) {
+                              const struct candidate *candidate, bool least) {
   const struct pz_plan_inputs *in = search->in;
-  const struct pz_place_width width = pz_place_layer_chain(call, c->w, c->times, least);
+  const struct pz_place_width width =
+      pz_place_layer_chain(call, candidate->workload, candidate->times, least);
   double best_s = HUGE_VAL;
-  for (int r = 0; r < 2; r++) {
-    if (!tries_recompute(in, r) || is_ruled_out(search, c, least, r)) continue;
-    struct pz_place_problem p = candidate_problem(in, c, &width, r);
+  for (int recompute = 0; recompute < 2; recompute++) {
+    if (!tries_recompute(in, recompute) || is_ruled_out(search, candidate, least, recompute))
+      continue;
+    struct pz_place_problem problem = candidate_problem(in, candidate, &width, recompute);
     struct pz_place_solution plan;
     bool limited = least || search->most_incumbents == 1;
-    if (!place_layers(call, in, c, &p, limited ? incumbent_s(search) : DBL_MAX, &plan)) continue;
-    bool recomputes_nothing = r && plan.n_stages == 1; /* the last stage never recomputes */
+    if (!place_layers(call, in, candidate, &problem, limited ? incumbent_s(search) : DBL_MAX,
+                      &plan))
+      continue;
+    bool recomputes_nothing = recompute && plan.n_stages == 1; /* the last stage never recomputes */
     if (!least && recomputes_nothing && tries_recompute(in, false)) continue;
     best_s = fmin(best_s, plan.time_s);
-    if (!least) update_incumbents(search, (struct ranked_plan){plan.time_s, c->variant, r});
+    if (!least)
+      update_incumbents(search, (struct ranked_plan){plan.time_s, candidate->variant, recompute});
   }
   return best_s;
 }
@@ -235,15 +247,15 @@ static double place_candidate(struct pz_call *call, struct variant_search *searc
 /* Schedules a candidate with few steps.  With bounds, the repeated layer goes first, because it may rule out plans below
  * limit_s by itself.  Returns whether there may be a plan below limit_s. */
 static bool schedule_quickly(struct pz_call *call, struct variant_search *search,
-                             struct candidate *c, double limit_s) {
+                             struct candidate *candidate, double limit_s) {
   const struct pz_plan_inputs *in = search->in;
   search->n_looked++;
   if (in->bounds) {
-    schedule_layer(call, search, c, main_layer(c->w), in->quick_steps);
-    if (!(known_bound_s(search, c, limit_s) < limit_s)) return false;
+    schedule_layer(call, search, candidate, main_layer(candidate->workload), in->quick_steps);
+    if (!(known_bound_s(search, candidate, limit_s) < limit_s)) return false;
   }
-  schedule_layers(call, search, c, in->quick_steps);
-  return !in->bounds || known_bound_s(search, c, limit_s) < limit_s;
+  schedule_layers(call, search, candidate, in->quick_steps);
+  return !in->bounds || known_bound_s(search, candidate, limit_s) < limit_s;
 }
 
 /* Places every candidate that may be the best. */
@@ -252,17 +264,17 @@ static void place_candidates(struct pz_call *call, struct variant_search *search
   int n_passes = in->steps > in->quick_steps ? 2 : 1;
   for (int pass = 0; pass < n_passes; pass++)
     for (uint32_t i = 0; i < in->n_variants; i++) {
-      struct candidate *c = &search->candidates[i];
-      double limit_s = cutoff_s(search, c->variant, false);
+      struct candidate *candidate = &search->candidates[i];
+      double limit_s = cutoff_s(search, candidate->variant, false);
       if (pass == 0) {
-        if (c->bound_s >= limit_s) continue;
-        if (!schedule_quickly(call, search, c, limit_s)) continue;
+        if (candidate->bound_s >= limit_s) continue;
+        if (!schedule_quickly(call, search, candidate, limit_s)) continue;
       } else {
-        if (!c->n_open || c->least_s >= limit_s) continue;
-        schedule_layers(call, search, c, in->steps);
+        if (!candidate->n_open || candidate->least_s >= limit_s) continue;
+        schedule_layers(call, search, candidate, in->steps);
       }
-      c->least_s = place_candidate(call, search, c, false);
-      if (c->n_open) c->least_s = place_candidate(call, search, c, true);
+      candidate->least_s = place_candidate(call, search, candidate, false);
+      if (candidate->n_open) candidate->least_s = place_candidate(call, search, candidate, true);
     }
 }
 
@@ -272,9 +284,9 @@ static double search_bound_s(const struct variant_search *search, uint32_t *n_op
   double bound_s = best_s;
   *n_open = 0;
   for (uint32_t i = 0; i < search->in->n_variants; i++) {
-    const struct candidate *c = &search->candidates[i];
-    bound_s = fmin(bound_s, c->least_s);
-    if (c->least_s < best_s) *n_open += c->n_open;
+    const struct candidate *candidate = &search->candidates[i];
+    bound_s = fmin(bound_s, candidate->least_s);
+    if (candidate->least_s < best_s) *n_open += candidate->n_open;
   }
   return bound_s;
 }
@@ -289,17 +301,20 @@ static int compare_bounds(const void *a, const void *b) {
 
 static struct candidate candidate_new(struct pz_call *call, const struct pz_plan_inputs *in,
                                       uint32_t variant) {
-  const struct pz_plan_bounds *b = in->bounds;
-  const struct pz_workload *w = in->variants[variant].w;
-  struct candidate c = {.variant = variant,
-                        .w = w,
-                        .bound_s = b ? HUGE_VAL : 0,
-                        .least_s = HUGE_VAL,
-                        .times = pz_alloc(call, w->n_layers, sizeof *c.times),
-                        .tried_steps = pz_alloc(call, w->n_layers, sizeof *c.tried_steps)};
-  for (int r = 0; b && r < 2; r++)
-    if (tries_recompute(in, r)) c.bound_s = fmin(c.bound_s, b->variant_s(b->ctx, variant, r));
-  return c;
+  const struct pz_plan_bounds *bounds = in->bounds;
+  const struct pz_workload *workload = in->variants[variant].w;
+  struct candidate candidate = {
+      .variant = variant,
+      .workload = workload,
+      .bound_s = bounds ? HUGE_VAL : 0,
+      .least_s = HUGE_VAL,
+      .times = pz_alloc(call, workload->n_layers, sizeof *candidate.times),
+      .tried_steps = pz_alloc(call, workload->n_layers, sizeof *candidate.tried_steps)};
+  for (int recompute = 0; bounds && recompute < 2; recompute++)
+    if (tries_recompute(in, recompute))
+      candidate.bound_s =
+          fmin(candidate.bound_s, bounds->variant_s(bounds->ctx, variant, recompute));
+  return candidate;
 }
 
 static struct variant_search variant_search_new(struct pz_call *call,
@@ -308,11 +323,11 @@ static struct variant_search variant_search_new(struct pz_call *call,
   struct variant_search search = {.in = in, .most_incumbents = most_incumbents};
   uint32_t most_layers = 0;
   for (uint32_t i = 0; i < in->n_variants; i++) {
-    const struct pz_workload *w = in->variants[i].w;
-    if (w->totals.layers > PZ_PLACE_MOST_LAYERS)
-      pz_raise(call, PZ_LIMIT, "%s has %lld layers; accepted: at most %d", w->model,
-               (long long)w->totals.layers, PZ_PLACE_MOST_LAYERS);
-    if (w->n_layers > most_layers) most_layers = w->n_layers;
+    const struct pz_workload *workload = in->variants[i].w;
+    if (workload->totals.layers > PZ_PLACE_MOST_LAYERS)
+      pz_raise(call, PZ_LIMIT, "%s has %lld layers; accepted: at most %d", workload->model,
+               (long long)workload->totals.layers, PZ_PLACE_MOST_LAYERS);
+    if (workload->n_layers > most_layers) most_layers = workload->n_layers;
   }
   for (int d = 0; d < 2; d++) search.layer_s[d] = pz_alloc(call, most_layers, sizeof(double));
   search.incumbents = pz_alloc(call, most_incumbents, sizeof *search.incumbents);
@@ -330,25 +345,25 @@ static struct candidate *candidate_of(const struct variant_search *search, uint3
 
 /* The problem of a candidate with the schedules found, and its best plan without a limit. */
 static struct pz_place_model solve_in_full(struct pz_call *call, const struct pz_plan_inputs *in,
-                                           const struct candidate *c, bool recompute) {
+                                           const struct candidate *candidate, bool recompute) {
   struct pz_place_width *width = pz_alloc(call, 1, sizeof *width);
-  *width = pz_place_layer_chain(call, c->w, c->times, false);
-  struct pz_place_model m = {.p = candidate_problem(in, c, width, recompute),
-                             .mbs = in->variants[c->variant].mbs,
-                             .seq = c->w->options.seq,
-                             .batch = in->batch,
-                             .sample_flop = in->sample_flop,
-                             .peak_flop_per_s = pz_chip_tensor_flop_per_s(&in->cost->chip),
-                             .n_open = c->n_open};
-  for (uint32_t i = 0; i < c->w->n_layers; i++)
+  *width = pz_place_layer_chain(call, candidate->workload, candidate->times, false);
+  struct pz_place_model model = {.p = candidate_problem(in, candidate, width, recompute),
+                                 .mbs = in->variants[candidate->variant].mbs,
+                                 .seq = candidate->workload->options.seq,
+                                 .batch = in->batch,
+                                 .sample_flop = in->sample_flop,
+                                 .peak_flop_per_s = pz_chip_tensor_flop_per_s(&in->cost->chip),
+                                 .n_open = candidate->n_open};
+  for (uint32_t i = 0; i < candidate->workload->n_layers; i++)
     for (int d = 0; d < 2; d++) {
-      const struct pz_layer_time *t = &c->times[i][d];
-      if (t->s > 0) m.worst_gap = fmax(m.worst_gap, 1 - t->least_s / t->s);
+      const struct pz_layer_time *time = &candidate->times[i][d];
+      if (time->s > 0) model.worst_gap = fmax(model.worst_gap, 1 - time->least_s / time->s);
     }
-  if (!place_layers(call, in, c, &m.p, DBL_MAX, &m.plan))
+  if (!place_layers(call, in, candidate, &model.p, DBL_MAX, &model.plan))
     pz_raise(call, PZ_NO_ANSWER, "no feasible plan");
-  m.p.bytes_per_s = pz_place_within(&m.p, m.plan.domain).bytes_per_s;
-  return m;
+  model.p.bytes_per_s = pz_place_within(&model.p, model.plan.domain).bytes_per_s;
+  return model;
 }
 
 struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_plan_inputs *in,
@@ -358,8 +373,9 @@ struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_pl
   struct variant_search search = variant_search_new(&work, in, 1);
   choice.below = !in->bounds || !(limit_s < HUGE_VAL);
   for (uint32_t i = 0; i < in->n_variants && !choice.below; i++) {
-    struct candidate *c = &search.candidates[i];
-    if (c->bound_s < limit_s) choice.below = schedule_quickly(&work, &search, c, limit_s);
+    struct candidate *candidate = &search.candidates[i];
+    if (candidate->bound_s < limit_s)
+      choice.below = schedule_quickly(&work, &search, candidate, limit_s);
   }
   if (choice.below) {
     place_candidates(&work, &search);
@@ -367,25 +383,27 @@ struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_pl
   }
   if (search.n_incumbents) {
     const struct ranked_plan *best = &search.incumbents[0];
-    const struct candidate *c = candidate_of(&search, best->variant);
-    struct pz_place_solution plan = solve_in_full(&work, in, c, best->recompute).plan;
+    const struct candidate *candidate = candidate_of(&search, best->variant);
+    struct pz_place_solution plan = solve_in_full(&work, in, candidate, best->recompute).plan;
     uint16_t *layers = pz_alloc(call, plan.n_stages, sizeof *layers);
     for (uint32_t k = 0; k < plan.n_stages; k++) layers[k] = (uint16_t)plan.stages[k].n;
     choice.time_s = plan.time_s;
-    choice.n_open_here = c->n_open;
-    choice.plan =
-        (struct pz_plan_record){best->variant, best->recompute, plan.d, plan.n_stages, layers};
+    choice.n_open_here = candidate->n_open;
+    choice.plan = (struct pz_plan_record){best->variant, best->recompute, plan.replicas,
+                                          plan.n_stages, layers};
   }
   choice.n_looked = search.n_looked;
   pz_scratch_end(&work);
   return choice;
 }
 
-static bool is_as_recorded(const struct pz_plan_record *r, double time_s,
+static bool is_as_recorded(const struct pz_plan_record *record, double time_s,
                            const struct pz_place_solution *plan) {
-  if (time_s != plan->time_s || r->d != plan->d || r->n_stages != plan->n_stages) return false;
+  if (time_s != plan->time_s || record->replicas != plan->replicas ||
+      record->n_stages != plan->n_stages)
+    return false;
   for (uint32_t k = 0; k < plan->n_stages; k++)
-    if (r->layers[k] != plan->stages[k].n) return false;
+    if (record->layers[k] != plan->stages[k].n) return false;
   return true;
 }
 
@@ -397,13 +415,13 @@ struct pz_place_model pz_plan_rebuild(struct pz_call *call, const struct pz_plan
   alone.check = true;
   struct pz_call work = pz_scratch(call);
   struct variant_search search = {.in = &alone};
-  struct candidate c = candidate_new(&work, &alone, record->variant);
+  struct candidate candidate = candidate_new(&work, &alone, record->variant);
   struct pz_place_model model;
   for (int64_t steps = in->quick_steps;; steps = in->steps) {
-    schedule_layers(&work, &search, &c, steps);
-    model = solve_in_full(call, &alone, &c, record->recompute);
+    schedule_layers(&work, &search, &candidate, steps);
+    model = solve_in_full(call, &alone, &candidate, record->recompute);
     if (is_as_recorded(record, time_s, &model.plan)) break;
-    if (steps >= in->steps || !c.n_open)
+    if (steps >= in->steps || !candidate.n_open)
       pz_raise(call, PZ_INTERNAL, "%s: the plan of %.9g s is not the recorded one of %.9g s",
                in->cost->chip.name, model.plan.time_s, time_s);
   }
@@ -411,23 +429,24 @@ struct pz_place_model pz_plan_rebuild(struct pz_call *call, const struct pz_plan
   return model;
 }
 
-/* If nothing fits: the variant that needs the least memory. */
+/* Finds the variant that needs the least memory, for the case that no plan fits. */
 static void find_least_memory(struct pz_call *call, const struct variant_search *search,
                               struct pz_plan_list *out) {
   const struct pz_plan_inputs *in = search->in;
   out->fit.hbm_bytes = DBL_MAX;
   for (uint32_t v = 0; v < in->n_variants && !in->given; v++) {
-    struct candidate *c = candidate_of(search, v);
-    schedule_layers(call, search, c, in->quick_steps);
-    struct pz_place_width width = pz_place_layer_chain(call, c->w, c->times, false);
-    for (int r = 0; r < 2; r++) {
-      if (!tries_recompute(in, r)) continue;
-      struct pz_place_problem p = candidate_problem(in, c, &width, r);
-      struct pz_fit fit = pz_place_least_memory(call, &p);
+    struct candidate *candidate = candidate_of(search, v);
+    schedule_layers(call, search, candidate, in->quick_steps);
+    struct pz_place_width width =
+        pz_place_layer_chain(call, candidate->workload, candidate->times, false);
+    for (int recompute = 0; recompute < 2; recompute++) {
+      if (!tries_recompute(in, recompute)) continue;
+      struct pz_place_problem problem = candidate_problem(in, candidate, &width, recompute);
+      struct pz_fit fit = pz_place_least_memory(call, &problem);
       if (fit.hbm_bytes >= out->fit.hbm_bytes) continue;
       out->fit = fit;
       out->fit_variant = v;
-      out->fit_recompute = r;
+      out->fit_recompute = recompute;
     }
   }
 }
@@ -444,8 +463,9 @@ struct pz_plan_list pz_plan_list_best(struct pz_call *call, const struct pz_plan
   list.n = search.n_incumbents;
   list.plans = pz_alloc(call, list.n, sizeof *list.plans);
   for (uint32_t i = 0; i < list.n; i++) {
-    const struct ranked_plan *r = &search.incumbents[i];
-    list.plans[i] = solve_in_full(call, in, candidate_of(&search, r->variant), r->recompute);
+    const struct ranked_plan *incumbent = &search.incumbents[i];
+    list.plans[i] =
+        solve_in_full(call, in, candidate_of(&search, incumbent->variant), incumbent->recompute);
   }
   pz_scratch_end(&work);
   return list;

@@ -49,7 +49,7 @@ struct pz_plan_inputs {
 struct pz_plan_record {
   uint32_t variant;
   bool recompute;
-  int64_t d;
+  int64_t replicas;
   uint32_t n_stages;
   const uint16_t *layers; /* number of layers by stage */
 };

@@ -7,37 +7,38 @@
 
 void pz_place_check(struct pz_call *call, const struct pz_place_problem *whole,
                     const struct pz_place_solution *plan) {
-  const struct pz_place_problem p = pz_place_within(whole, plan->domain);
-  const struct pz_place_width *w = &p.widths[plan->width];
+  const struct pz_place_problem problem = pz_place_within(whole, plan->domain);
+  const struct pz_place_width *width = &problem.widths[plan->width];
   uint32_t stage_of[PZ_PLACE_MOST_LAYERS], n = plan->n_stages;
-  for (uint32_t i = 0; i < w->n; i++) stage_of[i] = PZ_NONE;
+  for (uint32_t i = 0; i < width->n; i++) stage_of[i] = PZ_NONE;
   for (uint32_t k = 0; k < n; k++)
     for (uint32_t i = 0; i < plan->stages[k].n; i++) {
       uint32_t layer = plan->stages[k].layers[i];
-      if (layer >= w->n || stage_of[layer] != PZ_NONE)
+      if (layer >= width->n || stage_of[layer] != PZ_NONE)
         pz_raise(call, PZ_INTERNAL, "checker: layer %u occurs twice or is unknown", layer);
       stage_of[layer] = k;
     }
-  for (uint32_t i = 0; i < w->n; i++)
+  for (uint32_t i = 0; i < width->n; i++)
     if (stage_of[i] == PZ_NONE) pz_raise(call, PZ_INTERNAL, "checker: layer %u is missing", i);
-  for (uint32_t e = 0; e < w->n_edges; e++)
-    if (stage_of[w->edges[e].from] > stage_of[w->edges[e].to])
+  for (uint32_t e = 0; e < width->n_edges; e++)
+    if (stage_of[width->edges[e].from] > stage_of[width->edges[e].to])
       pz_raise(call, PZ_INTERNAL, "checker: an edge goes back to an earlier stage");
 
   double maxload_s = 0, charged_bytes = 0, devices = 0;
   for (uint32_t k = 0; k < n; k++) {
-    struct pz_stage_sum s = pz_stage_sum(&p, w, stage_of, k, n);
-    if (s.memory_bytes > p.hbm_bytes)
+    struct pz_stage_sum sum = pz_stage_sum(&problem, width, stage_of, k, n);
+    if (sum.memory_bytes > problem.hbm_bytes)
       pz_raise(call, PZ_INTERNAL, "checker: stage %u exceeds the memory", k + 1);
-    maxload_s = fmax(maxload_s, s.load_s);
-    devices += s.tensor_parallel ? (double)w->t : 1;
-    if (k == 0 || p.semantics == PZ_SEMANTICS_CORRECTED)
-      charged_bytes = fmax(charged_bytes, s.param_bytes);
+    maxload_s = fmax(maxload_s, sum.load_s);
+    devices += sum.tensor_parallel ? (double)width->tp : 1;
+    if (k == 0 || problem.semantics == PZ_SEMANTICS_CORRECTED)
+      charged_bytes = fmax(charged_bytes, sum.param_bytes);
   }
-  if (plan->d < 1 || plan->d > p.microbatches || devices * (double)plan->d > (double)p.devices)
-    pz_raise(call, PZ_INTERNAL, "checker: %lld replicas of %.0f devices", (long long)plan->d,
+  if (plan->replicas < 1 || plan->replicas > problem.microbatches ||
+      devices * (double)plan->replicas > (double)problem.devices)
+    pz_raise(call, PZ_INTERNAL, "checker: %lld replicas of %.0f devices", (long long)plan->replicas,
              devices);
-  double time_s = pz_place_time_s(&p, maxload_s, n, plan->d, charged_bytes);
+  double time_s = pz_place_time_s(&problem, maxload_s, n, plan->replicas, charged_bytes);
   double tolerance = 1e-9 * fmax(fabs(time_s), fabs(plan->time_s));
   if (!(fabs(time_s - plan->time_s) <= tolerance))
     pz_raise(call, PZ_INTERNAL, "checker: the time is %.17g, not %.17g", time_s, plan->time_s);

@@ -24,7 +24,7 @@ static const double MOST = 1e100, MOST_BYTES = 1e30, LEAST_RATE = 1e-30;
 static const char *const described_by[] = {"name", "about", "comment", "sources"};
 static const char *const node_described_by[] = {"name", "desc", "comment", "energy"};
 
-/* The fields of an entry of a list.  Their place in messages is written to `where`. */
+/* The fields of entry i of a list of the file.  `where` becomes the name of the entry in messages. */
 static struct pz_fields entry_fields(struct pz_call *call, const struct pz_fields *file,
                                      const char *group, const char *width, const json_t *list,
                                      uint32_t i, char where[300]) {
@@ -35,137 +35,141 @@ static struct pz_fields entry_fields(struct pz_call *call, const struct pz_field
 /* Reads a layer; `ids` maps the ids of the layers before it to their indices. */
 static void read_layer(struct pz_call *call, const struct pz_fields *file, const char *width,
                        const json_t *list, uint32_t i, struct pz_map *ids,
-                       struct pz_place_layer *l) {
+                       struct pz_place_layer *layer) {
   char where[300];
-  struct pz_fields f = entry_fields(call, file, "nodes", width, list, i, where);
-  l->id = pz_fields_int(&f, "id", ID);
-  l->fwd_s = pz_fields_real(&f, "optimalLatencyFw", 0, MOST);
-  l->bwd_s = pz_fields_real(&f, "optimalLatencyBw", 0, MOST);
-  l->param_bytes = pz_fields_real(&f, "parameterSize", 0, MOST_BYTES);
-  l->act_bytes = pz_fields_real(&f, "activationSize", 0, MOST_BYTES);
-  l->tensor_parallel = pz_fields_bool_or(&f, "isTensorParallelized", false);
-  pz_fields_allow(&f, node_described_by, sizeof node_described_by / sizeof *node_described_by);
-  pz_fields_end(call, &f);
-  if (pz_map_get(ids, &l->id, sizeof l->id) != PZ_NONE)
-    pz_raise(call, PZ_BAD_INPUT, "%s: id %" PRId64 " occurs twice", where, l->id);
-  pz_map_set(call, ids, &l->id, sizeof l->id, i);
+  struct pz_fields fields = entry_fields(call, file, "nodes", width, list, i, where);
+  layer->id = pz_fields_int(&fields, "id", ID);
+  layer->fwd_s = pz_fields_real(&fields, "optimalLatencyFw", 0, MOST);
+  layer->bwd_s = pz_fields_real(&fields, "optimalLatencyBw", 0, MOST);
+  layer->param_bytes = pz_fields_real(&fields, "parameterSize", 0, MOST_BYTES);
+  layer->act_bytes = pz_fields_real(&fields, "activationSize", 0, MOST_BYTES);
+  layer->tensor_parallel = pz_fields_bool_or(&fields, "isTensorParallelized", false);
+  pz_fields_allow(&fields, node_described_by, sizeof node_described_by / sizeof *node_described_by);
+  pz_fields_end(call, &fields);
+  if (pz_map_get(ids, &layer->id, sizeof layer->id) != PZ_NONE)
+    pz_raise(call, PZ_BAD_INPUT, "%s: id %" PRId64 " occurs twice", where, layer->id);
+  pz_map_set(call, ids, &layer->id, sizeof layer->id, i);
 }
 
 /* The index of the layer that an edge names. */
-static uint32_t read_end(struct pz_fields *f, const char *key, const struct pz_map *ids) {
-  int64_t id = pz_fields_int(f, key, ID);
+static uint32_t read_end(struct pz_fields *fields, const char *key, const struct pz_map *ids) {
+  int64_t id = pz_fields_int(fields, key, ID);
   uint32_t layer = pz_map_get(ids, &id, sizeof id);
-  if (f->status == PZ_OK && layer == PZ_NONE)
-    pz_fields_refuse(f, key, "the id of a node of this tensor-parallel degree");
+  if (fields->status == PZ_OK && layer == PZ_NONE)
+    pz_fields_refuse(fields, key, "the id of a node of this tensor-parallel degree");
   return layer;
 }
 
 static void read_edge(struct pz_call *call, const struct pz_fields *file, const char *width,
                       const json_t *list, uint32_t i, const struct pz_map *ids,
-                      struct pz_place_edge *e) {
+                      struct pz_place_edge *edge) {
   char where[300];
-  struct pz_fields f = entry_fields(call, file, "edges", width, list, i, where);
-  e->from = read_end(&f, "sourceId", ids);
-  e->to = read_end(&f, "destId", ids);
-  e->bytes = pz_fields_real(&f, "communicationCost", 0, MOST_BYTES);
-  pz_fields_end(call, &f);
+  struct pz_fields fields = entry_fields(call, file, "edges", width, list, i, where);
+  edge->from = read_end(&fields, "sourceId", ids);
+  edge->to = read_end(&fields, "destId", ids);
+  edge->bytes = pz_fields_real(&fields, "communicationCost", 0, MOST_BYTES);
+  pz_fields_end(call, &fields);
 }
 
-/* The list of a width in a group of lists, of at most `most` entries. */
-static const json_t *list_of_width(struct pz_call *call, struct pz_fields *f, const char *group,
-                                   const char *width, size_t most) {
-  const json_t *lists = pz_fields_value(f, group), *list = json_object_get(lists, width);
+/* The list of a tensor-parallel degree ("width") in a group, nodes or edges, which has at most `most` entries. */
+static const json_t *list_of_width(struct pz_call *call, struct pz_fields *fields,
+                                   const char *group, const char *width, size_t most) {
+  const json_t *lists = pz_fields_value(fields, group), *list = json_object_get(lists, width);
   size_t n = json_array_size(list);
   if (json_is_array(list) && n <= most) return list;
   if (lists && !json_is_object(lists))
-    pz_fields_refuse(f, group, "an object with an array for every tensor-parallel degree");
-  pz_must(call, f->status);
+    pz_fields_refuse(fields, group, "an object with an array for every tensor-parallel degree");
+  pz_must(call, fields->status);
   if (json_is_array(list))
-    pz_raise(call, PZ_BAD_INPUT, "%s: %s.%.20s has %zu entries; accepted: at most %zu", f->name,
-             group, width, n, most);
-  pz_raise(call, PZ_BAD_INPUT, "%s: %s.%.20s is %s; accepted: an array", f->name, group, width,
+    pz_raise(call, PZ_BAD_INPUT, "%s: %s.%.20s has %zu entries; accepted: at most %zu",
+             fields->name, group, width, n, most);
+  pz_raise(call, PZ_BAD_INPUT, "%s: %s.%.20s is %s; accepted: an array", fields->name, group, width,
            list ? "no array" : "missing");
 }
 
 /* Sorts the layers topologically; among ready layers the one listed first comes first. */
-static void order_layers(struct pz_call *call, const char *name, struct pz_place_width *w) {
+static void order_layers(struct pz_call *call, const char *name, struct pz_place_width *width) {
   uint32_t n_waiting[PZ_PLACE_MOST_LAYERS] = {0}, place[PZ_PLACE_MOST_LAYERS];
-  struct pz_place_layer *layers = pz_alloc(call, w->n, sizeof *layers);
-  struct pz_place_edge *edges = pz_alloc(call, w->n_edges, sizeof *edges);
-  for (uint32_t e = 0; e < w->n_edges; e++) n_waiting[w->edges[e].to]++;
-  for (uint32_t at = 0; at < w->n; at++) {
+  struct pz_place_layer *layers = pz_alloc(call, width->n, sizeof *layers);
+  struct pz_place_edge *edges = pz_alloc(call, width->n_edges, sizeof *edges);
+  for (uint32_t e = 0; e < width->n_edges; e++) n_waiting[width->edges[e].to]++;
+  for (uint32_t at = 0; at < width->n; at++) {
     uint32_t i = 0;
-    while (i < w->n && n_waiting[i]) i++;
-    if (i == w->n)
+    while (i < width->n && n_waiting[i]) i++;
+    if (i == width->n)
       pz_raise(call, PZ_BAD_INPUT,
-               "%s: the layers of tensor-parallel degree %" PRId64 " form a cycle", name, w->t);
-    layers[at] = w->layers[i];
+               "%s: the layers of tensor-parallel degree %" PRId64 " form a cycle", name,
+               width->tp);
+    layers[at] = width->layers[i];
     place[i] = at;
     n_waiting[i] = PZ_NONE; /* it has its place */
-    for (uint32_t e = 0; e < w->n_edges; e++)
-      if (w->edges[e].from == i) n_waiting[w->edges[e].to]--;
+    for (uint32_t e = 0; e < width->n_edges; e++)
+      if (width->edges[e].from == i) n_waiting[width->edges[e].to]--;
   }
-  for (uint32_t e = 0; e < w->n_edges; e++) {
-    const struct pz_place_edge *edge = &w->edges[e];
+  for (uint32_t e = 0; e < width->n_edges; e++) {
+    const struct pz_place_edge *edge = &width->edges[e];
     edges[e] = (struct pz_place_edge){place[edge->from], place[edge->to], edge->bytes};
   }
-  w->layers = layers;
-  w->edges = edges;
+  width->layers = layers;
+  width->edges = edges;
 }
 
-static struct pz_place_width read_width(struct pz_call *call, struct pz_fields *f,
+static struct pz_place_width read_width(struct pz_call *call, struct pz_fields *fields,
                                         const char *key) {
-  const json_t *nodes = list_of_width(call, f, "nodes", key, PZ_PLACE_MOST_LAYERS);
-  const json_t *arcs = list_of_width(call, f, "edges", key, 16 * (size_t)PZ_PLACE_MOST_LAYERS);
+  const json_t *nodes = list_of_width(call, fields, "nodes", key, PZ_PLACE_MOST_LAYERS);
+  const json_t *arcs = list_of_width(call, fields, "edges", key, 16 * (size_t)PZ_PLACE_MOST_LAYERS);
   char *end;
-  struct pz_place_width w = {.t = strtoll(key, &end, 10),
-                             .n = (uint32_t)json_array_size(nodes),
-                             .n_edges = (uint32_t)json_array_size(arcs)};
+  struct pz_place_width width = {.tp = strtoll(key, &end, 10),
+                                 .n = (uint32_t)json_array_size(nodes),
+                                 .n_edges = (uint32_t)json_array_size(arcs)};
   bool is_number = !*end && key[0] >= '1' && key[0] <= '9';
-  if (!is_number || w.t > 1 << 20 || w.n == 0)
+  if (!is_number || width.tp > 1 << 20 || width.n == 0)
     pz_raise(call, PZ_BAD_INPUT,
              "%s: nodes.%.20s; accepted: a tensor-parallel degree from 1 to 2^20 with at least one "
              "node",
-             f->name, key);
-  struct pz_place_layer *layers = pz_alloc(call, w.n, sizeof *layers);
-  struct pz_place_edge *edges = pz_alloc(call, w.n_edges, sizeof *edges);
+             fields->name, key);
+  struct pz_place_layer *layers = pz_alloc(call, width.n, sizeof *layers);
+  struct pz_place_edge *edges = pz_alloc(call, width.n_edges, sizeof *edges);
   struct pz_map ids;
   pz_map_init(&ids, call->arena);
-  for (uint32_t i = 0; i < w.n; i++) read_layer(call, f, key, nodes, i, &ids, &layers[i]);
-  for (uint32_t i = 0; i < w.n_edges; i++) read_edge(call, f, key, arcs, i, &ids, &edges[i]);
-  w.layers = layers;
-  w.edges = edges;
-  order_layers(call, f->name, &w);
-  return w;
+  for (uint32_t i = 0; i < width.n; i++) read_layer(call, fields, key, nodes, i, &ids, &layers[i]);
+  for (uint32_t i = 0; i < width.n_edges; i++)
+    read_edge(call, fields, key, arcs, i, &ids, &edges[i]);
+  width.layers = layers;
+  width.edges = edges;
+  order_layers(call, fields->name, &width);
+  return width;
 }
 
-static void read_widths(struct pz_call *call, struct pz_fields *f, struct pz_place_problem *p) {
-  const json_t *nodes = pz_fields_value(f, "nodes"), *value;
+static void read_widths(struct pz_call *call, struct pz_fields *fields,
+                        struct pz_place_problem *problem) {
+  const json_t *nodes = pz_fields_value(fields, "nodes"), *value;
   const char *key;
   size_t n = json_object_size(nodes);
   if (n < 1 || n > PZ_PLACE_MOST_WIDTHS) {
-    pz_fields_refuse(f, "nodes", "an object with 1 to 64 tensor-parallel degrees");
-    pz_must(call, f->status);
+    pz_fields_refuse(fields, "nodes", "an object with 1 to 64 tensor-parallel degrees");
+    pz_must(call, fields->status);
   }
   struct pz_place_width *widths = pz_alloc(call, n, sizeof *widths);
   json_object_foreach((json_t *)(uintptr_t)nodes, key, value) {
-    widths[p->n_widths] = read_width(call, f, key);
-    p->n_widths++;
+    widths[problem->n_widths] = read_width(call, fields, key);
+    problem->n_widths++;
   }
-  p->widths = widths;
+  problem->widths = widths;
 }
 
-static void read_numbers(struct pz_fields *f, struct pz_place_problem *p) {
-  p->hbm_bytes = pz_fields_real(f, "maxMemoryPerDevice", 0, MOST_BYTES);
-  p->devices = pz_fields_int(f, "maxDevices", COUNT);
-  p->bytes_per_s = pz_fields_real(f, "bandwidth", LEAST_RATE, MOST_BYTES);
-  p->microbatches = (int64_t)pz_fields_real(f, "mbsInBatch", 1, 1e12); /* may be a real */
-  p->recompute = pz_fields_bool_or(f, "activationRecomputation", false);
-  const char *optimizer = pz_fields_text_or(f, "optimizerAlgorithm", "SGD");
+static void read_numbers(struct pz_fields *fields, struct pz_place_problem *problem) {
+  problem->hbm_bytes = pz_fields_real(fields, "maxMemoryPerDevice", 0, MOST_BYTES);
+  problem->devices = pz_fields_int(fields, "maxDevices", COUNT);
+  problem->bytes_per_s = pz_fields_real(fields, "bandwidth", LEAST_RATE, MOST_BYTES);
+  problem->microbatches =
+      (int64_t)pz_fields_real(fields, "mbsInBatch", 1, 1e12); /* may be a real */
+  problem->recompute = pz_fields_bool_or(fields, "activationRecomputation", false);
+  const char *optimizer = pz_fields_text_or(fields, "optimizerAlgorithm", "SGD");
   bool adam = strcmp(optimizer, "Adam") == 0;
   if (!adam && strcmp(optimizer, "SGD") != 0)
-    pz_fields_refuse(f, "optimizerAlgorithm", "SGD or Adam");
-  p->state = adam ? 3 : 2;
+    pz_fields_refuse(fields, "optimizerAlgorithm", "SGD or Adam");
+  problem->state = adam ? 3 : 2;
 }
 
 /* Reads the expert's plan, which needs all of its fields; a field of 0 counts as absent. */
@@ -174,8 +178,8 @@ static void read_fixed(struct pz_call *call, struct pz_fields *f, struct pz_fixe
     const char *key;
     int64_t *value;
   } fields[] = {{"fixedPP", &fixed->stages},
-                {"fixedTMPC", &fixed->t},
-                {"fixedDP", &fixed->d},
+                {"fixedTMPC", &fixed->tp},
+                {"fixedDP", &fixed->replicas},
                 {"numTransformerLayers", &fixed->layers}};
   const char *given = NULL, *missing = NULL; /* the first of each */
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
@@ -191,42 +195,44 @@ static void read_fixed(struct pz_call *call, struct pz_fields *f, struct pz_fixe
 }
 
 /* Refuses edges of a width without layers, which are a mistake in the one or the other. */
-static void check_edge_widths(struct pz_call *call, struct pz_fields *f) {
-  const json_t *nodes = pz_fields_value(f, "nodes"), *edges = pz_fields_value(f, "edges"), *value;
+static void check_edge_widths(struct pz_call *call, struct pz_fields *fields) {
+  const json_t *nodes = pz_fields_value(fields, "nodes"), *edges = pz_fields_value(fields, "edges"),
+               *value;
   const char *key;
   json_object_foreach((json_t *)(uintptr_t)edges, key, value) {
-    if (f->status != PZ_OK || json_object_get(nodes, key)) continue;
+    if (fields->status != PZ_OK || json_object_get(nodes, key)) continue;
     pz_raise(call, PZ_BAD_INPUT,
              "%s: field 'edges.%.20s'; accepted: a tensor-parallel degree that nodes has too",
-             f->name, key);
+             fields->name, key);
   }
 }
 
 void pz_place_read_instance(struct pz_call *call, const char *name, const char *text, size_t bytes,
                             struct pz_instance *out) {
   json_t *root = pz_json_read(call, name, text, bytes);
-  struct pz_fields f = pz_fields_of(call, name, root);
+  struct pz_fields fields = pz_fields_of(call, name, root);
   *out = (struct pz_instance){.name = name};
-  read_numbers(&f, &out->p);
-  read_fixed(call, &f, &out->fixed);
-  pz_fields_allow(&f, described_by, sizeof described_by / sizeof *described_by);
-  check_edge_widths(call, &f);
-  pz_fields_end(call, &f);
-  read_widths(call, &f, &out->p);
+  read_numbers(&fields, &out->p);
+  read_fixed(call, &fields, &out->fixed);
+  pz_fields_allow(&fields, described_by, sizeof described_by / sizeof *described_by);
+  check_edge_widths(call, &fields);
+  pz_fields_end(call, &fields);
+  read_widths(call, &fields, &out->p);
   pz_close(call, root);
 }
 
 /* ---- solving -------------------------------------------------------------------------------- */
 
-_Noreturn static void raise_infeasible(struct pz_call *call, const struct pz_place_problem *p) {
-  struct pz_fit fit = pz_place_least_memory(call, p);
+_Noreturn static void raise_infeasible(struct pz_call *call,
+                                       const struct pz_place_problem *problem) {
+  struct pz_fit fit = pz_place_least_memory(call, problem);
   if (fit.hbm_bytes == DBL_MAX)
     pz_raise(call, PZ_NO_ANSWER, "no feasible plan on %" PRId64 " device%s, whatever the memory",
-             p->devices, pz_text_s((double)p->devices));
+             problem->devices, pz_text_s((double)problem->devices));
   pz_raise(call, PZ_NO_ANSWER,
            "no feasible plan with %.6g bytes per device; the minimum is %.6g bytes, with which "
            "stage %u of %u (layers %" PRId64 " .. %" PRId64 ") takes %.6g",
-           p->hbm_bytes, fit.hbm_bytes, fit.stage + 1, fit.n_stages, fit.first, fit.last,
+           problem->hbm_bytes, fit.hbm_bytes, fit.stage + 1, fit.n_stages, fit.first, fit.last,
            fit.memory_bytes);
 }
 
@@ -265,9 +271,9 @@ struct pz_instance_options pz_instance_options_default(void) {
 /* Copies the plan that was found. */
 static void describe_instance_plan(struct pz_call *call, const struct pz_instance *instance,
                                    struct pz_instance_plan *out) {
-  const struct pz_place_width *w = &instance->p.widths[instance->plan.width];
-  *out = (struct pz_instance_plan){.tp = w->t,
-                                   .dp = instance->plan.d,
+  const struct pz_place_width *width = &instance->p.widths[instance->plan.width];
+  *out = (struct pz_instance_plan){.tp = width->tp,
+                                   .dp = instance->plan.replicas,
                                    .n_stages = instance->plan.n_stages,
                                    .step_s = instance->plan.time_s,
                                    .slowest_stage_s = instance->plan.maxload_s,
@@ -278,11 +284,11 @@ static void describe_instance_plan(struct pz_call *call, const struct pz_instanc
   if (instance->fixed_reason) out->expert = pz_copy_text(call, instance->fixed_reason);
   out->stages = pz_alloc(call, out->n_stages, sizeof *out->stages);
   for (uint32_t k = 0; k < out->n_stages; k++) {
-    const struct pz_stage *s = &instance->plan.stages[k];
-    int64_t *nodes = pz_alloc(call, s->n, sizeof *nodes);
-    for (uint32_t i = 0; i < s->n; i++) nodes[i] = w->layers[s->layers[i]].id;
-    out->stages[k] =
-        (struct pz_instance_stage){nodes, s->n, s->devices, s->load_s, s->memory_bytes};
+    const struct pz_stage *stage = &instance->plan.stages[k];
+    int64_t *nodes = pz_alloc(call, stage->n, sizeof *nodes);
+    for (uint32_t i = 0; i < stage->n; i++) nodes[i] = width->layers[stage->layers[i]].id;
+    out->stages[k] = (struct pz_instance_stage){nodes, stage->n, stage->devices, stage->load_s,
+                                                stage->memory_bytes};
   }
 }
 
@@ -318,4 +324,4 @@ enum pz_status pz_partition_instance(const char *name, const char *text, size_t 
   return pz_border(partition_instance, &args, err);
 }
 
-void pz_instance_plan_free(struct pz_instance_plan *p) { pz_object_free(p); }
+void pz_instance_plan_free(struct pz_instance_plan *problem) { pz_object_free(problem); }

@@ -12,7 +12,7 @@
 
 /* ---- what memory allows --------------------------------------------------------------------- */
 
-/* Bytes of stage i from the end.  The first stage of the model keeps no input for recompute. */
+/* Memory of stage i from the end.  The first stage of the model keeps no input for recompute. */
 static double stage_memory_bytes(const struct pz_place_bound *bound, double param_bytes,
                                  double act_bytes, uint32_t i, bool is_first) {
   double kept_bytes = act_bytes;
@@ -20,17 +20,17 @@ static double stage_memory_bytes(const struct pz_place_bound *bound, double para
   return bound->p.state * param_bytes + act_bytes + (double)(i - 1) * kept_bytes;
 }
 
-/* No plan needs fewer stages: from the end, every stage is as long as memory allows.  A stage that begins the model keeps
+/* The least number of stages of any plan: from the end, every stage is as long as memory allows.  A stage that begins the model keeps
  * no input, so it may fit where a shorter one does not. */
 static uint32_t least_stages_by_memory(const struct pz_place_bound *bound) {
-  const struct pz_place_width *w = &bound->p.widths[0];
-  uint32_t end = w->n;
-  for (uint32_t i = 1; i <= w->n; i++) {
+  const struct pz_place_width *width = &bound->p.widths[0];
+  uint32_t end = width->n;
+  for (uint32_t i = 1; i <= width->n; i++) {
     double param_bytes = 0, act_bytes = 0;
     uint32_t begin = end; /* the earliest layer at which stage i can begin */
     for (uint32_t at = end; at > 0; at--) {
-      param_bytes += w->layers[at - 1].param_bytes;
-      act_bytes += w->layers[at - 1].act_bytes;
+      param_bytes += width->layers[at - 1].param_bytes;
+      act_bytes += width->layers[at - 1].act_bytes;
       bool fits = stage_memory_bytes(bound, param_bytes, act_bytes, i, false) <= bound->p.hbm_bytes;
       if (begin == at && fits) begin = at - 1;
     }
@@ -39,15 +39,16 @@ static uint32_t least_stages_by_memory(const struct pz_place_bound *bound) {
     if (begin == 0 || rest_fits) return i;
     end = begin;
   }
-  return w->n + 1;
+  return width->n + 1;
 }
 
-/* Can some layer alone be the first of s stages, beside the microbatches in flight? */
-static bool first_stage_fits(const struct pz_place_bound *bound, uint32_t s) {
-  const struct pz_place_width *w = &bound->p.widths[0];
-  for (uint32_t i = 0; i < w->n; i++) {
-    const struct pz_place_layer *l = &w->layers[i];
-    if (stage_memory_bytes(bound, l->param_bytes, l->act_bytes, s, true) <= bound->p.hbm_bytes)
+/* Whether the memory holds some layer as the first of n_stages stages, with the microbatches in flight there. */
+static bool first_stage_fits(const struct pz_place_bound *bound, uint32_t n_stages) {
+  const struct pz_place_width *width = &bound->p.widths[0];
+  for (uint32_t i = 0; i < width->n; i++) {
+    const struct pz_place_layer *layer = &width->layers[i];
+    if (stage_memory_bytes(bound, layer->param_bytes, layer->act_bytes, n_stages, true) <=
+        bound->p.hbm_bytes)
       return true;
   }
   return false;
@@ -55,56 +56,61 @@ static bool first_stage_fits(const struct pz_place_bound *bound, uint32_t s) {
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-static int64_t most_replicas(const struct pz_place_problem *p, uint32_t s) {
-  return pz_min(p->devices / ((int64_t)s * p->widths[0].t), p->microbatches);
+static int64_t most_replicas(const struct pz_place_problem *problem, uint32_t n_stages) {
+  return pz_min(problem->devices / ((int64_t)n_stages * problem->widths[0].tp),
+                problem->microbatches);
 }
 
-/* Of s stages, the largest has at least its even share of parameters and the largest layer.  The first has at least the
- * first layer. */
+/* Sets the tables of a domain.  The largest of several stages has at least its even share of parameters and the largest
+ * layer; the first stage has at least the first layer. */
 static void prepare_domain(struct pz_call *call, struct pz_place_bound *bound) {
-  const struct pz_place_problem *p = &bound->p;
-  const struct pz_place_width *w = &p->widths[0];
+  const struct pz_place_problem *problem = &bound->p;
+  const struct pz_place_width *width = &problem->widths[0];
   double all_bytes = 0, largest_bytes = 0;
   for (uint32_t i = 0; i < bound->n_runs; i++)
     if (bound->runs[i] > bound->runs[bound->main_run]) bound->main_run = i;
-  for (uint32_t e = 0; e < w->n_edges; e++)
-    if (e == 0 || w->edges[e].bytes < bound->edge_bytes) bound->edge_bytes = w->edges[e].bytes;
-  for (uint32_t i = 0; i < w->n; i++) {
-    all_bytes += w->layers[i].param_bytes;
-    largest_bytes = fmax(largest_bytes, w->layers[i].param_bytes);
+  for (uint32_t e = 0; e < width->n_edges; e++)
+    if (e == 0 || width->edges[e].bytes < bound->edge_bytes)
+      bound->edge_bytes = width->edges[e].bytes;
+  for (uint32_t i = 0; i < width->n; i++) {
+    all_bytes += width->layers[i].param_bytes;
+    largest_bytes = fmax(largest_bytes, width->layers[i].param_bytes);
   }
-  bound->transfer_s = bound->edge_bytes / p->bytes_per_s;
-  bound->share = (double)(p->microbatches * w->t) / (double)p->devices * (1 - 1e-12);
+  bound->transfer_s = bound->edge_bytes / problem->bytes_per_s;
+  bound->share =
+      (double)(problem->microbatches * width->tp) / (double)problem->devices * (1 - 1e-12);
   bound->least_stages = least_stages_by_memory(bound);
-  bound->most_stages = w->n;
-  while (bound->most_stages > 0 &&
-         (most_replicas(p, bound->most_stages) < 1 || !first_stage_fits(bound, bound->most_stages)))
+  bound->most_stages = width->n;
+  while (bound->most_stages > 0 && (most_replicas(problem, bound->most_stages) < 1 ||
+                                    !first_stage_fits(bound, bound->most_stages)))
     bound->most_stages--;
   bound->charged_bytes =
       pz_alloc(call, (size_t)bound->most_stages + 1, sizeof *bound->charged_bytes);
   bound->rounds = pz_alloc(call, (size_t)bound->most_stages + 1, sizeof *bound->rounds);
-  for (uint32_t s = 1; s <= bound->most_stages; s++) {
-    if (s == 1)
-      bound->charged_bytes[s] = all_bytes;
-    else if (p->semantics == PZ_SEMANTICS_CORRECTED)
-      bound->charged_bytes[s] = fmax(all_bytes / s, largest_bytes);
+  for (uint32_t n_stages = 1; n_stages <= bound->most_stages; n_stages++) {
+    if (n_stages == 1)
+      bound->charged_bytes[n_stages] = all_bytes;
+    else if (problem->semantics == PZ_SEMANTICS_CORRECTED)
+      bound->charged_bytes[n_stages] = fmax(all_bytes / n_stages, largest_bytes);
     else
-      bound->charged_bytes[s] = w->layers[0].param_bytes;
-    int64_t rounds = pz_ceil_div(p->microbatches, most_replicas(p, s)) + s - 1;
-    bound->rounds[s] = (double)rounds;
+      bound->charged_bytes[n_stages] = width->layers[0].param_bytes;
+    int64_t rounds =
+        pz_ceil_div(problem->microbatches, most_replicas(problem, n_stages)) + n_stages - 1;
+    bound->rounds[n_stages] = (double)rounds;
   }
 }
 
-void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem *p,
+void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem *problem,
                             const uint32_t *runs, uint32_t n_runs, struct pz_place_bound *out) {
-  struct pz_place_bound *inner = pz_alloc(call, p->n_domains, sizeof *inner);
-  for (uint32_t i = 0; i <= p->n_domains; i++) {
-    struct pz_place_bound *bound = i < p->n_domains ? &inner[i] : out;
-    *bound = (struct pz_place_bound){.p = pz_place_within(p, i), .runs = runs, .n_runs = n_runs};
+  struct pz_place_bound *inner = pz_alloc(call, problem->n_domains, sizeof *inner);
+  for (uint32_t i = 0; i <= problem->n_domains; i++) {
+    struct pz_place_bound *bound = i < problem->n_domains ? &inner[i] : out;
+    *bound =
+        (struct pz_place_bound){.p = pz_place_within(problem, i), .runs = runs, .n_runs = n_runs};
     prepare_domain(call, bound);
   }
   out->inner = inner;
-  out->n_inner = p->n_domains;
+  out->n_inner = problem->n_domains;
 }
 
 /* ---- the bound ------------------------------------------------------------------------------ */
@@ -149,7 +155,7 @@ struct stage_kind {
   double offset_s[2], layer_s[2];
 };
 
-/* How many layers of the main run such a stage can have under a load. */
+/* The number of layers of the main run that a stage of this kind can have under a load. */
 static double layer_capacity(const struct stage_kind *kind, double load_s) {
   double most = HUGE_VAL;
   for (int j = 0; j < 2; j++) {
@@ -179,38 +185,39 @@ static double least_load_s(const struct stage_kind kinds[3], double n, double lo
   return load_s;
 }
 
-/* With saved activations, s >= 2: inner stages wait for two transfers, the stages at the ends for one. */
+/* The load of the slowest of at least two stages with saved activations: inner stages wait for two transfers, the stages at the ends for one. */
 static double kept_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
-                          double s, double load_s) {
+                          double n_stages, double load_s) {
   double layer_s = work->main_fwd_s + work->main_bwd_s, t = bound->transfer_s;
   double first_s = t + work->first_fwd_s + work->first_bwd_s, last_s = t + work->last_s;
   const struct stage_kind kinds[3] = {{1, {first_s, first_s}, {layer_s, layer_s}},
-                                      {s - 2, {2 * t, 2 * t}, {layer_s, layer_s}},
+                                      {n_stages - 2, {2 * t, 2 * t}, {layer_s, layer_s}},
                                       {1, {last_s, last_s}, {layer_s, layer_s}}};
   return least_load_s(kinds, work->n_main, load_s);
 }
 
-/* With recompute, s >= 2: all stages but the last run forward twice, and the gradient arrives meanwhile. */
+/* The load of the slowest of at least two stages with recompute: all stages but the last run forward twice, and the gradient arrives meanwhile. */
 static double recompute_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
-                               double s, double load_s) {
+                               double n_stages, double load_s) {
   double once_s = work->main_fwd_s + work->main_bwd_s, twice_s = once_s + work->main_fwd_s;
   double t = bound->transfer_s, first_s = work->first_fwd_s + work->first_bwd_s,
          last_s = t + work->last_s;
   const struct stage_kind kinds[3] = {
       {1, {first_s + work->first_fwd_s, t + first_s}, {twice_s, once_s}},
-      {s - 2, {t, 2 * t}, {twice_s, once_s}},
+      {n_stages - 2, {t, 2 * t}, {twice_s, once_s}},
       {1, {last_s, last_s}, {once_s, once_s}}};
   return least_load_s(kinds, work->n_main, load_s);
 }
 
-/* The load if s stages share work and transfers evenly. */
+/* The load of a stage if all stages share work and transfers evenly. */
 static double even_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
-                          double s) {
+                          double n_stages) {
   double once_s = work->fwd_s + work->bwd_s;
-  if (s == 1) return once_s;
+  if (n_stages == 1) return once_s;
   if (bound->p.recompute)
-    return (once_s + work->fwd_s + (s - 1) * bound->transfer_s) / (s + work->most_forward);
-  return (once_s + 2 * (s - 1) * bound->transfer_s) / s;
+    return (once_s + work->fwd_s + (n_stages - 1) * bound->transfer_s) /
+           (n_stages + work->most_forward);
+  return (once_s + 2 * (n_stages - 1) * bound->transfer_s) / n_stages;
 }
 
 static double domain_bound_s(const struct pz_place_bound *bound, const double *fwd_s,
@@ -219,18 +226,18 @@ static double domain_bound_s(const struct pz_place_bound *bound, const double *f
   double best_s = HUGE_VAL;
   if (bound->least_stages > bound->most_stages) return HUGE_VAL;
   if ((work.fwd_s + work.bwd_s) * bound->share >= limit_s) return limit_s;
-  for (uint32_t s = bound->least_stages; s <= bound->most_stages; s++) {
+  for (uint32_t n_stages = bound->least_stages; n_stages <= bound->most_stages; n_stages++) {
     double cutoff_s = best_s < limit_s ? best_s : limit_s;
-    double load_s = pz_fmax(even_load_s(bound, &work, s), work.longest_s);
-    if (load_s * ROUNDING * bound->rounds[s] >= cutoff_s) continue;
-    if (s > 1)
-      load_s = bound->p.recompute ? recompute_load_s(bound, &work, s, load_s)
-                                  : kept_load_s(bound, &work, s, load_s);
+    double load_s = pz_fmax(even_load_s(bound, &work, n_stages), work.longest_s);
+    if (load_s * ROUNDING * bound->rounds[n_stages] >= cutoff_s) continue;
+    if (n_stages > 1)
+      load_s = bound->p.recompute ? recompute_load_s(bound, &work, n_stages, load_s)
+                                  : kept_load_s(bound, &work, n_stages, load_s);
     load_s *= ROUNDING;
-    if (load_s * bound->rounds[s] >= cutoff_s) continue;
-    int64_t devices = (int64_t)s * bound->p.widths[0].t;
-    struct pz_replicas replicas =
-        pz_place_best_replicas(&bound->p, load_s, s, devices, bound->charged_bytes[s], HUGE_VAL);
+    if (load_s * bound->rounds[n_stages] >= cutoff_s) continue;
+    int64_t devices = (int64_t)n_stages * bound->p.widths[0].tp;
+    struct pz_replicas replicas = pz_place_best_replicas(&bound->p, load_s, n_stages, devices,
+                                                         bound->charged_bytes[n_stages], HUGE_VAL);
     best_s = pz_fmin(best_s, replicas.time_s);
   }
   return best_s < HUGE_VAL ? best_s : limit_s;

@@ -21,35 +21,35 @@
 
 /* The parts of the step are those of the slowest stage, because all others wait for it, and the time that this stage waits
  * itself. */
-static struct pz_step_parts step_parts(const struct pz_place_model *m) {
-  const struct pz_place_solution *plan = &m->plan;
-  const struct pz_place_layer *layers = m->p.widths[plan->width].layers;
+static struct pz_step_parts step_parts(const struct pz_place_model *model) {
+  const struct pz_place_solution *plan = &model->plan;
+  const struct pz_place_layer *layers = model->p.widths[plan->width].layers;
   uint32_t slowest = 0;
   for (uint32_t k = 1; k < plan->n_stages; k++)
     if (plan->stages[k].load_s > plan->stages[slowest].load_s) slowest = k;
-  const struct pz_stage *s = &plan->stages[slowest];
-  double microbatches = (double)pz_ceil_div(m->p.microbatches, plan->d);
-  double n_forwards = m->p.recompute && slowest != plan->n_stages - 1 ? 2 : 1;
+  const struct pz_stage *stage = &plan->stages[slowest];
+  double microbatches = (double)pz_ceil_div(model->p.microbatches, plan->replicas);
+  double n_forwards = model->p.recompute && slowest != plan->n_stages - 1 ? 2 : 1;
   double layers_s = 0, link_s = 0;
-  for (uint32_t i = 0; i < s->n; i++) {
-    const struct pz_place_layer *l = &layers[s->layers[i]];
-    layers_s += l->fwd_s * n_forwards + l->bwd_s;
-    link_s += l->link_s[PZ_FORWARD] * n_forwards + l->link_s[PZ_BACKWARD];
+  for (uint32_t i = 0; i < stage->n; i++) {
+    const struct pz_place_layer *layer = &layers[stage->layers[i]];
+    layers_s += layer->fwd_s * n_forwards + layer->bwd_s;
+    link_s += layer->link_s[PZ_FORWARD] * n_forwards + layer->link_s[PZ_BACKWARD];
   }
   return (struct pz_step_parts){.compute_s = microbatches * (layers_s - link_s),
                                 .collectives_s = microbatches * link_s,
-                                .transfers_s = microbatches * fmax(0, s->load_s - layers_s),
+                                .transfers_s = microbatches * fmax(0, stage->load_s - layers_s),
                                 .bubble_s = plan->maxload_s * (plan->n_stages - 1),
                                 .exchange_s = plan->allreduce_s};
 }
 
 /* Lists the layers of a stage in the order of the model; consecutive layers of one name are one entry. */
 static void list_stage_layers(struct pz_call *call, const struct pz_place_layer *layers,
-                              const struct pz_stage *s, struct pz_partition_stage *out) {
-  struct pz_partition_layers *list = pz_alloc(call, s->n, sizeof *list);
+                              const struct pz_stage *stage, struct pz_partition_stage *out) {
+  struct pz_partition_layers *list = pz_alloc(call, stage->n, sizeof *list);
   uint32_t n = 0;
-  for (uint32_t i = 0; i < s->n; i++) {
-    const char *name = layers[s->layers[i]].name;
+  for (uint32_t i = 0; i < stage->n; i++) {
+    const char *name = layers[stage->layers[i]].name;
     if (n == 0 || strcmp(list[n - 1].name, name) != 0) {
       list[n].name = pz_copy_text(call, name);
       n++;
@@ -58,72 +58,75 @@ static void list_stage_layers(struct pz_call *call, const struct pz_place_layer 
   }
   out->layers = list;
   out->n_layers = n;
-  out->layer_count = s->n;
+  out->layer_count = stage->n;
 }
 
 /* Fills the stages, whose memory is divided into the terms of the formula in problem.h. */
-static void describe_stages(struct pz_call *call, const struct pz_place_model *m,
+static void describe_stages(struct pz_call *call, const struct pz_place_model *model,
                             struct pz_partition *out) {
-  const struct pz_place_solution *plan = &m->plan;
-  const struct pz_place_width *w = &m->p.widths[plan->width];
+  const struct pz_place_solution *plan = &model->plan;
+  const struct pz_place_width *width = &model->p.widths[plan->width];
   uint32_t stage_of[PZ_PLACE_MOST_LAYERS] = {0};
   for (uint32_t k = 0; k < plan->n_stages; k++)
     for (uint32_t i = 0; i < plan->stages[k].n; i++) stage_of[plan->stages[k].layers[i]] = k;
   out->stages = pz_alloc(call, plan->n_stages, sizeof *out->stages);
   for (uint32_t k = 0; k < plan->n_stages; k++) {
-    const struct pz_stage *s = &plan->stages[k];
-    struct pz_stage_sum sum = pz_stage_sum(&m->p, w, stage_of, k, plan->n_stages);
+    const struct pz_stage *stage = &plan->stages[k];
+    struct pz_stage_sum sum = pz_stage_sum(&model->p, width, stage_of, k, plan->n_stages);
     out->stages[k] =
-        (struct pz_partition_stage){.devices = s->devices,
+        (struct pz_partition_stage){.devices = stage->devices,
                                     .forward_s = sum.forward_s,
                                     .backward_s = sum.backward_s,
-                                    .load_s = s->load_s,
+                                    .load_s = stage->load_s,
                                     .param_bytes = sum.param_bytes,
-                                    .optimizer_bytes = (m->p.state - 1) * sum.param_bytes,
+                                    .optimizer_bytes = (model->p.state - 1) * sum.param_bytes,
                                     .activation_bytes = sum.act_bytes,
                                     .in_flight_bytes = sum.in_flight_bytes,
-                                    .memory_bytes = s->memory_bytes};
-    out->devices_used += s->devices * plan->d;
-    list_stage_layers(call, w->layers, s, &out->stages[k]);
+                                    .memory_bytes = stage->memory_bytes};
+    out->devices_used += stage->devices * plan->replicas;
+    list_stage_layers(call, width->layers, stage, &out->stages[k]);
   }
 }
 
-struct pz_partition pz_partition_describe(struct pz_call *call, const struct pz_place_model *m,
+struct pz_partition pz_partition_describe(struct pz_call *call, const struct pz_place_model *model,
                                           double lower_bound_s) {
-  const struct pz_place_solution *plan = &m->plan;
+  const struct pz_place_solution *plan = &model->plan;
   struct pz_partition out = {.pp = plan->n_stages,
-                             .tp = m->p.widths[plan->width].t,
-                             .dp = plan->d,
-                             .batch = m->batch,
-                             .mbs = m->mbs,
-                             .seq = m->seq,
-                             .microbatches = pz_ceil_div(m->p.microbatches, plan->d),
-                             .recompute = m->p.recompute,
-                             .hbm_bytes = m->p.hbm_bytes,
+                             .tp = model->p.widths[plan->width].tp,
+                             .dp = plan->replicas,
+                             .batch = model->batch,
+                             .mbs = model->mbs,
+                             .seq = model->seq,
+                             .microbatches = pz_ceil_div(model->p.microbatches, plan->replicas),
+                             .recompute = model->p.recompute,
+                             .hbm_bytes = model->p.hbm_bytes,
                              .step_s = plan->time_s,
                              .lower_bound_s = lower_bound_s,
                              .slowest_stage_s = plan->maxload_s,
-                             .parts = step_parts(m),
-                             .samples_per_s = (double)m->batch / plan->time_s,
-                             .tokens_per_s = (double)(m->batch * m->seq) / plan->time_s,
-                             .n_open_schedules = m->n_open,
-                             .worst_schedule_gap = m->worst_gap};
-  describe_stages(call, m, &out);
-  double peak_flop_per_s = (double)out.devices_used * m->peak_flop_per_s;
-  out.flop_utilisation = m->sample_flop * (double)m->batch / (plan->time_s * peak_flop_per_s);
+                             .parts = step_parts(model),
+                             .samples_per_s = (double)model->batch / plan->time_s,
+                             .tokens_per_s = (double)(model->batch * model->seq) / plan->time_s,
+                             .n_open_schedules = model->n_open,
+                             .worst_schedule_gap = model->worst_gap};
+  describe_stages(call, model, &out);
+  double peak_flop_per_s = (double)out.devices_used * model->peak_flop_per_s;
+  out.flop_utilisation =
+      model->sample_flop * (double)model->batch / (plan->time_s * peak_flop_per_s);
   return out;
 }
 
 /* ---- as text and JSON ----------------------------------------------------------------------- */
 
-const char *pz_partition_stage_text(const struct pz_partition_stage *s, char *buf, size_t size) {
+const char *pz_partition_stage_text(const struct pz_partition_stage *stage, char *buf,
+                                    size_t size) {
   size_t length = 0;
   if (size) buf[0] = '\0';
-  for (uint32_t i = 0; i < s->n_layers && length + 1 < size; i++) {
-    const struct pz_partition_layers *l = &s->layers[i];
+  for (uint32_t i = 0; i < stage->n_layers && length + 1 < size; i++) {
+    const struct pz_partition_layers *layer = &stage->layers[i];
     char repeated[16] = "";
-    if (l->count > 1) snprintf(repeated, sizeof repeated, " x %u", l->count);
-    int n = snprintf(buf + length, size - length, "%s%s%s", length ? ", " : "", l->name, repeated);
+    if (layer->count > 1) snprintf(repeated, sizeof repeated, " x %u", layer->count);
+    int n =
+        snprintf(buf + length, size - length, "%s%s%s", length ? ", " : "", layer->name, repeated);
     if (n > 0) length += (size_t)n;
   }
   return buf;
@@ -144,9 +147,9 @@ static const struct pz_record layers_record = PZ_RECORD(layers_fields, struct pz
 
 /* The layers as text, for people; not read back. */
 static json_t *write_layers(const void *value) {
-  const struct pz_partition_stage *s = value;
+  const struct pz_partition_stage *stage = value;
   char text[256];
-  return json_string(pz_partition_stage_text(s, text, sizeof text));
+  return json_string(pz_partition_stage_text(stage, text, sizeof text));
 }
 
 static const struct pz_field_codec layers_codec = {.write = write_layers};
@@ -209,21 +212,21 @@ struct pz_partition_options pz_partition_options_default(void) {
                                        .workload = pz_workload_options_default()};
 }
 
-static void check_options(struct pz_call *call, const struct pz_partition_options *o) {
-  pz_require_range(call, "devices", o->devices, 1, 1 << 30);
-  pz_require_range(call, "batch", o->batch, 1, 1 << 30);
-  pz_must(call, pz_choices_check("mbs", &o->mbs, 0, pz_call_error(call)));
-  pz_must(call, pz_choices_check("tp", &o->tp, 0, pz_call_error(call)));
-  pz_require_range(call, "steps", o->steps, 1, INT64_MAX);
-  pz_require_range(call, "n_next", o->n_next, 0, 999);
-  if (o->recompute != PZ_AS_FRAMEWORK && o->recompute != PZ_RECOMPUTATION_NONE &&
-      o->recompute != PZ_RECOMPUTATION_FULL)
+static void check_options(struct pz_call *call, const struct pz_partition_options *options) {
+  pz_require_range(call, "devices", options->devices, 1, 1 << 30);
+  pz_require_range(call, "batch", options->batch, 1, 1 << 30);
+  pz_must(call, pz_choices_check("mbs", &options->mbs, 0, pz_call_error(call)));
+  pz_must(call, pz_choices_check("tp", &options->tp, 0, pz_call_error(call)));
+  pz_require_range(call, "steps", options->steps, 1, INT64_MAX);
+  pz_require_range(call, "n_next", options->n_next, 0, 999);
+  if (options->recompute != PZ_AS_FRAMEWORK && options->recompute != PZ_RECOMPUTATION_NONE &&
+      options->recompute != PZ_RECOMPUTATION_FULL)
     pz_raise(call, PZ_BAD_USE, "recompute %d; accepted: none (%d), full (%d), or searched (%d)",
-             o->recompute, PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL, PZ_AS_FRAMEWORK);
-  if (!(o->state >= 1 && o->state <= 100))
-    pz_raise(call, PZ_BAD_USE, "state: %g; accepted: 1 to 100", o->state);
-  if (!(o->hbm_bytes >= 0 && o->hbm_bytes < 1e18))
-    pz_raise(call, PZ_BAD_USE, "hbm_bytes: %g; accepted: 0 and above", o->hbm_bytes);
+             options->recompute, PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_FULL, PZ_AS_FRAMEWORK);
+  if (!(options->state >= 1 && options->state <= 100))
+    pz_raise(call, PZ_BAD_USE, "state: %g; accepted: 1 to 100", options->state);
+  if (!(options->hbm_bytes >= 0 && options->hbm_bytes < 1e18))
+    pz_raise(call, PZ_BAD_USE, "hbm_bytes: %g; accepted: 0 and above", options->hbm_bytes);
 }
 
 static void free_workload(void *workload) { pz_workload_free(workload); }
@@ -236,18 +239,19 @@ static void free_variants(void *what) {
 /* Builds a variant for each microbatch size and tensor-parallel degree.  Impossible ones are left out, with a note to the
  * caller.  The workloads are freed when the call ends. */
 static struct variant_list *build_variants(struct pz_call *call, const char *model,
-                                           const struct pz_partition_options *o,
+                                           const struct pz_partition_options *options,
                                            int64_t most_devices) {
   struct variant_list *list = pz_alloc(call, 1, sizeof *list);
-  struct pz_choices mbs = o->mbs, tp = o->tp;
-  if (!mbs.n) mbs = pz_choices_powers(pz_min(o->batch, MOST_MBS));
-  if (!tp.n) tp = pz_choices_powers(pz_min(o->devices, MOST_TP));
-  struct pz_variant_choices choices = {&mbs, &tp, o->batch, pz_min(o->devices, most_devices)};
+  struct pz_choices mbs = options->mbs, tp = options->tp;
+  if (!mbs.n) mbs = pz_choices_powers(pz_min(options->batch, MOST_MBS));
+  if (!tp.n) tp = pz_choices_powers(pz_min(options->devices, MOST_TP));
+  struct pz_variant_choices choices = {&mbs, &tp, options->batch,
+                                       pz_min(options->devices, most_devices)};
   struct pz_vec notes;
   pz_vec_init(&notes, call->arena, sizeof(struct pz_note));
 
   struct pz_workload *whole = NULL; /* the undivided model */
-  pz_must(call, pz_workload_load(model, &o->workload, &whole, pz_call_error(call)));
+  pz_must(call, pz_workload_load(model, &options->workload, &whole, pz_call_error(call)));
   pz_defer(call, free_workload, whole);
   const struct pz_totals *totals = &whole->totals;
   list->sample_flop = (double)(totals->matmul_forward_flop + totals->matmul_backward_flop);
@@ -256,29 +260,30 @@ static struct variant_list *build_variants(struct pz_call *call, const char *mod
 
   list->variants = pz_alloc(call, (size_t)tp.n * (size_t)mbs.n, sizeof *list->variants);
   pz_defer(call, free_variants, list);
-  list->n = pz_variants_load(call, model, &choices, &o->workload, &notes, list->variants);
-  for (uint32_t i = 0; i < notes.n && o->note; i++) {
+  list->n = pz_variants_load(call, model, &choices, &options->workload, &notes, list->variants);
+  for (uint32_t i = 0; i < notes.n && options->note; i++) {
     const struct pz_note *note = pz_vec_at(&notes, struct pz_note, i);
-    o->note(o->note_ctx, note->lists, note->text);
+    options->note(options->note_ctx, note->lists, note->text);
   }
   return list;
 }
 
-_Noreturn static void raise_no_plan(struct pz_call *call, const struct pz_partition_options *o,
+_Noreturn static void raise_no_plan(struct pz_call *call,
+                                    const struct pz_partition_options *options,
                                     const struct variant_list *list,
                                     const struct pz_plan_list *found) {
   const struct pz_fit *fit = &found->fit;
-  const struct pz_variant *v = &list->variants[found->fit_variant];
+  const struct pz_variant *variant = &list->variants[found->fit_variant];
   char given[32], needed[32], params[32];
   if (fit->hbm_bytes == DBL_MAX)
     pz_raise(call, PZ_NO_ANSWER, "no feasible plan on %" PRId64 " device%s; more are needed",
-             o->devices, pz_text_s((double)o->devices));
+             options->devices, pz_text_s((double)options->devices));
   pz_raise(call, PZ_NO_ANSWER,
            "no feasible plan with %s of HBM per device; the minimum is %s, with tensor parallel "
            "%" PRId64 ", microbatch %" PRId64 ", activations %s, where stage %u of %u has "
            "%u layer%s with %s of parameters",
-           pz_text_si(given, sizeof given, o->hbm_bytes, "B"),
-           pz_text_si(needed, sizeof needed, fit->hbm_bytes, "B"), v->tp, v->mbs,
+           pz_text_si(given, sizeof given, options->hbm_bytes, "B"),
+           pz_text_si(needed, sizeof needed, fit->hbm_bytes, "B"), variant->tp, variant->mbs,
            found->fit_recompute ? "recomputed" : "kept", fit->stage + 1, fit->n_stages,
            fit->n_layers, pz_text_s(fit->n_layers),
            pz_text_si(params, sizeof params, fit->param_bytes, "B"));
@@ -296,39 +301,39 @@ struct partition_args {
 
 static void partition_model(struct pz_call *call, void *ctx) {
   const struct partition_args *args = ctx;
-  struct pz_partition_options o = pz_partition_options_default();
+  struct pz_partition_options options = pz_partition_options_default();
   struct pz_cluster wide;
   const struct pz_cluster *net = NULL;
-  pz_require_options(call, &o, sizeof o, args->options, "pz_partition_options_default");
+  pz_require_options(call, &options, sizeof options, args->options, "pz_partition_options_default");
   pz_require(call, args->model, "model");
   pz_require(call, args->out, "out");
   pz_chip_check(call, args->chip);
-  check_options(call, &o);
-  net = pz_cluster_widen(call, args->net, o.devices, &wide);
-  if (!(o.hbm_bytes > 0)) o.hbm_bytes = (double)pz_chip_hbm_bytes(args->chip);
+  check_options(call, &options);
+  net = pz_cluster_widen(call, args->net, options.devices, &wide);
+  if (!(options.hbm_bytes > 0)) options.hbm_bytes = (double)pz_chip_hbm_bytes(args->chip);
   struct pz_cost *cost = pz_alloc(call, 1, sizeof *cost);
   pz_cost_init(cost, args->chip, net);
   pz_defer(call, release_cost, cost);
   if (!cost->net.n_levels)
     pz_raise(call, PZ_BAD_INPUT, "chip %s has no link between devices; set link.bytes_per_s",
              args->chip->name);
-  const struct variant_list *list = build_variants(call, args->model, &o, cost->net.devices);
-  const struct pz_plan_inputs in = {.cost = cost,
-                                    .variants = list->variants,
-                                    .n_variants = list->n,
-                                    .devices = o.devices,
-                                    .batch = o.batch,
-                                    .hbm_bytes = o.hbm_bytes,
-                                    .state = o.state,
-                                    .sample_flop = list->sample_flop,
-                                    .semantics = o.first_stage_gradients ? PZ_SEMANTICS_ORIGINAL
-                                                                         : PZ_SEMANTICS_CORRECTED,
-                                    .recompute = o.recompute,
-                                    .quick_steps = o.steps,
-                                    .steps = o.steps,
-                                    .check = o.check};
-  struct pz_plan_list found = pz_plan_list_best(call, &in, o.n_next);
-  if (!found.n) raise_no_plan(call, &o, list, &found);
+  const struct variant_list *list = build_variants(call, args->model, &options, cost->net.devices);
+  const struct pz_plan_inputs in = {
+      .cost = cost,
+      .variants = list->variants,
+      .n_variants = list->n,
+      .devices = options.devices,
+      .batch = options.batch,
+      .hbm_bytes = options.hbm_bytes,
+      .state = options.state,
+      .sample_flop = list->sample_flop,
+      .semantics = options.first_stage_gradients ? PZ_SEMANTICS_ORIGINAL : PZ_SEMANTICS_CORRECTED,
+      .recompute = options.recompute,
+      .quick_steps = options.steps,
+      .steps = options.steps,
+      .check = options.check};
+  struct pz_plan_list found = pz_plan_list_best(call, &in, options.n_next);
+  if (!found.n) raise_no_plan(call, &options, list, &found);
   struct pz_call own;
   struct pz_partitions *out = pz_object_new(call, sizeof *out, &own);
   out->n_plans = found.n;

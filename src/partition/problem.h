@@ -40,7 +40,7 @@ struct pz_place_edge {
 
 /* The layers at one tensor-parallel degree ("width"), in topological order: among ready layers the one listed first. */
 struct pz_place_width {
-  int64_t t;
+  int64_t tp; /* the tensor-parallel degree */
   const struct pz_place_layer *layers;
   const struct pz_place_edge *edges;
   uint32_t n, n_edges;
@@ -76,7 +76,7 @@ struct pz_stage {
 struct pz_place_solution {
   uint32_t width;  /* index of the problem's widths */
   uint32_t domain; /* index of the problem's domains, or n_domains for the whole network */
-  int64_t d;
+  int64_t replicas;
   struct pz_stage *stages; /* from the first to the last */
   uint32_t n_stages;
   double maxload_s, allreduce_s, time_s;
@@ -92,9 +92,9 @@ double pz_place_allreduce_s(const struct pz_place_problem *p, int64_t d, double 
 double pz_place_time_s(const struct pz_place_problem *p, double maxload_s, uint32_t n_stages,
                        int64_t d, double param_bytes);
 
-/* A number of replicas; d is 0 and time_s DBL_MAX if there is none below a limit. */
+/* A number of replicas; n is 0 and time_s DBL_MAX if there is none below a limit. */
 struct pz_replicas {
-  int64_t d;
+  int64_t n;
   double time_s;
 };
 
@@ -130,7 +130,7 @@ enum pz_fixed_split {
 struct pz_fixed {
   int64_t stages; /* 0 if no plan is given */
   enum pz_fixed_split split;
-  int64_t t, d;
+  int64_t tp, replicas;
   int64_t first, layers; /* id of the first repeated layer, and the number of repeated layers */
 };
 
@@ -154,7 +154,7 @@ struct pz_layer_time {
 
 /* The layers of a workload one by one, repeated as in the model, each with an edge to the next.  times[i] are the times of
  * w->layers[i] by direction, of which `least` selects the lower bounds.  Names stay the workload's. */
-struct pz_place_width pz_place_layer_chain(struct pz_call *call, const struct pz_workload *w,
+struct pz_place_width pz_place_layer_chain(struct pz_call *call, const struct pz_workload *workload,
                                            struct pz_layer_time (*times)[2], bool least);
 
 /* ---- solve.c ---------------------------------------------------------------------------------

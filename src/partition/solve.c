@@ -27,7 +27,7 @@ struct stage_cost {
   bool tensor_parallel;
 };
 
-/* What is known about plans at one width.  A cut is a set of layers closed under predecessors (a downset), and a stage is
+/* The tables of the dynamic program at one width.  A cut is a set of layers closed under predecessors (a downset), and a stage is
  * the difference of two cuts.  On a chain, cuts are prefixes.  A cell of the table belongs to the last k stages, n_single of
  * them on one device, that begin at a cut. */
 struct stage_table {
@@ -70,28 +70,28 @@ static const struct stage_cost *whole_cost(const struct stage_table *table) {
 }
 
 /* Load and memory of stage i from the end (problem.h). */
-static double stage_load_s(const struct stage_table *table, const struct stage_cost *c,
+static double stage_load_s(const struct stage_table *table, const struct stage_cost *cost,
                            uint32_t i) {
-  return table->problem->recompute && i > 1 ? c->recompute_s : c->kept_s;
+  return table->problem->recompute && i > 1 ? cost->recompute_s : cost->kept_s;
 }
 
-static double stage_memory_bytes(const struct stage_table *table, const struct stage_cost *c,
+static double stage_memory_bytes(const struct stage_table *table, const struct stage_cost *cost,
                                  uint32_t i) {
-  double kept_bytes = table->problem->recompute ? c->in_bytes : c->act_bytes;
-  return table->problem->state * c->param_bytes + c->act_bytes + (double)(i - 1) * kept_bytes;
+  double kept_bytes = table->problem->recompute ? cost->in_bytes : cost->act_bytes;
+  return table->problem->state * cost->param_bytes + cost->act_bytes + (double)(i - 1) * kept_bytes;
 }
 
-static bool stage_fits(const struct stage_table *table, const struct stage_cost *c, uint32_t i) {
-  return stage_memory_bytes(table, c, i) <= table->problem->hbm_bytes &&
-         c->param_bytes <= table->cap_bytes;
+static bool stage_fits(const struct stage_table *table, const struct stage_cost *cost, uint32_t i) {
+  return stage_memory_bytes(table, cost, i) <= table->problem->hbm_bytes &&
+         cost->param_bytes <= table->cap_bytes;
 }
 
-static bool uses_one_device(const struct stage_table *table, const struct stage_cost *c) {
-  return table->width->t > 1 && !c->tensor_parallel;
+static bool uses_one_device(const struct stage_table *table, const struct stage_cost *cost) {
+  return table->width->tp > 1 && !cost->tensor_parallel;
 }
 
 static int64_t devices_of(const struct stage_table *table, uint32_t n_stages, uint32_t n_single) {
-  return (int64_t)(n_stages - n_single) * table->width->t + n_single;
+  return (int64_t)(n_stages - n_single) * table->width->tp + n_single;
 }
 
 /* ---- cuts ----------------------------------------------------------------------------------- */
@@ -119,11 +119,11 @@ static bool is_stage(const struct stage_table *table, uint32_t from, uint32_t to
   return set_is_within(cut_set(table, from), cut_set(table, to), table->n_words);
 }
 
-static bool is_chain(const struct pz_place_width *w) {
+static bool is_chain(const struct pz_place_width *width) {
   bool linked[PZ_PLACE_MOST_LAYERS] = {false};
-  for (uint32_t e = 0; e < w->n_edges; e++)
-    if (w->edges[e].to == w->edges[e].from + 1) linked[w->edges[e].from] = true;
-  for (uint32_t i = 0; i + 1 < w->n; i++)
+  for (uint32_t e = 0; e < width->n_edges; e++)
+    if (width->edges[e].to == width->edges[e].from + 1) linked[width->edges[e].from] = true;
+  for (uint32_t i = 0; i + 1 < width->n; i++)
     if (!linked[i]) return false;
   return true;
 }
@@ -168,87 +168,87 @@ static void find_cuts(struct pz_call *call, struct stage_table *table) {
  * arrives. */
 static void cost_graph_stage(const struct stage_table *table, uint32_t from, uint32_t to,
                              double *arrive_s[2]) {
-  const struct pz_place_width *w = table->width;
-  struct stage_cost *c = cost_of(table, from, to);
+  const struct pz_place_width *width = table->width;
+  struct stage_cost *cost = cost_of(table, from, to);
   double forward_s = 0, backward_s = 0, sum_fwd_s = 0, sum_bwd_s = 0;
-  for (int d = 0; d < 2; d++) memset(arrive_s[d], 0, w->n * sizeof *arrive_s[d]);
-  for (uint32_t e = 0; e < w->n_edges; e++) {
-    const struct pz_place_edge *edge = &w->edges[e];
+  for (int d = 0; d < 2; d++) memset(arrive_s[d], 0, width->n * sizeof *arrive_s[d]);
+  for (uint32_t e = 0; e < width->n_edges; e++) {
+    const struct pz_place_edge *edge = &width->edges[e];
     bool leaves = is_in_stage(table, from, to, edge->from);
     bool enters = is_in_stage(table, from, to, edge->to);
     if (leaves == enters) continue; /* the edge is inside the stage, or elsewhere */
     double *latest_s =
         enters ? &arrive_s[PZ_FORWARD][edge->to] : &arrive_s[PZ_BACKWARD][edge->from];
     *latest_s = pz_fmax(*latest_s, edge->bytes / table->problem->bytes_per_s);
-    if (enters) c->in_bytes += edge->bytes;
+    if (enters) cost->in_bytes += edge->bytes;
   }
-  for (uint32_t i = 0; i < w->n; i++) {
+  for (uint32_t i = 0; i < width->n; i++) {
     if (!is_in_stage(table, from, to, i)) continue;
-    const struct pz_place_layer *l = &w->layers[i];
-    forward_s = pz_fmax(forward_s, arrive_s[PZ_FORWARD][i]) + l->fwd_s;
-    sum_fwd_s += l->fwd_s;
-    c->param_bytes += l->param_bytes;
-    c->act_bytes += l->act_bytes;
-    c->tensor_parallel = c->tensor_parallel || l->tensor_parallel;
+    const struct pz_place_layer *layer = &width->layers[i];
+    forward_s = pz_fmax(forward_s, arrive_s[PZ_FORWARD][i]) + layer->fwd_s;
+    sum_fwd_s += layer->fwd_s;
+    cost->param_bytes += layer->param_bytes;
+    cost->act_bytes += layer->act_bytes;
+    cost->tensor_parallel = cost->tensor_parallel || layer->tensor_parallel;
   }
-  for (uint32_t i = w->n; i > 0; i--) {
+  for (uint32_t i = width->n; i > 0; i--) {
     if (!is_in_stage(table, from, to, i - 1)) continue;
-    backward_s = pz_fmax(backward_s, arrive_s[PZ_BACKWARD][i - 1]) + w->layers[i - 1].bwd_s;
-    sum_bwd_s += w->layers[i - 1].bwd_s;
+    backward_s = pz_fmax(backward_s, arrive_s[PZ_BACKWARD][i - 1]) + width->layers[i - 1].bwd_s;
+    sum_bwd_s += width->layers[i - 1].bwd_s;
   }
-  c->kept_s = forward_s + backward_s;
-  c->recompute_s = forward_s + pz_fmax(backward_s, sum_fwd_s + sum_bwd_s);
-  c->work_s = sum_fwd_s + sum_bwd_s;
-  c->recompute_work_s = c->work_s + (table->problem->recompute ? sum_fwd_s : 0);
+  cost->kept_s = forward_s + backward_s;
+  cost->recompute_s = forward_s + pz_fmax(backward_s, sum_fwd_s + sum_bwd_s);
+  cost->work_s = sum_fwd_s + sum_bwd_s;
+  cost->recompute_work_s = cost->work_s + (table->problem->recompute ? sum_fwd_s : 0);
 }
 
-/* On a chain, for every stage that begins at `from`: the sums, and the forward pass.  Until cost_chain_backward() has
- * completed the stage, kept_s is the time of forward with waiting, and recompute_s that of forward alone. */
+/* On a chain, sets the sums and the forward pass of every stage that begins at `from`.  Until cost_chain_backward() has
+ * completed a stage, kept_s is the time of forward with waiting, and recompute_s that of forward alone. */
 static void cost_chain_forward(const struct stage_table *table, uint32_t from, double *arrive_s,
                                double *arrive_bytes) {
-  const struct pz_place_width *w = table->width;
+  const struct pz_place_width *width = table->width;
   struct stage_cost sum = {0};
-  memset(arrive_s, 0, w->n * sizeof *arrive_s);
-  memset(arrive_bytes, 0, w->n * sizeof *arrive_bytes);
-  for (uint32_t e = 0; e < w->n_edges; e++) {
-    const struct pz_place_edge *edge = &w->edges[e];
+  memset(arrive_s, 0, width->n * sizeof *arrive_s);
+  memset(arrive_bytes, 0, width->n * sizeof *arrive_bytes);
+  for (uint32_t e = 0; e < width->n_edges; e++) {
+    const struct pz_place_edge *edge = &width->edges[e];
     if (edge->from >= from || edge->to < from) continue;
     arrive_s[edge->to] = pz_fmax(arrive_s[edge->to], edge->bytes / table->problem->bytes_per_s);
     arrive_bytes[edge->to] += edge->bytes;
   }
-  for (uint32_t i = from; i < w->n; i++) {
-    const struct pz_place_layer *l = &w->layers[i];
-    sum.kept_s = pz_fmax(sum.kept_s, arrive_s[i]) + l->fwd_s;
-    sum.recompute_s += l->fwd_s;
-    sum.work_s += l->fwd_s + l->bwd_s;
-    sum.recompute_work_s += (table->problem->recompute ? 2 : 1) * l->fwd_s + l->bwd_s;
-    sum.param_bytes += l->param_bytes;
-    sum.act_bytes += l->act_bytes;
+  for (uint32_t i = from; i < width->n; i++) {
+    const struct pz_place_layer *layer = &width->layers[i];
+    sum.kept_s = pz_fmax(sum.kept_s, arrive_s[i]) + layer->fwd_s;
+    sum.recompute_s += layer->fwd_s;
+    sum.work_s += layer->fwd_s + layer->bwd_s;
+    sum.recompute_work_s += (table->problem->recompute ? 2 : 1) * layer->fwd_s + layer->bwd_s;
+    sum.param_bytes += layer->param_bytes;
+    sum.act_bytes += layer->act_bytes;
     sum.in_bytes += arrive_bytes[i];
-    sum.tensor_parallel = sum.tensor_parallel || l->tensor_parallel;
+    sum.tensor_parallel = sum.tensor_parallel || layer->tensor_parallel;
     *cost_of(table, from, i + 1) = sum;
   }
 }
 
-/* Then, for every stage that ends at `to`: the backward pass. */
+/* On a chain, completes the costs of every stage that ends at `to` by its backward pass. */
 static void cost_chain_backward(const struct stage_table *table, uint32_t to, double *arrive_s) {
-  const struct pz_place_width *w = table->width;
+  const struct pz_place_width *width = table->width;
   double backward_s = 0, sum_bwd_s = 0;
-  memset(arrive_s, 0, w->n * sizeof *arrive_s);
-  for (uint32_t e = 0; e < w->n_edges; e++) {
-    const struct pz_place_edge *edge = &w->edges[e];
+  memset(arrive_s, 0, width->n * sizeof *arrive_s);
+  for (uint32_t e = 0; e < width->n_edges; e++) {
+    const struct pz_place_edge *edge = &width->edges[e];
     if (edge->from < to && edge->to >= to)
       arrive_s[edge->from] =
           pz_fmax(arrive_s[edge->from], edge->bytes / table->problem->bytes_per_s);
   }
   for (uint32_t from = to; from > 0; from--) {
     uint32_t i = from - 1; /* the first layer of the stage */
-    struct stage_cost *c = cost_of(table, i, to);
-    backward_s = pz_fmax(backward_s, arrive_s[i]) + w->layers[i].bwd_s;
-    sum_bwd_s += w->layers[i].bwd_s;
-    double forward_s = c->kept_s, sum_fwd_s = c->recompute_s;
-    c->kept_s = forward_s + backward_s;
-    c->recompute_s = forward_s + pz_fmax(backward_s, sum_fwd_s + sum_bwd_s);
+    struct stage_cost *cost = cost_of(table, i, to);
+    backward_s = pz_fmax(backward_s, arrive_s[i]) + width->layers[i].bwd_s;
+    sum_bwd_s += width->layers[i].bwd_s;
+    double forward_s = cost->kept_s, sum_fwd_s = cost->recompute_s;
+    cost->kept_s = forward_s + backward_s;
+    cost->recompute_s = forward_s + pz_fmax(backward_s, sum_fwd_s + sum_bwd_s);
   }
 }
 
@@ -278,29 +278,30 @@ static void try_stage(struct stage_table *table, uint32_t k, uint32_t from, uint
   if (!stage_fits(table, stage, k)) return;
   double load_s = stage_load_s(table, stage, k);
   bool single = uses_one_device(table, stage);
-  for (uint32_t c = single; c < table->n_classes; c++) {
-    double maxload_s = pz_fmax(load_s, table->maxload_s[cell_of(table, k - 1, c - single, to)]);
-    size_t cell = cell_of(table, k, c, from);
+  for (uint32_t n_single = single; n_single < table->n_classes; n_single++) {
+    double maxload_s =
+        pz_fmax(load_s, table->maxload_s[cell_of(table, k - 1, n_single - single, to)]);
+    size_t cell = cell_of(table, k, n_single, from);
     if (maxload_s >= table->maxload_s[cell]) continue;
     table->maxload_s[cell] = maxload_s;
     table->end[cell] = to;
   }
 }
 
-/* On a chain, for k > 1: is this stage so long that neither it nor any longer one improves a cell?  Work grows with the
- * stage. */
+/* Whether the stage is so long that neither it nor any longer one improves a cell; on a chain, for k > 1.  Work grows with
+ * the length of the stage. */
 static bool is_too_long(const struct stage_table *table, uint32_t k, uint32_t from, uint32_t to,
                         double limit_s) {
   const struct stage_cost *stage = cost_of(table, from, to);
   double worst_s = 0;
   if (table->problem->state * stage->param_bytes + stage->act_bytes > table->problem->hbm_bytes)
     return true;
-  for (uint32_t c = 0; c < table->n_classes; c++)
-    worst_s = pz_fmax(worst_s, table->maxload_s[cell_of(table, k, c, from)]);
+  for (uint32_t n_single = 0; n_single < table->n_classes; n_single++)
+    worst_s = pz_fmax(worst_s, table->maxload_s[cell_of(table, k, n_single, from)]);
   return stage->recompute_work_s >= worst_s || stage->recompute_work_s >= limit_s;
 }
 
-/* On a chain: the first end that leaves no more work than k - 1 stages can do within the limit.  The last stage has less
+/* On a chain, the first end of a stage that leaves no more work than k - 1 stages can do within the limit.  The last stage has less
  * work than its layers suggest, because it does not recompute. */
 static uint32_t first_useful_end(const struct stage_table *table, uint32_t k, uint32_t from,
                                  double limit_s) {
@@ -336,92 +337,99 @@ static void fill_cells(struct stage_table *table, uint32_t k, uint32_t from, dou
   }
 }
 
-/* On a chain: the least number of stages, from s on, of a better plan whose last k stages begin at `from`.  The stages
- * before them must do the work before it. */
+/* On a chain, the least number of stages, from n_stages on, of a better plan whose last k stages begin at `from`.  The
+ * stages before them must do all work before that cut. */
 static uint32_t fewest_stages(const struct stage_table *table, uint32_t k, uint32_t from,
-                              uint32_t s) {
-  if (table->cuts || from == 0) return s;
+                              uint32_t n_stages) {
+  if (table->cuts || from == 0) return n_stages;
   double before_s = cost_of(table, 0, from)->recompute_work_s;
-  if (s == k) s++;
-  while (s <= table->most_stages && (s - k) * (table->limits_of_s / table->rounds[s]) <= before_s)
-    s++;
-  return s;
+  if (n_stages == k) n_stages++;
+  while (n_stages <= table->most_stages &&
+         (n_stages - k) * (table->limits_of_s / table->rounds[n_stages]) <= before_s)
+    n_stages++;
+  return n_stages;
 }
 
 /* Fills the row of the last k stages, as far as it can lead to a plan that is better than the incumbent. */
 static void fill_row(struct stage_table *table, uint32_t k, const struct incumbent *best) {
-  uint32_t n = table->n_cuts, most = table->most_stages, s = k;
+  uint32_t n = table->n_cuts, most = table->most_stages, n_stages = k;
   if (table->limits_of_s != best->replicas.time_s) {
     table->limits_of_s = best->replicas.time_s;
     for (uint32_t i = most; i > 0; i--)
       table->load_limit_s[i] =
           pz_fmax(i < most ? table->load_limit_s[i + 1] : 0, table->limits_of_s / table->rounds[i]);
   }
-  for (uint32_t c = 0; c < table->n_classes; c++)
-    for (uint32_t cut = 0; cut < n; cut++) table->maxload_s[cell_of(table, k, c, cut)] = DBL_MAX;
+  for (uint32_t n_single = 0; n_single < table->n_classes; n_single++)
+    for (uint32_t cut = 0; cut < n; cut++)
+      table->maxload_s[cell_of(table, k, n_single, cut)] = DBL_MAX;
   for (uint32_t from = 0; from + 1 < n; from++) {
-    s = fewest_stages(table, k, from, s);
-    if (s > most) return;
+    n_stages = fewest_stages(table, k, from, n_stages);
+    if (n_stages > most) return;
     if (k == 1)
       try_stage(table, 1, from, n - 1);
     else
-      fill_cells(table, k, from, table->load_limit_s[s]);
+      fill_cells(table, k, from, table->load_limit_s[n_stages]);
   }
 }
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
-/* Makes the plan of s stages the incumbent: n_single of them are on one device, and the first ends at first_end. */
+/* Makes the plan of n_stages stages in the table the incumbent: n_single of them are on one device, and the first ends at first_end. */
 static void set_incumbent(const struct stage_table *table, struct incumbent *best,
-                          struct pz_replicas replicas, uint32_t s, uint32_t n_single,
+                          struct pz_replicas replicas, uint32_t n_stages, uint32_t n_single,
                           uint32_t first_end) {
   uint32_t cut = first_end;
   uint32_t single = n_single - uses_one_device(table, cost_of(table, 0, first_end));
   best->replicas = replicas;
-  best->n_stages = s;
+  best->n_stages = n_stages;
   best->ends[0] = first_end;
-  for (uint32_t k = s - 1; k > 0; k--) {
+  for (uint32_t k = n_stages - 1; k > 0; k--) {
     uint32_t to = table->end[cell_of(table, k, single, cut)];
     single -= uses_one_device(table, cost_of(table, cut, to));
-    best->ends[s - k] = to;
+    best->ends[n_stages - k] = to;
     cut = to;
   }
 }
 
-/* May some plan of s or more stages be better than the incumbent? */
-static bool may_improve(const struct stage_table *table, const struct incumbent *best, uint32_t s) {
+/* Whether some plan of n_stages or more stages may be better than the incumbent. */
+static bool may_improve(const struct stage_table *table, const struct incumbent *best,
+                        uint32_t n_stages) {
   double work_s = whole_cost(table)->work_s;
-  for (; s <= table->most_stages; s++)
-    if (work_s / s * table->rounds[s] < best->replicas.time_s) return true;
+  for (; n_stages <= table->most_stages; n_stages++)
+    if (work_s / n_stages * table->rounds[n_stages] < best->replicas.time_s) return true;
   return false;
 }
 
-/* The first stage is charged: for each length of it, the rest has the least maxload. */
+/* Finds the best plan if the first stage is charged for the all-reduce: for each length of it, the table has the least
+ * maxload of the rest. */
 static void solve_original(struct stage_table *table, struct incumbent *best) {
-  for (uint32_t s = 1; s <= table->most_stages && may_improve(table, best, s); s++) {
+  for (uint32_t n_stages = 1; n_stages <= table->most_stages && may_improve(table, best, n_stages);
+       n_stages++) {
     for (uint32_t to = 1; to < table->n_cuts; to++) {
       const struct stage_cost *first = cost_of(table, 0, to);
-      if (!is_stage(table, 0, to) || !stage_fits(table, first, s)) continue;
+      if (!is_stage(table, 0, to) || !stage_fits(table, first, n_stages)) continue;
       bool single = uses_one_device(table, first);
-      for (uint32_t c = single; c < table->n_classes; c++) {
-        double rest_s = table->maxload_s[cell_of(table, s - 1, c - single, to)];
-        double maxload_s = pz_fmax(stage_load_s(table, first, s), rest_s);
-        int64_t devices = devices_of(table, s, c);
+      for (uint32_t n_single = single; n_single < table->n_classes; n_single++) {
+        double rest_s = table->maxload_s[cell_of(table, n_stages - 1, n_single - single, to)];
+        double maxload_s = pz_fmax(stage_load_s(table, first, n_stages), rest_s);
+        int64_t devices = devices_of(table, n_stages, n_single);
         if (maxload_s == DBL_MAX || devices > table->problem->devices) continue;
-        struct pz_replicas found = pz_place_best_replicas(
-            table->problem, maxload_s, s, devices, first->param_bytes, best->replicas.time_s);
-        if (found.d) set_incumbent(table, best, found, s, c, to);
+        struct pz_replicas found =
+            pz_place_best_replicas(table->problem, maxload_s, n_stages, devices, first->param_bytes,
+                                   best->replicas.time_s);
+        if (found.n) set_incumbent(table, best, found, n_stages, n_single, to);
       }
     }
-    if (s < table->most_stages) fill_row(table, s, best);
+    if (n_stages < table->most_stages) fill_row(table, n_stages, best);
   }
 }
 
-/* Parameters of the largest stage of the plan of s stages in the table. */
-static double largest_stage_bytes(const struct stage_table *table, uint32_t s, uint32_t n_single) {
+/* Parameter bytes of the largest stage of the plan of n_stages stages in the table. */
+static double largest_stage_bytes(const struct stage_table *table, uint32_t n_stages,
+                                  uint32_t n_single) {
   double largest = 0;
   uint32_t cut = 0;
-  for (uint32_t k = s; k > 0; k--) {
+  for (uint32_t k = n_stages; k > 0; k--) {
     uint32_t to = table->end[cell_of(table, k, n_single, cut)];
     const struct stage_cost *stage = cost_of(table, cut, to);
     largest = pz_fmax(largest, stage->param_bytes);
@@ -431,25 +439,27 @@ static double largest_stage_bytes(const struct stage_table *table, uint32_t s, u
   return largest;
 }
 
-/* Tries the plan of s stages in the table.  Returns parameter bytes that the largest stage of a better plan of this maxload
- * stays below, or 0 if there is no better plan.  The time grows with these bytes, and at those of the plan found it is no
+/* Tries the plan of n_stages stages in the table.  Returns a number of parameter bytes that the largest stage of every
+ * better plan of this maxload stays below, or 0 if there is no better plan.  The time grows with these bytes, and at those of the plan found it is no
  * better; bisection starts from the even share, and its upper end is safe. */
-static double try_table_plan(const struct stage_table *table, struct incumbent *best, uint32_t s,
-                             uint32_t n_single) {
-  double maxload_s = table->maxload_s[cell_of(table, s, n_single, 0)];
-  int64_t devices = devices_of(table, s, n_single);
+static double try_table_plan(const struct stage_table *table, struct incumbent *best,
+                             uint32_t n_stages, uint32_t n_single) {
+  double maxload_s = table->maxload_s[cell_of(table, n_stages, n_single, 0)];
+  int64_t devices = devices_of(table, n_stages, n_single);
   if (maxload_s == DBL_MAX || devices > table->problem->devices) return 0;
-  double high = largest_stage_bytes(table, s, n_single);
-  struct pz_replicas found =
-      pz_place_best_replicas(table->problem, maxload_s, s, devices, high, best->replicas.time_s);
-  if (found.d)
-    set_incumbent(table, best, found, s, n_single, table->end[cell_of(table, s, n_single, 0)]);
+  double high = largest_stage_bytes(table, n_stages, n_single);
+  struct pz_replicas found = pz_place_best_replicas(table->problem, maxload_s, n_stages, devices,
+                                                    high, best->replicas.time_s);
+  if (found.n)
+    set_incumbent(table, best, found, n_stages, n_single,
+                  table->end[cell_of(table, n_stages, n_single, 0)]);
   double limit_s = best->replicas.time_s;
-  double low = pz_fmax(whole_cost(table)->param_bytes / s, table->largest_bytes);
-  if (!pz_place_best_replicas(table->problem, maxload_s, s, devices, low, limit_s).d) return 0;
+  double low = pz_fmax(whole_cost(table)->param_bytes / n_stages, table->largest_bytes);
+  if (!pz_place_best_replicas(table->problem, maxload_s, n_stages, devices, low, limit_s).n)
+    return 0;
   for (int probe = 0; probe < 12; probe++) {
     double middle = (low + high) / 2;
-    if (pz_place_best_replicas(table->problem, maxload_s, s, devices, middle, limit_s).d)
+    if (pz_place_best_replicas(table->problem, maxload_s, n_stages, devices, middle, limit_s).n)
       low = middle;
     else
       high = middle;
@@ -457,7 +467,8 @@ static double try_table_plan(const struct stage_table *table, struct incumbent *
   return high;
 }
 
-/* The largest stage is charged: least maxload with stages of at most cap_bytes parameters, for a falling cap.  Each step
+/* Finds the best plan if the largest stage is charged for the all-reduce: the least maxload with stages of at most
+ * cap_bytes parameters, for a falling cap.  Each step
  * puts the largest stages of plans that could still be beaten out of reach. */
 static void solve_corrected(struct stage_table *table, struct incumbent *best) {
   uint32_t last = table->most_stages; /* plans of more stages are settled */
@@ -465,11 +476,12 @@ static void solve_corrected(struct stage_table *table, struct incumbent *best) {
   for (;;) {
     double most_bytes = 0;
     uint32_t last_open = 0;
-    for (uint32_t s = 1; s <= last && may_improve(table, best, s); s++) {
-      fill_row(table, s, best);
-      for (uint32_t c = 0; c < table->n_classes; c++) {
-        double bytes = try_table_plan(table, best, s, c);
-        if (bytes > 0) last_open = s;
+    for (uint32_t n_stages = 1; n_stages <= last && may_improve(table, best, n_stages);
+         n_stages++) {
+      fill_row(table, n_stages, best);
+      for (uint32_t n_single = 0; n_single < table->n_classes; n_single++) {
+        double bytes = try_table_plan(table, best, n_stages, n_single);
+        if (bytes > 0) last_open = n_stages;
         most_bytes = pz_fmax(most_bytes, bytes);
       }
     }
@@ -481,13 +493,13 @@ static void solve_corrected(struct stage_table *table, struct incumbent *best) {
 
 /* ---- an initial upper bound ------------------------------------------------------------------ */
 
-/* The time of the plan whose stages, from the end, are as long as their load stays within load_s.  DBL_MAX if it needs more
- * than s stages, or something does not fit. */
-static double greedy_time_s(const struct stage_table *table, uint32_t s, double load_s) {
+/* The time of the plan whose stages, from the end, are as long as their load stays within load_s.  Returns DBL_MAX if it needs more
+ * than n_stages stages or does not fit. */
+static double greedy_time_s(const struct stage_table *table, uint32_t n_stages, double load_s) {
   bool largest_charged = table->problem->semantics == PZ_SEMANTICS_CORRECTED;
   double maxload_s = 0, charged_bytes = 0;
   uint32_t cut = table->n_cuts - 1, k = 0, n_single = 0;
-  while (cut > 0 && k < s) {
+  while (cut > 0 && k < n_stages) {
     uint32_t from = cut;
     k++;
     while (from > 0) {
@@ -497,10 +509,10 @@ static double greedy_time_s(const struct stage_table *table, uint32_t s, double 
       from--;
     }
     if (from == cut) return DBL_MAX;
-    const struct stage_cost *c = cost_of(table, from, cut);
-    maxload_s = pz_fmax(maxload_s, stage_load_s(table, c, k));
-    charged_bytes = largest_charged ? pz_fmax(charged_bytes, c->param_bytes) : c->param_bytes;
-    n_single += uses_one_device(table, c);
+    const struct stage_cost *cost = cost_of(table, from, cut);
+    maxload_s = pz_fmax(maxload_s, stage_load_s(table, cost, k));
+    charged_bytes = largest_charged ? pz_fmax(charged_bytes, cost->param_bytes) : cost->param_bytes;
+    n_single += uses_one_device(table, cost);
     cut = from;
   }
   int64_t devices = devices_of(table, k, n_single);
@@ -509,15 +521,15 @@ static double greedy_time_s(const struct stage_table *table, uint32_t s, double 
       .time_s;
 }
 
-/* On a chain: lowers the incumbent's time to a time that some plan has, near the best.  The dynamic program finds that plan
- * or a better one. */
+/* On a chain, lowers the incumbent's time to that of a greedy plan near the best.  The dynamic program finds that plan or a
+ * better one. */
 static void initial_upper_bound(const struct stage_table *table, struct incumbent *best) {
   if (table->cuts) return;
   double work_s = whole_cost(table)->work_s, time_s = best->replicas.time_s;
-  for (uint32_t s = 1; s <= table->most_stages; s += 1 + s / 3) {
-    double low = work_s / s, high = 4 * low;
+  for (uint32_t n_stages = 1; n_stages <= table->most_stages; n_stages += 1 + n_stages / 3) {
+    double low = work_s / n_stages, high = 4 * low;
     for (int probe = 0; probe < 8; probe++) {
-      double middle = (low + high) / 2, greedy_s = greedy_time_s(table, s, middle);
+      double middle = (low + high) / 2, greedy_s = greedy_time_s(table, n_stages, middle);
       if (greedy_s < time_s) time_s = greedy_s;
       if (greedy_s < DBL_MAX)
         high = middle;
@@ -533,7 +545,7 @@ static void initial_upper_bound(const struct stage_table *table, struct incumben
 /* ---- the solution --------------------------------------------------------------------------- */
 
 static void make_stage_table(struct pz_call *call, struct stage_table *table) {
-  const struct pz_place_problem *p = table->problem;
+  const struct pz_place_problem *problem = table->problem;
   cost_all_stages(call, table);
   size_t row = (size_t)table->n_classes * table->n_cuts, n = (table->most_stages + (size_t)1) * row;
   table->maxload_s = pz_alloc(call, n, sizeof *table->maxload_s);
@@ -542,37 +554,40 @@ static void make_stage_table(struct pz_call *call, struct stage_table *table) {
   table->load_limit_s = pz_alloc(call, table->most_stages + 1, sizeof *table->load_limit_s);
   for (size_t i = 0; i < row; i++) table->maxload_s[i] = DBL_MAX;
   table->maxload_s[cell_of(table, 0, 0, table->n_cuts - 1)] = 0; /* no stages, after all layers */
-  int64_t least_devices = table->n_classes > 1 ? 1 : table->width->t; /* of a stage */
-  for (uint32_t s = 1; s <= table->most_stages; s++) {
-    int64_t d = pz_min(p->devices / (s * least_devices), p->microbatches);
-    table->rounds[s] = d < 1 ? DBL_MAX : (double)(pz_ceil_div(p->microbatches, d) + s - 1);
+  int64_t least_devices = table->n_classes > 1 ? 1 : table->width->tp; /* of a stage */
+  for (uint32_t n_stages = 1; n_stages <= table->most_stages; n_stages++) {
+    int64_t n_replicas =
+        pz_min(problem->devices / (n_stages * least_devices), problem->microbatches);
+    table->rounds[n_stages] =
+        n_replicas < 1 ? DBL_MAX
+                       : (double)(pz_ceil_div(problem->microbatches, n_replicas) + n_stages - 1);
   }
   for (uint32_t i = 0; i < table->width->n; i++)
     table->largest_bytes = pz_fmax(table->largest_bytes, table->width->layers[i].param_bytes);
 }
 
-/* The incumbent with its stages in full. */
+/* The solution that the incumbent stands for, with its stages. */
 static struct pz_place_solution describe_incumbent(struct pz_call *call,
                                                    const struct stage_table *table,
                                                    const struct incumbent *best) {
-  const struct pz_place_width *w = table->width;
-  uint32_t n = best->n_stages, from = 0, *layers = pz_alloc(call, w->n, sizeof *layers);
+  const struct pz_place_width *width = table->width;
+  uint32_t n = best->n_stages, from = 0, *layers = pz_alloc(call, width->n, sizeof *layers);
   double charged_bytes = 0;
-  struct pz_place_solution plan = {.width = (uint32_t)(w - table->problem->widths),
-                                   .d = best->replicas.d,
+  struct pz_place_solution plan = {.width = (uint32_t)(width - table->problem->widths),
+                                   .replicas = best->replicas.n,
                                    .stages = pz_alloc(call, n, sizeof *plan.stages),
                                    .n_stages = n,
                                    .time_s = best->replicas.time_s};
   for (uint32_t k = 0; k < n; k++) {
     uint32_t to = best->ends[k];
-    const struct stage_cost *c = cost_of(table, from, to);
+    const struct stage_cost *cost = cost_of(table, from, to);
     struct pz_stage *stage = &plan.stages[k];
     *stage = (struct pz_stage){.layers = layers,
-                               .devices = c->tensor_parallel ? w->t : 1,
-                               .load_s = stage_load_s(table, c, n - k),
-                               .param_bytes = c->param_bytes,
-                               .memory_bytes = stage_memory_bytes(table, c, n - k)};
-    for (uint32_t i = 0; i < w->n; i++) {
+                               .devices = cost->tensor_parallel ? width->tp : 1,
+                               .load_s = stage_load_s(table, cost, n - k),
+                               .param_bytes = cost->param_bytes,
+                               .memory_bytes = stage_memory_bytes(table, cost, n - k)};
+    for (uint32_t i = 0; i < width->n; i++) {
       if (!is_in_stage(table, from, to, i)) continue;
       layers[stage->n] = i;
       stage->n++;
@@ -580,30 +595,32 @@ static struct pz_place_solution describe_incumbent(struct pz_call *call,
     layers += stage->n;
     plan.maxload_s = pz_fmax(plan.maxload_s, stage->load_s);
     if (k == 0 || table->problem->semantics == PZ_SEMANTICS_CORRECTED)
-      charged_bytes = pz_fmax(charged_bytes, c->param_bytes);
+      charged_bytes = pz_fmax(charged_bytes, cost->param_bytes);
     from = to;
   }
-  plan.allreduce_s = pz_place_allreduce_s(table->problem, plan.d, charged_bytes);
+  plan.allreduce_s = pz_place_allreduce_s(table->problem, plan.replicas, charged_bytes);
   return plan;
 }
 
-/* Replaces *out by the best plan at one width if it is faster than the incumbent's time, which it lowers. */
-static void solve_width(struct pz_call *call, const struct pz_place_problem *p,
-                        const struct pz_place_width *w, struct incumbent *best,
+/* Finds the best plan at one width.  If it is faster than the incumbent, it replaces *out and lowers the incumbent's
+ * time. */
+static void solve_width(struct pz_call *call, const struct pz_place_problem *problem,
+                        const struct pz_place_width *width, struct incumbent *best,
                         struct pz_place_solution *out) {
-  struct stage_table table = {.problem = p,
-                              .width = w,
-                              .n_cuts = w->n + 1,
-                              .most_stages = (uint32_t)pz_min(p->devices, w->n),
+  struct stage_table table = {.problem = problem,
+                              .width = width,
+                              .n_cuts = width->n + 1,
+                              .most_stages = (uint32_t)pz_min(problem->devices, width->n),
                               .n_classes = 1,
                               .cap_bytes = DBL_MAX,
                               .limits_of_s = -1};
-  for (uint32_t i = 0; i < w->n && w->t > 1; i++) table.n_classes += !w->layers[i].tensor_parallel;
+  for (uint32_t i = 0; i < width->n && width->tp > 1; i++)
+    table.n_classes += !width->layers[i].tensor_parallel;
   struct pz_call tables = pz_scratch(call); /* they are large */
   make_stage_table(&tables, &table);
   best->n_stages = 0;
   initial_upper_bound(&table, best);
-  if (p->semantics == PZ_SEMANTICS_ORIGINAL)
+  if (problem->semantics == PZ_SEMANTICS_ORIGINAL)
     solve_original(&table, best);
   else
     solve_corrected(&table, best);
@@ -612,16 +629,16 @@ static void solve_width(struct pz_call *call, const struct pz_place_problem *p,
 }
 
 /* Solves every domain by itself, the smallest first, so that of equally fast plans the one on fewer devices is found. */
-bool pz_place_find_fastest(struct pz_call *call, const struct pz_place_problem *p, double limit_s,
-                           struct pz_place_solution *out) {
+bool pz_place_find_fastest(struct pz_call *call, const struct pz_place_problem *problem,
+                           double limit_s, struct pz_place_solution *out) {
   struct pz_place_solution fastest = {0};
-  for (uint32_t i = 0; i <= p->n_domains; i++) {
-    struct pz_place_problem inside = pz_place_within(p, i);
+  for (uint32_t i = 0; i <= problem->n_domains; i++) {
+    struct pz_place_problem inside = pz_place_within(problem, i);
     struct pz_place_solution plan = {0};
     struct incumbent best;
     best.replicas.time_s = limit_s < DBL_MAX ? nextafter(limit_s, DBL_MAX) : DBL_MAX;
-    for (uint32_t w = 0; w < p->n_widths; w++)
-      solve_width(call, &inside, &p->widths[w], &best, &plan);
+    for (uint32_t width = 0; width < problem->n_widths; width++)
+      solve_width(call, &inside, &problem->widths[width], &best, &plan);
     if (!plan.n_stages || (fastest.n_stages && plan.time_s >= fastest.time_s)) continue;
     fastest = plan;
     fastest.domain = i;
@@ -634,42 +651,42 @@ bool pz_place_find_fastest(struct pz_call *call, const struct pz_place_problem *
 
 /* ---- the least memory that would do --------------------------------------------------------- */
 
-/* Is there a plan with this memory?  Then *out describes its stage with the most memory. */
-static bool fits_with(struct pz_call *call, const struct pz_place_problem *p, double hbm_bytes,
-                      struct pz_fit *out) {
+/* Whether there is a plan with this memory per device.  If so, *out describes its stage with the most memory. */
+static bool fits_with(struct pz_call *call, const struct pz_place_problem *problem,
+                      double hbm_bytes, struct pz_fit *out) {
   struct pz_call work = pz_scratch(call);
-  struct pz_place_problem larger = *p;
+  struct pz_place_problem larger = *problem;
   struct pz_place_solution plan;
   larger.hbm_bytes = hbm_bytes;
   bool fits = pz_place_find_fastest(&work, &larger, DBL_MAX, &plan);
   for (uint32_t k = 0; fits && k < plan.n_stages; k++) {
-    const struct pz_stage *s = &plan.stages[k];
-    const struct pz_place_layer *layers = p->widths[plan.width].layers;
-    if (k > 0 && s->memory_bytes <= out->memory_bytes) continue;
+    const struct pz_stage *stage = &plan.stages[k];
+    const struct pz_place_layer *layers = problem->widths[plan.width].layers;
+    if (k > 0 && stage->memory_bytes <= out->memory_bytes) continue;
     *out = (struct pz_fit){.hbm_bytes = hbm_bytes,
                            .stage = k,
                            .n_stages = plan.n_stages,
-                           .n_layers = s->n,
-                           .first = layers[s->layers[0]].id,
-                           .last = layers[s->layers[s->n - 1]].id,
-                           .param_bytes = s->param_bytes,
-                           .memory_bytes = s->memory_bytes};
+                           .n_layers = stage->n,
+                           .first = layers[stage->layers[0]].id,
+                           .last = layers[stage->layers[stage->n - 1]].id,
+                           .param_bytes = stage->param_bytes,
+                           .memory_bytes = stage->memory_bytes};
   }
   pz_scratch_end(&work);
   return fits;
 }
 
-struct pz_fit pz_place_least_memory(struct pz_call *call, const struct pz_place_problem *p) {
+struct pz_fit pz_place_least_memory(struct pz_call *call, const struct pz_place_problem *problem) {
   struct pz_fit fit = {.hbm_bytes = DBL_MAX};
-  double low = p->hbm_bytes, high = low > 1 ? 2 * low : 2;
-  while (!fits_with(call, p, high, &fit)) {
+  double low = problem->hbm_bytes, high = low > 1 ? 2 * low : 2;
+  while (!fits_with(call, problem, high, &fit)) {
     low = high;
     high *= 2;
     if (high > 1e30) return (struct pz_fit){.hbm_bytes = DBL_MAX};
   }
   while (high > 1.001 * low) {
     double middle = (low + high) / 2;
-    if (fits_with(call, p, middle, &fit))
+    if (fits_with(call, problem, middle, &fit))
       high = middle;
     else
       low = middle;

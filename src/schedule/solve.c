@@ -172,25 +172,3 @@ struct pz_schedule pz_schedule_find(struct pz_call *call, const struct pz_proble
   pz_scratch_end(&work);
   return schedule;
 }
-
-/* ---- for callers that return a status ---- */
-
-struct solve_args {
-  const struct pz_problem *p;
-  const struct pz_solve_options *options;
-  struct pz_arena *arena;
-  struct pz_schedule *out;
-};
-
-static void find_schedule(struct pz_call *call, void *ctx) {
-  struct solve_args *x = ctx;
-  struct pz_call result = pz_call_in(call, x->arena);
-  *x->out = pz_schedule_find(&result, x->p, x->options);
-}
-
-enum pz_status pz_schedule_solve(const struct pz_problem *p, const struct pz_solve_options *options,
-                                 struct pz_arena *arena, struct pz_schedule *out,
-                                 struct pz_error *err) {
-  struct solve_args x = {p, options, arena, out};
-  return pz_border(find_schedule, &x, err);
-}

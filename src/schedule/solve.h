@@ -25,18 +25,4 @@ void pz_layer_schedule_find(struct pz_call *call, const struct pz_problem *probl
                             const struct pz_schedule_options *options,
                             struct pz_layer_schedule *out);
 
-/* ---- for callers that return a status ---- */
-
-PZ_NODISCARD enum pz_status pz_schedule_solve(const struct pz_problem *p,
-                                              const struct pz_solve_options *options,
-                                              struct pz_arena *arena, struct pz_schedule *out,
-                                              struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_schedule_options_take(const struct pz_schedule_options *given,
-                                                     struct pz_schedule_options *o,
-                                                     struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_schedule_problem(const struct pz_problem *p,
-                                                const struct pz_schedule_options *o,
-                                                struct pz_arena *work, struct pz_arena *arena,
-                                                struct pz_layer_schedule *s, struct pz_error *err);
-
 #endif

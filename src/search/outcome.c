@@ -37,7 +37,7 @@ static void pack_found_step(struct pz_call *call, struct pz_buffer *out,
   PACK(call, out, evaluation->n_open);
   PACK(call, out, plan->variant);
   PACK(call, out, recompute);
-  PACK(call, out, plan->d);
+  PACK(call, out, plan->replicas);
   PACK(call, out, plan->n_stages);
   pz_buffer_add(call, out, (const char *)plan->layers, plan->n_stages * sizeof *plan->layers);
 }
@@ -133,7 +133,7 @@ static void read_found_step(struct pz_call *call, const struct pz_search_questio
   READ(call, in, evaluation->n_open);
   READ(call, in, plan->variant);
   plan->recompute = read_flag(call, in);
-  READ(call, in, plan->d);
+  READ(call, in, plan->replicas);
   READ(call, in, plan->n_stages);
   size_t bytes = plan->n_stages * sizeof *plan->layers;
   require_valid(call, bytes <= in->left); /* before memory is allocated for them */

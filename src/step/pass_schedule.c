@@ -522,10 +522,7 @@ struct pz_problem pz_pass_problem(struct pz_call *call, const struct pz_pass_que
                                           PZ_RATE_PARTS,
                                           PZ_RATE_PARTS,
                                           m.power.room_watts > 0 ? PZ_RATE_PARTS : 0};
-  struct pz_problem problem;
-  pz_must(call, pz_problem_make(call->arena, capacity, tasks, g.nodes.n, g.edges.items, g.edges.n,
-                                &problem, pz_call_error(call)));
-  return problem;
+  return pz_problem_build(call, capacity, tasks, g.nodes.n, g.edges.items, g.edges.n);
 }
 
 static double fastest_j(const struct pz_task *t) {

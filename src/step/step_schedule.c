@@ -53,8 +53,7 @@ static void add_pass(struct pz_call *call, struct maker *k, uint32_t i, enum pz_
   }
   struct pz_pass_question q = pz_layer_pass(&work, &c, l, kernels, d, recomputed);
   struct pz_problem problem = pz_pass_problem(&work, &q, true);
-  pz_must(call,
-          pz_schedule_problem(&problem, &how, work.arena, k->own->arena, s, pz_call_error(call)));
+  pz_layer_schedule_find(k->own, &problem, &how, s);
   c.scheduled = false;
   struct pz_layer_step serial = pz_layer_step(&work, &c, l, kernels, recomputed);
   s->serial_s = d == PZ_FORWARD ? serial.forward_s : serial.backward_s;

@@ -289,7 +289,7 @@ static void write_evaluations(struct pz_call *call, const struct pz_run_file *f,
     sqlite3_bind_int64(stmt, 7, evaluation->n_open);
     sqlite3_bind_int64(stmt, 8, p->variant);
     sqlite3_bind_int64(stmt, 9, p->recompute);
-    sqlite3_bind_int64(stmt, 10, p->d);
+    sqlite3_bind_int64(stmt, 10, p->replicas);
     sqlite3_bind_text(stmt, 11, stages->text, -1, SQLITE_STATIC);
     pz_db_write(call, &f->db, stmt);
   }

@@ -208,9 +208,9 @@ static void make_references(struct result_maker *maker) {
       out->hbm_gib = (double)pz_chip_hbm_bytes(chip) / 0x1p30;
       out->training = make_training_answer(maker, chip, limit_watts, i, &out->samples_per_s);
     } else if (ref->expert) {
-      struct pz_reference_plan plan = {.tp = ref->plan.t,
+      struct pz_reference_plan plan = {.tp = ref->plan.tp,
                                        .pp = ref->plan.stages,
-                                       .dp = ref->plan.d,
+                                       .dp = ref->plan.replicas,
                                        .mbs = ref->plan.mbs,
                                        .recompute = ref->plan.recompute};
       out->plan = pz_copy(&maker->own, &plan, 1, sizeof plan);

@@ -5,6 +5,7 @@
 #include "schedule/ilp/ilp.h"
 #include "schedule/model/instance.h"
 #include "schedule/model/layer.h"
+#include "schedule/model/rate_modes.h"
 #include "schedule/solve.h"
 
 struct instance_args {
@@ -100,9 +101,9 @@ static inline void run_check(struct pz_call *call, void *ctx) {
   pz_schedule_check(call, args->problem, args->slots, args->makespan);
 }
 
-static inline enum pz_status check_schedule(const struct pz_problem *problem,
-                                            const struct pz_slot *slots, double makespan,
-                                            struct pz_error *err) {
+static inline enum pz_status check_slots(const struct pz_problem *problem,
+                                         const struct pz_slot *slots, double makespan,
+                                         struct pz_error *err) {
   struct check_args args = {problem, slots, makespan};
   return pz_border(run_check, &args, err);
 }
@@ -121,6 +122,68 @@ static inline enum pz_status write_ilp(const struct pz_problem *problem, const c
                                        struct pz_error *err) {
   struct ilp_file file = {problem, path};
   return pz_border(run_ilp_write, &file, err);
+}
+
+struct problem_args {
+  struct pz_arena *arena;
+  const int32_t *capacity;
+  const struct pz_task *tasks;
+  uint32_t n;
+  const struct pz_edge *edges;
+  uint32_t n_edges;
+  struct pz_problem *out;
+};
+
+static inline void build_problem(struct pz_call *call, void *ctx) {
+  struct problem_args *x = ctx;
+  struct pz_call result = pz_call_in(call, x->arena);
+  *x->out = pz_problem_build(&result, x->capacity, x->tasks, x->n, x->edges, x->n_edges);
+}
+
+static inline enum pz_status pz_problem_make(struct pz_arena *arena,
+                                             const int32_t capacity[PZ_RESOURCES],
+                                             const struct pz_task *tasks, uint32_t n,
+                                             const struct pz_edge *edges, uint32_t n_edges,
+                                             struct pz_problem *out, struct pz_error *err) {
+  struct problem_args x = {arena, capacity, tasks, n, edges, n_edges, out};
+  return pz_border(build_problem, &x, err);
+}
+
+struct rate_modes_args {
+  const struct pz_vec *full;
+  double limit_s;
+  struct pz_vec *modes;
+};
+
+static inline void append_rate_modes(struct pz_call *call, void *ctx) {
+  struct rate_modes_args *x = ctx;
+  pz_append_rate_modes(call, x->full, x->limit_s, x->modes);
+}
+
+static inline bool pz_rate_modes(const struct pz_vec *full, double limit_s, struct pz_vec *modes) {
+  struct rate_modes_args x = {full, limit_s, modes};
+  return pz_border(append_rate_modes, &x, NULL) == PZ_OK;
+}
+
+struct solve_args {
+  const struct pz_problem *p;
+  const struct pz_solve_options *options;
+  struct pz_arena *arena;
+  struct pz_schedule *out;
+};
+
+static inline void find_schedule(struct pz_call *call, void *ctx) {
+  struct solve_args *x = ctx;
+  struct pz_call result = pz_call_in(call, x->arena);
+  *x->out = pz_schedule_find(&result, x->p, x->options);
+}
+
+static inline enum pz_status pz_schedule_solve(const struct pz_problem *p,
+                                               const struct pz_solve_options *options,
+                                               struct pz_arena *arena, struct pz_schedule *out,
+                                               struct pz_error *err) {
+  struct solve_args x = {p, options, arena, out};
+  return pz_border(find_schedule, &x, err);
 }
 
 #endif

@@ -384,8 +384,8 @@ static void test_expert_plans(void **state) {
     struct pz_expert_result r = expert_result(&w, &chip, m, 80);
     assert_true(r.time_s < HUGE_VAL);
     assert_int_equal(r.stages, pdt[m][0]);
-    assert_int_equal(r.d, pdt[m][1]);
-    assert_int_equal(r.t, pdt[m][2]);
+    assert_int_equal(r.replicas, pdt[m][1]);
+    assert_int_equal(r.tp, pdt[m][2]);
   }
   free_world(&w);
 }

@@ -396,12 +396,12 @@ static void no_schedule_is_below_the_tables(void **state) {
     struct pz_chip c;
     pz_space_chip(&s.space, p, &c);
     pz_cost_set_chip(&e->cost, &c, &s.task.net);
-    pz_bounds_go(e->at, p);
+    pz_bounds_go(e->position, p);
     for (uint32_t l = 0; l < w->n_layers; l++)
       for (int d = 0; d < 2; d++) {
         struct pz_layer_time t;
         assert_int_equal(layer_time(&e->cost, &w->layers[l].ops[d], 300, &t, &err), PZ_OK);
-        double bound = pz_bounds_layer_s(e->at, load, l, (enum pz_direction)d);
+        double bound = pz_bounds_layer_s(e->position, load, l, (enum pz_direction)d);
         assert_true(bound <= t.s);
         sum += bound / t.s;
         n++;
@@ -435,7 +435,7 @@ static void no_chip_is_above_its_box(void **state) {
   o.n_models = 2;
   assert_int_equal(pz_study_init(&s, &o, 2, &err), PZ_OK);
   assert_int_equal(pz_study_prepare(&s, &plain, &err), PZ_OK);
-  struct pz_bounds_at *at = pz_original_worker(s.evaluator, 0)->at;
+  struct pz_bounds_at *at = pz_original_worker(s.evaluator, 0)->position;
   for (int i = 0; i < n; i++) {
     const struct pz_point *p = &s.points[draw(s.n_points)];
     struct pz_box one = pz_box_of(p), b = box_around(&s.space, p);

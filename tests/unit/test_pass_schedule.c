@@ -8,12 +8,12 @@
 
 #include "chip/chip.h"
 #include "plan/plan_fill.h"
-#include "schedule/solve.h"
 #include "space/space.h"
 #include "step/pass_schedule.h"
 #include "step/step_model.h"
 #include "step_borders.h"
 #include "unit/plan_borders.h"
+#include "unit/schedule_calls.h"
 #include "workload/op.h"
 
 static uint64_t seed = 5;

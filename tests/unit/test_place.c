@@ -56,7 +56,7 @@ static void draw_small(struct small *s, bool chain) {
       for (uint32_t k = 0; k < n; k++)
         if (edge[i][k]) s->edges[w][e++] = (struct pz_place_edge){i, k, draw(60)};
     }
-    s->widths[w] = (struct pz_place_width){.t = w ? 2 + draw(3) : 1,
+    s->widths[w] = (struct pz_place_width){.tp = w ? 2 + draw(3) : 1,
                                            .layers = s->layers[w],
                                            .edges = s->edges[w],
                                            .n = n,
@@ -76,7 +76,7 @@ static double plan_time(const struct pz_place_problem *p, const struct pz_place_
     struct pz_stage_sum s = pz_stage_sum(p, w, stage, k, n);
     if (s.memory_bytes > p->hbm_bytes) return DBL_MAX;
     maxload = fmax(maxload, s.load_s);
-    devices += s.tensor_parallel ? w->t : 1;
+    devices += s.tensor_parallel ? w->tp : 1;
     if (k == 0 || semantics == PZ_SEMANTICS_CORRECTED) params = fmax(params, s.param_bytes);
   }
   for (int64_t d = 1; d <= p->microbatches && d * devices <= p->devices; d++)
@@ -152,7 +152,7 @@ static void nothing_takes_no_time(void **state) {
   (void)state;
   static const struct pz_place_layer layers[] = {{.id = 0}, {.id = 1}};
   static const struct pz_place_edge edge = {0, 1, 0};
-  const struct pz_place_width w = {.t = 1, .layers = layers, .edges = &edge, .n = 2, .n_edges = 1};
+  const struct pz_place_width w = {.tp = 1, .layers = layers, .edges = &edge, .n = 2, .n_edges = 1};
   const struct pz_place_problem p = {.hbm_bytes = 1,
                                      .bytes_per_s = 1,
                                      .devices = 2,
@@ -384,7 +384,7 @@ static void draw_runs(struct small *s, struct pz_place_layer *layers, struct pz_
   for (uint32_t i = 0; i + 1 < n; i++)
     edges[i] = (struct pz_place_edge){i, i + 1, draw(3) ? bytes : draw(60)};
   s->widths[0] = (struct pz_place_width){
-      .t = 1 << draw(3), .layers = layers, .edges = edges, .n = n, .n_edges = n - 1};
+      .tp = 1 << draw(3), .layers = layers, .edges = edges, .n = n, .n_edges = n - 1};
   s->p = (struct pz_place_problem){.hbm_bytes = 20 + draw(800),
                                    .bytes_per_s = 1 + draw(20),
                                    .devices = 1 + draw(64),
@@ -569,11 +569,11 @@ static struct pz_place_problem problem_of(const struct pz_plan_inputs *in, uint3
 static enum pz_status place_given(const struct pz_plan_inputs *in, const struct pz_place_problem *p,
                                   struct pz_arena *arena, struct pz_place_solution *plan) {
   struct pz_error err = {0};
-  int64_t t = p->widths[0].t, d = p->devices / (in->given->stages * t);
+  int64_t t = p->widths[0].tp, d = p->devices / (in->given->stages * t);
   struct pz_fixed fixed = {.stages = in->given->stages,
                            .split = in->given->split,
-                           .t = t,
-                           .d = d < p->microbatches ? d : p->microbatches,
+                           .tp = t,
+                           .replicas = d < p->microbatches ? d : p->microbatches,
                            .first = 1,
                            .layers = p->widths[0].n - 2};
   return d < 1 ? PZ_NO_ANSWER : pz_fixed_plan(p, &fixed, arena, plan, &err);
@@ -683,7 +683,7 @@ static void check_choice(const struct pz_plan_inputs *in, const struct brute *wa
   if (!(want->time_s < HUGE_VAL)) return;
   assert_int_equal(got->plan.variant, want->variant);
   assert_int_equal(got->plan.recompute, want->recompute);
-  assert_int_equal(got->plan.d, want->plan.d);
+  assert_int_equal(got->plan.replicas, want->plan.replicas);
   assert_int_equal(got->plan.n_stages, want->plan.n_stages);
   for (uint32_t k = 0; k < got->plan.n_stages; k++)
     assert_int_equal(got->plan.layers[k], want->plan.stages[k].n);
@@ -743,7 +743,7 @@ static void check_again(const struct pz_plan_inputs *in, const struct pz_plan_ch
   if (pz_plan_restore(in, &c->plan, c->time_s, arena, &model, &err) != PZ_OK)
     fail_msg("%s", err.message);
   assert_true(model.plan.time_s == c->time_s);
-  wrong.d++;
+  wrong.replicas++;
   assert_int_equal(pz_plan_restore(in, &wrong, c->time_s, arena, &model, &err), PZ_INTERNAL);
   err = (struct pz_error){0};
   assert_int_equal(pz_plan_choose(in, 1.5 * c->time_s, arena, &below, &err), PZ_OK);

@@ -431,7 +431,7 @@ static void the_checker_finds_what_is_wrong(void **state) {
   pz_arena_init(&arena, NULL);
   assert_int_equal(
       pz_instance_parse("tiny", tiny, strlen(tiny), PZ_EXCLUSIVE_ALL, &arena, &p, &err), PZ_OK);
-  assert_int_equal(check_schedule(&p, right, 6, &err), PZ_OK);
+  assert_int_equal(check_slots(&p, right, 6, &err), PZ_OK);
   for (int k = 0; k < 5; k++) {
     struct pz_slot slots[3];
     double makespan = k == 0 ? 5 : 6;
@@ -441,7 +441,7 @@ static void the_checker_finds_what_is_wrong(void **state) {
     if (k == 3) slots[1] = (struct pz_slot){0, 4, 0}, makespan = 5;
     if (k == 4) slots[1].mode = 9;
     err = (struct pz_error){0};
-    assert_int_equal(check_schedule(&p, slots, makespan, &err), PZ_INTERNAL);
+    assert_int_equal(check_slots(&p, slots, makespan, &err), PZ_INTERNAL);
     if (!strstr(err.message, wrong[k])) fail_msg("'%s' lacks '%s'", err.message, wrong[k]);
   }
   pz_arena_release(&arena);

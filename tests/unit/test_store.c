@@ -188,7 +188,7 @@ static struct pz_found_step found_step(uint32_t i) {
     some_layers[k] = (uint16_t)(k % 3 == 0 ? 65535 - k : 1 + k % 99);
   e.evaluation.plan = (struct pz_plan_record){.variant = i * 77,
                                               .recompute = i % 2,
-                                              .d = INT64_MAX - i,
+                                              .replicas = INT64_MAX - i,
                                               .n_stages = i == 1 ? 1024 : 1 + i % 9,
                                               .layers = some_layers};
   return e;

@@ -166,28 +166,3 @@ struct pz_problem pz_problem_build(struct pz_call *call, const int32_t capacity[
   memcpy(problem.capacity, capacity, sizeof problem.capacity);
   return problem;
 }
-
-/* ---- for callers that return a status ---- */
-
-struct problem_args {
-  struct pz_arena *arena;
-  const int32_t *capacity;
-  const struct pz_task *tasks;
-  uint32_t n;
-  const struct pz_edge *edges;
-  uint32_t n_edges;
-  struct pz_problem *out;
-};
-
-static void build_problem(struct pz_call *call, void *ctx) {
-  struct problem_args *x = ctx;
-  struct pz_call result = pz_call_in(call, x->arena);
-  *x->out = pz_problem_build(&result, x->capacity, x->tasks, x->n, x->edges, x->n_edges);
-}
-
-enum pz_status pz_problem_make(struct pz_arena *arena, const int32_t capacity[PZ_RESOURCES],
-                               const struct pz_task *tasks, uint32_t n, const struct pz_edge *edges,
-                               uint32_t n_edges, struct pz_problem *out, struct pz_error *err) {
-  struct problem_args x = {arena, capacity, tasks, n, edges, n_edges, out};
-  return pz_border(build_problem, &x, err);
-}

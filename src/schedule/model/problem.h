@@ -9,9 +9,6 @@
 
 #include "core/call.h"
 
-/* Sets p to an array of n zeroed items.  Returns false if there is no memory. */
-#define PZ_ARRAY(arena, p, n) (((p) = pz_arena_alloc(arena, n, sizeof *(p))) != NULL)
-
 /* The capacity of a bandwidth or of power: a task uses a share of it in these parts. */
 enum { PZ_RATE_PARTS = 1 << 20 };
 
@@ -76,13 +73,5 @@ struct pz_slot {
   double start, end;
   uint32_t mode;
 };
-
-/* ---- for callers that return a status ---- */
-
-PZ_NODISCARD enum pz_status pz_problem_make(struct pz_arena *arena,
-                                            const int32_t capacity[PZ_RESOURCES],
-                                            const struct pz_task *tasks, uint32_t n,
-                                            const struct pz_edge *edges, uint32_t n_edges,
-                                            struct pz_problem *out, struct pz_error *err);
 
 #endif

@@ -113,21 +113,3 @@ void pz_append_full_rate_modes(struct pz_call *call, const struct pz_vec *full,
     pz_append(call, modes, &mode);
   }
 }
-
-/* ---- for callers that return a status ---- */
-
-struct rate_modes_args {
-  const struct pz_vec *full;
-  double limit_s;
-  struct pz_vec *modes;
-};
-
-static void append_rate_modes(struct pz_call *call, void *ctx) {
-  struct rate_modes_args *x = ctx;
-  pz_append_rate_modes(call, x->full, x->limit_s, x->modes);
-}
-
-bool pz_rate_modes(const struct pz_vec *full, double limit_s, struct pz_vec *modes) {
-  struct rate_modes_args x = {full, limit_s, modes};
-  return pz_border(append_rate_modes, &x, NULL) == PZ_OK;
-}

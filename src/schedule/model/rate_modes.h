@@ -52,9 +52,4 @@ void pz_append_rate_modes(struct pz_call *call, const struct pz_vec *full, doubl
 void pz_append_full_rate_modes(struct pz_call *call, const struct pz_vec *full,
                                struct pz_vec *modes);
 
-/* ---- for callers that return a status ---- */
-
-/* pz_append_rate_modes(); returns false if there is no memory. */
-PZ_NODISCARD bool pz_rate_modes(const struct pz_vec *full, double limit_s, struct pz_vec *modes);
-
 #endif
