@@ -365,8 +365,8 @@ static void find_fitting_changes(struct pz_call *call, void *ctx) {
 enum pz_status pz_training_changes(const char *model, const struct pz_chip *chip,
                                    const struct pz_cluster *net, const struct pz_training_run *r,
                                    struct pz_plan_changes **out, struct pz_error *err) {
-  struct changes_args x = {model, chip, net, r, out};
-  return pz_border(find_fitting_changes, &x, err);
+  struct changes_args args = {model, chip, net, r, out};
+  return pz_border(find_fitting_changes, &args, err);
 }
 
 void pz_plan_changes_free(struct pz_plan_changes *change) { pz_object_free(change); }

@@ -108,12 +108,9 @@ static bool same_json(json_t *a, json_t *b) {
   return same;
 }
 
+/* Returns whether two texts, which may be NULL, are equal. */
 static bool same_text(const char *a, const char *b) {
   return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-static bool same_chip(const struct pz_chip *a, const struct pz_chip *b) {
-  return a == b || same_json(pz_chip_json(a), pz_chip_json(b));
 }
 
 /* Returns whether two networks are equal except for their number of devices, which may be
@@ -145,6 +142,7 @@ static bool differs_visibly(const struct pz_plan *a, const struct pz_plan *b,
   return visible && !same_field(a, b, field);
 }
 
+/* Returns whether two plans have the same values of all fields that matter in them. */
 static bool same_plan(const struct pz_plan *a, const struct pz_plan *b) {
   for (int i = 0; i < PZ_PLAN_FIELDS; i++)
     if (differs_visibly(a, b, (enum pz_plan_field)i)) return false;
@@ -166,7 +164,8 @@ static void find_differences(struct pz_call *result, struct diff_walk *walk) {
   const struct pz_plan *a = &walk->a.canonical, *b = &walk->b.canonical;
   struct pz_plan_diff *diff = walk->diff;
   bool model = !same_text(job_a->model, job_b->model) || !same_text(job_a->config, job_b->config);
-  bool chip = !same_chip(job_a->chip, job_b->chip);
+  bool chip = job_a->chip != job_b->chip &&
+              !same_json(pz_chip_json(job_a->chip), pz_chip_json(job_b->chip));
   bool net = !same_network(job_a->net, job_b->net);
   diff->fields = pz_alloc(result, PZ_RUN_FIELDS, sizeof *diff->fields);
   if (model || chip || net) walk->items[walk->n_items++] = MACHINE;
@@ -216,6 +215,7 @@ struct priced_plan {
   struct pz_prediction *p;
 };
 
+/* Predicts a plan (struct priced_plan). */
 static void price_plan(struct pz_call *call, void *ctx) {
   struct priced_plan *x = ctx;
   *x->p = pz_predict(call, x->job, x->plan, NULL);
@@ -443,8 +443,8 @@ static void compare_runs(struct pz_call *call, void *ctx) {
 
 enum pz_status pz_plan_diff(const struct pz_diff_side *a, const struct pz_diff_side *b,
                             struct pz_plan_diff **out, struct pz_error *err) {
-  struct diff_args x = {a, b, out};
-  return pz_border(compare_runs, &x, err);
+  struct diff_args args = {a, b, out};
+  return pz_border(compare_runs, &args, err);
 }
 
 void pz_plan_diff_free(struct pz_plan_diff *diff) { pz_object_free(diff); }

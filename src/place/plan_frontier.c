@@ -117,7 +117,8 @@ double pz_frontier_plan_s(const struct pz_frontier *frontier, const struct pz_fr
     for (uint32_t k = 0; k < n; k++) frontiers += counts[k] * seconds->s[k];
     longest_s = pz_fmax(longest_s, frontiers);
   }
-  return longest_s * (1 - 1e-9); /* the step adds up the same terms in another order */
+  return longest_s *
+         (1 - 1e-9); /* the margin covers rounding: the step sums the terms in another order */
 }
 
 double pz_frontier_least_s(const struct pz_frontier *frontier,
@@ -170,7 +171,7 @@ static uint32_t plan_counts(const struct pz_plan_question *question,
     for (uint32_t i = 0; i < n; i++)
       if (!counts_at_most(&out[i], &own)) out[left++] = out[i];
     n = left;
-    if (n < MAX_PLAN_COUNTS) out[n++] = own; /* a missing stage only lowers the bound */
+    if (n < MAX_PLAN_COUNTS) out[n++] = own; /* leaving out a stage only lowers the bound */
   }
   return n;
 }
@@ -198,6 +199,7 @@ static bool is_dominated(const struct frontier_list *list, const struct pz_plan 
 
 /* ---- stored frontiers ----------------------------------------------------------------------- */
 
+/* Initializes an empty index of frontiers. */
 static void init_frontiers(struct pz_plan_frontiers *frontiers) {
   pz_arena_init(&frontiers->arena, NULL);
   pz_map_init(&frontiers->index, &frontiers->arena);
@@ -222,10 +224,11 @@ void pz_plan_frontiers_trim(struct pz_plan_frontiers *frontiers) {
 
 struct frontier_key {
   int64_t table, question;
-  int64_t item; /* a grid by its number, a shape by -1 - its number */
+  int64_t item; /* the index of a grid, or -1 - the index of a shape */
   int64_t hbm_bytes;
 };
 
+/* Returns the key by which the frontier of a grid or shape is stored. */
 static struct frontier_key frontier_key(const struct pz_plan_frontiers *frontiers, int64_t item) {
   return (struct frontier_key){PZ_SHARED_FRONTIER, frontiers->space->question->shared_as, item,
                                (int64_t)frontiers->memory->hbm_bytes};

@@ -16,7 +16,8 @@
  * only the counts are set. */
 struct pz_frontier_plan {
   uint32_t first_count, n_counts;
-  uint32_t first_stage; /* index of the recomputed layers by stage; PZ_NONE: all stages are alike */
+  uint32_t
+      first_stage; /* position of its recomputed layers by stage; PZ_NONE: all stages are alike */
   int32_t vpp, first_layers, last_layers, recompute_layers;
   uint8_t zero, pipeline, recompute;
 };
@@ -28,20 +29,24 @@ struct pz_frontier {
   uint32_t n_plans, n_counts, n_stages, kinds;
 };
 
+/* Returns the plans of a frontier, which follow its header in memory. */
 static inline const struct pz_frontier_plan *pz_frontier_plans(const struct pz_frontier *frontier) {
   return (const struct pz_frontier_plan *)(frontier + 1);
 }
 
-/* Expands a plan of a grid's frontier.  Its layers by stage point into the frontier. */
+/* Returns a plan of the frontier of a grid with all fields.  Its stage_recompute points into the
+ * frontier. */
 struct pz_plan pz_frontier_unpack(const struct pz_frontier *frontier,
                                   const struct pz_frontier_plan *p,
                                   const struct pz_plan_space *space,
                                   const struct pz_plan_grid *grid);
 
-/* Lower bounds of the pipeline's time, of one plan or of all plans, if the terms take these times
- * and transfers none. */
+/* Returns a lower bound of the time of the pipeline of one plan, if the terms take these times and
+ * transfers none. */
 double pz_frontier_plan_s(const struct pz_frontier *frontier, const struct pz_frontier_plan *p,
                           const struct pz_term_seconds *seconds);
+
+/* Returns the least of these lower bounds of all plans of a frontier. */
 double pz_frontier_least_s(const struct pz_frontier *frontier,
                            const struct pz_term_seconds *seconds);
 
@@ -59,7 +64,7 @@ void pz_plan_frontiers_init(struct pz_plan_frontiers *frontiers, struct pz_plan_
                             struct pz_plan_memory *memory);
 void pz_plan_frontiers_release(struct pz_plan_frontiers *frontiers);
 
-/* Forgets all frontiers if they use much memory. */
+/* Discards all frontiers if they use more than a limit of memory. */
 void pz_plan_frontiers_trim(struct pz_plan_frontiers *frontiers);
 
 /* Returns the frontier of a grid or of a shape.  It is valid until frontiers are trimmed. */

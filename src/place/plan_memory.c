@@ -99,7 +99,8 @@ static int64_t next_rise(const struct pz_step_shape *x, const struct pz_plan *pl
   return rise;
 }
 
-/* Returns the bytes of a stage that recomputes this number of layers of each chunk. */
+/* Returns the bytes of a stage if it recomputes this number of layers of each chunk, and sets that
+ * number in memory->stage_layers, to which the plan refers. */
 static double bytes_with(const struct pz_plan_memory *memory, const struct pz_step_shape *shape,
                          const struct pz_plan *plan, int64_t stage, int64_t layers) {
   memory->stage_layers[stage] = layers;
@@ -295,6 +296,7 @@ struct cached_memory {
   const int64_t *stage_recompute;
 };
 
+/* Initializes an empty cache. */
 static void init_cache(struct pz_plan_memory *memory) {
   pz_arena_init(&memory->cache_arena, NULL);
   pz_map_init(&memory->cache_index, &memory->cache_arena);

@@ -122,36 +122,42 @@ double pz_plan_pricing_bound_s(struct pz_call *call, struct pz_plan_pricing *pri
   return bound_s;
 }
 
+/* Returns whether the lower bound of the relaxation of a plan excludes it.  The bound with all
+ * overlap, which is known after the first overlap of a way, is asked first. */
+static bool is_excluded_by_relaxation(struct pz_call *call, struct pz_plan_pricing *pricing,
+                                      struct pz_step_shape *shape, const struct pz_plan *plan,
+                                      bool full_overlap) {
+  struct pz_plan relaxed = pz_plan_relaxed(plan);
+  if (pricing->full_overlap_bound_s >= 0 &&
+      !could_be_best(pricing, &relaxed, pricing->full_overlap_bound_s, 0))
+    return true;
+  double bound_s = pz_plan_pricing_bound_s(call, pricing, shape, &relaxed);
+  if (full_overlap) pricing->full_overlap_bound_s = bound_s;
+  return !could_be_best(pricing, &relaxed, bound_s, 0);
+}
+
 /* Prices a plan in one way.  It is excluded by the lower bound of its relaxation, by memory, or by
  * the lower bound with the recomputation and offload that memory requires; otherwise it is
  * simulated. */
 static void price_way(struct pz_call *call, struct pz_plan_pricing *pricing,
                       struct pz_step_shape *shape, struct pz_plan *plan, bool full_overlap) {
   struct pz_plan_certificate *certificate = &pricing->found.certificate;
+  struct pz_plan_memory *memory = pricing->memory;
   const struct pz_plan_question *question = pricing->space->question;
   bool minimizes_memory = question->objective == PZ_PLAN_MEMORY;
   bool memory_chooses =
       plan->recompute == PZ_RECOMPUTATION_FULL || pz_plan_offload_is_open(question, plan);
   bool has_rival = pricing->found.n == pricing->top || pricing->cutoff_s > 0;
-  if (!minimizes_memory && has_rival) {
-    struct pz_plan relaxed = pz_plan_relaxed(plan);
-    bool excluded = pricing->full_overlap_bound_s >= 0 &&
-                    !could_be_best(pricing, &relaxed, pricing->full_overlap_bound_s, 0);
-    if (!excluded) {
-      double bound_s = pz_plan_pricing_bound_s(call, pricing, shape, &relaxed);
-      if (full_overlap) pricing->full_overlap_bound_s = bound_s;
-      excluded = !could_be_best(pricing, &relaxed, bound_s, 0);
-    }
-    if (excluded) {
-      certificate->by_bound++;
-      return;
-    }
+  if (has_rival && !minimizes_memory &&
+      is_excluded_by_relaxation(call, pricing, shape, plan, full_overlap)) {
+    certificate->by_bound++;
+    return;
   }
-  pricing->memory->cutoff_bytes = cutoff_bytes(pricing);
-  pricing->memory->seeks_least = !pricing->found.n && !pricing->memory->caches;
-  double bytes = pz_plan_memory_bytes(call, pricing->memory, shape, plan);
-  if (bytes > pricing->memory->hbm_bytes) note_least(pricing, shape, plan, bytes);
-  if (bytes > pz_fmin(pricing->memory->hbm_bytes, cutoff_bytes(pricing))) {
+  memory->cutoff_bytes = cutoff_bytes(pricing);
+  memory->seeks_least = !pricing->found.n && !memory->caches;
+  double bytes = pz_plan_memory_bytes(call, memory, shape, plan);
+  if (bytes > memory->hbm_bytes) note_least(pricing, shape, plan, bytes);
+  if (bytes > pz_fmin(memory->hbm_bytes, cutoff_bytes(pricing))) {
     certificate->by_memory++;
     return;
   }

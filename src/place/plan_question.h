@@ -32,9 +32,9 @@ struct pz_plan_question {
   bool even;        /* layers are divided evenly (pz_plan_chunk_layers) only */
 
   enum pz_plan_objective objective;
-  /* Steps are rated as (1 + expected error) times as long, see step/expected_error.h. */
+  /* Plans are rated by their step times (1 + expected error), see step/expected_error.h. */
   bool counted;
-  /* Plans within this fraction of the best value are equally good; 0: only the best is. */
+  /* Plans whose value is within this fraction of the best one tie with it; 0: none do. */
   double tie;
   double tokens, deadline_s; /* a run over `tokens` must end within deadline_s; 0: no deadline */
   uint32_t top;              /* number of plans to return; 0 means 1 */
@@ -43,9 +43,9 @@ struct pz_plan_question {
   uint32_t kinds;
 
   unsigned threads;             /* 0: one per processor */
-  struct pz_progress *progress; /* NULL: none.  The search stops when it is cancelled. */
+  struct pz_progress *progress; /* may be NULL; the search stops when it is cancelled */
   double end_s; /* the search stops at this time of pz_clock_s(); 0: no time limit */
-  /* The end of the larger work that this search belongs to, or NULL. */
+  /* The time limit of a larger search that this one is part of, or NULL. */
   const struct pz_ending *ending;
 
   /* A table through which finders of several threads and ranks share frontiers and tables; NULL:
@@ -61,7 +61,7 @@ struct pz_found_plan {
 };
 
 struct pz_found_plans {
-  /* N plans, best first, followed by n_kinds plans of other kinds, best first. */
+  /* The n best plans, and after them the best plans of n_kinds other kinds, each best first. */
   struct pz_found_plan *list;
   uint32_t n, n_kinds; /* n is 0 if no plan fits */
   struct pz_plan_certificate certificate;
@@ -70,13 +70,13 @@ struct pz_found_plans {
   struct pz_found_plan least; /* if no plan fits: the plan that needs the least memory, priced */
   bool has_least;
   bool late; /* no plan meets the deadline; the listed plans are the fastest that fit */
-  /* The search stopped early: the list is the best so far, with the gap in the certificate. */
+  /* The search was stopped: the list has the best plans so far, and the certificate a gap. */
   bool stopped;
   int64_t experts;   /* number of experts of the model */
-  char warning[200]; /* what the user should know about the model, or "" */
+  char warning[200]; /* a warning about the model for the user, or "" */
 };
 
-/* Makes the question for a plan that may leave fields unset: these get the framework's defaults,
+/* Returns the question for a plan that may leave fields unset: these get the framework's defaults,
  * and the overlap that the framework can switch on besides.  Only the fields in `pinned` are
  * pinned.  Raises the errors of pz_fill_plan(). */
 struct pz_plan_question pz_plan_question_make(struct pz_call *call, const struct pz_job *job,
@@ -91,7 +91,7 @@ static inline int pz_plan_kind(const struct pz_plan *plan) {
          (pz_plan_ep(plan) > 1) << 3 | (plan->zero == 3) << 4 | (plan->offload != 0) << 5;
 }
 enum {
-  PZ_GRID_KINDS = 15, /* the bits that all plans of a grid have in common */
+  PZ_GRID_KINDS = 15, /* the bits of a kind that all plans of a grid share */
   PZ_ZERO_3_KIND = 16,
   PZ_OFFLOAD_KIND = 32
 };

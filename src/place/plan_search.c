@@ -274,31 +274,28 @@ static void price_grids(struct pz_call *call, struct pz_plan_pricing *pricing) {
 
 /* ---- other kinds ---------------------------------------------------------------------------- */
 
-/* Returns whether a plan of the grid could be of this kind.  The framework may lack ZeRO 3 for the
- * grid. */
-static bool grid_may_have_kind(const struct pz_plan_space *space, const struct pz_plan_grid *grid,
-                               int kind) {
-  struct pz_plan plan = pz_plan_grid_plan(space, grid);
-  if ((pz_plan_kind(&plan) ^ kind) & PZ_GRID_KINDS) return false;
-  plan.zero = kind & PZ_ZERO_3_KIND ? 3 : 0;
-  pz_plan_set_derived(space, &plan);
-  return !plan.zero || pz_rule_group_allows(&space->rules, PZ_RULE_SHARDS, &plan, &space->model);
-}
-
-/* Finds the best plan of a kind, with a step that is not much longer than the best.  Returns
- * whether there is one that fits. */
+/* Finds the best plan of a kind (pz_plan_kind), with a step that is not much longer than the best.
+ * Returns whether one fits. */
 static bool find_best_of_kind(struct pz_call *call, const struct pz_plan_pricing *all, int kind,
                               struct pz_found_plan *best) {
+  struct pz_plan_space *space = all->space;
   struct pz_plan_pricing pricing = *all;
   double limit_s = KIND_STEP_FACTOR * all->found.list[0].p.step_s;
   pricing.found = (struct pz_found_plans){.list = best};
   pricing.top = 1;
   pricing.wanted_kind = kind;
   pricing.cutoff_s = all->cutoff_s > 0 ? pz_fmin(all->cutoff_s, limit_s) : limit_s;
-  for (uint32_t i = 0; i < pricing.space->grids.n; i++) {
-    const struct pz_plan_grid *grid = pz_grid_at(pricing.space, i);
-    if (pz_plan_pricing_promises(&pricing, grid) && grid_may_have_kind(pricing.space, grid, kind))
-      pz_plan_pricing_grid(call, &pricing, grid);
+  for (uint32_t i = 0; i < space->grids.n; i++) {
+    const struct pz_plan_grid *grid = pz_grid_at(space, i);
+    struct pz_plan plan = pz_plan_grid_plan(space, grid);
+    bool can_have_degrees = !((pz_plan_kind(&plan) ^ kind) & PZ_GRID_KINDS);
+    if (!can_have_degrees || !pz_plan_pricing_promises(&pricing, grid)) continue;
+    if (kind & PZ_ZERO_3_KIND) { /* which the framework may lack for the degrees of the grid */
+      plan.zero = 3;
+      pz_plan_set_derived(space, &plan);
+      if (!pz_rule_group_allows(&space->rules, PZ_RULE_SHARDS, &plan, &space->model)) continue;
+    }
+    pz_plan_pricing_grid(call, &pricing, grid);
   }
   return pricing.found.n > 0;
 }

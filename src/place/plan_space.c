@@ -39,6 +39,7 @@ void pz_plan_space_check_stop(struct pz_call *call, const struct pz_plan_space *
   if (pz_plan_question_over(space->question)) pz_raise(call, PZ_STOPPED, "stopped");
 }
 
+/* Ends the phase of a progress; a pz_close_fn. */
 static void finish_progress(void *progress) { pz_progress_finish(progress, NULL); }
 
 void pz_plan_begin_progress(struct pz_call *call, const struct pz_plan_question *question,
@@ -88,6 +89,7 @@ void pz_step_shape_open(struct pz_call *call, const struct pz_plan_question *que
   pz_undefer(call, shape->model);
 }
 
+/* Frees the step model of a shape. */
 static void close_shape(struct pz_step_shape *shape) {
   pz_step_model_free(shape->model);
   shape->model = NULL;
@@ -263,6 +265,7 @@ static void set_offload(const struct pz_plan_space *space, struct pz_plan *plan,
   plan->offload_fraction = way->fraction;
 }
 
+/* Sets recomputation and offload of a way. */
 static void set_way(const struct pz_plan_space *space, struct pz_plan *plan,
                     const struct pz_plan_way *way) {
   set_recompute(plan, way->recompute);
@@ -297,6 +300,7 @@ static bool set_allowed_way(const struct pz_plan_space *space, struct pz_plan *p
          can_recompute(space, plan);
 }
 
+/* Returns whether neither dense nor expert parameters have several replicas. */
 static bool has_no_replicas(const struct pz_plan *plan) {
   return pz_plan_replicas(plan) == 1 && pz_plan_expert_replicas(plan) == 1;
 }
@@ -591,7 +595,7 @@ struct pz_plan pz_plan_grid_plan(const struct pz_plan_space *space,
                                  const struct pz_plan_grid *grid) {
   struct pz_plan plan = pz_step_shape_plan(space->question, pz_shape_at(space, grid->shape));
   set_variant(space, grid->variant, &plan);
-  plan.overlap = 0; /* each overlap may only add to the expected error of a plan */
+  plan.overlap = 0; /* so that the value is a lower bound: overlaps only add expected error */
   plan.pp = grid->pp;
   plan.dp = grid->dp;
   return plan;
@@ -671,14 +675,6 @@ void pz_plan_grids_sort(struct pz_vec *grids) {
 }
 
 /* ---- plans of a grid ------------------------------------------------------------------------ */
-
-/* Returns whether the layers can be divided among the chunks of a plan in any pipeline order.
- * Several chunks per stage must divide the layers, or the layers plus embedding and head. */
-static bool can_chunk(const struct pz_plan *plan, int64_t layers) {
-  int64_t chunks = plan->pp * plan->vpp;
-  if (plan->vpp == 1) return true;
-  return layers + 2 >= chunks && (layers % chunks == 0 || (layers + 2) % chunks == 0);
-}
 
 /* Returns whether question and framework have a pipeline order for the plan's number of chunks.
  * With a single stage all orders are the same and count as 1F1B. */
@@ -799,8 +795,11 @@ static void visit_grid(struct pz_call *call, struct pz_plan_space *space,
   int64_t most_vpp = plan.pp == 1 ? 1 : (space->n_layers + 2) / plan.pp;
   for (int64_t k = 1; k <= most_vpp; k++) {
     plan.vpp = visit->dominant ? most_vpp + 1 - k : k; /* dominating plans first */
-    if (!PZ_PLAN_ALLOWS(space->question, VPP, vpp, plan.vpp) || !can_chunk(&plan, space->n_layers))
-      continue;
+    /* several chunks per stage must divide the layers, or the layers plus embedding and head */
+    int64_t layers = space->n_layers, chunks = plan.pp * plan.vpp;
+    bool can_divide = layers % chunks == 0 || (layers + 2) % chunks == 0;
+    bool can_chunk = plan.vpp == 1 || (layers + 2 >= chunks && can_divide);
+    if (!can_chunk || !PZ_PLAN_ALLOWS(space->question, VPP, vpp, plan.vpp)) continue;
     for (int i = 0; i < PZ_PIPELINES; i++) {
       plan.pipeline = i;
       if (has_order(space, &plan, (enum pz_pipeline_order)i) && can_order(&plan, space->n_layers))

@@ -272,8 +272,8 @@ static void check_and_tune(struct pz_call *call, void *ctx) {
 enum pz_status pz_plan_tune(const struct pz_run_plan *run, const struct pz_chip *chip,
                             const struct pz_cluster *net, const struct pz_tune_options *options,
                             struct pz_plan_tuning **out, struct pz_error *err) {
-  struct tune_args x = {run, chip, net, options, out};
-  return pz_border(check_and_tune, &x, err);
+  struct tune_args args = {run, chip, net, options, out};
+  return pz_border(check_and_tune, &args, err);
 }
 
 void pz_plan_tuning_free(struct pz_plan_tuning *result) { pz_object_free(result); }

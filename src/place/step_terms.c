@@ -130,6 +130,7 @@ static bool is_counted(const struct pz_op *op) {
   return op->op_class != PZ_CLASS_NONE && op->op_class != PZ_CLASS_COLLECTIVE && !moves;
 }
 
+/* Returns whether an operator is a GEMM that counts in a lower bound. */
 static bool is_gemm(const struct pz_op *op) {
   return is_counted(op) && op->matmul_flop && !pz_op_mixes_tokens(op->kind);
 }
@@ -252,6 +253,7 @@ static void find_work(struct pz_call *call, struct pz_term_tables *tables) {
 
 /* ---- tables by shape and term --------------------------------------------------------------- */
 
+/* Returns the size of a table. */
 static size_t table_bytes(const struct pz_term_tables *tables) {
   return (size_t)tables->space->shapes.n * PZ_TERM_ROW * sizeof(double);
 }
@@ -270,6 +272,7 @@ static const double *find_table(const struct pz_term_tables *tables, const void 
   return at == PZ_NONE ? NULL : *pz_vec_at(&tables->tables, const double *, at);
 }
 
+/* Stores a table under a key. */
 static void store_table(struct pz_call *call, struct pz_term_tables *tables, const void *key,
                         size_t bytes, const double *table) {
   uint32_t at = tables->tables.n;
@@ -503,25 +506,21 @@ void pz_term_tables_init(struct pz_call *call, struct pz_term_tables *tables,
 
 /* ---- energy --------------------------------------------------------------------------------- */
 
-/* Returns the energy of a term of a shape on one device at a squared voltage, as chip/bill.c
- * computes it. */
-static double term_j(const struct pz_term_tables *tables, const struct pz_chip *chip,
-                     double voltage2, const double *bytes, size_t at) {
-  const struct pz_tech_info *tech = pz_tech_at(chip->tech);
-  const struct pz_term_work *work = &tables->work[at];
-  double mac_j = tech->mac_j + pz_chip_local_bytes_per_mac(chip) * tech->local_j;
-  return voltage2 * ((work->macs + work->attention_flop / 2) * mac_j +
-                     (work->attention_ops + work->ops + work->tail_ops) * tech->lane_j) +
-         (work->bytes + bytes[at]) * (tech->hbm_j + tech->glb_j);
-}
-
 double pz_term_least_j(struct pz_call *call, struct pz_term_tables *tables,
                        const struct pz_chip *chip, double voltage2) {
+  const struct pz_tech_info *tech = pz_tech_at(chip->tech);
   const double *bytes = gemm_bytes(call, tables, chip);
+  double mac_j = tech->mac_j + pz_chip_local_bytes_per_mac(chip) * tech->local_j;
   double least = HUGE_VAL;
   for (uint32_t i = 0; i < tables->space->shapes.n; i++) {
-    size_t whole = (size_t)i * PZ_TERM_ROW + PZ_TERM_WHOLE;
-    least = pz_fmin(least, tables->share[i] * term_j(tables, chip, voltage2, bytes, whole));
+    /* energy of a whole microbatch on one device, as chip/bill.c computes it */
+    size_t at = (size_t)i * PZ_TERM_ROW + PZ_TERM_WHOLE;
+    const struct pz_term_work *work = &tables->work[at];
+    double macs = work->macs + work->attention_flop / 2;
+    double lane_ops = work->attention_ops + work->ops + work->tail_ops;
+    double joules = voltage2 * (macs * mac_j + lane_ops * tech->lane_j) +
+                    (work->bytes + bytes[at]) * (tech->hbm_j + tech->glb_j);
+    least = pz_fmin(least, tables->share[i] * joules);
   }
   /* the margin covers the rounding of sums in another order */
   return least * (double)tables->space->question->plan.devices * (1 - 1e-9);

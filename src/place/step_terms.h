@@ -52,15 +52,16 @@ struct pz_term_seconds {
 
 /* The least work of a term on the resources of a chip, which does not depend on the chip. */
 struct pz_term_work {
-  double attention_flop, attention_ops; /* of attention, on arrays and on lanes */
-  double ops, bytes;                    /* of element-wise operators */
-  double tail_ops;                      /* of lanes, besides GEMMs */
-  double macs;                          /* of GEMMs */
+  double attention_flop; /* of attention on the arrays */
+  double attention_ops;  /* of attention on the lanes */
+  double ops, bytes;     /* lane operations and HBM bytes of element-wise operators */
+  double tail_ops;       /* lane operations that GEMMs end with */
+  double macs;           /* multiply-accumulates of GEMMs */
 };
 
 struct pz_term_tables {
   struct pz_plan_space *space;
-  bool scheduled; /* operators may run at the same time (execution by schedules) */
+  bool scheduled; /* passes are scheduled, so that operators may run at the same time */
   struct pz_arena *arena;
   struct pz_product_times *times; /* the question's */
   struct pz_term_work *work;      /* by shape and term */
@@ -70,8 +71,8 @@ struct pz_term_tables {
   struct pz_vec gemms,
       uses;            /* struct pz_product, struct gemm_use; the uses of a shape are adjacent */
   uint32_t *first_use; /* by shape */
-  double *gemm_value;  /* by GEMM, of the table in the making */
-  double *sums;        /* by shape and term, of the table in the making */
+  double *gemm_value;  /* by GEMM: values for the table that is being computed */
+  double *sums;        /* the table that is being computed */
 
   /* Finished tables by shape and term: cycles of GEMMs on an array, bytes of GEMMs, collectives in
    * a network. */
@@ -89,7 +90,7 @@ void pz_term_tables_init(struct pz_call *call, struct pz_term_tables *tables,
 struct pz_term_rates {
   double cycle, mac, flop, op, byte;
   const double *cycles, *collectives;
-  const double *path_collectives; /* for schedules: collectives that nothing on a path can hide */
+  const double *path_collectives; /* for scheduled passes: collectives on the longest path */
 };
 
 /* Returns the rates of a chip in a network, with the tables that apply to it. */

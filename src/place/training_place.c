@@ -289,8 +289,8 @@ enum pz_status pz_training_place(const char *model, const struct pz_chip *chip,
                                  const struct pz_cluster *net,
                                  const struct pz_training_place_options *options,
                                  struct pz_training_plans **out, struct pz_error *err) {
-  struct place_args x = {model, chip, net, options, out};
-  return pz_border(check_and_place, &x, err);
+  struct place_args args = {model, chip, net, options, out};
+  return pz_border(check_and_place, &args, err);
 }
 
 void pz_training_plans_free(struct pz_training_plans *plans) {
@@ -354,11 +354,15 @@ static bool try_change(struct pz_call *call, struct misfit *misfit, const struct
   return fits;
 }
 
-/* Tries each pinned field unpinned. */
-static void try_without_pins(struct pz_call *call, struct misfit *misfit) {
+/* Tries single changes of the question: unpinned fields, more devices, more HBM, and if none of
+ * these is sufficient, shorter samples.  `least` is the plan that needs the least memory. */
+static void try_single_changes(struct pz_call *call, struct misfit *misfit,
+                               const struct pz_training_run *least) {
+  struct pz_training_place_options options;
+  char change[64], value[PZ_FIELD_TEXT_MOST];
+  bool fits = false;
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
-    struct pz_training_place_options options = *misfit->asked;
-    char change[64], value[PZ_FIELD_TEXT_MOST];
+    options = *misfit->asked;
     if (!(options.pinned >> f & 1)) continue;
     options.pinned &= ~(UINT64_C(1) << f);
     pz_plan_field_text(&options.plan, (enum pz_plan_field)f, value, sizeof value);
@@ -366,38 +370,25 @@ static void try_without_pins(struct pz_call *call, struct misfit *misfit) {
              value);
     (void)try_change(call, misfit, misfit->chip, &options, change);
   }
-}
-
-/* Tries doubled numbers of devices until a plan fits. */
-static void try_more_devices(struct pz_call *call, struct misfit *misfit) {
-  struct pz_training_place_options options = *misfit->asked;
-  bool fits = false;
+  options = *misfit->asked;
   for (int64_t factor = 2; factor <= MAX_DEVICES_FACTOR && !fits; factor *= 2) {
-    char change[48];
     options.plan.devices = misfit->asked->plan.devices * factor;
     if (options.plan.devices > 1 << 24) break;
     if (misfit->weak) options.plan.batch = misfit->asked->plan.batch * factor;
     snprintf(change, sizeof change, "%" PRId64 " devices", options.plan.devices);
     fits = try_change(call, misfit, misfit->chip, &options, change);
   }
-}
-
-/* Tries the HBM size that the plan with the least memory needs. */
-static void try_more_hbm(struct pz_call *call, struct misfit *misfit, double least_bytes) {
   struct pz_chip chip = *misfit->chip;
-  double gib = ceil(pz_hbm_needed(misfit->chip, &pz_constants_default, least_bytes) / 0x1p30);
-  char change[48];
+  double gib =
+      ceil(pz_hbm_needed(misfit->chip, &pz_constants_default, least->p.needed_bytes) / 0x1p30);
   chip.hbm.bytes_per_stack = (int64_t)ceil(gib * 0x1p30 / (double)chip.hbm.stacks);
   snprintf(change, sizeof change, "%.0f GiB of HBM", gib);
   (void)try_change(call, misfit, &chip, misfit->asked, change);
-}
-
-/* Tries halved sequence lengths until a plan fits. */
-static void try_shorter_samples(struct pz_call *call, struct misfit *misfit, int64_t seq) {
-  struct pz_training_place_options options = *misfit->asked;
-  bool fits = false;
-  for (options.plan.seq = seq / 2; options.plan.seq >= MIN_SEQ && !fits; options.plan.seq /= 2) {
-    char change[48];
+  if (misfit->length) return;
+  options = *misfit->asked;
+  fits = false;
+  for (options.plan.seq = least->plan.seq / 2; options.plan.seq >= MIN_SEQ && !fits;
+       options.plan.seq /= 2) {
     snprintf(change, sizeof change, "%" PRId64 " tokens a sample", options.plan.seq);
     fits = try_change(call, misfit, misfit->chip, &options, change);
   }
@@ -471,10 +462,7 @@ static void explain_misfit(struct pz_call *call, void *ctx) {
              options.plan.devices, options.plan.batch);
   options.tie = 0; /* any plan that fits is sufficient */
   if (options.seconds > 0) misfit.end_s = pz_clock_s() + options.seconds;
-  try_without_pins(call, &misfit);
-  try_more_devices(call, &misfit);
-  try_more_hbm(call, &misfit, plans->least->p.needed_bytes);
-  if (!misfit.length) try_shorter_samples(call, &misfit, plans->least->plan.seq);
+  try_single_changes(call, &misfit, plans->least);
   raise_misfit(call, &misfit, plans->least);
 }
 
@@ -483,8 +471,8 @@ enum pz_status pz_training_nothing_fits(const char *model, const struct pz_chip 
                                         const struct pz_training_place_options *options, bool weak,
                                         const struct pz_training_plans *plans,
                                         struct pz_error *err) {
-  struct misfit_args x = {model, chip, net, options, weak, plans};
-  return pz_border(explain_misfit, &x, err);
+  struct misfit_args args = {model, chip, net, options, weak, plans};
+  return pz_border(explain_misfit, &args, err);
 }
 
 /* ---- scaling -------------------------------------------------------------------------------- */
@@ -580,8 +568,8 @@ enum pz_status pz_training_scale(const char *model, const struct pz_chip *chip,
                                  const struct pz_training_place_options *options,
                                  const struct pz_choices *devices, int64_t batch_per_device,
                                  struct pz_scaling **out, struct pz_error *err) {
-  struct scale_args x = {model, chip, net, options, devices, batch_per_device, out};
-  return pz_border(scale_devices, &x, err);
+  struct scale_args args = {model, chip, net, options, devices, batch_per_device, out};
+  return pz_border(scale_devices, &args, err);
 }
 
 void pz_scaling_free(struct pz_scaling *scaling) {

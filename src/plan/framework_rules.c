@@ -16,6 +16,7 @@
 /* Sets of frameworks by their rules.  OTHERS are frameworks about which nothing else is known. */
 enum { CORE = 1, TITAN = 2, DEEPSPEED = 4, MAXTEXT = 8, AUTOMODEL = 16, OTHERS = 32, ANY = 63 };
 
+/* Returns the bit of a framework in these sets. */
 static unsigned framework_bit(const struct pz_framework *framework) {
   return framework->rules ? (unsigned)framework->rules : OTHERS;
 }
@@ -60,10 +61,6 @@ static struct pz_lora adapters_of(const struct pz_plan *plan) {
 static bool adapts_part_of_joint_layers(const struct pz_plan *plan) {
   struct pz_lora lora = adapters_of(plan);
   return pz_lora_divides(&lora);
-}
-
-static bool adapts_feed_forward(const struct pz_plan *plan) {
-  return adapters_of(plan).modules & (PZ_LORA_GATE | PZ_LORA_UP | PZ_LORA_DOWN);
 }
 
 /* Returns whether activations are offloaded layer by layer, and not module by module. */

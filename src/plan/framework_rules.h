@@ -56,8 +56,8 @@ bool pz_rule_group_allows(const struct pz_rule_list *list, enum pz_rule_group gr
 int pz_rule_list_overlap(const struct pz_rule_list *list, struct pz_plan *plan,
                          const struct pz_model_shape *model);
 
-/* Returns the following functions return what a search may switch on besides the defaults of the framework,
- * on this chip and without the software that the user lacks (`without`, a set of enum
+/* Returns the following functions return what a search may switch on besides the defaults of the
+ * framework, on this chip and without the software that the user lacks (`without`, a set of enum
  * pz_software).  Dispatchers are returned as a set of bits 1 << enum pz_dispatcher. */
 unsigned pz_framework_dispatchers(int framework, const struct pz_chip *chip, int without);
 

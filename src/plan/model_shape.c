@@ -21,6 +21,7 @@ static const struct pz_range any_size = {1, 1 << 26}, any_count = {0, 65536};
 
 /* ---- families ------------------------------------------------------------------------------- */
 
+/* Reads GPT-2: learned positions, LayerNorm and GELU. */
 static void read_gpt2(struct pz_fields *config, struct pz_arch *arch,
                       struct pz_model_shape *shape) {
   pz_family_find("gpt2")->read(config, arch);
@@ -75,6 +76,7 @@ static void read_llama_kind(struct pz_fields *config, struct pz_arch *arch,
   read_rotary(config, shape, 10000, has_1e_5 ? 1e-5 : 1e-6);
 }
 
+/* Reads Mixtral: Llama with experts in every layer. */
 static void read_mixtral(struct pz_fields *config, struct pz_arch *arch,
                          struct pz_model_shape *shape) {
   pz_family_find("mixtral")->read(config, arch);
@@ -82,6 +84,7 @@ static void read_mixtral(struct pz_fields *config, struct pz_arch *arch,
   shape->expert_ffn = arch->ffn;
 }
 
+/* Reads dense Qwen3, whose attention normalises queries and keys. */
 static void read_qwen3(struct pz_fields *config, struct pz_arch *arch,
                        struct pz_model_shape *shape) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){0});
@@ -90,6 +93,7 @@ static void read_qwen3(struct pz_fields *config, struct pz_arch *arch,
   shape->qk_norm = true;
 }
 
+/* Reads Qwen3 with experts in every layer. */
 static void read_qwen3_moe(struct pz_fields *config, struct pz_arch *arch,
                            struct pz_model_shape *shape) {
   static const struct pz_range every = {1, 1};
@@ -100,6 +104,8 @@ static void read_qwen3_moe(struct pz_fields *config, struct pz_arch *arch,
   (void)pz_fields_int_or(config, "decoder_sparse_step", every, 1);
 }
 
+/* Reads DeepSeek-V3 and Kimi K2: latent attention, routed and shared experts, multi-token
+ * prediction. */
 static void read_deepseek(struct pz_fields *config, struct pz_arch *arch,
                           struct pz_model_shape *shape) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){0});
@@ -150,6 +156,7 @@ static void read_hybrid(struct pz_fields *config, struct pz_arch *arch,
     shape->pattern[i] = layer_letter(arch, arch->kind[i]);
 }
 
+/* Reads Nemotron-H: Mamba-2, attention and feed-forward layers with squared ReLU. */
 static void read_nemotron(struct pz_fields *config, struct pz_arch *arch,
                           struct pz_model_shape *shape) {
   read_hybrid(config, arch, shape);
@@ -168,6 +175,7 @@ static void read_nemotron(struct pz_fields *config, struct pz_arch *arch,
   if (!(kind & PZ_LAYER_NO_FFN)) shape->predict[n] = is_dense ? '-' : 'E';
 }
 
+/* Reads Qwen3-Next and Qwen3.5: layers with the gated delta rule and attention layers. */
 static void read_qwen_hybrid(struct pz_fields *config, struct pz_arch *arch,
                              struct pz_model_shape *shape) {
   read_hybrid(config, arch, shape);
@@ -337,6 +345,7 @@ struct shape_request {
   struct pz_model_shape *out;
 };
 
+/* Reads a shape from the text of a config.json, or by the name of the model. */
 static void load_shape(struct pz_call *call, void *ctx) {
   const struct shape_request *x = ctx;
   if (x->config)
@@ -347,9 +356,9 @@ static void load_shape(struct pz_call *call, void *ctx) {
 
 bool pz_try_model_shape(struct pz_call *call, const char *model, const char *config,
                         struct pz_model_shape *out) {
-  struct shape_request x = {model, config, out};
+  struct shape_request args = {model, config, out};
   struct pz_error err = {0};
-  enum pz_status status = pz_border(load_shape, &x, &err);
+  enum pz_status status = pz_border(load_shape, &args, &err);
   if (status == PZ_NO_MEMORY) pz_raise_again(call, &err);
   return status == PZ_OK;
 }

@@ -182,6 +182,7 @@ void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *s
              events, PZ_PIPELINE_MOST_EVENTS);
 }
 
+/* Checks a shape within a border. */
 static void require_in_border(struct pz_call *call, void *ctx) {
   pz_require_pipeline(call, *(const struct pz_pipeline_shape *const *)ctx);
 }

@@ -130,10 +130,13 @@ struct pz_pipeline_shape pz_plan_pipeline_shape(const struct pz_plan *plan);
 
 /* ---- degrees -------------------------------------------------------------------------------- */
 
+/* Returns the framework of a plan. */
 static inline const struct pz_framework *pz_plan_framework(const struct pz_plan *plan) {
   return pz_framework_at(plan->framework);
 }
 
+/* Returns whether the plan asks for an overlap, which its degrees may make meaningless
+ * (pz_plan_effective_overlap). */
 static inline bool pz_plan_overlaps(const struct pz_plan *plan, enum pz_overlap overlap) {
   return plan->overlap & (int)overlap;
 }
@@ -146,6 +149,7 @@ static inline int64_t pz_plan_16bit_layers(const struct pz_plan *plan) {
   return plan->bf16_layers + plan->bf16_first_layers;
 }
 
+/* Returns the number of devices that the plan uses. */
 static inline int64_t pz_plan_devices(const struct pz_plan *plan) {
   return plan->tp * pz_plan_cp(plan) * plan->pp * plan->dp;
 }
@@ -165,6 +169,7 @@ static inline int64_t pz_plan_etp(const struct pz_plan *plan) {
   return pz_plan_ep(plan) > 1 ? 1 : plan->tp;
 }
 
+/* Returns the dispatcher of expert tokens; if it is unset, the framework's default. */
 static inline enum pz_dispatcher pz_plan_dispatcher(const struct pz_plan *plan) {
   return plan->dispatcher < 0 ? pz_plan_framework(plan)->dispatcher
                               : (enum pz_dispatcher)plan->dispatcher;

@@ -235,7 +235,8 @@ static int find_word(const char *const *names, const char *word, size_t n) {
   return -1;
 }
 
-/* Reads a set: "all", "none", or names separated by commas or spaces. */
+/* Reads a set of names as bits: "all", "none", or names separated by commas or spaces.  Errors are
+ * raised with the given status. */
 static int read_set(struct pz_call *call, enum pz_status status,
                     const struct pz_plan_field_info *info, const char *text) {
   int set = 0;
@@ -306,6 +307,7 @@ struct field_text {
   const char *text;
 };
 
+/* Reads a field from text (struct field_text). */
 static void read_in_border(struct pz_call *call, void *ctx) {
   const struct field_text *x = ctx;
   pz_read_plan_field(call, x->plan, x->field, x->text);
@@ -313,8 +315,8 @@ static void read_in_border(struct pz_call *call, void *ctx) {
 
 bool pz_try_plan_field(struct pz_plan *plan, enum pz_plan_field field, const char *text,
                        struct pz_error *why) {
-  struct field_text x = {plan, field, text};
-  return pz_border(read_in_border, &x, why) == PZ_OK;
+  struct field_text args = {plan, field, text};
+  return pz_border(read_in_border, &args, why) == PZ_OK;
 }
 
 struct plan_setting {
@@ -344,8 +346,8 @@ static void set_plan_field(struct pz_call *call, void *ctx) {
 
 enum pz_status pz_plan_set(struct pz_plan *p, const char *name, const char *value,
                            struct pz_error *err) {
-  struct plan_setting x = {p, name, value};
-  return pz_border(set_plan_field, &x, err);
+  struct plan_setting args = {p, name, value};
+  return pz_border(set_plan_field, &args, err);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */

@@ -26,14 +26,10 @@ static const char *library_at(const void *unused, size_t i) {
   return attention_libraries[i];
 }
 
-/* Checks that a given library of attention kernels is known. */
-static void check_library(struct pz_call *call, const char *name) {
-  char names[80];
-  if (!name || !*name) return;
+static bool is_attention_library(const char *name) {
   for (size_t i = 0; attention_libraries[i]; i++)
-    if (strcmp(attention_libraries[i], name) == 0) return;
-  pz_raise(call, PZ_BAD_USE, "attention_library is '%.40s'; accepted: %s", name,
-           pz_text_join(names, sizeof names, library_at, NULL));
+    if (strcmp(attention_libraries[i], name) == 0) return true;
+  return false;
 }
 
 /* Checks that fields about recomputation and offload are given only with the recomputation or
@@ -231,6 +227,7 @@ void pz_fill_plan_precision(struct pz_call *call, struct pz_plan *plan,
 void pz_fill_plan(struct pz_call *call, struct pz_plan *plan, const struct pz_chip *chip) {
   struct pz_plan own = *plan;
   struct pz_lora lora;
+  char names[80];
   pz_require_plan_ranges(call, &own);
   if (own.framework < 0) {
     bool is_gpu = !chip || chip->execution == PZ_CHIP_STREAM;
@@ -238,7 +235,10 @@ void pz_fill_plan(struct pz_call *call, struct pz_plan *plan, const struct pz_ch
     /* Megatron-LM does not train adapters */
     if (pz_plan_trains_adapters(plan) && is_gpu) own.framework = pz_framework_find("nemo");
   }
-  check_library(call, own.attention_library);
+  const char *library = own.attention_library;
+  if (library && *library && !is_attention_library(library))
+    pz_raise(call, PZ_BAD_USE, "attention_library is '%.40s'; accepted: %s", library,
+             pz_text_join(names, sizeof names, library_at, NULL));
   pz_must(call, pz_lora_parse(own.peft, &lora, pz_call_error(call)));
   if (!lora.rank) own.peft = NULL;
   fill_degrees(call, &own);
@@ -255,6 +255,7 @@ struct fill_request {
   const struct pz_chip *chip;
 };
 
+/* Fills a plan (struct fill_request). */
 static void fill_in_border(struct pz_call *call, void *ctx) {
   const struct fill_request *request = ctx;
   pz_fill_plan(call, request->plan, request->chip);

@@ -151,11 +151,13 @@ struct pz_stage_layers pz_training_run_stage(const struct pz_training_run *run, 
 /* Prints a property of one stage. */
 typedef const char *print_stage_fn(struct pz_call *call, struct pz_stage_layers stage);
 
+/* Prints how many layers of a stage are recomputed. */
 static const char *print_recomputed(struct pz_call *call, struct pz_stage_layers stage) {
   if (!stage.again) return "none";
   return pz_format(call, "%lld of %lld layers", (long long)stage.again, (long long)stage.layers);
 }
 
+/* Prints the number of layers of a stage. */
 static const char *print_layers(struct pz_call *call, struct pz_stage_layers stage) {
   return pz_format(call, "%lld", (long long)stage.layers);
 }

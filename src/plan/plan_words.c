@@ -263,36 +263,39 @@ struct change_reading {
   struct pz_arena *arena;
 };
 
+/* Reads the text of a request and applies the changes to its run. */
 static void read_changes(struct pz_call *call, void *ctx) {
-  const struct change_reading *x = ctx;
-  struct pz_call results = pz_call_in(call, x->arena);
+  const struct change_reading *reading = ctx;
+  struct pz_call results = pz_call_in(call, reading->arena);
   struct plan_words *words = pz_alloc(call, 1, sizeof *words);
   words->call = &results;
-  words->run = x->run;
+  words->run = reading->run;
   words->given = pz_plan_default();
-  *x->run = pz_run_plan_default();
-  pz_require_options(call, x->run, sizeof *x->run, x->request->run, "pz_run_plan_default");
-  split_words(words, x->request->changes);
+  *reading->run = pz_run_plan_default();
+  pz_require_options(call, reading->run, sizeof *reading->run, reading->request->run,
+                     "pz_run_plan_default");
+  split_words(words, reading->request->changes);
   while (words->next < words->n) read_next(words);
-  change_run(x->run, &words->given);
+  change_run(reading->run, &words->given);
 }
 
+/* Checks the arguments of pz_run_plan_with() and answers it. */
 static void change_by_words(struct pz_call *call, void *ctx) {
-  const struct change_request *x = ctx;
-  pz_require(call, x->run, "run");
-  pz_require(call, x->changes, "changes");
-  pz_require(call, x->out, "out");
+  const struct change_request *request = ctx;
+  pz_require(call, request->run, "run");
+  pz_require(call, request->changes, "changes");
+  pz_require(call, request->out, "out");
   struct pz_call own;
   struct pz_run_plan *run = pz_object_new(call, sizeof *run, &own);
-  struct change_reading reading = {x, run, own.arena};
+  struct change_reading reading = {request, run, own.arena};
   struct pz_error err = {0};
   enum pz_status status = pz_border(read_changes, &reading, &err);
-  if (status != PZ_OK) pz_raise(call, status, "'%.60s': %s", x->changes, err.message);
-  *x->out = pz_object_keep(call, run);
+  if (status != PZ_OK) pz_raise(call, status, "'%.60s': %s", request->changes, err.message);
+  *request->out = pz_object_keep(call, run);
 }
 
 enum pz_status pz_run_plan_with(const struct pz_run_plan *r, const char *changes,
                                 struct pz_run_plan **out, struct pz_error *err) {
-  struct change_request x = {r, changes, out};
-  return pz_border(change_by_words, &x, err);
+  struct change_request args = {r, changes, out};
+  return pz_border(change_by_words, &args, err);
 }
