@@ -95,7 +95,7 @@ static void write_value(struct span value, FILE *out) {
 static void write_field(struct span field, struct span value, FILE *out) {
   bool is_true = is_span(value, "True"), is_false = is_span(value, "False");
   bool is_truth = is_true || is_false, is_negated = false;
-  const char *argument = NULL; /* NULL: the argument has the name of the field */
+  const char *argument = NULL; /* the argument's name, if it is not that of the field */
   if (is_span(value, "None")) return;
   for (size_t i = 0; i < sizeof neutral_fields / sizeof *neutral_fields; i++)
     if (is_span(field, neutral_fields[i])) return;
@@ -218,7 +218,8 @@ static void read_modules(struct span value, struct adapters *out) {
   const char *end = value.text + value.n;
   size_t n = 0;
   for (const char *at = value.text; at < end && n + 2 < sizeof out->modules; at++) {
-    /* all names have underscores, so a comma that no underscore follows is behind the last name */
+    /* all names have underscores, so a comma that no underscore follows is after the last name
+     * */
     bool separates = *at == ',' && n && memchr(at, '_', (size_t)(end - at));
     if (isalnum((unsigned char)*at) || *at == '_')
       out->modules[n++] = *at;

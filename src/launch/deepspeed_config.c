@@ -1,4 +1,4 @@
-/* Reader of DeepSpeed's configuration, the JSON that a launch script of Megatron-DeepSpeed writes. 
+/* Reader of DeepSpeed's configuration, the JSON that a launch script of Megatron-DeepSpeed writes.
  * The configuration must agree with the arguments of the script.  It also states what the arguments
  * do not: overlap, the type of gradients, and an optimizer on the host.  Defaults are those of
  * DeepSpeed's runtime/zero/config.py. */
@@ -140,6 +140,7 @@ struct config_reading {
   struct pz_document document;
 };
 
+/* Reads a configuration; errors of its JSON are raised in this call. */
 static void read_document(struct pz_call *call, void *ctx) {
   const struct config_reading *reading = ctx;
   struct pz_megatron_reader *reader = reading->reader;

@@ -242,6 +242,7 @@ struct model_match {
   bool is_same; /* the result */
 };
 
+/* Finds out whether the built-in model has the shape of the run's configuration. */
 static void match_model(struct pz_call *call, void *ctx) {
   struct model_match *match = ctx;
   struct pz_model_shape preset_shape, run_shape;
@@ -289,6 +290,7 @@ static int find_launch(int framework) {
   return 0;
 }
 
+/* Returns the i-th framework that scripts are written for, for a list in a message. */
 static const char *launch_name(const void *ctx, size_t i) {
   (void)ctx;
   return pz_launch_names[i + 1];
@@ -304,6 +306,8 @@ struct launch_request {
   char **text;
 };
 
+/* Checks that a script can be written: for a framework with a writer, a GPU, and a model whose
+ * shape can be loaded. */
 static void check_launch(struct pz_call *call, void *ctx) {
   const struct launch_request *request = ctx;
   struct pz_model_shape shape;
@@ -326,6 +330,7 @@ enum pz_status pz_launch_check(const char *model, const struct pz_chip *chip, in
   return pz_border(check_launch, &request, err);
 }
 
+/* Checks a request, derives the nodes from the plan and the cluster, and writes the script. */
 static void write_launch(struct pz_call *call, void *ctx) {
   struct launch_request *request = ctx;
   struct pz_plan plan = pz_plan_default();

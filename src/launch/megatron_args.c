@@ -40,13 +40,13 @@ enum { N_ARGUMENTS = sizeof arguments / sizeof *arguments };
  * that begin with it. */
 static const struct refused_argument {
   const char *name;
-  const char *what;    /* what it does, for messages */
+  const char *effect;  /* what the argument changes, for messages */
   const char *neutral; /* a value that has no effect, or NULL */
 } refusals[] = {
     {"expert*", "this choice for experts", NULL}, {"moe-shared-expert-overlap", "shared experts beside the dispatch", NULL},
     {"moe-expert-rank-capacity-factor", "this choice for experts", NULL}, {"moe-*", "this choice for experts", NULL},
     {"hierarchical-context-parallel-sizes", "context parallelism", NULL},
-    {"fp8*", "this choice of 8-bit precision", NULL}, {"fp4*", "4-bit precision", NULL}, 
+    {"fp8*", "this choice of 8-bit precision", NULL}, {"fp4*", "4-bit precision", NULL},
     {"window-size", "attention over a window", NULL}, {"qk-l2-norm", "norms of query and key", NULL},
     {"softmax-type", "attention sinks", "vanilla"},
     {"squared-relu", "the activation function squared ReLU", NULL}, {"quick-geglu", "the activation function GEGLU", NULL},
@@ -156,6 +156,7 @@ bool pz_megatron_reads(const char *name) {
   return find_argument(name, false, &found);
 }
 
+/* Returns the table row of an argument that is not covered, or NULL. */
 static const struct refused_argument *find_refused(const char *name) {
   for (size_t i = 0; i < N_REFUSALS; i++)
     if (name_matches(refusals[i].name, name)) return &refusals[i];
@@ -355,7 +356,7 @@ static void refuse_argument(struct pz_megatron_reader *reader,
               "%s:%u: --%.60s%s%.40s is not covered: %s; accepted: %s%sthe run without it "
               "(--ignore %.60s)",
               reader->name, line, name, shows_value ? " " : "", shows_value ? value : "",
-              refused->what, refused->neutral ? refused->neutral : "",
+              refused->effect, refused->neutral ? refused->neutral : "",
               refused->neutral ? ", or " : "", name);
 }
 
@@ -365,6 +366,7 @@ void pz_refuse_uncovered(struct pz_megatron_reader *reader, int argument) {
   if (refused) refuse_argument(reader, refused, given->name, given->line, given->text);
 }
 
+/* Raises the error about a word that looks like a misspelt argument. */
 static _Noreturn void fail_misspelt(struct pz_megatron_reader *reader,
                                     const struct pz_shell_word *word, const char *name,
                                     const char *meant) {
@@ -404,7 +406,7 @@ static int read_argument(struct pz_megatron_reader *reader, uint32_t i) {
   if (!is_known && (word->batch || pz_name_is_among(silent, name))) return values;
   if (is_left_out && (is_known || refused))
     pz_megatron_add_note(reader, pz_format(reader->call, "--%s is left out%s%s", name,
-                                           refused ? ": " : "", refused ? refused->what : ""));
+                                           refused ? ": " : "", refused ? refused->effect : ""));
   else if (refused)
     refuse_argument(reader, refused, name, word->line, value);
   else
@@ -419,7 +421,7 @@ static bool is_program_argument(const struct pz_shell_word *word) {
   struct argument argument;
   bool has_dashes = !word->batch && strncmp(word->text, "--", 2) == 0;
   if (!has_dashes || !find_argument(word->text + 2, false, &argument)) return false;
-  return argument.value != ARG_NODES && argument.value != ARG_PROCESSES;
+  return argument.value != ARG_NODES && argument.value != ARG_PROCESSES_PER_NODE;
 }
 
 /* Reads a word among the program's arguments that is neither an argument with two dashes nor the
@@ -471,6 +473,7 @@ static void note_guessed_arguments(struct pz_megatron_reader *reader) {
                                    pz_text_s(n), lines, n < MOST_LINES ? "" : " ..."));
 }
 
+/* Finds the arguments of the training program among the words of the script and reads them. */
 static void read_words(struct pz_megatron_reader *reader) {
   /* Documents and mails replace a shell's dashes by typographic ones (U+2010 to U+2015, U+2212). */
   static const char all_dashes[] = "-\xe2\x80\x88\x90\x91\x92\x93\x94\x95";

@@ -29,14 +29,15 @@ PZ_PRINTF(2, 3) static void write_change(struct plan_changes *changes, const cha
   va_end(values);
 }
 
+/* Appends an argument to the list of those to be removed. */
 static void remove_argument(struct plan_changes *changes, const char *name) {
   size_t n = strlen(changes->removed);
   snprintf(changes->removed + n, sizeof changes->removed - n, "%s--%s", n ? ", " : "", name);
 }
 
 /* Writes the argument of an integer field of the plan. */
-static void set_number(struct plan_changes *changes, enum pz_plan_field field, int64_t n) {
-  write_change(changes, "%s %" PRId64, pz_plan_field(field)->in[PZ_LAUNCH_MEGATRON], n);
+static void set_number(struct plan_changes *changes, enum pz_plan_field field, int64_t value) {
+  write_change(changes, "%s %" PRId64, pz_plan_field(field)->in[PZ_LAUNCH_MEGATRON], value);
 }
 
 /* Writes or removes an argument without a value, if the two plans differ in it. */
@@ -99,6 +100,7 @@ static void change_division(struct plan_changes *changes) {
 
 /* ---- the other fields ----------------------------------------------------------------------- */
 
+/* Writes the arguments of recomputation if that changes. */
 static void change_recomputation(struct plan_changes *changes) {
   const struct pz_plan *from = changes->from, *to = changes->to;
   bool was_full = from->recompute == PZ_RECOMPUTATION_FULL;
@@ -123,6 +125,7 @@ static void change_recomputation(struct plan_changes *changes) {
   }
 }
 
+/* Writes the changes to all arguments that differ between the two plans. */
 static void write_changes(struct plan_changes *changes) {
   static const struct {
     int part;

@@ -71,6 +71,7 @@ static void write_negated_flag(const struct core_writer *writer, const char *arg
   write_flag(writer, writer->bridge ? field : argument, writer->bridge == on);
 }
 
+/* Writes a field of the plan under the name that the launcher has for it. */
 static void write_core_field(const struct core_writer *writer, enum pz_plan_field field) {
   pz_write_plan_field(writer->launch, field, writer->bridge ? PZ_LAUNCH_BRIDGE : PZ_LAUNCH_MEGATRON,
                       writer->bridge ? "model." : "  ", writer->bridge ? " = " : " ", writer->out);
@@ -87,6 +88,7 @@ static void write_set(const char *const *names, int set, bool bridge, FILE *out)
   }
 }
 
+/* Writes a property whose value is a set of names. */
 static void write_set_field(const struct core_writer *writer, const char *name,
                             const char *const *names, int set) {
   write_name(writer, name);
@@ -152,6 +154,7 @@ static void write_expert_fields(const struct core_writer *writer) {
   }
 }
 
+/* Writes the ranks and head dimensions of multi-head latent attention. */
 static void write_latent_fields(const struct core_writer *writer) {
   const struct pz_model_shape *shape = &writer->launch->shape;
   bool yarn = shape->rope == PZ_ROPE_YARN;
@@ -198,6 +201,7 @@ static void write_attention(const struct core_writer *writer) {
   fprintf(writer->out, "%s%s\n", writer->bridge ? "AttnBackend." : "", backend);
 }
 
+/* Writes the number and kind of positions: learned, rotary with its scaling, or none. */
 static void write_positions(const struct core_writer *writer) {
   const struct pz_model_shape *shape = &writer->launch->shape;
   int64_t seq = writer->launch->plan.seq;

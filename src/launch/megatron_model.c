@@ -27,8 +27,9 @@ struct shape {
 
 /* ---- properties of the shape ---------------------------------------------------------------- */
 
+/* Returns whether the model is a hybrid with gated delta nets. */
 static bool is_delta_net(const struct pz_megatron_reader *reader) {
-  return pz_given(reader, ARG_VARIANT);
+  return pz_given(reader, ARG_ATTENTION_VARIANT);
 }
 
 static bool is_rotary(const struct pz_megatron_reader *reader) {
@@ -178,10 +179,10 @@ static const char *read_expert_layers(struct pz_megatron_reader *reader) {
 
 /* Checks that a hybrid with Mamba layers has the shape of a Nemotron-H. */
 static void check_nemotron(struct pz_megatron_reader *reader) {
-  bool is_nemotron = pz_given(reader, ARG_SQUARED) && !pz_given(reader, ARG_SWIGLU) &&
+  bool is_nemotron = pz_given(reader, ARG_SQUARED_RELU) && !pz_given(reader, ARG_SWIGLU) &&
                      is_rms_norm(reader) && pz_given(reader, ARG_NO_BIAS) &&
                      pz_given_is(reader, ARG_POSITION_TYPE, "none") &&
-                     !pz_given(reader, ARG_QK_NORM) && !pz_given(reader, ARG_LATENT);
+                     !pz_given(reader, ARG_QK_NORM) && !pz_given(reader, ARG_LATENT_ATTENTION);
   if (!is_nemotron)
     pz_reject_given(reader, ARG_PATTERN,
                     "with it --squared-relu, --normalization RMSNorm, --disable-bias-linear and "
@@ -197,16 +198,16 @@ static void check_nemotron(struct pz_megatron_reader *reader) {
  * */
 static void check_recent_shape(struct pz_megatron_reader *reader) {
   bool experts = pz_has_experts(reader), norms = pz_given(reader, ARG_QK_NORM);
-  bool latent = pz_given(reader, ARG_LATENT), delta = is_delta_net(reader);
+  bool latent = pz_given(reader, ARG_LATENT_ATTENTION), delta = is_delta_net(reader);
   bool predicts = reader->run->plan.mtp;
   bool biases = !pz_given(reader, ARG_NO_BIAS) || pz_given(reader, ARG_QKV_BIAS);
   bool is_gated_delta_net = norms && pz_given(reader, ARG_OUT_GATE) &&
-                            pz_given_is(reader, ARG_VARIANT, "gated_delta_net");
+                            pz_given_is(reader, ARG_ATTENTION_VARIANT, "gated_delta_net");
   if (delta && !is_gated_delta_net)
-    pz_reject_given(reader, ARG_VARIANT,
+    pz_reject_given(reader, ARG_ATTENTION_VARIANT,
                     "gated_delta_net with --qk-layernorm and --attention-output-gate");
-  if (latent && pz_given(reader, ARG_GROUPED))
-    pz_reject_given(reader, ARG_GROUPED,
+  if (latent && pz_given(reader, ARG_GROUP_QUERY))
+    pz_reject_given(reader, ARG_GROUP_QUERY,
                     "--group-query-attention or --multi-latent-attention, not both");
   if (!experts && !norms && !latent && !predicts) return;
   const char *what = "multi-token prediction";
@@ -225,9 +226,10 @@ static void check_recent_shape(struct pz_megatron_reader *reader) {
              latent ? "--num-experts" : "--multi-latent-attention");
 }
 
+/* Checks that the model has a shape that is covered. */
 static void check_shape(struct pz_megatron_reader *reader) {
-  static const int mamba[] = {ARG_SPEC,           ARG_SQUARED,     ARG_MAMBA_HEADS,
-                              ARG_MAMBA_HEAD_DIM, ARG_MAMBA_STATE, ARG_MAMBA_GROUPS,
+  static const int mamba[] = {ARG_SPEC,           ARG_SQUARED_RELU, ARG_MAMBA_HEADS,
+                              ARG_MAMBA_HEAD_DIM, ARG_MAMBA_STATE,  ARG_MAMBA_GROUPS,
                               ARG_MOE_LATENT};
   static const int delta[] = {ARG_SHARED_GATE,   ARG_DELTA_PERIOD,    ARG_DELTA_CONV,
                               ARG_DELTA_KEY_DIM, ARG_DELTA_VALUE_DIM, ARG_DELTA_KEYS,
@@ -256,10 +258,10 @@ static void check_shape(struct pz_megatron_reader *reader) {
   int64_t heads = reader->given[ARG_HEADS].count;
   if (!gated && pz_given_count(reader, ARG_KV_HEADS, heads) != heads)
     pz_reject_given(reader, ARG_KV_HEADS, "--num-attention-heads, or with --swiglu");
-  if (!gated && pz_given(reader, ARG_GROUPED) && reader->given[ARG_GROUPS].count != heads)
+  if (!gated && pz_given(reader, ARG_GROUP_QUERY) && reader->given[ARG_QUERY_GROUPS].count != heads)
     pz_raise(reader->call, PZ_BAD_INPUT,
              "%s:%u: --group-query-attention with gelu is not covered; accepted: with --swiglu",
-             reader->name, reader->given[ARG_GROUPED].line);
+             reader->name, reader->given[ARG_GROUP_QUERY].line);
   check_recent_shape(reader);
 }
 
@@ -269,7 +271,7 @@ static void check_experts(struct pz_megatron_reader *reader, const struct shape 
   const char *layers = shape->expert_layers;
   int64_t experts = reader->given[ARG_EXPERTS].count;
   int64_t shared_ffn = pz_given_count(reader, ARG_SHARED_FFN, 0);
-  bool latent = pz_given(reader, ARG_LATENT), norms = pz_given(reader, ARG_QK_NORM);
+  bool latent = pz_given(reader, ARG_LATENT_ATTENTION), norms = pz_given(reader, ARG_QK_NORM);
   if (pz_given_count(reader, ARG_TOPK, 2) > experts)
     pz_reject_given(reader, ARG_EXPERTS, "at least the top k");
   if (experts % reader->run->plan.ep)
@@ -326,17 +328,19 @@ static double read_dropout(const struct pz_megatron_reader *reader, int argument
   return pz_given(reader, argument) ? reader->given[argument].real : 0.1;
 }
 
+/* Reads the numbers of the shape, with Megatron's defaults for arguments that are not given. */
 static void read_shape(struct pz_megatron_reader *reader, struct shape *shape) {
   int64_t hidden = reader->given[ARG_HIDDEN].count, heads = reader->given[ARG_HEADS].count;
-  bool gated = pz_given(reader, ARG_SWIGLU), grouped = pz_given(reader, ARG_GROUPED);
-  bool has_head_dim = pz_given(reader, ARG_KV_CHANNELS), latent = pz_given(reader, ARG_LATENT);
+  bool gated = pz_given(reader, ARG_SWIGLU), grouped = pz_given(reader, ARG_GROUP_QUERY);
+  bool has_head_dim = pz_given(reader, ARG_KV_CHANNELS),
+       latent = pz_given(reader, ARG_LATENT_ATTENTION);
   int64_t default_ffn = gated ? hidden * 8 / 3 / 64 * 64 : 4 * hidden;
   int64_t seq = pz_given_count(reader, PZ_PLAN_SEQ, 0);
   *shape = (struct shape){.layers = reader->given[ARG_LAYERS].count,
                           .hidden = hidden,
                           .heads = heads,
                           .head_dim = pz_given_count(reader, ARG_KV_CHANNELS, hidden / heads),
-                          .kv_heads = grouped ? pz_given_count(reader, ARG_GROUPS, 1)
+                          .kv_heads = grouped ? pz_given_count(reader, ARG_QUERY_GROUPS, 1)
                                               : pz_given_count(reader, ARG_KV_HEADS, heads),
                           .ffn = pz_given_count(reader, ARG_FFN, default_ffn),
                           .positions = pz_given_count(reader, ARG_POSITIONS, seq),
@@ -362,10 +366,12 @@ static void read_shape(struct pz_megatron_reader *reader, struct shape *shape) {
 
 /* ---- the configuration ---------------------------------------------------------------------- */
 
+/* Writes an integer of the configuration. */
 static void write_count(FILE *out, const char *key, int64_t n) {
   fprintf(out, ",\"%s\":%" PRId64, key, n);
 }
 
+/* Writes a truth value of the configuration. */
 static void write_truth(FILE *out, const char *key, bool on) {
   fprintf(out, ",\"%s\":%s", key, on ? "true" : "false");
 }
@@ -394,7 +400,7 @@ static void write_experts(const struct pz_megatron_reader *reader, const struct 
   const char *layers = shape->expert_layers, *between = ",\"mlp_only_layers\":[";
   write_count(out, "num_experts_per_tok", pz_given_count(reader, ARG_TOPK, 2));
   write_count(out, "moe_intermediate_size", shape->expert_ffn);
-  if (pz_given(reader, ARG_LATENT)) {
+  if (pz_given(reader, ARG_LATENT_ATTENTION)) {
     write_latent_attention(reader, shape, out);
     return;
   }
@@ -447,6 +453,7 @@ static void write_nemotron(const struct pz_megatron_reader *reader, const struct
   write_count(out, "topk_group", pz_given_count(reader, ARG_GROUP_TOPK, 1));
 }
 
+/* Writes the keys of a hybrid of full attention and gated delta nets. */
 static void write_delta_net(const struct pz_megatron_reader *reader, FILE *out) {
   double rotary_part = 1;
   if (pz_given(reader, ARG_ROTARY_PART))
@@ -480,7 +487,7 @@ static void write_gpt2(const struct pz_megatron_reader *reader, const struct sha
 /* Writes a model of the Llama family, or a GPT-NeoX if its activation is not gated. */
 static void write_llama(const struct pz_megatron_reader *reader, const struct shape *shape,
                         FILE *out) {
-  bool latent = pz_given(reader, ARG_LATENT), biases = !pz_given(reader, ARG_NO_BIAS);
+  bool latent = pz_given(reader, ARG_LATENT_ATTENTION), biases = !pz_given(reader, ARG_NO_BIAS);
   write_count(out, "num_hidden_layers", shape->layers);
   write_common_shape(reader, shape, out);
   if (!pz_given(reader, ARG_SWIGLU)) {
@@ -509,7 +516,7 @@ static const char *write_config(const struct pz_megatron_reader *reader,
     family = "nemotron_h";
   else if (is_delta_net(reader))
     family = experts ? "qwen3_next" : "qwen3_5_text";
-  else if (experts && pz_given(reader, ARG_LATENT))
+  else if (experts && pz_given(reader, ARG_LATENT_ATTENTION))
     family = "deepseek_v3";
   else if (experts)
     family = norms ? "qwen3_moe" : "mixtral";

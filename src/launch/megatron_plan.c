@@ -35,7 +35,8 @@ static void read_degrees(struct pz_megatron_reader *reader) {
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     if (pz_given(reader, (int)fields[i]))
       pz_plan_field_store(plan, fields[i], (double)reader->given[fields[i]].count);
-  plan->cp_form = pz_given_is(reader, ARG_CP_FORM, "a2a") ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
+  plan->cp_form =
+      pz_given_is(reader, ARG_CP_COMM_TYPE, "a2a") ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
   plan->sp = pz_given(reader, ARG_SP) && plan->tp > 1;
   if (pz_given(reader, ARG_SP) && plan->tp == 1)
     pz_megatron_add_note(
@@ -46,7 +47,7 @@ static void read_degrees(struct pz_megatron_reader *reader) {
              "%s: neither --bf16 nor --fp16; accepted: one of them, 32-bit "
              "training is not covered",
              reader->name);
-  pz_need_given_word(reader, ARG_CP_FORM, "p2p or a2a; others are not covered");
+  pz_need_given_word(reader, ARG_CP_COMM_TYPE, "p2p or a2a; others are not covered");
 }
 
 /* Returns the number of nodes, or of processes per node, that torchrun's argument states.  If the
@@ -71,6 +72,7 @@ static int64_t slurm_count(const struct pz_megatron_reader *reader, int argument
   return n > 0 && n <= 1 << 20 ? n : 0;
 }
 
+/* Reads the number of devices from the user's option, torchrun's arguments, or Slurm's comments. */
 static void read_devices(struct pz_megatron_reader *reader) {
   struct pz_run_plan *run = reader->run;
   if (reader->options->devices) {
@@ -83,7 +85,7 @@ static void read_devices(struct pz_megatron_reader *reader) {
   if (!slurm_gpus) slurm_gpus = slurm_count(reader, ARG_BATCH_TASKS);
   int64_t slurm_nodes = slurm_count(reader, ARG_BATCH_NODES);
   int64_t nodes = launched_count(reader, ARG_NODES, slurm_nodes, 1);
-  int64_t processes = launched_count(reader, ARG_PROCESSES, slurm_gpus, 0);
+  int64_t processes = launched_count(reader, ARG_PROCESSES_PER_NODE, slurm_gpus, 0);
   if (!processes || (double)nodes * (double)processes > MOST_DEVICES)
     pz_raise(reader->call, PZ_BAD_INPUT,
              "%s: the number of devices is not stated; accepted: --devices N, or torchrun's "
@@ -134,7 +136,7 @@ static void divide_layers(struct pz_megatron_reader *reader, int argument, const
   if (plan->last_layers) pz_set_origin(reader, PZ_PLAN_LAST_LAYERS, argument, argument);
 }
 
-/* Reads a pipeline layout such as Et*18|t*21|t*20,L.  Bars separate chunks, and each t is a layer. 
+/* Reads a pipeline layout such as Et*18|t*21|t*20,L.  Bars separate chunks, and each t is a layer.
  * The letters E, m and L stand for the embedding, multi-token prediction and the loss, which are
  * not counted. */
 static void read_layout(struct pz_megatron_reader *reader) {
@@ -185,6 +187,7 @@ static void read_pattern_bars(struct pz_megatron_reader *reader) {
   divide_layers(reader, ARG_PATTERN, chunks, n, accepted);
 }
 
+/* Reads how layers are divided into pipeline stages and chunks. */
 static void read_stages(struct pz_megatron_reader *reader) {
   static const char divisor[] = "a number that divides the layers of a stage";
   struct pz_plan *plan = &reader->run->plan;
@@ -229,28 +232,31 @@ static void read_stages(struct pz_megatron_reader *reader) {
  * or of some modules. */
 static void read_recomputation(struct pz_megatron_reader *reader) {
   struct pz_plan *plan = &reader->run->plan;
-  pz_need_given_word(reader, ARG_GRANULARITY, "full or selective");
-  pz_need_given_word(reader, ARG_METHOD, "uniform or block");
-  bool is_full = pz_given_is(reader, ARG_GRANULARITY, "full") && !pz_given(reader, ARG_SELECTIVE);
+  pz_need_given_word(reader, ARG_RECOMPUTE_GRANULARITY, "full or selective");
+  pz_need_given_word(reader, ARG_RECOMPUTE_METHOD, "uniform or block");
+  bool is_full =
+      pz_given_is(reader, ARG_RECOMPUTE_GRANULARITY, "full") && !pz_given(reader, ARG_SELECTIVE);
   bool is_selective = !is_full && (pz_given(reader, ARG_SELECTIVE) ||
-                                   pz_given_is(reader, ARG_GRANULARITY, "selective") ||
-                                   pz_given(reader, ARG_EXPERTS_AGAIN));
-  bool has_method = pz_given(reader, ARG_METHOD);
-  bool has_full_only_argument = has_method || pz_given(reader, ARG_AGAIN_LAYERS);
+                                   pz_given_is(reader, ARG_RECOMPUTE_GRANULARITY, "selective") ||
+                                   pz_given(reader, ARG_RECOMPUTE_EXPERTS));
+  bool has_method = pz_given(reader, ARG_RECOMPUTE_METHOD);
+  bool has_full_only_argument = has_method || pz_given(reader, ARG_RECOMPUTE_LAYERS);
   plan->recompute = PZ_RECOMPUTATION_NONE;
   if (is_selective) plan->recompute = PZ_RECOMPUTATION_SELECTIVE;
   if (is_full) plan->recompute = PZ_RECOMPUTATION_FULL;
   if (is_selective && has_full_only_argument)
-    pz_reject_given(reader, has_method ? ARG_METHOD : ARG_AGAIN_LAYERS,
+    pz_reject_given(reader, has_method ? ARG_RECOMPUTE_METHOD : ARG_RECOMPUTE_LAYERS,
                     "with it --recompute-granularity full, not selective");
   if (!is_full && has_full_only_argument)
     pz_megatron_add_note(reader,
                          "--recompute-method and --recompute-num-layers have no effect without "
                          "--recompute-granularity");
   if (is_full && !has_method)
-    pz_reject_given(reader, ARG_GRANULARITY, "with it --recompute-method uniform or block");
-  if (is_full && pz_given_is(reader, ARG_METHOD, "block")) {
-    pz_need_given(reader, ARG_AGAIN_LAYERS, "recompute-num-layers (with --recompute-method block)");
+    pz_reject_given(reader, ARG_RECOMPUTE_GRANULARITY,
+                    "with it --recompute-method uniform or block");
+  if (is_full && pz_given_is(reader, ARG_RECOMPUTE_METHOD, "block")) {
+    pz_need_given(reader, ARG_RECOMPUTE_LAYERS,
+                  "recompute-num-layers (with --recompute-method block)");
     /* at most the layers of the longest stage */
     int64_t end_layers = plan->first_layers + plan->last_layers;
     int64_t middle_stages = plan->pp - (plan->first_layers > 0) - (plan->last_layers > 0);
@@ -259,29 +265,30 @@ static void read_recomputation(struct pz_megatron_reader *reader) {
         pz_ceil_div(pz_ceil_div(middle_layers, pz_max(middle_stages, 1)), plan->vpp);
     int64_t end_chunk = pz_max(plan->first_layers, plan->last_layers);
     int64_t most = plan->vpp * pz_max(end_chunk, middle_chunk);
-    plan->recompute_layers = reader->given[ARG_AGAIN_LAYERS].count;
+    plan->recompute_layers = reader->given[ARG_RECOMPUTE_LAYERS].count;
     if (plan->recompute_layers > most)
-      pz_reject_given(reader, ARG_AGAIN_LAYERS,
+      pz_reject_given(reader, ARG_RECOMPUTE_LAYERS,
                       rule_with_count(reader, "at most the layers of a pipeline stage", most));
-  } else if (is_full && pz_given_count(reader, ARG_AGAIN_LAYERS, 1) > 1) {
+  } else if (is_full && pz_given_count(reader, ARG_RECOMPUTE_LAYERS, 1) > 1) {
     pz_reject_given(
-        reader, ARG_AGAIN_LAYERS,
+        reader, ARG_RECOMPUTE_LAYERS,
         "1; recomputing units of several layers (--recompute-method uniform) is not covered");
   }
   if (!is_selective) return;
   int modules = 0; /* the attention core alone is the plan's default, 0 */
-  if (pz_given(reader, ARG_MODULES)) {
+  if (pz_given(reader, ARG_RECOMPUTE_MODULES)) {
     struct pz_plan asked = *plan;
-    if (!pz_try_plan_field(&asked, PZ_PLAN_RECOMPUTE_MODULES, reader->given[ARG_MODULES].text,
-                           NULL))
-      pz_reject_given(reader, ARG_MODULES,
+    if (!pz_try_plan_field(&asked, PZ_PLAN_RECOMPUTE_MODULES,
+                           reader->given[ARG_RECOMPUTE_MODULES].text, NULL))
+      pz_reject_given(reader, ARG_RECOMPUTE_MODULES,
                       "layernorm, moe_act, mla_up_proj, mlp, moe, shared_experts, core_attn");
     modules = asked.recompute_modules;
   }
-  if (pz_given(reader, ARG_EXPERTS_AGAIN))
+  if (pz_given(reader, ARG_RECOMPUTE_EXPERTS))
     modules = (modules ? modules : PZ_MODULE_CORE) | PZ_MODULE_EXPERTS;
   plan->recompute_modules = modules == PZ_MODULE_CORE ? 0 : modules;
-  if (modules) pz_set_origin(reader, PZ_PLAN_RECOMPUTE_MODULES, ARG_MODULES, ARG_EXPERTS_AGAIN);
+  if (modules)
+    pz_set_origin(reader, PZ_PLAN_RECOMPUTE_MODULES, ARG_RECOMPUTE_MODULES, ARG_RECOMPUTE_EXPERTS);
 }
 
 /* ---- sharding and the optimizer ------------------------------------------------------------- */
@@ -290,15 +297,16 @@ static void read_recomputation(struct pz_megatron_reader *reader) {
  * strategy, PyTorch's FSDP2 is stage 2 or 3, and DeepSpeed states the stage. */
 static void read_sharding(struct pz_megatron_reader *reader) {
   struct pz_plan *plan = &reader->run->plan;
-  pz_need_given_word(reader, ARG_STRATEGY, "no_shard, optim, optim_grads or optim_grads_params");
+  pz_need_given_word(reader, ARG_SHARDING_STRATEGY,
+                     "no_shard, optim, optim_grads or optim_grads_params");
   bool fsdp = pz_given(reader, ARG_FSDP), fsdp2 = pz_given(reader, ARG_FSDP2);
-  plan->zero = pz_given(reader, ARG_DISTRIBUTED) && !fsdp;
+  plan->zero = pz_given(reader, ARG_DISTRIBUTED_OPTIMIZER) && !fsdp;
   for (int stage = 1; fsdp && stage < 4; stage++)
-    if (pz_given_is(reader, ARG_STRATEGY, pz_core_strategies[stage])) plan->zero = stage;
+    if (pz_given_is(reader, ARG_SHARDING_STRATEGY, pz_core_strategies[stage])) plan->zero = stage;
   if (fsdp2) {
-    plan->zero = pz_given(reader, ARG_FSDP2_KEEPS) ? 2 : 3;
+    plan->zero = pz_given(reader, ARG_FSDP2_NO_RESHARD) ? 2 : 3;
     bool excluded = plan->pp > 1 || pz_given_count(reader, PZ_PLAN_EP, 1) > 1 ||
-                    pz_given(reader, ARG_DISTRIBUTED) || pz_given(reader, ARG_FP16) ||
+                    pz_given(reader, ARG_DISTRIBUTED_OPTIMIZER) || pz_given(reader, ARG_FP16) ||
                     !pz_given(reader, ARG_UNTIED);
     if (excluded)
       pz_reject_given(reader, ARG_FSDP2,
@@ -309,11 +317,11 @@ static void read_sharding(struct pz_megatron_reader *reader) {
   if (stage > 3 || (stage && !pz_given(reader, ARG_DEEPSPEED)))
     pz_reject_given(reader, ARG_ZERO_STAGE, "0 to 3, with it --deepspeed");
   if (stage) plan->zero = (int)stage;
-  int64_t copies = pz_given_count(reader, ARG_INSTANCES, 1);
+  int64_t copies = pz_given_count(reader, ARG_OPTIMIZER_INSTANCES, 1);
   int64_t replicas = plan->devices / (plan->tp * plan->pp);
   if (copies == 1 || !plan->zero) return;
   if (replicas % copies)
-    pz_reject_given(reader, ARG_INSTANCES, "a number that divides the replicas");
+    pz_reject_given(reader, ARG_OPTIMIZER_INSTANCES, "a number that divides the replicas");
   plan->shard = replicas / copies;
 }
 
@@ -324,10 +332,10 @@ static void read_optimizer(struct pz_megatron_reader *reader) {
   static const char types[] = "fp32, bf16 or fp8; others are not covered";
   struct pz_plan *plan = &reader->run->plan;
   bool aware = pz_given(reader, ARG_PRECISION_AWARE),
-       on_host = pz_given(reader, ARG_HOST_OPTIMIZER);
+       on_host = pz_given(reader, ARG_OFFLOAD_OPTIMIZER);
   const struct pz_given_argument *first = &reader->given[ARG_FIRST_MOMENT];
   const struct pz_given_argument *second = &reader->given[ARG_SECOND_MOMENT];
-  const struct pz_given_argument *fraction = &reader->given[ARG_HOST_FRACTION];
+  const struct pz_given_argument *fraction = &reader->given[ARG_OFFLOAD_FRACTION];
   pz_need_given_word(reader, ARG_FIRST_MOMENT, types);
   pz_need_given_word(reader, ARG_SECOND_MOMENT, types);
   const char *type = first->is_given ? first->text : "fp32";
@@ -345,7 +353,7 @@ static void read_optimizer(struct pz_megatron_reader *reader) {
     if (fraction->is_given &&
         (fraction->unknown ||
          !pz_try_plan_field(plan, PZ_PLAN_OFFLOAD_FRACTION, fraction->text, NULL)))
-      pz_reject_given(reader, ARG_HOST_FRACTION, "a number from 0.01 to 1");
+      pz_reject_given(reader, ARG_OFFLOAD_FRACTION, "a number from 0.01 to 1");
     if (plan->offload_fraction == 1) plan->offload_fraction = 0; /* all of it, the default */
   }
   pz_need_given_word(reader, ARG_MAIN_PARAMS, "fp32 or fp16; others are not covered");
@@ -360,7 +368,7 @@ static void read_optimizer(struct pz_megatron_reader *reader) {
 /* ---- overlap and offloading ----------------------------------------------------------------- */
 
 /* Reads which communication overlaps with compute, and which activations are saved on the host:
- * those of whole layers, those of modules, or those that DeepSpeed's recomputation saves. 
+ * those of whole layers, those of modules, or those that DeepSpeed's recomputation saves.
  * Transfers between stages overlap only if stages have chunks, and then by default. */
 static void read_overlap_and_offloading(struct pz_megatron_reader *reader) {
   struct pz_run_plan *run = reader->run;
@@ -383,19 +391,19 @@ static void read_overlap_and_offloading(struct pz_megatron_reader *reader) {
   if (tp && plan->tp > 1 && !pz_given(reader, ARG_SP))
     pz_reject_given(reader, ARG_OVERLAP_TP, "with it --sequence-parallel");
   plan->offload_layers = pz_given_count(reader, (int)PZ_PLAN_OFFLOAD_LAYERS, 0);
-  if (pz_given(reader, ARG_HOST_LAYERS) && !plan->offload_layers)
-    pz_reject_given(reader, ARG_HOST_LAYERS, "with it --cpu-offloading-num-layers");
-  if (pz_given(reader, ARG_FINE_OFFLOAD)) {
-    const struct pz_given_argument *modules = &reader->given[ARG_HOST_MODULES];
+  if (pz_given(reader, ARG_CPU_OFFLOADING) && !plan->offload_layers)
+    pz_reject_given(reader, ARG_CPU_OFFLOADING, "with it --cpu-offloading-num-layers");
+  if (pz_given(reader, ARG_FINE_GRAINED_OFFLOAD)) {
+    const struct pz_given_argument *modules = &reader->given[ARG_OFFLOAD_MODULES];
     if (!modules->is_given ||
         !pz_try_plan_field(plan, PZ_PLAN_OFFLOAD_MODULES, modules->text, NULL))
-      pz_reject_given(reader, ARG_FINE_OFFLOAD,
+      pz_reject_given(reader, ARG_FINE_GRAINED_OFFLOAD,
                       "with it --offload-modules of attn_norm, qkv_linear, core_attn, attn_proj, "
                       "mlp_norm, expert_fc1, moe_act, fused_group_mlp");
   }
-  if (plan->offload_layers || plan->offload_modules || pz_given(reader, ARG_DEEP_HOST_LAYERS))
+  if (plan->offload_layers || plan->offload_modules || pz_given(reader, ARG_CHECKPOINT_IN_CPU))
     plan->offload |= PZ_OFFLOAD_ACTIVATIONS;
-  if (pz_given(reader, ARG_DEEP_HOST_OPTIMIZER)) plan->offload |= PZ_OFFLOAD_OPTIMIZER;
+  if (pz_given(reader, ARG_CPU_OPTIMIZER)) plan->offload |= PZ_OFFLOAD_OPTIMIZER;
 }
 
 /* ---- precision and kernels ------------------------------------------------------------------ */
@@ -419,9 +427,9 @@ static void read_precision(struct pz_megatron_reader *reader) {
     if (pz_given_is(reader, ARG_FP8_RECIPE, "blockwise")) plan->fp8_recipe = PZ_FP8_BLOCKWISE;
     if (pz_given_is(reader, ARG_FP8_RECIPE, "mxfp8")) plan->fp8_recipe = PZ_FP8_MX;
   }
-  if (pz_given(reader, ARG_WIDE_LAYERS)) { /* one layer in 16 bit at each end by default */
-    plan->bf16_first_layers = pz_given_count(reader, ARG_WIDE_START, 1);
-    plan->bf16_layers = pz_given_count(reader, ARG_WIDE_END, 1);
+  if (pz_given(reader, ARG_BF16_END_LAYERS)) { /* one layer in 16 bit at each end by default */
+    plan->bf16_first_layers = pz_given_count(reader, ARG_BF16_FIRST_LAYERS, 1);
+    plan->bf16_layers = pz_given_count(reader, ARG_BF16_LAST_LAYERS, 1);
   }
 }
 
@@ -429,32 +437,35 @@ static void read_precision(struct pz_megatron_reader *reader) {
  * if no scope or a full iteration is given. */
 static void read_kernels(struct pz_megatron_reader *reader) {
   struct pz_plan *plan = &reader->run->plan;
-  pz_need_given_word(reader, ARG_BACKEND, "auto, flash, fused, unfused or local");
+  pz_need_given_word(reader, ARG_ATTENTION_BACKEND, "auto, flash, fused, unfused or local");
   pz_need_given_word(reader, ARG_IMPLEMENTATION, "local or transformer_engine");
-  pz_need_given_word(reader, ARG_GRAPH_IMPL, "none, local, transformer_engine or full_iteration");
+  pz_need_given_word(reader, ARG_CUDA_GRAPH_IMPL,
+                     "none, local, transformer_engine or full_iteration");
   bool flash = pz_given(reader, ARG_FLASH);
   bool flash1 = pz_given(reader, ARG_FLASH1), flash2 = pz_given(reader, ARG_FLASH2);
-  bool is_unfused = pz_given_is(reader, ARG_BACKEND, "unfused") ||
-                    pz_given_is(reader, ARG_BACKEND, "local") ||
+  bool is_unfused = pz_given_is(reader, ARG_ATTENTION_BACKEND, "unfused") ||
+                    pz_given_is(reader, ARG_ATTENTION_BACKEND, "local") ||
                     (pz_given_is(reader, ARG_IMPLEMENTATION, "local") && !flash);
   if (pz_given(reader, ARG_DEEPSPEED)) is_unfused = !flash && !flash1 && !flash2;
   plan->attention = is_unfused ? PZ_ATTENTION_STANDARD : PZ_ATTENTION_FLASH;
   plan->attention_library = "";
-  if (pz_given_is(reader, ARG_BACKEND, "fused")) plan->attention_library = "cudnn";
-  if (flash2 || pz_given_is(reader, ARG_BACKEND, "flash")) plan->attention_library = "fa2";
+  if (pz_given_is(reader, ARG_ATTENTION_BACKEND, "fused")) plan->attention_library = "cudnn";
+  if (flash2 || pz_given_is(reader, ARG_ATTENTION_BACKEND, "flash"))
+    plan->attention_library = "fa2";
   if (flash1) plan->attention_library = "fa1";
   if (plan->attention_library[0])
-    pz_set_origin(reader, PZ_PLAN_ATTENTION_LIBRARY, ARG_BACKEND, ARG_BACKEND);
-  bool has_graphs = pz_given(reader, ARG_GRAPH) || (pz_given(reader, ARG_GRAPH_IMPL) &&
-                                                    !pz_given_is(reader, ARG_GRAPH_IMPL, "none"));
-  bool of_modules = has_graphs && pz_given(reader, ARG_GRAPH_SCOPE) &&
-                    !pz_given_is(reader, ARG_GRAPH_SCOPE, "full") &&
-                    !pz_given_is(reader, ARG_GRAPH_SCOPE, "full_iteration");
+    pz_set_origin(reader, PZ_PLAN_ATTENTION_LIBRARY, ARG_ATTENTION_BACKEND, ARG_ATTENTION_BACKEND);
+  bool has_graphs =
+      pz_given(reader, ARG_CUDA_GRAPH) ||
+      (pz_given(reader, ARG_CUDA_GRAPH_IMPL) && !pz_given_is(reader, ARG_CUDA_GRAPH_IMPL, "none"));
+  bool of_modules = has_graphs && pz_given(reader, ARG_CUDA_GRAPH_SCOPE) &&
+                    !pz_given_is(reader, ARG_CUDA_GRAPH_SCOPE, "full") &&
+                    !pz_given_is(reader, ARG_CUDA_GRAPH_SCOPE, "full_iteration");
   plan->execution = has_graphs && !of_modules ? PZ_EXECUTION_GRAPH : PZ_EXECUTION_EAGER;
   if (!of_modules) return;
-  pz_set_origin(reader, PZ_PLAN_CUDA_GRAPHS, ARG_GRAPH_SCOPE, ARG_GRAPH_SCOPE);
-  if (!pz_try_plan_field(plan, PZ_PLAN_CUDA_GRAPHS, reader->given[ARG_GRAPH_SCOPE].text, NULL))
-    pz_reject_given(reader, ARG_GRAPH_SCOPE,
+  pz_set_origin(reader, PZ_PLAN_CUDA_GRAPHS, ARG_CUDA_GRAPH_SCOPE, ARG_CUDA_GRAPH_SCOPE);
+  if (!pz_try_plan_field(plan, PZ_PLAN_CUDA_GRAPHS, reader->given[ARG_CUDA_GRAPH_SCOPE].text, NULL))
+    pz_reject_given(reader, ARG_CUDA_GRAPH_SCOPE,
                     "full_iteration, or attn, mlp, moe_router, moe_preprocess, mamba");
 }
 
@@ -482,7 +493,7 @@ static void read_dispatcher(struct pz_megatron_reader *reader) {
                        "deepep or hybridep; other backends are not covered");
 }
 
-/* Reads expert parallelism.  By default, experts have the tensor parallelism of the other layers. 
+/* Reads expert parallelism.  By default, experts have the tensor parallelism of the other layers.
  * If the rows of each expert are padded to a capacity, every device computes that many rows;
  * otherwise an even load is assumed. */
 static void read_expert_parallelism(struct pz_megatron_reader *reader) {
@@ -518,7 +529,7 @@ static void read_expert_parallelism(struct pz_megatron_reader *reader) {
     if (!*capacity->text || *end || !(factor >= 1 && factor <= 1e6))
       pz_reject_given(reader, ARG_CAPACITY,
                       "a number from 1; experts that get less than the mean are not covered");
-    if (pz_given(reader, ARG_PADS)) {
+    if (pz_given(reader, ARG_PAD_TO_CAPACITY)) {
       plan->imbalance = factor;
       pz_set_origin(reader, PZ_PLAN_IMBALANCE, ARG_CAPACITY, ARG_CAPACITY);
     } else {
@@ -526,7 +537,7 @@ static void read_expert_parallelism(struct pz_megatron_reader *reader) {
           reader, "--moe-expert-capacity-factor without padding: an even load is predicted");
     }
   }
-  if (!pz_given(reader, ARG_GROUPED_PRODUCTS))
+  if (!pz_given(reader, ARG_GROUPED_GEMM))
     pz_megatron_add_note(
         reader, "no --moe-grouped-gemm: the experts' products are predicted as grouped ones");
 }
@@ -542,17 +553,17 @@ static void set_origins(struct pz_megatron_reader *reader) {
       {PZ_PLAN_PP, PZ_PLAN_PP}, {PZ_PLAN_EP, PZ_PLAN_EP}, {PZ_PLAN_ETP, PZ_PLAN_ETP}, {PZ_PLAN_SP, ARG_SP}, {PZ_PLAN_MTP, ARG_PREDICT_LAYERS},
       {PZ_PLAN_FIRST_LAYERS, PZ_PLAN_FIRST_LAYERS}, {PZ_PLAN_FIRST_LAYERS, ARG_EMBEDDING_AS_LAYER},
       {PZ_PLAN_LAST_LAYERS, PZ_PLAN_LAST_LAYERS}, {PZ_PLAN_LAST_LAYERS, ARG_LOSS_AS_LAYER},
-      {PZ_PLAN_VPP, ARG_CHUNK_LAYERS}, {PZ_PLAN_VPP, PZ_PLAN_VPP}, {PZ_PLAN_RECOMPUTE, ARG_SELECTIVE}, {PZ_PLAN_RECOMPUTE, ARG_GRANULARITY},
-      {PZ_PLAN_RECOMPUTE_LAYERS, ARG_AGAIN_LAYERS}, {PZ_PLAN_ZERO, ARG_FSDP2}, {PZ_PLAN_ZERO, ARG_FSDP}, {PZ_PLAN_ZERO, ARG_DISTRIBUTED},
-      {PZ_PLAN_ZERO, ARG_ZERO_STAGE}, {PZ_PLAN_SHARD, ARG_INSTANCES}, {PZ_PLAN_OFFLOAD, ARG_HOST_OPTIMIZER}, {PZ_PLAN_OFFLOAD, ARG_FINE_OFFLOAD},
-      {PZ_PLAN_OFFLOAD, PZ_PLAN_OFFLOAD_LAYERS}, {PZ_PLAN_OFFLOAD, ARG_DEEP_HOST_LAYERS}, {PZ_PLAN_OFFLOAD, ARG_DEEP_HOST_OPTIMIZER},
+      {PZ_PLAN_VPP, ARG_CHUNK_LAYERS}, {PZ_PLAN_VPP, PZ_PLAN_VPP}, {PZ_PLAN_RECOMPUTE, ARG_SELECTIVE}, {PZ_PLAN_RECOMPUTE, ARG_RECOMPUTE_GRANULARITY},
+      {PZ_PLAN_RECOMPUTE_LAYERS, ARG_RECOMPUTE_LAYERS}, {PZ_PLAN_ZERO, ARG_FSDP2}, {PZ_PLAN_ZERO, ARG_FSDP}, {PZ_PLAN_ZERO, ARG_DISTRIBUTED_OPTIMIZER},
+      {PZ_PLAN_ZERO, ARG_ZERO_STAGE}, {PZ_PLAN_SHARD, ARG_OPTIMIZER_INSTANCES}, {PZ_PLAN_OFFLOAD, ARG_OFFLOAD_OPTIMIZER}, {PZ_PLAN_OFFLOAD, ARG_FINE_GRAINED_OFFLOAD},
+      {PZ_PLAN_OFFLOAD, PZ_PLAN_OFFLOAD_LAYERS}, {PZ_PLAN_OFFLOAD, ARG_CHECKPOINT_IN_CPU}, {PZ_PLAN_OFFLOAD, ARG_CPU_OPTIMIZER},
       {PZ_PLAN_OVERLAP, ARG_OVERLAP_TP}, {PZ_PLAN_OVERLAP, ARG_OVERLAP_PARAM}, {PZ_PLAN_OVERLAP, ARG_OVERLAP_GRAD},
       {PZ_PLAN_GRAD_BYTES, ARG_GRAD_BF16}, {PZ_PLAN_FUSED_LOSS, ARG_LOSS_KERNEL}, {PZ_PLAN_FUSED_LOSS, ARG_LOSS_FUSION},
-      {PZ_PLAN_BF16_FIRST_LAYERS, ARG_WIDE_START}, {PZ_PLAN_BF16_FIRST_LAYERS, ARG_WIDE_LAYERS}, {PZ_PLAN_BF16_LAYERS, ARG_WIDE_END},
-      {PZ_PLAN_BF16_LAYERS, ARG_WIDE_LAYERS}, {PZ_PLAN_PRECISION, ARG_FP4_FORMAT}, {PZ_PLAN_PRECISION, ARG_FP8}, {PZ_PLAN_PRECISION, ARG_FP8_FORMAT},
+      {PZ_PLAN_BF16_FIRST_LAYERS, ARG_BF16_FIRST_LAYERS}, {PZ_PLAN_BF16_FIRST_LAYERS, ARG_BF16_END_LAYERS}, {PZ_PLAN_BF16_LAYERS, ARG_BF16_LAST_LAYERS},
+      {PZ_PLAN_BF16_LAYERS, ARG_BF16_END_LAYERS}, {PZ_PLAN_PRECISION, ARG_FP4_FORMAT}, {PZ_PLAN_PRECISION, ARG_FP8}, {PZ_PLAN_PRECISION, ARG_FP8_FORMAT},
       {PZ_PLAN_PRECISION, ARG_BF16}, {PZ_PLAN_PRECISION, ARG_FP16}, {PZ_PLAN_ACT_PRECISION, ARG_FP8_ACTIVATION},
-      {PZ_PLAN_FP8_RECIPE, ARG_FP8_RECIPE}, {PZ_PLAN_FP8_RECIPE, ARG_FP8_FORMAT}, {PZ_PLAN_EXECUTION, ARG_GRAPH}, {PZ_PLAN_EXECUTION, ARG_GRAPH_IMPL},
-      {PZ_PLAN_ATTENTION, ARG_BACKEND}, {PZ_PLAN_ATTENTION, ARG_FLASH}, {PZ_PLAN_ATTENTION, ARG_IMPLEMENTATION}, {PZ_RUN_MODEL, ARG_LAYERS},
+      {PZ_PLAN_FP8_RECIPE, ARG_FP8_RECIPE}, {PZ_PLAN_FP8_RECIPE, ARG_FP8_FORMAT}, {PZ_PLAN_EXECUTION, ARG_CUDA_GRAPH}, {PZ_PLAN_EXECUTION, ARG_CUDA_GRAPH_IMPL},
+      {PZ_PLAN_ATTENTION, ARG_ATTENTION_BACKEND}, {PZ_PLAN_ATTENTION, ARG_FLASH}, {PZ_PLAN_ATTENTION, ARG_IMPLEMENTATION}, {PZ_RUN_MODEL, ARG_LAYERS},
   };
   /* clang-format on */
   for (size_t i = 0; i < sizeof origins / sizeof *origins; i++)

@@ -35,7 +35,7 @@ static void write_model_provider(const struct pz_launch *launch, FILE *out) {
   pz_core_write_model(launch, PZ_LAUNCH_BRIDGE, out);
   /* The prediction assumes fused kernels.  Megatron-LM's arguments and Bridge's own models turn
    * them on, but Bridge's plain classes do not (models/gpt_provider.py;
-   * models/llama/llama_bridge.py; router and permutation in models/deepseek and the recipes). 
+   * models/llama/llama_bridge.py; router and permutation in models/deepseek and the recipes).
    * Without the fused activation, act_precision has no effect
    * (megatron/core/transformer/mlp.py). */
   if (shape->gated || shape->bias) fputs("model.bias_activation_fusion = True\n", out);
@@ -61,6 +61,7 @@ static void write_model_provider(const struct pz_launch *launch, FILE *out) {
   fputc('\n', out);
 }
 
+/* Writes the configuration of the distributed optimizer. */
 static void write_ddp_config(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
   fprintf(
@@ -203,6 +204,7 @@ static void write_lora(const struct pz_launch *launch, FILE *out) {
           2 * lora.rank, lora.dropout);
 }
 
+/* Writes a here-document with the Python program that trains the model. */
 static void write_program(const struct pz_launch *launch, FILE *out) {
   bool adapts = pz_plan_trains_adapters(&launch->plan);
   fputs("cat > \"$RUN_PATH/train.py\" <<'EOF'\n"

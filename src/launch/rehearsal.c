@@ -91,6 +91,7 @@ static void write_variables(FILE *out, const char *const *variables) {
 
 /* ---- the script ----------------------------------------------------------------------------- */
 
+/* Writes comments that say what the script runs, why it runs these ranks, and how to use it. */
 static void write_head(const struct pz_rehearsal_job *job, const char *folder, FILE *out) {
   const struct pz_plan *plan = job->plan;
   const char *limit = rehearsal_limit(plan);

@@ -165,11 +165,13 @@ static struct pz_vec list_logged_arguments(struct pz_call *call, const char *tex
   return arguments;
 }
 
+/* Returns whether a logged value means that its argument is not given. */
 static bool is_off(const char *value) {
   return strcmp(value, "None") == 0 || strcmp(value, "False") == 0 || strcmp(value, "none") == 0 ||
          strcmp(value, "[]") == 0 || !*value;
 }
 
+/* Returns the value of a logged argument, or "None" if it is not logged. */
 static const char *logged_value(const struct pz_vec *arguments, const char *name) {
   for (uint32_t i = 0; i < arguments->n; i++) {
     const struct logged_argument *argument = pz_vec_at(arguments, struct logged_argument, i);

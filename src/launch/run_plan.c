@@ -80,6 +80,7 @@ static void read_measured_step(struct pz_call *call, const char *name, const cha
       (double)plan->seq * (double)plan->batch / (logged.tokens_per_s_per_device * (double)devices);
 }
 
+/* Recognises the form of a run's text and reads it. */
 static void read_run(struct pz_call *call, void *ctx) {
   const struct run_reading *reading = ctx;
   struct pz_run_plan_options options = pz_run_plan_options_default();
@@ -134,6 +135,7 @@ struct run_writing {
   char **text;
 };
 
+/* Writes a run as a plan file. */
 static void write_run(struct pz_call *call, void *ctx) {
   const struct run_writing *writing = ctx;
   struct pz_run_plan run = pz_run_plan_default();

@@ -80,8 +80,8 @@ static _Noreturn void fail_limit(const struct scanner *scanner, const char *what
            scanner->line, what, most);
 }
 
-/* Returns the character that is `ahead` characters behind the current one, or 0 after the end of
- * the text. */
+/* Returns the character that is `ahead` characters after the current one, or 0 after the end of the
+ * text. */
 static char peek(const struct scanner *scanner, size_t ahead) {
   size_t at = scanner->at + ahead;
   return at < scanner->bytes ? scanner->text[at] : '\0';
@@ -110,6 +110,7 @@ static enum truth is_run(const struct scanner *scanner) {
   return run;
 }
 
+/* Appends text to the word that is being built. */
 static void append_text(struct scanner *scanner, const char *text, size_t n) {
   struct draft *word = &scanner->word;
   if (word->n + n > PZ_SHELL_MOST_VALUE)
@@ -129,6 +130,7 @@ static void append_unknown(struct scanner *scanner, const char *text, size_t n) 
 
 /* ---- variables ------------------------------------------------------------------------------ */
 
+/* Returns a variable by its name, or NULL. */
 static struct pz_shell_variable *find_variable(const struct pz_shell_text *text, const char *name,
                                                size_t n) {
   for (uint32_t i = 0; i < text->variables.n; i++) {
@@ -166,6 +168,7 @@ static void assign(struct scanner *scanner, const char *name, size_t n, const ch
   *old = new;
 }
 
+/* Assigns the variables that the user sets, which assignments in the text do not change. */
 static void assign_presets(struct scanner *scanner, const char *const *presets) {
   for (; presets && *presets; presets++) {
     const char *text = *presets;
@@ -297,6 +300,7 @@ static const char *skip_brackets(const char *at, const char *end, char open, cha
   return NULL;
 }
 
+/* Appends the value of a variable to the word. */
 static void append_variable(struct scanner *scanner, const struct pz_shell_variable *variable) {
   struct draft *word = &scanner->word;
   if (variable->unknown) word->unknown = variable->unknown;
@@ -384,7 +388,7 @@ static const char *expand_dollar(struct scanner *scanner, const char *dollar, co
   return is_special ? next + 1 : next;
 }
 
-/* Expands the dollar at the current place of the text, and moves behind it. */
+/* Expands the dollar at the current place of the text, and moves past it. */
 static void expand_here(struct scanner *scanner) {
   const char *from = scanner->text + scanner->at;
   const char *behind = expand_dollar(scanner, from, scanner->text + scanner->bytes, 0);
@@ -485,6 +489,7 @@ static bool read_quote(struct scanner *scanner) {
   return true;
 }
 
+/* Returns whether a blank, an operator or a closing quote ends the word at the current place. */
 static bool is_at_word_end(const struct scanner *scanner) {
   char c = peek(scanner, 0);
   return scanner->at >= scanner->bytes || isspace((unsigned char)c) ||
@@ -576,6 +581,7 @@ struct term {
   bool unknown; /* a word has an unknown or guessed value */
 };
 
+/* Returns whether a word is one of two others. */
 static bool is_either(const char *word, const char *a, const char *b) {
   return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
@@ -716,6 +722,7 @@ static struct branch *innermost_branch(struct scanner *scanner) {
   return n && n <= MOST_DEPTH ? &scanner->branches[n - 1] : NULL;
 }
 
+/* Pushes a branch of this kind onto the stack; `now` is whether its commands are run. */
 static void open_branch(struct scanner *scanner, char kind, enum truth now, const char *subject) {
   struct branch new = {.kind = kind, .now = now, .subject = subject};
   if (scanner->n_branches < MOST_DEPTH) scanner->branches[scanner->n_branches] = new;
@@ -730,7 +737,7 @@ static void begin_branch(struct branch *branch, enum truth condition) {
   branch->past = truth_or(branch->past, condition);
 }
 
-/* Reads "WORD in" behind `case`. */
+/* Reads "WORD in" after `case`. */
 static void read_case(struct scanner *scanner) {
   const struct draft *word = &scanner->word;
   skip_blanks_and_continuations(scanner);

@@ -147,7 +147,7 @@ static struct pz_toml_value read_value(struct toml_reader *reader, int depth) {
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* Reads a key such as a.b."c" and returns it after the name of its table, which may be NULL. 
+/* Reads a key such as a.b."c" and returns it after the name of its table, which may be NULL.
  * Control characters are replaced, because names appear in messages. */
 static const char *read_key(struct toml_reader *reader, const char *table) {
   char text[PZ_TOML_MOST_NAME + 1];
@@ -220,6 +220,7 @@ static const char *read_table_header(struct toml_reader *reader) {
   return table;
 }
 
+/* Reads a line key = value. */
 static void read_entry(struct toml_reader *reader, const char *table) {
   struct pz_toml_entry entry = {.line = reader->line};
   entry.name = read_key(reader, table);

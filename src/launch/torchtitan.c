@@ -1,6 +1,6 @@
 /* Writer of scripts for torchtitan 0.2.2, the last release that reads TOML.  A script creates a
  * configuration (write_job_config) and a Python module that registers the model's shape
- * (write_model_module), because a configuration can only name shapes that are registered. 
+ * (write_model_module), because a configuration can only name shapes that are registered.
  * torchtitan_config.c reads both. */
 #include <inttypes.h>
 
@@ -168,6 +168,8 @@ static void write_adapter_converter(const struct pz_launch *launch, FILE *out) {
           lora.rank, lora.rank, input, launch->plan.peft);
 }
 
+/* Writes a here-document with a Python module that registers the model's shape under the name
+ * "phaze". */
 static void write_model_module(const struct pz_launch *launch, FILE *out) {
   const struct pz_model_shape *shape = &launch->shape;
   const struct package *package = &packages[shape->family];
@@ -249,6 +251,7 @@ static void write_parallelism(const struct pz_launch *launch, FILE *out) {
   fputc('\n', out);
 }
 
+/* Writes a here-document with torchtitan's configuration. */
 static void write_job_config(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
   bool adapts = pz_plan_trains_adapters(plan), is_mx = plan->fp8_recipe == PZ_FP8_MX;

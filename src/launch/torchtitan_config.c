@@ -63,7 +63,7 @@ static const char *const neutral_keys[] = {
 
 /* Keys that change the step and are not covered, unless they have this value. */
 static const struct refused_key {
-  const char *key, *neutral, *what;
+  const char *key, *neutral, *effect;
 } refused_keys[] = {
     {"training.enable_cpu_offload", "false", "parameters and optimizer on the host"},
     {"training.mixed_precision_param", "bfloat16", "32-bit training"},
@@ -152,6 +152,8 @@ static int64_t read_count(struct titan_reader *reader, const char *key, int64_t 
   return value;
 }
 
+/* Returns the text of a key, or `absent` if the key is not given.  `field` is the plan's field that
+ * the key sets, or -1. */
 static const char *read_text(struct titan_reader *reader, const char *key, const char *absent,
                              int field) {
   const struct pz_toml_entry *entry = find_key(reader, key);
@@ -161,6 +163,7 @@ static const char *read_text(struct titan_reader *reader, const char *key, const
   return entry->value.text;
 }
 
+/* Returns the truth value of a key, or `absent` if the key is not given. */
 static bool read_truth(struct titan_reader *reader, const char *key, bool absent, int field) {
   const struct pz_toml_entry *entry = find_key(reader, key);
   if (!entry) return absent;
@@ -203,17 +206,21 @@ static bool module_value(const struct pz_document *module, const char *key, char
   return false;
 }
 
+/* Returns an integer argument of the model in the script's module, or `absent`. */
 static int64_t module_count(const struct pz_document *module, const char *key, int64_t absent) {
   char text[32];
   if (!module_value(module, key, text, sizeof text)) return absent;
   return pz_max(0, pz_min(strtoll(text, NULL, 10), 1 << 26));
 }
 
+/* Returns whether an argument of the model in the script's module is True. */
 static bool module_truth(const struct pz_document *module, const char *key) {
   char text[32];
   return module_value(module, key, text, sizeof text) && strcmp(text, "True") == 0;
 }
 
+/* Writes the arguments of experts and, if `latent` is set, of latent attention, which DeepSeek-V3
+ * has. */
 static void write_expert_arguments(const struct pz_document *module, bool latent, int64_t layers,
                                    FILE *out) {
   int64_t width = module_count(module, "moe_inter_dim", 0);
@@ -283,6 +290,7 @@ struct module_reading {
   struct pz_run_plan run;
 };
 
+/* Reads the model of a module by way of Megatron-LM's arguments. */
 static void read_module_model(struct pz_call *call, void *ctx) {
   static const struct pz_run_plan_options plain = {.devices = 1};
   struct module_reading *reading = ctx;
@@ -465,6 +473,7 @@ static void read_stages(struct titan_reader *reader) {
                "stage)");
 }
 
+/* Reads the microbatch and global batch sizes and the sequence length. */
 static void read_batch(struct titan_reader *reader) {
   static const char local_key[] = "training.local_batch_size", old_key[] = "training.batch_size",
                     global_key[] = "training.global_batch_size";
@@ -568,6 +577,7 @@ static void read_optimizer_and_experts(struct titan_reader *reader) {
 
 /* ---- the other keys ------------------------------------------------------------------------- */
 
+/* Returns the i-th key that the reader knows, or NULL after the last one. */
 static const char *asked_name(const void *ctx, size_t i) {
   const struct titan_reader *reader = ctx;
   return i < reader->asked.n ? *pz_vec_at(&reader->asked, const char *, i) : NULL;
@@ -577,6 +587,7 @@ static const char *asked_name(const void *ctx, size_t i) {
  * its name. */
 enum neutrality { NOT_NEUTRAL, NEUTRAL_BY_BEGINNING, NEUTRAL_BY_NAME };
 
+/* Returns how a key is listed among those that do not change the step. */
 static enum neutrality find_neutrality(const char *name) {
   for (const char *const *known = neutral_keys; *known; known++) {
     size_t n = strcspn(*known, "*");
@@ -621,7 +632,7 @@ static void check_other_keys(struct titan_reader *reader) {
     if (is_empty || strcmp(entry->value.text, refused->neutral) == 0) continue;
     char accepted[160];
     snprintf(accepted, sizeof accepted, "%s; not covered: %s (--ignore %s predicts without it)",
-             *refused->neutral ? refused->neutral : "none", refused->what, refused->key);
+             *refused->neutral ? refused->neutral : "none", refused->effect, refused->key);
     reject_key(reader, entry, accepted);
   }
   for (uint32_t i = 0; i < reader->keys.n; i++) {

@@ -10,7 +10,6 @@
 #include <stdio.h>
 
 #include "core/num.h"
-#include "onnx/dims.h"
 #include "onnx/passes.h"
 
 /* ---- the exported sizes --------------------------------------------------------------------- */
@@ -62,27 +61,24 @@ struct rescaling {
   struct pz_onnx_sizes exported, wanted;
 };
 
+/* Returns a dimension with one factor, which is neither the batch nor the sequence. */
 static struct pz_onnx_factored_dim plain_dim(int64_t size) {
   return (struct pz_onnx_factored_dim){1, {{size, PZ_AXIS_NONE}}};
 }
 
-static bool dim_has_axis(const struct pz_onnx_factored_dim *d, enum pz_onnx_axis axis) {
-  for (int i = 0; i < d->n; i++)
-    if (d->factor[i].axis == axis) return true;
+static bool dim_has_axis(const struct pz_onnx_factored_dim *dim, enum pz_onnx_axis axis) {
+  for (int i = 0; i < dim->n; i++)
+    if (dim->factor[i].axis == axis) return true;
   return false;
-}
-
-static bool dim_has_any_axis(const struct pz_onnx_factored_dim *d) {
-  return dim_has_axis(d, PZ_AXIS_BATCH) || dim_has_axis(d, PZ_AXIS_SEQ);
 }
 
 /* Guesses from its size what dimension i of a constant or of a computed mask is. */
 static struct pz_onnx_factored_dim guess_dim(const struct rescaling *rescaling, int64_t size,
                                              int i) {
-  struct pz_onnx_factored_dim d = plain_dim(size);
-  if (size > 1 && size == rescaling->exported.seq) d.factor[0].axis = PZ_AXIS_SEQ;
-  if (i == 0 && size > 1 && size == rescaling->exported.batch) d.factor[0].axis = PZ_AXIS_BATCH;
-  return d;
+  struct pz_onnx_factored_dim dim = plain_dim(size);
+  if (size > 1 && size == rescaling->exported.seq) dim.factor[0].axis = PZ_AXIS_SEQ;
+  if (i == 0 && size > 1 && size == rescaling->exported.batch) dim.factor[0].axis = PZ_AXIS_BATCH;
+  return dim;
 }
 
 /* Gives a value factored dimensions without axes. */
@@ -92,6 +88,7 @@ static void init_factors(struct pz_call *call, struct pz_onnx_value *value) {
   for (size_t i = 0; i < rank; i++) value->factored_dim[i] = plain_dim(value->dim[i]);
 }
 
+/* Marks the batch and sequence dimensions of the inputs. */
 static void factor_inputs(struct pz_call *call, const struct rescaling *rescaling) {
   for (uint32_t i = 0; i < rescaling->graph->inputs.n; i++) {
     struct pz_onnx_value *value =
@@ -135,13 +132,13 @@ struct factor_list {
 };
 
 /* Appends a factor to a dimension.  Returns false if the dimension has too many factors. */
-static bool append_factor(struct pz_onnx_factored_dim *d, int64_t size, enum pz_onnx_axis axis) {
-  bool merge = axis == PZ_AXIS_NONE && d->n && d->factor[d->n - 1].axis == PZ_AXIS_NONE;
-  if (merge) return pz_mul(&d->factor[d->n - 1].size, size);
-  if (d->n == PZ_ONNX_MOST_FACTORS) return false;
-  d->factor[d->n].size = size;
-  d->factor[d->n].axis = axis;
-  d->n++;
+static bool append_factor(struct pz_onnx_factored_dim *dim, int64_t size, enum pz_onnx_axis axis) {
+  bool merge = axis == PZ_AXIS_NONE && dim->n && dim->factor[dim->n - 1].axis == PZ_AXIS_NONE;
+  if (merge) return pz_mul(&dim->factor[dim->n - 1].size, size);
+  if (dim->n == PZ_ONNX_MOST_FACTORS) return false;
+  dim->factor[dim->n].size = size;
+  dim->factor[dim->n].axis = axis;
+  dim->n++;
   return true;
 }
 
@@ -151,19 +148,19 @@ static bool append_factor(struct pz_onnx_factored_dim *d, int64_t size, enum pz_
  * if that one has size 1 too or is a part of the next factor: when features become heads, they are
  * heads of each sample. */
 static bool fill_dimension(struct factor_list *list, int64_t size, int64_t next_size,
-                           struct pz_onnx_factored_dim *d) {
+                           struct pz_onnx_factored_dim *dim) {
   int64_t missing = size;
-  *d = (struct pz_onnx_factored_dim){0};
+  *dim = (struct pz_onnx_factored_dim){0};
   while (missing > 1) {
     if (list->next >= list->n) return false;
     int64_t factor = list->item[list->next].size;
     enum pz_onnx_axis axis = list->item[list->next].axis;
     if (factor > 0 && missing % factor == 0) {
-      if (!append_factor(d, factor, axis)) return false;
+      if (!append_factor(dim, factor, axis)) return false;
       missing /= factor;
       list->next++;
     } else if (axis == PZ_AXIS_NONE && factor > 0 && factor % missing == 0) {
-      if (!append_factor(d, missing, axis)) return false;
+      if (!append_factor(dim, missing, axis)) return false;
       list->item[list->next].size = factor / missing;
       missing = 1;
     } else {
@@ -174,7 +171,7 @@ static bool fill_dimension(struct factor_list *list, int64_t size, int64_t next_
   for (int i = list->next; i < list->n && next_factor == 1; i++) next_factor = list->item[i].size;
   bool stop = size > 1 && next_size > 0 && (next_size == 1 || next_size < next_factor);
   while (!stop && list->next < list->n && list->item[list->next].size == 1) {
-    if (!append_factor(d, 1, list->item[list->next].axis)) return false;
+    if (!append_factor(dim, 1, list->item[list->next].axis)) return false;
     list->next++;
     stop = size == 1;
   }
@@ -215,10 +212,11 @@ static bool value_has_axis(const struct pz_onnx_value *input, enum pz_onnx_axis 
   return false;
 }
 
+/* Raises the error that a node loses the batch or the sequence dimension. */
 static _Noreturn void raise_lost_axis(struct pz_call *call, const struct rescaling *rescaling,
                                       const struct pz_onnx_node *node, enum pz_onnx_axis axis) {
   bool batch = axis == PZ_AXIS_BATCH;
-  pz_onnx_raise(call, rescaling->graph, node, PZ_BAD_USE,
+  pz_onnx_raise(call, node, PZ_BAD_USE,
                 "the %s dimension cannot be followed through it; accepted: %s %" PRId64
                 " as exported",
                 batch ? "batch" : "sequence", batch ? "--mbs" : "--seq",
@@ -248,14 +246,14 @@ static void check_axes_kept(struct pz_call *call, const struct rescaling *rescal
   static const enum pz_onnx_axis axes[] = {PZ_AXIS_BATCH, PZ_AXIS_SEQ};
   const bool changes[] = {rescaling->wanted.batch != rescaling->exported.batch,
                           rescaling->wanted.seq != rescaling->exported.seq};
-  for (int a = 0; a < 2; a++) {
-    if (!changes[a] || output->ints || may_drop_axis(node, axes[a]) ||
-        value_has_axis(output, axes[a]))
+  for (int i = 0; i < 2; i++) {
+    if (!changes[i] || output->ints || may_drop_axis(node, axes[i]) ||
+        value_has_axis(output, axes[i]))
       continue;
     for (uint32_t k = 0; k < node->n_in; k++) {
-      const struct pz_onnx_value *input = pz_onnx_input(rescaling->graph, node, k);
-      if (input && !input->ints && value_has_axis(input, axes[a]))
-        raise_lost_axis(call, rescaling, node, axes[a]);
+      const struct pz_onnx_value *input = pz_onnx_input(node, k);
+      if (input && !input->ints && value_has_axis(input, axes[i]))
+        raise_lost_axis(call, rescaling, node, axes[i]);
     }
   }
 }
@@ -264,7 +262,7 @@ static void check_axes_kept(struct pz_call *call, const struct rescaling *rescal
  * corresponds to, if the sizes agree; inputs with a batch or sequence axis have precedence. */
 static void factor_result(struct pz_call *call, const struct rescaling *rescaling,
                           const struct pz_onnx_node *node, struct pz_onnx_value *output) {
-  const struct pz_onnx_value *input = pz_onnx_input(rescaling->graph, node, 0);
+  const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   enum pz_onnx_shape_rule rule = node->op->shape;
   if (rule == PZ_SHAPE_RESHAPE || rule == PZ_SHAPE_FLATTEN) {
     bool has_axes = input && input->rank >= 0 &&
@@ -280,11 +278,12 @@ static void factor_result(struct pz_call *call, const struct rescaling *rescalin
   for (int i = 0; i < output->rank; i++) {
     if (computed) output->factored_dim[i] = guess_dim(rescaling, output->dim[i], i);
     for (uint32_t k = 0; k < node->n_in; k++) {
-      input = pz_onnx_input(rescaling->graph, node, k);
-      int from = pz_onnx_source_dim(rescaling->graph, node, output, k, i);
+      input = pz_onnx_input(node, k);
+      int from = pz_onnx_source_dim(node, output, k, i);
       if (!input || !input->factored_dim || from < 0 || input->dim[from] != output->dim[i])
         continue;
-      if (!dim_has_any_axis(&output->factored_dim[i]))
+      const struct pz_onnx_factored_dim *dim = &output->factored_dim[i];
+      if (!dim_has_axis(dim, PZ_AXIS_BATCH) && !dim_has_axis(dim, PZ_AXIS_SEQ))
         output->factored_dim[i] = input->factored_dim[from];
     }
   }
@@ -292,6 +291,7 @@ static void factor_result(struct pz_call *call, const struct rescaling *rescalin
 
 /* ---- rescaling ------------------------------------------------------------------------------ */
 
+/* Replaces the batch and sequence factors of all dimensions by the new sizes. */
 static void apply_new_sizes(struct pz_call *call, const struct rescaling *rescaling) {
   for (uint32_t i = 0; i < rescaling->graph->values.n; i++) {
     struct pz_onnx_value *value = pz_onnx_value(rescaling->graph, i);
@@ -315,7 +315,7 @@ static void apply_new_sizes(struct pz_call *call, const struct rescaling *rescal
 void pz_onnx_rescale(struct pz_call *call, struct pz_onnx_graph *graph,
                      const struct pz_workload_options *options,
                      const struct pz_onnx_sizes *exported) {
-  struct rescaling r = {
+  struct rescaling rescaling = {
       .graph = graph, .options = options, .exported = *exported, .wanted = *exported};
   if (!exported->seq && options->seq)
     pz_raise(call, PZ_BAD_USE,
@@ -325,21 +325,21 @@ void pz_onnx_rescale(struct pz_call *call, struct pz_onnx_graph *graph,
   if (!exported->batch && options->mbs != 1)
     pz_raise(call, PZ_BAD_USE,
              "%s has no batch dimension; accepted: --batch-dim INPUT:AXIS to name it", graph->file);
-  if (options->seq) r.wanted.seq = options->seq;
-  if (exported->batch) r.wanted.batch = options->mbs;
-  if (r.wanted.batch == exported->batch && r.wanted.seq == exported->seq) return;
-  factor_inputs(call, &r);
-  factor_initializers(call, &r);
+  if (options->seq) rescaling.wanted.seq = options->seq;
+  if (exported->batch) rescaling.wanted.batch = options->mbs;
+  if (rescaling.wanted.batch == exported->batch && rescaling.wanted.seq == exported->seq) return;
+  factor_inputs(call, &rescaling);
+  factor_initializers(call, &rescaling);
   for (uint32_t i = 0; i < graph->nodes.n; i++) {
     const struct pz_onnx_node *node = pz_onnx_node(graph, i);
     for (uint32_t j = 0; j < node->n_out; j++) {
-      struct pz_onnx_value *output = pz_onnx_result(graph, node, j);
+      struct pz_onnx_value *output = pz_onnx_result(node, j);
       if (!output) continue;
       init_factors(call, output);
       if (output->rank < 0) continue;
-      factor_result(call, &r, node, output);
-      if (j == 0) check_axes_kept(call, &r, node, output);
+      factor_result(call, &rescaling, node, output);
+      if (j == 0) check_axes_kept(call, &rescaling, node, output);
     }
   }
-  apply_new_sizes(call, &r);
+  apply_new_sizes(call, &rescaling);
 }

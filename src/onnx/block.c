@@ -59,6 +59,7 @@ static uint64_t mix_attributes(uint64_t hash, const struct pz_onnx_node *node) {
   return mix_int(hash, (int64_t)sum);
 }
 
+/* Mixes the role, shape and first known integers of a value into a hash. */
 static uint64_t mix_value(uint64_t hash, const struct pz_onnx_value *value) {
   hash = mix_int(hash, value->role);
   hash = mix_int(hash, value->rank);
@@ -75,7 +76,7 @@ static uint64_t hash_operator(const struct pz_onnx_layering *layering, uint32_t 
   hash = mix_int(hash, node->fused);
   if (node->fused < 0) hash = mix_attributes(hash, node);
   for (uint32_t k = 0; k < node->n_in; k++) {
-    const struct pz_onnx_value *value = pz_onnx_input(layering->graph, node, k);
+    const struct pz_onnx_value *value = pz_onnx_input(node, k);
     hash = value ? mix_value(hash, value) : mix_int(hash, -7);
     if (value && value->role == PZ_ONNX_PARAM)
       hash = mix_int(hash, pz_onnx_is_tied(layering, node->in[k], at, 1));
@@ -169,13 +170,12 @@ static uint32_t result_index(const struct pz_onnx_layering *layering, uint32_t v
  * first. */
 static bool has_same_wiring(const struct pz_onnx_layering *layering, uint32_t place,
                             uint32_t period, uint32_t start, bool is_first) {
-  const struct pz_onnx_graph *graph = layering->graph;
   const struct pz_onnx_node *node = pz_onnx_at(layering, place);
   const struct pz_onnx_node *later_node = pz_onnx_at(layering, place + period);
   if (node->n_in != later_node->n_in) return false;
   for (uint32_t k = 0; k < node->n_in; k++) {
-    const struct pz_onnx_value *value = pz_onnx_input(graph, node, k);
-    const struct pz_onnx_value *later = pz_onnx_input(graph, later_node, k);
+    const struct pz_onnx_value *value = pz_onnx_input(node, k);
+    const struct pz_onnx_value *later = pz_onnx_input(later_node, k);
     if (!value && !later) continue;
     if (!value || !later || value->role != later->role) return false;
     if (value->role != PZ_ONNX_ACTIVATION) continue;
@@ -214,7 +214,7 @@ static bool has_weights(const struct pz_onnx_layering *layering, uint32_t start,
     const struct pz_onnx_node *node = pz_onnx_at(layering, at);
     if (!pz_onnx_is_product(node)) continue;
     for (uint32_t k = 0; k < node->n_in; k++) {
-      const struct pz_onnx_value *value = pz_onnx_input(layering->graph, node, k);
+      const struct pz_onnx_value *value = pz_onnx_input(node, k);
       if (value && value->role == PZ_ONNX_PARAM) return true;
     }
   }
@@ -285,15 +285,15 @@ static struct run find_run(struct pz_call *call, const struct pz_onnx_layering *
 
 static void add_segment(struct pz_call *call, struct pz_onnx_layering *layering, uint32_t first,
                         uint32_t n, int64_t count) {
-  struct pz_onnx_segment s = {.first = first, .n = n, .count = count};
-  pz_append(call, &layering->segments, &s);
+  struct pz_onnx_segment segment = {.first = first, .n = n, .count = count};
+  pz_append(call, &layering->segments, &segment);
 }
 
 /* Returns whether the operator reads an activation that is produced before the place `limit`. */
 static bool reads_before(const struct pz_onnx_layering *layering, uint32_t at, uint32_t limit) {
   const struct pz_onnx_node *node = pz_onnx_at(layering, at);
   for (uint32_t k = 0; k < node->n_in; k++) {
-    const struct pz_onnx_value *value = pz_onnx_input(layering->graph, node, k);
+    const struct pz_onnx_value *value = pz_onnx_input(node, k);
     if (value && value->role == PZ_ONNX_ACTIVATION &&
         pz_onnx_produced_at(layering, value->root) < limit)
       return true;
@@ -330,6 +330,8 @@ static void add_part(struct pz_call *call, struct pz_onnx_layering *layering, st
   }
 }
 
+/* Divides a range of operators into segments: the best run of equal blocks, and both sides of it in
+ * the same way. */
 static void divide(struct pz_call *call, struct pz_onnx_layering *layering, struct range range,
                    int *runs_left) {
   struct run run = {0};
@@ -378,15 +380,6 @@ static const char *find_costly_part(const char *regex) {
 
 static void free_regex(void *re) { regfree(re); }
 
-/* Returns a hash of the text that a node's name has in the expression's first group, or 0 if the
- * name does not match. */
-static uint64_t match_name(const regex_t *re, const char *name) {
-  regmatch_t match[2] = {{.rm_eo = (regoff_t)strnlen(name, LONGEST_MATCHED)}};
-  if (regexec(re, name, 2, match, REG_STARTEND) != 0) return 0;
-  const regmatch_t *text = match[1].rm_so >= 0 ? &match[1] : &match[0];
-  return mix_bytes(1, name + text->rm_so, (size_t)(text->rm_eo - text->rm_so)) | 1;
-}
-
 /* Makes a segment of each run of operators with the same key.  Consecutive segments that are equal
  * become one that repeats. */
 static void divide_by_keys(struct pz_call *call, struct pz_onnx_layering *layering,
@@ -412,6 +405,8 @@ static void divide_by_keys(struct pz_call *call, struct pz_onnx_layering *layeri
   }
 }
 
+/* Divides the operators into segments by the part of their nodes' names that a regular expression
+ * matches. */
 static void divide_by_names(struct pz_call *call, struct pz_onnx_layering *layering,
                             const char *regex) {
   const char *costly = find_costly_part(regex);
@@ -432,8 +427,13 @@ static void divide_by_names(struct pz_call *call, struct pz_onnx_layering *layer
   uint64_t *key = pz_alloc(call, layering->n, sizeof *key);
   uint32_t n_keyed = 0; /* all operators before the last one that matches */
   for (uint32_t at = 0; at < layering->n; at++) {
-    key[at] = match_name(re, pz_onnx_node_name(layering->graph, pz_onnx_at(layering, at)));
-    if (key[at]) n_keyed = at + 1;
+    /* the key is a hash of the text in the expression's first group, or in its match */
+    const char *name = pz_onnx_node_name(pz_onnx_at(layering, at));
+    regmatch_t match[2] = {{.rm_eo = (regoff_t)strnlen(name, LONGEST_MATCHED)}};
+    if (regexec(re, name, 2, match, REG_STARTEND) != 0) continue;
+    const regmatch_t *text = match[1].rm_so >= 0 ? &match[1] : &match[0];
+    key[at] = mix_bytes(1, name + text->rm_so, (size_t)(text->rm_eo - text->rm_so)) | 1;
+    n_keyed = at + 1;
   }
   pz_close(call, re);
   if (!n_keyed)
@@ -462,7 +462,7 @@ static void sweep_to(struct pz_call *call, struct sweep *sweep, uint32_t to) {
   for (; sweep->at < to; sweep->at++) {
     const struct pz_onnx_node *node = pz_onnx_at(layering, sweep->at);
     for (uint32_t j = 0; j < node->n_out; j++) {
-      const struct pz_onnx_value *value = pz_onnx_result(layering->graph, node, j);
+      const struct pz_onnx_value *value = pz_onnx_result(node, j);
       if (!value || value->root != node->out[j] || value->role != PZ_ONNX_ACTIVATION) continue;
       if (layering->last_use[value->root] != PZ_NONE) pz_append(call, &sweep->alive, &value->root);
     }
@@ -482,13 +482,14 @@ static const uint32_t *list_alive(struct pz_call *call, const struct sweep *swee
   uint32_t *ids = pz_alloc(call, sweep->alive.n, sizeof *ids);
   *count = 0;
   for (uint32_t remaining = sweep->alive.n; remaining > 0; remaining--) {
-    uint32_t v = *pz_vec_at(&sweep->alive, uint32_t, remaining - 1);
+    uint32_t value = *pz_vec_at(&sweep->alive, uint32_t, remaining - 1);
     int64_t bytes = 0;
-    bool listed =
-        sweep->last_reader[v] == id || pz_onnx_produced_at(sweep->layering, v) >= produced_from;
+    bool listed = sweep->last_reader[value] == id ||
+                  pz_onnx_produced_at(sweep->layering, value) >= produced_from;
     if (listed)
-      ids[(*count)++] = v;
-    else if (passing && pz_onnx_count_elements(pz_onnx_value(sweep->layering->graph, v), &bytes) &&
+      ids[(*count)++] = value;
+    else if (passing &&
+             pz_onnx_count_elements(pz_onnx_value(sweep->layering->graph, value), &bytes) &&
              pz_mul(&bytes, PZ_B16))
       pz_add(passing, bytes);
   }
@@ -505,7 +506,7 @@ static void connect_segment(struct pz_call *call, struct sweep *sweep,
   for (uint32_t at = segment->first; at < segment->first + segment->n; at++) {
     const struct pz_onnx_node *node = pz_onnx_at(layering, at);
     for (uint32_t k = 0; k < node->n_in; k++) {
-      const struct pz_onnx_value *value = pz_onnx_input(layering->graph, node, k);
+      const struct pz_onnx_value *value = pz_onnx_input(node, k);
       if (value) sweep->last_reader[value->root] = id;
     }
   }
@@ -530,6 +531,7 @@ static void connect_segment(struct pz_call *call, struct sweep *sweep,
   segment->from = from;
 }
 
+/* Gives all segments their names, inputs and outputs. */
 static void finish_segments(struct pz_call *call, struct pz_onnx_layering *layering) {
   uint32_t n = layering->segments.n, n_blocks = 0, block = 0, part = 0;
   struct sweep sweep = {.layering = layering};

@@ -7,7 +7,6 @@
 #include <math.h>
 
 #include "core/num.h"
-#include "onnx/dims.h"
 #include "onnx/passes.h"
 
 /* ---- contents ------------------------------------------------------------------------------- */
@@ -20,6 +19,7 @@ struct contents {
   int64_t n;
 };
 
+/* Returns the contents of a value, if they are known and complete. */
 static struct contents known_contents(const struct pz_onnx_value *value) {
   int64_t n;
   if (!value || value->rank < 0 || !pz_onnx_count_elements(value, &n) || n < 1)
@@ -42,6 +42,8 @@ struct new_contents {
   int64_t n; /* 0 if the contents are too many to be followed */
 };
 
+/* Returns contents of a result that are to be computed; n is 0 if they are too many to be followed.
+ * */
 static struct new_contents new_contents(struct pz_call *call, struct pz_onnx_value *output,
                                         bool real) {
   struct new_contents contents = {.output = output};
@@ -63,6 +65,7 @@ static void copy_element(const struct new_contents *to, int64_t i, const struct 
     to->reals[i] = from->reals[k];
 }
 
+/* Makes computed contents those of the result. */
 static void store_contents(const struct new_contents *contents) {
   struct pz_onnx_value *output = contents->output;
   if (contents->ints) {
@@ -96,9 +99,9 @@ static int64_t mapped_index(const struct element_map *map, int64_t i) {
 }
 
 /* Returns the distance, in elements, between neighbours along dimension d. */
-static int64_t stride(const struct pz_onnx_value *input, int d) {
+static int64_t stride(const struct pz_onnx_value *input, int dim) {
   int64_t n = 1;
-  for (int i = d + 1; i < input->rank; i++) n *= input->dim[i];
+  for (int i = dim + 1; i < input->rank; i++) n *= input->dim[i];
   return n;
 }
 
@@ -229,9 +232,10 @@ static bool apply_to_real(const char *type, double operand, double *result) {
   return valid;
 }
 
-static void fold_unary(struct pz_call *call, const struct pz_onnx_graph *graph,
-                       const struct pz_onnx_node *node, struct pz_onnx_value *output) {
-  struct contents operand = known_contents(pz_onnx_input(graph, node, 0));
+/* Computes an operator of one operand for every element. */
+static void fold_unary(struct pz_call *call, const struct pz_onnx_node *node,
+                       struct pz_onnx_value *output) {
+  struct contents operand = known_contents(pz_onnx_input(node, 0));
   double ignored;
   bool negates = pz_onnx_is_type(node, "Neg"), inverts = pz_onnx_is_type(node, "Not");
   bool applies = operand.ints ? negates || inverts : apply_to_real(node->type, 1, &ignored);
@@ -249,17 +253,21 @@ static void fold_unary(struct pz_call *call, const struct pz_onnx_graph *graph,
   store_contents(&result);
 }
 
-static void fold_binary(struct pz_call *call, const struct pz_onnx_graph *graph,
-                        const struct pz_onnx_node *node, struct pz_onnx_value *output) {
-  const struct pz_onnx_value *a = pz_onnx_input(graph, node, 0), *b = pz_onnx_input(graph, node, 1);
-  struct contents left = known_contents(a), right = known_contents(b);
-  if (node->n_in != 2 || !left.n || !right.n || output->rank < a->rank || output->rank < b->rank)
+/* Computes an operator of two operands for every element, with broadcasting. */
+static void fold_binary(struct pz_call *call, const struct pz_onnx_node *node,
+                        struct pz_onnx_value *output) {
+  const struct pz_onnx_value *left_value = pz_onnx_input(node, 0);
+  const struct pz_onnx_value *right_value = pz_onnx_input(node, 1);
+  struct contents left = known_contents(left_value), right = known_contents(right_value);
+  if (node->n_in != 2 || !left.n || !right.n || output->rank < left_value->rank ||
+      output->rank < right_value->rank)
     return;
   int64_t ignored;
   bool compares = compare_reals(node->type, 0, 0, &ignored);
   bool real = !compares && !(left.ints && right.ints);
   struct new_contents result = new_contents(call, output, real);
-  struct element_map left_map = broadcast_map(a, output), right_map = broadcast_map(b, output);
+  struct element_map left_map = broadcast_map(left_value, output),
+                     right_map = broadcast_map(right_value, output);
   for (int64_t i = 0; i < result.n; i++) {
     int64_t left_at = mapped_index(&left_map, i), right_at = mapped_index(&right_map, i);
     bool valid;
@@ -278,12 +286,12 @@ static void fold_binary(struct pz_call *call, const struct pz_onnx_graph *graph,
 }
 
 /* Computes Where(condition, a, b) for integers. */
-static void fold_where(struct pz_call *call, const struct pz_onnx_graph *graph,
-                       const struct pz_onnx_node *node, struct pz_onnx_value *output) {
+static void fold_where(struct pz_call *call, const struct pz_onnx_node *node,
+                       struct pz_onnx_value *output) {
   struct contents in[3];
   struct element_map map[3];
   for (uint32_t i = 0; i < 3; i++) {
-    const struct pz_onnx_value *value = pz_onnx_input(graph, node, i);
+    const struct pz_onnx_value *value = pz_onnx_input(node, i);
     in[i] = known_contents(value);
     if (!in[i].n || !in[i].ints || value->rank > output->rank) return;
     map[i] = broadcast_map(value, output);
@@ -301,11 +309,11 @@ static void fold_where(struct pz_call *call, const struct pz_onnx_graph *graph,
 }
 
 /* Computes a reduction of all elements to one number. */
-static void fold_reduction(struct pz_call *call, const struct pz_onnx_graph *graph,
-                           const struct pz_onnx_node *node, struct pz_onnx_value *output) {
+static void fold_reduction(struct pz_call *call, const struct pz_onnx_node *node,
+                           struct pz_onnx_value *output) {
   static const char *const combined_by[][2] = {
       {"ReduceProd", "Mul"}, {"ReduceSum", "Add"}, {"ReduceMax", "Max"}, {"ReduceMin", "Min"}};
-  struct contents operand = known_contents(pz_onnx_input(graph, node, 0));
+  struct contents operand = known_contents(pz_onnx_input(node, 0));
   int64_t count;
   if (!operand.ints || !pz_onnx_count_elements(output, &count) || count != 1) return;
   for (size_t t = 0; t < sizeof combined_by / sizeof *combined_by; t++) {
@@ -321,9 +329,8 @@ static void fold_reduction(struct pz_call *call, const struct pz_onnx_graph *gra
 /* ---- moving elements ------------------------------------------------------------------------ */
 
 /* Copies the contents of the first input in the same order. */
-static void copy_contents(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                          struct pz_onnx_value *output) {
-  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
+static void copy_contents(const struct pz_onnx_node *node, struct pz_onnx_value *output) {
+  const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   if (!input) return;
   if (input->ints) pz_onnx_set_ints(output, input->ints, input->n_ints);
   output->reals = input->reals;
@@ -335,11 +342,11 @@ static void copy_contents(const struct pz_onnx_graph *graph, const struct pz_onn
 }
 
 /* Converts between integers and floating-point numbers. */
-static void fold_cast(struct pz_call *call, const struct pz_onnx_graph *graph,
-                      const struct pz_onnx_node *node, struct pz_onnx_value *output) {
-  struct contents operand = known_contents(pz_onnx_input(graph, node, 0));
+static void fold_cast(struct pz_call *call, const struct pz_onnx_node *node,
+                      struct pz_onnx_value *output) {
+  struct contents operand = known_contents(pz_onnx_input(node, 0));
   bool real = pz_onnx_is_float(output->type);
-  copy_contents(graph, node, output);
+  copy_contents(node, output);
   bool converts = operand.n && output->type && real != !operand.ints;
   if (!converts) return;
   output->ints = NULL;
@@ -358,34 +365,34 @@ static void fold_cast(struct pz_call *call, const struct pz_onnx_graph *graph,
 }
 
 /* Computes Slice, Transpose and Expand, which move elements. */
-static void fold_move(struct pz_call *call, const struct pz_onnx_graph *graph,
-                      const struct pz_onnx_node *node, struct pz_onnx_value *output) {
-  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
+static void fold_move(struct pz_call *call, const struct pz_onnx_node *node,
+                      struct pz_onnx_value *output) {
+  const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   struct pz_onnx_range range[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
   if (!input || !known_contents(input).n || output->rank < 0) return;
   struct element_map map = broadcast_map(input, output);
   if (node->op->shape == PZ_SHAPE_SLICE) {
-    if (input->rank != output->rank || !pz_onnx_slice_ranges(graph, node, range)) return;
+    if (input->rank != output->rank || !pz_onnx_slice_ranges(node, range)) return;
     for (int d = 0; d < input->rank; d++) {
       map.first += range[d].from * stride(input, d);
       map.step[d] = range[d].count > 1 ? range[d].step * stride(input, d) : 0;
     }
   } else if (node->op->shape == PZ_SHAPE_TRANSPOSE) {
     for (int d = 0; d < output->rank; d++) {
-      int from = pz_onnx_source_dim(graph, node, output, 0, d);
+      int from = pz_onnx_source_dim(node, output, 0, d);
       map.step[d] = from >= 0 ? stride(input, from) : 0;
     }
   }
   copy_mapped(call, input, &map, output);
 }
 
-static void fold_concat(struct pz_call *call, const struct pz_onnx_graph *graph,
-                        const struct pz_onnx_node *node, struct pz_onnx_value *output) {
+static void fold_concat(struct pz_call *call, const struct pz_onnx_node *node,
+                        struct pz_onnx_value *output) {
   int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", 0), output->rank);
   if (output->rank < 0) return;
-  bool real = node->n_in > 0 && !known_contents(pz_onnx_input(graph, node, 0)).ints;
+  bool real = node->n_in > 0 && !known_contents(pz_onnx_input(node, 0)).ints;
   for (uint32_t i = 0; i < node->n_in; i++) {
-    const struct pz_onnx_value *value = pz_onnx_input(graph, node, i);
+    const struct pz_onnx_value *value = pz_onnx_input(node, i);
     if (!value || value->rank != output->rank || axis < 0) return;
     if (value->dim[axis] <= 0) continue; /* the contents of an empty tensor are known */
     struct contents part = known_contents(value);
@@ -394,7 +401,7 @@ static void fold_concat(struct pz_call *call, const struct pz_onnx_graph *graph,
   struct new_contents result = new_contents(call, output, real);
   int64_t inner = stride(output, axis), before = 0;
   for (uint32_t i = 0; i < node->n_in && result.n; i++) {
-    const struct pz_onnx_value *value = pz_onnx_input(graph, node, i);
+    const struct pz_onnx_value *value = pz_onnx_input(node, i);
     if (!value) return;
     struct contents part = known_contents(value);
     int64_t run =
@@ -410,11 +417,11 @@ static void fold_concat(struct pz_call *call, const struct pz_onnx_graph *graph,
 }
 
 /* Selects integers by their index along one axis. */
-static void fold_gather(struct pz_call *call, const struct pz_onnx_graph *graph,
-                        const struct pz_onnx_node *node, struct pz_onnx_value *output) {
-  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
+static void fold_gather(struct pz_call *call, const struct pz_onnx_node *node,
+                        struct pz_onnx_value *output) {
+  const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   struct contents data = known_contents(input);
-  struct contents indices = known_contents(pz_onnx_input(graph, node, 1));
+  struct contents indices = known_contents(pz_onnx_input(node, 1));
   if (!data.ints || !indices.ints) return;
   int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", 0), input->rank);
   if (axis < 0) return;
@@ -431,14 +438,13 @@ static void fold_gather(struct pz_call *call, const struct pz_onnx_graph *graph,
   store_contents(&result);
 }
 
-/* Computes all parts of a vector. */
-static void fold_split(struct pz_call *call, const struct pz_onnx_graph *graph,
-                       const struct pz_onnx_node *node) {
-  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
+/* Computes a Split of a vector: the contents of all parts. */
+static void fold_split(struct pz_call *call, const struct pz_onnx_node *node) {
+  const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   if (!input || input->rank != 1 || !known_contents(input).n) return;
   int64_t before = 0;
   for (uint32_t j = 0; j < node->n_out; j++) {
-    struct pz_onnx_value *output = pz_onnx_result(graph, node, j);
+    struct pz_onnx_value *output = pz_onnx_result(node, j);
     if (!output || output->rank != 1) return;
     struct element_map map = {.rank = 1, .dim = {output->dim[0]}, .step = {1}, .first = before};
     copy_mapped(call, input, &map, output);
@@ -479,10 +485,9 @@ bool pz_onnx_is_nonzero_fill(const struct pz_onnx_graph *graph, const struct pz_
   return filler.has_real && (filler.real < 0 || filler.real > 0);
 }
 
-static void fold_range(struct pz_call *call, const struct pz_onnx_graph *graph,
-                       const struct pz_onnx_node *node, struct pz_onnx_value *output) {
-  const struct pz_onnx_value *start = pz_onnx_input(graph, node, 0),
-                             *step = pz_onnx_input(graph, node, 2);
+static void fold_range(struct pz_call *call, const struct pz_onnx_node *node,
+                       struct pz_onnx_value *output) {
+  const struct pz_onnx_value *start = pz_onnx_input(node, 0), *step = pz_onnx_input(node, 2);
   if (!start || !start->ints || !start->n_ints || !step || !step->ints || !step->n_ints) return;
   if (output->rank != 1 || output->dim[0] > PZ_ONNX_MOST_INTS) return;
   int64_t *ints = pz_alloc(call, (size_t)output->dim[0], sizeof *ints), number = start->ints[0];
@@ -493,10 +498,16 @@ static void fold_range(struct pz_call *call, const struct pz_onnx_graph *graph,
   pz_onnx_set_ints(output, ints, output->dim[0]);
 }
 
-static void fold_shape(struct pz_call *call, const struct pz_onnx_graph *graph,
-                       const struct pz_onnx_node *node, struct pz_onnx_value *output) {
-  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
+/* Computes Shape, or the part of it between two axes, and Size. */
+static void fold_shape(struct pz_call *call, const struct pz_onnx_node *node,
+                       struct pz_onnx_value *output) {
+  const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   if (!input || input->rank < 0) return;
+  if (node->op->shape == PZ_SHAPE_SCALAR) {
+    int64_t *count = pz_alloc(call, 1, sizeof *count);
+    if (pz_onnx_count_elements(input, count)) pz_onnx_set_ints(output, count, 1);
+    return;
+  }
   for (int i = 0; i < input->rank; i++)
     if (input->dim[i] < 0) return;
   int64_t start = pz_onnx_int_attribute(node, "start", 0);
@@ -507,42 +518,33 @@ static void fold_shape(struct pz_call *call, const struct pz_onnx_graph *graph,
   pz_onnx_set_ints(output, dims + start, start < end ? end - start : 0);
 }
 
-static void fold_size(struct pz_call *call, const struct pz_onnx_graph *graph,
-                      const struct pz_onnx_node *node, struct pz_onnx_value *output) {
-  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
-  int64_t *count = pz_alloc(call, 1, sizeof *count);
-  if (input && input->rank >= 0 && pz_onnx_count_elements(input, count))
-    pz_onnx_set_ints(output, count, 1);
-}
-
-void pz_onnx_follow_contents(struct pz_call *call, const struct pz_onnx_graph *graph,
-                             const struct pz_onnx_node *node) {
-  struct pz_onnx_value *output = pz_onnx_result(graph, node, 0);
+void pz_onnx_follow_contents(struct pz_call *call, const struct pz_onnx_node *node) {
+  struct pz_onnx_value *output = pz_onnx_result(node, 0);
   if (!output) return;
   switch (node->op->shape) {
-  case PZ_SHAPE_SHAPE: fold_shape(call, graph, node, output); return;
-  case PZ_SHAPE_SCALAR: fold_size(call, graph, node, output); return;
+  case PZ_SHAPE_SHAPE:
+  case PZ_SHAPE_SCALAR: fold_shape(call, node, output); return;
   case PZ_SHAPE_BROADCAST:
     if (pz_onnx_is_type(node, "Where"))
-      fold_where(call, graph, node, output);
+      fold_where(call, node, output);
     else
-      fold_binary(call, graph, node, output);
+      fold_binary(call, node, output);
     return;
-  case PZ_SHAPE_CONCAT: fold_concat(call, graph, node, output); return;
-  case PZ_SHAPE_GATHER: fold_gather(call, graph, node, output); return;
+  case PZ_SHAPE_CONCAT: fold_concat(call, node, output); return;
+  case PZ_SHAPE_GATHER: fold_gather(call, node, output); return;
   case PZ_SHAPE_SLICE:
   case PZ_SHAPE_TRANSPOSE:
-  case PZ_SHAPE_EXPAND: fold_move(call, graph, node, output); return;
-  case PZ_SHAPE_SPLIT: fold_split(call, graph, node); return;
-  case PZ_SHAPE_REDUCE: fold_reduction(call, graph, node, output); return;
+  case PZ_SHAPE_EXPAND: fold_move(call, node, output); return;
+  case PZ_SHAPE_SPLIT: fold_split(call, node); return;
+  case PZ_SHAPE_REDUCE: fold_reduction(call, node, output); return;
   case PZ_SHAPE_FILLED: fold_filled(call, node, output); return;
-  case PZ_SHAPE_RANGE: fold_range(call, graph, node, output); return;
+  case PZ_SHAPE_RANGE: fold_range(call, node, output); return;
   default: break;
   }
   if (pz_onnx_is_type(node, "Cast"))
-    fold_cast(call, graph, node, output);
+    fold_cast(call, node, output);
   else if (node->op->lower == PZ_LOWER_VIEW)
-    copy_contents(graph, node, output);
+    copy_contents(node, output);
   else if (node->op->shape == PZ_SHAPE_SAME)
-    fold_unary(call, graph, node, output);
+    fold_unary(call, node, output);
 }

@@ -2,7 +2,7 @@
  *
  * pz_onnx_source_dim() has one case for each way in which operators order the dimensions of their
  * result; all other operators broadcast, so that dimensions correspond from the right. */
-#include "onnx/dims.h"
+#include "onnx/graph.h"
 
 #include "core/num.h"
 
@@ -52,8 +52,7 @@ static int read_einsum_operand(struct pz_onnx_einsum *einsum, const struct pz_on
   return unnamed;
 }
 
-bool pz_onnx_einsum_read(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                         struct pz_onnx_einsum *einsum) {
+bool pz_onnx_einsum_read(const struct pz_onnx_node *node, struct pz_onnx_einsum *einsum) {
   const Onnx__AttributeProto *equation = pz_onnx_attribute(node, "equation");
   if (!equation || !equation->has_s || node->n_in < 1 || node->n_in > 2) return false;
   const uint8_t *text = equation->s.data;
@@ -61,7 +60,7 @@ bool pz_onnx_einsum_read(const struct pz_onnx_graph *graph, const struct pz_onnx
   int most_unnamed = 0;
   *einsum = (struct pz_onnx_einsum){0};
   for (uint32_t k = 0; k < node->n_in; k++) {
-    const struct pz_onnx_value *value = pz_onnx_input(graph, node, k);
+    const struct pz_onnx_value *value = pz_onnx_input(node, k);
     int unnamed = read_einsum_operand(einsum, value, (int)k, text, length, &at);
     if (unnamed < 0) return false;
     if (unnamed > most_unnamed) most_unnamed = unnamed;
@@ -83,10 +82,9 @@ static int find_letter(const struct pz_onnx_term *term, int letter) {
 
 /* A letter of both operands is a batch dimension if the result has it, and is summed over
  * otherwise.  A letter of one operand is summed over if the result lacks it. */
-bool pz_onnx_einsum_product(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                            struct pz_dims *dims) {
+bool pz_onnx_einsum_product(const struct pz_onnx_node *node, struct pz_dims *dims) {
   struct pz_onnx_einsum einsum;
-  if (node->n_in != 2 || !pz_onnx_einsum_read(graph, node, &einsum)) return false;
+  if (node->n_in != 2 || !pz_onnx_einsum_read(node, &einsum)) return false;
   *dims = (struct pz_dims){1, 1, 1, 1};
   for (int letter = 0; letter < PZ_EINSUM_MOST_LETTERS; letter++) {
     bool left = find_letter(&einsum.in[0], letter) >= 0;
@@ -105,60 +103,57 @@ bool pz_onnx_einsum_product(const struct pz_onnx_graph *graph, const struct pz_o
 
 /* ---- sources of dimensions ------------------------------------------------------------------ */
 
-/* Returns the source of dimension d of a MatMul in the operand `input`, `left` or right.  The outer
- * dimensions broadcast, rows come from the left operand, and columns from the right one. */
+/* Returns the source of dimension `dim` of a MatMul in the operand `input`, `left` or right.  The
+ * outer dimensions broadcast, rows come from the left operand, and columns from the right one. */
 static int matmul_source_dim(const struct pz_onnx_value *input, bool left, int other_rank,
-                             int result_rank, int d) {
+                             int result_rank, int dim) {
   bool rows = left ? input->rank > 1 : other_rank > 1;
   bool columns = left ? other_rank > 1 : input->rank > 1;
   int outer = result_rank - rows - columns;
-  if (d < outer) return d - (outer - (input->rank - 2));
-  if (left) return rows && d == outer ? input->rank - 2 : -1;
-  return columns && d == result_rank - 1 ? input->rank - 1 : -1;
+  if (dim < outer) return dim - (outer - (input->rank - 2));
+  if (left) return rows && dim == outer ? input->rank - 2 : -1;
+  return columns && dim == result_rank - 1 ? input->rank - 1 : -1;
 }
 
-/* Returns the source of dimension d of a Gather in input k.  The dimensions of the indices replace
- * the axis. */
-static int gather_source_dim(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                             uint32_t k, int d) {
-  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0),
-                             *indices = pz_onnx_input(graph, node, 1);
+/* Returns the source of dimension `dim` of a Gather in an input.  The dimensions of the indices
+ * replace the axis. */
+static int gather_source_dim(const struct pz_onnx_node *node, uint32_t input_index, int dim) {
+  const struct pz_onnx_value *input = pz_onnx_input(node, 0), *indices = pz_onnx_input(node, 1);
   if (!input || !indices || indices->rank < 0) return -1;
   int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", 0), input->rank);
   if (axis < 0) return -1;
-  bool from_indices = d >= axis && d < axis + indices->rank;
-  if (k > 0) return from_indices ? d - axis : -1;
+  bool from_indices = dim >= axis && dim < axis + indices->rank;
+  if (input_index > 0) return from_indices ? dim - axis : -1;
   if (from_indices) return -1;
-  return d < axis ? d : d + 1 - indices->rank;
+  return dim < axis ? dim : dim + 1 - indices->rank;
 }
 
-/* Returns the source of dimension d of a Squeeze or Unsqueeze.  Dimensions that are neither dropped
- * nor added keep their order. */
-static int squeeze_source_dim(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                              const struct pz_onnx_value *input, const struct pz_onnx_value *output,
-                              int d) {
+/* Returns the source of dimension `dim` of a Squeeze or Unsqueeze.  Dimensions that are neither
+ * dropped nor added keep their order. */
+static int squeeze_source_dim(const struct pz_onnx_node *node, const struct pz_onnx_value *input,
+                              const struct pz_onnx_value *output, int dim) {
   bool adds = node->op->shape == PZ_SHAPE_UNSQUEEZE;
   size_t count;
-  const int64_t *axes = pz_onnx_ints_argument(graph, node, "axes", 1, &count);
+  const int64_t *axes = pz_onnx_ints_argument(node, "axes", 1, &count);
   int rank = adds ? output->rank : input->rank, n_kept = 0;
   for (int i = 0; i < rank; i++) {
     bool listed = !adds && count == 0 && input->dim[i] == 1;
-    for (size_t a = 0; a < count; a++)
-      listed = listed || pz_onnx_axis_from_front(axes[a], rank) == i;
+    for (size_t k = 0; k < count; k++)
+      listed = listed || pz_onnx_axis_from_front(axes[k], rank) == i;
     if (listed) continue;
     int source = adds ? n_kept : i, result = adds ? i : n_kept;
-    if (result == d && source < input->rank) return source;
+    if (result == dim && source < input->rank) return source;
     n_kept++;
   }
   return -1;
 }
 
-int pz_onnx_source_dim(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                       const struct pz_onnx_value *output, uint32_t k, int d) {
-  const struct pz_onnx_value *input = pz_onnx_input(graph, node, k);
+int pz_onnx_source_dim(const struct pz_onnx_node *node, const struct pz_onnx_value *output,
+                       uint32_t input_index, int dim) {
+  const struct pz_onnx_value *input = pz_onnx_input(node, input_index);
   if (!input || input->rank < 0) return -1;
-  const struct pz_onnx_value *other = pz_onnx_input(graph, node, 1 - k);
-  int from_right = d - (output->rank - input->rank), source = -1;
+  const struct pz_onnx_value *other = pz_onnx_input(node, 1 - input_index);
+  int from_right = dim - (output->rank - input->rank), source = -1;
   struct pz_onnx_einsum einsum;
   size_t count;
   const int64_t *perm;
@@ -170,36 +165,38 @@ int pz_onnx_source_dim(const struct pz_onnx_graph *graph, const struct pz_onnx_n
   case PZ_SHAPE_RANGE:
   case PZ_SHAPE_CONSTANT: return -1;
   case PZ_SHAPE_MATMUL:
-    if (k < 2 && other) source = matmul_source_dim(input, k == 0, other->rank, output->rank, d);
+    if (input_index < 2 && other)
+      source = matmul_source_dim(input, input_index == 0, other->rank, output->rank, dim);
     break;
   case PZ_SHAPE_GEMM:
-    if (k == 0 && d == 0) source = pz_onnx_int_attribute(node, "transA", 0) != 0;
+    if (input_index == 0 && dim == 0) source = pz_onnx_int_attribute(node, "transA", 0) != 0;
     break;
   case PZ_SHAPE_TRANSPOSE:
     perm = pz_onnx_ints_attribute(node, "perm", &count);
-    if (k == 0) source = (int)count == output->rank ? (int)perm[d] : output->rank - 1 - d;
+    if (input_index == 0)
+      source = (int)count == output->rank ? (int)perm[dim] : output->rank - 1 - dim;
     break;
   case PZ_SHAPE_GATHER:
-    if (k < 2) source = gather_source_dim(graph, node, k, d);
+    if (input_index < 2) source = gather_source_dim(node, input_index, dim);
     break;
   case PZ_SHAPE_SQUEEZE:
   case PZ_SHAPE_UNSQUEEZE:
-    if (k == 0) source = squeeze_source_dim(graph, node, input, output, d);
+    if (input_index == 0) source = squeeze_source_dim(node, input, output, dim);
     break;
   case PZ_SHAPE_REDUCE:
   case PZ_SHAPE_ARG:
-    if (k == 0 && pz_onnx_int_attribute(node, "keepdims", 1))
+    if (input_index == 0 && pz_onnx_int_attribute(node, "keepdims", 1))
       source = from_right;
-    else if (k == 0 && d == 0)
+    else if (input_index == 0 && dim == 0)
       source = 0;
     break;
   case PZ_SHAPE_EXPAND:
   case PZ_SHAPE_TILE:
-    if (k == 0) source = from_right;
+    if (input_index == 0) source = from_right;
     break;
   case PZ_SHAPE_EINSUM:
-    if (k < 2 && pz_onnx_einsum_read(graph, node, &einsum) && einsum.out.rank == output->rank)
-      source = find_letter(&einsum.in[k], einsum.out.letter[d]);
+    if (input_index < 2 && pz_onnx_einsum_read(node, &einsum) && einsum.out.rank == output->rank)
+      source = find_letter(&einsum.in[input_index], einsum.out.letter[dim]);
     break;
   default: source = from_right;
   }

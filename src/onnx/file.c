@@ -94,6 +94,7 @@ static size_t skip_field(const struct copy *copy, enum wire wire, size_t *at, si
   return contents;
 }
 
+/* Returns the wire type in which a field of this type is encoded, unless it is packed. */
 static enum wire expected_wire(ProtobufCType type) {
   switch (type) {
   case PROTOBUF_C_TYPE_STRING:
@@ -107,14 +108,6 @@ static enum wire expected_wire(ProtobufCType type) {
   case PROTOBUF_C_TYPE_SFIXED64: return FIXED64;
   default: return VARINT;
   }
-}
-
-static bool is_dropped(const ProtobufCMessageDescriptor *message, unsigned field, size_t bytes) {
-  for (size_t i = 0; i < sizeof dropped_fields / sizeof *dropped_fields; i++)
-    if (dropped_fields[i].message == message && dropped_fields[i].field == field &&
-        bytes > dropped_fields[i].above)
-      return true;
-  return false;
 }
 
 static void copy_message(const struct copy *copy, const ProtobufCMessageDescriptor *message,
@@ -138,6 +131,7 @@ static void copy_submessage(const struct copy *copy, const ProtobufCMessageDescr
   }
 }
 
+/* Copies the fields of a message that are needed. */
 static void copy_message(const struct copy *copy, const ProtobufCMessageDescriptor *message,
                          size_t at, size_t end, int depth) {
   if (depth > PZ_ONNX_MOST_NESTING)
@@ -153,7 +147,12 @@ static void copy_message(const struct copy *copy, const ProtobufCMessageDescript
     size_t key_end = at, contents = skip_field(copy, wire, &at, end);
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field(message, (unsigned)number);
-    if (!field || is_dropped(message, field->id, at - contents)) continue;
+    bool is_dropped = !field;
+    for (size_t i = 0; i < sizeof dropped_fields / sizeof *dropped_fields && field; i++)
+      if (dropped_fields[i].message == message && dropped_fields[i].field == field->id &&
+          at - contents > dropped_fields[i].above)
+        is_dropped = true;
+    if (is_dropped) continue;
     bool packed = field->label == PROTOBUF_C_LABEL_REPEATED && wire == BYTES;
     if (wire != expected_wire(field->type) && !packed) {
       char what[160];

@@ -9,23 +9,22 @@
 
 #include "core/num.h"
 
-const char *pz_onnx_node_name(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
+const char *pz_onnx_node_name(const struct pz_onnx_node *node) {
   if (node->name && node->name[0]) return node->name;
   for (uint32_t j = 0; j < node->n_out; j++)
-    if (node->out[j] != PZ_NONE) return pz_onnx_value(graph, node->out[j])->name;
+    if (node->out[j] != PZ_NONE) return pz_onnx_value(node->graph, node->out[j])->name;
   return node->type;
 }
 
-_Noreturn void pz_onnx_raise(struct pz_call *call, const struct pz_onnx_graph *graph,
-                             const struct pz_onnx_node *node, enum pz_status status,
-                             const char *format, ...) {
+_Noreturn void pz_onnx_raise(struct pz_call *call, const struct pz_onnx_node *node,
+                             enum pz_status status, const char *format, ...) {
   char what[512];
   va_list args;
   va_start(args, format);
   vsnprintf(what, sizeof what, format, args);
   va_end(args);
-  pz_raise_at(call, status, graph->file, 0, 0, "%s: node '%.200s' (%.80s): %s", graph->file,
-              pz_onnx_node_name(graph, node), node->type, what);
+  pz_raise_at(call, status, node->graph->file, 0, 0, "%s: node '%.200s' (%.80s): %s",
+              node->graph->file, pz_onnx_node_name(node), node->type, what);
 }
 
 /* Types 17 to 20 are the 8-bit floating-point formats, which older descriptions of ONNX lack. */
@@ -51,7 +50,7 @@ void pz_onnx_link_consumers(struct pz_call *call, struct pz_onnx_graph *graph) {
     const struct pz_onnx_node *node = pz_onnx_node(graph, i);
     if (node->removed) continue;
     for (uint32_t k = 0; k < node->n_in; k++) {
-      struct pz_onnx_value *value = pz_onnx_input(graph, node, k);
+      struct pz_onnx_value *value = pz_onnx_input(node, k);
       if (value) value->n_consumers++;
     }
   }
@@ -67,7 +66,7 @@ void pz_onnx_link_consumers(struct pz_call *call, struct pz_onnx_graph *graph) {
     const struct pz_onnx_node *node = pz_onnx_node(graph, i);
     if (node->removed) continue;
     for (uint32_t k = 0; k < node->n_in; k++) {
-      struct pz_onnx_value *value = pz_onnx_input(graph, node, k);
+      struct pz_onnx_value *value = pz_onnx_input(node, k);
       if (!value) continue;
       graph->consumers[value->first_consumer + value->n_consumers] = i;
       value->n_consumers++;
@@ -75,12 +74,11 @@ void pz_onnx_link_consumers(struct pz_call *call, struct pz_onnx_graph *graph) {
   }
 }
 
-void pz_onnx_spell_inputs(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                          char *buf, size_t size) {
+void pz_onnx_spell_inputs(const struct pz_onnx_node *node, char *buf, size_t size) {
   size_t used = 0;
   buf[0] = '\0';
   for (uint32_t k = 0; k < node->n_in && k < 4; k++) {
-    const struct pz_onnx_value *input = pz_onnx_input(graph, node, k);
+    const struct pz_onnx_value *input = pz_onnx_input(node, k);
     if (!input || used + 40 > size) continue;
     used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? " and " : "",
                              input->rank < 0 ? "unknown" : "[");
@@ -116,18 +114,17 @@ bool pz_onnx_attribute_is(const struct pz_onnx_node *node, const char *name, con
          memcmp(attribute->s.data, text, attribute->s.len) == 0;
 }
 
-const int64_t *pz_onnx_ints_argument(const struct pz_onnx_graph *graph,
-                                     const struct pz_onnx_node *node, const char *attribute,
+const int64_t *pz_onnx_ints_argument(const struct pz_onnx_node *node, const char *attribute,
                                      uint32_t input, size_t *count) {
-  const struct pz_onnx_value *value = pz_onnx_input(graph, node, input);
+  const struct pz_onnx_value *value = pz_onnx_input(node, input);
   if (!value) return pz_onnx_ints_attribute(node, attribute, count);
   *count = value->ints ? value->n_ints : 0;
   return value->ints;
 }
 
-int pz_onnx_axis_from_front(int64_t a, int rank) {
-  if (a < 0) a += rank;
-  return a >= 0 && a < rank ? (int)a : -1;
+int pz_onnx_axis_from_front(int64_t axis, int rank) {
+  if (axis < 0) axis += rank;
+  return axis >= 0 && axis < rank ? (int)axis : -1;
 }
 
 int64_t pz_onnx_clamp(int64_t index, int64_t n, int64_t least, int64_t most) {
@@ -157,14 +154,14 @@ static bool slice_dimension(int64_t n, int64_t from, int64_t to, int64_t step,
   return true;
 }
 
-bool pz_onnx_slice_ranges(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
+bool pz_onnx_slice_ranges(const struct pz_onnx_node *node,
                           struct pz_onnx_range range[PZ_ONNX_MOST_RANK]) {
-  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
+  const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   size_t n_starts, n_ends, n_axes, n_steps;
-  const int64_t *starts = pz_onnx_ints_argument(graph, node, "starts", 1, &n_starts);
-  const int64_t *ends = pz_onnx_ints_argument(graph, node, "ends", 2, &n_ends);
-  const int64_t *axes = pz_onnx_ints_argument(graph, node, "axes", 3, &n_axes);
-  const int64_t *steps = pz_onnx_ints_argument(graph, node, "steps", 4, &n_steps);
+  const int64_t *starts = pz_onnx_ints_argument(node, "starts", 1, &n_starts);
+  const int64_t *ends = pz_onnx_ints_argument(node, "ends", 2, &n_ends);
+  const int64_t *axes = pz_onnx_ints_argument(node, "axes", 3, &n_axes);
+  const int64_t *steps = pz_onnx_ints_argument(node, "steps", 4, &n_steps);
   if (!input || input->rank < 0 || !starts || !ends || n_starts != n_ends) return false;
   if ((n_axes && n_axes != n_starts) || (n_steps && n_steps != n_starts)) return false;
   for (int d = 0; d < input->rank; d++) range[d] = (struct pz_onnx_range){0, 1, input->dim[d]};
@@ -189,19 +186,9 @@ void pz_onnx_set_ints(struct pz_onnx_value *value, const int64_t *ints, int64_t 
 }
 
 static float bits_to_float(uint32_t bits) {
-  float f;
-  memcpy(&f, &bits, sizeof f);
-  return f;
-}
-
-/* Converts a number of IEEE 754 half precision: 1 bit sign, 5 bits exponent (bias 15), 10 bits
- * mantissa. */
-static double half_to_real(uint16_t half) {
-  uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-  uint32_t exponent = (half >> 10) & 31, mantissa = half & 1023;
-  if (exponent == 0) return (half & 0x8000 ? -1.0 : 1.0) * mantissa / 16777216.0;
-  uint32_t wide_exponent = exponent == 31 ? 255u : exponent + 112;
-  return (double)bits_to_float(sign | wide_exponent << 23 | mantissa << 13);
+  float number;
+  memcpy(&number, &bits, sizeof number);
+  return number;
 }
 
 /* The number is stored in raw_data, or in the field of its type.  Both 16-bit formats use
@@ -216,9 +203,9 @@ void pz_onnx_read_real(struct pz_onnx_value *value, const Onnx__TensorProto *ten
   if (tensor->n_int32_data) half = (uint16_t)tensor->int32_data[0];
   if (value->type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
       (raw_bytes >= 4 || tensor->n_float_data)) {
-    float f = tensor->n_float_data ? tensor->float_data[0] : 0;
-    if (raw_bytes >= 4) memcpy(&f, raw, sizeof f);
-    value->real = (double)f;
+    float number = tensor->n_float_data ? tensor->float_data[0] : 0;
+    if (raw_bytes >= 4) memcpy(&number, raw, sizeof number);
+    value->real = (double)number;
   } else if (value->type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE &&
              (raw_bytes >= 8 || tensor->n_double_data)) {
     value->real = tensor->n_double_data ? tensor->double_data[0] : 0;
@@ -226,7 +213,11 @@ void pz_onnx_read_real(struct pz_onnx_value *value, const Onnx__TensorProto *ten
   } else if (value->type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 && has_half) {
     value->real = (double)bits_to_float((uint32_t)half << 16);
   } else if (value->type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 && has_half) {
-    value->real = half_to_real(half);
+    /* IEEE 754 half precision: 1 bit sign, 5 bits exponent (bias 15), 10 bits mantissa */
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, mantissa = half & 1023;
+    uint32_t exponent = (half >> 10) & 31, wide_exponent = exponent == 31 ? 255u : exponent + 112;
+    value->real = (double)bits_to_float(sign | wide_exponent << 23 | mantissa << 13);
+    if (exponent == 0) value->real = (sign ? -1.0 : 1.0) * mantissa / 16777216.0;
   } else {
     value->has_real = false;
   }

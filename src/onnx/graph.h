@@ -4,7 +4,7 @@
  *
  * The graph and everything in it live in the memory of the call that imports the file.  It is sized
  * for 100,000 nodes, so every pass is linear in the graph, or nearly so.  op.c has the table of
- * operator types; graph.c has the functions that read attributes, arguments and stored tensors. 
+ * operator types; graph.c has the functions that read attributes, arguments and stored tensors.
  * Nothing here knows of layers or devices. */
 #ifndef PZ_ONNX_GRAPH_H
 #define PZ_ONNX_GRAPH_H
@@ -111,6 +111,7 @@ struct pz_onnx_value {
 };
 
 struct pz_onnx_node {
+  const struct pz_onnx_graph *graph; /* the graph that contains the node */
   const char *type, *domain, *name;
   const struct pz_onnx_op *op;
   Onnx__AttributeProto *const *attrs;
@@ -138,22 +139,22 @@ static inline struct pz_onnx_node *pz_onnx_node(const struct pz_onnx_graph *grap
   return pz_vec_at(&graph->nodes, struct pz_onnx_node, i);
 }
 
-static inline uint32_t pz_onnx_node_index(const struct pz_onnx_graph *graph,
-                                          const struct pz_onnx_node *node) {
-  return (uint32_t)(node - pz_onnx_node(graph, 0));
+/* Returns the index of a node in its graph. */
+static inline uint32_t pz_onnx_node_index(const struct pz_onnx_node *node) {
+  return (uint32_t)(node - pz_onnx_node(node->graph, 0));
 }
 
 /* Return input or result i of a node, or NULL if it is absent. */
-static inline struct pz_onnx_value *pz_onnx_input(const struct pz_onnx_graph *graph,
-                                                  const struct pz_onnx_node *node, uint32_t i) {
-  return i < node->n_in && node->in[i] != PZ_NONE ? pz_onnx_value(graph, node->in[i]) : NULL;
+static inline struct pz_onnx_value *pz_onnx_input(const struct pz_onnx_node *node, uint32_t i) {
+  return i < node->n_in && node->in[i] != PZ_NONE ? pz_onnx_value(node->graph, node->in[i]) : NULL;
 }
 
-static inline struct pz_onnx_value *pz_onnx_result(const struct pz_onnx_graph *graph,
-                                                   const struct pz_onnx_node *node, uint32_t i) {
-  return i < node->n_out && node->out[i] != PZ_NONE ? pz_onnx_value(graph, node->out[i]) : NULL;
+static inline struct pz_onnx_value *pz_onnx_result(const struct pz_onnx_node *node, uint32_t i) {
+  return i < node->n_out && node->out[i] != PZ_NONE ? pz_onnx_value(node->graph, node->out[i])
+                                                    : NULL;
 }
 
+/* Returns whether the node has this operator type of ONNX. */
 static inline bool pz_onnx_is_type(const struct pz_onnx_node *node, const char *type) {
   return strcmp(node->type, type) == 0;
 }
@@ -162,7 +163,7 @@ static inline bool pz_onnx_is_type(const struct pz_onnx_node *node, const char *
 void pz_onnx_link_consumers(struct pz_call *call, struct pz_onnx_graph *graph);
 
 /* Returns the node's name for messages: its own, or else that of its first result. */
-const char *pz_onnx_node_name(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node);
+const char *pz_onnx_node_name(const struct pz_onnx_node *node);
 
 /* Counts the elements of a value of known shape.  Returns false if there are more than 2^62. */
 bool pz_onnx_count_elements(const struct pz_onnx_value *value, int64_t *count);
@@ -170,13 +171,11 @@ bool pz_onnx_count_elements(const struct pz_onnx_value *value, int64_t *count);
 bool pz_onnx_is_float(int type);
 
 /* Raises an error about a node: "FILE: node 'NAME' (TYPE): ...". */
-_Noreturn void pz_onnx_raise(struct pz_call *call, const struct pz_onnx_graph *graph,
-                             const struct pz_onnx_node *node, enum pz_status status,
-                             const char *format, ...) PZ_PRINTF(5, 6);
+_Noreturn void pz_onnx_raise(struct pz_call *call, const struct pz_onnx_node *node,
+                             enum pz_status status, const char *format, ...) PZ_PRINTF(4, 5);
 
 /* Writes the shapes of a node's first four inputs, "[1, 8] and [7, 8]", into buf. */
-void pz_onnx_spell_inputs(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                          char *buf, size_t size);
+void pz_onnx_spell_inputs(const struct pz_onnx_node *node, char *buf, size_t size);
 
 /* ---- attributes and arguments of a node ----------------------------------------------------- */
 
@@ -195,13 +194,12 @@ bool pz_onnx_attribute_is(const struct pz_onnx_node *node, const char *name, con
 
 /* Returns the integers of an argument that newer opsets have as an input and older ones as an
  * attribute. */
-const int64_t *pz_onnx_ints_argument(const struct pz_onnx_graph *graph,
-                                     const struct pz_onnx_node *node, const char *attribute,
+const int64_t *pz_onnx_ints_argument(const struct pz_onnx_node *node, const char *attribute,
                                      uint32_t input, size_t *count);
 
 /* Returns an axis, which counts from the last one if it is negative, as counted from the first one,
  * or -1 if it is out of range. */
-int pz_onnx_axis_from_front(int64_t a, int rank);
+int pz_onnx_axis_from_front(int64_t axis, int rank);
 
 /* Returns an index into n elements, which counts from the end if it is negative, limited to [least,
  * most]. */
@@ -215,8 +213,38 @@ struct pz_onnx_range {
 
 /* Finds which elements a Slice selects along each dimension of its input.  Returns false if that is
  * unknown. */
-bool pz_onnx_slice_ranges(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
+bool pz_onnx_slice_ranges(const struct pz_onnx_node *node,
                           struct pz_onnx_range range[PZ_ONNX_MOST_RANK]);
+
+/* ---- correspondence of dimensions (dims.c) -------------------------------------------------- */
+
+/* Einsum equations have one or two operands, such as "bhqd,bhkd->bhqk", letters of both cases, and
+ * an ellipsis for leading dimensions. */
+enum { PZ_EINSUM_MOST_LETTERS = 64 };
+
+struct pz_onnx_term {
+  int rank;
+  uint8_t letter[PZ_ONNX_MOST_RANK]; /* by dimension; below PZ_EINSUM_MOST_LETTERS */
+};
+
+struct pz_onnx_einsum {
+  struct pz_onnx_term in[2], out;
+  int64_t size[PZ_EINSUM_MOST_LETTERS]; /* by letter */
+};
+
+/* Reads the equation of a node.  Returns false if it is not supported: more than two operands, no
+ * result, or shapes that do not fit. */
+bool pz_onnx_einsum_read(const struct pz_onnx_node *node, struct pz_onnx_einsum *einsum);
+
+/* Finds the sizes of an Einsum of two operands as a batched product, batch x (m x k)(k x n).
+ * Returns false if the equation is not supported. */
+bool pz_onnx_einsum_product(const struct pz_onnx_node *node, struct pz_dims *dims);
+
+/* Returns the dimension of an input that becomes dimension `dim` of the first result, which depends
+ * on the node's type, or -1 if there is none or it is unknown.  The sizes may differ where the
+ * input is broadcast.  Dimensions of a Reshape have no source. */
+int pz_onnx_source_dim(const struct pz_onnx_node *node, const struct pz_onnx_value *output,
+                       uint32_t input_index, int dim);
 
 /* ---- contents of stored tensors, as far as shapes may be computed from them ----------------- */
 

@@ -50,28 +50,30 @@ static struct pz_onnx_sizes analyse_graph(struct pz_call *call, struct pz_onnx_g
 
 /* Fills the properties of a model that are shown: its name and the sizes of its main block, the
  * segment that repeats most often. */
-static void describe_model(struct pz_workload *w, const struct pz_onnx_layering *layering,
+static void describe_model(struct pz_workload *workload, const struct pz_onnx_layering *layering,
                            const struct pz_workload_options *options,
                            const struct pz_onnx_sizes *exported) {
   const struct pz_onnx_segment *main_block = pz_onnx_segment(layering, 0);
   for (uint32_t i = 1; i < layering->segments.n; i++)
     if (pz_onnx_segment(layering, i)->count > main_block->count)
       main_block = pz_onnx_segment(layering, i);
-  w->family = "onnx";
-  w->options = *options;
-  if (options->tp == 1) w->options.sequence_parallel = false;
-  const struct pz_onnx_value *result = pz_onnx_value(layering->graph, layering->result), *x = NULL;
-  if (main_block->n_in) x = pz_onnx_value(layering->graph, main_block->in[0]);
-  bool has_rows = x && x->rank > 0 && x->rank < 4;
-  if (has_rows) w->hidden = x->dim[x->rank - 1];
-  if (result->rank > 0) w->vocab = result->dim[result->rank - 1];
-  if (!w->options.seq) w->options.seq = exported->seq;
-  if (!w->options.seq && has_rows) { /* without token ids: the rows of a sample */
+  workload->family = "onnx";
+  workload->options = *options;
+  if (options->tp == 1) workload->options.sequence_parallel = false;
+  const struct pz_onnx_value *result = pz_onnx_value(layering->graph, layering->result);
+  const struct pz_onnx_value *block_input = NULL;
+  if (main_block->n_in) block_input = pz_onnx_value(layering->graph, main_block->in[0]);
+  bool has_rows = block_input && block_input->rank > 0 && block_input->rank < 4;
+  if (has_rows) workload->hidden = block_input->dim[block_input->rank - 1];
+  if (result->rank > 0) workload->vocab = result->dim[result->rank - 1];
+  if (!workload->options.seq) workload->options.seq = exported->seq;
+  if (!workload->options.seq && has_rows) { /* without token ids: the rows of a sample */
     int64_t n, rows = 1;
-    if (pz_onnx_count_elements(x, &n) && w->hidden > 0) rows = n / w->hidden;
-    w->options.seq = rows / options->mbs;
+    if (pz_onnx_count_elements(block_input, &n) && workload->hidden > 0)
+      rows = n / workload->hidden;
+    workload->options.seq = rows / options->mbs;
   }
-  if (w->options.seq < 1) w->options.seq = 1;
+  if (workload->options.seq < 1) workload->options.seq = 1;
 }
 
 /* Arguments of build_segment(). */
@@ -86,10 +88,11 @@ static void build_segment(struct pz_builder *builder, void *ctx) {
   pz_onnx_build_layer(layer->call, layer->lowering, builder, layer->segment);
 }
 
+/* Builds a layer for each segment and assembles them to the workload. */
 static void build_layers(struct pz_call *call, struct pz_call *own, struct pz_owned_workload *owned,
                          struct pz_onnx_lowering *lowering) {
   const struct pz_onnx_layering *layering = lowering->layering;
-  struct pz_workload *w = &owned->workload;
+  struct pz_workload *workload = &owned->workload;
   uint32_t n = layering->segments.n;
   struct pz_layer_plan *plan = pz_alloc(call, n, sizeof *plan);
   struct segment_layer *layer = pz_alloc(call, n, sizeof *layer);
@@ -97,19 +100,21 @@ static void build_layers(struct pz_call *call, struct pz_call *own, struct pz_ow
     const struct pz_onnx_segment *segment = pz_onnx_segment(layering, i);
     bool repeats = segment->count > 1;
     layer[i] = (struct segment_layer){call, lowering, segment};
-    plan[i] = (struct pz_layer_plan){
-        .name = pz_copy_text(own, segment->name),
-        .count = repeats && w->options.num_layers ? w->options.num_layers : segment->count,
-        .repeated = i > 0 && i + 1 < n && segment->n_in,
-        .build = build_segment,
-        .ctx = &layer[i],
-        .from = segment->from,
-        .n_from = segment->n_from};
+    plan[i] = (struct pz_layer_plan){.name = pz_copy_text(own, segment->name),
+                                     .count = repeats && workload->options.num_layers
+                                                  ? workload->options.num_layers
+                                                  : segment->count,
+                                     .repeated = i > 0 && i + 1 < n && segment->n_in,
+                                     .build = build_segment,
+                                     .ctx = &layer[i],
+                                     .from = segment->from,
+                                     .n_from = segment->n_from};
   }
   pz_assemble(own, owned, plan, n);
-  if (w->options.num_layers) return;
-  for (uint32_t i = 0; i < w->n_layers; i++)
-    if (w->layers[i].count > w->options.num_layers) w->options.num_layers = w->layers[i].count;
+  if (workload->options.num_layers) return;
+  for (uint32_t i = 0; i < workload->n_layers; i++)
+    if (workload->layers[i].count > workload->options.num_layers)
+      workload->options.num_layers = workload->layers[i].count;
 }
 
 /* Returns the workload of a model, which belongs to the caller of the public function.  `name`
@@ -146,20 +151,21 @@ struct parse_arguments {
 };
 
 static void parse_model(struct pz_call *call, void *ctx) {
-  const struct parse_arguments *x = ctx;
+  const struct parse_arguments *arguments = ctx;
   struct pz_workload_options options;
-  pz_require(call, x->name, "name");
-  pz_require(call, x->data, "data");
-  pz_require(call, x->out, "out");
-  pz_copy_workload_options(call, &options, x->options);
-  *x->out = import_model(call, x->name, x->data, x->bytes, &options);
+  pz_require(call, arguments->name, "name");
+  pz_require(call, arguments->data, "data");
+  pz_require(call, arguments->out, "out");
+  pz_copy_workload_options(call, &options, arguments->options);
+  *arguments->out =
+      import_model(call, arguments->name, arguments->data, arguments->bytes, &options);
 }
 
 enum pz_status pz_workload_parse_onnx(const char *name, const void *data, size_t bytes,
                                       const struct pz_workload_options *options,
                                       struct pz_workload **out, struct pz_error *err) {
-  struct parse_arguments x = {name, data, bytes, options, out};
-  return pz_border(parse_model, &x, err);
+  struct parse_arguments arguments = {name, data, bytes, options, out};
+  return pz_border(parse_model, &arguments, err);
 }
 
 struct pz_workload *pz_onnx_load(struct pz_call *call, const char *path,

@@ -10,7 +10,6 @@
 
 #include "core/num.h"
 #include "core/text.h"
-#include "onnx/dims.h"
 #include "onnx/layering.h"
 #include "workload/assemble.h"
 #include "workload/kernels.h"
@@ -53,6 +52,7 @@ _Noreturn static void raise_internal(const struct building *layer) {
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
+/* Returns whether a value is divided over the tensor-parallel group. */
 static bool is_sharded(const struct building *layer, uint32_t id) {
   return layer->lowering->sharding->tp > 1 && layer->lowering->sharding->dim[id] != 0;
 }
@@ -108,6 +108,7 @@ static struct pz_shape tensor_shape(const struct building *layer, uint32_t id) {
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
+/* Notes the tensor that represents a value in this layer. */
 static void set_tensor(const struct building *layer, uint32_t id, uint32_t tensor) {
   uint32_t root = value_at(layer, id)->root;
   layer->lowering->tensor[root] = tensor;
@@ -126,6 +127,7 @@ static const char *tensor_name(const struct building *layer, uint32_t id, char b
   return pz_text_plain(pz_text_copy(buf, LONGEST_NAME, name[0] ? name : "tensor"));
 }
 
+/* Returns whether a parameter belongs to another layer. */
 static bool is_tied(const struct building *layer, uint32_t id) {
   return pz_onnx_is_tied(layer->lowering->layering, value_at(layer, id)->root,
                          layer->segment->first, layer->segment->n);
@@ -203,6 +205,7 @@ static uint32_t list_operands(const struct building *layer, const struct pz_onnx
   return n;
 }
 
+/* Adds a vector operator with the first result of the node as its result. */
 static void add_operator(const struct building *layer, const struct pz_onnx_node *node,
                          struct pz_op_spec *spec) {
   uint32_t output = node->out[0];
@@ -212,6 +215,7 @@ static void add_operator(const struct building *layer, const struct pz_onnx_node
   set_result(layer, output, pz_build_op(layer->builder, spec));
 }
 
+/* Adds one vector operator of this kind on the operands of a node. */
 static void lower_vector(const struct building *layer, const struct pz_onnx_node *node, int kind) {
   uint32_t list[PZ_OP_MOST_INPUTS], n = list_operands(layer, node, list);
   struct pz_op_spec spec = {.kind = kind};
@@ -276,13 +280,15 @@ static void lower_norm(const struct building *layer, const struct pz_onnx_node *
 
 /* ---- products ------------------------------------------------------------------------------- */
 
+/* Returns whether a value is a parameter of two dimensions. */
 static bool is_matrix(const struct building *layer, uint32_t id) {
   return value_at(layer, id)->role == PZ_ONNX_PARAM && value_at(layer, id)->rank == 2;
 }
 
+/* Returns how the product of a node is divided over the tensor-parallel group. */
 static enum pz_divide division(const struct building *layer, const struct pz_onnx_node *node) {
   if (layer->lowering->sharding->tp == 1) return PZ_DIVIDE_NOT;
-  return (enum pz_divide)layer->lowering->sharding->divide[pz_onnx_node_index(layer->graph, node)];
+  return (enum pz_divide)layer->lowering->sharding->divide[pz_onnx_node_index(node)];
 }
 
 /* Leaves a tensor-parallel region: the partial sums of a value are summed over the devices, and a
@@ -292,7 +298,7 @@ static void leave_region(const struct building *layer, uint32_t output, int64_t 
              pz_build_leave(layer->builder, layer->name, tensor_of(layer, output), bias));
 }
 
-/* Adds a linear layer: rows of width width_in times a matrix, with a bias unless in[2] is PZ_NONE. 
+/* Adds a linear layer: rows of width width_in times a matrix, with a bias unless in[2] is PZ_NONE.
  * The work of a layer that is not divided is shared by the tensor-parallel group, if its input
  * consists of whole rows. */
 static void lower_linear(const struct building *layer, const struct pz_onnx_node *node,
@@ -353,39 +359,42 @@ static void exchange_operands(uint32_t in[3], struct pz_dims *dims) {
   *dims = (struct pz_dims){dims->batch, dims->n, dims->m, dims->k};
 }
 
+/* Adds a MatMul as a linear layer if the right operand is a weight, otherwise as a batched product.
+ * */
 static void lower_matmul(const struct building *layer, const struct pz_onnx_node *node) {
-  uint32_t a = node->in[0], b = node->in[1], output = node->out[0];
-  uint32_t in[3] = {a, b, node->n_in > 2 ? node->in[2] : PZ_NONE};
-  if (is_matrix(layer, b) && value_at(layer, a)->rank > 0) {
-    lower_linear(layer, node, in, value_at(layer, b)->dim[0]);
+  uint32_t left = node->in[0], right = node->in[1], output = node->out[0];
+  uint32_t in[3] = {left, right, node->n_in > 2 ? node->in[2] : PZ_NONE};
+  if (is_matrix(layer, right) && value_at(layer, left)->rank > 0) {
+    lower_linear(layer, node, in, value_at(layer, right)->dim[0]);
     return;
   }
-  int rank_a = value_at(layer, a)->rank, rank_b = value_at(layer, b)->rank;
-  bool has_rows = rank_a > 1, has_columns = rank_b > 1;
+  int left_rank = value_at(layer, left)->rank, right_rank = value_at(layer, right)->rank;
+  bool has_rows = left_rank > 1, has_columns = right_rank > 1;
   int outer = value_at(layer, output)->rank - has_rows - has_columns;
   struct pz_dims dims = {.batch = outer > 0 ? local_span(layer, output, 0, outer) : 1,
-                         .m = has_rows ? local_dim(layer, a, rank_a - 2) : 1,
-                         .n = has_columns ? local_dim(layer, b, rank_b - 1) : 1,
-                         .k = rank_a ? local_dim(layer, a, rank_a - 1) : 1};
-  if (value_at(layer, a)->role == PZ_ONNX_PARAM && value_at(layer, b)->role != PZ_ONNX_PARAM)
+                         .m = has_rows ? local_dim(layer, left, left_rank - 2) : 1,
+                         .n = has_columns ? local_dim(layer, right, right_rank - 1) : 1,
+                         .k = left_rank ? local_dim(layer, left, left_rank - 1) : 1};
+  if (value_at(layer, left)->role == PZ_ONNX_PARAM && value_at(layer, right)->role != PZ_ONNX_PARAM)
     exchange_operands(in, &dims);
   lower_contraction(layer, node, in, dims);
 }
 
+/* Adds a Gemm, whose operands may be transposed, as a linear layer or as a product. */
 static void lower_gemm(const struct building *layer, const struct pz_onnx_node *node) {
-  uint32_t a = node->in[0], b = node->in[1], in[3] = {a, b, PZ_NONE};
+  uint32_t left = node->in[0], right = node->in[1], in[3] = {left, right, PZ_NONE};
   bool transpose_a = pz_onnx_int_attribute(node, "transA", 0);
   bool transpose_b = pz_onnx_int_attribute(node, "transB", 0);
   if (node->n_in > 2 && is_operand(layer, node->in[2])) in[2] = node->in[2];
   bool linear_bias = in[2] == PZ_NONE || value_at(layer, in[2])->role == PZ_ONNX_PARAM;
-  if (is_matrix(layer, b) && linear_bias && !transpose_a) {
-    lower_linear(layer, node, in, value_at(layer, b)->dim[transpose_b ? 1 : 0]);
+  if (is_matrix(layer, right) && linear_bias && !transpose_a) {
+    lower_linear(layer, node, in, value_at(layer, right)->dim[transpose_b ? 1 : 0]);
     return;
   }
   struct pz_dims dims = {.batch = 1,
-                         .m = local_dim(layer, a, transpose_a ? 1 : 0),
-                         .n = local_dim(layer, b, transpose_b ? 0 : 1),
-                         .k = local_dim(layer, a, transpose_a ? 0 : 1)};
+                         .m = local_dim(layer, left, transpose_a ? 1 : 0),
+                         .n = local_dim(layer, right, transpose_b ? 0 : 1),
+                         .k = local_dim(layer, left, transpose_a ? 0 : 1)};
   lower_contraction(layer, node, in, dims);
 }
 
@@ -401,7 +410,7 @@ static void lower_conv(const struct building *layer, const struct pz_onnx_node *
   bool valid = groups >= 1 && rank >= 3 && value_at(layer, input)->rank == rank &&
                value_at(layer, output)->rank == rank && local_dim(layer, weight, 0) % groups == 0;
   if (!valid)
-    pz_onnx_raise(layer->call, layer->graph, node, PZ_BAD_INPUT,
+    pz_onnx_raise(layer->call, node, PZ_BAD_INPUT,
                   "a group of %" PRId64 "; accepted: a number that divides its channels", groups);
   int64_t kernel = local_span(layer, weight, 2, rank), pixels = local_dim(layer, image, 0);
   int64_t channels = local_dim(layer, weight, 0) / groups;
@@ -414,8 +423,8 @@ static void lower_conv(const struct building *layer, const struct pz_onnx_node *
 
 static void lower_einsum(const struct building *layer, const struct pz_onnx_node *node) {
   struct pz_dims dims;
-  if (!pz_onnx_einsum_product(layer->graph, node, &dims))
-    pz_onnx_raise(layer->call, layer->graph, node, PZ_BAD_INPUT,
+  if (!pz_onnx_einsum_product(node, &dims))
+    pz_onnx_raise(layer->call, node, PZ_BAD_INPUT,
                   "this equation is not supported; accepted: two operands, letters, '...' and a "
                   "result");
   uint32_t in[3] = {node->in[0], node->in[1], PZ_NONE};
@@ -443,55 +452,49 @@ static void lower_attention(const struct building *layer, const struct pz_onnx_n
 /* ---- moving data ---------------------------------------------------------------------------- */
 
 /* Returns whether the node selects parts of an activation, so that its results are views of it. */
-static bool selects_part(const struct building *layer, const struct pz_onnx_node *node) {
-  const struct pz_onnx_value *input = pz_onnx_input(layer->graph, node, 0);
+static bool selects_part(const struct pz_onnx_node *node) {
+  const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   if (node->fused >= 0 || node->removed || !input || input->role != PZ_ONNX_ACTIVATION)
     return false;
   if (node->op->lower == PZ_LOWER_PART) return true;
-  const struct pz_onnx_value *indices = pz_onnx_input(layer->graph, node, 1);
+  const struct pz_onnx_value *indices = pz_onnx_input(node, 1);
   return node->op->lower == PZ_LOWER_GATHER && indices && indices->ints;
 }
 
-/* Adds the results of a node as views of the tensor `whole`. */
-static void add_part_views(const struct building *layer, const struct pz_onnx_node *node,
-                           uint32_t whole, struct pz_vec *parts) {
-  for (uint32_t j = 0; j < node->n_out; j++) {
-    uint32_t output = node->out[j];
-    char name[LONGEST_NAME];
-    if (output == PZ_NONE || !value_at(layer, output)->live) continue;
-    uint32_t part = add_activation(layer, tensor_name(layer, output, name), output);
-    pz_graph_tensor(layer->builder->graph, part)->storage =
-        pz_graph_tensor(layer->builder->graph, whole)->storage;
-    set_result(layer, output, part);
-    pz_append(layer->call, parts, &part);
-  }
-}
-
 /* With the first node that selects a part of a value, adds all parts of it that this layer selects,
- * as one Split. */
+ * as one Split whose results are views of the value. */
 static void lower_part(const struct building *layer, const struct pz_onnx_node *node) {
-  if (!selects_part(layer, node)) {
+  if (!selects_part(node)) {
     lower_vector(layer, node, PZ_OP_COPY);
     return;
   }
-  uint32_t input = node->in[0], whole = tensor_of(layer, input),
-           self = pz_onnx_node_index(layer->graph, node);
-  bool is_added =
-      layer->lowering->built_in[value_at(layer, node->out[0])->root] == layer->lowering->layer;
+  struct pz_graph *built = layer->builder->graph;
+  const struct pz_onnx_value *input = value_at(layer, node->in[0]);
+  uint32_t whole = tensor_of(layer, node->in[0]), self = pz_onnx_node_index(node);
+  uint32_t begin = layer->segment->first, end = begin + layer->segment->n, previous = PZ_NONE;
+  uint32_t root = value_at(layer, node->out[0])->root;
+  bool is_added = layer->lowering->built_in[root] == layer->lowering->layer;
   if (is_added) return;
   struct pz_vec parts;
   pz_vec_init(&parts, layer->call->arena, sizeof(uint32_t));
-  uint32_t previous = PZ_NONE;
-  for (uint32_t c = 0; c < value_at(layer, input)->n_consumers; c++) {
-    uint32_t index = layer->graph->consumers[value_at(layer, input)->first_consumer + c];
+  for (uint32_t c = 0; c < input->n_consumers; c++) {
+    uint32_t index = layer->graph->consumers[input->first_consumer + c];
     const struct pz_onnx_node *consumer = pz_onnx_node(layer->graph, index);
-    uint32_t at = layer->lowering->layering->place[index], begin = layer->segment->first;
-    bool in_layer = at != PZ_NONE && at >= begin && at < begin + layer->segment->n;
-    bool repeated = index == previous; /* it reads x twice */
+    uint32_t at = layer->lowering->layering->place[index];
+    bool in_layer = at != PZ_NONE && at >= begin && at < end;
+    bool repeated = index == previous; /* the node reads the value twice */
     previous = index;
     if (repeated || index < self || !in_layer) continue;
-    if (selects_part(layer, consumer) && consumer->in[0] == input)
-      add_part_views(layer, consumer, whole, &parts);
+    if (!selects_part(consumer) || consumer->in[0] != node->in[0]) continue;
+    for (uint32_t j = 0; j < consumer->n_out; j++) {
+      uint32_t output = consumer->out[j];
+      char name[LONGEST_NAME];
+      if (output == PZ_NONE || !value_at(layer, output)->live) continue;
+      uint32_t part = add_activation(layer, tensor_name(layer, output, name), output);
+      pz_graph_tensor(built, part)->storage = pz_graph_tensor(built, whole)->storage;
+      set_result(layer, output, part);
+      pz_append(layer->call, &parts, &part);
+    }
   }
   struct pz_op op = {.name = layer->name,
                      .kind = PZ_OP_SPLIT,
@@ -500,7 +503,7 @@ static void lower_part(const struct building *layer, const struct pz_onnx_node *
                      .n_in = 1,
                      .out = parts.items,
                      .n_out = parts.n};
-  pz_graph_add_op(layer->builder->graph, PZ_FORWARD, &op);
+  pz_graph_add_op(built, PZ_FORWARD, &op);
 }
 
 static void lower_concat(const struct building *layer, const struct pz_onnx_node *node) {
@@ -530,7 +533,7 @@ static void lower_gather(const struct building *layer, const struct pz_onnx_node
   bool lookup = value_at(layer, table)->role == PZ_ONNX_PARAM &&
                 value_at(layer, table)->rank == 2 && pz_onnx_int_attribute(node, "axis", 0) == 0 &&
                 ids != PZ_NONE;
-  if (selects_part(layer, node)) {
+  if (selects_part(node)) {
     lower_part(layer, node);
     return;
   }
@@ -557,27 +560,26 @@ static void check_node(const struct building *layer, const struct pz_onnx_node *
   uint32_t least = node->fused < 0 && product ? 2 : 1;
   for (uint32_t k = 0; k < least; k++)
     if (k >= node->n_in || node->in[k] == PZ_NONE)
-      pz_onnx_raise(layer->call, layer->graph, node, PZ_BAD_INPUT,
-                    "has %u inputs; accepted: at least %u", node->n_in, least);
-  if (!pz_onnx_result(layer->graph, node, 0))
-    pz_onnx_raise(layer->call, layer->graph, node, PZ_BAD_INPUT,
+      pz_onnx_raise(layer->call, node, PZ_BAD_INPUT, "has %u inputs; accepted: at least %u",
+                    node->n_in, least);
+  if (!pz_onnx_result(node, 0))
+    pz_onnx_raise(layer->call, node, PZ_BAD_INPUT,
                   "its first result has no name; accepted: one with a name");
   for (uint32_t i = 0; i < node->n_in + node->n_out; i++) {
-    const struct pz_onnx_value *value = i < node->n_in
-                                            ? pz_onnx_input(layer->graph, node, i)
-                                            : pz_onnx_result(layer->graph, node, i - node->n_in);
+    const struct pz_onnx_value *value =
+        i < node->n_in ? pz_onnx_input(node, i) : pz_onnx_result(node, i - node->n_in);
     if (value && value->rank < 0 && value->live)
-      pz_onnx_raise(layer->call, layer->graph, node, PZ_BAD_INPUT,
+      pz_onnx_raise(layer->call, node, PZ_BAD_INPUT,
                     "the shape of tensor '%.120s' is neither stated in the file nor can it be "
                     "inferred; accepted: a model exported with shapes",
                     value->name);
   }
 }
 
+/* Adds the operators of a node to the layer, according to its pattern or its type. */
 static void lower_node(struct building *layer, const struct pz_onnx_node *node) {
   check_node(layer, node);
-  pz_text_plain(
-      pz_text_copy(layer->name, sizeof layer->name, pz_onnx_node_name(layer->graph, node)));
+  pz_text_plain(pz_text_copy(layer->name, sizeof layer->name, pz_onnx_node_name(node)));
   switch (node->fused) {
   case -1: break;
   case PZ_OP_MATMUL: lower_matmul(layer, node); return;
@@ -616,7 +618,7 @@ void pz_onnx_build_layer(struct pz_call *call, struct pz_onnx_lowering *lowering
   uint32_t *also_in = pz_alloc(built->call, segment->n_in, sizeof *also_in);
   uint32_t *also_out = pz_alloc(built->call, segment->n_out, sizeof *also_out);
   lowering->layer++;
-  /* The first value that enters is the input of the layer, and the others enter beside it. */
+  /* The first value that enters is the input of the layer.  The other values enter beside it. */
   for (uint32_t i = 0; i < segment->n_in; i++) {
     uint32_t id = segment->in[i];
     char name[LONGEST_NAME];
@@ -631,8 +633,8 @@ void pz_onnx_build_layer(struct pz_call *call, struct pz_onnx_lowering *lowering
   built->passing_bytes = segment->passing_bytes;
   for (uint32_t i = 0; i < segment->n; i++)
     lower_node(&layer, pz_onnx_at(layering, segment->first + i));
-  /* One value is the output of the layer, in the last layer the result of the model, and the others
-   * leave beside it. */
+  /* The first value that leaves is the output of the layer; in the last layer, it is the result
+   * of the model.  The other values leave beside it. */
   if (!last && !segment->n_out) raise_internal(&layer);
   uint32_t output = last ? layering->result : segment->out[0];
   for (uint32_t i = 0; i < segment->n_out; i++)

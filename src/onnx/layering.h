@@ -87,7 +87,7 @@ void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering
 
 /* ---- layer.c -------------------------------------------------------------------------------- */
 
-/* What the layers of a model share while they are built. */
+/* State that the layers of a model share while they are built. */
 struct pz_onnx_lowering {
   const struct pz_onnx_layering *layering;
   const struct pz_onnx_sharding *sharding;

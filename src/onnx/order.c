@@ -9,9 +9,9 @@
 
 /* ---- properties of values and nodes --------------------------------------------------------- */
 
-uint32_t pz_onnx_produced_at(const struct pz_onnx_layering *layering, uint32_t value) {
-  const struct pz_onnx_value *v = pz_onnx_value(layering->graph, value);
-  return v->producer == PZ_NONE ? PZ_NONE : layering->place[v->producer];
+uint32_t pz_onnx_produced_at(const struct pz_onnx_layering *layering, uint32_t id) {
+  const struct pz_onnx_value *value = pz_onnx_value(layering->graph, id);
+  return value->producer == PZ_NONE ? PZ_NONE : layering->place[value->producer];
 }
 
 bool pz_onnx_is_product(const struct pz_onnx_node *node) {
@@ -25,9 +25,9 @@ static bool is_vector(const struct pz_onnx_value *value) {
   return wide < 2;
 }
 
-bool pz_onnx_is_merged(const struct pz_onnx_layering *layering, uint32_t value) {
-  const struct pz_onnx_value *v = pz_onnx_value(layering->graph, value);
-  return !layering->shares_matrices && is_vector(pz_onnx_value(layering->graph, v->root));
+bool pz_onnx_is_merged(const struct pz_onnx_layering *layering, uint32_t id) {
+  const struct pz_onnx_value *value = pz_onnx_value(layering->graph, id);
+  return !layering->shares_matrices && is_vector(pz_onnx_value(layering->graph, value->root));
 }
 
 bool pz_onnx_is_tied(const struct pz_onnx_layering *layering, uint32_t value, uint32_t first,
@@ -47,15 +47,16 @@ enum position {
 };
 
 /* Returns whether a node becomes an operator.  Views and nodes without a gradient do not. */
-static bool is_operator(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
+static bool is_operator(const struct pz_onnx_node *node) {
   if (node->removed) return false;
   for (uint32_t j = 0; j < node->n_out; j++) {
-    const struct pz_onnx_value *value = pz_onnx_result(graph, node, j);
+    const struct pz_onnx_value *value = pz_onnx_result(node, j);
     if (value && value->role == PZ_ONNX_ACTIVATION && value->root == node->out[j]) return true;
   }
   return false;
 }
 
+/* Returns whether a result of the node is marked. */
 static bool any_result_marked(const struct pz_onnx_node *node, const bool *mark) {
   for (uint32_t j = 0; j < node->n_out; j++)
     if (node->out[j] != PZ_NONE && mark[node->out[j]]) return true;
@@ -86,23 +87,22 @@ static void mark_needed(const struct pz_onnx_graph *graph, bool *needed) {
   }
   for (uint32_t remaining = graph->nodes.n; remaining > 0; remaining--) {
     const struct pz_onnx_node *node = pz_onnx_node(graph, remaining - 1);
-    if (!is_operator(graph, node) || !any_result_marked(node, needed)) continue;
+    if (!is_operator(node) || !any_result_marked(node, needed)) continue;
     for (uint32_t k = 0; k < node->n_in; k++) {
-      const struct pz_onnx_value *input = pz_onnx_input(graph, node, k);
+      const struct pz_onnx_value *input = pz_onnx_input(node, k);
       if (input) needed[input->root] = true;
     }
   }
 }
 
 /* Returns whether the node is element-wise work on invariant values and data. */
-static bool extends_invariant(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                              const uint8_t *position) {
+static bool extends_invariant(const struct pz_onnx_node *node, const uint8_t *position) {
   bool any = false;
   if (node->fused >= 0 || !node->op->elementwise) return false;
   for (uint32_t k = 0; k < node->n_in; k++) {
-    const struct pz_onnx_value *value = pz_onnx_input(graph, node, k);
+    const struct pz_onnx_value *value = pz_onnx_input(node, k);
     if (!value || value->role == PZ_ONNX_DATA) continue;
-    uint32_t producer = pz_onnx_value(graph, value->root)->producer;
+    uint32_t producer = pz_onnx_value(node->graph, value->root)->producer;
     if (value->role != PZ_ONNX_ACTIVATION || producer == PZ_NONE) return false;
     if (position[producer] != INVARIANT) return false;
     any = true;
@@ -119,14 +119,14 @@ static void classify_nodes(struct pz_call *call, const struct pz_onnx_graph *gra
   uint32_t n = graph->nodes.n;
   bool *dependent = pz_alloc(call, graph->values.n, sizeof *dependent);
   bool *needed = pz_alloc(call, graph->values.n, sizeof *needed);
-  uint8_t *n_readers = pz_alloc(call, n, sizeof *n_readers); /* operators in order; at most 2 */
+  /* by node: how many operators in order read its results, counted up to 2 */
+  uint8_t *n_readers = pz_alloc(call, n, sizeof *n_readers);
   mark_input_dependent(graph, dependent);
   mark_needed(graph, needed);
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_onnx_node *node = pz_onnx_node(graph, i);
-    if (!is_operator(graph, node) || !any_result_marked(node, needed)) continue;
-    bool invariant =
-        !any_result_marked(node, dependent) || extends_invariant(graph, node, position);
+    if (!is_operator(node) || !any_result_marked(node, needed)) continue;
+    bool invariant = !any_result_marked(node, dependent) || extends_invariant(node, position);
     position[i] = invariant ? INVARIANT : IN_ORDER;
   }
   for (uint32_t remaining = n; remaining > 0; remaining--) {
@@ -134,7 +134,7 @@ static void classify_nodes(struct pz_call *call, const struct pz_onnx_graph *gra
     if (position[i] == NO_OPERATOR) continue;
     const struct pz_onnx_node *node = pz_onnx_node(graph, i);
     for (uint32_t k = 0; k < node->n_in; k++) {
-      const struct pz_onnx_value *value = pz_onnx_input(graph, node, k);
+      const struct pz_onnx_value *value = pz_onnx_input(node, k);
       uint32_t producer = value ? pz_onnx_value(graph, value->root)->producer : PZ_NONE;
       if (producer == PZ_NONE || position[producer] != INVARIANT) continue;
       if (position[i] == IN_ORDER && n_readers[producer] < 2) n_readers[producer]++;
@@ -153,7 +153,7 @@ static void note_uses(struct pz_onnx_layering *layering) {
   for (uint32_t at = 0; at < layering->n; at++) {
     const struct pz_onnx_node *node = pz_onnx_at(layering, at);
     for (uint32_t k = 0; k < node->n_in; k++) {
-      const struct pz_onnx_value *value = pz_onnx_input(graph, node, k);
+      const struct pz_onnx_value *value = pz_onnx_input(node, k);
       if (!value || value->role == PZ_ONNX_DATA) continue;
       if (layering->first_use[value->root] == PZ_NONE) layering->first_use[value->root] = at;
       layering->last_use[value->root] = at;
@@ -170,7 +170,7 @@ static void note_uses(struct pz_onnx_layering *layering) {
   }
 }
 
-/* Notes whether several products use the same matrix, which means that it is shared on purpose. 
+/* Notes whether several products use the same matrix, which means that it is shared on purpose.
  * The lookup in an embedding is no product, so an embedding that is also the output matrix does not
  * count. */
 static void note_sharing(struct pz_call *call, struct pz_onnx_layering *layering) {
@@ -179,7 +179,7 @@ static void note_sharing(struct pz_call *call, struct pz_onnx_layering *layering
     const struct pz_onnx_node *node = pz_onnx_at(layering, at);
     if (!pz_onnx_is_product(node)) continue;
     for (uint32_t k = 0; k < node->n_in; k++) {
-      const struct pz_onnx_value *value = pz_onnx_input(layering->graph, node, k);
+      const struct pz_onnx_value *value = pz_onnx_input(node, k);
       if (!value || value->role != PZ_ONNX_PARAM ||
           is_vector(pz_onnx_value(layering->graph, value->root)))
         continue;
@@ -195,7 +195,7 @@ static void count_crossings(struct pz_onnx_layering *layering) {
   for (uint32_t at = 0; at < layering->n; at++) {
     const struct pz_onnx_node *node = pz_onnx_at(layering, at);
     for (uint32_t j = 0; j < node->n_out; j++) {
-      const struct pz_onnx_value *value = pz_onnx_result(layering->graph, node, j);
+      const struct pz_onnx_value *value = pz_onnx_result(node, j);
       if (!value || value->root != node->out[j] || value->role != PZ_ONNX_ACTIVATION) continue;
       uint32_t last = layering->last_use[node->out[j]];
       if (last == PZ_NONE) continue;

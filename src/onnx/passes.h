@@ -35,8 +35,7 @@ void pz_onnx_infer_shapes(struct pz_call *call, struct pz_onnx_graph *graph,
 
 /* Computes the contents of a node's results, after their shapes are known, where those of its
  * inputs are known. */
-void pz_onnx_follow_contents(struct pz_call *call, const struct pz_onnx_graph *graph,
-                             const struct pz_onnx_node *node);
+void pz_onnx_follow_contents(struct pz_call *call, const struct pz_onnx_node *node);
 
 /* Returns whether a value is filled with one number other than zero. */
 bool pz_onnx_is_nonzero_fill(const struct pz_onnx_graph *graph, const struct pz_onnx_value *value);

@@ -91,11 +91,10 @@ static bool is_number(const struct pz_onnx_graph *graph, uint32_t id) {
 }
 
 /* Returns the operand of a two-operand node whose other operand is a number, or PZ_NONE. */
-static uint32_t operand_beside_number(const struct pz_onnx_graph *graph,
-                                      const struct pz_onnx_node *node) {
+static uint32_t operand_beside_number(const struct pz_onnx_node *node) {
   if (node->n_in != 2) return PZ_NONE;
-  if (is_number(graph, node->in[0])) return node->in[1];
-  return is_number(graph, node->in[1]) ? node->in[0] : PZ_NONE;
+  if (is_number(node->graph, node->in[0])) return node->in[1];
+  return is_number(node->graph, node->in[1]) ? node->in[0] : PZ_NONE;
 }
 
 static bool is_weight(const struct pz_onnx_graph *graph, uint32_t id) {
@@ -143,19 +142,9 @@ static uint32_t match_mean_square(const struct pz_onnx_graph *graph, uint32_t id
   return multiplies_itself ? d : PZ_NONE;
 }
 
-/* Returns d if the node is sqrt(mean(d^2) + epsilon) or sqrt(mean(d^2)), otherwise PZ_NONE. */
-static uint32_t match_deviation(const struct pz_onnx_graph *graph,
-                                const struct pz_onnx_node *root) {
-  if (!has_input(root)) return PZ_NONE;
-  const struct pz_onnx_node *sum = plain_producer(graph, root->in[0]);
-  if (!is_plain(sum, "Add") || sum->n_in != 2) return match_mean_square(graph, root->in[0]);
-  uint32_t mean = operand_beside_number(graph, sum);
-  return mean == PZ_NONE ? PZ_NONE : match_mean_square(graph, mean);
-}
-
 /* Returns the node that computes d / root or d * (1 / root), or NULL if there is none. */
-static struct pz_onnx_node *match_division(const struct pz_onnx_graph *graph,
-                                           const struct pz_onnx_node *root, uint32_t d) {
+static struct pz_onnx_node *match_division(const struct pz_onnx_node *root, uint32_t d) {
+  const struct pz_onnx_graph *graph = root->graph;
   uint32_t via;
   struct pz_onnx_node *node = only_consumer(graph, root->out[0], &via);
   bool inverse =
@@ -164,16 +153,6 @@ static struct pz_onnx_node *match_division(const struct pz_onnx_graph *graph,
   if (!is_scaling(node) || !has_result(node)) return NULL;
   uint32_t numerator = other_operand(node, via);
   return numerator != PZ_NONE && unconverted(graph, numerator) == d ? node : NULL;
-}
-
-/* Returns x if d = x - mean(x), otherwise PZ_NONE. */
-static uint32_t match_centring(const struct pz_onnx_graph *graph, uint32_t d) {
-  const struct pz_onnx_node *difference = producer(graph, d);
-  if (!is_plain(difference, "Sub") || difference->n_in != 2) return PZ_NONE;
-  const struct pz_onnx_node *mean = plain_producer(graph, difference->in[1]);
-  uint32_t x = unconverted(graph, difference->in[0]);
-  if (!is_plain(mean, "ReduceMean") || !mean->n_in) return PZ_NONE;
-  return unconverted(graph, mean->in[0]) == x ? x : PZ_NONE;
 }
 
 /* Returns the parameter of a scale, which is a weight or the weight in 1 + weight, or PZ_NONE. */
@@ -190,8 +169,8 @@ static uint32_t match_scale(const struct pz_onnx_graph *graph, uint32_t id) {
 
 /* Stores a scale and a shift that follow the node `last` in in[1] and in[2].  Returns the last node
  * of the pattern. */
-static struct pz_onnx_node *match_scale_and_shift(const struct pz_onnx_graph *graph,
-                                                  struct pz_onnx_node *last, uint32_t in[4]) {
+static struct pz_onnx_node *match_scale_and_shift(struct pz_onnx_node *last, uint32_t in[4]) {
+  const struct pz_onnx_graph *graph = last->graph;
   uint32_t via = PZ_NONE;
   struct pz_onnx_node *scaling = only_consumer(graph, last->out[0], &via);
   if (!is_plain(scaling, "Mul") || !has_result(scaling)) return last;
@@ -206,74 +185,88 @@ static struct pz_onnx_node *match_scale_and_shift(const struct pz_onnx_graph *gr
   return sum;
 }
 
-static void fuse_norm(struct pz_call *call, const struct pz_onnx_graph *graph,
-                      const struct pz_onnx_node *root) {
-  uint32_t d = has_result(root) ? match_deviation(graph, root) : PZ_NONE;
-  struct pz_onnx_node *last = d == PZ_NONE ? NULL : match_division(graph, root, d);
+/* Fuses a norm, (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) with scale and shift, from
+ * the square root in it.  A norm that does not subtract the mean is an RMS norm. */
+static void fuse_norm(struct pz_call *call, const struct pz_onnx_node *root) {
+  const struct pz_onnx_graph *graph = root->graph;
+  if (!has_result(root) || !has_input(root)) return;
+  /* d is the value whose mean square is under the root, with or without epsilon */
+  const struct pz_onnx_node *sum = plain_producer(graph, root->in[0]);
+  bool adds_epsilon = is_plain(sum, "Add") && sum->n_in == 2;
+  uint32_t mean_square = adds_epsilon ? operand_beside_number(sum) : root->in[0];
+  uint32_t d = mean_square == PZ_NONE ? PZ_NONE : match_mean_square(graph, mean_square);
+  struct pz_onnx_node *last = d == PZ_NONE ? NULL : match_division(root, d);
   if (!last) return;
-  uint32_t x = match_centring(graph, d);
-  bool centred = x != PZ_NONE;
-  uint32_t in[4] = {centred ? x : d, PZ_NONE, PZ_NONE, PZ_NONE};
-  last = match_scale_and_shift(graph, last, in);
-  fuse_node(call, last, centred ? PZ_OP_LAYERNORM : PZ_OP_RMSNORM, in);
+  /* d is x - mean(x) in a layer norm, and x in an RMS norm */
+  const struct pz_onnx_node *difference = producer(graph, d);
+  uint32_t x = d;
+  if (is_plain(difference, "Sub") && difference->n_in == 2) {
+    const struct pz_onnx_node *mean = plain_producer(graph, difference->in[1]);
+    uint32_t minuend = unconverted(graph, difference->in[0]);
+    bool is_mean = is_plain(mean, "ReduceMean") && mean->n_in;
+    if (is_mean && unconverted(graph, mean->in[0]) == minuend) x = minuend;
+  }
+  uint32_t in[4] = {x, PZ_NONE, PZ_NONE, PZ_NONE};
+  last = match_scale_and_shift(last, in);
+  fuse_node(call, last, x == d ? PZ_OP_RMSNORM : PZ_OP_LAYERNORM, in);
 }
 
-/* Fuses a group norm: a reshape to groups, an instance norm, a reshape back, and scale and shift. 
+/* Fuses a group norm: a reshape to groups, an instance norm, a reshape back, and scale and shift.
  * The fourth input is the value in groups, whose shape is needed later. */
-static void fuse_group_norm(struct pz_call *call, const struct pz_onnx_graph *graph,
-                            const struct pz_onnx_node *norm) {
-  const struct pz_onnx_node *groups = norm->n_in ? producer(graph, norm->in[0]) : NULL;
+static void fuse_group_norm(struct pz_call *call, const struct pz_onnx_node *norm) {
+  const struct pz_onnx_node *groups = norm->n_in ? producer(norm->graph, norm->in[0]) : NULL;
   uint32_t via;
   if (!is_plain(groups, "Reshape") || !has_input(groups) || !has_result(norm)) return;
-  struct pz_onnx_node *back = only_consumer(graph, norm->out[0], &via);
+  struct pz_onnx_node *back = only_consumer(norm->graph, norm->out[0], &via);
   if (!is_plain(back, "Reshape") || !has_result(back)) return;
   uint32_t in[4] = {groups->in[0], PZ_NONE, PZ_NONE, norm->in[0]};
-  struct pz_onnx_node *last = match_scale_and_shift(graph, back, in);
+  struct pz_onnx_node *last = match_scale_and_shift(back, in);
   if (in[2] != PZ_NONE) fuse_node(call, last, PZ_OP_LAYERNORM, in);
 }
 
 /* ---- activations ---------------------------------------------------------------------------- */
 
-/* Returns whether a value is an element-wise function of x and numbers. */
-static bool is_function_of(const struct pz_onnx_graph *graph, uint32_t id, uint32_t x, int depth) {
+/* Returns whether a value is an element-wise function of `source` and numbers. */
+static bool is_function_of(const struct pz_onnx_graph *graph, uint32_t id, uint32_t source,
+                           int depth) {
   if (id == PZ_NONE) return false;
   id = unconverted(graph, id);
-  if (id == x) return true;
+  if (id == source) return true;
   const struct pz_onnx_node *node = producer(graph, id);
   if (!node || node->fused >= 0 || !node->op->elementwise || depth == 0) return false;
   for (uint32_t i = 0; i < node->n_in; i++)
-    if (!is_number(graph, node->in[i]) && !is_function_of(graph, node->in[i], x, depth - 1))
+    if (!is_number(graph, node->in[i]) && !is_function_of(graph, node->in[i], source, depth - 1))
       return false;
   return node->n_in > 0;
 }
 
-/* Returns x if `factor` is x, or x times a number, and `argument` is a function of x; otherwise
- * PZ_NONE. */
+/* Returns the value x of which `argument` is a function, if `factor` is x or x times a number;
+ * otherwise PZ_NONE. */
 static uint32_t common_source(const struct pz_onnx_graph *graph, uint32_t argument,
                               uint32_t factor) {
-  uint32_t x = unconverted(graph, factor);
-  if (is_function_of(graph, argument, x, DEEPEST)) return x;
-  const struct pz_onnx_node *node = producer(graph, x);
+  uint32_t source = unconverted(graph, factor);
+  if (is_function_of(graph, argument, source, DEEPEST)) return source;
+  const struct pz_onnx_node *node = producer(graph, source);
   if (!is_scaling(node)) return PZ_NONE;
-  uint32_t scaled = operand_beside_number(graph, node);
-  x = unconverted(graph, scaled);
-  return is_function_of(graph, argument, x, DEEPEST) ? x : PZ_NONE;
+  uint32_t scaled = operand_beside_number(node);
+  source = unconverted(graph, scaled);
+  return is_function_of(graph, argument, source, DEEPEST) ? source : PZ_NONE;
 }
 
 /* Fuses x f(x), with additions and multiplications of numbers in between, which covers SiLU and all
  * forms of GELU.  `function` is the node that computes f.  The chain ends with the product, or with
  * numbers that scale it. */
-static void fuse_activation(struct pz_call *call, const struct pz_onnx_graph *graph,
-                            const struct pz_onnx_node *function, int kind) {
+static void fuse_activation(struct pz_call *call, const struct pz_onnx_node *function, int kind) {
+  const struct pz_onnx_graph *graph = function->graph;
   if (!has_result(function) || !has_input(function)) return;
   struct pz_onnx_node *last = NULL;
-  uint32_t x = PZ_NONE, via = function->out[0];
+  uint32_t source = PZ_NONE, via = function->out[0];
   for (int i = 0; i < LONGEST; i++) {
     struct pz_onnx_node *node = only_consumer(graph, last ? last->out[0] : via, &via);
     bool scales = is_scaling(node), shifts = is_plain(node, "Add") || is_plain(node, "Sub");
     if (!(scales || shifts) || node->n_in != 2 || !has_result(node)) break;
     uint32_t operand = other_operand(node, via);
-    bool before_product = x == PZ_NONE;
+    bool before_product = source == PZ_NONE;
     if (is_number(graph, operand) && (before_product || scales)) {
       if (before_product)
         via = node->out[0];
@@ -282,22 +275,22 @@ static void fuse_activation(struct pz_call *call, const struct pz_onnx_graph *gr
       continue;
     }
     if (!before_product || !is_plain(node, "Mul")) break;
-    x = common_source(graph, function->in[0], operand);
-    if (x == PZ_NONE) break;
+    source = common_source(graph, function->in[0], operand);
+    if (source == PZ_NONE) break;
     last = node;
   }
-  if (last) fuse_node(call, last, kind, (uint32_t[4]){x, PZ_NONE, PZ_NONE, PZ_NONE});
+  if (last) fuse_node(call, last, kind, (uint32_t[4]){source, PZ_NONE, PZ_NONE, PZ_NONE});
 }
 
 /* Fuses silu(x) * y. */
-static void fuse_gated_activation(struct pz_call *call, const struct pz_onnx_graph *graph,
-                                  const struct pz_onnx_node *silu) {
+static void fuse_gated_activation(struct pz_call *call, const struct pz_onnx_node *silu) {
+  const struct pz_onnx_graph *graph = silu->graph;
   uint32_t via;
   struct pz_onnx_node *product = only_consumer(graph, silu->out[0], &via);
   if (!is_plain(product, "Mul") || product->n_in != 2) return;
-  uint32_t y = other_operand(product, via);
-  if (y == PZ_NONE || is_number(graph, y) || is_weight(graph, y)) return;
-  fuse_node(call, product, PZ_OP_SWIGLU, (uint32_t[4]){silu->in[0], y, PZ_NONE, PZ_NONE});
+  uint32_t factor = other_operand(product, via);
+  if (factor == PZ_NONE || is_number(graph, factor) || is_weight(graph, factor)) return;
+  fuse_node(call, product, PZ_OP_SWIGLU, (uint32_t[4]){silu->in[0], factor, PZ_NONE, PZ_NONE});
 }
 
 /* ---- rotary embeddings: x cos + rotate_half(x) sin ------------------------------------------ */
@@ -321,21 +314,16 @@ static uint32_t match_columns(const struct pz_onnx_graph *graph, uint32_t id) {
   return selects && node->n_in ? node->in[0] : PZ_NONE;
 }
 
-/* Returns x if the node is concat(-x2, x1), where x1 and x2 are the halves of x, or its even and
- * odd columns; otherwise PZ_NONE. */
-static uint32_t match_rotated_half(const struct pz_onnx_graph *graph,
-                                   const struct pz_onnx_node *node) {
-  if (node->n_in != 2) return PZ_NONE;
-  const struct pz_onnx_node *negation = producer_before_views(graph, node->in[0]);
-  if (!is_plain(negation, "Neg") || !negation->n_in) return PZ_NONE;
+/* Fuses x cos + rotate_half(x) sin.  `rotation` is concat(-x2, x1), where x1 and x2 are the halves
+ * of x, or its even and odd columns. */
+static void fuse_rotary(struct pz_call *call, const struct pz_onnx_node *rotation) {
+  const struct pz_onnx_graph *graph = rotation->graph;
+  uint32_t via;
+  if (rotation->n_in != 2 || !has_result(rotation)) return;
+  const struct pz_onnx_node *negation = producer_before_views(graph, rotation->in[0]);
+  if (!is_plain(negation, "Neg") || !negation->n_in) return;
   uint32_t x = match_columns(graph, negation->in[0]);
-  return x == match_columns(graph, node->in[1]) ? x : PZ_NONE;
-}
-
-static void fuse_rotary(struct pz_call *call, struct pz_onnx_graph *graph,
-                        const struct pz_onnx_node *rotation) {
-  uint32_t x = match_rotated_half(graph, rotation), via;
-  if (x == PZ_NONE || !has_result(rotation)) return;
+  if (x == PZ_NONE || x != match_columns(graph, rotation->in[1])) return;
   struct pz_onnx_node *sine_product = only_consumer(graph, rotation->out[0], &via);
   for (int i = 0; i < LONGEST && is_view(sine_product) && has_result(sine_product); i++)
     sine_product = only_consumer(graph, sine_product->out[0], &via);
@@ -358,28 +346,32 @@ static void fuse_rotary(struct pz_call *call, struct pz_onnx_graph *graph,
 /* ---- biases and guards ---------------------------------------------------------------------- */
 
 /* Fuses x W + b, where b is as wide as the result. */
-static void fuse_bias(struct pz_call *call, const struct pz_onnx_graph *graph,
-                      const struct pz_onnx_node *product) {
+static void fuse_bias(struct pz_call *call, const struct pz_onnx_node *product) {
+  const struct pz_onnx_graph *graph = product->graph;
   uint32_t via;
   if (product->n_in != 2 || !has_result(product) || !is_weight_view(graph, product->in[1])) return;
   struct pz_onnx_node *sum = only_consumer(graph, product->out[0], &via);
   if (!is_plain(sum, "Add") || !has_result(sum)) return;
   uint32_t bias = other_operand(sum, via);
   if (bias == PZ_NONE || !is_weight_view(graph, bias)) return;
-  const struct pz_onnx_value *b = pz_onnx_value(graph, bias), *y = pz_onnx_value(graph, via);
-  if (b->rank < 1 || b->rank > y->rank || pz_onnx_value(graph, product->in[1])->rank != 2) return;
-  for (int i = 0; i < b->rank; i++)
-    if (b->dim[i] != (i + 1 < b->rank ? 1 : y->dim[y->rank - 1])) return;
+  const struct pz_onnx_value *bias_value = pz_onnx_value(graph, bias);
+  const struct pz_onnx_value *result = pz_onnx_value(graph, via);
+  if (bias_value->rank < 1 || bias_value->rank > result->rank ||
+      pz_onnx_value(graph, product->in[1])->rank != 2)
+    return;
+  for (int i = 0; i < bias_value->rank; i++)
+    if (bias_value->dim[i] != (i + 1 < bias_value->rank ? 1 : result->dim[result->rank - 1]))
+      return;
   fuse_node(call, sum, PZ_OP_MATMUL, (uint32_t[4]){product->in[0], product->in[1], bias, PZ_NONE});
 }
 
 /* Turns where(isnan(x), 0, x) into the identity of x.  Exporters add this guard because the softmax
  * of a row that is masked completely is not a number. */
-static void remove_nan_guard(const struct pz_onnx_graph *graph, struct pz_onnx_node *node) {
+static void remove_nan_guard(struct pz_onnx_node *node) {
   if (node->n_in != 3) return;
-  const struct pz_onnx_node *test = plain_producer(graph, node->in[0]);
+  const struct pz_onnx_node *test = plain_producer(node->graph, node->in[0]);
   if (!is_plain(test, "IsNaN") || !test->n_in || test->in[0] != node->in[2]) return;
-  if (!is_number(graph, node->in[1])) return;
+  if (!is_number(node->graph, node->in[1])) return;
   node->type = "Identity";
   node->op = pz_onnx_op_find("", node->type);
   node->in = &node->in[2];
@@ -390,59 +382,54 @@ void pz_onnx_fuse_patterns(struct pz_call *call, struct pz_onnx_graph *graph, bo
   for (uint32_t i = 0; i < graph->nodes.n; i++) {
     struct pz_onnx_node *node = pz_onnx_node(graph, i);
     if (is_plain(node, "MatMul"))
-      fuse_bias(call, graph, node);
+      fuse_bias(call, node);
     else if (eager)
       continue;
     else if (is_plain(node, "Sqrt"))
-      fuse_norm(call, graph, node);
+      fuse_norm(call, node);
     else if (is_plain(node, "InstanceNormalization"))
-      fuse_group_norm(call, graph, node);
+      fuse_group_norm(call, node);
     else if (is_plain(node, "Erf") || is_plain(node, "Tanh"))
-      fuse_activation(call, graph, node, PZ_OP_GELU);
+      fuse_activation(call, node, PZ_OP_GELU);
     else if (is_plain(node, "Sigmoid") || is_plain(node, "HardSigmoid"))
-      fuse_activation(call, graph, node, PZ_OP_SILU);
+      fuse_activation(call, node, PZ_OP_SILU);
     else if (is_plain(node, "Concat"))
-      fuse_rotary(call, graph, node);
+      fuse_rotary(call, node);
     else if (is_plain(node, "Where"))
-      remove_nan_guard(graph, node);
+      remove_nan_guard(node);
     else if (node->fused == PZ_OP_SILU)
-      fuse_gated_activation(call, graph, node);
+      fuse_gated_activation(call, node);
   }
 }
 
 /* ---- attention ------------------------------------------------------------------------------ */
 
-/* Follows a softmax back to the product that computes the scores, through element-wise nodes such
- * as scaling and masking, and forward to the product with the values, and fuses them. */
-static void fuse_one_attention(struct pz_call *call, const struct pz_onnx_graph *graph,
-                               const struct pz_onnx_node *softmax) {
-  const struct pz_onnx_node *scores = plain_producer(graph, softmax->in[0]);
-  for (int i = 0; i < LONGEST && scores && scores->op->elementwise && scores->n_in; i++) {
-    uint32_t next = PZ_NONE;
-    for (uint32_t k = 0; k < scores->n_in; k++) {
-      const struct pz_onnx_value *input = pz_onnx_input(graph, scores, k);
-      if (input && input->role == PZ_ONNX_ACTIVATION) next = scores->in[k];
-    }
-    scores = next == PZ_NONE ? NULL : plain_producer(graph, next);
-  }
-  uint32_t via = PZ_NONE;
-  struct pz_onnx_node *context = only_consumer(graph, softmax->out[0], &via);
-  if (!is_plain(scores, "MatMul") || !is_plain(context, "MatMul") || scores->n_in != 2) return;
-  if (context->n_in != 2 || context->in[0] != via || !has_result(context)) return;
-  const struct pz_onnx_value *query = pz_onnx_input(graph, scores, 0);
-  const struct pz_onnx_value *key = pz_onnx_input(graph, scores, 1);
-  if (!query || !key || context->in[1] == PZ_NONE) return;
-  if (query->role != PZ_ONNX_ACTIVATION || key->role != PZ_ONNX_ACTIVATION) return;
-  if (query->rank < 3 || key->rank != query->rank) return;
-  fuse_node(call, context, PZ_OP_ATTENTION,
-            (uint32_t[4]){scores->in[0], scores->in[1], context->in[1], PZ_NONE});
-}
-
+/* Follows every softmax back to the product that computes the scores, through element-wise nodes
+ * such as scaling and masking, and forward to the product with the values, and fuses them. */
 void pz_onnx_fuse_attention(struct pz_call *call, struct pz_onnx_graph *graph) {
-  for (uint32_t i = 0; i < graph->nodes.n; i++) {
-    const struct pz_onnx_node *node = pz_onnx_node(graph, i);
-    if (is_plain(node, "Softmax") && has_result(node) && has_input(node))
-      fuse_one_attention(call, graph, node);
+  for (uint32_t n = 0; n < graph->nodes.n; n++) {
+    const struct pz_onnx_node *softmax = pz_onnx_node(graph, n);
+    if (!is_plain(softmax, "Softmax") || !has_result(softmax) || !has_input(softmax)) continue;
+    const struct pz_onnx_node *scores = plain_producer(graph, softmax->in[0]);
+    for (int i = 0; i < LONGEST && scores && scores->op->elementwise && scores->n_in; i++) {
+      uint32_t next = PZ_NONE;
+      for (uint32_t k = 0; k < scores->n_in; k++) {
+        const struct pz_onnx_value *input = pz_onnx_input(scores, k);
+        if (input && input->role == PZ_ONNX_ACTIVATION) next = scores->in[k];
+      }
+      scores = next == PZ_NONE ? NULL : plain_producer(graph, next);
+    }
+    uint32_t via = PZ_NONE;
+    struct pz_onnx_node *context = only_consumer(graph, softmax->out[0], &via);
+    if (!is_plain(scores, "MatMul") || !is_plain(context, "MatMul") || scores->n_in != 2) continue;
+    if (context->n_in != 2 || context->in[0] != via || !has_result(context)) continue;
+    const struct pz_onnx_value *query = pz_onnx_input(scores, 0);
+    const struct pz_onnx_value *key = pz_onnx_input(scores, 1);
+    if (!query || !key || context->in[1] == PZ_NONE) continue;
+    if (query->role != PZ_ONNX_ACTIVATION || key->role != PZ_ONNX_ACTIVATION) continue;
+    if (query->rank < 3 || key->rank != query->rank) continue;
+    fuse_node(call, context, PZ_OP_ATTENTION,
+              (uint32_t[4]){scores->in[0], scores->in[1], context->in[1], PZ_NONE});
   }
 }
 

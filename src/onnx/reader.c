@@ -18,8 +18,8 @@ static uint32_t find_or_add_value(struct pz_call *call, struct pz_onnx_graph *gr
   uint32_t id = pz_map_get(&graph->by_name, name, strlen(name));
   if (id != PZ_NONE) return id;
   id = graph->values.n;
-  struct pz_onnx_value v = {.name = name, .rank = -1, .producer = PZ_NONE, .root = id};
-  pz_append(call, &graph->values, &v);
+  struct pz_onnx_value value = {.name = name, .rank = -1, .producer = PZ_NONE, .root = id};
+  pz_append(call, &graph->values, &value);
   pz_map_set(call, &graph->by_name, name, strlen(name), id);
   return id;
 }
@@ -122,9 +122,8 @@ static uint32_t *read_names(struct pz_call *call, struct pz_onnx_graph *graph, c
 }
 
 /* Looks up the type of a node.  Raises an error if the node cannot be imported. */
-static void look_up_type(struct pz_call *call, const struct pz_onnx_graph *graph,
-                         const Onnx__ModelProto *model, struct pz_onnx_node *node,
-                         bool unknown_as_vector) {
+static void look_up_type(struct pz_call *call, const Onnx__ModelProto *model,
+                         struct pz_onnx_node *node, bool unknown_as_vector) {
   bool has_subgraph = false, is_local_function = false;
   for (size_t i = 0; i < node->n_attrs; i++)
     if (node->attrs[i]->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH ||
@@ -139,17 +138,17 @@ static void look_up_type(struct pz_call *call, const struct pz_onnx_graph *graph
   }
   node->op = pz_onnx_op_find(node->domain, node->type);
   if (is_local_function)
-    pz_onnx_raise(call, graph, node, PZ_BAD_INPUT,
+    pz_onnx_raise(call, node, PZ_BAD_INPUT,
                   "calls a local function of the model; accepted: a model exported with "
                   "its functions inlined");
   if (has_subgraph || (node->op && node->op->lower == PZ_LOWER_REFUSE))
-    pz_onnx_raise(call, graph, node, PZ_BAD_INPUT,
+    pz_onnx_raise(call, node, PZ_BAD_INPUT,
                   "control flow with subgraphs is not imported; accepted: a model exported "
                   "without If, Loop and Scan");
   if (node->op) return;
   node->op = pz_onnx_op_unknown();
   if (!unknown_as_vector)
-    pz_onnx_raise(call, graph, node, PZ_BAD_INPUT,
+    pz_onnx_raise(call, node, PZ_BAD_INPUT,
                   "operator type '%.80s' of domain '%.80s' is unknown; accepted with "
                   "--unknown-ops=vector, as element-wise work",
                   node->type, node->domain[0] ? node->domain : "ai.onnx");
@@ -158,7 +157,8 @@ static void look_up_type(struct pz_call *call, const struct pz_onnx_graph *graph
 static void read_node(struct pz_call *call, struct pz_onnx_graph *graph,
                       const Onnx__ModelProto *model, const Onnx__NodeProto *p,
                       bool unknown_as_vector) {
-  struct pz_onnx_node node = {.type = p->op_type ? p->op_type : "",
+  struct pz_onnx_node node = {.graph = graph,
+                              .type = p->op_type ? p->op_type : "",
                               .domain = p->domain ? p->domain : "",
                               .name = p->name ? p->name : "",
                               .attrs = p->attribute,
@@ -169,13 +169,13 @@ static void read_node(struct pz_call *call, struct pz_onnx_graph *graph,
   if (strcmp(node.domain, "ai.onnx") == 0) node.domain = "";
   node.in = read_names(call, graph, p->input, p->n_input);
   node.out = read_names(call, graph, p->output, p->n_output);
-  look_up_type(call, graph, model, &node, unknown_as_vector);
+  look_up_type(call, model, &node, unknown_as_vector);
   for (uint32_t j = 0; j < node.n_out; j++) {
-    struct pz_onnx_value *value = pz_onnx_result(graph, &node, j);
+    struct pz_onnx_value *value = pz_onnx_result(&node, j);
     if (!value) continue;
     if (value->producer != PZ_NONE || value->initializer || value->input)
       pz_onnx_raise(
-          call, graph, &node, PZ_BAD_INPUT,
+          call, &node, PZ_BAD_INPUT,
           "produces tensor '%.120s', which another node, input or initializer already produces; "
           "accepted: one of them",
           value->name);
@@ -184,24 +184,11 @@ static void read_node(struct pz_call *call, struct pz_onnx_graph *graph,
   pz_append(call, &graph->nodes, &node);
 }
 
-static void check_all_produced(struct pz_call *call, const struct pz_onnx_graph *graph) {
-  for (uint32_t i = 0; i < graph->nodes.n; i++) {
-    const struct pz_onnx_node *node = pz_onnx_node(graph, i);
-    for (uint32_t k = 0; k < node->n_in; k++) {
-      const struct pz_onnx_value *value = pz_onnx_input(graph, node, k);
-      if (value && value->producer == PZ_NONE && !value->initializer && !value->input)
-        pz_onnx_raise(call, graph, node, PZ_BAD_INPUT,
-                      "reads tensor '%.120s', which no node, input or initializer produces; "
-                      "accepted: the name of one that is there",
-                      value->name);
-    }
-  }
-}
-
 /* ---- topological order ---------------------------------------------------------------------- */
 
-/* Sorts the nodes topologically by Kahn's algorithm, with a queue in the order of the file.  Does
- * nothing if the file is in topological order already. */
+/* Checks that every input of a node is produced, and sorts the nodes topologically by Kahn's
+ * algorithm, with a queue in the order of the file.  Does not move nodes if the file is in
+ * topological order already. */
 static void sort_nodes(struct pz_call *call, struct pz_onnx_graph *graph) {
   uint32_t n = graph->nodes.n, n_sorted = 0, n_ready = 0;
   uint32_t *missing_inputs = pz_alloc(call, n, sizeof *missing_inputs);
@@ -210,7 +197,12 @@ static void sort_nodes(struct pz_call *call, struct pz_onnx_graph *graph) {
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_onnx_node *node = pz_onnx_node(graph, i);
     for (uint32_t k = 0; k < node->n_in; k++) {
-      const struct pz_onnx_value *value = pz_onnx_input(graph, node, k);
+      const struct pz_onnx_value *value = pz_onnx_input(node, k);
+      if (value && value->producer == PZ_NONE && !value->initializer && !value->input)
+        pz_onnx_raise(call, node, PZ_BAD_INPUT,
+                      "reads tensor '%.120s', which no node, input or initializer produces; "
+                      "accepted: the name of one that is there",
+                      value->name);
       if (!value || value->producer == PZ_NONE) continue;
       missing_inputs[i]++;
       if (value->producer >= i) in_order = false;
@@ -223,7 +215,7 @@ static void sort_nodes(struct pz_call *call, struct pz_onnx_graph *graph) {
     const struct pz_onnx_node *node = pz_onnx_node(graph, ready[n_sorted]);
     sorted[n_sorted] = *node;
     for (uint32_t j = 0; j < node->n_out; j++) {
-      const struct pz_onnx_value *value = pz_onnx_result(graph, node, j);
+      const struct pz_onnx_value *value = pz_onnx_result(node, j);
       for (uint32_t c = 0; value && c < value->n_consumers; c++) {
         uint32_t consumer = graph->consumers[value->first_consumer + c];
         missing_inputs[consumer]--;
@@ -233,11 +225,11 @@ static void sort_nodes(struct pz_call *call, struct pz_onnx_graph *graph) {
   }
   for (uint32_t i = 0; i < n; i++)
     if (missing_inputs[i])
-      pz_onnx_raise(call, graph, pz_onnx_node(graph, i), PZ_BAD_INPUT,
+      pz_onnx_raise(call, pz_onnx_node(graph, i), PZ_BAD_INPUT,
                     "is part of a cycle, or follows one; accepted: a graph without cycles");
   for (uint32_t i = 0; i < n; i++)
     for (uint32_t j = 0; j < sorted[i].n_out; j++) {
-      struct pz_onnx_value *value = pz_onnx_result(graph, &sorted[i], j);
+      struct pz_onnx_value *value = pz_onnx_result(&sorted[i], j);
       if (value) value->producer = i;
     }
   memcpy(graph->nodes.items, sorted, n * sizeof *sorted);
@@ -245,19 +237,6 @@ static void sort_nodes(struct pz_call *call, struct pz_onnx_graph *graph) {
 }
 
 /* ---- the graph ------------------------------------------------------------------------------ */
-
-static void read_opset(struct pz_call *call, struct pz_onnx_graph *graph,
-                       const Onnx__ModelProto *model) {
-  for (size_t i = 0; i < model->n_opset_import; i++) {
-    const char *domain = model->opset_import[i]->domain;
-    bool standard = !domain || !domain[0] || strcmp(domain, "ai.onnx") == 0;
-    if (standard) graph->opset = model->opset_import[i]->version;
-  }
-  if (graph->opset < LEAST_OPSET || graph->opset > MOST_OPSET)
-    pz_raise_at(call, PZ_BAD_INPUT, graph->file, 0, 0,
-                "%s: operator set version %" PRId64 "; accepted: %d to %d", graph->file,
-                graph->opset, LEAST_OPSET, MOST_OPSET);
-}
 
 void pz_onnx_graph_make(struct pz_call *call, struct pz_onnx_graph *graph, const char *file,
                         const Onnx__ModelProto *model, bool unknown_as_vector) {
@@ -274,7 +253,15 @@ void pz_onnx_graph_make(struct pz_call *call, struct pz_onnx_graph *graph, const
   if (proto->n_node > PZ_ONNX_MOST_NODES)
     pz_raise(call, PZ_LIMIT, "%s: %zu nodes; accepted: at most %d", graph->file, proto->n_node,
              PZ_ONNX_MOST_NODES);
-  read_opset(call, graph, model);
+  for (size_t i = 0; i < model->n_opset_import; i++) {
+    const char *domain = model->opset_import[i]->domain;
+    bool standard = !domain || !domain[0] || strcmp(domain, "ai.onnx") == 0;
+    if (standard) graph->opset = model->opset_import[i]->version;
+  }
+  if (graph->opset < LEAST_OPSET || graph->opset > MOST_OPSET)
+    pz_raise_at(call, PZ_BAD_INPUT, graph->file, 0, 0,
+                "%s: operator set version %" PRId64 "; accepted: %d to %d", graph->file,
+                graph->opset, LEAST_OPSET, MOST_OPSET);
   read_value_infos(call, graph, proto->input, proto->n_input, &graph->inputs);
   read_value_infos(call, graph, proto->output, proto->n_output, &graph->outputs);
   read_value_infos(call, graph, proto->value_info, proto->n_value_info, NULL);
@@ -285,7 +272,7 @@ void pz_onnx_graph_make(struct pz_call *call, struct pz_onnx_graph *graph, const
   read_initializers(call, graph, proto);
   for (size_t i = 0; i < proto->n_node; i++)
     read_node(call, graph, model, proto->node[i], unknown_as_vector);
-  check_all_produced(call, graph);
+
   pz_onnx_link_consumers(call, graph);
   sort_nodes(call, graph);
 }

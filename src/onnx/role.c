@@ -12,6 +12,8 @@ enum { DEEPEST = 12 }; /* how many nodes are followed from an initializer */
 
 /* ---- constants of the architecture ---------------------------------------------------------- */
 
+/* Returns whether a value is a constant that is no parameter: a single number, known integers, or a
+ * table of the architecture. */
 static bool is_constant(const struct pz_onnx_value *value) {
   int64_t n;
   if (value->has_real || value->ints || value->constant_table) return true;
@@ -19,17 +21,13 @@ static bool is_constant(const struct pz_onnx_value *value) {
   return value->rank >= 0 && pz_onnx_count_elements(value, &n) && n <= 1;
 }
 
-static bool is_data(const struct pz_onnx_value *value) {
-  return value->role == PZ_ONNX_DATA || (value->type && !pz_onnx_is_float(value->type));
-}
-
 /* Returns whether the result of the node is used by a softmax alone, after element-wise nodes and
  * views. */
-static bool leads_to_softmax(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
+static bool leads_to_softmax(const struct pz_onnx_node *node) {
   for (int i = 0; i < DEEPEST; i++) {
-    const struct pz_onnx_value *value = pz_onnx_result(graph, node, 0);
+    const struct pz_onnx_value *value = pz_onnx_result(node, 0);
     if (!value || value->n_consumers != 1) return false;
-    node = pz_onnx_node(graph, graph->consumers[value->first_consumer]);
+    node = pz_onnx_node(node->graph, node->graph->consumers[value->first_consumer]);
     if (pz_onnx_is_type(node, "Softmax")) return true;
     if (node->op->lower != PZ_LOWER_VIEW && !node->op->elementwise) return false;
   }
@@ -49,7 +47,7 @@ static bool is_angle(const struct pz_onnx_graph *graph, uint32_t id, int depth) 
         pz_onnx_node(graph, graph->consumers[input->first_consumer + c]);
     if (node->fused >= 0) return false;
     if (is_sine_or_cosine(node) || node->op->lower == PZ_LOWER_DATA) continue;
-    if (!pz_onnx_result(graph, node, 0) || !is_angle(graph, node->out[0], depth - 1)) return false;
+    if (!pz_onnx_result(node, 0) || !is_angle(graph, node->out[0], depth - 1)) return false;
   }
   return true;
 }
@@ -60,8 +58,8 @@ static bool is_constant_table(const struct pz_onnx_graph *graph, uint32_t id, in
 /* Returns whether a node uses a value like a constant of the architecture.  With may_mask, a sum
  * with attention scores makes the value a mask.  A table that is looked up is a learned bias
  * instead. */
-static bool uses_as_constant(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                             uint32_t id, int depth, bool may_mask) {
+static bool uses_as_constant(const struct pz_onnx_node *node, uint32_t id, int depth,
+                             bool may_mask) {
   enum pz_onnx_lower lower = node->op->lower;
   if (node->fused == PZ_OP_ROTARY) return node->n_in && node->in[0] != id;
   if (node->fused >= 0) return false;
@@ -69,18 +67,20 @@ static bool uses_as_constant(const struct pz_onnx_graph *graph, const struct pz_
   if (is_sine_or_cosine(node) || no_gradient) return true;
   bool adds = pz_onnx_is_type(node, "Add") || pz_onnx_is_type(node, "Sub") ||
               pz_onnx_is_type(node, "Where");
-  if (adds && may_mask && pz_onnx_value(graph, id)->rank >= 2 && leads_to_softmax(graph, node))
+  if (adds && may_mask && pz_onnx_value(node->graph, id)->rank >= 2 && leads_to_softmax(node))
     return true;
   /* otherwise the node must only move the value, or combine it with constants and data */
   bool looks_up = pz_onnx_is_type(node, "Gather") || node->op->shape == PZ_SHAPE_INDEXED;
   bool moves = lower == PZ_LOWER_VIEW || lower == PZ_LOWER_PART || lower == PZ_LOWER_EXPAND ||
                looks_up || node->op->elementwise || pz_onnx_is_type(node, "Concat");
-  if (!moves || !pz_onnx_result(graph, node, 0)) return false;
+  if (!moves || !pz_onnx_result(node, 0)) return false;
   for (uint32_t i = 0; i < node->n_in; i++) {
-    const struct pz_onnx_value *input = pz_onnx_input(graph, node, i);
-    if (input && node->in[i] != id && !is_constant(input) && !is_data(input)) return false;
+    const struct pz_onnx_value *input = pz_onnx_input(node, i);
+    if (!input || node->in[i] == id || is_constant(input)) continue;
+    bool is_integer = input->type && !pz_onnx_is_float(input->type);
+    if (input->role != PZ_ONNX_DATA && !is_integer) return false;
   }
-  return is_constant_table(graph, node->out[0], depth - 1, may_mask && !looks_up);
+  return is_constant_table(node->graph, node->out[0], depth - 1, may_mask && !looks_up);
 }
 
 /* Returns whether a value is a constant of the architecture, because all of its consumers use it
@@ -93,22 +93,21 @@ static bool is_constant_table(const struct pz_onnx_graph *graph, uint32_t id, in
   for (uint32_t c = 0; c < value->n_consumers; c++) {
     const struct pz_onnx_node *node =
         pz_onnx_node(graph, graph->consumers[value->first_consumer + c]);
-    if (!uses_as_constant(graph, node, id, depth, may_mask)) return false;
+    if (!uses_as_constant(node, id, depth, may_mask)) return false;
   }
   return true;
 }
 
 /* Returns whether the node combines a value sample by sample: element-wise with tensors whose first
  * dimension agrees, or in a product with a matrix. */
-static bool works_by_sample(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                            const struct pz_onnx_value *value) {
+static bool works_by_sample(const struct pz_onnx_node *node, const struct pz_onnx_value *value) {
   if (node->op->lower == PZ_LOWER_MATMUL) {
-    const struct pz_onnx_value *weight = pz_onnx_input(graph, node, 1);
-    return pz_onnx_input(graph, node, 0) == value && weight && weight->rank == 2;
+    const struct pz_onnx_value *weight = pz_onnx_input(node, 1);
+    return pz_onnx_input(node, 0) == value && weight && weight->rank == 2;
   }
   if (node->op->lower != PZ_LOWER_BINARY) return false;
   for (uint32_t k = 0; k < node->n_in; k++) {
-    const struct pz_onnx_value *input = pz_onnx_input(graph, node, k);
+    const struct pz_onnx_value *input = pz_onnx_input(node, k);
     if (input && input->rank > value->rank) return false;
     if (input && input->rank == value->rank && input->dim[0] != value->dim[0] && input->dim[0] != 1)
       return false;
@@ -123,47 +122,41 @@ void pz_onnx_find_batch_constants(struct pz_onnx_graph *graph, int64_t batch) {
     bool constant = value->initializer && value->n_consumers && pz_onnx_is_float(value->type) &&
                     value->rank >= 3 && value->dim[0] == batch;
     for (uint32_t c = 0; c < value->n_consumers && constant; c++)
-      constant = works_by_sample(
-          graph, pz_onnx_node(graph, graph->consumers[value->first_consumer + c]), value);
+      constant =
+          works_by_sample(pz_onnx_node(graph, graph->consumers[value->first_consumer + c]), value);
     if (constant) value->constant_table = true;
   }
 }
 
 /* ---- roles ---------------------------------------------------------------------------------- */
 
-static bool is_view(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                    bool eager) {
-  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
-  if (node->fused >= 0 || !input) return false;
-  if (node->op->lower == PZ_LOWER_VIEW) return true;
-  return node->op->lower == PZ_LOWER_EXPAND && !eager && input->role != PZ_ONNX_PARAM;
-}
-
 /* Assigns roles to the results of a node.  Views and the parts of a split parameter have the role
  * of the node's input.  Other results are activations if an input is not data, and data otherwise.
- * */
-static void assign_result_roles(struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                                bool eager) {
+ * With `eager`, broadcasts are no views. */
+static void assign_result_roles(const struct pz_onnx_node *node, bool eager) {
+  enum pz_onnx_lower lower = node->op->lower;
   if (node->op->shape == PZ_SHAPE_CONSTANT) return; /* has the role of an initializer */
-  const struct pz_onnx_value *x = pz_onnx_input(graph, node, 0);
-  bool view = is_view(graph, node, eager);
-  bool split_param = node->op->shape == PZ_SHAPE_SPLIT && x && x->role == PZ_ONNX_PARAM;
+  const struct pz_onnx_value *first = pz_onnx_input(node, 0);
+  bool is_param = first && first->role == PZ_ONNX_PARAM;
+  bool broadcasts = lower == PZ_LOWER_EXPAND && !eager && !is_param;
+  bool view = first && node->fused < 0 && (lower == PZ_LOWER_VIEW || broadcasts);
+  bool split_param = node->op->shape == PZ_SHAPE_SPLIT && is_param;
   enum pz_onnx_role role = PZ_ONNX_DATA;
-  if (x && (view || split_param)) {
-    role = x->role;
-  } else if (node->op->lower != PZ_LOWER_DATA) {
+  if (view || split_param) {
+    role = first->role;
+  } else if (lower != PZ_LOWER_DATA) {
     for (uint32_t i = 0; i < node->n_in; i++) {
-      const struct pz_onnx_value *input = pz_onnx_input(graph, node, i);
+      const struct pz_onnx_value *input = pz_onnx_input(node, i);
       if (input && input->role != PZ_ONNX_DATA) role = PZ_ONNX_ACTIVATION;
     }
   }
   for (uint32_t j = 0; j < node->n_out; j++) {
-    struct pz_onnx_value *output = pz_onnx_result(graph, node, j);
+    struct pz_onnx_value *output = pz_onnx_result(node, j);
     if (!output) continue;
     bool integers = output->type && !pz_onnx_is_float(output->type);
-    bool statistics = j > 0 && node->op->lower != PZ_LOWER_PART;
+    bool statistics = j > 0 && lower != PZ_LOWER_PART;
     output->role = integers || statistics ? PZ_ONNX_DATA : role;
-    output->root = x && view && j == 0 ? x->root : node->out[j];
+    output->root = view && j == 0 ? first->root : node->out[j];
   }
 }
 
@@ -173,8 +166,7 @@ static void assign_all_roles(struct pz_onnx_graph *graph, bool eager) {
     if (value->producer != PZ_NONE && !value->initializer) continue;
     value->role = value->initializer && !is_constant(value) ? PZ_ONNX_PARAM : PZ_ONNX_DATA;
   }
-  for (uint32_t i = 0; i < graph->nodes.n; i++)
-    assign_result_roles(graph, pz_onnx_node(graph, i), eager);
+  for (uint32_t i = 0; i < graph->nodes.n; i++) assign_result_roles(pz_onnx_node(graph, i), eager);
 }
 
 /* Roles are assigned twice, because telling constants from parameters requires to know which values
@@ -200,11 +192,11 @@ void pz_onnx_find_live(struct pz_onnx_graph *graph) {
     struct pz_onnx_node *node = pz_onnx_node(graph, remaining - 1);
     node->removed = true;
     for (uint32_t j = 0; j < node->n_out; j++) {
-      const struct pz_onnx_value *output = pz_onnx_result(graph, node, j);
+      const struct pz_onnx_value *output = pz_onnx_result(node, j);
       if (output && output->live) node->removed = false;
     }
     for (uint32_t k = 0; k < node->n_in && !node->removed; k++) {
-      struct pz_onnx_value *input = pz_onnx_input(graph, node, k);
+      struct pz_onnx_value *input = pz_onnx_input(node, k);
       if (input) input->live = true;
     }
   }
@@ -214,11 +206,11 @@ void pz_onnx_check_shapes(struct pz_call *call, const struct pz_onnx_graph *grap
   for (uint32_t i = 0; i < graph->nodes.n; i++) {
     const struct pz_onnx_node *node = pz_onnx_node(graph, i);
     for (uint32_t j = 0; j < node->n_out && !node->removed; j++) {
-      const struct pz_onnx_value *value = pz_onnx_result(graph, node, j);
+      const struct pz_onnx_value *value = pz_onnx_result(node, j);
       if (!value || !value->live || value->role == PZ_ONNX_DATA || value->rank >= 0) continue;
       char inputs[300];
-      pz_onnx_spell_inputs(graph, node, inputs, sizeof inputs);
-      pz_onnx_raise(call, graph, node, PZ_BAD_INPUT,
+      pz_onnx_spell_inputs(node, inputs, sizeof inputs);
+      pz_onnx_raise(call, node, PZ_BAD_INPUT,
                     "the shape of its result '%.100s' is not stated in the file and does not "
                     "follow from its inputs (%s); accepted: a model exported with shapes",
                     value->name, inputs);

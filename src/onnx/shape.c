@@ -1,7 +1,7 @@
 /* Shape inference: binds the symbolic dimensions of the inputs, and gives every value the shape
  * that follows from the operator specifications of ONNX (opsets 9 to 22).
  *
- * bind_symbolic_dimensions() gives sizes to the inputs.  Then infer_node() visits the nodes in
+ * bind_dimension() gives a size to a dimension of an input.  Then infer_node() visits the nodes in
  * topological order.  Each type of node has a rule (shape_rules.def), a function that returns the
  * shape of the first result, `unknown` if it does not follow from the inputs, or `impossible` if
  * ONNX does not define the operator for these inputs.  A shape that the file states must agree with
@@ -12,7 +12,6 @@
 #include <stdlib.h>
 
 #include "core/num.h"
-#include "onnx/dims.h"
 #include "onnx/passes.h"
 
 /* ---- symbolic dimensions -------------------------------------------------------------------- */
@@ -72,41 +71,30 @@ static int64_t size_of_option(const struct pz_workload_options *options, const c
   return 0;
 }
 
-/* Gives dimension d of an input the size that the user states, or else the microbatch size if it is
+/* Gives a dimension of an input the size that the user states, or else the microbatch size if it is
  * the batch dimension, or the sequence length if it is the second dimension of token ids. */
 static void bind_dimension(struct pz_call *call, const struct pz_onnx_graph *graph,
                            const struct pz_workload_options *options, struct pz_onnx_value *value,
-                           int d) {
-  const char *name = value->symbols[d];
+                           int axis) {
+  const char *name = value->symbols[axis];
   char place[PLACE_BYTES];
-  spell_place(place, value, d);
+  spell_place(place, value, axis);
   int64_t size = size_of_option(options, place);
   if (!size) size = size_of_option(options, name);
-  bool batch = d == 0;
+  bool batch = axis == 0;
   if (options->batch_dim)
     batch = strcmp(options->batch_dim, name) == 0 || strcmp(options->batch_dim, place) == 0;
   if (!size && batch) size = options->mbs;
   bool index = value->type == ONNX__TENSOR_PROTO__DATA_TYPE__INT64 ||
                value->type == ONNX__TENSOR_PROTO__DATA_TYPE__INT32;
-  if (!size && d == 1 && value->rank == 2 && index) size = options->seq;
+  if (!size && axis == 1 && value->rank == 2 && index) size = options->seq;
   if (!size)
     pz_raise(call, PZ_BAD_INPUT,
              "%s: input '%.120s' has a symbolic dimension '%.80s' (axis %d); accepted with "
              "--dim %.80s=SIZE%s",
-             graph->file, value->name, name, d, name[0] == '?' ? place : name,
-             d == 1 && value->rank == 2 ? " or --seq" : "");
-  value->dim[d] = size;
-}
-
-static void bind_symbolic_dimensions(struct pz_call *call, struct pz_onnx_graph *graph,
-                                     const struct pz_workload_options *options) {
-  check_dim_options(call, graph, options);
-  for (uint32_t i = 0; i < graph->inputs.n; i++) {
-    struct pz_onnx_value *value = pz_onnx_value(graph, *pz_vec_at(&graph->inputs, uint32_t, i));
-    for (int d = 0; d < value->rank && !value->initializer; d++)
-      if (value->dim[d] < 0) bind_dimension(call, graph, options, value, d);
-    value->shape_stated = true;
-  }
+             graph->file, value->name, name, axis, name[0] == '?' ? place : name,
+             axis == 1 && value->rank == 2 ? " or --seq" : "");
+  value->dim[axis] = size;
 }
 
 /* ---- shapes --------------------------------------------------------------------------------- */
@@ -127,15 +115,13 @@ static struct shape value_shape(const struct pz_onnx_value *value) {
   return shape;
 }
 
-static struct shape input_shape(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                                uint32_t i) {
-  return value_shape(pz_onnx_input(graph, node, i));
+static struct shape input_shape(const struct pz_onnx_node *node, uint32_t i) {
+  return value_shape(pz_onnx_input(node, i));
 }
 
 /* Returns the shape that the contents of input i state. */
-static struct shape shape_from_contents(const struct pz_onnx_graph *graph,
-                                        const struct pz_onnx_node *node, uint32_t i) {
-  const struct pz_onnx_value *value = pz_onnx_input(graph, node, i);
+static struct shape shape_from_contents(const struct pz_onnx_node *node, uint32_t i) {
+  const struct pz_onnx_value *value = pz_onnx_input(node, i);
   if (!value || !value->ints || value->n_ints > PZ_ONNX_MOST_RANK) return unknown;
   struct shape output = {.rank = (int)value->n_ints};
   for (int d = 0; d < output.rank; d++) output.dim[d] = value->ints[d];
@@ -150,6 +136,7 @@ static int axis_attribute(const struct pz_onnx_node *node, const struct shape *s
   return pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", absent), shape->rank);
 }
 
+/* Returns whether all dimensions have a valid size. */
 static bool is_known(const struct shape *shape) {
   if (shape->rank < 0) return false;
   for (int i = 0; i < shape->rank; i++)
@@ -165,57 +152,58 @@ static bool multiply_dimensions(const struct shape *shape, int from, int to, int
   return true;
 }
 
-static struct shape broadcast(struct shape a, struct shape b) {
-  if (a.rank < 0 || b.rank < 0) return unknown;
-  struct shape output = {.rank = a.rank > b.rank ? a.rank : b.rank};
+/* Returns the shape of two operands that are broadcast to each other. */
+static struct shape broadcast(struct shape left, struct shape right) {
+  if (left.rank < 0 || right.rank < 0) return unknown;
+  struct shape output = {.rank = left.rank > right.rank ? left.rank : right.rank};
   for (int i = 0; i < output.rank; i++) {
-    int ia = i - (output.rank - a.rank), ib = i - (output.rank - b.rank);
-    int64_t da = ia < 0 ? 1 : a.dim[ia], db = ib < 0 ? 1 : b.dim[ib];
-    if (da != db && da != 1 && db != 1) return impossible;
-    output.dim[i] = da == 1 ? db : da;
+    int left_axis = i - (output.rank - left.rank), right_axis = i - (output.rank - right.rank);
+    int64_t left_size = left_axis < 0 ? 1 : left.dim[left_axis];
+    int64_t right_size = right_axis < 0 ? 1 : right.dim[right_axis];
+    if (left_size != right_size && left_size != 1 && right_size != 1) return impossible;
+    output.dim[i] = left_size == 1 ? right_size : left_size;
   }
   return output;
 }
 
 /* ---- rules: element-wise operators and products --------------------------------------------- */
 
-static struct shape rule_broadcast(const struct pz_onnx_graph *graph,
-                                   const struct pz_onnx_node *node) {
-  struct shape output = input_shape(graph, node, 0);
-  for (uint32_t i = 1; i < node->n_in; i++) output = broadcast(output, input_shape(graph, node, i));
+static struct shape rule_broadcast(const struct pz_onnx_node *node) {
+  struct shape output = input_shape(node, 0);
+  for (uint32_t i = 1; i < node->n_in; i++) output = broadcast(output, input_shape(node, i));
   return output;
 }
 
-static struct shape rule_matmul(const struct pz_onnx_graph *graph,
-                                const struct pz_onnx_node *node) {
-  struct shape a = input_shape(graph, node, 0), b = input_shape(graph, node, 1);
-  if (a.rank < 1 || b.rank < 1) return unknown;
-  struct shape outer_a = a, outer_b = b;
-  outer_a.rank = a.rank > 2 ? a.rank - 2 : 0;
-  outer_b.rank = b.rank > 2 ? b.rank - 2 : 0;
-  struct shape output = broadcast(outer_a, outer_b);
-  int64_t rows_of_b = b.dim[b.rank > 1 ? b.rank - 2 : 0];
-  if (output.rank < 0 || a.dim[a.rank - 1] != rows_of_b) return impossible;
+/* The outer dimensions are broadcast.  The rows are those of the left operand, and the columns
+ * those of the right one. */
+static struct shape rule_matmul(const struct pz_onnx_node *node) {
+  struct shape left = input_shape(node, 0), right = input_shape(node, 1);
+  if (left.rank < 1 || right.rank < 1) return unknown;
+  struct shape outer_left = left, outer_right = right;
+  outer_left.rank = left.rank > 2 ? left.rank - 2 : 0;
+  outer_right.rank = right.rank > 2 ? right.rank - 2 : 0;
+  struct shape output = broadcast(outer_left, outer_right);
+  int64_t right_rows = right.dim[right.rank > 1 ? right.rank - 2 : 0];
+  if (output.rank < 0 || left.dim[left.rank - 1] != right_rows) return impossible;
   if (output.rank > PZ_ONNX_MOST_RANK - 2) return unknown;
-  if (a.rank > 1) output.dim[output.rank++] = a.dim[a.rank - 2];
-  if (b.rank > 1) output.dim[output.rank++] = b.dim[b.rank - 1];
+  if (left.rank > 1) output.dim[output.rank++] = left.dim[left.rank - 2];
+  if (right.rank > 1) output.dim[output.rank++] = right.dim[right.rank - 1];
   return output;
 }
 
-static struct shape rule_gemm(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
-  struct shape a = input_shape(graph, node, 0), b = input_shape(graph, node, 1);
-  if (a.rank < 0 || b.rank < 0) return unknown;
-  if (a.rank != 2 || b.rank != 2) return impossible;
+static struct shape rule_gemm(const struct pz_onnx_node *node) {
+  struct shape left = input_shape(node, 0), right = input_shape(node, 1);
+  if (left.rank < 0 || right.rank < 0) return unknown;
+  if (left.rank != 2 || right.rank != 2) return impossible;
   bool transpose_a = pz_onnx_int_attribute(node, "transA", 0);
   bool transpose_b = pz_onnx_int_attribute(node, "transB", 0);
-  if (a.dim[transpose_a ? 0 : 1] != b.dim[transpose_b ? 1 : 0]) return impossible;
-  return (struct shape){2, {a.dim[transpose_a ? 1 : 0], b.dim[transpose_b ? 0 : 1]}};
+  if (left.dim[transpose_a ? 0 : 1] != right.dim[transpose_b ? 1 : 0]) return impossible;
+  return (struct shape){2, {left.dim[transpose_a ? 1 : 0], right.dim[transpose_b ? 0 : 1]}};
 }
 
-static struct shape rule_einsum(const struct pz_onnx_graph *graph,
-                                const struct pz_onnx_node *node) {
+static struct shape rule_einsum(const struct pz_onnx_node *node) {
   struct pz_onnx_einsum einsum;
-  if (!pz_onnx_einsum_read(graph, node, &einsum)) return unknown;
+  if (!pz_onnx_einsum_read(node, &einsum)) return unknown;
   struct shape output = {.rank = einsum.out.rank};
   for (int i = 0; i < output.rank; i++) output.dim[i] = einsum.size[einsum.out.letter[i]];
   return output;
@@ -257,25 +245,26 @@ static bool count_windows(const struct pz_onnx_node *node, int n_spatial, int ax
   return true;
 }
 
-static struct shape rule_conv(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
-  struct shape input = input_shape(graph, node, 0), weight = input_shape(graph, node, 1), y = input;
+/* The result has the output channels of the weight, and a position of the kernel for each spatial
+ * element. */
+static struct shape rule_conv(const struct pz_onnx_node *node) {
+  struct shape input = input_shape(node, 0), weight = input_shape(node, 1), output = input;
   int64_t channels = weight.rank > 1 ? weight.dim[1] : 0;
   if (input.rank < 0 || weight.rank < 0) return unknown;
   if (input.rank < 3 || weight.rank != input.rank) return impossible;
   if (!pz_mul(&channels, pz_onnx_int_attribute(node, "group", 1)) || channels != input.dim[1])
     return impossible;
-  y.dim[1] = weight.dim[0];
+  output.dim[1] = weight.dim[0];
   for (int i = 2; i < input.rank; i++)
-    if (!count_windows(node, input.rank - 2, i - 2, input.dim[i], weight.dim[i], &y.dim[i]))
+    if (!count_windows(node, input.rank - 2, i - 2, input.dim[i], weight.dim[i], &output.dim[i]))
       return impossible;
-  return y;
+  return output;
 }
 
 /* The size is stride (in - 1) + kernel + output_padding - padding, unless output_shape states it.
  * */
-static struct shape rule_conv_transpose(const struct pz_onnx_graph *graph,
-                                        const struct pz_onnx_node *node) {
-  struct shape input = input_shape(graph, node, 0), weight = input_shape(graph, node, 1), y = input;
+static struct shape rule_conv_transpose(const struct pz_onnx_node *node) {
+  struct shape input = input_shape(node, 0), weight = input_shape(node, 1), output = input;
   if (input.rank < 0 || weight.rank < 0) return unknown;
   if (input.rank < 3 || weight.rank != input.rank || weight.dim[0] != input.dim[1])
     return impossible;
@@ -285,8 +274,8 @@ static struct shape rule_conv_transpose(const struct pz_onnx_graph *graph,
   const int64_t *more = pz_onnx_ints_attribute(node, "output_padding", &n_more);
   const int64_t *stated = pz_onnx_ints_attribute(node, "output_shape", &n_stated);
   int n_spatial = input.rank - 2;
-  y.dim[1] = weight.dim[1];
-  if (!pz_mul(&y.dim[1], pz_onnx_int_attribute(node, "group", 1))) return unknown;
+  output.dim[1] = weight.dim[1];
+  if (!pz_mul(&output.dim[1], pz_onnx_int_attribute(node, "group", 1))) return unknown;
   for (int i = 0; i < n_spatial; i++) {
     int64_t size = input.dim[i + 2] - 1;
     bool fits = pz_mul(&size, i < (int)n_strides ? strides[i] : 1);
@@ -296,34 +285,32 @@ static struct shape rule_conv_transpose(const struct pz_onnx_graph *graph,
       for (int k = i; k < 2 * n_spatial; k += n_spatial)
         fits = fits && pads[k] > -PZ_ONNX_MOST_DIM && pz_add(&size, -pads[k]);
     if (!fits) return unknown;
-    y.dim[i + 2] = (int)n_stated == n_spatial ? stated[i] : size;
+    output.dim[i + 2] = (int)n_stated == n_spatial ? stated[i] : size;
   }
-  return y;
+  return output;
 }
 
-static struct shape rule_pool(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
-  struct shape input = input_shape(graph, node, 0), y = input;
+static struct shape rule_pool(const struct pz_onnx_node *node) {
+  struct shape input = input_shape(node, 0), output = input;
   size_t n_kernel;
   const int64_t *kernel = pz_onnx_ints_attribute(node, "kernel_shape", &n_kernel);
   if (input.rank < 0) return unknown;
   if (input.rank < 3 || (int)n_kernel != input.rank - 2) return impossible;
   for (int i = 2; i < input.rank; i++)
-    if (!count_windows(node, input.rank - 2, i - 2, input.dim[i], kernel[i - 2], &y.dim[i]))
+    if (!count_windows(node, input.rank - 2, i - 2, input.dim[i], kernel[i - 2], &output.dim[i]))
       return impossible;
-  return y;
+  return output;
 }
 
-static struct shape rule_global_pool(const struct pz_onnx_graph *graph,
-                                     const struct pz_onnx_node *node) {
-  struct shape output = input_shape(graph, node, 0);
+static struct shape rule_global_pool(const struct pz_onnx_node *node) {
+  struct shape output = input_shape(node, 0);
   for (int i = 2; i < output.rank; i++) output.dim[i] = 1;
   return output;
 }
 
 /* Raises an error for convolutions and pooling whose strides, dilations or kernels are invalid for
  * any input. */
-static void check_windows(struct pz_call *call, const struct pz_onnx_graph *graph,
-                          const struct pz_onnx_node *node) {
+static void check_windows(struct pz_call *call, const struct pz_onnx_node *node) {
   static const char *const names[] = {"strides", "dilations", "kernel_shape"};
   enum pz_onnx_shape_rule rule = node->op->shape;
   if (rule != PZ_SHAPE_CONV && rule != PZ_SHAPE_CONV_TRANSPOSE && rule != PZ_SHAPE_POOL) return;
@@ -332,26 +319,25 @@ static void check_windows(struct pz_call *call, const struct pz_onnx_graph *grap
     const int64_t *list = pz_onnx_ints_attribute(node, names[k], &count);
     for (size_t i = 0; i < count; i++)
       if (list[i] < 1 || list[i] > MOST_WINDOW)
-        pz_onnx_raise(call, graph, node, PZ_BAD_INPUT, "%s has %" PRId64 "; accepted: 1 to %d",
-                      names[k], list[i], MOST_WINDOW);
+        pz_onnx_raise(call, node, PZ_BAD_INPUT, "%s has %" PRId64 "; accepted: 1 to %d", names[k],
+                      list[i], MOST_WINDOW);
   }
 }
 
 /* ---- rules: reductions and changes of the layout -------------------------------------------- */
 
 /* Covers reductions over the axes of an attribute or input, and ArgMax and ArgMin over one axis. */
-static struct shape rule_reduce(const struct pz_onnx_graph *graph,
-                                const struct pz_onnx_node *node) {
-  struct shape input = input_shape(graph, node, 0), y = {0};
+static struct shape rule_reduce(const struct pz_onnx_node *node) {
+  struct shape input = input_shape(node, 0), output = {0};
   bool arg = node->op->shape == PZ_SHAPE_ARG;
   bool keep = pz_onnx_int_attribute(node, "keepdims", 1) != 0;
   bool reduced[PZ_ONNX_MOST_RANK] = {false};
   size_t count = 1;
   int64_t arg_axis = pz_onnx_int_attribute(node, "axis", 0);
   const int64_t *axes = &arg_axis;
-  const struct pz_onnx_value *axes_input = pz_onnx_input(graph, node, 1);
+  const struct pz_onnx_value *axes_input = pz_onnx_input(node, 1);
   if (input.rank < 0 || (!arg && axes_input && !axes_input->ints)) return unknown;
-  if (!arg) axes = pz_onnx_ints_argument(graph, node, "axes", 1, &count);
+  if (!arg) axes = pz_onnx_ints_argument(node, "axes", 1, &count);
   if (!count && pz_onnx_int_attribute(node, "noop_with_empty_axes", 0)) return input;
   for (int i = 0; i < input.rank; i++) reduced[i] = count == 0;
   for (size_t i = 0; i < count; i++) {
@@ -360,47 +346,45 @@ static struct shape rule_reduce(const struct pz_onnx_graph *graph,
     reduced[axis] = true;
   }
   for (int i = 0; i < input.rank; i++)
-    if (!reduced[i] || keep) y.dim[y.rank++] = reduced[i] ? 1 : input.dim[i];
-  return y;
+    if (!reduced[i] || keep) output.dim[output.rank++] = reduced[i] ? 1 : input.dim[i];
+  return output;
 }
 
 /* The second input states the new shape, in which 0 copies a dimension (unless allowzero is set),
  * and one -1 is inferred. */
-static struct shape rule_reshape(const struct pz_onnx_graph *graph,
-                                 const struct pz_onnx_node *node) {
-  struct shape input = input_shape(graph, node, 0), y = shape_from_contents(graph, node, 1);
-  if (input.rank < 0 || y.rank < 0) return unknown;
+static struct shape rule_reshape(const struct pz_onnx_node *node) {
+  struct shape input = input_shape(node, 0), output = shape_from_contents(node, 1);
+  if (input.rank < 0 || output.rank < 0) return unknown;
   bool zero_is_size = pz_onnx_int_attribute(node, "allowzero", 0) != 0;
   int inferred = -1;
   int64_t all, others = 1;
-  for (int i = 0; i < y.rank; i++) {
-    if (y.dim[i] == 0 && !zero_is_size && i < input.rank) y.dim[i] = input.dim[i];
-    if (y.dim[i] == -1 && inferred < 0)
+  for (int i = 0; i < output.rank; i++) {
+    if (output.dim[i] == 0 && !zero_is_size && i < input.rank) output.dim[i] = input.dim[i];
+    if (output.dim[i] == -1 && inferred < 0)
       inferred = i;
-    else if (!pz_mul(&others, y.dim[i]))
+    else if (!pz_mul(&others, output.dim[i]))
       return unknown;
   }
   if (!multiply_dimensions(&input, 0, input.rank, &all)) return unknown;
-  if (inferred < 0) return others == all ? y : impossible;
+  if (inferred < 0) return others == all ? output : impossible;
   if (others <= 0 || all % others) return impossible;
-  y.dim[inferred] = all / others;
-  return y;
+  output.dim[inferred] = all / others;
+  return output;
 }
 
-static struct shape rule_flatten(const struct pz_onnx_graph *graph,
-                                 const struct pz_onnx_node *node) {
-  struct shape input = input_shape(graph, node, 0), y = {.rank = 2};
+/* Merges the dimensions before the axis, and those from the axis on. */
+static struct shape rule_flatten(const struct pz_onnx_node *node) {
+  struct shape input = input_shape(node, 0), output = {.rank = 2};
   int64_t axis = pz_onnx_int_attribute(node, "axis", 1);
   if (axis < 0) axis += input.rank;
   if (input.rank < 0 || axis < 0 || axis > input.rank) return unknown;
-  bool fits = multiply_dimensions(&input, 0, (int)axis, &y.dim[0]) &&
-              multiply_dimensions(&input, (int)axis, input.rank, &y.dim[1]);
-  return fits ? y : unknown;
+  bool fits = multiply_dimensions(&input, 0, (int)axis, &output.dim[0]) &&
+              multiply_dimensions(&input, (int)axis, input.rank, &output.dim[1]);
+  return fits ? output : unknown;
 }
 
-static struct shape rule_transpose(const struct pz_onnx_graph *graph,
-                                   const struct pz_onnx_node *node) {
-  struct shape input = input_shape(graph, node, 0), y = input;
+static struct shape rule_transpose(const struct pz_onnx_node *node) {
+  struct shape input = input_shape(node, 0), output = input;
   size_t count;
   const int64_t *perm = pz_onnx_ints_attribute(node, "perm", &count);
   if (input.rank < 0) return unknown;
@@ -408,46 +392,47 @@ static struct shape rule_transpose(const struct pz_onnx_graph *graph,
   for (int i = 0; i < input.rank; i++) {
     int64_t from = count ? perm[i] : input.rank - 1 - i;
     if (from < 0 || from >= input.rank) return impossible;
-    y.dim[i] = input.dim[from];
+    output.dim[i] = input.dim[from];
   }
-  return y;
+  return output;
 }
 
-static struct shape rule_squeeze(const struct pz_onnx_graph *graph,
-                                 const struct pz_onnx_node *node) {
-  struct shape input = input_shape(graph, node, 0), y = {0};
+/* Drops the listed dimensions, or all dimensions of size 1 if none is listed. */
+static struct shape rule_squeeze(const struct pz_onnx_node *node) {
+  struct shape input = input_shape(node, 0), output = {0};
   size_t count;
-  const int64_t *axes = pz_onnx_ints_argument(graph, node, "axes", 1, &count);
+  const int64_t *axes = pz_onnx_ints_argument(node, "axes", 1, &count);
   for (int i = 0; i < input.rank; i++) {
     bool dropped = count == 0 && input.dim[i] == 1;
     for (size_t k = 0; k < count; k++)
       dropped = dropped || pz_onnx_axis_from_front(axes[k], input.rank) == i;
-    if (!dropped) y.dim[y.rank++] = input.dim[i];
+    if (!dropped) output.dim[output.rank++] = input.dim[i];
   }
-  return input.rank < 0 ? unknown : y;
+  return input.rank < 0 ? unknown : output;
 }
 
-static struct shape rule_unsqueeze(const struct pz_onnx_graph *graph,
-                                   const struct pz_onnx_node *node) {
-  struct shape input = input_shape(graph, node, 0), y = {0};
+/* Inserts dimensions of size 1 at the listed axes of the result. */
+static struct shape rule_unsqueeze(const struct pz_onnx_node *node) {
+  struct shape input = input_shape(node, 0), output = {0};
   size_t count;
-  const int64_t *axes = pz_onnx_ints_argument(graph, node, "axes", 1, &count);
+  const int64_t *axes = pz_onnx_ints_argument(node, "axes", 1, &count);
   if (input.rank < 0 || !count || input.rank + (int)count > PZ_ONNX_MOST_RANK) return unknown;
-  y.rank = input.rank + (int)count;
+  output.rank = input.rank + (int)count;
   int from = 0;
-  for (int i = 0; i < y.rank; i++) {
+  for (int i = 0; i < output.rank; i++) {
     bool added = false;
     for (size_t k = 0; k < count; k++)
-      added = added || pz_onnx_axis_from_front(axes[k], y.rank) == i;
+      added = added || pz_onnx_axis_from_front(axes[k], output.rank) == i;
     if (!added && from >= input.rank) return unknown;
-    y.dim[i] = added ? 1 : input.dim[from];
+    output.dim[i] = added ? 1 : input.dim[from];
     if (!added) from++;
   }
-  return y;
+  return output;
 }
 
-static struct shape rule_depth(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
-  struct shape output = input_shape(graph, node, 0);
+/* Moves blocks of spatial elements into channels (SpaceToDepth), or back (DepthToSpace). */
+static struct shape rule_depth(const struct pz_onnx_node *node) {
+  struct shape output = input_shape(node, 0);
   int64_t block = pz_onnx_int_attribute(node, "blocksize", 0);
   if (output.rank != 4 || block < 1 || block > 1 << 16) return unknown;
   bool to_space = pz_onnx_is_type(node, "DepthToSpace");
@@ -459,13 +444,12 @@ static struct shape rule_depth(const struct pz_onnx_graph *graph, const struct p
 
 /* ---- rules: parts and repetitions ----------------------------------------------------------- */
 
-static struct shape rule_concat(const struct pz_onnx_graph *graph,
-                                const struct pz_onnx_node *node) {
-  struct shape output = input_shape(graph, node, 0);
+static struct shape rule_concat(const struct pz_onnx_node *node) {
+  struct shape output = input_shape(node, 0);
   int axis = axis_attribute(node, &output, 0);
   if (axis < 0) return unknown;
   for (uint32_t i = 1; i < node->n_in; i++) {
-    struct shape input = input_shape(graph, node, i);
+    struct shape input = input_shape(node, i);
     if (input.rank != output.rank || input.dim[axis] < 0 ||
         !pz_add(&output.dim[axis], input.dim[axis]))
       return unknown;
@@ -475,13 +459,12 @@ static struct shape rule_concat(const struct pz_onnx_graph *graph,
 
 /* Returns the shape of result j of a Split.  Its size is stated, or it is one of num_outputs equal
  * parts, of which the last one may be smaller. */
-static struct shape rule_split(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                               uint32_t j) {
-  struct shape input = input_shape(graph, node, 0);
+static struct shape rule_split(const struct pz_onnx_node *node, uint32_t j) {
+  struct shape input = input_shape(node, 0);
   int axis = axis_attribute(node, &input, 0);
   size_t count;
-  const int64_t *sizes = pz_onnx_ints_argument(graph, node, "split", 1, &count);
-  if (axis < 0 || (pz_onnx_input(graph, node, 1) && !sizes)) return unknown;
+  const int64_t *sizes = pz_onnx_ints_argument(node, "split", 1, &count);
+  if (axis < 0 || (pz_onnx_input(node, 1) && !sizes)) return unknown;
   if (sizes && count) {
     if (j >= count) return unknown;
     input.dim[axis] = sizes[j];
@@ -494,52 +477,53 @@ static struct shape rule_split(const struct pz_onnx_graph *graph, const struct p
   return input;
 }
 
-static struct shape rule_slice(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
-  struct shape output = input_shape(graph, node, 0);
+static struct shape rule_slice(const struct pz_onnx_node *node) {
+  struct shape output = input_shape(node, 0);
   struct pz_onnx_range range[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
-  if (!pz_onnx_slice_ranges(graph, node, range)) return unknown;
+  if (!pz_onnx_slice_ranges(node, range)) return unknown;
   for (int d = 0; d < output.rank; d++) output.dim[d] = range[d].count;
   return output;
 }
 
-static struct shape rule_gather(const struct pz_onnx_graph *graph,
-                                const struct pz_onnx_node *node) {
-  struct shape input = input_shape(graph, node, 0), indices = input_shape(graph, node, 1), y = {0};
+/* The dimensions of the indices replace the axis of the input. */
+static struct shape rule_gather(const struct pz_onnx_node *node) {
+  struct shape input = input_shape(node, 0), indices = input_shape(node, 1), output = {0};
   int axis = axis_attribute(node, &input, 0);
   if (axis < 0 || indices.rank < 0 || input.rank + indices.rank - 1 > PZ_ONNX_MOST_RANK)
     return unknown;
-  for (int i = 0; i < axis; i++) y.dim[y.rank++] = input.dim[i];
-  for (int i = 0; i < indices.rank; i++) y.dim[y.rank++] = indices.dim[i];
-  for (int i = axis + 1; i < input.rank; i++) y.dim[y.rank++] = input.dim[i];
-  return y;
+  for (int i = 0; i < axis; i++) output.dim[output.rank++] = input.dim[i];
+  for (int i = 0; i < indices.rank; i++) output.dim[output.rank++] = indices.dim[i];
+  for (int i = axis + 1; i < input.rank; i++) output.dim[output.rank++] = input.dim[i];
+  return output;
 }
 
-static struct shape rule_gather_nd(const struct pz_onnx_graph *graph,
-                                   const struct pz_onnx_node *node) {
-  struct shape input = input_shape(graph, node, 0), indices = input_shape(graph, node, 1), y = {0};
+/* The indices select slices of the input by its leading dimensions. */
+static struct shape rule_gather_nd(const struct pz_onnx_node *node) {
+  struct shape input = input_shape(node, 0), indices = input_shape(node, 1), output = {0};
   int64_t batch = pz_onnx_int_attribute(node, "batch_dims", 0);
   if (input.rank < 1 || indices.rank < 1 || batch < 0 || batch > input.rank) return unknown;
   int64_t indexed = indices.dim[indices.rank - 1] + batch;
   if (indexed < 0 || indexed > input.rank) return unknown;
   if (indices.rank - 1 + input.rank - indexed > PZ_ONNX_MOST_RANK) return unknown;
-  for (int i = 0; i < indices.rank - 1; i++) y.dim[y.rank++] = indices.dim[i];
-  for (int64_t i = indexed; i < input.rank; i++) y.dim[y.rank++] = input.dim[i];
-  return y;
+  for (int i = 0; i < indices.rank - 1; i++) output.dim[output.rank++] = indices.dim[i];
+  for (int64_t i = indexed; i < input.rank; i++) output.dim[output.rank++] = input.dim[i];
+  return output;
 }
 
-static struct shape rule_tile(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
-  struct shape output = input_shape(graph, node, 0), repeats = shape_from_contents(graph, node, 1);
+static struct shape rule_tile(const struct pz_onnx_node *node) {
+  struct shape output = input_shape(node, 0), repeats = shape_from_contents(node, 1);
   if (output.rank != repeats.rank) return unknown;
   for (int i = 0; i < output.rank; i++)
     if (!pz_mul(&output.dim[i], repeats.dim[i])) return unknown;
   return output;
 }
 
-static struct shape rule_pad(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
-  struct shape output = input_shape(graph, node, 0);
+/* Adds the padding before and after each dimension, or each listed one. */
+static struct shape rule_pad(const struct pz_onnx_node *node) {
+  struct shape output = input_shape(node, 0);
   size_t count, n_axes = 0;
-  const int64_t *pads = pz_onnx_ints_argument(graph, node, "pads", 1, &count), *axes = NULL;
-  if (node->n_in > 3) axes = pz_onnx_ints_argument(graph, node, "axes", 3, &n_axes);
+  const int64_t *pads = pz_onnx_ints_argument(node, "pads", 1, &count), *axes = NULL;
+  if (node->n_in > 3) axes = pz_onnx_ints_argument(node, "axes", 3, &n_axes);
   size_t half = n_axes ? n_axes : (size_t)(output.rank > 0 ? output.rank : 0);
   if (output.rank < 0 || !pads || count != 2 * half) return unknown;
   for (size_t i = 0; i < half; i++) {
@@ -553,10 +537,9 @@ static struct shape rule_pad(const struct pz_onnx_graph *graph, const struct pz_
 
 /* The sizes are integers (fourth input), or follow from scales (third input; second one before
  * opset 11). */
-static struct shape rule_resize(const struct pz_onnx_graph *graph,
-                                const struct pz_onnx_node *node) {
-  struct shape input = input_shape(graph, node, 0), sizes = shape_from_contents(graph, node, 3);
-  const struct pz_onnx_value *scales = pz_onnx_input(graph, node, node->n_in > 2 ? 2 : 1);
+static struct shape rule_resize(const struct pz_onnx_node *node) {
+  struct shape input = input_shape(node, 0), sizes = shape_from_contents(node, 3);
+  const struct pz_onnx_value *scales = pz_onnx_input(node, node->n_in > 2 ? 2 : 1);
   if (input.rank < 0) return unknown;
   if (input.rank == sizes.rank && node->n_in > 3) return sizes;
   if (!scales || (int)scales->n_reals != input.rank) return unknown;
@@ -571,15 +554,12 @@ static struct shape rule_resize(const struct pz_onnx_graph *graph,
 /* ---- rules: results made from numbers ------------------------------------------------------- */
 
 /* Returns the only integer of an input, or NULL if its contents are unknown. */
-static const int64_t *known_int(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                                uint32_t i) {
-  const struct pz_onnx_value *value = pz_onnx_input(graph, node, i);
+static const int64_t *known_int(const struct pz_onnx_node *node, uint32_t i) {
+  const struct pz_onnx_value *value = pz_onnx_input(node, i);
   return value && value->ints && value->n_ints == 1 ? value->ints : NULL;
 }
 
-static struct shape rule_constant(const struct pz_onnx_graph *graph,
-                                  const struct pz_onnx_node *node) {
-  (void)graph;
+static struct shape rule_constant(const struct pz_onnx_node *node) {
   const Onnx__AttributeProto *tensor = pz_onnx_attribute(node, "value");
   const Onnx__AttributeProto *ints = pz_onnx_attribute(node, "value_ints");
   const Onnx__AttributeProto *floats = pz_onnx_attribute(node, "value_floats");
@@ -597,9 +577,9 @@ static struct shape rule_constant(const struct pz_onnx_graph *graph,
 }
 
 /* The result has ceil((limit - start) / step) numbers. */
-static struct shape rule_range(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
-  const int64_t *start = known_int(graph, node, 0), *limit = known_int(graph, node, 1),
-                *delta = known_int(graph, node, 2);
+static struct shape rule_range(const struct pz_onnx_node *node) {
+  const int64_t *start = known_int(node, 0), *limit = known_int(node, 1),
+                *delta = known_int(node, 2);
   if (!start || !limit || !delta) return unknown;
   int64_t distance = *limit, step = *delta;
   if (step == 0 || step == INT64_MIN || *start == INT64_MIN || !pz_add(&distance, -*start))
@@ -611,19 +591,19 @@ static struct shape rule_range(const struct pz_onnx_graph *graph, const struct p
   return (struct shape){1, {distance > 0 ? pz_ceil_div(distance, step) : 0}};
 }
 
-static struct shape rule_topk(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
-  struct shape output = input_shape(graph, node, 0);
-  const int64_t *k = known_int(graph, node, 1);
+static struct shape rule_topk(const struct pz_onnx_node *node) {
+  struct shape output = input_shape(node, 0);
+  const int64_t *k = known_int(node, 1);
   int axis = axis_attribute(node, &output, -1);
   if (axis < 0 || !k) return unknown;
   output.dim[axis] = *k;
   return output;
 }
 
-static struct shape rule_one_hot(const struct pz_onnx_graph *graph,
-                                 const struct pz_onnx_node *node) {
-  struct shape output = input_shape(graph, node, 0);
-  const int64_t *depth = known_int(graph, node, 1);
+/* Inserts a dimension of size `depth` at the axis. */
+static struct shape rule_one_hot(const struct pz_onnx_node *node) {
+  struct shape output = input_shape(node, 0);
+  const int64_t *depth = known_int(node, 1);
   if (output.rank < 0 || output.rank >= PZ_ONNX_MOST_RANK || !depth) return unknown;
   int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", -1), output.rank + 1);
   if (axis < 0) return unknown;
@@ -635,20 +615,20 @@ static struct shape rule_one_hot(const struct pz_onnx_graph *graph,
 
 /* The shape of the result depends on contents.  It is known for tensors of ones, whose elements
  * exporters count with this operator. */
-static struct shape rule_non_zero(const struct pz_onnx_graph *graph,
-                                  const struct pz_onnx_node *node) {
-  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
+static struct shape rule_non_zero(const struct pz_onnx_node *node) {
+  const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   int64_t count = 0;
   if (!input || input->rank < 0) return unknown;
   for (uint32_t i = 0; input->ints && i < input->n_ints; i++) count += input->ints[i] != 0;
-  bool all_count = !input->ints && pz_onnx_is_nonzero_fill(graph, input) &&
+  bool all_count = !input->ints && pz_onnx_is_nonzero_fill(node->graph, input) &&
                    pz_onnx_count_elements(input, &count);
   if (!input->ints && !all_count) return unknown;
   return (struct shape){2, {input->rank, count}};
 }
 
-static struct shape rule_shape(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node) {
-  const struct pz_onnx_value *input = pz_onnx_input(graph, node, 0);
+/* The result has an element for each dimension of the input from `start` to `end`. */
+static struct shape rule_shape(const struct pz_onnx_node *node) {
+  const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   if (!input || input->rank < 0) return unknown;
   int64_t start = pz_onnx_int_attribute(node, "start", 0);
   int64_t end = pz_onnx_int_attribute(node, "end", input->rank);
@@ -659,7 +639,7 @@ static struct shape rule_shape(const struct pz_onnx_graph *graph, const struct p
 
 /* ---- inference ------------------------------------------------------------------------------ */
 
-typedef struct shape shape_rule(const struct pz_onnx_graph *g, const struct pz_onnx_node *node);
+typedef struct shape shape_rule(const struct pz_onnx_node *node);
 
 static shape_rule *const rules[] = {
 #define SHAPE(name, rule) rule,
@@ -667,30 +647,27 @@ static shape_rule *const rules[] = {
 };
 
 /* Returns the shape of result j of a node. */
-static struct shape infer_shape(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                                uint32_t j) {
+static struct shape infer_shape(const struct pz_onnx_node *node, uint32_t j) {
   enum pz_onnx_shape_rule rule = node->op->shape;
-  if (rule == PZ_SHAPE_SPLIT) return rule_split(graph, node, j);
+  if (rule == PZ_SHAPE_SPLIT) return rule_split(node, j);
   /* Further results of norms are statistics; those of TopK, pooling and Dropout have the shape of
    * the first one. */
   bool like_first =
       rule == PZ_SHAPE_TOPK || rule == PZ_SHAPE_POOL || node->op->kind == PZ_OP_DROPOUT;
   if (j > 0 && !like_first) return unknown;
   switch (rule) {
-  case PZ_SHAPE_SAME: return input_shape(graph, node, 0);
-  case PZ_SHAPE_INDEXED: return input_shape(graph, node, 1);
-  case PZ_SHAPE_EXPAND:
-    return broadcast(input_shape(graph, node, 0), shape_from_contents(graph, node, 1));
-  case PZ_SHAPE_FILLED: return shape_from_contents(graph, node, 0);
+  case PZ_SHAPE_SAME: return input_shape(node, 0);
+  case PZ_SHAPE_INDEXED: return input_shape(node, 1);
+  case PZ_SHAPE_EXPAND: return broadcast(input_shape(node, 0), shape_from_contents(node, 1));
+  case PZ_SHAPE_FILLED: return shape_from_contents(node, 0);
   case PZ_SHAPE_SCALAR: return (struct shape){0};
-  default: return rules[rule] ? rules[rule](graph, node) : unknown;
+  default: return rules[rule] ? rules[rule](node) : unknown;
   }
 }
 
 /* Returns the element type of a result.  Only whether it is floating-point matters. */
-static int infer_type(const struct pz_onnx_graph *graph, const struct pz_onnx_node *node,
-                      uint32_t j) {
-  const struct pz_onnx_value *like = pz_onnx_input(graph, node, 0);
+static int infer_type(const struct pz_onnx_node *node, uint32_t j) {
+  const struct pz_onnx_value *like = pz_onnx_input(node, 0);
   enum pz_onnx_shape_rule rule = node->op->shape;
   if (pz_onnx_is_type(node, "Cast")) return (int)pz_onnx_int_attribute(node, "to", 0);
   bool index = rule == PZ_SHAPE_SHAPE || rule == PZ_SHAPE_SCALAR || rule == PZ_SHAPE_ARG ||
@@ -703,16 +680,15 @@ static int infer_type(const struct pz_onnx_graph *graph, const struct pz_onnx_no
     return value && value->t ? value->t->data_type : ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
   }
   if (pz_onnx_is_type(node, "Where") || pz_onnx_is_type(node, "CastLike"))
-    like = pz_onnx_input(graph, node, 1);
-  if (rule == PZ_SHAPE_ONE_HOT) like = pz_onnx_input(graph, node, 2);
+    like = pz_onnx_input(node, 1);
+  if (rule == PZ_SHAPE_ONE_HOT) like = pz_onnx_input(node, 2);
   return like ? like->type : 0;
 }
 
 /* Stores the contents of a Constant, which is treated as an initializer because some exporters
  * store weights in this way. */
-static void read_constant(struct pz_call *call, const struct pz_onnx_graph *graph,
-                          const struct pz_onnx_node *node) {
-  struct pz_onnx_value *value = pz_onnx_result(graph, node, 0);
+static void read_constant(struct pz_call *call, const struct pz_onnx_node *node) {
+  struct pz_onnx_value *value = pz_onnx_result(node, 0);
   if (node->op->shape != PZ_SHAPE_CONSTANT || !value) return;
   value->initializer = true;
   const Onnx__AttributeProto *tensor = pz_onnx_attribute(node, "value");
@@ -745,51 +721,56 @@ static const char *spell_shape(char *buf, size_t size, const struct shape *shape
 
 /* Checks that the shape that the file states for a result is the one that follows from the inputs.
  * */
-static void check_stated_shape(struct pz_call *call, const struct pz_onnx_graph *graph,
-                               const struct pz_onnx_node *node, const struct pz_onnx_value *value,
-                               const struct shape *inferred) {
+static void check_stated_shape(struct pz_call *call, const struct pz_onnx_node *node,
+                               const struct pz_onnx_value *value, const struct shape *inferred) {
   enum { LONGEST_SHAPE = 24 * PZ_ONNX_MOST_RANK };
   char stated_text[LONGEST_SHAPE], inferred_text[LONGEST_SHAPE];
   struct shape stated = value_shape(value);
   bool same = inferred->rank == stated.rank;
   for (int i = 0; i < inferred->rank && same; i++) same = inferred->dim[i] == stated.dim[i];
   if (same || !is_known(inferred)) return;
-  pz_onnx_raise(call, graph, node, PZ_BAD_INPUT,
+  pz_onnx_raise(call, node, PZ_BAD_INPUT,
                 "the file states the shape %s of '%.120s', its inputs %s; accepted: the same",
                 spell_shape(stated_text, sizeof stated_text, &stated), value->name,
                 spell_shape(inferred_text, sizeof inferred_text, inferred));
 }
 
-static void infer_node(struct pz_call *call, struct pz_onnx_graph *graph,
-                       const struct pz_onnx_node *node) {
-  check_windows(call, graph, node);
+/* Infers the shapes, types and contents of the results of a node. */
+static void infer_node(struct pz_call *call, const struct pz_onnx_node *node) {
+  check_windows(call, node);
   for (uint32_t j = 0; j < node->n_out; j++) {
-    struct pz_onnx_value *value = pz_onnx_result(graph, node, j);
+    struct pz_onnx_value *value = pz_onnx_result(node, j);
     if (!value) continue;
-    if (!value->type) value->type = infer_type(graph, node, j);
-    struct shape shape = infer_shape(graph, node, j);
+    if (!value->type) value->type = infer_type(node, j);
+    struct shape shape = infer_shape(node, j);
     if (shape.rank == IMPOSSIBLE_RANK) {
       char inputs[300];
-      pz_onnx_spell_inputs(graph, node, inputs, sizeof inputs);
-      pz_onnx_raise(call, graph, node, PZ_BAD_INPUT,
+      pz_onnx_spell_inputs(node, inputs, sizeof inputs);
+      pz_onnx_raise(call, node, PZ_BAD_INPUT,
                     "a result's shape does not follow from its inputs (%s); accepted: inputs "
                     "that ONNX defines it for",
                     inputs);
     }
     if (value->shape_stated) {
-      check_stated_shape(call, graph, node, value, &shape);
+      check_stated_shape(call, node, value, &shape);
       continue;
     }
     if (!is_known(&shape)) shape = unknown;
     value->rank = shape.rank;
     for (int i = 0; i < shape.rank; i++) value->dim[i] = shape.dim[i];
   }
-  read_constant(call, graph, node);
-  pz_onnx_follow_contents(call, graph, node);
+  read_constant(call, node);
+  pz_onnx_follow_contents(call, node);
 }
 
 void pz_onnx_infer_shapes(struct pz_call *call, struct pz_onnx_graph *graph,
                           const struct pz_workload_options *options) {
-  bind_symbolic_dimensions(call, graph, options);
-  for (uint32_t i = 0; i < graph->nodes.n; i++) infer_node(call, graph, pz_onnx_node(graph, i));
+  check_dim_options(call, graph, options);
+  for (uint32_t i = 0; i < graph->inputs.n; i++) {
+    struct pz_onnx_value *value = pz_onnx_value(graph, *pz_vec_at(&graph->inputs, uint32_t, i));
+    for (int d = 0; d < value->rank && !value->initializer; d++)
+      if (value->dim[d] < 0) bind_dimension(call, graph, options, value, d);
+    value->shape_stated = true;
+  }
+  for (uint32_t i = 0; i < graph->nodes.n; i++) infer_node(call, pz_onnx_node(graph, i));
 }

@@ -13,7 +13,6 @@
 #include <stdio.h>
 
 #include "core/num.h"
-#include "onnx/dims.h"
 #include "onnx/layering.h"
 
 enum { MOST_PAIRS = 8, MOST_TRIES = 64 };
@@ -64,6 +63,7 @@ static int divided_dim(const struct sharder *sharder, const struct pz_onnx_node 
                                                   : -1;
 }
 
+/* Notes that the current trial divides dimension `dim` of a value. */
 static void mark_value(struct sharder *sharder, uint32_t id, int dim, struct divided_part part) {
   if (sharder->sharding->dim[id] == dim + 1) return;
   sharder->sharding->dim[id] = (uint8_t)(dim + 1);
@@ -72,9 +72,10 @@ static void mark_value(struct sharder *sharder, uint32_t id, int dim, struct div
   pz_append(sharder->call, &sharder->marked_values, &id);
 }
 
+/* Notes how the current trial divides a product. */
 static void mark_product(struct sharder *sharder, const struct pz_onnx_node *node,
                          enum pz_divide divide) {
-  uint32_t index = pz_onnx_node_index(sharder->graph, node);
+  uint32_t index = pz_onnx_node_index(node);
   sharder->sharding->divide[index] = (uint8_t)divide;
   pz_append(sharder->call, &sharder->marked_nodes, &index);
 }
@@ -135,7 +136,7 @@ static enum outcome follow_moved_dim(struct sharder *sharder, const struct pz_on
   int divided = divided_dim(sharder, node, 0);
   const struct pz_onnx_value *output = value_at(sharder, node->out[0]);
   for (int d = 0; d < output->rank && divided >= 0; d++)
-    if (pz_onnx_source_dim(sharder->graph, node, output, 0, d) == divided)
+    if (pz_onnx_source_dim(node, output, 0, d) == divided)
       return divide_dim(sharder, node->out[0], d);
   return BLOCKED;
 }
@@ -189,10 +190,10 @@ static enum outcome follow_norm(struct sharder *sharder, const struct pz_onnx_no
 }
 
 /* Returns whether the node is a product of an activation with a weight of two dimensions. */
-static bool is_linear(const struct sharder *sharder, const struct pz_onnx_node *node) {
-  const struct pz_onnx_value *weight = pz_onnx_input(sharder->graph, node, 1);
+static bool is_linear(const struct pz_onnx_node *node) {
+  const struct pz_onnx_value *weight = pz_onnx_input(node, 1);
   if (!weight || weight->role != PZ_ONNX_PARAM || weight->rank != 2) return false;
-  if (!pz_onnx_result(sharder->graph, node, 0) || node->in[0] == PZ_NONE) return false;
+  if (!pz_onnx_result(node, 0) || node->in[0] == PZ_NONE) return false;
   if (node->fused >= 0) return node->fused == PZ_OP_MATMUL;
   if (node->op->lower == PZ_LOWER_MATMUL) return true;
   return node->op->lower == PZ_LOWER_GEMM && !pz_onnx_int_attribute(node, "transA", 0);
@@ -204,7 +205,7 @@ static enum outcome follow_batched_product(struct sharder *sharder,
   int from_right = common_distance(sharder, node);
   if (from_right < 2) return BLOCKED;
   for (uint32_t k = 0; k < node->n_in; k++) {
-    const struct pz_onnx_value *input = pz_onnx_input(sharder->graph, node, k);
+    const struct pz_onnx_value *input = pz_onnx_input(node, k);
     int dim = input ? input->rank - 1 - from_right : -1;
     if (dim >= 0 && input->dim[dim] > 1 && divided_dim(sharder, node, k) < 0) return BLOCKED;
   }
@@ -214,9 +215,9 @@ static enum outcome follow_batched_product(struct sharder *sharder,
 /* A linear layer whose input is divided along its features is divided by rows, after which its
  * result is whole again. */
 static enum outcome follow_matmul(struct sharder *sharder, const struct pz_onnx_node *node) {
-  if (!is_linear(sharder, node)) return follow_batched_product(sharder, node);
+  if (!is_linear(node)) return follow_batched_product(sharder, node);
   bool features_divided = divided_dim(sharder, node, 0) == value_at(sharder, node->in[0])->rank - 1;
-  bool free = sharder->sharding->divide[pz_onnx_node_index(sharder->graph, node)] == PZ_DIVIDE_NOT;
+  bool free = sharder->sharding->divide[pz_onnx_node_index(node)] == PZ_DIVIDE_NOT;
   if (!features_divided || !free) return BLOCKED;
   mark_product(sharder, node, PZ_DIVIDE_ROWS);
   sharder->n_ends++;
@@ -244,7 +245,7 @@ static enum outcome follow_node(struct sharder *sharder, const struct pz_onnx_no
     }
   bool reads_sizes_only = node->fused < 0 && node->op->lower == PZ_LOWER_DATA;
   if (reads_sizes_only) return FITS;
-  const struct pz_onnx_value *output = pz_onnx_result(sharder->graph, node, 0);
+  const struct pz_onnx_value *output = pz_onnx_result(node, 0);
   if (!output || output->rank < 0) return BLOCKED;
   switch (node->fused) {
   case -1: break;
@@ -316,9 +317,8 @@ static enum outcome divide_columns(struct sharder *sharder, const struct pz_onnx
 /* Returns whether the product can be the first of a group: it is linear, not divided yet, and its
  * input is whole. */
 static bool is_free_product(const struct sharder *sharder, const struct pz_onnx_node *node) {
-  bool undivided =
-      sharder->sharding->divide[pz_onnx_node_index(sharder->graph, node)] == PZ_DIVIDE_NOT;
-  return is_linear(sharder, node) && undivided && divided_dim(sharder, node, 0) < 0;
+  bool undivided = sharder->sharding->divide[pz_onnx_node_index(node)] == PZ_DIVIDE_NOT;
+  return is_linear(node) && undivided && divided_dim(sharder, node, 0) < 0;
 }
 
 /* Divides all products of this layer that read `input` or `second` by columns, and follows their
@@ -404,6 +404,7 @@ enum pass {
   N_PASSES,
 };
 
+/* Tries the product with this index in one of the passes. */
 static enum outcome try_pass(struct sharder *sharder, enum pass pass, uint32_t index) {
   const struct pz_onnx_node *node = pz_onnx_node(sharder->graph, index);
   uint32_t input = value_at(sharder, node->in[0])->root;
@@ -420,6 +421,8 @@ static enum outcome try_pass(struct sharder *sharder, enum pass pass, uint32_t i
   return outcome == UNEVEN ? BLOCKED : outcome;
 }
 
+/* Divides the products of a layer.  Raises an error if the tensor-parallel degree does not divide a
+ * dimension of one. */
 static void shard_segment(struct sharder *sharder) {
   for (int pass = RESULT; pass < N_PASSES; pass++) {
     uint32_t n_tried = 0;
@@ -428,7 +431,7 @@ static void shard_segment(struct sharder *sharder) {
       if (!is_free_product(sharder, pz_onnx_node(sharder->graph, index))) continue;
       if (pass >= PAIRS) n_tried++;
       if (try_pass(sharder, (enum pass)pass, index) == UNEVEN)
-        pz_onnx_raise(sharder->call, sharder->graph, sharder->node, PZ_BAD_USE,
+        pz_onnx_raise(sharder->call, sharder->node, PZ_BAD_USE,
                       "tensor-parallel degree %" PRId64 " does not divide %" PRId64
                       " (heads or features) here",
                       sharder->sharding->tp, sharder->uneven);
@@ -440,8 +443,8 @@ static void shard_segment(struct sharder *sharder) {
 static void shard_tables(struct sharder *sharder) {
   for (uint32_t at = 0; at < sharder->layering->n; at++) {
     const struct pz_onnx_node *node = pz_onnx_at(sharder->layering, at);
-    const struct pz_onnx_value *table = pz_onnx_input(sharder->graph, node, 0);
-    const struct pz_onnx_value *ids = pz_onnx_input(sharder->graph, node, 1);
+    const struct pz_onnx_value *table = pz_onnx_input(node, 0);
+    const struct pz_onnx_value *ids = pz_onnx_input(node, 1);
     if (node->fused >= 0 || node->op->lower != PZ_LOWER_GATHER || !table || !ids) continue;
     bool lookup = table->role == PZ_ONNX_PARAM && table->rank == 2 &&
                   pz_onnx_int_attribute(node, "axis", 0) == 0 &&
@@ -456,10 +459,10 @@ static void shard_tables(struct sharder *sharder) {
 
 /* Returns the number of multiplications of a product: the elements of the result times the length
  * of the sum for each. */
-static double multiplications(const struct sharder *sharder, const struct pz_onnx_node *node) {
-  const struct pz_onnx_value *input = pz_onnx_input(sharder->graph, node, 0);
-  const struct pz_onnx_value *weight = pz_onnx_input(sharder->graph, node, 1);
-  const struct pz_onnx_value *output = pz_onnx_result(sharder->graph, node, 0);
+static double multiplications(const struct pz_onnx_node *node) {
+  const struct pz_onnx_value *input = pz_onnx_input(node, 0);
+  const struct pz_onnx_value *weight = pz_onnx_input(node, 1);
+  const struct pz_onnx_value *output = pz_onnx_result(node, 0);
   int64_t n_results = 0, n_weights = 0;
   if (!pz_onnx_is_product(node) || !input || !weight || input->rank < 1 || weight->rank < 1)
     return 0;
@@ -477,7 +480,7 @@ static double divided_share(const struct sharder *sharder) {
     const struct pz_onnx_segment *segment = pz_onnx_segment(sharder->layering, i);
     for (uint32_t at = segment->first; at < segment->first + segment->n; at++) {
       const struct pz_onnx_node *node = pz_onnx_at(sharder->layering, at);
-      double work = (double)segment->count * multiplications(sharder, node);
+      double work = (double)segment->count * multiplications(node);
       all += work;
       if (work <= 0) continue;
       bool is_divided = sharder->sharding->divide[sharder->layering->order[at]] != PZ_DIVIDE_NOT;
@@ -494,23 +497,24 @@ void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering
   if (tp == 1) return;
   sharding->dim = pz_alloc(call, graph->values.n, sizeof *sharding->dim);
   sharding->divide = pz_alloc(call, graph->nodes.n, sizeof *sharding->divide);
-  struct sharder t = {.call = call, .layering = layering, .graph = graph, .sharding = sharding};
-  t.only = PZ_NONE;
-  t.without = PZ_NONE;
-  t.trial_of = pz_alloc(call, graph->values.n, sizeof *t.trial_of);
-  t.part = pz_alloc(call, graph->values.n, sizeof *t.part);
-  pz_vec_init(&t.marked_values, call->arena, sizeof(uint32_t));
-  pz_vec_init(&t.marked_nodes, call->arena, sizeof(uint32_t));
+  struct sharder sharder = {
+      .call = call, .layering = layering, .graph = graph, .sharding = sharding};
+  sharder.only = PZ_NONE;
+  sharder.without = PZ_NONE;
+  sharder.trial_of = pz_alloc(call, graph->values.n, sizeof *sharder.trial_of);
+  sharder.part = pz_alloc(call, graph->values.n, sizeof *sharder.part);
+  pz_vec_init(&sharder.marked_values, call->arena, sizeof(uint32_t));
+  pz_vec_init(&sharder.marked_nodes, call->arena, sizeof(uint32_t));
   for (uint32_t i = 0; i < layering->segments.n; i++) {
-    t.segment = pz_onnx_segment(layering, i);
-    shard_segment(&t);
+    sharder.segment = pz_onnx_segment(layering, i);
+    shard_segment(&sharder);
   }
-  double share = divided_share(&t);
+  double share = divided_share(&sharder);
   if (share < LEAST_SHARE)
     pz_raise(call, PZ_BAD_USE,
              "%s: %.0f%% of its work can be divided over a tensor-parallel group (products "
              "by columns that end in products by rows; wanted: at least %.0f%%); accepted: "
              "--tp 1",
              graph->file, 100 * share, 100 * LEAST_SHARE);
-  shard_tables(&t);
+  shard_tables(&sharder);
 }
