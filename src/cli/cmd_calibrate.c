@@ -20,137 +20,125 @@ static const struct settings defaults;
 
 #define AT(field) offsetof(struct settings, field)
 /* clang-format off */
-static const struct pz_option options[] = {
+static const struct pz_option option_table[] = {
     PZ_COMMON_OPTIONS(struct settings),
-    {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE|DIR",
-     .help = "Measured operators (columns op,b,m,n,k,extra,kernel_us); scripts/measure-ops makes such a table on a CUDA GPU; or tables of AIConfigurator's collectors, also a directory of them (.csv, _perf.txt)"},
-    {.name = "steps", .type = PZ_OPTION_TEXT, .offset = AT(steps), .arg = "FILE",
-     .help = "Measured training steps, three or more: a table of runs (columns model, chip, cluster, n_dev, fields of the plan, step_time_s), or logs of Megatron-LM or torchtitan with commas between them"},
-    {.name = "network", .type = PZ_OPTION_TEXT, .offset = AT(network), .arg = "LOG,...",
-     .help = "Output of nccl-tests or rccl-tests, several with commas between them, to fit a cluster to"},
-    {.name = "plan", .type = PZ_OPTION_TEXT, .offset = AT(plan), .arg = "FILE",
-     .help = "With logs: the launch script, configuration or plan file of each, with commas between them; Megatron-LM's logs show their arguments and need none"},
-    {.name = "devices", .type = PZ_OPTION_INT, .offset = AT(devices), .arg = "N", .min = 1, .max = 1 << 24,
-     .help = "With --plan or --network: devices of runs and logs that do not state them"},
-    {.name = "devices-per-node", .type = PZ_OPTION_INT, .offset = AT(node_devices), .arg = "N", .min = 1, .max = 1 << 16,
-     .help = "With --network: devices of a node where the logs do not list their ranks"},
-    {.name = "held", .type = PZ_OPTION_TEXT, .offset = AT(held), .arg = "FILE.csv",
-     .help = "With --steps: a table of further steps, which are not used but judge the correction"},
-    {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP",
-     .help = "Chip to begin with, a preset or a chip.json: its description stays, and its constants where no row shows better ones; with --steps: of rows that name none, and the one to correct"},
-    {.name = "cluster", .type = PZ_OPTION_TEXT, .offset = AT(cluster), .arg = "NET",
-     .help = "With --steps: the network of rows that name none; with --network: the data sheet of the network (default: the cluster that the chip stands in)"},
-    {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024,
-     .help = "Number of threads for --steps (default: 0, one per processor)"},
-    {.name = "output", .letter = 'o', .type = PZ_OPTION_TEXT, .offset = AT(out), .arg = "FILE.json",
-     .help = "Write the calibrated chip or cluster to this file (default: show the fit and write nothing)"},
+    PZ_TEXT_OPTION("ops", AT(ops), "FILE|DIR", "Measured operators (columns op,b,m,n,k,extra,kernel_us); scripts/measure-ops makes such a table on a CUDA GPU; or tables of AIConfigurator's collectors, also a directory of them (.csv, _perf.txt)"),
+    PZ_TEXT_OPTION("steps", AT(steps), "FILE", "Measured training steps, three or more: a table of runs (columns model, chip, cluster, n_dev, fields of the plan, step_time_s), or logs of Megatron-LM or torchtitan with commas between them"),
+    PZ_TEXT_OPTION("network", AT(network), "LOG,...", "Output of nccl-tests or rccl-tests, several with commas between them, to fit a cluster to"),
+    PZ_TEXT_OPTION("plan", AT(plan), "FILE", "With logs: the launch script, configuration or plan file of each, with commas between them; Megatron-LM's logs show their arguments and need none"),
+    PZ_INT_OPTION("devices", AT(devices), "N", 1, 1 << 24, "With --plan or --network: devices of runs and logs that do not state them"),
+    PZ_INT_OPTION("devices-per-node", AT(node_devices), "N", 1, 1 << 16, "With --network: devices of a node where the logs do not list their ranks"),
+    PZ_TEXT_OPTION("held", AT(held), "FILE.csv", "With --steps: a table of further steps, which are not used but judge the correction"),
+    PZ_TEXT_OPTION("chip", AT(chip), "CHIP", "Chip to begin with, a preset or a chip.json: its description stays, and its constants where no row shows better ones; with --steps: of rows that name none, and the one to correct"),
+    PZ_TEXT_OPTION("cluster", AT(cluster), "NET", "With --steps: the network of rows that name none; with --network: the data sheet of the network (default: the cluster that the chip stands in)"),
+    PZ_INT_OPTION("threads", AT(threads), "T", 0, 1024, "Number of threads for --steps (default: 0, one per processor)"),
+    PZ_TEXT_OPTION("output", AT(out), "FILE.json", "Write the calibrated chip or cluster to this file (default: show the fit and write nothing)", .letter = 'o'),
 };
 /* clang-format on */
 
 /* ---- chips fitted to operators -------------------------------------------------------------- */
 
-static json_t *residual_json(const struct pz_fit_residual *r) {
-  return json_pack("{s:s,s:I,s:I,s:f,s:f,s:f,s:o}", "op", r->op, "rows", (json_int_t)r->rows,
-                   "held", (json_int_t)r->held, "before", r->before, "fitted_half", r->fitted_half,
-                   "after", r->after, "held_half", r->held ? json_real(r->held_half) : json_null());
+static json_t *residual_json(const struct pz_fit_residual *residual) {
+  bool held = residual->held > 0;
+  return json_pack("{s:s,s:I,s:I,s:f,s:f,s:f,s:o}", "op", residual->op, "rows",
+                   (json_int_t)residual->rows, "held", (json_int_t)residual->held, "before",
+                   residual->before, "fitted_half", residual->fitted_half, "after", residual->after,
+                   "held_half", held ? json_real(residual->held_half) : json_null());
 }
 
-static json_t *fit_json(const struct pz_calibrated *c) {
+static json_t *fit_json(const struct pz_calibrated *fit) {
   json_t *ops = json_array(), *changes = json_array(), *kept = json_array();
   json_t *rejected = json_array();
-  for (uint32_t i = 0; i < c->n_residuals; i++)
-    json_array_append_new(ops, residual_json(&c->residuals[i]));
-  for (uint32_t i = 0; i < c->n_changes; i++)
+  for (uint32_t i = 0; i < fit->n_residuals; i++)
+    json_array_append_new(ops, residual_json(&fit->residuals[i]));
+  for (uint32_t i = 0; i < fit->n_changes; i++)
     json_array_append_new(changes,
-                          json_pack("{s:s,s:f,s:f,s:b}", "constant", c->changes[i].name, "before",
-                                    c->changes[i].before, "after", c->changes[i].after, "at_bound",
-                                    c->changes[i].at_bound));
-  for (uint32_t i = 0; i < c->n_rejected; i++)
+                          json_pack("{s:s,s:f,s:f,s:b}", "constant", fit->changes[i].name, "before",
+                                    fit->changes[i].before, "after", fit->changes[i].after,
+                                    "at_bound", fit->changes[i].at_bound));
+  for (uint32_t i = 0; i < fit->n_rejected; i++)
     json_array_append_new(rejected,
-                          json_pack("{s:s,s:f,s:f}", "group", c->rejected[i].name, "before",
-                                    c->rejected[i].before, "fitted", c->rejected[i].fitted));
-  for (uint32_t i = 0; i < c->n_kept; i++) json_array_append_new(kept, json_string(c->kept[i]));
-  return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o}", "chip", c->chip->name, "all",
-                   residual_json(&c->all), "ops", ops, "constants", changes, "kept", kept,
-                   "rejected", rejected, "description", pz_chip_json(c->chip));
+                          json_pack("{s:s,s:f,s:f}", "group", fit->rejected[i].name, "before",
+                                    fit->rejected[i].before, "fitted", fit->rejected[i].fitted));
+  for (uint32_t i = 0; i < fit->n_kept; i++) json_array_append_new(kept, json_string(fit->kept[i]));
+  return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o}", "chip", fit->chip->name, "all",
+                   residual_json(&fit->all), "ops", ops, "constants", changes, "kept", kept,
+                   "rejected", rejected, "description", pz_chip_json(fit->chip));
 }
 
-static void append_residual(struct pz_table *t, const struct pz_fit_residual *r) {
-  pz_table_cell(t, "%s", r->op);
-  pz_table_cell(t, "%u", r->rows);
-  pz_table_cell(t, "%.1f%%", 100 * r->before);
-  pz_table_cell(t, "%.1f%%", 100 * r->fitted_half);
-  pz_table_known(t, r->held > 0, "%.1f%%", 100 * r->held_half);
-  pz_table_cell(t, "%.1f%%", 100 * r->after);
-}
-
-static void print_residuals(struct pz_call *call, const struct pz_calibrated *c) {
+static void print_residuals(struct pz_call *call, const struct pz_calibrated *fit) {
   static const char *const heads[] = {"operator",   ">rows",          ">before", ">fitted half",
                                       ">held half", ">fitted to all", NULL};
-  struct pz_table *t = pz_table_new(call, heads);
-  for (uint32_t i = 0; i < c->n_residuals; i++) append_residual(t, &c->residuals[i]);
-  append_residual(t, &c->all);
+  struct pz_table *table = pz_table_new(call, heads);
+  for (uint32_t i = 0; i <= fit->n_residuals; i++) {
+    const struct pz_fit_residual *residual = i < fit->n_residuals ? &fit->residuals[i] : &fit->all;
+    pz_table_cells(table, "%s|%u|%.1f%%|%.1f%%", residual->op, residual->rows,
+                   100 * residual->before, 100 * residual->fitted_half);
+    pz_table_known(table, residual->held > 0, "%.1f%%", 100 * residual->held_half);
+    pz_table_cell(table, "%.1f%%", 100 * residual->after);
+  }
   printf("mean error by operator: of the chip as it was; of both halves of the rows after the "
          "fit to\none; after the fit to all\n\n");
-  pz_table_print(t, 0, stdout);
+  pz_table_print(table, 0, stdout);
 }
 
-static void print_fit(struct pz_call *call, const struct pz_calibrated *c) {
+static void print_fit(struct pz_call *call, const struct pz_calibrated *fit) {
   static const char *const heads[] = {"constant", ">before", ">after", NULL};
-  struct pz_table *t = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_new(call, heads);
   bool any_at_bound = false;
-  for (uint32_t i = 0; i < c->n_changes; i++) {
-    pz_table_cell(t, "%s", c->changes[i].name);
-    pz_table_cell(t, "%.4g", c->changes[i].before);
-    pz_table_cell(t, "%.4g", c->changes[i].after);
-  }
-  print_residuals(call, c);
-  if (c->n_changes) {
+  for (uint32_t i = 0; i < fit->n_changes; i++)
+    pz_table_cells(table, "%s|%.4g|%.4g", fit->changes[i].name, fit->changes[i].before,
+                   fit->changes[i].after);
+  print_residuals(call, fit);
+  if (fit->n_changes) {
     printf("\n");
-    pz_table_print(t, 0, stdout);
+    pz_table_print(table, 0, stdout);
   }
-  for (uint32_t i = 0; i < c->n_changes; i++) {
-    if (!c->changes[i].at_bound) continue;
-    printf("%s %s", any_at_bound ? "," : "\nat a bound of the accepted range:", c->changes[i].name);
+  for (uint32_t i = 0; i < fit->n_changes; i++) {
+    if (!fit->changes[i].at_bound) continue;
+    printf("%s %s",
+           any_at_bound ? "," : "\nat a bound of the accepted range:", fit->changes[i].name);
     any_at_bound = true;
   }
   if (any_at_bound) printf("\n");
-  if (c->n_rejected) {
+  if (fit->n_rejected) {
     printf(
         "\nkept, for rows held back, or those of one operator, are predicted no better after the "
         "fit\n(mean error before, after):");
-    for (uint32_t i = 0; i < c->n_rejected; i++)
-      printf("%s %s %.1f%%, %.1f%%", i ? ";" : "", c->rejected[i].name, 100 * c->rejected[i].before,
-             100 * c->rejected[i].fitted);
+    for (uint32_t i = 0; i < fit->n_rejected; i++)
+      printf("%s %s %.1f%%, %.1f%%", i ? ";" : "", fit->rejected[i].name,
+             100 * fit->rejected[i].before, 100 * fit->rejected[i].fitted);
     printf("\n");
   }
-  if (c->n_kept) {
+  if (fit->n_kept) {
     printf("\nkept, for no row shows them:");
-    for (uint32_t i = 0; i < c->n_kept; i++) printf("%s %s", i ? "," : "", c->kept[i]);
+    for (uint32_t i = 0; i < fit->n_kept; i++) printf("%s %s", i ? "," : "", fit->kept[i]);
     printf("\n");
   }
 }
 
 static void free_calibrated(void *fit) { pz_calibrated_free(fit); }
 
-static void calibrate_chip(struct pz_call *call, const struct settings *s) {
-  struct pz_calibrate_options o = pz_calibrate_options_default();
+static void calibrate_chip(struct pz_call *call, const struct settings *settings) {
+  struct pz_calibrate_options options = pz_calibrate_options_default();
   struct pz_chip *chip = pz_alloc(call, 1, sizeof *chip);
   struct pz_calibrated *fit = NULL;
-  o.ops = s->ops;
-  pz_chip_read(call, s->chip, chip);
-  if (s->out) {
-    const char *const *tables = pz_csv_list(call, s->ops);
+  options.ops = settings->ops;
+  pz_chip_read(call, settings->chip, chip);
+  if (settings->out) {
+    const char *const *tables = pz_csv_list(call, settings->ops);
     size_t n = 0;
     while (tables[n]) n++;
-    if (pz_file_named(s->chip)) pz_file_require_output(call, s->out, &s->chip, 1);
-    pz_file_require_output(call, s->out, tables, n);
+    if (pz_file_named(settings->chip))
+      pz_file_require_output(call, settings->out, &settings->chip, 1);
+    pz_file_require_output(call, settings->out, tables, n);
   }
-  pz_must(call, pz_calibrate(chip, &o, &fit, pz_call_error(call)));
+  pz_must(call, pz_calibrate(chip, &options, &fit, pz_call_error(call)));
   pz_defer(call, free_calibrated, fit);
-  for (uint32_t i = 0; i < fit->n_notes; i++) pz_command_warn(s->common.quiet, fit->notes[i]);
-  if (s->out) pz_machine_save_chip(call, fit->chip, s->out);
-  if (s->common.json)
+  for (uint32_t i = 0; i < fit->n_notes; i++)
+    pz_command_warn(settings->common.quiet, fit->notes[i]);
+  if (settings->out) pz_machine_save_chip(call, fit->chip, settings->out);
+  if (settings->common.json)
     pz_command_print_json(call, fit_json(fit));
   else
     print_fit(call, fit);
@@ -158,94 +146,91 @@ static void calibrate_chip(struct pz_call *call, const struct settings *s) {
 
 /* ---- chips corrected by training steps ------------------------------------------------------ */
 
-static json_t *errors_json(const struct pz_step_errors *e, bool left_out) {
-  json_t *o = json_pack("{s:f,s:f}", "before", e->before, "after", e->after);
-  if (left_out)
-    json_object_set_new(o, "left_out", isnan(e->left_out) ? json_null() : json_real(e->left_out));
-  return o;
-}
-
-static json_t *steps_json(const struct pz_step_residual *r, uint32_t n, bool left_out) {
-  json_t *list = json_array();
+/* Returns the times of measured steps as JSON.  With `left_out`, each step also has the time that
+ * is predicted by a correction that was fitted to all other steps. */
+static json_t *steps_json(const struct pz_step_residual *list, uint32_t n, bool left_out) {
+  json_t *steps = json_array();
   for (uint32_t i = 0; i < n; i++) {
-    json_t *o = json_pack("{s:s,s:f,s:f,s:f}", "id", r[i].id, "measured_s", r[i].measured_s,
-                          "before_s", r[i].before_s, "after_s", r[i].after_s);
+    const struct pz_step_residual *step = &list[i];
+    json_t *row = json_pack("{s:s,s:f,s:f,s:f}", "id", step->id, "measured_s", step->measured_s,
+                            "before_s", step->before_s, "after_s", step->after_s);
     if (left_out)
-      json_object_set_new(o, "left_out_s",
-                          r[i].left_out_s > 0 ? json_real(r[i].left_out_s) : json_null());
-    json_array_append_new(list, o);
+      json_object_set_new(row, "left_out_s",
+                          step->left_out_s > 0 ? json_real(step->left_out_s) : json_null());
+    json_array_append_new(steps, row);
   }
-  return list;
+  return steps;
 }
 
-static json_t *correction_json(const struct pz_step_calibration *c) {
-  json_t *o = json_pack(
-      "{s:o,s:o,s:o}", "factors", pz_machine_factors_json(c->factors, c->n_factors), "errors",
-      errors_json(&c->errors, true), "steps", steps_json(c->steps, c->n_steps, true));
-  if (c->n_held) {
-    json_object_set_new(o, "held_errors", errors_json(&c->held_errors, false));
-    json_object_set_new(o, "held", steps_json(c->held, c->n_held, false));
+static json_t *correction_json(const struct pz_step_calibration *fit) {
+  const struct pz_step_errors *errors = &fit->errors, *held = &fit->held_errors;
+  json_t *root = json_pack("{s:o,s:{s:f,s:f,s:o},s:o}", "factors",
+                           pz_machine_factors_json(fit->factors, fit->n_factors), "errors",
+                           "before", errors->before, "after", errors->after, "left_out",
+                           isnan(errors->left_out) ? json_null() : json_real(errors->left_out),
+                           "steps", steps_json(fit->steps, fit->n_steps, true));
+  if (fit->n_held) {
+    json_object_set_new(root, "held_errors",
+                        json_pack("{s:f,s:f}", "before", held->before, "after", held->after));
+    json_object_set_new(root, "held", steps_json(fit->held, fit->n_held, false));
   }
-  json_object_set_new(o, "description", c->chip ? pz_chip_json(c->chip) : json_null());
-  return o;
+  json_object_set_new(root, "description", fit->chip ? pz_chip_json(fit->chip) : json_null());
+  return root;
 }
 
-static void error_cell(struct pz_table *t, double predicted_s, double measured_s) {
-  pz_table_known(t, predicted_s > 0, "%+.1f%%", 100 * (predicted_s / measured_s - 1));
+/* Adds the relative error of a prediction, or a dash if it is unknown (0). */
+static void append_error(struct pz_table *table, double predicted_s, double measured_s) {
+  pz_table_known(table, predicted_s > 0, "%+.1f%%", 100 * (predicted_s / measured_s - 1));
 }
 
-static void print_steps(struct pz_call *call, const struct pz_step_calibration *c) {
+static void print_correction(struct pz_call *call, const struct pz_step_calibration *fit) {
   static const char *const heads[] = {"step",       ">measured (s)", ">before",
                                       ">by others", ">corrected",    NULL};
-  struct pz_table *t = pz_table_new(call, heads);
-  for (uint32_t i = 0; i < c->n_steps; i++) {
-    const struct pz_step_residual *r = &c->steps[i];
-    pz_table_cell(t, "%s", r->id);
-    pz_table_cell(t, "%.4g", r->measured_s);
-    error_cell(t, r->before_s, r->measured_s);
-    error_cell(t, r->left_out_s, r->measured_s);
-    error_cell(t, r->after_s, r->measured_s);
+  struct pz_table *table = pz_table_new(call, heads);
+  for (uint32_t i = 0; i < fit->n_steps; i++) {
+    const struct pz_step_residual *step = &fit->steps[i];
+    pz_table_cells(table, "%s|%.4g", step->id, step->measured_s);
+    append_error(table, step->before_s, step->measured_s);
+    append_error(table, step->left_out_s, step->measured_s);
+    append_error(table, step->after_s, step->measured_s);
   }
-  pz_table_print(t, 0, stdout);
-}
-
-static void print_correction(struct pz_call *call, const struct pz_step_calibration *c) {
-  print_steps(call, c);
-  pz_machine_show_factors(call, c->factors, c->n_factors);
-  printf("\nmean error of the step time: %.1f%% before, %.1f%% corrected", 100 * c->errors.before,
-         100 * c->errors.after);
-  if (!isnan(c->errors.left_out))
-    printf("; %.1f%% where each step is predicted from the others", 100 * c->errors.left_out);
+  pz_table_print(table, 0, stdout);
+  pz_machine_show_factors(call, fit->factors, fit->n_factors);
+  printf("\nmean error of the step time: %.1f%% before, %.1f%% corrected", 100 * fit->errors.before,
+         100 * fit->errors.after);
+  if (!isnan(fit->errors.left_out))
+    printf("; %.1f%% where each step is predicted from the others", 100 * fit->errors.left_out);
   printf("\n");
-  if (c->n_held)
-    printf("%u steps that were not used: %.1f%% before, %.1f%% corrected\n", c->n_held,
-           100 * c->held_errors.before, 100 * c->held_errors.after);
+  if (fit->n_held)
+    printf("%u steps that were not used: %.1f%% before, %.1f%% corrected\n", fit->n_held,
+           100 * fit->held_errors.before, 100 * fit->held_errors.after);
 }
 
 static void free_step_calibration(void *fit) { pz_step_calibration_free(fit); }
 
-static void correct_chip(struct pz_call *call, const struct settings *s) {
-  struct pz_calibrate_steps_options o = pz_calibrate_steps_options_default();
+static void correct_chip(struct pz_call *call, const struct settings *settings) {
+  struct pz_calibrate_steps_options options = pz_calibrate_steps_options_default();
   struct pz_step_calibration *fit = NULL;
-  o.steps = s->steps;
-  o.plan = s->plan;
-  o.devices = s->devices;
-  o.threads = (unsigned)s->threads;
-  o.held = s->held;
-  o.chip = s->chip;
-  o.cluster = s->cluster;
-  pz_must(call, pz_calibrate_steps(&o, &fit, pz_call_error(call)));
+  options.steps = settings->steps;
+  options.plan = settings->plan;
+  options.devices = settings->devices;
+  options.threads = (unsigned)settings->threads;
+  options.held = settings->held;
+  options.chip = settings->chip;
+  options.cluster = settings->cluster;
+  pz_must(call, pz_calibrate_steps(&options, &fit, pz_call_error(call)));
   pz_defer(call, free_step_calibration, fit);
-  for (uint32_t i = 0; i < fit->n_notes; i++) pz_command_warn(s->common.quiet, fit->notes[i]);
-  if (s->out) {
+  for (uint32_t i = 0; i < fit->n_notes; i++)
+    pz_command_warn(settings->common.quiet, fit->notes[i]);
+  if (settings->out) {
     if (!fit->chip)
       pz_raise(call, PZ_BAD_USE,
                "%s has steps of several chips; accepted: --chip CHIP, the one to correct",
-               s->steps);
-    pz_file_require_output(call, s->out, fit->files, fit->n_files);
-    pz_machine_save_chip(call, fit->chip, s->out);
+               settings->steps);
+    pz_file_require_output(call, settings->out, fit->files, fit->n_files);
+    pz_machine_save_chip(call, fit->chip, settings->out);
   }
-  if (s->common.json)
+  if (settings->common.json)
     pz_command_print_json(call, correction_json(fit));
   else
     print_correction(call, fit);
@@ -253,95 +238,98 @@ static void correct_chip(struct pz_call *call, const struct settings *s) {
 
 /* ---- clusters fitted to collectives --------------------------------------------------------- */
 
-static json_t *network_json(const struct pz_network_calibration *c) {
+static json_t *network_json(const struct pz_network_calibration *fit) {
   json_t *levels = json_array(), *tests = json_array();
-  for (int l = 0; l < c->cluster.n_levels; l++) {
-    const struct pz_network_level_fit *f = &c->levels[l];
-    const struct pz_level *level = &c->cluster.level[l];
+  for (int l = 0; l < fit->cluster.n_levels; l++) {
+    const struct pz_network_level_fit *fitted = &fit->levels[l];
+    const struct pz_level *level = &fit->cluster.level[l];
     json_array_append_new(
         levels, json_pack("{s:s,s:I,s:f,s:f,s:f,s:f,s:f}", "name", level->name, "rows",
-                          (json_int_t)f->rows, "data_sheet_bytes_per_s", level->bytes_per_s,
-                          "before_bytes_per_s", f->before_bytes_per_s, "after_bytes_per_s",
-                          f->after_bytes_per_s, "before_s", f->before_s, "after_s", f->after_s));
+                          (json_int_t)fitted->rows, "data_sheet_bytes_per_s", level->bytes_per_s,
+                          "before_bytes_per_s", fitted->before_bytes_per_s, "after_bytes_per_s",
+                          fitted->after_bytes_per_s, "before_s", fitted->before_s, "after_s",
+                          fitted->after_s));
   }
-  for (uint32_t i = 0; i < c->n_tests; i++) {
-    const struct pz_network_error *e = &c->tests[i];
+  for (uint32_t i = 0; i < fit->n_tests; i++) {
+    const struct pz_network_error *test = &fit->tests[i];
     json_t *before = json_array(), *after = json_array(), *rows = json_array();
     for (int k = 0; k < PZ_NETWORK_SIZES; k++) {
-      json_array_append_new(rows, json_integer(e->rows[k]));
-      json_array_append_new(before, json_real(e->before[k]));
-      json_array_append_new(after, json_real(e->after[k]));
+      json_array_append_new(rows, json_integer(test->rows[k]));
+      json_array_append_new(before, json_real(test->before[k]));
+      json_array_append_new(after, json_real(test->after[k]));
     }
-    json_array_append_new(tests, json_pack("{s:s,s:o,s:o,s:o}", "test", e->test, "rows", rows,
+    json_array_append_new(tests, json_pack("{s:s,s:o,s:o,s:o}", "test", test->test, "rows", rows,
                                            "before", before, "after", after));
   }
-  return json_pack("{s:s,s:o,s:o,s:o}", "chip", c->chip, "levels", levels, "tests", tests,
-                   "description", pz_cluster_json(&c->cluster));
+  return json_pack("{s:s,s:o,s:o,s:o}", "chip", fit->chip, "levels", levels, "tests", tests,
+                   "description", pz_cluster_json(&fit->cluster));
 }
 
-/* Prints in words what was fitted for each level of the network. */
-static void print_levels(const struct pz_network_calibration *c) {
-  for (int l = 0; l < c->cluster.n_levels; l++) {
-    const struct pz_network_level_fit *f = &c->levels[l];
-    const struct pz_level *level = &c->cluster.level[l];
+/* Prints the rate and the latency that were fitted for each level of the network. */
+static void print_levels(const struct pz_network_calibration *fit) {
+  for (int l = 0; l < fit->cluster.n_levels; l++) {
+    const struct pz_network_level_fit *fitted = &fit->levels[l];
+    const struct pz_level *level = &fit->cluster.level[l];
+    double rate = level->bytes_per_s;
     char least[32], most[32];
-    if (!f->rows) {
+    if (!fitted->rows) {
       printf("%s: no row shows it; it stays as it was\n", level->name);
       continue;
     }
     printf("%s: a device reaches %.4g of the %.4g GB/s of the data sheet (%.0f%%; before the fit "
            "%.0f%%)\n",
-           level->name, f->after_bytes_per_s / 1e9, level->bytes_per_s / 1e9,
-           100 * f->after_bytes_per_s / level->bytes_per_s,
-           100 * f->before_bytes_per_s / level->bytes_per_s);
+           level->name, fitted->after_bytes_per_s / 1e9, rate / 1e9,
+           100 * fitted->after_bytes_per_s / rate, 100 * fitted->before_bytes_per_s / rate);
     printf("  %s takes %.3g us (before the fit %.3g us)",
-           l ? "a message" : "the start of a collective", 1e6 * f->after_s, 1e6 * f->before_s);
+           l ? "a message" : "the start of a collective", 1e6 * fitted->after_s,
+           1e6 * fitted->before_s);
     if (l) printf(", large messages start %.3g us later", 1e6 * level->collectives.startup_s);
-    printf("\n  %u row%s from %s to %s\n", f->rows, pz_text_s(f->rows),
-           pz_text_si(least, sizeof least, f->least_bytes, "B"),
-           pz_text_si(most, sizeof most, f->most_bytes, "B"));
+    printf("\n  %u row%s from %s to %s\n", fitted->rows, pz_text_s(fitted->rows),
+           pz_text_si(least, sizeof least, fitted->least_bytes, "B"),
+           pz_text_si(most, sizeof most, fitted->most_bytes, "B"));
   }
 }
 
-static void print_network(struct pz_call *call, const struct pz_network_calibration *c) {
+static void print_network(struct pz_call *call, const struct pz_network_calibration *fit) {
   static const char *const heads[] = {
       "test", ">rows", ">up to 64 KiB", ">up to 16 MiB", ">larger", ">all sizes", NULL};
-  struct pz_table *t = pz_table_new(call, heads);
-  for (uint32_t i = 0; i < c->n_tests; i++) {
-    const struct pz_network_error *e = &c->tests[i];
-    pz_table_cell(t, "%s", e->test);
-    pz_table_cell(t, "%u", e->rows[PZ_NETWORK_SIZES - 1]);
+  struct pz_table *table = pz_table_new(call, heads);
+  for (uint32_t i = 0; i < fit->n_tests; i++) {
+    const struct pz_network_error *test = &fit->tests[i];
+    pz_table_cells(table, "%s|%u", test->test, test->rows[PZ_NETWORK_SIZES - 1]);
     for (int k = 0; k < PZ_NETWORK_SIZES; k++)
-      pz_table_known(t, e->rows[k] > 0, "%.1f%%, %.1f%%", 100 * e->before[k], 100 * e->after[k]);
+      pz_table_known(table, test->rows[k] > 0, "%.1f%%, %.1f%%", 100 * test->before[k],
+                     100 * test->after[k]);
   }
-  printf("cluster %s, chip %s\n\n", c->cluster.name, c->chip);
-  print_levels(c);
+  printf("cluster %s, chip %s\n\n", fit->cluster.name, fit->chip);
+  print_levels(fit);
   printf("\nmean error of predicted times, before and after the fit\n\n");
-  pz_table_print(t, 0, stdout);
+  pz_table_print(table, 0, stdout);
 }
 
 static void free_network_calibration(void *fit) { pz_network_calibration_free(fit); }
 
-static void calibrate_network(struct pz_call *call, const struct settings *s) {
-  struct pz_calibrate_network_options o = pz_calibrate_network_options_default();
+static void calibrate_network(struct pz_call *call, const struct settings *settings) {
+  struct pz_calibrate_network_options options = pz_calibrate_network_options_default();
   struct pz_network_calibration *fit = NULL;
-  o.logs = s->network;
-  o.chip = s->chip;
-  o.cluster = s->cluster;
-  o.devices = s->devices;
-  o.node_devices = s->node_devices;
-  pz_must(call, pz_calibrate_network(&o, &fit, pz_call_error(call)));
+  options.logs = settings->network;
+  options.chip = settings->chip;
+  options.cluster = settings->cluster;
+  options.devices = settings->devices;
+  options.node_devices = settings->node_devices;
+  pz_must(call, pz_calibrate_network(&options, &fit, pz_call_error(call)));
   pz_defer(call, free_network_calibration, fit);
-  for (uint32_t i = 0; i < fit->n_notes; i++) pz_command_warn(s->common.quiet, fit->notes[i]);
-  if (s->out) {
+  for (uint32_t i = 0; i < fit->n_notes; i++)
+    pz_command_warn(settings->common.quiet, fit->notes[i]);
+  if (settings->out) {
     char *text = NULL;
-    pz_file_require_output(call, s->out, fit->files, fit->n_files);
-    if (s->cluster) pz_file_require_output(call, s->out, &s->cluster, 1);
-    if (s->chip) pz_file_require_output(call, s->out, &s->chip, 1);
+    pz_file_require_output(call, settings->out, fit->files, fit->n_files);
+    if (settings->cluster) pz_file_require_output(call, settings->out, &settings->cluster, 1);
+    if (settings->chip) pz_file_require_output(call, settings->out, &settings->chip, 1);
     pz_must(call, pz_cluster_text(&fit->cluster, &text, pz_call_error(call)));
-    pz_command_save_text(call, s->out, text);
+    pz_command_save_text(call, settings->out, text);
   }
-  if (s->common.json)
+  if (settings->common.json)
     pz_command_print_json(call, network_json(fit));
   else
     print_network(call, fit);
@@ -350,28 +338,29 @@ static void calibrate_network(struct pz_call *call, const struct settings *s) {
 /* ---- the command ---------------------------------------------------------------------------- */
 
 /* Returns an error message if the arguments are inconsistent, otherwise NULL. */
-static const char *calibrate_misuse(const struct settings *s) {
-  int n_inputs = (s->ops != NULL) + (s->steps != NULL) + (s->network != NULL);
-  if (n_inputs != 1) return "one of --ops FILE|DIR, --steps FILE and --network LOG,... is required";
-  if (!s->steps && (s->held || s->plan)) return "--held and --plan are of --steps";
-  if (s->ops && (s->cluster || s->devices))
+static const char *calibrate_misuse(const struct settings *settings) {
+  const char *ops = settings->ops, *steps = settings->steps, *network = settings->network;
+  if ((ops != NULL) + (steps != NULL) + (network != NULL) != 1)
+    return "one of --ops FILE|DIR, --steps FILE and --network LOG,... is required";
+  if (!steps && (settings->held || settings->plan)) return "--held and --plan are of --steps";
+  if (ops && (settings->cluster || settings->devices))
     return "--devices and --cluster are of --steps and --network";
-  if (!s->network && s->node_devices) return "--devices-per-node is of --network";
-  if (s->ops && !s->chip) return "--chip CHIP is required";
+  if (!network && settings->node_devices) return "--devices-per-node is of --network";
+  if (ops && !settings->chip) return "--chip CHIP is required";
   return NULL;
 }
 
 static void calibrate(struct pz_call *call, struct pz_invocation *in) {
-  struct settings s = defaults;
-  if (!pz_command_options(call, in, &s)) return;
-  const char *wrong = calibrate_misuse(&s);
-  if (wrong) pz_command_refuse(call, in, wrong);
-  if (s.network)
-    calibrate_network(call, &s);
-  else if (s.steps)
-    correct_chip(call, &s);
+  struct settings settings = defaults;
+  if (!pz_command_options(call, in, &settings)) return;
+  const char *misuse = calibrate_misuse(&settings);
+  if (misuse) pz_command_refuse(call, in, misuse);
+  if (settings.network)
+    calibrate_network(call, &settings);
+  else if (settings.steps)
+    correct_chip(call, &settings);
   else
-    calibrate_chip(call, &s);
+    calibrate_chip(call, &settings);
 }
 
 const struct pz_command pz_cmd_calibrate = {
@@ -410,7 +399,7 @@ const struct pz_command pz_cmd_calibrate = {
         "  phaze calibrate --ops collected/ --chip b200 -o mine.json\n"
         "  phaze calibrate --network one-node.log,four-nodes.log --cluster dgx-h100 -o "
         "mynet.json\n",
-    .table = {options, sizeof options / sizeof *options},
+    .table = {option_table, sizeof option_table / sizeof *option_table},
     .defaults = &defaults,
     .body = calibrate,
 };

@@ -1,11 +1,13 @@
-/* phaze chips lists the built-in chips and clusters, the constants of the cost breakdown, or the fields of their files.
- * phaze chip shows one chip with its rates, cost breakdown (chip_bill.h) and sources, or compares measured power. */
+/* phaze chips lists the built-in chips and clusters, their dies compared with known ones, the constants of the cost
+ * breakdown, or the fields of their files.  phaze chip shows one chip with its rates, its cost breakdown (area of its dies by
+ * block, power, production cost, edge) and sources, or compares measured power.
+ *
+ * The model behind the breakdown is pz_chip_bill(); this file only prints its results beside the known values. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
-#include "cli/chip_bill.h"
 #include "cli/machine_options.h"
 #include "cli/owned.h"
 #include "core/csv.h"
@@ -25,86 +27,233 @@ static const struct settings defaults = {.fields = -1};
 /* clang-format off */
 static const struct pz_option list_options[] = {
     PZ_COMMON_OPTIONS(struct settings),
-    {.name = "dies", .type = PZ_OPTION_FLAG, .offset = AT(dies),
-     .help = "Compare the bill of every chip with what is known of its dies"},
-    {.name = "constants", .type = PZ_OPTION_FLAG, .offset = AT(constants),
-     .help = "Print the constants of the bill by node, and what programs reach on chips that nobody measured, with ranges and sources"},
-    {.name = "fields", .type = PZ_OPTION_CHOICE, .offset = AT(fields), .choices = pz_file_names,
-     .help = "Print the fields of a chip.json, cluster.json or space.json as a Markdown table"},
+    PZ_FLAG_OPTION("dies", AT(dies), "Compare the bill of every chip with what is known of its dies"),
+    PZ_FLAG_OPTION("constants", AT(constants), "Print the constants of the bill by node, and what programs reach on chips that nobody measured, with ranges and sources"),
+    PZ_CHOICE_OPTION("fields", AT(fields), pz_file_names, "Print the fields of a chip.json, cluster.json or space.json as a Markdown table"),
 };
-static const struct pz_option options[] = {
+static const struct pz_option option_table[] = {
     PZ_COMMON_OPTIONS(struct settings),
-    {.name = "power", .type = PZ_OPTION_TEXT, .offset = AT(power), .arg = "FILE.csv",
-     .help = "Compare watts, clock and joules with a table of operators measured for seconds"},
+    PZ_TEXT_OPTION("power", AT(power), "FILE.csv", "Compare watts, clock and joules with a table of operators measured for seconds"),
     PZ_UNITS_OPTION(AT(any_units)),
 };
 /* clang-format on */
 #undef AT
 
-/* ---- chips as JSON -------------------------------------------------------------------------- */
+/* ---- known dies ----------------------------------------------------------------------------- */
 
-/* Returns the description of a chip with derived rates and its cost breakdown, a new reference. */
-static json_t *chip_json(struct pz_call *call, const struct pz_chip *c) {
-  char *text = NULL;
-  pz_must(call, pz_bill_text(c, &text, pz_call_error(call)));
-  pz_defer(call, pz_free_text, text);
-  json_t *bill = pz_json_read(call, "bill", text, strlen(text));
-  json_t *o = pz_chip_json(c);
-  json_object_set_new(
-      o, "derived",
-      json_pack("{s:f,s:f,s:f,s:I,s:f}", "tensor_flop_per_s", pz_chip_tensor_flop_per_s(c),
-                "vector_op_per_s", pz_chip_vector_op_per_s(c), "hbm_bytes_per_s",
-                pz_chip_hbm_bytes_per_s(c), "hbm_bytes", (json_int_t)pz_chip_hbm_bytes(c),
-                "peak_watts", pz_chip_peak_watts(c)));
-  json_object_set(o, "area_mm2", json_object_get(bill, "area_mm2"));
-  json_object_set(o, "dollars", json_object_get(bill, "dollars"));
-  json_object_set(o, "bill", bill);
-  return o;
+/* Returns what is known of the real dies of a preset; its `die` is "" if nothing is known. */
+static struct pz_known load_known(struct pz_call *call, const char *name) {
+  struct pz_known known;
+  pz_must(call, pz_known_load(name, &known, pz_call_error(call)));
+  return known;
+}
+
+/* Returns the known values of a chip with the errors of its cost breakdown, or NULL if nothing is known. */
+static json_t *known_json(const struct pz_known *known, const struct pz_bill *bill) {
+  if (!known->die[0]) return NULL;
+  json_t *root = json_pack("{s:s,s:b}", "die", known->die, "fitted", known->fitted);
+  if (known->mm2 > 0) {
+    json_object_set_new(root, "mm2", json_real(known->mm2));
+    json_object_set_new(root, "area_error", json_real(bill->area_mm2 / known->mm2 - 1));
+  }
+  if (known->watts > 0) {
+    json_object_set_new(root, "watts", json_real(known->watts));
+    json_object_set_new(root, "watts_error", json_real(bill->watts / known->watts - 1));
+  }
+  return root;
+}
+
+struct mean_error {
+  double sum;
+  int n;
+};
+
+static void add_error(struct mean_error *mean, double computed, double known) {
+  mean->sum += fabs(computed / known - 1);
+  mean->n++;
+}
+
+static double mean_of_errors(const struct mean_error *mean) {
+  return mean->n ? mean->sum / mean->n : 0;
+}
+
+/* Mean errors, each for all dies, and for those that no constant was fitted to ("judged"). */
+enum { ALL_DIES, JUDGED_DIES };
+struct die_errors {
+  struct mean_error area[2], watts[2];
+};
+
+/* Adds a computed number, the known number and the error, or empty cells if the known number is missing (0). */
+static void append_error_cells(struct pz_table *table, double computed, double known) {
+  if (known > 0)
+    pz_table_cells(table, "%.0f|%.0f|%+.1f%%", computed, known, 100 * (computed / known - 1));
+  else
+    pz_table_cells(table, "%.0f||", computed);
+}
+
+/* Returns whether an earlier preset has the same die, whose area then counts already. */
+static bool is_repeated_die(size_t preset, const char *die) {
+  struct pz_known earlier;
+  for (size_t i = 0; i < preset; i++)
+    if (pz_known_load(pz_chip_preset_name(i), &earlier, NULL) == PZ_OK &&
+        strcmp(earlier.die, die) == 0)
+      return true;
+  return false;
+}
+
+/* Adds a preset to the table, the JSON array and the errors, unless nothing is known of its dies. */
+static void append_die(struct pz_call *call, size_t preset, struct pz_table *table, json_t *list,
+                       struct die_errors *errors) {
+  const char *name = pz_chip_preset_name(preset);
+  const struct pz_known known = load_known(call, name);
+  struct pz_chip chip;
+  if (!known.die[0]) return;
+  pz_chip_read(call, name, &chip);
+  const struct pz_bill bill = pz_chip_bill(&chip, PZ_BILL_LIKELY);
+  pz_table_cells(table, "%s|%s|%s|%lld", name, known.die,
+                 pz_tech_at(pz_chip_bill_tech(&chip))->name, (long long)bill.dies);
+  append_error_cells(table, bill.area_mm2, known.mm2);
+  append_error_cells(table, bill.watts, known.watts);
+  pz_table_cells(table, "%.0f|%s", bill.dollars, known.fitted ? "fitted" : "judged");
+  int last_group = known.fitted ? ALL_DIES : JUDGED_DIES;
+  for (int group = ALL_DIES; group <= last_group; group++) {
+    if (known.mm2 > 0 && !is_repeated_die(preset, known.die))
+      add_error(&errors->area[group], bill.area_mm2, known.mm2);
+    if (known.watts > 0) add_error(&errors->watts[group], bill.watts, known.watts);
+  }
+  json_t *row = known_json(&known, &bill);
+  json_object_set_new(row, "chip", json_string(name));
+  json_object_set_new(row, "area_mm2", json_real(bill.area_mm2));
+  json_object_set_new(row, "bill_watts", json_real(bill.watts));
+  json_object_set_new(row, "dollars", json_real(bill.dollars));
+  json_array_append_new(list, row);
+}
+
+/* Prints area and power of every preset with known dies, computed and known, and the mean errors.  Presets with the same
+ * die count once in the mean error of the area. */
+static void print_dies(struct pz_call *call, bool as_json) {
+  static const char *const heads[] = {"chip",   "die",    "tech",   ">dies",  ">mm2",
+                                      ">known", ">error", ">watts", ">known", ">error",
+                                      ">$",     "share",  NULL};
+  struct die_errors errors = {0};
+  json_t *list = pz_json_built(call, json_array());
+  struct pz_table *table = pz_table_new(call, heads);
+  for (size_t i = 0; pz_chip_preset_name(i); i++) append_die(call, i, table, list, &errors);
+  double area = mean_of_errors(&errors.area[ALL_DIES]);
+  double watts = mean_of_errors(&errors.watts[ALL_DIES]);
+  double area_judged = mean_of_errors(&errors.area[JUDGED_DIES]);
+  double watts_judged = mean_of_errors(&errors.watts[JUDGED_DIES]);
+  if (as_json) {
+    pz_command_print_json(call, json_pack("{s:O,s:f,s:f,s:f,s:f}", "dies", list, "area_error", area,
+                                          "area_error_judged", area_judged, "watts_error", watts,
+                                          "watts_error_judged", watts_judged));
+    return;
+  }
+  pz_table_print(table, 0, stdout);
+  printf("\nmean error of area: %.1f%% of %d dies, %.1f%% of the %d judged\n", 100 * area,
+         errors.area[ALL_DIES].n, 100 * area_judged, errors.area[JUDGED_DIES].n);
+  printf("mean error of watts: %.1f%% of %d chips, %.1f%% of the %d judged\n", 100 * watts,
+         errors.watts[ALL_DIES].n, 100 * watts_judged, errors.watts[JUDGED_DIES].n);
+}
+
+/* ---- constants ------------------------------------------------------------------------------ */
+
+/* Prints the constants of the cost breakdown (chip/silicon.def), and those of unmeasured chips (chip/cold.def). */
+static void print_constants(struct pz_call *call, bool as_json) {
+  static const char *const silicon_heads[] = {
+      "constant", "unit", ">16nm", ">7nm", ">5nm", ">3nm", ">low", ">high", "kind", "source", NULL};
+  static const char *const cold_heads[] = {"constant", ">value", ">low", ">high",
+                                           "kind",     "source", NULL};
+  struct pz_table *silicon = pz_table_new(call, silicon_heads);
+  struct pz_table *cold = pz_table_new(call, cold_heads);
+  json_t *silicon_json = pz_json_built(call, json_array());
+  json_t *cold_json = pz_json_built(call, json_array());
+  for (size_t i = 0; pz_silicon_at(i); i++) {
+    const struct pz_silicon *constant = pz_silicon_at(i);
+    const double *value = constant->value;
+    pz_table_cells(silicon, "%s|%s|%.4g|%.4g|%.4g|%.4g|x%.2f|x%.2f|%s|%s", constant->name,
+                   constant->unit, value[0], value[1], value[2], value[3], constant->low,
+                   constant->high, constant->kind, constant->source);
+    json_array_append_new(silicon_json,
+                          json_pack("{s:s,s:s,s:[f,f,f,f],s:f,s:f,s:s,s:s}", "name", constant->name,
+                                    "unit", constant->unit, "values", value[0], value[1], value[2],
+                                    value[3], "low", constant->low, "high", constant->high, "kind",
+                                    constant->kind, "source", constant->source));
+  }
+  for (size_t i = 0; pz_cold_at(i); i++) {
+    const struct pz_cold_info *constant = pz_cold_at(i);
+    pz_table_cells(cold, "%s|%.4g|%.4g|%.4g|%s|%s", constant->name, constant->value, constant->low,
+                   constant->high, constant->kind, constant->source);
+    json_array_append_new(cold_json,
+                          json_pack("{s:s,s:f,s:f,s:f,s:s,s:s}", "name", constant->name, "value",
+                                    constant->value, "low", constant->low, "high", constant->high,
+                                    "kind", constant->kind, "source", constant->source));
+  }
+  if (as_json) {
+    pz_command_print_json(call, json_pack("{s:[s,s,s,s],s:O,s:O,s:f}", "nodes", "16nm", "7nm",
+                                          "5nm", "3nm", "constants", silicon_json, "cold",
+                                          cold_json, "cold_spread", pz_cold_spread()));
+    return;
+  }
+  pz_table_print(silicon, 0, stdout);
+  printf("\nWhat programs reach on chips that nobody measured (step times: %.0f%% from chip to "
+         "chip)\n",
+         100 * pz_cold_spread());
+  pz_table_print(cold, 0, stdout);
 }
 
 /* ---- the list of presets -------------------------------------------------------------------- */
 
-static void append_chip_row(struct pz_table *t, const struct pz_chip *c) {
-  char rate[32];
-  struct pz_bill bill = pz_chip_bill(c, PZ_BILL_LIKELY);
-  pz_table_cell(t, "%s", c->name);
-  pz_table_cell(t, "%s", pz_tech_at(pz_chip_bill_tech(c))->name);
-  pz_table_cell(t, "%" PRId64 " x %" PRId64 "x%" PRId64, c->tensor.cores, c->tensor.rows,
-                c->tensor.cols);
-  pz_table_cell(t, "%" PRId64 " x %" PRId64, c->vector.cores, c->vector.lanes);
-  pz_table_cell(t, "%s", pz_text_si(rate, sizeof rate, pz_chip_tensor_flop_per_s(c), "FLOP/s"));
-  pz_table_cell(t, "%" PRId64 " MiB", c->glb_bytes >> 20);
-  pz_table_cell(t, "%" PRId64 " GiB", pz_chip_hbm_bytes(c) >> 30);
-  pz_table_cell(t, "%s", pz_text_si(rate, sizeof rate, pz_chip_hbm_bytes_per_s(c), "B/s"));
-  pz_table_cell(t, "%.0f", bill.area_mm2);
-  pz_table_cell(t, "%.0f", c->watts);
+/* Returns the description of a chip with derived rates and its cost breakdown, a new reference. */
+static json_t *chip_json(struct pz_call *call, const struct pz_chip *chip) {
+  char *text = NULL;
+  pz_must(call, pz_bill_text(chip, &text, pz_call_error(call)));
+  pz_defer(call, pz_free_text, text);
+  json_t *bill = pz_json_read(call, "bill", text, strlen(text));
+  json_t *root = pz_chip_json(chip);
+  json_object_set_new(
+      root, "derived",
+      json_pack("{s:f,s:f,s:f,s:I,s:f}", "tensor_flop_per_s", pz_chip_tensor_flop_per_s(chip),
+                "vector_op_per_s", pz_chip_vector_op_per_s(chip), "hbm_bytes_per_s",
+                pz_chip_hbm_bytes_per_s(chip), "hbm_bytes", (json_int_t)pz_chip_hbm_bytes(chip),
+                "peak_watts", pz_chip_peak_watts(chip)));
+  json_object_set(root, "area_mm2", json_object_get(bill, "area_mm2"));
+  json_object_set(root, "dollars", json_object_get(bill, "dollars"));
+  json_object_set(root, "bill", bill);
+  return root;
 }
 
-/* Returns " 16x16" for a torus, " mesh" for a mesh, and "" if every device reaches every other one directly. */
-static const char *topology_text(const struct pz_level *l, char *buf, size_t size) {
-  size_t n = 0;
-  snprintf(buf, size, "%s", l->mesh ? " mesh" : "");
-  for (int i = 0; i < l->n_axes && n < size; i++)
-    n += (size_t)snprintf(buf + n, size - n, "%s%" PRId64, i ? "x" : " ", l->axis[i]);
-  return buf;
+static void append_chip_row(struct pz_table *table, const struct pz_chip *chip) {
+  char flop[32], hbm[32];
+  pz_table_cells(table,
+                 "%s|%s|%" PRId64 " x %" PRId64 "x%" PRId64 "|%" PRId64 " x %" PRId64 "|%s|%" PRId64
+                 " MiB|%" PRId64 " GiB|%s|%.0f|%.0f",
+                 chip->name, pz_tech_at(pz_chip_bill_tech(chip))->name, chip->tensor.cores,
+                 chip->tensor.rows, chip->tensor.cols, chip->vector.cores, chip->vector.lanes,
+                 pz_text_si(flop, sizeof flop, pz_chip_tensor_flop_per_s(chip), "FLOP/s"),
+                 chip->glb_bytes >> 20, pz_chip_hbm_bytes(chip) >> 30,
+                 pz_text_si(hbm, sizeof hbm, pz_chip_hbm_bytes_per_s(chip), "B/s"),
+                 pz_chip_bill(chip, PZ_BILL_LIKELY).area_mm2, chip->watts);
 }
 
-/* Appends one row for each level of the network; the first one also has what applies to the whole cluster. */
-static void append_cluster_rows(struct pz_table *t, const struct pz_cluster *c) {
-  for (int i = 0; i < c->n_levels; i++) {
-    const struct pz_level *l = &c->level[i];
+/* Appends one row for each level of the network; the first one also has what applies to the whole cluster.  The topology of
+ * a level is " 16x16" for a torus, " mesh" for a mesh, and "" if every device reaches every other one directly. */
+static void append_cluster_rows(struct pz_table *table, const struct pz_cluster *cluster) {
+  for (int i = 0; i < cluster->n_levels; i++) {
+    const struct pz_level *level = &cluster->level[i];
     char topology[64];
-    if (i == 0) {
-      pz_table_cell(t, "%s", c->name);
-      pz_table_cell(t, "%" PRId64, c->devices);
-      pz_table_cell(t, "%s", c->scales ? "yes" : "no");
-    } else {
-      for (int k = 0; k < 3; k++) pz_table_cell(t, "%s", "");
-    }
-    pz_table_cell(t, "%s%s", l->name, topology_text(l, topology, sizeof topology));
-    pz_table_cell(t, "%" PRId64, l->devices);
-    pz_table_cell(t, "%.4g", l->bytes_per_s / 1e9);
-    pz_table_cell(t, "%.3g", l->latency_s * 1e6);
+    size_t n = 0;
+    snprintf(topology, sizeof topology, "%s", level->mesh ? " mesh" : "");
+    for (int k = 0; k < level->n_axes && n < sizeof topology; k++)
+      n += (size_t)snprintf(topology + n, sizeof topology - n, "%s%" PRId64, k ? "x" : " ",
+                            level->axis[k]);
+    if (i == 0)
+      pz_table_cells(table, "%s|%" PRId64 "|%s", cluster->name, cluster->devices,
+                     cluster->scales ? "yes" : "no");
+    else
+      pz_table_cells(table, "%s||", "");
+    pz_table_cells(table, "%s%s|%" PRId64 "|%.4g|%.3g", level->name, topology, level->devices,
+                   level->bytes_per_s / 1e9, level->latency_s * 1e6);
   }
 }
 
@@ -119,17 +268,17 @@ static void print_presets(struct pz_call *call, bool as_json) {
   struct pz_table *clusters = pz_table_new(call, cluster_heads);
   json_t *chips_json = pz_json_built(call, json_array());
   json_t *clusters_json = pz_json_built(call, json_array());
-  struct pz_chip *c = pz_alloc(call, 1, sizeof *c);
-  struct pz_cluster *net = pz_alloc(call, 1, sizeof *net);
+  struct pz_chip *chip = pz_alloc(call, 1, sizeof *chip);
+  struct pz_cluster *cluster = pz_alloc(call, 1, sizeof *cluster);
   for (size_t i = 0; pz_chip_preset_name(i); i++) {
-    pz_chip_read(call, pz_chip_preset_name(i), c);
-    append_chip_row(chips, c);
-    if (as_json) json_array_append_new(chips_json, chip_json(call, c));
+    pz_chip_read(call, pz_chip_preset_name(i), chip);
+    append_chip_row(chips, chip);
+    if (as_json) json_array_append_new(chips_json, chip_json(call, chip));
   }
   for (size_t i = 0; pz_cluster_preset_name(i); i++) {
-    pz_must(call, pz_cluster_load(pz_cluster_preset_name(i), net, err));
-    append_cluster_rows(clusters, net);
-    if (as_json) json_array_append_new(clusters_json, pz_cluster_json(net));
+    pz_must(call, pz_cluster_load(pz_cluster_preset_name(i), cluster, err));
+    append_cluster_rows(clusters, cluster);
+    if (as_json) json_array_append_new(clusters_json, pz_cluster_json(cluster));
   }
   if (as_json) {
     pz_command_print_json(call,
@@ -143,24 +292,24 @@ static void print_presets(struct pz_call *call, bool as_json) {
 
 /* ---- fields of files ------------------------------------------------------------------------ */
 
-static const char *field_text(const json_t *o, const char *key) {
-  const char *text = json_string_value(json_object_get(o, key));
+static const char *field_text(const json_t *field, const char *key) {
+  const char *text = json_string_value(json_object_get(field, key));
   return text ? text : "";
 }
 
-/* The default of a field, that it is required, or what its absence means. */
-static void default_cell(struct pz_table *t, const json_t *o) {
-  const json_t *value = json_object_get(o, "default");
+/* Adds a cell with the default of a field, that it is required, or what its absence means. */
+static void append_default(struct pz_table *table, const json_t *field) {
+  const json_t *value = json_object_get(field, "default");
   if (json_is_number(value))
-    pz_table_cell(t, "| %.15g", json_number_value(value));
+    pz_table_cell(table, "| %.15g", json_number_value(value));
   else if (json_is_boolean(value))
-    pz_table_cell(t, "| %s", json_is_true(value) ? "true" : "false");
+    pz_table_cell(table, "| %s", json_is_true(value) ? "true" : "false");
   else if (value)
-    pz_table_cell(t, "| \"\"");
-  else if (json_is_true(json_object_get(o, "required")))
-    pz_table_cell(t, "| required");
+    pz_table_cell(table, "| \"\"");
+  else if (json_is_true(json_object_get(field, "required")))
+    pz_table_cell(table, "| required");
   else
-    pz_table_cell(t, "| %s", field_text(o, "absent"));
+    pz_table_cell(table, "| %s", field_text(field, "absent"));
 }
 
 /* Prints the fields of a kind of file as a Markdown table, which doc/fields.md contains. */
@@ -177,29 +326,30 @@ static void print_fields(struct pz_call *call, const char *file, bool as_json) {
     pz_command_print_json(call, json_incref(root));
     return;
   }
-  struct pz_table *t = pz_table_new(call, heads);
-  for (int k = 0; heads[k]; k++) pz_table_cell(t, "%s", heads[k + 1] ? "|---" : "|---|");
+  struct pz_table *table = pz_table_new(call, heads);
+  for (int k = 0; heads[k]; k++) pz_table_cell(table, "%s", heads[k + 1] ? "|---" : "|---|");
   json_array_foreach(json_object_get(root, "fields"), i, field) {
-    pz_table_cell(t, "| `%s`", field_text(field, "field"));
-    pz_table_cell(t, "| %s", field_text(field, "unit"));
-    pz_table_cell(t, "| %s", field_text(field, "accepted"));
-    default_cell(t, field);
-    pz_table_cell(t, "| %s |", field_text(field, "meaning"));
+    pz_table_cell(table, "| `%s`", field_text(field, "field"));
+    pz_table_cell(table, "| %s", field_text(field, "unit"));
+    pz_table_cell(table, "| %s", field_text(field, "accepted"));
+    append_default(table, field);
+    pz_table_cell(table, "| %s |", field_text(field, "meaning"));
   }
-  pz_table_print(t, 0, stdout);
+  pz_table_print(table, 0, stdout);
 }
 
 static void list_chips(struct pz_call *call, struct pz_invocation *in) {
-  struct settings s = defaults;
-  if (!pz_command_options(call, in, &s)) return;
-  if (s.fields >= 0)
-    print_fields(call, pz_file_names[s.fields], s.common.json);
-  else if (s.dies)
-    pz_bill_show_dies(call, s.common.json);
-  else if (s.constants)
-    pz_bill_show_constants(call, s.common.json);
+  struct settings settings = defaults;
+  if (!pz_command_options(call, in, &settings)) return;
+  bool as_json = settings.common.json;
+  if (settings.fields >= 0)
+    print_fields(call, pz_file_names[settings.fields], as_json);
+  else if (settings.dies)
+    print_dies(call, as_json);
+  else if (settings.constants)
+    print_constants(call, as_json);
   else
-    print_presets(call, s.common.json);
+    print_presets(call, as_json);
 }
 
 /* ---- one chip ------------------------------------------------------------------------------- */
@@ -215,36 +365,98 @@ static void print_line(const char *label, const char *format, ...) {
   printf("  %-18s %s\n", label, text);
 }
 
-static void print_rates(const struct pz_chip *c) {
+static void print_rates(const struct pz_chip *chip) {
   char rate[32];
-  print_line("clock", "%s", pz_text_si(rate, sizeof rate, c->clock_hz, "Hz"));
+  print_line("clock", "%s", pz_text_si(rate, sizeof rate, chip->clock_hz, "Hz"));
   print_line("tensor cores", "%" PRId64 " of %" PRId64 " x %" PRId64 ", %" PRId64 " KiB each: %s",
-             c->tensor.cores, c->tensor.rows, c->tensor.cols, c->tensor.local_bytes >> 10,
-             pz_text_si(rate, sizeof rate, pz_chip_tensor_flop_per_s(c), "FLOP/s"));
-  print_line("vector cores", "%" PRId64 " of %" PRId64 " lane%s: %s", c->vector.cores,
-             c->vector.lanes, pz_text_s((double)c->vector.lanes),
-             pz_text_si(rate, sizeof rate, pz_chip_vector_op_per_s(c), "op/s"));
-  print_line("global buffer", "%" PRId64 " MiB, %s", c->glb_bytes >> 20,
-             pz_text_si(rate, sizeof rate, c->glb_bytes_per_s, "B/s"));
-  print_line("HBM", "%" PRId64 " GiB in %" PRId64 " stack%s, %s", pz_chip_hbm_bytes(c) >> 30,
-             c->hbm.stacks, c->hbm.stacks > 1 ? "s" : "",
-             pz_text_si(rate, sizeof rate, pz_chip_hbm_bytes_per_s(c), "B/s"));
-  if (c->link_bytes_per_s > 0)
-    print_line("link", "%s, %.3g us", pz_text_si(rate, sizeof rate, c->link_bytes_per_s, "B/s"),
-               c->link_latency_s * 1e6);
+             chip->tensor.cores, chip->tensor.rows, chip->tensor.cols,
+             chip->tensor.local_bytes >> 10,
+             pz_text_si(rate, sizeof rate, pz_chip_tensor_flop_per_s(chip), "FLOP/s"));
+  print_line("vector cores", "%" PRId64 " of %" PRId64 " lane%s: %s", chip->vector.cores,
+             chip->vector.lanes, pz_text_s((double)chip->vector.lanes),
+             pz_text_si(rate, sizeof rate, pz_chip_vector_op_per_s(chip), "op/s"));
+  print_line("global buffer", "%" PRId64 " MiB, %s", chip->glb_bytes >> 20,
+             pz_text_si(rate, sizeof rate, chip->glb_bytes_per_s, "B/s"));
+  print_line("HBM", "%" PRId64 " GiB in %" PRId64 " stack%s, %s", pz_chip_hbm_bytes(chip) >> 30,
+             chip->hbm.stacks, chip->hbm.stacks > 1 ? "s" : "",
+             pz_text_si(rate, sizeof rate, pz_chip_hbm_bytes_per_s(chip), "B/s"));
+  if (chip->link_bytes_per_s > 0)
+    print_line("link", "%s, %.3g us", pz_text_si(rate, sizeof rate, chip->link_bytes_per_s, "B/s"),
+               chip->link_latency_s * 1e6);
 }
 
-static void print_chip(struct pz_call *call, const char *name, const struct pz_chip *c,
+static void print_area(const char *label, double mm2, double total_mm2) {
+  if (mm2 > 0) printf("  %-24s %9.3f mm2 %5.1f%%\n", label, mm2, 100 * mm2 / total_mm2);
+}
+
+static void print_amount(const char *label, double amount, const char *unit) {
+  if (amount > 0) printf("  %-24s %9.0f %s\n", label, amount, unit);
+}
+
+/* Prints the parts of the breakdown that have a unit: "mm2", "W" or "$". */
+static void print_bill_parts(const struct pz_bill *bill, const char *unit) {
+  const struct pz_bill_part *part;
+  for (size_t i = 0; (part = pz_bill_part_at(i)); i++) {
+    if (strcmp(part->unit, unit) != 0) continue;
+    double amount = *(const double *)(const void *)((const char *)bill + part->offset);
+    if (strcmp(unit, "mm2") == 0)
+      print_area(part->label, amount, bill->area_mm2);
+    else
+      print_amount(part->label, amount, unit);
+  }
+}
+
+/* Prints the range of a sum that the sources leave open, and its known value (0: unknown) with the error. */
+static void print_range(double sum, double low, double high, const char *unit, double known) {
+  if (low < high) printf("  %-24s %9.0f to %.0f %s\n", "range of sources", low, high, unit);
+  if (known > 0)
+    printf("  %-24s %9.0f %s, error %+.1f%%\n", "known", known, unit, 100 * (sum / known - 1));
+}
+
+/* Prints the breakdown of area, power, production cost and edge. */
+static void print_bill(const struct pz_chip *chip, const struct pz_bill *bill,
+                       const struct pz_known *known) {
+  const struct pz_bill low = pz_chip_bill(chip, PZ_BILL_LOW);
+  const struct pz_bill high = pz_chip_bill(chip, PZ_BILL_HIGH);
+  const struct pz_package *package = &chip->package;
+  printf("\narea of %lld die%s (%s model%s%s)\n", (long long)bill->dies, bill->dies > 1 ? "s" : "",
+         pz_tech_at(pz_chip_bill_tech(chip))->name, package->io_dies ? ", I/O dies " : "",
+         package->io_dies ? pz_tech_at(package->io_tech)->name : "");
+  print_bill_parts(bill, "mm2");
+  print_area("total", bill->area_mm2, bill->area_mm2);
+  print_range(bill->area_mm2, low.area_mm2, high.area_mm2, "mm2", known->mm2);
+  printf("\npower at peak: %s\n", bill->static_watts > 0
+                                      ? "static, links, and the larger of products and HBM"
+                                      : "all units at full rate");
+  print_bill_parts(bill, "W");
+  print_amount("total", bill->watts, "W");
+  print_range(bill->watts, low.watts, high.watts, "W", known->watts);
+  double peak_watts = pz_chip_peak_watts(chip);
+  if (peak_watts > bill->watts) print_amount("clock held, full rate", peak_watts, "W");
+  if (chip->watts > 0 && chip->watts != known->watts)
+    print_amount("data sheet or limit", chip->watts, "W");
+  if (bill->dollars > 0) printf("\nprice of production\n");
+  print_bill_parts(bill, "$");
+  print_amount("total", bill->dollars, "$");
+  print_range(bill->dollars, low.dollars, high.dollars, "$", 0);
+  if (bill->edge_mm > 0)
+    printf("\nedge: HBM and links take %.0f of %.0f mm\n", bill->edge_mm, bill->edge_room_mm);
+}
+
+/* `name` is the name of a preset or the path of a chip.json. */
+static void print_chip(struct pz_call *call, const char *name, const struct pz_chip *chip,
                        bool as_json) {
+  const struct pz_known known = load_known(call, name);
+  const struct pz_bill bill = pz_chip_bill(chip, PZ_BILL_LIKELY);
   if (as_json) {
-    json_t *known = pz_bill_known(call, name, c), *o = chip_json(call, c);
-    if (known) json_object_set_new(o, "known", known);
-    pz_command_print_json(call, o);
+    json_t *root = chip_json(call, chip), *known_values = known_json(&known, &bill);
+    if (known_values) json_object_set_new(root, "known", known_values);
+    pz_command_print_json(call, root);
     return;
   }
-  printf("%s: %s\n", c->name, c->about);
-  print_rates(c);
-  pz_bill_show(call, name, c);
+  printf("%s: %s\n", chip->name, chip->about);
+  print_rates(chip);
+  print_bill(chip, &bill, &known);
   const char *preset = pz_chip_preset_text(name), *key;
   if (!preset) return;
   json_t *root = pz_json_read(call, name, preset, strlen(preset)), *source;
@@ -257,139 +469,126 @@ static void print_chip(struct pz_call *call, const char *name, const struct pz_c
 
 /* Mean relative errors.  `called`: operators are called at the measured rate; `sustained`: one after another. */
 struct power_errors {
-  double time, called_watts, called_joules, sustained_watts, sustained_joules;
-  int n_time, n_watts, n_joules;
+  struct mean_error time, called_watts, called_joules, sustained_watts, sustained_joules;
 };
 
-static double relative_error(double predicted, double measured) {
-  return fabs(predicted / measured - 1);
-}
-
-static double mean_of(double sum, int n) { return sum / (n > 0 ? n : 1); }
-
-static struct power_errors mean_power_errors(const struct pz_power_row *rows, uint32_t n) {
-  struct power_errors e = {0};
+static struct power_errors sum_power_errors(const struct pz_power_row *rows, uint32_t n) {
+  struct power_errors errors = {0};
   for (uint32_t i = 0; i < n; i++) {
-    const struct pz_power_row *r = &rows[i];
-    if (r->call_s > 0) {
-      e.time += relative_error(r->sustained.latency_s, r->call_s);
-      e.n_time++;
+    const struct pz_power_row *row = &rows[i];
+    if (row->call_s > 0) add_error(&errors.time, row->sustained.latency_s, row->call_s);
+    if (row->watts > 0) {
+      add_error(&errors.called_watts, row->called.watts, row->watts);
+      add_error(&errors.sustained_watts, row->sustained.watts, row->watts);
     }
-    if (r->watts > 0) {
-      e.called_watts += relative_error(r->called.watts, r->watts);
-      e.sustained_watts += relative_error(r->sustained.watts, r->watts);
-      e.n_watts++;
-    }
-    if (r->joules > 0) {
-      e.called_joules += relative_error(r->called.joules, r->joules);
-      e.sustained_joules += relative_error(r->sustained.joules, r->joules);
-      e.n_joules++;
+    if (row->joules > 0) {
+      add_error(&errors.called_joules, row->called.joules, row->joules);
+      add_error(&errors.sustained_joules, row->sustained.joules, row->joules);
     }
   }
-  e.time = mean_of(e.time, e.n_time);
-  e.called_watts = mean_of(e.called_watts, e.n_watts);
-  e.sustained_watts = mean_of(e.sustained_watts, e.n_watts);
-  e.called_joules = mean_of(e.called_joules, e.n_joules);
-  e.sustained_joules = mean_of(e.sustained_joules, e.n_joules);
-  return e;
+  return errors;
 }
 
 /* Adds a number, or an empty cell if it is unknown (0). */
-static void number_cell(struct pz_table *t, double v) {
-  if (v > 0)
-    pz_table_cell(t, "%.4g", v);
+static void append_number(struct pz_table *table, double value) {
+  if (value > 0)
+    pz_table_cell(table, "%.4g", value);
   else
-    pz_table_cell(t, "%s", "");
+    pz_table_cell(table, "%s", "");
 }
 
-static void append_power_row(struct pz_table *t, const struct pz_power_row *r, bool limits) {
-  pz_table_cell(t, "%s", r->op);
-  pz_table_cell(t, "%lld x %lld x %lld", (long long)r->m, (long long)r->n, (long long)r->k);
-  if (limits) number_cell(t, r->cap_watts);
-  if (limits) number_cell(t, r->lock_hz / 1e6);
-  number_cell(t, r->sustained.latency_s * 1e6);
-  number_cell(t, r->call_s * 1e6);
-  number_cell(t, r->called.clock_hz / 1e6);
-  number_cell(t, r->clock_hz / 1e6);
-  number_cell(t, r->called.watts);
-  number_cell(t, r->watts);
-  number_cell(t, r->called.joules);
-  number_cell(t, r->joules);
-  if (r->joules > 0)
-    pz_table_cell(t, "%+.1f%%", 100 * (r->called.joules / r->joules - 1));
+static void append_power_row(struct pz_table *table, const struct pz_power_row *row, bool limits) {
+  pz_table_cells(table, "%s|%lld x %lld x %lld", row->op, (long long)row->m, (long long)row->n,
+                 (long long)row->k);
+  if (limits) append_number(table, row->cap_watts);
+  if (limits) append_number(table, row->lock_hz / 1e6);
+  append_number(table, row->sustained.latency_s * 1e6);
+  append_number(table, row->call_s * 1e6);
+  append_number(table, row->called.clock_hz / 1e6);
+  append_number(table, row->clock_hz / 1e6);
+  append_number(table, row->called.watts);
+  append_number(table, row->watts);
+  append_number(table, row->called.joules);
+  append_number(table, row->joules);
+  if (row->joules > 0)
+    pz_table_cell(table, "%+.1f%%", 100 * (row->called.joules / row->joules - 1));
   else
-    pz_table_cell(t, "%s", "");
-  number_cell(t, r->throttled_s * 1e6);
+    pz_table_cell(table, "%s", "");
+  append_number(table, row->throttled_s * 1e6);
 }
 
-static json_t *power_json(const struct pz_power_table *power, const struct power_errors *e) {
+static json_t *power_json(const struct pz_power_table *power, const struct power_errors *errors) {
   json_t *rows = json_array();
   for (uint32_t i = 0; i < power->n_rows; i++) {
-    const struct pz_power_row *r = &power->rows[i];
+    const struct pz_power_row *row = &power->rows[i];
     json_array_append_new(
         rows, json_pack("{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "op",
-                        r->op, "m", (json_int_t)r->m, "n", (json_int_t)r->n, "k", (json_int_t)r->k,
-                        "cap_watts", r->cap_watts, "lock_hz", r->lock_hz, "sustained_s",
-                        r->sustained.latency_s, "latency_s", r->called.latency_s, "clock_hz",
-                        r->called.clock_hz, "watts", r->called.watts, "joules", r->called.joules,
-                        "throttled_s", r->throttled_s, "measured_s", r->call_s, "measured_clock_hz",
-                        r->clock_hz, "measured_watts", r->watts, "measured_joules", r->joules));
+                        row->op, "m", (json_int_t)row->m, "n", (json_int_t)row->n, "k",
+                        (json_int_t)row->k, "cap_watts", row->cap_watts, "lock_hz", row->lock_hz,
+                        "sustained_s", row->sustained.latency_s, "latency_s", row->called.latency_s,
+                        "clock_hz", row->called.clock_hz, "watts", row->called.watts, "joules",
+                        row->called.joules, "throttled_s", row->throttled_s, "measured_s",
+                        row->call_s, "measured_clock_hz", row->clock_hz, "measured_watts",
+                        row->watts, "measured_joules", row->joules));
   }
-  return json_pack("{s:o,s:f,s:f,s:f,s:f,s:f}", "operators", rows, "time_error", e->time,
-                   "watts_error", e->called_watts, "joules_error", e->called_joules,
-                   "sustained_watts_error", e->sustained_watts, "sustained_joules_error",
-                   e->sustained_joules);
+  return json_pack("{s:o,s:f,s:f,s:f,s:f,s:f}", "operators", rows, "time_error",
+                   mean_of_errors(&errors->time), "watts_error",
+                   mean_of_errors(&errors->called_watts), "joules_error",
+                   mean_of_errors(&errors->called_joules), "sustained_watts_error",
+                   mean_of_errors(&errors->sustained_watts), "sustained_joules_error",
+                   mean_of_errors(&errors->sustained_joules));
 }
 
 static void free_power_table(void *table) { pz_power_table_free(table); }
 
 /* Compares measured operators with predictions.  The columns of limits are shown if a row was measured under limits. */
-static void print_power(struct pz_call *call, const struct pz_chip *c, const char *path,
+static void print_power(struct pz_call *call, const struct pz_chip *chip, const char *path,
                         bool as_json) {
-  static const char *const heads[] = {"operator", "m x n x k",
-                                      ">cap W",   ">lock MHz",
-                                      ">us",      ">measured",
-                                      ">MHz",     ">measured",
-                                      ">W",       ">measured",
-                                      ">J",       ">measured",
-                                      ">error",   ">us by fitted throttle",
-                                      NULL};
-  static const char *const heads_without_limits[] = {
-      "operator", "m x n x k", ">us", ">measured", ">MHz",   ">measured",
-      ">W",       ">measured", ">J",  ">measured", ">error", ">us by fitted throttle",
-      NULL};
+  static const char *const limit_heads[] = {">cap W", ">lock MHz"};
+  static const char *const number_heads[] = {
+      ">us",       ">measured", ">MHz",      ">measured", ">W",
+      ">measured", ">J",        ">measured", ">error",    ">us by fitted throttle"};
+  const char *heads[PZ_TABLE_MOST_COLUMNS + 1] = {"operator", "m x n x k"};
   struct pz_power_table *power = NULL;
-  size_t bytes = 0;
+  size_t bytes = 0, n_heads = 2;
   const char *text = pz_file_text(call, path, PZ_CSV_MOST_BYTES, &bytes);
-  pz_must(call, pz_power_table(c, path, text, bytes, &power, pz_call_error(call)));
+  pz_must(call, pz_power_table(chip, path, text, bytes, &power, pz_call_error(call)));
   pz_defer(call, free_power_table, power);
-  struct power_errors e = mean_power_errors(power->rows, power->n_rows);
+  struct power_errors errors = sum_power_errors(power->rows, power->n_rows);
   if (as_json) {
-    pz_command_print_json(call, power_json(power, &e));
+    pz_command_print_json(call, power_json(power, &errors));
     return;
   }
   bool limits = false;
   for (uint32_t i = 0; i < power->n_rows; i++)
     if (power->rows[i].cap_watts > 0 || power->rows[i].lock_hz > 0) limits = true;
-  struct pz_table *t = pz_table_new(call, limits ? heads : heads_without_limits);
-  for (uint32_t i = 0; i < power->n_rows; i++) append_power_row(t, &power->rows[i], limits);
-  pz_table_print(t, 0, stdout);
-  if (e.n_watts)
+  for (size_t i = 0; limits && i < sizeof limit_heads / sizeof *limit_heads; i++)
+    heads[n_heads++] = limit_heads[i];
+  for (size_t i = 0; i < sizeof number_heads / sizeof *number_heads; i++)
+    heads[n_heads++] = number_heads[i];
+  struct pz_table *table = pz_table_new(call, heads);
+  for (uint32_t i = 0; i < power->n_rows; i++) append_power_row(table, &power->rows[i], limits);
+  pz_table_print(table, 0, stdout);
+  if (errors.called_watts.n)
     printf("\nmean error: time %.1f%% of %d, watts %.1f%% of %d, joules %.1f%% of %d; without the "
            "measured rate of calls watts %.1f%% and joules %.1f%%\n",
-           100 * e.time, e.n_time, 100 * e.called_watts, e.n_watts, 100 * e.called_joules,
-           e.n_joules, 100 * e.sustained_watts, 100 * e.sustained_joules);
+           100 * mean_of_errors(&errors.time), errors.time.n,
+           100 * mean_of_errors(&errors.called_watts), errors.called_watts.n,
+           100 * mean_of_errors(&errors.called_joules), errors.called_joules.n,
+           100 * mean_of_errors(&errors.sustained_watts),
+           100 * mean_of_errors(&errors.sustained_joules));
 }
 
 static void show_chip(struct pz_call *call, struct pz_invocation *in) {
-  struct settings s = defaults;
-  struct pz_chip *c = pz_alloc(call, 1, sizeof *c);
-  if (!pz_command_options(call, in, &s)) return;
-  pz_chip_read_units(call, in->args[0], s.any_units, c);
-  if (s.power)
-    print_power(call, c, s.power, s.common.json);
+  struct settings settings = defaults;
+  struct pz_chip *chip = pz_alloc(call, 1, sizeof *chip);
+  if (!pz_command_options(call, in, &settings)) return;
+  const char *name = in->args[0];
+  pz_chip_read_units(call, name, settings.any_units, chip);
+  if (settings.power)
+    print_power(call, chip, settings.power, settings.common.json);
   else
-    print_chip(call, in->args[0], c, s.common.json);
+    print_chip(call, name, chip, settings.common.json);
 }
 
 const struct pz_command pz_cmd_chips = {
@@ -433,7 +632,7 @@ const struct pz_command pz_cmd_chip = {
               "  phaze chip tpuv4 --json > mine.json\n"
               "  phaze chip ./mine.json\n"
               "  phaze chip h200 --power measured.csv\n",
-    .table = {options, sizeof options / sizeof *options},
+    .table = {option_table, sizeof option_table / sizeof *option_table},
     .defaults = &defaults,
     .n_args = 1,
     .argument = "CHIP",

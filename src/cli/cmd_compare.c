@@ -5,8 +5,9 @@
 
 #include "cli/owned.h"
 #include "cli/predict_options.h"
-#include "cli/study_run.h"
+#include "cli/study.h"
 #include "core/file.h"
+#include "core/options.h"
 #include "report/comparison.h"
 #include "report/original_table.h"
 
@@ -16,9 +17,9 @@ struct settings {
   int64_t seed;
   bool original, alone;
   const char *chips;
-  bool cold;                              /* this member and those below: only with --chips */
-  struct pz_plan plan;                    /* fields that the plans of all chips have */
-  const char *tokens, *deadline, *prices; /* this member and those below: only with --tokens */
+  bool cold;                              /* this member and all that follow need --chips */
+  struct pz_plan plan;                    /* fields that are fixed in the plans of all chips */
+  const char *tokens, *deadline, *prices; /* this member and all that follow need --tokens */
   double price;
 };
 
@@ -29,154 +30,142 @@ static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT,
 #include "cli/plan_unset.def"
                                          }};
 
+#define AT(field) offsetof(struct settings, field)
 /* clang-format off */
-static const struct pz_option options[] = {
+static const struct pz_option option_table[] = {
     PZ_COMMON_OPTIONS(struct settings),
     PZ_STUDY_OPTIONS(struct settings, study),
-    {.name = "seed", .type = PZ_OPTION_INT, .offset = offsetof(struct settings, seed), .arg = "N", .min = 0,
-     .max = 1e15, .help = "Random seed of the baselines that sample"},
-    {.name = "original-assumptions", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, original),
-     .help = "Instead, show the common chip under the assumptions of the original system's code, corrected one by one"},
-    {.name = "alone", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, alone),
-     .help = "With --original-assumptions: also each assumption alone, with all others corrected"},
-    {.name = "chips", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, chips), .arg = "LIST",
-     .help = "Instead, compare these chips with their best training plans: names, chip.json files and directories of searches by training plans, comma-separated"},
-    {.name = "cold", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, cold),
-     .help = "With --chips: all by their data sheets, without what was measured on them"},
-    {.name = "precision", .type = PZ_OPTION_CHOICE, .offset = offsetof(struct settings, plan.precision), .choices = pz_precision_names,
-     .help = "With --chips: precision of the layers' GEMMs (default: bf16; fp16 on chips without it)"},
-    {.name = "fp8-recipe", .type = PZ_OPTION_CHOICE, .offset = offsetof(struct settings, plan.fp8_recipe), .choices = pz_fp8_recipe_names,
-     .help = "With --chips and precision fp8: scales of the operands, as for 'phaze predict'"},
-    {.name = "moment-bytes", .type = PZ_OPTION_REAL, .offset = offsetof(struct settings, plan.moment_bytes), .arg = "B", .min = 1, .max = 4,
-     .help = "With --chips: bytes of each of Adam's two moments, as for 'phaze predict'"},
-    {.name = "mtp", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, plan.mtp),
-     .help = "With --chips: add the models' multi-token-prediction layers"},
-    {.name = "offload", .type = PZ_OPTION_SET, .offset = offsetof(struct settings, plan.offload), .choices = pz_offload_names,
-     .help = "With --chips: what may be kept on the host, as for 'phaze place'"},
-    {.name = "peft", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, plan.peft), .arg = "TEXT",
-     .help = "With --chips: fine-tuning with frozen weights: lora:RANK:MODULES, as for 'phaze predict'"},
-    {.name = "tokens", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, tokens), .arg = "N",
-     .help = "With --chips: compare what a run over so many tokens costs: 300B, 15T"},
-    {.name = "price", .type = PZ_OPTION_REAL, .offset = offsetof(struct settings, price), .arg = "P", .min = 0, .max = 1e9,
-     .help = "With --tokens: dollars per device-hour, of every chip"},
-    {.name = "price-table", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, prices), .arg = "FILE.csv",
-     .help = "With --tokens: dollars per device-hour by chip: a table with the columns chip and dollars_per_device_hour"},
-    {.name = "deadline", .type = PZ_OPTION_TEXT, .offset = offsetof(struct settings, deadline), .arg = "TIME",
-     .help = "With --tokens: the run ends within this time, days or hours: 30d, 36h. Of one number of --devices each chip takes those that cost least; of a list all rows are shown. The exit status is 1 if no chip ends in time"},
+    PZ_INT_OPTION("seed", AT(seed), "N", 0, 1e15, "Random seed of the baselines that sample"),
+    PZ_FLAG_OPTION("original-assumptions", AT(original), "Instead, show the common chip under the assumptions of the original system's code, corrected one by one"),
+    PZ_FLAG_OPTION("alone", AT(alone), "With --original-assumptions: also each assumption alone, with all others corrected"),
+    PZ_TEXT_OPTION("chips", AT(chips), "LIST", "Instead, compare these chips with their best training plans: names, chip.json files and directories of searches by training plans, comma-separated"),
+    PZ_FLAG_OPTION("cold", AT(cold), "With --chips: all by their data sheets, without what was measured on them"),
+    PZ_CHOICE_OPTION("precision", AT(plan.precision), pz_precision_names, "With --chips: precision of the layers' GEMMs (default: bf16; fp16 on chips without it)"),
+    PZ_CHOICE_OPTION("fp8-recipe", AT(plan.fp8_recipe), pz_fp8_recipe_names, "With --chips and precision fp8: scales of the operands, as for 'phaze predict'"),
+    PZ_REAL_OPTION("moment-bytes", AT(plan.moment_bytes), "B", 1, 4, "With --chips: bytes of each of Adam's two moments, as for 'phaze predict'"),
+    PZ_FLAG_OPTION("mtp", AT(plan.mtp), "With --chips: add the models' multi-token-prediction layers"),
+    PZ_SET_OPTION("offload", AT(plan.offload), pz_offload_names, "With --chips: what may be kept on the host, as for 'phaze place'"),
+    PZ_TEXT_OPTION("peft", AT(plan.peft), "TEXT", "With --chips: fine-tuning with frozen weights: lora:RANK:MODULES, as for 'phaze predict'"),
+    PZ_TEXT_OPTION("tokens", AT(tokens), "N", "With --chips: compare what a run over so many tokens costs: 300B, 15T"),
+    PZ_REAL_OPTION("price", AT(price), "P", 0, 1e9, "With --tokens: dollars per device-hour, of every chip"),
+    PZ_TEXT_OPTION("price-table", AT(prices), "FILE.csv", "With --tokens: dollars per device-hour by chip: a table with the columns chip and dollars_per_device_hour"),
+    PZ_TEXT_OPTION("deadline", AT(deadline), "TIME", "With --tokens: the run ends within this time, days or hours: 30d, 36h. Of one number of --devices each chip takes those that cost least; of a list all rows are shown. The exit status is 1 if no chip ends in time"),
 };
 /* clang-format on */
 
 /* ---- options that exclude each other -------------------------------------------------------- */
 
-/* Returns a message about an option that has no meaning with --chips, or only with it, or NULL.  `allowed` has the defaults
- * for all options that have no meaning; an option that differs from it was given in vain. */
-static const char *chips_misuse(struct pz_call *call, const struct settings *s) {
-  struct settings allowed = *s;
-  if (s->chips) {
+/* Returns an error message if an option was given that cannot be combined with --chips, or that
+ * requires --chips or --tokens; otherwise NULL.  `allowed` are the settings without such options,
+ * so that an option whose value differs from it was given in vain. */
+static const char *chips_misuse(struct pz_call *call, const struct settings *settings) {
+  const struct pz_study_settings *study = &settings->study;
+  struct settings allowed = *settings;
+  bool chips = settings->chips != NULL;
+  if (chips) {
     allowed = defaults;
-    allowed.common = s->common;
-    allowed.study.original.cluster = s->study.original.cluster;
-    allowed.study.training = s->study.training;
+    allowed.common = settings->common;
+    allowed.study.original.cluster = study->original.cluster;
+    allowed.study.training = study->training;
     allowed.study.training.gap = NULL;
-    allowed.study.devices = s->study.devices;
-    allowed.study.batch = s->study.batch;
-    allowed.study.seq = s->study.seq;
-    allowed.study.threads = s->study.threads;
-    allowed.chips = s->chips;
+    allowed.study.devices = study->devices;
+    allowed.study.batch = study->batch;
+    allowed.study.seq = study->seq;
+    allowed.study.threads = study->threads;
+    allowed.chips = settings->chips;
   }
-  allowed.cold = s->chips && s->cold;
-  allowed.plan = s->chips ? s->plan : defaults.plan;
-  allowed.tokens = s->chips ? s->tokens : NULL;
-  allowed.deadline = allowed.tokens ? s->deadline : NULL;
-  allowed.prices = allowed.tokens ? s->prices : NULL;
-  allowed.price = allowed.tokens ? s->price : 0;
-  const struct pz_option *o =
-      pz_command_changed(&pz_cmd_compare, offsetof(struct settings, study), s, &allowed);
-  if (!o) return s->chips ? NULL : pz_study_misuse(call, &pz_cmd_compare, s, &s->study);
-  if (!s->chips) return pz_format(call, "--%s requires --chips", o->name);
-  bool of_rent = o->offset >= offsetof(struct settings, tokens);
+  allowed.cold = chips && settings->cold;
+  allowed.plan = chips ? settings->plan : defaults.plan;
+  allowed.tokens = chips ? settings->tokens : NULL;
+  allowed.deadline = allowed.tokens ? settings->deadline : NULL;
+  allowed.prices = allowed.tokens ? settings->prices : NULL;
+  allowed.price = allowed.tokens ? settings->price : 0;
+  const struct pz_option *in_vain =
+      pz_command_changed(&pz_cmd_compare, AT(study), settings, &allowed);
+  if (!in_vain) return chips ? NULL : pz_study_misuse(call, &pz_cmd_compare, settings, study);
+  if (!chips) return pz_format(call, "--%s requires --chips", in_vain->name);
+  bool of_rent = in_vain->offset >= AT(tokens);
   return pz_format(call, of_rent ? "--%s requires --tokens" : "--chips and --%s cannot be combined",
-                   o->name);
+                   in_vain->name);
 }
 
-static void check_options(struct pz_call *call, struct pz_invocation *in,
-                          const struct settings *s) {
-  const char *wrong = pz_study_run_misuse(&s->study, in->n_args);
-  if (!wrong && s->original) {
-    if (in->n_args < 2)
-      wrong = "--original-assumptions requires two or more MODELs";
-    else if (s->study.dir)
-      wrong = "--original-assumptions and --output cannot be combined";
-    else if (s->study.pareto)
-      wrong = "--original-assumptions and --pareto cannot be combined";
-    else if (s->seed != PZ_COMPARE_SEED)
-      wrong = "--original-assumptions and --seed cannot be combined";
-    else if (s->study.objective)
-      wrong = "--original-assumptions and --objective cannot be combined";
+/* Returns an error message if the arguments are inconsistent, otherwise NULL. */
+static const char *compare_misuse(struct pz_call *call, const struct settings *settings,
+                                  int n_models) {
+  const struct pz_study_settings *study = &settings->study;
+  const char *misuse = pz_study_run_misuse(study, n_models);
+  if (misuse) return misuse;
+  if (settings->original) {
+    if (n_models < 2) return "--original-assumptions requires two or more MODELs";
+    if (study->dir) return "--original-assumptions and --output cannot be combined";
+    if (study->pareto) return "--original-assumptions and --pareto cannot be combined";
+    if (settings->seed != PZ_COMPARE_SEED)
+      return "--original-assumptions and --seed cannot be combined";
+    if (study->objective) return "--original-assumptions and --objective cannot be combined";
   }
-  if (!wrong && s->alone && !s->original) wrong = "--alone requires --original-assumptions";
-  if (!wrong) wrong = chips_misuse(call, s);
-  if (!wrong && s->price > 0 && s->prices) wrong = "--price and --price-table cannot be combined";
-  if (wrong) pz_command_refuse(call, in, wrong);
+  if (settings->alone && !settings->original) return "--alone requires --original-assumptions";
+  misuse = chips_misuse(call, settings);
+  if (!misuse && settings->price > 0 && settings->prices)
+    misuse = "--price and --price-table cannot be combined";
+  return misuse;
 }
 
-/* ---- the searched chip and the baselines ---------------------------------------------------- */
+/* ---- the three questions -------------------------------------------------------------------- */
 
 struct comparison {
-  const struct settings *s;
+  const struct settings *settings;
   struct pz_study_run run;
   char **models;
   int n_models;
   bool none; /* a model fits on no chip, or meets the deadline on none */
 };
 
-static void compare_baselines(struct pz_call *call, struct comparison *x) {
-  struct pz_study_run *r = &x->run;
-  uint64_t seed = (uint64_t)x->s->seed;
-  pz_study_run_open(call, r);
-  pz_study_run_search(call, r);
-  pz_must(call, pz_run_compare(r->run, &seed, pz_call_error(call)));
-  const struct pz_result *result = pz_run_result(r->run);
-  if (x->s->common.json)
+/* Compares the searched chip with the baselines. */
+static void compare_baselines(struct pz_call *call, struct comparison *comparison) {
+  struct pz_study_run *run = &comparison->run;
+  uint64_t seed = (uint64_t)comparison->settings->seed;
+  pz_study_run_open(call, run);
+  pz_study_run_search(call, run);
+  pz_must(call, pz_run_compare(run->run, &seed, pz_call_error(call)));
+  const struct pz_result *result = pz_run_result(run->run);
+  if (run->common->json)
     pz_command_print_json(call, json_incref(pz_comparison_document(call, result)));
   else
     pz_comparison_table(call, result, stdout);
-  pz_study_run_report(call, r);
+  pz_study_run_report(call, run);
 }
 
-/* ---- the original system's assumptions ------------------------------------------------------ */
-
-static void compare_assumptions(struct pz_call *call, struct comparison *x) {
-  const struct pz_run_options *o = &x->run.options;
+/* Shows how the common chip depends on the original system's assumptions. */
+static void compare_assumptions(struct pz_call *call, struct comparison *comparison) {
+  struct pz_study_run *run = &comparison->run;
+  const struct pz_run_options *options = &run->options;
   struct pz_original *rows = pz_alloc(call, 1, sizeof *rows);
-  pz_study_run_open(call, &x->run);
-  pz_must(call, pz_original_run(&x->run.study, x->s->alone, o->threads, o->progress, o->ctx, rows,
-                                pz_call_error(call)));
-  if (x->s->common.json)
+  pz_study_run_open(call, run);
+  pz_must(call, pz_original_run(&run->study, comparison->settings->alone, options->threads,
+                                options->progress, options->ctx, rows, pz_call_error(call)));
+  if (run->common->json)
     pz_command_print_json(call, pz_original_json(rows));
   else
     pz_original_table(call, rows, stdout);
 }
 
-/* ---- given chips ---------------------------------------------------------------------------- */
-
-static struct pz_rent_options read_rent_options(struct pz_call *call, const struct settings *s) {
+static struct pz_rent_options read_rent_options(struct pz_call *call,
+                                                const struct settings *settings) {
   struct pz_rent_options rent = pz_rent_options_default();
-  rent.tokens = pz_parse_tokens(call, s->tokens);
-  if (s->deadline) rent.deadline_s = pz_parse_deadline(call, s->deadline);
-  pz_must(call, pz_choices_parse(s->study.devices, "devices", 1 << 24, &rent.devices,
-                                 pz_call_error(call)));
-  rent.price = s->price;
-  rent.prices_name = s->prices;
-  if (s->prices) {
+  rent.tokens = pz_parse_tokens(call, settings->tokens);
+  if (settings->deadline) rent.deadline_s = pz_parse_deadline(call, settings->deadline);
+  rent.devices = pz_choices_read(call, settings->study.devices, "devices", 1 << 24);
+  rent.price = settings->price;
+  rent.prices_name = settings->prices;
+  if (settings->prices) {
     size_t bytes = 0;
-    const char *table = pz_file_text(call, s->prices, PZ_PRICES_MOST_BYTES, &bytes);
+    const char *table = pz_file_text(call, settings->prices, PZ_PRICES_MOST_BYTES, &bytes);
     if (strlen(table) != bytes) {
       int line = 1;
-      for (const char *c = table; *c; c++)
-        if (*c == '\n') line++;
-      pz_raise(call, PZ_BAD_INPUT, "%s:%d: a NUL byte; accepted: a text file in UTF-8", s->prices,
-               line);
+      for (const char *at = table; *at; at++)
+        if (*at == '\n') line++;
+      pz_raise(call, PZ_BAD_INPUT, "%s:%d: a NUL byte; accepted: a text file in UTF-8",
+               settings->prices, line);
     }
     rent.prices = table;
   }
@@ -184,7 +173,7 @@ static struct pz_rent_options read_rent_options(struct pz_call *call, const stru
 }
 
 /* Copies the plan fields that were given to the options of the study, which stores them as texts. */
-static void set_plan_fields(struct pz_call *call, const struct pz_plan *p,
+static void set_plan_fields(struct pz_call *call, const struct pz_plan *plan,
                             struct pz_study_options *study) {
   const struct {
     enum pz_plan_field field;
@@ -195,33 +184,34 @@ static void set_plan_fields(struct pz_call *call, const struct pz_plan *p,
                 {PZ_PLAN_MTP, &study->mtp},
                 {PZ_PLAN_OFFLOAD, &study->offload}};
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    enum pz_plan_field field = fields[i].field;
     char text[PZ_FIELD_TEXT_MOST];
-    bool given = (pz_plan_given(p) >> fields[i].field & 1) != 0;
+    bool given = (pz_plan_given(plan) >> field & 1) != 0;
     if (given)
-      *fields[i].text =
-          pz_copy_text(call, pz_plan_field_text(p, fields[i].field, text, sizeof text));
+      *fields[i].text = pz_copy_text(call, pz_plan_field_text(plan, field, text, sizeof text));
   }
-  study->peft = p->peft;
+  study->peft = plan->peft;
 }
 
-static void compare_chips(struct pz_call *call, struct comparison *x) {
-  const struct settings *s = x->s;
-  struct pz_study_run *r = &x->run;
-  struct pz_study_options *study = &r->study;
+/* Compares given chips, bought or rented. */
+static void compare_chips(struct pz_call *call, struct comparison *comparison) {
+  const struct settings *settings = comparison->settings;
+  struct pz_study_options *study = &comparison->run.study;
   struct pz_rent_options rent;
   char *text = NULL;
-  study->cluster = s->study.original.cluster;
-  set_plan_fields(call, &s->plan, study);
-  if (s->tokens) rent = read_rent_options(call, s);
-  pz_must(call, pz_chips_rent(study, s->chips, s->cold, s->tokens ? &rent : NULL, &r->options,
-                              &text, pz_call_error(call)));
+  study->cluster = settings->study.original.cluster;
+  set_plan_fields(call, &settings->plan, study);
+  if (settings->tokens) rent = read_rent_options(call, settings);
+  pz_must(call,
+          pz_chips_rent(study, settings->chips, settings->cold, settings->tokens ? &rent : NULL,
+                        &comparison->run.options, &text, pz_call_error(call)));
   pz_defer(call, pz_free_text, text);
   json_t *root = pz_json_read(call, "the comparison", text, strlen(text));
-  x->none = pz_compared_chips_none(root, study);
-  if (s->common.json) {
+  comparison->none = pz_compared_chips_none(root, study);
+  if (settings->common.json) {
     pz_command_print_json(call, json_incref(root));
-  } else if (s->tokens) {
-    const struct pz_rent_titles titles = {s->tokens, s->deadline};
+  } else if (settings->tokens) {
+    const struct pz_rent_titles titles = {settings->tokens, settings->deadline};
     pz_rented_chips_table(call, root, study, &titles, stdout);
   } else {
     pz_compared_chips_table(call, root, study, stdout);
@@ -231,30 +221,32 @@ static void compare_chips(struct pz_call *call, struct comparison *x) {
 /* ---- the command ---------------------------------------------------------------------------- */
 
 static void answer_question(struct pz_call *call, void *ctx) {
-  struct comparison *x = ctx;
-  pz_study_run_begin(call, &x->run, x->models, x->n_models);
-  if (x->s->chips)
-    compare_chips(call, x);
-  else if (x->s->original)
-    compare_assumptions(call, x);
+  struct comparison *comparison = ctx;
+  pz_study_run_begin(call, &comparison->run, comparison->models, comparison->n_models);
+  if (comparison->settings->chips)
+    compare_chips(call, comparison);
+  else if (comparison->settings->original)
+    compare_assumptions(call, comparison);
   else
-    compare_baselines(call, x);
+    compare_baselines(call, comparison);
 }
 
 static void compare(struct pz_call *call, struct pz_invocation *in) {
-  struct settings s = defaults;
-  if (!pz_command_options(call, in, &s)) return;
-  bool evaluator_given = s.study.evaluator || s.study.semantics >= 0;
-  if (!s.chips && !evaluator_given) /* the baselines exist for this evaluator only */
-    s.study.evaluator = PZ_EVALUATOR_ORIGINAL;
-  check_options(call, in, &s);
-  s.study.several_devices = s.chips && s.tokens;
-  struct comparison x = {.s = &s,
-                         .run = {.common = &s.common, .s = &s.study},
-                         .models = in->args,
-                         .n_models = in->n_args};
-  pz_study_run_work(call, in, &s.study, answer_question, &x);
-  if (x.none) in->exit = PZ_EXIT_NO_ANSWER;
+  struct settings settings = defaults;
+  struct pz_study_settings *study = &settings.study;
+  if (!pz_command_options(call, in, &settings)) return;
+  bool evaluator_given = study->evaluator || study->semantics >= 0;
+  if (!settings.chips && !evaluator_given) /* the baselines exist for this evaluator only */
+    study->evaluator = PZ_EVALUATOR_ORIGINAL;
+  const char *misuse = compare_misuse(call, &settings, in->n_args);
+  if (misuse) pz_command_refuse(call, in, misuse);
+  study->several_devices = settings.chips && settings.tokens;
+  struct comparison comparison = {.settings = &settings,
+                                  .run = {.common = &settings.common, .settings = study},
+                                  .models = in->args,
+                                  .n_models = in->n_args};
+  pz_study_run_work(call, in, study, answer_question, &comparison);
+  if (comparison.none) in->exit = PZ_EXIT_NO_ANSWER;
 }
 
 const struct pz_command pz_cmd_compare = {
@@ -289,7 +281,7 @@ const struct pz_command pz_cmd_compare = {
         "  phaze compare llama3-70b --chips h100,b200,tpuv6e,mi300x,./run --batch 2048\n"
         "  phaze compare llama3-8b --chips h100,b200 --devices 1024 --batch 1024\n"
         "      --tokens 15T --price-table prices.csv --deadline 30d\n",
-    .table = {options, sizeof options / sizeof *options},
+    .table = {option_table, sizeof option_table / sizeof *option_table},
     .defaults = &defaults,
     .ranks = true,
     .n_args = -1,

@@ -33,34 +33,35 @@ static const char *const zero_names[] = {"0", "1", "2", "3", NULL};
 
 #define AT(field) offsetof(struct settings, field)
 /* clang-format off */
-static const struct pz_option options[] = {
+static const struct pz_option option_table[] = {
     PZ_COMMON_OPTIONS(struct settings),
     PZ_MACHINE_OPTIONS(struct settings, machine),
-    {.name = "devices", .type = PZ_OPTION_INT, .offset = AT(devices), .arg = "N", .min = 1, .max = 1 << 24, .help = "Number of devices to begin with (default: 64)"},
-    {.name = "batch", .type = PZ_OPTION_INT, .offset = AT(batch), .arg = "B", .min = 1, .max = 1 << 24, .help = "Global batch size to begin with, samples (default: 512)"},
-    {.name = "seq", .type = PZ_OPTION_INT, .offset = AT(seq), .arg = "S", .min = 1, .max = 1 << 24, .help = "Sequence length to begin with, tokens per sample (default: the model's, at most 8192)"},
-    {.name = "tp", .type = PZ_OPTION_INT, .offset = AT(tp), .arg = "N", .min = 1, .max = 1 << 20, .help = "Begin with this tensor-parallel degree pinned (default: searched)"},
-    {.name = "pp", .type = PZ_OPTION_INT, .offset = AT(pp), .arg = "N", .min = 1, .max = 1 << 20, .help = "The same for pipeline stages"},
-    {.name = "vpp", .type = PZ_OPTION_INT, .offset = AT(vpp), .arg = "N", .min = 1, .max = 1 << 20, .help = "The same for chunks of layers per stage"},
-    {.name = "dp", .type = PZ_OPTION_INT, .offset = AT(dp), .arg = "N", .min = 1, .max = 1 << 20, .help = "The same for data-parallel replicas"},
-    {.name = "cp", .type = PZ_OPTION_INT, .offset = AT(cp), .arg = "N", .min = 1, .max = 1 << 20, .help = "The same for the context-parallel degree"},
-    {.name = "ep", .type = PZ_OPTION_INT, .offset = AT(ep), .arg = "N", .min = 1, .max = 1 << 16, .help = "The same for the expert-parallel degree"},
-    {.name = "mbs", .type = PZ_OPTION_INT, .offset = AT(mbs), .arg = "B", .min = 1, .max = 1 << 20, .help = "The same for the microbatch size, samples"},
-    {.name = "recompute", .type = PZ_OPTION_CHOICE, .offset = AT(recompute), .choices = pz_recomputation_names, .help = "The same for recomputation of activations"},
-    {.name = "zero", .type = PZ_OPTION_CHOICE, .offset = AT(zero), .choices = zero_names, .help = "The same for the ZeRO stage"},
-    {.name = "precision", .type = PZ_OPTION_CHOICE, .offset = AT(precision), .choices = pz_precision_names, .help = "Precision of the layers' GEMMs (default: bf16; fp16 on chips without it)"},
-    {.name = "fp8-recipe", .type = PZ_OPTION_CHOICE, .offset = AT(fp8_recipe), .choices = pz_fp8_recipe_names, .help = "With precision fp8: scales of the operands, as for 'phaze predict'"},
-    {.name = "peft", .type = PZ_OPTION_TEXT, .offset = AT(peft), .arg = "TEXT", .help = "Fine-tuning with frozen weights: lora:RANK:MODULES, as for 'phaze predict'"},
-    {.name = "offload", .type = PZ_OPTION_SET, .offset = AT(offload), .choices = pz_offload_names, .help = "What may be kept on the host, as for 'phaze place'"},
-    {.name = "framework", .type = PZ_OPTION_TEXT, .offset = AT(framework), .arg = "NAME", .help = "Training framework, as for 'phaze predict'"},
-    {.name = "output", .letter = 'o', .type = PZ_OPTION_TEXT, .offset = AT(out), .arg = "PAGE.html", .help = "Where to write the page"},
-    {.name = "wasm", .type = PZ_OPTION_TEXT, .offset = AT(wasm), .arg = "FILE.wasm", .help = "WebAssembly of the page (default: explore.wasm of the installation)"},
+    PZ_INT_OPTION("devices", AT(devices), "N", 1, 1 << 24, "Number of devices to begin with (default: 64)"),
+    PZ_INT_OPTION("batch", AT(batch), "B", 1, 1 << 24, "Global batch size to begin with, samples (default: 512)"),
+    PZ_INT_OPTION("seq", AT(seq), "S", 1, 1 << 24, "Sequence length to begin with, tokens per sample (default: the model's, at most 8192)"),
+    PZ_INT_OPTION("tp", AT(tp), "N", 1, 1 << 20, "Begin with this tensor-parallel degree pinned (default: searched)"),
+    PZ_INT_OPTION("pp", AT(pp), "N", 1, 1 << 20, "The same for pipeline stages"),
+    PZ_INT_OPTION("vpp", AT(vpp), "N", 1, 1 << 20, "The same for chunks of layers per stage"),
+    PZ_INT_OPTION("dp", AT(dp), "N", 1, 1 << 20, "The same for data-parallel replicas"),
+    PZ_INT_OPTION("cp", AT(cp), "N", 1, 1 << 20, "The same for the context-parallel degree"),
+    PZ_INT_OPTION("ep", AT(ep), "N", 1, 1 << 16, "The same for the expert-parallel degree"),
+    PZ_INT_OPTION("mbs", AT(mbs), "B", 1, 1 << 20, "The same for the microbatch size, samples"),
+    PZ_CHOICE_OPTION("recompute", AT(recompute), pz_recomputation_names, "The same for recomputation of activations"),
+    PZ_CHOICE_OPTION("zero", AT(zero), zero_names, "The same for the ZeRO stage"),
+    PZ_CHOICE_OPTION("precision", AT(precision), pz_precision_names, "Precision of the layers' GEMMs (default: bf16; fp16 on chips without it)"),
+    PZ_CHOICE_OPTION("fp8-recipe", AT(fp8_recipe), pz_fp8_recipe_names, "With precision fp8: scales of the operands, as for 'phaze predict'"),
+    PZ_TEXT_OPTION("peft", AT(peft), "TEXT", "Fine-tuning with frozen weights: lora:RANK:MODULES, as for 'phaze predict'"),
+    PZ_SET_OPTION("offload", AT(offload), pz_offload_names, "What may be kept on the host, as for 'phaze place'"),
+    PZ_TEXT_OPTION("framework", AT(framework), "NAME", "Training framework, as for 'phaze predict'"),
+    PZ_TEXT_OPTION("output", AT(out), "PAGE.html", "Where to write the page", .letter = 'o'),
+    PZ_TEXT_OPTION("wasm", AT(wasm), "FILE.wasm", "WebAssembly of the page (default: explore.wasm of the installation)"),
 };
 /* clang-format on */
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-/* Returns the path of share/phaze/NAME in the installation of this program, or of wasm/NAME in its build folder, or NULL. */
+/* Returns the path of share/phaze/NAME in the installation of this program, or of wasm/NAME in its
+ * build folder, or NULL if neither file exists. */
 static const char *find_shared_file(struct pz_call *call, const char *name) {
   /* relative to the folder of the program: bin/phaze, or build/release/src/phaze */
   static const char *const folders[] = {"../share/phaze", "../wasm", "../../wasm"};
@@ -83,69 +84,70 @@ static const char *framework_name(const void *unused, size_t i) {
   return pz_framework_names[i];
 }
 
-static void set_plan(struct pz_call *call, const struct settings *s, struct pz_plan *p) {
-  if (s->devices) p->devices = s->devices;
-  if (s->batch) p->batch = s->batch;
-  p->seq = s->seq;
-  p->tp = s->tp;
-  p->pp = s->pp;
-  p->vpp = s->vpp;
-  p->dp = s->dp;
-  p->cp = s->cp;
-  p->ep = s->ep;
-  p->mbs = s->mbs;
-  p->recompute = s->recompute;
-  p->zero = s->zero;
-  p->precision = s->precision;
-  p->fp8_recipe = s->fp8_recipe;
-  p->peft = s->peft;
-  p->offload = s->offload;
-  p->framework = pz_framework_find(s->framework);
+static void set_plan(struct pz_call *call, const struct settings *settings, struct pz_plan *plan) {
+  if (settings->devices) plan->devices = settings->devices;
+  if (settings->batch) plan->batch = settings->batch;
+  plan->seq = settings->seq;
+  plan->tp = settings->tp;
+  plan->pp = settings->pp;
+  plan->vpp = settings->vpp;
+  plan->dp = settings->dp;
+  plan->cp = settings->cp;
+  plan->ep = settings->ep;
+  plan->mbs = settings->mbs;
+  plan->recompute = settings->recompute;
+  plan->zero = settings->zero;
+  plan->precision = settings->precision;
+  plan->fp8_recipe = settings->fp8_recipe;
+  plan->peft = settings->peft;
+  plan->offload = settings->offload;
+  plan->framework = pz_framework_find(settings->framework);
   char names[400];
-  if (s->framework && p->framework < 0)
-    pz_raise(call, PZ_BAD_USE, "--framework '%.60s'; accepted: %s", s->framework,
+  if (settings->framework && plan->framework < 0)
+    pz_raise(call, PZ_BAD_USE, "--framework '%.60s'; accepted: %s", settings->framework,
              pz_text_join(names, sizeof names, framework_name, NULL));
 }
 
 /* Returns an error message if the arguments are inconsistent, otherwise NULL. */
-static const char *explore_misuse(const struct settings *s, char **models, int n) {
+static const char *explore_misuse(const struct settings *settings, char **models, int n) {
   if (n < 1 || n > MOST_MODELS) return "expected 1 to 64 MODELs";
-  if (!s->machine.chip) return "--chip is required";
-  if (s->common.json) return "--json does not apply: the page has its answers as JSON";
-  bool overwrites = pz_machine_reads(&s->machine, s->out);
-  if (s->wasm && pz_file_same(s->out, s->wasm)) overwrites = true;
+  if (!settings->machine.chip) return "--chip is required";
+  if (settings->common.json) return "--json does not apply: the page has its answers as JSON";
+  bool overwrites = pz_machine_reads(&settings->machine, settings->out);
+  if (settings->wasm && pz_file_same(settings->out, settings->wasm)) overwrites = true;
   for (int i = 0; i < n; i++)
-    if (pz_file_same(s->out, models[i])) overwrites = true;
+    if (pz_file_same(settings->out, models[i])) overwrites = true;
   return overwrites ? "--output would overwrite the input file" : NULL;
 }
 
 static void explore(struct pz_call *call, struct pz_invocation *in) {
-  struct settings s = defaults;
+  struct settings settings = defaults;
   char *text = NULL;
   size_t bytes = 0;
-  if (!pz_command_options(call, in, &s)) return;
-  const char *wrong = explore_misuse(&s, in->args, in->n_args);
-  if (wrong) pz_command_refuse(call, in, wrong);
+  if (!pz_command_options(call, in, &settings)) return;
+  const char *misuse = explore_misuse(&settings, in->args, in->n_args), *out = settings.out;
+  if (misuse) pz_command_refuse(call, in, misuse);
   in->args[in->n_args] = NULL; /* ends the list of models */
-  struct pz_explore_options o = pz_explore_options_default();
-  struct pz_machine_use use = {"devices", s.devices ? s.devices : 1, s.common.quiet, false};
-  pz_machine_open(call, &s.machine, use); /* checks chip and cluster, and warns */
-  set_plan(call, &s, &o.plan);
-  pz_file_require_output(call, s.out, NULL, 0);
-  o.models = (const char *const *)in->args;
-  o.chip = s.machine.chip;
-  o.cluster = s.machine.cluster;
-  o.wasm = s.wasm ? s.wasm : find_shared_file(call, "explore.wasm");
-  if (!o.wasm)
+  struct pz_explore_options options = pz_explore_options_default();
+  struct pz_machine_use use = {"devices", settings.devices ? settings.devices : 1,
+                               settings.common.quiet, .training = false};
+  pz_machine_open(call, &settings.machine, use); /* checks chip and cluster, and warns */
+  set_plan(call, &settings, &options.plan);
+  pz_file_require_output(call, out, NULL, 0);
+  options.models = (const char *const *)in->args;
+  options.chip = settings.machine.chip;
+  options.cluster = settings.machine.cluster;
+  options.wasm = settings.wasm ? settings.wasm : find_shared_file(call, "explore.wasm");
+  if (!options.wasm)
     pz_raise(call, PZ_IO,
              "explore.wasm, the WebAssembly of the page, is not installed; build it with "
              "'cmake --preset wasm && cmake --build --preset wasm' (Debian's emscripten), or "
              "name one with --wasm FILE");
-  pz_must(call, pz_explore_page(&o, &text, &bytes, pz_call_error(call)));
+  pz_must(call, pz_explore_page(&options, &text, &bytes, pz_call_error(call)));
   pz_defer(call, pz_free_text, text);
-  pz_file_save(call, s.out, text, bytes);
-  if (!s.common.quiet)
-    pz_command_say("wrote %s, %.1f MB; it opens offline", s.out, (double)bytes / 1e6);
+  pz_file_save(call, out, text, bytes);
+  if (!settings.common.quiet)
+    pz_command_say("wrote %s, %.1f MB; it opens offline", out, (double)bytes / 1e6);
 }
 
 const struct pz_command pz_cmd_explore = {
@@ -162,7 +164,7 @@ const struct pz_command pz_cmd_explore = {
         "Examples:\n"
         "  phaze explore llama3-70b --chip h100 --cluster dgx-h100 --devices 1024 --batch 2048\n"
         "  phaze explore llama3-8b mixtral-8x7b --chip ./mine.json -o mine.html\n",
-    .table = {options, sizeof options / sizeof *options},
+    .table = {option_table, sizeof option_table / sizeof *option_table},
     .defaults = &defaults,
     .n_args = -1,
     .argument = "MODEL",

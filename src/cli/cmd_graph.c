@@ -16,16 +16,17 @@ struct settings {
 static const struct settings defaults = {.w = PZ_WORKLOAD_DEFAULTS};
 
 /* clang-format off */
-static const struct pz_option options[] = {
+static const struct pz_option option_table[] = {
     PZ_COMMON_OPTIONS(struct settings),
-    {.name = "dot", .type = PZ_OPTION_FLAG, .offset = offsetof(struct settings, dot),
-     .help = "Print the graph in Graphviz format"},
+    PZ_FLAG_OPTION("dot", offsetof(struct settings, dot), "Print the graph in Graphviz format"),
     PZ_WORKLOAD_OPTIONS(struct settings, w),
 };
 /* clang-format on */
 
 /* ---- operators ------------------------------------------------------------------------------ */
 
+/* Writes the indices of the operators that `op` depends on into buf, as many as fit, and returns
+ * buf. */
 static const char *predecessors_text(const struct pz_op *op, char *buf, size_t size) {
   enum { LONGEST_NUMBER = 12 };
   size_t used = 0;
@@ -35,70 +36,59 @@ static const char *predecessors_text(const struct pz_op *op, char *buf, size_t s
   return buf;
 }
 
-static void dims_cell(struct pz_table *t, const struct pz_op *op) {
-  const struct pz_dims *d = &op->dims;
+static void append_shape(struct pz_table *table, const struct pz_op *op) {
+  const struct pz_dims *dims = &op->dims;
   if (op->matmul_flop)
-    pz_table_cell(t, "%" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64, d->batch, d->m, d->n,
-                  d->k);
+    pz_table_cell(table, "%" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64, dims->batch, dims->m,
+                  dims->n, dims->k);
   else if (op->op_class == PZ_CLASS_NONE)
-    pz_table_cell(t, "%s", "");
+    pz_table_cell(table, "%s", "");
   else
-    pz_table_cell(t, "%" PRId64 " x %" PRId64, d->m, d->n);
-}
-
-static void si_cell(struct pz_table *t, int64_t value, const char *unit) {
-  char text[32];
-  pz_table_cell(t, "%s", pz_text_si(text, sizeof text, (double)value, unit));
+    pz_table_cell(table, "%" PRId64 " x %" PRId64, dims->m, dims->n);
 }
 
 static void print_operators(struct pz_call *call, const struct pz_ops *ops, const char *title) {
   static const char *const heads[] = {">id",    "operator", "class",    ">b x m x n x k", ">work",
                                       ">reads", ">writes",  ">weights", "after",          NULL};
   struct pz_call scratch = pz_scratch(call);
-  struct pz_table *t = pz_table_new(&scratch, heads);
+  struct pz_table *table = pz_table_new(&scratch, heads);
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
-    char after[96];
-    pz_table_cell(t, "%" PRIu32, i);
-    pz_table_cell(t, "%s", op->name);
-    pz_table_cell(t, "%s", pz_op_class_name(op->op_class));
-    dims_cell(t, op);
-    si_cell(t, op->flop, "FLOP");
-    si_cell(t, op->bytes_read, "B");
-    si_cell(t, op->bytes_written, "B");
-    si_cell(t, op->weight_bytes, "B");
-    pz_table_cell(t, "%s", predecessors_text(op, after, sizeof after));
+    char after[96], flop[32], read[32], written[32], weights[32];
+    pz_table_cells(table, "%" PRIu32 "|%s|%s", i, op->name, pz_op_class_name(op->op_class));
+    append_shape(table, op);
+    pz_table_cells(table, "%s|%s|%s|%s|%s", pz_text_si(flop, sizeof flop, (double)op->flop, "FLOP"),
+                   pz_text_si(read, sizeof read, (double)op->bytes_read, "B"),
+                   pz_text_si(written, sizeof written, (double)op->bytes_written, "B"),
+                   pz_text_si(weights, sizeof weights, (double)op->weight_bytes, "B"),
+                   predecessors_text(op, after, sizeof after));
   }
   printf("\n  %s\n", title);
-  pz_table_print(t, 2, stdout);
+  pz_table_print(table, 2, stdout);
   pz_scratch_end(&scratch);
 }
 
 /* ---- layers --------------------------------------------------------------------------------- */
 
-/* Prints ", reads first and block-1" unless the only input of a layer is the layer before it. */
-static void print_layer_inputs(const struct pz_workload *w, uint32_t i) {
-  const struct pz_layer *l = &w->layers[i];
-  bool only_previous = l->n_from == 1 && l->from[0] + 1 == i;
-  if (i == 0 || only_previous) return;
-  if (!l->n_from) printf(", reads the model's inputs");
-  for (uint32_t k = 0; k < l->n_from; k++)
-    printf("%s%s", k ? " and " : ", reads ", w->layers[l->from[k]].name);
-}
-
-static void print_layer(struct pz_call *call, const struct pz_workload *w, uint32_t i) {
-  const struct pz_layer *l = &w->layers[i];
-  bool last = i + 1 == w->n_layers;
-  char params[32], saved[32], out[32];
-  printf("\n%s x%" PRId64 ": %s parameters, %s saved for backward", l->name, l->count,
-         pz_text_count(params, sizeof params, l->params),
-         pz_text_si(saved, sizeof saved, (double)l->activation_bytes, "B"));
-  if (!last)
-    printf(", %s to the next layer", pz_text_si(out, sizeof out, (double)l->output_bytes, "B"));
-  print_layer_inputs(w, i);
+static void print_layer(struct pz_call *call, const struct pz_workload *workload, uint32_t i) {
+  const struct pz_layer *layer = &workload->layers[i];
+  char params[32], saved[32], output[32];
+  printf("\n%s x%" PRId64 ": %s parameters, %s saved for backward", layer->name, layer->count,
+         pz_text_count(params, sizeof params, layer->params),
+         pz_text_si(saved, sizeof saved, (double)layer->activation_bytes, "B"));
+  if (i + 1 < workload->n_layers)
+    printf(", %s to the next layer",
+           pz_text_si(output, sizeof output, (double)layer->output_bytes, "B"));
+  /* name the inputs of the layer, unless its only input is the layer before it */
+  bool only_previous = layer->n_from == 1 && layer->from[0] + 1 == i;
+  if (i > 0 && !only_previous) {
+    if (!layer->n_from) printf(", reads the model's inputs");
+    for (uint32_t k = 0; k < layer->n_from; k++)
+      printf("%s%s", k ? " and " : ", reads ", workload->layers[layer->from[k]].name);
+  }
   printf("\n");
-  print_operators(call, &l->ops[PZ_FORWARD], "forward");
-  print_operators(call, &l->ops[PZ_BACKWARD], "backward");
+  print_operators(call, &layer->ops[PZ_FORWARD], "forward");
+  print_operators(call, &layer->ops[PZ_BACKWARD], "backward");
 }
 
 /* ---- the whole model ------------------------------------------------------------------------ */
@@ -109,94 +99,96 @@ static void print_total(const char *label, int64_t value, const char *unit) {
   printf("  %s\n", pz_text_si(rounded, sizeof rounded, (double)value, unit));
 }
 
-static void print_totals(const struct pz_workload *w) {
-  const struct pz_totals *t = &w->totals;
-  const struct pz_workload_options *o = &w->options;
-  bool divided = o->tp > 1 || o->ep > 1 || o->etp > 1 || o->cp > 1;
+static void print_totals(const struct pz_workload *workload) {
+  const struct pz_totals *totals = &workload->totals;
+  const struct pz_workload_options *options = &workload->options;
+  bool divided = options->tp > 1 || options->ep > 1 || options->etp > 1 || options->cp > 1;
   printf("\ntotals%s\n", divided ? " per device" : "");
-  print_total("parameters", t->params, "");
-  if (divided) print_total("  of the whole model", t->model_params, "");
-  if (o->lora.rank) print_total("  trained, of the model", t->model_trained_params, "");
-  print_total("parameter bytes", t->param_bytes, "B");
-  print_total("forward", t->forward_flop, "FLOP");
-  print_total("  matrix products", t->matmul_forward_flop, "FLOP");
-  print_total("backward", t->backward_flop, "FLOP");
-  print_total("  matrix products", t->matmul_backward_flop, "FLOP");
-  print_total("saved for backward", t->activation_bytes, "B");
-  print_total("peak memory of a step", t->peak_bytes, "B");
+  print_total("parameters", totals->params, "");
+  if (divided) print_total("  of the whole model", totals->model_params, "");
+  if (options->lora.rank) print_total("  trained, of the model", totals->model_trained_params, "");
+  print_total("parameter bytes", totals->param_bytes, "B");
+  print_total("forward", totals->forward_flop, "FLOP");
+  print_total("  matrix products", totals->matmul_forward_flop, "FLOP");
+  print_total("backward", totals->backward_flop, "FLOP");
+  print_total("  matrix products", totals->matmul_backward_flop, "FLOP");
+  print_total("saved for backward", totals->activation_bytes, "B");
+  print_total("peak memory of a step", totals->peak_bytes, "B");
 }
 
 /* Prints the layers that were detected in a model that does not name them: "first, block x 12, last". */
-static void print_detected_layers(const struct pz_workload *w) {
-  printf("%s (%s): detected layers ", w->model, w->family);
-  for (uint32_t i = 0; i < w->n_layers; i++) {
-    const struct pz_layer *l = &w->layers[i];
-    printf("%s%s", i ? ", " : "", l->name);
-    if (l->count > 1) printf(" x %" PRId64, l->count);
+static void print_detected_layers(const struct pz_workload *workload) {
+  printf("%s (%s): detected layers ", workload->model, workload->family);
+  for (uint32_t i = 0; i < workload->n_layers; i++) {
+    const struct pz_layer *layer = &workload->layers[i];
+    printf("%s%s", i ? ", " : "", layer->name);
+    if (layer->count > 1) printf(" x %" PRId64, layer->count);
   }
-  printf("; %" PRId64 " output%s per row\n", w->vocab, pz_text_s((double)w->vocab));
+  printf("; %" PRId64 " output%s per row\n", workload->vocab, pz_text_s((double)workload->vocab));
 }
 
 /* Prints "order: embedding, 8 x (block_window, ..., block_full), head" if layers of different kinds alternate. */
-static void print_layer_order(const struct pz_workload *w) {
+static void print_layer_order(const struct pz_workload *workload) {
   bool alternate = false;
-  for (uint32_t i = 0; i < w->n_order; i++)
-    if (w->order[i].n_unit > 1) alternate = true;
+  for (uint32_t i = 0; i < workload->n_order; i++)
+    if (workload->order[i].n_unit > 1) alternate = true;
   if (!alternate) return;
-  for (uint32_t i = 0; i < w->n_order; i++) {
-    const struct pz_segment *s = &w->order[i];
-    bool several = s->n_unit > 1;
+  for (uint32_t i = 0; i < workload->n_order; i++) {
+    const struct pz_segment *segment = &workload->order[i];
+    bool several = segment->n_unit > 1;
     printf("%s", i ? ", " : "order: ");
-    if (s->repeats > 1) printf("%" PRId64 " x ", s->repeats);
+    if (segment->repeats > 1) printf("%" PRId64 " x ", segment->repeats);
     if (several) printf("(");
-    for (uint32_t k = 0; k < s->n_unit; k++)
-      printf("%s%s", k ? ", " : "", w->layers[s->unit[k]].name);
+    for (uint32_t k = 0; k < segment->n_unit; k++)
+      printf("%s%s", k ? ", " : "", workload->layers[segment->unit[k]].name);
     if (several) printf(")");
   }
   printf("\n");
 }
 
-static void print_workload(struct pz_call *call, const struct pz_workload *w) {
-  const struct pz_workload_options *o = &w->options;
+static void print_workload(struct pz_call *call, const struct pz_workload *workload) {
+  const struct pz_workload_options *options = &workload->options;
   char context[64], active[32];
-  if (w->heads)
+  if (workload->heads)
     printf("%s (%s): %" PRId64 " layer%s, hidden %" PRId64 ", %" PRId64
            " head%s, vocabulary %" PRId64 "\n",
-           w->model, w->family, o->num_layers, pz_text_s((double)o->num_layers), w->hidden,
-           w->heads, pz_text_s((double)w->heads), w->vocab);
+           workload->model, workload->family, options->num_layers,
+           pz_text_s((double)options->num_layers), workload->hidden, workload->heads,
+           pz_text_s((double)workload->heads), workload->vocab);
   else
-    print_detected_layers(w);
+    print_detected_layers(workload);
   printf("sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64
          "%s%s, %s kernels, %s attention",
-         o->seq, o->mbs, o->tp, o->sequence_parallel ? " with sequence parallelism" : "",
-         pz_workload_context(o, context, sizeof context), pz_kernels_names[o->kernels],
-         pz_attention_names[o->attention]);
-  printf("%s\n", o->recompute == PZ_RECOMPUTE_FULL ? ", activations recomputed" : "");
-  if (w->experts)
+         options->seq, options->mbs, options->tp,
+         options->sequence_parallel ? " with sequence parallelism" : "",
+         pz_workload_context(options, context, sizeof context), pz_kernels_names[options->kernels],
+         pz_attention_names[options->attention]);
+  printf("%s\n", options->recompute == PZ_RECOMPUTE_FULL ? ", activations recomputed" : "");
+  if (workload->experts)
     printf("%" PRId64 " experts, %" PRId64 " of a token; expert parallel %" PRId64
            ", each expert over %" PRId64 " device%s; %s active parameters\n",
-           w->experts, w->experts_per_token, o->ep, o->etp, pz_text_s((double)o->etp),
-           pz_text_count(active, sizeof active, w->totals.active_params));
-  print_layer_order(w);
-  for (uint32_t i = 0; i < w->n_layers; i++) print_layer(call, w, i);
-  print_totals(w);
+           workload->experts, workload->experts_per_token, options->ep, options->etp,
+           pz_text_s((double)options->etp),
+           pz_text_count(active, sizeof active, workload->totals.active_params));
+  print_layer_order(workload);
+  for (uint32_t i = 0; i < workload->n_layers; i++) print_layer(call, workload, i);
+  print_totals(workload);
 }
 
 static void show_graph(struct pz_call *call, struct pz_invocation *in) {
-  struct settings s = defaults;
-  struct pz_workload *w = NULL;
-  char *text = NULL;
-  if (!pz_command_options(call, in, &s)) return;
-  if (s.common.json && s.dot) pz_command_refuse(call, in, "--json and --dot cannot be combined");
-  pz_must(call, pz_workload_load(in->args[0], &s.w, &w, pz_call_error(call)));
-  pz_defer(call, pz_free_workload, w);
-  pz_command_warn(s.common.quiet, w->warning);
-  if (!s.common.json && !s.dot) {
-    print_workload(call, w);
+  struct settings settings = defaults;
+  if (!pz_command_options(call, in, &settings)) return;
+  bool json = settings.common.json, dot = settings.dot;
+  if (json && dot) pz_command_refuse(call, in, "--json and --dot cannot be combined");
+  const struct pz_workload *workload =
+      pz_workload_open(call, in->args[0], &settings.w, settings.common.quiet);
+  if (!json && !dot) {
+    print_workload(call, workload);
     return;
   }
-  enum pz_workload_form form = s.dot ? PZ_WORKLOAD_DOT : PZ_WORKLOAD_JSON;
-  pz_must(call, pz_workload_text(w, form, &text, pz_call_error(call)));
+  enum pz_workload_form form = dot ? PZ_WORKLOAD_DOT : PZ_WORKLOAD_JSON;
+  char *text = NULL;
+  pz_must(call, pz_workload_text(workload, form, &text, pz_call_error(call)));
   pz_defer(call, pz_free_text, text);
   fputs(text, stdout);
 }
@@ -214,7 +206,7 @@ const struct pz_command pz_cmd_graph = {
               "  phaze graph gpt2-xl --mbs 4\n"
               "  phaze graph ./config.json --tp 8 --sp --json\n"
               "  phaze graph model.onnx --dim batch=8 --dim seq=512\n",
-    .table = {options, sizeof options / sizeof *options},
+    .table = {option_table, sizeof option_table / sizeof *option_table},
     .defaults = &defaults,
     .n_args = 1,
     .argument = "MODEL",

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "cli/command.h"
+#include "cli/owned.h"
 #include "core/text.h"
 #include "report/table.h"
 
@@ -11,54 +12,45 @@ struct settings {
 
 static const struct settings defaults;
 
-static const struct pz_option options[] = {PZ_COMMON_OPTIONS(struct settings)};
-
-static json_t *model_json(const struct pz_workload *w, const char *hub_name) {
-  const struct {
-    const char *key;
-    int64_t value;
-  } sizes[] = {
-      {"layers", w->options.num_layers}, {"hidden", w->hidden},   {"heads", w->heads},
-      {"kv_heads", w->kv_heads},         {"ffn", w->ffn},         {"vocab", w->vocab},
-      {"positions", w->positions},       {"seq", w->options.seq}, {"params", w->totals.params}};
-  json_t *o =
-      json_pack("{s:s,s:s?,s:s}", "name", w->model, "hugging_face", hub_name, "family", w->family);
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-    json_object_set_new(o, sizes[i].key, json_integer(sizes[i].value));
-  return o;
-}
-
-static void append_model(struct pz_table *t, const struct pz_workload *w, const char *hub_name) {
-  char params[32];
-  const int64_t sizes[] = {
-      w->options.num_layers, w->hidden, w->heads, w->kv_heads, w->ffn, w->vocab, w->options.seq};
-  pz_table_cell(t, "%s", w->model);
-  pz_table_cell(t, "%s", w->family);
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) pz_table_cell(t, "%" PRId64, sizes[i]);
-  pz_table_cell(t, "%s", pz_text_count(params, sizeof params, w->totals.params));
-  pz_table_cell(t, "%s", hub_name ? hub_name : "");
-}
+static const struct pz_option option_table[] = {PZ_COMMON_OPTIONS(struct settings)};
 
 static void list_models(struct pz_call *call, struct pz_invocation *in) {
   static const char *const heads[] = {"model",  "family",  ">layers",      ">hidden",
                                       ">heads", ">kv",     ">ffn",         ">vocab",
                                       ">seq",   ">params", "Hugging Face", NULL};
-  struct settings s = defaults;
-  if (!pz_command_options(call, in, &s)) return;
-  struct pz_table *t = pz_table_new(call, heads);
+  struct settings settings = defaults;
+  if (!pz_command_options(call, in, &settings)) return;
+  struct pz_table *table = pz_table_new(call, heads);
   json_t *models = pz_json_built(call, json_array());
   for (size_t i = 0; pz_preset_name(i); i++) {
-    struct pz_workload_options o = pz_workload_options_default();
-    struct pz_workload *w = NULL;
-    pz_must(call, pz_workload_load(pz_preset_name(i), &o, &w, pz_call_error(call)));
-    append_model(t, w, pz_preset_hub_name(i));
-    json_array_append_new(models, model_json(w, pz_preset_hub_name(i)));
-    pz_workload_free(w);
+    struct pz_workload_options options = pz_workload_options_default();
+    struct pz_workload *model = NULL;
+    const char *hub_name = pz_preset_hub_name(i);
+    char params[32];
+    pz_must(call, pz_workload_load(pz_preset_name(i), &options, &model, pz_call_error(call)));
+    pz_defer(call, pz_free_workload, model);
+    int64_t n_layers = model->options.num_layers, seq = model->options.seq;
+    int64_t n_params = model->totals.params;
+    pz_table_cells(table,
+                   "%s|%s|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64
+                   "|%" PRId64 "|%s|%s",
+                   model->model, model->family, n_layers, model->hidden, model->heads,
+                   model->kv_heads, model->ffn, model->vocab, seq,
+                   pz_text_count(params, sizeof params, n_params), hub_name ? hub_name : "");
+    json_array_append_new(
+        models,
+        json_pack("{s:s,s:s?,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "name", model->model,
+                  "hugging_face", hub_name, "family", model->family, "layers", (json_int_t)n_layers,
+                  "hidden", (json_int_t)model->hidden, "heads", (json_int_t)model->heads,
+                  "kv_heads", (json_int_t)model->kv_heads, "ffn", (json_int_t)model->ffn, "vocab",
+                  (json_int_t)model->vocab, "positions", (json_int_t)model->positions, "seq",
+                  (json_int_t)seq, "params", (json_int_t)n_params));
+    pz_close(call, model);
   }
-  if (s.common.json)
+  if (settings.common.json)
     pz_command_print_json(call, json_pack("{s:O}", "models", models));
   else
-    pz_table_print(t, 0, stdout);
+    pz_table_print(table, 0, stdout);
 }
 
 const struct pz_command pz_cmd_models = {
@@ -73,7 +65,7 @@ const struct pz_command pz_cmd_models = {
               "Examples:\n"
               "  phaze models\n"
               "  phaze models --json\n",
-    .table = {options, sizeof options / sizeof *options},
+    .table = {option_table, sizeof option_table / sizeof *option_table},
     .defaults = &defaults,
     .body = list_models,
 };

@@ -19,8 +19,8 @@ struct settings {
   const char *instance;
   int semantics, evaluator;
   bool compat, check;
-  struct pz_place_settings model;             /* this field and the next: with a MODEL only */
-  struct pz_place_training_settings training; /* with training semantics only */
+  struct pz_place_settings model;             /* this member and the next are for a MODEL */
+  struct pz_place_training_settings training; /* for training semantics */
 };
 
 enum { NOT_GIVEN = -1 }; /* a choice that the user left open */
@@ -51,138 +51,113 @@ static const char *const optimizer_names[] = {"adam", "sgd", NULL};
 
 #define AT(field) offsetof(struct settings, field)
 /* clang-format off */
-static const struct pz_option options[] = {
+static const struct pz_option option_table[] = {
     PZ_COMMON_OPTIONS(struct settings),
-    {.name = "instance", .type = PZ_OPTION_TEXT, .offset = AT(instance), .arg = "FILE.json",
-     .help = "Read a placement problem instead of a MODEL (format above)"},
-    {.name = "evaluator", .type = PZ_OPTION_CHOICE, .offset = AT(evaluator), .choices = pz_evaluator_names,
-     .help = "The same in the words of 'phaze search': training, or original, which is corrected"},
-    {.name = "semantics", .type = PZ_OPTION_CHOICE, .offset = AT(semantics), .choices = semantics_names,
-     .help = "What a step is: training: as frameworks run it, the model of 'phaze predict' (default but for ONNX files and chips of 45 and 22 nm that are only described); corrected: layers scheduled on the chip's cores, as the evaluator original of 'phaze search' sees them; original: the same, and the gradient all-reduce counts the parameters of the first stage instead of the largest (default with --instance)"},
-    {.name = "expert-compat", .type = PZ_OPTION_FLAG, .offset = AT(compat),
-     .help = "With --instance: split the layers of the expert plan as the original program does, off by one layer"},
-    {.name = "check", .type = PZ_OPTION_FLAG, .offset = AT(check),
-     .help = "Check the plan with an independent checker"},
+    PZ_TEXT_OPTION("instance", AT(instance), "FILE.json", "Read a placement problem instead of a MODEL (format above)"),
+    PZ_CHOICE_OPTION("evaluator", AT(evaluator), pz_evaluator_names, "The same in the words of 'phaze search': training, or original, which is corrected"),
+    PZ_CHOICE_OPTION("semantics", AT(semantics), semantics_names, "What a step is: training: as frameworks run it, the model of 'phaze predict' (default but for ONNX files and chips of 45 and 22 nm that are only described); corrected: layers scheduled on the chip's cores, as the evaluator original of 'phaze search' sees them; original: the same, and the gradient all-reduce counts the parameters of the first stage instead of the largest (default with --instance)"),
+    PZ_FLAG_OPTION("expert-compat", AT(compat), "With --instance: split the layers of the expert plan as the original program does, off by one layer"),
+    PZ_FLAG_OPTION("check", AT(check), "Check the plan with an independent checker"),
     PZ_MACHINE_OPTIONS(struct settings, model.machine),
     PZ_UNITS_OPTION(AT(model.machine.any_units)),
-    {.name = "devices", .type = PZ_OPTION_TEXT, .offset = AT(model.devices_text), .arg = "N",
-     .help = "Number of devices (chips); with training semantics also a comma-separated list: how the best plan scales (default: 1024)"},
-    {.name = "batch", .type = PZ_OPTION_INT, .offset = AT(model.batch), .arg = "B", .min = 1, .max = 1 << 30,
-     .help = "Global batch size, samples (default: 4096)"},
-    {.name = "mbs", .type = PZ_OPTION_TEXT, .offset = AT(model.mbs), .arg = "LIST",
-     .help = "Microbatch sizes to try (samples), comma-separated, or auto (default: auto, which is 1,2,4,8; training: one number, or auto: all)"},
-    {.name = "tp", .type = PZ_OPTION_TEXT, .offset = AT(model.tp), .arg = "LIST",
-     .help = "Tensor-parallel degrees to try, comma-separated, or auto (default: auto, the powers of two up to 64 that the model allows; training: one number, or auto: all within a node)"},
-    {.name = "seq", .type = PZ_OPTION_INT, .offset = AT(model.seq), .arg = "S", .min = 1, .max = 1 << 24,
-     .help = "Sequence length, tokens per sample (default: the model's, at most 8192)"},
-    {.name = "recompute", .type = PZ_OPTION_CHOICE, .offset = AT(model.recompute), .choices = recompute_names,
-     .help = "Recompute activations (checkpointing); auto: whichever is faster, with training semantics by stage as few layers as memory asks for; full is on, none is off; training: selective, alternate and half as for 'phaze predict'"},
-    {.name = "optimizer", .type = PZ_OPTION_CHOICE, .offset = AT(model.optimizer), .choices = optimizer_names,
-     .help = "Optimizer. Weights, gradients and optimizer state take 3 times (adam) or 2 times (sgd) the bytes of the weights"},
-    {.name = "hbm", .type = PZ_OPTION_REAL, .offset = AT(model.hbm_gb), .arg = "GIB", .min = 0.001, .max = 1e9,
-     .help = "Memory per device, GiB (default: the chip's HBM)"},
-    {.name = "emit", .type = PZ_OPTION_CHOICE, .offset = AT(model.emit), .choices = pz_launch_names,
-     .help = "Training: print a complete launch script of the plan for this framework; implies --framework"},
-    {.name = "trace", .type = PZ_OPTION_TEXT, .offset = AT(model.trace), .arg = "FILE.json",
-     .help = "Write the pipeline as a timeline for ui.perfetto.dev"},
+    PZ_TEXT_OPTION("devices", AT(model.devices_text), "N", "Number of devices (chips); with training semantics also a comma-separated list: how the best plan scales (default: 1024)"),
+    PZ_INT_OPTION("batch", AT(model.batch), "B", 1, 1 << 30, "Global batch size, samples (default: 4096)"),
+    PZ_TEXT_OPTION("mbs", AT(model.mbs), "LIST", "Microbatch sizes to try (samples), comma-separated, or auto (default: auto, which is 1,2,4,8; training: one number, or auto: all)"),
+    PZ_TEXT_OPTION("tp", AT(model.tp), "LIST", "Tensor-parallel degrees to try, comma-separated, or auto (default: auto, the powers of two up to 64 that the model allows; training: one number, or auto: all within a node)"),
+    PZ_INT_OPTION("seq", AT(model.seq), "S", 1, 1 << 24, "Sequence length, tokens per sample (default: the model's, at most 8192)"),
+    PZ_CHOICE_OPTION("recompute", AT(model.recompute), recompute_names, "Recompute activations (checkpointing); auto: whichever is faster, with training semantics by stage as few layers as memory asks for; full is on, none is off; training: selective, alternate and half as for 'phaze predict'"),
+    PZ_CHOICE_OPTION("optimizer", AT(model.optimizer), optimizer_names, "Optimizer. Weights, gradients and optimizer state take 3 times (adam) or 2 times (sgd) the bytes of the weights"),
+    PZ_REAL_OPTION("hbm", AT(model.hbm_gb), "GIB", 0.001, 1e9, "Memory per device, GiB (default: the chip's HBM)"),
+    PZ_CHOICE_OPTION("emit", AT(model.emit), pz_launch_names, "Training: print a complete launch script of the plan for this framework; implies --framework"),
+    PZ_TEXT_OPTION("trace", AT(model.trace), "FILE.json", "Write the pipeline as a timeline for ui.perfetto.dev"),
     PZ_IMPORT_OPTIONS(struct settings, model.import),
-    {.name = "batch-per-device", .type = PZ_OPTION_INT, .offset = AT(training.batch_per_device), .arg = "B", .min = 1, .max = 1 << 24,
-     .help = "Training: samples for each device instead of --batch (weak scaling)"},
+    PZ_INT_OPTION("batch-per-device", AT(training.batch_per_device), "B", 1, 1 << 24, "Training: samples for each device instead of --batch (weak scaling)"),
     /* Fields of a plan.  A given field that is otherwise searched is fixed; the others are the same in all plans. */
 #define PLAN_OF(field) AT(training.plan.field)
 #define OWN .hidden = true,
 #define SEARCH(x) .standard = "searched",
 #define FOLLOW(x) .standard = "what the framework has for each plan",
 #include "cli/plan_options.def"
-    {.name = "top", .type = PZ_OPTION_INT, .offset = AT(training.top), .arg = "K", .min = 1, .max = 1000,
-     .help = "Training: show the K best plans, and what makes the others slower"},
-    {.name = "objective", .type = PZ_OPTION_CHOICE, .offset = AT(training.objective), .choices = pz_plan_objective_names,
-     .help = "Training: the shortest step, the least memory, or the fewest device-seconds per step"},
-    {.name = "risk", .type = PZ_OPTION_CHOICE, .offset = AT(training.risk), .choices = pz_plan_risk_names,
-     .help = "Training: what a step counts as: the prediction times 1 + the error to be expected of such a plan (counted), or the prediction alone (none)"},
-    {.name = "without", .type = PZ_OPTION_SET, .offset = AT(training.without), .choices = pz_software_names, .arg = "LIST",
-     .help = "Training: software that is not to be used: a list of te (Transformer Engine: overlap of tensor-parallel communication, CUDA graphs), deepep, hybridep, cuda-graphs"},
-    {.name = "all-devices", .type = PZ_OPTION_FLAG, .offset = AT(training.all_devices), .help = "Training: only plans that use all devices"},
-    {.name = "tokens", .type = PZ_OPTION_TEXT, .offset = AT(training.tokens), .arg = "N", .help = "Training: show what a run over so many tokens costs: 300B, 15T"},
-    {.name = "price", .type = PZ_OPTION_REAL, .offset = AT(training.price), .arg = "P", .min = 0, .max = 1e9, .help = "With --tokens: dollars per device-hour"},
-    {.name = "deadline", .type = PZ_OPTION_TEXT, .offset = AT(training.deadline), .arg = "TIME",
-     .help = "With --tokens: only plans with which the run ends within this time, days or hours: 30d, 36h; if there is none, the fastest plan is shown and the exit status is 1"},
-    {.name = "report", .type = PZ_OPTION_TEXT, .offset = AT(training.report), .arg = "PAGE.html",
-     .help = "Training: write the plan as one self-contained HTML page: pipeline and memory over time, and how it scales over a list of --devices"},
-    {.name = "compare", .type = PZ_OPTION_TEXT, .offset = AT(training.compare), .arg = "FILE",
-     .help = "Training: show your own plan beside the recommended one: a launch script or a plan as 'phaze tune' reads it. Chip, devices, batch, sequence length, framework and precision are as it has them where they are not given"},
-    {.name = "vocab", .type = PZ_OPTION_INT, .offset = AT(training.vocab), .arg = "V", .min = 1, .max = 1 << 26, .help = "With --compare: size of the vocabulary, before padding, where FILE names a tokenizer alone"},
-    {.name = "set", .type = PZ_OPTION_TEXTS, .offset = AT(training.set), .arg = "NAME=VALUE", .max = PZ_TUNE_MOST_SETS, .help = "With --compare: value of a variable of a script; may be given several times"},
-    {.name = "ignore", .type = PZ_OPTION_TEXTS, .offset = AT(training.ignore), .arg = "NAME", .max = PZ_TUNE_MOST_SETS, .help = "With --compare: leave out an option of FILE that is not covered; may be given several times"},
-    {.name = "seconds", .type = PZ_OPTION_REAL, .offset = AT(training.seconds), .arg = "S", .min = 0, .max = 1e9,
-     .help = "Training: end a search after so many seconds, with the best plan so far and its gap (default: 300; 0: never)"},
+    PZ_INT_OPTION("top", AT(training.top), "K", 1, 1000, "Training: show the K best plans, and what makes the others slower"),
+    PZ_CHOICE_OPTION("objective", AT(training.objective), pz_plan_objective_names, "Training: the shortest step, the least memory, or the fewest device-seconds per step"),
+    PZ_CHOICE_OPTION("risk", AT(training.risk), pz_plan_risk_names, "Training: what a step counts as: the prediction times 1 + the error to be expected of such a plan (counted), or the prediction alone (none)"),
+    PZ_SET_OPTION("without", AT(training.without), pz_software_names, "Training: software that is not to be used: a list of te (Transformer Engine: overlap of tensor-parallel communication, CUDA graphs), deepep, hybridep, cuda-graphs", .arg = "LIST"),
+    PZ_FLAG_OPTION("all-devices", AT(training.all_devices), "Training: only plans that use all devices"),
+    PZ_TEXT_OPTION("tokens", AT(training.tokens), "N", "Training: show what a run over so many tokens costs: 300B, 15T"),
+    PZ_REAL_OPTION("price", AT(training.price), "P", 0, 1e9, "With --tokens: dollars per device-hour"),
+    PZ_TEXT_OPTION("deadline", AT(training.deadline), "TIME", "With --tokens: only plans with which the run ends within this time, days or hours: 30d, 36h; if there is none, the fastest plan is shown and the exit status is 1"),
+    PZ_TEXT_OPTION("report", AT(training.report), "PAGE.html", "Training: write the plan as one self-contained HTML page: pipeline and memory over time, and how it scales over a list of --devices"),
+    PZ_TEXT_OPTION("compare", AT(training.compare), "FILE", "Training: show your own plan beside the recommended one: a launch script or a plan as 'phaze tune' reads it. Chip, devices, batch, sequence length, framework and precision are as it has them where they are not given"),
+    PZ_INT_OPTION("vocab", AT(training.vocab), "V", 1, 1 << 26, "With --compare: size of the vocabulary, before padding, where FILE names a tokenizer alone"),
+    PZ_TEXTS_OPTION("set", AT(training.set), "NAME=VALUE", PZ_MOST_SETS, "With --compare: value of a variable of a script; may be given several times"),
+    PZ_TEXTS_OPTION("ignore", AT(training.ignore), "NAME", PZ_MOST_SETS, "With --compare: leave out an option of FILE that is not covered; may be given several times"),
+    PZ_REAL_OPTION("seconds", AT(training.seconds), "S", 0, 1e9, "Training: end a search after so many seconds, with the best plan so far and its gap (default: 300; 0: never)"),
 };
 /* clang-format on */
 
 /* ---- an instance file ----------------------------------------------------------------------- */
 
-static json_t *instance_json(const struct pz_instance_plan *p) {
+static json_t *instance_json(const struct pz_instance_plan *plan) {
   json_t *stages = json_array();
-  for (uint32_t k = 0; k < p->n_stages; k++) {
-    const struct pz_instance_stage *s = &p->stages[k];
+  for (uint32_t k = 0; k < plan->n_stages; k++) {
+    const struct pz_instance_stage *stage = &plan->stages[k];
     json_t *nodes = json_array();
-    for (uint32_t i = 0; i < s->n_nodes; i++)
-      json_array_append_new(nodes, json_integer(s->nodes[i]));
+    for (uint32_t i = 0; i < stage->n_nodes; i++)
+      json_array_append_new(nodes, json_integer(stage->nodes[i]));
     json_array_append_new(stages, json_pack("{s:o,s:I,s:f,s:f}", "nodes", nodes, "devicesForStage",
-                                            (json_int_t)s->devices, "load", s->load_s, "memory",
-                                            s->memory_bytes));
+                                            (json_int_t)stage->devices, "load", stage->load_s,
+                                            "memory", stage->memory_bytes));
   }
   return json_pack("{s:o,s:I,s:I,s:f,s:o,s:s,s:f}", "stages", stages, "dataParallelDegree",
-                   (json_int_t)p->dp, "tensorParallelDegree", (json_int_t)p->tp,
-                   "finalTimePerBatch", p->step_s, "fixedStrategyTimePerBatch",
-                   p->expert ? json_null() : json_real(p->expert_s), "fixedStrategy",
-                   p->expert ? p->expert : "evaluated", "solve_seconds", p->solve_s);
+                   (json_int_t)plan->dp, "tensorParallelDegree", (json_int_t)plan->tp,
+                   "finalTimePerBatch", plan->step_s, "fixedStrategyTimePerBatch",
+                   plan->expert ? json_null() : json_real(plan->expert_s), "fixedStrategy",
+                   plan->expert ? plan->expert : "evaluated", "solve_seconds", plan->solve_s);
 }
 
-static void print_instance(struct pz_call *call, const struct pz_instance_plan *p) {
+static void print_instance(struct pz_call *call, const struct pz_instance_plan *plan) {
   static const char *const heads[] = {">stage",        "layers",  ">count",    ">devices",
                                       ">s/microbatch", ">memory", ">of limit", NULL};
-  struct pz_table *t = pz_table_new(call, heads);
-  for (uint32_t k = 0; k < p->n_stages; k++) {
-    const struct pz_instance_stage *s = &p->stages[k];
-    char text[64];
-    pz_table_cell(t, "%u", k + 1);
-    if (s->n_nodes == 1)
-      pz_table_cell(t, "%" PRId64, s->nodes[0]);
-    else
-      pz_table_cell(t, "%" PRId64 " .. %" PRId64, s->nodes[0], s->nodes[s->n_nodes - 1]);
-    pz_table_cell(t, "%u", s->n_nodes);
-    pz_table_cell(t, "%" PRId64, s->devices);
-    pz_table_cell(t, "%.6g", s->load_s);
-    pz_table_cell(t, "%s", pz_text_si(text, sizeof text, s->memory_bytes, "B"));
-    pz_table_cell(t, "%.0f%%", p->hbm_bytes > 0 ? 100 * s->memory_bytes / p->hbm_bytes : 0);
+  struct pz_table *table = pz_table_new(call, heads);
+  for (uint32_t k = 0; k < plan->n_stages; k++) {
+    const struct pz_instance_stage *stage = &plan->stages[k];
+    int64_t first = stage->nodes[0], last = stage->nodes[stage->n_nodes - 1];
+    char bytes[64], layers[64];
+    snprintf(layers, sizeof layers, stage->n_nodes == 1 ? "%" PRId64 : "%" PRId64 " .. %" PRId64,
+             first, last);
+    pz_table_cells(table, "%u|%s|%u|%" PRId64 "|%.6g|%s|%.0f%%", k + 1, layers, stage->n_nodes,
+                   stage->devices, stage->load_s,
+                   pz_text_si(bytes, sizeof bytes, stage->memory_bytes, "B"),
+                   plan->hbm_bytes > 0 ? 100 * stage->memory_bytes / plan->hbm_bytes : 0);
   }
   printf("%.9g s per batch: %u stage%s, %" PRId64 " replica%s, tensor parallel %" PRId64 "\n",
-         p->step_s, p->n_stages, p->n_stages == 1 ? "" : "s", p->dp, p->dp == 1 ? "" : "s", p->tp);
-  printf("slowest stage %.6g s per microbatch, gradient all-reduce %.6g s\n", p->slowest_stage_s,
-         p->exchange_s);
-  double ratio = p->step_s > 0 ? p->expert_s / p->step_s : HUGE_VAL;
-  if (p->expert)
-    printf("expert plan: %s\n", p->expert);
+         plan->step_s, plan->n_stages, pz_text_s(plan->n_stages), plan->dp,
+         pz_text_s((double)plan->dp), plan->tp);
+  printf("slowest stage %.6g s per microbatch, gradient all-reduce %.6g s\n", plan->slowest_stage_s,
+         plan->exchange_s);
+  double ratio = plan->step_s > 0 ? plan->expert_s / plan->step_s : HUGE_VAL;
+  if (plan->expert)
+    printf("expert plan: %s\n", plan->expert);
   else if (ratio < HUGE_VAL)
-    printf("expert plan: %.9g s per batch, %.2fx as long\n", p->expert_s, ratio);
+    printf("expert plan: %.9g s per batch, %.2fx as long\n", plan->expert_s, ratio);
   else
-    printf("expert plan: %.9g s per batch\n", p->expert_s);
+    printf("expert plan: %.9g s per batch\n", plan->expert_s);
   putchar('\n');
-  pz_table_print(t, 0, stdout);
+  pz_table_print(table, 0, stdout);
 }
 
-static void place_instance(struct pz_call *call, const struct settings *s) {
-  struct pz_instance_options o = pz_instance_options_default();
+static void place_instance(struct pz_call *call, const struct settings *settings) {
+  struct pz_instance_options options = pz_instance_options_default();
   struct pz_instance_plan *found = NULL;
+  const char *path = settings->instance;
   size_t bytes = 0;
-  o.corrected = s->semantics == CORRECTED;
-  o.compat = s->compat;
-  o.check = s->check;
-  const char *text = pz_file_text(call, s->instance, PZ_INSTANCE_MOST_BYTES, &bytes);
-  pz_must(call, pz_partition_instance(s->instance, text, bytes, &o, &found, pz_call_error(call)));
+  options.corrected = settings->semantics == CORRECTED;
+  options.compat = settings->compat;
+  options.check = settings->check;
+  const char *text = pz_file_text(call, path, PZ_INSTANCE_MOST_BYTES, &bytes);
+  pz_must(call, pz_partition_instance(path, text, bytes, &options, &found, pz_call_error(call)));
   pz_defer(call, pz_free_instance_plan, found);
-  if (s->common.json)
+  if (settings->common.json)
     pz_command_print_json(call, instance_json(found));
   else
     print_instance(call, found);
@@ -190,49 +165,54 @@ static void place_instance(struct pz_call *call, const struct settings *s) {
 
 /* ---- the semantics -------------------------------------------------------------------------- */
 
-/* Chooses the semantics that the user left open: original for an instance file, training for a model on a chip that is
+/* Returns the semantics that were chosen, or else original for an instance file, training for a model on a chip that is
  * built or of a modern technology, and corrected otherwise.  ONNX graphs have no training framework. */
-static void choose_semantics(struct pz_call *call, struct settings *s, const char *model) {
+static int choose_semantics(struct pz_call *call, const struct settings *settings,
+                            const char *model) {
+  const struct pz_machine_options *machine = &settings->model.machine;
   struct pz_chip chip;
-  if (s->evaluator) s->semantics = s->evaluator == PZ_EVALUATOR_TRAINING ? TRAINING : CORRECTED;
-  if (s->semantics != NOT_GIVEN) return;
-  s->semantics = ORIGINAL;
-  if (s->instance) return;
-  pz_chip_read_units(call, s->model.machine.chip, s->model.machine.any_units, &chip);
+  if (settings->evaluator)
+    return settings->evaluator == PZ_EVALUATOR_TRAINING ? TRAINING : CORRECTED;
+  if (settings->semantics != NOT_GIVEN) return settings->semantics;
+  if (settings->instance) return ORIGINAL;
+  pz_chip_read_units(call, machine->chip, machine->any_units, &chip);
   size_t n = strlen(model);
   bool onnx = n > 5 && strcmp(model + n - 5, ".onnx") == 0;
   /* The technologies of the original system, 45 and 22 nm, have no static power. */
   bool original_technology = !(pz_tech_at(chip.tech)->static_w_per_mm2 > 0);
   bool training = !onnx && (pz_chip_built(&chip) || !original_technology);
-  s->semantics = training ? TRAINING : CORRECTED;
+  return training ? TRAINING : CORRECTED;
 }
 
-/* Raises PZ_BAD_USE for options that the chosen semantics do not have. */
-static void check_semantics(struct pz_call *call, const struct settings *s,
+/* Raises PZ_BAD_USE for options that the chosen semantics do not have.  `none` are the settings without any option. */
+static void check_semantics(struct pz_call *call, const struct settings *settings,
                             const struct settings *none) {
   static const char *const not_training[] = {"check",     "optimizer", "dim",
                                              "batch-dim", "layers",    "unknown-ops"};
-  const char *semantics = semantics_names[s->semantics];
-  if (s->semantics == TRAINING) {
-    if (s->instance)
+  const char *semantics = semantics_names[settings->semantics];
+  if (settings->semantics == TRAINING) {
+    if (settings->instance)
       pz_raise(call, PZ_BAD_USE,
                "--semantics training with --instance; accepted: original, corrected");
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+    for (size_t i = 0; i < sizeof option_table / sizeof *option_table; i++) {
+      const struct pz_option *option = &option_table[i];
       for (size_t k = 0; k < sizeof not_training / sizeof *not_training; k++)
-        if (strcmp(options[i].name, not_training[k]) == 0 && !pz_option_same(&options[i], s, none))
+        if (strcmp(option->name, not_training[k]) == 0 && !pz_option_same(option, settings, none))
           pz_raise(call, PZ_BAD_USE,
                    "--%s with --semantics training; accepted: with --semantics corrected, original",
-                   options[i].name);
+                   option->name);
+    }
     return;
   }
-  const struct pz_option *only = pz_command_changed(&pz_cmd_place, AT(training), s, none);
+  const struct pz_option *training_option =
+      pz_command_changed(&pz_cmd_place, AT(training), settings, none);
   char name[64];
-  if (only)
+  if (training_option)
     pz_raise(call, PZ_BAD_USE,
              "--%s with --semantics %s; accepted: with --semantics training (the default but "
              "for chips of 22 nm)",
-             pz_option_name(only, name, sizeof name), semantics);
-  int recompute = s->model.recompute;
+             pz_option_name(training_option, name, sizeof name), semantics);
+  int recompute = settings->model.recompute;
   if (recompute != PZ_AS_FRAMEWORK && recompute != PZ_RECOMPUTATION_NONE &&
       recompute != PZ_RECOMPUTATION_FULL)
     pz_raise(call, PZ_BAD_USE, "--recompute %s with --semantics %s; accepted: auto, on, off",
@@ -240,76 +220,78 @@ static void check_semantics(struct pz_call *call, const struct settings *s,
 }
 
 /* Searches with the chosen semantics, prints the answer, and returns the exit status. */
-static enum pz_exit place_model(struct pz_call *call, struct settings *s, const char *model,
+static enum pz_exit place_model(struct pz_call *call, struct settings *settings, const char *model,
                                 const struct pz_run_plan *compared) {
-  struct pz_place_job job = {.s = &s->model,
-                             .training = &s->training,
+  struct pz_place_settings *common = &settings->model;
+  struct pz_place_job job = {.settings = common,
+                             .training = &settings->training,
                              .model = model,
                              .compared = compared,
-                             .json = s->common.json};
-  const char *devices = s->model.devices_text;
-  int64_t most = s->semantics == TRAINING ? 1 << 24 : 1 << 30;
-  job.devices = pz_choices_read(call, devices, "devices", most);
-  if (s->semantics == TRAINING) return pz_place_training(call, &job);
+                             .json = settings->common.json};
+  const char *devices = common->devices_text;
+  int64_t most_devices = settings->semantics == TRAINING ? 1 << 24 : 1 << 30;
+  job.devices = pz_choices_read(call, devices, "devices", most_devices);
+  if (settings->semantics == TRAINING) return pz_place_training(call, &job);
   if (job.devices.n > 1)
     pz_raise(call, PZ_BAD_USE,
              "--devices %s with --semantics %s; accepted: one number (a list with "
              "--semantics training)",
-             devices, semantics_names[s->semantics]);
-  s->model.devices = job.devices.v[0];
-  if (!s->model.batch) s->model.batch = DEFAULT_BATCH;
-  pz_place_partition(call, &s->model, model, s->semantics == ORIGINAL, s->check, s->common.json);
+             devices, semantics_names[settings->semantics]);
+  common->devices = job.devices.v[0];
+  if (!common->batch) common->batch = DEFAULT_BATCH;
+  pz_place_partition(call, common, model, settings->semantics == ORIGINAL, settings->check,
+                     settings->common.json);
   return PZ_EXIT_DONE;
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-/* Returns what is wrong with the arguments, or NULL. */
-static const char *find_misuse(struct pz_call *call, const struct settings *s,
-                               const struct settings *none, int n_args, const char *model) {
-  const struct pz_machine_options *machine = &s->model.machine;
-  const struct pz_place_training_settings *t = &s->training;
-  if (n_args + (s->instance != NULL) != 1) return "expected either a MODEL or --instance FILE.json";
-  if (s->instance) {
-    const struct pz_option *o = pz_command_changed(&pz_cmd_place, AT(model), s, none);
+/* Returns an error message if the arguments are inconsistent, otherwise NULL. */
+static const char *place_misuse(struct pz_call *call, const struct settings *settings,
+                                const struct settings *none, int n_args, const char *model) {
+  const struct pz_machine_options *machine = &settings->model.machine;
+  const struct pz_place_training_settings *training = &settings->training;
+  if (n_args + (settings->instance != NULL) != 1)
+    return "expected either a MODEL or --instance FILE.json";
+  if (settings->instance) {
+    const struct pz_option *option = pz_command_changed(&pz_cmd_place, AT(model), settings, none);
     char name[40];
-    if (!o) return NULL;
+    if (!option) return NULL;
     return pz_format(call, "--%s requires a MODEL, it does not apply to --instance",
-                     pz_option_name(o, name, sizeof name));
+                     pz_option_name(option, name, sizeof name));
   }
-  if (pz_machine_overwrites(machine, model, s->model.trace))
-    return "--trace would overwrite the input file";
-  if (pz_machine_overwrites(machine, model, t->report))
-    return "--report would overwrite the input file";
-  if (s->compat) return "--expert-compat requires --instance";
-  if (s->common.json && s->model.emit) return "--json and --emit cannot be combined";
-  if (!t->compare && (t->vocab || t->set[0] || t->ignore[0]))
+  const char *overwrite =
+      pz_machine_find_overwrite(machine, model, settings->model.trace, training->report);
+  if (overwrite) return overwrite;
+  if (settings->compat) return "--expert-compat requires --instance";
+  if (settings->common.json && settings->model.emit) return "--json and --emit cannot be combined";
+  if (!training->compare && (training->vocab || training->set[0] || training->ignore[0]))
     return "--vocab, --set and --ignore require --compare FILE";
-  return machine->chip || t->compare ? NULL : "--chip CHIP is required";
+  return machine->chip || training->compare ? NULL : "--chip CHIP is required";
 }
 
 static void place(struct pz_call *call, struct pz_invocation *in) {
   const struct settings none = defaults;
-  struct settings s = none;
-  if (!pz_command_options(call, in, &s)) return;
+  struct settings settings = none;
+  if (!pz_command_options(call, in, &settings)) return;
   const char *model = in->args[0];
-  const char *misuse = find_misuse(call, &s, &none, in->n_args, model);
+  const char *misuse = place_misuse(call, &settings, &none, in->n_args, model);
   if (misuse) pz_command_refuse(call, in, misuse);
-  s.model.quiet = s.common.quiet;
-  s.model.recompute = recomputations[s.model.recompute];
+  settings.model.quiet = settings.common.quiet;
+  settings.model.recompute = recomputations[settings.model.recompute];
   const struct pz_run_plan *compared = NULL;
-  bool devices_given = s.model.devices_text != none.model.devices_text;
-  if (s.training.compare)
-    compared = pz_place_read_compared(call, &s.model, &s.training, devices_given);
-  choose_semantics(call, &s, model);
-  check_semantics(call, &s, &none);
+  bool devices_given = settings.model.devices_text != none.model.devices_text;
+  if (settings.training.compare)
+    compared = pz_place_read_compared(call, &settings.model, &settings.training, devices_given);
+  settings.semantics = choose_semantics(call, &settings, model);
+  check_semantics(call, &settings, &none);
 #ifndef NDEBUG
-  s.check = true;
+  settings.check = true;
 #endif
-  if (s.instance)
-    place_instance(call, &s);
+  if (settings.instance)
+    place_instance(call, &settings);
   else
-    in->exit = place_model(call, &s, model, compared);
+    in->exit = place_model(call, &settings, model, compared);
 }
 
 const struct pz_command pz_cmd_place = {
@@ -343,7 +325,7 @@ const struct pz_command pz_cmd_place = {
         "  phaze place llama3-70b --chip h200 --cluster dgx-h200 --devices 256 --batch 512\n"
         "      --emit megatron > launch.sh\n"
         "  phaze place gpt3-175b --chip tpuv4 --mbs 1,2 --tp 1,2,4,8 --recompute on\n",
-    .table = {options, sizeof options / sizeof *options},
+    .table = {option_table, sizeof option_table / sizeof *option_table},
     .defaults = &defaults,
     .n_args = -1,
     .body = place,

@@ -1,14 +1,14 @@
 /* phaze rehearse: prints the script that runs single ranks of a plan on one GPU, or compares the results of that script
  * with the prediction.
  *
- * rehearse() calls rehearse_plan(), which reads the plan and its machine and prints the script, or
- * compare_results(), which reads the results, writes the corrected chip and prints the comparison.  The script and the
- * comparison are made by pz_rehearsal_script() and pz_rehearsal_read(). */
+ * rehearse() calls rehearse_plan(), which reads the plan and its machine and prints the script, or reads the results, writes
+ * the corrected chip and prints the comparison.  The script and the comparison are made by pz_rehearsal_script() and
+ * pz_rehearsal_read(). */
 #include <inttypes.h>
 #include <string.h>
 
 #include "cli/owned.h"
-#include "cli/tune_options.h"
+#include "cli/predict_options.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "report/table.h"
@@ -18,8 +18,8 @@ struct rehearse_settings {
   struct pz_machine_options machine;
   int64_t devices, vocab;
   int framework;
-  const char *set[PZ_TUNE_MOST_SETS + 1]; /* ends with NULL */
-  const char *ignore[PZ_TUNE_MOST_SETS + 1];
+  const char *set[PZ_MOST_SETS + 1]; /* ends with NULL */
+  const char *ignore[PZ_MOST_SETS + 1];
   const char *results, *out;
 };
 
@@ -29,122 +29,106 @@ static const SETTINGS defaults;
 static const char *const frameworks[] = {"plan", "torchtitan", "megatron", NULL};
 
 /* clang-format off */
-static const struct pz_option options[] = {
+static const struct pz_option option_table[] = {
     PZ_COMMON_OPTIONS(SETTINGS),
-    {.name = "framework", .type = PZ_OPTION_CHOICE, .offset = AT(framework), .choices = frameworks, .help = "Framework of PLAN; plan: as PLAN says"},
-    {.name = "results", .type = PZ_OPTION_TEXT, .offset = AT(results), .arg = "FILE.csv", .help = "Compare what the rehearsal of PLAN printed with the prediction"},
-    {.name = "output", .letter = 'o', .type = PZ_OPTION_TEXT, .offset = AT(out), .arg = "CHIP.json", .help = "With --results: write the chip with the measured factors of compute, which other commands accept as --chip"},
+    PZ_CHOICE_OPTION("framework", AT(framework), frameworks, "Framework of PLAN; plan: as PLAN says"),
+    PZ_TEXT_OPTION("results", AT(results), "FILE.csv", "Compare what the rehearsal of PLAN printed with the prediction"),
+    PZ_TEXT_OPTION("output", AT(out), "CHIP.json", "With --results: write the chip with the measured factors of compute, which other commands accept as --chip", .letter = 'o'),
     PZ_MACHINE_OPTIONS(SETTINGS, machine),
     PZ_UNITS_OPTION(AT(machine.any_units)),
-    {.name = "devices", .type = PZ_OPTION_INT, .offset = AT(devices), .arg = "N", .min = 1, .max = 1 << 24, .help = "Number of devices (default: as PLAN says)"},
-    {.name = "vocab", .type = PZ_OPTION_INT, .offset = AT(vocab), .arg = "V", .min = 1, .max = 1 << 26, .help = "Size of the vocabulary, before padding, where Megatron's arguments name a tokenizer alone"},
-    {.name = "set", .type = PZ_OPTION_TEXTS, .offset = AT(set), .arg = "NAME=VALUE", .max = PZ_TUNE_MOST_SETS, .help = "Value of a variable of the script, which the rehearsal exports too; may be given several times"},
-    {.name = "ignore", .type = PZ_OPTION_TEXTS, .offset = AT(ignore), .arg = "NAME", .max = PZ_TUNE_MOST_SETS, .help = "Leave out an argument or key of the run that is not covered in the prediction; may be given several times"},
+    PZ_INT_OPTION("devices", AT(devices), "N", 1, 1 << 24, "Number of devices (default: as PLAN says)"),
+    PZ_INT_OPTION("vocab", AT(vocab), "V", 1, 1 << 26, "Size of the vocabulary, before padding, where Megatron's arguments name a tokenizer alone"),
+    PZ_TEXTS_OPTION("set", AT(set), "NAME=VALUE", PZ_MOST_SETS, "Value of a variable of the script, which the rehearsal exports too; may be given several times"),
+    PZ_TEXTS_OPTION("ignore", AT(ignore), "NAME", PZ_MOST_SETS, "Leave out an argument or key of the run that is not covered in the prediction; may be given several times"),
 };
 /* clang-format on */
 
 /* The plan to rehearse. */
 struct rehearse_input {
-  const SETTINGS *s;
-  const char *name; /* of the file, for messages */
-  const char *text; /* of the file, which the script starts if it is a launch script */
-  struct pz_run_plan *run;
+  const SETTINGS *settings;
+  struct pz_run_file file; /* if it is a launch script, the rehearsal starts its text */
   const struct pz_machine *machine;
-  struct pz_diff_side side; /* the same for the library */
 };
 
 static void read_input(struct pz_call *call, struct rehearse_input *input, const char *path) {
-  const SETTINGS *s = input->s;
-  struct pz_run_plan_options o = pz_run_plan_options_default();
-  size_t bytes = 0;
-  bool standard = strcmp(path, "-") == 0;
-  input->name = standard ? "standard input" : path;
-  o.vocab = s->vocab;
-  o.devices = s->devices;
-  o.set = s->set;
-  o.ignore = s->ignore;
-  input->text = pz_file_text(call, standard ? "/dev/stdin" : path, PZ_PLAN_FILE_MOST_BYTES, &bytes);
-  pz_must(call,
-          pz_run_plan_read(input->name, input->text, bytes, &o, &input->run, pz_call_error(call)));
-  pz_defer(call, pz_free_run_plan, input->run);
-  if (s->framework) {
-    const char *asked_name = frameworks[s->framework];
-    int asked = pz_framework_find(asked_name), own = input->run->plan.framework;
+  const SETTINGS *settings = input->settings;
+  bool quiet = settings->common.quiet;
+  struct pz_run_plan_options options = pz_run_plan_options_default();
+  options.vocab = settings->vocab;
+  options.devices = settings->devices;
+  options.set = settings->set;
+  options.ignore = settings->ignore;
+  struct pz_run_file file = pz_run_file_read(call, path, &options);
+  if (settings->framework) {
+    const char *asked_name = frameworks[settings->framework];
+    int asked = pz_framework_find(asked_name), own = file.run->plan.framework;
     if (own >= 0 && own != asked)
       pz_raise(call, PZ_BAD_USE,
                "--framework %s, but %s is a plan of %s; accepted: a plan of this framework "
                "('phaze place --framework %s')",
-               asked_name, input->name, pz_framework_names[own], asked_name);
-    input->run->plan.framework = asked;
+               asked_name, file.name, pz_framework_names[own], asked_name);
+    file.run->plan.framework = asked;
   }
-  pz_tune_warn(s->common.quiet, input->run);
-  input->machine = pz_machine_of(call, &s->machine, input->name, s->common.quiet, input->run);
-  input->side = (struct pz_diff_side){.size = sizeof input->side,
-                                      .run = input->run,
-                                      .chip = &input->machine->chip,
-                                      .net = pz_machine_net(input->machine)};
+  pz_run_file_warn(quiet, file.run);
+  input->file = file;
+  input->machine = pz_machine_of_run(call, &settings->machine, file.name, quiet, file.run);
 }
 
 /* ---- the comparison as tables ----------------------------------------------------------------- */
 
-static void append_error(struct pz_table *t, bool known, double predicted, double measured) {
-  if (known)
-    pz_table_cell(t, "%+.1f%%", 100 * (predicted / measured - 1));
-  else
-    pz_table_cell(t, "-");
-}
-
 /* Prints a row for each measure of each rank: predicted, measured, the error of the prediction, and the error of the time
  * that was corrected.  A rank that failed has the row of its reserved memory only. */
-static void print_ranks(struct pz_call *call, const struct pz_rehearsal *r) {
+static void print_ranks(struct pz_call *call, const struct pz_rehearsal *rehearsal) {
   static const char *const heads[] = {">rank",     ">stage", "measure",    ">predicted",
                                       ">measured", ">error", ">corrected", NULL};
   static const char *const labels[] = {"compute (s)", "between steps (GB)", "peak (GB)",
                                        "reserved (GB)"};
-  struct pz_table *t = pz_table_new(call, heads);
-  for (uint32_t n = 0; n < r->n_ranks; n++)
+  struct pz_table *table = pz_table_new(call, heads);
+  for (uint32_t n = 0; n < rehearsal->n_ranks; n++)
     for (int i = 0; i < PZ_REHEARSAL_MEASURES; i++) {
-      const struct pz_rehearsed_rank *k = &r->ranks[n];
-      double measured = k->measured[i], predicted = k->predicted[i];
-      bool ok = k->status == PZ_RANK_OK, is_time = i == PZ_REHEARSAL_COMPUTE;
+      const struct pz_rehearsed_rank *rank = &rehearsal->ranks[n];
+      double measured = rank->measured[i], predicted = rank->predicted[i];
+      bool ok = rank->status == PZ_RANK_OK, is_time = i == PZ_REHEARSAL_COMPUTE;
       double unit = is_time ? 1 : 1e9;
       if (!ok && i != PZ_REHEARSAL_RESERVED) continue;
-      pz_table_cell(t, "%" PRId64, k->rank);
-      pz_table_cell(t, "%" PRId64, k->stage + 1);
-      pz_table_cell(t, "%s", labels[i]);
-      pz_table_cell(t, is_time ? "%.4g" : "%.1f", predicted / unit);
+      pz_table_cells(table, "%" PRId64 "|%" PRId64 "|%s", rank->rank, rank->stage + 1, labels[i]);
+      pz_table_cell(table, is_time ? "%.4g" : "%.1f", predicted / unit);
       if (measured > 0)
-        pz_table_cell(t, is_time ? "%.4g" : "%.1f", measured / unit);
+        pz_table_cell(table, is_time ? "%.4g" : "%.1f", measured / unit);
       else
-        pz_table_cell(t, "%s", k->status == PZ_RANK_OOM ? "out of memory" : "failed");
-      append_error(t, ok, predicted, measured);
-      append_error(t, is_time && k->corrected_s > 0, k->corrected_s, measured);
+        pz_table_cell(table, "%s", rank->status == PZ_RANK_OOM ? "out of memory" : "failed");
+      pz_table_known(table, ok, "%+.1f%%", 100 * (predicted / measured - 1));
+      pz_table_known(table, is_time && rank->corrected_s > 0, "%+.1f%%",
+                     100 * (rank->corrected_s / measured - 1));
     }
-  pz_table_print(t, 0, stdout);
+  pz_table_print(table, 0, stdout);
 }
 
-/* Prints whether the plan fits, by the rank with the least memory to spare. */
-static void print_fit(const struct pz_rehearsal *r) {
+/* Prints whether the plan fits in memory, with the numbers of the rank that has the least memory to
+ * spare. */
+static void print_fit(const struct pz_rehearsal *rehearsal) {
   const struct pz_rehearsed_rank *tightest = NULL;
+  double least_spare_bytes = 0; /* of the tightest rank */
   putchar('\n');
-  for (uint32_t i = 0; i < r->n_ranks; i++) {
-    const struct pz_rehearsed_rank *k = &r->ranks[i];
-    if (k->status == PZ_RANK_OOM)
-      printf("the plan does not fit: rank %" PRId64 " ran out of memory\n", k->rank);
-    if (k->status == PZ_RANK_OK &&
-        (!tightest ||
-         k->usable_bytes - k->needed_bytes < tightest->usable_bytes - tightest->needed_bytes))
-      tightest = k;
+  for (uint32_t i = 0; i < rehearsal->n_ranks; i++) {
+    const struct pz_rehearsed_rank *rank = &rehearsal->ranks[i];
+    double spare_bytes = rank->usable_bytes - rank->needed_bytes;
+    if (rank->status == PZ_RANK_OOM)
+      printf("the plan does not fit: rank %" PRId64 " ran out of memory\n", rank->rank);
+    if (rank->status != PZ_RANK_OK) continue;
+    if (tightest && !(spare_bytes < least_spare_bytes)) continue;
+    tightest = rank;
+    least_spare_bytes = spare_bytes;
   }
   if (!tightest) return;
-  double spare_gb = r->spare_bytes / 1e9;
+  double spare_gb = rehearsal->spare_bytes / 1e9;
   bool lacking = spare_gb < 0;
   const char *verdict = "the ranks that ran fit, but not all that decide were measured";
   if (lacking)
     verdict = "the plan does not fit";
-  else if (!r->fits)
+  else if (!rehearsal->fits)
     verdict = "the other ranks fit";
-  else if (r->complete)
+  else if (rehearsal->complete)
     verdict = "the plan fits";
   printf("%s: rank %" PRId64 " reserves %.1f GB of %.1f GB usable, %.1f GB %s\n", verdict,
          tightest->rank, tightest->needed_bytes / 1e9, tightest->usable_bytes / 1e9,
@@ -155,135 +139,145 @@ static void print_fit(const struct pz_rehearsal *r) {
 }
 
 static void print_results(struct pz_call *call, const struct rehearse_input *input,
-                          const struct pz_rehearsal *r) {
+                          const struct pz_rehearsal *rehearsal) {
+  const struct pz_run_plan *run = input->file.run;
   char text[700];
   snprintf(text, sizeof text,
            "%.200s on %" PRId64
            " x %s: %u rank%s rehearsed with %s %.60s, PyTorch %.60s, on one %.100s",
-           input->run->model, input->run->plan.devices, input->machine->chip.name, r->n_ranks,
-           pz_text_s(r->n_ranks), r->framework, r->version, r->torch, r->device);
+           run->model, run->plan.devices, input->machine->chip.name, rehearsal->n_ranks,
+           pz_text_s(rehearsal->n_ranks), rehearsal->framework, rehearsal->version,
+           rehearsal->torch, rehearsal->device);
   printf("%s\n\n", pz_text_plain(text));
-  print_ranks(call, r);
-  print_fit(r);
-  if (r->chip) {
-    pz_machine_show_factors(call, r->factors, r->n_factors);
+  print_ranks(call, rehearsal);
+  print_fit(rehearsal);
+  if (rehearsal->chip) {
+    pz_machine_show_factors(call, rehearsal->factors, rehearsal->n_factors);
     printf("\nstep with network and pipeline: %.4g s predicted, %.4g s with the measured compute\n",
-           r->p.step_s, r->corrected.step_s);
+           rehearsal->p.step_s, rehearsal->corrected.step_s);
   }
-  for (uint32_t i = 0; i < r->n_notes; i++)
+  for (uint32_t i = 0; i < rehearsal->n_notes; i++)
     printf("%snote: %s\n", i ? "" : "\n",
-           pz_text_plain(pz_text_copy(text, sizeof text, r->notes[i])));
+           pz_text_plain(pz_text_copy(text, sizeof text, rehearsal->notes[i])));
 }
 
 /* ---- the comparison as JSON ------------------------------------------------------------------- */
 
-static json_t *rank_json(const struct pz_rehearsed_rank *k) {
-  json_t *o = json_pack("{s:I,s:I,s:s,s:I}", "rank", (json_int_t)k->rank, "stage",
-                        (json_int_t)k->stage, "status", pz_rank_status_names[k->status],
-                        "microbatches", (json_int_t)k->microbatches);
+static json_t *positive_or_null(double value) { return value > 0 ? json_real(value) : json_null(); }
+
+static json_t *rank_json(const struct pz_rehearsed_rank *rank) {
+  json_t *root = json_pack("{s:I,s:I,s:s,s:I}", "rank", (json_int_t)rank->rank, "stage",
+                           (json_int_t)rank->stage, "status", pz_rank_status_names[rank->status],
+                           "microbatches", (json_int_t)rank->microbatches);
   for (int i = 0; i < PZ_REHEARSAL_MEASURES; i++)
-    json_object_set_new(o, pz_rehearsal_measure_names[i],
-                        json_pack("{s:f,s:o}", "predicted", k->predicted[i], "measured",
-                                  k->measured[i] > 0 ? json_real(k->measured[i]) : json_null()));
-  json_object_set_new(o, "corrected_s",
-                      k->corrected_s > 0 ? json_real(k->corrected_s) : json_null());
-  json_object_set_new(o, "needed_bytes",
-                      k->needed_bytes > 0 ? json_real(k->needed_bytes) : json_null());
-  json_object_set_new(o, "usable_bytes", json_real(k->usable_bytes));
-  json_object_set_new(o, "left_out", json_string(k->left_out));
-  json_object_set_new(o, "message", json_string(k->message));
-  return o;
+    json_object_set_new(root, pz_rehearsal_measure_names[i],
+                        json_pack("{s:f,s:o}", "predicted", rank->predicted[i], "measured",
+                                  positive_or_null(rank->measured[i])));
+  json_object_set_new(root, "corrected_s", positive_or_null(rank->corrected_s));
+  json_object_set_new(root, "needed_bytes", positive_or_null(rank->needed_bytes));
+  json_object_set_new(root, "usable_bytes", json_real(rank->usable_bytes));
+  json_object_set_new(root, "left_out", json_string(rank->left_out));
+  json_object_set_new(root, "message", json_string(rank->message));
+  return root;
 }
 
-static json_t *results_json(const struct rehearse_input *input, const struct pz_rehearsal *r) {
+static json_t *results_json(const struct rehearse_input *input,
+                            const struct pz_rehearsal *rehearsal) {
+  bool corrected = rehearsal->chip != NULL;
   json_t *ranks = json_array(), *notes = json_array();
-  for (uint32_t i = 0; i < r->n_ranks; i++) json_array_append_new(ranks, rank_json(&r->ranks[i]));
-  for (uint32_t i = 0; i < r->n_notes; i++) json_array_append_new(notes, json_string(r->notes[i]));
-  json_t *o =
-      json_pack("{s:o,s:s,s:s,s:s,s:s,s:s,s:s}", "model", json_string(input->run->model), "chip",
-                input->machine->chip.name, "plan", r->plan, "framework", r->framework, "version",
-                r->version, "torch", r->torch, "device", r->device);
-  json_object_set_new(o, "ranks", ranks);
-  json_object_set_new(o, "fits", json_boolean(r->fits));
-  json_object_set_new(o, "complete", json_boolean(r->complete));
-  json_object_set_new(o, "spare_bytes", json_real(r->spare_bytes));
-  json_object_set_new(o, "step_s", json_real(r->p.step_s));
-  json_object_set_new(o, "corrected_step_s",
-                      r->chip ? json_real(r->corrected.step_s) : json_null());
-  json_object_set_new(o, "factors", pz_machine_factors_json(r->factors, r->n_factors));
-  json_object_set_new(o, "description", r->chip ? pz_chip_json(r->chip) : json_null());
-  json_object_set_new(o, "notes", notes);
-  return o;
+  for (uint32_t i = 0; i < rehearsal->n_ranks; i++)
+    json_array_append_new(ranks, rank_json(&rehearsal->ranks[i]));
+  for (uint32_t i = 0; i < rehearsal->n_notes; i++)
+    json_array_append_new(notes, json_string(rehearsal->notes[i]));
+  json_t *root = json_pack(
+      "{s:o,s:s,s:s,s:s,s:s,s:s,s:s}", "model", json_string(input->file.run->model), "chip",
+      input->machine->chip.name, "plan", rehearsal->plan, "framework", rehearsal->framework,
+      "version", rehearsal->version, "torch", rehearsal->torch, "device", rehearsal->device);
+  json_object_set_new(root, "ranks", ranks);
+  json_object_set_new(root, "fits", json_boolean(rehearsal->fits));
+  json_object_set_new(root, "complete", json_boolean(rehearsal->complete));
+  json_object_set_new(root, "spare_bytes", json_real(rehearsal->spare_bytes));
+  json_object_set_new(root, "step_s", json_real(rehearsal->p.step_s));
+  json_object_set_new(root, "corrected_step_s",
+                      corrected ? json_real(rehearsal->corrected.step_s) : json_null());
+  json_object_set_new(root, "factors",
+                      pz_machine_factors_json(rehearsal->factors, rehearsal->n_factors));
+  json_object_set_new(root, "description", corrected ? pz_chip_json(rehearsal->chip) : json_null());
+  json_object_set_new(root, "notes", notes);
+  return root;
 }
 
 /* ---- the command ------------------------------------------------------------------------------ */
 
 /* Writes the chip with the measured factors of compute, unless that would overwrite a file that was read. */
 static void write_corrected_chip(struct pz_call *call, const struct rehearse_input *input,
-                                 const struct pz_rehearsal *r) {
-  const char *path = input->s->out;
-  const char *inputs[4] = {input->s->results, input->name};
+                                 const struct pz_chip *chip) {
+  const char *path = input->settings->out, *results = input->settings->results;
+  const struct pz_run_plan *run = input->file.run;
+  const char *inputs[4] = {results, input->file.name};
   size_t n = 2;
-  if (input->run->chip && pz_file_named(input->run->chip)) inputs[n++] = input->run->chip;
-  if (input->run->cluster && pz_file_named(input->run->cluster)) inputs[n++] = input->run->cluster;
-  if (!r->chip)
-    pz_raise(call, PZ_NO_ANSWER, "%s: no rank ran to its end: nothing to write to %s",
-             input->s->results, path);
+  if (run->chip && pz_file_named(run->chip)) inputs[n++] = run->chip;
+  if (run->cluster && pz_file_named(run->cluster)) inputs[n++] = run->cluster;
+  if (!chip)
+    pz_raise(call, PZ_NO_ANSWER, "%s: no rank ran to its end: nothing to write to %s", results,
+             path);
   pz_file_require_output(call, path, inputs, n);
-  pz_machine_save_chip(call, r->chip, path);
+  pz_machine_save_chip(call, chip, path);
 }
 
-/* Returns whether the plan fits by what was measured. */
-static bool compare_results(struct pz_call *call, const struct rehearse_input *input) {
-  const SETTINGS *s = input->s;
-  struct pz_rehearsal *r = NULL;
-  size_t bytes = 0;
-  const char *text = pz_file_text(call, s->results, PZ_REHEARSAL_MOST_BYTES, &bytes);
-  pz_must(call, pz_rehearsal_read(&input->side, s->results, text, bytes, &r, pz_call_error(call)));
-  pz_defer(call, pz_free_rehearsal, r);
-  if (s->out) write_corrected_chip(call, input, r);
-  if (s->common.json)
-    pz_command_print_json(call, results_json(input, r));
-  else
-    print_results(call, input, r);
-  return r->fits;
-}
-
-struct rehearsal {
+struct rehearse_work {
   struct rehearse_input input;
   const char *path;
-  bool fits;
+  bool fits; /* by what was measured */
 };
 
 /* Prints the script, or compares the results of an earlier run of it. */
 static void rehearse_plan(struct pz_call *call, void *ctx) {
-  struct rehearsal *work = ctx;
+  struct rehearse_work *work = ctx;
   struct rehearse_input *input = &work->input;
-  char *script = NULL;
+  const SETTINGS *settings = input->settings;
   read_input(call, input, work->path);
-  if (input->s->results) {
-    work->fits = compare_results(call, input);
+  struct pz_diff_side side = {.size = sizeof side,
+                              .run = input->file.run,
+                              .chip = &input->machine->chip,
+                              .net = input->machine->net};
+  if (!settings->results) {
+    char *script = NULL;
+    pz_must(call, pz_rehearsal_script(&side, input->file.text, settings->set, &script,
+                                      pz_call_error(call)));
+    pz_defer(call, pz_free_text, script);
+    fputs(script, stdout);
     return;
   }
-  pz_must(call, pz_rehearsal_script(&input->side, input->text, input->s->set, &script,
-                                    pz_call_error(call)));
-  pz_defer(call, pz_free_text, script);
-  fputs(script, stdout);
+  struct pz_rehearsal *rehearsal = NULL;
+  size_t bytes = 0;
+  const char *text = pz_file_text(call, settings->results, PZ_REHEARSAL_MOST_BYTES, &bytes);
+  pz_must(call, pz_rehearsal_read(&side, settings->results, text, bytes, &rehearsal,
+                                  pz_call_error(call)));
+  pz_defer(call, pz_free_rehearsal, rehearsal);
+  if (settings->out) write_corrected_chip(call, input, rehearsal->chip);
+  if (settings->common.json)
+    pz_command_print_json(call, results_json(input, rehearsal));
+  else
+    print_results(call, input, rehearsal);
+  work->fits = rehearsal->fits;
 }
 
-/* The message of every error about the input contains the name of the plan or of the results. */
+/* Runs rehearse_plan() under a border of its own, so that every error about the input can be given
+ * the name of the plan or of the results. */
 static void rehearse(struct pz_call *call, struct pz_invocation *in) {
-  SETTINGS s = defaults;
-  if (!pz_command_options(call, in, &s)) return;
-  if (!s.results && s.out) pz_command_refuse(call, in, "-o requires --results FILE.csv");
-  if (!s.results && s.common.json)
+  SETTINGS settings = defaults;
+  if (!pz_command_options(call, in, &settings)) return;
+  const char *results = settings.results;
+  if (!results && settings.out) pz_command_refuse(call, in, "-o requires --results FILE.csv");
+  if (!results && settings.common.json)
     pz_command_refuse(call, in, "--json requires --results FILE.csv");
-  struct rehearsal work = {.input = {.s = &s}, .path = in->args[0], .fits = true};
+  struct rehearse_work work = {.input = {.settings = &settings}, .path = in->args[0], .fits = true};
   struct pz_error why = {0};
-  enum pz_status status = pz_border(rehearse_plan, &work, &why);
-  bool about_results = s.results && strstr(why.message, s.results);
-  if (status != PZ_OK)
-    pz_command_raise_about(call, about_results ? s.results : work.input.name, &why);
+  if (pz_border(rehearse_plan, &work, &why) != PZ_OK) {
+    bool about_results = results && strstr(why.message, results);
+    pz_command_raise_about(call, about_results ? results : pz_run_file_name(work.path), &why);
+  }
   if (!work.fits) in->exit = PZ_EXIT_NO_ANSWER;
 }
 
@@ -309,7 +303,7 @@ const struct pz_command pz_cmd_rehearse = {
         "  phaze rehearse plan.json >rehearsal.sh\n"
         "  TORCHTITAN_PATH=~/torchtitan bash rehearsal.sh >results.csv\n"
         "  phaze rehearse plan.json --results results.csv -o mine.json\n",
-    .table = {options, sizeof options / sizeof *options},
+    .table = {option_table, sizeof option_table / sizeof *option_table},
     .defaults = &defaults,
     .n_args = 1,
     .argument = "PLAN",

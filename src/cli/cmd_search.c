@@ -1,6 +1,6 @@
 /* phaze search: finds the best chip of a design space for given models, with their training plans, and prints it with the
  * proof (report/result_table.h). */
-#include "cli/study_run.h"
+#include "cli/study.h"
 #include "report/result_table.h"
 
 struct settings {
@@ -10,19 +10,8 @@ struct settings {
 
 static const struct settings defaults = {.study = PZ_STUDY_SETTINGS_DEFAULT};
 
-static const struct pz_option options[] = {PZ_COMMON_OPTIONS(struct settings),
-                                           PZ_STUDY_OPTIONS(struct settings, study)};
-
-static json_t *timing_json(const struct pz_study_run *r) {
-  const struct pz_run_times t = pz_run_times(r->run);
-  json_t *timing = pz_run_reused(r->run) ? json_pack("{s:b}", "reused", true)
-                                         : json_pack("{s:f,s:f,s:f,s:I}", "bounds_s", t.bounds_s,
-                                                     "search_s", t.search_s, "result_s", t.result_s,
-                                                     "evaluations", (json_int_t)t.n_variants);
-  json_object_set_new(timing, "total_s", json_real(pz_clock_s() - r->start_s));
-  json_object_set_new(timing, "threads", json_integer(pz_run_threads(r->run)));
-  return timing;
-}
+static const struct pz_option option_table[] = {PZ_COMMON_OPTIONS(struct settings),
+                                                PZ_STUDY_OPTIONS(struct settings, study)};
 
 struct search_work {
   struct pz_study_run run;
@@ -32,28 +21,41 @@ struct search_work {
 
 static void search_and_print(struct pz_call *call, void *ctx) {
   struct search_work *work = ctx;
-  struct pz_study_run *r = &work->run;
-  pz_study_run_begin(call, r, work->models, work->n_models);
-  pz_study_run_open(call, r);
-  pz_study_run_search(call, r);
-  if (r->common->json) {
-    json_t *timing = pz_json_built(call, timing_json(r));
-    json_t *document = pz_result_document(call, pz_run_result(r->run), timing);
+  struct pz_study_run *run = &work->run;
+  pz_study_run_begin(call, run, work->models, work->n_models);
+  pz_study_run_open(call, run);
+  pz_study_run_search(call, run);
+  const struct pz_result *result = pz_run_result(run->run);
+  if (run->common->json) {
+    const struct pz_run_times times = pz_run_times(run->run);
+    json_t *timing = json_object();
+    if (pz_run_reused(run->run)) {
+      json_object_set_new(timing, "reused", json_true());
+    } else {
+      json_object_set_new(timing, "bounds_s", json_real(times.bounds_s));
+      json_object_set_new(timing, "search_s", json_real(times.search_s));
+      json_object_set_new(timing, "result_s", json_real(times.result_s));
+      json_object_set_new(timing, "evaluations", json_integer((json_int_t)times.n_variants));
+    }
+    json_object_set_new(timing, "total_s", json_real(pz_clock_s() - run->start_s));
+    json_object_set_new(timing, "threads", json_integer(pz_run_threads(run->run)));
+    json_t *document = pz_result_document(call, result, pz_json_built(call, timing));
     pz_command_print_json(call, json_incref(document));
   } else {
-    pz_result_table(call, pz_run_result(r->run), stdout);
+    pz_result_table(call, result, stdout);
   }
-  pz_study_run_report(call, r);
+  pz_study_run_report(call, run);
 }
 
 static void search(struct pz_call *call, struct pz_invocation *in) {
-  struct settings s = defaults;
-  if (!pz_command_options(call, in, &s)) return;
-  const char *wrong = pz_study_run_misuse(&s.study, in->n_args);
-  if (!wrong) wrong = pz_study_misuse(call, in->command, &s, &s.study);
-  if (wrong) pz_command_refuse(call, in, wrong);
-  struct search_work work = {{.common = &s.common, .s = &s.study}, in->args, in->n_args};
-  pz_study_run_work(call, in, &s.study, search_and_print, &work);
+  struct settings settings = defaults;
+  if (!pz_command_options(call, in, &settings)) return;
+  const char *misuse = pz_study_run_misuse(&settings.study, in->n_args);
+  if (!misuse) misuse = pz_study_misuse(call, in->command, &settings, &settings.study);
+  if (misuse) pz_command_refuse(call, in, misuse);
+  struct search_work work = {
+      {.common = &settings.common, .settings = &settings.study}, in->args, in->n_args};
+  pz_study_run_work(call, in, &settings.study, search_and_print, &work);
 }
 
 const struct pz_command pz_cmd_search = {
@@ -89,7 +91,7 @@ const struct pz_command pz_cmd_search = {
         "\n"
         "Where 'phaze --version' names an MPI, 'mpirun -n R phaze search ...' divides the\n"
         "work among R processes, with the same result; doc/scaling.md.\n",
-    .table = {options, sizeof options / sizeof *options},
+    .table = {option_table, sizeof option_table / sizeof *option_table},
     .defaults = &defaults,
     .ranks = true,
     .n_args = -1,

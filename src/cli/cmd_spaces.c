@@ -12,23 +12,21 @@ struct settings {
 
 static const struct settings defaults;
 #define AT(field) offsetof(struct settings, field)
-static const struct pz_option options[] = {
+static const struct pz_option option_table[] = {
     PZ_COMMON_OPTIONS(struct settings),
-    {.name = "budget",
-     .type = PZ_OPTION_TEXT,
-     .offset = AT(budget),
-     .arg = "CHIP|MM2",
-     .help = "Limits: those of a chip, or an area in mm2 (default: the area of the base chip)"},
+    PZ_TEXT_OPTION(
+        "budget", AT(budget), "CHIP|MM2",
+        "Limits: those of a chip, or an area in mm2 (default: the area of the base chip)"),
 };
 
-static const char *text_in(const json_t *o, const char *key) {
-  return json_string_value(json_object_get(o, key));
+static const char *text_in(const json_t *object, const char *key) {
+  return json_string_value(json_object_get(object, key));
 }
 
-static void print_names(const char *label, const json_t *list) {
+static void print_names(const char *label, const json_t *names) {
   printf("  %-19s", label);
-  for (size_t i = 0; i < json_array_size(list); i++)
-    printf(" %s", json_string_value(json_array_get(list, i)));
+  for (size_t i = 0; i < json_array_size(names); i++)
+    printf(" %s", json_string_value(json_array_get(names, i)));
   printf("\n");
 }
 
@@ -46,25 +44,24 @@ static void print_axis(const char *name, const json_t *values) {
     printf("as many as columns\n");
 }
 
-static void print_space(const json_t *o) {
+static void print_space(const json_t *space) {
   char chips[32], within[32];
-  const json_t *hbm = json_object_get(o, "hbm"), *base = json_object_get(o, "base");
-  int64_t n_chips = json_integer_value(json_object_get(o, "chips"));
-  double limit_mm2 = json_number_value(json_object_get(o, "limit_mm2"));
+  const json_t *hbm = json_object_get(space, "hbm"), *base = json_object_get(space, "base");
+  int64_t n_chips = json_integer_value(json_object_get(space, "chips"));
+  int64_t n_within = json_integer_value(json_object_get(space, "within"));
+  double limit_mm2 = json_number_value(json_object_get(space, "limit_mm2"));
   const char *axis;
   json_t *values;
-  printf("%s: %s\n", text_in(o, "name"), text_in(o, "about"));
+  printf("%s: %s\n", text_in(space, "name"), text_in(space, "about"));
   printf("  %s chip%s", pz_text_count(chips, sizeof chips, n_chips), pz_text_s((double)n_chips));
   if (limit_mm2 > 0)
-    printf(", %s within %.6g mm2",
-           pz_text_count(within, sizeof within, json_integer_value(json_object_get(o, "within"))),
-           limit_mm2);
+    printf(", %s within %.6g mm2", pz_text_count(within, sizeof within, n_within), limit_mm2);
   printf("\n");
-  print_names("nodes", json_object_get(o, "nodes"));
-  print_names("arrays", json_object_get(o, "arrays"));
+  print_names("nodes", json_object_get(space, "nodes"));
+  print_names("arrays", json_object_get(space, "arrays"));
   if (hbm) print_names("hbm", hbm);
   if (base) printf("  %-19s %s, for what is not listed\n", "base", text_in(base, "name"));
-  json_object_foreach(json_object_get(o, "axes"), axis, values) print_axis(axis, values);
+  json_object_foreach(json_object_get(space, "axes"), axis, values) print_axis(axis, values);
 }
 
 static void close_space(void *space) { pz_space_close(space); }
@@ -83,15 +80,15 @@ static void append_space(struct pz_call *call, const char *name, const char *bud
 }
 
 static void show_spaces(struct pz_call *call, struct pz_invocation *in) {
-  struct settings s = defaults;
+  struct settings settings = defaults;
   json_t *list, *space;
   size_t i;
-  if (!pz_command_options(call, in, &s)) return;
+  if (!pz_command_options(call, in, &settings)) return;
   list = pz_json_built(call, json_array());
-  for (int k = 0; k < in->n_args; k++) append_space(call, in->args[k], s.budget, list);
+  for (int k = 0; k < in->n_args; k++) append_space(call, in->args[k], settings.budget, list);
   for (size_t k = 0; in->n_args == 0 && pz_space_preset_name(k); k++)
-    append_space(call, pz_space_preset_name(k), s.budget, list);
-  if (s.common.json)
+    append_space(call, pz_space_preset_name(k), settings.budget, list);
+  if (settings.common.json)
     pz_command_print_json(call, json_incref(list));
   else
     json_array_foreach(list, i, space) print_space(space);
@@ -115,7 +112,7 @@ const struct pz_command pz_cmd_spaces = {
               "Examples:\n"
               "  phaze spaces\n"
               "  phaze spaces ./space.json --budget 400\n",
-    .table = {options, sizeof options / sizeof *options},
+    .table = {option_table, sizeof option_table / sizeof *option_table},
     .defaults = &defaults,
     .n_args = -1,
     .body = show_spaces,

@@ -22,56 +22,58 @@ static const struct settings defaults;
 
 #define AT(field) offsetof(struct settings, field)
 /* clang-format off */
-static const struct pz_option options[] = {
+static const struct pz_option option_table[] = {
     PZ_COMMON_OPTIONS(struct settings),
-    {.name = "runs", .type = PZ_OPTION_TEXTS, .offset = AT(runs), .arg = "FILE.csv", .max = MOST_TABLES, .help = "Validate this table of training runs instead of the built-in data (columns as for predict --runs); may be given again"},
-    {.name = "ops", .type = PZ_OPTION_TEXT, .offset = AT(ops), .arg = "FILE|DIR", .help = "Validate this table of operators: columns as for estimate --ops, and kernel_us, measured on --chip; or those of AIConfigurator's collectors; or all such tables (.csv, _perf.txt) of a directory"},
-    {.name = "beside", .type = PZ_OPTION_TEXT, .offset = AT(beside), .arg = "FILE.csv", .help = "Validate this table of kernels measured on --chip alone and beside communication (columns compute, m, n, k, beside, sms, compute_alone_us, compute_together_us)"},
-    {.name = "chip", .type = PZ_OPTION_TEXT, .offset = AT(chip), .arg = "CHIP", .help = "Chip of --beside, and of rows of --ops that name no chip or this one: a preset or the path of a chip.json (default: h200)"},
-    {.name = "limits", .type = PZ_OPTION_TEXT, .offset = AT(limits), .arg = "FILE.csv|builtin-ops", .help = "Limits to check (columns group, mean_error, memory_error, not_predicted, rank_correlation, regret); the built-in data have their own; builtin-ops, with --ops: those of operators by chip and kind, for groups of 20 rows or more"},
-    {.name = "cold", .type = PZ_OPTION_FLAG, .offset = AT(cold), .help = "Predict training runs by the data sheets of their chips alone: nothing that was measured on a chip is used (errors by chip, and with constants that were fitted on other families of chips)"},
-    {.name = "rows", .type = PZ_OPTION_FLAG, .offset = AT(rows), .help = "Show every row, not groups; with --csv and --json too"},
-    {.name = "features", .type = PZ_OPTION_FLAG, .offset = AT(features), .help = "Show the errors of training runs by what their plans have (expert parallelism, ZeRO-3, fp8 ...): what each adds to the error that is printed with predictions, how wide the interval is, and the part of the runs within it"},
-    {.name = "csv", .type = PZ_OPTION_TEXT, .offset = AT(csv), .arg = "OUT.csv", .help = "Write the errors by group to this file"},
-    {.name = "report", .type = PZ_OPTION_TEXT, .offset = AT(report), .arg = "PAGE.html", .help = "Write predicted against measured, one point a row, as one self-contained HTML page"},
-    {.name = "write-limits", .type = PZ_OPTION_TEXT, .offset = AT(write_limits), .arg = "OUT.csv", .help = "Write limits that hold now, with a little to spare, to this file"},
-    {.name = "write-expected", .type = PZ_OPTION_TEXT, .offset = AT(write_expected), .arg = "OUT.csv", .help = "Write the errors of training runs by their features (chip line, layers, precision, framework, ...), which predictions are shown with, to this file"},
-    {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024, .help = "Number of threads (default: 0, one per processor)"},
+    PZ_TEXTS_OPTION("runs", AT(runs), "FILE.csv", MOST_TABLES, "Validate this table of training runs instead of the built-in data (columns as for predict --runs); may be given again"),
+    PZ_TEXT_OPTION("ops", AT(ops), "FILE|DIR", "Validate this table of operators: columns as for estimate --ops, and kernel_us, measured on --chip; or those of AIConfigurator's collectors; or all such tables (.csv, _perf.txt) of a directory"),
+    PZ_TEXT_OPTION("beside", AT(beside), "FILE.csv", "Validate this table of kernels measured on --chip alone and beside communication (columns compute, m, n, k, beside, sms, compute_alone_us, compute_together_us)"),
+    PZ_TEXT_OPTION("chip", AT(chip), "CHIP", "Chip of --beside, and of rows of --ops that name no chip or this one: a preset or the path of a chip.json (default: h200)"),
+    PZ_TEXT_OPTION("limits", AT(limits), "FILE.csv|builtin-ops", "Limits to check (columns group, mean_error, memory_error, not_predicted, rank_correlation, regret); the built-in data have their own; builtin-ops, with --ops: those of operators by chip and kind, for groups of 20 rows or more"),
+    PZ_FLAG_OPTION("cold", AT(cold), "Predict training runs by the data sheets of their chips alone: nothing that was measured on a chip is used (errors by chip, and with constants that were fitted on other families of chips)"),
+    PZ_FLAG_OPTION("rows", AT(rows), "Show every row, not groups; with --csv and --json too"),
+    PZ_FLAG_OPTION("features", AT(features), "Show the errors of training runs by what their plans have (expert parallelism, ZeRO-3, fp8 ...): what each adds to the error that is printed with predictions, how wide the interval is, and the part of the runs within it"),
+    PZ_TEXT_OPTION("csv", AT(csv), "OUT.csv", "Write the errors by group to this file"),
+    PZ_TEXT_OPTION("report", AT(report), "PAGE.html", "Write predicted against measured, one point a row, as one self-contained HTML page"),
+    PZ_TEXT_OPTION("write-limits", AT(write_limits), "OUT.csv", "Write limits that hold now, with a little to spare, to this file"),
+    PZ_TEXT_OPTION("write-expected", AT(write_expected), "OUT.csv", "Write the errors of training runs by their features (chip line, layers, precision, framework, ...), which predictions are shown with, to this file"),
+    PZ_INT_OPTION("threads", AT(threads), "T", 0, 1024, "Number of threads (default: 0, one per processor)"),
 };
 /* clang-format on */
 
 /* ---- output --------------------------------------------------------------------------------- */
 
-static char *validation_text(struct pz_call *call, const struct pz_validation *v,
+static char *validation_text(struct pz_call *call, const struct pz_validation *validation,
                              enum pz_validation_form form) {
   char *text = NULL;
   size_t bytes = 0;
-  pz_must(call, pz_validation_text(v, form, &text, &bytes, pz_call_error(call)));
+  pz_must(call, pz_validation_text(validation, form, &text, &bytes, pz_call_error(call)));
   return text;
 }
 
-static void write_files(struct pz_call *call, const struct settings *s,
-                        const struct pz_validation *v) {
+static void write_files(struct pz_call *call, const struct settings *settings,
+                        const struct pz_validation *validation) {
   const struct {
     const char *path;
     enum pz_validation_form form;
-  } files[] = {{s->csv, s->rows ? PZ_VALIDATION_ROWS : PZ_VALIDATION_GROUPS},
-               {s->report, PZ_VALIDATION_PAGE},
-               {s->write_limits, PZ_VALIDATION_LIMITS},
-               {s->write_expected, PZ_VALIDATION_EXPECTED}};
+  } files[] = {{settings->csv, settings->rows ? PZ_VALIDATION_ROWS : PZ_VALIDATION_GROUPS},
+               {settings->report, PZ_VALIDATION_PAGE},
+               {settings->write_limits, PZ_VALIDATION_LIMITS},
+               {settings->write_expected, PZ_VALIDATION_EXPECTED}};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++)
     if (files[i].path)
-      pz_command_save_text(call, files[i].path, validation_text(call, v, files[i].form));
+      pz_command_save_text(call, files[i].path, validation_text(call, validation, files[i].form));
 }
 
-static void print_validation(struct pz_call *call, const struct settings *s,
-                             const struct pz_validation *v) {
-  if (!s->common.json && !s->features) {
-    pz_validation_tables(call, v, s->rows, stdout);
+static void print_validation(struct pz_call *call, const struct settings *settings,
+                             const struct pz_validation *validation) {
+  if (!settings->common.json && !settings->features) {
+    pz_validation_tables(call, validation, settings->rows, stdout);
     return;
   }
-  enum pz_validation_form form = s->rows ? PZ_VALIDATION_JSON_ROWS : PZ_VALIDATION_JSON;
-  char *text = validation_text(call, v, s->features ? PZ_VALIDATION_FEATURES : form);
+  enum pz_validation_form form = PZ_VALIDATION_JSON;
+  if (settings->rows) form = PZ_VALIDATION_JSON_ROWS;
+  if (settings->features) form = PZ_VALIDATION_FEATURES;
+  char *text = validation_text(call, validation, form);
   pz_defer(call, pz_free_text, text);
   fputs(text, stdout);
 }
@@ -79,15 +81,17 @@ static void print_validation(struct pz_call *call, const struct settings *s,
 /* ---- checks and warnings -------------------------------------------------------------------- */
 
 /* Checks that no output would overwrite a file that is read. */
-static void check_outputs(struct pz_call *call, const struct settings *s) {
-  const char *const outputs[] = {s->csv, s->report, s->write_limits, s->write_expected};
-  const char *const others[] = {s->beside, s->limits,
-                                s->chip && pz_file_named(s->chip) ? s->chip : NULL};
-  const char *const *tables = s->ops ? pz_csv_list(call, s->ops) : NULL;
+static void check_outputs(struct pz_call *call, const struct settings *settings) {
+  const char *const outputs[] = {settings->csv, settings->report, settings->write_limits,
+                                 settings->write_expected};
+  bool chip_file = settings->chip && pz_file_named(settings->chip);
+  const char *const others[] = {settings->beside, settings->limits,
+                                chip_file ? settings->chip : NULL};
+  const char *const *tables = settings->ops ? pz_csv_list(call, settings->ops) : NULL;
   struct pz_vec inputs;
   pz_vec_init(&inputs, call->arena, sizeof(const char *));
   for (; tables && *tables; tables++) pz_append(call, &inputs, tables);
-  for (int i = 0; s->runs[i]; i++) pz_append(call, &inputs, &s->runs[i]);
+  for (int i = 0; settings->runs[i]; i++) pz_append(call, &inputs, &settings->runs[i]);
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     if (others[i]) pz_append(call, &inputs, &others[i]);
   for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
@@ -96,66 +100,65 @@ static void check_outputs(struct pz_call *call, const struct settings *s) {
 
 /* Warns about a --chip that no row uses, if it is the default chip.  pz_validate() has a note about other chips, but cannot
  * know that the default was given. */
-static void warn_about_unused_chip(const struct settings *s, const struct pz_validation *v,
+static void warn_about_unused_chip(const struct settings *settings,
+                                   const struct pz_validation *validation,
                                    const char *default_chip) {
-  if (!s->ops || !s->chip || strcmp(s->chip, default_chip) != 0) return;
-  for (uint32_t i = 0; i < v->n_points; i++) {
-    const struct pz_validation_point *p = &v->points[i];
-    bool predicted = p->kind == PZ_POINT_OPERATOR && !*p->reason;
-    if (predicted && strcmp(p->chip, default_chip) == 0) return;
+  if (!settings->ops || !settings->chip || strcmp(settings->chip, default_chip) != 0) return;
+  for (uint32_t i = 0; i < validation->n_points; i++) {
+    const struct pz_validation_point *point = &validation->points[i];
+    bool predicted = point->kind == PZ_POINT_OPERATOR && !*point->reason;
+    if (predicted && strcmp(point->chip, default_chip) == 0) return;
   }
   char text[300];
   snprintf(text, sizeof text,
            "%.200s: no predicted row is of chip %s; rows are predicted with the presets they name",
-           s->ops, default_chip);
-  pz_command_warn(s->common.quiet, text);
-}
-
-static bool uses_limits_of_ops(const struct settings *s) {
-  return s->limits && strcmp(s->limits, PZ_LIMITS_OPS) == 0;
+           settings->ops, default_chip);
+  pz_command_warn(settings->common.quiet, text);
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-static void free_validation(void *v) { pz_validation_free(v); }
+static void free_validation(void *validation) { pz_validation_free(validation); }
 
 static void validate(struct pz_call *call, struct pz_invocation *in) {
-  struct settings s = defaults;
-  struct pz_validation *v = NULL;
-  if (!pz_command_options(call, in, &s)) return;
-  if (uses_limits_of_ops(&s) && !s.ops)
+  struct settings settings = defaults;
+  struct pz_validation *validation = NULL;
+  if (!pz_command_options(call, in, &settings)) return;
+  bool quiet = settings.common.quiet;
+  bool limits_of_ops = settings.limits && strcmp(settings.limits, PZ_LIMITS_OPS) == 0;
+  if (limits_of_ops && !settings.ops)
     pz_command_refuse(call, in, "--limits " PZ_LIMITS_OPS " needs --ops");
-  if (s.cold && (s.ops || s.beside))
+  if (settings.cold && (settings.ops || settings.beside))
     pz_command_refuse(call, in, "--cold is of training runs: without --ops and --beside");
-  if (s.features && (s.common.json || s.rows))
+  if (settings.features && (settings.common.json || settings.rows))
     pz_command_refuse(call, in, "--features cannot be combined with --json or --rows");
-  struct pz_validate_options o = pz_validate_options_default();
-  const char *default_chip = o.chip;
-  o.runs = s.runs;
-  o.ops = s.ops;
-  o.beside = s.beside;
-  if (s.chip) o.chip = s.chip;
-  o.limits = s.limits;
-  o.cold = s.cold;
-  o.threads = (unsigned)s.threads;
-  check_outputs(call, &s);
-  pz_must(call, pz_validate(&o, &v, pz_call_error(call)));
-  pz_defer(call, free_validation, v);
-  for (uint32_t i = 0; i < v->n_notes; i++) pz_command_warn(s.common.quiet, v->notes[i]);
-  warn_about_unused_chip(&s, v, default_chip);
-  if (uses_limits_of_ops(&s) && v->n_limits == 0)
-    pz_command_warn(s.common.quiet, "no limit of " PZ_LIMITS_OPS
-                                    " is of a group with 20 rows or more: none is checked");
-  write_files(call, &s, v);
-  print_validation(call, &s, v);
-  for (uint32_t i = 0; i < v->n_broken; i++) {
+  struct pz_validate_options options = pz_validate_options_default();
+  const char *default_chip = options.chip;
+  options.runs = settings.runs;
+  options.ops = settings.ops;
+  options.beside = settings.beside;
+  if (settings.chip) options.chip = settings.chip;
+  options.limits = settings.limits;
+  options.cold = settings.cold;
+  options.threads = (unsigned)settings.threads;
+  check_outputs(call, &settings);
+  pz_must(call, pz_validate(&options, &validation, pz_call_error(call)));
+  pz_defer(call, free_validation, validation);
+  for (uint32_t i = 0; i < validation->n_notes; i++) pz_command_warn(quiet, validation->notes[i]);
+  warn_about_unused_chip(&settings, validation, default_chip);
+  if (limits_of_ops && validation->n_limits == 0)
+    pz_command_warn(quiet, "no limit of " PZ_LIMITS_OPS
+                           " is of a group with 20 rows or more: none is checked");
+  write_files(call, &settings, validation);
+  print_validation(call, &settings, validation);
+  for (uint32_t i = 0; i < validation->n_broken; i++) {
     char limit[300];
     fprintf(stderr, "phaze validate: %s\n",
-            pz_broken_limit_text(&v->broken[i], limit, sizeof limit));
+            pz_broken_limit_text(&validation->broken[i], limit, sizeof limit));
   }
-  if (v->n_broken)
-    pz_raise(call, PZ_NO_ANSWER, "%u limit%s broken", v->n_broken,
-             v->n_broken == 1 ? " is" : "s are");
+  if (validation->n_broken)
+    pz_raise(call, PZ_NO_ANSWER, "%u limit%s broken", validation->n_broken,
+             validation->n_broken == 1 ? " is" : "s are");
 }
 
 const struct pz_command pz_cmd_validate = {
@@ -177,7 +180,7 @@ const struct pz_command pz_cmd_validate = {
         "  phaze validate --cold\n"
         "  phaze validate --ops collected/ --csv errors.csv\n"
         "  phaze validate --report validation.html\n",
-    .table = {options, sizeof options / sizeof *options},
+    .table = {option_table, sizeof option_table / sizeof *option_table},
     .defaults = &defaults,
     .body = validate,
 };

@@ -2,8 +2,7 @@
  * the report in its folder. */
 #include <unistd.h>
 
-#include "cli/report_file.h"
-#include "cli/study_run.h"
+#include "cli/study.h"
 #include "core/progress.h"
 #include "core/ranks.h"
 #include "core/text.h"
@@ -18,14 +17,11 @@ static const struct settings defaults = {.sample = 50};
 
 #define AT(field) offsetof(struct settings, field)
 /* clang-format off */
-static const struct pz_option options[] = {
+static const struct pz_option option_table[] = {
     PZ_COMMON_OPTIONS(struct settings),
-    {.name = "sample", .type = PZ_OPTION_INT, .offset = AT(sample), .arg = "N", .min = 0, .max = 1 << 20,
-     .help = "Number of boxes to check by evaluating chips without bounds, per objective run"},
-    {.name = "all", .type = PZ_OPTION_FLAG, .offset = AT(all),
-     .help = "Check every box, run the search again and compare every number of the run"},
-    {.name = "threads", .type = PZ_OPTION_INT, .offset = AT(threads), .arg = "T", .min = 0, .max = 1024,
-     .help = "Number of threads (default: 0, one per processor)"},
+    PZ_INT_OPTION("sample", AT(sample), "N", 0, 1 << 20, "Number of boxes to check by evaluating chips without bounds, per objective run"),
+    PZ_FLAG_OPTION("all", AT(all), "Check every box, run the search again and compare every number of the run"),
+    PZ_INT_OPTION("threads", AT(threads), "T", 0, 1024, "Number of threads (default: 0, one per processor)"),
 };
 /* clang-format on */
 
@@ -36,55 +32,57 @@ struct verification {
 
 /* Records one check, and prints it unless the result is printed as JSON.  Called by the library. */
 static void print_check(void *ctx, bool holds, const char *text) {
-  struct verification *v = ctx;
+  struct verification *verification = ctx;
   char line[1024];
-  json_array_append_new(v->checks, json_pack("{s:b,s:s}", "holds", holds, "check", text));
-  if (!v->json)
+  json_array_append_new(verification->checks,
+                        json_pack("{s:b,s:s}", "holds", holds, "check", text));
+  if (!verification->json)
     printf("%s%-6s%s %s\n", pz_colour(stdout, holds ? PZ_GREEN : PZ_RED), holds ? "holds" : "WRONG",
            pz_colour(stdout, PZ_PLAIN), pz_text_plain(pz_text_copy(line, sizeof line, text)));
   fflush(stdout);
 }
 
-/* Compares the page in the folder, if there is one, with the one that the run gives.  Returns whether they are the same.
- * The first rank alone reads the page. */
-static bool report_holds(struct pz_call *call, const struct settings *s, const char *dir,
-                         struct verification *v) {
+/* Compares the page in the folder of the run, if there is one, with the page that is made from the
+ * run again.  Returns whether they are equal.  Only the first rank reads the page. */
+static bool report_holds(struct pz_call *call, const char *dir, unsigned threads,
+                         struct verification *verification) {
   struct pz_run *run = NULL;
-  struct pz_run_options o = pz_run_options_default();
+  struct pz_run_options options = pz_run_options_default();
   const char *path = pz_report_path(call, dir);
   bool exists = pz_ranks_first() && access(path, F_OK) == 0, same = false;
   exists = pz_ranks_flag_of_first(call, exists);
   if (!exists) return true;
-  o.dir = dir;
-  o.threads = (unsigned)s->threads;
-  pz_must(call, pz_run_look(&o, &run, pz_call_error(call)));
+  options.dir = dir;
+  options.threads = threads;
+  pz_must(call, pz_run_look(&options, &run, pz_call_error(call)));
   pz_defer(call, pz_study_run_close, run);
   pz_report_complete(call, run);
   if (pz_ranks_first()) same = pz_report_matches(call, pz_run_result(run), path, &exists);
   pz_close(call, run);
   if (!exists) return true;
-  print_check(v, same,
+  print_check(verification, same,
               same ? "report.html: shows the run" : "report.html: is not the page of this run");
   return same;
 }
 
 static void verify(struct pz_call *call, struct pz_invocation *in) {
-  struct settings s = defaults;
-  if (!pz_command_options(call, in, &s)) return;
+  struct settings settings = defaults;
+  if (!pz_command_options(call, in, &settings)) return;
   if (in->n_args != 1) pz_command_refuse(call, in, "expected one run directory");
+  bool json = settings.common.json, holds = false;
   const char *dir = in->args[0];
-  struct verification v = {s.common.json, pz_json_built(call, json_array())};
-  struct pz_verify_options o = pz_verify_options_default();
-  bool holds = false;
-  o.threads = (unsigned)s.threads;
-  o.sample = (uint32_t)s.sample;
-  o.all = s.all;
-  o.say = print_check;
-  o.ctx = &v;
-  pz_must(call, pz_verify(dir, &o, &holds, pz_call_error(call)));
-  if (holds) holds = report_holds(call, &s, dir, &v);
-  if (s.common.json)
-    pz_command_print_json(call, json_pack("{s:b,s:O}", "holds", holds, "checks", v.checks));
+  struct verification verification = {json, pz_json_built(call, json_array())};
+  struct pz_verify_options options = pz_verify_options_default();
+  options.threads = (unsigned)settings.threads;
+  options.sample = (uint32_t)settings.sample;
+  options.all = settings.all;
+  options.say = print_check;
+  options.ctx = &verification;
+  pz_must(call, pz_verify(dir, &options, &holds, pz_call_error(call)));
+  if (holds) holds = report_holds(call, dir, options.threads, &verification);
+  if (json)
+    pz_command_print_json(call,
+                          json_pack("{s:b,s:O}", "holds", holds, "checks", verification.checks));
   if (!holds) in->exit = PZ_EXIT_NO_ANSWER;
 }
 
@@ -106,7 +104,7 @@ const struct pz_command pz_cmd_verify = {
               "  phaze verify run\n"
               "  phaze verify run --sample 500 --threads 8\n"
               "  phaze verify run --all\n",
-    .table = {options, sizeof options / sizeof *options},
+    .table = {option_table, sizeof option_table / sizeof *option_table},
     .defaults = &defaults,
     .ranks = true,
     .n_args = -1,

@@ -131,7 +131,8 @@ atomic_bool *pz_command_listen(void) {
   return &signal_came;
 }
 
-/* The library announces the phases after the first one through pz_command_progress(). */
+/* The first phase has a single item; the library announces the later ones through
+ * pz_command_progress(). */
 void pz_command_progress_start(struct pz_progress *progress, bool quiet, bool lines) {
   enum pz_progress_style style = quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr);
   if (style == PZ_PROGRESS_LINES && !lines) style = PZ_PROGRESS_SILENT;

@@ -44,7 +44,7 @@ struct pz_invocation {
   int n_args;
   char **args;            /* the arguments that are no options, after pz_command_options() */
   enum pz_exit exit;      /* exit status if no error is raised; the body may change PZ_EXIT_DONE */
-  bool bad_option, usage; /* how to print an error: with the subcommand's name, with its synopsis */
+  bool bad_option, usage; /* print an error with the subcommand's name, or also with its synopsis */
 };
 
 /* Runs a subcommand and returns its exit status.  Errors are printed to stderr. */
@@ -72,20 +72,42 @@ void pz_command_save_text(struct pz_call *call, const char *path, char *text);
 
 /* ---- options that every subcommand has ------------------------------------------------------- */
 
+/* Rows of a table of options.  `at` is the offset in the settings, `value` is what --help calls the value, and ... is the help,
+ * after which other members of struct pz_option may follow. */
+#define PZ_FLAG_OPTION(option, at, ...)                                                            \
+  { .name = option, .type = PZ_OPTION_FLAG, .offset = at, .help = __VA_ARGS__ }
+#define PZ_TEXT_OPTION(option, at, value, ...)                                                     \
+  { .name = option, .type = PZ_OPTION_TEXT, .offset = at, .arg = value, .help = __VA_ARGS__ }
+#define PZ_TEXTS_OPTION(option, at, value, most, ...)                                              \
+  {                                                                                                \
+    .name = option, .type = PZ_OPTION_TEXTS, .offset = at, .arg = value, .max = most,              \
+    .help = __VA_ARGS__                                                                            \
+  }
+#define PZ_INT_OPTION(option, at, value, least, most, ...)                                         \
+  {                                                                                                \
+    .name = option, .type = PZ_OPTION_INT, .offset = at, .arg = value, .min = least, .max = most,  \
+    .help = __VA_ARGS__                                                                            \
+  }
+#define PZ_REAL_OPTION(option, at, value, least, most, ...)                                        \
+  {                                                                                                \
+    .name = option, .type = PZ_OPTION_REAL, .offset = at, .arg = value, .min = least, .max = most, \
+    .help = __VA_ARGS__                                                                            \
+  }
+#define PZ_CHOICE_OPTION(option, at, names, ...)                                                   \
+  { .name = option, .type = PZ_OPTION_CHOICE, .offset = at, .choices = names, .help = __VA_ARGS__ }
+#define PZ_SET_OPTION(option, at, names, ...)                                                      \
+  { .name = option, .type = PZ_OPTION_SET, .offset = at, .choices = names, .help = __VA_ARGS__ }
+
 /* The first member of the settings of every subcommand; PZ_COMMON_OPTIONS begins its table of options. */
 struct pz_common {
   bool help, quiet, json, verbose;
 };
 /* clang-format off */
-#define PZ_COMMON_OPTIONS(T)                                                                            \
-  {.name = "help", .letter = 'h', .type = PZ_OPTION_FLAG, .offset = offsetof(T, common.help),           \
-   .help = "Show this help"},                                                                           \
-  {.name = "quiet", .letter = 'q', .type = PZ_OPTION_FLAG, .offset = offsetof(T, common.quiet),         \
-   .help = "Suppress warnings and progress on stderr"},                                                 \
-  {.name = "json", .type = PZ_OPTION_FLAG, .offset = offsetof(T, common.json),                          \
-   .help = "Print the result as JSON"},                                                                 \
-  {.name = "verbose", .letter = 'v', .type = PZ_OPTION_FLAG, .offset = offsetof(T, common.verbose),     \
-   .help = "Print more detail on stderr"}
+#define PZ_COMMON_OPTIONS(T) \
+  PZ_FLAG_OPTION("help", offsetof(T, common.help), "Show this help", .letter = 'h'), \
+  PZ_FLAG_OPTION("quiet", offsetof(T, common.quiet), "Suppress warnings and progress on stderr", .letter = 'q'), \
+  PZ_FLAG_OPTION("json", offsetof(T, common.json), "Print the result as JSON"), \
+  PZ_FLAG_OPTION("verbose", offsetof(T, common.verbose), "Print more detail on stderr", .letter = 'v')
 /* clang-format on */
 
 /* Compares two settings of a subcommand.  Returns the first option that differs and whose offset in the settings is at least
@@ -104,7 +126,8 @@ void pz_command_warn(bool quiet, const char *text);
 /* Prints an error to stderr and returns the exit status that belongs to it. */
 enum pz_exit pz_command_fail(const struct pz_error *err);
 
-/* Makes SIGINT and SIGTERM set the flag that is returned.  A second signal ends the process. */
+/* From then on, SIGINT and SIGTERM set the flag that is returned.  A second signal ends the
+ * process. */
 atomic_bool *pz_command_listen(void);
 
 /* Starts progress on stderr for work that a signal can stop.  Unless stderr is a terminal, lines are printed only if

@@ -1,5 +1,6 @@
-/* The completion script is made from the option tables: it completes the words of an option's value by "COMMAND:OPTION", then
- * the options of a command, then the arguments.  Names of models and chips are asked from the program when they are needed. */
+/* The completion script is made from the tables of options.  It completes the value of an option (a
+ * case for each "COMMAND:OPTION"), then the options of a command, then its arguments.  To complete
+ * names of models and chips, the script runs the program. */
 #include <string.h>
 
 #include "cli/command.h"
@@ -59,7 +60,8 @@ static void print_words(pz_name_at *name, const void *ctx, FILE *out) {
   fputs("' ;;\n", out);
 }
 
-/* Prints a case for each option that has a value.  The shell completes file names for options without known words. */
+/* Prints a case of the script for each option that has a value.  If the accepted words are not
+ * known, the shell completes file names. */
 static void print_value_cases(const struct pz_command *c, FILE *out) {
   for (size_t i = 0; i < c->table.n; i++) {
     const struct pz_option *o = &c->table.options[i];

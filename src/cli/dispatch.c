@@ -8,7 +8,7 @@
 #include "core/text.h"
 #include "ranks/start.h"
 
-/* In the order in which the usage and the man page show them. */
+/* The subcommands, in the order in which the usage and the man page show them. */
 static const struct pz_command *const table[] = {
     &pz_cmd_models,   &pz_cmd_graph,     &pz_cmd_chips,   &pz_cmd_chip,    &pz_cmd_estimate,
     &pz_cmd_schedule, &pz_cmd_place,     &pz_cmd_search,  &pz_cmd_compare, &pz_cmd_report,

@@ -1,5 +1,5 @@
 /* Reads the chip and the network that the options or the file of a training run name (machine_options.h): first the
- * network of a chip, then runs and plan files, then the description of a chip as output. */
+ * network of a chip, then the files of chip and cluster, runs and plan files, and the description of a chip as output. */
 #include "cli/machine_options.h"
 
 #include <inttypes.h>
@@ -12,102 +12,133 @@
 
 /* ---- chip and network ----------------------------------------------------------------------- */
 
-void pz_machine_tell_scale(const struct pz_cluster *net) {
-  if (net->devices > net->stated_devices)
+void pz_machine_tell_scale(const struct pz_cluster *cluster) {
+  if (cluster->devices > cluster->stated_devices)
     fprintf(stderr,
             "phaze: cluster %s: %" PRId64 " devices, scaled out from %" PRId64
             " at the rates of its outermost level\n",
-            net->name, net->devices, net->stated_devices);
+            cluster->name, cluster->devices, cluster->stated_devices);
 }
 
-struct pz_machine *pz_machine_open(struct pz_call *call, const struct pz_machine_options *o,
+struct pz_machine *pz_machine_open(struct pz_call *call, const struct pz_machine_options *options,
                                    struct pz_machine_use use) {
   struct pz_error *err = pz_call_error(call);
-  struct pz_machine *m = pz_alloc(call, 1, sizeof *m);
+  struct pz_machine *machine = pz_alloc(call, 1, sizeof *machine);
+  struct pz_network *network = &machine->network;
   struct pz_cluster *named = NULL;
-  pz_chip_read_units(call, o->chip, o->any_units, &m->chip);
-  if (o->cluster) {
+  pz_chip_read_units(call, options->chip, options->any_units, &machine->chip);
+  if (options->cluster) {
     named = pz_alloc(call, 1, sizeof *named);
-    pz_cluster_read_units(call, o->cluster, o->any_units, named);
+    pz_cluster_read_units(call, options->cluster, options->any_units, named);
   }
   if (use.training) {
-    pz_must(call, pz_network_find(&m->chip, named, use.devices, use.option, &m->network, err));
+    pz_must(call, pz_network_find(&machine->chip, named, use.devices, use.option, network, err));
   } else {
     /* Without a plan, only a cluster that was named is used, or else the chip's own link. */
-    m->network.own_link = !named;
+    network->own_link = !named;
     if (named) {
-      m->network.cluster = *named;
-      pz_must(call, pz_cluster_reach(&m->network.cluster, use.devices, use.option, err));
+      network->cluster = *named;
+      pz_must(call, pz_cluster_reach(&network->cluster, use.devices, use.option, err));
     }
   }
-  if (use.quiet) return m;
-  if (m->network.standard)
-    pz_command_say("no --cluster: %s, the network of %s", m->network.cluster.name, m->chip.name);
-  if (*m->network.warning) pz_command_warn(false, m->network.warning);
-  if (!m->network.own_link) pz_machine_tell_scale(&m->network.cluster);
-  return m;
+  if (!network->own_link || network->cluster.instant) machine->net = &network->cluster;
+  if (!network->own_link) machine->net_name = network->cluster.name;
+  if (use.quiet) return machine;
+  if (network->standard)
+    pz_command_say("no --cluster: %s, the network of %s", network->cluster.name,
+                   machine->chip.name);
+  if (*network->warning) pz_command_warn(false, network->warning);
+  if (!network->own_link) pz_machine_tell_scale(&network->cluster);
+  return machine;
 }
 
-struct pz_cost *pz_machine_cost(struct pz_call *call, const struct pz_machine_options *o,
+struct pz_cost *pz_machine_cost(struct pz_call *call, const struct pz_machine_options *options,
                                 struct pz_machine_use use) {
-  const struct pz_machine *m = pz_machine_open(call, o, use);
+  const struct pz_machine *machine = pz_machine_open(call, options, use);
   struct pz_cost *cost = NULL;
-  pz_must(call, pz_cost_new(&m->chip, pz_machine_net(m), &cost, pz_call_error(call)));
+  pz_must(call, pz_cost_new(&machine->chip, machine->net, &cost, pz_call_error(call)));
   pz_defer(call, pz_free_cost, cost);
   return cost;
 }
 
-bool pz_machine_reads(const struct pz_machine_options *o, const char *path) {
-  bool chip_file = o->chip && pz_file_named(o->chip);
-  bool cluster_file = o->cluster && pz_file_named(o->cluster);
-  return (chip_file && pz_file_same(o->chip, path)) ||
-         (cluster_file && pz_file_same(o->cluster, path));
+/* ---- files of chip and cluster --------------------------------------------------------------- */
+
+bool pz_machine_reads(const struct pz_machine_options *options, const char *path) {
+  const char *const words[] = {options->chip, options->cluster};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (words[i] && pz_file_named(words[i]) && pz_file_same(words[i], path)) return true;
+  return false;
 }
 
-bool pz_machine_overwrites(const struct pz_machine_options *o, const char *input,
-                           const char *path) {
-  return path && (pz_file_same(path, input) || pz_machine_reads(o, path));
+const char *pz_machine_find_overwrite(const struct pz_machine_options *options, const char *input,
+                                      const char *trace_path, const char *report_path) {
+  if (trace_path && (pz_file_same(trace_path, input) || pz_machine_reads(options, trace_path)))
+    return "--trace would overwrite the input file";
+  if (report_path && (pz_file_same(report_path, input) || pz_machine_reads(options, report_path)))
+    return "--report would overwrite the input file";
+  return NULL;
 }
 
-void pz_machine_files_json(const struct pz_machine_options *o, json_t *j) {
-  if (o->chip && pz_file_named(o->chip)) json_object_set_new(j, "chip_file", json_string(o->chip));
-  if (o->cluster && pz_file_named(o->cluster))
-    json_object_set_new(j, "cluster_file", json_string(o->cluster));
+void pz_machine_add_files(const struct pz_machine_options *options, json_t *root) {
+  if (options->chip && pz_file_named(options->chip))
+    json_object_set_new(root, "chip_file", json_string(options->chip));
+  if (options->cluster && pz_file_named(options->cluster))
+    json_object_set_new(root, "cluster_file", json_string(options->cluster));
 }
 
-json_t *pz_machine_warnings(const struct pz_machine *m) {
+json_t *pz_machine_warnings(const struct pz_machine *machine) {
   json_t *list = json_array();
-  if (*m->network.warning) json_array_append_new(list, json_string(m->network.warning));
+  if (*machine->network.warning) json_array_append_new(list, json_string(machine->network.warning));
   return list;
 }
 
 /* ---- training runs -------------------------------------------------------------------------- */
 
-struct pz_run_plan *pz_machine_read_run(struct pz_call *call, const char *path,
-                                        const struct pz_run_plan_options *o, const char **name) {
-  struct pz_run_plan *run = NULL;
-  size_t bytes = 0;
-  bool standard = strcmp(path, "-") == 0;
-  *name = standard ? "standard input" : path;
-  char *text = pz_file_text(call, standard ? "/dev/stdin" : path, PZ_PLAN_FILE_MOST_BYTES, &bytes);
-  pz_must(call, pz_run_plan_read(*name, text, bytes, o, &run, pz_call_error(call)));
-  pz_defer(call, pz_free_run_plan, run);
-  return run;
+const char *pz_run_file_name(const char *path) {
+  return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
-struct pz_machine *pz_machine_of(struct pz_call *call, const struct pz_machine_options *o,
-                                 const char *name, bool quiet, struct pz_run_plan *run) {
-  if (o->chip) {
-    run->from[PZ_RUN_CHIP] = "--chip";
-    run->chip = o->chip;
+struct pz_run_file pz_run_file_read(struct pz_call *call, const char *path,
+                                    const struct pz_run_plan_options *options) {
+  struct pz_run_file file = {.name = pz_run_file_name(path)};
+  const char *source = strcmp(path, "-") == 0 ? "/dev/stdin" : path;
+  size_t bytes = 0;
+  file.text = pz_file_text(call, source, PZ_PLAN_FILE_MOST_BYTES, &bytes);
+  pz_must(call,
+          pz_run_plan_read(file.name, file.text, bytes, options, &file.run, pz_call_error(call)));
+  pz_defer(call, pz_free_run_plan, file.run);
+  return file;
+}
+
+void pz_run_file_warn(bool quiet, const struct pz_run_plan *run) {
+  enum { MOST_BYTES = 300 }; /* most bytes of names; longer lists end with "..." */
+  char names[400] = "", line[480];
+  size_t n = 0;
+  for (uint32_t i = 0; i < run->n_notes; i++) pz_command_warn(quiet, run->notes[i]);
+  for (uint32_t i = 0; i < run->n_ignored && n < MOST_BYTES; i++) {
+    bool is_key = strchr(run->ignored[i], '.'); /* a key of a configuration file, not an argument */
+    n += (size_t)snprintf(names + n, sizeof names - n, "%s%s%s", i ? ", " : "", is_key ? "" : "--",
+                          run->ignored[i]);
   }
-  if (o->cluster) {
+  if (!n) return;
+  snprintf(line, sizeof line, "not understood, and not counted: %s%s", names,
+           n >= MOST_BYTES ? " ..." : "");
+  pz_command_warn(quiet, line);
+}
+
+struct pz_machine *pz_machine_of_run(struct pz_call *call, const struct pz_machine_options *options,
+                                     const char *name, bool quiet, struct pz_run_plan *run) {
+  if (options->chip) {
+    run->from[PZ_RUN_CHIP] = "--chip";
+    run->chip = options->chip;
+  }
+  if (options->cluster) {
     run->from[PZ_RUN_CLUSTER] = "--cluster";
-    run->cluster = o->cluster;
+    run->cluster = options->cluster;
   }
   if (!run->chip)
     pz_raise(call, PZ_BAD_USE, "%s names no chip; accepted: --chip CHIP, and --cluster NET", name);
-  struct pz_machine_options merged = {run->chip, run->cluster, o->any_units};
+  struct pz_machine_options merged = {run->chip, run->cluster, options->any_units};
   struct pz_machine_use use = {"devices", pz_plan_asked_devices(&run->plan), quiet,
                                .training = true};
   return pz_machine_open(call, &merged, use);
@@ -129,11 +160,11 @@ static void test_plan_file(struct pz_call *call, void *ctx) {
                   json_object_get(root, "run");
 }
 
-bool pz_machine_is_plan(const char *path) {
+bool pz_is_plan_file(const char *path) {
   struct plan_test test = {.path = path};
   if (!pz_file_is_regular(path)) return false;
   enum pz_status status = pz_border(test_plan_file, &test, NULL);
-  (void)status; /* whoever reads the file next reports the error */
+  (void)status; /* the function that reads the file next reports the error */
   return test.is_plan;
 }
 
@@ -150,14 +181,12 @@ void pz_machine_show_factors(struct pz_call *call, const struct pz_step_factor *
   static const char *const names[] = {"GEMMs", "attention", "element-wise, optimizer", "launches",
                                       "collectives, transfers"};
   static const char *const heads[] = {"part of the step", ">share", ">time by", NULL};
-  struct pz_table *t = pz_table_new(call, heads);
-  for (uint32_t i = 0; i < n; i++) {
-    pz_table_cell(t, "%s", names[i]);
-    pz_table_cell(t, "%.0f%%", 100 * factors[i].share);
-    pz_table_cell(t, "%+.1f%%", 100 * (factors[i].factor - 1));
-  }
+  struct pz_table *table = pz_table_new(call, heads);
+  for (uint32_t i = 0; i < n; i++)
+    pz_table_cells(table, "%s|%.0f%%|%+.1f%%", names[i], 100 * factors[i].share,
+                   100 * (factors[i].factor - 1));
   printf("\n");
-  pz_table_print(t, 0, stdout);
+  pz_table_print(table, 0, stdout);
 }
 
 json_t *pz_machine_factors_json(const struct pz_step_factor *factors, uint32_t n) {

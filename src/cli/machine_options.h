@@ -15,17 +15,12 @@ struct pz_machine_options {
 
 /* clang-format off */
 /* T: the settings struct; F: its field of type struct pz_machine_options. */
-#define PZ_MACHINE_OPTIONS(T, F)                                                                    \
-  {.name = "chip", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.chip), .arg = "CHIP",            \
-   .help = "Chip: a name listed by 'phaze chips', or a chip.json file"},                            \
-  {.name = "cluster", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.cluster), .arg = "NET",       \
-   .help = "Network for collectives: a cluster listed by 'phaze chips', or a cluster.json file "    \
-           "(default: of training plans over more than a node the cluster that the chip stands in; "   \
-           "else the chip's own link)"}
-/* For the files of both; `at` is the offset of any_units. */
-#define PZ_UNITS_OPTION(at)                                                                         \
-  {.name = "any-units", .type = PZ_OPTION_FLAG, .offset = (at),                                     \
-   .help = "Accept numbers of a chip.json or cluster.json that are out of their usual range, as a clock of 1.5 Hz"}
+#define PZ_MACHINE_OPTIONS(T, F) \
+  PZ_TEXT_OPTION("chip", offsetof(T, F.chip), "CHIP", "Chip: a name listed by 'phaze chips', or a chip.json file"), \
+  PZ_TEXT_OPTION("cluster", offsetof(T, F.cluster), "NET", "Network for collectives: a cluster listed by 'phaze chips', or a cluster.json file (default: of training plans over more than a node the cluster that the chip stands in; else the chip's own link)")
+/* For subcommands that read files of chips and clusters; `at` is the offset of any_units. */
+#define PZ_UNITS_OPTION(at) \
+  PZ_FLAG_OPTION("any-units", (at), "Accept numbers of a chip.json or cluster.json that are out of their usual range, as a clock of 1.5 Hz")
 /* clang-format on */
 
 /* The devices that a subcommand needs, and the option that asks for them. */
@@ -33,57 +28,75 @@ struct pz_machine_use {
   const char *option;
   int64_t devices;
   bool quiet;
-  bool training; /* of a training plan: the default network is the standard cluster of the chip */
+  bool
+      training; /* for a training plan, whose default network is the standard cluster of the chip */
 };
 
 struct pz_machine {
   struct pz_chip chip;
   struct pz_network network;
+  const struct pz_cluster *net; /* NULL: the devices are joined by the chip's own link */
+  const char *net_name;         /* NULL without a cluster */
 };
 
-/* Returns the cluster of the machine, or NULL if the devices are joined by the chip's own link. */
-static inline const struct pz_cluster *pz_machine_net(const struct pz_machine *m) {
-  return m->network.own_link && !m->network.cluster.instant ? NULL : &m->network.cluster;
-}
-
-/* Returns the name of the cluster, or NULL for the chip's own link. */
-static inline const char *pz_machine_net_name(const struct pz_machine *m) {
-  return m->network.own_link ? NULL : m->network.cluster.name;
-}
-
-/* Reads the chip and the cluster.  Unless `quiet` is set, stderr tells about a cluster that was chosen by default or has
- * to be scaled out, and about a network that does not match the chip. */
-struct pz_machine *pz_machine_open(struct pz_call *call, const struct pz_machine_options *o,
+/* Reads the chip and the cluster.  Unless `quiet` is set, it prints to stderr that a cluster was
+ * chosen by default or is scaled out, and that a network does not match the chip. */
+struct pz_machine *pz_machine_open(struct pz_call *call, const struct pz_machine_options *options,
                                    struct pz_machine_use use);
 
 /* Returns an estimator of operators for the machine of the options. */
-struct pz_cost *pz_machine_cost(struct pz_call *call, const struct pz_machine_options *o,
+struct pz_cost *pz_machine_cost(struct pz_call *call, const struct pz_machine_options *options,
                                 struct pz_machine_use use);
 
-/* Reads a training run from a file in the formats of `phaze tune`; the path "-" means standard input.  *name is the name
- * of the input for messages. */
-struct pz_run_plan *pz_machine_read_run(struct pz_call *call, const char *path,
-                                        const struct pz_run_plan_options *o, const char **name);
+/* Prints to stderr that a cluster has more devices than its description. */
+void pz_machine_tell_scale(const struct pz_cluster *cluster);
 
-/* Opens the machine of a training run.  Chip and cluster of the options override those of the run, which then records
- * that they come from the options. */
-struct pz_machine *pz_machine_of(struct pz_call *call, const struct pz_machine_options *o,
-                                 const char *name, bool quiet, struct pz_run_plan *run);
-
-/* Returns whether a path is a plan file: JSON with a model or a plan, and not the config.json of a model. */
-bool pz_machine_is_plan(const char *path);
+/* ---- files of chip and cluster ---------------------------------------------------------------- */
 
 /* Returns whether a path is the file of the chip or of the cluster. */
-bool pz_machine_reads(const struct pz_machine_options *o, const char *path);
+bool pz_machine_reads(const struct pz_machine_options *options, const char *path);
 
-/* Returns whether an output to `path` (NULL: none) would overwrite the input or a file of the machine. */
-bool pz_machine_overwrites(const struct pz_machine_options *o, const char *input, const char *path);
+/* Returns an error message if an output to one of the paths (NULL: not written) would overwrite the input or a file of the
+ * machine, otherwise NULL. */
+const char *pz_machine_find_overwrite(const struct pz_machine_options *options, const char *input,
+                                      const char *trace_path, const char *report_path);
 
 /* Adds the paths of the files of chip and cluster to a JSON object.  Readers of plans use them instead of the names. */
-void pz_machine_files_json(const struct pz_machine_options *o, json_t *j);
+void pz_machine_add_files(const struct pz_machine_options *options, json_t *root);
 
 /* Returns the warnings about the network as a JSON array, a new reference. */
-json_t *pz_machine_warnings(const struct pz_machine *m);
+json_t *pz_machine_warnings(const struct pz_machine *machine);
+
+/* ---- training runs ----------------------------------------------------------------------------- */
+
+/* How often --set and --ignore may be given. */
+enum { PZ_MOST_SETS = 32 };
+
+/* A training run that was read from a file in the formats of `phaze tune`. */
+struct pz_run_file {
+  const char *name; /* name of the input, for messages */
+  const char *text;
+  struct pz_run_plan *run;
+};
+
+/* Returns the name of an input for messages; the path "-" means standard input. */
+const char *pz_run_file_name(const char *path);
+
+struct pz_run_file pz_run_file_read(struct pz_call *call, const char *path,
+                                    const struct pz_run_plan_options *options);
+
+/* Prints the notes on a run that was read and the arguments that were ignored, as warnings. */
+void pz_run_file_warn(bool quiet, const struct pz_run_plan *run);
+
+/* Opens the machine of a training run, which was read from the input `name`.  Chip and cluster of the options override those
+ * of the run, which then records that they come from the options. */
+struct pz_machine *pz_machine_of_run(struct pz_call *call, const struct pz_machine_options *options,
+                                     const char *name, bool quiet, struct pz_run_plan *run);
+
+/* Returns whether a path is a plan file: JSON with a model or a plan, and not the config.json of a model. */
+bool pz_is_plan_file(const char *path);
+
+/* ---- calibrated chips -------------------------------------------------------------------------- */
 
 /* Writes the description of a calibrated chip to a file. */
 void pz_machine_save_chip(struct pz_call *call, const struct pz_chip *chip, const char *path);
@@ -92,8 +105,5 @@ void pz_machine_save_chip(struct pz_call *call, const struct pz_chip *chip, cons
 void pz_machine_show_factors(struct pz_call *call, const struct pz_step_factor *factors,
                              uint32_t n);
 json_t *pz_machine_factors_json(const struct pz_step_factor *factors, uint32_t n);
-
-/* Prints to stderr that a cluster has more devices than its description. */
-void pz_machine_tell_scale(const struct pz_cluster *net);
 
 #endif

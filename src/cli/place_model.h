@@ -20,9 +20,9 @@ struct pz_place_settings {
   struct pz_workload_options import; /* options for ONNX files only */
 };
 
-/* Prints the best plan over all microbatch sizes, tensor-parallel degrees and recomputation.  first_stage: only the
- * gradients of the first stage are all-reduced, as in the original system. */
-void pz_place_partition(struct pz_call *call, const struct pz_place_settings *s, const char *model,
+/* Prints the best plan over all microbatch sizes, tensor-parallel degrees and recomputation.  If `first_stage` is set, only
+ * the gradients of the first stage are all-reduced, as in the original system. */
+void pz_place_partition(struct pz_call *call, struct pz_place_settings *settings, const char *model,
                         bool first_stage, bool check, bool json);
 
 #endif

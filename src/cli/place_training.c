@@ -29,31 +29,33 @@ static const double TIE = 0.01, COUNTED_TIE = 0.001;
 /* ---- options -------------------------------------------------------------------------------- */
 
 static void check_combination(struct pz_call *call, const struct pz_place_job *job) {
-  const struct pz_place_settings *s = job->s;
-  const struct pz_place_training_settings *t = job->training;
-  const char *several = NULL, *wrong = NULL;
-  if (s->batch && t->batch_per_device)
+  const struct pz_place_settings *settings = job->settings;
+  const struct pz_place_training_settings *training = job->training;
+  const char *wrong = NULL, *one_number = NULL;
+  if (settings->batch && training->batch_per_device)
     wrong = "--batch and --batch-per-device; accepted: one of them";
-  else if (t->price > 0 && !t->tokens)
+  else if (training->price > 0 && !training->tokens)
     wrong = "--price requires --tokens";
-  else if (t->deadline && !t->tokens)
+  else if (training->deadline && !training->tokens)
     wrong = "--deadline requires --tokens";
-  else if (s->emit && (t->tokens || t->top > 1 || s->trace || t->report || t->compare))
+  else if (settings->emit && (training->tokens || training->top > 1 || settings->trace ||
+                              training->report || training->compare))
     wrong = "--emit cannot be combined with --tokens, --top, --trace, --report or --compare";
   if (wrong) pz_raise(call, PZ_BAD_USE, "%s", wrong);
   if (job->devices.n == 1) return;
-  if (s->emit)
-    several = "emit";
-  else if (s->trace)
-    several = "trace";
-  else if (t->top > 1)
-    several = "top";
-  if (several)
+  if (settings->emit)
+    one_number = "emit";
+  else if (settings->trace)
+    one_number = "trace";
+  else if (training->top > 1)
+    one_number = "top";
+  if (one_number)
     pz_raise(call, PZ_BAD_USE, "--%s with several --devices; accepted: one number of devices",
-             several);
+             one_number);
 }
 
-/* Fixes a degree that is otherwise searched.  `text` is a list in other semantics; NULL and auto leave it open. */
+/* Parses a degree of parallelism that is otherwise searched.  NULL and "auto" leave it open.  In
+ * other semantics the option is a list, of which only one number is accepted here. */
 static void read_degree(struct pz_call *call, const char *text, const char *name, int64_t *degree) {
   if (!text || strcmp(text, "auto") == 0) return;
   const struct pz_choices list = pz_choices_read(call, text, name, 1 << 20);
@@ -64,190 +66,187 @@ static void read_degree(struct pz_call *call, const char *text, const char *name
   *degree = list.v[0];
 }
 
-static void read_options(struct pz_call *call, struct pz_place_job *job,
-                         struct pz_progress *progress) {
-  const struct pz_place_settings *s = job->s;
-  const struct pz_place_training_settings *t = job->training;
-  struct pz_training_place_options o = pz_training_place_options_default();
-  o.plan = t->plan;
-  o.objective = t->objective;
-  o.risk = t->risk;
-  o.without = t->without;
-  o.tie = t->risk == PZ_RISK_NONE ? TIE : COUNTED_TIE;
-  o.top = (uint32_t)t->top;
-  o.all_devices = t->all_devices;
-  o.seconds = t->seconds;
-  o.progress = pz_command_progress;
-  o.ctx = progress;
-  o.events = s->trace != NULL;
-  o.plan.seq = s->seq;
-  o.plan.batch = s->batch ? s->batch : DEFAULT_BATCH;
-  o.plan.devices = job->devices.v[0];
-  o.plan.recompute = s->recompute;
-  read_degree(call, s->tp, "tp", &o.plan.tp);
-  read_degree(call, s->mbs, "mbs", &o.plan.mbs);
-  if (o.plan.sp == 1 && o.plan.tp == 1)
+static struct pz_training_place_options
+read_options(struct pz_call *call, const struct pz_place_job *job, struct pz_progress *progress) {
+  const struct pz_place_settings *settings = job->settings;
+  const struct pz_place_training_settings *training = job->training;
+  struct pz_training_place_options options = pz_training_place_options_default();
+  options.plan = training->plan;
+  options.objective = training->objective;
+  options.risk = training->risk;
+  options.without = training->without;
+  options.tie = training->risk == PZ_RISK_NONE ? TIE : COUNTED_TIE;
+  options.top = (uint32_t)training->top;
+  options.all_devices = training->all_devices;
+  options.seconds = training->seconds;
+  options.progress = pz_command_progress;
+  options.ctx = progress;
+  options.events = settings->trace != NULL;
+  struct pz_plan *plan = &options.plan;
+  plan->seq = settings->seq;
+  plan->batch = settings->batch ? settings->batch : DEFAULT_BATCH;
+  plan->devices = job->devices.v[0];
+  plan->recompute = settings->recompute;
+  read_degree(call, settings->tp, "tp", &plan->tp);
+  read_degree(call, settings->mbs, "mbs", &plan->mbs);
+  if (plan->sp == 1 && plan->tp == 1)
     pz_raise(call, PZ_BAD_USE, "--sp with --tp 1; accepted: --tp above 1");
-  if (s->emit) {
-    int emitted = pz_framework_find(pz_launch_names[s->emit]);
-    if (o.plan.framework >= 0 && o.plan.framework != emitted)
+  if (settings->emit) {
+    const char *emitted_name = pz_launch_names[settings->emit];
+    int emitted = pz_framework_find(emitted_name);
+    if (plan->framework >= 0 && plan->framework != emitted)
       pz_raise(call, PZ_BAD_USE, "--framework %s with --emit %s; accepted: the same",
-               pz_framework_names[o.plan.framework], pz_launch_names[s->emit]);
-    o.plan.framework = emitted;
+               pz_framework_names[plan->framework], emitted_name);
+    plan->framework = emitted;
   }
-  if (t->deadline) {
-    o.tokens = pz_parse_tokens(call, t->tokens);
-    o.deadline_s = pz_parse_deadline(call, t->deadline);
+  if (training->deadline) {
+    options.tokens = pz_parse_tokens(call, training->tokens);
+    options.deadline_s = pz_parse_deadline(call, training->deadline);
   }
-  o.pinned = pz_plan_given(&o.plan) & pz_plan_searched();
-  job->options = o;
-}
-
-/* ---- the cost of a run ---------------------------------------------------------------------- */
-
-/* Returns the cost of a run over the tokens of --tokens with a plan. */
-static struct pz_run_cost cost_of_run(struct pz_call *call, const struct pz_place_job *job,
-                                      const struct pz_training_run *run) {
-  struct pz_predicted priced = {.s = &job->priced, .machine = job->machine, .run = run};
-  return pz_predict_cost(call, &priced);
+  options.pinned = pz_plan_given(plan) & pz_plan_searched();
+  return options;
 }
 
 /* ---- the user's own plan -------------------------------------------------------------------- */
 
-struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place_settings *s,
-                                           struct pz_place_training_settings *t,
+struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place_settings *settings,
+                                           struct pz_place_training_settings *training,
                                            bool devices_given) {
-  struct pz_run_plan_options o = pz_run_plan_options_default();
+  struct pz_run_plan_options options = pz_run_plan_options_default();
   struct pz_choices devices = {.n = 0};
-  const char *name;
-  if (devices_given) devices = pz_choices_read(call, s->devices_text, "devices", 1 << 24);
+  if (devices_given) devices = pz_choices_read(call, settings->devices_text, "devices", 1 << 24);
   if (devices.n > 1)
     pz_raise(call, PZ_BAD_USE, "--compare with several --devices; accepted: one number of devices");
-  if (devices.n == 1) o.devices = devices.v[0];
-  o.vocab = t->vocab;
-  o.set = t->set;
-  o.ignore = t->ignore;
-  struct pz_run_plan *r = pz_machine_read_run(call, t->compare, &o, &name);
-  if (!s->machine.chip && !s->machine.cluster) s->machine.cluster = r->cluster;
-  if (!s->machine.chip) s->machine.chip = r->chip;
-  if (!s->machine.chip) pz_raise(call, PZ_BAD_USE, "%s names no chip; accepted: --chip CHIP", name);
+  if (devices.n == 1) options.devices = devices.v[0];
+  options.vocab = training->vocab;
+  options.set = training->set;
+  options.ignore = training->ignore;
+  struct pz_run_file file = pz_run_file_read(call, training->compare, &options);
+  struct pz_machine_options *machine = &settings->machine;
+  if (!machine->chip && !machine->cluster) machine->cluster = file.run->cluster;
+  if (!machine->chip) machine->chip = file.run->chip;
+  if (!machine->chip)
+    pz_raise(call, PZ_BAD_USE, "%s names no chip; accepted: --chip CHIP", file.name);
+  const struct pz_plan *own = &file.run->plan;
   if (!devices_given) {
-    snprintf(t->own_devices, sizeof t->own_devices, "%lld",
-             (long long)pz_plan_asked_devices(&r->plan));
-    s->devices_text = t->own_devices;
+    snprintf(training->own_devices, sizeof training->own_devices, "%lld",
+             (long long)pz_plan_asked_devices(own));
+    settings->devices_text = training->own_devices;
   }
-  /* The plan also determines the question where the options leave it open.  Everything else is searched, or has the
-   * default of the framework. */
-  const struct pz_plan *own = &r->plan;
-  struct pz_plan *plan = &t->plan;
-  if (!s->batch && !t->batch_per_device) s->batch = own->batch;
-  if (!s->seq) s->seq = own->seq;
+  /* What the options leave open is taken from the plan: batch, sequence length, framework,
+   * precision and the like.  Everything else is searched, or has the default of the framework. */
+  struct pz_plan *plan = &training->plan;
+  if (!settings->batch && !training->batch_per_device) settings->batch = own->batch;
+  if (!settings->seq) settings->seq = own->seq;
   if (plan->framework < 0) plan->framework = own->framework;
   if (plan->precision < 0) plan->precision = own->precision;
   if (plan->fp8_recipe < 0) plan->fp8_recipe = own->fp8_recipe;
   if (!(plan->imbalance > 0)) plan->imbalance = own->imbalance;
   plan->mtp = plan->mtp || own->mtp;
   if (!plan->peft) plan->peft = own->peft;
-  return r;
+  return file.run;
 }
 
-static void compare_plans(struct pz_call *call, struct pz_place_job *job,
-                          const struct pz_training_run *best) {
+/* Returns the differences between the user's plan and the best one.  Both sides train the model of the user's file, with the
+ * batch and sequence length of the question; the number of devices was read with that of the question. */
+static const struct pz_plan_diff *compare_plans(struct pz_call *call,
+                                                const struct pz_place_job *job,
+                                                const struct pz_training_run *best) {
   /* Vocabularies are padded differently, so that the numbers of parameters of one model differ by up to this ratio. */
   static const double SAME_MODEL = 0.02;
   const char *file = job->training->compare;
-  const struct pz_cluster *net = pz_machine_net(job->machine);
+  const struct pz_machine *machine = job->machine;
   struct pz_run_plan theirs = *job->compared, ours = *job->compared;
   struct pz_plan_diff *diff = NULL;
   struct pz_error why = {0};
-  /* Both sides train the model of the file, with the batch and sequence length of the question; the number of devices was
-   * read with that of the question. */
   theirs.plan.batch = best->plan.batch;
   theirs.plan.seq = best->plan.seq;
   ours.plan = best->plan;
-  struct pz_diff_side a = {sizeof a, &theirs, &job->machine->chip, net};
-  struct pz_diff_side b = {sizeof b, &ours, &job->machine->chip, net};
+  struct pz_diff_side a = {sizeof a, &theirs, &machine->chip, machine->net};
+  struct pz_diff_side b = {sizeof b, &ours, &machine->chip, machine->net};
   enum pz_status status = pz_plan_diff(&a, &b, &diff, &why);
   if (status != PZ_OK) pz_raise(call, status, "%s: %s", file, why.message);
   pz_defer(call, pz_free_plan_diff, diff);
-  if (diff->a.refusal[0]) pz_command_warn(job->s->quiet, diff->a.refusal);
+  if (diff->a.refusal[0]) pz_command_warn(job->settings->quiet, diff->a.refusal);
   bool same_model = fabs(diff->b.p.params / best->p.params - 1) < SAME_MODEL;
   if (!same_model)
     pz_raise(call, PZ_BAD_USE,
              "%s trains a model of %.4g billion parameters, but %s has %.4g billion; accepted: "
              "a plan of the same model",
              file, diff->b.p.params / 1e9, job->model, best->p.params / 1e9);
-  job->diff = diff;
+  return diff;
 }
 
 static void print_compared(struct pz_call *call, const struct pz_place_job *job) {
-  const struct pz_plan_diff *d = job->diff;
-  const struct pz_place_training_settings *t = job->training;
+  const struct pz_plan_diff *diff = job->diff;
+  const struct pz_prediction *own = &diff->a.p;
+  const struct pz_place_training_settings *training = job->training;
   char text[800], ours[32], theirs[32];
   printf("\nyour plan (%s): %.4g s per step, MFU %.1f%%, %.1f GB%s\n",
-         pz_text_plain(pz_text_copy(text, sizeof text, t->compare)), d->a.p.step_s,
-         100 * d->a.p.mfu, d->a.p.peak_bytes / 1e9,
-         pz_prediction_fits(&d->a.p) ? "" : " (does not fit)");
-  if (!d->n_path) {
+         pz_text_plain(pz_text_copy(text, sizeof text, training->compare)), own->step_s,
+         100 * own->mfu, own->peak_bytes / 1e9, pz_prediction_fits(own) ? "" : " (does not fit)");
+  if (!diff->n_path) {
     printf("the recommended plan is the same\n");
     return;
   }
-  printf("the recommended plan %s\n", d->verdict);
-  for (uint32_t i = 0; i < d->n_path; i++)
+  printf("the recommended plan %s\n", diff->verdict);
+  for (uint32_t i = 0; i < diff->n_path; i++)
     printf("%s%s", i ? ", " : "changes: ",
-           pz_text_plain(pz_text_copy(text, sizeof text, d->path[i].change)));
+           pz_text_plain(pz_text_copy(text, sizeof text, diff->path[i].change)));
   putchar('\n');
-  if (!t->tokens) return;
-  const struct pz_run_cost own = cost_of_run(call, job, &d->a);
-  printf("over %s tokens: %s instead of %s days", t->tokens,
-         pz_text_number(ours, sizeof ours, job->cost.seconds / 86400),
-         pz_text_number(theirs, sizeof theirs, own.seconds / 86400));
-  if (t->price > 0)
+  if (!training->tokens) return;
+  const struct pz_run_cost own_cost = pz_predict_cost(call, &job->priced, job->machine, &diff->a);
+  printf("over %s tokens: %s instead of %s days", training->tokens,
+         pz_text_number(ours, sizeof ours, job->cost.seconds / DAY_S),
+         pz_text_number(theirs, sizeof theirs, own_cost.seconds / DAY_S));
+  if (training->price > 0)
     printf(", %s instead of %s dollars", pz_text_number(ours, sizeof ours, job->cost.dollars),
-           pz_text_number(theirs, sizeof theirs, own.dollars));
+           pz_text_number(theirs, sizeof theirs, own_cost.dollars));
   putchar('\n');
 }
 
 /* ---- one number of devices, as text --------------------------------------------------------- */
 
-static void print_plan(const struct pz_place_job *job, const struct pz_training_run *r) {
-  const struct pz_plan *o = &r->plan;
-  const struct pz_machine *m = job->machine;
-  bool own_link = m->network.own_link;
+static void print_plan(const struct pz_place_job *job, const struct pz_training_run *run) {
+  const struct pz_plan *plan = &run->plan;
+  const char *cluster = job->machine->net_name;
+  int64_t n_idle = job->options.plan.devices - plan->devices;
   char name[256], line[PZ_PLAN_LINE_MOST];
   printf("%s on %" PRId64 " x %s%s%s: %.4g s per step\n",
          pz_text_plain(pz_text_copy(name, sizeof name, job->model)), job->options.plan.devices,
-         m->chip.name, own_link ? "" : " in ", own_link ? "" : m->network.cluster.name,
-         r->p.step_s);
-  printf("%s\n", pz_plan_line(o, false, line, sizeof line));
-  printf("layers: %s", r->layers_text);
-  if (o->first_layers && o->vpp > 1)
-    printf(" (first chunk %" PRId64 ", last chunk %" PRId64 ")", o->first_layers, o->last_layers);
-  printf("\nrecompute: %s\n", r->recompute_text);
-  pz_predict_print_batch(r);
-  if (o->devices < job->options.plan.devices)
-    printf("%" PRId64 " device%s used, %" PRId64 " idle\n", o->devices,
-           o->devices == 1 ? " is" : "s are", job->options.plan.devices - o->devices);
-  pz_predict_print_rates(r);
-  pz_predict_print_expected(&r->expected, r->p.step_s);
+         job->machine->chip.name, cluster ? " in " : "", cluster ? cluster : "", run->p.step_s);
+  printf("%s\n", pz_plan_line(plan, false, line, sizeof line));
+  printf("layers: %s", run->layers_text);
+  if (plan->first_layers && plan->vpp > 1)
+    printf(" (first chunk %" PRId64 ", last chunk %" PRId64 ")", plan->first_layers,
+           plan->last_layers);
+  printf("\nrecompute: %s\n", run->recompute_text);
+  pz_predict_print_batch(run);
+  if (n_idle > 0)
+    printf("%" PRId64 " device%s used, %" PRId64 " idle\n", plan->devices,
+           plan->devices == 1 ? " is" : "s are", n_idle);
+  pz_predict_print_rates(run);
+  pz_predict_print_expected(&run->expected, run->p.step_s);
 }
 
-/* The time by which plans are ranked: `counted` adds the expected error. */
-static double ranked_s(const struct pz_training_run *r, bool counted) {
-  return r->p.step_s * (counted ? 1 + r->expected.error : 1);
+/* Returns the time by which plans are ranked: `counted` adds the expected error. */
+static double ranked_s(const struct pz_training_run *run, bool counted) {
+  return run->p.step_s * (counted ? 1 + run->expected.error : 1);
 }
 
-/* Prints what the plan switches on, the plans that were not chosen although they use all devices or are slightly faster, and
- * the certificate of the search. */
-static void print_alternatives(const struct pz_place_job *job, const struct pz_training_plans *p) {
-  const struct pz_training_run *best = p->runs[0], *all = p->all_devices, *fastest = p->fastest;
-  const struct pz_plan_certificate *c = &p->certificate;
+/* Prints the options that the plan switches on, the plans that were not chosen although they use all devices or are slightly
+ * faster, and the certificate of the search. */
+static void print_alternatives(const struct pz_place_job *job,
+                               const struct pz_training_plans *plans) {
+  const struct pz_training_run *best = plans->runs[0], *all = plans->all_devices;
+  const struct pz_training_run *fastest = plans->fastest;
+  const struct pz_plan_certificate *proof = &plans->certificate;
   char text[PZ_PLAN_TEXT_MOST];
-  if (p->n_switched) {
+  if (plans->n_switched) {
     printf("switched on beyond the framework's defaults, with the time that it saves: ");
-    for (uint32_t i = 0; i < p->n_switched; i++)
-      printf("%s%s %.1f%%", i ? ", " : "", p->switched[i].option,
-             100 * (1 - 1 / (1 + p->switched[i].gain)));
+    for (uint32_t i = 0; i < plans->n_switched; i++)
+      printf("%s%s %.1f%%", i ? ", " : "", plans->switched[i].option,
+             100 * (1 - 1 / (1 + plans->switched[i].gain)));
     putchar('\n');
   }
   if (all)
@@ -265,49 +264,47 @@ static void print_alternatives(const struct pz_place_job *job, const struct pz_t
            counted ? "least counted time" : "fastest by prediction", percent, fastest->p.step_s,
            pz_plan_text(&fastest->plan, text, sizeof text));
   }
-  char plans[32], solved[32], bound[32], memory[32], gap[32] = "0";
-  if (c->gap > 0) snprintf(gap, sizeof gap, "%.3g%%", 100 * c->gap);
+  char count[32], solved[32], bound[32], memory[32], gap[32] = "0";
+  if (proof->gap > 0) snprintf(gap, sizeof gap, "%.3g%%", 100 * proof->gap);
   printf("%s: %s plans, %s simulated, %s excluded by their bound, %s by memory; gap %s\n",
-         p->stopped ? "the best so far" : "proved",
-         pz_text_count(plans, sizeof plans, (int64_t)c->plans),
-         pz_text_count(solved, sizeof solved, (int64_t)c->solved),
-         pz_text_count(bound, sizeof bound, (int64_t)c->by_bound),
-         pz_text_count(memory, sizeof memory, (int64_t)c->by_memory), gap);
+         plans->stopped ? "the best so far" : "proved",
+         pz_text_count(count, sizeof count, (int64_t)proof->plans),
+         pz_text_count(solved, sizeof solved, (int64_t)proof->solved),
+         pz_text_count(bound, sizeof bound, (int64_t)proof->by_bound),
+         pz_text_count(memory, sizeof memory, (int64_t)proof->by_memory), gap);
 }
 
-/* Prints the next best plans, each with the part of its step that is longer than that of the best plan by most. */
-static void print_others(struct pz_call *call, const struct pz_training_plans *p) {
+/* Prints the next best plans, each with the part of its step time that exceeds the same part of the
+ * best plan most. */
+static void print_others(struct pz_call *call, const struct pz_training_plans *plans) {
   static const char *const heads[] = {">s per step",      ">slower",        ">error", ">at most GB",
                                       "best of its kind", "what grew most", NULL};
-  const struct pz_prediction *best = &p->runs[0]->p;
-  if (p->n < 2) return;
-  struct pz_table *t = pz_table_new(call, heads);
-  for (uint32_t i = 1; i < p->n; i++) {
-    const struct pz_training_run *r = p->runs[i];
+  const struct pz_prediction *best = &plans->runs[0]->p;
+  if (plans->n < 2) return;
+  struct pz_table *table = pz_table_new(call, heads);
+  for (uint32_t i = 1; i < plans->n; i++) {
+    const struct pz_training_run *run = plans->runs[i];
     char text[PZ_PLAN_TEXT_MOST];
     double grown_s;
-    const struct pz_part_info *part = pz_grown_part(best, &r->p, &grown_s);
-    pz_table_cell(t, "%.4g", r->p.step_s);
-    pz_table_cell(t, "%+.2f%%", 100 * (r->p.step_s / best->step_s - 1));
-    pz_table_cell(t, "%.0f%%", 100 * r->expected.error);
-    pz_table_cell(t, "%.1f", r->p.needed_bytes / 1e9);
-    pz_table_cell(t, "%s", pz_plan_text(&r->plan, text, sizeof text));
-    if (part && grown_s > 1e-4 * best->step_s)
-      pz_table_cell(t, "%s +%.3g s", pz_time_part_label(&r->p, part), grown_s);
-    else
-      pz_table_cell(t, "-");
+    const struct pz_part_info *part = pz_grown_part(best, &run->p, &grown_s);
+    pz_table_cells(table, "%.4g|%+.2f%%|%.0f%%|%.1f|%s", run->p.step_s,
+                   100 * (run->p.step_s / best->step_s - 1), 100 * run->expected.error,
+                   run->p.needed_bytes / 1e9, pz_plan_text(&run->plan, text, sizeof text));
+    bool grown = part && grown_s > 1e-4 * best->step_s;
+    pz_table_known(table, grown, "%s +%.3g s", part ? pz_time_part_label(&run->p, part) : "",
+                   grown_s);
   }
   putchar('\n');
-  pz_table_print(t, 0, stdout);
+  pz_table_print(table, 0, stdout);
 }
 
 /* Suggests to rehearse the plan on one GPU, if a script can be written for it. */
 static void suggest_rehearsal(struct pz_call *call, const struct pz_place_job *job,
-                              const struct pz_training_run *r) {
-  int framework = r->plan.framework;
+                              const struct pz_training_run *run) {
+  int framework = run->plan.framework;
   bool supported =
       framework == pz_framework_find("torchtitan") || framework == pz_framework_find("megatron");
-  if (!supported || r->plan.devices == 1 || *r->refusal) return;
+  if (!supported || run->plan.devices == 1 || *run->refusal) return;
   enum pz_status status = pz_launch_check(job->model, &job->machine->chip, framework, NULL);
   if (status == PZ_NO_MEMORY) pz_must(call, status);
   if (status == PZ_OK)
@@ -315,17 +312,16 @@ static void suggest_rehearsal(struct pz_call *call, const struct pz_place_job *j
 }
 
 static void print_plans(struct pz_call *call, const struct pz_place_job *job,
-                        const struct pz_training_plans *p) {
-  const struct pz_training_run *best = p->runs[0];
+                        const struct pz_training_plans *plans) {
+  const struct pz_training_run *best = plans->runs[0];
   int64_t devices = job->options.plan.devices;
   print_plan(job, best);
-  print_alternatives(job, p);
+  print_alternatives(job, plans);
   if (job->diff) print_compared(call, job);
   pz_predict_print_parts(call, &best->p);
   pz_predict_print_memory(call, best);
-  print_others(call, p);
-  struct pz_predicted priced = {.s = &job->priced, .machine = job->machine, .run = best};
-  if (job->training->tokens) pz_predict_print_cost(call, &priced, &job->cost);
+  print_others(call, plans);
+  if (job->training->tokens) pz_predict_print_cost(call, &job->priced, best, &job->cost);
   if (job->late)
     printf("\nno plan on %" PRId64 " device%s ends within %s; this is the fastest\n", devices,
            pz_text_s((double)devices), job->training->deadline);
@@ -335,77 +331,79 @@ static void print_plans(struct pz_call *call, const struct pz_place_job *job,
 /* ---- one number of devices ------------------------------------------------------------------ */
 
 static void print_plans_json(struct pz_call *call, const struct pz_place_job *job,
-                             const struct pz_training_plans *p) {
-  json_t *out = pz_json_built(
+                             const struct pz_training_plans *plans) {
+  const struct pz_place_training_settings *training = job->training;
+  const struct pz_plan_diff *diff = job->diff;
+  json_t *root = pz_json_built(
       call, json_pack("{s:o,s:s,s:s?,s:I,s:I}", "model", json_string(job->model), "chip",
-                      job->machine->chip.name, "cluster", pz_machine_net_name(job->machine),
-                      "devices", (json_int_t)job->options.plan.devices, "batch",
+                      job->machine->chip.name, "cluster", job->machine->net_name, "devices",
+                      (json_int_t)job->options.plan.devices, "batch",
                       (json_int_t)job->options.plan.batch));
-  json_object_update(out, pz_json_built(call, pz_found_plans_json(p)));
-  pz_machine_files_json(&job->s->machine, out);
-  json_object_set_new(out, "warnings", pz_machine_warnings(job->machine));
-  json_object_set_new(out, "cost",
-                      job->training->tokens ? pz_run_cost_json(&job->cost) : json_null());
-  const struct pz_plan_diff *d = job->diff;
-  if (d)
-    json_object_set_new(out, "compare",
-                        json_pack("{s:s,s:s,s:s,s:f,s:o}", "file", job->training->compare,
-                                  "changes", d->changes, "verdict", d->verdict, "gain",
-                                  1 - d->b.p.step_s / d->a.p.step_s, "prediction",
-                                  pz_training_run_json(&d->a)));
-  if (job->training->deadline) json_object_set_new(out, "late", json_boolean(job->late));
-  pz_command_print_json(call, json_incref(out));
+  json_object_update(root, pz_json_built(call, pz_found_plans_json(plans)));
+  pz_machine_add_files(&job->settings->machine, root);
+  json_object_set_new(root, "warnings", pz_machine_warnings(job->machine));
+  json_object_set_new(root, "cost", training->tokens ? pz_run_cost_json(&job->cost) : json_null());
+  if (diff)
+    json_object_set_new(root, "compare",
+                        json_pack("{s:s,s:s,s:s,s:f,s:o}", "file", training->compare, "changes",
+                                  diff->changes, "verdict", diff->verdict, "gain",
+                                  1 - diff->b.p.step_s / diff->a.p.step_s, "prediction",
+                                  pz_training_run_json(&diff->a)));
+  if (training->deadline) json_object_set_new(root, "late", json_boolean(job->late));
+  pz_command_print_json(call, json_incref(root));
 }
 
 /* Prints the launch script of the plan to stdout, and its prediction to stderr. */
 static void print_launch_script(struct pz_call *call, const struct pz_place_job *job,
-                                const struct pz_training_run *r) {
+                                const struct pz_training_run *run) {
   char *text = NULL;
-  pz_must(call, pz_launch_text(job->model, &job->machine->chip, pz_machine_net(job->machine),
-                               &r->plan, &text, pz_call_error(call)));
+  pz_must(call, pz_launch_text(job->model, &job->machine->chip, job->machine->net, &run->plan,
+                               &text, pz_call_error(call)));
   pz_defer(call, pz_free_text, text);
   fputs(text, stdout);
-  if (!job->s->quiet && fflush(stdout) == 0)
-    pz_command_say("%.4g s per step, MFU %.1f%%, %.1f GB of a device's memory", r->p.step_s,
-                   100 * r->p.mfu, r->p.peak_bytes / 1e9);
+  if (!job->settings->quiet && fflush(stdout) == 0)
+    pz_command_say("%.4g s per step, MFU %.1f%%, %.1f GB of a device's memory", run->p.step_s,
+                   100 * run->p.mfu, run->p.peak_bytes / 1e9);
 }
 
 static void place_once(struct pz_call *call, struct pz_place_job *job) {
-  const struct pz_place_training_settings *t = job->training;
-  const struct pz_cluster *net = pz_machine_net(job->machine);
-  const struct pz_chip *chip = &job->machine->chip;
+  const struct pz_place_settings *settings = job->settings;
+  const struct pz_place_training_settings *training = job->training;
+  const struct pz_machine *machine = job->machine;
+  struct pz_error *err = pz_call_error(call);
   struct pz_plan *asked = &job->options.plan;
-  struct pz_training_plans *p = NULL;
-  bool weak = t->batch_per_device > 0;
-  if (weak) asked->batch = t->batch_per_device * asked->devices;
-  pz_must(call, pz_training_place(job->model, chip, net, &job->options, &p, pz_call_error(call)));
-  pz_defer(call, pz_free_training_plans, p);
-  if (*p->warning) pz_command_warn(job->s->quiet, p->warning);
-  if (!p->n)
-    pz_must(call, pz_training_nothing_fits(job->model, chip, net, &job->options, weak, p,
-                                           pz_call_error(call)));
-  const struct pz_training_run *best = p->runs[0];
-  if (job->s->emit) {
+  struct pz_training_plans *plans = NULL;
+  bool weak = training->batch_per_device > 0;
+  if (weak) asked->batch = training->batch_per_device * asked->devices;
+  pz_must(call,
+          pz_training_place(job->model, &machine->chip, machine->net, &job->options, &plans, err));
+  pz_defer(call, pz_free_training_plans, plans);
+  if (*plans->warning) pz_command_warn(settings->quiet, plans->warning);
+  if (!plans->n)
+    pz_must(call, pz_training_nothing_fits(job->model, &machine->chip, machine->net, &job->options,
+                                           weak, plans, err));
+  const struct pz_training_run *best = plans->runs[0];
+  if (settings->emit) {
     print_launch_script(call, job, best);
     return;
   }
-  job->late = p->late;
-  if (t->tokens) job->cost = cost_of_run(call, job, best);
-  if (job->compared) compare_plans(call, job, best);
-  if (job->s->trace) pz_predict_write_trace(call, best, job->model, job->s->trace);
-  if (t->report) {
+  job->late = plans->late;
+  if (training->tokens) job->cost = pz_predict_cost(call, &job->priced, machine, best);
+  if (job->compared) job->diff = compare_plans(call, job, best);
+  if (settings->trace) pz_predict_write_trace(call, best, job->model, settings->trace);
+  if (training->report) {
     double rate = best->p.tokens / best->p.step_s / (double)asked->devices;
     struct pz_scaling_row row = {.devices = asked->devices,
                                  .batch = asked->batch,
                                  .run = best,
                                  .tokens_per_s_per_device = rate};
     struct pz_scaling one = {.rows = &row, .n_rows = 1};
-    pz_predict_write_page(call, t->report, job->model, job->machine, &one);
+    pz_predict_write_page(call, training->report, job->model, machine, &one);
   }
   if (job->json)
-    print_plans_json(call, job, p);
+    print_plans_json(call, job, plans);
   else
-    print_plans(call, job, p);
+    print_plans(call, job, plans);
 }
 
 /* ---- several numbers of devices -------------------------------------------------------------- */
@@ -414,50 +412,54 @@ static void place_once(struct pz_call *call, struct pz_place_job *job) {
 struct priced_scaling {
   struct pz_place_job *job;
   const struct pz_scaling *found;
-  struct pz_run_cost *cost; /* of each row; NULL: not asked for */
-  uint32_t cheapest; /* row with the least device-hours that ends by the deadline; n_rows: none */
-  uint32_t soonest;  /* row that ends first */
+  struct pz_run_cost *cost; /* cost of each row; NULL if no cost was asked for */
+  uint32_t
+      cheapest; /* row with the least device-hours that ends by the deadline; n_rows if there is none */
+  uint32_t soonest; /* row that ends first */
 };
 
+/* Computes the cost of a run for each row, and finds the cheapest and the soonest row. */
 static void price_rows(struct pz_call *call, struct priced_scaling *scaling) {
   const uint32_t none = scaling->found->n_rows;
+  struct pz_place_job *job = scaling->job;
   struct pz_run_cost *cost = pz_alloc(call, scaling->found->n_rows, sizeof *cost);
   scaling->cost = cost;
   for (uint32_t i = 0; i < scaling->found->n_rows; i++) {
-    const struct pz_training_plans *p = scaling->found->rows[i].plans;
-    if (!p->n) continue;
-    cost[i] = cost_of_run(call, scaling->job, p->runs[0]);
+    const struct pz_training_plans *plans = scaling->found->rows[i].plans;
+    if (!plans->n) continue;
+    cost[i] = pz_predict_cost(call, &job->priced, job->machine, plans->runs[0]);
     if (scaling->soonest == none || cost[i].seconds < cost[scaling->soonest].seconds)
       scaling->soonest = i;
-    if (p->late) continue;
+    if (plans->late) continue;
     if (scaling->cheapest == none || cost[i].device_hours < cost[scaling->cheapest].device_hours)
       scaling->cheapest = i;
   }
-  scaling->job->late = scaling->cheapest == none;
+  job->late = scaling->cheapest == none;
 }
 
 static json_t *row_json(const struct priced_scaling *scaling, uint32_t i) {
   const struct pz_scaling_row *row = &scaling->found->rows[i];
-  const struct pz_training_plans *p = row->plans;
-  json_t *j = json_pack("{s:I,s:I,s:b,s:o}", "devices", (json_int_t)row->devices, "batch",
-                        (json_int_t)row->batch, "fits", p->n > 0, "certificate",
-                        pz_plan_certificate_json(&p->certificate));
-  if (p->stopped) json_object_set_new(j, "stopped", json_true());
-  if (!p->n) return j;
-  const struct pz_training_run *r = p->runs[0];
-  json_object_set_new(j, "step_s", json_real(r->p.step_s));
-  json_object_set_new(j, "mfu", json_real(r->p.mfu));
-  json_object_set_new(j, "mfu_conventional", json_real(r->p.mfu_conventional));
-  json_object_set_new(j, "devices_used", json_integer((json_int_t)r->plan.devices));
-  json_object_set_new(j, "tokens_per_s", json_real(r->p.tokens / r->p.step_s));
-  json_object_set_new(j, "tokens_per_s_per_device", json_real(row->tokens_per_s_per_device));
-  json_object_set_new(j, "efficiency", json_real(row->efficiency));
-  json_object_set_new(j, "plan", pz_found_plan_json(r, NULL));
-  if (!scaling->cost) return j;
-  json_object_set_new(j, "cost", pz_run_cost_json(&scaling->cost[i]));
-  json_object_set_new(j, "cheapest", json_boolean(i == scaling->cheapest));
-  if (scaling->job->training->deadline) json_object_set_new(j, "late", json_boolean(p->late));
-  return j;
+  const struct pz_training_plans *plans = row->plans;
+  json_t *root = json_pack("{s:I,s:I,s:b,s:o}", "devices", (json_int_t)row->devices, "batch",
+                           (json_int_t)row->batch, "fits", plans->n > 0, "certificate",
+                           pz_plan_certificate_json(&plans->certificate));
+  if (plans->stopped) json_object_set_new(root, "stopped", json_true());
+  if (!plans->n) return root;
+  const struct pz_training_run *run = plans->runs[0];
+  json_object_set_new(root, "step_s", json_real(run->p.step_s));
+  json_object_set_new(root, "mfu", json_real(run->p.mfu));
+  json_object_set_new(root, "mfu_conventional", json_real(run->p.mfu_conventional));
+  json_object_set_new(root, "devices_used", json_integer((json_int_t)run->plan.devices));
+  json_object_set_new(root, "tokens_per_s", json_real(run->p.tokens / run->p.step_s));
+  json_object_set_new(root, "tokens_per_s_per_device", json_real(row->tokens_per_s_per_device));
+  json_object_set_new(root, "efficiency", json_real(row->efficiency));
+  json_object_set_new(root, "plan", pz_found_plan_json(run, NULL));
+  if (!scaling->cost) return root;
+  json_object_set_new(root, "cost", pz_run_cost_json(&scaling->cost[i]));
+  json_object_set_new(root, "cheapest", json_boolean(i == scaling->cheapest));
+  if (scaling->job->training->deadline)
+    json_object_set_new(root, "late", json_boolean(plans->late));
+  return root;
 }
 
 static void print_scaling_json(struct pz_call *call, const struct priced_scaling *scaling) {
@@ -465,95 +467,93 @@ static void print_scaling_json(struct pz_call *call, const struct priced_scaling
   json_t *rows = json_array();
   for (uint32_t i = 0; i < scaling->found->n_rows; i++)
     json_array_append_new(rows, row_json(scaling, i));
-  json_t *out = json_pack("{s:o,s:s,s:s?,s:s,s:o}", "model", json_string(job->model), "chip",
-                          job->machine->chip.name, "cluster", pz_machine_net_name(job->machine),
-                          "scaling", scaling->found->weak ? "weak" : "strong", "rows", rows);
-  json_object_set_new(out, "warnings", pz_machine_warnings(job->machine));
-  pz_command_print_json(call, out);
+  pz_command_print_json(call, json_pack("{s:o,s:s,s:s?,s:s,s:o,s:o}", "model",
+                                        json_string(job->model), "chip", job->machine->chip.name,
+                                        "cluster", job->machine->net_name, "scaling",
+                                        scaling->found->weak ? "weak" : "strong", "rows", rows,
+                                        "warnings", pz_machine_warnings(job->machine)));
 }
 
-static void append_row(struct pz_table *t, const struct priced_scaling *scaling, uint32_t i) {
+static void append_row(struct pz_table *table, const struct priced_scaling *scaling, uint32_t i) {
   const struct pz_scaling_row *row = &scaling->found->rows[i];
-  const struct pz_training_run *r = row->run;
-  const struct pz_run_cost *c = scaling->cost ? &scaling->cost[i] : NULL;
-  bool price = c && scaling->job->training->price > 0;
-  char rate[32], text[PZ_PLAN_TEXT_MOST], gap[40] = "";
-  pz_table_cell(t, "%" PRId64, row->devices);
-  pz_table_cell(t, "%" PRId64, row->batch);
-  if (!r) {
-    int empty = 4;
-    if (c) empty++;
-    if (price) empty++;
-    for (int k = 0; k < empty; k++) pz_table_cell(t, "-");
-    pz_table_cell(t, row->plans->stopped ? "not found in time" : "nothing fits");
+  const struct pz_training_run *run = row->run;
+  const struct pz_run_cost *cost = scaling->cost ? &scaling->cost[i] : NULL;
+  bool price = cost && scaling->job->training->price > 0;
+  char rate[32], text[PZ_PLAN_TEXT_MOST], idle[40] = "", gap[40] = "";
+  pz_table_cells(table, "%" PRId64 "|%" PRId64, row->devices, row->batch);
+  if (!run) {
+    pz_table_dashes(table, 4 + (cost ? 1 : 0) + (price ? 1 : 0));
+    pz_table_cell(table, row->plans->stopped ? "not found in time" : "nothing fits");
     return;
   }
-  pz_table_cell(t, "%.4g", r->p.step_s);
-  pz_table_cell(t, "%s", pz_text_number(rate, sizeof rate, row->tokens_per_s_per_device));
-  pz_table_cell(t, "%.1f%%", 100 * row->efficiency);
-  pz_table_cell(t, "%.1f%%", 100 * r->p.mfu);
-  if (c) pz_table_cell(t, "%.1f%s", c->seconds / DAY_S, row->plans->late ? " late" : "");
-  if (price) pz_table_number(t, c->dollars);
-  pz_plan_text(&r->plan, text, sizeof text);
-  size_t n = strlen(text);
-  if (r->plan.devices < row->devices)
-    snprintf(text + n, sizeof text - n, ", %" PRId64 " idle", row->devices - r->plan.devices);
+  pz_table_cells(table, "%.4g|%s|%.1f%%|%.1f%%", run->p.step_s,
+                 pz_text_number(rate, sizeof rate, row->tokens_per_s_per_device),
+                 100 * row->efficiency, 100 * run->p.mfu);
+  if (cost) pz_table_cell(table, "%.1f%s", cost->seconds / DAY_S, row->plans->late ? " late" : "");
+  if (price) pz_table_number(table, cost->dollars);
+  if (run->plan.devices < row->devices)
+    snprintf(idle, sizeof idle, ", %" PRId64 " idle", row->devices - run->plan.devices);
   if (row->plans->stopped)
     snprintf(gap, sizeof gap, " (so far, gap %.3g%%)", 100 * row->plans->certificate.gap);
-  pz_table_cell(t, "%s%s", text, gap);
+  pz_table_cell(table, "%s%s%s", pz_plan_text(&run->plan, text, sizeof text), idle, gap);
 }
 
 /* Prints the row to rent: the cheapest within the deadline, or the one that ends first if all are late. */
 static void print_recommendation(const struct priced_scaling *scaling) {
-  const struct pz_place_training_settings *t = scaling->job->training;
+  const struct pz_place_training_settings *training = scaling->job->training;
+  const char *deadline = training->deadline;
   bool late = scaling->cheapest == scaling->found->n_rows;
   uint32_t row = late ? scaling->soonest : scaling->cheapest;
-  const struct pz_run_cost *c = &scaling->cost[row];
+  const struct pz_run_cost *cost = &scaling->cost[row];
   const struct pz_training_run *run = scaling->found->rows[row].run;
-  int64_t n = run->plan.devices;
+  int64_t devices = run->plan.devices;
   char text[40];
   if (late)
-    printf("\nno number of devices ends within %s; nearest", t->deadline);
+    printf("\nno number of devices ends within %s; nearest", deadline);
   else
-    printf("\n%s%s%s", t->price > 0 ? "cheapest" : "fewest device-hours",
-           t->deadline ? " within " : "", t->deadline ? t->deadline : "");
-  printf(": %" PRId64 " device%s, %.1f days", n, pz_text_s((double)n), c->seconds / DAY_S);
-  printf(", %s device-hours", pz_text_count(text, sizeof text, (int64_t)(c->device_hours + 0.5)));
-  if (t->price > 0) printf(", $%s", pz_text_count(text, sizeof text, (int64_t)(c->dollars + 0.5)));
+    printf("\n%s%s%s", training->price > 0 ? "cheapest" : "fewest device-hours",
+           deadline ? " within " : "", deadline ? deadline : "");
+  printf(": %" PRId64 " device%s, %.1f days", devices, pz_text_s((double)devices),
+         cost->seconds / DAY_S);
+  printf(", %s device-hours",
+         pz_text_count(text, sizeof text, (int64_t)(cost->device_hours + 0.5)));
+  if (training->price > 0)
+    printf(", $%s", pz_text_count(text, sizeof text, (int64_t)(cost->dollars + 0.5)));
   if (run->expected.runs) printf("; +-%.0f%%", 100 * run->expected.error);
   putchar('\n');
 }
 
 static void print_scaling(struct pz_call *call, const struct priced_scaling *scaling) {
   const struct pz_place_job *job = scaling->job;
+  const char *cluster = job->machine->net_name;
   const char *heads[10] = {">devices",         ">batch",      ">s per step",
                            ">tokens/s/device", ">efficiency", ">MFU"};
   size_t n = 6;
   if (scaling->cost) heads[n++] = ">days";
   if (scaling->cost && job->training->price > 0) heads[n++] = ">dollars";
   heads[n] = "best plan";
-  const char *net = pz_machine_net_name(job->machine);
+  struct pz_table *table = pz_table_new(call, heads);
   char name[256];
-  struct pz_table *t = pz_table_new(call, heads);
-  for (uint32_t i = 0; i < scaling->found->n_rows; i++) append_row(t, scaling, i);
+  for (uint32_t i = 0; i < scaling->found->n_rows; i++) append_row(table, scaling, i);
   printf("%s on %s%s%s: %s scaling, the best plan for each number of devices\n\n",
          pz_text_plain(pz_text_copy(name, sizeof name, job->model)), job->machine->chip.name,
-         net ? " in " : "", net ? net : "", scaling->found->weak ? "weak" : "strong");
-  pz_table_print(t, 0, stdout);
+         cluster ? " in " : "", cluster ? cluster : "", scaling->found->weak ? "weak" : "strong");
+  pz_table_print(table, 0, stdout);
   if (scaling->cost) print_recommendation(scaling);
 }
 
 static void place_scaling(struct pz_call *call, struct pz_place_job *job) {
-  struct pz_scaling *s = NULL;
-  pz_must(call, pz_training_scale(job->model, &job->machine->chip, pz_machine_net(job->machine),
-                                  &job->options, &job->devices, job->training->batch_per_device, &s,
-                                  pz_call_error(call)));
-  pz_defer(call, pz_free_scaling, s);
-  if (job->training->report)
-    pz_predict_write_page(call, job->training->report, job->model, job->machine, s);
+  const struct pz_machine *machine = job->machine;
+  const struct pz_place_training_settings *training = job->training;
+  struct pz_scaling *found = NULL;
+  pz_must(call,
+          pz_training_scale(job->model, &machine->chip, machine->net, &job->options, &job->devices,
+                            training->batch_per_device, &found, pz_call_error(call)));
+  pz_defer(call, pz_free_scaling, found);
+  if (training->report) pz_predict_write_page(call, training->report, job->model, machine, found);
   struct priced_scaling scaling = {
-      .job = job, .found = s, .cheapest = s->n_rows, .soonest = s->n_rows};
-  if (job->training->tokens) price_rows(call, &scaling);
+      .job = job, .found = found, .cheapest = found->n_rows, .soonest = found->n_rows};
+  if (training->tokens) price_rows(call, &scaling);
   if (job->json)
     print_scaling_json(call, &scaling);
   else
@@ -563,32 +563,31 @@ static void place_scaling(struct pz_call *call, struct pz_place_job *job) {
 /* ---- the search ----------------------------------------------------------------------------- */
 
 enum pz_exit pz_place_training(struct pz_call *call, struct pz_place_job *job) {
-  const struct pz_place_settings *s = job->s;
+  const struct pz_place_settings *settings = job->settings;
+  const struct pz_place_training_settings *training = job->training;
   struct pz_progress progress;
   check_combination(call, job);
-  struct pz_machine_use use = {"devices", job->devices.v[job->devices.n - 1], s->quiet,
+  struct pz_machine_use use = {"devices", job->devices.v[job->devices.n - 1], settings->quiet,
                                .training = true};
-  job->machine = pz_machine_open(call, &s->machine, use);
-  read_options(call, job, &progress);
-  if (s->emit) {
-    /* Scripts can be written only for GPUs, and for models whose shape a framework can be told. */
+  job->machine = pz_machine_open(call, &settings->machine, use);
+  struct pz_chip *chip = &job->machine->chip;
+  job->options = read_options(call, job, &progress);
+  if (settings->emit) {
+    /* Scripts can be written only for GPUs, and for models whose shape the framework has options
+     * for. */
     struct pz_error why = {0};
-    enum pz_status status =
-        pz_launch_check(job->model, &job->machine->chip, job->options.plan.framework, &why);
+    enum pz_status status = pz_launch_check(job->model, chip, job->options.plan.framework, &why);
     if (status == PZ_BAD_USE) pz_raise(call, PZ_NO_ANSWER, "%s", why.message);
     if (status != PZ_OK) pz_raise_again(call, &why);
   }
-  if (s->trace) pz_file_require_output(call, s->trace, NULL, 0);
-  if (job->training->report) pz_file_require_output(call, job->training->report, NULL, 0);
-  if (s->hbm_gb > 0) {
-    struct pz_chip *c = &job->machine->chip;
-    c->hbm.bytes_per_stack = (int64_t)floor(s->hbm_gb * 0x1p30 / (double)c->hbm.stacks);
-  }
-  job->priced = (struct pz_predict_settings){.tokens = job->training->tokens,
-                                             .price = job->training->price,
-                                             .checkpoint_s = -1,
-                                             .restart_s = -1};
-  pz_command_progress_start(&progress, s->quiet, false);
+  if (settings->trace) pz_file_require_output(call, settings->trace, NULL, 0);
+  if (training->report) pz_file_require_output(call, training->report, NULL, 0);
+  if (settings->hbm_gb > 0)
+    chip->hbm.bytes_per_stack =
+        (int64_t)floor(settings->hbm_gb * 0x1p30 / (double)chip->hbm.stacks);
+  job->priced = (struct pz_predict_settings){
+      .tokens = training->tokens, .price = training->price, .checkpoint_s = -1, .restart_s = -1};
+  pz_command_progress_start(&progress, settings->quiet, false);
   const atomic_bool *stop = pz_command_listen();
   if (job->devices.n > 1)
     place_scaling(call, job);

@@ -6,9 +6,10 @@
 #include "cli/place_model.h"
 #include "cli/predict_options.h"
 
-/* The options of these plans only; the other ones are in struct pz_place_settings. */
+/* The options of this search only; those of all semantics are in struct pz_place_settings. */
 struct pz_place_training_settings {
-  struct pz_plan plan;      /* given fields, but devices, batch, mbs, tp, seq and recompute */
+  struct pz_plan
+      plan; /* fields that were given, except devices, batch, mbs, tp, seq and recompute */
   int64_t batch_per_device; /* 0: none */
   int64_t top;
   int objective, risk, without;
@@ -18,16 +19,16 @@ struct pz_place_training_settings {
   const char *report; /* HTML page of the plans; NULL: none */
   double seconds;     /* limit of a search; 0: none */
 
-  const char *compare; /* file of the user's own plan, or NULL; those below tell how to read it */
+  const char *compare; /* file of the user's own plan, or NULL; those below say how to read it */
   int64_t vocab;
-  const char *set[PZ_TUNE_MOST_SETS + 1]; /* ends with NULL */
-  const char *ignore[PZ_TUNE_MOST_SETS + 1];
+  const char *set[PZ_MOST_SETS + 1]; /* ends with NULL */
+  const char *ignore[PZ_MOST_SETS + 1];
   char own_devices[24]; /* number of devices of that plan, as text */
 };
 
-/* A question and its answer. */
+/* The question that `phaze place` asks, and its answer. */
 struct pz_place_job {
-  const struct pz_place_settings *s; /* batch 0: not given */
+  const struct pz_place_settings *settings; /* batch 0: not given */
   const struct pz_place_training_settings *training;
   const char *model;
   struct pz_choices devices;          /* several: scaling */
@@ -49,8 +50,8 @@ enum pz_exit pz_place_training(struct pz_call *call, struct pz_place_job *job);
 
 /* Reads the plan to compare.  It determines what the options leave open: chip, devices, batch, sequence length, framework
  * and precision. */
-struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place_settings *s,
-                                           struct pz_place_training_settings *t,
+struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place_settings *settings,
+                                           struct pz_place_training_settings *training,
                                            bool devices_given);
 
 #endif

@@ -1,19 +1,17 @@
 /* phaze predict: its settings, and the functions of its files predict_*.c, some of which `phaze place`, `tune` and `diff`
- * use too: printing a prediction, what a whole run costs, the trace of a pipeline and the page of a plan. */
+ * use too: printing a prediction, the cost of a whole run, the trace of a pipeline and the page of a plan. */
 #ifndef PZ_CLI_PREDICT_OPTIONS_H
 #define PZ_CLI_PREDICT_OPTIONS_H
 
 #include "cli/machine_options.h"
 #include "core/arena.h"
 
-enum { PZ_TUNE_MOST_SETS = 32 }; /* --set and --ignore of commands that read launch scripts */
-
 struct pz_predict_settings {
   struct pz_common common;
   const char *runs, *csv;
   bool no_network;
   int64_t threads;
-  struct pz_machine_options machine; /* this field and those below: not with --runs */
+  struct pz_machine_options machine; /* this member and all that follow are not for --runs */
   struct pz_plan plan;               /* fields that are not given are unset */
   bool explain;
   const char *trace, *report;
@@ -24,55 +22,68 @@ struct pz_predict_settings {
 
 /* The prediction of one plan, and what it was made for. */
 struct pz_predicted {
-  const struct pz_predict_settings *s;
+  const struct pz_predict_settings *settings;
   const char *model;
   const struct pz_machine *machine;
   const struct pz_training_run *run;
-  struct pz_run_cost cost; /* with s->tokens */
+  struct pz_run_cost cost; /* with settings->tokens */
 };
 
 /* ---- the prediction as text (predict_print.c) ----------------------------------------------- */
 
 void pz_predict_print(struct pz_call *call, const struct pz_predicted *predicted);
 
-/* Prints which memory is too small, for a plan that does not fit. */
-void pz_predict_print_misfit(const struct pz_predicted *predicted);
+/* Prints for a plan that does not fit whether the memory of the device or that of the host is too
+ * small. */
+void pz_predict_print_misfit(const struct pz_training_run *run);
 
-/* Prints the memory that the allocator reserves, its upper limit, and the memory of the device, to the end of the line. */
-void pz_predict_print_reserved(const struct pz_training_run *r);
+/* Prints the rest of a line: the memory that the allocator reserves, its upper limit, and the
+ * memory of the device. */
+void pz_predict_print_reserved(const struct pz_training_run *run);
 
 /* Returns the number of decimals with which seconds of a step have four digits. */
 int pz_predict_decimals(double step_s);
 
-void pz_predict_print_batch(const struct pz_training_run *r);
-void pz_predict_print_rates(const struct pz_training_run *r);
-void pz_predict_print_expected(const struct pz_expectation *e, double step_s);
-void pz_predict_print_parts(struct pz_call *call, const struct pz_prediction *p);
-void pz_predict_print_memory(struct pz_call *call, const struct pz_training_run *r);
+void pz_predict_print_batch(const struct pz_training_run *run);
+void pz_predict_print_rates(const struct pz_training_run *run);
 
-/* Returns changes with which a plan fits that does not fit as it is, as JSON.  The value belongs to the call. */
-json_t *pz_predict_changes_json(struct pz_call *call, const struct pz_predicted *predicted);
+/* Prints the range in which a measured step is expected, and the fields in which the plan exceeds
+ * all validated runs. */
+void pz_predict_print_expected(const struct pz_expectation *expected, double step_s);
 
-/* ---- the cost of a run (predict_cost.c) ----------------------------------------------------- */
+void pz_predict_print_parts(struct pz_call *call, const struct pz_prediction *prediction);
+
+/* Prints a row for each pipeline stage; successive stages with the same memory share a row. */
+void pz_predict_print_memory(struct pz_call *call, const struct pz_training_run *run);
+
+/* Searches for changes of a plan that make it fit in memory.  The result belongs to the call. */
+const struct pz_plan_changes *pz_predict_changes(struct pz_call *call,
+                                                 const struct pz_predicted *predicted);
+
+/* ---- the cost of a whole training run (predict_print.c) -------------------------------------- */
 
 /* Parses a number of tokens, "15T" is 15e12, and a deadline in seconds, "30d" or "36h". */
 double pz_parse_tokens(struct pz_call *call, const char *text);
 double pz_parse_deadline(struct pz_call *call, const char *text);
 
-/* Returns the cost of a run over predicted->s->tokens. */
-struct pz_run_cost pz_predict_cost(struct pz_call *call, const struct pz_predicted *predicted);
-void pz_predict_print_cost(struct pz_call *call, const struct pz_predicted *predicted,
-                           const struct pz_run_cost *c);
+/* Returns the cost of a run over settings->tokens tokens. */
+struct pz_run_cost pz_predict_cost(struct pz_call *call, const struct pz_predict_settings *settings,
+                                   const struct pz_machine *machine,
+                                   const struct pz_training_run *run);
+
+/* Prints time, device-hours, dollars and energy, without failures and with them. */
+void pz_predict_print_cost(struct pz_call *call, const struct pz_predict_settings *settings,
+                           const struct pz_training_run *run, const struct pz_run_cost *cost);
 
 /* ---- files and tables of runs ---------------------------------------------------------------- */
 
-/* Writes the pipeline of a run as a trace, and plans as an HTML page. */
-void pz_predict_write_trace(struct pz_call *call, const struct pz_training_run *r,
+/* Write the pipeline of a run as a trace for Perfetto, and plans as an HTML page. */
+void pz_predict_write_trace(struct pz_call *call, const struct pz_training_run *run,
                             const char *model, const char *path);
 void pz_predict_write_page(struct pz_call *call, const char *path, const char *model,
-                           const struct pz_machine *m, const struct pz_scaling *s);
+                           const struct pz_machine *machine, const struct pz_scaling *scaling);
 
-/* Predicts every run of the table s->runs. */
-void pz_predict_runs(struct pz_call *call, const struct pz_predict_settings *s);
+/* Predicts every run of the table settings->runs. */
+void pz_predict_runs(struct pz_call *call, const struct pz_predict_settings *settings);
 
 #endif

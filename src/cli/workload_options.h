@@ -7,83 +7,60 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/owned.h"
 
 #define PZ_WORKLOAD_DEFAULTS                                                                       \
   { .size = sizeof(struct pz_workload_options), .mbs = 1, .tp = 1, .dropout = -1 }
 
 /* clang-format off */
 /* T: the settings struct; F: its field of type struct pz_workload_options. */
-#define PZ_WORKLOAD_OPTIONS(T, F)                                                                  \
-  {.name = "seq", .type = PZ_OPTION_INT, .offset = offsetof(T, F.seq), .arg = "S", .min = 1,        \
-   .max = 1 << 24, .help = "Sequence length, tokens per sample (default: the model's, at most 8192)"}, \
-  {.name = "mbs", .type = PZ_OPTION_INT, .offset = offsetof(T, F.mbs), .arg = "B", .min = 1,        \
-   .max = 1 << 20, .help = "Microbatch size, samples"},                                             \
-  {.name = "tp", .type = PZ_OPTION_INT, .offset = offsetof(T, F.tp), .arg = "T", .min = 1,          \
-   .max = 65536, .help = "Tensor-parallel degree; the graph is that of one of the T devices"},      \
-  {.name = "slice", .type = PZ_OPTION_INT, .offset = offsetof(T, F.slice), .arg = "I", .min = 0,    \
-   .max = 65535,                                                                                    \
-   .help = "Index of the device in the tensor-parallel group, 0 to T-1 (default: 0); devices "       \
-           "differ only if T does not divide the vocabulary"},                                      \
-  {.name = "sp", .type = PZ_OPTION_FLAG, .offset = offsetof(T, F.sequence_parallel),                \
-   .help = "Sequence parallelism: divide norms, dropout and residuals by tokens"},                  \
-  {.name = "num-layers", .type = PZ_OPTION_INT, .offset = offsetof(T, F.num_layers), .arg = "L",    \
-   .min = 1, .max = 65536, .help = "Number of repeated layers (default: the model's)"},              \
-  {.name = "kernels", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.kernels),                   \
-   .choices = pz_kernels_names,                                                                     \
-   .help = "fused: one kernel per norm, softmax, activation; eager: the separate kernels that "     \
-           "Hugging Face's PyTorch code runs"},                                                     \
-  {.name = "attention", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.attention),               \
-   .choices = pz_attention_names,                                                                   \
-   .help = "standard: attention scores are written to memory; flash: one fused kernel"},            \
-  {.name = "recompute", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.recompute),               \
-   .choices = pz_recompute_names,                                                                   \
-   .help = "Activation checkpointing: full recomputes each repeated layer in the backward pass"},   \
-  {.name = "dropout", .type = PZ_OPTION_REAL, .offset = offsetof(T, F.dropout), .arg = "P",         \
-   .min = 0, .max = 0.999,                                                                          \
-   .help = "Dropout probability, 0 to 0.999; 0 removes dropout (default: the model's)"},            \
-  {.name = "ep", .type = PZ_OPTION_INT, .offset = offsetof(T, F.ep), .arg = "E", .min = 1,          \
-   .max = 65536,                                                                                    \
-   .help = "Expert-parallel degree: each device holds 1/E of the experts (default: 1)"},            \
-  {.name = "etp", .type = PZ_OPTION_INT, .offset = offsetof(T, F.etp), .arg = "N", .min = 1,        \
-   .max = 65536, .help = "Devices over which each expert is divided (default: --tp)"},              \
-  {.name = "cp", .type = PZ_OPTION_INT, .offset = offsetof(T, F.cp), .arg = "C", .min = 1,          \
-   .max = 65536,                                                                                    \
-   .help = "Context-parallel degree: each device has 1/C of every sample's tokens (default: 1); "   \
-           "needs --attention flash"},                                                              \
-  {.name = "cp-form", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.cp_form),                   \
-   .choices = pz_context_names,                                                                     \
-   .help = "How attention reaches the tokens of other devices: ring passes keys and values; "       \
-           "all-to-all changes parts of tokens to parts of heads and back"},                        \
-  {.name = "mtp", .type = PZ_OPTION_FLAG, .offset = offsetof(T, F.mtp),                             \
-   .help = "With the model's multi-token-prediction layers"},                                       \
-  {.name = "peft", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.peft), .arg = "TEXT",            \
-   .help = "Frozen weights with low-rank adapters: lora:RANK:MODULES or lora:RANK:MODULES:DROPOUT " \
-           "with modules all, attention, or a list with + between (phaze predict --help names "     \
-           "them; default: none)"},                                                                 \
+#define PZ_WORKLOAD_OPTIONS(T, F) \
+  PZ_INT_OPTION("seq", offsetof(T, F.seq), "S", 1, 1 << 24, "Sequence length, tokens per sample (default: the model's, at most 8192)"), \
+  PZ_INT_OPTION("mbs", offsetof(T, F.mbs), "B", 1, 1 << 20, "Microbatch size, samples"), \
+  PZ_INT_OPTION("tp", offsetof(T, F.tp), "T", 1, 65536, "Tensor-parallel degree; the graph is that of one of the T devices"), \
+  PZ_INT_OPTION("slice", offsetof(T, F.slice), "I", 0, 65535, "Index of the device in the tensor-parallel group, 0 to T-1 (default: 0); devices differ only if T does not divide the vocabulary"), \
+  PZ_FLAG_OPTION("sp", offsetof(T, F.sequence_parallel), "Sequence parallelism: divide norms, dropout and residuals by tokens"), \
+  PZ_INT_OPTION("num-layers", offsetof(T, F.num_layers), "L", 1, 65536, "Number of repeated layers (default: the model's)"), \
+  PZ_CHOICE_OPTION("kernels", offsetof(T, F.kernels), pz_kernels_names, "fused: one kernel per norm, softmax, activation; eager: the separate kernels that Hugging Face's PyTorch code runs"), \
+  PZ_CHOICE_OPTION("attention", offsetof(T, F.attention), pz_attention_names, "standard: attention scores are written to memory; flash: one fused kernel"), \
+  PZ_CHOICE_OPTION("recompute", offsetof(T, F.recompute), pz_recompute_names, "Activation checkpointing: full recomputes each repeated layer in the backward pass"), \
+  PZ_REAL_OPTION("dropout", offsetof(T, F.dropout), "P", 0, 0.999, "Dropout probability, 0 to 0.999; 0 removes dropout (default: the model's)"), \
+  PZ_INT_OPTION("ep", offsetof(T, F.ep), "E", 1, 65536, "Expert-parallel degree: each device holds 1/E of the experts (default: 1)"), \
+  PZ_INT_OPTION("etp", offsetof(T, F.etp), "N", 1, 65536, "Devices over which each expert is divided (default: --tp)"), \
+  PZ_INT_OPTION("cp", offsetof(T, F.cp), "C", 1, 65536, "Context-parallel degree: each device has 1/C of every sample's tokens (default: 1); needs --attention flash"), \
+  PZ_CHOICE_OPTION("cp-form", offsetof(T, F.cp_form), pz_context_names, "How attention reaches the tokens of other devices: ring passes keys and values; all-to-all changes parts of tokens to parts of heads and back"), \
+  PZ_FLAG_OPTION("mtp", offsetof(T, F.mtp), "With the model's multi-token-prediction layers"), \
+  PZ_TEXT_OPTION("peft", offsetof(T, F.peft), "TEXT", "Frozen weights with low-rank adapters: lora:RANK:MODULES or lora:RANK:MODULES:DROPOUT with modules all, attention, or a list with + between (phaze predict --help names them; default: none)"), \
   PZ_IMPORT_OPTIONS(T, F)
 
 /* Options for ONNX files only. */
-#define PZ_IMPORT_OPTIONS(T, F)                                                                     \
-  {.name = "dim", .type = PZ_OPTION_TEXTS, .offset = offsetof(T, F.dims), .arg = "NAME=SIZE",       \
-   .max = PZ_MOST_DIMS,                                                                             \
-   .help = "ONNX: size of a symbolic dimension; repeat for several"},                               \
-  {.name = "batch-dim", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.batch_dim), .arg = "DIM",   \
-   .help = "ONNX: batch dimension, by name or as INPUT:AXIS (default: the inputs' first)"},         \
-  {.name = "layers", .type = PZ_OPTION_TEXT, .offset = offsetof(T, F.layers), .arg = "REGEX",       \
-   .help = "ONNX: nodes whose names agree in the first group of this regular expression form one "  \
-           "layer (default: repeated blocks are detected)"},                                        \
-  {.name = "unknown-ops", .type = PZ_OPTION_CHOICE, .offset = offsetof(T, F.unknown_ops),           \
-   .choices = pz_unknown_ops_names,                                                                 \
-   .help = "ONNX: reject unknown operator types, or count them as element-wise work"}
+#define PZ_IMPORT_OPTIONS(T, F) \
+  PZ_TEXTS_OPTION("dim", offsetof(T, F.dims), "NAME=SIZE", PZ_MOST_DIMS, "ONNX: size of a symbolic dimension; repeat for several"), \
+  PZ_TEXT_OPTION("batch-dim", offsetof(T, F.batch_dim), "DIM", "ONNX: batch dimension, by name or as INPUT:AXIS (default: the inputs' first)"), \
+  PZ_TEXT_OPTION("layers", offsetof(T, F.layers), "REGEX", "ONNX: nodes whose names agree in the first group of this regular expression form one layer (default: repeated blocks are detected)"), \
+  PZ_CHOICE_OPTION("unknown-ops", offsetof(T, F.unknown_ops), pz_unknown_ops_names, "ONNX: reject unknown operator types, or count them as element-wise work")
 /* clang-format on */
 
-/* Returns the number of devices in the largest group that the operators of a workload communicate in, and the name of
- * the option that asks for it. */
-static inline int64_t pz_workload_group(const struct pz_workload_options *w, const char **option) {
+/* Returns the operator graphs of a model, which belong to the call, and prints the warning about it. */
+static inline const struct pz_workload *pz_workload_open(struct pz_call *call, const char *model,
+                                                         const struct pz_workload_options *options,
+                                                         bool quiet) {
+  struct pz_workload *workload = NULL;
+  pz_must(call, pz_workload_load(model, options, &workload, pz_call_error(call)));
+  pz_defer(call, pz_free_workload, workload);
+  pz_command_warn(quiet, workload->warning);
+  return workload;
+}
+
+/* Returns the size of the largest group of devices in which the operators of a workload
+ * communicate, and the name of the option that sets it. */
+static inline int64_t pz_workload_group(const struct pz_workload_options *options,
+                                        const char **option) {
   const struct {
     const char *name;
     int64_t n;
-  } groups[] = {{"tp", w->tp}, {"ep", w->ep}, {"etp", w->etp}, {"cp", w->cp}};
+  } groups[] = {
+      {"tp", options->tp}, {"ep", options->ep}, {"etp", options->etp}, {"cp", options->cp}};
   int largest = 0;
   for (int i = 1; i < 4; i++)
     if (groups[i].n > groups[largest].n) largest = i;
@@ -92,16 +69,16 @@ static inline int64_t pz_workload_group(const struct pz_workload_options *w, con
 }
 
 /* Writes ", context parallel 4 (ring)" to buf, or "" without context parallelism.  Returns buf. */
-static inline const char *pz_workload_context(const struct pz_workload_options *w, char *buf,
+static inline const char *pz_workload_context(const struct pz_workload_options *options, char *buf,
                                               size_t size) {
   buf[0] = '\0';
-  if (w->cp > 1)
-    snprintf(buf, size, ", context parallel %lld (%s)", (long long)w->cp,
-             pz_context_names[w->cp_form]);
+  if (options->cp > 1)
+    snprintf(buf, size, ", context parallel %lld (%s)", (long long)options->cp,
+             pz_context_names[options->cp_form]);
   return buf;
 }
 
-/* Returns the default options with the options for ONNX files of `from`. */
+/* Returns the default options, but with the options for ONNX files that `from` has. */
 static inline struct pz_workload_options
 pz_workload_import(const struct pz_workload_options *from) {
   struct pz_workload_options w = pz_workload_options_default();

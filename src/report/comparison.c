@@ -137,7 +137,8 @@ void pz_comparison_table(struct pz_call *call, const struct pz_result *result, F
 
 /* ---- given chips ---------------------------------------------------------------------------- */
 
-/* The rows of a compared_chips JSON: all models of the first chip, then all models of the second one, and so on. */
+/* The rows of the list "chips": all models of the first chip, then all models of the second one,
+ * and so on. */
 struct chip_rows {
   const json_t *rows;
   const struct pz_study_options *options;
@@ -267,8 +268,8 @@ static char *dollars_text(char *buf, size_t size, double dollars) {
   return pz_text_count(buf, size, (int64_t)floor(dollars + 0.5));
 }
 
-/* Prints the run on each chip for one model.  Without prices there are no columns of dollars, without a deadline there is
- * no column for it. */
+/* Prints the training run of one model on each chip.  Without prices there are no columns of
+ * dollars, and without a deadline there is no column for it. */
 static void print_rented_chips(struct pz_call *call, const struct chip_rows *chips, uint32_t model,
                                bool has_prices, bool has_deadline, FILE *out) {
   const char *heads[12] = {"chip", ">devices", ">days"};
@@ -309,8 +310,8 @@ static void print_rented_chips(struct pz_call *call, const struct chip_rows *chi
   pz_table_print(table, 0, out);
 }
 
-/* Prints the cheapest chips that meet the deadline, or else the fastest ones.  Without prices there is a cheapest row only
- * to complain that no chip meets the deadline. */
+/* Prints the cheapest chips that meet the deadline, or the fastest ones if all miss it.  Without
+ * prices nothing is printed unless all chips miss the deadline. */
 static void print_cheapest(const struct chip_rows *chips, uint32_t model, const char *deadline,
                            FILE *out) {
   const json_t *cheapest = NULL, *fastest = NULL;

@@ -7,7 +7,7 @@
 #include "core/json.h"
 #include "study/result.h"
 
-/* The comparison with the baselines, with its inputs, for machines and for the terminal. */
+/* The comparison with the baselines and its inputs, as JSON and as a table. */
 json_t *pz_comparison_document(struct pz_call *call, const struct pz_result *result);
 void pz_comparison_table(struct pz_call *call, const struct pz_result *result, FILE *out);
 

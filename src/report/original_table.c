@@ -8,7 +8,7 @@
 #include "report/table.h"
 #include "study/result.h"
 
-/* Numbers that the original's authors report for their common chip. */
+/* Numbers that the authors of the original system report for their common chip. */
 static const double REPORTED_RATIO = 2.9, REPORTED_AREA_PART = 0.91, REPORTED_HBM_GB = 64;
 static const char REPORTED_CORES[] = "many vector cores, large tensor cores";
 
@@ -29,7 +29,7 @@ void pz_original_reported_print(FILE *out) {
 
 /* Throughput of the common chip of a row over that of the reference chip. */
 struct row_ratios {
-  double ratio[PZ_SEARCH_MOST_MODELS]; /* of each model; NaN if unknown */
+  double ratio[PZ_SEARCH_MOST_MODELS]; /* of each model; NaN if it is unknown */
   struct pz_ratios summary;
   double mean; /* arithmetic, over the models that have a ratio */
 };

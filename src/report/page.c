@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* Appends a document as JSON for a script element, which only a '<' could end. */
+/* Appends a document as JSON for a script element.  Only a '<' could end the element, and is
+ * escaped. */
 static void append_document(struct pz_call *call, struct pz_buffer *html, const json_t *document) {
   char *text = pz_json_dump(document, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
   if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the page");

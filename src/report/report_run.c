@@ -43,7 +43,7 @@ static void append_objective_runs(struct pz_call *call, struct pz_report *report
     const struct pz_answer *answer = &result->answers[i];
     const struct pz_result_chip *chip = pz_result_chip(result, answer->chip_id);
     uint32_t n_of_kind[PZ_CHIP_STATUSES] = {0};
-    json_t *row = NULL; /* for a chip that is not in the space, which is then an error */
+    json_t *row = NULL; /* stays NULL, which is an error, if the chip is not in the space */
     for (uint32_t k = 0; k < result->n_chips; k++) n_of_kind[answer->status[k].kind]++;
     if (chip)
       row = json_pack("[s,s,I,f,f,f,f,f,I,I,I,I,I,f]", answer->name, answer->chip->name,
@@ -59,7 +59,8 @@ static void append_objective_runs(struct pz_call *call, struct pz_report *report
 
 /* ---- sensitivity of the best chip ----------------------------------------------------------- */
 
-/* Most axes have numbers as values; the others, such as the HBM generation, have names. */
+/* Returns a value of an axis of the design space.  Most axes have numbers; others, such as the HBM
+ * generation, have names. */
 static json_t *axis_value_json(const char *text) {
   char *end;
   double value = strtod(text, &end);

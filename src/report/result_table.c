@@ -268,7 +268,7 @@ static void print_references(const struct pz_result *result, FILE *out) {
   } else if (n[EXPERT_PLAN] || n[BEST_PLAN]) {
     fprintf(out, " with the %s plan", n[EXPERT_PLAN] ? "expert" : "best");
   }
-  /* the smallest HBM capacity, and the models whose reference needs more */
+  /* print the smallest HBM capacity, and the models whose reference needs more */
   if (least_gib < HUGE_VAL) fprintf(out, "%s %.0f GiB", both_plans ? ", with" : " and", least_gib);
   for (uint32_t i = 0; i < result->n_references; i++) {
     const struct pz_result_reference *reference = &result->references[i];
@@ -284,7 +284,8 @@ static void print_references(const struct pz_result *result, FILE *out) {
 
 /* ---- the reference of the evaluator training ------------------------------------------------ */
 
-/* Prints the reference chip with its cost under the same model, and why the best chip does not reach it if it does not. */
+/* Prints the reference chip with its cost, and if the best chip is worse than the reference, the
+ * reason. */
 static void print_reference_chip(const struct pz_result *result, FILE *out) {
   const struct pz_result_chip_summary *chip = &result->reference_chip;
   const struct pz_answer *best = pz_result_best(result);

@@ -100,7 +100,7 @@ struct schedule_row {
   enum pz_direction direction;
   int64_t count, operators; /* count: how often the layer occurs; 0 in a row of totals */
   double us, bound_us, serial_us;
-  double used_us[PZ_RESOURCES]; /* used fraction of the resource x time */
+  double used_us[PZ_RESOURCES]; /* used fraction of the resource, times microseconds */
   bool optimal;
 };
 

@@ -33,11 +33,13 @@ json_t *pz_scheduled_plan_json(const struct pz_plan_schedules *schedules);
 void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *const *list,
                         uint32_t n, bool total, FILE *out);
 
-/* Prints what each technique of the solver did, summed over all schedules; nothing if none did anything. */
+/* Prints the counters of each technique of the solver, summed over all schedules, unless all are
+ * zero. */
 void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedule *const *list,
                              uint32_t n, FILE *out);
 
-/* Returns the operators that are shown, which are those with a class, sorted by start, end and number, and their number. */
+/* Returns the operators that have a class, sorted by start, end and index, and their number in *n.
+ * Only these are shown. */
 const struct pz_scheduled_operator **
 pz_shown_operators(struct pz_call *call, const struct pz_layer_schedule *schedule, uint32_t *n);
 

@@ -26,7 +26,7 @@ struct pz_table *pz_table_new(struct pz_call *call, const char *const *heads) {
   return table;
 }
 
-/* Adds a cell with the first `bytes` bytes of a text, of which too long ones are cut. */
+/* Adds a cell with the first `bytes` bytes of a text, cut at LONGEST_CELL. */
 static void append_cell(struct pz_table *table, const char *text, size_t bytes) {
   char cell[LONGEST_CELL];
   snprintf(cell, sizeof cell, "%.*s", (int)bytes, text);
@@ -160,7 +160,7 @@ void pz_table_print(const struct pz_table *table, int indent, FILE *out) {
   int room = pz_terminal_columns(out) - indent, from = 1;
   measure_columns(table, width);
   do {
-    /* the columns from `from` to below `to` fit beside the first one; one is printed even if it is too wide */
+    /* find the end `to` of the columns that fit beside the first one, but print at least one column */
     int to = from, sum = width[0];
     while (to < table->columns) {
       sum += BETWEEN_COLUMNS + width[to];

@@ -170,7 +170,7 @@ static void trace_schedules(struct pz_call *call, void *ctx) {
     pz_raise(call, PZ_LIMIT, "a trace of %llu operators; accepted: at most %d",
              (unsigned long long)n_operators, PZ_TRACE_MOST_OPS);
   struct pz_trace_events *events = begin_events(call, "ns");
-  int n_threads = (int)args->n; /* these numbers are those of the processes */
+  int n_threads = (int)args->n; /* the numbers up to n are those of the processes */
   for (uint32_t i = 0; i < args->n; i++) {
     const struct pz_layer_schedule *schedule = args->list[i];
     int process = (int)i + 1;
@@ -200,7 +200,8 @@ struct pipeline_trace {
   char **text;
 };
 
-/* Every stage passes a microbatch on after the time of the slowest stage, as in a synchronous pipeline. */
+/* Writes a synchronous pipeline: every stage passes a microbatch on after the time that the slowest
+ * stage needs. */
 static void trace_pipeline(struct pz_call *call, void *ctx) {
   const struct pipeline_trace *args = ctx;
   const struct pz_partition *plan = args->partition;

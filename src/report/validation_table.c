@@ -28,7 +28,7 @@ struct errors_table {
   const struct pz_errors *list;
   uint32_t n;
   bool kind_shown[PZ_POINT_KINDS];
-  bool limits; /* with limits, if the validation has any */
+  bool limits; /* show limits, if the validation has any */
 };
 
 /* Prints nothing if the list has no group of the kinds that are shown.  Errors of peak memory are shown if a group has

@@ -110,7 +110,7 @@ static const struct pz_field validation_fields[] = {
     V(orders, "plans", &order_record),
     V(order_means, "plan_means", &mean_record),
     V(broken, "broken_limits", &broken_record),
-    V(points, "rows", &point_record)}; /* the last field may be omitted */
+    V(points, "rows", &point_record)}; /* the last field is omitted by `without_rows` */
 enum { FIELDS = sizeof validation_fields / sizeof *validation_fields };
 static const struct pz_record with_rows = {validation_fields, FIELDS, sizeof(struct pz_validation)};
 static const struct pz_record without_rows = {validation_fields, FIELDS - 1,
@@ -270,7 +270,8 @@ static void print_limits(const struct pz_validation *validation, FILE *out) {
 
 static json_t *real_or_null(double value) { return isnan(value) ? json_null() : json_real(value); }
 
-/* Adds the errors of a list of groups.  Groups that are shown apart because of their quality have no limits. */
+/* Adds the errors of a list of groups.  Groups in the list `apart`, whose measurements are of low
+ * quality, have no limits. */
 static void add_errors(struct pz_call *call, const struct pz_validation *validation,
                        const struct pz_errors *list, uint32_t n, const char *set, json_t *rows) {
   bool has_limits = list != validation->apart;
