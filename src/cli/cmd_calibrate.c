@@ -66,33 +66,28 @@ static json_t *fit_json(const struct pz_calibrated *fit) {
                    "rejected", rejected, "description", pz_chip_json(fit->chip));
 }
 
-static void print_residuals(struct pz_call *call, const struct pz_calibrated *fit) {
-  static const char *const heads[] = {"operator",   ">rows",          ">before", ">fitted half",
-                                      ">held half", ">fitted to all", NULL};
-  struct pz_table *table = pz_table_new(call, heads);
+/* Prints the mean error of each kind of operator, the constants that changed, and those that were kept. */
+static void print_fit(struct pz_call *call, const struct pz_calibrated *fit) {
+  struct pz_table *errors =
+      pz_table_new(call, "operator|>rows|>before|>fitted half|>held half|>fitted to all");
+  struct pz_table *constants = pz_table_new(call, "constant|>before|>after");
+  bool any_at_bound = false;
   for (uint32_t i = 0; i <= fit->n_residuals; i++) {
     const struct pz_fit_residual *residual = i < fit->n_residuals ? &fit->residuals[i] : &fit->all;
-    pz_table_cells(table, "%s|%u|%.1f%%|%.1f%%", residual->op, residual->rows,
+    pz_table_cells(errors, "%s|%u|%.1f%%|%.1f%%", residual->op, residual->rows,
                    100 * residual->before, 100 * residual->fitted_half);
-    pz_table_known(table, residual->held > 0, "%.1f%%", 100 * residual->held_half);
-    pz_table_cell(table, "%.1f%%", 100 * residual->after);
+    pz_table_known(errors, residual->held > 0, "%.1f%%", 100 * residual->held_half);
+    pz_table_cell(errors, "%.1f%%", 100 * residual->after);
   }
+  for (uint32_t i = 0; i < fit->n_changes; i++)
+    pz_table_cells(constants, "%s|%.4g|%.4g", fit->changes[i].name, fit->changes[i].before,
+                   fit->changes[i].after);
   printf("mean error by operator: of the chip as it was; of both halves of the rows after the "
          "fit to\none; after the fit to all\n\n");
-  pz_table_print(table, 0, stdout);
-}
-
-static void print_fit(struct pz_call *call, const struct pz_calibrated *fit) {
-  static const char *const heads[] = {"constant", ">before", ">after", NULL};
-  struct pz_table *table = pz_table_new(call, heads);
-  bool any_at_bound = false;
-  for (uint32_t i = 0; i < fit->n_changes; i++)
-    pz_table_cells(table, "%s|%.4g|%.4g", fit->changes[i].name, fit->changes[i].before,
-                   fit->changes[i].after);
-  print_residuals(call, fit);
+  pz_table_print(errors, 0, stdout);
   if (fit->n_changes) {
     printf("\n");
-    pz_table_print(table, 0, stdout);
+    pz_table_print(constants, 0, stdout);
   }
   for (uint32_t i = 0; i < fit->n_changes; i++) {
     if (!fit->changes[i].at_bound) continue;
@@ -119,6 +114,7 @@ static void print_fit(struct pz_call *call, const struct pz_calibrated *fit) {
 
 static void free_calibrated(void *fit) { pz_calibrated_free(fit); }
 
+/* Fits the constants of --chip to measured operators, and prints the errors before and after. */
 static void calibrate_chip(struct pz_call *call, const struct settings *settings) {
   struct pz_calibrate_options options = pz_calibrate_options_default();
   struct pz_chip *chip = pz_alloc(call, 1, sizeof *chip);
@@ -184,9 +180,7 @@ static void append_error(struct pz_table *table, double predicted_s, double meas
 }
 
 static void print_correction(struct pz_call *call, const struct pz_step_calibration *fit) {
-  static const char *const heads[] = {"step",       ">measured (s)", ">before",
-                                      ">by others", ">corrected",    NULL};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_new(call, "step|>measured (s)|>before|>by others|>corrected");
   for (uint32_t i = 0; i < fit->n_steps; i++) {
     const struct pz_step_residual *step = &fit->steps[i];
     pz_table_cells(table, "%s|%.4g", step->id, step->measured_s);
@@ -208,6 +202,7 @@ static void print_correction(struct pz_call *call, const struct pz_step_calibrat
 
 static void free_step_calibration(void *fit) { pz_step_calibration_free(fit); }
 
+/* Corrects the times of --chip by factors that measured training steps determine. */
 static void correct_chip(struct pz_call *call, const struct settings *settings) {
   struct pz_calibrate_steps_options options = pz_calibrate_steps_options_default();
   struct pz_step_calibration *fit = NULL;
@@ -291,9 +286,8 @@ static void print_levels(const struct pz_network_calibration *fit) {
 }
 
 static void print_network(struct pz_call *call, const struct pz_network_calibration *fit) {
-  static const char *const heads[] = {
-      "test", ">rows", ">up to 64 KiB", ">up to 16 MiB", ">larger", ">all sizes", NULL};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table =
+      pz_table_new(call, "test|>rows|>up to 64 KiB|>up to 16 MiB|>larger|>all sizes");
   for (uint32_t i = 0; i < fit->n_tests; i++) {
     const struct pz_network_error *test = &fit->tests[i];
     pz_table_cells(table, "%s|%u", test->test, test->rows[PZ_NETWORK_SIZES - 1]);
@@ -309,6 +303,7 @@ static void print_network(struct pz_call *call, const struct pz_network_calibrat
 
 static void free_network_calibration(void *fit) { pz_network_calibration_free(fit); }
 
+/* Fits rate and latency of each level of a cluster to the output of nccl-tests. */
 static void calibrate_network(struct pz_call *call, const struct settings *settings) {
   struct pz_calibrate_network_options options = pz_calibrate_network_options_default();
   struct pz_network_calibration *fit = NULL;

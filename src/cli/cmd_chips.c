@@ -132,12 +132,10 @@ static void append_die(struct pz_call *call, size_t preset, struct pz_table *tab
 /* Prints area and power of every preset with known dies, computed and known, and the mean errors.  Presets with the same
  * die count once in the mean error of the area. */
 static void print_dies(struct pz_call *call, bool as_json) {
-  static const char *const heads[] = {"chip",   "die",    "tech",   ">dies",  ">mm2",
-                                      ">known", ">error", ">watts", ">known", ">error",
-                                      ">$",     "share",  NULL};
   struct die_errors errors = {0};
   json_t *list = pz_json_built(call, json_array());
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table =
+      pz_table_new(call, "chip|die|tech|>dies|>mm2|>known|>error|>watts|>known|>error|>$|share");
   for (size_t i = 0; pz_chip_preset_name(i); i++) append_die(call, i, table, list, &errors);
   double area = mean_of_errors(&errors.area[ALL_DIES]);
   double watts = mean_of_errors(&errors.watts[ALL_DIES]);
@@ -160,12 +158,9 @@ static void print_dies(struct pz_call *call, bool as_json) {
 
 /* Prints the constants of the cost breakdown (chip/silicon.def), and those of unmeasured chips (chip/cold.def). */
 static void print_constants(struct pz_call *call, bool as_json) {
-  static const char *const silicon_heads[] = {
-      "constant", "unit", ">16nm", ">7nm", ">5nm", ">3nm", ">low", ">high", "kind", "source", NULL};
-  static const char *const cold_heads[] = {"constant", ">value", ">low", ">high",
-                                           "kind",     "source", NULL};
-  struct pz_table *silicon = pz_table_new(call, silicon_heads);
-  struct pz_table *cold = pz_table_new(call, cold_heads);
+  struct pz_table *silicon =
+      pz_table_new(call, "constant|unit|>16nm|>7nm|>5nm|>3nm|>low|>high|kind|source");
+  struct pz_table *cold = pz_table_new(call, "constant|>value|>low|>high|kind|source");
   json_t *silicon_json = pz_json_built(call, json_array());
   json_t *cold_json = pz_json_built(call, json_array());
   for (size_t i = 0; pz_silicon_at(i); i++) {
@@ -258,14 +253,10 @@ static void append_cluster_rows(struct pz_table *table, const struct pz_cluster 
 }
 
 static void print_presets(struct pz_call *call, bool as_json) {
-  static const char *const chip_heads[] = {
-      "chip", "tech",           ">tensor cores", ">vector cores", ">peak", ">glb",
-      ">hbm", ">hbm bandwidth", ">mm2",          ">watts",        NULL};
-  static const char *const cluster_heads[] = {"cluster", ">devices", "scales", "level",
-                                              ">group",  ">GB/s",    ">us",    NULL};
   struct pz_error *err = pz_call_error(call);
-  struct pz_table *chips = pz_table_new(call, chip_heads);
-  struct pz_table *clusters = pz_table_new(call, cluster_heads);
+  struct pz_table *chips = pz_table_new(
+      call, "chip|tech|>tensor cores|>vector cores|>peak|>glb|>hbm|>hbm bandwidth|>mm2|>watts");
+  struct pz_table *clusters = pz_table_new(call, "cluster|>devices|scales|level|>group|>GB/s|>us");
   json_t *chips_json = pz_json_built(call, json_array());
   json_t *clusters_json = pz_json_built(call, json_array());
   struct pz_chip *chip = pz_alloc(call, 1, sizeof *chip);
@@ -326,7 +317,7 @@ static void print_fields(struct pz_call *call, const char *file, bool as_json) {
     pz_command_print_json(call, json_incref(root));
     return;
   }
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_with(call, heads);
   for (int k = 0; heads[k]; k++) pz_table_cell(table, "%s", heads[k + 1] ? "|---" : "|---|");
   json_array_foreach(json_object_get(root, "fields"), i, field) {
     pz_table_cell(table, "| `%s`", field_text(field, "field"));
@@ -356,6 +347,7 @@ static void list_chips(struct pz_call *call, struct pz_invocation *in) {
 
 static void print_line(const char *label, const char *format, ...) PZ_PRINTF(2, 3);
 
+/* Prints an indented label and a value. */
 static void print_line(const char *label, const char *format, ...) {
   char text[200];
   va_list args;
@@ -395,8 +387,8 @@ static void print_amount(const char *label, double amount, const char *unit) {
 
 /* Prints the parts of the breakdown that have a unit: "mm2", "W" or "$". */
 static void print_bill_parts(const struct pz_bill *bill, const char *unit) {
-  const struct pz_bill_part *part;
-  for (size_t i = 0; (part = pz_bill_part_at(i)); i++) {
+  for (size_t i = 0; pz_bill_part_at(i); i++) {
+    const struct pz_bill_part *part = pz_bill_part_at(i);
     if (strcmp(part->unit, unit) != 0) continue;
     double amount = *(const double *)(const void *)((const char *)bill + part->offset);
     if (strcmp(unit, "mm2") == 0)
@@ -497,6 +489,7 @@ static void append_number(struct pz_table *table, double value) {
     pz_table_cell(table, "%s", "");
 }
 
+/* Adds one measured operator: each predicted number is followed by the measured one. */
 static void append_power_row(struct pz_table *table, const struct pz_power_row *row, bool limits) {
   pz_table_cells(table, "%s|%lld x %lld x %lld", row->op, (long long)row->m, (long long)row->n,
                  (long long)row->k);
@@ -566,7 +559,7 @@ static void print_power(struct pz_call *call, const struct pz_chip *chip, const 
     heads[n_heads++] = limit_heads[i];
   for (size_t i = 0; i < sizeof number_heads / sizeof *number_heads; i++)
     heads[n_heads++] = number_heads[i];
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_with(call, heads);
   for (uint32_t i = 0; i < power->n_rows; i++) append_power_row(table, &power->rows[i], limits);
   pz_table_print(table, 0, stdout);
   if (errors.called_watts.n)

@@ -9,7 +9,6 @@
 #include "core/file.h"
 #include "core/options.h"
 #include "report/comparison.h"
-#include "report/original_table.h"
 
 struct settings {
   struct pz_common common;
@@ -149,6 +148,7 @@ static void compare_assumptions(struct pz_call *call, struct comparison *compari
     pz_original_table(call, rows, stdout);
 }
 
+/* Returns the options for chips that are rented: tokens, deadline, prices and devices. */
 static struct pz_rent_options read_rent_options(struct pz_call *call,
                                                 const struct settings *settings) {
   struct pz_rent_options rent = pz_rent_options_default();

@@ -150,8 +150,7 @@ static void print_run(const struct diff_side *side, const struct pz_training_run
 }
 
 static void print_fields(struct pz_call *call, const struct pz_plan_diff *diff) {
-  static const char *const heads[] = {"field", "A", "B", NULL};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_new(call, "field|A|B");
   for (uint32_t i = 0; i < diff->n_fields; i++) {
     const struct pz_field_difference *field = &diff->fields[i];
     char a[128], b[128];
@@ -170,13 +169,11 @@ static void append_difference(struct pz_table *table, const char *label, int dec
 
 /* Prints the parts of the step time, and of the memory of the fullest device, of both sides. */
 static void print_parts(struct pz_call *call, const struct pz_plan_diff *diff) {
-  static const char *const time_heads[] = {"part of the step (s)", ">A", ">B", ">difference", NULL};
-  static const char *const memory_heads[] = {"memory of the fullest device (GB)", ">A", ">B",
-                                             ">difference", NULL};
   const struct pz_prediction *a = &diff->a.p, *b = &diff->b.p;
   int decimals = pz_predict_decimals(fmin(a->step_s, b->step_s));
-  struct pz_table *times = pz_table_new(call, time_heads);
-  struct pz_table *memory = pz_table_new(call, memory_heads);
+  struct pz_table *times = pz_table_new(call, "part of the step (s)|>A|>B|>difference");
+  struct pz_table *memory =
+      pz_table_new(call, "memory of the fullest device (GB)|>A|>B|>difference");
   for (size_t i = 0; pz_time_part_at(i); i++) {
     const struct pz_part_info *part = pz_time_part_at(i);
     double a_s = pz_time_part(&a->parts, part), b_s = pz_time_part(&b->parts, part);
@@ -200,11 +197,10 @@ static void print_parts(struct pz_call *call, const struct pz_plan_diff *diff) {
 
 /* Prints the plans on the path from A to B, with the change of step time and memory by each change of fields. */
 static void print_path(struct pz_call *call, const struct pz_plan_diff *diff) {
-  static const char *const heads[] = {"from A to B", ">s per step", ">difference",
-                                      ">GB",         ">difference", NULL};
   const struct pz_prediction *a = &diff->a.p;
   int decimals = pz_predict_decimals(fmin(a->step_s, diff->b.p.step_s));
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table =
+      pz_table_new(call, "from A to B|>s per step|>difference|>GB|>difference");
   pz_table_cells(table, "A%s|%.*f|-|%.2f|-", pz_prediction_fits(a) ? "" : " (does not fit)",
                  decimals, a->step_s, a->peak_bytes / 1e9);
   for (uint32_t i = 0; i < diff->n_path; i++) {
@@ -273,6 +269,7 @@ static json_t *diff_json(const struct pz_plan_diff *diff, const struct diff_side
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
+/* Finds the differences of both runs and prints them as JSON or as tables. */
 static void compare_runs(struct pz_call *call, const SETTINGS *settings, const struct diff_side *a,
                          const struct diff_side *b) {
   struct pz_plan_diff *diff = NULL;

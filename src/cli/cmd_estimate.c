@@ -22,10 +22,10 @@ struct settings {
   struct pz_common common;
   struct pz_machine_options machine;
   const char *gemm, *ops;
-  struct pz_workload_options w;
+  struct pz_workload_options workload;
 };
 
-static const struct settings defaults = {.w = PZ_WORKLOAD_DEFAULTS};
+static const struct settings defaults = {.workload = PZ_WORKLOAD_DEFAULTS};
 
 #define AT(field) offsetof(struct settings, field)
 /* clang-format off */
@@ -35,7 +35,7 @@ static const struct pz_option option_table[] = {
     PZ_UNITS_OPTION(AT(machine.any_units)),
     PZ_TEXT_OPTION("gemm", AT(gemm), "B,M,N,K", "Estimate one batched matrix product, B times M x K by K x N, and show its mapping"),
     PZ_TEXT_OPTION("ops", AT(ops), "FILE.csv", "Estimate a table of operators (columns op,batch,m,n,k); adds a column predicted_us"),
-    PZ_WORKLOAD_OPTIONS(struct settings, w),
+    PZ_WORKLOAD_OPTIONS(struct settings, workload),
 };
 /* clang-format on */
 
@@ -46,6 +46,7 @@ static json_t *tile_json(const int64_t tile[PZ_DIMS]) {
                    (json_int_t)tile[PZ_DIM_N], "k", (json_int_t)tile[PZ_DIM_K]);
 }
 
+/* Returns the estimate of a matrix product with the mapping onto the cores that was chosen. */
 static json_t *mapping_json(const struct pz_mapping *mapping) {
   json_t *cores = json_pack(
       "{s:o,s:I,s:I,s:s,s:s,s:I,s:I,s:s,s:o,s:I,s:s}", "tile", tile_json(mapping->tile), "items",
@@ -95,6 +96,7 @@ static void print_mapping(const struct pz_chip *chip, const struct pz_mapping *m
   printf("\n");
 }
 
+/* Parses --gemm B,M,N,K, estimates the product, and prints it with its mapping. */
 static void estimate_gemm(struct pz_call *call, const struct settings *settings,
                           struct pz_cost *cost) {
   const struct pz_chip *chip = pz_cost_chip(cost);
@@ -162,7 +164,7 @@ static void print_op_times(struct pz_call *call, const struct pz_csv *csv,
   for (uint32_t k = 1; k < n_shown; k++) heads[k] = pz_format(call, ">%s", csv->cells[k]);
   heads[n_shown] = ">predicted_us";
   heads[n_shown + 1] = NULL;
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_with(call, heads);
   for (uint32_t r = 0; r < csv->rows; r++) {
     for (uint32_t k = 0; k < n_shown; k++) pz_table_cell(table, "%s", pz_csv_cell(csv, r, k));
     pz_table_cell(table, "%.2f", times->rows[r].us);
@@ -170,6 +172,7 @@ static void print_op_times(struct pz_call *call, const struct pz_csv *csv,
   pz_table_print(table, 0, stdout);
 }
 
+/* Estimates every operator of a CSV file and prints the file with a column for the times. */
 static void estimate_table(struct pz_call *call, const struct settings *settings,
                            struct pz_cost *cost) {
   struct pz_op_times *times = NULL;
@@ -195,14 +198,12 @@ struct sums {
  * to the JSON object of the layer and to the sums over all layers. */
 static void estimate_layer(struct pz_call *call, struct pz_cost *cost, const struct pz_layer *layer,
                            bool print, json_t *layer_json, struct sums *total) {
-  static const char *const heads[] = {"operator", "class",        ">us", ">mJ",
-                                      "bound",    ">utilisation", NULL};
   static const char *const names[] = {"forward", "backward"};
   for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
     struct pz_call scratch = pz_scratch(call);
     struct sums sums = {0};
     json_t *list = pz_json_built(call, json_array());
-    struct pz_table *table = pz_table_new(&scratch, heads);
+    struct pz_table *table = pz_table_new(&scratch, "operator|class|>us|>mJ|bound|>utilisation");
     for (uint32_t i = 0; i < layer->ops[d].n; i++) {
       const struct pz_op *op = &layer->ops[d].op[i];
       const char *op_class = pz_op_class_name(op->op_class);
@@ -249,17 +250,17 @@ static void print_totals(const struct pz_workload *workload, const struct pz_chi
          100 * flop / seconds / pz_chip_tensor_flop_per_s(chip));
 }
 
+/* Estimates every operator of a model, and prints the sums of a microbatch and of the optimizer. */
 static void estimate_model(struct pz_call *call, const struct settings *settings, const char *model,
                            struct pz_cost *cost) {
   const struct pz_chip *chip = pz_cost_chip(cost);
   bool json = settings->common.json;
   struct sums total = {0};
   struct pz_estimate optimizer;
-  double trained_params =
-      0; /* parameters on this device that are trained: all of them unless adapters are used */
+  double trained_params = 0; /* on this device; without adapters all parameters are trained */
   char context[64];
   const struct pz_workload *workload =
-      pz_workload_open(call, model, &settings->w, settings->common.quiet);
+      pz_workload_open(call, model, &settings->workload, settings->common.quiet);
   json_t *root = pz_json_built(
       call, json_pack("{s:s,s:s,s:[]}", "model", workload->model, "chip", chip->name, "layers"));
   if (!json)
@@ -297,7 +298,7 @@ static void estimate_operators(struct pz_call *call, struct pz_invocation *in) {
   if (in->n_args + (settings.gemm != NULL) + (settings.ops != NULL) != 1)
     pz_command_refuse(call, in, "expected exactly one of MODEL, --gemm and --ops");
   const char *option = NULL;
-  int64_t group = pz_workload_group(&settings.w, &option);
+  int64_t group = pz_workload_group(&settings.workload, &option);
   struct pz_machine_use use = {option, group, settings.common.quiet, .training = false};
   struct pz_cost *cost = pz_machine_cost(call, &settings.machine, use);
   if (settings.gemm)

@@ -17,17 +17,15 @@ enum { MOST_MODELS = 64 };
 struct settings {
   struct pz_common common;
   struct pz_machine_options machine;
-  int64_t devices, batch, seq, tp, pp, vpp, dp, cp, ep, mbs; /* 0 if not pinned */
-  int recompute, zero, precision, fp8_recipe; /* indices of their names, or NOT_GIVEN */
-  int offload;                                /* a set of pz_offload_names */
-  const char *framework, *peft, *out, *wasm;
+  struct pz_plan plan; /* that the page begins with; fields that are not given are unset */
+  const char *framework, *out, *wasm;
 };
 
-enum { NOT_GIVEN = -1 };
-static const struct settings defaults = {.recompute = NOT_GIVEN,
-                                         .zero = NOT_GIVEN,
-                                         .precision = NOT_GIVEN,
-                                         .fp8_recipe = NOT_GIVEN,
+static const struct settings defaults = {.plan =
+                                             {
+                                                 .size = sizeof(struct pz_plan),
+#include "cli/plan_unset.def"
+                                             },
                                          .out = "explore.html"};
 static const char *const zero_names[] = {"0", "1", "2", "3", NULL};
 
@@ -36,22 +34,22 @@ static const char *const zero_names[] = {"0", "1", "2", "3", NULL};
 static const struct pz_option option_table[] = {
     PZ_COMMON_OPTIONS(struct settings),
     PZ_MACHINE_OPTIONS(struct settings, machine),
-    PZ_INT_OPTION("devices", AT(devices), "N", 1, 1 << 24, "Number of devices to begin with (default: 64)"),
-    PZ_INT_OPTION("batch", AT(batch), "B", 1, 1 << 24, "Global batch size to begin with, samples (default: 512)"),
-    PZ_INT_OPTION("seq", AT(seq), "S", 1, 1 << 24, "Sequence length to begin with, tokens per sample (default: the model's, at most 8192)"),
-    PZ_INT_OPTION("tp", AT(tp), "N", 1, 1 << 20, "Begin with this tensor-parallel degree pinned (default: searched)"),
-    PZ_INT_OPTION("pp", AT(pp), "N", 1, 1 << 20, "The same for pipeline stages"),
-    PZ_INT_OPTION("vpp", AT(vpp), "N", 1, 1 << 20, "The same for chunks of layers per stage"),
-    PZ_INT_OPTION("dp", AT(dp), "N", 1, 1 << 20, "The same for data-parallel replicas"),
-    PZ_INT_OPTION("cp", AT(cp), "N", 1, 1 << 20, "The same for the context-parallel degree"),
-    PZ_INT_OPTION("ep", AT(ep), "N", 1, 1 << 16, "The same for the expert-parallel degree"),
-    PZ_INT_OPTION("mbs", AT(mbs), "B", 1, 1 << 20, "The same for the microbatch size, samples"),
-    PZ_CHOICE_OPTION("recompute", AT(recompute), pz_recomputation_names, "The same for recomputation of activations"),
-    PZ_CHOICE_OPTION("zero", AT(zero), zero_names, "The same for the ZeRO stage"),
-    PZ_CHOICE_OPTION("precision", AT(precision), pz_precision_names, "Precision of the layers' GEMMs (default: bf16; fp16 on chips without it)"),
-    PZ_CHOICE_OPTION("fp8-recipe", AT(fp8_recipe), pz_fp8_recipe_names, "With precision fp8: scales of the operands, as for 'phaze predict'"),
-    PZ_TEXT_OPTION("peft", AT(peft), "TEXT", "Fine-tuning with frozen weights: lora:RANK:MODULES, as for 'phaze predict'"),
-    PZ_SET_OPTION("offload", AT(offload), pz_offload_names, "What may be kept on the host, as for 'phaze place'"),
+    PZ_INT_OPTION("devices", AT(plan.devices), "N", 1, 1 << 24, "Number of devices to begin with (default: 64)"),
+    PZ_INT_OPTION("batch", AT(plan.batch), "B", 1, 1 << 24, "Global batch size to begin with, samples (default: 512)"),
+    PZ_INT_OPTION("seq", AT(plan.seq), "S", 1, 1 << 24, "Sequence length to begin with, tokens per sample (default: the model's, at most 8192)"),
+    PZ_INT_OPTION("tp", AT(plan.tp), "N", 1, 1 << 20, "Begin with this tensor-parallel degree pinned (default: searched)"),
+    PZ_INT_OPTION("pp", AT(plan.pp), "N", 1, 1 << 20, "The same for pipeline stages"),
+    PZ_INT_OPTION("vpp", AT(plan.vpp), "N", 1, 1 << 20, "The same for chunks of layers per stage"),
+    PZ_INT_OPTION("dp", AT(plan.dp), "N", 1, 1 << 20, "The same for data-parallel replicas"),
+    PZ_INT_OPTION("cp", AT(plan.cp), "N", 1, 1 << 20, "The same for the context-parallel degree"),
+    PZ_INT_OPTION("ep", AT(plan.ep), "N", 1, 1 << 16, "The same for the expert-parallel degree"),
+    PZ_INT_OPTION("mbs", AT(plan.mbs), "B", 1, 1 << 20, "The same for the microbatch size, samples"),
+    PZ_CHOICE_OPTION("recompute", AT(plan.recompute), pz_recomputation_names, "The same for recomputation of activations"),
+    PZ_CHOICE_OPTION("zero", AT(plan.zero), zero_names, "The same for the ZeRO stage"),
+    PZ_CHOICE_OPTION("precision", AT(plan.precision), pz_precision_names, "Precision of the layers' GEMMs (default: bf16; fp16 on chips without it)"),
+    PZ_CHOICE_OPTION("fp8-recipe", AT(plan.fp8_recipe), pz_fp8_recipe_names, "With precision fp8: scales of the operands, as for 'phaze predict'"),
+    PZ_TEXT_OPTION("peft", AT(plan.peft), "TEXT", "Fine-tuning with frozen weights: lora:RANK:MODULES, as for 'phaze predict'"),
+    PZ_SET_OPTION("offload", AT(plan.offload), pz_offload_names, "What may be kept on the host, as for 'phaze place'"),
     PZ_TEXT_OPTION("framework", AT(framework), "NAME", "Training framework, as for 'phaze predict'"),
     PZ_TEXT_OPTION("output", AT(out), "PAGE.html", "Where to write the page", .letter = 'o'),
     PZ_TEXT_OPTION("wasm", AT(wasm), "FILE.wasm", "WebAssembly of the page (default: explore.wasm of the installation)"),
@@ -84,25 +82,14 @@ static const char *framework_name(const void *unused, size_t i) {
   return pz_framework_names[i];
 }
 
+/* Sets the plan that the page begins with, whose number of devices and batch have defaults. */
 static void set_plan(struct pz_call *call, const struct settings *settings, struct pz_plan *plan) {
-  if (settings->devices) plan->devices = settings->devices;
-  if (settings->batch) plan->batch = settings->batch;
-  plan->seq = settings->seq;
-  plan->tp = settings->tp;
-  plan->pp = settings->pp;
-  plan->vpp = settings->vpp;
-  plan->dp = settings->dp;
-  plan->cp = settings->cp;
-  plan->ep = settings->ep;
-  plan->mbs = settings->mbs;
-  plan->recompute = settings->recompute;
-  plan->zero = settings->zero;
-  plan->precision = settings->precision;
-  plan->fp8_recipe = settings->fp8_recipe;
-  plan->peft = settings->peft;
-  plan->offload = settings->offload;
-  plan->framework = pz_framework_find(settings->framework);
+  const struct pz_plan standard = *plan;
   char names[400];
+  *plan = settings->plan;
+  if (!plan->devices) plan->devices = standard.devices;
+  if (!plan->batch) plan->batch = standard.batch;
+  plan->framework = pz_framework_find(settings->framework);
   if (settings->framework && plan->framework < 0)
     pz_raise(call, PZ_BAD_USE, "--framework '%.60s'; accepted: %s", settings->framework,
              pz_text_join(names, sizeof names, framework_name, NULL));
@@ -129,7 +116,7 @@ static void explore(struct pz_call *call, struct pz_invocation *in) {
   if (misuse) pz_command_refuse(call, in, misuse);
   in->args[in->n_args] = NULL; /* ends the list of models */
   struct pz_explore_options options = pz_explore_options_default();
-  struct pz_machine_use use = {"devices", settings.devices ? settings.devices : 1,
+  struct pz_machine_use use = {"devices", settings.plan.devices ? settings.plan.devices : 1,
                                settings.common.quiet, .training = false};
   pz_machine_open(call, &settings.machine, use); /* checks chip and cluster, and warns */
   set_plan(call, &settings, &options.plan);

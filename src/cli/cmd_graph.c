@@ -10,16 +10,16 @@
 struct settings {
   struct pz_common common;
   bool dot;
-  struct pz_workload_options w;
+  struct pz_workload_options workload;
 };
 
-static const struct settings defaults = {.w = PZ_WORKLOAD_DEFAULTS};
+static const struct settings defaults = {.workload = PZ_WORKLOAD_DEFAULTS};
 
 /* clang-format off */
 static const struct pz_option option_table[] = {
     PZ_COMMON_OPTIONS(struct settings),
     PZ_FLAG_OPTION("dot", offsetof(struct settings, dot), "Print the graph in Graphviz format"),
-    PZ_WORKLOAD_OPTIONS(struct settings, w),
+    PZ_WORKLOAD_OPTIONS(struct settings, workload),
 };
 /* clang-format on */
 
@@ -36,6 +36,7 @@ static const char *predecessors_text(const struct pz_op *op, char *buf, size_t s
   return buf;
 }
 
+/* Adds the dimensions of an operator: b x m x n x k of a GEMM, otherwise rows x columns. */
 static void append_shape(struct pz_table *table, const struct pz_op *op) {
   const struct pz_dims *dims = &op->dims;
   if (op->matmul_flop)
@@ -48,10 +49,9 @@ static void append_shape(struct pz_table *table, const struct pz_op *op) {
 }
 
 static void print_operators(struct pz_call *call, const struct pz_ops *ops, const char *title) {
-  static const char *const heads[] = {">id",    "operator", "class",    ">b x m x n x k", ">work",
-                                      ">reads", ">writes",  ">weights", "after",          NULL};
   struct pz_call scratch = pz_scratch(call);
-  struct pz_table *table = pz_table_new(&scratch, heads);
+  struct pz_table *table = pz_table_new(
+      &scratch, ">id|operator|class|>b x m x n x k|>work|>reads|>writes|>weights|after");
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
     char after[96], flop[32], read[32], written[32], weights[32];
@@ -70,6 +70,7 @@ static void print_operators(struct pz_call *call, const struct pz_ops *ops, cons
 
 /* ---- layers --------------------------------------------------------------------------------- */
 
+/* Prints the sizes and inputs of a layer, then its operators of both passes. */
 static void print_layer(struct pz_call *call, const struct pz_workload *workload, uint32_t i) {
   const struct pz_layer *layer = &workload->layers[i];
   char params[32], saved[32], output[32];
@@ -93,6 +94,7 @@ static void print_layer(struct pz_call *call, const struct pz_workload *workload
 
 /* ---- the whole model ------------------------------------------------------------------------ */
 
+/* Prints a sum over the model, exactly and rounded with an SI prefix. */
 static void print_total(const char *label, int64_t value, const char *unit) {
   char exact[32], rounded[32];
   printf("  %-22s %26s", label, pz_text_count(exact, sizeof exact, value));
@@ -181,7 +183,7 @@ static void show_graph(struct pz_call *call, struct pz_invocation *in) {
   bool json = settings.common.json, dot = settings.dot;
   if (json && dot) pz_command_refuse(call, in, "--json and --dot cannot be combined");
   const struct pz_workload *workload =
-      pz_workload_open(call, in->args[0], &settings.w, settings.common.quiet);
+      pz_workload_open(call, in->args[0], &settings.workload, settings.common.quiet);
   if (!json && !dot) {
     print_workload(call, workload);
     return;

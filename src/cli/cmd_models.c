@@ -20,7 +20,7 @@ static void list_models(struct pz_call *call, struct pz_invocation *in) {
                                       ">seq",   ">params", "Hugging Face", NULL};
   struct settings settings = defaults;
   if (!pz_command_options(call, in, &settings)) return;
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_with(call, heads);
   json_t *models = pz_json_built(call, json_array());
   for (size_t i = 0; pz_preset_name(i); i++) {
     struct pz_workload_options options = pz_workload_options_default();

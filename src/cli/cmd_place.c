@@ -97,6 +97,7 @@ static const struct pz_option option_table[] = {
 
 /* ---- an instance file ----------------------------------------------------------------------- */
 
+/* Returns a placement in the JSON keys of the original program. */
 static json_t *instance_json(const struct pz_instance_plan *plan) {
   json_t *stages = json_array();
   for (uint32_t k = 0; k < plan->n_stages; k++) {
@@ -116,9 +117,8 @@ static json_t *instance_json(const struct pz_instance_plan *plan) {
 }
 
 static void print_instance(struct pz_call *call, const struct pz_instance_plan *plan) {
-  static const char *const heads[] = {">stage",        "layers",  ">count",    ">devices",
-                                      ">s/microbatch", ">memory", ">of limit", NULL};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table =
+      pz_table_new(call, ">stage|layers|>count|>devices|>s/microbatch|>memory|>of limit");
   for (uint32_t k = 0; k < plan->n_stages; k++) {
     const struct pz_instance_stage *stage = &plan->stages[k];
     int64_t first = stage->nodes[0], last = stage->nodes[stage->n_nodes - 1];
@@ -146,6 +146,7 @@ static void print_instance(struct pz_call *call, const struct pz_instance_plan *
   pz_table_print(table, 0, stdout);
 }
 
+/* Solves a placement problem from a file in the format of the original program. */
 static void place_instance(struct pz_call *call, const struct settings *settings) {
   struct pz_instance_options options = pz_instance_options_default();
   struct pz_instance_plan *found = NULL;
@@ -222,13 +223,13 @@ static void check_semantics(struct pz_call *call, const struct settings *setting
 /* Searches with the chosen semantics, prints the answer, and returns the exit status. */
 static enum pz_exit place_model(struct pz_call *call, struct settings *settings, const char *model,
                                 const struct pz_run_plan *compared) {
-  struct pz_place_settings *common = &settings->model;
-  struct pz_place_job job = {.settings = common,
+  struct pz_place_settings *shared = &settings->model;
+  struct pz_place_job job = {.settings = shared,
                              .training = &settings->training,
                              .model = model,
                              .compared = compared,
                              .json = settings->common.json};
-  const char *devices = common->devices_text;
+  const char *devices = shared->devices_text;
   int64_t most_devices = settings->semantics == TRAINING ? 1 << 24 : 1 << 30;
   job.devices = pz_choices_read(call, devices, "devices", most_devices);
   if (settings->semantics == TRAINING) return pz_place_training(call, &job);
@@ -237,9 +238,9 @@ static enum pz_exit place_model(struct pz_call *call, struct settings *settings,
              "--devices %s with --semantics %s; accepted: one number (a list with "
              "--semantics training)",
              devices, semantics_names[settings->semantics]);
-  common->devices = job.devices.v[0];
-  if (!common->batch) common->batch = DEFAULT_BATCH;
-  pz_place_partition(call, common, model, settings->semantics == ORIGINAL, settings->check,
+  shared->devices = job.devices.v[0];
+  if (!shared->batch) shared->batch = DEFAULT_BATCH;
+  pz_place_partition(call, shared, model, settings->semantics == ORIGINAL, settings->check,
                      settings->common.json);
   return PZ_EXIT_DONE;
 }

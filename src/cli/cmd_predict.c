@@ -111,18 +111,17 @@ static const struct pz_explanation *explain_plan(struct pz_call *call,
   return explanation;
 }
 
+/* Adds a relative change, or a dash if it is too small to be printed. */
 static void append_change(struct pz_table *table, double change) {
   bool visible = change > 5e-6 || change < -5e-6;
   pz_table_known(table, visible, "%+.2f%%", 100 * change);
 }
 
+/* Prints the origin of each plan field, and the effect of each constant on step and memory. */
 static void print_explanation(struct pz_call *call, const struct pz_explanation *explanation,
                               const char *chip) {
-  static const char *const field_heads[] = {"plan", "value", "from", NULL};
-  static const char *const constant_heads[] = {"constant", ">value", "unit",   ">step",
-                                               ">memory",  "part",   "source", NULL};
-  struct pz_table *fields = pz_table_new(call, field_heads);
-  struct pz_table *constants = pz_table_new(call, constant_heads);
+  struct pz_table *fields = pz_table_new(call, "plan|value|from");
+  struct pz_table *constants = pz_table_new(call, "constant|>value|unit|>step|>memory|part|source");
   for (uint32_t i = 0; i < explanation->n_fields; i++) {
     const struct pz_field_origin *field = &explanation->fields[i];
     pz_table_cells(fields, "%s|%s|%s", field->name, field->value, field->from);

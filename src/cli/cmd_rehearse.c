@@ -50,6 +50,7 @@ struct rehearse_input {
   const struct pz_machine *machine;
 };
 
+/* Reads the plan and opens its machine. */
 static void read_input(struct pz_call *call, struct rehearse_input *input, const char *path) {
   const SETTINGS *settings = input->settings;
   bool quiet = settings->common.quiet;
@@ -79,11 +80,10 @@ static void read_input(struct pz_call *call, struct rehearse_input *input, const
 /* Prints a row for each measure of each rank: predicted, measured, the error of the prediction, and the error of the time
  * that was corrected.  A rank that failed has the row of its reserved memory only. */
 static void print_ranks(struct pz_call *call, const struct pz_rehearsal *rehearsal) {
-  static const char *const heads[] = {">rank",     ">stage", "measure",    ">predicted",
-                                      ">measured", ">error", ">corrected", NULL};
   static const char *const labels[] = {"compute (s)", "between steps (GB)", "peak (GB)",
                                        "reserved (GB)"};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table =
+      pz_table_new(call, ">rank|>stage|measure|>predicted|>measured|>error|>corrected");
   for (uint32_t n = 0; n < rehearsal->n_ranks; n++)
     for (int i = 0; i < PZ_REHEARSAL_MEASURES; i++) {
       const struct pz_rehearsed_rank *rank = &rehearsal->ranks[n];

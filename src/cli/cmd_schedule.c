@@ -26,11 +26,11 @@ struct settings {
   bool gantt;
   struct { /* with a MODEL only */
     int modes;
-    struct pz_workload_options w;
+    struct pz_workload_options workload;
   } model;
 };
 
-static const struct settings defaults = {.model = {.w = PZ_WORKLOAD_DEFAULTS}};
+static const struct settings defaults = {.model = {.workload = PZ_WORKLOAD_DEFAULTS}};
 
 enum { NOT_GIVEN = -1 }; /* a choice that the user left open */
 
@@ -52,7 +52,7 @@ static const struct pz_option option_table[] = {
     PZ_TEXT_OPTION("layer", AT(layers), "L,...", "Schedule only these layers, and draw each schedule (default: all layers, as a table)"),
     PZ_FLAG_OPTION("gantt", AT(gantt), "Draw the schedule of every layer as a chart"),
     PZ_CHOICE_OPTION("modes", AT(model.modes), pz_modes_names, "Cores of an operator. all: 1, 2, 4 .. all cores, memory bandwidth shared; cores: the same, bandwidth not shared; two: one core or all cores"),
-    PZ_WORKLOAD_OPTIONS(struct settings, model.w),
+    PZ_WORKLOAD_OPTIONS(struct settings, model.workload),
 };
 /* clang-format on */
 
@@ -80,6 +80,7 @@ static json_t *schedule_json(const struct schedule_job *job, uint32_t i) {
   return pz_scheduled_json(schedule_at(job, i), solving_s);
 }
 
+/* Returns the schedule of an instance, or the schedules of all layers with their sums. */
 static json_t *schedules_json(const struct schedule_job *job) {
   double sum_s[2] = {0}; /* of each direction */
   if (!job->model) return schedule_json(job, 0);
@@ -128,6 +129,7 @@ static void print_instance(struct pz_call *call, const struct pz_layer_schedule 
   pz_gantt_chart(call, schedule, stdout);
 }
 
+/* Prints the question above the table of schedules. */
 static void print_title(const struct schedule_job *job) {
   if (job->passes) {
     const struct pz_plan *plan = &job->passes->plan;
@@ -208,6 +210,7 @@ static void append_schedule(struct pz_call *call, struct schedule_job *job,
   pz_append(call, &job->list, &schedule);
 }
 
+/* Schedules the operators of an instance file. */
 static void schedule_instance(struct pz_call *call, struct schedule_job *job) {
   const char *path = job->settings->instance;
   struct pz_layer_schedule *schedule = NULL;
@@ -274,14 +277,15 @@ static void schedule_layer(struct pz_call *call, struct schedule_job *job, struc
 
 static void finish_progress(void *progress) { pz_progress_finish(progress, NULL); }
 
+/* Schedules the forward and backward pass of each chosen layer of a model. */
 static void schedule_model(struct pz_call *call, struct schedule_job *job, const char *model) {
   const struct settings *settings = job->settings;
   const char *option = NULL;
-  int64_t group = pz_workload_group(&settings->model.w, &option);
+  int64_t group = pz_workload_group(&settings->model.workload, &option);
   struct pz_machine_use use = {option, group, settings->common.quiet, .training = false};
   struct pz_cost *cost = pz_machine_cost(call, &settings->machine, use);
   const struct pz_workload *workload =
-      pz_workload_open(call, model, &settings->model.w, settings->common.quiet);
+      pz_workload_open(call, model, &settings->model.workload, settings->common.quiet);
 
   const char **names = pz_alloc(call, workload->n_layers + 1, sizeof *names);
   pz_defer(call, finish_progress, &job->progress);

@@ -19,6 +19,7 @@ struct search_work {
   int n_models;
 };
 
+/* Searches or loads the finished run, prints the result, and writes the report. */
 static void search_and_print(struct pz_call *call, void *ctx) {
   struct search_work *work = ctx;
   struct pz_study_run *run = &work->run;

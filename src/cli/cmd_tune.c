@@ -51,8 +51,7 @@ struct tuned_run {
 /* ---- the run and its prediction ------------------------------------------------------------- */
 
 static void print_run(struct pz_call *call, const struct pz_plan_tuning *tuning) {
-  static const char *const heads[] = {"run", "value", "from", NULL};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_new(call, "run|value|from");
   for (uint32_t i = 0; i < tuning->n_fields; i++) {
     const struct pz_field_origin *field = &tuning->fields[i];
     if (field->shown) pz_table_cells(table, "%s|%s|%s", field->name, field->value, field->from);
@@ -60,8 +59,8 @@ static void print_run(struct pz_call *call, const struct pz_plan_tuning *tuning)
   pz_table_print(table, 0, stdout);
 }
 
+/* Prints the prediction of the run, its accuracy, and the parts of its step. */
 static void print_prediction(struct pz_call *call, const struct tuned_run *tuned) {
-  static const char *const heads[] = {"part of the step", ">seconds", ">share", NULL};
   const struct pz_plan_tuning *tuning = tuned->tuning;
   const struct pz_prediction *prediction = &tuning->own.p;
   double measured_s = tuned->measured_s, predicted_s = tuning->uncorrected_s;
@@ -84,7 +83,7 @@ static void print_prediction(struct pz_call *call, const struct tuned_run *tuned
     printf("on the host: %.1f of %.1f GB usable for each device\n", prediction->host_bytes / 1e9,
            prediction->usable_host_bytes / 1e9);
   putchar('\n');
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_new(call, "part of the step|>seconds|>share");
   for (size_t i = 0; pz_time_part_at(i); i++) {
     const struct pz_part_info *part = pz_time_part_at(i);
     double part_s = pz_time_part(&prediction->parts, part);
@@ -121,6 +120,7 @@ static void print_best(const struct tuned_run *tuned, const char *title,
   printf("\n  %s\n", *text ? text : "no change");
 }
 
+/* Prints the best plan, also with every overlap turned on, and the certificate of the search. */
 static void print_best_plans(const struct tuned_run *tuned) {
   static const char title[] = "best plan for the same devices and batch";
   const struct pz_plan_tuning *tuning = tuned->tuning;
@@ -146,15 +146,15 @@ static void print_best_plans(const struct tuned_run *tuned) {
   putchar('\n');
 }
 
+/* Prints the single changes of the run that save most time, or that none helps. */
 static void print_changes(struct pz_call *call, const struct tuned_run *tuned) {
-  static const char *const heads[] = {"single change", ">s per step", ">time", ">GB", NULL};
   const struct pz_plan_tuning *tuning = tuned->tuning;
   if (!tuning->n_changes) {
     printf("\nno single change that fits in memory %s (%u tried)\n",
            tuning->fits ? "is faster" : "was found", tuning->n_tried);
     return;
   }
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_new(call, "single change|>s per step|>time|>GB");
   for (uint32_t i = 0; i < tuning->n_changes && i < MOST_CHANGES; i++) {
     const struct pz_plan_change *change = &tuning->changes[i];
     pz_table_cells(table, "%s|%.4g|%+.1f%%|%.1f", change_text(tuned, change), change->p.step_s,

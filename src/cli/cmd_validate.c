@@ -42,6 +42,7 @@ static const struct pz_option option_table[] = {
 
 /* ---- output --------------------------------------------------------------------------------- */
 
+/* Returns a validation in one of its textual forms, to be freed with pz_text_free(). */
 static char *validation_text(struct pz_call *call, const struct pz_validation *validation,
                              enum pz_validation_form form) {
   char *text = NULL;

@@ -50,47 +50,50 @@ static const char *space_name(const void *ctx, size_t i) {
 }
 
 static const char *choice_name(const void *ctx, size_t i) {
-  const struct pz_option *o = ctx;
-  return o->choices[i];
+  const struct pz_option *option = ctx;
+  return option->choices[i];
 }
 
-static void print_words(pz_name_at *name, const void *ctx, FILE *out) {
+/* Ends a case of the script that completes one of these words. */
+static void print_words(pz_name_at *word_at, const void *ctx, FILE *out) {
   fputs("words='", out);
-  for (size_t i = 0; name(ctx, i); i++) fprintf(out, i ? " %s" : "%s", name(ctx, i));
+  for (size_t i = 0; word_at(ctx, i); i++) fprintf(out, i ? " %s" : "%s", word_at(ctx, i));
   fputs("' ;;\n", out);
 }
 
-/* Prints a case of the script for each option that has a value.  If the accepted words are not
- * known, the shell completes file names. */
-static void print_value_cases(const struct pz_command *c, FILE *out) {
-  for (size_t i = 0; i < c->table.n; i++) {
-    const struct pz_option *o = &c->table.options[i];
+/* Prints a case of the script for each option that has a value.  If the accepted words are not known, the shell completes
+ * file names. */
+static void print_value_cases(const struct pz_command *command, FILE *out) {
+  for (size_t i = 0; i < command->table.n; i++) {
+    const struct pz_option *option = &command->table.options[i];
     char name[64];
-    if (o->type == PZ_OPTION_FLAG || o->type == PZ_OPTION_SWITCH || o->hidden) continue;
-    fprintf(out, "    %s:--%s", c->name, pz_option_name(o, name, sizeof name));
-    if (o->letter) fprintf(out, " | %s:-%c", c->name, o->letter);
+    bool has_value = option->type != PZ_OPTION_FLAG && option->type != PZ_OPTION_SWITCH;
+    if (!has_value || option->hidden) continue;
+    fprintf(out, "    %s:--%s", command->name, pz_option_name(option, name, sizeof name));
+    if (option->letter) fprintf(out, " | %s:-%c", command->name, option->letter);
     fputs(") ", out);
-    if (o->type == PZ_OPTION_CHOICE || o->type == PZ_OPTION_SET)
-      print_words(choice_name, o, out);
-    else if (strcmp(o->name, "cluster") == 0)
+    if (option->type == PZ_OPTION_CHOICE || option->type == PZ_OPTION_SET)
+      print_words(choice_name, option, out);
+    else if (strcmp(option->name, "cluster") == 0)
       print_words(cluster_name, NULL, out);
-    else if (strcmp(o->name, "space") == 0)
+    else if (strcmp(option->name, "space") == 0)
       print_words(space_name, NULL, out);
-    else if (strcmp(o->name, "chip") == 0 || strcmp(o->name, "budget") == 0)
+    else if (strcmp(option->name, "chip") == 0 || strcmp(option->name, "budget") == 0)
       fputs("words=$(_phaze_chips) ;;\n", out);
     else
       fputs("return ;;\n", out);
   }
 }
 
-static void print_options_case(const struct pz_command *c, FILE *out) {
-  fprintf(out, "    %s) options='", c->name);
-  for (size_t i = 0; i < c->table.n; i++) {
-    const struct pz_option *o = &c->table.options[i];
+/* Prints a case of the script that lists the options of a subcommand. */
+static void print_options_case(const struct pz_command *command, FILE *out) {
+  fprintf(out, "    %s) options='", command->name);
+  for (size_t i = 0; i < command->table.n; i++) {
+    const struct pz_option *option = &command->table.options[i];
     char name[64];
-    if (o->hidden) continue;
-    fprintf(out, i ? " --%s" : "--%s", pz_option_name(o, name, sizeof name));
-    if (o->type == PZ_OPTION_SWITCH) fprintf(out, " --no-%s", name);
+    if (option->hidden) continue;
+    fprintf(out, i ? " --%s" : "--%s", pz_option_name(option, name, sizeof name));
+    if (option->type == PZ_OPTION_SWITCH) fprintf(out, " --no-%s", name);
   }
   fputs("' ;;\n", out);
 }

@@ -149,6 +149,7 @@ struct plan_test {
   bool is_plan;
 };
 
+/* Sets is_plan if the file is a JSON object with the key model, plan or run. */
 static void test_plan_file(struct pz_call *call, void *ctx) {
   struct plan_test *test = ctx;
   size_t bytes = 0;
@@ -180,8 +181,7 @@ void pz_machine_show_factors(struct pz_call *call, const struct pz_step_factor *
                              uint32_t n) {
   static const char *const names[] = {"GEMMs", "attention", "element-wise, optimizer", "launches",
                                       "collectives, transfers"};
-  static const char *const heads[] = {"part of the step", ">share", ">time by", NULL};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_new(call, "part of the step|>share|>time by");
   for (uint32_t i = 0; i < n; i++)
     pz_table_cells(table, "%s|%.0f%%|%+.1f%%", names[i], 100 * factors[i].share,
                    100 * (factors[i].factor - 1));

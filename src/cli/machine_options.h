@@ -28,8 +28,7 @@ struct pz_machine_use {
   const char *option;
   int64_t devices;
   bool quiet;
-  bool
-      training; /* for a training plan, whose default network is the standard cluster of the chip */
+  bool training; /* the default network is the standard cluster of the chip */
 };
 
 struct pz_machine {

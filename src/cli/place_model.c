@@ -40,6 +40,7 @@ static void print_note(void *ctx, unsigned lists, const char *text) {
   if (!lists || lists & given) pz_command_warn(settings->quiet, text);
 }
 
+/* Searches for the best partition of the model and the next best ones. */
 static const struct pz_partitions *find_partitions(struct pz_call *call,
                                                    const struct partition_job *job,
                                                    struct pz_place_settings *settings,
@@ -80,8 +81,6 @@ static json_t *partitions_json(const struct partition_job *job) {
 }
 
 static void print_partitions(struct pz_call *call, const struct partition_job *job) {
-  static const char *const heads[] = {">slower",     ">stages",     ">replicas", ">tensor parallel",
-                                      ">microbatch", "activations", NULL};
   const struct pz_partition *plan = job->found->plans; /* the best; the others follow it */
   const struct pz_step_parts *parts = &plan->parts;
   double step_s = plan->step_s;
@@ -104,7 +103,8 @@ static void print_partitions(struct pz_call *call, const struct partition_job *j
     printf("\nLayer schedules not proven optimal: %u, gap at most %.2g%%\n", plan->n_open_schedules,
            100 * plan->worst_schedule_gap);
   if (job->found->n_plans < 2) return;
-  struct pz_table *others = pz_table_new(call, heads);
+  struct pz_table *others =
+      pz_table_new(call, ">slower|>stages|>replicas|>tensor parallel|>microbatch|activations");
   for (uint32_t i = 1; i < job->found->n_plans; i++) {
     const struct pz_partition *other = &plan[i];
     pz_table_cells(others, "%.2f%%|%u|%" PRId64 "|%" PRId64 "|%" PRId64 "|%s",

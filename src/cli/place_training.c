@@ -28,6 +28,7 @@ static const double TIE = 0.01, COUNTED_TIE = 0.001;
 
 /* ---- options -------------------------------------------------------------------------------- */
 
+/* Raises PZ_BAD_USE if options are given that cannot be combined. */
 static void check_combination(struct pz_call *call, const struct pz_place_job *job) {
   const struct pz_place_settings *settings = job->settings;
   const struct pz_place_training_settings *training = job->training;
@@ -66,6 +67,7 @@ static void read_degree(struct pz_call *call, const char *text, const char *name
   *degree = list.v[0];
 }
 
+/* Returns the options of the search.  Degrees that are given are fixed, the others are searched. */
 static struct pz_training_place_options
 read_options(struct pz_call *call, const struct pz_place_job *job, struct pz_progress *progress) {
   const struct pz_place_settings *settings = job->settings;
@@ -177,6 +179,7 @@ static const struct pz_plan_diff *compare_plans(struct pz_call *call,
   return diff;
 }
 
+/* Prints the user's own plan beside the best one: its step, the changes, and what they save. */
 static void print_compared(struct pz_call *call, const struct pz_place_job *job) {
   const struct pz_plan_diff *diff = job->diff;
   const struct pz_prediction *own = &diff->a.p;
@@ -207,6 +210,7 @@ static void print_compared(struct pz_call *call, const struct pz_place_job *job)
 
 /* ---- one number of devices, as text --------------------------------------------------------- */
 
+/* Prints the best plan with its layers, recomputation, batch and rates. */
 static void print_plan(const struct pz_place_job *job, const struct pz_training_run *run) {
   const struct pz_plan *plan = &run->plan;
   const char *cluster = job->machine->net_name;
@@ -277,11 +281,10 @@ static void print_alternatives(const struct pz_place_job *job,
 /* Prints the next best plans, each with the part of its step time that exceeds the same part of the
  * best plan most. */
 static void print_others(struct pz_call *call, const struct pz_training_plans *plans) {
-  static const char *const heads[] = {">s per step",      ">slower",        ">error", ">at most GB",
-                                      "best of its kind", "what grew most", NULL};
   const struct pz_prediction *best = &plans->runs[0]->p;
   if (plans->n < 2) return;
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table =
+      pz_table_new(call, ">s per step|>slower|>error|>at most GB|best of its kind|what grew most");
   for (uint32_t i = 1; i < plans->n; i++) {
     const struct pz_training_run *run = plans->runs[i];
     char text[PZ_PLAN_TEXT_MOST];
@@ -366,6 +369,7 @@ static void print_launch_script(struct pz_call *call, const struct pz_place_job 
                    100 * run->p.mfu, run->p.peak_bytes / 1e9);
 }
 
+/* Searches for the best plan on one number of devices and prints the answer. */
 static void place_once(struct pz_call *call, struct pz_place_job *job) {
   const struct pz_place_settings *settings = job->settings;
   const struct pz_place_training_settings *training = job->training;
@@ -413,9 +417,8 @@ struct priced_scaling {
   struct pz_place_job *job;
   const struct pz_scaling *found;
   struct pz_run_cost *cost; /* cost of each row; NULL if no cost was asked for */
-  uint32_t
-      cheapest; /* row with the least device-hours that ends by the deadline; n_rows if there is none */
-  uint32_t soonest; /* row that ends first */
+  uint32_t cheapest;        /* row with the least device-hours by the deadline; n_rows: none */
+  uint32_t soonest;         /* row that ends first */
 };
 
 /* Computes the cost of a run for each row, and finds the cheapest and the soonest row. */
@@ -474,6 +477,7 @@ static void print_scaling_json(struct pz_call *call, const struct priced_scaling
                                         "warnings", pz_machine_warnings(job->machine)));
 }
 
+/* Adds the best plan for one number of devices, or that there is none. */
 static void append_row(struct pz_table *table, const struct priced_scaling *scaling, uint32_t i) {
   const struct pz_scaling_row *row = &scaling->found->rows[i];
   const struct pz_training_run *run = row->run;
@@ -532,7 +536,7 @@ static void print_scaling(struct pz_call *call, const struct priced_scaling *sca
   if (scaling->cost) heads[n++] = ">days";
   if (scaling->cost && job->training->price > 0) heads[n++] = ">dollars";
   heads[n] = "best plan";
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_with(call, heads);
   char name[256];
   for (uint32_t i = 0; i < scaling->found->n_rows; i++) append_row(table, scaling, i);
   printf("%s on %s%s%s: %s scaling, the best plan for each number of devices\n\n",
@@ -542,6 +546,7 @@ static void print_scaling(struct pz_call *call, const struct priced_scaling *sca
   if (scaling->cost) print_recommendation(scaling);
 }
 
+/* Searches for the best plan on each number of devices and prints how it scales. */
 static void place_scaling(struct pz_call *call, struct pz_place_job *job) {
   const struct pz_machine *machine = job->machine;
   const struct pz_place_training_settings *training = job->training;

@@ -8,8 +8,7 @@
 
 /* The options of this search only; those of all semantics are in struct pz_place_settings. */
 struct pz_place_training_settings {
-  struct pz_plan
-      plan; /* fields that were given, except devices, batch, mbs, tp, seq and recompute */
+  struct pz_plan plan;      /* given fields, except devices, batch, mbs, tp, seq and recompute */
   int64_t batch_per_device; /* 0: none */
   int64_t top;
   int objective, risk, without;

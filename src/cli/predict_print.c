@@ -92,7 +92,7 @@ void pz_predict_print_parts(struct pz_call *call, const struct pz_prediction *pr
   const char *const heads[] = {"part of the step", ">seconds", ">share",
                                any_hidden ? ">hidden (s)" : NULL, NULL};
   int decimals = pz_predict_decimals(prediction->step_s);
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_with(call, heads);
   for (size_t i = 0; pz_time_part_at(i); i++) {
     const struct pz_part_info *part = pz_time_part_at(i);
     double part_s = pz_time_part(&prediction->parts, part);
@@ -109,6 +109,7 @@ void pz_predict_print_parts(struct pz_call *call, const struct pz_prediction *pr
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
+/* Returns whether all parts of the memory of two pipeline stages are equal. */
 static bool is_same_memory(const struct pz_training_memory *a, const struct pz_training_memory *b) {
   for (size_t i = 0; pz_memory_part_at(i); i++) {
     const struct pz_part_info *part = pz_memory_part_at(i);
@@ -126,7 +127,7 @@ void pz_predict_print_memory(struct pz_call *call, const struct pz_training_run 
   heads[n + 1] = ">sum";
   heads[n + 2] = ">reserved";
   heads[n + 3] = ">of HBM";
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_with(call, heads);
   for (int64_t first = 0, last; first < run->plan.pp; first = last + 1) {
     const struct pz_training_memory *memory = &run->stages[first];
     double sum_bytes = 0;
@@ -169,8 +170,8 @@ const struct pz_plan_changes *pz_predict_changes(struct pz_call *call,
   return changes;
 }
 
+/* Prints changes of the plan that would make it fit in memory. */
 static void print_changes(struct pz_call *call, const struct pz_predicted *predicted) {
-  static const char *const heads[] = {"fits with", ">s per step", ">GB", NULL};
   enum { MOST_SHOWN = 5 };
   fflush(stdout); /* the prediction can then be read during the search */
   const struct pz_plan_changes *changes = pz_predict_changes(call, predicted);
@@ -180,7 +181,7 @@ static void print_changes(struct pz_call *call, const struct pz_predicted *predi
            "microbatches, other --tp or --pp on these devices.\n");
     return;
   }
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_new(call, "fits with|>s per step|>GB");
   for (uint32_t i = 0; i < changes->n && i < MOST_SHOWN; i++)
     pz_table_cells(table, "%s|%.4g|%.1f", changes->list[i].options, changes->list[i].p.step_s,
                    changes->list[i].p.peak_bytes / 1e9);
@@ -250,7 +251,7 @@ void pz_predict_print_cost(struct pz_call *call, const struct pz_predict_setting
               {"dollars", cost->dollars, cost->all_dollars, settings->price > 0},
               {run->watts > 0 ? "MWh of the devices" : "MWh at data-sheet power",
                cost->energy_j / MWH_J, cost->all_energy_j / MWH_J, cost->energy_j > 0}};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_with(call, heads);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     if (!rows[i].known) continue;
     pz_table_cell(table, "%s", rows[i].name);

@@ -19,11 +19,11 @@ static void append_error(struct pz_table *table, bool sign, double error) {
     pz_table_known(table, !isnan(error), "%.1f%%", 100 * error);
 }
 
+/* Prints the errors of step time and memory by group of runs. */
 static void print_groups(struct pz_call *call, const struct pz_errors *list, uint32_t n) {
-  static const char *const heads[] = {
-      "group",  ">runs",         ">not predicted", ">mean error",       ">bias",
-      ">worst", ">memory error", ">bias",          ">runs with memory", NULL};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_new(
+      call,
+      "group|>runs|>not predicted|>mean error|>bias|>worst|>memory error|>bias|>runs with memory");
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_errors *group = &list[i];
     pz_table_cells(table, "%s|%u|%u", group->name, group->n, group->not_predicted);
@@ -37,10 +37,10 @@ static void print_groups(struct pz_call *call, const struct pz_errors *list, uin
   pz_table_print(table, 0, stdout);
 }
 
+/* Prints the prediction of each run, or the reason why there is none. */
 static void print_rows(struct pz_call *call, const struct pz_runs *runs) {
-  static const char *const heads[] = {"run",          ">devices", ">step (s)", ">tokens/s a device",
-                                      ">memory (GB)", ">of HBM",  "reason",    NULL};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table =
+      pz_table_new(call, "run|>devices|>step (s)|>tokens/s a device|>memory (GB)|>of HBM|reason");
   for (uint32_t i = 0; i < runs->n_rows; i++) {
     const struct pz_run_row *row = &runs->rows[i];
     const struct pz_prediction *prediction = &row->p;
@@ -61,8 +61,7 @@ static void print_rows(struct pz_call *call, const struct pz_runs *runs) {
 /* Prints every distinct reason why rows could not be predicted, with the number of these rows and
  * the first of them. */
 static void print_reasons(struct pz_call *call, const struct pz_runs *runs) {
-  static const char *const heads[] = {">rows", "the first", "reason", NULL};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_new(call, ">rows|the first|reason");
   bool any = false;
   for (uint32_t i = 0; i < runs->n_rows; i++) {
     const struct pz_run_row *row = &runs->rows[i];

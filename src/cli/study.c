@@ -152,10 +152,8 @@ static struct pz_study_options read_options(struct pz_call *call,
   if (study->training.gap) options.gap = parse_gap(call, study->training.gap);
   if (study->original.cluster) options.cluster = study->original.cluster;
   options.steps = study->original.steps;
-  options.state =
-      study->original.optimizer
-          ? 2
-          : 3; /* bytes of weights, gradients and optimizer state per byte of weights, with SGD and Adam */
+  /* bytes of weights, gradients and optimizer state per byte of weights, with SGD and Adam */
+  options.state = study->original.optimizer ? 2 : 3;
   options.assumptions = study->original.rules ? PZ_ASSUME_ALL : 0;
   if (mbs) options.mbs = pz_choices_read(call, mbs, "mbs", 1 << 20);
   if (hbm) options.hbm_gib = pz_choices_read(call, hbm, "hbm", 1 << 20);
@@ -255,6 +253,7 @@ struct page {
   size_t bytes;
 };
 
+/* Returns the HTML page of a result, which belongs to the call. */
 static struct page page_of_result(struct pz_call *call, const struct pz_result *result) {
   struct page page = {NULL, 0};
   pz_must(call,

@@ -1,4 +1,5 @@
-/* Comparisons as tables and JSON: the searched chip with baselines, and given chips with each other, bought or rented. */
+/* Comparisons as tables and JSON: the searched chip with baselines, given chips with each other, bought or rented, and the
+ * common chip under the assumptions of the original Phaze system. */
 #ifndef PZ_REPORT_COMPARISON_H
 #define PZ_REPORT_COMPARISON_H
 
@@ -26,5 +27,10 @@ void pz_rented_chips_table(struct pz_call *call, const json_t *root,
 
 /* Returns whether one of the models fits on no chip, or meets the deadline on none. */
 bool pz_compared_chips_none(const json_t *root, const struct pz_study_options *options);
+
+/* The common chip under the assumptions of the original system, beside the numbers that its authors report.
+ * pz_original_json() returns a new reference, or NULL if out of memory. */
+json_t *pz_original_json(const struct pz_original *original);
+void pz_original_table(struct pz_call *call, const struct pz_original *original, FILE *out);
 
 #endif

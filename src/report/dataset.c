@@ -2,6 +2,7 @@
 #include "report/dataset.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -32,8 +33,17 @@ void pz_dataset_append(struct pz_call *call, json_t *rows, json_t *row) {
              "out of memory for the report, or a number of the run is not finite");
 }
 
+void pz_dataset_add(struct pz_call *call, json_t *rows, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  json_t *row = json_vpack_ex(NULL, 0, format, values);
+  va_end(values);
+  pz_dataset_append(call, rows, row);
+}
+
 /* ---- CSV ------------------------------------------------------------------------------------ */
 
+/* Prints one JSON array as a row of CSV; null is an empty cell. */
 static void print_csv_row(const json_t *row, FILE *out) {
   for (size_t i = 0; i < json_array_size(row); i++) {
     const json_t *value = json_array_get(row, i);

@@ -10,8 +10,12 @@
 json_t *pz_dataset_new(struct pz_call *call, json_t *datasets, const char *name,
                        const char *columns);
 
-/* Appends a row, an array with a value for each column, and owns it from then on.  Raises PZ_NO_MEMORY if `row` is NULL:
- * jansson had no memory for it, or it contains a number that is not finite or a text that is not UTF-8. */
+/* Appends a row with a value for each column, in a format of json_pack(): pz_dataset_add(call, rows, "[s,f]", name, value).
+ * Raises PZ_NO_MEMORY if jansson has no memory for it, or if it contains a number that is not finite or a text that is not
+ * UTF-8. */
+void pz_dataset_add(struct pz_call *call, json_t *rows, const char *format, ...);
+
+/* The same for a row that was built before, and belongs to the dataset from then on.  NULL is the error of above. */
 void pz_dataset_append(struct pz_call *call, json_t *rows, json_t *row);
 
 /* Returns one dataset as CSV (RFC 4180, but with line feeds).  A text that spreadsheets would run as a formula begins with

@@ -44,6 +44,7 @@ static const struct {
                    {PZ_PLAN_PEFT, false},   {PZ_PLAN_OFFLOAD, false},   {PZ_PLAN_FRAMEWORK, false}};
 enum { PAGE_FIELDS = sizeof page_fields / sizeof *page_fields };
 
+/* Raises PZ_BAD_USE if the plan has a field that the page cannot set, or a value out of range. */
 static void check_plan(struct pz_call *call, const struct pz_plan *plan) {
   struct pz_lora lora;
   uint64_t unsupported = pz_plan_given(plan);

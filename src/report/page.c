@@ -27,6 +27,7 @@ static const char *find_embedded(struct pz_call *call, const char *name, size_t 
   pz_raise(call, PZ_INTERNAL, "the page has no part '%.*s'", (int)bytes, name);
 }
 
+/* Appends a template and replaces its marks, also those of templates within it. */
 static void append_template(struct pz_call *call, struct pz_buffer *html, const char *name,
                             size_t bytes, const json_t *document) {
   const char *at = find_embedded(call, name, bytes);

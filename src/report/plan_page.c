@@ -32,13 +32,11 @@ static void add_scaling(struct pz_call *call, const struct pz_plan_page *page, j
     const struct pz_prediction *prediction = &run->p;
     char plan[PZ_PLAN_TEXT_MOST] = "";
     if (found) pz_plan_text(&run->plan, plan, sizeof plan);
-    pz_dataset_append(
-        call, rows,
-        json_pack("[I,I,b,b,I,f,f,f,f,f,f,f,s]", (json_int_t)row->devices, (json_int_t)row->batch,
-                  found, found && pz_prediction_fits(prediction), (json_int_t)run->plan.devices,
-                  prediction->step_s, row->tokens_per_s_per_device, prediction->mfu,
-                  prediction->mfu_conventional, prediction->peak_bytes, prediction->needed_bytes,
-                  prediction->usable_bytes, plan));
+    pz_dataset_add(call, rows, "[I,I,b,b,I,f,f,f,f,f,f,f,s]", (json_int_t)row->devices,
+                   (json_int_t)row->batch, found, found && pz_prediction_fits(prediction),
+                   (json_int_t)run->plan.devices, prediction->step_s, row->tokens_per_s_per_device,
+                   prediction->mfu, prediction->mfu_conventional, prediction->peak_bytes,
+                   prediction->needed_bytes, prediction->usable_bytes, plan);
   }
 }
 
@@ -49,9 +47,8 @@ static void add_parts(struct pz_call *call, const struct pz_plan_page *page, jso
     const struct pz_scaling_row *row = &page->rows[i];
     for (size_t k = 0; row->run && pz_time_part_at(k); k++) {
       const struct pz_part_info *part = pz_time_part_at(k);
-      pz_dataset_append(call, rows,
-                        json_pack("[I,s,f]", (json_int_t)row->devices, part->label,
-                                  pz_time_part(&row->run->p.parts, part)));
+      pz_dataset_add(call, rows, "[I,s,f]", (json_int_t)row->devices, part->label,
+                     pz_time_part(&row->run->p.parts, part));
     }
   }
 }
@@ -111,8 +108,8 @@ static void add_steps(struct pz_call *call, const struct pz_plan_page *page, jso
     pz_must(&step, pz_training_predict(page->model, page->chip, page->net, &row->run->plan, true,
                                        &run, pz_call_error(&step)));
     pz_defer(&step, free_training_run, run);
-    struct pz_memory_question q = {page->model, page->chip, page->net, run};
-    struct pz_memory_curve *curves = pz_memory_curves(&step, &q);
+    struct pz_memory_question question = {page->model, page->chip, page->net, run};
+    struct pz_memory_curve *curves = pz_memory_curves(&step, &question);
     if (!pipelines) {
       pipelines = pz_dataset_new(call, datasets, "pipelines",
                                  "devices,step_s,exchange_s,optimizer_s,hbm_bytes,stages,chunks,"
@@ -123,12 +120,10 @@ static void add_steps(struct pz_call *call, const struct pz_plan_page *page, jso
                               "microbatch,start_us,end_us,held_mb");
     }
     const struct pz_plan *plan = &run->plan;
-    pz_dataset_append(&step, pipelines,
-                      json_pack("[I,f,f,f,f,I,I,I,I,s]", (json_int_t)row->devices, run->p.step_s,
-                                run->p.parts.gradient_s, run->p.parts.optimizer_s, run->hbm_bytes,
-                                (json_int_t)plan->pp, (json_int_t)plan->vpp,
-                                (json_int_t)run->p.microbatches, (json_int_t)run->n_events,
-                                pz_pipeline_names[plan->pipeline]));
+    pz_dataset_add(&step, pipelines, "[I,f,f,f,f,I,I,I,I,s]", (json_int_t)row->devices,
+                   run->p.step_s, run->p.parts.gradient_s, run->p.parts.optimizer_s, run->hbm_bytes,
+                   (json_int_t)plan->pp, (json_int_t)plan->vpp, (json_int_t)run->p.microbatches,
+                   (json_int_t)run->n_events, pz_pipeline_names[plan->pipeline]);
     uint32_t half = MOST_PASSES / n_runs / (2 * (uint32_t)plan->pp);
     if (half < 1) half = 1;
     for (int64_t k = 0; k < plan->pp; k++)
@@ -160,9 +155,8 @@ static void write_plan_page(struct pz_call *call, void *ctx) {
   json_t *about = pz_dataset_new(call, datasets, "about", "model,chip,cluster,scaling");
   json_t *model = json_string(page.model); /* fails for a path that is not UTF-8 */
   if (!model) model = json_string("model");
-  pz_dataset_append(call, about,
-                    json_pack("[o,s,s,s]", model, page.chip->name, page.net ? page.net->name : "",
-                              page.weak ? "weak" : "strong"));
+  pz_dataset_add(call, about, "[o,s,s,s]", model, page.chip->name, page.net ? page.net->name : "",
+                 page.weak ? "weak" : "strong");
   add_scaling(call, &page, datasets);
   add_parts(call, &page, datasets);
   add_steps(call, &page, datasets);

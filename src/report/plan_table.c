@@ -34,9 +34,8 @@ static uint32_t count_equal_stages(const struct pz_partition_stage *first, uint3
 }
 
 void pz_partition_table(struct pz_call *call, const struct pz_partition *plan, FILE *out) {
-  static const char *const heads[] = {">stages", "layers",  ">devices", ">ms/microbatch",
-                                      ">memory", ">of HBM", NULL};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table =
+      pz_table_new(call, ">stages|layers|>devices|>ms/microbatch|>memory|>of HBM");
   uint32_t n;
   for (uint32_t k = 0; k < plan->pp; k += n) {
     const struct pz_partition_stage *stage = &plan->stages[k];

@@ -115,6 +115,7 @@ static bool is_front_knee(const struct pz_result *result, const struct pz_shown_
   return false;
 }
 
+/* Appends the chips that are shown one by one: the evaluated ones and those of the front. */
 static void append_chips(struct pz_call *call, struct pz_report *report) {
   const struct pz_result *result = report->result;
   const struct pz_result_detail *detail = result->detail;
@@ -132,18 +133,18 @@ static void append_chips(struct pz_call *call, struct pz_report *report) {
     const struct pz_shown_chip *shown = &detail->shown[i];
     const struct pz_answer *answer = &result->answers[shown->answer];
     const struct pz_result_chip *chip = pz_result_chip(result, shown->chip_id);
-    pz_dataset_append(
-        call, rows,
-        json_pack("[s,I,s,f,f,f,f,s,b,b,b,b,I,I,I,I,I,f]", answer->name, (json_int_t)shown->chip_id,
-                  chip->name, chip->area_mm2, chip->watts, shown->value, shown->bound,
-                  chip_limit(result, shown), is_on_front(result, shown),
-                  is_front_knee(result, shown, chip->name), shown->chip_id == answer->chip_id,
-                  shown->evaluated, (json_int_t)chip->tensor_cores, (json_int_t)chip->rows,
-                  (json_int_t)chip->cols, (json_int_t)chip->vector_cores, (json_int_t)chip->lanes,
-                  (double)chip->glb_bytes / 0x1p20));
+    pz_dataset_add(call, rows, "[s,I,s,f,f,f,f,s,b,b,b,b,I,I,I,I,I,f]", answer->name,
+                   (json_int_t)shown->chip_id, chip->name, chip->area_mm2, chip->watts,
+                   shown->value, shown->bound, chip_limit(result, shown),
+                   is_on_front(result, shown), is_front_knee(result, shown, chip->name),
+                   shown->chip_id == answer->chip_id, shown->evaluated,
+                   (json_int_t)chip->tensor_cores, (json_int_t)chip->rows, (json_int_t)chip->cols,
+                   (json_int_t)chip->vector_cores, (json_int_t)chip->lanes,
+                   (double)chip->glb_bytes / 0x1p20);
   }
 }
 
+/* Appends the plan of every model on every evaluated chip, with the shares of its step time. */
 static void append_plans(struct pz_call *call, struct pz_report *report) {
   const struct pz_result *result = report->result;
   json_t *rows =
@@ -158,14 +159,12 @@ static void append_plans(struct pz_call *call, struct pz_report *report) {
     divide_step_time(plan, share);
     double network = share[LIMIT_TRANSFERS] + share[LIMIT_EXCHANGE];
     double compute = 1 - network - share[LIMIT_BUBBLE];
-    pz_dataset_append(call, rows,
-                      json_pack("[I,s,f,o,I,I,I,I,b,f,f,f,f,f,f,s]", (json_int_t)plan->chip_id,
-                                result->inputs.models[plan->model].name, plan->samples_per_s,
-                                pz_report_ratio(ratio), (json_int_t)plan->pp, (json_int_t)plan->dp,
-                                (json_int_t)plan->tp, (json_int_t)plan->mbs, plan->recompute,
-                                compute, network, share[LIMIT_BUBBLE], plan->use[PZ_TENSOR_CORES],
-                                plan->use[PZ_VECTOR_CORES], plan->use[PZ_HBM_RATE],
-                                limit_names[largest_share(share)]));
+    pz_dataset_add(call, rows, "[I,s,f,o,I,I,I,I,b,f,f,f,f,f,f,s]", (json_int_t)plan->chip_id,
+                   result->inputs.models[plan->model].name, plan->samples_per_s,
+                   pz_report_ratio(ratio), (json_int_t)plan->pp, (json_int_t)plan->dp,
+                   (json_int_t)plan->tp, (json_int_t)plan->mbs, plan->recompute, compute, network,
+                   share[LIMIT_BUBBLE], plan->use[PZ_TENSOR_CORES], plan->use[PZ_VECTOR_CORES],
+                   plan->use[PZ_HBM_RATE], limit_names[largest_share(share)]);
   }
 }
 
@@ -211,11 +210,9 @@ static void append_excluded(struct pz_call *call, const struct pz_result *result
   for (int x = 0; x < CELLS; x++)
     for (int y = 0; y < CELLS; y++)
       if (chips_in[x][y])
-        pz_dataset_append(call, rows,
-                          json_pack("[s,f,f,f,f,I]", answer->name, cell_edge(most_area, x),
-                                    cell_edge(most_area, x + 1), cell_edge(answer->objective, y),
-                                    cell_edge(answer->objective, y + 1),
-                                    (json_int_t)chips_in[x][y]));
+        pz_dataset_add(call, rows, "[s,f,f,f,f,I]", answer->name, cell_edge(most_area, x),
+                       cell_edge(most_area, x + 1), cell_edge(answer->objective, y),
+                       cell_edge(answer->objective, y + 1), (json_int_t)chips_in[x][y]);
 }
 
 void pz_report_chips(struct pz_call *call, struct pz_report *report) {

@@ -24,17 +24,14 @@ static void append_chip(struct pz_call *call, json_t *floorplan, json_t *dies, c
       {"control, wiring, spare", 1, bill.other_mm2},
   };
   for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
-    pz_dataset_append(call, floorplan,
-                      json_pack("[s,s,s,I,f]", role, chip->name, blocks[i].block,
-                                (json_int_t)blocks[i].count, blocks[i].mm2));
-  pz_dataset_append(
-      call, dies,
-      json_pack("[s,s,I,I,I,I,I,f,f,f,f,f,f,f]", role, chip->name, (json_int_t)chip->tensor.cores,
-                (json_int_t)chip->tensor.rows, (json_int_t)chip->tensor.cols,
-                (json_int_t)chip->vector.cores, (json_int_t)chip->vector.lanes,
-                (double)chip->glb_bytes / 0x1p20, (double)pz_chip_hbm_bytes(chip) / 0x1p30,
-                pz_chip_hbm_bytes_per_s(chip), bill.area_mm2, pz_chip_peak_watts(chip),
-                pz_chip_tensor_flop_per_s(chip), pz_chip_vector_op_per_s(chip)));
+    pz_dataset_add(call, floorplan, "[s,s,s,I,f]", role, chip->name, blocks[i].block,
+                   (json_int_t)blocks[i].count, blocks[i].mm2);
+  pz_dataset_add(
+      call, dies, "[s,s,I,I,I,I,I,f,f,f,f,f,f,f]", role, chip->name, (json_int_t)chip->tensor.cores,
+      (json_int_t)chip->tensor.rows, (json_int_t)chip->tensor.cols, (json_int_t)chip->vector.cores,
+      (json_int_t)chip->vector.lanes, (double)chip->glb_bytes / 0x1p20,
+      (double)pz_chip_hbm_bytes(chip) / 0x1p30, pz_chip_hbm_bytes_per_s(chip), bill.area_mm2,
+      pz_chip_peak_watts(chip), pz_chip_tensor_flop_per_s(chip), pz_chip_vector_op_per_s(chip));
 }
 
 void pz_report_floorplan(struct pz_call *call, struct pz_report *report) {

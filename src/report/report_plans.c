@@ -15,9 +15,8 @@ static void append_step_parts(struct pz_call *call, json_t *rows,
               {"pipeline bubble", parts->bubble_s},
               {"gradient all-reduce", parts->exchange_s}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-    pz_dataset_append(call, rows,
-                      json_pack("[s,s,f,f]", model->model, list[i].name, list[i].seconds,
-                                list[i].seconds / model->plan->step_s));
+    pz_dataset_add(call, rows, "[s,s,f,f]", model->model, list[i].name, list[i].seconds,
+                   list[i].seconds / model->plan->step_s);
 }
 
 static void append_stages(struct pz_call *call, json_t *rows, const struct pz_answer_model *model) {
@@ -25,13 +24,11 @@ static void append_stages(struct pz_call *call, json_t *rows, const struct pz_an
   for (uint32_t k = 0; k < plan->pp; k++) {
     const struct pz_partition_stage *stage = &plan->stages[k];
     char layers[256];
-    pz_dataset_append(call, rows,
-                      json_pack("[s,I,s,I,f,f,f,f,f,f,f,f,f]", model->model, (json_int_t)k + 1,
-                                pz_partition_stage_text(stage, layers, sizeof layers),
-                                (json_int_t)stage->devices, stage->forward_s, stage->backward_s,
-                                stage->load_s, stage->param_bytes, stage->optimizer_bytes,
-                                stage->activation_bytes, stage->in_flight_bytes,
-                                stage->memory_bytes, plan->hbm_bytes));
+    pz_dataset_add(call, rows, "[s,I,s,I,f,f,f,f,f,f,f,f,f]", model->model, (json_int_t)k + 1,
+                   pz_partition_stage_text(stage, layers, sizeof layers),
+                   (json_int_t)stage->devices, stage->forward_s, stage->backward_s, stage->load_s,
+                   stage->param_bytes, stage->optimizer_bytes, stage->activation_bytes,
+                   stage->in_flight_bytes, stage->memory_bytes, plan->hbm_bytes);
   }
 }
 
@@ -52,16 +49,14 @@ void pz_report_plans(struct pz_call *call, struct pz_report *report) {
     const struct pz_answer_model *model = &best->models[m];
     const struct pz_partition *plan = model->plan;
     const struct pz_result_reference *reference = &result->references[m];
-    pz_dataset_append(call, models,
-                      json_pack("[s,I,f,o,f,f,b,I,I,I,I,b,f,f,f,I,f,I,f,I]", model->model,
-                                (json_int_t)result->inputs.models[m].seq, model->samples_per_s,
-                                pz_report_ratio(model->ratio), reference->samples_per_s,
-                                reference->hbm_gib, reference->expert, (json_int_t)plan->pp,
-                                (json_int_t)plan->dp, (json_int_t)plan->tp, (json_int_t)plan->mbs,
-                                plan->recompute, plan->step_s, plan->slowest_stage_s,
-                                plan->parts.exchange_s, (json_int_t)plan->microbatches,
-                                plan->flop_utilisation, (json_int_t)plan->devices_used,
-                                plan->hbm_bytes, (json_int_t)plan->batch));
+    pz_dataset_add(call, models, "[s,I,f,o,f,f,b,I,I,I,I,b,f,f,f,I,f,I,f,I]", model->model,
+                   (json_int_t)result->inputs.models[m].seq, model->samples_per_s,
+                   pz_report_ratio(model->ratio), reference->samples_per_s, reference->hbm_gib,
+                   reference->expert, (json_int_t)plan->pp, (json_int_t)plan->dp,
+                   (json_int_t)plan->tp, (json_int_t)plan->mbs, plan->recompute, plan->step_s,
+                   plan->slowest_stage_s, plan->parts.exchange_s, (json_int_t)plan->microbatches,
+                   plan->flop_utilisation, (json_int_t)plan->devices_used, plan->hbm_bytes,
+                   (json_int_t)plan->batch);
     append_step_parts(call, parts, model);
     append_stages(call, stages, model);
   }

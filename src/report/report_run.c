@@ -33,6 +33,7 @@ static const struct {
 
 /* ---- objective runs -------------------------------------------------------------------------- */
 
+/* Appends the best chip of each objective run, and how many chips were evaluated or excluded. */
 static void append_objective_runs(struct pz_call *call, struct pz_report *report) {
   json_t *rows = pz_dataset_new(call, report->datasets, "objective_runs",
                                 "objective_run,chip,chip_id,hbm_gib,area_mm2,area_part,watts,"
@@ -80,14 +81,15 @@ static void append_changed_parts(struct pz_call *call, const struct pz_answer *b
       double best_s = pz_time_part(&on_best->parts, part);
       bool negligible = !(fmax(changed_s, best_s) > 1e-9 * changed->step_s);
       if (negligible) continue;
-      pz_dataset_append(call, rows,
-                        json_pack("[s,o,o,s,s,f,f,s]", parameter, axis_value_json(step->from),
-                                  axis_value_json(step->to), changed->model, part->label, changed_s,
-                                  (changed_s - best_s) / on_best->step_s, changed->plan));
+      pz_dataset_add(call, rows, "[s,o,o,s,s,f,f,s]", parameter, axis_value_json(step->from),
+                     axis_value_json(step->to), changed->model, part->label, changed_s,
+                     (changed_s - best_s) / on_best->step_s, changed->plan);
     }
   }
 }
 
+/* Appends the change of the objective if one parameter of the best chip is one step larger or
+ * smaller. */
 static void append_sensitivity(struct pz_call *call, struct pz_report *report) {
   const struct pz_result *result = report->result;
   json_t *rows = pz_dataset_new(call, report->datasets, "sensitivity",
@@ -105,12 +107,11 @@ static void append_sensitivity(struct pz_call *call, struct pz_report *report) {
       text = parameters[k].text;
       unit = parameters[k].unit;
     }
-    pz_dataset_append(call, rows,
-                      json_pack("[s,s,o,o,f,f,f,f,f,s?,s?,o]", text, unit,
-                                axis_value_json(step->from), axis_value_json(step->to),
-                                step->change, step->change_at_most, step->area_mm2,
-                                step->peak_watts, step->dollars, step->breaks, step->where,
-                                step->where ? json_real(step->where_change) : json_null()));
+    pz_dataset_add(call, rows, "[s,s,o,o,f,f,f,f,f,s?,s?,o]", text, unit,
+                   axis_value_json(step->from), axis_value_json(step->to), step->change,
+                   step->change_at_most, step->area_mm2, step->peak_watts, step->dollars,
+                   step->breaks, step->where,
+                   step->where ? json_real(step->where_change) : json_null());
     append_changed_parts(call, pz_result_best(result), step, text, parts);
   }
 }
@@ -126,7 +127,7 @@ static void append_input(struct pz_call *call, json_t *rows, const char *input, 
   va_start(args, format);
   json_t *value = json_vsprintf(format, args);
   va_end(args);
-  pz_dataset_append(call, rows, json_pack("[s,o]", input, value));
+  pz_dataset_add(call, rows, "[s,o]", input, value);
 }
 
 static const char *choices_text(struct pz_call *call, const struct pz_choices *choices) {
@@ -137,6 +138,7 @@ static const char *choices_text(struct pz_call *call, const struct pz_choices *c
   return text->text;
 }
 
+/* Appends the inputs that describe chips, network and plans. */
 static void append_machine_inputs(struct pz_call *call, json_t *rows,
                                   const struct pz_result *result) {
   const struct pz_result_inputs *inputs = &result->inputs;
@@ -298,5 +300,5 @@ void pz_report_run(struct pz_call *call, struct pz_report *report) {
   FILE *out = pz_buffer_open(call, command);
   print_command_line(call, &report->result->inputs, comparison->seed, out);
   pz_buffer_flush(call, out);
-  pz_dataset_append(call, rows, json_pack("[s]", command->text));
+  pz_dataset_add(call, rows, "[s]", command->text);
 }

@@ -17,21 +17,18 @@ void pz_report_schedules(struct pz_call *call, struct pz_report *report) {
     const struct pz_layer_schedule *schedule = &detail->schedules[i];
     const char *direction = direction_names[schedule->direction];
     const double *use = schedule->use;
-    pz_dataset_append(call, layers,
-                      json_pack("[s,s,I,s,f,f,f,b,f,f,f,f,f,f]", schedule->model, schedule->layer,
-                                (json_int_t)schedule->count, direction, schedule->makespan_s * 1e6,
-                                schedule->lower_bound_s * 1e6, schedule->serial_s * 1e6,
-                                schedule->optimal, use[PZ_TENSOR_CORES], use[PZ_VECTOR_CORES],
-                                use[PZ_LINK], use[PZ_HBM_RATE], use[PZ_GLB_RATE], use[PZ_POWER]));
+    pz_dataset_add(call, layers, "[s,s,I,s,f,f,f,b,f,f,f,f,f,f]", schedule->model, schedule->layer,
+                   (json_int_t)schedule->count, direction, schedule->makespan_s * 1e6,
+                   schedule->lower_bound_s * 1e6, schedule->serial_s * 1e6, schedule->optimal,
+                   use[PZ_TENSOR_CORES], use[PZ_VECTOR_CORES], use[PZ_LINK], use[PZ_HBM_RATE],
+                   use[PZ_GLB_RATE], use[PZ_POWER]);
     for (uint32_t k = 0; k < schedule->n_operators; k++) {
       const struct pz_scheduled_operator *op = &schedule->operators[k];
-      pz_dataset_append(call, operators,
-                        json_pack("[s,s,s,s,s,I,I,f,f,f,f,f,f]", schedule->model, schedule->layer,
-                                  direction, op->name, pz_op_class_name(op->op_class),
-                                  (json_int_t)op->tensor_cores, (json_int_t)op->vector_cores,
-                                  op->start_s * 1e6, op->end_s * 1e6, op->used[PZ_LINK],
-                                  op->used[PZ_HBM_RATE], op->used[PZ_GLB_RATE],
-                                  op->used[PZ_POWER]));
+      pz_dataset_add(call, operators, "[s,s,s,s,s,I,I,f,f,f,f,f,f]", schedule->model,
+                     schedule->layer, direction, op->name, pz_op_class_name(op->op_class),
+                     (json_int_t)op->tensor_cores, (json_int_t)op->vector_cores, op->start_s * 1e6,
+                     op->end_s * 1e6, op->used[PZ_LINK], op->used[PZ_HBM_RATE],
+                     op->used[PZ_GLB_RATE], op->used[PZ_POWER]);
     }
   }
 }

@@ -59,6 +59,7 @@ static json_t *best_json(const struct pz_answer *best, const struct trained_mode
 
 /* ---- inputs and certificate ----------------------------------------------------------------- */
 
+/* Returns how many chips of the space are decided, and the proven gap. */
 static json_t *certificate_json(const struct pz_certificate *proof) {
   int64_t closed =
       proof->n_infeasible + proof->n_excluded + proof->n_excluded_by_schedules + proof->n_evaluated;
@@ -119,9 +120,8 @@ static void add_robustness_dataset(struct pz_call *call, json_t *datasets,
     json_t *usual = json_null();
     for (size_t k = 0; pz_cold_at(k); k++)
       if (strcmp(pz_cold_at(k)->name, move->constant) == 0) usual = json_real(pz_cold_at(k)->value);
-    pz_dataset_append(call, rows,
-                      json_pack("[s,f,o,f,f,s?,f]", move->constant, move->value, usual,
-                                move->objective, move->change, move->better, move->better_by));
+    pz_dataset_add(call, rows, "[s,f,o,f,f,s?,f]", move->constant, move->value, usual,
+                   move->objective, move->change, move->better, move->better_by);
   }
 }
 
@@ -146,9 +146,8 @@ void pz_report_training(struct pz_call *call, struct pz_report *report) {
       const struct pz_part_info *part = pz_time_part_at(k);
       double seconds = pz_time_part(&model->training->parts, part);
       if (seconds > 0)
-        pz_dataset_append(call, step,
-                          json_pack("[s,s,f,f]", model->model, part->label, seconds,
-                                    seconds / model->training->step_s));
+        pz_dataset_add(call, step, "[s,s,f,f]", model->model, part->label, seconds,
+                       seconds / model->training->step_s);
     }
   }
   add_list_dataset(call, datasets, details, "chips",

@@ -107,8 +107,7 @@ static void append_throughput(struct pz_table *table, const struct pz_answer_mod
 }
 
 static void print_training_plans(struct pz_call *call, const struct pz_answer *best, FILE *out) {
-  static const char *const heads[] = {"model", ">samples/s", ">reference", ">MFU", "plan", NULL};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_new(call, "model|>samples/s|>reference|>MFU|plan");
   char plan[PZ_PLAN_TEXT_MOST];
   for (uint32_t i = 0; i < best->n_models; i++) {
     const struct pz_training_answer *training = best->models[i].training;
@@ -122,13 +121,11 @@ static void print_training_plans(struct pz_call *call, const struct pz_answer *b
 /* Prints the plans of the evaluator original, and the parts of their step times: compute is limited by the chip, the others
  * by the network and the pipeline. */
 static void print_partitions(struct pz_call *call, const struct pz_answer *best, FILE *out) {
-  static const char *const plan_heads[] = {
-      "model",       ">samples/s",  ">reference", ">stages", ">replicas", ">tensor parallel",
-      ">microbatch", "activations", ">of peak",   NULL};
-  static const char *const part_heads[] = {"step time",  ">seconds", ">compute",   ">collectives",
-                                           ">transfers", ">bubble",  ">gradients", NULL};
-  struct pz_table *plans = pz_table_new(call, plan_heads);
-  struct pz_table *step_parts = pz_table_new(call, part_heads);
+  struct pz_table *plans =
+      pz_table_new(call, "model|>samples/s|>reference|>stages|>replicas|>tensor "
+                         "parallel|>microbatch|activations|>of peak");
+  struct pz_table *step_parts =
+      pz_table_new(call, "step time|>seconds|>compute|>collectives|>transfers|>bubble|>gradients");
   for (uint32_t i = 0; i < best->n_models; i++) {
     const struct pz_answer_model *model = &best->models[i];
     const struct pz_partition *plan = model->plan;
@@ -152,12 +149,11 @@ static void print_partitions(struct pz_call *call, const struct pz_answer *best,
  * models; each answer before it is for one model. */
 static void print_chips_of_one_model(struct pz_call *call, const struct pz_result *result,
                                      FILE *out) {
-  static const char *const heads[] = {"model",      "chip",       ">hbm GiB", ">mm2",
-                                      ">samples/s", ">reference", ">common",  NULL};
   const struct pz_answer *common = pz_result_best(result);
   char rate[32];
   if (result->n_answers < 2) return;
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table =
+      pz_table_new(call, "model|chip|>hbm GiB|>mm2|>samples/s|>reference|>common");
   for (uint32_t i = 0; i + 1 < result->n_answers; i++) {
     const struct pz_answer *answer = &result->answers[i];
     double samples_per_s = answer->models[0].samples_per_s;
@@ -173,14 +169,13 @@ static void print_chips_of_one_model(struct pz_call *call, const struct pz_resul
 
 /* ---- sensitivity and front ------------------------------------------------------------------ */
 
+/* Prints the change of the objective if the best chip is changed by one step on an axis. */
 static void print_sensitivity(struct pz_call *call, const struct pz_result *result, FILE *out) {
-  static const char *const original[] = {"parameter", ">from", ">to",    ">objective",
-                                         ">at most",  ">mm2",  "breaks", NULL};
-  static const char *const training[] = {"parameter", ">from", ">to",    ">objective", ">at most",
-                                         "where",     ">mm2",  "breaks", NULL};
   bool has_where = is_training(result);
   if (!result->n_sensitivity) return;
-  struct pz_table *table = pz_table_new(call, has_where ? training : original);
+  struct pz_table *table =
+      pz_table_new(call, has_where ? "parameter|>from|>to|>objective|>at most|where|>mm2|breaks"
+                                   : "parameter|>from|>to|>objective|>at most|>mm2|breaks");
   for (uint32_t i = 0; i < result->n_sensitivity; i++) {
     const struct pz_result_step *step = &result->sensitivity[i];
     pz_table_cells(table, "%s|%s|%s|%+.2f%%|%+.2f%%", step->parameter, step->from, step->to,
@@ -196,11 +191,11 @@ static void print_sensitivity(struct pz_call *call, const struct pz_result *resu
   pz_table_print(table, 0, out);
 }
 
+/* Prints the chips of the Pareto front, if the search computed it. */
 static void print_front(struct pz_call *call, const struct pz_result *result, FILE *out) {
-  static const char *const heads[] = {"chip", ">reference", ">mm2", ">peak W", "", NULL};
   const struct pz_result_front *front = result->front;
   if (!front || !front->n_points) return;
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_new(call, "chip|>reference|>mm2|>peak W|");
   for (uint32_t i = 0; i < front->n_points; i++) {
     const struct pz_result_front_chip *chip = &front->points[i];
     pz_table_cells(table, "%s|%.4fx|%.2f|%.1f|%s", chip->chip, chip->objective, chip->area_mm2,
@@ -251,6 +246,7 @@ static void print_models_with_plan(const struct pz_result *result, const char *b
   fprintf(out, "%s%s%s", before, pz_text_join(names, sizeof names, model_with_plan, &list), after);
 }
 
+/* Prints which plan and HBM capacity the reference chip has for the models. */
 static void print_references(const struct pz_result *result, FILE *out) {
   uint32_t n[REFERENCE_PLANS] = {0};
   double least_gib = HUGE_VAL;

@@ -104,16 +104,6 @@ struct schedule_row {
   bool optimal;
 };
 
-/* Adds `times` times the numbers of a row to a total. */
-static void add_row(struct schedule_row *total, const struct schedule_row *row, int64_t times) {
-  total->operators += row->operators * times;
-  total->us += row->us * (double)times;
-  total->bound_us += row->bound_us * (double)times;
-  total->serial_us += row->serial_us * (double)times;
-  total->optimal = total->optimal && row->optimal;
-  for (int r = 0; r < PZ_RESOURCES; r++) total->used_us[r] += row->used_us[r] * (double)times;
-}
-
 /* Prints the rows.  A resource that no schedule uses has no column. */
 static void print_rows(struct pz_call *call, const struct schedule_row *rows, uint32_t n,
                        FILE *out) {
@@ -131,7 +121,7 @@ static void print_rows(struct pz_call *call, const struct schedule_row *rows, ui
     if (shown[r]) heads[columns++] = resource_heads[r];
   }
   heads[columns] = ">speedup";
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_with(call, heads);
   int decimals = time_decimals(most_us);
   for (uint32_t i = 0; i < n; i++) {
     const struct schedule_row *row = &rows[i];
@@ -166,7 +156,15 @@ void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *co
                                  .serial_us = schedule->serial_s * 1e6,
                                  .optimal = schedule->optimal};
     for (int r = 0; r < PZ_RESOURCES; r++) row->used_us[r] = schedule->use[r] * row->us;
-    add_row(&rows[n + schedule->direction], row, row->count);
+    /* the total of this pass over all layers */
+    struct schedule_row *sum = &rows[n + schedule->direction];
+    double times = (double)row->count;
+    sum->operators += row->operators * row->count;
+    sum->us += row->us * times;
+    sum->bound_us += row->bound_us * times;
+    sum->serial_us += row->serial_us * times;
+    sum->optimal = sum->optimal && row->optimal;
+    for (int r = 0; r < PZ_RESOURCES; r++) sum->used_us[r] += row->used_us[r] * times;
   }
   print_rows(call, rows, total ? n + 2 : n, out);
 }
@@ -175,9 +173,8 @@ void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *co
 
 void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedule *const *list,
                              uint32_t n, FILE *out) {
-  static const char *const heads[] = {"technique",   ">calls",        ">steps", ">prunes",
-                                      ">incumbents", ">bound raised", NULL};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table =
+      pz_table_new(call, "technique|>calls|>steps|>prunes|>incumbents|>bound raised");
   bool any = false;
   for (uint32_t k = 0; n && k < list[0]->n_techniques; k++) {
     struct pz_technique_count sum = {0};
@@ -272,9 +269,8 @@ static void append_bar(struct pz_table *table, const struct pz_scheduled_operato
 static struct pz_table *build_chart(struct pz_call *call, const struct pz_layer_schedule *schedule,
                                     const struct pz_scheduled_operator *const *operators,
                                     uint32_t n, int bar_width) {
-  static const char *const layer_heads[] = {">op", "operator", "mode", ">start", ">end", "", NULL};
-  static const char *const instance_heads[] = {">op", "mode", ">start", ">end", "", NULL};
-  struct pz_table *table = pz_table_new(call, schedule->layer ? layer_heads : instance_heads);
+  struct pz_table *table = pz_table_new(call, schedule->layer ? ">op|operator|mode|>start|>end|"
+                                                              : ">op|mode|>start|>end|");
   double to_us = pz_scheduled_us(schedule);
   int decimals = time_decimals(schedule->makespan_s * to_us);
   for (uint32_t i = 0; i < n; i++) {

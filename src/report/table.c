@@ -13,16 +13,10 @@ enum { LONGEST_CELL = 512, BETWEEN_COLUMNS = 2 };
 
 /* ---- cells ---------------------------------------------------------------------------------- */
 
-struct pz_table *pz_table_new(struct pz_call *call, const char *const *heads) {
+static struct pz_table *empty_table(struct pz_call *call) {
   struct pz_table *table = pz_alloc(call, 1, sizeof *table);
   table->call = *call;
   pz_vec_init(&table->cells, call->arena, sizeof(const char *));
-  for (int i = 0; i < PZ_TABLE_MOST_COLUMNS && heads[i]; i++) {
-    bool right = heads[i][0] == '>';
-    table->right_aligned[i] = right;
-    table->columns++;
-    pz_table_cell(table, "%s", right ? heads[i] + 1 : heads[i]);
-  }
   return table;
 }
 
@@ -32,6 +26,29 @@ static void append_cell(struct pz_table *table, const char *text, size_t bytes) 
   snprintf(cell, sizeof cell, "%.*s", (int)bytes, text);
   const char *copy = pz_copy_text(&table->call, pz_text_plain(cell));
   pz_append(&table->call, &table->cells, &copy);
+}
+
+static void append_title(struct pz_table *table, const char *title, size_t bytes) {
+  bool right = title[0] == '>';
+  table->right_aligned[table->columns++] = right;
+  append_cell(table, right ? title + 1 : title, right ? bytes - 1 : bytes);
+}
+
+struct pz_table *pz_table_new(struct pz_call *call, const char *titles) {
+  struct pz_table *table = empty_table(call);
+  for (const char *title = titles;; title++) {
+    size_t bytes = strcspn(title, "|");
+    append_title(table, title, bytes);
+    title += bytes;
+    if (!*title) return table;
+  }
+}
+
+struct pz_table *pz_table_with(struct pz_call *call, const char *const *titles) {
+  struct pz_table *table = empty_table(call);
+  for (int i = 0; i < PZ_TABLE_MOST_COLUMNS && titles[i]; i++)
+    append_title(table, titles[i], strlen(titles[i]));
+  return table;
 }
 
 static void append_formatted(struct pz_table *table, const char *format, va_list args)
@@ -119,6 +136,7 @@ void pz_table_number(struct pz_table *table, double value) {
 
 /* ---- printing ------------------------------------------------------------------------------- */
 
+/* Measures the widest cell of each column, in terminal columns. */
 static void measure_columns(const struct pz_table *table, int width[PZ_TABLE_MOST_COLUMNS]) {
   memset(width, 0, PZ_TABLE_MOST_COLUMNS * sizeof *width);
   for (uint32_t i = 0; i < table->cells.n; i++) {

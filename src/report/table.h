@@ -17,8 +17,12 @@ struct pz_table {
   bool right_aligned[PZ_TABLE_MOST_COLUMNS];
 };
 
-/* `heads` are the column titles and end with NULL.  A title that begins with '>' makes a right-aligned column. */
-struct pz_table *pz_table_new(struct pz_call *call, const char *const *heads);
+/* Makes a table with these column titles, which are separated by '|'.  A title that begins with '>' makes a right-aligned
+ * column: pz_table_new(call, "model|>layers"). */
+struct pz_table *pz_table_new(struct pz_call *call, const char *titles);
+
+/* The same for a list of titles that ends with NULL. */
+struct pz_table *pz_table_with(struct pz_call *call, const char *const *titles);
 
 /* Adds one cell; rows are filled from left to right. */
 void pz_table_cell(struct pz_table *table, const char *format, ...) PZ_PRINTF(2, 3);

@@ -17,6 +17,7 @@ static void discard_events(void *events) {
   if (pz_trace_end(events, &text, NULL) == PZ_OK) pz_free(text);
 }
 
+/* Returns an empty list of events, which is discarded if an error is raised. */
 static struct pz_trace_events *begin_events(struct pz_call *call, const char *unit) {
   struct pz_trace_events *events = pz_alloc(call, 1, sizeof *events);
   pz_trace_begin(events, unit);

@@ -52,7 +52,7 @@ static void print_errors(struct pz_call *call, const struct pz_validation *valid
   if (memory) heads[n++] = ">with memory";
   if (memory) heads[n++] = ">memory error";
   if (memory && limits) heads[n++] = ">limit";
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_with(call, heads);
   for (uint32_t i = 0; i < shown->n; i++) {
     const struct pz_errors *group = &shown->list[i];
     if (!shown->kind_shown[group->kind]) continue;
@@ -81,9 +81,10 @@ static struct pz_table *new_order_table(struct pz_call *call,
   if (validation->n_limits) heads[n++] = ">at least";
   heads[n++] = ">regret";
   if (validation->n_limits) heads[n++] = ">limit";
-  return pz_table_new(call, heads);
+  return pz_table_with(call, heads);
 }
 
+/* Adds how well the order of n plans, or of the plans of n models, is predicted, with its limits. */
 static void append_order_row(struct pz_table *table, const struct pz_validation *validation,
                              const char *name, uint32_t n, double rank_correlation, double regret) {
   bool limits = validation->n_limits > 0;
@@ -94,6 +95,7 @@ static void append_order_row(struct pz_table *table, const struct pz_validation 
   if (limits) percent_cell(table, pz_limit_of(validation, name, PZ_LIMITED_REGRET));
 }
 
+/* Prints how well predictions order the plans of each model, and the means over models. */
 static void print_orders(struct pz_call *call, const struct pz_validation *validation, FILE *out) {
   if (!validation->n_orders) return;
   struct pz_table *plans = new_order_table(call, validation, "model", ">plans");
@@ -128,10 +130,8 @@ static void error_cell(struct pz_table *table, double measured, double predicted
 }
 
 static void print_points(struct pz_call *call, const struct pz_validation *validation, FILE *out) {
-  static const char *const heads[] = {"group",         "run",           "plan",
-                                      ">measured ms",  ">predicted ms", ">error",
-                                      ">memory error", "note",          NULL};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table =
+      pz_table_new(call, "group|run|plan|>measured ms|>predicted ms|>error|>memory error|note");
   for (uint32_t i = 0; i < validation->n_points; i++) {
     const struct pz_validation_point *point = &validation->points[i];
     const char *note = point->reason;
@@ -148,10 +148,9 @@ static void print_points(struct pz_call *call, const struct pz_validation *valid
 
 /* ---- chips without their measurements ------------------------------------------------------- */
 
+/* Prints the errors on chips that are known by their data sheets only, by chip and by family. */
 static void print_cold_chips(struct pz_call *call, const struct pz_validation *validation,
                              FILE *out) {
-  static const char *const heads[] = {
-      "family", ">rows", ">mean error", ">bias", "constants fitted on the others", NULL};
   const struct pz_cold_errors *cold = &validation->cold;
   const struct errors_table dense = {.title = "Chips without their measurements: dense 16-bit runs",
                                      .first_head = "chip",
@@ -169,7 +168,8 @@ static void print_cold_chips(struct pz_call *call, const struct pz_validation *v
             100 * cold->mean, 100 * cold->spread);
   print_errors(call, validation, &others, out);
   if (!cold->n_families) return;
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table =
+      pz_table_new(call, "family|>rows|>mean error|>bias|constants fitted on the others");
   for (uint32_t i = 0; i < cold->n_families; i++) {
     const struct pz_cold_family *family = &cold->families[i];
     const char *constants = "";
@@ -190,37 +190,46 @@ static void print_cold_chips(struct pz_call *call, const struct pz_validation *v
 
 void pz_validation_tables(struct pz_call *call, const struct pz_validation *validation, bool rows,
                           FILE *out) {
-  const struct pz_validation *v = validation;
-  bool any_runs = v->n_totals && v->totals[0].n + v->totals[0].not_predicted > 0;
-  const struct errors_table tables[] = {
-      {"Operators, by kind",
-       "operator",
-       v->groups,
-       v->n_groups,
-       {[PZ_POINT_OPERATOR] = true},
-       true},
-      {"Forward and backward on one device",
-       "group",
-       v->groups,
-       v->n_groups,
-       {[PZ_POINT_PASSES] = true},
-       true},
-      {"Training runs, by source", "group", v->groups, v->n_groups, {[PZ_POINT_RUN] = true}, true},
-      {"Totals over training runs",
-       "total",
-       v->totals,
-       any_runs ? v->n_totals : 0,
-       {[PZ_POINT_RUN] = true},
-       true},
-      {"Not counted: quality is not ok", "group", v->apart, v->n_apart, {true, true, true}, false}};
+  bool any_runs =
+      validation->n_totals && validation->totals[0].n + validation->totals[0].not_predicted > 0;
+  const struct errors_table tables[] = {{"Operators, by kind",
+                                         "operator",
+                                         validation->groups,
+                                         validation->n_groups,
+                                         {[PZ_POINT_OPERATOR] = true},
+                                         true},
+                                        {"Forward and backward on one device",
+                                         "group",
+                                         validation->groups,
+                                         validation->n_groups,
+                                         {[PZ_POINT_PASSES] = true},
+                                         true},
+                                        {"Training runs, by source",
+                                         "group",
+                                         validation->groups,
+                                         validation->n_groups,
+                                         {[PZ_POINT_RUN] = true},
+                                         true},
+                                        {"Totals over training runs",
+                                         "total",
+                                         validation->totals,
+                                         any_runs ? validation->n_totals : 0,
+                                         {[PZ_POINT_RUN] = true},
+                                         true},
+                                        {"Not counted: quality is not ok",
+                                         "group",
+                                         validation->apart,
+                                         validation->n_apart,
+                                         {true, true, true},
+                                         false}};
   if (rows) {
-    print_points(call, v, out);
-  } else if (v->cold.n_chips + v->cold.n_others > 0) {
-    print_cold_chips(call, v, out);
+    print_points(call, validation, out);
+  } else if (validation->cold.n_chips + validation->cold.n_others > 0) {
+    print_cold_chips(call, validation, out);
   } else {
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-      print_errors(call, v, &tables[i], out);
-    print_orders(call, v, out);
+      print_errors(call, validation, &tables[i], out);
+    print_orders(call, validation, out);
   }
 }
 

@@ -238,6 +238,7 @@ static void print_order_limit(const char *name, double rank_correlation, double 
   fprintf(out, ",%.2f\n", ceil((regret + 0.01) * 100 - 1e-9) / 100);
 }
 
+/* Prints limits of the errors of a group and of the number of its rows without a prediction. */
 static void print_group_limit(const struct pz_errors *errors, FILE *out) {
   if (errors->n + errors->not_predicted == 0) return;
   bool few = errors->kind == PZ_POINT_OPERATOR && errors->n < LEAST_LIMITED_ROWS;
@@ -282,13 +283,11 @@ static void add_errors(struct pz_call *call, const struct pz_validation *validat
       limit = pz_limit_of(validation, errors->name, PZ_LIMITED_TIME);
       memory_limit = pz_limit_of(validation, errors->name, PZ_LIMITED_MEMORY);
     }
-    pz_dataset_append(call, rows,
-                      json_pack("[s,s,s,I,I,o,o,o,o,I,o,o]", set, pz_point_kind_names[errors->kind],
-                                errors->name, (json_int_t)errors->n,
-                                (json_int_t)errors->not_predicted, real_or_null(errors->mean),
-                                real_or_null(limit), real_or_null(errors->bias),
-                                real_or_null(errors->worst), (json_int_t)errors->n_memory,
-                                real_or_null(errors->memory_mean), real_or_null(memory_limit)));
+    pz_dataset_add(call, rows, "[s,s,s,I,I,o,o,o,o,I,o,o]", set, pz_point_kind_names[errors->kind],
+                   errors->name, (json_int_t)errors->n, (json_int_t)errors->not_predicted,
+                   real_or_null(errors->mean), real_or_null(limit), real_or_null(errors->bias),
+                   real_or_null(errors->worst), (json_int_t)errors->n_memory,
+                   real_or_null(errors->memory_mean), real_or_null(memory_limit));
   }
 }
 
@@ -301,13 +300,12 @@ static struct pz_buffer *build_page(struct pz_call *call, const struct pz_valida
                                   "not_predicted");
   for (uint32_t i = 0; i < validation->n_points; i++) {
     const struct pz_validation_point *point = &validation->points[i];
-    pz_dataset_append(call, points,
-                      json_pack("[s,s,s,s,s,s,s,s,s,I,I,f,f,f,f,s]",
-                                pz_point_kind_names[point->kind], point->group, point->id,
-                                point->quality, point->chip, point->framework, point->model,
-                                point->shape, point->plan, (json_int_t)point->devices,
-                                (json_int_t)point->batch, point->measured_s, point->predicted_s,
-                                point->measured_bytes, point->predicted_bytes, point->reason));
+    pz_dataset_add(call, points, "[s,s,s,s,s,s,s,s,s,I,I,f,f,f,f,s]",
+                   pz_point_kind_names[point->kind], point->group, point->id, point->quality,
+                   point->chip, point->framework, point->model, point->shape, point->plan,
+                   (json_int_t)point->devices, (json_int_t)point->batch, point->measured_s,
+                   point->predicted_s, point->measured_bytes, point->predicted_bytes,
+                   point->reason);
   }
   json_t *groups = pz_dataset_new(call, datasets, "groups",
                                   "set,kind,group,rows,not_predicted,mean_error,limit,bias,worst,"
@@ -321,15 +319,13 @@ static struct pz_buffer *build_page(struct pz_call *call, const struct pz_valida
       pz_dataset_new(call, datasets, "plan_means", "group,models,rank_correlation,regret");
   for (uint32_t i = 0; i < validation->n_orders; i++) {
     const struct pz_plan_order *order = &validation->orders[i];
-    pz_dataset_append(call, plans,
-                      json_pack("[s,s,I,o,f]", order->group, order->name, (json_int_t)order->plans,
-                                real_or_null(order->rank_correlation), order->regret));
+    pz_dataset_add(call, plans, "[s,s,I,o,f]", order->group, order->name, (json_int_t)order->plans,
+                   real_or_null(order->rank_correlation), order->regret);
   }
   for (uint32_t i = 0; i < validation->n_order_means; i++) {
     const struct pz_order_mean *mean = &validation->order_means[i];
-    pz_dataset_append(call, means,
-                      json_pack("[s,I,o,f]", mean->name, (json_int_t)mean->n,
-                                real_or_null(mean->rank_correlation), mean->regret));
+    pz_dataset_add(call, means, "[s,I,o,f]", mean->name, (json_int_t)mean->n,
+                   real_or_null(mean->rank_correlation), mean->regret);
   }
   json_t *document =
       pz_json_built(call, json_pack("{s:s,s:O}", "version", pz_version(), "datasets", datasets));
@@ -337,17 +333,6 @@ static struct pz_buffer *build_page(struct pz_call *call, const struct pz_valida
 }
 
 /* ---- texts ---------------------------------------------------------------------------------- */
-
-/* Appends the JSON of a validation to a text. */
-static void append_json(struct pz_call *call, const struct pz_validation *validation, bool rows,
-                        struct pz_buffer *text) {
-  json_t *root = pz_json_built(call, pz_record_json(rows ? &with_rows : &without_rows, validation));
-  bool has_cold_chips = validation->cold.n_chips + validation->cold.n_others > 0;
-  if (has_cold_chips &&
-      json_object_set_new(root, "cold", pz_record_json(&cold_record, &validation->cold)) != 0)
-    pz_raise(call, PZ_NO_MEMORY, "out of memory while writing JSON");
-  pz_json_print(call, text, root);
-}
 
 struct validation_text {
   const struct pz_validation *validation;
@@ -382,8 +367,17 @@ static void write_validation_text(struct pz_call *call, void *ctx) {
   }
   pz_buffer_flush(call, out);
   if (!complete) pz_raise(call, PZ_NO_MEMORY, "out of memory for the table");
-  if (args->form == PZ_VALIDATION_JSON || args->form == PZ_VALIDATION_JSON_ROWS)
-    append_json(call, validation, args->form == PZ_VALIDATION_JSON_ROWS, text);
+  bool rows = args->form == PZ_VALIDATION_JSON_ROWS;
+  if (args->form == PZ_VALIDATION_JSON || rows) {
+    const struct pz_cold_errors *cold = &validation->cold;
+    json_t *root =
+        pz_json_built(call, pz_record_json(rows ? &with_rows : &without_rows, validation));
+    bool has_cold_chips = cold->n_chips + cold->n_others > 0;
+    if (has_cold_chips &&
+        json_object_set_new(root, "cold", pz_record_json(&cold_record, cold)) != 0)
+      pz_raise(call, PZ_NO_MEMORY, "out of memory while writing JSON");
+    pz_json_print(call, text, root);
+  }
   if (args->form == PZ_VALIDATION_PAGE) text = build_page(call, validation);
   *args->text = pz_buffer_take(call, text);
   *args->bytes = text->bytes;

@@ -4,8 +4,7 @@
 #include "report/table.h"
 
 static void print_columns(struct pz_call *call, void *out) {
-  static const char *const heads[] = {"name", ">n", "note", NULL};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_new(call, "name|>n|note");
   pz_table_cell(table, "%s", "µ");
   pz_table_cell(table, "%d", 1000);
   pz_table_cell(table, "x");
@@ -16,7 +15,7 @@ static void print_columns(struct pz_call *call, void *out) {
 
 static void print_control_characters(struct pz_call *call, void *out) {
   static const char *const heads[] = {"name", NULL};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_with(call, heads);
   pz_table_cell(table, "%s", "a\033[31mb\n");
   pz_table_print(table, 0, out);
 }
@@ -24,7 +23,7 @@ static void print_control_characters(struct pz_call *call, void *out) {
 /* Arguments of pz_table_cells() may contain bars and the characters by which it divides cells. */
 static void print_separators(struct pz_call *call, void *out) {
   static const char *const heads[] = {"a", "b", "c", NULL};
-  struct pz_table *table = pz_table_new(call, heads);
+  struct pz_table *table = pz_table_with(call, heads);
   pz_table_cells(table, "%s|x%s|%d%%", "1|2", "\001|\002", 5);
   pz_table_dashes(table, 2);
   pz_table_known(table, true, "%d", 3);
