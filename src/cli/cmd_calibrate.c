@@ -1,6 +1,7 @@
-/* phaze calibrate: fits the constants of a chip to operators that were measured on it (calibrate_chip), corrects a chip by
- * measured training steps (correct_chip), or fits a cluster to measured collectives (calibrate_network).  Each prints the
- * errors before and after, and writes the result if --output is given. */
+/* phaze calibrate: fits the constants of a chip to operators that were measured on it
+ * (calibrate_chip), corrects a chip by measured training steps (correct_chip), or fits a cluster
+ * to measured collectives (calibrate_network).  Each prints the errors before and after, and
+ * writes the result if --output is given. */
 #include <math.h>
 
 #include "chip/chip.h"
@@ -66,7 +67,8 @@ static json_t *fit_json(const struct pz_calibrated *fit) {
                    "rejected", rejected, "description", pz_chip_json(fit->chip));
 }
 
-/* Prints the mean error of each kind of operator, the constants that changed, and those that were kept. */
+/* Prints the mean error of each kind of operator, the constants that changed, and those that
+ * were kept. */
 static void print_fit(struct pz_call *call, const struct pz_calibrated *fit) {
   struct pz_table *errors =
       pz_table_new(call, "operator|>rows|>before|>fitted half|>held half|>fitted to all");

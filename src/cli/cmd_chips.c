@@ -1,8 +1,10 @@
-/* phaze chips lists the built-in chips and clusters, their dies compared with known ones, the constants of the cost
- * breakdown, or the fields of their files.  phaze chip shows one chip with its rates, its cost breakdown (area of its dies by
- * block, power, production cost, edge) and sources, or compares measured power.
+/* phaze chips lists the built-in chips and clusters, their dies compared with known ones, the
+ * constants of the cost breakdown, or the fields of their files.  phaze chip shows one chip with
+ * its rates, its cost breakdown (area of its dies by block, power, production cost, edge) and
+ * sources, or compares measured power.
  *
- * The model behind the breakdown is pz_chip_bill(); this file only prints its results beside the known values. */
+ * The model behind the breakdown is pz_chip_bill(); this file only prints its results beside the
+ * known values. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -48,7 +50,8 @@ static struct pz_known load_known(struct pz_call *call, const char *name) {
   return known;
 }
 
-/* Returns the known values of a chip with the errors of its cost breakdown, or NULL if nothing is known. */
+/* Returns the known values of a chip with the errors of its cost breakdown, or NULL if nothing
+ * is known. */
 static json_t *known_json(const struct pz_known *known, const struct pz_bill *bill) {
   if (!known->die[0]) return NULL;
   json_t *root = json_pack("{s:s,s:b}", "die", known->die, "fitted", known->fitted);
@@ -83,7 +86,8 @@ struct die_errors {
   struct mean_error area[2], watts[2];
 };
 
-/* Adds a computed number, the known number and the error, or empty cells if the known number is missing (0). */
+/* Adds a computed number, the known number and the error, or empty cells if the known number is
+ * missing (0). */
 static void append_error_cells(struct pz_table *table, double computed, double known) {
   if (known > 0)
     pz_table_cells(table, "%.0f|%.0f|%+.1f%%", computed, known, 100 * (computed / known - 1));
@@ -101,7 +105,8 @@ static bool is_repeated_die(size_t preset, const char *die) {
   return false;
 }
 
-/* Adds a preset to the table, the JSON array and the errors, unless nothing is known of its dies. */
+/* Adds a preset to the table, the JSON array and the errors, unless nothing is known of its
+ * dies. */
 static void append_die(struct pz_call *call, size_t preset, struct pz_table *table, json_t *list,
                        struct die_errors *errors) {
   const char *name = pz_chip_preset_name(preset);
@@ -129,8 +134,8 @@ static void append_die(struct pz_call *call, size_t preset, struct pz_table *tab
   json_array_append_new(list, row);
 }
 
-/* Prints area and power of every preset with known dies, computed and known, and the mean errors.  Presets with the same
- * die count once in the mean error of the area. */
+/* Prints area and power of every preset with known dies, computed and known, and the mean
+ * errors.  Presets with the same die count once in the mean error of the area. */
 static void print_dies(struct pz_call *call, bool as_json) {
   struct die_errors errors = {0};
   json_t *list = pz_json_built(call, json_array());
@@ -156,7 +161,8 @@ static void print_dies(struct pz_call *call, bool as_json) {
 
 /* ---- constants ------------------------------------------------------------------------------ */
 
-/* Prints the constants of the cost breakdown (chip/silicon.def), and those of unmeasured chips (chip/cold.def). */
+/* Prints the constants of the cost breakdown (chip/silicon.def), and those of unmeasured chips
+ * (chip/cold.def). */
 static void print_constants(struct pz_call *call, bool as_json) {
   struct pz_table *silicon =
       pz_table_new(call, "constant|unit|>16nm|>7nm|>5nm|>3nm|>low|>high|kind|source");
@@ -231,8 +237,9 @@ static void append_chip_row(struct pz_table *table, const struct pz_chip *chip) 
                  pz_chip_bill(chip, PZ_BILL_LIKELY).area_mm2, chip->watts);
 }
 
-/* Appends one row for each level of the network; the first one also has what applies to the whole cluster.  The topology of
- * a level is " 16x16" for a torus, " mesh" for a mesh, and "" if every device reaches every other one directly. */
+/* Appends one row for each level of the network; the first one also has what applies to the
+ * whole cluster.  The topology of a level is " 16x16" for a torus, " mesh" for a mesh, and "" if
+ * every device reaches every other one directly. */
 static void append_cluster_rows(struct pz_table *table, const struct pz_cluster *cluster) {
   for (int i = 0; i < cluster->n_levels; i++) {
     const struct pz_level *level = &cluster->level[i];
@@ -398,7 +405,8 @@ static void print_bill_parts(const struct pz_bill *bill, const char *unit) {
   }
 }
 
-/* Prints the range of a sum that the sources leave open, and its known value (0: unknown) with the error. */
+/* Prints the range of a sum that the sources leave open, and its known value (0: unknown) with
+ * the error. */
 static void print_range(double sum, double low, double high, const char *unit, double known) {
   if (low < high) printf("  %-24s %9.0f to %.0f %s\n", "range of sources", low, high, unit);
   if (known > 0)
@@ -459,7 +467,8 @@ static void print_chip(struct pz_call *call, const char *name, const struct pz_c
 
 /* ---- power of measured operators ------------------------------------------------------------ */
 
-/* Mean relative errors.  `called`: operators are called at the measured rate; `sustained`: one after another. */
+/* Mean relative errors.  `called`: operators are called at the measured rate; `sustained`: one
+ * after another. */
 struct power_errors {
   struct mean_error time, called_watts, called_joules, sustained_watts, sustained_joules;
 };
@@ -534,7 +543,8 @@ static json_t *power_json(const struct pz_power_table *power, const struct power
 
 static void free_power_table(void *table) { pz_power_table_free(table); }
 
-/* Compares measured operators with predictions.  The columns of limits are shown if a row was measured under limits. */
+/* Compares measured operators with predictions.  The columns of limits are shown if a row was
+ * measured under limits. */
 static void print_power(struct pz_call *call, const struct pz_chip *chip, const char *path,
                         bool as_json) {
   static const char *const limit_heads[] = {">cap W", ">lock MHz"};

@@ -1,6 +1,7 @@
-/* phaze compare answers three questions, each with a table or JSON: how the searched chip compares with the chips of other
- * methods in the same space (compare_baselines); how the common chip depends on the original system's assumptions
- * (compare_assumptions); and how given chips compare, bought or rented (compare_chips). */
+/* phaze compare answers three questions, each with a table or JSON: how the searched chip
+ * compares with the chips of other methods in the same space (compare_baselines); how the common
+ * chip depends on the original system's assumptions (compare_assumptions); and how given chips
+ * compare, bought or rented (compare_chips). */
 #include <string.h>
 
 #include "cli/owned.h"
@@ -172,7 +173,8 @@ static struct pz_rent_options read_rent_options(struct pz_call *call,
   return rent;
 }
 
-/* Copies the plan fields that were given to the options of the study, which stores them as texts. */
+/* Copies the plan fields that were given to the options of the study, which stores them as
+ * texts. */
 static void set_plan_fields(struct pz_call *call, const struct pz_plan *plan,
                             struct pz_study_options *study) {
   const struct {

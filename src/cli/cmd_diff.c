@@ -1,5 +1,6 @@
-/* phaze diff: explains the difference of two training plans A and B.  It reads both sides, each a file or changes of another
- * plan, and prints the fields, the parts of step time and memory, and a path of changes from A to B. */
+/* phaze diff: explains the difference of two training plans A and B.  It reads both sides, each
+ * a file or changes of another plan, and prints the fields, the parts of step time and memory,
+ * and a path of changes from A to B. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -54,7 +55,8 @@ struct diff_side {
   const struct pz_machine *machine;
 };
 
-/* Returns whether an argument is a list of changes: it has a space or is empty, and is not the name of a file. */
+/* Returns whether an argument is a list of changes: it has a space or is empty, and is not the
+ * name of a file. */
 static bool is_changes(const char *word) {
   return !*word || (strpbrk(word, " \t\n") && !pz_file_is_regular(word));
 }
@@ -195,7 +197,8 @@ static void print_parts(struct pz_call *call, const struct pz_plan_diff *diff) {
   pz_table_print(memory, 0, stdout);
 }
 
-/* Prints the plans on the path from A to B, with the change of step time and memory by each change of fields. */
+/* Prints the plans on the path from A to B, with the change of step time and memory by each
+ * change of fields. */
 static void print_path(struct pz_call *call, const struct pz_plan_diff *diff) {
   const struct pz_prediction *a = &diff->a.p;
   int decimals = pz_predict_decimals(fmin(a->step_s, diff->b.p.step_s));

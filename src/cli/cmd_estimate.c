@@ -1,9 +1,9 @@
-/* phaze estimate: latency and energy of operators on a chip, for all operators of a model, for one matrix product with the
- * mapping that was chosen for it, or for a table of operators.
+/* phaze estimate: latency and energy of operators on a chip, for all operators of a model, for one
+ * matrix product with the mapping that was chosen for it, or for a table of operators.
  *
- * estimate_operators() checks the arguments and opens an estimator of the machine; then estimate_gemm(), estimate_table()
- * or estimate_model() prints the answer.  The estimates themselves come from pz_cost_product(), pz_cost_table() and
- * pz_cost_op(). */
+ * estimate_operators() checks the arguments and opens an estimator of the machine; then
+ * estimate_gemm(), estimate_table() or estimate_model() prints the answer.  The estimates
+ * themselves come from pz_cost_product(), pz_cost_table() and pz_cost_op(). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -65,7 +65,8 @@ static json_t *mapping_json(const struct pz_mapping *mapping) {
                    "mapping", cores);
 }
 
-/* Prints the time that each resource needs and marks the bottleneck, then the traffic and the mapping. */
+/* Prints the time that each resource needs and marks the bottleneck, then the traffic and the
+ * mapping. */
 static void print_mapping(const struct pz_chip *chip, const struct pz_mapping *mapping) {
   const double needed_s[] = {mapping->compute_s, mapping->hbm_s, mapping->glb_s, mapping->local_s,
                              mapping->startup_s};
@@ -194,8 +195,8 @@ struct sums {
   double latency_s[2], energy_j[2];
 };
 
-/* Estimates the operators of a layer, prints them as a table for each direction unless the output is JSON, and adds them
- * to the JSON object of the layer and to the sums over all layers. */
+/* Estimates the operators of a layer, prints them as a table for each direction unless the
+ * output is JSON, and adds them to the JSON object of the layer and to the sums over all layers. */
 static void estimate_layer(struct pz_call *call, struct pz_cost *cost, const struct pz_layer *layer,
                            bool print, json_t *layer_json, struct sums *total) {
   static const char *const names[] = {"forward", "backward"};

@@ -1,5 +1,5 @@
-/* phaze explore: writes one HTML page that computes predictions and plans by itself (report/explore_page.c).  The options are
- * the settings that the page begins with. */
+/* phaze explore: writes one HTML page that computes predictions and plans by itself
+ * (report/explore_page.c).  The options are the settings that the page begins with. */
 
 /* readlink is of POSIX. */
 #define _POSIX_C_SOURCE 200809L /* NOLINT(bugprone-reserved-identifier) */

@@ -1,5 +1,5 @@
-/* phaze graph: prints the layers of a model with their operators, forward and backward, and the totals of the model; or the
- * same as JSON or in Graphviz format. */
+/* phaze graph: prints the layers of a model with their operators, forward and backward, and the
+ * totals of the model; or the same as JSON or in Graphviz format. */
 #include <inttypes.h>
 
 #include "cli/owned.h"
@@ -118,7 +118,8 @@ static void print_totals(const struct pz_workload *workload) {
   print_total("peak memory of a step", totals->peak_bytes, "B");
 }
 
-/* Prints the layers that were detected in a model that does not name them: "first, block x 12, last". */
+/* Prints the layers that were detected in a model that does not name them: "first, block x 12,
+ * last". */
 static void print_detected_layers(const struct pz_workload *workload) {
   printf("%s (%s): detected layers ", workload->model, workload->family);
   for (uint32_t i = 0; i < workload->n_layers; i++) {
@@ -129,7 +130,8 @@ static void print_detected_layers(const struct pz_workload *workload) {
   printf("; %" PRId64 " output%s per row\n", workload->vocab, pz_text_s((double)workload->vocab));
 }
 
-/* Prints "order: embedding, 8 x (block_window, ..., block_full), head" if layers of different kinds alternate. */
+/* Prints "order: embedding, 8 x (block_window, ..., block_full), head" if layers of different
+ * kinds alternate. */
 static void print_layer_order(const struct pz_workload *workload) {
   bool alternate = false;
   for (uint32_t i = 0; i < workload->n_order; i++)

@@ -1,8 +1,9 @@
-/* phaze place: the fastest division of a model into pipeline stages, data-parallel replicas and tensor-parallel groups, for a
- * model on a chip, or for an instance file of the original program.
+/* phaze place: the fastest division of a model into pipeline stages, data-parallel replicas and
+ * tensor-parallel groups, for a model on a chip, or for an instance file of the original program.
  *
- * place() checks the arguments, choose_semantics() decides which model of a step answers, and then place_instance(),
- * pz_place_training() (place_training.c) or pz_place_partition() (place_model.c) searches and prints. */
+ * place() checks the arguments, choose_semantics() decides which model of a step answers, and
+ * then place_instance(), pz_place_training() (place_training.c) or pz_place_partition()
+ * (place_model.c) searches and prints. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -72,7 +73,8 @@ static const struct pz_option option_table[] = {
     PZ_TEXT_OPTION("trace", AT(model.trace), "FILE.json", "Write the pipeline as a timeline for ui.perfetto.dev"),
     PZ_IMPORT_OPTIONS(struct settings, model.import),
     PZ_INT_OPTION("batch-per-device", AT(training.batch_per_device), "B", 1, 1 << 24, "Training: samples for each device instead of --batch (weak scaling)"),
-    /* Fields of a plan.  A given field that is otherwise searched is fixed; the others are the same in all plans. */
+    /* Fields of a plan.  A given field that is otherwise searched is fixed; the others are the
+     * same in all plans. */
 #define PLAN_OF(field) AT(training.plan.field)
 #define OWN .hidden = true,
 #define SEARCH(x) .standard = "searched",
@@ -166,8 +168,9 @@ static void place_instance(struct pz_call *call, const struct settings *settings
 
 /* ---- the semantics -------------------------------------------------------------------------- */
 
-/* Returns the semantics that were chosen, or else original for an instance file, training for a model on a chip that is
- * built or of a modern technology, and corrected otherwise.  ONNX graphs have no training framework. */
+/* Returns the semantics that were chosen, or else original for an instance file, training for a
+ * model on a chip that is built or of a modern technology, and corrected otherwise.  ONNX graphs
+ * have no training framework. */
 static int choose_semantics(struct pz_call *call, const struct settings *settings,
                             const char *model) {
   const struct pz_machine_options *machine = &settings->model.machine;
@@ -185,7 +188,8 @@ static int choose_semantics(struct pz_call *call, const struct settings *setting
   return training ? TRAINING : CORRECTED;
 }
 
-/* Raises PZ_BAD_USE for options that the chosen semantics do not have.  `none` are the settings without any option. */
+/* Raises PZ_BAD_USE for options that the chosen semantics do not have.  `none` are the settings
+ * without any option. */
 static void check_semantics(struct pz_call *call, const struct settings *settings,
                             const struct settings *none) {
   static const char *const not_training[] = {"check",     "optimizer", "dim",

@@ -1,9 +1,10 @@
 /* phaze predict: step time and memory of a training plan, or of every run of a table.
  *
- * predict() checks the arguments and calls predict_file() for a plan file, predict_plan() for a model with options, or
- * pz_predict_runs() for a table.  predict_plan() opens the machine, asks the library for the prediction, writes the files
- * that are asked for, and prints the answer as a script, JSON or text.  The text and the cost of a run are in
- * predict_print.c, and --runs is in predict_runs.c. */
+ * predict() checks the arguments and calls predict_file() for a plan file, predict_plan() for a
+ * model with options, or pz_predict_runs() for a table.  predict_plan() opens the machine, asks
+ * the library for the prediction, writes the files that are asked for, and prints the answer as
+ * a script, JSON or text.  The text and the cost of a run are in predict_print.c, and --runs is
+ * in predict_runs.c. */
 #include <stdio.h>
 #include <string.h>
 
@@ -162,7 +163,8 @@ static json_t *explanation_json(const struct pz_explanation *explanation) {
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-/* Prints the plan as a script.  A plan that does not fit is marked by a comment in its second line. */
+/* Prints the plan as a script.  A plan that does not fit is marked by a comment in its second
+ * line. */
 static void print_plan_script(struct pz_call *call, const struct pz_predicted *predicted) {
   char *text = NULL;
   pz_must(call, pz_launch_text(predicted->model, &predicted->machine->chip, predicted->machine->net,
@@ -302,7 +304,8 @@ static void predict_file(struct pz_call *call, void *ctx) {
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-/* Returns an error message if the options are inconsistent, otherwise NULL.  `is_plan`: the argument is a plan file. */
+/* Returns an error message if the options are inconsistent, otherwise NULL.  `is_plan`: the
+ * argument is a plan file. */
 static const char *predict_misuse(struct pz_call *call, const struct pz_predict_settings *settings,
                                   const char *model, bool is_plan) {
   const struct pz_option *model_option =

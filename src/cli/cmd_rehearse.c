@@ -1,9 +1,9 @@
-/* phaze rehearse: prints the script that runs single ranks of a plan on one GPU, or compares the results of that script
- * with the prediction.
+/* phaze rehearse: prints the script that runs single ranks of a plan on one GPU, or compares the
+ * results of that script with the prediction.
  *
- * rehearse() calls rehearse_plan(), which reads the plan and its machine and prints the script, or reads the results, writes
- * the corrected chip and prints the comparison.  The script and the comparison are made by pz_rehearsal_script() and
- * pz_rehearsal_read(). */
+ * rehearse() calls rehearse_plan(), which reads the plan and its machine and prints the script,
+ * or reads the results, writes the corrected chip and prints the comparison.  The script and the
+ * comparison are made by pz_rehearsal_script() and pz_rehearsal_read(). */
 #include <inttypes.h>
 #include <string.h>
 
@@ -77,8 +77,9 @@ static void read_input(struct pz_call *call, struct rehearse_input *input, const
 
 /* ---- the comparison as tables ----------------------------------------------------------------- */
 
-/* Prints a row for each measure of each rank: predicted, measured, the error of the prediction, and the error of the time
- * that was corrected.  A rank that failed has the row of its reserved memory only. */
+/* Prints a row for each measure of each rank: predicted, measured, the error of the prediction,
+ * and the error of the time that was corrected.  A rank that failed has the row of its reserved
+ * memory only. */
 static void print_ranks(struct pz_call *call, const struct pz_rehearsal *rehearsal) {
   static const char *const labels[] = {"compute (s)", "between steps (GB)", "peak (GB)",
                                        "reserved (GB)"};
@@ -209,7 +210,8 @@ static json_t *results_json(const struct rehearse_input *input,
 
 /* ---- the command ------------------------------------------------------------------------------ */
 
-/* Writes the chip with the measured factors of compute, unless that would overwrite a file that was read. */
+/* Writes the chip with the measured factors of compute, unless that would overwrite a file that
+ * was read. */
 static void write_corrected_chip(struct pz_call *call, const struct rehearse_input *input,
                                  const struct pz_chip *chip) {
   const char *path = input->settings->out, *results = input->settings->results;

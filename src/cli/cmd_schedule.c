@@ -1,8 +1,9 @@
-/* phaze schedule: the shortest schedule of operators on a chip's cores, for the layers of a model, for the passes of a
- * training plan, or for an instance file.
+/* phaze schedule: the shortest schedule of operators on a chip's cores, for the layers of a model,
+ * for the passes of a training plan, or for an instance file.
  *
- * schedule() checks the arguments; then schedule_instance(), schedule_plan() or schedule_model() solves the schedules
- * into the lists of a struct schedule_job, and report_schedules() writes the trace and prints them. */
+ * schedule() checks the arguments; then schedule_instance(), schedule_plan() or schedule_model()
+ * solves the schedules into the lists of a struct schedule_job, and report_schedules() writes
+ * the trace and prints them. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -153,7 +154,8 @@ static void print_title(const struct schedule_job *job) {
   printf("\n\n");
 }
 
-/* Prints the table of the schedules, and the Gantt chart of each if layers were chosen or --gantt was given. */
+/* Prints the table of the schedules, and the Gantt chart of each if layers were chosen or
+ * --gantt was given. */
 static void print_schedules(struct pz_call *call, const struct schedule_job *job) {
   static const char cores[] = "mode: number of tensor (t) and vector (v) cores";
   static const char single[] = "mode: one core of its type (single), or all (intra)";
@@ -348,7 +350,8 @@ static void schedule_plan(struct pz_call *call, struct schedule_job *job) {
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-/* Returns an error message if the arguments are inconsistent, otherwise NULL.  `none` are the settings without any option. */
+/* Returns an error message if the arguments are inconsistent, otherwise NULL.  `none` are the
+ * settings without any option. */
 static const char *schedule_misuse(struct pz_call *call, const struct settings *settings,
                                    const struct settings *none, int n_args, const char *model) {
   bool instance = settings->instance != NULL, plan = settings->plan != NULL;

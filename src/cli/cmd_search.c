@@ -1,5 +1,5 @@
-/* phaze search: finds the best chip of a design space for given models, with their training plans, and prints it with the
- * proof (report/result_table.h). */
+/* phaze search: finds the best chip of a design space for given models, with their training
+ * plans, and prints it with the proof (report/result_table.h). */
 #include "cli/study.h"
 #include "report/result_table.h"
 

@@ -1,4 +1,5 @@
-/* phaze spaces: shows the built-in design spaces, or spaces from files, by printing the JSON of pz_space_describe(). */
+/* phaze spaces: shows the built-in design spaces, or spaces from files, by printing the JSON of
+ * pz_space_describe(). */
 #include <string.h>
 
 #include "cli/command.h"
@@ -30,7 +31,8 @@ static void print_names(const char *label, const json_t *names) {
   printf("\n");
 }
 
-/* Prints "4 .. 512 (27)" for 27 values, the value if there is one, or that lanes follow from the columns. */
+/* Prints "4 .. 512 (27)" for 27 values, the value if there is one, or that lanes follow from the
+ * columns. */
 static void print_axis(const char *name, const json_t *values) {
   size_t n = json_array_size(values);
   long long first = json_integer_value(json_array_get(values, 0));

@@ -1,7 +1,8 @@
-/* phaze tune: reads the training run of a user, predicts it, and searches for what would make it faster.
+/* phaze tune: reads the training run of a user, predicts it, and searches for what would make it
+ * faster.
  *
- * tune() reads the run, opens its machine, has the library find the prediction, the best plan and the single changes, and
- * prints them as tables or with print_answer_json(). */
+ * tune() reads the run, opens its machine, has the library find the prediction, the best plan
+ * and the single changes, and prints them as tables or with print_answer_json(). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,7 +68,8 @@ static void print_prediction(struct pz_call *call, const struct tuned_run *tuned
   printf("\n%s: %.4g s per step, MFU %.1f%% (conventional %.1f%%), %.4g tokens/s per device\n",
          measured_s > 0 ? "corrected" : "predicted", prediction->step_s, 100 * prediction->mfu,
          100 * prediction->mfu_conventional, prediction->tokens_per_s_per_device);
-  /* All times are corrected by a measured step.  The expected error, which comes from other runs, is then not shown. */
+  /* All times are corrected by a measured step.  The expected error, which comes from other
+   * runs, is then not shown. */
   if (measured_s > 0) {
     bool too_long = predicted_s > measured_s;
     double error = too_long ? predicted_s / measured_s - 1 : 1 - predicted_s / measured_s;
@@ -97,7 +99,8 @@ static void print_prediction(struct pz_call *call, const struct tuned_run *tuned
 
 /* ---- other plans ---------------------------------------------------------------------------- */
 
-/* Returns the arguments to change: those of Megatron-LM if the run was read from them, otherwise options of phaze. */
+/* Returns the arguments to change: those of Megatron-LM if the run was read from them, otherwise
+ * options of phaze. */
 static const char *change_text(const struct tuned_run *tuned, const struct pz_plan_change *change) {
   return tuned->run->megatron ? change->megatron : change->options;
 }
@@ -172,7 +175,8 @@ static json_t *texts_json(const char *const *list, uint32_t n) {
   return texts;
 }
 
-/* Returns the run with another plan as JSON, in the format of a plan file.  The value belongs to the call. */
+/* Returns the run with another plan as JSON, in the format of a plan file.  The value belongs to
+ * the call. */
 static json_t *run_json(struct pz_call *call, const struct tuned_run *tuned,
                         const struct pz_plan *plan) {
   struct pz_run_plan run = *tuned->run;

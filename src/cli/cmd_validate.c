@@ -1,5 +1,5 @@
-/* phaze validate: compares predictions with measurements, prints the errors and writes them to files, and checks the limits
- * that they must keep. */
+/* phaze validate: compares predictions with measurements, prints the errors and writes them to
+ * files, and checks the limits that they must keep. */
 #include <string.h>
 
 #include "cli/command.h"
@@ -99,8 +99,8 @@ static void check_outputs(struct pz_call *call, const struct settings *settings)
     if (outputs[i]) pz_file_require_output(call, outputs[i], inputs.items, inputs.n);
 }
 
-/* Warns about a --chip that no row uses, if it is the default chip.  pz_validate() has a note about other chips, but cannot
- * know that the default was given. */
+/* Warns about a --chip that no row uses, if it is the default chip.  pz_validate() has a note
+ * about other chips, but cannot know that the default was given. */
 static void warn_about_unused_chip(const struct settings *settings,
                                    const struct pz_validation *validation,
                                    const char *default_chip) {

@@ -1,5 +1,5 @@
-/* phaze verify: recomputes a saved run from its inputs and compares it with what was recorded, check by check, and at the end
- * the report in its folder. */
+/* phaze verify: recomputes a saved run from its inputs and compares it with what was recorded,
+ * check by check, and at the end the report in its folder. */
 #include <unistd.h>
 
 #include "cli/study.h"

@@ -1,6 +1,7 @@
-/* What every subcommand shares: pz_command_invoke() runs the body of a subcommand under a border and turns what it
- * raised into a message and an exit status; pz_command_options() parses the options or shows the help.  Then come
- * messages, progress, signals and the end of the output.  The program around the subcommands is dispatch.c. */
+/* What every subcommand shares: pz_command_invoke() runs the body of a subcommand under a border
+ * and turns what it raised into a message and an exit status; pz_command_options() parses the
+ * options or shows the help.  Then come messages, progress, signals and the end of the output.
+ * The program around the subcommands is dispatch.c. */
 #include "cli/command.h"
 
 #include <errno.h>

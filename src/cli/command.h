@@ -1,8 +1,9 @@
 /* Subcommands of the program phaze.
  *
- * A subcommand is one file cmd_NAME.c that defines a struct pz_command, which the table in dispatch.c lists.  Its body runs
- * under one border (core/call.h): pz_command_invoke() calls the body, prints an error that the body raised, flushes stdout
- * and returns the exit status.  A body first calls pz_command_options(), which fills the settings of the subcommand from its
+ * A subcommand is one file cmd_NAME.c that defines a struct pz_command, which the table in
+ * dispatch.c lists.  Its body runs under one border (core/call.h): pz_command_invoke() calls the
+ * body, prints an error that the body raised, flushes stdout and returns the exit status.  A
+ * body first calls pz_command_options(), which fills the settings of the subcommand from its
  * table of options.  Results go to stdout, everything else to stderr. */
 #ifndef PZ_CLI_COMMAND_H
 #define PZ_CLI_COMMAND_H
@@ -52,15 +53,16 @@ enum pz_exit pz_command_invoke(const struct pz_command *command, int argc, char 
 
 /* ---- for the bodies of subcommands ---------------------------------------------------------- */
 
-/* Parses the options into `settings`, which contain the defaults and begin with a struct pz_common, and checks the number
- * of arguments.  Returns false if --help was given and the help has been printed: then the body returns. */
+/* Parses the options into `settings`, which contain the defaults and begin with a struct
+ * pz_common, and checks the number of arguments.  Returns false if --help was given and the help
+ * has been printed: then the body returns. */
 bool pz_command_options(struct pz_call *call, struct pz_invocation *in, void *settings);
 
 /* Raises PZ_BAD_USE because of the arguments: the message is followed by the synopsis. */
 _Noreturn void pz_command_refuse(struct pz_call *call, struct pz_invocation *in, const char *what);
 
-/* Raises an error that an inner border has caught.  If it is about the input and its message does not contain the name of
- * the input, the name is put before the message. */
+/* Raises an error that an inner border has caught.  If it is about the input and its message
+ * does not contain the name of the input, the name is put before the message. */
 _Noreturn void pz_command_raise_about(struct pz_call *call, const char *input,
                                       const struct pz_error *why);
 
@@ -72,8 +74,8 @@ void pz_command_save_text(struct pz_call *call, const char *path, char *text);
 
 /* ---- options that every subcommand has ------------------------------------------------------- */
 
-/* Rows of a table of options.  `at` is the offset in the settings, `value` is what --help calls the value, and ... is the help,
- * after which other members of struct pz_option may follow. */
+/* Rows of a table of options.  `at` is the offset in the settings, `value` is what --help calls
+ * the value, and ... is the help, after which other members of struct pz_option may follow. */
 #define PZ_FLAG_OPTION(option, at, ...)                                                            \
   { .name = option, .type = PZ_OPTION_FLAG, .offset = at, .help = __VA_ARGS__ }
 #define PZ_TEXT_OPTION(option, at, value, ...)                                                     \
@@ -98,7 +100,8 @@ void pz_command_save_text(struct pz_call *call, const char *path, char *text);
 #define PZ_SET_OPTION(option, at, names, ...)                                                      \
   { .name = option, .type = PZ_OPTION_SET, .offset = at, .choices = names, .help = __VA_ARGS__ }
 
-/* The first member of the settings of every subcommand; PZ_COMMON_OPTIONS begins its table of options. */
+/* The first member of the settings of every subcommand; PZ_COMMON_OPTIONS begins its table of
+ * options. */
 struct pz_common {
   bool help, quiet, json, verbose;
 };
@@ -110,8 +113,8 @@ struct pz_common {
   PZ_FLAG_OPTION("verbose", offsetof(T, common.verbose), "Print more detail on stderr", .letter = 'v')
 /* clang-format on */
 
-/* Compares two settings of a subcommand.  Returns the first option that differs and whose offset in the settings is at least
- * `least_offset`, or NULL if there is none. */
+/* Compares two settings of a subcommand.  Returns the first option that differs and whose offset
+ * in the settings is at least `least_offset`, or NULL if there is none. */
 const struct pz_option *pz_command_changed(const struct pz_command *command, size_t least_offset,
                                            const void *a, const void *b);
 
@@ -130,9 +133,9 @@ enum pz_exit pz_command_fail(const struct pz_error *err);
  * process. */
 atomic_bool *pz_command_listen(void);
 
-/* Starts progress on stderr for work that a signal can stop.  Unless stderr is a terminal, lines are printed only if
- * `lines` is set.  pz_command_progress() is the function for the library, with the progress as its context; it returns
- * false as soon as a signal has come. */
+/* Starts progress on stderr for work that a signal can stop.  Unless stderr is a terminal, lines
+ * are printed only if `lines` is set.  pz_command_progress() is the function for the library,
+ * with the progress as its context; it returns false as soon as a signal has come. */
 void pz_command_progress_start(struct pz_progress *progress, bool quiet, bool lines);
 bool pz_command_progress(void *progress, const struct pz_progress_state *state);
 
@@ -141,11 +144,12 @@ bool pz_command_progress(void *progress, const struct pz_progress_state *state);
 /* Returns subcommand i of the table, or NULL after the last. */
 const struct pz_command *pz_command_at(size_t i);
 
-/* The whole program, after pz_alloc_use(): finds the subcommand, runs it, and returns the exit status. */
+/* The whole program, after pz_alloc_use(): finds the subcommand, runs it, and returns the exit
+ * status. */
 int pz_command_main(int argc, char **argv);
 
-/* Flushes stdout and returns the exit status.  A full disk, a closed pipe, and a JSON document for which memory ran out
- * are errors, which are printed. */
+/* Flushes stdout and returns the exit status.  A full disk, a closed pipe, and a JSON document
+ * for which memory ran out are errors, which are printed. */
 enum pz_exit pz_command_end(void);
 
 /* Prints the bash completion script, made from the tables of options (completion.c). */

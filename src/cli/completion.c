@@ -61,8 +61,8 @@ static void print_words(pz_name_at *word_at, const void *ctx, FILE *out) {
   fputs("' ;;\n", out);
 }
 
-/* Prints a case of the script for each option that has a value.  If the accepted words are not known, the shell completes
- * file names. */
+/* Prints a case of the script for each option that has a value.  If the accepted words are not
+ * known, the shell completes file names. */
 static void print_value_cases(const struct pz_command *command, FILE *out) {
   for (size_t i = 0; i < command->table.n; i++) {
     const struct pz_option *option = &command->table.options[i];

@@ -1,6 +1,6 @@
-/* The program: pz_command_main() finds the subcommand in the table and runs it, among ranks if it supports them, or
- * prints the version, the usage, the completion script, or the man page, which is made from the tables of all
- * subcommands. */
+/* The program: pz_command_main() finds the subcommand in the table and runs it, among ranks if
+ * it supports them, or prints the version, the usage, the completion script, or the man page,
+ * which is made from the tables of all subcommands. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,8 +21,8 @@ const struct pz_command *pz_command_at(size_t i) {
 
 /* ---- the man page --------------------------------------------------------------------------- */
 
-/* Prints text with the escapes of roff: a leading dot or quote would start a request, a backslash an escape.  Lines that
- * begin with a space keep their line break. */
+/* Prints text with the escapes of roff: a leading dot or quote would start a request, a
+ * backslash an escape.  Lines that begin with a space keep their line break. */
 static void print_roff(const char *text, FILE *out) {
   bool filled = true;
   for (bool line_start = true; *text; text++) {
@@ -114,7 +114,8 @@ int pz_command_main(int argc, char **argv) {
   for (size_t i = 0; pz_command_at(i); i++) {
     const struct pz_command *command = pz_command_at(i);
     if (strcmp(command->name, name) != 0) continue;
-    /* Under mpirun, a command that can divide its work among ranks does so; the others run in every rank. */
+    /* Under mpirun, a command that can divide its work among ranks does so; the others run in
+     * every rank. */
     if (command->ranks && pz_border(pz_ranks_start, NULL, &err) != PZ_OK)
       return (int)pz_command_fail(&err);
     int code = (int)pz_command_invoke(command, argc - 1, argv + 1);

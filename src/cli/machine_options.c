@@ -1,5 +1,6 @@
-/* Reads the chip and the network that the options or the file of a training run name (machine_options.h): first the
- * network of a chip, then the files of chip and cluster, runs and plan files, and the description of a chip as output. */
+/* Reads the chip and the network that the options or the file of a training run name
+ * (machine_options.h): first the network of a chip, then the files of chip and cluster, runs and
+ * plan files, and the description of a chip as output. */
 #include "cli/machine_options.h"
 
 #include <inttypes.h>

@@ -1,6 +1,7 @@
-/* The machine that a subcommand works for: a chip and the network of its devices, from the options --chip, --cluster and
- * --any-units, or from the file of a training run.  PZ_MACHINE_OPTIONS and PZ_UNITS_OPTION put the options into a table;
- * pz_machine_open() reads the chip and the cluster, finds the network, and prints what the user has to know about it. */
+/* The machine that a subcommand works for: a chip and the network of its devices, from the
+ * options --chip, --cluster and --any-units, or from the file of a training run.
+ * PZ_MACHINE_OPTIONS and PZ_UNITS_OPTION put the options into a table; pz_machine_open() reads
+ * the chip and the cluster, finds the network, and prints what the user has to know about it. */
 #ifndef PZ_CLI_MACHINE_OPTIONS_H
 #define PZ_CLI_MACHINE_OPTIONS_H
 
@@ -55,12 +56,13 @@ void pz_machine_tell_scale(const struct pz_cluster *cluster);
 /* Returns whether a path is the file of the chip or of the cluster. */
 bool pz_machine_reads(const struct pz_machine_options *options, const char *path);
 
-/* Returns an error message if an output to one of the paths (NULL: not written) would overwrite the input or a file of the
- * machine, otherwise NULL. */
+/* Returns an error message if an output to one of the paths (NULL: not written) would overwrite
+ * the input or a file of the machine, otherwise NULL. */
 const char *pz_machine_find_overwrite(const struct pz_machine_options *options, const char *input,
                                       const char *trace_path, const char *report_path);
 
-/* Adds the paths of the files of chip and cluster to a JSON object.  Readers of plans use them instead of the names. */
+/* Adds the paths of the files of chip and cluster to a JSON object.  Readers of plans use them
+ * instead of the names. */
 void pz_machine_add_files(const struct pz_machine_options *options, json_t *root);
 
 /* Returns the warnings about the network as a JSON array, a new reference. */
@@ -87,12 +89,13 @@ struct pz_run_file pz_run_file_read(struct pz_call *call, const char *path,
 /* Prints the notes on a run that was read and the arguments that were ignored, as warnings. */
 void pz_run_file_warn(bool quiet, const struct pz_run_plan *run);
 
-/* Opens the machine of a training run, which was read from the input `name`.  Chip and cluster of the options override those
- * of the run, which then records that they come from the options. */
+/* Opens the machine of a training run, which was read from the input `name`.  Chip and cluster
+ * of the options override those of the run, which then records that they come from the options. */
 struct pz_machine *pz_machine_of_run(struct pz_call *call, const struct pz_machine_options *options,
                                      const char *name, bool quiet, struct pz_run_plan *run);
 
-/* Returns whether a path is a plan file: JSON with a model or a plan, and not the config.json of a model. */
+/* Returns whether a path is a plan file: JSON with a model or a plan, and not the config.json of
+ * a model. */
 bool pz_is_plan_file(const char *path);
 
 /* ---- calibrated chips -------------------------------------------------------------------------- */
@@ -100,7 +103,8 @@ bool pz_is_plan_file(const char *path);
 /* Writes the description of a calibrated chip to a file. */
 void pz_machine_save_chip(struct pz_call *call, const struct pz_chip *chip, const char *path);
 
-/* Prints the factors of a correction as a table, or returns them as a JSON array, a new reference. */
+/* Prints the factors of a correction as a table, or returns them as a JSON array, a new
+ * reference. */
 void pz_machine_show_factors(struct pz_call *call, const struct pz_step_factor *factors,
                              uint32_t n);
 json_t *pz_machine_factors_json(const struct pz_step_factor *factors, uint32_t n);

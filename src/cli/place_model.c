@@ -1,5 +1,6 @@
-/* phaze place with a MODEL under the original and corrected semantics.  pz_place_partition() opens the machine,
- * find_partitions() searches with pz_partition_model(), and the best plan is written as a trace and printed. */
+/* phaze place with a MODEL under the original and corrected semantics.  pz_place_partition()
+ * opens the machine, find_partitions() searches with pz_partition_model(), and the best plan is
+ * written as a trace and printed. */
 #include "cli/place_model.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* phaze place with a MODEL: the options of all its semantics, and the search of the original and corrected semantics, whose
- * plans divide scheduled layers into pipeline stages. */
+/* phaze place with a MODEL: the options of all its semantics, and the search of the original and
+ * corrected semantics, whose plans divide scheduled layers into pipeline stages. */
 #ifndef PZ_CLI_PLACE_MODEL_H
 #define PZ_CLI_PLACE_MODEL_H
 
@@ -20,8 +20,9 @@ struct pz_place_settings {
   struct pz_workload_options import; /* options for ONNX files only */
 };
 
-/* Prints the best plan over all microbatch sizes, tensor-parallel degrees and recomputation.  If `first_stage` is set, only
- * the gradients of the first stage are all-reduced, as in the original system. */
+/* Prints the best plan over all microbatch sizes, tensor-parallel degrees and recomputation.  If
+ * `first_stage` is set, only the gradients of the first stage are all-reduced, as in the
+ * original system. */
 void pz_place_partition(struct pz_call *call, struct pz_place_settings *settings, const char *model,
                         bool first_stage, bool check, bool json);
 

@@ -1,10 +1,11 @@
-/* phaze place --semantics training: the best plan as training frameworks execute it, or how the best plan scales over a
- * list of numbers of devices.
+/* phaze place --semantics training: the best plan as training frameworks execute it, or how the
+ * best plan scales over a list of numbers of devices.
  *
- * pz_place_training() at the end checks the options, opens the machine, reads the options of the search, and calls
- * place_once() for one number of devices or place_scaling() for several.  The searches themselves are
- * pz_training_place() and pz_training_scale().  place_once() compares the answer with the user's own plan
- * (compare_plans()), writes the files that are asked for, and prints a launch script, JSON or text. */
+ * pz_place_training() at the end checks the options, opens the machine, reads the options of the
+ * search, and calls place_once() for one number of devices or place_scaling() for several.  The
+ * searches themselves are pz_training_place() and pz_training_scale().  place_once() compares
+ * the answer with the user's own plan (compare_plans()), writes the files that are asked for,
+ * and prints a launch script, JSON or text. */
 #include "cli/place_training.h"
 
 #include <inttypes.h>
@@ -22,8 +23,8 @@
 static const double DAY_S = 86400;
 enum { DEFAULT_BATCH = 4096 };
 
-/* Plans tie if their predicted times differ by less than a hundredth, or their counted times (risk) by less than a
- * thousandth.  Of plans that tie, the simplest is chosen. */
+/* Plans tie if their predicted times differ by less than a hundredth, or their counted times
+ * (risk) by less than a thousandth.  Of plans that tie, the simplest is chosen. */
 static const double TIE = 0.01, COUNTED_TIE = 0.001;
 
 /* ---- options -------------------------------------------------------------------------------- */
@@ -149,12 +150,14 @@ struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place
   return file.run;
 }
 
-/* Returns the differences between the user's plan and the best one.  Both sides train the model of the user's file, with the
- * batch and sequence length of the question; the number of devices was read with that of the question. */
+/* Returns the differences between the user's plan and the best one.  Both sides train the model
+ * of the user's file, with the batch and sequence length of the question; the number of devices
+ * was read with that of the question. */
 static const struct pz_plan_diff *compare_plans(struct pz_call *call,
                                                 const struct pz_place_job *job,
                                                 const struct pz_training_run *best) {
-  /* Vocabularies are padded differently, so that the numbers of parameters of one model differ by up to this ratio. */
+  /* Vocabularies are padded differently, so that the numbers of parameters of one model differ
+   * by up to this ratio. */
   static const double SAME_MODEL = 0.02;
   const char *file = job->training->compare;
   const struct pz_machine *machine = job->machine;
@@ -238,8 +241,8 @@ static double ranked_s(const struct pz_training_run *run, bool counted) {
   return run->p.step_s * (counted ? 1 + run->expected.error : 1);
 }
 
-/* Prints the options that the plan switches on, the plans that were not chosen although they use all devices or are slightly
- * faster, and the certificate of the search. */
+/* Prints the options that the plan switches on, the plans that were not chosen although they use
+ * all devices or are slightly faster, and the certificate of the search. */
 static void print_alternatives(const struct pz_place_job *job,
                                const struct pz_training_plans *plans) {
   const struct pz_training_run *best = plans->runs[0], *all = plans->all_devices;
@@ -502,7 +505,8 @@ static void append_row(struct pz_table *table, const struct priced_scaling *scal
   pz_table_cell(table, "%s%s%s", pz_plan_text(&run->plan, text, sizeof text), idle, gap);
 }
 
-/* Prints the row to rent: the cheapest within the deadline, or the one that ends first if all are late. */
+/* Prints the row to rent: the cheapest within the deadline, or the one that ends first if all
+ * are late. */
 static void print_recommendation(const struct priced_scaling *scaling) {
   const struct pz_place_training_settings *training = scaling->job->training;
   const char *deadline = training->deadline;

@@ -1,5 +1,5 @@
-/* phaze place --semantics training: the best plan as training frameworks execute it, or how the best plan scales over a
- * list of numbers of devices. */
+/* phaze place --semantics training: the best plan as training frameworks execute it, or how the
+ * best plan scales over a list of numbers of devices. */
 #ifndef PZ_CLI_PLACE_TRAINING_H
 #define PZ_CLI_PLACE_TRAINING_H
 
@@ -43,12 +43,12 @@ struct pz_place_job {
   bool late;                         /* no plan ends by the deadline */
 };
 
-/* Searches and prints the answer.  Returns PZ_EXIT_NO_ANSWER if no plan ends by the deadline, and PZ_EXIT_STOPPED if a
- * signal ended the search; the answer is printed in both cases. */
+/* Searches and prints the answer.  Returns PZ_EXIT_NO_ANSWER if no plan ends by the deadline,
+ * and PZ_EXIT_STOPPED if a signal ended the search; the answer is printed in both cases. */
 enum pz_exit pz_place_training(struct pz_call *call, struct pz_place_job *job);
 
-/* Reads the plan to compare.  It determines what the options leave open: chip, devices, batch, sequence length, framework
- * and precision. */
+/* Reads the plan to compare.  It determines what the options leave open: chip, devices, batch,
+ * sequence length, framework and precision. */
 struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place_settings *settings,
                                            struct pz_place_training_settings *training,
                                            bool devices_given);

@@ -1,5 +1,6 @@
-/* phaze predict: its settings, and the functions of its files predict_*.c, some of which `phaze place`, `tune` and `diff`
- * use too: printing a prediction, the cost of a whole run, the trace of a pipeline and the page of a plan. */
+/* phaze predict: its settings, and the functions of its files predict_*.c, some of which `phaze
+ * place`, `tune` and `diff` use too: printing a prediction, the cost of a whole run, the trace
+ * of a pipeline and the page of a plan. */
 #ifndef PZ_CLI_PREDICT_OPTIONS_H
 #define PZ_CLI_PREDICT_OPTIONS_H
 

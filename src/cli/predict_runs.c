@@ -1,5 +1,6 @@
-/* Predicts every run of a table (--runs).  pz_predict_runs() reads the table, writes the CSV file, and prints the errors
- * by group and the reasons why rows are not predicted; or, if nothing was measured, the predictions themselves. */
+/* Predicts every run of a table (--runs).  pz_predict_runs() reads the table, writes the CSV
+ * file, and prints the errors by group and the reasons why rows are not predicted; or, if
+ * nothing was measured, the predictions themselves. */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
-/* The commands that search (study.h).  pz_study_misuse() checks that options and evaluator go together; read_options() parses
- * lists and numbers that the tables of options leave as text.  The steps of a search follow in the order in which they are
- * called: pz_study_run_begin(), _open(), _search() and _report(), all inside pz_study_run_work().  The last section writes the
+/* The commands that search (study.h).  pz_study_misuse() checks that options and evaluator go
+ * together; read_options() parses lists and numbers that the tables of options leave as text.
+ * The steps of a search follow in the order in which they are called: pz_study_run_begin(),
+ * _open(), _search() and _report(), all inside pz_study_run_work().  The last section writes the
  * report, or compares a report that exists with the one that a run gives. */
 #include "cli/study.h"
 
@@ -25,7 +26,8 @@ const char *const pz_per_names[] = {"chip", "dollar", "watt", "ownership", "joul
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-/* Returns the evaluator that was chosen, also by the older option --semantics, or else the one that belongs to the space. */
+/* Returns the evaluator that was chosen, also by the older option --semantics, or else the one
+ * that belongs to the space. */
 static enum pz_evaluator_kind evaluator_of(const struct pz_study_settings *study) {
   if (study->evaluator) return (enum pz_evaluator_kind)study->evaluator;
   if (study->semantics >= 0)
@@ -99,7 +101,8 @@ static void parse_weights(struct pz_call *call, const char *text, uint32_t n, do
   }
 }
 
-/* Parses --devices.  The largest number counts; several are accepted only by commands that say so. */
+/* Parses --devices.  The largest number counts; several are accepted only by commands that say
+ * so. */
 static int64_t parse_devices(struct pz_call *call, const struct pz_study_settings *study) {
   const char *text = study->devices;
   struct pz_choices devices;
@@ -199,8 +202,9 @@ void pz_study_run_begin(struct pz_call *call, struct pz_study_run *run, char **m
 
 void pz_study_run_close(void *run) { pz_run_close(run); }
 
-/* Opens the run, and prints warnings about models, about values that were removed from lists, and about a network that was
- * scaled out.  A warning about lists is printed only if the user gave one of these lists. */
+/* Opens the run, and prints warnings about models, about values that were removed from lists,
+ * and about a network that was scaled out.  A warning about lists is printed only if the user
+ * gave one of these lists. */
 void pz_study_run_open(struct pz_call *call, struct pz_study_run *run) {
   unsigned given_lists = 0, lists = 0;
   bool quiet = run->common->quiet;

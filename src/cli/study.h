@@ -1,6 +1,7 @@
-/* The commands that search, 'phaze search' and 'phaze compare': their options (the design space and its limits, the workload,
- * the objective, and the options of each of the two evaluators), one run with progress, signals and warnings, and its HTML
- * report, which 'phaze report' and 'phaze verify' use too. */
+/* The commands that search, 'phaze search' and 'phaze compare': their options (the design space
+ * and its limits, the workload, the objective, and the options of each of the two evaluators),
+ * one run with progress, signals and warnings, and its HTML report, which 'phaze report' and
+ * 'phaze verify' use too. */
 #ifndef PZ_CLI_STUDY_H
 #define PZ_CLI_STUDY_H
 
@@ -109,8 +110,8 @@ struct pz_study_run {
 /* Returns an error message if the arguments are inconsistent, otherwise NULL. */
 const char *pz_study_run_misuse(const struct pz_study_settings *study, int n_models);
 
-/* Returns an error message if options of one evaluator were given to the other one, or if options cannot be combined;
- * otherwise NULL.  `study` is a member of the command's settings. */
+/* Returns an error message if options of one evaluator were given to the other one, or if
+ * options cannot be combined; otherwise NULL.  `study` is a member of the command's settings. */
 const char *pz_study_misuse(struct pz_call *call, const struct pz_command *command,
                             const void *settings, const struct pz_study_settings *study);
 
@@ -123,7 +124,8 @@ void pz_study_run_work(struct pz_call *call, struct pz_invocation *in,
 void pz_study_run_begin(struct pz_call *call, struct pz_study_run *run, char **models,
                         int n_models);
 
-/* Opens the run and reads its inputs; nothing is searched yet.  The run is closed when the call ends. */
+/* Opens the run and reads its inputs; nothing is searched yet.  The run is closed when the call
+ * ends. */
 void pz_study_run_open(struct pz_call *call, struct pz_study_run *run);
 
 /* Loads the finished result from the folder of the run, or else searches. */
@@ -140,16 +142,17 @@ void pz_study_run_close(void *run);
 /* Returns DIR/report.html. */
 const char *pz_report_path(struct pz_call *call, const char *dir);
 
-/* Computes what a report shows and a run lacks: its details and, by the evaluator original, the baselines. */
+/* Computes what a report shows and a run lacks: its details and, by the evaluator original, the
+ * baselines. */
 void pz_report_complete(struct pz_call *call, struct pz_run *run);
 
-/* Writes the page of a complete result and returns its data.  Unless `csv` is NULL, the data of the charts are written as CSV
- * files into that folder. */
+/* Writes the page of a complete result and returns its data.  Unless `csv` is NULL, the data of
+ * the charts are written as CSV files into that folder. */
 json_t *pz_report_write(struct pz_call *call, const struct pz_result *result, const char *path,
                         const char *csv);
 
-/* Returns whether the file at `path` is the page of the result, byte for byte.  *exists says whether there is such a file.
- * Raises PZ_IO if it is not a regular file. */
+/* Returns whether the file at `path` is the page of the result, byte for byte.  *exists says
+ * whether there is such a file. Raises PZ_IO if it is not a regular file. */
 bool pz_report_matches(struct pz_call *call, const struct pz_result *result, const char *path,
                        bool *exists);
 

@@ -1,5 +1,5 @@
-/* Options of every subcommand with a MODEL: how its operator graphs are built.  PZ_WORKLOAD_OPTIONS puts them into a table;
- * PZ_IMPORT_OPTIONS are those for ONNX files only. */
+/* Options of every subcommand with a MODEL: how its operator graphs are built.
+ * PZ_WORKLOAD_OPTIONS puts them into a table; PZ_IMPORT_OPTIONS are those for ONNX files only. */
 #ifndef PZ_CLI_WORKLOAD_OPTIONS_H
 #define PZ_CLI_WORKLOAD_OPTIONS_H
 
@@ -41,7 +41,8 @@
   PZ_CHOICE_OPTION("unknown-ops", offsetof(T, F.unknown_ops), pz_unknown_ops_names, "ONNX: reject unknown operator types, or count them as element-wise work")
 /* clang-format on */
 
-/* Returns the operator graphs of a model, which belong to the call, and prints the warning about it. */
+/* Returns the operator graphs of a model, which belong to the call, and prints the warning about
+ * it. */
 static inline const struct pz_workload *pz_workload_open(struct pz_call *call, const char *model,
                                                          const struct pz_workload_options *options,
                                                          bool quiet) {

@@ -1,11 +1,12 @@
-/* Comparisons as JSON and as tables.  pz_comparison_*() print the searched chip beside the baselines;
- * pz_compared_chips_*() and pz_rented_chips_*() print the JSON of pz_chips_compare() and pz_chips_rent(), whose list "chips"
- * has one row for each chip and model, all models of a chip together; pz_original_*() print the common chip under the
- * assumptions of the original system.
+/* Comparisons as JSON and as tables.  pz_comparison_*() print the searched chip beside the
+ * baselines; pz_compared_chips_*() and pz_rented_chips_*() print the JSON of pz_chips_compare() and
+ * pz_chips_rent(), whose list "chips" has one row for each chip and model, all models of a chip
+ * together; pz_original_*() print the common chip under the assumptions of the original system.
  *
- * A row of the last table is one set of the original's assumptions: first all of them, then fewer as they are corrected,
- * then each one alone while all others are corrected.  Every row has the best common chip under its assumptions and its
- * throughput over that of the reference under the same assumptions. */
+ * A row of the last table is one set of the original's assumptions: first all of them, then
+ * fewer as they are corrected, then each one alone while all others are corrected.  Every row
+ * has the best common chip under its assumptions and its throughput over that of the reference
+ * under the same assumptions. */
 #include "report/comparison.h"
 
 #include <inttypes.h>
@@ -61,7 +62,8 @@ json_t *pz_comparison_document(struct pz_call *call, const struct pz_result *res
 
 /* ---- baselines as tables -------------------------------------------------------------------- */
 
-/* Adds the name of a method, and the chip that it found with HBM capacity and area, or dashes if it found none. */
+/* Adds the name of a method, and the chip that it found with HBM capacity and area, or dashes if
+ * it found none. */
 static void append_found_chip(struct pz_table *table, const struct pz_method_result *method) {
   pz_table_cell(table, "%s", method->name);
   if (method->chip)
@@ -70,7 +72,8 @@ static void append_found_chip(struct pz_table *table, const struct pz_method_res
     pz_table_dashes(table, 3);
 }
 
-/* Adds the number of chips that a method tried and its time, which is unknown if the result was read from a saved run. */
+/* Adds the number of chips that a method tried and its time, which is unknown if the result was
+ * read from a saved run. */
 static void append_effort(struct pz_table *table, const struct pz_method_result *method) {
   pz_table_cell(table, "%u", method->n_evaluated);
   pz_table_known(table, method->seconds > 0, "%.2f", method->seconds);
@@ -94,7 +97,8 @@ static void print_one_model(struct pz_call *call, const struct pz_comparison_run
   fputc('\n', out);
 }
 
-/* Prints the comparison of one chip for all models: a column for each model as far as there is room. */
+/* Prints the comparison of one chip for all models: a column for each model as far as there is
+ * room. */
 static void print_common_chip(struct pz_call *call, const struct pz_result *result,
                               const struct pz_comparison_run *run, FILE *out) {
   enum { BEFORE = 4, AFTER = 4, MOST_MODELS = PZ_TABLE_MOST_COLUMNS - 1 - BEFORE - AFTER };
@@ -220,8 +224,8 @@ static void print_chips_for_model(struct pz_call *call, const struct chip_rows *
   fputc('\n', out);
 }
 
-/* Returns the geometric mean over the models of (the chip's number / the first chip's number), or 0 if a model has no plan
- * on one of the two chips. */
+/* Returns the geometric mean over the models of (the chip's number / the first chip's number),
+ * or 0 if a model has no plan on one of the two chips. */
 static double mean_over_first_chip(const struct chip_rows *chips, size_t chip, const char *key) {
   double sum = 0;
   for (uint32_t m = 0; m < chips->options->n_models; m++)
@@ -229,7 +233,8 @@ static double mean_over_first_chip(const struct chip_rows *chips, size_t chip, c
   return isfinite(sum) ? exp(sum / chips->options->n_models) : 0;
 }
 
-/* Prints data of the chips themselves, and throughput per joule and per dollar relative to the first chip. */
+/* Prints data of the chips themselves, and throughput per joule and per dollar relative to the
+ * first chip. */
 static void print_chip_costs(struct pz_call *call, const struct chip_rows *chips, FILE *out) {
   struct pz_table *table = pz_table_new(
       call,
@@ -274,7 +279,8 @@ void pz_compared_chips_table(struct pz_call *call, const json_t *root,
 
 /* ---- rented chips --------------------------------------------------------------------------- */
 
-/* Returns whether the run of a row ends by the deadline: `answer` is "met", "uncertain" or "missed". */
+/* Returns whether the run of a row ends by the deadline: `answer` is "met", "uncertain" or
+ * "missed". */
 static bool is_deadline(const json_t *row, const char *answer) {
   const char *deadline = text_in(row, "deadline");
   return deadline && strcmp(deadline, answer) == 0;
@@ -466,8 +472,8 @@ json_t *pz_original_json(const struct pz_original *original) {
 
 /* ---- the original's assumptions as a table ----------------------------------------------------------------------------------- */
 
-/* Adds a cell with the correction that distinguishes a row from the row before it, or with the only assumption of a row
- * that is not corrected. */
+/* Adds a cell with the correction that distinguishes a row from the row before it, or with the
+ * only assumption of a row that is not corrected. */
 static void append_correction(struct pz_table *table, const struct pz_original_row *row) {
   enum pz_assumption a = 0;
   if (row->assumptions == PZ_ASSUME_ALL) {
@@ -476,7 +482,8 @@ static void append_correction(struct pz_table *table, const struct pz_original_r
     while (!pz_assumed(row->assumptions, a)) a++;
     pz_table_cell(table, "%s", pz_assumption_at(a)->name);
   } else {
-    /* assumptions are corrected in their order, so that the newest correction is the last one before those that remain */
+    /* assumptions are corrected in their order, so that the newest correction is the last one
+     * before those that remain */
     while (a + 1 < PZ_ASSUMPTIONS && !pz_assumed(row->assumptions, a + 1)) a++;
     pz_table_cell(table, "+ %s%s", pz_assumption_at(a)->corrected,
                   row->assumptions ? "" : " (all)");

@@ -1,5 +1,5 @@
-/* Comparisons as tables and JSON: the searched chip with baselines, given chips with each other, bought or rented, and the
- * common chip under the assumptions of the original Phaze system. */
+/* Comparisons as tables and JSON: the searched chip with baselines, given chips with each other,
+ * bought or rented, and the common chip under the assumptions of the original Phaze system. */
 #ifndef PZ_REPORT_COMPARISON_H
 #define PZ_REPORT_COMPARISON_H
 
@@ -16,8 +16,8 @@ void pz_comparison_table(struct pz_call *call, const struct pz_result *result, F
 void pz_compared_chips_table(struct pz_call *call, const json_t *root,
                              const struct pz_study_options *options, FILE *out);
 
-/* Prints the JSON that pz_chips_rent() returned.  Tokens and deadline are printed as the user wrote them; the deadline may
- * be NULL. */
+/* Prints the JSON that pz_chips_rent() returned.  Tokens and deadline are printed as the user
+ * wrote them; the deadline may be NULL. */
 struct pz_rent_titles {
   const char *tokens, *deadline;
 };
@@ -28,8 +28,8 @@ void pz_rented_chips_table(struct pz_call *call, const json_t *root,
 /* Returns whether one of the models fits on no chip, or meets the deadline on none. */
 bool pz_compared_chips_none(const json_t *root, const struct pz_study_options *options);
 
-/* The common chip under the assumptions of the original system, beside the numbers that its authors report.
- * pz_original_json() returns a new reference, or NULL if out of memory. */
+/* The common chip under the assumptions of the original system, beside the numbers that its
+ * authors report. pz_original_json() returns a new reference, or NULL if out of memory. */
 json_t *pz_original_json(const struct pz_original *original);
 void pz_original_table(struct pz_call *call, const struct pz_original *original, FILE *out);
 

@@ -1,4 +1,5 @@
-/* Datasets of a report: pz_dataset_new() and pz_dataset_append() build them as JSON, pz_dataset_save() writes them as CSV. */
+/* Datasets of a report: pz_dataset_new() and pz_dataset_append() build them as JSON,
+ * pz_dataset_save() writes them as CSV. */
 #include "report/dataset.h"
 
 #include <errno.h>

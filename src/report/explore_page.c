@@ -1,5 +1,6 @@
-/* The page of `phaze explore`, one HTML file that computes by itself.  pz_explore_page() checks the settings that the page
- * begins with, reads the files that it needs and the program as WebAssembly, and inserts all of them into the template. */
+/* The page of `phaze explore`, one HTML file that computes by itself.  pz_explore_page() checks
+ * the settings that the page begins with, reads the files that it needs and the program as
+ * WebAssembly, and inserts all of them into the template. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,8 @@ struct pz_explore_options pz_explore_options_default(void) {
 
 /* ---- initial settings ----------------------------------------------------------------------- */
 
-/* Returns the preset that `word` names in any case of letters, or else `word`, which may be NULL. */
+/* Returns the preset that `word` names in any case of letters, or else `word`, which may be
+ * NULL. */
 static const char *preset_spelling(const char *word, const char *(*preset_at)(size_t)) {
   for (size_t i = 0; word && preset_at(i); i++)
     if (pz_text_same(preset_at(i), word)) return preset_at(i);
@@ -58,7 +60,8 @@ static void check_plan(struct pz_call *call, const struct pz_plan *plan) {
   pz_must(call, pz_lora_parse(plan->peft, &lora, pz_call_error(call)));
 }
 
-/* Returns the settings by name, as the address of the page stores them: counts as numbers, the others as texts. */
+/* Returns the settings by name, as the address of the page stores them: counts as numbers, the
+ * others as texts. */
 static json_t *state_json(const struct pz_explore_options *options) {
   uint64_t given = pz_plan_given(&options->plan);
   char value[PZ_FIELD_TEXT_MOST];
@@ -77,7 +80,8 @@ static json_t *state_json(const struct pz_explore_options *options) {
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* Adds a file that the page needs, under the path that the user gave.  Does nothing for the name of a preset. */
+/* Adds a file that the page needs, under the path that the user gave.  Does nothing for the name
+ * of a preset. */
 static void add_file(struct pz_call *call, json_t *files, const char *path) {
   size_t bytes = 0, length = strlen(path);
   if (!pz_file_named(path)) return;
@@ -91,7 +95,8 @@ static void add_file(struct pz_call *call, json_t *files, const char *path) {
     pz_raise(call, PZ_BAD_INPUT, "%s: path or text is not UTF-8", path);
 }
 
-/* Adds the models and all files that the page reads, after a check that each of them can be loaded. */
+/* Adds the models and all files that the page reads, after a check that each of them can be
+ * loaded. */
 static void add_inputs(struct pz_call *call, const struct pz_explore_options *options,
                        json_t *models, json_t *files) {
   struct pz_error *err = pz_call_error(call);
@@ -131,8 +136,8 @@ static char *encode_base64(struct pz_call *call, const unsigned char *bytes, siz
   return text;
 }
 
-/* Returns the module as base64.  Modules of this version of phaze contain the text "phaze page VERSION"
- * (src/wasm/page.c). */
+/* Returns the module as base64.  Modules of this version of phaze contain the text "phaze page
+ * VERSION" (src/wasm/page.c). */
 static char *read_wasm(struct pz_call *call, const char *path) {
   size_t n = 0;
   char *bytes = pz_file_text(call, path, MOST_WASM_BYTES, &n);

@@ -1,5 +1,6 @@
-/* HTML pages: pz_page_html() copies a template and replaces every {{NAME}} by the file of that name, every {{>NAME}} by that
- * template, whose own marks are replaced too, and {{document}} by the data of the page. */
+/* HTML pages: pz_page_html() copies a template and replaces every {{NAME}} by the file of that
+ * name, every {{>NAME}} by that template, whose own marks are replaced too, and {{document}} by
+ * the data of the page. */
 #include "report/page.h"
 
 #include <string.h>

@@ -1,12 +1,13 @@
-/* A report as one HTML file that opens offline: the template, style and scripts of html/ and d3, which are built into the
- * program, with the document (report_data.h) inserted. */
+/* A report as one HTML file that opens offline: the template, style and scripts of html/ and d3,
+ * which are built into the program, with the document (report_data.h) inserted. */
 #ifndef PZ_REPORT_PAGE_H
 #define PZ_REPORT_PAGE_H
 
 #include "core/json.h"
 
-/* Returns the template of that name in html/ as HTML.  The document is written so that it cannot end the script element
- * that contains it: '<', '>', '&' and everything outside ASCII are escaped. */
+/* Returns the template of that name in html/ as HTML.  The document is written so that it cannot
+ * end the script element that contains it: '<', '>', '&' and everything outside ASCII are
+ * escaped. */
 struct pz_buffer *pz_page_html(struct pz_call *call, const char *template, const json_t *document);
 
 /* The files of html/ and d3 by name; the last one has a NULL name. */

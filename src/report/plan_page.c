@@ -1,10 +1,10 @@
-/* Training plans as one HTML file that opens offline.  pz_plan_page() adds the datasets of the page: step time and tokens/s of
- * a device for each number of devices, the parts of the step, and for each run one simulated step with its pipeline and its
- * memory over time.
+/* Training plans as one HTML file that opens offline.  pz_plan_page() adds the datasets of the
+ * page: step time and tokens/s of a device for each number of devices, the parts of the step, and
+ * for each run one simulated step with its pipeline and its memory over time.
  *
- * A simulated step is one row of the dataset "pipelines" and one row of the dataset "stages" for each pipeline stage.  The
- * passes of a stage (forward or backward passes of one microbatch) are stored as columns of equal length, which is shorter
- * than objects. */
+ * A simulated step is one row of the dataset "pipelines" and one row of the dataset "stages" for
+ * each pipeline stage.  The passes of a stage (forward or backward passes of one microbatch) are
+ * stored as columns of equal length, which is shorter than objects. */
 #include <math.h>
 
 #include "chip/chip.h"
@@ -55,8 +55,9 @@ static void add_parts(struct pz_call *call, const struct pz_plan_page *page, jso
 
 /* ---- simulated steps ------------------------------------------------------------------------ */
 
-/* Returns a row of the dataset "stages": the memory of a stage and its passes, or the first and the last `half` passes if
- * there are more.  Kinds of passes are letters: f is forward, b backward, and w computes the gradients of weights alone. */
+/* Returns a row of the dataset "stages": the memory of a stage and its passes, or the first and
+ * the last `half` passes if there are more.  Kinds of passes are letters: f is forward, b
+ * backward, and w computes the gradients of weights alone. */
 static json_t *stage_row(struct pz_call *call, int64_t devices, const struct pz_training_run *run,
                          int64_t stage, const struct pz_memory_curve *curve, uint32_t half) {
   const struct pz_training_memory *memory = &run->stages[stage];
@@ -94,7 +95,8 @@ static json_t *stage_row(struct pz_call *call, int64_t devices, const struct pz_
 
 static void free_training_run(void *run) { pz_training_run_free(run); }
 
-/* Simulates the step of every run that has a plan.  All of them together contain at most MOST_PASSES passes. */
+/* Simulates the step of every run that has a plan.  All of them together contain at most
+ * MOST_PASSES passes. */
 static void add_steps(struct pz_call *call, const struct pz_plan_page *page, json_t *datasets) {
   json_t *pipelines = NULL, *stages = NULL;
   uint32_t n_runs = 0;

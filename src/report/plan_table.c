@@ -1,4 +1,5 @@
-/* Text, table and JSON of a partition: its degrees of parallelism, and the layers, load and memory of its stages. */
+/* Text, table and JSON of a partition: its degrees of parallelism, and the layers, load and
+ * memory of its stages. */
 #include "report/plan_table.h"
 
 #include <inttypes.h>
@@ -20,7 +21,8 @@ const char *pz_partition_text(const struct pz_partition *plan, char *buf, size_t
   return buf;
 }
 
-/* Returns how many of the `most` stages from `first` on have the same layers and the same load as the first one. */
+/* Returns how many of the `most` stages from `first` on have the same layers and the same load
+ * as the first one. */
 static uint32_t count_equal_stages(const struct pz_partition_stage *first, uint32_t most) {
   char text[LONGEST_STAGE_TEXT], other[LONGEST_STAGE_TEXT];
   uint32_t n = 1;

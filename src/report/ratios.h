@@ -1,4 +1,5 @@
-/* Throughput over that of the reference chip: summarised over several models in words, and as a table cell. */
+/* Throughput over that of the reference chip: summarised over several models in words, and as a
+ * table cell. */
 #ifndef PZ_REPORT_RATIOS_H
 #define PZ_REPORT_RATIOS_H
 
@@ -7,10 +8,12 @@
 #include "report/table.h"
 #include "study/result.h"
 
-/* Prints "geometric mean over 6 models; median 3.40, from 2.40 for bert-large to 15.71 for gpt3-175b". */
+/* Prints "geometric mean over 6 models; median 3.40, from 2.40 for bert-large to 15.71 for
+ * gpt3-175b". */
 void pz_ratios_print(const struct pz_ratios *ratios, FILE *out);
 
-/* Adds a model's ratio: "no fit" if no plan fits into memory, "-" if the reference has no throughput. */
+/* Adds a model's ratio: "no fit" if no plan fits into memory, "-" if the reference has no
+ * throughput. */
 void pz_ratio_cell(struct pz_table *table, double samples_per_s, double ratio);
 
 #endif

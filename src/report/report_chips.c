@@ -1,5 +1,6 @@
-/* Section of a report: the chips of the design space.  Chips that were evaluated are listed one by one with their plans and
- * with what limits them; chips that bounds exclude are counted in cells of area and bound, because there are thousands. */
+/* Section of a report: the chips of the design space.  Chips that were evaluated are listed one
+ * by one with their plans and with what limits them; chips that bounds exclude are counted in
+ * cells of area and bound, because there are thousands. */
 #include <math.h>
 #include <string.h>
 
@@ -35,8 +36,8 @@ static enum limit largest_share(const double share[LIMITS]) {
   return most;
 }
 
-/* Divides the step time of a plan among the limits; the shares sum to 1.  Compute time counts for the resource that is
- * busiest during it. */
+/* Divides the step time of a plan among the limits; the shares sum to 1.  Compute time counts
+ * for the resource that is busiest during it. */
 static void divide_step_time(const struct pz_chip_plan *plan, double share[LIMITS]) {
   static const enum pz_resource resource_of[] = {PZ_TENSOR_CORES, PZ_VECTOR_CORES, PZ_HBM_RATE,
                                                  PZ_GLB_RATE};
@@ -72,8 +73,9 @@ static const struct pz_chip_plan *find_chip_plan(const struct pz_result_detail *
   return plan->chip_id == chip_id && plan->model == model ? plan : NULL;
 }
 
-/* Returns the limit with the largest share over the models of the answer that the chip belongs to.  The last answer is the
- * chip common to all models; answer i before it is the best chip for model i alone. */
+/* Returns the limit with the largest share over the models of the answer that the chip belongs
+ * to.  The last answer is the chip common to all models; answer i before it is the best chip for
+ * model i alone. */
 static const char *chip_limit(const struct pz_result *result, const struct pz_shown_chip *shown) {
   double sum[LIMITS] = {0}, share[LIMITS];
   bool common = shown->answer + 1 == result->n_answers;
@@ -88,8 +90,8 @@ static const char *chip_limit(const struct pz_result *result, const struct pz_sh
   return limit_names[largest_share(sum)];
 }
 
-/* Returns whether no other chip of the answer has at least its value on at most its area.  Of equal chips, the one with the
- * lowest number is on the front. */
+/* Returns whether no other chip of the answer has at least its value on at most its area.  Of
+ * equal chips, the one with the lowest number is on the front. */
 static bool is_on_front(const struct pz_result *result, const struct pz_shown_chip *shown) {
   double area = pz_result_chip(result, shown->chip_id)->area_mm2;
   for (uint32_t i = 0; i < result->detail->n_shown; i++) {
@@ -176,7 +178,8 @@ static int cell_index(double value, double most) {
   return value > 0 ? (int)(value / most * CELLS) : 0;
 }
 
-/* Returns the lower edge of cell i, rounded to six digits: a chart shows no more, and shorter numbers keep the page small. */
+/* Returns the lower edge of cell i, rounded to six digits: a chart shows no more, and shorter
+ * numbers keep the page small. */
 static double cell_edge(double most, int i) {
   double edge = most * i / CELLS;
   if (!(edge > 0)) return 0;
@@ -190,8 +193,8 @@ static bool is_shown(const struct pz_result_detail *detail, uint32_t answer, uin
   return false;
 }
 
-/* Counts the chips that are not shown one by one, by area and by the upper bound of their value, and appends a row for each
- * cell that contains any. */
+/* Counts the chips that are not shown one by one, by area and by the upper bound of their value,
+ * and appends a row for each cell that contains any. */
 static void append_excluded(struct pz_call *call, const struct pz_result *result,
                             uint32_t answer_index, json_t *rows) {
   const struct pz_answer *answer = &result->answers[answer_index];

@@ -1,5 +1,6 @@
-/* The document of a report: pz_report_document() runs the sections that apply to the evaluator and combines their datasets;
- * pz_result_text() is the public function that returns it as JSON or as a page. */
+/* The document of a report: pz_report_document() runs the sections that apply to the evaluator
+ * and combines their datasets; pz_result_text() is the public function that returns it as JSON
+ * or as a page. */
 #include "report/report_data.h"
 
 #include <math.h>
@@ -7,8 +8,8 @@
 #include "report/page.h"
 #include "study/result_json.h"
 
-/* A search by the evaluator original stores chips, plans and schedules, and the baselines to compare with; a search by the
- * evaluator training stores its details as one JSON text. */
+/* A search by the evaluator original stores chips, plans and schedules, and the baselines to
+ * compare with; a search by the evaluator training stores its details as one JSON text. */
 static const struct {
   pz_report_section *add;
   bool original, training;

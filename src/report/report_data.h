@@ -2,8 +2,9 @@
  *
  *     {version, objective, ratios, search, datasets: {name: {columns, rows}}}
  *
- * A section adds one or more datasets; it is one file report_*.c and one row of the table in report_data.c.  Nothing in the
- * document depends on the clock, on the number of threads, or on the path of the run. */
+ * A section adds one or more datasets; it is one file report_*.c and one row of the table in
+ * report_data.c.  Nothing in the document depends on the clock, on the number of threads, or on
+ * the path of the run. */
 #ifndef PZ_REPORT_REPORT_DATA_H
 #define PZ_REPORT_REPORT_DATA_H
 

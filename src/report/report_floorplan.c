@@ -1,4 +1,5 @@
-/* Section of a report: die area by block, and the main numbers of the best chip and of the reference chip. */
+/* Section of a report: die area by block, and the main numbers of the best chip and of the
+ * reference chip. */
 #include "chip/chip.h"
 #include "report/report_data.h"
 

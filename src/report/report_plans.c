@@ -1,5 +1,5 @@
-/* Section of a report: how a cluster of the best chip trains each model, with the plan, its pipeline stages and their memory,
- * and the parts of the step time. */
+/* Section of a report: how a cluster of the best chip trains each model, with the plan, its
+ * pipeline stages and their memory, and the parts of the step time. */
 #include "report/plan_table.h"
 #include "report/report_data.h"
 

@@ -1,6 +1,7 @@
-/* Section of a report: the run itself.  It lists the objective runs with their certificates, the sensitivity of the best
- * chip, the inputs, and the command line that repeats the search, to be pasted into a shell.  Objective runs and command
- * exist only in results of the evaluator original, which have a comparison. */
+/* Section of a report: the run itself.  It lists the objective runs with their certificates, the
+ * sensitivity of the best chip, the inputs, and the command line that repeats the search, to be
+ * pasted into a shell.  Objective runs and command exist only in results of the evaluator
+ * original, which have a comparison. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -12,7 +13,8 @@
 #include "core/text.h"
 #include "report/report_data.h"
 
-/* How the parameters that a search varies are shown.  A parameter that is missing here is shown by its name in results. */
+/* How the parameters that a search varies are shown.  A parameter that is missing here is shown
+ * by its name in results. */
 static const struct {
   const char *name, *text, *unit;
 } parameters[] = {
@@ -68,7 +70,8 @@ static json_t *axis_value_json(const char *text) {
   return end != text && !*end ? json_real(value) : json_string(text);
 }
 
-/* Appends the parts of each model's step time on the changed chip, and their differences to those on the best chip. */
+/* Appends the parts of each model's step time on the changed chip, and their differences to
+ * those on the best chip. */
 static void append_changed_parts(struct pz_call *call, const struct pz_answer *best,
                                  const struct pz_result_step *step, const char *parameter,
                                  json_t *rows) {
@@ -231,8 +234,9 @@ static void print_list_option(struct pz_call *call, const char *option,
   if (!same) fprintf(out, " --%s %s", option, choices_text(call, list));
 }
 
-/* Prints the design space with its limits and its evaluator.  The default space 'paper' is omitted together with its
- * evaluator.  A space that is no preset is named as the file that it would be read from. */
+/* Prints the design space with its limits and its evaluator.  The default space 'paper' is
+ * omitted together with its evaluator.  A space that is no preset is named as the file that it
+ * would be read from. */
 static void print_space(const struct pz_result_inputs *inputs, FILE *out) {
   const struct pz_study_options *options = &inputs->options;
   bool standard = strcmp(inputs->space_name, "paper") == 0, preset = false;
@@ -248,8 +252,9 @@ static void print_space(const struct pz_result_inputs *inputs, FILE *out) {
   if (!standard) fprintf(out, " --evaluator %s", pz_evaluator_names[options->evaluator]);
 }
 
-/* Prints the command that repeats a study: the models, then each option that differs from its default.  The command is
- * 'phaze search' unless the seed differs from the default seed of comparisons, which only 'phaze compare' can set. */
+/* Prints the command that repeats a study: the models, then each option that differs from its
+ * default.  The command is 'phaze search' unless the seed differs from the default seed of
+ * comparisons, which only 'phaze compare' can set. */
 static void print_command_line(struct pz_call *call, const struct pz_result_inputs *inputs,
                                uint64_t seed, FILE *out) {
   struct pz_study_options standard = pz_study_options_default();

@@ -1,5 +1,5 @@
-/* Section of a report: how the best chip executes the layers of each model, with the cores, the shares of the rates and the
- * times of every operator. */
+/* Section of a report: how the best chip executes the layers of each model, with the cores, the
+ * shares of the rates and the times of every operator. */
 #include "report/report_data.h"
 
 void pz_report_schedules(struct pz_call *call, struct pz_report *report) {

@@ -1,6 +1,7 @@
-/* Section of a report of the evaluator training: the best chip and the reference with their plans, the inputs and the
- * certificate as one object, `search`; and as datasets the parts of each step, today's chips beside the best one, the front,
- * the roofline of its operators, cost breakdowns, and how robust the answer is. */
+/* Section of a report of the evaluator training: the best chip and the reference with their
+ * plans, the inputs and the certificate as one object, `search`; and as datasets the parts of
+ * each step, today's chips beside the best one, the front, the roofline of its operators, cost
+ * breakdowns, and how robust the answer is. */
 #include <math.h>
 #include <string.h>
 
@@ -88,8 +89,8 @@ static json_t *inputs_json(const struct pz_result_inputs *inputs) {
 
 /* ---- datasets ------------------------------------------------------------------------------- */
 
-/* Adds the dataset `name` from the member `name` of the details, which is a list of flat objects: one row for each object,
- * with the members that the columns name. */
+/* Adds the dataset `name` from the member `name` of the details, which is a list of flat
+ * objects: one row for each object, with the members that the columns name. */
 static void add_list_dataset(struct pz_call *call, json_t *datasets, const json_t *details,
                              const char *name, const char *columns) {
   json_t *rows = pz_dataset_new(call, datasets, name, columns);

@@ -1,6 +1,7 @@
-/* The result of a search on the terminal.  pz_result_table() prints from top to bottom: the objective, the chip, a table of the
- * models with their plans, the best chip of each model alone, the sensitivity, the Pareto front, what the reference is, how
- * robust the answer is, and the proof.  The evaluators original and training have different tables of plans. */
+/* The result of a search on the terminal.  pz_result_table() prints from top to bottom: the
+ * objective, the chip, a table of the models with their plans, the best chip of each model
+ * alone, the sensitivity, the Pareto front, what the reference is, how robust the answer is, and
+ * the proof.  The evaluators original and training have different tables of plans. */
 #include "report/result_table.h"
 
 #include <inttypes.h>
@@ -17,8 +18,8 @@ static bool is_training(const struct pz_result *result) {
 
 /* ---- the objective -------------------------------------------------------------------------- */
 
-/* Prints the objective as a multiple of the reference, with its range if the chips are known by their data sheets only, and
- * the ratios of the models unless `ratios` is NULL. */
+/* Prints the objective as a multiple of the reference, with its range if the chips are known by
+ * their data sheets only, and the ratios of the models unless `ratios` is NULL. */
 static void print_times_reference(const struct pz_result *result, const struct pz_ratios *ratios,
                                   FILE *out) {
   const struct pz_answer *best = pz_result_best(result);
@@ -36,7 +37,8 @@ static void print_times_reference(const struct pz_result *result, const struct p
   fputs(cold || ratios ? ")\n" : "\n", out);
 }
 
-/* Prints the objective, and the ratios of the models, because a mean can depend on a single model. */
+/* Prints the objective, and the ratios of the models, because a mean can depend on a single
+ * model. */
 static void print_objective(const struct pz_result *result, FILE *out) {
   const struct pz_answer *best = pz_result_best(result);
   enum pz_objective_kind kind = result->inputs.options.objective;
@@ -118,8 +120,8 @@ static void print_training_plans(struct pz_call *call, const struct pz_answer *b
   pz_table_print(table, 0, out);
 }
 
-/* Prints the plans of the evaluator original, and the parts of their step times: compute is limited by the chip, the others
- * by the network and the pipeline. */
+/* Prints the plans of the evaluator original, and the parts of their step times: compute is
+ * limited by the chip, the others by the network and the pipeline. */
 static void print_partitions(struct pz_call *call, const struct pz_answer *best, FILE *out) {
   struct pz_table *plans =
       pz_table_new(call, "model|>samples/s|>reference|>stages|>replicas|>tensor "
@@ -145,8 +147,8 @@ static void print_partitions(struct pz_call *call, const struct pz_answer *best,
   pz_table_print(step_parts, 0, out);
 }
 
-/* Prints the best chip of each model alone, if there are several models.  The last answer of a result is common to all
- * models; each answer before it is for one model. */
+/* Prints the best chip of each model alone, if there are several models.  The last answer of a
+ * result is common to all models; each answer before it is for one model. */
 static void print_chips_of_one_model(struct pz_call *call, const struct pz_result *result,
                                      FILE *out) {
   const struct pz_answer *common = pz_result_best(result);
@@ -301,7 +303,8 @@ static void print_reference_chip(const struct pz_result *result, FILE *out) {
   fprintf(out, "The best chip does not reach it: %s.\n", reason);
 }
 
-/* Prints the highest power and the lowest MFU over the steps of all models, unless the power of a step is unknown. */
+/* Prints the highest power and the lowest MFU over the steps of all models, unless the power of
+ * a step is unknown. */
 static void print_power(const struct pz_result *result, FILE *out) {
   const struct pz_answer *best = pz_result_best(result);
   double watts = 0, reference_watts = 0, mfu = 1, reference_mfu = 1;
@@ -355,7 +358,8 @@ static void print_robustness(const struct pz_result *result, FILE *out) {
             robustness->n_candidates, n_other_winners, robustness->n_moves);
 }
 
-/* Prints how many chips of the space were evaluated or excluded, and that no chip is better by more than the gap. */
+/* Prints how many chips of the space were evaluated or excluded, and that no chip is better by
+ * more than the gap. */
 static void print_proof(const struct pz_certificate *proof, FILE *out) {
   static const double ROUNDING = 1e-8; /* gaps below it are rounding errors */
   char chips[32], boxes[32], evaluated[32], beyond[32];

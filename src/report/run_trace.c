@@ -1,5 +1,5 @@
-/* The pipeline of a training run as a trace-event file (core/trace_events.h): one thread for each stage, with its
- * microbatches, the gradient exchange and the optimizer. */
+/* The pipeline of a training run as a trace-event file (core/trace_events.h): one thread for
+ * each stage, with its microbatches, the gradient exchange and the optimizer. */
 #include <stdio.h>
 
 #include "core/trace_events.h"
@@ -10,7 +10,8 @@ struct run_trace {
   char **text;
 };
 
-/* Writes one span for each pass, and the gradient exchange and optimizer at the end of each stage. */
+/* Writes one span for each pass, and the gradient exchange and optimizer at the end of each
+ * stage. */
 static void trace_run(struct pz_call *call, void *ctx) {
   const struct run_trace *args = ctx;
   const struct pz_training_run *run = args->run;

@@ -1,5 +1,6 @@
-/* JSON, tables and Gantt charts of solved schedules.  The chart is a table too, whose bar column gets the width that the other
- * columns leave; it is therefore built twice, first without bars to measure the other columns. */
+/* JSON, tables and Gantt charts of solved schedules.  The chart is a table too, whose bar column
+ * gets the width that the other columns leave; it is therefore built twice, first without bars
+ * to measure the other columns. */
 #include "report/schedule_table.h"
 
 #include <inttypes.h>
@@ -93,8 +94,8 @@ json_t *pz_scheduled_plan_json(const struct pz_plan_schedules *schedules) {
 
 /* ---- table ---------------------------------------------------------------------------------- */
 
-/* A row of the table is a sum of schedules, weighted by how often their layers occur; the row of one schedule is a sum of
- * one. */
+/* A row of the table is a sum of schedules, weighted by how often their layers occur; the row of
+ * one schedule is a sum of one. */
 struct schedule_row {
   const char *layer;
   enum pz_direction direction;
@@ -220,7 +221,8 @@ pz_shown_operators(struct pz_call *call, const struct pz_layer_schedule *schedul
 
 enum { LONGEST_NAME = 32, LEAST_BAR = 20, MOST_BAR = 60 };
 
-/* Shortens a long name to "NAME.." and keeps a suffix such as " (1)", which says which half of a microbatch it is. */
+/* Shortens a long name to "NAME.." and keeps a suffix such as " (1)", which says which half of a
+ * microbatch it is. */
 static const char *short_name(const char *name, char buf[LONGEST_NAME + 1]) {
   if (strlen(name) <= LONGEST_NAME) return name;
   char cut[LONGEST_NAME - 1];
@@ -231,8 +233,8 @@ static const char *short_name(const char *name, char buf[LONGEST_NAME + 1]) {
   return buf;
 }
 
-/* Returns "8t" for 8 tensor cores, "4t+2v" with vector cores, "8t+link" with the link, or the mode's own name, which is
- * "link", or "single" and "intra" in two-mode problems. */
+/* Returns "8t" for 8 tensor cores, "4t+2v" with vector cores, "8t+link" with the link, or the
+ * mode's own name, which is "link", or "single" and "intra" in two-mode problems. */
 static const char *mode_text(const struct pz_scheduled_operator *op, char buf[48]) {
   long long tensor = op->tensor_cores, vector = op->vector_cores;
   const char *link = op->used[PZ_LINK] > 0 ? "+link" : "";
@@ -247,8 +249,9 @@ static const char *mode_text(const struct pz_scheduled_operator *op, char buf[48
   return buf;
 }
 
-/* Draws the time of an operator as a bar of '#' (tensor cores), '~' (collectives) or '=' (vector cores).  Every bar has at
- * least one character, so that nothing is invisible; '|' marks an operator without duration. */
+/* Draws the time of an operator as a bar of '#' (tensor cores), '~' (collectives) or '=' (vector
+ * cores).  Every bar has at least one character, so that nothing is invisible; '|' marks an
+ * operator without duration. */
 static void append_bar(struct pz_table *table, const struct pz_scheduled_operator *op,
                        double makespan, int width) {
   char bar[MOST_BAR + 1], letter = '=';

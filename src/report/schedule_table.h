@@ -1,5 +1,5 @@
-/* Solved schedules in reports: one as JSON or as a Gantt chart, several as a table, and what the techniques of the solver
- * did. */
+/* Solved schedules in reports: one as JSON or as a Gantt chart, several as a table, and what the
+ * techniques of the solver did. */
 #ifndef PZ_REPORT_SCHEDULE_TABLE_H
 #define PZ_REPORT_SCHEDULE_TABLE_H
 
@@ -10,8 +10,8 @@
 /* Writes "block backward", or the name of an instance, into buf and returns buf. */
 const char *pz_scheduled_title(const struct pz_layer_schedule *schedule, char buf[256]);
 
-/* Returns the factor from the schedule's time unit to microseconds.  The unit of a layer is the second; the unit of an
- * instance is unknown, and its times are printed as they are. */
+/* Returns the factor from the schedule's time unit to microseconds.  The unit of a layer is the
+ * second; the unit of an instance is unknown, and its times are printed as they are. */
 static inline double pz_scheduled_us(const struct pz_layer_schedule *schedule) {
   return schedule->layer ? 1e6 : 1;
 }
@@ -22,14 +22,15 @@ double pz_schedule_gap(double makespan, double lower_bound);
 /* Writes "optimal", "1.55%" or "<0.01%" into buf and returns buf. */
 const char *pz_scheduled_gap_text(double gap, bool optimal, char buf[16]);
 
-/* Returns a new reference, or NULL if out of memory.  Times are in the schedule's unit; solving_s is the time of the solver,
- * negative if it is unknown. */
+/* Returns a new reference, or NULL if out of memory.  Times are in the schedule's unit;
+ * solving_s is the time of the solver, negative if it is unknown. */
 json_t *pz_scheduled_json(const struct pz_layer_schedule *schedule, double solving_s);
 
 /* Returns the plan in the format of predictions. */
 json_t *pz_scheduled_plan_json(const struct pz_plan_schedules *schedules);
 
-/* Prints one row for each schedule, with times in microseconds.  `total` adds the sums over all layers for both passes. */
+/* Prints one row for each schedule, with times in microseconds.  `total` adds the sums over all
+ * layers for both passes. */
 void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *const *list,
                         uint32_t n, bool total, FILE *out);
 
@@ -43,8 +44,9 @@ void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedul
 const struct pz_scheduled_operator **
 pz_shown_operators(struct pz_call *call, const struct pz_layer_schedule *schedule, uint32_t *n);
 
-/* Prints one row for each shown operator, with its cores, its times and a bar.  The chart is at most PZ_GANTT_COLUMNS wide
- * unless the numbers alone are wider.  Long names are cut, and the last line counts the operators that are not shown. */
+/* Prints one row for each shown operator, with its cores, its times and a bar.  The chart is at
+ * most PZ_GANTT_COLUMNS wide unless the numbers alone are wider.  Long names are cut, and the
+ * last line counts the operators that are not shown. */
 enum { PZ_GANTT_COLUMNS = 100 };
 void pz_gantt_chart(struct pz_call *call, const struct pz_layer_schedule *schedule, FILE *out);
 

@@ -1,5 +1,6 @@
-/* Text tables: cells are stored as strings row by row, the first row being the column titles.  Printing measures all columns,
- * then prints as many of them as fit into the terminal, and repeats this until all columns are printed. */
+/* Text tables: cells are stored as strings row by row, the first row being the column titles.
+ * Printing measures all columns, then prints as many of them as fit into the terminal, and
+ * repeats this until all columns are printed. */
 #include "report/table.h"
 
 #include <math.h>
@@ -89,8 +90,9 @@ static size_t count_letter(const char *text, char letter) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 
-/* All cells are formatted at once and then divided.  An argument may contain bars, so that the bars of the format are first
- * replaced by a control character, and by the next one if that occurs in an argument too. */
+/* All cells are formatted at once and then divided.  An argument may contain bars, so that the
+ * bars of the format are first replaced by a control character, and by the next one if that
+ * occurs in an argument too. */
 void pz_table_cells(struct pz_table *table, const char *format, ...) {
   struct pz_call scratch = pz_scratch(&table->call);
   char *divided = pz_copy_text(&scratch, format), *text = divided;
@@ -154,8 +156,8 @@ int pz_table_width(const struct pz_table *table) {
   return sum;
 }
 
-/* Prints the first column of a row and the columns from `from` to below `to`.  Titles are bold on a terminal.  The last
- * cell has no trailing spaces. */
+/* Prints the first column of a row and the columns from `from` to below `to`.  Titles are bold
+ * on a terminal.  The last cell has no trailing spaces. */
 static void print_row(const struct pz_table *table, const int *width, uint32_t row, int from,
                       int to, FILE *out) {
   const char *bold = row == 0 ? pz_colour(out, PZ_BOLD) : "";
@@ -178,7 +180,8 @@ void pz_table_print(const struct pz_table *table, int indent, FILE *out) {
   int room = pz_terminal_columns(out) - indent, from = 1;
   measure_columns(table, width);
   do {
-    /* find the end `to` of the columns that fit beside the first one, but print at least one column */
+    /* find the end `to` of the columns that fit beside the first one, but print at least one
+     * column */
     int to = from, sum = width[0];
     while (to < table->columns) {
       sum += BETWEEN_COLUMNS + width[to];

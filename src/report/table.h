@@ -1,5 +1,6 @@
-/* Aligned text tables for the terminal.  Create a table with pz_table_new(), add its cells row by row, and print it with
- * pz_table_print().  A table that is wider than the terminal is printed in several parts, each with the first column. */
+/* Aligned text tables for the terminal.  Create a table with pz_table_new(), add its cells row
+ * by row, and print it with pz_table_print().  A table that is wider than the terminal is
+ * printed in several parts, each with the first column. */
 #ifndef PZ_REPORT_TABLE_H
 #define PZ_REPORT_TABLE_H
 
@@ -17,8 +18,8 @@ struct pz_table {
   bool right_aligned[PZ_TABLE_MOST_COLUMNS];
 };
 
-/* Makes a table with these column titles, which are separated by '|'.  A title that begins with '>' makes a right-aligned
- * column: pz_table_new(call, "model|>layers"). */
+/* Makes a table with these column titles, which are separated by '|'.  A title that begins with
+ * '>' makes a right-aligned column: pz_table_new(call, "model|>layers"). */
 struct pz_table *pz_table_new(struct pz_call *call, const char *titles);
 
 /* The same for a list of titles that ends with NULL. */
@@ -27,7 +28,8 @@ struct pz_table *pz_table_with(struct pz_call *call, const char *const *titles);
 /* Adds one cell; rows are filled from left to right. */
 void pz_table_cell(struct pz_table *table, const char *format, ...) PZ_PRINTF(2, 3);
 
-/* Adds several cells.  A '|' in the format separates them: pz_table_cells(table, "%s|%.1f%%", name, percent). */
+/* Adds several cells.  A '|' in the format separates them: pz_table_cells(table, "%s|%.1f%%",
+ * name, percent). */
 void pz_table_cells(struct pz_table *table, const char *format, ...) PZ_PRINTF(2, 3);
 
 /* Adds `n` cells with a dash, for values that are unknown. */

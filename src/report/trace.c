@@ -1,6 +1,6 @@
-/* Schedules and pipelines as trace-event files (core/trace_events.h).  pz_schedule_trace() makes one process for each
- * schedule, with the operators in lanes (threads) and a counter for each resource; pz_partition_trace() makes one process
- * with a thread for each pipeline stage. */
+/* Schedules and pipelines as trace-event files (core/trace_events.h).  pz_schedule_trace() makes
+ * one process for each schedule, with the operators in lanes (threads) and a counter for each
+ * resource; pz_partition_trace() makes one process with a thread for each pipeline stage. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -49,9 +49,10 @@ static enum lane_kind lane_kind_of(enum pz_op_class op_class) {
   return LANE_KINDS;
 }
 
-/* Adds the operators of one kind.  A lane is a thread of the trace; each operator goes to the first lane that is free when it
- * starts.  Threads are numbered from `first_thread` on, over all processes, because some viewers identify threads by number
- * alone.  Returns the number of lanes. */
+/* Adds the operators of one kind.  A lane is a thread of the trace; each operator goes to the
+ * first lane that is free when it starts.  Threads are numbered from `first_thread` on, over all
+ * processes, because some viewers identify threads by number alone.  Returns the number of
+ * lanes. */
 static int add_lanes(struct pz_call *call, struct pz_trace_events *events,
                      const struct pz_layer_schedule *schedule, enum lane_kind kind, int process,
                      int first_thread) {
@@ -116,8 +117,8 @@ static struct usage_change *list_changes(struct pz_call *call,
   return changes;
 }
 
-/* Adds a counter for each resource that is ever used, with a value wherever it changes.  Rates, from PZ_HBM_RATE on, are
- * fractions of the chip's and shown in percent; the others are counts. */
+/* Adds a counter for each resource that is ever used, with a value wherever it changes.  Rates,
+ * from PZ_HBM_RATE on, are fractions of the chip's and shown in percent; the others are counts. */
 static void add_counters(struct pz_call *call, struct pz_trace_events *events,
                          const struct pz_layer_schedule *schedule, int process) {
   static const char *const names[PZ_RESOURCES] = {"tensor cores", "vector cores", "link",
@@ -192,7 +193,8 @@ enum pz_status pz_schedule_trace(const struct pz_layer_schedule *const *list, ui
 
 /* ---- pipelines ------------------------------------------------------------------------------ */
 
-/* If a pipeline has more events, only its first microbatches are shown, and the name of the process says so. */
+/* If a pipeline has more events, only its first microbatches are shown, and the name of the
+ * process says so. */
 enum { PIPELINE_MOST = 1 << 17 };
 
 struct pipeline_trace {

@@ -1,6 +1,6 @@
-/* JSON of predictions (pz_training_run_json), of plans that a search found (pz_found_plans_json and its parts), and of the
- * cost of a whole training run (pz_run_cost_json).  jansson passes the failure of an allocation on to the whole document, so
- * that nothing is checked in between. */
+/* JSON of predictions (pz_training_run_json), of plans that a search found (pz_found_plans_json
+ * and its parts), and of the cost of a whole training run (pz_run_cost_json).  jansson passes
+ * the failure of an allocation on to the whole document, so that nothing is checked in between. */
 #include "report/training_json.h"
 
 #include <string.h>
@@ -40,8 +40,8 @@ static const struct pz_field prediction_fields[] = {
 static const struct pz_record prediction_record =
     PZ_RECORD(prediction_fields, struct pz_prediction);
 
-/* Returns the expected error, or null if no validated run is comparable.  `beyond` lists the fields in which the question is
- * beyond all validated runs, separated by "; ". */
+/* Returns the expected error, or null if no validated run is comparable.  `beyond` lists the
+ * fields in which the question is beyond all validated runs, separated by "; ". */
 static json_t *expected_error_json(const struct pz_expectation *expectation) {
   if (!expectation->runs) return json_null();
   json_t *beyond = json_array();
@@ -155,7 +155,8 @@ json_t *pz_plan_certificate_json(const struct pz_plan_certificate *proof) {
                    "gap", proof->gap);
 }
 
-/* Returns "full", "none", "selective", or "partial" if only some of the layers are recomputed in full. */
+/* Returns "full", "none", "selective", or "partial" if only some of the layers are recomputed in
+ * full. */
 static const char *recompute_word(const struct pz_training_run *run) {
   if (run->plan.recompute != PZ_RECOMPUTATION_FULL)
     return pz_recomputation_names[run->plan.recompute];
@@ -169,7 +170,8 @@ json_t *pz_found_plans_json(const struct pz_training_plans *plans) {
   const struct pz_training_run *best = plans->runs[0];
   json_t *root = pz_training_run_json(best), *plan = pz_found_plan_json(best, NULL);
   json_t *others = json_array(), *switched = json_array();
-  /* `ep` is a plan's own field only if it was searched; for models with experts it is added in any case */
+  /* `ep` is a plan's own field only if it was searched; for models with experts it is added in
+   * any case */
   if (plans->experts) json_object_set_new(plan, "ep", json_integer((json_int_t)best->plan.ep));
   for (uint32_t i = 1; i < plans->n; i++) {
     json_t *other = pz_found_plan_json(plans->runs[i], best);
@@ -204,8 +206,9 @@ static const struct pz_field cost_fields[] = {
     REAL(all_dollars), REAL(all_energy_j)};
 static const struct pz_record cost_record = PZ_RECORD(cost_fields, struct pz_run_cost);
 
-/* A cost that was not requested or is unknown is 0 and omitted.  If failures were requested, in which case there is a goodput,
- * a checkpoint or a restart may need no time, and their zeros are included. */
+/* A cost that was not requested or is unknown is 0 and omitted.  If failures were requested, in
+ * which case there is a goodput, a checkpoint or a restart may need no time, and their zeros are
+ * included. */
 json_t *pz_run_cost_json(const struct pz_run_cost *cost) {
   json_t *root = pz_record_json(&cost_record, cost);
   for (size_t i = 0; i < sizeof cost_fields / sizeof *cost_fields && root; i++) {

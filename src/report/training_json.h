@@ -1,5 +1,5 @@
-/* Predictions, plans that a search found, and the cost of a training run as JSON.  All functions return a new reference, or
- * NULL if out of memory. */
+/* Predictions, plans that a search found, and the cost of a training run as JSON.  All functions
+ * return a new reference, or NULL if out of memory. */
 #ifndef PZ_REPORT_TRAINING_JSON_H
 #define PZ_REPORT_TRAINING_JSON_H
 
@@ -8,18 +8,19 @@
 /* A prediction: plan, step time and its parts, rates, memory of every stage. */
 json_t *pz_training_run_json(const struct pz_training_run *run);
 
-/* Returns the part of the step time of `other` that exceeds the same part of `best` most, and the difference in *grown_s.
- * Returns NULL if no part is longer. */
+/* Returns the part of the step time of `other` that exceeds the same part of `best` most, and
+ * the difference in *grown_s. Returns NULL if no part is longer. */
 const struct pz_part_info *pz_grown_part(const struct pz_prediction *best,
                                          const struct pz_prediction *other, double *grown_s);
 
-/* One plan: its fields, step_s, mfu, mfu_conventional, devices_used, memory.  If `best` is not NULL, also `slower`, the
- * relative difference to its step time, and `grown_part`. */
+/* One plan: its fields, step_s, mfu, mfu_conventional, devices_used, memory.  If `best` is not
+ * NULL, also `slower`, the relative difference to its step time, and `grown_part`. */
 json_t *pz_found_plan_json(const struct pz_training_run *run, const struct pz_training_run *best);
 
 json_t *pz_plan_certificate_json(const struct pz_plan_certificate *proof);
 
-/* The result of a search: the prediction of the best plan, the plan, the certificate, and the other plans. */
+/* The result of a search: the prediction of the best plan, the plan, the certificate, and the
+ * other plans. */
 json_t *pz_found_plans_json(const struct pz_training_plans *plans);
 
 /* The cost of a whole training run.  Fields that were not requested or are unknown are omitted. */

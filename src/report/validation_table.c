@@ -1,5 +1,5 @@
-/* Tables of a validation: errors by group, the order of plans, single points, and chips without their measurements.  Limits
- * are columns of these tables if the validation was given any. */
+/* Tables of a validation: errors by group, the order of plans, single points, and chips without
+ * their measurements.  Limits are columns of these tables if the validation was given any. */
 #include "report/validation_table.h"
 
 #include <math.h>
@@ -22,7 +22,8 @@ static void rank_cell(struct pz_table *table, double rank_correlation) {
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
-/* What a table of errors shows: the groups of a list whose points are of the kinds that are shown. */
+/* What a table of errors shows: the groups of a list whose points are of the kinds that are
+ * shown. */
 struct errors_table {
   const char *title, *first_head;
   const struct pz_errors *list;
@@ -31,8 +32,8 @@ struct errors_table {
   bool limits; /* show limits, if the validation has any */
 };
 
-/* Prints nothing if the list has no group of the kinds that are shown.  Errors of peak memory are shown if a group has
- * any. */
+/* Prints nothing if the list has no group of the kinds that are shown.  Errors of peak memory
+ * are shown if a group has any. */
 static void print_errors(struct pz_call *call, const struct pz_validation *validation,
                          const struct errors_table *shown, FILE *out) {
   bool limits = shown->limits && validation->n_limits > 0, memory = false;
@@ -84,7 +85,8 @@ static struct pz_table *new_order_table(struct pz_call *call,
   return pz_table_with(call, heads);
 }
 
-/* Adds how well the order of n plans, or of the plans of n models, is predicted, with its limits. */
+/* Adds how well the order of n plans, or of the plans of n models, is predicted, with its
+ * limits. */
 static void append_order_row(struct pz_table *table, const struct pz_validation *validation,
                              const char *name, uint32_t n, double rank_correlation, double regret) {
   bool limits = validation->n_limits > 0;

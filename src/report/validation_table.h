@@ -7,12 +7,14 @@
 #include "core/call.h"
 #include "study/validate.h"
 
-/* Prints errors by group, totals, groups that are not counted, and how well the order of plans is predicted.  With `rows` it
- * prints every point instead; a validation of chips without their measurements has tables of its own. */
+/* Prints errors by group, totals, groups that are not counted, and how well the order of plans
+ * is predicted.  With `rows` it prints every point instead; a validation of chips without their
+ * measurements has tables of its own. */
 void pz_validation_tables(struct pz_call *call, const struct pz_validation *validation, bool rows,
                           FILE *out);
 
-/* Writes "vtrain_multi_node: mean error 5.60%, limit 5.00%: worse by 0.60 points" into buf and returns buf. */
+/* Writes "vtrain_multi_node: mean error 5.60%, limit 5.00%: worse by 0.60 points" into buf and
+ * returns buf. */
 char *pz_broken_limit_text(const struct pz_broken_limit *broken, char *buf, size_t size);
 
 #endif

@@ -1,6 +1,7 @@
-/* A validation as JSON, CSV tables, limits and an HTML page: pz_validation_text() returns one of these forms.  The record
- * tables below describe the JSON; the functions after them print one form each.  The page shows predicted against measured
- * step times, one point for each run, with the errors by group and how well the order of plans is predicted. */
+/* A validation as JSON, CSV tables, limits and an HTML page: pz_validation_text() returns one of
+ * these forms.  The record tables below describe the JSON; the functions after them print one
+ * form each.  The page shows predicted against measured step times, one point for each run, with
+ * the errors by group and how well the order of plans is predicted. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -218,8 +219,8 @@ static void print_points(const struct pz_validation *validation, FILE *out) {
 
 /* ---- limits --------------------------------------------------------------------------------- */
 
-/* The mean over fewer rows of an operator says little, and so does the order of fewer plans, where one pair of plans that
- * changes places moves the correlation much.  They get no limit. */
+/* The mean over fewer rows of an operator says little, and so does the order of fewer plans,
+ * where one pair of plans that changes places moves the correlation much.  They get no limit. */
 static const uint32_t LEAST_LIMITED_ROWS = 4, LEAST_LIMITED_PLANS = 8;
 
 /* Prints the limit of an error: a tenth more, rounded up to 0.1%, so that 3.72% becomes 4.1%. */
@@ -228,8 +229,8 @@ static void print_error_limit(double error, FILE *out) {
   if (!isnan(error)) fprintf(out, "%.3f", ceil(error * 1.1 * 1000 - 1e-9) / 1000);
 }
 
-/* Prints the limits of an order of plans.  A rank correlation may fall by 0.05, and a regret may rise by one point, because
- * few plans are close to each other. */
+/* Prints the limits of an order of plans.  A rank correlation may fall by 0.05, and a regret may
+ * rise by one point, because few plans are close to each other. */
 static void print_order_limit(const char *name, double rank_correlation, double regret, FILE *out) {
   pz_csv_put(name, out);
   fputs(",,,,", out);
@@ -253,7 +254,8 @@ static void print_limits(const struct pz_validation *validation, FILE *out) {
     fprintf(out, "%s%c", pz_limit_heads[k], k < PZ_LIMITEDS ? ',' : '\n');
   for (uint32_t i = 0; i < validation->n_groups; i++)
     print_group_limit(&validation->groups[i], out);
-  /* the first total, over all runs, has no limit: its mean changes when more runs can be predicted */
+  /* the first total, over all runs, has no limit: its mean changes when more runs can be
+   * predicted */
   for (uint32_t i = 1; i < validation->n_totals; i++)
     print_group_limit(&validation->totals[i], out);
   for (uint32_t i = 0; i < validation->n_orders; i++) {
@@ -291,7 +293,8 @@ static void add_errors(struct pz_call *call, const struct pz_validation *validat
   }
 }
 
-/* Returns the page, whose datasets are the points, the errors by group, and how well the order of plans is predicted. */
+/* Returns the page, whose datasets are the points, the errors by group, and how well the order
+ * of plans is predicted. */
 static struct pz_buffer *build_page(struct pz_call *call, const struct pz_validation *validation) {
   json_t *datasets = pz_json_built(call, json_object());
   json_t *points = pz_dataset_new(call, datasets, "points",
