@@ -119,6 +119,7 @@ void pz_chip_free(struct pz_chip *chip) { pz_free(chip); }
 
 const char *pz_chip_name(const struct pz_chip *chip) { return chip->name; }
 
+/* A chip exists if it is a GPU, or if measurements show that it misses its peak. */
 bool pz_chip_built(const struct pz_chip *chip) {
   return chip->execution == PZ_CHIP_STREAM || chip->calibration.tensor_efficiency < 1;
 }
@@ -194,6 +195,7 @@ int64_t pz_chip_least_local_bytes(const struct pz_chip *chip) {
   return tile_bytes(chip, largest_least_tile(chip), false, partitioned);
 }
 
+/* The global buffer must fit a tile with the better choice of the stationary operand. */
 int64_t pz_chip_least_glb_bytes(const struct pz_chip *chip) {
   return tile_bytes(chip, largest_least_tile(chip), false, false);
 }
@@ -233,6 +235,7 @@ struct pz_chip pz_chip_part(const struct pz_chip *chip, int64_t tensor_cores,
   return part;
 }
 
+/* Finds the measured kernel of this kind. */
 const struct pz_kernel *pz_chip_kernel(const struct pz_chip *chip, const char *kind) {
   const struct pz_calibration *calibration = &chip->calibration;
   for (int i = 0; i < calibration->n_kernels; i++)

@@ -190,6 +190,7 @@ static void check_sizes(struct pz_fields *file, const struct pz_chip *chip) {
   if (chip->watts < WATTS_MARGIN * static_watts) pz_fields_refuse(file, "watts", accepted);
 }
 
+/* Returns a digest of the members that files describe. */
 static uint64_t chip_digest(const struct pz_chip *chip) {
   return pz_hash_key(chip, offsetof(struct pz_chip, checked));
 }

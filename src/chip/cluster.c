@@ -323,6 +323,7 @@ enum pz_status pz_cluster_reach(struct pz_cluster *cluster, int64_t devices, con
   return pz_border(reach_in_border, &args, err);
 }
 
+/* The copy leaves the cluster of the caller unchanged. */
 const struct pz_cluster *pz_cluster_widen(struct pz_call *call, const struct pz_cluster *net,
                                           int64_t devices, struct pz_cluster *wide) {
   if (!net) return NULL;
@@ -332,12 +333,14 @@ const struct pz_cluster *pz_cluster_widen(struct pz_call *call, const struct pz_
   return wide;
 }
 
+/* Levels are sorted from the innermost to the outermost. */
 const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t devices) {
   int i = 0;
   while (i + 1 < net->n_levels && net->level[i].devices < devices) i++;
   return net->n_levels ? &net->level[i] : NULL;
 }
 
+/* A node is the largest group of at most PZ_SERVER_DEVICES devices, without the last level. */
 int64_t pz_cluster_node(const struct pz_cluster *cluster) {
   int n_levels =
       cluster->n_levels < PZ_CLUSTER_MOST_LEVELS ? cluster->n_levels : PZ_CLUSTER_MOST_LEVELS;
@@ -347,6 +350,7 @@ int64_t pz_cluster_node(const struct pz_cluster *cluster) {
   return node;
 }
 
+/* On a torus or mesh, two devices already need the cluster. */
 bool pz_cluster_needed(const struct pz_cluster *cluster, int64_t devices) {
   const struct pz_level *level = &cluster->level[0];
   bool has_topology = level->n_axes || level->mesh;
@@ -366,6 +370,7 @@ void pz_cluster_join_equal(struct pz_cluster *net) {
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
+/* A factor above 1 means that collectives take longer than calibrated. */
 void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *correction) {
   double factor = pz_corrected(correction->collectives);
   for (int i = 0; i < net->n_levels; i++) {
@@ -375,6 +380,7 @@ void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *corr
   }
 }
 
+/* Values of the chip replace those that the cluster leaves at 0. */
 struct pz_collective_facts pz_cluster_facts(const struct pz_cluster *net,
                                             const struct pz_collective_facts *chip) {
   struct pz_collective_facts facts = net->level[0].collectives;

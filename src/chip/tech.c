@@ -71,6 +71,7 @@ const struct pz_silicon *pz_silicon_at(size_t i) {
   return i < sizeof constants / sizeof *constants ? &constants[i] : NULL;
 }
 
+/* Only the technologies of the original library have no static power. */
 bool pz_tech_is_library(const struct pz_tech_info *tech) { return tech->static_w_per_mm2 == 0; }
 
 /* Every constant of silicon.def has a range, given by two factors. */
@@ -123,6 +124,7 @@ static double macro_um2(const struct macro *macro, size_t n, int64_t bytes) {
   return macro[n - 1].um2 * (double)bytes / (double)macro[n - 1].bytes;
 }
 
+/* The 22 nm library has macros of fixed sizes, and all other nodes have an area per byte. */
 double pz_tech_local_um2(const struct pz_tech_info *tech, int64_t bytes) {
   if (tech->sram_um2_per_byte > 0) return tech->sram_um2_per_byte * (double)bytes;
   /* The smallest macro of the library has 1 KiB. */
@@ -130,6 +132,7 @@ double pz_tech_local_um2(const struct pz_tech_info *tech, int64_t bytes) {
   return macro_um2(local_22nm, sizeof local_22nm / sizeof *local_22nm, macro_bytes);
 }
 
+/* The 22 nm library has macros of fixed sizes, and all other nodes have an area per byte. */
 double pz_tech_glb_um2(const struct pz_tech_info *tech, int64_t bytes) {
   if (tech->glb_um2_per_byte > 0) return tech->glb_um2_per_byte * (double)bytes;
   return macro_um2(glb_22nm, sizeof glb_22nm / sizeof *glb_22nm, bytes);

@@ -58,6 +58,7 @@ uint32_t pz_lp_add_row(struct pz_lp *lp, enum pz_lp_sense sense, double right, c
   return lp->rows.n - 1;
 }
 
+/* Zeros are not stored. */
 void pz_lp_set_entry(struct pz_lp *lp, uint32_t row, uint32_t col, double value) {
   struct pz_lp_entry entry = {row, col, value};
   bool is_zero = !(value < 0 || value > 0);

@@ -294,6 +294,7 @@ static bool optimize(struct pz_simplex *lp) {
   return false;
 }
 
+/* If rounding errors have accumulated, the inverse is computed again, once. */
 bool pz_simplex_solve(struct pz_simplex *lp) {
   if (optimize(lp) && !has_drifted(lp)) return true;
   invert(lp);

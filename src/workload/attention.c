@@ -208,6 +208,7 @@ static uint32_t project_query(struct pz_builder *builder, const struct pz_arch *
   return parts[0];
 }
 
+/* Norms over all heads and latent attention need whole key/value heads on a device. */
 bool pz_attention_shares(const struct pz_arch *arch, int64_t tp) {
   return arch->kv_heads && !arch->kv_rank && arch->qk_norm != PZ_QK_NORM_WIDTH &&
          tp > arch->kv_heads && tp % arch->kv_heads == 0 &&

@@ -37,6 +37,7 @@ bool pz_is_composite(const struct pz_builder *builder) {
   return builder->options->kernels == PZ_KERNELS_EAGER;
 }
 
+/* With sequence parallelism, each device has its share of the tokens. */
 int64_t pz_rows_outside(const struct pz_builder *builder) {
   const struct pz_workload_options *options = builder->options;
   return options->sequence_parallel ? builder->tokens / options->tp : builder->tokens;
@@ -111,6 +112,7 @@ void pz_build_also_out(struct pz_builder *builder, uint32_t tensor) {
   graph->also_out = extend_list(builder, graph->also_out, &graph->n_also_out, tensor);
 }
 
+/* The tensor enters the layer and leaves it, so it is not saved for each layer. */
 uint32_t pz_build_carried(struct pz_builder *builder, const char *name, int64_t width) {
   struct pz_graph *graph = builder->graph;
   struct pz_shape shape = PZ_SHAPE(pz_rows_outside(builder), width);
@@ -120,6 +122,7 @@ uint32_t pz_build_carried(struct pz_builder *builder, const char *name, int64_t 
   return index;
 }
 
+/* Data of a layer are shared by name. */
 uint32_t pz_build_data(struct pz_builder *builder, const char *name, int elem_bytes,
                        struct pz_shape shape) {
   struct pz_graph *graph = builder->graph;
@@ -267,6 +270,7 @@ void pz_build_split(struct pz_builder *builder, const struct pz_split *split, ui
   pz_graph_add_op(builder->graph, PZ_FORWARD, &op);
 }
 
+/* Undoes pz_build_split() after operators on the parts. */
 uint32_t pz_build_join(struct pz_builder *builder, const char *name, const uint32_t parts[2],
                        uint32_t whole, bool copy) {
   const struct pz_tensor original = *tensor_at(builder, whole);
@@ -560,6 +564,7 @@ uint32_t pz_build_leave(struct pz_builder *builder, const char *name, uint32_t i
   return pz_build_binary(builder, PZ_OP_BIAS, pz_build_name(full, name, "add_bias"), result, bias);
 }
 
+/* Without other devices in the group, the collective is left out. */
 uint32_t pz_build_on_grid(struct pz_builder *builder, int kind, const char *name, uint32_t input,
                           int64_t rows) {
   enum pz_peers peers = kind == PZ_OP_ALL_TO_ALL ? PZ_PEERS_EXPERT : PZ_PEERS_EXPERT_TENSOR;
@@ -572,6 +577,7 @@ uint32_t pz_build_on_grid(struct pz_builder *builder, int kind, const char *name
                                                    .peers = peers});
 }
 
+/* Gathering the columns costs less than repeating the whole product on every device. */
 uint32_t pz_build_linear_outside(struct pz_builder *builder, const struct pz_linear *linear) {
   struct pz_linear local = *linear;
   bool by_columns = builder->options->tp > 1 && !builder->options->sequence_parallel;

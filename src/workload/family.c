@@ -40,6 +40,7 @@ bool pz_config_null(const struct pz_fields *config, const char *key) {
   return json_is_null(json_object_get(config->root, key));
 }
 
+/* The width is rounded down to an even number. */
 int64_t pz_config_rotary(struct pz_fields *config, const struct pz_arch *arch, double absent) {
   double part = pz_fields_real_or(
       config, "rotary_pct|partial_rotary_factor|rope_parameters.partial_rotary_factor", 0, 1,
@@ -47,6 +48,7 @@ int64_t pz_config_rotary(struct pz_fields *config, const struct pz_arch *arch, d
   return (int64_t)((double)arch->head_dim * part) / 2 * 2;
 }
 
+/* The field is read in any case, so that its range is checked. */
 void pz_config_window(struct pz_fields *config, struct pz_arch *arch, const char *use) {
   int64_t window = pz_fields_int_or(config, "sliding_window", PZ_RANGE_POSITIONS, 0);
   if (!use || pz_fields_bool_or(config, use, false)) arch->window = window;

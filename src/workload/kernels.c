@@ -83,6 +83,7 @@ uint32_t pz_kernel_rmsnorm(struct pz_builder *builder, const char *name, uint32_
   return build_rmsnorm(builder, name, input, width, weight, false);
 }
 
+/* Without sequence parallelism, devices sum up their gradients of the weight. */
 uint32_t pz_kernel_rmsnorm_inside(struct pz_builder *builder, const char *name, uint32_t input,
                                   int64_t width) {
   if (builder->options->tp > 1 && !builder->options->sequence_parallel)
@@ -90,6 +91,7 @@ uint32_t pz_kernel_rmsnorm_inside(struct pz_builder *builder, const char *name, 
   return pz_kernel_rmsnorm(builder, name, input, width);
 }
 
+/* Each device has width / tp values of every row and of the weight. */
 uint32_t pz_kernel_rmsnorm_divided(struct pz_builder *builder, const char *name, uint32_t input,
                                    int64_t width) {
   int64_t tp = builder->options->tp;
@@ -97,6 +99,7 @@ uint32_t pz_kernel_rmsnorm_divided(struct pz_builder *builder, const char *name,
   return build_rmsnorm(builder, name, input, width / tp, weight, tp > 1);
 }
 
+/* The weight is divided over the tensor-parallel group. */
 uint32_t pz_kernel_rmsnorm_groups(struct pz_builder *builder, const char *name, uint32_t input,
                                   int64_t width, int64_t group_width) {
   uint32_t weight = add_norm_param(builder, name, "weight", width / builder->options->tp, width);

@@ -17,6 +17,7 @@ static const unsigned PROPERTIES = PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED | PZ_LAYE
 
 /* ---- reading properties ---------------------------------------------------------------------- */
 
+/* Layers beyond the limit are refused later, by their number. */
 void pz_mixed_mark(struct pz_arch *arch, int64_t layer, unsigned properties) {
   arch->mixed = true;
   if (layer >= 0 && layer < PZ_MOST_MIXED_LAYERS) arch->kind[layer] |= (uint8_t)properties;
@@ -81,6 +82,7 @@ void pz_mixed_list(struct pz_fields *config, struct pz_arch *arch, const char *k
   if (!json_is_array(list)) pz_fields_refuse(config, key, "a list of layers");
 }
 
+/* A hybrid family without recurrent layers is an ordinary transformer. */
 void pz_mixed_settle(struct pz_arch *arch) {
   unsigned any = arch->predict_kind | (arch->beside ? PZ_LAYER_RECURRENT : 0);
   for (int64_t i = 0; i < arch->layers && i < PZ_MOST_MIXED_LAYERS; i++) any |= arch->kind[i];

@@ -97,6 +97,7 @@ static int read_lora_modules(struct pz_call *call, const char *list, const char 
   }
 }
 
+/* Megatron Core joins query, key and value, and also gate and up. */
 bool pz_lora_divides(const struct pz_lora *lora) {
   static const int joint[] = {LORA_QKV, PZ_LORA_GATE | PZ_LORA_UP};
   for (size_t i = 0; i < sizeof joint / sizeof *joint; i++) {
@@ -192,6 +193,7 @@ struct pz_workload_options pz_workload_options_default(void) {
       .size = sizeof(struct pz_workload_options), .mbs = 1, .tp = 1, .dropout = -1};
 }
 
+/* The description of adapters is parsed once, here. */
 void pz_copy_workload_options(struct pz_call *call, struct pz_workload_options *own,
                               const struct pz_workload_options *given) {
   *own = pz_workload_options_default();

@@ -20,7 +20,7 @@ static uint32_t build_up(struct pz_builder *builder, const struct pz_arch *arch,
                                                       .experts = arch->experts});
 }
 
-/* Projects the feed-forward width back; see build_up(). */
+/* Projects the divided feed-forward width back to the hidden width. */
 static uint32_t build_down(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
                            uint32_t input) {
   return pz_build_linear(builder, &(struct pz_linear){.name = name,

@@ -68,6 +68,7 @@ static const struct pz_family *read_config(struct pz_call *call, const char *nam
 
 /* ---- options --------------------------------------------------------------------------------- */
 
+/* kv_heads = 0 stands for as many as there are heads. */
 bool pz_heads_divide(int64_t heads, int64_t kv_heads, int64_t tp) {
   int64_t kv = kv_heads ? kv_heads : heads;
   return heads % tp == 0 && (kv % tp == 0 || tp % kv == 0);
@@ -368,6 +369,7 @@ const struct pz_preset *pz_preset_find(const char *name) {
   return NULL;
 }
 
+/* Such a name has one slash, no extension, and names no file. */
 bool pz_preset_hub_like(const char *word) {
   const char *slash = strchr(word, '/');
   if (!slash || slash == word || word[0] == '.' || strchr(slash + 1, '/')) return false;
