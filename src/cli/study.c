@@ -101,20 +101,27 @@ static void parse_weights(struct pz_call *call, const char *text, uint32_t n, do
   }
 }
 
+struct devices_list {
+  const char *text;
+  struct pz_choices devices;
+};
+
+static void read_devices(struct pz_call *call, void *ctx) {
+  struct devices_list *list = ctx;
+  list->devices = pz_choices_read(call, list->text, "devices", 1 << 30);
+}
+
 /* Parses --devices.  The largest number counts; several are accepted only by commands that say
  * so. */
 static int64_t parse_devices(struct pz_call *call, const struct pz_study_settings *study) {
-  const char *text = study->devices;
-  struct pz_choices devices;
-  if (study->several_devices) {
-    devices = pz_choices_read(call, text, "devices", 1 << 30);
-  } else {
-    bool is_list = pz_choices_parse(text, "devices", 1 << 30, &devices, NULL) == PZ_OK;
-    if (!is_list || devices.n > 1)
-      pz_raise(call, PZ_BAD_USE, "--devices: '%.40s'; accepted: an integer from 1 to 1073741824%s",
-               text, is_list ? ", several with 'phaze compare --chips --tokens'" : "");
-  }
-  return devices.v[devices.n - 1];
+  struct devices_list list = {study->devices, {.n = 0}};
+  struct pz_error error = {0};
+  bool is_list = pz_border(read_devices, &list, &error) == PZ_OK;
+  if (study->several_devices && !is_list) pz_raise_again(call, &error);
+  if (!study->several_devices && (!is_list || list.devices.n > 1))
+    pz_raise(call, PZ_BAD_USE, "--devices: '%.40s'; accepted: an integer from 1 to 1073741824%s",
+             list.text, is_list ? ", several with 'phaze compare --chips --tokens'" : "");
+  return list.devices.v[list.devices.n - 1];
 }
 
 /* Returns the options of a study of these models. */
@@ -266,19 +273,31 @@ static struct page page_of_result(struct pz_call *call, const struct pz_result *
   return page;
 }
 
+struct page_comparison {
+  const char *path;
+  const struct page *page;
+  bool same;
+};
+
+static void compare_page(struct pz_call *call, void *ctx) {
+  struct page_comparison *comparison = ctx;
+  const struct page *page = comparison->page;
+  size_t bytes;
+  const char *old = pz_file_text(call, comparison->path, page->bytes, &bytes);
+  comparison->same = bytes == page->bytes && memcmp(old, page->text, bytes) == 0;
+}
+
 /* Returns whether the file contains the page and nothing else. */
 static bool file_has_page(struct pz_call *call, const char *path, const struct page *page,
                           bool *exists) {
-  char *old = NULL;
-  size_t bytes = 0;
+  struct page_comparison comparison = {path, page, false};
   struct pz_error why = {0};
   *exists = access(path, F_OK) == 0;
   if (!*exists) return false;
-  enum pz_status status = pz_file_read(path, page->bytes, &old, &bytes, &why);
+  enum pz_status status = pz_border(compare_page, &comparison, &why);
   if (status == PZ_LIMIT) return false; /* the file is larger than the page */
   if (status != PZ_OK) pz_raise_again(call, &why);
-  pz_defer(call, pz_free_text, old);
-  return bytes == page->bytes && memcmp(old, page->text, bytes) == 0;
+  return comparison.same;
 }
 
 bool pz_report_matches(struct pz_call *call, const struct pz_result *result, const char *path,

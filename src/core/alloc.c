@@ -13,11 +13,11 @@ void *pz_malloc(size_t bytes) {
 }
 
 void *pz_calloc(size_t n, size_t bytes) {
-  size_t all;
-  if (__builtin_mul_overflow(n, bytes, &all)) return NULL;
+  size_t total;
+  if (__builtin_mul_overflow(n, bytes, &total)) return NULL;
   if (!used) return calloc(n ? n : 1, bytes ? bytes : 1);
-  void *block = pz_malloc(all);
-  return block ? memset(block, 0, all) : NULL;
+  void *block = pz_malloc(total);
+  return block ? memset(block, 0, total) : NULL;
 }
 
 void *pz_realloc(void *block, size_t bytes) {
@@ -40,40 +40,40 @@ void pz_free(void *block) {
 
 /* ---- jansson -------------------------------------------------------------------------------- */
 
-static _Thread_local bool lost_here;
+static _Thread_local bool allocation_failed;
 
-bool pz_json_lost(void) { return lost_here; }
-
-void pz_json_lost_set(bool lost) { lost_here = lost; }
-
+/* The reserved block, or NULL. */
 static _Thread_local struct {
   void *block;
   size_t bytes;
 } reserve;
 
-/* The reserved block if it is large enough, or NULL. */
-static void *take_reserve(size_t bytes) {
+bool pz_json_lost(void) { return allocation_failed; }
+
+void pz_json_lost_set(bool lost) { allocation_failed = lost; }
+
+void *pz_json_alloc(size_t bytes) {
+  void *block = pz_malloc(bytes);
+  if (block) return block;
+  allocation_failed = true;
   if (bytes > reserve.bytes) return NULL;
-  void *block = reserve.block;
+  block = reserve.block;
   reserve.block = NULL;
   reserve.bytes = 0;
   return block;
 }
 
-void *pz_json_alloc(size_t bytes) {
-  void *block = pz_malloc(bytes);
-  if (block) return block;
-  lost_here = true;
-  return take_reserve(bytes);
-}
-
 bool pz_json_reserve(size_t bytes) {
   if (!used) return true; /* jansson uses malloc */
-  void *block = pz_malloc(bytes);
-  if (block) reserve.block = block, reserve.bytes = bytes;
-  return block != NULL;
+  reserve.block = pz_malloc(bytes);
+  reserve.bytes = reserve.block ? bytes : 0;
+  return reserve.block != NULL;
 }
 
-void pz_json_reserve_end(void) { pz_free(take_reserve(0)); }
+void pz_json_reserve_end(void) {
+  pz_free(reserve.block);
+  reserve.block = NULL;
+  reserve.bytes = 0;
+}
 
 void pz_text_free(char *text) { pz_free(text); }

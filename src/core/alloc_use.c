@@ -7,32 +7,34 @@
 #include "core/alloc.h"
 #include "core/status.h"
 
-/* ---- SQLite --------------------------------------------------------------------------------- */
+/* The functions below are sqlite3_mem_methods.  SQLite asks for the size of a block, which is
+ * therefore stored in front of it. */
+enum { HEAD_BYTES = alignof(max_align_t) > sizeof(int) ? alignof(max_align_t) : sizeof(int) };
 
-/* SQLite asks for the size of a block, which is therefore stored in front of it. */
-enum { HEAD = alignof(max_align_t) > sizeof(int) ? alignof(max_align_t) : sizeof(int) };
-
-static void *with_head(void *block, int bytes) {
+/* Stores the size in front of a new block and returns its data. */
+static void *store_size(void *block, int bytes) {
   if (!block) return NULL;
   memcpy(block, &bytes, sizeof bytes);
-  return (unsigned char *)block + HEAD;
+  return (unsigned char *)block + HEAD_BYTES;
 }
 
-static void *head_of(void *data) { return (unsigned char *)data - HEAD; }
+static void *block_of(void *data) { return (unsigned char *)data - HEAD_BYTES; }
 
-static void *db_alloc(int bytes) { return with_head(pz_malloc((size_t)bytes + HEAD), bytes); }
+static void *db_alloc(int bytes) {
+  return store_size(pz_malloc((size_t)bytes + HEAD_BYTES), bytes);
+}
 
 static void db_free(void *data) {
-  if (data) pz_free(head_of(data));
+  if (data) pz_free(block_of(data));
 }
 
 static void *db_resize(void *data, int bytes) {
-  return with_head(pz_realloc(head_of(data), (size_t)bytes + HEAD), bytes);
+  return store_size(pz_realloc(block_of(data), (size_t)bytes + HEAD_BYTES), bytes);
 }
 
 static int db_size(void *data) {
   int bytes = 0;
-  if (data) memcpy(&bytes, head_of(data), sizeof bytes);
+  if (data) memcpy(&bytes, block_of(data), sizeof bytes);
   return bytes;
 }
 

@@ -1,14 +1,22 @@
+/* Calls: borders, raising, memory, deferred functions, and objects that outlive the call
+ * (core/call.h has the idea).
+ *
+ * A border is a frame with a jump buffer, an arena, the error, and a list of deferred functions.
+ * Raising stores the error in the border and jumps to it; close_border() then runs what was
+ * deferred, as after a normal end. */
 #include "core/call.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/held.h"
+#include "core/alloc.h"
 
-/* A function to call when the border ends.  Nodes live in the arena of the border and are used again. */
+/* A function to call when the border ends.  Nodes live in the arena of the border and are used
+ * again. */
 struct deferred {
   struct deferred *older;
   pz_close_fn *fn;
@@ -25,25 +33,22 @@ struct pz_border {
   struct deferred *newest, *unused;
 };
 
+/* An object is stored behind its arena. */
+union object_head {
+  struct pz_arena arena;
+  max_align_t align;
+};
+
 /* The border that an error of this thread must be raised to. */
 static _Thread_local struct pz_border *innermost;
 
 /* ---- borders -------------------------------------------------------------------------------- */
 
-static void open_border(struct pz_border *border, struct pz_error *err) {
-  border->raised = false;
-  border->outer = innermost;
-  border->err = err;
-  border->newest = border->unused = NULL;
-  memset(&border->error, 0, sizeof border->error);
-  pz_arena_init(&border->arena, NULL);
-  innermost = border;
-}
-
 static enum pz_status close_border(struct pz_border *border) {
-  for (struct deferred *d; (d = border->newest);) {
-    border->newest = d->older;
-    d->fn(d->what);
+  while (border->newest) {
+    struct deferred *deferred = border->newest;
+    border->newest = deferred->older;
+    deferred->fn(deferred->what);
   }
   pz_arena_release(&border->arena);
   innermost = border->outer;
@@ -56,7 +61,13 @@ static enum pz_status close_border(struct pz_border *border) {
 enum pz_status pz_border(pz_call_fn *fn, void *ctx, struct pz_error *err) {
   struct pz_border border;
   struct pz_call call = {&border, &border.arena};
-  open_border(&border, err);
+  border.raised = false;
+  border.outer = innermost;
+  border.err = err;
+  border.newest = border.unused = NULL;
+  memset(&border.error, 0, sizeof border.error);
+  pz_arena_init(&border.arena, NULL);
+  innermost = &border;
   if (setjmp(border.jump) == 0) fn(&call, ctx);
   return close_border(&border);
 }
@@ -140,55 +151,57 @@ struct pz_call pz_scratch(struct pz_call *call) {
 
 void pz_scratch_end(struct pz_call *scratch) {
   struct pz_call call = *scratch;
-  pz_close(&call, pz_held_of(scratch->arena));
+  void *object = (union object_head *)(void *)scratch->arena + 1;
+  pz_close(&call, object);
 }
 
 /* ---- what has to be closed ------------------------------------------------------------------ */
 
 void pz_defer(struct pz_call *call, pz_close_fn *fn, void *what) {
   struct pz_border *border = call->border;
-  struct deferred *d = border->unused;
-  if (d)
-    border->unused = d->older;
+  struct deferred *deferred = border->unused;
+  if (deferred)
+    border->unused = deferred->older;
   else
-    d = pz_arena_alloc(&border->arena, 1, sizeof *d);
-  if (!d) {
+    deferred = pz_arena_alloc(&border->arena, 1, sizeof *deferred);
+  if (!deferred) {
     fn(what);
     pz_raise(call, PZ_NO_MEMORY, "out of memory");
   }
-  *d = (struct deferred){border->newest, fn, what};
-  border->newest = d;
+  *deferred = (struct deferred){border->newest, fn, what};
+  border->newest = deferred;
 }
 
-/* Removes the newest entry of `what` from the list and returns its function. */
-static pz_close_fn *forget(struct pz_border *border, const void *what) {
+/* Removes the newest entry of `what` from the list of deferred functions and returns its
+ * function. */
+static pz_close_fn *remove_deferred(struct pz_border *border, const void *what) {
   struct deferred **link = &border->newest;
   while (*link && (*link)->what != what) link = &(*link)->older;
-  struct deferred *d = *link;
-  assert(d && "what is closed was deferred");
-  if (!d) return NULL;
-  *link = d->older;
-  d->older = border->unused;
-  border->unused = d;
-  return d->fn;
+  struct deferred *deferred = *link;
+  assert(deferred && "what is closed was deferred");
+  if (!deferred) return NULL;
+  *link = deferred->older;
+  deferred->older = border->unused;
+  border->unused = deferred;
+  return deferred->fn;
 }
 
 void pz_close(struct pz_call *call, void *what) {
-  pz_close_fn *fn = forget(call->border, what);
+  pz_close_fn *fn = remove_deferred(call->border, what);
   if (fn) fn(what);
 }
 
-void pz_undefer(struct pz_call *call, const void *what) { forget(call->border, what); }
+void pz_undefer(struct pz_call *call, const void *what) { remove_deferred(call->border, what); }
 
 /* ---- objects that outlive the call ---------------------------------------------------------- */
 
 void *pz_object_new(struct pz_call *call, size_t bytes, struct pz_call *own) {
-  struct pz_arena *arena;
-  void *object;
-  pz_must(call, pz_held_new(bytes, "an object", &object, &arena, &call->border->error));
-  pz_defer(call, pz_held_free, object);
-  *own = pz_call_in(call, arena);
-  return object;
+  union object_head *head = pz_calloc(1, sizeof *head + bytes);
+  if (!head) pz_raise(call, PZ_NO_MEMORY, "out of memory for an object");
+  pz_arena_init(&head->arena, NULL);
+  pz_defer(call, pz_object_free, head + 1);
+  *own = pz_call_in(call, &head->arena);
+  return head + 1;
 }
 
 void *pz_object_keep(struct pz_call *call, void *object) {
@@ -196,7 +209,12 @@ void *pz_object_keep(struct pz_call *call, void *object) {
   return object;
 }
 
-void pz_object_free(void *object) { pz_held_free(object); }
+void pz_object_free(void *object) {
+  if (!object) return;
+  union object_head *head = (union object_head *)object - 1;
+  pz_arena_release(&head->arena);
+  pz_free(head);
+}
 
 /* ---- arguments of public functions ---------------------------------------------------------- */
 
@@ -206,10 +224,20 @@ void pz_require(struct pz_call *call, const void *given, const char *what) {
 
 void pz_require_range(struct pz_call *call, const char *what, int64_t value, int64_t min,
                       int64_t max) {
-  pz_must(call, pz_need_range(what, value, min, max, pz_call_error(call)));
+  if (value < min || value > max)
+    pz_raise(call, PZ_BAD_USE, "%s %" PRId64 "; accepted: %" PRId64 " to %" PRId64, what, value,
+             min, max);
 }
 
 void pz_require_options(struct pz_call *call, void *own, size_t own_bytes, const void *given,
                         const char *default_fn) {
-  pz_must(call, pz_sized_take(own, own_bytes, given, default_fn, pz_call_error(call)));
+  size_t bytes;
+  if (!given) return;
+  memcpy(&bytes, given, sizeof bytes);
+  if (bytes < sizeof bytes || bytes > own_bytes)
+    pz_raise(call, PZ_BAD_USE,
+             "options of %zu bytes; accepted: those that begin as %s(), at most %zu bytes", bytes,
+             default_fn, own_bytes);
+  memcpy(own, given, bytes);
+  memcpy(own, &own_bytes, sizeof own_bytes);
 }

@@ -1,10 +1,11 @@
 /* A call: what one use of the library owns while it runs.
  *
- * An error is raised where it is found and caught at the border of the call, so that the code in between reads as if
- * nothing could fail: pz_raise() does not return, and pz_alloc() never returns NULL.  The border is pz_border(), which
- * runs a function and returns its status.  Public functions, tasks of the thread pool, subcommands and tests each have
- * one.  When the function of a border ends, normally or by an error, the border closes what was deferred, newest first,
- * and releases the memory of the call.
+ * An error is raised where it is found and caught at the border of the call, so that the code in
+ * between reads as if nothing could fail: pz_raise() does not return, and pz_alloc() never returns
+ * NULL.  The border is pz_border(), which runs a function and returns its status.  Public
+ * functions, tasks of the thread pool, subcommands and tests each have one.  When the function of a
+ * border ends, normally or by an error, the border closes what was deferred, newest first, and
+ * releases the memory of the call.
  *
  *     static void load(struct pz_call *call, void *ctx) {
  *       struct load *x = ctx;
@@ -18,16 +19,19 @@
  *       return pz_border(load, &x, err);
  *     }
  *
- * A struct pz_call is a small value that names a border and an arena.  Functions take it as their first parameter and
- * allocate in its arena; pz_call_in() and pz_scratch() make calls with the same border and another arena, for results
- * that live longer and for intermediate data that live shorter.
+ * A struct pz_call is a small value that names a border and an arena.  Functions take it as their
+ * first parameter and allocate in its arena; pz_call_in() and pz_scratch() make calls with the same
+ * border and another arena, for results that live longer and for intermediate data that live
+ * shorter.
  *
- * Three rules keep the jumps safe.  No error crosses a foreign frame: a callback of jansson, SQLite, CBC, qsort or cffi
- * runs its own border, stores the error, and the caller raises it again after the foreign function has returned.  No
- * error crosses a thread: each task has a border (core/pool.h).  No long-lived object stores a struct pz_call, because
- * the call ends before the object.  Raising past an inner border is asserted not to happen.
+ * Three rules keep the jumps safe.  No error crosses a foreign frame: a callback of jansson,
+ * SQLite, CBC, qsort or cffi runs its own border, stores the error, and the caller raises it again
+ * after the foreign function has returned.  No error crosses a thread: each task has a border
+ * (core/pool.h).  No long-lived object stores a struct pz_call, because the call ends before the
+ * object.  Raising past an inner border is asserted not to happen.
  *
- * The method is that of PostgreSQL (elog.h, memory contexts) and Lua (protected calls); doc/errors.md has more. */
+ * The method is that of PostgreSQL (elog.h, memory contexts) and Lua (protected calls);
+ * doc/errors.md has more. */
 #ifndef PZ_CORE_CALL_H
 #define PZ_CORE_CALL_H
 
@@ -44,8 +48,8 @@ struct pz_call {
 
 typedef void pz_call_fn(struct pz_call *call, void *ctx);
 
-/* Runs fn(call, ctx) and returns PZ_OK, or the status of the error that was raised.  The error is copied to *err, unless
- * err is NULL or already holds an earlier error. */
+/* Runs fn(call, ctx) and returns PZ_OK, or the status of the error that was raised.  The error is
+ * copied to *err, unless err is NULL or already holds an earlier error. */
 PZ_NODISCARD enum pz_status pz_border(pz_call_fn *fn, void *ctx, struct pz_error *err);
 
 /* ---- errors --------------------------------------------------------------------------------- */
@@ -54,7 +58,8 @@ PZ_NODISCARD enum pz_status pz_border(pz_call_fn *fn, void *ctx, struct pz_error
 #define pz_raise(call, status, ...)                                                                \
   pz_raise_from((call), (status), &(struct pz_origin){__FILE__, __LINE__, NULL, 0, 0}, __VA_ARGS__)
 
-/* Like pz_raise(), and stores the place of the error in the input.  Rows and columns count from 1; 0 means unknown. */
+/* Like pz_raise(), and stores the place of the error in the input.  Rows and columns count from 1;
+ * 0 means unknown. */
 #define pz_raise_at(call, status, input, row, column, ...)                                         \
   pz_raise_from((call), (status),                                                                  \
                 &(struct pz_origin){__FILE__, __LINE__, (input), (row), (column)}, __VA_ARGS__)
@@ -77,12 +82,14 @@ _Noreturn void pz_raise_again(struct pz_call *call, const struct pz_error *error
  *     pz_must(call, pz_load(path, &model, pz_call_error(call))); */
 struct pz_error *pz_call_error(struct pz_call *call);
 
-/* Ends the call if the status is an error, which the function that returned it has stored in pz_call_error(). */
+/* Ends the call if the status is an error, which the function that returned it has stored in
+ * pz_call_error(). */
 void pz_must(struct pz_call *call, enum pz_status status);
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Zeroed memory for n items of `bytes` each, aligned for any type.  Never NULL, also when n is 0. */
+/* Zeroed memory for n items of `bytes` each, aligned for any type.  Never NULL, also when n is
+ * 0. */
 void *pz_alloc(struct pz_call *call, size_t n, size_t bytes) __attribute__((returns_nonnull));
 
 /* Copies of an array, of a string, and of a formatted string. */
@@ -95,7 +102,8 @@ char *pz_format(struct pz_call *call, const char *format, ...) PZ_PRINTF(2, 3)
 /* The same call with another arena, which its owner releases. */
 struct pz_call pz_call_in(const struct pz_call *call, struct pz_arena *arena);
 
-/* The same call with a new arena for intermediate data.  pz_scratch_end() releases it, or else the border does. */
+/* The same call with a new arena for intermediate data.  pz_scratch_end() releases it, or else the
+ * border does. */
 struct pz_call pz_scratch(struct pz_call *call);
 void pz_scratch_end(struct pz_call *scratch);
 
@@ -103,8 +111,8 @@ void pz_scratch_end(struct pz_call *scratch);
 
 typedef void pz_close_fn(void *what);
 
-/* Has fn(what) called when the call ends, however it ends.  The function must not raise, and `what` must not be a local variable,
- * whose function has ended by then.  If there is no memory to note
+/* Has fn(what) called when the call ends, however it ends.  The function must not raise, and `what`
+ * must not be a local variable, whose function has ended by then.  If there is no memory to note
  * it, fn(what) is called at once and the error is raised. */
 void pz_defer(struct pz_call *call, pz_close_fn *fn, void *what);
 
@@ -116,8 +124,9 @@ void pz_undefer(struct pz_call *call, const void *what);
 
 /* ---- objects that outlive the call ---------------------------------------------------------- */
 
-/* A zeroed object with an arena of its own.  *own allocates in that arena.  The object is freed when the call ends,
- * unless pz_object_keep() hands it to the caller of the public function, who frees it with pz_object_free(). */
+/* A zeroed object with an arena of its own.  *own allocates in that arena.  The object is freed
+ * when the call ends, unless pz_object_keep() hands it to the caller of the public function, who
+ * frees it with pz_object_free(). */
 void *pz_object_new(struct pz_call *call, size_t bytes, struct pz_call *own)
     __attribute__((returns_nonnull));
 void *pz_object_keep(struct pz_call *call, void *object);
@@ -132,10 +141,11 @@ void pz_require(struct pz_call *call, const void *given, const char *what);
 void pz_require_range(struct pz_call *call, const char *what, int64_t value, int64_t min,
                       int64_t max);
 
-/* Copies the options of a caller over the defaults in *own.  Options are structs that begin with their size, so that a
- * program that was built with an older header, whose struct is shorter, gets the defaults for the fields that it does not
- * know.  NULL stands for the defaults.  Raises PZ_BAD_USE for a struct without a size or longer than own_bytes;
- * `default_fn` names the function that returns the defaults. */
+/* Copies the options of a caller over the defaults in *own.  Options are structs that begin with
+ * their size, so that a program that was built with an older header, whose struct is shorter, gets
+ * the defaults for the fields that it does not know.  NULL stands for the defaults.  Raises
+ * PZ_BAD_USE for a struct without a size or longer than own_bytes; `default_fn` names the function
+ * that returns the defaults. */
 void pz_require_options(struct pz_call *call, void *own, size_t own_bytes, const void *given,
                         const char *default_fn);
 

@@ -1,5 +1,7 @@
-/* The reader splits the text into cells line by line (read_line, read_quoted_cell, read_plain_cell) after it has checked
- * that the text is UTF-8, because every cell may end up in a message. */
+/* CSV tables.
+ *
+ * The reader first checks that the text is UTF-8, because every cell may end up in a message; then
+ * it splits the text into cells line by line (read_line, read_quoted_cell, read_plain_cell). */
 #include "core/csv.h"
 
 #include <errno.h>
@@ -9,126 +11,135 @@
 #include "core/file.h"
 #include "core/text.h"
 
+/* ---- reading -------------------------------------------------------------------------------- */
+
 struct csv_reader {
   struct pz_call *call;
-  const char *name, *at, *end;
+  const char *name;     /* of the file, for messages */
+  const char *at, *end; /* what remains of the text */
   struct pz_vec cells;
-  int line, newlines; /* the current line; line breaks within quotes of the current row */
+  int line;     /* of the row that is read */
+  int newlines; /* line breaks within quotes of that row */
 };
 
-static _Noreturn void raise_at_line(struct csv_reader *r, const char *found, const char *accepted) {
-  pz_raise_at(r->call, PZ_BAD_INPUT, r->name, r->line, 0, "%s:%d: %s; accepted: %s", r->name,
-              r->line, found, accepted);
+static _Noreturn void raise_at_line(const struct csv_reader *reader, const char *found,
+                                    const char *accepted) {
+  pz_raise_at(reader->call, PZ_BAD_INPUT, reader->name, reader->line, 0, "%s:%d: %s; accepted: %s",
+              reader->name, reader->line, found, accepted);
 }
 
-/* The quote that closes the cell at `at`, or NULL.  Two quotes within a cell stand for one. */
-static const char *closing_quote(const char *at, const char *end) {
-  for (at++; at < end; at++) {
-    if (*at != '"') continue;
-    bool doubled = at + 1 < end && at[1] == '"';
-    if (!doubled) return at;
-    at++;
+/* Reads a cell in quotes, in which two quotes stand for one. */
+static void read_quoted_cell(struct csv_reader *reader) {
+  const char *close = reader->at + 1;
+  while (close < reader->end) {
+    bool is_quote = *close == '"';
+    bool doubled = is_quote && close + 1 < reader->end && close[1] == '"';
+    if (is_quote && !doubled) break;
+    close += doubled ? 2 : 1;
   }
-  return NULL;
-}
-
-static void read_quoted_cell(struct csv_reader *r) {
-  const char *close = closing_quote(r->at, r->end);
-  if (!close) raise_at_line(r, "a quote is not closed", "one behind the cell, two for one inside");
-  char *cell = pz_alloc(r->call, (size_t)(close - r->at), 1);
+  if (close >= reader->end)
+    raise_at_line(reader, "a quote is not closed", "one behind the cell, two for one inside");
+  char *cell = pz_alloc(reader->call, (size_t)(close - reader->at), 1);
   size_t n = 0;
-  for (r->at++; r->at < close; r->at++) {
-    if (*r->at == '"') r->at++;
-    if (*r->at == '\n') r->newlines++;
-    cell[n++] = *r->at;
+  for (const char *at = reader->at + 1; at < close; at++) {
+    if (*at == '"') at++;
+    if (*at == '\n') reader->newlines++;
+    cell[n] = *at;
+    n++;
   }
-  r->at = close + 1;
-  pz_append(r->call, &r->cells, &cell);
+  reader->at = close + 1;
+  pz_append(reader->call, &reader->cells, &cell);
 }
 
-static void read_plain_cell(struct csv_reader *r) {
-  const char *start = r->at;
-  while (r->at < r->end && *r->at != ',' && *r->at != '\n' && *r->at != '\r') r->at++;
-  size_t n = (size_t)(r->at - start);
-  char *cell = pz_alloc(r->call, n + 1, 1);
-  memcpy(cell, start, n);
-  pz_append(r->call, &r->cells, &cell);
+static void read_plain_cell(struct csv_reader *reader) {
+  const char *end = reader->at;
+  while (end < reader->end && *end != ',' && *end != '\n' && *end != '\r') end++;
+  size_t n = (size_t)(end - reader->at);
+  char *cell = pz_alloc(reader->call, n + 1, 1);
+  memcpy(cell, reader->at, n);
+  reader->at = end;
+  pz_append(reader->call, &reader->cells, &cell);
 }
 
 /* Reads one line and returns the number of its cells. */
-static uint32_t read_line(struct csv_reader *r) {
-  uint32_t first = r->cells.n;
-  for (;;) {
-    if (r->at < r->end && *r->at == '"')
-      read_quoted_cell(r);
+static uint32_t read_line(struct csv_reader *reader) {
+  uint32_t first = reader->cells.n;
+  bool more = true;
+  while (more) {
+    if (reader->at < reader->end && *reader->at == '"')
+      read_quoted_cell(reader);
     else
-      read_plain_cell(r);
-    if (r->cells.n - first > PZ_CSV_MOST_COLUMNS)
-      raise_at_line(r, "more than 256 columns", "at most 256");
-    if (r->at == r->end || *r->at != ',') break;
-    r->at++;
+      read_plain_cell(reader);
+    if (reader->cells.n - first > PZ_CSV_MOST_COLUMNS)
+      raise_at_line(reader, "more than 256 columns", "at most 256");
+    more = reader->at < reader->end && *reader->at == ',';
+    if (more) reader->at++;
   }
-  if (r->at < r->end && *r->at == '\r') r->at++;
-  if (r->at < r->end && *r->at != '\n')
-    raise_at_line(r, "text after a closing quote, or a carriage return without a line feed",
+  if (reader->at < reader->end && *reader->at == '\r') reader->at++;
+  if (reader->at < reader->end && *reader->at != '\n')
+    raise_at_line(reader, "text after a closing quote, or a carriage return without a line feed",
                   "a comma or the end of the line there");
-  if (r->at < r->end) r->at++;
-  return r->cells.n - first;
+  if (reader->at < reader->end) reader->at++;
+  return reader->cells.n - first;
 }
 
-static void require_text(struct csv_reader *r, const char *text, size_t bytes) {
+/* Raises an error with the line of the first byte that is not text. */
+static void require_text(struct csv_reader *reader, const char *text, size_t bytes) {
   const char *nul = memchr(text, '\0', bytes);
-  size_t good = nul ? (size_t)(nul - text) : pz_text_utf8(text, bytes);
-  if (good == bytes) return;
-  for (size_t i = 0; i < good; i++) r->line += text[i] == '\n';
-  raise_at_line(r, nul ? "a NUL byte" : "a byte that is not UTF-8", "a text file in UTF-8");
+  size_t valid = nul ? (size_t)(nul - text) : pz_text_utf8(text, bytes);
+  if (valid == bytes) return;
+  for (size_t i = 0; i < valid; i++) reader->line += text[i] == '\n';
+  raise_at_line(reader, nul ? "a NUL byte" : "a byte that is not UTF-8", "a text file in UTF-8");
 }
 
-static void require_unique_headers(struct csv_reader *r, const struct pz_csv *csv) {
-  r->line = 1;
+static void require_unique_headers(struct csv_reader *reader, const struct pz_csv *csv) {
+  reader->line = 1;
   for (uint32_t i = 0; i < csv->columns; i++)
     for (uint32_t k = 0; k < i; k++)
       if (strcmp(csv->cells[i], csv->cells[k]) == 0)
-        raise_at_line(
-            r,
-            pz_format(r->call, "columns %u and %u are both '%.60s'", k + 1, i + 1, csv->cells[i]),
-            "each name once");
+        raise_at_line(reader,
+                      pz_format(reader->call, "columns %u and %u are both '%.60s'", k + 1, i + 1,
+                                csv->cells[i]),
+                      "each name once");
 }
 
 struct pz_csv *pz_csv_read(struct pz_call *call, const char *name, const char *text, size_t bytes) {
-  struct csv_reader r = {.call = call, .name = name, .at = text, .end = text + bytes, .line = 1};
+  struct csv_reader reader = {
+      .call = call, .name = name, .at = text, .end = text + bytes, .line = 1};
   struct pz_csv *csv = pz_alloc(call, 1, sizeof *csv);
   struct pz_vec lines;
-  pz_vec_init(&r.cells, call->arena, sizeof(const char *));
+  pz_vec_init(&reader.cells, call->arena, sizeof(const char *));
   pz_vec_init(&lines, call->arena, sizeof(uint32_t));
-  require_text(&r, text, bytes);
+  require_text(&reader, text, bytes);
   bool byte_order_mark = bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0;
-  if (byte_order_mark) r.at += 3;
-  csv->columns = read_line(&r);
-  r.line += 1 + r.newlines;
-  while (r.at < r.end) {
-    uint32_t begin = (uint32_t)r.line;
-    r.newlines = 0;
+  if (byte_order_mark) reader.at += 3;
+  csv->columns = read_line(&reader);
+  reader.line += 1 + reader.newlines;
+  while (reader.at < reader.end) {
+    uint32_t line = (uint32_t)reader.line;
+    reader.newlines = 0;
     if (csv->rows == PZ_CSV_MOST_ROWS)
       pz_raise(call, PZ_LIMIT, "%s: accepted: at most %d rows", name, PZ_CSV_MOST_ROWS);
-    uint32_t n = read_line(&r);
-    bool empty = n == 1 && !**pz_vec_at(&r.cells, const char *, r.cells.n - 1);
+    uint32_t n = read_line(&reader);
+    bool is_empty = n == 1 && !**pz_vec_at(&reader.cells, const char *, reader.cells.n - 1);
     if (n == csv->columns) {
-      pz_append(call, &lines, &begin);
+      pz_append(call, &lines, &line);
       csv->rows++;
-    } else if (empty) {
-      r.cells.n--;
+    } else if (is_empty) {
+      reader.cells.n--;
     } else {
-      raise_at_line(&r, pz_format(call, "%u cell%s", n, pz_text_s(n)),
+      raise_at_line(&reader, pz_format(call, "%u cell%s", n, pz_text_s(n)),
                     pz_format(call, "%u, as many as the header has", csv->columns));
     }
-    r.line += 1 + r.newlines;
+    reader.line += 1 + reader.newlines;
   }
-  csv->cells = r.cells.items;
+  csv->cells = reader.cells.items;
   csv->lines = lines.items;
-  require_unique_headers(&r, csv);
+  require_unique_headers(&reader, csv);
   return csv;
 }
+
+/* ---- cells ---------------------------------------------------------------------------------- */
 
 uint32_t pz_csv_column(const struct pz_csv *csv, const char *header) {
   for (uint32_t i = 0; i < csv->columns; i++)
@@ -136,13 +147,13 @@ uint32_t pz_csv_column(const struct pz_csv *csv, const char *header) {
   return PZ_NONE;
 }
 
-const char *pz_csv_cell(const struct pz_csv *csv, uint32_t r, uint32_t column) {
-  return csv->cells[(size_t)(r + 1) * csv->columns + column];
+const char *pz_csv_cell(const struct pz_csv *csv, uint32_t row, uint32_t column) {
+  return csv->cells[(size_t)(row + 1) * csv->columns + column];
 }
 
-double pz_csv_real(struct pz_call *call, const char *name, const struct pz_csv *csv, uint32_t r,
+double pz_csv_real(struct pz_call *call, const char *name, const struct pz_csv *csv, uint32_t row,
                    uint32_t column, double most) {
-  const char *text = pz_csv_cell(csv, r, column);
+  const char *text = pz_csv_cell(csv, row, column);
   char *end;
   if (!*text) return 0;
   errno = 0;
@@ -150,52 +161,49 @@ double pz_csv_real(struct pz_call *call, const char *name, const struct pz_csv *
   bool accepted = !*end && !errno && value >= 0 && value <= most;
   if (!accepted)
     pz_raise(call, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: a number from 0 to %g",
-             name, csv->lines[r], csv->cells[column], text, most);
+             name, csv->lines[row], csv->cells[column], text, most);
   return value;
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-static bool is_number(const char *s) {
+void pz_csv_put(const char *text, FILE *out) {
   char *end;
-  strtod(s, &end);
-  return end != s && !*end;
-}
-
-void pz_csv_put(const char *s, FILE *out) {
-  bool like_formula = *s && strchr("=+-@\t\r", *s) && !is_number(s);
+  strtod(text, &end);
+  bool is_number = end != text && !*end;
+  bool like_formula = *text && strchr("=+-@\t\r", *text) && !is_number;
   const char *mark = like_formula ? "'" : "";
-  bool needs_quotes = s[strcspn(s, ",\"\r\n")];
+  bool needs_quotes = text[strcspn(text, ",\"\r\n")];
   if (!needs_quotes) {
-    fprintf(out, "%s%s", mark, s);
+    fprintf(out, "%s%s", mark, text);
     return;
   }
   fprintf(out, "\"%s", mark);
-  for (; *s; s++) {
-    if (*s == '"') fputc('"', out);
-    fputc(*s, out);
+  for (; *text; text++) {
+    if (*text == '"') fputc('"', out);
+    fputc(*text, out);
   }
   fputc('"', out);
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static bool ends_with(const char *name, const char *end) {
-  size_t n = strlen(name), k = strlen(end);
-  return n > k && strcmp(name + n - k, end) == 0;
-}
-
 const char *const *pz_csv_list(struct pz_call *call, const char *path) {
+  static const char *const endings[] = {".csv", "_perf.txt"};
   struct pz_vec files;
   pz_vec_init(&files, call->arena, sizeof(const char *));
-  if (!pz_file_is_directory(path)) {
-    pz_append(call, &files, &path);
-  } else {
-    for (const char *const *name = pz_file_names_in(call, path); *name; name++) {
-      if (!ends_with(*name, ".csv") && !ends_with(*name, "_perf.txt")) continue;
-      const char *file = pz_format(call, "%s/%s", path, *name);
-      pz_append(call, &files, &file);
+  if (!pz_file_is_directory(path)) pz_append(call, &files, &path);
+  const char *const *names = pz_file_is_directory(path) ? pz_file_names_in(call, path) : NULL;
+  for (; names && *names; names++) {
+    size_t n = strlen(*names);
+    bool is_table = false;
+    for (int i = 0; i < 2; i++) {
+      size_t n_ending = strlen(endings[i]);
+      is_table = is_table || (n > n_ending && strcmp(*names + n - n_ending, endings[i]) == 0);
     }
+    if (!is_table) continue;
+    const char *file = pz_format(call, "%s/%s", path, *names);
+    pz_append(call, &files, &file);
   }
   pz_append(call, &files, NULL);
   return files.items;
@@ -210,7 +218,6 @@ struct request {
   const struct pz_csv *csv;
   uint32_t row, column;
   double most, number;
-  const char *const *files;
 };
 
 static void parse(struct pz_call *call, void *ctx) {
@@ -237,19 +244,5 @@ enum pz_status pz_csv_number(const char *name, const struct pz_csv *csv, uint32_
   struct request x = {.name = name, .csv = csv, .row = r, .column = column, .most = most};
   enum pz_status status = pz_border(read_number, &x, err);
   if (status == PZ_OK) *out = x.number;
-  return status;
-}
-
-static void list_files(struct pz_call *call, void *ctx) {
-  struct request *x = ctx;
-  struct pz_call own = pz_call_in(call, x->arena);
-  x->files = pz_csv_list(&own, x->name);
-}
-
-enum pz_status pz_csv_files(const char *path, struct pz_arena *arena, const char *const **files,
-                            struct pz_error *err) {
-  struct request x = {.name = path, .arena = arena};
-  enum pz_status status = pz_border(list_files, &x, err);
-  if (status == PZ_OK) *files = x.files;
   return status;
 }

@@ -14,26 +14,28 @@ struct pz_csv {
   uint32_t columns, rows;
 };
 
-/* Reads a table from the text of a file; `name` stands for the file in messages.  A row with another number of cells than the
- * header is an error with its line. */
+/* Reads a table from the text of a file; `name` stands for the file in messages.  A row with
+ * another number of cells than the header is an error with its line. */
 struct pz_csv *pz_csv_read(struct pz_call *call, const char *name, const char *text, size_t bytes);
 
 /* The column with this header, or PZ_NONE. */
 uint32_t pz_csv_column(const struct pz_csv *csv, const char *header);
 
-/* The cell of row r, which counts from 0 after the header. */
-const char *pz_csv_cell(const struct pz_csv *csv, uint32_t r, uint32_t column);
+/* The cell of a row, which counts from 0 after the header. */
+const char *pz_csv_cell(const struct pz_csv *csv, uint32_t row, uint32_t column);
 
-/* The number in a cell, from 0 to `most`; an empty cell is 0.  Anything else is an error with its line. */
-double pz_csv_real(struct pz_call *call, const char *name, const struct pz_csv *csv, uint32_t r,
+/* The number in a cell, from 0 to `most`; an empty cell is 0.  Anything else is an error with its
+ * line. */
+double pz_csv_real(struct pz_call *call, const char *name, const struct pz_csv *csv, uint32_t row,
                    uint32_t column, double most);
 
-/* Writes a cell, quoted if necessary.  A spreadsheet would execute a text that begins like a formula, so such a text, unless
- * it is a number, gets the apostrophe that marks texts in spreadsheets. */
+/* Writes a cell, quoted if necessary.  A spreadsheet would execute a text that begins like a
+ * formula, so such a text, unless it is a number, gets the apostrophe that marks texts in
+ * spreadsheets. */
 void pz_csv_put(const char *text, FILE *out);
 
-/* The tables that a path names, with NULL behind the last: the path itself, or the files of a folder whose names end with .csv
- * or _perf.txt, sorted. */
+/* The tables that a path names, with NULL behind the last: the path itself, or the files of a
+ * folder whose names end with .csv or _perf.txt, sorted. */
 const char *const *pz_csv_list(struct pz_call *call, const char *path);
 
 /* ---- for callers that return a status ---------------------------------------------------------- */
@@ -41,10 +43,8 @@ const char *const *pz_csv_list(struct pz_call *call, const char *path);
 PZ_NODISCARD enum pz_status pz_csv_parse(const char *name, const char *text, size_t bytes,
                                          struct pz_arena *arena, struct pz_csv *out,
                                          struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_csv_number(const char *name, const struct pz_csv *csv, uint32_t r,
+PZ_NODISCARD enum pz_status pz_csv_number(const char *name, const struct pz_csv *csv, uint32_t row,
                                           uint32_t column, double most, double *out,
                                           struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_csv_files(const char *path, struct pz_arena *arena,
-                                         const char *const **files, struct pz_error *err);
 
 #endif

@@ -1,9 +1,10 @@
-/* Typed fields of a JSON object from outside.  Keys may have alternatives, "n_embd|hidden_size", of which the first that is
- * present and not null counts; "a.b" is field b of the object a.  The first error is kept, and names the file, the field, the
- * value and what is accepted.
+/* Typed fields of a JSON object from outside.  Keys may have alternatives, "n_embd|hidden_size", of
+ * which the first that is present and not null counts; "a.b" is field b of the object a.  The first
+ * error is kept, and names the file, the field, the value and what is accepted.
  *
- * The keys that were asked for are remembered.  Where a format is ours, pz_fields_end() refuses every other key, so that a
- * misspelt key is not mistaken for an absent one.  A reader therefore asks for all keys, also after an error. */
+ * The keys that were asked for are remembered.  Where a format is ours, pz_fields_end() refuses
+ * every other key, so that a misspelt key is not mistaken for an absent one.  A reader therefore
+ * asks for all keys, also after an error. */
 #ifndef PZ_CORE_FIELDS_H
 #define PZ_CORE_FIELDS_H
 
@@ -26,15 +27,16 @@ struct pz_range {
   int64_t min, max;
 };
 
-int64_t pz_fields_int(struct pz_fields *f, const char *keys, struct pz_range range);
-int64_t pz_fields_int_or(struct pz_fields *f, const char *keys, struct pz_range range,
+int64_t pz_fields_int(struct pz_fields *fields, const char *keys, struct pz_range range);
+int64_t pz_fields_int_or(struct pz_fields *fields, const char *keys, struct pz_range range,
                          int64_t absent);
-double pz_fields_real(struct pz_fields *f, const char *keys, double min, double max);
-double pz_fields_real_or(struct pz_fields *f, const char *keys, double min, double max,
+double pz_fields_real(struct pz_fields *fields, const char *keys, double min, double max);
+double pz_fields_real_or(struct pz_fields *fields, const char *keys, double min, double max,
                          double absent);
-bool pz_fields_bool_or(struct pz_fields *f, const char *keys, bool absent);
-/* The text of a field, or `absent`.  Control characters are refused.  The text belongs to the JSON value. */
-const char *pz_fields_text_or(struct pz_fields *f, const char *keys, const char *absent);
+bool pz_fields_bool_or(struct pz_fields *fields, const char *keys, bool absent);
+/* The text of a field, or `absent`.  Control characters are refused.  The text belongs to the JSON
+ * value. */
+const char *pz_fields_text_or(struct pz_fields *fields, const char *keys, const char *absent);
 
 /* A field of one of our formats: how it is read, and how doc/fields.md describes it. */
 enum pz_key_type { PZ_KEY_INT, PZ_KEY_REAL, PZ_KEY_FLAG, PZ_KEY_TEXT, PZ_KEY_OTHER };
@@ -49,19 +51,20 @@ struct pz_key {
   const char *unit; /* "" without a unit */
   const char
       *about; /* "MEANING", or "MEANING; absent: CONSEQUENCE" if the default is not a value */
-  /* Usual range of a physical value.  A number outside of it is probably in another unit.  0, 0: no check. */
+  /* Usual range of a physical value.  A number outside of it is probably in another unit.  0, 0: no
+   * check. */
   double usual_min, usual_max;
 };
 
 /* Reads a field into its member of *out, unless its type is PZ_KEY_OTHER or above. */
-void pz_fields_read(struct pz_fields *f, const struct pz_key *row, void *out);
+void pz_fields_read(struct pz_fields *fields, const struct pz_key *row, void *out);
 
-/* Appends {field, unit, accepted, required, default or absent, meaning} to a list.  `accepted` is NULL where it follows from
- * type and range. */
+/* Appends {field, unit, accepted, required, default or absent, meaning} to a list.  `accepted` is
+ * NULL where it follows from type and range. */
 void pz_key_describe(const struct pz_key *row, const char *accepted, json_t *list);
 
 /* The value of a field of any type, or NULL if it is absent or null. */
-const json_t *pz_fields_value(struct pz_fields *f, const char *keys);
+const json_t *pz_fields_value(struct pz_fields *fields, const char *keys);
 
 /* A row of a table of fields; the usual range may be left out. */
 #define PZ_KEY(name, ...)                                                                          \
@@ -72,24 +75,25 @@ static inline double pz_key_most(const struct pz_key *row) {
   return row->usual_max > 0 ? row->usual_max : row->max;
 }
 
-/* Refuses a number outside of its usual range, and names the value that is probably meant, unless any unit is accepted. */
-void pz_fields_check_usual(struct pz_fields *f, const struct pz_key *row);
+/* Refuses a number outside of its usual range, and names the value that is probably meant, unless
+ * any unit is accepted. */
+void pz_fields_check_usual(struct pz_fields *fields, const struct pz_key *row);
 
 /* Accepts fields of any content that are not read. */
-void pz_fields_allow(struct pz_fields *f, const char *const *keys, size_t n);
+void pz_fields_allow(struct pz_fields *fields, const char *const *keys, size_t n);
 
 /* Refuses the value of a field; `accepted` names the accepted values. */
-void pz_fields_refuse(struct pz_fields *f, const char *keys, const char *accepted);
+void pz_fields_refuse(struct pz_fields *fields, const char *keys, const char *accepted);
 
 /* Reads the fields of an object, whose first error pz_fields_end() raises. */
 struct pz_fields pz_fields_of(struct pz_call *call, const char *name, const json_t *root);
 
-/* Refuses keys that were never asked for, also within objects whose fields were ("a.b"), with the nearest known key or all of
- * them, and raises the first error of all fields.  An unknown key replaces an error about a missing field, because it may be that
- * field misspelt. */
-void pz_fields_end(struct pz_call *call, struct pz_fields *f);
+/* Refuses keys that were never asked for, also within objects whose fields were ("a.b"), with the
+ * nearest known key or all of them, and raises the first error of all fields.  An unknown key
+ * replaces an error about a missing field, because it may be that field misspelt. */
+void pz_fields_end(struct pz_call *call, struct pz_fields *fields);
 
 /* Like pz_fields_end(), but returns the error. */
-PZ_NODISCARD enum pz_status pz_fields_finish(struct pz_fields *f);
+PZ_NODISCARD enum pz_status pz_fields_finish(struct pz_fields *fields);
 
 #endif

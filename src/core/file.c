@@ -1,10 +1,11 @@
 /* Files of a POSIX system.
  *
- * Reading: open_input() accepts regular files and descriptors that the caller has opened; pz_file_text() reads a file
- * whole, pz_file_open() maps it.  Writing: find_target() follows the links of a path to the place where the bytes will go
- * and decides how: a regular file is replaced by a new one that is written beside it and renamed (replace_file), so that a
- * reader sees either the old or the new content; pipes, devices and descriptors are written to as they are (write_open).
- * src/wasm/files.c implements the same interface for files in memory. */
+ * Reading: open_input() accepts regular files and descriptors that the caller has opened;
+ * pz_file_text() reads a file whole, pz_file_open() maps it.  Writing: find_target() follows the
+ * links of a path to the place where the bytes will go and decides how: a regular file is replaced
+ * by a new one that is written beside it and renamed (replace_file), so that a reader sees either
+ * the old or the new content; pipes, devices and descriptors are written to as they are
+ * (write_open).  src/wasm/files.c implements the same interface for files in memory. */
 #include "core/file.h"
 
 #include <dirent.h>
@@ -17,14 +18,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/alloc.h"
 #include "core/buffer.h"
 #include "core/vec.h"
-
-bool pz_file_named(const char *word) {
-  size_t n = strlen(word);
-  return strchr(word, '/') || (n > 5 && strcmp(word + n - 5, ".json") == 0) ||
-         (n > 5 && strcmp(word + n - 5, ".onnx") == 0);
-}
 
 /* Raises the error of the system call that has just failed: "path: cannot VERB: reason". */
 static _Noreturn void raise_errno(struct pz_call *call, const char *path, const char *verb) {
@@ -34,8 +30,8 @@ static _Noreturn void raise_errno(struct pz_call *call, const char *path, const 
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Standard input, and the names that a shell gives to <(...). */
-static bool names_descriptor(const char *path) {
+/* Returns whether a path names standard input, or a descriptor as a shell does for <(...). */
+static bool is_descriptor_path(const char *path) {
   return strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
          strncmp(path, "/proc/self/fd/", 14) == 0;
 }
@@ -49,8 +45,9 @@ static const char *type_of_file(mode_t mode) {
 
 static void close_descriptor(void *fd) { close(*(int *)fd); }
 
-/* Opens a regular file, or a descriptor that the caller opened.  Pipes and devices that are named otherwise are refused,
- * because opening a pipe without a writer blocks and a device need not end.  The descriptor is closed when the call ends. */
+/* Opens a regular file, or a descriptor that the caller opened.  Pipes and devices that are named
+ * otherwise are refused, because opening a pipe without a writer blocks and a device need not end.
+ * The descriptor is closed when the call ends. */
 static int *open_input(struct pz_call *call, const char *path, struct stat *st) {
   int *fd = pz_alloc(call, 1, sizeof *fd);
   *fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -58,7 +55,7 @@ static int *open_input(struct pz_call *call, const char *path, struct stat *st) 
   pz_defer(call, close_descriptor, fd);
   if (fstat(*fd, st) != 0) raise_errno(call, path, "stat");
   if (S_ISDIR(st->st_mode)) pz_raise(call, PZ_IO, "%s: is a directory; a file is wanted", path);
-  if (!S_ISREG(st->st_mode) && !names_descriptor(path))
+  if (!S_ISREG(st->st_mode) && !is_descriptor_path(path))
     pz_raise(call, PZ_IO, "%s: is %s; accepted: a regular file, or /dev/stdin", path,
              type_of_file(st->st_mode));
   if (fcntl(*fd, F_SETFL, 0) != 0) raise_errno(call, path, "open"); /* wait for slow writers */
@@ -69,9 +66,8 @@ static _Noreturn void raise_too_large(struct pz_call *call, const char *path, si
   pz_raise(call, PZ_LIMIT, "%s: larger than %zu bytes, the most that is read", path, limit);
 }
 
-static void free_text(void *text) { pz_free(text); }
-
-/* Reads until the end, since the sizes of pipes and of files under /proc are not known beforehand. */
+/* Reads until the end, since the sizes of pipes and of files under /proc are not known
+ * beforehand. */
 static char *read_until_end(struct pz_call *call, int fd, const char *path, size_t limit,
                             size_t *bytes) {
   enum { CHUNK = 1 << 14 };
@@ -87,7 +83,7 @@ static char *read_until_end(struct pz_call *call, int fd, const char *path, size
   }
   *bytes = content->bytes;
   char *text = pz_buffer_take(call, content);
-  pz_defer(call, free_text, text);
+  pz_defer(call, pz_free, text);
   return text;
 }
 
@@ -99,9 +95,9 @@ char *pz_file_text(struct pz_call *call, const char *path, size_t limit, size_t 
   return text;
 }
 
-static void unmap(void *mapped) {
-  const struct pz_file_bytes *m = mapped;
-  if (m->bytes) munmap((void *)(uintptr_t)m->data, m->bytes);
+static void unmap_file(void *ctx) {
+  const struct pz_file_bytes *mapped = ctx;
+  munmap((void *)(uintptr_t)mapped->data, mapped->bytes);
 }
 
 const struct pz_file_bytes *pz_file_open(struct pz_call *call, const char *path, size_t limit) {
@@ -114,7 +110,7 @@ const struct pz_file_bytes *pz_file_open(struct pz_call *call, const char *path,
     content->data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, *fd, 0);
     if (content->data == MAP_FAILED) raise_errno(call, path, "map");
     content->bytes = (size_t)st.st_size;
-    pz_defer(call, unmap, content);
+    pz_defer(call, unmap_file, content);
   } else {
     size_t most = limit < PZ_FILE_MOST_COPIED ? limit : PZ_FILE_MOST_COPIED;
     content->data = read_until_end(call, *fd, path, most, &content->bytes);
@@ -131,89 +127,91 @@ enum { LONGEST_PATH = 4096, LONGEST_BASE = 200, MOST_LINKS = 40, MOST_ATTEMPTS =
 struct target {
   char path[LONGEST_PATH];
   enum { REPLACE_FILE, OPEN_FILE, USE_DESCRIPTOR } how;
-  int fd;         /* USE_DESCRIPTOR: one of this process */
-  bool exists;    /* a file is there already ... */
-  struct stat st; /* ... with this mode and owner */
+  int fd;         /* of this process, with USE_DESCRIPTOR */
+  bool exists;    /* a file is there already */
+  struct stat st; /* its mode and owner */
 };
 
 static _Noreturn void raise_too_long(struct pz_call *call, const char *path) {
   pz_raise(call, PZ_LIMIT, "%.200s...: the path is too long", path);
 }
 
-/* Replaces the path of the target by the text of a link: relative to the link's folder, or absolute.  Returns false if it
- * is too long. */
-static bool resolve_link(struct target *t, const char *link) {
+/* Replaces the path of the target by the text of a link: relative to the link's folder, or
+ * absolute.  Returns false if it is too long. */
+static bool resolve_link(struct target *target, const char *link) {
   char whole[2 * LONGEST_PATH];
-  const char *slash = strrchr(t->path, '/');
-  int folder_length = slash && link[0] != '/' ? (int)(slash + 1 - t->path) : 0;
-  int n = snprintf(whole, sizeof whole, "%.*s%s", folder_length, t->path, link);
+  const char *slash = strrchr(target->path, '/');
+  int folder_length = slash && link[0] != '/' ? (int)(slash + 1 - target->path) : 0;
+  int n = snprintf(whole, sizeof whole, "%.*s%s", folder_length, target->path, link);
   if (n < 0 || n >= LONGEST_PATH) return false;
-  memcpy(t->path, whole, (size_t)n + 1);
+  memcpy(target->path, whole, (size_t)n + 1);
   return true;
 }
 
-/* Is the path /proc/PID/fd/N, to which /dev/stdout and /dev/fd/N lead?  The text of such a link need not name a file, so it is
- * not followed.  Descriptors of this process are used as they are, which keeps their offset; those of others are opened. */
-static bool is_descriptor(struct target *t) {
+/* Returns whether the path is /proc/PID/fd/N, to which /dev/stdout and /dev/fd/N lead, and sets how
+ * it is written.  The text of such a link need not name a file, so it is not followed.  Descriptors
+ * of this process are used as they are, which keeps their offset; those of others are opened. */
+static bool is_descriptor(struct target *target) {
   char folder[LONGEST_PATH], *end;
   struct stat at, proc, own;
-  const char *slash = strrchr(t->path, '/');
+  const char *slash = strrchr(target->path, '/');
   if (!slash) return false;
-  snprintf(folder, sizeof folder, "%.*s", (int)(slash + 1 - t->path), t->path);
+  snprintf(folder, sizeof folder, "%.*s", (int)(slash + 1 - target->path), target->path);
   if (stat(folder, &at) != 0 || stat("/proc", &proc) != 0 || at.st_dev != proc.st_dev) return false;
   if (stat("/proc/self", &own) != 0 || own.st_dev != proc.st_dev) return false; /* no procfs */
   bool own_folder = stat("/proc/self/fd", &own) == 0 && own.st_ino == at.st_ino;
   long fd = strtol(slash + 1, &end, 10);
   bool is_number = end != slash + 1 && !*end;
-  t->how = own_folder && is_number ? USE_DESCRIPTOR : OPEN_FILE;
-  t->fd = t->how == USE_DESCRIPTOR ? (int)fd : -1;
+  target->how = own_folder && is_number ? USE_DESCRIPTOR : OPEN_FILE;
+  target->fd = target->how == USE_DESCRIPTOR ? (int)fd : -1;
   return true;
 }
 
-static void follow_links(struct pz_call *call, const char *path, struct target *t) {
+static void follow_links(struct pz_call *call, const char *path, struct target *target) {
   char link[LONGEST_PATH];
-  *t = (struct target){.fd = -1};
+  *target = (struct target){.fd = -1};
   if (strlen(path) >= LONGEST_PATH) raise_too_long(call, path);
-  memcpy(t->path, path, strlen(path) + 1);
+  memcpy(target->path, path, strlen(path) + 1);
   for (int i = 0; i < MOST_LINKS; i++) {
-    if (lstat(t->path, &t->st) != 0) {
+    if (lstat(target->path, &target->st) != 0) {
       if (errno != ENOENT) raise_errno(call, path, "write");
       return;
     }
-    t->exists = !S_ISLNK(t->st.st_mode);
-    if (t->exists || is_descriptor(t)) return;
-    ssize_t n = readlink(t->path, link, sizeof link - 1);
+    target->exists = !S_ISLNK(target->st.st_mode);
+    if (target->exists || is_descriptor(target)) return;
+    ssize_t n = readlink(target->path, link, sizeof link - 1);
     if (n < 0) raise_errno(call, path, "follow the link");
     link[n] = '\0';
-    if (!resolve_link(t, link)) raise_too_long(call, path);
+    if (!resolve_link(target, link)) raise_too_long(call, path);
   }
   errno = ELOOP;
   raise_errno(call, path, "follow the links");
 }
 
 /* Finds where and how to write, and refuses what cannot be written. */
-static void find_target(struct pz_call *call, const char *path, struct target *t) {
-  follow_links(call, path, t);
-  if (!t->exists) return;
-  mode_t mode = t->st.st_mode;
-  const char *refused = S_ISDIR(mode)    ? "directory"
-                        : S_ISSOCK(mode) ? "socket"
-                        : S_ISBLK(mode)  ? "block device"
-                                         : NULL;
+static void find_target(struct pz_call *call, const char *path, struct target *target) {
+  follow_links(call, path, target);
+  if (!target->exists) return;
+  mode_t mode = target->st.st_mode;
+  const char *refused = NULL;
+  if (S_ISDIR(mode)) refused = "directory";
+  if (S_ISSOCK(mode)) refused = "socket";
+  if (S_ISBLK(mode)) refused = "block device";
   if (refused)
     pz_raise(call, PZ_IO, "%s: is a %s; accepted: a file, a pipe or a character device", path,
              refused);
-  if (!S_ISREG(mode)) t->how = OPEN_FILE;
-  if (access(t->path, W_OK) != 0) raise_errno(call, path, "write");
+  if (!S_ISREG(mode)) target->how = OPEN_FILE;
+  if (access(target->path, W_OK) != 0) raise_errno(call, path, "write");
 }
 
-/* Creates a file in the target's folder, with the target's mode and owner.  Returns -1, and errno, if that is impossible. */
-static int create_temporary(const struct target *t, char temporary[LONGEST_PATH]) {
-  const char *slash = strrchr(t->path, '/'), *base = slash ? slash + 1 : t->path;
+/* Creates a file in the target's folder, with the target's mode and owner.  Returns -1, and errno,
+ * if that is impossible. */
+static int create_temporary(const struct target *target, char temporary[LONGEST_PATH]) {
+  const char *slash = strrchr(target->path, '/'), *base = slash ? slash + 1 : target->path;
   int fd = -1;
   for (int i = 0; fd < 0 && i < MOST_ATTEMPTS; i++) {
-    int n = snprintf(temporary, LONGEST_PATH, "%.*s%.*s.%ld-%d.part", (int)(base - t->path),
-                     t->path, LONGEST_BASE, base, (long)getpid(), i);
+    int n = snprintf(temporary, LONGEST_PATH, "%.*s%.*s.%ld-%d.part", (int)(base - target->path),
+                     target->path, LONGEST_BASE, base, (long)getpid(), i);
     if (n < 0 || n >= LONGEST_PATH) {
       errno = ENAMETOOLONG;
       return -1;
@@ -221,22 +219,22 @@ static int create_temporary(const struct target *t, char temporary[LONGEST_PATH]
     fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0 && errno != EEXIST) return -1;
   }
-  if (fd < 0 || !t->exists) return fd;
-  struct stat made;
-  bool owner_kept =
-      fstat(fd, &made) == 0 && ((made.st_uid == t->st.st_uid && made.st_gid == t->st.st_gid) ||
-                                fchown(fd, t->st.st_uid, t->st.st_gid) == 0);
-  if (owner_kept && fchmod(fd, t->st.st_mode & 07777) == 0) return fd;
+  if (fd < 0 || !target->exists) return fd;
+  struct stat created;
+  bool owner_kept = fstat(fd, &created) == 0 &&
+                    ((created.st_uid == target->st.st_uid && created.st_gid == target->st.st_gid) ||
+                     fchown(fd, target->st.st_uid, target->st.st_gid) == 0);
+  if (owner_kept && fchmod(fd, target->st.st_mode & 07777) == 0) return fd;
   close(fd);
   unlink(temporary);
   errno = EPERM;
   return -1;
 }
 
-/* May the existing file be overwritten in place after create_temporary() has failed?  Its folder is not writable for us, or
- * its owner cannot be kept. */
-static bool may_overwrite(const struct target *t) {
-  return t->exists && (errno == EACCES || errno == EPERM || errno == EROFS);
+/* Returns whether an existing file may be overwritten in place after create_temporary() has failed,
+ * because its folder is not writable for us or its owner cannot be kept. */
+static bool may_overwrite(const struct target *target) {
+  return target->exists && (errno == EACCES || errno == EPERM || errno == EROFS);
 }
 
 /* Writes and closes.  Returns false, and the errno of the first failure. */
@@ -258,22 +256,23 @@ static bool write_and_close(int fd, const char *text, size_t bytes, bool sync) {
 }
 
 /* Writes to a pipe, a device or a descriptor, of which nothing is replaced. */
-static bool write_open(const struct target *t, const char *text, size_t bytes) {
-  if (t->fd == STDOUT_FILENO && fflush(stdout) != 0) return false;
-  int fd = t->how == USE_DESCRIPTOR ? dup(t->fd) : open(t->path, O_WRONLY | O_APPEND | O_CLOEXEC);
+static bool write_open(const struct target *target, const char *text, size_t bytes) {
+  if (target->fd == STDOUT_FILENO && fflush(stdout) != 0) return false;
+  int fd = target->how == USE_DESCRIPTOR ? dup(target->fd)
+                                         : open(target->path, O_WRONLY | O_APPEND | O_CLOEXEC);
   return fd >= 0 && write_and_close(fd, text, bytes, false);
 }
 
 /* Writes a temporary file and renames it, or overwrites the target where only that is possible. */
-static bool replace_file(const struct target *t, const char *text, size_t bytes) {
+static bool replace_file(const struct target *target, const char *text, size_t bytes) {
   char temporary[LONGEST_PATH];
-  int fd = create_temporary(t, temporary);
+  int fd = create_temporary(target, temporary);
   if (fd < 0) {
-    if (!may_overwrite(t)) return false;
-    fd = open(t->path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    if (!may_overwrite(target)) return false;
+    fd = open(target->path, O_WRONLY | O_TRUNC | O_CLOEXEC);
     return fd >= 0 && write_and_close(fd, text, bytes, true);
   }
-  if (write_and_close(fd, text, bytes, true) && rename(temporary, t->path) == 0) return true;
+  if (write_and_close(fd, text, bytes, true) && rename(temporary, target->path) == 0) return true;
   int first_errno = errno;
   unlink(temporary);
   errno = first_errno;
@@ -282,29 +281,29 @@ static bool replace_file(const struct target *t, const char *text, size_t bytes)
 
 void pz_file_require_writable(struct pz_call *call, const char *path) {
   char temporary[LONGEST_PATH];
-  struct target t;
-  find_target(call, path, &t);
-  if (t.how == OPEN_FILE) return;
-  if (t.how == USE_DESCRIPTOR) {
-    int flags = fcntl(t.fd, F_GETFL);
+  struct target target;
+  find_target(call, path, &target);
+  if (target.how == OPEN_FILE) return;
+  if (target.how == USE_DESCRIPTOR) {
+    int flags = fcntl(target.fd, F_GETFL);
     if (flags >= 0 && (flags & O_ACCMODE) != O_RDONLY) return;
     errno = EBADF;
     raise_errno(call, path, "write");
   }
-  int fd = create_temporary(&t, temporary);
+  int fd = create_temporary(&target, temporary);
   if (fd >= 0) {
     close(fd);
     unlink(temporary);
-  } else if (!may_overwrite(&t)) {
+  } else if (!may_overwrite(&target)) {
     raise_errno(call, path, "create a file beside it");
   }
 }
 
 void pz_file_save(struct pz_call *call, const char *path, const char *text, size_t bytes) {
-  struct target t;
-  find_target(call, path, &t);
-  bool written =
-      t.how == REPLACE_FILE ? replace_file(&t, text, bytes) : write_open(&t, text, bytes);
+  struct target target;
+  find_target(call, path, &target);
+  bool written = target.how == REPLACE_FILE ? replace_file(&target, text, bytes)
+                                            : write_open(&target, text, bytes);
   if (!written) raise_errno(call, path, "write");
 }
 
@@ -315,28 +314,29 @@ bool pz_file_same(const char *a, const char *b) {
          x.st_ino == y.st_ino;
 }
 
-/* A path and whether it is a link that leads to a regular file or to nowhere.  /dev/stdout is no such link. */
+/* A path, and whether it is a link that leads to a regular file or to nowhere.  /dev/stdout is no
+ * such link. */
 struct link_question {
   const char *path;
   bool is_link;
 };
 
 static void find_link(struct pz_call *call, void *ctx) {
-  struct link_question *q = ctx;
-  struct target t;
+  struct link_question *question = ctx;
+  struct target target;
   struct stat own;
-  if (lstat(q->path, &own) != 0 || !S_ISLNK(own.st_mode)) return;
-  follow_links(call, q->path, &t);
-  q->is_link = t.how == REPLACE_FILE && (!t.exists || S_ISREG(t.st.st_mode));
+  if (lstat(question->path, &own) != 0 || !S_ISLNK(own.st_mode)) return;
+  follow_links(call, question->path, &target);
+  question->is_link = target.how == REPLACE_FILE && (!target.exists || S_ISREG(target.st.st_mode));
 }
 
 void pz_file_require_output(struct pz_call *call, const char *path, const char *const *inputs,
                             size_t n) {
-  struct link_question q = {path, false};
+  struct link_question question = {path, false};
   for (size_t i = 0; i < n; i++)
     if (pz_file_same(path, inputs[i]))
       pz_raise(call, PZ_IO, "%s would be overwritten, and is read; accepted: another file", path);
-  if (pz_border(find_link, &q, NULL) == PZ_OK && q.is_link)
+  if (pz_border(find_link, &question, NULL) == PZ_OK && question.is_link)
     pz_raise(call, PZ_IO, "%s is a link; accepted: a new file or one to replace", path);
   pz_file_require_writable(call, path);
 }
@@ -365,9 +365,9 @@ const char *const *pz_file_names_in(struct pz_call *call, const char *path) {
   if (!folder) raise_errno(call, path, "read");
   pz_defer(call, close_folder, folder);
   pz_vec_init(&names, call->arena, sizeof(const char *));
-  for (struct dirent *e = readdir(folder); e; e = readdir(folder)) {
-    if (e->d_name[0] == '.') continue;
-    const char *name = pz_copy_text(call, e->d_name);
+  for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder)) {
+    if (entry->d_name[0] == '.') continue;
+    const char *name = pz_copy_text(call, entry->d_name);
     pz_append(call, &names, &name);
   }
   pz_close(call, folder);

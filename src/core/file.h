@@ -1,5 +1,5 @@
-/* Files: read whole or mapped, within a limit; written so that a reader sees either the old or the new content.  Links are
- * followed, and stay. */
+/* Files: read whole or mapped, within a limit; written so that a reader sees either the old or the
+ * new content.  Links are followed, and stay. */
 #ifndef PZ_CORE_FILE_H
 #define PZ_CORE_FILE_H
 
@@ -7,16 +7,17 @@
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Does a word name a file rather than a preset?  It contains a slash or ends with .json or .onnx. */
+/* Returns whether a word names a file rather than a preset: it contains a slash, or ends with .json
+ * or .onnx. */
 bool pz_file_named(const char *word);
 
-/* The content of a file, with a NUL behind it.  It is freed when the call ends, or with pz_close().  Folders, unreadable files
- * and files over `limit` bytes are errors.  Pipes, devices and sockets are accepted only if they are open already and named
- * so: /dev/stdin, /dev/fd/N. */
+/* The content of a file, with a NUL behind it.  It is freed when the call ends, or with pz_close().
+ * Folders, unreadable files and files over `limit` bytes are errors.  Pipes, devices and sockets
+ * are accepted only if they are open already and named so: /dev/stdin, /dev/fd/N. */
 char *pz_file_text(struct pz_call *call, const char *path, size_t limit, size_t *bytes);
 
-/* The content of a file without a NUL behind it: of a regular file mapped read-only, of anything else a copy of at most
- * PZ_FILE_MOST_COPIED bytes.  It is given back when the call ends. */
+/* The content of a file without a NUL behind it: of a regular file mapped read-only, of anything
+ * else a copy of at most PZ_FILE_MOST_COPIED bytes.  It is given back when the call ends. */
 enum { PZ_FILE_MOST_COPIED = 1 << 28 };
 struct pz_file_bytes {
   const void *data;
@@ -26,50 +27,43 @@ const struct pz_file_bytes *pz_file_open(struct pz_call *call, const char *path,
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* Writes `text` to the file that `path` leads to through links, which need not exist yet.  A file is replaced as a whole and
- * keeps mode and owner.  Where it can be written but not replaced (a folder of somebody else, an owner that cannot be kept),
- * it is overwritten.  Pipes, character devices, /dev/stdout and /dev/fd/N are written to.  Folders, sockets, block devices and
- * files without permission to write are PZ_IO. */
+/* Writes `text` to the file that `path` leads to through links, which need not exist yet.  A file
+ * is replaced as a whole and keeps mode and owner.  Where it can be written but not replaced (a
+ * folder of somebody else, an owner that cannot be kept), it is overwritten.  Pipes, character
+ * devices, /dev/stdout and /dev/fd/N are written to.  Folders, sockets, block devices and files
+ * without permission to write are PZ_IO. */
 void pz_file_save(struct pz_call *call, const char *path, const char *text, size_t bytes);
 
-/* Raises the error that pz_file_save() would raise before it writes.  Ask before long work; nothing is changed. */
+/* Raises the error that pz_file_save() would raise before it writes.  Ask before long work; nothing
+ * is changed. */
 void pz_file_require_writable(struct pz_call *call, const char *path);
 
-/* Checks a path that a user has named for output, of a command that reads the `inputs`.  Raises PZ_IO if it is one of
- * them, also through links; if it is a link to a file or to nowhere, because others may read that file (/dev/stdout is
- * accepted); and where pz_file_require_writable() does. */
+/* Checks a path that a user has named for output, of a command that reads the `inputs`.  Raises
+ * PZ_IO if it is one of them, also through links; if it is a link to a file or to nowhere, because
+ * others may read that file (/dev/stdout is accepted); and where pz_file_require_writable()
+ * does. */
 void pz_file_require_output(struct pz_call *call, const char *path, const char *const *inputs,
                             size_t n);
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* Do two paths name one file: by the same word, or a regular file through links? */
+/* Returns whether two paths name one file: by the same word, or a regular file through links. */
 bool pz_file_same(const char *a, const char *b);
 
 bool pz_file_is_directory(const char *path);
 
-/* Is it a regular file, or a link to one? */
+/* Returns whether the path is a regular file, or a link to one. */
 bool pz_file_is_regular(const char *path);
 
 /* The sorted names in a folder without hidden ones, with NULL behind the last. */
 const char *const *pz_file_names_in(struct pz_call *call, const char *path);
 
-/* ---- for callers that return a status ---------------------------------------------------------- */
+/* The path with `text` before the extension of its name. */
+const char *pz_file_with(struct pz_call *call, const char *path, const char *text);
+
+/* ---- old name, for rooms that do not raise yet ---- */
 
 PZ_NODISCARD enum pz_status pz_file_read(const char *path, size_t limit, char **text, size_t *bytes,
                                          struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_file_map(const char *path, size_t limit, struct pz_file_bytes *out,
-                                        struct pz_error *err);
-void pz_file_unmap(struct pz_file_bytes *m);
-PZ_NODISCARD enum pz_status pz_file_writable(const char *path, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_file_write(const char *path, const char *text, size_t bytes,
-                                          struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_file_output(const char *path, const char *const *inputs, size_t n,
-                                           struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_file_list(const char *path, struct pz_arena *arena,
-                                         const char *const **names, struct pz_error *err);
-
-/* The path with `text` before the extension of its name; NULL: out of memory. */
-const char *pz_file_with(const char *path, const char *text, struct pz_arena *arena);
 
 #endif

@@ -1,3 +1,8 @@
+/* JSON through jansson.
+ *
+ * jansson 2.14 ignores some failed allocations.  While it reads, a failure ends the text early
+ * (next_byte), and the result is discarded.  While it writes, the failure is kept in struct output,
+ * because jansson passes over a key that could not be appended. */
 #include "core/json.h"
 
 #include <stdio.h>
@@ -5,28 +10,26 @@
 
 #include "core/alloc.h"
 
-/* Did memory run out while jansson was reading?  Its reader then continues with a character missing or calls the text invalid, so
- * its result cannot be relied on. */
-static bool ran_out_of_memory(const json_t *value, const json_error_t *where) {
-  return pz_json_lost() ||
-         (!value && (!where->text[0] || json_error_code(where) == json_error_out_of_memory));
-}
+/* ---- reading -------------------------------------------------------------------------------- */
 
 struct source {
   const char *at, *end;
 };
 
-/* Hands jansson the next byte, or none at the end of the text and after an allocation has failed. */
-static size_t next_byte(void *buffer, size_t size, void *source) {
-  struct source *s = source;
-  if (size == 0 || s->at == s->end || pz_json_lost()) return 0;
-  *(char *)buffer = *s->at++;
+/* Hands jansson the next byte, or none at the end of the text and after an allocation has
+ * failed. */
+static size_t next_byte(void *buffer, size_t size, void *ctx) {
+  struct source *source = ctx;
+  if (size == 0 || source->at == source->end || pz_json_lost()) return 0;
+  *(char *)buffer = *source->at;
+  source->at++;
   return 1;
 }
 
-/* Parses a text.  jansson 2.14 ignores that the buffer of the current token could not grow, and if the lost byte is a closing quote
- * it copies past the end of the buffer.  Therefore the first allocation that fails gets a reserved block, twice as large as the
- * longest token, and the text ends there. */
+/* Parses a text, or returns NULL.  jansson 2.14 ignores that the buffer of the current token could
+ * not grow, and if the lost byte is a closing quote it copies past the end of the buffer.
+ * Therefore the first allocation that fails gets a reserved block, twice as large as the longest
+ * token, and the text ends there. */
 static json_t *parse_text(const char *text, size_t bytes, json_error_t *where) {
   enum { LEAST = 64 };
   struct source source = {text, text + bytes};
@@ -51,89 +54,46 @@ static const char *accepted_instead(const json_error_t *where) {
   }
 }
 
-enum pz_status pz_json_parse(const char *name, const char *text, size_t bytes, json_t **out,
-                             struct pz_error *err) {
-  json_error_t where = {.line = -1};
-  json_t *value = parse_text(text, bytes, &where);
-  if (ran_out_of_memory(value, &where)) {
-    json_decref(value);
-    return pz_fail(err, PZ_NO_MEMORY, "%s: out of memory while reading", name);
-  }
-  if (!value) {
-    enum pz_status status =
-        pz_fail(err, PZ_BAD_INPUT, "%s:%d:%d: not valid JSON: %s; accepted: %s", name, where.line,
-                where.column, where.text, accepted_instead(&where));
-    pz_error_at(err, name, where.line, where.column);
-    return status;
-  }
-  if (!json_is_object(value)) {
-    enum pz_status status =
-        pz_fail(err, PZ_BAD_INPUT, "%s: found %s at the top; accepted: a JSON object", name,
-                pz_json_type(value));
-    json_decref(value);
-    return status;
-  }
-  *out = value;
-  return PZ_OK;
-}
-
-static int append(const char *text, size_t bytes, void *buffer) {
-  return pz_buffer_append(buffer, text, bytes) ? 0 : -1;
-}
-
-/* The text with `end` after it, in memory of ours whatever jansson allocates with.  jansson passes
- * over a key that was not appended; the buffer does not forget. */
-static char *dump(const json_t *value, size_t flags, const char *end) {
-  struct pz_buffer b = {0};
-  if (json_dump_callback(value, append, &b, flags) == 0 && pz_buffer_append(&b, end, strlen(end)))
-    return b.text;
-  pz_free(b.text);
-  return NULL;
-}
-
-static char *dump_whole(const json_t *value, size_t flags, const char *end) {
-  char *text = dump(value, flags, end);
-  if (!pz_json_lost()) return text;
-  pz_free(text);
-  return NULL;
-}
-
-char *pz_json_dump(const json_t *value, size_t flags) { return dump_whole(value, flags, ""); }
-
-enum pz_status pz_json_text(const json_t *value, char **text, struct pz_error *err) {
-  char *whole = dump_whole(value, JSON_INDENT(1) | JSON_ENCODE_ANY | JSON_ENSURE_ASCII, "\n");
-  if (!whole) return pz_fail(err, PZ_NO_MEMORY, "out of memory while writing JSON");
-  *text = whole;
-  return PZ_OK;
-}
-
-char *pz_json_brief(const json_t *value, char *buf, size_t size) {
-  bool before = pz_json_lost();
-  char *text = dump(value, JSON_ENCODE_ANY | JSON_COMPACT, "");
-  if (!before) pz_json_lost_set(false); /* by the message that it is for */
-  snprintf(buf, size, "%s", text ? text : "?");
-  if (text && strlen(text) >= size && size > 4) memcpy(buf + size - 4, "...", 4);
-  pz_free(text);
-  return buf;
-}
-
-const char *pz_json_type(const json_t *value) {
-  static const char *const name[] = {
-      [JSON_OBJECT] = "an object",   [JSON_ARRAY] = "an array",     [JSON_STRING] = "a string",
-      [JSON_INTEGER] = "an integer", [JSON_REAL] = "a real number", [JSON_TRUE] = "true",
-      [JSON_FALSE] = "false",        [JSON_NULL] = "null"};
-  return value ? name[json_typeof(value)] : "nothing";
-}
-
-/* ---- raising -------------------------------------------------------------------------------- */
-
 static void release_value(void *value) { json_decref(value); }
 
 json_t *pz_json_read(struct pz_call *call, const char *name, const char *text, size_t bytes) {
-  json_t *value = NULL;
-  pz_must(call, pz_json_parse(name, text, bytes, &value, pz_call_error(call)));
-  pz_defer(call, release_value, value);
+  json_error_t where = {.line = -1};
+  json_t *value = parse_text(text, bytes, &where);
+  if (value) pz_defer(call, release_value, value);
+  /* Without memory, jansson's reader continues with a character missing or calls the text
+   * invalid. */
+  bool has_message = value || where.text[0];
+  bool no_memory = pz_json_lost() || !has_message ||
+                   (!value && json_error_code(&where) == json_error_out_of_memory);
+  if (no_memory) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory while reading", name);
+  if (!value)
+    pz_raise_at(call, PZ_BAD_INPUT, name, where.line, where.column,
+                "%s:%d:%d: not valid JSON: %s; accepted: %s", name, where.line, where.column,
+                where.text, accepted_instead(&where));
+  if (!json_is_object(value))
+    pz_raise(call, PZ_BAD_INPUT, "%s: found %s at the top; accepted: a JSON object", name,
+             pz_json_type(value));
   return value;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+struct output {
+  struct pz_buffer *buffer;
+  bool failed;
+};
+
+static int append_output(const char *text, size_t bytes, void *ctx) {
+  struct output *output = ctx;
+  output->failed = output->failed || !pz_buffer_append(output->buffer, text, bytes);
+  return output->failed ? -1 : 0;
+}
+
+/* Appends the text of a value.  Returns false if there is no memory, or if the value has no
+ * text. */
+static bool append_value(struct pz_buffer *buffer, const json_t *value, size_t flags) {
+  struct output output = {buffer, false};
+  return json_dump_callback(value, append_output, &output, flags) == 0 && !output.failed;
 }
 
 json_t *pz_json_built(struct pz_call *call, json_t *value) {
@@ -142,9 +102,100 @@ json_t *pz_json_built(struct pz_call *call, json_t *value) {
   return value;
 }
 
-void pz_json_print(struct pz_call *call, struct pz_buffer *b, const json_t *value) {
-  size_t flags = JSON_INDENT(1) | JSON_ENCODE_ANY | JSON_ENSURE_ASCII;
-  bool whole = json_dump_callback(value, append, b, flags) == 0 && !pz_json_lost();
-  if (!whole) pz_raise(call, PZ_NO_MEMORY, "out of memory while writing JSON");
-  pz_buffer_add(call, b, "\n", 1);
+void pz_json_add(struct pz_call *call, struct pz_buffer *buffer, const json_t *value,
+                 size_t flags) {
+  if (!append_value(buffer, value, flags) || pz_json_lost())
+    pz_raise(call, PZ_NO_MEMORY, "out of memory while writing JSON");
+}
+
+void pz_json_print(struct pz_call *call, struct pz_buffer *buffer, const json_t *value) {
+  pz_json_add(call, buffer, value, JSON_INDENT(1) | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+  pz_buffer_add(call, buffer, "\n", 1);
+}
+
+char *pz_json_take(struct pz_call *call, const json_t *value) {
+  struct pz_buffer *buffer = pz_buffer_new(call);
+  pz_json_print(call, buffer, value);
+  return pz_buffer_take(call, buffer);
+}
+
+char *pz_json_format(struct pz_call *call, const json_t *value, size_t flags) {
+  struct pz_buffer *buffer = pz_buffer_new(call);
+  pz_json_add(call, buffer, value, flags);
+  pz_buffer_add(call, buffer, "", 0);
+  char *text = pz_copy(call, buffer->text, buffer->bytes + 1, 1);
+  pz_close(call, buffer);
+  return text;
+}
+
+char *pz_json_brief(const json_t *value, char *buf, size_t size) {
+  struct pz_buffer text = {0};
+  bool lost_before = pz_json_lost();
+  bool complete = append_value(&text, value, JSON_ENCODE_ANY | JSON_COMPACT);
+  if (!lost_before) pz_json_lost_set(false); /* the message is what may be incomplete */
+  snprintf(buf, size, "%s", complete ? text.text : "?");
+  if (complete && text.bytes >= size && size > 4) memcpy(buf + size - 4, "...", 4);
+  pz_free(text.text);
+  return buf;
+}
+
+const char *pz_json_type(const json_t *value) {
+  static const char *const names[] = {
+      [JSON_OBJECT] = "an object",   [JSON_ARRAY] = "an array",     [JSON_STRING] = "a string",
+      [JSON_INTEGER] = "an integer", [JSON_REAL] = "a real number", [JSON_TRUE] = "true",
+      [JSON_FALSE] = "false",        [JSON_NULL] = "null"};
+  return value ? names[json_typeof(value)] : "nothing";
+}
+
+json_t *pz_json_parse_again(const char *text) {
+  json_error_t where;
+  json_t *value = parse_text(text, strlen(text), &where);
+  if (!value || pz_json_lost()) {
+    json_decref(value);
+    pz_json_lost_set(true);
+    return NULL;
+  }
+  return value;
+}
+
+/* ---- old names, for rooms that do not raise yet ---- */
+
+struct json_request {
+  const char *name, *text;
+  size_t bytes;
+  json_t *read;
+  const json_t *value;
+  char *taken;
+};
+
+static void read_in_border(struct pz_call *call, void *ctx) {
+  struct json_request *x = ctx;
+  x->read = json_incref(pz_json_read(call, x->name, x->text, x->bytes));
+}
+
+enum pz_status pz_json_parse(const char *name, const char *text, size_t bytes, json_t **out,
+                             struct pz_error *err) {
+  struct json_request x = {.name = name, .text = text, .bytes = bytes};
+  enum pz_status status = pz_border(read_in_border, &x, err);
+  if (status == PZ_OK) *out = x.read;
+  return status;
+}
+
+char *pz_json_dump(const json_t *value, size_t flags) {
+  struct pz_buffer text = {0};
+  if (append_value(&text, value, flags) && !pz_json_lost()) return text.text;
+  pz_free(text.text);
+  return NULL;
+}
+
+static void take_in_border(struct pz_call *call, void *ctx) {
+  struct json_request *x = ctx;
+  x->taken = pz_json_take(call, x->value);
+}
+
+enum pz_status pz_json_text(const json_t *value, char **text, struct pz_error *err) {
+  struct json_request x = {.value = value};
+  enum pz_status status = pz_border(take_in_border, &x, err);
+  if (status == PZ_OK) *text = x.taken;
+  return status;
 }

@@ -1,5 +1,5 @@
-/* Hash map from byte strings to 32-bit values in an arena.  Keys are copied.  There is no iteration, so results cannot depend on
- * its order. */
+/* Hash map from byte strings to 32-bit values in an arena.  Keys are copied.  There is no
+ * iteration, so results cannot depend on its order. */
 #ifndef PZ_CORE_MAP_H
 #define PZ_CORE_MAP_H
 
@@ -24,12 +24,13 @@ void pz_map_init(struct pz_map *map, struct pz_arena *arena);
 /* The value of `key`, or PZ_NONE. */
 uint32_t pz_map_get(const struct pz_map *map, const void *key, size_t bytes);
 
-/* Like pz_map_set(), but returns PZ_NO_MEMORY if there is no memory. */
-PZ_NODISCARD enum pz_status pz_map_put(struct pz_map *map, const void *key, size_t bytes,
-                                       uint32_t value);
-
 /* Sets `key` to `value`, which must not be PZ_NONE. */
 void pz_map_set(struct pz_call *call, struct pz_map *map, const void *key, size_t bytes,
                 uint32_t value);
+
+/* ---- old name, for rooms that do not raise yet: PZ_NO_MEMORY if there is no memory ---- */
+
+PZ_NODISCARD enum pz_status pz_map_put(struct pz_map *map, const void *key, size_t bytes,
+                                       uint32_t value);
 
 #endif

@@ -1,12 +1,13 @@
-/* Numbers: integers with checks for overflow, so that sizes and FLOP counts are exact or an error; minimum and maximum; random
- * numbers. */
+/* Numbers: integers with checks for overflow, so that sizes and FLOP counts are exact or an error;
+ * minimum and maximum; random numbers. */
 #ifndef PZ_CORE_NUM_H
 #define PZ_CORE_NUM_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* *acc *= f and *acc += t.  Return false, and leave *acc alone, if the result does not fit into int64_t. */
+/* *acc *= f and *acc += t.  Return false, and leave *acc alone, if the result does not fit into
+ * int64_t. */
 static inline bool pz_mul(int64_t *acc, int64_t f) {
   int64_t r;
   if (__builtin_mul_overflow(*acc, f, &r)) return false;
@@ -40,8 +41,8 @@ static inline uint64_t pz_random_next(uint64_t *state) {
   return z ^ (z >> 31);
 }
 
-/* 31 bits of a 64-bit linear congruential generator (Knuth's MMIX; TAOCP 2, 3.3.4), with which tests and benchmarks draw problems
- * that must stay the same. */
+/* 31 bits of a 64-bit linear congruential generator (Knuth's MMIX; TAOCP 2, 3.3.4), with which
+ * tests and benchmarks draw problems that must stay the same. */
 static inline uint32_t pz_random_lcg(uint64_t *state) {
   *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
   return (uint32_t)(*state >> 33);

@@ -1,6 +1,7 @@
-/* Parsing: pz_options_read() finds the option that each word names (find_option) and stores its value by its type
- * (set_value).  A name that the command does not have is answered with the option that is probably meant (meant_option).
- * Printing: --help and the man page come from the same table. */
+/* Parsing: pz_options_read() finds the option that each word names (find_option) and stores its
+ * value by its type (set_value).  A name that the command does not have is answered with the option
+ * that is probably meant (meant_option).  Printing: --help and the man page come from the same
+ * table. */
 #include "core/options.h"
 
 #include <ctype.h>
@@ -13,11 +14,11 @@
 
 /* Name i of the options that are not hidden (pz_name_at). */
 static const char *visible_name(const void *ctx, size_t i) {
-  const struct pz_option_table *t = ctx;
+  const struct pz_option_table *table = ctx;
   size_t seen = 0;
-  for (size_t k = 0; k < t->n; k++) {
-    if (t->options[k].hidden) continue;
-    if (seen == i) return t->options[k].name;
+  for (size_t k = 0; k < table->n; k++) {
+    if (table->options[k].hidden) continue;
+    if (seen == i) return table->options[k].name;
     seen++;
   }
   return NULL;
@@ -27,57 +28,61 @@ static const char *choice_name(const void *ctx, size_t i) { return ((const char 
 
 static char *with_dashes(const char *name, char *buf, size_t size) {
   pz_text_copy(buf, size, name);
-  for (char *c = buf; *c; c++)
-    if (*c == '_') *c = '-';
+  for (char *choices = buf; *choices; choices++)
+    if (*choices == '_') *choices = '-';
   return buf;
 }
 
-char *pz_option_name(const struct pz_option *o, char *buf, size_t size) {
-  return with_dashes(o->name, buf, size);
+char *pz_option_name(const struct pz_option *option, char *buf, size_t size) {
+  return with_dashes(option->name, buf, size);
 }
 
 /* ---- parsing: which option ------------------------------------------------------------------ */
 
-static bool has_name(const struct pz_option *o, const char *name, size_t n) {
+static bool has_name(const struct pz_option *option, const char *name, size_t n) {
   char own[64];
-  pz_option_name(o, own, sizeof own);
-  return !o->hidden && strlen(own) == n && strncmp(own, name, n) == 0;
+  pz_option_name(option, own, sizeof own);
+  return !option->hidden && strlen(own) == n && strncmp(own, name, n) == 0;
 }
 
-/* The option with this name, or NULL.  Sets *off if the name is "no-" before the name of a switch. */
-static const struct pz_option *find_name(const struct pz_option_table *t, const char *name,
+/* The option with this name, or NULL.  Sets *off if the name is "no-" before the name of a
+ * switch. */
+static const struct pz_option *find_name(const struct pz_option_table *table, const char *name,
                                          size_t n, bool *off) {
   *off = false;
-  for (size_t i = 0; i < t->n; i++)
-    if (has_name(&t->options[i], name, n)) return &t->options[i];
+  for (size_t i = 0; i < table->n; i++)
+    if (has_name(&table->options[i], name, n)) return &table->options[i];
   if (n <= 3 || strncmp(name, "no-", 3) != 0) return NULL;
   *off = true;
-  for (size_t i = 0; i < t->n; i++)
-    if (t->options[i].type == PZ_OPTION_SWITCH && has_name(&t->options[i], name + 3, n - 3))
-      return &t->options[i];
+  for (size_t i = 0; i < table->n; i++)
+    if (table->options[i].type == PZ_OPTION_SWITCH && has_name(&table->options[i], name + 3, n - 3))
+      return &table->options[i];
   return NULL;
 }
 
-static const struct pz_option *find_letter(const struct pz_option_table *t, char letter) {
-  for (size_t i = 0; i < t->n; i++)
-    if (t->options[i].letter == letter && letter && !t->options[i].hidden) return &t->options[i];
+static const struct pz_option *find_letter(const struct pz_option_table *table, char letter) {
+  for (size_t i = 0; i < table->n; i++)
+    if (table->options[i].letter == letter && letter && !table->options[i].hidden)
+      return &table->options[i];
   return NULL;
 }
 
-/* The option that a word of the command line names, or NULL.  *value is its value if that is part of the word ("--tp=8"). */
-static const struct pz_option *find_option(const struct pz_option_table *t, const char *word,
+/* The option that a word of the command line names, or NULL.  *value is its value if that is part
+ * of the word ("--tp=8"). */
+static const struct pz_option *find_option(const struct pz_option_table *table, const char *word,
                                            const char **value, bool *off) {
   *value = NULL;
   *off = false;
-  if (word[1] != '-') return word[2] ? NULL : find_letter(t, word[1]);
+  if (word[1] != '-') return word[2] ? NULL : find_letter(table, word[1]);
   size_t n = strcspn(word + 2, "=");
   if (word[2 + n] == '=') *value = word + 3 + n;
-  return find_name(t, word + 2, n, off);
+  return find_name(table, word + 2, n, off);
 }
 
-/* The option that is probably meant by a name that the command does not have: by the names that other programs use, or by
- * similar spelling.  `value` follows the name on the command line and may be NULL. */
-static const char *meant_option(const struct pz_option_table *t, const char *name,
+/* The option that is probably meant by a name that the command does not have: by the names that
+ * other programs use, or by similar spelling.  `value` follows the name on the command line and may
+ * be NULL. */
+static const char *meant_option(const struct pz_option_table *table, const char *name,
                                 const char *value) {
   static const char *const synonyms[][2] = {
       {"gpu", "devices"},      {"gpus", "devices"},         {"num-gpus", "devices"},
@@ -88,20 +93,20 @@ static const char *meant_option(const struct pz_option_table *t, const char *nam
       {"data-parallel", "dp"}, {"network", "cluster"},      {"nodes", "devices"}};
   bool off;
   bool value_is_chip = value && isalpha((unsigned char)*value); /* "--gpu h100" */
-  if (value_is_chip && strcmp(name, "gpu") == 0 && find_name(t, "chip", 4, &off)) return "chip";
+  if (value_is_chip && strcmp(name, "gpu") == 0 && find_name(table, "chip", 4, &off)) return "chip";
   for (size_t i = 0; i < sizeof synonyms / sizeof *synonyms; i++) {
     const char *own = synonyms[i][1];
-    if (strcmp(synonyms[i][0], name) == 0 && find_name(t, own, strlen(own), &off)) return own;
+    if (strcmp(synonyms[i][0], name) == 0 && find_name(table, own, strlen(own), &off)) return own;
   }
-  return pz_text_nearest(name, visible_name, t);
+  return pz_text_nearest(name, visible_name, table);
 }
 
 /* `value` is what follows the "=" in the word, or else the next word, or NULL. */
-static _Noreturn void raise_unknown(struct pz_call *call, const struct pz_option_table *t,
+static _Noreturn void raise_unknown(struct pz_call *call, const struct pz_option_table *table,
                                     const char *word, const char *value) {
   char name[80], meant[64];
   snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
-  const char *near = strncmp(name, "--", 2) == 0 ? meant_option(t, name + 2, value) : NULL;
+  const char *near = strncmp(name, "--", 2) == 0 ? meant_option(table, name + 2, value) : NULL;
   pz_raise(call, PZ_BAD_USE, "unknown option '%s'%s%s%s (--help lists all)", name,
            near ? "; did you mean --" : "", near ? with_dashes(near, meant, sizeof meant) : "",
            near ? "?" : "");
@@ -110,113 +115,118 @@ static _Noreturn void raise_unknown(struct pz_call *call, const struct pz_option
 /* ---- parsing: values ------------------------------------------------------------------------ */
 
 /* Ends the call with "--name: 'found'; accepted: ...". */
-static _Noreturn void raise_value(struct pz_call *call, const struct pz_option *o,
+static _Noreturn void raise_value(struct pz_call *call, const struct pz_option *option,
                                   const char *found, const char *accepted) {
   char name[64];
-  pz_raise(call, PZ_BAD_USE, "--%s: '%s'; accepted: %s", pz_option_name(o, name, sizeof name),
+  pz_raise(call, PZ_BAD_USE, "--%s: '%s'; accepted: %s", pz_option_name(option, name, sizeof name),
            found, accepted);
 }
 
-static int64_t parse_int(struct pz_call *call, const struct pz_option *o, const char *text) {
+static int64_t parse_int(struct pz_call *call, const struct pz_option *option, const char *text) {
   char *end;
   errno = 0;
   long long value = strtoll(text, &end, 10);
   bool is_integer = end != text && !*end && !errno;
-  if (!is_integer || (double)value < o->min || (double)value > o->max)
-    raise_value(call, o, text, pz_format(call, "an integer from %.0f to %.0f", o->min, o->max));
+  if (!is_integer || (double)value < option->min || (double)value > option->max)
+    raise_value(call, option, text,
+                pz_format(call, "an integer from %.0f to %.0f", option->min, option->max));
   return value;
 }
 
-static double parse_real(struct pz_call *call, const struct pz_option *o, const char *text) {
+static double parse_real(struct pz_call *call, const struct pz_option *option, const char *text) {
   char *end;
   double value = strtod(text, &end);
-  bool in_range = value >= o->min && value <= o->max;
+  bool in_range = value >= option->min && value <= option->max;
   if (end == text || *end || !in_range)
-    raise_value(call, o, text, pz_format(call, "a number from %g to %g", o->min, o->max));
+    raise_value(call, option, text,
+                pz_format(call, "a number from %g to %g", option->min, option->max));
   return value;
 }
 
-static const char *choice_names(struct pz_call *call, const struct pz_option *o) {
+static const char *choice_names(struct pz_call *call, const struct pz_option *option) {
   enum { MOST = 256 };
-  return pz_text_join(pz_alloc(call, MOST, 1), MOST, choice_name, o->choices);
+  return pz_text_join(pz_alloc(call, MOST, 1), MOST, choice_name, option->choices);
 }
 
-static int parse_choice(struct pz_call *call, const struct pz_option *o, const char *text) {
-  for (int i = 0; o->choices[i]; i++)
-    if (pz_text_same(o->choices[i], text)) return i;
-  raise_value(call, o, text, choice_names(call, o));
+static int parse_choice(struct pz_call *call, const struct pz_option *option, const char *text) {
+  for (int i = 0; option->choices[i]; i++)
+    if (pz_text_same(option->choices[i], text)) return i;
+  raise_value(call, option, text, choice_names(call, option));
 }
 
 /* A bit for each choice that a list with commas names; "none" and "all" are accepted too. */
-static int parse_set(struct pz_call *call, const struct pz_option *o, const char *text) {
+static int parse_set(struct pz_call *call, const struct pz_option *option, const char *text) {
   int set = 0, all = 0;
-  for (int i = 0; o->choices[i]; i++) all |= 1 << i;
+  for (int i = 0; option->choices[i]; i++) all |= 1 << i;
   if (pz_text_same(text, "none")) return 0;
   if (pz_text_same(text, "all")) return all;
   for (const char *word = text;; word++) {
     size_t n = strcspn(word, ",");
     int i = 0;
-    while (o->choices[i] && !pz_text_is(word, n, o->choices[i])) i++;
-    if (!o->choices[i])
-      raise_value(call, o, pz_format(call, "%.*s", n < 40 ? (int)n : 40, word),
-                  pz_format(call, "none, all, or a list of %s", choice_names(call, o)));
+    while (option->choices[i] && !pz_text_is(word, n, option->choices[i])) i++;
+    if (!option->choices[i])
+      raise_value(call, option, pz_format(call, "%.*s", n < 40 ? (int)n : 40, word),
+                  pz_format(call, "none, all, or a list of %s", choice_names(call, option)));
     set |= 1 << i;
     word += n;
     if (!*word) return set;
   }
 }
 
-static void append_text(struct pz_call *call, const struct pz_option *o, const char *text,
+static void append_text(struct pz_call *call, const struct pz_option *option, const char *text,
                         const char **list) {
-  for (int i = 0; i < (int)o->max; i++)
+  for (int i = 0; i < (int)option->max; i++)
     if (!list[i]) {
       list[i] = text;
       return;
     }
-  pz_raise(call, PZ_BAD_USE, "--%s: given too many times; accepted: at most %.0f", o->name, o->max);
+  pz_raise(call, PZ_BAD_USE, "--%s: given too many times; accepted: at most %.0f", option->name,
+           option->max);
 }
 
-/* Stores the value of an option in its field of the settings; `text` is NULL for a switch that is on. */
-static void set_value(struct pz_call *call, const struct pz_option *o, const char *text,
+/* Stores the value of an option in its field of the settings; `text` is NULL for a switch that is
+ * on. */
+static void set_value(struct pz_call *call, const struct pz_option *option, const char *text,
                       void *settings) {
-  void *at = (char *)settings + o->offset;
-  switch (o->type) {
+  void *at = (char *)settings + option->offset;
+  switch (option->type) {
   case PZ_OPTION_FLAG: *(bool *)at = true; break;
-  case PZ_OPTION_INT: *(int64_t *)at = parse_int(call, o, text); break;
-  case PZ_OPTION_NUMBER: *(int *)at = (int)parse_int(call, o, text); break;
-  case PZ_OPTION_SET: *(int *)at = parse_set(call, o, text); break;
+  case PZ_OPTION_INT: *(int64_t *)at = parse_int(call, option, text); break;
+  case PZ_OPTION_NUMBER: *(int *)at = (int)parse_int(call, option, text); break;
+  case PZ_OPTION_SET: *(int *)at = parse_set(call, option, text); break;
   case PZ_OPTION_SWITCH: *(int *)at = text == NULL; break;
-  case PZ_OPTION_REAL: *(double *)at = parse_real(call, o, text); break;
-  case PZ_OPTION_CHOICE: *(int *)at = parse_choice(call, o, text); break;
+  case PZ_OPTION_REAL: *(double *)at = parse_real(call, option, text); break;
+  case PZ_OPTION_CHOICE: *(int *)at = parse_choice(call, option, text); break;
   case PZ_OPTION_TEXT: *(const char **)at = text; break;
-  case PZ_OPTION_TEXTS: append_text(call, o, text, at); break;
+  case PZ_OPTION_TEXTS: append_text(call, option, text, at); break;
   }
 }
 
 /* Flags and switches have no value. */
-static bool has_value(const struct pz_option *o) {
-  return o->type != PZ_OPTION_FLAG && o->type != PZ_OPTION_SWITCH;
+static bool has_value(const struct pz_option *option) {
+  return option->type != PZ_OPTION_FLAG && option->type != PZ_OPTION_SWITCH;
 }
 
 /* The option as --help shows it: "--kernels fused|eager". */
-static void print_usage(const struct pz_option *o, char *buf, size_t size) {
+static void print_usage(const struct pz_option *option, char *buf, size_t size) {
   char name[64];
-  int n = snprintf(buf, size, "--%s", pz_option_name(o, name, sizeof name));
-  if (o->type == PZ_OPTION_SWITCH) n += snprintf(buf + n, size - (size_t)n, ", --no-%s", name);
-  if (!has_value(o)) return;
-  if (o->type == PZ_OPTION_CHOICE && !o->arg) {
-    for (int i = 0; o->choices[i] && n > 0 && (size_t)n < size; i++)
-      n += snprintf(buf + n, size - (size_t)n, "%s%s", i ? "|" : " ", o->choices[i]);
+  int n = snprintf(buf, size, "--%s", pz_option_name(option, name, sizeof name));
+  if (option->type == PZ_OPTION_SWITCH) n += snprintf(buf + n, size - (size_t)n, ", --no-%s", name);
+  if (!has_value(option)) return;
+  if (option->type == PZ_OPTION_CHOICE && !option->arg) {
+    for (int i = 0; option->choices[i] && n > 0 && (size_t)n < size; i++)
+      n += snprintf(buf + n, size - (size_t)n, "%s%s", i ? "|" : " ", option->choices[i]);
     return;
   }
-  const char *standard = o->type == PZ_OPTION_SET ? "LIST" : "N";
-  snprintf(buf + n, size - (size_t)n, " %s", o->arg ? o->arg : standard);
+  const char *standard = option->type == PZ_OPTION_SET ? "LIST" : "N";
+  snprintf(buf + n, size - (size_t)n, " %s", option->arg ? option->arg : standard);
 }
 
-static _Noreturn void raise_no_value(struct pz_call *call, const struct pz_option *o) {
+static _Noreturn void raise_no_value(struct pz_call *call, const struct pz_option *option) {
   char usage[240], name[64];
-  print_usage(o, usage, sizeof usage);
-  pz_raise(call, PZ_BAD_USE, "--%s needs a value: %s", pz_option_name(o, name, sizeof name), usage);
+  print_usage(option, usage, sizeof usage);
+  pz_raise(call, PZ_BAD_USE, "--%s needs a value: %s", pz_option_name(option, name, sizeof name),
+           usage);
 }
 
 int pz_options_read(struct pz_call *call, const struct pz_option_table *table, void *settings,
@@ -237,28 +247,28 @@ int pz_options_read(struct pz_call *call, const struct pz_option_table *table, v
     }
     const char *value;
     bool off;
-    const struct pz_option *o = find_option(table, word, &value, &off);
-    if (!o) raise_unknown(call, table, word, value ? value : next);
-    if (has_value(o)) {
+    const struct pz_option *option = find_option(table, word, &value, &off);
+    if (!option) raise_unknown(call, table, word, value ? value : next);
+    if (has_value(option)) {
       if (!value) {
         value = next;
         i++;
       }
-      if (!value || !*value) raise_no_value(call, o);
+      if (!value || !*value) raise_no_value(call, option);
     } else if (value) {
       pz_raise(call, PZ_BAD_USE, "%.*s takes no value; found '%s'", (int)strcspn(word, "="), word,
                value);
     }
-    set_value(call, o, off ? "off" : value, settings);
+    set_value(call, option, off ? "off" : value, settings);
   }
   return n_args;
 }
 
 /* ---- help ----------------------------------------------------------------------------------- */
 
-bool pz_option_same(const struct pz_option *o, const void *a, const void *b) {
-  const void *x = (const char *)a + o->offset, *y = (const char *)b + o->offset;
-  switch (o->type) {
+bool pz_option_same(const struct pz_option *option, const void *a, const void *b) {
+  const void *x = (const char *)a + option->offset, *y = (const char *)b + option->offset;
+  switch (option->type) {
   case PZ_OPTION_FLAG: return *(const bool *)x == *(const bool *)y;
   case PZ_OPTION_INT: return *(const int64_t *)x == *(const int64_t *)y;
   case PZ_OPTION_REAL: return *(const double *)x == *(const double *)y;
@@ -273,18 +283,20 @@ bool pz_option_same(const struct pz_option *o, const void *a, const void *b) {
 }
 
 /* Prints " (default 1)" into buf, or nothing if there is no default to show. */
-static void print_default(const struct pz_option *o, const void *settings, char *buf, size_t size) {
+static void print_default(const struct pz_option *option, const void *settings, char *buf,
+                          size_t size) {
   buf[0] = '\0';
-  if (o->standard) snprintf(buf, size, " (default: %s)", o->standard);
-  if (!settings || o->standard) return;
-  const void *at = (const char *)settings + o->offset;
-  if (o->type == PZ_OPTION_INT && *(const int64_t *)at >= 1)
+  if (option->standard) snprintf(buf, size, " (default: %s)", option->standard);
+  if (!settings || option->standard) return;
+  const void *at = (const char *)settings + option->offset;
+  if (option->type == PZ_OPTION_INT && *(const int64_t *)at >= 1)
     snprintf(buf, size, " (default %" PRId64 ")", *(const int64_t *)at);
-  if (o->type == PZ_OPTION_CHOICE && *(const int *)at >= 0)
-    snprintf(buf, size, " (default %s)", o->choices[*(const int *)at]);
+  if (option->type == PZ_OPTION_CHOICE && *(const int *)at >= 0)
+    snprintf(buf, size, " (default %s)", option->choices[*(const int *)at]);
 }
 
-/* --help has the options in a column of HELP_LEFT characters and texts beside it, wrapped at HELP_WIDTH. */
+/* --help has the options in a column of HELP_LEFT characters and texts beside it, wrapped at
+ * HELP_WIDTH. */
 enum { HELP_LEFT = 23, HELP_INDENT = 2 + 4 + HELP_LEFT + 1, HELP_WIDTH = 80 };
 
 static void print_wrapped(const char *text, FILE *out) {
@@ -308,17 +320,17 @@ static void print_wrapped(const char *text, FILE *out) {
 
 void pz_options_help(const struct pz_option_table *table, const void *settings, FILE *out) {
   for (size_t i = 0; i < table->n; i++) {
-    const struct pz_option *o = &table->options[i];
+    const struct pz_option *option = &table->options[i];
     char left[240], standard[120], text[640], letter[8] = "    ";
-    if (o->hidden) continue;
-    print_usage(o, left, sizeof left);
-    print_default(o, settings, standard, sizeof standard);
-    if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    if (option->hidden) continue;
+    print_usage(option, left, sizeof left);
+    print_default(option, settings, standard, sizeof standard);
+    if (option->letter) snprintf(letter, sizeof letter, "-%c, ", option->letter);
     if (strlen(left) > HELP_LEFT)
       fprintf(out, "  %s%s\n%*s", letter, left, HELP_INDENT, "");
     else
       fprintf(out, "  %s%-*s ", letter, HELP_LEFT, left);
-    snprintf(text, sizeof text, "%s%s", o->help, standard);
+    snprintf(text, sizeof text, "%s%s", option->help, standard);
     print_wrapped(text, out);
   }
 }
@@ -334,52 +346,53 @@ static void print_roff(const char *s, FILE *out) {
 
 void pz_options_man(const struct pz_option_table *table, const void *settings, FILE *out) {
   for (size_t i = 0; i < table->n; i++) {
-    const struct pz_option *o = &table->options[i];
+    const struct pz_option *option = &table->options[i];
     char left[240], standard[120];
-    if (o->hidden) continue;
-    print_usage(o, left, sizeof left);
-    print_default(o, settings, standard, sizeof standard);
+    if (option->hidden) continue;
+    print_usage(option, left, sizeof left);
+    print_default(option, settings, standard, sizeof standard);
     fprintf(out, ".TP\n");
-    if (o->letter) fprintf(out, "\\fB\\-%c\\fR, ", o->letter);
+    if (option->letter) fprintf(out, "\\fB\\-%c\\fR, ", option->letter);
     fprintf(out, "\\fB");
     print_roff(left, out);
     fprintf(out, "\\fR\n");
-    print_roff(o->help, out);
+    print_roff(option->help, out);
     fprintf(out, "%s.\n", standard);
   }
 }
 
 /* ---- lists of numbers ----------------------------------------------------------------------- */
 
-/* Inserts a number into the ascending list, unless it is there already.  Returns false if the list is full. */
-static bool insert_number(struct pz_choices *c, int64_t number) {
-  int at = c->n;
-  while (at > 0 && c->v[at - 1] > number) at--;
-  bool present = at > 0 && c->v[at - 1] == number;
+/* Inserts a number into the ascending list, unless it is there already.  Returns false if the list
+ * is full. */
+static bool insert_number(struct pz_choices *choices, int64_t number) {
+  int at = choices->n;
+  while (at > 0 && choices->v[at - 1] > number) at--;
+  bool present = at > 0 && choices->v[at - 1] == number;
   if (present) return true;
-  if (c->n == PZ_CHOICES_MOST) return false;
-  for (int i = c->n; i > at; i--) c->v[i] = c->v[i - 1];
-  c->v[at] = number;
-  c->n++;
+  if (choices->n == PZ_CHOICES_MOST) return false;
+  for (int i = choices->n; i > at; i--) choices->v[i] = choices->v[i - 1];
+  choices->v[at] = number;
+  choices->n++;
   return true;
 }
 
 struct pz_choices pz_choices_powers(int64_t most) {
-  struct pz_choices c = {.n = 0};
-  for (int64_t v = 1; v <= most && c.n < PZ_CHOICES_MOST; v *= 2) {
-    c.v[c.n] = v;
-    c.n++;
+  struct pz_choices choices = {.n = 0};
+  for (int64_t v = 1; v <= most && choices.n < PZ_CHOICES_MOST; v *= 2) {
+    choices.v[choices.n] = v;
+    choices.n++;
   }
-  return c;
+  return choices;
 }
 
-void pz_choices_require(struct pz_call *call, const char *what, const struct pz_choices *c,
+void pz_choices_require(struct pz_call *call, const char *what, const struct pz_choices *choices,
                         int least) {
   enum { MOST = 1 << 20 };
-  bool good = c->n >= least && c->n <= PZ_CHOICES_MOST;
-  for (int i = 0; good && i < c->n; i++) {
-    int64_t before = i ? c->v[i - 1] : 0;
-    good = c->v[i] > before && c->v[i] <= MOST;
+  bool good = choices->n >= least && choices->n <= PZ_CHOICES_MOST;
+  for (int i = 0; good && i < choices->n; i++) {
+    int64_t before = i ? choices->v[i - 1] : 0;
+    good = choices->v[i] > before && choices->v[i] <= MOST;
   }
   if (!good)
     pz_raise(call, PZ_BAD_USE, "%s: accepted: %d to %d numbers from 1 to %d, ascending", what,
@@ -388,66 +401,18 @@ void pz_choices_require(struct pz_call *call, const char *what, const struct pz_
 
 struct pz_choices pz_choices_read(struct pz_call *call, const char *text, const char *name,
                                   int64_t most) {
-  struct pz_choices c = {.n = 0};
+  struct pz_choices choices = {.n = 0};
   for (const char *at = text;; at++) {
     char *end;
     errno = 0;
     long long number = strtoll(at, &end, 10);
     bool accepted = end != at && !errno && number >= 1 && number <= most;
-    accepted = accepted && (!*end || *end == ',') && insert_number(&c, number);
+    accepted = accepted && (!*end || *end == ',') && insert_number(&choices, number);
     if (!accepted)
       pz_raise(call, PZ_BAD_USE,
                "--%s '%s'; accepted: up to %d comma-separated integers from 1 to %lld", name, text,
                PZ_CHOICES_MOST, (long long)most);
-    if (!*end) return c;
+    if (!*end) return choices;
     at = end;
   }
-}
-
-/* ---- for callers that return a status ---------------------------------------------------------- */
-
-struct request {
-  const struct pz_option_table *table;
-  void *settings;
-  int argc, n;
-  char **argv;
-  const char *text, *name;
-  int64_t most;
-  struct pz_choices *out;
-  const struct pz_choices *checked;
-};
-
-static void parse_options(struct pz_call *call, void *ctx) {
-  struct request *x = ctx;
-  x->n = pz_options_read(call, x->table, x->settings, x->argc, x->argv);
-}
-
-enum pz_status pz_options_parse(const struct pz_option_table *table, void *settings, int argc,
-                                char **argv, int *n_args, struct pz_error *err) {
-  struct request x = {.table = table, .settings = settings, .argc = argc, .argv = argv};
-  enum pz_status status = pz_border(parse_options, &x, err);
-  *n_args = x.n;
-  return status;
-}
-
-static void check_choices(struct pz_call *call, void *ctx) {
-  struct request *x = ctx;
-  pz_choices_require(call, x->name, x->checked, x->n);
-}
-
-enum pz_status pz_choices_check(const char *what, const struct pz_choices *c, int least,
-                                struct pz_error *err) {
-  struct request x = {.name = what, .checked = c, .n = least};
-  return pz_border(check_choices, &x, err);
-}
-
-static void parse_choices(struct pz_call *call, void *ctx) {
-  struct request *x = ctx;
-  *x->out = pz_choices_read(call, x->text, x->name, x->most);
-}
-
-enum pz_status pz_choices_parse(const char *text, const char *name, int64_t most,
-                                struct pz_choices *out, struct pz_error *err) {
-  struct request x = {.text = text, .name = name, .most = most, .out = out};
-  return pz_border(parse_choices, &x, err);
 }

@@ -1,4 +1,5 @@
-/* Options of a subcommand: one table, from which parsing, range checks, --help and the man page follow. */
+/* Options of a subcommand: one table, from which parsing, range checks, --help and the man page
+ * follow. */
 #ifndef PZ_CORE_OPTIONS_H
 #define PZ_CORE_OPTIONS_H
 
@@ -12,7 +13,7 @@ enum pz_option_type {
   PZ_OPTION_NUMBER, /* int in [min, max] */
   PZ_OPTION_REAL,   /* double in [min, max] */
   PZ_OPTION_CHOICE, /* int: the index in choices */
-  PZ_OPTION_SET, /* int: a bit for each choice that a comma-separated list names, or none, or all */
+  PZ_OPTION_SET,    /* int: a bit for each choice in a comma-separated list; or none, or all */
   PZ_OPTION_SWITCH, /* int: 1 with --name, 0 with --no-name */
   PZ_OPTION_TEXT,   /* const char *, which points into argv */
   PZ_OPTION_TEXTS,  /* const char *[max], filled in order */
@@ -22,8 +23,8 @@ struct pz_option {
   const char *name; /* without leading dashes, with _ for - */
   char letter;      /* short name, or 0 */
   enum pz_option_type type;
-  size_t
-      offset; /* in the struct of the command's settings, which holds the defaults before parsing */
+  /* In the struct of the command's settings, which holds the defaults before parsing. */
+  size_t offset;
   const char *arg; /* what --help calls the value; NULL for N, or LIST of a set */
   const char *help;
   double min, max;
@@ -37,16 +38,17 @@ struct pz_option_table {
   size_t n;
 };
 
-/* Parses argv[1..] into `settings`, moves the words that are no options to the front of argv[1..] in their order, and
- * returns their number.  Options end with `--`.  Errors name the word that was found and what is accepted. */
+/* Parses argv[1..] into `settings`, moves the words that are no options to the front of argv[1..]
+ * in their order, and returns their number.  Options end with `--`.  Errors name the word that was
+ * found and what is accepted. */
 int pz_options_read(struct pz_call *call, const struct pz_option_table *table, void *settings,
                     int argc, char **argv);
 
 /* The name of an option on the command line, with - for _.  Returns buf. */
-char *pz_option_name(const struct pz_option *o, char *buf, size_t size);
+char *pz_option_name(const struct pz_option *option, char *buf, size_t size);
 
-/* Does an option have the same value in two settings of a command? */
-bool pz_option_same(const struct pz_option *o, const void *a, const void *b);
+/* Returns whether an option has the same value in two settings of a command. */
+bool pz_option_same(const struct pz_option *option, const void *a, const void *b);
 
 /* Prints aligned lines for --help; `settings` holds the defaults to show, or is NULL. */
 void pz_options_help(const struct pz_option_table *table, const void *settings, FILE *out);
@@ -60,21 +62,11 @@ void pz_options_man(const struct pz_option_table *table, const void *settings, F
 struct pz_choices pz_choices_powers(int64_t most);
 
 /* Raises PZ_BAD_USE unless the list has at least `least` ascending numbers from 1 to 2^20. */
-void pz_choices_require(struct pz_call *call, const char *what, const struct pz_choices *c,
+void pz_choices_require(struct pz_call *call, const char *what, const struct pz_choices *choices,
                         int least);
 
 /* Reads comma-separated numbers from 1 to `most`; `name` is that of the option, for messages. */
 struct pz_choices pz_choices_read(struct pz_call *call, const char *text, const char *name,
                                   int64_t most);
-
-/* ---- for callers that return a status ---------------------------------------------------------- */
-
-PZ_NODISCARD enum pz_status pz_options_parse(const struct pz_option_table *table, void *settings,
-                                             int argc, char **argv, int *n_args,
-                                             struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_choices_check(const char *what, const struct pz_choices *c,
-                                             int least, struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_choices_parse(const char *text, const char *name, int64_t most,
-                                             struct pz_choices *out, struct pz_error *err);
 
 #endif

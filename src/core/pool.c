@@ -1,4 +1,5 @@
-/* Threads wait for the next loop (wait_for_loops) and take its items one after another in ascending order (work_on_items). */
+/* Threads wait for the next loop (wait_for_loops) and take its items one after another in ascending
+ * order (work_on_items).  pz_pool_run() adds a border to each item. */
 #include "core/pool.h"
 
 #include <pthread.h>
@@ -20,14 +21,14 @@ struct pz_pool {
   pthread_cond_t start, done;
   unsigned threads; /* including the caller */
   struct worker *workers;
-  /* the current loop; changed only under the lock */
-  uint64_t round;
-  unsigned busy;
+  /* The current loop, which is changed only under the lock. */
+  uint64_t round; /* counts the loops */
+  unsigned busy;  /* workers that have not ended it yet */
   bool quit;
   size_t n;
   pz_pool_fn *fn;
   void *ctx;
-  atomic_size_t next;
+  atomic_size_t next; /* item */
 };
 
 static void work_on_items(struct pz_pool *pool, unsigned worker) {
@@ -39,8 +40,8 @@ static void work_on_items(struct pz_pool *pool, unsigned worker) {
 }
 
 static void *wait_for_loops(void *arg) {
-  struct worker *w = arg;
-  struct pz_pool *pool = w->pool;
+  const struct worker *own = arg;
+  struct pz_pool *pool = own->pool;
   uint64_t seen = 0;
   pthread_mutex_lock(&pool->lock);
   for (;;) {
@@ -48,42 +49,19 @@ static void *wait_for_loops(void *arg) {
     if (pool->quit) break;
     seen = pool->round;
     pthread_mutex_unlock(&pool->lock);
-    work_on_items(pool, w->index);
+    work_on_items(pool, own->index);
     pthread_mutex_lock(&pool->lock);
-    if (--pool->busy == 0) pthread_cond_signal(&pool->done);
+    pool->busy--;
+    if (pool->busy == 0) pthread_cond_signal(&pool->done);
   }
   pthread_mutex_unlock(&pool->lock);
   return NULL;
 }
 
-static unsigned processors(void) {
+static unsigned count_processors(void) {
   long n = sysconf(_SC_NPROCESSORS_ONLN);
-  return n < 1 ? 1 : n > MOST_THREADS ? MOST_THREADS : (unsigned)n;
-}
-
-enum pz_status pz_pool_new(unsigned threads, struct pz_pool **out, struct pz_error *err) {
-  if (threads == 0) threads = processors();
-  if (threads > MOST_THREADS)
-    return pz_fail(err, PZ_BAD_USE, "%u threads; accepted: 1 to %d, or 0 for one per processor",
-                   threads, MOST_THREADS);
-  struct pz_pool *pool = pz_calloc(1, sizeof *pool);
-  struct worker *workers = pz_calloc(threads, sizeof *workers);
-  if (!pool || !workers) {
-    pz_free(pool);
-    pz_free(workers);
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for %u threads", threads);
-  }
-  pthread_mutex_init(&pool->lock, NULL);
-  pthread_cond_init(&pool->start, NULL);
-  pthread_cond_init(&pool->done, NULL);
-  pool->workers = workers;
-  for (pool->threads = 1; pool->threads < threads; pool->threads++) {
-    struct worker *w = &workers[pool->threads];
-    *w = (struct worker){.pool = pool, .index = pool->threads};
-    if (pthread_create(&w->thread, NULL, wait_for_loops, w) != 0) break;
-  }
-  *out = pool;
-  return PZ_OK;
+  if (n > MOST_THREADS) return MOST_THREADS;
+  return n < 1 ? 1 : (unsigned)n;
 }
 
 void pz_pool_free(struct pz_pool *pool) {
@@ -118,16 +96,34 @@ void pz_pool_for(struct pz_pool *pool, size_t n, pz_pool_fn *fn, void *ctx) {
   pthread_mutex_unlock(&pool->lock);
 }
 
-/* ---- raising -------------------------------------------------------------------------------- */
-
 static void free_pool(void *pool) { pz_pool_free(pool); }
 
 struct pz_pool *pz_pool_open(struct pz_call *call, unsigned threads) {
-  struct pz_pool *pool = NULL;
-  pz_must(call, pz_pool_new(threads, &pool, pz_call_error(call)));
+  if (threads == 0) threads = count_processors();
+  if (threads > MOST_THREADS)
+    pz_raise(call, PZ_BAD_USE, "%u threads; accepted: 1 to %d, or 0 for one per processor", threads,
+             MOST_THREADS);
+  struct pz_pool *pool = pz_calloc(1, sizeof *pool);
+  struct worker *workers = pz_calloc(threads, sizeof *workers);
+  if (!pool || !workers) {
+    pz_free(pool);
+    pz_free(workers);
+    pz_raise(call, PZ_NO_MEMORY, "out of memory for %u threads", threads);
+  }
+  pthread_mutex_init(&pool->lock, NULL);
+  pthread_cond_init(&pool->start, NULL);
+  pthread_cond_init(&pool->done, NULL);
+  pool->workers = workers;
+  for (pool->threads = 1; pool->threads < threads; pool->threads++) {
+    struct worker *worker = &workers[pool->threads];
+    *worker = (struct worker){.pool = pool, .index = pool->threads};
+    if (pthread_create(&worker->thread, NULL, wait_for_loops, worker) != 0) break;
+  }
   pz_defer(call, free_pool, pool);
   return pool;
 }
+
+/* ---- tasks ---------------------------------------------------------------------------------- */
 
 /* The tasks of one loop. */
 struct tasks {
@@ -146,33 +142,33 @@ struct task {
 };
 
 static void run_task(struct pz_call *call, void *ctx) {
-  const struct task *t = ctx;
-  t->tasks->fn(call, t->tasks->ctx, t->i, t->worker);
+  const struct task *task = ctx;
+  task->tasks->fn(call, task->tasks->ctx, task->i, task->worker);
 }
 
 /* Items are handed out in ascending order, so every item below a failed one has been started. */
-static void run_bordered(void *ctx, size_t i, unsigned worker) {
-  struct tasks *all = ctx;
-  struct task task = {all, i, worker};
+static void run_in_border(void *ctx, size_t i, unsigned worker) {
+  struct tasks *tasks = ctx;
+  struct task task = {tasks, i, worker};
   struct pz_error error = {0};
-  if (i > atomic_load(&all->failed)) return;
+  if (i > atomic_load(&tasks->failed)) return;
   if (pz_border(run_task, &task, &error) == PZ_OK) return;
-  pthread_mutex_lock(&all->lock);
-  if (i < atomic_load(&all->failed)) {
-    atomic_store(&all->failed, i);
-    all->error = error;
+  pthread_mutex_lock(&tasks->lock);
+  if (i < atomic_load(&tasks->failed)) {
+    atomic_store(&tasks->failed, i);
+    tasks->error = error;
   }
-  pthread_mutex_unlock(&all->lock);
+  pthread_mutex_unlock(&tasks->lock);
 }
 
 void pz_pool_run(struct pz_call *call, struct pz_pool *pool, size_t n, pz_task_fn *fn, void *ctx) {
-  struct tasks all = {.fn = fn, .ctx = ctx};
-  atomic_init(&all.failed, SIZE_MAX);
-  pthread_mutex_init(&all.lock, NULL);
+  struct tasks tasks = {.fn = fn, .ctx = ctx};
+  atomic_init(&tasks.failed, SIZE_MAX);
+  pthread_mutex_init(&tasks.lock, NULL);
   if (pool)
-    pz_pool_for(pool, n, run_bordered, &all);
+    pz_pool_for(pool, n, run_in_border, &tasks);
   else
-    for (size_t i = 0; i < n; i++) run_bordered(&all, i, 0);
-  pthread_mutex_destroy(&all.lock);
-  if (atomic_load(&all.failed) != SIZE_MAX) pz_raise_again(call, &all.error);
+    for (size_t i = 0; i < n; i++) run_in_border(&tasks, i, 0);
+  pthread_mutex_destroy(&tasks.lock);
+  if (atomic_load(&tasks.failed) != SIZE_MAX) pz_raise_again(call, &tasks.error);
 }

@@ -1,5 +1,6 @@
-/* Thread pool: one parallel loop at a time over independent items.  Which thread works on which item is not determined, so results
- * must be stored in a place of the item's own; then any number of threads gives the same result. */
+/* Thread pool: one parallel loop at a time over independent items.  Which thread works on which
+ * item is not determined, so results must be stored in a place of the item's own; then any number
+ * of threads gives the same result. */
 #ifndef PZ_CORE_POOL_H
 #define PZ_CORE_POOL_H
 
@@ -10,25 +11,23 @@ struct pz_pool;
 /* Works on item i; `worker` (0 .. threads-1) selects the scratch memory of the thread. */
 typedef void pz_pool_fn(void *ctx, size_t i, unsigned worker);
 
-/* A pool with a number of threads that includes the caller's own; 0 stands for the number of processors.  If not all threads can be
- * started, the pool has fewer. */
-PZ_NODISCARD enum pz_status pz_pool_new(unsigned threads, struct pz_pool **out,
-                                        struct pz_error *err);
+/* A pool with a number of threads that includes the caller's own; 0 stands for the number of
+ * processors.  If not all threads can be started, the pool has fewer.  It is freed when the call
+ * ends; an owner that outlives the call takes it over with pz_undefer(). */
+struct pz_pool *pz_pool_open(struct pz_call *call, unsigned threads);
 void pz_pool_free(struct pz_pool *pool);
 unsigned pz_pool_threads(const struct pz_pool *pool);
 
-/* Runs fn for i = 0 .. n-1 and waits until all are done.  Not reentrant. */
+/* Runs fn for i = 0 .. n-1 and waits until all are done.  fn must not raise.  Not reentrant. */
 void pz_pool_for(struct pz_pool *pool, size_t n, pz_pool_fn *fn, void *ctx);
 
-/* A pool that is freed when the call ends. */
-struct pz_pool *pz_pool_open(struct pz_call *call, unsigned threads);
-
-/* One task: item i, on worker 0 .. threads-1.  `task` is a call of its own, whose memory ends with the task; results go
- * to memory that the caller provides. */
+/* One task: item i, on worker 0 .. threads-1.  `task` is a call of its own, whose memory ends with
+ * the task; results go to memory that the caller provides. */
 typedef void pz_task_fn(struct pz_call *task, void *ctx, size_t i, unsigned worker);
 
-/* Runs fn for i = 0 .. n-1, on the threads of the pool, or on this thread if pool is NULL.  If tasks raise errors, the
- * error of the lowest i is raised here, after all threads have stopped; items above it may have been left out. */
+/* Runs fn for i = 0 .. n-1, on the threads of the pool, or on this thread if pool is NULL.  If
+ * tasks raise errors, the error of the lowest i is raised here, after all threads have stopped;
+ * items above it may have been left out. */
 void pz_pool_run(struct pz_call *call, struct pz_pool *pool, size_t n, pz_task_fn *fn, void *ctx);
 
 #endif

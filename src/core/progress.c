@@ -1,5 +1,5 @@
-/* parts_of() and gap_parts() make the parts of a line, bar_line() and plain_line() join as many of them as there is room for, and
- * show_if_due() decides whether it is time to report. */
+/* percent_parts() and gap_parts() make the parts of a line, bar_line() and plain_line() join as many of
+ * them as there is room for, and show_if_due() decides whether it is time to report. */
 #include "core/progress.h"
 
 #include <inttypes.h>
@@ -96,110 +96,122 @@ static void add_note(char *line, size_t size, const char *note, int room) {
   }
 }
 
-/* Makes the line for a terminal, in at most `room` columns.  If room is scarce, the note is dropped first, then the bar shrinks,
- * then rate and count are dropped, then the bar; the label is shortened last. */
-static void bar_line(struct parts *p, int room, char *line, size_t size) {
+/* Makes the line for a terminal, in at most `room` columns.  If room is scarce, the note is dropped
+ * first, then the bar shrinks, then rate and count are dropped, then the bar; the label is
+ * shortened last. */
+static void bar_line(struct parts *parts, int room, char *line, size_t size) {
   char bar[MOST_BAR + 4];
-  int always =
-      pz_text_columns(p->label) + 1 + pz_text_columns(p->percent) + 2 + pz_text_columns(p->time);
-  int count = 2 + pz_text_columns(p->count), rate = *p->rate ? 2 + pz_text_columns(p->rate) : 0;
+  int always = pz_text_columns(parts->label) + 1 + pz_text_columns(parts->percent) + 2 +
+               pz_text_columns(parts->time);
+  int count = 2 + pz_text_columns(parts->count),
+      rate = *parts->rate ? 2 + pz_text_columns(parts->rate) : 0;
   int least = always + LEAST_BAR + 3;
   bool has_rate = rate && least + count + rate <= room, has_count = least + count <= room;
   int left = room - always - 3 - (has_rate ? rate : 0) - (has_count ? count : 0);
-  int width = left > MOST_BAR ? MOST_BAR : left < LEAST_BAR ? 0 : left;
-  if (always > room) shorten(p->label, room - (always - pz_text_columns(p->label)));
-  bar_text(p->fraction, p->fraction < 0 ? 0 : width, bar);
-  snprintf(line, size, "%s %s%s, %s", p->label, bar, p->percent, p->time);
-  if (has_count) add_clause(line, size, p->count, strlen(p->count), room);
-  if (has_rate) add_clause(line, size, p->rate, strlen(p->rate), room);
-  if (has_count && (has_rate || !rate)) add_note(line, size, p->note, room);
+  int width = left > MOST_BAR ? MOST_BAR : left;
+  if (width < LEAST_BAR) width = 0;
+  if (always > room) shorten(parts->label, room - (always - pz_text_columns(parts->label)));
+  bar_text(parts->fraction, parts->fraction < 0 ? 0 : width, bar);
+  snprintf(line, size, "%s %s%s, %s", parts->label, bar, parts->percent, parts->time);
+  if (has_count) add_clause(line, size, parts->count, strlen(parts->count), room);
+  if (has_rate) add_clause(line, size, parts->rate, strlen(parts->rate), room);
+  if (has_count && (has_rate || !rate)) add_note(line, size, parts->note, room);
   shorten(line, room);
 }
 
-static void plain_line(const struct parts *p, bool counts, char *line, size_t size) {
+static void plain_line(const struct parts *parts, bool counts, char *line, size_t size) {
   if (counts)
-    snprintf(line, size, "%s: %s (%s)%s%s, %s%s%s", p->label, p->count, p->percent,
-             *p->rate ? ", " : "", p->rate, p->time, *p->note ? ", " : "", p->note);
+    snprintf(line, size, "%s: %s (%s)%s%s, %s%s%s", parts->label, parts->count, parts->percent,
+             *parts->rate ? ", " : "", parts->rate, parts->time, *parts->note ? ", " : "",
+             parts->note);
   else
-    snprintf(line, size, "%s: %s, %s, %s%s%s%s%s", p->label, p->percent, p->count, p->time,
-             *p->rate ? ", " : "", p->rate, *p->note ? ", " : "", p->note);
+    snprintf(line, size, "%s: %s, %s, %s%s%s%s%s", parts->label, parts->percent, parts->count,
+             parts->time, *parts->rate ? ", " : "", parts->rate, *parts->note ? ", " : "",
+             parts->note);
 }
 
 /* ---- showing -------------------------------------------------------------------------------- */
 
-static struct parts parts_of(struct pz_progress *p, double now, bool ended) {
-  uint64_t total = p->total, done = p->done < total ? p->done : total;
-  double spent = now - p->start_s, rate = spent > 0 ? (double)done / spent : 0;
+/* The parts of a line that shows a percentage and the remaining time. */
+static struct parts percent_parts(struct pz_progress *progress, double now, bool ended) {
+  uint64_t total = progress->total, done = progress->done < total ? progress->done : total;
+  double spent = now - progress->start_s, rate = spent > 0 ? (double)done / spent : 0;
   double fraction = total ? (double)done / (double)total : 1;
-  struct parts x = {.note = p->note};
+  struct parts parts = {.note = progress->note};
   char text[32];
-  if (fraction > p->fraction) p->fraction = fraction;
-  x.fraction = p->fraction;
-  memcpy(x.label, p->label, sizeof x.label);
-  snprintf(x.percent, sizeof x.percent, "%d%%",
-           (int)(100 * x.fraction + 1e-9)); /* 100 only when all items are done */
-  snprintf(x.count, sizeof x.count, "%" PRIu64 " of %" PRIu64 " %s", done, total, p->unit);
+  if (fraction > progress->fraction) progress->fraction = fraction;
+  parts.fraction = progress->fraction;
+  memcpy(parts.label, progress->label, sizeof parts.label);
+  snprintf(parts.percent, sizeof parts.percent, "%d%%",
+           (int)(100 * parts.fraction + 1e-9)); /* 100 only when all items are done */
+  snprintf(parts.count, sizeof parts.count, "%" PRIu64 " of %" PRIu64 " %s", done, total,
+           progress->unit);
   if (ended && done == total)
-    snprintf(x.time, sizeof x.time, "took %s", pz_text_duration(text, sizeof text, spent));
+    snprintf(parts.time, sizeof parts.time, "took %s", pz_text_duration(text, sizeof text, spent));
   else
-    snprintf(x.time, sizeof x.time, "%s left",
+    snprintf(parts.time, sizeof parts.time, "%s left",
              pz_text_duration(text, sizeof text, rate > 0 ? (double)(total - done) / rate : -1));
   if (rate >= 1) /* a lower rate adds nothing to the remaining time */
-    snprintf(x.rate, sizeof x.rate, "%s%s/s", pz_text_si(text, sizeof text, rate, ""), p->unit);
-  return x;
+    snprintf(parts.rate, sizeof parts.rate, "%s%s/s", pz_text_si(text, sizeof text, rate, ""),
+             progress->unit);
+  return parts;
 }
 
-/* The parts of a line that shows the gap instead of a percentage: "perf: gap 12.3%, 170 chips left, target 5%, 8 s, a note". */
-static struct parts gap_parts(const struct pz_progress *p, double now, bool ended) {
-  uint64_t left = p->total - p->done;
-  struct parts x = {.note = p->note, .fraction = -1}; /* no bar */
+/* The parts of a line that shows the gap instead of a percentage: "perf: gap 12.3%, 170 chips left,
+ * target 5%, 8 s, a note". */
+static struct parts gap_parts(const struct pz_progress *progress, double now, bool ended) {
+  uint64_t left = progress->total - progress->done;
+  struct parts parts = {.note = progress->note, .fraction = -1}; /* no bar */
   char text[32], spent[32];
-  memcpy(x.label, p->label, sizeof x.label);
-  pz_text_duration(spent, sizeof spent, now - p->start_s);
-  if (p->gap < HUGE_VAL)
-    snprintf(x.percent, sizeof x.percent, "gap %.*f%%", p->gap < 0.1 ? 2 : 1, 100 * p->gap);
+  memcpy(parts.label, progress->label, sizeof parts.label);
+  pz_text_duration(spent, sizeof spent, now - progress->start_s);
+  if (progress->gap < HUGE_VAL)
+    snprintf(parts.percent, sizeof parts.percent, "gap %.*f%%", progress->gap < 0.1 ? 2 : 1,
+             100 * progress->gap);
   else
-    snprintf(x.percent, sizeof x.percent, "no gap yet");
+    snprintf(parts.percent, sizeof parts.percent, "no gap yet");
   if (ended && left == 0)
-    snprintf(x.time, sizeof x.time, "took %s", spent);
+    snprintf(parts.time, sizeof parts.time, "took %s", spent);
   else if (left < 1000000)
-    snprintf(x.time, sizeof x.time, "%" PRIu64 " %s left", left, p->unit);
+    snprintf(parts.time, sizeof parts.time, "%" PRIu64 " %s left", left, progress->unit);
   else
-    snprintf(x.time, sizeof x.time, "%s%s left", pz_text_si(text, sizeof text, (double)left, ""),
-             p->unit);
-  snprintf(x.count, sizeof x.count, "target %.3g%%", 100 * p->target);
-  if (left) snprintf(x.rate, sizeof x.rate, "%s", spent);
-  return x;
+    snprintf(parts.time, sizeof parts.time, "%s%s left",
+             pz_text_si(text, sizeof text, (double)left, ""), progress->unit);
+  snprintf(parts.count, sizeof parts.count, "target %.3g%%", 100 * progress->target);
+  if (left) snprintf(parts.rate, sizeof parts.rate, "%s", spent);
+  return parts;
 }
 
-static void print_line(struct pz_progress *p, double now, bool ended) {
-  struct parts x = p->target < 0 ? parts_of(p, now, ended) : gap_parts(p, now, ended);
+static void print_line(struct pz_progress *progress, double now, bool ended) {
+  bool has_gap = progress->target >= 0;
+  struct parts parts =
+      has_gap ? gap_parts(progress, now, ended) : percent_parts(progress, now, ended);
   char line[600];
-  bool bar = p->style == PZ_PROGRESS_BAR;
+  bool bar = progress->style == PZ_PROGRESS_BAR;
   /* a bar in the last column might wrap, and then it could not be redrawn in place */
-  int room = (p->columns ? p->columns : pz_terminal_columns(p->out)) - 1;
+  int room = (progress->columns ? progress->columns : pz_terminal_columns(progress->out)) - 1;
   if (bar)
-    bar_line(&x, room, line, sizeof line);
+    bar_line(&parts, room, line, sizeof line);
   else
-    plain_line(&x, p->target < 0, line, sizeof line);
-  fprintf(p->out, bar ? "\r\033[K%s" : "%s\n", line);
-  fflush(p->out);
-  p->shown_s = now;
-  p->shown = true;
+    plain_line(&parts, !has_gap, line, sizeof line);
+  fprintf(progress->out, bar ? "\r\033[K%s" : "%s\n", line);
+  fflush(progress->out);
+  progress->shown_s = now;
+  progress->shown = true;
 }
 
-static void call_back(struct pz_progress *p, double now, bool ended) {
-  struct pz_progress_state s = {.phase = p->label,
-                                .unit = p->unit,
-                                .note = p->note,
-                                .done = p->done,
-                                .total = p->total,
-                                .ended = ended,
-                                .gap = p->gap,
-                                .target = p->target};
-  if (!p->call(p->ctx, &s)) atomic_store(p->stop, true);
-  p->shown_s = now;
-  p->shown = true;
+static void call_back(struct pz_progress *progress, double now, bool ended) {
+  struct pz_progress_state state = {.phase = progress->label,
+                                    .unit = progress->unit,
+                                    .note = progress->note,
+                                    .done = progress->done,
+                                    .total = progress->total,
+                                    .ended = ended,
+                                    .gap = progress->gap,
+                                    .target = progress->target};
+  if (!progress->call(progress->ctx, &state)) atomic_store(progress->stop, true);
+  progress->shown_s = now;
+  progress->shown = true;
 }
 
 static double interval_s(enum pz_progress_style style) {
@@ -208,102 +220,105 @@ static double interval_s(enum pz_progress_style style) {
 }
 
 /* Reports if it is time to.  One thread reports at a time, and the others do not wait for it. */
-static void show_if_due(struct pz_progress *p) {
-  if (p->style == PZ_PROGRESS_SILENT || atomic_exchange(&p->printing, true)) return;
-  double now = p->now_s();
-  if (now - p->shown_s >= interval_s(p->style)) {
-    if (p->style == PZ_PROGRESS_CALL)
-      call_back(p, now, false);
+static void show_if_due(struct pz_progress *progress) {
+  if (progress->style == PZ_PROGRESS_SILENT || atomic_exchange(&progress->printing, true)) return;
+  double now = progress->now_s();
+  if (now - progress->shown_s >= interval_s(progress->style)) {
+    if (progress->style == PZ_PROGRESS_CALL)
+      call_back(progress, now, false);
     else
-      print_line(p, now, false);
+      print_line(progress, now, false);
   }
-  atomic_store(&p->printing, false);
+  atomic_store(&progress->printing, false);
 }
 
 /* ---- phases --------------------------------------------------------------------------------- */
 
-static void begin_phase(struct pz_progress *p, const char *label, const char *unit,
+static void begin_phase(struct pz_progress *progress, const char *label, const char *unit,
                         uint64_t total) {
-  pz_text_plain(pz_text_copy(p->label, sizeof p->label, label));
-  p->note[0] = '\0';
-  p->unit = unit;
-  p->total = total;
-  p->done = 0;
-  p->fraction = 0;
-  p->target = -1;
-  p->shown = false;
-  p->start_s = p->now_s();
+  pz_text_plain(pz_text_copy(progress->label, sizeof progress->label, label));
+  progress->note[0] = '\0';
+  progress->unit = unit;
+  progress->total = total;
+  progress->done = 0;
+  progress->fraction = 0;
+  progress->target = -1;
+  progress->shown = false;
+  progress->start_s = progress->now_s();
 }
 
-void pz_progress_start(struct pz_progress *p, FILE *out, enum pz_progress_style style,
+void pz_progress_start(struct pz_progress *progress, FILE *out, enum pz_progress_style style,
                        const char *label, const char *unit, uint64_t total) {
-  *p = (struct pz_progress){.out = out, .style = style, .now_s = pz_clock_s};
-  begin_phase(p, label, unit, total);
-  p->shown_s = p->start_s;
+  *progress = (struct pz_progress){.out = out, .style = style, .now_s = pz_clock_s};
+  begin_phase(progress, label, unit, total);
+  progress->shown_s = progress->start_s;
 }
 
-void pz_progress_start_call(struct pz_progress *p, pz_progress_fn *fn, void *ctx,
+void pz_progress_start_call(struct pz_progress *progress, pz_progress_fn *fn, void *ctx,
                             atomic_bool *stop) {
-  *p = (struct pz_progress){
+  *progress = (struct pz_progress){
       .style = PZ_PROGRESS_CALL, .now_s = pz_clock_s, .call = fn, .ctx = ctx, .stop = stop};
 }
 
-void pz_progress_next(struct pz_progress *p, const char *label, const char *unit, uint64_t total) {
-  if (!p) return;
-  begin_phase(p, label, unit, total);
-  if (p->style == PZ_PROGRESS_CALL) call_back(p, p->start_s, false);
-  if (p->style == PZ_PROGRESS_BAR) show_if_due(p);
+void pz_progress_next(struct pz_progress *progress, const char *label, const char *unit,
+                      uint64_t total) {
+  if (!progress) return;
+  begin_phase(progress, label, unit, total);
+  if (progress->style == PZ_PROGRESS_CALL) call_back(progress, progress->start_s, false);
+  if (progress->style == PZ_PROGRESS_BAR) show_if_due(progress);
 }
 
-void pz_progress_update(struct pz_progress *p, uint64_t done, const char *note) {
-  p->done = done < p->total ? done : p->total;
-  if (note) pz_text_plain(pz_text_copy(p->note, sizeof p->note, note));
-  show_if_due(p);
+void pz_progress_update(struct pz_progress *progress, uint64_t done, const char *note) {
+  progress->done = done < progress->total ? done : progress->total;
+  if (note) pz_text_plain(pz_text_copy(progress->note, sizeof progress->note, note));
+  show_if_due(progress);
 }
 
-void pz_progress_set(struct pz_progress *p, uint64_t done, uint64_t total, const char *note) {
-  p->total = total;
-  pz_progress_update(p, done, note);
-}
-
-void pz_progress_gap(struct pz_progress *p, uint64_t done, uint64_t total, const double gap[2],
+void pz_progress_set(struct pz_progress *progress, uint64_t done, uint64_t total,
                      const char *note) {
-  p->gap = gap[0];
-  p->target = gap[1];
-  pz_progress_set(p, done, total, note);
+  progress->total = total;
+  pz_progress_update(progress, done, note);
 }
 
-void pz_progress_follow(struct pz_progress *p, const struct pz_progress_state *s) {
-  if (s->done == 0 && !s->ended && strcmp(p->label, s->phase) != 0)
-    pz_progress_next(p, s->phase, s->unit, s->total);
-  else if (s->target >= 0)
-    pz_progress_gap(p, s->done, s->total, (const double[]){s->gap, s->target}, s->note);
+void pz_progress_gap(struct pz_progress *progress, uint64_t done, uint64_t total,
+                     const double gap[2], const char *note) {
+  progress->gap = gap[0];
+  progress->target = gap[1];
+  pz_progress_set(progress, done, total, note);
+}
+
+void pz_progress_follow(struct pz_progress *progress, const struct pz_progress_state *state) {
+  if (state->done == 0 && !state->ended && strcmp(progress->label, state->phase) != 0)
+    pz_progress_next(progress, state->phase, state->unit, state->total);
+  else if (state->target >= 0)
+    pz_progress_gap(progress, state->done, state->total,
+                    (const double[]){state->gap, state->target}, state->note);
   else
-    pz_progress_set(p, s->done, s->total, s->note);
-  if (!s->ended) return;
-  pz_progress_finish(p, NULL);
-  p->label[0] = '\0'; /* the next phase may have the same label */
+    pz_progress_set(progress, state->done, state->total, state->note);
+  if (!state->ended) return;
+  pz_progress_finish(progress, NULL);
+  progress->label[0] = '\0'; /* the next phase may have the same label */
 }
 
-void pz_progress_add(struct pz_progress *p, uint64_t more) {
-  if (!p) return;
-  atomic_fetch_add(&p->done, more);
-  show_if_due(p);
+void pz_progress_add(struct pz_progress *progress, uint64_t more) {
+  if (!progress) return;
+  atomic_fetch_add(&progress->done, more);
+  show_if_due(progress);
 }
 
-void pz_progress_finish(struct pz_progress *p, const char *note) {
-  if (!p || p->style == PZ_PROGRESS_SILENT || !p->shown) return;
-  double now = p->now_s();
-  bool bar = p->style == PZ_PROGRESS_BAR;
-  if (note) pz_text_plain(pz_text_copy(p->note, sizeof p->note, note));
-  if (p->style == PZ_PROGRESS_CALL) {
-    call_back(p, now, true);
-  } else if (bar && now - p->start_s < HARDLY_SEEN_S) {
-    fputs("\r\033[K", p->out);
-    fflush(p->out);
+void pz_progress_finish(struct pz_progress *progress, const char *note) {
+  if (!progress || progress->style == PZ_PROGRESS_SILENT || !progress->shown) return;
+  double now = progress->now_s();
+  bool bar = progress->style == PZ_PROGRESS_BAR;
+  if (note) pz_text_plain(pz_text_copy(progress->note, sizeof progress->note, note));
+  if (progress->style == PZ_PROGRESS_CALL) {
+    call_back(progress, now, true);
+  } else if (bar && now - progress->start_s < HARDLY_SEEN_S) {
+    fputs("\r\033[K", progress->out);
+    fflush(progress->out);
   } else {
-    print_line(p, now, true);
-    if (bar) fputc('\n', p->out);
+    print_line(progress, now, true);
+    if (bar) fputc('\n', progress->out);
   }
-  p->shown = false;
+  progress->shown = false;
 }

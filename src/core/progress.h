@@ -1,8 +1,9 @@
-/* Progress of long work: on a terminal a bar with the remaining time and the rate, elsewhere a line every few seconds, or calls
- * of a function.  The clock decides when to report and never what is computed.
+/* Progress of long work: on a terminal a bar with the remaining time and the rate, elsewhere a line
+ * every few seconds, or calls of a function.  The clock decides when to report and never what is
+ * computed.
  *
- * Long work has phases, one after the other on the same stream.  Each counts towards a total of its own, which may change
- * while it runs.  The fraction that is shown never falls within a phase. */
+ * Long work has phases, one after the other on the same stream.  Each counts towards a total of its
+ * own, which may change while it runs.  The fraction that is shown never falls within a phase. */
 #ifndef PZ_CORE_PROGRESS_H
 #define PZ_CORE_PROGRESS_H
 
@@ -10,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/status.h"
+#include "phaze/phaze.h"
 
 enum pz_progress_style {
   PZ_PROGRESS_SILENT,
@@ -25,58 +26,65 @@ struct pz_progress {
   char label[96], note[256];
   const char *unit;
   _Atomic uint64_t total, done;
-  double gap, target; /* of pz_progress_gap(); a negative target means that the phase has none */
-  double start_s, shown_s; /* start of the phase; the last report of any phase */
-  double fraction;         /* the largest fraction that was shown */
-  double (*now_s)(void);   /* replaceable in tests */
-  int columns;             /* 0 means those of the terminal; replaceable in tests */
-  bool shown;              /* this phase has been reported */
-  atomic_bool printing;    /* a thread is reporting */
-  pz_progress_fn *call;    /* PZ_PROGRESS_CALL: the function, ... */
+  double gap, target;    /* of pz_progress_gap(); a negative target means that the phase has none */
+  double start_s;        /* of the phase */
+  double shown_s;        /* the last report of any phase */
+  double fraction;       /* the largest fraction that was shown */
+  double (*now_s)(void); /* replaceable in tests */
+  int columns;           /* 0 means those of the terminal; replaceable in tests */
+  bool shown;            /* this phase has been reported */
+  atomic_bool printing;  /* a thread is reporting */
+  /* With PZ_PROGRESS_CALL, the function, and the flag that is set when it returns false. */
+  pz_progress_fn *call;
   void *ctx;
-  atomic_bool *stop; /* ... and the flag that is set when it returns false */
+  atomic_bool *stop;
 };
 
 /* The style for a stream: a bar on a terminal, lines elsewhere. */
 enum pz_progress_style pz_progress_style_of(FILE *out);
 
 /* Starts the first phase.  The label is copied, the unit is not. */
-void pz_progress_start(struct pz_progress *p, FILE *out, enum pz_progress_style style,
+void pz_progress_start(struct pz_progress *progress, FILE *out, enum pz_progress_style style,
                        const char *label, const char *unit, uint64_t total);
 
-/* Has a function called at the beginning and end of every phase and from time to time between them, by one thread at a time.
- * When it returns false, *stop is set. */
-void pz_progress_start_call(struct pz_progress *p, pz_progress_fn *call, void *ctx,
+/* Has a function called at the beginning and end of every phase and from time to time between them,
+ * by one thread at a time.  When it returns false, *stop is set. */
+void pz_progress_start_call(struct pz_progress *progress, pz_progress_fn *call, void *ctx,
                             atomic_bool *stop);
 
-/* Starts the next phase on the same stream after the one before has been finished.  Does nothing if p is NULL. */
-void pz_progress_next(struct pz_progress *p, const char *label, const char *unit, uint64_t total);
+/* Starts the next phase on the same stream after the one before has been finished.  Does nothing if
+ * progress is NULL. */
+void pz_progress_next(struct pz_progress *progress, const char *label, const char *unit,
+                      uint64_t total);
 
-/* Reports that `done` items of the total are done.  As many clauses of `note` as there is room for are shown after the numbers;
- * NULL keeps the last note.  This is cheap when no report is due.  No other thread may report meanwhile. */
-void pz_progress_update(struct pz_progress *p, uint64_t done, const char *note);
+/* Reports that `done` items of the total are done.  As many clauses of `note` as there is room for
+ * are shown after the numbers; NULL keeps the last note.  This is cheap when no report is due.  No
+ * other thread may report meanwhile. */
+void pz_progress_update(struct pz_progress *progress, uint64_t done, const char *note);
 
 /* Like pz_progress_update(), with another total. */
-void pz_progress_set(struct pz_progress *p, uint64_t done, uint64_t total, const char *note);
+void pz_progress_set(struct pz_progress *progress, uint64_t done, uint64_t total, const char *note);
 
-/* Like pz_progress_set(), for a search that ends when its gap reaches the target: gap = {the gap, the target}.  Shows the gap,
- * the remaining items and the time spent, but no remaining time, which the pace of a search does not tell. */
-void pz_progress_gap(struct pz_progress *p, uint64_t done, uint64_t total, const double gap[2],
-                     const char *note);
+/* Like pz_progress_set(), for a search that ends when its gap reaches the target: gap = {the gap,
+ * the target}.  Shows the gap, the remaining items and the time spent, but no remaining time, which
+ * the pace of a search does not tell. */
+void pz_progress_gap(struct pz_progress *progress, uint64_t done, uint64_t total,
+                     const double gap[2], const char *note);
 
 /* Reports the state that a function of PZ_PROGRESS_CALL received. */
-void pz_progress_follow(struct pz_progress *p, const struct pz_progress_state *s);
+void pz_progress_follow(struct pz_progress *progress, const struct pz_progress_state *state);
 
-/* Reports that `more` further items are done.  Any thread may call it.  Does nothing if p is NULL. */
-void pz_progress_add(struct pz_progress *p, uint64_t more);
+/* Reports that `more` further items are done.  Any thread may call it.  Does nothing if progress is
+ * NULL. */
+void pz_progress_add(struct pz_progress *progress, uint64_t more);
 
-/* Ends the phase with a last report.  A bar that was visible for less than half a second is erased instead.  Does nothing if p
- * is NULL. */
-void pz_progress_finish(struct pz_progress *p, const char *note);
+/* Ends the phase with a last report.  A bar that was visible for less than half a second is erased
+ * instead.  Does nothing if progress is NULL. */
+void pz_progress_finish(struct pz_progress *progress, const char *note);
 
-/* Has the work been cancelled?  False if p is NULL. */
-static inline bool pz_progress_stopped(const struct pz_progress *p) {
-  return p && p->stop && atomic_load(p->stop);
+/* Returns whether the work has been cancelled.  False if progress is NULL. */
+static inline bool pz_progress_stopped(const struct pz_progress *progress) {
+  return progress && progress->stop && atomic_load(progress->stop);
 }
 
 /* Seconds of a monotonic clock. */
@@ -85,26 +93,27 @@ double pz_clock_s(void);
 /* The conditions under which long work ends early. */
 struct pz_ending {
   struct pz_progress *progress; /* the work ends when this is cancelled; may be NULL */
-  double
-      end_s; /* the time of pz_clock_s() at which the work ends, or 0; changes only between rounds of work */
+  double end_s; /* pz_clock_s() when the work ends, or 0; changes only between rounds of work */
 };
 
-/* Shall the work end?  Reports progress from time to time, so that the work can be cancelled.  False if e is NULL. */
-static inline bool pz_ending_is_here(const struct pz_ending *e) {
-  if (!e) return false;
-  pz_progress_add(e->progress, 0);
-  return pz_progress_stopped(e->progress) || (e->end_s > 0 && pz_clock_s() > e->end_s);
+/* Returns whether the work is to end.  Reports progress from time to time, so that the work can be
+ * cancelled.  False if ending is NULL. */
+static inline bool pz_ending_is_here(const struct pz_ending *ending) {
+  if (!ending) return false;
+  pz_progress_add(ending->progress, 0);
+  bool is_late = ending->end_s > 0 && pz_clock_s() > ending->end_s;
+  return is_late || pz_progress_stopped(ending->progress);
 }
 
 /* ---- terminals: emphasis (not with NO_COLOR, no-color.org, or TERM=dumb) and columns --------- */
 
 enum pz_colour { PZ_PLAIN, PZ_BOLD, PZ_RED, PZ_GREEN };
 
-/* Is `out` a terminal on which colour is wanted? */
+/* Returns whether `out` is a terminal on which colour is wanted. */
 bool pz_colour_on(FILE *out);
 
 /* The escape sequence that switches to a colour on `out`, or "". */
-const char *pz_colour(FILE *out, enum pz_colour c);
+const char *pz_colour(FILE *out, enum pz_colour colour);
 
 /* The columns of the terminal, or a large number if `out` is not a terminal. */
 int pz_terminal_columns(FILE *out);

@@ -1,13 +1,14 @@
 /* Ranks: processes that run the same command on the same inputs and divide the work of its rounds.
  *
- * Every rank makes every decision itself, from the same data.  What one rank alone has computed or read reaches all others by
- * an exchange, and all ranks make the same exchanges in the same order, so the state after a round does not depend on the
- * number of ranks.  Only rank 0 owns files and streams.  A rank that fails joins the next exchange with its error, which all
- * ranks then raise.
+ * Every rank makes every decision itself, from the same data.  What one rank alone has computed or
+ * read reaches all others by an exchange, and all ranks make the same exchanges in the same order,
+ * so the state after a round does not depend on the number of ranks.  Only rank 0 owns files and
+ * streams.  A rank that fails joins the next exchange with its error, which all ranks then raise.
  *
- * This file does not know how bytes are transported.  A program with several ranks sets the transport with pz_ranks_use() (the
- * command does so under mpirun); otherwise there is one rank.  Ranks run the same program on machines of one kind, so structs
- * are exchanged as they are in memory. */
+ * This file does not know how bytes are transported.  A program with several ranks sets the
+ * transport with pz_ranks_use() (the command does so under mpirun); otherwise there is one rank.
+ * Ranks run the same program on machines of one kind, so structs are exchanged as they are in
+ * memory. */
 #ifndef PZ_CORE_RANKS_H
 #define PZ_CORE_RANKS_H
 
@@ -32,19 +33,22 @@ typedef void pz_ranks_receive(struct pz_call *call, void *receiver, unsigned ran
 struct pz_ranks {
   unsigned rank, size;
   void *ctx;
-  /* Returns an item that no rank has begun yet: its position in the order of a round of n items, or n if none remains.  Any
-   * thread may call it.  Which rank gets which item is not determined, but each rank begins with a part of its own. */
+  /* Returns an item that no rank has begun yet: its position in the order of a round of n items, or
+   * n if none remains.  Any thread may call it.  Which rank gets which item is not determined, but
+   * each rank begins with a part of its own. */
   size_t (*next_item)(void *ctx, size_t n);
-  /* Ends the round and sends the parts of all ranks to all ranks: calls `receive` for the parts of the other ranks, in order.
-   * Raises the error of the lowest rank that has one, on all ranks. */
+  /* Ends the round and sends the parts of all ranks to all ranks: calls `receive` for the parts of
+   * the other ranks, in order.  Raises the error of the lowest rank that has one, on all ranks. */
   void (*exchange)(struct pz_call *call, void *ctx, const struct pz_ranks_part *own,
                    pz_ranks_receive *receive, void *receiver);
-  /* Returns zeroed memory that all ranks of a node share until the program ends, or NULL if that is impossible or this is the
-   * only rank of its node.  This is an exchange: all ranks call it.  May be NULL. */
+  /* Returns zeroed memory that all ranks of a node share until the program ends, or NULL if that is
+   * impossible or this is the only rank of its node.  This is an exchange: all ranks call it.  May
+   * be NULL. */
   void *(*shared_memory)(struct pz_call *call, void *ctx, size_t bytes);
 };
 
-/* Sets the transport of the process before any work begins; NULL stands for one rank.  *ranks must outlive the work. */
+/* Sets the transport of the process before any work begins; NULL stands for one rank.  *ranks must
+ * outlive the work. */
 void pz_ranks_use(const struct pz_ranks *ranks);
 
 /* ---- exchanges of one value ----------------------------------------------------------------- */
@@ -57,9 +61,9 @@ bool pz_ranks_first(void);
 /* Memory that the ranks of a node share (struct pz_ranks), or NULL. */
 void *pz_ranks_shared_memory(struct pz_call *call, size_t bytes);
 
-/* Runs fn(call, ctx) on rank 0 alone, at a border of its own, and sends the text that it has appended to *text to the empty
- * buffers of the other ranks.  A buffer without text remains so; `text` may be NULL.  If fn raises an error, all ranks raise
- * it. */
+/* Runs fn(call, ctx) on rank 0 alone, at a border of its own, and sends the text that it has
+ * appended to *text to the empty buffers of the other ranks.  A buffer without text remains so;
+ * `text` may be NULL.  If fn raises an error, all ranks raise it. */
 void pz_ranks_run_first(struct pz_call *call, pz_call_fn *fn, void *ctx, struct pz_buffer *text);
 
 /* Returns on all ranks the flag of rank 0. */
@@ -79,8 +83,9 @@ struct pz_bytes {
 /* Copies the next n bytes to *out, or returns false if fewer remain. */
 bool pz_bytes_read(struct pz_bytes *bytes, void *out, size_t n);
 
-/* A round of independent items.  `work` stores its result in a place of the item's own, from where the rank that did the work packs
- * it, and where all others unpack it.  With one rank neither is called. */
+/* A round of independent items.  `work` stores its result in a place of the item's own, from where
+ * the rank that did the work packs it, and where all others unpack it.  With one rank neither is
+ * called. */
 struct pz_round {
   void *ctx;
   size_t n;
@@ -89,14 +94,15 @@ struct pz_round {
   /* Raises PZ_BAD_INPUT if the bytes are not a result. */
   void (*unpack)(struct pz_call *call, void *ctx, size_t i, struct pz_bytes *in);
   const atomic_bool *stop; /* items are left out once it is true; may be NULL */
-  /* An order in which items that profit from the same cached results are neighbours, so that one rank is likely to work on
-   * them.  May be NULL. */
+  /* An order in which items that profit from the same cached results are neighbours, so that one
+   * rank is likely to work on them.  May be NULL. */
   const uint32_t *order;
 };
 
-/* Runs all items on the threads of all ranks, or on their calling threads if there is no pool.  errors[i] receives the error of
- * item i on all ranks, and is zero if it had none; items with an error are not packed.  Raises PZ_STOPPED if any rank was
- * stopped; the results of the items that were done are there nevertheless. */
+/* Runs all items on the threads of all ranks, or on their calling threads if there is no pool.
+ * errors[i] receives the error of item i on all ranks, and is zero if it had none; items with an
+ * error are not packed.  Raises PZ_STOPPED if any rank was stopped; the results of the items that
+ * were done are there nevertheless. */
 void pz_round_run(struct pz_call *call, struct pz_pool *pool, const struct pz_round *round,
                   struct pz_error *errors);
 

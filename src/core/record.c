@@ -1,4 +1,5 @@
-/* field_json() writes a field and read_field() reads it; both are one switch over the types of fields. */
+/* Structs as JSON and back: field_json() writes a field and read_field() reads it; both are one
+ * switch over the types of fields. */
 #include "core/record.h"
 
 #include <math.h>
@@ -13,22 +14,23 @@
 static json_t *field_json(const struct pz_field *f, const void *value);
 
 /* An item of a table as a row: the values of its fields in their order. */
-static json_t *row_json(const struct pz_record *r, const char *item) {
+static json_t *row_json(const struct pz_record *record, const char *item) {
   json_t *row = json_array();
-  for (size_t k = 0; k < r->n_fields && row; k++)
-    if (json_array_append_new(row, field_json(&r->fields[k], item)) != 0) {
+  for (size_t k = 0; k < record->n_fields && row; k++)
+    if (json_array_append_new(row, field_json(&record->fields[k], item)) != 0) {
       json_decref(row);
       return NULL;
     }
   return row;
 }
 
-static json_t *items_json(const struct pz_field *f, const char *items, uint32_t n) {
+/* A list of objects, or of rows if the field is a table. */
+static json_t *items_json(const struct pz_field *field, const char *items, uint32_t n) {
   json_t *list = json_array();
   for (uint32_t i = 0; i < n && list; i++) {
-    const char *item = items + i * f->record->size;
-    json_t *one =
-        f->type == PZ_FIELD_TABLE ? row_json(f->record, item) : pz_record_json(f->record, item);
+    const char *item = items + i * field->record->size;
+    json_t *one = field->type == PZ_FIELD_TABLE ? row_json(field->record, item)
+                                                : pz_record_json(field->record, item);
     if (json_array_append_new(list, one) == 0) continue;
     json_decref(list);
     return NULL;
@@ -36,27 +38,28 @@ static json_t *items_json(const struct pz_field *f, const char *items, uint32_t 
   return list;
 }
 
-static json_t *table_json(const struct pz_field *f, const char *items, uint32_t n) {
-  json_t *columns = json_array(), *rows = items_json(f, items, n);
+static json_t *table_json(const struct pz_field *field, const char *items, uint32_t n) {
+  json_t *columns = json_array(), *rows = items_json(field, items, n);
   bool good = columns && rows;
-  for (size_t k = 0; k < f->record->n_fields && good; k++)
-    good = json_array_append_new(columns, json_string(f->record->fields[k].key)) == 0;
+  for (size_t k = 0; k < field->record->n_fields && good; k++)
+    good = json_array_append_new(columns, json_string(field->record->fields[k].key)) == 0;
   json_t *table = good ? json_pack("{s:O,s:O}", "columns", columns, "rows", rows) : NULL;
   json_decref(columns);
   json_decref(rows);
   return table;
 }
 
-/* Field `f` of the struct at `value`. */
-static json_t *field_json(const struct pz_field *f, const void *value) {
-  const char *at = (const char *)value + f->offset;
-  switch (f->type) {
+/* The field of the struct at `value`.  Like all functions here, returns NULL if there is no
+ * memory. */
+static json_t *field_json(const struct pz_field *field, const void *value) {
+  const char *at = (const char *)value + field->offset;
+  switch (field->type) {
   case PZ_FIELD_REAL: return json_real(*(const double *)(const void *)at);
   case PZ_FIELD_REAL_OR_NULL:
   case PZ_FIELD_REAL_KNOWN: {
-    double v = *(const double *)(const void *)at;
-    bool known = f->type == PZ_FIELD_REAL_KNOWN ? v != 0 : !isnan(v);
-    return known ? json_real(v) : json_null();
+    double real = *(const double *)(const void *)at;
+    bool is_known = field->type == PZ_FIELD_REAL_KNOWN ? real != 0 : !isnan(real);
+    return is_known ? json_real(real) : json_null();
   }
   case PZ_FIELD_INT: return json_integer(*(const int64_t *)(const void *)at);
   case PZ_FIELD_COUNT: return json_integer(*(const uint32_t *)(const void *)at);
@@ -66,31 +69,33 @@ static json_t *field_json(const struct pz_field *f, const void *value) {
     const char *text = *(const char *const *)(const void *)at;
     return text ? json_string(text) : json_null();
   }
-  case PZ_FIELD_ENUM: return json_string(f->names[*(const unsigned *)(const void *)at]);
-  case PZ_FIELD_STRUCT: return pz_record_json(f->record, at);
+  case PZ_FIELD_ENUM: return json_string(field->names[*(const unsigned *)(const void *)at]);
+  case PZ_FIELD_STRUCT: return pz_record_json(field->record, at);
   case PZ_FIELD_OPTIONAL: {
     const void *one = *(const void *const *)(const void *)at;
-    return one ? pz_record_json(f->record, one) : json_null();
+    return one ? pz_record_json(field->record, one) : json_null();
   }
   case PZ_FIELD_LIST:
   case PZ_FIELD_TABLE: {
     const char *items = *(const char *const *)(const void *)at;
-    uint32_t n = *(const uint32_t *)(const void *)((const char *)value + f->count_offset);
-    return f->type == PZ_FIELD_TABLE ? table_json(f, items, n) : items_json(f, items, n);
+    uint32_t n = *(const uint32_t *)(const void *)((const char *)value + field->count_offset);
+    return field->type == PZ_FIELD_TABLE ? table_json(field, items, n)
+                                         : items_json(field, items, n);
   }
-  case PZ_FIELD_CUSTOM: return f->codec->write(at);
+  case PZ_FIELD_CUSTOM: return field->codec->write(at);
   }
   return NULL;
 }
 
-json_t *pz_record_json(const struct pz_record *r, const void *value) {
-  json_t *o = json_object();
-  for (size_t i = 0; i < r->n_fields && o; i++)
-    if (json_object_set_new(o, r->fields[i].key, field_json(&r->fields[i], value)) != 0) {
-      json_decref(o);
+json_t *pz_record_json(const struct pz_record *record, const void *value) {
+  json_t *object = json_object();
+  for (size_t i = 0; i < record->n_fields && object; i++)
+    if (json_object_set_new(object, record->fields[i].key, field_json(&record->fields[i], value)) !=
+        0) {
+      json_decref(object);
       return NULL;
     }
-  return o;
+  return object;
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -98,168 +103,148 @@ json_t *pz_record_json(const struct pz_record *r, const void *value) {
 static void read_field(struct pz_call *call, const struct pz_field *f, const json_t *json,
                        const char *where, void *value);
 
-static _Noreturn void raise_field(struct pz_call *call, const char *where, const struct pz_field *f,
-                                  const json_t *found, const char *accepted) {
-  pz_raise(call, PZ_BAD_INPUT, "%s.%s: found %s; accepted: %s", where, f->key, pz_json_type(found),
-           accepted);
+static _Noreturn void raise_field(struct pz_call *call, const char *where,
+                                  const struct pz_field *field, const json_t *found,
+                                  const char *accepted) {
+  pz_raise(call, PZ_BAD_INPUT, "%s.%s: found %s; accepted: %s", where, field->key,
+           pz_json_type(found), accepted);
 }
 
-static const char *read_text(struct pz_call *call, const struct pz_field *f, const json_t *json,
+static const char *read_text(struct pz_call *call, const struct pz_field *field, const json_t *json,
                              const char *where) {
   const char *text = json_string_value(json);
-  bool may_be_null = f->type == PZ_FIELD_TEXT_OR_NULL;
+  bool may_be_null = field->type == PZ_FIELD_TEXT_OR_NULL;
   if (may_be_null && json_is_null(json)) return NULL;
-  if (!text) raise_field(call, where, f, json, may_be_null ? "a string, or null" : "a string");
-  if (!pz_text_is_plain(text)) raise_field(call, where, f, json, "one without control characters");
+  if (!text) raise_field(call, where, field, json, may_be_null ? "a string, or null" : "a string");
+  if (!pz_text_is_plain(text))
+    raise_field(call, where, field, json, "one without control characters");
   return pz_copy_text(call, text);
 }
 
-static unsigned read_enum(struct pz_call *call, const struct pz_field *f, const json_t *json,
+static unsigned read_enum(struct pz_call *call, const struct pz_field *field, const json_t *json,
                           const char *where) {
   const char *name = json_string_value(json);
-  for (unsigned i = 0; name && f->names[i]; i++)
-    if (strcmp(f->names[i], name) == 0) return i;
-  raise_field(call, where, f, json, "one of the names this program writes");
+  for (unsigned i = 0; name && field->names[i]; i++)
+    if (strcmp(field->names[i], name) == 0) return i;
+  raise_field(call, where, field, json, "one of the names this program writes");
 }
 
-static double read_real(struct pz_call *call, const struct pz_field *f, const json_t *json,
+static double read_real(struct pz_call *call, const struct pz_field *field, const json_t *json,
                         const char *where) {
   if (json_is_number(json)) return json_number_value(json);
-  bool may_be_null = f->type != PZ_FIELD_REAL;
-  if (!may_be_null || !json_is_null(json)) raise_field(call, where, f, json, "a number");
-  return f->type == PZ_FIELD_REAL_OR_NULL ? (double)NAN : 0;
+  bool may_be_null = field->type != PZ_FIELD_REAL;
+  if (!may_be_null || !json_is_null(json)) raise_field(call, where, field, json, "a number");
+  return field->type == PZ_FIELD_REAL_OR_NULL ? (double)NAN : 0;
 }
 
-static uint32_t read_count(struct pz_call *call, const struct pz_field *f, const json_t *json,
+static uint32_t read_count(struct pz_call *call, const struct pz_field *field, const json_t *json,
                            const char *where) {
   json_int_t count = json_integer_value(json);
   if (!json_is_integer(json) || count < 0 || count > UINT32_MAX)
-    raise_field(call, where, f, json, "an integer from 0 to 4294967295");
+    raise_field(call, where, field, json, "an integer from 0 to 4294967295");
   return (uint32_t)count;
 }
 
-/* Reads a list of objects, or a table: {columns, rows} with the values of each row in the order of the record's fields. */
-static void read_items(struct pz_call *call, const struct pz_field *f, const json_t *json,
+/* Reads a list of objects, or a table: {columns, rows} with the values of each row in the order of
+ * the record's fields. */
+static void read_items(struct pz_call *call, const struct pz_field *field, const json_t *json,
                        const char *where, void *value) {
-  const struct pz_record *r = f->record;
+  const struct pz_record *record = field->record;
   const json_t *list = json;
-  if (f->type == PZ_FIELD_TABLE) {
+  if (field->type == PZ_FIELD_TABLE) {
     const json_t *columns = json_object_get(json, "columns");
-    bool same = json_array_size(columns) == r->n_fields;
-    for (size_t k = 0; k < r->n_fields && same; k++) {
+    bool same = json_array_size(columns) == record->n_fields;
+    for (size_t k = 0; k < record->n_fields && same; k++) {
       const char *key = json_string_value(json_array_get(columns, k));
-      same = key && strcmp(key, r->fields[k].key) == 0;
+      same = key && strcmp(key, record->fields[k].key) == 0;
     }
     if (!same)
-      raise_field(call, where, f, json, "a table with the columns that this program writes");
+      raise_field(call, where, field, json, "a table with the columns that this program writes");
     list = json_object_get(json, "rows");
   }
   size_t n = json_array_size(list);
-  if (!json_is_array(list)) raise_field(call, where, f, list, "an array");
-  if (n > PZ_RECORD_MOST) raise_field(call, where, f, list, "an array of at most 2097152 items");
-  char *items = pz_alloc(call, n, r->size);
+  if (!json_is_array(list)) raise_field(call, where, field, list, "an array");
+  if (n > PZ_RECORD_MOST)
+    raise_field(call, where, field, list, "an array of at most 2097152 items");
+  char *items = pz_alloc(call, n, record->size);
   for (size_t i = 0; i < n; i++) {
     const json_t *one = json_array_get(list, i);
-    char *item = items + i * r->size, item_where[300];
-    snprintf(item_where, sizeof item_where, "%s.%s[%zu]", where, f->key, i);
-    if (f->type == PZ_FIELD_LIST) {
-      pz_record_parse(call, r, one, item_where, item);
+    char *item = items + i * record->size, item_where[300];
+    snprintf(item_where, sizeof item_where, "%s.%s[%zu]", where, field->key, i);
+    if (field->type == PZ_FIELD_LIST) {
+      pz_record_parse(call, record, one, item_where, item);
       continue;
     }
-    if (json_array_size(one) != r->n_fields)
+    if (json_array_size(one) != record->n_fields)
       pz_raise(call, PZ_BAD_INPUT, "%s: a row of %zu values; accepted: %zu", item_where,
-               json_array_size(one), r->n_fields);
-    for (size_t k = 0; k < r->n_fields; k++)
-      read_field(call, &r->fields[k], json_array_get(one, k), item_where, item);
+               json_array_size(one), record->n_fields);
+    for (size_t k = 0; k < record->n_fields; k++)
+      read_field(call, &record->fields[k], json_array_get(one, k), item_where, item);
   }
   uint32_t count = (uint32_t)n;
-  memcpy((char *)value + f->offset, &items, sizeof items);
-  memcpy((char *)value + f->count_offset, &count, sizeof count);
+  memcpy((char *)value + field->offset, &items, sizeof items);
+  memcpy((char *)value + field->count_offset, &count, sizeof count);
 }
 
-/* Reads field `f` of the struct at `value`; `where` is the place of the struct in messages. */
-static void read_field(struct pz_call *call, const struct pz_field *f, const json_t *json,
+/* Reads the field of the struct at `value`; `where` is the place of the struct in messages. */
+static void read_field(struct pz_call *call, const struct pz_field *field, const json_t *json,
                        const char *where, void *value) {
-  void *at = (char *)value + f->offset;
+  void *at = (char *)value + field->offset;
   char inner_where[300];
-  switch (f->type) {
+  switch (field->type) {
   case PZ_FIELD_REAL:
   case PZ_FIELD_REAL_OR_NULL:
-  case PZ_FIELD_REAL_KNOWN: *(double *)at = read_real(call, f, json, where); break;
+  case PZ_FIELD_REAL_KNOWN: *(double *)at = read_real(call, field, json, where); break;
   case PZ_FIELD_INT:
-    if (!json_is_integer(json)) raise_field(call, where, f, json, "an integer");
+    if (!json_is_integer(json)) raise_field(call, where, field, json, "an integer");
     *(int64_t *)at = json_integer_value(json);
     break;
-  case PZ_FIELD_COUNT: *(uint32_t *)at = read_count(call, f, json, where); break;
+  case PZ_FIELD_COUNT: *(uint32_t *)at = read_count(call, field, json, where); break;
   case PZ_FIELD_BOOL:
-    if (!json_is_boolean(json)) raise_field(call, where, f, json, "true or false");
+    if (!json_is_boolean(json)) raise_field(call, where, field, json, "true or false");
     *(bool *)at = json_is_true(json);
     break;
   case PZ_FIELD_TEXT:
-  case PZ_FIELD_TEXT_OR_NULL: *(const char **)at = read_text(call, f, json, where); break;
-  case PZ_FIELD_ENUM: *(unsigned *)at = read_enum(call, f, json, where); break;
+  case PZ_FIELD_TEXT_OR_NULL: *(const char **)at = read_text(call, field, json, where); break;
+  case PZ_FIELD_ENUM: *(unsigned *)at = read_enum(call, field, json, where); break;
   case PZ_FIELD_STRUCT:
-    snprintf(inner_where, sizeof inner_where, "%s.%s", where, f->key);
-    pz_record_parse(call, f->record, json, inner_where, at);
+    snprintf(inner_where, sizeof inner_where, "%s.%s", where, field->key);
+    pz_record_parse(call, field->record, json, inner_where, at);
     break;
   case PZ_FIELD_OPTIONAL: {
     void *one = NULL;
-    snprintf(inner_where, sizeof inner_where, "%s.%s", where, f->key);
+    snprintf(inner_where, sizeof inner_where, "%s.%s", where, field->key);
     if (!json_is_null(json)) {
-      one = pz_alloc(call, 1, f->record->size);
-      pz_record_parse(call, f->record, json, inner_where, one);
+      one = pz_alloc(call, 1, field->record->size);
+      pz_record_parse(call, field->record, json, inner_where, one);
     }
     memcpy(at, &one, sizeof one);
     break;
   }
   case PZ_FIELD_LIST:
-  case PZ_FIELD_TABLE: read_items(call, f, json, where, value); break;
+  case PZ_FIELD_TABLE: read_items(call, field, json, where, value); break;
   case PZ_FIELD_CUSTOM:
-    if (f->codec->read) pz_must(call, f->codec->read(json, call->arena, at, pz_call_error(call)));
+    if (field->codec->read) field->codec->read(call, json, at);
     break;
   }
 }
 
-static bool has_key(const struct pz_record *r, const char *key) {
-  for (size_t i = 0; i < r->n_fields; i++)
-    if (strcmp(r->fields[i].key, key) == 0) return true;
-  return false;
-}
-
-void pz_record_parse(struct pz_call *call, const struct pz_record *r, const json_t *json,
+void pz_record_parse(struct pz_call *call, const struct pz_record *record, const json_t *json,
                      const char *where, void *value) {
   if (!json_is_object(json))
     pz_raise(call, PZ_BAD_INPUT, "%s: found %s; accepted: an object", where, pz_json_type(json));
   json_t *object = (json_t *)(uintptr_t)json; /* jansson's iterators have no const variant */
-  for (void *i = json_object_iter(object); i; i = json_object_iter_next(object, i))
-    if (!has_key(r, json_object_iter_key(i)))
-      pz_raise(call, PZ_BAD_INPUT, "%s: unknown key '%s'", where, json_object_iter_key(i));
-  for (size_t i = 0; i < r->n_fields; i++) {
-    const struct pz_field *f = &r->fields[i];
-    const json_t *member = json_object_get(json, f->key);
-    if (!member) pz_raise(call, PZ_BAD_INPUT, "%s: '%s' is missing", where, f->key);
-    read_field(call, f, member, where, value);
+  for (void *i = json_object_iter(object); i; i = json_object_iter_next(object, i)) {
+    const char *key = json_object_iter_key(i);
+    bool is_known = false;
+    for (size_t k = 0; k < record->n_fields; k++)
+      is_known = is_known || strcmp(record->fields[k].key, key) == 0;
+    if (!is_known) pz_raise(call, PZ_BAD_INPUT, "%s: unknown key '%s'", where, key);
   }
-}
-
-/* ---- for callers that return a status ---------------------------------------------------------- */
-
-struct request {
-  const struct pz_record *record;
-  const json_t *json;
-  const char *where;
-  struct pz_arena *arena;
-  void *value;
-};
-
-static void parse_record(struct pz_call *call, void *ctx) {
-  struct request *x = ctx;
-  struct pz_call own = pz_call_in(call, x->arena);
-  pz_record_parse(&own, x->record, x->json, x->where, x->value);
-}
-
-enum pz_status pz_record_read(const struct pz_record *r, const json_t *json, const char *where,
-                              struct pz_arena *arena, void *value, struct pz_error *err) {
-  struct request x = {r, json, where, arena, value};
-  return pz_border(parse_record, &x, err);
+  for (size_t i = 0; i < record->n_fields; i++) {
+    const struct pz_field *field = &record->fields[i];
+    const json_t *member = json_object_get(json, field->key);
+    if (!member) pz_raise(call, PZ_BAD_INPUT, "%s: '%s' is missing", where, field->key);
+    read_field(call, field, member, where, value);
+  }
 }

@@ -1,6 +1,6 @@
-/* Structs as JSON and back, by a table of their fields, so that what is written can be read and the format is described
- * once.  The reader has limits and messages of its own: a missing field, a field of another type and a key that is not in
- * the table are errors that name the place. */
+/* Structs as JSON and back, by a table of their fields, so that what is written can be read and the
+ * format is described once.  The reader has limits and messages of its own: a missing field, a
+ * field of another type and a key that is not in the table are errors that name the place. */
 #ifndef PZ_CORE_RECORD_H
 #define PZ_CORE_RECORD_H
 
@@ -26,12 +26,11 @@ enum pz_field_type {
 
 struct pz_record;
 
-/* Functions for a field that no other type describes.  `write` returns a new reference, or NULL if out of memory.  A field whose
- * `read` is NULL is skipped by the reader. */
+/* Functions for a field that no other type describes.  `write` returns a new reference, or NULL if
+ * there is no memory.  A field whose `read` is NULL is skipped by the reader. */
 struct pz_field_codec {
   json_t *(*write)(const void *value);
-  enum pz_status (*read)(const json_t *json, struct pz_arena *arena, void *value,
-                         struct pz_error *err);
+  void (*read)(struct pz_call *call, const json_t *json, void *value);
 };
 
 struct pz_field {
@@ -71,19 +70,13 @@ struct pz_record {
 /* Longest list that is read. */
 enum { PZ_RECORD_MOST = 1 << 21 };
 
-/* A struct as a JSON object with keys in the order of the table.  Returns a new reference, or NULL if memory ran out or a
- * number is not finite. */
-json_t *pz_record_json(const struct pz_record *r, const void *value);
+/* A struct as a JSON object with keys in the order of the table.  Returns a new reference, or NULL
+ * if memory ran out or a number is not finite. */
+json_t *pz_record_json(const struct pz_record *record, const void *value);
 
-/* Reads an object into *value, with lists and texts in the memory of the call.  `where` is the place of the object in messages.
- * After an error the struct is partly filled and of no use. */
-void pz_record_parse(struct pz_call *call, const struct pz_record *r, const json_t *json,
+/* Reads an object into *value, with lists and texts in the memory of the call.  `where` is the
+ * place of the object in messages.  After an error the struct is partly filled and of no use. */
+void pz_record_parse(struct pz_call *call, const struct pz_record *record, const json_t *json,
                      const char *where, void *value);
-
-/* ---- for callers that return a status ---------------------------------------------------------- */
-
-PZ_NODISCARD enum pz_status pz_record_read(const struct pz_record *r, const json_t *json,
-                                           const char *where, struct pz_arena *arena, void *value,
-                                           struct pz_error *err);
 
 #endif

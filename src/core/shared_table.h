@@ -1,7 +1,9 @@
-/* A cache in a block of memory that many threads and processes read and write at once without locks: a hash table of fixed size
- * with open addressing, followed by the entries.  Keys and values are bytes of any length.  The value of a key depends on the
- * key alone, so it does not matter who stored it, or whether anybody did.  Entries are never changed or removed, and pointers
- * to values stay valid as long as the block.  When the block or a neighbourhood of the table is full, values are not stored. */
+/* A cache in a block of memory that many threads and processes read and write at once without
+ * locks: a hash table of fixed size with open addressing, followed by the entries.  Keys and values
+ * are bytes of any length.  The value of a key depends on the key alone, so it does not matter who
+ * stored it, or whether anybody did.  Entries are never changed or removed, and pointers to values
+ * stay valid as long as the block.  When the block or a neighbourhood of the table is full, values
+ * are not stored. */
 #ifndef PZ_CORE_SHARED_TABLE_H
 #define PZ_CORE_SHARED_TABLE_H
 
@@ -18,25 +20,28 @@ enum pz_shared_of { PZ_SHARED_MAPPING = 1, PZ_SHARED_CYCLES, PZ_SHARED_FRONTIER 
 struct pz_shared_table {
   struct pz_shared_slot *slots; /* NULL if nothing can be stored */
   size_t n_slots;               /* a power of two */
-  _Atomic uint64_t
-      *used; /* bytes of entries; the next word counts calls of pz_shared_table_turn() */
+  /* Bytes of entries; the next word counts calls of pz_shared_table_turn(). */
+  _Atomic uint64_t *used;
   unsigned char *entries;
   size_t room; /* bytes for entries */
 };
 
-/* Uses a block of the caller, which must be aligned for any type and must have been all zeroes before its first use by any process.
- * With NULL or a small block nothing is stored. */
-void pz_shared_table_init(struct pz_shared_table *t, void *block, size_t bytes);
+/* Uses a block of the caller, which must be aligned for any type and must have been all zeroes
+ * before its first use by any process.  With NULL or a small block nothing is stored. */
+void pz_shared_table_init(struct pz_shared_table *table, void *block, size_t bytes);
 
-/* The part of a common list at which a further user should begin, so that several users do not compute the same values at the
- * same time: 0, 1/2, 1/4, 3/4, 1/8 ... (van der Corput's sequence).  0 if t is NULL or stores nothing. */
-double pz_shared_table_turn(const struct pz_shared_table *t);
+/* The part of a common list at which a further user should begin, so that several users do not
+ * compute the same values at the same time: 0, 1/2, 1/4, 3/4, 1/8 ... (van der Corput's sequence).
+ * 0 if table is NULL or stores nothing. */
+double pz_shared_table_turn(const struct pz_shared_table *table);
 
-/* The value of a key, aligned for any type, or NULL if there is none or t is NULL. */
-const void *pz_shared_table_get(const struct pz_shared_table *t, const void *key, size_t key_bytes);
+/* The value of a key, aligned for any type, or NULL if there is none or table is NULL. */
+const void *pz_shared_table_get(const struct pz_shared_table *table, const void *key,
+                                size_t key_bytes);
 
-/* Stores a copy of a value and returns it, or the value that is there already.  NULL if it cannot be stored or t is NULL. */
-const void *pz_shared_table_put(const struct pz_shared_table *t, const void *key, size_t key_bytes,
-                                const void *value, size_t value_bytes);
+/* Stores a copy of a value and returns it, or the value that is there already.  NULL if it cannot
+ * be stored or table is NULL. */
+const void *pz_shared_table_put(const struct pz_shared_table *table, const void *key,
+                                size_t key_bytes, const void *value, size_t value_bytes);
 
 #endif

@@ -1,5 +1,5 @@
-/* Errors of functions that return a status.  pz_fail() records the sentence for people and the source line; the first error wins.
- * Functions that raise use core/call.h. */
+/* Errors of functions that return a status.  pz_fail() records the sentence for people and the
+ * source line; the first error wins.  Functions that raise use core/call.h. */
 #ifndef PZ_CORE_STATUS_H
 #define PZ_CORE_STATUS_H
 
@@ -36,7 +36,8 @@ PZ_NODISCARD enum pz_status pz_need_range(const char *what, int64_t value, int64
 PZ_NODISCARD enum pz_status pz_sized_take(void *own, size_t own_size, const void *caller,
                                           const char *name, struct pz_error *err);
 
-/* Stores the input that an error is about and the place in it; rows and columns count from 1, and 0 means unknown. */
+/* Stores the input that an error is about and the place in it; rows and columns count from 1, and 0
+ * means unknown. */
 void pz_error_at(struct pz_error *err, const char *input, int line, int column);
 
 #endif

@@ -1,3 +1,4 @@
+/* Sections: misspelt words, lists, texts that are safe to print, readable numbers. */
 #include "core/text.h"
 
 #include <ctype.h>
@@ -8,35 +9,32 @@
 
 enum { LONGEST_WORD = 64 };
 
-static size_t min3(size_t a, size_t b, size_t c) {
-  size_t m = a < b ? a : b;
-  return m < c ? m : c;
-}
+static size_t smaller_size(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Levenshtein distance; words longer than LONGEST_WORD count as far apart. */
-static size_t distance(const char *a, const char *b) {
-  size_t na = strlen(a), nb = strlen(b), row[LONGEST_WORD + 1];
-  if (na > LONGEST_WORD || nb > LONGEST_WORD) return LONGEST_WORD;
-  for (size_t j = 0; j <= nb; j++) row[j] = j;
-  for (size_t i = 1; i <= na; i++) {
+/* Levenshtein distance without regard to case, row by row; words longer than LONGEST_WORD count as
+ * far apart. */
+static size_t edit_distance(const char *a, const char *b) {
+  size_t n_a = strlen(a), n_b = strlen(b), row[LONGEST_WORD + 1];
+  if (n_a > LONGEST_WORD || n_b > LONGEST_WORD) return LONGEST_WORD;
+  for (size_t j = 0; j <= n_b; j++) row[j] = j;
+  for (size_t i = 1; i <= n_a; i++) {
     size_t diagonal = row[0];
     row[0] = i;
-    for (size_t j = 1; j <= nb; j++) {
-      size_t next =
-          min3(row[j] + 1, row[j - 1] + 1,
-               diagonal + (tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1])));
+    for (size_t j = 1; j <= n_b; j++) {
+      bool differ = tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]);
+      size_t changed = diagonal + differ;
       diagonal = row[j];
-      row[j] = next;
+      row[j] = smaller_size(changed, smaller_size(row[j] + 1, row[j - 1] + 1));
     }
   }
-  return row[nb];
+  return row[n_b];
 }
 
 const char *pz_text_nearest(const char *word, pz_name_at *name, const void *ctx) {
   const char *best = NULL;
   size_t limit = strlen(word) / 3 + 1, best_distance = limit + 1;
   for (size_t i = 0; name(ctx, i); i++) {
-    size_t d = distance(word, name(ctx, i));
+    size_t d = edit_distance(word, name(ctx, i));
     if (d < best_distance) {
       best_distance = d;
       best = name(ctx, i);
@@ -45,16 +43,18 @@ const char *pz_text_nearest(const char *word, pz_name_at *name, const void *ctx)
   return best;
 }
 
-/* Is `word` the name without one of its parts, as "tensor-parallel" is "tensor-model-parallel" without "model"? */
-static bool lacks_one_word(const char *word, const char *name) {
+/* Returns whether `word` is the name without one of its parts, as "tensor-parallel" is
+ * "tensor-model-parallel" without "model". */
+static bool lacks_one_part(const char *word, const char *name) {
   static const char marks[] = "-_.";
-  size_t n = strlen(word), all = strlen(name);
-  for (size_t at = 0; at < all && strpbrk(word, marks);) {
+  size_t n_word = strlen(word), n_name = strlen(name);
+  if (!strpbrk(word, marks)) return false;
+  for (size_t at = 0; at < n_name;) {
     size_t length = strcspn(name + at, marks), next = at + length + 1;
-    size_t cut = next > all && at
-                     ? at - 1
-                     : at; /* a part goes with the mark behind it, the last with the one before */
-    if (n + length + 1 == all && memcmp(word, name, cut) == 0 &&
+    /* A part is removed with the mark behind it; the last part, with the mark before it. */
+    bool is_last = next > n_name && at > 0;
+    size_t cut = is_last ? at - 1 : at;
+    if (n_word + length + 1 == n_name && memcmp(word, name, cut) == 0 &&
         strcmp(word + cut, name + cut + length + 1) == 0)
       return true;
     at = next;
@@ -67,10 +67,10 @@ const char *pz_text_misspelt(const char *word, pz_name_at *name, const void *ctx
   size_t limit = strlen(word) < 10 ? 1 : strlen(word) / 5, best_distance = limit + 1;
   for (size_t i = 0; name(ctx, i); i++) {
     size_t n = strlen(word), own = strlen(name(ctx, i)), d = n > own ? n - own : own - n;
-    if (lacks_one_word(word, name(ctx, i)))
+    if (lacks_one_part(word, name(ctx, i)))
       d = 0;
     else if (d <= limit) /* the difference in length is a lower bound of the distance */
-      d = distance(word, name(ctx, i));
+      d = edit_distance(word, name(ctx, i));
     if (d < best_distance) {
       best_distance = d;
       best = name(ctx, i);
@@ -79,8 +79,8 @@ const char *pz_text_misspelt(const char *word, pz_name_at *name, const void *ctx
   return best;
 }
 
-/* Does `text` begin with `start`, without regard to case? */
-static bool begins(const char *text, const char *start) {
+/* Returns whether `text` begins with `start`, without regard to case. */
+static bool begins_with(const char *text, const char *start) {
   while (*start && tolower((unsigned char)*text) == tolower((unsigned char)*start)) {
     text++;
     start++;
@@ -89,65 +89,63 @@ static bool begins(const char *text, const char *start) {
 }
 
 bool pz_text_is(const char *text, size_t n, const char *word) {
-  return strlen(word) == n && begins(text, word);
+  return strlen(word) == n && begins_with(text, word);
 }
 
 bool pz_text_same(const char *a, const char *b) { return pz_text_is(a, strlen(a), b); }
 
-/* How a name can resemble the word, best first: the name begins with it, contains it, is spelled like it, or is a beginning of it. */
+/* How a name can resemble the word, best first: the name begins with it, contains it, is spelled
+ * like it, or is a beginning of it. */
 enum resemblance { BEGINS, CONTAINS, NEAR, IS_BEGINNING, RESEMBLANCES };
 
+/* The names of a list that resemble a word in one of these ways. */
 struct resembling {
   enum resemblance how;
-  const char *word,
-      *best; /* best is the only name that resembles the word in this way, or NULL if several may */
+  const char *word;
+  const char *best; /* the only name that resembles the word in this way; NULL if several may */
   pz_name_at *name;
   const void *ctx;
 };
 
-static bool resembles(const struct resembling *m, const char *name) {
+static bool resembles(const struct resembling *list, const char *name) {
   enum { LEAST = 2 }; /* letters; too many names contain a single one */
-  if (m->best) return name == m->best;
-  if (m->how == BEGINS) return begins(name, m->word);
-  if (strlen(m->word) < LEAST) return false;
-  while (*name && !begins(name, m->word)) name++;
+  if (list->best) return name == list->best;
+  if (list->how == BEGINS) return begins_with(name, list->word);
+  if (strlen(list->word) < LEAST) return false;
+  while (*name && !begins_with(name, list->word)) name++;
   return *name;
 }
 
 /* Name i of those that resemble the word (pz_name_at). */
 static const char *resembling_name(const void *ctx, size_t i) {
-  const struct resembling *m = ctx;
+  const struct resembling *list = ctx;
   size_t seen = 0;
-  for (size_t k = 0; m->name(m->ctx, k); k++) {
-    const char *name = m->name(m->ctx, k);
-    if (!resembles(m, name)) continue;
+  for (size_t k = 0; list->name(list->ctx, k); k++) {
+    const char *name = list->name(list->ctx, k);
+    if (!resembles(list, name)) continue;
     if (seen == i) return name;
     seen++;
   }
   return NULL;
 }
 
-/* The longest name with which the word begins, or NULL. */
-static const char *longest_beginning(const struct resembling *m) {
-  const char *best = NULL;
-  for (size_t k = 0; m->name(m->ctx, k); k++) {
-    const char *name = m->name(m->ctx, k);
-    if (begins(m->word, name) && (!best || strlen(name) > strlen(best))) best = name;
-  }
-  return best;
-}
-
 char *pz_text_meant(char *buf, size_t size, const char *word, pz_name_at *name, const void *ctx) {
-  struct resembling m = {.word = word, .name = name, .ctx = ctx};
-  char list[200];
+  struct resembling list = {.word = word, .name = name, .ctx = ctx};
+  const char *longest_beginning = NULL; /* the longest name with which the word begins */
+  char names[200];
   buf[0] = '\0';
-  for (m.how = BEGINS; *word && m.how < RESEMBLANCES; m.how++) {
-    if (m.how >= NEAR)
-      m.best = m.how == NEAR ? pz_text_nearest(word, name, ctx) : longest_beginning(&m);
-    if (m.how >= NEAR && !m.best) continue;
-    if (!resembling_name(&m, 0)) continue;
+  for (size_t k = 0; name(ctx, k); k++) {
+    const char *best = longest_beginning;
+    bool is_longer = !best || strlen(name(ctx, k)) > strlen(best);
+    if (begins_with(word, name(ctx, k)) && is_longer) longest_beginning = name(ctx, k);
+  }
+  for (list.how = BEGINS; *word && list.how < RESEMBLANCES; list.how++) {
+    if (list.how == NEAR) list.best = pz_text_nearest(word, name, ctx);
+    if (list.how == IS_BEGINNING) list.best = longest_beginning;
+    if (list.how >= NEAR && !list.best) continue;
+    if (!resembling_name(&list, 0)) continue;
     snprintf(buf, size, " (did you mean %s?)",
-             pz_text_join(list, sizeof list, resembling_name, &m));
+             pz_text_join(names, sizeof names, resembling_name, &list));
     break;
   }
   return buf;
@@ -167,20 +165,20 @@ char *pz_text_join(char *buf, size_t size, pz_name_at *name, const void *ctx) {
   return buf;
 }
 
-char *pz_text_copy(char *buf, size_t size, const char *s) {
-  size_t n = strlen(s);
+char *pz_text_copy(char *buf, size_t size, const char *text) {
+  size_t n = strlen(text);
   if (!size) return buf;
   if (n >= size) {
     n = size - 1;
-    while (n > 0 && ((unsigned char)s[n] & 0xC0) == 0x80) n--;
+    while (n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80) n--;
   }
-  memcpy(buf, s, n);
+  memcpy(buf, text, n);
   buf[n] = '\0';
   return buf;
 }
 
-/* The bytes of the UTF-8 character at s, of which n bytes remain, or 0 if there is no valid character. */
-static size_t character_bytes(const unsigned char *s, size_t n) {
+/* The bytes of the UTF-8 character at the beginning of n bytes, or 0 if it is not valid. */
+static size_t character_bytes(const unsigned char *text, size_t n) {
   static const struct {
     unsigned char first, last, least, most; /* range of the first byte, range of the second byte */
     size_t bytes;
@@ -189,21 +187,22 @@ static size_t character_bytes(const unsigned char *s, size_t n) {
       {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
       {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
   for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-    if (s[0] < forms[i].first || s[0] > forms[i].last) continue;
+    if (text[0] < forms[i].first || text[0] > forms[i].last) continue;
     if (forms[i].bytes > n) return 0;
-    if (forms[i].bytes > 1 && (s[1] < forms[i].least || s[1] > forms[i].most)) return 0;
+    if (forms[i].bytes > 1 && (text[1] < forms[i].least || text[1] > forms[i].most)) return 0;
     for (size_t k = 2; k < forms[i].bytes; k++)
-      if (s[k] < 0x80 || s[k] > 0xbf) return 0;
+      if (text[k] < 0x80 || text[k] > 0xbf) return 0;
     return forms[i].bytes;
   }
   return 0;
 }
 
-/* The bytes of the character at s, of which n bytes remain.  Sets *unsafe if it could control a terminal: control characters (C0,
- * delete, C1), marks that change the direction of writing (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), line
- * separators (U+2028, U+2029) and bytes that are not UTF-8. */
-static size_t next_character(const char *s, size_t n, bool *unsafe) {
-  const unsigned char *c = (const unsigned char *)s;
+/* The bytes of the character at the beginning of n bytes, at least 1.  Sets *unsafe if it could
+ * control a terminal: control characters (C0, delete, C1), marks that change the direction of
+ * writing (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), line separators (U+2028,
+ * U+2029) and bytes that are not UTF-8. */
+static size_t next_character(const char *text, size_t n, bool *unsafe) {
+  const unsigned char *c = (const unsigned char *)text;
   size_t bytes = character_bytes(c, n);
   *unsafe = !bytes || c[0] < ' ' || c[0] == 0x7f || (bytes == 2 && c[0] == 0xC2 && c[1] < 0xA0);
   if (bytes == 2 && c[0] == 0xD8) *unsafe = c[1] == 0x9C;
@@ -213,20 +212,20 @@ static size_t next_character(const char *s, size_t n, bool *unsafe) {
   return bytes ? bytes : 1;
 }
 
-bool pz_text_is_plain(const char *s) {
+bool pz_text_is_plain(const char *text) {
   bool unsafe = false;
-  for (size_t left = strlen(s); left && !unsafe;) {
-    size_t n = next_character(s, left, &unsafe);
-    s += n;
+  for (size_t left = strlen(text); left && !unsafe;) {
+    size_t n = next_character(text, left, &unsafe);
+    text += n;
     left -= n;
   }
   return !unsafe;
 }
 
-char *pz_text_plain(char *s) {
-  char *to = s;
-  const char *at = s;
-  for (size_t left = s ? strlen(s) : 0; left;) {
+char *pz_text_plain(char *text) {
+  char *to = text;
+  const char *at = text;
+  for (size_t left = text ? strlen(text) : 0; left;) {
     bool unsafe;
     size_t n = next_character(at, left, &unsafe);
     memmove(to, unsafe ? "?" : at, unsafe ? 1 : n);
@@ -235,21 +234,21 @@ char *pz_text_plain(char *s) {
     left -= n;
   }
   if (to) *to = '\0';
-  return s;
+  return text;
 }
 
-size_t pz_text_utf8(const char *s, size_t bytes) {
+size_t pz_text_utf8(const char *text, size_t bytes) {
   for (size_t at = 0; at < bytes;) {
-    size_t n = character_bytes((const unsigned char *)s + at, bytes - at);
+    size_t n = character_bytes((const unsigned char *)text + at, bytes - at);
     if (!n) return at;
     at += n;
   }
   return bytes;
 }
 
-int pz_text_columns(const char *s) {
+int pz_text_columns(const char *text) {
   int n = 0;
-  for (; *s; s++) n += ((unsigned char)*s & 0xC0) != 0x80;
+  for (; *text; text++) n += ((unsigned char)*text & 0xC0) != 0x80;
   return n;
 }
 
@@ -258,9 +257,13 @@ char *pz_text_count(char *buf, size_t size, int64_t value) {
   int n = snprintf(digits, sizeof digits, "%" PRId64, value);
   size_t used = 0;
   for (int i = 0; i < n && used + 2 < size; i++) {
-    buf[used++] = digits[i];
     int left = n - 1 - i;
-    if (left && left % 3 == 0 && digits[i] != '-') buf[used++] = ',';
+    buf[used] = digits[i];
+    used++;
+    if (left && left % 3 == 0 && digits[i] != '-') {
+      buf[used] = ',';
+      used++;
+    }
   }
   buf[used] = '\0';
   return buf;
@@ -268,13 +271,14 @@ char *pz_text_count(char *buf, size_t size, int64_t value) {
 
 char *pz_text_si(char *buf, size_t size, double value, const char *unit) {
   static const char *const prefix[] = {"", "k", "M", "G", "T", "P", "E"};
-  size_t p = 0;
-  while (fabs(value) >= 999.5 && p + 1 < sizeof prefix / sizeof *prefix) {
+  size_t power = 0; /* of 1000 */
+  int decimals = 0;
+  while (fabs(value) >= 999.5 && power + 1 < sizeof prefix / sizeof *prefix) {
     value /= 1000;
-    p++;
+    power++;
   }
-  int decimals = p == 0 ? 0 : fabs(value) < 9.995 ? 2 : fabs(value) < 99.95 ? 1 : 0;
-  snprintf(buf, size, "%.*f %s%s", decimals, value, prefix[p], unit);
+  if (power > 0 && fabs(value) < 99.95) decimals = fabs(value) < 9.995 ? 2 : 1;
+  snprintf(buf, size, "%.*f %s%s", decimals, value, prefix[power], unit);
   return buf;
 }
 

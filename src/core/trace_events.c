@@ -14,31 +14,47 @@ struct event {
   json_t *json;
 };
 
-void pz_trace_begin(struct pz_trace_events *t, const char *unit) {
-  *t = (struct pz_trace_events){.all = json_array(), .unit = unit, .good = true};
-  pz_arena_init(&t->arena, NULL);
-  pz_vec_init(&t->events, &t->arena, sizeof(struct event));
+static void release_events(void *ctx) {
+  struct pz_trace_events *trace = ctx;
+  for (uint32_t i = 0; i < trace->events.n; i++)
+    json_decref(pz_vec_at(&trace->events, struct event, i)->json);
 }
 
-void pz_trace_name(struct pz_trace_events *t, const char *what, int process, int thread,
+struct pz_trace_events *pz_trace_begin(struct pz_call *call, const char *unit) {
+  struct pz_trace_events *trace = pz_alloc(call, 1, sizeof *trace);
+  trace->call = call;
+  trace->root =
+      pz_json_built(call, json_pack("{s:s,s:[]}", "displayTimeUnit", unit, "traceEvents"));
+  trace->all = json_object_get(trace->root, "traceEvents");
+  pz_vec_init(&trace->events, call->arena, sizeof(struct event));
+  pz_defer(call, release_events, trace);
+  return trace;
+}
+
+static void append_to_trace(struct pz_trace_events *trace, json_t *event) {
+  if (json_array_append_new(trace->all, event) != 0)
+    pz_raise(trace->call, PZ_NO_MEMORY, "out of memory for the trace");
+}
+
+void pz_trace_name(struct pz_trace_events *trace, const char *what, int process, int thread,
                    json_t *name) {
-  json_t *e = json_pack("{s:s,s:s,s:i,s:i,s:{s:o}}", "name", what, "ph", "M", "pid", process, "tid",
-                        thread, "args", "name", name ? name : json_string("(not UTF-8)"));
-  t->good = json_array_append_new(t->all, e) == 0 && t->good;
+  append_to_trace(trace, json_pack("{s:s,s:s,s:i,s:i,s:{s:o}}", "name", what, "ph", "M", "pid",
+                                   process, "tid", thread, "args", "name",
+                                   name ? name : json_string("(not UTF-8)")));
 }
 
 int64_t pz_trace_ticks(double us) { return (int64_t)floor(us * TICKS_PER_US + 0.5); }
 
 double pz_trace_us(int64_t ticks) { return (double)ticks / TICKS_PER_US; }
 
-void pz_trace_add(struct pz_trace_events *t, int64_t tick, json_t *event) {
-  struct event e = {tick, t->events.n, event};
-  if (event && pz_vec_push(&t->events, &e)) return;
-  json_decref(event);
-  t->good = false;
+void pz_trace_add(struct pz_trace_events *trace, int64_t tick, json_t *event) {
+  pz_json_built(trace->call, event); /* is released if the vector cannot grow */
+  struct event *added = pz_append(trace->call, &trace->events, NULL);
+  *added = (struct event){tick, trace->events.n - 1, event};
+  pz_undefer(trace->call, event);
 }
 
-void pz_trace_span(struct pz_trace_events *t, int thread, const char *kind, int64_t microbatch,
+void pz_trace_span(struct pz_trace_events *trace, int thread, const char *kind, int64_t microbatch,
                    const double span_s[2]) {
   int64_t start = pz_trace_ticks(span_s[0] * 1e6), end = pz_trace_ticks(span_s[1] * 1e6);
   char name[48];
@@ -47,28 +63,29 @@ void pz_trace_span(struct pz_trace_events *t, int thread, const char *kind, int6
     snprintf(name, sizeof name, "%s %" PRId64, kind, microbatch);
   else
     snprintf(name, sizeof name, "%s", kind);
-  pz_trace_add(t, start,
+  pz_trace_add(trace, start,
                json_pack("{s:s,s:s,s:s,s:i,s:i,s:f,s:f}", "name", name, "cat", kind, "ph", "X",
                          "pid", PZ_TRACE_PROCESS, "tid", thread, "ts", pz_trace_us(start), "dur",
                          pz_trace_us(end - start)));
 }
 
-static int by_time(const void *a, const void *b) {
+static int compare_events(const void *a, const void *b) {
   const struct event *x = a, *y = b;
   if (x->tick != y->tick) return x->tick < y->tick ? -1 : 1;
   return (x->serial > y->serial) - (x->serial < y->serial);
 }
 
-enum pz_status pz_trace_end(struct pz_trace_events *t, char **text, struct pz_error *err) {
-  if (t->events.n) qsort(t->events.items, t->events.n, sizeof(struct event), by_time);
-  for (uint32_t i = 0; i < t->events.n; i++)
-    if (json_array_append_new(t->all, pz_vec_at(&t->events, struct event, i)->json) != 0)
-      t->good = false;
-  json_t *root = json_pack("{s:s,s:o}", "displayTimeUnit", t->unit, "traceEvents", t->all);
-  enum pz_status status = t->good && root
-                              ? pz_json_text(root, text, err)
-                              : pz_fail(err, PZ_NO_MEMORY, "out of memory for the trace");
-  json_decref(root);
-  pz_arena_release(&t->arena);
-  return status;
+char *pz_trace_take(struct pz_trace_events *trace) {
+  struct event *events = trace->events.items;
+  uint32_t n = trace->events.n;
+  if (n) qsort(events, n, sizeof *events, compare_events);
+  for (uint32_t i = 0; i < n; i++) {
+    json_t *json = events[i].json;
+    events[i].json = NULL;
+    append_to_trace(trace, json);
+  }
+  char *text = pz_json_take(trace->call, trace->root);
+  pz_close(trace->call, trace);
+  pz_close(trace->call, trace->root);
+  return text;
 }

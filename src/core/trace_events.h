@@ -1,5 +1,5 @@
-/* Trace events for Perfetto (ui.perfetto.dev) or chrome://tracing: named threads of processes, and spans of time on them.
- * The format is Google's "Trace Event Format"; times are microseconds. */
+/* Trace events for Perfetto (ui.perfetto.dev) or chrome://tracing: named threads of processes, and
+ * spans of time on them.  The format is Google's "Trace Event Format"; times are microseconds. */
 #ifndef PZ_CORE_TRACE_EVENTS_H
 #define PZ_CORE_TRACE_EVENTS_H
 
@@ -7,37 +7,39 @@
 #include "core/vec.h"
 
 struct pz_trace_events {
-  struct pz_arena arena;
+  struct pz_call *call;
   struct pz_vec events;
-  json_t *all;      /* names of processes and threads, followed by the events in the end */
-  const char *unit; /* the unit that viewers show: "ms" or "ns" */
-  bool good;        /* no event was lost for lack of memory */
+  json_t *root; /* the document */
+  json_t *all;  /* its list: names of processes and threads, followed by the events in the end */
 };
 
-void pz_trace_begin(struct pz_trace_events *t, const char *unit);
+/* A trace without events.  `unit` is the one that viewers show: "ms" or "ns".  The events are freed
+ * when the call ends. */
+struct pz_trace_events *pz_trace_begin(struct pz_call *call, const char *unit);
 
-/* Names a process (`what` is "process_name", thread 0) or a thread ("thread_name").  Takes over the reference to the name, which is
- * NULL for a text that is not UTF-8. */
-void pz_trace_name(struct pz_trace_events *t, const char *what, int process, int thread,
+/* Names a process (`what` is "process_name", thread 0) or a thread ("thread_name").  Takes over the
+ * reference to the name, which is NULL for a text that is not UTF-8. */
+void pz_trace_name(struct pz_trace_events *trace, const char *what, int process, int thread,
                    json_t *name);
 
-/* Times are whole 1024ths of a microsecond, which are exact in binary.  The end of an event is therefore never after the start of
- * the next one on its thread, also in viewers that truncate both to nanoseconds and drop overlapping events. */
+/* Times are whole 1024ths of a microsecond, which are exact in binary.  The end of an event is
+ * therefore never after the start of the next one on its thread, also in viewers that truncate both
+ * to nanoseconds and drop overlapping events. */
 int64_t pz_trace_ticks(double us);
 double pz_trace_us(int64_t ticks);
 
-/* Adds an event that begins at a time.  Takes over the reference, which is NULL if there was no memory for the event. */
-void pz_trace_add(struct pz_trace_events *t, int64_t tick, json_t *event);
+/* Adds an event that begins at a time.  Takes over the reference, which is NULL if there was no
+ * memory for the event. */
+void pz_trace_add(struct pz_trace_events *trace, int64_t tick, json_t *event);
 
-/* Adds a span from span_s[0] to span_s[1] on a thread of the process PZ_TRACE_PROCESS, unless it is empty.  Its name is `kind`,
- * followed by the number of the microbatch unless that is negative. */
+/* Adds a span from span_s[0] to span_s[1] on a thread of the process PZ_TRACE_PROCESS, unless it is
+ * empty.  Its name is `kind`, followed by the number of the microbatch unless that is negative. */
 enum { PZ_TRACE_PROCESS = 1 };
-void pz_trace_span(struct pz_trace_events *t, int thread, const char *kind, int64_t microbatch,
+void pz_trace_span(struct pz_trace_events *trace, int thread, const char *kind, int64_t microbatch,
                    const double span_s[2]);
 
-/* Makes the JSON text, with names first and then events in order of time, to be freed with pz_free().  The events are freed in any
- * case. */
-PZ_NODISCARD enum pz_status pz_trace_end(struct pz_trace_events *t, char **text,
-                                         struct pz_error *err);
+/* The trace as JSON, with names first and then events in order of time, for the caller of a public
+ * function, who frees it with pz_text_free(). */
+char *pz_trace_take(struct pz_trace_events *trace);
 
 #endif

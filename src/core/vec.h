@@ -1,4 +1,5 @@
-/* Growing array of equal items in an arena, indexed with 32 bits, and binary heaps in such arrays. */
+/* Growing array of equal items in an arena, indexed with 32 bits, and binary heaps in such
+ * arrays. */
 #ifndef PZ_CORE_VEC_H
 #define PZ_CORE_VEC_H
 
@@ -7,35 +8,34 @@
 struct pz_vec {
   struct pz_arena *arena;
   void *items;
-  uint32_t n, cap;
+  uint32_t n, capacity;
   uint32_t item_bytes;
 };
 
 void pz_vec_init(struct pz_vec *vec, struct pz_arena *arena, size_t item_bytes);
 
-/* Like pz_append(), but returns NULL if there is no memory. */
-void *pz_vec_push(struct pz_vec *vec, const void *item);
-
-/* The address of item i, as a T *. */
-#define pz_vec_at(vec, T, i) (&((T *)(vec)->items)[i])
-
-/* ---- heaps: the first item comes before all others ------------------------------------------------ */
-
-/* Does item a come before item b?  The order must be strict, so that the first item does not depend on the history of the heap. */
-typedef bool pz_heap_before(const void *a, const void *b);
-
-/* Like pz_heap_add(), but returns false if there is no memory. */
-bool pz_heap_push(struct pz_vec *heap, pz_heap_before *before, const void *item);
-
-/* Removes the first item of a heap that is not empty, and copies it to *out. */
-void pz_heap_pop(struct pz_vec *heap, pz_heap_before *before, void *out);
-
 /* Appends a copy of *item, or zeroes when item is NULL, and returns the new item. */
 void *pz_append(struct pz_call *call, struct pz_vec *vec, const void *item)
     __attribute__((returns_nonnull));
 
+/* The address of item i, as a T *. */
+#define pz_vec_at(vec, T, i) (&((T *)(vec)->items)[i])
+
+/* ---- heaps: the first item comes before all others ------------------------------------------ */
+
+/* Returns whether item a comes before item b.  The order must be strict, so that the first item
+ * does not depend on the history of the heap. */
+typedef bool pz_heap_before(const void *a, const void *b);
+
 /* Adds a copy of *item to a heap.  The item must not lie in the heap itself. */
 void pz_heap_add(struct pz_call *call, struct pz_vec *heap, pz_heap_before *before,
                  const void *item);
+
+/* Removes the first item of a heap that is not empty, and copies it to *out. */
+void pz_heap_pop(struct pz_vec *heap, pz_heap_before *before, void *out);
+
+/* ---- old name, for rooms that do not raise yet: NULL if there is no memory ---- */
+
+void *pz_vec_push(struct pz_vec *vec, const void *item);
 
 #endif

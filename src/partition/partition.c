@@ -215,8 +215,8 @@ struct pz_partition_options pz_partition_options_default(void) {
 static void check_options(struct pz_call *call, const struct pz_partition_options *options) {
   pz_require_range(call, "devices", options->devices, 1, 1 << 30);
   pz_require_range(call, "batch", options->batch, 1, 1 << 30);
-  pz_must(call, pz_choices_check("mbs", &options->mbs, 0, pz_call_error(call)));
-  pz_must(call, pz_choices_check("tp", &options->tp, 0, pz_call_error(call)));
+  pz_choices_require(call, "mbs", &options->mbs, 0);
+  pz_choices_require(call, "tp", &options->tp, 0);
   pz_require_range(call, "steps", options->steps, 1, INT64_MAX);
   pz_require_range(call, "n_next", options->n_next, 0, 999);
   if (options->recompute != PZ_AS_FRAMEWORK && options->recompute != PZ_RECOMPUTATION_NONE &&

@@ -70,11 +70,7 @@ static void read_key(struct pz_call *call, const char *key, const json_t *value,
     if (!json_is_object(value))
       pz_raise(call, PZ_BAD_INPUT, "config is %s; accepted: an object, as in config.json",
                pz_json_type(value));
-    char *text = pz_json_dump(value, JSON_COMPACT);
-    if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the plan");
-    pz_defer(call, pz_free, text);
-    run->config = pz_copy_text(call, text);
-    pz_close(call, text);
+    run->config = pz_json_format(call, value, JSON_COMPACT);
     return;
   }
   enum pz_plan_field field = pz_plan_field_find(key);
@@ -166,15 +162,10 @@ void pz_run_plan_change(struct pz_run_plan *run, const struct pz_plan *given) {
 json_t *pz_run_plan_json(const struct pz_run_plan *run) {
   json_t *object = json_pack("{s:s?,s:s?,s:s?}", "model", run->model, "chip", run->chip, "cluster",
                              run->cluster);
-  json_t *plan = pz_plan_json(&run->plan), *config = NULL;
-  struct pz_error ignored;
+  json_t *plan = pz_plan_json(&run->plan);
   if (object && plan) json_object_update(object, plan);
   json_decref(plan);
-  /* the text was parsed before, so that this only fails for lack of memory */
-  if (run->config &&
-      pz_json_parse("config", run->config, strlen(run->config), &config, &ignored) != PZ_OK)
-    pz_json_lost_set(true);
-  if (config) json_object_set_new(object, "config", config);
+  if (run->config) json_object_set_new(object, "config", pz_json_parse_again(run->config));
   return object;
 }
 

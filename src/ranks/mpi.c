@@ -1,13 +1,15 @@
 /* Ranks by MPI: the transport of core/ranks.h.
  *
- * An exchange (exchange) is two collective calls: the heads of all ranks, which contain sizes and statuses, and then their
- * bytes.  A rank whose command has ended, with or without an error, answers the next exchange of the others once, with its
- * head alone (leave_exchanges), so that no rank waits for one that failed.  Waiting sleeps instead of polling at full speed,
- * so that a waiting rank leaves its processor to threads and processes that work; rounds take milliseconds to seconds, and
- * the naps at most one millisecond.
+ * An exchange (exchange) is two collective calls: the heads of all ranks, which contain sizes and
+ * statuses, and then their bytes.  A rank whose command has ended, with or without an error,
+ * answers the next exchange of the others once, with its head alone (leave_exchanges), so that no
+ * rank waits for one that failed.  Waiting sleeps instead of polling at full speed, so that a
+ * waiting rank leaves its processor to threads and processes that work; rounds take milliseconds to
+ * seconds, and the naps at most one millisecond.
  *
- * The items of a round (next_item) are divided into one part for each rank.  A rank works through its own part from the
- * front, and then helps the ranks of its node from the back of theirs.  The counters of a node's ranks are in shared memory.
+ * The items of a round (next_item) are divided into one part for each rank.  A rank works through
+ * its own part from the front, and then helps the ranks of its node from the back of theirs.  The
+ * counters of a node's ranks are in shared memory.
  *
  * Sections: waiting, exchanges, items, memory of a node, the end of mpirun, start and end. */
 #define _GNU_SOURCE /* memfd_create, pidfd_open; NOLINT(bugprone-reserved-identifier) */
@@ -47,9 +49,10 @@ struct head {
   uint64_t longest_item_ns; /* ... and of the longest of them */
 };
 
-/* Statistics of all exchanges for --verbose.  critical_s bounds the time that R ranks need without waiting for processors:
- * for each exchange, the longest time that a rank spent outside of items, plus the time in which R ranks complete n items
- * that are begun in order by the next free rank, which is at most sum / R + (1 - 1 / R) longest (Graham, 1966). */
+/* Statistics of all exchanges for --verbose.  critical_s bounds the time that R ranks need without
+ * waiting for processors: for each exchange, the longest time that a rank spent outside of items,
+ * plus the time in which R ranks complete n items that are begun in order by the next free rank,
+ * which is at most sum / R + (1 - 1 / R) longest (Graham, 1966). */
 struct counts {
   uint64_t exchanges, bytes;
   double cpu_s, critical_s, wait_s;
@@ -68,8 +71,9 @@ static struct {
   uint64_t sequence; /* the number of the next exchange */
   unsigned first_rank_of_node, rank_in_node, ranks_of_node;
   MPI_Win counters_window;
-  /* Shared by the ranks of a node: for each rank, two counters for the rounds with an even and an odd sequence number.  The
-   * upper half of a counter counts the items begun from the front of the rank's part, the lower half those from its back. */
+  /* Shared by the ranks of a node: for each rank, two counters for the rounds with an even and an
+   * odd sequence number.  The upper half of a counter counts the items begun from the front of the
+   * rank's part, the lower half those from its back. */
   _Atomic uint64_t *begun_items;
   struct timespec cpu_time;                   /* of the process at the last exchange */
   _Atomic uint64_t items_ns, longest_item_ns; /* of the current round, as in struct head */
@@ -105,8 +109,8 @@ static uint64_t cpu_ns_since(struct timespec *last) {
   return (uint64_t)ns;
 }
 
-/* Waits for a collective call.  Returns false if a signal has arrived and the other ranks have not answered for a while
- * after it. */
+/* Waits for a collective call.  Returns false if a signal has arrived and the other ranks have not
+ * answered for a while after it. */
 static bool wait_for(MPI_Request *request) {
   enum { POLLS = 200, SHORTEST_NAP_NS = 20000, LONGEST_NAP_NS = 1000000 };
   static const double PATIENCE_S = 0.5;
@@ -136,7 +140,8 @@ static void abort_job(const char *reason) {
 
 /* ---- exchanges ------------------------------------------------------------------------------ */
 
-/* Sends the head of this rank and receives those of all ranks.  Returns false if the others do not answer. */
+/* Sends the head of this rank and receives those of all ranks.  Returns false if the others do not
+ * answer. */
 static bool exchange_heads(const struct head *own) {
   MPI_Request request;
   uint64_t longest_outside = 0, items = 0, longest_item = 0;
@@ -158,8 +163,8 @@ static bool exchange_heads(const struct head *own) {
   return true;
 }
 
-/* Sends n bytes and returns those of all ranks, concatenated; the caller frees them with pz_free().  Returns NULL if the
- * others do not answer. */
+/* Sends n bytes and returns those of all ranks, concatenated; the caller frees them with pz_free().
+ * Returns NULL if the others do not answer. */
 static char *exchange_bytes(const char *own, size_t n) {
   MPI_Request request;
   uint64_t total = 0;
@@ -179,8 +184,8 @@ static char *exchange_bytes(const char *own, size_t n) {
   return NULL; /* not freed, because MPI may still write to it */
 }
 
-/* Raises the error of the lowest rank that has one, or an error if a rank has ended or is at another exchange.  The
- * messages of the ranks are in `parts`. */
+/* Raises the error of the lowest rank that has one, or an error if a rank has ended or is at
+ * another exchange.  The messages of the ranks are in `parts`. */
 static void raise_error_of_ranks(struct pz_call *call, const char *parts,
                                  const struct pz_error *own_error) {
   bool in_step = true;
@@ -247,7 +252,8 @@ static void exchange(struct pz_call *call, void *ctx, const struct pz_ranks_part
   enum pz_status received = pz_border(receive_parts, &reception, &refusal);
   raise_error_of_ranks(call, parts, own_error);
   pz_close(call, parts);
-  /* All ranks have ended this round, and the one after the next begins only after this rank's next exchange. */
+  /* All ranks have ended this round, and the one after the next begins only after this rank's next
+   * exchange. */
   atomic_store(&job.begun_items[2 * job.rank_in_node + job.sequence % 2], 0);
   job.sequence++;
   if (received == PZ_NO_MEMORY) pz_raise(call, received, "out of memory for what ranks exchange");
@@ -292,8 +298,8 @@ static _Atomic uint64_t *begun_items_of(unsigned rank_in_node) {
   return &job.begun_items[2 * rank_in_node + job.sequence % 2];
 }
 
-/* Begins an item at the front, or the back, of the part of a rank, which has n items.  Returns its index in the part, or n
- * if all were begun before. */
+/* Begins an item at the front, or the back, of the part of a rank, which has n items.  Returns its
+ * index in the part, or n if all were begun before. */
 static size_t begin_item(unsigned rank_in_node, size_t n, bool at_back) {
   _Atomic uint64_t *begun = begun_items_of(rank_in_node);
   uint64_t counter = atomic_load(begun), one = at_back ? 1 : UINT64_C(1) << 32;
@@ -306,8 +312,8 @@ static size_t begin_item(unsigned rank_in_node, size_t n, bool at_back) {
   return at_back ? n - 1 - from_back : from_front;
 }
 
-/* Returns the next item of this rank's own part, or else one from the back of the part, among those of its node, that has
- * most items left. */
+/* Returns the next item of this rank's own part, or else one from the back of the part, among those
+ * of its node, that has most items left. */
 static size_t next_item(void *ctx, size_t n) {
   (void)ctx;
   count_item_time();
@@ -333,8 +339,9 @@ static size_t next_item(void *ctx, size_t n) {
   }
 }
 
-/* Makes the counters of begun items in memory that the ranks of a node share.  The ranks of a node have consecutive numbers,
- * as mpirun assigns them unless it is told otherwise; if not, each rank has counters of its own. */
+/* Makes the counters of begun items in memory that the ranks of a node share.  The ranks of a node
+ * have consecutive numbers, as mpirun assigns them unless it is told otherwise; if not, each rank
+ * has counters of its own. */
 static void share_counters(void) {
   MPI_Comm node;
   MPI_Aint bytes;
@@ -363,15 +370,15 @@ static void share_counters(void) {
 
 /* ---- memory of a node ----------------------------------------------------------------------- */
 
-/* Identifies memory that the first rank of a node has made for the others: a file without a name, so that nothing is left
- * however that rank ends. */
+/* Identifies memory that the first rank of a node has made for the others: a file without a name,
+ * so that nothing is left however that rank ends. */
 struct node_memory {
   int64_t process, fd; /* process 0: there is none */
   uint64_t inode;
 };
 
-/* Makes the memory.  Its pages are allocated at once, because a shortage later would end the program.  Returns NULL if that
- * is impossible. */
+/* Makes the memory.  Its pages are allocated at once, because a shortage later would end the
+ * program.  Returns NULL if that is impossible. */
 static void *make_memory(size_t bytes, int *fd, struct node_memory *memory) {
   struct stat st;
   *fd = memfd_create("phaze", MFD_CLOEXEC);
@@ -382,8 +389,9 @@ static void *make_memory(size_t bytes, int *fd, struct node_memory *memory) {
   return at;
 }
 
-/* Maps the memory of the first rank.  Returns NULL if that is impossible, or if the inode shows that the file belongs to
- * another process, because ranks in containers see processes under different numbers. */
+/* Maps the memory of the first rank.  Returns NULL if that is impossible, or if the inode shows
+ * that the file belongs to another process, because ranks in containers see processes under
+ * different numbers. */
 static void *open_memory(size_t bytes, const struct node_memory *memory) {
   char path[64];
   struct stat st;
@@ -413,8 +421,8 @@ static void close_memory_file(void *fd) {
   if (*(int *)fd >= 0) close(*(int *)fd);
 }
 
-/* Every rank of a node gets the memory that its first rank makes; a rank that cannot map it gets NULL.  The file is closed
- * after a second exchange, when all ranks have opened it. */
+/* Every rank of a node gets the memory that its first rank makes; a rank that cannot map it gets
+ * NULL.  The file is closed after a second exchange, when all ranks have opened it. */
 static void *share_memory(struct pz_call *call, void *ctx, size_t bytes) {
   struct node_memory memory = {.process = 0};
   bool makes_memory = !job.rank_in_node && job.ranks_of_node > 1;
@@ -439,8 +447,9 @@ static int remove_entry(const char *path, const struct stat *st, int kind, struc
   return 0;
 }
 
-/* Removes what Open MPI leaves behind if mpirun, which would remove it, is killed: the folder of the session, and the shared
- * memory of the job's ranks.  Repeats this for a second, in which ranks that are just starting may still write there. */
+/* Removes what Open MPI leaves behind if mpirun, which would remove it, is killed: the folder of
+ * the session, and the shared memory of the job's ranks.  Repeats this for a second, in which ranks
+ * that are just starting may still write there. */
 static void remove_session(const char *session) {
   char pattern[128];
   const char *namespace = getenv("PMIX_NAMESPACE");
@@ -457,8 +466,9 @@ static void remove_session(const char *session) {
   }
 }
 
-/* Ends this rank when mpirun ends, because nobody would read its answer; the run file is as after any kill.  Open MPI itself
- * does so only some seconds later.  Returns if the parent process is not mpirun. */
+/* Ends this rank when mpirun ends, because nobody would read its answer; the run file is as after
+ * any kill.  Open MPI itself does so only some seconds later.  Returns if the parent process is not
+ * mpirun. */
 static void *watch_mpirun(void *session) {
   char suffix[32];
   pid_t parent = getppid();
@@ -486,8 +496,8 @@ static void start_watch(void) {
 
 /* ---- start and end -------------------------------------------------------------------------- */
 
-/* Returns whether mpirun, or a launcher such as srun that speaks PMIx, has started this process.  mpirun reads stdout through
- * a terminal of its own, which is no reason for colours. */
+/* Returns whether mpirun, or a launcher such as srun that speaks PMIx, has started this process.
+ * mpirun reads stdout through a terminal of its own, which is no reason for colours. */
 static bool is_under_launcher(void) {
   const char *size = getenv("OMPI_COMM_WORLD_SIZE");
   if (!size) return getenv("PMIX_RANK") != NULL;
@@ -545,8 +555,8 @@ static void print_counts(void) {
           pz_clock_s() - job.start_s, counts->wait_s);
 }
 
-/* Answers the next exchange of the other ranks, which may be in the middle of a round, with the news that this rank has
- * ended with an exit status, and with its error if there is one. */
+/* Answers the next exchange of the other ranks, which may be in the middle of a round, with the
+ * news that this rank has ended with an exit status, and with its error if there is one. */
 static void leave_exchanges(int code) {
   bool has_error = code != 0 && job.failure.status != PZ_OK;
   enum pz_status status = PZ_OK;

@@ -1,5 +1,5 @@
-/* The ranks of a program that was built without MPI: one.  mpirun would start several processes that do not know of each
- * other and write the same files, which pz_ranks_start() refuses. */
+/* The ranks of a program that was built without MPI: one.  mpirun would start several processes
+ * that do not know of each other and write the same files, which pz_ranks_start() refuses. */
 #include <stdlib.h>
 
 #include "ranks/start.h"

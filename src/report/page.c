@@ -8,10 +8,9 @@
 /* Appends a document as JSON for a script element.  Only a '<' could end the element, and is
  * escaped. */
 static void append_document(struct pz_call *call, struct pz_buffer *html, const json_t *document) {
-  char *text = pz_json_dump(document, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
-  if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the page");
-  pz_defer(call, pz_free, text);
-  for (const char *at = text; *at;) {
+  struct pz_buffer *text = pz_buffer_new(call);
+  pz_json_add(call, text, document, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+  for (const char *at = text->text; *at;) {
     size_t plain = strcspn(at, "<>&");
     pz_buffer_add(call, html, at, plain);
     at += plain;

@@ -11,25 +11,6 @@
 /* Viewers store times as 64-bit nanoseconds. */
 static const double MOST_US = 1e12;
 
-/* Frees events that were begun if an error is raised before they are written. */
-static void discard_events(void *events) {
-  char *text = NULL;
-  if (pz_trace_end(events, &text, NULL) == PZ_OK) pz_free(text);
-}
-
-/* Returns an empty list of events, which is discarded if an error is raised. */
-static struct pz_trace_events *begin_events(struct pz_call *call, const char *unit) {
-  struct pz_trace_events *events = pz_alloc(call, 1, sizeof *events);
-  pz_trace_begin(events, unit);
-  pz_defer(call, discard_events, events);
-  return events;
-}
-
-static void end_events(struct pz_call *call, struct pz_trace_events *events, char **text) {
-  pz_undefer(call, events);
-  pz_must(call, pz_trace_end(events, text, pz_call_error(call)));
-}
-
 /* ---- operators in lanes --------------------------------------------------------------------- */
 
 static int64_t ticks_of(const struct pz_layer_schedule *schedule, double time) {
@@ -171,7 +152,7 @@ static void trace_schedules(struct pz_call *call, void *ctx) {
   if (n_operators > PZ_TRACE_MOST_OPS)
     pz_raise(call, PZ_LIMIT, "a trace of %llu operators; accepted: at most %d",
              (unsigned long long)n_operators, PZ_TRACE_MOST_OPS);
-  struct pz_trace_events *events = begin_events(call, "ns");
+  struct pz_trace_events *events = pz_trace_begin(call, "ns");
   int n_threads = (int)args->n; /* the numbers up to n are those of the processes */
   for (uint32_t i = 0; i < args->n; i++) {
     const struct pz_layer_schedule *schedule = args->list[i];
@@ -182,7 +163,7 @@ static void trace_schedules(struct pz_call *call, void *ctx) {
       n_threads += add_lanes(call, events, schedule, kind, process, n_threads + 1);
     add_counters(call, events, schedule, process);
   }
-  end_events(call, events, args->text);
+  *args->text = pz_trace_take(events);
 }
 
 enum pz_status pz_schedule_trace(const struct pz_layer_schedule *const *list, uint32_t n,
@@ -214,7 +195,7 @@ static void trace_pipeline(struct pz_call *call, void *ctx) {
   int64_t all = plan->microbatches, shown = PIPELINE_MOST / (2 * (int64_t)plan->pp);
   if (shown > all) shown = all;
   double slot_s = plan->slowest_stage_s, end_s = (double)(all + plan->pp - 1) * slot_s;
-  struct pz_trace_events *events = begin_events(call, "ms");
+  struct pz_trace_events *events = pz_trace_begin(call, "ms");
   pz_trace_name(events, "process_name", PZ_TRACE_PROCESS, 0,
                 json_sprintf("%s: %s%lld of %lld microbatches of one replica", args->model,
                              shown < all ? "the first " : "", (long long)shown, (long long)all));
@@ -233,7 +214,7 @@ static void trace_pipeline(struct pz_call *call, void *ctx) {
     pz_trace_span(events, thread, "gradients", -1,
                   (double[2]){end_s, end_s + plan->parts.exchange_s});
   }
-  end_events(call, events, args->text);
+  *args->text = pz_trace_take(events);
 }
 
 enum pz_status pz_partition_trace(const struct pz_partition *p, const char *model, char **text,

@@ -1,4 +1,5 @@
-/* Small spaces as a list of their chips, in the order that breaks ties between chips (pz_point_order). */
+/* Small spaces as a list of their chips, in the order that breaks ties between chips
+ * (pz_point_order). */
 #include <stdlib.h>
 
 #include "search/search.h"
@@ -28,7 +29,8 @@ _Noreturn void pz_search_raise_nothing_fits(struct pz_call *call, const struct p
            space->name, pz_excess_text(excess, text, sizeof text));
 }
 
-/* The space of the chips that qsort() compares, because its comparison function has no argument for it. */
+/* The space of the chips that qsort() compares, because its comparison function has no argument for
+ * it. */
 static _Thread_local const struct pz_space *sorted_space;
 
 static int compare_points(const void *a, const void *b) {

@@ -1,6 +1,7 @@
-/* Objectives.  pz_objective_value() dispatches by the kind: means of throughputs (geometric_mean), the
- * least regret over the models, throughput per joule, or throughput divided by a cost of the chip (cost_divisor).
- * pz_objective_limit_s() inverts it in one step by bisection, so that an evaluation can stop early. */
+/* Objectives.  pz_objective_value() dispatches by the kind: means of throughputs (geometric_mean),
+ * the least regret over the models, throughput per joule, or throughput divided by a cost of the
+ * chip (cost_divisor).  pz_objective_limit_s() inverts it in one step by bisection, so that an
+ * evaluation can stop early. */
 #include "search/objective.h"
 
 #include <math.h>
@@ -30,8 +31,9 @@ static double geometric_mean(const struct pz_objective *objective, const struct 
   return exp(sum / weights);
 }
 
-/* The least throughput of a model relative to that on its own best chip.  For a single model, whose own best chip is the
- * one that the search looks for, the objective is its throughput relative to the reference chip. */
+/* The least throughput of a model relative to that on its own best chip.  For a single model, whose
+ * own best chip is the one that the search looks for, the objective is its throughput relative to
+ * the reference chip. */
 static double least_regret(const struct pz_objective *objective, const struct pz_step_cost *steps) {
   double least = HUGE_VAL;
   if (objective->n == 1) return geometric_mean(objective, steps, false);
@@ -105,7 +107,8 @@ double pz_objective_value(const struct pz_objective *objective, const struct pz_
   }
 }
 
-/* Doubles the step until the value falls below `least`, then bisects.  1,100 doublings pass the range of doubles. */
+/* Doubles the step until the value falls below `least`, then bisects.  1,100 doublings pass the
+ * range of doubles. */
 double pz_objective_limit_s(const struct pz_objective *objective, const struct pz_step_cost *steps,
                             const struct pz_taken *costs, uint32_t entry, double least) {
   static const double TOLERANCE = 1e-9;

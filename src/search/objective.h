@@ -1,6 +1,6 @@
-/* Objectives: the value of a chip, computed from the steps of the entries on it and its costs.  Every objective is one
- * row of the table in objective.c.  Bounds rely on monotonicity: a value must not decrease when a step gets shorter or
- * uses less energy, or when the chip costs less. */
+/* Objectives: the value of a chip, computed from the steps of the entries on it and its costs.
+ * Every objective is one row of the table in objective.c.  Bounds rely on monotonicity: a value
+ * must not decrease when a step gets shorter or uses less energy, or when the chip costs less. */
 #ifndef PZ_SEARCH_OBJECTIVE_H
 #define PZ_SEARCH_OBJECTIVE_H
 
@@ -19,12 +19,13 @@ struct pz_objective {
   double devices;
 };
 
-/* The value of a chip with these costs and steps, which are indexed by the entry of the portfolio. */
+/* The value of a chip with these costs and steps, which are indexed by the entry of the
+ * portfolio. */
 double pz_objective_value(const struct pz_objective *objective, const struct pz_step_cost *steps,
                           const struct pz_taken *costs);
 
-/* The longest step of one entry, rounded up by 1e-9, with which the value still reaches `least` while the other steps
- * stay as they are.  HUGE_VAL if every step does, 0 if none does. */
+/* The longest step of one entry, rounded up by 1e-9, with which the value still reaches `least`
+ * while the other steps stay as they are.  HUGE_VAL if every step does, 0 if none does. */
 double pz_objective_limit_s(const struct pz_objective *objective, const struct pz_step_cost *steps,
                             const struct pz_taken *costs, uint32_t entry, double least);
 
@@ -32,7 +33,8 @@ double pz_objective_limit_s(const struct pz_objective *objective, const struct p
 double pz_objective_joules(const struct pz_objective *objective, const struct pz_step_cost *step,
                            const struct pz_taken *costs);
 
-/* Returns whether the objective divides by a cost that the component libraries of 22 nm and above do not have. */
+/* Returns whether the objective divides by a cost that the component libraries of 22 nm and above
+ * do not have. */
 bool pz_objective_needs_bill(enum pz_objective_kind kind);
 
 #endif

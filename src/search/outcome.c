@@ -1,6 +1,7 @@
-/* Outcomes of boxes as bytes, which travel between ranks and are stored in run files.  pz_outcome_pack() and
- * pz_outcome_unpack() have the same order of fields.  The bytes of a run file may be damaged.  Therefore the reader
- * checks every value, and pz_outcome_is_of() checks whether the outcome belongs to its box. */
+/* Outcomes of boxes as bytes, which travel between ranks and are stored in run files.
+ * pz_outcome_pack() and pz_outcome_unpack() have the same order of fields.  The bytes of a run file
+ * may be damaged.  Therefore the reader checks every value, and pz_outcome_is_of() checks whether
+ * the outcome belongs to its box. */
 #include <string.h>
 
 #include "search/state.h"

@@ -13,11 +13,13 @@ struct pz_search_entry {
   const char *name; /* for people */
 };
 
-/* Storage of the outcomes of rounds, as bytes whose meaning only the search knows.  `run` and `round` count the
- * objective runs, and the rounds of each, from 0.  All calls come from one thread. */
+/* Storage of the outcomes of rounds, as bytes whose meaning only the search knows.  `run` and
+ * `round` count the objective runs, and the rounds of each, from 0.  All calls come from one
+ * thread. */
 struct pz_round_store {
   void *ctx;
-  /* Appends the bytes of a stored round to *bytes.  bytes->text stays NULL if the round is not stored. */
+  /* Appends the bytes of a stored round to *bytes.  bytes->text stays NULL if the round is not
+   * stored. */
   void (*read)(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
                struct pz_buffer *bytes);
   void (*write)(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,

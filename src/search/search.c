@@ -6,12 +6,13 @@
  *     branch               rounds of open boxes: process_box() closes, splits or evaluates each
  *     conclude             the certificate and the bound
  *
- * run_round() is the only place where boxes are processed in parallel.  It reads the outcomes of a round from the
- * store, or shares its boxes among the threads of all ranks and stores them; then it merges the outcomes in the order
- * of the boxes, so that the state does not depend on who computed what.
+ * run_round() is the only place where boxes are processed in parallel.  It reads the outcomes of a
+ * round from the store, or shares its boxes among the threads of all ranks and stores them; then it
+ * merges the outcomes in the order of the boxes, so that the state does not depend on who computed
+ * what.
  *
- * Sections: known evaluations, searches, state of an objective run, one chip, one box, rounds, good chips early, branch
- * and bound, the end, an objective run, tasks. */
+ * Sections: known evaluations, searches, state of an objective run, one chip, one box, rounds, good
+ * chips early, branch and bound, the end, an objective run, tasks. */
 #include "search/search.h"
 
 #include <float.h>
@@ -147,7 +148,8 @@ double pz_search_upper_bound(struct pz_call *call, struct pz_search *search, uns
 
 /* ---- state of an objective run -------------------------------------------------------------- */
 
-/* The order of the heap of open boxes: by the highest bound, then by age; chips that wait for full effort come last. */
+/* The order of the heap of open boxes: by the highest bound, then by age; chips that wait for full
+ * effort come last. */
 static bool comes_first(const void *a, const void *b) {
   const struct pz_open_box *x = a, *y = b;
   if (x->effort != y->effort) return x->effort < y->effort;
@@ -162,8 +164,9 @@ static void push_open(struct pz_call *call, struct pz_driver *driver,
   pz_heap_add(call, &driver->heap, comes_first, &box);
 }
 
-/* Returns the cutoff: chips whose value is not above it are of no interest.  Where ties go to the smaller chip, the
- * cutoff is just below the best value, because a chip of equal value may still win. */
+/* Returns the cutoff: chips whose value is not above it are of no interest.  Where ties go to the
+ * smaller chip, the cutoff is just below the best value, because a chip of equal value may still
+ * win. */
 static double cutoff_of_run(const struct pz_driver *driver) {
   const struct pz_search_question *question = &driver->search->question;
   if (question->exhaustive) return 0;
@@ -257,8 +260,8 @@ static bool evaluate_entry(struct pz_call *call, struct pz_driver *driver, unsig
   return true;
 }
 
-/* Evaluates all entries, until the chip cannot win; with full effort, those whose interval is still open again.
- * Returns whether every entry was evaluated. */
+/* Evaluates all entries, until the chip cannot win; with full effort, those whose interval is still
+ * open again.  Returns whether every entry was evaluated. */
 static bool evaluate_chip(struct pz_call *call, struct pz_driver *driver, unsigned worker,
                           const struct pz_boxed *chip, enum pz_effort effort,
                           struct chip_steps *steps, struct pz_outcome *outcome) {
@@ -280,7 +283,8 @@ static bool evaluate_chip(struct pz_call *call, struct pz_driver *driver, unsign
   return objective->n > 0;
 }
 
-/* Evaluates a chip only for its value, which becomes that of the outcome.  The certificate does not depend on it. */
+/* Evaluates a chip only for its value, which becomes that of the outcome.  The certificate does not
+ * depend on it. */
 static void try_chip(struct pz_call *call, struct pz_driver *driver, const struct pz_box_task *task,
                      const struct pz_point *point, struct pz_outcome *outcome) {
   struct pz_box box = pz_box_of(point);
@@ -296,8 +300,8 @@ static void try_chip(struct pz_call *call, struct pz_driver *driver, const struc
   outcome->value = pz_objective_value(&driver->run->objective, steps.found, &chip.least);
 }
 
-/* Evaluates a chip of the certificate, with lower bounds on its steps in steps->least.  It is closed, or opened again
- * for full effort. */
+/* Evaluates a chip of the certificate, with lower bounds on its steps in steps->least.  It is
+ * closed, or opened again for full effort. */
 static void decide_chip(struct pz_call *call, struct pz_driver *driver,
                         const struct pz_box_task *task, const struct pz_open_box *open,
                         const struct pz_boxed *chip, struct chip_steps *steps,
@@ -323,8 +327,8 @@ static void decide_chip(struct pz_call *call, struct pz_driver *driver,
 
 /* ---- one box -------------------------------------------------------------------------------- */
 
-/* The three kinds of rounds have a function each.  This one processes a box of the certificate: closes it, evaluates it
- * if it is a chip, or else splits it. */
+/* The three kinds of rounds have a function each.  This one processes a box of the certificate:
+ * closes it, evaluates it if it is a chip, or else splits it. */
 static void process_box(struct pz_call *call, struct pz_driver *driver,
                         const struct pz_box_task *task, size_t i, struct pz_outcome *outcome) {
   struct pz_open_box open = driver->round[i];
@@ -414,8 +418,8 @@ static int compare_boxes(const void *a, const void *b) {
   return x->item < y->item ? -1 : 1;
 }
 
-/* Processes the boxes of a round on the threads of all ranks.  Similar boxes are given to the same rank, which maps the
- * GEMMs that they have in common only once. */
+/* Processes the boxes of a round on the threads of all ranks.  Similar boxes are given to the same
+ * rank, which maps the GEMMs that they have in common only once. */
 static void share_round(struct pz_call *call, struct pz_driver *driver) {
   struct ordered_box list[PZ_MOST_ROUND];
   uint32_t order[PZ_MOST_ROUND];
@@ -462,8 +466,8 @@ static void unpack_stored_round(struct pz_call *call, void *ctx) {
   if (in.left) pz_raise(call, PZ_BAD_INPUT, "bytes behind the last outcome");
 }
 
-/* Reads the outcomes of the round from the store.  Returns false if it does not have them.  Rank 0 has the store: its
- * bytes, or its error, are exchanged, so that all ranks do the same. */
+/* Reads the outcomes of the round from the store.  Returns false if it does not have them.  Rank 0
+ * has the store: its bytes, or its error, are exchanged, so that all ranks do the same. */
 static bool replay_round(struct pz_call *call, struct pz_driver *driver) {
   struct stored_round stored = {driver, pz_buffer_new(call)};
   struct pz_error error = {0};
@@ -481,8 +485,8 @@ static bool replay_round(struct pz_call *call, struct pz_driver *driver) {
   return is_stored;
 }
 
-/* Computes and stores a round.  Returns false if the time of the run ended during it: then the round counts as not
- * begun.  (A search that is cancelled ends in pz_round_run() instead.) */
+/* Computes and stores a round.  Returns false if the time of the run ended during it: then the
+ * round counts as not begun.  (A search that is cancelled ends in pz_round_run() instead.) */
 static bool compute_round(struct pz_call *call, struct pz_driver *driver) {
   const struct pz_round_store *store = driver->search->question.store;
   share_round(call, driver);
@@ -524,8 +528,8 @@ static void merge_outcome(struct pz_call *call, struct pz_driver *driver,
   driver->best_mm2 = mm2;
 }
 
-/* Runs one round: every box of driver->round is processed by one thread and judged against the best chip of the rounds
- * before.  Outcomes are merged in the order of the boxes. */
+/* Runs one round: every box of driver->round is processed by one thread and judged against the best
+ * chip of the rounds before.  Outcomes are merged in the order of the boxes. */
 static void run_round(struct pz_call *call, struct pz_driver *driver, pz_round_fn *fn) {
   driver->fn = fn;
   driver->replays = driver->replays && replay_round(call, driver);
@@ -556,8 +560,8 @@ static void try_greedy_chips(struct pz_call *call, struct pz_driver *driver) {
   }
 }
 
-/* Sets *box to the best chip with one step up on one axis and one step down on another; PZ_AXES stands for no axis.
- * Returns false if that is not a chip of the space within the limits. */
+/* Sets *box to the best chip with one step up on one axis and one step down on another; PZ_AXES
+ * stands for no axis.  Returns false if that is not a chip of the space within the limits. */
 static bool make_neighbour(const struct pz_driver *driver, int up, int down, struct pz_box *box) {
   const struct pz_search_question *question = &driver->search->question;
   struct pz_boxed boxed;
@@ -576,8 +580,8 @@ static bool make_neighbour(const struct pz_driver *driver, int up, int down, str
   return !pz_boxed_breaks(&boxed, &question->limits);
 }
 
-/* Local search from the best chip: exchanges a step on one axis for a step on another, while the value rises by a tenth
- * of the gap that is asked for, or by 0.5%. */
+/* Local search from the best chip: exchanges a step on one axis for a step on another, while the
+ * value rises by a tenth of the gap that is asked for, or by 0.5%. */
 static void climb(struct pz_call *call, struct pz_driver *driver) {
   static const double PART_OF_GAP = 0.1, MOST_RISE = 0.005;
   const struct pz_objective_run *run = driver->run;
@@ -601,7 +605,8 @@ static void climb(struct pz_call *call, struct pz_driver *driver) {
 
 /* ---- branch and bound ------------------------------------------------------------------------ */
 
-/* While the deadline is set, evaluators stop in the middle of a round when the time of the run is over. */
+/* While the deadline is set, evaluators stop in the middle of a round when the time of the run is
+ * over. */
 static void set_deadline(struct pz_driver *driver, bool on) {
   const struct pz_search_question *question = &driver->search->question;
   if (question->ending && question->seconds > 0)
@@ -632,7 +637,8 @@ static void push_roots(struct pz_call *call, struct pz_driver *driver) {
   }
 }
 
-/* Processes open boxes in rounds, the highest bounds first.  Rounds are small until a chip is known. */
+/* Processes open boxes in rounds, the highest bounds first.  Rounds are small until a chip is
+ * known. */
 static void branch(struct pz_call *call, struct pz_driver *driver) {
   uint32_t size = driver->has_cheap_bounds ? PZ_MOST_ROUND : SMALLEST_ROUND;
   while (may_continue(call, driver)) {
@@ -653,8 +659,8 @@ static void branch(struct pz_call *call, struct pz_driver *driver) {
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-/* Raises the error of a run that has found no chip: because it ended early, because every chip violates a limit, or
- * because no chip runs the models. */
+/* Raises the error of a run that has found no chip: because it ended early, because every chip
+ * violates a limit, or because no chip runs the models. */
 static _Noreturn void raise_no_chip(struct pz_call *call, const struct pz_driver *driver) {
   const struct pz_search_question *question = &driver->search->question;
   const struct pz_objective_run *run = driver->run;
@@ -683,7 +689,8 @@ static _Noreturn void raise_no_chip(struct pz_call *call, const struct pz_driver
            question->space->name, name);
 }
 
-/* Completes the certificate with the boxes that are still open, and computes the bound of the run. */
+/* Completes the certificate with the boxes that are still open, and computes the bound of the
+ * run. */
 static void conclude(struct pz_call *call, struct pz_driver *driver) {
   struct pz_objective_run *run = driver->run;
   const struct pz_objective *objective = &run->objective;
@@ -713,7 +720,8 @@ static void conclude(struct pz_call *call, struct pz_driver *driver) {
 
 /* ---- an objective run ----------------------------------------------------------------------- */
 
-/* Raises PZ_BAD_USE if the objective, or a limit, needs prices that a technology of the space does not have. */
+/* Raises PZ_BAD_USE if the objective, or a limit, needs prices that a technology of the space does
+ * not have. */
 static void check_objective(struct pz_call *call, const struct pz_driver *driver) {
   const struct pz_space *space = driver->search->question.space;
   enum pz_objective_kind kind = driver->run->objective.kind;

@@ -19,8 +19,8 @@ struct pz_search {
 
 enum { PZ_MOST_ROUND = 64 }; /* boxes of a round */
 
-/* An open box with an upper bound on its chips.  With PZ_EFFORT_FULL it is one chip that was evaluated with less
- * effort, and whose value is known. */
+/* An open box with an upper bound on its chips.  With PZ_EFFORT_FULL it is one chip that was
+ * evaluated with less effort, and whose value is known. */
 struct pz_open_box {
   struct pz_box box;
   double bound, value;
@@ -70,13 +70,15 @@ struct pz_driver {
 /* Makes *outcome empty.  The caller releases its arena. */
 void pz_outcome_init(struct pz_outcome *outcome);
 
-/* An outcome as bytes, which are the same on every rank.  Reading raises PZ_BAD_INPUT for bytes that pz_outcome_pack()
- * does not write.  ctx is a struct pz_driver; these are functions of struct pz_round. */
+/* An outcome as bytes, which are the same on every rank.  Reading raises PZ_BAD_INPUT for bytes
+ * that pz_outcome_pack() does not write.  ctx is a struct pz_driver; these are functions of struct
+ * pz_round. */
 void pz_outcome_pack(struct pz_call *call, void *ctx, size_t i, struct pz_buffer *out);
 void pz_outcome_unpack(struct pz_call *call, void *ctx, size_t i, struct pz_bytes *in);
 
-/* Returns whether an outcome can be that of this box: all its boxes are within it.  With `whole` they must have as many
- * chips as the box; otherwise there must be none, because only one chip of it was evaluated. */
+/* Returns whether an outcome can be that of this box: all its boxes are within it.  With `whole`
+ * they must have as many chips as the box; otherwise there must be none, because only one chip of
+ * it was evaluated. */
 bool pz_outcome_is_of(const struct pz_outcome *outcome, const struct pz_box *box, bool whole);
 
 #endif

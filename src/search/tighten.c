@@ -1,8 +1,9 @@
-/* Branch and reduce on one box (Ryoo and Sahinidis, 1996).  pz_box_bound() combines the evaluators' bounds on steps to
- * a bound on the value.  pz_box_tighten() cuts slabs from the top of an axis if even the smallest chips there violate a
- * limit (cut_top), and from its bottom if even the best chips there are not above the cutoff (cut_bottom).  More of any
- * axis is never slower and never smaller, which is why both can bisect.  pz_box_choose_split() and pz_box_greedy() only
- * guide the search; no proof depends on them. */
+/* Branch and reduce on one box (Ryoo and Sahinidis, 1996).  pz_box_bound() combines the evaluators'
+ * bounds on steps to a bound on the value.  pz_box_tighten() cuts slabs from the top of an axis if
+ * even the smallest chips there violate a limit (cut_top), and from its bottom if even the best
+ * chips there are not above the cutoff (cut_bottom).  More of any axis is never slower and never
+ * smaller, which is why both can bisect.  pz_box_choose_split() and pz_box_greedy() only guide the
+ * search; no proof depends on them. */
 #include "search/tighten.h"
 
 #include <math.h>
@@ -12,7 +13,8 @@
 
 /* ---- bounds --------------------------------------------------------------------------------- */
 
-/* Sets a lower bound on the dynamic energy of each step, or 0 if the objective does not depend on it. */
+/* Sets a lower bound on the dynamic energy of each step, or 0 if the objective does not depend on
+ * it. */
 static void set_least_energy(struct pz_call *call, const struct pz_box_task *task,
                              const struct pz_boxed *boxed, struct pz_step_cost *steps) {
   bool needed = task->objective->kind == PZ_OBJECTIVE_PER_JOULE;
@@ -78,7 +80,8 @@ static struct pz_box slab_of(const struct pz_box *box, enum pz_axis axis, int fr
   return slab;
 }
 
-/* The highest index on an axis with which the smallest chip of the rest of the box violates no limit. */
+/* The highest index on an axis with which the smallest chip of the rest of the box violates no
+ * limit. */
 static int highest_feasible(const struct pz_box_task *task, const struct pz_box *box,
                             enum pz_axis axis) {
   int low = box->lo[axis], high = box->hi[axis]; /* low is feasible, everything above high is not */
@@ -93,7 +96,8 @@ static int highest_feasible(const struct pz_box_task *task, const struct pz_box 
   return high;
 }
 
-/* Closes the chips at the top of an axis that violate a limit.  Returns whether a slab was cut off. */
+/* Closes the chips at the top of an axis that violate a limit.  Returns whether a slab was cut
+ * off. */
 static bool cut_top(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box,
                     enum pz_axis axis) {
   int high = highest_feasible(task, box, axis);
@@ -104,7 +108,8 @@ static bool cut_top(struct pz_call *call, const struct pz_box_task *task, struct
   return true;
 }
 
-/* Closes the chips at the bottom of an axis whose bound is not above the cutoff.  Returns whether a slab was cut off. */
+/* Closes the chips at the bottom of an axis whose bound is not above the cutoff.  Returns whether a
+ * slab was cut off. */
 static bool cut_bottom(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box,
                        enum pz_axis axis) {
   int low = box->lo[axis], high = box->hi[axis]; /* everything below low is excluded */
@@ -151,7 +156,8 @@ bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct
 
 /* ---- splitting ------------------------------------------------------------------------------ */
 
-/* Estimates the value of the best chip of a box.  Meaningful only after a bound of level 1 of a box around it. */
+/* Estimates the value of the best chip of a box.  Meaningful only after a bound of level 1 of a box
+ * around it. */
 static double estimate_value(struct pz_call *call, const struct pz_box_task *task,
                              const struct pz_box *box) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
@@ -167,9 +173,9 @@ static double estimate_value(struct pz_call *call, const struct pz_box_task *tas
   return pz_objective_value(task->objective, steps, &boxed.least);
 }
 
-/* Scores a split of the box in the middle of an axis; the lowest score is the best.  With the values of the halves
- * relative to that of the box, the score is their product times the square of the larger: a good split lowers the
- * values of both halves, above all that of the better half. */
+/* Scores a split of the box in the middle of an axis; the lowest score is the best.  With the
+ * values of the halves relative to that of the box, the score is their product times the square of
+ * the larger: a good split lowers the values of both halves, above all that of the better half. */
 static double score_split(struct pz_call *call, const struct pz_box_task *task,
                           const struct pz_box *box, enum pz_axis axis, double whole_value) {
   int middle = (box->lo[axis] + box->hi[axis]) / 2;
@@ -228,8 +234,9 @@ static double used_fraction(const struct pz_limits *limits, const struct pz_take
   return limits->dollars > 0 ? pz_fmax(most, costs->dollars / limits->dollars) : most;
 }
 
-/* The relative gain in value of the next higher value on an axis, divided by the additional fraction of the limits that
- * it uses.  0 if a limit is violated there.  `value` and `fraction` are those of the chip as it is. */
+/* The relative gain in value of the next higher value on an axis, divided by the additional
+ * fraction of the limits that it uses.  0 if a limit is violated there.  `value` and `fraction` are
+ * those of the chip as it is. */
 static double gain_of_axis(struct pz_call *call, const struct pz_box_task *task,
                            const struct pz_box *chip, enum pz_axis axis, double value,
                            double fraction) {

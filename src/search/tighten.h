@@ -1,4 +1,5 @@
-/* Operations on one box: bounds, cutting off parts that cannot contain the best chip, splitting, and a greedy chip. */
+/* Operations on one box: bounds, cutting off parts that cannot contain the best chip, splitting,
+ * and a greedy chip. */
 #ifndef PZ_SEARCH_TIGHTEN_H
 #define PZ_SEARCH_TIGHTEN_H
 
@@ -15,17 +16,18 @@ struct pz_box_task {
   struct pz_vec *closed; /* receives the slabs that are cut off: struct pz_closed_box */
 };
 
-/* Returns an upper bound on the value of every chip of the box; *steps receives the lower bounds on steps, indexed by
- * entry, that it follows from.  Level 1 is tighter than level 0, and ends as soon as the bound is not above the cutoff. */
+/* Returns an upper bound on the value of every chip of the box; *steps receives the lower bounds on
+ * steps, indexed by entry, that it follows from.  Level 1 is tighter than level 0, and ends as soon
+ * as the bound is not above the cutoff. */
 double pz_box_bound(struct pz_call *call, const struct pz_box_task *task,
                     const struct pz_boxed *boxed, int level, struct pz_step_cost *steps);
 
-/* Closes slabs of the box by limits and, if they are cheap, by bounds, until nothing changes.  Returns false if nothing
- * remains of the box. */
+/* Closes slabs of the box by limits and, if they are cheap, by bounds, until nothing changes.
+ * Returns false if nothing remains of the box. */
 bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box);
 
-/* Where to split a box of more than one chip: into [lo, at] and [at + 1, hi] of the axis whose halves have the least
- * estimated values; without estimates, of the widest axis. */
+/* Where to split a box of more than one chip: into [lo, at] and [at + 1, hi] of the axis whose
+ * halves have the least estimated values; without estimates, of the widest axis. */
 struct pz_box_split {
   enum pz_axis axis;
   uint8_t at;
@@ -33,8 +35,8 @@ struct pz_box_split {
 struct pz_box_split pz_box_choose_split(struct pz_call *call, const struct pz_box_task *task,
                                         const struct pz_box *box);
 
-/* A good chip of the box: beginning with the smallest, repeatedly raises the axis that gains most for its share of the
- * limits. */
+/* A good chip of the box: beginning with the smallest, repeatedly raises the axis that gains most
+ * for its share of the limits. */
 struct pz_point pz_box_greedy(struct pz_call *call, const struct pz_box_task *task,
                               const struct pz_box *box);
 

@@ -1,5 +1,5 @@
-/* A box of chips: all of one kind (technology, array and HBM generation), from a lowest to a highest value on each
- * axis. */
+/* A box of chips: all of one kind (technology, array and HBM generation), from a lowest to a
+ * highest value on each axis. */
 #ifndef PZ_SPACE_BOX_H
 #define PZ_SPACE_BOX_H
 
@@ -29,15 +29,18 @@ struct pz_closed_box {
   double value; /* of an evaluated chip, otherwise 0 */
 };
 
-/* All chips of one kind. */
-struct pz_box pz_box_all(const struct pz_space *s, uint32_t kind);
+/* The box of all chips of one kind. */
+struct pz_box pz_box_all(const struct pz_space *space, uint32_t kind);
 
-int64_t pz_box_chips(const struct pz_box *b);
-bool pz_box_is_chip(const struct pz_box *b);
-bool pz_box_has(const struct pz_box *b, const struct pz_point *p);
-struct pz_box pz_box_of(const struct pz_point *p);
-/* The first chip of a box, which is the only one of a box with one chip. */
-struct pz_point pz_box_point(const struct pz_box *b);
+/* The number of chips of a box, and whether it is one. */
+int64_t pz_box_chips(const struct pz_box *box);
+bool pz_box_is_chip(const struct pz_box *box);
+
+bool pz_box_has(const struct pz_box *box, const struct pz_point *point);
+
+/* The box of one chip, and the first chip of a box. */
+struct pz_box pz_box_of(const struct pz_point *point);
+struct pz_point pz_box_point(const struct pz_box *box);
 
 /* A box with its smallest and its largest chip, and their costs. */
 struct pz_boxed {
@@ -46,12 +49,12 @@ struct pz_boxed {
   struct pz_taken least, most;
 };
 
-void pz_boxed_set(const struct pz_space *s, const struct pz_box *b, struct pz_boxed *out);
+void pz_boxed_set(const struct pz_space *space, const struct pz_box *box, struct pz_boxed *out);
 
-/* The first limit that every chip of the box violates; NULL: none. */
-const char *pz_boxed_breaks(const struct pz_boxed *x, const struct pz_limits *l);
+/* The first limit that every chip of the box violates, or NULL. */
+const char *pz_boxed_breaks(const struct pz_boxed *boxed, const struct pz_limits *limits);
 
-/* Whether every chip of the space is in exactly one box.  The list is reordered. */
-bool pz_boxes_cover(const struct pz_space *s, struct pz_closed_box *list, uint32_t n);
+/* Returns whether every chip of the space is in exactly one box.  The list is reordered. */
+bool pz_boxes_cover(const struct pz_space *space, struct pz_closed_box *list, uint32_t n);
 
 #endif

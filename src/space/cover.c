@@ -1,33 +1,34 @@
-/* Checks that a list of boxes contains every chip of a space exactly once.  It is a part of the proof and therefore
- * knows nothing of how the boxes were found: it looks for an axis and a value at which the boxes divide into two
- * groups, and recurses into both, down to single boxes. */
+/* Checks that a list of boxes contains every chip of a space exactly once.  It is a part of the
+ * proof and therefore knows nothing of how the boxes were found: it looks for an axis and a value
+ * at which the boxes divide into two groups, and recurses into both, down to single boxes. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "space/box.h"
 
-static int compare_kinds(const void *a, const void *b) {
-  const struct pz_closed_box *x = a, *y = b;
+static int compare_kinds(const void *a, const void *box) {
+  const struct pz_closed_box *x = a, *y = box;
   return (x->box.kind > y->box.kind) - (x->box.kind < y->box.kind);
 }
 
 /* The axis that compare_starts() compares; qsort has no argument for it. */
 static _Thread_local enum pz_axis sorted_axis;
 
-static int compare_starts(const void *a, const void *b) {
-  const struct pz_closed_box *x = a, *y = b;
+static int compare_starts(const void *a, const void *box) {
+  const struct pz_closed_box *x = a, *y = box;
   return (x->box.lo[sorted_axis] > y->box.lo[sorted_axis]) -
          (x->box.lo[sorted_axis] < y->box.lo[sorted_axis]);
 }
 
-/* The value nearest to the middle of an axis at which boxes begin and that no box crosses; 0: there is none. */
+/* The value nearest to the middle of an axis at which boxes begin and that no box crosses; 0: there
+ * is none. */
 static int find_cut(const struct pz_closed_box *list, uint32_t n, const struct pz_box *all,
                     enum pz_axis a) {
   bool starts[PZ_SPACE_MOST_VALUES + 1] = {false}, crossed[PZ_SPACE_MOST_VALUES + 1] = {false};
   for (uint32_t i = 0; i < n; i++) {
-    const struct pz_box *b = &list[i].box;
-    starts[b->lo[a]] = true;
-    for (int v = b->lo[a] + 1; v <= b->hi[a]; v++) crossed[v] = true;
+    const struct pz_box *box = &list[i].box;
+    starts[box->lo[a]] = true;
+    for (int v = box->lo[a] + 1; v <= box->hi[a]; v++) crossed[v] = true;
   }
   int nearest = 0, middle = (all->lo[a] + all->hi[a] + 1) / 2;
   for (int v = all->lo[a] + 1; v <= all->hi[a]; v++) {
@@ -37,7 +38,7 @@ static int find_cut(const struct pz_closed_box *list, uint32_t n, const struct p
   return nearest;
 }
 
-/* Whether the boxes are a partition of `all`. */
+/* Returns whether the boxes are a partition of `all`. */
 static bool is_partition(struct pz_closed_box *list, uint32_t n, const struct pz_box *all) {
   if (n == 0) return false;
   if (n == 1)
@@ -58,18 +59,18 @@ static bool is_partition(struct pz_closed_box *list, uint32_t n, const struct pz
   return false;
 }
 
-static bool is_valid_box(const struct pz_box *b, const struct pz_box *all) {
+static bool is_valid_box(const struct pz_box *box, const struct pz_box *all) {
   for (enum pz_axis a = 0; a < PZ_AXES; a++)
-    if (b->lo[a] < all->lo[a] || b->hi[a] > all->hi[a] || b->lo[a] > b->hi[a]) return false;
+    if (box->lo[a] < all->lo[a] || box->hi[a] > all->hi[a] || box->lo[a] > box->hi[a]) return false;
   return true;
 }
 
-bool pz_boxes_cover(const struct pz_space *s, struct pz_closed_box *list, uint32_t n_list) {
+bool pz_boxes_cover(const struct pz_space *space, struct pz_closed_box *list, uint32_t n_list) {
   uint32_t first = 0; /* of the current kind */
   int64_t chips = 0;
   if (n_list) qsort(list, n_list, sizeof *list, compare_kinds);
-  for (uint32_t k = 0; k < pz_space_kinds(s); k++) {
-    struct pz_box all = pz_box_all(s, k);
+  for (uint32_t k = 0; k < pz_space_kinds(space); k++) {
+    struct pz_box all = pz_box_all(space, k);
     uint32_t n = 0;
     for (; first + n < n_list && list[first + n].box.kind == k; n++) {
       if (!is_valid_box(&list[first + n].box, &all)) return false;
@@ -78,5 +79,5 @@ bool pz_boxes_cover(const struct pz_space *s, struct pz_closed_box *list, uint32
     if (!is_partition(list + first, n, &all)) return false;
     first += n;
   }
-  return first == n_list && chips == pz_space_chips(s);
+  return first == n_list && chips == pz_space_chips(space);
 }

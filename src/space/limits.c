@@ -1,5 +1,5 @@
-/* Costs and limits.  pz_chip_taken() computes all costs of a chip from its bill; pz_limits_broken() and pz_excess_add()
- * compare them with limits, which pz_limits_apply_budget() completes. */
+/* Costs and limits.  pz_chip_taken() computes all costs of a chip from its bill; pz_limits_broken()
+ * and pz_excess_add() compare them with limits, which pz_limits_apply_budget() completes. */
 #include "space/limits.h"
 
 #include <math.h>
@@ -11,19 +11,22 @@
 
 /* ---- costs ---------------------------------------------------------------------------------- */
 
-struct pz_taken pz_chip_taken(const struct pz_chip *c) {
+/* Chips whose times follow from their data sheet alone lower their clock under a power limit, so
+ * that their least power is that at rest. */
+struct pz_taken pz_chip_taken(const struct pz_chip *chip) {
   static const double HOURS_PER_YEAR = 365.25 * 24, WATTS_PER_KILOWATT = 1e3;
-  struct pz_bill bill = pz_chip_bill(c, PZ_BILL_LIKELY);
-  const struct pz_tech_info *t = pz_tech_at(pz_chip_bill_tech(c));
-  bool lowers_clock = c->cold && !pz_tech_is_library(t);
-  bool has_power_limit = lowers_clock && c->watts > 0;
-  double watts = pz_bill_peak_watts(c, &bill), at_rest = bill.area_mm2 * t->static_w_per_mm2;
+  struct pz_bill bill = pz_chip_bill(chip, PZ_BILL_LIKELY);
+  const struct pz_tech_info *tech = pz_tech_at(pz_chip_bill_tech(chip));
+  bool lowers_clock = chip->cold && !pz_tech_is_library(tech);
+  bool has_power_limit = lowers_clock && chip->watts > 0;
+  double watts = pz_bill_peak_watts(chip, &bill), at_rest = bill.area_mm2 * tech->static_w_per_mm2;
   double running =
-      bill.static_watts + (pz_chip_held_part(c) - 1) * bill.area_mm2 * t->clock_w_per_mm2;
-  double owner_dollars = bill.dollars + t->server_dollars + t->network_dollars +
-                         watts * t->power_overhead * t->life_years * HOURS_PER_YEAR /
-                             WATTS_PER_KILOWATT * t->energy_dollars_per_kwh;
-  double slowest_hz = has_power_limit ? 0 : c->clock_hz;
+      bill.static_watts + (pz_chip_held_part(chip) - 1) * bill.area_mm2 * tech->clock_w_per_mm2;
+  double owner_dollars = bill.dollars + tech->server_dollars + tech->network_dollars +
+                         watts * tech->power_overhead * tech->life_years * HOURS_PER_YEAR /
+                             WATTS_PER_KILOWATT * tech->energy_dollars_per_kwh;
+  double slowest_hz = has_power_limit ? 0 : chip->clock_hz;
+  double voltage2 = tech->reference_hz > 0 ? pz_tech_voltage2(tech, slowest_hz) : 1;
   return (struct pz_taken){.mm2 = bill.area_mm2,
                            .watts = watts,
                            .least_watts = lowers_clock ? at_rest : watts,
@@ -32,44 +35,49 @@ struct pz_taken pz_chip_taken(const struct pz_chip *c) {
                            .edge_mm = bill.edge_mm,
                            .edge_room_mm = bill.edge_room_mm,
                            .owner_dollars = owner_dollars,
-                           .voltage2 = t->reference_hz > 0 ? pz_tech_voltage2(t, slowest_hz) : 1,
-                           .several = c->tensor.cores > 1 && c->vector.cores > 1};
+                           .voltage2 = voltage2,
+                           .several = chip->tensor.cores > 1 && chip->vector.cores > 1};
 }
 
 /* ---- limits --------------------------------------------------------------------------------- */
 
-const char *pz_limits_broken(const struct pz_limits *l, const struct pz_taken *least,
+const char *pz_limits_broken(const struct pz_limits *limits, const struct pz_taken *least,
                              const struct pz_taken *most) {
-  if (l->mm2 > 0 && least->mm2 > l->mm2) return "area";
-  if (l->watts > 0 && least->least_watts > l->watts) return "watts";
-  if (l->dollars > 0 && least->dollars > l->dollars) return "dollars";
-  if (most->mm2 < l->least_mm2 && least->several) return "least area";
+  if (limits->mm2 > 0 && least->mm2 > limits->mm2) return "area";
+  if (limits->watts > 0 && least->least_watts > limits->watts) return "watts";
+  if (limits->dollars > 0 && least->dollars > limits->dollars) return "dollars";
+  if (most->mm2 < limits->least_mm2 && least->several) return "least area";
   return least->edge_mm > most->edge_room_mm ? "edge" : NULL;
 }
 
 enum { AREA, WATTS, DOLLARS, LEAST_AREA, EDGE };
 
-void pz_excess_add(struct pz_excess *x, const struct pz_limits *l, const struct pz_taken *least,
-                   const struct pz_taken *most) {
+void pz_excess_add(struct pz_excess *excess, const struct pz_limits *limits,
+                   const struct pz_taken *least, const struct pz_taken *most) {
   const struct {
     double cost, limit;
-    bool broken;
-  } of[PZ_EXCESSES] = {
-      [AREA] = {least->mm2, l->mm2, l->mm2 > 0 && least->mm2 > l->mm2},
-      [WATTS] = {least->least_watts, l->watts, l->watts > 0 && least->least_watts > l->watts},
-      [DOLLARS] = {least->dollars, l->dollars, l->dollars > 0 && least->dollars > l->dollars},
-      [LEAST_AREA] = {most->mm2, l->least_mm2, most->mm2 < l->least_mm2 && least->several},
+    bool is_violated;
+  } checks[PZ_EXCESSES] = {
+      [AREA] = {least->mm2, limits->mm2, limits->mm2 > 0 && least->mm2 > limits->mm2},
+      [WATTS] = {least->least_watts, limits->watts,
+                 limits->watts > 0 && least->least_watts > limits->watts},
+      [DOLLARS] = {least->dollars, limits->dollars,
+                   limits->dollars > 0 && least->dollars > limits->dollars},
+      [LEAST_AREA] = {most->mm2, limits->least_mm2,
+                      most->mm2 < limits->least_mm2 && least->several},
       [EDGE] = {least->edge_mm, most->edge_room_mm, least->edge_mm > most->edge_room_mm}};
   for (int i = 0; i < PZ_EXCESSES; i++) {
-    bool is_smaller =
-        !(x->limit[i] > 0) || !(fabs(x->taken[i] - x->limit[i]) <= fabs(of[i].cost - of[i].limit));
-    if (!of[i].broken || !is_smaller) continue;
-    x->taken[i] = of[i].cost;
-    x->limit[i] = of[i].limit;
+    double old_distance = fabs(excess->cost[i] - excess->limit[i]);
+    double distance = fabs(checks[i].cost - checks[i].limit);
+    bool is_first = !(excess->limit[i] > 0);
+    bool is_smallest = is_first || !(old_distance <= distance);
+    if (!checks[i].is_violated || !is_smallest) continue;
+    excess->cost[i] = checks[i].cost;
+    excess->limit[i] = checks[i].limit;
   }
 }
 
-char *pz_excess_text(const struct pz_excess *x, char *buf, size_t size) {
+char *pz_excess_text(const struct pz_excess *excess, char *buf, size_t size) {
   static const char *const words[PZ_EXCESSES] = {
       [AREA] = "mm2 of at most",
       [WATTS] = "W of at most",
@@ -79,52 +87,54 @@ char *pz_excess_text(const struct pz_excess *x, char *buf, size_t size) {
   size_t n = 0;
   buf[0] = '\0';
   for (int i = 0; i < PZ_EXCESSES && n < size; i++)
-    if (x->limit[i] > 0)
-      n += (size_t)snprintf(buf + n, size - n, "%s%.6g %s %.6g", n ? ", " : "", x->taken[i],
-                            words[i], x->limit[i]);
+    if (excess->limit[i] > 0)
+      n += (size_t)snprintf(buf + n, size - n, "%s%.6g %s %.6g", n ? ", " : "", excess->cost[i],
+                            words[i], excess->limit[i]);
   return buf;
 }
 
 /* ---- budgets -------------------------------------------------------------------------------- */
 
-static void apply_chip_as_budget(struct pz_call *call, const struct pz_space *s, const char *budget,
-                                 const char *node, struct pz_limits *limits) {
-  struct pz_chip c, *loaded = NULL;
+/* Sets the limits that are 0 to the costs of a chip. */
+static void apply_chip_as_budget(struct pz_call *call, const struct pz_space *space,
+                                 const char *budget, const char *node, struct pz_limits *limits) {
+  struct pz_chip chip, *loaded = NULL;
   struct pz_error why = {0};
   enum pz_status status = pz_chip_load(budget, &loaded, &why);
   if (status != PZ_OK) pz_raise(call, status, "--budget: %s", why.message);
-  c = *loaded;
+  chip = *loaded;
   pz_chip_free(loaded);
-  pz_chip_make_cold(call, &c, NULL);
-  const struct pz_tech_info *tech = pz_tech_at(c.tech);
-  bool is_of_space = s->n_nodes == 1 && s->node[0] == c.tech;
+  pz_chip_make_cold(call, &chip, NULL);
+  const struct pz_tech_info *tech = pz_tech_at(chip.tech);
+  bool is_of_space = space->n_nodes == 1 && space->node[0] == chip.tech;
   if (!node && !is_of_space)
     pz_raise(call, PZ_BAD_USE,
              "--budget %.40s: a chip of %s, and the space %s has chips of %s%s; accepted: a chip "
              "of the space's technology, mm2, or --node %s where the space has it",
-             budget, tech->name, s->name, pz_tech_at(s->node[0])->name,
-             s->n_nodes > 1 ? " and others" : "", tech->name);
-  struct pz_taken t = pz_chip_taken(&c);
-  if (!(limits->mm2 > 0)) limits->mm2 = t.mm2;
+             budget, tech->name, space->name, pz_tech_at(space->node[0])->name,
+             space->n_nodes > 1 ? " and others" : "", tech->name);
+  struct pz_taken costs = pz_chip_taken(&chip);
+  if (!(limits->mm2 > 0)) limits->mm2 = costs.mm2;
   if (pz_tech_is_library(tech)) return; /* it has no bill of HBM and links */
-  if (!(limits->watts > 0)) limits->watts = t.watts;
-  if (!(limits->dollars > 0)) limits->dollars = t.dollars;
+  if (!(limits->watts > 0)) limits->watts = costs.watts;
+  if (!(limits->dollars > 0)) limits->dollars = costs.dollars;
 }
 
-void pz_limits_apply_budget(struct pz_call *call, const struct pz_space *s, const char *budget,
+void pz_limits_apply_budget(struct pz_call *call, const struct pz_space *space, const char *budget,
                             const char *node, struct pz_limits *limits) {
   if (budget) {
     char *end;
     double mm2 = strtod(budget, &end);
     bool is_number = end != budget && !*end;
     if (!is_number)
-      apply_chip_as_budget(call, s, budget, node, limits);
+      apply_chip_as_budget(call, space, budget, node, limits);
     else if (!(mm2 > 0 && mm2 < 1e9))
       pz_raise(call, PZ_BAD_USE, "--budget %s; accepted: a chip, or an area above 0 mm2", budget);
     else if (!(limits->mm2 > 0))
       limits->mm2 = mm2;
   }
   bool has_limit = limits->mm2 > 0 || limits->watts > 0 || limits->dollars > 0;
-  if (!has_limit && s->has_base) limits->mm2 = pz_chip_bill(&s->base, PZ_BILL_LIKELY).area_mm2;
-  limits->least_mm2 = s->least_part * limits->mm2;
+  if (!has_limit && space->has_base)
+    limits->mm2 = pz_chip_bill(&space->base, PZ_BILL_LIKELY).area_mm2;
+  limits->least_mm2 = space->least_part * limits->mm2;
 }

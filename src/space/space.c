@@ -1,8 +1,10 @@
 /* Design spaces: reading and writing their files, and the chips of their points.
  *
- * pz_space_read() reads the kinds (read_texts, read_array_products) and the axes (read_axis), and fills what is missing
- * from the base chip.  pz_space_chip() turns a point into a chip: the base chip resized, or a plain chip, with the
- * values of the axes. */
+ * pz_space_read() reads the kinds (read_texts, read_array_products) and the axes (read_axis), and
+ * fills what is missing from the base chip.  pz_space_chip() turns a point into a chip: the base
+ * chip resized, or a plain chip, with the values of the axes.
+ *
+ * Sections: reading axes, reading kinds, reading files, chips, documentation of fields, writing. */
 #include "space/space.h"
 
 #include <stdio.h>
@@ -17,8 +19,8 @@
 #include "core/num.h"
 #include "core/text.h"
 
-/* A stack has 1,024 data lines, at 3.6 Gb/s (JEDEC JESD235D), 6.4 Gb/s (JESD238), and 7.8 Gb/s (HBM3E, as B200 runs
- * it). Its bytes are those of products: A100 80 GB, H100 and B200. */
+/* A stack has 1,024 data lines, at 3.6 Gb/s (JEDEC JESD235D), 6.4 Gb/s (JESD238), and 7.8 Gb/s
+ * (HBM3E, as B200 runs it). Its bytes are those of products: A100 80 GB, H100 and B200. */
 const struct pz_hbm_generation pz_hbm_generations[PZ_HBM_GENERATIONS] = {
     {"hbm2e", 460e9, INT64_C(16) << 30},
     {"hbm3", 819e9, INT64_C(16) << 30},
@@ -55,16 +57,17 @@ struct values {
   int32_t most;
 };
 
-static bool add_value(struct values *v, int64_t x) {
-  int64_t least = v->n ? v->list[v->n - 1] + 1 : 1;
-  if (v->n == PZ_SPACE_MOST_VALUES || x < least || x > v->most) return false;
-  v->list[v->n] = (int32_t)x;
-  v->n++;
+/* Returns false if the value is out of range, not above the one before, or one too many. */
+static bool add_value(struct values *values, int64_t value) {
+  int64_t least = values->n ? values->list[values->n - 1] + 1 : 1;
+  if (values->n == PZ_SPACE_MOST_VALUES || value < least || value > values->most) return false;
+  values->list[values->n] = (int32_t)value;
+  values->n++;
   return true;
 }
 
-/* {"from", "to", "step"} */
-static bool read_range(const json_t *range, struct values *v) {
+/* Reads {"from", "to", "step"}.  Returns false if the object is not valid. */
+static bool read_range(const json_t *range, struct values *values) {
   const json_t *from = json_object_get(range, "from"), *to = json_object_get(range, "to"),
                *step = json_object_get(range, "step");
   if (json_object_size(range) != 3 || !json_is_integer(from) || !json_is_integer(to) ||
@@ -72,104 +75,103 @@ static bool read_range(const json_t *range, struct values *v) {
     return false;
   int64_t first = json_integer_value(from), last = json_integer_value(to),
           by = json_integer_value(step);
-  if (first < 1 || last < first || last > v->most || by < 1 || by > v->most) return false;
-  for (int64_t x = first; x <= last; x += by)
-    if (!add_value(v, x)) return false;
+  if (first < 1 || last < first || last > values->most || by < 1 || by > values->most) return false;
+  for (int64_t value = first; value <= last; value += by)
+    if (!add_value(values, value)) return false;
   return true;
 }
 
-static bool read_list(const json_t *list, struct values *v) {
+static bool read_list(const json_t *list, struct values *values) {
   size_t n = json_array_size(list); /* 0 if it is not an array */
   for (size_t i = 0; i < n; i++) {
     const json_t *item = json_array_get(list, i);
-    if (!json_is_integer(item) || !add_value(v, json_integer_value(item))) return false;
+    if (!json_is_integer(item) || !add_value(values, json_integer_value(item))) return false;
   }
   return n > 0;
 }
 
-static void read_values(struct pz_fields *f, const char *key, const json_t *json,
-                        struct values *v) {
+/* Reads the values of an axis in either form, and refuses the field if they are not valid. */
+static void read_values(struct pz_fields *fields, const char *key, const json_t *json,
+                        struct values *values) {
   char accepted[160];
-  bool valid = json_is_object(json) ? read_range(json, v) : read_list(json, v);
+  bool valid = json_is_object(json) ? read_range(json, values) : read_list(json, values);
   if (valid) return;
   snprintf(accepted, sizeof accepted,
            "1 to %d increasing integers from 1 to %d, or {\"from\", \"to\", \"step\"}",
-           PZ_SPACE_MOST_VALUES, v->most);
-  pz_fields_refuse(f, key, accepted);
+           PZ_SPACE_MOST_VALUES, values->most);
+  pz_fields_refuse(fields, key, accepted);
 }
 
-static void set_only_value(struct pz_space *s, enum pz_axis a, int32_t value) {
-  s->n[a] = 1;
-  s->value[a][0] = value;
-}
-
-/* With a base, an axis may be absent, and lanes may be as many as the array has columns: either by the word "columns",
- * or, if the axes are beside the other keys, by their absence. */
-static void read_axis(struct pz_fields *f, struct pz_space *s, enum pz_axis a) {
-  const json_t *json = pz_fields_value(f, axes[a].key);
+/* Reads one axis.  With a base, an axis may be absent, and lanes may be as many as the array has
+ * columns: either by the word "columns", or, if the axes are beside the other keys, by their
+ * absence. */
+static void read_axis(struct pz_fields *fields, struct pz_space *space, enum pz_axis axis) {
+  const json_t *json = pz_fields_value(fields, axes[axis].key);
   const char *word = json_string_value(json);
-  bool lanes_of_base = s->has_base && a == PZ_AXIS_LANES;
-  bool is_columns = json ? word && strcmp(word, "columns") == 0 : !json_object_get(f->root, "axes");
-  if (lanes_of_base && is_columns) {
-    set_only_value(s, a, PZ_SPACE_AS_COLUMNS);
-  } else if (s->has_base && !json) {
-    set_only_value(s, a, PZ_SPACE_OF_BASE);
-  } else {
-    struct values v = {s->value[a], 0, axes[a].most};
-    read_values(f, axes[a].key, json, &v);
-    s->n[a] = v.n;
+  bool is_columns = word && strcmp(word, "columns") == 0;
+  if (!json) is_columns = !json_object_get(fields->root, "axes");
+  bool as_columns = is_columns && space->has_base && axis == PZ_AXIS_LANES;
+  bool as_base = space->has_base && !json;
+  if (as_columns || as_base) {
+    space->n[axis] = 1;
+    space->value[axis][0] = as_columns ? PZ_SPACE_AS_COLUMNS : PZ_SPACE_OF_BASE;
+    return;
   }
+  struct values values = {space->value[axis], 0, axes[axis].most};
+  read_values(fields, axes[axis].key, json, &values);
+  space->n[axis] = values.n;
 }
 
 /* ---- reading kinds -------------------------------------------------------------------------- */
 
 /* The three functions below return false for a text that is unknown or given twice. */
-static bool add_node(struct pz_space *s, const char *name) {
+static bool add_node(struct pz_space *space, const char *name) {
   for (enum pz_tech t = 0; name && t < PZ_TECHS; t++) {
     if (strcmp(pz_tech_at(t)->name, name) != 0) continue;
-    for (int i = 0; i < s->n_nodes; i++)
-      if (s->node[i] == t) return false;
-    s->node[s->n_nodes++] = t;
+    for (int i = 0; i < space->n_nodes; i++)
+      if (space->node[i] == t) return false;
+    space->node[space->n_nodes++] = t;
     return true;
   }
   return false;
 }
 
-static bool add_array(struct pz_space *s, const char *text) {
+static bool add_array(struct pz_space *space, const char *text) {
   enum { LARGEST = 1 << 14 };
   char *end;
-  if (!text || *text < '1' || *text > '9' || s->n_arrays == PZ_SPACE_MOST_ARRAYS) return false;
+  if (!text || *text < '1' || *text > '9' || space->n_arrays == PZ_SPACE_MOST_ARRAYS) return false;
   int64_t rows = strtol(text, &end, 10);
   if (*end != 'x' || end[1] < '1' || end[1] > '9') return false;
   int64_t cols = strtol(end + 1, &end, 10);
   if (*end || rows > LARGEST || cols > LARGEST) return false;
-  for (int i = 0; i < s->n_arrays; i++)
-    if (s->array[i].rows == rows && s->array[i].cols == cols) return false;
-  s->array[s->n_arrays++] = (struct pz_array_shape){rows, cols};
+  for (int i = 0; i < space->n_arrays; i++)
+    if (space->array[i].rows == rows && space->array[i].cols == cols) return false;
+  space->array[space->n_arrays++] = (struct pz_array_shape){rows, cols};
   return true;
 }
 
-static bool add_hbm(struct pz_space *s, const char *name) {
+static bool add_hbm(struct pz_space *space, const char *name) {
   for (int g = 0; name && g < PZ_HBM_GENERATIONS; g++) {
     if (strcmp(pz_hbm_generations[g].name, name) != 0) continue;
-    for (int i = 0; i < s->n_hbm; i++)
-      if (s->hbm[i] == g) return false;
-    s->hbm[s->n_hbm++] = g;
+    for (int i = 0; i < space->n_hbm; i++)
+      if (space->hbm[i] == g) return false;
+    space->hbm[space->n_hbm++] = g;
     return true;
   }
   return false;
 }
 
-/* Reads a list of texts with one of these functions.  With a base, the list may be absent. */
-static void read_texts(struct pz_fields *f, const char *key, const char *accepted,
-                       struct pz_space *s, bool (*add)(struct pz_space *, const char *)) {
-  const json_t *list = pz_fields_value(f, key);
-  if (s->has_base && !list) return;
+/* Reads a list of texts, each of which `add` adds to the space.  With a base, the list may be
+ * absent. */
+static void read_texts(struct pz_fields *fields, const char *key, const char *accepted,
+                       struct pz_space *space, bool (*add)(struct pz_space *, const char *)) {
+  const json_t *list = pz_fields_value(fields, key);
+  if (space->has_base && !list) return;
   size_t n = json_array_size(list);
   bool valid = n > 0 && n <= PZ_SPACE_MOST_ARRAYS;
   for (size_t i = 0; i < n && valid; i++)
-    valid = add(s, json_string_value(json_array_get(list, i)));
-  if (!valid) pz_fields_refuse(f, key, accepted);
+    valid = add(space, json_string_value(json_array_get(list, i)));
+  if (!valid) pz_fields_refuse(fields, key, accepted);
 }
 
 /* Arrays are sorted by their number of units, so that a step from one to the next is small. */
@@ -180,247 +182,258 @@ static int compare_arrays(const void *a, const void *b) {
   return (x->rows > y->rows) - (x->rows < y->rows);
 }
 
-/* Reads the axes "rows" and "cols", all products of which are arrays.  Returns false if there are none. */
-static bool read_array_products(struct pz_fields *f, struct pz_space *s) {
+/* Reads the axes "rows" and "cols", all products of which are arrays.  Returns false if there are
+ * none. */
+static bool read_array_products(struct pz_fields *fields, struct pz_space *space) {
   static const char rows_key[] = "axes.rows|rows", cols_key[] = "axes.cols|cols";
-  const json_t *rows_json = pz_fields_value(f, rows_key), *cols_json = pz_fields_value(f, cols_key);
+  const json_t *rows_json = pz_fields_value(fields, rows_key),
+               *cols_json = pz_fields_value(fields, cols_key);
   int32_t row_list[PZ_SPACE_MOST_VALUES], col_list[PZ_SPACE_MOST_VALUES];
   struct values rows = {row_list, 0, 1 << 14}, cols = {col_list, 0, 1 << 14};
   if (!rows_json && !cols_json) return false;
-  read_values(f, rows_key, rows_json, &rows);
-  read_values(f, cols_key, cols_json, &cols);
+  read_values(fields, rows_key, rows_json, &rows);
+  read_values(fields, cols_key, cols_json, &cols);
   if (rows.n * cols.n > PZ_SPACE_MOST_ARRAYS) {
-    pz_fields_refuse(f, rows_key, "at most 256 products of rows and cols");
+    pz_fields_refuse(fields, rows_key, "at most 256 products of rows and cols");
     return true;
   }
   for (int r = 0; r < rows.n; r++)
     for (int c = 0; c < cols.n; c++)
-      s->array[s->n_arrays++] = (struct pz_array_shape){rows.list[r], cols.list[c]};
-  qsort(s->array, (size_t)s->n_arrays, sizeof *s->array, compare_arrays);
+      space->array[space->n_arrays++] = (struct pz_array_shape){rows.list[r], cols.list[c]};
+  qsort(space->array, (size_t)space->n_arrays, sizeof *space->array, compare_arrays);
   return true;
 }
 
 /* ---- reading files -------------------------------------------------------------------------- */
 
 /* Reads everything but the base chip, which is read only when the rest is valid. */
-static void read_space_fields(struct pz_fields *f, struct pz_space *s) {
+static void read_space_fields(struct pz_fields *fields, struct pz_space *space) {
   static const char *const ignored[] = {"sources"};
   char names[80], nodes_accepted[160];
-  json_t *axes_given = json_object_get(f->root, "axes"), *value;
+  json_t *axes_given = json_object_get(fields->root, "axes"), *value;
   const char *key;
-  if (axes_given && !json_is_object(axes_given)) pz_fields_refuse(f, "axes", "an object of axes");
+  if (axes_given && !json_is_object(axes_given))
+    pz_fields_refuse(fields, "axes", "an object of axes");
   json_object_foreach(axes_given, key, value) {
-    if (f->status != PZ_OK || !json_object_get(f->root, key)) continue;
-    pz_fields_refuse(f, key, "it in \"axes\" alone, where it is given too");
+    if (fields->status != PZ_OK || !json_object_get(fields->root, key)) continue;
+    pz_fields_refuse(fields, key, "it in \"axes\" alone, where it is given too");
   }
-  pz_text_plain(pz_text_copy(s->name, sizeof s->name, pz_fields_text_or(f, "name", f->name)));
-  pz_text_copy(s->about, sizeof s->about, pz_fields_text_or(f, "about", ""));
+  pz_text_plain(pz_text_copy(space->name, sizeof space->name,
+                             pz_fields_text_or(fields, "name", fields->name)));
+  pz_text_copy(space->about, sizeof space->about, pz_fields_text_or(fields, "about", ""));
   /* A file with its axes beside the other keys always has a base. */
-  s->has_base = pz_fields_value(f, "base") || json_object_get(f->root, "tensor_cores");
-  s->least_part = pz_fields_real_or(f, "least_part", 0, 1, 0);
+  space->has_base =
+      pz_fields_value(fields, "base") || json_object_get(fields->root, "tensor_cores");
+  space->least_part = pz_fields_real_or(fields, "least_part", 0, 1, 0);
   snprintf(nodes_accepted, sizeof nodes_accepted, "a list of different ones of %s",
            pz_text_join(names, sizeof names, pz_tech_name_at, NULL));
-  read_texts(f, "nodes", nodes_accepted, s, add_node);
-  read_texts(f, "hbm", "a list of different ones of hbm2e, hbm3, hbm3e", s, add_hbm);
-  if (!read_array_products(f, s))
-    read_texts(f, "arrays", "a list of different shapes like \"64x128\", rows x columns", s,
-               add_array);
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) read_axis(f, s, a);
-  pz_fields_allow(f, ignored, sizeof ignored / sizeof *ignored);
+  read_texts(fields, "nodes", nodes_accepted, space, add_node);
+  read_texts(fields, "hbm", "a list of different ones of hbm2e, hbm3, hbm3e", space, add_hbm);
+  if (!read_array_products(fields, space))
+    read_texts(fields, "arrays", "a list of different shapes like \"64x128\", rows x columns",
+               space, add_array);
+  for (enum pz_axis a = 0; a < PZ_AXES; a++) read_axis(fields, space, a);
+  pz_fields_allow(fields, ignored, sizeof ignored / sizeof *ignored);
 }
 
-/* Checks the number of chips, and that the largest buffers of the space hold a tile of every array. */
-static void check_space(struct pz_call *call, const char *name, const struct pz_space *s) {
-  struct pz_point p = {0};
-  struct pz_chip c;
-  double n = pz_space_kinds(s);
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) n *= s->n[a];
+/* Checks the number of chips, and that the largest buffers of the space hold a tile of every
+ * array. */
+static void check_space(struct pz_call *call, const char *name, const struct pz_space *space) {
+  struct pz_point point = {0};
+  struct pz_chip chip;
+  double n = pz_space_kinds(space);
+  for (enum pz_axis a = 0; a < PZ_AXES; a++) n *= space->n[a];
   if (!(n <= 0x1p62)) pz_raise(call, PZ_LIMIT, "%s: %.3g chips; accepted: at most 2^62", name, n);
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) p.at[a] = (uint8_t)(s->n[a] - 1);
-  for (uint32_t k = 0; k < pz_space_kinds(s); k++) {
-    p.kind = k;
-    pz_space_chip(s, &p, &c);
-    int64_t local = pz_chip_least_local_bytes(&c), glb = pz_chip_least_glb_bytes(&c);
-    if (c.tensor.local_bytes < local || c.glb_bytes < glb)
+  for (enum pz_axis a = 0; a < PZ_AXES; a++) point.at[a] = (uint8_t)(space->n[a] - 1);
+  for (uint32_t k = 0; k < pz_space_kinds(space); k++) {
+    point.kind = k;
+    pz_space_chip(space, &point, &chip);
+    int64_t local = pz_chip_least_local_bytes(&chip), glb = pz_chip_least_glb_bytes(&chip);
+    if (chip.tensor.local_bytes < local || chip.glb_bytes < glb)
       pz_raise(call, PZ_BAD_INPUT,
                "%s: no buffer of the space holds a tile of an array of %lld x %lld; accepted: "
                "local_kib of %lld and glb_mib of %lld or more",
-               name, (long long)c.tensor.rows, (long long)c.tensor.cols,
+               name, (long long)chip.tensor.rows, (long long)chip.tensor.cols,
                (long long)pz_ceil_div(local, 1 << 10), (long long)pz_ceil_div(glb, 1 << 20));
   }
 }
 
 void pz_space_read(struct pz_call *call, const char *name, const char *text, size_t bytes,
                    struct pz_space *out) {
-  struct pz_fields f = pz_fields_of(call, name, pz_json_read(call, name, text, bytes));
-  struct pz_space *s = pz_alloc(call, 1, sizeof *s);
-  read_space_fields(&f, s);
-  pz_fields_end(call, &f);
-  if (s->has_base) {
-    pz_chip_read_base(call, &f, "tpuv4", &s->base);
-    if (!s->n_nodes) s->node[s->n_nodes++] = s->base.tech;
-    if (!s->n_arrays)
-      s->array[s->n_arrays++] = (struct pz_array_shape){s->base.tensor.rows, s->base.tensor.cols};
-    if (!s->n_hbm) s->hbm[s->n_hbm++] = PZ_SPACE_OF_BASE;
+  struct pz_fields fields = pz_fields_of(call, name, pz_json_read(call, name, text, bytes));
+  struct pz_space *space = pz_alloc(call, 1, sizeof *space);
+  read_space_fields(&fields, space);
+  pz_fields_end(call, &fields);
+  if (space->has_base) {
+    pz_chip_read_base(call, &fields, "tpuv4", &space->base);
+    if (!space->n_nodes) space->node[space->n_nodes++] = space->base.tech;
+    if (!space->n_arrays)
+      space->array[space->n_arrays++] =
+          (struct pz_array_shape){space->base.tensor.rows, space->base.tensor.cols};
+    if (!space->n_hbm) space->hbm[space->n_hbm++] = PZ_SPACE_OF_BASE;
   }
-  check_space(call, name, s);
-  *out = *s;
+  check_space(call, name, space);
+  *out = *space;
 }
 
 const char *pz_space_preset_name(size_t i) { return pz_embedded_name(pz_embedded_spaces, i); }
 
-void pz_space_read_named(struct pz_call *call, const char *space, struct pz_space *out) {
+void pz_space_read_named(struct pz_call *call, const char *name, struct pz_space *out) {
   size_t bytes = 0;
   const char *text = pz_embedded_load(call, pz_embedded_spaces, "space",
-                                      "a name listed by 'phaze spaces'", space, &bytes);
-  pz_space_read(call, space, text, bytes, out);
+                                      "a name listed by 'phaze spaces'", name, &bytes);
+  pz_space_read(call, name, text, bytes, out);
 }
 
-void pz_space_choose_node(struct pz_call *call, struct pz_space *s, const char *node) {
+void pz_space_choose_node(struct pz_call *call, struct pz_space *space, const char *node) {
   char names[120] = "";
-  for (int i = 0; i < s->n_nodes; i++) {
-    const char *name = pz_tech_at(s->node[i])->name;
+  for (int i = 0; i < space->n_nodes; i++) {
+    const char *name = pz_tech_at(space->node[i])->name;
     if (strcmp(name, node) == 0) {
-      s->node[0] = s->node[i];
-      s->n_nodes = 1;
+      space->node[0] = space->node[i];
+      space->n_nodes = 1;
       return;
     }
     size_t n = strlen(names);
     snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", name);
   }
-  pz_raise(call, PZ_BAD_USE, "--node %.40s; accepted: those of the space %s, %s", node, s->name,
+  pz_raise(call, PZ_BAD_USE, "--node %.40s; accepted: those of the space %s, %s", node, space->name,
            names);
 }
 
 /* ---- chips ---------------------------------------------------------------------------------- */
 
-uint32_t pz_space_kinds(const struct pz_space *s) {
-  return (uint32_t)(s->n_nodes * s->n_arrays * s->n_hbm);
+uint32_t pz_space_kinds(const struct pz_space *space) {
+  return (uint32_t)(space->n_nodes * space->n_arrays * space->n_hbm);
 }
 
-int64_t pz_space_kind_chips(const struct pz_space *s) {
+int64_t pz_space_kind_chips(const struct pz_space *space) {
   int64_t n = 1;
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) n *= s->n[a];
+  for (enum pz_axis a = 0; a < PZ_AXES; a++) n *= space->n[a];
   return n;
 }
 
-int64_t pz_space_chips(const struct pz_space *s) {
-  return pz_space_kind_chips(s) * pz_space_kinds(s);
+int64_t pz_space_chips(const struct pz_space *space) {
+  return pz_space_kind_chips(space) * pz_space_kinds(space);
 }
 
-struct pz_kind pz_space_kind(const struct pz_space *s, uint32_t kind) {
-  int k = (int)kind, node_and_array = k / s->n_hbm;
-  return (struct pz_kind){node_and_array / s->n_arrays, node_and_array % s->n_arrays, k % s->n_hbm};
+struct pz_kind pz_space_kind(const struct pz_space *space, uint32_t kind) {
+  int k = (int)kind, node_and_array = k / space->n_hbm;
+  return (struct pz_kind){node_and_array / space->n_arrays, node_and_array % space->n_arrays,
+                          k % space->n_hbm};
 }
 
-uint64_t pz_space_id(const struct pz_space *s, const struct pz_point *p) {
-  uint64_t id = p->kind;
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) id = id * (uint64_t)s->n[a] + p->at[a];
+uint64_t pz_space_id(const struct pz_space *space, const struct pz_point *point) {
+  uint64_t id = point->kind;
+  for (enum pz_axis a = 0; a < PZ_AXES; a++) id = id * (uint64_t)space->n[a] + point->at[a];
   return id;
 }
 
-struct pz_point pz_space_point(const struct pz_space *s, uint64_t id) {
-  struct pz_point p = {0};
+struct pz_point pz_space_point(const struct pz_space *space, uint64_t id) {
+  struct pz_point point = {0};
   for (int a = PZ_AXES - 1; a >= 0; a--) {
-    p.at[a] = (uint8_t)(id % (uint64_t)s->n[a]);
-    id /= (uint64_t)s->n[a];
+    point.at[a] = (uint8_t)(id % (uint64_t)space->n[a]);
+    id /= (uint64_t)space->n[a];
   }
-  p.kind = (uint32_t)id;
-  return p;
+  point.kind = (uint32_t)id;
+  return point;
 }
 
 /* "4x128x128-16x128-32M", followed by "-2xhbm3-100" if the space chooses HBM or links. */
-static void name_chip(struct pz_chip *c, const char *hbm, int64_t link_gb_per_s) {
-  const struct pz_tensor_cores *t = &c->tensor;
-  int n = snprintf(c->name, sizeof c->name, "%lldx%lldx%lld-%lldx%lld-%lldM", (long long)t->cores,
-                   (long long)t->rows, (long long)t->cols, (long long)c->vector.cores,
-                   (long long)c->vector.lanes, (long long)(c->glb_bytes >> 20));
-  bool is_cut = n <= 0 || (size_t)n >= sizeof c->name;
+static void name_chip(struct pz_chip *chip, const char *hbm, int64_t link_gb_per_s) {
+  const struct pz_tensor_cores *t = &chip->tensor;
+  int n =
+      snprintf(chip->name, sizeof chip->name, "%lldx%lldx%lld-%lldx%lld-%lldM", (long long)t->cores,
+               (long long)t->rows, (long long)t->cols, (long long)chip->vector.cores,
+               (long long)chip->vector.lanes, (long long)(chip->glb_bytes >> 20));
+  bool is_cut = n <= 0 || (size_t)n >= sizeof chip->name;
   if (is_cut || (!hbm && link_gb_per_s <= 0)) return;
-  if (link_gb_per_s <= 0) link_gb_per_s = (int64_t)(c->link_bytes_per_s / 1e9);
-  snprintf(c->name + n, sizeof c->name - (size_t)n, "-%lldx%s-%lld", (long long)c->hbm.stacks,
-           hbm ? hbm : "hbm", (long long)link_gb_per_s);
+  if (link_gb_per_s <= 0) link_gb_per_s = (int64_t)(chip->link_bytes_per_s / 1e9);
+  snprintf(chip->name + n, sizeof chip->name - (size_t)n, "-%lldx%s-%lld",
+           (long long)chip->hbm.stacks, hbm ? hbm : "hbm", (long long)link_gb_per_s);
 }
 
 /* A chip without a base, before the values of the axes are set. */
 static struct pz_chip plain_chip(const int64_t value[PZ_AXES]) {
   enum { WORDS_PER_LANE = 16, LEAST_LOCAL = 1024, REGISTER_BYTES = 32 };
-  struct pz_chip c = {.link_latency_s = 1e-6};
-  c.clock_hz = (double)value[PZ_AXIS_CLOCK_MHZ] * 1e6;
-  c.tensor.register_bytes = REGISTER_BYTES;
-  c.vector.local_bytes = pz_max(WORDS_PER_LANE * value[PZ_AXIS_LANES], LEAST_LOCAL);
-  c.rules = (struct pz_rules){.fill = true,
-                              .double_buffer = true,
-                              .vector_memory = true,
-                              .operand_bytes = 2,
-                              .sum_bytes = 4};
-  return c;
+  struct pz_chip chip = {.link_latency_s = 1e-6};
+  chip.clock_hz = (double)value[PZ_AXIS_CLOCK_MHZ] * 1e6;
+  chip.tensor.register_bytes = REGISTER_BYTES;
+  chip.vector.local_bytes = pz_max(WORDS_PER_LANE * value[PZ_AXIS_LANES], LEAST_LOCAL);
+  chip.rules = (struct pz_rules){.fill = true,
+                                 .double_buffer = true,
+                                 .vector_memory = true,
+                                 .operand_bytes = 2,
+                                 .sum_bytes = 4};
+  return chip;
 }
 
-/* The base chip with this array, these lanes and this clock.  Its buffers keep their bytes per unit, and their rates
- * keep their bytes per cycle. */
-static struct pz_chip resized_base(const struct pz_space *s, const struct pz_array_shape *array,
+/* The base chip with this array, these lanes and this clock.  Its buffers keep their bytes per
+ * unit, and their rates keep their bytes per cycle. */
+static struct pz_chip resized_base(const struct pz_space *space, const struct pz_array_shape *array,
                                    const int64_t value[PZ_AXES]) {
-  struct pz_chip_size size = {s->base.tensor.cores, array->rows,          array->cols,
-                              s->base.vector.cores, s->base.vector.lanes, s->base.glb_bytes};
-  struct pz_chip c;
+  struct pz_chip_size size = {
+      space->base.tensor.cores, array->rows,          array->cols, space->base.vector.cores,
+      space->base.vector.lanes, space->base.glb_bytes};
+  struct pz_chip chip;
   if (value[PZ_AXIS_LANES] != PZ_SPACE_OF_BASE) size.lanes = value[PZ_AXIS_LANES];
-  pz_chip_resize(&s->base, &size, &c);
-  if (value[PZ_AXIS_CLOCK_MHZ] > 0) c.clock_hz = (double)value[PZ_AXIS_CLOCK_MHZ] * 1e6;
-  double speedup = c.clock_hz / s->base.clock_hz;
-  c.glb_bytes_per_s *= speedup;
-  c.glb_core_bytes_per_s *= speedup;
-  c.tensor.local_bytes_per_s *= speedup;
-  c.tensor.local_total_bytes_per_s *= speedup;
-  return c;
+  pz_chip_resize(&space->base, &size, &chip);
+  if (value[PZ_AXIS_CLOCK_MHZ] > 0) chip.clock_hz = (double)value[PZ_AXIS_CLOCK_MHZ] * 1e6;
+  double speedup = chip.clock_hz / space->base.clock_hz;
+  chip.glb_bytes_per_s *= speedup;
+  chip.glb_core_bytes_per_s *= speedup;
+  chip.tensor.local_bytes_per_s *= speedup;
+  chip.tensor.local_total_bytes_per_s *= speedup;
+  return chip;
 }
 
-/* Sets how the chip executes programs, and removes measurements of the base, which hold for chips of the space only if
- * they run as the base does. */
-static void set_execution(const struct pz_space *s, struct pz_chip *c) {
-  if (s->compiled || !s->has_base) {
-    c->execution = PZ_CHIP_SCHEDULED;
-    c->rules.nested_mapping = true;
-    c->rules.rate_levels = true;
+/* Sets how the chip executes programs, and removes measurements of the base, which hold for chips
+ * of the space only if they run as the base does. */
+static void set_execution(const struct pz_space *space, struct pz_chip *chip) {
+  if (space->compiled || !space->has_base) {
+    chip->execution = PZ_CHIP_SCHEDULED;
+    chip->rules.nested_mapping = true;
+    chip->rules.rate_levels = true;
   }
-  if (s->has_base && !s->compiled && !s->base.cold) return;
-  pz_calibration_none(c->glb_bytes, &c->calibration);
-  c->cold = false;
-  if (!s->cold) return;
-  c->watts = s->watts;
-  (void)pz_chip_try_class(c, s->constants); /* fails only if a GPU cannot be read */
+  if (space->has_base && !space->compiled && !space->base.cold) return;
+  pz_calibration_none(chip->glb_bytes, &chip->calibration);
+  chip->cold = false;
+  if (!space->cold) return;
+  chip->watts = space->watts;
+  (void)pz_chip_try_class(chip, space->constants); /* fails only if a GPU cannot be read */
 }
 
-void pz_space_chip(const struct pz_space *s, const struct pz_point *p, struct pz_chip *out) {
+void pz_space_chip(const struct pz_space *space, const struct pz_point *point,
+                   struct pz_chip *out) {
   int64_t value[PZ_AXES];
-  struct pz_kind k = pz_space_kind(s, p->kind);
-  const struct pz_array_shape *array = &s->array[k.array];
+  struct pz_kind k = pz_space_kind(space, point->kind);
+  const struct pz_array_shape *array = &space->array[k.array];
   const struct pz_hbm_generation *hbm =
-      s->hbm[k.hbm] == PZ_SPACE_OF_BASE ? NULL : &pz_hbm_generations[s->hbm[k.hbm]];
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) value[a] = s->value[a][p->at[a]];
+      space->hbm[k.hbm] == PZ_SPACE_OF_BASE ? NULL : &pz_hbm_generations[space->hbm[k.hbm]];
+  for (enum pz_axis a = 0; a < PZ_AXES; a++) value[a] = space->value[a][point->at[a]];
   if (value[PZ_AXIS_LANES] == PZ_SPACE_AS_COLUMNS) value[PZ_AXIS_LANES] = array->cols;
-  struct pz_chip c = s->has_base ? resized_base(s, array, value) : plain_chip(value);
-  c.tech = s->node[k.node];
-  c.tensor.rows = array->rows;
-  c.tensor.cols = array->cols;
-  if (value[PZ_AXIS_TENSOR_CORES] > 0) c.tensor.cores = value[PZ_AXIS_TENSOR_CORES];
-  if (value[PZ_AXIS_LOCAL_KIB] > 0) c.tensor.local_bytes = value[PZ_AXIS_LOCAL_KIB] << 10;
-  if (value[PZ_AXIS_VECTOR_CORES] > 0) c.vector.cores = value[PZ_AXIS_VECTOR_CORES];
-  if (value[PZ_AXIS_LANES] > 0) c.vector.lanes = value[PZ_AXIS_LANES];
-  if (value[PZ_AXIS_GLB_MIB] > 0) c.glb_bytes = value[PZ_AXIS_GLB_MIB] << 20;
+  struct pz_chip chip = space->has_base ? resized_base(space, array, value) : plain_chip(value);
+  chip.tech = space->node[k.node];
+  chip.tensor.rows = array->rows;
+  chip.tensor.cols = array->cols;
+  if (value[PZ_AXIS_TENSOR_CORES] > 0) chip.tensor.cores = value[PZ_AXIS_TENSOR_CORES];
+  if (value[PZ_AXIS_LOCAL_KIB] > 0) chip.tensor.local_bytes = value[PZ_AXIS_LOCAL_KIB] << 10;
+  if (value[PZ_AXIS_VECTOR_CORES] > 0) chip.vector.cores = value[PZ_AXIS_VECTOR_CORES];
+  if (value[PZ_AXIS_LANES] > 0) chip.vector.lanes = value[PZ_AXIS_LANES];
+  if (value[PZ_AXIS_GLB_MIB] > 0) chip.glb_bytes = value[PZ_AXIS_GLB_MIB] << 20;
   if (value[PZ_AXIS_GLB_BYTES_PER_CYCLE] > 0)
-    c.glb_bytes_per_s = (double)value[PZ_AXIS_GLB_BYTES_PER_CYCLE] * c.clock_hz;
-  if (value[PZ_AXIS_HBM_STACKS] > 0) c.hbm.stacks = value[PZ_AXIS_HBM_STACKS];
+    chip.glb_bytes_per_s = (double)value[PZ_AXIS_GLB_BYTES_PER_CYCLE] * chip.clock_hz;
+  if (value[PZ_AXIS_HBM_STACKS] > 0) chip.hbm.stacks = value[PZ_AXIS_HBM_STACKS];
   if (hbm) {
-    c.hbm.bytes_per_stack = hbm->bytes;
-    c.hbm.bytes_per_s_per_stack = hbm->bytes_per_s;
+    chip.hbm.bytes_per_stack = hbm->bytes;
+    chip.hbm.bytes_per_s_per_stack = hbm->bytes_per_s;
   }
   if (value[PZ_AXIS_LINK_GB_PER_S] > 0)
-    c.link_bytes_per_s = (double)value[PZ_AXIS_LINK_GB_PER_S] * 1e9;
-  set_execution(s, &c);
-  name_chip(&c, hbm ? hbm->name : NULL, value[PZ_AXIS_LINK_GB_PER_S]);
-  snprintf(c.about, sizeof c.about, "a chip of the space %s", s->name);
-  *out = c;
+    chip.link_bytes_per_s = (double)value[PZ_AXIS_LINK_GB_PER_S] * 1e9;
+  set_execution(space, &chip);
+  name_chip(&chip, hbm ? hbm->name : NULL, value[PZ_AXIS_LINK_GB_PER_S]);
+  snprintf(chip.about, sizeof chip.about, "a chip of the space %s", space->name);
+  *out = chip;
 }
 
 /* ---- documentation of fields ------------------------------------------------------------------ */
@@ -479,43 +492,44 @@ void pz_space_fields(json_t *list) {
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-const char *pz_space_hbm_name(const struct pz_space *s, int i) {
-  return s->hbm[i] == PZ_SPACE_OF_BASE ? "of the base" : pz_hbm_generations[s->hbm[i]].name;
+const char *pz_space_hbm_name(const struct pz_space *space, int i) {
+  return space->hbm[i] == PZ_SPACE_OF_BASE ? "of the base" : pz_hbm_generations[space->hbm[i]].name;
 }
 
-static json_t *axes_json(const struct pz_space *s) {
+static json_t *axes_json(const struct pz_space *space) {
   json_t *all = json_object();
   for (enum pz_axis a = 0; a < PZ_AXES; a++) {
-    int32_t first = s->value[a][0];
+    int32_t first = space->value[a][0];
     if (first == PZ_SPACE_OF_BASE) continue;
     json_t *list = first > 0 ? json_array() : json_string("columns");
-    for (int i = 0; i < s->n[a] && first > 0; i++)
-      json_array_append_new(list, json_integer(s->value[a][i]));
+    for (int i = 0; i < space->n[a] && first > 0; i++)
+      json_array_append_new(list, json_integer(space->value[a][i]));
     json_object_set_new(all, axes[a].name, list);
   }
   return all;
 }
 
-json_t *pz_space_json(const struct pz_space *s) {
+json_t *pz_space_json(const struct pz_space *space) {
   json_t *nodes = json_array(), *arrays = json_array(), *hbm = json_array();
   char text[48];
-  for (int i = 0; i < s->n_nodes; i++)
-    json_array_append_new(nodes, json_string(pz_tech_at(s->node[i])->name));
-  for (int i = 0; i < s->n_arrays; i++) {
-    snprintf(text, sizeof text, "%lldx%lld", (long long)s->array[i].rows,
-             (long long)s->array[i].cols);
+  for (int i = 0; i < space->n_nodes; i++)
+    json_array_append_new(nodes, json_string(pz_tech_at(space->node[i])->name));
+  for (int i = 0; i < space->n_arrays; i++) {
+    snprintf(text, sizeof text, "%lldx%lld", (long long)space->array[i].rows,
+             (long long)space->array[i].cols);
     json_array_append_new(arrays, json_string(text));
   }
-  for (int i = 0; i < s->n_hbm; i++)
-    json_array_append_new(hbm, json_string(pz_space_hbm_name(s, i)));
-  json_t *all = json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "name", s->name, "about", s->about, "nodes",
-                          nodes, "arrays", arrays, "hbm", hbm, "axes", axes_json(s));
+  for (int i = 0; i < space->n_hbm; i++)
+    json_array_append_new(hbm, json_string(pz_space_hbm_name(space, i)));
+  json_t *all = json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "name", space->name, "about", space->about,
+                          "nodes", nodes, "arrays", arrays, "hbm", hbm, "axes", axes_json(space));
   bool complete = all;
-  if (s->hbm[0] == PZ_SPACE_OF_BASE) json_object_del(all, "hbm");
-  if (s->least_part > 0)
-    complete = complete && json_object_set_new(all, "least_part", json_real(s->least_part)) == 0;
-  if (s->has_base)
-    complete = complete && json_object_set_new(all, "base", pz_chip_json(&s->base)) == 0;
+  if (space->hbm[0] == PZ_SPACE_OF_BASE) json_object_del(all, "hbm");
+  if (space->least_part > 0)
+    complete =
+        complete && json_object_set_new(all, "least_part", json_real(space->least_part)) == 0;
+  if (space->has_base)
+    complete = complete && json_object_set_new(all, "base", pz_chip_json(&space->base)) == 0;
   if (complete) return all;
   json_decref(all);
   return NULL;

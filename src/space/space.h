@@ -1,13 +1,15 @@
-/* A design space: chips on a grid of ordered axes, for each technology, array shape and generation of HBM.  A space has
- * at most 2^62 chips.  Its file:
- *     {"name", "about", "nodes": ["5nm"], "arrays": ["64x64"], "hbm": ["hbm3e"], "axes": {"tensor_cores": VALUES, ...}}
- * VALUES are a list of increasing integers, or {"from", "to", "step"}.  Instead of "arrays" there may be axes "rows"
- * and "cols": the arrays are all their products.
+/* A design space: chips on a grid of ordered axes, for each technology, array shape and generation
+ * of HBM.  A space has at most 2^62 chips.  Its file:
+ *     {"name", "about", "nodes": ["5nm"], "arrays": ["64x64"], "hbm": ["hbm3e"],
+ *      "axes": {"tensor_cores": VALUES, ...}}
+ * VALUES are a list of increasing integers, or {"from", "to", "step"}.  Instead of "arrays" there
+ * may be axes "rows" and "cols": the arrays are all their products.
  *
- * With a "base", a chip, everything that is left out is as in that chip, and local buffers keep their bytes per unit;
- * "lanes" may be "columns": as many as the array has.  Then the area is limited to the base's, unless another limit is
- * given; with "least_part", chips with several cores of both kinds use at least this part of it.  The axes may also be
- * beside the other keys, without "axes"; then lanes that are left out are as many as the columns. */
+ * With a "base", a chip, everything that is left out is as in that chip, and local buffers keep
+ * their bytes per unit; "lanes" may be "columns": as many as the array has.  Then the area is
+ * limited to the base's, unless another limit is given; with "least_part", chips with several cores
+ * of both kinds use at least this part of it.  The axes may also be beside the other keys, without
+ * "axes"; then lanes that are left out are as many as the columns. */
 #ifndef PZ_SPACE_SPACE_H
 #define PZ_SPACE_SPACE_H
 
@@ -54,7 +56,7 @@ struct pz_space {
   int n_nodes, n_arrays, n_hbm;
   enum pz_tech node[PZ_TECHS];
   struct pz_array_shape array[PZ_SPACE_MOST_ARRAYS];
-  int hbm[PZ_HBM_GENERATIONS]; /* indices of pz_hbm_generations; PZ_SPACE_OF_BASE: the base's */
+  int hbm[PZ_HBM_GENERATIONS]; /* indices of pz_hbm_generations, or PZ_SPACE_OF_BASE */
   int n[PZ_AXES];
   /* The only value of an axis may be PZ_SPACE_OF_BASE or PZ_SPACE_AS_COLUMNS. */
   int32_t value[PZ_AXES][PZ_SPACE_MOST_VALUES];
@@ -62,13 +64,13 @@ struct pz_space {
   struct pz_chip base;
   double least_part; /* least area of chips with several cores, relative to the limit; 0: none */
   bool compiled;     /* chips are unmeasured and run compiled programs, whatever the base says */
-  bool
-      cold; /* chips run as fast as their class does, instead of at the rates of their description */
+  /* Chips run as fast as their class does, instead of at the rates of their description. */
+  bool cold;
   double watts;                    /* power limit of a chip; 0: none */
   const struct pz_cold *constants; /* of the class; NULL: the default */
 };
 
-/* The base chip's value; as many lanes as the array has columns. */
+/* Special values: that of the base chip; as many lanes as the array has columns. */
 enum { PZ_SPACE_OF_BASE = -1, PZ_SPACE_AS_COLUMNS = -2 };
 
 /* A chip of a space. */
@@ -77,43 +79,46 @@ struct pz_point {
   uint8_t at[PZ_AXES]; /* the index of the value on each axis */
 };
 
-const char *pz_axis_name(enum pz_axis a); /* NULL after the last */
+/* The name of an axis in files, or NULL after the last. */
+const char *pz_axis_name(enum pz_axis axis);
 
-/* The number of combinations of technology, array and HBM (the last varies fastest); of chips; of chips of one kind. */
-uint32_t pz_space_kinds(const struct pz_space *s);
-int64_t pz_space_chips(const struct pz_space *s);
-int64_t pz_space_kind_chips(const struct pz_space *s);
+/* The number of kinds, which are combinations of technology, array and HBM (the last varies
+ * fastest); of chips; and of chips of one kind. */
+uint32_t pz_space_kinds(const struct pz_space *space);
+int64_t pz_space_chips(const struct pz_space *space);
+int64_t pz_space_kind_chips(const struct pz_space *space);
 
 /* The parts of a kind, as indices. */
 struct pz_kind {
   int node, array, hbm;
 };
-struct pz_kind pz_space_kind(const struct pz_space *s, uint32_t kind);
+struct pz_kind pz_space_kind(const struct pz_space *space, uint32_t kind);
 
 /* The number of a chip in the space, and the chip with a number. */
-uint64_t pz_space_id(const struct pz_space *s, const struct pz_point *p);
-struct pz_point pz_space_point(const struct pz_space *s, uint64_t id);
+uint64_t pz_space_id(const struct pz_space *space, const struct pz_point *point);
+struct pz_point pz_space_point(const struct pz_space *space, uint64_t id);
 
 /* The chip at a point, named after its sizes: 4x128x128-16x128-32M. */
-void pz_space_chip(const struct pz_space *s, const struct pz_point *p, struct pz_chip *out);
+void pz_space_chip(const struct pz_space *space, const struct pz_point *point, struct pz_chip *out);
 
 /* Reads the text of a space file; `name` stands for it in messages. */
 void pz_space_read(struct pz_call *call, const char *name, const char *text, size_t bytes,
                    struct pz_space *out);
 
 /* Reads a built-in space or a file. */
-void pz_space_read_named(struct pz_call *call, const char *space, struct pz_space *out);
+void pz_space_read_named(struct pz_call *call, const char *name, struct pz_space *out);
 
-/* Restricts the space to one of its technologies.  Raises PZ_BAD_USE if it has none of that name. */
-void pz_space_choose_node(struct pz_call *call, struct pz_space *s, const char *node);
+/* Restricts the space to one of its technologies.  Raises PZ_BAD_USE if it has none of that
+ * name. */
+void pz_space_choose_node(struct pz_call *call, struct pz_space *space, const char *node);
 
 /* The space in the format of its file.  Returns a new reference; NULL: out of memory. */
-json_t *pz_space_json(const struct pz_space *s);
+json_t *pz_space_json(const struct pz_space *space);
 
 /* Appends the documentation of each field of a space file (pz_key_describe) for doc/fields.md. */
 void pz_space_fields(json_t *list);
 
-/* The name of the i-th HBM generation of the space, for people. */
-const char *pz_space_hbm_name(const struct pz_space *s, int i);
+/* The name of HBM generation i of the space, for people. */
+const char *pz_space_hbm_name(const struct pz_space *space, int i);
 
 #endif

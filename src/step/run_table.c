@@ -1062,20 +1062,17 @@ struct csv_args {
 
 static void write_csv(struct pz_call *call, void *ctx) {
   struct csv_args *x = ctx;
-  struct pz_buffer b = {0};
   pz_require(call, x->runs, "runs");
   pz_require(call, x->text, "text");
   pz_require(call, x->bytes, "bytes");
   const struct pz_run_table *t = &((const struct held_runs *)(const void *)x->runs)->table;
-  FILE *out = pz_buffer_stream(&b);
-  if (out) put_heads(t, out);
-  for (uint32_t i = 0; out && i < t->n_rows; i++) put_row(t, i, out);
-  if (!out || !pz_buffer_close(out)) {
-    pz_free(b.text);
-    pz_raise(call, PZ_NO_MEMORY, "out of memory for the table");
-  }
-  *x->text = b.text;
-  *x->bytes = b.bytes;
+  struct pz_buffer *csv = pz_buffer_new(call);
+  FILE *out = pz_buffer_open(call, csv);
+  put_heads(t, out);
+  for (uint32_t i = 0; i < t->n_rows; i++) put_row(t, i, out);
+  pz_buffer_flush(call, out);
+  *x->bytes = csv->bytes;
+  *x->text = pz_buffer_take(call, csv);
 }
 
 enum pz_status pz_runs_csv(const struct pz_runs *r, char **text, size_t *bytes,

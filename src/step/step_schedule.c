@@ -48,7 +48,7 @@ static void add_pass(struct pz_call *call, struct maker *k, uint32_t i, enum pz_
   *s = (struct pz_layer_schedule){.count = count, .direction = d};
   s->layer = pz_format(&work, "%s%s", l->name, recomputed ? "-recomputed" : "");
   if (how.lp) {
-    how.lp = pz_file_with(how.lp, pz_format(&work, "-%s-%s", s->layer, names[d]), work.arena);
+    how.lp = pz_file_with(&work, how.lp, pz_format(&work, "-%s-%s", s->layer, names[d]));
     if (!how.lp) pz_raise(call, PZ_NO_MEMORY, "out of memory for a schedule");
   }
   struct pz_pass_question q = pz_layer_pass(&work, &c, l, kernels, d, recomputed);

@@ -1,5 +1,6 @@
-/* The wrapper of SQLite.  pz_db_open() opens a path as a URI and restricts what its schema may do; pz_db_prepare(),
- * pz_db_write() and pz_db_next() execute statements; pz_db_raise() maps SQLite's error codes to a status.
+/* The wrapper of SQLite.  pz_db_open() opens a path as a URI and restricts what its schema may do;
+ * pz_db_prepare(), pz_db_write() and pz_db_next() execute statements; pz_db_raise() maps SQLite's
+ * error codes to a status.
  *
  * SQLite never calls back into this program, so no error can cross one of its frames. */
 #include "store/db.h"
@@ -59,8 +60,8 @@ _Noreturn void pz_db_raise(struct pz_call *call, const struct pz_db *db, const c
 
 /* ---- opening and closing -------------------------------------------------------------------- */
 
-/* Writes the path as a URI, which the option "immutable" requires.  All but the plainest characters are escaped, and
- * so are slashes, because two of them would begin the name of a host. */
+/* Writes the path as a URI, which the option "immutable" requires.  All but the plainest characters
+ * are escaped, and so are slashes, because two of them would begin the name of a host. */
 static void write_uri(char uri[LONGEST_URI], const char *path, const char *query) {
   size_t n = (size_t)snprintf(uri, LONGEST_URI, "file:");
   for (const char *c = path; *c && n + 4 < LONGEST_URI; c++) {

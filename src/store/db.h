@@ -1,8 +1,8 @@
-/* SQLite for run files: opening a database in one of four modes, statements, transactions, and errors that name the
- * file.  Knows no tables.
+/* SQLite for run files: opening a database in one of four modes, statements, transactions, and
+ * errors that name the file.  Knows no tables.
  *
- * Statements and transactions belong to the call: what pz_db_prepare() and pz_db_begin() open is finalized or rolled
- * back when the call ends with an error. */
+ * Statements and transactions belong to the call: what pz_db_prepare() and pz_db_begin() open is
+ * finalized or rolled back when the call ends with an error. */
 #ifndef PZ_STORE_DB_H
 #define PZ_STORE_DB_H
 
@@ -24,9 +24,9 @@ struct pz_db {
   char path[PZ_DB_LONGEST_PATH];
 };
 
-/* Opens `path`.  The content is not read before the first statement.  The schema of the file is not trusted: it can
- * neither call functions with side effects nor write to internal tables.  The caller closes *db with pz_db_close(),
- * also when an error was raised. */
+/* Opens `path`.  The content is not read before the first statement.  The schema of the file is not
+ * trusted: it can neither call functions with side effects nor write to internal tables.  The
+ * caller closes *db with pz_db_close(), also when an error was raised. */
 void pz_db_open(struct pz_call *call, struct pz_db *db, const char *path, enum pz_db_mode mode);
 
 /* Accepts a closed database. */

@@ -1,5 +1,5 @@
-/* Digests of run files: hash_row() hashes one row of any table, pz_digest_rows() adds the hashes of many, and the table
- * `digests` has the sum for each part.  pz_digest_check() compares the two. */
+/* Digests of run files: hash_row() hashes one row of any table, pz_digest_rows() adds the hashes of
+ * many, and the table `digests` has the sum for each part.  pz_digest_check() compares the two. */
 #include "store/digest.h"
 
 #include <string.h>

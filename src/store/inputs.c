@@ -1,6 +1,6 @@
-/* Describes the difference between the inputs of two runs in one sentence.  pz_inputs_differ() follows the first
- * difference downward, one level of objects and arrays at a time (descend()), as far as the two can be compared part by
- * part. */
+/* Describes the difference between the inputs of two runs in one sentence.  pz_inputs_differ()
+ * follows the first difference downward, one level of objects and arrays at a time (descend()), as
+ * far as the two can be compared part by part. */
 #include "store/inputs.h"
 
 #include <stdio.h>
@@ -10,7 +10,8 @@
 
 enum { LONGEST_NAME = 160, LONGEST_VALUE = 160 };
 
-/* The values of one key in the old and the new inputs, NULL where it is missing, and the path of the key from the root. */
+/* The values of one key in the old and the new inputs, NULL where it is missing, and the path of
+ * the key from the root. */
 struct compared_value {
   char path[LONGEST_NAME];
   json_t *was, *now;
@@ -34,31 +35,33 @@ static size_t count_differing_keys(json_t *was, json_t *now, const char **first)
   return n;
 }
 
-static void append_to_path(struct compared_value *v, const char *separator, const char *key) {
-  size_t n = strlen(v->path);
-  snprintf(v->path + n, sizeof v->path - n, "%s%s", separator, key);
+static void append_to_path(struct compared_value *compared, const char *separator,
+                           const char *key) {
+  size_t n = strlen(compared->path);
+  snprintf(compared->path + n, sizeof compared->path - n, "%s%s", separator, key);
 }
 
-/* Goes one level down to the first difference.  Returns false if the two cannot be compared part by part. */
-static bool descend(struct compared_value *v) {
-  if (json_is_object(v->was) && json_is_object(v->now)) {
+/* Goes one level down to the first difference.  Returns false if the two cannot be compared part by
+ * part. */
+static bool descend(struct compared_value *compared) {
+  if (json_is_object(compared->was) && json_is_object(compared->now)) {
     const char *key = "";
-    if (count_differing_keys(v->was, v->now, &key) == 0) return false;
-    append_to_path(v, *v->path ? "." : "", key);
-    v->was = json_object_get(v->was, key);
-    v->now = json_object_get(v->now, key);
+    if (count_differing_keys(compared->was, compared->now, &key) == 0) return false;
+    append_to_path(compared, *compared->path ? "." : "", key);
+    compared->was = json_object_get(compared->was, key);
+    compared->now = json_object_get(compared->now, key);
     return true;
   }
-  if (!json_is_array(v->was) || !json_is_array(v->now) ||
-      json_array_size(v->was) != json_array_size(v->now))
+  if (!json_is_array(compared->was) || !json_is_array(compared->now) ||
+      json_array_size(compared->was) != json_array_size(compared->now))
     return false;
   char index[32];
   size_t i = 0;
-  while (json_equal(json_array_get(v->was, i), json_array_get(v->now, i))) i++;
+  while (json_equal(json_array_get(compared->was, i), json_array_get(compared->now, i))) i++;
   snprintf(index, sizeof index, "[%zu]", i);
-  append_to_path(v, "", index);
-  v->was = json_array_get(v->was, i);
-  v->now = json_array_get(v->now, i);
+  append_to_path(compared, "", index);
+  compared->was = json_array_get(compared->was, i);
+  compared->now = json_array_get(compared->now, i);
   return true;
 }
 
@@ -85,25 +88,25 @@ static const char *brief_value(const json_t *value, char buf[LONGEST_VALUE]) {
 
 bool pz_inputs_differ(json_t *was, json_t *now, char *buf, size_t size) {
   char before[LONGEST_VALUE], after[LONGEST_VALUE];
-  struct compared_value v = {.was = was, .now = now};
+  struct compared_value compared = {.was = was, .now = now};
   const char *key, *innermost_name = NULL; /* of the named objects on the way down */
   size_t n = count_differing_keys(was, now, &key);
   if (n == 0) return false;
-  while (!are_lists_with_other_names(v.was, v.now) && descend(&v)) {
-    const char *name = json_string_value(json_object_get(v.was, "name"));
+  while (!are_lists_with_other_names(compared.was, compared.now) && descend(&compared)) {
+    const char *name = json_string_value(json_object_get(compared.was, "name"));
     if (name) innermost_name = name;
   }
-  size_t length = strlen(v.path), suffix = strlen(".digest");
-  bool is_digest = length > suffix && strcmp(v.path + length - suffix, ".digest") == 0;
-  if (are_lists_with_other_names(v.was, v.now))
-    snprintf(buf, size, "%s were %s and are %s now", v.path,
-             pz_text_join(before, sizeof before, name_in_list, v.was),
-             pz_text_join(after, sizeof after, name_in_list, v.now));
+  size_t length = strlen(compared.path), suffix = strlen(".digest");
+  bool is_digest = length > suffix && strcmp(compared.path + length - suffix, ".digest") == 0;
+  if (are_lists_with_other_names(compared.was, compared.now))
+    snprintf(buf, size, "%s were %s and are %s now", compared.path,
+             pz_text_join(before, sizeof before, name_in_list, compared.was),
+             pz_text_join(after, sizeof after, name_in_list, compared.now));
   else if (innermost_name && is_digest)
     snprintf(buf, size, "%s has other contents now", innermost_name);
   else
-    snprintf(buf, size, "%s was %s and is %s now", v.path, brief_value(v.was, before),
-             brief_value(v.now, after));
+    snprintf(buf, size, "%s was %s and is %s now", compared.path, brief_value(compared.was, before),
+             brief_value(compared.now, after));
   length = strlen(buf);
   if (n > 1)
     snprintf(buf + length, size - length, ", and %zu other input%s", n - 1,

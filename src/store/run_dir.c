@@ -1,6 +1,7 @@
-/* Files and locks of a run directory.  A writer calls pz_run_dir_lock(), then pz_run_dir_move_aside() for --fresh, and
- * pz_run_dir_prepare() and pz_run_dir_accept() around the creation of a new run; a reader calls pz_run_dir_share().
- * A database consists of several files (`companions`), which are always moved and removed together. */
+/* Files and locks of a run directory.  A writer calls pz_run_dir_lock(), then
+ * pz_run_dir_move_aside() for --fresh, and pz_run_dir_prepare() and pz_run_dir_accept() around the
+ * creation of a new run; a reader calls pz_run_dir_share().  A database consists of several files
+ * (`companions`), which are always moved and removed together. */
 #include "store/run_dir.h"
 
 #include <errno.h>
@@ -11,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Paths leave room for the names in the directory and for the endings of a database's companions. */
+/* Paths leave room for the names in the directory and for the endings of a database's
+ * companions. */
 enum {
   MOST_OLD_RUNS = 9999,
   LONGEST_ENDING = 32,
@@ -19,8 +21,8 @@ enum {
   LONGEST_DIR = LONGEST_RUN - LONGEST_ENDING
 };
 
-/* The files of a database.  The database itself is the last, so that a log is never left beside a name under which a
- * new database could mistake it for its own. */
+/* The files of a database.  The database itself is the last, so that a log is never left beside a
+ * name under which a new database could mistake it for its own. */
 static const char *const companions[] = {"-journal", "-wal", "-shm", ""};
 enum { N_COMPANIONS = sizeof companions / sizeof *companions };
 typedef char companion_path[PZ_DB_LONGEST_PATH + LONGEST_ENDING];
@@ -31,24 +33,24 @@ static _Noreturn void raise_io(struct pz_call *call, const char *path, const cha
               strerror(errno), accepted);
 }
 
-void pz_run_dir_init(struct pz_call *call, struct pz_run_dir *d, const char *dir) {
+void pz_run_dir_init(struct pz_call *call, struct pz_run_dir *run_dir, const char *dir) {
   size_t n = strlen(dir);
-  *d = (struct pz_run_dir){.lock = -1};
+  *run_dir = (struct pz_run_dir){.lock = -1};
   if (n == 0) pz_raise(call, PZ_BAD_USE, "the name of the run directory is empty");
   if (n > LONGEST_DIR) pz_raise(call, PZ_LIMIT, "%s: the path is too long", dir);
-  memcpy(d->dir, dir, n + 1);
-  snprintf(d->run, sizeof d->run, "%.*s/run.sqlite", LONGEST_DIR, dir);
+  memcpy(run_dir->dir, dir, n + 1);
+  snprintf(run_dir->run, sizeof run_dir->run, "%.*s/run.sqlite", LONGEST_DIR, dir);
 }
 
 /* ---- locks ---------------------------------------------------------------------------------- */
 
-static void write_lock_path(const struct pz_run_dir *d, char path[PZ_DB_LONGEST_PATH]) {
-  snprintf(path, PZ_DB_LONGEST_PATH, "%.*s/lock", LONGEST_DIR, d->dir);
+static void write_lock_path(const struct pz_run_dir *run_dir, char path[PZ_DB_LONGEST_PATH]) {
+  snprintf(path, PZ_DB_LONGEST_PATH, "%.*s/lock", LONGEST_DIR, run_dir->dir);
 }
 
-void pz_run_dir_release(struct pz_run_dir *d) {
-  if (d->lock >= 0) close(d->lock);
-  d->lock = -1;
+void pz_run_dir_release(struct pz_run_dir *run_dir) {
+  if (run_dir->lock >= 0) close(run_dir->lock);
+  run_dir->lock = -1;
 }
 
 static bool try_lock(int fd, int operation) {
@@ -58,29 +60,30 @@ static bool try_lock(int fd, int operation) {
   return code == 0;
 }
 
-void pz_run_dir_lock(struct pz_call *call, struct pz_run_dir *d) {
+void pz_run_dir_lock(struct pz_call *call, struct pz_run_dir *run_dir) {
   char path[PZ_DB_LONGEST_PATH];
-  if (mkdir(d->dir, 0777) != 0 && errno != EEXIST)
-    raise_io(call, d->dir, "create the directory",
+  if (mkdir(run_dir->dir, 0777) != 0 && errno != EEXIST)
+    raise_io(call, run_dir->dir, "create the directory",
              "an existing directory, or one whose parent is writable");
-  write_lock_path(d, path);
-  d->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (d->lock < 0) raise_io(call, path, "open it to write", "a directory that can be written to");
-  if (try_lock(d->lock, LOCK_EX)) return;
+  write_lock_path(run_dir, path);
+  run_dir->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (run_dir->lock < 0)
+    raise_io(call, path, "open it to write", "a directory that can be written to");
+  if (try_lock(run_dir->lock, LOCK_EX)) return;
   if (errno != EWOULDBLOCK) raise_io(call, path, "lock it", "a file system with locks");
   pz_raise(call, PZ_IO,
            "%s: another phaze is running there; accepted: another directory, or this one after "
            "that has ended",
-           d->dir);
+           run_dir->dir);
 }
 
-bool pz_run_dir_share(struct pz_run_dir *d) {
+bool pz_run_dir_share(struct pz_run_dir *run_dir) {
   char path[PZ_DB_LONGEST_PATH];
-  write_lock_path(d, path);
-  d->lock = open(path, O_RDONLY | O_CLOEXEC);
-  if (d->lock < 0 || try_lock(d->lock, LOCK_SH)) return true;
+  write_lock_path(run_dir, path);
+  run_dir->lock = open(path, O_RDONLY | O_CLOEXEC);
+  if (run_dir->lock < 0 || try_lock(run_dir->lock, LOCK_SH)) return true;
   bool has_writer = errno == EWOULDBLOCK;
-  pz_run_dir_release(d);
+  pz_run_dir_release(run_dir);
   return !has_writer;
 }
 
@@ -93,13 +96,13 @@ static void check_regular(struct pz_call *call, const char *path) {
                 "%s: is not a regular file; accepted: the directory of a run", path);
 }
 
-void pz_run_dir_check(struct pz_call *call, const struct pz_run_dir *d) {
+void pz_run_dir_check(struct pz_call *call, const struct pz_run_dir *run_dir) {
   companion_path path;
   for (int i = 0; i < N_COMPANIONS; i++) {
-    snprintf(path, sizeof path, "%s%s", d->run, companions[i]);
+    snprintf(path, sizeof path, "%s%s", run_dir->run, companions[i]);
     check_regular(call, path);
   }
-  write_lock_path(d, path);
+  write_lock_path(run_dir, path);
   check_regular(call, path);
 }
 
@@ -107,32 +110,32 @@ static bool refuses_writing(const char *path) {
   return access(path, W_OK) != 0 && (errno == EACCES || errno == EROFS || errno == EPERM);
 }
 
-bool pz_run_dir_is_read_only(const struct pz_run_dir *d) {
+bool pz_run_dir_is_read_only(const struct pz_run_dir *run_dir) {
   char lock[PZ_DB_LONGEST_PATH];
-  write_lock_path(d, lock);
-  return pz_run_dir_has_run(d) &&
-         (refuses_writing(d->dir) || refuses_writing(d->run) || refuses_writing(lock));
+  write_lock_path(run_dir, lock);
+  return pz_run_dir_has_run(run_dir) &&
+         (refuses_writing(run_dir->dir) || refuses_writing(run_dir->run) || refuses_writing(lock));
 }
 
-bool pz_run_dir_has_run(const struct pz_run_dir *d) {
+bool pz_run_dir_has_run(const struct pz_run_dir *run_dir) {
   struct stat st;
-  return lstat(d->run, &st) == 0;
+  return lstat(run_dir->run, &st) == 0;
 }
 
-bool pz_run_dir_has_log(const struct pz_run_dir *d) {
+bool pz_run_dir_has_log(const struct pz_run_dir *run_dir) {
   companion_path path;
   struct stat st;
-  snprintf(path, sizeof path, "%s-wal", d->run);
+  snprintf(path, sizeof path, "%s-wal", run_dir->run);
   return stat(path, &st) == 0 && st.st_size > 0;
 }
 
 /* ---- renaming an old run -------------------------------------------------------------------- */
 
-/* Merges the log, so that one file remains to be renamed.  If that fails, the log is renamed with the database: closing
- * must not remove the log of a file that is not a database. */
+/* Merges the log, so that one file remains to be renamed.  If that fails, the log is renamed with
+ * the database: closing must not remove the log of a file that is not a database. */
 static void merge_log(struct pz_call *call, void *ctx) {
-  const struct pz_run_dir *d = ctx;
-  struct pz_db *db = pz_db_open_in_call(call, d->run, PZ_DB_WRITE);
+  const struct pz_run_dir *run_dir = ctx;
+  struct pz_db *db = pz_db_open_in_call(call, run_dir->run, PZ_DB_WRITE);
   sqlite3_db_config(db->conn, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
   (void)pz_db_number(call, db,
                      "PRAGMA user_version"); /* SQLite opens the log when it first reads */
@@ -141,7 +144,7 @@ static void merge_log(struct pz_call *call, void *ctx) {
     sqlite3_db_config(db->conn, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
 }
 
-/* Whether no file of a database exists under this name. */
+/* Returns whether no file of a database exists under this name. */
 static bool is_unused_name(const char *stem) {
   companion_path path;
   struct stat st;
@@ -152,23 +155,23 @@ static bool is_unused_name(const char *stem) {
   return true;
 }
 
-void pz_run_dir_move_aside(struct pz_call *call, struct pz_run_dir *d) {
+void pz_run_dir_move_aside(struct pz_call *call, struct pz_run_dir *run_dir) {
   char to[PZ_DB_LONGEST_PATH];
-  if (is_unused_name(d->run)) return;
-  (void)!pz_border(merge_log, d, NULL); /* after a failure, the log is renamed, too */
+  if (is_unused_name(run_dir->run)) return;
+  (void)!pz_border(merge_log, run_dir, NULL); /* after a failure, the log is renamed, too */
   for (int k = 1;; k++) {
     if (k > MOST_OLD_RUNS)
       pz_raise(call, PZ_LIMIT, "%s: it already holds %d old runs; accepted: another directory",
-               d->dir, MOST_OLD_RUNS);
-    snprintf(to, sizeof to, "%.*s/run-%d.sqlite", LONGEST_DIR, d->dir, k);
+               run_dir->dir, MOST_OLD_RUNS);
+    snprintf(to, sizeof to, "%.*s/run-%d.sqlite", LONGEST_DIR, run_dir->dir, k);
     if (is_unused_name(to)) break;
   }
   for (int i = 0; i < N_COMPANIONS; i++) {
     companion_path old_path, new_path;
-    snprintf(old_path, sizeof old_path, "%s%s", d->run, companions[i]);
+    snprintf(old_path, sizeof old_path, "%s%s", run_dir->run, companions[i]);
     snprintf(new_path, sizeof new_path, "%s%s", to, companions[i]);
     if (rename(old_path, new_path) != 0 && errno != ENOENT)
-      raise_io(call, d->run, "rename it", "a writable directory");
+      raise_io(call, run_dir->run, "rename it", "a writable directory");
   }
 }
 
@@ -182,22 +185,22 @@ static void remove_database(void *stem) {
   }
 }
 
-char *pz_run_dir_prepare(struct pz_call *call, const struct pz_run_dir *d) {
-  if (!is_unused_name(d->run))
+char *pz_run_dir_prepare(struct pz_call *call, const struct pz_run_dir *run_dir) {
+  if (!is_unused_name(run_dir->run))
     pz_raise(call, PZ_BAD_INPUT,
              "%s: is missing, but files that belong to it exist; accepted: another directory, or "
              "--fresh",
-             d->run);
-  char *part = pz_format(call, "%.*s.part", LONGEST_RUN, d->run);
+             run_dir->run);
+  char *part = pz_format(call, "%.*s.part", LONGEST_RUN, run_dir->run);
   remove_database(part);
   pz_defer(call, remove_database, part);
   return part;
 }
 
-void pz_run_dir_accept(struct pz_call *call, const struct pz_run_dir *d, char *part) {
-  if (rename(part, d->run) != 0)
-    raise_io(call, d->run, "make it", "a directory that can be written to");
-  int fd = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+void pz_run_dir_accept(struct pz_call *call, const struct pz_run_dir *run_dir, char *part) {
+  if (rename(part, run_dir->run) != 0)
+    raise_io(call, run_dir->run, "make it", "a directory that can be written to");
+  int fd = open(run_dir->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0) {
     fsync(fd); /* the new name has to be permanent, not only the file */
     close(fd);

@@ -1,9 +1,11 @@
-/* The run file of a search, over SQLite (store/db.h), its schema (store/schema.h) and its directory (store/run_dir.h).
+/* The run file of a search, over SQLite (store/db.h), its schema (store/schema.h) and its directory
+ * (store/run_dir.h).
  *
- * pz_run_file_open_for_writing() first opens an existing run without touching it and compares its inputs with those of
- * the current command; only then the file is opened for writing.  A new run is prepared beside and renamed, so that a
- * run exists completely or not at all.  Everything that is written goes through begin_writing() and pz_db_commit(), and
- * the digest of the part (store/digest.h) is changed in the same transaction.
+ * pz_run_file_open_for_writing() first opens an existing run without touching it and compares its
+ * inputs with those of the current command; only then the file is opened for writing.  A new run is
+ * prepared beside and renamed, so that a run exists completely or not at all.  Everything that is
+ * written goes through begin_writing() and pz_db_commit(), and the digest of the part
+ * (store/digest.h) is changed in the same transaction.
  *
  * The rounds of a search are bytes whose meaning only the search knows. */
 #include "store/run_file.h"
@@ -28,33 +30,34 @@ struct pz_run_file {
   const char *inputs;
 };
 
-static _Noreturn void raise_bad_file(struct pz_call *call, const struct pz_run_file *f,
+static _Noreturn void raise_bad_file(struct pz_call *call, const struct pz_run_file *file,
                                      const char *what) {
-  pz_raise_at(call, PZ_BAD_INPUT, f->db.path, 0, 0, "%s: %s" WHOLE, f->db.path, what);
+  pz_raise_at(call, PZ_BAD_INPUT, file->db.path, 0, 0, "%s: %s" WHOLE, file->db.path, what);
 }
 
-/* A text of the table `run`, freed when the call ends; NULL if the column is NULL. */
-static struct pz_buffer *read_run_text(struct pz_call *call, const struct pz_run_file *f,
+/* Returns the text that a query finds in the table `run`, which is freed when the call ends, or
+ * NULL if the column is NULL. */
+static struct pz_buffer *read_run_text(struct pz_call *call, const struct pz_run_file *file,
                                        const char *sql) {
   struct pz_buffer *text = NULL;
-  sqlite3_stmt *stmt = pz_db_prepare(call, &f->db, sql);
-  if (!pz_db_next(call, &f->db, stmt)) raise_bad_file(call, f, "table run: it has no row");
+  sqlite3_stmt *stmt = pz_db_prepare(call, &file->db, sql);
+  if (!pz_db_next(call, &file->db, stmt)) raise_bad_file(call, file, "table run: it has no row");
   if (sqlite3_column_type(stmt, 0) != SQLITE_NULL) {
     const char *bytes = (const char *)sqlite3_column_text(stmt, 0);
     size_t n = (size_t)sqlite3_column_bytes(stmt, 0);
-    if (!bytes) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory while reading", f->db.path);
+    if (!bytes) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory while reading", file->db.path);
     text = pz_buffer_new(call);
     pz_buffer_add(call, text, bytes, n);
-    if (strlen(text->text) != n) raise_bad_file(call, f, "table run: a text has a NUL byte");
+    if (strlen(text->text) != n) raise_bad_file(call, file, "table run: a text has a NUL byte");
   }
   pz_close(call, stmt);
   return text;
 }
 
 /* Begins a transaction, which is rolled back unless it is committed. */
-static void begin_writing(struct pz_call *call, struct pz_run_file *f) {
-  if (!f->is_writable) pz_raise(call, PZ_BAD_USE, "%s: was opened read-only", f->db.path);
-  pz_db_begin(call, &f->db);
+static void begin_writing(struct pz_call *call, struct pz_run_file *file) {
+  if (!file->is_writable) pz_raise(call, PZ_BAD_USE, "%s: was opened read-only", file->db.path);
+  pz_db_begin(call, &file->db);
 }
 
 /* ---- rounds --------------------------------------------------------------------------------- */
@@ -100,224 +103,225 @@ static void write_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t 
 
 /* ---- opening and closing -------------------------------------------------------------------- */
 
-static void close_handles(void *file) {
-  struct pz_run_file *f = file;
-  pz_db_close(&f->db);
-  pz_run_dir_release(&f->dir);
+static void close_handles(void *ctx) {
+  struct pz_run_file *file = ctx;
+  pz_db_close(&file->db);
+  pz_run_dir_release(&file->dir);
 }
 
-void pz_run_file_close(struct pz_run_file *f) {
-  if (f) close_handles(f);
-  pz_object_free(f);
+void pz_run_file_close(struct pz_run_file *file) {
+  if (file) close_handles(file);
+  pz_object_free(file);
 }
 
-/* A closed file, which is closed and freed if the call ends before keep_run_file(). */
+/* Returns a run file that is not open yet.  It is closed and freed if the call ends before
+ * keep_run_file(). */
 static struct pz_run_file *new_run_file(struct pz_call *call, struct pz_call *own) {
-  struct pz_run_file *f = pz_object_new(call, sizeof *f, own);
-  f->rounds = (struct pz_round_store){f, read_round, write_round};
-  f->dir.lock = -1;
-  pz_defer(call, close_handles, f);
-  return f;
+  struct pz_run_file *file = pz_object_new(call, sizeof *file, own);
+  file->rounds = (struct pz_round_store){file, read_round, write_round};
+  file->dir.lock = -1;
+  pz_defer(call, close_handles, file);
+  return file;
 }
 
-static struct pz_run_file *keep_run_file(struct pz_call *call, struct pz_run_file *f) {
-  pz_undefer(call, f);
-  return pz_object_keep(call, f);
+static struct pz_run_file *keep_run_file(struct pz_call *call, struct pz_run_file *file) {
+  pz_undefer(call, file);
+  return pz_object_keep(call, file);
 }
 
 /* Opens the run without changing it, checks that it is a run file, and returns its inputs. */
-static json_t *open_and_read_inputs(struct pz_call *call, struct pz_run_file *f,
+static json_t *open_and_read_inputs(struct pz_call *call, struct pz_run_file *file,
                                     struct pz_call *own, enum pz_db_mode mode, const char *advice) {
-  pz_db_open(call, &f->db, f->dir.run, mode);
-  pz_schema_check(call, &f->db, advice);
-  struct pz_buffer *text = read_run_text(call, f, "SELECT inputs FROM run WHERE one = 1");
-  if (!text) raise_bad_file(call, f, "table run: it has no inputs");
-  f->inputs = pz_copy_text(own, text->text);
-  return pz_json_read(call, pz_format(call, "%s: table run, inputs", f->db.path), f->inputs,
-                      strlen(f->inputs));
+  pz_db_open(call, &file->db, file->dir.run, mode);
+  pz_schema_check(call, &file->db, advice);
+  struct pz_buffer *text = read_run_text(call, file, "SELECT inputs FROM run WHERE one = 1");
+  if (!text) raise_bad_file(call, file, "table run: it has no inputs");
+  file->inputs = pz_copy_text(own, text->text);
+  return pz_json_read(call, pz_format(call, "%s: table run, inputs", file->db.path), file->inputs,
+                      strlen(file->inputs));
 }
 
 /* Opens the existing run for reading, and raises an error if it was made with other inputs. */
-static void open_with_inputs(struct pz_call *call, struct pz_run_file *f, struct pz_call *own,
+static void open_with_inputs(struct pz_call *call, struct pz_run_file *file, struct pz_call *own,
                              json_t *now) {
   char difference[600];
-  enum pz_db_mode mode = pz_run_dir_has_log(&f->dir) ? PZ_DB_READ : PZ_DB_FROZEN;
-  json_t *was = open_and_read_inputs(call, f, own, mode, ADVICE);
+  enum pz_db_mode mode = pz_run_dir_has_log(&file->dir) ? PZ_DB_READ : PZ_DB_FROZEN;
+  json_t *was = open_and_read_inputs(call, file, own, mode, ADVICE);
   if (pz_inputs_differ(was, now, difference, sizeof difference))
-    pz_raise(call, PZ_BAD_INPUT, "%s: was made with different inputs: %s" ADVICE, f->db.path,
+    pz_raise(call, PZ_BAD_INPUT, "%s: was made with different inputs: %s" ADVICE, file->db.path,
              difference);
 }
 
 struct pz_run_file *pz_run_file_open_for_writing(struct pz_call *call, const char *dir,
                                                  const char *inputs, bool fresh) {
   struct pz_call own;
-  struct pz_run_file *f = new_run_file(call, &own);
+  struct pz_run_file *file = new_run_file(call, &own);
   json_t *now = pz_json_read(call, "inputs", inputs, strlen(inputs));
-  pz_run_dir_init(call, &f->dir, dir);
-  pz_run_dir_check(call, &f->dir);
-  if (!fresh && pz_run_dir_is_read_only(&f->dir)) {
+  pz_run_dir_init(call, &file->dir, dir);
+  pz_run_dir_check(call, &file->dir);
+  if (!fresh && pz_run_dir_is_read_only(&file->dir)) {
     /* In a directory that cannot be written to, a finished run can be read. */
-    if (!pz_run_dir_share(&f->dir))
-      pz_raise(call, PZ_IO, "%s: another phaze is running there", f->dir.dir);
-    open_with_inputs(call, f, &own, now);
-    if (!pz_run_file_read_text(call, f, PZ_PART_RESULT))
+    if (!pz_run_dir_share(&file->dir))
+      pz_raise(call, PZ_IO, "%s: another phaze is running there", file->dir.dir);
+    open_with_inputs(call, file, &own, now);
+    if (!pz_run_file_read_text(call, file, PZ_PART_RESULT))
       pz_raise(call, PZ_IO,
                "%s: the run is not finished; accepted: a directory that can be written to",
-               f->dir.run);
-    return keep_run_file(call, f);
+               file->dir.run);
+    return keep_run_file(call, file);
   }
-  pz_run_dir_lock(call, &f->dir);
-  if (fresh) pz_run_dir_move_aside(call, &f->dir);
-  if (pz_run_dir_has_run(&f->dir)) {
-    open_with_inputs(call, f, &own, now);
-    pz_db_close(&f->db);
+  pz_run_dir_lock(call, &file->dir);
+  if (fresh) pz_run_dir_move_aside(call, &file->dir);
+  if (pz_run_dir_has_run(&file->dir)) {
+    open_with_inputs(call, file, &own, now);
+    pz_db_close(&file->db);
   } else {
-    char *part = pz_run_dir_prepare(call, &f->dir);
+    char *part = pz_run_dir_prepare(call, &file->dir);
     struct pz_db *db = pz_db_open_in_call(call, part, PZ_DB_CREATE);
     pz_schema_make(call, db, inputs);
     pz_schema_log(call, db);
     pz_close(call, db);
-    pz_run_dir_accept(call, &f->dir, part);
-    f->inputs = pz_copy_text(&own, inputs);
+    pz_run_dir_accept(call, &file->dir, part);
+    file->inputs = pz_copy_text(&own, inputs);
   }
-  pz_db_open(call, &f->db, f->dir.run, PZ_DB_WRITE);
-  pz_schema_log(call, &f->db);
+  pz_db_open(call, &file->db, file->dir.run, PZ_DB_WRITE);
+  pz_schema_log(call, &file->db);
   /* A commit must survive the end of the process, but need not wait for the cache of the disk. */
-  pz_db_exec(call, &f->db, "PRAGMA synchronous = NORMAL");
-  f->is_writable = true;
-  return keep_run_file(call, f);
+  pz_db_exec(call, &file->db, "PRAGMA synchronous = NORMAL");
+  file->is_writable = true;
+  return keep_run_file(call, file);
 }
 
 struct pz_run_file *pz_run_file_open_in_memory(struct pz_call *call, const char *inputs) {
   struct pz_call own;
-  struct pz_run_file *f = new_run_file(call, &own);
-  pz_db_open(call, &f->db, ":memory:", PZ_DB_CREATE);
-  pz_schema_make(call, &f->db, inputs);
-  f->inputs = pz_copy_text(&own, inputs);
-  f->is_writable = true;
-  return keep_run_file(call, f);
+  struct pz_run_file *file = new_run_file(call, &own);
+  pz_db_open(call, &file->db, ":memory:", PZ_DB_CREATE);
+  pz_schema_make(call, &file->db, inputs);
+  file->inputs = pz_copy_text(&own, inputs);
+  file->is_writable = true;
+  return keep_run_file(call, file);
 }
 
 struct pz_run_file *pz_run_file_open_for_reading(struct pz_call *call, const char *dir) {
   struct pz_call own;
-  struct pz_run_file *f = new_run_file(call, &own);
-  pz_run_dir_init(call, &f->dir, dir);
-  if (!pz_run_dir_has_run(&f->dir))
-    pz_raise(call, PZ_IO, "%s: no run found; accepted: the directory of a search", f->dir.dir);
-  pz_run_dir_check(call, &f->dir);
-  bool no_writer = pz_run_dir_share(&f->dir);
-  bool frozen = no_writer && !pz_run_dir_has_log(&f->dir);
-  if (!frozen) pz_run_dir_release(&f->dir); /* SQLite's own locks are enough */
-  open_and_read_inputs(call, f, &own, frozen ? PZ_DB_FROZEN : PZ_DB_READ, WHOLE);
-  return keep_run_file(call, f);
+  struct pz_run_file *file = new_run_file(call, &own);
+  pz_run_dir_init(call, &file->dir, dir);
+  if (!pz_run_dir_has_run(&file->dir))
+    pz_raise(call, PZ_IO, "%s: no run found; accepted: the directory of a search", file->dir.dir);
+  pz_run_dir_check(call, &file->dir);
+  bool no_writer = pz_run_dir_share(&file->dir);
+  bool frozen = no_writer && !pz_run_dir_has_log(&file->dir);
+  if (!frozen) pz_run_dir_release(&file->dir); /* SQLite's own locks are enough */
+  open_and_read_inputs(call, file, &own, frozen ? PZ_DB_FROZEN : PZ_DB_READ, WHOLE);
+  return keep_run_file(call, file);
 }
 
 /* ---- questions about a file ----------------------------------------------------------------- */
 
-void pz_run_file_verify(struct pz_call *call, struct pz_run_file *f) {
-  pz_digest_check(call, &f->db);
+void pz_run_file_verify(struct pz_call *call, struct pz_run_file *file) {
+  pz_digest_check(call, &file->db);
 }
 
-bool pz_run_file_has_same_part(struct pz_call *call, const struct pz_run_file *f,
-                               const struct pz_run_file *g, enum pz_part part) {
-  return pz_digest_part(call, &f->db, part) == pz_digest_part(call, &g->db, part);
+bool pz_run_file_has_same_part(struct pz_call *call, const struct pz_run_file *file,
+                               const struct pz_run_file *other, enum pz_part part) {
+  return pz_digest_part(call, &file->db, part) == pz_digest_part(call, &other->db, part);
 }
 
-bool pz_run_file_is_read_only(const struct pz_run_file *f) { return !f->is_writable; }
+bool pz_run_file_is_read_only(const struct pz_run_file *file) { return !file->is_writable; }
 
-const char *pz_run_file_inputs(const struct pz_run_file *f) { return f->inputs; }
+const char *pz_run_file_inputs(const struct pz_run_file *file) { return file->inputs; }
 
-const struct pz_round_store *pz_run_file_rounds(struct pz_run_file *f) { return &f->rounds; }
+const struct pz_round_store *pz_run_file_rounds(struct pz_run_file *file) { return &file->rounds; }
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-/* "3 0 12": the index of the value on each axis. */
-static void write_axes(const uint8_t *at, char *text, size_t size) {
+/* Writes the index of the value on each axis, as "3 0 12". */
+static void format_indices(const uint8_t *at, char *text, size_t size) {
   size_t n = 0;
   for (enum pz_axis a = 0; a < PZ_AXES; a++)
     n += (size_t)snprintf(text + n, size - n, "%s%d", a ? " " : "", at[a]);
 }
 
-static void write_boxes(struct pz_call *call, const struct pz_run_file *f,
-                        const struct pz_run_tables *t) {
-  pz_db_exec(call, &f->db, "DELETE FROM boxes");
-  sqlite3_stmt *stmt = pz_db_prepare(call, &f->db,
+static void write_boxes(struct pz_call *call, const struct pz_run_file *file,
+                        const struct pz_run_tables *tables) {
+  pz_db_exec(call, &file->db, "DELETE FROM boxes");
+  sqlite3_stmt *stmt = pz_db_prepare(call, &file->db,
                                      "INSERT INTO boxes(run, i, kind, lo, hi, how, bound, value) "
                                      "VALUES(?, ?, ?, ?, ?, ?, ?, ?)");
-  for (uint32_t r = 0; r < t->n_runs; r++)
-    for (uint32_t i = 0; i < t->runs[r].n_boxes; i++) {
-      const struct pz_closed_box *b = &t->runs[r].boxes[i];
+  for (uint32_t r = 0; r < tables->n_runs; r++)
+    for (uint32_t i = 0; i < tables->runs[r].n_boxes; i++) {
+      const struct pz_closed_box *closed = &tables->runs[r].boxes[i];
       char lo[8 * PZ_AXES], hi[8 * PZ_AXES];
-      write_axes(b->box.lo, lo, sizeof lo);
-      write_axes(b->box.hi, hi, sizeof hi);
+      format_indices(closed->box.lo, lo, sizeof lo);
+      format_indices(closed->box.hi, hi, sizeof hi);
       sqlite3_bind_int64(stmt, 1, r);
       sqlite3_bind_int64(stmt, 2, i);
-      sqlite3_bind_int64(stmt, 3, b->box.kind);
+      sqlite3_bind_int64(stmt, 3, closed->box.kind);
       sqlite3_bind_text(stmt, 4, lo, -1, SQLITE_STATIC);
       sqlite3_bind_text(stmt, 5, hi, -1, SQLITE_STATIC);
-      sqlite3_bind_text(stmt, 6, pz_box_end_names[b->end], -1, SQLITE_STATIC);
-      sqlite3_bind_double(stmt, 7, b->bound);
-      sqlite3_bind_double(stmt, 8, b->value);
-      pz_db_write(call, &f->db, stmt);
+      sqlite3_bind_text(stmt, 6, pz_box_end_names[closed->end], -1, SQLITE_STATIC);
+      sqlite3_bind_double(stmt, 7, closed->bound);
+      sqlite3_bind_double(stmt, 8, closed->value);
+      pz_db_write(call, &file->db, stmt);
     }
   pz_close(call, stmt);
-  pz_digest_store(call, &f->db, PZ_PART_BOXES);
+  pz_digest_store(call, &file->db, PZ_PART_BOXES);
 }
 
-static void write_evaluations(struct pz_call *call, const struct pz_run_file *f,
-                              const struct pz_run_tables *t) {
+static void write_evaluations(struct pz_call *call, const struct pz_run_file *file,
+                              const struct pz_run_tables *tables) {
   struct pz_buffer *stages = pz_buffer_new(call);
-  pz_db_exec(call, &f->db, "DELETE FROM evaluations");
+  pz_db_exec(call, &file->db, "DELETE FROM evaluations");
   sqlite3_stmt *stmt = pz_db_prepare(
-      call, &f->db,
+      call, &file->db,
       "INSERT INTO evaluations(chip, model, effort, step_s, least_s, dynamic_j, n_open, variant, "
       "recompute, dp, stages) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-  for (uint32_t i = 0; i < t->n_known; i++) {
-    const struct pz_found_step *k = &t->known[i];
-    const struct pz_evaluation *evaluation = &k->evaluation;
-    const struct pz_plan_record *p = &evaluation->plan;
+  for (uint32_t i = 0; i < tables->n_known; i++) {
+    const struct pz_found_step *step = &tables->known[i];
+    const struct pz_evaluation *evaluation = &step->evaluation;
+    const struct pz_plan_record *plan = &evaluation->plan;
     stages->bytes = 0;
     pz_buffer_add(call, stages, "", 0);
-    for (uint32_t s = 0; s < p->n_stages; s++) /* "8 8 9": the number of layers in each */
-      pz_buffer_print(call, stages, "%s%u", s ? " " : "", (unsigned)p->layers[s]);
-    sqlite3_bind_int64(stmt, 1, (sqlite3_int64)k->chip_id);
-    sqlite3_bind_int64(stmt, 2, k->entry);
+    for (uint32_t stage = 0; stage < plan->n_stages; stage++) /* "8 8 9": layers of each stage */
+      pz_buffer_print(call, stages, "%s%u", stage ? " " : "", (unsigned)plan->layers[stage]);
+    sqlite3_bind_int64(stmt, 1, (sqlite3_int64)step->chip_id);
+    sqlite3_bind_int64(stmt, 2, step->entry);
     sqlite3_bind_int64(stmt, 3, evaluation->effort);
     sqlite3_bind_double(stmt, 4, evaluation->step_s);
     sqlite3_bind_double(stmt, 5, evaluation->least_s);
     sqlite3_bind_double(stmt, 6, evaluation->dynamic_j);
     sqlite3_bind_int64(stmt, 7, evaluation->n_open);
-    sqlite3_bind_int64(stmt, 8, p->variant);
-    sqlite3_bind_int64(stmt, 9, p->recompute);
-    sqlite3_bind_int64(stmt, 10, p->replicas);
+    sqlite3_bind_int64(stmt, 8, plan->variant);
+    sqlite3_bind_int64(stmt, 9, plan->recompute);
+    sqlite3_bind_int64(stmt, 10, plan->replicas);
     sqlite3_bind_text(stmt, 11, stages->text, -1, SQLITE_STATIC);
-    pz_db_write(call, &f->db, stmt);
+    pz_db_write(call, &file->db, stmt);
   }
   pz_close(call, stmt);
-  pz_digest_store(call, &f->db, PZ_PART_EVALUATIONS);
+  pz_digest_store(call, &file->db, PZ_PART_EVALUATIONS);
 }
 
-void pz_run_file_write_tables(struct pz_call *call, struct pz_run_file *f,
-                              const struct pz_run_tables *t) {
-  begin_writing(call, f);
-  write_boxes(call, f, t);
-  write_evaluations(call, f, t);
-  pz_db_commit(call, &f->db);
+void pz_run_file_write_tables(struct pz_call *call, struct pz_run_file *file,
+                              const struct pz_run_tables *tables) {
+  begin_writing(call, file);
+  write_boxes(call, file, tables);
+  write_evaluations(call, file, tables);
+  pz_db_commit(call, &file->db);
 }
 
 /* ---- single values -------------------------------------------------------------------------- */
 
-void pz_run_file_write_timing(struct pz_call *call, struct pz_run_file *f, const char *what,
+void pz_run_file_write_timing(struct pz_call *call, struct pz_run_file *file, const char *what,
                               double seconds) {
-  begin_writing(call, f);
+  begin_writing(call, file);
   sqlite3_stmt *stmt =
-      pz_db_prepare(call, &f->db, "INSERT OR REPLACE INTO timings(what, seconds) VALUES(?, ?)");
+      pz_db_prepare(call, &file->db, "INSERT OR REPLACE INTO timings(what, seconds) VALUES(?, ?)");
   sqlite3_bind_text(stmt, 1, what, -1, SQLITE_STATIC);
   sqlite3_bind_double(stmt, 2, seconds);
-  pz_db_write(call, &f->db, stmt);
+  pz_db_write(call, &file->db, stmt);
   pz_close(call, stmt);
-  pz_digest_store(call, &f->db, PZ_PART_TIMINGS);
-  pz_db_commit(call, &f->db);
+  pz_digest_store(call, &file->db, PZ_PART_TIMINGS);
+  pz_db_commit(call, &file->db);
 }
 
 /* Columns of the table run. */
@@ -332,20 +336,21 @@ static const struct {
                         "SELECT detail FROM run WHERE one = 1"},
 };
 
-void pz_run_file_write_text(struct pz_call *call, struct pz_run_file *f, enum pz_part part,
+void pz_run_file_write_text(struct pz_call *call, struct pz_run_file *file, enum pz_part part,
                             const char *text) {
-  begin_writing(call, f);
-  sqlite3_stmt *stmt = pz_db_prepare(call, &f->db, text_queries[part].set);
+  begin_writing(call, file);
+  sqlite3_stmt *stmt = pz_db_prepare(call, &file->db, text_queries[part].set);
   sqlite3_bind_text(stmt, 1, text, -1, SQLITE_STATIC);
-  pz_db_write(call, &f->db, stmt);
+  pz_db_write(call, &file->db, stmt);
   pz_close(call, stmt);
-  pz_digest_store(call, &f->db, part);
-  pz_db_commit(call, &f->db);
+  pz_digest_store(call, &file->db, part);
+  pz_db_commit(call, &file->db);
   /* The text is safe in the log, too: a reader in the way, or a full disk, is not an error. */
-  sqlite3_wal_checkpoint_v2(f->db.conn, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+  sqlite3_wal_checkpoint_v2(file->db.conn, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 }
 
-const char *pz_run_file_read_text(struct pz_call *call, struct pz_run_file *f, enum pz_part part) {
-  const struct pz_buffer *text = read_run_text(call, f, text_queries[part].get);
+const char *pz_run_file_read_text(struct pz_call *call, struct pz_run_file *file,
+                                  enum pz_part part) {
+  const struct pz_buffer *text = read_run_text(call, file, text_queries[part].get);
   return text ? text->text : NULL;
 }

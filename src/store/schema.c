@@ -1,5 +1,6 @@
-/* The tables of a run file.  A file is one of ours if it has our application id, this version, and exactly the
- * statements of `tables` as its schema: pz_schema_make() writes them, and pz_schema_check() compares them. */
+/* The tables of a run file.  A file is one of ours if it has our application id, this version, and
+ * exactly the statements of `tables` as its schema: pz_schema_make() writes them, and
+ * pz_schema_check() compares them. */
 #include "store/schema.h"
 
 #include <inttypes.h>

@@ -374,7 +374,7 @@ static void compare_given_chips(struct pz_call *call, void *ctx) {
   }
   pz_study_phase_end(call, progress);
   if (comparison.rent) mark_cheapest(&comparison, rows);
-  pz_must(call, pz_json_text(root, request->text, pz_call_error(call)));
+  *request->text = pz_json_take(call, root);
 }
 
 enum pz_status pz_chips_rent(const struct pz_study_options *study, const char *chips, bool cold,

@@ -31,7 +31,7 @@ static const char *export_text(struct pz_call *call, const struct pz_result *res
                                             .outer_bytes_per_s = options->outer_bytes_per_s};
     struct pz_cluster net = pz_training_cluster(&question, chip);
     const json_t *json = pz_json_built(call, pz_cluster_json(&net));
-    pz_must(call, pz_json_text(json, &text, pz_call_error(call)));
+    text = pz_json_take(call, json);
   }
   pz_defer(call, pz_free, text);
   return text;
@@ -63,21 +63,31 @@ void pz_exports_write(struct pz_call *call, const char *dir, const struct pz_res
     const char *text = export_text(call, result, i), *path = export_path(call, dir, i);
     if (!text || pz_export_check(call, dir, result, i) == PZ_EXPORT_SAME) continue;
     move_export_aside(call, path);
-    pz_must(call, pz_file_write(path, text, strlen(text), pz_call_error(call)));
+    pz_file_save(call, path, text, strlen(text));
   }
+}
+
+struct export_comparison {
+  const char *path, *text;
+  size_t most_bytes;
+  bool same;
+};
+
+static void compare_export(struct pz_call *call, void *ctx) {
+  struct export_comparison *comparison = ctx;
+  size_t bytes;
+  const char *found = pz_file_text(call, comparison->path, comparison->most_bytes, &bytes);
+  comparison->same = strcmp(found, comparison->text) == 0;
 }
 
 enum pz_export_state pz_export_check(struct pz_call *call, const char *dir,
                                      const struct pz_result *result, int i) {
   enum { MOST_BYTES = 1 << 20 };
   const char *path = export_path(call, dir, i), *text = export_text(call, result, i);
-  char *found = NULL;
-  size_t bytes = 0;
   if (!text || access(path, F_OK) != 0) return PZ_EXPORT_MISSING;
-  enum pz_status status = pz_file_read(path, MOST_BYTES, &found, &bytes, NULL);
-  if (status == PZ_NO_MEMORY) pz_raise(call, status, "out of memory for %s", path);
+  struct export_comparison comparison = {path, text, MOST_BYTES, false};
+  struct pz_error error = {0};
+  if (pz_border(compare_export, &comparison, &error) == PZ_NO_MEMORY) pz_raise_again(call, &error);
   /* A file that cannot be read is not the one that was written. */
-  bool same = status == PZ_OK && strcmp(found, text) == 0;
-  pz_free(found);
-  return same ? PZ_EXPORT_SAME : PZ_EXPORT_OTHER;
+  return comparison.same ? PZ_EXPORT_SAME : PZ_EXPORT_OTHER;
 }

@@ -229,15 +229,12 @@ static void predict_operator(struct pz_call *task, void *ctx, size_t i, unsigned
 }
 
 static void release_cost(void *cost) { pz_cost_release(cost); }
-static void free_pool(void *pool) { pz_pool_free(pool); }
 
 /* Predicts all rows on the threads of a pool; `call` is for memory that only this table needs. */
 static void predict_operators(struct pz_call *call, unsigned threads,
                               struct operator_table *table) {
   const struct pz_measured *measured = table->measured;
-  struct pz_pool *pool = NULL; /* by pz_pool_new(), which the test of failed allocations replaces */
-  pz_must(call, pz_pool_new(threads, &pool, pz_call_error(call)));
-  pz_defer(call, free_pool, pool);
+  struct pz_pool *pool = pz_pool_open(call, threads);
   size_t n_costs = (size_t)pz_pool_threads(pool) * table->n_chips;
   table->costs = pz_alloc(call, n_costs, sizeof *table->costs);
   table->predicted_us = pz_alloc(call, measured->n, sizeof *table->predicted_us);
@@ -389,7 +386,7 @@ static double step_cell(struct pz_call *call, const char *name, const struct pz_
 }
 
 /* Returns the configuration of a preset, cut to a number of layers unless `layers` is 0.  The
- * text is freed when the call ends, or with pz_close(). */
+ * text is in the memory of the call. */
 static char *config_with_layers(struct pz_call *call, const struct pz_preset *preset,
                                 int64_t layers) {
   static const char *const keys[] = {"n_layer", "num_hidden_layers"};
@@ -397,10 +394,8 @@ static char *config_with_layers(struct pz_call *call, const struct pz_preset *pr
   for (size_t i = 0; i < sizeof keys / sizeof *keys && layers > 0; i++)
     if (json_object_get(config, keys[i]))
       json_object_set_new(config, keys[i], json_integer(layers));
-  char *text = pz_json_dump(config, JSON_COMPACT);
+  char *text = pz_json_format(call, config, JSON_COMPACT);
   pz_close(call, config);
-  if (!text) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory", preset->name);
-  pz_defer(call, pz_free, text);
   return text;
 }
 
@@ -423,7 +418,6 @@ static void predict_passes(struct pz_call *call, const struct preset_step *step,
   plan.grad_bytes = 2;
   pz_fill_plan(call, &plan, step->chip);
   struct pz_prediction prediction = pz_predict(call, &job, &plan, NULL);
-  pz_close(call, config);
   point->predicted_s = prediction.step_s - prediction.parts.optimizer_s;
   if (pz_launch_bound(&prediction.parts)) point->quality = "launch-bound: differs between runs";
 }

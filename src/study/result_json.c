@@ -26,24 +26,10 @@ static json_t *write_chip(const void *value) {
   return pz_chip_json(*(const struct pz_chip *const *)value);
 }
 
-struct chip_arguments {
-  const json_t *json;
-  struct pz_arena *arena;
-  const struct pz_chip **out;
-};
-
-static void read_chip_in_border(struct pz_call *call, void *ctx) {
-  const struct chip_arguments *args = ctx;
-  struct pz_call own = pz_call_in(call, args->arena);
-  struct pz_chip *chip = pz_alloc(&own, 1, sizeof *chip);
-  pz_chip_read_json(call, "the result's chip", args->json, true, chip);
-  *args->out = chip;
-}
-
-static enum pz_status read_chip(const json_t *json, struct pz_arena *arena, void *value,
-                                struct pz_error *err) {
-  struct chip_arguments args = {json, arena, value};
-  return pz_border(read_chip_in_border, &args, err);
+static void read_chip(struct pz_call *call, const json_t *json, void *value) {
+  struct pz_chip *chip = pz_alloc(call, 1, sizeof *chip);
+  pz_chip_read_json(call, "the result's chip", json, true, chip);
+  *(const struct pz_chip **)value = chip;
 }
 
 static const struct pz_field_codec chip_codec = {write_chip, read_chip};
@@ -66,11 +52,9 @@ static json_t *write_ratios(const void *value) {
   return r->n_models < 2 ? json_null() : pz_record_json(&ratios_record, r);
 }
 
-static enum pz_status read_ratios(const json_t *json, struct pz_arena *arena, void *value,
-                                  struct pz_error *err) {
+static void read_ratios(struct pz_call *call, const json_t *json, void *value) {
   *(struct pz_ratios *)value = (struct pz_ratios){0};
-  if (json_is_null(json)) return PZ_OK;
-  return pz_record_read(&ratios_record, json, "ratios", arena, value, err);
+  if (!json_is_null(json)) pz_record_parse(call, &ratios_record, json, "ratios", value);
 }
 
 static const struct pz_field_codec ratios_codec = {write_ratios, read_ratios};
@@ -79,26 +63,13 @@ static const struct pz_field_codec ratios_codec = {write_ratios, read_ratios};
 
 static json_t *write_plan(const void *value) { return pz_plan_json(value); }
 
-struct plan_reading {
-  const json_t *json;
-  struct pz_arena *arena;
-  struct pz_plan *plan;
-};
-
-static void read_plan_fields(struct pz_call *call, void *ctx) {
-  const struct plan_reading *x = ctx;
-  struct pz_call results = pz_call_in(call, x->arena);
+static void read_plan(struct pz_call *call, const json_t *json, void *value) {
+  struct pz_plan *plan = value;
+  *plan = pz_plan_default();
   for (enum pz_plan_field f = 0; f < PZ_PLAN_FIELDS; f++) {
-    const json_t *value = json_object_get(x->json, pz_plan_field(f)->name);
-    if (value) pz_read_plan_json_field(&results, x->plan, f, value);
+    const json_t *member = json_object_get(json, pz_plan_field(f)->name);
+    if (member) pz_read_plan_json_field(call, plan, f, member);
   }
-}
-
-static enum pz_status read_plan(const json_t *json, struct pz_arena *arena, void *value,
-                                struct pz_error *err) {
-  struct plan_reading x = {json, arena, value};
-  *x.plan = pz_plan_default();
-  return pz_border(read_plan_fields, &x, err);
 }
 
 static const struct pz_field_codec plan_codec = {write_plan, read_plan};
@@ -157,11 +128,9 @@ static json_t *write_uncertainty(const void *value) {
   return uncertainty->spread > 0 ? pz_record_json(&uncertainty_record, uncertainty) : json_null();
 }
 
-static enum pz_status read_uncertainty(const json_t *json, struct pz_arena *arena, void *value,
-                                       struct pz_error *err) {
+static void read_uncertainty(struct pz_call *call, const json_t *json, void *value) {
   *(struct pz_uncertainty *)value = (struct pz_uncertainty){0};
-  if (json_is_null(json)) return PZ_OK;
-  return pz_record_read(&uncertainty_record, json, "uncertainty", arena, value, err);
+  if (!json_is_null(json)) pz_record_parse(call, &uncertainty_record, json, "uncertainty", value);
 }
 
 static const struct pz_field_codec uncertainty_codec = {write_uncertainty, read_uncertainty};
@@ -282,11 +251,7 @@ RECORD(rest, struct pz_result,
        PZ_FIELD_IN(struct pz_result, front, PZ_FIELD_OPTIONAL, "pareto", &front_record));
 
 json_t *pz_result_inputs_json(const struct pz_result *result) {
-  json_t *json = NULL;
-  enum pz_status status =
-      pz_json_parse("inputs", result->inputs.json, strlen(result->inputs.json), &json, NULL);
-  if (status != PZ_OK) pz_json_lost_set(true); /* it was parsed before, so that memory is lacking */
-  return status == PZ_OK ? json : NULL;
+  return pz_json_parse_again(result->inputs.json);
 }
 
 /* Returns the number of answers for a model alone.  A single model is the common answer and is
@@ -344,11 +309,8 @@ void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result 
   struct pz_call own = pz_call_in(call, result->arena);
   const json_t *inputs = json_object_get(json, "inputs");
   if (!inputs) pz_raise(call, PZ_BAD_INPUT, "the result has no inputs");
-  char *text = pz_json_dump(inputs, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
-  if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the result");
-  pz_defer(call, pz_free, text);
+  char *text = pz_json_format(call, inputs, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
   pz_result_set_inputs(call, result, text);
-  pz_close(call, text);
   const struct pz_study_options *options = &result->inputs.options;
   result->n_answers = options->n_models > 1 && options->each_model ? options->n_models + 1 : 1;
   result->answers = pz_alloc(&own, result->n_answers, sizeof *result->answers);

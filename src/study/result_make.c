@@ -357,9 +357,7 @@ void pz_result_build(struct pz_call *call, struct pz_result *result, struct pz_s
                                .watch = watch,
                                .common = &study->objective_run[study->n_runs - 1]};
   json_t *inputs = pz_json_built(call, pz_study_inputs(study));
-  char *text = pz_json_dump(inputs, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
-  if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the result");
-  pz_defer(call, pz_free, text);
+  char *text = pz_json_format(call, inputs, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
   pz_result_set_inputs(call, result, text);
   result->n_answers = study->n_runs;
   result->answers = pz_alloc(&maker.own, result->n_answers, sizeof *result->answers);

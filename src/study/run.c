@@ -20,21 +20,19 @@
 
 /* ---- texts of the run file ------------------------------------------------------------------ */
 
-/* Returns the text of a JSON value, whose reference it takes over.  pz_close() frees the text,
- * or the end of the call does. */
+/* Returns the text of a JSON value, whose reference it takes over, in the memory of the call. */
 static char *run_json_text(struct pz_call *call, json_t *value) {
-  char *text = value ? pz_json_dump(value, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
-  json_decref(value);
-  if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the run");
-  pz_defer(call, pz_free, text);
+  json_t *document = pz_json_built(call, value);
+  char *text = pz_json_format(call, document, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+  pz_close(call, document);
   return text;
 }
 
 static void save_part(struct pz_call *call, struct pz_run_file *file, enum pz_part part,
                       json_t *value) {
-  char *text = run_json_text(call, value);
-  pz_run_file_write_text(call, file, part, text);
-  pz_close(call, text);
+  struct pz_call scratch = pz_scratch(call);
+  pz_run_file_write_text(call, file, part, run_json_text(&scratch, value));
+  pz_scratch_end(&scratch);
 }
 
 typedef void parse_part(struct pz_call *call, const json_t *json, struct pz_result *r);
@@ -344,9 +342,7 @@ static void restore_study(struct pz_call *call, struct pz_run *run) {
 static void parse_training_detail(struct pz_call *call, const json_t *json,
                                   struct pz_result *result) {
   struct pz_call own = pz_call_in(call, result->arena);
-  char *text = run_json_text(call, json_incref((json_t *)(uintptr_t)json));
-  result->training_detail = pz_copy_text(&own, text);
-  pz_close(call, text);
+  result->training_detail = run_json_text(&own, json_incref((json_t *)(uintptr_t)json));
   pz_detail_parse(call, json_object_get(json, "layers"), result);
 }
 
@@ -462,7 +458,6 @@ struct pz_run *pz_run_recompute(struct pz_call *call, const struct pz_run *saved
   limit_rounds(&run->study, &saved->result);
   char *inputs = run_json_text(call, pz_study_inputs(&run->study));
   if (pz_ranks_first()) run->file = pz_run_file_open_in_memory(call, inputs);
-  pz_close(call, inputs);
   if (run->file) rounds.to = pz_run_file_rounds(run->file);
   if (run->file && replay) rounds.from = pz_run_file_rounds(saved->file);
   run_all_objectives(call, run, run->file ? &store : NULL);

@@ -51,7 +51,6 @@ struct space_description {
 
 static void describe_space(struct pz_call *call, void *ctx) {
   struct space_description *description = ctx;
-  struct pz_error *err = pz_call_error(call);
   struct pz_limits limits = {.mm2 = 0};
   pz_require(call, description->space, "space");
   pz_require(call, description->text, "text");
@@ -67,7 +66,7 @@ static void describe_space(struct pz_call *call, void *ctx) {
     json_object_set_new(object, "within", json_integer(n_within));
     json_object_set_new(object, "limit_mm2", json_real(limits.mm2));
   }
-  pz_must(call, pz_json_text(object, description->text, err));
+  *description->text = pz_json_take(call, object);
 }
 
 enum pz_status pz_space_describe(const struct pz_space *s, const char *budget, char **text,
@@ -96,7 +95,7 @@ static void list_file_fields(struct pz_call *call, void *ctx) {
     pz_raise(call, PZ_BAD_USE, "file '%.40s'; accepted: chip, cluster or space", listing->file);
   json_t *object = pz_json_built(call, json_pack("{s:[]}", "fields"));
   describe[i](json_object_get(object, "fields"));
-  pz_must(call, pz_json_text(object, listing->text, pz_call_error(call)));
+  *listing->text = pz_json_take(call, object);
 }
 
 enum pz_status pz_file_fields(const char *file, char **text, struct pz_error *err) {

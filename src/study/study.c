@@ -90,10 +90,10 @@ static void check_study_options(struct pz_call *call, const struct pz_study_opti
     pz_raise(call, PZ_BAD_USE, "weights with the objective %s; accepted: weighted",
              pz_objective_names[options->objective]);
   /* Options of the evaluator original */
-  pz_must(call, pz_choices_check("mbs", &options->mbs, 1, pz_call_error(call)));
+  pz_choices_require(call, "mbs", &options->mbs, 1);
   if (!options->cluster_text) pz_require(call, options->cluster, "cluster");
-  pz_must(call, pz_choices_check("tp", &options->tp, 1, pz_call_error(call)));
-  pz_must(call, pz_choices_check("hbm_gib", &options->hbm_gib, 1, pz_call_error(call)));
+  pz_choices_require(call, "tp", &options->tp, 1);
+  pz_choices_require(call, "hbm_gib", &options->hbm_gib, 1);
   pz_require_range(call, "steps", options->steps, 1, MOST_STEPS);
   check_real(call, "state", options->state, 1, 100);
   pz_require_range(call, "assumptions", options->assumptions, 0, PZ_ASSUME_ALL);
@@ -208,7 +208,8 @@ void pz_study_open(struct pz_call *call, struct pz_study *study,
   else
     read_original_study(call, study);
   pz_study_hash_models(call, study);
-  pz_must(call, pz_pool_new(threads, &study->pool, pz_call_error(call)));
+  study->pool = pz_pool_open(call, threads);
+  pz_undefer(call, study->pool); /* the study frees it */
   study->n_runs =
       study->options.each_model && study->options.n_models > 1 ? study->options.n_models + 1 : 1;
   for (uint32_t i = 0; i < study->n_runs; i++) study->most_rounds[i] = study->options.rounds;

@@ -17,11 +17,11 @@
 
 static void hash_workload(struct pz_call *call, const struct pz_workload *workload, char out[24]) {
   json_t *built = pz_workload_json(call, workload);
-  char *text = pz_json_dump(built, JSON_COMPACT | JSON_SORT_KEYS);
+  struct pz_buffer *text = pz_buffer_new(call);
+  pz_json_add(call, text, built, JSON_COMPACT | JSON_SORT_KEYS);
   pz_close(call, built);
-  if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory for the models");
-  snprintf(out, 24, "%016llx", (unsigned long long)pz_hash(text, strlen(text)));
-  pz_free(text);
+  snprintf(out, 24, "%016llx", (unsigned long long)pz_hash(text->text, text->bytes));
+  pz_close(call, text);
 }
 
 static void free_workload(void *w) { pz_workload_free(w); }
@@ -105,12 +105,7 @@ json_t *pz_study_inputs(const struct pz_study *study) {
 static const char *object_text(struct pz_call *call, struct pz_fields *fields, const char *key) {
   const json_t *value = pz_fields_value(fields, key);
   if (!json_is_object(value)) return NULL;
-  char *text = pz_json_dump(value, JSON_COMPACT);
-  if (!text) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory", fields->name);
-  pz_defer(call, pz_free, text);
-  const char *copy = pz_copy_text(call, text);
-  pz_close(call, text);
-  return copy;
+  return pz_json_format(call, value, JSON_COMPACT);
 }
 
 /* Returns a copy of a member of an object, or NULL if it is no text. */
@@ -119,7 +114,7 @@ static const char *member_text(struct pz_call *call, const json_t *object, const
   return text ? pz_copy_text(call, text) : NULL;
 }
 
-/* Increasing positive numbers, as pz_choices_parse() makes them. */
+/* Increasing positive numbers, as pz_choices_read() makes them. */
 static void read_choices(struct pz_fields *fields, const char *key, struct pz_choices *out) {
   const json_t *list = pz_fields_value(fields, key);
   size_t n = json_array_size(list);

@@ -72,16 +72,25 @@ static bool find_json_difference(const json_t *saved, const json_t *recomputed, 
 
 static void verify_digests(struct pz_call *call, void *file) { pz_run_file_verify(call, file); }
 
+struct compared_texts {
+  const char *saved, *recomputed;
+  char *path;
+  size_t size;
+};
+
+static void compare_texts(struct pz_call *call, void *ctx) {
+  const struct compared_texts *texts = ctx;
+  const json_t *saved = pz_json_read(call, "", texts->saved, strlen(texts->saved));
+  const json_t *recomputed = pz_json_read(call, "", texts->recomputed, strlen(texts->recomputed));
+  (void)find_json_difference(saved, recomputed, texts->path, texts->size);
+}
+
 /* Appends the place of the first difference between two JSON texts to `path`.  Appends nothing
  * if one of them is not JSON. */
 static void find_text_difference(const char *saved, const char *recomputed, char *path,
                                  size_t size) {
-  json_t *saved_json = NULL, *recomputed_json = NULL;
-  if (pz_json_parse("", saved, strlen(saved), &saved_json, NULL) == PZ_OK &&
-      pz_json_parse("", recomputed, strlen(recomputed), &recomputed_json, NULL) == PZ_OK)
-    (void)find_json_difference(saved_json, recomputed_json, path, size);
-  json_decref(saved_json);
-  json_decref(recomputed_json);
+  struct compared_texts texts = {saved, recomputed, path, size};
+  (void)!pz_border(compare_texts, &texts, NULL);
 }
 
 /* Compares every part that the saved run has.  Rank 0 has both files. */

@@ -29,12 +29,6 @@ const char *pz_memory_file(const char *name, size_t *bytes) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-bool pz_file_named(const char *word) {
-  size_t length = strlen(word);
-  const char *end = length > 5 ? word + length - 5 : "";
-  return strchr(word, '/') || strcmp(end, ".json") == 0 || strcmp(end, ".onnx") == 0;
-}
-
 static const struct memory_file *require_file(struct pz_call *call, const char *path,
                                               size_t limit) {
   const struct memory_file *file = find_file(path);

@@ -67,14 +67,8 @@ static void give(void *ctx, void *block) {
   free(block);
 }
 
-/* A fork has the thread that calls it alone: the command has no other (the linker puts these before pz_pool_new and pz_pool_open). */
+/* A fork has the thread that calls it alone: the command has no other (the linker puts this before pz_pool_open). */
 static bool one_thread;
-enum pz_status __real_pz_pool_new(unsigned threads, struct pz_pool **out, struct pz_error *err);
-enum pz_status __wrap_pz_pool_new(unsigned threads, struct pz_pool **out, struct pz_error *err);
-enum pz_status __wrap_pz_pool_new(unsigned threads, struct pz_pool **out, struct pz_error *err) {
-  return __real_pz_pool_new(one_thread ? 1 : threads, out, err);
-}
-
 struct pz_pool *__real_pz_pool_open(struct pz_call *call, unsigned threads);
 struct pz_pool *__wrap_pz_pool_open(struct pz_call *call, unsigned threads);
 struct pz_pool *__wrap_pz_pool_open(struct pz_call *call, unsigned threads) {

@@ -2,6 +2,7 @@
  * and lists as arguments; changes of a plan by words.  What was read is the same when it is written as a plan file and read again. */
 #include <string.h>
 
+#include "../unit/core_borders.h"
 #include "../unit/search_borders.h"
 #include "core/alloc.h"
 #include "core/options.h"

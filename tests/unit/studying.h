@@ -155,7 +155,7 @@ static inline void copy_kept_rounds(struct kept_rounds *to, const struct kept_ro
                                     uint32_t n) {
   *to = (struct kept_rounds){.n = 0};
   for (uint32_t i = 0; i < n; i++) {
-    struct pz_buffer b = {from->list[i].bytes, from->list[i].n, 0, false};
+    struct pz_buffer b = {from->list[i].bytes, from->list[i].n, 0};
     keep_round_in_memory(NULL, to, from->list[i].run, from->list[i].round, &b);
   }
   to->n_new = 0;

@@ -1,5 +1,6 @@
 /* Baselines: what they answer is what the evaluator says of their chips, the same every time, and
  * never above the search's best; the parts they are made of against plain oracles. */
+#include "unit/core_borders.h"
 #include "unit/search_borders.h"
 #include "unit/testing.h"
 

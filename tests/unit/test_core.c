@@ -1,4 +1,5 @@
 /* The small parts of core: arena, vector, map, text, files, JSON, errors, log, progress. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <fcntl.h>

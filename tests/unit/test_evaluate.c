@@ -1,6 +1,7 @@
 /* ctest runs a tenth of the random cases, the program alone all of them.
  *
  * Evaluators: bounds of boxes hold for every chip, more of everything is never slower, values are those of 'phaze place'. */
+#include "unit/core_borders.h"
 #include "unit/search_borders.h"
 #include "unit/testing.h"
 

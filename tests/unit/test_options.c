@@ -1,4 +1,5 @@
 /* The option table: parsing, ranges, help and man page. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <stdio.h>

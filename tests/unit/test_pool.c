@@ -1,4 +1,5 @@
 /* The thread pool: every item once, any number of threads the same result. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include "core/pool.h"

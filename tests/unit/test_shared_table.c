@@ -1,5 +1,6 @@
 /* The table that threads and ranks share: what is found is what was put, whoever puts it at the same time; a full one
  * keeps what it has.  Also run under the thread sanitizer. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include "core/pool.h"

@@ -1,5 +1,6 @@
 /* The run file: bit for bit, refusals that leave everything as it was, locks, kill -9, full disks,
  * parts of other hands. */
+#include "unit/core_borders.h"
 #include "unit/store_borders.h"
 #include "unit/testing.h"
 
@@ -163,7 +164,7 @@ static enum pz_status write_rounds(struct pz_run_file *f, uint32_t from, uint32_
   enum pz_status status = PZ_OK;
   for (uint32_t i = from; i < to && status == PZ_OK; i++) {
     struct bytes r = round_bytes(i);
-    struct pz_buffer b = {r.text, r.n, 0, false};
+    struct pz_buffer b = {r.text, r.n, 0};
     status = write_stored_round(store, i / 5, i % 5, &b, err);
   }
   return status;
