@@ -1,5 +1,7 @@
-/* Every read goes through find_value(), which remembers the keys that were asked for and follows
- * alternatives ("a|b") and paths ("a.b").  refuse_value() stores the first error.  At the end
+/* Typed fields of JSON objects.
+ *
+ * Every read goes through find_value(), which remembers the keys that were asked for and follows
+ * alternatives ("a|b") and paths ("a.b").  store_error() keeps the first error.  At the end
  * pz_fields_finish() walks over the object and refuses keys that nobody has asked for (check_keys),
  * with the nearest known key. */
 #include "core/fields.h"
@@ -7,28 +9,41 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/text.h"
 
+enum { LONGEST_KEY = 64 };
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+static void store_error(struct pz_fields *fields, const char *format, ...) PZ_PRINTF(2, 3);
+
+static void store_error(struct pz_fields *fields, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  fields->status = pz_error_setv(fields->err, PZ_BAD_INPUT, __FILE__, __LINE__, format, args);
+  va_end(args);
+  pz_error_at(fields->err, fields->name, 0, 0);
+}
+
 /* Stores an error about a field, unless there is one already.  A NULL value means that the field is
  * missing. */
 static void refuse_value(struct pz_fields *fields, const char *key, const json_t *value,
                          const char *accepted) {
-  if (fields->status != PZ_OK) return;
   char found[80];
+  if (fields->status != PZ_OK) return;
+  fields->missing = !value;
   if (value)
-    fields->status =
-        pz_fail(fields->err, PZ_BAD_INPUT, "%s: field '%s' is %s; accepted: %s", fields->name, key,
+    store_error(fields, "%s: field '%s' is %s; accepted: %s", fields->name, key,
                 pz_json_brief(value, found, sizeof found), accepted);
   else
-    fields->status = pz_fail(fields->err, PZ_BAD_INPUT, "%s: field '%s' is missing; accepted: %s",
-                             fields->name, key, accepted);
-  fields->missing = !value;
-  pz_error_at(fields->err, fields->name, 0, 0);
+    store_error(fields, "%s: field '%s' is missing; accepted: %s", fields->name, key, accepted);
 }
 
+/* Copies the first n characters of a text, as far as they fit. */
 static char *copy_part(char *to, size_t size, const char *from, size_t n) {
   n = n < size ? n : size - 1;
   memcpy(to, from, n);
@@ -39,7 +54,7 @@ static char *copy_part(char *to, size_t size, const char *from, size_t n) {
 /* The value at a path ("a.b" is field b of the object a), or NULL.  Refuses an `a` that is not an
  * object. */
 static const json_t *value_at_path(struct pz_fields *fields, const char *path) {
-  char name[64];
+  char name[LONGEST_KEY];
   const json_t *value = fields->root;
   for (const char *at = path; value && *at;) {
     size_t n = strcspn(at, ".");
@@ -50,7 +65,7 @@ static const json_t *value_at_path(struct pz_fields *fields, const char *path) {
                    "an object");
       return NULL;
     }
-    at += *at == '.';
+    if (*at == '.') at++;
   }
   return value;
 }
@@ -59,44 +74,44 @@ static void remember_keys(struct pz_fields *fields, const char *keys) {
   for (int i = 0; i < fields->n_asked; i++)
     if (fields->asked[i] == keys || strcmp(fields->asked[i], keys) == 0) return;
   assert(fields->n_asked < PZ_FIELDS_MOST);
-  if (fields->n_asked < PZ_FIELDS_MOST) fields->asked[fields->n_asked++] = keys;
+  if (fields->n_asked == PZ_FIELDS_MOST) return;
+  fields->asked[fields->n_asked] = keys;
+  fields->n_asked++;
 }
 
-/* Refuses a root that is not an object.  Files are objects, but the entries of a list need not
- * be. */
-static void check_root(struct pz_fields *fields) {
+/* The beginning of the next alternative in "a|b|c", or NULL after the last. */
+static const char *next_alternative(const char *alternative) {
+  const char *bar = strchr(alternative, '|');
+  return bar ? bar + 1 : NULL;
+}
+
+/* The value of the first alternative of `keys` that is present, with the name of that alternative
+ * in `key`; or NULL, with the name of the first alternative. */
+static const json_t *find_value(struct pz_fields *fields, const char *keys, char key[LONGEST_KEY]) {
   char found[80];
-  if (fields->status != PZ_OK || !fields->root || json_is_object(fields->root)) return;
-  fields->status = pz_fail(fields->err, PZ_BAD_INPUT, "%s is %s; accepted: an object", fields->name,
-                           pz_json_brief(fields->root, found, sizeof found));
-  pz_error_at(fields->err, fields->name, 0, 0);
-}
-
-/* The first alternative of `keys` that is present, and its name in `key`; or NULL, and the name of
- * the first alternative. */
-static const json_t *find_value(struct pz_fields *fields, const char *keys, char *key,
-                                size_t size) {
   remember_keys(fields, keys);
-  check_root(fields);
-  for (const char *at = keys; *at;) {
-    size_t n = strcspn(at, "|");
-    const json_t *value = value_at_path(fields, copy_part(key, size, at, n));
+  /* Files are objects, but the entries of a list need not be. */
+  if (fields->status == PZ_OK && fields->root && !json_is_object(fields->root))
+    store_error(fields, "%s is %s; accepted: an object", fields->name,
+                pz_json_brief(fields->root, found, sizeof found));
+  for (const char *at = keys; at; at = next_alternative(at)) {
+    copy_part(key, LONGEST_KEY, at, strcspn(at, "|"));
+    const json_t *value = value_at_path(fields, key);
     if (value && !json_is_null(value)) return value;
-    at += n + (at[n] == '|');
   }
-  copy_part(key, size, keys, strcspn(keys, "|"));
+  copy_part(key, LONGEST_KEY, keys, strcspn(keys, "|"));
   return NULL;
 }
 
 void pz_fields_refuse(struct pz_fields *fields, const char *keys, const char *accepted) {
-  char key[64];
-  const json_t *value = find_value(fields, keys, key, sizeof key);
+  char key[LONGEST_KEY];
+  const json_t *value = find_value(fields, keys, key);
   refuse_value(fields, key, value, accepted);
 }
 
 const json_t *pz_fields_value(struct pz_fields *fields, const char *keys) {
-  char key[64];
-  return find_value(fields, keys, key, sizeof key);
+  char key[LONGEST_KEY];
+  return find_value(fields, keys, key);
 }
 
 void pz_fields_allow(struct pz_fields *fields, const char *const *keys, size_t n) {
@@ -105,8 +120,8 @@ void pz_fields_allow(struct pz_fields *fields, const char *const *keys, size_t n
 
 static int64_t read_int(struct pz_fields *fields, const char *keys, struct pz_range range,
                         bool must, int64_t absent) {
-  char key[64], accepted[80];
-  const json_t *value = find_value(fields, keys, key, sizeof key);
+  char key[LONGEST_KEY], accepted[80];
+  const json_t *value = find_value(fields, keys, key);
   if (fields->status != PZ_OK || (!value && !must)) return absent;
   int64_t n = value && json_is_integer(value) ? json_integer_value(value) : range.min - 1;
   if (n >= range.min && n <= range.max) return n;
@@ -127,11 +142,11 @@ int64_t pz_fields_int_or(struct pz_fields *fields, const char *keys, struct pz_r
 
 static double read_real(struct pz_fields *fields, const char *keys, double min, double max,
                         bool must, double absent) {
-  char key[64], accepted[80];
-  const json_t *value = find_value(fields, keys, key, sizeof key);
+  char key[LONGEST_KEY], accepted[80];
+  const json_t *value = find_value(fields, keys, key);
   if (fields->status != PZ_OK || (!value && !must)) return absent;
-  double x = json_number_value(value);
-  if (json_is_number(value) && x >= min && x <= max) return x;
+  double real = json_number_value(value);
+  if (json_is_number(value) && real >= min && real <= max) return real;
   snprintf(accepted, sizeof accepted, "a number from %g to %g", min, max);
   refuse_value(fields, key, value, accepted);
   return absent;
@@ -147,16 +162,16 @@ double pz_fields_real_or(struct pz_fields *fields, const char *keys, double min,
 }
 
 bool pz_fields_bool_or(struct pz_fields *fields, const char *keys, bool absent) {
-  char key[64];
-  const json_t *value = find_value(fields, keys, key, sizeof key);
+  char key[LONGEST_KEY];
+  const json_t *value = find_value(fields, keys, key);
   if (fields->status != PZ_OK || !value) return absent;
   if (!json_is_boolean(value)) refuse_value(fields, key, value, "true or false");
   return json_is_true(value);
 }
 
 const char *pz_fields_text_or(struct pz_fields *fields, const char *keys, const char *absent) {
-  char key[64];
-  const json_t *value = find_value(fields, keys, key, sizeof key);
+  char key[LONGEST_KEY];
+  const json_t *value = find_value(fields, keys, key);
   if (fields->status != PZ_OK || !value) return absent;
   bool good = json_is_string(value) && pz_text_is_plain(json_string_value(value));
   if (!good)
@@ -165,9 +180,11 @@ const char *pz_fields_text_or(struct pz_fields *fields, const char *keys, const 
   return good ? json_string_value(value) : absent;
 }
 
-/* The value times the power of 1000 that brings it nearest to the middle of the usual range, or
- * NULL if none brings it into the range. */
-static const char *meant_number(const struct pz_key *row, double value, char *buf, size_t size) {
+/* ---- usual ranges of physical values -------------------------------------------------------- */
+
+/* Writes the value times the power of 1000 that brings it nearest to the middle of the usual range.
+ * Returns false if none brings it into the range. */
+static bool find_meant_number(const struct pz_key *row, double value, char *buf, size_t size) {
   enum { LARGEST_POWER = 18 };
   double middle = row->usual_min > 0 ? sqrt(row->usual_min * row->usual_max) : row->usual_max;
   double least_distance = HUGE_VAL;
@@ -183,10 +200,11 @@ static const char *meant_number(const struct pz_key *row, double value, char *bu
     else
       snprintf(buf, size, "%g", meant);
   }
-  return isfinite(least_distance) ? buf : NULL;
+  return isfinite(least_distance);
 }
 
-static void usual_range_text(const struct pz_key *row, char *buf, size_t size) {
+/* Writes the usual range as "1 to 100", or "0, 1 to 100" if 0 is accepted, too. */
+static void print_usual_range(const struct pz_key *row, char *buf, size_t size) {
   const char *zero = row->min > 0 || !(row->usual_min > 0) ? "" : "0, ";
   if (row->type == PZ_KEY_INT)
     snprintf(buf, size, "%s%.0f to %.0f", zero, row->usual_min, row->usual_max);
@@ -195,25 +213,25 @@ static void usual_range_text(const struct pz_key *row, char *buf, size_t size) {
 }
 
 void pz_fields_check_usual(struct pz_fields *fields, const struct pz_key *row) {
-  char key[64], range[64], meant[40];
-  const json_t *v = find_value(fields, row->key, key, sizeof key);
-  double value = json_number_value(v);
-  bool readable = row->type == PZ_KEY_INT ? json_is_integer(v) : json_is_number(v);
-  bool usual = value >= row->usual_min && value <= row->usual_max;
-  if (fields->status != PZ_OK || fields->any_units || !(row->usual_max > 0) || !readable ||
-      !(value > 0) || usual)
-    return;
-  bool bytes = row->unit[0] == 'B';
-  const char *number = meant_number(row, value, meant, sizeof meant);
-  usual_range_text(row, range, sizeof range);
-  fields->status =
-      pz_fail(fields->err, PZ_BAD_INPUT,
-              "%s: field '%s' is %g %s%s%s%s%s accepted: %s; \"any_units\": true in the file, or "
+  char key[LONGEST_KEY], range[64], number[40], meant[64] = ";", unit[80];
+  const json_t *value = find_value(fields, row->key, key);
+  double real = json_number_value(value);
+  bool is_number = row->type == PZ_KEY_INT ? json_is_integer(value) : json_is_number(value);
+  bool is_usual = real >= row->usual_min && real <= row->usual_max;
+  bool is_checked = row->usual_max > 0 && is_number && real > 0 && !fields->any_units;
+  if (fields->status != PZ_OK || !is_checked || is_usual) return;
+  bool is_bytes = row->unit[0] == 'B';
+  snprintf(unit, sizeof unit, "%s%s", is_bytes ? "bytes" : "", row->unit + is_bytes);
+  if (find_meant_number(row, real, number, sizeof number))
+    snprintf(meant, sizeof meant, "; did you mean %s?", number);
+  print_usual_range(row, range, sizeof range);
+  store_error(fields,
+              "%s: field '%s' is %g %s%s accepted: %s; \"any_units\": true in the file, or "
               "--any-units, accepts it",
-              fields->name, key, value, bytes ? "bytes" : row->unit, bytes ? row->unit + 1 : "",
-              number ? "; did you mean " : ";", number ? number : "", number ? "?" : "", range);
-  pz_error_at(fields->err, fields->name, 0, 0);
+              fields->name, key, real, unit, meant, range);
 }
+
+/* ---- fields of our formats ------------------------------------------------------------------ */
 
 void pz_fields_read(struct pz_fields *fields, const struct pz_key *row, void *out) {
   void *at = (char *)out + row->offset;
@@ -233,36 +251,36 @@ void pz_fields_read(struct pz_fields *fields, const struct pz_key *row, void *ou
                                pz_fields_text_or(fields, row->key, must ? fields->name : "")));
 }
 
-static json_t *default_json(const struct pz_key *row) {
-  bool whole = row->absent == (double)(int64_t)row->absent;
-  if (row->type == PZ_KEY_FLAG) return json_boolean(row->absent > 0);
-  if (row->type == PZ_KEY_TEXT) return json_string("");
-  return whole ? json_integer((json_int_t)row->absent) : json_real(row->absent);
-}
-
 void pz_key_describe(const struct pz_key *row, const char *accepted, json_t *list) {
   static const char absent[] = "; absent: ";
-  const char *words = strstr(row->about, absent);
-  size_t length = words ? (size_t)(words - row->about) : strlen(row->about);
-  bool must = row->absent == PZ_KEY_MUST && !words;
+  const char *consequence = strstr(row->about, absent);
+  size_t length = consequence ? (size_t)(consequence - row->about) : strlen(row->about);
+  bool required = row->absent == PZ_KEY_MUST && !consequence;
+  bool is_whole = row->absent == (double)(int64_t)row->absent;
   char range[80] = "text";
   if (row->type == PZ_KEY_FLAG) pz_text_copy(range, sizeof range, "true, false");
   if (row->type == PZ_KEY_INT) snprintf(range, sizeof range, "%.0f to %.0f", row->min, row->max);
   if (row->type == PZ_KEY_REAL) snprintf(range, sizeof range, "%g to %g", row->min, row->max);
-  if (row->usual_max > 0) usual_range_text(row, range, sizeof range);
+  if (row->usual_max > 0) print_usual_range(row, range, sizeof range);
   json_t *object =
       json_pack("{s:s,s:s,s:s,s:b,s:s%}", "field", row->key, "unit", row->unit, "accepted",
-                accepted ? accepted : range, "required", must, "meaning", row->about, length);
-  if (words)
-    json_object_set_new(object, "absent", json_string(words + sizeof absent - 1));
-  else if (!must)
-    json_object_set_new(object, "default", default_json(row));
+                accepted ? accepted : range, "required", required, "meaning", row->about, length);
+  if (consequence) {
+    json_object_set_new(object, "absent", json_string(consequence + sizeof absent - 1));
+  } else if (!required) {
+    json_t *value = NULL;
+    if (row->type == PZ_KEY_FLAG)
+      value = json_boolean(row->absent > 0);
+    else if (row->type == PZ_KEY_TEXT)
+      value = json_string("");
+    else
+      value = is_whole ? json_integer((json_int_t)row->absent) : json_real(row->absent);
+    json_object_set_new(object, "default", value);
+  }
   json_array_append_new(list, object);
 }
 
-/* ---- unknown keys ------------------------------------------------------------- */
-
-enum { LONGEST_KEY = 64 };
+/* ---- unknown keys --------------------------------------------------------------------------- */
 
 /* The names that are known within one object: the parts behind `prefix` of the keys that were asked
  * for. */
@@ -288,40 +306,28 @@ static void add_known_name(struct known_names *names, const char *name, size_t l
 
 static void list_known_names(const struct pz_fields *fields, const char *prefix,
                              struct known_names *names) {
-  size_t before = strlen(prefix);
+  size_t n_prefix = strlen(prefix);
   names->n = 0;
   for (int i = 0; i < fields->n_asked; i++)
-    for (const char *at = fields->asked[i]; *at;) {
-      size_t n = strcspn(at, "|");
-      if (n > before && strncmp(at, prefix, before) == 0)
-        add_known_name(names, at + before, strcspn(at + before, ".|"));
-      at += n + (at[n] == '|');
-    }
+    for (const char *at = fields->asked[i]; at; at = next_alternative(at))
+      if (strcspn(at, "|") > n_prefix && strncmp(at, prefix, n_prefix) == 0)
+        add_known_name(names, at + n_prefix, strcspn(at + n_prefix, ".|"));
 }
 
 enum key_kind { UNKNOWN_KEY, FIELD_KEY, OBJECT_KEY };
 
-/* Was a key asked for as a field, or only fields inside of it, which makes it an object? */
+/* Returns whether a key was asked for as a field, or as an object of which only fields were asked
+ * for. */
 static enum key_kind kind_of_key(const struct pz_fields *fields, const char *path) {
   size_t length = strlen(path);
   enum key_kind kind = UNKNOWN_KEY;
   for (int i = 0; i < fields->n_asked; i++)
-    for (const char *at = fields->asked[i], *bar; at; at = bar ? bar + 1 : NULL) {
-      bar = strchr(at, '|');
+    for (const char *at = fields->asked[i]; at; at = next_alternative(at)) {
       if (strncmp(at, path, length) != 0) continue;
       if (!at[length] || at[length] == '|') return FIELD_KEY;
       if (at[length] == '.') kind = OBJECT_KEY;
     }
   return kind;
-}
-
-/* Are two keys equal if '.' and '_' count as the same character? */
-static bool same_path(const char *a, const char *b, size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    bool joint = (a[i] == '.' || a[i] == '_') && (b[i] == '.' || b[i] == '_');
-    if (a[i] != b[i] && !joint) return false;
-  }
-  return true;
 }
 
 /* A key like "hbm_stacks" or "hbm.stacks" is meant for the field stacks of the object hbm.  Writes
@@ -330,13 +336,16 @@ static bool find_meant_path(const struct pz_fields *fields, const char *key,
                             char buf[LONGEST_KEY]) {
   size_t length = strlen(key);
   for (int i = 0; i < fields->n_asked; i++)
-    for (const char *at = fields->asked[i]; *at;) {
+    for (const char *at = fields->asked[i]; at; at = next_alternative(at)) {
       size_t n = strcspn(at, "|");
-      if (n == length && n < LONGEST_KEY && memchr(at, '.', n) && same_path(at, key, n)) {
-        snprintf(buf, LONGEST_KEY, "%.*s", (int)n, at);
-        return true;
+      bool same = n == length && n < LONGEST_KEY && memchr(at, '.', n);
+      for (size_t k = 0; k < n && same; k++) {
+        bool both_join = strchr("._", at[k]) && strchr("._", key[k]);
+        same = at[k] == key[k] || both_join;
       }
-      at += n + (at[n] == '|');
+      if (!same) continue;
+      copy_part(buf, LONGEST_KEY, at, n);
+      return true;
     }
   return false;
 }
@@ -352,20 +361,16 @@ static void refuse_key(struct pz_fields *fields, const char *prefix, const char 
   if (fields->missing && fields->err) *fields->err = (struct pz_error){0};
   if (find_meant_path(fields, key, path)) {
     const char *leaf = strrchr(path, '.') + 1;
-    fields->status =
-        pz_fail(fields->err, PZ_BAD_INPUT,
-                "%s: unknown key '%s%.60s'; did you mean '%s' (%s in the object '%.*s')?",
+    store_error(fields, "%s: unknown key '%s%.60s'; did you mean '%s' (%s in the object '%.*s')?",
                 fields->name, prefix, key, path, leaf, (int)(leaf - 1 - path), path);
-  } else if (near)
-    fields->status =
-        pz_fail(fields->err, PZ_BAD_INPUT, "%s: unknown key '%s%.60s'; did you mean '%s%s'?",
-                fields->name, prefix, key, prefix, near);
-  else
-    fields->status =
-        pz_fail(fields->err, PZ_BAD_INPUT, "%s: unknown key '%s%.60s'; accepted%s%.*s: %s",
-                fields->name, prefix, key, *prefix ? " in " : "", prefix_length, prefix,
+  } else if (near) {
+    store_error(fields, "%s: unknown key '%s%.60s'; did you mean '%s%s'?", fields->name, prefix,
+                key, prefix, near);
+  } else {
+    store_error(fields, "%s: unknown key '%s%.60s'; accepted%s%.*s: %s", fields->name, prefix, key,
+                *prefix ? " in " : "", prefix_length, prefix,
                 pz_text_join(list, sizeof list, known_name, &names));
-  pz_error_at(fields->err, fields->name, 0, 0);
+  }
 }
 
 /* Checks the keys of an object and of the objects inside of it, no deeper than keys were asked for.

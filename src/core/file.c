@@ -30,19 +30,6 @@ static _Noreturn void raise_errno(struct pz_call *call, const char *path, const 
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Returns whether a path names standard input, or a descriptor as a shell does for <(...). */
-static bool is_descriptor_path(const char *path) {
-  return strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
-         strncmp(path, "/proc/self/fd/", 14) == 0;
-}
-
-static const char *type_of_file(mode_t mode) {
-  if (S_ISFIFO(mode)) return "a pipe";
-  if (S_ISCHR(mode)) return "a character device";
-  if (S_ISSOCK(mode)) return "a socket";
-  return "a block device";
-}
-
 static void close_descriptor(void *fd) { close(*(int *)fd); }
 
 /* Opens a regular file, or a descriptor that the caller opened.  Pipes and devices that are named
@@ -55,9 +42,15 @@ static int *open_input(struct pz_call *call, const char *path, struct stat *st) 
   pz_defer(call, close_descriptor, fd);
   if (fstat(*fd, st) != 0) raise_errno(call, path, "stat");
   if (S_ISDIR(st->st_mode)) pz_raise(call, PZ_IO, "%s: is a directory; a file is wanted", path);
-  if (!S_ISREG(st->st_mode) && !is_descriptor_path(path))
-    pz_raise(call, PZ_IO, "%s: is %s; accepted: a regular file, or /dev/stdin", path,
-             type_of_file(st->st_mode));
+  const char *type = "a block device";
+  if (S_ISFIFO(st->st_mode)) type = "a pipe";
+  if (S_ISCHR(st->st_mode)) type = "a character device";
+  if (S_ISSOCK(st->st_mode)) type = "a socket";
+  /* Standard input, and the names that a shell gives to <(...). */
+  bool is_descriptor = strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
+                       strncmp(path, "/proc/self/fd/", 14) == 0;
+  if (!S_ISREG(st->st_mode) && !is_descriptor)
+    pz_raise(call, PZ_IO, "%s: is %s; accepted: a regular file, or /dev/stdin", path, type);
   if (fcntl(*fd, F_SETFL, 0) != 0) raise_errno(call, path, "open"); /* wait for slow writers */
   return fd;
 }
@@ -255,14 +248,6 @@ static bool write_and_close(int fd, const char *text, size_t bytes, bool sync) {
   return written && closed;
 }
 
-/* Writes to a pipe, a device or a descriptor, of which nothing is replaced. */
-static bool write_open(const struct target *target, const char *text, size_t bytes) {
-  if (target->fd == STDOUT_FILENO && fflush(stdout) != 0) return false;
-  int fd = target->how == USE_DESCRIPTOR ? dup(target->fd)
-                                         : open(target->path, O_WRONLY | O_APPEND | O_CLOEXEC);
-  return fd >= 0 && write_and_close(fd, text, bytes, false);
-}
-
 /* Writes a temporary file and renames it, or overwrites the target where only that is possible. */
 static bool replace_file(const struct target *target, const char *text, size_t bytes) {
   char temporary[LONGEST_PATH];
@@ -301,9 +286,15 @@ void pz_file_require_writable(struct pz_call *call, const char *path) {
 
 void pz_file_save(struct pz_call *call, const char *path, const char *text, size_t bytes) {
   struct target target;
+  bool written = false;
   find_target(call, path, &target);
-  bool written = target.how == REPLACE_FILE ? replace_file(&target, text, bytes)
-                                            : write_open(&target, text, bytes);
+  if (target.how == REPLACE_FILE) {
+    written = replace_file(&target, text, bytes);
+  } else if (target.fd != STDOUT_FILENO || fflush(stdout) == 0) {
+    int fd = target.how == USE_DESCRIPTOR ? dup(target.fd)
+                                          : open(target.path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    written = fd >= 0 && write_and_close(fd, text, bytes, false);
+  }
   if (!written) raise_errno(call, path, "write");
 }
 

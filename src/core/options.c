@@ -26,10 +26,11 @@ static const char *visible_name(const void *ctx, size_t i) {
 
 static const char *choice_name(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
 
+/* Writes an option's name as on the command line, with - for _.  Returns buf. */
 static char *with_dashes(const char *name, char *buf, size_t size) {
   pz_text_copy(buf, size, name);
-  for (char *choices = buf; *choices; choices++)
-    if (*choices == '_') *choices = '-';
+  for (char *at = buf; *at; at++)
+    if (*at == '_') *at = '-';
   return buf;
 }
 
@@ -39,32 +40,26 @@ char *pz_option_name(const struct pz_option *option, char *buf, size_t size) {
 
 /* ---- parsing: which option ------------------------------------------------------------------ */
 
-static bool has_name(const struct pz_option *option, const char *name, size_t n) {
-  char own[64];
-  pz_option_name(option, own, sizeof own);
-  return !option->hidden && strlen(own) == n && strncmp(own, name, n) == 0;
-}
-
-/* The option with this name, or NULL.  Sets *off if the name is "no-" before the name of a
- * switch. */
+/* The option with a name of n characters, or NULL.  Sets *off if the name is "no-" before the name
+ * of a switch. */
 static const struct pz_option *find_name(const struct pz_option_table *table, const char *name,
                                          size_t n, bool *off) {
+  bool may_be_off = n > 3 && strncmp(name, "no-", 3) == 0;
+  const struct pz_option *switched_off = NULL;
   *off = false;
-  for (size_t i = 0; i < table->n; i++)
-    if (has_name(&table->options[i], name, n)) return &table->options[i];
-  if (n <= 3 || strncmp(name, "no-", 3) != 0) return NULL;
-  *off = true;
-  for (size_t i = 0; i < table->n; i++)
-    if (table->options[i].type == PZ_OPTION_SWITCH && has_name(&table->options[i], name + 3, n - 3))
-      return &table->options[i];
-  return NULL;
-}
-
-static const struct pz_option *find_letter(const struct pz_option_table *table, char letter) {
-  for (size_t i = 0; i < table->n; i++)
-    if (table->options[i].letter == letter && letter && !table->options[i].hidden)
-      return &table->options[i];
-  return NULL;
+  for (size_t i = 0; i < table->n; i++) {
+    const struct pz_option *option = &table->options[i];
+    char own[64];
+    pz_option_name(option, own, sizeof own);
+    size_t n_own = strlen(own);
+    if (option->hidden) continue;
+    if (n_own == n && strncmp(own, name, n) == 0) return option;
+    bool is_switch = option->type == PZ_OPTION_SWITCH;
+    if (may_be_off && is_switch && n_own == n - 3 && strncmp(own, name + 3, n_own) == 0)
+      switched_off = option;
+  }
+  *off = switched_off;
+  return switched_off;
 }
 
 /* The option that a word of the command line names, or NULL.  *value is its value if that is part
@@ -73,10 +68,15 @@ static const struct pz_option *find_option(const struct pz_option_table *table, 
                                            const char **value, bool *off) {
   *value = NULL;
   *off = false;
-  if (word[1] != '-') return word[2] ? NULL : find_letter(table, word[1]);
-  size_t n = strcspn(word + 2, "=");
-  if (word[2 + n] == '=') *value = word + 3 + n;
-  return find_name(table, word + 2, n, off);
+  if (word[1] == '-') {
+    size_t n = strcspn(word + 2, "=");
+    if (word[2 + n] == '=') *value = word + 3 + n;
+    return find_name(table, word + 2, n, off);
+  }
+  if (word[2]) return NULL; /* letters have no value */
+  for (size_t i = 0; i < table->n; i++)
+    if (table->options[i].letter == word[1] && !table->options[i].hidden) return &table->options[i];
+  return NULL;
 }
 
 /* The option that is probably meant by a name that the command does not have: by the names that
@@ -101,7 +101,8 @@ static const char *meant_option(const struct pz_option_table *table, const char 
   return pz_text_nearest(name, visible_name, table);
 }
 
-/* `value` is what follows the "=" in the word, or else the next word, or NULL. */
+/* Ends the call with an error about a word that names no option.  `value` follows the "=" in the
+ * word, or is the next word, or NULL. */
 static _Noreturn void raise_unknown(struct pz_call *call, const struct pz_option_table *table,
                                     const char *word, const char *value) {
   char name[80], meant[64];
@@ -173,6 +174,7 @@ static int parse_set(struct pz_call *call, const struct pz_option *option, const
   }
 }
 
+/* Appends a text to the list of an option that may be given several times. */
 static void append_text(struct pz_call *call, const struct pz_option *option, const char *text,
                         const char **list) {
   for (int i = 0; i < (int)option->max; i++)
@@ -222,13 +224,6 @@ static void print_usage(const struct pz_option *option, char *buf, size_t size) 
   snprintf(buf + n, size - (size_t)n, " %s", option->arg ? option->arg : standard);
 }
 
-static _Noreturn void raise_no_value(struct pz_call *call, const struct pz_option *option) {
-  char usage[240], name[64];
-  print_usage(option, usage, sizeof usage);
-  pz_raise(call, PZ_BAD_USE, "--%s needs a value: %s", pz_option_name(option, name, sizeof name),
-           usage);
-}
-
 int pz_options_read(struct pz_call *call, const struct pz_option_table *table, void *settings,
                     int argc, char **argv) {
   bool options_ended = false;
@@ -254,7 +249,11 @@ int pz_options_read(struct pz_call *call, const struct pz_option_table *table, v
         value = next;
         i++;
       }
-      if (!value || !*value) raise_no_value(call, option);
+      char usage[240], name[64];
+      print_usage(option, usage, sizeof usage);
+      if (!value || !*value)
+        pz_raise(call, PZ_BAD_USE, "--%s needs a value: %s",
+                 pz_option_name(option, name, sizeof name), usage);
     } else if (value) {
       pz_raise(call, PZ_BAD_USE, "%.*s takes no value; found '%s'", (int)strcspn(word, "="), word,
                value);
