@@ -11,6 +11,7 @@
 #include "core/num.h"
 #include "cost/calibrate.h"
 #include "unit/chip_borders.h"
+#include "unit/core_borders.h"
 #include "unit/cost_borders.h"
 
 enum { MOST_ROWS = 1024 };

@@ -10,6 +10,7 @@
 #include "core/csv.h"
 #include "core/file.h"
 #include "core/progress.h"
+#include "unit/core_borders.h"
 #include "unit/partition_calls.h"
 
 static struct pz_place_problem read_problem(const char *folder, const char *name,

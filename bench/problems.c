@@ -1,4 +1,5 @@
 #include "problems.h"
+#include "unit/core_borders.h"
 
 #include <math.h>
 #include <stdio.h>

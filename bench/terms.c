@@ -12,6 +12,7 @@
 #include "cost/constants.h"
 #include "step/run_table.h"
 #include "study/points.h"
+#include "unit/core_borders.h"
 #include "unit/step_borders.h"
 
 struct table {

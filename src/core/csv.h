@@ -38,13 +38,4 @@ void pz_csv_put(const char *text, FILE *out);
  * folder whose names end with .csv or _perf.txt, sorted. */
 const char *const *pz_csv_list(struct pz_call *call, const char *path);
 
-/* ---- for callers that return a status ---------------------------------------------------------- */
-
-PZ_NODISCARD enum pz_status pz_csv_parse(const char *name, const char *text, size_t bytes,
-                                         struct pz_arena *arena, struct pz_csv *out,
-                                         struct pz_error *err);
-PZ_NODISCARD enum pz_status pz_csv_number(const char *name, const struct pz_csv *csv, uint32_t row,
-                                          uint32_t column, double most, double *out,
-                                          struct pz_error *err);
-
 #endif

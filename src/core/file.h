@@ -61,9 +61,4 @@ const char *const *pz_file_names_in(struct pz_call *call, const char *path);
 /* The path with `text` before the extension of its name. */
 const char *pz_file_with(struct pz_call *call, const char *path, const char *text);
 
-/* ---- old name, for rooms that do not raise yet ---- */
-
-PZ_NODISCARD enum pz_status pz_file_read(const char *path, size_t limit, char **text, size_t *bytes,
-                                         struct pz_error *err);
-
 #endif

@@ -42,11 +42,4 @@ char *pz_json_brief(const json_t *value, char *buf, size_t size);
 /* The type of a value for messages: "an object", "a string", ... */
 const char *pz_json_type(const json_t *value);
 
-/* ---- old names, for rooms that do not raise yet ---- */
-
-PZ_NODISCARD enum pz_status pz_json_parse(const char *name, const char *text, size_t bytes,
-                                          json_t **out, struct pz_error *err);
-char *pz_json_dump(const json_t *value, size_t flags);
-PZ_NODISCARD enum pz_status pz_json_text(const json_t *value, char **text, struct pz_error *err);
-
 #endif

@@ -1,6 +1,7 @@
 /* chip.json and cluster.json, which the mapper can use; space.json, whose chips can be made. */
 #include <string.h>
 
+#include "../unit/core_borders.h"
 #include "../unit/search_borders.h"
 #include "chip/chip.h"
 #include "core/alloc.h"

@@ -1,6 +1,7 @@
 /* Models: config.json as a workload and as a shape for launch scripts, ONNX files, the expression of their layers. */
 #include <string.h>
 
+#include "../unit/core_borders.h"
 #include "core/alloc.h"
 #include "core/file.h"
 #include "fuzz.h"

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <stdio.h>
 
+#include "../unit/core_borders.h"
 #include "core/alloc.h"
 #include "core/file.h"
 #include "fuzz.h"

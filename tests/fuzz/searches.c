@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../unit/core_borders.h"
 #include "../unit/store_borders.h"
 #include "../unit/study_borders.h"
 #include "core/alloc.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../unit/core_borders.h"
 #include "../unit/cost_borders.h"
 #include "../unit/step_borders.h"
 #include "chip/chip.h"

@@ -2,7 +2,9 @@
 #ifndef PZ_TESTS_CORE_BORDERS_H
 #define PZ_TESTS_CORE_BORDERS_H
 
+#include "core/csv.h"
 #include "core/file.h"
+#include "core/json.h"
 #include "core/options.h"
 #include "core/pool.h"
 
@@ -116,6 +118,86 @@ static inline enum pz_status pz_pool_new(unsigned threads, struct pz_pool **out,
   enum pz_status status = pz_border(open_pool_in_border, &x, err);
   if (status == PZ_OK) *out = x.pool;
   return status;
+}
+
+/* ---- texts of files ---- */
+
+struct read_request {
+  const char *path;
+  size_t limit, *bytes;
+  char **text;
+};
+
+static inline void read_file_in_border(struct pz_call *call, void *ctx) {
+  const struct read_request *x = ctx;
+  *x->text = pz_file_text(call, x->path, x->limit, x->bytes);
+  pz_undefer(call, *x->text);
+}
+
+/* On success the text is to be freed with pz_free(). */
+static inline enum pz_status pz_file_read(const char *path, size_t limit, char **text,
+                                          size_t *bytes, struct pz_error *err) {
+  struct read_request x = {path, limit, bytes, text};
+  return pz_border(read_file_in_border, &x, err);
+}
+
+/* ---- CSV and JSON ---- */
+
+struct csv_request {
+  const char *name, *text;
+  size_t bytes;
+  struct pz_arena *arena;
+  struct pz_csv *out;
+};
+
+static inline void read_csv_in_border(struct pz_call *call, void *ctx) {
+  const struct csv_request *x = ctx;
+  struct pz_call own = pz_call_in(call, x->arena);
+  *x->out = *pz_csv_read(&own, x->name, x->text, x->bytes);
+}
+
+static inline enum pz_status pz_csv_parse(const char *name, const char *text, size_t bytes,
+                                          struct pz_arena *arena, struct pz_csv *out,
+                                          struct pz_error *err) {
+  struct csv_request x = {name, text, bytes, arena, out};
+  return pz_border(read_csv_in_border, &x, err);
+}
+
+struct json_request {
+  const char *name, *text;
+  size_t bytes;
+  json_t *read;
+  const json_t *value;
+  char *taken;
+};
+
+static inline void read_json_in_border(struct pz_call *call, void *ctx) {
+  struct json_request *x = ctx;
+  x->read = json_incref(pz_json_read(call, x->name, x->text, x->bytes));
+}
+
+static inline enum pz_status pz_json_parse(const char *name, const char *text, size_t bytes,
+                                           json_t **out, struct pz_error *err) {
+  struct json_request x = {.name = name, .text = text, .bytes = bytes};
+  enum pz_status status = pz_border(read_json_in_border, &x, err);
+  if (status == PZ_OK) *out = x.read;
+  return status;
+}
+
+static inline void take_json_in_border(struct pz_call *call, void *ctx) {
+  struct json_request *x = ctx;
+  x->taken = pz_json_take(call, x->value);
+}
+
+static inline enum pz_status pz_json_text(const json_t *value, char **text, struct pz_error *err) {
+  struct json_request x = {.value = value};
+  enum pz_status status = pz_border(take_json_in_border, &x, err);
+  if (status == PZ_OK) *text = x.taken;
+  return status;
+}
+
+static inline char *pz_json_dump(const json_t *value, size_t flags) {
+  return json_dumps(value, flags);
 }
 
 #endif

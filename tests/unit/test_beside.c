@@ -1,4 +1,5 @@
 /* Communication beside compute: against kernels measured on an H200, and what must hold for every chip. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "testing.h"
+#include "unit/core_borders.h"
 
 #include "chip/chip.h"
 #include "core/file.h"

@@ -1,5 +1,6 @@
 /* Chips and clusters: presets, area against the published library, errors. */
 #include "chip/chip.h"
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>

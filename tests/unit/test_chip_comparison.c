@@ -8,6 +8,7 @@
 #include "space/limits.h"
 #include "testing.h"
 #include "unit/chip_borders.h"
+#include "unit/core_borders.h"
 #include "unit/study_borders.h"
 
 static struct pz_study_options question(void) {

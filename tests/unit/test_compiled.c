@@ -1,4 +1,5 @@
 /* Runs of programs that XLA compiled, mostly on TPUs: what is computed again, and published runs. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>

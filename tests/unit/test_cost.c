@@ -1,5 +1,6 @@
 /* Costs of operators: an H200's measurements, vector operators, collectives, whole models, the
  * cache. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>

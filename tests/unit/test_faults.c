@@ -1,5 +1,6 @@
 /* Every allocation in turn fails, of jansson too: the answer is PZ_NO_MEMORY with a message, and
  * all memory comes back.  tests/faults does it to whole commands. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include "core/alloc.h"

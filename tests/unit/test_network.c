@@ -1,5 +1,6 @@
 /* Collectives of training runs: against published all-reduces, on a torus, and what must hold for
  * all of them. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* ONNX import: real exports against the built-in families of the same shape, small models of every
  * kind, and files that are wrong in every way. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <stdio.h>

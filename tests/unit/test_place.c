@@ -1,5 +1,6 @@
 /* Placement: exact = enumeration of all plans, the original program's answers, relations, the
  * checker, errors. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <float.h>

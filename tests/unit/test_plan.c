@@ -1,5 +1,6 @@
 /* The record of a plan: its fields as texts and JSON, what is unset, plan files; and every rule of the frameworks over
  * random plans of the built-in models. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>

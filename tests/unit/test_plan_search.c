@@ -1,6 +1,7 @@
 /* The search for training plans: its best is the best of all plans of the space that the framework can run, listed here
  * one by one; of those within the tie none is simpler than the one it says; more devices, memory or bandwidth are never
  * slower; published plans are never faster; prices do not depend on what was priced before; bounds are below prices. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>

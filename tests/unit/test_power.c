@@ -1,4 +1,5 @@
 /* Power of operators that run for seconds: energy, static power, the clock that a limit allows. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Predictions: limits, monotony and conservation that must hold for every plan, and published runs. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>

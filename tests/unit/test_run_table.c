@@ -1,5 +1,6 @@
 /* Tables of runs: short ones are what predict says, words that are not covered are refused with a reason, columns that are
  * not known are errors. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Schedules: the exact search against brute force, known optima, relations, the checker, errors. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <dirent.h>

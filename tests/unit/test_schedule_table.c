@@ -1,4 +1,5 @@
 /* Reports of schedules: what they use of a chip, charts, traces, JSON. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>

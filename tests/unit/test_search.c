@@ -1,5 +1,6 @@
 /* The search: the same answer as every chip evaluated by itself, certificates that hold, rounds of other hands, and what is
  * told beside the answer. */
+#include "unit/core_borders.h"
 #include "unit/search_borders.h"
 #include "unit/testing.h"
 

@@ -1,4 +1,5 @@
 /* Tables of operators measured on real chips: both sets of columns, what is compared with what, and mistakes. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Design spaces: files and what is refused of them, chips and their numbers, limits and budgets, boxes that cover. */
+#include "unit/core_borders.h"
 #include "unit/search_borders.h"
 #include "unit/testing.h"
 

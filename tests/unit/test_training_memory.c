@@ -1,4 +1,5 @@
 /* Peak memory of training plans: measured steps, published figures, closed forms, what is conserved. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* Runs that people have: Megatron's arguments as they write them, plan files, and what is found for them. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* Validation: rank correlation and regret of small cases, groups and limits, the shipped limits and the
  * table of expected errors. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>
