@@ -2,8 +2,6 @@
 #include "core/arena.h"
 
 #include <stdalign.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -62,23 +60,4 @@ void *pz_arena_alloc(struct pz_arena *arena, size_t n, size_t bytes) {
   void *memory = arena->blocks->data + arena->used;
   arena->used += want;
   return memset(memory, 0, want);
-}
-
-char *pz_arena_strdup(struct pz_arena *arena, const char *s) {
-  size_t n = strlen(s) + 1;
-  char *copy = pz_arena_alloc(arena, n, 1);
-  return copy ? memcpy(copy, s, n) : NULL;
-}
-
-char *pz_arena_printf(struct pz_arena *arena, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  va_list again;
-  va_copy(again, args);
-  int n = vsnprintf(NULL, 0, format, args);
-  va_end(args);
-  char *s = n < 0 ? NULL : pz_arena_alloc(arena, (size_t)n + 1, 1);
-  if (s) vsnprintf(s, (size_t)n + 1, format, again);
-  va_end(again);
-  return s;
 }

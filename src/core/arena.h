@@ -28,9 +28,4 @@ void pz_arena_release(struct pz_arena *arena);
  * n * bytes overflows; a valid pointer if n * bytes is 0.  pz_alloc() (core/call.h) raises. */
 void *pz_arena_alloc(struct pz_arena *arena, size_t n, size_t bytes);
 
-/* ---- old names, for rooms that do not raise yet ---- */
-
-char *pz_arena_strdup(struct pz_arena *arena, const char *s);
-char *pz_arena_printf(struct pz_arena *arena, const char *format, ...) PZ_PRINTF(2, 3);
-
 #endif

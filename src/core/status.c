@@ -1,3 +1,4 @@
+/* Records of errors, and the names of statuses. */
 #include "core/status.h"
 
 #include <inttypes.h>
@@ -37,31 +38,11 @@ enum pz_status pz_need(const void *given, const char *what, struct pz_error *err
   return given ? PZ_OK : pz_fail(err, PZ_BAD_USE, "%s is NULL", what);
 }
 
-enum pz_status pz_need_list(const struct pz_needed *list, struct pz_error *err) {
-  for (; list->what; list++)
-    if (!list->given) return pz_need(NULL, list->what, err);
-  return PZ_OK;
-}
-
 enum pz_status pz_need_range(const char *what, int64_t value, int64_t min, int64_t max,
                              struct pz_error *err) {
   if (value >= min && value <= max) return PZ_OK;
   return pz_fail(err, PZ_BAD_USE, "%s %" PRId64 "; accepted: %" PRId64 " to %" PRId64, what, value,
                  min, max);
-}
-
-enum pz_status pz_sized_take(void *own, size_t own_size, const void *caller, const char *name,
-                             struct pz_error *err) {
-  size_t size;
-  if (!caller) return PZ_OK;
-  memcpy(&size, caller, sizeof size);
-  if (size < sizeof size || size > own_size)
-    return pz_fail(err, PZ_BAD_USE,
-                   "options of %zu bytes; accepted: those that begin as %s(), at most %zu bytes",
-                   size, name, own_size);
-  memcpy(own, caller, size);
-  memcpy(own, &own_size, sizeof own_size);
-  return PZ_OK;
 }
 
 void pz_error_at(struct pz_error *err, const char *input, int line, int column) {

@@ -19,22 +19,9 @@ enum pz_status pz_error_setv(struct pz_error *err, enum pz_status status, const 
 /* Returns PZ_BAD_USE if a pointer that the caller has to give is NULL; `what` names it. */
 PZ_NODISCARD enum pz_status pz_need(const void *given, const char *what, struct pz_error *err);
 
-/* The same for several pointers: pz_need_each(err, {model, "model"}, {out, "out"}). */
-struct pz_needed {
-  const void *given;
-  const char *what;
-};
-#define pz_need_each(err, ...)                                                                     \
-  pz_need_list((const struct pz_needed[]){__VA_ARGS__, {NULL, NULL}}, (err))
-PZ_NODISCARD enum pz_status pz_need_list(const struct pz_needed *list, struct pz_error *err);
-
 /* Returns PZ_BAD_USE unless min <= value <= max. */
 PZ_NODISCARD enum pz_status pz_need_range(const char *what, int64_t value, int64_t min, int64_t max,
                                           struct pz_error *err);
-
-/* Like pz_require_options(), but returns the error. */
-PZ_NODISCARD enum pz_status pz_sized_take(void *own, size_t own_size, const void *caller,
-                                          const char *name, struct pz_error *err);
 
 /* Stores the input that an error is about and the place in it; rows and columns count from 1, and 0
  * means unknown. */

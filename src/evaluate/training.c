@@ -48,12 +48,11 @@ static size_t read_size_suffix(const char *text, int64_t *seq, int64_t *batch) {
   return strlen(at);
 }
 
-const char *pz_model_of_text(const char *text, struct pz_arena *arena, int64_t *seq,
-                             int64_t *batch) {
+const char *pz_model_of_text(struct pz_call *call, const char *text, int64_t *seq, int64_t *batch) {
   int64_t own_seq = 0, own_batch = 0;
   size_t suffix = read_size_suffix(text, &own_seq, &own_batch);
-  char *name = pz_arena_strdup(arena, text);
-  if (name && suffix) name[strlen(name) - suffix] = 0;
+  char *name = pz_copy_text(call, text);
+  if (suffix) name[strlen(name) - suffix] = 0;
   *seq = suffix ? own_seq : 0;
   *batch = suffix ? own_batch : 0;
   return name;

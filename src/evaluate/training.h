@@ -28,8 +28,7 @@ struct pz_training_question {
 
 /* Parses "MODEL", "MODEL@SEQ" or "MODEL@SEQxBATCH", a model with its own sequence length and global batch size (0 if
  * not given).  Returns the name, in the arena; NULL: out of memory. */
-const char *pz_model_of_text(const char *text, struct pz_arena *arena, int64_t *seq,
-                             int64_t *batch);
+const char *pz_model_of_text(struct pz_call *call, const char *text, int64_t *seq, int64_t *batch);
 
 /* Samples per step of a model. */
 int64_t pz_training_batch(const struct pz_training_question *question, uint32_t model);

@@ -152,9 +152,9 @@ static void read_training_study(struct pz_call *call, struct pz_study *study) {
                                             .offload = study->options.offload,
                                             .memory_margin = study->options.memory_margin};
   for (uint32_t i = 0; i < question->n_models; i++) {
-    question->models[i] = pz_model_of_text(study->options.models[i], &study->arena,
-                                           &question->model_seq[i], &question->model_batch[i]);
-    if (!question->models[i]) pz_raise(call, PZ_NO_MEMORY, "out of memory for the models");
+    struct pz_call own = pz_call_in(call, &study->arena);
+    question->models[i] = pz_model_of_text(&own, study->options.models[i], &question->model_seq[i],
+                                           &question->model_batch[i]);
     study->names[i] = question->models[i];
   }
   if (study->options.pareto) list_study_points(call, study);

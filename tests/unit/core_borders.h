@@ -2,11 +2,35 @@
 #ifndef PZ_TESTS_CORE_BORDERS_H
 #define PZ_TESTS_CORE_BORDERS_H
 
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "core/csv.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/options.h"
 #include "core/pool.h"
+
+/* ---- texts in an arena ---- */
+
+static inline char *pz_arena_strdup(struct pz_arena *arena, const char *text) {
+  size_t n = strlen(text) + 1;
+  return memcpy(pz_arena_alloc(arena, n, 1), text, n);
+}
+
+PZ_PRINTF(2, 3)
+static inline char *pz_arena_printf(struct pz_arena *arena, const char *format, ...) {
+  va_list args, again;
+  va_start(args, format);
+  va_copy(again, args);
+  size_t n = (size_t)vsnprintf(NULL, 0, format, args) + 1;
+  char *text = pz_arena_alloc(arena, n, 1);
+  vsnprintf(text, n, format, again);
+  va_end(again);
+  va_end(args);
+  return text;
+}
 
 /* ---- files ---- */
 

@@ -1,4 +1,5 @@
 /* phaze calibrate --network: logs of nccl-tests that are read, refused and fitted. */
+#include "unit/core_borders.h"
 #include "unit/testing.h"
 
 #include <math.h>
