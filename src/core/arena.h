@@ -18,7 +18,7 @@ struct pz_arena {
   const struct pz_mem *mem; /* NULL stands for pz_malloc() and pz_free() */
   struct pz_arena_block *blocks;
   size_t used, size;  /* bytes of the newest block */
-  size_t total_bytes; /* of all blocks */
+  size_t total_bytes; /* the size of all blocks together */
 };
 
 void pz_arena_init(struct pz_arena *arena, const struct pz_mem *mem);

@@ -27,7 +27,7 @@ struct pz_border {
   jmp_buf jump;
   bool raised;
   struct pz_border *outer; /* the border that this one is nested in, in the same thread */
-  struct pz_error *err;    /* of the caller, or NULL */
+  struct pz_error *err;    /* where the caller wants the error, or NULL */
   struct pz_error error;
   struct pz_arena arena;
   struct deferred *newest, *unused;

@@ -41,7 +41,7 @@ struct pz_border;
 
 struct pz_call {
   struct pz_border *border; /* receives errors and deferred functions */
-  struct pz_arena *arena;   /* from which pz_alloc() allocates */
+  struct pz_arena *arena;   /* pz_alloc() allocates in it */
 };
 
 /* ---- borders -------------------------------------------------------------------------------- */
@@ -68,7 +68,7 @@ PZ_NODISCARD enum pz_status pz_border(pz_call_fn *fn, void *ctx, struct pz_error
 struct pz_origin {
   const char *file;
   int line;
-  const char *input; /* NULL: none */
+  const char *input; /* the file that the error is about, or NULL */
   int row, column;
 };
 _Noreturn void pz_raise_from(struct pz_call *call, enum pz_status status,

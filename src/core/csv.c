@@ -15,10 +15,10 @@
 
 struct csv_reader {
   struct pz_call *call;
-  const char *name;     /* of the file, for messages */
+  const char *name;     /* the name of the file, for messages */
   const char *at, *end; /* what remains of the text */
   struct pz_vec cells;
-  int line;     /* of the row that is read */
+  int line;     /* the line of the row that is read */
   int newlines; /* line breaks within quotes of that row */
 };
 

@@ -13,7 +13,7 @@
 enum { PZ_FIELDS_MOST = 128 };
 
 struct pz_fields {
-  const char *name; /* of the file, for messages */
+  const char *name; /* the name of the file, for messages */
   const json_t *root;
   struct pz_error *err;
   enum pz_status status;

@@ -120,7 +120,7 @@ enum { LONGEST_PATH = 4096, LONGEST_BASE = 200, MOST_LINKS = 40, MOST_ATTEMPTS =
 struct target {
   char path[LONGEST_PATH];
   enum { REPLACE_FILE, OPEN_FILE, USE_DESCRIPTOR } how;
-  int fd;         /* of this process, with USE_DESCRIPTOR */
+  int fd;         /* a descriptor of this process, with USE_DESCRIPTOR */
   bool exists;    /* a file is there already */
   struct stat st; /* its mode and owner */
 };

@@ -1,5 +1,5 @@
-/* The functions of core/file.h that do not depend on the operating system.  src/wasm/files.c implements
- * the others for files in memory. */
+/* The functions of core/file.h that do not depend on the operating system.  src/wasm/files.c
+ * implements the others for files in memory. */
 #include <string.h>
 
 #include "core/file.h"

@@ -129,9 +129,9 @@ struct pz_pool *pz_pool_open(struct pz_call *call, unsigned threads) {
 struct tasks {
   pz_task_fn *fn;
   void *ctx;
-  pthread_mutex_t lock;  /* of error */
+  pthread_mutex_t lock;  /* protects `error` */
   atomic_size_t failed;  /* the lowest item that raised an error, or SIZE_MAX */
-  struct pz_error error; /* of that item */
+  struct pz_error error; /* the error of that item */
 };
 
 /* One item within its border. */

@@ -1,5 +1,5 @@
-/* percent_parts() and gap_parts() make the parts of a line, bar_line() and plain_line() join as many of
- * them as there is room for, and show_if_due() decides whether it is time to report. */
+/* percent_parts() and gap_parts() make the parts of a line, bar_line() and plain_line() join as
+ * many of them as there is room for, and show_if_due() decides whether it is time to report. */
 #include "core/progress.h"
 
 #include <inttypes.h>

@@ -27,7 +27,7 @@ struct pz_progress {
   const char *unit;
   _Atomic uint64_t total, done;
   double gap, target;    /* of pz_progress_gap(); a negative target means that the phase has none */
-  double start_s;        /* of the phase */
+  double start_s;        /* when the phase began */
   double shown_s;        /* the last report of any phase */
   double fraction;       /* the largest fraction that was shown */
   double (*now_s)(void); /* replaceable in tests */

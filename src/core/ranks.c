@@ -95,8 +95,8 @@ void pz_ranks_require_same(struct pz_call *call, const char *what, const char *t
 /* A round while it runs on this rank. */
 struct running_round {
   const struct pz_round *round;
-  struct pz_error *errors; /* by item */
-  bool *is_own;            /* by item: this rank worked on it */
+  struct pz_error *errors; /* indexed by item */
+  bool *is_own;            /* indexed by item: whether this rank worked on it */
   struct pz_buffer *packed;
 };
 

@@ -36,7 +36,7 @@ struct pz_field_codec {
 struct pz_field {
   const char *key;
   enum pz_field_type type;
-  size_t offset, count_offset; /* of the field, and of the count of a list or table */
+  size_t offset, count_offset; /* offsets of the field in its struct, and of the count of a list */
   const struct pz_record *record;
   const char *const *names; /* ends with NULL */
   const struct pz_field_codec *codec;

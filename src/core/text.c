@@ -271,7 +271,7 @@ char *pz_text_count(char *buf, size_t size, int64_t value) {
 
 char *pz_text_si(char *buf, size_t size, double value, const char *unit) {
   static const char *const prefix[] = {"", "k", "M", "G", "T", "P", "E"};
-  size_t power = 0; /* of 1000 */
+  size_t power = 0; /* the power of 1000 in the prefix */
   int decimals = 0;
   while (fabs(value) >= 999.5 && power + 1 < sizeof prefix / sizeof *prefix) {
     value /= 1000;

@@ -43,10 +43,10 @@ struct head {
   uint32_t status,
       has_ended;            /* the command of the rank has ended: it takes part for the last time */
   uint64_t sequence;        /* the number of the exchange */
-  uint64_t bytes;           /* of its second message */
-  uint64_t cpu_ns;          /* of the process since its last exchange */
-  uint64_t items_ns;        /* of the items of the round that this rank has worked on ... */
-  uint64_t longest_item_ns; /* ... and of the longest of them */
+  uint64_t bytes;           /* the length of its second message */
+  uint64_t cpu_ns;          /* time of the process since its last exchange */
+  uint64_t items_ns;        /* time of the items that this rank has worked on in the round */
+  uint64_t longest_item_ns; /* the time of the longest of these items */
 };
 
 /* Statistics of all exchanges for --verbose.  critical_s bounds the time that R ranks need without
@@ -66,7 +66,7 @@ static struct {
   int error_fd;            /* the stderr of the process, also on ranks that are silent */
   const atomic_bool *stop; /* becomes true when a signal arrives; may be NULL */
   struct pz_error failure; /* the error that ended the command of this rank */
-  struct head *heads;      /* by rank, of the current exchange; also the two arrays below */
+  struct head *heads;      /* of the current exchange, indexed by rank, as the two arrays below */
   int *part_bytes, *part_offset;
   uint64_t sequence; /* the number of the next exchange */
   unsigned first_rank_of_node, rank_in_node, ranks_of_node;
@@ -75,7 +75,7 @@ static struct {
    * odd sequence number.  The upper half of a counter counts the items begun from the front of the
    * rank's part, the lower half those from its back. */
   _Atomic uint64_t *begun_items;
-  struct timespec cpu_time;                   /* of the process at the last exchange */
+  struct timespec cpu_time;                   /* processor time at the last exchange */
   _Atomic uint64_t items_ns, longest_item_ns; /* of the current round, as in struct head */
   double start_s;
   struct counts counts;

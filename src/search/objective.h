@@ -13,7 +13,7 @@ struct pz_objective {
   /* The arrays below are indexed by the entry of the portfolio. */
   double batch[PZ_SEARCH_MOST_MODELS]; /* samples of a step */
   double weight[PZ_SEARCH_MOST_MODELS];
-  struct pz_step_cost reference[PZ_SEARCH_MOST_MODELS]; /* on the reference chip */
+  struct pz_step_cost reference[PZ_SEARCH_MOST_MODELS]; /* the step on the reference chip */
   double best_alone[PZ_SEARCH_MOST_MODELS]; /* samples/s on the model's own best chip, for regret */
   struct pz_taken reference_taken;          /* costs of the reference chip */
   double devices;

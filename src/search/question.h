@@ -10,7 +10,7 @@
 struct pz_search_entry {
   struct pz_evaluator *evaluator;
   uint32_t model;   /* index in the evaluator's own list */
-  const char *name; /* for people */
+  const char *name; /* the name in messages */
 };
 
 /* Storage of the outcomes of rounds, as bytes whose meaning only the search knows.  `run` and
@@ -34,7 +34,7 @@ struct pz_search_question {
   double gap;      /* relative: with 0.01, a chip that is better by 1% may be missed */
   double seconds;  /* time limit of a run; 0: none */
   bool exhaustive; /* evaluate every chip within the limits */
-  const struct pz_round_store *store; /* NULL: none, or another rank has it */
+  const struct pz_round_store *store; /* NULL if there is none, or if another rank has it */
   struct pz_progress *progress;       /* may be NULL */
   const atomic_bool *stop;            /* ends the search soon when it becomes true; may be NULL */
   struct pz_ending
@@ -44,21 +44,21 @@ struct pz_search_question {
 /* One objective, and the result of the search for its best chip. */
 struct pz_objective_run {
   struct pz_objective objective;
-  int64_t most_rounds; /* 0: until the gap is proved */
+  int64_t most_rounds; /* 0 means until the gap is proved */
   bool found;
   struct pz_point best;
-  double value; /* of the best chip */
+  double value; /* the objective of the best chip */
   double bound; /* no chip of the space has a higher value */
   /* The certificate: every chip of the space is in exactly one box. */
   const struct pz_closed_box *boxes;
   uint32_t n_boxes;
-  int64_t chips;                /* in the space */
+  int64_t chips;                /* all chips of the space */
   int64_t closed;               /* chips in closed boxes */
   int64_t infeasible, by_bound; /* chips in boxes that limits alone, or bounds alone, closed */
   uint32_t n_evaluated;         /* chips evaluated with every model */
   uint32_t n_partly; /* chips evaluated with some models, until it was clear that they cannot win */
   uint32_t n_open; /* schedules, not proved optimal, of chips whose bound is above the best value */
-  uint64_t rounds; /* of boxes */
+  uint64_t rounds; /* rounds of boxes that were processed */
   uint64_t priced; /* boxes whose bound was computed */
   bool finished;   /* no box is open */
 };

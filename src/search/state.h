@@ -14,7 +14,7 @@ struct pz_search {
   pthread_mutex_t lock;      /* protects known, known_index and the arena */
   struct pz_map known_index; /* from struct step_key (search.c) to the index in known */
   struct pz_vec known;       /* struct pz_found_step */
-  struct pz_arena *arena;    /* of the search */
+  struct pz_arena *arena;    /* memory that lives as long as the search */
 };
 
 enum { PZ_MOST_ROUND = 64 }; /* boxes of a round */
@@ -50,7 +50,7 @@ typedef void pz_round_fn(struct pz_call *call, struct pz_driver *driver,
 struct pz_driver {
   struct pz_search *search;
   struct pz_objective_run *run;
-  uint32_t number, at_round; /* of the objective run, and of its next round, in the store */
+  uint32_t number, at_round; /* numbers of the objective run, and of its next round, in the store */
   bool replays;              /* the store may have the next round */
   bool has_cheap_bounds;     /* see struct pz_evaluator_ops */
   bool smaller_wins_ties;    /* of chips with equal values, the smaller is better */
@@ -59,7 +59,7 @@ struct pz_driver {
   double closed_bound;  /* the largest bound of a closed box that is within the limits */
   struct pz_vec heap;   /* open boxes: struct pz_open_box, the largest bound first */
   struct pz_vec closed; /* struct pz_closed_box */
-  uint64_t next_serial; /* of the next open box */
+  uint64_t next_serial; /* the serial number of the next open box */
   pz_round_fn *fn;      /* of the current round; below, its boxes and their outcomes and errors */
   uint32_t n_round;
   struct pz_open_box round[PZ_MOST_ROUND];

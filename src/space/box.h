@@ -26,7 +26,7 @@ struct pz_closed_box {
   struct pz_box box;
   enum pz_box_end end;
   double bound; /* no chip of the box has a higher value */
-  double value; /* of an evaluated chip, otherwise 0 */
+  double value; /* the objective of an evaluated chip, otherwise 0 */
 };
 
 /* The box of all chips of one kind. */

@@ -66,7 +66,7 @@ static bool is_valid_box(const struct pz_box *box, const struct pz_box *all) {
 }
 
 bool pz_boxes_cover(const struct pz_space *space, struct pz_closed_box *list, uint32_t n_list) {
-  uint32_t first = 0; /* of the current kind */
+  uint32_t first = 0; /* the first box of the current kind */
   int64_t chips = 0;
   if (n_list) qsort(list, n_list, sizeof *list, compare_kinds);
   for (uint32_t k = 0; k < pz_space_kinds(space); k++) {

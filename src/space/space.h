@@ -33,7 +33,7 @@ enum pz_axis {
 enum {
   PZ_SPACE_MOST_VALUES = 250,
   PZ_SPACE_MOST_ARRAYS = 256,
-  PZ_SPACE_MOST_BYTES = 1 << 20, /* of a file */
+  PZ_SPACE_MOST_BYTES = 1 << 20, /* the largest file that is read */
   PZ_SPACE_MOST_LISTED = 1 << 20
 };
 
@@ -67,7 +67,7 @@ struct pz_space {
   /* Chips run as fast as their class does, instead of at the rates of their description. */
   bool cold;
   double watts;                    /* power limit of a chip; 0: none */
-  const struct pz_cold *constants; /* of the class; NULL: the default */
+  const struct pz_cold *constants; /* constants of the chip class, or NULL for the default */
 };
 
 /* Special values: that of the base chip; as many lanes as the array has columns. */

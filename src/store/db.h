@@ -20,7 +20,7 @@ enum pz_db_mode {
 };
 
 struct pz_db {
-  sqlite3 *conn; /* NULL: closed */
+  sqlite3 *conn; /* NULL if the database is closed */
   char path[PZ_DB_LONGEST_PATH];
 };
 

@@ -89,7 +89,7 @@ static const char *brief_value(const json_t *value, char buf[LONGEST_VALUE]) {
 bool pz_inputs_differ(json_t *was, json_t *now, char *buf, size_t size) {
   char before[LONGEST_VALUE], after[LONGEST_VALUE];
   struct compared_value compared = {.was = was, .now = now};
-  const char *key, *innermost_name = NULL; /* of the named objects on the way down */
+  const char *key, *innermost_name = NULL; /* the innermost named object on the way down */
   size_t n = count_differing_keys(was, now, &key);
   if (n == 0) return false;
   while (!are_lists_with_other_names(compared.was, compared.now) && descend(&compared)) {
