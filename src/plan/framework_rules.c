@@ -76,10 +76,10 @@ struct rule {
   bool (*refuses)(const struct pz_plan *p, const struct pz_model_shape *m,
                   const struct pz_framework *f);
   const char *has;    /* what the framework has instead, and what is accepted */
-  const char *source; /* where the rule is written */
+  const char *source; /* where the framework's own code or documents have the rule */
   int drops, adds; /* overlaps that pz_framework_overlap() removes or adds where the rule refuses */
   enum pz_recompute_form form; /* how layers can be recomputed where the rule applies */
-  enum pz_rule_group looks;    /* the group of fields that the rule depends on */
+  enum pz_rule_group looks;    /* the fields that the rule depends on */
   bool divides;                /* depends on the division of layers among chunks */
 };
 

@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "workload/family.h"

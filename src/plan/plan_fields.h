@@ -15,7 +15,8 @@ enum pz_plan_kind {
   PZ_PLAN_KIND_FLAG,   /* bool */
   PZ_PLAN_KIND_REAL,   /* double */
   PZ_PLAN_KIND_TEXT,   /* const char * */
-  PZ_PLAN_KIND_LIST, /* const int64_t *, a number for each stage; this kind and the next have no text */
+  /* const int64_t *, a number for each stage.  This kind and the next cannot be read from text. */
+  PZ_PLAN_KIND_LIST,
   PZ_PLAN_KIND_LENGTH /* int64_t: the length of the list */
 };
 
@@ -39,8 +40,8 @@ struct pz_plan_field_info {
   const char *from;         /* where an unset value comes from; NULL: the framework's default */
   /* The launcher's argument; NULL: it has none that is a plain number. */
   const char *in[PZ_LAUNCHERS];
-  bool search; /* place searches its values */
-  bool rare;   /* is only reported if it is above 0 */
+  bool search; /* `phaze place` searches its values */
+  bool rare;   /* matters only if it is above 0 */
 };
 
 const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field field);

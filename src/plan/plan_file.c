@@ -93,25 +93,26 @@ struct plan_file_reading {
  * an object within. */
 static void read_object(struct pz_call *border, void *ctx) {
   static const char *const file_keys[SETTINGS] = {[CHIP] = "chip_file", [CLUSTER] = "cluster_file"};
-  struct plan_file_reading *x = ctx;
-  struct pz_call results = pz_call_in(border, x->arena), *call = &results;
+  struct plan_file_reading *reading = ctx;
+  struct pz_call results = pz_call_in(border, reading->arena), *call = &results;
   /* 'phaze tune --json' prints the run as an object of its own */
-  json_t *run = json_object_get(x->file, "model") ? NULL : json_object_get(x->file, "run");
-  json_t *object = json_is_object(run) ? run : x->file;
+  json_t *run =
+      json_object_get(reading->file, "model") ? NULL : json_object_get(reading->file, "run");
+  json_t *object = json_is_object(run) ? run : reading->file;
   json_t *plan = json_object_get(object, "plan"), *value;
   const char *key;
   if (plan && !json_is_object(plan))
     pz_raise(call, PZ_BAD_INPUT, "plan is %s; accepted: an object", pz_json_type(plan));
   for (size_t i = 0; plan && i <= SETTINGS; i++) {
     value = json_object_get(object, accepted_key(NULL, i));
-    if (value) read_key(call, accepted_key(NULL, i), value, &x->run);
+    if (value) read_key(call, accepted_key(NULL, i), value, &reading->run);
   }
   for (int i = CHIP; i < SETTINGS; i++) {
     value = json_object_get(object, file_keys[i]);
-    if (value) read_setting(call, i, file_keys[i], value, &x->run);
+    if (value) read_setting(call, i, file_keys[i], value, &reading->run);
   }
-  json_object_foreach(plan ? plan : object, key, value) read_key(call, key, value, &x->run);
-  if (!x->run.model || !*x->run.model)
+  json_object_foreach(plan ? plan : object, key, value) read_key(call, key, value, &reading->run);
+  if (!reading->run.model || !*reading->run.model)
     pz_raise(call, PZ_BAD_INPUT,
              "no model; accepted: \"model\": a name listed by 'phaze models', or the "
              "path of a config.json");
@@ -122,13 +123,13 @@ void pz_read_plan_file(struct pz_call *call, const char *name, const char *text,
   if (bytes > PZ_PLAN_FILE_MOST_BYTES)
     pz_raise(call, PZ_LIMIT, "%s: %zu bytes; accepted: at most %d", name, bytes,
              PZ_PLAN_FILE_MOST_BYTES);
-  struct plan_file_reading x = {.arena = call->arena,
-                                .file = pz_json_read(call, name, text, bytes),
-                                .run = pz_run_plan_default()};
+  struct plan_file_reading reading = {.arena = call->arena,
+                                      .file = pz_json_read(call, name, text, bytes),
+                                      .run = pz_run_plan_default()};
   struct pz_error err = {0};
-  enum pz_status status = pz_border(read_object, &x, &err);
+  enum pz_status status = pz_border(read_object, &reading, &err);
   if (status != PZ_OK) pz_raise(call, status, "%s: %s", name, err.message);
-  *run = x.run;
+  *run = reading.run;
 }
 
 /* ---- changing and writing ------------------------------------------------------------------- */

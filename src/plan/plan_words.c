@@ -58,7 +58,7 @@ struct plan_words {
     bool after_comma; /* a comma separates the word from the one before it */
     bool only_comma;  /* nothing but a comma does */
   } word[MOST_WORDS];
-  int n, next;             /* number of words, and the next one to read */
+  int n, next;             /* the number of words, and the position of the next one */
   struct pz_run_plan *run; /* receives chip and cluster */
   struct pz_plan given;    /* receives the fields of the plan */
 };
