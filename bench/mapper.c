@@ -9,6 +9,7 @@
 #include "core/progress.h"
 #include "cost/mapper.h"
 #include "unit/chip_borders.h"
+#include "unit/cost_borders.h"
 #include "unit/published.h"
 
 enum { REPEAT = 5 };

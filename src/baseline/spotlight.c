@@ -54,8 +54,7 @@ static double log_delay(struct pz_call *call, struct tuner *tuner, uint32_t poin
       for (int direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++) {
         const struct pz_ops *ops = &workload->layers[i].ops[direction];
         for (uint32_t k = 0; k < ops->n; k++) {
-          struct pz_estimate estimate;
-          pz_must(call, pz_cost_op(&tuner->cost, &ops->op[k], &estimate, pz_call_error(call)));
+          struct pz_estimate estimate = pz_estimate_op(call, &tuner->cost, &ops->op[k], NULL);
           delay_s += (double)workload->layers[i].count * estimate.latency_s;
         }
       }

@@ -1,12 +1,15 @@
-/* Flash attention: both products and the softmax in one kernel, scores never written.
+/* Flash attention: both GEMMs and the softmax in one kernel, which never writes the scores (Dao et
+ * al., arXiv 2205.14135).
  *
- * A calibrated chip describes the kernels of a library by `attention_LIBRARY` (forward) and
- * `attention_LIBRARY_bwd`, those its framework takes by default by `attention` and `attention_bwd`:
- * efficiency, the part of the chip's peak that the products reach; cycles, of a lane for a score:
- * the softmax; queries of an item; row_s, of the ends of an item at head width 128; tail, the part
- * of the longest item by which causal cores end apart; splits, into how many pieces the keys of a
- * cache are cut at most where items are fewer than cores; startup_s.
- * A missing derivative is the forward kernel at 5/2 of the work, a missing library the default. */
+ * A calibrated chip describes the kernels of a library as attention_LIBRARY (forward) and
+ * attention_LIBRARY_bwd, and those that its framework uses by default as `attention` and
+ * `attention_bwd`.  An item is a block of queries of one head, worked on by one core.  The numbers
+ * of a kernel are: efficiency, the part of the chip's peak rate that the GEMMs reach; cycles, of a
+ * vector lane for a score (softmax); queries of an item; row_s, the time of both ends of an item
+ * at head width 128; tail, the part of the longest item's time by which cores end apart in causal
+ * attention; splits, into how many pieces the keys of a cache are cut at most if there are fewer
+ * items than cores; startup_s.  A missing backward kernel is the forward kernel with 5/2 of the
+ * work, a missing library the default. */
 #ifndef PZ_COST_ATTENTION_H
 #define PZ_COST_ATTENTION_H
 
@@ -15,24 +18,26 @@
 struct pz_attention_work {
   struct pz_dims dims; /* batch = samples x heads, m queries, n keys, head width k */
   enum pz_direction direction;
-  bool causal;         /* the upper half of the scores is skipped */
-  const char *library; /* of kernels: fa1, fa2, cudnn, ...; NULL: the default */
-  double bytes;        /* between HBM and the chip */
-  double cache_bytes;  /* of serving: keys and values moved to a paged cache first; 0: none */
-  int64_t span; /* queries of which dims.m are here, in two pieces, one from each end; 0: dims.m */
+  bool causal;         /* queries attend to earlier keys only; other scores are skipped */
+  const char *library; /* of the kernel: fa1, fa2, cudnn, ...; NULL: the default */
+  double bytes;        /* HBM traffic */
+  double cache_bytes;  /* keys and values that are moved to a paged cache first (serving), or 0 */
+  int64_t span; /* queries of the whole sequence, of which dims.m are in two pieces on this device,
+                   one from each end; 0: dims.m */
 };
 
-/* Part of the queries x keys that a causal kernel computes, by blocks of queries and keys: half of a
- * square, or of a band of n < span keys (a sliding window) all but the triangle before its first keys,
- * with blocks at both of its edges. */
-double pz_attention_causal_part(const struct pz_dims *d, int64_t span, double queries);
+/* The part of queries x keys that a causal kernel computes, in blocks of queries and keys: half of
+ * a square.  With n < span keys (sliding window) it is the band without the triangle before its
+ * first keys, with blocks at both of its edges. */
+double pz_attention_causal_part(const struct pz_dims *dims, int64_t span, double queries);
 
-/* All of *out but the utilisation, and what it does. */
-void pz_attention_cost(const struct pz_chip *c, const struct pz_attention_work *a,
-                       struct pz_estimate *out, struct pz_work *w);
+/* Sets *out, except the utilisation, and *work. */
+void pz_attention_cost(const struct pz_chip *chip, const struct pz_attention_work *attention,
+                       struct pz_estimate *out, struct pz_work *work);
 
-/* The kernel of a library in a direction, if the chip has one of exactly this name. */
-const struct pz_kernel *pz_attention_kernel(const struct pz_chip *c, const char *library,
+/* The kernel of a library in a direction, if the chip has one of exactly this name; otherwise
+ * NULL. */
+const struct pz_kernel *pz_attention_kernel(const struct pz_chip *chip, const char *library,
                                             enum pz_direction direction);
 
 #endif

@@ -1,3 +1,5 @@
+/* Slowdown of compute beside communication: with a part x of the cores occupied, a kernel takes (1
+ * - x)^-n times as long, with an exponent n for compute and another for memory. */
 #include "cost/beside.h"
 
 #include <math.h>
@@ -5,29 +7,28 @@
 #include "chip/chip.h"
 #include "cost/constants.h"
 
-/* Of a GEMM's result, that one core works on. */
-static const double TILE_ROWS = 128, TILE_COLS = 256;
-
-/* Tiles run in rounds of one for each core; with fewer cores there is a round more, at most half of two. */
-static const double LEAST_ROUNDS = 2;
-
-double pz_beside_cores(const struct pz_constants *k, const struct pz_chip *c) {
-  if (c->execution != PZ_CHIP_STREAM || c->tensor.cores < 1) return 0;
-  return pz_fmin(k->communication_cores / (double)c->tensor.cores, 0.5);
+double pz_beside_cores(const struct pz_constants *k, const struct pz_chip *chip) {
+  static const double MOST = 0.5;
+  if (chip->execution != PZ_CHIP_STREAM || chip->tensor.cores < 1) return 0;
+  return pz_fmin(k->communication_cores / (double)chip->tensor.cores, MOST);
 }
 
-double pz_beside_gemm(const struct pz_constants *k, const struct pz_chip *c,
-                      const struct pz_dims *d, double part) {
-  if (!(part > 0)) return 1;
-  double tiles = (double)d->batch * ceil((double)d->m / TILE_ROWS) * ceil((double)d->n / TILE_COLS);
-  double rounds = pz_fmax(LEAST_ROUNDS, ceil(tiles / (double)c->tensor.cores));
-  return (1 + 1 / rounds) * pow(1 - part, -k->beside_compute);
+/* The tiles of a GEMM run in rounds of one tile for each core.  With fewer cores there is one more
+ * round, which is at most half of the two rounds that a GEMM is taken to have at least. */
+double pz_beside_gemm(const struct pz_constants *k, const struct pz_chip *chip,
+                      const struct pz_dims *dims, double occupied) {
+  static const double TILE_ROWS = 128, TILE_COLS = 256, LEAST_ROUNDS = 2;
+  if (!(occupied > 0)) return 1;
+  double tiles =
+      (double)dims->batch * ceil((double)dims->m / TILE_ROWS) * ceil((double)dims->n / TILE_COLS);
+  double rounds = pz_fmax(LEAST_ROUNDS, ceil(tiles / (double)chip->tensor.cores));
+  return (1 + 1 / rounds) * pow(1 - occupied, -k->beside_compute);
 }
 
-double pz_beside_attention(const struct pz_constants *k, double part) {
-  return pow(1 - part, -k->beside_compute);
+double pz_beside_attention(const struct pz_constants *k, double occupied) {
+  return pow(1 - occupied, -k->beside_compute);
 }
 
-double pz_beside_elementwise(const struct pz_constants *k, double part) {
-  return pow(1 - part, -k->beside_memory);
+double pz_beside_elementwise(const struct pz_constants *k, double occupied) {
+  return pow(1 - occupied, -k->beside_memory);
 }

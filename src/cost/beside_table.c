@@ -48,6 +48,7 @@ struct beside_reader {
   uint32_t row, line; /* that is being read */
 };
 
+/* Finds the columns of the table; a missing or unknown column is an error. */
 static void find_columns(struct beside_reader *r) {
   char list[300];
   pz_text_join(list, sizeof list, column_name, NULL);

@@ -28,7 +28,7 @@ struct pz_beside_row {
   double alone_s, together_s; /* measured times of the kernel, alone and beside communication */
   double own_alone_s;         /* predicted time alone; 0 for attention, whose heads no column has */
   double slowdown;            /* predicted ratio of both times; 0: not modelled */
-  const char *reason;         /* why it is not modelled; "" if it is */
+  const char *reason;         /* why the slowdown is not modelled; "" if it is */
 };
 
 /* Reads and predicts a table; the result has csv->rows rows. */

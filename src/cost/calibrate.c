@@ -324,6 +324,7 @@ static struct validated_errors validate_group(const struct pz_chip *before, stru
   return errors;
 }
 
+/* Returns whether the group of this name was rejected before. */
 static bool is_rejected(const struct pz_vec *rejected, const char *name) {
   for (uint32_t i = 0; i < rejected->n; i++)
     if (strcmp(pz_vec_at(rejected, struct pz_rejected_fit, i)->name, name) == 0) return true;
@@ -384,6 +385,7 @@ static void add_residual(struct pz_fit_residual *sums, const double errors[3],
   sums->after += fabs(errors[2]);
 }
 
+/* Turns the sums of add_residual() into means. */
 static void sums_to_means(struct pz_fit_residual *residual) {
   uint32_t fitted = residual->rows - residual->held;
   residual->before /= residual->rows;
@@ -459,6 +461,7 @@ static void report_changes(struct pz_call *call, const struct pz_chip *chip,
   result->n_changes = changes.n;
 }
 
+/* Returns whether the time of any row depends on the constants of a group. */
 static bool any_row_depends_on(const struct pz_measured *measured, const struct group_key *key) {
   for (uint32_t i = 0; i < measured->n; i++)
     if (row_depends_on(&measured->rows[i], key)) return true;
@@ -570,6 +573,7 @@ struct calibrate_args {
   struct pz_calibrated **out;
 };
 
+/* The body of pz_calibrate(). */
 static void calibrate(struct pz_call *call, void *ctx) {
   const struct calibrate_args *args = ctx;
   struct pz_calibrate_options o = pz_calibrate_options_default();
@@ -587,7 +591,8 @@ static void calibrate(struct pz_call *call, void *ctx) {
   struct pz_measured used = pz_measured_select_chip(call, &read, args->chip);
   *result = pz_calibration_validated_fit(&own, args->chip, &used, o.progress ? &progress : NULL);
   struct pz_chip *named = pz_copy(&own, result->chip, 1, sizeof *named);
-  named->correction = (struct pz_correction){.steps = 0}; /* it was found with other constants */
+  named->correction =
+      (struct pz_correction){.steps = 0}; /* a correction holds for the old constants only */
   named->name[strcspn(named->name, ",")] = '\0';
   pz_chip_name_calibrated(named, o.ops);
   result->chip = named;

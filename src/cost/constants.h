@@ -1,4 +1,4 @@
-/* Constants of the model of a training run, one table: constants.def. */
+/* The constants of the model of a training run; constants.def is their table. */
 #ifndef PZ_COST_CONSTANTS_H
 #define PZ_COST_CONSTANTS_H
 
@@ -13,25 +13,28 @@ struct pz_constants {
 
 extern const struct pz_constants pz_constants_default;
 
-/* The one rule for what a device offers: the bytes that the allocator of a process can reserve, which are the HBM less the
- * CUDA context and the buffers of collectives, and the HBM with which it can reserve so many.  Gaps between blocks are part of
- * what a plan reserves (pz_plan_reserved in step/training_memory.h). */
-double pz_usable_bytes(const struct pz_chip *chip, const struct pz_constants *k);
-double pz_hbm_needed(const struct pz_chip *chip, const struct pz_constants *k, double bytes);
-
-/* Of these, what lies beside the allocator: context and collectives' buffers. */
+/* The bytes of HBM that are not available to the allocator of a process: those of the CUDA
+ * context, or of the runtime, and of the buffers of collectives. */
 double pz_reserved_bytes(const struct pz_chip *chip, const struct pz_constants *k);
 
-/* The same of the host's memory: bytes for each device that activations and optimizer state may fill there. */
+/* The bytes that the allocator of a process can reserve.  All checks of whether a plan fits use
+ * this function.  Gaps between blocks are part of what a plan reserves (pz_plan_reserved in
+ * step/training_memory.h). */
+double pz_usable_bytes(const struct pz_chip *chip, const struct pz_constants *k);
+
+/* The HBM that a device needs if its allocator reserves so many bytes. */
+double pz_hbm_needed(const struct pz_chip *chip, const struct pz_constants *k, double bytes);
+
+/* The bytes of the host's memory that activations and optimizer state of one device may fill. */
 double pz_usable_host_bytes(const struct pz_chip *chip, const struct pz_constants *k);
 
-/* A row of the table, and where it stands in struct pz_constants. */
+/* A row of the table, and the offset of its value in struct pz_constants. */
 struct pz_constant_info {
   const char *name, *unit, *kind, *source;
   size_t offset;
 };
 
-/* NULL behind the last. */
+/* Row i of the table, or NULL behind the last one. */
 const struct pz_constant_info *pz_constant_at(size_t i);
 
 #endif

@@ -1,16 +1,100 @@
+/* The cost of one operator: which model estimates it, and how its time follows from the parts.
+ *
+ * Terms.  A GEMM takes the largest of arithmetic, traffic of the local and global buffers and HBM
+ * traffic of its best mapping (cost/mapper.h), plus a start-up time.  Vector operators
+ * (cost/vector.h), attention (cost/attention.h), state-space scans (cost/scan.h) and collectives
+ * (cost/network.h) have models of their own.  Energy is the energy of what an operator does plus
+ * the static power of the chip for its latency.
+ *
+ * Simplifications.
+ *  - Operators run one after the other; nothing of one is left in a buffer for the next.
+ *  - Everything in an operator overlaps perfectly except its start-up.  The element-wise tail of a
+ *    GEMM runs while other tiles are multiplied.
+ *  - On measured chips the power limit is part of the calibration.  On chips known only by their
+ *    data sheet each operator runs at its own constant clock (cost/power.h).
+ *  - A collective of a graph is a ring inside each level of the network (pz_collective_s()).
+ *
+ * Sections: the object and its cache, GEMMs, the other operators, the optimizer, the public
+ * functions.  This file knows nothing of layers, pipelines or training plans. */
 #include "cost/cost.h"
 
 #include <math.h>
-#include <stdlib.h>
 
-#include "core/alloc.h"
 #include "cost/attention.h"
-#include "cost/power.h"
+#include "cost/mapper.h"
 #include "cost/scan.h"
 #include "workload/op.h"
 
-static void init_in(struct pz_arena *arena, struct pz_cost *cost, const struct pz_chip *chip,
-                    const struct pz_cluster *net) {
+/* ---- the object and its cache ---------------------------------------------------------------- */
+
+/* Everything that a mapping depends on, as numbers: a struct would also contain padding. */
+static uint64_t mapping_fingerprint(const struct pz_chip *chip) {
+  const struct pz_tensor_cores *t = &chip->tensor;
+  const struct pz_calibration *k = &chip->calibration;
+  const double values[] = {(double)t->cores,
+                           (double)t->rows,
+                           (double)t->cols,
+                           (double)t->local_bytes,
+                           (double)t->register_bytes,
+                           t->local_bytes_per_s,
+                           t->local_total_bytes_per_s,
+                           (double)chip->glb_bytes,
+                           chip->glb_bytes_per_s,
+                           pz_chip_hbm_bytes_per_s(chip),
+                           chip->clock_hz,
+                           chip->rules.fill,
+                           chip->rules.duplex,
+                           chip->rules.partitioned,
+                           chip->rules.double_buffer,
+                           chip->rules.nested_mapping,
+                           (double)chip->rules.operand_bytes,
+                           (double)chip->rules.sum_bytes,
+                           k->startup_s,
+                           k->batched_startup_s,
+                           k->item_s,
+                           k->tile_value_s,
+                           k->tensor_efficiency,
+                           k->glb_efficiency,
+                           k->hbm_read_efficiency,
+                           k->hbm_write_efficiency,
+                           k->multicast,
+                           k->boost_s,
+                           k->throttle,
+                           k->even_rows,
+                           k->odd_rows,
+                           k->warm_from_bytes,
+                           k->warm_to_bytes,
+                           (double)k->most_tile_values,
+                           (double)k->most_splits,
+                           (double)k->least_split_k,
+                           (double)k->n_tiles,
+                           (double)chip->tech,
+                           chip->glb_core_bytes};
+  uint64_t numbers = pz_hash(values, sizeof values);
+  uint64_t tiles = pz_hash(k->tiles, (size_t)k->n_tiles * sizeof *k->tiles);
+  return numbers ^ tiles ^ (uint64_t)chip->cold;
+}
+
+void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
+                      const struct pz_cluster *net) {
+  static const int64_t ANY_DEVICES = INT64_C(1) << 32;
+  cost->chip = *chip;
+  cost->static_watts = pz_power_static_watts(chip);
+  cost->chip_key = mapping_fingerprint(chip);
+  if (chip->cold) cost->power = pz_power_law_of(chip);
+  if (net)
+    cost->net = *net;
+  else if (chip->link_bytes_per_s > 0)
+    cost->net = pz_cluster_flat(ANY_DEVICES, chip->link_bytes_per_s, chip->link_latency_s);
+  else
+    cost->net = (struct pz_cluster){0};
+  pz_cluster_join_equal(&cost->net);
+  cost->net.level[0].collectives = pz_cluster_facts(&cost->net, &chip->collectives);
+}
+
+/* Initialises a cost model whose cache is allocated in `arena`. */
+static void init_in_arena(struct pz_arena *arena, struct pz_cost *cost, const struct pz_chip *chip,
+                          const struct pz_cluster *net) {
   pz_map_init(&cost->seen, arena);
   pz_vec_init(&cost->mappings, arena, sizeof(struct pz_mapping));
   pz_cost_set_chip(cost, chip, net);
@@ -19,109 +103,402 @@ static void init_in(struct pz_arena *arena, struct pz_cost *cost, const struct p
 void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct pz_cluster *net) {
   *cost = (struct pz_cost){0};
   pz_arena_init(&cost->arena, NULL);
-  init_in(&cost->arena, cost, chip, net);
-}
-
-struct pz_cost *pz_cost_create(struct pz_call *call, const struct pz_chip *chip,
-                               const struct pz_cluster *net) {
-  struct pz_call own;
-  struct pz_cost *cost = pz_object_new(call, sizeof *cost, &own);
-  init_in(own.arena, cost, chip, net);
-  return cost;
-}
-
-/* All that a mapping depends on, and nothing else: padding between fields must not count. */
-static uint64_t fingerprint(const struct pz_chip *c) {
-  const struct pz_tensor_cores *t = &c->tensor;
-  const struct pz_calibration *k = &c->calibration;
-  const double v[] = {(double)t->cores,
-                      (double)t->rows,
-                      (double)t->cols,
-                      (double)t->local_bytes,
-                      (double)t->register_bytes,
-                      t->local_bytes_per_s,
-                      t->local_total_bytes_per_s,
-                      (double)c->glb_bytes,
-                      c->glb_bytes_per_s,
-                      pz_chip_hbm_bytes_per_s(c),
-                      c->clock_hz,
-                      c->rules.fill,
-                      c->rules.duplex,
-                      c->rules.partitioned,
-                      c->rules.double_buffer,
-                      c->rules.nested_mapping,
-                      (double)c->rules.operand_bytes,
-                      (double)c->rules.sum_bytes,
-                      k->startup_s,
-                      k->batched_startup_s,
-                      k->item_s,
-                      k->tile_value_s,
-                      k->tensor_efficiency,
-                      k->glb_efficiency,
-                      k->hbm_read_efficiency,
-                      k->hbm_write_efficiency,
-                      k->multicast,
-                      k->boost_s,
-                      k->throttle,
-                      k->even_rows,
-                      k->odd_rows,
-                      k->warm_from_bytes,
-                      k->warm_to_bytes,
-                      (double)k->most_tile_values,
-                      (double)k->most_splits,
-                      (double)k->least_split_k,
-                      (double)k->n_tiles,
-                      (double)c->tech,
-                      c->glb_core_bytes};
-  return pz_hash(v, sizeof v) ^ pz_hash(k->tiles, (size_t)k->n_tiles * sizeof *k->tiles);
-}
-
-void pz_cost_set_chip(struct pz_cost *cost, const struct pz_chip *chip,
-                      const struct pz_cluster *net) {
-  bool link = chip->link_bytes_per_s > 0;
-  cost->chip = *chip;
-  cost->static_watts = pz_power_static_watts(chip);
-  cost->chip_key = fingerprint(chip) ^ (uint64_t)chip->cold;
-  if (chip->cold) cost->power = pz_power_law_of(chip);
-  cost->net = net ? *net
-              : link
-                  ? pz_cluster_flat(INT64_C(1) << 32, chip->link_bytes_per_s, chip->link_latency_s)
-                  : (struct pz_cluster){0};
-  pz_cluster_join_equal(&cost->net);
-  cost->net.level[0].collectives = pz_cluster_facts(&cost->net, &chip->collectives);
+  init_in_arena(&cost->arena, cost, chip, net);
 }
 
 void pz_cost_release(struct pz_cost *cost) {
   if (cost) pz_arena_release(&cost->arena);
 }
 
-struct cost_arguments {
+struct pz_cost *pz_cost_create(struct pz_call *call, const struct pz_chip *chip,
+                               const struct pz_cluster *net) {
+  struct pz_call own;
+  struct pz_cost *cost = pz_object_new(call, sizeof *cost, &own);
+  init_in_arena(own.arena, cost, chip, net);
+  return cost;
+}
+
+/* ---- GEMMs ----------------------------------------------------------------------------------- */
+
+/* Finds the mapping of a GEMM with a library's tiles.  For a GPU known only by its data sheet, the
+ * tiles are those that are fastest at the clock that its technology sustains, because arithmetic
+ * that HBM traffic would hide at the nominal clock does not stay hidden where the power limit
+ * lowers the clock.  For such GPUs, and if `by_hbm` is false, HBM traffic does not influence the
+ * choice: the mapping is found with a practically unlimited HBM rate, and its HBM time scaled
+ * back. */
+static struct pz_mapping find_library_mapping(struct pz_call *call, const struct pz_chip *nominal,
+                                              const struct pz_product *product, bool by_hbm) {
+  static const double UNLIMITED = 1e9;
+  bool is_cold_gpu = nominal->cold && nominal->calibration.n_tiles;
+  if (!is_cold_gpu && by_hbm) return pz_find_mapping(call, product, nominal);
+  struct pz_chip chip = *nominal;
+  chip.hbm.bytes_per_s_per_stack *= UNLIMITED;
+  if (is_cold_gpu) {
+    double hz = fmin(chip.clock_hz, pz_tech_at(chip.tech)->reference_hz);
+    chip.calibration.tile_value_s *= chip.clock_hz / hz;
+    chip.clock_hz = hz;
+    chip.glb_bytes_per_s =
+        fmin(chip.glb_bytes_per_s, (double)chip.tensor.cores * chip.glb_core_bytes * hz);
+  }
+  struct pz_mapping m = pz_find_mapping(call, product, &chip);
+  m.compute_s *= chip.clock_hz / nominal->clock_hz;
+  m.glb_s *= chip.glb_bytes_per_s / nominal->glb_bytes_per_s;
+  m.hbm_s *= UNLIMITED;
+  m.least_hbm_s *= UNLIMITED;
+  m.latency_s = m.startup_s + fmax(fmax(m.compute_s, m.hbm_s), fmax(m.glb_s, m.local_s));
+  return m;
+}
+
+/* The mapping of a GEMM on a chip with this fingerprint, from the cache if it is there. */
+static struct pz_mapping cached_mapping(struct pz_call *call, struct pz_cost *cost,
+                                        const struct pz_chip *chip, uint64_t chip_key,
+                                        const struct pz_product *product, bool by_hbm) {
+  if (cost->times) return pz_product_times_mapping(call, cost->times, product, chip);
+  const int64_t key[] = {product->batch, product->m, product->n,       product->k,
+                         product->warm,  by_hbm,     (int64_t)chip_key};
+  uint32_t at = pz_map_get(&cost->seen, key, sizeof key);
+  cost->asked++;
+  if (at != PZ_NONE) {
+    cost->found++;
+    return *pz_vec_at(&cost->mappings, struct pz_mapping, at);
+  }
+  struct pz_mapping mapping = find_library_mapping(call, chip, product, by_hbm);
+  uint32_t index = cost->mappings.n;
+  pz_append(call, &cost->mappings, &mapping);
+  pz_map_set(call, &cost->seen, key, sizeof key, index);
+  return mapping;
+}
+
+/* The chip's fingerprint is known if it is the chip of the cost model. */
+static uint64_t find_chip_key(const struct pz_cost *cost, const struct pz_chip *chip) {
+  return chip == &cost->chip ? cost->chip_key : mapping_fingerprint(chip);
+}
+
+struct pz_mapping pz_estimate_product(struct pz_call *call, struct pz_cost *cost,
+                                      const struct pz_chip *chip,
+                                      const struct pz_product *product) {
+  return cached_mapping(call, cost, chip, find_chip_key(cost, chip), product, true);
+}
+
+/* The HBM traffic of a grouped GEMM is not that of a batch of GEMMs (pz_grouped_set_hbm_traffic),
+ * so that HBM traffic does not influence which tiles a library chooses.  A tuned kernel tries all
+ * its tiles. */
+struct pz_mapping pz_estimate_grouped(struct pz_call *call, struct pz_cost *cost,
+                                      const struct pz_chip *chip,
+                                      const struct pz_grouped *grouped) {
+  bool has_tiles = chip->calibration.n_tiles > 0, is_tuned = grouped->tuned && has_tiles;
+  uint64_t chip_key = find_chip_key(cost, chip);
+  struct pz_mapping best;
+  for (int i = 0; i == 0 || (is_tuned && pz_grouped_tile(i)); i++) {
+    struct pz_product product =
+        pz_grouped_product(chip, grouped, is_tuned ? pz_grouped_tile(i) : 0);
+    struct pz_mapping mapping = cached_mapping(call, cost, chip, chip_key, &product, !has_tiles);
+    pz_grouped_set_hbm_traffic(chip, grouped, &mapping);
+    if (i == 0 || mapping.latency_s < best.latency_s) best = mapping;
+  }
+  return best;
+}
+
+/* The vector operations of an operator's element-wise tail; their energy is added to *energy_j. */
+static double add_tail_ops(const struct pz_chip *chip, const struct pz_op *op, double *energy_j) {
+  double ops = 0;
+  for (uint32_t i = 0; i < op->n_tail; i++)
+    ops +=
+        (double)op->tail[i].elems * pz_vector_cycles(chip, op->tail[i].kind, op->tail[i].direction);
+  *energy_j += ops * pz_tech_at(chip->tech)->lane_j;
+  return ops;
+}
+
+struct pz_product_extra pz_cost_extra(const struct pz_chip *chip, const struct pz_op *op) {
+  const struct pz_dims *d = &op->dims;
+  double b = (double)d->batch, m = (double)d->m, n = (double)d->n, k = (double)d->k;
+  double gemm_bytes = b * (m * k + k * n + m * n) * (double)chip->rules.operand_bytes;
+  double bytes = (double)(op->bytes_read + op->bytes_written) - gemm_bytes;
+  double rate = pz_chip_hbm_bytes_per_s(chip) * chip->calibration.hbm_write_efficiency;
+  struct pz_product_extra extra = {.hbm_s = bytes / rate,
+                                   .energy_j = bytes * pz_tech_at(chip->tech)->hbm_j};
+  extra.tail_ops = add_tail_ops(chip, op, &extra.energy_j);
+  return extra;
+}
+
+/* On-chip buffers deliver a fixed number of bytes per cycle, so that their rates follow the clock,
+ * on all chips but GPUs. */
+static bool buffer_rates_follow_clock(const struct pz_chip *chip) {
+  return chip->execution != PZ_CHIP_STREAM;
+}
+
+struct pz_work pz_cost_mapped_work(const struct pz_chip *chip, double macs, enum pz_format format,
+                                   const struct pz_mapping *mapping) {
+  const struct pz_tech_info *tech = pz_tech_at(chip->tech);
+  double array_s = fmax(fmax(mapping->compute_s, mapping->glb_s), mapping->local_s);
+  double core_s = buffer_rates_follow_clock(chip) ? array_s : mapping->compute_s;
+  if (chip->bounds_others)
+    core_s = format == PZ_FORMAT_16BIT ? 2 * macs / pz_chip_tensor_flop_per_s(chip) : 0;
+  double least_hbm_bytes =
+      mapping->least_hbm_s * pz_chip_hbm_bytes_per_s(chip) * chip->calibration.hbm_read_efficiency;
+  return (struct pz_work){.core_j = pz_power_width_part(format) * pz_power_product_j(chip, macs),
+                          .outside_j = least_hbm_bytes * (tech->hbm_j + tech->glb_j),
+                          .startup_s = mapping->startup_s,
+                          .core_s = core_s,
+                          .hbm_s = mapping->hbm_s,
+                          .array_s = array_s,
+                          .glb_s = mapping->glb_s};
+}
+
+void pz_cost_within_watts(const struct pz_power_law *law, const struct pz_chip *chip, double macs,
+                          enum pz_format format, struct pz_mapping *mapping) {
+  if (!chip->cold) return;
+  struct pz_work work = pz_cost_mapped_work(chip, macs, format, mapping);
+  struct pz_power power;
+  pz_power_run(law, &work, 0, &power);
+  mapping->latency_s = power.latency_s;
+  mapping->energy_j = power.joules;
+}
+
+/* ---- operators -------------------------------------------------------------------------------
+ *
+ * Each function sets *out and *work to the operator's estimate and work at the chip's nominal clock
+ * and without static power. */
+
+/* The gradient of experts' weights is a batch of GEMMs that sum over the tokens of an expert; other
+ * GEMMs of experts are grouped ones.  Both only on chips with a library. */
+static void estimate_gemm_op(struct pz_call *call, struct pz_cost *cost, const struct pz_op *op,
+                             struct pz_estimate *out, struct pz_work *work) {
+  const struct pz_chip *chip = &cost->chip;
+  struct pz_product product = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
+  struct pz_grouped grouped = {
+      product.batch, product.batch * product.m, product.n, product.k, 0, false, NULL};
+  bool is_of_experts = op->grouped && chip->calibration.n_tiles;
+  bool is_weight_gradient = is_of_experts && !op->weight_bytes;
+  if (is_weight_gradient) product.k = pz_grouped_gradient_rows(product.k);
+  struct pz_mapping mapping = is_of_experts && !is_weight_gradient
+                                  ? pz_estimate_grouped(call, cost, chip, &grouped)
+                                  : pz_estimate_product(call, cost, chip, &product);
+  struct pz_product_extra extra = pz_cost_extra(chip, op);
+  double lane_ops_per_s = pz_chip_vector_op_per_s(chip);
+  double hbm_s = fmax(0, mapping.hbm_s + extra.hbm_s), tail_s = extra.tail_ops / lane_ops_per_s;
+  double mapped_s = fmax(fmax(mapping.compute_s, mapping.glb_s), mapping.local_s);
+  double core_s = fmax(mapped_s, tail_s);
+  out->latency_s =
+      mapping.startup_s + pz_cost_with_extra_s(&extra, mapped_s, mapping.hbm_s, lane_ops_per_s);
+  out->energy_j = mapping.energy_j + extra.energy_j;
+  out->hbm_s = hbm_s;
+  out->glb_s = mapping.glb_s;
+  out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(chip) * out->latency_s);
+  bool startup_is_longest = mapping.startup_s > fmax(core_s, hbm_s);
+  if (mapping.bound == PZ_BOUND_STARTUP && startup_is_longest)
+    out->bound = PZ_BOUND_STARTUP;
+  else if (hbm_s > core_s)
+    out->bound = PZ_BOUND_HBM;
+  else if (tail_s >= core_s || mapping.compute_s >= core_s)
+    out->bound = PZ_BOUND_COMPUTE;
+  else
+    out->bound = mapping.glb_s >= core_s ? PZ_BOUND_GLB : PZ_BOUND_LOCAL;
+
+  double macs =
+      (double)op->dims.batch * (double)op->dims.m * (double)op->dims.n * (double)op->dims.k;
+  double tail_j = extra.tail_ops * pz_tech_at(chip->tech)->lane_j;
+  *work = pz_cost_mapped_work(chip, macs, PZ_FORMAT_16BIT, &mapping);
+  work->core_j += tail_j;
+  work->outside_j = fmax(0, work->outside_j + extra.energy_j - tail_j);
+  work->core_s = fmax(work->core_s, tail_s);
+  work->hbm_s = hbm_s;
+  work->lane_s = tail_s;
+}
+
+static void estimate_vector_op(const struct pz_cost *cost, const struct pz_op *op,
+                               struct pz_estimate *out, struct pz_work *work) {
+  const struct pz_chip *chip = &cost->chip;
+  const struct pz_tech_info *tech = pz_tech_at(chip->tech);
+  double bytes = (double)(op->bytes_read + op->bytes_written);
+  double values = (double)op->dims.m * (double)op->dims.n;
+  struct pz_vector_work vector = {op->kind, op->direction, op->dims.m, op->dims.n, bytes, false};
+  struct pz_vector_time time;
+  if (op->strided)
+    pz_vector_named(chip, "strided", &vector, &time);
+  else
+    pz_vector_time(chip, &vector, &time);
+  /* a measured chip's framework first multiplies two of the inputs in a kernel of its own, which
+   * reads both and writes the product */
+  if (chip->calibration.n_kernels)
+    time.rows_s += 3 * (double)op->scratch_bytes /
+                   (pz_chip_hbm_bytes_per_s(chip) * chip->calibration.hbm_read_efficiency);
+  bytes *= time.moved;
+  double energy_j = values * pz_power_lane_ops(chip, op->kind, op->direction) * tech->lane_j +
+                    bytes * (tech->hbm_j + tech->glb_j);
+  time.compute_s += add_tail_ops(chip, op, &energy_j) / pz_chip_vector_op_per_s(chip);
+  pz_vector_conclude(&time);
+  out->latency_s = time.latency_s;
+  out->energy_j = energy_j;
+  out->hbm_s = time.hbm_s;
+  out->glb_s = time.glb_s;
+  out->bound = time.bound;
+  double core_s = time.compute_s;
+  if (buffer_rates_follow_clock(chip)) core_s = fmax(time.compute_s, time.glb_s);
+  *work = (struct pz_work){.core_j = energy_j - bytes * tech->hbm_j,
+                           .outside_j = bytes * tech->hbm_j,
+                           .startup_s = time.startup_s + time.rows_s,
+                           .core_s = core_s,
+                           .hbm_s = time.hbm_s,
+                           .lane_s = time.compute_s,
+                           .glb_s = time.glb_s};
+}
+
+static void estimate_attention_op(const struct pz_cost *cost, const struct pz_op *op,
+                                  struct pz_estimate *out, struct pz_work *work) {
+  struct pz_attention_work attention = {.dims = op->dims,
+                                        .direction = op->direction,
+                                        .causal = cost->causal,
+                                        .library = cost->attention_library,
+                                        .span = op->span,
+                                        .bytes = (double)(op->bytes_read + op->bytes_written)};
+  pz_attention_cost(&cost->chip, &attention, out, work);
+  out->utilisation =
+      (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(&cost->chip) * out->latency_s);
+}
+
+static void estimate_scan_op(const struct pz_cost *cost, const struct pz_op *op,
+                             struct pz_estimate *out, struct pz_work *work) {
+  const struct pz_chip *chip = &cost->chip;
+  const struct pz_tech_info *tech = pz_tech_at(chip->tech);
+  struct pz_scan_work scan = pz_scan_work_of(op);
+  struct pz_scan_counts counts = pz_scan_counts(&scan);
+  struct pz_scan_time time;
+  pz_scan_time(chip, &scan, &time);
+  *work = (struct pz_work){.core_j = pz_power_product_j(chip, counts.macs) +
+                                     counts.lane_ops * tech->lane_j + counts.bytes * tech->glb_j,
+                           .outside_j = counts.bytes * tech->hbm_j,
+                           .startup_s = time.startup_s,
+                           .core_s = time.compute_s,
+                           .hbm_s = time.hbm_s,
+                           .array_s = time.work_s,
+                           .lane_s = time.lane_s};
+  *out = (struct pz_estimate){.latency_s = time.startup_s + time.work_s,
+                              .energy_j = work->core_j + work->outside_j,
+                              .hbm_s = time.hbm_s,
+                              .bound = PZ_BOUND_COMPUTE};
+  if (time.startup_s > time.work_s)
+    out->bound = PZ_BOUND_STARTUP;
+  else if (time.hbm_s >= time.compute_s)
+    out->bound = PZ_BOUND_HBM;
+  out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(chip) * out->latency_s);
+}
+
+/* Each pass of a ring sends (g-1)/g of the tensor over the links of g devices; an all-reduce has
+ * two passes. */
+static void estimate_collective_op(struct pz_call *call, const struct pz_cost *cost,
+                                   const struct pz_op *op, struct pz_estimate *out) {
+  if (cost->net.n_levels == 0)
+    pz_raise(call, PZ_BAD_USE,
+             "chip %s has no link for '%s'; accepted: a chip with a link, or --cluster",
+             cost->chip.name, op->name);
+  if (op->dims.batch > cost->net.devices)
+    pz_raise(call, PZ_BAD_USE, "a group of %lld devices is larger than cluster %s, which has %lld",
+             (long long)op->dims.batch, cost->net.name, (long long)cost->net.devices);
+  double bytes = (double)(op->bytes_read > op->bytes_written ? op->bytes_read : op->bytes_written);
+  enum pz_collective kind = PZ_COLLECTIVE_ALL_GATHER;
+  if (op->kind == PZ_OP_ALL_REDUCE) kind = PZ_COLLECTIVE_ALL_REDUCE;
+  if (op->kind == PZ_OP_REDUCE_SCATTER) kind = PZ_COLLECTIVE_REDUCE_SCATTER;
+  if (op->kind == PZ_OP_ALL_TO_ALL) kind = PZ_COLLECTIVE_ALL_TO_ALL;
+  out->latency_s = pz_collective_s(&cost->net, kind, bytes, op->dims.batch);
+  double group = (double)op->dims.batch, passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
+  out->energy_j = passes * (group - 1) / group * bytes * pz_tech_at(cost->chip.tech)->link_j;
+  out->hbm_s = fmin(out->latency_s, (double)(op->bytes_read + op->bytes_written) /
+                                        pz_chip_hbm_bytes_per_s(&cost->chip));
+  out->bound = PZ_BOUND_LINK;
+}
+
+struct pz_estimate pz_estimate_op(struct pz_call *call, struct pz_cost *cost,
+                                  const struct pz_op *op, struct pz_work *work) {
+  struct pz_estimate estimate = {.bound = PZ_BOUND_STARTUP};
+  struct pz_work own_work;
+  if (!work) work = &own_work;
+  *work = (struct pz_work){0};
+  if (op->kind == PZ_OP_ATTENTION)
+    estimate_attention_op(cost, op, &estimate, work);
+  else if (pz_op_is_scan(op->kind))
+    estimate_scan_op(cost, op, &estimate, work);
+  else if (op->matmul_flop)
+    estimate_gemm_op(call, cost, op, &estimate, work);
+  else if (op->op_class == PZ_CLASS_COLLECTIVE)
+    estimate_collective_op(call, cost, op, &estimate);
+  else if (op->op_class == PZ_CLASS_VECTOR)
+    estimate_vector_op(cost, op, &estimate, work);
+
+  if (!cost->chip.cold || op->op_class == PZ_CLASS_COLLECTIVE) {
+    estimate.energy_j += estimate.latency_s * cost->static_watts;
+    return estimate;
+  }
+  struct pz_power power;
+  pz_power_run(&cost->power, work, 0, &power);
+  estimate.utilisation *= power.latency_s > 0 ? estimate.latency_s / power.latency_s : 1;
+  estimate.latency_s = power.latency_s;
+  estimate.energy_j = power.joules;
+  return estimate;
+}
+
+/* ---- the optimizer --------------------------------------------------------------------------- */
+
+/* Vector cycles of Adam for one parameter: ten multiplications and additions, a root (15 cycles)
+ * and a division (10). */
+static const double ADAM_CYCLES = 35;
+
+struct pz_power pz_cost_optimizer_step(const struct pz_cost *cost, double bytes, double params,
+                                       double efficiency) {
+  const struct pz_chip *chip = &cost->chip;
+  const struct pz_tech_info *tech = pz_tech_at(chip->tech);
+  struct pz_work work = {.core_j = params * ADAM_CYCLES * tech->lane_j,
+                         .outside_j = bytes * tech->hbm_j,
+                         .core_s = params * ADAM_CYCLES / pz_chip_vector_op_per_s(chip),
+                         .hbm_s = bytes / (pz_chip_hbm_bytes_per_s(chip) * efficiency)};
+  if (!(bytes > 0)) work = (struct pz_work){0}; /* the framework updates no parameters */
+  struct pz_power power = {.latency_s = work.hbm_s, .joules = work.core_j + work.outside_j};
+  if (chip->cold) pz_power_run(&cost->power, &work, 0, &power);
+  return power;
+}
+
+void pz_cost_optimizer(const struct pz_chip *chip, double params, double bytes_per_param,
+                       struct pz_estimate *out) {
+  const struct pz_tech_info *tech = pz_tech_at(chip->tech);
+  double bytes = params * bytes_per_param;
+  struct pz_vector_work vector = {PZ_OP_ADD, PZ_FORWARD, (int64_t)params, 1, bytes, false};
+  struct pz_vector_time time;
+  pz_vector_named(chip, "adamw", &vector, &time);
+  time.compute_s = params * ADAM_CYCLES / pz_chip_vector_op_per_s(chip);
+  pz_vector_conclude(&time);
+  double param_j = ADAM_CYCLES * tech->lane_j + bytes_per_param * tech->hbm_j;
+  *out = (struct pz_estimate){
+      .latency_s = time.latency_s, .energy_j = params * param_j, .bound = time.bound};
+}
+
+/* ---- the public functions -------------------------------------------------------------------- */
+
+struct cost_args {
   const struct pz_chip *chip;
   const struct pz_cluster *net;
-  struct pz_cost **out;
+  struct pz_cost *cost, **new_cost;
+  const struct pz_op *op;
+  struct pz_estimate *estimate;
+  const struct pz_product *product;
+  struct pz_mapping *mapping;
 };
 
-static void new_cost(struct pz_call *call, void *ctx) {
-  const struct cost_arguments *args = ctx;
+/* The body of pz_cost_new(). */
+static void create_cost(struct pz_call *call, void *ctx) {
+  const struct cost_args *args = ctx;
   pz_chip_check(call, args->chip);
   if (args->net) pz_cluster_check(call, args->net);
-  pz_require(call, args->out, "out");
-  struct pz_cost *cost = pz_malloc(sizeof *cost);
-  if (!cost) pz_raise(call, PZ_NO_MEMORY, "out of memory for the estimates");
-  pz_cost_init(cost, args->chip, args->net);
-  *args->out = cost;
+  pz_require(call, args->new_cost, "out");
+  *args->new_cost = pz_object_keep(call, pz_cost_create(call, args->chip, args->net));
 }
 
 enum pz_status pz_cost_new(const struct pz_chip *chip, const struct pz_cluster *net,
                            struct pz_cost **out, struct pz_error *err) {
-  struct cost_arguments args = {chip, net, out};
-  return pz_border(new_cost, &args, err);
+  struct cost_args args = {.chip = chip, .net = net, .new_cost = out};
+  return pz_border(create_cost, &args, err);
 }
 
-void pz_cost_free(struct pz_cost *cost) {
-  if (cost) pz_cost_release(cost);
-  pz_free(cost);
-}
+void pz_cost_free(struct pz_cost *cost) { pz_object_free(cost); }
 
 const struct pz_chip *pz_cost_chip(const struct pz_cost *cost) { return &cost->chip; }
 
@@ -130,382 +507,42 @@ void pz_cost_counts(const struct pz_cost *cost, uint64_t *asked, uint64_t *found
   if (found) *found = cost->found;
 }
 
-/* Maps a product on tiles of a library.  For GPUs known only by their data sheet, the tiles are those that are fastest at the
- * clock that their technology sustains: where the power limit lowers the clock, arithmetic that HBM would hide does not stay
- * hidden.  For them, and if `by_hbm` is false, the HBM rate does not influence the choice. */
-static enum pz_status map_product(const struct pz_cost *cost, const struct pz_product *p,
-                                  bool by_hbm, struct pz_mapping *out, struct pz_error *err) {
-  static const double UNLIMITED = 1e9;
-  struct pz_chip chip = cost->chip;
-  bool cold_gpu = chip.cold && chip.calibration.n_tiles;
-  if (!cold_gpu && by_hbm) return pz_map_product(p, &chip, out, err);
-  chip.hbm.bytes_per_s_per_stack *= UNLIMITED;
-  if (cold_gpu) {
-    double hz = fmin(chip.clock_hz, pz_tech_at(chip.tech)->reference_hz);
-    chip.calibration.tile_value_s *= chip.clock_hz / hz;
-    chip.clock_hz = hz;
-    chip.glb_bytes_per_s =
-        fmin(chip.glb_bytes_per_s, (double)chip.tensor.cores * chip.glb_core_bytes * hz);
-  }
-  enum pz_status status = pz_map_product(p, &chip, out, err);
-  if (status != PZ_OK) return status;
-  out->compute_s *= chip.clock_hz / cost->chip.clock_hz;
-  out->glb_s *= chip.glb_bytes_per_s / cost->chip.glb_bytes_per_s;
-  out->hbm_s *= UNLIMITED;
-  out->least_hbm_s *= UNLIMITED;
-  out->latency_s =
-      out->startup_s + fmax(fmax(out->compute_s, out->hbm_s), fmax(out->glb_s, out->local_s));
-  return PZ_OK;
-}
-
-static enum pz_status cached_product(struct pz_cost *cost, const struct pz_product *p, bool by_hbm,
-                                     struct pz_mapping *out, struct pz_error *err) {
-  if (cost->times) return pz_product_times_get(cost->times, p, &cost->chip, out, err);
-  const int64_t key[] = {p->batch, p->m, p->n, p->k, p->warm, by_hbm, (int64_t)cost->chip_key};
-  uint32_t at = pz_map_get(&cost->seen, key, sizeof key);
-  cost->asked++;
-  if (at != PZ_NONE) {
-    cost->found++;
-    *out = *pz_vec_at(&cost->mappings, struct pz_mapping, at);
-    return PZ_OK;
-  }
-  enum pz_status status = map_product(cost, p, by_hbm, out, err);
-  if (status != PZ_OK) return status;
-  uint32_t index = cost->mappings.n;
-  if (!pz_vec_push(&cost->mappings, out) ||
-      pz_map_put(&cost->seen, key, sizeof key, index) != PZ_OK)
-    return pz_fail(err, PZ_NO_MEMORY, "out of memory for the cache of estimates");
-  return PZ_OK;
-}
-
-enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *p,
-                               struct pz_mapping *out, struct pz_error *err) {
-  if (!cost || !p || !out) return pz_need(NULL, !cost ? "cost" : !p ? "product" : "out", err);
-  return cached_product(cost, p, true, out, err);
-}
-
-/* The HBM traffic of a grouped product is not that of a batch of products (pz_grouped_bytes), so that HBM does not influence
- * which tiles a library chooses. */
-enum pz_status pz_cost_grouped(struct pz_cost *cost, const struct pz_grouped *g,
-                               struct pz_mapping *out, struct pz_error *err) {
-  bool has_tiles = cost->chip.calibration.n_tiles > 0, tuned = g->tuned && has_tiles;
-  for (int i = 0; i == 0 || (tuned && pz_grouped_tile(i)); i++) {
-    struct pz_product p = pz_grouped_product(&cost->chip, g, tuned ? pz_grouped_tile(i) : 0);
-    struct pz_mapping o;
-    enum pz_status status = cached_product(cost, &p, !has_tiles, &o, err);
-    if (status != PZ_OK) return status;
-    pz_grouped_bytes(&cost->chip, g, &o);
-    if (i == 0 || o.latency_s < out->latency_s) *out = o;
-  }
-  return PZ_OK;
-}
-
-/* Lane operations of the vector tail of a fused operator, and their energy. */
-static double tail_ops(const struct pz_chip *c, const struct pz_op *op, double *energy_j) {
-  double ops = 0;
+/* The body of pz_cost_op(): checks the operator, which the caller may have made or changed, and
+ * estimates it. */
+static void estimate_checked_op(struct pz_call *call, void *ctx) {
+  const struct cost_args *args = ctx;
+  const struct pz_op *op = args->op;
+  pz_require(call, args->cost, "cost");
+  pz_require(call, op, "op");
+  pz_require(call, args->estimate, "out");
+  pz_require(call, op->name, "the operator's name");
+  pz_require_range(call, "kind", op->kind, 0, PZ_OP_KINDS - 1);
+  pz_require_range(call, "op_class", (int64_t)op->op_class, 0, PZ_CLASS_COLLECTIVE);
+  pz_require_range(call, "direction", (int64_t)op->direction, 0, PZ_BACKWARD);
+  pz_require_range(call, "peers", (int64_t)op->peers, 0, PZ_PEERS_CONTEXT);
+  if (op->n_tail) pz_require(call, op->tail, "tail");
   for (uint32_t i = 0; i < op->n_tail; i++)
-    ops += (double)op->tail[i].elems * pz_vector_cycles(c, op->tail[i].kind, op->tail[i].direction);
-  *energy_j += ops * pz_tech_at(c->tech)->lane_j;
-  return ops;
-}
-
-struct pz_product_extra pz_cost_extra(const struct pz_chip *c, const struct pz_op *op) {
-  const struct pz_dims *d = &op->dims;
-  double b = (double)d->batch, m = (double)d->m, n = (double)d->n, k = (double)d->k;
-  double bytes = (double)(op->bytes_read + op->bytes_written) -
-                 b * (m * k + k * n + m * n) * (double)c->rules.operand_bytes;
-  double rate = pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_write_efficiency;
-  struct pz_product_extra x = {.hbm_s = bytes / rate,
-                               .energy_j = bytes * pz_tech_at(c->tech)->hbm_j};
-  x.tail_ops = tail_ops(c, op, &x.energy_j);
-  return x;
-}
-
-/* That the product moves between HBM and the chip at least. */
-static double least_bytes(const struct pz_chip *c, const struct pz_mapping *o) {
-  return o->least_hbm_s * pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_read_efficiency;
-}
-
-/* The clock that the watts of a chip allow that nobody measured decides about time and energy. */
-static void run_within_watts(const struct pz_cost *cost, const struct pz_work *w,
-                             struct pz_estimate *e) {
-  struct pz_power p;
-  pz_power_run(&cost->power, w, 0, &p);
-  e->utilisation *= p.latency_s > 0 ? e->latency_s / p.latency_s : 1;
-  e->latency_s = p.latency_s;
-  e->energy_j = p.joules;
-}
-
-/* Do on-chip buffers deliver a fixed number of bytes per cycle, so that their rates follow the clock?  On all chips but GPUs. */
-static bool buffers_follow(const struct pz_chip *c) { return c->execution != PZ_CHIP_STREAM; }
-
-struct pz_work pz_cost_mapped_work(const struct pz_chip *c, double macs, enum pz_format format,
-                                   const struct pz_mapping *o) {
-  double array_s = fmax(fmax(o->compute_s, o->glb_s), o->local_s);
-  double part = pz_power_width_part(format), core_s = buffers_follow(c) ? array_s : o->compute_s;
-  const struct pz_tech_info *t = pz_tech_at(c->tech);
-  if (c->bounds_others)
-    core_s = format == PZ_FORMAT_16BIT ? 2 * macs / pz_chip_tensor_flop_per_s(c) : 0;
-  return (struct pz_work){.core_j = part * pz_power_product_j(c, macs),
-                          .outside_j = least_bytes(c, o) * (t->hbm_j + t->glb_j),
-                          .startup_s = o->startup_s,
-                          .core_s = core_s,
-                          .hbm_s = o->hbm_s,
-                          .array_s = array_s,
-                          .glb_s = o->glb_s};
-}
-
-void pz_cost_within_watts(const struct pz_cost *cost, double macs, enum pz_format format,
-                          struct pz_mapping *o) {
-  if (!cost->chip.cold) return;
-  struct pz_estimate e = {.latency_s = o->latency_s};
-  struct pz_work w = pz_cost_mapped_work(&cost->chip, macs, format, o);
-  run_within_watts(cost, &w, &e);
-  o->latency_s = e.latency_s;
-  o->energy_j = e.energy_j;
-}
-
-static enum pz_status product_cost(struct pz_cost *cost, const struct pz_op *op,
-                                   struct pz_estimate *out, struct pz_work *w,
-                                   struct pz_error *err) {
-  const struct pz_chip *c = &cost->chip;
-  struct pz_product p = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
-  struct pz_grouped g = {p.batch, p.batch * p.m, p.n, p.k, 0, false, NULL};
-  struct pz_mapping o;
-  bool grouped = op->grouped && c->calibration.n_tiles, gradient = grouped && !op->weight_bytes;
-  if (gradient) p.k = pz_grouped_rows(p.k);
-  enum pz_status status = grouped && !gradient ? pz_cost_grouped(cost, &g, &o, err)
-                                               : pz_cost_product(cost, &p, &o, err);
-  if (status != PZ_OK) return status;
-  struct pz_product_extra x = pz_cost_extra(c, op);
-  double hbm_s = fmax(0, o.hbm_s + x.hbm_s), lanes = pz_chip_vector_op_per_s(c);
-  double mapped_s = fmax(fmax(o.compute_s, o.glb_s), o.local_s), tail_s = x.tail_ops / lanes;
-  double core_s = fmax(mapped_s, tail_s);
-  out->latency_s = o.startup_s + pz_cost_with_extra_s(&x, mapped_s, o.hbm_s, lanes);
-  out->energy_j = o.energy_j + x.energy_j;
-  out->hbm_s = hbm_s;
-  out->glb_s = o.glb_s;
-  out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);
-  out->bound = o.bound == PZ_BOUND_STARTUP && o.startup_s > fmax(core_s, hbm_s) ? PZ_BOUND_STARTUP
-               : hbm_s > core_s                                                 ? PZ_BOUND_HBM
-               : tail_s >= core_s || o.compute_s >= core_s                      ? PZ_BOUND_COMPUTE
-               : o.glb_s >= core_s                                              ? PZ_BOUND_GLB
-                                                                                : PZ_BOUND_LOCAL;
-  const struct pz_tech_info *t = pz_tech_at(c->tech);
-  double macs =
-      (double)op->dims.batch * (double)op->dims.m * (double)op->dims.n * (double)op->dims.k;
-  *w = pz_cost_mapped_work(c, macs, PZ_FORMAT_16BIT, &o);
-  w->core_j += x.tail_ops * t->lane_j;
-  w->outside_j = fmax(0, w->outside_j + x.energy_j - x.tail_ops * t->lane_j);
-  w->core_s = fmax(w->core_s, tail_s);
-  w->hbm_s = hbm_s;
-  w->lane_s = tail_s;
-  return PZ_OK;
-}
-
-static void vector_cost(const struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *out,
-                        struct pz_work *work) {
-  const struct pz_chip *c = &cost->chip;
-  const struct pz_tech_info *t = pz_tech_at(c->tech);
-  double bytes = (double)(op->bytes_read + op->bytes_written);
-  double values = (double)op->dims.m * (double)op->dims.n;
-  struct pz_vector_work w = {op->kind, op->direction, op->dims.m, op->dims.n, bytes, false};
-  struct pz_vector_time time;
-  if (op->strided)
-    pz_vector_named(c, "strided", &w, &time);
-  else
-    pz_vector_time(c, &w, &time);
-  /* a product of two inputs that a kernel of its own forms first */
-  if (c->calibration.n_kernels)
-    time.rows_s += 3 * (double)op->scratch_bytes /
-                   (pz_chip_hbm_bytes_per_s(c) * c->calibration.hbm_read_efficiency);
-  bytes *= time.moved;
-  double energy = values * pz_power_lane_ops(c, op->kind, op->direction) * t->lane_j +
-                  bytes * (t->hbm_j + t->glb_j);
-  time.compute_s += tail_ops(c, op, &energy) / pz_chip_vector_op_per_s(c);
-  pz_vector_conclude(&time);
-  out->latency_s = time.latency_s;
-  out->energy_j = energy;
-  out->hbm_s = time.hbm_s;
-  out->glb_s = time.glb_s;
-  out->bound = time.bound;
-  *work = (struct pz_work){.core_j = energy - bytes * t->hbm_j,
-                           .outside_j = bytes * t->hbm_j,
-                           .startup_s = time.startup_s + time.rows_s,
-                           .core_s = buffers_follow(c) ? fmax(time.compute_s, time.glb_s)
-                                                       : time.compute_s,
-                           .hbm_s = time.hbm_s,
-                           .lane_s = time.compute_s,
-                           .glb_s = time.glb_s};
-}
-
-static void flash_cost(const struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *out,
-                       struct pz_work *w) {
-  const struct pz_chip *c = &cost->chip;
-  struct pz_attention_work a = {.dims = op->dims,
-                                .direction = op->direction,
-                                .causal = cost->causal,
-                                .library = cost->attention_library,
-                                .span = op->span,
-                                .bytes = (double)(op->bytes_read + op->bytes_written)};
-  pz_attention_cost(c, &a, out, w);
-  out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);
-}
-
-static void scan_cost(const struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *out,
-                      struct pz_work *w) {
-  const struct pz_chip *c = &cost->chip;
-  const struct pz_tech_info *t = pz_tech_at(c->tech);
-  struct pz_scan_work scan = pz_scan_work_of(op);
-  struct pz_scan_counts n = pz_scan_counts(&scan);
-  struct pz_scan_time s;
-  pz_scan_time(c, &scan, &s);
-  *w = (struct pz_work){.core_j = pz_power_product_j(c, n.macs) + n.lane_ops * t->lane_j +
-                                  n.bytes * t->glb_j,
-                        .outside_j = n.bytes * t->hbm_j,
-                        .startup_s = s.startup_s,
-                        .core_s = s.compute_s,
-                        .hbm_s = s.hbm_s,
-                        .array_s = s.work_s,
-                        .lane_s = s.lane_s};
-  *out = (struct pz_estimate){.latency_s = s.startup_s + s.work_s,
-                              .energy_j = w->core_j + w->outside_j,
-                              .hbm_s = s.hbm_s,
-                              .bound = s.startup_s > s.work_s   ? PZ_BOUND_STARTUP
-                                       : s.hbm_s >= s.compute_s ? PZ_BOUND_HBM
-                                                                : PZ_BOUND_COMPUTE};
-  out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(c) * out->latency_s);
-}
-
-static enum pz_status collective_cost(const struct pz_cost *cost, const struct pz_op *op,
-                                      struct pz_estimate *out, struct pz_error *err) {
-  if (cost->net.n_levels == 0)
-    return pz_fail(err, PZ_BAD_USE,
-                   "chip %s has no link for '%s'; accepted: a chip with a link, or --cluster",
-                   cost->chip.name, op->name);
-  if (op->dims.batch > cost->net.devices)
-    return pz_fail(err, PZ_BAD_USE,
-                   "a group of %lld devices is larger than cluster %s, which has %lld",
-                   (long long)op->dims.batch, cost->net.name, (long long)cost->net.devices);
-  double bytes = (double)(op->bytes_read > op->bytes_written ? op->bytes_read : op->bytes_written);
-  enum pz_collective kind = op->kind == PZ_OP_ALL_REDUCE       ? PZ_COLLECTIVE_ALL_REDUCE
-                            : op->kind == PZ_OP_REDUCE_SCATTER ? PZ_COLLECTIVE_REDUCE_SCATTER
-                            : op->kind == PZ_OP_ALL_TO_ALL     ? PZ_COLLECTIVE_ALL_TO_ALL
-                                                               : PZ_COLLECTIVE_ALL_GATHER;
-  out->latency_s = pz_collective_s(&cost->net, kind, bytes, op->dims.batch);
-  double group = (double)op->dims.batch, halves = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
-  out->energy_j = halves * (group - 1) / group * bytes * pz_tech_at(cost->chip.tech)->link_j;
-  out->hbm_s = fmin(out->latency_s, (double)(op->bytes_read + op->bytes_written) /
-                                        pz_chip_hbm_bytes_per_s(&cost->chip));
-  out->bound = PZ_BOUND_LINK;
-  return PZ_OK;
-}
-
-/* At the chip's clock, without static power; a collective has no work of its own. */
-static enum pz_status op_cost(struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *e,
-                              struct pz_work *w, struct pz_error *err) {
-  enum pz_status status = PZ_OK;
-  *e = (struct pz_estimate){.bound = PZ_BOUND_STARTUP};
-  *w = (struct pz_work){0};
-  if (op->kind == PZ_OP_ATTENTION)
-    flash_cost(cost, op, e, w);
-  else if (pz_op_is_scan(op->kind))
-    scan_cost(cost, op, e, w);
-  else if (op->matmul_flop)
-    status = product_cost(cost, op, e, w, err);
-  else if (op->op_class == PZ_CLASS_COLLECTIVE)
-    status = collective_cost(cost, op, e, err);
-  else if (op->op_class == PZ_CLASS_VECTOR)
-    vector_cost(cost, op, e, w);
-  return status;
-}
-
-enum pz_status pz_cost_op_work(struct pz_cost *cost, const struct pz_op *op,
-                               struct pz_estimate *out, struct pz_work *w, struct pz_error *err) {
-  struct pz_estimate e;
-  enum pz_status status = op_cost(cost, op, &e, w, err);
-  if (status != PZ_OK) return status;
-  if (!cost->chip.cold || op->op_class == PZ_CLASS_COLLECTIVE)
-    e.energy_j += e.latency_s * cost->static_watts;
-  else
-    run_within_watts(cost, w, &e);
-  return *out = e, PZ_OK;
-}
-
-/* Of a program, which may have changed it. */
-static enum pz_status check_op(const struct pz_op *op, struct pz_error *err) {
-  enum pz_status s = pz_need(op->name, "the operator's name", err);
-  if (s == PZ_OK) s = pz_need_range("kind", op->kind, 0, PZ_OP_KINDS - 1, err);
-  if (s == PZ_OK) s = pz_need_range("op_class", (int64_t)op->op_class, 0, PZ_CLASS_COLLECTIVE, err);
-  if (s == PZ_OK) s = pz_need_range("direction", (int64_t)op->direction, 0, PZ_BACKWARD, err);
-  if (s == PZ_OK) s = pz_need_range("peers", (int64_t)op->peers, 0, PZ_PEERS_CONTEXT, err);
-  if (s == PZ_OK && op->n_tail) s = pz_need(op->tail, "tail", err);
-  for (uint32_t i = 0; i < op->n_tail && s == PZ_OK; i++)
-    s = pz_need_range("kind of a tail", op->tail[i].kind, 0, PZ_OP_KINDS - 1, err);
-  return s;
+    pz_require_range(call, "kind of a tail", op->tail[i].kind, 0, PZ_OP_KINDS - 1);
+  *args->estimate = pz_estimate_op(call, args->cost, op, NULL);
 }
 
 enum pz_status pz_cost_op(struct pz_cost *cost, const struct pz_op *op, struct pz_estimate *out,
                           struct pz_error *err) {
-  struct pz_work w;
-  if (!cost || !op || !out) return pz_need(NULL, !cost ? "cost" : !op ? "op" : "out", err);
-  enum pz_status status = check_op(op, err);
-  if (status != PZ_OK) return status;
-  return pz_cost_op_work(cost, op, out, &w, err);
+  struct cost_args args = {.cost = cost, .op = op, .estimate = out};
+  return pz_border(estimate_checked_op, &args, err);
 }
 
-/* Adam on one parameter: ten products and sums, a root (15 cycles), a division (10). */
-static const double CYCLES = 35;
-
-void pz_cost_update(const struct pz_cost *cost, double bytes, double params, double efficiency,
-                    struct pz_power *out) {
-  const struct pz_chip *c = &cost->chip;
-  const struct pz_tech_info *t = pz_tech_at(c->tech);
-  struct pz_work w = {.core_j = params * CYCLES * t->lane_j,
-                      .outside_j = bytes * t->hbm_j,
-                      .core_s = params * CYCLES / pz_chip_vector_op_per_s(c),
-                      .hbm_s = bytes / (pz_chip_hbm_bytes_per_s(c) * efficiency)};
-  if (!(bytes > 0)) w = (struct pz_work){0}; /* the framework has none */
-  if (c->cold)
-    pz_power_run(&cost->power, &w, 0, out);
-  else
-    *out = (struct pz_power){.latency_s = w.hbm_s, .joules = w.core_j + w.outside_j};
+/* The body of pz_cost_product(). */
+static void estimate_checked_product(struct pz_call *call, void *ctx) {
+  const struct cost_args *args = ctx;
+  pz_require(call, args->cost, "cost");
+  pz_require(call, args->product, "product");
+  pz_require(call, args->mapping, "out");
+  *args->mapping = pz_estimate_product(call, args->cost, &args->cost->chip, args->product);
 }
 
-void pz_cost_optimizer(const struct pz_chip *c, double params, double bytes_per_param,
-                       struct pz_estimate *out) {
-  const struct pz_tech_info *t = pz_tech_at(c->tech);
-  struct pz_vector_work w = {PZ_OP_ADD, PZ_FORWARD, (int64_t)params, 1, params * bytes_per_param,
-                             false};
-  struct pz_vector_time time;
-  pz_vector_named(c, "adamw", &w, &time);
-  time.compute_s = params * CYCLES / pz_chip_vector_op_per_s(c);
-  pz_vector_conclude(&time);
-  *out =
-      (struct pz_estimate){.latency_s = time.latency_s,
-                           .energy_j = params * (CYCLES * t->lane_j + bytes_per_param * t->hbm_j),
-                           .bound = time.bound};
-}
-
-/* ---- for callers that raise errors ------------------------------------------------------------ */
-
-struct pz_mapping pz_estimate_product(struct pz_call *call, struct pz_cost *cost,
-                                      const struct pz_product *product) {
-  struct pz_mapping mapping;
-  pz_must(call, pz_cost_product(cost, product, &mapping, pz_call_error(call)));
-  return mapping;
-}
-
-struct pz_mapping pz_estimate_grouped(struct pz_call *call, struct pz_cost *cost,
-                                      const struct pz_grouped *grouped) {
-  struct pz_mapping mapping;
-  pz_must(call, pz_cost_grouped(cost, grouped, &mapping, pz_call_error(call)));
-  return mapping;
-}
-
-struct pz_estimate pz_estimate_op(struct pz_call *call, struct pz_cost *cost,
-                                  const struct pz_op *op, struct pz_work *work) {
-  struct pz_estimate estimate;
-  pz_must(call, pz_cost_op_work(cost, op, &estimate, work, pz_call_error(call)));
-  return estimate;
+enum pz_status pz_cost_product(struct pz_cost *cost, const struct pz_product *product,
+                               struct pz_mapping *out, struct pz_error *err) {
+  struct cost_args args = {.cost = cost, .product = product, .mapping = out};
+  return pz_border(estimate_checked_product, &args, err);
 }

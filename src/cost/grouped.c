@@ -1,3 +1,6 @@
+/* A grouped GEMM takes the time of a batched GEMM with as many tiles; its HBM traffic is that of
+ * its own operands.  Simplifications: all experts but the largest have the same number of rows;
+ * weights are read once. */
 #include "cost/grouped.h"
 
 #include <math.h>
@@ -5,65 +8,69 @@
 #include "core/num.h"
 #include "cost/mapper.h"
 
-/* Rows of a tile of a grouped kernel: two cores share the weights of a tile of twice 128 rows; with
- * no more rows than that for each expert, one core has them.  As measured on an H200 (PyTorch
- * 2.11). */
-static const double TILE = 256, SMALL_TILE = 128;
-
-/* Of a result: 16 bit, whatever the operands are. */
-static const double RESULT_BYTES = 2;
-
-/* Rows that a kernel of the weights' gradient takes at a time. */
-static const int64_t STEP = 64;
-
-static bool is_even(const struct pz_grouped *g) {
-  return (double)g->largest * (double)g->experts <= (double)g->tokens;
-}
-
-/* Tiles of all experts: the largest, and the others alike, each with half of a tile to spare. */
-static double tiles_of(const struct pz_grouped *g, double tile) {
-  double experts = (double)g->experts, tokens = (double)g->tokens, largest = (double)g->largest;
-  if (is_even(g)) return experts * ceil(tokens / experts / tile);
-  double others = experts > 1 ? (tokens - largest) / (experts - 1) : 0;
-  return ceil(largest / tile) + (experts - 1) * fmax(others / tile + 0.5, 1);
-}
-
 int64_t pz_grouped_tile(int i) {
   static const int64_t rows[] = {16, 32, 64, 128, 256, 0};
   return rows[i];
 }
 
-struct pz_product pz_grouped_product(const struct pz_chip *c, const struct pz_grouped *g,
-                                     int64_t rows) {
-  bool small = is_even(g) && (double)g->tokens / (double)g->experts <= SMALL_TILE;
-  double tile = rows ? (double)rows : small ? SMALL_TILE : TILE;
-  struct pz_product p = {g->experts, pz_max(1, pz_ceil_div(g->tokens, g->experts)), g->n, g->k,
-                         g->warm};
-  if (!c->calibration.n_tiles) return p;
-  p.batch = pz_max(1, (int64_t)ceil(tiles_of(g, tile)));
-  p.m = (int64_t)tile;
-  return p;
+/* In training libraries, two cores share the weights of a tile of 2 x 128 rows; if no expert has
+ * more than 128 rows, one core has a tile of its own (measured on an H200, PyTorch 2.11).  Uneven
+ * experts are the largest one and others with equal rows, each of which wastes half a tile on
+ * average. */
+struct pz_product pz_grouped_product(const struct pz_chip *chip, const struct pz_grouped *grouped,
+                                     int64_t tile_rows) {
+  static const double TILE = 256, SMALL_TILE = 128;
+  double experts = (double)grouped->experts, tokens = (double)grouped->tokens;
+  double largest = (double)grouped->largest;
+  bool even = largest * experts <= tokens;
+  struct pz_product product = {grouped->experts,
+                               pz_max(1, pz_ceil_div(grouped->tokens, grouped->experts)),
+                               grouped->n, grouped->k, grouped->warm};
+  if (!chip->calibration.n_tiles) return product;
+  double tile = even && tokens / experts <= SMALL_TILE ? SMALL_TILE : TILE;
+  if (tile_rows) tile = (double)tile_rows;
+  double tiles;
+  if (even) {
+    tiles = experts * ceil(tokens / experts / tile);
+  } else {
+    double others = experts > 1 ? (tokens - largest) / (experts - 1) : 0;
+    tiles = ceil(largest / tile) + (experts - 1) * fmax(others / tile + 0.5, 1);
+  }
+  product.batch = pz_max(1, (int64_t)ceil(tiles));
+  product.m = (int64_t)tile;
+  return product;
 }
 
-int64_t pz_grouped_rows(int64_t rows) { return pz_ceil_div(pz_max(1, rows), STEP) * STEP; }
+int64_t pz_grouped_gradient_rows(int64_t rows) {
+  static const int64_t STEP = 64;
+  return pz_ceil_div(pz_max(1, rows), STEP) * STEP;
+}
 
-void pz_grouped_bytes(const struct pz_chip *c, const struct pz_grouped *g, struct pz_mapping *o) {
-  double operand = (double)c->rules.operand_bytes, tokens = (double)g->tokens;
-  double read = operand * (double)g->k * (tokens + (double)g->experts * (double)g->n),
-         written = fmax(RESULT_BYTES, operand) * tokens * (double)g->n;
-  const struct pz_kernel *own = g->tuned ? NULL : pz_chip_kernel(c, "grouped");
-  double same = g->tuned ? g->tuned->hbm_efficiency : own ? own->hbm_efficiency : 0;
-  double read_rate = same > 0 ? same : c->calibration.hbm_read_efficiency,
-         write_rate = same > 0 ? same : c->calibration.hbm_write_efficiency;
-  double all = read + written + (g->tuned ? g->tuned->beside_bytes : 0);
-  double rate = pz_chip_hbm_bytes_per_s(c), cold = g->warm ? pz_cold_part(c, all) : 1;
-  if (own) o->startup_s = own->startup_s;
-  o->hbm_bytes = cold * (read + written);
-  o->hbm_s = cold * (read / read_rate + written / write_rate) / rate;
-  double core_s = fmax(o->compute_s, fmax(o->glb_s, o->local_s)),
-         n = g->tuned ? g->tuned->smooth : 0;
-  double both = n > 0 ? pow(pow(core_s, n) + pow(o->hbm_s, n), 1 / n) : fmax(core_s, o->hbm_s);
-  o->latency_s = o->startup_s + both;
-  o->utilisation =
-      2 * tokens * (double)g->n * (double)g->k / (pz_chip_tensor_flop_per_s(c) * o->latency_s);
+void pz_grouped_set_hbm_traffic(const struct pz_chip *chip, const struct pz_grouped *grouped,
+                                struct pz_mapping *mapping) {
+  static const double RESULT_BYTES = 2; /* results have 16 bits, whatever the operands have */
+  const struct pz_grouped_tuned *tuned = grouped->tuned;
+  const struct pz_kernel *kernel = tuned ? NULL : pz_chip_kernel(chip, "grouped");
+  double operand_bytes = (double)chip->rules.operand_bytes, tokens = (double)grouped->tokens;
+  double n = (double)grouped->n, k = (double)grouped->k;
+  double read = operand_bytes * k * (tokens + (double)grouped->experts * n);
+  double written = fmax(RESULT_BYTES, operand_bytes) * tokens * n;
+  double read_efficiency = chip->calibration.hbm_read_efficiency;
+  double write_efficiency = chip->calibration.hbm_write_efficiency;
+  double kernel_efficiency = 0;
+  if (tuned) kernel_efficiency = tuned->hbm_efficiency;
+  if (kernel) kernel_efficiency = kernel->hbm_efficiency;
+  if (kernel_efficiency > 0) read_efficiency = write_efficiency = kernel_efficiency;
+  double call_bytes = read + written + (tuned ? tuned->beside_bytes : 0);
+  double rate = pz_chip_hbm_bytes_per_s(chip);
+  double cold = grouped->warm ? pz_cold_part(chip, call_bytes) : 1;
+  if (kernel) mapping->startup_s = kernel->startup_s;
+  mapping->hbm_bytes = cold * (read + written);
+  mapping->hbm_s = cold * (read / read_efficiency + written / write_efficiency) / rate;
+  double core_s = fmax(mapping->compute_s, fmax(mapping->glb_s, mapping->local_s));
+  double smooth = tuned ? tuned->smooth : 0, work_s = fmax(core_s, mapping->hbm_s);
+  if (smooth > 0) work_s = pow(pow(core_s, smooth) + pow(mapping->hbm_s, smooth), 1 / smooth);
+  mapping->latency_s = mapping->startup_s + work_s;
+  mapping->utilisation =
+      2 * tokens * n * k / (pz_chip_tensor_flop_per_s(chip) * mapping->latency_s);
 }

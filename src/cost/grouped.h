@@ -1,39 +1,42 @@
-/* Products of experts: one kernel for many products that share n and k and differ in their rows,
- * and the permutation of tokens to experts. */
+/* Grouped GEMMs of experts: one kernel for many GEMMs that share n and k and differ in their rows.
+ */
 #ifndef PZ_COST_GROUPED_H
 #define PZ_COST_GROUPED_H
 
 #include "core/status.h"
 
-/* What a serving library's tuned kernel adds: the fastest of its tiles. */
+/* The properties of a serving library's tuned kernel, which uses the fastest of its tiles. */
 struct pz_grouped_tuned {
   double hbm_efficiency;
-  double smooth;       /* arithmetic and HBM together: (a^n + b^n)^(1/n) */
-  double beside_bytes; /* that other kernels touch before it is called again, where warm */
+  double smooth; /* exponent n by which arithmetic a and HBM traffic b overlap: (a^n + b^n)^(1/n) */
+  double beside_bytes; /* that other kernels touch before it is called again, if calls are warm */
 };
 
 struct pz_grouped {
   int64_t experts;
-  int64_t tokens; /* rows of all of them */
+  int64_t tokens; /* rows of all experts */
   int64_t n, k;
-  int64_t largest;                      /* rows of the largest expert; 0: all alike */
+  int64_t largest;                      /* rows of the largest expert; 0: all have as many */
   bool warm;                            /* as in pz_product */
-  const struct pz_grouped_tuned *tuned; /* NULL: a training library's kernel */
+  const struct pz_grouped_tuned *tuned; /* NULL: the kernel of a training library */
 };
 
-/* Rows of a tile that a tuned kernel may have, ascending; 0 behind the last. */
+/* The i-th number of rows that a tile of a tuned kernel may have, ascending; 0 behind the last. */
 int64_t pz_grouped_tile(int i);
 
-/* The product whose tiles of so many rows take as long on the chip's cores; 0: of as many as a training library's have. */
-struct pz_product pz_grouped_product(const struct pz_chip *c, const struct pz_grouped *g,
-                                     int64_t tile);
+/* The batched GEMM that has as many tiles of tile_rows rows as the grouped one and therefore takes
+ * as long on the cores.  0 stands for the tile of a training library. */
+struct pz_product pz_grouped_product(const struct pz_chip *chip, const struct pz_grouped *grouped,
+                                     int64_t tile_rows);
 
-/* Rows of an expert that a kernel of its weights' gradient sums over, of so many: it knows no alignment of rows, but
- * takes them in steps. */
-int64_t pz_grouped_rows(int64_t rows);
+/* The rows of an expert over which the kernel of its weights' gradient sums: it does not know how
+ * the rows are aligned, and takes them in steps of 64. */
+int64_t pz_grouped_gradient_rows(int64_t rows);
 
-/* Bytes and time of such a mapping: start-up and part of the HBM rate are those of kernel "grouped" where the chip
- * has one, else of a batched product. */
-void pz_grouped_bytes(const struct pz_chip *c, const struct pz_grouped *g, struct pz_mapping *o);
+/* Replaces the HBM traffic in the mapping of pz_grouped_product() by that of the grouped GEMM, and
+ * its time accordingly.  Start-up and efficiency are those of kernel "grouped" if the chip has one,
+ * otherwise those of a batched GEMM. */
+void pz_grouped_set_hbm_traffic(const struct pz_chip *chip, const struct pz_grouped *grouped,
+                                struct pz_mapping *mapping);
 
 #endif

@@ -1,231 +1,590 @@
+/* Exact search for the best mapping by bounded enumeration.
+ *
+ * pz_find_mapping() searches in two passes.  The first one finds the least time:
+ * find_best_glb_tile() that of HBM traffic, and find_fastest() that of arithmetic, local and
+ * global traffic, each over its own choices, because in the relaxation they are independent; with
+ * nested mappings find_fastest() includes HBM traffic.  The second pass, find_cheapest(), finds the
+ * least energy among the mappings that are no slower.  Both enumerate core tiles for each spatial
+ * mapping, and cut the enumeration by lower bounds on time or energy, in an order that makes the
+ * bounds effective: tiles are ranked by their share of a sum over dimensions, so that a loop ends
+ * at the first tile whose bound is not below the incumbent.
+ *
+ * Sections: the tile in the global buffer, spatial mappings, the fastest mapping, the cheapest
+ * mapping, the result. */
 #include "cost/mapper.h"
 
 #include <float.h>
 
 #include "core/num.h"
 #include "cost/mapping_cost.h"
-#include "cost/mapping_search.h"
+#include "cost/nested_mapping.h"
 
-/* ---- products ----------------------------------------------------------------------------------- */
+/* For a tile of n and one of k: the largest tile of m that fits with them (-1: none), and a lower
+ * bound on the time with any. */
+struct tile_pair {
+  double bound_s;
+  int most_m;
+};
 
-/* Values of an operand stay exact in doubles (2^53), and tiles, of which there are no more than
- * multiplications, stay within an int64_t.  2^62 multiplications are the 2^63 FLOP a graph counts.
- */
-static const double MOST_VALUES = 0x1p53, MOST_MACS = 0x1p62;
+/* The state of both passes. */
+struct search {
+  double core_s;       /* time of the incumbent; in the second pass the limit */
+  double energy_j;     /* of the incumbent within the limit */
+  int choice[PZ_DIMS]; /* index of its core tile in each dimension */
+  struct pz_spatial spatial;
+  struct pz_nested_mapping nested;     /* its tile in the global buffer, if mappings are nested */
+  double least_hbm_s, least_hbm_bytes; /* lower bounds, if mappings are nested */
+  struct pz_nested_memo memo;
+  struct tile_pair pair[PZ_TILE_MOST_SIZES * PZ_TILE_MOST_SIZES]; /* by n and k; few are used */
+};
 
-static enum pz_status check_product(const struct pz_product *p, struct pz_error *err) {
-  const int64_t v[] = {p->batch, p->m, p->n, p->k};
-  static const char *const name[] = {"batch", "m", "n", "k"};
-  for (int i = 0; i < 4; i++)
-    if (v[i] < 1 || v[i] > 1LL << 40)
-      return pz_fail(err, PZ_BAD_INPUT, "product: %s is %lld; accepted: 1 to 2^40", name[i],
-                     (long long)v[i]);
-  double b = (double)p->batch, m = (double)p->m, n = (double)p->n, k = (double)p->k;
-  double values = b * pz_fmax(m * n, pz_fmax(m * k, n * k)), macs = b * m * n * k;
-  if (values > MOST_VALUES)
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "product: an operand has %.4g values; accepted: at most 2^53 (%.4g)", values,
-                   MOST_VALUES);
-  if (macs > MOST_MACS)
-    return pz_fail(err, PZ_BAD_INPUT,
-                   "product: %.4g multiplications; accepted: at most 2^62 (%.4g)", macs, MOST_MACS);
-  return PZ_OK;
-}
+/* ---- the tile in the global buffer ----------------------------------------------------------- */
 
-/* ---- the tile in the global buffer, and its stationary operand: traffic with HBM ---------------- */
-
-struct glb_mapping {
-  double bytes, s; /* of HBM; DBL_MAX where nothing fits */
-  int u, v;        /* tiles of the two dimensions of the stationary operand; the third is whole */
+/* A tile of the relaxation: its stationary operand, and the indices of the sizes of that operand's
+ * two dimensions.  The third dimension is whole. */
+struct glb_tile {
+  double hbm_bytes, hbm_s; /* DBL_MAX if nothing fits */
+  int u, v;
   enum pz_stationary stationary;
 };
 
-/* Between HBM and the global buffer steps are tiles. */
-static struct glb_mapping mapping_at(const struct pz_mapspace *m, enum pz_stationary s, int u,
-                                     int v) {
-  enum pz_dim first = pz_stationary_first(s), second = pz_stationary_second(s);
-  double tiles[PZ_DIMS] = {1, 1, 1};
-  tiles[first] = m->glb_tile[first].tiles[u];
-  tiles[second] = m->glb_tile[second].tiles[v];
-  struct pz_traffic t = pz_boundary_traffic(m, tiles, 1, m->operand_bytes);
-  return (struct glb_mapping){t.reads + t.writes, pz_hbm_s(m, t), u, v, s};
-}
-
-/* The fastest with a buffer of so many bytes (limit_s < 0), or the one with the least traffic that
- * takes no longer than limit_s.  For each size of the one dimension the largest of the other that fits is
- * the best. */
-static struct glb_mapping best_glb_mapping(const struct pz_mapspace *m, double glb_bytes,
-                                           double limit_s) {
-  struct glb_mapping best = {.bytes = DBL_MAX, .s = DBL_MAX};
-  for (enum pz_stationary s = 0; s < PZ_STATIONARITIES; s++) {
-    const struct pz_tile_sizes *tu = &m->glb_tile[pz_stationary_first(s)],
-                               *tv = &m->glb_tile[pz_stationary_second(s)];
-    for (int u = 0, v = tv->n - 1; u < tu->n; u++) {
-      while (v >= 0 && !pz_mapspace_fits(m, s, tu->size[u], tv->size[v], glb_bytes, false)) v--;
+/* Finds the tile with the least HBM time if limit_s is negative, and otherwise the one with the
+ * least HBM traffic among those within limit_s.  For each size of one dimension the largest size of
+ * the other that fits is the best. */
+static struct glb_tile find_best_glb_tile(const struct pz_mapspace *space, double glb_bytes,
+                                          double limit_s) {
+  struct glb_tile best = {.hbm_bytes = DBL_MAX, .hbm_s = DBL_MAX};
+  for (enum pz_stationary st = 0; st < PZ_STATIONARITIES; st++) {
+    enum pz_dim first = pz_stationary_first(st), second = pz_stationary_second(st);
+    const struct pz_tile_sizes *us = &space->glb_tile[first], *vs = &space->glb_tile[second];
+    int v = vs->n - 1;
+    for (int u = 0; u < us->n; u++) {
+      while (v >= 0 && !pz_mapspace_fits(space, st, us->size[u], vs->size[v], glb_bytes, false))
+        v--;
       if (v < 0) break;
-      struct glb_mapping g = mapping_at(m, s, u, v);
-      if (limit_s < 0 ? g.s < best.s : g.s <= limit_s && g.bytes < best.bytes) best = g;
+      double tiles[PZ_DIMS] = {1, 1, 1};
+      tiles[first] = us->count[u];
+      tiles[second] = vs->count[v];
+      struct pz_traffic hbm = pz_boundary_traffic(space, tiles, 1, space->operand_bytes);
+      struct glb_tile tile = {hbm.reads + hbm.writes, pz_hbm_s(space, hbm), u, v, st};
+      bool is_better = limit_s < 0 ? tile.hbm_s < best.hbm_s
+                                   : tile.hbm_s <= limit_s && tile.hbm_bytes < best.hbm_bytes;
+      if (is_better) best = tile;
     }
   }
   return best;
 }
 
-/* ---- a mapping in full -------------------------------------------------------------------------- */
+/* ---- spatial mappings ------------------------------------------------------------------------ */
 
-static enum pz_bound bound_of(const struct pz_mapping *o) {
-  double worst = pz_fmax(pz_fmax(o->compute_s, o->hbm_s), pz_fmax(o->glb_s, o->local_s));
-  if (o->startup_s > worst) return PZ_BOUND_STARTUP;
-  if (o->compute_s >= worst) return PZ_BOUND_COMPUTE;
-  if (o->hbm_s >= worst) return PZ_BOUND_HBM;
-  return o->glb_s >= worst ? PZ_BOUND_GLB : PZ_BOUND_LOCAL;
-}
+enum { MOST_SPATIAL = 128 };
 
-static void describe_core(const struct pz_mapspace *m, const struct pz_mapping_search *b,
-                          struct pz_mapping *o) {
-  const struct pz_spatial *p = &b->spatial;
-  struct pz_traffic local = pz_mapping_local_traffic(m, p, b->at),
-                    glb = pz_mapping_glb_traffic(m, b->at);
-  double items = pz_mapping_items(m, b->at);
-  double rounds = m->nested ? b->nested.rounds : pz_mapping_rounds(m, items);
-  for (int d = 0; d < PZ_DIMS; d++) o->tile[d] = (int64_t)m->tile[d].size[b->at[d]];
-  o->items = (int64_t)items;
-  o->rounds = (int64_t)rounds;
-  o->along_rows = pz_spatial_way[p->way].rows;
-  o->along_cols = pz_spatial_way[p->way].cols;
-  o->keep_rows = (int64_t)p->keep_rows;
-  o->keep_cols = (int64_t)p->keep_cols;
-  o->local_stationary =
-      m->nested && b->nested.in_step ? b->nested.stationary : pz_mapspace_stationary(m, b->at);
-  o->compute_s = pz_mapping_compute_s(m, b->at, pz_mapping_cycles(m, p->way, b->at), rounds);
-  o->local_s = pz_local_s(m, local, items, rounds);
-  o->local_bytes = local.reads + local.writes;
-  o->glb_bytes = glb.reads + glb.writes;
-  o->glb_s = pz_traffic_s(m, glb, m->glb);
-}
+struct spatial_list {
+  struct pz_spatial item[MOST_SPATIAL];
+  int n;
+};
 
-static void describe_glb(const struct pz_mapspace *m, const struct glb_mapping *g,
-                         struct pz_mapping *o) {
-  enum pz_dim first = pz_stationary_first(g->stationary),
-              second = pz_stationary_second(g->stationary);
-  for (int d = 0; d < PZ_DIMS; d++) o->glb_tile[d] = (int64_t)m->size[d];
-  o->glb_tile[first] = (int64_t)m->glb_tile[first].size[g->u];
-  o->glb_tile[second] = (int64_t)m->glb_tile[second].size[g->v];
-  o->glb_stationary = g->stationary;
-  o->glb_batch = 1;
-  o->hbm_bytes = g->bytes;
-  o->hbm_s = g->s;
-}
-
-static void describe_nested(const struct pz_mapspace *m, const struct pz_mapping_search *b,
-                            struct pz_mapping *o) {
-  const struct pz_nested_mapping *g = &b->nested;
+/* Sets the lower bounds of a spatial mapping over all tiles, from the fewest steps that each
+ * dimension can have: those of tiles that fill the array exactly. */
+static void set_spatial_bounds(const struct pz_mapspace *space, struct pz_spatial *spatial) {
+  static const double whole[PZ_DIMS] = {1, 1, 1};
+  double step[PZ_DIMS];
   for (int d = 0; d < PZ_DIMS; d++) {
-    double size = g->per[d] * m->tile[d].size[b->at[d]];
-    bool slices = g->in_step && d != (int)pz_stationary_first(g->stationary) &&
-                  d != (int)pz_stationary_second(g->stationary);
-    o->glb_tile[d] = (int64_t)pz_fmin(m->size[d], slices ? pz_fmin(size, m->slice) : size);
+    step[d] = 1;
+    if (d == (int)pz_spatial_way[spatial->way].rows)
+      step[d] = pz_fmax(1, space->size[d] * space->per_row * spatial->per_keep_rows);
+    else if (d == (int)pz_spatial_way[spatial->way].cols)
+      step[d] = pz_fmax(1, space->size[d] * space->per_col * spatial->per_keep_cols);
   }
-  o->glb_stationary = g->stationary;
-  o->glb_batch = (int64_t)g->batch;
-  o->hbm_bytes = g->hbm_bytes;
-  o->hbm_s = g->hbm_s;
+  struct pz_traffic local = pz_local_traffic(space, step, step[PZ_DIM_K]);
+  struct pz_traffic glb = pz_glb_traffic(space, whole);
+  spatial->local_s = pz_local_bound_s(space, local.reads, local.writes);
+  spatial->energy_j = (local.reads + local.writes) * space->tech->local_j +
+                      (glb.reads + glb.writes) * space->tech->glb_j;
 }
 
-static void conclude(const struct pz_mapspace *m, struct pz_mapping *o) {
-  o->startup_s = m->startup_s;
-  double work = pz_fmax(pz_fmax(o->compute_s, o->hbm_s), pz_fmax(o->glb_s, o->local_s));
-  o->latency_s = m->startup_s + work;
-  o->energy_j = m->macs * m->tech->mac_j + o->local_bytes * m->tech->local_j +
-                o->glb_bytes * m->tech->glb_j + o->hbm_bytes * m->tech->hbm_j;
-  o->utilisation = 2 * m->macs / (pz_chip_tensor_flop_per_s(m->chip) * o->latency_s);
-  o->bound = bound_of(o);
+/* Lists the spatial mappings in the order of their bounds on energy or on the time of local
+ * traffic.  The registers always keep as many values as they can, since that lowers local traffic
+ * and costs nothing. */
+static void list_spatial(const struct pz_mapspace *space, bool by_energy,
+                         struct spatial_list *list) {
+  list->n = 0;
+  for (int way = 0; way < PZ_SPATIAL_WAYS; way++) {
+    bool sums_stay = pz_spatial_way[way].streams == PZ_DIM_K;
+    double most = (double)space->chip->tensor.register_bytes /
+                  (sums_stay ? space->sum_bytes : space->operand_bytes);
+    for (double rows = 1; rows <= most && list->n < MOST_SPATIAL; rows *= 2) {
+      struct pz_spatial spatial = {.way = way, .keep_rows = rows, .keep_cols = 1};
+      while (rows * spatial.keep_cols * 2 <= most) spatial.keep_cols *= 2;
+      spatial.per_keep_rows = 1 / spatial.keep_rows;
+      spatial.per_keep_cols = 1 / spatial.keep_cols;
+      set_spatial_bounds(space, &spatial);
+      int at = list->n++;
+      for (; at > 0; at--) {
+        const struct pz_spatial *before = &list->item[at - 1];
+        bool in_order =
+            by_energy ? before->energy_j <= spatial.energy_j : before->local_s <= spatial.local_s;
+        if (in_order) break;
+        list->item[at] = *before;
+      }
+      list->item[at] = spatial;
+    }
+  }
 }
 
-static enum pz_status no_tile(const struct pz_chip *c, struct pz_error *err) {
-  return pz_fail(err, PZ_BAD_INPUT,
-                 "chip %s: no tile fits its buffers of %lld bytes in a core and %lld in all; "
-                 "accepted: at least %lld and %lld",
-                 c->name, (long long)c->tensor.local_bytes, (long long)c->glb_bytes,
-                 (long long)pz_chip_least_local_bytes(c), (long long)pz_chip_least_glb_bytes(c));
+/* The tile sizes of one dimension by their share of a sum over dimensions (traffic or energy),
+ * smallest share first. */
+struct ranking {
+  double cost[PZ_TILE_MOST_SIZES];
+  int tile[PZ_TILE_MOST_SIZES];
+  int n;
+};
+
+/* Inserts a tile into a ranking by its cost. */
+static void rank_tile(struct ranking *ranking, double cost, int tile) {
+  int i = ranking->n++;
+  for (; i > 0 && ranking->cost[i - 1] > cost; i--) {
+    ranking->cost[i] = ranking->cost[i - 1];
+    ranking->tile[i] = ranking->tile[i - 1];
+  }
+  ranking->cost[i] = cost;
+  ranking->tile[i] = tile;
 }
 
-double pz_cold_part(const struct pz_chip *c, double bytes) {
-  const struct pz_calibration *w = &c->calibration;
-  if (bytes <= w->warm_from_bytes) return 0;
-  return bytes >= w->warm_to_bytes
-             ? 1
-             : (bytes - w->warm_from_bytes) / (w->warm_to_bytes - w->warm_from_bytes);
+/* ---- the fastest mapping: arithmetic, local and global traffic ------------------------------- */
+
+/* A lower bound on the time with any tile of m up to most_m and these tiles of n and k: global
+ * traffic, and arithmetic at the peak rate except for filling the array for each item. */
+static double tiles_bound_s(const struct pz_mapspace *space, int most_m, int n, int k) {
+  double tiles[PZ_DIMS] = {space->core_tile[PZ_DIM_M].count[most_m],
+                           space->core_tile[PZ_DIM_N].count[n],
+                           space->core_tile[PZ_DIM_K].count[k]};
+  double items = space->batch * tiles[PZ_DIM_M] * tiles[PZ_DIM_N] * tiles[PZ_DIM_K];
+  double fill_s = items * space->per_core * space->item_s;
+  double glb_s = pz_traffic_s(space, pz_glb_traffic(space, tiles), space->glb);
+  return pz_fmax(glb_s, space->ideal_s + fill_s);
 }
 
-static double cold_part(const struct pz_mapspace *m, const struct pz_product *p) {
-  return p->warm ? pz_cold_part(m->chip, m->operand_bytes * (m->inputs + m->weights + m->results))
-                 : 1;
+/* The bound of the chosen tiles of n and k. */
+static struct tile_pair chosen_pair(const struct pz_mapspace *space, const struct search *search,
+                                    const int choice[PZ_DIMS]) {
+  return search->pair[choice[PZ_DIM_N] * space->core_tile[PZ_DIM_K].n + choice[PZ_DIM_K]];
 }
 
-enum pz_status pz_map_product(const struct pz_product *p, const struct pz_chip *c,
-                              struct pz_mapping *out, struct pz_error *err) {
-  enum pz_status status = check_product(p, err);
-  if (status != PZ_OK) return status;
-  struct pz_mapspace m;
-  pz_mapspace_init(&m, p, c);
-  double cold = m.cold = cold_part(&m, p);
-  double hbm_s = best_glb_mapping(&m, (double)c->glb_bytes, -1).s * cold;
-  m.nested = c->rules.nested_mapping && !c->calibration.n_tiles;
-  struct pz_mapping_search b;
-  pz_mapping_fastest(&m, hbm_s, &b);
-  if (b.core_s == DBL_MAX || hbm_s == DBL_MAX) return no_tile(c, err);
+/* Takes a mapping to the cores as the new incumbent if it is faster.  `s` is its time with a global
+ * buffer of any size. */
+static void update_fastest(const struct pz_mapspace *space, const int choice[PZ_DIMS],
+                           const struct pz_spatial *spatial, double s, struct search *search) {
+  if (s >= search->core_s) return;
+  if (space->nested) {
+    struct pz_nested_work work = {choice, spatial, 0, search->least_hbm_s, search->least_hbm_bytes};
+    s = pz_nested_fastest_s(space, &work, search->core_s, &search->memo);
+  }
+  search->core_s = s;
+}
+
+/* Searches the core tiles of a chip whose local buffers do not limit, so that the fewest cycles
+ * decide on the spatial mapping. Large tiles come first: they are good ones and make the bounds
+ * tight early. */
+static void scan_unlimited(const struct pz_mapspace *space, double enough, struct search *search) {
+  int choice[PZ_DIMS];
+  for (int k = space->core_tile[PZ_DIM_K].n - 1; k >= 0; k--)
+    for (int n = space->core_tile[PZ_DIM_N].n - 1; n >= 0; n--) {
+      choice[PZ_DIM_K] = k;
+      choice[PZ_DIM_N] = n;
+      struct tile_pair pair = chosen_pair(space, search, choice);
+      if (pair.bound_s >= search->core_s) continue;
+      for (int m = pair.most_m; m >= 0; m--) {
+        if (tiles_bound_s(space, m, n, k) >= search->core_s) break;
+        choice[PZ_DIM_M] = m;
+        double rounds = pz_mapping_rounds(space, pz_mapping_items(space, choice));
+        double cycles = pz_mapping_least_cycles(space, choice);
+        double compute_s = pz_mapping_compute_s(space, choice, cycles, rounds);
+        double glb_s = pz_traffic_s(space, pz_mapping_glb_traffic(space, choice), space->glb);
+        update_fastest(space, choice, NULL, pz_fmax(compute_s, glb_s), search);
+        if (search->core_s <= enough) return;
+      }
+    }
+}
+
+/* Splits local reads into a sum of one part for each dimension; local writes depend on the tile of
+ * k alone. */
+static void split_local_traffic(const struct pz_mapspace *space, const struct pz_spatial *spatial,
+                                struct ranking reads[PZ_DIMS], double writes[PZ_TILE_MOST_SIZES]) {
+  const double bytes[PZ_DIMS] = {space->operand_bytes * space->weights,
+                                 space->operand_bytes * space->inputs,
+                                 space->sum_bytes * space->results};
+  for (int d = 0; d < PZ_DIMS; d++) {
+    reads[d].n = 0;
+    for (int i = space->core_tile[d].n - 1; i >= 0; i--) {
+      double step = pz_spatial_steps(space, spatial, (enum pz_dim)d, i);
+      if (d == PZ_DIM_K) writes[i] = bytes[d] * step;
+      double read_steps = d == PZ_DIM_K ? step - space->core_tile[d].count[i] : step;
+      rank_tile(&reads[d], bytes[d] * read_steps, i);
+    }
+  }
+}
+
+/* Evaluates a mapping on a chip whose local buffers limit. */
+static void visit_limited(const struct pz_mapspace *space, const struct pz_spatial *spatial,
+                          const int choice[PZ_DIMS], struct pz_traffic local,
+                          struct search *search) {
+  double items = pz_mapping_items(space, choice), rounds = pz_mapping_rounds(space, items);
+  double cycles = pz_mapping_cycles(space, spatial->way, choice);
+  double s = pz_fmax(pz_mapping_compute_s(space, choice, cycles, rounds),
+                     pz_traffic_s(space, pz_mapping_glb_traffic(space, choice), space->glb));
+  if (s >= search->core_s) return;
+  s = pz_fmax(s, pz_local_s(space, local, items, rounds));
+  update_fastest(space, choice, spatial, s, search);
+}
+
+/* Searches the core tiles of one spatial mapping on a chip whose local buffers limit. */
+static void scan_limited(const struct pz_mapspace *space, const struct pz_spatial *spatial,
+                         double enough, struct search *search) {
+  struct ranking reads[PZ_DIMS];
+  const struct ranking *rm = &reads[PZ_DIM_M], *rn = &reads[PZ_DIM_N], *rk = &reads[PZ_DIM_K];
+  double all_writes[PZ_TILE_MOST_SIZES];
+  int choice[PZ_DIMS];
+  split_local_traffic(space, spatial, reads, all_writes);
+  if (!rm->n || !rn->n) return; /* there is always a tile size */
+  for (int k = 0; k < rk->n; k++) {
+    choice[PZ_DIM_K] = rk->tile[k];
+    double writes = all_writes[choice[PZ_DIM_K]];
+    double least_reads = rk->cost[k] + rm->cost[0] + rn->cost[0];
+    if (pz_local_bound_s(space, least_reads, writes) >= search->core_s) continue;
+    for (int n = 0; n < rn->n; n++) {
+      double reads_kn = rk->cost[k] + rn->cost[n];
+      choice[PZ_DIM_N] = rn->tile[n];
+      if (pz_local_bound_s(space, reads_kn + rm->cost[0], writes) >= search->core_s) break;
+      struct tile_pair pair = chosen_pair(space, search, choice);
+      if (pair.bound_s >= search->core_s) continue;
+      for (int i = 0; i < rm->n; i++) {
+        struct pz_traffic local = {reads_kn + rm->cost[i], writes};
+        choice[PZ_DIM_M] = rm->tile[i];
+        if (pz_local_bound_s(space, local.reads, writes) >= search->core_s) break;
+        if (choice[PZ_DIM_M] <= pair.most_m) visit_limited(space, spatial, choice, local, search);
+        if (search->core_s <= enough) return;
+      }
+    }
+  }
+}
+
+/* Sets search->core_s to the least time of arithmetic, local and global traffic, and with nested
+ * mappings of HBM traffic; DBL_MAX if no tile fits.  The search ends at `enough`, the least time of
+ * HBM traffic, below which nothing is gained. */
+static void find_fastest(const struct pz_mapspace *space, double enough, struct search *search) {
+  search->core_s = search->energy_j = DBL_MAX;
+  search->least_hbm_s = enough;
+  search->least_hbm_bytes = 0;
+  if (space->nested && space->local_limited) pz_nested_memo_clear(&search->memo);
+  search->spatial = (struct pz_spatial){0};
+  for (int d = 0; d < PZ_DIMS; d++) search->choice[d] = 0;
+  /* every spatial mapping needs the bounds of all pairs of n and k */
+  int n_k = space->core_tile[PZ_DIM_K].n;
+  for (int n = 0; n < space->core_tile[PZ_DIM_N].n; n++)
+    for (int k = 0; k < n_k; k++) {
+      int most_m = pz_mapspace_most_m(space, n, k);
+      double bound_s = most_m < 0 ? DBL_MAX : tiles_bound_s(space, most_m, n, k);
+      search->pair[n * n_k + k] = (struct tile_pair){bound_s, most_m};
+    }
+  if (!space->local_limited) {
+    scan_unlimited(space, enough, search);
+    return;
+  }
+  struct spatial_list list;
+  list_spatial(space, false, &list);
+  for (int i = 0; i < list.n; i++) {
+    if (list.item[i].local_s >= search->core_s || search->core_s <= enough) break;
+    scan_limited(space, &list.item[i], enough, search);
+  }
+}
+
+/* ---- the cheapest mapping: the least energy among those no slower than search->core_s -------- */
+
+/* Splits the energy of traffic at the local and global buffers into a sum of one part for each
+ * dimension; what remains is writing the results. */
+static void split_energy(const struct pz_mapspace *space, const struct pz_spatial *spatial,
+                         struct ranking joules[PZ_DIMS]) {
+  const double bytes[PZ_DIMS] = {space->operand_bytes * space->weights,
+                                 space->operand_bytes * space->inputs,
+                                 space->sum_bytes * space->results};
+  for (int d = 0; d < PZ_DIMS; d++) {
+    joules[d].n = 0;
+    for (int i = space->core_tile[d].n - 1; i >= 0; i--) {
+      double step = pz_spatial_steps(space, spatial, (enum pz_dim)d, i);
+      double tiles = space->core_tile[d].count[i];
+      /* sums go out at each step and come back at all but the first of a tile */
+      double local = d == PZ_DIM_K ? 2 * step - tiles : step;
+      double glb = d == PZ_DIM_K ? 2 * (tiles - 1) : pz_shared_reads(space, tiles);
+      double byte_j = local * space->tech->local_j + glb * space->tech->glb_j;
+      rank_tile(&joules[d], bytes[d] * byte_j, i);
+    }
+  }
+}
+
+/* Returns whether a mapping to the cores takes at most limit_s, without HBM traffic. */
+static bool is_fast_enough(const struct pz_mapspace *space, const struct pz_spatial *spatial,
+                           const int choice[PZ_DIMS], double limit_s) {
+  double items = pz_mapping_items(space, choice), rounds = pz_mapping_rounds(space, items);
+  double cycles = pz_mapping_cycles(space, spatial->way, choice);
+  if (pz_mapping_compute_s(space, choice, cycles, rounds) > limit_s) return false;
+  if (pz_traffic_s(space, pz_mapping_glb_traffic(space, choice), space->glb) > limit_s)
+    return false;
+  if (!space->local_limited) return true;
+  struct pz_traffic local = pz_mapping_local_traffic(space, spatial, choice);
+  return pz_local_s(space, local, items, rounds) <= limit_s;
+}
+
+/* Takes a mapping to the cores that is fast enough as the new incumbent, if its energy is
+ * lower.  With nested mappings, `joules` contains a lower bound on the HBM traffic, which is
+ * replaced by that of the best tile of the global buffer. */
+static void update_cheapest(const struct pz_mapspace *space, const struct pz_spatial *spatial,
+                            const int choice[PZ_DIMS], double joules, struct search *search) {
+  if (space->nested) {
+    struct pz_nested_work work = {choice, spatial, 0, search->least_hbm_s, search->least_hbm_bytes};
+    double hbm_j = space->tech->hbm_j, rest = joules - search->least_hbm_bytes * hbm_j;
+    struct pz_nested_limit limit = {search->core_s, (search->energy_j - rest) / hbm_j};
+    if (!pz_nested_cheapest(space, &work, limit, &search->memo, &search->nested)) return;
+    joules = rest + search->nested.hbm_bytes * hbm_j;
+  }
+  search->energy_j = joules;
+  search->spatial = *spatial;
+  for (int d = 0; d < PZ_DIMS; d++) search->choice[d] = choice[d];
+}
+
+/* Searches the core tiles of one spatial mapping for less energy. */
+static void scan_cheapest(const struct pz_mapspace *space, const struct pz_spatial *spatial,
+                          struct search *search) {
+  struct ranking joules[PZ_DIMS];
+  const struct ranking *rm = &joules[PZ_DIM_M], *rn = &joules[PZ_DIM_N], *rk = &joules[PZ_DIM_K];
+  double fixed_j = space->results * space->operand_bytes * space->tech->glb_j +
+                   search->least_hbm_bytes * space->tech->hbm_j;
+  int choice[PZ_DIMS];
+  split_energy(space, spatial, joules);
+  if (!rm->n || !rn->n) return; /* there is always a tile size */
+  for (int k = 0; k < rk->n; k++) {
+    choice[PZ_DIM_K] = rk->tile[k];
+    if (fixed_j + rk->cost[k] + rm->cost[0] + rn->cost[0] >= search->energy_j) break;
+    for (int n = 0; n < rn->n; n++) {
+      double joules_kn = fixed_j + rk->cost[k] + rn->cost[n];
+      choice[PZ_DIM_N] = rn->tile[n];
+      if (joules_kn + rm->cost[0] >= search->energy_j) break;
+      struct tile_pair pair = chosen_pair(space, search, choice);
+      if (pair.bound_s > search->core_s) continue;
+      for (int i = 0; i < rm->n && joules_kn + rm->cost[i] < search->energy_j; i++) {
+        choice[PZ_DIM_M] = rm->tile[i];
+        if (choice[PZ_DIM_M] <= pair.most_m &&
+            is_fast_enough(space, spatial, choice, search->core_s))
+          update_cheapest(space, spatial, choice, joules_kn + rm->cost[i], search);
+      }
+    }
+  }
+}
+
+/* After find_fastest(): finds the mapping of least energy, with nested mappings including that of
+ * HBM traffic, among those that take no longer than search->core_s.  The caller may have raised
+ * core_s, and sets least_hbm_bytes. */
+static void find_cheapest(const struct pz_mapspace *space, struct search *search) {
+  struct spatial_list list;
+  double least_hbm_j = search->least_hbm_bytes * space->tech->hbm_j;
+  list_spatial(space, true, &list);
+  if (space->nested) pz_nested_memo_clear(&search->memo);
+  for (int i = 0; i < list.n; i++) {
+    if (list.item[i].energy_j + least_hbm_j >= search->energy_j) break;
+    if (list.item[i].local_s <= search->core_s) scan_cheapest(space, &list.item[i], search);
+  }
+}
+
+/* ---- the result ------------------------------------------------------------------------------ */
+
+/* Raises an error unless the sizes of a GEMM can be computed with: the values of an operand are
+ * exact in doubles (2^53), and the number of tiles, which is at most that of multiply-accumulates,
+ * fits into an int64_t.  2^62 multiply-accumulates are the 2^63 FLOP that a graph can count. */
+static void check_product(struct pz_call *call, const struct pz_product *product) {
+  static const double MOST_VALUES = 0x1p53, MOST_MACS = 0x1p62;
+  const int64_t sizes[] = {product->batch, product->m, product->n, product->k};
+  static const char *const names[] = {"batch", "m", "n", "k"};
+  for (int i = 0; i < 4; i++)
+    if (sizes[i] < 1 || sizes[i] > 1LL << 40)
+      pz_raise(call, PZ_BAD_INPUT, "product: %s is %lld; accepted: 1 to 2^40", names[i],
+               (long long)sizes[i]);
+  double b = (double)product->batch, m = (double)product->m, n = (double)product->n,
+         k = (double)product->k;
+  double values = b * pz_fmax(m * n, pz_fmax(m * k, n * k)), macs = b * m * n * k;
+  if (values > MOST_VALUES)
+    pz_raise(call, PZ_BAD_INPUT,
+             "product: an operand has %.4g values; accepted: at most 2^53 (%.4g)", values,
+             MOST_VALUES);
+  if (macs > MOST_MACS)
+    pz_raise(call, PZ_BAD_INPUT, "product: %.4g multiplications; accepted: at most 2^62 (%.4g)",
+             macs, MOST_MACS);
+}
+
+static _Noreturn void raise_no_tile(struct pz_call *call, const struct pz_chip *chip) {
+  pz_raise(call, PZ_BAD_INPUT,
+           "chip %s: no tile fits its buffers of %lld bytes in a core and %lld in all; "
+           "accepted: at least %lld and %lld",
+           chip->name, (long long)chip->tensor.local_bytes, (long long)chip->glb_bytes,
+           (long long)pz_chip_least_local_bytes(chip), (long long)pz_chip_least_glb_bytes(chip));
+}
+
+double pz_cold_part(const struct pz_chip *chip, double bytes) {
+  double from = chip->calibration.warm_from_bytes, to = chip->calibration.warm_to_bytes;
+  if (bytes <= from) return 0;
+  return bytes >= to ? 1 : (bytes - from) / (to - from);
+}
+
+/* The part of a GEMM's data that comes from HBM: all of it, unless the call is a repeated one. */
+static double cold_part(const struct pz_mapspace *space, const struct pz_product *product) {
+  if (!product->warm) return 1;
+  double values = space->inputs + space->weights + space->results;
+  return pz_cold_part(space->chip, space->operand_bytes * values);
+}
+
+/* Describes what the cores do: tiles, rounds, spatial mapping, and the time of everything but HBM
+ * traffic. */
+static void describe_cores(const struct pz_mapspace *space, const struct search *search,
+                           struct pz_mapping *out) {
+  const struct pz_spatial *spatial = &search->spatial;
+  const int *choice = search->choice;
+  struct pz_traffic local = pz_mapping_local_traffic(space, spatial, choice);
+  struct pz_traffic glb = pz_mapping_glb_traffic(space, choice);
+  double items = pz_mapping_items(space, choice);
+  double rounds = space->nested ? search->nested.rounds : pz_mapping_rounds(space, items);
+  for (int d = 0; d < PZ_DIMS; d++) out->tile[d] = (int64_t)space->core_tile[d].size[choice[d]];
+  out->items = (int64_t)items;
+  out->rounds = (int64_t)rounds;
+  out->along_rows = pz_spatial_way[spatial->way].rows;
+  out->along_cols = pz_spatial_way[spatial->way].cols;
+  out->keep_rows = (int64_t)spatial->keep_rows;
+  out->keep_cols = (int64_t)spatial->keep_cols;
+  bool in_step = space->nested && search->nested.in_step;
+  out->local_stationary =
+      in_step ? search->nested.stationary : pz_mapspace_stationary(space, choice);
+  double cycles = pz_mapping_cycles(space, spatial->way, choice);
+  out->compute_s = pz_mapping_compute_s(space, choice, cycles, rounds);
+  out->local_s = pz_local_s(space, local, items, rounds);
+  out->local_bytes = local.reads + local.writes;
+  out->glb_bytes = glb.reads + glb.writes;
+  out->glb_s = pz_traffic_s(space, glb, space->glb);
+}
+
+/* Describes the tile of the global buffer in the relaxation, and its HBM traffic. */
+static void describe_glb_tile(const struct pz_mapspace *space, const struct glb_tile *tile,
+                              struct pz_mapping *out) {
+  enum pz_dim first = pz_stationary_first(tile->stationary);
+  enum pz_dim second = pz_stationary_second(tile->stationary);
+  for (int d = 0; d < PZ_DIMS; d++) out->glb_tile[d] = (int64_t)space->size[d];
+  out->glb_tile[first] = (int64_t)space->glb_tile[first].size[tile->u];
+  out->glb_tile[second] = (int64_t)space->glb_tile[second].size[tile->v];
+  out->glb_stationary = tile->stationary;
+  out->glb_batch = 1;
+  out->hbm_bytes = tile->hbm_bytes;
+  out->hbm_s = tile->hbm_s;
+}
+
+/* Describes the tile of the global buffer of a nested mapping, and its HBM traffic.  Cores that
+ * work in step have only a slice of the third dimension there. */
+static void describe_nested_tile(const struct pz_mapspace *space, const struct search *search,
+                                 struct pz_mapping *out) {
+  const struct pz_nested_mapping *nested = &search->nested;
+  for (int d = 0; d < PZ_DIMS; d++) {
+    double size = nested->per[d] * space->core_tile[d].size[search->choice[d]];
+    bool is_third = d != (int)pz_stationary_first(nested->stationary) &&
+                    d != (int)pz_stationary_second(nested->stationary);
+    if (nested->in_step && is_third) size = pz_fmin(size, space->slice);
+    out->glb_tile[d] = (int64_t)pz_fmin(space->size[d], size);
+  }
+  out->glb_stationary = nested->stationary;
+  out->glb_batch = (int64_t)nested->batch;
+  out->hbm_bytes = nested->hbm_bytes;
+  out->hbm_s = nested->hbm_s;
+}
+
+/* Sets latency, energy, utilisation and bottleneck of a mapping from its times and traffic. */
+static void conclude(const struct pz_mapspace *space, struct pz_mapping *out) {
+  double longest_s =
+      pz_fmax(pz_fmax(out->compute_s, out->hbm_s), pz_fmax(out->glb_s, out->local_s));
+  out->startup_s = space->startup_s;
+  out->latency_s = space->startup_s + longest_s;
+  out->energy_j = space->macs * space->tech->mac_j + out->local_bytes * space->tech->local_j +
+                  out->glb_bytes * space->tech->glb_j + out->hbm_bytes * space->tech->hbm_j;
+  out->utilisation = 2 * space->macs / (pz_chip_tensor_flop_per_s(space->chip) * out->latency_s);
+  if (out->startup_s > longest_s)
+    out->bound = PZ_BOUND_STARTUP;
+  else if (out->compute_s >= longest_s)
+    out->bound = PZ_BOUND_COMPUTE;
+  else if (out->hbm_s >= longest_s)
+    out->bound = PZ_BOUND_HBM;
+  else
+    out->bound = out->glb_s >= longest_s ? PZ_BOUND_GLB : PZ_BOUND_LOCAL;
+}
+
+struct pz_mapping pz_find_mapping(struct pz_call *call, const struct pz_product *product,
+                                  const struct pz_chip *chip) {
+  struct pz_mapspace space;
+  struct search search;
+  check_product(call, product);
+  pz_mapspace_init(&space, product, chip);
+  double cold = cold_part(&space, product), glb_bytes = (double)chip->glb_bytes;
+  space.cold = cold;
+  double least_hbm_s = find_best_glb_tile(&space, glb_bytes, -1).hbm_s * cold;
+  space.nested = chip->rules.nested_mapping && !chip->calibration.n_tiles;
+  find_fastest(&space, least_hbm_s, &search);
+  if (search.core_s == DBL_MAX || least_hbm_s == DBL_MAX) raise_no_tile(call, chip);
   /* the two passes add the same numbers in different order */
-  b.core_s = pz_fmax(b.core_s, hbm_s) * (1 + 1e-12);
-  struct glb_mapping glb =
-      best_glb_mapping(&m, (double)c->glb_bytes, cold > 0 ? b.core_s / cold : DBL_MAX);
-  glb.s *= cold;
-  glb.bytes *= cold;
-  if (m.nested) b.least_hbm_bytes = glb.bytes;
-  pz_mapping_cheapest(&m, &b);
-  struct pz_mapping o = {0};
-  describe_core(&m, &b, &o);
-  m.nested ? describe_nested(&m, &b, &o) : describe_glb(&m, &glb, &o);
-  o.least_hbm_s = hbm_s;
-  conclude(&m, &o);
-  *out = o;
-  return PZ_OK;
+  search.core_s = pz_fmax(search.core_s, least_hbm_s) * (1 + 1e-12);
+  struct glb_tile tile =
+      find_best_glb_tile(&space, glb_bytes, cold > 0 ? search.core_s / cold : DBL_MAX);
+  tile.hbm_s *= cold;
+  tile.hbm_bytes *= cold;
+  if (space.nested) search.least_hbm_bytes = tile.hbm_bytes;
+  find_cheapest(&space, &search);
+  struct pz_mapping mapping = {.least_hbm_s = least_hbm_s};
+  describe_cores(&space, &search, &mapping);
+  if (space.nested)
+    describe_nested_tile(&space, &search, &mapping);
+  else
+    describe_glb_tile(&space, &tile, &mapping);
+  conclude(&space, &mapping);
+  return mapping;
 }
 
-enum pz_status pz_map_sweep(const struct pz_product *p, const struct pz_chip *c,
-                            const struct pz_sweep *sweep, double *core_s, double *hbm_s,
-                            double *startup_s, struct pz_error *err) {
-  enum pz_status status = check_product(p, err);
-  if (status != PZ_OK) return status;
-  struct pz_mapspace m;
-  pz_mapspace_init(&m, p, c);
-  double cold = cold_part(&m, p);
+double pz_sweep_mappings(struct pz_call *call, const struct pz_product *product,
+                         const struct pz_chip *chip, const struct pz_sweep *sweep, double *core_s,
+                         double *hbm_s) {
+  struct pz_mapspace space;
+  struct search search;
+  check_product(call, product);
+  pz_mapspace_init(&space, product, chip);
+  double cold = cold_part(&space, product);
   for (size_t j = 0; j < sweep->n_glb; j++) {
-    double s = best_glb_mapping(&m, (double)sweep->glb_bytes[j], -1).s;
-    if (s == DBL_MAX) return no_tile(c, err);
+    double s = find_best_glb_tile(&space, (double)sweep->glb_bytes[j], -1).hbm_s;
+    if (s == DBL_MAX) raise_no_tile(call, chip);
     hbm_s[j] = s * cold;
   }
   for (size_t i = 0; i < sweep->n_cores; i++) {
-    struct pz_mapping_search b;
-    pz_mapspace_set_cores(&m, (double)sweep->cores[i]);
-    pz_mapping_fastest(&m, 0, &b);
-    if (b.core_s == DBL_MAX) return no_tile(c, err); /* for the first count or for none */
-    core_s[i] = b.core_s;
+    pz_mapspace_set_cores(&space, (double)sweep->cores[i]);
+    find_fastest(&space, 0, &search);
+    if (search.core_s == DBL_MAX) raise_no_tile(call, chip); /* for the first count or for none */
+    core_s[i] = search.core_s;
   }
-  *startup_s = m.startup_s;
-  return PZ_OK;
+  return space.startup_s;
 }
 
-const char *pz_bound_name(enum pz_bound b) {
-  static const char *const name[] = {"compute", "hbm", "glb", "local", "startup", "link"};
-  return (size_t)b < PZ_BOUNDS ? name[b] : "unknown";
+/* ---- names ----------------------------------------------------------------------------------- */
+
+const char *pz_bound_name(enum pz_bound bound) {
+  static const char *const names[] = {"compute", "hbm", "glb", "local", "startup", "link"};
+  return (size_t)bound < PZ_BOUNDS ? names[bound] : "unknown";
 }
 
-const char *pz_dim_name(enum pz_dim d) {
-  static const char *const name[] = {"m", "n", "k"};
-  return (size_t)d < PZ_DIMS ? name[d] : "unknown";
+const char *pz_dim_name(enum pz_dim dim) {
+  static const char *const names[] = {"m", "n", "k"};
+  return (size_t)dim < PZ_DIMS ? names[dim] : "unknown";
 }
 
-const char *pz_stationary_name(enum pz_stationary s) {
-  static const char *const name[] = {"results", "weights", "inputs"};
-  return (size_t)s < PZ_STATIONARITIES ? name[s] : "unknown";
+const char *pz_stationary_name(enum pz_stationary stationary) {
+  static const char *const names[] = {"results", "weights", "inputs"};
+  return (size_t)stationary < PZ_STATIONARITIES ? names[stationary] : "unknown";
 }

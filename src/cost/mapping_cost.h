@@ -1,8 +1,13 @@
-/* Time, traffic and energy of one mapping, and lower bounds over several.  Inline: the searches
- * over mappings (mapping_search.c) spend their time here.
+/* Time, traffic and energy of one mapping, and lower bounds over several mappings.  The functions
+ * are inline because the searches over mappings spend their time in them.
  *
- * A mapping is given by `at`, the index of a tile size for each dimension, and a spatial
- * mapping. */
+ * A mapping is given by `choice`, the index of a tile size in space->core_tile for each dimension,
+ * and by a spatial mapping.
+ *
+ * Traffic is counted over the whole GEMM and each boundary between two levels of memory.  An
+ * operand crosses a boundary once for each step in the dimension that it does not have; partial
+ * sums go out at each step in k and come back at all steps but the first (data reuse of a loop
+ * nest with one stationary operand: Chen et al., Eyeriss, ISCA 2016). */
 #ifndef PZ_COST_MAPPING_COST_H
 #define PZ_COST_MAPPING_COST_H
 
@@ -13,138 +18,153 @@ struct pz_traffic {
   double reads, writes; /* bytes */
 };
 
-static inline double pz_traffic_s(const struct pz_mapspace *m, struct pz_traffic t,
+/* Seconds of a traffic at a rate that holds for reads and writes together, or if the chip is
+ * duplex for each. */
+static inline double pz_traffic_s(const struct pz_mapspace *space, struct pz_traffic traffic,
                                   double s_per_byte) {
-  return (m->duplex ? pz_fmax(t.reads, t.writes) : t.reads + t.writes) * s_per_byte;
+  double bytes =
+      space->duplex ? pz_fmax(traffic.reads, traffic.writes) : traffic.reads + traffic.writes;
+  return bytes * s_per_byte;
 }
 
-/* Traffic of the whole product over a boundary.  An operand crosses once for each step in the
- * dimension it lacks; partial sums go out at each step in k and come back at all but the `fresh`
- * ones. */
-static inline struct pz_traffic pz_boundary_traffic(const struct pz_mapspace *m,
+/* Traffic over a boundary with step[d] steps in each dimension, of which `fresh` steps in k begin
+ * a new sum; a result has result_bytes when it is complete. */
+static inline struct pz_traffic pz_boundary_traffic(const struct pz_mapspace *space,
                                                     const double step[PZ_DIMS], double fresh,
                                                     double result_bytes) {
-  double e = m->operand_bytes, sums = m->results * m->sum_bytes;
-  return (struct pz_traffic){e * (m->inputs * step[PZ_DIM_N] + m->weights * step[PZ_DIM_M]) +
-                                 sums * (step[PZ_DIM_K] - fresh),
-                             sums * (step[PZ_DIM_K] - 1) + m->results * result_bytes};
+  double e = space->operand_bytes, sum_bytes = space->results * space->sum_bytes;
+  return (struct pz_traffic){
+      e * (space->inputs * step[PZ_DIM_N] + space->weights * step[PZ_DIM_M]) +
+          sum_bytes * (step[PZ_DIM_K] - fresh),
+      sum_bytes * (step[PZ_DIM_K] - 1) + space->results * result_bytes};
 }
 
-static inline double pz_hbm_s(const struct pz_mapspace *m, struct pz_traffic t) {
-  double reads = t.reads * m->hbm_read, writes = t.writes * m->hbm_write;
-  return m->duplex ? pz_fmax(reads, writes) : reads + writes;
+static inline double pz_hbm_s(const struct pz_mapspace *space, struct pz_traffic traffic) {
+  double reads_s = traffic.reads * space->hbm_read, writes_s = traffic.writes * space->hbm_write;
+  return space->duplex ? pz_fmax(reads_s, writes_s) : reads_s + writes_s;
 }
 
-/* ---- global buffer -------------------------------------------------------------------------- */
+/* ---- global buffer --------------------------------------------------------------------------- */
 
-/* Reads of an operand from the global buffer: one for each tile that wants it, or for each group of
- * cores that share a read. */
-static inline double pz_shared_reads(const struct pz_mapspace *m, double tiles) {
-  return pz_fmax(1, tiles * m->per_share);
+/* How often an operand is read from the global buffer for `tiles` tiles that need it: once for
+ * each group of cores that share a read. */
+static inline double pz_shared_reads(const struct pz_mapspace *space, double tiles) {
+  return pz_fmax(1, tiles * space->per_share);
 }
 
-/* Between global and local buffers, with so many tiles of each dimension. */
-static inline struct pz_traffic pz_glb_traffic(const struct pz_mapspace *m,
+/* Traffic between the global and the local buffers with so many tiles of each dimension. */
+static inline struct pz_traffic pz_glb_traffic(const struct pz_mapspace *space,
                                                const double tiles[PZ_DIMS]) {
-  const double step[PZ_DIMS] = {pz_shared_reads(m, tiles[PZ_DIM_M]),
-                                pz_shared_reads(m, tiles[PZ_DIM_N]), tiles[PZ_DIM_K]};
-  return pz_boundary_traffic(m, step, 1, m->operand_bytes);
+  const double step[PZ_DIMS] = {pz_shared_reads(space, tiles[PZ_DIM_M]),
+                                pz_shared_reads(space, tiles[PZ_DIM_N]), tiles[PZ_DIM_K]};
+  return pz_boundary_traffic(space, step, 1, space->operand_bytes);
 }
 
-static inline struct pz_traffic pz_mapping_glb_traffic(const struct pz_mapspace *m,
-                                                       const int at[PZ_DIMS]) {
+static inline struct pz_traffic pz_mapping_glb_traffic(const struct pz_mapspace *space,
+                                                       const int choice[PZ_DIMS]) {
   double tiles[PZ_DIMS];
-  for (int d = 0; d < PZ_DIMS; d++) tiles[d] = m->tile[d].tiles[at[d]];
-  return pz_glb_traffic(m, tiles);
+  for (int d = 0; d < PZ_DIMS; d++) tiles[d] = space->core_tile[d].count[choice[d]];
+  return pz_glb_traffic(space, tiles);
 }
 
-/* ---- local buffers -------------------------------------------------------------------------- */
+/* ---- local buffers --------------------------------------------------------------------------- */
 
-/* Between local buffers and arrays; sums start anew in each tile of k. */
-static inline struct pz_traffic pz_local_traffic(const struct pz_mapspace *m,
+/* Traffic between local buffers and arrays.  Sums begin anew in each tile of k. */
+static inline struct pz_traffic pz_local_traffic(const struct pz_mapspace *space,
                                                  const double step[PZ_DIMS], double tiles_k) {
-  return pz_boundary_traffic(m, step, tiles_k, m->sum_bytes);
+  return pz_boundary_traffic(space, step, tiles_k, space->sum_bytes);
 }
 
-/* ceil for the non-negative values here, which stay far below 2^63: no call, unlike ceil() itself.
- */
+/* ceil() of a non-negative number far below 2^63, without a function call. */
 static inline double pz_ceil_small(double x) {
   double whole = (double)(int64_t)x;
   return whole < x ? whole + 1 : whole;
 }
 
-/* Steps over a whole dimension with tiles of size i.  What is kept is a power of two, and
- * ceil(ceil(size / rows) / 2^j) = ceil(size / (rows 2^j)): nothing is divided here. */
-static inline double pz_spatial_steps(const struct pz_mapspace *m, const struct pz_spatial *p,
-                                      enum pz_dim d, int i) {
-  const struct pz_tile_sizes *t = &m->tile[d];
-  if (d == pz_spatial_way[p->way].rows)
-    return t->tiles[i] * pz_ceil_small(t->on_rows[i] * p->per_rows);
-  if (d == pz_spatial_way[p->way].cols)
-    return t->tiles[i] * pz_ceil_small(t->on_cols[i] * p->per_cols);
-  return t->tiles[i];
+/* Steps of the array over a dimension with tiles of index i.  The values that registers keep are a
+ * power of two, so that ceil(ceil(size / rows) / 2^j) = ceil(size / (rows 2^j)) can be computed
+ * without a division. */
+static inline double pz_spatial_steps(const struct pz_mapspace *space,
+                                      const struct pz_spatial *spatial, enum pz_dim d, int i) {
+  const struct pz_tile_sizes *tile = &space->core_tile[d];
+  if (d == pz_spatial_way[spatial->way].rows)
+    return tile->count[i] * pz_ceil_small(tile->row_steps[i] * spatial->per_keep_rows);
+  if (d == pz_spatial_way[spatial->way].cols)
+    return tile->count[i] * pz_ceil_small(tile->col_steps[i] * spatial->per_keep_cols);
+  return tile->count[i];
 }
 
-static inline struct pz_traffic pz_mapping_local_traffic(const struct pz_mapspace *m,
-                                                         const struct pz_spatial *p,
-                                                         const int at[PZ_DIMS]) {
+static inline struct pz_traffic pz_mapping_local_traffic(const struct pz_mapspace *space,
+                                                         const struct pz_spatial *spatial,
+                                                         const int choice[PZ_DIMS]) {
   double step[PZ_DIMS];
-  for (int d = 0; d < PZ_DIMS; d++) step[d] = pz_spatial_steps(m, p, (enum pz_dim)d, at[d]);
-  return pz_local_traffic(m, step, m->tile[PZ_DIM_K].tiles[at[PZ_DIM_K]]);
+  for (int d = 0; d < PZ_DIMS; d++)
+    step[d] = pz_spatial_steps(space, spatial, (enum pz_dim)d, choice[d]);
+  return pz_local_traffic(space, step, space->core_tile[PZ_DIM_K].count[choice[PZ_DIM_K]]);
 }
 
-/* Lower bound on the time of this local traffic: each core's own limit cannot be passed by all. */
-static inline double pz_local_bound_s(const struct pz_mapspace *m, double reads, double writes) {
-  return pz_traffic_s(m, (struct pz_traffic){reads, writes}, m->local_least);
+/* A lower bound on the time of a local traffic: that of perfectly balanced cores. */
+static inline double pz_local_bound_s(const struct pz_mapspace *space, double reads,
+                                      double writes) {
+  return pz_traffic_s(space, (struct pz_traffic){reads, writes}, space->local_least);
 }
 
-/* A core's own buffer serves its items one after another; the sum over all cores may have a limit
- * too. */
-static inline double pz_local_s(const struct pz_mapspace *m, struct pz_traffic all, double items,
-                                double rounds) {
-  double own = pz_traffic_s(m, all, m->local_own) * rounds / items;
-  return pz_fmax(own, pz_traffic_s(m, all, m->local_total));
+/* The time of the local traffic of all items.  The buffer of a core serves its items one after
+ * another, and all buffers together may have a limit too. */
+static inline double pz_local_s(const struct pz_mapspace *space, struct pz_traffic traffic,
+                                double items, double rounds) {
+  double own_s = pz_traffic_s(space, traffic, space->local_own) * rounds / items;
+  return pz_fmax(own_s, pz_traffic_s(space, traffic, space->local_total));
 }
 
-/* ---- arithmetic ----------------------------------------------------------------------------- */
+/* ---- arithmetic ------------------------------------------------------------------------------ */
 
-static inline double pz_mapping_items(const struct pz_mapspace *m, const int at[PZ_DIMS]) {
-  return m->batch * m->tile[PZ_DIM_M].tiles[at[PZ_DIM_M]] * m->tile[PZ_DIM_N].tiles[at[PZ_DIM_N]] *
-         m->tile[PZ_DIM_K].tiles[at[PZ_DIM_K]];
+static inline double pz_mapping_items(const struct pz_mapspace *space, const int choice[PZ_DIMS]) {
+  return space->batch * space->core_tile[PZ_DIM_M].count[choice[PZ_DIM_M]] *
+         space->core_tile[PZ_DIM_N].count[choice[PZ_DIM_N]] *
+         space->core_tile[PZ_DIM_K].count[choice[PZ_DIM_K]];
 }
 
-/* ceil(items / cores), exactly: the product with 1 / cores may be off by one. */
-static inline double pz_mapping_rounds(const struct pz_mapspace *m, double items) {
-  double r = (double)(int64_t)(items * m->per_core);
-  if (r * m->cores < items) r++;
-  return r > 1 && (r - 1) * m->cores >= items ? r - 1 : r;
+/* ceil(items / cores), exactly; the product of items and 1 / cores may be off by one. */
+static inline double pz_mapping_rounds(const struct pz_mapspace *space, double items) {
+  double rounds = (double)(int64_t)(items * space->per_core);
+  if (rounds * space->cores < items) rounds++;
+  bool is_one_too_many = rounds > 1 && (rounds - 1) * space->cores >= items;
+  return is_one_too_many ? rounds - 1 : rounds;
 }
 
-/* Cycles of an item that lies on the array in this way. */
-static inline double pz_mapping_cycles(const struct pz_mapspace *m, int way,
-                                       const int at[PZ_DIMS]) {
+/* The cycles of an item that lies on the array in one of the pz_spatial_way[]. */
+static inline double pz_mapping_cycles(const struct pz_mapspace *space, int way,
+                                       const int choice[PZ_DIMS]) {
   enum pz_dim rows = pz_spatial_way[way].rows, cols = pz_spatial_way[way].cols,
               streams = pz_spatial_way[way].streams;
-  return m->tile[rows].on_rows[at[rows]] * m->tile[cols].on_cols[at[cols]] *
-         m->tile[streams].stream[at[streams]];
+  return space->core_tile[rows].row_steps[choice[rows]] *
+         space->core_tile[cols].col_steps[choice[cols]] *
+         space->core_tile[streams].stream_cycles[choice[streams]];
 }
 
-/* The fewest cycles of any way. */
-static inline double pz_mapping_least_cycles(const struct pz_mapspace *m, const int at[PZ_DIMS]) {
-  double least = pz_mapping_cycles(m, 0, at);
+/* The cycles of an item in the best way. */
+static inline double pz_mapping_least_cycles(const struct pz_mapspace *space,
+                                             const int choice[PZ_DIMS]) {
+  double least = pz_mapping_cycles(space, 0, choice);
   for (int way = 1; way < PZ_SPATIAL_WAYS; way++)
-    least = pz_fmin(least, pz_mapping_cycles(m, way, at));
+    least = pz_fmin(least, pz_mapping_cycles(space, way, choice));
   return least;
 }
 
-/* Arithmetic of an item and what its ends cost, over the rounds; long work loses its boost. */
-static inline double pz_mapping_compute_s(const struct pz_mapspace *m, const int at[PZ_DIMS],
-                                          double cycles, double rounds) {
-  const struct pz_calibration *c = &m->chip->calibration;
-  double values = m->tile[PZ_DIM_M].size[at[PZ_DIM_M]] * m->tile[PZ_DIM_N].size[at[PZ_DIM_N]];
-  double s = rounds * (cycles * m->cycle_s + m->item_s + values * c->tile_value_s * m->unaligned);
-  bool slows = s > c->boost_s && m->unaligned <= 1;
-  return slows ? c->boost_s + (s - c->boost_s) * c->throttle : s;
+/* The arithmetic of all rounds: the cycles of an item, filling the array, and writing the tile's
+ * results.  Work beyond boost_s, in which a chip runs at its boost clock, is slower by `throttle`,
+ * unless its rows are unaligned and draw less power. */
+static inline double pz_mapping_compute_s(const struct pz_mapspace *space,
+                                          const int choice[PZ_DIMS], double cycles, double rounds) {
+  const struct pz_calibration *k = &space->chip->calibration;
+  double values = space->core_tile[PZ_DIM_M].size[choice[PZ_DIM_M]] *
+                  space->core_tile[PZ_DIM_N].size[choice[PZ_DIM_N]];
+  double item_s =
+      cycles * space->cycle_s + space->item_s + values * k->tile_value_s * space->unaligned;
+  double s = rounds * item_s;
+  bool is_throttled = s > k->boost_s && space->unaligned <= 1;
+  return is_throttled ? k->boost_s + (s - k->boost_s) * k->throttle : s;
 }
 
 #endif

@@ -1,204 +1,224 @@
+/* Builds the mapspace of a GEMM: lists the tile sizes that are tried, finds which of them fit the
+ * local buffers, and converts the chip's rates into seconds per byte or cycle. */
 #include "cost/mapspace.h"
 
 #include "core/num.h"
 
-/* ---- tile sizes that are tried for one dimension ------------------------------------------------ */
+/* ---- tile sizes of one dimension ------------------------------------------------------------- */
 
-static void insert(struct pz_tile_sizes *l, double x) {
-  double *v = l->size;
-  int at = l->n;
-  while (at > 0 && v[at - 1] > x) at--;
-  if (at > 0 && v[at - 1] == x) return;
-  for (int i = l->n; i > at; i--) v[i] = v[i - 1];
-  v[at] = x;
-  l->n++;
+/* Inserts a size in ascending order, unless it is in the list already. */
+static void insert_size(struct pz_tile_sizes *sizes, double size) {
+  double *v = sizes->size;
+  int at = sizes->n;
+  while (at > 0 && v[at - 1] > size) at--;
+  if (at > 0 && v[at - 1] == size) return;
+  for (int i = sizes->n; i > at; i--) v[i] = v[i - 1];
+  v[at] = size;
+  sizes->n++;
 }
 
-/* The dimension whole, halved again and again, and in powers of two of the array's shorter side.
- * Less than that side only pays where filling the array is free. */
-static void any_tiles(struct pz_tile_sizes *l, int64_t size, const struct pz_chip *c) {
-  int64_t side = pz_min(c->tensor.rows, c->tensor.cols);
-  int64_t least = size <= side ? 1 : pz_chip_least_tile(c);
-  insert(l, (double)size);
+/* Lists the dimension as a whole, its halves, quarters and so on, and the powers of two times the
+ * array's shorter side.  Sizes below that side are tried only if filling the array costs nothing.
+ */
+static void list_any_tiles(struct pz_tile_sizes *sizes, int64_t size, const struct pz_chip *chip) {
+  int64_t side = pz_min(chip->tensor.rows, chip->tensor.cols);
+  int64_t least = size <= side ? 1 : pz_chip_least_tile(chip);
+  insert_size(sizes, (double)size);
   for (int64_t q = 2; pz_ceil_div(size, q) >= least && q < 2 * size; q *= 2)
-    insert(l, (double)pz_ceil_div(size, q));
-  for (int64_t t = side; t < size && l->n < PZ_TILE_MOST_SIZES; t *= 2) insert(l, (double)t);
+    insert_size(sizes, (double)pz_ceil_div(size, q));
+  for (int64_t t = side; t < size && sizes->n < PZ_TILE_MOST_SIZES; t *= 2)
+    insert_size(sizes, (double)t);
 }
 
-/* The tiles a library has kernels for; the inner dimension whole, or in a few parts that are not
- * too short. */
-static void library_tiles(struct pz_tile_sizes *l, int64_t size, enum pz_dim d,
-                          const struct pz_calibration *c) {
-  for (int i = 0; d != PZ_DIM_K && i < c->n_tiles; i++) insert(l, (double)c->tiles[i]);
-  for (int64_t q = 1; d == PZ_DIM_K && q <= c->most_splits; q *= 2)
-    if (q == 1 || size / q >= c->least_split_k) insert(l, (double)pz_ceil_div(size, q));
+/* Lists the tiles that a chip's library has kernels for.  The inner dimension is whole, or split
+ * into a few parts that are not too short. */
+static void list_library_tiles(struct pz_tile_sizes *sizes, int64_t size, enum pz_dim d,
+                               const struct pz_calibration *library) {
+  if (d != PZ_DIM_K) {
+    for (int i = 0; i < library->n_tiles; i++) insert_size(sizes, (double)library->tiles[i]);
+    return;
+  }
+  for (int64_t parts = 1; parts <= library->most_splits; parts *= 2)
+    if (parts == 1 || size / parts >= library->least_split_k)
+      insert_size(sizes, (double)pz_ceil_div(size, parts));
 }
 
-/* Of a core: those of the chip's library where it has one, any otherwise. */
-static void core_tile_sizes(struct pz_tile_sizes *l, int64_t size, enum pz_dim d,
-                            const struct pz_chip *c) {
-  l->n = 0;
-  c->calibration.n_tiles ? library_tiles(l, size, d, &c->calibration) : any_tiles(l, size, c);
-  for (int i = 0; i < l->n; i++) {
-    int64_t t = (int64_t)l->size[i];
-    l->tiles[i] = (double)pz_ceil_div(size, t);
-    l->on_rows[i] = (double)pz_ceil_div(t, c->tensor.rows);
-    l->on_cols[i] = (double)pz_ceil_div(t, c->tensor.cols);
-    l->stream[i] = c->rules.fill && t < c->tensor.rows ? (double)c->tensor.rows : l->size[i];
+/* Lists the tiles of a core and of the global buffer.  A library determines the tiles of a core
+ * only; without one both lists are equal. */
+static void list_tile_sizes(struct pz_mapspace *space, enum pz_dim d, int64_t size,
+                            const struct pz_chip *chip) {
+  bool has_library = chip->calibration.n_tiles > 0;
+  struct pz_tile_sizes *core = &space->core_tile[d], *glb = &space->glb_tile[d];
+  core->n = 0;
+  if (has_library)
+    list_library_tiles(core, size, d, &chip->calibration);
+  else
+    list_any_tiles(core, size, chip);
+  for (int i = 0; i < core->n; i++) {
+    int64_t tile = (int64_t)core->size[i];
+    bool loads_longer = chip->rules.fill && tile < chip->tensor.rows;
+    core->count[i] = (double)pz_ceil_div(size, tile);
+    core->row_steps[i] = (double)pz_ceil_div(tile, chip->tensor.rows);
+    core->col_steps[i] = (double)pz_ceil_div(tile, chip->tensor.cols);
+    core->stream_cycles[i] = loads_longer ? (double)chip->tensor.rows : core->size[i];
+  }
+  if (!has_library) {
+    *glb = *core;
+    return;
+  }
+  glb->n = 0;
+  list_any_tiles(glb, size, chip);
+  for (int i = 0; i < glb->n; i++) glb->count[i] = (double)pz_ceil_div(size, (int64_t)glb->size[i]);
+}
+
+/* ---- stationary operands --------------------------------------------------------------------- */
+
+enum pz_dim pz_stationary_first(enum pz_stationary stationary) {
+  return stationary == PZ_STATIONARY_WEIGHTS ? PZ_DIM_K : PZ_DIM_M;
+}
+
+enum pz_dim pz_stationary_second(enum pz_stationary stationary) {
+  return stationary == PZ_STATIONARY_INPUTS ? PZ_DIM_K : PZ_DIM_N;
+}
+
+double pz_mapspace_bytes(const struct pz_mapspace *space, enum pz_stationary stationary, double u,
+                         double v, double depth) {
+  double operand = space->operand_bytes, sum = space->sum_bytes, copies = space->copies * depth;
+  switch (stationary) {
+  case PZ_STATIONARY_RESULTS: return sum * u * v + copies * operand * (u + v);
+  case PZ_STATIONARY_WEIGHTS: return operand * u * v + copies * (operand * u + sum * v);
+  default: return operand * u * v + copies * (sum * u + operand * v);
   }
 }
 
-/* Of the global buffer, which is not bound to the library's tiles: size and tiles alone. */
-static void glb_tile_sizes(struct pz_tile_sizes *l, int64_t size, const struct pz_chip *c) {
-  l->n = 0;
-  any_tiles(l, size, c);
-  for (int i = 0; i < l->n; i++) l->tiles[i] = (double)pz_ceil_div(size, (int64_t)l->size[i]);
+/* The bytes of the largest of the three operands in a buffer. */
+static double largest_operand_bytes(const struct pz_mapspace *space, enum pz_stationary stationary,
+                                    double u, double v) {
+  double operand = space->operand_bytes, sum = space->sum_bytes;
+  double copies = space->copies * space->slice;
+  bool results = stationary == PZ_STATIONARY_RESULTS, weights = stationary == PZ_STATIONARY_WEIGHTS;
+  double own = (results ? sum : operand) * u * v;
+  double first = (weights || results ? operand : sum) * copies * u;
+  double second = (weights ? sum : operand) * copies * v;
+  return pz_fmax(own, pz_fmax(first, second));
 }
 
-/* ---- the mapspace ------------------------------------------------------------------------------- */
-
-/* ---- stationarity --------------------------------------------------------------------------- */
-
-enum pz_dim pz_stationary_first(enum pz_stationary s) {
-  return s == PZ_STATIONARY_WEIGHTS ? PZ_DIM_K : PZ_DIM_M;
+bool pz_mapspace_fits(const struct pz_mapspace *space, enum pz_stationary stationary, double u,
+                      double v, double bytes, bool partitioned) {
+  double needed = partitioned ? largest_operand_bytes(space, stationary, u, v)
+                              : pz_mapspace_bytes(space, stationary, u, v, space->slice);
+  return needed <= bytes;
 }
 
-enum pz_dim pz_stationary_second(enum pz_stationary s) {
-  return s == PZ_STATIONARY_INPUTS ? PZ_DIM_K : PZ_DIM_N;
-}
-
-double pz_mapspace_bytes(const struct pz_mapspace *m, enum pz_stationary st, double u, double v,
-                         double depth) {
-  double e = m->operand_bytes, a = m->sum_bytes, s = m->copies * depth;
-  switch (st) {
-  case PZ_STATIONARY_RESULTS: return a * u * v + s * e * (u + v);
-  case PZ_STATIONARY_WEIGHTS: return e * u * v + s * (e * u + a * v);
-  default: return e * u * v + s * (a * u + e * v);
+/* The index of the largest tile of the first dimension that fits a local buffer with tile v of the
+ * second; -1 if none does. Libraries keep the results stationary, and limit their values. */
+static int find_most_first(const struct pz_mapspace *space, enum pz_stationary stationary, int v) {
+  const struct pz_tile_sizes *first = &space->core_tile[pz_stationary_first(stationary)];
+  const struct pz_tile_sizes *second = &space->core_tile[pz_stationary_second(stationary)];
+  double bytes = (double)space->chip->tensor.local_bytes;
+  bool partitioned = space->chip->rules.partitioned;
+  const struct pz_calibration *library = &space->chip->calibration;
+  if (library->n_tiles && stationary != PZ_STATIONARY_RESULTS) return -1;
+  for (int u = first->n - 1; u >= 0; u--) {
+    if (!pz_mapspace_fits(space, stationary, first->size[u], second->size[v], bytes, partitioned))
+      continue;
+    bool has_kernel =
+        !library->n_tiles || first->size[u] * second->size[v] <= (double)library->most_tile_values;
+    if (has_kernel) return u;
   }
+  return -1;
 }
 
-/* The largest of the three parts, for a buffer that is divided among the operands. */
-static double largest_part(const struct pz_mapspace *m, enum pz_stationary st, double u, double v) {
-  double e = m->operand_bytes, a = m->sum_bytes, s = m->copies * m->slice;
-  bool results = st == PZ_STATIONARY_RESULTS, weights = st == PZ_STATIONARY_WEIGHTS;
-  double whole = (results ? a : e) * u * v;
-  double first = (weights || results ? e : a) * s * u;
-  double second = (weights ? a : e) * s * v;
-  return pz_fmax(whole, pz_fmax(first, second));
+int pz_mapspace_most_m(const struct pz_mapspace *space, int n, int k) {
+  if (k <= space->most_k_by_n[n]) return space->core_tile[PZ_DIM_M].n - 1;
+  return space->most_m_by_n[n] > space->most_m_by_k[k] ? space->most_m_by_n[n]
+                                                       : space->most_m_by_k[k];
 }
 
-bool pz_mapspace_fits(const struct pz_mapspace *m, enum pz_stationary s, double u, double v,
-                      double bytes, bool partitioned) {
-  return (partitioned ? largest_part(m, s, u, v) : pz_mapspace_bytes(m, s, u, v, m->slice)) <=
-         bytes;
+enum pz_stationary pz_mapspace_stationary(const struct pz_mapspace *space,
+                                          const int choice[PZ_DIMS]) {
+  if (choice[PZ_DIM_M] <= space->most_m_by_n[choice[PZ_DIM_N]]) return PZ_STATIONARY_RESULTS;
+  if (choice[PZ_DIM_K] <= space->most_k_by_n[choice[PZ_DIM_N]]) return PZ_STATIONARY_WEIGHTS;
+  return PZ_STATIONARY_INPUTS;
 }
 
-/* The largest tile u of the first dimension that fits a local buffer with v of the second. */
-static int most_first(const struct pz_mapspace *m, enum pz_stationary s, int v) {
-  const struct pz_tile_sizes *tu = &m->tile[pz_stationary_first(s)],
-                             *tv = &m->tile[pz_stationary_second(s)];
-  double bytes = (double)m->chip->tensor.local_bytes;
-  const struct pz_calibration *lib = &m->chip->calibration;
-  int u = tu->n - 1;
-  if (lib->n_tiles && s != PZ_STATIONARY_RESULTS) return -1; /* libraries keep results */
-  while (u >= 0 &&
-         (!pz_mapspace_fits(m, s, tu->size[u], tv->size[v], bytes, m->chip->rules.partitioned) ||
-          (lib->n_tiles && tu->size[u] * tv->size[v] > (double)lib->most_tile_values)))
-    u--;
-  return u;
+/* ---- the numbers of the GEMM and the chip ---------------------------------------------------- */
+
+void pz_mapspace_set_cores(struct pz_mapspace *space, double cores) {
+  const struct pz_tensor_cores *t = &space->chip->tensor;
+  space->per_share = 1 / pz_fmin(space->chip->calibration.multicast, cores);
+  space->local_least = pz_fmax(space->local_own / cores, space->local_total);
+  space->cores = cores;
+  space->per_core = 1 / cores;
+  space->ideal_s = space->macs * space->cycle_s / (cores * (double)(t->rows * t->cols));
 }
 
-static void find_fits(struct pz_mapspace *m) {
-  for (int n = 0; n < m->tile[PZ_DIM_N].n; n++) {
-    m->most_m_by_n[n] = most_first(m, PZ_STATIONARY_RESULTS, n);
-    m->most_k_by_n[n] = most_first(m, PZ_STATIONARY_WEIGHTS, n);
-  }
-  for (int k = 0; k < m->tile[PZ_DIM_K].n; k++)
-    m->most_m_by_k[k] = most_first(m, PZ_STATIONARY_INPUTS, k);
-}
-
-int pz_mapspace_most_m(const struct pz_mapspace *m, int n, int k) {
-  if (k <= m->most_k_by_n[n]) return m->tile[PZ_DIM_M].n - 1;
-  return m->most_m_by_n[n] > m->most_m_by_k[k] ? m->most_m_by_n[n] : m->most_m_by_k[k];
-}
-
-enum pz_stationary pz_mapspace_stationary(const struct pz_mapspace *m, const int at[PZ_DIMS]) {
-  if (at[PZ_DIM_M] <= m->most_m_by_n[at[PZ_DIM_N]]) return PZ_STATIONARY_RESULTS;
-  return at[PZ_DIM_K] <= m->most_k_by_n[at[PZ_DIM_N]] ? PZ_STATIONARY_WEIGHTS
-                                                      : PZ_STATIONARY_INPUTS;
-}
-
-/* ---- the numbers ---------------------------------------------------------------------------- */
-
-/* Rows that are not whole multiples of a load fall off the fast path of the library. */
-static double alignment(const struct pz_product *p, const struct pz_calibration *c) {
-  if (p->n % 8 == 0 && p->k % 8 == 0) return 1;
-  return p->n % 2 == 0 && p->k % 2 == 0 ? c->even_rows : c->odd_rows;
-}
-
-static double inverse(double rate) { return rate > 0 ? 1 / rate : 0; }
-
-void pz_mapspace_set_cores(struct pz_mapspace *m, double cores) {
-  const struct pz_tensor_cores *t = &m->chip->tensor;
-  m->per_share = 1 / pz_fmin(m->chip->calibration.multicast, cores);
-  m->local_least = pz_fmax(m->local_own / cores, m->local_total);
-  m->cores = cores;
-  m->per_core = 1 / cores;
-  m->ideal_s = m->macs * m->cycle_s / (cores * (double)(t->rows * t->cols));
-}
-
-static void set_sizes(struct pz_mapspace *m, const struct pz_product *p, const struct pz_chip *c) {
-  const int64_t size[PZ_DIMS] = {p->m, p->n, p->k};
-  m->batch = (double)p->batch;
-  m->macs = m->batch;
+/* Sets the sizes of the GEMM, its lists of tiles, and the numbers of GEMMs of its batch that may be
+ * in the global buffer at a time. */
+static void set_sizes(struct pz_mapspace *space, const struct pz_product *product,
+                      const struct pz_chip *chip) {
+  const int64_t size[PZ_DIMS] = {product->m, product->n, product->k};
+  space->batch = (double)product->batch;
+  space->macs = space->batch;
   for (int d = 0; d < PZ_DIMS; d++) {
-    m->size[d] = (double)size[d];
-    m->macs *= m->size[d];
-    core_tile_sizes(&m->tile[d], size[d], (enum pz_dim)d, c);
-    if (c->calibration.n_tiles)
-      glb_tile_sizes(&m->glb_tile[d], size[d], c);
-    else
-      m->glb_tile[d] = m->tile[d];
+    space->size[d] = (double)size[d];
+    space->macs *= space->size[d];
+    list_tile_sizes(space, (enum pz_dim)d, size[d], chip);
   }
-  m->n_batches = 0;
-  for (int64_t q = 1, b = 0; b != 1; q *= 2) {
-    b = pz_ceil_div(p->batch, q);
-    m->batches[m->n_batches++] = (double)b;
+  space->n_batches = 0;
+  for (int64_t q = 1, batches = 0; batches != 1; q *= 2) {
+    batches = pz_ceil_div(product->batch, q);
+    space->batches[space->n_batches++] = (double)batches;
   }
-  m->inputs = m->batch * m->size[PZ_DIM_M] * m->size[PZ_DIM_K];
-  m->weights = m->batch * m->size[PZ_DIM_K] * m->size[PZ_DIM_N];
-  m->results = m->batch * m->size[PZ_DIM_M] * m->size[PZ_DIM_N];
+  space->inputs = space->batch * space->size[PZ_DIM_M] * space->size[PZ_DIM_K];
+  space->weights = space->batch * space->size[PZ_DIM_K] * space->size[PZ_DIM_N];
+  space->results = space->batch * space->size[PZ_DIM_M] * space->size[PZ_DIM_N];
 }
 
-static void set_rates(struct pz_mapspace *m, const struct pz_product *p, const struct pz_chip *c) {
-  const struct pz_calibration *lib = &c->calibration;
-  double fill_cycles = c->rules.fill ? (double)(c->tensor.rows + c->tensor.cols) : 0;
-  m->unaligned = alignment(p, lib);
-  m->cycle_s = m->unaligned / (c->clock_hz * lib->tensor_efficiency);
-  m->item_s = fill_cycles * m->cycle_s + lib->item_s;
-  m->glb = 1 / (c->glb_bytes_per_s * lib->glb_efficiency);
-  m->hbm_read = 1 / (pz_chip_hbm_bytes_per_s(c) * lib->hbm_read_efficiency);
-  m->hbm_write = 1 / (pz_chip_hbm_bytes_per_s(c) * lib->hbm_write_efficiency);
-  m->startup_s = p->batch > 1 ? lib->batched_startup_s : lib->startup_s;
-  m->duplex = c->rules.duplex;
-  m->per_row = (1 - 1e-12) / (double)c->tensor.rows;
-  m->per_col = (1 - 1e-12) / (double)c->tensor.cols;
-  m->local_own = inverse(c->tensor.local_bytes_per_s);
-  m->local_total = inverse(c->tensor.local_total_bytes_per_s);
-  m->local_limited = c->tensor.local_bytes_per_s > 0 || c->tensor.local_total_bytes_per_s > 0;
+static double seconds_per_byte(double rate) { return rate > 0 ? 1 / rate : 0; }
+
+/* Rows whose bytes are no multiple of a load (8 values, or at least 2) do not run on the fast path
+ * of a library. */
+static void set_rates(struct pz_mapspace *space, const struct pz_product *product,
+                      const struct pz_chip *chip) {
+  const struct pz_calibration *k = &chip->calibration;
+  const struct pz_tensor_cores *tensor = &chip->tensor;
+  double fill_cycles = chip->rules.fill ? (double)(tensor->rows + tensor->cols) : 0;
+  bool aligned = product->n % 8 == 0 && product->k % 8 == 0;
+  bool even = product->n % 2 == 0 && product->k % 2 == 0;
+  space->unaligned = even ? k->even_rows : k->odd_rows;
+  if (aligned) space->unaligned = 1;
+  space->cycle_s = space->unaligned / (chip->clock_hz * k->tensor_efficiency);
+  space->item_s = fill_cycles * space->cycle_s + k->item_s;
+  space->glb = 1 / (chip->glb_bytes_per_s * k->glb_efficiency);
+  space->hbm_read = 1 / (pz_chip_hbm_bytes_per_s(chip) * k->hbm_read_efficiency);
+  space->hbm_write = 1 / (pz_chip_hbm_bytes_per_s(chip) * k->hbm_write_efficiency);
+  space->startup_s = product->batch > 1 ? k->batched_startup_s : k->startup_s;
+  space->duplex = chip->rules.duplex;
+  space->per_row = (1 - 1e-12) / (double)tensor->rows;
+  space->per_col = (1 - 1e-12) / (double)tensor->cols;
+  space->local_own = seconds_per_byte(tensor->local_bytes_per_s);
+  space->local_total = seconds_per_byte(tensor->local_total_bytes_per_s);
+  space->local_limited = tensor->local_bytes_per_s > 0 || tensor->local_total_bytes_per_s > 0;
 }
 
-void pz_mapspace_init(struct pz_mapspace *m, const struct pz_product *p, const struct pz_chip *c) {
-  m->chip = c;
-  m->nested = false;
-  m->cold = 1;
-  m->tech = pz_tech_at(c->tech);
-  m->operand_bytes = (double)c->rules.operand_bytes;
-  m->sum_bytes = (double)c->rules.sum_bytes;
-  m->slice = (double)pz_min(c->tensor.rows, PZ_CHIP_SLICE);
-  m->copies = c->rules.double_buffer ? 2 : 1;
-  set_sizes(m, p, c);
-  set_rates(m, p, c);
-  pz_mapspace_set_cores(m, (double)c->tensor.cores);
-  find_fits(m);
+void pz_mapspace_init(struct pz_mapspace *space, const struct pz_product *product,
+                      const struct pz_chip *chip) {
+  space->chip = chip;
+  space->nested = false;
+  space->cold = 1;
+  space->tech = pz_tech_at(chip->tech);
+  space->operand_bytes = (double)chip->rules.operand_bytes;
+  space->sum_bytes = (double)chip->rules.sum_bytes;
+  space->slice = (double)pz_min(chip->tensor.rows, PZ_CHIP_SLICE);
+  space->copies = chip->rules.double_buffer ? 2 : 1;
+  set_sizes(space, product, chip);
+  set_rates(space, product, chip);
+  pz_mapspace_set_cores(space, (double)chip->tensor.cores);
+  for (int n = 0; n < space->core_tile[PZ_DIM_N].n; n++) {
+    space->most_m_by_n[n] = find_most_first(space, PZ_STATIONARY_RESULTS, n);
+    space->most_k_by_n[n] = find_most_first(space, PZ_STATIONARY_WEIGHTS, n);
+  }
+  for (int k = 0; k < space->core_tile[PZ_DIM_K].n; k++)
+    space->most_m_by_k[k] = find_most_first(space, PZ_STATIONARY_INPUTS, k);
 }

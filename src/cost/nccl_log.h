@@ -19,12 +19,12 @@ struct pz_nccl_row {
   /* Set by the fit of a network (network_fit.c): */
   struct pz_group group;
   int level;     /* the outermost level of the network that the group crosses */
-  bool left_out; /* the model has no term for the way in which it ran */
+  bool left_out; /* not used: the model has no term for the algorithm that ran */
 };
 
 struct pz_nccl_logs {
   struct pz_vec rows;        /* struct pz_nccl_row */
-  char device[64];           /* in the first log that names it: "NVIDIA H100 80GB HBM3" */
+  char device[64];           /* name of the device, from the first log that has it */
   uint32_t n_unused;         /* rows of tests that are not modelled, such as broadcast_perf */
   int64_t devices, per_node; /* if above 0, they hold for every log, whatever its ranks say */
 };

@@ -1,3 +1,11 @@
+/* Search over the tiles of the global buffer that contain given core tiles.
+ *
+ * For each stationary operand, scan_stationary() visits the pairs of extents of its two dimensions
+ * from large to small: the larger they are, the less HBM traffic.  For each pair,
+ * find_fewest_rounds() chooses what is held of the third dimension and how many GEMMs of the batch
+ * are in the buffer, so that the items of the tiles take few rounds.  A pair is left out if its HBM
+ * traffic alone is no better than the incumbent.  Results over many spatial mappings with the same
+ * core tiles are kept in a memo as lower bounds. */
 #include "cost/nested_mapping.h"
 
 #include <float.h>
@@ -5,106 +13,118 @@
 
 #include "cost/mapping_cost.h"
 
-/* The sizes of one dimension of the global buffer's tile, ascending. */
+/* The sizes that the tile of the global buffer may have along one dimension, ascending. */
 struct extents {
   int n;
   double size[PZ_TILE_MOST_SIZES];
-  double per[PZ_TILE_MOST_SIZES];   /* core tiles in it */
-  double tiles[PZ_TILE_MOST_SIZES]; /* how many cover the dimension */
+  double per[PZ_TILE_MOST_SIZES];   /* core tiles in a tile of the global buffer */
+  double count[PZ_TILE_MOST_SIZES]; /* tiles of the global buffer that cover the dimension */
 };
 
-struct scan {
-  const struct pz_mapspace *m;
-  const int *at;
+struct nested_search {
+  const struct pz_mapspace *space;
+  const int *choice;
   struct extents extent[PZ_DIMS];
   double core_tiles[PZ_DIMS]; /* core tiles that cover each dimension */
-  double items, least_rounds, most_rounds;
-  double cycles, glb_s;
+  double items;
+  double least_rounds, most_rounds; /* lower bound, and more than a better mapping can have */
+  double cycles, glb_s;             /* of an item, of all */
   struct pz_traffic local;
-  bool least_time; /* or least traffic within limit_s */
+  bool least_time; /* minimise time; otherwise HBM traffic within limit_s */
   double limit_s;
-  double best;   /* seconds, or bytes of HBM */
-  double enough; /* the least there can be */
+  double best;   /* seconds or bytes of the incumbent */
+  double enough; /* a lower bound: the search ends when it is reached */
   struct pz_nested_mapping found;
 };
 
-/* Multiples of the core tile: the smallest that reaches a size of the list and covers the dimension
- * in as many tiles as that does. */
-static void find_extents(const struct pz_mapspace *m, enum pz_dim d, int tile, struct extents *e) {
-  const struct pz_tile_sizes *l = &m->tile[d];
-  double all = l->tiles[tile], core = l->size[tile], before = 0;
-  e->n = 0;
-  for (int i = tile; i < l->n; i++) {
-    double per = pz_fmin(all, pz_ceil_small(l->size[i] / core));
-    if (per == before || pz_ceil_small(all / per) != l->tiles[i]) continue;
-    e->size[e->n] = pz_fmin(m->size[d], per * core);
-    e->tiles[e->n] = l->tiles[i];
-    e->per[e->n++] = before = per;
+/* Lists the extents of one dimension: multiples of the core tile, each the smallest that reaches a
+ * tile size of the list and covers the dimension with as many tiles as that size does. */
+static void list_extents(const struct pz_mapspace *space, enum pz_dim d, int tile,
+                         struct extents *extents) {
+  const struct pz_tile_sizes *sizes = &space->core_tile[d];
+  double all = sizes->count[tile], core = sizes->size[tile], before = 0;
+  extents->n = 0;
+  for (int i = tile; i < sizes->n; i++) {
+    double per = pz_fmin(all, pz_ceil_small(sizes->size[i] / core));
+    if (per == before || pz_ceil_small(all / per) != sizes->count[i]) continue;
+    int at = extents->n++;
+    extents->size[at] = pz_fmin(space->size[d], per * core);
+    extents->count[at] = sizes->count[i];
+    extents->per[at] = per;
+    before = per;
   }
 }
 
-/* Tiles of the global buffer that have equally many items. */
-struct alike {
-  double n, items;
-};
-
-/* Rounds of all tiles of the global buffer.  Along each dimension, the batch among them, each has
- * as many core tiles but the last, which has what is left: no more than 16 kinds. */
-static double nested_rounds(const struct scan *s, const double per[PZ_DIMS], double batch) {
-  struct alike kind[1 << (PZ_DIMS + 1)] = {{1, 1}};
-  double sum = 0;
-  for (int d = 0, n = 1; d <= PZ_DIMS; d++) {
-    double all = d < PZ_DIMS ? s->core_tiles[d] : s->m->batch, p = d < PZ_DIMS ? per[d] : batch;
+/* The rounds of all tiles of the global buffer.  Along each dimension, the batch among them, every
+ * tile has as many core tiles except the last one, which has the rest.  So there are at most 16
+ * kinds of tiles with different numbers of items. */
+static double count_rounds(const struct nested_search *s, const double per[PZ_DIMS], double batch) {
+  struct {
+    double tiles, items; /* tiles of the kind, and items of each */
+  } kind[1 << (PZ_DIMS + 1)] = {{1, 1}};
+  int n = 1;
+  for (int d = 0; d <= PZ_DIMS; d++) {
+    double all = d < PZ_DIMS ? s->core_tiles[d] : s->space->batch, p = d < PZ_DIMS ? per[d] : batch;
     double whole = p == all ? 1 : (double)(int64_t)(all / p), rest = all - whole * p;
     for (int i = 0; i < n; i++) {
-      if (rest > 0) kind[n + i] = (struct alike){kind[i].n, kind[i].items * rest};
-      kind[i] = (struct alike){kind[i].n * whole, kind[i].items * p};
+      if (rest > 0) {
+        kind[n + i].tiles = kind[i].tiles;
+        kind[n + i].items = kind[i].items * rest;
+      }
+      kind[i].tiles *= whole;
+      kind[i].items *= p;
     }
     if (rest > 0) n *= 2;
-    if (d < PZ_DIMS) continue;
-    for (int i = 0; i < n; i++) sum += kind[i].n * pz_mapping_rounds(s->m, kind[i].items);
   }
-  return sum;
+  double rounds = 0;
+  for (int i = 0; i < n; i++) rounds += kind[i].tiles * pz_mapping_rounds(s->space, kind[i].items);
+  return rounds;
 }
 
-static bool core_keeps(const struct scan *s, enum pz_stationary stationary) {
-  const struct pz_mapspace *m = s->m;
-  const int *at = s->at;
+/* Returns whether the core tiles fit the local buffer with this stationary operand. */
+static bool core_can_keep(const struct nested_search *s, enum pz_stationary stationary) {
+  const struct pz_mapspace *space = s->space;
+  const int *choice = s->choice;
   switch (stationary) {
-  case PZ_STATIONARY_RESULTS: return at[PZ_DIM_M] <= m->most_m_by_n[at[PZ_DIM_N]];
-  case PZ_STATIONARY_WEIGHTS: return at[PZ_DIM_K] <= m->most_k_by_n[at[PZ_DIM_N]];
-  default: return at[PZ_DIM_M] <= m->most_m_by_k[at[PZ_DIM_K]];
+  case PZ_STATIONARY_RESULTS: return choice[PZ_DIM_M] <= space->most_m_by_n[choice[PZ_DIM_N]];
+  case PZ_STATIONARY_WEIGHTS: return choice[PZ_DIM_K] <= space->most_k_by_n[choice[PZ_DIM_N]];
+  default: return choice[PZ_DIM_M] <= space->most_m_by_k[choice[PZ_DIM_K]];
   }
 }
 
-/* The fewest rounds with a stationary operand of extents u and v, over what is held of the third
- * dimension and how many products are at work. */
-static bool fewest_rounds(const struct scan *s, enum pz_stationary stationary, int u, int v,
-                          struct pz_nested_mapping *out) {
-  const struct pz_mapspace *m = s->m;
+/* Finds the fewest rounds with a stationary operand of extents u and v, over what is held of the
+ * third dimension and how many GEMMs are in the buffer.  Returns false if there are not fewer than
+ * s->most_rounds.  Index -1 of the third dimension stands for cores that work in step, for which
+ * only slices are held. */
+static bool find_fewest_rounds(const struct nested_search *s, enum pz_stationary stationary, int u,
+                               int v, struct pz_nested_mapping *out) {
+  const struct pz_mapspace *space = s->space;
   enum pz_dim first = pz_stationary_first(stationary), second = pz_stationary_second(stationary);
   enum pz_dim third = (enum pz_dim)(PZ_DIMS - first - second);
-  const struct extents *t = &s->extent[third];
+  const struct extents *depths = &s->extent[third];
   double size_u = s->extent[first].size[u], size_v = s->extent[second].size[v];
-  double own = pz_mapspace_bytes(m, stationary, size_u, size_v, 0);
-  double streams = pz_mapspace_bytes(m, stationary, size_u, size_v, 1) - own; /* for each of t */
-  double per[PZ_DIMS], others = s->extent[first].tiles[u] * s->extent[second].tiles[v];
-  bool keeps = core_keeps(s, stationary), found = false;
+  double own_bytes = pz_mapspace_bytes(space, stationary, size_u, size_v, 0);
+  double depth_bytes = pz_mapspace_bytes(space, stationary, size_u, size_v, 1) - own_bytes;
+  double glb_bytes = (double)space->chip->glb_bytes;
+  double per[PZ_DIMS], tiles_uv = s->extent[first].count[u] * s->extent[second].count[v];
+  bool can_keep = core_can_keep(s, stationary), found = false;
   per[first] = s->extent[first].per[u];
   per[second] = s->extent[second].per[v];
   out->rounds = s->most_rounds;
-  for (int b = 0; b < m->n_batches; b++) {
-    double batch = m->batches[b], bytes = (double)m->chip->glb_bytes;
-    if (batch * (own + m->slice * streams) > bytes) continue;
-    for (int i = t->n - 1; i >= -1; i--) {
+  for (int b = 0; b < space->n_batches; b++) {
+    double batch = space->batches[b];
+    if (batch * (own_bytes + space->slice * depth_bytes) > glb_bytes) continue;
+    for (int i = depths->n - 1; i >= -1; i--) {
       bool in_step = i < 0;
-      if (in_step && (!keeps || per[first] * per[second] * batch > m->cores)) break;
-      double depth = in_step ? m->slice : pz_fmax(m->slice, t->size[i]);
-      if (batch * (own + depth * streams) > bytes) continue;
-      double tiles = in_step ? s->core_tiles[third] : t->tiles[i];
-      if (others * tiles * pz_ceil_small(m->batch / batch) >= out->rounds) break; /* one each */
-      per[third] = in_step ? 1 : t->per[i];
-      double rounds = nested_rounds(s, per, batch);
+      bool is_one_round = per[first] * per[second] * batch <= space->cores;
+      if (in_step && (!can_keep || !is_one_round)) break;
+      double depth = in_step ? space->slice : pz_fmax(space->slice, depths->size[i]);
+      if (batch * (own_bytes + depth * depth_bytes) > glb_bytes) continue;
+      double tiles = in_step ? s->core_tiles[third] : depths->count[i];
+      double least_rounds = tiles_uv * tiles * pz_ceil_small(space->batch / batch);
+      if (least_rounds >= out->rounds) break;
+      per[third] = in_step ? 1 : depths->per[i];
+      double rounds = count_rounds(s, per, batch);
       if (rounds >= out->rounds) continue;
       out->rounds = rounds;
       out->batch = batch;
@@ -117,145 +137,172 @@ static bool fewest_rounds(const struct scan *s, enum pz_stationary stationary, i
   return found;
 }
 
-static double core_s(const struct scan *s, double rounds) {
-  const struct pz_mapspace *m = s->m;
-  double time = pz_fmax(s->glb_s, pz_mapping_compute_s(m, s->at, s->cycles, rounds));
-  return m->local_limited ? pz_fmax(time, pz_local_s(m, s->local, s->items, rounds)) : time;
+/* The time of a mapping to the cores with so many rounds, without HBM traffic. */
+static double core_s(const struct nested_search *s, double rounds) {
+  const struct pz_mapspace *space = s->space;
+  double time = pz_fmax(s->glb_s, pz_mapping_compute_s(space, s->choice, s->cycles, rounds));
+  if (!space->local_limited) return time;
+  return pz_fmax(time, pz_local_s(space, s->local, s->items, rounds));
 }
 
-/* So many rounds take longer than this by arithmetic alone. */
-static void limit_rounds(struct scan *s, double limit_s) {
-  double round_s = s->cycles * s->m->cycle_s + s->m->item_s;
+/* Sets most_rounds: so many rounds take longer than limit_s by their arithmetic alone. */
+static void limit_rounds(struct nested_search *s, double limit_s) {
+  double round_s = s->cycles * s->space->cycle_s + s->space->item_s;
   s->most_rounds = limit_s / round_s * (1 + 1e-9) + 1;
 }
 
-/* One tile of the stationary operand.  False: it moves too much, and so do all smaller ones. */
-static bool visit(struct scan *s, enum pz_stationary stationary, int u, int v) {
-  const struct pz_mapspace *m = s->m;
+/* Visits one pair of extents.  Returns false if its HBM traffic is too much, which is then so for
+ * all smaller extents too. */
+static bool visit_extents(struct nested_search *s, enum pz_stationary stationary, int u, int v) {
+  const struct pz_mapspace *space = s->space;
   enum pz_dim first = pz_stationary_first(stationary), second = pz_stationary_second(stationary);
   double tiles[PZ_DIMS] = {1, 1, 1};
-  struct pz_nested_mapping g = {.stationary = stationary};
-  tiles[first] = s->extent[first].tiles[u];
-  tiles[second] = s->extent[second].tiles[v];
-  struct pz_traffic hbm = pz_boundary_traffic(m, tiles, 1, m->operand_bytes);
-  g.hbm_s = pz_hbm_s(m, hbm) * m->cold;
-  g.hbm_bytes = (hbm.reads + hbm.writes) * m->cold;
-  if (s->least_time ? g.hbm_s >= s->best : g.hbm_s > s->limit_s || g.hbm_bytes >= s->best)
+  struct pz_nested_mapping mapping = {.stationary = stationary};
+  tiles[first] = s->extent[first].count[u];
+  tiles[second] = s->extent[second].count[v];
+  struct pz_traffic hbm = pz_boundary_traffic(space, tiles, 1, space->operand_bytes);
+  mapping.hbm_s = pz_hbm_s(space, hbm) * space->cold;
+  mapping.hbm_bytes = (hbm.reads + hbm.writes) * space->cold;
+  if (s->least_time) {
+    if (mapping.hbm_s >= s->best) return false;
+  } else if (mapping.hbm_s > s->limit_s || mapping.hbm_bytes >= s->best) {
     return false;
-  if (!fewest_rounds(s, stationary, u, v, &g)) return true;
-  double time = core_s(s, g.rounds);
-  if (s->least_time ? time >= s->best : time > s->limit_s) return true;
-  s->best = s->least_time ? pz_fmax(time, g.hbm_s) : g.hbm_bytes;
-  s->found = g;
+  }
+  if (!find_fewest_rounds(s, stationary, u, v, &mapping)) return true;
+  double time = core_s(s, mapping.rounds);
+  bool is_better = s->least_time ? time < s->best : time <= s->limit_s;
+  if (!is_better) return true;
+  s->best = s->least_time ? pz_fmax(time, mapping.hbm_s) : mapping.hbm_bytes;
+  s->found = mapping;
   if (s->least_time) limit_rounds(s, s->best);
   return true;
 }
 
-/* The smaller the one extent, the larger the other may be; the largest come first. */
-static void scan_stationary(struct scan *s, enum pz_stationary stationary) {
-  const struct extents *first = &s->extent[pz_stationary_first(stationary)],
-                       *second = &s->extent[pz_stationary_second(stationary)];
-  double bytes = (double)s->m->chip->glb_bytes;
-  for (int u = first->n - 1, top = -1; u >= 0; u--) {
-    while (top + 1 < second->n &&
-           pz_mapspace_fits(s->m, stationary, first->size[u], second->size[top + 1], bytes, false))
-      top++;
-    for (int v = top; v >= 0 && s->best > s->enough; v--)
-      if (!visit(s, stationary, u, v)) break;
+/* Visits the pairs of extents of a stationary operand that fit the global buffer, large ones
+ * first. */
+static void scan_stationary(struct nested_search *s, enum pz_stationary stationary) {
+  const struct extents *first = &s->extent[pz_stationary_first(stationary)];
+  const struct extents *second = &s->extent[pz_stationary_second(stationary)];
+  double glb_bytes = (double)s->space->chip->glb_bytes;
+  int most_v = -1; /* the largest second extent that fits; it grows while the first one shrinks */
+  for (int u = first->n - 1; u >= 0; u--) {
+    while (most_v + 1 < second->n && pz_mapspace_fits(s->space, stationary, first->size[u],
+                                                      second->size[most_v + 1], glb_bytes, false))
+      most_v++;
+    for (int v = most_v; v >= 0 && s->best > s->enough; v--)
+      if (!visit_extents(s, stationary, u, v)) break;
   }
 }
 
-static void scan_all(struct scan *s, const struct pz_mapspace *m, const struct pz_nested_work *w) {
-  s->m = m;
-  s->at = w->at;
+/* Searches all stationary operands.  least_time, best and (for the least traffic) limit_s of *s are
+ * set. */
+static void search_nested(struct nested_search *s, const struct pz_mapspace *space,
+                          const struct pz_nested_work *work) {
+  s->space = space;
+  s->choice = work->choice;
   for (int d = 0; d < PZ_DIMS; d++) {
-    find_extents(m, (enum pz_dim)d, w->at[d], &s->extent[d]);
-    s->core_tiles[d] = m->tile[d].tiles[w->at[d]];
+    list_extents(space, (enum pz_dim)d, work->choice[d], &s->extent[d]);
+    s->core_tiles[d] = space->core_tile[d].count[work->choice[d]];
   }
-  s->items = pz_mapping_items(m, w->at);
-  s->least_rounds = pz_mapping_rounds(m, s->items);
-  s->glb_s = pz_traffic_s(m, pz_mapping_glb_traffic(m, w->at), m->glb);
-  s->cycles = w->spatial      ? pz_mapping_cycles(m, w->spatial->way, w->at)
-              : w->cycles > 0 ? w->cycles
-                              : pz_mapping_least_cycles(m, w->at);
-  s->local =
-      w->spatial ? pz_mapping_local_traffic(m, w->spatial, w->at) : (struct pz_traffic){0, 0};
+  s->items = pz_mapping_items(space, work->choice);
+  s->least_rounds = pz_mapping_rounds(space, s->items);
+  s->glb_s = pz_traffic_s(space, pz_mapping_glb_traffic(space, work->choice), space->glb);
+  s->local = (struct pz_traffic){0, 0};
+  if (work->spatial) {
+    s->cycles = pz_mapping_cycles(space, work->spatial->way, work->choice);
+    s->local = pz_mapping_local_traffic(space, work->spatial, work->choice);
+  } else {
+    s->cycles = work->cycles > 0 ? work->cycles : pz_mapping_least_cycles(space, work->choice);
+  }
   limit_rounds(s, s->least_time ? s->best : s->limit_s);
-  s->enough =
-      s->least_time ? pz_fmax(w->least_hbm_s, core_s(s, s->least_rounds)) : w->least_hbm_bytes;
+  s->enough = s->least_time ? pz_fmax(work->least_hbm_s, core_s(s, s->least_rounds))
+                            : work->least_hbm_bytes;
   for (enum pz_stationary st = 0; st < PZ_STATIONARITIES; st++) scan_stationary(s, st);
 }
 
+/* ---- the memo and the two searches ----------------------------------------------------------- */
+
 void pz_nested_memo_clear(struct pz_nested_memo *memo) { memset(memo->key, 0, sizeof memo->key); }
 
-/* The place of these tiles in this way, or in any (PZ_SPATIAL_WAYS).  Known: their value is there. */
-static uint32_t memo_slot(const struct pz_mapspace *m, const int at[PZ_DIMS], int way,
-                          struct pz_nested_memo *memo, bool *known) {
-  int tile = at[PZ_DIM_M] * m->tile[PZ_DIM_N].n + at[PZ_DIM_N];
-  tile = tile * m->tile[PZ_DIM_K].n + at[PZ_DIM_K];
-  uint32_t key = 1 + (uint32_t)(tile * (PZ_SPATIAL_WAYS + 1) + way), slot = key % PZ_NESTED_MEMO;
-  *known = memo->key[slot] == key;
+/* The slot of core tiles in one spatial way, or with PZ_SPATIAL_WAYS in any.  *is_known is set if
+ * it holds their value; otherwise the slot is reserved for them. */
+static uint32_t find_memo_slot(const struct pz_mapspace *space, const int choice[PZ_DIMS], int way,
+                               struct pz_nested_memo *memo, bool *is_known) {
+  int tiles = choice[PZ_DIM_M] * space->core_tile[PZ_DIM_N].n + choice[PZ_DIM_N];
+  tiles = tiles * space->core_tile[PZ_DIM_K].n + choice[PZ_DIM_K];
+  uint32_t key = 1 + (uint32_t)(tiles * (PZ_SPATIAL_WAYS + 1) + way), slot = key % PZ_NESTED_MEMO;
+  *is_known = memo->key[slot] == key;
   memo->key[slot] = key;
   return slot;
 }
 
-static double fastest_s(const struct pz_mapspace *m, const struct pz_nested_work *w,
-                        double below_s) {
-  struct scan s;
+/* The least time of a mapping to the cores; below_s if none takes less. */
+static double search_fastest_s(const struct pz_mapspace *space, const struct pz_nested_work *work,
+                               double below_s) {
+  struct nested_search s;
   s.least_time = true;
   s.best = below_s;
-  scan_all(&s, m, w);
+  search_nested(&s, space, work);
   return s.best;
 }
 
-double pz_nested_fastest_s(const struct pz_mapspace *m, const struct pz_nested_work *w,
+/* Many spatial mappings share their core tiles: the time without the local buffers is a lower
+ * bound for all of them. */
+double pz_nested_fastest_s(const struct pz_mapspace *space, const struct pz_nested_work *work,
                            double below_s, struct pz_nested_memo *memo) {
-  if (w->spatial) { /* of many with the same tiles */
-    struct pz_nested_work any = *w;
-    bool known;
-    uint32_t slot = memo_slot(m, w->at, PZ_SPATIAL_WAYS, memo, &known);
-    any.spatial = NULL;
-    if (!known) memo->least[slot] = fastest_s(m, &any, DBL_MAX);
+  if (work->spatial) {
+    bool is_known;
+    uint32_t slot = find_memo_slot(space, work->choice, PZ_SPATIAL_WAYS, memo, &is_known);
+    if (!is_known) {
+      struct pz_nested_work any = *work;
+      any.spatial = NULL;
+      memo->least[slot] = search_fastest_s(space, &any, DBL_MAX);
+    }
     if (memo->least[slot] >= below_s) return below_s;
   }
-  return fastest_s(m, w, below_s);
+  return search_fastest_s(space, work, below_s);
 }
 
-static bool cheapest(const struct pz_mapspace *m, const struct pz_nested_work *w, double limit_s,
-                     double below_bytes, struct pz_nested_mapping *out) {
-  struct scan s;
+/* Finds the tile of the global buffer with the least HBM traffic within limit_s and below_bytes;
+ * returns false if there is none. */
+static bool search_cheapest(const struct pz_mapspace *space, const struct pz_nested_work *work,
+                            double limit_s, double below_bytes, struct pz_nested_mapping *out) {
+  struct nested_search s;
   s.least_time = false;
   s.limit_s = limit_s;
   s.best = below_bytes;
-  scan_all(&s, m, w);
+  search_nested(&s, space, work);
   if (s.best >= below_bytes) return false;
   *out = s.found;
   return true;
 }
 
-/* The least bytes of these tiles in this way, or in any (PZ_SPATIAL_WAYS), where local buffers do
- * not limit; DBL_MAX where none is fast enough. */
-static double least_bytes(const struct pz_mapspace *m, const struct pz_nested_work *w, int way,
-                          double limit_s, struct pz_nested_memo *memo) {
-  bool known;
-  uint32_t slot = memo_slot(m, w->at, way, memo, &known);
-  if (known) return memo->least[slot];
-  struct pz_nested_work any = *w;
-  struct pz_nested_mapping g = {.hbm_bytes = DBL_MAX};
+/* The least HBM traffic of core tiles in one spatial way, or with PZ_SPATIAL_WAYS in any, if the
+ * local buffers do not limit.  DBL_MAX if none is within limit_s. */
+static double least_hbm_bytes(const struct pz_mapspace *space, const struct pz_nested_work *work,
+                              int way, double limit_s, struct pz_nested_memo *memo) {
+  bool is_known;
+  uint32_t slot = find_memo_slot(space, work->choice, way, memo, &is_known);
+  if (is_known) return memo->least[slot];
+  struct pz_nested_work any = *work;
+  struct pz_nested_mapping mapping;
   any.spatial = NULL;
-  any.cycles = way < PZ_SPATIAL_WAYS ? pz_mapping_cycles(m, way, w->at) : 0;
-  if (!cheapest(m, &any, limit_s, DBL_MAX, &g)) g.hbm_bytes = DBL_MAX;
-  return memo->least[slot] = g.hbm_bytes;
+  any.cycles = way < PZ_SPATIAL_WAYS ? pz_mapping_cycles(space, way, work->choice) : 0;
+  bool found = search_cheapest(space, &any, limit_s, DBL_MAX, &mapping);
+  memo->least[slot] = found ? mapping.hbm_bytes : DBL_MAX;
+  return memo->least[slot];
 }
 
-/* Few mappings to the cores pass, and many spatial mappings share their tiles: most are refused by
- * what is known of those. */
-bool pz_nested_cheapest(const struct pz_mapspace *m, const struct pz_nested_work *w,
+/* Few mappings to the cores are within the limit, and many share their core tiles: the bounds of
+ * the memo exclude most of them. */
+bool pz_nested_cheapest(const struct pz_mapspace *space, const struct pz_nested_work *work,
                         struct pz_nested_limit limit, struct pz_nested_memo *memo,
                         struct pz_nested_mapping *out) {
-  if (least_bytes(m, w, PZ_SPATIAL_WAYS, limit.s, memo) >= limit.bytes) return false;
-  if (pz_mapping_cycles(m, w->spatial->way, w->at) > pz_mapping_least_cycles(m, w->at) &&
-      least_bytes(m, w, w->spatial->way, limit.s, memo) >= limit.bytes)
+  int way = work->spatial->way;
+  if (least_hbm_bytes(space, work, PZ_SPATIAL_WAYS, limit.s, memo) >= limit.bytes) return false;
+  double cycles = pz_mapping_cycles(space, way, work->choice);
+  if (cycles > pz_mapping_least_cycles(space, work->choice) &&
+      least_hbm_bytes(space, work, way, limit.s, memo) >= limit.bytes)
     return false;
-  return cheapest(m, w, limit.s, limit.bytes, out);
+  return search_cheapest(space, work, limit.s, limit.bytes, out);
 }

@@ -1,5 +1,5 @@
-/* The tile of a product in the global buffer that contains the tiles of the cores (mapper.h
- * declares which there are): traffic with HBM, and the rounds that its items take. */
+/* The tile of a GEMM in the global buffer that contains the tiles of the cores (mapper.h declares
+ * which there are): its HBM traffic, and the rounds of its items. */
 #ifndef PZ_COST_NESTED_MAPPING_H
 #define PZ_COST_NESTED_MAPPING_H
 
@@ -7,44 +7,45 @@
 
 struct pz_nested_mapping {
   enum pz_stationary stationary;
-  bool in_step;        /* slices alone pass through the buffer: its items are one round */
-  double per[PZ_DIMS]; /* core tiles in it along each dimension */
-  double batch;        /* products in the buffer at a time */
+  bool in_step;        /* only slices pass through the buffer, for cores that work in step */
+  double per[PZ_DIMS]; /* core tiles in the tile along each dimension */
+  double batch;        /* GEMMs of the batch in the buffer at a time */
   double rounds;
   double hbm_s, hbm_bytes;
 };
 
-/* A mapping to the cores, and lower bounds on the HBM traffic of any. */
+/* A mapping to the cores, and lower bounds on the HBM traffic of any tile of the global buffer. */
 struct pz_nested_work {
-  const int *at;
-  const struct pz_spatial *spatial; /* NULL: local buffers do not limit, and an item takes ... */
-  double cycles;                    /* ... so many; 0: the fewest of any way */
+  const int *choice;                /* index of the core tile of each dimension */
+  const struct pz_spatial *spatial; /* NULL: any, and the local buffers do not limit */
+  double cycles; /* of an item if spatial is NULL; 0: the least of any spatial mapping */
   double least_hbm_s, least_hbm_bytes;
 };
 
-/* Lower bounds of core tiles over all spatial mappings: of their time in a search for the fastest,
- * of their HBM traffic in one for the cheapest within one limit of time.  Clear it in between. */
+/* Lower bounds for core tiles over all spatial mappings: on their time in a search for the fastest
+ * mapping, on their HBM traffic in a search for the cheapest one.  To be cleared between searches.
+ */
 enum { PZ_NESTED_MEMO = 4096 };
 struct pz_nested_memo {
-  uint32_t key[PZ_NESTED_MEMO]; /* 0: none */
+  uint32_t key[PZ_NESTED_MEMO]; /* 0: empty */
   double least[PZ_NESTED_MEMO];
 };
 
 void pz_nested_memo_clear(struct pz_nested_memo *memo);
 
-/* The least time of these tiles with any tile of the global buffer, HBM included; `below_s` where
- * none takes less. */
-double pz_nested_fastest_s(const struct pz_mapspace *m, const struct pz_nested_work *w,
+/* The least time of a mapping to the cores with any tile of the global buffer, including HBM
+ * traffic; below_s if none takes less. */
+double pz_nested_fastest_s(const struct pz_mapspace *space, const struct pz_nested_work *work,
                            double below_s, struct pz_nested_memo *memo);
 
-/* No longer than so many seconds, and less than so many bytes. */
+/* A mapping must take at most `s` and cause less than `bytes` of HBM traffic. */
 struct pz_nested_limit {
   double s, bytes;
 };
 
-/* The tile of the global buffer of least HBM traffic among those within the limit; `w` has a
- * spatial mapping.  False where there is none; *out is untouched then. */
-bool pz_nested_cheapest(const struct pz_mapspace *m, const struct pz_nested_work *w,
+/* Finds the tile of the global buffer with the least HBM traffic within the limit; work->spatial
+ * is not NULL.  Returns false, and leaves *out alone, if there is none. */
+bool pz_nested_cheapest(const struct pz_mapspace *space, const struct pz_nested_work *work,
                         struct pz_nested_limit limit, struct pz_nested_memo *memo,
                         struct pz_nested_mapping *out);
 

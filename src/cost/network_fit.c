@@ -29,6 +29,7 @@ struct network_fit {
   struct pz_fit fit;
 };
 
+/* The time that the model predicts for a row. */
 static double predicted_s(const struct pz_cluster *net, const struct pz_nccl_row *row) {
   return pz_network_s(&pz_constants_default, net, row->kind, row->bytes, row->group);
 }
@@ -333,6 +334,7 @@ struct calibrate_network_args {
   struct pz_network_calibration **out;
 };
 
+/* The body of pz_calibrate_network(). */
 static void calibrate_network(struct pz_call *call, void *ctx) {
   const struct calibrate_network_args *args = ctx;
   struct pz_calibrate_network_options o = pz_calibrate_network_options_default();

@@ -41,7 +41,7 @@ enum form {
   ATTENTION,
   LIBRARY_ATTENTION,
   SERVED_ATTENTION, /* keys and values are written to a paged cache first */
-  LATENT_ATTENTION, /* multi-head latent attention; the latent vector is written to the cache first */
+  LATENT_ATTENTION, /* multi-head latent attention; its latent vector is written to the cache */
   SCAN,
   SCAN_STEP, /* a scan of one token, which reads and writes the state */
   CONV,
@@ -57,7 +57,7 @@ static const struct operator_info {
   enum form form;
   int kind;                    /* enum pz_op_kind or enum pz_collective */
   enum pz_direction direction; /* of a vector operator or attention; see DISPATCH */
-  double bytes;                /* that it moves for each value, with 16-bit operands */
+  double bytes;                /* moved for each value, with 16-bit operands */
   const char *kernel;          /* as pz_ops_kernel() returns it */
   const char *library;         /* of attention */
   bool silicon_only;           /* occurs only in the tables of cost/silicon_table.h */
@@ -368,7 +368,7 @@ double pz_ops_read_time(struct pz_call *call, const struct pz_ops_cell *cell, bo
   return us;
 }
 
-/* ---- predicting: seconds of one call of a benchmark loop ------------------------------------------ */
+/* ---- predicting: seconds of one call of a benchmark loop ------------------------------------- */
 
 /* Attention reads queries, keys and values and writes its result; backward it also reads and
  * writes their gradients.  All heads of a row of form ATTENTION are in its batch.  Serving kernels
@@ -510,6 +510,7 @@ static double dispatch_s(struct pz_call *call, const struct pz_chip *chip,
   return pz_dispatch_time(&pz_constants_default, &net, &dispatch).s;
 }
 
+/* Routed experts of the device with the most tokens. */
 static double experts_s(struct pz_call *call, struct pz_cost *cost, const struct pz_ops_row *row) {
   struct pz_experts_work work = {.tokens = row->m,
                                  .hidden = row->k,
@@ -532,13 +533,14 @@ static double gemm_s(struct pz_call *call, struct pz_cost *cost, const struct pz
   double macs = (double)row->m * (double)row->n * (double)row->k;
   enum form form = operators[row->op].form;
   if (form == GEMM) {
-    mapping = pz_estimate_product(call, cost, &product);
-    pz_cost_within_watts(cost, (double)row->batch * macs, PZ_FORMAT_16BIT, &mapping);
+    mapping = pz_estimate_product(call, cost, &cost->chip, &product);
+    pz_cost_within_watts(&cost->power, &cost->chip, (double)row->batch * macs, PZ_FORMAT_16BIT,
+                         &mapping);
     return mapping.latency_s;
   }
   if (form == GROUPED_GEMM) {
-    mapping = pz_estimate_grouped(call, cost, &grouped);
-    pz_cost_within_watts(cost, macs, PZ_FORMAT_16BIT, &mapping);
+    mapping = pz_estimate_grouped(call, cost, &cost->chip, &grouped);
+    pz_cost_within_watts(&cost->power, &cost->chip, macs, PZ_FORMAT_16BIT, &mapping);
     return mapping.latency_s;
   }
   enum pz_format format = PZ_FORMAT_FP8_CURRENT;
@@ -601,6 +603,7 @@ struct cost_table_args {
   struct pz_op_times **out;
 };
 
+/* The body of pz_cost_table(): predicts every row of a table. */
 static void predict_table(struct pz_call *call, void *ctx) {
   const struct cost_table_args *args = ctx;
   struct pz_call own;

@@ -27,10 +27,10 @@ struct pz_ops_row {
   double skew;             /* exponent of the power law of the experts' loads; 0: balanced loads */
   bool gated;              /* an expert has three matrices rather than two */
   bool alone;              /* the scan or convolution was the only call of its CUDA graph */
-  double us;               /* measured time in microseconds; 0: the table has no times */
+  double us;               /* measured time in microseconds, or 0 if the table has no times */
   const char *chip;        /* preset of the chip that the row names; NULL: it names none */
   const char *group;       /* name under which its error is reported; NULL: that of its operator */
-  const char *reason;      /* why the model does not predict it; NULL: it does */
+  const char *reason;      /* why the model does not predict the row; NULL: it does */
   bool slow;               /* the table marks the time as doubtful */
   const char *table;       /* name of the file and line in it, for messages */
   uint32_t line;

@@ -1,3 +1,5 @@
+/* The clock that a power limit allows, found by root finding over the power that a call draws at a
+ * clock, and the energy of single operators.  cost/power.h states the model. */
 #include "cost/power.h"
 
 #include <math.h>
@@ -6,154 +8,162 @@
 #include "cost/vector.h"
 #include "workload/op.h"
 
-static const struct pz_tech_info *tech_of(const struct pz_chip *c) {
-  const struct pz_tech_info *t = pz_tech_at(pz_chip_bill_tech(c));
-  return pz_tech_is_library(t) ? NULL : t;
+double pz_power_idle_watts(const struct pz_chip *chip) {
+  return pz_chip_bill(chip, PZ_BILL_LIKELY).area_mm2 * pz_tech_at(chip->tech)->static_w_per_mm2;
 }
 
-double pz_power_idle_watts(const struct pz_chip *c) {
-  return pz_chip_bill(c, PZ_BILL_LIKELY).area_mm2 * pz_tech_at(c->tech)->static_w_per_mm2;
+/* Static power at a clock: leakage, HBM and regulators at rest, and the network that distributes
+ * the clock. */
+static double static_watts(const struct pz_tech_info *tech, double mm2, double clock_hz) {
+  return mm2 * (tech->static_w_per_mm2 + tech->clock_w_per_mm2 * clock_hz / tech->reference_hz *
+                                             pz_tech_voltage2(tech, clock_hz));
 }
 
-/* At a clock: leakage, HBM and regulators at rest, and the clock's own network. */
-static double static_watts(const struct pz_tech_info *t, double mm2, double clock_hz) {
-  return mm2 * (t->static_w_per_mm2 +
-                t->clock_w_per_mm2 * clock_hz / t->reference_hz * pz_tech_voltage2(t, clock_hz));
+double pz_power_static_watts(const struct pz_chip *chip) {
+  const struct pz_tech_info *tech = pz_tech_at(chip->tech);
+  if (pz_tech_is_library(tech)) return 0;
+  double sustained_hz = fmin(chip->clock_hz, tech->reference_hz);
+  return static_watts(tech, pz_chip_bill(chip, PZ_BILL_LIKELY).area_mm2, sustained_hz);
 }
 
-double pz_power_static_watts(const struct pz_chip *c) {
-  const struct pz_tech_info *t = pz_tech_at(c->tech);
-  if (pz_tech_is_library(t)) return 0;
-  return static_watts(t, pz_chip_bill(c, PZ_BILL_LIKELY).area_mm2,
-                      fmin(c->clock_hz, t->reference_hz));
-}
+/* ---- the clock within a power limit ---------------------------------------------------------- */
 
-/* ---- sustained ------------------------------------------------------------------------------ */
-
-/* Cores of a GPU ask for all of the HBM rate down to the clock that the technology sustains: copies on an H200 at locked
- * clocks keep 4.2 TB/s down to 1,500 MHz, and take 0.78, 0.54 and 0.40 of it at 1,200, 900 and 600.  Other chips have DMA
- * engines with clocks of their own. */
-struct pz_power_law pz_power_law_of(const struct pz_chip *c) {
-  bool cores_ask = c->execution == PZ_CHIP_STREAM;
-  double cores = (double)c->tensor.cores;
+/* The cores of a GPU request the full HBM rate down to the clock that the technology sustains:
+ * copies on an H200 at locked clocks keep 4.2 TB/s down to 1,500 MHz, and reach 0.78, 0.54 and
+ * 0.40 of it at 1,200, 900 and 600 MHz.  Other chips have DMA engines with clocks of their own. */
+struct pz_power_law pz_power_law_of(const struct pz_chip *chip) {
+  const struct pz_tech_info *bill_tech = pz_tech_at(pz_chip_bill_tech(chip));
+  bool cores_request_hbm = chip->execution == PZ_CHIP_STREAM;
+  double sustained_hz = fmin(chip->clock_hz, pz_tech_at(chip->tech)->reference_hz);
+  double cores = (double)chip->tensor.cores, glb_core_bytes = chip->glb_core_bytes;
+  double area_mm2 =
+      chip->static_mm2 > 0 ? chip->static_mm2 : pz_chip_bill(chip, PZ_BILL_LIKELY).area_mm2;
   return (struct pz_power_law){
-      .tech = tech_of(c),
-      .clock_hz = c->clock_hz,
-      .hbm_hz = cores_ask ? fmin(c->clock_hz, pz_tech_at(c->tech)->reference_hz) : 0,
-      .glb_hz = c->glb_core_bytes > 0 ? c->glb_bytes_per_s / cores / c->glb_core_bytes : 0,
-      .most_hz = c->clock_hz,
-      .watts = c->watts,
-      .core_part = c->energy_part > 0 ? c->energy_part : 1,
-      .mm2 = c->static_mm2 > 0 ? c->static_mm2 : pz_chip_bill(c, PZ_BILL_LIKELY).area_mm2};
+      .tech = pz_tech_is_library(bill_tech) ? NULL : bill_tech,
+      .clock_hz = chip->clock_hz,
+      .hbm_hz = cores_request_hbm ? sustained_hz : 0,
+      .glb_hz = glb_core_bytes > 0 ? chip->glb_bytes_per_s / cores / glb_core_bytes : 0,
+      .most_hz = chip->clock_hz,
+      .watts = chip->watts,
+      .core_part = chip->energy_part > 0 ? chip->energy_part : 1,
+      .mm2 = area_mm2};
 }
 
-double pz_work_chip_s(const struct pz_work *w) {
-  return fmax(fmax(w->core_s, w->array_s), fmax(w->lane_s, w->glb_s));
+double pz_work_chip_s(const struct pz_work *work) {
+  return fmax(fmax(work->core_s, work->array_s), fmax(work->lane_s, work->glb_s));
 }
 
-double pz_work_s(const struct pz_work *w) {
-  return w->startup_s + fmax(pz_work_chip_s(w), w->hbm_s);
+double pz_work_s(const struct pz_work *work) {
+  return work->startup_s + fmax(pz_work_chip_s(work), work->hbm_s);
 }
 
-static void at_clock(const struct pz_power_law *l, const struct pz_work *w, double interval_s,
-                     double clock_hz, struct pz_power *out) {
-  double cores_s = fmax(w->core_s * l->clock_hz, w->glb_s * l->glb_hz) / clock_hz;
-  double chip_s = fmax(cores_s, pz_work_chip_s(w));
-  double work_s = fmax(chip_s, w->hbm_s * fmax(1, l->hbm_hz / clock_hz));
-  double latency = w->startup_s + work_s, time = fmax(latency, interval_s);
-  double dynamic =
-      w->core_j * l->core_part * (l->tech ? pz_tech_voltage2(l->tech, clock_hz) : 1) + w->outside_j;
-  double joules = dynamic + (l->tech ? static_watts(l->tech, l->mm2, clock_hz) * time : 0);
-  *out = (struct pz_power){latency, time > 0 ? joules / time : 0, joules, clock_hz};
+/* Time, power and energy of a call at a clock.  Times at the cores are inversely proportional to
+ * it. */
+static struct pz_power run_at_clock(const struct pz_power_law *law, const struct pz_work *work,
+                                    double interval_s, double clock_hz) {
+  double cores_s = fmax(work->core_s * law->clock_hz, work->glb_s * law->glb_hz) / clock_hz;
+  double chip_s = fmax(cores_s, pz_work_chip_s(work));
+  double work_s = fmax(chip_s, work->hbm_s * fmax(1, law->hbm_hz / clock_hz));
+  double latency_s = work->startup_s + work_s, period_s = fmax(latency_s, interval_s);
+  double voltage2 = law->tech ? pz_tech_voltage2(law->tech, clock_hz) : 1;
+  double dynamic_j = work->core_j * law->core_part * voltage2 + work->outside_j;
+  double static_j = law->tech ? static_watts(law->tech, law->mm2, clock_hz) * period_s : 0;
+  double joules = dynamic_j + static_j;
+  return (struct pz_power){latency_s, period_s > 0 ? joules / period_s : 0, joules, clock_hz};
 }
 
-/* The highest clock within the watts, which grow with it, between one within and one beyond: regula falsi, whose ends take
- * turns (Illinois). */
-static double clock_within(const struct pz_power_law *l, const struct pz_work *w, double interval_s,
-                           double low, double high) {
-  enum { STEPS = 60 };
-  static const double NEAR = 1e-13;
-  struct pz_power p;
-  at_clock(l, w, interval_s, low, &p);
-  double below = p.watts - l->watts;
+/* Finds the highest clock between `low` and `high` whose power is within the limit.  Power grows
+ * with the clock, is above the limit at `high`, and is hoped to be below it at `low`; if not,
+ * `low` is returned.  The method is regula falsi with the Illinois modification: the weight of an
+ * end that stays twice is halved. */
+static double highest_clock_within(const struct pz_power_law *law, const struct pz_work *work,
+                                   double interval_s, double low, double high) {
+  enum { MOST_STEPS = 60 };
+  static const double TOLERANCE = 1e-13;
+  double below = run_at_clock(law, work, interval_s, low).watts - law->watts;
   if (below > 0) return low;
-  at_clock(l, w, interval_s, high, &p);
-  double above = p.watts - l->watts;
-  int side = 0;
-  for (int i = 0; i < STEPS && high - low > NEAR * high; i++) {
+  double above = run_at_clock(law, work, interval_s, high).watts - law->watts;
+  int last_moved = 0; /* 1: the high end, -1: the low end */
+  for (int i = 0; i < MOST_STEPS && high - low > TOLERANCE * high; i++) {
     double middle = (low * above - high * below) / (above - below);
     if (!(middle > low && middle < high)) middle = (low + high) / 2;
-    at_clock(l, w, interval_s, middle, &p);
-    double here = p.watts - l->watts;
-    if (here > 0) {
-      if (here < NEAR * l->watts) return middle;
+    double excess = run_at_clock(law, work, interval_s, middle).watts - law->watts;
+    if (excess > 0) {
+      if (excess < TOLERANCE * law->watts) return middle;
       high = middle;
-      above = here;
-      if (side > 0) below /= 2;
-      side = 1;
+      above = excess;
+      if (last_moved > 0) below /= 2;
+      last_moved = 1;
     } else {
       low = middle;
-      below = here;
-      if (here > -NEAR * l->watts) return low;
-      if (side < 0) above /= 2;
-      side = -1;
+      below = excess;
+      if (excess > -TOLERANCE * law->watts) return low;
+      if (last_moved < 0) above /= 2;
+      last_moved = -1;
     }
   }
   return low;
 }
 
-void pz_power_run(const struct pz_power_law *l, const struct pz_work *w, double interval_s,
+/* If the lowest clock draws too much power as well, the chip waits between calls until the mean
+ * power is at the limit. */
+void pz_power_run(const struct pz_power_law *law, const struct pz_work *work, double interval_s,
                   struct pz_power *out) {
-  static const double LEAST_CLOCK = 0.05; /* of the chip's, or of what its technology sustains */
-  at_clock(l, w, interval_s, l->most_hz, out);
-  if (l->watts <= 0 || out->watts <= l->watts || !l->tech) return;
-  double sustained_hz = fmin(l->clock_hz, l->tech->reference_hz);
-  double low = fmin(LEAST_CLOCK * sustained_hz, l->most_hz), high = l->most_hz;
-  low = clock_within(l, w, interval_s, low, high);
-  at_clock(l, w, interval_s, low, out);
-  if (out->watts <= l->watts * (1 + 1e-12)) return;
-  double least = static_watts(l->tech, l->mm2, low); /* it waits between calls */
-  double room = l->watts - least, dynamic = out->joules - least * fmax(out->latency_s, interval_s);
-  out->latency_s = room > 0 ? dynamic / room : HUGE_VAL;
-  out->watts = l->watts;
-  out->joules = room > 0 ? l->watts * out->latency_s : HUGE_VAL;
+  static const double LEAST_CLOCK = 0.05; /* of the clock that the chip sustains */
+  *out = run_at_clock(law, work, interval_s, law->most_hz);
+  if (law->watts <= 0 || out->watts <= law->watts || !law->tech) return;
+  double sustained_hz = fmin(law->clock_hz, law->tech->reference_hz);
+  double least_hz = fmin(LEAST_CLOCK * sustained_hz, law->most_hz);
+  double hz = highest_clock_within(law, work, interval_s, least_hz, law->most_hz);
+  *out = run_at_clock(law, work, interval_s, hz);
+  if (out->watts <= law->watts * (1 + 1e-12)) return;
+  double idle_watts = static_watts(law->tech, law->mm2, hz);
+  double dynamic_watts = law->watts - idle_watts;
+  double dynamic_j = out->joules - idle_watts * fmax(out->latency_s, interval_s);
+  out->latency_s = dynamic_watts > 0 ? dynamic_j / dynamic_watts : HUGE_VAL;
+  out->watts = law->watts;
+  out->joules = dynamic_watts > 0 ? law->watts * out->latency_s : HUGE_VAL;
 }
 
-double pz_power_products(const struct pz_chip *c, struct pz_power *out) {
-  double macs = pz_chip_tensor_flop_per_s(c) / 2 * c->calibration.tensor_efficiency;
-  struct pz_work w = {.core_j = pz_power_product_j(c, macs), .core_s = 1};
-  struct pz_power_law law = pz_power_law_of(c);
-  pz_power_run(&law, &w, 0, out);
+double pz_power_products(const struct pz_chip *chip, struct pz_power *out) {
+  double macs = pz_chip_tensor_flop_per_s(chip) / 2 * chip->calibration.tensor_efficiency;
+  struct pz_work work = {.core_j = pz_power_product_j(chip, macs), .core_s = 1};
+  struct pz_power_law law = pz_power_law_of(chip);
+  pz_power_run(&law, &work, 0, out);
   return macs;
 }
 
-double pz_chip_gemm_hz(const struct pz_chip *c) {
-  struct pz_power p = {.clock_hz = c->clock_hz};
-  if (c->cold) (void)pz_power_products(c, &p);
-  return p.clock_hz;
+double pz_chip_gemm_hz(const struct pz_chip *chip) {
+  struct pz_power power = {.clock_hz = chip->clock_hz};
+  if (chip->cold) (void)pz_power_products(chip, &power);
+  return power.clock_hz;
 }
 
 /* ---- energy of single operators -------------------------------------------------------------- */
 
-double pz_power_product_j(const struct pz_chip *c, double macs) {
-  const struct pz_tech_info *t = pz_tech_at(pz_chip_bill_tech(c));
-  double tile = sqrt((double)c->tensor.local_bytes / 4 / (double)c->rules.sum_bytes);
-  return macs * (t->mac_j + pz_chip_local_bytes_per_mac(c) * t->local_j +
-                 2 * (double)c->rules.operand_bytes / tile * t->glb_j);
+/* Operands come from the global buffer once for each tile of side x side results, whose sums fill
+ * a quarter of a core's buffer: 2 operands of e bytes for every side^2 results and side
+ * multiply-accumulates each make 2 e / side bytes for one. */
+double pz_power_product_j(const struct pz_chip *chip, double macs) {
+  const struct pz_tech_info *tech = pz_tech_at(pz_chip_bill_tech(chip));
+  double side = sqrt((double)chip->tensor.local_bytes / 4 / (double)chip->rules.sum_bytes);
+  return macs * (tech->mac_j + pz_chip_local_bytes_per_mac(chip) * tech->local_j +
+                 2 * (double)chip->rules.operand_bytes / side * tech->glb_j);
 }
 
-double pz_power_lane_ops(const struct pz_chip *c, int kind, enum pz_direction direction) {
-  /* address, load, convert, store; a norm in 32 bits: square, sum, reduce over the row, load again,
-   * scale twice, weight, convert */
+double pz_power_lane_ops(const struct pz_chip *chip, int kind, enum pz_direction direction) {
+  /* MOVE: address, load, convert, store.  NORM: a norm in 32 bits squares, sums, reduces over the
+   * row, loads again, scales twice, multiplies by the weight and converts. */
   static const double MOVE = 4, NORM = 14;
-  double cycles = pz_vector_cycles(c, kind, direction);
-  if (pz_tech_is_library(pz_tech_at(c->tech))) return cycles;
-  return MOVE + (kind == PZ_OP_LAYERNORM || kind == PZ_OP_RMSNORM ? fmax(cycles, NORM) : cycles);
+  double cycles = pz_vector_cycles(chip, kind, direction);
+  if (pz_tech_is_library(pz_tech_at(chip->tech))) return cycles;
+  bool is_norm = kind == PZ_OP_LAYERNORM || kind == PZ_OP_RMSNORM;
+  return MOVE + (is_norm ? fmax(cycles, NORM) : cycles);
 }
 
-double pz_power_attention_j(const struct pz_chip *c, double macs, double scores, double cycles) {
-  const struct pz_tech_info *t = pz_tech_at(c->tech);
-  if (pz_tech_is_library(t)) return macs * t->mac_j;
-  return macs * (t->mac_j + pz_chip_local_bytes_per_mac(c) * t->local_j) +
-         scores * cycles * t->lane_j;
+double pz_power_attention_j(const struct pz_chip *chip, double macs, double scores, double cycles) {
+  const struct pz_tech_info *tech = pz_tech_at(chip->tech);
+  if (pz_tech_is_library(tech)) return macs * tech->mac_j;
+  return macs * (tech->mac_j + pz_chip_local_bytes_per_mac(chip) * tech->local_j) +
+         scores * cycles * tech->lane_j;
 }

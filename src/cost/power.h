@@ -1,5 +1,11 @@
-/* Power of what a chip runs: energy of what an operator does, static power, and the clock that the chip's limit allows.
- * Dynamic power grows with f V^2, and V follows f down to a floor.  Power is averaged over one operator. */
+/* Power of what a chip runs: the energy of operators, static power, and the clock that the power
+ * limit allows.
+ *
+ * The model.  Dynamic power is proportional to f V^2 (f: clock, V: supply voltage), and V falls
+ * linearly with f down to a floor (pz_tech_voltage2).  Static power is proportional to the area; a
+ * part of it, that of the clock network, also follows f V^2. Simplifications: the chip has one
+ * clock and one temperature; power is averaged over one operator, so that a short peak never
+ * lowers the clock; the clock is constant during an operator. */
 #ifndef PZ_COST_POWER_H
 #define PZ_COST_POWER_H
 
@@ -10,67 +16,76 @@
 struct pz_op;
 struct pz_tech_info;
 
-/* What decides about the clock of a chip. */
+/* What determines the clock of a chip. */
 struct pz_power_law {
-  const struct pz_tech_info *
-      tech; /* NULL: one of the original libraries, which has no static power and keeps its clock */
-  double clock_hz; /* that times are stated for */
-  double most_hz;  /* at which it runs where its watts allow: at most clock_hz */
-  /* below these, cores ask HBM and the global buffer for less than their rates, in proportion */
+  const struct pz_tech_info *tech; /* NULL: a library of the original system, without static power
+                                      and with a constant clock */
+  double clock_hz;                 /* nominal clock, for which times are stated */
+  double most_hz;                  /* highest clock that is used, at most clock_hz */
+  /* Below these clocks the cores request less than the full rate of HBM and of the global buffer,
+   * in proportion to the clock. */
   double hbm_hz, glb_hz;
-  double watts;     /* limit; 0: none */
-  double mm2;       /* whose static power counts */
-  double core_part; /* of the cores' energy, over what the technology says */
+  double watts;     /* power limit; 0: none */
+  double mm2;       /* area whose static power counts */
+  double core_part; /* energy of the cores over that of the technology */
 };
 
-struct pz_power_law pz_power_law_of(const struct pz_chip *c);
+struct pz_power_law pz_power_law_of(const struct pz_chip *chip);
 
-/* What one call does, and its time at the chip's clock.  Cycles of the cores follow the clock; buffers and HBM keep the rates
- * that the chip states as long as cores ask for them. */
+/* What one call does, and its times at the chip's nominal clock.  Cycles of the cores follow the
+ * clock; buffers and HBM keep the rates of the chip as long as the cores request them. */
 struct pz_work {
-  double core_j;    /* at the voltage of the technology's reference clock */
-  double outside_j; /* of HBM and links, whatever the clock */
+  double core_j;    /* energy of the cores at the voltage of the technology's reference clock */
+  double outside_j; /* energy of HBM and links, whatever the clock */
   double startup_s, hbm_s;
   double core_s; /* cycles of the cores, and of buffers unless the chip is a GPU */
-  /* at the tensor cores and their buffers, at the vector cores, at the global buffer */
-  double array_s, lane_s, glb_s;
+  double array_s, lane_s,
+      glb_s; /* at tensor cores with their buffers, vector cores, global buffer */
 };
 
-/* On chip, without start-up, and all of it, at the chip's clock. */
-double pz_work_chip_s(const struct pz_work *w);
-double pz_work_s(const struct pz_work *w);
+/* The longest time of the chip's own resources, without start-up, and the latency of all, at the
+ * nominal clock. */
+double pz_work_chip_s(const struct pz_work *work);
+double pz_work_s(const struct pz_work *work);
 
-/* Calls follow each other, or come every interval_s where that is longer: at the highest clock whose watts are within
- * the limit. */
-void pz_power_run(const struct pz_power_law *law, const struct pz_work *w, double interval_s,
+/* Sets *out to the time, power and energy of calls that follow each other, or that begin every
+ * interval_s if that is longer, at the highest clock whose power is within the limit. */
+void pz_power_run(const struct pz_power_law *law, const struct pz_work *work, double interval_s,
                   struct pz_power *out);
 
-/* A second of products at full rate, at the chip's clock; returns how many multiply-accumulates these are. */
-double pz_power_products(const struct pz_chip *c, struct pz_power *out);
+/* Sets *out to what the chip sustains when it runs GEMMs that take a second at the nominal clock
+ * and full rate, and returns their number of multiply-accumulates. */
+double pz_power_products(const struct pz_chip *chip, struct pz_power *out);
 
-/* Of a chip at rest. */
-double pz_power_idle_watts(const struct pz_chip *c);
+/* Watts of a chip at rest. */
+double pz_power_idle_watts(const struct pz_chip *chip);
 
-/* ---- energy of what is computed, J at the reference clock ------------------------------------------ */
+/* ---- energy of single operators, in J at the reference clock --------------------------------- */
 
-/* A product of so many multiply-accumulates on the tensor cores, operands from global and local buffers included; the
- * global buffer hands them over in tiles that a quarter of a core's buffer holds the sums of. */
-double pz_power_product_j(const struct pz_chip *c, double macs);
+/* A GEMM of so many multiply-accumulates on the tensor cores, including its operands from global
+ * and local buffers. */
+double pz_power_product_j(const struct pz_chip *chip, double macs);
 
-/* Bits of an operand's value. */
-static inline int pz_format_bits(enum pz_format f) {
-  return f == PZ_FORMAT_16BIT ? 16 : f == PZ_FORMAT_NVFP4 ? 4 : 8;
+/* Bits of a value of an operand. */
+static inline int pz_format_bits(enum pz_format format) {
+  if (format == PZ_FORMAT_16BIT) return 16;
+  return format == PZ_FORMAT_NVFP4 ? 4 : 8;
 }
 
-/* Energy of a product over that in 16 bit: in proportion to the bits that move and are multiplied.  8 bit: 0.52 to 0.54 on
- * an H200 and a GB200; 4 bit: 0.26 pJ a FLOP of 0.71 on a B200, with its casts (NVIDIA AIConfigurator, loops of 0.3 s). */
-static inline double pz_power_width_part(enum pz_format f) { return pz_format_bits(f) / 16.0; }
+/* The energy of a GEMM over that in 16 bits: it is proportional to the bits that are moved and
+ * multiplied.  Measured with loops of 0.3 s (NVIDIA AIConfigurator): 8 bits 0.52 to 0.54 on an H200
+ * and a GB200; 4 bits 0.26 pJ/FLOP of 0.71 on a B200, with its casts. */
+static inline double pz_power_width_part(enum pz_format format) {
+  return pz_format_bits(format) / 16.0;
+}
 
-/* Lane operations that a value of a vector operator takes energy for: address, load, convert and store
- * beside the arithmetic.  The original libraries count the arithmetic. */
-double pz_power_lane_ops(const struct pz_chip *c, int kind, enum pz_direction direction);
+/* Vector operations whose energy a value of a vector operator costs: address, load, convert and
+ * store in addition to the arithmetic. The libraries of the original system count only the
+ * arithmetic. */
+double pz_power_lane_ops(const struct pz_chip *chip, int kind, enum pz_direction direction);
 
-/* Products of attention and the softmax of its scores, `cycles` of a lane each. */
-double pz_power_attention_j(const struct pz_chip *c, double macs, double scores, double cycles);
+/* The GEMMs of attention and the softmax of its scores, each of which takes `cycles` of a vector
+ * lane. */
+double pz_power_attention_j(const struct pz_chip *chip, double macs, double scores, double cycles);
 
 #endif

@@ -72,6 +72,7 @@ struct power_reader {
   double cell[COLUMNS]; /* of the row that is being read */
 };
 
+/* Finds the columns of the table, of which only op, m, n and k are required. */
 static void find_columns(struct power_reader *r) {
   static const char *const names[] = {"b",       "m",     "n",       "k",
                                       "call_us", "watts", "sm_mhz",  "joules_per_call",
@@ -132,7 +133,7 @@ static struct pz_work gemm_work(struct pz_call *call, struct pz_cost *cost,
         pz_estimate_narrow_product(call, cost, PZ_FORMAT_FP8_DELAYED, &product);
     return pz_cost_mapped_work(chip, macs, PZ_FORMAT_FP8_DELAYED, &narrow);
   }
-  struct pz_mapping mapping = pz_estimate_product(call, cost, &product);
+  struct pz_mapping mapping = pz_estimate_product(call, cost, chip, &product);
   struct pz_work work = pz_cost_mapped_work(chip, macs, PZ_FORMAT_16BIT, &mapping);
   if (op->form == LANE_GEMM) {
     work.core_j += macs * (tech->lane_j - tech->mac_j);
@@ -295,6 +296,7 @@ struct power_table_args {
   struct pz_power_table **out;
 };
 
+/* The body of pz_power_table(). */
 static void predict_power_table(struct pz_call *call, void *ctx) {
   const struct power_table_args *args = ctx;
   struct pz_call own;

@@ -1,7 +1,11 @@
-/* Times of products on many chips that nobody has measured.  Of the relaxation: what a product takes on the cores, in
- * cycles, and at the memory, kept apart, since each depends on few of a chip's numbers (mapper.h: pz_map_sweep).  Of
- * chips with nested mappings: the mapping.  For one thread; what is kept is forgotten when it grows large, and is the
- * same whatever was asked before.  A table that threads and ranks share holds nested mappings, the dearest, too. */
+/* Times of GEMMs on many unmeasured chips, for searches over chips.
+ *
+ * For chips whose mappings are the relaxation of mapper.h, the time of a GEMM on the cores (in
+ * cycles) and at the memory are kept separately, because each depends on few of a chip's numbers
+ * (pz_sweep_mappings).  For chips with nested mappings the whole mapping is kept, which is
+ * expensive to find; a table that threads and ranks share may keep it too.  What is kept is
+ * forgotten when it becomes large; results do not depend on what was asked before.  For one thread.
+ */
 #ifndef PZ_COST_PRODUCT_TIMES_H
 #define PZ_COST_PRODUCT_TIMES_H
 
@@ -10,27 +14,26 @@
 
 struct pz_product_times;
 
-/* `shared`: borrowed, or NULL. */
-PZ_NODISCARD enum pz_status pz_product_times_new(const struct pz_shared_table *shared,
-                                                 struct pz_product_times **out,
-                                                 struct pz_error *err);
-void pz_product_times_free(struct pz_product_times *t); /* accepts NULL */
+/* Creates an object that the caller frees.  `shared` is borrowed and may be NULL. */
+struct pz_product_times *pz_product_times_new(struct pz_call *call,
+                                              const struct pz_shared_table *shared);
+void pz_product_times_free(struct pz_product_times *times); /* accepts NULL */
 
-/* Chips with rules.nested_mapping: as pz_map_product.  Others: latency and its parts; of cores, compute_s is all of it
- * and local_s and glb_s are 0.  No energy and no tiles.  The chip must have no calibration but what its class reaches (chip/cold.def).  Errors as pz_map_product. */
-PZ_NODISCARD enum pz_status pz_product_times_get(struct pz_product_times *t,
-                                                 const struct pz_product *p,
-                                                 const struct pz_chip *c, struct pz_mapping *out,
-                                                 struct pz_error *err);
+/* The mapping of a GEMM.  On chips with rules.nested_mapping it is that of pz_find_mapping().  On
+ * others it has latency and times but no energy and no tiles, and compute_s is the time of the
+ * cores with their buffers.  The chip must have no calibration except what its class reaches
+ * (chip/cold.def).  Raises the errors of pz_find_mapping(). */
+struct pz_mapping pz_product_times_mapping(struct pz_call *call, struct pz_product_times *times,
+                                           const struct pz_product *product,
+                                           const struct pz_chip *chip);
 
-/* Of the relaxation: seconds on the cores.  Not kept. */
-PZ_NODISCARD enum pz_status pz_product_core_s(const struct pz_product *p, const struct pz_chip *c,
-                                              double *out, struct pz_error *err);
+/* Seconds of a GEMM on the cores in the relaxation.  They are not kept. */
+double pz_product_core_s(struct pz_call *call, const struct pz_product *product,
+                         const struct pz_chip *chip);
 
-/* The least bytes that any tile in the chip's global buffer moves to and from HBM, by the relaxation. */
-PZ_NODISCARD enum pz_status pz_product_times_hbm_bytes(struct pz_product_times *t,
-                                                       const struct pz_product *p,
-                                                       const struct pz_chip *c, double *out,
-                                                       struct pz_error *err);
+/* The least bytes that a GEMM moves to and from HBM with any tile in the chip's global buffer, in
+ * the relaxation. */
+double pz_product_times_hbm_bytes(struct pz_call *call, struct pz_product_times *times,
+                                  const struct pz_product *product, const struct pz_chip *chip);
 
 #endif

@@ -409,10 +409,10 @@ static bool read_chip(const struct silicon_reader *r, struct pz_ops_row *row) {
            text, pz_text_join(list, sizeof list, chip_name, NULL));
 }
 
-/* ---- the kinds of rows ------------------------------------------------------------------------
+/* ---- the kinds of rows -----------------------------------------------------------------------
  *
- * Each function reads the row of one kind of table and returns true.  It returns false if the operator or its data type is unknown
- * in a table in the collectors' form. */
+ * Each function reads the row of one kind of table and returns true.  It returns false if the
+ * operator or its data type is unknown in a table in the collectors' form. */
 
 enum { BITS_OTHER, BITS_16, BITS_8, BITS_8_BLOCK, BITS_4 };
 

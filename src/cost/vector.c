@@ -1,3 +1,9 @@
+/* The time of a vector operator, from the data sheet or from the measured kernel of a calibration.
+ *
+ * Terms: start-up of a kernel; a time for each row (row_s, value_latency_s), since a kernel
+ * finishes its rows one after the other; lane cycles; HBM traffic, which ramps up to its rate;
+ * traffic of the global buffer.  Lane cycles and traffic overlap. Simplifications: an operator has
+ * one rate for reads and writes; a chip known by its data sheet has no start-up per row. */
 #include "cost/vector.h"
 
 #include <math.h>
@@ -6,11 +12,12 @@
 
 #include "workload/op.h"
 
-/* Cycles per value, forward and backward.  Those of the original system: add, relu, norms 1/1 and
- * mul 1/2; dropout 2/1; softmax 10 and a summing pass / 2; silu 12/2; tanh 27/2; mean 10/10; sin,
- * cos 13/2; powers and roots 15/16. GELU, which it took for ReLU, costs its tanh and eight simple
- * steps, backward twice the simple ones and the tanh again; what moves data costs 1. */
-static const unsigned char cycles[PZ_OP_KINDS][2] = {
+/* Cycles of a lane for one value, forward and backward.  They are those of the original system:
+ * add, relu, norms 1/1 and mul 1/2; dropout 2/1; softmax 10 and a summing pass / 2; silu 12/2;
+ * tanh 27/2; mean 10/10; sin, cos 13/2; powers and roots 15/16. It took GELU for ReLU; here GELU
+ * costs its tanh and eight simple steps, and backward twice the simple steps and the tanh again.
+ * Operators that only move data cost 1. */
+static const unsigned char lane_cycles[PZ_OP_KINDS][2] = {
     [PZ_OP_ADD] = {1, 1},         [PZ_OP_BIAS] = {1, 1},
     [PZ_OP_MUL] = {1, 2},         [PZ_OP_SCALE] = {1, 1},
     [PZ_OP_SCALE_MASK] = {2, 1},  [PZ_OP_POW] = {15, 16},
@@ -30,131 +37,129 @@ static const unsigned char cycles[PZ_OP_KINDS][2] = {
     [PZ_OP_COMBINE] = {2, 3},     [PZ_OP_SIGMOID] = {11, 2},
     [PZ_OP_SORT] = {1, 1},        [PZ_OP_GATHER_ROWS] = {1, 1},
     [PZ_OP_SCATTER_ADD] = {1, 1}, [PZ_OP_CONV1D] = {45, 90},
-    [PZ_OP_DELTA_RULE] = {30, 0}, /* a step of one token, for a value of its state */
+    [PZ_OP_DELTA_RULE] = {30, 0}, /* one token, for a value of its state */
 };
 
-/* A thread of a block takes this many values of a row; a core runs so many threads (CUDA limits).
- */
-static const double VALUES_PER_THREAD = 8, MOST_THREADS = 1024, THREADS_PER_CORE = 2048;
-
-/* A block's time grows with its row up to here; it loads the rest of longer rows beside its
- * reductions.  As measured (softmax on an H200): the same time from 4,096 to 14,336 values. */
-static const double MOST_BLOCK_VALUES = 4096;
-
-/* Operators whose kernels are those of others: whole rows move, whatever the order, or are added up. */
+/* Returns the name of the kernel that runs an operator, and may change its direction to
+ * forward.  Sorting, gathering and scattering of rows run kernels of other operators: whole rows
+ * are moved, whatever the order, or added up. */
 static const char *kernel_name(int kind, enum pz_direction *direction) {
-  bool adds = kind == (*direction == PZ_FORWARD ? PZ_OP_SCATTER_ADD : PZ_OP_GATHER_ROWS);
-  if (kind != PZ_OP_SORT && kind != PZ_OP_GATHER_ROWS && kind != PZ_OP_SCATTER_ADD)
-    return pz_op_info(kind)->name;
+  bool moves_rows = kind == PZ_OP_SORT || kind == PZ_OP_GATHER_ROWS || kind == PZ_OP_SCATTER_ADD;
+  if (!moves_rows) return pz_op_info(kind)->name;
+  bool adds_rows = kind == (*direction == PZ_FORWARD ? PZ_OP_SCATTER_ADD : PZ_OP_GATHER_ROWS);
   *direction = PZ_FORWARD;
-  return pz_op_info(adds ? PZ_OP_SCATTER_ADD : PZ_OP_DISPATCH)->name;
+  return pz_op_info(adds_rows ? PZ_OP_SCATTER_ADD : PZ_OP_DISPATCH)->name;
 }
 
-/* The kernel of an operator or of its derivative, or NULL. */
-static const struct pz_kernel *own_kernel(const struct pz_chip *c, int kind,
-                                          enum pz_direction direction) {
+/* The measured kernel of an operator, or backward of its derivative if that was measured; NULL if
+ * neither was. */
+static const struct pz_kernel *find_kernel(const struct pz_chip *chip, int kind,
+                                           enum pz_direction direction) {
   const char *name = kernel_name(kind, &direction);
-  char derivative[sizeof c->calibration.kernels[0].kind];
-  const struct pz_kernel *k = NULL;
-  if (c->calibration.n_kernels == 0) return NULL;
+  char derivative[sizeof chip->calibration.kernels[0].kind];
+  const struct pz_kernel *kernel = NULL;
+  if (chip->calibration.n_kernels == 0) return NULL;
   if (direction == PZ_BACKWARD &&
       snprintf(derivative, sizeof derivative, "%s_bwd", name) < (int)sizeof derivative)
-    k = pz_chip_kernel(c, derivative);
-  return k ? k : pz_chip_kernel(c, name);
+    kernel = pz_chip_kernel(chip, derivative);
+  return kernel ? kernel : pz_chip_kernel(chip, name);
 }
 
-static const struct pz_kernel *kernel_of(const struct pz_chip *c, const struct pz_vector_work *w) {
-  const struct pz_kernel *k = own_kernel(c, w->kind, w->direction);
-  return k ? k : pz_chip_kernel(c, "default");
+double pz_vector_cycles(const struct pz_chip *chip, int kind, enum pz_direction direction) {
+  const struct pz_kernel *kernel = find_kernel(chip, kind, direction);
+  return kernel ? kernel->cycles : lane_cycles[kind][direction];
 }
 
-double pz_vector_cycles(const struct pz_chip *c, int kind, enum pz_direction direction) {
-  const struct pz_kernel *own = own_kernel(c, kind, direction);
-  return own ? own->cycles : cycles[kind][direction];
+/* The cycles of the vector lanes, in seconds. */
+static double lane_s(const struct pz_chip *chip, double values, double cycles_per_value) {
+  double lanes = (double)(chip->vector.lanes * chip->vector.cores);
+  return ceil(values / lanes) * cycles_per_value / chip->clock_hz;
 }
 
-static double lane_seconds(const struct pz_chip *c, double values, double per_value) {
-  double lanes = (double)(c->vector.lanes * c->vector.cores);
-  return ceil(values / lanes) * per_value / c->clock_hz;
-}
-
-/* Long rows, one block of threads each, in waves of as many blocks as the cores have threads for;
- * all but the first overlap. */
-static double block_seconds(const struct pz_chip *c, const struct pz_kernel *k, double rows,
-                            double cols) {
+/* Long rows run on one thread block each, in waves of as many blocks as the cores have threads
+ * for; waves overlap except the first. A thread has 8 values of a row, a block at most 1,024
+ * threads, a core 2,048 (limits of CUDA).  The time of a block grows with its row up to 4,096
+ * values, and the rest of longer rows is loaded during its reductions: softmax on an H200 takes
+ * the same time from 4,096 to 14,336 values. */
+static double block_s(const struct pz_chip *chip, const struct pz_kernel *kernel, double rows,
+                      double cols) {
+  static const double VALUES_PER_THREAD = 8, MOST_THREADS = 1024, THREADS_PER_CORE = 2048;
+  static const double MOST_BLOCK_VALUES = 4096;
   double threads = fmin(MOST_THREADS, cols / VALUES_PER_THREAD);
-  double waves = rows * threads / THREADS_PER_CORE / (double)c->vector.cores;
-  return fmax(1, waves) * (k->block_row_s + k->block_value_s * fmin(cols, MOST_BLOCK_VALUES));
+  double waves = rows * threads / THREADS_PER_CORE / (double)chip->vector.cores;
+  double row_s = kernel->block_row_s + kernel->block_value_s * fmin(cols, MOST_BLOCK_VALUES);
+  return fmax(1, waves) * row_s;
 }
 
-/* The default kernel stands for many operators: their own cycles count. */
-static double cycles_of(const struct pz_chip *c, const struct pz_vector_work *w,
-                        const struct pz_kernel *k) {
-  return strcmp(k->kind, "default") == 0 ? pz_vector_cycles(c, w->kind, w->direction) : k->cycles;
+/* The time of a measured kernel.  A kernel draws the full rate of HBM after it has moved
+ * RAMP_BUFFERS times the global buffer, which costs hbm_ramp_s (fitted to casts of 20 MB to 5 GB
+ * on H100 to GB300: NVIDIA AIConfigurator, fp8_quant.static; only the presets of Blackwell have
+ * it).  Rows beyond long_row do not stay on the core and are read again.  The default kernel stands
+ * for many operators, whose own cycles count. */
+static void time_measured(const struct pz_chip *chip, const struct pz_kernel *kernel,
+                          const struct pz_vector_work *work, struct pz_vector_time *out) {
+  static const double RAMP_BUFFERS = 2.4;
+  double rows = (double)work->rows, cols = (double)work->cols, values = rows * cols;
+  double bytes = kernel->bytes_per_value > 0 ? kernel->bytes_per_value * values : work->bytes;
+  bool reads_again = kernel->long_row && work->cols > kernel->long_row;
+  out->moved = reads_again ? 1 + kernel->long_row_again : 1;
+  out->startup_s = kernel->startup_s;
+  out->rows_s =
+      kernel->value_latency_s * cols + ceil(rows / (double)chip->vector.cores) * kernel->row_s;
+  double rate = pz_chip_hbm_bytes_per_s(chip) * kernel->hbm_efficiency;
+  double ramp_s =
+      chip->calibration.hbm_ramp_s * fmin(1, bytes / (RAMP_BUFFERS * (double)chip->glb_bytes));
+  double cold = work->warm ? pz_cold_part(chip, work->bytes) : 1;
+  out->hbm_s = (out->moved * bytes / rate + ramp_s) * cold;
+  out->glb_s = bytes / (chip->glb_bytes_per_s * chip->calibration.glb_efficiency);
+  if (kernel->block_from && work->cols > kernel->block_from) {
+    out->compute_s = block_s(chip, kernel, rows, cols);
+    return;
+  }
+  bool is_default = strcmp(kernel->kind, "default") == 0;
+  double cycles = is_default ? pz_vector_cycles(chip, work->kind, work->direction) : kernel->cycles;
+  out->compute_s = lane_s(chip, values, cycles);
 }
 
-/* Until a kernel draws the full rate of HBM it has moved BUFFERS (no unit) times the global buffer: with hbm_ramp_s from casts
- * of 20 MB to 5 GB on H100 to GB300 (NVIDIA AIConfigurator, fp8_quant.static).  Only Blackwell's presets have the ramp. */
-static double ramp_s(const struct pz_chip *c, double bytes) {
-  static const double BUFFERS = 2.4;
-  return c->calibration.hbm_ramp_s * fmin(1, bytes / (BUFFERS * (double)c->glb_bytes));
-}
-
-static void measured_time(const struct pz_chip *c, const struct pz_vector_work *w,
-                          const struct pz_kernel *k, struct pz_vector_time *o) {
-  double rows = (double)w->rows, cols = (double)w->cols, values = rows * cols;
-  double bytes = k->bytes_per_value > 0 ? k->bytes_per_value * values : w->bytes;
-  double again = k->long_row && w->cols > k->long_row ? 1 + k->long_row_again : 1;
-  double rate = pz_chip_hbm_bytes_per_s(c) * k->hbm_efficiency;
-  o->moved = again; /* past the global buffer: rows that lie there are not slower */
-  o->startup_s = k->startup_s;
-  o->rows_s = k->value_latency_s * cols + ceil(rows / (double)c->vector.cores) * k->row_s;
-  o->hbm_s = (again * bytes / rate + ramp_s(c, bytes)) * (w->warm ? pz_cold_part(c, w->bytes) : 1);
-  o->glb_s = bytes / (c->glb_bytes_per_s * c->calibration.glb_efficiency);
-  bool block = k->block_from && w->cols > k->block_from;
-  o->compute_s =
-      block ? block_seconds(c, k, rows, cols) : lane_seconds(c, values, cycles_of(c, w, k));
-}
-
-static void described_time(const struct pz_chip *c, const struct pz_vector_work *w,
-                           struct pz_vector_time *o) {
-  const struct pz_calibration *cal = &c->calibration;
+/* The time on a chip that is known by its data sheet. */
+static void time_described(const struct pz_chip *chip, const struct pz_vector_work *work,
+                           struct pz_vector_time *out) {
+  const struct pz_calibration *k = &chip->calibration;
   double rate =
-      pz_chip_hbm_bytes_per_s(c) * fmin(cal->hbm_read_efficiency, cal->hbm_write_efficiency);
-  o->startup_s = cal->startup_s;
-  o->compute_s = lane_seconds(c, (double)w->rows * (double)w->cols, cycles[w->kind][w->direction]);
-  o->hbm_s = w->bytes / rate * (w->warm ? pz_cold_part(c, w->bytes) : 1);
-  o->glb_s = w->bytes / (c->glb_bytes_per_s * cal->glb_efficiency);
+      pz_chip_hbm_bytes_per_s(chip) * fmin(k->hbm_read_efficiency, k->hbm_write_efficiency);
+  double values = (double)work->rows * (double)work->cols;
+  out->startup_s = k->startup_s;
+  out->compute_s = lane_s(chip, values, lane_cycles[work->kind][work->direction]);
+  out->hbm_s = work->bytes / rate * (work->warm ? pz_cold_part(chip, work->bytes) : 1);
+  out->glb_s = work->bytes / (chip->glb_bytes_per_s * k->glb_efficiency);
 }
 
-static void time_with(const struct pz_chip *c, const struct pz_kernel *k,
-                      const struct pz_vector_work *w, struct pz_vector_time *out) {
-  struct pz_vector_time o = {.moved = 1};
-  if (k)
-    measured_time(c, w, k, &o);
+void pz_vector_named(const struct pz_chip *chip, const char *kernel_kind,
+                     const struct pz_vector_work *work, struct pz_vector_time *out) {
+  const struct pz_kernel *kernel = kernel_kind ? pz_chip_kernel(chip, kernel_kind) : NULL;
+  if (!kernel) kernel = find_kernel(chip, work->kind, work->direction);
+  if (!kernel) kernel = pz_chip_kernel(chip, "default");
+  *out = (struct pz_vector_time){.moved = 1};
+  if (kernel)
+    time_measured(chip, kernel, work, out);
   else
-    described_time(c, w, &o);
-  if (!c->rules.vector_memory) o.hbm_s = o.glb_s = 0;
-  *out = o;
+    time_described(chip, work, out);
+  if (!chip->rules.vector_memory) out->hbm_s = out->glb_s = 0;
   pz_vector_conclude(out);
 }
 
-void pz_vector_time(const struct pz_chip *c, const struct pz_vector_work *w,
+void pz_vector_time(const struct pz_chip *chip, const struct pz_vector_work *work,
                     struct pz_vector_time *out) {
-  time_with(c, kernel_of(c, w), w, out);
+  pz_vector_named(chip, NULL, work, out);
 }
 
-void pz_vector_named(const struct pz_chip *c, const char *kernel, const struct pz_vector_work *w,
-                     struct pz_vector_time *out) {
-  const struct pz_kernel *k = pz_chip_kernel(c, kernel);
-  time_with(c, k ? k : kernel_of(c, w), w, out);
-}
-
-void pz_vector_conclude(struct pz_vector_time *t) {
-  double work = fmax(t->compute_s, fmax(t->hbm_s, t->glb_s));
-  t->latency_s = t->startup_s + t->rows_s + work;
-  t->bound = t->startup_s > t->rows_s + work            ? PZ_BOUND_STARTUP
-             : t->rows_s > work || t->compute_s >= work ? PZ_BOUND_COMPUTE
-             : t->hbm_s >= work                         ? PZ_BOUND_HBM
-                                                        : PZ_BOUND_GLB;
+void pz_vector_conclude(struct pz_vector_time *time) {
+  double work_s = fmax(time->compute_s, fmax(time->hbm_s, time->glb_s));
+  time->latency_s = time->startup_s + time->rows_s + work_s;
+  if (time->startup_s > time->rows_s + work_s)
+    time->bound = PZ_BOUND_STARTUP;
+  else if (time->rows_s > work_s || time->compute_s >= work_s)
+    time->bound = PZ_BOUND_COMPUTE;
+  else
+    time->bound = time->hbm_s >= work_s ? PZ_BOUND_HBM : PZ_BOUND_GLB;
 }

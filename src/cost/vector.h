@@ -1,4 +1,5 @@
-/* Vector operators: the larger of lane cycles and memory traffic over bandwidth. */
+/* Vector operators (element-wise operators, norms, softmax, copies): the larger of lane cycles and
+ * memory traffic over its rate, plus a start-up time and a time per row. */
 #ifndef PZ_COST_VECTOR_H
 #define PZ_COST_VECTOR_H
 
@@ -14,25 +15,26 @@ struct pz_vector_work {
 
 struct pz_vector_time {
   double startup_s;
-  double rows_s; /* of rows, not hidden by anything */
+  double rows_s; /* start-up of rows, which overlaps with nothing */
   double compute_s, hbm_s, glb_s;
   double latency_s;
   enum pz_bound bound;
-  double moved; /* of the bytes, over each once: a kernel may read long rows again */
+  double moved; /* HBM traffic over `bytes`: a kernel may read long rows again */
 };
 
 /* Cycles of one lane for one value. */
-double pz_vector_cycles(const struct pz_chip *c, int kind, enum pz_direction direction);
+double pz_vector_cycles(const struct pz_chip *chip, int kind, enum pz_direction direction);
 
-/* Latency and bound from the other fields. */
-void pz_vector_conclude(struct pz_vector_time *t);
+/* Sets latency and bound from the other fields. */
+void pz_vector_conclude(struct pz_vector_time *time);
 
-/* A derivative is that of kernel KIND_bwd where the chip has one, else of its operator's. */
-void pz_vector_time(const struct pz_chip *c, const struct pz_vector_work *w,
+/* Sets *out to the time of an operator.  On a chip with measured kernels it is that of kernel KIND,
+ * backward of KIND_bwd if there is one, or else of the default kernel. */
+void pz_vector_time(const struct pz_chip *chip, const struct pz_vector_work *work,
                     struct pz_vector_time *out);
 
-/* The same with a kernel of this name where the chip has one. */
-void pz_vector_named(const struct pz_chip *c, const char *kernel, const struct pz_vector_work *w,
-                     struct pz_vector_time *out);
+/* Like pz_vector_time(), but uses the measured kernel of this name if the chip has one. */
+void pz_vector_named(const struct pz_chip *chip, const char *kernel,
+                     const struct pz_vector_work *work, struct pz_vector_time *out);
 
 #endif

@@ -199,9 +199,8 @@ static void fill_links(struct pz_call *call, struct pz_bounds *bounds) {
     for (uint32_t i = 0; i < graph->n_ops; i++) {
       uint32_t item = pz_vec_at(&bounds->ops, struct graph_op, graph->first_op + i)->item;
       const struct pz_op *op = item_at(bounds, item)->op;
-      struct pz_estimate estimate;
       if (op->matmul_flop) continue;
-      pz_must(call, pz_cost_op(&bounds->cost[0], op, &estimate, pz_call_error(call)));
+      struct pz_estimate estimate = pz_estimate_op(call, &bounds->cost[0], op, NULL);
       graph->hbm_s += estimate.hbm_s;
       if (op->op_class == PZ_CLASS_COLLECTIVE) graph->link_s += estimate.latency_s;
     }
@@ -297,9 +296,18 @@ static double *new_table(struct pz_call *own, int rows, uint32_t columns) {
   return pz_alloc(own, (size_t)rows * columns, sizeof(double));
 }
 
-/* Maps all GEMMs on one shape.  Returns the status of the mapper, with its error in *err. */
-static enum pz_status sweep_shape(struct pz_bounds *bounds, struct shape *shape,
-                                  const struct pz_chip *chip, struct pz_error *err) {
+/* A chip of one shape, whose GEMMs sweep_shape() maps. */
+struct shape_sweep {
+  const struct pz_bounds *bounds;
+  struct shape *shape;
+  const struct pz_chip *chip;
+};
+
+/* Maps all GEMMs on one shape, in a border of its own, since a shape may have no mapping. */
+static void sweep_shape(struct pz_call *call, void *ctx) {
+  const struct shape_sweep *sweep = ctx;
+  const struct pz_bounds *bounds = sweep->bounds;
+  struct shape *shape = sweep->shape;
   uint32_t n = bounds->gemms.n;
   double core_s[MOST_CORES], hbm_s[PZ_SPACE_MOST_VALUES];
   struct pz_sweep sizes = {bounds->tensor.n, bounds->glb_bytes,
@@ -308,13 +316,10 @@ static enum pz_status sweep_shape(struct pz_bounds *bounds, struct shape *shape,
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_dims *dims = pz_vec_at(&bounds->gemms, struct pz_dims, i);
     struct pz_product product = {dims->batch, dims->m, dims->n, dims->k, false};
-    enum pz_status status =
-        pz_map_sweep(&product, chip, &sizes, core_s, hbm_s, &shape->startup_s[i], err);
-    if (status != PZ_OK) return status;
+    shape->startup_s[i] = pz_sweep_mappings(call, &product, sweep->chip, &sizes, core_s, hbm_s);
     for (size_t c = 0; c < sizes.n_cores; c++) shape->core_s[c * n + i] = core_s[c];
     for (size_t graph = 0; graph < sizes.n_glb; graph++) shape->hbm_s[graph * n + i] = hbm_s[graph];
   }
-  return PZ_OK;
 }
 
 /* Adds the GEMMs of a graph to the work and the traffic of the shape.  work[axis][gemm] is the work of each GEMM. */
@@ -342,7 +347,8 @@ static void fill_shape(struct pz_call *call, struct pz_bounds *bounds, uint32_t 
   struct pz_point point = {.kind = array};
   struct pz_chip chip;
   pz_space_chip(bounds->task->space, &point, &chip);
-  enum pz_status status = sweep_shape(bounds, shape, &chip, why);
+  struct shape_sweep sweep = {bounds, shape, &chip};
+  enum pz_status status = pz_border(sweep_shape, &sweep, why);
   shape->impossible = status == PZ_BAD_INPUT;
   if (shape->impossible) return;
   if (status != PZ_OK) pz_raise_again(call, why);
@@ -398,7 +404,7 @@ static void fill_lanes(struct pz_call *call, struct pz_bounds *bounds, uint32_t 
       const struct pz_op *op = item_at(bounds, bounds->n_gemm_items + i)->op;
       struct pz_estimate estimate = {0};
       /* Fused attention needs tensor cores, too, which are unknown here: its bound is 0. */
-      if (!op->matmul_flop) pz_must(call, pz_cost_op(cost, op, &estimate, pz_call_error(call)));
+      if (!op->matmul_flop) estimate = pz_estimate_op(call, cost, op, NULL);
       lanes->latency_s[(size_t)c * n_non_gemms(bounds) + i] = estimate.latency_s;
     }
   }

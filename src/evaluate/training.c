@@ -174,8 +174,7 @@ struct pz_evaluator *pz_training_create(struct pz_call *call,
   if (!times) {
     training->times = pz_alloc(&own, training->n_workers, sizeof *training->times);
     for (unsigned i = 0; i < training->n_workers; i++)
-      pz_must(call,
-              pz_product_times_new(&training->shared, &training->times[i], pz_call_error(call)));
+      training->times[i] = pz_product_times_new(call, &training->shared);
   }
   training->finders =
       pz_alloc(&own, (size_t)training->n_workers * training->q.n_models, sizeof *training->finders);

@@ -383,8 +383,7 @@ struct pz_plan_finder *pz_finder_new(struct pz_call *call,
    * sufficient */
   relaxed->rules.nested_mapping = false;
   finder->question.job.chip = relaxed;
-  if (!question->job.times)
-    pz_must(call, pz_product_times_new(question->shared, &finder->own_times, pz_call_error(call)));
+  if (!question->job.times) finder->own_times = pz_product_times_new(call, question->shared);
   if (finder->own_times) finder->question.job.times = finder->own_times;
   pz_plan_space_list(call, space);
   pz_plan_memory_init(&own, &finder->memory, space, true);

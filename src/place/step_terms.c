@@ -180,7 +180,7 @@ static void add_op_work(struct pz_call *call, void *ctx, const struct pz_op *op,
   if (is_attention && whole.dims.n == sum->shape->model->w->options.seq)
     whole.dims.n = sum->shape->model->seq;
   for (enum resource r = 0; r < RESOURCES; r++)
-    pz_must(call, pz_cost_op(&sum->cost[r], &whole, &estimate[r], pz_call_error(call)));
+    estimate[r] = pz_estimate_op(call, &sum->cost[r], &whole, NULL);
   if (is_attention) {
     work->attention_flop += times * 2 * estimate[ARRAYS].latency_s;
     work->attention_ops += times * estimate[LANES].latency_s;
@@ -363,7 +363,7 @@ static const double *array_cycles(struct pz_call *call, struct pz_term_tables *t
   if (!table) {
     for (uint32_t i = 0; i < tables->gemms.n; i++) {
       const struct pz_product *gemm = pz_vec_at(&tables->gemms, struct pz_product, i);
-      pz_must(call, pz_product_core_s(gemm, &core, &tables->gemm_value[i], pz_call_error(call)));
+      tables->gemm_value[i] = pz_product_core_s(call, gemm, &core);
       tables->gemm_value[i] *= core.clock_hz;
     }
     memset(tables->sums, 0, table_bytes(tables));
@@ -384,8 +384,7 @@ static const double *gemm_bytes(struct pz_call *call, struct pz_term_tables *tab
   double *table = new_table(call, tables);
   for (uint32_t i = 0; i < tables->gemms.n; i++) {
     const struct pz_product *gemm = pz_vec_at(&tables->gemms, struct pz_product, i);
-    pz_must(call, pz_product_times_hbm_bytes(tables->times, gemm, chip, &tables->gemm_value[i],
-                                             pz_call_error(call)));
+    tables->gemm_value[i] = pz_product_times_hbm_bytes(call, tables->times, gemm, chip);
   }
   add_gemm_values(tables, table);
   store_table(call, tables, key, sizeof key, table);

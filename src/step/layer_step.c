@@ -180,7 +180,8 @@ static struct pz_op expert_op(const struct pz_op *op) {
   int64_t n = pz_max(1, op->dims.batch);
   one.dims.batch = 1;
   one.grouped = false;
-  if (!op->weight_bytes && op->direction == PZ_BACKWARD) one.dims.k = pz_grouped_rows(op->dims.k);
+  if (!op->weight_bytes && op->direction == PZ_BACKWARD)
+    one.dims.k = pz_grouped_gradient_rows(op->dims.k);
   one.bytes_read /= n;
   one.bytes_written /= n;
   one.weight_bytes /= n;
@@ -283,12 +284,12 @@ static void run_narrow(struct pz_call *call, const struct pz_step_context *w,
   struct pz_vector_time cast;
   bool weights = reduces_tokens(op);
   bool looped = is_looped(w, op);
-  if (op->grouped && weights) x.k = pz_grouped_rows(x.k);
+  if (op->grouped && weights) x.k = pz_grouped_gradient_rows(x.k);
   if (looped) x.batch = 1;
   if (op->grouped && !weights && !looped)
-    pz_must(call, pz_cost_format_grouped(w->cost, format, &g, &o, pz_call_error(call)));
+    o = pz_estimate_narrow_grouped(call, w->cost, &w->cost->chip, format, &g);
   else
-    pz_must(call, pz_cost_format_product(w->cost, format, &x, &o, pz_call_error(call)));
+    o = pz_estimate_narrow_product(call, w->cost, format, &x);
   double macs = (double)x.batch * (double)x.m * (double)x.n * (double)x.k;
   *r = (struct pz_op_run){.kind = PZ_RUN_GEMM,
                           .calls = looped ? (double)op->dims.batch : 1,
@@ -318,14 +319,13 @@ static void run_by_product(struct pz_call *call, const struct pz_step_context *w
   int64_t places = (int64_t)ceil(tokens * (double)w->experts_per_token *
                                  pz_plan_framework(w->plan)->capacity_factor);
   struct pz_product x = {w->mbs, places, op->dims.n, w->seq, false};
-  struct pz_mapping o;
-  pz_must(call, pz_cost_product(w->cost, &x, &o, pz_call_error(call)));
+  struct pz_mapping o = pz_estimate_product(call, w->cost, &w->cost->chip, &x);
   bool twice = op->kind == PZ_OP_COMBINE && op->direction == PZ_BACKWARD;
   double macs = (double)x.batch * (double)x.m * (double)x.n * (double)x.k;
   *r = (struct pz_op_run){.kind = PZ_RUN_GEMM,
                           .calls = twice ? 2 : 1,
                           .work = pz_cost_mapped_work(&w->cost->chip, macs, PZ_FORMAT_16BIT, &o)};
-  pz_cost_within_watts(w->cost, macs, PZ_FORMAT_16BIT, &o);
+  pz_cost_within_watts(&w->cost->power, &w->cost->chip, macs, PZ_FORMAT_16BIT, &o);
   r->s = r->calls * o.latency_s;
 }
 
@@ -344,7 +344,7 @@ static void run_attention(struct pz_call *call, const struct pz_step_context *w,
     one.bytes_read /= blocks;
     one.bytes_written /= blocks;
   }
-  pz_must(call, pz_cost_op_work(w->cost, &one, &e, &r->work, pz_call_error(call)));
+  e = pz_estimate_op(call, w->cost, &one, &r->work);
   double result = (double)op->dims.batch * (double)op->dims.m * (double)op->dims.k;
   r->merge_s = (double)(blocks - 1) * moved_s(w, result, w->k->merge_bytes);
   r->calls = (double)blocks * w->cost->chip.calibration.throttle;
@@ -358,7 +358,7 @@ static void run_kernel(struct pz_call *call, const struct pz_step_context *w,
   bool looped = is_looped(w, op);
   struct pz_op one = looped ? expert_op(op) : *op;
   struct pz_estimate e;
-  pz_must(call, pz_cost_op_work(w->cost, &one, &e, &r->work, pz_call_error(call)));
+  e = pz_estimate_op(call, w->cost, &one, &r->work);
   if (looped) r->calls *= (double)op->dims.batch;
   if (op->grouped && capacity > 0) r->calls *= capacity;
   r->s = e.latency_s;
@@ -652,7 +652,7 @@ static void add_collectives(const struct pz_step_context *w, const struct pz_ops
 
 /* What the ring of a context keeps busy. */
 static enum pz_wire ring_wire(const struct pz_step_context *w) {
-  return pz_network_leaves(w->net, context_group(w)) ? PZ_WIRE_OUTER : PZ_WIRE_INNER;
+  return pz_network_crosses_levels(w->net, context_group(w)) ? PZ_WIRE_OUTER : PZ_WIRE_INNER;
 }
 
 static double ring_passes(const struct pz_ops *ops) {
@@ -937,8 +937,7 @@ static struct pz_op_run *with_collectives(struct pz_call *call, const struct pz_
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
     if (op->op_class != PZ_CLASS_COLLECTIVE || op->dims.batch <= 1 || in_ring(op)) continue;
-    struct pz_estimate e = {0};
-    pz_must(call, pz_cost_op(w->cost, op, &e, pz_call_error(call))); /* for its energy */
+    struct pz_estimate e = pz_estimate_op(call, w->cost, op, NULL); /* for its energy */
     double joules = pz_fmax(0, e.energy_j - e.latency_s * w->cost->static_watts);
     all[i] = (struct pz_op_run){.kind = PZ_RUN_LINK,
                                 .s = collective_time(w, ops, op).s,

@@ -11,10 +11,9 @@
 static double op_dynamic_j(struct pz_call *call, struct pz_cost *cost, const struct pz_op *op,
                            double voltage2) {
   const struct pz_tech_info *t = pz_tech_at(cost->chip.tech);
-  struct pz_estimate e;
   if (op->op_class == PZ_CLASS_NONE) return 0;
   if (op->op_class == PZ_CLASS_COLLECTIVE && op->dims.batch <= 1) return 0;
-  pz_must(call, pz_cost_op(cost, op, &e, pz_call_error(call)));
+  struct pz_estimate e = pz_estimate_op(call, cost, op, NULL);
   if (cost->chip.cold && op->op_class != PZ_CLASS_COLLECTIVE)
     return e.energy_j - e.latency_s * pz_power_idle_watts(&cost->chip);
   double all = e.energy_j - e.latency_s * cost->static_watts;
@@ -94,8 +93,8 @@ static double update_j(const struct pz_step_model *m, const struct pz_plan *p, d
   double copies = (double)pz_plan_replicas(p);
   double others = copies - 1;
   params *= (double)m->w->totals.model_trained_params / (double)m->w->totals.model_params;
-  pz_cost_update(&m->cost, MANY * pz_plan_optimizer_bytes(p, m->memory.experts), MANY,
-                 m->k->optimizer_efficiency, &u);
+  u = pz_cost_optimizer_step(&m->cost, MANY * pz_plan_optimizer_bytes(p, m->memory.experts), MANY,
+                             m->k->optimizer_efficiency);
   if (c->cold) u.joules -= u.latency_s * pz_power_idle_watts(c);
   return params * (p->zero ? 1 : copies) * u.joules / MANY +
          params * others * pz_exchange_bytes(p) * pz_tech_at(c->tech)->link_j;
@@ -154,7 +153,7 @@ static void list_pass(struct pz_call *call, struct pz_step_model *m, const struc
     struct pz_estimate e;
     struct pz_work w;
     if (op->op_class == PZ_CLASS_NONE || op->op_class == PZ_CLASS_COLLECTIVE) continue;
-    pz_must(call, pz_cost_op_work(&m->cost, op, &e, &w, pz_call_error(call)));
+    e = pz_estimate_op(call, &m->cost, op, &w);
     bool slowed = c->cold && e.latency_s > (1 + 1e-6) * pz_work_s(&w);
     struct pz_step_operator x = {l,
                                  op,

@@ -459,9 +459,9 @@ static void optimize(const struct pricing *x, struct pz_prediction *out) {
   double own = dense.trained / (double)(p->zero ? dense.shards : 1) +
                expert.trained / (double)(p->zero ? expert.shards : 1);
   double away = pz_plan_host_optimizer_fraction(p), here = own * (1 - away);
-  struct pz_power update;
-  pz_cost_update(&x->m->cost, here * pz_plan_optimizer_bytes(p, x->m->memory.experts), here,
-                 x->m->k->optimizer_efficiency, &update);
+  struct pz_power update =
+      pz_cost_optimizer_step(&x->m->cost, here * pz_plan_optimizer_bytes(p, x->m->memory.experts),
+                             here, x->m->k->optimizer_efficiency);
   out->parts.optimizer_s = pz_corrected(x->m->cost.chip.correction.elementwise) * update.latency_s;
   if (away > 0)
     out->parts.optimizer_s = pz_fmax(out->parts.optimizer_s, host_update_s(x, own * away));

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "../unit/core_borders.h"
+#include "../unit/cost_borders.h"
 #include "../unit/search_borders.h"
 #include "chip/chip.h"
 #include "core/alloc.h"

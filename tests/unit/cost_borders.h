@@ -6,6 +6,9 @@
 
 #include "cost/beside_table.h"
 #include "cost/calibrate.h"
+#include "cost/experts.h"
+#include "cost/formats.h"
+#include "cost/mapper.h"
 #include "cost/measured_ops.h"
 #include "cost/nccl_log.h"
 #include "cost/silicon_table.h"
@@ -28,6 +31,13 @@ struct cost_arguments {
   const struct pz_ops_row *row, **rows;
   const struct pz_beside_row **beside_rows;
   struct pz_nccl_logs *logs;
+  const struct pz_product *product;
+  const struct pz_grouped *grouped;
+  enum pz_format format;
+  struct pz_mapping *mapping;
+  const struct pz_experts_work *experts;
+  const struct pz_sweep *sweep;
+  double *core_s, *hbm_s;
 };
 
 static inline void read_measured_in_border(struct pz_call *call, void *ctx) {
@@ -167,6 +177,82 @@ static inline enum pz_status pz_nccl_log_read(const char *name, char *text, stru
                                               struct pz_nccl_logs *logs, struct pz_error *err) {
   struct cost_arguments x = {.arena = arena, .name = name, .text = text, .logs = logs};
   return pz_border(read_nccl_log_in_border, &x, err);
+}
+
+/* ---- mappings -------------------------------------------------------------------------------- */
+
+static inline void find_mapping_in_border(struct pz_call *call, void *ctx) {
+  struct cost_arguments *x = ctx;
+  *x->mapping = pz_find_mapping(call, x->product, x->chip);
+}
+
+static inline enum pz_status pz_map_product(const struct pz_product *p, const struct pz_chip *c,
+                                            struct pz_mapping *out, struct pz_error *err) {
+  struct cost_arguments x = {.product = p, .chip = c, .mapping = out};
+  return pz_border(find_mapping_in_border, &x, err);
+}
+
+static inline void sweep_in_border(struct pz_call *call, void *ctx) {
+  struct cost_arguments *x = ctx;
+  *x->numbers = pz_sweep_mappings(call, x->product, x->chip, x->sweep, x->core_s, x->hbm_s);
+}
+
+static inline enum pz_status pz_map_sweep(const struct pz_product *p, const struct pz_chip *c,
+                                          const struct pz_sweep *sweep, double *core_s,
+                                          double *hbm_s, double *startup_s, struct pz_error *err) {
+  struct cost_arguments x = {.product = p,
+                             .chip = c,
+                             .sweep = sweep,
+                             .core_s = core_s,
+                             .hbm_s = hbm_s,
+                             .numbers = startup_s};
+  return pz_border(sweep_in_border, &x, err);
+}
+
+static inline void estimate_grouped_in_border(struct pz_call *call, void *ctx) {
+  struct cost_arguments *x = ctx;
+  *x->mapping = pz_estimate_grouped(call, x->cost, &x->cost->chip, x->grouped);
+}
+
+static inline enum pz_status pz_cost_grouped(struct pz_cost *cost, const struct pz_grouped *g,
+                                             struct pz_mapping *out, struct pz_error *err) {
+  struct cost_arguments x = {.cost = cost, .grouped = g, .mapping = out};
+  return pz_border(estimate_grouped_in_border, &x, err);
+}
+
+static inline void estimate_narrow_product_in_border(struct pz_call *call, void *ctx) {
+  struct cost_arguments *x = ctx;
+  *x->mapping = pz_estimate_narrow_product(call, x->cost, x->format, x->product);
+}
+
+static inline enum pz_status pz_cost_format_product(struct pz_cost *cost, enum pz_format format,
+                                                    const struct pz_product *p,
+                                                    struct pz_mapping *out, struct pz_error *err) {
+  struct cost_arguments x = {.cost = cost, .format = format, .product = p, .mapping = out};
+  return pz_border(estimate_narrow_product_in_border, &x, err);
+}
+
+static inline void estimate_narrow_grouped_in_border(struct pz_call *call, void *ctx) {
+  struct cost_arguments *x = ctx;
+  *x->mapping = pz_estimate_narrow_grouped(call, x->cost, &x->cost->chip, x->format, x->grouped);
+}
+
+static inline enum pz_status pz_cost_format_grouped(struct pz_cost *cost, enum pz_format format,
+                                                    const struct pz_grouped *g,
+                                                    struct pz_mapping *out, struct pz_error *err) {
+  struct cost_arguments x = {.cost = cost, .format = format, .grouped = g, .mapping = out};
+  return pz_border(estimate_narrow_grouped_in_border, &x, err);
+}
+
+static inline void estimate_experts_in_border(struct pz_call *call, void *ctx) {
+  struct cost_arguments *x = ctx;
+  *x->numbers = pz_experts_s(call, x->cost, x->experts);
+}
+
+static inline enum pz_status pz_experts_cost(struct pz_cost *cost, const struct pz_experts_work *w,
+                                             double *s, struct pz_error *err) {
+  struct cost_arguments x = {.cost = cost, .experts = w, .numbers = s};
+  return pz_border(estimate_experts_in_border, &x, err);
 }
 
 #endif

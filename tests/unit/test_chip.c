@@ -14,6 +14,7 @@
 #include "step/predict.h"
 #include "step_borders.h"
 #include "unit/chip_borders.h"
+#include "unit/cost_borders.h"
 #include "workload/op.h"
 
 static struct pz_chip load(const char *name) {

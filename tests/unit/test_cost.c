@@ -13,6 +13,7 @@
 #include "cost/grouped.h"
 #include "cost/ops_table.h"
 #include "unit/chip_borders.h"
+#include "unit/cost_borders.h"
 #include "workload/op.h"
 
 static struct pz_chip load(const char *name) {

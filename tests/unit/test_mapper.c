@@ -6,6 +6,7 @@
 
 #include "chip/chip.h"
 #include "unit/chip_borders.h"
+#include "unit/cost_borders.h"
 #include "unit/published.h"
 
 /* ---- random products and chips -------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "chip/chip.h"
 #include "cost/mapper.h"
 #include "unit/chip_borders.h"
+#include "unit/cost_borders.h"
 
 /* ---- random products and chips -------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@
 #include "cost/cost.h"
 #include "cost/formats.h"
 #include "unit/chip_borders.h"
+#include "unit/cost_borders.h"
 #include "workload/op.h"
 
 /* What a designer would raise.  The silicon that leaks stays that of the chip: more of it takes watts from what runs. */

@@ -13,6 +13,7 @@
 #include "core/json.h"
 #include "search/search.h"
 #include "unit/chip_borders.h"
+#include "unit/cost_borders.h"
 
 static uint64_t seed = 3;
 

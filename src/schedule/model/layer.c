@@ -35,8 +35,7 @@ static void use_part(struct layer_builder *builder, int32_t tensor_cores, int32_
 /* The cost of an operator on the current part.  Times at the memories are those at the whole chip's bandwidths. */
 static struct pz_estimate cost_on_part(struct pz_call *call, struct layer_builder *builder,
                                        const struct pz_op *op) {
-  struct pz_estimate estimate;
-  pz_must(call, pz_cost_op(builder->cost, op, &estimate, pz_call_error(call)));
+  struct pz_estimate estimate = pz_estimate_op(call, builder->cost, op, NULL);
   estimate.hbm_s *= builder->hbm_fraction;
   estimate.glb_s *= builder->glb_fraction;
   return estimate;
