@@ -14,9 +14,9 @@ void pz_baseline_check_stop(struct pz_call *call, const struct pz_baseline_quest
 
 /* ---- plans on one chip ---------------------------------------------------------------------- */
 
-/* Evaluates one model on the chip of ctx. */
+/* Evaluates one model on a chip, which ctx holds together with the result. */
 typedef void model_fn(struct pz_call *call, void *ctx, uint32_t model,
-                      struct pz_original_worker *w);
+                      struct pz_original_worker *worker);
 
 struct model_tasks {
   const struct pz_baseline_question *question;
@@ -86,6 +86,7 @@ static void place_model(struct pz_call *call, void *ctx, uint32_t model,
   }
 }
 
+/* Finds the best plans of all models of the question on a chip. */
 static struct pz_baseline_answer place_models(struct pz_call *call, struct placing *placing) {
   struct pz_baseline_answer answer = {.chip = *placing->chip, .n_evaluated = 1};
   for_each_model(call, placing->question, place_model, placing);
@@ -125,6 +126,7 @@ static void find_expert_plan(struct pz_call *call, void *ctx, uint32_t model,
   plans->reference[model] = pz_reference_on(call, worker, plans->chip, model);
 }
 
+/* Evaluates the experts' plans of all models of the question on a chip. */
 struct pz_baseline_answer pz_baseline_expert(struct pz_call *call,
                                              const struct pz_baseline_question *question,
                                              const struct pz_chip *chip) {
@@ -142,6 +144,7 @@ struct pz_baseline_answer pz_baseline_expert(struct pz_call *call,
 
 /* ---- the best of several chips -------------------------------------------------------------- */
 
+/* The area of a chip of the space, square micrometres. */
 double pz_baseline_area_um2(const struct pz_baseline_question *question, uint32_t point) {
   struct pz_chip chip;
   pz_space_chip(question->task->space, &question->points[point], &chip);
@@ -210,6 +213,7 @@ static void see_chip(struct pz_call *call, const struct pz_baseline_question *qu
   if (may_lead(best, &seen.now)) *best = seen.now;
 }
 
+/* The objective of a chip with full effort for every model; 0 if a model has no plan. */
 double pz_baseline_value(struct pz_call *call, const struct pz_baseline_question *question,
                          uint32_t point) {
   const struct pz_objective *objective = question->objective;
@@ -234,6 +238,7 @@ static int compare_ranked(const void *a, const void *b) {
   return (x->point > y->point) - (x->point < y->point);
 }
 
+/* Updates *best by these chips, the most promising first, so that bounds exclude most of the others. */
 void pz_baseline_see(struct pz_call *call, const struct pz_baseline_question *question,
                      const uint32_t *points, uint32_t n, struct pz_baseline_best *best) {
   struct ranked_point *list = pz_alloc(call, n, sizeof *list);
@@ -247,6 +252,7 @@ void pz_baseline_see(struct pz_call *call, const struct pz_baseline_question *qu
   best->n_seen += n;
 }
 
+/* The answer for the best chip; an error if there is none. */
 struct pz_baseline_answer pz_baseline_conclude(struct pz_call *call,
                                                const struct pz_baseline_question *question,
                                                const struct pz_baseline_best *best) {

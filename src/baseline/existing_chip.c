@@ -2,6 +2,7 @@
 #include "baseline/baseline.h"
 #include "chip/chip.h"
 
+/* The chip of this name with the experts' plans. */
 static struct pz_baseline_answer
 expert_on(struct pz_call *call, const struct pz_baseline_question *question, const char *name) {
   struct pz_chip chip;
@@ -10,6 +11,7 @@ expert_on(struct pz_call *call, const struct pz_baseline_question *question, con
   return pz_baseline_expert(call, question, &chip);
 }
 
+/* The chip of this name with the best plans for it. */
 static struct pz_baseline_answer
 place_on(struct pz_call *call, const struct pz_baseline_question *question, const char *name) {
   struct pz_chip chip;

@@ -19,12 +19,12 @@ const struct pz_expert *pz_expert_find(const char *model) {
 
 static void free_workload(void *workload) { pz_workload_free(workload); }
 
-/* Loads the model with tensor-parallel degree t and every microbatch size of the portfolio.  Returns their number; the
+/* Loads the model with tensor-parallel degree tp and every microbatch size of the portfolio.  Returns their number; the
  * workloads are freed when the call ends, or with pz_close(). */
 static uint32_t load_expert_variants(struct pz_call *call, const struct pz_portfolio *portfolio,
                                      uint32_t model, int64_t tp, struct pz_variant *list) {
-  int64_t first_tp = portfolio->variants[portfolio->first[model]]
-                         .tp; /* with it, each microbatch size occurs once */
+  /* among the variants of one tensor-parallel degree, each microbatch size occurs once */
+  int64_t first_tp = portfolio->variants[portfolio->first[model]].tp;
   uint32_t n = 0;
   for (uint32_t index = portfolio->first[model]; index < portfolio->first[model + 1]; index++) {
     const struct pz_variant *variant = &portfolio->variants[index];
@@ -42,6 +42,7 @@ static uint32_t load_expert_variants(struct pz_call *call, const struct pz_portf
   return n;
 }
 
+/* The step time of a model with its expert's plan, the best microbatch size, and the best choice of recompute. */
 struct pz_expert_result pz_expert_evaluate(struct pz_call *call, struct pz_original_worker *worker,
                                            const struct pz_chip *chip, uint32_t model,
                                            double hbm_gib) {
@@ -105,6 +106,7 @@ static void try_memories(struct pz_call *call, struct pz_original_worker *worker
     if (hbm->v[h] > LEAST_GIB) try_memory(call, worker, chip, model, (double)hbm->v[h], reference);
 }
 
+/* The throughput of a model on a chip with its expert's plan, or if that does not fit, with the best plan. */
 struct pz_reference pz_reference_on(struct pz_call *call, struct pz_original_worker *worker,
                                     const struct pz_chip *chip, uint32_t model) {
   struct pz_reference reference = {.expert =
@@ -117,6 +119,7 @@ struct pz_reference pz_reference_on(struct pz_call *call, struct pz_original_wor
   return reference;
 }
 
+/* The throughput of a model on the chip that all others are compared with. */
 struct pz_reference pz_reference_of_model(struct pz_call *call, struct pz_original_worker *worker,
                                           uint32_t model) {
   struct pz_chip chip;

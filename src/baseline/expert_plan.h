@@ -21,7 +21,8 @@ struct pz_expert_result {
   uint32_t n_open; /* schedules of that variant that are not proved optimal */
 };
 
-/* Evaluates the expert's plan of a model on a chip.  Layers are split evenly; the embedding is in the first stage and the head in the last. */
+/* Evaluates the expert's plan of a model on a chip.  Layers are split evenly; the embedding is in the first stage and
+ * the head in the last. */
 struct pz_expert_result pz_expert_evaluate(struct pz_call *call, struct pz_original_worker *worker,
                                            const struct pz_chip *chip, uint32_t model,
                                            double hbm_gib);

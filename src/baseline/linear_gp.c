@@ -13,6 +13,7 @@ static void prepend_one(const double x[PZ_GP_FEATURES], double z[N]) {
   memcpy(z + 1, x, PZ_GP_FEATURES * sizeof *x);
 }
 
+/* Adds a sample with features x and value y to the sums. */
 void pz_linear_gp_add(struct pz_linear_gp *process, const double x[PZ_GP_FEATURES], double y) {
   double z[N];
   prepend_one(x, z);
@@ -33,6 +34,7 @@ static void solve_lower(const struct pz_linear_gp *process, double v[N]) {
   }
 }
 
+/* Fits mean, scale and weights to the samples. */
 void pz_linear_gp_fit(struct pz_linear_gp *process, double noise) {
   double n = process->n ? (double)process->n : 1;
   process->mean = process->y / n;
@@ -56,6 +58,7 @@ void pz_linear_gp_fit(struct pz_linear_gp *process, double noise) {
   }
 }
 
+/* Sets mean and standard deviation of the function at x. */
 void pz_linear_gp_predict(const struct pz_linear_gp *process, const double x[PZ_GP_FEATURES],
                           double *mean, double *sd) {
   double z[N], m = 0, variance = 0;

@@ -30,6 +30,7 @@ static bool has_converged(const double last[BUCKETS_COMPARED], uint32_t n) {
   return true;
 }
 
+/* Evaluates chips in buckets of decreasing area until the best values of the buckets do not rise any more. */
 struct pz_baseline_answer pz_baseline_sweep(struct pz_call *call,
                                             const struct pz_baseline_question *question) {
   struct pz_baseline_best best = {0};

@@ -2,6 +2,7 @@
 #include "baseline/baseline.h"
 #include "core/num.h"
 
+/* Draws as many random chips as the search evaluated, and answers with the best of them. */
 struct pz_baseline_answer pz_baseline_random(struct pz_call *call,
                                              const struct pz_baseline_question *question) {
   uint32_t n =

@@ -24,7 +24,7 @@ struct candidate {
 };
 
 struct tuner {
-  const struct pz_baseline_question *q;
+  const struct pz_baseline_question *question;
   struct pz_workload
       *workloads[PZ_SEARCH_MOST_MODELS]; /* of each model of the objective; undivided, one sample */
   struct pz_cost cost;
@@ -45,9 +45,9 @@ struct tuner {
 static double log_delay(struct pz_call *call, struct tuner *tuner, uint32_t point) {
   struct pz_chip chip;
   double sum = 0;
-  pz_space_chip(tuner->q->task->space, &tuner->q->points[point], &chip);
-  pz_cost_set_chip(&tuner->cost, &chip, &tuner->q->task->net);
-  for (uint32_t m = 0; m < tuner->q->objective->n; m++) {
+  pz_space_chip(tuner->question->task->space, &tuner->question->points[point], &chip);
+  pz_cost_set_chip(&tuner->cost, &chip, &tuner->question->task->net);
+  for (uint32_t m = 0; m < tuner->question->objective->n; m++) {
     const struct pz_workload *workload = tuner->workloads[m];
     double delay_s = 0;
     for (uint32_t i = 0; i < workload->n_layers; i++)
@@ -65,8 +65,8 @@ static double log_delay(struct pz_call *call, struct tuner *tuner, uint32_t poin
 
 /* ---- features ------------------------------------------------------------------------------- */
 
-/* Sets the features of a chip.  Products of sizes are exact integers: chips with equal products have equal features to the last bit, so that ties do
- * not depend on rounding. */
+/* Sets the features of a chip.  Products of sizes are exact integers: chips with equal products have equal features
+ * to the last bit, so that ties do not depend on rounding. */
 static void describe_chip(const struct pz_chip *chip, double x[PZ_GP_FEATURES]) {
   const struct pz_tensor_cores *tensor_cores = &chip->tensor;
   const struct pz_vector_cores *vector_cores = &chip->vector;
@@ -106,8 +106,8 @@ static uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static bool is_better(const struct tuner *tuner, uint32_t point, double delay) {
   if (tuner->n_seen == 0) return true;
   if (delay != tuner->best_delay) return delay < tuner->best_delay;
-  double area = pz_baseline_area_um2(tuner->q, point),
-         best_area = pz_baseline_area_um2(tuner->q, tuner->best);
+  double area = pz_baseline_area_um2(tuner->question, point),
+         best_area = pz_baseline_area_um2(tuner->question, tuner->best);
   if (area != best_area) return area < best_area;
   return point < tuner->best;
 }
@@ -116,7 +116,7 @@ static bool is_better(const struct tuner *tuner, uint32_t point, double delay) {
 static void evaluate_next(struct pz_call *call, struct tuner *tuner, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     uint32_t point = tuner->order[tuner->n_seen];
-    pz_baseline_check_stop(call, tuner->q);
+    pz_baseline_check_stop(call, tuner->question);
     double delay = log_delay(call, tuner, point);
     pz_linear_gp_add(&tuner->gp, tuner->features[point], delay);
     if (is_better(tuner, point, delay)) {
@@ -129,7 +129,8 @@ static void evaluate_next(struct pz_call *call, struct tuner *tuner, uint32_t n)
 
 /* Draws random points to the front of the unseen ones, and sorts them, the most promising first. */
 static void rank_candidates(struct tuner *tuner) {
-  uint32_t *unseen = tuner->order + tuner->n_seen, n_unseen = tuner->q->n_points - tuner->n_seen;
+  uint32_t *unseen = tuner->order + tuner->n_seen,
+           n_unseen = tuner->question->n_points - tuner->n_seen;
   uint32_t n = smaller(n_unseen, CANDIDATES);
   pz_random_draw(&tuner->random, unseen, n_unseen, n);
   for (uint32_t i = 0; i < n; i++) {
@@ -144,7 +145,7 @@ static void rank_candidates(struct tuner *tuner) {
 /* Runs the optimisation: a few random chips, then rounds of the most promising ones.  A tenth of a round is random, in case
  * the model misleads. */
 static void optimise(struct pz_call *call, struct tuner *tuner) {
-  uint32_t n_points = tuner->q->n_points, warm_up = smaller(n_points, WARM_UP);
+  uint32_t n_points = tuner->question->n_points, warm_up = smaller(n_points, WARM_UP);
   pz_random_draw(&tuner->random, tuner->order, n_points, warm_up);
   evaluate_next(call, tuner, warm_up);
   while (tuner->n_seen < smaller(n_points, SAMPLES)) {
@@ -168,7 +169,7 @@ static void free_workload(void *workload) { pz_workload_free(workload); }
 static const struct tuner *run_tuner(struct pz_call *call,
                                      const struct pz_baseline_question *question) {
   struct tuner *tuner = pz_alloc(call, 1, sizeof *tuner);
-  tuner->q = question;
+  tuner->question = question;
   tuner->random = question->seed;
   pz_cost_init(&tuner->cost, &question->task->space->base, &question->task->net);
   pz_defer(call, release_cost, &tuner->cost);
@@ -192,6 +193,7 @@ static const struct tuner *run_tuner(struct pz_call *call,
   return tuner;
 }
 
+/* The chip with the least delay found by Bayesian optimisation, with the experts' plans. */
 struct pz_baseline_answer
 pz_baseline_spotlight_expert(struct pz_call *call, const struct pz_baseline_question *question) {
   const struct tuner *tuner = run_tuner(call, question);
@@ -202,6 +204,7 @@ pz_baseline_spotlight_expert(struct pz_call *call, const struct pz_baseline_ques
   return answer;
 }
 
+/* The chip with the least delay found by Bayesian optimisation, with the best plans for it. */
 struct pz_baseline_answer
 pz_baseline_spotlight_placed(struct pz_call *call, const struct pz_baseline_question *question) {
   const struct tuner *tuner = run_tuner(call, question);

@@ -170,6 +170,7 @@ static void sort_items(struct pz_call *own, struct pz_bounds *bounds) {
   }
 }
 
+/* Lists the distinct operators of all variants, and a graph for each layer and direction. */
 static void collect_operators(struct pz_call *call, struct pz_call *own, struct pz_bounds *bounds) {
   const struct pz_portfolio *portfolio = bounds->task->portfolio;
   struct collector collector = {.bounds = bounds};
@@ -390,6 +391,8 @@ static void list_lanes(struct pz_bounds *bounds) {
   }
 }
 
+/* Fills the tables of one number of lanes: latencies of all operators that are not GEMMs, and the work of vector
+ * operators by graph. */
 static void fill_lanes(struct pz_call *call, struct pz_bounds *bounds, uint32_t index,
                        unsigned worker) {
   const struct pz_space *space = bounds->task->space;
@@ -541,6 +544,7 @@ struct pz_bounds_at {
       [PZ_SEARCH_MOST_MODELS]; /* the variant that was best at the last chip; 0: unknown */
 };
 
+/* Allocates the work space of one thread. */
 struct pz_bounds_at *pz_bounds_at_new(struct pz_call *call, const struct pz_bounds *bounds) {
   struct pz_bounds_at *position = pz_alloc(call, 1, sizeof *position);
   uint32_t layers = bounds->task->portfolio->most_layers;
@@ -580,6 +584,7 @@ static void set_gemm_latencies(struct pz_bounds_at *position, const double *core
   }
 }
 
+/* Selects the rows of the tables for a chip, and combines them to latencies of all operators. */
 void pz_bounds_go(struct pz_bounds_at *position, const struct pz_point *point) {
   const struct pz_bounds *bounds = position->bounds;
   const struct shape *shape = &bounds->shape[point->kind];
@@ -609,6 +614,7 @@ static void set_all(double *list, double value, size_t n) {
   for (size_t i = 0; i < n; i++) list[i] = value;
 }
 
+/* Sets every value to the least of all rows in the box.  Rates that depend on the clock are those of its largest chip. */
 void pz_bounds_go_box(struct pz_bounds_at *position, const struct pz_box *box) {
   const struct pz_bounds *bounds = position->bounds;
   const struct shape *shape = &bounds->shape[box->kind];
@@ -677,6 +683,7 @@ double pz_bounds_layer_s(struct pz_bounds_at *position, uint32_t variant, uint32
   return pz_fmax(work, longest_path(bounds, graph, position->latency_s)) * ROUNDING;
 }
 
+/* A lower bound on the step of every plan of a variant, from the bounds of its layers. */
 double pz_bounds_variant_s(struct pz_bounds_at *position, uint32_t variant, bool recompute,
                            double limit_s) {
   uint32_t n = position->bounds->task->portfolio->variants[variant].w->n_layers;
@@ -701,6 +708,8 @@ static double variant_bound(struct pz_bounds_at *position, uint32_t variant, dou
   return saved < recomputed ? saved : recomputed;
 }
 
+/* The least bound over all variants of a model.  The variant that was best at the last chip comes first, so that the
+ * others are mostly cut off early. */
 double pz_bounds_model_s(struct pz_bounds_at *position, uint32_t model) {
   if (pz_bounds_impossible(position)) return HUGE_VAL;
   const struct pz_portfolio *portfolio = position->bounds->task->portfolio;

@@ -6,7 +6,7 @@
 #include "partition/best.h"
 #include "space/box.h"
 
-/* How much effort an evaluation is worth: quick at first, full where the quick one left an interval. */
+/* Effort of an evaluation: quick at first; full if the quick one left a gap between the bound and the best plan. */
 enum pz_effort { PZ_EFFORT_NONE, PZ_EFFORT_QUICK, PZ_EFFORT_FULL };
 
 /* One training step of a model on all devices. */

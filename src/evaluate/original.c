@@ -60,6 +60,7 @@ static void check_axes(struct pz_call *call, const struct pz_space *space) {
              space->name, wrong, space->has_base ? "" : " other axes");
 }
 
+/* Creates the evaluator and a worker for each thread of the pool. */
 struct pz_evaluator *pz_original_create(struct pz_call *call, const struct pz_original_task *task,
                                         bool exhaustive, struct pz_pool *pool,
                                         struct pz_watch watch) {
@@ -103,17 +104,20 @@ struct table_bounds {
   uint32_t first;
 };
 
+/* A lower bound on the step of every plan of a variant, as struct pz_plan_bounds wants it. */
 static double variant_bound_s(void *ctx, uint32_t variant, bool recompute) {
   const struct table_bounds *tables = ctx;
   return pz_bounds_variant_s(tables->position, tables->first + variant, recompute, HUGE_VAL);
 }
 
+/* A lower bound on every schedule of a layer, as struct pz_plan_bounds wants it. */
 static double layer_bound_s(void *ctx, uint32_t variant, uint32_t layer,
                             enum pz_direction direction) {
   const struct table_bounds *tables = ctx;
   return pz_bounds_layer_s(tables->position, tables->first + variant, layer, direction);
 }
 
+/* A lower bound on the step of plans with these layer times, as struct pz_plan_bounds wants it. */
 static double plan_bound_s(void *ctx, uint32_t variant, bool recompute, const double *fwd_s,
                            const double *bwd_s, double limit_s) {
   const struct table_bounds *tables = ctx;
@@ -175,6 +179,7 @@ static struct pz_evaluation evaluate_here(struct pz_call *call, struct pz_origin
                                 .plan = found.plan};
 }
 
+/* The best plan of a model on a chip of the space. */
 struct pz_evaluation pz_original_evaluate(struct pz_call *call, struct pz_original_worker *worker,
                                           const struct pz_point *point, uint32_t model,
                                           double hbm_gib, enum pz_effort effort, double limit_s) {
@@ -186,6 +191,7 @@ struct pz_evaluation pz_original_evaluate(struct pz_call *call, struct pz_origin
   return evaluate_here(call, worker, model, hbm_gib, effort, limit_s);
 }
 
+/* The best plan of a model on any chip, without bounds. */
 struct pz_evaluation pz_original_evaluate_chip(struct pz_call *call,
                                                struct pz_original_worker *worker,
                                                const struct pz_chip *chip, uint32_t model,
@@ -196,6 +202,7 @@ struct pz_evaluation pz_original_evaluate_chip(struct pz_call *call,
 
 /* ---- the operations of the evaluator -------------------------------------------------------- */
 
+/* The best plan of a model on the only chip of a box, with the largest memory that may be chosen. */
 static struct pz_evaluation evaluate_original(struct pz_call *call, struct pz_evaluator *evaluator,
                                               unsigned worker, const struct pz_boxed *chip,
                                               uint32_t model, enum pz_effort effort,
@@ -241,6 +248,7 @@ static const struct pz_evaluator_ops original_ops = {.name = "original",
 
 /* ---- a plan in full ------------------------------------------------------------------------- */
 
+/* Rebuilds and checks the plan of an evaluation, and describes it in *out. */
 void pz_original_restore_plan(struct pz_call *call, struct pz_original_worker *worker,
                               const struct pz_chip *chip, double hbm_gib,
                               const struct pz_evaluation *evaluation, struct pz_partition *out) {

@@ -17,13 +17,13 @@ struct pz_original_worker {
   struct pz_bounds_at *position;
   struct pz_box box; /* the box that `position` is at, if is_at_box */
   bool is_at_box;
-  struct pz_arena arena; /* holds the plans */
+  struct pz_arena arena; /* holds the records of plans */
   uint64_t n_variants;   /* evaluated so far */
 };
 
-/* An evaluator for the threads of a pool; the caller frees it with pz_evaluator_free().  With `exhaustive`, bounds skip
- * nothing.  The task is borrowed.  Raises PZ_BAD_USE if the space has several values on an axis other than arrays,
- * cores, lanes and the global buffer, and PZ_STOPPED when stopped. */
+/* Creates an evaluator for the threads of a pool; the caller frees it with pz_evaluator_free().  With `exhaustive`,
+ * bounds skip nothing.  The task is borrowed.  Raises PZ_BAD_USE if the space has several values on an axis other
+ * than arrays, cores, lanes and the global buffer, and PZ_STOPPED when stopped. */
 struct pz_evaluator *pz_original_create(struct pz_call *call, const struct pz_original_task *task,
                                         bool exhaustive, struct pz_pool *pool,
                                         struct pz_watch watch);
@@ -37,19 +37,19 @@ struct pz_evaluation pz_original_evaluate(struct pz_call *call, struct pz_origin
                                           const struct pz_point *point, uint32_t model,
                                           double hbm_gib, enum pz_effort effort, double limit_s);
 
-/* The same for any chip, without bounds. */
+/* Like pz_original_evaluate(), for any chip and without bounds. */
 struct pz_evaluation pz_original_evaluate_chip(struct pz_call *call,
                                                struct pz_original_worker *worker,
                                                const struct pz_chip *chip, uint32_t model,
                                                double hbm_gib, enum pz_effort effort);
 
-/* The plan of an evaluation in full, in the memory of the call: restored from its record and checked by code that is
- * independent of the solver.  Raises PZ_INTERNAL if it is not what the evaluation says. */
+/* Describes the plan of an evaluation in the memory of the call.  The plan is restored from its record and checked by
+ * code that is independent of the solver.  Raises PZ_INTERNAL if it is not what the evaluation says. */
 void pz_original_restore_plan(struct pz_call *call, struct pz_original_worker *worker,
                               const struct pz_chip *chip, double hbm_gib,
                               const struct pz_evaluation *evaluation, struct pz_partition *out);
 
-/* The inputs of the plans of a model on the current chip, without bounds.  They point into the worker. */
+/* The inputs of the search for plans of a model on the current chip, without bounds.  They point into the worker. */
 struct pz_plan_inputs pz_original_inputs(struct pz_original_worker *worker, uint32_t model,
                                          double hbm_gib, enum pz_effort effort);
 

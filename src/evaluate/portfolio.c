@@ -34,6 +34,7 @@ static void check_model(struct pz_call *call, struct pz_portfolio *portfolio, ui
   pz_close(call, workload);
 }
 
+/* Checks model i and appends its variants to the portfolio. */
 static void add_model(struct pz_call *call, struct pz_portfolio *portfolio, uint32_t i,
                       const struct pz_variant_choices *choices) {
   struct pz_variant *list = &portfolio->variants[portfolio->n_variants];

@@ -27,7 +27,7 @@ struct pz_original_task {
   double most_mm2; /* limit of the area; 0: none */
 };
 
-/* For which stages the data-parallel all-reduce of gradients is charged. */
+/* The stage whose parameters the gradient all-reduce is charged for. */
 enum pz_semantics pz_task_semantics(const struct pz_original_task *task);
 
 /* The placement problem of a variant on chips with `hbm_gib` of memory, without its layers. */

@@ -19,7 +19,7 @@ enum { SHARED_BYTES = 192 << 20 };
 
 struct training {
   struct pz_evaluator base;
-  struct pz_training_question q;
+  struct pz_training_question question;
   unsigned n_workers;
   struct pz_plan_finder **finders; /* [worker][model] */
   struct pz_arena *plans; /* of each worker: plans for chips of another class than the space's */
@@ -62,6 +62,8 @@ int64_t pz_training_batch(const struct pz_training_question *question, uint32_t 
   return question->model_batch[model] ? question->model_batch[model] : question->batch;
 }
 
+/* The network of a cluster of these chips: groups of scale_up devices at the chip's link rate, joined by a slower
+ * outer network. */
 struct pz_cluster pz_training_cluster(const struct pz_training_question *question,
                                       const struct pz_chip *chip) {
   static const double OUTER_LATENCY_S = 5e-6;
@@ -79,6 +81,7 @@ struct pz_cluster pz_training_cluster(const struct pz_training_question *questio
   return net;
 }
 
+/* The question for the plans of one model on a cluster of a chip. */
 struct pz_plan_question pz_training_ask(struct pz_call *call,
                                         const struct pz_training_question *question, uint32_t model,
                                         const struct pz_chip *chip, const struct pz_cluster *net) {
@@ -116,7 +119,7 @@ struct pz_plan_question pz_training_ask(struct pz_call *call,
 /* Releases everything that is not in the memory of the evaluator. */
 static void release_training(void *training) {
   struct training *self = training;
-  for (size_t i = 0; self->finders && i < (size_t)self->n_workers * self->q.n_models; i++)
+  for (size_t i = 0; self->finders && i < (size_t)self->n_workers * self->question.n_models; i++)
     pz_plan_finder_free(self->finders[i]);
   for (unsigned i = 0; self->plans && i < self->n_workers; i++) pz_arena_release(&self->plans[i]);
   for (unsigned i = 0; self->times && i < self->n_workers; i++)
@@ -130,27 +133,30 @@ static void free_training(struct pz_evaluator *evaluator) {
 }
 
 struct finder_creation {
-  struct training *t;
+  struct training *training;
   const struct pz_chip *like;
   struct pz_product_times *times; /* borrowed; NULL: every worker has its own */
 };
 
-/* One thread creates all finders of a worker, because they share its times. */
+/* Creates the plan finders of a worker for all models.  One thread creates them all, because they share the worker's
+ * times. */
 static void create_finders_of_worker(struct pz_call *call, void *ctx, size_t worker,
                                      unsigned thread) {
-  const struct finder_creation *x = ctx;
-  struct training *training = x->t;
-  struct pz_cluster net = pz_training_cluster(&training->q, x->like);
+  const struct finder_creation *creation = ctx;
+  struct training *training = creation->training;
+  struct pz_cluster net = pz_training_cluster(&training->question, creation->like);
   (void)thread;
-  for (uint32_t model = 0; model < training->q.n_models; model++) {
-    struct pz_plan_question one = pz_training_ask(call, &training->q, model, x->like, &net);
+  for (uint32_t model = 0; model < training->question.n_models; model++) {
+    struct pz_plan_question one =
+        pz_training_ask(call, &training->question, model, creation->like, &net);
     one.shared = &training->shared;
     one.shared_as = model;
-    one.job.times = x->times ? x->times : training->times[worker];
-    training->finders[worker * training->q.n_models + model] = pz_finder_new(call, &one);
+    one.job.times = creation->times ? creation->times : training->times[worker];
+    training->finders[worker * training->question.n_models + model] = pz_finder_new(call, &one);
   }
 }
 
+/* Creates the evaluator with a plan finder for each worker and model. */
 struct pz_evaluator *pz_training_create(struct pz_call *call,
                                         const struct pz_training_question *question,
                                         const struct pz_chip *like, struct pz_pool *pool,
@@ -159,7 +165,7 @@ struct pz_evaluator *pz_training_create(struct pz_call *call,
   struct training *training = pz_object_new(call, sizeof *training, &own);
   pz_defer(call, release_training, training);
   training->base.ops = &training_ops;
-  training->q = *question;
+  training->question = *question;
   training->n_workers = pool ? pz_pool_threads(pool) : 1;
   /* The ranks of a node share a table, or else the threads of this rank.  Without memory for it, every thread computes
    * all times itself. */
@@ -176,8 +182,8 @@ struct pz_evaluator *pz_training_create(struct pz_call *call,
     for (unsigned i = 0; i < training->n_workers; i++)
       training->times[i] = pz_product_times_new(call, &training->shared);
   }
-  training->finders =
-      pz_alloc(&own, (size_t)training->n_workers * training->q.n_models, sizeof *training->finders);
+  training->finders = pz_alloc(&own, (size_t)training->n_workers * training->question.n_models,
+                               sizeof *training->finders);
   struct finder_creation x = {training, like, times};
   pz_pool_run(call, pool, training->n_workers, create_finders_of_worker, &x);
   pz_undefer(call, training);
@@ -189,14 +195,14 @@ struct pz_product_times *pz_training_times(const struct pz_evaluator *evaluator,
 }
 
 const struct pz_training_question *pz_training_asked(const struct pz_evaluator *evaluator) {
-  return &((const struct training *)evaluator)->q;
+  return &((const struct training *)evaluator)->question;
 }
 
 /* ---- bounds --------------------------------------------------------------------------------- */
 
 static struct pz_plan_finder *finder_of(struct training *training, unsigned worker,
                                         uint32_t model) {
-  return training->finders[(size_t)worker * training->q.n_models + model];
+  return training->finders[(size_t)worker * training->question.n_models + model];
 }
 
 /* Whether the buffers of the chip hold a tile.  A chip that does not cannot run anything. */
@@ -205,14 +211,14 @@ static bool holds_tiles(const struct pz_chip *chip) {
          chip->glb_bytes >= pz_chip_least_glb_bytes(chip);
 }
 
-/* A lower bound on the step of a model on all chips of a box.  GEMMs have nested mappings (cost/mapper.h), as the rules of the space's chips require.  With more of a resource there
- * are more mappings and none is slower, so that the largest chip of a box bounds all of them.  Level 0 is a relaxation,
- * which often suffices. */
+/* A lower bound on the step of a model on all chips of a box.  GEMMs have nested mappings (cost/mapper.h), as the
+ * rules of the space's chips require.  With more of a resource there are more mappings and none is slower, so that
+ * the largest chip of a box bounds all of them.  Level 0 is a relaxation, which often suffices. */
 static double bound_training(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                              const struct pz_boxed *box, uint32_t model, int level,
                              double enough_s) {
   struct training *training = training_of(evaluator);
-  struct pz_cluster net = pz_training_cluster(&training->q, &box->hi);
+  struct pz_cluster net = pz_training_cluster(&training->question, &box->hi);
   struct pz_finder_chip largest = {&box->hi, &net};
   struct pz_plan_finder *finder = finder_of(training, worker, model);
   if (!holds_tiles(&box->hi)) return HUGE_VAL;
@@ -220,19 +226,21 @@ static double bound_training(struct pz_call *call, struct pz_evaluator *evaluato
                : pz_finder_floor_s(call, finder, largest, enough_s);
 }
 
-/* A lower bound on the dynamic energy of a step on all chips of a box.  The energy of any chip is at least static_watts of its smallest chip, which area and clock raise, times a
- * lower bound on the step of its largest chip, plus this: the energy to compute everything at the voltage of the
- * slowest clock, and to move what the largest global buffer cannot hold. */
+/* A lower bound on the dynamic energy of a step on all chips of a box.  The energy of any chip is at least
+ * static_watts of its smallest chip, which area and clock raise, times a lower bound on the step of its largest chip,
+ * plus this: the energy to compute everything at the voltage of the slowest clock, and to move what the largest
+ * global buffer cannot hold. */
 static double least_joules(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                            const struct pz_boxed *box, uint32_t model) {
   return pz_finder_least_j(call, finder_of(training_of(evaluator), worker, model), &box->hi,
                            box->least.voltage2);
 }
 
+/* Estimates the step of a model on the best chip of a box, which is the largest. */
 static double estimate_training(struct pz_call *call, struct pz_evaluator *evaluator,
                                 unsigned worker, const struct pz_boxed *box, uint32_t model) {
   struct training *training = training_of(evaluator);
-  struct pz_cluster net = pz_training_cluster(&training->q, &box->hi);
+  struct pz_cluster net = pz_training_cluster(&training->question, &box->hi);
   struct pz_finder_chip largest = {&box->hi, &net};
   if (!holds_tiles(&box->hi)) return HUGE_VAL;
   return pz_finder_promising_s(call, finder_of(training, worker, model), largest);
@@ -244,21 +252,23 @@ static double estimate_training(struct pz_call *call, struct pz_evaluator *evalu
 static struct pz_found_plans find_plans(struct pz_call *call, struct training *training,
                                         unsigned worker, const struct pz_chip *chip, uint32_t model,
                                         double limit_s, double *least_s) {
-  struct pz_cluster net = pz_training_cluster(&training->q, chip);
+  struct pz_cluster net = pz_training_cluster(&training->question, chip);
   struct pz_finder_chip on = {chip, &net};
   if (!holds_tiles(chip)) return (struct pz_found_plans){.n = 0};
   return pz_finder_best(call, finder_of(training, worker, model), on, limit_s, least_s);
 }
 
+/* The dynamic energy of one step with a plan, joules. */
 static double energy_of_plan(struct pz_call *call, struct training *training, unsigned worker,
                              const struct pz_chip *chip, uint32_t model,
                              const struct pz_found_plan *found) {
-  struct pz_cluster net = pz_training_cluster(&training->q, chip);
+  struct pz_cluster net = pz_training_cluster(&training->question, chip);
   struct pz_finder_chip on = {chip, &net};
   return pz_finder_plan_j(call, finder_of(training, worker, model), on, &found->plan,
                           found->p.params);
 }
 
+/* The best plan of a model on the only chip of a box, with its energy. */
 static struct pz_evaluation evaluate_training(struct pz_call *call, struct pz_evaluator *evaluator,
                                               unsigned worker, const struct pz_boxed *chip,
                                               uint32_t model, enum pz_effort effort,
@@ -280,14 +290,15 @@ static struct pz_evaluation evaluate_training(struct pz_call *call, struct pz_ev
       .dynamic_j = energy_of_plan(call, training, worker, &chip->lo, model, &found.list[0])};
 }
 
-/* The finders know chips of one class only: a plan for a chip of another class needs a search of its own. */
+/* Finds the best plan on a chip of another class than those of the space by a search of its own, because the plan finders
+ * know chips of one class only.  Returns false if none fits. */
 static bool find_plan_of_other_class(struct pz_call *call, struct training *training,
                                      unsigned worker, const struct pz_chip *chip, uint32_t model,
                                      struct pz_found_plan *out, double *dynamic_j) {
-  struct pz_cluster net = pz_training_cluster(&training->q, chip);
+  struct pz_cluster net = pz_training_cluster(&training->question, chip);
   pz_arena_release(&training->plans[worker]);
   pz_arena_init(&training->plans[worker], NULL);
-  struct pz_plan_question one = pz_training_ask(call, &training->q, model, chip, &net);
+  struct pz_plan_question one = pz_training_ask(call, &training->question, model, chip, &net);
   struct pz_call plans = pz_call_in(call, &training->plans[worker]);
   const struct pz_found_plans *found = pz_find_plans(&plans, &one);
   if (!found->n) return false;

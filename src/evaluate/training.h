@@ -30,10 +30,10 @@ struct pz_training_question {
  * not given).  Returns the name, in the arena; NULL: out of memory. */
 const char *pz_model_of_text(struct pz_call *call, const char *text, int64_t *seq, int64_t *batch);
 
-/* Samples per step of a model. */
+/* The global batch size of a model, samples. */
 int64_t pz_training_batch(const struct pz_training_question *question, uint32_t model);
 
-/* The network of a cluster of such chips. */
+/* The network of a cluster of these chips. */
 struct pz_cluster pz_training_cluster(const struct pz_training_question *question,
                                       const struct pz_chip *chip);
 
@@ -43,15 +43,16 @@ struct pz_plan_question pz_training_ask(struct pz_call *call,
                                         const struct pz_training_question *question, uint32_t model,
                                         const struct pz_chip *chip, const struct pz_cluster *net);
 
-/* An evaluator for the threads of a pool, or (NULL) for one thread that shares nothing with others.  `like` is any chip
- * of the space.  `times` are borrowed from another evaluator for chips of the same space (pz_training_times), or NULL.
- * The question is copied, its texts are not.  The caller frees it with pz_evaluator_free(). */
+/* Creates an evaluator for the threads of a pool, or if that is NULL, for one thread that shares nothing with others.
+ * `like` is any chip of the space.  `times` are borrowed from another evaluator for chips of the same space
+ * (pz_training_times), or NULL. The question is copied, its texts are not.  The caller frees it with
+ * pz_evaluator_free(). */
 struct pz_evaluator *pz_training_create(struct pz_call *call,
                                         const struct pz_training_question *question,
                                         const struct pz_chip *like, struct pz_pool *pool,
                                         struct pz_product_times *times);
 
-/* The times of a worker, unless they are borrowed.  For the worker alone. */
+/* The table of GEMM times of a worker, which other threads must not use.  The times must not be borrowed. */
 struct pz_product_times *pz_training_times(const struct pz_evaluator *evaluator, unsigned worker);
 
 const struct pz_training_question *pz_training_asked(const struct pz_evaluator *evaluator);

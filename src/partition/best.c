@@ -80,6 +80,8 @@ static double cutoff_s(const struct variant_search *search, uint32_t variant, bo
   return wins ? nextafter(time_s, HUGE_VAL) : time_s;
 }
 
+/* Inserts a plan into the list of incumbents if it is better than the last, and keeps one plan per variant and choice of
+ * recompute. */
 static void update_incumbents(struct variant_search *search, struct ranked_plan found) {
   struct ranked_plan *list = search->incumbents;
   uint32_t i = 0, n = search->n_incumbents;
@@ -93,6 +95,7 @@ static void update_incumbents(struct variant_search *search, struct ranked_plan 
 
 /* ---- schedules ------------------------------------------------------------------------------ */
 
+/* The makespan of a layer's schedule, its lower bound, and the time of collectives in it. */
 struct pz_layer_time pz_layer_time_of(struct pz_call *call, struct pz_cost *cost,
                                       const struct pz_ops *ops, int64_t steps) {
   struct pz_call work = pz_scratch(call);
@@ -128,6 +131,7 @@ static void schedule_layer(struct pz_call *call, const struct variant_search *se
   candidate->tried_steps[layer] = steps;
 }
 
+/* Schedules all layers of a candidate with this number of steps, and counts the open schedules. */
 static void schedule_layers(struct pz_call *call, const struct variant_search *search,
                             struct candidate *candidate, int64_t steps) {
   candidate->n_open = 0;
@@ -182,6 +186,7 @@ static bool is_ruled_out(struct variant_search *search, const struct candidate *
 
 /* ---- plans of one candidate ----------------------------------------------------------------- */
 
+/* The placement problem of a candidate. */
 static struct pz_place_problem candidate_problem(const struct pz_plan_inputs *in,
                                                  const struct candidate *candidate,
                                                  const struct pz_place_width *width,
@@ -299,6 +304,7 @@ static int compare_bounds(const void *a, const void *b) {
   return x->variant < y->variant ? -1 : 1;
 }
 
+/* A candidate whose layers are not scheduled yet, with the caller's bound on its plans. */
 static struct candidate candidate_new(struct pz_call *call, const struct pz_plan_inputs *in,
                                       uint32_t variant) {
   const struct pz_plan_bounds *bounds = in->bounds;
@@ -317,6 +323,7 @@ static struct candidate candidate_new(struct pz_call *call, const struct pz_plan
   return candidate;
 }
 
+/* A search over all variants, the lowest bound first. */
 static struct variant_search variant_search_new(struct pz_call *call,
                                                 const struct pz_plan_inputs *in,
                                                 uint32_t most_incumbents) {
@@ -366,6 +373,7 @@ static struct pz_place_model solve_in_full(struct pz_call *call, const struct pz
   return model;
 }
 
+/* The best plan over all variants, or none if bounds show that no plan is below limit_s. */
 struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_plan_inputs *in,
                                         double limit_s) {
   struct pz_plan_choice choice = {.time_s = HUGE_VAL, .lower_bound_s = HUGE_VAL};
@@ -397,6 +405,7 @@ struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_pl
   return choice;
 }
 
+/* Whether a plan has the time and the stages of a record. */
 static bool is_as_recorded(const struct pz_plan_record *record, double time_s,
                            const struct pz_place_solution *plan) {
   if (time_s != plan->time_s || record->replicas != plan->replicas ||
@@ -451,6 +460,7 @@ static void find_least_memory(struct pz_call *call, const struct variant_search 
   }
 }
 
+/* The best plans of different variants; if none fits, the least memory with which one would. */
 struct pz_plan_list pz_plan_list_best(struct pz_call *call, const struct pz_plan_inputs *in,
                                       uint32_t n_next) {
   struct pz_call work = pz_scratch(call);

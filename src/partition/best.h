@@ -11,21 +11,21 @@
 #include "partition/problem.h"
 #include "workload/variants.h"
 
-/* Lower bounds that the caller knows.  They save work and do not change the answer.  `variant` and `layer` are indices of
- * the lists in the inputs. */
+/* Functions of the caller that return lower bounds.  They save work and do not change the answer.  `variant` and
+ * `layer` are indices of the lists in the inputs. */
 struct pz_plan_bounds {
   void *ctx;
-  /* On the time of every plan of the variant. */
+  /* A lower bound on the step time of every plan of the variant. */
   double (*variant_s)(void *ctx, uint32_t variant, bool recompute);
-  /* On every schedule of the layer. */
+  /* A lower bound on the makespan of every schedule of the layer. */
   double (*layer_s)(void *ctx, uint32_t variant, uint32_t layer, enum pz_direction direction);
-  /* On the time of every plan of the variant whose layers take at least fwd_s and bwd_s (by layer).  A result that is not
+  /* A lower bound on the step time of every plan of the variant whose layers take at least fwd_s and bwd_s (by layer).  A result that is not
    * below limit_s may be any such number. */
   double (*plan_s)(void *ctx, uint32_t variant, bool recompute, const double *fwd_s,
                    const double *bwd_s, double limit_s);
 };
 
-/* All of it belongs to the caller and is only read, except that `cost` remembers its estimates. */
+/* The inputs belong to the caller and are only read, except that `cost` stores its estimates. */
 struct pz_plan_inputs {
   struct pz_cost *cost;              /* the chip and its network */
   const struct pz_variant *variants; /* of one model; ties go to the one listed first */
@@ -36,8 +36,8 @@ struct pz_plan_inputs {
   double sample_flop; /* of the GEMMs of a sample, forward and backward, whole model */
   enum pz_semantics semantics;
   int recompute;       /* PZ_RECOMPUTATION_NONE, _FULL, or PZ_AS_FRAMEWORK to try both */
-  int64_t quick_steps; /* of a schedule at first ... */
-  int64_t steps;       /* ... and where it decides */
+  int64_t quick_steps; /* effort limit of every schedule at first */
+  int64_t steps;       /* effort limit of schedules that may decide which plan is best */
   /* Stages and split of a given plan, with as many replicas as devices and microbatches allow.  If NULL, every division is
    * tried. */
   const struct pz_fixed *given;
@@ -45,7 +45,7 @@ struct pz_plan_inputs {
   bool check; /* check the plans that are found (those with given stages are not) */
 };
 
-/* A plan in short: enough to rebuild it. */
+/* The decisions of a plan, from which pz_plan_rebuild() makes it again. */
 struct pz_plan_record {
   uint32_t variant;
   bool recompute;
@@ -55,22 +55,22 @@ struct pz_plan_record {
 };
 
 struct pz_plan_choice {
-  bool below;           /* if false, no plan is below the limit, and the rest is without meaning */
-  double time_s;        /* of a batch with the best plan; HUGE_VAL if none fits */
+  bool below;    /* if false, no plan is below the limit, and the other members are not set */
+  double time_s; /* of a batch with the best plan; HUGE_VAL if none fits */
   double lower_bound_s; /* on all plans; below time_s only because of open schedules */
   uint32_t n_open;      /* open schedules of all variants that may still be better */
   uint32_t n_open_here; /* open schedules of the plan's own variant */
   struct pz_plan_record plan;
-  uint64_t n_looked; /* variants whose layers were scheduled */
+  uint64_t n_looked; /* number of variants whose layers were scheduled */
 };
 
-/* Finds the best plan, or nothing if bounds show on the way that no plan is below limit_s (HUGE_VAL for no limit).  The choice
- * depends on the inputs except the bounds.  Among equally fast plans it is the variant listed first, and saved activations
- * before recompute. */
+/* Finds the best plan, or nothing if bounds show on the way that no plan is below limit_s (HUGE_VAL for no limit).
+ * The choice depends on the inputs except the bounds.  Among equally fast plans it is the variant listed first, and
+ * saved activations before recompute. */
 struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_plan_inputs *in,
                                         double limit_s);
 
-/* A solved problem of one width, and what else is needed to describe its plan (partition.h). */
+/* A solved problem at one tensor-parallel degree, with the data that describe its plan to users (partition.h). */
 struct pz_place_model {
   struct pz_place_problem p; /* with the bandwidth of the plan's domain */
   struct pz_place_solution plan;

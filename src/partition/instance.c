@@ -1,8 +1,8 @@
 /* Reads placement problems in the original program's format, and solves them: pz_partition_instance().
  *
- * pz_place_read_instance() reads the numbers, the expert's plan, and for every tensor-parallel degree the layers ("nodes")
- * and edges, which order_layers() sorts topologically.  Unknown keys are refused, except those that instances use to describe
- * themselves. */
+ * pz_place_read_instance() reads the numbers, the expert's plan, and for every tensor-parallel degree the layers
+ * ("nodes") and edges, which order_layers() sorts topologically.  Unknown keys are refused, except those that
+ * instances use to describe themselves. */
 #include "partition/instance.h"
 
 #include <float.h>
@@ -114,6 +114,7 @@ static void order_layers(struct pz_call *call, const char *name, struct pz_place
   width->edges = edges;
 }
 
+/* Reads the layers and edges of one tensor-parallel degree. */
 static struct pz_place_width read_width(struct pz_call *call, struct pz_fields *fields,
                                         const char *key) {
   const json_t *nodes = list_of_width(call, fields, "nodes", key, PZ_PLACE_MOST_LAYERS);
@@ -141,6 +142,7 @@ static struct pz_place_width read_width(struct pz_call *call, struct pz_fields *
   return width;
 }
 
+/* Reads the layers of all tensor-parallel degrees. */
 static void read_widths(struct pz_call *call, struct pz_fields *fields,
                         struct pz_place_problem *problem) {
   const json_t *nodes = pz_fields_value(fields, "nodes"), *value;
@@ -223,6 +225,7 @@ void pz_place_read_instance(struct pz_call *call, const char *name, const char *
 
 /* ---- solving -------------------------------------------------------------------------------- */
 
+/* Raises an error that names the least memory with which a plan would fit. */
 _Noreturn static void raise_infeasible(struct pz_call *call,
                                        const struct pz_place_problem *problem) {
   struct pz_fit fit = pz_place_least_memory(call, problem);
@@ -248,6 +251,7 @@ static void find_instance_plan(struct pz_call *call, void *ctx) {
   args->found = pz_place_find_fastest(&own, &args->instance->p, DBL_MAX, &args->instance->plan);
 }
 
+/* Finds the best plan of an instance, and the time of its expert's plan. */
 void pz_place_solve_instance(struct pz_call *call, struct pz_instance *instance, bool check) {
   struct find_args find = {instance, call->arena, false};
   struct pz_error error = {0};

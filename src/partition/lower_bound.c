@@ -20,8 +20,8 @@ static double stage_memory_bytes(const struct pz_place_bound *bound, double para
   return bound->p.state * param_bytes + act_bytes + (double)(i - 1) * kept_bytes;
 }
 
-/* The least number of stages of any plan: from the end, every stage is as long as memory allows.  A stage that begins the model keeps
- * no input, so it may fit where a shorter one does not. */
+/* The least number of stages of any plan: from the end, every stage is as long as memory allows.  A stage that begins
+ * the model keeps no input, so it may fit where a shorter one does not. */
 static uint32_t least_stages_by_memory(const struct pz_place_bound *bound) {
   const struct pz_place_width *width = &bound->p.widths[0];
   uint32_t end = width->n;
@@ -100,6 +100,7 @@ static void prepare_domain(struct pz_call *call, struct pz_place_bound *bound) {
   }
 }
 
+/* Prepares the tables for the whole network and for each domain. */
 void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem *problem,
                             const uint32_t *runs, uint32_t n_runs, struct pz_place_bound *out) {
   struct pz_place_bound *inner = pz_alloc(call, problem->n_domains, sizeof *inner);
@@ -128,6 +129,7 @@ struct chain_work {
   double last_s;                         /* of the last layer, unless it is of the main run */
 };
 
+/* Sums the times of all layers, and singles out those of the main run, the first layer and the last layer. */
 static struct chain_work sum_work(const struct pz_place_bound *bound, const double *fwd_s,
                                   const double *bwd_s) {
   uint32_t last = bound->n_runs - 1;
@@ -166,8 +168,8 @@ static double layer_capacity(const struct stage_kind *kind, double load_s) {
   return most > 0 ? (double)(int64_t)(most * (1 + 1e-12)) : 0;
 }
 
-/* The least load, from load_s on, under which the stages can have n layers of the main run.  Each step goes to the next load
- * at which some kind of stage can have one layer more. */
+/* The least load, from load_s on, under which the stages can have n layers of the main run.  Each step goes to the
+ * next load at which some kind of stage can have one layer more. */
 static double least_load_s(const struct stage_kind kinds[3], double n, double load_s) {
   for (int tries = 0; tries < 32; tries++) {
     double capacity = 0, next_s = HUGE_VAL;
@@ -185,7 +187,8 @@ static double least_load_s(const struct stage_kind kinds[3], double n, double lo
   return load_s;
 }
 
-/* The load of the slowest of at least two stages with saved activations: inner stages wait for two transfers, the stages at the ends for one. */
+/* The load of the slowest of at least two stages with saved activations: inner stages wait for two transfers, the
+ * stages at the ends for one. */
 static double kept_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
                           double n_stages, double load_s) {
   double layer_s = work->main_fwd_s + work->main_bwd_s, t = bound->transfer_s;
@@ -196,7 +199,8 @@ static double kept_load_s(const struct pz_place_bound *bound, const struct chain
   return least_load_s(kinds, work->n_main, load_s);
 }
 
-/* The load of the slowest of at least two stages with recompute: all stages but the last run forward twice, and the gradient arrives meanwhile. */
+/* The load of the slowest of at least two stages with recompute: all stages but the last run forward twice, and the
+ * gradient arrives meanwhile. */
 static double recompute_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
                                double n_stages, double load_s) {
   double once_s = work->main_fwd_s + work->main_bwd_s, twice_s = once_s + work->main_fwd_s;
@@ -220,6 +224,7 @@ static double even_load_s(const struct pz_place_bound *bound, const struct chain
   return (once_s + 2 * (n_stages - 1) * bound->transfer_s) / n_stages;
 }
 
+/* A lower bound on the step time of plans inside one domain of the network. */
 static double domain_bound_s(const struct pz_place_bound *bound, const double *fwd_s,
                              const double *bwd_s, double limit_s) {
   struct chain_work work = sum_work(bound, fwd_s, bwd_s);
@@ -243,6 +248,7 @@ static double domain_bound_s(const struct pz_place_bound *bound, const double *f
   return best_s < HUGE_VAL ? best_s : limit_s;
 }
 
+/* The least bound over the whole network and all of its domains. */
 double pz_place_bound_time_s(const struct pz_place_bound *bound, const double *fwd_s,
                              const double *bwd_s, double limit_s) {
   double best_s = domain_bound_s(bound, fwd_s, bwd_s, limit_s);

@@ -88,6 +88,7 @@ static void describe_stages(struct pz_call *call, const struct pz_place_model *m
   }
 }
 
+/* Describes a solved problem for users: degrees, times, memory and stages. */
 struct pz_partition pz_partition_describe(struct pz_call *call, const struct pz_place_model *model,
                                           double lower_bound_s) {
   const struct pz_place_solution *plan = &model->plan;
@@ -268,6 +269,7 @@ static struct variant_list *build_variants(struct pz_call *call, const char *mod
   return list;
 }
 
+/* Raises an error that names the least memory with which a plan would fit. */
 _Noreturn static void raise_no_plan(struct pz_call *call,
                                     const struct pz_partition_options *options,
                                     const struct variant_list *list,
@@ -299,6 +301,7 @@ struct partition_args {
   struct pz_partitions **out;
 };
 
+/* Finds the best plans of a model on a chip, and describes them. */
 static void partition_model(struct pz_call *call, void *ctx) {
   const struct partition_args *args = ctx;
   struct pz_partition_options options = pz_partition_options_default();

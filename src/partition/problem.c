@@ -10,6 +10,7 @@
 
 /* ---- formulas ------------------------------------------------------------------------------- */
 
+/* The problem of plans inside one domain of the network, or in the whole network. */
 struct pz_place_problem pz_place_within(const struct pz_place_problem *problem, uint32_t domain) {
   struct pz_place_problem inside = *problem;
   inside.n_domains = 0;
@@ -24,6 +25,7 @@ double pz_place_allreduce_s(const struct pz_place_problem *problem, int64_t n_re
   return 4.0 * (double)(n_replicas - 1) / (double)n_replicas * param_bytes / problem->bytes_per_s;
 }
 
+/* The time of a batch: the rounds of the slowest stage, and the gradient all-reduce. */
 double pz_place_time_s(const struct pz_place_problem *problem, double maxload_s, uint32_t n_stages,
                        int64_t n_replicas, double param_bytes) {
   double rounds = (double)(pz_ceil_div(problem->microbatches, n_replicas) + n_stages - 1);
@@ -70,6 +72,7 @@ static double inputs_arrive_s(const struct pz_place_problem *problem,
   return latest_s;
 }
 
+/* Time and memory of stage k.  In each direction, a layer waits until its inputs from other stages have arrived. */
 struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *problem,
                                  const struct pz_place_width *width, const uint32_t *stage_of,
                                  uint32_t k, uint32_t n_stages) {
@@ -155,6 +158,7 @@ static const char *evaluate_stages(struct pz_call *call, const struct pz_place_p
   return NULL;
 }
 
+/* Evaluates a given plan.  Returns NULL, or a sentence that says why the plan is impossible. */
 const char *pz_fixed_plan_evaluate(struct pz_call *call, const struct pz_place_problem *problem,
                                    const struct pz_fixed *fixed, struct pz_place_solution *out) {
   struct pz_place_solution plan = {.replicas = fixed->replicas,
@@ -192,6 +196,7 @@ const char *pz_fixed_plan_evaluate(struct pz_call *call, const struct pz_place_p
 
 /* ---- the problem of a model ----------------------------------------------------------------- */
 
+/* A problem on this number of devices, with the bandwidths of the levels of the network. */
 struct pz_place_problem pz_place_problem_on(const struct pz_cluster *net, int64_t devices) {
   const struct pz_level *joining = pz_cluster_level(net, devices);
   struct pz_place_problem problem = {
@@ -203,6 +208,7 @@ struct pz_place_problem pz_place_problem_on(const struct pz_cluster *net, int64_
   return problem;
 }
 
+/* The layers of a workload as a chain, repeated as in the model. */
 struct pz_place_width pz_place_layer_chain(struct pz_call *call, const struct pz_workload *workload,
                                            struct pz_layer_time (*times)[2], bool least) {
   enum { PARAM_BYTES = 2 };

@@ -22,14 +22,14 @@ enum { MOST_CUTS = 1024 };
 struct stage_cost {
   double kept_s, recompute_s; /* load with saved activations, and with recompute */
   double work_s;              /* forward and backward alone, which grow with the stage */
-  double recompute_work_s;    /* the same, and forward again if the problem recomputes */
+  double recompute_work_s;    /* work_s, and if the problem recomputes, the forward time again */
   double param_bytes, act_bytes, in_bytes;
   bool tensor_parallel;
 };
 
-/* The tables of the dynamic program at one width.  A cut is a set of layers closed under predecessors (a downset), and a stage is
- * the difference of two cuts.  On a chain, cuts are prefixes.  A cell of the table belongs to the last k stages, n_single of
- * them on one device, that begin at a cut. */
+/* The tables of the dynamic program at one width.  A cut is a set of layers closed under predecessors (a downset),
+ * and a stage is the difference of two cuts.  On a chain, cuts are prefixes.  A cell of the table belongs to the last
+ * k stages, n_single of them on one device, that begin at a cut. */
 struct stage_table {
   const struct pz_place_problem *problem;
   const struct pz_place_width *width;
@@ -48,7 +48,7 @@ struct stage_table {
   double limits_of_s;   /* ... if the plan is to be faster than this */
 };
 
-/* The best plan so far. */
+/* The best plan found so far. */
 struct incumbent {
   struct pz_replicas replicas;
   uint32_t n_stages;                   /* 0 if there is none at this width */
@@ -75,6 +75,7 @@ static double stage_load_s(const struct stage_table *table, const struct stage_c
   return table->problem->recompute && i > 1 ? cost->recompute_s : cost->kept_s;
 }
 
+/* Memory of stage i from the end: parameters with optimizer state, activations, and microbatches in flight. */
 static double stage_memory_bytes(const struct stage_table *table, const struct stage_cost *cost,
                                  uint32_t i) {
   double kept_bytes = table->problem->recompute ? cost->in_bytes : cost->act_bytes;
@@ -108,6 +109,7 @@ static const uint64_t *cut_set(const struct stage_table *table, uint32_t cut) {
   return &table->cuts[(size_t)cut * table->n_words];
 }
 
+/* Whether a layer is in the stage between two cuts. */
 static bool is_in_stage(const struct stage_table *table, uint32_t from, uint32_t to,
                         uint32_t layer) {
   if (!table->cuts) return layer >= from && layer < to;
@@ -119,6 +121,7 @@ static bool is_stage(const struct stage_table *table, uint32_t from, uint32_t to
   return set_is_within(cut_set(table, from), cut_set(table, to), table->n_words);
 }
 
+/* Whether every layer has an edge to the next one, so that cuts are prefixes. */
 static bool is_chain(const struct pz_place_width *width) {
   bool linked[PZ_PLACE_MOST_LAYERS] = {false};
   for (uint32_t e = 0; e < width->n_edges; e++)
@@ -252,6 +255,7 @@ static void cost_chain_backward(const struct stage_table *table, uint32_t to, do
   }
 }
 
+/* Finds the cuts of the graph, and the cost of every stage between two cuts. */
 static void cost_all_stages(struct pz_call *call, struct stage_table *table) {
   double *scratch[2] = {pz_alloc(call, table->width->n, sizeof(double)),
                         pz_alloc(call, table->width->n, sizeof(double))};
@@ -301,8 +305,8 @@ static bool is_too_long(const struct stage_table *table, uint32_t k, uint32_t fr
   return stage->recompute_work_s >= worst_s || stage->recompute_work_s >= limit_s;
 }
 
-/* On a chain, the first end of a stage that leaves no more work than k - 1 stages can do within the limit.  The last stage has less
- * work than its layers suggest, because it does not recompute. */
+/* On a chain, the first end of a stage that leaves no more work than k - 1 stages can do within the limit.  The last
+ * stage has less work than its layers suggest, because it does not recompute. */
 static uint32_t first_useful_end(const struct stage_table *table, uint32_t k, uint32_t from,
                                  double limit_s) {
   uint32_t n = table->n_cuts, low = from + 1, high = n - k;
@@ -374,7 +378,8 @@ static void fill_row(struct stage_table *table, uint32_t k, const struct incumbe
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
-/* Makes the plan of n_stages stages in the table the incumbent: n_single of them are on one device, and the first ends at first_end. */
+/* Makes the plan of n_stages stages in the table the incumbent: n_single of them are on one device, and the first
+ * ends at first_end. */
 static void set_incumbent(const struct stage_table *table, struct incumbent *best,
                           struct pz_replicas replicas, uint32_t n_stages, uint32_t n_single,
                           uint32_t first_end) {
@@ -439,9 +444,9 @@ static double largest_stage_bytes(const struct stage_table *table, uint32_t n_st
   return largest;
 }
 
-/* Tries the plan of n_stages stages in the table.  Returns a number of parameter bytes that the largest stage of every
- * better plan of this maxload stays below, or 0 if there is no better plan.  The time grows with these bytes, and at those of the plan found it is no
- * better; bisection starts from the even share, and its upper end is safe. */
+/* Tries the plan of n_stages stages in the table.  Returns a number of parameter bytes that the largest stage of
+ * every better plan of this maxload stays below, or 0 if there is no better plan.  The time grows with these bytes,
+ * and at those of the plan found it is no better; bisection starts from the even share, and its upper end is safe. */
 static double try_table_plan(const struct stage_table *table, struct incumbent *best,
                              uint32_t n_stages, uint32_t n_single) {
   double maxload_s = table->maxload_s[cell_of(table, n_stages, n_single, 0)];
@@ -493,8 +498,8 @@ static void solve_corrected(struct stage_table *table, struct incumbent *best) {
 
 /* ---- an initial upper bound ------------------------------------------------------------------ */
 
-/* The time of the plan whose stages, from the end, are as long as their load stays within load_s.  Returns DBL_MAX if it needs more
- * than n_stages stages or does not fit. */
+/* The time of the plan whose stages, from the end, are as long as their load stays within load_s.  Returns DBL_MAX if
+ * it needs more than n_stages stages or does not fit. */
 static double greedy_time_s(const struct stage_table *table, uint32_t n_stages, double load_s) {
   bool largest_charged = table->problem->semantics == PZ_SEMANTICS_CORRECTED;
   double maxload_s = 0, charged_bytes = 0;
@@ -544,6 +549,7 @@ static void initial_upper_bound(const struct stage_table *table, struct incumben
 
 /* ---- the solution --------------------------------------------------------------------------- */
 
+/* Sets the costs of all stages, the least numbers of rounds, and the row of no stages. */
 static void make_stage_table(struct pz_call *call, struct stage_table *table) {
   const struct pz_place_problem *problem = table->problem;
   cost_all_stages(call, table);
@@ -676,6 +682,7 @@ static bool fits_with(struct pz_call *call, const struct pz_place_problem *probl
   return fits;
 }
 
+/* The least memory per device with which a plan fits, to a thousandth, by bisection. */
 struct pz_fit pz_place_least_memory(struct pz_call *call, const struct pz_place_problem *problem) {
   struct pz_fit fit = {.hbm_bytes = DBL_MAX};
   double low = problem->hbm_bytes, high = low > 1 ? 2 * low : 2;

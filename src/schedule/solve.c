@@ -143,6 +143,7 @@ static void run_effort_schedule(struct pz_context *context) {
   }
 }
 
+/* Solves the problem by the exact solver or the integer program, and checks the schedule. */
 struct pz_schedule pz_schedule_find(struct pz_call *call, const struct pz_problem *problem,
                                     const struct pz_solve_options *options) {
   struct pz_call work = pz_scratch(call);

@@ -56,6 +56,7 @@ static void set_energy(struct energy_reasoning *reasoning) {
   reasoning->n_measures++;
 }
 
+/* Sets the longest path, in least durations, from the end of every task to the start of every other. */
 static void set_longest_paths(struct energy_reasoning *reasoning) {
   const struct pz_context *context = reasoning->context;
   uint32_t n = reasoning->n;
@@ -107,6 +108,7 @@ static double energy_bound(const struct energy_reasoning *reasoning) {
   return bound;
 }
 
+/* Raises every head by the paths and the energy of the task's predecessors. */
 static void tighten_heads(struct energy_reasoning *reasoning) {
   const double *least_s = reasoning->context->least_s;
   double *head_s = reasoning->context->head_s;
@@ -122,6 +124,7 @@ static void tighten_heads(struct energy_reasoning *reasoning) {
   }
 }
 
+/* Raises every tail by the paths and the energy of the task's successors. */
 static void tighten_tails(struct energy_reasoning *reasoning) {
   const double *least_s = reasoning->context->least_s;
   const bool *left_out = reasoning->left_out;
@@ -182,6 +185,7 @@ static void set_path_tails(struct pz_context *context, const bool *left_out) {
     }
 }
 
+/* Sets tails by paths and energy without the tasks that are left out. */
 void pz_bound_tails(struct pz_context *context, const bool *left_out) {
   context->derived = false;
   set_path_tails(context, left_out);
@@ -245,6 +249,7 @@ static double keyed_energy_bound(const struct pz_context *context, struct keyed_
   return bound;
 }
 
+/* The sum over tasks of the least product of rate and duration, over modes that are not eliminated. */
 double pz_duals_sum(const struct pz_context *context, const double *rate, double *least) {
   double sum = 0;
   for (uint32_t i = 0; i < context->problem->n; i++) {
@@ -326,6 +331,7 @@ static bool eliminate_modes(struct pz_context *context) {
   return any;
 }
 
+/* Raises the lower bound and eliminates modes, until no more modes are eliminated. */
 void pz_bound_tighten(struct pz_context *context) {
   struct pz_call scratch = pz_scratch(context->call);
   struct keyed_task *list = pz_alloc(&scratch, context->problem->n, sizeof *list);

@@ -67,6 +67,7 @@ static int64_t largest_load(const struct pz_context *context, int resource) {
   return sum;
 }
 
+/* Raises the lower bound by each resource with two units, if durations are integers and few enough. */
 void pz_two_machine_bound(struct pz_context *context) {
   const struct pz_problem *problem = context->problem;
   if (!context->techniques->two_machine_bound) return;

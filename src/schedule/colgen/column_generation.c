@@ -1,17 +1,18 @@
-/* Column generation: a lower bound from a linear program over feasible subsets, and dual values (Mingozzi et al. 1998;
- * column generation and modes: Brucker and Knust 2000, 2003).
+/* Column generation: a lower bound from a linear program over feasible subsets, and dual values (Mingozzi et al.
+ * 1998; column generation and modes: Brucker and Knust 2000, 2003).
  *
  * A feasible subset is a set of tasks in modes that can run concurrently (pricing.h).  One runs at every moment of a
  * schedule, so the makespan is at least
  *     min  total time of the subsets,   such that for each task the times of the subsets with it,
  *          each divided by its duration in the mode it has there, sum to at least 1,
- * a linear program with very many columns.  Its dual gives each task a value and each of its modes the rate
- * value / duration, such that no subset has rates that sum to more than 1.  The sum of the dual values is the bound; it also
+ * a linear program with very many columns.  Its dual gives each task a value and each of its modes the rate value /
+ * duration, such that no subset has rates that sum to more than 1.  The sum of the dual values is the bound; it also
  * holds for the rest of a partial schedule.
  *
- * Columns are generated: solve with the subsets at hand (the restricted master problem), search for the subset of largest
- * value (the pricing problem), until none exceeds 1.  Dual values of an unfinished run are divided by the value of that
- * subset, which makes them feasible (Farley 1990): no proof depends on the accuracy of the linear program. */
+ * Columns are generated: solve with the subsets at hand (the restricted master problem), search for the subset of
+ * largest value (the pricing problem), until none exceeds 1.  Dual values of an unfinished run are divided by the
+ * value of that subset, which makes them feasible (Farley 1990): no proof depends on the accuracy of the linear
+ * program. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -134,6 +135,7 @@ static void build_model(struct pz_colgen *colgen) {
   }
 }
 
+/* Builds the model with a column for each mode and for the subsets of the incumbent. */
 struct pz_colgen *pz_colgen_new(struct pz_context *context) {
   struct pz_call *call = context->call;
   uint32_t n = context->problem->n;
@@ -217,6 +219,7 @@ static void generate_columns(struct pz_colgen *colgen) {
   }
 }
 
+/* Bans the columns of eliminated modes, generates columns, and tightens the bounds with the new dual values. */
 void pz_colgen_run(struct pz_colgen *colgen, int64_t steps) {
   struct pz_context *context = colgen->context;
   struct pz_pricing *pricing = &colgen->pricing;

@@ -59,6 +59,7 @@ static void find_chains(struct pz_call *call, struct pz_pricing *pricing) {
   }
 }
 
+/* Allocates the pricing problem and sets everything that does not depend on rates. */
 void pz_pricing_init(struct pz_call *call, struct pz_pricing *pricing,
                      const struct pz_context *context) {
   const struct pz_problem *problem = context->problem;
@@ -170,6 +171,7 @@ static int compare_choices(const void *a, const void *b) {
   return (int)x->mode - (int)y->mode;
 }
 
+/* Sorts the choices of the current rates, finds preferred tasks, and chooses multipliers for each part. */
 void pz_pricing_begin(struct pz_pricing *pricing) {
   const struct pz_problem *problem = pricing->problem;
   pricing->n_choices = 0;
@@ -317,6 +319,7 @@ static void extend_subset(struct pz_pricing *pricing, const struct pz_extension 
   }
 }
 
+/* Finds the best subset that has this first choice and otherwise only later choices. */
 void pz_pricing_solve(struct pz_pricing *pricing, uint32_t first) {
   static const struct pz_bits none;
   const struct pz_choice *choice = &pricing->choices[first];

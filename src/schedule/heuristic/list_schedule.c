@@ -32,6 +32,7 @@ static const struct pz_mode *chosen_mode(const struct list_scheduler *scheduler,
   return &scheduler->context->problem->tasks[task].modes[scheduler->mode[task]];
 }
 
+/* Adds a task to the heap of ready tasks. */
 static void add_ready(struct list_scheduler *scheduler, uint32_t task) {
   const struct pz_context *context = scheduler->context;
   struct keyed_task entry = {context->tail_s[task] + context->least_s[task], task};
@@ -81,6 +82,7 @@ static double end_next(struct list_scheduler *scheduler) {
   return now;
 }
 
+/* Makes one schedule with these modes, which becomes the incumbent if it is better. */
 void pz_list_schedule(struct pz_context *context, const uint32_t *mode) {
   const struct pz_problem *problem = context->problem;
   struct pz_call scratch = pz_scratch(context->call);

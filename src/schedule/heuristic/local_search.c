@@ -45,6 +45,7 @@ struct local_search {
   bool backward; /* schedules are made from the end: successors first, times counted back */
 };
 
+/* Allocates a local search for the problem of the context. */
 static struct local_search local_search_new(struct pz_call *call, struct pz_context *context) {
   const struct pz_problem *problem = context->problem;
   uint32_t n = problem->n;
@@ -244,6 +245,7 @@ static uint32_t power_saving_mode(const struct pz_task *task, int32_t capacity) 
   return best;
 }
 
+/* Chooses the modes of all tasks by a rule. */
 static void choose_modes(struct local_search *search, int rule) {
   const struct pz_problem *problem = search->context->problem;
   for (uint32_t i = 0; i < problem->n; i++) {
@@ -438,6 +440,7 @@ static void run_passes(struct local_search *search, int64_t end, bool is_long) {
   count->steps += context->steps - steps_before;
 }
 
+/* Makes the first incumbent if there is none, and improves it in about this number of steps. */
 void pz_local_search(struct pz_context *context, int64_t steps) {
   static const int list_rules[] = {RULE_FASTEST, 0, 1, 5}; /* for large problems */
   struct pz_call scratch = pz_scratch(context->call);
@@ -459,6 +462,7 @@ void pz_local_search(struct pz_context *context, int64_t steps) {
   pz_scratch_end(&scratch);
 }
 
+/* Makes one schedule with these modes and priorities, which becomes the incumbent if it is better. */
 void pz_serial_schedule(struct pz_context *context, const uint32_t *mode, const double *priority) {
   uint32_t n = context->problem->n;
   if (n > PZ_LOCAL_MOST_TASKS) return;
@@ -471,6 +475,7 @@ void pz_serial_schedule(struct pz_context *context, const uint32_t *mode, const 
   pz_scratch_end(&scratch);
 }
 
+/* Places the tasks of the incumbent again in the order of their starts, each as early as it fits. */
 void pz_left_shift_incumbent(struct pz_context *context) {
   uint32_t n = context->problem->n;
   int64_t steps = context->steps; /* this effort does not count */

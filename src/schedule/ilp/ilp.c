@@ -16,7 +16,8 @@
 #include "schedule/model/context.h"
 #include "schedule/model/schedule.h"
 
-/* Rows of the model above which transitivity is left out.  It is implied by the times, and then costs more than it helps. */
+/* Rows of the model above which transitivity is left out.  It is implied by the times, and then costs more than it
+ * helps. */
 enum { MAX_ROWS_WITH_TRANSITIVE = 20000 };
 static const double DEFAULT_SECONDS = 60;
 
@@ -49,6 +50,7 @@ static bool is_unordered(const struct ilp_model *model, uint32_t i, uint32_t j) 
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
+/* Adds the columns C, s_i, x_im and y_ij. */
 static void add_columns(struct ilp_model *model) {
   static const struct pz_lp_col choice = {.upper = 1, .integer = true};
   const struct pz_context *context = model->context;
@@ -79,8 +81,8 @@ static void add_duration_terms(struct ilp_model *model, uint32_t row, uint32_t i
     pz_lp_set_entry(&model->lp, row, mode_column[m], factor * task->modes[m].s / model->unit);
 }
 
-/* Adds a row that lets each task choose one mode, and a row for each of its successors, which start no earlier than the task
- * ends.  A task without successors ends before the end of the schedule. */
+/* Adds a row that lets each task choose one mode, and a row for each of its successors, which start no earlier than
+ * the task ends.  A task without successors ends before the end of the schedule. */
 static void add_mode_and_end_rows(struct ilp_model *model) {
   struct pz_lp *lp = &model->lp;
   for (uint32_t i = 0; i < model->problem->n; i++) {
@@ -116,6 +118,7 @@ static void add_order_row(struct ilp_model *model, uint32_t i, uint32_t j) {
   pz_lp_set_entry(lp, row, order_column(model, i, j), -big);
 }
 
+/* Whether two tasks in these modes fit the capacities at the same time. */
 static bool fit_together(const struct ilp_model *model, const struct pz_mode *a,
                          const struct pz_mode *b) {
   int32_t residual[PZ_RESOURCES];
@@ -144,6 +147,7 @@ static void add_conflict_row(struct ilp_model *model, uint32_t i, uint32_t j, ui
       pz_lp_set_entry(lp, row, model->mode_column[first_mode[j] + k], -1);
 }
 
+/* Adds the rows of every pair of tasks that precedence does not order. */
 static void add_pair_rows(struct ilp_model *model) {
   const struct pz_task *tasks = model->problem->tasks;
   struct pz_lp *lp = &model->lp;
@@ -241,6 +245,7 @@ static void add_handover_rows(struct ilp_model *model, int resource) {
   }
 }
 
+/* Builds the whole model; handovers only for the resources that need them. */
 static void build_model(struct ilp_model *model) {
   uint32_t n = model->problem->n;
   pz_lp_init(&model->lp, model->call);

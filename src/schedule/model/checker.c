@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* Checks the mode and the duration of every task, and that its predecessors end before it starts. */
 static void check_tasks(struct pz_call *call, const struct pz_problem *problem,
                         const struct pz_slot *slots, double slack) {
   for (uint32_t i = 0; i < problem->n; i++) {
@@ -42,6 +43,7 @@ static int compare_events(const void *a, const void *b) {
   return (x->kind > y->kind) - (x->kind < y->kind);
 }
 
+/* Checks that the use of no resource exceeds its capacity at any instant. */
 static void check_capacities(struct pz_call *call, const struct pz_problem *problem,
                              const struct pz_slot *slots, double slack) {
   struct event *events = pz_alloc(call, 2 * (size_t)problem->n, sizeof *events);

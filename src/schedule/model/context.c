@@ -50,6 +50,7 @@ static double common_time_unit(const struct pz_problem *problem) {
   return sums_are_exact ? (double)divisor : 0;
 }
 
+/* Allocates the shared state of the solver, without an incumbent. */
 struct pz_context *pz_context_new(struct pz_call *call, const struct pz_problem *problem) {
   struct pz_context *context = pz_alloc(call, 1, sizeof *context);
   uint32_t n = problem->n;

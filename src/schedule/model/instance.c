@@ -12,6 +12,7 @@
 
 const char *const pz_exclusive_names[] = {"all", "class", NULL};
 
+/* Sets the modes of an operator on one core of each class that it uses, and on the whole chip. */
 uint32_t pz_two_modes(enum pz_op_class op_class, const int32_t capacity[PZ_RESOURCES],
                       double single_s, double intra_s, enum pz_exclusive exclusive,
                       struct pz_mode modes[2]) {
@@ -44,6 +45,7 @@ static const char *const notes[] = {"name",      "about",       "comment",      
                                     "incumbent", "lower_bound", "optimal_makespan"};
 static const char *const op_notes[] = {"name", "desc", "comment"};
 
+/* Reads the class of an operator. */
 static enum pz_op_class read_class(struct pz_fields *fields) {
   static const char *const names[] = {[PZ_CLASS_TENSOR] = "TC",
                                       [PZ_CLASS_VECTOR] = "VC",
@@ -127,6 +129,7 @@ static void build_problem(struct pz_call *call, void *ctx) {
                                    args->edges, args->n_edges);
 }
 
+/* Reads a problem from text in the original system's JSON format. */
 struct pz_problem pz_instance_read(struct pz_call *call, const char *name, const char *text,
                                    size_t bytes, enum pz_exclusive exclusive) {
   const json_t *root = pz_json_read(call, name, text, bytes);

@@ -182,6 +182,7 @@ static void restore_chip(void *layer_builder) {
   pz_cost_set_chip(builder->cost, &builder->chip, &builder->net);
 }
 
+/* Builds the problem of a layer's operators with the modes of the options. */
 struct pz_problem pz_layer_problem_build(struct pz_call *call, struct pz_cost *cost,
                                          const struct pz_ops *ops,
                                          const struct pz_layer_options *options) {

@@ -16,6 +16,7 @@ const char *pz_mode_name(const struct pz_mode *mode, char buffer[16]) {
   return buffer;
 }
 
+/* Whether two tasks have the same durations and uses, in the same order. */
 bool pz_same_modes(const struct pz_task *a, const struct pz_task *b) {
   if (a->n_modes != b->n_modes) return false;
   for (uint32_t m = 0; m < a->n_modes; m++) {
@@ -149,6 +150,7 @@ static void link_tasks(struct pz_call *call, const struct problem_input *input,
   }
 }
 
+/* Builds a problem from copies of the tasks, in topological order. */
 struct pz_problem pz_problem_build(struct pz_call *call, const int32_t capacity[PZ_RESOURCES],
                                    const struct pz_task *tasks, uint32_t n,
                                    const struct pz_edge *edges, uint32_t n_edges) {

@@ -42,7 +42,7 @@ struct pz_task {
   uint32_t n_pred, n_succ;
 };
 
-/* Tasks are in topological order. */
+/* A scheduling problem.  The tasks are in topological order. */
 struct pz_problem {
   int32_t capacity[PZ_RESOURCES];
   const struct pz_task *tasks;

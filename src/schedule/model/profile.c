@@ -32,6 +32,7 @@ static bool milestone_fits_at(const struct pz_profile *profile, uint32_t i,
   return pz_mode_fits(residual, mode);
 }
 
+/* The earliest start, not before `ready`, at which the mode fits over its whole duration. */
 double pz_profile_earliest(const struct pz_profile *profile, double ready,
                            const struct pz_mode *mode) {
   const double *time = profile->time;
@@ -70,6 +71,7 @@ static uint32_t split_interval(struct pz_profile *profile, double instant) {
   return i + 1;
 }
 
+/* Takes the capacity that a mode uses from its start to its end. */
 void pz_profile_occupy(struct pz_profile *profile, double start, const struct pz_mode *mode) {
   if (mode->s <= 0) return;
   uint32_t first = split_interval(profile, start);

@@ -77,6 +77,7 @@ static double limit_by_fewer_cores(const struct pz_vec *full, uint32_t index, do
   return limit_s;
 }
 
+/* Appends the modes of an operator at full and at lower rates, up to a duration of limit_s, without dominated ones. */
 void pz_append_rate_modes(struct pz_call *call, const struct pz_vec *full, double limit_s,
                           struct pz_vec *modes) {
   double durations[MAX_DURATIONS];
@@ -104,6 +105,7 @@ static int32_t exact_share(double memory_s, double duration_s) {
   return duration_s > 0 ? (int32_t)ceil(fmin(1, memory_s / duration_s) * PZ_RATE_PARTS) : 0;
 }
 
+/* Appends the modes at full rate, each with exactly the shares of bandwidth that it needs. */
 void pz_append_full_rate_modes(struct pz_call *call, const struct pz_vec *full,
                                struct pz_vec *modes) {
   for (uint32_t k = 0; k < full->n; k++) {

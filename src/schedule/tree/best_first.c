@@ -246,6 +246,7 @@ static double open_list_bound(const struct best_first *search) {
 
 /* ---- complete schedules --------------------------------------------------------------------- */
 
+/* Makes the next node the current node of the replay. */
 static void swap_nodes(struct best_first *search) {
   struct pz_partial *swap = search->replay;
   search->replay = search->next;
@@ -483,10 +484,11 @@ static void search_states(struct best_first *search) {
   }
   double proved = search->stopped ? open_list_bound(search) : context->incumbent_s;
   if (search->deferred) proved = pz_fmin(proved, search->deferred->unfit_s);
-  /* pruned states have no better schedule than the incumbent */
+  /* states that were pruned lead to no schedule better than the incumbent */
   pz_update_bound(context, pz_fmin(proved, context->incumbent_s), PZ_T_best_first);
 }
 
+/* Searches within this effort, without the deferred tasks if there are any. */
 void pz_best_first_search(struct pz_context *context, int64_t steps, struct pz_deferred *deferred) {
   struct pz_technique_count *count = &context->count[PZ_T_best_first];
   uint32_t n = context->problem->n;

@@ -185,6 +185,7 @@ static bool exchange_tasks(struct automorphism *automorphism, uint32_t a, uint32
   return true;
 }
 
+/* Finds pairs of tasks that an automorphism of the problem exchanges, and lets the one of lower rank start first. */
 void pz_automorphisms(struct pz_branching *tree, const bool *deferred) {
   struct automorphism automorphism = {.tree = tree};
   struct pz_technique_count *count = &tree->context->count[PZ_T_automorphisms];

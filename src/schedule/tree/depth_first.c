@@ -40,6 +40,7 @@ struct depth_first {
   bool stopped;                 /* at the effort limit */
 };
 
+/* Whether the lower bounds of a node are below the incumbent; cheaper bounds come first. */
 static bool is_promising(const struct depth_first *search, const struct pz_partial *node) {
   const struct pz_branching *tree = &search->tree;
   const struct pz_context *context = tree->context;
@@ -115,6 +116,7 @@ static void visit_node(struct depth_first *search, uint32_t depth) {
   visit_node(search, depth + 1);
 }
 
+/* Searches within this effort, without the deferred tasks if there are any. */
 void pz_depth_first_search(struct pz_context *context, int64_t steps,
                            struct pz_deferred *deferred) {
   struct pz_technique_count *count = &context->count[PZ_T_depth_first];

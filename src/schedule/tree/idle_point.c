@@ -19,6 +19,7 @@ struct past_idle_point {
 
 /* ---- regret ---------------------------------------------------------------------------------- */
 
+/* Whether an idle point that was visited before has no more tasks done and no more regret.  If not, stores this one. */
 bool pz_idle_dominated(struct pz_call *call, struct pz_idle *idle, const struct pz_partial *node) {
   struct pz_context *context = idle->tree->context;
   struct pz_technique_count *count = &context->count[PZ_T_idle_points];
@@ -38,6 +39,7 @@ bool pz_idle_dominated(struct pz_call *call, struct pz_idle *idle, const struct 
   return false;
 }
 
+/* Whether running all tasks since the last idle point alone would be as fast as the busy period. */
 bool pz_idle_dominates(const struct pz_idle *idle, double regret_s, const struct pz_partial *node,
                        double next_end) {
   struct pz_context *context = idle->tree->context;
@@ -46,6 +48,7 @@ bool pz_idle_dominates(const struct pz_idle *idle, double regret_s, const struct
   return dominates;
 }
 
+/* The first ready task with successors that is not postponed, or PZ_NONE. */
 uint32_t pz_idle_undecided(const struct pz_idle *idle, const struct pz_partial *node) {
   for (int w = 0; w < idle->tree->words; w++) {
     uint64_t undecided = node->ready.w[w] & idle->inner.w[w] & ~node->postponed.w[w];

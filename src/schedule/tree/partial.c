@@ -7,6 +7,7 @@
 
 /* ---- dominance ------------------------------------------------------------------------------- */
 
+/* Cutset dominance: whether the tasks of `by` end no later than those of `a` and use no more. */
 bool pz_partial_dominated(const struct pz_branching *tree, const struct pz_going *a,
                           const struct pz_going *by) {
   if (by->next_start > a->next_start + 1e-12 * tree->context->scale) return false;
@@ -87,6 +88,7 @@ static void finish_milestones(struct pz_branching *tree, struct pz_partial *node
 
 /* ---- starts ---------------------------------------------------------------------------------- */
 
+/* Whether one more task could run now and be done at the next end, so that waiting for that end is no better. */
 bool pz_partial_wait_dominated(const struct pz_branching *tree, const struct pz_partial *node) {
   const struct pz_context *context = tree->context;
   struct pz_technique_count *count = &context->count[PZ_T_wait_dominance];
@@ -137,6 +139,7 @@ static bool may_start(const struct pz_branching *tree, const struct pz_partial *
   return pz_better(context, node->now + remaining, context->incumbent_s);
 }
 
+/* An iterator over the ready tasks that come after the last one started now. */
 struct pz_start pz_partial_starts(const struct pz_branching *tree, const struct pz_partial *node) {
   struct pz_start start = {.n_modes = 0};
   uint32_t first_rank = node->last_rank == PZ_NONE ? 0 : node->last_rank + 1;
@@ -166,6 +169,7 @@ static bool next_task(const struct pz_branching *tree, const struct pz_partial *
   return false;
 }
 
+/* Advances to the next task and mode that may start.  Returns false after the last. */
 bool pz_partial_next(const struct pz_branching *tree, const struct pz_partial *node,
                      struct pz_start *start) {
   do {
@@ -179,6 +183,7 @@ bool pz_partial_next(const struct pz_branching *tree, const struct pz_partial *n
 
 /* ---- moves ----------------------------------------------------------------------------------- */
 
+/* Starts a task now. */
 void pz_partial_start(struct pz_branching *tree, const struct pz_partial *from, uint32_t task,
                       uint32_t mode, struct pz_partial *to) {
   const struct pz_context *context = tree->context;
@@ -196,6 +201,7 @@ void pz_partial_start(struct pz_branching *tree, const struct pz_partial *from, 
   tree->slots[task] = (struct pz_slot){from->now, end, mode};
 }
 
+/* The fastest mode of a task that is not eliminated. */
 uint32_t pz_partial_fastest(const struct pz_branching *tree, uint32_t task) {
   const struct pz_context *context = tree->context;
   const struct pz_mode *modes = tree->problem->tasks[task].modes;
@@ -205,6 +211,7 @@ uint32_t pz_partial_fastest(const struct pz_branching *tree, uint32_t task) {
   return m;
 }
 
+/* Runs the tasks one after another, each alone in its fastest mode. */
 void pz_partial_alone(struct pz_branching *tree, struct pz_partial *node,
                       const struct pz_bits *tasks) {
   const struct pz_context *context = tree->context;
@@ -223,6 +230,7 @@ void pz_partial_alone(struct pz_branching *tree, struct pz_partial *node,
   finish_milestones(tree, node);
 }
 
+/* Advances to the next end of a running task, and finishes the tasks that end then. */
 void pz_partial_advance(struct pz_branching *tree, const struct pz_partial *from,
                         struct pz_partial *to) {
   const struct pz_context *context = tree->context;
@@ -255,6 +263,7 @@ void pz_partial_advance(struct pz_branching *tree, const struct pz_partial *from
 
 /* ---- from beginning to end ------------------------------------------------------------------- */
 
+/* The partial schedule at time 0; deferred tasks count as finished. */
 void pz_partial_begin(struct pz_branching *tree, const bool *deferred, struct pz_partial *out) {
   const struct pz_duals *duals = &tree->context->duals;
   *out = (struct pz_partial){.last_rank = PZ_NONE, .remaining_dual = duals->sum};
@@ -284,6 +293,7 @@ bool pz_partial_complete(const struct pz_branching *tree, const struct pz_partia
   return pz_branching_within(tree, &tree->all, &node->started);
 }
 
+/* The last end of the started tasks. */
 double pz_partial_end(const struct pz_partial *node) {
   double end = node->now;
   for (uint32_t i = 0; i < node->n_running; i++) end = pz_fmax(end, node->running[i].end);

@@ -5,6 +5,7 @@
 #include <float.h>
 #include <string.h>
 
+/* Sets the capacity that the running tasks leave, from now on and from the end of each of them on. */
 void pz_residual_find(const struct pz_branching *tree, const struct pz_partial *node,
                       struct pz_residual *out) {
   const struct pz_running *by_end[PZ_TREE_MOST_TASKS];
@@ -151,7 +152,8 @@ double pz_partial_energy_bound(const struct pz_branching *tree, const struct pz_
   return count_bound(tree, PZ_T_node_energy_bound, node->now + bound);
 }
 
-/* The dual value of the rest (colgen/column_generation.c). */
+/* The time of the node plus the dual value of the tasks that are left, which no completion takes less time for
+ * (colgen/column_generation.c). */
 double pz_partial_dual_bound(const struct pz_branching *tree, const struct pz_partial *node) {
   const struct pz_context *context = tree->context;
   if (!context->techniques->node_dual_bound || context->duals.sum <= 0) return node->now;
