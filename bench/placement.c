@@ -27,7 +27,7 @@ static struct pz_place_problem read_problem(const char *folder, const char *name
     exit(1);
   }
   pz_free(text);
-  return x.p;
+  return x.problem;
 }
 
 static double solve_s(struct pz_place_problem p, enum pz_semantics semantics, double *time_s) {

@@ -319,7 +319,7 @@ static void sweep_shape(struct pz_call *call, void *ctx) {
     struct pz_product product = {dims->batch, dims->m, dims->n, dims->k, false};
     shape->startup_s[i] = pz_sweep_mappings(call, &product, sweep->chip, &sizes, core_s, hbm_s);
     for (size_t c = 0; c < sizes.n_cores; c++) shape->core_s[c * n + i] = core_s[c];
-    for (size_t graph = 0; graph < sizes.n_glb; graph++) shape->hbm_s[graph * n + i] = hbm_s[graph];
+    for (size_t glb = 0; glb < sizes.n_glb; glb++) shape->hbm_s[glb * n + i] = hbm_s[glb];
   }
 }
 

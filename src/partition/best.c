@@ -355,7 +355,7 @@ static struct pz_place_model solve_in_full(struct pz_call *call, const struct pz
                                            const struct candidate *candidate, bool recompute) {
   struct pz_place_width *width = pz_alloc(call, 1, sizeof *width);
   *width = pz_place_layer_chain(call, candidate->workload, candidate->times, false);
-  struct pz_place_model model = {.p = candidate_problem(in, candidate, width, recompute),
+  struct pz_place_model model = {.problem = candidate_problem(in, candidate, width, recompute),
                                  .mbs = in->variants[candidate->variant].mbs,
                                  .seq = candidate->workload->options.seq,
                                  .batch = in->batch,
@@ -367,9 +367,9 @@ static struct pz_place_model solve_in_full(struct pz_call *call, const struct pz
       const struct pz_layer_time *time = &candidate->times[i][d];
       if (time->s > 0) model.worst_gap = fmax(model.worst_gap, 1 - time->least_s / time->s);
     }
-  if (!place_layers(call, in, candidate, &model.p, DBL_MAX, &model.plan))
+  if (!place_layers(call, in, candidate, &model.problem, DBL_MAX, &model.plan))
     pz_raise(call, PZ_NO_ANSWER, "no feasible plan");
-  model.p.bytes_per_s = pz_place_within(&model.p, model.plan.domain).bytes_per_s;
+  model.problem.bytes_per_s = pz_place_within(&model.problem, model.plan.domain).bytes_per_s;
   return model;
 }
 

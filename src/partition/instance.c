@@ -214,12 +214,12 @@ void pz_place_read_instance(struct pz_call *call, const char *name, const char *
   json_t *root = pz_json_read(call, name, text, bytes);
   struct pz_fields fields = pz_fields_of(call, name, root);
   *out = (struct pz_instance){.name = name};
-  read_numbers(&fields, &out->p);
+  read_numbers(&fields, &out->problem);
   read_fixed(call, &fields, &out->fixed);
   pz_fields_allow(&fields, described_by, sizeof described_by / sizeof *described_by);
   check_edge_widths(call, &fields);
   pz_fields_end(call, &fields);
-  read_widths(call, &fields, &out->p);
+  read_widths(call, &fields, &out->problem);
   pz_close(call, root);
 }
 
@@ -248,7 +248,8 @@ struct find_args {
 static void find_instance_plan(struct pz_call *call, void *ctx) {
   struct find_args *args = ctx;
   struct pz_call own = pz_call_in(call, args->arena);
-  args->found = pz_place_find_fastest(&own, &args->instance->p, DBL_MAX, &args->instance->plan);
+  args->found =
+      pz_place_find_fastest(&own, &args->instance->problem, DBL_MAX, &args->instance->plan);
 }
 
 /* Finds the best plan of an instance, and the time of its expert's plan. */
@@ -259,10 +260,11 @@ void pz_place_solve_instance(struct pz_call *call, struct pz_instance *instance,
   enum pz_status status = pz_border(find_instance_plan, &find, &error);
   instance->solve_s = pz_clock_s() - start_s;
   if (status != PZ_OK) pz_raise(call, status, "%s: %s", instance->name, error.message);
-  if (!find.found) raise_infeasible(call, &instance->p);
-  if (check) pz_place_check(call, &instance->p, &instance->plan);
+  if (!find.found) raise_infeasible(call, &instance->problem);
+  if (check) pz_place_check(call, &instance->problem, &instance->plan);
   struct pz_place_solution expert;
-  instance->fixed_reason = pz_fixed_plan_evaluate(call, &instance->p, &instance->fixed, &expert);
+  instance->fixed_reason =
+      pz_fixed_plan_evaluate(call, &instance->problem, &instance->fixed, &expert);
   if (!instance->fixed_reason) instance->fixed_s = expert.time_s;
 }
 
@@ -275,14 +277,14 @@ struct pz_instance_options pz_instance_options_default(void) {
 /* Copies the plan that was found. */
 static void describe_instance_plan(struct pz_call *call, const struct pz_instance *instance,
                                    struct pz_instance_plan *out) {
-  const struct pz_place_width *width = &instance->p.widths[instance->plan.width];
+  const struct pz_place_width *width = &instance->problem.widths[instance->plan.width];
   *out = (struct pz_instance_plan){.tp = width->tp,
                                    .dp = instance->plan.replicas,
                                    .n_stages = instance->plan.n_stages,
                                    .step_s = instance->plan.time_s,
                                    .slowest_stage_s = instance->plan.maxload_s,
                                    .exchange_s = instance->plan.allreduce_s,
-                                   .hbm_bytes = instance->p.hbm_bytes,
+                                   .hbm_bytes = instance->problem.hbm_bytes,
                                    .expert_s = instance->fixed_s,
                                    .solve_s = instance->solve_s};
   if (instance->fixed_reason) out->expert = pz_copy_text(call, instance->fixed_reason);
@@ -312,7 +314,7 @@ static void partition_instance(struct pz_call *call, void *ctx) {
   pz_require(call, args->text, "text");
   pz_require(call, args->out, "out");
   pz_place_read_instance(call, args->name, args->text, args->bytes, &instance);
-  instance.p.semantics = o.corrected ? PZ_SEMANTICS_CORRECTED : PZ_SEMANTICS_ORIGINAL;
+  instance.problem.semantics = o.corrected ? PZ_SEMANTICS_CORRECTED : PZ_SEMANTICS_ORIGINAL;
   instance.fixed.split = o.compat ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN;
   pz_place_solve_instance(call, &instance, o.check);
   struct pz_call own;

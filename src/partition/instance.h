@@ -6,7 +6,7 @@
 
 struct pz_instance {
   const char *name; /* not copied */
-  struct pz_place_problem p;
+  struct pz_place_problem problem;
   struct pz_fixed fixed; /* the expert's plan to compare with */
   struct pz_place_solution plan;
   double solve_s;           /* time that finding the plan took */

@@ -16,14 +16,14 @@
 static double stage_memory_bytes(const struct pz_place_bound *bound, double param_bytes,
                                  double act_bytes, uint32_t i, bool is_first) {
   double kept_bytes = act_bytes;
-  if (bound->p.recompute) kept_bytes = is_first ? 0 : bound->edge_bytes;
-  return bound->p.state * param_bytes + act_bytes + (double)(i - 1) * kept_bytes;
+  if (bound->problem.recompute) kept_bytes = is_first ? 0 : bound->edge_bytes;
+  return bound->problem.state * param_bytes + act_bytes + (double)(i - 1) * kept_bytes;
 }
 
 /* The least number of stages of any plan: from the end, every stage is as long as memory allows.  A stage that begins
  * the model keeps no input, so it may fit where a shorter one does not. */
 static uint32_t least_stages_by_memory(const struct pz_place_bound *bound) {
-  const struct pz_place_width *width = &bound->p.widths[0];
+  const struct pz_place_width *width = &bound->problem.widths[0];
   uint32_t end = width->n;
   for (uint32_t i = 1; i <= width->n; i++) {
     double param_bytes = 0, act_bytes = 0;
@@ -31,11 +31,12 @@ static uint32_t least_stages_by_memory(const struct pz_place_bound *bound) {
     for (uint32_t at = end; at > 0; at--) {
       param_bytes += width->layers[at - 1].param_bytes;
       act_bytes += width->layers[at - 1].act_bytes;
-      bool fits = stage_memory_bytes(bound, param_bytes, act_bytes, i, false) <= bound->p.hbm_bytes;
+      bool fits =
+          stage_memory_bytes(bound, param_bytes, act_bytes, i, false) <= bound->problem.hbm_bytes;
       if (begin == at && fits) begin = at - 1;
     }
     bool rest_fits =
-        stage_memory_bytes(bound, param_bytes, act_bytes, i, true) <= bound->p.hbm_bytes;
+        stage_memory_bytes(bound, param_bytes, act_bytes, i, true) <= bound->problem.hbm_bytes;
     if (begin == 0 || rest_fits) return i;
     end = begin;
   }
@@ -44,11 +45,11 @@ static uint32_t least_stages_by_memory(const struct pz_place_bound *bound) {
 
 /* Whether the memory holds some layer as the first of n_stages stages, with the microbatches in flight there. */
 static bool first_stage_fits(const struct pz_place_bound *bound, uint32_t n_stages) {
-  const struct pz_place_width *width = &bound->p.widths[0];
+  const struct pz_place_width *width = &bound->problem.widths[0];
   for (uint32_t i = 0; i < width->n; i++) {
     const struct pz_place_layer *layer = &width->layers[i];
     if (stage_memory_bytes(bound, layer->param_bytes, layer->act_bytes, n_stages, true) <=
-        bound->p.hbm_bytes)
+        bound->problem.hbm_bytes)
       return true;
   }
   return false;
@@ -64,7 +65,7 @@ static int64_t most_replicas(const struct pz_place_problem *problem, uint32_t n_
 /* Sets the tables of a domain.  The largest of several stages has at least its even share of parameters and the largest
  * layer; the first stage has at least the first layer. */
 static void prepare_domain(struct pz_call *call, struct pz_place_bound *bound) {
-  const struct pz_place_problem *problem = &bound->p;
+  const struct pz_place_problem *problem = &bound->problem;
   const struct pz_place_width *width = &problem->widths[0];
   double all_bytes = 0, largest_bytes = 0;
   for (uint32_t i = 0; i < bound->n_runs; i++)
@@ -106,8 +107,8 @@ void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem 
   struct pz_place_bound *inner = pz_alloc(call, problem->n_domains, sizeof *inner);
   for (uint32_t i = 0; i <= problem->n_domains; i++) {
     struct pz_place_bound *bound = i < problem->n_domains ? &inner[i] : out;
-    *bound =
-        (struct pz_place_bound){.p = pz_place_within(problem, i), .runs = runs, .n_runs = n_runs};
+    *bound = (struct pz_place_bound){
+        .problem = pz_place_within(problem, i), .runs = runs, .n_runs = n_runs};
     prepare_domain(call, bound);
   }
   out->inner = inner;
@@ -218,7 +219,7 @@ static double even_load_s(const struct pz_place_bound *bound, const struct chain
                           double n_stages) {
   double once_s = work->fwd_s + work->bwd_s;
   if (n_stages == 1) return once_s;
-  if (bound->p.recompute)
+  if (bound->problem.recompute)
     return (once_s + work->fwd_s + (n_stages - 1) * bound->transfer_s) /
            (n_stages + work->most_forward);
   return (once_s + 2 * (n_stages - 1) * bound->transfer_s) / n_stages;
@@ -236,12 +237,12 @@ static double domain_bound_s(const struct pz_place_bound *bound, const double *f
     double load_s = pz_fmax(even_load_s(bound, &work, n_stages), work.longest_s);
     if (load_s * ROUNDING * bound->rounds[n_stages] >= cutoff_s) continue;
     if (n_stages > 1)
-      load_s = bound->p.recompute ? recompute_load_s(bound, &work, n_stages, load_s)
-                                  : kept_load_s(bound, &work, n_stages, load_s);
+      load_s = bound->problem.recompute ? recompute_load_s(bound, &work, n_stages, load_s)
+                                        : kept_load_s(bound, &work, n_stages, load_s);
     load_s *= ROUNDING;
     if (load_s * bound->rounds[n_stages] >= cutoff_s) continue;
-    int64_t devices = (int64_t)n_stages * bound->p.widths[0].tp;
-    struct pz_replicas replicas = pz_place_best_replicas(&bound->p, load_s, n_stages, devices,
+    int64_t devices = (int64_t)n_stages * bound->problem.widths[0].tp;
+    struct pz_replicas replicas = pz_place_best_replicas(&bound->problem, load_s, n_stages, devices,
                                                          bound->charged_bytes[n_stages], HUGE_VAL);
     best_s = pz_fmin(best_s, replicas.time_s);
   }

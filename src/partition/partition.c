@@ -23,13 +23,13 @@
  * itself. */
 static struct pz_step_parts step_parts(const struct pz_place_model *model) {
   const struct pz_place_solution *plan = &model->plan;
-  const struct pz_place_layer *layers = model->p.widths[plan->width].layers;
+  const struct pz_place_layer *layers = model->problem.widths[plan->width].layers;
   uint32_t slowest = 0;
   for (uint32_t k = 1; k < plan->n_stages; k++)
     if (plan->stages[k].load_s > plan->stages[slowest].load_s) slowest = k;
   const struct pz_stage *stage = &plan->stages[slowest];
-  double microbatches = (double)pz_ceil_div(model->p.microbatches, plan->replicas);
-  double n_forwards = model->p.recompute && slowest != plan->n_stages - 1 ? 2 : 1;
+  double microbatches = (double)pz_ceil_div(model->problem.microbatches, plan->replicas);
+  double n_forwards = model->problem.recompute && slowest != plan->n_stages - 1 ? 2 : 1;
   double layers_s = 0, link_s = 0;
   for (uint32_t i = 0; i < stage->n; i++) {
     const struct pz_place_layer *layer = &layers[stage->layers[i]];
@@ -65,21 +65,21 @@ static void list_stage_layers(struct pz_call *call, const struct pz_place_layer 
 static void describe_stages(struct pz_call *call, const struct pz_place_model *model,
                             struct pz_partition *out) {
   const struct pz_place_solution *plan = &model->plan;
-  const struct pz_place_width *width = &model->p.widths[plan->width];
+  const struct pz_place_width *width = &model->problem.widths[plan->width];
   uint32_t stage_of[PZ_PLACE_MOST_LAYERS] = {0};
   for (uint32_t k = 0; k < plan->n_stages; k++)
     for (uint32_t i = 0; i < plan->stages[k].n; i++) stage_of[plan->stages[k].layers[i]] = k;
   out->stages = pz_alloc(call, plan->n_stages, sizeof *out->stages);
   for (uint32_t k = 0; k < plan->n_stages; k++) {
     const struct pz_stage *stage = &plan->stages[k];
-    struct pz_stage_sum sum = pz_stage_sum(&model->p, width, stage_of, k, plan->n_stages);
+    struct pz_stage_sum sum = pz_stage_sum(&model->problem, width, stage_of, k, plan->n_stages);
     out->stages[k] =
         (struct pz_partition_stage){.devices = stage->devices,
                                     .forward_s = sum.forward_s,
                                     .backward_s = sum.backward_s,
                                     .load_s = stage->load_s,
                                     .param_bytes = sum.param_bytes,
-                                    .optimizer_bytes = (model->p.state - 1) * sum.param_bytes,
+                                    .optimizer_bytes = (model->problem.state - 1) * sum.param_bytes,
                                     .activation_bytes = sum.act_bytes,
                                     .in_flight_bytes = sum.in_flight_bytes,
                                     .memory_bytes = stage->memory_bytes};
@@ -93,14 +93,15 @@ struct pz_partition pz_partition_describe(struct pz_call *call, const struct pz_
                                           double lower_bound_s) {
   const struct pz_place_solution *plan = &model->plan;
   struct pz_partition out = {.pp = plan->n_stages,
-                             .tp = model->p.widths[plan->width].tp,
+                             .tp = model->problem.widths[plan->width].tp,
                              .dp = plan->replicas,
                              .batch = model->batch,
                              .mbs = model->mbs,
                              .seq = model->seq,
-                             .microbatches = pz_ceil_div(model->p.microbatches, plan->replicas),
-                             .recompute = model->p.recompute,
-                             .hbm_bytes = model->p.hbm_bytes,
+                             .microbatches =
+                                 pz_ceil_div(model->problem.microbatches, plan->replicas),
+                             .recompute = model->problem.recompute,
+                             .hbm_bytes = model->problem.hbm_bytes,
                              .step_s = plan->time_s,
                              .lower_bound_s = lower_bound_s,
                              .slowest_stage_s = plan->maxload_s,

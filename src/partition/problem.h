@@ -85,11 +85,11 @@ struct pz_place_solution {
 /* ---- formulas ------------------------------------------------------------------------------- */
 
 /* The problem of plans inside one domain, or in the whole network if `domain` is n_domains. */
-struct pz_place_problem pz_place_within(const struct pz_place_problem *p, uint32_t domain);
+struct pz_place_problem pz_place_within(const struct pz_place_problem *problem, uint32_t domain);
 
 /* The gradient all-reduce, and the time of a batch, as above. */
-double pz_place_allreduce_s(const struct pz_place_problem *p, int64_t d, double param_bytes);
-double pz_place_time_s(const struct pz_place_problem *p, double maxload_s, uint32_t n_stages,
+double pz_place_allreduce_s(const struct pz_place_problem *problem, int64_t d, double param_bytes);
+double pz_place_time_s(const struct pz_place_problem *problem, double maxload_s, uint32_t n_stages,
                        int64_t d, double param_bytes);
 
 /* A number of replicas; n is 0 and time_s DBL_MAX if there is none below a limit. */
@@ -99,7 +99,7 @@ struct pz_replicas {
 };
 
 /* The best number of replicas of a pipeline of n_stages stages on n_devices devices, with a time below limit_s. */
-struct pz_replicas pz_place_best_replicas(const struct pz_place_problem *p, double maxload_s,
+struct pz_replicas pz_place_best_replicas(const struct pz_place_problem *problem, double maxload_s,
                                           uint32_t n_stages, int64_t n_devices, double param_bytes,
                                           double limit_s);
 
@@ -116,8 +116,9 @@ struct pz_stage_sum {
 };
 
 /* The sum of stage k; stage_of[i] is the stage of layer i, from 0. */
-struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *p, const struct pz_place_width *w,
-                                 const uint32_t *stage_of, uint32_t k, uint32_t n_stages);
+struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *problem,
+                                 const struct pz_place_width *w, const uint32_t *stage_of,
+                                 uint32_t k, uint32_t n_stages);
 
 /* ---- plans that are given ------------------------------------------------------------------- */
 
@@ -135,7 +136,7 @@ struct pz_fixed {
 };
 
 /* Evaluates a given plan.  Returns NULL, or a sentence that says why the plan is impossible. */
-const char *pz_fixed_plan_evaluate(struct pz_call *call, const struct pz_place_problem *p,
+const char *pz_fixed_plan_evaluate(struct pz_call *call, const struct pz_place_problem *problem,
                                    const struct pz_fixed *f, struct pz_place_solution *out);
 
 /* ---- the problem of a model ----------------------------------------------------------------- */
@@ -165,8 +166,8 @@ struct pz_place_width pz_place_layer_chain(struct pz_call *call, const struct pz
 
 /* Finds the fastest plan of at most limit_s (DBL_MAX for no limit); among equally fast plans the limit may decide which is
  * found.  Returns false if there is none.  Raises PZ_BAD_INPUT for a graph with too many cuts into two parts. */
-bool pz_place_find_fastest(struct pz_call *call, const struct pz_place_problem *p, double limit_s,
-                           struct pz_place_solution *out);
+bool pz_place_find_fastest(struct pz_call *call, const struct pz_place_problem *problem,
+                           double limit_s, struct pz_place_solution *out);
 
 /* For infeasible problems: the least memory with which some plan is feasible, and its stage with the most memory. */
 struct pz_fit {
@@ -177,11 +178,11 @@ struct pz_fit {
   double param_bytes, memory_bytes;
 };
 
-struct pz_fit pz_place_least_memory(struct pz_call *call, const struct pz_place_problem *p);
+struct pz_fit pz_place_least_memory(struct pz_call *call, const struct pz_place_problem *problem);
 
 /* Checks a plan by recomputing it from the layers; shares only the formulas with the solver.  Raises PZ_INTERNAL if
  * something is wrong. */
-void pz_place_check(struct pz_call *call, const struct pz_place_problem *p,
+void pz_place_check(struct pz_call *call, const struct pz_place_problem *problem,
                     const struct pz_place_solution *plan);
 
 /* ---- lower_bound.c ---------------------------------------------------------------------------
@@ -192,22 +193,22 @@ void pz_place_check(struct pz_call *call, const struct pz_place_problem *p,
  * of parameters, and every transfer is the smallest between any two layers. */
 
 struct pz_place_bound {
-  struct pz_place_problem p; /* the times of its layers are not used */
-  uint32_t least_stages;     /* by memory */
-  uint32_t most_stages;      /* by devices and memory; 0 if no plan is feasible */
-  const uint32_t *runs;      /* lengths of the runs of equal layers */
-  uint32_t n_runs, main_run; /* main_run is the longest */
-  double edge_bytes;         /* of the smallest transfer between two layers */
-  double transfer_s;         /* its time */
-  double share;              /* step over work of a microbatch, if devices shared all work evenly */
-  double *charged_bytes;     /* by number of stages: parameters of the charged stage, at least */
-  double *rounds;            /* by number of stages: least number of rounds of the slowest stage */
-  const struct pz_place_bound *inner; /* one for each domain of the network; p has none */
+  struct pz_place_problem problem; /* the times of its layers are not used */
+  uint32_t least_stages;           /* by memory */
+  uint32_t most_stages;            /* by devices and memory; 0 if no plan is feasible */
+  const uint32_t *runs;            /* lengths of the runs of equal layers */
+  uint32_t n_runs, main_run;       /* main_run is the longest */
+  double edge_bytes;               /* of the smallest transfer between two layers */
+  double transfer_s;               /* its time */
+  double share;          /* step over work of a microbatch, if devices shared all work evenly */
+  double *charged_bytes; /* by number of stages: parameters of the charged stage, at least */
+  double *rounds;        /* by number of stages: least number of rounds of the slowest stage */
+  const struct pz_place_bound *inner; /* one for each domain of the network */
   uint32_t n_inner;
 };
 
 /* For a problem of one width whose layers are a chain of runs of equal layers.  `runs` has to live as long. */
-void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem *p,
+void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem *problem,
                             const uint32_t *runs, uint32_t n_runs, struct pz_place_bound *out);
 
 /* A lower bound on the time of plans whose layers take at least fwd_s and bwd_s (by run).  A result that is not below

@@ -25,9 +25,9 @@ void fuzz_place(const char *text, size_t bytes) {
   pz_arena_init(&arena, NULL);
   enum pz_status status = pz_place_parse("fuzz", text, bytes, &arena, &x, &err);
   if (status == PZ_OK) {
-    x.p.semantics = (enum pz_semantics)(bytes % 2);
-    status = pz_place_solve(&x.p, DBL_MAX, &arena, &x.plan, &err);
+    x.problem.semantics = (enum pz_semantics)(bytes % 2);
+    status = pz_place_solve(&x.problem, DBL_MAX, &arena, &x.plan, &err);
   }
-  if (was_read(status, &err)) require(pz_partition_check(&x.p, &x.plan, &err) == PZ_OK);
+  if (was_read(status, &err)) require(pz_partition_check(&x.problem, &x.plan, &err) == PZ_OK);
   pz_arena_release(&arena);
 }

@@ -248,7 +248,7 @@ static void check_row(const struct pz_csv *index, uint32_t row, const char *fold
   assert_non_null(text);
   pz_arena_init(&arena, NULL);
   if (pz_place_parse(name, text, bytes, &arena, &x, &err) != PZ_OK) fail_msg("%s", err.message);
-  double got = solve(&x.p, PZ_SEMANTICS_ORIGINAL);
+  double got = solve(&x.problem, PZ_SEMANTICS_ORIGINAL);
   if (!*feasible)
     assert_true(got < DBL_MAX);
   else if (*feasible == '0')
@@ -258,7 +258,7 @@ static void check_row(const struct pz_csv *index, uint32_t row, const char *fold
   const char *fixed_status = pz_csv_cell(index, row, pz_csv_column(index, "fixed_status"));
   if (strcmp(fixed_status, "ok") == 0) {
     x.fixed.split = PZ_SPLIT_COMPAT;
-    assert_int_equal(pz_fixed_plan(&x.p, &x.fixed, &arena, &expert, &err), PZ_OK);
+    assert_int_equal(pz_fixed_plan(&x.problem, &x.fixed, &arena, &expert, &err), PZ_OK);
     assert_true(fabs(expert.time_s / atof(fixed_want) - 1) < 1e-9);
   }
   free(text);
