@@ -89,7 +89,7 @@ static enum pz_status price_experts(const struct run *r, const struct pz_plan_qu
     status = try_step_model_new(&q->job, &p, &x->m, err);
     if (status == PZ_BAD_USE) return PZ_OK; /* heads that tp does not divide */
     if (status != PZ_OK) return status;
-    experts = x->m->w->experts;
+    experts = x->m->workload->experts;
     status = price_shape(r, p, x, err);
     pz_step_model_free(x->m);
   }

@@ -33,7 +33,7 @@ struct pz_neighbourhood pz_neighbourhood_make(struct pz_call *call, const struct
       .overlap = plan->overlap,
       .fields = ~PZ_PLAN_PIN(OFFLOAD)};
   neighbourhood.model =
-      pz_model_shape_or_other(call, job->model, job->config, model->w, model->n_blocks);
+      pz_model_shape_or_other(call, job->model, job->config, model->workload, model->n_blocks);
   if (!neighbourhood.model.heads) neighbourhood.model.heads = neighbourhood.model.kv_heads = 1;
   pz_close(call, model);
   return neighbourhood;
@@ -80,7 +80,7 @@ static void price_neighbour(struct pz_call *call, void *ctx) {
         pz_fmax(neighbour->p.needed_bytes, pz_step_needed_bytes(model, plan, k));
     neighbour->p.host_bytes = pz_fmax(neighbour->p.host_bytes, pz_step_host_bytes(model, plan, k));
   }
-  neighbour->p.usable_host_bytes = pz_usable_host_bytes(&model->cost.chip, model->k);
+  neighbour->p.usable_host_bytes = pz_usable_host_bytes(&model->cost.chip, model->constants);
   walk->fits = neighbour->p.needed_bytes <= neighbourhood->limit_bytes;
   if (!walk->only_memory && pz_neighbour_fits(neighbourhood, &neighbour->p))
     neighbour->p = pz_step_price(call, model, plan, NULL);

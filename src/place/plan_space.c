@@ -149,7 +149,7 @@ static double microbatch_in_order_s(struct pz_call *call, const struct pz_plan_s
                                     int64_t microbatches, enum pz_pipeline_order order) {
   struct pz_plan plan = pz_step_shape_fastest(space->question, shape);
   const struct pz_step_model *model = shape->model;
-  const struct pz_workload *workload = model->w;
+  const struct pz_workload *workload = model->workload;
   set_variant(space, variant, &plan);
   plan.pipeline = (int)order;
   pz_step_model_time(call, shape->model, &plan, microbatches, PZ_TIMING_BOUND);
@@ -159,8 +159,8 @@ static double microbatch_in_order_s(struct pz_call *call, const struct pz_plan_s
     for (uint32_t l = 0; l < workload->n_layers; l++) {
       const struct pz_pass *forward = &model->kernels[l].forward;
       const struct pz_pass *backward = &model->kernels[l].backward;
-      double forward_s = forward->products_s + forward->attention_s + forward->elementwise_s;
-      double backward_s = backward->products_s + backward->attention_s + backward->elementwise_s;
+      double forward_s = forward->gemm_s + forward->attention_s + forward->elementwise_s;
+      double backward_s = backward->gemm_s + backward->attention_s + backward->elementwise_s;
       total_s += (double)workload->layers[l].count * (forward_s + backward_s);
     }
     return total_s;
@@ -219,9 +219,9 @@ static void find_risk(struct pz_plan_space *space, const struct pz_step_model *m
   space->features = (struct pz_feature_context){.experts = space->model.experts > 0,
                                                 .layers = space->n_layers,
                                                 .node = space->devices_per_node};
-  for (uint32_t l = 0; l < model->w->n_layers; l++)
-    for (uint32_t i = 0; i < model->w->layers[l].ops[PZ_FORWARD].n; i++) {
-      const struct pz_op *op = &model->w->layers[l].ops[PZ_FORWARD].op[i];
+  for (uint32_t l = 0; l < model->workload->n_layers; l++)
+    for (uint32_t i = 0; i < model->workload->layers[l].ops[PZ_FORWARD].n; i++) {
+      const struct pz_op *op = &model->workload->layers[l].ops[PZ_FORWARD].op[i];
       space->features.scans |= pz_op_is_scan(op->kind);
       space->features.sparse |= strncmp(op->name, "index_", 6) == 0;
     }
@@ -897,21 +897,22 @@ static void read_model(struct pz_call *call, struct pz_plan_space *space) {
   struct pz_plan plan = pz_step_shape_plan(question, &one);
   struct pz_step_model *model = pz_step_model_new(call, &question->job, &plan);
   space->n_layers = model->n_blocks;
-  pz_text_copy(space->warning, sizeof space->warning, model->w->warning ? model->w->warning : "");
-  space->model = pz_model_shape_or_other(call, question->job.model, question->job.config, model->w,
-                                         model->n_blocks);
+  pz_text_copy(space->warning, sizeof space->warning,
+               model->workload->warning ? model->workload->warning : "");
+  space->model = pz_model_shape_or_other(call, question->job.model, question->job.config,
+                                         model->workload, model->n_blocks);
   space->devices_per_node =
       model->cost.net.n_levels ? pz_min(pz_cluster_node(&model->cost.net), devices) : devices;
   if (!model->cost.net.n_levels && devices > 1)
     pz_raise(call, PZ_BAD_INPUT, "chip %s has no link between devices; accepted: a cluster",
              question->job.chip->name);
-  if (model->w->totals.layers > MAX_LAYERS)
-    pz_raise(call, PZ_LIMIT, "%s has %lld layers; accepted: at most %d", model->w->model,
-             (long long)model->w->totals.layers, MAX_LAYERS);
+  if (model->workload->totals.layers > MAX_LAYERS)
+    pz_raise(call, PZ_LIMIT, "%s has %lld layers; accepted: at most %d", model->workload->model,
+             (long long)model->workload->totals.layers, MAX_LAYERS);
   if (!pz_framework_trains(question->plan.framework, &space->model, &why))
     pz_raise(call, PZ_NO_ANSWER, "%s", why.message);
   pz_require_layer_counts(call, &question->plan, space->n_layers);
-  check_pinned_tp(call, space, model->w);
+  check_pinned_tp(call, space, model->workload);
   for (int64_t d = 1; d <= pz_min(question->plan.batch, devices); d++)
     if (question->plan.batch % d == 0) pz_append(call, &space->divisors, &d);
   space->seq = model->seq;
@@ -921,7 +922,7 @@ static void read_model(struct pz_call *call, struct pz_plan_space *space) {
   space->recomputations = find_recomputations(space);
   list_variants(space);
   list_ways(space);
-  list_shapes(call, space, model->w);
+  list_shapes(call, space, model->workload);
   pz_close(call, model);
 }
 

@@ -41,7 +41,9 @@ void pz_term_counts_add(const struct pz_step_shape *shape, const struct pz_plan 
 static double times_in_microbatch(const struct pz_step_shape *shape, int term) {
   const struct pz_step_model *model = shape->model;
   if (term >= PZ_TERM_ENDS) return 1;
-  return term < (int)model->kinds.n ? (double)model->w->layers[model->kinds.layer[term]].count : 0;
+  return term < (int)model->kinds.n
+             ? (double)model->workload->layers[model->kinds.layer[term]].count
+             : 0;
 }
 
 /* Sets the entry of a whole microbatch in both parts of a row, which sums up the terms. */
@@ -177,7 +179,7 @@ static void add_op_work(struct pz_call *call, void *ctx, const struct pz_op *op,
     work->bytes += times * n.bytes;
     return;
   }
-  if (is_attention && whole.dims.n == sum->shape->model->w->options.seq)
+  if (is_attention && whole.dims.n == sum->shape->model->workload->options.seq)
     whole.dims.n = sum->shape->model->seq;
   for (enum resource r = 0; r < RESOURCES; r++)
     estimate[r] = pz_estimate_op(call, &sum->cost[r], &whole, NULL);
@@ -395,7 +397,7 @@ static const double *gemm_bytes(struct pz_call *call, struct pz_term_tables *tab
 
 /* Returns the seconds of the collectives of a layer that nothing hides. */
 static double exposed_s(const struct pz_layer_step *layer) {
-  return layer->forward.collectives_s + layer->backward.collectives_s + layer->forward.expert_s +
+  return layer->forward.collective_s + layer->backward.collective_s + layer->forward.expert_s +
          layer->backward.expert_s;
 }
 

@@ -1,6 +1,5 @@
-/* What one layer of a model takes on a device, forward and backward, of one microbatch: its operators
- * one after another as the chip runs them, launches by the host, collectives, and what is
- * recomputed. */
+/* The time of one layer of a model on a device, for one microbatch, forward and backward: kernels one after another as
+ * the chip runs them, launches by the host, collectives, and recomputation. */
 #ifndef PZ_STEP_LAYER_STEP_H
 #define PZ_STEP_LAYER_STEP_H
 
@@ -10,95 +9,101 @@
 #include "plan/plan.h"
 #include "step/op_run.h"
 
-/* One direction of a layer. */
+/* The forward or the backward pass of a layer.  Times are seconds of one microbatch. */
 struct pz_pass {
-  double products_s, elementwise_s;
-  double attention_s; /* the attention core, which selective recomputation recomputes, and scans */
-  bool scans;         /* the layer has a scan in place of scores */
-  double slowed_s;    /* all these kernels while collectives run beside them */
-  double weight_s;    /* of products_s: gradients of weights */
-  double last_s;      /* of products_s: the last, whose result backward does not read */
-  double n_ops;       /* launched one by one from Python */
-  double native_s;    /* host: launches of single experts' kernels from native code */
-  double waits;       /* of the host, for the experts' numbers of tokens ... */
-  double early_n, early_s; /* ... and what is launched and runs before */
-  double collectives_s;    /* of tensor and context parallelism, those that show */
-  double hidden_s;         /* of these, beside GEMMs */
-  double ring_s;   /* of context parallelism, beside attention; apart till the layer is timed */
-  double expert_s; /* all-to-all of experts */
-  double busy_s[PZ_WIRES]; /* links, by all collectives */
+  double gemm_s;
+  double attention_s; /* scans, and the attention core, which selective recomputation runs again */
+  double elementwise_s;
+  double contended_s;       /* the three together while collectives run beside them */
+  double weight_gradient_s; /* part of gemm_s: gradients of weights */
+  double last_gemm_s;       /* part of gemm_s: the last GEMM, whose result backward does not read */
+  bool has_scan;            /* the layer has a state-space scan instead of attention */
+  double launched_ops;      /* operators that the host launches one by one from Python */
+  double native_launch_s;   /* host time of launches from native code, one per expert */
+  double host_waits;        /* times that the host waits for the experts' token counts */
+  double early_ops;         /* of launched_ops: launched before the host waits */
+  double early_kernels_s;   /* kernels that run before the host waits */
+  double collective_s;      /* exposed collectives of tensor and context parallelism */
+  double hidden_s;          /* the part of these collectives that GEMMs hide */
+  double ring_s;   /* ring of context parallelism; part of collective_s only after device_s() */
+  double expert_s; /* all-to-all of expert parallelism */
+  double busy_s[PZ_WIRES]; /* by kind of link: seconds in which collectives use it */
 };
 
-static inline double pz_kernels_s(const struct pz_pass *p) {
-  return p->products_s + p->attention_s + p->elementwise_s;
+static inline double pz_kernels_s(const struct pz_pass *pass) {
+  return pass->gemm_s + pass->attention_s + pass->elementwise_s;
 }
 
-/* Collectives of a pass that have a GEMM beside them; further ones have none. */
+/* Collectives of a pass that can run beside a GEMM; further ones are exposed. */
 enum { PZ_PASS_WINDOWS = 16 };
 
-/* Of a layer, whatever the plan does with it: kernels, without collectives and accumulation. */
+/* The kernels of a layer, which do not depend on the plan's recomputation and overlap. */
 struct pz_layer_kernels {
-  struct pz_pass forward, backward;
-  /* by direction and collective of tensor parallelism: the GEMM that reads what it gathers or whose result it adds up */
+  struct pz_pass forward, backward; /* without collectives and without adding up gradients */
+  /* by direction and tensor-parallel collective: seconds of the GEMM that reads what it gathers, or whose result it
+   * reduces */
   double window_s[2][PZ_PASS_WINDOWS];
-  double n_params; /* tensors */
+  double trained_tensors; /* parameter tensors with a gradient */
   struct pz_op_run
-      *runs[2]; /* by direction and operator, where a schedule asks for them; else NULL */
+      *runs[2]; /* by direction and operator, if passes are scheduled; otherwise NULL */
 };
 
-/* Of a layer in a plan. */
+/* A layer as a plan runs it.  Times are seconds of one microbatch. */
 struct pz_layer_step {
-  struct pz_pass forward, backward; /* collectives: those not hidden */
+  struct pz_pass forward, backward; /* their collective_s and expert_s are what is exposed */
   double forward_s, backward_s;     /* with launches and exposed collectives */
-  double launch_s;                  /* of these: waiting for the host */
-  double hidden_s, expert_hidden_s; /* collectives beside compute, not of these */
-  double beside_s; /* kernels beside others, or beside collectives that show, not of these */
-  double forward_j, backward_j; /* dynamic energy, of schedules alone; 0: not known */
+  double launch_s;                  /* part of these: the device waits for the host */
+  double hidden_s;                  /* tensor- and context-parallel collectives beside compute */
+  double expert_hidden_s;           /* experts' all-to-all beside compute */
+  double overlapped_s;              /* kernels that a schedule runs beside others */
+  double forward_j, backward_j;     /* dynamic energy, only of scheduled passes; 0: unknown */
 };
 
-/* Schedules of passes, kept as long as chip, network and kernels stay. */
+/* Schedules of passes that were solved for a chip, a network and a set of kernels. */
 struct pz_solved_passes;
 struct pz_solved_passes *pz_solved_passes_new(struct pz_call *call);
-void pz_solved_passes_clear(struct pz_solved_passes *s); /* accepts NULL; gives all memory back */
+void pz_solved_passes_clear(struct pz_solved_passes *solved); /* accepts NULL; frees all memory */
 
-/* What a layer is timed with. */
+/* Everything besides the layer that its time depends on. */
 struct pz_step_context {
   struct pz_cost *cost;
-  const struct pz_constants *k;
-  const struct pz_cluster *net;
+  const struct pz_constants *constants;
+  const struct pz_cluster *network;
   const struct pz_plan *plan;
-  int64_t seq, microbatches; /* tokens of a sample on a device; microbatches of a replica */
-  int64_t mbs;               /* samples of a pass, or of a half of one */
-  bool flash;                /* attention in one kernel */
-  int adapted;               /* linear layers with adapters, a set of enum pz_lora_module */
-  enum pz_format format;     /* of operands of GEMMs of this layer */
-  bool gathers;              /* weights of every layer, for every microbatch (ZeRO 3) */
-  bool scheduled;            /* operators beside each other */
-  int chains;           /* halves of a microbatch, each with samples of its own; 1: the whole */
-  int64_t solver_steps; /* of a schedule; 0: its bound in its place */
-  struct pz_solved_passes *solved; /* schedules found so far */
-  int64_t experts_per_token, expert_groups;
-  double imbalance; /* tokens of the busiest expert device over the mean */
-  double beside;    /* part of the cores that collectives hold */
+  int64_t seq;          /* tokens of a sample on a device */
+  int64_t microbatches; /* of a replica in a step */
+  int64_t mbs;          /* samples of a pass, or of half a microbatch */
+  int chains; /* 2 if a microbatch is split into halves that run beside each other, otherwise 1 */
+  bool flash; /* attention is one kernel */
+  int adapted_modules;   /* linear layers with LoRA adapters: a set of enum pz_lora_module */
+  enum pz_format format; /* of the operands of this layer's GEMMs */
+  bool gathers_weights;  /* ZeRO 3: every layer gathers its weights for every microbatch */
+  bool scheduled;        /* operators run beside each other, as a schedule says */
+  int64_t solver_steps;  /* effort for a schedule; 0: use its lower bound instead */
+  struct pz_solved_passes *solved;
+  int64_t experts_per_token;
+  int64_t expert_groups;   /* nodes that the experts of one token may be on; 0: any */
+  double imbalance;        /* tokens of the busiest expert-parallel device over the mean */
+  double collective_cores; /* part of the cores that kernels of collectives occupy */
 };
 
-/* Kernels of all operators of a layer. */
-void pz_layer_kernels(struct pz_call *call, const struct pz_step_context *c,
-                      const struct pz_layer *l, struct pz_layer_kernels *out);
+/* Times all kernels of a layer.  On entry kernels->runs are NULL or arrays to be filled. */
+void pz_layer_kernels(struct pz_call *call, const struct pz_step_context *context,
+                      const struct pz_layer *layer, struct pz_layer_kernels *kernels);
 
-/* The layer as the plan runs it; `recomputed`: with the plan's recomputation. */
-struct pz_layer_step pz_layer_step(struct pz_call *call, const struct pz_step_context *c,
-                                   const struct pz_layer *l, const struct pz_layer_kernels *kernels,
-                                   bool recomputed);
+/* Returns the layer's times; `recomputed` says whether the plan recomputes this layer. */
+struct pz_layer_step pz_layer_step(struct pz_call *call, const struct pz_step_context *context,
+                                   const struct pz_layer *layer,
+                                   const struct pz_layer_kernels *kernels, bool recomputed);
 
-/* One direction of a layer as a question about schedules (step/pass_schedule.h); of kernels with runs. */
+/* Returns one direction of a layer as a scheduling problem (step/pass_schedule.h).  The kernels must have runs. */
 struct pz_pass_question;
-struct pz_pass_question pz_layer_pass(struct pz_call *call, const struct pz_step_context *c,
-                                      const struct pz_layer *l,
-                                      const struct pz_layer_kernels *kernels, enum pz_direction d,
-                                      bool recomputed);
+struct pz_pass_question pz_layer_pass(struct pz_call *call, const struct pz_step_context *context,
+                                      const struct pz_layer *layer,
+                                      const struct pz_layer_kernels *kernels,
+                                      enum pz_direction direction, bool recomputed);
 
-/* Add `times` a layer. */
-void pz_layer_step_add(struct pz_layer_step *sum, const struct pz_layer_step *t, double times);
+/* Adds `times` the times of a layer to a sum. */
+void pz_layer_step_add(struct pz_layer_step *sum, const struct pz_layer_step *step, double times);
 
 #endif

@@ -5,20 +5,20 @@
 #include "cost/cost.h"
 #include "schedule/model/rate_modes.h"
 
-/* So many calls, one after another, of what `work` does at the chip's clock. */
+/* An operator as a number of equal kernel calls that run one after another. */
 struct pz_op_run {
   enum { PZ_RUN_NONE, PZ_RUN_GEMM, PZ_RUN_ATTENTION, PZ_RUN_ELEMENTWISE, PZ_RUN_LINK } kind;
-  double s;       /* of all, within the chip's watts */
-  double cast_s;  /* element-wise, before a product in 8 bit */
-  double merge_s; /* of s: results of a ring's turns added up */
-  double calls;
-  struct pz_work work;
-  /* with each share of the watts beside those at rest (schedule/model/rate_modes.h), where these are limited: its time
-   * and dynamic energy; found when first asked for, from the largest share down */
+  double s;            /* seconds of all calls, at the clock that the chip's power limit allows */
+  double cast_s;       /* seconds to cast the operands of an 8-bit or 4-bit GEMM, before it */
+  double merge_s;      /* part of s: adding up the results of the turns of ring attention */
+  double calls;        /* number of kernel calls */
+  struct pz_work work; /* of one call, at the chip's highest clock */
+  /* Seconds and dynamic joules with each share of a limited power budget (schedule/model/rate_modes.h).  They are
+   * computed on demand from the largest share downward; `levels` counts those that are valid, from the end. */
   double level_s[PZ_RATE_LEVELS], level_j[PZ_RATE_LEVELS];
-  int levels;   /* that are known */
-  bool weight;  /* a product for the gradient of weights */
-  bool gathers; /* a collective whose GEMM reads it as it arrives */
+  int levels;
+  bool weight_gradient; /* the GEMM computes the gradient of a weight */
+  bool streamed;        /* a collective whose result a GEMM can read while it arrives */
 };
 
 #endif

@@ -109,7 +109,7 @@ static uint32_t find_reader(const struct chain *c, uint32_t gather) {
 static void add_link(struct graph *g, struct chain *c, uint32_t i) {
   const struct pz_op *op = &c->part->ops->op[i];
   const struct pz_op_run *run = &c->part->runs[i];
-  uint32_t reader = run->gathers ? find_reader(c, i) : PZ_NONE;
+  uint32_t reader = run->streamed ? find_reader(c, i) : PZ_NONE;
   double s = run->s;
   for (uint32_t k = 0; k < i && reader != PZ_NONE; k++)
     if (c->reader[k] == reader) reader = PZ_NONE; /* it reads one already */

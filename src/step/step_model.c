@@ -1,3 +1,9 @@
+/* Step models (step_model.h): the graphs of a model's layers, and the times of their kernels and layers.
+ *
+ * Kernels are timed once for each dispatcher of experts' tokens and set of CUDA graphs, layers once for each combination
+ * of the plan's fields that they depend on (struct pz_timed_plan_key).  The last PZ_TIMED_PLANS combinations are kept,
+ * because plans that differ only in their pipeline or in their replicas share them.  step_price.c prices plans from these
+ * times. */
 #include "step/step_model.h"
 
 #include <string.h>
@@ -10,332 +16,344 @@
 #include "step/wide_layers.h"
 #include "workload/workload.h"
 
-/* ---- making it ------------------------------------------------------------------------------ */
+/* ---- kernels -------------------------------------------------------------------------------- */
 
-static enum pz_kernels kernels_of(const struct pz_chip *chip, const struct pz_plan *p) {
-  if (chip->execution != PZ_CHIP_STREAM) return PZ_KERNELS_FUSED;
-  return p->execution == PZ_EXECUTION_EAGER ? pz_plan_framework(p)->kernels : PZ_KERNELS_POINTWISE;
+bool pz_step_is_scheduled(const struct pz_chip *chip, const struct pz_plan *plan) {
+  return chip->execution != PZ_CHIP_STREAM && plan->execution == PZ_EXECUTION_SCHEDULED &&
+         !pz_pipeline_splits_backward((enum pz_pipeline_order)plan->pipeline);
 }
 
-bool pz_step_is_scheduled(const struct pz_chip *chip, const struct pz_plan *p) {
-  return chip->execution != PZ_CHIP_STREAM && p->execution == PZ_EXECUTION_SCHEDULED &&
-         !pz_pipeline_splits_backward((enum pz_pipeline_order)p->pipeline);
-}
-
-static int chains_of(const struct pz_plan *p) { return p->halves > 0 ? 2 : 1; }
-
-/* Loads the model's graph into *out, which the step model frees. */
-static void load(struct pz_call *call, const struct pz_job *j, enum pz_kernels kernels,
-                 const struct pz_plan *p, int64_t mbs, struct pz_workload **out) {
-  struct pz_error *err = pz_call_error(call);
-  struct pz_workload_options o = pz_workload_options_default();
-  o.seq = p->seq;
-  o.cp = pz_plan_cp(p);
-  o.cp_form = p->cp_form > 0 ? (enum pz_context_form)p->cp_form : PZ_CONTEXT_RING;
-  o.mbs = mbs;
-  o.tp = p->tp;
-  o.ep = pz_plan_ep(p);
-  o.etp = p->etp ? p->etp : 0;
-  if (o.ep > 1) o.etp = pz_plan_etp(p);
-  o.sequence_parallel = p->sp && p->tp > 1;
-  o.attention = (enum pz_attention)p->attention;
-  o.kernels = kernels;
-  o.mtp = p->mtp;
-  o.imbalance = p->imbalance;
-  o.vocab_multiple = pz_plan_vocab_multiple(p);
-  if (!pz_plan_framework(p)->dropout) o.dropout = 0;
-  pz_must(call, pz_lora_parse(p->peft, &o.lora, err));
-  if (pz_plan_framework(p)->rules == PZ_RULES_CORE) /* share_expert_adapters of Megatron Bridge */
-    o.lora.modules |=
-        (int)PZ_LORA_SHARED_EXPERTS | (pz_lora_divides(&o.lora) ? 0 : (int)PZ_LORA_SHARED);
-  if (j->config)
-    pz_must(call, pz_workload_parse(j->model, j->config, strlen(j->config), &o, out, err));
-  else
-    pz_must(call, pz_workload_load(j->model, &o, out, err));
-  bool predict = p->bf16_modules & PZ_WIDE_PREDICT;
-  if (pz_plan_16bit_layers(p) || predict)
-    pz_wide_layers(call, *out, p->bf16_first_layers, p->bf16_layers, predict);
-}
-
-/* Kernels are timed for an even load, and take longer by the imbalance; memory is that of the fullest device. */
-static void load_all(struct pz_call *call, struct pz_step_model *m, const struct pz_job *job,
-                     const struct pz_plan *plan) {
-  enum pz_kernels kernels = kernels_of(job->chip, plan);
-  struct pz_plan even = *plan;
-  even.imbalance = m->imbalance = 1;
-  load(call, job, kernels, &even, plan->mbs, &m->w);
-  if (plan->halves > 0) load(call, job, kernels, &even, plan->mbs / 2, &m->half);
-  if (!m->w->experts || !(plan->imbalance > 1)) return;
-  load(call, job, kernels, plan, plan->mbs, &m->fullest);
-  m->imbalance = m->fullest->options.imbalance;
-}
-
-static struct pz_step_params params_of(const struct pz_layer *l) {
-  double expert = (double)l->expert_params;
-  double trained = (double)l->trained_expert_params;
-  return (struct pz_step_params){(double)l->params - expert, expert,
-                                 (double)l->trained_params - trained, trained};
-}
-
-static void count_params(struct pz_step_model *m, const struct pz_plan *plan) {
-  uint32_t kind = 0;
-  for (uint32_t i = 0; i < m->w->n_layers; i++) {
-    const struct pz_layer *l = &m->w->layers[i];
-    struct pz_step_params n = params_of(l);
-    if (!pz_plan_trains_adapters(plan)) m->tied_params += (double)l->tied_params;
-    if (kind < m->kinds.n && m->kinds.layer[kind] == i) {
-      m->block_params[kind++] = n;
-      continue;
-    }
-    struct pz_step_params *to = kind ? &m->after_params : &m->before_params;
-    pz_step_params_add(to, &n, (double)l->count);
-  }
-}
-
-static void use_chip(struct pz_step_model *m, const struct pz_chip *chip,
-                     const struct pz_cluster *net, const struct pz_plan *plan) {
-  pz_cost_init(&m->cost, chip, net);
-  pz_cluster_correct(&m->cost.net, &chip->correction);
-  m->cost.causal = m->w->causal;
-  m->cost.attention_library = pz_plan_framework(plan)->attention
-                                  ? pz_plan_framework(plan)->attention
-                                  : plan->attention_library;
-}
-
-static struct pz_step_context context(struct pz_step_model *m, const struct pz_plan *plan,
-                                      int64_t microbatches) {
-  int chains = chains_of(plan);
-  double beside = m->cost.net.instant ? 0 : pz_beside_cores(m->k, &m->cost.chip);
+static struct pz_step_context step_context(struct pz_step_model *model, const struct pz_plan *plan,
+                                           int64_t microbatches) {
+  struct pz_cost *cost = &model->cost;
+  const struct pz_workload *workload = model->workload;
+  int chains = plan->halves > 0 ? 2 : 1;
+  double cores = cost->net.instant ? 0 : pz_beside_cores(model->constants, &cost->chip);
   /* gradients of the second half are added to those of the first */
   if (chains > 1) microbatches = pz_max(2, microbatches);
-  return (struct pz_step_context){.cost = &m->cost,
-                                  .k = m->k,
-                                  .net = &m->cost.net,
-                                  .plan = plan,
-                                  .seq = m->seq / pz_plan_cp(plan),
-                                  .mbs = plan->mbs / chains,
-                                  .scheduled = m->runs && pz_step_is_scheduled(&m->cost.chip, plan),
-                                  .chains = chains,
-                                  .solved = m->solved,
-                                  .flash = m->w->options.attention == PZ_ATTENTION_FLASH,
-                                  .adapted =
-                                      m->w->options.lora.rank ? m->w->options.lora.modules : 0,
-                                  .experts_per_token = m->w->experts_per_token,
-                                  .expert_groups = m->w->expert_groups,
-                                  .imbalance = m->imbalance,
-                                  .microbatches = microbatches,
-                                  .gathers = pz_plan_gathers_per_layer(plan),
-                                  .beside = beside};
+  return (struct pz_step_context){
+      .cost = cost,
+      .constants = model->constants,
+      .network = &cost->net,
+      .plan = plan,
+      .seq = model->seq / pz_plan_cp(plan),
+      .microbatches = microbatches,
+      .mbs = plan->mbs / chains,
+      .chains = chains,
+      .flash = workload->options.attention == PZ_ATTENTION_FLASH,
+      .adapted_modules = workload->options.lora.rank ? workload->options.lora.modules : 0,
+      .gathers_weights = pz_plan_gathers_per_layer(plan),
+      .scheduled = model->runs && pz_step_is_scheduled(&cost->chip, plan),
+      .solved = model->solved,
+      .experts_per_token = workload->experts_per_token,
+      .expert_groups = workload->expert_groups,
+      .imbalance = model->imbalance,
+      .collective_cores = cores};
 }
 
-/* GEMMs of repeated layers alone. */
-static enum pz_format format_of(const struct pz_layer *l, const struct pz_plan *plan) {
-  return pz_is_block(l) && !l->wide ? pz_plan_format(plan) : PZ_FORMAT_16BIT;
+/* Returns the number format of a layer's GEMMs: only repeated layers have less than 16 bits. */
+static enum pz_format layer_format(const struct pz_layer *layer, const struct pz_plan *plan) {
+  return pz_is_block(layer) && !layer->wide ? pz_plan_format(plan) : PZ_FORMAT_16BIT;
 }
 
-struct pz_step_context pz_step_layer_context(struct pz_step_model *m, const struct pz_plan *plan,
-                                             uint32_t layer) {
-  m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
-  struct pz_step_context c = context(m, plan, pz_plan_microbatches(plan));
-  c.format = format_of(&pz_step_pass(m)->layers[layer], plan);
-  c.solver_steps = PZ_PASS_STEPS;
-  return c;
+struct pz_step_context pz_step_layer_context(struct pz_step_model *model,
+                                             const struct pz_plan *plan, uint32_t layer) {
+  model->cost.net.devices = pz_plan_devices(plan); /* which part of a torus the job occupies */
+  struct pz_step_context context = step_context(model, plan, pz_plan_microbatches(plan));
+  context.format = layer_format(&pz_step_pass(model)->layers[layer], plan);
+  context.solver_steps = PZ_PASS_STEPS;
+  return context;
 }
 
-static void time_kernels(struct pz_call *call, struct pz_step_model *m, const struct pz_plan *plan,
-                         struct pz_kernels_of *of) {
-  struct pz_step_context c = context(m, plan, 1);
-  const struct pz_workload *w = pz_step_pass(m);
-  for (uint32_t i = 0; i < w->n_layers; i++) {
-    c.format = format_of(&w->layers[i], plan);
-    pz_layer_kernels(call, &c, &w->layers[i], &of->kernels[i]);
+/* Times the kernels of all layers for the plan's dispatcher and CUDA graphs. */
+static void time_kernels(struct pz_call *call, struct pz_step_model *model,
+                         const struct pz_plan *plan, struct pz_kernel_variant *variant) {
+  struct pz_step_context context = step_context(model, plan, 1);
+  const struct pz_workload *workload = pz_step_pass(model);
+  for (uint32_t i = 0; i < workload->n_layers; i++) {
+    context.format = layer_format(&workload->layers[i], plan);
+    pz_layer_kernels(call, &context, &workload->layers[i], &variant->kernels[i]);
   }
-  of->dispatcher = (int)pz_plan_dispatcher(plan);
-  of->cuda_graphs = plan->cuda_graphs;
-  m->kernels = of->kernels;
+  variant->dispatcher = (int)pz_plan_dispatcher(plan);
+  variant->cuda_graphs = plan->cuda_graphs;
+  model->kernels = variant->kernels;
 }
 
-/* Kernels of the chip at hand: those of one kind of plan alone are known. */
-static void time_first(struct pz_call *call, struct pz_step_model *m, const struct pz_plan *plan) {
-  for (int i = 0; i < 2 * PZ_TIMED_PLANS; i++) m->by[i].timed = false;
-  m->n_of = 1;
-  time_kernels(call, m, plan, &m->of[0]);
+/* Forgets all times, and times the kernels for one plan. */
+static void restart_timing(struct pz_call *call, struct pz_step_model *model,
+                           const struct pz_plan *plan) {
+  for (int i = 0; i < 2 * PZ_TIMED_PLANS; i++) model->timed[i].valid = false;
+  model->n_variants = 1;
+  time_kernels(call, model, plan, &model->variant[0]);
 }
 
-/* The kernels of such a plan, timed when one is met first. */
-static void use_kernels(struct pz_call *call, struct pz_step_model *m, const struct pz_plan *plan) {
+/* Sets model->kernels to those of a plan, which are timed when a variant is met for the first time. */
+static void select_kernels(struct pz_call *call, struct pz_step_model *model,
+                           const struct pz_plan *plan) {
   int dispatcher = (int)pz_plan_dispatcher(plan);
-  for (int i = 0; i < m->n_of; i++)
-    if (m->of[i].dispatcher == dispatcher && m->of[i].cuda_graphs == plan->cuda_graphs) {
-      m->kernels = m->of[i].kernels;
-      return;
-    }
-  if (m->runs || m->n_of == PZ_STEP_VARIANTS) {
-    time_first(call, m, plan);
+  for (int i = 0; i < model->n_variants; i++) {
+    const struct pz_kernel_variant *variant = &model->variant[i];
+    if (variant->dispatcher != dispatcher || variant->cuda_graphs != plan->cuda_graphs) continue;
+    model->kernels = variant->kernels;
     return;
   }
-  struct pz_kernels_of *of = &m->of[m->n_of];
-  struct pz_call own = pz_call_in(call, &m->arena);
-  if (!of->kernels) of->kernels = pz_alloc(&own, m->w->n_layers, sizeof *of->kernels);
-  time_kernels(call, m, plan, of);
-  m->n_of++;
+  if (model->runs || model->n_variants == PZ_KERNEL_VARIANTS) {
+    restart_timing(call, model, plan);
+    return;
+  }
+  struct pz_kernel_variant *added = &model->variant[model->n_variants];
+  struct pz_call own = pz_call_in(call, &model->arena);
+  if (!added->kernels)
+    added->kernels = pz_alloc(&own, model->workload->n_layers, sizeof *added->kernels);
+  time_kernels(call, model, plan, added);
+  model->n_variants++;
 }
 
-static void make_runs(struct pz_call *own, struct pz_step_model *m) {
-  const struct pz_workload *w = pz_step_pass(m);
-  size_t n = 0;
-  for (uint32_t i = 0; i < w->n_layers; i++)
-    n += w->layers[i].ops[PZ_FORWARD].n + w->layers[i].ops[PZ_BACKWARD].n;
-  m->runs = pz_alloc(own, n + 1, sizeof *m->runs);
-  m->solved = pz_solved_passes_new(own);
-  n = 0;
-  for (uint32_t i = 0; i < w->n_layers; i++)
+/* ---- making a model ------------------------------------------------------------------------- */
+
+/* Loads the graphs of a model for a plan into *workload, which belongs to the step model. */
+static void load_workload(struct pz_call *call, const struct pz_job *job,
+                          const struct pz_plan *plan, int64_t mbs, struct pz_workload **workload) {
+  struct pz_error *err = pz_call_error(call);
+  struct pz_workload_options options = pz_workload_options_default();
+  const struct pz_framework *framework = pz_plan_framework(plan);
+  bool eager = plan->execution == PZ_EXECUTION_EAGER;
+  options.seq = plan->seq;
+  options.cp = pz_plan_cp(plan);
+  options.cp_form = plan->cp_form > 0 ? (enum pz_context_form)plan->cp_form : PZ_CONTEXT_RING;
+  options.mbs = mbs;
+  options.tp = plan->tp;
+  options.ep = pz_plan_ep(plan);
+  options.etp = plan->etp ? plan->etp : 0;
+  if (options.ep > 1) options.etp = pz_plan_etp(plan);
+  options.sequence_parallel = plan->sp && plan->tp > 1;
+  options.attention = (enum pz_attention)plan->attention;
+  options.kernels = eager ? framework->kernels : PZ_KERNELS_POINTWISE;
+  if (job->chip->execution != PZ_CHIP_STREAM) options.kernels = PZ_KERNELS_FUSED;
+  options.mtp = plan->mtp;
+  options.imbalance = plan->imbalance;
+  options.vocab_multiple = pz_plan_vocab_multiple(plan);
+  if (!framework->dropout) options.dropout = 0;
+  pz_must(call, pz_lora_parse(plan->peft, &options.lora, err));
+  if (framework->rules == PZ_RULES_CORE) { /* share_expert_adapters of Megatron Bridge */
+    options.lora.modules |= (int)PZ_LORA_SHARED_EXPERTS;
+    if (!pz_lora_divides(&options.lora)) options.lora.modules |= (int)PZ_LORA_SHARED;
+  }
+  if (job->config)
+    pz_must(call, pz_workload_parse(job->model, job->config, strlen(job->config), &options,
+                                    workload, err));
+  else
+    pz_must(call, pz_workload_load(job->model, &options, workload, err));
+  bool predict = plan->bf16_modules & PZ_WIDE_PREDICT;
+  if (pz_plan_16bit_layers(plan) || predict)
+    pz_wide_layers(call, *workload, plan->bf16_first_layers, plan->bf16_layers, predict);
+}
+
+/* Loads the graphs of the model.  Kernels are timed with an even load of experts and lengthened by the imbalance; memory
+ * is that of the device with the most tokens. */
+static void load_workloads(struct pz_call *call, struct pz_step_model *model,
+                           const struct pz_job *job, const struct pz_plan *plan) {
+  struct pz_plan even = *plan;
+  even.imbalance = model->imbalance = 1;
+  load_workload(call, job, &even, plan->mbs, &model->workload);
+  if (plan->halves > 0) load_workload(call, job, &even, plan->mbs / 2, &model->half_workload);
+  if (!model->workload->experts || !(plan->imbalance > 1)) return;
+  load_workload(call, job, plan, plan->mbs, &model->fullest_workload);
+  model->imbalance = model->fullest_workload->options.imbalance;
+}
+
+/* Counts the parameters of the repeated layers by kind, and of the layers before and behind them. */
+static void count_params(struct pz_step_model *model, const struct pz_plan *plan) {
+  uint32_t kind = 0;
+  for (uint32_t i = 0; i < model->workload->n_layers; i++) {
+    const struct pz_layer *layer = &model->workload->layers[i];
+    double expert = (double)layer->expert_params;
+    double trained_expert = (double)layer->trained_expert_params;
+    struct pz_step_params params = {(double)layer->params - expert, expert,
+                                    (double)layer->trained_params - trained_expert, trained_expert};
+    if (!pz_plan_trains_adapters(plan)) model->tied_params += (double)layer->tied_params;
+    if (kind < model->kinds.n && model->kinds.layer[kind] == i)
+      model->block_params[kind++] = params;
+    else
+      pz_step_params_add(kind ? &model->after_params : &model->before_params, &params,
+                         (double)layer->count);
+  }
+}
+
+/* Allocates the tables of layer times, and those of single operators if passes are scheduled. */
+static void allocate_tables(struct pz_call *own, struct pz_step_model *model, bool scheduled) {
+  uint32_t n_layers = model->workload->n_layers;
+  struct pz_layer_kernels *kernels = pz_alloc(own, n_layers, sizeof *kernels);
+  model->kernels = model->variant[0].kernels = kernels;
+  model->block_params = pz_alloc(own, model->kinds.n, sizeof *model->block_params);
+  for (int i = 0; i < 2 * PZ_TIMED_PLANS; i++) {
+    struct pz_model_steps *steps = &model->timed[i].steps;
+    steps->block = pz_alloc(own, model->kinds.n, sizeof *steps->block);
+    steps->again = pz_alloc(own, model->kinds.n, sizeof *steps->again);
+  }
+  model->steps = &model->timed[0].steps;
+  if (!scheduled) return;
+  const struct pz_layer *layers = pz_step_pass(model)->layers;
+  size_t n_ops = 0;
+  for (uint32_t i = 0; i < n_layers; i++)
+    n_ops += layers[i].ops[PZ_FORWARD].n + layers[i].ops[PZ_BACKWARD].n;
+  model->runs = pz_alloc(own, n_ops + 1, sizeof *model->runs);
+  model->solved = pz_solved_passes_new(own);
+  struct pz_op_run *next = model->runs;
+  for (uint32_t i = 0; i < n_layers; i++)
     for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
-      m->kernels[i].runs[d] = m->runs + n;
-      n += w->layers[i].ops[d].n;
+      kernels[i].runs[d] = next;
+      next += layers[i].ops[d].n;
     }
 }
 
-static void make_tables(struct pz_call *own, struct pz_step_model *m, bool scheduled) {
-  m->kernels = m->of[0].kernels = pz_alloc(own, m->w->n_layers, sizeof *m->kernels);
-  m->block_params = pz_alloc(own, m->kinds.n, sizeof *m->block_params);
-  for (int i = 0; i < 2 * PZ_TIMED_PLANS; i++) {
-    struct pz_model_steps *s = &m->by[i].steps;
-    s->block = pz_alloc(own, m->kinds.n, sizeof *s->block);
-    s->again = pz_alloc(own, m->kinds.n, sizeof *s->again);
-  }
-  m->steps = &m->by[0].steps;
-  if (scheduled) make_runs(own, m);
+static void set_cost_model(struct pz_step_model *model, const struct pz_chip *chip,
+                           const struct pz_cluster *network, const struct pz_plan *plan,
+                           struct pz_product_times *times) {
+  const char *library = pz_plan_framework(plan)->attention;
+  pz_cost_init(&model->cost, chip, network);
+  pz_cluster_correct(&model->cost.net, &chip->correction);
+  model->cost.causal = model->workload->causal;
+  model->cost.attention_library = library ? library : plan->attention_library;
+  model->cost.times = times;
 }
 
 struct pz_step_model *pz_step_model_new(struct pz_call *call, const struct pz_job *job,
                                         const struct pz_plan *plan) {
-  struct pz_step_model *m = pz_calloc(1, sizeof *m);
-  if (!m) pz_raise(call, PZ_NO_MEMORY, "out of memory for the prediction");
-  pz_defer(call, pz_step_model_free, m);
-  struct pz_call own = pz_call_in(call, &m->arena);
-  m->k = job->constants ? job->constants : &pz_constants_default;
-  load_all(call, m, job, plan);
-  m->kinds = pz_layer_kinds_of(&own, m->w);
-  make_tables(&own, m, pz_step_is_scheduled(job->chip, plan));
-  m->seq = m->w->options.seq;
-  m->n_blocks = m->kinds.n_blocks;
-  count_params(m, plan);
-  use_chip(m, job->chip, job->net, plan);
-  m->cost.times = job->times;
-  m->memory = pz_memory_model_of(m->fullest ? m->fullest : m->w, &m->kinds, job->chip, plan);
-  time_first(call, m, plan);
-  return m;
+  struct pz_step_model *model = pz_calloc(1, sizeof *model);
+  if (!model) pz_raise(call, PZ_NO_MEMORY, "out of memory for the prediction");
+  pz_defer(call, pz_step_model_free, model);
+  struct pz_call own = pz_call_in(call, &model->arena);
+  model->constants = job->constants ? job->constants : &pz_constants_default;
+  load_workloads(call, model, job, plan);
+  model->kinds = pz_layer_kinds_of(&own, model->workload);
+  allocate_tables(&own, model, pz_step_is_scheduled(job->chip, plan));
+  model->seq = model->workload->options.seq;
+  model->n_blocks = model->kinds.n_blocks;
+  count_params(model, plan);
+  set_cost_model(model, job->chip, job->net, plan, job->times);
+  const struct pz_workload *largest =
+      model->fullest_workload ? model->fullest_workload : model->workload;
+  model->memory = pz_memory_model_of(largest, &model->kinds, job->chip, plan);
+  restart_timing(call, model, plan);
+  return model;
 }
 
-void pz_step_model_set_chip(struct pz_call *call, struct pz_step_model *m,
-                            const struct pz_chip *chip, const struct pz_cluster *net,
+void pz_step_model_set_chip(struct pz_call *call, struct pz_step_model *model,
+                            const struct pz_chip *chip, const struct pz_cluster *network,
                             const struct pz_plan *plan, struct pz_product_times *times) {
-  pz_cost_release(&m->cost);
-  use_chip(m, chip, net, plan);
-  m->cost.times = times;
-  pz_solved_passes_clear(m->solved);
-  time_first(call, m, plan);
+  pz_cost_release(&model->cost);
+  set_cost_model(model, chip, network, plan, times);
+  pz_solved_passes_clear(model->solved);
+  restart_timing(call, model, plan);
 }
 
-void pz_step_model_free(void *model) {
-  struct pz_step_model *m = model;
-  if (!m) return;
-  if (m->cost.chip.name[0]) pz_cost_release(&m->cost);
-  pz_solved_passes_clear(m->solved);
-  pz_workload_free(m->half);
-  pz_workload_free(m->fullest);
-  pz_workload_free(m->w);
-  pz_arena_release(&m->work);
-  pz_arena_release(&m->arena);
-  pz_free(m);
+void pz_step_model_free(void *object) {
+  struct pz_step_model *model = object;
+  if (!model) return;
+  if (model->cost.chip.name[0]) pz_cost_release(&model->cost);
+  pz_solved_passes_clear(model->solved);
+  pz_workload_free(model->half_workload);
+  pz_workload_free(model->fullest_workload);
+  pz_workload_free(model->workload);
+  pz_arena_release(&model->work);
+  pz_arena_release(&model->arena);
+  pz_free(model);
 }
 
-struct pz_call pz_step_model_work(const struct pz_call *call, struct pz_step_model *m) {
-  pz_arena_release(&m->work);
-  return pz_call_in(call, &m->work);
+struct pz_call pz_step_model_work(const struct pz_call *call, struct pz_step_model *model) {
+  pz_arena_release(&model->work);
+  return pz_call_in(call, &model->work);
 }
 
 /* ---- layers of a plan ----------------------------------------------------------------------- */
 
-static bool same(const struct pz_steps_key *a, const struct pz_steps_key *b) {
+static bool is_same_key(const struct pz_timed_plan_key *a, const struct pz_timed_plan_key *b) {
   return a->recompute == b->recompute && a->overlap == b->overlap && a->saved == b->saved &&
          a->modules == b->modules && a->pipeline == b->pipeline && a->dispatcher == b->dispatcher &&
          a->cuda_graphs == b->cuda_graphs && a->devices == b->devices && a->shards == b->shards &&
-         a->expert_shards == b->expert_shards && a->several == b->several &&
-         a->gathers == b->gathers && a->autocasts == b->autocasts;
+         a->expert_shards == b->expert_shards &&
+         a->several_microbatches == b->several_microbatches &&
+         a->gathers_weights == b->gathers_weights && a->autocasts == b->autocasts;
 }
 
-/* The part of a torus that a job has decides about its collectives; other networks do not care. */
-static int64_t key_devices(const struct pz_step_model *m) {
-  for (int i = 0; i < m->cost.net.n_levels; i++)
-    if (m->cost.net.level[i].n_axes) return m->cost.net.devices;
-  return 0;
+/* Returns the fields of a plan that the times of its layers depend on. */
+static struct pz_timed_plan_key timed_plan_key(const struct pz_step_model *model,
+                                               const struct pz_plan *plan, int64_t microbatches) {
+  const struct pz_cluster *network = &model->cost.net;
+  bool scatters = pz_plan_scatters_per_microbatch(plan);
+  struct pz_timed_plan_key key = {.recompute = plan->recompute,
+                                  .overlap = plan->overlap & (int)(PZ_OVERLAP_TP | PZ_OVERLAP_EP),
+                                  .saved = plan->saved,
+                                  .modules = pz_plan_recomputed_modules(plan),
+                                  .pipeline = plan->pipeline,
+                                  .dispatcher = (int)pz_plan_dispatcher(plan),
+                                  .cuda_graphs = plan->cuda_graphs,
+                                  .shards = scatters ? pz_plan_shards(plan) : 1,
+                                  .expert_shards = scatters ? pz_plan_expert_shards(plan) : 1,
+                                  .several_microbatches = microbatches > 1,
+                                  .gathers_weights = pz_plan_gathers_per_layer(plan),
+                                  .autocasts = pz_plan_autocasts(plan)};
+  /* the part of a torus that a job occupies decides about its collectives */
+  for (int i = 0; i < network->n_levels; i++)
+    if (network->level[i].n_axes) key.devices = network->devices;
+  return key;
 }
 
-void pz_step_model_time(struct pz_call *call, struct pz_step_model *m, const struct pz_plan *plan,
-                        int64_t microbatches, enum pz_timing timing) {
-  m->cost.net.devices = pz_plan_devices(plan); /* of the job: its part of a torus */
-  use_kernels(call, m, plan);
-  bool often = pz_plan_scatters_per_microbatch(plan);
-  struct pz_steps_key key = {.recompute = plan->recompute,
-                             .overlap = plan->overlap & (int)(PZ_OVERLAP_TP | PZ_OVERLAP_EP),
-                             .saved = plan->saved,
-                             .modules = pz_plan_recomputed_modules(plan),
-                             .pipeline = plan->pipeline,
-                             .dispatcher = (int)pz_plan_dispatcher(plan),
-                             .cuda_graphs = plan->cuda_graphs,
-                             .devices = key_devices(m),
-                             .shards = often ? pz_plan_shards(plan) : 1,
-                             .expert_shards = often ? pz_plan_expert_shards(plan) : 1,
-                             .several = microbatches > 1,
-                             .gathers = pz_plan_gathers_per_layer(plan),
-                             .autocasts = pz_plan_autocasts(plan)};
-  struct pz_step_context c = context(m, plan, microbatches);
-  if (!c.scheduled) timing = PZ_TIMING_BOUND;
-  if (timing == PZ_TIMING_SOLVED) c.solver_steps = PZ_PASS_STEPS;
-  struct pz_timed_steps *all = m->by + (timing == PZ_TIMING_SOLVED ? PZ_TIMED_PLANS : 0);
-  for (int i = 0; i < PZ_TIMED_PLANS; i++)
-    if (all[i].timed && same(&key, &all[i].key)) {
-      m->steps = &all[i].steps;
-      return;
-    }
-  struct pz_call work = pz_step_model_work(call, m);
-  struct pz_timed_steps *timed = &all[m->n_timed++ % PZ_TIMED_PLANS];
-  struct pz_model_steps *t = &timed->steps;
-  m->steps = t;
+void pz_step_model_time(struct pz_call *call, struct pz_step_model *model,
+                        const struct pz_plan *plan, int64_t microbatches, enum pz_timing timing) {
+  model->cost.net.devices = pz_plan_devices(plan); /* which part of a torus the job occupies */
+  select_kernels(call, model, plan);
+  struct pz_timed_plan_key key = timed_plan_key(model, plan, microbatches);
+  struct pz_step_context context = step_context(model, plan, microbatches);
+  struct pz_timed_plan *plans = model->timed;
+  if (context.scheduled && timing == PZ_TIMING_SOLVED) {
+    context.solver_steps = PZ_PASS_STEPS;
+    plans += PZ_TIMED_PLANS;
+  }
+  for (int i = 0; i < PZ_TIMED_PLANS; i++) {
+    if (!plans[i].valid || !is_same_key(&key, &plans[i].key)) continue;
+    model->steps = &plans[i].steps;
+    return;
+  }
+  struct pz_call work = pz_step_model_work(call, model);
+  struct pz_timed_plan *timed = &plans[model->n_timed++ % PZ_TIMED_PLANS];
+  struct pz_model_steps *steps = &timed->steps;
   uint32_t kind = 0;
-  t->before = t->after = (struct pz_layer_step){.forward_s = 0};
-  timed->timed = false;
-  for (uint32_t i = 0; i < m->w->n_layers; i++) {
-    const struct pz_layer *l = &pz_step_pass(m)->layers[i];
-    c.format = format_of(l, plan);
-    struct pz_layer_step one = pz_layer_step(&work, &c, l, &m->kernels[i], false);
-    if (kind == m->kinds.n || m->kinds.layer[kind] != i) {
-      pz_layer_step_add(kind ? &t->after : &t->before, &one, (double)l->count);
+  model->steps = steps;
+  timed->valid = false;
+  steps->before = steps->after = (struct pz_layer_step){.forward_s = 0};
+  for (uint32_t i = 0; i < model->workload->n_layers; i++) {
+    const struct pz_layer *layer = &pz_step_pass(model)->layers[i];
+    context.format = layer_format(layer, plan);
+    struct pz_layer_step step = pz_layer_step(&work, &context, layer, &model->kernels[i], false);
+    if (kind == model->kinds.n || model->kinds.layer[kind] != i) {
+      pz_layer_step_add(kind ? &steps->after : &steps->before, &step, (double)layer->count);
       continue;
     }
-    t->block[kind] = t->again[kind] = one;
+    steps->block[kind] = steps->again[kind] = step;
     if (plan->recompute != PZ_RECOMPUTATION_NONE)
-      t->again[kind] = pz_layer_step(&work, &c, l, &m->kernels[i], true);
+      steps->again[kind] = pz_layer_step(&work, &context, layer, &model->kernels[i], true);
     kind++;
   }
   timed->key = key;
-  timed->timed = true;
+  timed->valid = true;
 }
 
-double pz_step_host_bytes(const struct pz_step_model *m, const struct pz_plan *plan,
+/* ---- memory --------------------------------------------------------------------------------- */
+
+double pz_step_host_bytes(const struct pz_step_model *model, const struct pz_plan *plan,
                           int64_t stage) {
-  return pz_host_bytes(&m->memory, plan, pz_plan_microbatches(plan), stage);
+  return pz_host_bytes(&model->memory, plan, pz_plan_microbatches(plan), stage);
 }
 
-struct pz_training_memory pz_step_memory(const struct pz_step_model *m, const struct pz_plan *plan,
-                                         int64_t stage) {
-  return pz_training_memory(&m->memory, plan, pz_plan_microbatches(plan), stage);
+struct pz_training_memory pz_step_memory(const struct pz_step_model *model,
+                                         const struct pz_plan *plan, int64_t stage) {
+  return pz_training_memory(&model->memory, plan, pz_plan_microbatches(plan), stage);
 }
 
-double pz_step_needed_bytes(const struct pz_step_model *m, const struct pz_plan *plan,
+double pz_step_needed_bytes(const struct pz_step_model *model, const struct pz_plan *plan,
                             int64_t stage) {
-  struct pz_training_memory peak = pz_step_memory(m, plan, stage);
-  return pz_reserved_of(&m->memory, m->k, plan, &peak).high;
+  struct pz_training_memory peak = pz_step_memory(model, plan, stage);
+  return pz_reserved_of(&model->memory, model->constants, plan, &peak).high;
 }

@@ -1,6 +1,5 @@
-/* A model on a chip in a network, for one size of a microbatch and of the tensor-parallel group: its
- * graphs and the time of every layer's kernels.  All plans that share these are priced from it, each in
- * microseconds.  For one thread. */
+/* A model on a chip in a network, for one microbatch size and one tensor-parallel degree: the graphs of its layers and the
+ * times of their kernels.  All plans that share these are priced from it within microseconds.  Not thread-safe. */
 #ifndef PZ_STEP_STEP_MODEL_H
 #define PZ_STEP_STEP_MODEL_H
 
@@ -8,137 +7,143 @@
 #include "step/predict.h"
 #include "step/training_memory.h"
 
-/* Three parts of a model: before the repeated layers, these, behind them. */
+/* The layers of a model as a plan runs them: one of each kind of repeated layer, and the sums of the layers before and
+ * behind the repeated ones. */
 struct pz_model_steps {
   struct pz_layer_step before, after;
-  struct pz_layer_step *block,
-      *again; /* by kind of repeated layer, without and with recomputation */
+  struct pz_layer_step *block; /* by kind of repeated layer: without recomputation */
+  struct pz_layer_step *again; /* by kind: with the plan's recomputation */
 };
 
-/* Parameters on a device: of all devices of a stage alike, and of routed experts; of these, those that are trained. */
+/* Parameters on a device.  Experts are counted apart, because they are distributed in another way. */
 struct pz_step_params {
-  double dense, expert;
-  double trained, trained_expert;
+  double dense, expert;           /* all parameters */
+  double trained, trained_expert; /* those with a gradient */
 };
 
-static inline void pz_step_params_add(struct pz_step_params *to, const struct pz_step_params *n,
-                                      double times) {
-  to->dense += times * n->dense;
-  to->expert += times * n->expert;
-  to->trained += times * n->trained;
-  to->trained_expert += times * n->trained_expert;
+static inline void pz_step_params_add(struct pz_step_params *sum,
+                                      const struct pz_step_params *params, double times) {
+  sum->dense += times * params->dense;
+  sum->expert += times * params->expert;
+  sum->trained += times * params->trained;
+  sum->trained_expert += times * params->trained_expert;
 }
 
-enum { PZ_STEP_VARIANTS = 6, PZ_TIMED_PLANS = 8 };
+enum { PZ_KERNEL_VARIANTS = 6, PZ_TIMED_PLANS = 8 };
+
 struct pz_step_model {
-  struct pz_arena arena; /* of the model's own tables */
+  struct pz_arena arena; /* of the model's tables */
   struct pz_arena work;  /* intermediate data of the plan that is timed or priced */
-  struct pz_workload *w;
-  struct pz_workload *half; /* of a plan with halves: what one of them runs; else NULL */
-  struct pz_workload
-      *fullest;     /* of an uneven load of experts: that of the device with most; else NULL */
-  double imbalance; /* of that load, at least 1 */
+  struct pz_workload *workload;
+  struct pz_workload *half_workload;    /* one half of a split microbatch; NULL: not split */
+  struct pz_workload *fullest_workload; /* of the device with the most tokens; NULL: even load */
+  double imbalance;                     /* tokens of the busiest expert device over the mean */
   struct pz_cost cost;
-  const struct pz_constants *k;
-  struct pz_layer_kernels
-      *kernels; /* by layer of w, or of half: those of the plan that was timed last */
-  /* the same of plans with other dispatchers of experts' tokens or CUDA graphs */
-  struct pz_kernels_of {
-    int dispatcher, cuda_graphs;
-    struct pz_layer_kernels *kernels;
-  } of[PZ_STEP_VARIANTS];
-  int n_of;
-  struct pz_op_run *runs; /* theirs, where operators are scheduled; else NULL */
-  struct pz_solved_passes *solved;
+  const struct pz_constants *constants;
   struct pz_layer_kinds kinds;         /* of repeated layers */
-  int64_t n_blocks;                    /* of all kinds */
+  int64_t n_blocks;                    /* repeated layers of all kinds */
   int64_t seq;                         /* tokens of a sample, on all devices of the context */
-  struct pz_step_params *block_params; /* by kind */
+  struct pz_step_params *block_params; /* by kind of repeated layer */
   struct pz_step_params before_params, after_params;
-  double tied_params;
+  double tied_params; /* of an embedding that is the head too */
   struct pz_memory_model memory;
 
-  /* of the plans that were bounded and priced last; `steps` is what was asked for last */
-  struct pz_timed_steps {
-    struct pz_steps_key {
+  /* kernels by layer, for plans with each dispatcher of experts' tokens and set of CUDA graphs */
+  struct pz_kernel_variant {
+    int dispatcher, cuda_graphs;
+    struct pz_layer_kernels *kernels;
+  } variant[PZ_KERNEL_VARIANTS];
+  int n_variants;
+  const struct pz_layer_kernels *kernels; /* of the plan that was timed last */
+  struct pz_op_run *runs;          /* of these kernels, if passes are scheduled; otherwise NULL */
+  struct pz_solved_passes *solved; /* NULL unless passes are scheduled */
+
+  /* Layer times of the plans that were timed last: first those with bounds of schedules, then those with solved ones. */
+  struct pz_timed_plan {
+    struct pz_timed_plan_key {
       int recompute, overlap, saved, modules, pipeline, dispatcher, cuda_graphs;
-      int64_t devices, shards,
-          expert_shards; /* shards: of gradients that every microbatch scatters */
-      bool several;      /* microbatches */
-      bool gathers;      /* weights of every layer */
-      bool autocasts;    /* weights to 16 bit in every pass */
+      int64_t devices;               /* on a torus, otherwise 0 */
+      int64_t shards, expert_shards; /* of gradients that every microbatch scatters, otherwise 1 */
+      bool several_microbatches, gathers_weights, autocasts;
     } key;
-    bool timed;
+    bool valid;
     struct pz_model_steps steps;
-  } by[2 * PZ_TIMED_PLANS]; /* bounds, then solved ones */
-  uint32_t n_timed;         /* the next one goes to the place of the oldest */
-  const struct pz_model_steps *steps;
+  } timed[2 * PZ_TIMED_PLANS];
+  uint32_t n_timed;                   /* a new plan replaces the oldest */
+  const struct pz_model_steps *steps; /* of the plan that was timed last */
 };
 
-/* Layers with a lower bound for each schedule in its place, or solved; the same where operators run one after another. */
+/* How passes are timed on a chip whose operators are scheduled: by a lower bound, or by a schedule.  On other chips both
+ * are the same. */
 enum pz_timing { PZ_TIMING_BOUND, PZ_TIMING_SOLVED };
 
-/* Of the plan its tp, ep, etp, imbalance, sp, mbs, halves, framework, execution, attention library, seq, mtp and attention count;
- * kernels are timed anew for a plan with another dispatcher of experts' tokens or other CUDA graphs.  The model is freed
- * when the call ends, or with pz_close(); after pz_undefer(), by pz_step_model_free(). */
+/* Makes a model for plans with the same tp, ep, etp, imbalance, sp, mbs, halves, framework, execution, attention library,
+ * seq, mtp and attention as this plan.  The model is freed when the call ends or with pz_close(); after pz_undefer(),
+ * with pz_step_model_free(). */
 struct pz_step_model *pz_step_model_new(struct pz_call *call, const struct pz_job *job,
                                         const struct pz_plan *plan);
 void pz_step_model_free(void *model); /* accepts NULL */
 
-/* The same model on another chip without calibration, in another network; GEMMs by the table, which may be
- * NULL.  Kernels are timed anew, memory stays. */
-void pz_step_model_set_chip(struct pz_call *call, struct pz_step_model *m,
-                            const struct pz_chip *chip, const struct pz_cluster *net,
+/* Moves the model to another chip of the same kind (chips that differ in calibration need another model) and another
+ * network.  GEMM times are taken from `times` unless it is NULL. */
+void pz_step_model_set_chip(struct pz_call *call, struct pz_step_model *model,
+                            const struct pz_chip *chip, const struct pz_cluster *network,
                             const struct pz_plan *plan, struct pz_product_times *times);
 
-/* A call that allocates intermediate data in the model, until it is called again. */
-struct pz_call pz_step_model_work(const struct pz_call *call, struct pz_step_model *m);
+/* A call that allocates intermediate data in the model.  The data is freed when this is called again, which also
+ * pz_step_model_time(), pz_step_price() and pz_step_bound() do. */
+struct pz_call pz_step_model_work(const struct pz_call *call, struct pz_step_model *model);
 
-/* Layers of a plan, for pricing. */
-void pz_step_model_time(struct pz_call *call, struct pz_step_model *m, const struct pz_plan *plan,
-                        int64_t microbatches, enum pz_timing timing);
+/* Times the layers for a plan: sets model->steps. */
+void pz_step_model_time(struct pz_call *call, struct pz_step_model *model,
+                        const struct pz_plan *plan, int64_t microbatches, enum pz_timing timing);
 
-/* What one of its layers is timed with, in such a plan. */
-struct pz_step_context pz_step_layer_context(struct pz_step_model *m, const struct pz_plan *plan,
-                                             uint32_t layer);
+/* The context in which pz_layer_step() times a layer for a plan. */
+struct pz_step_context pz_step_layer_context(struct pz_step_model *model,
+                                             const struct pz_plan *plan, uint32_t layer);
 
-/* What a pass runs, once or, of halves, twice. */
-static inline const struct pz_workload *pz_step_pass(const struct pz_step_model *m) {
-  return m->half ? m->half : m->w;
+/* The graphs that one pass runs: those of half a microbatch if it is split. */
+static inline const struct pz_workload *pz_step_pass(const struct pz_step_model *model) {
+  return model->half_workload ? model->half_workload : model->workload;
 }
 
-/* Is a pass of such a plan scheduled? */
+/* Returns whether the chip schedules the operators of a pass under such a plan. */
 bool pz_step_is_scheduled(const struct pz_chip *chip, const struct pz_plan *plan);
 
-/* Raises an error if the model cannot be trained so. */
-void pz_step_check(struct pz_call *call, const struct pz_step_model *m, const struct pz_plan *plan);
+/* Raises an error if the plan is inconsistent, or does not fit the model's layers or the network. */
+void pz_step_check(struct pz_call *call, const struct pz_step_model *model,
+                   const struct pz_plan *plan);
 
-/* Repeated layers of one kind that the plan recomputes, of all stages. */
-int64_t pz_step_recomputed(struct pz_step_model *m, const struct pz_plan *plan, uint32_t kind);
+/* Returns how many repeated layers of a kind the plan recomputes, in all stages. */
+int64_t pz_step_recomputed(const struct pz_step_model *model, const struct pz_plan *plan,
+                           uint32_t kind);
 
-/* The one function that prices a plan: its pipeline simulated, its parts, its memory.  `detail` may be NULL; what it
+/* Prices a plan: simulates its pipeline, and finds the terms of its step and its memory.  *detail may be NULL; what it
  * points to is allocated in the arena of the call. */
-struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *m,
+struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *model,
                                    const struct pz_plan *plan, struct pz_prediction_detail *detail);
 
-/* Seconds of the step with the pipeline's lower bound in place of its simulation, and only the step, its parts for
- * exchange and optimizer: no plan is faster than that. */
-double pz_step_bound(struct pz_call *call, struct pz_step_model *m, const struct pz_plan *plan);
+/* Returns a lower bound of the plan's step in seconds: like pz_step_price(), but with the lower bounds of the pipeline and
+ * of schedules. */
+double pz_step_bound(struct pz_call *call, struct pz_step_model *model, const struct pz_plan *plan);
 
-/* Part of its time that a step on so many devices waits for the slowest of them: jitter of hosts, clocks and the network in
- * every collective.  Zero on an instant network.  (1 + this) / devices falls with the devices, so that a lower bound of
- * all plans of a question may use the most devices of any.  `k` and `net` may be NULL. */
-double pz_step_waiting(const struct pz_constants *k, const struct pz_cluster *net, int64_t devices);
+/* Returns the part by which a step on so many devices is longer because it waits for the slowest of them: jitter of hosts,
+ * clocks and the network in every collective.  It is 0 on an instant network.  (1 + this) / devices falls with the number
+ * of devices, so that a lower bound for all plans of a question may use its largest number.  `constants` and `network`
+ * may be NULL. */
+double pz_step_waiting(const struct pz_constants *constants, const struct pz_cluster *network,
+                       int64_t devices);
 
-/* Bytes of a stage at its peak. */
-struct pz_training_memory pz_step_memory(const struct pz_step_model *m, const struct pz_plan *plan,
-                                         int64_t stage);
+/* Returns the peak bytes of a stage. */
+struct pz_training_memory pz_step_memory(const struct pz_step_model *model,
+                                         const struct pz_plan *plan, int64_t stage);
 
-/* Bytes that the allocator reserves for it, at most: the plan fits if the device offers so many. */
-double pz_step_needed_bytes(const struct pz_step_model *m, const struct pz_plan *plan,
+/* Returns the most bytes that the allocator reserves for a stage.  The plan fits if the device offers as many. */
+double pz_step_needed_bytes(const struct pz_step_model *model, const struct pz_plan *plan,
                             int64_t stage);
 
-/* Of a stage, the host's memory for each device. */
-double pz_step_host_bytes(const struct pz_step_model *m, const struct pz_plan *plan, int64_t stage);
+/* Returns the bytes of host memory that a stage needs for each device. */
+double pz_step_host_bytes(const struct pz_step_model *model, const struct pz_plan *plan,
+                          int64_t stage);
 
 #endif

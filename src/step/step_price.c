@@ -1,4 +1,12 @@
-/* What a plan takes: the pipeline of its stages, exchange of gradients, optimizer, memory. */
+/* Prices a plan from the layer times of a step model (step_model.h).
+ *
+ * The step is the simulated pipeline of the stages, the exchange of gradients and weights between replicas, the
+ * optimizer, and the waiting for stragglers; find_terms() divides the pipeline's time into the terms of a prediction.
+ * Collectives run beside compute as the plan's overlap says: a *window* is such a stretch of compute, and exposed_s()
+ * tells what a collective adds to it.  The bound of a step (pz_step_bound) replaces the simulation by a lower bound.
+ *
+ * A *chunk* is the group of layers that a stage runs in one pass; a stage has one chunk in each of its slots.  Sections:
+ * layers of a chunk, windows, chunks in time, gradient exchange, optimizer, terms, memory, entry points. */
 #include <math.h>
 
 #include "chip/chip.h"
@@ -12,678 +20,721 @@
 #include "step/step_model.h"
 #include "step/step_rates.h"
 
-/* A plan being priced. */
+/* A plan that is being priced. */
 struct pricing {
-  struct pz_step_model *m;
+  struct pz_step_model *model;
   const struct pz_plan *plan;
-  int64_t microbatches; /* microbatches of a replica */
+  int64_t microbatches; /* of a replica in a step */
   struct pz_pipeline_shape shape;
   struct pz_plan_layers layers;
-  struct pz_wire_time send;     /* a transfer between stages */
-  bool hides_send;              /* beside a chunk's pass */
-  struct pz_step_params params; /* of the stage with most */
-  double host_bytes_per_s;      /* of a device, each way */
-  /* of the link by which a device reaches its host, and the interfaces between nodes: how much of the time in which
-   * activations come or go, or in which an interface is busy, it is busy itself */
-  double away_part, outer_part;
+  struct pz_wire_time send;     /* of a microbatch's activations to the next stage */
+  bool overlaps_send;           /* sends run beside the pass of a chunk */
+  struct pz_step_params params; /* of a device of the largest stage */
+  double host_bytes_per_s;      /* between a device and its host, each way */
+  /* If device, host and network interface share a PCIe switch, the device has one link for all.  These are the parts of
+   * that link which copies to the host and traffic between nodes use at their full rates. */
+  double host_part, network_part;
 };
 
-/* ---- stages --------------------------------------------------------------------------------- */
+/* ---- layers of a chunk ---------------------------------------------------------------------- */
 
-/* Of all layers of a chunk, those of one kind; of these, those recomputed. */
-static int64_t chunk_kind(const struct pricing *x, int64_t chunk, uint32_t kind,
-                          int64_t *recomputed) {
-  const struct pz_plan *p = x->plan;
-  const struct pz_layer_kinds *k = &x->m->kinds;
-  int64_t n = pz_layers_at(&x->layers, chunk);
-  int64_t a = 0;
-  if (p->recompute != PZ_RECOMPUTATION_NONE)
-    a = pz_plan_recomputed_layers(p, pz_pipeline_stage_of(&x->shape, (uint32_t)chunk), n);
-  if (k->n == 1) return *recomputed = a, n;
-  int64_t start = pz_layers_before(&x->layers, chunk);
-  *recomputed = pz_kind_count(k, kind, start, a);
-  return pz_kind_count(k, kind, start, n);
+/* The layers of one kind in a chunk. */
+struct chunk_layers {
+  int64_t all, recomputed;
+};
+
+static struct chunk_layers chunk_layers(const struct pz_step_model *model,
+                                        const struct pz_plan *plan,
+                                        const struct pz_pipeline_shape *shape,
+                                        const struct pz_plan_layers *layers, int64_t chunk,
+                                        uint32_t kind) {
+  const struct pz_layer_kinds *kinds = &model->kinds;
+  struct chunk_layers count = {.all = pz_layers_at(layers, chunk)};
+  if (plan->recompute != PZ_RECOMPUTATION_NONE)
+    count.recomputed =
+        pz_plan_recomputed_layers(plan, pz_pipeline_stage_of(shape, (uint32_t)chunk), count.all);
+  if (kinds->n == 1) return count;
+  int64_t start = pz_layers_before(layers, chunk);
+  return (struct chunk_layers){pz_kind_count(kinds, kind, start, count.all),
+                               pz_kind_count(kinds, kind, start, count.recomputed)};
 }
 
-int64_t pz_step_recomputed(struct pz_step_model *m, const struct pz_plan *plan, uint32_t kind) {
-  struct pricing x = {.m = m,
-                      .plan = plan,
-                      .shape = pz_plan_pipeline_shape(plan),
-                      .layers = pz_plan_layers(plan, m->n_blocks)};
-  int64_t sum = 0, recomputed;
-  for (int64_t chunk = 0; chunk < plan->pp * plan->vpp; chunk++) {
-    (void)chunk_kind(&x, chunk, kind, &recomputed);
-    sum += recomputed;
-  }
+static struct chunk_layers layers_of_chunk(const struct pricing *pricing, int64_t chunk,
+                                           uint32_t kind) {
+  return chunk_layers(pricing->model, pricing->plan, &pricing->shape, &pricing->layers, chunk,
+                      kind);
+}
+
+int64_t pz_step_recomputed(const struct pz_step_model *model, const struct pz_plan *plan,
+                           uint32_t kind) {
+  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
+  struct pz_plan_layers layers = pz_plan_layers(plan, model->n_blocks);
+  int64_t sum = 0;
+  for (int64_t chunk = 0; chunk < plan->pp * plan->vpp; chunk++)
+    sum += chunk_layers(model, plan, &shape, &layers, chunk, kind).recomputed;
   return sum;
 }
 
 /* The chunk that a stage holds in one of its slots. */
-static int64_t chunk_at(const struct pricing *x, int64_t stage, uint32_t slot) {
-  return pz_pipeline_chunk_at(&x->shape, (uint32_t)stage, slot);
+static int64_t chunk_at(const struct pricing *pricing, int64_t stage, uint32_t slot) {
+  return pz_pipeline_chunk_at(&pricing->shape, (uint32_t)stage, slot);
 }
 
-static int64_t last_chunk(const struct pricing *x) { return x->plan->pp * x->plan->vpp - 1; }
+static int64_t last_chunk(const struct pricing *pricing) {
+  return pricing->plan->pp * pricing->plan->vpp - 1;
+}
 
-/* ---- windows: compute that collectives may run beside ---------------------------------------- */
+/* Bidirectional pipelines have two copies of every stage, and each copy runs this part of the microbatches. */
+static double copy_part(const struct pricing *pricing) {
+  return 1.0 / (double)pz_pipeline_copies(pricing->shape.order);
+}
 
-/* Passes of layers: their seconds, those of kernels in them, alone and beside collectives, and of busy links; of activations
- * on their way to the host or back, and for which the passes wait for these. */
+/* ---- windows -------------------------------------------------------------------------------- */
+
+/* Compute that collectives may run beside: passes of layers.  All in seconds. */
 struct window {
-  double s, kernels_s, slowed_s, busy_s[PZ_WIRES], away_s, waits_s;
+  double s;
+  double kernels_s, contended_s; /* kernels alone, and while collectives run beside them */
+  double busy_s[PZ_WIRES];       /* links, by the collectives of the layers */
+  double host_copy_s;            /* activations on their way to the host or back */
+  double host_wait_s;            /* for which the passes wait for these copies */
 };
 
-static void add_window(struct window *to, const struct pz_pass *p, double s, double times) {
-  to->s += times * s;
-  to->kernels_s += times * pz_kernels_s(p);
-  to->slowed_s += times * p->slowed_s;
-  for (int i = 0; i < PZ_WIRES; i++) to->busy_s[i] += times * p->busy_s[i];
+static void add_layers(struct window *window, const struct pz_pass *pass, double pass_s,
+                       double times) {
+  window->s += times * pass_s;
+  window->kernels_s += times * pz_kernels_s(pass);
+  window->contended_s += times * pass->contended_s;
+  for (int i = 0; i < PZ_WIRES; i++) window->busy_s[i] += times * pass->busy_s[i];
 }
 
-/* Activations go to the host and come back beside the pass, at the link's rate and at no other cost (ref/h200/overlap.csv).
- * Behind a PCIe switch with its interface (DGX H100 user guide, network modules) a device has one link for both: what
- * leaves the node takes of it. */
-static double host_link_s(const struct pricing *x, double away_s, double outer_s) {
-  return away_s > 0 ? pz_fmax(away_s, x->away_part * away_s + x->outer_part * outer_s) : 0;
+static void add_window(struct window *sum, const struct window *window, double times) {
+  sum->s += times * window->s;
+  sum->kernels_s += times * window->kernels_s;
+  sum->contended_s += times * window->contended_s;
+  sum->host_copy_s += times * window->host_copy_s;
+  sum->host_wait_s += times * window->host_wait_s;
+  for (int i = 0; i < PZ_WIRES; i++) sum->busy_s[i] += times * window->busy_s[i];
 }
 
-/* What a collective adds to a window: it slows the kernels in it, waits for links that others keep busy, and may be longer
- * than all of it.  While the window's own collectives run, or the host launches, nothing is slowed. */
-static double exposed_s(const struct pricing *x, const struct window *w,
-                        const struct pz_wire_time *t) {
-  double slowdown = w->kernels_s > 0 ? pz_fmax(1, w->slowed_s / w->kernels_s) : 1;
-  double kernels = w->s > 0 ? pz_fmin(1, w->kernels_s / w->s) : 0;
-  double s = pz_beside_exposed_s(t->s, w->s, 1 / (1 - kernels * (1 - 1 / slowdown)));
-  for (int i = 0; i < PZ_WIRES; i++) s = pz_fmax(s, t->busy_s[i] + w->busy_s[i] - w->s);
-  double outer_s = t->busy_s[PZ_WIRE_OUTER] + w->busy_s[PZ_WIRE_OUTER];
-  s = pz_fmax(s, host_link_s(x, w->away_s, outer_s) - w->s - w->waits_s);
+/* Returns the seconds for which copies to or from the host keep the device's link busy.  They run beside the pass at the
+ * link's rate and cost nothing else (ref/h200/overlap.csv).  Traffic that leaves the node takes a part of a shared link
+ * (DGX H100 user guide, network modules). */
+static double host_link_s(const struct pricing *pricing, double host_copy_s, double outer_s) {
+  if (!(host_copy_s > 0)) return 0;
+  return pz_fmax(host_copy_s, pricing->host_part * host_copy_s + pricing->network_part * outer_s);
+}
+
+/* Returns what a collective adds to a window: it slows the kernels down, waits for links that other collectives keep busy,
+ * and may be longer than the window.  While collectives of the window run, or the host launches, nothing is slowed. */
+static double exposed_s(const struct pricing *pricing, const struct window *window,
+                        const struct pz_wire_time *time) {
+  double slowdown = 1, kernel_part = 0;
+  if (window->kernels_s > 0) slowdown = pz_fmax(1, window->contended_s / window->kernels_s);
+  if (window->s > 0) kernel_part = pz_fmin(1, window->kernels_s / window->s);
+  double window_slowdown = 1 / (1 - kernel_part * (1 - 1 / slowdown));
+  double s = pz_beside_exposed_s(time->s, window->s, window_slowdown);
+  for (int i = 0; i < PZ_WIRES; i++)
+    s = pz_fmax(s, time->busy_s[i] + window->busy_s[i] - window->s);
+  double outer_s = time->busy_s[PZ_WIRE_OUTER] + window->busy_s[PZ_WIRE_OUTER];
+  double link_s = host_link_s(pricing, window->host_copy_s, outer_s);
+  s = pz_fmax(s, link_s - window->s - window->host_wait_s);
   return pz_fmax(0, s);
 }
 
-/* A chunk's passes for one microbatch. */
+/* The passes of a chunk for one microbatch. */
 struct chunk_windows {
   struct window forward, backward;
 };
 
-static void add_layers(struct chunk_windows *c, const struct pz_layer_step *t, double forward,
-                       double backward) {
-  add_window(&c->forward, &t->forward, t->forward_s, forward);
-  add_window(&c->backward, &t->backward, t->backward_s, backward);
-}
-
-/* What is left at the end of a pass shows. */
-static void wait_for_host(const struct pricing *x, double away_s, struct window *w) {
-  w->away_s = away_s;
-  w->waits_s = pz_fmax(0, host_link_s(x, away_s, w->busy_s[PZ_WIRE_OUTER]) - w->s);
-}
-
-static struct chunk_windows chunk_windows(const struct pricing *x, int64_t chunk) {
-  const struct pz_model_steps *t = x->m->steps;
-  struct chunk_windows c = {{.s = 0}, {.s = 0}};
-  for (uint32_t k = 0; k < x->m->kinds.n; k++) {
-    int64_t recomputed, n = chunk_kind(x, chunk, k, &recomputed);
-    add_layers(&c, &t->block[k], (double)n, (double)(n - recomputed));
-    if (recomputed) add_layers(&c, &t->again[k], 0, (double)recomputed);
+static struct chunk_windows chunk_windows(const struct pricing *pricing, int64_t chunk) {
+  const struct pz_step_model *model = pricing->model;
+  const struct pz_model_steps *steps = model->steps;
+  struct chunk_windows windows = {{.s = 0}, {.s = 0}};
+  struct window *forward = &windows.forward, *backward = &windows.backward;
+  for (uint32_t kind = 0; kind < model->kinds.n; kind++) {
+    const struct pz_layer_step *block = &steps->block[kind], *again = &steps->again[kind];
+    struct chunk_layers n = layers_of_chunk(pricing, chunk, kind);
+    add_layers(forward, &block->forward, block->forward_s, (double)n.all);
+    add_layers(backward, &block->backward, block->backward_s, (double)(n.all - n.recomputed));
+    if (n.recomputed)
+      add_layers(backward, &again->backward, again->backward_s, (double)n.recomputed);
   }
-  if (chunk == 0) add_layers(&c, &t->before, 1, 1);
-  if (chunk == last_chunk(x)) add_layers(&c, &t->after, 1, 1);
-  if (x->plan->offload & PZ_OFFLOAD_ACTIVATIONS) {
-    double away_s = pz_away_bytes(&x->m->memory, x->plan, chunk) / x->host_bytes_per_s;
-    wait_for_host(x, away_s, &c.forward);
-    wait_for_host(x, away_s, &c.backward);
+  if (chunk == 0) {
+    add_layers(forward, &steps->before.forward, steps->before.forward_s, 1);
+    add_layers(backward, &steps->before.backward, steps->before.backward_s, 1);
   }
-  return c;
-}
-
-/* ---- transfers between stages ---------------------------------------------------------------- */
-
-static void find_send(struct pricing *x) {
-  const struct pz_plan *p = x->plan;
-  if (p->pp == 1) return;
-  double bytes =
-      (double)x->m->w->layers[x->m->kinds.layer[0]].output_bytes / (double)(p->sp ? 1 : p->tp);
-  x->send = pz_network_time(x->m->k, &x->m->cost.net, PZ_COLLECTIVE_SEND, bytes,
-                            (struct pz_group){2, p->tp * pz_plan_replicas(p)});
-  /* gradients of weights fill the wait for a transfer */
-  x->hides_send = (p->overlap & PZ_OVERLAP_P2P) ||
-                  pz_pipeline_splits_backward((enum pz_pipeline_order)p->pipeline);
-}
-
-/* A stage sends and receives on its own stream: both ways take its time.  Beside a pass, or the host and the device wait
- * for each other. */
-static double send_s(const struct pricing *x, const struct window *pass) {
-  if (x->plan->pp == 1) return 0;
-  double wait_s = x->m->cost.net.instant ? 0 : x->m->k->synchronise_s;
-  return x->hides_send ? exposed_s(x, pass, &x->send) : x->send.s + wait_s;
-}
-
-/* ---- stages in time -------------------------------------------------------------------------- */
-
-/* Forward, backward and of these weight gradients of a chunk. */
-static void chunk_time(const struct pricing *x, int64_t chunk, double *f, double *b, double *w) {
-  const struct pz_model_steps *t = x->m->steps;
-  struct chunk_windows c = chunk_windows(x, chunk);
-  *f = c.forward.s + send_s(x, &c.forward) + c.forward.waits_s;
-  *b = c.backward.s + send_s(x, &c.backward) + c.backward.waits_s;
-  *w = chunk == last_chunk(x) ? t->after.backward.weight_s : 0;
-  for (uint32_t k = 0; k < x->m->kinds.n; k++) {
-    int64_t recomputed;
-    *w += (double)chunk_kind(x, chunk, k, &recomputed) * t->block[k].backward.weight_s;
+  if (chunk == last_chunk(pricing)) {
+    add_layers(forward, &steps->after.forward, steps->after.forward_s, 1);
+    add_layers(backward, &steps->after.backward, steps->after.backward_s, 1);
   }
-}
-
-/* Are two chunks without an end of the model alike? */
-static bool same_chunk(const struct pricing *x, int64_t a, int64_t b) {
-  int64_t recomputed_a, recomputed_b;
-  return x->m->kinds.n == 1 && a > 0 && b < last_chunk(x) &&
-         chunk_kind(x, a, 0, &recomputed_a) == chunk_kind(x, b, 0, &recomputed_b) &&
-         recomputed_a == recomputed_b;
-}
-
-static void chunk_times(const struct pricing *x, double *f, double *b, double *w) {
-  for (int64_t j = 0; j <= last_chunk(x); j++)
-    if (j && same_chunk(x, j - 1, j))
-      f[j] = f[j - 1], b[j] = b[j - 1], w[j] = w[j - 1];
-    else
-      chunk_time(x, j, &f[j], &b[j], &w[j]);
-}
-
-static struct pz_pipeline pipeline_of(const struct pricing *x, const double *f, const double *b,
-                                      const double *w) {
-  const struct pz_plan *p = x->plan;
-  return (struct pz_pipeline){.stages = (uint32_t)p->pp,
-                              .chunks = (uint32_t)p->vpp,
-                              .microbatches = (uint32_t)x->microbatches,
-                              .order = x->shape.order,
-                              .forward_s = f,
-                              .backward_s = b,
-                              .weight_s = w};
-}
-
-static void simulate(struct pz_call *call, const struct pricing *x, struct pz_prediction *out,
-                     struct pz_prediction_detail *detail) {
-  size_t n = (size_t)(x->plan->pp * x->plan->vpp);
-  struct pz_call work = pz_step_model_work(call, x->m);
-  double *f = pz_alloc(&work, n, sizeof *f), *b = pz_alloc(&work, n, sizeof *b),
-         *w = pz_alloc(&work, n, sizeof *w);
-  bool keep = detail && !detail->no_events;
-  chunk_times(x, f, b, w);
-  struct pz_pipeline p = pipeline_of(x, f, b, w);
-  struct pz_pipeline_run run = pz_pipeline_simulate(&work, &p, keep ? call : NULL);
-  if (keep) detail->run = run;
-  out->bound_s = pz_pipeline_bound_s(&p);
-  out->step_s = run.end_s;
-}
-
-/* ---- gradients and optimizer ---------------------------------------------------------------- */
-
-/* Parameters of a stage, of a device; a head that is the embedding has a copy in the last stage. */
-static struct pz_step_params params_of(const struct pricing *x, int64_t stage) {
-  const struct pz_step_model *m = x->m;
-  struct pz_step_params n = {.dense = 0};
-  for (uint32_t c = 0; c < pz_pipeline_slots(&x->shape); c++) {
-    int64_t chunk = chunk_at(x, stage, c);
-    for (uint32_t k = 0; k < m->kinds.n; k++) {
-      int64_t recomputed, blocks = chunk_kind(x, chunk, k, &recomputed);
-      pz_step_params_add(&n, &m->block_params[k], (double)blocks);
-    }
-    if (chunk == 0) pz_step_params_add(&n, &m->before_params, 1);
-    if (chunk == last_chunk(x)) pz_step_params_add(&n, &m->after_params, 1);
-    if (chunk == last_chunk(x) && pz_pipeline_separates_ends(&x->shape)) {
-      n.dense += m->tied_params;
-      n.trained += m->tied_params;
-    }
+  if (!(pricing->plan->offload & PZ_OFFLOAD_ACTIVATIONS)) return windows;
+  double copy_s =
+      pz_chunk_offload_bytes(&model->memory, pricing->plan, chunk) / pricing->host_bytes_per_s;
+  for (int d = 0; d < 2; d++) {
+    struct window *window = d ? backward : forward;
+    double link_s = host_link_s(pricing, copy_s, window->busy_s[PZ_WIRE_OUTER]);
+    window->host_copy_s = copy_s;
+    window->host_wait_s = pz_fmax(0, link_s - window->s);
   }
-  return n;
+  return windows;
 }
 
-/* Of the stage with most. */
-static struct pz_step_params stage_params(const struct pricing *x) {
-  struct pz_step_params most = {.dense = 0};
-  for (int64_t k = 0; k < x->plan->pp; k++) {
-    struct pz_step_params n = params_of(x, k);
-    if (n.dense + n.expert > most.dense + most.expert) most = n;
-  }
-  return most;
+/* ---- chunks in time ------------------------------------------------------------------------- */
+
+/* Returns the exposed part of a transfer between stages beside a pass.  A stage sends and receives on its own stream, so
+ * that both ways take its time; if they are not overlapped, host and device wait for each other besides. */
+static double send_s(const struct pricing *pricing, const struct window *pass) {
+  const struct pz_step_model *model = pricing->model;
+  if (pricing->plan->pp == 1) return 0;
+  if (pricing->overlaps_send) return exposed_s(pricing, pass, &pricing->send);
+  return pricing->send.s + (model->cost.net.instant ? 0 : model->constants->synchronise_s);
 }
 
-/* Both copies of a tied matrix get the sum of their gradients. */
-static double tied_s(const struct pricing *x) {
-  const struct pz_plan *p = x->plan;
-  if (!pz_pipeline_separates_ends(&x->shape) || !(x->m->tied_params > 0)) return 0;
-  struct pz_group ends = {2, p->tp * pz_plan_replicas(p) * (p->pp - 1)};
-  return pz_network_s(x->m->k, &x->m->cost.net, PZ_COLLECTIVE_ALL_REDUCE,
-                      x->m->tied_params * p->grad_bytes, ends);
-}
-
-/* Parameters that a group of devices has alike. */
-struct holders {
-  double params, trained;
-  int64_t replicas, shards, stride;
+/* Seconds of one microbatch, by chunk. */
+struct chunk_times {
+  double *forward_s, *backward_s;
+  double *weight_gradient_s; /* part of backward_s */
 };
 
-/* What replicas exchange in a microbatch: in its forward pass, in its backward pass, with the last one besides. */
-struct traffic {
+/* Returns whether two neighbouring chunks have the same layers: both lie between the ends of the model. */
+static bool is_same_chunk(const struct pricing *pricing, int64_t a, int64_t b) {
+  if (pricing->model->kinds.n != 1 || a <= 0 || b >= last_chunk(pricing)) return false;
+  struct chunk_layers n_a = layers_of_chunk(pricing, a, 0), n_b = layers_of_chunk(pricing, b, 0);
+  return n_a.all == n_b.all && n_a.recomputed == n_b.recomputed;
+}
+
+static void time_chunks(const struct pricing *pricing, const struct chunk_times *times) {
+  const struct pz_step_model *model = pricing->model;
+  for (int64_t chunk = 0; chunk <= last_chunk(pricing); chunk++) {
+    if (chunk && is_same_chunk(pricing, chunk - 1, chunk)) {
+      times->forward_s[chunk] = times->forward_s[chunk - 1];
+      times->backward_s[chunk] = times->backward_s[chunk - 1];
+      times->weight_gradient_s[chunk] = times->weight_gradient_s[chunk - 1];
+      continue;
+    }
+    struct chunk_windows windows = chunk_windows(pricing, chunk);
+    const struct window *forward = &windows.forward, *backward = &windows.backward;
+    bool last = chunk == last_chunk(pricing);
+    double weight_gradient_s = last ? model->steps->after.backward.weight_gradient_s : 0;
+    for (uint32_t kind = 0; kind < model->kinds.n; kind++)
+      weight_gradient_s += (double)layers_of_chunk(pricing, chunk, kind).all *
+                           model->steps->block[kind].backward.weight_gradient_s;
+    times->forward_s[chunk] = forward->s + send_s(pricing, forward) + forward->host_wait_s;
+    times->backward_s[chunk] = backward->s + send_s(pricing, backward) + backward->host_wait_s;
+    times->weight_gradient_s[chunk] = weight_gradient_s;
+  }
+}
+
+static struct pz_pipeline make_pipeline(const struct pricing *pricing,
+                                        const struct chunk_times *times) {
+  return (struct pz_pipeline){.stages = (uint32_t)pricing->plan->pp,
+                              .chunks = (uint32_t)pricing->plan->vpp,
+                              .microbatches = (uint32_t)pricing->microbatches,
+                              .order = pricing->shape.order,
+                              .forward_s = times->forward_s,
+                              .backward_s = times->backward_s,
+                              .weight_s = times->weight_gradient_s};
+}
+
+/* ---- exchange of gradients and weights ------------------------------------------------------ */
+
+/* Returns the parameters of a device of a stage.  If the first and the last stage are different, an embedding that is the
+ * head too has a copy in both. */
+static struct pz_step_params stage_params(const struct pricing *pricing, int64_t stage) {
+  const struct pz_step_model *model = pricing->model;
+  struct pz_step_params params = {.dense = 0};
+  for (uint32_t slot = 0; slot < pz_pipeline_slots(&pricing->shape); slot++) {
+    int64_t chunk = chunk_at(pricing, stage, slot);
+    bool last = chunk == last_chunk(pricing);
+    for (uint32_t kind = 0; kind < model->kinds.n; kind++)
+      pz_step_params_add(&params, &model->block_params[kind],
+                         (double)layers_of_chunk(pricing, chunk, kind).all);
+    if (chunk == 0) pz_step_params_add(&params, &model->before_params, 1);
+    if (last) pz_step_params_add(&params, &model->after_params, 1);
+    if (last && pz_pipeline_separates_ends(&pricing->shape)) {
+      params.dense += model->tied_params;
+      params.trained += model->tied_params;
+    }
+  }
+  return params;
+}
+
+/* Parameters that a group of devices has in common.  Replicas have the same parameters; optimizer state, and with ZeRO 2
+ * and 3 gradients and weights, are divided over `shards` of them. */
+struct param_group {
+  double params, trained; /* on a device, undivided */
+  int64_t replicas, shards;
+  int64_t stride; /* between the members of the group, in devices */
+};
+
+/* Returns the group that holds the dense parameters of the largest stage, or its experts, which are distributed over a
+ * grid of their own.  With two copies of every stage there are twice as many replicas. */
+static struct param_group param_group(const struct pricing *pricing, bool experts) {
+  const struct pz_plan *plan = pricing->plan;
+  int64_t copies = pz_pipeline_copies(pricing->shape.order);
+  int64_t shard_copies = pz_plan_is_hybrid_sharded(plan) ? 1 : copies;
+  if (experts)
+    return (struct param_group){pricing->params.expert, pricing->params.trained_expert,
+                                pz_plan_expert_replicas(plan) * copies,
+                                pz_plan_expert_shards(plan) * shard_copies,
+                                pz_plan_ep(plan) * pz_plan_etp(plan)};
+  return (struct param_group){pricing->params.dense, pricing->params.trained,
+                              pz_plan_replicas(plan) * copies, pz_plan_shards(plan) * shard_copies,
+                              plan->tp};
+}
+
+/* Collectives between replicas: weights gathered for the forward and again for the backward pass, gradients reduced, and
+ * with hybrid sharding reduced between shards once a step. */
+struct exchange_times {
   struct pz_wire_time gather, regather, scatter, last;
 };
 
-/* So many collectives over `bytes` of every member of the group. */
-static struct pz_wire_time passes_of(const struct pricing *x, const struct holders *h,
-                                     enum pz_collective kind, double bytes, double n) {
-  const struct pz_cluster *net = &x->m->cost.net;
+/* Returns the time of n collectives of a group over `bytes` in all.  Some frameworks gather within the node what its
+ * devices have in common, and then each gathers for the whole node. */
+static struct pz_wire_time group_time(const struct pricing *pricing,
+                                      const struct param_group *group, enum pz_collective kind,
+                                      double bytes, double n) {
+  const struct pz_cluster *network = &pricing->model->cost.net;
   double times = 1;
-  struct pz_wire_time one, all = {.s = 0};
-  if (pz_plan_framework(x->plan)->node_gather && net->n_levels > 1 &&
-      h->shards * h->stride > net->level[0].devices)
-    times = (double)pz_max(1, net->level[0].devices / h->stride);
-  one = pz_network_time(x->m->k, net, kind, times * bytes / n,
-                        (struct pz_group){h->shards, h->stride});
-  pz_wire_add(&all, &one, n);
-  return all;
+  struct pz_wire_time sum = {.s = 0};
+  if (pz_plan_framework(pricing->plan)->node_gather && network->n_levels > 1 &&
+      group->shards * group->stride > network->level[0].devices)
+    times = (double)pz_max(1, network->level[0].devices / group->stride);
+  struct pz_wire_time one =
+      pz_network_time(pricing->model->constants, network, kind, times * bytes / n,
+                      (struct pz_group){group->shards, group->stride});
+  pz_wire_add(&sum, &one, n);
+  return sum;
 }
 
-/* Collectives of one exchange: one for every layer, or one for every bucket of parameters. */
-static double collectives_of(const struct pricing *x, const struct holders *h) {
-  const struct pz_constants *k = x->m->k;
-  if (pz_plan_gathers_per_layer(x->plan)) return (double)(x->m->n_blocks + x->m->w->n_layers - 1);
-  return ceil(h->trained / pz_fmax(k->bucket_params, k->replica_params * (double)h->replicas));
-}
-
-static void add_traffic(const struct pricing *x, const struct holders *h, struct traffic *t) {
+static void add_exchange(const struct pricing *pricing, const struct param_group *group,
+                         struct exchange_times *times) {
   static const double WEIGHT_BYTES = 2;
-  const struct pz_plan *p = x->plan;
-  if (h->replicas <= 1 || !(h->params > 0)) return;
-  double n = collectives_of(x, h), gathered = p->zero > 2 ? h->params : h->trained;
-  enum pz_collective reduce = p->zero ? PZ_COLLECTIVE_REDUCE_SCATTER : PZ_COLLECTIVE_ALL_REDUCE;
-  struct pz_wire_time gather =
-                          passes_of(x, h, PZ_COLLECTIVE_ALL_GATHER, gathered * WEIGHT_BYTES, n),
-                      scatter = passes_of(x, h, reduce, h->trained * p->grad_bytes, n);
-  if (pz_plan_gathers_per_layer(p)) pz_wire_add(&t->regather, &gather, 1);
-  if (p->zero) pz_wire_add(&t->gather, &gather, 1);
-  pz_wire_add(&t->scatter, &scatter, 1);
-  /* all-reduce of the shards between groups that each hold a whole copy (hybrid sharding) */
-  struct pz_group copies = {h->replicas / h->shards, h->stride * h->shards};
-  if (copies.devices <= 1) return;
-  double bytes = h->trained / (double)h->shards * p->grad_bytes;
-  struct pz_wire_time reduced =
-      pz_network_time(x->m->k, &x->m->cost.net, PZ_COLLECTIVE_ALL_REDUCE, bytes / n, copies);
-  pz_wire_add(&t->last, &reduced, n);
-}
-
-/* Who holds the dense parameters of the largest stage, or its experts, which lie on a grid of their own; with two copies of
- * every stage twice as many devices. */
-static struct holders holders_of(const struct pricing *x, bool experts) {
-  const struct pz_plan *p = x->plan;
-  int64_t copies = pz_pipeline_copies(x->shape.order),
-          sharing = pz_plan_is_hybrid_sharded(p) ? 1 : copies;
-  if (experts)
-    return (struct holders){x->params.expert, x->params.trained_expert,
-                            pz_plan_expert_replicas(p) * copies, pz_plan_expert_shards(p) * sharing,
-                            pz_plan_ep(p) * pz_plan_etp(p)};
-  return (struct holders){x->params.dense, x->params.trained, pz_plan_replicas(p) * copies,
-                          pz_plan_shards(p) * sharing, p->tp};
-}
-
-/* The passes of a microbatch through the first stage, whose backward is the last of the pipeline. */
-static struct chunk_windows stage_windows(const struct pricing *x) {
-  struct chunk_windows all = {{.s = 0}, {.s = 0}};
-  double part = 1.0 / (double)pz_pipeline_copies(x->shape.order);
-  for (uint32_t slot = 0; slot < pz_pipeline_slots(&x->shape); slot++) {
-    struct chunk_windows c = chunk_windows(x, chunk_at(x, 0, slot));
-    struct window *to[] = {&all.forward, &all.backward}, *from[] = {&c.forward, &c.backward};
-    for (int d = 0; d < 2; d++) {
-      to[d]->s += part * (from[d]->s + send_s(x, from[d]));
-      to[d]->kernels_s += part * from[d]->kernels_s;
-      to[d]->slowed_s += part * from[d]->slowed_s;
-      to[d]->away_s += part * from[d]->away_s;
-      to[d]->waits_s += part * from[d]->waits_s;
-      for (int i = 0; i < PZ_WIRES; i++) to[d]->busy_s[i] += part * from[d]->busy_s[i];
-      if (x->plan->pp > 1)
-        for (int i = 0; i < PZ_WIRES; i++) to[d]->busy_s[i] += part * x->send.busy_s[i];
-    }
-  }
-  return all;
-}
-
-/* Beside a window where the plan overlaps it, or alone. */
-struct beside {
-  struct pz_wire_time in;
-  double alone_s;
-};
-
-/* Of collectives of every layer those of what lies before and behind the repeated layers have nothing beside them, and those
- * of the first or the last; in a compiled loop over layers those for the first of the four groups of GEMMs of each. */
-static double alone_part(const struct pricing *x) {
-  static const double GROUPS = 4;
-  const struct pz_step_model *m = x->m;
-  if (!pz_plan_gathers_per_layer(x->plan)) return 0;
-  if (pz_framework_compiles(pz_plan_framework(x->plan))) return 1 / GROUPS;
-  double all = x->params.dense + x->params.expert,
-         ends = m->before_params.dense + m->after_params.dense,
-         layer = m->block_params[0].dense + m->block_params[0].expert;
-  return pz_fmin(1, (ends + layer) / all);
-}
-
-static void add_beside(const struct pricing *x, struct beside *b, const struct pz_wire_time *t,
-                       bool overlaps) {
-  double alone = overlaps ? alone_part(x) : 1;
-  b->alone_s += alone * t->s;
-  pz_wire_add(&b->in, t, 1 - alone);
-}
-
-static double both_s(const struct pricing *x, const struct window *w, const struct beside *b) {
-  return b->alone_s + exposed_s(x, w, &b->in);
-}
-
-static struct window scaled_window(const struct window *w, double times) {
-  struct window all = {times * w->s, times * w->kernels_s, times * w->slowed_s,
-                       {0},          times * w->away_s,    times * w->waits_s};
-  for (int i = 0; i < PZ_WIRES; i++) all.busy_s[i] = times * w->busy_s[i];
-  return all;
-}
-
-/* The exchange once a step, beside a stage's passes of a microbatch.  Interleaved stages exchange chunk by chunk, each beside
- * the passes of a whole group of microbatches through the chunks between.  One chunk has less: weights of the first are
- * gathered beside its own pass, gradients of the last leave behind it (Megatron Core, schedules.py: param_sync_func,
- * grad_sync_func). */
-static double once_s(const struct pricing *x, const struct window *w, const struct beside *b,
-                     bool gradients) {
-  double chunks = (double)x->plan->vpp;
-  if (x->shape.order != PZ_PIPELINE_INTERLEAVED || chunks < 2 || pz_plan_gathers_per_layer(x->plan))
-    return both_s(x, w, b);
-  double group = (double)pz_min(x->plan->pp, x->microbatches), own = gradients ? 0 : 1;
-  struct window pass = scaled_window(w, own / chunks),
-                passes = scaled_window(w, ((chunks - 1) * group + own) / chunks);
-  struct beside chunk = {.alone_s = b->alone_s / chunks};
-  pz_wire_add(&chunk.in, &b->in, 1 / chunks);
-  return pz_fmax(both_s(x, &pass, &chunk), both_s(x, &passes, b));
-}
-
-static double exchange_j(const struct pricing *x, const struct holders *h) {
-  double others = 1 - 1 / (double)h->replicas;
-  return h->trained * others * pz_exchange_bytes(x->plan) *
-         pz_tech_at(x->m->cost.chip.tech)->link_j;
-}
-
-/* Links that are busy beside kernels take their watts, and these take so much longer. */
-static double watts_s(const struct pricing *x, double hidden_s, double all_s) {
-  struct pz_pass_power power = pz_pass_power_of(&x->m->cost.chip);
-  struct holders dense = holders_of(x, false), expert = holders_of(x, true);
-  if (!(power.room_watts > 0 && hidden_s > 0)) return 0;
-  double s = (exchange_j(x, &dense) + exchange_j(x, &expert)) / power.room_watts;
-  return hidden_s * pz_fmin(1, s / all_s);
-}
-
-static void exchange(const struct pricing *x, struct pz_prediction *out) {
-  const struct pz_plan *p = x->plan;
-  struct holders dense = holders_of(x, false), expert = holders_of(x, true);
-  struct traffic t = {.gather = {.s = 0}};
-  struct beside forward = {.alone_s = 0}, backward = {.alone_s = 0}, last;
-  bool grad = p->overlap & PZ_OVERLAP_GRAD, param = p->overlap & PZ_OVERLAP_PARAM;
-  double gathers = pz_plan_gathers_per_layer(p) ? (double)x->microbatches : 1;
-  double scatters = pz_plan_scatters_per_microbatch(p) ? (double)x->microbatches : 1;
-  add_traffic(x, &dense, &t);
-  add_traffic(x, &expert, &t);
-  out->parts.gradient_s = tied_s(x);
-  if (!(t.scatter.s + t.last.s > 0)) return;
-  struct chunk_windows w = stage_windows(x);
-  add_beside(x, &forward, &t.gather, param);
-  add_beside(x, &backward, &t.regather, param);
-  add_beside(x, &backward, &t.scatter, grad);
-  last = backward;
-  /* a compiled loop over layers has all its gradients at its end */
-  bool compiled = pz_framework_compiles(pz_plan_framework(p));
-  if (compiled || !grad)
-    last.alone_s += t.last.s;
+  const struct pz_plan *plan = pricing->plan;
+  const struct pz_step_model *model = pricing->model;
+  const struct pz_constants *constants = model->constants;
+  if (group->replicas <= 1 || !(group->params > 0)) return;
+  double n; /* collectives of one exchange: one for each layer, or for each bucket of parameters */
+  if (pz_plan_gathers_per_layer(plan))
+    n = (double)(model->n_blocks + model->workload->n_layers - 1);
   else
-    pz_wire_add(&last.in, &t.last, 1);
-  double exposed = (gathers > 1 ? gathers * both_s(x, &w.forward, &forward)
-                                : once_s(x, &w.forward, &forward, false)) +
-                   (scatters - 1) * both_s(x, &w.backward, &backward) +
-                   once_s(x, &w.backward, &last, true);
-  double all = gathers * (t.gather.s + t.regather.s) + scatters * t.scatter.s + t.last.s;
-  out->gradient_hidden_s = pz_fmax(0, all - exposed); /* where nothing hides, of rounding */
-  out->parts.gradient_s += exposed + watts_s(x, out->gradient_hidden_s, all);
+    n = ceil(group->trained / pz_fmax(constants->bucket_params,
+                                      constants->replica_params * (double)group->replicas));
+  double gathered = plan->zero > 2 ? group->params : group->trained;
+  enum pz_collective reduce = plan->zero ? PZ_COLLECTIVE_REDUCE_SCATTER : PZ_COLLECTIVE_ALL_REDUCE;
+  struct pz_wire_time gather =
+      group_time(pricing, group, PZ_COLLECTIVE_ALL_GATHER, gathered * WEIGHT_BYTES, n);
+  struct pz_wire_time scatter =
+      group_time(pricing, group, reduce, group->trained * plan->grad_bytes, n);
+  if (pz_plan_gathers_per_layer(plan)) pz_wire_add(&times->regather, &gather, 1);
+  if (plan->zero) pz_wire_add(&times->gather, &gather, 1);
+  pz_wire_add(&times->scatter, &scatter, 1);
+  /* hybrid sharding: all-reduce of the shards between groups that each hold a whole copy */
+  struct pz_group copies = {group->replicas / group->shards, group->stride * group->shards};
+  if (copies.devices <= 1) return;
+  double bytes = group->trained / (double)group->shards * plan->grad_bytes;
+  struct pz_wire_time reduced =
+      pz_network_time(constants, &model->cost.net, PZ_COLLECTIVE_ALL_REDUCE, bytes / n, copies);
+  pz_wire_add(&times->last, &reduced, n);
 }
 
-/* Adam on the host: gradients go down and weights come back beside it, each way at the link's rate. */
-static double host_update_s(const struct pricing *x, double params) {
-  static const double DOWN_BYTES = 4;
-  return params * pz_fmax(x->m->k->host_update_bytes / x->m->k->host_update_bytes_per_s,
-                          DOWN_BYTES / x->host_bytes_per_s);
-}
-
-static void optimize(const struct pricing *x, struct pz_prediction *out) {
-  const struct pz_plan *p = x->plan;
-  struct holders dense = holders_of(x, false), expert = holders_of(x, true);
-  double own = dense.trained / (double)(p->zero ? dense.shards : 1) +
-               expert.trained / (double)(p->zero ? expert.shards : 1);
-  double away = pz_plan_host_optimizer_fraction(p), here = own * (1 - away);
-  struct pz_power update =
-      pz_cost_optimizer_step(&x->m->cost, here * pz_plan_optimizer_bytes(p, x->m->memory.experts),
-                             here, x->m->k->optimizer_efficiency);
-  out->parts.optimizer_s = pz_corrected(x->m->cost.chip.correction.elementwise) * update.latency_s;
-  if (away > 0)
-    out->parts.optimizer_s = pz_fmax(out->parts.optimizer_s, host_update_s(x, own * away));
-}
-
-/* ---- the terms of a step -------------------------------------------------------------------- */
-
-/* All that a stage does for a microbatch, of each of its copies. */
-static struct pz_layer_step stage_step(const struct pricing *x, int64_t stage) {
-  const struct pz_model_steps *t = x->m->steps;
-  struct pz_layer_step sum = {.forward_s = 0};
-  double part = 1.0 / (double)pz_pipeline_copies(x->shape.order); /* of the microbatches */
-  for (uint32_t c = 0; c < pz_pipeline_slots(&x->shape); c++) {
-    int64_t chunk = chunk_at(x, stage, c);
-    for (uint32_t k = 0; k < x->m->kinds.n; k++) {
-      int64_t recomputed, n = chunk_kind(x, chunk, k, &recomputed);
-      pz_layer_step_add(&sum, &t->block[k], part * (double)(n - recomputed));
-      pz_layer_step_add(&sum, &t->again[k], part * (double)recomputed);
+/* Returns the passes of a microbatch through the first stage, whose backward pass is the last of the pipeline. */
+static struct chunk_windows first_stage_windows(const struct pricing *pricing) {
+  struct chunk_windows sum = {{.s = 0}, {.s = 0}};
+  double part = copy_part(pricing);
+  for (uint32_t slot = 0; slot < pz_pipeline_slots(&pricing->shape); slot++) {
+    struct chunk_windows chunk = chunk_windows(pricing, chunk_at(pricing, 0, slot));
+    for (int d = 0; d < 2; d++) {
+      struct window *window = d ? &chunk.backward : &chunk.forward;
+      struct window *stage = d ? &sum.backward : &sum.forward;
+      window->s += send_s(pricing, window);
+      add_window(stage, window, part);
+      if (pricing->plan->pp > 1)
+        for (int i = 0; i < PZ_WIRES; i++) stage->busy_s[i] += part * pricing->send.busy_s[i];
     }
-    if (chunk == 0) pz_layer_step_add(&sum, &t->before, part);
-    if (chunk == last_chunk(x)) pz_layer_step_add(&sum, &t->after, part);
   }
   return sum;
 }
 
-static struct pz_layer_step slowest_stage(const struct pricing *x, int64_t *stage) {
-  struct pz_layer_step most = {.forward_s = 0};
-  *stage = 0;
-  for (int64_t k = 0; k < x->plan->pp; k++) {
-    struct pz_layer_step t = stage_step(x, k);
-    if (t.forward_s + t.backward_s > most.forward_s + most.backward_s) most = t, *stage = k;
+/* Collectives with compute beside them, and the seconds of those without. */
+struct overlap {
+  struct pz_wire_time beside;
+  double alone_s;
+};
+
+/* Adds a collective, as far as the plan overlaps it.  If every layer has collectives of its own, those of the ends of the
+ * model and of its first or last repeated layer have nothing beside them; in a compiled loop over layers, those for the
+ * first of the four groups of GEMMs of every layer. */
+static void add_overlap(const struct pricing *pricing, struct overlap *overlap,
+                        const struct pz_wire_time *time, bool overlaps) {
+  static const double GROUPS = 4;
+  const struct pz_step_model *model = pricing->model;
+  double alone = 1;
+  if (overlaps && !pz_plan_gathers_per_layer(pricing->plan)) {
+    alone = 0;
+  } else if (overlaps && pz_framework_compiles(pz_plan_framework(pricing->plan))) {
+    alone = 1 / GROUPS;
+  } else if (overlaps) {
+    double all = pricing->params.dense + pricing->params.expert;
+    double ends = model->before_params.dense + model->after_params.dense;
+    double layer = model->block_params[0].dense + model->block_params[0].expert;
+    alone = pz_fmin(1, (ends + layer) / all);
   }
-  return most;
+  overlap->alone_s += alone * time->s;
+  pz_wire_add(&overlap->beside, time, 1 - alone);
 }
 
-/* Transfers that show in a stage, of a microbatch. */
-static double transfers_s(const struct pricing *x, int64_t stage) {
-  double s = 0, part = 1.0 / (double)pz_pipeline_copies(x->shape.order);
-  for (uint32_t slot = 0; slot < pz_pipeline_slots(&x->shape) && x->plan->pp > 1; slot++) {
-    struct chunk_windows c = chunk_windows(x, chunk_at(x, stage, slot));
-    s += part * (send_s(x, &c.forward) + send_s(x, &c.backward));
+static double overlap_s(const struct pricing *pricing, const struct window *window,
+                        const struct overlap *overlap) {
+  return overlap->alone_s + exposed_s(pricing, window, &overlap->beside);
+}
+
+/* Returns the exposed seconds of the exchange that happens once a step, beside a stage's passes of a microbatch.
+ *
+ * Interleaved stages exchange chunk by chunk, each beside the passes of a whole group of microbatches through the other
+ * chunks.  One chunk has less beside it: the weights of the first are gathered beside its own pass, and the gradients of
+ * the last are sent after it (Megatron Core, schedules.py: param_sync_func, grad_sync_func). */
+static double exchange_once_s(const struct pricing *pricing, const struct window *window,
+                              const struct overlap *overlap, bool gradients) {
+  const struct pz_plan *plan = pricing->plan;
+  double chunks = (double)plan->vpp;
+  if (pricing->shape.order != PZ_PIPELINE_INTERLEAVED || chunks < 2 ||
+      pz_plan_gathers_per_layer(plan))
+    return overlap_s(pricing, window, overlap);
+  double group = (double)pz_min(plan->pp, pricing->microbatches), own = gradients ? 0 : 1;
+  struct window own_pass = {.s = 0}, passes = {.s = 0};
+  struct overlap chunk = {.alone_s = overlap->alone_s / chunks};
+  add_window(&own_pass, window, own / chunks);
+  add_window(&passes, window, ((chunks - 1) * group + own) / chunks);
+  pz_wire_add(&chunk.beside, &overlap->beside, 1 / chunks);
+  return pz_fmax(overlap_s(pricing, &own_pass, &chunk), overlap_s(pricing, &passes, overlap));
+}
+
+/* Returns by how much kernels are longer because links that are busy beside them take a part of the chip's power. */
+static double power_s(const struct pricing *pricing, const struct param_group groups[2],
+                      double hidden_s, double all_s) {
+  const struct pz_chip *chip = &pricing->model->cost.chip;
+  struct pz_pass_power power = pz_pass_power_of(chip);
+  double link_j[2];
+  if (!(power.room_watts > 0 && hidden_s > 0)) return 0;
+  for (int i = 0; i < 2; i++) {
+    double others = 1 - 1 / (double)groups[i].replicas;
+    link_j[i] = groups[i].trained * others * pz_exchange_bytes(pricing->plan) *
+                pz_tech_at(chip->tech)->link_j;
   }
-  return s;
+  double s = (link_j[0] + link_j[1]) / power.room_watts;
+  return hidden_s * pz_fmin(1, s / all_s);
 }
 
-/* The same of activations on their way to the host and back. */
-static double host_s(const struct pricing *x, int64_t stage) {
-  double s = 0, part = 1.0 / (double)pz_pipeline_copies(x->shape.order);
-  for (uint32_t slot = 0; slot < pz_pipeline_slots(&x->shape) && x->plan->offload; slot++) {
-    struct chunk_windows c = chunk_windows(x, chunk_at(x, stage, slot));
-    s += part * (c.forward.waits_s + c.backward.waits_s);
+/* Finds the exposed and the hidden exchange of gradients and weights in a step. */
+static void find_exchange(const struct pricing *pricing, struct pz_prediction *out) {
+  const struct pz_plan *plan = pricing->plan;
+  const struct pz_step_model *model = pricing->model;
+  struct param_group groups[2] = {param_group(pricing, false), param_group(pricing, true)};
+  struct exchange_times times = {.gather = {.s = 0}};
+  struct overlap forward = {.alone_s = 0}, backward = {.alone_s = 0};
+  bool overlaps_gradients = plan->overlap & PZ_OVERLAP_GRAD;
+  bool overlaps_params = plan->overlap & PZ_OVERLAP_PARAM;
+  double gathers = pz_plan_gathers_per_layer(plan) ? (double)pricing->microbatches : 1;
+  double scatters = pz_plan_scatters_per_microbatch(plan) ? (double)pricing->microbatches : 1;
+  add_exchange(pricing, &groups[0], &times);
+  add_exchange(pricing, &groups[1], &times);
+  out->parts.gradient_s = 0;
+  if (pz_pipeline_separates_ends(&pricing->shape) && model->tied_params > 0) {
+    /* both copies of a tied matrix get the sum of their gradients */
+    struct pz_group ends = {2, plan->tp * pz_plan_replicas(plan) * (plan->pp - 1)};
+    out->parts.gradient_s =
+        pz_network_s(model->constants, &model->cost.net, PZ_COLLECTIVE_ALL_REDUCE,
+                     model->tied_params * plan->grad_bytes, ends);
   }
-  return s;
+  if (!(times.scatter.s + times.last.s > 0)) return;
+  struct chunk_windows windows = first_stage_windows(pricing);
+  add_overlap(pricing, &forward, &times.gather, overlaps_params);
+  add_overlap(pricing, &backward, &times.regather, overlaps_params);
+  add_overlap(pricing, &backward, &times.scatter, overlaps_gradients);
+  struct overlap last = backward;
+  /* a compiled loop over layers has all its gradients only at its end */
+  if (pz_framework_compiles(pz_plan_framework(plan)) || !overlaps_gradients)
+    last.alone_s += times.last.s;
+  else
+    pz_wire_add(&last.beside, &times.last, 1);
+  double gather_s = gathers > 1 ? gathers * overlap_s(pricing, &windows.forward, &forward)
+                                : exchange_once_s(pricing, &windows.forward, &forward, false);
+  double exposed = gather_s + (scatters - 1) * overlap_s(pricing, &windows.backward, &backward) +
+                   exchange_once_s(pricing, &windows.backward, &last, true);
+  double all =
+      gathers * (times.gather.s + times.regather.s) + scatters * times.scatter.s + times.last.s;
+  out->gradient_hidden_s = pz_fmax(0, all - exposed); /* rounding may make it negative */
+  out->parts.gradient_s += exposed + power_s(pricing, groups, out->gradient_hidden_s, all);
 }
 
-/* What the slowest stage does for all microbatches; the rest of the pipeline's time is the bubble. */
-static void find_terms(const struct pricing *x, struct pz_prediction *out) {
-  int64_t slowest;
-  struct pz_layer_step sum = slowest_stage(x, &slowest);
-  double n = (double)x->microbatches;
-  struct pz_training_parts *t = &out->parts;
-  t->products_s = n * (sum.forward.products_s + sum.backward.products_s);
-  t->attention_s = n * (sum.forward.attention_s + sum.backward.attention_s);
-  t->elementwise_s = n * (sum.forward.elementwise_s + sum.backward.elementwise_s);
-  t->tensor_s = n * (sum.forward.collectives_s + sum.backward.collectives_s);
-  t->launch_s = n * sum.launch_s;
-  t->expert_s = n * (sum.forward.expert_s + sum.backward.expert_s);
-  out->tensor_hidden_s = n * sum.hidden_s;
-  out->expert_hidden_s = n * sum.expert_hidden_s;
-  out->offload_s = n * host_s(x, slowest);
-  t->transfer_s = n * transfers_s(x, slowest) + out->offload_s;
-  t->bubble_s = pz_fmax(0, out->step_s - t->products_s - t->attention_s - t->elementwise_s -
-                               t->tensor_s - t->expert_s - t->launch_s - t->transfer_s);
+/* Finds the time of the optimizer.  Offloaded state is updated on the host while gradients go down and weights come back,
+ * each way at the link's rate. */
+static void find_optimizer(const struct pricing *pricing, struct pz_prediction *out) {
+  static const double GRADIENT_BYTES = 4;
+  const struct pz_plan *plan = pricing->plan;
+  const struct pz_step_model *model = pricing->model;
+  const struct pz_constants *constants = model->constants;
+  struct param_group dense = param_group(pricing, false), expert = param_group(pricing, true);
+  double own = dense.trained / (double)(plan->zero ? dense.shards : 1) +
+               expert.trained / (double)(plan->zero ? expert.shards : 1);
+  double host_fraction = pz_plan_host_optimizer_fraction(plan);
+  double on_device = own * (1 - host_fraction);
+  struct pz_power update = pz_cost_optimizer_step(
+      &model->cost, on_device * pz_plan_optimizer_bytes(plan, model->memory.experts), on_device,
+      constants->optimizer_efficiency);
+  double device_s = pz_corrected(model->cost.chip.correction.elementwise) * update.latency_s;
+  out->parts.optimizer_s = device_s;
+  if (!(host_fraction > 0)) return;
+  double host_s = own * host_fraction *
+                  pz_fmax(constants->host_update_bytes / constants->host_update_bytes_per_s,
+                          GRADIENT_BYTES / pricing->host_bytes_per_s);
+  out->parts.optimizer_s = pz_fmax(device_s, host_s);
 }
 
-/* What a device of a stage does in a step: its passes, and exchange and optimizer of its own parameters. */
-static double busy_s(const struct pricing *x, int64_t stage) {
-  struct pricing own = *x;
-  struct pz_prediction one = {0};
-  struct pz_layer_step t = stage_step(x, stage);
-  own.params = params_of(x, stage);
-  exchange(&own, &one);
-  optimize(&own, &one);
-  double passes_s = t.forward_s + t.backward_s + transfers_s(x, stage) + host_s(x, stage);
-  return (double)x->microbatches * passes_s + one.parts.gradient_s + one.parts.optimizer_s;
-}
+/* ---- the terms of a step -------------------------------------------------------------------- */
 
-static void find_stage_times(struct pz_call *call, const struct pricing *x,
-                             struct pz_prediction_detail *detail) {
-  detail->stage_s = pz_alloc(call, (size_t)x->plan->pp, sizeof *detail->stage_s);
-  for (int64_t k = 0; k < x->plan->pp; k++) detail->stage_s[k] = busy_s(x, k);
-}
-
-static void find_memory(struct pz_call *call, const struct pricing *x, struct pz_prediction *out,
-                        struct pz_prediction_detail *detail) {
-  struct pz_training_memory *stages = NULL;
-  double *reserved = NULL;
-  if (detail) {
-    stages = pz_alloc(call, (size_t)x->plan->pp, sizeof *stages);
-    reserved = pz_alloc(call, (size_t)x->plan->pp, sizeof *reserved);
-    detail->stages = stages;
-    detail->reserved_bytes = reserved;
-    detail->layers = x->m->n_blocks;
-  }
-  out->usable_bytes = pz_usable_bytes(&x->m->cost.chip, x->m->k);
-  out->usable_host_bytes = pz_usable_host_bytes(&x->m->cost.chip, x->m->k);
-  for (int64_t k = 0; k < x->plan->pp; k++) {
-    struct pz_training_memory one = pz_training_memory(&x->m->memory, x->plan, x->microbatches, k);
-    double bytes = pz_training_memory_sum(&one);
-    if (stages) stages[k] = one;
-    struct pz_reserved all = pz_reserved_of(&x->m->memory, x->m->k, x->plan, &one);
-    if (reserved) reserved[k] = all.bytes;
-    if (all.high > out->needed_bytes) {
-      out->needed_bytes = all.high;
-      out->reserved_bytes = all.bytes;
-      out->reserved_low_bytes = all.low;
+/* Returns the layer times of a stage for a microbatch, on average over the copies of the stage. */
+static struct pz_layer_step stage_step(const struct pricing *pricing, int64_t stage) {
+  const struct pz_model_steps *steps = pricing->model->steps;
+  struct pz_layer_step sum = {.forward_s = 0};
+  double part = copy_part(pricing);
+  for (uint32_t slot = 0; slot < pz_pipeline_slots(&pricing->shape); slot++) {
+    int64_t chunk = chunk_at(pricing, stage, slot);
+    for (uint32_t kind = 0; kind < pricing->model->kinds.n; kind++) {
+      struct chunk_layers n = layers_of_chunk(pricing, chunk, kind);
+      pz_layer_step_add(&sum, &steps->block[kind], part * (double)(n.all - n.recomputed));
+      pz_layer_step_add(&sum, &steps->again[kind], part * (double)n.recomputed);
     }
-    out->host_bytes = pz_fmax(out->host_bytes, pz_step_host_bytes(x->m, x->plan, k));
+    if (chunk == 0) pz_layer_step_add(&sum, &steps->before, part);
+    if (chunk == last_chunk(pricing)) pz_layer_step_add(&sum, &steps->after, part);
+  }
+  return sum;
+}
+
+/* Exposed seconds of a stage for a microbatch: transfers between stages, and copies to the host and back. */
+struct stage_waits {
+  double transfer_s, host_s;
+};
+
+static struct stage_waits stage_waits(const struct pricing *pricing, int64_t stage) {
+  struct stage_waits sum = {0, 0};
+  double part = copy_part(pricing);
+  if (pricing->plan->pp == 1 && !pricing->plan->offload) return sum;
+  for (uint32_t slot = 0; slot < pz_pipeline_slots(&pricing->shape); slot++) {
+    struct chunk_windows chunk = chunk_windows(pricing, chunk_at(pricing, stage, slot));
+    sum.transfer_s += part * (send_s(pricing, &chunk.forward) + send_s(pricing, &chunk.backward));
+    sum.host_s += part * (chunk.forward.host_wait_s + chunk.backward.host_wait_s);
+  }
+  return sum;
+}
+
+/* Divides the pipeline's time into terms: those of the slowest stage for all microbatches; the rest is the bubble. */
+static void find_terms(const struct pricing *pricing, struct pz_prediction *out) {
+  int64_t slowest = 0;
+  struct pz_layer_step step = {.forward_s = 0};
+  for (int64_t stage = 0; stage < pricing->plan->pp; stage++) {
+    struct pz_layer_step one = stage_step(pricing, stage);
+    if (one.forward_s + one.backward_s > step.forward_s + step.backward_s) {
+      step = one;
+      slowest = stage;
+    }
+  }
+  const struct pz_pass *forward = &step.forward, *backward = &step.backward;
+  struct stage_waits waits = stage_waits(pricing, slowest);
+  double n = (double)pricing->microbatches;
+  struct pz_training_parts *parts = &out->parts;
+  parts->products_s = n * (forward->gemm_s + backward->gemm_s);
+  parts->attention_s = n * (forward->attention_s + backward->attention_s);
+  parts->elementwise_s = n * (forward->elementwise_s + backward->elementwise_s);
+  parts->tensor_s = n * (forward->collective_s + backward->collective_s);
+  parts->launch_s = n * step.launch_s;
+  parts->expert_s = n * (forward->expert_s + backward->expert_s);
+  out->tensor_hidden_s = n * step.hidden_s;
+  out->expert_hidden_s = n * step.expert_hidden_s;
+  out->offload_s = n * waits.host_s;
+  parts->transfer_s = n * waits.transfer_s + out->offload_s;
+  parts->bubble_s =
+      pz_fmax(0, out->step_s - parts->products_s - parts->attention_s - parts->elementwise_s -
+                     parts->tensor_s - parts->expert_s - parts->launch_s - parts->transfer_s);
+}
+
+/* Returns the busy seconds of a device of a stage in a step: its passes, and exchange and optimizer of its own
+ * parameters. */
+static double busy_s(const struct pricing *pricing, int64_t stage) {
+  struct pricing own = *pricing;
+  struct pz_prediction one = {0};
+  struct pz_layer_step step = stage_step(pricing, stage);
+  struct stage_waits waits = stage_waits(pricing, stage);
+  own.params = stage_params(pricing, stage);
+  find_exchange(&own, &one);
+  find_optimizer(&own, &one);
+  double passes_s = step.forward_s + step.backward_s + waits.transfer_s + waits.host_s;
+  return (double)pricing->microbatches * passes_s + one.parts.gradient_s + one.parts.optimizer_s;
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* Finds the peak of the fullest stage, and what the allocator reserves for it; by stage in *detail, unless it is NULL. */
+static void find_memory(struct pz_call *call, const struct pricing *pricing,
+                        struct pz_prediction *out, struct pz_prediction_detail *detail) {
+  const struct pz_step_model *model = pricing->model;
+  size_t stages = (size_t)pricing->plan->pp;
+  if (detail) {
+    detail->stages = pz_alloc(call, stages, sizeof *detail->stages);
+    detail->reserved_bytes = pz_alloc(call, stages, sizeof *detail->reserved_bytes);
+    detail->layers = model->n_blocks;
+  }
+  out->usable_bytes = pz_usable_bytes(&model->cost.chip, model->constants);
+  out->usable_host_bytes = pz_usable_host_bytes(&model->cost.chip, model->constants);
+  for (int64_t stage = 0; stage < pricing->plan->pp; stage++) {
+    struct pz_training_memory memory =
+        pz_training_memory(&model->memory, pricing->plan, pricing->microbatches, stage);
+    double bytes = pz_training_memory_sum(&memory);
+    struct pz_reserved reserved =
+        pz_reserved_of(&model->memory, model->constants, pricing->plan, &memory);
+    if (detail) {
+      detail->stages[stage] = memory;
+      detail->reserved_bytes[stage] = reserved.bytes;
+    }
+    if (reserved.high > out->needed_bytes) {
+      out->needed_bytes = reserved.high;
+      out->reserved_bytes = reserved.bytes;
+      out->reserved_low_bytes = reserved.low;
+    }
+    out->host_bytes = pz_fmax(out->host_bytes, pz_step_host_bytes(model, pricing->plan, stage));
     if (bytes <= out->peak_bytes) continue;
     out->peak_bytes = bytes;
-    out->peak = one;
-    out->peak_stage = (uint32_t)k;
+    out->peak = memory;
+    out->peak_stage = (uint32_t)stage;
   }
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- entry points --------------------------------------------------------------------------- */
 
-void pz_step_check(struct pz_call *call, const struct pz_step_model *m,
+void pz_step_check(struct pz_call *call, const struct pz_step_model *model,
                    const struct pz_plan *plan) {
   pz_require_plan(call, plan);
-  pz_require_chunks(call, plan, m->n_blocks);
-  pz_require_layer_counts(call, plan, m->n_blocks);
-  if (!m->cost.net.n_levels && pz_plan_devices(plan) > 1)
+  pz_require_chunks(call, plan, model->n_blocks);
+  pz_require_layer_counts(call, plan, model->n_blocks);
+  if (!model->cost.net.n_levels && pz_plan_devices(plan) > 1)
     pz_raise(call, PZ_BAD_INPUT, "chip %s has no link between devices; accepted: a cluster",
-             m->cost.chip.name);
+             model->cost.chip.name);
   struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
   pz_require_pipeline(call, &shape);
 }
 
-/* The link to the host is as wide as the host's rate, or as the interface behind the same switch needs it. */
-static void find_host_link(struct pricing *x) {
-  const struct pz_chip *c = &x->m->cost.chip;
-  const struct pz_cluster *net = &x->m->cost.net;
-  double host = c->host_bytes_per_s > 0 ? c->host_bytes_per_s : x->m->k->host_bytes_per_s;
-  bool shared = net->n_levels > 1 && !c->host_own_link;
-  double outer = shared ? net->level[1].bytes_per_s : 0;
-  double link = pz_fmax(host, outer);
-  x->host_bytes_per_s = host;
-  x->away_part = host / link;
-  x->outer_part = shared ? pz_network_outer_rate(x->m->k, &net->level[1]) / link : 0;
+/* Checks the plan, times its layers, and prepares what the pricing of any part needs. */
+static struct pricing start_pricing(struct pz_call *call, struct pz_step_model *model,
+                                    const struct pz_plan *plan, enum pz_timing timing) {
+  const struct pz_chip *chip = &model->cost.chip;
+  const struct pz_cluster *network = &model->cost.net;
+  const struct pz_constants *constants = model->constants;
+  pz_step_check(call, model, plan);
+  struct pricing pricing = {.model = model,
+                            .plan = plan,
+                            .microbatches = pz_plan_microbatches(plan),
+                            .shape = pz_plan_pipeline_shape(plan),
+                            .layers = pz_plan_layers(plan, model->n_blocks)};
+  pz_step_model_time(call, model, plan, pricing.microbatches, timing);
+
+  /* a shared link is as wide as the host's rate, or as the network interface behind the same switch needs */
+  bool shared = network->n_levels > 1 && !chip->host_own_link;
+  double host_rate =
+      chip->host_bytes_per_s > 0 ? chip->host_bytes_per_s : constants->host_bytes_per_s;
+  double link_rate = pz_fmax(host_rate, shared ? network->level[1].bytes_per_s : 0);
+  pricing.host_bytes_per_s = host_rate;
+  pricing.host_part = host_rate / link_rate;
+  if (shared)
+    pricing.network_part = pz_network_outer_rate(constants, &network->level[1]) / link_rate;
+
+  if (plan->pp > 1) {
+    const struct pz_layer *layer = &model->workload->layers[model->kinds.layer[0]];
+    double bytes = (double)layer->output_bytes / (double)(plan->sp ? 1 : plan->tp);
+    struct pz_group neighbours = {2, plan->tp * pz_plan_replicas(plan)};
+    pricing.send = pz_network_time(constants, network, PZ_COLLECTIVE_SEND, bytes, neighbours);
+    /* with a split backward pass, gradients of weights fill the wait for a transfer */
+    pricing.overlaps_send = (plan->overlap & PZ_OVERLAP_P2P) ||
+                            pz_pipeline_splits_backward((enum pz_pipeline_order)plan->pipeline);
+  }
+  for (int64_t stage = 0; stage < plan->pp; stage++) {
+    struct pz_step_params params = stage_params(&pricing, stage);
+    double largest = pricing.params.dense + pricing.params.expert;
+    if (params.dense + params.expert > largest) pricing.params = params;
+  }
+  return pricing;
 }
 
-static struct pricing begin(struct pz_call *call, struct pz_step_model *m,
-                            const struct pz_plan *plan, enum pz_timing timing) {
-  pz_step_check(call, m, plan);
-  struct pricing x = {.m = m,
-                      .plan = plan,
-                      .microbatches = pz_plan_microbatches(plan),
-                      .shape = pz_plan_pipeline_shape(plan),
-                      .layers = pz_plan_layers(plan, m->n_blocks)};
-  pz_step_model_time(call, m, plan, x.microbatches, timing);
-  find_host_link(&x);
-  find_send(&x);
-  x.params = stage_params(&x);
-  return x;
-}
-
-double pz_step_waiting(const struct pz_constants *k, const struct pz_cluster *net,
+double pz_step_waiting(const struct pz_constants *constants, const struct pz_cluster *network,
                        int64_t devices) {
-  const struct pz_constants *c = k ? k : &pz_constants_default;
-  if (net && net->instant) return 0;
+  const struct pz_constants *c = constants ? constants : &pz_constants_default;
+  if (network && network->instant) return 0;
   return c->waiting * pz_fmax(0, log((double)devices / c->waiting_from));
 }
 
-static double waiting_of(const struct pz_step_model *m, const struct pz_plan *plan) {
-  return pz_step_waiting(m->k, &m->cost.net, pz_plan_devices(plan));
-}
-
-struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *m,
+struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *model,
                                    const struct pz_plan *plan,
                                    struct pz_prediction_detail *detail) {
   struct pz_prediction found = {0};
-  struct pricing x = begin(call, m, plan, PZ_TIMING_SOLVED);
-  simulate(call, &x, &found, detail);
-  found.microbatches = x.microbatches;
-  find_terms(&x, &found);
-  exchange(&x, &found);
-  optimize(&x, &found);
+  struct pricing pricing = start_pricing(call, model, plan, PZ_TIMING_SOLVED);
+  size_t chunks = (size_t)(plan->pp * plan->vpp);
+  struct pz_call work = pz_step_model_work(call, model);
+  struct chunk_times times = {pz_alloc(&work, chunks, sizeof(double)),
+                              pz_alloc(&work, chunks, sizeof(double)),
+                              pz_alloc(&work, chunks, sizeof(double))};
+  time_chunks(&pricing, &times);
+  struct pz_pipeline pipeline = make_pipeline(&pricing, &times);
+  bool events = detail && !detail->no_events;
+  struct pz_pipeline_run run = pz_pipeline_simulate(&work, &pipeline, events ? call : NULL);
+  if (events) detail->run = run;
+  found.bound_s = pz_pipeline_bound_s(&pipeline);
+  found.step_s = run.end_s;
+  found.microbatches = pricing.microbatches;
+  find_terms(&pricing, &found);
+  find_exchange(&pricing, &found);
+  find_optimizer(&pricing, &found);
   found.step_s += found.parts.gradient_s + found.parts.optimizer_s;
-  found.parts.waiting_s = waiting_of(m, plan) * found.step_s;
+  found.parts.waiting_s =
+      pz_step_waiting(model->constants, &model->cost.net, pz_plan_devices(plan)) * found.step_s;
   found.step_s += found.parts.waiting_s;
-  struct pz_call work = pz_step_model_work(call, m);
-  pz_step_rates(&work, m, plan, &found);
-  if (detail) find_stage_times(call, &x, detail);
-  find_memory(call, &x, &found, detail);
+  pz_step_rates(&work, model, plan, &found);
+  if (detail) {
+    detail->stage_s = pz_alloc(call, (size_t)plan->pp, sizeof *detail->stage_s);
+    for (int64_t stage = 0; stage < plan->pp; stage++)
+      detail->stage_s[stage] = busy_s(&pricing, stage);
+  }
+  find_memory(call, &pricing, &found, detail);
   return found;
 }
 
-double pz_step_bound(struct pz_call *call, struct pz_step_model *m, const struct pz_plan *plan) {
-  enum { MOST_CHUNKS = 1024 };
-  double f[MOST_CHUNKS], b[MOST_CHUNKS], w[MOST_CHUNKS];
+double pz_step_bound(struct pz_call *call, struct pz_step_model *model,
+                     const struct pz_plan *plan) {
+  enum { MAX_CHUNKS = 1024 };
+  double forward_s[MAX_CHUNKS], backward_s[MAX_CHUNKS], weight_gradient_s[MAX_CHUNKS];
   struct pz_prediction found = {0};
-  if (plan->pp * plan->vpp > MOST_CHUNKS)
+  if (plan->pp * plan->vpp > MAX_CHUNKS)
     pz_raise(call, PZ_LIMIT, "%lld chunks; accepted: at most %d", (long long)(plan->pp * plan->vpp),
-             MOST_CHUNKS);
-  struct pricing x = begin(call, m, plan, PZ_TIMING_BOUND);
-  chunk_times(&x, f, b, w);
-  struct pz_pipeline p = pipeline_of(&x, f, b, w);
-  found.step_s = pz_pipeline_bound_s(&p);
-  exchange(&x, &found);
-  optimize(&x, &found);
-  return (found.step_s + found.parts.gradient_s + found.parts.optimizer_s) *
-         (1 + waiting_of(m, plan));
+             MAX_CHUNKS);
+  struct pricing pricing = start_pricing(call, model, plan, PZ_TIMING_BOUND);
+  struct chunk_times times = {forward_s, backward_s, weight_gradient_s};
+  time_chunks(&pricing, &times);
+  struct pz_pipeline pipeline = make_pipeline(&pricing, &times);
+  found.step_s = pz_pipeline_bound_s(&pipeline);
+  find_exchange(&pricing, &found);
+  find_optimizer(&pricing, &found);
+  double waiting = pz_step_waiting(model->constants, &model->cost.net, pz_plan_devices(plan));
+  return (found.step_s + found.parts.gradient_s + found.parts.optimizer_s) * (1 + waiting);
 }
 
 struct pz_prediction pz_predict(struct pz_call *call, const struct pz_job *job,
                                 const struct pz_plan *plan, struct pz_prediction_detail *detail) {
   pz_require_plan(call, plan);
-  struct pz_step_model *m = pz_step_model_new(call, job, plan);
-  struct pz_prediction prediction = pz_step_price(call, m, plan, detail);
+  struct pz_step_model *model = pz_step_model_new(call, job, plan);
+  struct pz_prediction prediction = pz_step_price(call, model, plan, detail);
   if (detail && detail->model)
-    *detail->model = pz_model_shape_or_other(call, job->model, job->config, m->w, m->n_blocks);
-  pz_close(call, m);
+    *detail->model =
+        pz_model_shape_or_other(call, job->model, job->config, model->workload, model->n_blocks);
+  pz_close(call, model);
   return prediction;
 }

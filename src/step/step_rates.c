@@ -1,3 +1,6 @@
+/* Throughput and utilisation of a step (step_rates.h): FLOP of the model's GEMMs, of its attention, and of what the plan
+ * recomputes, each for a token.  They are those of the model, not of its kernels: operators that all devices of a
+ * tensor-parallel group run alike count once. */
 #include "step/step_rates.h"
 
 #include <string.h>
@@ -10,125 +13,131 @@
 
 /* ---- GEMMs ---------------------------------------------------------------------------------- */
 
-/* Flash attention or a scan, or a product with the scores. */
-static bool is_attention(const struct pz_step_model *m, const struct pz_op *op) {
+/* Returns whether the operator is flash attention, a scan, or a GEMM that computes or reads attention scores. */
+static bool is_attention(const struct pz_step_model *model, const struct pz_op *op) {
   if (pz_op_mixes_tokens(op->kind)) return true;
-  return m->w->options.attention != PZ_ATTENTION_FLASH && op->matmul_flop && op->dims.batch > 1 &&
-         !op->grouped;
+  return model->workload->options.attention != PZ_ATTENTION_FLASH && op->matmul_flop &&
+         op->dims.batch > 1 && !op->grouped;
 }
 
-/* FLOP of a GEMM on a device; what all devices of a tensor-parallel group compute alike counts once. */
-static double gemm_flop(const struct pz_step_model *m, const struct pz_op *op) {
-  if (is_attention(m, op)) return 0;
-  return (double)op->matmul_flop / (op->replicated ? (double)m->w->options.tp : 1);
+/* Returns the FLOP of a GEMM on a device.  A replicated GEMM, which all devices of a tensor-parallel group run alike, is
+ * divided among them. */
+static double gemm_flop(const struct pz_step_model *model, const struct pz_op *op) {
+  if (is_attention(model, op)) return 0;
+  double devices = op->replicated ? (double)model->workload->options.tp : 1;
+  return (double)op->matmul_flop / devices;
 }
 
-static double forward_gemm_flop(const struct pz_step_model *m, const struct pz_layer *l) {
+static double forward_gemm_flop(const struct pz_step_model *model, const struct pz_layer *layer) {
   double sum = 0;
-  for (uint32_t i = 0; i < l->ops[PZ_FORWARD].n; i++)
-    sum += gemm_flop(m, &l->ops[PZ_FORWARD].op[i]);
+  for (uint32_t i = 0; i < layer->ops[PZ_FORWARD].n; i++)
+    sum += gemm_flop(model, &layer->ops[PZ_FORWARD].op[i]);
   return sum;
 }
 
-/* Parameters that a token meets in a layer, of the undivided model: of routed experts those chosen. */
-static double active_params(const struct pz_workload *w, const struct pz_layer *l) {
-  double expert = (double)l->model_expert_params, all = (double)l->model_params;
-  if (!w->experts) return all;
-  return all - expert * (1 - (double)w->experts_per_token / (double)w->experts);
+/* Returns the FLOP for a token of the forward GEMMs of a layer: 2 for each parameter that the token passes, of routed
+ * experts only the chosen ones, and of a head also if it shares its parameters with the embedding.  Layers that use the
+ * weights of another layer, and ONNX models, whose parameters may be anything, have the FLOP of their graph. */
+static double layer_gemm_flop(const struct pz_step_model *model, const struct pz_layer *layer) {
+  const struct pz_workload *workload = model->workload;
+  double graph_flop = forward_gemm_flop(model, layer);
+  double tokens = (double)(workload->options.mbs * model->seq);
+  if (!workload->hidden) return graph_flop / tokens;
+  if (!layer->model_params)
+    return graph_flop * (double)(workload->options.tp * pz_max(1, workload->options.cp)) / tokens;
+  double params = (double)layer->model_params;
+  if (workload->experts)
+    params -= (double)layer->model_expert_params *
+              (1 - (double)workload->experts_per_token / (double)workload->experts);
+  double tied = 0;
+  if (layer->tied_params && graph_flop > 0)
+    tied = (double)workload->vocab * (double)workload->hidden;
+  return 2 * (params + tied);
 }
 
-/* FLOP a token of the forward GEMMs of a layer: 2 a parameter, also of one that it has in common with the embedding.  Of
- * an ONNX file, whose parameters may be anything, those of the graph. */
-static double layer_gemm_flop(const struct pz_step_model *m, const struct pz_layer *l) {
-  const struct pz_workload *w = m->w;
-  double here = forward_gemm_flop(m, l);
-  if (!w->hidden) return here / (double)(w->options.mbs * m->seq);
-  if (!l->model_params) /* weights of another layer */
-    return here * (double)(w->options.tp * pz_max(1, w->options.cp)) /
-           (double)(w->options.mbs * m->seq);
-  double tied = l->tied_params && here > 0 ? (double)w->vocab * (double)w->hidden : 0;
-  return 2 * (active_params(w, l) + tied);
-}
-
-/* Of the model, backward with it: of all layers but the embedding, which looks vectors up.  A frozen parameter has no
- * gradient: 4 FLOP a token in place of 6. */
-static double model_gemm_flop(const struct pz_step_model *m) {
+/* Returns the FLOP for a token of all GEMMs, forward and backward, of all layers but the embedding, which only looks
+ * vectors up.  A frozen parameter has no gradient: 4 FLOP instead of 6. */
+static double model_gemm_flop(const struct pz_step_model *model) {
+  const struct pz_workload *workload = model->workload;
+  bool frozen = workload->options.lora.rank > 0;
   double sum = 0;
-  for (uint32_t i = m->w->hidden ? m->kinds.layer[0] : 0; i < m->w->n_layers; i++) {
-    const struct pz_layer *l = &m->w->layers[i];
-    double forward = layer_gemm_flop(m, l);
-    bool frozen = m->w->options.lora.rank > 0;
-    sum += (double)l->count *
-           (frozen ? 2 * forward + 2 * (double)l->model_trained_params : 3 * forward);
+  uint32_t first = workload->hidden ? model->kinds.layer[0] : 0;
+  for (uint32_t i = first; i < workload->n_layers; i++) {
+    const struct pz_layer *layer = &workload->layers[i];
+    double forward = layer_gemm_flop(model, layer), all = 3 * forward;
+    if (frozen) all = 2 * forward + 2 * (double)layer->model_trained_params;
+    sum += (double)layer->count * all;
   }
   return sum;
 }
 
-/* ---- attention, by the graph's operators ---------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------ */
 
-/* Part of the queries x keys of an operator in which a token attends to one before it, or to itself: half of a square;
- * of a band (a sliding window) all but the triangle before its first keys.  What kernels compute of the rest is not
- * counted. */
-static double attended_part(const struct pz_step_model *m, const struct pz_op *op) {
-  if (!m->w->causal || pz_op_is_scan(op->kind)) return 1;
-  int64_t keys = strncmp(op->name, "context", 7) == 0 ? op->dims.k : op->dims.n;
-  return 1 - pz_fmin(1, (double)keys / (double)pz_max(op->span, op->dims.m)) / 2;
+/* Returns the FLOP for a token of a forward attention operator, over all devices that divide it.  Of causal attention only
+ * the part counts in which a token attends to itself or to earlier tokens: half of a square, and of a band (a sliding
+ * window) all but the triangle before its first keys. */
+static double attention_flop(const struct pz_step_model *model, const struct pz_op *op) {
+  const struct pz_workload_options *options = &model->workload->options;
+  double devices = (double)(options->tp * pz_max(1, options->cp));
+  double tokens = (double)(options->mbs * model->seq), attended = 1;
+  if (model->workload->causal && !pz_op_is_scan(op->kind)) {
+    int64_t keys = strncmp(op->name, "context", 7) == 0 ? op->dims.k : op->dims.n;
+    attended = 1 - pz_fmin(1, (double)keys / (double)pz_max(op->span, op->dims.m)) / 2;
+  }
+  return attended * (double)op->matmul_flop * devices / tokens;
 }
 
-/* FLOP a token of a forward operator, over all devices that divide it. */
-static double attention_flop(const struct pz_step_model *m, const struct pz_op *op) {
-  const struct pz_workload_options *o = &m->w->options;
-  double devices = (double)(o->tp * pz_max(1, o->cp)), tokens = (double)(o->mbs * m->seq);
-  return attended_part(m, op) * (double)op->matmul_flop * devices / tokens;
-}
-
-/* FLOP a token of all layers' attention: forward two products, backward four; the scores that flash attention's backward
- * computes anew are not the model's. */
-static double model_attention_flop(const struct pz_step_model *m) {
+/* Returns the FLOP for a token of all layers' attention: two products forward and four backward.  The scores that the
+ * backward pass of flash attention computes again are not the model's. */
+static double model_attention_flop(const struct pz_step_model *model) {
   double sum = 0;
-  for (uint32_t i = 0; i < m->w->n_layers; i++) {
-    const struct pz_layer *l = &m->w->layers[i];
-    for (uint32_t k = 0; k < l->ops[PZ_FORWARD].n; k++)
-      if (is_attention(m, &l->ops[PZ_FORWARD].op[k]))
-        sum += 3 * (double)l->count * attention_flop(m, &l->ops[PZ_FORWARD].op[k]);
+  for (uint32_t i = 0; i < model->workload->n_layers; i++) {
+    const struct pz_layer *layer = &model->workload->layers[i];
+    const struct pz_ops *ops = &layer->ops[PZ_FORWARD];
+    for (uint32_t k = 0; k < ops->n; k++)
+      if (is_attention(model, &ops->op[k]))
+        sum += 3 * (double)layer->count * attention_flop(model, &ops->op[k]);
   }
   return sum;
 }
 
-/* Layers of the model by what mixes their tokens. */
-struct mixers {
+/* Repeated layers by how they mix tokens: attention, state-space scans, and sparse attention with an indexer. */
+struct mixer_counts {
   double attention, scans, sparse;
 };
 
-static struct mixers mixers_of(const struct pz_step_model *m) {
-  struct mixers n = {0};
-  for (uint32_t i = 0; i < m->kinds.n; i++) {
-    const struct pz_layer *l = &m->w->layers[m->kinds.layer[i]];
+static struct mixer_counts count_mixers(const struct pz_step_model *model) {
+  struct mixer_counts counts = {0};
+  for (uint32_t kind = 0; kind < model->kinds.n; kind++) {
+    const struct pz_layer *layer = &model->workload->layers[model->kinds.layer[kind]];
+    const struct pz_ops *ops = &layer->ops[PZ_FORWARD];
     bool attends = false, scans = false, indexed = false;
-    for (uint32_t k = 0; k < l->ops[PZ_FORWARD].n; k++) {
-      const struct pz_op *op = &l->ops[PZ_FORWARD].op[k];
-      scans = scans || pz_op_is_scan(op->kind);
-      attends = attends || (is_attention(m, op) && !pz_op_is_scan(op->kind));
+    for (uint32_t i = 0; i < ops->n; i++) {
+      const struct pz_op *op = &ops->op[i];
+      bool scan = pz_op_is_scan(op->kind);
+      scans = scans || scan;
+      attends = attends || (is_attention(model, op) && !scan);
       indexed = indexed || strncmp(op->name, "index_", 6) == 0;
     }
-    n.attention += attends ? (double)l->count : 0;
-    n.scans += scans ? (double)l->count : 0;
-    n.sparse += indexed ? (double)l->count : 0;
+    counts.attention += attends ? (double)layer->count : 0;
+    counts.scans += scans ? (double)layer->count : 0;
+    counts.sparse += indexed ? (double)layer->count : 0;
   }
-  return n;
+  return counts;
 }
 
 /* ---- recomputation -------------------------------------------------------------------------- */
 
-/* Part of a forward operator that backward of a recomputed layer computes anew, as the model of time has it;
- * `needed`: what a compiled program recomputes of the layer. */
-static double recomputed_part(const struct pz_step_model *m, const struct pz_plan *p,
-                              const struct pz_layer *l, uint32_t i, const bool *needed) {
-  const struct pz_op *op = &l->ops[PZ_FORWARD].op[i];
-  bool attention = is_attention(m, op);
+/* Returns the part of a forward operator that the backward pass of a recomputed layer computes again, as in the model of
+ * time (layer_step.c).  `needed` has a flag for each operator if the program recomputes only what it needs. */
+static double recomputed_part(const struct pz_step_model *model, const struct pz_plan *plan,
+                              const struct pz_layer *layer, uint32_t i, const bool *needed) {
+  const struct pz_op *op = &layer->ops[PZ_FORWARD].op[i];
+  bool attention = is_attention(model, op);
   if (needed) return needed[i];
-  if (pz_plan_recomputed_modules(p)) return pz_in_modules(l, op, pz_plan_recomputed_modules(p));
-  switch (p->recompute) {
+  if (pz_plan_recomputed_modules(plan))
+    return pz_in_modules(layer, op, pz_plan_recomputed_modules(plan));
+  switch (plan->recompute) {
   case PZ_RECOMPUTATION_FULL:
   case PZ_RECOMPUTATION_HALF: return 1;
   case PZ_RECOMPUTATION_ALTERNATE: return attention ? 0 : 0.5;
@@ -137,76 +146,71 @@ static double recomputed_part(const struct pz_step_model *m, const struct pz_pla
   }
 }
 
-/* FLOP a token of what is recomputed of a layer; GEMMs are a part of the layer's. */
-static double sum_recomputed(const struct pz_step_model *m, const struct pz_plan *p,
-                             const struct pz_layer *l, const bool *needed) {
-  const struct pz_ops *ops = &l->ops[PZ_FORWARD];
-  double all = forward_gemm_flop(m, l), gemms = 0, attention = 0, last = 0;
+/* Returns the FLOP for a token of what a layer recomputes.  Its GEMMs are a part of layer_gemm_flop(). */
+static double layer_recompute_flop(const struct pz_step_model *model, const struct pz_plan *plan,
+                                   const struct pz_layer *layer, const bool *needed) {
+  const struct pz_ops *ops = &layer->ops[PZ_FORWARD];
+  double all = forward_gemm_flop(model, layer), gemms = 0, attention = 0, last = 0;
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
-    double part = recomputed_part(m, p, l, i, needed), gemm = part * gemm_flop(m, op);
-    if (is_attention(m, op)) attention += part * attention_flop(m, op);
-    if (gemm > 0) gemms += last = gemm;
+    double part = recomputed_part(model, plan, layer, i, needed);
+    double flop = part * gemm_flop(model, op);
+    if (is_attention(model, op)) attention += part * attention_flop(model, op);
+    if (!(flop > 0)) continue;
+    last = flop;
+    gemms += flop;
   }
-  bool whole = p->recompute == PZ_RECOMPUTATION_FULL || p->recompute == PZ_RECOMPUTATION_HALF;
-  /* backward does not read the result of the last */
-  if (!needed && whole && pz_plan_framework(p)->stops_early) gemms -= last;
-  return attention + (all > 0 ? layer_gemm_flop(m, l) * gemms / all : 0);
+  bool whole = plan->recompute == PZ_RECOMPUTATION_FULL || plan->recompute == PZ_RECOMPUTATION_HALF;
+  /* the backward pass does not read the result of the last GEMM */
+  if (!needed && whole && pz_plan_framework(plan)->stops_early) gemms -= last;
+  return attention + (all > 0 ? layer_gemm_flop(model, layer) * gemms / all : 0);
 }
 
-/* Layers of a kind that the plan recomputes, of all stages. */
-static int64_t recomputed_layers(const struct pz_step_model *m, const struct pz_plan *p,
-                                 uint32_t kind) {
-  struct pz_pipeline_shape shape = pz_plan_pipeline_shape(p);
-  int64_t sum = 0;
-  for (int64_t j = 0; j < p->pp * p->vpp; j++) {
-    int64_t n = pz_plan_recomputed_layers(p, pz_pipeline_stage_of(&shape, (uint32_t)j),
-                                          pz_plan_chunk_layers(p, m->n_blocks, j));
-    sum += pz_kind_count(&m->kinds, kind, pz_plan_layers_before(p, m->n_blocks, j), n);
-  }
-  return sum;
-}
-
-/* FLOP a token. */
-static double recompute_flop(struct pz_call *call, const struct pz_step_model *m,
-                             const struct pz_plan *p) {
+/* Returns the FLOP for a token of what the plan recomputes in all layers. */
+static double recompute_flop(struct pz_call *call, const struct pz_step_model *model,
+                             const struct pz_plan *plan) {
   double sum = 0;
-  for (uint32_t k = 0; k < m->kinds.n && p->recompute != PZ_RECOMPUTATION_NONE; k++) {
-    const struct pz_layer *l = &m->w->layers[m->kinds.layer[k]];
-    const bool *needed = pz_recomputes_needed(p) ? pz_recompute_ops(call, l, p->saved) : NULL;
-    sum += sum_recomputed(m, p, l, needed) * (double)recomputed_layers(m, p, k);
+  if (plan->recompute == PZ_RECOMPUTATION_NONE) return 0;
+  for (uint32_t kind = 0; kind < model->kinds.n; kind++) {
+    const struct pz_layer *layer = &model->workload->layers[model->kinds.layer[kind]];
+    const bool *needed = NULL;
+    if (pz_recomputes_needed(plan)) needed = pz_recompute_ops(call, layer, plan->saved);
+    sum += layer_recompute_flop(model, plan, layer, needed) *
+           (double)pz_step_recomputed(model, plan, kind);
   }
   return sum;
 }
 
 /* ---- the rates ------------------------------------------------------------------------------ */
 
-/* Of the 16-bit peak, by the data sheet. */
-static double peak_part(const struct pz_chip *c, const struct pz_plan *p) {
-  if (p->precision == PZ_PRECISION_NVFP4)
-    return c->tensor.nvfp4_speedup > 0 ? c->tensor.nvfp4_speedup : 4;
-  return p->precision == PZ_PRECISION_FP8 ? 2 : 1;
+/* Returns the data-sheet peak of the plan's precision over that of 16-bit GEMMs. */
+static double peak_factor(const struct pz_chip *chip, const struct pz_plan *plan) {
+  if (plan->precision == PZ_PRECISION_NVFP4)
+    return chip->tensor.nvfp4_speedup > 0 ? chip->tensor.nvfp4_speedup : 4;
+  return plan->precision == PZ_PRECISION_FP8 ? 2 : 1;
 }
 
-void pz_step_rates(struct pz_call *call, const struct pz_step_model *m, const struct pz_plan *p,
-                   struct pz_prediction *out) {
-  const struct pz_workload *w = m->w;
-  double again = recompute_flop(call, m, p);
-  double width = w->head_dim ? (double)w->heads * (double)w->head_dim : (double)w->hidden;
-  double gemms = model_gemm_flop(m), flop = gemms + model_attention_flop(m);
-  struct mixers n = mixers_of(m);
-  double conventional =
-      gemms + 12 * (n.scans > 0 ? n.attention : (double)m->n_blocks) * width * (double)m->seq;
-  double peak = pz_chip_tensor_flop_per_s(&m->cost.chip) * peak_part(&m->cost.chip, p);
-  out->tokens = (double)(p->batch * m->seq);
-  out->params = (double)w->totals.model_params;
-  out->active_params = (double)w->totals.active_params;
-  out->scan_layers = n.scans;
-  out->sparse_layers = n.sparse;
-  out->samples_per_s = (double)p->batch / out->step_s;
-  out->tokens_per_s_per_device = out->tokens / out->step_s / (double)pz_plan_devices(p);
+void pz_step_rates(struct pz_call *call, const struct pz_step_model *model,
+                   const struct pz_plan *plan, struct pz_prediction *out) {
+  const struct pz_workload *workload = model->workload;
+  const struct pz_chip *chip = &model->cost.chip;
+  double recomputed = recompute_flop(call, model, plan);
+  double width = (double)workload->hidden;
+  if (workload->head_dim) width = (double)workload->heads * (double)workload->head_dim;
+  double gemms = model_gemm_flop(model), flop = gemms + model_attention_flop(model);
+  struct mixer_counts mixers = count_mixers(model);
+  double attention_layers = mixers.scans > 0 ? mixers.attention : (double)model->n_blocks;
+  double conventional = gemms + 12 * attention_layers * width * (double)model->seq;
+  double peak = pz_chip_tensor_flop_per_s(chip) * peak_factor(chip, plan);
+  out->tokens = (double)(plan->batch * model->seq);
+  out->params = (double)workload->totals.model_params;
+  out->active_params = (double)workload->totals.active_params;
+  out->scan_layers = mixers.scans;
+  out->sparse_layers = mixers.sparse;
+  out->samples_per_s = (double)plan->batch / out->step_s;
+  out->tokens_per_s_per_device = out->tokens / out->step_s / (double)pz_plan_devices(plan);
   out->mfu = flop * out->tokens_per_s_per_device / peak;
-  out->hfu = (flop + again) * out->tokens_per_s_per_device / peak;
+  out->hfu = (flop + recomputed) * out->tokens_per_s_per_device / peak;
   out->flop_per_s_per_device = conventional * out->tokens_per_s_per_device;
   out->mfu_conventional = out->flop_per_s_per_device / peak;
 }

@@ -64,8 +64,8 @@ static void add_pass(struct pz_call *call, struct maker *k, uint32_t i, enum pz_
 static void add_layers(struct pz_call *call, struct maker *k) {
   const struct pz_layer_kinds *kinds = &k->m->kinds;
   uint32_t kind = 0;
-  for (uint32_t i = 0; i < k->m->w->n_layers; i++) {
-    int64_t n = k->m->w->layers[i].count, again = 0;
+  for (uint32_t i = 0; i < k->m->workload->n_layers; i++) {
+    int64_t n = k->m->workload->layers[i].count, again = 0;
     if (kind < kinds->n && kinds->layer[kind] == i)
       again = pz_step_recomputed(k->m, &k->out->plan, kind++);
     add_pass(call, k, i, PZ_FORWARD, false, n);
@@ -104,7 +104,7 @@ static void schedule_plan(struct pz_call *call, void *ctx) {
   pz_step_check(call, k.m, &k.out->plan);
   k.out->plan.seq = k.m->seq;
   k.out->microbatches = pz_plan_microbatches(&k.out->plan);
-  k.out->list = pz_alloc(&own, 3 * (size_t)k.m->w->n_layers, sizeof *k.out->list);
+  k.out->list = pz_alloc(&own, 3 * (size_t)k.m->workload->n_layers, sizeof *k.out->list);
   add_layers(call, &k);
   *x->out = pz_object_keep(call, k.out);
 }

@@ -898,7 +898,8 @@ static void make_passes(struct stage_walk *s) {
       s->first[again][away] = make_pass(s, s->m->kinds->layer[0], again, away);
 }
 
-double pz_away_bytes(const struct pz_memory_model *m, const struct pz_plan *p, int64_t chunk) {
+double pz_chunk_offload_bytes(const struct pz_memory_model *m, const struct pz_plan *p,
+                              int64_t chunk) {
   struct pz_pipeline_shape shape = pz_plan_pipeline_shape(p);
   struct stage_walk s = walk_of(m, p, pz_pipeline_stage_of(&shape, (uint32_t)chunk));
   if (!(p->offload & PZ_OFFLOAD_ACTIVATIONS)) return 0;

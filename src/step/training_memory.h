@@ -64,7 +64,8 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *m,
                                              int64_t stage);
 
 /* Of a chunk of the model, for one microbatch: activations that are on the host between forward and backward. */
-double pz_away_bytes(const struct pz_memory_model *m, const struct pz_plan *plan, int64_t chunk);
+double pz_chunk_offload_bytes(const struct pz_memory_model *m, const struct pz_plan *plan,
+                              int64_t chunk);
 
 /* Of a stage, for each device: the most of the host's memory that activations and optimizer state take. */
 double pz_host_bytes(const struct pz_memory_model *m, const struct pz_plan *plan,

@@ -101,7 +101,7 @@ static void draw_op(struct pass *x, struct part *p, uint32_t i) {
   if (r->kind == PZ_RUN_LINK) {
     r->s = draw_s();
     r->work.outside_j = 1e-3;
-    r->gathers = draw(2);
+    r->streamed = draw(2);
     return;
   }
   if (draw(4) == 0) r->calls = 1 + draw(30) / 10.0;
@@ -201,7 +201,7 @@ static void check_work(const struct seen *k, const struct pz_slot *s, const stru
 /* The operator that reads what a collective gathers as it arrives: the first that reads it, if that is a GEMM and reads no
  * other so. */
 static uint32_t reader_of(const struct pz_pass_part *p, uint32_t gather) {
-  if (p->runs[gather].kind != PZ_RUN_LINK || !p->runs[gather].gathers) return PZ_NONE;
+  if (p->runs[gather].kind != PZ_RUN_LINK || !p->runs[gather].streamed) return PZ_NONE;
   if (p->which && !p->which[gather]) return PZ_NONE;
   for (uint32_t i = gather + 1; i < p->ops->n; i++)
     for (uint32_t k = 0; k < p->ops->op[i].n_pred; k++) {
@@ -470,7 +470,7 @@ static double solve_turns(const struct turns *t, int chains, double *bound) {
                                   .pred = x.pass.pred[n],
                                   .n_pred = n > 0};
     if (n) x.pass.pred[n][0] = n - 1;
-    x.pass.run[n] = (struct pz_op_run){.calls = 1, .s = t->s[i], .gathers = t->gathers};
+    x.pass.run[n] = (struct pz_op_run){.calls = 1, .s = t->s[i], .streamed = t->gathers};
     x.pass.run[n].kind = link ? PZ_RUN_LINK : PZ_RUN_GEMM;
     x.pass.run[n].work.array_s = x.pass.run[n].work.core_s = link ? 0 : t->s[i];
     n++;

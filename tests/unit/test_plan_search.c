@@ -715,7 +715,7 @@ static void list_all(struct listing *l) {
   struct pz_plan p = plain_plan(q);
   struct pz_error err = {0};
   if (try_step_model_new(&q->job, &p, &l->m, &err) != PZ_OK) fail_msg("%s", err.message);
-  l->shape = try_describe_model(q->job.model, q->job.config, l->m->w, l->m->n_blocks);
+  l->shape = try_describe_model(q->job.model, q->job.config, l->m->workload, l->m->n_blocks);
   pz_step_model_free(l->m);
   if (!pz_framework_trains(p.framework, &l->shape, NULL)) return;
   int64_t node = l->c->net.level[0].devices;

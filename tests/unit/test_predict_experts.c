@@ -105,8 +105,8 @@ static void experts_share_adapters(void **state) {
     assert_int_equal(pz_test_chip_read("h100", &chip, &err), PZ_OK);
     assert_int_equal(pz_cluster_load("dgx-h100", &net, &err), PZ_OK);
     if (try_step_model_new(&job, &plan, &m, &err) != PZ_OK) fail_msg("%s", err.message);
-    for (uint32_t l = 0; l < m->w->n_layers; l++) {
-      const struct pz_layer *layer = &m->w->layers[l];
+    for (uint32_t l = 0; l < m->workload->n_layers; l++) {
+      const struct pz_layer *layer = &m->workload->layers[l];
       if (!layer->expert_params) continue;
       assert_int_equal(layer->trained_expert_params, list[i].trained);
       for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
@@ -179,20 +179,21 @@ static void hosts_wait_for_tokens(void **state) {
     k.launch_s = launch;
     struct pz_layer_step t = layer_of(&plan, &k);
     const struct pz_pass *f = &t.forward;
-    assert_true(f->waits == 1 && t.backward.waits == 0);
-    assert_true(f->early_n > 0 && f->early_n < f->n_ops && f->early_s > 0 &&
-                f->early_s < pz_kernels_s(f));
-    double each = 1.6 * launch, late = (f->n_ops - f->early_n) * each + f->native_s;
-    double device = pz_kernels_s(f) + f->collectives_s + f->expert_s;
-    assert_true(t.forward_s >= k.wait_s + pz_fmax(device, f->n_ops * each + f->native_s));
-    assert_true(t.forward_s >= k.wait_s + late + f->early_s);
+    assert_true(f->host_waits == 1 && t.backward.host_waits == 0);
+    assert_true(f->early_ops > 0 && f->early_ops < f->launched_ops && f->early_kernels_s > 0 &&
+                f->early_kernels_s < pz_kernels_s(f));
+    double each = 1.6 * launch, late = (f->launched_ops - f->early_ops) * each + f->native_launch_s;
+    double device = pz_kernels_s(f) + f->collective_s + f->expert_s;
+    assert_true(t.forward_s >=
+                k.wait_s + pz_fmax(device, f->launched_ops * each + f->native_launch_s));
+    assert_true(t.forward_s >= k.wait_s + late + f->early_kernels_s);
     assert_true(t.forward_s > before);
     before = t.forward_s;
   }
   plan.recompute = PZ_RECOMPUTATION_FULL;
   plan.execution = PZ_EXECUTION_GRAPH;
   struct pz_layer_step graph = layer_of(&plan, NULL);
-  assert_true(graph.forward.waits == 0 && graph.launch_s == 0);
+  assert_true(graph.forward.host_waits == 0 && graph.launch_s == 0);
 }
 
 /* Experts are launched one by one: as many times as a device has of them, but where one launch runs all. */
@@ -204,12 +205,12 @@ static void experts_are_launched_one_by_one(void **state) {
   for (int64_t ep = 16; ep >= 1; ep /= 2) {
     plan.ep = ep;
     struct pz_layer_step t = layer_of(&plan, NULL);
-    if (ep == 16) one = t.forward.native_s;
-    assert_true(fabs(t.forward.native_s / one - 16.0 / (double)ep) < 1e-9);
-    assert_true(t.backward.native_s == 2 * t.forward.native_s);
+    if (ep == 16) one = t.forward.native_launch_s;
+    assert_true(fabs(t.forward.native_launch_s / one - 16.0 / (double)ep) < 1e-9);
+    assert_true(t.backward.native_launch_s == 2 * t.forward.native_launch_s);
   }
   plan.framework = pz_framework_find("torchtitan");
-  assert_true(layer_of(&plan, NULL).forward.native_s == 0);
+  assert_true(layer_of(&plan, NULL).forward.native_launch_s == 0);
 }
 
 /* What CUDA graphs hold is not launched; the experts always are. */
@@ -218,18 +219,19 @@ static void captured_modules_are_not_launched(void **state) {
   struct pz_plan plan = plan_of(1, 1, 8, 8);
   plan.execution = PZ_EXECUTION_EAGER;
   struct pz_layer_step none = layer_of(&plan, NULL);
-  double n = none.forward.n_ops;
+  double n = none.forward.launched_ops;
   for (int set = 1; set <= PZ_GRAPH_ALL; set++) {
     plan.cuda_graphs = set;
     struct pz_layer_step t = layer_of(&plan, NULL);
     bool some = set & ~(PZ_GRAPH_MLP | PZ_GRAPH_MAMBA); /* the layer has neither of these */
-    assert_true(some ? t.forward.n_ops < n : t.forward.n_ops == n);
-    assert_true(t.forward.native_s == none.forward.native_s && t.forward.waits == 1);
+    assert_true(some ? t.forward.launched_ops < n : t.forward.launched_ops == n);
+    assert_true(t.forward.native_launch_s == none.forward.native_launch_s &&
+                t.forward.host_waits == 1);
     assert_true(pz_kernels_s(&t.forward) == pz_kernels_s(&none.forward));
   }
   plan.cuda_graphs = PZ_GRAPH_ALL;
   struct pz_layer_step all = layer_of(&plan, NULL);
-  assert_true(all.forward.n_ops > 0 && all.forward.early_n == 0);
+  assert_true(all.forward.launched_ops > 0 && all.forward.early_ops == 0);
 }
 
 /* Weights of all stages are the model's, whatever the grid; those of experts are divided by ep, and their optimizer
