@@ -1,433 +1,462 @@
+/* Simulates a pipeline event by event, and bounds its time from below (pipeline.h).
+ *
+ * Every order is a fixed list of passes for each stage, so that the result does not depend on the order in which the
+ * simulation visits the stages: run_stages() lets each stage run as many passes as have their input, until all are done.
+ * 1F1B, GPipe and interleaved stages compute their next pass; the orders that split backward passes list all of them
+ * first.  Both halves of DualPipe mirror each other, so that only one of them is simulated. */
 #include "step/pipeline.h"
 
 #include "core/num.h"
 #include "plan/pipeline_order.h"
 
-/* What is simulated: chunks of the model in a row, from its input to its output; of DualPipe one half. */
+/* The part of the pipeline that is simulated: the chunks of the model in a row from its input to its output. */
 struct line {
-  const struct pz_pipeline *p;
-  uint32_t stages, chunks, microbatches; /* chunks: of the model */
-  bool v, halved;
+  const struct pz_pipeline *pipeline;
+  uint32_t stages, chunks, microbatches; /* chunks of all stages */
+  bool v;      /* the second half of the chunks goes back over the stages */
+  bool halved; /* one half of DualPipe */
   bool listed; /* each stage has a list of its passes */
 };
 
-static struct line line_of(const struct pz_pipeline *p) {
-  bool halved = p->order == PZ_PIPELINE_DUALPIPE, v = pz_is_v_pipeline(p->order);
-  uint32_t stages = halved ? p->stages / 2 : p->stages;
-  return (struct line){.p = p,
+static struct line make_line(const struct pz_pipeline *pipeline) {
+  bool halved = pipeline->order == PZ_PIPELINE_DUALPIPE, v = pz_is_v_pipeline(pipeline->order);
+  uint32_t stages = halved ? pipeline->stages / 2 : pipeline->stages;
+  return (struct line){.pipeline = pipeline,
                        .stages = stages,
-                       .chunks = (v ? 2 : p->chunks) * stages,
-                       .microbatches = halved ? p->microbatches / 2 : p->microbatches,
+                       .chunks = (v ? 2 : pipeline->chunks) * stages,
+                       .microbatches = halved ? pipeline->microbatches / 2 : pipeline->microbatches,
                        .v = v,
-                       .listed = pz_pipeline_splits_backward(p->order),
-                       .halved = halved};
+                       .halved = halved,
+                       .listed = pz_pipeline_splits_backward(pipeline->order)};
 }
 
-static uint32_t chunk_at(const struct line *x, uint32_t stage, uint32_t slot) {
-  return x->v && slot ? x->chunks - 1 - stage : slot * x->stages + stage;
+static uint32_t chunk_at(const struct line *line, uint32_t stage, uint32_t slot) {
+  return line->v && slot ? line->chunks - 1 - stage : slot * line->stages + stage;
 }
 
-/* From a chunk to the next, or back; the turn of a V is on one stage. */
-static double hop_s(const struct line *x, uint32_t chunk) {
-  bool stays = x->v ? chunk + 1 == x->stages && !x->halved : x->stages == 1;
-  return stays ? 0 : x->p->transfer_s;
+/* Returns the transfer time from a chunk to the next one, or back; at the turn of a V both are on one stage. */
+static double hop_s(const struct line *line, uint32_t chunk) {
+  bool same_stage = line->stages == 1;
+  if (line->v) same_stage = chunk + 1 == line->stages && !line->halved;
+  return same_stage ? 0 : line->pipeline->transfer_s;
 }
 
 /* ---- passes --------------------------------------------------------------------------------- */
 
 enum pass_kind {
   FORWARD,
-  INPUTS,  /* gradients of inputs */
-  WEIGHTS, /* gradients of weights */
-  BACKWARD /* both at once */
+  INPUTS,  /* backward: gradients of inputs only */
+  WEIGHTS, /* backward: gradients of weights only */
+  BACKWARD /* both gradients */
 };
 
 struct pass {
   uint32_t microbatch;
   uint16_t slot;  /* which of the stage's chunks */
   uint8_t kind;   /* enum pass_kind */
-  bool with_next; /* a forward that runs as one with the backward after it */
+  bool with_next; /* a forward pass that runs together with the backward pass after it */
 };
 
-static double pass_s(const struct line *x, uint32_t chunk, enum pass_kind kind) {
-  const struct pz_pipeline *p = x->p;
-  double weights = p->weight_s ? p->weight_s[chunk] : 0;
-  if (kind == FORWARD) return p->forward_s[chunk];
-  if (kind == WEIGHTS) return weights;
-  return p->backward_s[chunk] - (kind == INPUTS ? weights : 0);
+static double pass_s(const struct line *line, uint32_t chunk, enum pass_kind kind) {
+  const struct pz_pipeline *pipeline = line->pipeline;
+  double weights_s = pipeline->weight_s ? pipeline->weight_s[chunk] : 0;
+  if (kind == FORWARD) return pipeline->forward_s[chunk];
+  if (kind == WEIGHTS) return weights_s;
+  return pipeline->backward_s[chunk] - (kind == INPUTS ? weights_s : 0);
 }
 
-/* A forward of the chunk as one with a backward of the stage's other chunk: no less than either takes alone. */
-static double pair_s(const struct line *x, uint32_t chunk) {
-  double f = x->p->forward_s[chunk], b = x->p->backward_s[x->chunks - 1 - chunk];
-  return x->p->paired_s ? pz_fmax(x->p->paired_s[chunk], pz_fmax(f, b)) : f + b;
+/* Returns the time of a chunk's forward pass together with a backward pass of the stage's other chunk: at least as long as
+ * either of them. */
+static double pair_s(const struct line *line, uint32_t chunk) {
+  const struct pz_pipeline *pipeline = line->pipeline;
+  double forward_s = pipeline->forward_s[chunk];
+  double backward_s = pipeline->backward_s[line->chunks - 1 - chunk];
+  if (!pipeline->paired_s) return forward_s + backward_s;
+  return pz_fmax(pipeline->paired_s[chunk], pz_fmax(forward_s, backward_s));
 }
 
-/* ---- passes of 1F1B and GPipe --------------------------------------------------------------- */
-
-/* Step i of a stage's forwards or backwards.  Interleaving takes as many microbatches of a chunk as there are stages, then
- * as many of the next. */
-static struct pass pass_at(const struct pz_pipeline *p, uint32_t i, bool backward) {
-  uint32_t group = p->stages * p->chunks, in = i % group, slot = in / p->stages;
-  if (p->chunks == 1) return (struct pass){.microbatch = i, .kind = backward ? BACKWARD : FORWARD};
-  return (struct pass){.microbatch = i / group * p->stages + in % p->stages,
-                       .slot = (uint16_t)(backward ? p->chunks - 1 - slot : slot),
-                       .kind = backward ? BACKWARD : FORWARD};
+/* Returns the i-th forward or the i-th backward pass of a stage in 1F1B and GPipe.  Interleaved stages run one microbatch
+ * for each stage through a chunk, then the same ones through the next chunk. */
+static struct pass nth_pass(const struct pz_pipeline *pipeline, uint32_t i, bool backward) {
+  struct pass pass = {.microbatch = i, .kind = backward ? BACKWARD : FORWARD};
+  if (pipeline->chunks == 1) return pass;
+  uint32_t group = pipeline->stages * pipeline->chunks, place = i % group;
+  uint32_t slot = place / pipeline->stages;
+  pass.microbatch = i / group * pipeline->stages + place % pipeline->stages;
+  pass.slot = (uint16_t)(backward ? pipeline->chunks - 1 - slot : slot);
+  return pass;
 }
 
-/* Forwards that a stage runs before its first backward. */
-static uint32_t warm_up(const struct pz_pipeline *p, uint32_t stage) {
-  uint32_t all = p->microbatches * p->chunks, after = p->stages - stage - 1;
-  if (p->order == PZ_PIPELINE_GPIPE) return all;
-  uint32_t n = p->chunks == 1 ? after : 2 * after + (p->chunks - 1) * p->stages;
+/* Returns how many forward passes a stage runs before its first backward pass in 1F1B and GPipe. */
+static uint32_t warm_up_passes(const struct pz_pipeline *pipeline, uint32_t stage) {
+  uint32_t all = pipeline->microbatches * pipeline->chunks;
+  uint32_t later_stages = pipeline->stages - stage - 1, n = later_stages;
+  if (pipeline->order == PZ_PIPELINE_GPIPE) return all;
+  if (pipeline->chunks > 1) n = 2 * later_stages + (pipeline->chunks - 1) * pipeline->stages;
   return n < all ? n : all;
 }
 
-/* ---- passes of a stage, gradients of weights apart ------------------------------------------ */
+/* ---- orders with split backward passes ------------------------------------------------------ */
 
-enum { NEAR = false, FAR = true }; /* slots */
+/* The slots of a stage in a V: the near chunk on the way to the turn, and the far one on the way back. */
+enum { NEAR = false, FAR = true };
 
-struct list {
-  struct pass *pass;
+/* The passes of a stage in their order. */
+struct pass_list {
+  struct pass *passes;
   uint32_t n, microbatches;
-  uint32_t forwards[2], backwards[2]; /* put or left out, by chunk */
-  uint32_t waiting;                   /* no pass before it has gradients of weights to be found */
+  uint32_t forwards[2], backwards[2]; /* next microbatch of each slot */
+  uint32_t first_waiting; /* no pass before this one has gradients of weights left to compute */
 };
 
-/* Passes of microbatches that there are not are left out. */
-static void put_pass(struct list *l, enum pass_kind kind, bool far, uint32_t microbatch) {
-  if (microbatch < l->microbatches)
-    l->pass[l->n++] = (struct pass){.microbatch = microbatch, .slot = far, .kind = (uint8_t)kind};
+/* Appends a pass, unless there is no such microbatch. */
+static void append_pass(struct pass_list *list, enum pass_kind kind, bool far,
+                        uint32_t microbatch) {
+  if (microbatch >= list->microbatches) return;
+  list->passes[list->n++] =
+      (struct pass){.microbatch = microbatch, .slot = far, .kind = (uint8_t)kind};
 }
 
-/* The chunk's next forward or backward, or the gradients of inputs of that. */
-static void put(struct list *l, enum pass_kind kind, bool far) {
-  put_pass(l, kind, far, kind == FORWARD ? l->forwards[far]++ : l->backwards[far]++);
+/* Appends the next forward or backward pass of a slot, or the gradients of inputs of the next backward pass. */
+static void append_next(struct pass_list *list, enum pass_kind kind, bool far) {
+  uint32_t *next = kind == FORWARD ? &list->forwards[far] : &list->backwards[far];
+  append_pass(list, kind, far, *next);
+  (*next)++;
 }
 
-static void put_parts(struct list *l, bool far) {
-  put(l, INPUTS, far);
-  put_pass(l, WEIGHTS, far, l->backwards[far] - 1);
+/* Appends the next backward pass of a slot in two parts. */
+static void append_both_gradients(struct pass_list *list, bool far) {
+  append_next(list, INPUTS, far);
+  append_pass(list, WEIGHTS, far, list->backwards[far] - 1);
 }
 
-/* ZB-H1 as Megatron-DeepSpeed lists it (deepspeed_zbh1_schedule.py), and ZB-2P likewise with more in flight: forwards as
- * 1F1B; gradients of weights once the stage has as many activations as the first one, and when no forward is left one after
- * each backward.  The order does not depend on the times, so that no pass that takes less makes the step longer, which it
- * may where the stage takes what is ready first (Graham, SIAM J. Appl. Math. 17, 1969). */
-static void zero_bubble(struct list *l, enum pz_pipeline_order order, uint32_t stages,
-                        uint32_t stage) {
-  uint32_t most = pz_zero_bubble_in_flight(order, stages, stage),
-           whole = pz_zero_bubble_in_flight(order, stages, 0);
-  for (uint32_t weights = 0; weights < l->microbatches;) {
-    bool forward = l->forwards[NEAR] < l->microbatches;
-    if (forward) put(l, FORWARD, NEAR);
-    if (forward && l->forwards[NEAR] < most) continue; /* warm-up */
-    put(l, INPUTS, NEAR);
-    if (!forward || l->forwards[NEAR] - weights == whole) put_pass(l, WEIGHTS, NEAR, weights++);
+/* Lists the passes of ZB-H1 as Megatron-DeepSpeed does (deepspeed_zbh1_schedule.py), and of ZB-2P likewise with more
+ * microbatches in flight.  Forward passes are as in 1F1B.  Gradients of weights follow when the stage has as many
+ * activations as the first one, and one after each backward pass when no forward pass is left.
+ *
+ * The order does not depend on the times.  If a stage ran whatever is ready first, a shorter pass could make the step
+ * longer (Graham, SIAM J. Appl. Math. 17, 1969). */
+static void list_zero_bubble(struct pass_list *list, enum pz_pipeline_order order, uint32_t stages,
+                             uint32_t stage) {
+  uint32_t in_flight = pz_zero_bubble_in_flight(order, stages, stage);
+  uint32_t first_in_flight = pz_zero_bubble_in_flight(order, stages, 0);
+  uint32_t weights = 0;
+  while (weights < list->microbatches) {
+    bool has_forward = list->forwards[NEAR] < list->microbatches;
+    if (has_forward) append_next(list, FORWARD, NEAR);
+    bool is_warm_up = has_forward && list->forwards[NEAR] < in_flight;
+    if (is_warm_up) continue;
+    append_next(list, INPUTS, NEAR);
+    if (!has_forward || list->forwards[NEAR] - weights == first_in_flight)
+      append_pass(list, WEIGHTS, NEAR, weights++);
   }
 }
 
-static void zb_v_forwards_first(struct list *l, uint32_t stage, uint32_t later) {
-  for (uint32_t i = 0; i < 2 * later - 1; i++) put(l, FORWARD, NEAR);
+/* Lists the passes of ZB-V.  `remaining` counts the stages from this one to the turn of the V. */
+static void list_zb_v(struct pass_list *list, uint32_t stages, uint32_t stage) {
+  uint32_t remaining = stages - stage;
+  uint32_t all = (uint32_t)pz_max(list->microbatches, 2 * (int64_t)stages - 1);
+  for (uint32_t i = 0; i < 2 * remaining - 1; i++) append_next(list, FORWARD, NEAR);
   for (uint32_t i = 0; i < stage; i++) {
-    put(l, FORWARD, FAR);
-    put(l, FORWARD, NEAR);
+    append_next(list, FORWARD, FAR);
+    append_next(list, FORWARD, NEAR);
   }
-}
-
-/* Gradients of weights that were left for the end. */
-static void zb_v_weights_last(struct list *l, uint32_t stage, uint32_t all) {
-  for (uint32_t i = all - stage; i < all; i++) put_pass(l, WEIGHTS, FAR, i);
-  for (uint32_t i = all - stage; i < all; i++) put_pass(l, WEIGHTS, NEAR, i);
-}
-
-static void zb_v(struct list *l, uint32_t stages, uint32_t stage) {
-  uint32_t later = stages - stage; /* and itself */
-  uint32_t all = (uint32_t)pz_max(l->microbatches, 2 * (int64_t)stages - 1);
-  zb_v_forwards_first(l, stage, later);
-  for (uint32_t i = 0; i < later; i++) {
-    put(l, FORWARD, FAR);
-    put_parts(l, FAR);
+  for (uint32_t i = 0; i < remaining; i++) {
+    append_next(list, FORWARD, FAR);
+    append_both_gradients(list, FAR);
   }
-  while (l->forwards[FAR] < all) {
-    if (l->forwards[NEAR] < all) put(l, FORWARD, NEAR);
-    put_parts(l, NEAR);
-    put(l, FORWARD, FAR);
-    put_parts(l, FAR);
+  while (list->forwards[FAR] < all) {
+    if (list->forwards[NEAR] < all) append_next(list, FORWARD, NEAR);
+    append_both_gradients(list, NEAR);
+    append_next(list, FORWARD, FAR);
+    append_both_gradients(list, FAR);
   }
-  uint32_t weights = l->backwards[NEAR];
+  uint32_t weights = list->backwards[NEAR];
   for (uint32_t i = 0; i < stage; i++) {
-    put(l, INPUTS, NEAR);
-    put(l, INPUTS, FAR);
+    append_next(list, INPUTS, NEAR);
+    append_next(list, INPUTS, FAR);
   }
-  for (uint32_t i = 0; i < later; i++) {
-    put(l, INPUTS, NEAR);
-    put_pass(l, WEIGHTS, NEAR, weights++);
+  for (uint32_t i = 0; i < remaining; i++) {
+    append_next(list, INPUTS, NEAR);
+    append_pass(list, WEIGHTS, NEAR, weights++);
   }
-  zb_v_weights_last(l, stage, all);
+  /* gradients of weights that were left for the end */
+  for (uint32_t i = all - stage; i < all; i++) append_pass(list, WEIGHTS, FAR, i);
+  for (uint32_t i = all - stage; i < all; i++) append_pass(list, WEIGHTS, NEAR, i);
 }
 
-/* A forward of one chunk beside a backward of the other one. */
-static void put_pair(struct list *l, bool forward_far) {
-  put(l, FORWARD, forward_far);
-  l->pass[l->n - 1].with_next = true;
-  put(l, BACKWARD, !forward_far);
+/* Appends a forward pass of one slot that runs together with a backward pass of the other. */
+static void append_pair(struct pass_list *list, bool forward_far) {
+  append_next(list, FORWARD, forward_far);
+  list->passes[list->n - 1].with_next = true;
+  append_next(list, BACKWARD, !forward_far);
 }
 
-/* Gradients of weights that wait longest. */
-static void put_weights(struct list *l) {
-  while (l->pass[l->waiting].kind != INPUTS) l->waiting++;
-  const struct pass *inputs = &l->pass[l->waiting++];
-  put_pass(l, WEIGHTS, inputs->slot, inputs->microbatch);
+/* Appends the gradients of weights that have waited longest. */
+static void append_waiting_weights(struct pass_list *list) {
+  while (list->passes[list->first_waiting].kind != INPUTS) list->first_waiting++;
+  const struct pass *inputs = &list->passes[list->first_waiting];
+  list->first_waiting++;
+  append_pass(list, WEIGHTS, inputs->slot, inputs->microbatch);
 }
 
-/* Backward passes when no forward is left; the second half of them leaves gradients of weights for the time in which
- * the stage would wait. */
-static void put_last_backwards(struct list *l, uint32_t stage) {
-  uint32_t n = 2 * (stage + 1);
-  for (uint32_t i = 0; i < n; i++) put(l, i < stage + 1 ? BACKWARD : INPUTS, i % 2 ? NEAR : FAR);
-}
-
-static void dualpipe(struct list *l, uint32_t stages, uint32_t stage) {
-  uint32_t later = stages - stage - 1, pairs = l->microbatches - 2 * stages + stage + 1;
-  for (uint32_t i = 0; i < 2 * later; i++) put(l, FORWARD, NEAR);
+/* Lists the passes of DualPipe and DualPipeV.  `later` counts the stages between this one and the turn of the V. */
+static void list_dualpipe(struct pass_list *list, uint32_t stages, uint32_t stage) {
+  uint32_t later = stages - stage - 1, pairs = list->microbatches - 2 * stages + stage + 1;
+  for (uint32_t i = 0; i < 2 * later; i++) append_next(list, FORWARD, NEAR);
   for (uint32_t i = 0; i < stage + 1; i++) {
-    put(l, FORWARD, NEAR);
-    put(l, FORWARD, FAR);
+    append_next(list, FORWARD, NEAR);
+    append_next(list, FORWARD, FAR);
   }
   for (uint32_t i = 0; i < later; i++) {
-    put(l, INPUTS, FAR);
-    put_weights(l);
-    put(l, FORWARD, FAR);
+    append_next(list, INPUTS, FAR);
+    append_waiting_weights(list);
+    append_next(list, FORWARD, FAR);
   }
   for (uint32_t i = 0; i < pairs; i++) {
-    put_pair(l, NEAR);
-    /* at the turn one after the other, so that the forward is passed on sooner */
-    if (i == 0 && !later) l->pass[l->n - 2].with_next = false;
-    put_pair(l, FAR);
+    append_pair(list, NEAR);
+    /* at the turn, one after the other, so that the forward pass is handed on sooner */
+    if (i == 0 && !later) list->passes[list->n - 2].with_next = false;
+    append_pair(list, FAR);
   }
   for (uint32_t i = 0; i < later; i++) {
-    put(l, BACKWARD, FAR);
-    put_pair(l, FAR);
+    append_next(list, BACKWARD, FAR);
+    append_pair(list, FAR);
   }
-  put_last_backwards(l, stage);
+  /* no forward pass is left; the second half of the backward passes leaves gradients of weights for later waits */
+  for (uint32_t i = 0; i < 2 * (stage + 1); i++)
+    append_next(list, i < stage + 1 ? BACKWARD : INPUTS, i % 2 ? NEAR : FAR);
   for (uint32_t i = 0; i < later; i++) {
-    put_weights(l);
-    put(l, INPUTS, NEAR);
+    append_waiting_weights(list);
+    append_next(list, INPUTS, NEAR);
   }
-  for (uint32_t i = 0; i < stage + 1; i++) put_weights(l);
+  for (uint32_t i = 0; i < stage + 1; i++) append_waiting_weights(list);
 }
 
 /* ---- the simulation ------------------------------------------------------------------------- */
 
 struct stage {
-  uint32_t done[BACKWARD + 1]; /* passes, by kind */
-  struct pass *list;           /* all passes in their order, or NULL */
+  uint32_t done[BACKWARD + 1]; /* passes that have run, by kind */
+  struct pass *list;           /* all passes in their order; NULL: nth_pass() computes them */
   uint32_t n, next;            /* in the list */
-  double free_s;               /* when it has ended what it began */
+  double free_s;               /* when the last pass that was begun ends */
 };
 
 struct simulation {
   struct line line;
-  struct stage *stage;
-  double *forward_end, *backward_end; /* by chunk and microbatch; negative: not yet */
-  struct pz_pipeline_event *events;   /* NULL: not kept */
+  struct stage *stages;
+  double *forward_end_s, *backward_end_s; /* by chunk and microbatch; negative: not yet run */
+  struct pz_pipeline_event *events;       /* NULL: not kept */
   uint32_t n_events;
 };
 
-static double *end_at(const struct simulation *s, double *ends, uint32_t chunk, uint32_t i) {
-  return &ends[(size_t)chunk * s->line.microbatches + i];
+static size_t end_index(const struct simulation *simulation, uint32_t chunk, uint32_t microbatch) {
+  return (size_t)chunk * simulation->line.microbatches + microbatch;
 }
 
-/* When the input of a stage's pass is there; negative: not yet known. */
-static double ready_s(const struct simulation *s, uint32_t stage, const struct pass *a) {
-  uint32_t j = chunk_at(&s->line, stage, a->slot), i = a->microbatch;
-  double end;
-  if (a->kind == WEIGHTS) return 0; /* after the gradients of inputs, in this stage */
-  if (a->kind == FORWARD) {
-    if (j == 0) return 0;
-    end = *end_at(s, s->forward_end, j - 1, i);
-    return end < 0 ? end : end + hop_s(&s->line, j - 1);
+/* Returns when the input of a pass arrives at its stage, or a negative number if that is unknown yet. */
+static double ready_s(const struct simulation *simulation, uint32_t stage,
+                      const struct pass *pass) {
+  const struct line *line = &simulation->line;
+  uint32_t chunk = chunk_at(line, stage, pass->slot);
+  double end_s;
+  if (pass->kind == WEIGHTS) return 0; /* follows its gradients of inputs in the same stage */
+  if (pass->kind == FORWARD) {
+    if (chunk == 0) return 0;
+    end_s = simulation->forward_end_s[end_index(simulation, chunk - 1, pass->microbatch)];
+    return end_s < 0 ? end_s : end_s + hop_s(line, chunk - 1);
   }
-  if (j + 1 == s->line.chunks) return *end_at(s, s->forward_end, j, i);
-  end = *end_at(s, s->backward_end, j + 1, i);
-  return end < 0 ? end : end + hop_s(&s->line, j);
+  if (chunk + 1 == line->chunks)
+    return simulation->forward_end_s[end_index(simulation, chunk, pass->microbatch)];
+  end_s = simulation->backward_end_s[end_index(simulation, chunk + 1, pass->microbatch)];
+  return end_s < 0 ? end_s : end_s + hop_s(line, chunk);
 }
 
-static void keep_event(struct simulation *s, struct pz_pipeline_event e) {
-  if (s->events) s->events[s->n_events] = e;
-  s->n_events++;
+static void add_event(struct simulation *simulation, struct pz_pipeline_event event) {
+  if (simulation->events) simulation->events[simulation->n_events] = event;
+  simulation->n_events++;
 }
 
-/* A pass has run: an event, or in DualPipe one in each direction. */
-static void end_pass(struct simulation *s, uint32_t stage, const struct pass *a, double start_s,
-                     double end_s) {
-  uint32_t j = chunk_at(&s->line, stage, a->slot), i = a->microbatch;
-  bool backward = a->kind != FORWARD;
-  if (!backward) *end_at(s, s->forward_end, j, i) = end_s;
-  if (backward && a->kind != WEIGHTS) *end_at(s, s->backward_end, j, i) = end_s;
-  s->stage[stage].free_s = end_s;
-  s->stage[stage].done[a->kind]++;
-  s->stage[stage].next++;
-  if (s->line.halved) {
-    uint32_t last = s->line.chunks - 1, other = s->line.microbatches + i;
-    keep_event(s, (struct pz_pipeline_event){j, 0, i, backward, start_s, end_s});
-    keep_event(s, (struct pz_pipeline_event){last - j, 1, other, backward, start_s, end_s});
-  } else
-    keep_event(s, (struct pz_pipeline_event){stage, a->slot, i, backward, start_s, end_s});
+/* Records the end of a pass: one event, or in DualPipe one for each direction. */
+static void end_pass(struct simulation *simulation, uint32_t stage, const struct pass *pass,
+                     double start_s, double end_s) {
+  const struct line *line = &simulation->line;
+  struct stage *state = &simulation->stages[stage];
+  uint32_t chunk = chunk_at(line, stage, pass->slot), microbatch = pass->microbatch;
+  size_t index = end_index(simulation, chunk, microbatch);
+  bool backward = pass->kind != FORWARD;
+  if (!backward) simulation->forward_end_s[index] = end_s;
+  if (backward && pass->kind != WEIGHTS) simulation->backward_end_s[index] = end_s;
+  state->free_s = end_s;
+  state->done[pass->kind]++;
+  state->next++;
+  if (!line->halved) {
+    add_event(simulation,
+              (struct pz_pipeline_event){stage, pass->slot, microbatch, backward, start_s, end_s});
+    return;
+  }
+  uint32_t mirrored = line->chunks - 1 - chunk, other = line->microbatches + microbatch;
+  add_event(simulation, (struct pz_pipeline_event){chunk, 0, microbatch, backward, start_s, end_s});
+  add_event(simulation, (struct pz_pipeline_event){mirrored, 1, other, backward, start_s, end_s});
 }
 
-/* What the stage runs next: one pass, or two as one; 0: it is done.  After the warm-up of 1F1B forwards and backwards
- * alternate. */
-static uint32_t next_passes(const struct simulation *s, uint32_t stage, struct pass out[2]) {
-  const struct pz_pipeline *p = s->line.p;
-  const struct stage *x = &s->stage[stage];
-  if (s->line.listed) {
-    if (x->next == x->n) return 0;
-    out[0] = x->list[x->next];
-    if (!out[0].with_next) return 1;
-    out[1] = x->list[x->next + 1];
+/* Stores what a stage runs next: one pass, or two that run together.  Returns their number; 0 if the stage is done.  After
+ * the warm-up of 1F1B, forward and backward passes alternate. */
+static uint32_t next_passes(const struct simulation *simulation, uint32_t stage,
+                            struct pass passes[2]) {
+  const struct pz_pipeline *pipeline = simulation->line.pipeline;
+  const struct stage *state = &simulation->stages[stage];
+  if (simulation->line.listed) {
+    if (state->next == state->n) return 0;
+    passes[0] = state->list[state->next];
+    if (!passes[0].with_next) return 1;
+    passes[1] = state->list[state->next + 1];
     return 2;
   }
-  uint32_t all = p->microbatches * p->chunks, first = warm_up(p, stage);
-  uint32_t f = x->done[FORWARD], b = x->done[BACKWARD];
-  if (b == all) return 0;
-  bool backward = f == all || (f > first && f - first > b);
-  out[0] = pass_at(p, backward ? b : f, backward);
+  uint32_t all = pipeline->microbatches * pipeline->chunks;
+  uint32_t warm_up = warm_up_passes(pipeline, stage);
+  uint32_t forwards = state->done[FORWARD], backwards = state->done[BACKWARD];
+  if (backwards == all) return 0;
+  bool backward = forwards == all || (forwards > warm_up && forwards - warm_up > backwards);
+  passes[0] = nth_pass(pipeline, backward ? backwards : forwards, backward);
   return 1;
 }
 
-/* Run what the stage runs next, if its input is known. */
-static bool advance(struct simulation *s, uint32_t stage) {
-  struct pass pass[2];
-  uint32_t n = next_passes(s, stage, pass);
-  double start_s = s->stage[stage].free_s;
-  for (uint32_t i = 0; i < n; i++) {
-    double ready = ready_s(s, stage, &pass[i]);
-    if (ready < 0) return false;
-    start_s = pz_fmax(start_s, ready);
-  }
+/* Runs what a stage runs next.  Returns false if its input is unknown yet, or the stage is done. */
+static bool advance_stage(struct simulation *simulation, uint32_t stage) {
+  const struct line *line = &simulation->line;
+  struct pass passes[2];
+  uint32_t n = next_passes(simulation, stage, passes);
+  double start_s = simulation->stages[stage].free_s;
   if (!n) return false;
-  uint32_t j = chunk_at(&s->line, stage, pass[0].slot);
-  double end_s = start_s + (n == 2 ? pair_s(&s->line, j) : pass_s(&s->line, j, pass[0].kind));
-  for (uint32_t i = 0; i < n; i++) end_pass(s, stage, &pass[i], start_s, end_s);
+  for (uint32_t i = 0; i < n; i++) {
+    double input_s = ready_s(simulation, stage, &passes[i]);
+    if (input_s < 0) return false;
+    start_s = pz_fmax(start_s, input_s);
+  }
+  uint32_t chunk = chunk_at(line, stage, passes[0].slot);
+  double duration_s = n == 2 ? pair_s(line, chunk) : pass_s(line, chunk, passes[0].kind);
+  for (uint32_t i = 0; i < n; i++)
+    end_pass(simulation, stage, &passes[i], start_s, start_s + duration_s);
   return true;
 }
 
-/* The order of each stage is fixed, so that the times do not depend on which stage is looked at first; stages wait for each
- * other only forward and backward along the line, so that going over them both ways moves on until all is done. */
-static void run_in_order(struct pz_call *call, struct simulation *s, uint32_t n_all) {
-  while (s->n_events < n_all) {
-    uint32_t before = s->n_events;
-    for (uint32_t k = 0; k < s->line.stages; k++)
-      while (advance(s, k)) {
+/* Runs all stages to their end.  Stages wait for each other only along the line, so that going over them forward and
+ * backward always makes progress. */
+static void run_stages(struct pz_call *call, struct simulation *simulation, uint32_t n_events) {
+  uint32_t stages = simulation->line.stages;
+  while (simulation->n_events < n_events) {
+    uint32_t before = simulation->n_events;
+    for (uint32_t stage = 0; stage < stages; stage++)
+      while (advance_stage(simulation, stage)) {
       }
-    for (uint32_t k = s->line.stages; k-- > 0;)
-      while (advance(s, k)) {
+    for (uint32_t stage = stages; stage > 0; stage--)
+      while (advance_stage(simulation, stage - 1)) {
       }
-    if (s->n_events == before)
-      pz_raise(call, PZ_INTERNAL, "a pipeline of %u stages waits for itself", s->line.p->stages);
+    if (simulation->n_events == before)
+      pz_raise(call, PZ_INTERNAL, "a pipeline of %u stages waits for itself",
+               simulation->line.pipeline->stages);
   }
 }
 
-/* ---- any order ------------------------------------------------------------------------------ */
-
-/* Passes of all stages; how many there are. */
-static uint32_t list_passes(struct simulation *s, struct pass *passes) {
-  const struct line *x = &s->line;
-  uint32_t all = 0;
-  for (uint32_t k = 0; k < x->stages; k++) {
-    struct list l = {.pass = passes + all, .microbatches = x->microbatches};
-    if (pz_is_zero_bubble(x->p->order))
-      zero_bubble(&l, x->p->order, x->stages, k);
-    else if (x->p->order == PZ_PIPELINE_ZB_V)
-      zb_v(&l, x->stages, k);
-    else
-      dualpipe(&l, x->stages, k);
-    s->stage[k].list = l.pass;
-    s->stage[k].n = l.n;
-    all += l.n;
-  }
-  return all;
-}
-
-/* Memory for all but the events; returns how many of these there will be. */
-static uint32_t prepare(struct pz_call *call, struct simulation *s) {
-  const struct line *x = &s->line;
-  size_t units = (size_t)x->chunks * x->microbatches;
-  s->stage = pz_alloc(call, x->stages, sizeof *s->stage);
-  s->forward_end = pz_alloc(call, units, sizeof *s->forward_end);
-  s->backward_end = pz_alloc(call, units, sizeof *s->backward_end);
-  for (size_t i = 0; i < units; i++) s->forward_end[i] = s->backward_end[i] = -1;
-  if (!x->listed) return (uint32_t)units * 2;
-  struct pass *passes = pz_alloc(call, 3 * units, sizeof *passes);
-  return list_passes(s, passes) * (x->halved ? 2 : 1);
-}
-
-struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call, const struct pz_pipeline *p,
+struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call,
+                                            const struct pz_pipeline *pipeline,
                                             struct pz_call *events) {
-  struct pz_pipeline_shape shape = {p->order, p->stages, p->chunks, p->microbatches};
+  struct pz_pipeline_shape shape = {pipeline->order, pipeline->stages, pipeline->chunks,
+                                    pipeline->microbatches};
   pz_require_pipeline(call, &shape);
-  struct simulation s = {.line = line_of(p)};
-  uint32_t n_events = prepare(call, &s);
-  if (events) s.events = pz_alloc(events, n_events, sizeof *s.events);
-  run_in_order(call, &s, n_events);
-  struct pz_pipeline_run run = {.events = s.events, .n_events = events ? s.n_events : 0};
-  for (uint32_t k = 0; k < s.line.stages; k++) run.end_s = pz_fmax(run.end_s, s.stage[k].free_s);
+  struct simulation simulation = {.line = make_line(pipeline)};
+  const struct line *line = &simulation.line;
+  size_t units = (size_t)line->chunks * line->microbatches;
+  uint32_t n_events = (uint32_t)units * 2;
+  simulation.stages = pz_alloc(call, line->stages, sizeof *simulation.stages);
+  simulation.forward_end_s = pz_alloc(call, units, sizeof(double));
+  simulation.backward_end_s = pz_alloc(call, units, sizeof(double));
+  for (size_t i = 0; i < units; i++)
+    simulation.forward_end_s[i] = simulation.backward_end_s[i] = -1;
+  if (line->listed) {
+    struct pass *passes = pz_alloc(call, 3 * units, sizeof *passes);
+    uint32_t n_passes = 0;
+    for (uint32_t stage = 0; stage < line->stages; stage++) {
+      struct pass_list list = {.passes = passes + n_passes, .microbatches = line->microbatches};
+      if (pz_is_zero_bubble(pipeline->order))
+        list_zero_bubble(&list, pipeline->order, line->stages, stage);
+      else if (pipeline->order == PZ_PIPELINE_ZB_V)
+        list_zb_v(&list, line->stages, stage);
+      else
+        list_dualpipe(&list, line->stages, stage);
+      simulation.stages[stage].list = list.passes;
+      simulation.stages[stage].n = list.n;
+      n_passes += list.n;
+    }
+    n_events = n_passes * (line->halved ? 2 : 1);
+  }
+  if (events) simulation.events = pz_alloc(events, n_events, sizeof *simulation.events);
+  run_stages(call, &simulation, n_events);
+  struct pz_pipeline_run run = {.events = simulation.events,
+                                .n_events = events ? simulation.n_events : 0};
+  for (uint32_t stage = 0; stage < line->stages; stage++)
+    run.end_s = pz_fmax(run.end_s, simulation.stages[stage].free_s);
   return run;
 }
 
 /* ---- the bound ------------------------------------------------------------------------------ */
 
-/* All passes of a stage, one after another. */
-static double busy_s(const struct line *x, uint32_t stage) {
-  const struct pz_pipeline *p = x->p;
-  uint32_t near = stage, far = x->chunks - 1 - stage, later = x->stages - 1 - stage;
-  double all = x->microbatches *
-               (p->forward_s[near] + p->backward_s[near] + p->forward_s[far] + p->backward_s[far]);
-  if (p->order == PZ_PIPELINE_ZB_V || !p->paired_s) return all;
-  double both =
-      x->microbatches - 2.0 * x->stages + stage + 1; /* times that both kinds of pairs run */
-  return all + (both - !later) * (pair_s(x, near) - p->forward_s[near] - p->backward_s[far]) +
-         (both + later) * (pair_s(x, far) - p->forward_s[far] - p->backward_s[near]);
+/* Returns the time of all passes of a stage in a V, one after another. */
+static double busy_s(const struct line *line, uint32_t stage) {
+  const struct pz_pipeline *pipeline = line->pipeline;
+  const double *forward_s = pipeline->forward_s, *backward_s = pipeline->backward_s;
+  uint32_t near = stage, far = line->chunks - 1 - stage, later = line->stages - 1 - stage;
+  double all_s =
+      line->microbatches * (forward_s[near] + backward_s[near] + forward_s[far] + backward_s[far]);
+  if (pipeline->order == PZ_PIPELINE_ZB_V || !pipeline->paired_s) return all_s;
+  double pairs = line->microbatches - 2.0 * line->stages + stage + 1; /* of each kind */
+  return all_s + (pairs - !later) * (pair_s(line, near) - forward_s[near] - backward_s[far]) +
+         (pairs + later) * (pair_s(line, far) - forward_s[far] - backward_s[near]);
 }
 
-/* The forwards of a stage before its first backward, one after another; DualPipe has one more at the turn. */
-static double warm_up_s(const struct line *x, uint32_t stage) {
-  bool more = stage + 1 == x->stages && x->p->order != PZ_PIPELINE_ZB_V;
-  int64_t near = x->chunks - 1 - stage + more, far = stage + 1, all = x->microbatches;
-  return (double)pz_min(all, near) * x->p->forward_s[stage] +
-         (double)pz_min(all, far) * x->p->forward_s[x->chunks - 1 - stage];
+/* Returns the time of the forward passes of a stage before its first backward pass.  In DualPipe the stage at the turn has
+ * one more. */
+static double warm_up_s(const struct line *line, uint32_t stage) {
+  const double *forward_s = line->pipeline->forward_s;
+  bool one_more = stage + 1 == line->stages && line->pipeline->order != PZ_PIPELINE_ZB_V;
+  int64_t near = line->chunks - 1 - stage + one_more, far = stage + 1, all = line->microbatches;
+  return (double)pz_min(all, near) * forward_s[stage] +
+         (double)pz_min(all, far) * forward_s[line->chunks - 1 - stage];
 }
 
-/* A stage begins when the first microbatch comes by, and what is not warm-up when that microbatch comes back: it has
- * gone through all chunks, and back to the far one of the stage. */
-static double v_bound_s(const struct pz_pipeline *p) {
-  struct line x = line_of(p);
-  double most = 0, there = 0, back = 0;
-  for (uint32_t j = 0; j < x.chunks; j++)
-    back += p->forward_s[j] + (j + 1 < x.chunks ? hop_s(&x, j) : 0);
-  for (uint32_t k = 0; k < x.stages; k++) {
-    uint32_t far = x.chunks - 1 - k;
-    most = pz_fmax(most, busy_s(&x, k) + pz_fmax(there, back - warm_up_s(&x, k)));
-    there += p->forward_s[k] + hop_s(&x, k);
-    back += pass_s(&x, far, INPUTS) + hop_s(&x, far - 1);
+/* Returns the bound of a V.  A stage begins when the first microbatch comes by, and passes after its warm-up begin when
+ * that microbatch has gone through all chunks and back to the far chunk of the stage. */
+static double v_bound_s(const struct pz_pipeline *pipeline) {
+  struct line line = make_line(pipeline);
+  double bound_s = 0, arrival_s = 0, return_s = 0;
+  for (uint32_t chunk = 0; chunk < line.chunks; chunk++)
+    return_s += pipeline->forward_s[chunk] + (chunk + 1 < line.chunks ? hop_s(&line, chunk) : 0);
+  for (uint32_t stage = 0; stage < line.stages; stage++) {
+    uint32_t far = line.chunks - 1 - stage;
+    double start_s = pz_fmax(arrival_s, return_s - warm_up_s(&line, stage));
+    bound_s = pz_fmax(bound_s, busy_s(&line, stage) + start_s);
+    arrival_s += pipeline->forward_s[stage] + hop_s(&line, stage);
+    return_s += pass_s(&line, far, INPUTS) + hop_s(&line, far - 1);
   }
-  return most;
+  return bound_s;
 }
 
-/* Every stage runs all its passes; before the first one a microbatch has gone forward through the
- * stages before it, and after the last one it goes back through them. */
-double pz_pipeline_bound_s(const struct pz_pipeline *p) {
-  double before = 0, most = 0;
-  if (pz_is_v_pipeline(p->order)) return v_bound_s(p);
-  for (uint32_t k = 0; k < p->stages; k++) {
-    double own = 0;
-    for (uint32_t c = 0; c < p->chunks; c++)
-      own += p->forward_s[(size_t)c * p->stages + k] + p->backward_s[(size_t)c * p->stages + k];
-    most = pz_fmax(most, p->microbatches * own + before);
-    /* of the first chunk: the way to it and back, in whose time gradients of weights may be found */
-    before += p->forward_s[k] + (pz_is_zero_bubble(p->order) ? 0 : p->backward_s[k]);
+/* Every stage runs all its passes.  Before the first of them, a microbatch has gone forward through the stages before it,
+ * and after the last one it goes back through them. */
+double pz_pipeline_bound_s(const struct pz_pipeline *pipeline) {
+  double before_s = 0, bound_s = 0;
+  if (pz_is_v_pipeline(pipeline->order)) return v_bound_s(pipeline);
+  for (uint32_t stage = 0; stage < pipeline->stages; stage++) {
+    double own_s = 0;
+    for (uint32_t slot = 0; slot < pipeline->chunks; slot++) {
+      size_t chunk = (size_t)slot * pipeline->stages + stage;
+      own_s += pipeline->forward_s[chunk] + pipeline->backward_s[chunk];
+    }
+    bound_s = pz_fmax(bound_s, pipeline->microbatches * own_s + before_s);
+    /* the way through the first chunk and back; zero-bubble orders may compute gradients of weights meanwhile */
+    double back_s = pz_is_zero_bubble(pipeline->order) ? 0 : pipeline->backward_s[stage];
+    before_s += pipeline->forward_s[stage] + back_s;
   }
-  return most;
+  return bound_s;
 }
