@@ -1,3 +1,5 @@
+/* Fits the correction of a chip to measured steps (correction.h): predictions with other corrections in parallel, then a
+ * Bayesian linear regression of the logarithms. */
 #include "step/correction.h"
 
 #include <math.h>
@@ -10,104 +12,105 @@
 const char *const pz_correction_names[PZ_CORRECTION_FACTORS] = {"gemms", "attention", "elementwise",
                                                                 "launches", "collectives"};
 
-double *pz_correction_factor(struct pz_correction *c, int factor) {
-  double *const all[PZ_CORRECTION_FACTORS] = {&c->gemms, &c->attention, &c->elementwise,
-                                              &c->launches, &c->collectives};
-  return all[factor];
+double *pz_correction_factor(struct pz_correction *correction, int factor) {
+  double *const factors[PZ_CORRECTION_FACTORS] = {&correction->gemms, &correction->attention,
+                                                  &correction->elementwise, &correction->launches,
+                                                  &correction->collectives};
+  return factors[factor];
 }
 
-void pz_measured_step_check(struct pz_call *call, const char *where, const struct pz_prediction *p,
-                            double measured_s) {
-  static const double MOST = 10;       /* what a chip file accepts as a factor */
-  double least_s = p->mfu * p->step_s; /* of the FLOP at the chip's peak */
-  if (measured_s >= least_s && measured_s <= MOST * p->step_s) return;
+void pz_measured_step_check(struct pz_call *call, const char *where,
+                            const struct pz_prediction *prediction, double measured_s) {
+  static const double MOST = 10; /* the largest factor that a chip file accepts */
+  double step_s = prediction->step_s;
+  double least_s = prediction->mfu * step_s; /* the FLOP at the chip's peak rate */
+  if (measured_s >= least_s && measured_s <= MOST * step_s) return;
   pz_raise(call, PZ_BAD_INPUT,
            "%s: a step of %.4g s where %.4g s are predicted, and %.4g s are the FLOP at the "
            "peak rate; accepted: seconds of one step from %.4g to %.4g",
-           where, measured_s, p->step_s, least_s, least_s, MOST * p->step_s);
+           where, measured_s, step_s, least_s, least_s, MOST * step_s);
 }
 
-/* ---- steps with a correction ------------------------------------------------------------------ */
+/* ---- predictions with a correction ---------------------------------------------------------- */
 
-struct corrected_job {
+static double corrected_step_s(struct pz_call *call, const struct pz_measured_step *step,
+                               const struct pz_correction *correction) {
+  struct pz_chip chip = *step->job->chip;
+  struct pz_job job = *step->job;
+  chip.correction = *correction;
+  job.chip = &chip;
+  if (step->microbatches)
+    return pz_rank_alone(call, &job, step->plan, step->stage, step->microbatches).compute_s;
+  return pz_predict(call, &job, step->plan, NULL).step_s;
+}
+
+struct correction_job {
   const struct pz_measured_step *steps;
-  const struct pz_correction *correction; /* NULL: its sensitivities */
-  struct pz_step_sensitivity *sensitivity;
+  const struct pz_correction *correction; /* NULL: find the sensitivities */
+  struct pz_step_sensitivity *sensitivities;
   double *step_s;
 };
 
-static double price(struct pz_call *call, const struct pz_measured_step *m,
-                    const struct pz_correction *c) {
-  struct pz_chip chip = *m->job->chip;
-  struct pz_job job = *m->job;
-  chip.correction = *c;
-  job.chip = &chip;
-  if (m->microbatches)
-    return pz_rank_alone(call, &job, m->plan, m->stage, m->microbatches).compute_s;
-  return pz_predict(call, &job, m->plan, NULL).step_s;
-}
-
-/* By half of what the factor of a part usually is off, so that what it hides behind counts as it does then. */
-static void find_shares(struct pz_call *call, const struct pz_measured_step *m,
-                        struct pz_step_sensitivity *out) {
-  static const double CHANGE = 1.05;
-  struct pz_correction none = {.steps = 0};
-  out->step_s = price(call, m, &none);
-  for (int f = 0; f < PZ_CORRECTION_FACTORS; f++) {
-    struct pz_correction c = none;
-    *pz_correction_factor(&c, f) = CHANGE;
-    out->share[f] = log(price(call, m, &c) / out->step_s) / log(CHANGE);
-  }
-}
-
+/* Predicts one step, or finds its sensitivity.  For that, each factor is raised by half of what it is usually wrong by, so
+ * that other parts hide as much of its part as they do then. */
 static void run_step(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
-  struct corrected_job *j = ctx;
+  static const double CHANGE = 1.05;
+  struct correction_job *job = ctx;
+  const struct pz_measured_step *step = &job->steps[i];
   (void)worker;
-  if (j->correction)
-    j->step_s[i] = price(task, &j->steps[i], j->correction);
-  else
-    find_shares(task, &j->steps[i], &j->sensitivity[i]);
-}
-
-static void run_all(struct pz_call *call, struct corrected_job *j, uint32_t n, unsigned threads) {
-  struct pz_pool *pool = pz_pool_open(call, threads);
-  pz_pool_run(call, pool, n, run_step, j);
-  pz_close(call, pool);
+  if (job->correction) {
+    job->step_s[i] = corrected_step_s(task, step, job->correction);
+    return;
+  }
+  struct pz_step_sensitivity *sensitivity = &job->sensitivities[i];
+  const struct pz_correction none = {.steps = 0};
+  sensitivity->step_s = corrected_step_s(task, step, &none);
+  for (int factor = 0; factor < PZ_CORRECTION_FACTORS; factor++) {
+    struct pz_correction changed = none;
+    *pz_correction_factor(&changed, factor) = CHANGE;
+    double ratio = corrected_step_s(task, step, &changed) / sensitivity->step_s;
+    sensitivity->share[factor] = log(ratio) / log(CHANGE);
+  }
 }
 
 struct pz_step_sensitivity *pz_step_sensitivities(struct pz_call *call,
                                                   const struct pz_measured_step *steps, uint32_t n,
                                                   unsigned threads) {
-  struct corrected_job j = {.steps = steps,
-                            .sensitivity = pz_alloc(call, n, sizeof *j.sensitivity)};
-  run_all(call, &j, n, threads);
-  return j.sensitivity;
+  struct correction_job job = {.steps = steps};
+  job.sensitivities = pz_alloc(call, n, sizeof *job.sensitivities);
+  struct pz_pool *pool = pz_pool_open(call, threads);
+  pz_pool_run(call, pool, n, run_step, &job);
+  pz_close(call, pool);
+  return job.sensitivities;
 }
 
 void pz_steps_corrected(struct pz_call *call, const struct pz_measured_step *steps, uint32_t n,
-                        const struct pz_correction *c, unsigned threads, double *step_s) {
-  struct corrected_job j = {.steps = steps, .correction = c, .step_s = step_s};
-  run_all(call, &j, n, threads);
+                        const struct pz_correction *correction, unsigned threads, double *step_s) {
+  struct correction_job job = {.steps = steps, .correction = correction, .step_s = step_s};
+  struct pz_pool *pool = pz_pool_open(call, threads);
+  pz_pool_run(call, pool, n, run_step, &job);
+  pz_close(call, pool);
 }
 
-/* ---- the fit ------------------------------------------------------------------------------------ */
+/* ---- the fit -------------------------------------------------------------------------------- */
 
-/* Standard deviations in logarithms that are tried: of factors around 1, from less than runs of one script differ by to 1.5
- * times; of steps around the prediction, from the best groups of published runs to those that vary most (bench/steps).
- * Beforehand large factors are less likely, by as much as their spread is wider. */
-static const double factor_spreads[] = {0.02, 0.05, 0.1, 0.2, 0.4};
-static const double step_spreads[] = {0.03, 0.06, 0.12};
-
-/* Ranks that run alone meet no network and no other job: repetitions differ by 1% (bench/rehearsals), so their spread around
- * the corrected prediction is a quarter of that of steps on clusters. */
-static const double ALONE = 0.25;
+/* The standard deviations of logarithms that are tried: of factors around 1, from less than the runs of one script differ
+ * to 1.5 times; of steps around the prediction, from the best groups of published runs to those that vary most
+ * (bench/steps). */
+static const double factor_deviations[] = {0.02, 0.05, 0.1, 0.2, 0.4};
+static const double step_deviations[] = {0.03, 0.06, 0.12};
 enum {
-  FACTOR_SPREADS = sizeof factor_spreads / sizeof *factor_spreads,
-  STEP_SPREADS = sizeof step_spreads / sizeof *step_spreads
+  FACTOR_DEVIATIONS = sizeof factor_deviations / sizeof *factor_deviations,
+  STEP_DEVIATIONS = sizeof step_deviations / sizeof *step_deviations,
+  CANDIDATES = FACTOR_DEVIATIONS * STEP_DEVIATIONS
 };
 
-/* Normal equations of ln(measured / predicted) = sum of shares times logarithms of factors. */
-struct normal {
+/* Ranks that run alone use no network and meet no other job.  Their repetitions differ by 1% (bench/rehearsals), so their
+ * standard deviation is a quarter of that of steps on clusters. */
+static const double RANK_ALONE_PART = 0.25;
+
+/* The normal equations of ln(measured / predicted) = sum of shares times logarithms of factors. */
+struct normal_equations {
   double xx[PZ_CORRECTION_FACTORS][PZ_CORRECTION_FACTORS], xy[PZ_CORRECTION_FACTORS], yy;
   double n; /* runs */
 };
@@ -116,98 +119,105 @@ bool pz_step_repeats(const struct pz_step_sensitivity *a, const struct pz_step_s
   return fabs(a->step_s / b->step_s - 1) < 1e-9 && memcmp(a->share, b->share, sizeof a->share) == 0;
 }
 
-/* Steps of the run of step i, itself included. */
-static double repeats_of(const struct pz_step_sensitivity *s, uint32_t n, uint32_t i) {
-  double sum = 0;
-  for (uint32_t k = 0; k < n; k++) sum += pz_step_repeats(&s[i], &s[k]);
+/* Sums up the equations of all steps but `skip` and its repetitions.  A step weighs 1 / number of its repetitions. */
+static struct normal_equations sum_equations(const struct pz_measured_step *steps,
+                                             const struct pz_step_sensitivity *sensitivities,
+                                             uint32_t n, uint32_t skip) {
+  struct normal_equations sum = {.n = 0};
+  for (uint32_t i = 0; i < n; i++) {
+    const double *share = sensitivities[i].share;
+    if (skip < n && pz_step_repeats(&sensitivities[i], &sensitivities[skip])) continue;
+    double repetitions = 0;
+    for (uint32_t k = 0; k < n; k++)
+      repetitions += pz_step_repeats(&sensitivities[i], &sensitivities[k]);
+    double y = log(steps[i].measured_s / sensitivities[i].step_s), weight = 1 / repetitions;
+    for (int f = 0; f < PZ_CORRECTION_FACTORS; f++) {
+      for (int g = 0; g < PZ_CORRECTION_FACTORS; g++) sum.xx[f][g] += weight * share[f] * share[g];
+      sum.xy[f] += weight * share[f] * y;
+    }
+    sum.yy += weight * y * y;
+    sum.n += weight;
+  }
   return sum;
 }
 
-static struct normal normal_of(const struct pz_measured_step *steps,
-                               const struct pz_step_sensitivity *s, uint32_t n, uint32_t skip) {
-  struct normal a = {.n = 0};
-  for (uint32_t i = 0; i < n; i++) {
-    if (skip < n && pz_step_repeats(&s[i], &s[skip])) continue;
-    double y = log(steps[i].measured_s / s[i].step_s), part = 1 / repeats_of(s, n, i);
-    for (int f = 0; f < PZ_CORRECTION_FACTORS; f++) {
-      for (int g = 0; g < PZ_CORRECTION_FACTORS; g++)
-        a.xx[f][g] += part * s[i].share[f] * s[i].share[g];
-      a.xy[f] += part * s[i].share[f] * y;
-    }
-    a.yy += part * y * y;
-    a.n += part;
-  }
-  return a;
-}
-
-/* The most likely logarithms with these spreads; returns the logarithm of how likely they make the steps, up to a
- * constant. */
-static double solve(const struct normal *a, double factor, double step, double *w) {
+/* Finds the most likely logarithms of the factors for a pair of standard deviations, by a Cholesky decomposition.  Returns
+ * the logarithm of the likelihood of the steps, up to a constant.  Large factors are the less likely beforehand, the
+ * smaller their standard deviation. */
+static double solve_equations(const struct normal_equations *equations, double factor_deviation,
+                              double step_deviation, double *logarithms) {
   enum { N = PZ_CORRECTION_FACTORS };
-  double l[N][N] = {{0}}, v = step * step, t = factor * factor, determinant = 0, explained = 0;
-  for (int i = 0; i < N; i++) /* Cholesky */
+  double lower[N][N] = {{0}}, determinant = 0, explained = 0;
+  double step_variance = step_deviation * step_deviation;
+  double factor_variance = factor_deviation * factor_deviation;
+  for (int i = 0; i < N; i++)
     for (int j = 0; j <= i; j++) {
-      double x = a->xx[i][j] / v + (i == j ? 1 / t : 0);
-      for (int k = 0; k < j; k++) x -= l[i][k] * l[j][k];
-      l[i][j] = i == j ? sqrt(x) : x / l[j][j];
+      double x = equations->xx[i][j] / step_variance + (i == j ? 1 / factor_variance : 0);
+      for (int k = 0; k < j; k++) x -= lower[i][k] * lower[j][k];
+      lower[i][j] = i == j ? sqrt(x) : x / lower[j][j];
     }
   for (int i = 0; i < N; i++) {
-    double x = a->xy[i] / v;
-    for (int k = 0; k < i; k++) x -= l[i][k] * w[k];
-    w[i] = x / l[i][i];
-    explained += w[i] * w[i];
-    determinant += 2 * log(l[i][i]);
+    double x = equations->xy[i] / step_variance;
+    for (int k = 0; k < i; k++) x -= lower[i][k] * logarithms[k];
+    logarithms[i] = x / lower[i][i];
+    explained += logarithms[i] * logarithms[i];
+    determinant += 2 * log(lower[i][i]);
   }
-  for (int i = N; i-- > 0;) {
-    double x = w[i];
-    for (int k = i + 1; k < N; k++) x -= l[k][i] * w[k];
-    w[i] = x / l[i][i];
+  for (int i = N - 1; i >= 0; i--) {
+    double x = logarithms[i];
+    for (int k = i + 1; k < N; k++) x -= lower[k][i] * logarithms[k];
+    logarithms[i] = x / lower[i][i];
   }
-  return -0.5 * (a->n * log(v) + (N + 1) * log(t) + determinant + a->yy / v - explained);
+  return -0.5 * (equations->n * log(step_variance) + (N + 1) * log(factor_variance) + determinant +
+                 equations->yy / step_variance - explained);
 }
 
-/* The factor with which a part would reach the peak rate of the chip's data sheet: no step is told with less. */
-static double least_factor(const struct pz_chip *c, int factor) {
-  const struct pz_kernel *attention = pz_chip_kernel(c, "attention");
-  double links = c->collectives.efficiency > 0 ? c->collectives.efficiency
-                                               : pz_constants_default.ring_efficiency;
-  const double least[PZ_CORRECTION_FACTORS] = {c->calibration.tensor_efficiency,
-                                               attention ? attention->efficiency
-                                                         : c->calibration.tensor_efficiency,
-                                               c->calibration.hbm_read_efficiency, 0.1, links};
+/* Returns the factor with which a part would reach the peak rate of the chip's data sheet.  No smaller one is accepted. */
+static double least_factor(const struct pz_chip *chip, int factor) {
+  const struct pz_kernel *attention = pz_chip_kernel(chip, "attention");
+  const double gemms = chip->calibration.tensor_efficiency;
+  double links = chip->collectives.efficiency > 0 ? chip->collectives.efficiency
+                                                  : pz_constants_default.ring_efficiency;
+  const double least[PZ_CORRECTION_FACTORS] = {gemms, attention ? attention->efficiency : gemms,
+                                               chip->calibration.hbm_read_efficiency, 0.1, links};
   return fmax(least[factor], 0.1);
 }
 
 struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
-                                       const struct pz_step_sensitivity *s, uint32_t n,
+                                       const struct pz_step_sensitivity *sensitivities, uint32_t n,
                                        uint32_t skip) {
-  struct normal a = normal_of(steps, s, n, skip);
-  double w[FACTOR_SPREADS * STEP_SPREADS][PZ_CORRECTION_FACTORS];
-  double likely[FACTOR_SPREADS * STEP_SPREADS], most = -HUGE_VAL, sum = 0;
-  double part = n && steps[0].microbatches ? ALONE : 1;
-  struct pz_correction out = {.steps = 0};
-  for (int i = 0; i < FACTOR_SPREADS * STEP_SPREADS; i++) {
-    likely[i] =
-        solve(&a, factor_spreads[i / STEP_SPREADS], part * step_spreads[i % STEP_SPREADS], w[i]);
-    most = fmax(most, likely[i]);
+  struct normal_equations equations = sum_equations(steps, sensitivities, n, skip);
+  double logarithms[CANDIDATES][PZ_CORRECTION_FACTORS], weight[CANDIDATES];
+  double most_likely = -HUGE_VAL, sum = 0;
+  double deviation_part = n && steps[0].microbatches ? RANK_ALONE_PART : 1;
+  struct pz_correction correction = {.steps = 0};
+  for (int i = 0; i < CANDIDATES; i++) {
+    weight[i] =
+        solve_equations(&equations, factor_deviations[i / STEP_DEVIATIONS],
+                        deviation_part * step_deviations[i % STEP_DEVIATIONS], logarithms[i]);
+    most_likely = fmax(most_likely, weight[i]);
   }
-  for (int i = 0; i < FACTOR_SPREADS * STEP_SPREADS; i++) sum += likely[i] = exp(likely[i] - most);
-  for (int f = 0; f < PZ_CORRECTION_FACTORS; f++) {
-    double mean = 0;
-    for (int i = 0; i < FACTOR_SPREADS * STEP_SPREADS; i++) mean += likely[i] / sum * w[i][f];
-    double least = 0.1;
-    for (uint32_t i = 0; i < n; i++) least = fmax(least, least_factor(steps[i].job->chip, f));
-    *pz_correction_factor(&out, f) = fmin(fmax(exp(mean), fmin(least, 1)), 10);
+  for (int i = 0; i < CANDIDATES; i++) {
+    weight[i] = exp(weight[i] - most_likely);
+    sum += weight[i];
   }
-  return out;
+  for (int factor = 0; factor < PZ_CORRECTION_FACTORS; factor++) {
+    double mean = 0, least = 0.1;
+    for (int i = 0; i < CANDIDATES; i++) mean += weight[i] / sum * logarithms[i][factor];
+    for (uint32_t i = 0; i < n; i++) least = fmax(least, least_factor(steps[i].job->chip, factor));
+    *pz_correction_factor(&correction, factor) = fmin(fmax(exp(mean), fmin(least, 1)), 10);
+  }
+  return correction;
 }
 
-void pz_correction_tell(const struct pz_correction *c, const struct pz_step_sensitivity *s,
-                        uint32_t n_steps, struct pz_step_factor *list, int n) {
-  struct pz_correction copy = *c;
-  for (int f = 0; f < n; f++) {
-    list[f] = (struct pz_step_factor){.name = pz_correction_names[f],
-                                      .factor = *pz_correction_factor(&copy, f)};
-    for (uint32_t i = 0; i < n_steps; i++) list[f].share += s[i].share[f] / n_steps;
+void pz_correction_tell(const struct pz_correction *correction,
+                        const struct pz_step_sensitivity *sensitivities, uint32_t n_steps,
+                        struct pz_step_factor *list, int n) {
+  struct pz_correction copy = *correction;
+  for (int factor = 0; factor < n; factor++) {
+    list[factor] = (struct pz_step_factor){.name = pz_correction_names[factor],
+                                           .factor = *pz_correction_factor(&copy, factor)};
+    for (uint32_t i = 0; i < n_steps; i++)
+      list[factor].share += sensitivities[i].share[factor] / n_steps;
   }
 }

@@ -1,60 +1,63 @@
-/* A chip's correction (chip/chip.h) from training steps that were measured: the factor of each part's time.
+/* Fits the correction of a chip (chip/chip.h) to measured training steps: one factor for the time of each part of the
+ * step (GEMMs, attention, element-wise operators, launches, collectives).
  *
- * In logarithms a step is nearly linear in the factors, by the part of the step that each has.  A factor is taken to lie
- * around 1 with a spread that is not known, a measured step around the corrected prediction with another; both are found
- * from the steps themselves: the answers for each pair of spreads are weighed by how likely they make the steps.  So a few
- * steps that are all off alike correct much, those that are off by chance nearly nothing. */
+ * In logarithms, a step is nearly linear in the factors, with the shares of the step that each part has.  The prior of a
+ * factor is a normal distribution around 1, and a measured step is normally distributed around the corrected prediction.
+ * Both standard deviations are unknown: for each pair of a few values the most likely factors are found, and these answers
+ * are averaged, weighted by how likely they make the measured steps.  A few steps that are all wrong in the same way thus
+ * correct a lot, and steps that are wrong by chance nearly nothing. */
 #ifndef PZ_STEP_CORRECTION_H
 #define PZ_STEP_CORRECTION_H
 
 #include "chip/chip.h"
 #include "step/predict.h"
 
-/* A run with its step, or with the time that one rank of it computes in a rehearsal (step/rank_alone.h). */
+/* A run with its measured step, or with the compute time of one rank in a rehearsal (step/rank_alone.h). */
 struct pz_measured_step {
   const char *id;
   const struct pz_job *job;
   const struct pz_plan *plan;
   double measured_s;
-  int64_t microbatches; /* of the rank that ran alone; 0: the step of the whole run */
+  int64_t microbatches; /* of the rank in a rehearsal; 0: the step of the whole run */
   int64_t stage;        /* of that rank */
 };
 
 enum { PZ_CORRECTION_FACTORS = 5 };
 
-/* A step that no chip takes, or in another unit, is an error, said of `where`, and no reason to correct. */
-void pz_measured_step_check(struct pz_call *call, const char *where, const struct pz_prediction *p,
-                            double measured_s);
+/* Raises PZ_BAD_INPUT if the measured time cannot be a step of this run in seconds.  `where` begins the message. */
+void pz_measured_step_check(struct pz_call *call, const char *where,
+                            const struct pz_prediction *prediction, double measured_s);
 
-/* Names as in chip.json: "gemms", ...; where one stands in a correction. */
+/* The names of the factors as in a chip file ("gemms", ...), and their places in a correction. */
 extern const char *const pz_correction_names[PZ_CORRECTION_FACTORS];
-double *pz_correction_factor(struct pz_correction *c, int factor);
+double *pz_correction_factor(struct pz_correction *correction, int factor);
 
-/* Steps of a list without correction, and what a change of each factor does to them. */
+/* A predicted step without correction, and the share of the step that grows with each factor. */
 struct pz_step_sensitivity {
-  double step_s, share[PZ_CORRECTION_FACTORS]; /* part of the step that grows with it */
+  double step_s, share[PZ_CORRECTION_FACTORS];
 };
 
-/* One for each. */
+/* Returns the sensitivities of all steps. */
 struct pz_step_sensitivity *pz_step_sensitivities(struct pz_call *call,
                                                   const struct pz_measured_step *steps, uint32_t n,
                                                   unsigned threads);
 
-/* Are two steps of the same run, measured again?  Their predictions are the same. */
+/* Returns whether two steps are measurements of the same run: their predictions are the same. */
 bool pz_step_repeats(const struct pz_step_sensitivity *a, const struct pz_step_sensitivity *b);
 
-/* From all steps but one and its repeats; skip >= n: from all.  Repeats of a run count as one.  Steps and error are left to
- * the caller. */
+/* Returns the correction that fits the steps best.  Leaves out step `skip` and its repetitions, or nothing if skip >= n.
+ * All repetitions of a run together count as one step.  Number of steps and error are left for the caller to set. */
 struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
-                                       const struct pz_step_sensitivity *s, uint32_t n,
+                                       const struct pz_step_sensitivity *sensitivities, uint32_t n,
                                        uint32_t skip);
 
-/* The factors of a correction, the first n of them, with the part of the n_steps steps that each has on average. */
-void pz_correction_tell(const struct pz_correction *c, const struct pz_step_sensitivity *s,
-                        uint32_t n_steps, struct pz_step_factor *list, int n);
+/* Lists the first n factors of a correction with their mean share of the n_steps steps. */
+void pz_correction_tell(const struct pz_correction *correction,
+                        const struct pz_step_sensitivity *sensitivities, uint32_t n_steps,
+                        struct pz_step_factor *list, int n);
 
-/* Steps on their chips with this correction. */
+/* Predicts the steps with a correction of their chips, into step_s. */
 void pz_steps_corrected(struct pz_call *call, const struct pz_measured_step *steps, uint32_t n,
-                        const struct pz_correction *c, unsigned threads, double *step_s);
+                        const struct pz_correction *correction, unsigned threads, double *step_s);
 
 #endif

@@ -1,3 +1,9 @@
+/* One direction of a layer as a scheduling problem (pass_schedule.h).
+ *
+ * make_graph() turns the operators of a pass into a graph of tasks: kernels, casts, collectives and milestones without
+ * work.  pz_pass_bound_s() bounds the time of every schedule from below, by the longest path and by the work of each
+ * resource.  pz_pass_problem() gives each task its modes (numbers of cores, shares of the bandwidths and of the power
+ * budget) for the solver.  If a microbatch is split into two halves (chains), each has tasks of its own. */
 #include "step/pass_schedule.h"
 
 #include <math.h>
@@ -11,244 +17,255 @@
 #include "schedule/solve.h"
 #include "workload/op.h"
 
-/* ---- tasks ------------------------------------------------------------------------------------- */
+/* ---- tasks ---------------------------------------------------------------------------------- */
 
 enum node_kind {
-  MILESTONE,
-  RUN,  /* an operator on cores */
-  CAST, /* element-wise work before one in 8 bit */
-  LINK,
-  JOINT /* an operator on cores that reads what a collective gathers as it arrives */
+  MILESTONE, /* no work: a point that several tasks precede */
+  RUN,       /* an operator on cores */
+  CAST,      /* element-wise work before a GEMM in 8 or 4 bit */
+  LINK,      /* a collective */
+  JOINT      /* a GEMM that reads the result of a collective while it arrives */
 };
 
 struct node {
   enum node_kind kind;
   const struct pz_op *op;
-  const struct pz_op_run *run;
-  double s;      /* alone on the chip */
-  double link_j; /* of links, beside what the run takes */
+  const struct pz_op_run *run; /* NULL for milestones and rings */
+  double s;                    /* duration if the task is alone on the chip */
+  double link_j;               /* energy of links, besides that of the run */
   int chain;
-  bool again;
+  bool again; /* recomputed */
 };
 
 struct graph {
   struct pz_call *call;
-  const struct pz_pass_question *q;
-  struct pz_vec nodes, edges; /* struct node, struct pz_edge: from lower to higher */
+  const struct pz_pass_question *question;
+  struct pz_vec nodes, edges; /* struct node; struct pz_edge, from lower to higher nodes */
 };
 
-static uint32_t add_node(struct graph *g, enum node_kind kind, const struct pz_op *op,
-                         const struct pz_op_run *run, double s, const struct node *like) {
-  struct node n = {kind, op, run, s, 0, like->chain, like->again};
-  pz_append(g->call, &g->nodes, &n);
-  return g->nodes.n - 1;
-}
-
-static void set_link_j(struct graph *g, uint32_t node, double joules) {
-  pz_vec_at(&g->nodes, struct node, node)->link_j = joules;
-}
-
-static void add_edge(struct graph *g, uint32_t before, uint32_t after) {
-  if (before == PZ_NONE || before == after) return;
-  pz_append(g->call, &g->edges, &(struct pz_edge){before, after});
-}
-
-/* What operators of one chain and part wait for. */
+/* The operators of one chain and part of the pass, and the tasks that they have become. */
 struct chain {
   const struct pz_pass_part *part;
-  struct node like;
-  uint32_t *done;          /* by operator: the task that ends it; PZ_NONE: none */
+  int number; /* of the chain */
+  bool again;
+  uint32_t *last_task;     /* by operator: the task that completes it; PZ_NONE: none */
   uint32_t *reader;        /* by collective: the GEMM that reads it as it arrives; PZ_NONE: none */
-  const uint32_t *sources; /* what operators without predecessors wait for */
+  const uint32_t *sources; /* tasks that operators without predecessors wait for */
   uint32_t n_sources;
 };
 
-static bool chosen(const struct pz_pass_part *p, uint32_t i) { return !p->which || p->which[i]; }
+static const struct node *node_at(const struct graph *graph, uint32_t i) {
+  return pz_vec_at(&graph->nodes, struct node, i);
+}
 
-/* Edges from all that operator i waits for. */
-static void add_preds(struct graph *g, const struct chain *c, uint32_t i, uint32_t node) {
-  const struct pz_op *op = &c->part->ops->op[i];
+static uint32_t add_node(struct graph *graph, const struct chain *chain, enum node_kind kind,
+                         const struct pz_op *op, const struct pz_op_run *run, double s,
+                         double link_j) {
+  struct node node = {kind, op, run, s, link_j, chain->number, chain->again};
+  pz_append(graph->call, &graph->nodes, &node);
+  return graph->nodes.n - 1;
+}
+
+static void add_edge(struct graph *graph, uint32_t before, uint32_t after) {
+  if (before == PZ_NONE || before == after) return;
+  pz_append(graph->call, &graph->edges, &(struct pz_edge){before, after});
+}
+
+static bool is_chosen(const struct pz_pass_part *part, uint32_t i) {
+  return !part->which || part->which[i];
+}
+
+/* Adds edges to a node from all tasks that operator i waits for. */
+static void add_predecessors(struct graph *graph, const struct chain *chain, uint32_t i,
+                             uint32_t node) {
+  const struct pz_op *op = &chain->part->ops->op[i];
   bool any = false;
   for (uint32_t k = 0; k < op->n_pred; k++) {
-    uint32_t before = c->done[op->pred[k]];
+    uint32_t before = chain->last_task[op->pred[k]];
     any |= before != PZ_NONE;
-    add_edge(g, before, node);
+    add_edge(graph, before, node);
   }
-  for (uint32_t k = 0; k < c->n_sources && !any; k++) add_edge(g, c->sources[k], node);
+  for (uint32_t k = 0; k < chain->n_sources && !any; k++) add_edge(graph, chain->sources[k], node);
 }
 
-/* The task after which operator i could start: the only one it waits for, or a milestone behind all. */
-static uint32_t ready_node(struct graph *g, const struct chain *c, uint32_t i) {
-  const struct pz_op *op = &c->part->ops->op[i];
-  uint32_t one = PZ_NONE, n = 0;
+/* Returns the task after which operator i can start: the only one that it waits for, or a new milestone after all of
+ * them.  PZ_NONE if it waits for none. */
+static uint32_t ready_node(struct graph *graph, const struct chain *chain, uint32_t i) {
+  const struct pz_op *op = &chain->part->ops->op[i];
+  uint32_t only = PZ_NONE, n = 0;
   for (uint32_t k = 0; k < op->n_pred; k++) {
-    uint32_t before = c->done[op->pred[k]];
-    if (before == PZ_NONE || before == one) continue;
-    one = before;
+    uint32_t before = chain->last_task[op->pred[k]];
+    if (before == PZ_NONE || before == only) continue;
+    only = before;
     n++;
   }
-  if (n == 1 || (!n && !c->n_sources)) return one;
-  if (!n && c->n_sources == 1) return c->sources[0];
-  uint32_t at = add_node(g, MILESTONE, op, NULL, 0, &c->like);
-  add_preds(g, c, i, at);
-  return at;
+  if (n == 1 || (!n && !chain->n_sources)) return only;
+  if (!n && chain->n_sources == 1) return chain->sources[0];
+  uint32_t milestone = add_node(graph, chain, MILESTONE, op, NULL, 0, 0);
+  add_predecessors(graph, chain, i, milestone);
+  return milestone;
 }
 
-/* The first operator that reads what a collective gathers, if that is a GEMM: others wait for all of it. */
-static uint32_t find_reader(const struct chain *c, uint32_t gather) {
-  const struct pz_ops *ops = c->part->ops;
-  for (uint32_t i = gather + 1; i < ops->n; i++)
-    for (uint32_t k = 0; k < ops->op[i].n_pred; k++)
-      if (ops->op[i].pred[k] == gather && chosen(c->part, i))
-        return c->part->runs[i].kind == PZ_RUN_GEMM ? i : PZ_NONE;
+/* Returns the first operator that reads the result of a collective, if it is a GEMM, which can read it while it arrives.
+ * PZ_NONE if another operator reads it first, or if the GEMM reads the result of an earlier collective already. */
+static uint32_t find_reader(const struct chain *chain, uint32_t collective) {
+  const struct pz_ops *ops = chain->part->ops;
+  for (uint32_t i = collective + 1; i < ops->n; i++)
+    for (uint32_t k = 0; k < ops->op[i].n_pred; k++) {
+      if (ops->op[i].pred[k] != collective || !is_chosen(chain->part, i)) continue;
+      if (chain->part->runs[i].kind != PZ_RUN_GEMM) return PZ_NONE;
+      for (uint32_t earlier = 0; earlier < collective; earlier++)
+        if (chain->reader[earlier] == i) return PZ_NONE;
+      return i;
+    }
   return PZ_NONE;
 }
 
-/* A collective.  Where its GEMM reads it as it arrives, what it takes longer than the GEMM comes before that, the rest
- * beside it. */
-static void add_link(struct graph *g, struct chain *c, uint32_t i) {
-  const struct pz_op *op = &c->part->ops->op[i];
-  const struct pz_op_run *run = &c->part->runs[i];
-  uint32_t reader = run->streamed ? find_reader(c, i) : PZ_NONE;
+/* Adds a collective.  If a GEMM reads its result as it arrives, only the time by which the collective is longer than the
+ * GEMM comes before it; the rest runs beside it. */
+static void add_link(struct graph *graph, struct chain *chain, uint32_t i) {
+  const struct pz_op *op = &chain->part->ops->op[i];
+  const struct pz_op_run *run = &chain->part->runs[i];
+  uint32_t reader = run->streamed ? find_reader(chain, i) : PZ_NONE;
   double s = run->s;
-  for (uint32_t k = 0; k < i && reader != PZ_NONE; k++)
-    if (c->reader[k] == reader) reader = PZ_NONE; /* it reads one already */
   if (reader != PZ_NONE) {
-    s = pz_fmax(0, s - c->part->runs[reader].s);
-    c->reader[i] = reader;
+    s = pz_fmax(0, s - chain->part->runs[reader].s);
+    chain->reader[i] = reader;
   }
-  if (s > 0) {
-    c->done[i] = add_node(g, LINK, op, run, s, &c->like);
-    set_link_j(g, c->done[i], run->work.outside_j * s / run->s);
-    add_preds(g, c, i, c->done[i]);
-  } else {
-    c->done[i] = ready_node(g, c, i);
+  if (!(s > 0)) {
+    chain->last_task[i] = ready_node(graph, chain, i);
+    return;
   }
+  uint32_t link = add_node(graph, chain, LINK, op, run, s, run->work.outside_j * s / run->s);
+  chain->last_task[i] = link;
+  add_predecessors(graph, chain, i, link);
 }
 
-/* Keys and values go round the ring while attention reads them: what follows waits for both. */
-static void add_ring(struct graph *g, struct chain *c, uint32_t i) {
-  const struct pz_op *op = &c->part->ops->op[i];
-  uint32_t ring = add_node(g, LINK, op, NULL, c->part->ring_s, &c->like);
-  set_link_j(g, ring, c->part->ring_j);
-  add_preds(g, c, i, ring);
-  uint32_t both = add_node(g, MILESTONE, op, NULL, 0, &c->like);
-  add_edge(g, c->done[i], both);
-  add_edge(g, ring, both);
-  c->done[i] = both;
-}
-
-static void add_run(struct graph *g, struct chain *c, uint32_t i) {
-  const struct pz_op *op = &c->part->ops->op[i];
-  const struct pz_op_run *run = &c->part->runs[i];
-  uint32_t gather = PZ_NONE, cast = PZ_NONE;
+/* Adds an operator on cores, with the cast before it.  Beside ring attention, keys and values go round the ring, and what
+ * follows waits for both. */
+static void add_run(struct graph *graph, struct chain *chain, uint32_t i) {
+  const struct pz_pass_part *part = chain->part;
+  const struct pz_op *op = &part->ops->op[i];
+  const struct pz_op_run *run = &part->runs[i];
+  uint32_t collective = PZ_NONE, cast = PZ_NONE;
+  double link_j = 0;
   for (uint32_t k = 0; k < op->n_pred; k++)
-    if (c->reader[op->pred[k]] == i) gather = op->pred[k];
+    if (chain->reader[op->pred[k]] == i) collective = op->pred[k];
   if (run->cast_s > 0) {
-    cast = add_node(g, CAST, op, run, run->cast_s, &c->like);
-    add_preds(g, c, i, cast);
+    cast = add_node(graph, chain, CAST, op, run, run->cast_s, 0);
+    add_predecessors(graph, chain, i, cast);
   }
-  uint32_t at = add_node(g, gather == PZ_NONE ? RUN : JOINT, op, run, run->s, &c->like);
-  add_preds(g, c, i, at);
-  add_edge(g, cast, at);
-  c->done[i] = at;
-  if (gather != PZ_NONE) {
-    const struct pz_op_run *link = &c->part->runs[gather];
-    set_link_j(g, at, link->work.outside_j * pz_fmin(1, run->s / link->s));
-    c->done[gather] = at; /* all of it has arrived */
+  if (collective != PZ_NONE) {
+    const struct pz_op_run *link = &part->runs[collective];
+    link_j = link->work.outside_j * pz_fmin(1, run->s / link->s);
   }
-  if (op->kind == PZ_OP_ATTENTION && c->part->ring_s > 0) add_ring(g, c, i);
+  uint32_t node =
+      add_node(graph, chain, collective == PZ_NONE ? RUN : JOINT, op, run, run->s, link_j);
+  add_predecessors(graph, chain, i, node);
+  add_edge(graph, cast, node);
+  chain->last_task[i] = node;
+  if (collective != PZ_NONE) chain->last_task[collective] = node; /* all of it has arrived */
+  if (op->kind != PZ_OP_ATTENTION || !(part->ring_s > 0)) return;
+  uint32_t ring = add_node(graph, chain, LINK, op, NULL, part->ring_s, part->ring_j);
+  add_predecessors(graph, chain, i, ring);
+  uint32_t both = add_node(graph, chain, MILESTONE, op, NULL, 0, 0);
+  add_edge(graph, node, both);
+  add_edge(graph, ring, both);
+  chain->last_task[i] = both;
 }
 
-static void add_part(struct graph *g, struct chain *c) {
-  const struct pz_ops *ops = c->part->ops;
+static void add_part(struct graph *graph, struct chain *chain) {
+  const struct pz_ops *ops = chain->part->ops;
   for (uint32_t i = 0; i < ops->n; i++) {
-    c->done[i] = c->reader[i] = PZ_NONE;
-    if (!chosen(c->part, i)) continue;
-    switch (c->part->runs[i].kind) {
-    case PZ_RUN_NONE: c->done[i] = ready_node(g, c, i); break;
-    case PZ_RUN_LINK: add_link(g, c, i); break;
-    default: add_run(g, c, i);
+    chain->last_task[i] = chain->reader[i] = PZ_NONE;
+    if (!is_chosen(chain->part, i)) continue;
+    switch (chain->part->runs[i].kind) {
+    case PZ_RUN_NONE: chain->last_task[i] = ready_node(graph, chain, i); break;
+    case PZ_RUN_LINK: add_link(graph, chain, i); break;
+    default: add_run(graph, chain, i);
     }
   }
 }
 
-/* Tasks of a part that nothing of it waits for. */
-static uint32_t list_sinks(struct graph *g, uint32_t first, uint32_t *out) {
+/* Lists the nodes from `first` on that no other node waits for; returns their number. */
+static uint32_t list_sinks(const struct graph *graph, uint32_t first, uint32_t *sinks) {
   uint32_t n = 0;
-  for (uint32_t i = first; i < g->nodes.n; i++) {
-    bool last = true;
-    for (uint32_t e = 0; e < g->edges.n && last; e++)
-      last = pz_vec_at(&g->edges, struct pz_edge, e)->before != i;
-    if (last) out[n++] = i;
+  for (uint32_t i = first; i < graph->nodes.n; i++) {
+    bool is_sink = true;
+    for (uint32_t e = 0; e < graph->edges.n && is_sink; e++)
+      is_sink = pz_vec_at(&graph->edges, struct pz_edge, e)->before != i;
+    if (is_sink) sinks[n++] = i;
   }
   return n;
 }
 
-static void make_graph(struct pz_call *call, const struct pz_pass_question *q, struct graph *g) {
-  uint32_t n = q->pass.ops->n + (q->again.ops ? q->again.ops->n : 0);
-  *g = (struct graph){.call = call, .q = q};
-  pz_vec_init(&g->nodes, call->arena, sizeof(struct node));
-  pz_vec_init(&g->edges, call->arena, sizeof(struct pz_edge));
-  uint32_t *done = pz_alloc(call, n, sizeof *done), *reader = pz_alloc(call, n, sizeof *reader);
+/* Makes the tasks of a pass.  What is recomputed comes first, and the pass itself waits for all of it. */
+static struct graph make_graph(struct pz_call *call, const struct pz_pass_question *question) {
+  const struct pz_ops *again = question->again.ops;
+  uint32_t n = question->pass.ops->n + (again ? again->n : 0);
+  struct graph graph = {.call = call, .question = question};
+  pz_vec_init(&graph.nodes, call->arena, sizeof(struct node));
+  pz_vec_init(&graph.edges, call->arena, sizeof(struct pz_edge));
+  uint32_t *last_task = pz_alloc(call, n, sizeof *last_task);
+  uint32_t *reader = pz_alloc(call, n, sizeof *reader);
   uint32_t *sinks = pz_alloc(call, 4 * (size_t)n, sizeof *sinks);
-  for (int k = 0; k < q->chains; k++) {
-    uint32_t first = g->nodes.n, n_sinks = 0;
-    if (q->again.ops) {
-      struct chain c = {&q->again, {.chain = k, .again = true}, done, reader, NULL, 0};
-      add_part(g, &c);
-      n_sinks = list_sinks(g, first, sinks);
+  for (int i = 0; i < question->chains; i++) {
+    uint32_t first = graph.nodes.n, n_sinks = 0;
+    if (again) {
+      struct chain chain = {&question->again, i, true, last_task, reader, NULL, 0};
+      add_part(&graph, &chain);
+      n_sinks = list_sinks(&graph, first, sinks);
     }
-    struct chain c = {&q->pass, {.chain = k}, done, reader, sinks, n_sinks};
-    add_part(g, &c);
+    struct chain chain = {&question->pass, i, false, last_task, reader, sinks, n_sinks};
+    add_part(&graph, &chain);
   }
+  return graph;
 }
 
-static const struct node *node_at(const struct graph *g, uint32_t i) {
-  return pz_vec_at(&g->nodes, struct node, i);
-}
+/* ---- power ---------------------------------------------------------------------------------- */
 
-/* Of HBM at its full rate for so long. */
-static double moved_j(const struct pz_chip *c, double s) {
-  return s * pz_chip_hbm_bytes_per_s(c) * pz_tech_at(c->tech)->hbm_j;
+/* Returns the energy of HBM at its full rate for a time. */
+static double hbm_j(const struct pz_chip *chip, double s) {
+  return s * pz_chip_hbm_bytes_per_s(chip) * pz_tech_at(chip->tech)->hbm_j;
 }
-
-/* ---- power ---------------------------------------------------------------------------------------- */
 
 struct pz_pass_power pz_pass_power_of(const struct pz_chip *chip) {
-  struct pz_pass_power p = {.idle_watts = 0};
-  if (!chip->cold) return p;
-  p.law = pz_power_law_of(chip);
-  p.idle_watts = p.law.tech ? p.law.mm2 * p.law.tech->static_w_per_mm2 : 0;
-  p.room_watts = p.law.watts > 0 ? pz_fmax(0, p.law.watts - p.idle_watts) : 0;
-  return p;
+  struct pz_pass_power power = {.idle_watts = 0};
+  if (!chip->cold) return power;
+  power.law = pz_power_law_of(chip);
+  const struct pz_power_law *law = &power.law;
+  power.idle_watts = law->tech ? law->mm2 * law->tech->static_w_per_mm2 : 0;
+  power.room_watts = law->watts > 0 ? pz_fmax(0, law->watts - power.idle_watts) : 0;
+  return power;
 }
 
-/* So many calls of some work with a share of the watts: time, dynamic energy. */
-static void run_with(const struct pz_pass_power *power, const struct pz_op_run *run,
-                     const struct pz_work *w, double share, double *s, double *joules) {
+/* Finds the time and the dynamic energy of a run with a share of the power budget, for the work of one call. */
+static void run_with_share(const struct pz_pass_power *power, const struct pz_op_run *run,
+                           const struct pz_work *work, double share, double *s, double *joules) {
   struct pz_power_law law = power->law;
-  struct pz_power p;
+  struct pz_power found;
   if (power->room_watts > 0) law.watts = power->idle_watts + share * power->room_watts;
-  pz_power_run(&law, w, 0, &p);
-  *s = run->calls * p.latency_s + run->merge_s;
-  *joules = run->calls * (p.joules - p.latency_s * power->idle_watts);
+  pz_power_run(&law, work, 0, &found);
+  *s = run->calls * found.latency_s + run->merge_s;
+  *joules = run->calls * (found.joules - found.latency_s * power->idle_watts);
 }
 
 void pz_run_levels(const struct pz_pass_power *power, bool all, struct pz_op_run *run) {
   while (run->levels < PZ_RATE_LEVELS) {
-    int i = PZ_RATE_LEVELS - 1 - run->levels++, above = i + 1;
+    int i = PZ_RATE_LEVELS - 1 - run->levels, above = i + 1;
     double share = pz_rate_level(i);
+    run->levels++;
     if (above == PZ_RATE_LEVELS) {
-      run_with(power, run, &run->work, share, &run->level_s[i], &run->level_j[i]);
+      run_with_share(power, run, &run->work, share, &run->level_s[i], &run->level_j[i]);
       continue;
     }
-    if (run->level_j[above] <= share * power->room_watts * run->level_s[above]) {
-      run->level_s[i] = run->level_s[above]; /* it takes no more than that as it is */
+    bool needs_less = run->level_j[above] <= share * power->room_watts * run->level_s[above];
+    if (needs_less) {
+      run->level_s[i] = run->level_s[above];
       run->level_j[i] = run->level_j[above];
       continue;
     }
-    run_with(power, run, &run->work, share, &run->level_s[i], &run->level_j[i]);
+    run_with_share(power, run, &run->work, share, &run->level_s[i], &run->level_j[i]);
     run->level_s[i] = pz_fmax(run->level_s[i], run->level_s[above]);
     if (!all && run->level_j[i] >= run->level_j[above] * (1 - 1e-9)) return;
   }
@@ -256,291 +273,295 @@ void pz_run_levels(const struct pz_pass_power *power, bool all, struct pz_op_run
 
 void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *chip, double hbm_s,
                       struct pz_op_run *run) {
-  run->work.hbm_s += hbm_s / run->calls;
-  run->work.outside_j += moved_j(chip, hbm_s) / run->calls;
-  run->levels = 0;
+  struct pz_work *work = &run->work;
   double joules;
-  const struct pz_work *w = &run->work;
+  work->hbm_s += hbm_s / run->calls;
+  work->outside_j += hbm_j(chip, hbm_s) / run->calls;
+  run->levels = 0;
   if (chip->cold)
-    run_with(power, run, w, 1, &run->s, &joules);
+    run_with_share(power, run, work, 1, &run->s, &joules);
   else
-    run->s = pz_fmax(run->s, run->calls * (w->startup_s + w->hbm_s) + run->merge_s);
+    run->s = pz_fmax(run->s, run->calls * (work->startup_s + work->hbm_s) + run->merge_s);
 }
 
-/* ---- the bound ------------------------------------------------------------------------------------ */
+/* ---- the bound ------------------------------------------------------------------------------ */
 
-/* Seconds that a task keeps each resource busy, had it nothing else to do; and weighted sums of tensor cores and watts:
- * what products leave of one they take of the other. */
-enum { TENSOR, VECTOR, WIRE, HBM, GLB, MIX };
-static const double tensor_parts[] = {0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0};
-enum { MIXES = sizeof tensor_parts / sizeof *tensor_parts, LOADS = MIX + MIXES };
+/* The resources of a task's load.  The last ones are weighted sums of tensor cores and power: a GEMM that leaves some of
+ * one of them uses more of the other. */
+enum { TENSOR, VECTOR, WIRE, HBM, GLOBAL_BUFFER, FIRST_MIX };
+static const double tensor_weights[] = {0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0};
+enum { MIXES = sizeof tensor_weights / sizeof *tensor_weights, LOADS = FIRST_MIX + MIXES };
 
-struct bounded {
-  double s, head, tail, load[LOADS];
+/* A task of the bound, in seconds. */
+struct bounded_task {
+  double s;           /* duration */
+  double head, tail;  /* least time before and after it */
+  double load[LOADS]; /* for which it keeps each resource busy, with nothing else to do */
 };
 
-static bool on_tensor(const struct node *n) {
-  return n->op->op_class == PZ_CLASS_TENSOR || n->op->op_class == PZ_CLASS_FUSED ||
-         n->run->kind == PZ_RUN_GEMM;
+static bool uses_tensor_cores(const struct node *node) {
+  return node->op->op_class == PZ_CLASS_TENSOR || node->op->op_class == PZ_CLASS_FUSED ||
+         node->run->kind == PZ_RUN_GEMM;
 }
 
-/* The least of each weighted sum over all shares of the watts; with less than one at which energy falls no more, time
- * only grows. */
-static void mix_loads(const struct pz_op_run *run, bool tensor, double room_watts,
-                      struct bounded *b) {
-  for (int k = 0; k < MIXES; k++) b->load[MIX + k] = HUGE_VAL;
+/* Sets the weighted loads of a run to their least values over all shares of the power budget.  Below the share at which
+ * energy falls no more, a run only gets longer. */
+static void set_mixed_loads(const struct pz_op_run *run, bool tensor, double room_watts,
+                            struct bounded_task *task) {
+  for (int k = 0; k < MIXES; k++) task->load[FIRST_MIX + k] = HUGE_VAL;
   for (int i = PZ_RATE_LEVELS - 1; i >= PZ_RATE_LEVELS - run->levels; i--) {
-    double watts_s = run->level_j[i] / room_watts;
+    double power_s = run->level_j[i] / room_watts;
     for (int k = 0; k < MIXES; k++) {
-      double part = tensor_parts[k];
-      double load = (tensor ? part * run->level_s[i] : 0) + (1 - part) * watts_s;
-      b->load[MIX + k] = pz_fmin(b->load[MIX + k], load);
+      double weight = tensor_weights[k];
+      double load = (tensor ? weight * run->level_s[i] : 0) + (1 - weight) * power_s;
+      task->load[FIRST_MIX + k] = pz_fmin(task->load[FIRST_MIX + k], load);
     }
   }
 }
 
-static void add_watts(double joules, const struct pz_pass_power *power, struct bounded *b) {
+static void add_power_load(double joules, const struct pz_pass_power *power,
+                           struct bounded_task *task) {
   for (int k = 0; k < MIXES && power->room_watts > 0; k++)
-    b->load[MIX + k] += (1 - tensor_parts[k]) * joules / power->room_watts;
+    task->load[FIRST_MIX + k] += (1 - tensor_weights[k]) * joules / power->room_watts;
 }
 
-static void loads_of(const struct node *n, const struct pz_pass_power *power,
-                     const struct pz_chip *chip, struct bounded *b) {
-  b->s = n->s;
-  switch (n->kind) {
+static void set_loads(const struct node *node, const struct pz_pass_power *power,
+                      const struct pz_chip *chip, struct bounded_task *task) {
+  const struct pz_op_run *run = node->run;
+  task->s = node->s;
+  switch (node->kind) {
   case JOINT:
-  case RUN: {
-    const struct pz_work *w = &n->run->work;
-    if (on_tensor(n)) b->load[TENSOR] = n->s;
-    b->load[VECTOR] = n->run->kind == PZ_RUN_ATTENTION ? n->s : n->run->calls * w->lane_s;
-    b->load[HBM] = n->run->calls * w->hbm_s + n->run->merge_s;
-    b->load[GLB] = n->run->calls * w->glb_s;
-    if (n->kind == JOINT) b->load[WIRE] = n->s;
-    if (power->room_watts > 0) mix_loads(n->run, on_tensor(n), power->room_watts, b);
+  case RUN:
+    if (uses_tensor_cores(node)) task->load[TENSOR] = node->s;
+    task->load[VECTOR] = run->kind == PZ_RUN_ATTENTION ? node->s : run->calls * run->work.lane_s;
+    task->load[HBM] = run->calls * run->work.hbm_s + run->merge_s;
+    task->load[GLOBAL_BUFFER] = run->calls * run->work.glb_s;
+    if (node->kind == JOINT) task->load[WIRE] = node->s;
+    if (power->room_watts > 0)
+      set_mixed_loads(run, uses_tensor_cores(node), power->room_watts, task);
     break;
-  }
   case CAST:
-    b->load[HBM] = n->s;
-    add_watts(moved_j(chip, n->s), power, b);
+    task->load[HBM] = node->s;
+    add_power_load(hbm_j(chip, node->s), power, task);
     break;
-  case LINK: b->load[WIRE] = n->s; break;
+  case LINK: task->load[WIRE] = node->s; break;
   default: break;
   }
-  add_watts(n->link_j, power, b);
+  add_power_load(node->link_j, power, task);
 }
 
-/* Work of the tasks from the first head and before the last tail of any that use the tensor cores, or this resource: a
- * set of tasks takes its work, and the least that comes before and behind. */
-static double middle_bound(const struct bounded *b, uint32_t n, int r) {
+/* Returns the bound of a resource: the work of a set of tasks, and the least time before and after any of them.  The set
+ * are the tasks from the first head to the last tail of those that use the tensor cores, or this resource. */
+static double resource_bound_s(const struct bounded_task *tasks, uint32_t n, int resource) {
   double sum = 0, head = HUGE_VAL, tail = HUGE_VAL;
-  int by = r < MIX || r == LOADS - 1 ? r : TENSOR;
+  bool mixed = resource >= FIRST_MIX && resource != LOADS - 1;
+  int used = mixed ? TENSOR : resource;
+  for (uint32_t i = 0; i < n; i++) {
+    if (!(tasks[i].load[used] > 0)) continue;
+    head = pz_fmin(head, tasks[i].head);
+    tail = pz_fmin(tail, tasks[i].tail);
+  }
   for (uint32_t i = 0; i < n; i++)
-    if (b[i].load[by] > 0) {
-      head = pz_fmin(head, b[i].head);
-      tail = pz_fmin(tail, b[i].tail);
-    }
-  for (uint32_t i = 0; i < n; i++)
-    if (b[i].head >= head && b[i].tail >= tail) sum += b[i].load[r];
+    if (tasks[i].head >= head && tasks[i].tail >= tail) sum += tasks[i].load[resource];
   return sum > 0 ? head + sum + tail : 0;
 }
 
-double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *q) {
-  struct graph g;
-  double bound = 0;
-  make_graph(call, q, &g);
-  struct pz_pass_power power = pz_pass_power_of(&q->cost->chip);
-  uint32_t n = g.nodes.n;
-  struct bounded *b = pz_alloc(call, n, sizeof *b);
-  const struct pz_edge *e = g.edges.items;
-  for (uint32_t i = 0; i < n; i++) loads_of(node_at(&g, i), &power, &q->cost->chip, &b[i]);
-  for (uint32_t k = 0; k < g.edges.n; k++) /* in the order of their ends */
-    b[e[k].after].head = pz_fmax(b[e[k].after].head, b[e[k].before].head + b[e[k].before].s);
-  for (uint32_t k = g.edges.n; k-- > 0;)
-    b[e[k].before].tail = pz_fmax(b[e[k].before].tail, b[e[k].after].tail + b[e[k].after].s);
-  for (uint32_t i = 0; i < n; i++) bound = pz_fmax(bound, b[i].head + b[i].s + b[i].tail);
-  for (int r = 0; r < LOADS; r++) bound = pz_fmax(bound, middle_bound(b, n, r));
-  return bound * (1 - 1e-9);
+double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *question) {
+  const struct pz_chip *chip = &question->cost->chip;
+  struct graph graph = make_graph(call, question);
+  struct pz_pass_power power = pz_pass_power_of(chip);
+  uint32_t n = graph.nodes.n;
+  struct bounded_task *tasks = pz_alloc(call, n, sizeof *tasks);
+  const struct pz_edge *edges = graph.edges.items;
+  double bound_s = 0;
+  for (uint32_t i = 0; i < n; i++) set_loads(node_at(&graph, i), &power, chip, &tasks[i]);
+  /* edges are sorted by their ends: all edges to a node come before those from it */
+  for (uint32_t e = 0; e < graph.edges.n; e++) {
+    const struct bounded_task *before = &tasks[edges[e].before];
+    struct bounded_task *after = &tasks[edges[e].after];
+    after->head = pz_fmax(after->head, before->head + before->s);
+  }
+  for (uint32_t e = graph.edges.n; e > 0; e--) {
+    struct bounded_task *before = &tasks[edges[e - 1].before];
+    const struct bounded_task *after = &tasks[edges[e - 1].after];
+    before->tail = pz_fmax(before->tail, after->tail + after->s);
+  }
+  for (uint32_t i = 0; i < n; i++)
+    bound_s = pz_fmax(bound_s, tasks[i].head + tasks[i].s + tasks[i].tail);
+  for (int r = 0; r < LOADS; r++) bound_s = pz_fmax(bound_s, resource_bound_s(tasks, n, r));
+  return bound_s * (1 - 1e-9);
 }
 
-/* ---- the problem ---------------------------------------------------------------------------------- */
+/* ---- the problem ---------------------------------------------------------------------------- */
 
-struct maker {
+struct problem_builder {
   struct pz_call *call;
-  const struct graph *g;
+  const struct graph *graph;
   const struct pz_chip *chip;
   struct pz_pass_power power;
-  double serial_s;
+  double serial_s; /* all tasks one after another: no mode needs to be longer */
 };
 
-/* On so many vector cores: as `run` has it where these are enough. */
-static struct pz_full_mode full_mode(const struct maker *m, const struct node *n, int64_t vector,
-                                     bool enough) {
-  struct pz_op_run run = *n->run;
-  struct pz_full_mode f = {.limited = m->power.room_watts > 0};
-  f.at.use[PZ_TENSOR_CORES] = on_tensor(n) ? (int32_t)m->chip->tensor.cores : 0;
-  f.at.use[PZ_VECTOR_CORES] = (int32_t)vector;
-  f.at.use[PZ_LINK] = n->kind == JOINT ? 1 : 0;
-  f.at.label = on_tensor(n) ? f.at.use[PZ_TENSOR_CORES] : f.at.use[PZ_VECTOR_CORES];
-  f.at.hbm_s = run.calls * run.work.hbm_s + run.merge_s;
-  f.at.glb_s = run.calls * run.work.glb_s;
-  if (n->link_j > 0) {
-    run.work.outside_j += n->link_j / run.calls;
+/* Returns the mode of a run on so many vector cores.  With fewer cores than `enough`, the lanes limit it more than
+ * node->run says. */
+static struct pz_full_mode full_mode(const struct problem_builder *builder, const struct node *node,
+                                     int64_t vector_cores, bool enough) {
+  struct pz_op_run run = *node->run;
+  const struct pz_work *work = &run.work;
+  const struct pz_chip *chip = builder->chip;
+  struct pz_full_mode mode = {.limited = builder->power.room_watts > 0};
+  int32_t tensor_cores = uses_tensor_cores(node) ? (int32_t)chip->tensor.cores : 0;
+  mode.at.use[PZ_TENSOR_CORES] = tensor_cores;
+  mode.at.use[PZ_VECTOR_CORES] = (int32_t)vector_cores;
+  mode.at.use[PZ_LINK] = node->kind == JOINT ? 1 : 0;
+  mode.at.label = uses_tensor_cores(node) ? tensor_cores : (int32_t)vector_cores;
+  mode.at.hbm_s = run.calls * run.work.hbm_s + run.merge_s;
+  mode.at.glb_s = run.calls * run.work.glb_s;
+  if (node->link_j > 0) {
+    run.work.outside_j += node->link_j / run.calls;
     run.levels = 0;
   }
   if (!enough) {
-    double lanes = (double)m->chip->vector.cores / (double)vector;
+    double lanes = (double)chip->vector.cores / (double)vector_cores;
     run.work.core_s = pz_fmax(run.work.core_s, run.work.lane_s * lanes);
     run.levels = 0;
   }
-  if (f.limited) pz_run_levels(&m->power, true, &run);
-  memcpy(f.power_s, run.level_s, sizeof f.power_s);
-  memcpy(f.power_j, run.level_j, sizeof f.power_j);
-  f.at.s = f.power_s[PZ_RATE_LEVELS - 1];
-  f.at.j = f.power_j[PZ_RATE_LEVELS - 1];
-  if (f.limited) return f;
-  const struct pz_work *w = &run.work;
-  f.at.s = enough ? n->s : run.calls * pz_work_s(w) + run.merge_s;
-  f.at.j = run.calls * (w->core_j + w->outside_j);
-  if (m->chip->cold) run_with(&m->power, &run, w, 1, &f.at.s, &f.at.j);
-  return f;
+  if (mode.limited) pz_run_levels(&builder->power, true, &run);
+  memcpy(mode.power_s, run.level_s, sizeof mode.power_s);
+  memcpy(mode.power_j, run.level_j, sizeof mode.power_j);
+  mode.at.s = mode.power_s[PZ_RATE_LEVELS - 1];
+  mode.at.j = mode.power_j[PZ_RATE_LEVELS - 1];
+  if (mode.limited) return mode;
+  mode.at.s = enough ? node->s : run.calls * pz_work_s(work) + run.merge_s;
+  mode.at.j = run.calls * (work->core_j + work->outside_j);
+  if (chip->cold) run_with_share(&builder->power, &run, work, 1, &mode.at.s, &mode.at.j);
+  return mode;
 }
 
-/* Vector cores come in powers of two, or all: those with which nothing is slower down to this part of the chip's clock and, of
- * element-wise operators, half and a quarter of them. */
-static const double USUAL_CLOCK = 0.82;
-static void run_modes(const struct maker *m, const struct node *n, struct pz_vec *modes) {
+/* Appends the modes of an operator on cores.  Vector cores come in powers of two, or all: as few as slow nothing down, even
+ * at a clock of USUAL_CLOCK of the chip's, and for element-wise operators also half and a quarter of them. */
+static void append_run_modes(const struct problem_builder *builder, const struct node *node,
+                             struct pz_vec *modes) {
+  static const double USUAL_CLOCK = 0.82;
   struct pz_vec full;
-  const struct pz_work *w = &n->run->work;
-  bool tensor = on_tensor(n);
-  int64_t all = m->chip->vector.cores, least = 1;
-  pz_vec_init(&full, m->call->arena, sizeof(struct pz_full_mode));
-  if (n->run->kind == PZ_RUN_ATTENTION) {
-    least = all;
-  } else if (!(w->lane_s > 0)) {
-    least = 0;
+  const struct pz_work *work = &node->run->work;
+  int64_t all = builder->chip->vector.cores, enough = 1;
+  pz_vec_init(&full, builder->call->arena, sizeof(struct pz_full_mode));
+  if (node->run->kind == PZ_RUN_ATTENTION) {
+    enough = all;
+  } else if (!(work->lane_s > 0)) {
+    enough = 0;
   } else {
-    double room_s = pz_fmax(pz_fmax(w->array_s, w->glb_s), USUAL_CLOCK * w->hbm_s);
-    while (least < all && w->lane_s * (double)all > room_s * (double)least) least *= 2;
-    least = pz_min(least, all);
+    double room_s = pz_fmax(pz_fmax(work->array_s, work->glb_s), USUAL_CLOCK * work->hbm_s);
+    while (enough < all && work->lane_s * (double)all > room_s * (double)enough) enough *= 2;
+    enough = pz_min(enough, all);
   }
-  int64_t first = tensor ? least : pz_max(1, least / 4);
-  for (int64_t v = first;; v = pz_min(2 * v, least)) {
-    struct pz_full_mode f = full_mode(m, n, v, v >= least);
-    pz_append(m->call, &full, &f);
-    if (v >= least) break;
+  int64_t cores = uses_tensor_cores(node) ? enough : pz_max(1, enough / 4);
+  for (;; cores = pz_min(2 * cores, enough)) {
+    struct pz_full_mode mode = full_mode(builder, node, cores, cores >= enough);
+    pz_append(builder->call, &full, &mode);
+    if (cores >= enough) break;
   }
-  pz_append_rate_modes(m->call, &full, m->serial_s, modes);
+  pz_append_rate_modes(builder->call, &full, builder->serial_s, modes);
 }
 
-/* One that holds memory or the link for a time, and their watts. */
-static void plain_mode(const struct maker *m, const struct node *n, struct pz_vec *modes) {
+/* Appends the modes of a task that only occupies memory or the link for some time, and a part of the power budget. */
+static void append_transfer_modes(const struct problem_builder *builder, const struct node *node,
+                                  struct pz_vec *modes) {
   struct pz_vec full;
-  struct pz_full_mode f = {.at = {.s = n->s}};
-  pz_vec_init(&full, m->call->arena, sizeof(struct pz_full_mode));
-  if (n->kind == LINK) {
-    f.at.use[PZ_LINK] = 1;
-    f.at.j = n->link_j;
-  } else if (n->kind != MILESTONE) {
-    f.at.use[PZ_VECTOR_CORES] = f.at.label = 1;
-    f.at.hbm_s = n->s;
-    f.at.j = moved_j(m->chip, n->s);
+  struct pz_full_mode mode = {.at = {.s = node->s}};
+  double room_watts = builder->power.room_watts;
+  pz_vec_init(&full, builder->call->arena, sizeof(struct pz_full_mode));
+  if (node->kind == LINK) {
+    mode.at.use[PZ_LINK] = 1;
+    mode.at.j = node->link_j;
+  } else if (node->kind != MILESTONE) {
+    mode.at.use[PZ_VECTOR_CORES] = mode.at.label = 1;
+    mode.at.hbm_s = node->s;
+    mode.at.j = hbm_j(builder->chip, node->s);
   }
-  f.limited = m->power.room_watts > 0 && n->kind != MILESTONE;
+  mode.limited = room_watts > 0 && node->kind != MILESTONE;
   for (int i = 0; i < PZ_RATE_LEVELS; i++) {
-    f.power_j[i] = f.at.j;
-    f.power_s[i] =
-        f.limited ? pz_fmax(n->s, f.at.j / (pz_rate_level(i) * m->power.room_watts)) : n->s;
+    mode.power_j[i] = mode.at.j;
+    mode.power_s[i] = node->s;
+    if (mode.limited)
+      mode.power_s[i] = pz_fmax(node->s, mode.at.j / (pz_rate_level(i) * room_watts));
   }
-  f.at.s = f.power_s[PZ_RATE_LEVELS - 1];
-  pz_append(m->call, &full, &f);
-  pz_append_rate_modes(m->call, &full, m->serial_s, modes);
+  mode.at.s = mode.power_s[PZ_RATE_LEVELS - 1];
+  pz_append(builder->call, &full, &mode);
+  pz_append_rate_modes(builder->call, &full, builder->serial_s, modes);
 }
 
-/* Both halves run the same. */
-static const struct node *same_before(const struct graph *g, uint32_t i) {
-  const struct node *n = node_at(g, i);
-  uint32_t per_chain = g->nodes.n / (uint32_t)g->q->chains; /* all alike */
-  return n->chain > 0 && i >= per_chain ? node_at(g, i - per_chain) : NULL;
-}
-
-static const char *task_name(const struct maker *m, const struct node *n) {
-  static const char *const before[] = {
-      [CAST] = "cast ", [LINK] = "", [RUN] = "", [JOINT] = "", [MILESTONE] = ""};
+/* Returns the name of a task in reports: "again cast mlp_up (2)" is a recomputed cast of the second half. */
+static const char *task_name(const struct problem_builder *builder, const struct node *node) {
   char text[160];
-  const char *what = n->kind == LINK && !n->run ? "ring " : before[n->kind];
-  const char *half = n->chain ? " (2)" : " (1)";
-  snprintf(text, sizeof text, "%s%s%s%s", n->again ? "again " : "", what, n->op->name,
-           m->g->q->chains == 1 ? "" : half);
-  return pz_copy_text(m->call, text);
+  const char *what = "", *half = "";
+  if (node->kind == CAST) what = "cast ";
+  if (node->kind == LINK && !node->run) what = "ring ";
+  if (builder->graph->question->chains > 1) half = node->chain ? " (2)" : " (1)";
+  snprintf(text, sizeof text, "%s%s%s%s", node->again ? "again " : "", what, node->op->name, half);
+  return pz_copy_text(builder->call, text);
 }
 
-static enum pz_op_class class_of(const struct node *n) {
-  switch (n->kind) {
+static enum pz_op_class task_class(const struct node *node) {
+  switch (node->kind) {
   case MILESTONE: return PZ_CLASS_NONE;
   case LINK: return PZ_CLASS_COLLECTIVE;
   case CAST: return PZ_CLASS_VECTOR;
-  default: return n->op->op_class;
+  default: return node->op->op_class;
   }
 }
 
-static void make_tasks(const struct maker *m, bool named, struct pz_task *tasks) {
-  for (uint32_t i = 0; i < m->g->nodes.n; i++) {
-    const struct node *n = node_at(m->g, i);
-    tasks[i] = (struct pz_task){.name = n->op->name, .id = i, .op_class = class_of(n)};
-    if (named) tasks[i].name = task_name(m, n);
-    const struct node *same = same_before(m->g, i);
-    if (same) {
-      const struct pz_task *t = &tasks[same - node_at(m->g, 0)];
-      tasks[i].modes = t->modes;
-      tasks[i].n_modes = t->n_modes;
+struct pz_problem pz_pass_problem(struct pz_call *call, const struct pz_pass_question *question,
+                                  bool named) {
+  const struct pz_chip *chip = &question->cost->chip;
+  struct graph graph = make_graph(call, question);
+  uint32_t n = graph.nodes.n, per_chain = n / (uint32_t)question->chains;
+  struct pz_task *tasks = pz_alloc(call, n, sizeof *tasks);
+  struct problem_builder builder = {
+      .call = call, .graph = &graph, .chip = chip, .power = pz_pass_power_of(chip)};
+  for (uint32_t i = 0; i < n; i++) builder.serial_s += node_at(&graph, i)->s;
+  builder.serial_s *= 1 + 1e-9;
+  for (uint32_t i = 0; i < n; i++) {
+    const struct node *node = node_at(&graph, i);
+    tasks[i] = (struct pz_task){.name = node->op->name, .id = i, .op_class = task_class(node)};
+    if (named) tasks[i].name = task_name(&builder, node);
+    if (node->chain > 0 && i >= per_chain) { /* both halves have the same tasks */
+      tasks[i].modes = tasks[i - per_chain].modes;
+      tasks[i].n_modes = tasks[i - per_chain].n_modes;
       continue;
     }
     struct pz_vec modes;
-    pz_vec_init(&modes, m->call->arena, sizeof(struct pz_mode));
-    if (n->kind == RUN || n->kind == JOINT)
-      run_modes(m, n, &modes);
+    pz_vec_init(&modes, call->arena, sizeof(struct pz_mode));
+    if (node->kind == RUN || node->kind == JOINT)
+      append_run_modes(&builder, node, &modes);
     else
-      plain_mode(m, n, &modes);
+      append_transfer_modes(&builder, node, &modes);
     tasks[i].modes = modes.items;
     tasks[i].n_modes = modes.n;
   }
-}
-
-struct pz_problem pz_pass_problem(struct pz_call *call, const struct pz_pass_question *q,
-                                  bool named) {
-  const struct pz_chip *chip = &q->cost->chip;
-  struct graph g;
-  make_graph(call, q, &g);
-  struct pz_task *tasks = pz_alloc(call, g.nodes.n, sizeof *tasks);
-  struct maker m = {.call = call, .g = &g, .chip = chip, .power = pz_pass_power_of(chip)};
-  for (uint32_t i = 0; i < g.nodes.n; i++) m.serial_s += node_at(&g, i)->s;
-  m.serial_s *= 1 + 1e-9;
-  make_tasks(&m, named, tasks);
   const int32_t capacity[PZ_RESOURCES] = {(int32_t)chip->tensor.cores,
                                           (int32_t)chip->vector.cores,
                                           1,
                                           PZ_RATE_PARTS,
                                           PZ_RATE_PARTS,
-                                          m.power.room_watts > 0 ? PZ_RATE_PARTS : 0};
-  return pz_problem_build(call, capacity, tasks, g.nodes.n, g.edges.items, g.edges.n);
+                                          builder.power.room_watts > 0 ? PZ_RATE_PARTS : 0};
+  return pz_problem_build(call, capacity, tasks, n, graph.edges.items, graph.edges.n);
 }
 
-static double fastest_j(const struct pz_task *t) {
-  const struct pz_mode *best = &t->modes[0];
-  for (uint32_t i = 1; i < t->n_modes; i++)
-    if (t->modes[i].s < best->s) best = &t->modes[i];
-  return best->j;
-}
-
-struct pz_pass_schedule pz_pass_solve(struct pz_call *call, const struct pz_pass_question *q,
+struct pz_pass_schedule pz_pass_solve(struct pz_call *call, const struct pz_pass_question *question,
                                       int64_t steps) {
-  struct pz_solve_options how = {.steps = steps};
-  struct pz_problem p = pz_pass_problem(call, q, false);
-  struct pz_schedule s = pz_schedule_find(call, &p, &how);
-  struct pz_pass_schedule found = {.s = s.makespan, .bound_s = s.lower_bound};
-  for (uint32_t i = 0; i < p.n && q->cost->chip.cold; i++) {
-    found.dynamic_j += p.tasks[i].modes[s.slots[i].mode].j;
-    found.serial_j += fastest_j(&p.tasks[i]);
+  struct pz_solve_options options = {.steps = steps};
+  struct pz_problem problem = pz_pass_problem(call, question, false);
+  struct pz_schedule schedule = pz_schedule_find(call, &problem, &options);
+  struct pz_pass_schedule found = {.s = schedule.makespan, .bound_s = schedule.lower_bound};
+  for (uint32_t i = 0; i < problem.n && question->cost->chip.cold; i++) {
+    const struct pz_task *task = &problem.tasks[i];
+    const struct pz_mode *fastest = &task->modes[0];
+    for (uint32_t k = 1; k < task->n_modes; k++)
+      if (task->modes[k].s < fastest->s) fastest = &task->modes[k];
+    found.dynamic_j += task->modes[schedule.slots[i].mode].j;
+    found.serial_j += fastest->j;
   }
   return found;
 }

@@ -1,6 +1,7 @@
 /* One direction of a layer as a scheduling problem: its operators on the chip's tensor cores, vector cores, HBM, global
- * buffer and link, within its watts.  Collectives of tensor, context and expert parallelism are operators on the link;
- * weight gradients run when they like; what is recomputed comes before; two halves of a microbatch are two chains. */
+ * buffer and link, within its power budget.  Collectives are operators on the link.  Gradients of weights may run at any
+ * time after their inputs, recomputed operators run before the pass, and two halves of a microbatch are two independent
+ * chains. */
 #ifndef PZ_STEP_PASS_SCHEDULE_H
 #define PZ_STEP_PASS_SCHEDULE_H
 
@@ -8,51 +9,53 @@
 #include "schedule/model/schedule.h"
 #include "step/op_run.h"
 
-/* Operators of a graph with what they run. */
+/* Operators of a graph with their runs. */
 struct pz_pass_part {
-  const struct pz_ops *ops;     /* NULL: none */
+  const struct pz_ops *ops;     /* NULL: the pass has no such part */
   const struct pz_op_run *runs; /* by operator */
-  const bool *which;            /* NULL: all */
+  const bool *which;            /* by operator: whether it is run; NULL: all are */
   double ring_s,
-      ring_j; /* keys and values round the ring of a context, beside attention; links' energy */
+      ring_j; /* ring attention: time of the ring beside attention, energy of its links */
 };
 
 struct pz_pass_question {
   struct pz_cost *cost;
-  struct pz_pass_part again, pass; /* recomputed, then the pass itself */
-  int chains;                      /* halves of a microbatch; 1: the whole */
+  struct pz_pass_part again, pass; /* what is recomputed, then the pass itself */
+  int chains;                      /* 2: halves of a microbatch, 1: the whole */
 };
 
-/* The watts that operators share on a chip that nobody measured. */
+/* The power budget that concurrent operators share on an unmeasured chip. */
 struct pz_pass_power {
   struct pz_power_law law;
-  double idle_watts, room_watts; /* at rest; what is left beside those, 0: no limit */
+  double idle_watts; /* at rest */
+  double room_watts; /* left for operators; 0: no limit */
 };
 
 struct pz_pass_power pz_pass_power_of(const struct pz_chip *chip);
 
-/* Fills in what an operator takes with each share of limited watts; `all`: also with those that only make it longer. */
+/* Computes the time and the energy of a run with each share of the power budget: all shares, or unless `all` is set only
+ * down to the one below which energy falls no more. */
 void pz_run_levels(const struct pz_pass_power *power, bool all, struct pz_op_run *run);
 
-/* An operator that moves more bytes, in so many seconds of HBM. */
+/* Adds memory traffic to a run: so many seconds of HBM at its full rate. */
 void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *chip, double hbm_s,
                       struct pz_op_run *run);
 
 struct pz_pass_schedule {
-  double s, bound_s;
+  double s, bound_s; /* of the schedule, and a lower bound of all schedules */
   double dynamic_j,
-      serial_j; /* of a chip that nobody measured, and one after another; 0: not known */
+      serial_j; /* of the schedule, and of the operators one after another; 0 on measured chips */
 };
 
-/* No schedule is shorter: resource loads between heads and tails, and the longest path. */
-double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *q);
+/* Returns a lower bound of all schedules: the larger of the longest path and of what the work of a resource needs. */
+double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *question);
 
-/* `named`: tasks have names of their own, for reports. */
-struct pz_problem pz_pass_problem(struct pz_call *call, const struct pz_pass_question *q,
+/* Returns the problem for the solver; `named` gives tasks names of their own, for reports. */
+struct pz_problem pz_pass_problem(struct pz_call *call, const struct pz_pass_question *question,
                                   bool named);
 
-/* With so many steps of the solver. */
-struct pz_pass_schedule pz_pass_solve(struct pz_call *call, const struct pz_pass_question *q,
+/* Finds a schedule within a number of steps of the solver. */
+struct pz_pass_schedule pz_pass_solve(struct pz_call *call, const struct pz_pass_question *question,
                                       int64_t steps);
 
 #endif
