@@ -1,5 +1,5 @@
-/* Fits the correction of a chip to measured steps (correction.h): predictions with other corrections in parallel, then a
- * Bayesian linear regression of the logarithms. */
+/* Fits the correction of a chip to measured steps (correction.h): predictions with other
+ * corrections in parallel, then a Bayesian linear regression of the logarithms. */
 #include "step/correction.h"
 
 #include <math.h>
@@ -51,8 +51,8 @@ struct correction_job {
   double *step_s;
 };
 
-/* Predicts one step, or finds its sensitivity.  For that, each factor is raised by half of what it is usually wrong by, so
- * that other parts hide as much of its part as they do then. */
+/* Predicts one step, or finds its sensitivity.  For that, each factor is raised by half of what it
+ * is usually wrong by, so that other parts hide as much of its part as they do then. */
 static void run_step(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   static const double CHANGE = 1.05;
   struct correction_job *job = ctx;
@@ -94,9 +94,9 @@ void pz_steps_corrected(struct pz_call *call, const struct pz_measured_step *ste
 
 /* ---- the fit -------------------------------------------------------------------------------- */
 
-/* The standard deviations of logarithms that are tried: of factors around 1, from less than the runs of one script differ
- * to 1.5 times; of steps around the prediction, from the best groups of published runs to those that vary most
- * (bench/steps). */
+/* The standard deviations of logarithms that are tried: of factors around 1, from less than the
+ * runs of one script differ to 1.5 times; of steps around the prediction, from the best groups of
+ * published runs to those that vary most (bench/steps). */
 static const double factor_deviations[] = {0.02, 0.05, 0.1, 0.2, 0.4};
 static const double step_deviations[] = {0.03, 0.06, 0.12};
 enum {
@@ -105,8 +105,8 @@ enum {
   CANDIDATES = FACTOR_DEVIATIONS * STEP_DEVIATIONS
 };
 
-/* Ranks that run alone use no network and meet no other job.  Their repetitions differ by 1% (bench/rehearsals), so their
- * standard deviation is a quarter of that of steps on clusters. */
+/* Ranks that run alone use no network and meet no other job.  Their repetitions differ by 1%
+ * (bench/rehearsals), so their standard deviation is a quarter of that of steps on clusters. */
 static const double RANK_ALONE_PART = 0.25;
 
 /* The normal equations of ln(measured / predicted) = sum of shares times logarithms of factors. */
@@ -119,7 +119,8 @@ bool pz_step_repeats(const struct pz_step_sensitivity *a, const struct pz_step_s
   return fabs(a->step_s / b->step_s - 1) < 1e-9 && memcmp(a->share, b->share, sizeof a->share) == 0;
 }
 
-/* Sums up the equations of all steps but `skip` and its repetitions.  A step weighs 1 / number of its repetitions. */
+/* Sums up the equations of all steps but `skip` and its repetitions.  A step weighs 1 / number of
+ * its repetitions. */
 static struct normal_equations sum_equations(const struct pz_measured_step *steps,
                                              const struct pz_step_sensitivity *sensitivities,
                                              uint32_t n, uint32_t skip) {
@@ -141,9 +142,9 @@ static struct normal_equations sum_equations(const struct pz_measured_step *step
   return sum;
 }
 
-/* Finds the most likely logarithms of the factors for a pair of standard deviations, by a Cholesky decomposition.  Returns
- * the logarithm of the likelihood of the steps, up to a constant.  Large factors are the less likely beforehand, the
- * smaller their standard deviation. */
+/* Finds the most likely logarithms of the factors for a pair of standard deviations, by a Cholesky
+ * decomposition.  Returns the logarithm of the likelihood of the steps, up to a constant.  Large
+ * factors are the less likely beforehand, the smaller their standard deviation. */
 static double solve_equations(const struct normal_equations *equations, double factor_deviation,
                               double step_deviation, double *logarithms) {
   enum { N = PZ_CORRECTION_FACTORS };
@@ -172,7 +173,8 @@ static double solve_equations(const struct normal_equations *equations, double f
                  equations->yy / step_variance - explained);
 }
 
-/* Returns the factor with which a part would reach the peak rate of the chip's data sheet.  No smaller one is accepted. */
+/* Returns the factor with which a part would reach the peak rate of the chip's data sheet.  No
+ * smaller one is accepted. */
 static double least_factor(const struct pz_chip *chip, int factor) {
   const struct pz_kernel *attention = pz_chip_kernel(chip, "attention");
   const double gemms = chip->calibration.tensor_efficiency;

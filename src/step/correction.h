@@ -1,18 +1,20 @@
-/* Fits the correction of a chip (chip/chip.h) to measured training steps: one factor for the time of each part of the
- * step (GEMMs, attention, element-wise operators, launches, collectives).
+/* Fits the correction of a chip (chip/chip.h) to measured training steps: one factor for the time
+ * of each part of the step (GEMMs, attention, element-wise operators, launches, collectives).
  *
- * In logarithms, a step is nearly linear in the factors, with the shares of the step that each part has.  The prior of a
- * factor is a normal distribution around 1, and a measured step is normally distributed around the corrected prediction.
- * Both standard deviations are unknown: for each pair of a few values the most likely factors are found, and these answers
- * are averaged, weighted by how likely they make the measured steps.  A few steps that are all wrong in the same way thus
- * correct a lot, and steps that are wrong by chance nearly nothing. */
+ * In logarithms, a step is nearly linear in the factors, with the shares of the step that each
+ * part has.  The prior of a factor is a normal distribution around 1, and a measured step is
+ * normally distributed around the corrected prediction. Both standard deviations are unknown: for
+ * each pair of a few values the most likely factors are found, and these answers are averaged,
+ * weighted by how likely they make the measured steps.  A few steps that are all wrong in the same
+ * way thus correct a lot, and steps that are wrong by chance nearly nothing. */
 #ifndef PZ_STEP_CORRECTION_H
 #define PZ_STEP_CORRECTION_H
 
 #include "chip/chip.h"
 #include "step/predict.h"
 
-/* A run with its measured step, or with the compute time of one rank in a rehearsal (step/rank_alone.h). */
+/* A run with its measured step, or with the compute time of one rank in a rehearsal
+ * (step/rank_alone.h). */
 struct pz_measured_step {
   const char *id;
   const struct pz_job *job;
@@ -24,7 +26,8 @@ struct pz_measured_step {
 
 enum { PZ_CORRECTION_FACTORS = 5 };
 
-/* Raises PZ_BAD_INPUT if the measured time cannot be a step of this run in seconds.  `where` begins the message. */
+/* Raises PZ_BAD_INPUT if the measured time cannot be a step of this run in seconds.  `where`
+ * begins the message. */
 void pz_measured_step_check(struct pz_call *call, const char *where,
                             const struct pz_prediction *prediction, double measured_s);
 
@@ -45,8 +48,9 @@ struct pz_step_sensitivity *pz_step_sensitivities(struct pz_call *call,
 /* Returns whether two steps are measurements of the same run: their predictions are the same. */
 bool pz_step_repeats(const struct pz_step_sensitivity *a, const struct pz_step_sensitivity *b);
 
-/* Returns the correction that fits the steps best.  Leaves out step `skip` and its repetitions, or nothing if skip >= n.
- * All repetitions of a run together count as one step.  Number of steps and error are left for the caller to set. */
+/* Returns the correction that fits the steps best.  Leaves out step `skip` and its repetitions, or
+ * nothing if skip >= n. All repetitions of a run together count as one step.  Number of steps and
+ * error are left for the caller to set. */
 struct pz_correction pz_correction_fit(const struct pz_measured_step *steps,
                                        const struct pz_step_sensitivity *sensitivities, uint32_t n,
                                        uint32_t skip);

@@ -24,13 +24,13 @@ static const struct feature_info {
 #undef FEATURE
 };
 
-const char *pz_feature_text(enum pz_feature f) { return features[f].text; }
+const char *pz_feature_text(enum pz_feature feature) { return features[feature].text; }
 
-bool pz_feature_is_fitted(enum pz_feature f) {
+bool pz_feature_is_fitted(enum pz_feature feature) {
   static const uint64_t common = PZ_FEATURE_BIT(PZ_FEATURE_TP) | PZ_FEATURE_BIT(PZ_FEATURE_PP) |
                                  PZ_FEATURE_BIT(PZ_FEATURE_MBS) | PZ_FEATURE_BIT(PZ_FEATURE_EP) |
                                  PZ_FEATURE_BIT(PZ_FEATURE_TOKEN_KERNELS);
-  return features[f].role != MORE && !(common >> f & 1);
+  return features[feature].role != MORE && !(common >> feature & 1);
 }
 
 uint64_t pz_plan_features(const struct pz_plan *p, const struct pz_feature_context *c) {
@@ -44,11 +44,11 @@ uint64_t pz_plan_features(const struct pz_plan *p, const struct pz_feature_conte
   return set;
 }
 
-uint64_t pz_feature_partners(enum pz_feature f) {
+uint64_t pz_feature_partners(enum pz_feature feature) {
   uint64_t set = 0;
-  for (int g = (int)f + 1; g < PZ_FEATURES; g++) {
-    bool context = features[f].role == CONTEXT || features[g].role == CONTEXT;
-    if (context || (features[f].role == PLAIN && features[g].role == PLAIN))
+  for (int g = (int)feature + 1; g < PZ_FEATURES; g++) {
+    bool context = features[feature].role == CONTEXT || features[g].role == CONTEXT;
+    if (context || (features[feature].role == PLAIN && features[g].role == PLAIN))
       set |= PZ_FEATURE_BIT(g);
   }
   return set;
@@ -56,8 +56,9 @@ uint64_t pz_feature_partners(enum pz_feature f) {
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-/* "kind,name,sources,runs,mean_error,variance,most,with": most is the devices of the largest run with a feature, or the
- * longest sequence of all; `with` the set of features that runs with it have. */
+/* "kind,name,sources,runs,mean_error,variance,most,with": most is the devices of the largest run
+ * with a feature, or the longest sequence of all; `with` the set of features that runs with it
+ * have. */
 struct row {
   char kind[16], name[96];
   unsigned runs;
@@ -66,15 +67,16 @@ struct row {
   uint64_t with;
 };
 
-/* The row behind `text`; NULL: there is none.  The file is our own: a line that is no row ends it. */
-static const char *next_row(const char *text, struct row *r) {
+/* Reads the row after `text` and returns its beginning, or NULL at the end of the table. */
+static const char *next_row(const char *text, struct row *risk) {
   const char *at = text ? strchr(text, '\n') : NULL;
   if (!at) return NULL;
-  int n = sscanf(at + 1, "%15[^,],%95[^,],%*u,%u,%*f,%lf,%" SCNd64 ",%" SCNx64, r->kind, r->name,
-                 &r->runs, &r->variance, &r->most, &r->with);
+  int n = sscanf(at + 1, "%15[^,],%95[^,],%*u,%u,%*f,%lf,%" SCNd64 ",%" SCNx64, risk->kind,
+                 risk->name, &risk->runs, &risk->variance, &risk->most, &risk->with);
   return n == 6 ? at + 1 : NULL;
 }
 
+/* Appends a property that no validated run has to a list in words, separated by "; ". */
 __attribute__((format(printf, 3, 4))) static void add_beyond(char *text, size_t bytes,
                                                              const char *form, ...) {
   size_t n = strlen(text);
@@ -85,141 +87,152 @@ __attribute__((format(printf, 3, 4))) static void add_beyond(char *text, size_t 
   va_end(args);
 }
 
-/* What of the question no validated run has: each is a feature more. */
+/* Properties of a question that validated runs may not have; each that they lack counts as a
+ * feature. */
 struct strange {
   bool chip, net; /* such ones are in the table */
   uint64_t with;  /* features of runs on such a chip */
   int64_t longest, largest;
 };
 
-static void find_strange(struct pz_risk *r, const struct pz_risk_question *q,
-                         const struct strange *s) {
+static void find_strange(struct pz_risk *risk, const struct pz_risk_question *question,
+                         const struct strange *strange) {
   static const enum pz_feature of_chip[] = {PZ_FEATURE_EXPERTS, PZ_FEATURE_EIGHT_BIT,
                                             PZ_FEATURE_FOUR_BIT};
-  const bool has[] = {q->experts, q->precision == PZ_PRECISION_FP8,
-                      q->precision == PZ_PRECISION_NVFP4};
+  const bool has[] = {question->experts, question->precision == PZ_PRECISION_FP8,
+                      question->precision == PZ_PRECISION_NVFP4};
   char line[48], here[32], most[32];
   unsigned n = 0;
-  pz_text_copy(line, sizeof line, pz_chip_line(q->chip->name));
+  pz_text_copy(line, sizeof line, pz_chip_line(question->chip->name));
   line[strcspn(line, ",")] = '\0'; /* "h100, calibrated with ..." */
-  if (!s->chip) n++, add_beyond(r->beyond, sizeof r->beyond, "chip line %s", line);
+  if (!strange->chip) n++, add_beyond(risk->beyond, sizeof risk->beyond, "chip line %s", line);
   for (size_t i = 0; i < sizeof of_chip / sizeof *of_chip; i++)
-    if (s->chip && has[i] && !(s->with & PZ_FEATURE_BIT(of_chip[i])))
-      n++, add_beyond(r->beyond, sizeof r->beyond, "%s on %s", features[of_chip[i]].text, line);
-  if (q->net && !s->net && !(q->net->calibration_error > 0))
-    n++, add_beyond(r->beyond, sizeof r->beyond, "network %s", q->net->name);
-  if (q->seq > s->longest)
-    n++, add_beyond(r->beyond, sizeof r->beyond, "sequence %s (longest validated %s)",
-                    pz_text_count(here, sizeof here, q->seq),
-                    pz_text_count(most, sizeof most, s->longest));
-  r->beyond_runs = n;
-  if (q->devices <= s->largest || s->largest <= 0) return;
-  r->growth = pz_constants_default.error_growth * log2((double)q->devices / (double)s->largest);
-  add_beyond(r->beyond, sizeof r->beyond, "%s devices (most validated %s)",
-             pz_text_count(here, sizeof here, q->devices),
-             pz_text_count(most, sizeof most, s->largest));
+    if (strange->chip && has[i] && !(strange->with & PZ_FEATURE_BIT(of_chip[i])))
+      n++, add_beyond(risk->beyond, sizeof risk->beyond, "%s on %s", features[of_chip[i]].text,
+                      line);
+  if (question->net && !strange->net && !(question->net->calibration_error > 0))
+    n++, add_beyond(risk->beyond, sizeof risk->beyond, "network %s", question->net->name);
+  if (question->seq > strange->longest)
+    n++, add_beyond(risk->beyond, sizeof risk->beyond, "sequence %s (longest validated %s)",
+                    pz_text_count(here, sizeof here, question->seq),
+                    pz_text_count(most, sizeof most, strange->longest));
+  risk->beyond_runs = n;
+  if (question->devices <= strange->largest || strange->largest <= 0) return;
+  risk->growth = pz_constants_default.error_growth *
+                 log2((double)question->devices / (double)strange->largest);
+  add_beyond(risk->beyond, sizeof risk->beyond, "%s devices (most validated %s)",
+             pz_text_count(here, sizeof here, question->devices),
+             pz_text_count(most, sizeof most, strange->largest));
 }
 
-struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *q) {
-  struct pz_risk r = {.all = 0};
-  struct strange s = {.largest = 0};
-  struct row x;
-  int f = 0;
+struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *question) {
+  struct pz_risk risk = {.all = 0};
+  struct strange strange = {.largest = 0};
+  struct row row;
+  int feature = 0;
   char line[48];
-  pz_text_copy(line, sizeof line, pz_chip_line(q->chip->name));
+  pz_text_copy(line, sizeof line, pz_chip_line(question->chip->name));
   line[strcspn(line, ",")] = '\0';
-  while ((table = next_row(table, &x)) != NULL) {
-    if (strcmp(x.kind, "all") == 0) {
-      r.all = x.variance;
-      r.all_runs = x.runs;
-      s.largest = x.most;
+  while ((table = next_row(table, &row)) != NULL) {
+    if (strcmp(row.kind, "all") == 0) {
+      risk.all = row.variance;
+      risk.all_runs = row.runs;
+      strange.largest = row.most;
     }
-    if (strcmp(x.kind, "unseen") == 0) r.unseen = x.variance;
-    if (strcmp(x.kind, "sequence") == 0) s.longest = x.most;
-    if (strcmp(x.kind, "chip") == 0 && strcmp(x.name, line) == 0) s.chip = true, s.with = x.with;
-    if (strcmp(x.kind, "network") == 0 && q->net && strcmp(x.name, q->net->name) == 0) s.net = true;
-    if (strcmp(x.kind, "feature") != 0 || f == PZ_FEATURES) continue;
-    if (x.runs) r.seen |= PZ_FEATURE_BIT(f);
-    if (f == PZ_FEATURE_EXPERTS && q->experts) s.largest = x.most;
-    r.own[f] = x.variance;
-    r.runs[f] = x.runs;
-    r.strange[f] = pz_feature_partners((enum pz_feature)f) & ~x.with;
-    f++;
+    if (strcmp(row.kind, "unseen") == 0) risk.unseen = row.variance;
+    if (strcmp(row.kind, "sequence") == 0) strange.longest = row.most;
+    if (strcmp(row.kind, "chip") == 0 && strcmp(row.name, line) == 0)
+      strange.chip = true, strange.with = row.with;
+    if (strcmp(row.kind, "network") == 0 && question->net &&
+        strcmp(row.name, question->net->name) == 0)
+      strange.net = true;
+    if (strcmp(row.kind, "feature") != 0 || feature == PZ_FEATURES) continue;
+    if (row.runs) risk.seen |= PZ_FEATURE_BIT(feature);
+    if (feature == PZ_FEATURE_EXPERTS && question->experts) strange.largest = row.most;
+    risk.own[feature] = row.variance;
+    risk.runs[feature] = row.runs;
+    risk.strange[feature] = pz_feature_partners((enum pz_feature)feature) & ~row.with;
+    feature++;
   }
-  const struct pz_correction *c = &q->chip->correction;
-  bool alike = c->kinds & pz_correction_kind(q->experts, q->precision);
-  if (c->error > 0 && (alike || c->error * c->error > r.all)) {
-    r.all =
+  const struct pz_correction *c = &question->chip->correction;
+  bool alike = c->kinds & pz_correction_kind(question->experts, question->precision);
+  if (c->error > 0 && (alike || c->error * c->error > risk.all)) {
+    risk.all =
         c->error * c->error; /* measured with the user's own steps, whatever features they have */
-    memset(r.own, 0, sizeof r.own);
-    r.own_steps = true;
+    memset(risk.own, 0, sizeof risk.own);
+    risk.own_steps = true;
   }
-  if (r.all_runs) find_strange(&r, q, &s);
-  return r;
+  if (risk.all_runs) find_strange(&risk, question, &strange);
+  return risk;
 }
 
-struct pz_risk pz_risk_built_in(const struct pz_risk_question *q) {
-  return pz_risk_of(pz_embedded_text(pz_embedded_expected, "expected_error"), q);
+struct pz_risk pz_risk_built_in(const struct pz_risk_question *question) {
+  return pz_risk_of(pz_embedded_text(pz_embedded_expected, "expected_error"), question);
 }
 
 /* ---- the error of a plan -------------------------------------------------------------------- */
 
-unsigned pz_risk_unseen(const struct pz_risk *r, uint64_t set, struct pz_expectation *e) {
+unsigned pz_risk_unseen(const struct pz_risk *risk, uint64_t set,
+                        struct pz_expectation *expectation) {
   unsigned n = 0;
-  uint64_t known = set & r->seen;
-  for (uint64_t left = set & ~r->seen; left; left &= left - 1, n++)
-    if (e) add_beyond(e->beyond, sizeof e->beyond, "%s", features[__builtin_ctzll(left)].text);
+  uint64_t known = set & risk->seen;
+  for (uint64_t left = set & ~risk->seen; left; left &= left - 1, n++)
+    if (expectation)
+      add_beyond(expectation->beyond, sizeof expectation->beyond, "%s",
+                 features[__builtin_ctzll(left)].text);
   for (uint64_t left = known; left; left &= left - 1) {
-    int f = __builtin_ctzll(left);
-    for (uint64_t s = known & r->strange[f]; s; s &= s - 1, n++)
-      if (e)
-        add_beyond(e->beyond, sizeof e->beyond, "%s with %s", features[__builtin_ctzll(s)].text,
-                   features[f].text);
+    int feature = __builtin_ctzll(left);
+    for (uint64_t strange = known & risk->strange[feature]; strange; strange &= strange - 1, n++)
+      if (expectation)
+        add_beyond(expectation->beyond, sizeof expectation->beyond, "%s with %s",
+                   features[__builtin_ctzll(strange)].text, features[feature].text);
   }
   return n;
 }
 
-double pz_risk_error(const struct pz_risk *r, uint64_t set) {
-  double variance = r->all, unseen = r->beyond_runs + pz_risk_unseen(r, set, NULL);
-  for (uint64_t left = set; left; left &= left - 1) variance += r->own[__builtin_ctzll(left)];
-  return sqrt(variance) + sqrt(unseen * r->unseen) + r->growth;
+double pz_risk_error(const struct pz_risk *risk, uint64_t set) {
+  double variance = risk->all, unseen = risk->beyond_runs + pz_risk_unseen(risk, set, NULL);
+  for (uint64_t left = set; left; left &= left - 1) variance += risk->own[__builtin_ctzll(left)];
+  return sqrt(variance) + sqrt(unseen * risk->unseen) + risk->growth;
 }
 
 struct pz_expectation pz_plan_expectation(const struct pz_plan *plan, const struct pz_prediction *p,
                                           int64_t layers, const struct pz_chip *chip,
                                           const struct pz_cluster *net) {
-  struct pz_expectation e = {.runs = 0};
+  struct pz_expectation expectation = {.runs = 0};
   int64_t devices = pz_plan_devices(plan), node = net && net->n_levels ? pz_cluster_node(net) : 8;
   struct pz_feature_context c = {.experts = p->active_params<p->params, .scans = p->scan_layers> 0,
                                  .sparse = p->sparse_layers > 0,
                                  .layers = layers,
                                  .node = node};
-  struct pz_risk_question q = {.chip = chip,
-                               .net = devices > node ? net : NULL,
-                               .experts = c.experts,
-                               .precision = plan->precision,
-                               .devices = devices,
-                               .seq = (int64_t)(p->tokens / (double)plan->batch + 0.5)};
-  struct pz_risk r = pz_risk_built_in(&q);
+  struct pz_risk_question question = {.chip = chip,
+                                      .net = devices > node ? net : NULL,
+                                      .experts = c.experts,
+                                      .precision = plan->precision,
+                                      .devices = devices,
+                                      .seq = (int64_t)(p->tokens / (double)plan->batch + 0.5)};
+  struct pz_risk risk = pz_risk_built_in(&question);
   uint64_t set = pz_plan_features(plan, &c);
-  if (!r.all_runs) return e;
-  e.error = pz_risk_error(&r, set);
-  e.runs = r.all_runs;
-  for (uint64_t left = set & r.seen; left; left &= left - 1)
-    e.runs = (uint32_t)pz_min(e.runs, r.runs[__builtin_ctzll(left)]);
-  pz_text_copy(e.beyond, sizeof e.beyond, r.beyond);
-  pz_risk_unseen(&r, set, &e);
-  if (r.own_steps) {
-    e.runs = (uint32_t)chip->correction.steps;
-    snprintf(e.of, sizeof e.of, "your own steps, each predicted from the others");
-    return e;
+  if (!risk.all_runs) return expectation;
+  expectation.error = pz_risk_error(&risk, set);
+  expectation.runs = risk.all_runs;
+  for (uint64_t left = set & risk.seen; left; left &= left - 1)
+    expectation.runs = (uint32_t)pz_min(expectation.runs, risk.runs[__builtin_ctzll(left)]);
+  pz_text_copy(expectation.beyond, sizeof expectation.beyond, risk.beyond);
+  pz_risk_unseen(&risk, set, &expectation);
+  if (risk.own_steps) {
+    expectation.runs = (uint32_t)chip->correction.steps;
+    snprintf(expectation.of, sizeof expectation.of,
+             "your own steps, each predicted from the others");
+    return expectation;
   }
-  snprintf(e.of, sizeof e.of, "all runs %.0f%%", 100 * sqrt(r.all));
+  snprintf(expectation.of, sizeof expectation.of, "all runs %.0f%%", 100 * sqrt(risk.all));
   for (uint64_t left = set; left; left &= left - 1) {
-    int f = __builtin_ctzll(left);
-    size_t n = strlen(e.of);
-    if (r.own[f] > 0)
-      snprintf(e.of + n, sizeof e.of - n, ", %s %.0f%%", features[f].text, 100 * sqrt(r.own[f]));
+    int feature = __builtin_ctzll(left);
+    size_t n = strlen(expectation.of);
+    if (risk.own[feature] > 0)
+      snprintf(expectation.of + n, sizeof expectation.of - n, ", %s %.0f%%", features[feature].text,
+               100 * sqrt(risk.own[feature]));
   }
-  return e;
+  return expectation;
 }

@@ -1,13 +1,16 @@
 /* The time of a layer on a device (layer_step.h).
  *
- * pz_layer_kernels() times the operators of a layer's graph one by one: run_op() asks the cost model, corrects the time
- * for the framework's way to run the operator (experts in a loop, casts to 8 bit, ring attention) and for the chip's
- * power limit, and add_op() sums up.  pz_layer_step() adds what depends on the plan: collectives as far as compute does
- * not hide them, gradient accumulation, recomputation, and launches by the host.  On a chip whose operators run beside
- * each other, a schedule of the pass (pass_schedule.h) replaces the sum of the operators if it is shorter.
+ * pz_layer_kernels() times the operators of a layer's graph one by one: run_op() asks the cost
+ * model, corrects the time for the framework's way to run the operator (experts in a loop, casts
+ * to 8 bit, ring attention) and for the chip's power limit, and add_op() sums up.  pz_layer_step()
+ * adds what depends on the plan: collectives as far as compute does not hide them, gradient
+ * accumulation, recomputation, and launches by the host.  On a chip whose operators run beside
+ * each other, a schedule of the pass (pass_schedule.h) replaces the sum of the operators if it is
+ * shorter.
  *
- * The sections are: kinds of operators, collectives, kernels of a pass, gradients and weights, exposed collectives,
- * recomputation, the host, schedules, the layer.  The file knows nothing of stages and of other layers. */
+ * The sections are: kinds of operators, collectives, kernels of a pass, gradients and weights,
+ * exposed collectives, recomputation, the host, schedules, the layer.  The file knows nothing of
+ * stages and of other layers. */
 #include "step/layer_step.h"
 
 #include <math.h>
@@ -30,8 +33,8 @@ static bool has_prefix(const struct pz_op *op, const char *prefix) {
   return strncmp(op->name, prefix, strlen(prefix)) == 0;
 }
 
-/* Returns whether a collective is a part of ring attention (keys, values and their gradients), whose time add_ring()
- * adds as a whole. */
+/* Returns whether a collective is a part of ring attention (keys, values and their gradients),
+ * whose time add_ring() adds as a whole. */
 static bool is_ring_collective(const struct pz_op *op) {
   return op->peers == PZ_PEERS_CONTEXT && op->kind != PZ_OP_ALL_TO_ALL;
 }
@@ -46,7 +49,8 @@ static bool is_tensor_collective(const struct pz_op *op) {
          !is_expert_exchange(op) && op->peers != PZ_PEERS_CONTEXT;
 }
 
-/* Returns whether the operator is a collective of several devices that is timed by itself, not by add_ring(). */
+/* Returns whether the operator is a collective of several devices that is timed by itself, not by
+ * add_ring(). */
 static bool is_timed_collective(const struct pz_op *op) {
   return op->op_class == PZ_CLASS_COLLECTIVE && op->dims.batch > 1 && !is_ring_collective(op);
 }
@@ -56,13 +60,14 @@ static bool is_linear(const struct pz_op *op) {
   return op->kind == PZ_OP_MATMUL && (op->dims.batch == 1 || op->grouped);
 }
 
-/* Returns whether the operator, if it is a GEMM, computes the gradient of a weight.  Such GEMMs sum over tokens and read
- * no weights. */
+/* Returns whether the operator, if it is a GEMM, computes the gradient of a weight.  Such GEMMs
+ * sum over tokens and read no weights. */
 static bool is_weight_gradient(const struct pz_op *op) {
   return op->direction == PZ_BACKWARD && !op->weight_bytes;
 }
 
-/* Returns whether the operator computes attention scores, works on them, or is a scan in their place. */
+/* Returns whether the operator computes attention scores, works on them, or is a scan in their
+ * place. */
 static bool is_attention_core(const struct pz_step_context *context, const struct pz_op *op) {
   if (pz_op_mixes_tokens(op->kind)) return true;
   if (context->flash) return false;
@@ -71,14 +76,16 @@ static bool is_attention_core(const struct pz_step_context *context, const struc
   return op->dims.n == context->seq && op->dims.m > context->seq;
 }
 
-/* Returns whether the framework runs the experts of a grouped GEMM one after another.  Transformer Engine does, and each
- * GEMM then has a tail of its own (measured by SimuMax on a B200: 0.2 to 0.5 of the rate of one kernel for all). */
+/* Returns whether the framework runs the experts of a grouped GEMM one after another.  Transformer
+ * Engine does, and each GEMM then has a tail of its own (measured by SimuMax on a B200: 0.2 to 0.5
+ * of the rate of one kernel for all). */
 static bool is_expert_loop(const struct pz_step_context *context, const struct pz_op *op) {
   return op->grouped && pz_plan_framework(context->plan)->launches_per_expert;
 }
 
-/* Returns the number format of the operands of a GEMM.  Router, head and adapters stay in 16 bit, and so do the modules
- * that the plan names; a Mamba output projection beside nvfp4 GEMMs uses mxfp8. */
+/* Returns the number format of the operands of a GEMM.  Router, head and adapters stay in 16 bit,
+ * and so do the modules that the plan names; a Mamba output projection beside nvfp4 GEMMs uses
+ * mxfp8. */
 static enum pz_format op_format(const struct pz_step_context *context, const struct pz_op *op) {
   static const struct {
     const char *prefix;
@@ -104,8 +111,9 @@ static bool reads_tensor(const struct pz_op *op, uint32_t tensor) {
   return false;
 }
 
-/* Returns the format in which a collective gathers its tensor.  Transformer Engine casts the input of a GEMM before it
- * gathers it over the tensor-parallel group (gather_along_first_dim in pytorch/distributed.py). */
+/* Returns the format in which a collective gathers its tensor.  Transformer Engine casts the input
+ * of a GEMM before it gathers it over the tensor-parallel group (gather_along_first_dim in
+ * pytorch/distributed.py). */
 static enum pz_format gather_format(const struct pz_step_context *context, const struct pz_ops *ops,
                                     const struct pz_op *gather) {
   enum pz_format format = PZ_FORMAT_16BIT;
@@ -129,9 +137,10 @@ static double hbm_time_s(const struct pz_step_context *context, double elements,
   return time.hbm_s;
 }
 
-/* Returns the time of an all-to-all of experts' tokens.  Results are added up on their way back; in the backward pass
- * gradients take the same two ways.  HybridEP delivers tokens in the order of experts, so that no kernel sorts them, but
- * reads and writes each copy once more (its README: 536 GB/s instead of 735 of the kernel that sends). */
+/* Returns the time of an all-to-all of experts' tokens.  Results are added up on their way back;
+ * in the backward pass gradients take the same two ways.  HybridEP delivers tokens in the order of
+ * experts, so that no kernel sorts them, but reads and writes each copy once more (its README: 536
+ * GB/s instead of 735 of the kernel that sends). */
 static struct pz_wire_time dispatch_time(const struct pz_step_context *context,
                                          const struct pz_op *op) {
   const struct pz_plan *plan = context->plan;
@@ -175,14 +184,15 @@ static struct pz_wire_time collective_time(const struct pz_step_context *context
   return pz_network_time(context->constants, context->network, kind, bytes, group);
 }
 
-/* Returns whether a tensor-parallel collective runs beside its GEMM.  XLA overlaps all-gathers only: MaxText's scripts ask
- * for asynchronous all-gathers (xla_enable_async_all_gather in its scripts of models for TPUs). */
+/* Returns whether a tensor-parallel collective runs beside its GEMM.  XLA overlaps all-gathers
+ * only: MaxText's scripts ask for asynchronous all-gathers (xla_enable_async_all_gather in its
+ * scripts of models for TPUs). */
 static bool overlaps_gemm(const struct pz_step_context *context, const struct pz_op *op) {
   enum { QKV = PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE, GATE_UP = PZ_LORA_GATE | PZ_LORA_UP };
   bool compiled = pz_framework_compiles(pz_plan_framework(context->plan));
   /* Adapters are separate GEMMs of PyTorch, and read what was gathered for their layer as a whole
-   * (tp_comm_overlap_disable_qkv in MLPerf's fine-tuning; return_layernorm_output_gathered in Megatron Bridge's
-   * peft/utils.py). */
+   * (tp_comm_overlap_disable_qkv in MLPerf's fine-tuning; return_layernorm_output_gathered in
+   * Megatron Bridge's peft/utils.py). */
   bool adapted = pz_op_adapts(op) || (context->adapted_modules & QKV && has_prefix(op, "qkv.")) ||
                  (context->adapted_modules & GATE_UP && has_prefix(op, "mlp."));
   bool after_gemm = has_prefix(op, "kv_group."); /* gathers results of GEMMs, for attention */
@@ -218,8 +228,9 @@ static double empty_kernel_s(const struct pz_step_context *context) {
          (kernel ? kernel->startup_s : chip->calibration.startup_s);
 }
 
-/* Adds the launches and casts of a loop over experts.  In 8 and 4 bit, two kernels for each expert find the scales of its
- * tokens and cast them, unless the GEMM sums over tokens.  The scales of all experts are reordered by one kernel. */
+/* Adds the launches and casts of a loop over experts.  In 8 and 4 bit, two kernels for each expert
+ * find the scales of its tokens and cast them, unless the GEMM sums over tokens.  The scales of
+ * all experts are reordered by one kernel. */
 static void add_expert_loop(const struct pz_step_context *context, const struct pz_op *op,
                             struct pz_pass *pass) {
   const struct pz_constants *constants = context->constants;
@@ -229,8 +240,9 @@ static void add_expert_loop(const struct pz_step_context *context, const struct 
   add_elementwise(context, (double)(op->dims.batch * kernels) * empty_kernel_s(context), pass);
 }
 
-/* Adds the kernels of a router that the graph does not have.  The graph has 7 operators from the router to dispatch.sort
- * with its all-to-all ('phaze graph deepseek-v3 --kernels pointwise --ep 8'), whatever the dispatcher. */
+/* Adds the kernels of a router that the graph does not have.  The graph has 7 operators from the
+ * router to dispatch.sort with its all-to-all ('phaze graph deepseek-v3 --kernels pointwise --ep
+ * 8'), whatever the dispatcher. */
 static void add_router(const struct pz_step_context *context, const struct pz_op *op,
                        struct pz_pass *pass) {
   static const double GRAPH_OPS = 7;
@@ -248,7 +260,8 @@ static void add_router(const struct pz_step_context *context, const struct pz_op
   add_elementwise(context, ops * framework->launches_per_op * empty_kernel_s(context), pass);
 }
 
-/* Adds the bytes by which the framework's kernels for the permutation of tokens exceed those of the graph's operators. */
+/* Adds the bytes by which the framework's kernels for the permutation of tokens exceed those of
+ * the graph's operators. */
 static void add_permutation(const struct pz_step_context *context, const struct pz_op *op,
                             struct pz_pass *pass) {
   double bytes = pz_plan_framework(context->plan)->routed_bytes;
@@ -259,8 +272,8 @@ static void add_permutation(const struct pz_step_context *context, const struct 
   add_elementwise(context, hbm_time_s(context, elements, bytes * directions), pass);
 }
 
-/* Returns whether an earlier GEMM of the forward pass has cast the same input.  Projections of one input are a single GEMM
- * of the framework, or share the cast. */
+/* Returns whether an earlier GEMM of the forward pass has cast the same input.  Projections of one
+ * input are a single GEMM of the framework, or share the cast. */
 static bool is_cast_before(const struct pz_step_context *context, const struct pz_ops *ops,
                            const struct pz_op *op) {
   if (op->direction == PZ_BACKWARD) return false;
@@ -269,10 +282,11 @@ static bool is_cast_before(const struct pz_step_context *context, const struct p
   return false;
 }
 
-/* Returns the time in which the block scales of both operands of a GEMM are brought into the order that cuBLAS reads: one
- * kernel for each operand before every GEMM (Transformer Engine, pytorch/csrc/extensions/gemm.cpp and common/swizzle),
- * which reads and writes one byte for each scale.  Blackwell runs blocks of 128 values as mxfp8: of every scale 4 bytes
- * are read, and 4 are written as the scales of 32 values each (swizzle_block_scaling_to_mxfp8_scaling_factors). */
+/* Returns the time in which the block scales of both operands of a GEMM are brought into the order
+ * that cuBLAS reads: one kernel for each operand before every GEMM (Transformer Engine,
+ * pytorch/csrc/extensions/gemm.cpp and common/swizzle), which reads and writes one byte for each
+ * scale.  Blackwell runs blocks of 128 values as mxfp8: of every scale 4 bytes are read, and 4 are
+ * written as the scales of 32 values each (swizzle_block_scaling_to_mxfp8_scaling_factors). */
 static double scale_order_s(const struct pz_step_context *context, enum pz_format format,
                             const struct pz_product *gemm) {
   double block = 0; /* values that share a scale */
@@ -285,9 +299,9 @@ static double scale_order_s(const struct pz_step_context *context, enum pz_forma
   return 2 * empty_kernel_s(context) + hbm_time_s(context, values / block, 2);
 }
 
-/* Lengthens a run by what the power limit costs in training, beyond what the loop of a benchmark shows: GEMMs then have
- * the operands of a real run, and scans the clock that GEMMs leave.  run->s is the time of one call in a benchmark on
- * entry, and that of all calls on return. */
+/* Lengthens a run by what the power limit costs in training, beyond what the loop of a benchmark
+ * shows: GEMMs then have the operands of a real run, and scans the clock that GEMMs leave.  run->s
+ * is the time of one call in a benchmark on entry, and that of all calls on return. */
 static void throttle_run(const struct pz_step_context *context, const struct pz_op *op,
                          enum pz_format format, struct pz_op_run *run) {
   const struct pz_chip *chip = &context->cost->chip;
@@ -307,9 +321,9 @@ static void throttle_run(const struct pz_step_context *context, const struct pz_
   run->s *= run->calls;
 }
 
-/* Times a GEMM in 8 or 4 bit with its casts.  The forward pass casts the input, the derivative of the input casts the
- * gradient, both with a transposed copy for the weight gradient; weights are cast once a step (Micikevicius et al., arXiv
- * 2209.05433; Transformer Engine). */
+/* Times a GEMM in 8 or 4 bit with its casts.  The forward pass casts the input, the derivative of
+ * the input casts the gradient, both with a transposed copy for the weight gradient; weights are
+ * cast once a step (Micikevicius et al., arXiv 2209.05433; Transformer Engine). */
 static struct pz_op_run run_narrow_gemm(struct pz_call *call, const struct pz_step_context *context,
                                         const struct pz_ops *ops, const struct pz_op *op) {
   struct pz_cost *cost = context->cost;
@@ -348,11 +362,12 @@ static struct pz_op_run run_narrow_gemm(struct pz_call *call, const struct pz_st
   return run;
 }
 
-/* Times the dispatch of tokens to experts, or back, by GEMMs with one-hot matrices, sample by sample (Lepikhin et al.,
- * GShard, arXiv 2006.16668): each place of an expert sums over the sample's tokens.  Places are those of the whole
- * sample, ceil(seq k / experts) x capacity for each expert, whatever the context-parallel degree; a device sums over its
- * own tokens (generate_masks and "BSM,BSEC -> EBCM" of MaxText's layers/moe.py, whose subgroups of a sequence are for
- * inference alone).  The gradient of the weights is a second GEMM. */
+/* Times the dispatch of tokens to experts, or back, by GEMMs with one-hot matrices, sample by
+ * sample (Lepikhin et al., GShard, arXiv 2006.16668): each place of an expert sums over the
+ * sample's tokens.  Places are those of the whole sample, ceil(seq k / experts) x capacity for
+ * each expert, whatever the context-parallel degree; a device sums over its own tokens
+ * (generate_masks and "BSM,BSEC -> EBCM" of MaxText's layers/moe.py, whose subgroups of a sequence
+ * are for inference alone).  The gradient of the weights is a second GEMM. */
 static struct pz_op_run run_dispatch_gemm(struct pz_call *call,
                                           const struct pz_step_context *context,
                                           const struct pz_op *op) {
@@ -373,9 +388,9 @@ static struct pz_op_run run_dispatch_gemm(struct pz_call *call,
   return run;
 }
 
-/* Times flash attention.  In ring attention, one kernel runs for the keys of each device, causal ones in pairs so that
- * all devices do the same work, and the result of each but the first is added to those before (Liu et al., arXiv
- * 2310.01889). */
+/* Times flash attention.  In ring attention, one kernel runs for the keys of each device, causal
+ * ones in pairs so that all devices do the same work, and the result of each but the first is
+ * added to those before (Liu et al., arXiv 2310.01889). */
 static void run_attention(struct pz_call *call, const struct pz_step_context *context,
                           const struct pz_op *op, struct pz_op_run *run) {
   struct pz_op block = *op;
@@ -454,8 +469,9 @@ static struct pz_op_run run_op(struct pz_call *call, const struct pz_step_contex
   return run;
 }
 
-/* Returns the module of partial CUDA graphs that an operator belongs to, or 0.  Forward and backward operators have the
- * same names.  Megatron Core divides layers in this way (moe_layer.py: router, preprocess). */
+/* Returns the module of partial CUDA graphs that an operator belongs to, or 0.  Forward and
+ * backward operators have the same names.  Megatron Core divides layers in this way (moe_layer.py:
+ * router, preprocess). */
 static int cuda_graph_module(const struct pz_layer *layer, const struct pz_op *op) {
   bool routed = layer->model_expert_params > 0;
   if (strncmp(layer->name, "block", 5) != 0) return 0;
@@ -474,8 +490,8 @@ static int cuda_graph_module(const struct pz_layer *layer, const struct pz_op *o
   return PZ_GRAPH_ATTENTION;
 }
 
-/* Adds the kernels of an operator and its launch, which operators in a CUDA graph do not have.  Stores the run in *stored
- * unless that is NULL. */
+/* Adds the kernels of an operator and its launch, which operators in a CUDA graph do not have.
+ * Stores the run in *stored unless that is NULL. */
 static void add_op(struct pz_call *call, const struct pz_step_context *context,
                    const struct pz_layer *layer, const struct pz_op *op, struct pz_op_run *stored,
                    struct pz_pass *pass) {
@@ -513,9 +529,9 @@ static void add_op(struct pz_call *call, const struct pz_step_context *context,
     pass->launched_ops = launched_before;
 }
 
-/* Adds the operators of one direction of a layer.  Those between the exchange that sends tokens to the experts and the
- * one that sends them back take longer on the device with the most tokens.  Stores the time of the GEMM beside each
- * tensor-parallel collective in window_s. */
+/* Adds the operators of one direction of a layer.  Those between the exchange that sends tokens to
+ * the experts and the one that sends them back take longer on the device with the most tokens.
+ * Stores the time of the GEMM beside each tensor-parallel collective in window_s. */
 static void add_ops(struct pz_call *call, const struct pz_step_context *context,
                     const struct pz_layer *layer, enum pz_direction direction,
                     struct pz_op_run *runs, struct pz_pass *pass, double *window_s) {
@@ -568,9 +584,10 @@ void pz_layer_kernels(struct pz_call *call, const struct pz_step_context *contex
 
 /* ---- gradients and weights ------------------------------------------------------------------ */
 
-/* Returns the bytes that gradient accumulation moves for a parameter whose gradient sums over so many tokens of a
- * microbatch.  If the GEMM of a weight gradient also adds to the fp32 sum, the matrix units hide a part of the memory
- * traffic (bench/h200/host.csv: 0.3 of it with 2,048 tokens, 0.65 with 16,384). */
+/* Returns the bytes that gradient accumulation moves for a parameter whose gradient sums over so
+ * many tokens of a microbatch.  If the GEMM of a weight gradient also adds to the fp32 sum, the
+ * matrix units hide a part of the memory traffic (bench/h200/host.csv: 0.3 of it with 2,048
+ * tokens, 0.65 with 16,384). */
 static double accumulation_bytes(const struct pz_step_context *context, double tokens) {
   const struct pz_constants *constants = context->constants;
   const struct pz_chip *chip = &context->cost->chip;
@@ -589,15 +606,17 @@ static double accumulation_bytes(const struct pz_step_context *context, double t
   return constants->fused_accumulation_bytes * exposed_part;
 }
 
-/* Returns the part of its gradients that a device adds up.  If every microbatch scatters them over `shards` devices, it
- * is a shard; before that, the gradients of the second half of a microbatch are added to the first's as a whole. */
+/* Returns the part of its gradients that a device adds up.  If every microbatch scatters them over
+ * `shards` devices, it is a shard; before that, the gradients of the second half of a microbatch
+ * are added to the first's as a whole. */
 static double summed_part(const struct pz_step_context *context, int64_t shards) {
   double chains = context->chains, last = 1;
   if (pz_plan_scatters_per_microbatch(context->plan)) last = 1 / (double)pz_max(1, shards);
   return (chains - 1 + last) / chains;
 }
 
-/* Adds gradient accumulation to a backward pass: dense parameters, and experts, which see fewer tokens. */
+/* Adds gradient accumulation to a backward pass: dense parameters, and experts, which see fewer
+ * tokens. */
 static void add_accumulation(const struct pz_step_context *context, const struct pz_layer *layer,
                              double trained_tensors, struct pz_pass *pass) {
   const struct pz_plan *plan = context->plan;
@@ -619,9 +638,9 @@ static void add_accumulation(const struct pz_step_context *context, const struct
   add_elementwise(context, hbm_time_s(context, experts, expert_bytes), pass);
 }
 
-/* Adds the copies of ZeRO 3: gathered weights are copied to where the layer reads them, and gradients to where they are
- * scattered from.  Weights gathered in 16 bit are cast for every pass; programs that are compiled as a whole gather the
- * cast weights instead. */
+/* Adds the copies of ZeRO 3: gathered weights are copied to where the layer reads them, and
+ * gradients to where they are scattered from.  Weights gathered in 16 bit are cast for every pass;
+ * programs that are compiled as a whole gather the cast weights instead. */
 static void add_shard_copies(const struct pz_step_context *context, const struct pz_layer *layer,
                              struct pz_layer_step *step) {
   const struct pz_framework *framework = pz_plan_framework(context->plan);
@@ -636,8 +655,9 @@ static void add_shard_copies(const struct pz_step_context *context, const struct
   add_elementwise(context, gather_s + scatter_s, &step->backward);
 }
 
-/* Adds the casts of autocast: every pass casts fp32 weights to 16 bit, and their gradients back.  The residual stream is
- * fp32, so that norms and additions read and write 2 more bytes: 6 times an element forward, 8 times backward. */
+/* Adds the casts of autocast: every pass casts fp32 weights to 16 bit, and their gradients back.
+ * The residual stream is fp32, so that norms and additions read and write 2 more bytes: 6 times an
+ * element forward, 8 times backward. */
 static void add_autocasts(const struct pz_step_context *context, const struct pz_layer *layer,
                           struct pz_layer_step *step) {
   static const double CAST_BYTES = 4 + 2, FORWARD_BYTES = 6 * 2, BACKWARD_BYTES = 8 * 2;
@@ -657,15 +677,17 @@ static double pass_slowdown(const struct pz_pass *pass) {
   return pz_fmax(1, pass->contended_s / kernels_s); /* rounding may make it less than 1 */
 }
 
-/* Returns the part of a collective that compute beside it does not hide; the rest is added to *hidden_s. */
+/* Returns the part of a collective that compute beside it does not hide; the rest is added to
+ * *hidden_s. */
 static double expose(double collective_s, double compute_s, double slowdown, double *hidden_s) {
   double exposed_s = pz_beside_exposed_s(collective_s, compute_s, slowdown);
   *hidden_s += collective_s - exposed_s;
   return exposed_s;
 }
 
-/* Adds the collectives of a pass, or of the operators marked in `chosen` unless that is NULL.  If the plan overlaps tensor
- * parallelism, each collective runs beside its own GEMM, of window_s.  Experts' exchanges are summed up apart. */
+/* Adds the collectives of a pass, or of the operators marked in `chosen` unless that is NULL.  If
+ * the plan overlaps tensor parallelism, each collective runs beside its own GEMM, of window_s.
+ * Experts' exchanges are summed up apart. */
 static void add_collectives(const struct pz_step_context *context, const struct pz_ops *ops,
                             const bool *chosen, const double *window_s, double slowdown,
                             struct pz_pass *pass) {
@@ -693,7 +715,8 @@ static enum pz_wire ring_wire(const struct pz_step_context *context) {
   return leaves_node ? PZ_WIRE_OUTER : PZ_WIRE_INNER;
 }
 
-/* Returns how often keys and values go round the ring: in the backward pass their gradients follow them. */
+/* Returns how often keys and values go round the ring: in the backward pass their gradients follow
+ * them. */
 static double ring_rounds(const struct pz_ops *ops) {
   return ops->op[0].direction == PZ_BACKWARD ? 2 : 1;
 }
@@ -712,8 +735,8 @@ static double ring_bytes(const struct pz_ops *ops, double *turns) {
   return *turns > 0 ? ring_rounds(ops) * *turns * own_bytes : 0;
 }
 
-/* Adds ring attention: keys and values of the other devices go round a ring beside the attention kernels, one turn for
- * each device.  Each turn launches a kernel of its own. */
+/* Adds ring attention: keys and values of the other devices go round a ring beside the attention
+ * kernels, one turn for each device.  Each turn launches a kernel of its own. */
 static void add_ring(const struct pz_step_context *context, const struct pz_ops *ops,
                      struct pz_pass *pass) {
   double turns, bytes = ring_bytes(ops, &turns);
@@ -730,7 +753,8 @@ static void add_ring(const struct pz_step_context *context, const struct pz_ops 
 
 /* ---- recomputation -------------------------------------------------------------------------- */
 
-/* Adds a part of a pass to another, without has_scan, contended links and times that only whole passes have. */
+/* Adds a part of a pass to another, without has_scan, contended links and times that only whole
+ * passes have. */
 static void add_pass(struct pz_pass *sum, const struct pz_pass *pass, double part) {
   sum->gemm_s += part * pass->gemm_s;
   sum->contended_s += part * pass->contended_s;
@@ -749,8 +773,8 @@ static void add_pass(struct pz_pass *sum, const struct pz_pass *pass, double par
   sum->early_kernels_s += part * pass->early_kernels_s;
 }
 
-/* Adds the recomputation of PyTorch's checkpointing to the backward pass.  Alternate recomputation saves the result of
- * every second GEMM and of attention, but none of element-wise operators. */
+/* Adds the recomputation of PyTorch's checkpointing to the backward pass.  Alternate recomputation
+ * saves the result of every second GEMM and of attention, but none of element-wise operators. */
 static void recompute_forward(const struct pz_step_context *context, struct pz_layer_step *step) {
   struct pz_pass whole = step->forward;
   struct pz_pass half = {.gemm_s = whole.gemm_s / 2,
@@ -777,8 +801,9 @@ static void recompute_forward(const struct pz_step_context *context, struct pz_l
   }
 }
 
-/* Adds the forward operators marked in `chosen` to the backward pass, with their collectives.  Attention that runs again
- * needs the keys of the other devices again.  Chosen modules have no GEMM beside their collectives (window_s is 0). */
+/* Adds the forward operators marked in `chosen` to the backward pass, with their collectives.
+ * Attention that runs again needs the keys of the other devices again.  Chosen modules have no
+ * GEMM beside their collectives (window_s is 0). */
 static void recompute_ops(struct pz_call *call, const struct pz_step_context *context,
                           const struct pz_layer *layer, const bool *chosen, const double *window_s,
                           double slowdown, struct pz_pass *backward) {
@@ -821,8 +846,9 @@ static void add_recomputation(struct pz_call *call, const struct pz_step_context
 
 /* ---- the host ------------------------------------------------------------------------------- */
 
-/* Returns the host time of launches: so many operators from Python, and native code that takes native_s.  The hosts of a
- * tensor-parallel group that spans both processors of a server wait for each other at every collective (lockstep). */
+/* Returns the host time of launches: so many operators from Python, and native code that takes
+ * native_s.  The hosts of a tensor-parallel group that spans both processors of a server wait for
+ * each other at every collective (lockstep). */
 static double host_s(const struct pz_step_context *context, double launched_ops, double native_s) {
   const struct pz_constants *constants = context->constants;
   const struct pz_chip *chip = &context->cost->chip;
@@ -839,8 +865,9 @@ static double host_s(const struct pz_step_context *context, double launched_ops,
   return (ops_s + native_s) * processor * experts;
 }
 
-/* Returns whether the experts' all-to-all runs beside another microbatch: if the plan asks for it, and in DualPipe, which
- * was made for it (DeepSeek-V3, arXiv 2412.19437).  Scheduled passes have the other half of a microbatch instead. */
+/* Returns whether the experts' all-to-all runs beside another microbatch: if the plan asks for it,
+ * and in DualPipe, which was made for it (DeepSeek-V3, arXiv 2412.19437).  Scheduled passes have
+ * the other half of a microbatch instead. */
 static bool overlaps_experts(const struct pz_step_context *context) {
   const struct pz_plan *plan = context->plan;
   enum pz_pipeline_order order = (enum pz_pipeline_order)plan->pipeline;
@@ -849,10 +876,10 @@ static bool overlaps_experts(const struct pz_step_context *context) {
   return paired || (plan->overlap & PZ_OVERLAP_EP && pz_plan_ep(plan) > 1);
 }
 
-/* Returns the device time of a pass, and reduces its collectives to the exposed part.  Attention hides the ring of
- * context parallelism; the kernels of another microbatch hide the experts' all-to-all.  If the framework reserves cores
- * for that, kernels run on fewer cores all the time, but lose at most the time of the all-to-all.  No pass is shorter
- * than its links are busy. */
+/* Returns the device time of a pass, and reduces its collectives to the exposed part.  Attention
+ * hides the ring of context parallelism; the kernels of another microbatch hide the experts'
+ * all-to-all.  If the framework reserves cores for that, kernels run on fewer cores all the time,
+ * but lose at most the time of the all-to-all.  No pass is shorter than its links are busy. */
 static double device_s(const struct pz_step_context *context, struct pz_pass *pass,
                        struct pz_layer_step *step) {
   step->hidden_s += pass->hidden_s;
@@ -879,12 +906,15 @@ static double device_s(const struct pz_step_context *context, struct pz_pass *pa
   return s + more_s;
 }
 
-/* Returns the seconds of a pass with the host's launches, which run ahead of the device: (device^n + host^n)^(1/n).
+/* Returns the seconds of a pass with the host's launches, which run ahead of the device: (device^n
+ * + host^n)^(1/n).
  *
- * If the host waits for the device, both start from there: the host launches the late operators of this layer and the
- * early ones of the next, and waits again when the device has run them all.  A kernel starts when it is launched and
- * those before it have run, so that a layer takes the longest of its launches, its kernels, and late launches followed by
- * early kernels (bench/h200/waits.csv).  With another microbatch beside it, the device has other kernels meanwhile. */
+ * If the host waits for the device, both start from there: the host launches the late operators of
+ * this layer and the early ones of the next, and waits again when the device has run them all.  A
+ * kernel starts when it is launched and those before it have run, so that a layer takes the
+ * longest of its launches, its kernels, and late launches followed by early kernels
+ * (bench/h200/waits.csv).  With another microbatch beside it, the device has other kernels
+ * meanwhile. */
 static double finish_pass(const struct pz_step_context *context, struct pz_pass *pass,
                           struct pz_layer_step *step) {
   const struct pz_constants *constants = context->constants;
@@ -942,9 +972,9 @@ static bool is_same_key(const struct pass_key *a, const struct pass_key *b) {
          a->accumulation_s == b->accumulation_s && a->solver_steps == b->solver_steps;
 }
 
-/* Distributes gradient accumulation over the GEMMs of weight gradients, which add to the sums as they write their result:
- * on a chip whose cores are scheduled, all element-wise operators behind a GEMM run with it.  Without such a GEMM
- * (embeddings), the last operator does it. */
+/* Distributes gradient accumulation over the GEMMs of weight gradients, which add to the sums as
+ * they write their result: on a chip whose cores are scheduled, all element-wise operators behind
+ * a GEMM run with it.  Without such a GEMM (embeddings), the last operator does it. */
 static void accumulate_in_gemms(const struct pz_step_context *context, const struct pz_ops *ops,
                                 double accumulation_s, const struct pz_pass_power *power,
                                 struct pz_op_run *runs) {
@@ -966,8 +996,8 @@ static void accumulate_in_gemms(const struct pz_step_context *context, const str
   }
 }
 
-/* Returns copies of a pass's runs, completed with its collectives and gradient accumulation.  Fills in the power levels of
- * the originals, which are the same for all plans. */
+/* Returns copies of a pass's runs, completed with its collectives and gradient accumulation.
+ * Fills in the power levels of the originals, which are the same for all plans. */
 static struct pz_op_run *complete_runs(struct pz_call *call, const struct pz_step_context *context,
                                        const struct pz_ops *ops, struct pz_op_run *runs,
                                        double accumulation_s) {
@@ -992,7 +1022,8 @@ static struct pz_op_run *complete_runs(struct pz_call *call, const struct pz_ste
   return completed;
 }
 
-/* Returns which forward operators of a layer its backward pass runs again; add_recomputation() sums up the same ones. */
+/* Returns which forward operators of a layer its backward pass runs again; add_recomputation()
+ * sums up the same ones. */
 static const bool *recomputed_ops(struct pz_call *call, const struct pz_step_context *context,
                                   const struct pz_layer *layer) {
   const struct pz_plan *plan = context->plan;
@@ -1056,7 +1087,8 @@ struct pz_pass_question pz_layer_pass(struct pz_call *call, const struct pz_step
   return question;
 }
 
-/* Returns the schedule of a pass, or only its lower bound if context->solver_steps is 0.  Each is solved once. */
+/* Returns the schedule of a pass, or only its lower bound if context->solver_steps is 0.  Each is
+ * solved once. */
 static struct pz_pass_schedule schedule_pass(struct pz_call *call,
                                              const struct pz_step_context *context,
                                              const struct pz_layer *layer,
@@ -1099,8 +1131,9 @@ static void move_reduction(double *from, double *reduction_s, double *to) {
   *to += s;
 }
 
-/* Replaces the times of both passes by those of their schedules where these are shorter than the operators one after
- * another, which are a schedule too.  The difference is taken from the terms of the pass, collectives first. */
+/* Replaces the times of both passes by those of their schedules where these are shorter than the
+ * operators one after another, which are a schedule too.  The difference is taken from the terms
+ * of the pass, collectives first. */
 static void schedule_layer(struct pz_call *call, const struct pz_step_context *context,
                            const struct pz_layer *layer, const struct pz_layer_kernels *kernels,
                            bool recomputed, struct pz_layer_step *step) {

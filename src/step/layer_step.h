@@ -1,5 +1,5 @@
-/* The time of one layer of a model on a device, for one microbatch, forward and backward: kernels one after another as
- * the chip runs them, launches by the host, collectives, and recomputation. */
+/* The time of one layer of a model on a device, for one microbatch, forward and backward: kernels
+ * one after another as the chip runs them, launches by the host, collectives, and recomputation. */
 #ifndef PZ_STEP_LAYER_STEP_H
 #define PZ_STEP_LAYER_STEP_H
 
@@ -40,8 +40,8 @@ enum { PZ_PASS_WINDOWS = 16 };
 /* The kernels of a layer, which do not depend on the plan's recomputation and overlap. */
 struct pz_layer_kernels {
   struct pz_pass forward, backward; /* without collectives and without adding up gradients */
-  /* by direction and tensor-parallel collective: seconds of the GEMM that reads what it gathers, or whose result it
-   * reduces */
+  /* by direction and tensor-parallel collective: seconds of the GEMM that reads what it gathers,
+   * or whose result it reduces */
   double window_s[2][PZ_PASS_WINDOWS];
   double trained_tensors; /* parameter tensors with a gradient */
   struct pz_op_run
@@ -96,7 +96,8 @@ struct pz_layer_step pz_layer_step(struct pz_call *call, const struct pz_step_co
                                    const struct pz_layer *layer,
                                    const struct pz_layer_kernels *kernels, bool recomputed);
 
-/* Returns one direction of a layer as a scheduling problem (step/pass_schedule.h).  The kernels must have runs. */
+/* Returns one direction of a layer as a scheduling problem (step/pass_schedule.h).  The kernels
+ * must have runs. */
 struct pz_pass_question;
 struct pz_pass_question pz_layer_pass(struct pz_call *call, const struct pz_step_context *context,
                                       const struct pz_layer *layer,

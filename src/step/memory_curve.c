@@ -1,5 +1,6 @@
-/* Memory curves (memory_curve.h).  The bytes that a chunk saves come from the memory model, as the difference that one more
- * microbatch in flight makes; the events of the simulated pipeline say when they are saved and freed. */
+/* Memory curves (memory_curve.h).  The bytes that a chunk saves come from the memory model, as the
+ * difference that one more microbatch in flight makes; the events of the simulated pipeline say
+ * when they are saved and freed. */
 #include "step/memory_curve.h"
 
 #include "core/num.h"
@@ -7,8 +8,9 @@
 #include "plan/plan_fields.h"
 #include "step/step_model.h"
 
-/* Returns the bytes that each chunk of the model saves from its forward to its backward pass, for one microbatch.  The
- * memory model is asked with every chunk as a stage of its own that keeps all microbatches (GPipe). */
+/* Returns the bytes that each chunk of the model saves from its forward to its backward pass, for
+ * one microbatch.  The memory model is asked with every chunk as a stage of its own that keeps all
+ * microbatches (GPipe). */
 static const double *chunk_bytes(struct pz_call *call, const struct pz_memory_question *question) {
   const struct pz_plan *plan = &question->run->plan;
   struct pz_job job = {.model = question->model, .chip = question->chip, .net = question->net};
@@ -43,7 +45,8 @@ struct pz_memory_curve *pz_memory_curves(struct pz_call *call,
   int64_t stages = run->plan.pp;
   size_t units = (size_t)shape.stages * pz_pipeline_slots(&shape) * shape.microbatches;
   struct pz_memory_curve *curves = pz_alloc(call, (size_t)stages, sizeof *curves);
-  /* by slot, stage and microbatch: the first part of the backward pass has run, which frees the activations */
+  /* by slot, stage and microbatch: the first part of the backward pass has run, which frees the
+   * activations */
   bool *freed = pz_alloc(call, units, sizeof *freed);
   struct pz_stage_pass *passes = pz_alloc(call, run->n_events, sizeof *passes);
   for (uint32_t i = 0; i < run->n_events; i++) curves[run->events[i].stage].n++;
@@ -72,7 +75,8 @@ struct pz_memory_curve *pz_memory_curves(struct pz_call *call,
     double constant_bytes = memory->weight_bytes + memory->gradient_bytes +
                             memory->optimizer_bytes + memory->reserve_bytes +
                             pz_fmax(0, memory->activation_bytes - most_bytes);
-    /* with one microbatch, a framework may allocate gradients while it frees activations: their sum is at most the peak */
+    /* with one microbatch, a framework may allocate gradients while it frees activations: their
+     * sum is at most the peak */
     if (run->p.microbatches == 1)
       constant_bytes = pz_fmin(constant_bytes, pz_training_memory_sum(memory) - most_bytes);
     curves[stage].constant_bytes = constant_bytes;

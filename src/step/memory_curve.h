@@ -1,9 +1,10 @@
-/* The memory of a stage in the course of a step: the passes of the simulated pipeline in order, and the activations after
- * each of them.
+/* The memory of a stage in the course of a step: the passes of the simulated pipeline in order,
+ * and the activations after each of them.
  *
- * A forward pass saves what the backward pass of its chunk (the layers that a stage runs in one pass) reads, and that
- * pass frees it.  Memory that is allocated and freed within a pass (work space, logits, communication) is not in the
- * curve.  The predicted peak of the stage exceeds the curve's highest point by at most these. */
+ * A forward pass saves what the backward pass of its chunk (the layers that a stage runs in one
+ * pass) reads, and that pass frees it.  Memory that is allocated and freed within a pass (work
+ * space, logits, communication) is not in the curve.  The predicted peak of the stage exceeds the
+ * curve's highest point by at most these. */
 #ifndef PZ_STEP_MEMORY_CURVE_H
 #define PZ_STEP_MEMORY_CURVE_H
 

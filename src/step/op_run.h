@@ -13,8 +13,9 @@ struct pz_op_run {
   double merge_s;      /* part of s: adding up the results of the turns of ring attention */
   double calls;        /* number of kernel calls */
   struct pz_work work; /* of one call, at the chip's highest clock */
-  /* Seconds and dynamic joules with each share of a limited power budget (schedule/model/rate_modes.h).  They are
-   * computed on demand from the largest share downward; `levels` counts those that are valid, from the end. */
+  /* Seconds and dynamic joules with each share of a limited power budget
+   * (schedule/model/rate_modes.h).  They are computed on demand from the largest share downward;
+   * `levels` counts those that are valid, from the end. */
   double level_s[PZ_RATE_LEVELS], level_j[PZ_RATE_LEVELS];
   int levels;
   bool weight_gradient; /* the GEMM computes the gradient of a weight */

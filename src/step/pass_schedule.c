@@ -1,9 +1,10 @@
 /* One direction of a layer as a scheduling problem (pass_schedule.h).
  *
- * make_graph() turns the operators of a pass into a graph of tasks: kernels, casts, collectives and milestones without
- * work.  pz_pass_bound_s() bounds the time of every schedule from below, by the longest path and by the work of each
- * resource.  pz_pass_problem() gives each task its modes (numbers of cores, shares of the bandwidths and of the power
- * budget) for the solver.  If a microbatch is split into two halves (chains), each has tasks of its own. */
+ * make_graph() turns the operators of a pass into a graph of tasks: kernels, casts, collectives
+ * and milestones without work.  pz_pass_bound_s() bounds the time of every schedule from below, by
+ * the longest path and by the work of each resource.  pz_pass_problem() gives each task its modes
+ * (numbers of cores, shares of the bandwidths and of the power budget) for the solver.  If a
+ * microbatch is split into two halves (chains), each has tasks of its own. */
 #include "step/pass_schedule.h"
 
 #include <math.h>
@@ -88,8 +89,8 @@ static void add_predecessors(struct graph *graph, const struct chain *chain, uin
   for (uint32_t k = 0; k < chain->n_sources && !any; k++) add_edge(graph, chain->sources[k], node);
 }
 
-/* Returns the task after which operator i can start: the only one that it waits for, or a new milestone after all of
- * them.  PZ_NONE if it waits for none. */
+/* Returns the task after which operator i can start: the only one that it waits for, or a new
+ * milestone after all of them.  PZ_NONE if it waits for none. */
 static uint32_t ready_node(struct graph *graph, const struct chain *chain, uint32_t i) {
   const struct pz_op *op = &chain->part->ops->op[i];
   uint32_t only = PZ_NONE, n = 0;
@@ -106,8 +107,9 @@ static uint32_t ready_node(struct graph *graph, const struct chain *chain, uint3
   return milestone;
 }
 
-/* Returns the first operator that reads the result of a collective, if it is a GEMM, which can read it while it arrives.
- * PZ_NONE if another operator reads it first, or if the GEMM reads the result of an earlier collective already. */
+/* Returns the first operator that reads the result of a collective, if it is a GEMM, which can
+ * read it while it arrives. PZ_NONE if another operator reads it first, or if the GEMM reads the
+ * result of an earlier collective already. */
 static uint32_t find_reader(const struct chain *chain, uint32_t collective) {
   const struct pz_ops *ops = chain->part->ops;
   for (uint32_t i = collective + 1; i < ops->n; i++)
@@ -121,8 +123,8 @@ static uint32_t find_reader(const struct chain *chain, uint32_t collective) {
   return PZ_NONE;
 }
 
-/* Adds a collective.  If a GEMM reads its result as it arrives, only the time by which the collective is longer than the
- * GEMM comes before it; the rest runs beside it. */
+/* Adds a collective.  If a GEMM reads its result as it arrives, only the time by which the
+ * collective is longer than the GEMM comes before it; the rest runs beside it. */
 static void add_link(struct graph *graph, struct chain *chain, uint32_t i) {
   const struct pz_op *op = &chain->part->ops->op[i];
   const struct pz_op_run *run = &chain->part->runs[i];
@@ -141,8 +143,8 @@ static void add_link(struct graph *graph, struct chain *chain, uint32_t i) {
   add_predecessors(graph, chain, i, link);
 }
 
-/* Adds an operator on cores, with the cast before it.  Beside ring attention, keys and values go round the ring, and what
- * follows waits for both. */
+/* Adds an operator on cores, with the cast before it.  Beside ring attention, keys and values go
+ * round the ring, and what follows waits for both. */
 static void add_run(struct graph *graph, struct chain *chain, uint32_t i) {
   const struct pz_pass_part *part = chain->part;
   const struct pz_op *op = &part->ops->op[i];
@@ -199,7 +201,8 @@ static uint32_t list_sinks(const struct graph *graph, uint32_t first, uint32_t *
   return n;
 }
 
-/* Makes the tasks of a pass.  What is recomputed comes first, and the pass itself waits for all of it. */
+/* Makes the tasks of a pass.  What is recomputed comes first, and the pass itself waits for all of
+ * it. */
 static struct graph make_graph(struct pz_call *call, const struct pz_pass_question *question) {
   const struct pz_ops *again = question->again.ops;
   uint32_t n = question->pass.ops->n + (again ? again->n : 0);
@@ -239,7 +242,8 @@ struct pz_pass_power pz_pass_power_of(const struct pz_chip *chip) {
   return power;
 }
 
-/* Finds the time and the dynamic energy of a run with a share of the power budget, for the work of one call. */
+/* Finds the time and the dynamic energy of a run with a share of the power budget, for the work of
+ * one call. */
 static void run_with_share(const struct pz_pass_power *power, const struct pz_op_run *run,
                            const struct pz_work *work, double share, double *s, double *joules) {
   struct pz_power_law law = power->law;
@@ -286,8 +290,8 @@ void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *c
 
 /* ---- the bound ------------------------------------------------------------------------------ */
 
-/* The resources of a task's load.  The last ones are weighted sums of tensor cores and power: a GEMM that leaves some of
- * one of them uses more of the other. */
+/* The resources of a task's load.  The last ones are weighted sums of tensor cores and power: a
+ * GEMM that leaves some of one of them uses more of the other. */
 enum { TENSOR, VECTOR, WIRE, HBM, GLOBAL_BUFFER, FIRST_MIX };
 static const double tensor_weights[] = {0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0};
 enum { MIXES = sizeof tensor_weights / sizeof *tensor_weights, LOADS = FIRST_MIX + MIXES };
@@ -304,8 +308,8 @@ static bool uses_tensor_cores(const struct node *node) {
          node->run->kind == PZ_RUN_GEMM;
 }
 
-/* Sets the weighted loads of a run to their least values over all shares of the power budget.  Below the share at which
- * energy falls no more, a run only gets longer. */
+/* Sets the weighted loads of a run to their least values over all shares of the power budget.
+ * Below the share at which energy falls no more, a run only gets longer. */
 static void set_mixed_loads(const struct pz_op_run *run, bool tensor, double room_watts,
                             struct bounded_task *task) {
   for (int k = 0; k < MIXES; k++) task->load[FIRST_MIX + k] = HUGE_VAL;
@@ -350,8 +354,9 @@ static void set_loads(const struct node *node, const struct pz_pass_power *power
   add_power_load(node->link_j, power, task);
 }
 
-/* Returns the bound of a resource: the work of a set of tasks, and the least time before and after any of them.  The set
- * are the tasks from the first head to the last tail of those that use the tensor cores, or this resource. */
+/* Returns the bound of a resource: the work of a set of tasks, and the least time before and after
+ * any of them.  The set are the tasks from the first head to the last tail of those that use the
+ * tensor cores, or this resource. */
 static double resource_bound_s(const struct bounded_task *tasks, uint32_t n, int resource) {
   double sum = 0, head = HUGE_VAL, tail = HUGE_VAL;
   bool mixed = resource >= FIRST_MIX && resource != LOADS - 1;
@@ -402,8 +407,8 @@ struct problem_builder {
   double serial_s; /* all tasks one after another: no mode needs to be longer */
 };
 
-/* Returns the mode of a run on so many vector cores.  With fewer cores than `enough`, the lanes limit it more than
- * node->run says. */
+/* Returns the mode of a run on so many vector cores.  With fewer cores than `enough`, the lanes
+ * limit it more than node->run says. */
 static struct pz_full_mode full_mode(const struct problem_builder *builder, const struct node *node,
                                      int64_t vector_cores, bool enough) {
   struct pz_op_run run = *node->run;
@@ -438,8 +443,9 @@ static struct pz_full_mode full_mode(const struct problem_builder *builder, cons
   return mode;
 }
 
-/* Appends the modes of an operator on cores.  Vector cores come in powers of two, or all: as few as slow nothing down, even
- * at a clock of USUAL_CLOCK of the chip's, and for element-wise operators also half and a quarter of them. */
+/* Appends the modes of an operator on cores.  Vector cores come in powers of two, or all: as few
+ * as slow nothing down, even at a clock of USUAL_CLOCK of the chip's, and for element-wise
+ * operators also half and a quarter of them. */
 static void append_run_modes(const struct problem_builder *builder, const struct node *node,
                              struct pz_vec *modes) {
   static const double USUAL_CLOCK = 0.82;
@@ -465,7 +471,8 @@ static void append_run_modes(const struct problem_builder *builder, const struct
   pz_append_rate_modes(builder->call, &full, builder->serial_s, modes);
 }
 
-/* Appends the modes of a task that only occupies memory or the link for some time, and a part of the power budget. */
+/* Appends the modes of a task that only occupies memory or the link for some time, and a part of
+ * the power budget. */
 static void append_transfer_modes(const struct problem_builder *builder, const struct node *node,
                                   struct pz_vec *modes) {
   struct pz_vec full;
@@ -492,7 +499,8 @@ static void append_transfer_modes(const struct problem_builder *builder, const s
   pz_append_rate_modes(builder->call, &full, builder->serial_s, modes);
 }
 
-/* Returns the name of a task in reports: "again cast mlp_up (2)" is a recomputed cast of the second half. */
+/* Returns the name of a task in reports: "again cast mlp_up (2)" is a recomputed cast of the
+ * second half. */
 static const char *task_name(const struct problem_builder *builder, const struct node *node) {
   char text[160];
   const char *what = "", *half = "";

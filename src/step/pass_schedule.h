@@ -1,7 +1,7 @@
-/* One direction of a layer as a scheduling problem: its operators on the chip's tensor cores, vector cores, HBM, global
- * buffer and link, within its power budget.  Collectives are operators on the link.  Gradients of weights may run at any
- * time after their inputs, recomputed operators run before the pass, and two halves of a microbatch are two independent
- * chains. */
+/* One direction of a layer as a scheduling problem: its operators on the chip's tensor cores,
+ * vector cores, HBM, global buffer and link, within its power budget.  Collectives are operators
+ * on the link.  Gradients of weights may run at any time after their inputs, recomputed operators
+ * run before the pass, and two halves of a microbatch are two independent chains. */
 #ifndef PZ_STEP_PASS_SCHEDULE_H
 #define PZ_STEP_PASS_SCHEDULE_H
 
@@ -33,8 +33,8 @@ struct pz_pass_power {
 
 struct pz_pass_power pz_pass_power_of(const struct pz_chip *chip);
 
-/* Computes the time and the energy of a run with each share of the power budget: all shares, or unless `all` is set only
- * down to the one below which energy falls no more. */
+/* Computes the time and the energy of a run with each share of the power budget: all shares, or
+ * unless `all` is set only down to the one below which energy falls no more. */
 void pz_run_levels(const struct pz_pass_power *power, bool all, struct pz_op_run *run);
 
 /* Adds memory traffic to a run: so many seconds of HBM at its full rate. */
@@ -47,7 +47,8 @@ struct pz_pass_schedule {
       serial_j; /* of the schedule, and of the operators one after another; 0 on measured chips */
 };
 
-/* Returns a lower bound of all schedules: the larger of the longest path and of what the work of a resource needs. */
+/* Returns a lower bound of all schedules: the larger of the longest path and of what the work of a
+ * resource needs. */
 double pz_pass_bound_s(struct pz_call *call, const struct pz_pass_question *question);
 
 /* Returns the problem for the solver; `named` gives tasks names of their own, for reports. */

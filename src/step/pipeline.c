@@ -1,15 +1,17 @@
 /* Simulates a pipeline event by event, and bounds its time from below (pipeline.h).
  *
- * Every order is a fixed list of passes for each stage, so that the result does not depend on the order in which the
- * simulation visits the stages: run_stages() lets each stage run as many passes as have their input, until all are done.
- * 1F1B, GPipe and interleaved stages compute their next pass; the orders that split backward passes list all of them
- * first.  Both halves of DualPipe mirror each other, so that only one of them is simulated. */
+ * Every order is a fixed list of passes for each stage, so that the result does not depend on the
+ * order in which the simulation visits the stages: run_stages() lets each stage run as many passes
+ * as have their input, until all are done. 1F1B, GPipe and interleaved stages compute their next
+ * pass; the orders that split backward passes list all of them first.  Both halves of DualPipe
+ * mirror each other, so that only one of them is simulated. */
 #include "step/pipeline.h"
 
 #include "core/num.h"
 #include "plan/pipeline_order.h"
 
-/* The part of the pipeline that is simulated: the chunks of the model in a row from its input to its output. */
+/* The part of the pipeline that is simulated: the chunks of the model in a row from its input to
+ * its output. */
 struct line {
   const struct pz_pipeline *pipeline;
   uint32_t stages, chunks, microbatches; /* chunks of all stages */
@@ -34,7 +36,8 @@ static uint32_t chunk_at(const struct line *line, uint32_t stage, uint32_t slot)
   return line->v && slot ? line->chunks - 1 - stage : slot * line->stages + stage;
 }
 
-/* Returns the transfer time from a chunk to the next one, or back; at the turn of a V both are on one stage. */
+/* Returns the transfer time from a chunk to the next one, or back; at the turn of a V both are on
+ * one stage. */
 static double hop_s(const struct line *line, uint32_t chunk) {
   bool same_stage = line->stages == 1;
   if (line->v) same_stage = chunk + 1 == line->stages && !line->halved;
@@ -65,8 +68,8 @@ static double pass_s(const struct line *line, uint32_t chunk, enum pass_kind kin
   return pipeline->backward_s[chunk] - (kind == INPUTS ? weights_s : 0);
 }
 
-/* Returns the time of a chunk's forward pass together with a backward pass of the stage's other chunk: at least as long as
- * either of them. */
+/* Returns the time of a chunk's forward pass together with a backward pass of the stage's other
+ * chunk: at least as long as either of them. */
 static double pair_s(const struct line *line, uint32_t chunk) {
   const struct pz_pipeline *pipeline = line->pipeline;
   double forward_s = pipeline->forward_s[chunk];
@@ -75,8 +78,9 @@ static double pair_s(const struct line *line, uint32_t chunk) {
   return pz_fmax(pipeline->paired_s[chunk], pz_fmax(forward_s, backward_s));
 }
 
-/* Returns the i-th forward or the i-th backward pass of a stage in 1F1B and GPipe.  Interleaved stages run one microbatch
- * for each stage through a chunk, then the same ones through the next chunk. */
+/* Returns the i-th forward or the i-th backward pass of a stage in 1F1B and GPipe.  Interleaved
+ * stages run one microbatch for each stage through a chunk, then the same ones through the next
+ * chunk. */
 static struct pass nth_pass(const struct pz_pipeline *pipeline, uint32_t i, bool backward) {
   struct pass pass = {.microbatch = i, .kind = backward ? BACKWARD : FORWARD};
   if (pipeline->chunks == 1) return pass;
@@ -98,7 +102,8 @@ static uint32_t warm_up_passes(const struct pz_pipeline *pipeline, uint32_t stag
 
 /* ---- orders with split backward passes ------------------------------------------------------ */
 
-/* The slots of a stage in a V: the near chunk on the way to the turn, and the far one on the way back. */
+/* The slots of a stage in a V: the near chunk on the way to the turn, and the far one on the way
+ * back. */
 enum { NEAR = false, FAR = true };
 
 /* The passes of a stage in their order. */
@@ -117,7 +122,8 @@ static void append_pass(struct pass_list *list, enum pass_kind kind, bool far,
       (struct pass){.microbatch = microbatch, .slot = far, .kind = (uint8_t)kind};
 }
 
-/* Appends the next forward or backward pass of a slot, or the gradients of inputs of the next backward pass. */
+/* Appends the next forward or backward pass of a slot, or the gradients of inputs of the next
+ * backward pass. */
 static void append_next(struct pass_list *list, enum pass_kind kind, bool far) {
   uint32_t *next = kind == FORWARD ? &list->forwards[far] : &list->backwards[far];
   append_pass(list, kind, far, *next);
@@ -130,12 +136,13 @@ static void append_both_gradients(struct pass_list *list, bool far) {
   append_pass(list, WEIGHTS, far, list->backwards[far] - 1);
 }
 
-/* Lists the passes of ZB-H1 as Megatron-DeepSpeed does (deepspeed_zbh1_schedule.py), and of ZB-2P likewise with more
- * microbatches in flight.  Forward passes are as in 1F1B.  Gradients of weights follow when the stage has as many
- * activations as the first one, and one after each backward pass when no forward pass is left.
+/* Lists the passes of ZB-H1 as Megatron-DeepSpeed does (deepspeed_zbh1_schedule.py), and of ZB-2P
+ * likewise with more microbatches in flight.  Forward passes are as in 1F1B.  Gradients of weights
+ * follow when the stage has as many activations as the first one, and one after each backward pass
+ * when no forward pass is left.
  *
- * The order does not depend on the times.  If a stage ran whatever is ready first, a shorter pass could make the step
- * longer (Graham, SIAM J. Appl. Math. 17, 1969). */
+ * The order does not depend on the times.  If a stage ran whatever is ready first, a shorter pass
+ * could make the step longer (Graham, SIAM J. Appl. Math. 17, 1969). */
 static void list_zero_bubble(struct pass_list *list, enum pz_pipeline_order order, uint32_t stages,
                              uint32_t stage) {
   uint32_t in_flight = pz_zero_bubble_in_flight(order, stages, stage);
@@ -200,7 +207,8 @@ static void append_waiting_weights(struct pass_list *list) {
   append_pass(list, WEIGHTS, inputs->slot, inputs->microbatch);
 }
 
-/* Lists the passes of DualPipe and DualPipeV.  `later` counts the stages between this one and the turn of the V. */
+/* Lists the passes of DualPipe and DualPipeV.  `later` counts the stages between this one and the
+ * turn of the V. */
 static void list_dualpipe(struct pass_list *list, uint32_t stages, uint32_t stage) {
   uint32_t later = stages - stage - 1, pairs = list->microbatches - 2 * stages + stage + 1;
   for (uint32_t i = 0; i < 2 * later; i++) append_next(list, FORWARD, NEAR);
@@ -223,7 +231,8 @@ static void list_dualpipe(struct pass_list *list, uint32_t stages, uint32_t stag
     append_next(list, BACKWARD, FAR);
     append_pair(list, FAR);
   }
-  /* no forward pass is left; the second half of the backward passes leaves gradients of weights for later waits */
+  /* no forward pass is left; the second half of the backward passes leaves gradients of weights
+   * for later waits */
   for (uint32_t i = 0; i < 2 * (stage + 1); i++)
     append_next(list, i < stage + 1 ? BACKWARD : INPUTS, i % 2 ? NEAR : FAR);
   for (uint32_t i = 0; i < later; i++) {
@@ -254,7 +263,8 @@ static size_t end_index(const struct simulation *simulation, uint32_t chunk, uin
   return (size_t)chunk * simulation->line.microbatches + microbatch;
 }
 
-/* Returns when the input of a pass arrives at its stage, or a negative number if that is unknown yet. */
+/* Returns when the input of a pass arrives at its stage, or a negative number if that is unknown
+ * yet. */
 static double ready_s(const struct simulation *simulation, uint32_t stage,
                       const struct pass *pass) {
   const struct line *line = &simulation->line;
@@ -300,8 +310,8 @@ static void end_pass(struct simulation *simulation, uint32_t stage, const struct
   add_event(simulation, (struct pz_pipeline_event){mirrored, 1, other, backward, start_s, end_s});
 }
 
-/* Stores what a stage runs next: one pass, or two that run together.  Returns their number; 0 if the stage is done.  After
- * the warm-up of 1F1B, forward and backward passes alternate. */
+/* Stores what a stage runs next: one pass, or two that run together.  Returns their number; 0 if
+ * the stage is done.  After the warm-up of 1F1B, forward and backward passes alternate. */
 static uint32_t next_passes(const struct simulation *simulation, uint32_t stage,
                             struct pass passes[2]) {
   const struct pz_pipeline *pipeline = simulation->line.pipeline;
@@ -341,8 +351,8 @@ static bool advance_stage(struct simulation *simulation, uint32_t stage) {
   return true;
 }
 
-/* Runs all stages to their end.  Stages wait for each other only along the line, so that going over them forward and
- * backward always makes progress. */
+/* Runs all stages to their end.  Stages wait for each other only along the line, so that going
+ * over them forward and backward always makes progress. */
 static void run_stages(struct pz_call *call, struct simulation *simulation, uint32_t n_events) {
   uint32_t stages = simulation->line.stages;
   while (simulation->n_events < n_events) {
@@ -415,8 +425,8 @@ static double busy_s(const struct line *line, uint32_t stage) {
          (pairs + later) * (pair_s(line, far) - forward_s[far] - backward_s[near]);
 }
 
-/* Returns the time of the forward passes of a stage before its first backward pass.  In DualPipe the stage at the turn has
- * one more. */
+/* Returns the time of the forward passes of a stage before its first backward pass.  In DualPipe
+ * the stage at the turn has one more. */
 static double warm_up_s(const struct line *line, uint32_t stage) {
   const double *forward_s = line->pipeline->forward_s;
   bool one_more = stage + 1 == line->stages && line->pipeline->order != PZ_PIPELINE_ZB_V;
@@ -425,8 +435,9 @@ static double warm_up_s(const struct line *line, uint32_t stage) {
          (double)pz_min(all, far) * forward_s[line->chunks - 1 - stage];
 }
 
-/* Returns the bound of a V.  A stage begins when the first microbatch comes by, and passes after its warm-up begin when
- * that microbatch has gone through all chunks and back to the far chunk of the stage. */
+/* Returns the bound of a V.  A stage begins when the first microbatch comes by, and passes after
+ * its warm-up begin when that microbatch has gone through all chunks and back to the far chunk of
+ * the stage. */
 static double v_bound_s(const struct pz_pipeline *pipeline) {
   struct line line = make_line(pipeline);
   double bound_s = 0, arrival_s = 0, return_s = 0;
@@ -442,8 +453,8 @@ static double v_bound_s(const struct pz_pipeline *pipeline) {
   return bound_s;
 }
 
-/* Every stage runs all its passes.  Before the first of them, a microbatch has gone forward through the stages before it,
- * and after the last one it goes back through them. */
+/* Every stage runs all its passes.  Before the first of them, a microbatch has gone forward
+ * through the stages before it, and after the last one it goes back through them. */
 double pz_pipeline_bound_s(const struct pz_pipeline *pipeline) {
   double before_s = 0, bound_s = 0;
   if (pz_is_v_pipeline(pipeline->order)) return v_bound_s(pipeline);
@@ -454,7 +465,8 @@ double pz_pipeline_bound_s(const struct pz_pipeline *pipeline) {
       own_s += pipeline->forward_s[chunk] + pipeline->backward_s[chunk];
     }
     bound_s = pz_fmax(bound_s, pipeline->microbatches * own_s + before_s);
-    /* the way through the first chunk and back; zero-bubble orders may compute gradients of weights meanwhile */
+    /* the way through the first chunk and back; zero-bubble orders may compute gradients of
+     * weights meanwhile */
     double back_s = pz_is_zero_bubble(pipeline->order) ? 0 : pipeline->backward_s[stage];
     before_s += pipeline->forward_s[stage] + back_s;
   }

@@ -2,7 +2,8 @@
  *
  * Operators run one after another on a device (a stream), as fast as the chip's calibration says,
  * or as the host launches them, whichever is slower; collectives beside them only where the plan's
- * overlap says so; stages are simulated event by event (pipeline.h).  doc/predict.md has the model. */
+ * overlap says so; stages are simulated event by event (pipeline.h).  doc/predict.md has the
+ * model. */
 #ifndef PZ_STEP_PREDICT_H
 #define PZ_STEP_PREDICT_H
 

@@ -1,3 +1,4 @@
+/* The terms of a prediction by name, and which constants make a difference for it (prediction.h). */
 #include "step/prediction.h"
 
 #include <math.h>
@@ -50,7 +51,8 @@ const struct pz_part_info *pz_memory_part_at(size_t i) {
   return i < sizeof memory / sizeof *memory ? &memory[i] : NULL;
 }
 
-/* A pass takes (kernels^n + launches^n)^(1/n); what it takes longer than the kernels is printed as launches. */
+/* A pass takes (kernels^n + launches^n)^(1/n); what it takes longer than the kernels is printed as
+ * launches. */
 bool pz_launch_bound(const struct pz_training_parts *x) {
   double kernels_s = x->products_s + x->attention_s + x->elementwise_s + x->tensor_s + x->expert_s;
   return x->launch_s > kernels_s * (pow(2, 1 / pz_constants_default.smooth) - 1);
@@ -60,7 +62,8 @@ bool pz_launch_bound(const struct pz_training_parts *x) {
 
 static const double RAISE = 1.1, NOTHING = 1e-9;
 
-/* The bubble follows the other terms, so that it is named only where it changes alone. */
+/* Returns the label of the term that differs most between two predictions.  The bubble follows the
+ * other terms, so that it is named only if it alone differs. */
 static const char *changed_part(const struct pz_prediction *a, const struct pz_prediction *b) {
   const struct pz_part_info *p;
   const char *found = "memory";

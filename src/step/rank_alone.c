@@ -1,10 +1,13 @@
+/* One rank of a plan alone (rank_alone.h): the prediction on an instant network, reduced to the
+ * rank's microbatches. */
 #include "step/rank_alone.h"
 
 #include "chip/chip.h"
 #include "core/num.h"
 #include "step/training_memory.h"
 
-/* Between two steps nothing is gathered: where weights and gradients are divided, they are so as the optimizer's state is. */
+/* Returns the bytes of weights, gradients and optimizer state between two steps.  Nothing is
+ * gathered then, so that sharded weights and gradients have as many shards as the optimizer state. */
 static double static_bytes(const struct pz_plan *p, const struct pz_training_memory *m) {
   static const double GRADIENT = 4, MOMENT = 4;
   const struct pz_framework *f = pz_plan_framework(p);

@@ -1,3 +1,4 @@
+/* The cost of a training run (run_cost.h). */
 #include "step/run_cost.h"
 
 #include <math.h>

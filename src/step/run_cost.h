@@ -1,5 +1,5 @@
-/* What a whole training run costs: steps, days, device-hours, dollars, energy; and with failures the
- * interval between checkpoints and the goodput. */
+/* What a whole training run costs: steps, days, device-hours, dollars, energy; and with failures
+ * the interval between checkpoints and the goodput. */
 #ifndef PZ_STEP_RUN_COST_H
 #define PZ_STEP_RUN_COST_H
 

@@ -53,8 +53,9 @@ static bool has_windows(const struct pz_run_model *m, int64_t *window) {
          end > 0 && !m->layers_as[end];
 }
 
-/* Sparse attention in the words of tables: "DSA: indexer 32x128 top 2048", heads and width of the indexer and keys that
- * are chosen; ", computed in every fourth layer" where the layers after one take its choice.  False: other words. */
+/* Sparse attention in the words of tables: "DSA: indexer 32x128 top 2048", heads and width of the
+ * indexer and keys that are chosen; ", computed in every fourth layer" where the layers after one
+ * take its choice.  False: other words. */
 static bool has_index(const struct pz_run_model *m, struct indexer *x) {
   static const char *const every[] = {"second", "third",   "fourth", "fifth",
                                       "sixth",  "seventh", "eighth"};
@@ -133,8 +134,8 @@ static bool read_named(const char *text, const char *const *names, int64_t *to, 
   return seen == (1u << n) - 1;
 }
 
-/* A letter for each layer, all of `known`, into `to`: "MEM*E", or with parts that repeat, "(LLL*)x10".  False: the
- * pattern has other letters or another number of them. */
+/* A letter for each layer, all of `known`, into `to`: "MEM*E", or with parts that repeat,
+ * "(LLL*)x10".  False: the pattern has other letters or another number of them. */
 static bool read_letters(const struct pz_run_model *m, const char *known,
                          char to[PZ_MOST_MIXED_LAYERS + 1]) {
   size_t n = 0, layers = (size_t)m->layers;
@@ -155,7 +156,8 @@ static bool read_letters(const struct pz_run_model *m, const char *known,
   return n == layers;
 }
 
-/* Nemotron-H: every layer of the pattern is Mamba-2 (M), attention (*), experts (E) or feed-forward (-). */
+/* Nemotron-H: every layer of the pattern is Mamba-2 (M), attention (*), experts (E) or
+ * feed-forward (-). */
 static bool put_mamba(struct text *t, const struct pz_run_model *m, char *why) {
   static const char *const names[] = {"heads", "head_dim", "state", "groups", "conv", "chunk"};
   static const char *const keys[] = {"mamba_num_heads", "mamba_head_dim", "ssm_state_size",
@@ -248,7 +250,8 @@ static bool put_delta(struct text *t, const struct pz_run_model *m, char *why) {
 
 /* ---- the others ---- */
 
-/* GPT's shape, with experts or without, whose head is the embedding except in plain PyTorch models. */
+/* GPT's shape, with experts or without, whose head is the embedding except in plain PyTorch
+ * models. */
 static void put_gpt(struct text *t, const struct pz_run_model *m) {
   put(t, "{\"model_type\":\"gpt2\"");
   put_number(t, "n_embd", m->hidden);
@@ -271,8 +274,9 @@ static void put_windows(struct text *t, const struct pz_run_model *m, int64_t wi
   put(t, "}");
 }
 
-/* Which of the families a row has: with latent attention DeepSeek's, and GLM-5's where layers share an indexer; with
- * experts alone Qwen3's; plain PyTorch and shared experts beside ordinary attention the plain decoder; else Llama. */
+/* Which of the families a row has: with latent attention DeepSeek's, and GLM-5's where layers
+ * share an indexer; with experts alone Qwen3's; plain PyTorch and shared experts beside ordinary
+ * attention the plain decoder; else Llama. */
 static const char *family_of(const struct pz_run_model *m) {
   struct indexer x;
   if (m->kv_rank && has_index(m, &x)) return x.every > 1 ? "glm_moe_dsa" : "deepseek_v32";

@@ -1,5 +1,5 @@
-/* The model of a row of a table of runs: its shape by columns, written as a configuration that a model
- * family reads (workload/family.c). */
+/* The model of a row of a table of runs: its shape by columns, written as a configuration that a
+ * model family reads (workload/family.c). */
 #ifndef PZ_STEP_RUN_MODEL_H
 #define PZ_STEP_RUN_MODEL_H
 
@@ -25,8 +25,8 @@ struct pz_run_model {
 /* Does the model have state-space layers? */
 bool pz_run_model_hybrid(const struct pz_run_model *m);
 
-/* The configuration into `config` (PZ_RUN_CONFIG bytes).  False: `why` (PZ_RUN_WHY bytes) says what is not
- * covered. */
+/* The configuration into `config` (PZ_RUN_CONFIG bytes).  False: `why` (PZ_RUN_WHY bytes) says
+ * what is not covered. */
 bool pz_run_model_config(const struct pz_run_model *m, char *config, char *why);
 
 #endif

@@ -1,3 +1,10 @@
+/* Reads a table of training runs and predicts its rows (run_table.h).
+ *
+ * Each row becomes a request: the shape of its model as a configuration (run_model.c), its plan,
+ * chip and network.  Numbers that are none and unknown columns are errors of the table.  Words
+ * that the model does not cover, and plans that cannot be, are the reason of a row that is not
+ * predicted.  Rows are predicted in parallel.  The last sections collect errors by group and write
+ * the table with its predictions. */
 #include "step/run_table.h"
 
 #include <errno.h>
@@ -24,7 +31,8 @@
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
-/* Beside the fields of the plan, whose columns plan_fields.def names. */
+/* The columns that are read.  The fields of the plan follow; plan_fields.def has the names of
+ * their columns. */
 enum column {
   ID,
   GROUP,
@@ -68,7 +76,8 @@ static const char *const heads[PLAN] = {
     "cluster", "shared_ffn", "ssm",        "layer_pattern",  "moe_latent",   "kind",  "routing",
     "vision",  "optimizer"};
 
-/* What people note beside a run: where it is from, what else was measured.  Not read. */
+/* Columns for notes about a run (its source, what else was measured), which are accepted but not
+ * used. */
 static const char *const notes[] = {"source",
                                     "assumed",
                                     "notes",
@@ -95,7 +104,7 @@ static const char *const notes[] = {"source",
                                     "iteration_time_s"};
 enum { NOTES = sizeof notes / sizeof *notes };
 
-/* A row with all of these is a run as it was published, nothing of it left to a framework. */
+/* A row with all of these fields is a published run, which leaves no field to the framework. */
 static const uint64_t fields_of_run =
     PZ_PLAN_PIN(SEQ) | PZ_PLAN_PIN(DEVICES) | PZ_PLAN_PIN(PRECISION) | PZ_PLAN_PIN(ATTENTION) |
     PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(PP) | PZ_PLAN_PIN(VPP) | PZ_PLAN_PIN(CP) |
@@ -103,38 +112,45 @@ static const uint64_t fields_of_run =
     PZ_PLAN_PIN(RECOMPUTE) | PZ_PLAN_PIN(OVERLAP) | PZ_PLAN_PIN(EXECUTION) | PZ_PLAN_PIN(PIPELINE) |
     PZ_PLAN_PIN(FRAMEWORK) | PZ_PLAN_PIN(GRAD_BYTES) | PZ_PLAN_PIN(ATTENTION_LIBRARY);
 
-static const char *head(int c) {
-  if (c < PLAN) return heads[c];
-  const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)(c - PLAN));
+/* Returns the heading of a column. */
+static const char *column_heading(int column) {
+  if (column < PLAN) return heads[column];
+  const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)(column - PLAN));
   return x->column ? x->column : x->name;
 }
 
 struct reader {
-  const char *name;
+  const char *name; /* of the table */
   const struct pz_csv *csv;
-  uint32_t at[COLUMNS];
-  uint32_t row;
+  uint32_t at[COLUMNS]; /* where each column is in the table; PZ_NONE: it is absent */
+  uint32_t row;         /* the current row */
   const struct pz_run_terms *terms;
 };
 
-static const char *cell(const struct reader *r, int c) {
-  const char *text = r->at[c] == PZ_NONE ? "" : pz_csv_cell(r->csv, r->row, r->at[c]);
-  const char *usual = c == CHIP ? r->terms->chip : c == CLUSTER ? r->terms->cluster : NULL;
+/* Returns the text of a cell of the current row; chip and cluster of rows without one are those of
+ * the terms. */
+static const char *cell_text(const struct reader *reader, int column) {
+  const char *text = reader->at[column] == PZ_NONE
+                         ? ""
+                         : pz_csv_cell(reader->csv, reader->row, reader->at[column]);
+  const char *usual = column == CHIP      ? reader->terms->chip
+                      : column == CLUSTER ? reader->terms->cluster
+                                          : NULL;
   return *text || !usual ? text : usual;
 }
 
-/* Of a plan all but lists. */
+/* Lists the accepted columns: all but list-valued fields of the plan, then the notes. */
 static const char *column_name(const void *ctx, size_t i) {
   (void)ctx;
-  for (int c = 0; c < COLUMNS; c++) {
-    bool list =
-        c >= PLAN && pz_plan_field((enum pz_plan_field)(c - PLAN))->kind >= PZ_PLAN_KIND_LIST;
-    if (!list && i-- == 0) return head(c);
+  for (int column = 0; column < COLUMNS; column++) {
+    bool list = column >= PLAN &&
+                pz_plan_field((enum pz_plan_field)(column - PLAN))->kind >= PZ_PLAN_KIND_LIST;
+    if (!list && i-- == 0) return column_heading(column);
   }
   return i < NOTES ? notes[i] : NULL;
 }
 
-/* Without the notes, for what may have been meant. */
+/* Like column_name(), without the notes, for suggestions after a misspelt name. */
 static const char *read_column_name(const void *ctx, size_t i) {
   const char *name = column_name(ctx, i);
   return name == notes[0] ? NULL : name;
@@ -160,48 +176,51 @@ static bool is_column(const char *name) {
   return false;
 }
 
-static void find_columns(struct pz_call *call, struct reader *r) {
+static void find_columns(struct pz_call *call, struct reader *reader) {
   char all[800], meant[160];
-  for (uint32_t c = 0; c < r->csv->columns; c++)
-    if (!is_column(r->csv->cells[c]))
-      pz_raise(call, PZ_BAD_INPUT, "%s:1: unknown column '%.40s'%s; accepted: %s", r->name,
-               r->csv->cells[c],
-               pz_text_meant(meant, sizeof meant, r->csv->cells[c], read_column_name, NULL),
-               pz_text_join(all, sizeof all, column_name, NULL));
-  for (int c = 0; c < COLUMNS; c++) r->at[c] = pz_csv_column(r->csv, head(c));
-  bool model = r->at[MODEL] != PZ_NONE || r->at[LAYERS] != PZ_NONE;
-  if (model && (r->at[CHIP] != PZ_NONE || r->terms->chip)) return;
+  for (uint32_t column = 0; column < reader->csv->columns; column++)
+    if (!is_column(reader->csv->cells[column]))
+      pz_raise(
+          call, PZ_BAD_INPUT, "%s:1: unknown column '%.40s'%s; accepted: %s", reader->name,
+          reader->csv->cells[column],
+          pz_text_meant(meant, sizeof meant, reader->csv->cells[column], read_column_name, NULL),
+          pz_text_join(all, sizeof all, column_name, NULL));
+  for (int column = 0; column < COLUMNS; column++)
+    reader->at[column] = pz_csv_column(reader->csv, column_heading(column));
+  bool model = reader->at[MODEL] != PZ_NONE || reader->at[LAYERS] != PZ_NONE;
+  if (model && (reader->at[CHIP] != PZ_NONE || reader->terms->chip)) return;
   pz_raise(call, PZ_BAD_INPUT,
            "%s:1: no column '%s'; accepted: a table of runs with the columns model (or the "
            "model's shape: layers, hidden, heads, ffn, mlp, vocab), chip, and those of the "
            "plan that a run is to have",
-           r->name, model ? "chip" : "model");
+           reader->name, model ? "chip" : "model");
 }
 
-/* A number; 0 where the cell is empty. */
-static double read_number(struct pz_call *call, const struct reader *r, int c) {
-  const char *text = cell(r, c);
+/* Returns the number in a cell of the current row, or 0 if the cell is empty. */
+static double read_number(struct pz_call *call, const struct reader *reader, int column) {
+  const char *text = cell_text(reader, column);
   char *end;
   if (!*text) return 0;
   errno = 0;
   double number = strtod(text, &end);
   if (*end || errno || !(number >= 0 && number < 1e18))
     pz_raise(call, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: a number from 0 to 1e18",
-             r->name, r->csv->lines[r->row], head(c), text);
+             reader->name, reader->csv->lines[reader->row], column_heading(column), text);
   return number;
 }
 
-static int64_t read_count(struct pz_call *call, const struct reader *r, int c) {
-  double number = read_number(call, r, c);
+static int64_t read_count(struct pz_call *call, const struct reader *reader, int column) {
+  double number = read_number(call, reader, column);
   if (number != floor(number) || number > 1e15)
     pz_raise(call, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: an integer up to 1e15",
-             r->name, r->csv->lines[r->row], head(c), cell(r, c));
+             reader->name, reader->csv->lines[reader->row], column_heading(column),
+             cell_text(reader, column));
   return (int64_t)number;
 }
 
 /* ---- a row ---------------------------------------------------------------------------------- */
 
-/* A row as it is asked. */
+/* A row as a question to the predictor. */
 struct pz_run_request {
   struct pz_run_model model;
   struct pz_plan plan;
@@ -213,65 +232,68 @@ struct pz_run_request {
   bool has_net; /* else the chip's own link */
 };
 
-/* Is the field a number in a table? */
-static bool is_number(const struct pz_plan_field_info *x) {
+/* Returns whether a table has the field as a number, not as a word. */
+static bool is_number_field(const struct pz_plan_field_info *x) {
   return x->kind != PZ_PLAN_KIND_CHOICE && x->kind != PZ_PLAN_KIND_SET &&
          x->kind < PZ_PLAN_KIND_TEXT;
 }
 
-/* Numbers of the plan; whether they are in range is for the prediction to say. */
-static void read_plan(struct pz_call *call, const struct reader *r, struct pz_plan *p) {
-  *p = pz_plan_default();
+/* Reads the numeric fields of the plan.  The prediction checks their ranges. */
+static void read_plan(struct pz_call *call, const struct reader *reader, struct pz_plan *plan) {
+  *plan = pz_plan_default();
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
     const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)f);
-    if (!is_number(x) || !*cell(r, PLAN + f)) continue;
+    if (!is_number_field(x) || !*cell_text(reader, PLAN + f)) continue;
     bool real = x->kind == PZ_PLAN_KIND_REAL;
-    double number = real ? read_number(call, r, PLAN + f) : (double)read_count(call, r, PLAN + f);
-    pz_plan_field_store(p, (enum pz_plan_field)f, number);
+    double number =
+        real ? read_number(call, reader, PLAN + f) : (double)read_count(call, reader, PLAN + f);
+    pz_plan_field_store(plan, (enum pz_plan_field)f, number);
   }
-  if (p->sp > 0) p->sp = 1;
+  if (plan->sp > 0) plan->sp = 1;
 }
 
-static void read_numbers(struct pz_call *call, const struct reader *r, struct pz_run_request *q) {
+static void read_numbers(struct pz_call *call, const struct reader *reader,
+                         struct pz_run_request *request) {
   const struct {
-    int c;
+    int column;
     int64_t *to;
-  } list[] = {{LAYERS, &q->model.layers},
-              {HIDDEN, &q->model.hidden},
-              {HEADS, &q->model.heads},
-              {KV_HEADS, &q->model.kv_heads},
-              {HEAD_DIM, &q->model.head_dim},
-              {FFN, &q->model.ffn},
-              {VOCAB, &q->model.vocab},
-              {EXPERTS, &q->model.experts},
-              {TOPK, &q->model.topk},
-              {EXPERT_FFN, &q->model.expert_ffn},
-              {SHARED_EXPERTS, &q->model.shared_experts},
-              {SHARED_FFN, &q->model.shared_ffn},
-              {DENSE_LAYERS, &q->model.dense_layers},
-              {MOE_LATENT, &q->model.moe_latent},
-              {PLAN + PZ_PLAN_MTP, &q->model.mtp}};
+  } list[] = {{LAYERS, &request->model.layers},
+              {HIDDEN, &request->model.hidden},
+              {HEADS, &request->model.heads},
+              {KV_HEADS, &request->model.kv_heads},
+              {HEAD_DIM, &request->model.head_dim},
+              {FFN, &request->model.ffn},
+              {VOCAB, &request->model.vocab},
+              {EXPERTS, &request->model.experts},
+              {TOPK, &request->model.topk},
+              {EXPERT_FFN, &request->model.expert_ffn},
+              {SHARED_EXPERTS, &request->model.shared_experts},
+              {SHARED_FFN, &request->model.shared_ffn},
+              {DENSE_LAYERS, &request->model.dense_layers},
+              {MOE_LATENT, &request->model.moe_latent},
+              {PLAN + PZ_PLAN_MTP, &request->model.mtp}};
   for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-    *list[i].to = read_count(call, r, list[i].c);
-  if (*cell(r, MLA) &&
-      sscanf(cell(r, MLA), "%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64,
-             &q->model.q_rank, &q->model.kv_rank, &q->model.rope_dim, &q->model.nope_dim,
-             &q->model.value_dim) != 5)
+    *list[i].to = read_count(call, reader, list[i].column);
+  if (*cell_text(reader, MLA) &&
+      sscanf(cell_text(reader, MLA),
+             "%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64,
+             &request->model.q_rank, &request->model.kv_rank, &request->model.rope_dim,
+             &request->model.nope_dim, &request->model.value_dim) != 5)
     pz_raise(call, PZ_BAD_INPUT,
              "%s:%u: column 'mla' is '%.40s'; accepted: query rank/key-value "
              "rank/rope/nope/value dimension",
-             r->name, r->csv->lines[r->row], cell(r, MLA));
-  read_plan(call, r, &q->plan);
+             reader->name, reader->csv->lines[reader->row], cell_text(reader, MLA));
+  read_plan(call, reader, &request->plan);
 }
 
-static bool says(const struct reader *r, int c, const char *word) {
-  return strcmp(cell(r, c), word) == 0;
+static bool cell_is(const struct reader *reader, int column, const char *word) {
+  return strcmp(cell_text(reader, column), word) == 0;
 }
 
 /* ---- words that are not covered ---- */
 
-/* Words of a column that change nothing, or that the model covers by what it does anyway: experts get
- * even loads. */
+/* The accepted words of columns that do not change the prediction.  Experts get even loads,
+ * whatever the routing. */
 static const struct {
   int column;
   const char *words[7];
@@ -292,42 +314,45 @@ __attribute__((format(printf, 2, 3))) static bool refuse_row(struct pz_run_row *
 
 static const char *word_of(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
 
-static bool refuse_word(const struct reader *r, int c, const char *const *words,
+static bool refuse_word(const struct reader *reader, int column, const char *const *words,
                         struct pz_run_row *row) {
   char list[120];
-  return refuse_row(row, "%s '%.60s' is not covered; accepted: %s", head(c), cell(r, c),
-                    pz_text_join(list, sizeof list, word_of, words));
+  return refuse_row(row, "%s '%.60s' is not covered; accepted: %s", column_heading(column),
+                    cell_text(reader, column), pz_text_join(list, sizeof list, word_of, words));
 }
 
-/* Vision-language models trained on text are their language model.  Else a tower computes on images, frozen or not, and
- * neither its layers nor the images of a sample are predicted. */
-static bool vision_is_covered(const struct reader *r, struct pz_run_row *row) {
+/* Returns false with a reason if the run trains on images: neither the layers of a vision tower
+ * nor the images of a sample are predicted.  A vision-language model that is trained on text is
+ * its language model. */
+static bool vision_is_covered(const struct reader *reader, struct pz_run_row *row) {
   static const char text_only[] = "text only";
-  const char *said = cell(r, VISION);
+  const char *said = cell_text(reader, VISION);
   size_t n = strlen(said), end = sizeof text_only - 1;
-  if (!*said && strncmp(cell(r, KIND), "vlm-", 4) != 0) return true;
+  if (!*said && strncmp(cell_text(reader, KIND), "vlm-", 4) != 0) return true;
   if (strcmp(said, "none") == 0 || (n >= end && strcmp(said + n - end, text_only) == 0))
     return true;
   return refuse_row(row,
                     "%s '%.60s': a vision tower and the images of a sample are not predicted; "
                     "accepted: vision none, or text only",
-                    *said ? "vision" : "kind", *said ? said : cell(r, KIND));
+                    *said ? "vision" : "kind", *said ? said : cell_text(reader, KIND));
 }
 
-static bool words_are_covered(const struct reader *r, struct pz_run_row *row) {
+static bool words_are_covered(const struct reader *reader, struct pz_run_row *row) {
   for (size_t i = 0; i < sizeof covered_words / sizeof *covered_words; i++) {
-    const char *const *word = covered_words[i].words, *said = cell(r, covered_words[i].column);
+    const char *const *word = covered_words[i].words,
+                      *said = cell_text(reader, covered_words[i].column);
     while (*said && *word && strcmp(*word, said) != 0) word++;
     if (*said && !*word)
-      return refuse_word(r, covered_words[i].column, covered_words[i].words, row);
+      return refuse_word(reader, covered_words[i].column, covered_words[i].words, row);
   }
-  return vision_is_covered(r, row);
+  return vision_is_covered(reader, row);
 }
 
-/* CUDA graphs: of the whole iteration or of whole layers, which is another execution, or of modules with + or , between,
- * also behind who captures them (te, mcore).  moe is all of a layer with experts, whose loads are then fixed (Megatron
- * Core, CudaGraphScope.moe): whole layers, beside attention and, of a hybrid, mamba.  False: a word is not known. */
-static bool read_graphs(const char *at, bool hybrid, struct pz_plan *p) {
+/* CUDA graphs: of the whole iteration or of whole layers, which is another execution, or of
+ * modules with + or , between, also behind who captures them (te, mcore).  moe is all of a layer
+ * with experts, whose loads are then fixed (Megatron Core, CudaGraphScope.moe): whole layers,
+ * beside attention and, of a hybrid, mamba.  False: a word is not known. */
+static bool read_cuda_graphs(const char *at, bool hybrid, struct pz_plan *plan) {
   static const char *const words[] = {"attn",           "mlp",   "moe_router",
                                       "moe_preprocess", "mamba", "layers",
                                       "full_iteration", "moe",   NULL};
@@ -335,7 +360,7 @@ static bool read_graphs(const char *at, bool hybrid, struct pz_plan *p) {
   const char *colon = strchr(at, ':');
   bool experts = false;
   if (colon && strncmp(at, "te:", 3) != 0 && strncmp(at, "mcore:", 6) != 0) return false;
-  p->cuda_graphs = 0;
+  plan->cuda_graphs = 0;
   if (strcmp(at, "none") == 0) return true;
   at = colon ? colon + 1 : at;
   if (!*at) return false;
@@ -344,45 +369,48 @@ static bool read_graphs(const char *at, bool hybrid, struct pz_plan *p) {
     while (words[i] && (strlen(words[i]) != n || strncmp(words[i], at, n) != 0)) i++;
     if (!words[i]) return false;
     if (i < MODULES)
-      p->cuda_graphs |= 1 << i;
+      plan->cuda_graphs |= 1 << i;
     else if (i < MOE)
-      p->execution = PZ_EXECUTION_GRAPH;
+      plan->execution = PZ_EXECUTION_GRAPH;
     experts |= i == MOE;
   }
   int others = PZ_GRAPH_ATTENTION | (hybrid ? PZ_GRAPH_MAMBA : 0);
-  if (experts) p->execution = PZ_EXECUTION_GRAPH;
-  return !experts || (p->cuda_graphs & others) == others;
+  if (experts) plan->execution = PZ_EXECUTION_GRAPH;
+  return !experts || (plan->cuda_graphs & others) == others;
 }
 
-/* Is a column among those that the source does not state?  A table need not say. */
-static bool is_assumed(const struct reader *r, const char *column) {
-  uint32_t at = pz_csv_column(r->csv, "assumed");
-  return at != PZ_NONE && strstr(pz_csv_cell(r->csv, r->row, at), column);
+/* Returns whether the table says that a column was assumed, because the source of the run does not
+ * state it. */
+static bool is_assumed(const struct reader *reader, const char *column) {
+  uint32_t at = pz_csv_column(reader->csv, "assumed");
+  return at != PZ_NONE && strstr(pz_csv_cell(reader->csv, reader->row, at), column);
 }
 
-/* Recomputation: a word, or "other:" and every second layer, a policy of what is saved, or modules. */
-static bool read_recompute(const char *word, struct pz_plan *p) {
+/* Reads recomputation: a word of the plan, or "other:" followed by "every second layer", by a
+ * policy of what is saved, or by modules.  Returns false for other words. */
+static bool read_recompute(const char *word, struct pz_plan *plan) {
   if (strncmp(word, "other:", 6) != 0)
-    return *word && pz_try_plan_field(p, PZ_PLAN_RECOMPUTE, word, NULL) &&
-           p->recompute != PZ_RECOMPUTATION_HALF;
+    return *word && pz_try_plan_field(plan, PZ_PLAN_RECOMPUTE, word, NULL) &&
+           plan->recompute != PZ_RECOMPUTATION_HALF;
   word += 6;
   int64_t first = 0;
   if (sscanf(word, "full, first %6" SCNd64 " layers of each chunk", &first) == 1 && first > 0) {
-    p->recompute = PZ_RECOMPUTATION_FULL;
-    p->recompute_layers = first;
+    plan->recompute = PZ_RECOMPUTATION_FULL;
+    plan->recompute_layers = first;
   } else if (strcmp(word, "every second layer") == 0)
-    p->recompute = PZ_RECOMPUTATION_HALF;
-  else if (pz_saved_parse(word, &p->saved))
-    p->recompute = PZ_RECOMPUTATION_FULL;
-  else if (pz_modules_parse(word, &p->recompute_modules))
-    p->recompute = PZ_RECOMPUTATION_SELECTIVE;
+    plan->recompute = PZ_RECOMPUTATION_HALF;
+  else if (pz_saved_parse(word, &plan->saved))
+    plan->recompute = PZ_RECOMPUTATION_FULL;
+  else if (pz_modules_parse(word, &plan->recompute_modules))
+    plan->recompute = PZ_RECOMPUTATION_SELECTIVE;
   else
     return false;
   return true;
 }
 
-/* "last 14 layers", "first layer", "first and last 2 layers": characters read; 0: other words. */
-static int read_ends(const char *at, struct pz_plan *p) {
+/* Reads "last 14 layers", "first layer" or "first and last 2 layers".  Returns the number of
+ * characters read; 0 for other words. */
+static int read_end_layers(const char *at, struct pz_plan *plan) {
   static const struct {
     const char *word;
     bool first, last;
@@ -395,14 +423,14 @@ static int read_ends(const char *at, struct pz_plan *p) {
   begin = strlen(list[i].word);
   if (sscanf(at + begin, "%6" SCNd64 " %n", &n, &digits) == 1) begin += (size_t)digits;
   if (n < 1 || strncmp(at + begin, "layer", 5) != 0) return 0;
-  if (list[i].first) p->bf16_first_layers = n;
-  if (list[i].last) p->bf16_layers = n;
+  if (list[i].first) plan->bf16_first_layers = n;
+  if (list[i].last) plan->bf16_layers = n;
   return (int)begin + 5 + (at[begin + 5] == 's');
 }
 
-/* "bf16: qkv, attention out, last 14 layers; mxfp8: mamba out": what has more bits.  Embedding, head, router and norms
- * have 16 whatever is said. */
-static bool read_wide(const char *at, struct pz_plan *p) {
+/* Reads which modules have more bits: "bf16: qkv, attention out, last 14 layers; mxfp8: mamba
+ * out".  Embedding, head, router and norms always have 16.  Returns false for other words. */
+static bool read_wider_modules(const char *at, struct pz_plan *plan) {
   static const struct {
     const char *word;
     int modules; /* of PZ_WIDE_ALL; of nvfp4 where it is another */
@@ -418,16 +446,16 @@ static bool read_wide(const char *at, struct pz_plan *p) {
                {"head", 0, 0},
                {"router", 0, 0},
                {"norms", 0, 0}};
-  bool nvfp4 = p->precision == PZ_PRECISION_NVFP4;
+  bool nvfp4 = plan->precision == PZ_PRECISION_NVFP4;
   for (; *at; at += strspn(at, ",; ")) {
     size_t i = 0, most = sizeof words / sizeof *words;
     int end = 0;
     while (i < most && strncmp(at, words[i].word, strlen(words[i].word)) != 0) i++;
     if (i < most) {
-      p->bf16_modules |= nvfp4 && words[i].of_nvfp4 ? words[i].of_nvfp4 : words[i].modules;
+      plan->bf16_modules |= nvfp4 && words[i].of_nvfp4 ? words[i].of_nvfp4 : words[i].modules;
       end = (int)strlen(words[i].word);
     } else {
-      end = read_ends(at, p);
+      end = read_end_layers(at, plan);
     }
     at += end;
     if (!end || (*at && !strchr(",; ", *at) && at[-1] != ' ')) return false;
@@ -435,10 +463,11 @@ static bool read_wide(const char *at, struct pz_plan *p) {
   return true;
 }
 
-/* A recipe in words: "fp8 hybrid, delayed scaling", "mxfp8", or as Megatron and Megatron Bridge call it (Fp8Recipe in
- * megatron/core/enums.py: tensorwise; training/mixed_precision.py of Bridge: subchannel is blockwise).  Its precision, or
- * PZ_PRECISIONS where it says none; -1: other words, or two recipes. */
-static int read_fp8_recipe(const char *at, size_t bytes, struct pz_plan *p) {
+/* A recipe in words: "fp8 hybrid, delayed scaling", "mxfp8", or as Megatron and Megatron Bridge
+ * call it (Fp8Recipe in megatron/core/enums.py: tensorwise; training/mixed_precision.py of Bridge:
+ * subchannel is blockwise).  Its precision, or PZ_PRECISIONS where it says none; -1: other words,
+ * or two recipes. */
+static int read_fp8_recipe(const char *at, size_t bytes, struct pz_plan *plan) {
   enum { NONE = -1, NVFP4 = -2, FP8 = -3, NOTHING = -4 };
   static const struct {
     const char *word;
@@ -470,36 +499,38 @@ static int read_fp8_recipe(const char *at, size_t bytes, struct pz_plan *p) {
     if (recipe != NOTHING) said = recipe;
     at += n;
   }
-  if (said >= 0) p->fp8_recipe = said;
+  if (said >= 0) plan->fp8_recipe = said;
   return said == NOTHING ? -1
          : said == NONE  ? PZ_PRECISIONS
          : said == NVFP4 ? PZ_PRECISION_NVFP4
                          : PZ_PRECISION_FP8;
 }
 
-/* What is quantised: a recipe, and after it what has more bits.  False: not covered, or not the row's precision. */
-static bool read_quant(const char *word, struct pz_plan *p) {
+/* Reads a quantisation recipe, followed by the modules that have more bits.  Returns false if it
+ * is not covered, or contradicts the precision of the row. */
+static bool read_quantisation(const char *word, struct pz_plan *plan) {
   int64_t first = 0, last = 0;
   int end = 0;
   const char *more = strstr(word, " in layers 0-");
   if (!more) more = strchr(word, ';');
-  int precision = read_fp8_recipe(word, more ? (size_t)(more - word) : strlen(word), p);
+  int precision = read_fp8_recipe(word, more ? (size_t)(more - word) : strlen(word), plan);
   if (precision < 0) return false;
-  if (precision != PZ_PRECISIONS && p->precision < 0) p->precision = precision;
-  if (precision != PZ_PRECISIONS && p->precision != precision) return false;
+  if (precision != PZ_PRECISIONS && plan->precision < 0) plan->precision = precision;
+  if (precision != PZ_PRECISIONS && plan->precision != precision) return false;
   if (!more) return true;
-  if (*more == ';') return read_wide(more + strspn(more, "; "), p);
+  if (*more == ';') return read_wider_modules(more + strspn(more, "; "), plan);
   if (sscanf(more, " in layers 0-%*d, bf16 in %6" SCNd64 "-%6" SCNd64 " and the head%n", &first,
              &last, &end) != 2 ||
       !end || more[end] || last < first)
     return false;
-  p->bf16_layers = last - first + 1;
+  plan->bf16_layers = last - first + 1;
   return true;
 }
 
-/* What is on the host, with ; between: "activations of 20 layers", of whole layers of each chunk; "activations: MODULES";
- * "optimizer 50%", of so much of its state; or the plan's words.  False: not covered. */
-static bool read_offload(const char *word, struct pz_plan *p) {
+/* Reads what is offloaded to the host, separated by ";": "activations of 20 layers" (of each
+ * chunk), "activations: MODULES", "optimizer 50%" (of its state), or a word of the plan.  Returns
+ * false for other words. */
+static bool read_offload(const char *word, struct pz_plan *plan) {
   static const char modules[] = "activations: ";
   char one[120];
   int offload = 0;
@@ -511,25 +542,27 @@ static bool read_offload(const char *word, struct pz_plan *p) {
     word += n;
     const char *list =
         strncmp(one, modules, sizeof modules - 1) == 0 ? one + sizeof modules - 1 : NULL;
-    if (sscanf(one, "activations of %6" SCNd64 " layers%n", &p->offload_layers, &end) == 1 && end)
-      p->offload = PZ_OFFLOAD_ACTIVATIONS;
+    if (sscanf(one, "activations of %6" SCNd64 " layers%n", &plan->offload_layers, &end) == 1 &&
+        end)
+      plan->offload = PZ_OFFLOAD_ACTIVATIONS;
     else if (sscanf(one, "optimizer %3d%%%n", &percent, &end) == 1 && end && percent > 0 &&
              percent <= 100)
-      p->offload = PZ_OFFLOAD_OPTIMIZER, p->offload_fraction = percent / 100.0;
-    else if (list && pz_try_plan_field(p, PZ_PLAN_OFFLOAD_MODULES, list, NULL))
-      p->offload = PZ_OFFLOAD_ACTIVATIONS;
-    else if (list || !pz_try_plan_field(p, PZ_PLAN_OFFLOAD, one, NULL))
+      plan->offload = PZ_OFFLOAD_OPTIMIZER, plan->offload_fraction = percent / 100.0;
+    else if (list && pz_try_plan_field(plan, PZ_PLAN_OFFLOAD_MODULES, list, NULL))
+      plan->offload = PZ_OFFLOAD_ACTIVATIONS;
+    else if (list || !pz_try_plan_field(plan, PZ_PLAN_OFFLOAD, one, NULL))
       return false;
     if (end && one[end]) return false;
-    offload |= p->offload;
+    offload |= plan->offload;
   }
-  p->offload = offload;
+  plan->offload = offload;
   return true;
 }
 
-/* Words of attention that say which layers have it or which keys it reads, as the model's shape or name does too; the
- * kernels are flash attention.  What the model has to say; "": it does; NULL: another word. */
-static const char *attention_layers(const struct reader *r, const struct pz_run_model *m,
+/* Checks a word for attention that says which layers have it or which keys it reads; the kernels
+ * are flash attention.  The model must say the same by its shape or name.  Returns what the model
+ * has to say, "" if it does, and NULL for other words. */
+static const char *attention_layers(const struct reader *reader, const struct pz_run_model *model,
                                     const char *word) {
   static const struct {
     const char *word, *pattern, *wanted;
@@ -544,42 +577,44 @@ static const char *attention_layers(const struct reader *r, const struct pz_run_
                "layer_pattern 'window N in every second layer, sinks'",
                {"\"sliding_window\""}}};
   enum { LIST = sizeof list / sizeof *list };
-  const struct pz_preset *preset = m->layers ? NULL : pz_preset_find(cell(r, MODEL));
+  const struct pz_preset *preset = model->layers ? NULL : pz_preset_find(cell_text(reader, MODEL));
   size_t i = 0;
   while (i < LIST && strcmp(list[i].word, word) != 0) i++;
   if (i == LIST) return NULL;
   bool known = list[i].pattern
-                   ? strncmp(m->layers_as, list[i].pattern, strlen(list[i].pattern)) == 0
-                   : pz_run_model_hybrid(m);
+                   ? strncmp(model->layers_as, list[i].pattern, strlen(list[i].pattern)) == 0
+                   : pz_run_model_hybrid(model);
   for (int k = 0; preset && k < 3 && list[i].keys[k]; k++)
     known |= strstr(preset->config, list[i].keys[k]) != NULL;
   return known ? "" : list[i].wanted;
 }
 
-/* The row's words as choices; false: one is not covered. */
-static bool read_choices(const struct reader *r, struct pz_run_request *q, struct pz_run_row *row) {
+/* Reads the fields that are words.  Returns false with a reason if one of them is not covered. */
+static bool read_choices(const struct reader *reader, struct pz_run_request *request,
+                         struct pz_run_row *row) {
   static const char *const mlps[] = {"gelu", "swiglu", "geglu", "relu2", NULL};
-  struct pz_plan *p = &q->plan;
+  struct pz_plan *plan = &request->plan;
   struct pz_error why = {0};
-  q->model.ssm = cell(r, SSM);
-  q->model.layers_as = cell(r, LAYER_PATTERN);
+  request->model.ssm = cell_text(reader, SSM);
+  request->model.layers_as = cell_text(reader, LAYER_PATTERN);
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
     const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)f);
-    const char *word = cell(r, PLAN + f);
-    if (is_number(x) || !*word) continue;
-    const char *wanted = f == PZ_PLAN_ATTENTION ? attention_layers(r, &q->model, word) : NULL;
+    const char *word = cell_text(reader, PLAN + f);
+    if (is_number_field(x) || !*word) continue;
+    const char *wanted =
+        f == PZ_PLAN_ATTENTION ? attention_layers(reader, &request->model, word) : NULL;
     if (wanted && *wanted)
       return refuse_row(row,
                         "attention '%.20s' of a model whose layers are not known; accepted: %s, or "
                         "the name of a built-in model that has it",
                         word, wanted);
     if (wanted) word = "flash";
-    bool known = f == PZ_PLAN_RECOMPUTE    ? read_recompute(word, p)
-                 : f == PZ_PLAN_FP8_RECIPE ? read_quant(word, p)
-                 : f == PZ_PLAN_OFFLOAD    ? read_offload(word, p)
+    bool known = f == PZ_PLAN_RECOMPUTE    ? read_recompute(word, plan)
+                 : f == PZ_PLAN_FP8_RECIPE ? read_quantisation(word, plan)
+                 : f == PZ_PLAN_OFFLOAD    ? read_offload(word, plan)
                  : f == PZ_PLAN_CUDA_GRAPHS
-                     ? read_graphs(word, pz_run_model_hybrid(&q->model), p)
-                     : pz_try_plan_field(p, (enum pz_plan_field)f, word, &why);
+                     ? read_cuda_graphs(word, pz_run_model_hybrid(&request->model), plan)
+                     : pz_try_plan_field(plan, (enum pz_plan_field)f, word, &why);
     if (!known && f == PZ_PLAN_CUDA_GRAPHS)
       return refuse_row(
           row,
@@ -593,165 +628,185 @@ static bool read_choices(const struct reader *r, struct pz_run_request *q, struc
           row,
           "quant '%.30s' is not covered%s%s; accepted: none, nvfp4, mxfp8, or fp8 with delayed, "
           "current, blockwise scaling; then bf16: qkv, attention out, mamba out, last N layers",
-          word, p->precision < 0 ? "" : " with precision ",
-          p->precision < 0 ? "" : pz_precision_names[p->precision]);
-    if (!known && x->names) return refuse_word(r, PLAN + f, x->names, row);
+          word, plan->precision < 0 ? "" : " with precision ",
+          plan->precision < 0 ? "" : pz_precision_names[plan->precision]);
+    if (!known && x->names) return refuse_word(reader, PLAN + f, x->names, row);
     if (!known) return refuse_row(row, "%s", why.message);
   }
-  for (size_t i = 0; *cell(r, MLP) && !says(r, MLP, mlps[i]);)
-    if (!mlps[++i]) return refuse_word(r, MLP, mlps, row);
+  for (size_t i = 0; *cell_text(reader, MLP) && !cell_is(reader, MLP, mlps[i]);)
+    if (!mlps[++i]) return refuse_word(reader, MLP, mlps, row);
   /* of a run that says everything else an empty cell is none */
   static const uint64_t may_be_empty = PZ_PLAN_PIN(OVERLAP) | PZ_PLAN_PIN(ATTENTION_LIBRARY);
-  if (((pz_plan_given(p) | may_be_empty) & fields_of_run) == fields_of_run) {
-    if (r->at[PLAN + PZ_PLAN_ATTENTION_LIBRARY] != PZ_NONE)
-      p->attention_library = cell(r, PLAN + PZ_PLAN_ATTENTION_LIBRARY);
-    if (r->at[PLAN + PZ_PLAN_OVERLAP] != PZ_NONE && p->overlap < 0) p->overlap = 0;
+  if (((pz_plan_given(plan) | may_be_empty) & fields_of_run) == fields_of_run) {
+    if (reader->at[PLAN + PZ_PLAN_ATTENTION_LIBRARY] != PZ_NONE)
+      plan->attention_library = cell_text(reader, PLAN + PZ_PLAN_ATTENTION_LIBRARY);
+    if (reader->at[PLAN + PZ_PLAN_OVERLAP] != PZ_NONE && plan->overlap < 0) plan->overlap = 0;
   }
-  return words_are_covered(r, row);
+  return words_are_covered(reader, row);
 }
 
-/* What XLA does whatever a table says: collectives run beside compute, activations between layers are
- * divided over the tensor-parallel group, weights over a slice (the innermost level), and without
- * stages a replica's samples are one microbatch (tables have those of a device). */
-static void compile(const struct pz_cluster *net, struct pz_plan *p) {
-  int64_t slice = net->level[0].devices / pz_max(1, p->tp);
-  p->overlap |= PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM | PZ_OVERLAP_TP;
-  p->sp = p->tp > 1;
-  if (p->pp == 1 && p->dp > 0) p->mbs = pz_max(p->mbs, p->batch / p->dp);
-  if (p->zero == 3 && slice > 0 && p->dp > slice && p->dp % slice == 0) p->shard = slice;
+/* Sets what XLA does, whatever the table says: collectives run beside compute, activations between
+ * layers are divided over the tensor-parallel group, weights over a slice (the innermost level),
+ * and without stages a replica's samples are one microbatch (tables have those of a device). */
+static void set_xla_behaviour(const struct pz_cluster *net, struct pz_plan *plan) {
+  int64_t slice = net->level[0].devices / pz_max(1, plan->tp);
+  plan->overlap |= PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM | PZ_OVERLAP_TP;
+  plan->sp = plan->tp > 1;
+  if (plan->pp == 1 && plan->dp > 0) plan->mbs = pz_max(plan->mbs, plan->batch / plan->dp);
+  if (plan->zero == 3 && slice > 0 && plan->dp > slice && plan->dp % slice == 0)
+    plan->shard = slice;
 }
 
-/* MLPerf's fine-tuning: dropout 0.1 before adapters, by its rules, and of context parallelism an all-to-all of heads
- * (train.py and cp_comm_type in NVIDIA/benchmarks/llama2_70b_lora/implementations of
- * github.com/mlcommons/training_results_v5.0, and of the results of others).  Where cp does not divide the key/value heads
- * of a device, which Transformer Engine's all-to-all asks for (AttnFuncWithCPAndQKVOA2A), a ring (its p2p). */
-static void read_mlperf(struct pz_call *call, const struct reader *r, struct pz_run_request *q,
-                        struct pz_plan *p) {
+/* MLPerf's fine-tuning: dropout 0.1 before adapters, by its rules, and of context parallelism an
+ * all-to-all of heads (train.py and cp_comm_type in
+ * NVIDIA/benchmarks/llama2_70b_lora/implementations of github.com/mlcommons/training_results_v5.0,
+ * and of the results of others).  Where cp does not divide the key/value heads of a device, which
+ * Transformer Engine's all-to-all asks for (AttnFuncWithCPAndQKVOA2A), a ring (its p2p). */
+static void set_mlperf_rules(struct pz_call *call, const struct reader *reader,
+                             struct pz_run_request *request, struct pz_plan *plan) {
   struct pz_lora lora;
   struct pz_model_shape shape;
-  int64_t groups = q->model.kv_heads ? q->model.kv_heads : q->model.heads;
-  if (!q->model.layers && pz_try_model_shape(call, cell(r, MODEL), NULL, &shape))
+  int64_t groups = request->model.kv_heads ? request->model.kv_heads : request->model.heads;
+  if (!request->model.layers && pz_try_model_shape(call, cell_text(reader, MODEL), NULL, &shape))
     groups = shape.kv_heads;
-  bool divides = groups / pz_max(p->tp, 1) % pz_plan_cp(p) == 0;
-  if (p->cp_form < 0) p->cp_form = divides ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
-  int n = snprintf(q->adapters, sizeof q->adapters, "%s:0.1", p->peft);
-  bool fits = n > 0 && (size_t)n < sizeof q->adapters;
-  if (fits && pz_lora_parse(q->adapters, &lora, NULL) == PZ_OK) p->peft = q->adapters;
+  bool divides = groups / pz_max(plan->tp, 1) % pz_plan_cp(plan) == 0;
+  if (plan->cp_form < 0) plan->cp_form = divides ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
+  int n = snprintf(request->adapters, sizeof request->adapters, "%s:0.1", plan->peft);
+  bool fits = n > 0 && (size_t)n < sizeof request->adapters;
+  if (fits && pz_lora_parse(request->adapters, &lora, NULL) == PZ_OK)
+    plan->peft = request->adapters;
 }
 
-/* Of a run that says everything: what tables say in words of their own. */
-static void read_published(const struct reader *r, struct pz_run_request *q, struct pz_plan *p) {
-  if (!q->model.experts || !p->ep) p->ep = 1;
-  if (p->cp_form < 0) p->cp_form = PZ_CONTEXT_RING;
-  /* a row that names its dispatcher is as its recipe has it: without CUDA graphs where none are named */
-  if (p->dispatcher >= 0 && p->cuda_graphs < 0 && r->at[PLAN + PZ_PLAN_CUDA_GRAPHS] != PZ_NONE)
-    p->cuda_graphs = 0;
-  bool drops = strstr(cell(r, MODEL), "tokendrop") != NULL;
-  /* in a table that names dispatchers, a recipe that names none has Megatron Core's all-to-all on nodes of 8 devices
-   * (Qwen3's of Megatron Bridge, moe_token_dispatcher_type in scripts/performance/configs/qwen), but for DeepSeek's
-   * family, and HybridEP in larger domains, if it drops no tokens; other runs over nodes are published with DeepEP or its
-   * like */
-  bool recipe = p->framework == pz_framework_find("nemo"),
-       domain = q->chip.calibration.host_launch > 1;
-  if (p->dispatcher < 0 && r->at[PLAN + PZ_PLAN_DISPATCHER] != PZ_NONE)
-    p->dispatcher = recipe && domain && !drops                ? PZ_DISPATCHER_HYBRIDEP
-                    : recipe && (domain || !q->model.kv_rank) ? PZ_DISPATCHER_ALLTOALL
-                                                              : PZ_DISPATCHER_DEEPEP;
-  /* experts padded to a capacity have shapes that do not change: such recipes capture whole iterations
-   * (scripts/performance/configs/qwen3 of Megatron Bridge, apply_moe_token_drop and cuda_graph_scope full_iteration) */
-  if (drops) p->execution = PZ_EXECUTION_GRAPH;
-  /* others with experts for GB200 and GB300 attention, router and the preparation of the dispatch (their cuda_graph_scope) */
-  if (recipe && domain && q->model.experts && p->cuda_graphs < 0)
-    p->cuda_graphs = PZ_GRAPH_ATTENTION | PZ_GRAPH_ROUTER | PZ_GRAPH_PREPARATION;
-  if (p->cuda_graphs < 0) p->cuda_graphs = 0;
-  if (p->recompute == PZ_RECOMPUTATION_NONE && pz_plan_framework(p)->recompute_modules)
-    p->recompute = PZ_RECOMPUTATION_SELECTIVE;
+/* Completes a published run, whose table states all fields: defaults of the recipes that tables
+ * leave out. */
+static void complete_published_run(const struct reader *reader, struct pz_run_request *request,
+                                   struct pz_plan *plan) {
+  if (!request->model.experts || !plan->ep) plan->ep = 1;
+  if (plan->cp_form < 0) plan->cp_form = PZ_CONTEXT_RING;
+  /* a row that names its dispatcher is as its recipe has it: without CUDA graphs where none are
+   * named */
+  if (plan->dispatcher >= 0 && plan->cuda_graphs < 0 &&
+      reader->at[PLAN + PZ_PLAN_CUDA_GRAPHS] != PZ_NONE)
+    plan->cuda_graphs = 0;
+  bool drops = strstr(cell_text(reader, MODEL), "tokendrop") != NULL;
+  /* in a table that names dispatchers, a recipe that names none has Megatron Core's all-to-all on
+   * nodes of 8 devices (Qwen3's of Megatron Bridge, moe_token_dispatcher_type in
+   * scripts/performance/configs/qwen), but for DeepSeek's family, and HybridEP in larger domains,
+   * if it drops no tokens; other runs over nodes are published with DeepEP or its like */
+  bool recipe = plan->framework == pz_framework_find("nemo"),
+       domain = request->chip.calibration.host_launch > 1;
+  if (plan->dispatcher < 0 && reader->at[PLAN + PZ_PLAN_DISPATCHER] != PZ_NONE)
+    plan->dispatcher = recipe && domain && !drops                      ? PZ_DISPATCHER_HYBRIDEP
+                       : recipe && (domain || !request->model.kv_rank) ? PZ_DISPATCHER_ALLTOALL
+                                                                       : PZ_DISPATCHER_DEEPEP;
+  /* experts padded to a capacity have shapes that do not change: such recipes capture whole
+   * iterations (scripts/performance/configs/qwen3 of Megatron Bridge, apply_moe_token_drop and
+   * cuda_graph_scope full_iteration) */
+  if (drops) plan->execution = PZ_EXECUTION_GRAPH;
+  /* others with experts for GB200 and GB300 attention, router and the preparation of the dispatch
+   * (their cuda_graph_scope) */
+  if (recipe && domain && request->model.experts && plan->cuda_graphs < 0)
+    plan->cuda_graphs = PZ_GRAPH_ATTENTION | PZ_GRAPH_ROUTER | PZ_GRAPH_PREPARATION;
+  if (plan->cuda_graphs < 0) plan->cuda_graphs = 0;
+  if (plan->recompute == PZ_RECOMPUTATION_NONE && pz_plan_framework(plan)->recompute_modules)
+    plan->recompute = PZ_RECOMPUTATION_SELECTIVE;
   /* MaxText has flash attention where nothing else is asked */
-  if (p->framework == pz_framework_find("maxtext") && is_assumed(r, "attention"))
-    p->attention = PZ_ATTENTION_FLASH;
-  if (pz_framework_compiles(pz_plan_framework(p))) compile(&q->net, p);
+  if (plan->framework == pz_framework_find("maxtext") && is_assumed(reader, "attention"))
+    plan->attention = PZ_ATTENTION_FLASH;
+  if (pz_framework_compiles(pz_plan_framework(plan))) set_xla_behaviour(&request->net, plan);
 }
 
-/* The row's cluster; without one what the chip stands in, or its own link. */
-static void load_cluster(struct pz_call *call, const struct reader *r, struct pz_run_request *q) {
+/* Loads the cluster of the row, or else the standard cluster of its chip, or else the chip's own
+ * link. */
+static void load_cluster(struct pz_call *call, const struct reader *reader,
+                         struct pz_run_request *request) {
   struct pz_error *err = pz_call_error(call);
-  int64_t devices = pz_plan_asked_devices(&q->plan);
-  q->has_net = true;
-  if (*cell(r, CLUSTER)) {
-    pz_must(call, pz_cluster_load(cell(r, CLUSTER), &q->net, err));
-    pz_must(call, pz_cluster_reach(&q->net, pz_max(devices, 1), "n_dev", err));
+  int64_t devices = pz_plan_asked_devices(&request->plan);
+  request->has_net = true;
+  if (*cell_text(reader, CLUSTER)) {
+    pz_must(call, pz_cluster_load(cell_text(reader, CLUSTER), &request->net, err));
+    pz_must(call, pz_cluster_reach(&request->net, pz_max(devices, 1), "n_dev", err));
     return;
   }
-  bool known = pz_cluster_standard(q->chip.name, &q->net);
-  if (!known && pz_chip_built(&q->chip) && devices > PZ_SERVER_DEVICES)
+  bool known = pz_cluster_standard(request->chip.name, &request->net);
+  if (!known && pz_chip_built(&request->chip) && devices > PZ_SERVER_DEVICES)
     pz_raise(call, PZ_BAD_USE,
              "no cluster, and none is known for %s; accepted: a name in column 'cluster'",
-             q->chip.name);
-  q->has_net = known && pz_cluster_needed(&q->net, devices);
-  if (q->has_net) pz_must(call, pz_cluster_reach(&q->net, devices, "n_dev", err));
+             request->chip.name);
+  request->has_net = known && pz_cluster_needed(&request->net, devices);
+  if (request->has_net) pz_must(call, pz_cluster_reach(&request->net, devices, "n_dev", err));
 }
 
-static void leave_out_network(struct pz_run_request *q) {
-  struct pz_network n = {.cluster = q->net, .own_link = !q->has_net};
-  pz_network_make_instant(&n, &q->chip, pz_plan_asked_devices(&q->plan));
-  q->net = n.cluster;
-  q->has_net = true;
+static void remove_network(struct pz_run_request *request) {
+  struct pz_network n = {.cluster = request->net, .own_link = !request->has_net};
+  pz_network_make_instant(&n, &request->chip, pz_plan_asked_devices(&request->plan));
+  request->net = n.cluster;
+  request->has_net = true;
 }
 
-/* In a table bf16 is 16 bit, of the kind that the chip has. */
-static void fit_precision(struct pz_call *call, struct pz_run_request *q) {
-  struct pz_plan *p = &q->plan;
-  if (p->precision == PZ_PRECISION_BF16 &&
-      pz_chip_can_run(&q->chip, PZ_PRECISION_BF16, NULL) != PZ_OK)
-    p->precision = PZ_PRECISION_FP16;
-  if (p->precision >= 0)
-    pz_must(call, pz_chip_can_run(&q->chip, (enum pz_precision)p->precision, pz_call_error(call)));
+/* Checks the precision.  In a table, bf16 stands for 16 bit of the kind that the chip has. */
+static void check_precision(struct pz_call *call, struct pz_run_request *request) {
+  struct pz_plan *plan = &request->plan;
+  if (plan->precision == PZ_PRECISION_BF16 &&
+      pz_chip_can_run(&request->chip, PZ_PRECISION_BF16, NULL) != PZ_OK)
+    plan->precision = PZ_PRECISION_FP16;
+  if (plan->precision >= 0)
+    pz_must(call, pz_chip_can_run(&request->chip, (enum pz_precision)plan->precision,
+                                  pz_call_error(call)));
 }
 
-/* Chip, network, and the plan with nothing unset. */
-static void complete(struct pz_call *call, const struct reader *r, struct pz_run_request *q) {
-  pz_chip_read(call, cell(r, CHIP), &q->chip);
-  if (r->terms->cold && !q->chip.cold) pz_chip_make_cold(call, &q->chip, r->terms->cold);
-  fit_precision(call, q);
-  load_cluster(call, r, q);
-  if (r->terms->no_network) leave_out_network(q);
-  if (strncmp(cell(r, GROUP), "mlperf", 6) == 0 && pz_plan_trains_adapters(&q->plan))
-    read_mlperf(call, r, q, &q->plan);
-  if ((pz_plan_given(&q->plan) & fields_of_run) != fields_of_run) {
+/* Loads the chip and the network of a row, and fills in its plan. */
+static void complete_request(struct pz_call *call, const struct reader *reader,
+                             struct pz_run_request *request) {
+  pz_chip_read(call, cell_text(reader, CHIP), &request->chip);
+  if (reader->terms->cold && !request->chip.cold)
+    pz_chip_make_cold(call, &request->chip, reader->terms->cold);
+  check_precision(call, request);
+  load_cluster(call, reader, request);
+  if (reader->terms->no_network) remove_network(request);
+  if (strncmp(cell_text(reader, GROUP), "mlperf", 6) == 0 &&
+      pz_plan_trains_adapters(&request->plan))
+    set_mlperf_rules(call, reader, request, &request->plan);
+  if ((pz_plan_given(&request->plan) & fields_of_run) != fields_of_run) {
     /* where no kernels were measured any library (ck, fsdpa, nki, ...) is the chip's attention */
-    const char *library = q->plan.attention_library;
-    bool own = library && *library && pz_attention_kernel(&q->chip, library, PZ_FORWARD);
-    if (q->chip.cold && !own) q->plan.attention_library = ""; /* the class has one of its own */
-    pz_fill_plan(call, &q->plan, &q->chip);
+    const char *library = request->plan.attention_library;
+    bool own = library && *library && pz_attention_kernel(&request->chip, library, PZ_FORWARD);
+    if (request->chip.cold && !own)
+      request->plan.attention_library = ""; /* the class has one of its own */
+    pz_fill_plan(call, &request->plan, &request->chip);
     return;
   }
-  read_published(r, q, &q->plan);
-  pz_fill_plan_precision(call, &q->plan, &q->chip);
+  complete_published_run(reader, request, &request->plan);
+  pz_fill_plan_precision(call, &request->plan, &request->chip);
 }
 
-/* The shape of the row's model, or none: then its name is that of a preset or of a file. */
-static bool read_shape(const struct reader *r, struct pz_run_request *q, struct pz_run_row *row) {
+/* Reads the shape of the row's model, if it has one; otherwise its name is that of a built-in
+ * model or of a file.  Returns false with a reason if the shape is incomplete. */
+static bool read_shape(const struct reader *reader, struct pz_run_request *request,
+                       struct pz_run_row *row) {
   static const int needed[] = {HIDDEN, HEADS, FFN, MLP, VOCAB, PLAN + PZ_PLAN_SEQ};
-  if (!q->model.layers && !*cell(r, MODEL))
+  if (!request->model.layers && !*cell_text(reader, MODEL))
     return refuse_row(row, "no model; accepted: a name in column model, or its shape");
-  for (int c = SHARED_FFN; c <= MOE_LATENT && !q->model.layers; c++)
-    if (*cell(r, c) && !says(r, c, "none"))
+  for (int column = SHARED_FFN; column <= MOE_LATENT && !request->model.layers; column++)
+    if (*cell_text(reader, column) && !cell_is(reader, column, "none"))
       return refuse_row(row, "%s '%.60s' of a model by its name; accepted: the whole shape",
-                        head(c), cell(r, c));
-  if (!q->model.layers) return true;
+                        column_heading(column), cell_text(reader, column));
+  if (!request->model.layers) return true;
   for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-    if (!*cell(r, needed[i]))
+    if (!*cell_text(reader, needed[i]))
       return refuse_row(row, "the model has %lld layers and no %s; accepted: the whole shape",
-                        (long long)q->model.layers, head(needed[i]));
-  if (!q->model.kv_heads) q->model.kv_heads = q->model.heads;
-  if (!q->model.head_dim && q->model.heads) q->model.head_dim = q->model.hidden / q->model.heads;
-  q->model.seq = q->plan.seq;
-  q->model.mlp = cell(r, MLP);
+                        (long long)request->model.layers, column_heading(needed[i]));
+  if (!request->model.kv_heads) request->model.kv_heads = request->model.heads;
+  if (!request->model.head_dim && request->model.heads)
+    request->model.head_dim = request->model.hidden / request->model.heads;
+  request->model.seq = request->plan.seq;
+  request->model.mlp = cell_text(reader, MLP);
   /* adapters of plain PyTorch are on projections of their own, not on joint ones */
-  q->model.plain = q->plan.framework >= 0 && pz_plan_framework(&q->plan)->plain_decoders &&
-                   !pz_plan_trains_adapters(&q->plan);
-  q->model.own_head = q->plan.framework == pz_framework_find("torch");
-  return pz_run_model_config(&q->model, q->config, row->reason);
+  request->model.plain = request->plan.framework >= 0 &&
+                         pz_plan_framework(&request->plan)->plain_decoders &&
+                         !pz_plan_trains_adapters(&request->plan);
+  request->model.own_head = request->plan.framework == pz_framework_find("torch");
+  return pz_run_model_config(&request->model, request->config, row->reason);
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
@@ -770,37 +825,38 @@ struct row_completion {
 
 static void complete_row(struct pz_call *call, void *ctx) {
   struct row_completion *x = ctx;
-  complete(call, x->reader, x->request);
+  complete_request(call, x->reader, x->request);
 }
 
-/* Why the row is not predicted; running out of memory is an error of the table. */
+/* Stores why a row is not predicted.  Running out of memory is an error of the whole table. */
 static void note_reason(struct pz_call *call, const struct pz_error *why, struct pz_run_row *row) {
   if (why->status == PZ_NO_MEMORY) pz_raise_again(call, why);
   pz_text_copy(row->reason, sizeof row->reason, why->message);
 }
 
-static void read_row(struct pz_call *call, struct table_job *j, uint32_t i) {
-  struct reader *r = &j->reader;
-  struct pz_run_request *q = &j->requests[i];
-  struct pz_run_row *row = &j->rows[i];
-  r->row = i;
-  *row = (struct pz_run_row){.id = *cell(r, ID) ? cell(r, ID) : cell(r, MODEL),
-                             .group = cell(r, GROUP),
-                             .quality = *cell(r, QUALITY) ? cell(r, QUALITY) : "ok",
-                             .plan = &q->plan};
-  read_numbers(call, r, q);
-  row->measured_s = read_number(call, r, STEP_TIME);
-  row->measured_bytes = read_number(call, r, PEAK_BYTES);
-  if (!read_choices(r, q, row)) return;
+static void read_row(struct pz_call *call, struct table_job *job, uint32_t i) {
+  struct reader *reader = &job->reader;
+  struct pz_run_request *request = &job->requests[i];
+  struct pz_run_row *row = &job->rows[i];
+  reader->row = i;
+  *row = (struct pz_run_row){
+      .id = *cell_text(reader, ID) ? cell_text(reader, ID) : cell_text(reader, MODEL),
+      .group = cell_text(reader, GROUP),
+      .quality = *cell_text(reader, QUALITY) ? cell_text(reader, QUALITY) : "ok",
+      .plan = &request->plan};
+  read_numbers(call, reader, request);
+  row->measured_s = read_number(call, reader, STEP_TIME);
+  row->measured_bytes = read_number(call, reader, PEAK_BYTES);
+  if (!read_choices(reader, request, row)) return;
   struct pz_error why = {0};
-  struct row_completion x = {r, q};
+  struct row_completion x = {reader, request};
   if (pz_border(complete_row, &x, &why) != PZ_OK) {
     note_reason(call, &why, row);
     return;
   }
-  row->devices = pz_plan_asked_devices(&q->plan);
-  row->hbm_bytes = (double)pz_chip_hbm_bytes(&q->chip);
-  (void)read_shape(r, q, row);
+  row->devices = pz_plan_asked_devices(&request->plan);
+  row->hbm_bytes = (double)pz_chip_hbm_bytes(&request->chip);
+  (void)read_shape(reader, request, row);
 }
 
 struct row_prediction {
@@ -815,14 +871,14 @@ static void predict_request(struct pz_call *call, void *ctx) {
 }
 
 static void predict_row(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
-  struct table_job *j = ctx;
-  struct pz_run_row *row = &j->rows[i];
-  struct pz_run_request *q = &j->requests[i];
-  struct row_prediction x = {.job = &q->job, .plan = &q->plan};
+  struct table_job *job = ctx;
+  struct pz_run_row *row = &job->rows[i];
+  struct pz_run_request *request = &job->requests[i];
+  struct row_prediction x = {.job = &request->job, .plan = &request->plan};
   struct pz_error why = {0};
   (void)worker;
-  pz_progress_add(j->progress, 1);
-  if (row->reason[0] || pz_progress_stopped(j->progress)) return;
+  pz_progress_add(job->progress, 1);
+  if (row->reason[0] || pz_progress_stopped(job->progress)) return;
   row->predicted = pz_border(predict_request, &x, &why) == PZ_OK;
   if (row->predicted)
     row->p = x.p;
@@ -832,36 +888,37 @@ static void predict_row(struct pz_call *task, void *ctx, size_t i, unsigned work
 
 void pz_run_table_read(struct pz_call *call, const struct pz_run_terms *terms, const char *name,
                        const char *text, size_t bytes, struct pz_run_table *out) {
-  struct pz_run_table t = {.csv = *pz_csv_read(call, name, text, bytes)};
-  struct table_job j = {.reader = {.name = name, .csv = &t.csv, .terms = terms},
-                        .progress = terms->progress};
-  j.requests = t.requests = pz_alloc(call, t.csv.rows, sizeof *j.requests);
-  j.rows = t.rows = pz_alloc(call, t.csv.rows, sizeof *t.rows);
-  find_columns(call, &j.reader);
-  for (uint32_t i = 0; i < t.csv.rows; i++) {
-    read_row(call, &j, i);
-    struct pz_run_request *q = &j.requests[i];
-    q->job = (struct pz_job){.model = q->model.layers ? t.rows[i].id : cell(&j.reader, MODEL),
-                             .config = q->model.layers ? q->config : NULL,
-                             .chip = &q->chip,
-                             .net = q->has_net ? &q->net : NULL,
-                             .constants = terms->constants};
+  struct pz_run_table table = {.csv = *pz_csv_read(call, name, text, bytes)};
+  struct table_job job = {.reader = {.name = name, .csv = &table.csv, .terms = terms},
+                          .progress = terms->progress};
+  job.requests = table.requests = pz_alloc(call, table.csv.rows, sizeof *job.requests);
+  job.rows = table.rows = pz_alloc(call, table.csv.rows, sizeof *table.rows);
+  find_columns(call, &job.reader);
+  for (uint32_t i = 0; i < table.csv.rows; i++) {
+    read_row(call, &job, i);
+    struct pz_run_request *request = &job.requests[i];
+    request->job = (struct pz_job){.model = request->model.layers ? table.rows[i].id
+                                                                  : cell_text(&job.reader, MODEL),
+                                   .config = request->model.layers ? request->config : NULL,
+                                   .chip = &request->chip,
+                                   .net = request->has_net ? &request->net : NULL,
+                                   .constants = terms->constants};
   }
   struct pz_pool *pool = pz_pool_open(call, terms->threads);
-  pz_progress_next(j.progress, name, "runs", t.csv.rows);
-  pz_pool_run(call, pool, t.csv.rows, predict_row, &j);
-  pz_progress_finish(j.progress, NULL);
+  pz_progress_next(job.progress, name, "runs", table.csv.rows);
+  pz_pool_run(call, pool, table.csv.rows, predict_row, &job);
+  pz_progress_finish(job.progress, NULL);
   pz_close(call, pool);
-  if (pz_progress_stopped(j.progress)) pz_raise(call, PZ_STOPPED, "stopped");
-  t.n_rows = t.csv.rows;
-  *out = t;
+  if (pz_progress_stopped(job.progress)) pz_raise(call, PZ_STOPPED, "stopped");
+  table.n_rows = table.csv.rows;
+  *out = table;
 }
 
-const struct pz_job *pz_run_table_job(const struct pz_run_table *t, uint32_t row) {
-  return &t->requests[row].job;
+const struct pz_job *pz_run_table_job(const struct pz_run_table *table, uint32_t row) {
+  return &table->requests[row].job;
 }
 
-/* Rows of a table with other constants of chips that nobody measured. */
+/* Predictions of the rows again with other constants of unmeasured chips. */
 struct again_job {
   const struct pz_run_table *table;
   const struct pz_cold *cold;
@@ -885,85 +942,88 @@ static void predict_with_constants(struct pz_call *call, void *ctx) {
 }
 
 static void predict_again(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
-  struct again_job *j = ctx;
-  struct again_row x = {.request = &j->table->requests[i], .cold = j->cold};
+  struct again_job *job = ctx;
+  struct again_row x = {.request = &job->table->requests[i], .cold = job->cold};
   struct pz_error why = {0};
   (void)worker;
-  j->step_s[i] = 0;
-  if (!j->wanted[i] || !j->table->rows[i].predicted) return;
+  job->step_s[i] = 0;
+  if (!job->wanted[i] || !job->table->rows[i].predicted) return;
   enum pz_status status = pz_border(predict_with_constants, &x, &why);
   if (status == PZ_NO_MEMORY) pz_raise_again(task, &why);
-  if (status == PZ_OK) j->step_s[i] = x.step_s;
+  if (status == PZ_OK) job->step_s[i] = x.step_s;
 }
 
-void pz_run_table_again(struct pz_call *call, const struct pz_run_table *t,
+void pz_run_table_again(struct pz_call *call, const struct pz_run_table *table,
                         const struct pz_cold *cold, const bool *wanted, unsigned threads,
                         double *step_s) {
-  struct again_job j = {t, cold, wanted, step_s};
+  struct again_job job = {table, cold, wanted, step_s};
   struct pz_pool *pool = pz_pool_open(call, threads);
-  pz_pool_run(call, pool, t->n_rows, predict_again, &j);
+  pz_pool_run(call, pool, table->n_rows, predict_again, &job);
   pz_close(call, pool);
 }
 
 /* ---- for programs --------------------------------------------------------------------------- */
 
-/* What a caller holds: the rows stand first. */
+/* The object of pz_runs_predict().  The public struct comes first, so that its address is that of
+ * the object. */
 struct held_runs {
   struct pz_runs runs;
   struct pz_run_table table;
 };
 
-void pz_errors_time(struct pz_errors *g, const char *id, double e) {
-  g->n++;
-  g->mean += fabs(e);
-  g->bias += e;
-  if (g->worst_id && fabs(e) <= fabs(g->worst)) return;
-  g->worst = e;
-  g->worst_id = id;
+void pz_errors_time(struct pz_errors *group, const char *id, double error) {
+  group->n++;
+  group->mean += fabs(error);
+  group->bias += error;
+  if (group->worst_id && fabs(error) <= fabs(group->worst)) return;
+  group->worst = error;
+  group->worst_id = id;
 }
 
-void pz_errors_memory(struct pz_errors *g, double e) {
-  g->n_memory++;
-  g->memory_mean += fabs(e);
-  g->memory_bias += e;
-  if (fabs(e) > fabs(g->memory_worst)) g->memory_worst = e;
+void pz_errors_memory(struct pz_errors *group, double error) {
+  group->n_memory++;
+  group->memory_mean += fabs(error);
+  group->memory_bias += error;
+  if (fabs(error) > fabs(group->memory_worst)) group->memory_worst = error;
 }
 
-static void group_add(struct pz_errors *g, const struct pz_run_row *row) {
+static void add_row_errors(struct pz_errors *group, const struct pz_run_row *row) {
   if (row->predicted && row->measured_s > 0)
-    pz_errors_time(g, row->id, row->p.step_s / row->measured_s - 1);
+    pz_errors_time(group, row->id, row->p.step_s / row->measured_s - 1);
   else
-    g->not_predicted++;
+    group->not_predicted++;
   if (row->predicted && row->measured_bytes > 0)
-    pz_errors_memory(g, row->p.peak_bytes / row->measured_bytes - 1);
+    pz_errors_memory(group, row->p.peak_bytes / row->measured_bytes - 1);
 }
 
-void pz_errors_finish(struct pz_errors *g) {
-  double n = g->n ? (double)g->n : (double)NAN, m = g->n_memory ? (double)g->n_memory : (double)NAN;
-  g->mean /= n;
-  g->bias /= n;
-  g->memory_mean /= m;
-  g->memory_bias /= m;
-  if (!g->n) g->worst = (double)NAN;
-  if (!g->n_memory) g->memory_worst = (double)NAN;
+void pz_errors_finish(struct pz_errors *group) {
+  double n = group->n ? (double)group->n : (double)NAN,
+         m = group->n_memory ? (double)group->n_memory : (double)NAN;
+  group->mean /= n;
+  group->bias /= n;
+  group->memory_mean /= m;
+  group->memory_bias /= m;
+  if (!group->n) group->worst = (double)NAN;
+  if (!group->n_memory) group->memory_worst = (double)NAN;
 }
 
-static struct pz_errors *group_of(struct pz_errors *list, uint32_t *n, const char *name) {
+static struct pz_errors *find_group(struct pz_errors *list, uint32_t *n, const char *name) {
   for (uint32_t i = 0; i < *n; i++)
     if (strcmp(list[i].name, name) == 0) return &list[i];
   list[*n] = (struct pz_errors){.name = name, .kind = PZ_POINT_RUN};
   return &list[(*n)++];
 }
 
-/* Groups of the rows of quality ok, or of the others, and all of them together as the last. */
-static uint32_t collect(const struct pz_run_table *t, bool ok, struct pz_errors *list) {
+/* Collects the errors of the groups of rows, and of all of them as the last group: rows of quality
+ * ok, or all others.  Returns the number of groups. */
+static uint32_t collect_errors(const struct pz_run_table *table, bool ok, struct pz_errors *list) {
   struct pz_errors all = {.name = ok ? "all" : "all others", .kind = PZ_POINT_RUN};
   uint32_t n = 0;
-  for (uint32_t i = 0; i < t->n_rows; i++) {
-    const struct pz_run_row *row = &t->rows[i];
+  for (uint32_t i = 0; i < table->n_rows; i++) {
+    const struct pz_run_row *row = &table->rows[i];
     if ((strcmp(row->quality, "ok") == 0) != ok) continue;
-    group_add(group_of(list, &n, row->group), row);
-    group_add(&all, row);
+    add_row_errors(find_group(list, &n, row->group), row);
+    add_row_errors(&all, row);
   }
   if (n || ok) list[n++] = all;
   for (uint32_t i = 0; i < n; i++) pz_errors_finish(&list[i]);
@@ -984,15 +1044,15 @@ static void predict_runs(struct pz_call *call, void *ctx) {
   pz_require(call, x->text, "text");
   pz_require(call, x->out, "out");
   struct held_runs *h = pz_object_new(call, sizeof *h, &own);
-  struct pz_runs *r = &h->runs;
+  struct pz_runs *reader = &h->runs;
   pz_run_table_read(&own, &x->terms, x->name, x->text, x->bytes, &h->table);
-  r->rows = h->table.rows;
-  r->n_rows = h->table.n_rows;
-  r->groups = pz_alloc(&own, (size_t)r->n_rows + 1, sizeof *r->groups);
-  r->apart = pz_alloc(&own, (size_t)r->n_rows + 1, sizeof *r->apart);
-  r->n_groups = collect(&h->table, true, r->groups);
-  r->n_apart = collect(&h->table, false, r->apart);
-  *x->out = pz_object_keep(call, r);
+  reader->rows = h->table.rows;
+  reader->n_rows = h->table.n_rows;
+  reader->groups = pz_alloc(&own, (size_t)reader->n_rows + 1, sizeof *reader->groups);
+  reader->apart = pz_alloc(&own, (size_t)reader->n_rows + 1, sizeof *reader->apart);
+  reader->n_groups = collect_errors(&h->table, true, reader->groups);
+  reader->n_apart = collect_errors(&h->table, false, reader->apart);
+  *x->out = pz_object_keep(call, reader);
 }
 
 enum pz_status pz_runs_predict(const char *name, const char *text, size_t bytes, unsigned threads,
@@ -1007,17 +1067,17 @@ enum pz_status pz_runs_predict_alone(const char *name, const char *text, size_t 
   return pz_border(predict_runs, &x, err);
 }
 
-void pz_runs_free(struct pz_runs *r) { pz_object_free(r); }
+void pz_runs_free(struct pz_runs *reader) { pz_object_free(reader); }
 
 /* ---- the table with what was predicted ------------------------------------------------------ */
 
-static void put_row(const struct pz_run_table *t, uint32_t i, FILE *out) {
-  const struct pz_run_row *row = &t->rows[i];
+static void write_row(const struct pz_run_table *table, uint32_t i, FILE *out) {
+  const struct pz_run_row *row = &table->rows[i];
   const struct pz_prediction *p = &row->p;
   const struct pz_part_info *part;
-  for (uint32_t c = 0; c < t->csv.columns; c++) {
-    if (is_result(t->csv.cells[c])) continue;
-    pz_csv_put(pz_csv_cell(&t->csv, i, c), out);
+  for (uint32_t column = 0; column < table->csv.columns; column++) {
+    if (is_result(table->csv.cells[column])) continue;
+    pz_csv_put(pz_csv_cell(&table->csv, i, column), out);
     fputc(',', out);
   }
   if (row->predicted) fprintf(out, "%.6g", p->step_s);
@@ -1042,11 +1102,11 @@ static void put_row(const struct pz_run_table *t, uint32_t i, FILE *out) {
   fputc('\n', out);
 }
 
-static void put_heads(const struct pz_run_table *t, FILE *out) {
+static void write_header(const struct pz_run_table *table, FILE *out) {
   const struct pz_part_info *part;
-  for (uint32_t c = 0; c < t->csv.columns; c++) {
-    if (is_result(t->csv.cells[c])) continue;
-    pz_csv_put(t->csv.cells[c], out);
+  for (uint32_t column = 0; column < table->csv.columns; column++) {
+    if (is_result(table->csv.cells[column])) continue;
+    pz_csv_put(table->csv.cells[column], out);
     fputc(',', out);
   }
   fputs("predicted_step_s,error,predicted_peak_bytes,memory_error,fits", out);
@@ -1065,18 +1125,18 @@ static void write_csv(struct pz_call *call, void *ctx) {
   pz_require(call, x->runs, "runs");
   pz_require(call, x->text, "text");
   pz_require(call, x->bytes, "bytes");
-  const struct pz_run_table *t = &((const struct held_runs *)(const void *)x->runs)->table;
+  const struct pz_run_table *table = &((const struct held_runs *)(const void *)x->runs)->table;
   struct pz_buffer *csv = pz_buffer_new(call);
   FILE *out = pz_buffer_open(call, csv);
-  put_heads(t, out);
-  for (uint32_t i = 0; i < t->n_rows; i++) put_row(t, i, out);
+  write_header(table, out);
+  for (uint32_t i = 0; i < table->n_rows; i++) write_row(table, i, out);
   pz_buffer_flush(call, out);
   *x->bytes = csv->bytes;
   *x->text = pz_buffer_take(call, csv);
 }
 
-enum pz_status pz_runs_csv(const struct pz_runs *r, char **text, size_t *bytes,
+enum pz_status pz_runs_csv(const struct pz_runs *runs, char **text, size_t *bytes,
                            struct pz_error *err) {
-  struct csv_args x = {r, text, bytes};
+  struct csv_args x = {runs, text, bytes};
   return pz_border(write_csv, &x, err);
 }

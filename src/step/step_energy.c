@@ -1,7 +1,8 @@
 /* The energy of a training step (step_energy.h).
  *
- * The dynamic energy of a microbatch is the sum over its operators, or that of the schedules of its layers; the optimizer
- * and the exchange of gradients are added once a step.  pz_step_operators() lists the operators for the roofline. */
+ * The dynamic energy of a microbatch is the sum over its operators, or that of the schedules of
+ * its layers; the optimizer and the exchange of gradients are added once a step.
+ * pz_step_operators() lists the operators for the roofline. */
 #include "step/step_energy.h"
 
 #include "chip/chip.h"
@@ -13,8 +14,9 @@
 
 /* ---- dynamic energy ------------------------------------------------------------------------- */
 
-/* Returns the dynamic energy of one direction of a layer at the chip's clock.  All but HBM and links follows the square of
- * the voltage, of which voltage2 is the ratio to that of the technology's reference clock. */
+/* Returns the dynamic energy of one direction of a layer at the chip's clock.  All but HBM and
+ * links follows the square of the voltage, of which voltage2 is the ratio to that of the
+ * technology's reference clock. */
 static double pass_j(struct pz_call *call, struct pz_cost *cost, const struct pz_ops *ops,
                      double voltage2) {
   const struct pz_chip *chip = &cost->chip;
@@ -47,7 +49,8 @@ static double recomputed_layers(const struct pz_step_model *model, const struct 
   return layers / (double)model->n_blocks;
 }
 
-/* Returns the dynamic energy of a microbatch on one device of each stage, by the schedules of its layers. */
+/* Returns the dynamic energy of a microbatch on one device of each stage, by the schedules of its
+ * layers. */
 static double scheduled_j(const struct pz_step_model *model, const struct pz_plan *plan) {
   const struct pz_model_steps *steps = model->steps;
   const struct pz_layer_step *before = &steps->before, *after = &steps->after;
@@ -101,14 +104,16 @@ double pz_step_dynamic_j(struct pz_call *call, struct pz_step_model *model,
   static const double MANY = 1e6; /* parameters of an update that is priced as an example */
   const struct pz_chip *chip = &model->cost.chip;
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
-  /* Measured chips, whose technology is not modelled, lower their clock in long GEMMs, which their calibration knows. */
+  /* Measured chips, whose technology is not modelled, lower their clock in long GEMMs, which their
+   * calibration knows. */
   double voltage2 = 1;
   if (!pz_tech_is_library(tech))
     voltage2 = pz_tech_voltage2(tech, pz_fmin(chip->clock_hz, tech->reference_hz));
   double one_j = microbatch_j(call, model, plan, voltage2);
   double passes = (double)(plan->tp * pz_plan_cp(plan) * plan->dp * pz_plan_microbatches(plan));
 
-  /* the optimizer, once for each copy of its state, and the exchange of gradients and sharded weights */
+  /* the optimizer, once for each copy of its state, and the exchange of gradients and sharded
+   * weights */
   double copies = (double)pz_plan_replicas(plan);
   params *= (double)model->workload->totals.model_trained_params /
             (double)model->workload->totals.model_params;

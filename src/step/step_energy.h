@@ -1,5 +1,6 @@
-/* The energy of a training step from its operators: dynamic energy of every pass on every device, and static power for the
- * duration of the step.  For chips whose technology node has a cost model (16 nm and below). */
+/* The energy of a training step from its operators: dynamic energy of every pass on every device,
+ * and static power for the duration of the step.  For chips whose technology node has a cost model
+ * (16 nm and below). */
 #ifndef PZ_STEP_STEP_ENERGY_H
 #define PZ_STEP_STEP_ENERGY_H
 
@@ -11,18 +12,19 @@ struct pz_step_energy {
   double joules_per_sample;
 };
 
-/* Returns the energy of a plan that was priced for this job.  Raises the errors of pz_step_model_new(). */
+/* Returns the energy of a plan that was priced for this job.  Raises the errors of
+ * pz_step_model_new(). */
 struct pz_step_energy pz_step_energy(struct pz_call *call, const struct pz_job *job,
                                      const struct pz_plan *plan,
                                      const struct pz_prediction *priced);
 
-/* Returns the bytes that links carry for each parameter that devices share: its gradient, and its weight for each time
- * that it is gathered. */
+/* Returns the bytes that links carry for each parameter that devices share: its gradient, and its
+ * weight for each time that it is gathered. */
 double pz_exchange_bytes(const struct pz_plan *plan);
 
-/* Returns the dynamic energy of a step on the chip that the model is timed for.  On an unmeasured chip, operators run at
- * the clock that its power limit allows, and the energy of the clock network is included.  `params` counts the model's
- * parameters. */
+/* Returns the dynamic energy of a step on the chip that the model is timed for.  On an unmeasured
+ * chip, operators run at the clock that its power limit allows, and the energy of the clock
+ * network is included.  `params` counts the model's parameters. */
 double pz_step_dynamic_j(struct pz_call *call, struct pz_step_model *model,
                          const struct pz_plan *plan, double params);
 

@@ -1,9 +1,10 @@
-/* Step models (step_model.h): the graphs of a model's layers, and the times of their kernels and layers.
+/* Step models (step_model.h): the graphs of a model's layers, and the times of their kernels and
+ * layers.
  *
- * Kernels are timed once for each dispatcher of experts' tokens and set of CUDA graphs, layers once for each combination
- * of the plan's fields that they depend on (struct pz_timed_plan_key).  The last PZ_TIMED_PLANS combinations are kept,
- * because plans that differ only in their pipeline or in their replicas share them.  step_price.c prices plans from these
- * times. */
+ * Kernels are timed once for each dispatcher of experts' tokens and set of CUDA graphs, layers
+ * once for each combination of the plan's fields that they depend on (struct pz_timed_plan_key).
+ * The last PZ_TIMED_PLANS combinations are kept, because plans that differ only in their pipeline
+ * or in their replicas share them.  step_price.c prices plans from these times. */
 #include "step/step_model.h"
 
 #include <string.h>
@@ -87,7 +88,8 @@ static void restart_timing(struct pz_call *call, struct pz_step_model *model,
   time_kernels(call, model, plan, &model->variant[0]);
 }
 
-/* Sets model->kernels to those of a plan, which are timed when a variant is met for the first time. */
+/* Sets model->kernels to those of a plan, which are timed when a variant is met for the first
+ * time. */
 static void select_kernels(struct pz_call *call, struct pz_step_model *model,
                            const struct pz_plan *plan) {
   int dispatcher = (int)pz_plan_dispatcher(plan);
@@ -149,8 +151,8 @@ static void load_workload(struct pz_call *call, const struct pz_job *job,
     pz_wide_layers(call, *workload, plan->bf16_first_layers, plan->bf16_layers, predict);
 }
 
-/* Loads the graphs of the model.  Kernels are timed with an even load of experts and lengthened by the imbalance; memory
- * is that of the device with the most tokens. */
+/* Loads the graphs of the model.  Kernels are timed with an even load of experts and lengthened by
+ * the imbalance; memory is that of the device with the most tokens. */
 static void load_workloads(struct pz_call *call, struct pz_step_model *model,
                            const struct pz_job *job, const struct pz_plan *plan) {
   struct pz_plan even = *plan;

@@ -1,5 +1,6 @@
-/* A model on a chip in a network, for one microbatch size and one tensor-parallel degree: the graphs of its layers and the
- * times of their kernels.  All plans that share these are priced from it within microseconds.  Not thread-safe. */
+/* A model on a chip in a network, for one microbatch size and one tensor-parallel degree: the
+ * graphs of its layers and the times of their kernels.  All plans that share these are priced from
+ * it within microseconds.  Not thread-safe. */
 #ifndef PZ_STEP_STEP_MODEL_H
 #define PZ_STEP_STEP_MODEL_H
 
@@ -7,8 +8,8 @@
 #include "step/predict.h"
 #include "step/training_memory.h"
 
-/* The layers of a model as a plan runs them: one of each kind of repeated layer, and the sums of the layers before and
- * behind the repeated ones. */
+/* The layers of a model as a plan runs them: one of each kind of repeated layer, and the sums of
+ * the layers before and behind the repeated ones. */
 struct pz_model_steps {
   struct pz_layer_step before, after;
   struct pz_layer_step *block; /* by kind of repeated layer: without recomputation */
@@ -58,7 +59,8 @@ struct pz_step_model {
   struct pz_op_run *runs;          /* of these kernels, if passes are scheduled; otherwise NULL */
   struct pz_solved_passes *solved; /* NULL unless passes are scheduled */
 
-  /* Layer times of the plans that were timed last: first those with bounds of schedules, then those with solved ones. */
+  /* Layer times of the plans that were timed last: first those with bounds of schedules, then
+   * those with solved ones. */
   struct pz_timed_plan {
     struct pz_timed_plan_key {
       int recompute, overlap, saved, modules, pipeline, dispatcher, cuda_graphs;
@@ -73,25 +75,25 @@ struct pz_step_model {
   const struct pz_model_steps *steps; /* of the plan that was timed last */
 };
 
-/* How passes are timed on a chip whose operators are scheduled: by a lower bound, or by a schedule.  On other chips both
- * are the same. */
+/* How passes are timed on a chip whose operators are scheduled: by a lower bound, or by a
+ * schedule.  On other chips both are the same. */
 enum pz_timing { PZ_TIMING_BOUND, PZ_TIMING_SOLVED };
 
-/* Makes a model for plans with the same tp, ep, etp, imbalance, sp, mbs, halves, framework, execution, attention library,
- * seq, mtp and attention as this plan.  The model is freed when the call ends or with pz_close(); after pz_undefer(),
- * with pz_step_model_free(). */
+/* Makes a model for plans with the same tp, ep, etp, imbalance, sp, mbs, halves, framework,
+ * execution, attention library, seq, mtp and attention as this plan.  The model is freed when the
+ * call ends or with pz_close(); after pz_undefer(), with pz_step_model_free(). */
 struct pz_step_model *pz_step_model_new(struct pz_call *call, const struct pz_job *job,
                                         const struct pz_plan *plan);
 void pz_step_model_free(void *model); /* accepts NULL */
 
-/* Moves the model to another chip of the same kind (chips that differ in calibration need another model) and another
- * network.  GEMM times are taken from `times` unless it is NULL. */
+/* Moves the model to another chip of the same kind (chips that differ in calibration need another
+ * model) and another network.  GEMM times are taken from `times` unless it is NULL. */
 void pz_step_model_set_chip(struct pz_call *call, struct pz_step_model *model,
                             const struct pz_chip *chip, const struct pz_cluster *network,
                             const struct pz_plan *plan, struct pz_product_times *times);
 
-/* A call that allocates intermediate data in the model.  The data is freed when this is called again, which also
- * pz_step_model_time(), pz_step_price() and pz_step_bound() do. */
+/* A call that allocates intermediate data in the model.  The data is freed when this is called
+ * again, which also pz_step_model_time(), pz_step_price() and pz_step_bound() do. */
 struct pz_call pz_step_model_work(const struct pz_call *call, struct pz_step_model *model);
 
 /* Times the layers for a plan: sets model->steps. */
@@ -118,19 +120,19 @@ void pz_step_check(struct pz_call *call, const struct pz_step_model *model,
 int64_t pz_step_recomputed(const struct pz_step_model *model, const struct pz_plan *plan,
                            uint32_t kind);
 
-/* Prices a plan: simulates its pipeline, and finds the terms of its step and its memory.  *detail may be NULL; what it
- * points to is allocated in the arena of the call. */
+/* Prices a plan: simulates its pipeline, and finds the terms of its step and its memory.  *detail
+ * may be NULL; what it points to is allocated in the arena of the call. */
 struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *model,
                                    const struct pz_plan *plan, struct pz_prediction_detail *detail);
 
-/* Returns a lower bound of the plan's step in seconds: like pz_step_price(), but with the lower bounds of the pipeline and
- * of schedules. */
+/* Returns a lower bound of the plan's step in seconds: like pz_step_price(), but with the lower
+ * bounds of the pipeline and of schedules. */
 double pz_step_bound(struct pz_call *call, struct pz_step_model *model, const struct pz_plan *plan);
 
-/* Returns the part by which a step on so many devices is longer because it waits for the slowest of them: jitter of hosts,
- * clocks and the network in every collective.  It is 0 on an instant network.  (1 + this) / devices falls with the number
- * of devices, so that a lower bound for all plans of a question may use its largest number.  `constants` and `network`
- * may be NULL. */
+/* Returns the part by which a step on so many devices is longer because it waits for the slowest
+ * of them: jitter of hosts, clocks and the network in every collective.  It is 0 on an instant
+ * network.  (1 + this) / devices falls with the number of devices, so that a lower bound for all
+ * plans of a question may use its largest number.  `constants` and `network` may be NULL. */
 double pz_step_waiting(const struct pz_constants *constants, const struct pz_cluster *network,
                        int64_t devices);
 
@@ -138,7 +140,8 @@ double pz_step_waiting(const struct pz_constants *constants, const struct pz_clu
 struct pz_training_memory pz_step_memory(const struct pz_step_model *model,
                                          const struct pz_plan *plan, int64_t stage);
 
-/* Returns the most bytes that the allocator reserves for a stage.  The plan fits if the device offers as many. */
+/* Returns the most bytes that the allocator reserves for a stage.  The plan fits if the device
+ * offers as many. */
 double pz_step_needed_bytes(const struct pz_step_model *model, const struct pz_plan *plan,
                             int64_t stage);
 

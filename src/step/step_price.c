@@ -1,12 +1,14 @@
 /* Prices a plan from the layer times of a step model (step_model.h).
  *
- * The step is the simulated pipeline of the stages, the exchange of gradients and weights between replicas, the
- * optimizer, and the waiting for stragglers; find_terms() divides the pipeline's time into the terms of a prediction.
- * Collectives run beside compute as the plan's overlap says: a *window* is such a stretch of compute, and exposed_s()
- * tells what a collective adds to it.  The bound of a step (pz_step_bound) replaces the simulation by a lower bound.
+ * The step is the simulated pipeline of the stages, the exchange of gradients and weights between
+ * replicas, the optimizer, and the waiting for stragglers; find_terms() divides the pipeline's
+ * time into the terms of a prediction. Collectives run beside compute as the plan's overlap says:
+ * a *window* is such a stretch of compute, and exposed_s() tells what a collective adds to it.
+ * The bound of a step (pz_step_bound) replaces the simulation by a lower bound.
  *
- * A *chunk* is the group of layers that a stage runs in one pass; a stage has one chunk in each of its slots.  Sections:
- * layers of a chunk, windows, chunks in time, gradient exchange, optimizer, terms, memory, entry points. */
+ * A *chunk* is the group of layers that a stage runs in one pass; a stage has one chunk in each of
+ * its slots.  Sections: layers of a chunk, windows, chunks in time, gradient exchange, optimizer,
+ * terms, memory, entry points. */
 #include <math.h>
 
 #include "chip/chip.h"
@@ -31,8 +33,9 @@ struct pricing {
   bool overlaps_send;           /* sends run beside the pass of a chunk */
   struct pz_step_params params; /* of a device of the largest stage */
   double host_bytes_per_s;      /* between a device and its host, each way */
-  /* If device, host and network interface share a PCIe switch, the device has one link for all.  These are the parts of
-   * that link which copies to the host and traffic between nodes use at their full rates. */
+  /* If device, host and network interface share a PCIe switch, the device has one link for all.
+   * These are the parts of that link which copies to the host and traffic between nodes use at
+   * their full rates. */
   double host_part, network_part;
 };
 
@@ -84,7 +87,8 @@ static int64_t last_chunk(const struct pricing *pricing) {
   return pricing->plan->pp * pricing->plan->vpp - 1;
 }
 
-/* Bidirectional pipelines have two copies of every stage, and each copy runs this part of the microbatches. */
+/* Bidirectional pipelines have two copies of every stage, and each copy runs this part of the
+ * microbatches. */
 static double copy_part(const struct pricing *pricing) {
   return 1.0 / (double)pz_pipeline_copies(pricing->shape.order);
 }
@@ -117,16 +121,17 @@ static void add_window(struct window *sum, const struct window *window, double t
   for (int i = 0; i < PZ_WIRES; i++) sum->busy_s[i] += times * window->busy_s[i];
 }
 
-/* Returns the seconds for which copies to or from the host keep the device's link busy.  They run beside the pass at the
- * link's rate and cost nothing else (ref/h200/overlap.csv).  Traffic that leaves the node takes a part of a shared link
- * (DGX H100 user guide, network modules). */
+/* Returns the seconds for which copies to or from the host keep the device's link busy.  They run
+ * beside the pass at the link's rate and cost nothing else (ref/h200/overlap.csv).  Traffic that
+ * leaves the node takes a part of a shared link (DGX H100 user guide, network modules). */
 static double host_link_s(const struct pricing *pricing, double host_copy_s, double outer_s) {
   if (!(host_copy_s > 0)) return 0;
   return pz_fmax(host_copy_s, pricing->host_part * host_copy_s + pricing->network_part * outer_s);
 }
 
-/* Returns what a collective adds to a window: it slows the kernels down, waits for links that other collectives keep busy,
- * and may be longer than the window.  While collectives of the window run, or the host launches, nothing is slowed. */
+/* Returns what a collective adds to a window: it slows the kernels down, waits for links that
+ * other collectives keep busy, and may be longer than the window.  While collectives of the window
+ * run, or the host launches, nothing is slowed. */
 static double exposed_s(const struct pricing *pricing, const struct window *window,
                         const struct pz_wire_time *time) {
   double slowdown = 1, kernel_part = 0;
@@ -182,8 +187,9 @@ static struct chunk_windows chunk_windows(const struct pricing *pricing, int64_t
 
 /* ---- chunks in time ------------------------------------------------------------------------- */
 
-/* Returns the exposed part of a transfer between stages beside a pass.  A stage sends and receives on its own stream, so
- * that both ways take its time; if they are not overlapped, host and device wait for each other besides. */
+/* Returns the exposed part of a transfer between stages beside a pass.  A stage sends and receives
+ * on its own stream, so that both ways take its time; if they are not overlapped, host and device
+ * wait for each other besides. */
 static double send_s(const struct pricing *pricing, const struct window *pass) {
   const struct pz_step_model *model = pricing->model;
   if (pricing->plan->pp == 1) return 0;
@@ -197,7 +203,8 @@ struct chunk_times {
   double *weight_gradient_s; /* part of backward_s */
 };
 
-/* Returns whether two neighbouring chunks have the same layers: both lie between the ends of the model. */
+/* Returns whether two neighbouring chunks have the same layers: both lie between the ends of the
+ * model. */
 static bool is_same_chunk(const struct pricing *pricing, int64_t a, int64_t b) {
   if (pricing->model->kinds.n != 1 || a <= 0 || b >= last_chunk(pricing)) return false;
   struct chunk_layers n_a = layers_of_chunk(pricing, a, 0), n_b = layers_of_chunk(pricing, b, 0);
@@ -239,8 +246,8 @@ static struct pz_pipeline make_pipeline(const struct pricing *pricing,
 
 /* ---- exchange of gradients and weights ------------------------------------------------------ */
 
-/* Returns the parameters of a device of a stage.  If the first and the last stage are different, an embedding that is the
- * head too has a copy in both. */
+/* Returns the parameters of a device of a stage.  If the first and the last stage are different,
+ * an embedding that is the head too has a copy in both. */
 static struct pz_step_params stage_params(const struct pricing *pricing, int64_t stage) {
   const struct pz_step_model *model = pricing->model;
   struct pz_step_params params = {.dense = 0};
@@ -260,16 +267,17 @@ static struct pz_step_params stage_params(const struct pricing *pricing, int64_t
   return params;
 }
 
-/* Parameters that a group of devices has in common.  Replicas have the same parameters; optimizer state, and with ZeRO 2
- * and 3 gradients and weights, are divided over `shards` of them. */
+/* Parameters that a group of devices has in common.  Replicas have the same parameters; optimizer
+ * state, and with ZeRO 2 and 3 gradients and weights, are divided over `shards` of them. */
 struct param_group {
   double params, trained; /* on a device, undivided */
   int64_t replicas, shards;
   int64_t stride; /* between the members of the group, in devices */
 };
 
-/* Returns the group that holds the dense parameters of the largest stage, or its experts, which are distributed over a
- * grid of their own.  With two copies of every stage there are twice as many replicas. */
+/* Returns the group that holds the dense parameters of the largest stage, or its experts, which
+ * are distributed over a grid of their own.  With two copies of every stage there are twice as
+ * many replicas. */
 static struct param_group param_group(const struct pricing *pricing, bool experts) {
   const struct pz_plan *plan = pricing->plan;
   int64_t copies = pz_pipeline_copies(pricing->shape.order);
@@ -284,14 +292,14 @@ static struct param_group param_group(const struct pricing *pricing, bool expert
                               plan->tp};
 }
 
-/* Collectives between replicas: weights gathered for the forward and again for the backward pass, gradients reduced, and
- * with hybrid sharding reduced between shards once a step. */
+/* Collectives between replicas: weights gathered for the forward and again for the backward pass,
+ * gradients reduced, and with hybrid sharding reduced between shards once a step. */
 struct exchange_times {
   struct pz_wire_time gather, regather, scatter, last;
 };
 
-/* Returns the time of n collectives of a group over `bytes` in all.  Some frameworks gather within the node what its
- * devices have in common, and then each gathers for the whole node. */
+/* Returns the time of n collectives of a group over `bytes` in all.  Some frameworks gather within
+ * the node what its devices have in common, and then each gathers for the whole node. */
 static struct pz_wire_time group_time(const struct pricing *pricing,
                                       const struct param_group *group, enum pz_collective kind,
                                       double bytes, double n) {
@@ -339,7 +347,8 @@ static void add_exchange(const struct pricing *pricing, const struct param_group
   pz_wire_add(&times->last, &reduced, n);
 }
 
-/* Returns the passes of a microbatch through the first stage, whose backward pass is the last of the pipeline. */
+/* Returns the passes of a microbatch through the first stage, whose backward pass is the last of
+ * the pipeline. */
 static struct chunk_windows first_stage_windows(const struct pricing *pricing) {
   struct chunk_windows sum = {{.s = 0}, {.s = 0}};
   double part = copy_part(pricing);
@@ -363,9 +372,9 @@ struct overlap {
   double alone_s;
 };
 
-/* Adds a collective, as far as the plan overlaps it.  If every layer has collectives of its own, those of the ends of the
- * model and of its first or last repeated layer have nothing beside them; in a compiled loop over layers, those for the
- * first of the four groups of GEMMs of every layer. */
+/* Adds a collective, as far as the plan overlaps it.  If every layer has collectives of its own,
+ * those of the ends of the model and of its first or last repeated layer have nothing beside them;
+ * in a compiled loop over layers, those for the first of the four groups of GEMMs of every layer. */
 static void add_overlap(const struct pricing *pricing, struct overlap *overlap,
                         const struct pz_wire_time *time, bool overlaps) {
   static const double GROUPS = 4;
@@ -390,11 +399,13 @@ static double overlap_s(const struct pricing *pricing, const struct window *wind
   return overlap->alone_s + exposed_s(pricing, window, &overlap->beside);
 }
 
-/* Returns the exposed seconds of the exchange that happens once a step, beside a stage's passes of a microbatch.
+/* Returns the exposed seconds of the exchange that happens once a step, beside a stage's passes of
+ * a microbatch.
  *
- * Interleaved stages exchange chunk by chunk, each beside the passes of a whole group of microbatches through the other
- * chunks.  One chunk has less beside it: the weights of the first are gathered beside its own pass, and the gradients of
- * the last are sent after it (Megatron Core, schedules.py: param_sync_func, grad_sync_func). */
+ * Interleaved stages exchange chunk by chunk, each beside the passes of a whole group of
+ * microbatches through the other chunks.  One chunk has less beside it: the weights of the first
+ * are gathered beside its own pass, and the gradients of the last are sent after it (Megatron
+ * Core, schedules.py: param_sync_func, grad_sync_func). */
 static double exchange_once_s(const struct pricing *pricing, const struct window *window,
                               const struct overlap *overlap, bool gradients) {
   const struct pz_plan *plan = pricing->plan;
@@ -411,7 +422,8 @@ static double exchange_once_s(const struct pricing *pricing, const struct window
   return pz_fmax(overlap_s(pricing, &own_pass, &chunk), overlap_s(pricing, &passes, overlap));
 }
 
-/* Returns by how much kernels are longer because links that are busy beside them take a part of the chip's power. */
+/* Returns by how much kernels are longer because links that are busy beside them take a part of
+ * the chip's power. */
 static double power_s(const struct pricing *pricing, const struct param_group groups[2],
                       double hidden_s, double all_s) {
   const struct pz_chip *chip = &pricing->model->cost.chip;
@@ -469,8 +481,8 @@ static void find_exchange(const struct pricing *pricing, struct pz_prediction *o
   out->parts.gradient_s += exposed + power_s(pricing, groups, out->gradient_hidden_s, all);
 }
 
-/* Finds the time of the optimizer.  Offloaded state is updated on the host while gradients go down and weights come back,
- * each way at the link's rate. */
+/* Finds the time of the optimizer.  Offloaded state is updated on the host while gradients go down
+ * and weights come back, each way at the link's rate. */
 static void find_optimizer(const struct pricing *pricing, struct pz_prediction *out) {
   static const double GRADIENT_BYTES = 4;
   const struct pz_plan *plan = pricing->plan;
@@ -513,7 +525,8 @@ static struct pz_layer_step stage_step(const struct pricing *pricing, int64_t st
   return sum;
 }
 
-/* Exposed seconds of a stage for a microbatch: transfers between stages, and copies to the host and back. */
+/* Exposed seconds of a stage for a microbatch: transfers between stages, and copies to the host
+ * and back. */
 struct stage_waits {
   double transfer_s, host_s;
 };
@@ -530,7 +543,8 @@ static struct stage_waits stage_waits(const struct pricing *pricing, int64_t sta
   return sum;
 }
 
-/* Divides the pipeline's time into terms: those of the slowest stage for all microbatches; the rest is the bubble. */
+/* Divides the pipeline's time into terms: those of the slowest stage for all microbatches; the
+ * rest is the bubble. */
 static void find_terms(const struct pricing *pricing, struct pz_prediction *out) {
   int64_t slowest = 0;
   struct pz_layer_step step = {.forward_s = 0};
@@ -560,8 +574,8 @@ static void find_terms(const struct pricing *pricing, struct pz_prediction *out)
                      parts->tensor_s - parts->expert_s - parts->launch_s - parts->transfer_s);
 }
 
-/* Returns the busy seconds of a device of a stage in a step: its passes, and exchange and optimizer of its own
- * parameters. */
+/* Returns the busy seconds of a device of a stage in a step: its passes, and exchange and
+ * optimizer of its own parameters. */
 static double busy_s(const struct pricing *pricing, int64_t stage) {
   struct pricing own = *pricing;
   struct pz_prediction one = {0};
@@ -576,7 +590,8 @@ static double busy_s(const struct pricing *pricing, int64_t stage) {
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Finds the peak of the fullest stage, and what the allocator reserves for it; by stage in *detail, unless it is NULL. */
+/* Finds the peak of the fullest stage, and what the allocator reserves for it; by stage in
+ * *detail, unless it is NULL. */
 static void find_memory(struct pz_call *call, const struct pricing *pricing,
                         struct pz_prediction *out, struct pz_prediction_detail *detail) {
   const struct pz_step_model *model = pricing->model;
@@ -639,7 +654,8 @@ static struct pricing start_pricing(struct pz_call *call, struct pz_step_model *
                             .layers = pz_plan_layers(plan, model->n_blocks)};
   pz_step_model_time(call, model, plan, pricing.microbatches, timing);
 
-  /* a shared link is as wide as the host's rate, or as the network interface behind the same switch needs */
+  /* a shared link is as wide as the host's rate, or as the network interface behind the same
+   * switch needs */
   bool shared = network->n_levels > 1 && !chip->host_own_link;
   double host_rate =
       chip->host_bytes_per_s > 0 ? chip->host_bytes_per_s : constants->host_bytes_per_s;

@@ -1,6 +1,6 @@
-/* Throughput and utilisation of a step (step_rates.h): FLOP of the model's GEMMs, of its attention, and of what the plan
- * recomputes, each for a token.  They are those of the model, not of its kernels: operators that all devices of a
- * tensor-parallel group run alike count once. */
+/* Throughput and utilisation of a step (step_rates.h): FLOP of the model's GEMMs, of its
+ * attention, and of what the plan recomputes, each for a token.  They are those of the model, not
+ * of its kernels: operators that all devices of a tensor-parallel group run alike count once. */
 #include "step/step_rates.h"
 
 #include <string.h>
@@ -13,15 +13,16 @@
 
 /* ---- GEMMs ---------------------------------------------------------------------------------- */
 
-/* Returns whether the operator is flash attention, a scan, or a GEMM that computes or reads attention scores. */
+/* Returns whether the operator is flash attention, a scan, or a GEMM that computes or reads
+ * attention scores. */
 static bool is_attention(const struct pz_step_model *model, const struct pz_op *op) {
   if (pz_op_mixes_tokens(op->kind)) return true;
   return model->workload->options.attention != PZ_ATTENTION_FLASH && op->matmul_flop &&
          op->dims.batch > 1 && !op->grouped;
 }
 
-/* Returns the FLOP of a GEMM on a device.  A replicated GEMM, which all devices of a tensor-parallel group run alike, is
- * divided among them. */
+/* Returns the FLOP of a GEMM on a device.  A replicated GEMM, which all devices of a
+ * tensor-parallel group run alike, is divided among them. */
 static double gemm_flop(const struct pz_step_model *model, const struct pz_op *op) {
   if (is_attention(model, op)) return 0;
   double devices = op->replicated ? (double)model->workload->options.tp : 1;
@@ -35,9 +36,10 @@ static double forward_gemm_flop(const struct pz_step_model *model, const struct 
   return sum;
 }
 
-/* Returns the FLOP for a token of the forward GEMMs of a layer: 2 for each parameter that the token passes, of routed
- * experts only the chosen ones, and of a head also if it shares its parameters with the embedding.  Layers that use the
- * weights of another layer, and ONNX models, whose parameters may be anything, have the FLOP of their graph. */
+/* Returns the FLOP for a token of the forward GEMMs of a layer: 2 for each parameter that the
+ * token passes, of routed experts only the chosen ones, and of a head also if it shares its
+ * parameters with the embedding.  Layers that use the weights of another layer, and ONNX models,
+ * whose parameters may be anything, have the FLOP of their graph. */
 static double layer_gemm_flop(const struct pz_step_model *model, const struct pz_layer *layer) {
   const struct pz_workload *workload = model->workload;
   double graph_flop = forward_gemm_flop(model, layer);
@@ -55,8 +57,9 @@ static double layer_gemm_flop(const struct pz_step_model *model, const struct pz
   return 2 * (params + tied);
 }
 
-/* Returns the FLOP for a token of all GEMMs, forward and backward, of all layers but the embedding, which only looks
- * vectors up.  A frozen parameter has no gradient: 4 FLOP instead of 6. */
+/* Returns the FLOP for a token of all GEMMs, forward and backward, of all layers but the
+ * embedding, which only looks vectors up.  A frozen parameter has no gradient: 4 FLOP instead of
+ * 6. */
 static double model_gemm_flop(const struct pz_step_model *model) {
   const struct pz_workload *workload = model->workload;
   bool frozen = workload->options.lora.rank > 0;
@@ -73,9 +76,10 @@ static double model_gemm_flop(const struct pz_step_model *model) {
 
 /* ---- attention ------------------------------------------------------------------------------ */
 
-/* Returns the FLOP for a token of a forward attention operator, over all devices that divide it.  Of causal attention only
- * the part counts in which a token attends to itself or to earlier tokens: half of a square, and of a band (a sliding
- * window) all but the triangle before its first keys. */
+/* Returns the FLOP for a token of a forward attention operator, over all devices that divide it.
+ * Of causal attention only the part counts in which a token attends to itself or to earlier
+ * tokens: half of a square, and of a band (a sliding window) all but the triangle before its first
+ * keys. */
 static double attention_flop(const struct pz_step_model *model, const struct pz_op *op) {
   const struct pz_workload_options *options = &model->workload->options;
   double devices = (double)(options->tp * pz_max(1, options->cp));
@@ -87,8 +91,8 @@ static double attention_flop(const struct pz_step_model *model, const struct pz_
   return attended * (double)op->matmul_flop * devices / tokens;
 }
 
-/* Returns the FLOP for a token of all layers' attention: two products forward and four backward.  The scores that the
- * backward pass of flash attention computes again are not the model's. */
+/* Returns the FLOP for a token of all layers' attention: two products forward and four backward.
+ * The scores that the backward pass of flash attention computes again are not the model's. */
 static double model_attention_flop(const struct pz_step_model *model) {
   double sum = 0;
   for (uint32_t i = 0; i < model->workload->n_layers; i++) {
@@ -101,7 +105,8 @@ static double model_attention_flop(const struct pz_step_model *model) {
   return sum;
 }
 
-/* Repeated layers by how they mix tokens: attention, state-space scans, and sparse attention with an indexer. */
+/* Repeated layers by how they mix tokens: attention, state-space scans, and sparse attention with
+ * an indexer. */
 struct mixer_counts {
   double attention, scans, sparse;
 };
@@ -128,8 +133,9 @@ static struct mixer_counts count_mixers(const struct pz_step_model *model) {
 
 /* ---- recomputation -------------------------------------------------------------------------- */
 
-/* Returns the part of a forward operator that the backward pass of a recomputed layer computes again, as in the model of
- * time (layer_step.c).  `needed` has a flag for each operator if the program recomputes only what it needs. */
+/* Returns the part of a forward operator that the backward pass of a recomputed layer computes
+ * again, as in the model of time (layer_step.c).  `needed` has a flag for each operator if the
+ * program recomputes only what it needs. */
 static double recomputed_part(const struct pz_step_model *model, const struct pz_plan *plan,
                               const struct pz_layer *layer, uint32_t i, const bool *needed) {
   const struct pz_op *op = &layer->ops[PZ_FORWARD].op[i];
@@ -146,7 +152,8 @@ static double recomputed_part(const struct pz_step_model *model, const struct pz
   }
 }
 
-/* Returns the FLOP for a token of what a layer recomputes.  Its GEMMs are a part of layer_gemm_flop(). */
+/* Returns the FLOP for a token of what a layer recomputes.  Its GEMMs are a part of
+ * layer_gemm_flop(). */
 static double layer_recompute_flop(const struct pz_step_model *model, const struct pz_plan *plan,
                                    const struct pz_layer *layer, const bool *needed) {
   const struct pz_ops *ops = &layer->ops[PZ_FORWARD];

@@ -1,4 +1,5 @@
-/* Schedules of a plan's passes, for programs: those that its predicted step adds up. */
+/* Schedules of a plan's passes for programs (pz_training_schedule): those whose times its
+ * predicted step adds up. */
 #include "chip/chip.h"
 #include "core/file.h"
 #include "plan/pipeline_order.h"
@@ -7,71 +8,63 @@
 #include "step/prediction.h"
 #include "step/step_model.h"
 
-static void check_scheduled(struct pz_call *call, const struct pz_chip *chip,
-                            const struct pz_plan *p) {
+/* Raises PZ_BAD_USE unless the chip schedules the operators of such a plan. */
+static void require_scheduled(struct pz_call *call, const struct pz_chip *chip,
+                              const struct pz_plan *plan) {
   if (chip->execution == PZ_CHIP_STREAM)
     pz_raise(call, PZ_BAD_USE,
              "chip %s runs kernels in a stream; accepted: a chip with execution %s or %s",
              chip->name, pz_chip_execution_names[PZ_CHIP_SCHEDULED],
              pz_chip_execution_names[PZ_CHIP_SERIAL]);
-  if (p->execution != PZ_EXECUTION_SCHEDULED)
+  if (plan->execution != PZ_EXECUTION_SCHEDULED)
     pz_raise(call, PZ_BAD_USE,
              "framework %s with execution %s runs operators one after another; accepted: "
              "framework compiled with execution %s",
-             pz_framework_names[p->framework], pz_execution_names[p->execution],
+             pz_framework_names[plan->framework], pz_execution_names[plan->execution],
              pz_execution_names[PZ_EXECUTION_SCHEDULED]);
-  if (!pz_step_is_scheduled(chip, p))
+  if (!pz_step_is_scheduled(chip, plan))
     pz_raise(call, PZ_BAD_USE,
              "pipeline %s divides backward passes, which are not scheduled then; accepted: "
              "another pipeline",
-             pz_pipeline_names[p->pipeline]);
+             pz_pipeline_names[plan->pipeline]);
 }
 
-struct maker {
-  struct pz_call *own; /* allocates in the result */
-  struct pz_step_model *m;
-  struct pz_schedule_options how;
-  struct pz_plan_schedules *out;
+struct schedule_builder {
+  struct pz_call *result; /* allocates in the result */
+  struct pz_step_model *model;
+  struct pz_schedule_options options;
+  struct pz_plan_schedules *schedules;
 };
 
-/* One pass of so many layers, behind those in the list. */
-static void add_pass(struct pz_call *call, struct maker *k, uint32_t i, enum pz_direction d,
-                     bool recomputed, int64_t count) {
+/* Appends the schedule of one direction of a layer that `count` layers of the model have, unless
+ * there are none. */
+static void append_schedule(struct pz_call *call, struct schedule_builder *builder, uint32_t index,
+                            enum pz_direction direction, bool recomputed, int64_t count) {
   static const char *const names[] = {"forward", "backward"};
-  struct pz_step_context c = pz_step_layer_context(k->m, &k->out->plan, i);
-  const struct pz_layer *l = &pz_step_pass(k->m)->layers[i];
-  const struct pz_layer_kernels *kernels = &k->m->kernels[i];
-  struct pz_layer_schedule *s = &k->out->list[k->out->n];
-  struct pz_schedule_options how = k->how;
+  struct pz_step_model *model = builder->model;
+  struct pz_plan_schedules *schedules = builder->schedules;
+  const struct pz_layer *layer = &pz_step_pass(model)->layers[index];
+  const struct pz_layer_kernels *kernels = &model->kernels[index];
+  struct pz_schedule_options options = builder->options;
   if (!count) return;
-  struct pz_call work = pz_scratch(call);
-  *s = (struct pz_layer_schedule){.count = count, .direction = d};
-  s->layer = pz_format(&work, "%s%s", l->name, recomputed ? "-recomputed" : "");
-  if (how.lp) {
-    how.lp = pz_file_with(&work, how.lp, pz_format(&work, "-%s-%s", s->layer, names[d]));
-    if (!how.lp) pz_raise(call, PZ_NO_MEMORY, "out of memory for a schedule");
+  struct pz_call scratch = pz_scratch(call);
+  struct pz_step_context context = pz_step_layer_context(model, &schedules->plan, index);
+  struct pz_layer_schedule *schedule = &schedules->list[schedules->n];
+  *schedule = (struct pz_layer_schedule){.count = count, .direction = direction};
+  schedule->layer = pz_format(&scratch, "%s%s", layer->name, recomputed ? "-recomputed" : "");
+  if (options.lp) { /* a file for each pass */
+    const char *suffix = pz_format(&scratch, "-%s-%s", schedule->layer, names[direction]);
+    options.lp = pz_file_with(&scratch, options.lp, suffix);
   }
-  struct pz_pass_question q = pz_layer_pass(&work, &c, l, kernels, d, recomputed);
-  struct pz_problem problem = pz_pass_problem(&work, &q, true);
-  pz_layer_schedule_find(k->own, &problem, &how, s);
-  c.scheduled = false;
-  struct pz_layer_step serial = pz_layer_step(&work, &c, l, kernels, recomputed);
-  s->serial_s = d == PZ_FORWARD ? serial.forward_s : serial.backward_s;
-  k->out->n++;
-  pz_scratch_end(&work);
-}
-
-static void add_layers(struct pz_call *call, struct maker *k) {
-  const struct pz_layer_kinds *kinds = &k->m->kinds;
-  uint32_t kind = 0;
-  for (uint32_t i = 0; i < k->m->workload->n_layers; i++) {
-    int64_t n = k->m->workload->layers[i].count, again = 0;
-    if (kind < kinds->n && kinds->layer[kind] == i)
-      again = pz_step_recomputed(k->m, &k->out->plan, kind++);
-    add_pass(call, k, i, PZ_FORWARD, false, n);
-    add_pass(call, k, i, PZ_BACKWARD, false, n - again);
-    add_pass(call, k, i, PZ_BACKWARD, true, again);
-  }
+  struct pz_pass_question question =
+      pz_layer_pass(&scratch, &context, layer, kernels, direction, recomputed);
+  struct pz_problem problem = pz_pass_problem(&scratch, &question, true);
+  pz_layer_schedule_find(builder->result, &problem, &options, schedule);
+  context.scheduled = false;
+  struct pz_layer_step serial = pz_layer_step(&scratch, &context, layer, kernels, recomputed);
+  schedule->serial_s = direction == PZ_FORWARD ? serial.forward_s : serial.backward_s;
+  schedules->n++;
+  pz_scratch_end(&scratch);
 }
 
 struct schedule_args {
@@ -82,39 +75,52 @@ struct schedule_args {
 };
 
 static void schedule_plan(struct pz_call *call, void *ctx) {
-  struct schedule_args *x = ctx;
-  struct maker k = {.how = pz_schedule_options_check(call, x->options)};
-  struct pz_plan p;
+  struct schedule_args *args = ctx;
+  struct schedule_builder builder = {.options = pz_schedule_options_check(call, args->options)};
+  struct pz_plan filled;
   struct pz_cluster wide;
-  struct pz_call own;
-  if (!x->options) k.how.steps = PZ_PASS_STEPS;
-  if (k.how.modes != PZ_MODES_ALL)
+  struct pz_call result;
+  if (!args->options) builder.options.steps = PZ_PASS_STEPS;
+  if (builder.options.modes != PZ_MODES_ALL)
     pz_raise(call, PZ_BAD_USE, "modes %s; accepted: all, which the passes of a plan have",
-             pz_modes_names[k.how.modes]);
-  pz_require(call, x->job.model, "model");
-  pz_require(call, x->out, "out");
-  pz_training_question(call, &x->job, x->plan, &p, &wide);
-  check_scheduled(call, x->job.chip, &p);
-  k.own = &own;
-  k.out = pz_object_new(call, sizeof *k.out, &own);
-  k.out->plan = p;
-  pz_training_own_plan(&own, &k.out->plan);
-  pz_require_plan(call, &k.out->plan);
-  k.m = pz_step_model_new(call, &x->job, &k.out->plan);
-  pz_step_check(call, k.m, &k.out->plan);
-  k.out->plan.seq = k.m->seq;
-  k.out->microbatches = pz_plan_microbatches(&k.out->plan);
-  k.out->list = pz_alloc(&own, 3 * (size_t)k.m->workload->n_layers, sizeof *k.out->list);
-  add_layers(call, &k);
-  *x->out = pz_object_keep(call, k.out);
+             pz_modes_names[builder.options.modes]);
+  pz_require(call, args->out, "out");
+  pz_training_question(call, &args->job, args->plan, &filled, &wide);
+  require_scheduled(call, args->job.chip, &filled);
+
+  struct pz_plan_schedules *schedules = pz_object_new(call, sizeof *schedules, &result);
+  struct pz_plan *plan = &schedules->plan;
+  *plan = filled;
+  pz_training_own_plan(&result, plan);
+  pz_require_plan(call, plan);
+  struct pz_step_model *model = pz_step_model_new(call, &args->job, plan);
+  pz_step_check(call, model, plan);
+  plan->seq = model->seq;
+  schedules->microbatches = pz_plan_microbatches(plan);
+  uint32_t n_layers = model->workload->n_layers;
+  schedules->list = pz_alloc(&result, 3 * (size_t)n_layers, sizeof *schedules->list);
+  builder.result = &result;
+  builder.model = model;
+  builder.schedules = schedules;
+
+  uint32_t kind = 0;
+  for (uint32_t i = 0; i < n_layers; i++) {
+    int64_t count = model->workload->layers[i].count, recomputed = 0;
+    if (kind < model->kinds.n && model->kinds.layer[kind] == i)
+      recomputed = pz_step_recomputed(model, plan, kind++);
+    append_schedule(call, &builder, i, PZ_FORWARD, false, count);
+    append_schedule(call, &builder, i, PZ_BACKWARD, false, count - recomputed);
+    append_schedule(call, &builder, i, PZ_BACKWARD, true, recomputed);
+  }
+  *args->out = pz_object_keep(call, schedules);
 }
 
 enum pz_status pz_training_schedule(const char *model, const struct pz_chip *chip,
                                     const struct pz_cluster *net, const struct pz_plan *plan,
                                     const struct pz_schedule_options *options,
                                     struct pz_plan_schedules **out, struct pz_error *err) {
-  struct schedule_args x = {{.model = model, .chip = chip, .net = net}, plan, options, out};
-  return pz_border(schedule_plan, &x, err);
+  struct schedule_args args = {{.model = model, .chip = chip, .net = net}, plan, options, out};
+  return pz_border(schedule_plan, &args, err);
 }
 
-void pz_plan_schedules_free(struct pz_plan_schedules *s) { pz_object_free(s); }
+void pz_plan_schedules_free(struct pz_plan_schedules *schedules) { pz_object_free(schedules); }

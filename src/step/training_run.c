@@ -1,5 +1,6 @@
-/* A prediction with its detail, for programs: the plan filled in and checked, priced, and held with what was found; and
- * explained: where its fields come from, and the constants that count. */
+/* Predictions as objects for programs: pz_training_predict() fills in, checks and prices a plan,
+ * and pz_training_explain() tells where its fields come from and which constants of the model
+ * count. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,8 @@
 #include "step/prediction.h"
 #include "step/step_energy.h"
 
-/* Why the framework of the plan cannot run it, if so; the prediction stands all the same. */
+/* Stores why the framework of the plan cannot run it, if it cannot.  The prediction is valid
+ * nevertheless. */
 static void warn_of_framework(const struct pz_model_shape *model, struct pz_training_run *r) {
   struct pz_error why = {0};
   if (pz_framework_trains(r->plan.framework, model, &why))
@@ -82,15 +84,15 @@ struct run_args {
 };
 
 static void predict_run(struct pz_call *call, void *ctx) {
-  struct run_args *x = ctx;
+  struct run_args *args = ctx;
   struct pz_plan p;
   struct pz_cluster wide;
   struct pz_call own;
-  pz_require(call, x->out, "out");
-  pz_training_question(call, &x->job, x->plan, &p, &wide);
+  pz_require(call, args->out, "out");
+  pz_training_question(call, &args->job, args->plan, &p, &wide);
   struct pz_training_run *run = pz_object_new(call, sizeof *run, &own);
-  *run = pz_training_run_make(&own, &x->job, &p, x->events);
-  *x->out = pz_object_keep(call, run);
+  *run = pz_training_run_make(&own, &args->job, &p, args->events);
+  *args->out = pz_object_keep(call, run);
 }
 
 enum pz_status pz_training_predict(const char *model, const struct pz_chip *chip,
@@ -108,7 +110,7 @@ void pz_training_run_free(struct pz_training_run *r) { pz_object_free(r); }
 
 /* ---- explained ------------------------------------------------------------------------------ */
 
-/* Where the value of a field comes from; `buf` may hold it. */
+/* Returns where the value of a field comes from; the text may be written into `buf`. */
 static const char *field_from(const struct pz_plan *asked, const struct pz_plan *p,
                               const struct pz_chip *chip, enum pz_plan_field f, char *buf,
                               size_t size) {
@@ -122,7 +124,7 @@ static const char *field_from(const struct pz_plan *asked, const struct pz_plan 
   return buf;
 }
 
-/* Fields that say something for this plan. */
+/* Returns whether a field is relevant for this plan. */
 static bool is_explained(const struct pz_plan *p, enum pz_plan_field f) {
   if (f == PZ_PLAN_RECOMPUTE_LAYERS || f == PZ_PLAN_FIRST_LAYERS || f == PZ_PLAN_LAST_LAYERS)
     return !pz_plan_is_unset(p, f);
@@ -148,19 +150,19 @@ static void explain_fields(struct pz_call *call, const struct pz_plan *asked,
 }
 
 static void explain_run(struct pz_call *call, void *ctx) {
-  struct run_args *x = ctx;
+  struct run_args *args = ctx;
   struct pz_plan p, asked = pz_plan_default();
   struct pz_cluster wide;
   struct pz_call own;
-  pz_require(call, x->explanation, "out");
-  pz_training_question(call, &x->job, x->plan, &p, &wide);
-  pz_require_options(call, &asked, sizeof asked, x->plan, "pz_plan_default");
+  pz_require(call, args->explanation, "out");
+  pz_training_question(call, &args->job, args->plan, &p, &wide);
+  pz_require_options(call, &asked, sizeof asked, args->plan, "pz_plan_default");
   struct pz_explanation *e = pz_object_new(call, sizeof *e, &own);
-  struct pz_training_run run = pz_training_run_make(&own, &x->job, &p, false);
+  struct pz_training_run run = pz_training_run_make(&own, &args->job, &p, false);
   e->raised_by = 0.1;
-  explain_fields(&own, &asked, &run.plan, x->job.chip, e);
-  e->constants = pz_constant_effects(&own, &x->job, &run.plan, &e->n_constants);
-  *x->explanation = pz_object_keep(call, e);
+  explain_fields(&own, &asked, &run.plan, args->job.chip, e);
+  e->constants = pz_constant_effects(&own, &args->job, &run.plan, &e->n_constants);
+  *args->explanation = pz_object_keep(call, e);
 }
 
 enum pz_status pz_training_explain(const char *model, const struct pz_chip *chip,

@@ -1,3 +1,6 @@
+/* Layers at the ends of a model in 16 bit (wide_layers.h): a layer of the graph that stands for
+ * several repeated layers is split into one for the ends and one for the rest, and the order of the
+ * layers is listed anew. */
 #include "step/wide_layers.h"
 
 #include <string.h>
@@ -5,7 +8,7 @@
 #include "step/training_memory.h"
 #include "workload/assemble.h"
 
-/* Indices of layers in the order in which they run. */
+/* Lists the indices of all layers in the order in which they run. */
 static uint32_t *listed_layers(struct pz_call *call, const struct pz_workload *w, uint32_t *n) {
   int64_t all = 0;
   for (uint32_t i = 0; i < w->n_layers; i++) all += w->layers[i].count;
@@ -19,7 +22,8 @@ static uint32_t *listed_layers(struct pz_call *call, const struct pz_workload *w
   return list;
 }
 
-/* Blocks are known by their number or by their name, which must hold for one of them alone too. */
+/* Returns the name of a part of the repeated layers.  It begins with "block", because a single
+ * repeated layer is recognised by its name. */
 static const char *block_name(struct pz_call *call, const char *name, const char *end) {
   return pz_format(call, "%s%s%s", strncmp(name, "block", 5) == 0 ? "" : "block_", name, end);
 }
