@@ -1,9 +1,9 @@
-/* What a training plan costs, in time and memory.
+/* Predicts the time and the memory of a training plan.
  *
- * Operators run one after another on a device (a stream), as fast as the chip's calibration says,
- * or as the host launches them, whichever is slower; collectives beside them only where the plan's
- * overlap says so; stages are simulated event by event (pipeline.h).  doc/predict.md has the
- * model. */
+ * Operators run one after another on a device (a stream), as fast as the chip's calibration says
+ * or as the host launches them, whichever is slower.  Collectives run beside them only as the
+ * plan's overlap says.  Stages are simulated event by event (pipeline.h).  doc/predict.md
+ * describes the model. */
 #ifndef PZ_STEP_PREDICT_H
 #define PZ_STEP_PREDICT_H
 
@@ -13,30 +13,31 @@
 
 struct pz_constants;
 struct pz_model_shape;
-
-/* What is trained, and on what: all that a prediction needs beside the plan. */
 struct pz_product_times;
 
+/* Everything that a prediction needs besides the plan: the model, the chip and the network. */
 struct pz_job {
-  const char *model, *config; /* its name or path; or the text of a config.json under this name */
+  const char *model;  /* name or path */
+  const char *config; /* the text of its config.json; NULL: that of the model of this name */
   const struct pz_chip *chip;
   const struct pz_cluster *net;         /* NULL: the chip's own link */
   const struct pz_constants *constants; /* NULL: those of cost/constants.def */
-  struct pz_product_times *times; /* of chips without measurements, borrowed; NULL: none kept */
+  struct pz_product_times *times;       /* known GEMM times of unmeasured chips; may be NULL */
 };
 
-/* More of a prediction, for those who ask; in the arena of the call. */
+/* Details of a prediction, allocated in the arena of the call. */
 struct pz_prediction_detail {
-  struct pz_training_memory *stages; /* of every stage */
-  double *stage_s;                   /* of every stage: step without bubble */
-  double *reserved_bytes;            /* of every stage: what the allocator reserves */
-  struct pz_pipeline_run run;        /* every event of the simulated pipeline ... */
-  bool no_events;                    /* ... or none */
-  int64_t layers;                    /* repeated ones of the model */
-  struct pz_model_shape *model;      /* filled in; NULL: not asked for */
+  struct pz_training_memory *stages; /* peak of each stage */
+  double *stage_s;                   /* busy time of each stage in a step, without the bubble */
+  double *reserved_bytes;            /* by stage: what the allocator reserves */
+  struct pz_pipeline_run run;        /* the simulated pipeline with its events */
+  bool no_events;                    /* input: events are not wanted, and `run` is not set */
+  int64_t layers;                    /* repeated layers of the model */
+  struct pz_model_shape *model;      /* input: where to store the shape, or NULL */
 };
 
-/* `detail` may be NULL.  Raises PZ_BAD_USE for a plan that cannot be: the message says why. */
+/* Predicts a plan without unset fields.  *detail may be NULL.  Raises PZ_BAD_USE for a plan that is
+ * inconsistent or does not fit the model. */
 struct pz_prediction pz_predict(struct pz_call *call, const struct pz_job *job,
                                 const struct pz_plan *plan, struct pz_prediction_detail *detail);
 

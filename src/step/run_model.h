@@ -22,7 +22,7 @@ struct pz_run_model {
   bool own_head;         /* GPT's shape with a head of its own */
 };
 
-/* Does the model have state-space layers? */
+/* Returns whether the model has state-space layers. */
 bool pz_run_model_hybrid(const struct pz_run_model *m);
 
 /* The configuration into `config` (PZ_RUN_CONFIG bytes).  False: `why` (PZ_RUN_WHY bytes) says

@@ -236,10 +236,10 @@ static enum pz_saved_form saved_form(const struct pz_layer *layer, const struct 
 static const double NVFP4_BYTES = 2 * (0.5 + 1.0 / 16), BLOCK_BYTES = 2 * (1 + 4.0 / 128),
                     FP8_BYTES = 2;
 
-/* Of the weights of 8- and 4-bit GEMMs, along rows and along columns, beside weight_bytes: with 4
- * bit, and where a framework of 8-bit weights has others too (pz_plan_keeps_8bit_weights), those
- * in 16 bit are kept; with one scale, tensor cores that read operands in both directions need one
- * copy. */
+/* Returns the bytes that a weight of an 8-bit or 4-bit GEMM has besides weight_bytes: its copies in
+ * that format, along rows and along columns.  With 4 bit, and in frameworks of 8-bit weights that
+ * have other weights too (pz_plan_keeps_8bit_weights), the 16-bit weight is kept.  With one scale,
+ * tensor cores that read operands in both directions need only one copy. */
 static double copied_weight_bytes(const struct pz_memory_model *model, const struct pz_plan *plan) {
   const struct pz_framework *framework = pz_plan_framework(plan);
   enum pz_format format = pz_plan_format(plan);
@@ -250,10 +250,11 @@ static double copied_weight_bytes(const struct pz_memory_model *model, const str
          (model->one_copy && format != PZ_FORMAT_MXFP8 ? 1 : 0);
 }
 
-/* Of a frozen weight of such GEMMs: in few bits alone (fp8_model_init of Transformer Engine, in
- * NVIDIA's fine-tuning of MLPerf; GB200 shows 69.8 GB beside the activations of 68.98e9
- * parameters).  Blackwell reads 8-bit operands with one scale of a tensor in either order; else,
- * and with scales of blocks, there is a transposed copy.  0: as it is. */
+/* Returns the bytes of a frozen weight that is stored in 8 or 4 bit only (fp8_model_init of
+ * Transformer Engine in NVIDIA's fine-tuning of MLPerf; measured on GB200: 69.8 GB besides
+ * activations, for 68.98e9 parameters).  Blackwell reads 8-bit operands with one scale for a tensor
+ * in either order; otherwise, and with scales of blocks, there is a transposed copy.  0 if frozen
+ * weights are stored like trained ones. */
 static double frozen_weight_bytes(const struct pz_memory_model *model, const struct pz_plan *plan) {
   const struct pz_framework *framework = pz_plan_framework(plan);
   enum pz_format format = pz_plan_format(plan);
@@ -265,8 +266,8 @@ static double frozen_weight_bytes(const struct pz_memory_model *model, const str
   return model->one_copy ? 1 : 2;
 }
 
-/* With a copy of the logits in fp32.  Forward: they are both there, the copy is saved.  Backward:
- * the derivative takes its place, is cast to 16 bit, and goes on as without
+/* Adds a copy of the logits in fp32, which the forward pass saves besides the logits.  In the
+ * backward pass the derivative replaces it and is cast to 16 bit
  * (megatron/core/tensor_parallel/cross_entropy.py). */
 static void add_logit_copy(struct layer_pass *pass, double logits) {
   double more = (LOSS_BYTES - HALF_BYTES) * logits;

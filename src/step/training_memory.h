@@ -1,4 +1,4 @@
-/* What a training plan holds on a device at its peak: weights, gradients, optimizer state,
+/* The memory of a training plan on a device at its peak: weights, gradients, optimizer state,
  * activations of the microbatches in flight, the layer at hand, logits, buffers, and what
  * libraries keep.
  *
