@@ -1044,15 +1044,15 @@ static void predict_runs(struct pz_call *call, void *ctx) {
   pz_require(call, x->text, "text");
   pz_require(call, x->out, "out");
   struct held_runs *h = pz_object_new(call, sizeof *h, &own);
-  struct pz_runs *reader = &h->runs;
+  struct pz_runs *runs = &h->runs;
   pz_run_table_read(&own, &x->terms, x->name, x->text, x->bytes, &h->table);
-  reader->rows = h->table.rows;
-  reader->n_rows = h->table.n_rows;
-  reader->groups = pz_alloc(&own, (size_t)reader->n_rows + 1, sizeof *reader->groups);
-  reader->apart = pz_alloc(&own, (size_t)reader->n_rows + 1, sizeof *reader->apart);
-  reader->n_groups = collect_errors(&h->table, true, reader->groups);
-  reader->n_apart = collect_errors(&h->table, false, reader->apart);
-  *x->out = pz_object_keep(call, reader);
+  runs->rows = h->table.rows;
+  runs->n_rows = h->table.n_rows;
+  runs->groups = pz_alloc(&own, (size_t)runs->n_rows + 1, sizeof *runs->groups);
+  runs->apart = pz_alloc(&own, (size_t)runs->n_rows + 1, sizeof *runs->apart);
+  runs->n_groups = collect_errors(&h->table, true, runs->groups);
+  runs->n_apart = collect_errors(&h->table, false, runs->apart);
+  *x->out = pz_object_keep(call, runs);
 }
 
 enum pz_status pz_runs_predict(const char *name, const char *text, size_t bytes, unsigned threads,
@@ -1067,7 +1067,7 @@ enum pz_status pz_runs_predict_alone(const char *name, const char *text, size_t 
   return pz_border(predict_runs, &x, err);
 }
 
-void pz_runs_free(struct pz_runs *reader) { pz_object_free(reader); }
+void pz_runs_free(struct pz_runs *runs) { pz_object_free(runs); }
 
 /* ---- the table with what was predicted ------------------------------------------------------ */
 
