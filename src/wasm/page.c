@@ -131,9 +131,9 @@ void pz_ilp_write(struct pz_call *call, const struct pz_problem *problem, const 
   pz_raise(call, PZ_BAD_USE, "a page has no integer programs");
 }
 
-void pz_place_partition(struct pz_call *call, const struct pz_place_settings *s, const char *model,
+void pz_place_partition(struct pz_call *call, struct pz_place_settings *settings, const char *model,
                         bool first_stage, bool check, bool json) {
-  (void)s, (void)model, (void)first_stage, (void)check, (void)json;
+  (void)settings, (void)model, (void)first_stage, (void)check, (void)json;
   pz_raise(call, PZ_BAD_USE, "a page plans with --semantics training alone");
 }
 
