@@ -1,5 +1,6 @@
-/* The table of the baselines, and what they share: the best plans and the experts' plans on one chip, model by model in
- * parallel (for_each_model), and the best of several chips (pz_baseline_see), with as little effort as proves it. */
+/* The table of the baselines, and what they share: the best plans and the experts' plans on one
+ * chip, model by model in parallel (for_each_model), and the best of several chips
+ * (pz_baseline_see), with as little effort as proves it. */
 #include "baseline/baseline.h"
 
 #include <math.h>
@@ -32,8 +33,8 @@ static void run_model_task(struct pz_call *call, void *ctx, size_t i, unsigned w
             pz_original_worker(question->by, worker));
 }
 
-/* Calls fn for every model of the question: in parallel, or by the worker of the calling task if other tasks run beside
- * it. */
+/* Calls fn for every model of the question: in parallel, or by the worker of the calling task if
+ * other tasks run beside it. */
 static void for_each_model(struct pz_call *call, const struct pz_baseline_question *question,
                            model_fn *fn, void *ctx) {
   struct model_tasks model_tasks = {question, fn, ctx};
@@ -68,8 +69,9 @@ static double throughput_with(struct pz_call *call, const struct placing *placin
                                       : 0;
 }
 
-/* Finds the throughput of a model with the largest memory, and the least memory with the same throughput.  More memory is
- * never slower, so that the first choice that is as fast as the largest is the least. */
+/* Finds the throughput of a model with the largest memory, and the least memory with the same
+ * throughput.  More memory is never slower, so that the first choice that is as fast as the
+ * largest is the least. */
 static void place_model(struct pz_call *call, void *ctx, uint32_t model,
                         struct pz_original_worker *worker) {
   struct placing *placing = ctx;
@@ -144,7 +146,7 @@ struct pz_baseline_answer pz_baseline_expert(struct pz_call *call,
 
 /* ---- the best of several chips -------------------------------------------------------------- */
 
-/* The area of a chip of the space, square micrometres. */
+/* Returns the area of a chip of the space, square micrometres. */
 double pz_baseline_area_um2(const struct pz_baseline_question *question, uint32_t point) {
   struct pz_chip chip;
   pz_space_chip(question->task->space, &question->points[point], &chip);
@@ -158,7 +160,8 @@ struct seen_chip {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
 };
 
-/* Whether a chip, whose value may be an upper bound, may be better than the best one so far. */
+/* Returns whether a chip, whose value may be an upper bound, may be better than the best one so
+ * far. */
 static bool may_lead(const struct pz_baseline_best *best, const struct pz_baseline_best *now) {
   if (!best->any) return now->value > 0;
   if (now->value != best->value) return now->value > best->value;
@@ -183,7 +186,8 @@ static void bound_chip(struct pz_call *call, const struct pz_baseline_question *
                                           question->objective, &chip, seen->steps);
 }
 
-/* The step of a model on a chip: with quick effort a lower bound, with full effort the best that was found. */
+/* Returns the step of a model on a chip: with quick effort a lower bound, with full effort the
+ * best that was found. */
 static double evaluate_step(struct pz_call *call, const struct pz_baseline_question *question,
                             uint32_t point, uint32_t model, enum pz_effort effort) {
   const struct pz_point *chip_point = &question->points[point];
@@ -213,7 +217,7 @@ static void see_chip(struct pz_call *call, const struct pz_baseline_question *qu
   if (may_lead(best, &seen.now)) *best = seen.now;
 }
 
-/* The objective of a chip with full effort for every model; 0 if a model has no plan. */
+/* Returns the objective of a chip with full effort for every model; 0 if a model has no plan. */
 double pz_baseline_value(struct pz_call *call, const struct pz_baseline_question *question,
                          uint32_t point) {
   const struct pz_objective *objective = question->objective;
@@ -238,7 +242,8 @@ static int compare_ranked(const void *a, const void *b) {
   return (x->point > y->point) - (x->point < y->point);
 }
 
-/* Updates *best by these chips, the most promising first, so that bounds exclude most of the others. */
+/* Updates *best by these chips, the most promising first, so that bounds exclude most of the
+ * others. */
 void pz_baseline_see(struct pz_call *call, const struct pz_baseline_question *question,
                      const uint32_t *points, uint32_t n, struct pz_baseline_best *best) {
   struct ranked_point *list = pz_alloc(call, n, sizeof *list);
@@ -252,7 +257,7 @@ void pz_baseline_see(struct pz_call *call, const struct pz_baseline_question *qu
   best->n_seen += n;
 }
 
-/* The answer for the best chip; an error if there is none. */
+/* Returns the answer for the best chip; an error if there is none. */
 struct pz_baseline_answer pz_baseline_conclude(struct pz_call *call,
                                                const struct pz_baseline_question *question,
                                                const struct pz_baseline_best *best) {

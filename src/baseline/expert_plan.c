@@ -1,6 +1,7 @@
-/* The expert plans of the original system, evaluated with the same costs as all other plans.  pz_expert_evaluate()
- * loads the model at the plan's tensor-parallel degree with every microbatch size of the portfolio, and lets
- * pz_plan_find_best() find the best of them with a fixed number of stages. */
+/* The expert plans of the original system, evaluated with the same costs as all other plans.
+ * pz_expert_evaluate() loads the model at the plan's tensor-parallel degree with every
+ * microbatch size of the portfolio, and lets pz_plan_find_best() find the best of them with a
+ * fixed number of stages. */
 #include "baseline/expert_plan.h"
 
 #include <math.h>
@@ -19,8 +20,8 @@ const struct pz_expert *pz_expert_find(const char *model) {
 
 static void free_workload(void *workload) { pz_workload_free(workload); }
 
-/* Loads the model with tensor-parallel degree tp and every microbatch size of the portfolio.  Returns their number; the
- * workloads are freed when the call ends, or with pz_close(). */
+/* Loads the model with tensor-parallel degree tp and every microbatch size of the portfolio.
+ * Returns their number; the workloads are freed when the call ends, or with pz_close(). */
 static uint32_t load_expert_variants(struct pz_call *call, const struct pz_portfolio *portfolio,
                                      uint32_t model, int64_t tp, struct pz_variant *list) {
   /* among the variants of one tensor-parallel degree, each microbatch size occurs once */
@@ -42,7 +43,8 @@ static uint32_t load_expert_variants(struct pz_call *call, const struct pz_portf
   return n;
 }
 
-/* The step time of a model with its expert's plan, the best microbatch size, and the best choice of recompute. */
+/* Returns the step time of a model with its expert's plan, the best microbatch size, and the
+ * best choice of recompute. */
 struct pz_expert_result pz_expert_evaluate(struct pz_call *call, struct pz_original_worker *worker,
                                            const struct pz_chip *chip, uint32_t model,
                                            double hbm_gib) {
@@ -78,8 +80,8 @@ struct pz_expert_result pz_expert_evaluate(struct pz_call *call, struct pz_origi
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
-/* Evaluates the expert's plan, or if reference->expert is false, the best plan, with this memory.  If it fits, stores its
- * throughput. */
+/* Evaluates the expert's plan, or if reference->expert is false, the best plan, with this
+ * memory.  If it fits, stores its throughput. */
 static void try_memory(struct pz_call *call, struct pz_original_worker *worker,
                        const struct pz_chip *chip, uint32_t model, double hbm_gib,
                        struct pz_reference *reference) {
@@ -106,7 +108,8 @@ static void try_memories(struct pz_call *call, struct pz_original_worker *worker
     if (hbm->v[h] > LEAST_GIB) try_memory(call, worker, chip, model, (double)hbm->v[h], reference);
 }
 
-/* The throughput of a model on a chip with its expert's plan, or if that does not fit, with the best plan. */
+/* Returns the throughput of a model on a chip with its expert's plan, or if that does not fit,
+ * with the best plan. */
 struct pz_reference pz_reference_on(struct pz_call *call, struct pz_original_worker *worker,
                                     const struct pz_chip *chip, uint32_t model) {
   struct pz_reference reference = {.expert =
@@ -119,7 +122,7 @@ struct pz_reference pz_reference_on(struct pz_call *call, struct pz_original_wor
   return reference;
 }
 
-/* The throughput of a model on the chip that all others are compared with. */
+/* Returns the throughput of a model on the chip that all others are compared with. */
 struct pz_reference pz_reference_of_model(struct pz_call *call, struct pz_original_worker *worker,
                                           uint32_t model) {
   struct pz_chip chip;

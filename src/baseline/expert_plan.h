@@ -1,37 +1,39 @@
-/* The expert plans for models on 1024 TPUv4s, and their throughput, which is the reference of all comparisons. */
+/* The expert plans for models on 1024 TPUv4s, and their throughput, which is the reference of
+ * all comparisons. */
 #ifndef PZ_BASELINE_EXPERT_PLAN_H
 #define PZ_BASELINE_EXPERT_PLAN_H
 
 #include "evaluate/original.h"
 
-/* An expert's plan: pipeline stages and tensor-parallel degree; there are as many replicas as the devices allow. */
+/* An expert's plan: pipeline stages and tensor-parallel degree; there are as many replicas as
+ * the devices allow. */
 struct pz_expert {
   const char *model;
   int64_t stages, tp;
 };
 
-/* The expert's plan for a model, or NULL if none is known. */
+/* Returns the expert's plan for a model, or NULL if none is known. */
 const struct pz_expert *pz_expert_find(const char *model);
 
 /* An expert's plan with the best microbatch size and recomputation that fit. */
 struct pz_expert_result {
-  double time_s; /* HUGE_VAL: it does not fit */
+  double time_s; /* HUGE_VAL if it does not fit */
   int64_t stages, tp, replicas, mbs;
   bool recompute;
   uint32_t n_open; /* schedules of that variant that are not proved optimal */
 };
 
-/* Evaluates the expert's plan of a model on a chip.  Layers are split evenly; the embedding is in the first stage and
- * the head in the last. */
+/* Evaluates the expert's plan of a model on a chip.  Layers are split evenly; the embedding is
+ * in the first stage and the head in the last. */
 struct pz_expert_result pz_expert_evaluate(struct pz_call *call, struct pz_original_worker *worker,
                                            const struct pz_chip *chip, uint32_t model,
                                            double hbm_gib);
 
-/* The throughput of a model on a chip without a search for plans: the expert's plan with 32 GiB; if that does not fit,
- * with the least memory with which it does; if none is known or none fits, the best plan in the same order of memories.
- */
+/* The throughput of a model on a chip without a search for plans: the expert's plan with 32 GiB;
+ * if that does not fit, with the least memory with which it does; if none is known or none fits,
+ * the best plan in the same order of memories. */
 struct pz_reference {
-  double samples_per_s, hbm_gib; /* 0: nothing fits */
+  double samples_per_s, hbm_gib; /* 0 if nothing fits */
   bool expert;                   /* otherwise it is the plan of the placement search */
   struct pz_expert_result plan;  /* of the expert */
 };
@@ -42,7 +44,7 @@ struct pz_reference pz_reference_on(struct pz_call *call, struct pz_original_wor
 /* The chip that all are compared with. */
 #define PZ_REFERENCE_CHIP "tpuv4"
 
-/* The reference for a model: pz_reference_on() that chip. */
+/* Returns the reference for a model: pz_reference_on() that chip. */
 struct pz_reference pz_reference_of_model(struct pz_call *call, struct pz_original_worker *worker,
                                           uint32_t model);
 

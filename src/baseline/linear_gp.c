@@ -1,5 +1,6 @@
-/* The regression of linear_gp.h in sums over the samples: pz_linear_gp_add() updates them, pz_linear_gp_fit() factors
- * the posterior precision A = L L' and solves for the weights, and pz_linear_gp_predict() uses both. */
+/* The regression of linear_gp.h in sums over the samples: pz_linear_gp_add() updates them,
+ * pz_linear_gp_fit() factors the posterior precision A = L L' and solves for the weights, and
+ * pz_linear_gp_predict() uses both. */
 #include "baseline/linear_gp.h"
 
 #include <math.h>

@@ -22,7 +22,8 @@ static int compare_larger_first(const void *a, const void *b) {
   return x->point < y->point ? -1 : 1;
 }
 
-/* Whether the best values of the last buckets do not rise.  `last` is a ring buffer; n buckets were seen. */
+/* Returns whether the best values of the last buckets do not rise.  `last` is a ring buffer; n
+ * buckets were seen. */
 static bool has_converged(const double last[BUCKETS_COMPARED], uint32_t n) {
   if (n < BUCKETS_COMPARED) return false;
   for (uint32_t i = n - BUCKETS_COMPARED; i + 1 < n; i++)
@@ -30,7 +31,8 @@ static bool has_converged(const double last[BUCKETS_COMPARED], uint32_t n) {
   return true;
 }
 
-/* Evaluates chips in buckets of decreasing area until the best values of the buckets do not rise any more. */
+/* Evaluates chips in buckets of decreasing area until the best values of the buckets do not rise
+ * any more. */
 struct pz_baseline_answer pz_baseline_sweep(struct pz_call *call,
                                             const struct pz_baseline_question *question) {
   struct pz_baseline_best best = {0};

@@ -40,8 +40,8 @@ struct tuner {
 
 /* ---- the delay of a chip -------------------------------------------------------------------- */
 
-/* Logarithm of the product of all models' delays, so that every model has the same weight.  The delay of a model is the
- * time of a training microbatch of one sample. */
+/* Logarithm of the product of all models' delays, so that every model has the same weight.  The
+ * delay of a model is the time of a training microbatch of one sample. */
 static double log_delay(struct pz_call *call, struct tuner *tuner, uint32_t point) {
   struct pz_chip chip;
   double sum = 0;
@@ -65,8 +65,8 @@ static double log_delay(struct pz_call *call, struct tuner *tuner, uint32_t poin
 
 /* ---- features ------------------------------------------------------------------------------- */
 
-/* Sets the features of a chip.  Products of sizes are exact integers: chips with equal products have equal features
- * to the last bit, so that ties do not depend on rounding. */
+/* Sets the features of a chip.  Products of sizes are exact integers: chips with equal products
+ * have equal features to the last bit, so that ties do not depend on rounding. */
 static void describe_chip(const struct pz_chip *chip, double x[PZ_GP_FEATURES]) {
   const struct pz_tensor_cores *tensor_cores = &chip->tensor;
   const struct pz_vector_cores *vector_cores = &chip->vector;
@@ -80,17 +80,6 @@ static void describe_chip(const struct pz_chip *chip, double x[PZ_GP_FEATURES]) 
   x[4] = log((double)(tensor_cores->rows * tensor_cores->cols));
 }
 
-/* Scales every feature to mean 0 and standard deviation 1 over the space; a constant feature becomes 0. */
-static void standardise(feature_vector *x, uint32_t n) {
-  for (int f = 0; f < PZ_GP_FEATURES; f++) {
-    double mean = 0, variance = 0;
-    for (uint32_t i = 0; i < n; i++) mean += x[i][f] / n;
-    for (uint32_t i = 0; i < n; i++) variance += (x[i][f] - mean) * (x[i][f] - mean) / n;
-    for (uint32_t i = 0; i < n; i++)
-      x[i][f] = variance > 1e-18 ? (x[i][f] - mean) / sqrt(variance) : 0;
-  }
-}
-
 /* ---- the optimisation ----------------------------------------------------------------------- */
 
 static int compare_candidates(const void *a, const void *b) {
@@ -101,8 +90,8 @@ static int compare_candidates(const void *a, const void *b) {
 
 static uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* Whether a chip is better than the best one so far.  Of chips with equal delays the smaller is better, then the one with
- * the lower index. */
+/* Returns whether a chip is better than the best one so far.  Of chips with equal delays the
+ * smaller is better, then the one with the lower index. */
 static bool is_better(const struct tuner *tuner, uint32_t point, double delay) {
   if (tuner->n_seen == 0) return true;
   if (delay != tuner->best_delay) return delay < tuner->best_delay;
@@ -142,8 +131,8 @@ static void rank_candidates(struct tuner *tuner) {
   for (uint32_t i = 0; i < n; i++) unseen[i] = tuner->candidates[i].point;
 }
 
-/* Runs the optimisation: a few random chips, then rounds of the most promising ones.  A tenth of a round is random, in case
- * the model misleads. */
+/* Runs the optimisation: a few random chips, then rounds of the most promising ones.  A tenth of
+ * a round is random, in case the model misleads. */
 static void optimise(struct pz_call *call, struct tuner *tuner) {
   uint32_t n_points = tuner->question->n_points, warm_up = smaller(n_points, WARM_UP);
   pz_random_draw(&tuner->random, tuner->order, n_points, warm_up);
@@ -175,8 +164,8 @@ static const struct tuner *run_tuner(struct pz_call *call,
   pz_defer(call, release_cost, &tuner->cost);
   for (uint32_t i = 0; i < question->objective->n; i++) {
     const char *model = question->task->portfolio->models[question->objective->models[i]];
-    struct pz_workload_options o = question->task->portfolio->built;
-    pz_must(call, pz_workload_load(model, &o, &tuner->workloads[i], pz_call_error(call)));
+    struct pz_workload_options options = question->task->portfolio->built;
+    pz_must(call, pz_workload_load(model, &options, &tuner->workloads[i], pz_call_error(call)));
     pz_defer(call, free_workload, tuner->workloads[i]);
   }
   tuner->features = pz_alloc(call, question->n_points, sizeof *tuner->features);
@@ -188,7 +177,17 @@ static const struct tuner *run_tuner(struct pz_call *call,
     describe_chip(&chip, tuner->features[i]);
     tuner->order[i] = i;
   }
-  standardise(tuner->features, question->n_points);
+  /* Scales every feature to mean 0 and standard deviation 1 over the space; a constant feature
+   * becomes 0. */
+  feature_vector *x = tuner->features;
+  uint32_t n = question->n_points;
+  for (int f = 0; f < PZ_GP_FEATURES; f++) {
+    double mean = 0, variance = 0;
+    for (uint32_t i = 0; i < n; i++) mean += x[i][f] / n;
+    for (uint32_t i = 0; i < n; i++) variance += (x[i][f] - mean) * (x[i][f] - mean) / n;
+    for (uint32_t i = 0; i < n; i++)
+      x[i][f] = variance > 1e-18 ? (x[i][f] - mean) / sqrt(variance) : 0;
+  }
   optimise(call, tuner);
   return tuner;
 }

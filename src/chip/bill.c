@@ -172,17 +172,6 @@ static void set_dollars(const struct pz_chip *chip, const struct dies *dies, dou
   bill->dollars = bill->die_dollars + bill->hbm_dollars + bill->package_dollars;
 }
 
-/* Sets the die edge that HBM and links occupy, and the edge that there is, if dies are square. */
-static void set_edge(const struct pz_chip *chip, const struct dies *dies, double io_mm2,
-                     struct pz_bill *bill) {
-  double n = (double)(dies->n_io ? dies->n_io : dies->n_core);
-  double mm2 = dies->n_io ? io_mm2 : bill->area_mm2;
-  double stacks = count_on_dies(chip, chip->package.stacks, chip->hbm.stacks);
-  bill->edge_mm = stacks * dies->io_tech.hbm_edge_mm +
-                  chip->link_bytes_per_s / 1e9 * dies->io_tech.link_edge_mm_per_gbs;
-  bill->edge_room_mm = 4 * n * sqrt(mm2 / n);
-}
-
 /* ---- the breakdown --------------------------------------------------------------------------- */
 
 /* Sets what the original system's library knows: area, and the power at the peak rates. */
@@ -225,7 +214,13 @@ struct pz_bill pz_chip_bill(const struct pz_chip *chip, enum pz_bill_range range
   bill.area_mm2 = core_mm2 + shared_mm2 + bill.other_mm2;
   set_watts(chip, &dies.tech, &bill);
   set_dollars(chip, &dies, io_mm2, &bill);
-  set_edge(chip, &dies, io_mm2, &bill);
+  /* Sets the die edge that HBM and links occupy, and the edge that there is, if dies are square. */
+  double n = (double)(dies.n_io ? dies.n_io : dies.n_core);
+  double mm2 = dies.n_io ? io_mm2 : bill.area_mm2;
+  double stacks = count_on_dies(chip, chip->package.stacks, chip->hbm.stacks);
+  bill.edge_mm = stacks * dies.io_tech.hbm_edge_mm +
+                 chip->link_bytes_per_s / 1e9 * dies.io_tech.link_edge_mm_per_gbs;
+  bill.edge_room_mm = 4 * n * sqrt(mm2 / n);
   return bill;
 }
 

@@ -219,7 +219,7 @@ int64_t pz_chip_hbm_bytes(const struct pz_chip *chip) {
   return chip->hbm.stacks * chip->hbm.bytes_per_stack;
 }
 
-/* The rates of HBM and global buffer fall if the remaining cores cannot draw them. */
+/* Returns the rates of HBM and global buffer fall if the remaining cores cannot draw them. */
 struct pz_chip pz_chip_part(const struct pz_chip *chip, int64_t tensor_cores,
                             int64_t vector_cores) {
   struct pz_chip part = *chip;

@@ -13,10 +13,11 @@ struct pz_tensor_cores {
   int64_t cores, rows, cols;
   int64_t local_bytes;    /* buffer of one core */
   int64_t register_bytes; /* of one multiplier, for the operand that stays on the array */
-  /* Of one core, reads and writes together; 0: feeds its array in a cycle */
+  /* Of one core, reads and writes together, or 0 if feeds its array in a cycle */
   double local_bytes_per_s;
-  double local_total_bytes_per_s; /* over all cores; 0: no such limit */
-  double fp8_speedup;   /* data sheet: rate of fp8 GEMMs over that of 16-bit ones; 0: not stated */
+  double local_total_bytes_per_s; /* over all cores, or 0 if no such limit */
+  double
+      fp8_speedup; /* data sheet: rate of fp8 GEMMs over that of 16-bit ones, or 0 if not stated */
   double nvfp4_speedup; /* the same for nvfp4 GEMMs */
   /* Values that share a scale which the core applies; 0: 32 with nvfp4, or none */
   int64_t scale_block;
@@ -30,7 +31,7 @@ struct pz_vector_cores {
 struct pz_hbm {
   int64_t stacks, bytes_per_stack;
   double bytes_per_s_per_stack;
-  double core_bytes_per_s; /* the most that one core can draw; 0: all */
+  double core_bytes_per_s; /* the most that one core can draw, or 0 if all */
 };
 
 /* Modelling assumptions.  The defaults are those of this program; a chip file can change them to
@@ -53,7 +54,7 @@ struct pz_kernel {
 #define KERNEL_NUMBER(name, ...) double name;
 #include "chip/calibration.def"
   int64_t long_row;   /* rows of more values do not stay on the core */
-  int64_t block_from; /* rows of more values are processed by a block of threads; 0: never */
+  int64_t block_from; /* rows of more values are processed by a block of threads, or 0 if never */
 };
 
 enum { PZ_CHIP_MOST_KERNELS = 48, PZ_CHIP_MOST_TILES = 8 };
@@ -64,7 +65,7 @@ enum { PZ_CHIP_MOST_KERNELS = 48, PZ_CHIP_MOST_TILES = 8 };
 struct pz_calibration {
 #define NUMBER(name, ...) double name;
 #include "chip/calibration.def"
-  int n_tiles; /* tiles for which the library has kernels; 0: any */
+  int n_tiles; /* tiles for which the library has kernels, or 0 if any */
   int64_t tiles[PZ_CHIP_MOST_TILES], most_tile_values, most_splits, least_split_k;
   int n_kernels;
   struct pz_kernel kernels[PZ_CHIP_MOST_KERNELS];
@@ -79,14 +80,14 @@ enum pz_chip_execution { PZ_CHIP_SCHEDULED, PZ_CHIP_STREAM, PZ_CHIP_SERIAL, PZ_C
 enum pz_calibrated_by { PZ_CALIBRATED_SOMEHOW, PZ_CALIBRATED_BY_OPERATORS, PZ_CALIBRATED_BY_RUNS };
 
 /* Correction by training steps that were measured on such chips (step/correction.h): the time of
- * each part of a step over the time that the calibration gives; 0: no correction.  Used for
+ * each part of a step over the time that the calibration gives, or 0 if no correction.  Used for
  * training steps only. */
 struct pz_correction {
   double gemms, attention, elementwise, launches, collectives;
-  /* Bytes that an allocator reserved in a rehearsal over predicted ones; 0: unknown */
+  /* Bytes that an allocator reserved in a rehearsal over predicted ones, or 0 if unknown */
   double memory;
   int64_t steps; /* measured steps that it follows from */
-  double error;  /* mean error of each of them, predicted by the others; 0: unknown */
+  double error;  /* mean error of each of them, predicted by the others, or 0 if unknown */
   int64_t kinds; /* kinds of runs among them, a set of pz_correction_kind() */
 };
 
@@ -133,9 +134,9 @@ struct pz_chip {
   struct pz_vector_cores vector;
   int64_t glb_bytes; /* global buffer (L2 of a GPU) */
   double glb_bytes_per_s;
-  double glb_core_bytes_per_s; /* the most that one core can draw; 0: all */
+  double glb_core_bytes_per_s; /* the most that one core can draw, or 0 if all */
   struct pz_hbm hbm;
-  double watts; /* power limit of the data sheet; 0: unknown */
+  double watts; /* power limit of the data sheet, or 0 if unknown */
   double link_bytes_per_s, link_latency_s;
   struct pz_collective_facts collectives; /* over the link */
   struct pz_rules rules;
@@ -145,18 +146,19 @@ struct pz_chip {
   struct pz_package package;
   bool any_units; /* numbers out of their usual range are intended */
   bool cold; /* unmeasured: calibrated by its class (chip/cold.h), clock limited by its watts */
-  double static_mm2; /* area whose static power counts against the watts; 0: its own area */
+  double static_mm2; /* area whose static power counts against the watts, or 0 if its own area */
   /* This chip stands for all chips that have no more of any resource, and times on it are lower
    * bounds of theirs.  The mapping that is fastest at the nominal clock need not be fastest at a
    * clock that the power limit lowers; so a lowered clock lengthens only the cycles that every
    * mapping needs. */
   bool bounds_others;
-  double glb_core_bytes; /* the most that a core of a cold GPU draws in a cycle; 0: no limit */
+  double glb_core_bytes; /* the most that a core of a cold GPU draws in a cycle, or 0 if no limit */
   double energy_part;    /* energy of the cores over that of the technology; 0: 1 */
   int precisions; /* a bit for each enum pz_precision; 0: 16 bit, and those with a measured rate */
-  double host_bytes_per_s; /* to and from the host's memory, each way; 0: constant of the model */
-  double host_bytes;       /* of the host's memory for each device; 0: constant of the model */
-  bool host_own_link;      /* traffic out of the node does not share the link to the host */
+  double
+      host_bytes_per_s; /* to and from the host's memory, each way, or 0 if constant of the model */
+  double host_bytes;    /* of the host's memory for each device, or 0 if constant of the model */
+  bool host_own_link;   /* traffic out of the node does not share the link to the host */
   uint64_t checked; /* digest of all members above when they were checked: see pz_chip_check() */
 };
 
@@ -326,8 +328,8 @@ void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *calibration);
 
 /* ---- technology: area, energy and price of chip components ----------------------------------- */
 
-/* silicon.def has the constants of 16 nm and below, with unit, range and source, and tech.c those of
- * the original system's library. */
+/* silicon.def has the constants of 16 nm and below, with unit, range and source, and tech.c
+ * those of the original system's library. */
 
 /* Returns the name of technology i, or NULL after the last (a pz_name_at). */
 const char *pz_tech_name_at(const void *ctx, size_t i);

@@ -323,7 +323,7 @@ enum pz_status pz_cluster_reach(struct pz_cluster *cluster, int64_t devices, con
   return pz_border(reach_in_border, &args, err);
 }
 
-/* The copy leaves the cluster of the caller unchanged. */
+/* Returns the copy leaves the cluster of the caller unchanged. */
 const struct pz_cluster *pz_cluster_widen(struct pz_call *call, const struct pz_cluster *net,
                                           int64_t devices, struct pz_cluster *wide) {
   if (!net) return NULL;

@@ -105,18 +105,6 @@ static bool calibrate_gpu(struct pz_chip *chip, const struct pz_cold *constants)
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
-/* Sets the calibration of a chip whose steps are compiled as a whole. */
-static void calibrate_compiled(struct pz_calibration *calibration,
-                               const struct pz_cold *constants) {
-  calibration->tensor_efficiency = constants->v[PZ_COLD_compiled_products];
-  calibration->hbm_read_efficiency = constants->v[PZ_COLD_compiled_memory];
-  calibration->hbm_write_efficiency = constants->v[PZ_COLD_compiled_memory];
-  struct pz_kernel *attention = add_kernel(calibration, "attention");
-  attention->efficiency = constants->v[PZ_COLD_compiled_attention];
-  attention->cycles = constants->v[PZ_COLD_compiled_softmax];
-  attention->tail = 0;
-}
-
 /* Returns the rate of GEMMs in a precision over that of 16-bit ones: as the data sheet states it,
  * otherwise `usual` if the chip has the precision, or `absent`. */
 static double sheet_speedup(const struct pz_chip *chip, double stated, enum pz_precision precision,
@@ -142,8 +130,16 @@ bool pz_chip_try_class(struct pz_chip *chip, const struct pz_cold *constants) {
   chip->glb_core_bytes = is_gpu ? constants->v[PZ_COLD_launched_l2_bytes] : 0;
   if (is_gpu)
     calibrated = calibrate_gpu(chip, constants);
-  else
-    calibrate_compiled(calibration, constants);
+  else {
+    /* Sets the calibration of a chip whose steps are compiled as a whole. */
+    calibration->tensor_efficiency = constants->v[PZ_COLD_compiled_products];
+    calibration->hbm_read_efficiency = constants->v[PZ_COLD_compiled_memory];
+    calibration->hbm_write_efficiency = constants->v[PZ_COLD_compiled_memory];
+    struct pz_kernel *attention = add_kernel(calibration, "attention");
+    attention->efficiency = constants->v[PZ_COLD_compiled_attention];
+    attention->cycles = constants->v[PZ_COLD_compiled_softmax];
+    attention->tail = 0;
+  }
   calibration->fp8_speedup = fp8;
   calibration->fp8_block_speedup = 0;
   calibration->nvfp4_speedup = nvfp4;

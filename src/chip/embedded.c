@@ -22,7 +22,7 @@ const char *pz_embedded_text(const struct pz_embedded *table, const char *name) 
   return NULL;
 }
 
-/* A word that is no preset and not the path of a file is refused, with similar names. */
+/* Returns a word that is no preset and not the path of a file is refused, with similar names. */
 const char *pz_embedded_load(struct pz_call *call, const struct pz_embedded *table,
                              const char *kind, const char *names, const char *word, size_t *bytes) {
   const char *preset = pz_embedded_text(table, word);

@@ -26,8 +26,13 @@ static bool is_listed(const char *chips, const char *chip) {
   return false;
 }
 
-/* Refuses a table with unknown columns or without prices of chips. */
-static void check_columns(struct pz_call *call, const char *name, const struct pz_csv *csv) {
+struct pz_price_table pz_price_table_read(struct pz_call *call, const char *name, const char *text,
+                                          size_t bytes, const char *chips) {
+  if (bytes > PZ_PRICES_MOST_BYTES)
+    pz_raise(call, PZ_BAD_INPUT, "%s: %zu bytes; accepted: at most %d", name, bytes,
+             PZ_PRICES_MOST_BYTES);
+  const struct pz_csv *csv = pz_csv_read(call, name, text, bytes);
+  /* Refuses a table with unknown columns or without prices of chips. */
   for (uint32_t i = 0; i < csv->columns; i++) {
     int k = 0;
     while (k < N_COLUMNS && strcmp(csv->cells[i], columns[k]) != 0) k++;
@@ -39,15 +44,6 @@ static void check_columns(struct pz_call *call, const char *name, const struct p
   for (int k = CHIP; k <= DOLLARS; k++)
     if (pz_csv_column(csv, columns[k]) == PZ_NONE)
       pz_raise(call, PZ_BAD_INPUT, "%s:1: no column '%s'", name, columns[k]);
-}
-
-struct pz_price_table pz_price_table_read(struct pz_call *call, const char *name, const char *text,
-                                          size_t bytes, const char *chips) {
-  if (bytes > PZ_PRICES_MOST_BYTES)
-    pz_raise(call, PZ_BAD_INPUT, "%s: %zu bytes; accepted: at most %d", name, bytes,
-             PZ_PRICES_MOST_BYTES);
-  const struct pz_csv *csv = pz_csv_read(call, name, text, bytes);
-  check_columns(call, name, csv);
   if (csv->rows > PZ_PRICES_MOST_ROWS)
     pz_raise(call, PZ_BAD_INPUT, "%s: %u rows; accepted: at most %d", name, csv->rows,
              PZ_PRICES_MOST_ROWS);

@@ -224,19 +224,6 @@ static json_t *chip_json(struct pz_call *call, const struct pz_chip *chip) {
   return root;
 }
 
-static void append_chip_row(struct pz_table *table, const struct pz_chip *chip) {
-  char flop[32], hbm[32];
-  pz_table_cells(table,
-                 "%s|%s|%" PRId64 " x %" PRId64 "x%" PRId64 "|%" PRId64 " x %" PRId64 "|%s|%" PRId64
-                 " MiB|%" PRId64 " GiB|%s|%.0f|%.0f",
-                 chip->name, pz_tech_at(pz_chip_bill_tech(chip))->name, chip->tensor.cores,
-                 chip->tensor.rows, chip->tensor.cols, chip->vector.cores, chip->vector.lanes,
-                 pz_text_si(flop, sizeof flop, pz_chip_tensor_flop_per_s(chip), "FLOP/s"),
-                 chip->glb_bytes >> 20, pz_chip_hbm_bytes(chip) >> 30,
-                 pz_text_si(hbm, sizeof hbm, pz_chip_hbm_bytes_per_s(chip), "B/s"),
-                 pz_chip_bill(chip, PZ_BILL_LIKELY).area_mm2, chip->watts);
-}
-
 /* Appends one row for each level of the network; the first one also has what applies to the
  * whole cluster.  The topology of a level is " 16x16" for a torus, " mesh" for a mesh, and "" if
  * every device reaches every other one directly. */
@@ -270,7 +257,16 @@ static void print_presets(struct pz_call *call, bool as_json) {
   struct pz_cluster *cluster = pz_alloc(call, 1, sizeof *cluster);
   for (size_t i = 0; pz_chip_preset_name(i); i++) {
     pz_chip_read(call, pz_chip_preset_name(i), chip);
-    append_chip_row(chips, chip);
+    char flop[32], hbm[32];
+    pz_table_cells(chips,
+                   "%s|%s|%" PRId64 " x %" PRId64 "x%" PRId64 "|%" PRId64 " x %" PRId64
+                   "|%s|%" PRId64 " MiB|%" PRId64 " GiB|%s|%.0f|%.0f",
+                   chip->name, pz_tech_at(pz_chip_bill_tech(chip))->name, chip->tensor.cores,
+                   chip->tensor.rows, chip->tensor.cols, chip->vector.cores, chip->vector.lanes,
+                   pz_text_si(flop, sizeof flop, pz_chip_tensor_flop_per_s(chip), "FLOP/s"),
+                   chip->glb_bytes >> 20, pz_chip_hbm_bytes(chip) >> 30,
+                   pz_text_si(hbm, sizeof hbm, pz_chip_hbm_bytes_per_s(chip), "B/s"),
+                   pz_chip_bill(chip, PZ_BILL_LIKELY).area_mm2, chip->watts);
     if (as_json) json_array_append_new(chips_json, chip_json(call, chip));
   }
   for (size_t i = 0; pz_cluster_preset_name(i); i++) {
@@ -295,21 +291,6 @@ static const char *field_text(const json_t *field, const char *key) {
   return text ? text : "";
 }
 
-/* Adds a cell with the default of a field, that it is required, or what its absence means. */
-static void append_default(struct pz_table *table, const json_t *field) {
-  const json_t *value = json_object_get(field, "default");
-  if (json_is_number(value))
-    pz_table_cell(table, "| %.15g", json_number_value(value));
-  else if (json_is_boolean(value))
-    pz_table_cell(table, "| %s", json_is_true(value) ? "true" : "false");
-  else if (value)
-    pz_table_cell(table, "| \"\"");
-  else if (json_is_true(json_object_get(field, "required")))
-    pz_table_cell(table, "| required");
-  else
-    pz_table_cell(table, "| %s", field_text(field, "absent"));
-}
-
 /* Prints the fields of a kind of file as a Markdown table, which doc/fields.md contains. */
 static void print_fields(struct pz_call *call, const char *file, bool as_json) {
   static const char *const heads[] = {"| field",   "| unit",      "| accepted",
@@ -330,7 +311,18 @@ static void print_fields(struct pz_call *call, const char *file, bool as_json) {
     pz_table_cell(table, "| `%s`", field_text(field, "field"));
     pz_table_cell(table, "| %s", field_text(field, "unit"));
     pz_table_cell(table, "| %s", field_text(field, "accepted"));
-    append_default(table, field);
+    /* Adds a cell with the default of a field, that it is required, or what its absence means. */
+    const json_t *value = json_object_get(field, "default");
+    if (json_is_number(value))
+      pz_table_cell(table, "| %.15g", json_number_value(value));
+    else if (json_is_boolean(value))
+      pz_table_cell(table, "| %s", json_is_true(value) ? "true" : "false");
+    else if (value)
+      pz_table_cell(table, "| \"\"");
+    else if (json_is_true(json_object_get(field, "required")))
+      pz_table_cell(table, "| required");
+    else
+      pz_table_cell(table, "| %s", field_text(field, "absent"));
     pz_table_cell(table, "| %s |", field_text(field, "meaning"));
   }
   pz_table_print(table, 0, stdout);

@@ -124,21 +124,6 @@ static void read_model_changes(struct pz_call *call, const SETTINGS *settings, c
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-/* Prints how much faster or slower B is.  The sentence begins with the changed fields if these are
- * few, otherwise with the name of B. */
-static void print_verdict(const struct pz_plan_diff *diff, const struct diff_side *b) {
-  enum { MOST_NAMED = 4 };
-  const char *subject = pz_file_is_regular(b->name) ? b->name : "B";
-  uint32_t n_fields = 0;
-  char text[256];
-  for (uint32_t i = 0; i < diff->n_path; i++) n_fields += diff->path[i].fields;
-  if (n_fields <= MOST_NAMED) subject = diff->changes;
-  if (diff->n_path)
-    printf("%s %s\n\n", pz_text_plain(pz_text_copy(text, sizeof text, subject)), diff->verdict);
-  else
-    printf("A and B are the same plan\n\n");
-}
-
 static void print_run(const struct diff_side *side, const struct pz_training_run *run) {
   const struct pz_prediction *prediction = &run->p;
   char line[PZ_PLAN_LINE_MOST], name[256];
@@ -286,7 +271,18 @@ static void compare_runs(struct pz_call *call, const SETTINGS *settings, const s
     pz_command_print_json(call, diff_json(diff, a, b));
     return;
   }
-  print_verdict(diff, b);
+  /* Prints how much faster or slower B is.  The sentence begins with the changed fields if these
+   * are few, otherwise with the name of B. */
+  enum { MOST_NAMED = 4 };
+  const char *subject = pz_file_is_regular(b->name) ? b->name : "B";
+  uint32_t n_fields = 0;
+  char text[256];
+  for (uint32_t i = 0; i < diff->n_path; i++) n_fields += diff->path[i].fields;
+  if (n_fields <= MOST_NAMED) subject = diff->changes;
+  if (diff->n_path)
+    printf("%s %s\n\n", pz_text_plain(pz_text_copy(text, sizeof text, subject)), diff->verdict);
+  else
+    printf("A and B are the same plan\n\n");
   print_run(a, &diff->a);
   print_run(b, &diff->b);
   if (diff->n_fields) print_fields(call, diff);

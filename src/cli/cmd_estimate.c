@@ -238,19 +238,6 @@ static void estimate_layer(struct pz_call *call, struct pz_cost *cost, const str
   }
 }
 
-static void print_totals(const struct pz_workload *workload, const struct pz_chip *chip,
-                         const struct sums *total, double optimizer_s) {
-  const struct pz_totals *totals = &workload->totals;
-  double seconds = total->latency_s[0] + total->latency_s[1];
-  double flop = (double)(totals->matmul_forward_flop + totals->matmul_backward_flop);
-  printf("\none microbatch, operators in sequence\n");
-  printf("  forward    %10.3f ms %10.3f J\n", total->latency_s[0] * 1e3, total->energy_j[0]);
-  printf("  backward   %10.3f ms %10.3f J\n", total->latency_s[1] * 1e3, total->energy_j[1]);
-  printf("  optimizer  %10.3f ms (Adam, once per step)\n", optimizer_s * 1e3);
-  printf("  %.1f%% of peak matrix FLOP/s in forward and backward\n",
-         100 * flop / seconds / pz_chip_tensor_flop_per_s(chip));
-}
-
 /* Estimates every operator of a model, and prints the sums of a microbatch and of the optimizer. */
 static void estimate_model(struct pz_call *call, const struct settings *settings, const char *model,
                            struct pz_cost *cost) {
@@ -286,7 +273,16 @@ static void estimate_model(struct pz_call *call, const struct settings *settings
                                   optimizer.latency_s));
     pz_command_print_json(call, json_incref(root));
   } else {
-    print_totals(workload, chip, &total, optimizer.latency_s);
+    double optimizer_s = optimizer.latency_s;
+    const struct pz_totals *totals = &workload->totals;
+    double seconds = total.latency_s[0] + total.latency_s[1];
+    double flop = (double)(totals->matmul_forward_flop + totals->matmul_backward_flop);
+    printf("\none microbatch, operators in sequence\n");
+    printf("  forward    %10.3f ms %10.3f J\n", total.latency_s[0] * 1e3, total.energy_j[0]);
+    printf("  backward   %10.3f ms %10.3f J\n", total.latency_s[1] * 1e3, total.energy_j[1]);
+    printf("  optimizer  %10.3f ms (Adam, once per step)\n", optimizer_s * 1e3);
+    printf("  %.1f%% of peak matrix FLOP/s in forward and backward\n",
+           100 * flop / seconds / pz_chip_tensor_flop_per_s(chip));
   }
 }
 

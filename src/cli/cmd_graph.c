@@ -36,18 +36,6 @@ static const char *predecessors_text(const struct pz_op *op, char *buf, size_t s
   return buf;
 }
 
-/* Adds the dimensions of an operator: b x m x n x k of a GEMM, otherwise rows x columns. */
-static void append_shape(struct pz_table *table, const struct pz_op *op) {
-  const struct pz_dims *dims = &op->dims;
-  if (op->matmul_flop)
-    pz_table_cell(table, "%" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64, dims->batch, dims->m,
-                  dims->n, dims->k);
-  else if (op->op_class == PZ_CLASS_NONE)
-    pz_table_cell(table, "%s", "");
-  else
-    pz_table_cell(table, "%" PRId64 " x %" PRId64, dims->m, dims->n);
-}
-
 static void print_operators(struct pz_call *call, const struct pz_ops *ops, const char *title) {
   struct pz_call scratch = pz_scratch(call);
   struct pz_table *table = pz_table_new(
@@ -56,7 +44,15 @@ static void print_operators(struct pz_call *call, const struct pz_ops *ops, cons
     const struct pz_op *op = &ops->op[i];
     char after[96], flop[32], read[32], written[32], weights[32];
     pz_table_cells(table, "%" PRIu32 "|%s|%s", i, op->name, pz_op_class_name(op->op_class));
-    append_shape(table, op);
+    /* Adds the dimensions of an operator: b x m x n x k of a GEMM, otherwise rows x columns. */
+    const struct pz_dims *dims = &op->dims;
+    if (op->matmul_flop)
+      pz_table_cell(table, "%" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64, dims->batch,
+                    dims->m, dims->n, dims->k);
+    else if (op->op_class == PZ_CLASS_NONE)
+      pz_table_cell(table, "%s", "");
+    else
+      pz_table_cell(table, "%" PRId64 " x %" PRId64, dims->m, dims->n);
     pz_table_cells(table, "%s|%s|%s|%s|%s", pz_text_si(flop, sizeof flop, (double)op->flop, "FLOP"),
                    pz_text_si(read, sizeof read, (double)op->bytes_read, "B"),
                    pz_text_si(written, sizeof written, (double)op->bytes_written, "B"),
@@ -118,18 +114,6 @@ static void print_totals(const struct pz_workload *workload) {
   print_total("peak memory of a step", totals->peak_bytes, "B");
 }
 
-/* Prints the layers that were detected in a model that does not name them: "first, block x 12,
- * last". */
-static void print_detected_layers(const struct pz_workload *workload) {
-  printf("%s (%s): detected layers ", workload->model, workload->family);
-  for (uint32_t i = 0; i < workload->n_layers; i++) {
-    const struct pz_layer *layer = &workload->layers[i];
-    printf("%s%s", i ? ", " : "", layer->name);
-    if (layer->count > 1) printf(" x %" PRId64, layer->count);
-  }
-  printf("; %" PRId64 " output%s per row\n", workload->vocab, pz_text_s((double)workload->vocab));
-}
-
 /* Prints "order: embedding, 8 x (block_window, ..., block_full), head" if layers of different
  * kinds alternate. */
 static void print_layer_order(const struct pz_workload *workload) {
@@ -159,8 +143,17 @@ static void print_workload(struct pz_call *call, const struct pz_workload *workl
            workload->model, workload->family, options->num_layers,
            pz_text_s((double)options->num_layers), workload->hidden, workload->heads,
            pz_text_s((double)workload->heads), workload->vocab);
-  else
-    print_detected_layers(workload);
+  else {
+    /* Prints the layers that were detected in a model that does not name them: "first, block x
+     * 12, last". */
+    printf("%s (%s): detected layers ", workload->model, workload->family);
+    for (uint32_t i = 0; i < workload->n_layers; i++) {
+      const struct pz_layer *layer = &workload->layers[i];
+      printf("%s%s", i ? ", " : "", layer->name);
+      if (layer->count > 1) printf(" x %" PRId64, layer->count);
+    }
+    printf("; %" PRId64 " output%s per row\n", workload->vocab, pz_text_s((double)workload->vocab));
+  }
   printf("sequence %" PRId64 ", microbatch %" PRId64 ", tensor parallel %" PRId64
          "%s%s, %s kernels, %s attention",
          options->seq, options->mbs, options->tp,

@@ -210,23 +210,6 @@ static json_t *results_json(const struct rehearse_input *input,
 
 /* ---- the command ------------------------------------------------------------------------------ */
 
-/* Writes the chip with the measured factors of compute, unless that would overwrite a file that
- * was read. */
-static void write_corrected_chip(struct pz_call *call, const struct rehearse_input *input,
-                                 const struct pz_chip *chip) {
-  const char *path = input->settings->out, *results = input->settings->results;
-  const struct pz_run_plan *run = input->file.run;
-  const char *inputs[4] = {results, input->file.name};
-  size_t n = 2;
-  if (run->chip && pz_file_named(run->chip)) inputs[n++] = run->chip;
-  if (run->cluster && pz_file_named(run->cluster)) inputs[n++] = run->cluster;
-  if (!chip)
-    pz_raise(call, PZ_NO_ANSWER, "%s: no rank ran to its end: nothing to write to %s", results,
-             path);
-  pz_file_require_output(call, path, inputs, n);
-  pz_machine_save_chip(call, chip, path);
-}
-
 struct rehearse_work {
   struct rehearse_input input;
   const char *path;
@@ -257,7 +240,22 @@ static void rehearse_plan(struct pz_call *call, void *ctx) {
   pz_must(call, pz_rehearsal_read(&side, settings->results, text, bytes, &rehearsal,
                                   pz_call_error(call)));
   pz_defer(call, pz_free_rehearsal, rehearsal);
-  if (settings->out) write_corrected_chip(call, input, rehearsal->chip);
+  if (settings->out) {
+    /* Writes the chip with the measured factors of compute, unless that would overwrite a file
+     * that was read. */
+    const struct pz_chip *chip = rehearsal->chip;
+    const char *path = input->settings->out, *results = input->settings->results;
+    const struct pz_run_plan *run = input->file.run;
+    const char *inputs[4] = {results, input->file.name};
+    size_t n = 2;
+    if (run->chip && pz_file_named(run->chip)) inputs[n++] = run->chip;
+    if (run->cluster && pz_file_named(run->cluster)) inputs[n++] = run->cluster;
+    if (!chip)
+      pz_raise(call, PZ_NO_ANSWER, "%s: no rank ran to its end: nothing to write to %s", results,
+               path);
+    pz_file_require_output(call, path, inputs, n);
+    pz_machine_save_chip(call, chip, path);
+  }
   if (settings->common.json)
     pz_command_print_json(call, results_json(input, rehearsal));
   else

@@ -64,10 +64,10 @@ struct schedule_job {
   struct pz_progress progress;
   struct pz_vec list;    /* const struct pz_layer_schedule *: those to show; one for an instance */
   struct pz_vec seconds; /* double: solving time of each; none for a plan */
-  const char *model;     /* NULL: an instance */
+  const char *model;     /* NULL if an instance */
   const struct pz_workload *workload;     /* of a model without a plan, else NULL */
   const struct pz_plan_schedules *passes; /* of a model with a plan, else NULL */
-  const char *chip, *cluster;             /* cluster of a plan; NULL: the chip's own link */
+  const char *chip, *cluster;             /* cluster of a plan, or NULL if the chip's own link */
 };
 
 /* ---- output --------------------------------------------------------------------------------- */

@@ -51,20 +51,6 @@ static char *validation_text(struct pz_call *call, const struct pz_validation *v
   return text;
 }
 
-static void write_files(struct pz_call *call, const struct settings *settings,
-                        const struct pz_validation *validation) {
-  const struct {
-    const char *path;
-    enum pz_validation_form form;
-  } files[] = {{settings->csv, settings->rows ? PZ_VALIDATION_ROWS : PZ_VALIDATION_GROUPS},
-               {settings->report, PZ_VALIDATION_PAGE},
-               {settings->write_limits, PZ_VALIDATION_LIMITS},
-               {settings->write_expected, PZ_VALIDATION_EXPECTED}};
-  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-    if (files[i].path)
-      pz_command_save_text(call, files[i].path, validation_text(call, validation, files[i].form));
-}
-
 static void print_validation(struct pz_call *call, const struct settings *settings,
                              const struct pz_validation *validation) {
   if (!settings->common.json && !settings->features) {
@@ -150,7 +136,16 @@ static void validate(struct pz_call *call, struct pz_invocation *in) {
   if (limits_of_ops && validation->n_limits == 0)
     pz_command_warn(quiet, "no limit of " PZ_LIMITS_OPS
                            " is of a group with 20 rows or more: none is checked");
-  write_files(call, &settings, validation);
+  const struct {
+    const char *path;
+    enum pz_validation_form form;
+  } files[] = {{settings.csv, settings.rows ? PZ_VALIDATION_ROWS : PZ_VALIDATION_GROUPS},
+               {settings.report, PZ_VALIDATION_PAGE},
+               {settings.write_limits, PZ_VALIDATION_LIMITS},
+               {settings.write_expected, PZ_VALIDATION_EXPECTED}};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    if (files[i].path)
+      pz_command_save_text(call, files[i].path, validation_text(call, validation, files[i].form));
   print_validation(call, &settings, validation);
   for (uint32_t i = 0; i < validation->n_broken; i++) {
     char limit[300];

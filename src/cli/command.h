@@ -32,7 +32,7 @@ struct pz_command {
   struct pz_option_table table;
   const void *defaults; /* settings from which --help shows the default values */
   bool ranks;           /* divides its work among ranks under mpirun */
-  int n_args;           /* required number of arguments; -1: the body checks it */
+  int n_args;           /* required number of arguments, or -1 if the body checks it */
   const char *argument; /* name of the required argument, for messages */
   void (*body)(struct pz_call *call, struct pz_invocation *in);
 };
@@ -144,8 +144,8 @@ bool pz_command_progress(void *progress, const struct pz_progress_state *state);
 /* Returns subcommand i of the table, or NULL after the last. */
 const struct pz_command *pz_command_at(size_t i);
 
-/* The whole program, after pz_alloc_use(): finds the subcommand, runs it, and returns the exit
- * status. */
+/* Returns the whole program, after pz_alloc_use(): finds the subcommand, runs it, and returns
+ * the exit status. */
 int pz_command_main(int argc, char **argv);
 
 /* Flushes stdout and returns the exit status.  A full disk, a closed pipe, and a JSON document

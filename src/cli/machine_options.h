@@ -35,7 +35,7 @@ struct pz_machine_use {
 struct pz_machine {
   struct pz_chip chip;
   struct pz_network network;
-  const struct pz_cluster *net; /* NULL: the devices are joined by the chip's own link */
+  const struct pz_cluster *net; /* NULL if the devices are joined by the chip's own link */
   const char *net_name;         /* NULL without a cluster */
 };
 

@@ -9,13 +9,13 @@
 struct pz_place_settings {
   struct pz_machine_options machine;
   const char *devices_text; /* a number, or with training semantics a list */
-  const char *mbs, *tp;     /* lists; NULL: auto */
+  const char *mbs, *tp;     /* lists, or NULL if auto */
   int64_t devices, batch, seq;
-  double hbm_gb;                     /* 0: the chip's */
-  int recompute;                     /* enum pz_recomputation; PZ_AS_FRAMEWORK: auto */
+  double hbm_gb;                     /* 0 if the chip's */
+  int recompute;                     /* enum pz_recomputation, or PZ_AS_FRAMEWORK if auto */
   int optimizer;                     /* 0: Adam, 1: SGD */
-  int emit;                          /* index into pz_launch_names; 0: none */
-  const char *trace;                 /* NULL: none */
+  int emit;                          /* index into pz_launch_names, or 0 if none */
+  const char *trace;                 /* NULL if none */
   bool quiet;                        /* no notes on stderr */
   struct pz_workload_options import; /* options for ONNX files only */
 };

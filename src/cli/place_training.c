@@ -304,19 +304,6 @@ static void print_others(struct pz_call *call, const struct pz_training_plans *p
   pz_table_print(table, 0, stdout);
 }
 
-/* Suggests to rehearse the plan on one GPU, if a script can be written for it. */
-static void suggest_rehearsal(struct pz_call *call, const struct pz_place_job *job,
-                              const struct pz_training_run *run) {
-  int framework = run->plan.framework;
-  bool supported =
-      framework == pz_framework_find("torchtitan") || framework == pz_framework_find("megatron");
-  if (!supported || run->plan.devices == 1 || *run->refusal) return;
-  enum pz_status status = pz_launch_check(job->model, &job->machine->chip, framework, NULL);
-  if (status == PZ_NO_MEMORY) pz_must(call, status);
-  if (status == PZ_OK)
-    printf("\nto try the plan on one GPU: save it with --json, then 'phaze rehearse'\n");
-}
-
 static void print_plans(struct pz_call *call, const struct pz_place_job *job,
                         const struct pz_training_plans *plans) {
   const struct pz_training_run *best = plans->runs[0];
@@ -331,7 +318,15 @@ static void print_plans(struct pz_call *call, const struct pz_place_job *job,
   if (job->late)
     printf("\nno plan on %" PRId64 " device%s ends within %s; this is the fastest\n", devices,
            pz_text_s((double)devices), job->training->deadline);
-  suggest_rehearsal(call, job, best);
+  /* Suggests to rehearse the plan on one GPU, if a script can be written for it. */
+  int framework = best->plan.framework;
+  bool supported =
+      framework == pz_framework_find("torchtitan") || framework == pz_framework_find("megatron");
+  if (!supported || best->plan.devices == 1 || *best->refusal) return;
+  enum pz_status status = pz_launch_check(job->model, &job->machine->chip, framework, NULL);
+  if (status == PZ_NO_MEMORY) pz_must(call, status);
+  if (status == PZ_OK)
+    printf("\nto try the plan on one GPU: save it with --json, then 'phaze rehearse'\n");
 }
 
 /* ---- one number of devices ------------------------------------------------------------------ */
@@ -359,19 +354,6 @@ static void print_plans_json(struct pz_call *call, const struct pz_place_job *jo
   pz_command_print_json(call, json_incref(root));
 }
 
-/* Prints the launch script of the plan to stdout, and its prediction to stderr. */
-static void print_launch_script(struct pz_call *call, const struct pz_place_job *job,
-                                const struct pz_training_run *run) {
-  char *text = NULL;
-  pz_must(call, pz_launch_text(job->model, &job->machine->chip, job->machine->net, &run->plan,
-                               &text, pz_call_error(call)));
-  pz_defer(call, pz_free_text, text);
-  fputs(text, stdout);
-  if (!job->settings->quiet && fflush(stdout) == 0)
-    pz_command_say("%.4g s per step, MFU %.1f%%, %.1f GB of a device's memory", run->p.step_s,
-                   100 * run->p.mfu, run->p.peak_bytes / 1e9);
-}
-
 /* Searches for the best plan on one number of devices and prints the answer. */
 static void place_once(struct pz_call *call, struct pz_place_job *job) {
   const struct pz_place_settings *settings = job->settings;
@@ -391,7 +373,15 @@ static void place_once(struct pz_call *call, struct pz_place_job *job) {
                                            weak, plans, err));
   const struct pz_training_run *best = plans->runs[0];
   if (settings->emit) {
-    print_launch_script(call, job, best);
+    /* Prints the launch script of the plan to stdout, and its prediction to stderr. */
+    char *text = NULL;
+    pz_must(call, pz_launch_text(job->model, &job->machine->chip, job->machine->net, &best->plan,
+                                 &text, pz_call_error(call)));
+    pz_defer(call, pz_free_text, text);
+    fputs(text, stdout);
+    if (!job->settings->quiet && fflush(stdout) == 0)
+      pz_command_say("%.4g s per step, MFU %.1f%%, %.1f GB of a device's memory", best->p.step_s,
+                     100 * best->p.mfu, best->p.peak_bytes / 1e9);
     return;
   }
   job->late = plans->late;

@@ -9,14 +9,14 @@
 /* The options of this search only; those of all semantics are in struct pz_place_settings. */
 struct pz_place_training_settings {
   struct pz_plan plan;      /* given fields, except devices, batch, mbs, tp, seq and recompute */
-  int64_t batch_per_device; /* 0: none */
+  int64_t batch_per_device; /* 0 if none */
   int64_t top;
   int objective, risk, without;
   bool all_devices;
-  const char *tokens, *deadline; /* NULL: not given */
+  const char *tokens, *deadline; /* NULL if not given */
   double price;
-  const char *report; /* HTML page of the plans; NULL: none */
-  double seconds;     /* limit of a search; 0: none */
+  const char *report; /* HTML page of the plans, or NULL if none */
+  double seconds;     /* limit of a search, or 0 if none */
 
   const char *compare; /* file of the user's own plan, or NULL; those below say how to read it */
   int64_t vocab;
@@ -31,7 +31,7 @@ struct pz_place_job {
   const struct pz_place_training_settings *training;
   const char *model;
   struct pz_choices devices;          /* several: scaling */
-  const struct pz_run_plan *compared; /* NULL: none */
+  const struct pz_run_plan *compared; /* NULL if none */
   bool json;
 
   /* pz_place_training() fills these. */
@@ -39,7 +39,7 @@ struct pz_place_job {
   struct pz_training_place_options options;
   struct pz_predict_settings priced; /* --tokens and --price, for the cost of a run */
   struct pz_run_cost cost;           /* of the best plan, with --tokens */
-  const struct pz_plan_diff *diff;   /* from the compared plan to the best one; NULL: none */
+  const struct pz_plan_diff *diff;   /* from the compared plan to the best one, or NULL if none */
   bool late;                         /* no plan ends by the deadline */
 };
 

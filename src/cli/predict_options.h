@@ -17,7 +17,7 @@ struct pz_predict_settings {
   bool explain;
   const char *trace, *report;
   int emit;           /* index into pz_launch_names */
-  const char *tokens; /* NULL: the cost of a run is not asked for */
+  const char *tokens; /* NULL if the cost of a run is not asked for */
   double price, mtbf_hours, checkpoint_s, restart_s;
 };
 

@@ -82,12 +82,12 @@ static inline const char *pz_workload_context(const struct pz_workload_options *
 /* Returns the default options, but with the options for ONNX files that `from` has. */
 static inline struct pz_workload_options
 pz_workload_import(const struct pz_workload_options *from) {
-  struct pz_workload_options w = pz_workload_options_default();
-  memcpy(w.dims, from->dims, sizeof w.dims);
-  w.layers = from->layers;
-  w.batch_dim = from->batch_dim;
-  w.unknown_ops = from->unknown_ops;
-  return w;
+  struct pz_workload_options options = pz_workload_options_default();
+  memcpy(options.dims, from->dims, sizeof options.dims);
+  options.layers = from->layers;
+  options.batch_dim = from->batch_dim;
+  options.unknown_ops = from->unknown_ops;
+  return options;
 }
 
 #endif

@@ -25,9 +25,9 @@ void pz_alloc_set(const struct pz_allocator *allocator);
 
 /* ---- jansson -------------------------------------------------------------------------------- */
 
-/* The allocation function of jansson.  It remembers failures, because callers of jansson, and its
- * own reader, ignore some of them.  The first allocation that fails in a reader gets the block of
- * pz_json_reserve(). */
+/* Returns the allocation function of jansson.  It remembers failures, because callers of
+ * jansson, and its own reader, ignore some of them.  The first allocation that fails in a reader
+ * gets the block of pz_json_reserve(). */
 void *pz_json_alloc(size_t bytes);
 
 /* Returns whether an allocation of jansson has failed in this thread since the last PZ_NO_MEMORY

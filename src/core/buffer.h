@@ -12,19 +12,20 @@ struct pz_buffer {
   size_t bytes, capacity;
 };
 
-/* An empty buffer, whose text is freed when the call ends, or with pz_close(). */
+/* Returns an empty buffer, whose text is freed when the call ends, or with pz_close(). */
 struct pz_buffer *pz_buffer_new(struct pz_call *call);
 
 void pz_buffer_add(struct pz_call *call, struct pz_buffer *buffer, const char *text, size_t bytes);
 void pz_buffer_print(struct pz_call *call, struct pz_buffer *buffer, const char *format, ...)
     PZ_PRINTF(3, 4);
 
-/* A stream that appends to the buffer.  pz_buffer_flush() closes it; only then the text is
- * complete. */
+/* Returns a stream that appends to the buffer.  pz_buffer_flush() closes it; only then the text
+ * is complete. */
 FILE *pz_buffer_open(struct pz_call *call, struct pz_buffer *buffer);
 void pz_buffer_flush(struct pz_call *call, FILE *stream);
 
-/* The text, for the caller of a public function, who frees it with pz_text_free().  Never NULL. */
+/* Returns the text, for the caller of a public function, who frees it with pz_text_free().
+ * Never NULL. */
 char *pz_buffer_take(struct pz_call *call, struct pz_buffer *buffer);
 
 /* Like pz_buffer_add(), for callbacks of foreign functions, which must not raise: returns false if

@@ -99,11 +99,11 @@ char *pz_copy_text(struct pz_call *call, const char *text) __attribute__((return
 char *pz_format(struct pz_call *call, const char *format, ...) PZ_PRINTF(2, 3)
     __attribute__((returns_nonnull));
 
-/* The same call with another arena, which its owner releases. */
+/* Returns the same call with another arena, which its owner releases. */
 struct pz_call pz_call_in(const struct pz_call *call, struct pz_arena *arena);
 
-/* The same call with a new arena for intermediate data.  pz_scratch_end() releases it, or else the
- * border does. */
+/* Returns the same call with a new arena for intermediate data.  pz_scratch_end() releases it,
+ * or else the border does. */
 struct pz_call pz_scratch(struct pz_call *call);
 void pz_scratch_end(struct pz_call *scratch);
 
@@ -124,9 +124,9 @@ void pz_undefer(struct pz_call *call, const void *what);
 
 /* ---- objects that outlive the call ---------------------------------------------------------- */
 
-/* A zeroed object with an arena of its own.  *own allocates in that arena.  The object is freed
- * when the call ends, unless pz_object_keep() hands it to the caller of the public function, who
- * frees it with pz_object_free(). */
+/* Returns a zeroed object with an arena of its own.  *own allocates in that arena.  The object
+ * is freed when the call ends, unless pz_object_keep() hands it to the caller of the public
+ * function, who frees it with pz_object_free(). */
 void *pz_object_new(struct pz_call *call, size_t bytes, struct pz_call *own)
     __attribute__((returns_nonnull));
 void *pz_object_keep(struct pz_call *call, void *object);

@@ -92,17 +92,6 @@ static void require_text(struct csv_reader *reader, const char *text, size_t byt
   raise_at_line(reader, nul ? "a NUL byte" : "a byte that is not UTF-8", "a text file in UTF-8");
 }
 
-static void require_unique_headers(struct csv_reader *reader, const struct pz_csv *csv) {
-  reader->line = 1;
-  for (uint32_t i = 0; i < csv->columns; i++)
-    for (uint32_t k = 0; k < i; k++)
-      if (strcmp(csv->cells[i], csv->cells[k]) == 0)
-        raise_at_line(reader,
-                      pz_format(reader->call, "columns %u and %u are both '%.60s'", k + 1, i + 1,
-                                csv->cells[i]),
-                      "each name once");
-}
-
 struct pz_csv *pz_csv_read(struct pz_call *call, const char *name, const char *text, size_t bytes) {
   struct csv_reader reader = {
       .call = call, .name = name, .at = text, .end = text + bytes, .line = 1};
@@ -135,7 +124,15 @@ struct pz_csv *pz_csv_read(struct pz_call *call, const char *name, const char *t
   }
   csv->cells = reader.cells.items;
   csv->lines = lines.items;
-  require_unique_headers(&reader, csv);
+  /* Require unique headers. */
+  reader.line = 1;
+  for (uint32_t i = 0; i < csv->columns; i++)
+    for (uint32_t k = 0; k < i; k++)
+      if (strcmp(csv->cells[i], csv->cells[k]) == 0)
+        raise_at_line(&reader,
+                      pz_format(reader.call, "columns %u and %u are both '%.60s'", k + 1, i + 1,
+                                csv->cells[i]),
+                      "each name once");
   return csv;
 }
 

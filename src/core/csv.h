@@ -18,14 +18,14 @@ struct pz_csv {
  * another number of cells than the header is an error with its line. */
 struct pz_csv *pz_csv_read(struct pz_call *call, const char *name, const char *text, size_t bytes);
 
-/* The column with this header, or PZ_NONE. */
+/* Returns the column with this header, or PZ_NONE. */
 uint32_t pz_csv_column(const struct pz_csv *csv, const char *header);
 
-/* The cell of a row, which counts from 0 after the header. */
+/* Returns the cell of a row, which counts from 0 after the header. */
 const char *pz_csv_cell(const struct pz_csv *csv, uint32_t row, uint32_t column);
 
-/* The number in a cell, from 0 to `most`; an empty cell is 0.  Anything else is an error with its
- * line. */
+/* Returns the number in a cell, from 0 to `most`; an empty cell is 0.  Anything else is an error
+ * with its line. */
 double pz_csv_real(struct pz_call *call, const char *name, const struct pz_csv *csv, uint32_t row,
                    uint32_t column, double most);
 

@@ -79,14 +79,14 @@ static void remember_keys(struct pz_fields *fields, const char *keys) {
   fields->n_asked++;
 }
 
-/* The beginning of the next alternative in "a|b|c", or NULL after the last. */
+/* Returns the beginning of the next alternative in "a|b|c", or NULL after the last. */
 static const char *next_alternative(const char *alternative) {
   const char *bar = strchr(alternative, '|');
   return bar ? bar + 1 : NULL;
 }
 
-/* The value of the first alternative of `keys` that is present, with the name of that alternative
- * in `key`; or NULL, with the name of the first alternative. */
+/* Returns the value of the first alternative of `keys` that is present, with the name of that
+ * alternative in `key`; or NULL, with the name of the first alternative. */
 static const json_t *find_value(struct pz_fields *fields, const char *keys, char key[LONGEST_KEY]) {
   char found[80];
   remember_keys(fields, keys);
@@ -304,16 +304,6 @@ static void add_known_name(struct known_names *names, const char *name, size_t l
   names->n++;
 }
 
-static void list_known_names(const struct pz_fields *fields, const char *prefix,
-                             struct known_names *names) {
-  size_t n_prefix = strlen(prefix);
-  names->n = 0;
-  for (int i = 0; i < fields->n_asked; i++)
-    for (const char *at = fields->asked[i]; at; at = next_alternative(at))
-      if (strcspn(at, "|") > n_prefix && strncmp(at, prefix, n_prefix) == 0)
-        add_known_name(names, at + n_prefix, strcspn(at + n_prefix, ".|"));
-}
-
 enum key_kind { UNKNOWN_KEY, FIELD_KEY, OBJECT_KEY };
 
 /* Returns whether a key was asked for as a field, or as an object of which only fields were asked
@@ -356,7 +346,12 @@ static void refuse_key(struct pz_fields *fields, const char *prefix, const char 
   struct known_names names;
   char list[600], path[LONGEST_KEY];
   int prefix_length = *prefix ? (int)strlen(prefix) - 1 : 0; /* without the dot */
-  list_known_names(fields, prefix, &names);
+  size_t n_prefix = strlen(prefix);
+  names.n = 0;
+  for (int i = 0; i < fields->n_asked; i++)
+    for (const char *at = fields->asked[i]; at; at = next_alternative(at))
+      if (strcspn(at, "|") > n_prefix && strncmp(at, prefix, n_prefix) == 0)
+        add_known_name(&names, at + n_prefix, strcspn(at + n_prefix, ".|"));
   const char *near = pz_text_nearest(key, known_name, &names);
   if (fields->missing && fields->err) *fields->err = (struct pz_error){0};
   if (find_meant_path(fields, key, path)) {

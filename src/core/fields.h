@@ -34,8 +34,8 @@ double pz_fields_real(struct pz_fields *fields, const char *keys, double min, do
 double pz_fields_real_or(struct pz_fields *fields, const char *keys, double min, double max,
                          double absent);
 bool pz_fields_bool_or(struct pz_fields *fields, const char *keys, bool absent);
-/* The text of a field, or `absent`.  Control characters are refused.  The text belongs to the JSON
- * value. */
+/* Returns the text of a field, or `absent`.  Control characters are refused.  The text belongs
+ * to the JSON value. */
 const char *pz_fields_text_or(struct pz_fields *fields, const char *keys, const char *absent);
 
 /* A field of one of our formats: how it is read, and how doc/fields.md describes it. */
@@ -47,7 +47,7 @@ struct pz_key {
   size_t offset; /* in the struct: of an int64_t, a double, a bool or an array of max characters */
   double min, max;
   double
-      absent; /* default; PZ_KEY_MUST: required, and a required text defaults to the file's name */
+      absent; /* default, or PZ_KEY_MUST if required, and a required text defaults to the file's name */
   const char *unit; /* "" without a unit */
   const char
       *about; /* "MEANING", or "MEANING; absent: CONSEQUENCE" if the default is not a value */
@@ -63,14 +63,14 @@ void pz_fields_read(struct pz_fields *fields, const struct pz_key *row, void *ou
  * NULL where it follows from type and range. */
 void pz_key_describe(const struct pz_key *row, const char *accepted, json_t *list);
 
-/* The value of a field of any type, or NULL if it is absent or null. */
+/* Returns the value of a field of any type, or NULL if it is absent or null. */
 const json_t *pz_fields_value(struct pz_fields *fields, const char *keys);
 
 /* A row of a table of fields; the usual range may be left out. */
 #define PZ_KEY(name, ...)                                                                          \
   { .key = name, __VA_ARGS__ }
 
-/* The largest usual value, or the largest accepted one if no range is usual. */
+/* Returns the largest usual value, or the largest accepted one if no range is usual. */
 static inline double pz_key_most(const struct pz_key *row) {
   return row->usual_max > 0 ? row->usual_max : row->max;
 }

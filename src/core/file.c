@@ -35,21 +35,22 @@ static void close_descriptor(void *fd) { close(*(int *)fd); }
 /* Opens a regular file, or a descriptor that the caller opened.  Pipes and devices that are named
  * otherwise are refused, because opening a pipe without a writer blocks and a device need not end.
  * The descriptor is closed when the call ends. */
-static int *open_input(struct pz_call *call, const char *path, struct stat *st) {
+static int *open_input(struct pz_call *call, const char *path, struct stat *file_state) {
   int *fd = pz_alloc(call, 1, sizeof *fd);
   *fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (*fd < 0) raise_errno(call, path, "open");
   pz_defer(call, close_descriptor, fd);
-  if (fstat(*fd, st) != 0) raise_errno(call, path, "stat");
-  if (S_ISDIR(st->st_mode)) pz_raise(call, PZ_IO, "%s: is a directory; a file is wanted", path);
+  if (fstat(*fd, file_state) != 0) raise_errno(call, path, "stat");
+  if (S_ISDIR(file_state->st_mode))
+    pz_raise(call, PZ_IO, "%s: is a directory; a file is wanted", path);
   const char *type = "a block device";
-  if (S_ISFIFO(st->st_mode)) type = "a pipe";
-  if (S_ISCHR(st->st_mode)) type = "a character device";
-  if (S_ISSOCK(st->st_mode)) type = "a socket";
+  if (S_ISFIFO(file_state->st_mode)) type = "a pipe";
+  if (S_ISCHR(file_state->st_mode)) type = "a character device";
+  if (S_ISSOCK(file_state->st_mode)) type = "a socket";
   /* Standard input, and the names that a shell gives to <(...). */
   bool is_descriptor = strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
                        strncmp(path, "/proc/self/fd/", 14) == 0;
-  if (!S_ISREG(st->st_mode) && !is_descriptor)
+  if (!S_ISREG(file_state->st_mode) && !is_descriptor)
     pz_raise(call, PZ_IO, "%s: is %s; accepted: a regular file, or /dev/stdin", path, type);
   if (fcntl(*fd, F_SETFL, 0) != 0) raise_errno(call, path, "open"); /* wait for slow writers */
   return fd;
@@ -81,8 +82,8 @@ static char *read_until_end(struct pz_call *call, int fd, const char *path, size
 }
 
 char *pz_file_text(struct pz_call *call, const char *path, size_t limit, size_t *bytes) {
-  struct stat st;
-  int *fd = open_input(call, path, &st);
+  struct stat file_state;
+  int *fd = open_input(call, path, &file_state);
   char *text = read_until_end(call, *fd, path, limit, bytes);
   pz_close(call, fd);
   return text;
@@ -95,14 +96,14 @@ static void unmap_file(void *ctx) {
 
 const struct pz_file_bytes *pz_file_open(struct pz_call *call, const char *path, size_t limit) {
   struct pz_file_bytes *content = pz_alloc(call, 1, sizeof *content);
-  struct stat st;
-  int *fd = open_input(call, path, &st);
-  bool regular = S_ISREG(st.st_mode);
-  if (regular && (size_t)st.st_size > limit) raise_too_large(call, path, limit);
-  if (regular && st.st_size > 0) {
-    content->data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, *fd, 0);
+  struct stat file_state;
+  int *fd = open_input(call, path, &file_state);
+  bool regular = S_ISREG(file_state.st_mode);
+  if (regular && (size_t)file_state.st_size > limit) raise_too_large(call, path, limit);
+  if (regular && file_state.st_size > 0) {
+    content->data = mmap(NULL, (size_t)file_state.st_size, PROT_READ, MAP_PRIVATE, *fd, 0);
     if (content->data == MAP_FAILED) raise_errno(call, path, "map");
-    content->bytes = (size_t)st.st_size;
+    content->bytes = (size_t)file_state.st_size;
     pz_defer(call, unmap_file, content);
   } else {
     size_t most = limit < PZ_FILE_MOST_COPIED ? limit : PZ_FILE_MOST_COPIED;
@@ -299,10 +300,10 @@ void pz_file_save(struct pz_call *call, const char *path, const char *text, size
 }
 
 bool pz_file_same(const char *a, const char *b) {
-  struct stat x, y;
+  struct stat file_state, y;
   if (strcmp(a, b) == 0) return true;
-  return stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev &&
-         x.st_ino == y.st_ino;
+  return stat(a, &file_state) == 0 && stat(b, &y) == 0 && S_ISREG(file_state.st_mode) &&
+         file_state.st_dev == y.st_dev && file_state.st_ino == y.st_ino;
 }
 
 /* A path, and whether it is a link that leads to a regular file or to nowhere.  /dev/stdout is no
@@ -335,13 +336,13 @@ void pz_file_require_output(struct pz_call *call, const char *path, const char *
 /* ---- folders -------------------------------------------------------------------------------- */
 
 bool pz_file_is_directory(const char *path) {
-  struct stat st;
-  return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+  struct stat file_state;
+  return stat(path, &file_state) == 0 && S_ISDIR(file_state.st_mode);
 }
 
 bool pz_file_is_regular(const char *path) {
-  struct stat st;
-  return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+  struct stat file_state;
+  return stat(path, &file_state) == 0 && S_ISREG(file_state.st_mode);
 }
 
 static int compare_names(const void *a, const void *b) {

@@ -11,9 +11,9 @@
  * or .onnx. */
 bool pz_file_named(const char *word);
 
-/* The content of a file, with a NUL behind it.  It is freed when the call ends, or with pz_close().
- * Folders, unreadable files and files over `limit` bytes are errors.  Pipes, devices and sockets
- * are accepted only if they are open already and named so: /dev/stdin, /dev/fd/N. */
+/* Returns the content of a file, with a NUL behind it.  It is freed when the call ends, or with
+ * pz_close(). Folders, unreadable files and files over `limit` bytes are errors.  Pipes, devices
+ * and sockets are accepted only if they are open already and named so: /dev/stdin, /dev/fd/N. */
 char *pz_file_text(struct pz_call *call, const char *path, size_t limit, size_t *bytes);
 
 /* The content of a file without a NUL behind it: of a regular file mapped read-only, of anything
@@ -58,7 +58,7 @@ bool pz_file_is_regular(const char *path);
 /* The sorted names in a folder without hidden ones, with NULL behind the last. */
 const char *const *pz_file_names_in(struct pz_call *call, const char *path);
 
-/* The path with `text` before the extension of its name. */
+/* Returns the path with `text` before the extension of its name. */
 const char *pz_file_with(struct pz_call *call, const char *path, const char *text);
 
 #endif

@@ -23,13 +23,13 @@ json_t *pz_json_built(struct pz_call *call, json_t *value);
  * insertion, 17 digits. */
 void pz_json_print(struct pz_call *call, struct pz_buffer *buffer, const json_t *value);
 
-/* The same text, for the caller of a public function, who frees it with pz_text_free(). */
+/* Returns the same text, for the caller of a public function, who frees it with pz_text_free(). */
 char *pz_json_take(struct pz_call *call, const json_t *value);
 
 /* Appends the text of a value in the layout of json_dumps(). */
 void pz_json_add(struct pz_call *call, struct pz_buffer *buffer, const json_t *value, size_t flags);
 
-/* The same text, in the memory of the call. */
+/* Returns the same text, in the memory of the call. */
 char *pz_json_format(struct pz_call *call, const json_t *value, size_t flags);
 
 /* Parses a text that was parsed before, as a part of a document that is being built.  Returns a new
@@ -39,7 +39,7 @@ json_t *pz_json_parse_again(const char *text);
 /* Writes a value as compact text for a message into buf, cut to fit, and returns buf. */
 char *pz_json_brief(const json_t *value, char *buf, size_t size);
 
-/* The type of a value for messages: "an object", "a string", ... */
+/* Returns the type of a value for messages: "an object", "a string", ... */
 const char *pz_json_type(const json_t *value);
 
 #endif

@@ -40,7 +40,7 @@ void pz_map_init(struct pz_map *map, struct pz_arena *arena) {
   *map = (struct pz_map){.arena = arena};
 }
 
-/* The slot of the key, or the free slot where it belongs.  The table is never full. */
+/* Returns the slot of the key, or the free slot where it belongs.  The table is never full. */
 static struct pz_map_slot *find_slot(const struct pz_map *map, uint64_t hash, const void *key,
                                      size_t bytes) {
   uint32_t mask = map->cap - 1;
@@ -91,11 +91,11 @@ struct map_put {
 };
 
 static void put_in_border(struct pz_call *call, void *ctx) {
-  const struct map_put *x = ctx;
-  pz_map_set(call, x->map, x->key, x->bytes, x->value);
+  const struct map_put *map_put = ctx;
+  pz_map_set(call, map_put->map, map_put->key, map_put->bytes, map_put->value);
 }
 
 enum pz_status pz_map_put(struct pz_map *map, const void *key, size_t bytes, uint32_t value) {
-  struct map_put x = {map, key, bytes, value};
-  return pz_border(put_in_border, &x, NULL);
+  struct map_put map_put = {map, key, bytes, value};
+  return pz_border(put_in_border, &map_put, NULL);
 }

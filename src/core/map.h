@@ -16,12 +16,12 @@ struct pz_map {
 /* 64-bit FNV-1a, which is the same on all machines and in all versions and may be stored. */
 uint64_t pz_hash(const void *key, size_t bytes);
 
-/* A faster hash for tables in memory, which may change from version to version. */
+/* Returns a faster hash for tables in memory, which may change from version to version. */
 uint64_t pz_hash_key(const void *key, size_t bytes);
 
 void pz_map_init(struct pz_map *map, struct pz_arena *arena);
 
-/* The value of `key`, or PZ_NONE. */
+/* Returns the value of `key`, or PZ_NONE. */
 uint32_t pz_map_get(const struct pz_map *map, const void *key, size_t bytes);
 
 /* Sets `key` to `value`, which must not be PZ_NONE. */

@@ -48,7 +48,7 @@ static inline uint32_t pz_random_lcg(uint64_t *state) {
   return (uint32_t)(*state >> 33);
 }
 
-/* A number below n, with a bias of n / 2^64. */
+/* Returns a number below n, with a bias of n / 2^64. */
 static inline uint32_t pz_random_below(uint64_t *state, uint32_t n) {
   return (uint32_t)(pz_random_next(state) % n);
 }

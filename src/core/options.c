@@ -40,8 +40,8 @@ char *pz_option_name(const struct pz_option *option, char *buf, size_t size) {
 
 /* ---- parsing: which option ------------------------------------------------------------------ */
 
-/* The option with a name of n characters, or NULL.  Sets *off if the name is "no-" before the name
- * of a switch. */
+/* Returns the option with a name of n characters, or NULL.  Sets *off if the name is "no-"
+ * before the name of a switch. */
 static const struct pz_option *find_name(const struct pz_option_table *table, const char *name,
                                          size_t n, bool *off) {
   bool may_be_off = n > 3 && strncmp(name, "no-", 3) == 0;
@@ -62,8 +62,8 @@ static const struct pz_option *find_name(const struct pz_option_table *table, co
   return switched_off;
 }
 
-/* The option that a word of the command line names, or NULL.  *value is its value if that is part
- * of the word ("--tp=8"). */
+/* Returns the option that a word of the command line names, or NULL.  *value is its value if
+ * that is part of the word ("--tp=8"). */
 static const struct pz_option *find_option(const struct pz_option_table *table, const char *word,
                                            const char **value, bool *off) {
   *value = NULL;
@@ -79,9 +79,9 @@ static const struct pz_option *find_option(const struct pz_option_table *table, 
   return NULL;
 }
 
-/* The option that is probably meant by a name that the command does not have: by the names that
- * other programs use, or by similar spelling.  `value` follows the name on the command line and may
- * be NULL. */
+/* Returns the option that is probably meant by a name that the command does not have: by the
+ * names that other programs use, or by similar spelling.  `value` follows the name on the
+ * command line and may be NULL. */
 static const char *meant_option(const struct pz_option_table *table, const char *name,
                                 const char *value) {
   static const char *const synonyms[][2] = {
@@ -155,7 +155,8 @@ static int parse_choice(struct pz_call *call, const struct pz_option *option, co
   raise_value(call, option, text, choice_names(call, option));
 }
 
-/* A bit for each choice that a list with commas names; "none" and "all" are accepted too. */
+/* Returns a bit for each choice that a list with commas names; "none" and "all" are accepted
+ * too. */
 static int parse_set(struct pz_call *call, const struct pz_option *option, const char *text) {
   int set = 0, all = 0;
   for (int i = 0; option->choices[i]; i++) all |= 1 << i;

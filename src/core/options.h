@@ -44,7 +44,7 @@ struct pz_option_table {
 int pz_options_read(struct pz_call *call, const struct pz_option_table *table, void *settings,
                     int argc, char **argv);
 
-/* The name of an option on the command line, with - for _.  Returns buf. */
+/* Returns the name of an option on the command line, with - for _.  Returns buf. */
 char *pz_option_name(const struct pz_option *option, char *buf, size_t size);
 
 /* Returns whether an option has the same value in two settings of a command. */

@@ -11,9 +11,9 @@ struct pz_pool;
 /* Works on item i; `worker` (0 .. threads-1) selects the scratch memory of the thread. */
 typedef void pz_pool_fn(void *ctx, size_t i, unsigned worker);
 
-/* A pool with a number of threads that includes the caller's own; 0 stands for the number of
- * processors.  If not all threads can be started, the pool has fewer.  It is freed when the call
- * ends; an owner that outlives the call takes it over with pz_undefer(). */
+/* Returns a pool with a number of threads that includes the caller's own; 0 stands for the
+ * number of processors.  If not all threads can be started, the pool has fewer.  It is freed
+ * when the call ends; an owner that outlives the call takes it over with pz_undefer(). */
 struct pz_pool *pz_pool_open(struct pz_call *call, unsigned threads);
 void pz_pool_free(struct pz_pool *pool);
 unsigned pz_pool_threads(const struct pz_pool *pool);

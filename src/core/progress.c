@@ -18,9 +18,9 @@ static const double HARDLY_SEEN_S = 0.5;
 enum { MOST_BAR = 24, LEAST_BAR = 8 };
 
 double pz_clock_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 enum pz_progress_style pz_progress_style_of(FILE *out) {
@@ -40,9 +40,9 @@ const char *pz_colour(FILE *out, enum pz_colour c) {
 
 int pz_terminal_columns(FILE *out) {
   enum { MANY = 1 << 20 };
-  struct winsize w = {0};
-  bool known = ioctl(fileno(out), TIOCGWINSZ, &w) == 0 && w.ws_col > 0;
-  return known ? w.ws_col : MANY;
+  struct winsize winsize = {0};
+  bool known = ioctl(fileno(out), TIOCGWINSZ, &winsize) == 0 && winsize.ws_col > 0;
+  return known ? winsize.ws_col : MANY;
 }
 
 /* ---- one line ------------------------------------------------------------------------------- */
@@ -132,7 +132,7 @@ static void plain_line(const struct parts *parts, bool counts, char *line, size_
 
 /* ---- showing -------------------------------------------------------------------------------- */
 
-/* The parts of a line that shows a percentage and the remaining time. */
+/* Returns the parts of a line that shows a percentage and the remaining time. */
 static struct parts percent_parts(struct pz_progress *progress, double now, bool ended) {
   uint64_t total = progress->total, done = progress->done < total ? progress->done : total;
   double spent = now - progress->start_s, rate = spent > 0 ? (double)done / spent : 0;
@@ -157,8 +157,8 @@ static struct parts percent_parts(struct pz_progress *progress, double now, bool
   return parts;
 }
 
-/* The parts of a line that shows the gap instead of a percentage: "perf: gap 12.3%, 170 chips left,
- * target 5%, 8 s, a note". */
+/* Returns the parts of a line that shows the gap instead of a percentage: "perf: gap 12.3%, 170
+ * chips left, target 5%, 8 s, a note". */
 static struct parts gap_parts(const struct pz_progress *progress, double now, bool ended) {
   uint64_t left = progress->total - progress->done;
   struct parts parts = {.note = progress->note, .fraction = -1}; /* no bar */

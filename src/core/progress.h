@@ -40,7 +40,7 @@ struct pz_progress {
   atomic_bool *stop;
 };
 
-/* The style for a stream: a bar on a terminal, lines elsewhere. */
+/* Returns the style for a stream: a bar on a terminal, lines elsewhere. */
 enum pz_progress_style pz_progress_style_of(FILE *out);
 
 /* Starts the first phase.  The label is copied, the unit is not. */
@@ -112,10 +112,10 @@ enum pz_colour { PZ_PLAIN, PZ_BOLD, PZ_RED, PZ_GREEN };
 /* Returns whether `out` is a terminal on which colour is wanted. */
 bool pz_colour_on(FILE *out);
 
-/* The escape sequence that switches to a colour on `out`, or "". */
+/* Returns the escape sequence that switches to a colour on `out`, or "". */
 const char *pz_colour(FILE *out, enum pz_colour colour);
 
-/* The columns of the terminal, or a large number if `out` is not a terminal. */
+/* Returns the columns of the terminal, or a large number if `out` is not a terminal. */
 int pz_terminal_columns(FILE *out);
 
 #endif

@@ -23,7 +23,7 @@
 struct pz_ranks_part {
   const char *bytes;
   size_t n;
-  const struct pz_error *error; /* NULL: none.  With PZ_STOPPED the bytes are sent, too. */
+  const struct pz_error *error; /* NULL if none.  With PZ_STOPPED the bytes are sent, too. */
 };
 
 /* Receives the bytes that another rank contributed. */

@@ -11,9 +11,9 @@
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-static json_t *field_json(const struct pz_field *f, const void *value);
+static json_t *field_json(const struct pz_field *field, const void *value);
 
-/* An item of a table as a row: the values of its fields in their order. */
+/* Returns an item of a table as a row: the values of its fields in their order. */
 static json_t *row_json(const struct pz_record *record, const char *item) {
   json_t *row = json_array();
   for (size_t k = 0; k < record->n_fields && row; k++)
@@ -24,7 +24,7 @@ static json_t *row_json(const struct pz_record *record, const char *item) {
   return row;
 }
 
-/* A list of objects, or of rows if the field is a table. */
+/* Returns a list of objects, or of rows if the field is a table. */
 static json_t *items_json(const struct pz_field *field, const char *items, uint32_t n) {
   json_t *list = json_array();
   for (uint32_t i = 0; i < n && list; i++) {
@@ -49,8 +49,8 @@ static json_t *table_json(const struct pz_field *field, const char *items, uint3
   return table;
 }
 
-/* The field of the struct at `value`.  Like all functions here, returns NULL if there is no
- * memory. */
+/* Returns the field of the struct at `value`.  Like all functions here, returns NULL if there is
+ * no memory. */
 static json_t *field_json(const struct pz_field *field, const void *value) {
   const char *at = (const char *)value + field->offset;
   switch (field->type) {
@@ -100,7 +100,7 @@ json_t *pz_record_json(const struct pz_record *record, const void *value) {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-static void read_field(struct pz_call *call, const struct pz_field *f, const json_t *json,
+static void read_field(struct pz_call *call, const struct pz_field *field, const json_t *json,
                        const char *where, void *value);
 
 static _Noreturn void raise_field(struct pz_call *call, const char *where,

@@ -70,8 +70,8 @@ struct pz_record {
 /* Longest list that is read. */
 enum { PZ_RECORD_MOST = 1 << 21 };
 
-/* A struct as a JSON object with keys in the order of the table.  Returns a new reference, or NULL
- * if memory ran out or a number is not finite. */
+/* Returns a struct as a JSON object with keys in the order of the table.  Returns a new
+ * reference, or NULL if memory ran out or a number is not finite. */
 json_t *pz_record_json(const struct pz_record *record, const void *value);
 
 /* Reads an object into *value, with lists and texts in the memory of the call.  `where` is the

@@ -30,12 +30,12 @@ struct pz_shared_table {
  * before its first use by any process.  With NULL or a small block nothing is stored. */
 void pz_shared_table_init(struct pz_shared_table *table, void *block, size_t bytes);
 
-/* The part of a common list at which a further user should begin, so that several users do not
- * compute the same values at the same time: 0, 1/2, 1/4, 3/4, 1/8 ... (van der Corput's sequence).
- * 0 if table is NULL or stores nothing. */
+/* Returns the part of a common list at which a further user should begin, so that several users
+ * do not compute the same values at the same time: 0, 1/2, 1/4, 3/4, 1/8 ... (van der Corput's
+ * sequence). 0 if table is NULL or stores nothing. */
 double pz_shared_table_turn(const struct pz_shared_table *table);
 
-/* The value of a key, aligned for any type, or NULL if there is none or table is NULL. */
+/* Returns the value of a key, aligned for any type, or NULL if there is none or table is NULL. */
 const void *pz_shared_table_get(const struct pz_shared_table *table, const void *key,
                                 size_t key_bytes);
 

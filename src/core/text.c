@@ -177,7 +177,7 @@ char *pz_text_copy(char *buf, size_t size, const char *text) {
   return buf;
 }
 
-/* The bytes of the UTF-8 character at the beginning of n bytes, or 0 if it is not valid. */
+/* Returns the bytes of the UTF-8 character at the beginning of n bytes, or 0 if it is not valid. */
 static size_t character_bytes(const unsigned char *text, size_t n) {
   static const struct {
     unsigned char first, last, least, most; /* range of the first byte, range of the second byte */
@@ -197,10 +197,10 @@ static size_t character_bytes(const unsigned char *text, size_t n) {
   return 0;
 }
 
-/* The bytes of the character at the beginning of n bytes, at least 1.  Sets *unsafe if it could
- * control a terminal: control characters (C0, delete, C1), marks that change the direction of
- * writing (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), line separators (U+2028,
- * U+2029) and bytes that are not UTF-8. */
+/* Returns the bytes of the character at the beginning of n bytes, at least 1.  Sets *unsafe if
+ * it could control a terminal: control characters (C0, delete, C1), marks that change the
+ * direction of writing (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), line
+ * separators (U+2028, U+2029) and bytes that are not UTF-8. */
 static size_t next_character(const char *text, size_t n, bool *unsafe) {
   const unsigned char *c = (const unsigned char *)text;
   size_t bytes = character_bytes(c, n);

@@ -10,12 +10,12 @@
 /* A list of names: name(ctx, 0), name(ctx, 1), ... until NULL. */
 typedef const char *pz_name_at(const void *ctx, size_t i);
 
-/* The name with the smallest edit distance from `word`, or NULL if none is near enough to be
- * meant. */
+/* Returns the name with the smallest edit distance from `word`, or NULL if none is near enough
+ * to be meant. */
 const char *pz_text_nearest(const char *word, pz_name_at *name, const void *ctx);
 
-/* The name that `word` is certainly meant for: at most a fifth of the letters differ, or `word`
- * lacks one of the parts of the name.  NULL if `word` may be a different word. */
+/* Returns the name that `word` is certainly meant for: at most a fifth of the letters differ, or
+ * `word` lacks one of the parts of the name.  NULL if `word` may be a different word. */
 const char *pz_text_misspelt(const char *word, pz_name_at *name, const void *ctx);
 
 /* Returns whether two texts are equal except for the case of letters. */
@@ -41,14 +41,14 @@ char *pz_text_copy(char *buf, size_t size, const char *text);
 char *pz_text_plain(char *text);
 bool pz_text_is_plain(const char *text);
 
-/* The number of bytes before the first one that is not UTF-8 (RFC 3629: shortest forms, no
- * surrogates), or `bytes`. */
+/* Returns the number of bytes before the first one that is not UTF-8 (RFC 3629: shortest forms,
+ * no surrogates), or `bytes`. */
 size_t pz_text_utf8(const char *text, size_t bytes);
 
-/* The columns of a text on a terminal, one for each UTF-8 character. */
+/* Returns the columns of a text on a terminal, one for each UTF-8 character. */
 int pz_text_columns(const char *text);
 
-/* The plural ending for "%d layer%s": "" if count is 1, "s" otherwise. */
+/* Returns the plural ending for "%d layer%s": "" if count is 1, "s" otherwise. */
 static inline const char *pz_text_s(double count) { return count == 1 ? "" : "s"; }
 
 /* Writes a number as 1,557,611,200 into buf and returns buf. */

@@ -13,8 +13,8 @@ struct pz_trace_events {
   json_t *all;  /* its list: names of processes and threads, followed by the events in the end */
 };
 
-/* A trace without events.  `unit` is the one that viewers show: "ms" or "ns".  The events are freed
- * when the call ends. */
+/* Returns a trace without events.  `unit` is the one that viewers show: "ms" or "ns".  The
+ * events are freed when the call ends. */
 struct pz_trace_events *pz_trace_begin(struct pz_call *call, const char *unit);
 
 /* Names a process (`what` is "process_name", thread 0) or a thread ("thread_name").  Takes over the
@@ -38,8 +38,8 @@ enum { PZ_TRACE_PROCESS = 1 };
 void pz_trace_span(struct pz_trace_events *trace, int thread, const char *kind, int64_t microbatch,
                    const double span_s[2]);
 
-/* The trace as JSON, with names first and then events in order of time, for the caller of a public
- * function, who frees it with pz_text_free(). */
+/* Returns the trace as JSON, with names first and then events in order of time, for the caller
+ * of a public function, who frees it with pz_text_free(). */
 char *pz_trace_take(struct pz_trace_events *trace);
 
 #endif

@@ -107,8 +107,8 @@ static double measured_s(const struct pz_chip *chip, const struct pz_attention_w
   return s;
 }
 
-/* The time on a chip that is known by its data sheet: every item of a round takes as long as the
- * longest, and the softmax overlaps. */
+/* Returns the time on a chip that is known by its data sheet: every item of a round takes as
+ * long as the longest, and the softmax overlaps. */
 static double described_s(const struct pz_chip *chip, double items, double item_flop, double part,
                           double softmax_s) {
   double cores = (double)chip->tensor.cores;
@@ -125,7 +125,7 @@ double pz_attention_causal_part(const struct pz_dims *dims, int64_t span, double
   return fmin(1 - r / 2 + edges, fmax(m / n, 1));
 }
 
-/* The time of the kernel that moves keys and values to a paged cache. */
+/* Returns the time of the kernel that moves keys and values to a paged cache. */
 static double cache_write_s(const struct pz_chip *chip, double bytes) {
   const struct pz_kernel *kernel = pz_chip_kernel(chip, "cache_write");
   double efficiency = kernel ? kernel->hbm_efficiency : chip->calibration.hbm_write_efficiency;

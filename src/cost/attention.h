@@ -19,24 +19,24 @@ struct pz_attention_work {
   struct pz_dims dims; /* batch = samples x heads, m queries, n keys, head width k */
   enum pz_direction direction;
   bool causal;         /* queries attend to earlier keys only; other scores are skipped */
-  const char *library; /* of the kernel: fa1, fa2, cudnn, ...; NULL: the default */
+  const char *library; /* of the kernel: fa1, fa2, cudnn, ..., or NULL if the default */
   double bytes;        /* HBM traffic */
   double cache_bytes;  /* keys and values that are moved to a paged cache first (serving), or 0 */
   int64_t span; /* queries of the whole sequence, of which dims.m are in two pieces on this device,
                    one from each end; 0: dims.m */
 };
 
-/* The part of queries x keys that a causal kernel computes, in blocks of queries and keys: half of
- * a square.  With n < span keys (sliding window) it is the band without the triangle before its
- * first keys, with blocks at both of its edges. */
+/* Returns the part of queries x keys that a causal kernel computes, in blocks of queries and
+ * keys: half of a square.  With n < span keys (sliding window) it is the band without the
+ * triangle before its first keys, with blocks at both of its edges. */
 double pz_attention_causal_part(const struct pz_dims *dims, int64_t span, double queries);
 
 /* Sets *out, except the utilisation, and *work. */
 void pz_attention_cost(const struct pz_chip *chip, const struct pz_attention_work *attention,
                        struct pz_estimate *out, struct pz_work *work);
 
-/* The kernel of a library in a direction, if the chip has one of exactly this name; otherwise
- * NULL. */
+/* Returns the kernel of a library in a direction, if the chip has one of exactly this name;
+ * otherwise NULL. */
 const struct pz_kernel *pz_attention_kernel(const struct pz_chip *chip, const char *library,
                                             enum pz_direction direction);
 

@@ -11,23 +11,24 @@
 struct pz_chip;
 struct pz_constants;
 
-/* The part of the chip's cores that kernels of collectives occupy: 0 if its links have engines of
- * their own. */
+/* Returns the part of the chip's cores that kernels of collectives occupy: 0 if its links have
+ * engines of their own. */
 double pz_beside_cores(const struct pz_constants *k, const struct pz_chip *chip);
 
-/* The factors by which kernels take longer while others occupy a part `occupied` of the cores. */
+/* Returns the factors by which kernels take longer while others occupy a part `occupied` of the
+ * cores. */
 double pz_beside_gemm(const struct pz_constants *k, const struct pz_chip *chip,
                       const struct pz_dims *dims, double occupied);
 double pz_beside_attention(const struct pz_constants *k, double occupied);
 double pz_beside_elementwise(const struct pz_constants *k, double occupied);
 
-/* The time of a collective and compute that begin together, if the collective slows the compute
- * down while it runs. */
+/* Returns the time of a collective and compute that begin together, if the collective slows the
+ * compute down while it runs. */
 static inline double pz_beside_together_s(double collective_s, double compute_s, double slowdown) {
   return pz_fmax(collective_s, compute_s + collective_s * (1 - 1 / slowdown));
 }
 
-/* The part of that time which the collective adds to the compute. */
+/* Returns the part of that time which the collective adds to the compute. */
 static inline double pz_beside_exposed_s(double collective_s, double compute_s, double slowdown) {
   return pz_beside_together_s(collective_s, compute_s, slowdown) - compute_s;
 }

@@ -49,30 +49,31 @@ struct beside_reader {
 };
 
 /* Finds the columns of the table; a missing or unknown column is an error. */
-static void find_columns(struct beside_reader *r) {
+static void find_columns(struct beside_reader *reader) {
   char list[300];
   pz_text_join(list, sizeof list, column_name, NULL);
   for (int i = 0; i < COLUMNS; i++) {
-    r->column[i] = pz_csv_column(r->csv, column_names[i]);
-    if (r->column[i] == PZ_NONE && i < N_USED)
-      pz_raise(r->call, PZ_BAD_INPUT, "%s:1: no column '%s'; accepted: %s", r->name,
+    reader->column[i] = pz_csv_column(reader->csv, column_names[i]);
+    if (reader->column[i] == PZ_NONE && i < N_USED)
+      pz_raise(reader->call, PZ_BAD_INPUT, "%s:1: no column '%s'; accepted: %s", reader->name,
                column_names[i], list);
   }
-  for (uint32_t c = 0; c < r->csv->columns; c++) {
+  for (uint32_t c = 0; c < reader->csv->columns; c++) {
     int i = 0;
-    while (i < COLUMNS && strcmp(column_names[i], r->csv->cells[c]) != 0) i++;
+    while (i < COLUMNS && strcmp(column_names[i], reader->csv->cells[c]) != 0) i++;
     if (i == COLUMNS)
-      pz_raise(r->call, PZ_BAD_INPUT, "%s:1: unknown column '%.40s'; accepted: %s", r->name,
-               r->csv->cells[c], list);
+      pz_raise(reader->call, PZ_BAD_INPUT, "%s:1: unknown column '%.40s'; accepted: %s",
+               reader->name, reader->csv->cells[c], list);
   }
-  if (r->csv->rows > PZ_BESIDE_MOST_ROWS)
-    pz_raise(r->call, PZ_BAD_INPUT, "%s: more than %d rows", r->name, PZ_BESIDE_MOST_ROWS);
+  if (reader->csv->rows > PZ_BESIDE_MOST_ROWS)
+    pz_raise(reader->call, PZ_BAD_INPUT, "%s: more than %d rows", reader->name,
+             PZ_BESIDE_MOST_ROWS);
 }
 
 static const char GEMM[] = "gemm", ATTENTION[] = "attention";
 
-/* The i-th word of column `compute`, as a pz_name_at: GEMM, ATTENTION, and the element-wise
- * operators. */
+/* Returns the i-th word of column `compute`, as a pz_name_at: GEMM, ATTENTION, and the
+ * element-wise operators. */
 static const char *compute_name(const void *ctx, size_t i) {
   (void)ctx;
   if (i == 0) return GEMM;
@@ -86,61 +87,66 @@ static const char *compute_name(const void *ctx, size_t i) {
   return NULL;
 }
 
-static _Noreturn void refuse_cell(const struct beside_reader *r, int column, const char *accepted) {
-  pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: %s", r->name, r->line,
-           column_names[column], pz_csv_cell(r->csv, r->row, r->column[column]), accepted);
+static _Noreturn void refuse_cell(const struct beside_reader *reader, int column,
+                                  const char *accepted) {
+  pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: %s", reader->name,
+           reader->line, column_names[column],
+           pz_csv_cell(reader->csv, reader->row, reader->column[column]), accepted);
 }
 
 /* Reads a word and returns its index in a list of names. */
-static uint32_t read_word(const struct beside_reader *r, int column, pz_name_at *name) {
-  const char *word = pz_csv_cell(r->csv, r->row, r->column[column]);
+static uint32_t read_word(const struct beside_reader *reader, int column, pz_name_at *name) {
+  const char *word = pz_csv_cell(reader->csv, reader->row, reader->column[column]);
   char list[1024];
   for (uint32_t i = 0; name(NULL, i); i++)
     if (strcmp(name(NULL, i), word) == 0) return i;
-  refuse_cell(r, column, pz_text_join(list, sizeof list, name, NULL));
+  refuse_cell(reader, column, pz_text_join(list, sizeof list, name, NULL));
 }
 
-static int64_t read_count(const struct beside_reader *r, int column, double least) {
-  double value = pz_csv_real(r->call, r->name, r->csv, r->row, r->column[column], 0x1p40);
+static int64_t read_count(const struct beside_reader *reader, int column, double least) {
+  double value = pz_csv_real(reader->call, reader->name, reader->csv, reader->row,
+                             reader->column[column], 0x1p40);
   char accepted[60];
   snprintf(accepted, sizeof accepted, "an integer from %.0f to 2^40", least);
-  if (value < least || value != floor(value)) refuse_cell(r, column, accepted);
+  if (value < least || value != floor(value)) refuse_cell(reader, column, accepted);
   return (int64_t)value;
 }
 
-static double read_seconds(const struct beside_reader *r, int column) {
-  double us = pz_csv_real(r->call, r->name, r->csv, r->row, r->column[column], 1e15);
-  if (!(us >= 1e-6)) refuse_cell(r, column, "microseconds, 1e-6 or more");
+static double read_seconds(const struct beside_reader *reader, int column) {
+  double us = pz_csv_real(reader->call, reader->name, reader->csv, reader->row,
+                          reader->column[column], 1e15);
+  if (!(us >= 1e-6)) refuse_cell(reader, column, "microseconds, 1e-6 or more");
   return us * 1e-6;
 }
 
-static void read_row(struct beside_reader *r, uint32_t i, struct pz_beside_row *row) {
-  r->row = i;
-  r->line = r->csv->lines[i];
+static void read_row(struct beside_reader *reader, uint32_t i, struct pz_beside_row *row) {
+  reader->row = i;
+  reader->line = reader->csv->lines[i];
   row->reason = "";
-  uint32_t compute = read_word(r, COMPUTE, compute_name);
+  uint32_t compute = read_word(reader, COMPUTE, compute_name);
   row->compute = compute_name(NULL, compute);
-  row->beside = (enum pz_beside_what)read_word(r, BESIDE, beside_name);
+  row->beside = (enum pz_beside_what)read_word(reader, BESIDE, beside_name);
   bool is_elementwise = compute >= 2;
-  row->m = read_count(r, M, 1);
-  row->n = read_count(r, N, 1);
-  row->k = read_count(r, K, is_elementwise ? 0 : 1);
-  row->sms = read_count(r, SMS, 0);
-  row->alone_s = read_seconds(r, ALONE_US);
-  row->together_s = read_seconds(r, TOGETHER_US);
+  row->m = read_count(reader, M, 1);
+  row->n = read_count(reader, N, 1);
+  row->k = read_count(reader, K, is_elementwise ? 0 : 1);
+  row->sms = read_count(reader, SMS, 0);
+  row->alone_s = read_seconds(reader, ALONE_US);
+  row->together_s = read_seconds(reader, TOGETHER_US);
   bool is_resident = row->beside == PZ_BESIDE_RESIDENT;
-  int64_t cores = r->chip->tensor.cores;
+  int64_t cores = reader->chip->tensor.cores;
   if (!is_resident && row->sms != 0)
-    pz_raise(r->call, PZ_BAD_INPUT,
-             "%s:%u: sms is %lld beside '%s', which holds no cores; accepted: 0", r->name, r->line,
-             (long long)row->sms, pz_beside_names[row->beside]);
+    pz_raise(reader->call, PZ_BAD_INPUT,
+             "%s:%u: sms is %lld beside '%s', which holds no cores; accepted: 0", reader->name,
+             reader->line, (long long)row->sms, pz_beside_names[row->beside]);
   bool in_range = row->sms >= 1 && row->sms < cores;
-  if (is_resident && r->chip->execution == PZ_CHIP_STREAM && !in_range)
-    pz_raise(r->call, PZ_BAD_INPUT,
+  if (is_resident && reader->chip->execution == PZ_CHIP_STREAM && !in_range)
+    pz_raise(reader->call, PZ_BAD_INPUT,
              "%s:%u: sms is %lld; accepted: fewer than the %lld cores of %.40s, at least 1",
-             r->name, r->line, (long long)row->sms, (long long)cores, r->chip->name);
+             reader->name, reader->line, (long long)row->sms, (long long)cores, reader->chip->name);
   if ((double)row->m * (double)row->n > 0x1p53)
-    pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: m x n is more than 2^53 values", r->name, r->line);
+    pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: m x n is more than 2^53 values", reader->name,
+             reader->line);
 }
 
 /* Predicts the slowdown beside a resident kernel.  Transfers to and from the host use engines of
@@ -157,12 +163,12 @@ static double predict_slowdown(const struct pz_chip *chip, const struct pz_besid
 
 const struct pz_beside_row *pz_beside_predict_csv(struct pz_call *call, struct pz_cost *cost,
                                                   const char *name, const struct pz_csv *csv) {
-  struct beside_reader r = {.call = call, .name = name, .csv = csv, .chip = &cost->chip};
-  find_columns(&r);
+  struct beside_reader reader = {.call = call, .name = name, .csv = csv, .chip = &cost->chip};
+  find_columns(&reader);
   struct pz_beside_row *rows = pz_alloc(call, csv->rows, sizeof *rows);
   for (uint32_t i = 0; i < csv->rows; i++) {
     struct pz_beside_row *row = &rows[i];
-    read_row(&r, i, row);
+    read_row(&reader, i, row);
     if (row->beside == PZ_BESIDE_ENGINE)
       row->reason = "copies within the device by its copy engine are not modelled";
     else if (row->beside == PZ_BESIDE_RESIDENT && cost->chip.execution != PZ_CHIP_STREAM)

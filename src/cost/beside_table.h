@@ -27,7 +27,7 @@ struct pz_beside_row {
   enum pz_beside_what beside;
   double alone_s, together_s; /* measured times of the kernel, alone and beside communication */
   double own_alone_s;         /* predicted time alone; 0 for attention, whose heads no column has */
-  double slowdown;            /* predicted ratio of both times; 0: not modelled */
+  double slowdown;            /* predicted ratio of both times, or 0 if not modelled */
   const char *reason;         /* why the slowdown is not modelled; "" if it is */
 };
 

@@ -66,7 +66,7 @@ static double group_loss(void *ctx) {
   return (sum + pz_fit_prior(&group->fit)) / group->n_rows;
 }
 
-/* The last component of a key such as "calibration.startup_s". */
+/* Returns the last component of a key such as "calibration.startup_s". */
 static const char *last_component(const char *key) {
   const char *dot = strrchr(key, '.');
   return dot ? dot + 1 : key;
@@ -127,10 +127,10 @@ static void add_gemm_constants(struct group_fit *group) {
 
 static bool is_attention(const char *kernel) { return strncmp(kernel, "attention", 9) == 0; }
 
-/* The initial constants of a kernel that the chip does not have yet.  They are copied from a
- * related kernel: attention from the forward kernel of the same library, or else from the default
- * attention kernel; a backward kernel from the default kernel, with the time per row of its
- * forward kernel; a variant such as gelu_tanh from its operator's kernel.  Kernels of routed
+/* Returns the initial constants of a kernel that the chip does not have yet.  They are copied
+ * from a related kernel: attention from the forward kernel of the same library, or else from the
+ * default attention kernel; a backward kernel from the default kernel, with the time per row of
+ * its forward kernel; a variant such as gelu_tanh from its operator's kernel.  Kernels of routed
  * experts begin with the model's constants. */
 static struct pz_kernel initial_kernel(const struct pz_chip *chip, const char *name) {
   char parent_name[sizeof chip->calibration.kernels[0].kind];
@@ -152,7 +152,7 @@ static struct pz_kernel initial_kernel(const struct pz_chip *chip, const char *n
   return kernel;
 }
 
-/* The kernel of this name, which is added to the chip if it has none. */
+/* Returns the kernel of this name, which is added to the chip if it has none. */
 static struct pz_kernel *find_or_add_kernel(struct pz_call *call, struct pz_chip *chip,
                                             const char *name) {
   struct pz_calibration *calibration = &chip->calibration;
@@ -468,22 +468,6 @@ static bool any_row_depends_on(const struct pz_measured *measured, const struct 
   return false;
 }
 
-/* Reports the groups of constants that kept their values because no row depends on them. */
-static void report_kept(struct pz_call *call, const struct pz_chip *chip,
-                        const struct pz_measured *measured, struct pz_calibrated *result) {
-  const struct group_key gemms = {"", false}, fp8_gemms = {"", true};
-  const char **kept = pz_alloc(call, (size_t)chip->calibration.n_kernels + 2, sizeof *kept);
-  uint32_t n = 0;
-  if (!any_row_depends_on(measured, &gemms)) kept[n++] = group_name(&gemms);
-  if (!any_row_depends_on(measured, &fp8_gemms)) kept[n++] = group_name(&fp8_gemms);
-  for (int k = 0; k < chip->calibration.n_kernels; k++) {
-    const struct group_key key = {chip->calibration.kernels[k].kind, false};
-    if (!any_row_depends_on(measured, &key)) kept[n++] = pz_copy_text(call, key.kernel);
-  }
-  result->kept = kept;
-  result->n_kept = n;
-}
-
 /* Raises PZ_BAD_INPUT for times that no chip like this one could show: they are in another unit,
  * of another chip, or wrong.  The allowance is for the start-up time, which the description of an
  * uncalibrated chip lacks. */
@@ -533,7 +517,18 @@ struct pz_calibrated pz_calibration_validated_fit(struct pz_call *call, const st
       .chip = fitted, .rejected = rejected.items, .n_rejected = rejected.n};
   report_residuals(call, measured, errors, use, &result);
   report_changes(call, chip, &result);
-  report_kept(call, chip, measured, &result);
+  /* Reports the groups of constants that kept their values because no row depends on them. */
+  const struct group_key gemms = {"", false}, fp8_gemms = {"", true};
+  const char **kept = pz_alloc(call, (size_t)chip->calibration.n_kernels + 2, sizeof *kept);
+  uint32_t n = 0;
+  if (!any_row_depends_on(measured, &gemms)) kept[n++] = group_name(&gemms);
+  if (!any_row_depends_on(measured, &fp8_gemms)) kept[n++] = group_name(&fp8_gemms);
+  for (int k = 0; k < chip->calibration.n_kernels; k++) {
+    const struct group_key key = {chip->calibration.kernels[k].kind, false};
+    if (!any_row_depends_on(measured, &key)) kept[n++] = pz_copy_text(call, key.kernel);
+  }
+  result.kept = kept;
+  result.n_kept = n;
   pz_scratch_end(&work);
   return result;
 }
@@ -576,25 +571,26 @@ struct calibrate_args {
 /* The body of pz_calibrate(). */
 static void calibrate(struct pz_call *call, void *ctx) {
   const struct calibrate_args *args = ctx;
-  struct pz_calibrate_options o = pz_calibrate_options_default();
+  struct pz_calibrate_options options = pz_calibrate_options_default();
   struct pz_progress progress;
   struct pz_call own;
   atomic_bool stop = false;
-  pz_require_options(call, &o, sizeof o, args->options, "pz_calibrate_options_default");
-  pz_require(call, o.ops, "ops");
+  pz_require_options(call, &options, sizeof options, args->options, "pz_calibrate_options_default");
+  pz_require(call, options.ops, "ops");
   pz_require(call, args->out, "out");
   pz_chip_check(call, args->chip);
   struct pz_calibrated *result = pz_object_new(call, sizeof *result, &own);
-  if (o.progress) pz_progress_start_call(&progress, o.progress, o.ctx, &stop);
+  if (options.progress) pz_progress_start_call(&progress, options.progress, options.ctx, &stop);
 
-  struct pz_measured read = pz_measured_load_path(call, o.ops);
+  struct pz_measured read = pz_measured_load_path(call, options.ops);
   struct pz_measured used = pz_measured_select_chip(call, &read, args->chip);
-  *result = pz_calibration_validated_fit(&own, args->chip, &used, o.progress ? &progress : NULL);
+  *result =
+      pz_calibration_validated_fit(&own, args->chip, &used, options.progress ? &progress : NULL);
   struct pz_chip *named = pz_copy(&own, result->chip, 1, sizeof *named);
   named->correction =
       (struct pz_correction){.steps = 0}; /* a correction holds for the old constants only */
   named->name[strcspn(named->name, ",")] = '\0';
-  pz_chip_name_calibrated(named, o.ops);
+  pz_chip_name_calibrated(named, options.ops);
   result->chip = named;
   add_notes(&own, &read, &used, args->chip->name, result);
   *args->out = pz_object_keep(call, result);

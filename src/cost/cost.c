@@ -29,15 +29,15 @@
 
 /* Everything that a mapping depends on, as numbers: a struct would also contain padding. */
 static uint64_t mapping_fingerprint(const struct pz_chip *chip) {
-  const struct pz_tensor_cores *t = &chip->tensor;
+  const struct pz_tensor_cores *tensor_cores = &chip->tensor;
   const struct pz_calibration *k = &chip->calibration;
-  const double values[] = {(double)t->cores,
-                           (double)t->rows,
-                           (double)t->cols,
-                           (double)t->local_bytes,
-                           (double)t->register_bytes,
-                           t->local_bytes_per_s,
-                           t->local_total_bytes_per_s,
+  const double values[] = {(double)tensor_cores->cores,
+                           (double)tensor_cores->rows,
+                           (double)tensor_cores->cols,
+                           (double)tensor_cores->local_bytes,
+                           (double)tensor_cores->register_bytes,
+                           tensor_cores->local_bytes_per_s,
+                           tensor_cores->local_total_bytes_per_s,
                            (double)chip->glb_bytes,
                            chip->glb_bytes_per_s,
                            pz_chip_hbm_bytes_per_s(chip),
@@ -140,16 +140,17 @@ static struct pz_mapping find_library_mapping(struct pz_call *call, const struct
     chip.glb_bytes_per_s =
         fmin(chip.glb_bytes_per_s, (double)chip.tensor.cores * chip.glb_core_bytes * hz);
   }
-  struct pz_mapping m = pz_find_mapping(call, product, &chip);
-  m.compute_s *= chip.clock_hz / nominal->clock_hz;
-  m.glb_s *= chip.glb_bytes_per_s / nominal->glb_bytes_per_s;
-  m.hbm_s *= UNLIMITED;
-  m.least_hbm_s *= UNLIMITED;
-  m.latency_s = m.startup_s + fmax(fmax(m.compute_s, m.hbm_s), fmax(m.glb_s, m.local_s));
-  return m;
+  struct pz_mapping mapping = pz_find_mapping(call, product, &chip);
+  mapping.compute_s *= chip.clock_hz / nominal->clock_hz;
+  mapping.glb_s *= chip.glb_bytes_per_s / nominal->glb_bytes_per_s;
+  mapping.hbm_s *= UNLIMITED;
+  mapping.least_hbm_s *= UNLIMITED;
+  mapping.latency_s = mapping.startup_s + fmax(fmax(mapping.compute_s, mapping.hbm_s),
+                                               fmax(mapping.glb_s, mapping.local_s));
+  return mapping;
 }
 
-/* The mapping of a GEMM on a chip with this fingerprint, from the cache if it is there. */
+/* Returns the mapping of a GEMM on a chip with this fingerprint, from the cache if it is there. */
 static struct pz_mapping cached_mapping(struct pz_call *call, struct pz_cost *cost,
                                         const struct pz_chip *chip, uint64_t chip_key,
                                         const struct pz_product *product, bool by_hbm) {
@@ -199,7 +200,8 @@ struct pz_mapping pz_estimate_grouped(struct pz_call *call, struct pz_cost *cost
   return best;
 }
 
-/* The vector operations of an operator's element-wise tail; their energy is added to *energy_j. */
+/* Returns the vector operations of an operator's element-wise tail; their energy is added to
+ * *energy_j. */
 static double add_tail_ops(const struct pz_chip *chip, const struct pz_op *op, double *energy_j) {
   double ops = 0;
   for (uint32_t i = 0; i < op->n_tail; i++)
@@ -210,8 +212,8 @@ static double add_tail_ops(const struct pz_chip *chip, const struct pz_op *op, d
 }
 
 struct pz_product_extra pz_cost_extra(const struct pz_chip *chip, const struct pz_op *op) {
-  const struct pz_dims *d = &op->dims;
-  double b = (double)d->batch, m = (double)d->m, n = (double)d->n, k = (double)d->k;
+  const struct pz_dims *dims = &op->dims;
+  double b = (double)dims->batch, m = (double)dims->m, n = (double)dims->n, k = (double)dims->k;
   double gemm_bytes = b * (m * k + k * n + m * n) * (double)chip->rules.operand_bytes;
   double bytes = (double)(op->bytes_read + op->bytes_written) - gemm_bytes;
   double rate = pz_chip_hbm_bytes_per_s(chip) * chip->calibration.hbm_write_efficiency;

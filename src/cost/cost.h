@@ -22,8 +22,9 @@ struct pz_cost {
   uint64_t chip_key;         /* hash of everything in the chip that a mapping depends on */
   double static_watts;       /* of a measured chip, in addition to the energy of its operators */
   struct pz_power_law power; /* of an unmeasured chip */
-  const char *attention_library;  /* whose flash attention graphs run; NULL: the chip's default */
-  bool causal;                    /* flash attention of graphs is causal */
+  const char
+      *attention_library; /* whose flash attention graphs run, or NULL if the chip's default */
+  bool causal;            /* flash attention of graphs is causal */
   struct pz_product_times *times; /* replaces the cache in searches over chips; usually NULL */
   uint64_t asked, found;          /* lookups and hits of the cache */
 };
@@ -65,8 +66,8 @@ struct pz_work pz_cost_mapped_work(const struct pz_chip *chip, double macs, enum
 void pz_cost_within_watts(const struct pz_power_law *law, const struct pz_chip *chip, double macs,
                           enum pz_format format, struct pz_mapping *mapping);
 
-/* The time and energy of an optimizer step that moves `bytes` for `params` parameters at a part
- * `efficiency` of the HBM rate. */
+/* Returns the time and energy of an optimizer step that moves `bytes` for `params` parameters at
+ * a part `efficiency` of the HBM rate. */
 struct pz_power pz_cost_optimizer_step(const struct pz_cost *cost, double bytes, double params,
                                        double efficiency);
 
@@ -81,8 +82,8 @@ struct pz_product_extra {
 
 struct pz_product_extra pz_cost_extra(const struct pz_chip *chip, const struct pz_op *op);
 
-/* The latency, without start-up, of a GEMM operator whose GEMM takes core_s on the cores and hbm_s
- * at the memory. */
+/* Returns the latency, without start-up, of a GEMM operator whose GEMM takes core_s on the cores
+ * and hbm_s at the memory. */
 static inline double pz_cost_with_extra_s(const struct pz_product_extra *extra, double core_s,
                                           double hbm_s, double lane_ops_per_s) {
   double tail_s = extra->tail_ops / lane_ops_per_s, all_hbm_s = hbm_s + extra->hbm_s;

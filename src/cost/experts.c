@@ -15,12 +15,12 @@
 
 /* ---- loads ----------------------------------------------------------------------------------- */
 
-/* The integral of x^(n-1) from a to b. */
+/* Returns the integral of x^(n-1) from a to b. */
 static double power_integral(double n, double a, double b) {
   return fabs(n) < 1e-9 ? log(b / a) : (pow(b, n) - pow(a, n)) / n;
 }
 
-/* The value below which a part u of the samples of the density x^-skew on [a, b] lies. */
+/* Returns the value below which a part u of the samples of the density x^-skew on [a, b] lies. */
 static double power_quantile(double skew, double u, double a, double b) {
   double n = 1 - skew;
   return fabs(n) < 1e-9 ? a * pow(b / a, u) : pow(pow(a, n) + u * (pow(b, n) - pow(a, n)), 1 / n);
@@ -61,8 +61,8 @@ struct pz_experts_load pz_experts_load(const struct pz_experts_work *work) {
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* The time in which a vector kernel moves its bytes, without its start-up, which is counted for all
- * kernels together. */
+/* Returns the time in which a vector kernel moves its bytes, without its start-up, which is
+ * counted for all kernels together. */
 static double move_s(const struct pz_chip *chip, int kind, double rows, double cols,
                      double bytes_per_value) {
   double bytes = rows * cols * bytes_per_value;
@@ -89,9 +89,9 @@ static double around_gemms_s(const struct pz_chip *chip, const struct pz_experts
   return s + move_s(chip, PZ_OP_DISPATCH, load->rows + tokens, hidden, 2);
 }
 
-/* The chip in a burst, in which no power limit acts.  Its HBM rate is practically unlimited, so
- * that mappings are those with the least arithmetic; HBM traffic is added with the tuned kernel's
- * own part of the HBM rate (pz_grouped_set_hbm_traffic). */
+/* Returns the chip in a burst, in which no power limit acts.  Its HBM rate is practically
+ * unlimited, so that mappings are those with the least arithmetic; HBM traffic is added with the
+ * tuned kernel's own part of the HBM rate (pz_grouped_set_hbm_traffic). */
 static struct pz_chip burst_chip(const struct pz_chip *chip) {
   static const double UNLIMITED = 1e6;
   const struct pz_kernel *kernel = pz_chip_kernel(chip, "experts");

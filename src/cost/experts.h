@@ -10,7 +10,7 @@ struct pz_experts_work {
   int64_t tokens; /* of all devices of the group */
   int64_t hidden, inter, topk, experts;
   int64_t tp, ep; /* a device has experts / ep experts, and inter / tp of the inner width of each */
-  double skew;    /* exponent of the power law of the experts' loads; 0: all are equal */
+  double skew;    /* exponent of the power law of the experts' loads, or 0 if all are equal */
   bool gated;     /* an expert has three matrices rather than two */
   bool fp8;
 };

@@ -33,9 +33,9 @@ double pz_format_weight_bytes(enum pz_format format) {
   return 2 * ceil(casts[format].reads) + casts[format].bytes;
 }
 
-/* The rate of GEMMs with narrow operands over that of 16-bit ones.  A chip without a rate for 4-bit
- * operands has the 8-bit rate for them.  If a power limit slows 16-bit GEMMs, narrow operands gain
- * at most the factor by which they save energy. */
+/* Returns the rate of GEMMs with narrow operands over that of 16-bit ones.  A chip without a
+ * rate for 4-bit operands has the 8-bit rate for them.  If a power limit slows 16-bit GEMMs,
+ * narrow operands gain at most the factor by which they save energy. */
 static double narrow_speedup(const struct pz_calibration *k, enum pz_format format) {
   double speedup = k->fp8_speedup;
   if (format == PZ_FORMAT_FP8_BLOCK && k->fp8_block_speedup > 0) speedup = k->fp8_block_speedup;
@@ -53,8 +53,8 @@ double pz_format_slowdown(const struct pz_chip *chip, enum pz_format format,
   return slowdown_16bit > 1 ? fmax(1, watts_over_limit) : 1;
 }
 
-/* The chip on which a GEMM of a narrow format takes the time of an 8-bit GEMM with values_per_byte
- * values in each byte. */
+/* Returns the chip on which a GEMM of a narrow format takes the time of an 8-bit GEMM with
+ * values_per_byte values in each byte. */
 static struct pz_chip narrow_chip(const struct pz_chip *chip, enum pz_format format,
                                   int64_t values_per_byte) {
   struct pz_chip narrow = *chip;

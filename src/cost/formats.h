@@ -4,11 +4,11 @@
 
 #include "cost/cost.h"
 
-/* The time of a GEMM at the chip's power limit over its time without it, if a 16-bit GEMM takes
- * slowdown_16bit times as long.  That GEMM would draw so many times the limit; GEMMs of other
- * formats draw in proportion to their rate and their energy per operation. For example, fp8 takes
- * 0.52 of the time of bf16 for 8192^3 on an H200.  The rate of GEMMs whose blocks are scaled on the
- * vector lanes (fp8_block_speedup) was fitted with the slowdown of 16-bit GEMMs. */
+/* Returns the time of a GEMM at the chip's power limit over its time without it, if a 16-bit
+ * GEMM takes slowdown_16bit times as long.  That GEMM would draw so many times the limit; GEMMs
+ * of other formats draw in proportion to their rate and their energy per operation. For example,
+ * fp8 takes 0.52 of the time of bf16 for 8192^3 on an H200.  The rate of GEMMs whose blocks are
+ * scaled on the vector lanes (fp8_block_speedup) was fitted with the slowdown of 16-bit GEMMs. */
 double pz_format_slowdown(const struct pz_chip *chip, enum pz_format format, double slowdown_16bit);
 
 /* Bytes of a value in one copy, including the scales of its block. */

@@ -16,21 +16,22 @@ struct pz_grouped {
   int64_t experts;
   int64_t tokens; /* rows of all experts */
   int64_t n, k;
-  int64_t largest;                      /* rows of the largest expert; 0: all have as many */
+  int64_t largest;                      /* rows of the largest expert, or 0 if all have as many */
   bool warm;                            /* as in pz_product */
-  const struct pz_grouped_tuned *tuned; /* NULL: the kernel of a training library */
+  const struct pz_grouped_tuned *tuned; /* NULL if the kernel of a training library */
 };
 
-/* The i-th number of rows that a tile of a tuned kernel may have, ascending; 0 behind the last. */
+/* Returns the i-th number of rows that a tile of a tuned kernel may have, ascending; 0 behind
+ * the last. */
 int64_t pz_grouped_tile(int i);
 
-/* The batched GEMM that has as many tiles of tile_rows rows as the grouped one and therefore takes
- * as long on the cores.  0 stands for the tile of a training library. */
+/* Returns the batched GEMM that has as many tiles of tile_rows rows as the grouped one and
+ * therefore takes as long on the cores.  0 stands for the tile of a training library. */
 struct pz_product pz_grouped_product(const struct pz_chip *chip, const struct pz_grouped *grouped,
                                      int64_t tile_rows);
 
-/* The rows of an expert over which the kernel of its weights' gradient sums: it does not know how
- * the rows are aligned, and takes them in steps of 64. */
+/* Returns the rows of an expert over which the kernel of its weights' gradient sums: it does not
+ * know how the rows are aligned, and takes them in steps of 64. */
 int64_t pz_grouped_gradient_rows(int64_t rows);
 
 /* Replaces the HBM traffic in the mapping of pz_grouped_product() by that of the grouped GEMM, and

@@ -153,8 +153,8 @@ static void rank_tile(struct ranking *ranking, double cost, int tile) {
 
 /* ---- the fastest mapping: arithmetic, local and global traffic ------------------------------- */
 
-/* A lower bound on the time with any tile of m up to most_m and these tiles of n and k: global
- * traffic, and arithmetic at the peak rate except for filling the array for each item. */
+/* Returns a lower bound on the time with any tile of m up to most_m and these tiles of n and k:
+ * global traffic, and arithmetic at the peak rate except for filling the array for each item. */
 static double tiles_bound_s(const struct pz_mapspace *space, int most_m, int n, int k) {
   double tiles[PZ_DIMS] = {space->core_tile[PZ_DIM_M].count[most_m],
                            space->core_tile[PZ_DIM_N].count[n],
@@ -165,7 +165,7 @@ static double tiles_bound_s(const struct pz_mapspace *space, int most_m, int n, 
   return pz_fmax(glb_s, space->ideal_s + fill_s);
 }
 
-/* The bound of the chosen tiles of n and k. */
+/* Returns the bound of the chosen tiles of n and k. */
 static struct tile_pair chosen_pair(const struct pz_mapspace *space, const struct search *search,
                                     const int choice[PZ_DIMS]) {
   return search->pair[choice[PZ_DIM_N] * space->core_tile[PZ_DIM_K].n + choice[PZ_DIM_K]];
@@ -242,25 +242,25 @@ static void visit_limited(const struct pz_mapspace *space, const struct pz_spati
 static void scan_limited(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                          double enough, struct search *search) {
   struct ranking reads[PZ_DIMS];
-  const struct ranking *rm = &reads[PZ_DIM_M], *rn = &reads[PZ_DIM_N], *rk = &reads[PZ_DIM_K];
+  const struct ranking *ranking = &reads[PZ_DIM_M], *rn = &reads[PZ_DIM_N], *rk = &reads[PZ_DIM_K];
   double all_writes[PZ_TILE_MOST_SIZES];
   int choice[PZ_DIMS];
   split_local_traffic(space, spatial, reads, all_writes);
-  if (!rm->n || !rn->n) return; /* there is always a tile size */
+  if (!ranking->n || !rn->n) return; /* there is always a tile size */
   for (int k = 0; k < rk->n; k++) {
     choice[PZ_DIM_K] = rk->tile[k];
     double writes = all_writes[choice[PZ_DIM_K]];
-    double least_reads = rk->cost[k] + rm->cost[0] + rn->cost[0];
+    double least_reads = rk->cost[k] + ranking->cost[0] + rn->cost[0];
     if (pz_local_bound_s(space, least_reads, writes) >= search->core_s) continue;
     for (int n = 0; n < rn->n; n++) {
       double reads_kn = rk->cost[k] + rn->cost[n];
       choice[PZ_DIM_N] = rn->tile[n];
-      if (pz_local_bound_s(space, reads_kn + rm->cost[0], writes) >= search->core_s) break;
+      if (pz_local_bound_s(space, reads_kn + ranking->cost[0], writes) >= search->core_s) break;
       struct tile_pair pair = chosen_pair(space, search, choice);
       if (pair.bound_s >= search->core_s) continue;
-      for (int i = 0; i < rm->n; i++) {
-        struct pz_traffic local = {reads_kn + rm->cost[i], writes};
-        choice[PZ_DIM_M] = rm->tile[i];
+      for (int i = 0; i < ranking->n; i++) {
+        struct pz_traffic local = {reads_kn + ranking->cost[i], writes};
+        choice[PZ_DIM_M] = ranking->tile[i];
         if (pz_local_bound_s(space, local.reads, writes) >= search->core_s) break;
         if (choice[PZ_DIM_M] <= pair.most_m) visit_limited(space, spatial, choice, local, search);
         if (search->core_s <= enough) return;
@@ -356,26 +356,27 @@ static void update_cheapest(const struct pz_mapspace *space, const struct pz_spa
 static void scan_cheapest(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                           struct search *search) {
   struct ranking joules[PZ_DIMS];
-  const struct ranking *rm = &joules[PZ_DIM_M], *rn = &joules[PZ_DIM_N], *rk = &joules[PZ_DIM_K];
+  const struct ranking *ranking = &joules[PZ_DIM_M], *rn = &joules[PZ_DIM_N],
+                       *rk = &joules[PZ_DIM_K];
   double fixed_j = space->results * space->operand_bytes * space->tech->glb_j +
                    search->least_hbm_bytes * space->tech->hbm_j;
   int choice[PZ_DIMS];
   split_energy(space, spatial, joules);
-  if (!rm->n || !rn->n) return; /* there is always a tile size */
+  if (!ranking->n || !rn->n) return; /* there is always a tile size */
   for (int k = 0; k < rk->n; k++) {
     choice[PZ_DIM_K] = rk->tile[k];
-    if (fixed_j + rk->cost[k] + rm->cost[0] + rn->cost[0] >= search->energy_j) break;
+    if (fixed_j + rk->cost[k] + ranking->cost[0] + rn->cost[0] >= search->energy_j) break;
     for (int n = 0; n < rn->n; n++) {
       double joules_kn = fixed_j + rk->cost[k] + rn->cost[n];
       choice[PZ_DIM_N] = rn->tile[n];
-      if (joules_kn + rm->cost[0] >= search->energy_j) break;
+      if (joules_kn + ranking->cost[0] >= search->energy_j) break;
       struct tile_pair pair = chosen_pair(space, search, choice);
       if (pair.bound_s > search->core_s) continue;
-      for (int i = 0; i < rm->n && joules_kn + rm->cost[i] < search->energy_j; i++) {
-        choice[PZ_DIM_M] = rm->tile[i];
+      for (int i = 0; i < ranking->n && joules_kn + ranking->cost[i] < search->energy_j; i++) {
+        choice[PZ_DIM_M] = ranking->tile[i];
         if (choice[PZ_DIM_M] <= pair.most_m &&
             is_fast_enough(space, spatial, choice, search->core_s))
-          update_cheapest(space, spatial, choice, joules_kn + rm->cost[i], search);
+          update_cheapest(space, spatial, choice, joules_kn + ranking->cost[i], search);
       }
     }
   }
@@ -434,7 +435,8 @@ double pz_cold_part(const struct pz_chip *chip, double bytes) {
   return bytes >= to ? 1 : (bytes - from) / (to - from);
 }
 
-/* The part of a GEMM's data that comes from HBM: all of it, unless the call is a repeated one. */
+/* Returns the part of a GEMM's data that comes from HBM: all of it, unless the call is a
+ * repeated one. */
 static double cold_part(const struct pz_mapspace *space, const struct pz_product *product) {
   if (!product->warm) return 1;
   double values = space->inputs + space->weights + space->results;
@@ -467,20 +469,6 @@ static void describe_cores(const struct pz_mapspace *space, const struct search 
   out->local_bytes = local.reads + local.writes;
   out->glb_bytes = glb.reads + glb.writes;
   out->glb_s = pz_traffic_s(space, glb, space->glb);
-}
-
-/* Describes the tile of the global buffer in the relaxation, and its HBM traffic. */
-static void describe_glb_tile(const struct pz_mapspace *space, const struct glb_tile *tile,
-                              struct pz_mapping *out) {
-  enum pz_dim first = pz_stationary_first(tile->stationary);
-  enum pz_dim second = pz_stationary_second(tile->stationary);
-  for (int d = 0; d < PZ_DIMS; d++) out->glb_tile[d] = (int64_t)space->size[d];
-  out->glb_tile[first] = (int64_t)space->glb_tile[first].size[tile->u];
-  out->glb_tile[second] = (int64_t)space->glb_tile[second].size[tile->v];
-  out->glb_stationary = tile->stationary;
-  out->glb_batch = 1;
-  out->hbm_bytes = tile->hbm_bytes;
-  out->hbm_s = tile->hbm_s;
 }
 
 /* Describes the tile of the global buffer of a nested mapping, and its HBM traffic.  Cores that
@@ -544,8 +532,18 @@ struct pz_mapping pz_find_mapping(struct pz_call *call, const struct pz_product 
   describe_cores(&space, &search, &mapping);
   if (space.nested)
     describe_nested_tile(&space, &search, &mapping);
-  else
-    describe_glb_tile(&space, &tile, &mapping);
+  else {
+    /* Describes the tile of the global buffer in the relaxation, and its HBM traffic. */
+    enum pz_dim first = pz_stationary_first(tile.stationary);
+    enum pz_dim second = pz_stationary_second(tile.stationary);
+    for (int d = 0; d < PZ_DIMS; d++) mapping.glb_tile[d] = (int64_t)space.size[d];
+    mapping.glb_tile[first] = (int64_t)space.glb_tile[first].size[tile.u];
+    mapping.glb_tile[second] = (int64_t)space.glb_tile[second].size[tile.v];
+    mapping.glb_stationary = tile.stationary;
+    mapping.glb_batch = 1;
+    mapping.hbm_bytes = tile.hbm_bytes;
+    mapping.hbm_s = tile.hbm_s;
+  }
   conclude(&space, &mapping);
   return mapping;
 }

@@ -62,8 +62,8 @@ double pz_sweep_mappings(struct pz_call *call, const struct pz_product *product,
                          const struct pz_chip *chip, const struct pz_sweep *sweep, double *core_s,
                          double *hbm_s);
 
-/* The part of the data of a repeated call that is read from HBM again because the global buffer has
- * lost it, if the call uses so many bytes. */
+/* Returns the part of the data of a repeated call that is read from HBM again because the global
+ * buffer has lost it, if the call uses so many bytes. */
 double pz_cold_part(const struct pz_chip *chip, double bytes);
 
 #endif

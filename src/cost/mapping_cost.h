@@ -103,14 +103,14 @@ static inline struct pz_traffic pz_mapping_local_traffic(const struct pz_mapspac
   return pz_local_traffic(space, step, space->core_tile[PZ_DIM_K].count[choice[PZ_DIM_K]]);
 }
 
-/* A lower bound on the time of a local traffic: that of perfectly balanced cores. */
+/* Returns a lower bound on the time of a local traffic: that of perfectly balanced cores. */
 static inline double pz_local_bound_s(const struct pz_mapspace *space, double reads,
                                       double writes) {
   return pz_traffic_s(space, (struct pz_traffic){reads, writes}, space->local_least);
 }
 
-/* The time of the local traffic of all items.  The buffer of a core serves its items one after
- * another, and all buffers together may have a limit too. */
+/* Returns the time of the local traffic of all items.  The buffer of a core serves its items one
+ * after another, and all buffers together may have a limit too. */
 static inline double pz_local_s(const struct pz_mapspace *space, struct pz_traffic traffic,
                                 double items, double rounds) {
   double own_s = pz_traffic_s(space, traffic, space->local_own) * rounds / items;
@@ -133,7 +133,7 @@ static inline double pz_mapping_rounds(const struct pz_mapspace *space, double i
   return is_one_too_many ? rounds - 1 : rounds;
 }
 
-/* The cycles of an item that lies on the array in one of the pz_spatial_way[]. */
+/* Returns the cycles of an item that lies on the array in one of the pz_spatial_way[]. */
 static inline double pz_mapping_cycles(const struct pz_mapspace *space, int way,
                                        const int choice[PZ_DIMS]) {
   enum pz_dim rows = pz_spatial_way[way].rows, cols = pz_spatial_way[way].cols,
@@ -143,7 +143,7 @@ static inline double pz_mapping_cycles(const struct pz_mapspace *space, int way,
          space->core_tile[streams].stream_cycles[choice[streams]];
 }
 
-/* The cycles of an item in the best way. */
+/* Returns the cycles of an item in the best way. */
 static inline double pz_mapping_least_cycles(const struct pz_mapspace *space,
                                              const int choice[PZ_DIMS]) {
   double least = pz_mapping_cycles(space, 0, choice);
@@ -152,9 +152,9 @@ static inline double pz_mapping_least_cycles(const struct pz_mapspace *space,
   return least;
 }
 
-/* The arithmetic of all rounds: the cycles of an item, filling the array, and writing the tile's
- * results.  Work beyond boost_s, in which a chip runs at its boost clock, is slower by `throttle`,
- * unless its rows are unaligned and draw less power. */
+/* Returns the arithmetic of all rounds: the cycles of an item, filling the array, and writing
+ * the tile's results.  Work beyond boost_s, in which a chip runs at its boost clock, is slower
+ * by `throttle`, unless its rows are unaligned and draw less power. */
 static inline double pz_mapping_compute_s(const struct pz_mapspace *space,
                                           const int choice[PZ_DIMS], double cycles, double rounds) {
   const struct pz_calibration *k = &space->chip->calibration;

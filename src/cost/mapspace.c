@@ -91,7 +91,7 @@ double pz_mapspace_bytes(const struct pz_mapspace *space, enum pz_stationary sta
   }
 }
 
-/* The bytes of the largest of the three operands in a buffer. */
+/* Returns the bytes of the largest of the three operands in a buffer. */
 static double largest_operand_bytes(const struct pz_mapspace *space, enum pz_stationary stationary,
                                     double u, double v) {
   double operand = space->operand_bytes, sum = space->sum_bytes;
@@ -110,8 +110,9 @@ bool pz_mapspace_fits(const struct pz_mapspace *space, enum pz_stationary statio
   return needed <= bytes;
 }
 
-/* The index of the largest tile of the first dimension that fits a local buffer with tile v of the
- * second; -1 if none does. Libraries keep the results stationary, and limit their values. */
+/* Returns the index of the largest tile of the first dimension that fits a local buffer with
+ * tile v of the second; -1 if none does. Libraries keep the results stationary, and limit their
+ * values. */
 static int find_most_first(const struct pz_mapspace *space, enum pz_stationary stationary, int v) {
   const struct pz_tile_sizes *first = &space->core_tile[pz_stationary_first(stationary)];
   const struct pz_tile_sizes *second = &space->core_tile[pz_stationary_second(stationary)];
@@ -145,12 +146,13 @@ enum pz_stationary pz_mapspace_stationary(const struct pz_mapspace *space,
 /* ---- the numbers of the GEMM and the chip ---------------------------------------------------- */
 
 void pz_mapspace_set_cores(struct pz_mapspace *space, double cores) {
-  const struct pz_tensor_cores *t = &space->chip->tensor;
+  const struct pz_tensor_cores *tensor_cores = &space->chip->tensor;
   space->per_share = 1 / pz_fmin(space->chip->calibration.multicast, cores);
   space->local_least = pz_fmax(space->local_own / cores, space->local_total);
   space->cores = cores;
   space->per_core = 1 / cores;
-  space->ideal_s = space->macs * space->cycle_s / (cores * (double)(t->rows * t->cols));
+  space->ideal_s =
+      space->macs * space->cycle_s / (cores * (double)(tensor_cores->rows * tensor_cores->cols));
 }
 
 /* Sets the sizes of the GEMM, its lists of tiles, and the numbers of GEMMs of its batch that may be

@@ -46,10 +46,10 @@ struct pz_mapspace {
   double batches[64]; /* GEMMs of the batch in the global buffer at a time, descending */
   int n_batches;
   double glb, hbm_read, hbm_write;
-  double local_own, local_total; /* of one core's local buffer, of all of them; 0: unlimited */
+  double local_own, local_total; /* of one core's local buffer, of all of them, or 0 if unlimited */
   double local_least;            /* of all local buffers if their work is balanced */
   /* Whether a tile fits is monotone in both dimensions of its stationary operand, so that the
-   * largest index of one dimension for each index of the other describes it; -1: none fits. */
+   * largest index of one dimension for each index of the other describes it, or -1 if none fits. */
   int most_m_by_n[PZ_TILE_MOST_SIZES]; /* with stationary results */
   int most_m_by_k[PZ_TILE_MOST_SIZES]; /* with stationary inputs */
   int most_k_by_n[PZ_TILE_MOST_SIZES]; /* with stationary weights, and any m */
@@ -80,13 +80,13 @@ void pz_mapspace_init(struct pz_mapspace *space, const struct pz_product *produc
 /* Changes the number of cores. */
 void pz_mapspace_set_cores(struct pz_mapspace *space, double cores);
 
-/* The two dimensions of a stationary operand: the results are m x n, the weights k x n, the inputs
- * m x k. */
+/* Returns the two dimensions of a stationary operand: the results are m x n, the weights k x n,
+ * the inputs m x k. */
 enum pz_dim pz_stationary_first(enum pz_stationary stationary);
 enum pz_dim pz_stationary_second(enum pz_stationary stationary);
 
-/* The bytes that a buffer needs for a stationary operand of u x v values, and of the other two
- * operands `depth` values along the third dimension. */
+/* Returns the bytes that a buffer needs for a stationary operand of u x v values, and of the
+ * other two operands `depth` values along the third dimension. */
 double pz_mapspace_bytes(const struct pz_mapspace *space, enum pz_stationary stationary, double u,
                          double v, double depth);
 
@@ -95,12 +95,12 @@ double pz_mapspace_bytes(const struct pz_mapspace *space, enum pz_stationary sta
 bool pz_mapspace_fits(const struct pz_mapspace *space, enum pz_stationary stationary, double u,
                       double v, double bytes, bool partitioned);
 
-/* The index of the largest tile of m that fits a local buffer with tiles n and k; -1 if none
- * fits.  All smaller tiles fit too. */
+/* Returns the index of the largest tile of m that fits a local buffer with tiles n and k; -1 if
+ * none fits.  All smaller tiles fit too. */
 int pz_mapspace_most_m(const struct pz_mapspace *space, int n, int k);
 
-/* The operand that is stationary in the local buffer of a core with these tiles (indices for each
- * dimension). */
+/* Returns the operand that is stationary in the local buffer of a core with these tiles (indices
+ * for each dimension). */
 enum pz_stationary pz_mapspace_stationary(const struct pz_mapspace *space,
                                           const int choice[PZ_DIMS]);
 

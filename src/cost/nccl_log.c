@@ -42,7 +42,7 @@ static const struct test {
              {"scatter", NOT_MODELLED, 0}};
 enum { TESTS = sizeof tests / sizeof *tests };
 
-/* The test whose name followed by `suffix` occurs in a text, or NULL. */
+/* Returns the test whose name followed by `suffix` occurs in a text, or NULL. */
 static const struct test *find_test_in(const char *text, const char *suffix) {
   char word[32];
   for (size_t i = 0; i < TESTS; i++) {
@@ -74,23 +74,6 @@ struct log_reader {
   int n_words;
 };
 
-/* Splits a line into words.  Text in brackets is dropped: it is a label of a launcher or the
- * address of a device. */
-static void split_line(struct log_reader *r, char *line) {
-  char *close = NULL, *rest;
-  for (char *open = strchr(line, '['); open; open = strchr(close, '[')) {
-    close = strchr(open, ']');
-    if (!close) break;
-    memset(open, ' ', (size_t)(close - open) + 1);
-  }
-  r->n_words = 0;
-  char *word = strtok_r(line, " \t\r", &rest);
-  while (word && r->n_words < MOST_WORDS) {
-    r->word[r->n_words++] = word;
-    word = strtok_r(NULL, " \t\r", &rest);
-  }
-}
-
 static bool read_number(const char *word, double *out) {
   char *end;
   *out = -1;
@@ -107,43 +90,46 @@ static bool read_integer(const char *word, int64_t *out) {
   return true;
 }
 
-/* The index of a word of the line at or after `from`, or n_words. */
-static int find_word(const struct log_reader *r, int from, const char *word) {
-  for (int i = from; i < r->n_words; i++)
-    if (strcmp(r->word[i], word) == 0) return i;
-  return r->n_words;
+/* Returns the index of a word of the line at or after `from`, or n_words. */
+static int find_word(const struct log_reader *reader, int from, const char *word) {
+  for (int i = from; i < reader->n_words; i++)
+    if (strcmp(reader->word[i], word) == 0) return i;
+  return reader->n_words;
 }
 
 /* Reads a line such as "Rank 3 Group 0 Pid 4711 on HOST device 3 [0x18] NVIDIA H100".  Returns
  * false if the line is no rank. */
-static bool read_rank(struct log_reader *r) {
-  int at = find_word(r, 0, "Rank"), on = find_word(r, at, "on"), group = find_word(r, 0, "Group");
-  int device = find_word(r, on, "device");
+static bool read_rank(struct log_reader *reader) {
+  int at = find_word(reader, 0, "Rank"), on = find_word(reader, at, "on"),
+      group = find_word(reader, 0, "Group");
+  int device = find_word(reader, on, "device");
   int64_t rank;
-  if (at + 1 >= r->n_words || !read_integer(r->word[at + 1], &rank) || rank >= PZ_NCCL_MOST_RANKS)
+  if (at + 1 >= reader->n_words || !read_integer(reader->word[at + 1], &rank) ||
+      rank >= PZ_NCCL_MOST_RANKS)
     return false;
-  if (on + 1 >= r->n_words || device >= r->n_words) return false;
-  if (r->in_table) {
-    r->ranks = r->listed_ranks = r->highest_rank = 0;
-    r->hosts.n = 0;
-    r->in_table = false;
+  if (on + 1 >= reader->n_words || device >= reader->n_words) return false;
+  if (reader->in_table) {
+    reader->ranks = reader->listed_ranks = reader->highest_rank = 0;
+    reader->hosts.n = 0;
+    reader->in_table = false;
   }
-  r->listed_ranks++;
-  r->highest_rank = pz_max(r->highest_rank, rank);
-  char *name = r->logs->device;
-  size_t size = *name ? 0 : sizeof r->logs->device; /* the first rank that names a device counts */
-  for (int i = device + 2; i < r->n_words && size; i++)
-    snprintf(name + strlen(name), size - strlen(name), "%s%s", *name ? " " : "", r->word[i]);
-  bool in_first_group = group + 1 >= on || strcmp(r->word[group + 1], "0") == 0;
+  reader->listed_ranks++;
+  reader->highest_rank = pz_max(reader->highest_rank, rank);
+  char *name = reader->logs->device;
+  size_t size =
+      *name ? 0 : sizeof reader->logs->device; /* the first rank that names a device counts */
+  for (int i = device + 2; i < reader->n_words && size; i++)
+    snprintf(name + strlen(name), size - strlen(name), "%s%s", *name ? " " : "", reader->word[i]);
+  bool in_first_group = group + 1 >= on || strcmp(reader->word[group + 1], "0") == 0;
   if (!in_first_group) return true;
-  r->ranks++;
-  const char *host = r->word[on + 1];
-  for (uint32_t i = r->hosts.n; i > 0; i--)
-    if (strcmp(*pz_vec_at(&r->hosts, const char *, i - 1), host) == 0) return true;
-  if (r->hosts.n == PZ_NCCL_MOST_HOSTS)
-    pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: more than %d hosts; accepted: at most so many", r->name,
-             r->line, PZ_NCCL_MOST_HOSTS);
-  pz_append(r->call, &r->hosts, &host);
+  reader->ranks++;
+  const char *host = reader->word[on + 1];
+  for (uint32_t i = reader->hosts.n; i > 0; i--)
+    if (strcmp(*pz_vec_at(&reader->hosts, const char *, i - 1), host) == 0) return true;
+  if (reader->hosts.n == PZ_NCCL_MOST_HOSTS)
+    pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: more than %d hosts; accepted: at most so many",
+             reader->name, reader->line, PZ_NCCL_MOST_HOSTS);
+  pz_append(reader->call, &reader->hosts, &host);
   return true;
 }
 
@@ -151,155 +137,172 @@ static bool read_rank(struct log_reader *r) {
 
 /* Finds the devices of a row and how many of them are in a node: those that the user gave, or else
  * those of the ranks. */
-static void find_devices(const struct log_reader *r, struct pz_nccl_row *row) {
-  int64_t hosts = r->hosts.n;
-  int64_t devices = r->logs->devices > 0 ? r->logs->devices : r->ranks;
-  int64_t per_node = r->logs->per_node;
+static void find_devices(const struct log_reader *reader, struct pz_nccl_row *row) {
+  int64_t hosts = reader->hosts.n;
+  int64_t devices = reader->logs->devices > 0 ? reader->logs->devices : reader->ranks;
+  int64_t per_node = reader->logs->per_node;
   if (devices < 2)
-    pz_raise(r->call, PZ_BAD_INPUT,
+    pz_raise(reader->call, PZ_BAD_INPUT,
              "%s:%u: %s; accepted: logs of two or more ranks, each with a line \"Rank 0 ... on "
              "HOST device 0\" before the rows, or --devices N",
-             r->name, r->line, devices ? "a collective of one device" : "the ranks are not listed");
-  if (!r->logs->devices && r->highest_rank + 1 != r->listed_ranks)
-    pz_raise(r->call, PZ_BAD_INPUT,
+             reader->name, reader->line,
+             devices ? "a collective of one device" : "the ranks are not listed");
+  if (!reader->logs->devices && reader->highest_rank + 1 != reader->listed_ranks)
+    pz_raise(reader->call, PZ_BAD_INPUT,
              "%s:%u: %" PRId64 " ranks are listed, the last is rank %" PRId64
              "; accepted: a line for each rank, or --devices N",
-             r->name, r->line, r->listed_ranks, r->highest_rank);
-  if (!per_node && hosts && devices == r->ranks && devices % hosts == 0) per_node = devices / hosts;
+             reader->name, reader->line, reader->listed_ranks, reader->highest_rank);
+  if (!per_node && hosts && devices == reader->ranks && devices % hosts == 0)
+    per_node = devices / hosts;
   if (!per_node || devices % pz_min(per_node, devices))
-    pz_raise(r->call, PZ_BAD_INPUT,
+    pz_raise(reader->call, PZ_BAD_INPUT,
              "%s:%u: %" PRId64 " devices on %" PRId64
              " hosts; accepted: the same number on every host, or --devices-per-node N",
-             r->name, r->line, devices, hosts);
+             reader->name, reader->line, devices, hosts);
   row->devices = devices;
   row->per_node = pz_min(per_node, devices);
 }
 
-static _Noreturn void refuse_unnamed_test(const struct log_reader *r) {
-  pz_raise(r->call, PZ_BAD_INPUT,
+static _Noreturn void refuse_unnamed_test(const struct log_reader *reader) {
+  pz_raise(reader->call, PZ_BAD_INPUT,
            "%s:%u: the log does not say which test it is of; accepted: logs with the command "
            "before the rows, as all_gather_perf, or a file name with all_gather in it",
-           r->name, r->line);
+           reader->name, reader->line);
 }
 
 /* Guesses the test of a log that does not name it: from the file's name, or else, since only
  * reductions have an operator, from the bus rate over the rate of the bytes, which is at least 1
  * for an all-reduce and below 1 for a reduce-scatter. */
-static const struct test *guess_test(const struct log_reader *r, bool reduces, double bus_factor) {
-  const char *slash = strrchr(r->name, '/');
-  const struct test *test = find_test_in(slash ? slash + 1 : r->name, "");
+static const struct test *guess_test(const struct log_reader *reader, bool reduces,
+                                     double bus_factor) {
+  const char *slash = strrchr(reader->name, '/');
+  const struct test *test = find_test_in(slash ? slash + 1 : reader->name, "");
   if (test || !reduces || !(bus_factor > 0)) return test;
   return bus_factor > 0.97 ? &tests[0] : &tests[2];
 }
 
 /* Sets the test of the rows that follow, and of rows before it whose test is still unknown because
  * they were too small for a guess. */
-static void set_test(struct log_reader *r, const struct test *test) {
-  for (uint32_t i = r->logs->rows.n; test && i > r->first_row; i--) {
-    struct pz_nccl_row *row = pz_vec_at(&r->logs->rows, struct pz_nccl_row, i - 1);
+static void set_test(struct log_reader *reader, const struct test *test) {
+  for (uint32_t i = reader->logs->rows.n; test && i > reader->first_row; i--) {
+    struct pz_nccl_row *row = pz_vec_at(&reader->logs->rows, struct pz_nccl_row, i - 1);
     if (row->test) break;
-    if (test->kind == NOT_MODELLED) refuse_unnamed_test(r);
+    if (test->kind == NOT_MODELLED) refuse_unnamed_test(reader);
     row->test = test->name;
     row->kind = (enum pz_collective)test->kind;
   }
-  r->test = test;
+  reader->test = test;
 }
 
 /* Checks that the numbers of a row agree: its rate with size and time, and its bus rate with test
  * and devices.  The rates, in GB/s, are printed with two decimals. */
-static void check_row(const struct log_reader *r, const struct pz_nccl_row *row, double rate,
+static void check_row(const struct log_reader *reader, const struct pz_nccl_row *row, double rate,
                       double bus_rate) {
   double actual = row->bytes / row->s / 1e9;
   if (row->s > 3600 || fabs(actual - rate) > 0.02 * rate + 0.01)
-    pz_raise(r->call, PZ_BAD_INPUT,
+    pz_raise(reader->call, PZ_BAD_INPUT,
              "%s:%u: %.0f B in %g us are %.3g GB/s, but the row says %g; accepted: rows of "
              "nccl-tests with size in B and time in us",
-             r->name, r->line, row->bytes, 1e6 * row->s, actual, rate);
-  if (!r->test || rate < 1) return;
+             reader->name, reader->line, row->bytes, 1e6 * row->s, actual, rate);
+  if (!reader->test || rate < 1) return;
   double n = (double)row->devices;
-  double factor = r->test->passes > 0 ? r->test->passes * (n - 1) / n : 1;
+  double factor = reader->test->passes > 0 ? reader->test->passes * (n - 1) / n : 1;
   if (fabs(bus_rate / rate - factor) > 0.01 * factor + 0.01 / rate)
-    pz_raise(r->call, PZ_BAD_INPUT,
+    pz_raise(reader->call, PZ_BAD_INPUT,
              "%s:%u: the bus rate is %.3f times the rate, of %s over %" PRId64
              " devices it is %.3f times; accepted: a log whose test and ranks belong to its "
              "rows, or --devices N",
-             r->name, r->line, bus_rate / rate, r->test->name, row->devices, factor);
+             reader->name, reader->line, bus_rate / rate, reader->test->name, row->devices, factor);
 }
 
 /* Reads the row whose words begin at `at`: size, number of elements, type, the operator and root
  * where they are printed, then time, rate, bus rate and errors of the out-of-place collective, and
  * the same of the in-place one, which is not used. */
-static void add_row(struct log_reader *r, int at) {
-  struct pz_nccl_row row = {.log = r->name, .line = r->line};
+static void add_row(struct log_reader *reader, int at) {
+  struct pz_nccl_row row = {.log = reader->name, .line = reader->line};
   double us, rate, bus_rate;
   int next = at + 3;
-  bool has_operator = next < r->n_words && isalpha((unsigned char)*r->word[next]);
-  bool reduces = has_operator && strcmp(r->word[next], "none") != 0;
+  bool has_operator = next < reader->n_words && isalpha((unsigned char)*reader->word[next]);
+  bool reduces = has_operator && strcmp(reader->word[next], "none") != 0;
   if (has_operator) next++;
-  int numbers = r->n_words - next;
+  int numbers = reader->n_words - next;
   bool has_root = numbers >= 9 || numbers == 7 || numbers == 5;
   if (has_root) next++;
-  if (next + 2 >= r->n_words || !read_number(r->word[next], &us) ||
-      !read_number(r->word[next + 1], &rate) || !read_number(r->word[next + 2], &bus_rate))
+  if (next + 2 >= reader->n_words || !read_number(reader->word[next], &us) ||
+      !read_number(reader->word[next + 1], &rate) ||
+      !read_number(reader->word[next + 2], &bus_rate))
     return;
-  read_number(r->word[at], &row.bytes);
-  r->in_table = true;
-  if (!r->test) set_test(r, guess_test(r, reduces, rate >= 1 ? bus_rate / rate : 0));
-  if (!r->test && !reduces) refuse_unnamed_test(r);
-  if (r->test && r->test->kind == NOT_MODELLED) {
-    r->logs->n_unused++;
+  read_number(reader->word[at], &row.bytes);
+  reader->in_table = true;
+  if (!reader->test) set_test(reader, guess_test(reader, reduces, rate >= 1 ? bus_rate / rate : 0));
+  if (!reader->test && !reduces) refuse_unnamed_test(reader);
+  if (reader->test && reader->test->kind == NOT_MODELLED) {
+    reader->logs->n_unused++;
     return;
   }
   if (!(row.bytes > 0 && us > 0)) return;
   row.s = us / 1e6;
-  find_devices(r, &row);
-  check_row(r, &row, rate, bus_rate);
-  if (r->logs->rows.n == PZ_NCCL_MOST_ROWS)
-    pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: more than %d rows; accepted: at most so many", r->name,
-             r->line, PZ_NCCL_MOST_ROWS);
-  pz_append(r->call, &r->logs->rows, &row);
-  set_test(r, r->test);
+  find_devices(reader, &row);
+  check_row(reader, &row, rate, bus_rate);
+  if (reader->logs->rows.n == PZ_NCCL_MOST_ROWS)
+    pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: more than %d rows; accepted: at most so many",
+             reader->name, reader->line, PZ_NCCL_MOST_ROWS);
+  pz_append(reader->call, &reader->logs->rows, &row);
+  set_test(reader, reader->test);
 }
 
-/* The index of the word at which a row of results begins: two integers and the name of a type.  -1
- * if the line is none. */
-static int find_row_start(const struct log_reader *r) {
+/* Returns the index of the word at which a row of results begins: two integers and the name of a
+ * type.  -1 if the line is none. */
+static int find_row_start(const struct log_reader *reader) {
   static const char *const types[] = {"int", "uint", "half", "float", "double", "bf", "fp", "f8"};
   int64_t bytes, count;
-  for (int i = 0; i + 2 < r->n_words; i++)
+  for (int i = 0; i + 2 < reader->n_words; i++)
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-      if (strncmp(r->word[i + 2], types[t], strlen(types[t])) == 0 &&
-          read_integer(r->word[i], &bytes) && read_integer(r->word[i + 1], &count))
+      if (strncmp(reader->word[i + 2], types[t], strlen(types[t])) == 0 &&
+          read_integer(reader->word[i], &bytes) && read_integer(reader->word[i + 1], &count))
         return i;
   return -1;
 }
 
 void pz_nccl_log_parse(struct pz_call *call, const char *name, char *text,
                        struct pz_nccl_logs *logs) {
-  struct log_reader r = {.call = call, .logs = logs, .name = name, .first_row = logs->rows.n};
+  struct log_reader reader = {.call = call, .logs = logs, .name = name, .first_row = logs->rows.n};
   uint32_t unused_before = logs->n_unused;
-  pz_vec_init(&r.hosts, call->arena, sizeof(const char *));
+  pz_vec_init(&reader.hosts, call->arena, sizeof(const char *));
   for (char *line = text, *next; line; line = next) {
     next = strchr(line, '\n');
     if (next) {
       *next = '\0';
       next++;
     }
-    r.line++;
+    reader.line++;
     const struct test *named = find_test_in(line, "_perf");
     if (named) {
-      set_test(&r, named);
+      set_test(&reader, named);
       continue;
     }
-    split_line(&r, line);
-    if (read_rank(&r)) continue;
-    int at = find_row_start(&r);
-    if (at >= 0) add_row(&r, at);
+    /* Splits a line into words.  Text in brackets is dropped: it is a label of a launcher or the
+     * address of a device. */
+    char *close = NULL, *rest;
+    for (char *open = strchr(line, '['); open; open = strchr(close, '[')) {
+      close = strchr(open, ']');
+      if (!close) break;
+      memset(open, ' ', (size_t)(close - open) + 1);
+    }
+    reader.n_words = 0;
+    char *word = strtok_r(line, " \t\r", &rest);
+    while (word && reader.n_words < MOST_WORDS) {
+      reader.word[reader.n_words++] = word;
+      word = strtok_r(NULL, " \t\r", &rest);
+    }
+    if (read_rank(&reader)) continue;
+    int at = find_row_start(&reader);
+    if (at >= 0) add_row(&reader, at);
   }
-  if (logs->rows.n > r.first_row && !r.test) refuse_unnamed_test(&r);
-  if (logs->rows.n == r.first_row && logs->n_unused == unused_before)
+  if (logs->rows.n > reader.first_row && !reader.test) refuse_unnamed_test(&reader);
+  if (logs->rows.n == reader.first_row && logs->n_unused == unused_before)
     pz_raise(call, PZ_BAD_INPUT,
              "%s: no row of nccl-tests in %u lines; accepted: the output of all_reduce_perf, "
              "all_gather_perf, reduce_scatter_perf, alltoall_perf or sendrecv_perf",
-             name, r.line);
+             name, reader.line);
 }

@@ -17,8 +17,8 @@ struct pz_nested_mapping {
 /* A mapping to the cores, and lower bounds on the HBM traffic of any tile of the global buffer. */
 struct pz_nested_work {
   const int *choice;                /* index of the core tile of each dimension */
-  const struct pz_spatial *spatial; /* NULL: any, and the local buffers do not limit */
-  double cycles; /* of an item if spatial is NULL; 0: the least of any spatial mapping */
+  const struct pz_spatial *spatial; /* NULL if any, and the local buffers do not limit */
+  double cycles; /* of an item if spatial is NULL, or 0 if the least of any spatial mapping */
   double least_hbm_s, least_hbm_bytes;
 };
 
@@ -27,14 +27,14 @@ struct pz_nested_work {
  */
 enum { PZ_NESTED_MEMO = 4096 };
 struct pz_nested_memo {
-  uint32_t key[PZ_NESTED_MEMO]; /* 0: empty */
+  uint32_t key[PZ_NESTED_MEMO]; /* 0 if empty */
   double least[PZ_NESTED_MEMO];
 };
 
 void pz_nested_memo_clear(struct pz_nested_memo *memo);
 
-/* The least time of a mapping to the cores with any tile of the global buffer, including HBM
- * traffic; below_s if none takes less. */
+/* Returns the least time of a mapping to the cores with any tile of the global buffer, including
+ * HBM traffic; below_s if none takes less. */
 double pz_nested_fastest_s(const struct pz_mapspace *space, const struct pz_nested_work *work,
                            double below_s, struct pz_nested_memo *memo);
 

@@ -22,7 +22,7 @@
 #include "core/num.h"
 #include "cost/constants.h"
 
-/* The innermost level that spans so many consecutive devices, or the outermost. */
+/* Returns the innermost level that spans so many consecutive devices, or the outermost. */
 static int level_of_span(const struct pz_cluster *net, int64_t span) {
   int l = 0;
   while (l + 1 < net->n_levels && net->level[l].devices < span) l++;
@@ -60,7 +60,7 @@ static struct shape even_shape(int n_axes, int64_t devices) {
   return shape;
 }
 
-/* The shape of a job of so many devices: whole cubes of side `wrap` if possible. */
+/* Returns the shape of a job of so many devices: whole cubes of side `wrap` if possible. */
 static struct shape job_shape(const struct pz_level *level, int64_t devices) {
   int64_t cube = 1, n = pz_min(devices, level->devices);
   for (int i = 0; i < level->n_axes && cube <= n; i++) cube *= level->wrap;
@@ -138,22 +138,23 @@ static struct torus_use torus_use(const struct pz_cluster *net, struct pz_group 
   return best;
 }
 
-/* The rate of one link of a device in one direction. */
+/* Returns the rate of one link of a device in one direction. */
 static double torus_link_rate(const struct pz_constants *k, const struct pz_level *level) {
   return level->bytes_per_s * k->torus_efficiency / (2.0 * level->n_axes);
 }
 
 /* ---- rates ----------------------------------------------------------------------------------- */
 
-/* The rate of the links of a device to the other of so many members of the innermost level.  In a
- * mesh, which has a link between each pair of devices, only those of its pairs count. */
+/* Returns the rate of the links of a device to the other of so many members of the innermost
+ * level.  In a mesh, which has a link between each pair of devices, only those of its pairs
+ * count. */
 static double member_rate(const struct pz_level *level, double members) {
   double part = (pz_fmax(members, 2) - 1) / (double)pz_max(level->devices - 1, 1);
   return level->bytes_per_s * (level->mesh ? pz_fmin(part, 1) : 1);
 }
 
-/* The rate that large messages reach over the links of a device to the other members of its group,
- * in bytes/s. */
+/* Returns the rate that large messages reach over the links of a device to the other members of
+ * its group, in bytes/s. */
 static double reached_rate(const struct pz_constants *k, const struct pz_level *level,
                            double members) {
   bool is_measured = level->collectives.efficiency > 0;
@@ -166,14 +167,14 @@ double pz_network_outer_rate(const struct pz_constants *k, const struct pz_level
   return level->bytes_per_s * (is_measured ? level->collectives.efficiency : k->outer_efficiency);
 }
 
-/* The start-up time of a collective. */
+/* Returns the start-up time of a collective. */
 static double startup_s(const struct pz_constants *k, const struct pz_cluster *net) {
   double measured_s = net->level[0].collectives.startup_s;
   return measured_s > 0 ? measured_s : k->ring_startup_s;
 }
 
-/* The rate of a pass of a ring whose members are all inside the innermost level.  The ends of a
- * ring copy, which costs ring_extra of a step. */
+/* Returns the rate of a pass of a ring whose members are all inside the innermost level.  The
+ * ends of a ring copy, which costs ring_extra of a step. */
 static double inner_rate(const struct pz_constants *k, const struct pz_cluster *net,
                          struct pz_group group) {
   const struct pz_level *level = &net->level[0];
@@ -182,16 +183,16 @@ static double inner_rate(const struct pz_constants *k, const struct pz_cluster *
   return reached_rate(k, level, others + 1) * others / (others + k->ring_extra);
 }
 
-/* The time of the software in a hop between two devices, in addition to the latency of the
- * network. */
+/* Returns the time of the software in a hop between two devices, in addition to the latency of
+ * the network. */
 static double hop_software_s(const struct pz_constants *k, const struct pz_cluster *net) {
   return k->ring_hop * startup_s(k, net);
 }
 
 /* ---- groups that cross levels ---------------------------------------------------------------- */
 
-/* The members of a group that are together in one unit of level l.  The unit of level -1 is one
- * device. */
+/* Returns the members of a group that are together in one unit of level l.  The unit of level -1
+ * is one device. */
 static double members_in_unit(const struct pz_cluster *net, int l, struct pz_group group) {
   if (l < 0) return 1;
   if (l + 1 == net->n_levels) return (double)group.devices;
@@ -218,19 +219,19 @@ struct crossing {
 static struct crossing find_crossing(const struct pz_constants *k, const struct pz_cluster *net,
                                      struct pz_group group) {
   const struct pz_level *inner = &net->level[0];
-  struct crossing c = {.members = members_in_unit(net, 0, group),
-                       .message_s = inner->latency_s,
-                       .outer_rate = HUGE_VAL};
-  c.rate = inner->n_axes ? inner->bytes_per_s * k->torus_efficiency
-                         : reached_rate(k, inner, (double)inner->devices);
-  c.slowest = c.rate;
-  if (!inner->n_axes) c.slowest *= k->alltoall_efficiency;
-  if (!inner->n_axes && c.members <= 1) {
+  struct crossing crossing = {.members = members_in_unit(net, 0, group),
+                              .message_s = inner->latency_s,
+                              .outer_rate = HUGE_VAL};
+  crossing.rate = inner->n_axes ? inner->bytes_per_s * k->torus_efficiency
+                                : reached_rate(k, inner, (double)inner->devices);
+  crossing.slowest = crossing.rate;
+  if (!inner->n_axes) crossing.slowest *= k->alltoall_efficiency;
+  if (!inner->n_axes && crossing.members <= 1) {
     double others = (double)(pz_max(group.devices, 2) - 1);
-    c.rate *= others / (others + k->ring_extra);
+    crossing.rate *= others / (others + k->ring_extra);
   }
-  if (c.members > 1)
-    c.rate = inner_rate(k, net, (struct pz_group){(int64_t)c.members, group.stride});
+  if (crossing.members > 1)
+    crossing.rate = inner_rate(k, net, (struct pz_group){(int64_t)crossing.members, group.stride});
   for (int l = 1; l < net->n_levels; l++) {
     const struct pz_level *level = &net->level[l];
     double below = members_in_unit(net, l - 1, group);
@@ -239,16 +240,16 @@ static struct crossing find_crossing(const struct pz_constants *k, const struct 
     double rate = pz_network_outer_rate(k, level);
     double hop_s = level->latency_s + hop_software_s(k, net);
     double hops = ((double)group.devices / below) * (1 - 1 / units);
-    c.outer_rate = pz_fmin(c.outer_rate, rate * below);
-    c.slowest = pz_fmin(c.slowest, rate);
-    c.ring_hops += hops;
-    c.start_s = pz_fmax(c.start_s, level->collectives.startup_s);
-    c.ring_s += hops * hop_s;
-    c.tree_s += log2(units) * hop_s;
-    c.message_s = pz_fmax(c.message_s, level->latency_s);
+    crossing.outer_rate = pz_fmin(crossing.outer_rate, rate * below);
+    crossing.slowest = pz_fmin(crossing.slowest, rate);
+    crossing.ring_hops += hops;
+    crossing.start_s = pz_fmax(crossing.start_s, level->collectives.startup_s);
+    crossing.ring_s += hops * hop_s;
+    crossing.tree_s += log2(units) * hop_s;
+    crossing.message_s = pz_fmax(crossing.message_s, level->latency_s);
   }
-  c.rate = pz_fmin(c.rate, c.outer_rate);
-  return c;
+  crossing.rate = pz_fmin(crossing.rate, crossing.outer_rate);
+  return crossing;
 }
 
 bool pz_network_crosses_levels(const struct pz_cluster *net, struct pz_group group) {
@@ -267,8 +268,9 @@ double pz_network_neighbour_rate(const struct pz_constants *k, const struct pz_c
   double pair_part = member_rate(inner, 2) / member_rate(inner, (double)group.devices);
   if (inner->n_axes || !pz_network_crosses_levels(net, group))
     return pair_part * pz_network_rate(k, net, group);
-  struct crossing c = find_crossing(k, net, group);
-  return c.members > 1 ? pz_fmin(c.slowest, reached_rate(k, inner, 2)) : c.slowest;
+  struct crossing crossing = find_crossing(k, net, group);
+  return crossing.members > 1 ? pz_fmin(crossing.slowest, reached_rate(k, inner, 2))
+                              : crossing.slowest;
 }
 
 /* ---- collectives ----------------------------------------------------------------------------- */
@@ -286,16 +288,16 @@ static double later_start_s(const struct pz_constants *k, const struct pz_cluste
 
 double pz_network_message_s(const struct pz_constants *k, const struct pz_cluster *net,
                             struct pz_group group) {
-  struct crossing c = find_crossing(k, net, group);
-  return startup_s(k, net) + later_start_s(k, net, 0, &c, c.ring_hops > 0) +
-         hop_software_s(k, net) + c.message_s;
+  struct crossing crossing = find_crossing(k, net, group);
+  return startup_s(k, net) + later_start_s(k, net, 0, &crossing, crossing.ring_hops > 0) +
+         hop_software_s(k, net) + crossing.message_s;
 }
 
-/* A collective whose bytes occupy the links for links_s and whose hops have latency_s.  Protocols
- * for small messages start at once but take small_rate times as long for the bytes; the one for
- * large messages starts later_s later.  Libraries change gradually from one to the other: the extra
- * time is a b / (a + b) of the extra times a and b of both protocols, which is below the smaller
- * one. */
+/* Returns a collective whose bytes occupy the links for links_s and whose hops have latency_s.
+ * Protocols for small messages start at once but take small_rate times as long for the bytes;
+ * the one for large messages starts later_s later.  Libraries change gradually from one to the
+ * other: the extra time is a b / (a + b) of the extra times a and b of both protocols, which is
+ * below the smaller one. */
 static double collective_s(const struct pz_constants *k, const struct pz_cluster *net,
                            double latency_s, double later_s, double links_s) {
   double slower_s = (k->small_rate - 1) * links_s;
@@ -314,17 +316,18 @@ static struct pz_wire_time send_time(const struct pz_constants *k, const struct 
     time.s = inner->latency_s + *busy_s;
     return time;
   }
-  struct crossing c = find_crossing(k, net, (struct pz_group){2, group.stride});
-  double rate = crosses_levels ? c.slowest : reached_rate(k, inner, 2) * k->alltoall_efficiency;
+  struct crossing crossing = find_crossing(k, net, (struct pz_group){2, group.stride});
+  double rate =
+      crosses_levels ? crossing.slowest : reached_rate(k, inner, 2) * k->alltoall_efficiency;
   *busy_s = bytes / rate;
-  double latency_s = c.message_s + hop_software_s(k, net);
-  double later_s = later_start_s(k, net, 0, &c, c.ring_hops);
+  double latency_s = crossing.message_s + hop_software_s(k, net);
+  double later_s = later_start_s(k, net, 0, &crossing, crossing.ring_hops);
   time.s = collective_s(k, net, latency_s, later_s, *busy_s);
   return time;
 }
 
-/* A collective whose group is inside a torus: the time of the links of its axes, and a latency for
- * each hop. */
+/* Returns a collective whose group is inside a torus: the time of the links of its axes, and a
+ * latency for each hop. */
 static struct pz_wire_time torus_time(const struct pz_constants *k, const struct pz_cluster *net,
                                       enum pz_collective kind, double bytes,
                                       struct pz_group group) {
@@ -356,14 +359,15 @@ static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
     *outer_s = pz_fmax(*outer_s, (1 - below / n) * bytes / rate);
   }
   double links_s = pz_fmax((passing - 1 + k->ring_extra) * part_s, *outer_s);
-  struct crossing c = find_crossing(k, net, group);
-  double latency_s = c.message_s + hop_software_s(k, net);
-  time.s = collective_s(k, net, latency_s, later_start_s(k, net, 0, &c, c.ring_hops > 0), links_s);
+  struct crossing crossing = find_crossing(k, net, group);
+  double latency_s = crossing.message_s + hop_software_s(k, net);
+  time.s = collective_s(k, net, latency_s,
+                        later_start_s(k, net, 0, &crossing, crossing.ring_hops > 0), links_s);
   return time;
 }
 
-/* The latency of the hops of one pass inside the innermost level: round a ring, and in domains of
- * many servers over trees that join the rings of the servers. */
+/* Returns the latency of the hops of one pass inside the innermost level: round a ring, and in
+ * domains of many servers over trees that join the rings of the servers. */
 static double inner_latency_s(const struct pz_constants *k, const struct pz_cluster *net,
                               struct pz_group group) {
   const struct pz_level *level = &net->level[0];
@@ -395,33 +399,34 @@ static struct pz_wire_time inner_time(const struct pz_constants *k, const struct
   return sums.s < ring.s ? sums : ring;
 }
 
-/* The group spans several units of the innermost level.  Large messages go round a ring, small ones
- * over trees if their latency is shorter; an all-reduce is a reduce-scatter followed by an
- * all-gather.  Between two units whose switches add up, two trees for half of the tensor each are
- * faster: every unit sends the tensor once, which a ring does nearly twice (NCCL's NVLS tree; two
- * nodes of H100 reach 1.2 times the rate of their interfaces). */
+/* Returns the group spans several units of the innermost level.  Large messages go round a ring,
+ * small ones over trees if their latency is shorter; an all-reduce is a reduce-scatter followed
+ * by an all-gather.  Between two units whose switches add up, two trees for half of the tensor
+ * each are faster: every unit sends the tensor once, which a ring does nearly twice (NCCL's NVLS
+ * tree; two nodes of H100 reach 1.2 times the rate of their interfaces). */
 static struct pz_wire_time outer_time(const struct pz_constants *k, const struct pz_cluster *net,
                                       double passes, double bytes, struct pz_group group) {
-  struct crossing c = find_crossing(k, net, group);
-  struct pz_group own = {(int64_t)c.members, group.stride};
+  struct crossing crossing = find_crossing(k, net, group);
+  struct pz_group own = {(int64_t)crossing.members, group.stride};
   double n = (double)group.devices;
   double inner_s = own.devices > 1 ? inner_latency_s(k, net, own) : 0;
   double pass_bytes = bytes * ((n - 1) / n);
-  double links_s = pass_bytes / c.rate;
-  double later_s = later_start_s(k, net, n - n / c.members, &c, c.ring_hops);
-  double ring_s = collective_s(k, net, n / c.members * inner_s + c.ring_s, later_s, links_s);
-  double tree_s = startup_s(k, net) + inner_s + c.tree_s + k->small_rate * links_s;
+  double links_s = pass_bytes / crossing.rate;
+  double later_s = later_start_s(k, net, n - n / crossing.members, &crossing, crossing.ring_hops);
+  double ring_s =
+      collective_s(k, net, n / crossing.members * inner_s + crossing.ring_s, later_s, links_s);
+  double tree_s = startup_s(k, net) + inner_s + crossing.tree_s + k->small_rate * links_s;
   struct pz_wire_time time = {passes * pz_fmin(ring_s, tree_s), {0}};
-  time.busy_s[PZ_WIRE_OUTER] = passes * pass_bytes / c.outer_rate;
+  time.busy_s[PZ_WIRE_OUTER] = passes * pass_bytes / crossing.outer_rate;
   if (own.devices > 1) time.busy_s[PZ_WIRE_INNER] = passes * pass_bytes / inner_rate(k, net, own);
   bool switches_add = net->level[0].collectives.switch_efficiency > 0;
-  bool has_two_units = n == 2 * c.members;
+  bool has_two_units = n == 2 * crossing.members;
   if (passes < 2 || !has_two_units || !switches_add) return time;
-  struct pz_wire_time pair = {.busy_s[PZ_WIRE_OUTER] = bytes / c.outer_rate};
+  struct pz_wire_time pair = {.busy_s[PZ_WIRE_OUTER] = bytes / crossing.outer_rate};
   if (own.devices > 1)
     pair.busy_s[PZ_WIRE_INNER] = inner_time(k, net, passes, bytes, own).busy_s[PZ_WIRE_INNER];
   links_s = pz_fmax(pair.busy_s[PZ_WIRE_INNER], pair.busy_s[PZ_WIRE_OUTER]);
-  pair.s = collective_s(k, net, passes * (inner_s + c.tree_s), later_s, links_s);
+  pair.s = collective_s(k, net, passes * (inner_s + crossing.tree_s), later_s, links_s);
   return pair.s < time.s ? pair : time;
 }
 
@@ -449,14 +454,15 @@ void pz_wire_add(struct pz_wire_time *sum, const struct pz_wire_time *time, doub
 
 /* ---- dispatchers of tokens to experts -------------------------------------------------------- */
 
-/* The expected number of n devices or nodes on which one of `choices` evenly chosen experts is. */
+/* Returns the expected number of n devices or nodes on which one of `choices` evenly chosen
+ * experts is. */
 static double expected_distinct(double n, double choices) {
   return n * (1 - pow(1 - 1 / n, choices));
 }
 
-/* The time of the cores of a dispatcher.  DeepEP's cores copy a token for each device that needs it
- * and add up what comes back, with a time for each token, its bytes, and the bytes of each
- * copy.  HybridEP's copy units keep up with the links. */
+/* Returns the time of the cores of a dispatcher.  DeepEP's cores copy a token for each device
+ * that needs it and add up what comes back, with a time for each token, its bytes, and the bytes
+ * of each copy.  HybridEP's copy units keep up with the links. */
 static double dispatch_cores_s(const struct pz_constants *k, const struct pz_dispatch *dispatch,
                                double copies) {
   double token_bytes = dispatch->token_bytes;
@@ -468,8 +474,8 @@ static double dispatch_cores_s(const struct pz_constants *k, const struct pz_dis
   return dispatch->tokens * token_s / pz_fmax(1, dispatch->cores);
 }
 
-/* The cores and the links of a node overlap in part, as (a^n + b^n)^(1/n) with n = copy_smooth;
- * interfaces between nodes work beside them. */
+/* Returns the cores and the links of a node overlap in part, as (a^n + b^n)^(1/n) with n =
+ * copy_smooth; interfaces between nodes work beside them. */
 struct pz_wire_time pz_dispatch_time(const struct pz_constants *k, const struct pz_cluster *net,
                                      const struct pz_dispatch *dispatch) {
   struct pz_group group = dispatch->group;
@@ -478,8 +484,8 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *k, const struct 
   if (group.devices <= 1 || !net->n_levels) return (struct pz_wire_time){.s = 0};
   if (dispatch->dispatcher == PZ_DISPATCHER_ALLTOALL || is_torus)
     return pz_network_time(k, net, PZ_COLLECTIVE_ALL_TO_ALL, bytes * dispatch->experts, group);
-  struct crossing c = find_crossing(k, net, group);
-  double own = c.members, nodes = ceil(n / own);
+  struct crossing crossing = find_crossing(k, net, group);
+  double own = crossing.members, nodes = ceil(n / own);
   double reached_nodes = expected_distinct(nodes, dispatch->experts);
   double copies = expected_distinct(n, dispatch->experts);
   if (dispatch->most_nodes > 0 && dispatch->most_nodes < reached_nodes) {
@@ -488,15 +494,15 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *k, const struct 
   }
   double cores_s = dispatch_cores_s(k, dispatch, copies);
   if (net->instant) return (struct pz_wire_time){.s = cores_s};
-  struct pz_wire_time time = {.s =
-                                  (dispatch->combine ? k->combine_s : k->dispatch_s) + c.message_s};
+  struct pz_wire_time time = {.s = (dispatch->combine ? k->combine_s : k->dispatch_s) +
+                                   crossing.message_s};
   if (nodes > 1) time.s += nodes * (dispatch->combine ? k->combine_node_s : k->dispatch_node_s);
   double *inner_s = &time.busy_s[PZ_WIRE_INNER], *outer_s = &time.busy_s[PZ_WIRE_OUTER];
   *inner_s = bytes * copies * (own - 1) / own / reached_rate(k, &net->level[0], own);
   for (int l = 1; l < net->n_levels; l++) {
     double below = members_in_unit(net, l - 1, group), others = 1 - below / n;
     if (!(members_in_unit(net, l, group) > below)) continue;
-    double rate = pz_fmin(c.rate, pz_network_outer_rate(k, &net->level[l]));
+    double rate = pz_fmin(crossing.rate, pz_network_outer_rate(k, &net->level[l]));
     *outer_s = pz_fmax(*outer_s, bytes * reached_nodes * others / rate);
   }
   double smooth = k->copy_smooth;

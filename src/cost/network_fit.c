@@ -29,7 +29,7 @@ struct network_fit {
   struct pz_fit fit;
 };
 
-/* The time that the model predicts for a row. */
+/* Returns the time that the model predicts for a row. */
 static double predicted_s(const struct pz_cluster *net, const struct pz_nccl_row *row) {
   return pz_network_s(&pz_constants_default, net, row->kind, row->bytes, row->group);
 }
@@ -106,34 +106,34 @@ static void check_rate(struct pz_call *call, const struct pz_cluster *net,
  * training step are in them. */
 static double level_loss(void *ctx) {
   static const double WEIGHTS[] = {0.25, 1, 4}; /* by size class */
-  const struct network_fit *f = ctx;
+  const struct network_fit *network_fit = ctx;
   double sum = 0;
   uint32_t n = 0;
-  for (uint32_t i = 0; i < f->n; i++) {
-    const struct pz_nccl_row *row = &f->rows[i];
-    if (row->level != f->level || row->left_out) continue;
-    double log_ratio = log(predicted_s(f->net, row) / row->s);
+  for (uint32_t i = 0; i < network_fit->n; i++) {
+    const struct pz_nccl_row *row = &network_fit->rows[i];
+    if (row->level != network_fit->level || row->left_out) continue;
+    double log_ratio = log(predicted_s(network_fit->net, row) / row->s);
     sum += WEIGHTS[size_class(row->bytes)] * pz_fit_row_loss(log_ratio);
     n++;
   }
-  return n ? (sum + pz_fit_prior(&f->fit)) / n : HUGE_VAL;
+  return n ? (sum + pz_fit_prior(&network_fit->fit)) / n : HUGE_VAL;
 }
 
 /* Fits one level, if it has rows: the efficiency of its links, and the delay of a message.  That is
  * the start-up time of a collective on the innermost level, and on outer levels the latency of a
  * hop and the start-up time of the protocol for large messages. */
-static void fit_level(struct network_fit *f, struct pz_network_level_fit *out) {
+static void fit_level(struct network_fit *network_fit, struct pz_network_level_fit *out) {
   static const double FIRST_STARTUP_S = 5e-6;
   /* a message between nodes is never this late; what takes longer is the start of a protocol */
   static const double MOST_LATENCY_S = 2e-4;
   const struct pz_constants *k = &pz_constants_default;
-  struct pz_level *level = &f->net->level[f->level];
+  struct pz_level *level = &network_fit->net->level[network_fit->level];
   struct pz_collective_facts *facts = &level->collectives;
-  bool is_outer = f->level > 0;
+  bool is_outer = network_fit->level > 0;
   double *delay_s = is_outer ? &level->latency_s : &facts->startup_s;
-  for (uint32_t i = 0; i < f->n; i++) {
-    double bytes = f->rows[i].bytes;
-    if (f->rows[i].level != f->level || f->rows[i].left_out) continue;
+  for (uint32_t i = 0; i < network_fit->n; i++) {
+    double bytes = network_fit->rows[i].bytes;
+    if (network_fit->rows[i].level != network_fit->level || network_fit->rows[i].left_out) continue;
     out->least_bytes = out->rows ? pz_fmin(out->least_bytes, bytes) : bytes;
     out->most_bytes = pz_fmax(out->most_bytes, bytes);
     out->rows++;
@@ -149,12 +149,12 @@ static void fit_level(struct network_fit *f, struct pz_network_level_fit *out) {
   out->before_bytes_per_s = facts->efficiency * level->bytes_per_s;
   out->before_s = *delay_s;
   if (out->rows) {
-    f->fit = (struct pz_fit){.loss = level_loss, .ctx = f};
-    pz_fit_add(&f->fit, &facts->efficiency, 0.01, 1);
-    pz_fit_add(&f->fit, delay_s, 1e-7, is_outer ? MOST_LATENCY_S : 1e-3);
-    if (is_outer) pz_fit_add(&f->fit, &facts->startup_s, 1e-7, 0.01);
-    pz_fit_add(&f->fit, &facts->switch_efficiency, 0.01, 1);
-    pz_fit_search(&f->fit);
+    network_fit->fit = (struct pz_fit){.loss = level_loss, .ctx = network_fit};
+    pz_fit_add(&network_fit->fit, &facts->efficiency, 0.01, 1);
+    pz_fit_add(&network_fit->fit, delay_s, 1e-7, is_outer ? MOST_LATENCY_S : 1e-3);
+    if (is_outer) pz_fit_add(&network_fit->fit, &facts->startup_s, 1e-7, 0.01);
+    pz_fit_add(&network_fit->fit, &facts->switch_efficiency, 0.01, 1);
+    pz_fit_search(&network_fit->fit);
   }
   out->after_bytes_per_s = facts->efficiency * level->bytes_per_s;
   out->after_s = *delay_s;
@@ -173,13 +173,13 @@ static void add_error(struct pz_network_error *errors, int size, double before, 
 
 /* Reports the mean errors of each test and of all tests, before and after the fit, by size of the
  * messages. */
-static void report_errors(struct pz_call *own, const struct network_fit *f,
+static void report_errors(struct pz_call *own, const struct network_fit *network_fit,
                           const struct pz_cluster *before, struct pz_network_calibration *result) {
   enum { MOST_TESTS = 5 };
   struct pz_network_error *tests = pz_alloc(own, MOST_TESTS + 1, sizeof *tests);
   struct pz_network_error all = {.test = "all"};
-  for (uint32_t i = 0; i < f->n; i++) {
-    const struct pz_nccl_row *row = &f->rows[i];
+  for (uint32_t i = 0; i < network_fit->n; i++) {
+    const struct pz_nccl_row *row = &network_fit->rows[i];
     if (row->left_out) continue;
     uint32_t t = 0;
     while (t < result->n_tests && strcmp(tests[t].test, row->test) != 0) t++;
@@ -188,7 +188,7 @@ static void report_errors(struct pz_call *own, const struct network_fit *f,
       result->n_tests++;
     }
     double before_error = fabs(predicted_s(before, row) / row->s - 1);
-    double after_error = fabs(predicted_s(f->net, row) / row->s - 1);
+    double after_error = fabs(predicted_s(network_fit->net, row) / row->s - 1);
     const int sizes[] = {size_class(row->bytes), ALL_SIZES};
     for (int k = 0; k < 2; k++) {
       add_error(&tests[t], sizes[k], before_error, after_error);
@@ -205,18 +205,19 @@ static void fit_network(struct pz_call *own, struct pz_network_calibration *resu
                         const struct pz_chip *chip, const struct pz_vec *rows) {
   const struct pz_cluster sheet = result->cluster;
   struct pz_cluster *net = &result->cluster;
-  struct network_fit f = {.net = net, .rows = rows->items, .n = rows->n};
+  struct network_fit network_fit = {.net = net, .rows = rows->items, .n = rows->n};
   struct pz_network_level_fit *levels = pz_alloc(own, PZ_CLUSTER_MOST_LEVELS, sizeof *levels);
   if (net->level[0].n_axes)
     pz_raise(own, PZ_BAD_INPUT,
              "cluster %s is a torus; accepted: clusters of nodes, on which NCCL runs", net->name);
   net->level[0].collectives = pz_cluster_facts(net, &chip->collectives);
-  for (uint32_t i = 0; i < f.n; i++) place_row(own, &f.rows[i], net);
-  for (uint32_t i = 0; i < f.n; i++) check_rate(own, net, &f.rows[i]);
+  for (uint32_t i = 0; i < network_fit.n; i++) place_row(own, &network_fit.rows[i], net);
+  for (uint32_t i = 0; i < network_fit.n; i++) check_rate(own, net, &network_fit.rows[i]);
   const struct pz_cluster before = *net;
-  for (f.level = 0; f.level < net->n_levels; f.level++) fit_level(&f, &levels[f.level]);
+  for (network_fit.level = 0; network_fit.level < net->n_levels; network_fit.level++)
+    fit_level(&network_fit, &levels[network_fit.level]);
   result->levels = levels;
-  report_errors(own, &f, &before, result);
+  report_errors(own, &network_fit, &before, result);
   for (int l = 0; l < net->n_levels; l++) {
     if (!levels[l].rows) net->level[l] = sheet.level[l];
     net->level[l].devices = sheet.level[l].devices;
@@ -226,13 +227,14 @@ static void fit_network(struct pz_call *own, struct pz_network_calibration *resu
   pz_raise(own, PZ_BAD_INPUT,
            "%s: all %u all-reduces between two nodes are faster than a ring on cluster %s; "
            "accepted: logs of all_gather_perf or of more nodes, or another --cluster",
-           f.rows[0].log, f.n, net->name);
+           network_fit.rows[0].log, network_fit.n, net->name);
 }
 
 /* ---- the public function --------------------------------------------------------------------- */
 
-/* The preset that a device's name stands for, or NULL.  Each part of the preset's name occurs in
- * that of the device, as a100-80 in "NVIDIA A100-SXM4-80GB"; the longest such preset counts. */
+/* Returns the preset that a device's name stands for, or NULL.  Each part of the preset's name
+ * occurs in that of the device, as a100-80 in "NVIDIA A100-SXM4-80GB"; the longest such preset
+ * counts. */
 static const char *find_chip_of_device(const char *device) {
   char lower[64];
   const char *best = NULL, *preset;
@@ -254,18 +256,19 @@ static const char *find_chip_of_device(const char *device) {
 
 /* Reads the chip and the data sheet of the cluster: those of the options, or else those that the
  * device in the logs is known with. */
-static void find_machine(struct pz_call *own, const struct pz_calibrate_network_options *o,
+static void find_machine(struct pz_call *own, const struct pz_calibrate_network_options *options,
                          const char *device, struct pz_chip *chip,
                          struct pz_network_calibration *result) {
-  const char *name = o->chip ? o->chip : find_chip_of_device(device);
-  if (o->cluster) pz_must(own, pz_cluster_load(o->cluster, &result->cluster, pz_call_error(own)));
+  const char *name = options->chip ? options->chip : find_chip_of_device(device);
+  if (options->cluster)
+    pz_must(own, pz_cluster_load(options->cluster, &result->cluster, pz_call_error(own)));
   if (!name && *result->cluster.chips) name = result->cluster.chips;
   if (!name)
     pz_raise(own, PZ_BAD_USE, "the logs name no known device%s%s; accepted: --chip CHIP",
              *device ? ", but " : "", device);
   result->chip = pz_format(own, "%.*s", (int)strcspn(name, " "), name);
   pz_chip_read(own, result->chip, chip);
-  if (!o->cluster && !pz_cluster_standard(chip->name, &result->cluster))
+  if (!options->cluster && !pz_cluster_standard(chip->name, &result->cluster))
     pz_raise(own, PZ_BAD_USE, "no cluster of chip %s is known; accepted: --cluster NET",
              chip->name);
 }
@@ -337,21 +340,22 @@ struct calibrate_network_args {
 /* The body of pz_calibrate_network(). */
 static void calibrate_network(struct pz_call *call, void *ctx) {
   const struct calibrate_network_args *args = ctx;
-  struct pz_calibrate_network_options o = pz_calibrate_network_options_default();
+  struct pz_calibrate_network_options options = pz_calibrate_network_options_default();
   struct pz_call own;
   struct pz_chip chip;
   struct pz_vec files;
-  pz_require_options(call, &o, sizeof o, args->options, "pz_calibrate_network_options_default");
-  pz_require(call, o.logs, "logs");
+  pz_require_options(call, &options, sizeof options, args->options,
+                     "pz_calibrate_network_options_default");
+  pz_require(call, options.logs, "logs");
   pz_require(call, args->out, "out");
   struct pz_network_calibration *result = pz_object_new(call, sizeof *result, &own);
-  struct pz_nccl_logs logs = {.devices = o.devices, .per_node = o.node_devices};
+  struct pz_nccl_logs logs = {.devices = options.devices, .per_node = options.node_devices};
   pz_vec_init(&logs.rows, call->arena, sizeof(struct pz_nccl_row));
   pz_vec_init(&files, own.arena, sizeof(const char *));
-  read_logs(&own, o.logs, &logs, &files);
+  read_logs(&own, options.logs, &logs, &files);
   result->files = files.items;
   result->n_files = files.n;
-  find_machine(&own, &o, logs.device, &chip, result);
+  find_machine(&own, &options, logs.device, &chip, result);
   fit_network(&own, result, &chip, &logs.rows);
   add_notes(&own, result, &logs);
   name_cluster(result);

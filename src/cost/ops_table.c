@@ -227,7 +227,7 @@ struct ops_reader {
   struct pz_call *call;
   const char *name;
   const struct pz_csv *csv;
-  uint32_t column[COLUMNS]; /* PZ_NONE: the table does not have it */
+  uint32_t column[COLUMNS]; /* PZ_NONE if the table does not have it */
 };
 
 /* Reads an integer from `least` to 2^40; `what` names it in messages. */
@@ -243,7 +243,8 @@ static int64_t read_size(const struct ops_reader *r, uint32_t line, const char *
 }
 
 /* Reads one word of column `extra`: KEY=VALUE, or for a grouped GEMM "even" or "skewed". */
-static void read_extra_word(const struct ops_reader *r, const char *word, struct pz_ops_row *row) {
+static void read_extra_word(const struct ops_reader *reader, const char *word,
+                            struct pz_ops_row *row) {
   bool is_grouped = operators[row->op].form == GROUPED_GEMM;
   int64_t causal = row->causal;
   const struct {
@@ -260,36 +261,37 @@ static void read_extra_word(const struct ops_reader *r, const char *word, struct
     if (strncmp(word, keys[i].key, length) != 0 || word[length] != '=') continue;
     char what[40];
     snprintf(what, sizeof what, "extra, %s", keys[i].key);
-    *keys[i].value = read_size(r, row->line, what, word + length + 1, keys[i].least);
+    *keys[i].value = read_size(reader, row->line, what, word + length + 1, keys[i].least);
     row->causal = causal != 0;
     return;
   }
-  pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: column 'extra' has '%.40s'; accepted: %s", r->name,
-           row->line, word,
+  pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: column 'extra' has '%.40s'; accepted: %s",
+           reader->name, row->line, word,
            is_grouped ? "even or skewed;max=TOKENS" : "heads=H;kv=H;causal=0 or 1");
 }
 
 /* Checks that the sizes of a row fit together and to its operator. */
-static void check_row(const struct ops_reader *r, const struct pz_ops_row *row) {
+static void check_row(const struct ops_reader *reader, const struct pz_ops_row *row) {
   const struct operator_info *op = &operators[row->op];
   double values = (double)row->batch * (double)row->m * (double)row->n;
   if (values > 0x1p53 || values * (double)row->heads > 0x1p53)
-    pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: batch x m x n is more than 2^53 values", r->name,
-             row->line);
+    pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: batch x m x n is more than 2^53 values",
+             reader->name, row->line);
   if (op->form == LIBRARY_ATTENTION && row->heads < 1)
-    pz_raise(r->call, PZ_BAD_INPUT,
+    pz_raise(reader->call, PZ_BAD_INPUT,
              "%s:%u: %s without heads; accepted: heads=H;kv=H;causal=0 or 1 in column 'extra'",
-             r->name, row->line, op->name);
+             reader->name, row->line, op->name);
   if (row->kv_heads > row->heads)
-    pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: kv is %lld; accepted: at most heads, %lld", r->name,
-             row->line, (long long)row->kv_heads, (long long)row->heads);
+    pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: kv is %lld; accepted: at most heads, %lld",
+             reader->name, row->line, (long long)row->kv_heads, (long long)row->heads);
   if (op->form == GROUPED_GEMM && (row->batch > row->m || row->largest > row->m))
-    pz_raise(r->call, PZ_BAD_INPUT,
-             "%s:%u: %lld experts, the largest of %lld tokens; accepted: at most m, %lld", r->name,
-             row->line, (long long)row->batch, (long long)row->largest, (long long)row->m);
+    pz_raise(reader->call, PZ_BAD_INPUT,
+             "%s:%u: %lld experts, the largest of %lld tokens; accepted: at most m, %lld",
+             reader->name, row->line, (long long)row->batch, (long long)row->largest,
+             (long long)row->m);
 }
 
-/* The i-th operator that a table with a column `op` may have, as a pz_name_at. */
+/* Returns the i-th operator that a table with a column `op` may have, as a pz_name_at. */
 static const char *table_operator_name(const void *ctx, size_t i) {
   (void)ctx;
   for (size_t op = 0; op < OPERATORS; op++) {
@@ -300,17 +302,18 @@ static const char *table_operator_name(const void *ctx, size_t i) {
   return NULL;
 }
 
-static struct pz_ops_row read_row(const struct ops_reader *r, uint32_t i) {
-  const struct pz_csv *csv = r->csv;
-  const char *name = pz_csv_cell(csv, i, r->column[OP]);
-  struct pz_ops_row row = {.table = r->name, .line = csv->lines[i]};
+static struct pz_ops_row read_row(const struct ops_reader *reader, uint32_t i) {
+  const struct pz_csv *csv = reader->csv;
+  const char *name = pz_csv_cell(csv, i, reader->column[OP]);
+  struct pz_ops_row row = {.table = reader->name, .line = csv->lines[i]};
   while (row.op < OPERATORS &&
          (operators[row.op].silicon_only || strcmp(operators[row.op].name, name) != 0))
     row.op++;
   if (row.op == OPERATORS) {
     char list[1024];
-    pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: unknown operator '%.40s'; accepted: %s", r->name,
-             row.line, name, pz_text_join(list, sizeof list, table_operator_name, NULL));
+    pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: unknown operator '%.40s'; accepted: %s",
+             reader->name, row.line, name,
+             pz_text_join(list, sizeof list, table_operator_name, NULL));
   }
   enum form form = operators[row.op].form;
   int64_t *const sizes[] = {NULL, &row.batch, &row.m, &row.n, &row.k};
@@ -318,15 +321,15 @@ static struct pz_ops_row read_row(const struct ops_reader *r, uint32_t i) {
     char what[40];
     snprintf(what, sizeof what, "column '%s'", column_names[c]);
     int64_t least = c == K && pz_ops_is_elementwise(row.op) ? 0 : 1;
-    *sizes[c] = read_size(r, row.line, what, pz_csv_cell(csv, i, r->column[c]), least);
+    *sizes[c] = read_size(reader, row.line, what, pz_csv_cell(csv, i, reader->column[c]), least);
   }
   bool has_extra = form == LIBRARY_ATTENTION || form == GROUPED_GEMM;
-  if (has_extra && r->column[EXTRA] != PZ_NONE) {
-    const char *text = pz_csv_cell(csv, i, r->column[EXTRA]);
+  if (has_extra && reader->column[EXTRA] != PZ_NONE) {
+    const char *text = pz_csv_cell(csv, i, reader->column[EXTRA]);
     char words[128], *rest;
     if (strlen(text) >= sizeof words)
-      pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: column 'extra' is longer than %d characters", r->name,
-               row.line, (int)sizeof words - 1);
+      pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: column 'extra' is longer than %d characters",
+               reader->name, row.line, (int)sizeof words - 1);
     pz_text_copy(words, sizeof words, text);
     for (char *word = words; word && *word; word = rest) {
       rest = strchr(word, ';');
@@ -334,27 +337,27 @@ static struct pz_ops_row read_row(const struct ops_reader *r, uint32_t i) {
         *rest = '\0';
         rest++;
       }
-      read_extra_word(r, word, &row);
+      read_extra_word(reader, word, &row);
     }
   }
   if (row.kv_heads == 0) row.kv_heads = row.heads;
-  check_row(r, &row);
+  check_row(reader, &row);
   return row;
 }
 
 struct pz_ops_row *pz_ops_read_csv(struct pz_call *call, const char *name,
                                    const struct pz_csv *csv) {
-  struct ops_reader r = {.call = call, .name = name, .csv = csv};
+  struct ops_reader reader = {.call = call, .name = name, .csv = csv};
   for (int i = 0; i < COLUMNS; i++) {
-    r.column[i] = pz_csv_column(csv, column_names[i]);
-    if (r.column[i] == PZ_NONE && i == BATCH) r.column[i] = pz_csv_column(csv, "b");
-    if (r.column[i] == PZ_NONE && i != EXTRA)
+    reader.column[i] = pz_csv_column(csv, column_names[i]);
+    if (reader.column[i] == PZ_NONE && i == BATCH) reader.column[i] = pz_csv_column(csv, "b");
+    if (reader.column[i] == PZ_NONE && i != EXTRA)
       pz_raise(call, PZ_BAD_INPUT,
                "%s:1: no column '%s'; accepted: a table with op, batch, m, n, k", name,
                column_names[i]);
   }
   struct pz_ops_row *rows = pz_alloc(call, csv->rows, sizeof *rows);
-  for (uint32_t i = 0; i < csv->rows; i++) rows[i] = read_row(&r, i);
+  for (uint32_t i = 0; i < csv->rows; i++) rows[i] = read_row(&reader, i);
   return rows;
 }
 
@@ -422,9 +425,9 @@ static double scan_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
   return time.startup_s + time.work_s;
 }
 
-/* A vector operator that moves `bytes` for each value.  Benchmarks measure a backward operator
- * after its forward one, whose result, gradient and inputs pass through the global buffer in
- * between: the part of the data that they displace is read from HBM. */
+/* Returns a vector operator that moves `bytes` for each value.  Benchmarks measure a backward
+ * operator after its forward one, whose result, gradient and inputs pass through the global
+ * buffer in between: the part of the data that they displace is read from HBM. */
 static double vector_s(const struct pz_chip *chip, const struct pz_ops_row *row, int kind,
                        enum pz_direction direction, double bytes) {
   const char *kernel = operators[row->op].kernel ? operators[row->op].kernel : "";
@@ -439,9 +442,9 @@ static double vector_s(const struct pz_chip *chip, const struct pz_ops_row *row,
   return cold * time.latency_s + (1 - cold) * warm_s;
 }
 
-/* A kernel that updates or convolves states.  Its thread blocks take blocks_s at least; each waits
- * for `waits` loads that depend on each other.  Data that are changed in place occupy the global
- * buffer once, and not twice. */
+/* Returns a kernel that updates or convolves states.  Its thread blocks take blocks_s at least;
+ * each waits for `waits` loads that depend on each other.  Data that are changed in place occupy
+ * the global buffer once, and not twice. */
 static double state_kernel_s(const struct pz_chip *chip, const struct pz_vector_work *work,
                              double blocks_s, double waits, bool in_place) {
   struct pz_vector_time time;
@@ -463,8 +466,8 @@ static double scan_step_s(const struct pz_chip *chip, const struct pz_ops_row *r
   return state_kernel_s(chip, &work, 0, 1, true);
 }
 
-/* A causal convolution of width 4.  A thread block has eight tokens of each sample.  A convolution
- * of one token also moves the tokens before it. */
+/* Returns a causal convolution of width 4.  A thread block has eight tokens of each sample.  A
+ * convolution of one token also moves the tokens before it. */
 static double conv_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
   static const int64_t WIDTH = 4, BLOCK_TOKENS = 8;
   const struct operator_info *op = &operators[row->op];
@@ -479,8 +482,8 @@ static double conv_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
   return state_kernel_s(chip, &work, blocks * block_s, waits, op->form != CONV);
 }
 
-/* The network of a collective: one node of row->batch devices joined by the chip's link, or the
- * standard cluster of the chip. */
+/* Returns the network of a collective: one node of row->batch devices joined by the chip's link,
+ * or the standard cluster of the chip. */
 static struct pz_cluster row_network(struct pz_call *call, const struct pz_chip *chip,
                                      const struct pz_ops_row *row) {
   if (!(chip->link_bytes_per_s > 0))

@@ -20,19 +20,19 @@ struct pz_ops_row {
   int64_t heads, kv_heads; /* of attention; of a scan the heads of values and of keys, or groups */
   int64_t chunk;           /* tokens of a chunk of a scan */
   bool causal;             /* attention is causal */
-  const char *library;     /* of the attention kernel; NULL: the operator's */
-  int64_t largest;         /* tokens of the largest expert of a grouped GEMM; 0: all have as many */
-  int64_t topk, tp, ep;    /* of routed experts: choices of a token, and parallel degrees */
-  int64_t nodes, sms;      /* of a dispatch: nodes of its devices, and cores that its kernel uses */
-  double skew;             /* exponent of the power law of the experts' loads; 0: balanced loads */
-  bool gated;              /* an expert has three matrices rather than two */
-  bool alone;              /* the scan or convolution was the only call of its CUDA graph */
-  double us;               /* measured time in microseconds, or 0 if the table has no times */
-  const char *chip;        /* preset of the chip that the row names; NULL: it names none */
-  const char *group;       /* name under which its error is reported; NULL: that of its operator */
-  const char *reason;      /* why the model does not predict the row; NULL: it does */
-  bool slow;               /* the table marks the time as doubtful */
-  const char *table;       /* name of the file and line in it, for messages */
+  const char *library;     /* of the attention kernel, or NULL if the operator's */
+  int64_t largest; /* tokens of the largest expert of a grouped GEMM, or 0 if all have as many */
+  int64_t topk, tp, ep; /* of routed experts: choices of a token, and parallel degrees */
+  int64_t nodes, sms;   /* of a dispatch: nodes of its devices, and cores that its kernel uses */
+  double skew;        /* exponent of the power law of the experts' loads, or 0 if balanced loads */
+  bool gated;         /* an expert has three matrices rather than two */
+  bool alone;         /* the scan or convolution was the only call of its CUDA graph */
+  double us;          /* measured time in microseconds, or 0 if the table has no times */
+  const char *chip;   /* preset of the chip that the row names, or NULL if it names none */
+  const char *group;  /* name under which its error is reported, or NULL if that of its operator */
+  const char *reason; /* why the model does not predict the row, or NULL if it does */
+  bool slow;          /* the table marks the time as doubtful */
+  const char *table;  /* name of the file and line in it, for messages */
   uint32_t line;
 };
 
@@ -56,13 +56,13 @@ double pz_ops_read_time(struct pz_call *call, const struct pz_ops_cell *cell, bo
 double pz_ops_predicted_us(struct pz_call *call, struct pz_cost *cost,
                            const struct pz_ops_row *row);
 
-/* The names of the operators: pz_ops_name(0), pz_ops_name(1), ... until NULL. */
+/* Returns the names of the operators: pz_ops_name(0), pz_ops_name(1), ... until NULL. */
 const char *pz_ops_name(uint32_t op);
 
-/* The index of an operator's name, which must be known. */
+/* Returns the index of an operator's name, which must be known. */
 uint32_t pz_ops_find(const char *name);
 
-/* The attention library that a table's name of a kernel contains, or NULL. */
+/* Returns the attention library that a table's name of a kernel contains, or NULL. */
 const char *pz_ops_library(const char *kernel);
 
 /* Says why a chip cannot run a row, for example because it has no 8-bit GEMMs or no link; NULL if
@@ -76,9 +76,9 @@ const char *pz_ops_describe(struct pz_call *call, const struct pz_ops_row *row);
  * nor attention. */
 bool pz_ops_is_elementwise(uint32_t op);
 
-/* The kernel of a chip's calibration that determines the time of a row: "" for a GEMM, whose
- * constants are in the calibration itself, "link" for a collective, NULL for a row that depends on
- * several kernels. */
+/* Returns the kernel of a chip's calibration that determines the time of a row: "" for a GEMM,
+ * whose constants are in the calibration itself, "link" for a collective, NULL for a row that
+ * depends on several kernels. */
 const char *pz_ops_kernel(const struct pz_ops_row *row);
 
 #endif

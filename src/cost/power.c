@@ -28,9 +28,10 @@ double pz_power_static_watts(const struct pz_chip *chip) {
 
 /* ---- the clock within a power limit ---------------------------------------------------------- */
 
-/* The cores of a GPU request the full HBM rate down to the clock that the technology sustains:
- * copies on an H200 at locked clocks keep 4.2 TB/s down to 1,500 MHz, and reach 0.78, 0.54 and
- * 0.40 of it at 1,200, 900 and 600 MHz.  Other chips have DMA engines with clocks of their own. */
+/* Returns the cores of a GPU request the full HBM rate down to the clock that the technology
+ * sustains: copies on an H200 at locked clocks keep 4.2 TB/s down to 1,500 MHz, and reach 0.78,
+ * 0.54 and 0.40 of it at 1,200, 900 and 600 MHz.  Other chips have DMA engines with clocks of
+ * their own. */
 struct pz_power_law pz_power_law_of(const struct pz_chip *chip) {
   const struct pz_tech_info *bill_tech = pz_tech_at(pz_chip_bill_tech(chip));
   bool cores_request_hbm = chip->execution == PZ_CHIP_STREAM;

@@ -73,21 +73,21 @@ struct power_reader {
 };
 
 /* Finds the columns of the table, of which only op, m, n and k are required. */
-static void find_columns(struct power_reader *r) {
+static void find_columns(struct power_reader *reader) {
   static const char *const names[] = {"b",       "m",     "n",       "k",
                                       "call_us", "watts", "sm_mhz",  "joules_per_call",
                                       "flop",    "cap_w", "lock_mhz"};
-  r->op_column = pz_csv_column(r->csv, "op");
-  for (int i = 0; i < COLUMNS; i++) r->column[i] = pz_csv_column(r->csv, names[i]);
-  if (r->column[B] == PZ_NONE) r->column[B] = pz_csv_column(r->csv, "batch");
-  if (r->op_column == PZ_NONE || r->column[M] == PZ_NONE || r->column[N] == PZ_NONE ||
-      r->column[K] == PZ_NONE)
-    pz_raise(r->call, PZ_BAD_INPUT,
+  reader->op_column = pz_csv_column(reader->csv, "op");
+  for (int i = 0; i < COLUMNS; i++) reader->column[i] = pz_csv_column(reader->csv, names[i]);
+  if (reader->column[B] == PZ_NONE) reader->column[B] = pz_csv_column(reader->csv, "batch");
+  if (reader->op_column == PZ_NONE || reader->column[M] == PZ_NONE ||
+      reader->column[N] == PZ_NONE || reader->column[K] == PZ_NONE)
+    pz_raise(reader->call, PZ_BAD_INPUT,
              "%s:1: a column is missing; accepted: op, b, m, n, k, and call_us, watts, "
              "sm_mhz, joules_per_call, flop, cap_w, lock_mhz where they are known",
-             r->name);
-  if (r->csv->rows > MOST_ROWS)
-    pz_raise(r->call, PZ_BAD_INPUT, "%s: more than %d rows", r->name, MOST_ROWS);
+             reader->name);
+  if (reader->csv->rows > MOST_ROWS)
+    pz_raise(reader->call, PZ_BAD_INPUT, "%s: more than %d rows", reader->name, MOST_ROWS);
 }
 
 /* Reads row i into r->cell, and returns its operator. */
@@ -119,8 +119,8 @@ static const struct operator_info *read_row(struct power_reader *r, uint32_t i) 
 
 /* ---- the work of a call ---------------------------------------------------------------------- */
 
-/* A GEMM on the tensor cores, or (LANE_GEMM) in 32 bits on the vector lanes with the tiles of a
- * 16-bit one, of which each lane does a multiply-add in a cycle. */
+/* Returns a GEMM on the tensor cores, or (LANE_GEMM) in 32 bits on the vector lanes with the
+ * tiles of a 16-bit one, of which each lane does a multiply-add in a cycle. */
 static struct pz_work gemm_work(struct pz_call *call, struct pz_cost *cost,
                                 const struct operator_info *op, const double cell[COLUMNS]) {
   const struct pz_chip *chip = &cost->chip;
@@ -142,8 +142,8 @@ static struct pz_work gemm_work(struct pz_call *call, struct pz_cost *cost,
   return work;
 }
 
-/* A vector operator that reads and writes 16-bit values; what fits in the global buffer stays
- * there between calls. */
+/* Returns a vector operator that reads and writes 16-bit values; what fits in the global buffer
+ * stays there between calls. */
 static struct pz_work vector_work(const struct pz_chip *chip, const struct operator_info *op,
                                   const double cell[COLUMNS]) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
@@ -189,7 +189,7 @@ static void append_block_works(struct pz_call *call, struct pz_cost *cost,
                                const struct operator_info *op, const double cell[COLUMNS],
                                struct pz_vec *works) {
   enum { LAYERS = 4, WIDTH = 128, SHARE = 4 };
-  struct pz_workload_options o = pz_workload_options_default();
+  struct pz_workload_options options = pz_workload_options_default();
   struct pz_workload *workload = NULL;
   long long heads = (int64_t)cell[N] / WIDTH;
   const char *config =
@@ -199,12 +199,12 @@ static void append_block_works(struct pz_call *call, struct pz_cost *cost,
                 "\"intermediate_size\": %.0f, \"vocab_size\": %d, "
                 "\"max_position_embeddings\": %.0f}",
                 LAYERS, cell[N], heads, (heads + SHARE - 1) / SHARE, cell[K], WIDTH, cell[M]);
-  o.seq = (int64_t)cell[M];
-  o.mbs = (int64_t)cell[B];
-  o.kernels = PZ_KERNELS_OPERATORS;
-  o.attention = PZ_ATTENTION_FLASH;
-  pz_must(call,
-          pz_workload_parse(op->name, config, strlen(config), &o, &workload, pz_call_error(call)));
+  options.seq = (int64_t)cell[M];
+  options.mbs = (int64_t)cell[B];
+  options.kernels = PZ_KERNELS_OPERATORS;
+  options.attention = PZ_ATTENTION_FLASH;
+  pz_must(call, pz_workload_parse(op->name, config, strlen(config), &options, &workload,
+                                  pz_call_error(call)));
   pz_defer(call, free_workload, workload);
   cost->causal = true;
   cost->attention_library = op->kernel;
@@ -260,11 +260,11 @@ static struct pz_power run_works(const struct pz_power_law *law, const struct pz
 
 /* Predicts row i.  `unthrottled` is the chip without the measured slowdown at its power limit,
  * `throttled` the chip with it. */
-static struct pz_power_row predict_row(struct power_reader *r, struct pz_cost *unthrottled,
+static struct pz_power_row predict_row(struct power_reader *reader, struct pz_cost *unthrottled,
                                        struct pz_cost *throttled, uint32_t i,
                                        struct pz_vec *works) {
-  const struct operator_info *op = read_row(r, i);
-  const double *cell = r->cell;
+  const struct operator_info *op = read_row(reader, i);
+  const double *cell = reader->cell;
   struct pz_power_row row = {.op = op->name,
                              .m = (int64_t)cell[M],
                              .n = (int64_t)cell[N],
@@ -275,10 +275,10 @@ static struct pz_power_row predict_row(struct power_reader *r, struct pz_cost *u
                              .watts = cell[WATTS],
                              .clock_hz = cell[MHZ] * 1e6,
                              .joules = cell[JOULES]};
-  list_works(r->call, throttled, op, cell, works);
+  list_works(reader->call, throttled, op, cell, works);
   for (uint32_t w = 0; w < works->n; w++)
     row.throttled_s += pz_work_s(pz_vec_at(works, struct pz_work, w));
-  list_works(r->call, unthrottled, op, cell, works);
+  list_works(reader->call, unthrottled, op, cell, works);
   struct pz_power_law law = pz_power_law_of(&unthrottled->chip);
   if (row.cap_watts > 0) law.watts = row.cap_watts;
   if (row.lock_hz > 0) law.most_hz = fmin(law.most_hz, row.lock_hz);
@@ -306,8 +306,8 @@ static void predict_power_table(struct pz_call *call, void *ctx) {
   pz_require(call, args->out, "out");
   struct pz_power_table *table = pz_object_new(call, sizeof *table, &own);
   const struct pz_csv *csv = pz_csv_read(call, args->name, args->text, args->bytes);
-  struct power_reader r = {.call = call, .name = args->name, .csv = csv};
-  find_columns(&r);
+  struct power_reader reader = {.call = call, .name = args->name, .csv = csv};
+  find_columns(&reader);
   /* the rates of a GPU's calibration were measured at the clock that its power limit allowed */
   struct pz_chip unthrottled = *args->chip;
   if (args->chip->execution == PZ_CHIP_STREAM) pz_chip_set_class(call, &unthrottled, NULL);
@@ -319,7 +319,7 @@ static void predict_power_table(struct pz_call *call, void *ctx) {
   table->rows = pz_alloc(&own, csv->rows, sizeof *table->rows);
   table->n_rows = csv->rows;
   for (uint32_t i = 0; i < csv->rows; i++)
-    table->rows[i] = predict_row(&r, unthrottled_cost, throttled_cost, i, &works);
+    table->rows[i] = predict_row(&reader, unthrottled_cost, throttled_cost, i, &works);
   *args->out = pz_object_keep(call, table);
 }
 

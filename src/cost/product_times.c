@@ -51,12 +51,12 @@ void pz_product_times_free(struct pz_product_times *times) {
 /* ---- keys: everything that a time depends on ------------------------------------------------- */
 
 static int64_t rules_key(const struct pz_chip *chip) {
-  const struct pz_rules *r = &chip->rules;
-  return r->fill | r->duplex << 1 | r->partitioned << 2 | r->double_buffer << 3 |
-         r->operand_bytes << 8 | r->sum_bytes << 16;
+  const struct pz_rules *rules = &chip->rules;
+  return rules->fill | rules->duplex << 1 | rules->partitioned << 2 | rules->double_buffer << 3 |
+         rules->operand_bytes << 8 | rules->sum_bytes << 16;
 }
 
-/* The bits of a number, as a part of a key. */
+/* Returns the bits of a number, as a part of a key. */
 static int64_t bits(double x) {
   int64_t bits;
   memcpy(&bits, &x, sizeof bits);
@@ -147,7 +147,7 @@ static double hbm_s_at_rate(struct pz_call *call, struct pz_product_times *times
   return s;
 }
 
-/* A nested mapping depends on all of a chip. */
+/* Returns a nested mapping depends on all of a chip. */
 static struct pz_mapping nested_mapping(struct pz_call *call, struct pz_product_times *times,
                                         const struct pz_product *product,
                                         const struct pz_chip *chip) {

@@ -19,10 +19,10 @@ struct pz_product_times *pz_product_times_new(struct pz_call *call,
                                               const struct pz_shared_table *shared);
 void pz_product_times_free(struct pz_product_times *times); /* accepts NULL */
 
-/* The mapping of a GEMM.  On chips with rules.nested_mapping it is that of pz_find_mapping().  On
- * others it has latency and times but no energy and no tiles, and compute_s is the time of the
- * cores with their buffers.  The chip must have no calibration except what its class reaches
- * (chip/cold.def).  Raises the errors of pz_find_mapping(). */
+/* Returns the mapping of a GEMM.  On chips with rules.nested_mapping it is that of
+ * pz_find_mapping().  On others it has latency and times but no energy and no tiles, and
+ * compute_s is the time of the cores with their buffers.  The chip must have no calibration
+ * except what its class reaches (chip/cold.def).  Raises the errors of pz_find_mapping(). */
 struct pz_mapping pz_product_times_mapping(struct pz_call *call, struct pz_product_times *times,
                                            const struct pz_product *product,
                                            const struct pz_chip *chip);
@@ -31,8 +31,8 @@ struct pz_mapping pz_product_times_mapping(struct pz_call *call, struct pz_produ
 double pz_product_core_s(struct pz_call *call, const struct pz_product *product,
                          const struct pz_chip *chip);
 
-/* The least bytes that a GEMM moves to and from HBM with any tile in the chip's global buffer, in
- * the relaxation. */
+/* Returns the least bytes that a GEMM moves to and from HBM with any tile in the chip's global
+ * buffer, in the relaxation. */
 double pz_product_times_hbm_bytes(struct pz_call *call, struct pz_product_times *times,
                                   const struct pz_product *product, const struct pz_chip *chip);
 

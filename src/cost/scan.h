@@ -30,7 +30,7 @@ struct pz_scan_counts {
 
 struct pz_scan_counts pz_scan_counts(const struct pz_scan_work *work);
 
-/* The work of an operator of a graph. */
+/* Returns the work of an operator of a graph. */
 struct pz_scan_work pz_scan_work_of(const struct pz_op *op);
 
 struct pz_scan_time {

@@ -189,13 +189,13 @@ struct silicon_reader {
   const struct pz_csv *csv;
   enum kind kind;
   bool collected;          /* in the form of the collectors */
-  const char *unknown;     /* why all rows are of an unknown kind; NULL: the kind is known */
+  const char *unknown;     /* why all rows are of an unknown kind, or NULL if the kind is known */
   uint32_t column[FIELDS]; /* of each field, or PZ_NONE */
   double unit[FIELDS];
   uint32_t row, line; /* that is being read */
 };
 
-/* The first name of a field in tables of a kind. */
+/* Returns the first name of a field in tables of a kind. */
 static const char *field_name(enum kind kind, enum field field) {
   int i = 0;
   while (columns[i].field != field || !(columns[i].kinds & IN(kind))) i++;
@@ -209,34 +209,34 @@ static const struct column_info *find_column(enum kind kind, const char *name) {
 }
 
 /* Reads the table as one of this kind: finds the column of each field. */
-static void find_fields(struct silicon_reader *r, enum kind kind) {
-  r->kind = kind;
-  for (int f = 0; f < FIELDS; f++) r->column[f] = PZ_NONE;
-  for (uint32_t c = 0; c < r->csv->columns; c++) {
-    const struct column_info *info = find_column(kind, r->csv->cells[c]);
-    if (!info || info->field == UNUSED || r->column[info->field] != PZ_NONE) continue;
-    r->column[info->field] = c;
-    r->unit[info->field] = info->unit;
+static void find_fields(struct silicon_reader *reader, enum kind kind) {
+  reader->kind = kind;
+  for (int f = 0; f < FIELDS; f++) reader->column[f] = PZ_NONE;
+  for (uint32_t c = 0; c < reader->csv->columns; c++) {
+    const struct column_info *info = find_column(kind, reader->csv->cells[c]);
+    if (!info || info->field == UNUSED || reader->column[info->field] != PZ_NONE) continue;
+    reader->column[info->field] = c;
+    reader->unit[info->field] = info->unit;
   }
 }
 
 /* Finds the kind of a table by its columns.  A table in the collectors' form that has none of the
  * marks is of OTHER.  Returns false if the table is of no kind. */
-static bool find_kind(struct silicon_reader *r) {
+static bool find_kind(struct silicon_reader *reader) {
   static const char *const collector_columns[] = {"device", "op_name", "latency"};
-  r->collected = true;
+  reader->collected = true;
   for (size_t i = 0; i < sizeof collector_columns / sizeof *collector_columns; i++)
-    if (pz_csv_column(r->csv, collector_columns[i]) == PZ_NONE) r->collected = false;
+    if (pz_csv_column(reader->csv, collector_columns[i]) == PZ_NONE) reader->collected = false;
   for (enum kind kind = 0; kind < KINDS; kind++) {
-    find_fields(r, kind);
-    if (r->column[kinds[kind].mark] != PZ_NONE) return true;
+    find_fields(reader, kind);
+    if (reader->column[kinds[kind].mark] != PZ_NONE) return true;
   }
-  return r->collected;
+  return reader->collected;
 }
 
 bool pz_silicon_is(const struct pz_csv *csv) {
-  struct silicon_reader r = {.csv = csv};
-  return pz_csv_column(csv, "op") == PZ_NONE && find_kind(&r);
+  struct silicon_reader reader = {.csv = csv};
+  return pz_csv_column(csv, "op") == PZ_NONE && find_kind(&reader);
 }
 
 char *pz_silicon_accepted(char *buf, size_t size) {
@@ -253,64 +253,65 @@ char *pz_silicon_accepted(char *buf, size_t size) {
 
 /* Handles a column that is unknown or missing: an error, or for a table in the collectors' form
  * the reason why its rows are not predicted. */
-static void report_column(struct silicon_reader *r, const char *problem, const char *column) {
+static void report_column(struct silicon_reader *reader, const char *problem, const char *column) {
   char accepted[1000] = "";
   size_t n = 0;
-  const char *kind = kinds[r->kind].name;
+  const char *kind = kinds[reader->kind].name;
   for (int i = 0; i < COLUMNS && n < sizeof accepted; i++)
-    if (columns[i].kinds & IN(r->kind))
+    if (columns[i].kinds & IN(reader->kind))
       n += (size_t)snprintf(accepted + n, sizeof accepted - n, "%s%s", n ? ", " : "",
                             columns[i].name);
-  if (!r->collected)
-    pz_raise(r->call, PZ_BAD_INPUT, "%s:1: %s '%.40s' of %s; accepted: %s", r->name, problem,
-             column, kind, accepted);
-  r->unknown = pz_format(r->call, "%s '%.40s' of %s", problem, column, kind);
-  find_fields(r, OTHER);
+  if (!reader->collected)
+    pz_raise(reader->call, PZ_BAD_INPUT, "%s:1: %s '%.40s' of %s; accepted: %s", reader->name,
+             problem, column, kind, accepted);
+  reader->unknown = pz_format(reader->call, "%s '%.40s' of %s", problem, column, kind);
+  find_fields(reader, OTHER);
 }
 
 /* Checks that no two columns mean the same, all columns are known, and none is missing. */
-static void check_columns(struct silicon_reader *r) {
-  const struct pz_csv *csv = r->csv;
-  enum kind kind = r->kind;
+static void check_columns(struct silicon_reader *reader) {
+  const struct pz_csv *csv = reader->csv;
+  enum kind kind = reader->kind;
   for (uint32_t c = 0; c < csv->columns; c++) {
     const struct column_info *info = find_column(kind, csv->cells[c]);
-    if (info && info->field != UNUSED && r->column[info->field] != c)
-      pz_raise(r->call, PZ_BAD_INPUT,
-               "%s:1: columns '%s' and '%s' mean the same; accepted: one of them", r->name,
-               csv->cells[r->column[info->field]], info->name);
+    if (info && info->field != UNUSED && reader->column[info->field] != c)
+      pz_raise(reader->call, PZ_BAD_INPUT,
+               "%s:1: columns '%s' and '%s' mean the same; accepted: one of them", reader->name,
+               csv->cells[reader->column[info->field]], info->name);
   }
   if (kind == OTHER) return;
   for (uint32_t c = 0; c < csv->columns; c++)
     if (!find_column(kind, csv->cells[c])) {
-      report_column(r, "unknown column", csv->cells[c]);
+      report_column(reader, "unknown column", csv->cells[c]);
       return;
     }
   for (int i = 0; i < kinds[kind].n; i++)
-    if (r->column[kinds[kind].needs[i]] == PZ_NONE) {
-      report_column(r, "no column", field_name(kind, kinds[kind].needs[i]));
+    if (reader->column[kinds[kind].needs[i]] == PZ_NONE) {
+      report_column(reader, "no column", field_name(kind, kinds[kind].needs[i]));
       return;
     }
-  if (r->column[TIME] == PZ_NONE && r->column[SUSTAINED] == PZ_NONE)
-    report_column(r, "no column", "us");
+  if (reader->column[TIME] == PZ_NONE && reader->column[SUSTAINED] == PZ_NONE)
+    report_column(reader, "no column", "us");
 }
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
-static bool has_field(const struct silicon_reader *r, enum field field) {
-  return r->column[field] != PZ_NONE;
+static bool has_field(const struct silicon_reader *reader, enum field field) {
+  return reader->column[field] != PZ_NONE;
 }
 
-/* The text of a field in the row that is being read, or "". */
-static const char *cell(const struct silicon_reader *r, enum field field) {
-  return has_field(r, field) ? pz_csv_cell(r->csv, r->row, r->column[field]) : "";
+/* Returns the text of a field in the row that is being read, or "". */
+static const char *cell(const struct silicon_reader *reader, enum field field) {
+  return has_field(reader, field) ? pz_csv_cell(reader->csv, reader->row, reader->column[field])
+                                  : "";
 }
 
-static _Noreturn void refuse_cell(const struct silicon_reader *r, enum field field,
+static _Noreturn void refuse_cell(const struct silicon_reader *reader, enum field field,
                                   const char *accepted) {
-  const char *name =
-      has_field(r, field) ? r->csv->cells[r->column[field]] : field_name(r->kind, field);
-  pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: %s", r->name, r->line,
-           name, cell(r, field), accepted);
+  const char *name = has_field(reader, field) ? reader->csv->cells[reader->column[field]]
+                                              : field_name(reader->kind, field);
+  pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: %s", reader->name,
+           reader->line, name, cell(reader, field), accepted);
 }
 
 /* A word that a cell may have, and what it stands for: an enum of its list, in which 0 is what the
@@ -326,24 +327,24 @@ static const char *word_name(const void *ctx, size_t i) {
 
 /* Finds the word of a cell in a list that ends with a NULL name.  An unknown word is an error, or
  * NULL in the collectors' form. */
-static const struct word *read_word(const struct silicon_reader *r, enum field field,
+static const struct word *read_word(const struct silicon_reader *reader, enum field field,
                                     const struct word *list) {
   char accepted[700];
   for (const struct word *word = list; word->name; word++)
-    if (strcmp(word->name, cell(r, field)) == 0) return word;
-  if (r->collected) return NULL;
-  refuse_cell(r, field, pz_text_join(accepted, sizeof accepted, word_name, list));
+    if (strcmp(word->name, cell(reader, field)) == 0) return word;
+  if (reader->collected) return NULL;
+  refuse_cell(reader, field, pz_text_join(accepted, sizeof accepted, word_name, list));
 }
 
 /* Reads an integer from `least` to 2^40. */
-static int64_t read_count(const struct silicon_reader *r, enum field field, double least) {
-  const char *text = cell(r, field);
+static int64_t read_count(const struct silicon_reader *reader, enum field field, double least) {
+  const char *text = cell(reader, field);
   char *end, accepted[60];
   double value = strtod(text, &end);
   bool in_range = value >= least && value <= 0x1p40 && value == floor(value);
   if (*text && !*end && in_range) return (int64_t)value;
   snprintf(accepted, sizeof accepted, "an integer from %.0f to 2^40", least);
-  refuse_cell(r, field, accepted);
+  refuse_cell(reader, field, accepted);
 }
 
 /* Reads counts from 1 of several fields into their members; the members of fields that the table
@@ -353,21 +354,24 @@ struct count {
   int64_t *member;
 };
 
-static void read_counts(const struct silicon_reader *r, const struct count *counts, size_t n) {
+static void read_counts(const struct silicon_reader *reader, const struct count *counts, size_t n) {
   for (size_t i = 0; i < n; i++)
-    if (has_field(r, counts[i].field)) *counts[i].member = read_count(r, counts[i].field, 1);
+    if (has_field(reader, counts[i].field))
+      *counts[i].member = read_count(reader, counts[i].field, 1);
 }
 
-static double read_time_us(const struct silicon_reader *r, enum field field) {
-  const struct pz_ops_cell time = {r->name, r->line, r->csv->cells[r->column[field]],
-                                   cell(r, field)};
-  return pz_ops_read_time(r->call, &time, r->unit[field] > 1);
+static double read_time_us(const struct silicon_reader *reader, enum field field) {
+  const struct pz_ops_cell time = {reader->name, reader->line,
+                                   reader->csv->cells[reader->column[field]], cell(reader, field)};
+  return pz_ops_read_time(reader->call, &time, reader->unit[field] > 1);
 }
 
-/* A number from 0 to `most` in a field; 0 if the table does not have it. */
-static double read_optional_real(const struct silicon_reader *r, enum field field, double most) {
-  if (!has_field(r, field)) return 0;
-  return pz_csv_real(r->call, r->name, r->csv, r->row, r->column[field], most);
+/* Returns a number from 0 to `most` in a field; 0 if the table does not have it. */
+static double read_optional_real(const struct silicon_reader *reader, enum field field,
+                                 double most) {
+  if (!has_field(reader, field)) return 0;
+  return pz_csv_real(reader->call, reader->name, reader->csv, reader->row, reader->column[field],
+                     most);
 }
 
 /* Names of chips in tables, among them those that CUDA reports, and the presets that they mean. */
@@ -395,18 +399,18 @@ static const char *chip_name(const void *ctx, size_t i) {
 
 /* Reads the chip of a row.  Returns false for a device without a preset in a table in the
  * collectors' form. */
-static bool read_chip(const struct silicon_reader *r, struct pz_ops_row *row) {
-  const char *text = cell(r, CHIP);
+static bool read_chip(const struct silicon_reader *reader, struct pz_ops_row *row) {
+  const char *text = cell(reader, CHIP);
   char list[700];
-  if (!has_field(r, CHIP)) return true;
+  if (!has_field(reader, CHIP)) return true;
   for (size_t i = 0; chip_name(NULL, i); i++)
     if (strcmp(chip_name(NULL, i), text) == 0) {
       row->chip = i < CHIPS ? chips[i].preset : chip_name(NULL, i);
       return true;
     }
-  if (r->collected) return false;
-  pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: unknown chip '%.40s'; accepted: %s", r->name, r->line,
-           text, pz_text_join(list, sizeof list, chip_name, NULL));
+  if (reader->collected) return false;
+  pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: unknown chip '%.40s'; accepted: %s", reader->name,
+           reader->line, text, pz_text_join(list, sizeof list, chip_name, NULL));
 }
 
 /* ---- the kinds of rows -----------------------------------------------------------------------
@@ -447,29 +451,29 @@ static bool set_reason(struct pz_ops_row *row, const char *group, const char *re
   return true;
 }
 
-/* A time that was measured in a loop long enough to reach the power limit is a sustained one;
- * others are of bursts. */
-static bool read_gemm(const struct silicon_reader *r, struct pz_ops_row *row) {
+/* Returns a time that was measured in a loop long enough to reach the power limit is a sustained
+ * one; others are of bursts. */
+static bool read_gemm(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const char *const ops[] = {NULL, "gemm", "fp8_linear", "fp8_block_linear", "nvfp4_linear"};
   static const int64_t LARGE = 1024;
   const struct count counts[] = {{M, &row->m}, {N, &row->n}, {K, &row->k}};
   row->batch = 1;
-  const struct word *dtype = read_word(r, DTYPE, dtypes);
+  const struct word *dtype = read_word(reader, DTYPE, dtypes);
   if (!dtype) return false;
-  read_counts(r, counts, 3);
-  double watts = read_optional_real(r, WATTS, 1e6);
-  bool has_sustained = has_field(r, SUSTAINED), sustained = has_sustained || watts > 0;
-  if (has_sustained && !*cell(r, SUSTAINED))
+  read_counts(reader, counts, 3);
+  double watts = read_optional_real(reader, WATTS, 1e6);
+  bool has_sustained = has_field(reader, SUSTAINED), sustained = has_sustained || watts > 0;
+  if (has_sustained && !*cell(reader, SUSTAINED))
     return set_reason(row, "GEMMs without a sustained time", "no time of a sustained loop");
-  row->us = read_time_us(r, has_sustained ? SUSTAINED : TIME);
+  row->us = read_time_us(reader, has_sustained ? SUSTAINED : TIME);
   if (!dtype->value)
-    return set_reason(row, pz_format(r->call, "gemm %s", dtype->name),
+    return set_reason(row, pz_format(reader->call, "gemm %s", dtype->name),
                       "GEMMs with operands of this type are not modelled");
   if (!sustained) row->us *= pz_constants_default.burst;
   row->op = pz_ops_find(ops[dtype->value]);
   bool large = row->m >= LARGE && row->n >= LARGE && row->k >= LARGE;
-  row->group = pz_format(r->call, "%sgemm %s%s", large ? "" : "small ", bits_names[dtype->value],
-                         sustained ? " sustained" : "");
+  row->group = pz_format(reader->call, "%sgemm %s%s", large ? "" : "small ",
+                         bits_names[dtype->value], sustained ? " sustained" : "");
   return true;
 }
 
@@ -487,7 +491,7 @@ static const struct word phases[] = {{"prefill", PHASE_PREFILL},
                                      {"mla_generation", 0},
                                      {NULL, 0}};
 
-static bool read_attention(const struct silicon_reader *r, struct pz_ops_row *row) {
+static bool read_attention(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const char *const ops[] = {NULL, "prefill", "encoder", "mla_prefill"};
   static const char *const names[] = {NULL, "prefill", "encoder", "latent prefill"};
   static const int64_t LONG = 2048;
@@ -498,18 +502,19 @@ static bool read_attention(const struct silicon_reader *r, struct pz_ops_row *ro
                                  {HEADS, &row->heads},
                                  {KV_HEADS, &row->kv_heads},
                                  {WIDTH, &row->k}};
-  const struct word *phase = read_word(r, PHASE, phases);
+  const struct word *phase = read_word(reader, PHASE, phases);
   if (!phase) return false;
-  const struct word *dtype = read_word(r, DTYPE, dtypes);
+  const struct word *dtype = read_word(reader, DTYPE, dtypes);
   if (!dtype) return false;
-  const struct word *kv_dtype = has_field(r, KV_DTYPE) ? read_word(r, KV_DTYPE, dtypes) : dtype;
+  const struct word *kv_dtype =
+      has_field(reader, KV_DTYPE) ? read_word(reader, KV_DTYPE, dtypes) : dtype;
   if (!kv_dtype) return false;
-  read_counts(r, counts, 5);
-  int64_t prefix = has_field(r, PREFIX) ? read_count(r, PREFIX, 0) : 0;
-  int64_t window = has_field(r, WINDOW) ? read_count(r, WINDOW, 0) : 0;
-  row->us = read_time_us(r, TIME);
+  read_counts(reader, counts, 5);
+  int64_t prefix = has_field(reader, PREFIX) ? read_count(reader, PREFIX, 0) : 0;
+  int64_t window = has_field(reader, WINDOW) ? read_count(reader, WINDOW, 0) : 0;
+  row->us = read_time_us(reader, TIME);
   if (!phase->value)
-    return set_reason(row, pz_format(r->call, "%s attention", phase->name),
+    return set_reason(row, pz_format(reader->call, "%s attention", phase->name),
                       "decoding is not modelled");
   if (dtype->value != BITS_16 || kv_dtype->value != BITS_16)
     return set_reason(row, "attention with 8-bit keys",
@@ -517,55 +522,55 @@ static bool read_attention(const struct silicon_reader *r, struct pz_ops_row *ro
   if (prefix > 0)
     return set_reason(row, "attention with a cached prefix", "a cached prefix is not modelled");
   bool is_latent = phase->value == PHASE_LATENT;
-  if (!has_field(r, WIDTH) && !is_latent) {
-    if (r->collected) return false;
-    pz_raise(r->call, PZ_BAD_INPUT, "%s:1: no column 'head_dim' of attention; accepted: with it",
-             r->name);
+  if (!has_field(reader, WIDTH) && !is_latent) {
+    if (reader->collected) return false;
+    pz_raise(reader->call, PZ_BAD_INPUT,
+             "%s:1: no column 'head_dim' of attention; accepted: with it", reader->name);
   }
   if (row->kv_heads == 0) row->kv_heads = row->heads;
   if (row->kv_heads > row->heads)
-    pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: %lld kv heads; accepted: at most heads, %lld", r->name,
-             r->line, (long long)row->kv_heads, (long long)row->heads);
+    pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: %lld kv heads; accepted: at most heads, %lld",
+             reader->name, reader->line, (long long)row->kv_heads, (long long)row->heads);
   if (is_latent) row->k = LATENT_WIDTH;
   row->op = pz_ops_find(ops[phase->value]);
   row->causal = phase->value != PHASE_ENCODER;
-  row->library = pz_ops_library(cell(r, LIBRARY));
+  row->library = pz_ops_library(cell(reader, LIBRARY));
   row->n = window > 0 && window < row->m ? window : row->m;
   const char *suffix = row->causal && row->m < LONG ? ", short" : "";
   if (window > 0) suffix = ", window";
-  row->group = pz_format(r->call, "%s attention bf16%s", names[phase->value], suffix);
+  row->group = pz_format(reader->call, "%s attention bf16%s", names[phase->value], suffix);
   return true;
 }
 
-static bool read_experts(const struct silicon_reader *r, struct pz_ops_row *row) {
+static bool read_experts(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const char *const ops[] = {NULL, "experts", "experts_fp8", "experts_fp8_block", NULL};
   static const char LAW[] = "power_law_";
   const struct count counts[] = {{TOKENS, &row->m},  {HIDDEN, &row->k},    {INTER, &row->n},
                                  {TOPK, &row->topk}, {COUNT, &row->batch}, {TP, &row->tp},
                                  {EP, &row->ep}};
-  const struct word *dtype = read_word(r, DTYPE, dtypes);
+  const struct word *dtype = read_word(reader, DTYPE, dtypes);
   if (!dtype) return false;
-  read_counts(r, counts, 7);
-  row->gated = has_field(r, GATED) ? read_count(r, GATED, 0) > 0 : true;
-  const char *distribution = cell(r, DISTRIBUTION);
+  read_counts(reader, counts, 7);
+  row->gated = has_field(reader, GATED) ? read_count(reader, GATED, 0) > 0 : true;
+  const char *distribution = cell(reader, DISTRIBUTION);
   if (strcmp(distribution, "balanced") != 0) {
     char *end = NULL;
     if (strncmp(distribution, LAW, sizeof LAW - 1) == 0)
       row->skew = strtod(distribution + sizeof LAW - 1, &end);
     bool is_power_law = end && !*end && row->skew > 0 && row->skew <= 10;
-    if (!is_power_law && r->collected) return false;
+    if (!is_power_law && reader->collected) return false;
     if (!is_power_law)
-      refuse_cell(r, DISTRIBUTION, "balanced or power_law_A, A above 0 and at most 10");
+      refuse_cell(reader, DISTRIBUTION, "balanced or power_law_A, A above 0 and at most 10");
   }
-  row->us = read_time_us(r, TIME);
+  row->us = read_time_us(reader, TIME);
   if (row->topk > row->batch || row->ep > row->batch || row->tp > row->n)
-    pz_raise(r->call, PZ_BAD_INPUT,
+    pz_raise(reader->call, PZ_BAD_INPUT,
              "%s:%u: top %lld and ep %lld of %lld experts, tp %lld of %lld; accepted: at most "
              "as many as there are",
-             r->name, r->line, (long long)row->topk, (long long)row->ep, (long long)row->batch,
-             (long long)row->tp, (long long)row->n);
+             reader->name, reader->line, (long long)row->topk, (long long)row->ep,
+             (long long)row->batch, (long long)row->tp, (long long)row->n);
   row->group =
-      pz_format(r->call, "experts %s%s", dtype->value ? bits_names[dtype->value] : dtype->name,
+      pz_format(reader->call, "experts %s%s", dtype->value ? bits_names[dtype->value] : dtype->name,
                 row->skew > 0 ? " skewed" : " balanced");
   if (!ops[dtype->value])
     return set_reason(row, row->group, "experts with operands of this type are not modelled");
@@ -579,27 +584,27 @@ static bool read_experts(const struct silicon_reader *r, struct pz_ops_row *row)
 static const struct word operations[] = {
     {"all_reduce", 1}, {"all_gather", 1}, {"reduce_scatter", 1}, {"alltoall", 1}, {NULL, 0}};
 
-static bool read_collective(const struct silicon_reader *r, struct pz_ops_row *row) {
+static bool read_collective(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const double LARGE_BYTES = 1e6;
-  const struct word *operation = read_word(r, OPERATION, operations);
+  const struct word *operation = read_word(reader, OPERATION, operations);
   if (!operation) return false;
-  const struct word *dtype = read_word(r, DTYPE, dtypes);
+  const struct word *dtype = read_word(reader, DTYPE, dtypes);
   if (!dtype) return false;
-  row->batch = read_count(r, DEVICES, 2);
-  row->n = read_count(r, BYTES, 1);
-  row->us = read_time_us(r, TIME);
-  bool counts_elements = r->unit[BYTES] == 0; /* column message_size of the collectors */
+  row->batch = read_count(reader, DEVICES, 2);
+  row->n = read_count(reader, BYTES, 1);
+  row->us = read_time_us(reader, TIME);
+  bool counts_elements = reader->unit[BYTES] == 0; /* column message_size of the collectors */
   if (counts_elements && dtype->value == BITS_16) row->n *= 2;
   row->m = 1;
   row->op = pz_ops_find(operation->name);
-  const char *library = cell(r, LIBRARY);
+  const char *library = cell(reader, LIBRARY);
   if (strcmp(library, "nccl") != 0 && strcmp(library, "NCCL") != 0)
     return set_reason(row, "custom collectives", "a framework's own kernel, not NCCL's");
   bool large = (double)row->n > LARGE_BYTES;
   if (row->batch == 4 || row->batch == 8)
     row->group = large ? "nccl 4 and 8 GPUs above 1 MB" : "nccl 4 and 8 GPUs up to 1 MB";
   else
-    row->group = pz_format(r->call, "nccl %lld GPUs %s 1 MB", (long long)row->batch,
+    row->group = pz_format(reader->call, "nccl %lld GPUs %s 1 MB", (long long)row->batch,
                            large ? "above" : "up to");
   return true;
 }
@@ -612,8 +617,9 @@ static const struct word dispatchers[] = {{"deepep_normal", 1},
 static const struct word dispatches[] = {
     {"dispatch", 1}, {"combine", 1}, {"prepare", 0}, {"combine_low_precision", 0}, {NULL, 0}};
 
-/* A dispatch between nodes includes the time of its notification, which has a column of its own. */
-static bool read_dispatch(const struct silicon_reader *r, struct pz_ops_row *row) {
+/* Returns a dispatch between nodes includes the time of its notification, which has a column of
+ * its own. */
+static bool read_dispatch(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const int64_t LONG = 1024;
   int64_t experts = INT64_MAX;
   const struct count counts[] = {{NODES, &row->nodes},
@@ -621,30 +627,31 @@ static bool read_dispatch(const struct silicon_reader *r, struct pz_ops_row *row
                                  {HIDDEN, &row->k},
                                  {TOPK, &row->topk},
                                  {COUNT, &experts}};
-  const struct word *dispatcher = read_word(r, LIBRARY, dispatchers);
+  const struct word *dispatcher = read_word(reader, LIBRARY, dispatchers);
   if (!dispatcher) return false;
-  const struct word *operation = read_word(r, OPERATION, dispatches);
+  const struct word *operation = read_word(reader, OPERATION, dispatches);
   if (!operation) return false;
-  row->batch = read_count(r, DEVICES, 2);
-  read_counts(r, counts, 5);
-  row->us = read_time_us(r, TIME);
-  row->us += read_optional_real(r, NOTIFY, 1e9);
+  row->batch = read_count(reader, DEVICES, 2);
+  read_counts(reader, counts, 5);
+  row->us = read_time_us(reader, TIME);
+  row->us += read_optional_real(reader, NOTIFY, 1e9);
   if (row->batch % row->nodes || row->topk > experts)
-    pz_raise(r->call, PZ_BAD_INPUT,
+    pz_raise(reader->call, PZ_BAD_INPUT,
              "%s:%u: %lld GPUs of %lld nodes, top %lld of %lld experts; accepted: as many GPUs "
              "in each node, at most as many experts as there are",
-             r->name, r->line, (long long)row->batch, (long long)row->nodes, (long long)row->topk,
-             (long long)experts);
+             reader->name, reader->line, (long long)row->batch, (long long)row->nodes,
+             (long long)row->topk, (long long)experts);
   if (!dispatcher->value || !operation->value)
-    return set_reason(row, pz_format(r->call, "%s %s", operation->name, dispatcher->name),
+    return set_reason(row, pz_format(reader->call, "%s %s", operation->name, dispatcher->name),
                       "kernels of this dispatcher are not modelled");
   row->op = pz_ops_find(operation->name);
   if (row->nodes > 1)
     row->group =
-        pz_format(r->call, "%s deepep, %lld nodes", operation->name, (long long)row->nodes);
+        pz_format(reader->call, "%s deepep, %lld nodes", operation->name, (long long)row->nodes);
   else
-    row->group = pz_format(r->call, "%s deepep%s", operation->name, row->m < LONG ? ", short" : "");
-  row->sms = read_count(r, SMS, 1);
+    row->group =
+        pz_format(reader->call, "%s deepep%s", operation->name, row->m < LONG ? ", short" : "");
+  row->sms = read_count(reader, SMS, 1);
   return true;
 }
 
@@ -664,14 +671,16 @@ static const struct scan_kind {
     {"gdn.causal_conv1d_update", "conv1d_step", "gdn conv1d step"},
 };
 
-/* The kind of a row, which the collectors write into two columns; NULL if it is not modelled. */
-static const struct scan_kind *find_scan_kind(const struct silicon_reader *r) {
+/* Returns the kind of a row, which the collectors write into two columns; NULL if it is not
+ * modelled. */
+static const struct scan_kind *find_scan_kind(const struct silicon_reader *reader) {
   char kind[100];
-  uint32_t op = pz_csv_column(r->csv, "op_name"), kernel = pz_csv_column(r->csv, "kernel_source");
-  snprintf(kind, sizeof kind, "%s", cell(r, KIND));
-  if (r->collected && op != PZ_NONE && kernel != PZ_NONE)
-    snprintf(kind, sizeof kind, "%.40s.%.55s", pz_csv_cell(r->csv, r->row, op),
-             pz_csv_cell(r->csv, r->row, kernel));
+  uint32_t op = pz_csv_column(reader->csv, "op_name"),
+           kernel = pz_csv_column(reader->csv, "kernel_source");
+  snprintf(kind, sizeof kind, "%s", cell(reader, KIND));
+  if (reader->collected && op != PZ_NONE && kernel != PZ_NONE)
+    snprintf(kind, sizeof kind, "%.40s.%.55s", pz_csv_cell(reader->csv, reader->row, op),
+             pz_csv_cell(reader->csv, reader->row, kernel));
   for (size_t i = 0; i < sizeof scan_kinds / sizeof *scan_kinds; i++)
     if (strcmp(scan_kinds[i].kind, kind) == 0) return &scan_kinds[i];
   return NULL;
@@ -709,21 +718,24 @@ static void read_scan_sizes(const struct silicon_reader *r, const json_t *params
   }
 }
 
-static bool read_other(const struct silicon_reader *r, struct pz_ops_row *row) {
-  const struct scan_kind *scan = r->unknown ? NULL : find_scan_kind(r);
-  if (!scan) return set_reason(row, "other operators", r->unknown ? r->unknown : "not modelled");
+static bool read_other(const struct silicon_reader *reader, struct pz_ops_row *row) {
+  const struct scan_kind *scan = reader->unknown ? NULL : find_scan_kind(reader);
+  if (!scan)
+    return set_reason(row, "other operators", reader->unknown ? reader->unknown : "not modelled");
   bool mamba = strncmp(scan->kind, "mamba2", 6) == 0;
-  if (r->collected) {
-    read_scan_sizes(r, NULL, mamba, row);
+  if (reader->collected) {
+    read_scan_sizes(reader, NULL, mamba, row);
   } else {
-    const char *text = cell(r, PARAMS), *where = pz_format(r->call, "%s:%u", r->name, r->line);
-    json_t *params = pz_json_read(r->call, where, text, strlen(text));
-    read_scan_sizes(r, params, mamba, row);
-    pz_close(r->call, params);
+    const char *text = cell(reader, PARAMS),
+               *where = pz_format(reader->call, "%s:%u", reader->name, reader->line);
+    json_t *params = pz_json_read(reader->call, where, text, strlen(text));
+    read_scan_sizes(reader, params, mamba, row);
+    pz_close(reader->call, params);
   }
-  if (!has_field(r, TIME))
-    pz_raise(r->call, PZ_BAD_INPUT, "%s:1: no column 'us' of others; accepted: with it", r->name);
-  row->us = read_time_us(r, TIME);
+  if (!has_field(reader, TIME))
+    pz_raise(reader->call, PZ_BAD_INPUT, "%s:1: no column 'us' of others; accepted: with it",
+             reader->name);
+  row->us = read_time_us(reader, TIME);
   row->op = pz_ops_find(scan->op);
   row->group = scan->group;
   row->alone = mamba;
@@ -738,42 +750,43 @@ static bool read_other(const struct silicon_reader *r, struct pz_ops_row *row) {
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static struct pz_ops_row read_row(struct silicon_reader *r, uint32_t i) {
-  typedef bool read_row_fn(const struct silicon_reader *r, struct pz_ops_row *row);
+static struct pz_ops_row read_row(struct silicon_reader *reader, uint32_t i) {
+  typedef bool read_row_fn(const struct silicon_reader *reader, struct pz_ops_row *row);
   static read_row_fn *const readers[KINDS] = {read_gemm,       read_attention, read_experts,
                                               read_collective, read_dispatch,  read_other};
-  struct pz_ops_row row = {.table = r->name, .line = r->csv->lines[i]};
-  r->row = i;
-  r->line = row.line;
-  if (!read_chip(r, &row)) {
-    row.chip = cell(r, CHIP);
-    set_reason(&row, pz_format(r->call, "operators of %.60s", row.chip), "no preset of this chip");
+  struct pz_ops_row row = {.table = reader->name, .line = reader->csv->lines[i]};
+  reader->row = i;
+  reader->line = row.line;
+  if (!read_chip(reader, &row)) {
+    row.chip = cell(reader, CHIP);
+    set_reason(&row, pz_format(reader->call, "operators of %.60s", row.chip),
+               "no preset of this chip");
     return row;
   }
-  if (!readers[r->kind](r, &row)) {
+  if (!readers[reader->kind](reader, &row)) {
     set_reason(&row, "other operators", "the operator or its type is not known");
     return row;
   }
-  const char *flag = cell(r, FLAG);
+  const char *flag = cell(reader, FLAG);
   row.slow = strcmp(flag, "slow") == 0;
-  if (*flag && !row.slow) refuse_cell(r, FLAG, "slow or nothing");
+  if (*flag && !row.slow) refuse_cell(reader, FLAG, "slow or nothing");
   double b = (double)row.batch, m = (double)row.m, n = (double)row.n, k = (double)row.k;
   double values = b * fmax(1, (double)row.heads) * fmax(m * n, fmax(m * k, n * k));
   if (values * fmax(1, (double)row.topk) > 0x1p53)
-    pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: an operand has more than 2^53 values", r->name,
-             r->line);
+    pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: an operand has more than 2^53 values",
+             reader->name, reader->line);
   return row;
 }
 
 const struct pz_ops_row *pz_silicon_read_csv(struct pz_call *call, const char *name,
                                              const struct pz_csv *csv) {
-  struct silicon_reader r = {.call = call, .name = name, .csv = csv};
+  struct silicon_reader reader = {.call = call, .name = name, .csv = csv};
   char list[700];
-  if (!find_kind(&r))
+  if (!find_kind(&reader))
     pz_raise(call, PZ_BAD_INPUT, "%s:1: unknown columns; accepted: those of %s", name,
              pz_silicon_accepted(list, sizeof list));
-  check_columns(&r);
+  check_columns(&reader);
   struct pz_ops_row *rows = pz_alloc(call, csv->rows, sizeof *rows);
-  for (uint32_t i = 0; i < csv->rows; i++) rows[i] = read_row(&r, i);
+  for (uint32_t i = 0; i < csv->rows; i++) rows[i] = read_row(&reader, i);
   return rows;
 }

@@ -51,8 +51,8 @@ static const char *kernel_name(int kind, enum pz_direction *direction) {
   return pz_op_info(adds_rows ? PZ_OP_SCATTER_ADD : PZ_OP_DISPATCH)->name;
 }
 
-/* The measured kernel of an operator, or backward of its derivative if that was measured; NULL if
- * neither was. */
+/* Returns the measured kernel of an operator, or backward of its derivative if that was
+ * measured; NULL if neither was. */
 static const struct pz_kernel *find_kernel(const struct pz_chip *chip, int kind,
                                            enum pz_direction direction) {
   const char *name = kernel_name(kind, &direction);
@@ -70,7 +70,7 @@ double pz_vector_cycles(const struct pz_chip *chip, int kind, enum pz_direction 
   return kernel ? kernel->cycles : lane_cycles[kind][direction];
 }
 
-/* The cycles of the vector lanes, in seconds. */
+/* Returns the cycles of the vector lanes, in seconds. */
 static double lane_s(const struct pz_chip *chip, double values, double cycles_per_value) {
   double lanes = (double)(chip->vector.lanes * chip->vector.cores);
   return ceil(values / lanes) * cycles_per_value / chip->clock_hz;
@@ -121,19 +121,6 @@ static void time_measured(const struct pz_chip *chip, const struct pz_kernel *ke
   out->compute_s = lane_s(chip, values, cycles);
 }
 
-/* The time on a chip that is known by its data sheet. */
-static void time_described(const struct pz_chip *chip, const struct pz_vector_work *work,
-                           struct pz_vector_time *out) {
-  const struct pz_calibration *k = &chip->calibration;
-  double rate =
-      pz_chip_hbm_bytes_per_s(chip) * fmin(k->hbm_read_efficiency, k->hbm_write_efficiency);
-  double values = (double)work->rows * (double)work->cols;
-  out->startup_s = k->startup_s;
-  out->compute_s = lane_s(chip, values, lane_cycles[work->kind][work->direction]);
-  out->hbm_s = work->bytes / rate * (work->warm ? pz_cold_part(chip, work->bytes) : 1);
-  out->glb_s = work->bytes / (chip->glb_bytes_per_s * k->glb_efficiency);
-}
-
 void pz_vector_named(const struct pz_chip *chip, const char *kernel_kind,
                      const struct pz_vector_work *work, struct pz_vector_time *out) {
   const struct pz_kernel *kernel = kernel_kind ? pz_chip_kernel(chip, kernel_kind) : NULL;
@@ -142,8 +129,17 @@ void pz_vector_named(const struct pz_chip *chip, const char *kernel_kind,
   *out = (struct pz_vector_time){.moved = 1};
   if (kernel)
     time_measured(chip, kernel, work, out);
-  else
-    time_described(chip, work, out);
+  else {
+    /* The time on a chip that is known by its data sheet. */
+    const struct pz_calibration *k = &chip->calibration;
+    double rate =
+        pz_chip_hbm_bytes_per_s(chip) * fmin(k->hbm_read_efficiency, k->hbm_write_efficiency);
+    double values = (double)work->rows * (double)work->cols;
+    out->startup_s = k->startup_s;
+    out->compute_s = lane_s(chip, values, lane_cycles[work->kind][work->direction]);
+    out->hbm_s = work->bytes / rate * (work->warm ? pz_cold_part(chip, work->bytes) : 1);
+    out->glb_s = work->bytes / (chip->glb_bytes_per_s * k->glb_efficiency);
+  }
   if (!chip->rules.vector_memory) out->hbm_s = out->glb_s = 0;
   pz_vector_conclude(out);
 }

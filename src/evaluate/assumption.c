@@ -1,4 +1,5 @@
-/* The assumptions of the original system: their names, and how they change the chip and the network. */
+/* The assumptions of the original system: their names, and how they change the chip and the
+ * network. */
 #include "evaluate/assumption.h"
 
 static const struct pz_assumption_info table[PZ_ASSUMPTIONS] = {
@@ -15,10 +16,10 @@ const struct pz_assumption_info *pz_assumption_at(enum pz_assumption a) {
   return (size_t)a < PZ_ASSUMPTIONS ? &table[a] : NULL;
 }
 
-/* The original system's mapper has its bandwidths written in its source: words of 16 bits per cycle, for reads and for
- * writes each, in total over all cores.  Its tiles divide a GEMM without remainder, every operand has a local buffer of
- * its own, sums have 16 bits, nothing is double-buffered, and arrays fill in no time.  Its vector cores are described
- * by cycles alone. */
+/* The original system's mapper has its bandwidths written in its source: words of 16 bits per
+ * cycle, for reads and for writes each, in total over all cores.  Its tiles divide a GEMM
+ * without remainder, every operand has a local buffer of its own, sums have 16 bits, nothing is
+ * double-buffered, and arrays fill in no time.  Its vector cores are described by cycles alone. */
 void pz_assume_chip(pz_assumptions set, struct pz_chip *chip) {
   enum { LOCAL_WORDS = 64, GLB_WORDS = 256, HBM_WORDS = 128, WORD_BYTES = 2 };
   if (!pz_assumed(set, PZ_ASSUME_FIXED_BANDWIDTH)) return;

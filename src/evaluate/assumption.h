@@ -1,5 +1,6 @@
-/* Assumptions of the original system's released code that this program does not share.  Each can be switched on alone
- * to measure its effect on the answer; the empty set is this program's own model. */
+/* Assumptions of the original system's released code that this program does not share.  Each can
+ * be switched on alone to measure its effect on the answer; the empty set is this program's own
+ * model. */
 #ifndef PZ_EVALUATE_ASSUMPTION_H
 #define PZ_EVALUATE_ASSUMPTION_H
 

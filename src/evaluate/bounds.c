@@ -26,7 +26,7 @@ enum { MOST_CORES = 2 * PZ_SPACE_MOST_VALUES, MOST_OPS = 1024 };
 /* A distinct operator: operators that cost the same are one item.  Items with GEMMs come first. */
 struct item {
   const struct pz_op *op;
-  uint32_t gemm; /* index of its GEMM; PZ_NONE: it has none */
+  uint32_t gemm; /* index of its GEMM, or PZ_NONE if it has none */
   struct pz_product_extra extra;
 };
 
@@ -41,15 +41,16 @@ struct graph_op {
   uint32_t item, first_pred, n_pred;
 };
 
-/* Numbers of cores with a row in the tables: those of the axis, and the powers of two that are modes. */
+/* Numbers of cores with a row in the tables: those of the axis, and the powers of two that are
+ * modes. */
 struct core_list {
   int64_t n[MOST_CORES];
   int count;
   uint16_t of_axis[PZ_SPACE_MOST_VALUES]; /* from the index on the axis to the index in n */
 };
 
-/* The table of one shape of tensor core.  "axis" is the index on the axis of tensor cores, "cores" that in core_list.
- */
+/* The table of one shape of tensor core.  "axis" is the index on the axis of tensor cores,
+ * "cores" that in core_list. */
 struct shape {
   bool is_used;      /* has a table */
   bool is_within;    /* has chips within the limit of area */
@@ -89,7 +90,7 @@ static const struct item *item_at(const struct pz_bounds *bounds, uint32_t i) {
   return pz_vec_at(&bounds->items, struct item, i);
 }
 
-/* The number of items that are not GEMMs. */
+/* Returns the number of items that are not GEMMs. */
 static uint32_t n_non_gemms(const struct pz_bounds *bounds) {
   return bounds->items.n - bounds->n_gemm_items;
 }
@@ -101,7 +102,7 @@ struct collector {
   struct pz_map items, gemms;
 };
 
-/* The index of the item that an operator belongs to, which is added if it is new. */
+/* Returns the index of the item that an operator belongs to, which is added if it is new. */
 static uint32_t find_or_add_item(struct pz_call *own, struct collector *collector,
                                  const struct pz_op *op) {
   struct pz_bounds *bounds = collector->bounds;
@@ -138,9 +139,9 @@ static void add_graph(struct pz_call *own, struct collector *collector, const st
     pz_raise(own, PZ_LIMIT, "a layer of %u operators; accepted: at most %d", ops->n, MOST_OPS);
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
-    struct graph_op o = {.first_pred = bounds->preds.n, .n_pred = op->n_pred};
-    o.item = find_or_add_item(own, collector, op);
-    pz_append(own, &bounds->ops, &o);
+    struct graph_op graph_op = {.first_pred = bounds->preds.n, .n_pred = op->n_pred};
+    graph_op.item = find_or_add_item(own, collector, op);
+    pz_append(own, &bounds->ops, &graph_op);
     for (uint32_t k = 0; k < op->n_pred; k++) pz_append(own, &bounds->preds, &op->pred[k]);
   }
   pz_append(own, &bounds->graphs, &graph);
@@ -192,22 +193,6 @@ static void collect_operators(struct pz_call *call, struct pz_call *own, struct 
   sort_items(own, bounds);
 }
 
-/* Sets the time of each graph on the link, and at the HBM without GEMMs.  These times do not depend on the chip. */
-static void fill_links(struct pz_call *call, struct pz_bounds *bounds) {
-  pz_cost_set_chip(&bounds->cost[0], &bounds->task->space->base, &bounds->task->net);
-  for (uint32_t k = 0; k < bounds->graphs.n; k++) {
-    struct layer_graph *graph = pz_vec_at(&bounds->graphs, struct layer_graph, k);
-    for (uint32_t i = 0; i < graph->n_ops; i++) {
-      uint32_t item = pz_vec_at(&bounds->ops, struct graph_op, graph->first_op + i)->item;
-      const struct pz_op *op = item_at(bounds, item)->op;
-      if (op->matmul_flop) continue;
-      struct pz_estimate estimate = pz_estimate_op(call, &bounds->cost[0], op, NULL);
-      graph->hbm_s += estimate.hbm_s;
-      if (op->op_class == PZ_CLASS_COLLECTIVE) graph->link_s += estimate.latency_s;
-    }
-  }
-}
-
 /* Prepares the lower bounds on the step of a variant, with and without recompute. */
 static void fill_lower_bound(struct pz_call *own, struct pz_bounds *bounds, uint32_t variant) {
   const struct pz_variant *v = &bounds->task->portfolio->variants[variant];
@@ -232,7 +217,8 @@ static int compare_sizes(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Lists the numbers of cores of an axis of the space and the powers of two below the largest, ascending. */
+/* Lists the numbers of cores of an axis of the space and the powers of two below the largest,
+ * ascending. */
 static void list_cores(const struct pz_space *space, enum pz_axis axis, struct core_list *list) {
   int64_t on_axis[PZ_SPACE_MOST_VALUES] = {0};
   int n = space->n[axis], count = 0;
@@ -254,8 +240,9 @@ static void list_cores(const struct pz_space *space, enum pz_axis axis, struct c
   }
 }
 
-/* The least core-seconds of an operator over the modes of a chip, divided by its number of cores, which is given by the
- * index on the axis.  latency[c * stride] is the latency on the c-th number of cores in the list. */
+/* Returns the least core-seconds of an operator over the modes of a chip, divided by its number
+ * of cores, which is given by the index on the axis.  latency[c * stride] is the latency on the
+ * c-th number of cores in the list. */
 static double least_work(const struct core_list *list, int axis, const double *latency,
                          size_t stride, double startup) {
   int64_t all = list->n[list->of_axis[axis]];
@@ -271,8 +258,9 @@ static double least_work(const struct core_list *list, int axis, const double *l
 
 /* ---- the tables of shapes ------------------------------------------------------------------- */
 
-/* Marks the shapes that need tables, with their largest number of cores: those with which the smallest chip is within
- * the limit of area, and one step beyond, because neighbours of chips are asked for, too. */
+/* Marks the shapes that need tables, with their largest number of cores: those with which the
+ * smallest chip is within the limit of area, and one step beyond, because neighbours of chips
+ * are asked for, too. */
 static void mark_used_shapes(struct pz_bounds *bounds) {
   const struct pz_space *space = bounds->task->space;
   for (int i = 0; i < space->n_arrays; i++) {
@@ -323,14 +311,15 @@ static void sweep_shape(struct pz_call *call, void *ctx) {
   }
 }
 
-/* Adds the GEMMs of a graph to the work and the traffic of the shape.  work[axis][gemm] is the work of each GEMM. */
+/* Adds the GEMMs of a graph to the work and the traffic of the shape.  work[axis][gemm] is the
+ * work of each GEMM. */
 static void sum_shape(struct pz_bounds *bounds, struct shape *shape, const double *work,
                       uint32_t graph) {
-  const struct layer_graph *g = pz_vec_at(&bounds->graphs, struct layer_graph, graph);
+  const struct layer_graph *layer_graph = pz_vec_at(&bounds->graphs, struct layer_graph, graph);
   int n_glb = bounds->task->space->n[PZ_AXIS_GLB_MIB];
-  for (uint32_t i = 0; i < g->n_ops; i++) {
+  for (uint32_t i = 0; i < layer_graph->n_ops; i++) {
     const struct item *item =
-        item_at(bounds, pz_vec_at(&bounds->ops, struct graph_op, g->first_op + i)->item);
+        item_at(bounds, pz_vec_at(&bounds->ops, struct graph_op, layer_graph->first_op + i)->item);
     if (item->gemm == PZ_NONE) continue;
     for (int a = 0; a <= shape->most_axis; a++)
       shape->work_s[(size_t)a * bounds->graphs.n + graph] +=
@@ -341,7 +330,8 @@ static void sum_shape(struct pz_bounds *bounds, struct shape *shape, const doubl
   }
 }
 
-/* Fills the table of a shape.  If the mapper has no tile for it, the shape is impossible, and *why is the reason. */
+/* Fills the table of a shape.  If the mapper has no tile for it, the shape is impossible, and
+ * *why is the reason. */
 static void fill_shape(struct pz_call *call, struct pz_bounds *bounds, uint32_t array,
                        struct pz_error *why) {
   struct shape *shape = &bounds->shape[array];
@@ -363,7 +353,7 @@ static void fill_shape(struct pz_call *call, struct pz_bounds *bounds, uint32_t 
 
 /* ---- the tables of lanes -------------------------------------------------------------------- */
 
-/* The index of the table for the lanes of a chip. */
+/* Returns the index of the table for the lanes of a chip. */
 static uint32_t lanes_of_chip(const struct pz_bounds *bounds, const struct pz_point *point) {
   const struct pz_space *space = bounds->task->space;
   if (space->value[PZ_AXIS_LANES][0] != PZ_SPACE_AS_COLUMNS) return point->at[PZ_AXIS_LANES];
@@ -372,7 +362,8 @@ static uint32_t lanes_of_chip(const struct pz_bounds *bounds, const struct pz_po
   return i;
 }
 
-/* Lists the different numbers of lanes: those of the axis, or the numbers of columns of the arrays. */
+/* Lists the different numbers of lanes: those of the axis, or the numbers of columns of the
+ * arrays. */
 static void list_lanes(struct pz_bounds *bounds) {
   const struct pz_space *space = bounds->task->space;
   if (space->value[PZ_AXIS_LANES][0] != PZ_SPACE_AS_COLUMNS) {
@@ -391,8 +382,8 @@ static void list_lanes(struct pz_bounds *bounds) {
   }
 }
 
-/* Fills the tables of one number of lanes: latencies of all operators that are not GEMMs, and the work of vector
- * operators by graph. */
+/* Fills the tables of one number of lanes: latencies of all operators that are not GEMMs, and
+ * the work of vector operators by graph. */
 static void fill_lanes(struct pz_call *call, struct pz_bounds *bounds, uint32_t index,
                        unsigned worker) {
   const struct pz_space *space = bounds->task->space;
@@ -449,8 +440,8 @@ static void fill_table(struct pz_call *task, void *ctx, size_t i, unsigned worke
 
 static void finish_progress(void *progress) { pz_progress_finish(progress, NULL); }
 
-/* Allocates the tables and fills them in parallel.  If no shape within the limit is possible, the reason of the first
- * is raised. */
+/* Allocates the tables and fills them in parallel.  If no shape within the limit is possible,
+ * the reason of the first is raised. */
 static void fill_tables(struct pz_call *call, struct pz_call *own, struct pz_bounds *bounds,
                         struct pz_pool *pool) {
   const struct pz_space *space = bounds->task->space;
@@ -514,7 +505,20 @@ struct pz_bounds *pz_bounds_create(struct pz_call *call, const struct pz_origina
   }
   mark_used_shapes(bounds);
   collect_operators(&work, &own, bounds);
-  fill_links(call, bounds);
+  /* Sets the time of each graph on the link, and at the HBM without GEMMs.  These times do not
+   * depend on the chip. */
+  pz_cost_set_chip(&bounds->cost[0], &bounds->task->space->base, &bounds->task->net);
+  for (uint32_t k = 0; k < bounds->graphs.n; k++) {
+    struct layer_graph *graph = pz_vec_at(&bounds->graphs, struct layer_graph, k);
+    for (uint32_t i = 0; i < graph->n_ops; i++) {
+      uint32_t item = pz_vec_at(&bounds->ops, struct graph_op, graph->first_op + i)->item;
+      const struct pz_op *op = item_at(bounds, item)->op;
+      if (op->matmul_flop) continue;
+      struct pz_estimate estimate = pz_estimate_op(call, &bounds->cost[0], op, NULL);
+      graph->hbm_s += estimate.hbm_s;
+      if (op->op_class == PZ_CLASS_COLLECTIVE) graph->link_s += estimate.latency_s;
+    }
+  }
   bounds->lower_bound = pz_alloc(&own, n_variants, sizeof *bounds->lower_bound);
   for (uint32_t variant = 0; variant < n_variants; variant++)
     fill_lower_bound(&own, bounds, variant);
@@ -541,7 +545,7 @@ struct pz_bounds_at {
   double *core_s, *gemm_hbm_s, *startup_s; /* of each GEMM in a box */
   double *fwd_s, *bwd_s;                   /* of each layer of a variant */
   uint32_t likely_best
-      [PZ_SEARCH_MOST_MODELS]; /* the variant that was best at the last chip; 0: unknown */
+      [PZ_SEARCH_MOST_MODELS]; /* the variant that was best at the last chip, or 0 if unknown */
 };
 
 /* Allocates the work space of one thread. */
@@ -614,32 +618,33 @@ static void set_all(double *list, double value, size_t n) {
   for (size_t i = 0; i < n; i++) list[i] = value;
 }
 
-/* Sets every value to the least of all rows in the box.  Rates that depend on the clock are those of its largest chip. */
+/* Sets every value to the least of all rows in the box.  Rates that depend on the clock are
+ * those of its largest chip. */
 void pz_bounds_go_box(struct pz_bounds_at *position, const struct pz_box *box) {
   const struct pz_bounds *bounds = position->bounds;
   const struct shape *shape = &bounds->shape[box->kind];
   size_t n_gemms = bounds->gemms.n, others = n_non_gemms(bounds), n_graphs = bounds->graphs.n;
-  struct pz_point lo = pz_box_point(box), hi = lo;
+  struct pz_point point = pz_box_point(box), hi = point;
   memcpy(hi.at, box->hi, sizeof hi.at);
   position->impossible =
-      !shape->is_used || shape->impossible || lo.at[PZ_AXIS_TENSOR_CORES] > shape->most_axis;
+      !shape->is_used || shape->impossible || point.at[PZ_AXIS_TENSOR_CORES] > shape->most_axis;
   if (position->impossible) return;
   set_all(position->core_s, HUGE_VAL, 3 * n_gemms);
   set_all(position->box_s, HUGE_VAL, 3 * n_graphs);
   set_all(position->latency_s, HUGE_VAL, bounds->items.n);
   int most_tensor = hi.at[PZ_AXIS_TENSOR_CORES] < shape->most_axis ? hi.at[PZ_AXIS_TENSOR_CORES]
                                                                    : shape->most_axis;
-  for (int a = lo.at[PZ_AXIS_TENSOR_CORES]; a <= most_tensor; a++) {
+  for (int a = point.at[PZ_AXIS_TENSOR_CORES]; a <= most_tensor; a++) {
     lower_to_row(position->core_s, &shape->core_s[bounds->tensor.of_axis[a] * n_gemms], n_gemms);
     lower_to_row(position->box_s, &shape->work_s[(size_t)a * n_graphs], n_graphs);
   }
-  for (size_t glb = lo.at[PZ_AXIS_GLB_MIB]; glb <= hi.at[PZ_AXIS_GLB_MIB]; glb++) {
+  for (size_t glb = point.at[PZ_AXIS_GLB_MIB]; glb <= hi.at[PZ_AXIS_GLB_MIB]; glb++) {
     lower_to_row(position->gemm_hbm_s, &shape->hbm_s[glb * n_gemms], n_gemms);
     lower_to_row(position->box_s + 2 * n_graphs, &shape->traffic_s[glb * n_graphs], n_graphs);
   }
   lower_to_row(position->startup_s, shape->startup_s, n_gemms);
-  for (uint32_t k = lanes_of_chip(bounds, &lo); k <= lanes_of_chip(bounds, &hi); k++)
-    for (size_t a = lo.at[PZ_AXIS_VECTOR_CORES]; a <= hi.at[PZ_AXIS_VECTOR_CORES]; a++) {
+  for (uint32_t k = lanes_of_chip(bounds, &point); k <= lanes_of_chip(bounds, &hi); k++)
+    for (size_t a = point.at[PZ_AXIS_VECTOR_CORES]; a <= hi.at[PZ_AXIS_VECTOR_CORES]; a++) {
       const struct lanes *lanes = &bounds->lanes[k];
       lower_to_row(&position->latency_s[bounds->n_gemm_items],
                    &lanes->latency_s[bounds->vector.of_axis[a] * others], others);
@@ -654,7 +659,7 @@ void pz_bounds_go_box(struct pz_bounds_at *position, const struct pz_box *box) {
 
 /* ---- layers, variants, models --------------------------------------------------------------- */
 
-/* The longest path through a graph with these latencies of items. */
+/* Returns the longest path through a graph with these latencies of items. */
 static double longest_path(const struct pz_bounds *bounds, const struct layer_graph *graph,
                            const double *latency) {
   const struct graph_op *ops = pz_vec_at(&bounds->ops, struct graph_op, graph->first_op);
@@ -683,7 +688,7 @@ double pz_bounds_layer_s(struct pz_bounds_at *position, uint32_t variant, uint32
   return pz_fmax(work, longest_path(bounds, graph, position->latency_s)) * ROUNDING;
 }
 
-/* A lower bound on the step of every plan of a variant, from the bounds of its layers. */
+/* Returns a lower bound on the step of every plan of a variant, from the bounds of its layers. */
 double pz_bounds_variant_s(struct pz_bounds_at *position, uint32_t variant, bool recompute,
                            double limit_s) {
   uint32_t n = position->bounds->task->portfolio->variants[variant].w->n_layers;
@@ -700,7 +705,8 @@ double pz_bounds_times_s(const struct pz_bounds_at *position, uint32_t variant, 
                                limit_s);
 }
 
-/* The bound of a variant with and without recomputation; the times of the layers are the same. */
+/* Returns the bound of a variant with and without recomputation; the times of the layers are the
+ * same. */
 static double variant_bound(struct pz_bounds_at *position, uint32_t variant, double limit_s) {
   double saved = pz_bounds_variant_s(position, variant, false, limit_s);
   double recomputed = pz_bounds_times_s(position, variant, true, position->fwd_s, position->bwd_s,
@@ -708,8 +714,8 @@ static double variant_bound(struct pz_bounds_at *position, uint32_t variant, dou
   return saved < recomputed ? saved : recomputed;
 }
 
-/* The least bound over all variants of a model.  The variant that was best at the last chip comes first, so that the
- * others are mostly cut off early. */
+/* Returns the least bound over all variants of a model.  The variant that was best at the last
+ * chip comes first, so that the others are mostly cut off early. */
 double pz_bounds_model_s(struct pz_bounds_at *position, uint32_t model) {
   if (pz_bounds_impossible(position)) return HUGE_VAL;
   const struct pz_portfolio *portfolio = position->bounds->task->portfolio;

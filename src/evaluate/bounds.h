@@ -22,7 +22,8 @@ struct pz_watch {
   struct pz_progress *progress;
 };
 
-/* Computes the tables.  The caller frees them with pz_bounds_free().  Raises PZ_STOPPED when stopped. */
+/* Computes the tables.  The caller frees them with pz_bounds_free().  Raises PZ_STOPPED when
+ * stopped. */
 struct pz_bounds *pz_bounds_create(struct pz_call *call, const struct pz_original_task *task,
                                    struct pz_pool *pool, struct pz_watch watch);
 void pz_bounds_free(struct pz_bounds *bounds);
@@ -31,28 +32,31 @@ void pz_bounds_free(struct pz_bounds *bounds);
 struct pz_bounds_at;
 struct pz_bounds_at *pz_bounds_at_new(struct pz_call *call, const struct pz_bounds *bounds);
 
-/* Whether the tables cover this chip: they cover the chips within the limit of area, and one step beyond. */
+/* Returns whether the tables cover this chip: they cover the chips within the limit of area, and
+ * one step beyond. */
 bool pz_bounds_cover(const struct pz_bounds_at *position, const struct pz_point *point);
 
-/* Whether GEMMs cannot be mapped to the tensor cores of the current chip.  Then no plan fits. */
+/* Returns whether GEMMs cannot be mapped to the tensor cores of the current chip.  Then no plan
+ * fits. */
 bool pz_bounds_impossible(const struct pz_bounds_at *position);
 
 /* Moves the work space to a chip that the tables cover. */
 void pz_bounds_go(struct pz_bounds_at *position, const struct pz_point *point);
 
-/* Moves the work space to a box of chips.  Every table is used at its best value in the box, so that the functions
- * below return bounds for all of its chips that the tables have. */
+/* Moves the work space to a box of chips.  Every table is used at its best value in the box, so
+ * that the functions below return bounds for all of its chips that the tables have. */
 void pz_bounds_go_box(struct pz_bounds_at *position, const struct pz_box *box);
 
-/* Lower bound on the step of every plan of a variant on the current chip; HUGE_VAL if none fits.  A result that is not
- * below limit_s only means "not below limit_s". */
+/* Lower bound on the step of every plan of a variant on the current chip; HUGE_VAL if none fits.
+ * A result that is not below limit_s only means "not below limit_s". */
 double pz_bounds_variant_s(struct pz_bounds_at *position, uint32_t variant, bool recompute,
                            double limit_s);
 
-/* The least bound over all variants of a model. */
+/* Returns the least bound over all variants of a model. */
 double pz_bounds_model_s(struct pz_bounds_at *position, uint32_t model);
 
-/* Like pz_bounds_variant_s(), but with the given times of the layers instead of those of the tables. */
+/* Like pz_bounds_variant_s(), but with the given times of the layers instead of those of the
+ * tables. */
 double pz_bounds_times_s(const struct pz_bounds_at *position, uint32_t variant, bool recompute,
                          const double *fwd_s, const double *bwd_s, double limit_s);
 

@@ -1,23 +1,25 @@
-/* The interface between a search and the ways to evaluate a model on a chip.  An evaluator is one file that fills in
- * struct pz_evaluator_ops; the entries of one portfolio may have different evaluators. */
+/* The interface between a search and the ways to evaluate a model on a chip.  An evaluator is
+ * one file that fills in struct pz_evaluator_ops; the entries of one portfolio may have
+ * different evaluators. */
 #ifndef PZ_EVALUATE_EVALUATOR_H
 #define PZ_EVALUATE_EVALUATOR_H
 
 #include "partition/best.h"
 #include "space/box.h"
 
-/* Effort of an evaluation: quick at first; full if the quick one left a gap between the bound and the best plan. */
+/* Effort of an evaluation: quick at first; full if the quick one left a gap between the bound
+ * and the best plan. */
 enum pz_effort { PZ_EFFORT_NONE, PZ_EFFORT_QUICK, PZ_EFFORT_FULL };
 
 /* One training step of a model on all devices. */
 struct pz_step_cost {
-  double step_s, dynamic_j; /* energy without static power; 0: unknown */
+  double step_s, dynamic_j; /* energy without static power, or 0 if unknown */
 };
 
 struct pz_evaluation {
   enum pz_effort
-      effort; /* PZ_EFFORT_NONE: no plan is below the limit, and the other fields are undefined */
-  double step_s;   /* with the best plan; HUGE_VAL: none fits */
+      effort; /* PZ_EFFORT_NONE if no plan is below the limit, and the other fields are undefined */
+  double step_s;   /* with the best plan, or HUGE_VAL if none fits */
   double least_s;  /* lower bound on the step; below step_s only because of open schedules */
   uint32_t n_open; /* the number of open schedules */
   double dynamic_j;
@@ -29,22 +31,25 @@ struct pz_evaluator {
   const struct pz_evaluator_ops *ops;
 };
 
-/* `worker` is one of the threads that the evaluator was made for, each of which has its own caches.  Results depend on
- * nothing but the other arguments. */
+/* `worker` is one of the threads that the evaluator was made for, each of which has its own
+ * caches.  Results depend on nothing but the other arguments. */
 struct pz_evaluator_ops {
   const char *name;
-  /* Bounds of level 0 cost a few microseconds, so that a search may cut boxes and find good chips with them. */
+  /* Bounds of level 0 cost a few microseconds, so that a search may cut boxes and find good
+   * chips with them. */
   bool has_cheap_bounds;
   void (*free)(struct pz_evaluator *evaluator);
 
-  /* Returns a lower bound on the step of every chip of the box; it may stop at a bound above enough_s.  Level 1 is
-   * tighter than level 0. */
+  /* Returns a lower bound on the step of every chip of the box; it may stop at a bound above
+   * enough_s.  Level 1 is tighter than level 0. */
   double (*bound)(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                   const struct pz_boxed *box, uint32_t model, int level, double enough_s);
-  /* Returns a lower bound on the dynamic energy of every chip of the box.  NULL: energy is unknown. */
+  /* Returns a lower bound on the dynamic energy of every chip of the box.  NULL: energy is
+   * unknown. */
   double (*least_j)(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                     const struct pz_boxed *box, uint32_t model);
-  /* Estimates the step of the best chip of a box, after a bound of level 1 of a box around it.  NULL: unknown. */
+  /* Estimates the step of the best chip of a box, after a bound of level 1 of a box around it.
+   * NULL: unknown. */
   double (*estimate)(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                      const struct pz_boxed *box, uint32_t model);
   /* Finds the best plan with a step below limit_s on the chip of a box that has only one. */

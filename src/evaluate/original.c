@@ -1,6 +1,6 @@
-/* The evaluator `original`.  A worker is moved to a chip (go_to_chip) or to a box (go_to_box), and then asked for plans
- * or bounds of models, one after another.  Plans come from pz_plan_find_best(), which is given the tables of bounds
- * through three callbacks. */
+/* The evaluator `original`.  A worker is moved to a chip (go_to_chip) or to a box (go_to_box),
+ * and then asked for plans or bounds of models, one after another.  Plans come from
+ * pz_plan_find_best(), which is given the tables of bounds through three callbacks. */
 #include "evaluate/original.h"
 
 #include <math.h>
@@ -42,7 +42,8 @@ static void free_original(struct pz_evaluator *evaluator) {
   pz_object_free(evaluator);
 }
 
-/* Raises PZ_BAD_USE if the space has several values on an axis that the tables of bounds do not have. */
+/* Raises PZ_BAD_USE if the space has several values on an axis that the tables of bounds do not
+ * have. */
 static void check_axes(struct pz_call *call, const struct pz_space *space) {
   static const enum pz_axis fixed[] = {PZ_AXIS_LOCAL_KIB, PZ_AXIS_GLB_BYTES_PER_CYCLE,
                                        PZ_AXIS_CLOCK_MHZ, PZ_AXIS_HBM_STACKS,
@@ -104,20 +105,22 @@ struct table_bounds {
   uint32_t first;
 };
 
-/* A lower bound on the step of every plan of a variant, as struct pz_plan_bounds wants it. */
+/* Returns a lower bound on the step of every plan of a variant, as struct pz_plan_bounds wants
+ * it. */
 static double variant_bound_s(void *ctx, uint32_t variant, bool recompute) {
   const struct table_bounds *tables = ctx;
   return pz_bounds_variant_s(tables->position, tables->first + variant, recompute, HUGE_VAL);
 }
 
-/* A lower bound on every schedule of a layer, as struct pz_plan_bounds wants it. */
+/* Returns a lower bound on every schedule of a layer, as struct pz_plan_bounds wants it. */
 static double layer_bound_s(void *ctx, uint32_t variant, uint32_t layer,
                             enum pz_direction direction) {
   const struct table_bounds *tables = ctx;
   return pz_bounds_layer_s(tables->position, tables->first + variant, layer, direction);
 }
 
-/* A lower bound on the step of plans with these layer times, as struct pz_plan_bounds wants it. */
+/* Returns a lower bound on the step of plans with these layer times, as struct pz_plan_bounds
+ * wants it. */
 static double plan_bound_s(void *ctx, uint32_t variant, bool recompute, const double *fwd_s,
                            const double *bwd_s, double limit_s) {
   const struct table_bounds *tables = ctx;
@@ -179,7 +182,7 @@ static struct pz_evaluation evaluate_here(struct pz_call *call, struct pz_origin
                                 .plan = found.plan};
 }
 
-/* The best plan of a model on a chip of the space. */
+/* Returns the best plan of a model on a chip of the space. */
 struct pz_evaluation pz_original_evaluate(struct pz_call *call, struct pz_original_worker *worker,
                                           const struct pz_point *point, uint32_t model,
                                           double hbm_gib, enum pz_effort effort, double limit_s) {
@@ -191,7 +194,7 @@ struct pz_evaluation pz_original_evaluate(struct pz_call *call, struct pz_origin
   return evaluate_here(call, worker, model, hbm_gib, effort, limit_s);
 }
 
-/* The best plan of a model on any chip, without bounds. */
+/* Returns the best plan of a model on any chip, without bounds. */
 struct pz_evaluation pz_original_evaluate_chip(struct pz_call *call,
                                                struct pz_original_worker *worker,
                                                const struct pz_chip *chip, uint32_t model,
@@ -202,7 +205,8 @@ struct pz_evaluation pz_original_evaluate_chip(struct pz_call *call,
 
 /* ---- the operations of the evaluator -------------------------------------------------------- */
 
-/* The best plan of a model on the only chip of a box, with the largest memory that may be chosen. */
+/* Returns the best plan of a model on the only chip of a box, with the largest memory that may
+ * be chosen. */
 static struct pz_evaluation evaluate_original(struct pz_call *call, struct pz_evaluator *evaluator,
                                               unsigned worker, const struct pz_boxed *chip,
                                               uint32_t model, enum pz_effort effort,
@@ -213,7 +217,8 @@ static struct pz_evaluation evaluate_original(struct pz_call *call, struct pz_ev
                               pz_task_most_hbm(original->task), effort, limit_s);
 }
 
-/* Moves the bounds of the worker to a box, unless they are there already, because models are asked one after another. */
+/* Moves the bounds of the worker to a box, unless they are there already, because models are
+ * asked one after another. */
 static void go_to_box(struct pz_original_worker *worker, const struct pz_box *box) {
   struct pz_point point = pz_box_point(box);
   if (worker->is_at_box && worker->box.kind == box->kind &&
@@ -228,8 +233,8 @@ static void go_to_box(struct pz_original_worker *worker, const struct pz_box *bo
   worker->is_at_box = true;
 }
 
-/* A lower bound on the step of a model on all chips of a box.  The bound of a box of several chips is lowered a little,
- * because the bounds of its chips are rounded in another way. */
+/* Returns a lower bound on the step of a model on all chips of a box.  The bound of a box of
+ * several chips is lowered a little, because the bounds of its chips are rounded in another way. */
 static double bound_original(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                              const struct pz_boxed *box, uint32_t model, int level,
                              double enough_s) {

@@ -1,6 +1,7 @@
-/* The evaluator `original`: the layers of a model are scheduled on the cores of a chip and divided into the stages of a
- * pipeline, as the original system does.  It finds the best plan (partition/best.h) over the portfolio's variants,
- * guided by tables of bounds (evaluate/bounds.h). */
+/* The evaluator `original`: the layers of a model are scheduled on the cores of a chip and
+ * divided into the stages of a pipeline, as the original system does.  It finds the best plan
+ * (partition/best.h) over the portfolio's variants, guided by tables of bounds
+ * (evaluate/bounds.h). */
 #ifndef PZ_EVALUATE_ORIGINAL_H
 #define PZ_EVALUATE_ORIGINAL_H
 
@@ -21,9 +22,10 @@ struct pz_original_worker {
   uint64_t n_variants;   /* evaluated so far */
 };
 
-/* Creates an evaluator for the threads of a pool; the caller frees it with pz_evaluator_free().  With `exhaustive`,
- * bounds skip nothing.  The task is borrowed.  Raises PZ_BAD_USE if the space has several values on an axis other
- * than arrays, cores, lanes and the global buffer, and PZ_STOPPED when stopped. */
+/* Creates an evaluator for the threads of a pool; the caller frees it with pz_evaluator_free().
+ * With `exhaustive`, bounds skip nothing.  The task is borrowed.  Raises PZ_BAD_USE if the space
+ * has several values on an axis other than arrays, cores, lanes and the global buffer, and
+ * PZ_STOPPED when stopped. */
 struct pz_evaluator *pz_original_create(struct pz_call *call, const struct pz_original_task *task,
                                         bool exhaustive, struct pz_pool *pool,
                                         struct pz_watch watch);
@@ -31,8 +33,9 @@ struct pz_evaluator *pz_original_create(struct pz_call *call, const struct pz_or
 struct pz_original_worker *pz_original_worker(struct pz_evaluator *evaluator, unsigned worker);
 uint64_t pz_original_variants(const struct pz_evaluator *evaluator); /* evaluated by all workers */
 
-/* The best plan of a model on the chip at a point with `hbm_gib` of memory.  If bounds show that no plan is below
- * limit_s, the effort is PZ_EFFORT_NONE.  The plan lives as long as the evaluator. */
+/* Returns the best plan of a model on the chip at a point with `hbm_gib` of memory.  If bounds
+ * show that no plan is below limit_s, the effort is PZ_EFFORT_NONE.  The plan lives as long as
+ * the evaluator. */
 struct pz_evaluation pz_original_evaluate(struct pz_call *call, struct pz_original_worker *worker,
                                           const struct pz_point *point, uint32_t model,
                                           double hbm_gib, enum pz_effort effort, double limit_s);
@@ -43,13 +46,15 @@ struct pz_evaluation pz_original_evaluate_chip(struct pz_call *call,
                                                const struct pz_chip *chip, uint32_t model,
                                                double hbm_gib, enum pz_effort effort);
 
-/* Describes the plan of an evaluation in the memory of the call.  The plan is restored from its record and checked by
- * code that is independent of the solver.  Raises PZ_INTERNAL if it is not what the evaluation says. */
+/* Describes the plan of an evaluation in the memory of the call.  The plan is restored from its
+ * record and checked by code that is independent of the solver.  Raises PZ_INTERNAL if it is not
+ * what the evaluation says. */
 void pz_original_restore_plan(struct pz_call *call, struct pz_original_worker *worker,
                               const struct pz_chip *chip, double hbm_gib,
                               const struct pz_evaluation *evaluation, struct pz_partition *out);
 
-/* The inputs of the search for plans of a model on the current chip, without bounds.  They point into the worker. */
+/* Returns the inputs of the search for plans of a model on the current chip, without bounds.
+ * They point into the worker. */
 struct pz_plan_inputs pz_original_inputs(struct pz_original_worker *worker, uint32_t model,
                                          double hbm_gib, enum pz_effort effort);
 

@@ -1,5 +1,5 @@
-/* Builds the portfolio of a search: for each model, check_model() loads it undivided, and then pz_variants_load()
- * builds a workload for each microbatch size and tensor-parallel degree. */
+/* Builds the portfolio of a search: for each model, check_model() loads it undivided, and then
+ * pz_variants_load() builds a workload for each microbatch size and tensor-parallel degree. */
 #include "evaluate/portfolio.h"
 
 #include <string.h>
@@ -34,21 +34,6 @@ static void check_model(struct pz_call *call, struct pz_portfolio *portfolio, ui
   pz_close(call, workload);
 }
 
-/* Checks model i and appends its variants to the portfolio. */
-static void add_model(struct pz_call *call, struct pz_portfolio *portfolio, uint32_t i,
-                      const struct pz_variant_choices *choices) {
-  struct pz_variant *list = &portfolio->variants[portfolio->n_variants];
-  check_model(call, portfolio, i);
-  uint32_t n = pz_variants_load(call, portfolio->models[i], choices, &portfolio->built,
-                                &portfolio->notes, list);
-  for (uint32_t k = 0; k < n; k++) {
-    list[k].model = i;
-    if (list[k].w->n_layers > portfolio->most_layers) portfolio->most_layers = list[k].w->n_layers;
-  }
-  portfolio->first[i] = portfolio->n_variants;
-  portfolio->n_variants += n;
-}
-
 static void release_portfolio(void *portfolio) { pz_portfolio_release(portfolio); }
 
 void pz_portfolio_build(struct pz_call *call, struct pz_portfolio *out, const char *const *models,
@@ -67,7 +52,18 @@ void pz_portfolio_build(struct pz_call *call, struct pz_portfolio *out, const ch
   portfolio->variants = pz_alloc(&own, most_variants, sizeof *portfolio->variants);
   for (uint32_t i = 0; i < n_models; i++) {
     portfolio->models[i] = pz_copy_text(&own, models[i]);
-    add_model(call, portfolio, i, choices);
+    /* Checks model i and appends its variants to the portfolio. */
+    struct pz_variant *list = &portfolio->variants[portfolio->n_variants];
+    check_model(call, portfolio, i);
+    uint32_t n = pz_variants_load(call, portfolio->models[i], choices, &portfolio->built,
+                                  &portfolio->notes, list);
+    for (uint32_t k = 0; k < n; k++) {
+      list[k].model = i;
+      if (list[k].w->n_layers > portfolio->most_layers)
+        portfolio->most_layers = list[k].w->n_layers;
+    }
+    portfolio->first[i] = portfolio->n_variants;
+    portfolio->n_variants += n;
   }
   portfolio->first[n_models] = portfolio->n_variants;
   pz_undefer(call, portfolio);

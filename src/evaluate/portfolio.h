@@ -1,5 +1,6 @@
-/* The models of a search, built once.  A variant is a model with a microbatch size and a tensor-parallel degree.
- * Threads share the portfolio, because nothing changes it after it was built. */
+/* The models of a search, built once.  A variant is a model with a microbatch size and a
+ * tensor-parallel degree. Threads share the portfolio, because nothing changes it after it was
+ * built. */
 #ifndef PZ_EVALUATE_PORTFOLIO_H
 #define PZ_EVALUATE_PORTFOLIO_H
 
@@ -20,10 +21,11 @@ struct pz_portfolio {
   struct pz_vec notes;              /* struct pz_note: what the user should know of the models */
 };
 
-/* Builds a portfolio, which the caller releases.  The texts in `how` are borrowed.  Tensor-parallel degrees that do not
- * divide a model or exceed the devices, and microbatch sizes above the batch, are left out for that model, with a note.
- * Raises an error if no variant of a model remains, and for unknown models, a model that is given twice, and models
- * with more layers than placement supports. */
+/* Builds a portfolio, which the caller releases.  The texts in `how` are borrowed.
+ * Tensor-parallel degrees that do not divide a model or exceed the devices, and microbatch sizes
+ * above the batch, are left out for that model, with a note. Raises an error if no variant of a
+ * model remains, and for unknown models, a model that is given twice, and models with more
+ * layers than placement supports. */
 void pz_portfolio_build(struct pz_call *call, struct pz_portfolio *out, const char *const *models,
                         uint32_t n_models, const struct pz_variant_choices *choices,
                         const struct pz_workload_options *how);

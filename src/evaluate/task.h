@@ -1,5 +1,5 @@
-/* The inputs of a search with the evaluator `original`: space, models, cluster, and how a plan is judged.  Threads
- * share them, because nothing changes them after construction. */
+/* The inputs of a search with the evaluator `original`: space, models, cluster, and how a plan
+ * is judged.  Threads share them, because nothing changes them after construction. */
 #ifndef PZ_EVALUATE_TASK_H
 #define PZ_EVALUATE_TASK_H
 
@@ -22,20 +22,21 @@ struct pz_original_task {
   const struct pz_space *space;
   const struct pz_portfolio *portfolio;
   struct pz_cluster net;
-  pz_assumptions assumptions; /* of the original system; 0: none */
+  pz_assumptions assumptions; /* of the original system, or 0 if none */
   struct pz_task_options o;
-  double most_mm2; /* limit of the area; 0: none */
+  double most_mm2; /* limit of the area, or 0 if none */
 };
 
-/* The stage whose parameters the gradient all-reduce is charged for. */
+/* Returns the stage whose parameters the gradient all-reduce is charged for. */
 enum pz_semantics pz_task_semantics(const struct pz_original_task *task);
 
-/* The placement problem of a variant on chips with `hbm_gib` of memory, without its layers. */
+/* Returns the placement problem of a variant on chips with `hbm_gib` of memory, without its
+ * layers. */
 struct pz_place_problem pz_task_problem(const struct pz_original_task *task,
                                         const struct pz_variant *variant, double hbm_gib,
                                         bool recompute);
 
-/* The largest memory of a chip that may be chosen, GiB. */
+/* Returns the largest memory of a chip that may be chosen, GiB. */
 double pz_task_most_hbm(const struct pz_original_task *task);
 
 #endif

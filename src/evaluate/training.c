@@ -1,6 +1,7 @@
-/* The evaluator `training`.  Each worker has a plan finder (place/plan_finder.h) for each model, and all finders share
- * the times of GEMMs through a table in memory.  The functions of struct pz_evaluator_ops are at the end: bounds are
- * those of the largest chip of a box, because more of any resource is never slower. */
+/* The evaluator `training`.  Each worker has a plan finder (place/plan_finder.h) for each model,
+ * and all finders share the times of GEMMs through a table in memory.  The functions of struct
+ * pz_evaluator_ops are at the end: bounds are those of the largest chip of a box, because more
+ * of any resource is never slower. */
 #include "evaluate/training.h"
 
 #include <math.h>
@@ -23,7 +24,7 @@ struct training {
   unsigned n_workers;
   struct pz_plan_finder **finders; /* [worker][model] */
   struct pz_arena *plans; /* of each worker: plans for chips of another class than the space's */
-  struct pz_product_times **times; /* of each worker, for all models; NULL: borrowed */
+  struct pz_product_times **times; /* of each worker, for all models, or NULL if borrowed */
   struct pz_shared_table shared;
   void *block; /* memory of `shared`, unless it is that of all ranks */
 };
@@ -62,8 +63,8 @@ int64_t pz_training_batch(const struct pz_training_question *question, uint32_t 
   return question->model_batch[model] ? question->model_batch[model] : question->batch;
 }
 
-/* The network of a cluster of these chips: groups of scale_up devices at the chip's link rate, joined by a slower
- * outer network. */
+/* Returns the network of a cluster of these chips: groups of scale_up devices at the chip's link
+ * rate, joined by a slower outer network. */
 struct pz_cluster pz_training_cluster(const struct pz_training_question *question,
                                       const struct pz_chip *chip) {
   static const double OUTER_LATENCY_S = 5e-6;
@@ -81,7 +82,7 @@ struct pz_cluster pz_training_cluster(const struct pz_training_question *questio
   return net;
 }
 
-/* The question for the plans of one model on a cluster of a chip. */
+/* Returns the question for the plans of one model on a cluster of a chip. */
 struct pz_plan_question pz_training_ask(struct pz_call *call,
                                         const struct pz_training_question *question, uint32_t model,
                                         const struct pz_chip *chip, const struct pz_cluster *net) {
@@ -135,11 +136,11 @@ static void free_training(struct pz_evaluator *evaluator) {
 struct finder_creation {
   struct training *training;
   const struct pz_chip *like;
-  struct pz_product_times *times; /* borrowed; NULL: every worker has its own */
+  struct pz_product_times *times; /* borrowed, or NULL if every worker has its own */
 };
 
-/* Creates the plan finders of a worker for all models.  One thread creates them all, because they share the worker's
- * times. */
+/* Creates the plan finders of a worker for all models.  One thread creates them all, because
+ * they share the worker's times. */
 static void create_finders_of_worker(struct pz_call *call, void *ctx, size_t worker,
                                      unsigned thread) {
   const struct finder_creation *creation = ctx;
@@ -167,8 +168,8 @@ struct pz_evaluator *pz_training_create(struct pz_call *call,
   training->base.ops = &training_ops;
   training->question = *question;
   training->n_workers = pool ? pz_pool_threads(pool) : 1;
-  /* The ranks of a node share a table, or else the threads of this rank.  Without memory for it, every thread computes
-   * all times itself. */
+  /* The ranks of a node share a table, or else the threads of this rank.  Without memory for it,
+   * every thread computes all times itself. */
   void *block = pool ? pz_ranks_shared_memory(call, SHARED_BYTES) : NULL;
   if (!block && training->n_workers > 1) {
     training->block = pz_calloc(1, SHARED_BYTES);
@@ -184,8 +185,8 @@ struct pz_evaluator *pz_training_create(struct pz_call *call,
   }
   training->finders = pz_alloc(&own, (size_t)training->n_workers * training->question.n_models,
                                sizeof *training->finders);
-  struct finder_creation x = {training, like, times};
-  pz_pool_run(call, pool, training->n_workers, create_finders_of_worker, &x);
+  struct finder_creation creation = {training, like, times};
+  pz_pool_run(call, pool, training->n_workers, create_finders_of_worker, &creation);
   pz_undefer(call, training);
   return pz_object_keep(call, training);
 }
@@ -205,15 +206,17 @@ static struct pz_plan_finder *finder_of(struct training *training, unsigned work
   return training->finders[(size_t)worker * training->question.n_models + model];
 }
 
-/* Whether the buffers of the chip hold a tile.  A chip that does not cannot run anything. */
+/* Returns whether the buffers of the chip hold a tile.  A chip that does not cannot run
+ * anything. */
 static bool holds_tiles(const struct pz_chip *chip) {
   return chip->tensor.local_bytes >= pz_chip_least_local_bytes(chip) &&
          chip->glb_bytes >= pz_chip_least_glb_bytes(chip);
 }
 
-/* A lower bound on the step of a model on all chips of a box.  GEMMs have nested mappings (cost/mapper.h), as the
- * rules of the space's chips require.  With more of a resource there are more mappings and none is slower, so that
- * the largest chip of a box bounds all of them.  Level 0 is a relaxation, which often suffices. */
+/* Returns a lower bound on the step of a model on all chips of a box.  GEMMs have nested
+ * mappings (cost/mapper.h), as the rules of the space's chips require.  With more of a resource
+ * there are more mappings and none is slower, so that the largest chip of a box bounds all of
+ * them.  Level 0 is a relaxation, which often suffices. */
 static double bound_training(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                              const struct pz_boxed *box, uint32_t model, int level,
                              double enough_s) {
@@ -226,10 +229,10 @@ static double bound_training(struct pz_call *call, struct pz_evaluator *evaluato
                : pz_finder_floor_s(call, finder, largest, enough_s);
 }
 
-/* A lower bound on the dynamic energy of a step on all chips of a box.  The energy of any chip is at least
- * static_watts of its smallest chip, which area and clock raise, times a lower bound on the step of its largest chip,
- * plus this: the energy to compute everything at the voltage of the slowest clock, and to move what the largest
- * global buffer cannot hold. */
+/* Returns a lower bound on the dynamic energy of a step on all chips of a box.  The energy of
+ * any chip is at least static_watts of its smallest chip, which area and clock raise, times a
+ * lower bound on the step of its largest chip, plus this: the energy to compute everything at
+ * the voltage of the slowest clock, and to move what the largest global buffer cannot hold. */
 static double least_joules(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                            const struct pz_boxed *box, uint32_t model) {
   return pz_finder_least_j(call, finder_of(training_of(evaluator), worker, model), &box->hi,
@@ -253,22 +256,22 @@ static struct pz_found_plans find_plans(struct pz_call *call, struct training *t
                                         unsigned worker, const struct pz_chip *chip, uint32_t model,
                                         double limit_s, double *least_s) {
   struct pz_cluster net = pz_training_cluster(&training->question, chip);
-  struct pz_finder_chip on = {chip, &net};
+  struct pz_finder_chip finder_chip = {chip, &net};
   if (!holds_tiles(chip)) return (struct pz_found_plans){.n = 0};
-  return pz_finder_best(call, finder_of(training, worker, model), on, limit_s, least_s);
+  return pz_finder_best(call, finder_of(training, worker, model), finder_chip, limit_s, least_s);
 }
 
-/* The dynamic energy of one step with a plan, joules. */
+/* Returns the dynamic energy of one step with a plan, joules. */
 static double energy_of_plan(struct pz_call *call, struct training *training, unsigned worker,
                              const struct pz_chip *chip, uint32_t model,
                              const struct pz_found_plan *found) {
   struct pz_cluster net = pz_training_cluster(&training->question, chip);
-  struct pz_finder_chip on = {chip, &net};
-  return pz_finder_plan_j(call, finder_of(training, worker, model), on, &found->plan,
+  struct pz_finder_chip finder_chip = {chip, &net};
+  return pz_finder_plan_j(call, finder_of(training, worker, model), finder_chip, &found->plan,
                           found->p.params);
 }
 
-/* The best plan of a model on the only chip of a box, with its energy. */
+/* Returns the best plan of a model on the only chip of a box, with its energy. */
 static struct pz_evaluation evaluate_training(struct pz_call *call, struct pz_evaluator *evaluator,
                                               unsigned worker, const struct pz_boxed *chip,
                                               uint32_t model, enum pz_effort effort,
@@ -290,8 +293,8 @@ static struct pz_evaluation evaluate_training(struct pz_call *call, struct pz_ev
       .dynamic_j = energy_of_plan(call, training, worker, &chip->lo, model, &found.list[0])};
 }
 
-/* Finds the best plan on a chip of another class than those of the space by a search of its own, because the plan finders
- * know chips of one class only.  Returns false if none fits. */
+/* Finds the best plan on a chip of another class than those of the space by a search of its own,
+ * because the plan finders know chips of one class only.  Returns false if none fits. */
 static bool find_plan_of_other_class(struct pz_call *call, struct training *training,
                                      unsigned worker, const struct pz_chip *chip, uint32_t model,
                                      struct pz_found_plan *out, double *dynamic_j) {

@@ -14,7 +14,7 @@
 struct pz_training_question {
   const char *models[PZ_SEARCH_MOST_MODELS];
   uint32_t n_models;
-  /* Of each model; 0: batch and seq below. */
+  /* Of each model, or 0 if batch and seq below. */
   int64_t model_seq[PZ_SEARCH_MOST_MODELS], model_batch[PZ_SEARCH_MOST_MODELS];
   int64_t devices, batch, seq; /* seq 0: the model's own */
   int64_t scale_up;
@@ -22,43 +22,44 @@ struct pz_training_question {
   bool serial; /* operators one after another, also on chips whose cores are scheduled */
   bool whole;  /* microbatches are not processed in two halves */
   const char *precision, *peft, *fp8_recipe, *moment_bytes, *mtp, *offload,
-      *memory_margin;             /* of every plan, as texts; NULL: the default */
+      *memory_margin;             /* of every plan, as texts, or NULL if the default */
   const struct pz_ending *ending; /* of the search; may be NULL */
 };
 
-/* Parses "MODEL", "MODEL@SEQ" or "MODEL@SEQxBATCH", a model with its own sequence length and global batch size (0 if
- * not given).  Returns the name, in the arena; NULL: out of memory. */
+/* Parses "MODEL", "MODEL@SEQ" or "MODEL@SEQxBATCH", a model with its own sequence length and
+ * global batch size (0 if not given).  Returns the name, in the arena, or NULL if out of memory. */
 const char *pz_model_of_text(struct pz_call *call, const char *text, int64_t *seq, int64_t *batch);
 
-/* The global batch size of a model, samples. */
+/* Returns the global batch size of a model, samples. */
 int64_t pz_training_batch(const struct pz_training_question *question, uint32_t model);
 
-/* The network of a cluster of these chips. */
+/* Returns the network of a cluster of these chips. */
 struct pz_cluster pz_training_cluster(const struct pz_training_question *question,
                                       const struct pz_chip *chip);
 
-/* The question for the plans of one model, as 'phaze place --all-devices' asks it: with Megatron as the framework where
- * kernels are launched, otherwise with compiled programs. */
+/* Returns the question for the plans of one model, as 'phaze place --all-devices' asks it: with
+ * Megatron as the framework where kernels are launched, otherwise with compiled programs. */
 struct pz_plan_question pz_training_ask(struct pz_call *call,
                                         const struct pz_training_question *question, uint32_t model,
                                         const struct pz_chip *chip, const struct pz_cluster *net);
 
-/* Creates an evaluator for the threads of a pool, or if that is NULL, for one thread that shares nothing with others.
- * `like` is any chip of the space.  `times` are borrowed from another evaluator for chips of the same space
- * (pz_training_times), or NULL. The question is copied, its texts are not.  The caller frees it with
- * pz_evaluator_free(). */
+/* Creates an evaluator for the threads of a pool, or if that is NULL, for one thread that shares
+ * nothing with others. `like` is any chip of the space.  `times` are borrowed from another
+ * evaluator for chips of the same space (pz_training_times), or NULL. The question is copied,
+ * its texts are not.  The caller frees it with pz_evaluator_free(). */
 struct pz_evaluator *pz_training_create(struct pz_call *call,
                                         const struct pz_training_question *question,
                                         const struct pz_chip *like, struct pz_pool *pool,
                                         struct pz_product_times *times);
 
-/* The table of GEMM times of a worker, which other threads must not use.  The times must not be borrowed. */
+/* Returns the table of GEMM times of a worker, which other threads must not use.  The times must
+ * not be borrowed. */
 struct pz_product_times *pz_training_times(const struct pz_evaluator *evaluator, unsigned worker);
 
 const struct pz_training_question *pz_training_asked(const struct pz_evaluator *evaluator);
 
-/* Finds the best plan of a model on any chip.  Returns false if none fits.  The plan lives until the next call of the
- * worker. */
+/* Finds the best plan of a model on any chip.  Returns false if none fits.  The plan lives until
+ * the next call of the worker. */
 bool pz_training_find_plan(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                            const struct pz_chip *chip, uint32_t model, struct pz_found_plan *out,
                            double *dynamic_j);

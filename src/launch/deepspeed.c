@@ -46,22 +46,6 @@ static void write_model_arguments(const struct pz_launch *launch, FILE *out) {
   fputs(")\n\n", out);
 }
 
-/* With one stage, the pipeline is turned off, because ZeRO stages 2 and 3 refuse to run with a
- * pipeline. */
-static void write_parallel_arguments(const struct pz_launch *launch, FILE *out) {
-  const struct pz_plan *plan = &launch->plan;
-  fputs("PARALLEL_ARGS=(\n", out);
-  write_deepspeed_field(launch, PZ_PLAN_TP, out);
-  pz_write_if(out, plan->sp, "--sequence-parallel");
-  write_deepspeed_field(launch, PZ_PLAN_PP, out);
-  pz_write_if(out, plan->pp == 1, "--no-pipeline-parallel");
-  pz_write_if(out, plan->pp > 1 && plan->pipeline == PZ_PIPELINE_ZB_H1, "--enable-zbh1-pipeline");
-  write_deepspeed_field(launch, PZ_PLAN_ZERO, out);
-  fputs("  --deepspeed\n  --deepspeed_config \"$RUN_PATH/deepspeed.json\"\n"
-        "  --distributed-backend nccl\n)\n\n",
-        out);
-}
-
 static void write_training_arguments(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
   fputs("TRAINING_ARGS=(\n", out);
@@ -152,7 +136,19 @@ void pz_write_deepspeed_script(const struct pz_launch *launch, FILE *out) {
         out);
   write_deepspeed_config(launch, out);
   write_model_arguments(launch, out);
-  write_parallel_arguments(launch, out);
+  /* With one stage, the pipeline is turned off, because ZeRO stages 2 and 3 refuse to run with a
+   * pipeline. */
+  const struct pz_plan *plan = &launch->plan;
+  fputs("PARALLEL_ARGS=(\n", out);
+  write_deepspeed_field(launch, PZ_PLAN_TP, out);
+  pz_write_if(out, plan->sp, "--sequence-parallel");
+  write_deepspeed_field(launch, PZ_PLAN_PP, out);
+  pz_write_if(out, plan->pp == 1, "--no-pipeline-parallel");
+  pz_write_if(out, plan->pp > 1 && plan->pipeline == PZ_PIPELINE_ZB_H1, "--enable-zbh1-pipeline");
+  write_deepspeed_field(launch, PZ_PLAN_ZERO, out);
+  fputs("  --deepspeed\n  --deepspeed_config \"$RUN_PATH/deepspeed.json\"\n"
+        "  --distributed-backend nccl\n)\n\n",
+        out);
   write_training_arguments(launch, out);
   pz_write_torchrun(launch, out);
   fputs("  \"$MEGATRON_DEEPSPEED_PATH/pretrain_gpt.py\" \\\n"

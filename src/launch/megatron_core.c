@@ -244,18 +244,6 @@ static void write_layer_pattern(const struct core_writer *writer) {
   fprintf(writer->out, "%s\n", quote);
 }
 
-static void write_mamba(const struct core_writer *writer) {
-  const struct pz_recurrence *recurrence = &writer->launch->shape.recurrence;
-  if (!writer->bridge)
-    fputs("  --spec megatron.core.models.hybrid.hybrid_layer_specs hybrid_stack_spec\n",
-          writer->out);
-  write_layer_pattern(writer);
-  write_integer(writer, "mamba-num-heads", recurrence->heads);
-  write_integer(writer, "mamba-head-dim", recurrence->head_dim);
-  write_integer(writer, "mamba-state-dim", recurrence->state);
-  write_integer(writer, "mamba-num-groups", recurrence->groups);
-}
-
 /* Writes which layers have full attention: the last of every `period` layers, or a list of the kind
  * of each layer if they are not periodic. */
 static void write_gated_delta_net(const struct core_writer *writer) {
@@ -298,7 +286,17 @@ void pz_core_write_model(const struct pz_launch *launch, enum pz_launcher launch
   const char *activation = shape->squared ? "squared_relu" : "F.gelu";
   if (shape->gated) activation = "F.silu";
   if (writer.bridge) fprintf(out, "model.activation_func = %s\n", activation);
-  if (shape->family == PZ_SHAPE_NEMOTRON_H) write_mamba(&writer);
+  if (shape->family == PZ_SHAPE_NEMOTRON_H) {
+    const struct pz_recurrence *recurrence = &writer.launch->shape.recurrence;
+    if (!writer.bridge)
+      fputs("  --spec megatron.core.models.hybrid.hybrid_layer_specs hybrid_stack_spec\n",
+            writer.out);
+    write_layer_pattern(&writer);
+    write_integer(&writer, "mamba-num-heads", recurrence->heads);
+    write_integer(&writer, "mamba-head-dim", recurrence->head_dim);
+    write_integer(&writer, "mamba-state-dim", recurrence->state);
+    write_integer(&writer, "mamba-num-groups", recurrence->groups);
+  }
   if (shape->family == PZ_SHAPE_QWEN3_NEXT) write_gated_delta_net(&writer);
   write_negated_flag(&writer, "disable-bias-linear", "add-bias-linear", shape->bias);
   write_flag(&writer, "add-qkv-bias", shape->qkv_bias && (writer.bridge || !shape->bias));

@@ -471,19 +471,6 @@ static void write_delta_net(const struct pz_megatron_reader *reader, FILE *out) 
   write_count(out, "mtp_num_hidden_layers", pz_given_count(reader, ARG_PREDICT_LAYERS, 0));
 }
 
-static void write_gpt2(const struct pz_megatron_reader *reader, const struct shape *shape,
-                       FILE *out) {
-  write_count(out, "n_embd", shape->hidden);
-  write_count(out, "n_layer", shape->layers);
-  write_count(out, "n_head", shape->heads);
-  write_count(out, "n_inner", shape->ffn);
-  write_count(out, "vocab_size", shape->vocab);
-  write_count(out, "n_positions", shape->positions);
-  fprintf(out, ",\"resid_pdrop\":%g,\"embd_pdrop\":%g,\"attn_pdrop\":%g", shape->hidden_dropout,
-          shape->hidden_dropout, shape->attention_dropout);
-  write_truth(out, "tie_word_embeddings", !pz_given(reader, ARG_UNTIED));
-}
-
 /* Writes a model of the Llama family, or a GPT-NeoX if its activation is not gated. */
 static void write_llama(const struct pz_megatron_reader *reader, const struct shape *shape,
                         FILE *out) {
@@ -531,8 +518,17 @@ static const char *write_config(const struct pz_megatron_reader *reader,
     write_nemotron(reader, shape, out);
   else if (gated || rotary)
     write_llama(reader, shape, out);
-  else
-    write_gpt2(reader, shape, out);
+  else {
+    write_count(out, "n_embd", shape->hidden);
+    write_count(out, "n_layer", shape->layers);
+    write_count(out, "n_head", shape->heads);
+    write_count(out, "n_inner", shape->ffn);
+    write_count(out, "vocab_size", shape->vocab);
+    write_count(out, "n_positions", shape->positions);
+    fprintf(out, ",\"resid_pdrop\":%g,\"embd_pdrop\":%g,\"attn_pdrop\":%g", shape->hidden_dropout,
+            shape->hidden_dropout, shape->attention_dropout);
+    write_truth(out, "tie_word_embeddings", !pz_given(reader, ARG_UNTIED));
+  }
   if (shape->expert_layers) write_experts(reader, shape, out);
   if (is_delta_net(reader)) write_delta_net(reader, out);
   fputc('}', out);

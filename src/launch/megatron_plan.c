@@ -171,22 +171,6 @@ static void read_layout(struct pz_megatron_reader *reader) {
   divide_layers(reader, ARG_LAYOUT, chunks, n, accepted);
 }
 
-/* Reads the stages of a hybrid from its layer pattern, in which bars separate chunks. */
-static void read_pattern_bars(struct pz_megatron_reader *reader) {
-  static const char accepted[] = "bars between chunks that the stages divide, those between the "
-                                 "first and the last as even as can be";
-  int64_t *chunks = pz_alloc(reader->call, PZ_MOST_MIXED_LAYERS + 1, sizeof *chunks);
-  uint32_t n = 1;
-  for (const char *at = reader->given[ARG_PATTERN].text; *at && *at != '/'; at++) {
-    if (*at != '|')
-      chunks[n - 1]++;
-    else
-      n++;
-    if (n > PZ_MOST_MIXED_LAYERS) pz_reject_given(reader, ARG_PATTERN, accepted);
-  }
-  divide_layers(reader, ARG_PATTERN, chunks, n, accepted);
-}
-
 /* Reads how layers are divided into pipeline stages and chunks. */
 static void read_stages(struct pz_megatron_reader *reader) {
   static const char divisor[] = "a number that divides the layers of a stage";
@@ -206,7 +190,19 @@ static void read_stages(struct pz_megatron_reader *reader) {
     return;
   }
   if (reader->layer_letters && strchr(reader->given[ARG_PATTERN].text, '|')) {
-    read_pattern_bars(reader);
+    /* Reads the stages of a hybrid from its layer pattern, in which bars separate chunks. */
+    static const char accepted[] = "bars between chunks that the stages divide, those between the "
+                                   "first and the last as even as can be";
+    int64_t *chunks = pz_alloc(reader->call, PZ_MOST_MIXED_LAYERS + 1, sizeof *chunks);
+    uint32_t n = 1;
+    for (const char *at = reader->given[ARG_PATTERN].text; *at && *at != '/'; at++) {
+      if (*at != '|')
+        chunks[n - 1]++;
+      else
+        n++;
+      if (n > PZ_MOST_MIXED_LAYERS) pz_reject_given(reader, ARG_PATTERN, accepted);
+    }
+    divide_layers(reader, ARG_PATTERN, chunks, n, accepted);
     return;
   }
   plan->vpp = pz_given_count(reader, PZ_PLAN_VPP, 1);

@@ -42,9 +42,9 @@ struct pz_megatron_reader {
   const struct pz_run_plan_options *options;
   struct pz_shell_text words;
   struct pz_given_argument given[ARGS];
-  struct pz_vec ignored, notes;   /* const char * */
-  uint32_t n_compared;            /* unknown names that were compared with known ones */
-  const char *layer_letters;      /* --hybrid-layer-pattern without bars; NULL: no Mamba layers */
+  struct pz_vec ignored, notes; /* const char * */
+  uint32_t n_compared;          /* unknown names that were compared with known ones */
+  const char *layer_letters; /* --hybrid-layer-pattern without bars, or NULL if no Mamba layers */
   const char *prediction_letters; /* letters of a layer of multi-token prediction, or "" */
   struct pz_run_plan *run;
 };

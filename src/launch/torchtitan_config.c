@@ -566,15 +566,6 @@ static void read_converters(struct titan_reader *reader) {
   }
 }
 
-static void read_optimizer_and_experts(struct titan_reader *reader) {
-  struct pz_plan *plan = &reader->run->plan;
-  const char *optimizer = read_text(reader, "optimizer.name", "AdamW", -1);
-  if (strcmp(optimizer, "AdamW") != 0 && strcmp(optimizer, "Adam") != 0)
-    reject_key(reader, find_key(reader, "optimizer.name"), "AdamW or Adam");
-  int64_t etp = read_count(reader, "parallelism.expert_tensor_parallel_degree", 1, 1, -1);
-  if (plan->ep > 1 && etp > 1) plan->etp = etp;
-}
-
 /* ---- the other keys ------------------------------------------------------------------------- */
 
 /* Returns the i-th key that the reader knows, or NULL after the last one. */
@@ -704,7 +695,12 @@ void pz_torchtitan_read(struct pz_call *call, const char *name, const char *text
   read_recomputation(&reader);
   read_execution(&reader);
   read_converters(&reader);
-  read_optimizer_and_experts(&reader);
+  struct pz_plan *plan = &reader.run->plan;
+  const char *optimizer = read_text(&reader, "optimizer.name", "AdamW", -1);
+  if (strcmp(optimizer, "AdamW") != 0 && strcmp(optimizer, "Adam") != 0)
+    reject_key(&reader, find_key(&reader, "optimizer.name"), "AdamW or Adam");
+  int64_t etp = read_count(&reader, "parallelism.expert_tensor_parallel_degree", 1, 1, -1);
+  if (plan->ep > 1 && etp > 1) plan->etp = etp;
   read_model(&reader);
   check_other_keys(&reader);
   if (is_script) check_overrides(&reader, &config);

@@ -156,17 +156,6 @@ static void solve_by_cbc(const struct pz_lp *lp, const struct sparse_lines *cols
   shared->completed = true;
 }
 
-/* The child prints nothing, leaves no core file, and ends with its parent. */
-static void restrict_child(void) {
-  int null_device = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  if (null_device >= 0) {
-    dup2(null_device, STDOUT_FILENO);
-    dup2(null_device, STDERR_FILENO); /* the C++ runtime reports there why it aborts */
-  }
-  setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-}
-
 /* Waits for the child, and returns the signal that ended it, or 0. */
 static int wait_for_child(pid_t child) {
   int status = 0;
@@ -190,7 +179,14 @@ struct pz_lp_result pz_lp_solve(struct pz_call *call, const struct pz_lp *lp, do
   *shared = (struct shared_result){.result = {.bound = -DBL_MAX}};
   pid_t parent = getpid(), child = fork();
   if (child == 0) {
-    restrict_child();
+    /* The child prints nothing, leaves no core file, and ends with its parent. */
+    int null_device = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (null_device >= 0) {
+      dup2(null_device, STDOUT_FILENO);
+      dup2(null_device, STDERR_FILENO); /* the C++ runtime reports there why it aborts */
+    }
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     bool parent_lives = getppid() == parent;
     if (parent_lives) solve_by_cbc(lp, &cols, seconds, start, all_columns, shared);
     _exit(!shared->completed);

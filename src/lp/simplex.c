@@ -105,13 +105,14 @@ static void find_duals(struct pz_simplex *lp) {
   lp->work += (int64_t)lp->n_rows * lp->n_rows;
 }
 
-/* The reduced cost of a column: its cost minus its value at the dual prices. */
+/* Returns the reduced cost of a column: its cost minus its value at the dual prices. */
 static double reduced_cost(struct pz_simplex *lp, uint32_t c) {
   if (c >= SURPLUS) return lp->dual[c - SURPLUS];
   const struct simplex_column *col = column_at(lp, c);
-  const struct simplex_entry *e = entries_of(lp, col);
+  const struct simplex_entry *simplex_entry = entries_of(lp, col);
   double reduced = col->cost;
-  for (uint32_t k = 0; k < col->n; k++) reduced -= e[k].value * lp->dual[e[k].row];
+  for (uint32_t k = 0; k < col->n; k++)
+    reduced -= simplex_entry[k].value * lp->dual[simplex_entry[k].row];
   lp->work += 8 + 4 * (int64_t)col->n;
   return reduced;
 }
@@ -171,10 +172,10 @@ static void multiply_column(struct pz_simplex *lp, uint32_t entering) {
     return;
   }
   const struct simplex_column *col = column_at(lp, entering);
-  const struct simplex_entry *e = entries_of(lp, col);
+  const struct simplex_entry *simplex_entry = entries_of(lp, col);
   for (uint32_t k = 0; k < lp->n_rows; k++)
     for (uint32_t i = 0; i < col->n; i++)
-      lp->column[k] += e[i].value * inverse_row(lp, k)[e[i].row];
+      lp->column[k] += simplex_entry[i].value * inverse_row(lp, k)[simplex_entry[i].row];
 }
 
 /* Returns the row whose basic value reaches 0 first as the entering column grows (the ratio test),
@@ -232,8 +233,9 @@ static bool has_drifted(struct pz_simplex *lp) {
       continue;
     }
     const struct simplex_column *col = column_at(lp, basic);
-    const struct simplex_entry *e = entries_of(lp, col);
-    for (uint32_t i = 0; i < col->n; i++) sum[e[i].row] += e[i].value * lp->value[k];
+    const struct simplex_entry *simplex_entry = entries_of(lp, col);
+    for (uint32_t i = 0; i < col->n; i++)
+      sum[simplex_entry[i].row] += simplex_entry[i].value * lp->value[k];
   }
   for (uint32_t i = 0; i < lp->n_rows; i++)
     if (!(fabs(sum[i] - lp->right[i]) < 1e-7 * (1 + fabs(lp->right[i])))) return true;

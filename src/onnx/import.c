@@ -14,20 +14,6 @@
 #include "workload/assemble.h"
 #include "workload/workload.h"
 
-static void check_options(struct pz_call *call, const struct pz_workload_options *options) {
-  pz_check_workload_options(call, options, 0);
-  if (options->sequence_parallel && options->tp > 1)
-    pz_raise(
-        call, PZ_BAD_USE,
-        "sequence parallelism is not supported for imported graphs; accepted: --tp without --sp");
-  if (options->cp > 1)
-    pz_raise(call, PZ_BAD_USE, "context parallelism is not supported for imported graphs");
-  if (options->lora.rank > 0)
-    pz_raise(call, PZ_BAD_USE,
-             "adapters are not supported for imported graphs; accepted: a model by its name or "
-             "its config.json, or peft none");
-}
-
 /* Runs the passes over a graph.  Returns the sizes that the file was exported for. */
 static struct pz_onnx_sizes analyse_graph(struct pz_call *call, struct pz_onnx_graph *graph,
                                           const struct pz_workload_options *options) {
@@ -124,7 +110,18 @@ static struct pz_workload *import_model(struct pz_call *call, const char *name, 
   struct pz_onnx_graph *graph = pz_alloc(call, 1, sizeof *graph);
   struct pz_onnx_layering *layering = pz_alloc(call, 1, sizeof *layering);
   struct pz_onnx_sharding *sharding = pz_alloc(call, 1, sizeof *sharding);
-  check_options(call, options);
+  /* Check options. */
+  pz_check_workload_options(call, options, 0);
+  if (options->sequence_parallel && options->tp > 1)
+    pz_raise(
+        call, PZ_BAD_USE,
+        "sequence parallelism is not supported for imported graphs; accepted: --tp without --sp");
+  if (options->cp > 1)
+    pz_raise(call, PZ_BAD_USE, "context parallelism is not supported for imported graphs");
+  if (options->lora.rank > 0)
+    pz_raise(call, PZ_BAD_USE,
+             "adapters are not supported for imported graphs; accepted: a model by its name or "
+             "its config.json, or peft none");
   const Onnx__ModelProto *model = pz_onnx_unpack(call, name, data, bytes);
   pz_onnx_graph_make(call, graph, name, model, options->unknown_ops == PZ_UNKNOWN_VECTOR);
   struct pz_onnx_sizes exported = analyse_graph(call, graph, options);

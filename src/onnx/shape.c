@@ -350,8 +350,8 @@ static struct shape rule_reduce(const struct pz_onnx_node *node) {
   return output;
 }
 
-/* The second input states the new shape, in which 0 copies a dimension (unless allowzero is set),
- * and one -1 is inferred. */
+/* Returns the second input states the new shape, in which 0 copies a dimension (unless allowzero
+ * is set), and one -1 is inferred. */
 static struct shape rule_reshape(const struct pz_onnx_node *node) {
   struct shape input = input_shape(node, 0), output = shape_from_contents(node, 1);
   if (input.rank < 0 || output.rank < 0) return unknown;
@@ -485,7 +485,7 @@ static struct shape rule_slice(const struct pz_onnx_node *node) {
   return output;
 }
 
-/* The dimensions of the indices replace the axis of the input. */
+/* Returns the dimensions of the indices replace the axis of the input. */
 static struct shape rule_gather(const struct pz_onnx_node *node) {
   struct shape input = input_shape(node, 0), indices = input_shape(node, 1), output = {0};
   int axis = axis_attribute(node, &input, 0);
@@ -497,7 +497,7 @@ static struct shape rule_gather(const struct pz_onnx_node *node) {
   return output;
 }
 
-/* The indices select slices of the input by its leading dimensions. */
+/* Returns the indices select slices of the input by its leading dimensions. */
 static struct shape rule_gather_nd(const struct pz_onnx_node *node) {
   struct shape input = input_shape(node, 0), indices = input_shape(node, 1), output = {0};
   int64_t batch = pz_onnx_int_attribute(node, "batch_dims", 0);
@@ -613,8 +613,8 @@ static struct shape rule_one_hot(const struct pz_onnx_node *node) {
   return output;
 }
 
-/* The shape of the result depends on contents.  It is known for tensors of ones, whose elements
- * exporters count with this operator. */
+/* Returns the shape of the result depends on contents.  It is known for tensors of ones, whose
+ * elements exporters count with this operator. */
 static struct shape rule_non_zero(const struct pz_onnx_node *node) {
   const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   int64_t count = 0;

@@ -156,8 +156,8 @@ static int common_distance(const struct sharder *sharder, const struct pz_onnx_n
   return common;
 }
 
-/* An element-wise operator requires that all activations are divided in the same way, and divides
- * parameters with them. */
+/* Returns an element-wise operator requires that all activations are divided in the same way,
+ * and divides parameters with them. */
 static enum outcome follow_elementwise(struct sharder *sharder, const struct pz_onnx_node *node) {
   int from_right = common_distance(sharder, node);
   if (from_right < 0) return BLOCKED;
@@ -212,8 +212,8 @@ static enum outcome follow_batched_product(struct sharder *sharder,
   return divide_result(sharder, node, from_right);
 }
 
-/* A linear layer whose input is divided along its features is divided by rows, after which its
- * result is whole again. */
+/* Returns a linear layer whose input is divided along its features is divided by rows, after
+ * which its result is whole again. */
 static enum outcome follow_matmul(struct sharder *sharder, const struct pz_onnx_node *node) {
   if (!is_linear(node)) return follow_batched_product(sharder, node);
   bool features_divided = divided_dim(sharder, node, 0) == value_at(sharder, node->in[0])->rank - 1;
@@ -439,22 +439,6 @@ static void shard_segment(struct sharder *sharder) {
   }
 }
 
-/* Divides the tables that token ids look up by rows. */
-static void shard_tables(struct sharder *sharder) {
-  for (uint32_t at = 0; at < sharder->layering->n; at++) {
-    const struct pz_onnx_node *node = pz_onnx_at(sharder->layering, at);
-    const struct pz_onnx_value *table = pz_onnx_input(node, 0);
-    const struct pz_onnx_value *ids = pz_onnx_input(node, 1);
-    if (node->fused >= 0 || node->op->lower != PZ_LOWER_GATHER || !table || !ids) continue;
-    bool lookup = table->role == PZ_ONNX_PARAM && table->rank == 2 &&
-                  pz_onnx_int_attribute(node, "axis", 0) == 0 &&
-                  value_at(sharder, ids->root)->input;
-    if (!lookup || table->dim[0] < sharder->sharding->tp) continue;
-    sharder->sharding->dim[node->in[0]] = 1;
-    sharder->sharding->divide[sharder->layering->order[at]] = PZ_DIVIDE_ROWS;
-  }
-}
-
 /* ---- the divided share of the work ---------------------------------------------------------- */
 
 /* Returns the number of multiplications of a product: the elements of the result times the length
@@ -516,5 +500,17 @@ void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering
              "by columns that end in products by rows; wanted: at least %.0f%%); accepted: "
              "--tp 1",
              graph->file, 100 * share, 100 * LEAST_SHARE);
-  shard_tables(&sharder);
+  /* Divides the tables that token ids look up by rows. */
+  for (uint32_t at = 0; at < sharder.layering->n; at++) {
+    const struct pz_onnx_node *node = pz_onnx_at(sharder.layering, at);
+    const struct pz_onnx_value *table = pz_onnx_input(node, 0);
+    const struct pz_onnx_value *ids = pz_onnx_input(node, 1);
+    if (node->fused >= 0 || node->op->lower != PZ_LOWER_GATHER || !table || !ids) continue;
+    bool lookup = table->role == PZ_ONNX_PARAM && table->rank == 2 &&
+                  pz_onnx_int_attribute(node, "axis", 0) == 0 &&
+                  value_at(&sharder, ids->root)->input;
+    if (!lookup || table->dim[0] < sharder.sharding->tp) continue;
+    sharder.sharding->dim[node->in[0]] = 1;
+    sharder.sharding->divide[sharder.layering->order[at]] = PZ_DIVIDE_ROWS;
+  }
 }

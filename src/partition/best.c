@@ -42,7 +42,7 @@ struct variant_search {
   uint64_t n_looked;
 };
 
-/* Whether the inputs ask for plans that recompute, or for those that do not. */
+/* Returns whether the inputs ask for plans that recompute, or for those that do not. */
 static bool tries_recompute(const struct pz_plan_inputs *in, bool recompute) {
   return in->recompute != (recompute ? PZ_RECOMPUTATION_NONE : PZ_RECOMPUTATION_FULL);
 }
@@ -57,21 +57,22 @@ static uint32_t main_layer(const struct pz_workload *workload) {
 
 /* ---- incumbents ----------------------------------------------------------------------------- */
 
-/* Whether plan a is better than plan b.  Ties go to the variant listed first, then to saved activations. */
+/* Returns whether plan a is better than plan b.  Ties go to the variant listed first, then to
+ * saved activations. */
 static bool is_better_plan(const struct ranked_plan *a, const struct ranked_plan *b) {
   if (a->time_s != b->time_s) return a->time_s < b->time_s;
   if (a->variant != b->variant) return a->variant < b->variant;
   return a->recompute < b->recompute;
 }
 
-/* The time of the last incumbent; HUGE_VAL while there are fewer than asked for. */
+/* Returns the time of the last incumbent; HUGE_VAL while there are fewer than asked for. */
 static double incumbent_s(const struct variant_search *search) {
   uint32_t n = search->n_incumbents;
   return n < search->most_incumbents ? HUGE_VAL : search->incumbents[n - 1].time_s;
 }
 
-/* The time from which on a plan of the variant does not become an incumbent.  If the plan would win a tie with the last
- * incumbent, this is the next larger number. */
+/* Returns the time from which on a plan of the variant does not become an incumbent.  If the
+ * plan would win a tie with the last incumbent, this is the next larger number. */
 static double cutoff_s(const struct variant_search *search, uint32_t variant, bool recompute) {
   double time_s = incumbent_s(search);
   struct ranked_plan tie = {time_s, variant, recompute};
@@ -80,8 +81,8 @@ static double cutoff_s(const struct variant_search *search, uint32_t variant, bo
   return wins ? nextafter(time_s, HUGE_VAL) : time_s;
 }
 
-/* Inserts a plan into the list of incumbents if it is better than the last, and keeps one plan per variant and choice of
- * recompute. */
+/* Inserts a plan into the list of incumbents if it is better than the last, and keeps one plan
+ * per variant and choice of recompute. */
 static void update_incumbents(struct variant_search *search, struct ranked_plan found) {
   struct ranked_plan *list = search->incumbents;
   uint32_t i = 0, n = search->n_incumbents;
@@ -95,7 +96,8 @@ static void update_incumbents(struct variant_search *search, struct ranked_plan 
 
 /* ---- schedules ------------------------------------------------------------------------------ */
 
-/* The makespan of a layer's schedule, its lower bound, and the time of collectives in it. */
+/* Returns the makespan of a layer's schedule, its lower bound, and the time of collectives in
+ * it. */
 struct pz_layer_time pz_layer_time_of(struct pz_call *call, struct pz_cost *cost,
                                       const struct pz_ops *ops, int64_t steps) {
   struct pz_call work = pz_scratch(call);
@@ -113,8 +115,8 @@ struct pz_layer_time pz_layer_time_of(struct pz_call *call, struct pz_cost *cost
   return time;
 }
 
-/* Schedules one layer in both directions, unless it is proven optimal or was tried with as many steps.  Of two tries it
- * keeps the shorter schedule and the higher bound. */
+/* Schedules one layer in both directions, unless it is proven optimal or was tried with as many
+ * steps.  Of two tries it keeps the shorter schedule and the higher bound. */
 static void schedule_layer(struct pz_call *call, const struct variant_search *search,
                            struct candidate *candidate, uint32_t layer, int64_t steps) {
   if (candidate->tried_steps[layer] >= steps) return;
@@ -144,8 +146,8 @@ static void schedule_layers(struct pz_call *call, const struct variant_search *s
 
 /* ---- the caller's bounds -------------------------------------------------------------------- */
 
-/* Writes the times of the layers to the scratch: those found, or lower bounds on them.  The bounds of layers that are not
- * scheduled yet are the caller's. */
+/* Writes the times of the layers to the scratch: those found, or lower bounds on them.  The
+ * bounds of layers that are not scheduled yet are the caller's. */
 static void set_layer_s(struct variant_search *search, const struct candidate *candidate,
                         bool least) {
   const struct pz_plan_bounds *bounds = search->in->bounds;
@@ -172,8 +174,8 @@ static double known_bound_s(struct variant_search *search, const struct candidat
   return bound_s;
 }
 
-/* Whether the caller's bounds show that no plan with the times found, or with lower bounds on them (`least`), becomes an
- * incumbent. */
+/* Returns whether the caller's bounds show that no plan with the times found, or with lower
+ * bounds on them (`least`), becomes an incumbent. */
 static bool is_ruled_out(struct variant_search *search, const struct candidate *candidate,
                          bool least, bool recompute) {
   const struct pz_plan_bounds *bounds = search->in->bounds;
@@ -186,7 +188,7 @@ static bool is_ruled_out(struct variant_search *search, const struct candidate *
 
 /* ---- plans of one candidate ----------------------------------------------------------------- */
 
-/* The placement problem of a candidate. */
+/* Returns the placement problem of a candidate. */
 static struct pz_place_problem candidate_problem(const struct pz_plan_inputs *in,
                                                  const struct candidate *candidate,
                                                  const struct pz_place_width *width,
@@ -220,9 +222,9 @@ static bool place_layers(struct pz_call *call, const struct pz_plan_inputs *in,
   return true;
 }
 
-/* Places a candidate with the times found, or with their lower bounds.  Returns the time of its best plan, or HUGE_VAL if
- * there is none that matters.  With the times found, the plan becomes an incumbent; if runners-up are asked for, too, the
- * incumbents do not limit the solver. */
+/* Places a candidate with the times found, or with their lower bounds.  Returns the time of its
+ * best plan, or HUGE_VAL if there is none that matters.  With the times found, the plan becomes
+ * an incumbent; if runners-up are asked for, too, the incumbents do not limit the solver. */
 static double place_candidate(struct pz_call *call, struct variant_search *search,
                               const struct candidate *candidate, bool least) {
   const struct pz_plan_inputs *in = search->in;
@@ -249,8 +251,9 @@ static double place_candidate(struct pz_call *call, struct variant_search *searc
 
 /* ---- all candidates ------------------------------------------------------------------------- */
 
-/* Schedules a candidate with few steps.  With bounds, the repeated layer goes first, because it may rule out plans below
- * limit_s by itself.  Returns whether there may be a plan below limit_s. */
+/* Schedules a candidate with few steps.  With bounds, the repeated layer goes first, because it
+ * may rule out plans below limit_s by itself.  Returns whether there may be a plan below
+ * limit_s. */
 static bool schedule_quickly(struct pz_call *call, struct variant_search *search,
                              struct candidate *candidate, double limit_s) {
   const struct pz_plan_inputs *in = search->in;
@@ -283,7 +286,8 @@ static void place_candidates(struct pz_call *call, struct variant_search *search
     }
 }
 
-/* A lower bound on all plans.  *n_open is the number of schedules because of which it is below the best plan. */
+/* Returns a lower bound on all plans.  *n_open is the number of schedules because of which it is
+ * below the best plan. */
 static double search_bound_s(const struct variant_search *search, uint32_t *n_open) {
   double best_s = search->n_incumbents ? search->incumbents[0].time_s : HUGE_VAL;
   double bound_s = best_s;
@@ -304,7 +308,7 @@ static int compare_bounds(const void *a, const void *b) {
   return x->variant < y->variant ? -1 : 1;
 }
 
-/* A candidate whose layers are not scheduled yet, with the caller's bound on its plans. */
+/* Returns a candidate whose layers are not scheduled yet, with the caller's bound on its plans. */
 static struct candidate candidate_new(struct pz_call *call, const struct pz_plan_inputs *in,
                                       uint32_t variant) {
   const struct pz_plan_bounds *bounds = in->bounds;
@@ -323,7 +327,7 @@ static struct candidate candidate_new(struct pz_call *call, const struct pz_plan
   return candidate;
 }
 
-/* A search over all variants, the lowest bound first. */
+/* Returns a search over all variants, the lowest bound first. */
 static struct variant_search variant_search_new(struct pz_call *call,
                                                 const struct pz_plan_inputs *in,
                                                 uint32_t most_incumbents) {
@@ -350,7 +354,8 @@ static struct candidate *candidate_of(const struct variant_search *search, uint3
   return &search->candidates[i];
 }
 
-/* The problem of a candidate with the schedules found, and its best plan without a limit. */
+/* Returns the problem of a candidate with the schedules found, and its best plan without a
+ * limit. */
 static struct pz_place_model solve_in_full(struct pz_call *call, const struct pz_plan_inputs *in,
                                            const struct candidate *candidate, bool recompute) {
   struct pz_place_width *width = pz_alloc(call, 1, sizeof *width);
@@ -373,7 +378,7 @@ static struct pz_place_model solve_in_full(struct pz_call *call, const struct pz
   return model;
 }
 
-/* The best plan over all variants, or none if bounds show that no plan is below limit_s. */
+/* Returns the best plan over all variants, or none if bounds show that no plan is below limit_s. */
 struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_plan_inputs *in,
                                         double limit_s) {
   struct pz_plan_choice choice = {.time_s = HUGE_VAL, .lower_bound_s = HUGE_VAL};
@@ -405,7 +410,7 @@ struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_pl
   return choice;
 }
 
-/* Whether a plan has the time and the stages of a record. */
+/* Returns whether a plan has the time and the stages of a record. */
 static bool is_as_recorded(const struct pz_plan_record *record, double time_s,
                            const struct pz_place_solution *plan) {
   if (time_s != plan->time_s || record->replicas != plan->replicas ||
@@ -416,7 +421,8 @@ static bool is_as_recorded(const struct pz_plan_record *record, double time_s,
   return true;
 }
 
-/* The choice may have been made with few steps, or with more if those left schedules open.  Tries both. */
+/* The choice may have been made with few steps, or with more if those left schedules open.
+ * Tries both. */
 struct pz_place_model pz_plan_rebuild(struct pz_call *call, const struct pz_plan_inputs *in,
                                       const struct pz_plan_record *record, double time_s) {
   struct pz_plan_inputs alone = *in;
@@ -460,7 +466,8 @@ static void find_least_memory(struct pz_call *call, const struct variant_search 
   }
 }
 
-/* The best plans of different variants; if none fits, the least memory with which one would. */
+/* Returns the best plans of different variants; if none fits, the least memory with which one
+ * would. */
 struct pz_plan_list pz_plan_list_best(struct pz_call *call, const struct pz_plan_inputs *in,
                                       uint32_t n_next) {
   struct pz_call work = pz_scratch(call);

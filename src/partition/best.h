@@ -11,16 +11,16 @@
 #include "partition/problem.h"
 #include "workload/variants.h"
 
-/* Functions of the caller that return lower bounds.  They save work and do not change the answer.  `variant` and
- * `layer` are indices of the lists in the inputs. */
+/* Functions of the caller that return lower bounds.  They save work and do not change the
+ * answer.  `variant` and `layer` are indices of the lists in the inputs. */
 struct pz_plan_bounds {
   void *ctx;
   /* A lower bound on the step time of every plan of the variant. */
   double (*variant_s)(void *ctx, uint32_t variant, bool recompute);
   /* A lower bound on the makespan of every schedule of the layer. */
   double (*layer_s)(void *ctx, uint32_t variant, uint32_t layer, enum pz_direction direction);
-  /* A lower bound on the step time of every plan of the variant whose layers take at least fwd_s and bwd_s (by layer).  A result that is not
-   * below limit_s may be any such number. */
+  /* A lower bound on the step time of every plan of the variant whose layers take at least fwd_s
+   * and bwd_s (by layer).  A result that is not below limit_s may be any such number. */
   double (*plan_s)(void *ctx, uint32_t variant, bool recompute, const double *fwd_s,
                    const double *bwd_s, double limit_s);
 };
@@ -38,8 +38,8 @@ struct pz_plan_inputs {
   int recompute;       /* PZ_RECOMPUTATION_NONE, _FULL, or PZ_AS_FRAMEWORK to try both */
   int64_t quick_steps; /* effort limit of every schedule at first */
   int64_t steps;       /* effort limit of schedules that may decide which plan is best */
-  /* Stages and split of a given plan, with as many replicas as devices and microbatches allow.  If NULL, every division is
-   * tried. */
+  /* Stages and split of a given plan, with as many replicas as devices and microbatches allow.
+   * If NULL, every division is tried. */
   const struct pz_fixed *given;
   const struct pz_plan_bounds *bounds; /* may be NULL */
   bool check; /* check the plans that are found (those with given stages are not) */
@@ -64,13 +64,14 @@ struct pz_plan_choice {
   uint64_t n_looked; /* number of variants whose layers were scheduled */
 };
 
-/* Finds the best plan, or nothing if bounds show on the way that no plan is below limit_s (HUGE_VAL for no limit).
- * The choice depends on the inputs except the bounds.  Among equally fast plans it is the variant listed first, and
- * saved activations before recompute. */
+/* Finds the best plan, or nothing if bounds show on the way that no plan is below limit_s
+ * (HUGE_VAL for no limit). The choice depends on the inputs except the bounds.  Among equally
+ * fast plans it is the variant listed first, and saved activations before recompute. */
 struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_plan_inputs *in,
                                         double limit_s);
 
-/* A solved problem at one tensor-parallel degree, with the data that describe its plan to users (partition.h). */
+/* A solved problem at one tensor-parallel degree, with the data that describe its plan to users
+ * (partition.h). */
 struct pz_place_model {
   struct pz_place_problem problem; /* with the bandwidth of the plan's domain */
   struct pz_place_solution plan;
@@ -81,8 +82,8 @@ struct pz_place_model {
   double worst_gap;        /* ... and the largest gap among them */
 };
 
-/* Rebuilds the plan of a choice that was made with the same inputs, and checks it.  Raises PZ_INTERNAL if it differs from
- * the record or from time_s. */
+/* Rebuilds the plan of a choice that was made with the same inputs, and checks it.  Raises
+ * PZ_INTERNAL if it differs from the record or from time_s. */
 struct pz_place_model pz_plan_rebuild(struct pz_call *call, const struct pz_plan_inputs *in,
                                       const struct pz_plan_record *record, double time_s);
 
@@ -96,14 +97,15 @@ struct pz_plan_list {
   bool fit_recompute;
 };
 
-/* Finds the best plan and up to n_next others.  That no plan fits is no error.  Raises PZ_LIMIT for more than
- * PZ_PLACE_MOST_LAYERS layers, and what the cost model and schedules do not accept of the chip (no link, no tile fits).
- * Cost: two schedules for each distinct layer of each variant, and two placements for each variant; tens of milliseconds
- * for 28 variants of 100 layers. */
+/* Finds the best plan and up to n_next others.  That no plan fits is no error.  Raises PZ_LIMIT
+ * for more than PZ_PLACE_MOST_LAYERS layers, and what the cost model and schedules do not accept
+ * of the chip (no link, no tile fits). Cost: two schedules for each distinct layer of each
+ * variant, and two placements for each variant; tens of milliseconds for 28 variants of 100
+ * layers. */
 struct pz_plan_list pz_plan_list_best(struct pz_call *call, const struct pz_plan_inputs *in,
                                       uint32_t n_next);
 
-/* The time of a layer: the makespan of its schedule, found with at most `steps` steps. */
+/* Returns the time of a layer: the makespan of its schedule, found with at most `steps` steps. */
 struct pz_layer_time pz_layer_time_of(struct pz_call *call, struct pz_cost *cost,
                                       const struct pz_ops *ops, int64_t steps);
 

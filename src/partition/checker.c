@@ -1,11 +1,12 @@
-/* Checks a plan independently of the solver: every layer is in exactly one stage, no edge goes back, every stage fits in
- * memory, the devices suffice, and the time is the one that follows from the layers.  Shares the formulas of problem.c with
- * the solver, but none of its tables. */
+/* Checks a plan independently of the solver: every layer is in exactly one stage, no edge goes
+ * back, every stage fits in memory, the devices suffice, and the time is the one that follows
+ * from the layers.  Shares the formulas of problem.c with the solver, but none of its tables. */
 #include "partition/problem.h"
 
 #include <math.h>
 
-/* Raises PZ_INTERNAL unless the stages, their memory and devices, and the step time of a plan are right. */
+/* Raises PZ_INTERNAL unless the stages, their memory and devices, and the step time of a plan
+ * are right. */
 void pz_place_check(struct pz_call *call, const struct pz_place_problem *whole,
                     const struct pz_place_solution *plan) {
   const struct pz_place_problem problem = pz_place_within(whole, plan->domain);

@@ -24,7 +24,8 @@ static const double MOST = 1e100, MOST_BYTES = 1e30, LEAST_RATE = 1e-30;
 static const char *const described_by[] = {"name", "about", "comment", "sources"};
 static const char *const node_described_by[] = {"name", "desc", "comment", "energy"};
 
-/* The fields of entry i of a list of the file.  `where` becomes the name of the entry in messages. */
+/* Returns the fields of entry i of a list of the file.  `where` becomes the name of the entry in
+ * messages. */
 static struct pz_fields entry_fields(struct pz_call *call, const struct pz_fields *file,
                                      const char *group, const char *width, const json_t *list,
                                      uint32_t i, char where[300]) {
@@ -51,7 +52,7 @@ static void read_layer(struct pz_call *call, const struct pz_fields *file, const
   pz_map_set(call, ids, &layer->id, sizeof layer->id, i);
 }
 
-/* The index of the layer that an edge names. */
+/* Returns the index of the layer that an edge names. */
 static uint32_t read_end(struct pz_fields *fields, const char *key, const struct pz_map *ids) {
   int64_t id = pz_fields_int(fields, key, ID);
   uint32_t layer = pz_map_get(ids, &id, sizeof id);
@@ -71,7 +72,8 @@ static void read_edge(struct pz_call *call, const struct pz_fields *file, const 
   pz_fields_end(call, &fields);
 }
 
-/* The list of a tensor-parallel degree ("width") in a group, nodes or edges, which has at most `most` entries. */
+/* Returns the list of a tensor-parallel degree ("width") in a group, nodes or edges, which has
+ * at most `most` entries. */
 static const json_t *list_of_width(struct pz_call *call, struct pz_fields *fields,
                                    const char *group, const char *width, size_t most) {
   const json_t *lists = pz_fields_value(fields, group), *list = json_object_get(lists, width);
@@ -160,20 +162,6 @@ static void read_widths(struct pz_call *call, struct pz_fields *fields,
   problem->widths = widths;
 }
 
-static void read_numbers(struct pz_fields *fields, struct pz_place_problem *problem) {
-  problem->hbm_bytes = pz_fields_real(fields, "maxMemoryPerDevice", 0, MOST_BYTES);
-  problem->devices = pz_fields_int(fields, "maxDevices", COUNT);
-  problem->bytes_per_s = pz_fields_real(fields, "bandwidth", LEAST_RATE, MOST_BYTES);
-  problem->microbatches =
-      (int64_t)pz_fields_real(fields, "mbsInBatch", 1, 1e12); /* may be a real */
-  problem->recompute = pz_fields_bool_or(fields, "activationRecomputation", false);
-  const char *optimizer = pz_fields_text_or(fields, "optimizerAlgorithm", "SGD");
-  bool adam = strcmp(optimizer, "Adam") == 0;
-  if (!adam && strcmp(optimizer, "SGD") != 0)
-    pz_fields_refuse(fields, "optimizerAlgorithm", "SGD or Adam");
-  problem->state = adam ? 3 : 2;
-}
-
 /* Reads the expert's plan, which needs all of its fields; a field of 0 counts as absent. */
 static void read_fixed(struct pz_call *call, struct pz_fields *f, struct pz_fixed *fixed) {
   const struct {
@@ -196,28 +184,35 @@ static void read_fixed(struct pz_call *call, struct pz_fields *f, struct pz_fixe
                 f->name, given, missing);
 }
 
-/* Refuses edges of a width without layers, which are a mistake in the one or the other. */
-static void check_edge_widths(struct pz_call *call, struct pz_fields *fields) {
-  const json_t *nodes = pz_fields_value(fields, "nodes"), *edges = pz_fields_value(fields, "edges"),
-               *value;
-  const char *key;
-  json_object_foreach((json_t *)(uintptr_t)edges, key, value) {
-    if (fields->status != PZ_OK || json_object_get(nodes, key)) continue;
-    pz_raise(call, PZ_BAD_INPUT,
-             "%s: field 'edges.%.20s'; accepted: a tensor-parallel degree that nodes has too",
-             fields->name, key);
-  }
-}
-
 void pz_place_read_instance(struct pz_call *call, const char *name, const char *text, size_t bytes,
                             struct pz_instance *out) {
   json_t *root = pz_json_read(call, name, text, bytes);
   struct pz_fields fields = pz_fields_of(call, name, root);
   *out = (struct pz_instance){.name = name};
-  read_numbers(&fields, &out->problem);
+  struct pz_place_problem *problem = &out->problem;
+  problem->hbm_bytes = pz_fields_real(&fields, "maxMemoryPerDevice", 0, MOST_BYTES);
+  problem->devices = pz_fields_int(&fields, "maxDevices", COUNT);
+  problem->bytes_per_s = pz_fields_real(&fields, "bandwidth", LEAST_RATE, MOST_BYTES);
+  problem->microbatches =
+      (int64_t)pz_fields_real(&fields, "mbsInBatch", 1, 1e12); /* may be a real */
+  problem->recompute = pz_fields_bool_or(&fields, "activationRecomputation", false);
+  const char *optimizer = pz_fields_text_or(&fields, "optimizerAlgorithm", "SGD");
+  bool adam = strcmp(optimizer, "Adam") == 0;
+  if (!adam && strcmp(optimizer, "SGD") != 0)
+    pz_fields_refuse(&fields, "optimizerAlgorithm", "SGD or Adam");
+  problem->state = adam ? 3 : 2;
   read_fixed(call, &fields, &out->fixed);
   pz_fields_allow(&fields, described_by, sizeof described_by / sizeof *described_by);
-  check_edge_widths(call, &fields);
+  /* Refuses edges of a width without layers, which are a mistake in the one or the other. */
+  const json_t *nodes = pz_fields_value(&fields, "nodes"),
+               *edges = pz_fields_value(&fields, "edges"), *value;
+  const char *key;
+  json_object_foreach((json_t *)(uintptr_t)edges, key, value) {
+    if (fields.status != PZ_OK || json_object_get(nodes, key)) continue;
+    pz_raise(call, PZ_BAD_INPUT,
+             "%s: field 'edges.%.20s'; accepted: a tensor-parallel degree that nodes has too",
+             fields.name, key);
+  }
   pz_fields_end(call, &fields);
   read_widths(call, &fields, &out->problem);
   pz_close(call, root);
@@ -307,16 +302,16 @@ struct instance_args {
 
 static void partition_instance(struct pz_call *call, void *ctx) {
   const struct instance_args *args = ctx;
-  struct pz_instance_options o = pz_instance_options_default();
+  struct pz_instance_options options = pz_instance_options_default();
   struct pz_instance instance;
-  pz_require_options(call, &o, sizeof o, args->options, "pz_instance_options_default");
+  pz_require_options(call, &options, sizeof options, args->options, "pz_instance_options_default");
   pz_require(call, args->name, "name");
   pz_require(call, args->text, "text");
   pz_require(call, args->out, "out");
   pz_place_read_instance(call, args->name, args->text, args->bytes, &instance);
-  instance.problem.semantics = o.corrected ? PZ_SEMANTICS_CORRECTED : PZ_SEMANTICS_ORIGINAL;
-  instance.fixed.split = o.compat ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN;
-  pz_place_solve_instance(call, &instance, o.check);
+  instance.problem.semantics = options.corrected ? PZ_SEMANTICS_CORRECTED : PZ_SEMANTICS_ORIGINAL;
+  instance.fixed.split = options.compat ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN;
+  pz_place_solve_instance(call, &instance, options.check);
   struct pz_call own;
   struct pz_instance_plan *plan = pz_object_new(call, sizeof *plan, &own);
   describe_instance_plan(&own, &instance, plan);

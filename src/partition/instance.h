@@ -18,8 +18,9 @@ struct pz_instance {
 void pz_place_read_instance(struct pz_call *call, const char *name, const char *text, size_t bytes,
                             struct pz_instance *out);
 
-/* Finds the best plan, and the time of the expert's plan.  `check` has the independent checker look at the plan.  Raises
- * PZ_NO_ANSWER if no plan fits; the message says how much memory would do. */
+/* Finds the best plan, and the time of the expert's plan.  `check` has the independent checker
+ * look at the plan.  Raises PZ_NO_ANSWER if no plan fits; the message says how much memory would
+ * do. */
 void pz_place_solve_instance(struct pz_call *call, struct pz_instance *instance, bool check);
 
 #endif

@@ -20,8 +20,9 @@ static double stage_memory_bytes(const struct pz_place_bound *bound, double para
   return bound->problem.state * param_bytes + act_bytes + (double)(i - 1) * kept_bytes;
 }
 
-/* The least number of stages of any plan: from the end, every stage is as long as memory allows.  A stage that begins
- * the model keeps no input, so it may fit where a shorter one does not. */
+/* Returns the least number of stages of any plan: from the end, every stage is as long as memory
+ * allows.  A stage that begins the model keeps no input, so it may fit where a shorter one does
+ * not. */
 static uint32_t least_stages_by_memory(const struct pz_place_bound *bound) {
   const struct pz_place_width *width = &bound->problem.widths[0];
   uint32_t end = width->n;
@@ -43,7 +44,8 @@ static uint32_t least_stages_by_memory(const struct pz_place_bound *bound) {
   return width->n + 1;
 }
 
-/* Whether the memory holds some layer as the first of n_stages stages, with the microbatches in flight there. */
+/* Returns whether the memory holds some layer as the first of n_stages stages, with the
+ * microbatches in flight there. */
 static bool first_stage_fits(const struct pz_place_bound *bound, uint32_t n_stages) {
   const struct pz_place_width *width = &bound->problem.widths[0];
   for (uint32_t i = 0; i < width->n; i++) {
@@ -62,8 +64,8 @@ static int64_t most_replicas(const struct pz_place_problem *problem, uint32_t n_
                 problem->microbatches);
 }
 
-/* Sets the tables of a domain.  The largest of several stages has at least its even share of parameters and the largest
- * layer; the first stage has at least the first layer. */
+/* Sets the tables of a domain.  The largest of several stages has at least its even share of
+ * parameters and the largest layer; the first stage has at least the first layer. */
 static void prepare_domain(struct pz_call *call, struct pz_place_bound *bound) {
   const struct pz_place_problem *problem = &bound->problem;
   const struct pz_place_width *width = &problem->widths[0];
@@ -130,7 +132,8 @@ struct chain_work {
   double last_s;                         /* of the last layer, unless it is of the main run */
 };
 
-/* Sums the times of all layers, and singles out those of the main run, the first layer and the last layer. */
+/* Sums the times of all layers, and singles out those of the main run, the first layer and the
+ * last layer. */
 static struct chain_work sum_work(const struct pz_place_bound *bound, const double *fwd_s,
                                   const double *bwd_s) {
   uint32_t last = bound->n_runs - 1;
@@ -152,7 +155,8 @@ static struct chain_work sum_work(const struct pz_place_bound *bound, const doub
   return work;
 }
 
-/* `count` stages whose load with k layers of the main run is at least offset_s[j] + k layer_s[j], for both j. */
+/* `count` stages whose load with k layers of the main run is at least offset_s[j] + k
+ * layer_s[j], for both j. */
 struct stage_kind {
   double count;
   double offset_s[2], layer_s[2];
@@ -169,8 +173,8 @@ static double layer_capacity(const struct stage_kind *kind, double load_s) {
   return most > 0 ? (double)(int64_t)(most * (1 + 1e-12)) : 0;
 }
 
-/* The least load, from load_s on, under which the stages can have n layers of the main run.  Each step goes to the
- * next load at which some kind of stage can have one layer more. */
+/* Returns the least load, from load_s on, under which the stages can have n layers of the main
+ * run.  Each step goes to the next load at which some kind of stage can have one layer more. */
 static double least_load_s(const struct stage_kind kinds[3], double n, double load_s) {
   for (int tries = 0; tries < 32; tries++) {
     double capacity = 0, next_s = HUGE_VAL;
@@ -188,8 +192,8 @@ static double least_load_s(const struct stage_kind kinds[3], double n, double lo
   return load_s;
 }
 
-/* The load of the slowest of at least two stages with saved activations: inner stages wait for two transfers, the
- * stages at the ends for one. */
+/* Returns the load of the slowest of at least two stages with saved activations: inner stages
+ * wait for two transfers, the stages at the ends for one. */
 static double kept_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
                           double n_stages, double load_s) {
   double layer_s = work->main_fwd_s + work->main_bwd_s, t = bound->transfer_s;
@@ -200,8 +204,8 @@ static double kept_load_s(const struct pz_place_bound *bound, const struct chain
   return least_load_s(kinds, work->n_main, load_s);
 }
 
-/* The load of the slowest of at least two stages with recompute: all stages but the last run forward twice, and the
- * gradient arrives meanwhile. */
+/* Returns the load of the slowest of at least two stages with recompute: all stages but the last
+ * run forward twice, and the gradient arrives meanwhile. */
 static double recompute_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
                                double n_stages, double load_s) {
   double once_s = work->main_fwd_s + work->main_bwd_s, twice_s = once_s + work->main_fwd_s;
@@ -214,7 +218,7 @@ static double recompute_load_s(const struct pz_place_bound *bound, const struct 
   return least_load_s(kinds, work->n_main, load_s);
 }
 
-/* The load of a stage if all stages share work and transfers evenly. */
+/* Returns the load of a stage if all stages share work and transfers evenly. */
 static double even_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
                           double n_stages) {
   double once_s = work->fwd_s + work->bwd_s;
@@ -225,7 +229,7 @@ static double even_load_s(const struct pz_place_bound *bound, const struct chain
   return (once_s + 2 * (n_stages - 1) * bound->transfer_s) / n_stages;
 }
 
-/* A lower bound on the step time of plans inside one domain of the network. */
+/* Returns a lower bound on the step time of plans inside one domain of the network. */
 static double domain_bound_s(const struct pz_place_bound *bound, const double *fwd_s,
                              const double *bwd_s, double limit_s) {
   struct chain_work work = sum_work(bound, fwd_s, bwd_s);
@@ -249,7 +253,7 @@ static double domain_bound_s(const struct pz_place_bound *bound, const double *f
   return best_s < HUGE_VAL ? best_s : limit_s;
 }
 
-/* The least bound over the whole network and all of its domains. */
+/* Returns the least bound over the whole network and all of its domains. */
 double pz_place_bound_time_s(const struct pz_place_bound *bound, const double *fwd_s,
                              const double *bwd_s, double limit_s) {
   double best_s = domain_bound_s(bound, fwd_s, bwd_s, limit_s);

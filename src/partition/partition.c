@@ -19,8 +19,8 @@
 
 /* ---- the description of a plan -------------------------------------------------------------- */
 
-/* The parts of the step are those of the slowest stage, because all others wait for it, and the time that this stage waits
- * itself. */
+/* The parts of the step are those of the slowest stage, because all others wait for it, and the
+ * time that this stage waits itself. */
 static struct pz_step_parts step_parts(const struct pz_place_model *model) {
   const struct pz_place_solution *plan = &model->plan;
   const struct pz_place_layer *layers = model->problem.widths[plan->width].layers;
@@ -43,7 +43,8 @@ static struct pz_step_parts step_parts(const struct pz_place_model *model) {
                                 .exchange_s = plan->allreduce_s};
 }
 
-/* Lists the layers of a stage in the order of the model; consecutive layers of one name are one entry. */
+/* Lists the layers of a stage in the order of the model; consecutive layers of one name are one
+ * entry. */
 static void list_stage_layers(struct pz_call *call, const struct pz_place_layer *layers,
                               const struct pz_stage *stage, struct pz_partition_stage *out) {
   struct pz_partition_layers *list = pz_alloc(call, stage->n, sizeof *list);
@@ -147,7 +148,7 @@ static const struct pz_field layers_fields[] = {
     PZ_FIELD(struct pz_partition_layers, count, PZ_FIELD_COUNT)};
 static const struct pz_record layers_record = PZ_RECORD(layers_fields, struct pz_partition_layers);
 
-/* The layers as text, for people; not read back. */
+/* Returns the layers as text, for people; not read back. */
 static json_t *write_layers(const void *value) {
   const struct pz_partition_stage *stage = value;
   char text[256];
@@ -238,8 +239,8 @@ static void free_variants(void *what) {
   for (uint32_t i = 0; i < list->n; i++) pz_workload_free(list->variants[i].w);
 }
 
-/* Builds a variant for each microbatch size and tensor-parallel degree.  Impossible ones are left out, with a note to the
- * caller.  The workloads are freed when the call ends. */
+/* Builds a variant for each microbatch size and tensor-parallel degree.  Impossible ones are
+ * left out, with a note to the caller.  The workloads are freed when the call ends. */
 static struct variant_list *build_variants(struct pz_call *call, const char *model,
                                            const struct pz_partition_options *options,
                                            int64_t most_devices) {
@@ -355,4 +356,4 @@ enum pz_status pz_partition_model(const char *model, const struct pz_chip *chip,
   return pz_border(partition_model, &args, err);
 }
 
-void pz_partitions_free(struct pz_partitions *p) { pz_object_free(p); }
+void pz_partitions_free(struct pz_partitions *partitions) { pz_object_free(partitions); }

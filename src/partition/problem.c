@@ -1,5 +1,5 @@
-/* Formulas of the placement problem, plans that are given, and the problem of a model.  The formulas are in problem.h; they
- * are those of the published program (Piper, NeurIPS 2021). */
+/* Formulas of the placement problem, plans that are given, and the problem of a model.  The
+ * formulas are in problem.h; they are those of the published program (Piper, NeurIPS 2021). */
 #include "partition/problem.h"
 
 #include <float.h>
@@ -10,7 +10,7 @@
 
 /* ---- formulas ------------------------------------------------------------------------------- */
 
-/* The problem of plans inside one domain of the network, or in the whole network. */
+/* Returns the problem of plans inside one domain of the network, or in the whole network. */
 struct pz_place_problem pz_place_within(const struct pz_place_problem *problem, uint32_t domain) {
   struct pz_place_problem inside = *problem;
   inside.n_domains = 0;
@@ -25,15 +25,16 @@ double pz_place_allreduce_s(const struct pz_place_problem *problem, int64_t n_re
   return 4.0 * (double)(n_replicas - 1) / (double)n_replicas * param_bytes / problem->bytes_per_s;
 }
 
-/* The time of a batch: the rounds of the slowest stage, and the gradient all-reduce. */
+/* Returns the time of a batch: the rounds of the slowest stage, and the gradient all-reduce. */
 double pz_place_time_s(const struct pz_place_problem *problem, double maxload_s, uint32_t n_stages,
                        int64_t n_replicas, double param_bytes) {
   double rounds = (double)(pz_ceil_div(problem->microbatches, n_replicas) + n_stages - 1);
   return maxload_s * rounds + pz_place_allreduce_s(problem, n_replicas, param_bytes);
 }
 
-/* Tries the numbers of rounds from the least possible upwards, each with the fewest replicas that reach it.  More rounds
- * make the all-reduce cheaper, but by no more than all of it, which ends the search. */
+/* Tries the numbers of rounds from the least possible upwards, each with the fewest replicas
+ * that reach it.  More rounds make the all-reduce cheaper, but by no more than all of it, which
+ * ends the search. */
 struct pz_replicas pz_place_best_replicas(const struct pz_place_problem *problem, double maxload_s,
                                           uint32_t n_stages, int64_t n_devices, double param_bytes,
                                           double limit_s) {
@@ -57,7 +58,8 @@ struct pz_replicas pz_place_best_replicas(const struct pz_place_problem *problem
   return best.n ? best : none;
 }
 
-/* When all inputs of layer i from other stages have arrived: activations, or gradients in backward. */
+/* When all inputs of layer i from other stages have arrived: activations, or gradients in
+ * backward. */
 static double inputs_arrive_s(const struct pz_place_problem *problem,
                               const struct pz_place_width *width, const uint32_t *stage_of,
                               uint32_t i, bool backward) {
@@ -72,7 +74,8 @@ static double inputs_arrive_s(const struct pz_place_problem *problem,
   return latest_s;
 }
 
-/* Time and memory of stage k.  In each direction, a layer waits until its inputs from other stages have arrived. */
+/* Time and memory of stage k.  In each direction, a layer waits until its inputs from other
+ * stages have arrived. */
 struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *problem,
                                  const struct pz_place_width *width, const uint32_t *stage_of,
                                  uint32_t k, uint32_t n_stages) {
@@ -106,7 +109,7 @@ struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *problem,
 
 /* ---- plans that are given ------------------------------------------------------------------- */
 
-/* The stage of the layer with this id, which is number `node` of the graph. */
+/* Returns the stage of the layer with this id, which is number `node` of the graph. */
 static uint32_t fixed_stage(const struct pz_fixed *fixed, int64_t id, uint32_t node) {
   int64_t i = id - fixed->first, last = fixed->stages - 1;
   if (fixed->split == PZ_SPLIT_COMPAT)
@@ -196,7 +199,7 @@ const char *pz_fixed_plan_evaluate(struct pz_call *call, const struct pz_place_p
 
 /* ---- the problem of a model ----------------------------------------------------------------- */
 
-/* A problem on this number of devices, with the bandwidths of the levels of the network. */
+/* Returns a problem on this number of devices, with the bandwidths of the levels of the network. */
 struct pz_place_problem pz_place_problem_on(const struct pz_cluster *net, int64_t devices) {
   const struct pz_level *joining = pz_cluster_level(net, devices);
   struct pz_place_problem problem = {
@@ -208,7 +211,7 @@ struct pz_place_problem pz_place_problem_on(const struct pz_cluster *net, int64_
   return problem;
 }
 
-/* The layers of a workload as a chain, repeated as in the model. */
+/* Returns the layers of a workload as a chain, repeated as in the model. */
 struct pz_place_width pz_place_layer_chain(struct pz_call *call, const struct pz_workload *workload,
                                            struct pz_layer_time (*times)[2], bool least) {
   enum { PARAM_BYTES = 2 };

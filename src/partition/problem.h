@@ -27,7 +27,8 @@ struct pz_place_layer {
   int64_t id;
   const char *name; /* NULL unless the layer is of a model */
   double fwd_s, bwd_s;
-  /* Time of collectives by direction, if the layer is of a model.  They may overlap with the rest. */
+  /* Time of collectives by direction, if the layer is of a model.  They may overlap with the
+   * rest. */
   double link_s[2];
   double param_bytes, act_bytes;
   bool tensor_parallel; /* a stage with such a layer uses t devices, other stages one */
@@ -38,7 +39,8 @@ struct pz_place_edge {
   double bytes;
 };
 
-/* The layers at one tensor-parallel degree ("width"), in topological order: among ready layers the one listed first. */
+/* The layers at one tensor-parallel degree ("width"), in topological order: among ready layers
+ * the one listed first. */
 struct pz_place_width {
   int64_t tp; /* the tensor-parallel degree */
   const struct pz_place_layer *layers;
@@ -46,7 +48,8 @@ struct pz_place_width {
   uint32_t n, n_edges;
 };
 
-/* A part of the network.  Plans on at most this many devices stay inside one such part and use its bandwidth. */
+/* A part of the network.  Plans on at most this many devices stay inside one such part and use
+ * its bandwidth. */
 struct pz_place_domain {
   int64_t devices;
   double bytes_per_s;
@@ -84,10 +87,11 @@ struct pz_place_solution {
 
 /* ---- formulas ------------------------------------------------------------------------------- */
 
-/* The problem of plans inside one domain, or in the whole network if `domain` is n_domains. */
+/* Returns the problem of plans inside one domain, or in the whole network if `domain` is
+ * n_domains. */
 struct pz_place_problem pz_place_within(const struct pz_place_problem *problem, uint32_t domain);
 
-/* The gradient all-reduce, and the time of a batch, as above. */
+/* Returns the gradient all-reduce, and the time of a batch, as above. */
 double pz_place_allreduce_s(const struct pz_place_problem *problem, int64_t d, double param_bytes);
 double pz_place_time_s(const struct pz_place_problem *problem, double maxload_s, uint32_t n_stages,
                        int64_t d, double param_bytes);
@@ -98,13 +102,15 @@ struct pz_replicas {
   double time_s;
 };
 
-/* The best number of replicas of a pipeline of n_stages stages on n_devices devices, with a time below limit_s. */
+/* Returns the best number of replicas of a pipeline of n_stages stages on n_devices devices,
+ * with a time below limit_s. */
 struct pz_replicas pz_place_best_replicas(const struct pz_place_problem *problem, double maxload_s,
                                           uint32_t n_stages, int64_t n_devices, double param_bytes,
                                           double limit_s);
 
-/* Time and memory of one stage, computed from its layers by the formulas above.  For plans that are given and for the
- * checker; the solver has a table of its own, so that each can test the other. */
+/* Time and memory of one stage, computed from its layers by the formulas above.  For plans that
+ * are given and for the checker; the solver has a table of its own, so that each can test the
+ * other. */
 struct pz_stage_sum {
   double forward_s;  /* includes waiting for inputs from other stages */
   double backward_s; /* the same; includes the second forward pass if the stage recomputes */
@@ -115,9 +121,9 @@ struct pz_stage_sum {
   bool tensor_parallel;
 };
 
-/* The sum of stage k; stage_of[i] is the stage of layer i, from 0. */
+/* Returns the sum of stage k; stage_of[i] is the stage of layer i, from 0. */
 struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *problem,
-                                 const struct pz_place_width *w, const uint32_t *stage_of,
+                                 const struct pz_place_width *place_width, const uint32_t *stage_of,
                                  uint32_t k, uint32_t n_stages);
 
 /* ---- plans that are given ------------------------------------------------------------------- */
@@ -137,12 +143,13 @@ struct pz_fixed {
 
 /* Evaluates a given plan.  Returns NULL, or a sentence that says why the plan is impossible. */
 const char *pz_fixed_plan_evaluate(struct pz_call *call, const struct pz_place_problem *problem,
-                                   const struct pz_fixed *f, struct pz_place_solution *out);
+                                   const struct pz_fixed *fixed, struct pz_place_solution *out);
 
 /* ---- the problem of a model ----------------------------------------------------------------- */
 
-/* A problem of one width on `devices` devices; the caller sets layers, memory and microbatches.  The bandwidth is that of
- * the innermost level of the network that joins all devices; the levels inside it become domains. */
+/* Returns a problem of one width on `devices` devices; the caller sets layers, memory and
+ * microbatches.  The bandwidth is that of the innermost level of the network that joins all
+ * devices; the levels inside it become domains. */
 struct pz_place_problem pz_place_problem_on(const struct pz_cluster *net, int64_t devices);
 
 /* The schedule of a layer in one direction. */
@@ -153,8 +160,9 @@ struct pz_layer_time {
   bool open;      /* it is not proven optimal */
 };
 
-/* The layers of a workload one by one, repeated as in the model, each with an edge to the next.  times[i] are the times of
- * w->layers[i] by direction, of which `least` selects the lower bounds.  Names stay the workload's. */
+/* Returns the layers of a workload one by one, repeated as in the model, each with an edge to
+ * the next.  times[i] are the times of w->layers[i] by direction, of which `least` selects the
+ * lower bounds.  Names stay the workload's. */
 struct pz_place_width pz_place_layer_chain(struct pz_call *call, const struct pz_workload *workload,
                                            struct pz_layer_time (*times)[2], bool least);
 
@@ -164,12 +172,14 @@ struct pz_place_width pz_place_layer_chain(struct pz_call *call, const struct pz
  * tensor-parallel degree, after J. Tarnawski, D. Narayanan, A. Phanishayee, "Piper:
  * Multidimensional Planner for DNN Parallelization", NeurIPS 2021. */
 
-/* Finds the fastest plan of at most limit_s (DBL_MAX for no limit); among equally fast plans the limit may decide which is
- * found.  Returns false if there is none.  Raises PZ_BAD_INPUT for a graph with too many cuts into two parts. */
+/* Finds the fastest plan of at most limit_s (DBL_MAX for no limit); among equally fast plans the
+ * limit may decide which is found.  Returns false if there is none.  Raises PZ_BAD_INPUT for a
+ * graph with too many cuts into two parts. */
 bool pz_place_find_fastest(struct pz_call *call, const struct pz_place_problem *problem,
                            double limit_s, struct pz_place_solution *out);
 
-/* For infeasible problems: the least memory with which some plan is feasible, and its stage with the most memory. */
+/* For infeasible problems: the least memory with which some plan is feasible, and its stage with
+ * the most memory. */
 struct pz_fit {
   double hbm_bytes;         /* to a thousandth; DBL_MAX if no amount would do */
   uint32_t stage, n_stages; /* the stage counts from 0 */
@@ -180,8 +190,8 @@ struct pz_fit {
 
 struct pz_fit pz_place_least_memory(struct pz_call *call, const struct pz_place_problem *problem);
 
-/* Checks a plan by recomputing it from the layers; shares only the formulas with the solver.  Raises PZ_INTERNAL if
- * something is wrong. */
+/* Checks a plan by recomputing it from the layers; shares only the formulas with the solver.
+ * Raises PZ_INTERNAL if something is wrong. */
 void pz_place_check(struct pz_call *call, const struct pz_place_problem *problem,
                     const struct pz_place_solution *plan);
 
@@ -207,12 +217,14 @@ struct pz_place_bound {
   uint32_t n_inner;
 };
 
-/* For a problem of one width whose layers are a chain of runs of equal layers.  `runs` has to live as long. */
+/* For a problem of one width whose layers are a chain of runs of equal layers.  `runs` has to
+ * live as long. */
 void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem *problem,
                             const uint32_t *runs, uint32_t n_runs, struct pz_place_bound *out);
 
-/* A lower bound on the time of plans whose layers take at least fwd_s and bwd_s (by run).  A result that is not below
- * limit_s may be any such number.  Returns HUGE_VAL if no plan is feasible. */
+/* Returns a lower bound on the time of plans whose layers take at least fwd_s and bwd_s (by
+ * run).  A result that is not below limit_s may be any such number.  Returns HUGE_VAL if no plan
+ * is feasible. */
 double pz_place_bound_time_s(const struct pz_place_bound *bound, const double *fwd_s,
                              const double *bwd_s, double limit_s);
 

@@ -27,9 +27,10 @@ struct stage_cost {
   bool tensor_parallel;
 };
 
-/* The tables of the dynamic program at one width.  A cut is a set of layers closed under predecessors (a downset),
- * and a stage is the difference of two cuts.  On a chain, cuts are prefixes.  A cell of the table belongs to the last
- * k stages, n_single of them on one device, that begin at a cut. */
+/* The tables of the dynamic program at one width.  A cut is a set of layers closed under
+ * predecessors (a downset), and a stage is the difference of two cuts.  On a chain, cuts are
+ * prefixes.  A cell of the table belongs to the last k stages, n_single of them on one device,
+ * that begin at a cut. */
 struct stage_table {
   const struct pz_place_problem *problem;
   const struct pz_place_width *width;
@@ -64,7 +65,7 @@ static struct stage_cost *cost_of(const struct stage_table *table, uint32_t from
   return &table->costs[(size_t)from * table->n_cuts + to];
 }
 
-/* The cost of all layers as one stage. */
+/* Returns the cost of all layers as one stage. */
 static const struct stage_cost *whole_cost(const struct stage_table *table) {
   return cost_of(table, 0, table->n_cuts - 1);
 }
@@ -75,7 +76,8 @@ static double stage_load_s(const struct stage_table *table, const struct stage_c
   return table->problem->recompute && i > 1 ? cost->recompute_s : cost->kept_s;
 }
 
-/* Memory of stage i from the end: parameters with optimizer state, activations, and microbatches in flight. */
+/* Memory of stage i from the end: parameters with optimizer state, activations, and microbatches
+ * in flight. */
 static double stage_memory_bytes(const struct stage_table *table, const struct stage_cost *cost,
                                  uint32_t i) {
   double kept_bytes = table->problem->recompute ? cost->in_bytes : cost->act_bytes;
@@ -109,7 +111,7 @@ static const uint64_t *cut_set(const struct stage_table *table, uint32_t cut) {
   return &table->cuts[(size_t)cut * table->n_words];
 }
 
-/* Whether a layer is in the stage between two cuts. */
+/* Returns whether a layer is in the stage between two cuts. */
 static bool is_in_stage(const struct stage_table *table, uint32_t from, uint32_t to,
                         uint32_t layer) {
   if (!table->cuts) return layer >= from && layer < to;
@@ -121,7 +123,7 @@ static bool is_stage(const struct stage_table *table, uint32_t from, uint32_t to
   return set_is_within(cut_set(table, from), cut_set(table, to), table->n_words);
 }
 
-/* Whether every layer has an edge to the next one, so that cuts are prefixes. */
+/* Returns whether every layer has an edge to the next one, so that cuts are prefixes. */
 static bool is_chain(const struct pz_place_width *width) {
   bool linked[PZ_PLACE_MOST_LAYERS] = {false};
   for (uint32_t e = 0; e < width->n_edges; e++)
@@ -167,8 +169,8 @@ static void find_cuts(struct pz_call *call, struct stage_table *table) {
 
 /* ---- costs of stages ------------------------------------------------------------------------ */
 
-/* The cost of one stage in any graph.  arrive_s is scratch by direction and layer: when the last input from another stage
- * arrives. */
+/* The cost of one stage in any graph.  arrive_s is scratch by direction and layer: when the last
+ * input from another stage arrives. */
 static void cost_graph_stage(const struct stage_table *table, uint32_t from, uint32_t to,
                              double *arrive_s[2]) {
   const struct pz_place_width *width = table->width;
@@ -205,8 +207,9 @@ static void cost_graph_stage(const struct stage_table *table, uint32_t from, uin
   cost->recompute_work_s = cost->work_s + (table->problem->recompute ? sum_fwd_s : 0);
 }
 
-/* On a chain, sets the sums and the forward pass of every stage that begins at `from`.  Until cost_chain_backward() has
- * completed a stage, kept_s is the time of forward with waiting, and recompute_s that of forward alone. */
+/* On a chain, sets the sums and the forward pass of every stage that begins at `from`.  Until
+ * cost_chain_backward() has completed a stage, kept_s is the time of forward with waiting, and
+ * recompute_s that of forward alone. */
 static void cost_chain_forward(const struct stage_table *table, uint32_t from, double *arrive_s,
                                double *arrive_bytes) {
   const struct pz_place_width *width = table->width;
@@ -292,8 +295,8 @@ static void try_stage(struct stage_table *table, uint32_t k, uint32_t from, uint
   }
 }
 
-/* Whether the stage is so long that neither it nor any longer one improves a cell; on a chain, for k > 1.  Work grows with
- * the length of the stage. */
+/* Returns whether the stage is so long that neither it nor any longer one improves a cell; on a
+ * chain, for k > 1.  Work grows with the length of the stage. */
 static bool is_too_long(const struct stage_table *table, uint32_t k, uint32_t from, uint32_t to,
                         double limit_s) {
   const struct stage_cost *stage = cost_of(table, from, to);
@@ -305,8 +308,9 @@ static bool is_too_long(const struct stage_table *table, uint32_t k, uint32_t fr
   return stage->recompute_work_s >= worst_s || stage->recompute_work_s >= limit_s;
 }
 
-/* On a chain, the first end of a stage that leaves no more work than k - 1 stages can do within the limit.  The last
- * stage has less work than its layers suggest, because it does not recompute. */
+/* On a chain, the first end of a stage that leaves no more work than k - 1 stages can do within
+ * the limit.  The last stage has less work than its layers suggest, because it does not
+ * recompute. */
 static uint32_t first_useful_end(const struct stage_table *table, uint32_t k, uint32_t from,
                                  double limit_s) {
   uint32_t n = table->n_cuts, low = from + 1, high = n - k;
@@ -341,8 +345,8 @@ static void fill_cells(struct stage_table *table, uint32_t k, uint32_t from, dou
   }
 }
 
-/* On a chain, the least number of stages, from n_stages on, of a better plan whose last k stages begin at `from`.  The
- * stages before them must do all work before that cut. */
+/* On a chain, the least number of stages, from n_stages on, of a better plan whose last k stages
+ * begin at `from`.  The stages before them must do all work before that cut. */
 static uint32_t fewest_stages(const struct stage_table *table, uint32_t k, uint32_t from,
                               uint32_t n_stages) {
   if (table->cuts || from == 0) return n_stages;
@@ -354,7 +358,8 @@ static uint32_t fewest_stages(const struct stage_table *table, uint32_t k, uint3
   return n_stages;
 }
 
-/* Fills the row of the last k stages, as far as it can lead to a plan that is better than the incumbent. */
+/* Fills the row of the last k stages, as far as it can lead to a plan that is better than the
+ * incumbent. */
 static void fill_row(struct stage_table *table, uint32_t k, const struct incumbent *best) {
   uint32_t n = table->n_cuts, most = table->most_stages, n_stages = k;
   if (table->limits_of_s != best->replicas.time_s) {
@@ -378,8 +383,8 @@ static void fill_row(struct stage_table *table, uint32_t k, const struct incumbe
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
-/* Makes the plan of n_stages stages in the table the incumbent: n_single of them are on one device, and the first
- * ends at first_end. */
+/* Makes the plan of n_stages stages in the table the incumbent: n_single of them are on one
+ * device, and the first ends at first_end. */
 static void set_incumbent(const struct stage_table *table, struct incumbent *best,
                           struct pz_replicas replicas, uint32_t n_stages, uint32_t n_single,
                           uint32_t first_end) {
@@ -396,7 +401,7 @@ static void set_incumbent(const struct stage_table *table, struct incumbent *bes
   }
 }
 
-/* Whether some plan of n_stages or more stages may be better than the incumbent. */
+/* Returns whether some plan of n_stages or more stages may be better than the incumbent. */
 static bool may_improve(const struct stage_table *table, const struct incumbent *best,
                         uint32_t n_stages) {
   double work_s = whole_cost(table)->work_s;
@@ -405,8 +410,8 @@ static bool may_improve(const struct stage_table *table, const struct incumbent 
   return false;
 }
 
-/* Finds the best plan if the first stage is charged for the all-reduce: for each length of it, the table has the least
- * maxload of the rest. */
+/* Finds the best plan if the first stage is charged for the all-reduce: for each length of it,
+ * the table has the least maxload of the rest. */
 static void solve_original(struct stage_table *table, struct incumbent *best) {
   for (uint32_t n_stages = 1; n_stages <= table->most_stages && may_improve(table, best, n_stages);
        n_stages++) {
@@ -444,9 +449,10 @@ static double largest_stage_bytes(const struct stage_table *table, uint32_t n_st
   return largest;
 }
 
-/* Tries the plan of n_stages stages in the table.  Returns a number of parameter bytes that the largest stage of
- * every better plan of this maxload stays below, or 0 if there is no better plan.  The time grows with these bytes,
- * and at those of the plan found it is no better; bisection starts from the even share, and its upper end is safe. */
+/* Tries the plan of n_stages stages in the table.  Returns a number of parameter bytes that the
+ * largest stage of every better plan of this maxload stays below, or 0 if there is no better
+ * plan.  The time grows with these bytes, and at those of the plan found it is no better;
+ * bisection starts from the even share, and its upper end is safe. */
 static double try_table_plan(const struct stage_table *table, struct incumbent *best,
                              uint32_t n_stages, uint32_t n_single) {
   double maxload_s = table->maxload_s[cell_of(table, n_stages, n_single, 0)];
@@ -472,9 +478,9 @@ static double try_table_plan(const struct stage_table *table, struct incumbent *
   return high;
 }
 
-/* Finds the best plan if the largest stage is charged for the all-reduce: the least maxload with stages of at most
- * cap_bytes parameters, for a falling cap.  Each step
- * puts the largest stages of plans that could still be beaten out of reach. */
+/* Finds the best plan if the largest stage is charged for the all-reduce: the least maxload with
+ * stages of at most cap_bytes parameters, for a falling cap.  Each step puts the largest stages
+ * of plans that could still be beaten out of reach. */
 static void solve_corrected(struct stage_table *table, struct incumbent *best) {
   uint32_t last = table->most_stages; /* plans of more stages are settled */
   table->cap_bytes = DBL_MAX;
@@ -498,8 +504,8 @@ static void solve_corrected(struct stage_table *table, struct incumbent *best) {
 
 /* ---- an initial upper bound ------------------------------------------------------------------ */
 
-/* The time of the plan whose stages, from the end, are as long as their load stays within load_s.  Returns DBL_MAX if
- * it needs more than n_stages stages or does not fit. */
+/* Returns the time of the plan whose stages, from the end, are as long as their load stays
+ * within load_s.  Returns DBL_MAX if it needs more than n_stages stages or does not fit. */
 static double greedy_time_s(const struct stage_table *table, uint32_t n_stages, double load_s) {
   bool largest_charged = table->problem->semantics == PZ_SEMANTICS_CORRECTED;
   double maxload_s = 0, charged_bytes = 0;
@@ -526,8 +532,8 @@ static double greedy_time_s(const struct stage_table *table, uint32_t n_stages, 
       .time_s;
 }
 
-/* On a chain, lowers the incumbent's time to that of a greedy plan near the best.  The dynamic program finds that plan or a
- * better one. */
+/* On a chain, lowers the incumbent's time to that of a greedy plan near the best.  The dynamic
+ * program finds that plan or a better one. */
 static void initial_upper_bound(const struct stage_table *table, struct incumbent *best) {
   if (table->cuts) return;
   double work_s = whole_cost(table)->work_s, time_s = best->replicas.time_s;
@@ -572,7 +578,7 @@ static void make_stage_table(struct pz_call *call, struct stage_table *table) {
     table->largest_bytes = pz_fmax(table->largest_bytes, table->width->layers[i].param_bytes);
 }
 
-/* The solution that the incumbent stands for, with its stages. */
+/* Returns the solution that the incumbent stands for, with its stages. */
 static struct pz_place_solution describe_incumbent(struct pz_call *call,
                                                    const struct stage_table *table,
                                                    const struct incumbent *best) {
@@ -608,8 +614,8 @@ static struct pz_place_solution describe_incumbent(struct pz_call *call,
   return plan;
 }
 
-/* Finds the best plan at one width.  If it is faster than the incumbent, it replaces *out and lowers the incumbent's
- * time. */
+/* Finds the best plan at one width.  If it is faster than the incumbent, it replaces *out and
+ * lowers the incumbent's time. */
 static void solve_width(struct pz_call *call, const struct pz_place_problem *problem,
                         const struct pz_place_width *width, struct incumbent *best,
                         struct pz_place_solution *out) {
@@ -634,7 +640,8 @@ static void solve_width(struct pz_call *call, const struct pz_place_problem *pro
   pz_scratch_end(&tables);
 }
 
-/* Solves every domain by itself, the smallest first, so that of equally fast plans the one on fewer devices is found. */
+/* Solves every domain by itself, the smallest first, so that of equally fast plans the one on
+ * fewer devices is found. */
 bool pz_place_find_fastest(struct pz_call *call, const struct pz_place_problem *problem,
                            double limit_s, struct pz_place_solution *out) {
   struct pz_place_solution fastest = {0};
@@ -657,7 +664,8 @@ bool pz_place_find_fastest(struct pz_call *call, const struct pz_place_problem *
 
 /* ---- the least memory that would do --------------------------------------------------------- */
 
-/* Whether there is a plan with this memory per device.  If so, *out describes its stage with the most memory. */
+/* Returns whether there is a plan with this memory per device.  If so, *out describes its stage
+ * with the most memory. */
 static bool fits_with(struct pz_call *call, const struct pz_place_problem *problem,
                       double hbm_bytes, struct pz_fit *out) {
   struct pz_call work = pz_scratch(call);
@@ -682,7 +690,7 @@ static bool fits_with(struct pz_call *call, const struct pz_place_problem *probl
   return fits;
 }
 
-/* The least memory per device with which a plan fits, to a thousandth, by bisection. */
+/* Returns the least memory per device with which a plan fits, to a thousandth, by bisection. */
 struct pz_fit pz_place_least_memory(struct pz_call *call, const struct pz_place_problem *problem) {
   struct pz_fit fit = {.hbm_bytes = DBL_MAX};
   double low = problem->hbm_bytes, high = low > 1 ? 2 * low : 2;

@@ -264,10 +264,10 @@ void pz_neighbours_visit(struct pz_call *call, const struct pz_neighbourhood *ne
   change_sharding(call, &walk, neighbourhood->fields & PZ_PLAN_PIN(ZERO),
                   neighbourhood->fields & PZ_PLAN_PIN(OVERLAP));
   if (!(neighbourhood->fields & (PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(ATTENTION)))) return;
-  struct pz_plan sp = *neighbourhood->plan, flash = sp;
-  sp.sp = !sp.sp;
+  struct pz_plan plan = *neighbourhood->plan, flash = plan;
+  plan.sp = !plan.sp;
   flash.attention = PZ_ATTENTION_FLASH;
-  if (sp.tp > 1) try_neighbour(call, &walk, sp, PZ_PLAN_SP);
+  if (plan.tp > 1) try_neighbour(call, &walk, plan, PZ_PLAN_SP);
   if (neighbourhood->plan->attention != PZ_ATTENTION_FLASH)
     try_neighbour(call, &walk, flash, PZ_PLAN_ATTENTION);
 }
@@ -291,16 +291,17 @@ struct fitting_search {
 /* Lists a neighbour that fits, unless a listed plan has the same step and memory.  If it does not
  * fit and pairs of changes are searched, visits its neighbours in turn. */
 static bool accept_fitting(struct pz_call *call, void *ctx, const struct pz_plan *plan,
-                           const struct pz_prediction *p, enum pz_plan_field field) {
+                           const struct pz_prediction *prediction, enum pz_plan_field field) {
   struct fitting_search *search = ctx;
-  bool fits = pz_neighbour_fits(search->neighbourhood, p);
+  bool fits = pz_neighbour_fits(search->neighbourhood, prediction);
   if (fits) {
     struct pz_plan_change change = {
-        .plan = *plan, .field = search->two_changes ? PZ_PLAN_FIELDS : field, .p = *p};
+        .plan = *plan, .field = search->two_changes ? PZ_PLAN_FIELDS : field, .p = *prediction};
     bool is_listed = false;
     for (uint32_t i = 0; i < search->found.n && !is_listed; i++) {
       const struct pz_prediction *other = &pz_vec_at(&search->found, struct pz_plan_change, i)->p;
-      is_listed = other->step_s == p->step_s && other->peak_bytes == p->peak_bytes;
+      is_listed =
+          other->step_s == prediction->step_s && other->peak_bytes == prediction->peak_bytes;
     }
     if (!is_listed) pz_append(call, &search->found, &change);
   } else if (search->two_changes && !search->is_second) {
@@ -363,9 +364,9 @@ static void find_fitting_changes(struct pz_call *call, void *ctx) {
 }
 
 enum pz_status pz_training_changes(const char *model, const struct pz_chip *chip,
-                                   const struct pz_cluster *net, const struct pz_training_run *r,
+                                   const struct pz_cluster *net, const struct pz_training_run *run,
                                    struct pz_plan_changes **out, struct pz_error *err) {
-  struct changes_args args = {model, chip, net, r, out};
+  struct changes_args args = {model, chip, net, run, out};
   return pz_border(find_fitting_changes, &args, err);
 }
 

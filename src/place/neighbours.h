@@ -41,8 +41,9 @@ void pz_neighbours_visit(struct pz_call *call, const struct pz_neighbourhood *ne
 /* Returns whether the memory of a plan is within the limit, and its offloaded part within the
  * memory of the host. */
 static inline bool pz_neighbour_fits(const struct pz_neighbourhood *n,
-                                     const struct pz_prediction *p) {
-  return p->needed_bytes <= n->limit_bytes && p->host_bytes <= p->usable_host_bytes;
+                                     const struct pz_prediction *prediction) {
+  return prediction->needed_bytes <= n->limit_bytes &&
+         prediction->host_bytes <= prediction->usable_host_bytes;
 }
 
 /* Sets the gain of a change of the run, and the options that make it. */

@@ -217,8 +217,8 @@ struct priced_plan {
 
 /* Predicts a plan (struct priced_plan). */
 static void price_plan(struct pz_call *call, void *ctx) {
-  struct priced_plan *x = ctx;
-  *x->p = pz_predict(call, x->job, x->plan, NULL);
+  struct priced_plan *priced_plan = ctx;
+  *priced_plan->p = pz_predict(call, priced_plan->job, priced_plan->plan, NULL);
 }
 
 /* Prices the plan with the chosen items as in b; with all items that are left, it is b itself.  The
@@ -226,7 +226,7 @@ static void price_plan(struct pz_call *call, void *ctx) {
  * framework cannot run the plan although it can run both a and b. */
 static bool try_items(struct pz_call *call, const struct diff_walk *walk,
                       const struct item_choice *choice, struct pz_diff_change *out) {
-  struct pz_plan p = walk->plan;
+  struct pz_plan plan = walk->plan;
   const struct pz_job *job = walk->job;
   struct pz_error why = {0};
   if (choice->n == walk->n_items) {
@@ -234,15 +234,15 @@ static bool try_items(struct pz_call *call, const struct diff_walk *walk,
     out->p = walk->diff->b.p;
     return true;
   }
-  for (int i = 0; i < choice->n; i++) set_item(walk, walk->items[choice->at[i]], &p, &job);
+  for (int i = 0; i < choice->n; i++) set_item(walk, walk->items[choice->at[i]], &plan, &job);
   const struct pz_model_shape *model = job == &walk->b.job ? &walk->b.model : &walk->a.model;
-  if (!pz_try_fill_plan(&p, job->chip, &why)) return false;
+  if (!pz_try_fill_plan(&plan, job->chip, &why)) return false;
   if (walk->a.can_run && walk->b.can_run) {
-    p.overlap = pz_framework_overlap(&p, model);
-    if (!pz_framework_can_run(&p, model, NULL)) return false;
+    plan.overlap = pz_framework_overlap(&plan, model);
+    if (!pz_framework_can_run(&plan, model, NULL)) return false;
   }
-  out->plan = p;
-  enum pz_status status = pz_border(price_plan, &(struct priced_plan){job, &p, &out->p}, &why);
+  out->plan = plan;
+  enum pz_status status = pz_border(price_plan, &(struct priced_plan){job, &plan, &out->p}, &why);
   if (status == PZ_NO_MEMORY) pz_raise_again(call, &why);
   return status == PZ_OK && isfinite(out->p.step_s) && isfinite(out->p.peak_bytes);
 }
@@ -280,35 +280,22 @@ static const char *describe_items(struct pz_call *result, const struct diff_walk
     for (int k = 0; k < names; k++) {
       const char *name =
           item == MACHINE ? machine[k] : pz_plan_field_name((enum pz_plan_field)item);
-      const struct pz_field_difference *f = find_difference(walk->diff, name);
-      if (!f) continue;
-      text = pz_format(result, "%s%s%s %s -> %s", text, *text ? ", " : "", name, f->a, f->b);
-      *values = pz_format(result, "%s%s%s %s", *values, **values ? ", " : "", name, f->b);
+      const struct pz_field_difference *difference = find_difference(walk->diff, name);
+      if (!difference) continue;
+      text = pz_format(result, "%s%s%s %s -> %s", text, *text ? ", " : "", name, difference->a,
+                       difference->b);
+      *values = pz_format(result, "%s%s%s %s", *values, **values ? ", " : "", name, difference->b);
     }
   }
   return text;
 }
 
-/* Makes the changes of the chosen items, and removes them from the items that are left. */
-static void change_items(struct diff_walk *walk, const struct item_choice *choice) {
-  int left = 0, chosen = 0;
-  for (int i = 0; i < walk->n_items; i++) {
-    if (chosen < choice->n && choice->at[chosen] == i) {
-      set_item(walk, walk->items[i], &walk->plan, &walk->job);
-      chosen++;
-    } else {
-      walk->items[left++] = walk->items[i];
-    }
-  }
-  walk->n_items = left;
-}
-
 /* Returns whether the plan is that of b already, because the items that are left only follow from
  * others. */
-static bool only_followers_left(const struct diff_walk *walk, const struct pz_plan *p) {
+static bool only_followers_left(const struct diff_walk *walk, const struct pz_plan *plan) {
   for (int i = 0; i < walk->n_items; i++)
     if (walk->items[i] == MACHINE) return false;
-  return walk->n_items && same_plan(p, &walk->b.canonical);
+  return walk->n_items && same_plan(plan, &walk->b.canonical);
 }
 
 /* Walks from plan a to plan b, and appends each change with its price to the path. */
@@ -330,7 +317,17 @@ static void walk_path(struct pz_call *call, struct pz_call *result, struct diff_
     const char *values = diff->changes;
     one.fields = (uint32_t)choice.n;
     one.change = describe_items(result, walk, &choice, &values);
-    change_items(walk, &choice);
+    /* Makes the changes of the chosen items, and removes them from the items that are left. */
+    int left = 0, chosen = 0;
+    for (int i = 0; i < walk->n_items; i++) {
+      if (chosen < choice.n && choice.at[chosen] == i) {
+        set_item(walk, walk->items[i], &walk->plan, &walk->job);
+        chosen++;
+      } else {
+        walk->items[left++] = walk->items[i];
+      }
+    }
+    walk->n_items = left;
     if (only_followers_left(walk, &one.plan)) {
       one.p = diff->b.p;
       walk->n_items = 0;
@@ -380,20 +377,23 @@ static const char *describe_parts(struct pz_call *result, const struct pz_predic
 }
 
 /* Returns why a plan does not fit: the lacking memory, and the largest part of it. */
-static const char *describe_misfit(struct pz_call *result, const struct pz_prediction *p) {
+static const char *describe_misfit(struct pz_call *result, const struct pz_prediction *prediction) {
   const struct pz_part_info *part, *most = pz_memory_part_at(0);
-  if (p->needed_bytes <= p->usable_bytes)
+  if (prediction->needed_bytes <= prediction->usable_bytes)
     return pz_format(result,
                      "does not fit: needs %.1f GB of the host's memory for a device, %.1f GB more "
                      "than usable",
-                     p->host_bytes / 1e9, (p->host_bytes - p->usable_host_bytes) / 1e9);
+                     prediction->host_bytes / 1e9,
+                     (prediction->host_bytes - prediction->usable_host_bytes) / 1e9);
   for (size_t i = 1; (part = pz_memory_part_at(i)); i++)
-    if (pz_memory_part(&p->peak, part) > pz_memory_part(&p->peak, most)) most = part;
+    if (pz_memory_part(&prediction->peak, part) > pz_memory_part(&prediction->peak, most))
+      most = part;
   return pz_format(result,
                    "does not fit: needs %.1f GB a device, %.1f GB more than usable; the largest "
                    "part is %s, %.1f GB",
-                   p->needed_bytes / 1e9, (p->needed_bytes - p->usable_bytes) / 1e9, most->label,
-                   pz_memory_part(&p->peak, most) / 1e9);
+                   prediction->needed_bytes / 1e9,
+                   (prediction->needed_bytes - prediction->usable_bytes) / 1e9, most->label,
+                   pz_memory_part(&prediction->peak, most) / 1e9);
 }
 
 /* Returns how run b compares with run a.  Runs with the same tokens per step on the same number of

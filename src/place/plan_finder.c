@@ -38,14 +38,14 @@ struct pz_plan_finder {
   struct ranked_shape *ranked;           /* room for all shapes */
   struct pz_vec open_grids;              /* grids of a shape that could have the best plan */
   struct pz_plan promising;              /* the plan with the lowest bound on the last chip */
-  struct pz_step_shape *promising_shape; /* its shape; NULL: there is none */
+  struct pz_step_shape *promising_shape; /* its shape, or NULL if there is none */
 };
 
 /* ---- a chip --------------------------------------------------------------------------------- */
 
 /* Returns a hash, never 0, of everything that layer times depend on. */
-static uint64_t chip_key(struct pz_finder_chip on) {
-  const struct pz_chip *chip = on.chip;
+static uint64_t chip_key(struct pz_finder_chip finder_chip) {
+  const struct pz_chip *chip = finder_chip.chip;
   struct pz_power_law law = pz_power_law_of(chip);
   double values[14 + 3 * PZ_CLUSTER_MOST_LEVELS] = {
       (double)chip->tensor.cores,       (double)chip->tensor.rows,  (double)chip->tensor.cols,
@@ -53,32 +53,34 @@ static uint64_t chip_key(struct pz_finder_chip on) {
       (double)chip->glb_bytes,          chip->glb_bytes_per_s,      chip->clock_hz,
       pz_chip_hbm_bytes_per_s(chip),    chip->rules.nested_mapping, chip->cold ? law.watts : 0,
       chip->cold ? law.mm2 : 0,         chip->bounds_others};
-  for (int l = 0; l < on.net->n_levels; l++) {
-    values[14 + 3 * l] = (double)on.net->level[l].devices;
-    values[15 + 3 * l] = on.net->level[l].bytes_per_s;
-    values[16 + 3 * l] = on.net->level[l].latency_s;
+  for (int l = 0; l < finder_chip.net->n_levels; l++) {
+    values[14 + 3 * l] = (double)finder_chip.net->level[l].devices;
+    values[15 + 3 * l] = finder_chip.net->level[l].bytes_per_s;
+    values[16 + 3 * l] = finder_chip.net->level[l].latency_s;
   }
   return pz_hash(values, sizeof values) | 1;
 }
 
 /* Makes this chip the question's, and discards the plans that were found for the last one. */
-static void set_chip(struct pz_plan_finder *finder, struct pz_finder_chip on, double cutoff_s) {
+static void set_chip(struct pz_plan_finder *finder, struct pz_finder_chip finder_chip,
+                     double cutoff_s) {
   struct pz_found_plan *list = finder->pricing.found.list;
-  finder->question.job.chip = on.chip;
-  finder->question.job.net = on.net;
+  finder->question.job.chip = finder_chip.chip;
+  finder->question.job.net = finder_chip.net;
   finder->pricing.cutoff_s = cutoff_s;
   finder->pricing.found = (struct pz_found_plans){.list = list};
-  pz_plan_memory_set_chip(&finder->memory, on.chip);
+  pz_plan_memory_set_chip(&finder->memory, finder_chip.chip);
 }
 
 /* Computes the layer times of a shape on a chip, unless they are known from the last call. */
 static void time_shape(struct pz_call *call, struct pz_plan_finder *finder,
-                       struct pz_step_shape *shape, struct pz_finder_chip on) {
-  uint64_t key = chip_key(on);
+                       struct pz_step_shape *shape, struct pz_finder_chip finder_chip) {
+  uint64_t key = chip_key(finder_chip);
   struct pz_plan plan = pz_step_shape_plan(&finder->question, shape);
   if (shape->timed_for == key) return;
   shape->timed_for = 0;
-  pz_step_model_set_chip(call, shape->model, on.chip, on.net, &plan, finder->terms.times);
+  pz_step_model_set_chip(call, shape->model, finder_chip.chip, finder_chip.net, &plan,
+                         finder->terms.times);
   pz_step_shape_time(call, &finder->space, shape);
   shape->timed_for = key;
 }
@@ -113,9 +115,10 @@ static double shape_frontier_s(struct pz_call *call, struct pz_plan_finder *find
 }
 
 double pz_finder_floor_s(struct pz_call *call, struct pz_plan_finder *finder,
-                         struct pz_finder_chip on, double enough_s) {
-  set_chip(finder, on, enough_s);
-  struct pz_term_rates rates = pz_term_rates_of(call, &finder->terms, on.chip, on.net);
+                         struct pz_finder_chip finder_chip, double enough_s) {
+  set_chip(finder, finder_chip, enough_s);
+  struct pz_term_rates rates =
+      pz_term_rates_of(call, &finder->terms, finder_chip.chip, finder_chip.net);
   double least_s = enough_s;
   /* the best shape of the last chip comes first, because it is likely to be the best again */
   for (uint32_t k = 0; k <= finder->space.shapes.n; k++) {
@@ -140,8 +143,9 @@ static int by_rank(const void *a, const void *b) {
 /* Lists in finder->ranked the shapes that may have a step below the limit, lowest bound first.
  * Returns their number. */
 static uint32_t rank_shapes(struct pz_call *call, struct pz_plan_finder *finder,
-                            struct pz_finder_chip on, double limit_s) {
-  struct pz_term_rates rates = pz_term_rates_of(call, &finder->terms, on.chip, on.net);
+                            struct pz_finder_chip finder_chip, double limit_s) {
+  struct pz_term_rates rates =
+      pz_term_rates_of(call, &finder->terms, finder_chip.chip, finder_chip.net);
   uint32_t n = 0;
   for (uint32_t k = 0; k < finder->space.shapes.n; k++) {
     uint32_t i = (finder->first_shape + k) % finder->space.shapes.n;
@@ -241,21 +245,21 @@ static void bound_shape(struct pz_call *call, struct pz_plan_finder *finder,
 }
 
 double pz_finder_bound_s(struct pz_call *call, struct pz_plan_finder *finder,
-                         struct pz_finder_chip on, double enough_s) {
+                         struct pz_finder_chip finder_chip, double enough_s) {
   double least_s = enough_s;
   pz_plan_frontiers_trim(&finder->frontiers);
-  set_chip(finder, on, enough_s);
+  set_chip(finder, finder_chip, enough_s);
   finder->promising_shape = NULL;
-  uint32_t n = rank_shapes(call, finder, on, enough_s);
+  uint32_t n = rank_shapes(call, finder, finder_chip, enough_s);
   for (uint32_t i = 0; i < n && finder->ranked[i].bound_s < least_s; i++)
     bound_shape(call, finder, pz_shape_at(&finder->space, finder->ranked[i].shape), &least_s);
   return least_s;
 }
 
 double pz_finder_promising_s(struct pz_call *call, struct pz_plan_finder *finder,
-                             struct pz_finder_chip on) {
-  struct pz_chip relaxed = *on.chip;
-  struct pz_finder_chip on_relaxed = {&relaxed, on.net};
+                             struct pz_finder_chip finder_chip) {
+  struct pz_chip relaxed = *finder_chip.chip;
+  struct pz_finder_chip on_relaxed = {&relaxed, finder_chip.net};
   relaxed.rules.nested_mapping = false;
   if (!finder->promising_shape) return HUGE_VAL;
   set_chip(finder, on_relaxed, HUGE_VAL);
@@ -285,15 +289,16 @@ static void price_shape(struct pz_call *call, struct pz_plan_finder *finder,
 }
 
 struct pz_found_plans pz_finder_best(struct pz_call *call, struct pz_plan_finder *finder,
-                                     struct pz_finder_chip on, double cutoff_s, double *least_s) {
+                                     struct pz_finder_chip finder_chip, double cutoff_s,
+                                     double *least_s) {
   const struct pz_found_plans *found = &finder->pricing.found;
   pz_arena_release(&finder->best_plans);
   pz_arena_init(&finder->best_plans, NULL);
-  *least_s = pz_finder_bound_s(call, finder, on, cutoff_s);
+  *least_s = pz_finder_bound_s(call, finder, finder_chip, cutoff_s);
   if (!finder->promising_shape) return *found;
   pz_plan_pricing_add(call, &finder->pricing, finder->promising_shape, &finder->promising);
   double limit_s = found->n ? found->list[0].p.step_s : cutoff_s;
-  uint32_t n = rank_shapes(call, finder, on, limit_s);
+  uint32_t n = rank_shapes(call, finder, finder_chip, limit_s);
   for (uint32_t i = 0; i < n; i++) {
     limit_s = found->n ? found->list[0].p.step_s : cutoff_s;
     if (finder->ranked[i].bound_s >= limit_s) break;
@@ -317,14 +322,15 @@ double pz_finder_least_j(struct pz_call *call, struct pz_plan_finder *finder,
 }
 
 double pz_finder_plan_j(struct pz_call *call, struct pz_plan_finder *finder,
-                        struct pz_finder_chip on, const struct pz_plan *plan, double params) {
+                        struct pz_finder_chip finder_chip, const struct pz_plan *plan,
+                        double params) {
   for (uint32_t i = 0; i < finder->space.shapes.n; i++) {
     struct pz_step_shape *shape = pz_shape_at(&finder->space, i);
     bool same_sp = shape->tp == 1 || shape->sp == plan->sp;
     bool same = shape->tp == plan->tp && shape->cp == pz_plan_cp(plan) && shape->mbs == plan->mbs &&
                 shape->ep == pz_plan_ep(plan) && same_sp && shape->halves == plan->halves;
     if (!same) continue;
-    time_shape(call, finder, shape, on);
+    time_shape(call, finder, shape, finder_chip);
     return pz_step_dynamic_j(call, shape->model, plan, params);
   }
   pz_raise(call, PZ_BAD_USE, "a plan of another finder");
@@ -349,21 +355,22 @@ static void link_shapes(struct pz_plan_space *space) {
     struct pz_step_shape *shape = pz_shape_at(space, i);
     shape->representative = i;
     if (!i) continue;
-    const struct pz_step_shape *y = shape - 1;
-    bool same = shape->tp == y->tp && shape->cp == y->cp && shape->ep == y->ep &&
-                shape->mbs == y->mbs && shape->sp == y->sp && shape->n_grids == y->n_grids;
-    if (same && shape->halves && !y->halves) shape->representative = i - 1;
+    const struct pz_step_shape *step_shape = shape - 1;
+    bool same = shape->tp == step_shape->tp && shape->cp == step_shape->cp &&
+                shape->ep == step_shape->ep && shape->mbs == step_shape->mbs &&
+                shape->sp == step_shape->sp && shape->n_grids == step_shape->n_grids;
+    if (same && shape->halves && !step_shape->halves) shape->representative = i - 1;
   }
 }
 
 /* Releases what a finder owns outside its own arena; a pz_close_fn. */
 static void release_finder(void *finder) {
-  struct pz_plan_finder *f = finder;
-  pz_plan_space_release(&f->space);
-  pz_plan_memory_release(&f->memory);
-  pz_plan_frontiers_release(&f->frontiers);
-  pz_product_times_free(f->own_times);
-  pz_arena_release(&f->best_plans);
+  struct pz_plan_finder *plan_finder = finder;
+  pz_plan_space_release(&plan_finder->space);
+  pz_plan_memory_release(&plan_finder->memory);
+  pz_plan_frontiers_release(&plan_finder->frontiers);
+  pz_product_times_free(plan_finder->own_times);
+  pz_arena_release(&plan_finder->best_plans);
 }
 
 struct pz_plan_finder *pz_finder_new(struct pz_call *call,

@@ -29,30 +29,32 @@ void pz_plan_finder_free(struct pz_plan_finder *finder); /* accepts NULL */
  * memory.  It takes some ten microseconds if a chip with the same HBM, array and link was asked for
  * before. */
 double pz_finder_floor_s(struct pz_call *call, struct pz_plan_finder *finder,
-                         struct pz_finder_chip on, double enough_s);
+                         struct pz_finder_chip finder_chip, double enough_s);
 
 /* Returns a tighter bound of the same kind, from simulated GEMM mappings and exposed
  * collectives. */
 double pz_finder_bound_s(struct pz_call *call, struct pz_plan_finder *finder,
-                         struct pz_finder_chip on, double enough_s);
+                         struct pz_finder_chip finder_chip, double enough_s);
 
 /* Returns the lower bound on another chip of the plan that had the lowest bound in the last call of
  * pz_finder_bound_s(), which shows how much a resource matters.  HUGE_VAL if there is no such
  * plan. */
 double pz_finder_promising_s(struct pz_call *call, struct pz_plan_finder *finder,
-                             struct pz_finder_chip on);
+                             struct pz_finder_chip finder_chip);
 
 /* Returns the fastest plan with a step below cutoff_s (HUGE_VAL: any), or none with n = 0.  The
  * list is valid until the next call.  Sets *least_s to a lower bound of the step, which is cutoff_s
  * if no step is below that.  It is less than the step of the plan only if a schedule of its passes
  * may be shorter than the one that was found. */
 struct pz_found_plans pz_finder_best(struct pz_call *call, struct pz_plan_finder *finder,
-                                     struct pz_finder_chip on, double cutoff_s, double *least_s);
+                                     struct pz_finder_chip finder_chip, double cutoff_s,
+                                     double *least_s);
 
 /* Returns the energy of a step on all devices without static power (pz_step_dynamic_j), for a plan
  * that the finder has found on this chip, of a model with this number of parameters. */
 double pz_finder_plan_j(struct pz_call *call, struct pz_plan_finder *finder,
-                        struct pz_finder_chip on, const struct pz_plan *plan, double params);
+                        struct pz_finder_chip finder_chip, const struct pz_plan *plan,
+                        double params);
 
 /* Returns a lower bound of this energy on the chip, and on chips of its technology and array with a
  * smaller global buffer. voltage2 is the squared relative voltage. */

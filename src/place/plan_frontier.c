@@ -236,9 +236,9 @@ static struct frontier_key frontier_key(const struct pz_plan_frontiers *frontier
 
 /* Stores a frontier in the index of this finder. */
 static void note_frontier(struct pz_call *call, struct pz_plan_frontiers *frontiers,
-                          const struct frontier_key *key, const struct pz_frontier *f) {
+                          const struct frontier_key *key, const struct pz_frontier *frontier) {
   uint32_t at = frontiers->known.n;
-  pz_append(call, &frontiers->known, &f);
+  pz_append(call, &frontiers->known, &frontier);
   pz_map_set(call, &frontiers->index, key, sizeof *key, at);
 }
 
@@ -248,10 +248,10 @@ static const struct pz_frontier *find_frontier(struct pz_call *call,
                                                const struct frontier_key *key) {
   uint32_t at = pz_map_get(&frontiers->index, key, sizeof *key);
   if (at != PZ_NONE) return *pz_vec_at(&frontiers->known, const struct pz_frontier *, at);
-  const struct pz_frontier *f =
+  const struct pz_frontier *frontier =
       pz_shared_table_get(frontiers->space->question->shared, key, sizeof *key);
-  if (f) note_frontier(call, frontiers, key, f);
-  return f;
+  if (frontier) note_frontier(call, frontiers, key, frontier);
+  return frontier;
 }
 
 /* Packs a finished list and stores it for this finder and others.  The list ends. */
@@ -316,10 +316,10 @@ pz_plan_frontier_grid(struct pz_call *call, struct pz_plan_frontiers *frontiers,
   struct frontier_key key = frontier_key(frontiers, grid);
   const struct pz_frontier *known = find_frontier(call, frontiers, &key);
   if (known) return known;
-  const struct pz_plan_grid *g = pz_grid_at(frontiers->space, grid);
+  const struct pz_plan_grid *plan_grid = pz_grid_at(frontiers->space, grid);
   struct frontier_list list = begin_list(call, frontiers);
-  pz_plan_grid_visit(call, frontiers->space, g, true, add_grid_plan, &list);
-  return store_frontier(call, &list, &key, pz_shape_at(frontiers->space, g->shape));
+  pz_plan_grid_visit(call, frontiers->space, plan_grid, true, add_grid_plan, &list);
+  return store_frontier(call, &list, &key, pz_shape_at(frontiers->space, plan_grid->shape));
 }
 
 /* Adds the plans of the frontier of a grid to that of its shape, by their counts. */
@@ -340,12 +340,12 @@ static void merge_frontier(struct frontier_list *list, const struct pz_frontier 
 const struct pz_frontier *
 pz_plan_frontier_shape(struct pz_call *call, struct pz_plan_frontiers *frontiers, uint32_t shape) {
   shape = pz_shape_at(frontiers->space, shape)->representative;
-  const struct pz_step_shape *x = pz_shape_at(frontiers->space, shape);
+  const struct pz_step_shape *step_shape = pz_shape_at(frontiers->space, shape);
   struct frontier_key key = frontier_key(frontiers, -1 - (int64_t)shape);
   const struct pz_frontier *known = find_frontier(call, frontiers, &key);
   if (known) return known;
   struct frontier_list list = begin_list(call, frontiers);
-  for (uint32_t i = x->first_grid; i < x->first_grid + x->n_grids; i++)
+  for (uint32_t i = step_shape->first_grid; i < step_shape->first_grid + step_shape->n_grids; i++)
     merge_frontier(&list, pz_plan_frontier_grid(call, frontiers, i));
-  return store_frontier(call, &list, &key, x);
+  return store_frontier(call, &list, &key, step_shape);
 }

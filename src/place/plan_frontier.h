@@ -17,7 +17,7 @@
 struct pz_frontier_plan {
   uint32_t first_count, n_counts;
   uint32_t
-      first_stage; /* position of its recomputed layers by stage; PZ_NONE: all stages are alike */
+      first_stage; /* position of its recomputed layers by stage, or PZ_NONE if all stages are alike */
   int32_t vpp, first_layers, last_layers, recompute_layers;
   uint8_t zero, pipeline, recompute;
 };
@@ -37,13 +37,14 @@ static inline const struct pz_frontier_plan *pz_frontier_plans(const struct pz_f
 /* Returns a plan of the frontier of a grid with all fields.  Its stage_recompute points into the
  * frontier. */
 struct pz_plan pz_frontier_unpack(const struct pz_frontier *frontier,
-                                  const struct pz_frontier_plan *p,
+                                  const struct pz_frontier_plan *frontier_plan,
                                   const struct pz_plan_space *space,
                                   const struct pz_plan_grid *grid);
 
 /* Returns a lower bound of the time of the pipeline of one plan, if the terms take these times and
  * transfers none. */
-double pz_frontier_plan_s(const struct pz_frontier *frontier, const struct pz_frontier_plan *p,
+double pz_frontier_plan_s(const struct pz_frontier *frontier,
+                          const struct pz_frontier_plan *frontier_plan,
                           const struct pz_term_seconds *seconds);
 
 /* Returns the least of these lower bounds of all plans of a frontier. */

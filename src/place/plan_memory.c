@@ -75,11 +75,11 @@ static int64_t layers_with(const struct pz_layer_kinds *kinds, uint32_t kind, in
  * - the first layer of a kind, whose backward pass comes last, when FSDP2 has accumulated the
  *   sharded gradients of the others;
  * - or the last layer of a kind, whose output then exists twice. */
-static int64_t next_rise(const struct pz_step_shape *x, const struct pz_plan *plan, int64_t stage,
-                         int64_t low) {
+static int64_t next_rise(const struct pz_step_shape *step_shape, const struct pz_plan *plan,
+                         int64_t stage, int64_t low) {
   struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
-  const struct pz_layer_kinds *kinds = &x->model->kinds;
-  int64_t rise = chunk_layers(x, plan, stage) + 1;
+  const struct pz_layer_kinds *kinds = &step_shape->model->kinds;
+  int64_t rise = chunk_layers(step_shape, plan, stage) + 1;
   bool fsdp2 = pz_plan_framework(plan)->shards_stages && plan->zero >= 2;
   for (uint32_t c = 0; c < pz_pipeline_slots(&shape); c++) {
     int64_t chunk = pz_pipeline_chunk_at(&shape, (uint32_t)stage, c);

@@ -34,17 +34,18 @@ struct pz_plan_question {
   enum pz_plan_objective objective;
   /* Plans are rated by their step times (1 + expected error), see step/expected_error.h. */
   bool counted;
-  /* Plans whose value is within this fraction of the best one tie with it; 0: none do. */
+  /* Plans whose value is within this fraction of the best one tie with it, or 0 if none do. */
   double tie;
-  double tokens, deadline_s; /* a run over `tokens` must end within deadline_s; 0: no deadline */
-  uint32_t top;              /* number of plans to return; 0 means 1 */
+  double tokens,
+      deadline_s; /* a run over `tokens` must end within deadline_s, or 0 if no deadline */
+  uint32_t top;   /* number of plans to return; 0 means 1 */
   /* Number of further plans to return, each the best of a kind (pz_plan_kind) other than the
    * simplest's. */
   uint32_t kinds;
 
   unsigned threads;             /* 0: one per processor */
   struct pz_progress *progress; /* may be NULL; the search stops when it is cancelled */
-  double end_s; /* the search stops at this time of pz_clock_s(); 0: no time limit */
+  double end_s; /* the search stops at this time of pz_clock_s(), or 0 if no time limit */
   /* The time limit of a larger search that this one is part of, or NULL. */
   const struct pz_ending *ending;
 

@@ -42,11 +42,11 @@ struct pz_plan_question pz_plan_question_make(struct pz_call *call, const struct
   }
   defaults.recompute_modules = 0;
   pz_fill_plan(call, &defaults, job->chip);
-  const struct pz_framework *f = pz_plan_framework(&defaults);
+  const struct pz_framework *framework = pz_plan_framework(&defaults);
   for (int i = 0; i < PZ_PLAN_FIELDS; i++)
     if (!(searched >> i & 1) && pz_plan_is_unset(plan, (enum pz_plan_field)i))
       pz_plan_field_copy(&question.plan, &defaults, (enum pz_plan_field)i);
-  if (plan->overlap < 0) question.plan.overlap = f->plan.overlap | f->free_overlap;
+  if (plan->overlap < 0) question.plan.overlap = framework->plan.overlap | framework->free_overlap;
   if (!(pinned & PZ_PLAN_PIN(RECOMPUTE)) || plan->recompute != PZ_RECOMPUTATION_SELECTIVE)
     question.plan.recompute_modules = 0;
   return question;

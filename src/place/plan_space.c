@@ -943,6 +943,6 @@ void pz_plan_space_list(struct pz_call *call, struct pz_plan_space *space) {
 }
 
 void pz_plan_space_release(void *space) {
-  struct pz_plan_space *s = space;
-  for (uint32_t i = 0; i < s->shapes.n; i++) close_shape(pz_shape_at(s, i));
+  struct pz_plan_space *plan_space = space;
+  for (uint32_t i = 0; i < plan_space->shapes.n; i++) close_shape(pz_shape_at(plan_space, i));
 }

@@ -37,7 +37,7 @@ struct pz_step_shape {
   /* The shape with the same plans and memory that differs at most in `halves`, which may be this
    * shape itself. */
   uint32_t representative;
-  uint64_t timed_for; /* key of the chip for which the model is timed; 0: none */
+  uint64_t timed_for; /* key of the chip for which the model is timed, or 0 if none */
 };
 
 /* Features of the framework that a search can switch on in all plans of a shape. */

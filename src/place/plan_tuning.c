@@ -31,7 +31,7 @@ struct tuning {
   struct pz_job job;
   unsigned threads;
   struct pz_progress *progress;
-  double search_seconds;   /* time limit of each search; 0: none */
+  double search_seconds;   /* time limit of each search, or 0 if none */
   struct pz_arena *memory; /* holds the result */
   struct pz_plan_tuning *result;
   struct pz_neighbourhood near; /* of the plan of the run */
@@ -41,16 +41,17 @@ struct tuning {
 
 /* Predicts the run, and determines the memory that a plan may use. */
 static void predict_run(struct pz_call *call, struct tuning *tuning) {
-  struct pz_plan_tuning *t = tuning->result;
-  struct pz_training_run *run = &t->own;
+  struct pz_plan_tuning *plan_tuning = tuning->result;
+  struct pz_training_run *run = &plan_tuning->own;
   struct pz_call result = pz_call_in(call, tuning->memory);
   *run = pz_training_run_make(&result, &tuning->job, &tuning->run.plan, false);
   /* the run exists: if its peak is within the HBM, plans may need as much, even above the usable
    * bytes */
-  t->limit_bytes = run->p.usable_bytes;
+  plan_tuning->limit_bytes = run->p.usable_bytes;
   if (run->p.peak_bytes <= run->hbm_bytes)
-    t->limit_bytes = pz_fmax(run->p.usable_bytes, run->p.needed_bytes);
-  t->fits = run->p.needed_bytes <= t->limit_bytes && run->p.host_bytes <= run->p.usable_host_bytes;
+    plan_tuning->limit_bytes = pz_fmax(run->p.usable_bytes, run->p.needed_bytes);
+  plan_tuning->fits = run->p.needed_bytes <= plan_tuning->limit_bytes &&
+                      run->p.host_bytes <= run->p.usable_host_bytes;
   tuning->own = run->plan;
   tuning->run.plan.seq = run->plan.seq;
 }
@@ -60,12 +61,13 @@ static void predict_run(struct pz_call *call, struct tuning *tuning) {
 /* Lists a neighbour that fits and is noticeably faster.  If the run itself does not fit, lists
  * every neighbour that fits. */
 static bool accept_change(struct pz_call *call, void *ctx, const struct pz_plan *plan,
-                          const struct pz_prediction *p, enum pz_plan_field field) {
+                          const struct pz_prediction *prediction, enum pz_plan_field field) {
   struct tuning *tuning = ctx;
   const struct pz_training_run *run = &tuning->result->own;
-  struct pz_plan_change change = {.plan = *plan, .field = field, .p = *p};
-  bool is_faster = p->step_s < run->p.step_s * (1 - LEAST_GAIN);
-  bool is_accepted = pz_neighbour_fits(&tuning->near, p) && (is_faster || !tuning->result->fits);
+  struct pz_plan_change change = {.plan = *plan, .field = field, .p = *prediction};
+  bool is_faster = prediction->step_s < run->p.step_s * (1 - LEAST_GAIN);
+  bool is_accepted =
+      pz_neighbour_fits(&tuning->near, prediction) && (is_faster || !tuning->result->fits);
   tuning->result->n_tried++;
   if (is_accepted) pz_append(call, &tuning->changes, &change);
   return is_accepted;
@@ -133,32 +135,34 @@ static void search_best_plan(struct pz_call *call, void *ctx) {
  * with all.  If the question has no plan, for example because the devices do not fill nodes, only
  * the single changes are the answer. */
 static void search_best_plans(struct pz_call *call, struct tuning *tuning) {
-  struct pz_plan_tuning *t = tuning->result;
+  struct pz_plan_tuning *plan_tuning = tuning->result;
   struct pz_plan_certificate unused;
   struct pz_error why = {0};
-  struct best_search own = {tuning, tuning->near.overlap, &t->has_best, &t->best, &t->certificate};
-  struct best_search overlapped = {tuning, PZ_OVERLAP_ALL, &t->has_overlapped, &t->overlapped,
-                                   &unused};
+  struct best_search own = {tuning, tuning->near.overlap, &plan_tuning->has_best,
+                            &plan_tuning->best, &plan_tuning->certificate};
+  struct best_search overlapped = {tuning, PZ_OVERLAP_ALL, &plan_tuning->has_overlapped,
+                                   &plan_tuning->overlapped, &unused};
   enum pz_status status = pz_border(search_best_plan, &own, &why);
   if (status == PZ_OK && tuning->near.overlap != PZ_OVERLAP_ALL) {
     status = pz_border(search_best_plan, &overlapped, &why);
     bool over = status == PZ_STOPPED || (status == PZ_NO_ANSWER && tuning->search_seconds > 0);
-    if (t->has_best && over) {
-      t->stopped = true;
+    if (plan_tuning->has_best && over) {
+      plan_tuning->stopped = true;
       return;
     }
   }
   if (status == PZ_OK) return;
   if (status != PZ_BAD_USE && status != PZ_NO_ANSWER) pz_raise_again(call, &why);
   struct pz_call result = pz_call_in(call, tuning->memory);
-  t->has_best = t->has_overlapped = false;
-  t->why = pz_copy_text(&result, why.message);
+  plan_tuning->has_best = plan_tuning->has_overlapped = false;
+  plan_tuning->why = pz_copy_text(&result, why.message);
 }
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
 /* Sets the gain and the options of a change, and for runs of Megatron-LM the changed arguments. */
-static void describe_change(struct pz_call *call, struct tuning *tuning, struct pz_plan_change *c) {
+static void describe_change(struct pz_call *call, struct tuning *tuning,
+                            struct pz_plan_change *plan_change) {
   struct pz_call result = pz_call_in(call, tuning->memory);
   const struct pz_run_plan *run = &tuning->run;
   /* a plan file counts as one of Megatron-LM unless it demands something that Megatron-LM cannot
@@ -166,20 +170,21 @@ static void describe_change(struct pz_call *call, struct tuning *tuning, struct 
   bool can_be_megatron = run->plan.vpp > 1 || !pz_plan_overlaps(&run->plan, PZ_OVERLAP_P2P);
   bool is_megatron =
       run->megatron || (run->plan.framework == pz_framework_find("megatron") && can_be_megatron);
-  pz_plan_change_describe(&result, &tuning->result->own, c);
-  if (is_megatron) c->megatron = pz_megatron_describe_changes(&result, run, &c->plan);
+  pz_plan_change_describe(&result, &tuning->result->own, plan_change);
+  if (is_megatron)
+    plan_change->megatron = pz_megatron_describe_changes(&result, run, &plan_change->plan);
 }
 
 /* Fills in the result: the prediction of the run, the best plans, and the single changes. */
 static void tune(struct pz_call *call, struct tuning *tuning) {
-  struct pz_plan_tuning *t = tuning->result;
+  struct pz_plan_tuning *plan_tuning = tuning->result;
   struct pz_error why = {0};
   predict_run(call, tuning);
   tuning->near = pz_neighbourhood_make(call, &tuning->job, &tuning->own);
   (void)pz_framework_can_run(&tuning->own, &tuning->near.model, &why);
-  pz_text_copy(t->own.refusal, sizeof t->own.refusal, why.message);
+  pz_text_copy(plan_tuning->own.refusal, sizeof plan_tuning->own.refusal, why.message);
   tuning->run.layers = tuning->near.layers;
-  tuning->near.limit_bytes = t->limit_bytes;
+  tuning->near.limit_bytes = plan_tuning->limit_bytes;
   tuning->near.etp_is_tp = tuning->own.etp && !tuning->run.from[PZ_PLAN_ETP];
   /* interleaved stages overlap transfers with compute by default, unless the run switches that
    * off */
@@ -191,10 +196,11 @@ static void tune(struct pz_call *call, struct tuning *tuning) {
   search_best_plans(call, tuning);
   find_changes(call, tuning);
   struct pz_call result = pz_call_in(call, tuning->memory);
-  t->fields = pz_list_run_fields(&result, &tuning->run, &t->n_fields);
-  if (t->has_best) describe_change(call, tuning, &t->best);
-  if (t->has_overlapped) describe_change(call, tuning, &t->overlapped);
-  for (uint32_t i = 0; i < t->n_changes; i++) describe_change(call, tuning, &t->changes[i]);
+  plan_tuning->fields = pz_list_run_fields(&result, &tuning->run, &plan_tuning->n_fields);
+  if (plan_tuning->has_best) describe_change(call, tuning, &plan_tuning->best);
+  if (plan_tuning->has_overlapped) describe_change(call, tuning, &plan_tuning->overlapped);
+  for (uint32_t i = 0; i < plan_tuning->n_changes; i++)
+    describe_change(call, tuning, &plan_tuning->changes[i]);
 }
 
 struct pz_tune_options pz_tune_options_default(void) {
@@ -207,17 +213,17 @@ struct pz_tune_options pz_tune_options_default(void) {
  * the correction. */
 static double correct_chip(struct pz_call *call, struct pz_job *job, const struct pz_plan *plan,
                            double measured_s, struct pz_chip *chip) {
-  struct pz_prediction p = pz_predict(call, job, plan, NULL);
-  pz_measured_step_check(call, "measured", &p, measured_s);
-  double uncorrected_s = p.step_s;
+  struct pz_prediction prediction = pz_predict(call, job, plan, NULL);
+  pz_measured_step_check(call, "measured", &prediction, measured_s);
+  double uncorrected_s = prediction.step_s;
   *chip = *job->chip;
   job->chip = chip;
   for (int pass = 0; pass < 4; pass++) { /* repeated, because some latencies are not corrected */
     for (int f = 0; f < PZ_CORRECTION_FACTORS; f++) {
       double *factor = pz_correction_factor(&chip->correction, f);
-      *factor = pz_fmin(pz_fmax(pz_corrected(*factor) * measured_s / p.step_s, 0.1), 10);
+      *factor = pz_fmin(pz_fmax(pz_corrected(*factor) * measured_s / prediction.step_s, 0.1), 10);
     }
-    p = pz_predict(call, job, plan, NULL);
+    prediction = pz_predict(call, job, plan, NULL);
   }
   return uncorrected_s;
 }

@@ -317,7 +317,7 @@ struct misfit {
   const struct pz_cluster *net;
   const struct pz_training_place_options *asked;
   bool weak;         /* the batch grows with the devices */
-  double end_s;      /* time limit of all changes together; 0: none */
+  double end_s;      /* time limit of all changes together, or 0 if none */
   bool out_of_time;  /* some changes were not decided within the time limit */
   char changes[560]; /* text: the changes with which a plan fits */
   size_t length;     /* of the text */

@@ -50,9 +50,10 @@ struct pz_framework {
   bool dropout;            /* trains with the dropout rates of the model, otherwise with none */
   enum pz_kernels kernels; /* how element-wise operators are fused */
   enum pz_accumulation accumulation;
-  const char *attention;  /* flash-attention library that it always uses; NULL: the plan's */
-  bool stops_early;       /* recomputation ends before the last GEMM (torch.utils.checkpoint) */
-  double launches_per_op; /* kernels launched per operator of the graph; 0: compiled as a whole */
+  const char *attention; /* flash-attention library that it always uses, or NULL if the plan's */
+  bool stops_early;      /* recomputation ends before the last GEMM (torch.utils.checkpoint) */
+  double
+      launches_per_op; /* kernels launched per operator of the graph, or 0 if compiled as a whole */
   int free_overlap; /* overlap that a search may switch on besides the default, by flags without cost */
   bool zero_bubble;      /* has the zero-bubble pipeline orders */
   bool dualpipe;         /* has DualPipe instead of ZB-V */
@@ -90,7 +91,7 @@ struct pz_framework {
   double reserve_bytes;        /* work space of libraries on each device, in all */
   bool transformer_engine;     /* runs kernels of Transformer Engine, which has more work space */
   bool plain_decoders; /* has its own plain decoder models (family "decoder" of src/workload) */
-  /* The vocabulary is padded to a multiple of this per device; 0: it is not. */
+  /* The vocabulary is padded to a multiple of this per device, or 0 if it is not. */
   int64_t vocab_multiple;
   enum pz_loss loss;
   bool offloads_gradients;       /* gradients are on the host where the optimizer state is */
@@ -112,7 +113,7 @@ struct pz_framework {
     enum pz_execution execution;
     enum pz_attention attention;
     double grad_bytes;
-    const char *attention_library; /* NULL: the fastest that the chip is calibrated for */
+    const char *attention_library; /* NULL if the fastest that the chip is calibrated for */
   } plan;
 };
 

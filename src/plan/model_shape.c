@@ -346,11 +346,12 @@ struct shape_request {
 
 /* Reads a shape from the text of a config.json, or by the name of the model. */
 static void load_shape(struct pz_call *call, void *ctx) {
-  const struct shape_request *x = ctx;
-  if (x->config)
-    pz_parse_model_shape(call, x->model, x->config, strlen(x->config), x->out);
+  const struct shape_request *request = ctx;
+  if (request->config)
+    pz_parse_model_shape(call, request->model, request->config, strlen(request->config),
+                         request->out);
   else
-    pz_load_model_shape(call, x->model, x->out);
+    pz_load_model_shape(call, request->model, request->out);
 }
 
 bool pz_try_model_shape(struct pz_call *call, const char *model, const char *config,
@@ -363,16 +364,16 @@ bool pz_try_model_shape(struct pz_call *call, const char *model, const char *con
 }
 
 struct pz_model_shape pz_model_shape_or_other(struct pz_call *call, const char *model,
-                                              const char *config, const struct pz_workload *w,
-                                              int64_t layers) {
+                                              const char *config,
+                                              const struct pz_workload *workload, int64_t layers) {
   struct pz_model_shape shape;
   if (pz_try_model_shape(call, model, config, &shape)) return shape;
   return (struct pz_model_shape){.name = model,
                                  .family = PZ_SHAPE_OTHER,
                                  .layers = layers,
-                                 .heads = w->heads,
-                                 .kv_heads = w->kv_heads,
-                                 .experts = w->experts};
+                                 .heads = workload->heads,
+                                 .kv_heads = workload->kv_heads,
+                                 .experts = workload->experts};
 }
 
 const char *pz_read_model_config(struct pz_call *call, const char *model) {

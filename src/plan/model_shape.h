@@ -33,14 +33,15 @@ struct pz_model_shape {
   int64_t positions; /* longest sequence that the model was trained for, in tokens */
 
   /* experts */
-  int64_t experts, topk, expert_ffn; /* number, experts per token, and width of each; 0: dense */
-  int64_t shared_ffn;                /* width of all shared experts together; 0: none */
-  int64_t dense_layers;              /* number of layers at the start that have no experts */
+  int64_t experts, topk,
+      expert_ffn;             /* number, experts per token, and width of each, or 0 if dense */
+  int64_t shared_ffn;         /* width of all shared experts together, or 0 if none */
+  int64_t dense_layers;       /* number of layers at the start that have no experts */
   int64_t groups, group_topk; /* a token chooses experts in group_topk of the groups; 0: in any */
   double routed_scale;        /* factor of the sum of the routed experts' results */
-  int64_t predict_layers;     /* layers of multi-token prediction; 0: none */
+  int64_t predict_layers;     /* layers of multi-token prediction, or 0 if none */
   bool predict_repeats;       /* all prediction layers share the weights of one */
-  int64_t latent;             /* width in which experts compute; 0: hidden */
+  int64_t latent;             /* width in which experts compute, or 0 if hidden */
   bool shared_gate;           /* the shared expert has a gate */
   bool sigmoid;               /* the router has sigmoids and a bias, instead of a softmax */
 
@@ -53,7 +54,7 @@ struct pz_model_shape {
   /* attention */
   int64_t q_rank, kv_rank;           /* ranks of latent attention; kv_rank 0: it is not latent */
   int64_t nope_dim, rope_dim, v_dim; /* of a head of latent attention */
-  double rotary_base;                /* 0: no rotary positions */
+  double rotary_base;                /* 0 if no rotary positions */
   double rotary_part;                /* the fraction of each head that is rotated */
   enum pz_rope rope;
   double rope_factor;          /* by which rotary positions extend the original context */
@@ -97,8 +98,8 @@ bool pz_try_model_shape(struct pz_call *call, const char *model, const char *con
 /* Returns the shape of any model whose graph is known, with its number of repeated layers.  If no
  * launch script is known for the model, the family is PZ_SHAPE_OTHER. */
 struct pz_model_shape pz_model_shape_or_other(struct pz_call *call, const char *model,
-                                              const char *config, const struct pz_workload *w,
-                                              int64_t layers);
+                                              const char *config,
+                                              const struct pz_workload *workload, int64_t layers);
 
 /* Returns the text of a config.json at a path, so that a model is read once for all plans.  NULL
  * for built-in models, ONNX files and names that are no path, which are reported when the model is

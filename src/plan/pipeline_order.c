@@ -34,18 +34,21 @@ uint32_t pz_pipeline_copies(enum pz_pipeline_order order) {
   return order == PZ_PIPELINE_DUALPIPE ? 2 : 1;
 }
 
-uint32_t pz_pipeline_slots(const struct pz_pipeline_shape *s) {
-  return s->chunks * pz_pipeline_copies(s->order);
+uint32_t pz_pipeline_slots(const struct pz_pipeline_shape *pipeline_shape) {
+  return pipeline_shape->chunks * pz_pipeline_copies(pipeline_shape->order);
 }
 
-uint32_t pz_pipeline_chunk_at(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t slot) {
-  if (pz_is_v_pipeline(s->order) && slot) return s->stages * s->chunks - 1 - stage;
-  return slot * s->stages + stage;
+uint32_t pz_pipeline_chunk_at(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
+                              uint32_t slot) {
+  if (pz_is_v_pipeline(pipeline_shape->order) && slot)
+    return pipeline_shape->stages * pipeline_shape->chunks - 1 - stage;
+  return slot * pipeline_shape->stages + stage;
 }
 
-uint32_t pz_pipeline_stage_of(const struct pz_pipeline_shape *s, uint32_t chunk) {
-  if (pz_is_v_pipeline(s->order) && chunk >= s->stages) return 2 * s->stages - 1 - chunk;
-  return chunk % s->stages;
+uint32_t pz_pipeline_stage_of(const struct pz_pipeline_shape *pipeline_shape, uint32_t chunk) {
+  if (pz_is_v_pipeline(pipeline_shape->order) && chunk >= pipeline_shape->stages)
+    return 2 * pipeline_shape->stages - 1 - chunk;
+  return chunk % pipeline_shape->stages;
 }
 
 /* ---- microbatches in flight ----------------------------------------------------------------- */
@@ -58,30 +61,35 @@ static int64_t passes_of_slot(int64_t n, int64_t p, int64_t slots, int64_t slot)
 
 /* Returns the number of forward passes that a stage runs before its first backward pass ends, in
  * the interleaved order as Megatron issues it (Narayanan et al., arXiv 2104.04473). */
-static int64_t interleaved_warmup(const struct pz_pipeline_shape *s, int64_t stage) {
-  int64_t p = s->stages, chunks = s->chunks;
-  return pz_min(p * chunks - p + 2 * (p - stage - 1) + 1, (int64_t)s->microbatches * chunks);
+static int64_t interleaved_warmup(const struct pz_pipeline_shape *pipeline_shape, int64_t stage) {
+  int64_t p = pipeline_shape->stages, chunks = pipeline_shape->chunks;
+  return pz_min(p * chunks - p + 2 * (p - stage - 1) + 1,
+                (int64_t)pipeline_shape->microbatches * chunks);
 }
 
-uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t slot) {
-  uint32_t most =
-      s->stages - stage; /* 1F1B: one for the stage itself and one for each later stage */
-  if (pz_is_v_pipeline(s->order)) {
+uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
+                               uint32_t slot) {
+  uint32_t most = pipeline_shape->stages -
+                  stage; /* 1F1B: one for the stage itself and one for each later stage */
+  if (pz_is_v_pipeline(pipeline_shape->order)) {
     /* As in 1F1B, one for the chunk itself and one for each later chunk.  ZB-V has one less in the
      * first half, where a forward pass comes after the backward pass of the second half and not
      * beside it. */
-    most = s->stages * s->chunks - pz_pipeline_chunk_at(s, stage, slot);
-    if (s->order == PZ_PIPELINE_ZB_V && slot == 0) most--;
-    return (uint32_t)pz_min(most, s->microbatches / pz_pipeline_copies(s->order));
+    most = pipeline_shape->stages * pipeline_shape->chunks -
+           pz_pipeline_chunk_at(pipeline_shape, stage, slot);
+    if (pipeline_shape->order == PZ_PIPELINE_ZB_V && slot == 0) most--;
+    return (uint32_t)pz_min(most, pipeline_shape->microbatches /
+                                      pz_pipeline_copies(pipeline_shape->order));
   }
-  if (s->chunks > 1)
-    return (uint32_t)passes_of_slot(interleaved_warmup(s, stage), s->stages, s->chunks, slot);
-  if (s->order == PZ_PIPELINE_GPIPE) return s->microbatches;
+  if (pipeline_shape->chunks > 1)
+    return (uint32_t)passes_of_slot(interleaved_warmup(pipeline_shape, stage),
+                                    pipeline_shape->stages, pipeline_shape->chunks, slot);
+  if (pipeline_shape->order == PZ_PIPELINE_GPIPE) return pipeline_shape->microbatches;
   /* Activations are kept until the gradients of weights are computed, which later stages postpone,
    * so that all stages hold the same number (Qi et al., arXiv 2401.10241, section 2). */
-  if (s->order == PZ_PIPELINE_ZB_H1) most = s->stages;
-  if (s->order == PZ_PIPELINE_ZB_2P) most = 2 * s->stages - 1;
-  return (uint32_t)pz_min(most, s->microbatches);
+  if (pipeline_shape->order == PZ_PIPELINE_ZB_H1) most = pipeline_shape->stages;
+  if (pipeline_shape->order == PZ_PIPELINE_ZB_2P) most = 2 * pipeline_shape->stages - 1;
+  return (uint32_t)pz_min(most, pipeline_shape->microbatches);
 }
 
 /* Sets the number of forward and backward passes that a stage has begun at a moment of the
@@ -90,10 +98,11 @@ uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *s, uint32_t stage
  * at the end of a turn: moment 4t is the first backward pass of turn t, 4t + 1 the last, and 4t + 2
  * and 4t + 3 are those at which a turn of forward passes begins and ends.  Returns false if the
  * step has too few passes. */
-static bool find_interleaved_passes(const struct pz_pipeline_shape *s, uint32_t stage,
+static bool find_interleaved_passes(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
                                     uint32_t moment, int64_t *forwards, int64_t *backwards) {
-  int64_t p = s->stages, passes = (int64_t)s->microbatches * s->chunks;
-  int64_t warmup = interleaved_warmup(s, stage);
+  int64_t p = pipeline_shape->stages,
+          passes = (int64_t)pipeline_shape->microbatches * pipeline_shape->chunks;
+  int64_t warmup = interleaved_warmup(pipeline_shape, stage);
   int64_t shift = (p - warmup % p) % p; /* from a turn of backward to one of forward passes */
   const int64_t offsets[] = {0, p - 1, shift, pz_max(shift, 1) - 1};
   *backwards = moment / 4 * p + offsets[moment % 4];
@@ -109,11 +118,12 @@ static double bytes_of_passes(int64_t n, int64_t p, const double *sums) {
   return rest ? bytes + (double)rest * (sums[slots + 1] - sums[slots]) : bytes;
 }
 
-bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
-                              const double *forward_sums, const double *backward_sums,
-                              uint32_t *backward_slot, double *bytes) {
-  int64_t p = s->stages, slots = s->chunks, round = p * slots, forwards, backwards;
-  if (!find_interleaved_passes(s, stage, moment, &forwards, &backwards)) return false;
+bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
+                              uint32_t moment, const double *forward_sums,
+                              const double *backward_sums, uint32_t *backward_slot, double *bytes) {
+  int64_t p = pipeline_shape->stages, slots = pipeline_shape->chunks, round = p * slots, forwards,
+          backwards;
+  if (!find_interleaved_passes(pipeline_shape, stage, moment, &forwards, &backwards)) return false;
   *backward_slot = (uint32_t)(slots - 1 - backwards / p % slots);
   int64_t whole_rounds = forwards / round - backwards / round;
   *bytes = (double)(whole_rounds * p) * forward_sums[slots] +
@@ -122,20 +132,23 @@ bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *s, uint32_t stage,
   return true;
 }
 
-uint32_t pz_pipeline_moments(const struct pz_pipeline_shape *s) {
-  return s->chunks > 1 && !pz_is_v_pipeline(s->order) ? 4 * s->chunks : 1;
+uint32_t pz_pipeline_moments(const struct pz_pipeline_shape *pipeline_shape) {
+  return pipeline_shape->chunks > 1 && !pz_is_v_pipeline(pipeline_shape->order)
+             ? 4 * pipeline_shape->chunks
+             : 1;
 }
 
-bool pz_pipeline_moment(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
-                        uint32_t *backward_slot, uint32_t *in_flight) {
-  uint32_t slots = pz_pipeline_slots(s);
-  if (pz_pipeline_moments(s) == 1) {
+bool pz_pipeline_moment(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
+                        uint32_t moment, uint32_t *backward_slot, uint32_t *in_flight) {
+  uint32_t slots = pz_pipeline_slots(pipeline_shape);
+  if (pz_pipeline_moments(pipeline_shape) == 1) {
     *backward_slot = slots - 1;
-    for (uint32_t c = 0; c < slots; c++) in_flight[c] = pz_pipeline_in_flight(s, stage, c);
+    for (uint32_t c = 0; c < slots; c++)
+      in_flight[c] = pz_pipeline_in_flight(pipeline_shape, stage, c);
     return moment == 0;
   }
-  int64_t p = s->stages, n = s->chunks, forwards, backwards;
-  if (!find_interleaved_passes(s, stage, moment, &forwards, &backwards)) return false;
+  int64_t p = pipeline_shape->stages, n = pipeline_shape->chunks, forwards, backwards;
+  if (!find_interleaved_passes(pipeline_shape, stage, moment, &forwards, &backwards)) return false;
   *backward_slot = (uint32_t)(n - 1 - backwards / p % n);
   for (int64_t c = 0; c < n; c++)
     in_flight[c] =
@@ -187,6 +200,6 @@ static void require_in_border(struct pz_call *call, void *ctx) {
   pz_require_pipeline(call, *(const struct pz_pipeline_shape *const *)ctx);
 }
 
-bool pz_pipeline_can_run(const struct pz_pipeline_shape *s) {
-  return pz_border(require_in_border, &s, NULL) == PZ_OK;
+bool pz_pipeline_can_run(const struct pz_pipeline_shape *pipeline_shape) {
+  return pz_border(require_in_border, &pipeline_shape, NULL) == PZ_OK;
 }

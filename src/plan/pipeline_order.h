@@ -44,50 +44,52 @@ uint32_t pz_pipeline_chunks(enum pz_pipeline_order order);
 uint32_t pz_pipeline_copies(enum pz_pipeline_order order);
 
 /* Returns whether the input and the output of the model are on different stages. */
-static inline bool pz_pipeline_separates_ends(const struct pz_pipeline_shape *s) {
-  return s->stages > 1 && !pz_is_v_pipeline(s->order);
+static inline bool pz_pipeline_separates_ends(const struct pz_pipeline_shape *pipeline_shape) {
+  return pipeline_shape->stages > 1 && !pz_is_v_pipeline(pipeline_shape->order);
 }
 
 /* Returns the number of slots of a stage: the chunks that it holds, with second copies. */
-uint32_t pz_pipeline_slots(const struct pz_pipeline_shape *s);
+uint32_t pz_pipeline_slots(const struct pz_pipeline_shape *pipeline_shape);
 
 /* Returns the chunk in a slot of a stage. */
-uint32_t pz_pipeline_chunk_at(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t slot);
+uint32_t pz_pipeline_chunk_at(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
+                              uint32_t slot);
 
 /* Returns the stage that holds a chunk.  In DualPipe this is the stage of the first copy. */
-uint32_t pz_pipeline_stage_of(const struct pz_pipeline_shape *s, uint32_t chunk);
+uint32_t pz_pipeline_stage_of(const struct pz_pipeline_shape *pipeline_shape, uint32_t chunk);
 
 /* Returns the number of microbatches that are in flight for the chunk in a slot, at the time when
  * the stage keeps the activations of most microbatches in all.  This is when the chunk in the last
  * slot begins a backward pass. */
-uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t slot);
+uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
+                               uint32_t slot);
 
 /* Which moment of the schedule needs the most memory depends on the sizes of the chunks.  Returns
  * the number of candidates: beginnings of backward passes, one of which needs the most whatever the
  * sizes are. */
-uint32_t pz_pipeline_moments(const struct pz_pipeline_shape *s);
+uint32_t pz_pipeline_moments(const struct pz_pipeline_shape *pipeline_shape);
 
 /* Describes one of these moments: the slot whose backward pass begins, and the number of
  * microbatches in flight in each slot.  Returns false if there are too few microbatches for this
  * moment. */
-bool pz_pipeline_moment(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
-                        uint32_t *backward_slot, uint32_t *in_flight);
+bool pz_pipeline_moment(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
+                        uint32_t moment, uint32_t *backward_slot, uint32_t *in_flight);
 
 /* Computes the sum over slots of microbatches in flight times bytes of the slot, in constant time,
  * for an order with several moments.  forward_sums[k] is the sum of the bytes of the first k slots,
  * backward_sums[k] that of the last k. */
-bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *s, uint32_t stage, uint32_t moment,
-                              const double *forward_sums, const double *backward_sums,
-                              uint32_t *backward_slot, double *bytes);
+bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
+                              uint32_t moment, const double *forward_sums,
+                              const double *backward_sums, uint32_t *backward_slot, double *bytes);
 
 /* Maximum number of passes of a step that are simulated. */
 enum { PZ_PIPELINE_MOST_EVENTS = 1 << 24 };
 
 /* Raises PZ_BAD_USE for numbers of stages, chunks or microbatches that the order cannot run, and
  * PZ_LIMIT above PZ_PIPELINE_MOST_EVENTS. */
-void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *s);
+void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *pipeline_shape);
 
 /* Returns whether pz_require_pipeline() accepts the shape. */
-bool pz_pipeline_can_run(const struct pz_pipeline_shape *s);
+bool pz_pipeline_can_run(const struct pz_pipeline_shape *pipeline_shape);
 
 #endif

@@ -309,8 +309,8 @@ struct field_text {
 
 /* Reads a field from text (struct field_text). */
 static void read_in_border(struct pz_call *call, void *ctx) {
-  const struct field_text *x = ctx;
-  pz_read_plan_field(call, x->plan, x->field, x->text);
+  const struct field_text *field_text = ctx;
+  pz_read_plan_field(call, field_text->plan, field_text->field, field_text->text);
 }
 
 bool pz_try_plan_field(struct pz_plan *plan, enum pz_plan_field field, const char *text,
@@ -332,21 +332,21 @@ static const char *field_name(const void *unused, size_t i) {
 
 /* Checks the arguments of pz_plan_set() and sets the field. */
 static void set_plan_field(struct pz_call *call, void *ctx) {
-  const struct plan_setting *x = ctx;
+  const struct plan_setting *plan_setting = ctx;
   char names[600];
-  pz_require(call, x->plan, "plan");
-  pz_require(call, x->name, "name");
-  pz_require(call, x->value, "value");
-  enum pz_plan_field field = pz_plan_field_find(x->name);
+  pz_require(call, plan_setting->plan, "plan");
+  pz_require(call, plan_setting->name, "name");
+  pz_require(call, plan_setting->value, "value");
+  enum pz_plan_field field = pz_plan_field_find(plan_setting->name);
   if (field == PZ_PLAN_FIELDS || fields[field].kind >= PZ_PLAN_KIND_LIST)
-    pz_raise(call, PZ_BAD_USE, "a plan has no field '%.40s'; accepted: %s", x->name,
+    pz_raise(call, PZ_BAD_USE, "a plan has no field '%.40s'; accepted: %s", plan_setting->name,
              pz_text_join(names, sizeof names, field_name, NULL));
-  pz_read_plan_field(call, x->plan, field, x->value);
+  pz_read_plan_field(call, plan_setting->plan, field, plan_setting->value);
 }
 
-enum pz_status pz_plan_set(struct pz_plan *p, const char *name, const char *value,
+enum pz_status pz_plan_set(struct pz_plan *plan, const char *name, const char *value,
                            struct pz_error *err) {
-  struct plan_setting args = {p, name, value};
+  struct plan_setting args = {plan, name, value};
   return pz_border(set_plan_field, &args, err);
 }
 

@@ -36,9 +36,9 @@ struct pz_plan_field_info {
   double unset, least, most;
   const char *help;
   const char *const *names; /* of a choice or a set; ends with NULL */
-  const char *column;       /* name in tables of runs; NULL: the field's name */
-  const char *from;         /* where an unset value comes from; NULL: the framework's default */
-  /* The launcher's argument; NULL: it has none that is a plain number. */
+  const char *column;       /* name in tables of runs, or NULL if the field's name */
+  const char *from; /* where an unset value comes from, or NULL if the framework's default */
+  /* The launcher's argument, or NULL if it has none that is a plain number. */
   const char *in[PZ_LAUNCHERS];
   bool search; /* `phaze place` searches its values */
   bool rare;   /* matters only if it is above 0 */

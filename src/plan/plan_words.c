@@ -232,23 +232,6 @@ static void read_next(struct plan_words *words) {
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
-/* Applies the given fields to a run.  The number of devices and the batch stay the same if they
- * only followed from the degrees.  An overlap that followed from the framework is determined anew
- * for the changed plan. */
-static void change_run(struct pz_run_plan *run, const struct pz_plan *given) {
-  struct pz_plan filled = run->plan;
-  bool keeps_devices = (filled.devices || filled.dp) && !given->dp;
-  if (keeps_devices && pz_try_fill_plan(&filled, NULL, NULL)) {
-    run->plan.devices = filled.devices;
-    run->plan.batch = filled.batch;
-  }
-  pz_run_plan_change(run, given);
-  filled = run->plan;
-  bool overlap_follows = given->overlap < 0 && filled.overlap >= 0;
-  if (overlap_follows && pz_try_fill_plan(&filled, NULL, NULL))
-    run->plan.overlap = pz_framework_overlap(&filled, NULL);
-}
-
 struct change_request {
   const struct pz_run_plan *run;
   const char *changes;
@@ -276,7 +259,22 @@ static void read_changes(struct pz_call *call, void *ctx) {
                      "pz_run_plan_default");
   split_words(words, reading->request->changes);
   while (words->next < words->n) read_next(words);
-  change_run(reading->run, &words->given);
+  /* Applies the given fields to a run.  The number of devices and the batch stay the same if
+   * they only followed from the degrees.  An overlap that followed from the framework is
+   * determined anew for the changed plan. */
+  struct pz_run_plan *run = reading->run;
+  const struct pz_plan *given = &words->given;
+  struct pz_plan filled = run->plan;
+  bool keeps_devices = (filled.devices || filled.dp) && !given->dp;
+  if (keeps_devices && pz_try_fill_plan(&filled, NULL, NULL)) {
+    run->plan.devices = filled.devices;
+    run->plan.batch = filled.batch;
+  }
+  pz_run_plan_change(run, given);
+  filled = run->plan;
+  bool overlap_follows = given->overlap < 0 && filled.overlap >= 0;
+  if (overlap_follows && pz_try_fill_plan(&filled, NULL, NULL))
+    run->plan.overlap = pz_framework_overlap(&filled, NULL);
 }
 
 /* Checks the arguments of pz_run_plan_with() and answers it. */
@@ -294,8 +292,8 @@ static void change_by_words(struct pz_call *call, void *ctx) {
   *request->out = pz_object_keep(call, run);
 }
 
-enum pz_status pz_run_plan_with(const struct pz_run_plan *r, const char *changes,
+enum pz_status pz_run_plan_with(const struct pz_run_plan *run, const char *changes,
                                 struct pz_run_plan **out, struct pz_error *err) {
-  struct change_request args = {r, changes, out};
+  struct change_request args = {run, changes, out};
   return pz_border(change_by_words, &args, err);
 }

@@ -215,12 +215,13 @@ struct reception {
 
 /* Passes the bytes of the other ranks to the receiver, in the order of the ranks. */
 static void receive_parts(struct pz_call *call, void *ctx) {
-  const struct reception *x = ctx;
+  const struct reception *reception = ctx;
   for (unsigned r = 0; r < job.ranks.size; r++) {
     const struct head *head = &job.heads[r];
     bool has_data = !head->has_ended && (head->status == PZ_OK || head->status == PZ_STOPPED);
     if (has_data && r != job.ranks.rank)
-      x->receive(call, x->receiver, r, x->parts + job.part_offset[r], head->bytes);
+      reception->receive(call, reception->receiver, r, reception->parts + job.part_offset[r],
+                         head->bytes);
   }
 }
 
@@ -380,12 +381,13 @@ struct node_memory {
 /* Makes the memory.  Its pages are allocated at once, because a shortage later would end the
  * program.  Returns NULL if that is impossible. */
 static void *make_memory(size_t bytes, int *fd, struct node_memory *memory) {
-  struct stat st;
+  struct stat file_state;
   *fd = memfd_create("phaze", MFD_CLOEXEC);
-  if (*fd < 0 || posix_fallocate(*fd, 0, (off_t)bytes) != 0 || fstat(*fd, &st) != 0) return NULL;
+  if (*fd < 0 || posix_fallocate(*fd, 0, (off_t)bytes) != 0 || fstat(*fd, &file_state) != 0)
+    return NULL;
   void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
   if (at == MAP_FAILED) return NULL;
-  *memory = (struct node_memory){getpid(), *fd, st.st_ino};
+  *memory = (struct node_memory){getpid(), *fd, file_state.st_ino};
   return at;
 }
 
@@ -394,13 +396,14 @@ static void *make_memory(size_t bytes, int *fd, struct node_memory *memory) {
  * different numbers. */
 static void *open_memory(size_t bytes, const struct node_memory *memory) {
   char path[64];
-  struct stat st;
+  struct stat file_state;
   void *at = MAP_FAILED;
   snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)memory->process,
            (long long)memory->fd);
   int fd = open(path, O_RDWR | O_CLOEXEC);
   if (fd < 0) return NULL;
-  if (fstat(fd, &st) == 0 && st.st_ino == memory->inode && st.st_size == (off_t)bytes)
+  if (fstat(fd, &file_state) == 0 && file_state.st_ino == memory->inode &&
+      file_state.st_size == (off_t)bytes)
     at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
   return at == MAP_FAILED ? NULL : at;
@@ -441,8 +444,8 @@ static void *share_memory(struct pz_call *call, void *ctx, size_t bytes) {
 
 /* ---- the end of mpirun ---------------------------------------------------------------------- */
 
-static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at) {
-  (void)st, (void)kind, (void)at;
+static int remove_entry(const char *path, const struct stat *file_state, int kind, struct FTW *at) {
+  (void)file_state, (void)kind, (void)at;
   (void)remove(path);
   return 0;
 }
@@ -484,16 +487,6 @@ static void *watch_mpirun(void *session) {
   _exit(3);
 }
 
-static void start_watch(void) {
-  char *session = getenv("OMPI_MCA_orte_jobfam_session_dir");
-  pthread_t thread;
-  sigset_t every_signal, before;
-  sigfillset(&every_signal);
-  pthread_sigmask(SIG_SETMASK, &every_signal, &before); /* the thread that works receives signals */
-  if (session && pthread_create(&thread, NULL, watch_mpirun, session) == 0) pthread_detach(thread);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 /* ---- start and end -------------------------------------------------------------------------- */
 
 /* Returns whether mpirun, or a launcher such as srun that speaks PMIx, has started this process.
@@ -519,7 +512,14 @@ void pz_ranks_start(struct pz_call *call, void *unused) {
   int rank = 0, size = 1, threads = 0;
   (void)unused;
   if (!is_under_launcher()) return;
-  start_watch();
+  /* Start watch. */
+  char *session = getenv("OMPI_MCA_orte_jobfam_session_dir");
+  pthread_t thread;
+  sigset_t every_signal, before;
+  sigfillset(&every_signal);
+  pthread_sigmask(SIG_SETMASK, &every_signal, &before); /* the thread that works receives signals */
+  if (session && pthread_create(&thread, NULL, watch_mpirun, session) == 0) pthread_detach(thread);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &threads) != MPI_SUCCESS)
     pz_raise(call, PZ_INTERNAL, "MPI does not start");
   job.is_started = true;
@@ -541,18 +541,6 @@ void pz_ranks_start(struct pz_call *call, void *unused) {
     share_counters();
     pz_ranks_use(&job.ranks);
   }
-}
-
-static void print_counts(void) {
-  const struct counts *counts = &job.counts;
-  double available_s = counts->critical_s * job.ranks.size;
-  fprintf(stderr,
-          "phaze: %u ranks: %llu exchanges, %llu bytes in all; processor time %.3f s, along the "
-          "longest way at most %.3f s, idle share at most %.4f; rank 0: %.3f s, of them %.3f s "
-          "waiting\n",
-          job.ranks.size, (unsigned long long)counts->exchanges, (unsigned long long)counts->bytes,
-          counts->cpu_s, counts->critical_s, available_s > 0 ? 1 - counts->cpu_s / available_s : 0,
-          pz_clock_s() - job.start_s, counts->wait_s);
 }
 
 /* Answers the next exchange of the other ranks, which may be in the middle of a round, with the
@@ -578,7 +566,18 @@ int pz_ranks_end(int code) {
   if (!job.is_started) return code;
   pz_ranks_use(NULL);
   if (job.ranks.size > 1 && !job.all_know_end && !job.is_broken) leave_exchanges(code);
-  if (job.is_verbose && job.ranks.rank == 0 && job.ranks.size > 1) print_counts();
+  if (job.is_verbose && job.ranks.rank == 0 && job.ranks.size > 1) {
+    const struct counts *counts = &job.counts;
+    double available_s = counts->critical_s * job.ranks.size;
+    fprintf(stderr,
+            "phaze: %u ranks: %llu exchanges, %llu bytes in all; processor time %.3f s, along the "
+            "longest way at most %.3f s, idle share at most %.4f; rank 0: %.3f s, of them %.3f s "
+            "waiting\n",
+            job.ranks.size, (unsigned long long)counts->exchanges,
+            (unsigned long long)counts->bytes, counts->cpu_s, counts->critical_s,
+            available_s > 0 ? 1 - counts->cpu_s / available_s : 0, pz_clock_s() - job.start_s,
+            counts->wait_s);
+  }
   fflush(NULL);
   if (job.is_broken) _exit(code);
   pz_free(job.heads);

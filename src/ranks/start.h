@@ -7,8 +7,8 @@
 
 #include "core/call.h"
 
-/* The name and version of the MPI library, such as "Open MPI 4.1.4", or NULL if none is built
- * in. */
+/* Returns the name and version of the MPI library, such as "Open MPI 4.1.4", or NULL if none is
+ * built in. */
 const char *pz_ranks_library(void);
 
 /* Under mpirun with two ranks or more, starts MPI and sets the transport (pz_ranks_use); ranks

@@ -317,7 +317,7 @@ static void print_rented_chips(struct pz_call *call, const struct chip_rows *chi
     if (has_deadline) pz_table_cell(table, "%s", fits ? text_in(row, "deadline") : "-");
     if (has_prices && fits) {
       char low[40], high[40];
-      double dollars_high = number_in(row, "run_dollars_high"); /* 0: the error is unknown */
+      double dollars_high = number_in(row, "run_dollars_high"); /* 0 if the error is unknown */
       pz_table_number(table, number_in(row, "run_dollars"));
       pz_table_known(table, dollars_high > 0, "%s to %s",
                      dollars_text(low, sizeof low, number_in(row, "run_dollars_low")),

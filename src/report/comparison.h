@@ -8,7 +8,7 @@
 #include "core/json.h"
 #include "study/result.h"
 
-/* The comparison with the baselines and its inputs, as JSON and as a table. */
+/* Returns the comparison with the baselines and its inputs, as JSON and as a table. */
 json_t *pz_comparison_document(struct pz_call *call, const struct pz_result *result);
 void pz_comparison_table(struct pz_call *call, const struct pz_result *result, FILE *out);
 
@@ -28,8 +28,8 @@ void pz_rented_chips_table(struct pz_call *call, const json_t *root,
 /* Returns whether one of the models fits on no chip, or meets the deadline on none. */
 bool pz_compared_chips_none(const json_t *root, const struct pz_study_options *options);
 
-/* The common chip under the assumptions of the original system, beside the numbers that its
- * authors report. pz_original_json() returns a new reference, or NULL if out of memory. */
+/* Returns the common chip under the assumptions of the original system, beside the numbers that
+ * its authors report. pz_original_json() returns a new reference, or NULL if out of memory. */
 json_t *pz_original_json(const struct pz_original *original);
 void pz_original_table(struct pz_call *call, const struct pz_original *original, FILE *out);
 

@@ -46,20 +46,6 @@ static const struct {
                    {PZ_PLAN_PEFT, false},   {PZ_PLAN_OFFLOAD, false},   {PZ_PLAN_FRAMEWORK, false}};
 enum { PAGE_FIELDS = sizeof page_fields / sizeof *page_fields };
 
-/* Raises PZ_BAD_USE if the plan has a field that the page cannot set, or a value out of range. */
-static void check_plan(struct pz_call *call, const struct pz_plan *plan) {
-  struct pz_lora lora;
-  uint64_t unsupported = pz_plan_given(plan);
-  for (size_t i = 0; i < PAGE_FIELDS; i++) unsupported &= ~(UINT64_C(1) << page_fields[i].field);
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
-    if ((unsupported >> f & 1) != 0)
-      pz_raise(call, PZ_BAD_USE,
-               "a page has no field '%s' of a plan; it can be given to 'phaze predict'",
-               pz_plan_field_name((enum pz_plan_field)f));
-  pz_require_plan_ranges(call, plan);
-  pz_must(call, pz_lora_parse(plan->peft, &lora, pz_call_error(call)));
-}
-
 /* Returns the settings by name, as the address of the page stores them: counts as numbers, the
  * others as texts. */
 static json_t *state_json(const struct pz_explore_options *options) {
@@ -184,7 +170,18 @@ static void write_explore_page(struct pz_call *call, void *ctx) {
   pz_require(call, args->bytes, "bytes");
   options.chip = preset_spelling(options.chip, pz_chip_preset_name);
   options.cluster = preset_spelling(options.cluster, pz_cluster_preset_name);
-  check_plan(call, &options.plan);
+  /* Raises PZ_BAD_USE if the plan has a field that the page cannot set, or a value out of range. */
+  const struct pz_plan *plan = &options.plan;
+  struct pz_lora lora;
+  uint64_t unsupported = pz_plan_given(plan);
+  for (size_t i = 0; i < PAGE_FIELDS; i++) unsupported &= ~(UINT64_C(1) << page_fields[i].field);
+  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
+    if ((unsupported >> f & 1) != 0)
+      pz_raise(call, PZ_BAD_USE,
+               "a page has no field '%s' of a plan; it can be given to 'phaze predict'",
+               pz_plan_field_name((enum pz_plan_field)f));
+  pz_require_plan_ranges(call, plan);
+  pz_must(call, pz_lora_parse(plan->peft, &lora, pz_call_error(call)));
   json_t *models = pz_json_built(call, json_array()), *files = pz_json_built(call, json_object());
   add_inputs(call, &options, models, files);
   const char *wasm = read_wasm(call, options.wasm);

@@ -40,19 +40,6 @@ static void add_scaling(struct pz_call *call, const struct pz_plan_page *page, j
   }
 }
 
-/* Adds the parts of the step time of every run. */
-static void add_parts(struct pz_call *call, const struct pz_plan_page *page, json_t *datasets) {
-  json_t *rows = pz_dataset_new(call, datasets, "parts", "devices,part,seconds");
-  for (uint32_t i = 0; i < page->n_rows; i++) {
-    const struct pz_scaling_row *row = &page->rows[i];
-    for (size_t k = 0; row->run && pz_time_part_at(k); k++) {
-      const struct pz_part_info *part = pz_time_part_at(k);
-      pz_dataset_add(call, rows, "[I,s,f]", (json_int_t)row->devices, part->label,
-                     pz_time_part(&row->run->p.parts, part));
-    }
-  }
-}
-
 /* ---- simulated steps ------------------------------------------------------------------------ */
 
 /* Returns a row of the dataset "stages": the memory of a stage and its passes, or the first and
@@ -160,7 +147,16 @@ static void write_plan_page(struct pz_call *call, void *ctx) {
   pz_dataset_add(call, about, "[o,s,s,s]", model, page.chip->name, page.net ? page.net->name : "",
                  page.weak ? "weak" : "strong");
   add_scaling(call, &page, datasets);
-  add_parts(call, &page, datasets);
+  /* Adds the parts of the step time of every run. */
+  json_t *rows = pz_dataset_new(call, datasets, "parts", "devices,part,seconds");
+  for (uint32_t i = 0; i < page.n_rows; i++) {
+    const struct pz_scaling_row *row = &page.rows[i];
+    for (size_t k = 0; row->run && pz_time_part_at(k); k++) {
+      const struct pz_part_info *part = pz_time_part_at(k);
+      pz_dataset_add(call, rows, "[I,s,f]", (json_int_t)row->devices, part->label,
+                     pz_time_part(&row->run->p.parts, part));
+    }
+  }
   add_steps(call, &page, datasets);
   json_t *document = pz_json_built(call, json_pack("{s:s,s:O,s:s?}", "version", pz_version(),
                                                    "datasets", datasets, "explore", page.explore));

@@ -8,12 +8,12 @@
 
 /* Writes "14 stages, 72 replicas, tensor parallel 1, microbatch 1, activations kept" into buf
  * and returns buf. */
-const char *pz_partition_text(const struct pz_partition *p, char *buf, size_t size);
+const char *pz_partition_text(const struct pz_partition *partition, char *buf, size_t size);
 
 /* Prints one row for each stage; equal neighbours share a row. */
-void pz_partition_table(struct pz_call *call, const struct pz_partition *p, FILE *out);
+void pz_partition_table(struct pz_call *call, const struct pz_partition *partition, FILE *out);
 
 /* Returns a new reference, or NULL if out of memory.  `with_stages` includes every stage. */
-json_t *pz_partition_json(const struct pz_partition *p, bool with_stages);
+json_t *pz_partition_json(const struct pz_partition *partition, bool with_stages);
 
 #endif

@@ -76,8 +76,8 @@ static void write_result_text(struct pz_call *call, void *ctx) {
   *args->bytes = out->bytes;
 }
 
-enum pz_status pz_result_text(const struct pz_result *r, enum pz_result_form form, char **text,
+enum pz_status pz_result_text(const struct pz_result *result, enum pz_result_form form, char **text,
                               size_t *bytes, struct pz_error *err) {
-  struct result_text args = {r, form, text, bytes};
+  struct result_text args = {result, form, text, bytes};
   return pz_border(write_result_text, &args, err);
 }

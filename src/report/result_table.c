@@ -227,7 +227,7 @@ struct models_with_plan {
   enum reference_plan plan;
 };
 
-/* A pz_name_at: lists the names of the models whose reference has that plan. */
+/* Returns a pz_name_at: lists the names of the models whose reference has that plan. */
 static const char *model_with_plan(const void *ctx, size_t i) {
   const struct models_with_plan *list = ctx;
   size_t n = 0;

@@ -48,8 +48,8 @@ static void trace_run(struct pz_call *call, void *ctx) {
   *args->text = pz_trace_take(events);
 }
 
-enum pz_status pz_training_run_trace(const struct pz_training_run *r, const char *model,
+enum pz_status pz_training_run_trace(const struct pz_training_run *run, const char *model,
                                      char **text, struct pz_error *err) {
-  struct run_trace args = {r, model, text};
+  struct run_trace args = {run, model, text};
   return pz_border(trace_run, &args, err);
 }

@@ -22,7 +22,7 @@ struct pz_table {
  * '>' makes a right-aligned column: pz_table_new(call, "model|>layers"). */
 struct pz_table *pz_table_new(struct pz_call *call, const char *titles);
 
-/* The same for a list of titles that ends with NULL. */
+/* Returns the same for a list of titles that ends with NULL. */
 struct pz_table *pz_table_with(struct pz_call *call, const char *const *titles);
 
 /* Adds one cell; rows are filled from left to right. */

@@ -217,8 +217,8 @@ static void trace_pipeline(struct pz_call *call, void *ctx) {
   *args->text = pz_trace_take(events);
 }
 
-enum pz_status pz_partition_trace(const struct pz_partition *p, const char *model, char **text,
-                                  struct pz_error *err) {
-  struct pipeline_trace args = {p, model, text};
+enum pz_status pz_partition_trace(const struct pz_partition *partition, const char *model,
+                                  char **text, struct pz_error *err) {
+  struct pipeline_trace args = {partition, model, text};
   return pz_border(trace_pipeline, &args, err);
 }

@@ -206,9 +206,9 @@ static const struct pz_field cost_fields[] = {
     REAL(all_dollars), REAL(all_energy_j)};
 static const struct pz_record cost_record = PZ_RECORD(cost_fields, struct pz_run_cost);
 
-/* A cost that was not requested or is unknown is 0 and omitted.  If failures were requested, in
- * which case there is a goodput, a checkpoint or a restart may need no time, and their zeros are
- * included. */
+/* Returns a cost that was not requested or is unknown is 0 and omitted.  If failures were
+ * requested, in which case there is a goodput, a checkpoint or a restart may need no time, and
+ * their zeros are included. */
 json_t *pz_run_cost_json(const struct pz_run_cost *cost) {
   json_t *root = pz_record_json(&cost_record, cost);
   for (size_t i = 0; i < sizeof cost_fields / sizeof *cost_fields && root; i++) {

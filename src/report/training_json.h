@@ -5,7 +5,7 @@
 
 #include "core/json.h"
 
-/* A prediction: plan, step time and its parts, rates, memory of every stage. */
+/* Returns a prediction: plan, step time and its parts, rates, memory of every stage. */
 json_t *pz_training_run_json(const struct pz_training_run *run);
 
 /* Returns the part of the step time of `other` that exceeds the same part of `best` most, and
@@ -19,8 +19,8 @@ json_t *pz_found_plan_json(const struct pz_training_run *run, const struct pz_tr
 
 json_t *pz_plan_certificate_json(const struct pz_plan_certificate *proof);
 
-/* The result of a search: the prediction of the best plan, the plan, the certificate, and the
- * other plans. */
+/* Returns the result of a search: the prediction of the best plan, the plan, the certificate,
+ * and the other plans. */
 json_t *pz_found_plans_json(const struct pz_training_plans *plans);
 
 /* The cost of a whole training run.  Fields that were not requested or are unknown are omitted. */

@@ -386,8 +386,9 @@ static void write_validation_text(struct pz_call *call, void *ctx) {
   *args->bytes = text->bytes;
 }
 
-enum pz_status pz_validation_text(const struct pz_validation *v, enum pz_validation_form form,
-                                  char **text, size_t *bytes, struct pz_error *err) {
-  struct validation_text args = {v, form, text, bytes};
+enum pz_status pz_validation_text(const struct pz_validation *validation,
+                                  enum pz_validation_form form, char **text, size_t *bytes,
+                                  struct pz_error *err) {
+  struct validation_text args = {validation, form, text, bytes};
   return pz_border(write_validation_text, &args, err);
 }

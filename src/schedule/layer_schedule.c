@@ -10,8 +10,8 @@ const char *const pz_solver_names[] = {"exact", "ilp", NULL};
 
 /* ---- describing a schedule ------------------------------------------------------------------ */
 
-/* Whether the resource limits schedules of the problem.  Cores and link always count, bandwidths and power only if some
- * mode uses them. */
+/* Returns whether the resource limits schedules of the problem.  Cores and link always count,
+ * bandwidths and power only if some mode uses them. */
 static bool has_resource(const struct pz_problem *problem, enum pz_resource resource) {
   if (resource <= PZ_LINK) return true;
   for (uint32_t i = 0; i < problem->n; i++)

@@ -21,7 +21,7 @@ static const struct {
 
 const char *pz_technique_name(enum pz_technique technique) { return techniques[technique].name; }
 
-/* The name of technique i for pz_text_join(), or NULL after the last. */
+/* Returns the name of technique i for pz_text_join(), or NULL after the last. */
 static const char *technique_name_at(const void *ctx, size_t i) {
   (void)ctx;
   return i < PZ_TECHNIQUES ? techniques[i].name : NULL;

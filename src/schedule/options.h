@@ -25,17 +25,18 @@ extern const struct pz_techniques pz_techniques_all;
 
 const char *pz_technique_name(enum pz_technique technique);
 
-/* Switches off the techniques of a comma-separated list of names.  Raises PZ_BAD_USE for an unknown name. */
+/* Switches off the techniques of a comma-separated list of names.  Raises PZ_BAD_USE for an
+ * unknown name. */
 void pz_techniques_disable(struct pz_call *call, struct pz_techniques *switched_on,
                            const char *list);
 
-/* Effort is counted in steps (tasks that are placed, nodes of the search), so that the same input gives the same answer
- * everywhere.  A core makes some millions of steps per second. */
+/* Effort is counted in steps (tasks that are placed, nodes of the search), so that the same
+ * input gives the same answer everywhere.  A core makes some millions of steps per second. */
 struct pz_solve_options {
   enum pz_solver solver;
-  int64_t steps;                          /* limit of the exact solver; 0: the default */
-  double seconds;                         /* limit of the ILP; 0: the default */
-  const struct pz_techniques *techniques; /* of the exact solver; NULL: all */
+  int64_t steps;                          /* limit of the exact solver, or 0 if the default */
+  double seconds;                         /* limit of the ILP, or 0 if the default */
+  const struct pz_techniques *techniques; /* of the exact solver, or NULL if all */
 };
 
 /* Counters of each technique.  Names are set by pz_layer_schedule_describe(). */

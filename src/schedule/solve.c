@@ -14,8 +14,8 @@
 #include "schedule/model/context.h"
 #include "schedule/tree/deferred.h"
 
-/* Constants marked "tuned", here and in the other files, were tuned on the layers of bench_layers, the reference
- * instances of bench_schedule and the graphs of bench_random. */
+/* Constants marked "tuned", here and in the other files, were tuned on the layers of
+ * bench_layers, the reference instances of bench_schedule and the graphs of bench_random. */
 enum {
   DEFAULT_STEPS = 16000000, /* about 10 s of one core */
   DEFAULT_STEPS_TASKS = 64, /* with more tasks the default is lower, because steps take longer */
@@ -33,7 +33,8 @@ enum {
   MANY_MODES_COLUMNS = 5, /* column generation gets 1/this of the steps that are left */
   ROUNDING_DRAWS = 16     /* tuned: schedules drawn from a solution of the linear program */
 };
-/* Tuned: if lower bound / incumbent is above this, only a proof is missing and the third round is skipped. */
+/* Tuned: if lower bound / incumbent is above this, only a proof is missing and the third round
+ * is skipped. */
 static const double SMALL_GAP = 0.94;
 
 struct exact_solver {
@@ -44,8 +45,8 @@ struct exact_solver {
 
 /* ---- one round ------------------------------------------------------------------------------ */
 
-/* Generates columns in about this number of steps, draws schedules from the solution of the linear program, and tightens
- * the bounds. */
+/* Generates columns in about this number of steps, draws schedules from the solution of the
+ * linear program, and tightens the bounds. */
 static void generate_columns(struct exact_solver *solver, int64_t steps) {
   struct pz_context *context = solver->context;
   if (!solver->colgen) solver->colgen = pz_colgen_new(context);
@@ -65,8 +66,8 @@ static void search_tree(struct pz_context *context, bool best_first, int64_t ste
   pz_deferred_search(context, best_first ? pz_best_first_search : pz_depth_first_search, steps);
 }
 
-/* The step at which a round with the current limit ends.  A round that would use half of the steps that are left uses all
- * of them. */
+/* Returns the step at which a round with the current limit ends.  A round that would use half of
+ * the steps that are left uses all of them. */
 static int64_t round_end(const struct exact_solver *solver) {
   int64_t left = solver->context->most_steps - solver->context->steps;
   return solver->context->steps + (solver->limit < left / 2 ? solver->limit : left);
@@ -98,8 +99,8 @@ static void prove(struct exact_solver *solver, bool local_search_improved, int64
   if (pz_open(context)) search_tree(context, true, end - context->steps);
 }
 
-/* Runs local search for its share of the round, and then tries to prove the incumbent.  Problems with too many tasks for
- * tree search get local search alone. */
+/* Runs local search for its share of the round, and then tries to prove the incumbent.  Problems
+ * with too many tasks for tree search get local search alone. */
 static void run_round(struct exact_solver *solver) {
   struct pz_context *context = solver->context;
   int64_t limit = solver->limit, end = round_end(solver), local_steps = end - context->steps;
@@ -122,8 +123,8 @@ static void run_round(struct exact_solver *solver) {
 
 /* ---- solvers -------------------------------------------------------------------------------- */
 
-/* Runs rounds until the problem is solved or the steps are used.  After the third round, a round that does nothing because
- * of techniques that are switched off is the last. */
+/* Runs rounds until the problem is solved or the steps are used.  After the third round, a round
+ * that does nothing because of techniques that are switched off is the last. */
 static void run_effort_schedule(struct pz_context *context) {
   struct exact_solver solver = {.context = context, .limit = SHORT_ROUND};
   int64_t steps_before = -1;

@@ -31,9 +31,9 @@ static double geometric_mean(const struct pz_objective *objective, const struct 
   return exp(sum / weights);
 }
 
-/* The least throughput of a model relative to that on its own best chip.  For a single model, whose
- * own best chip is the one that the search looks for, the objective is its throughput relative to
- * the reference chip. */
+/* Returns the least throughput of a model relative to that on its own best chip.  For a single
+ * model, whose own best chip is the one that the search looks for, the objective is its
+ * throughput relative to the reference chip. */
 static double least_regret(const struct pz_objective *objective, const struct pz_step_cost *steps) {
   double least = HUGE_VAL;
   if (objective->n == 1) return geometric_mean(objective, steps, false);
@@ -79,7 +79,7 @@ const char *const pz_objective_names[] = {"throughput", "mean",    "weighted",  
                                           "per-watt",   "per-mm2", "per-dollar", "per-ownership",
                                           "per-joule",  NULL};
 
-/* The cost of a chip that the throughput is divided by. */
+/* Returns the cost of a chip that the throughput is divided by. */
 static double cost_divisor(enum pz_objective_kind kind, const struct pz_taken *costs) {
   switch (kind) {
   case PZ_OBJECTIVE_PER_WATT: return costs->watts;

@@ -19,13 +19,13 @@ struct pz_objective {
   double devices;
 };
 
-/* The value of a chip with these costs and steps, which are indexed by the entry of the
+/* Returns the value of a chip with these costs and steps, which are indexed by the entry of the
  * portfolio. */
 double pz_objective_value(const struct pz_objective *objective, const struct pz_step_cost *steps,
                           const struct pz_taken *costs);
 
-/* The longest step of one entry, rounded up by 1e-9, with which the value still reaches `least`
- * while the other steps stay as they are.  HUGE_VAL if every step does, 0 if none does. */
+/* Returns the longest step of one entry, rounded up by 1e-9, with which the value still reaches
+ * `least` while the other steps stay as they are.  HUGE_VAL if every step does, 0 if none does. */
 double pz_objective_limit_s(const struct pz_objective *objective, const struct pz_step_cost *steps,
                             const struct pz_taken *costs, uint32_t entry, double least);
 

@@ -32,7 +32,7 @@ struct pz_search_question {
   struct pz_search_entry entries[PZ_SEARCH_MOST_MODELS];
   uint32_t n_entries;
   double gap;      /* relative: with 0.01, a chip that is better by 1% may be missed */
-  double seconds;  /* time limit of a run; 0: none */
+  double seconds;  /* time limit of a run, or 0 if none */
   bool exhaustive; /* evaluate every chip within the limits */
   const struct pz_round_store *store; /* NULL if there is none, or if another rank has it */
   struct pz_progress *progress;       /* may be NULL */

@@ -50,10 +50,10 @@ struct step_insertion {
 
 /* Inserts an evaluation, with a copy of its plan, unless it is known already. */
 static void insert_step(struct pz_call *call, void *ctx) {
-  const struct step_insertion *x = ctx;
-  struct pz_search *search = x->search;
+  const struct step_insertion *step_insertion = ctx;
+  struct pz_search *search = step_insertion->search;
   struct pz_call own = pz_call_in(call, search->arena);
-  struct pz_found_step step = *x->step;
+  struct pz_found_step step = *step_insertion->step;
   struct pz_plan_record *plan = &step.evaluation.plan;
   struct step_key key = {step.chip_id, step.entry, (uint32_t)step.evaluation.effort};
   if (pz_map_get(&search->known_index, &key, sizeof key) != PZ_NONE) return;
@@ -66,10 +66,10 @@ static void insert_step(struct pz_call *call, void *ctx) {
 /* Remembers an evaluation.  The border keeps an error from leaving the lock held. */
 static void remember_step(struct pz_call *call, struct pz_search *search,
                           const struct pz_found_step *step) {
-  struct step_insertion x = {search, step};
+  struct step_insertion step_insertion = {search, step};
   struct pz_error error = {0};
   pthread_mutex_lock(&search->lock);
-  enum pz_status status = pz_border(insert_step, &x, &error);
+  enum pz_status status = pz_border(insert_step, &step_insertion, &error);
   pthread_mutex_unlock(&search->lock);
   if (status != PZ_OK) pz_raise_again(call, &error);
 }
@@ -148,8 +148,8 @@ double pz_search_upper_bound(struct pz_call *call, struct pz_search *search, uns
 
 /* ---- state of an objective run -------------------------------------------------------------- */
 
-/* The order of the heap of open boxes: by the highest bound, then by age; chips that wait for full
- * effort come last. */
+/* Returns the order of the heap of open boxes: by the highest bound, then by age; chips that
+ * wait for full effort come last. */
 static bool comes_first(const void *a, const void *b) {
   const struct pz_open_box *x = a, *y = b;
   if (x->effort != y->effort) return x->effort < y->effort;
@@ -384,7 +384,7 @@ static void try_given_chip(struct pz_call *call, struct pz_driver *driver,
   try_chip(call, driver, task, &point, outcome);
 }
 
-/* The part of a driver that the functions on boxes (search/tighten.h) see. */
+/* Returns the part of a driver that the functions on boxes (search/tighten.h) see. */
 static struct pz_box_task box_task_of(struct pz_driver *driver, unsigned worker,
                                       struct pz_vec *closed) {
   return (struct pz_box_task){.question = &driver->search->question,
@@ -447,16 +447,18 @@ struct stored_round {
 };
 
 static void read_stored_round(struct pz_call *call, void *ctx) {
-  const struct stored_round *x = ctx;
-  const struct pz_round_store *store = x->driver->search->question.store;
-  if (store) store->read(call, store->ctx, x->driver->number, x->driver->at_round, x->bytes);
+  const struct stored_round *stored_round = ctx;
+  const struct pz_round_store *store = stored_round->driver->search->question.store;
+  if (store)
+    store->read(call, store->ctx, stored_round->driver->number, stored_round->driver->at_round,
+                stored_round->bytes);
 }
 
 /* Reads the outcomes of a round.  Raises PZ_BAD_INPUT if they cannot be those of its boxes. */
 static void unpack_stored_round(struct pz_call *call, void *ctx) {
-  const struct stored_round *x = ctx;
-  struct pz_driver *driver = x->driver;
-  struct pz_bytes in = {x->bytes->text, x->bytes->bytes};
+  const struct stored_round *stored_round = ctx;
+  struct pz_driver *driver = stored_round->driver;
+  struct pz_bytes in = {stored_round->bytes->text, stored_round->bytes->bytes};
   bool whole = driver->fn == process_box;
   for (uint32_t i = 0; i < driver->n_round; i++) {
     pz_outcome_unpack(call, driver, i, &in);
@@ -799,10 +801,10 @@ struct stoppable_tasks {
 };
 
 static void run_unless_stopped(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
-  const struct stoppable_tasks *x = ctx;
-  const atomic_bool *stop = x->search->question.stop;
+  const struct stoppable_tasks *tasks = ctx;
+  const atomic_bool *stop = tasks->search->question.stop;
   if (stop && atomic_load(stop)) pz_raise(call, PZ_STOPPED, "stopped");
-  x->tasks->fn(call, x->tasks->ctx, i, worker);
+  tasks->tasks->fn(call, tasks->tasks->ctx, i, worker);
 }
 
 void pz_search_run_tasks(struct pz_call *call, struct pz_search *search, size_t n,

@@ -34,8 +34,8 @@ void pz_search_optimize(struct pz_call *call, struct pz_search *search, uint32_t
 bool pz_search_known(struct pz_search *search, const struct pz_point *chip, uint32_t entry,
                      struct pz_evaluation *out);
 
-/* The evaluation with the given effort, which is computed by a worker and remembered if it is not
- * known yet. */
+/* Returns the evaluation with the given effort, which is computed by a worker and remembered if
+ * it is not known yet. */
 struct pz_evaluation pz_search_evaluate_chip(struct pz_call *call, struct pz_search *search,
                                              unsigned worker, const struct pz_point *chip,
                                              uint32_t entry, enum pz_effort effort);
@@ -44,13 +44,13 @@ struct pz_evaluation pz_search_evaluate_chip(struct pz_call *call, struct pz_sea
 struct pz_found_step *pz_search_list_known(struct pz_call *call, struct pz_search *search,
                                            uint32_t *n);
 
-/* An upper bound on the value of every chip of a box, from the evaluators' bounds of level 0.
- * *steps receives the lower bounds on the steps, indexed by entry. */
+/* Returns an upper bound on the value of every chip of a box, from the evaluators' bounds of
+ * level 0. *steps receives the lower bounds on the steps, indexed by entry. */
 double pz_search_upper_bound(struct pz_call *call, struct pz_search *search, unsigned worker,
                              const struct pz_objective *objective, const struct pz_boxed *box,
                              struct pz_step_cost *steps);
 
-/* The question that the search was created with. */
+/* Returns the question that the search was created with. */
 const struct pz_search_question *pz_search_asked(const struct pz_search *search);
 
 /* Independent tasks 0 .. n-1.  With `pack`, they are shared by the threads of all ranks: what a
@@ -79,8 +79,8 @@ int pz_point_order(const struct pz_space *space, const struct pz_point *a,
 _Noreturn void pz_search_raise_nothing_fits(struct pz_call *call, const struct pz_space *space,
                                             const struct pz_excess *excess);
 
-/* The chips of a space within limits, sorted by pz_point_order().  Raises PZ_LIMIT if the space is
- * too large to be listed, and PZ_NO_ANSWER if no chip is within the limits. */
+/* Returns the chips of a space within limits, sorted by pz_point_order().  Raises PZ_LIMIT if
+ * the space is too large to be listed, and PZ_NO_ANSWER if no chip is within the limits. */
 struct pz_point *pz_space_list_within(struct pz_call *call, const struct pz_space *space,
                                       const struct pz_limits *limits, uint32_t *n);
 

@@ -54,7 +54,7 @@ double pz_box_bound(struct pz_call *call, const struct pz_box_task *task,
   return bound;
 }
 
-/* The bound of level 0 of a box. */
+/* Returns the bound of level 0 of a box. */
 static double quick_bound(struct pz_call *call, const struct pz_box_task *task,
                           const struct pz_box *box) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
@@ -72,7 +72,7 @@ static bool is_infeasible(const struct pz_box_task *task, const struct pz_box *b
   return pz_boxed_breaks(&boxed, &task->question->limits) != NULL;
 }
 
-/* The part of the box between two indices on an axis, both inclusive. */
+/* Returns the part of the box between two indices on an axis, both inclusive. */
 static struct pz_box slab_of(const struct pz_box *box, enum pz_axis axis, int from, int to) {
   struct pz_box slab = *box;
   slab.lo[axis] = (uint8_t)from;
@@ -80,8 +80,8 @@ static struct pz_box slab_of(const struct pz_box *box, enum pz_axis axis, int fr
   return slab;
 }
 
-/* The highest index on an axis with which the smallest chip of the rest of the box violates no
- * limit. */
+/* Returns the highest index on an axis with which the smallest chip of the rest of the box
+ * violates no limit. */
 static int highest_feasible(const struct pz_box_task *task, const struct pz_box *box,
                             enum pz_axis axis) {
   int low = box->lo[axis], high = box->hi[axis]; /* low is feasible, everything above high is not */
@@ -191,21 +191,6 @@ static double score_split(struct pz_call *call, const struct pz_box_task *task,
   return low_value * high_value * pz_fmax(low_value, high_value) * pz_fmax(low_value, high_value);
 }
 
-/* The axis with the largest ratio of its highest to its lowest value. */
-static enum pz_axis widest_axis(const struct pz_space *space, const struct pz_box *box) {
-  enum pz_axis widest = PZ_AXES;
-  double largest = 0;
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) {
-    if (box->lo[a] == box->hi[a]) continue;
-    double ratio = (double)space->value[a][box->hi[a]] / (double)space->value[a][box->lo[a]];
-    if (ratio > largest) {
-      largest = ratio;
-      widest = a;
-    }
-  }
-  return widest;
-}
-
 struct pz_box_split pz_box_choose_split(struct pz_call *call, const struct pz_box_task *task,
                                         const struct pz_box *box) {
   enum pz_axis axis = PZ_AXES;
@@ -219,14 +204,26 @@ struct pz_box_split pz_box_choose_split(struct pz_call *call, const struct pz_bo
       least = score;
     }
   } else {
-    axis = widest_axis(task->question->space, box);
+    /* The axis with the largest ratio of its highest to its lowest value. */
+    const struct pz_space *space = task->question->space;
+    enum pz_axis widest = PZ_AXES;
+    double largest = 0;
+    for (enum pz_axis a = 0; a < PZ_AXES; a++) {
+      if (box->lo[a] == box->hi[a]) continue;
+      double ratio = (double)space->value[a][box->hi[a]] / (double)space->value[a][box->lo[a]];
+      if (ratio > largest) {
+        largest = ratio;
+        widest = a;
+      }
+    }
+    axis = widest;
   }
   return (struct pz_box_split){axis, (uint8_t)((box->lo[axis] + box->hi[axis]) / 2)};
 }
 
 /* ---- a greedy chip -------------------------------------------------------------------------- */
 
-/* The largest fraction of a limit that a chip uses. */
+/* Returns the largest fraction of a limit that a chip uses. */
 static double used_fraction(const struct pz_limits *limits, const struct pz_taken *costs) {
   double most = 0;
   if (limits->mm2 > 0) most = pz_fmax(most, costs->mm2 / limits->mm2);
@@ -234,9 +231,9 @@ static double used_fraction(const struct pz_limits *limits, const struct pz_take
   return limits->dollars > 0 ? pz_fmax(most, costs->dollars / limits->dollars) : most;
 }
 
-/* The relative gain in value of the next higher value on an axis, divided by the additional
- * fraction of the limits that it uses.  0 if a limit is violated there.  `value` and `fraction` are
- * those of the chip as it is. */
+/* Returns the relative gain in value of the next higher value on an axis, divided by the
+ * additional fraction of the limits that it uses.  0 if a limit is violated there.  `value` and
+ * `fraction` are those of the chip as it is. */
 static double gain_of_axis(struct pz_call *call, const struct pz_box_task *task,
                            const struct pz_box *chip, enum pz_axis axis, double value,
                            double fraction) {

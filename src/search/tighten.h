@@ -35,8 +35,8 @@ struct pz_box_split {
 struct pz_box_split pz_box_choose_split(struct pz_call *call, const struct pz_box_task *task,
                                         const struct pz_box *box);
 
-/* A good chip of the box: beginning with the smallest, repeatedly raises the axis that gains most
- * for its share of the limits. */
+/* Returns a good chip of the box: beginning with the smallest, repeatedly raises the axis that
+ * gains most for its share of the limits. */
 struct pz_point pz_box_greedy(struct pz_call *call, const struct pz_box_task *task,
                               const struct pz_box *box);
 

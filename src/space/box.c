@@ -43,10 +43,10 @@ struct pz_point pz_box_point(const struct pz_box *box) {
 }
 
 void pz_boxed_set(const struct pz_space *space, const struct pz_box *box, struct pz_boxed *out) {
-  struct pz_point lo = pz_box_point(box), hi = lo;
+  struct pz_point point = pz_box_point(box), hi = point;
   memcpy(hi.at, box->hi, sizeof hi.at);
   out->box = *box;
-  pz_space_chip(space, &lo, &out->lo);
+  pz_space_chip(space, &point, &out->lo);
   out->least = pz_chip_taken(&out->lo);
   if (pz_box_is_chip(box)) {
     out->hi = out->lo;

@@ -29,7 +29,7 @@ struct pz_closed_box {
   double value; /* the objective of an evaluated chip, otherwise 0 */
 };
 
-/* The box of all chips of one kind. */
+/* Returns the box of all chips of one kind. */
 struct pz_box pz_box_all(const struct pz_space *space, uint32_t kind);
 
 /* The number of chips of a box, and whether it is one. */
@@ -38,7 +38,7 @@ bool pz_box_is_chip(const struct pz_box *box);
 
 bool pz_box_has(const struct pz_box *box, const struct pz_point *point);
 
-/* The box of one chip, and the first chip of a box. */
+/* Returns the box of one chip, and the first chip of a box. */
 struct pz_box pz_box_of(const struct pz_point *point);
 struct pz_point pz_box_point(const struct pz_box *box);
 
@@ -51,7 +51,7 @@ struct pz_boxed {
 
 void pz_boxed_set(const struct pz_space *space, const struct pz_box *box, struct pz_boxed *out);
 
-/* The first limit that every chip of the box violates, or NULL. */
+/* Returns the first limit that every chip of the box violates, or NULL. */
 const char *pz_boxed_breaks(const struct pz_boxed *boxed, const struct pz_limits *limits);
 
 /* Returns whether every chip of the space is in exactly one box.  The list is reordered. */

@@ -20,8 +20,8 @@ static int compare_starts(const void *a, const void *box) {
          (x->box.lo[sorted_axis] < y->box.lo[sorted_axis]);
 }
 
-/* The value nearest to the middle of an axis at which boxes begin and that no box crosses; 0: there
- * is none. */
+/* Returns the value nearest to the middle of an axis at which boxes begin and that no box
+ * crosses, or 0 if there is none. */
 static int find_cut(const struct pz_closed_box *list, uint32_t n, const struct pz_box *all,
                     enum pz_axis a) {
   bool starts[PZ_SPACE_MOST_VALUES + 1] = {false}, crossed[PZ_SPACE_MOST_VALUES + 1] = {false};

@@ -23,8 +23,8 @@ struct pz_taken {
 
 struct pz_taken pz_chip_taken(const struct pz_chip *chip);
 
-/* The first limit that every chip between a smallest and a largest one, with these costs, violates,
- * or NULL. */
+/* Returns the first limit that every chip between a smallest and a largest one, with these
+ * costs, violates, or NULL. */
 const char *pz_limits_broken(const struct pz_limits *limits, const struct pz_taken *least,
                              const struct pz_taken *most);
 

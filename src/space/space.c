@@ -341,11 +341,11 @@ struct pz_point pz_space_point(const struct pz_space *space, uint64_t id) {
 
 /* "4x128x128-16x128-32M", followed by "-2xhbm3-100" if the space chooses HBM or links. */
 static void name_chip(struct pz_chip *chip, const char *hbm, int64_t link_gb_per_s) {
-  const struct pz_tensor_cores *t = &chip->tensor;
-  int n =
-      snprintf(chip->name, sizeof chip->name, "%lldx%lldx%lld-%lldx%lld-%lldM", (long long)t->cores,
-               (long long)t->rows, (long long)t->cols, (long long)chip->vector.cores,
-               (long long)chip->vector.lanes, (long long)(chip->glb_bytes >> 20));
+  const struct pz_tensor_cores *tensor_cores = &chip->tensor;
+  int n = snprintf(chip->name, sizeof chip->name, "%lldx%lldx%lld-%lldx%lld-%lldM",
+                   (long long)tensor_cores->cores, (long long)tensor_cores->rows,
+                   (long long)tensor_cores->cols, (long long)chip->vector.cores,
+                   (long long)chip->vector.lanes, (long long)(chip->glb_bytes >> 20));
   bool is_cut = n <= 0 || (size_t)n >= sizeof chip->name;
   if (is_cut || (!hbm && link_gb_per_s <= 0)) return;
   if (link_gb_per_s <= 0) link_gb_per_s = (int64_t)(chip->link_bytes_per_s / 1e9);
@@ -368,8 +368,8 @@ static struct pz_chip plain_chip(const int64_t value[PZ_AXES]) {
   return chip;
 }
 
-/* The base chip with this array, these lanes and this clock.  Its buffers keep their bytes per
- * unit, and their rates keep their bytes per cycle. */
+/* Returns the base chip with this array, these lanes and this clock.  Its buffers keep their
+ * bytes per unit, and their rates keep their bytes per cycle. */
 static struct pz_chip resized_base(const struct pz_space *space, const struct pz_array_shape *array,
                                    const int64_t value[PZ_AXES]) {
   struct pz_chip_size size = {

@@ -62,11 +62,12 @@ struct pz_space {
   int32_t value[PZ_AXES][PZ_SPACE_MOST_VALUES];
   bool has_base;
   struct pz_chip base;
-  double least_part; /* least area of chips with several cores, relative to the limit; 0: none */
-  bool compiled;     /* chips are unmeasured and run compiled programs, whatever the base says */
+  double
+      least_part; /* least area of chips with several cores, relative to the limit, or 0 if none */
+  bool compiled;  /* chips are unmeasured and run compiled programs, whatever the base says */
   /* Chips run as fast as their class does, instead of at the rates of their description. */
   bool cold;
-  double watts;                    /* power limit of a chip; 0: none */
+  double watts;                    /* power limit of a chip, or 0 if none */
   const struct pz_cold *constants; /* constants of the chip class, or NULL for the default */
 };
 
@@ -79,11 +80,11 @@ struct pz_point {
   uint8_t at[PZ_AXES]; /* the index of the value on each axis */
 };
 
-/* The name of an axis in files, or NULL after the last. */
+/* Returns the name of an axis in files, or NULL after the last. */
 const char *pz_axis_name(enum pz_axis axis);
 
-/* The number of kinds, which are combinations of technology, array and HBM (the last varies
- * fastest); of chips; and of chips of one kind. */
+/* Returns the number of kinds, which are combinations of technology, array and HBM (the last
+ * varies fastest); of chips; and of chips of one kind. */
 uint32_t pz_space_kinds(const struct pz_space *space);
 int64_t pz_space_chips(const struct pz_space *space);
 int64_t pz_space_kind_chips(const struct pz_space *space);
@@ -94,7 +95,7 @@ struct pz_kind {
 };
 struct pz_kind pz_space_kind(const struct pz_space *space, uint32_t kind);
 
-/* The number of a chip in the space, and the chip with a number. */
+/* Returns the number of a chip in the space, and the chip with a number. */
 uint64_t pz_space_id(const struct pz_space *space, const struct pz_point *point);
 struct pz_point pz_space_point(const struct pz_space *space, uint64_t id);
 
@@ -112,13 +113,14 @@ void pz_space_read_named(struct pz_call *call, const char *name, struct pz_space
  * name. */
 void pz_space_choose_node(struct pz_call *call, struct pz_space *space, const char *node);
 
-/* The space in the format of its file.  Returns a new reference; NULL: out of memory. */
+/* Returns the space in the format of its file.  Returns a new reference, or NULL if out of
+ * memory. */
 json_t *pz_space_json(const struct pz_space *space);
 
 /* Appends the documentation of each field of a space file (pz_key_describe) for doc/fields.md. */
 void pz_space_fields(json_t *list);
 
-/* The name of HBM generation i of the space, for people. */
+/* Returns the name of HBM generation i of the space, for people. */
 const char *pz_space_hbm_name(const struct pz_space *space, int i);
 
 #endif

@@ -46,7 +46,7 @@ static double corrected_step_s(struct pz_call *call, const struct pz_measured_st
 
 struct correction_job {
   const struct pz_measured_step *steps;
-  const struct pz_correction *correction; /* NULL: find the sensitivities */
+  const struct pz_correction *correction; /* NULL if find the sensitivities */
   struct pz_step_sensitivity *sensitivities;
   double *step_s;
 };

@@ -20,7 +20,7 @@ struct pz_measured_step {
   const struct pz_job *job;
   const struct pz_plan *plan;
   double measured_s;
-  int64_t microbatches; /* of the rank in a rehearsal; 0: the step of the whole run */
+  int64_t microbatches; /* of the rank in a rehearsal, or 0 if the step of the whole run */
   int64_t stage;        /* of that rank */
 };
 

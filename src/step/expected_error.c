@@ -33,10 +33,10 @@ bool pz_feature_is_fitted(enum pz_feature feature) {
   return features[feature].role != MORE && !(common >> feature & 1);
 }
 
-uint64_t pz_plan_features(const struct pz_plan *p, const struct pz_feature_context *c) {
-  enum pz_framework_family family = pz_plan_framework(p)->family;
-  int64_t cp = pz_plan_cp(p), ep = pz_plan_ep(p), devices = pz_plan_devices(p);
-  int overlap = pz_plan_effective_overlap(p);
+uint64_t pz_plan_features(const struct pz_plan *plan, const struct pz_feature_context *context) {
+  enum pz_framework_family family = pz_plan_framework(plan)->family;
+  int64_t cp = pz_plan_cp(plan), ep = pz_plan_ep(plan), devices = pz_plan_devices(plan);
+  int overlap = pz_plan_effective_overlap(plan);
   uint64_t set = 0;
 #define FEATURE(id, role, when, text) set |= (when) ? PZ_FEATURE_BIT(PZ_FEATURE_##id) : 0;
 #include "step/plan_features.def"
@@ -154,11 +154,12 @@ struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *ques
     risk.strange[feature] = pz_feature_partners((enum pz_feature)feature) & ~row.with;
     feature++;
   }
-  const struct pz_correction *c = &question->chip->correction;
-  bool alike = c->kinds & pz_correction_kind(question->experts, question->precision);
-  if (c->error > 0 && (alike || c->error * c->error > risk.all)) {
+  const struct pz_correction *correction = &question->chip->correction;
+  bool alike = correction->kinds & pz_correction_kind(question->experts, question->precision);
+  if (correction->error > 0 && (alike || correction->error * correction->error > risk.all)) {
     risk.all =
-        c->error * c->error; /* measured with the user's own steps, whatever features they have */
+        correction->error *
+        correction->error; /* measured with the user's own steps, whatever features they have */
     memset(risk.own, 0, sizeof risk.own);
     risk.own_steps = true;
   }
@@ -196,23 +197,26 @@ double pz_risk_error(const struct pz_risk *risk, uint64_t set) {
   return sqrt(variance) + sqrt(unseen * risk->unseen) + risk->growth;
 }
 
-struct pz_expectation pz_plan_expectation(const struct pz_plan *plan, const struct pz_prediction *p,
-                                          int64_t layers, const struct pz_chip *chip,
+struct pz_expectation pz_plan_expectation(const struct pz_plan *plan,
+                                          const struct pz_prediction *prediction, int64_t layers,
+                                          const struct pz_chip *chip,
                                           const struct pz_cluster *net) {
   struct pz_expectation expectation = {.runs = 0};
   int64_t devices = pz_plan_devices(plan), node = net && net->n_levels ? pz_cluster_node(net) : 8;
-  struct pz_feature_context c = {.experts = p->active_params<p->params, .scans = p->scan_layers> 0,
-                                 .sparse = p->sparse_layers > 0,
-                                 .layers = layers,
-                                 .node = node};
-  struct pz_risk_question question = {.chip = chip,
-                                      .net = devices > node ? net : NULL,
-                                      .experts = c.experts,
-                                      .precision = plan->precision,
-                                      .devices = devices,
-                                      .seq = (int64_t)(p->tokens / (double)plan->batch + 0.5)};
+  struct pz_feature_context context = {
+      .experts = prediction->active_params<prediction->params, .scans = prediction->scan_layers> 0,
+      .sparse = prediction->sparse_layers > 0,
+      .layers = layers,
+      .node = node};
+  struct pz_risk_question question = {
+      .chip = chip,
+      .net = devices > node ? net : NULL,
+      .experts = context.experts,
+      .precision = plan->precision,
+      .devices = devices,
+      .seq = (int64_t)(prediction->tokens / (double)plan->batch + 0.5)};
   struct pz_risk risk = pz_risk_built_in(&question);
-  uint64_t set = pz_plan_features(plan, &c);
+  uint64_t set = pz_plan_features(plan, &context);
   if (!risk.all_runs) return expectation;
   expectation.error = pz_risk_error(&risk, set);
   expectation.runs = risk.all_runs;

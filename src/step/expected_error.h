@@ -30,12 +30,12 @@ _Static_assert(PZ_FEATURES <= 64, "a set of features is a number of 64 bits");
 /* Properties besides the plan that its features depend on. */
 struct pz_feature_context {
   bool experts, scans, sparse; /* of the model: experts, state-space layers, sparse attention */
-  int64_t layers;              /* repeated ones; 0: not known */
+  int64_t layers;              /* repeated ones, or 0 if not known */
   int64_t node;                /* devices of the innermost level of the network */
 };
 
 /* Returns the features of a plan as a set of PZ_FEATURE_BIT(). */
-uint64_t pz_plan_features(const struct pz_plan *p, const struct pz_feature_context *c);
+uint64_t pz_plan_features(const struct pz_plan *plan, const struct pz_feature_context *context);
 
 const char *pz_feature_text(enum pz_feature f);
 
@@ -59,7 +59,7 @@ struct pz_risk {
   uint64_t strange[64]; /* of each the later features that no run has together with it */
   uint32_t runs[64], all_runs;
   bool own_steps;   /* of the user say how large the error is */
-  char beyond[300]; /* of the question, "; " between; "": nothing */
+  char beyond[300]; /* of the question, "; " between, or "" if nothing */
 };
 
 /* The properties of a question that select rows of the table, besides features. */
@@ -68,23 +68,23 @@ struct pz_risk_question {
   const struct pz_cluster *net; /* NULL, or a job within a node: no network */
   bool experts;
   int precision;
-  int64_t devices, seq; /* 0: not known */
+  int64_t devices, seq; /* 0 if not known */
 };
 
-struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *q);
-struct pz_risk pz_risk_built_in(const struct pz_risk_question *q);
+struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *question);
+struct pz_risk pz_risk_built_in(const struct pz_risk_question *question);
 
 /* Returns half the width of the interval, relative to the step. */
-double pz_risk_error(const struct pz_risk *r, uint64_t features);
+double pz_risk_error(const struct pz_risk *risk, uint64_t features);
 
 /* Counts the features that no validated run has, alone or in pairs.  Lists them in *expectation
  * unless it is NULL. */
-unsigned pz_risk_unseen(const struct pz_risk *r, uint64_t features,
+unsigned pz_risk_unseen(const struct pz_risk *risk, uint64_t features,
                         struct pz_expectation *expectation);
 
 /* Returns the expected error of a priced plan with its explanation.  The network may be NULL. */
-struct pz_expectation pz_plan_expectation(const struct pz_plan *plan, const struct pz_prediction *p,
-                                          int64_t layers, const struct pz_chip *chip,
-                                          const struct pz_cluster *net);
+struct pz_expectation pz_plan_expectation(const struct pz_plan *plan,
+                                          const struct pz_prediction *prediction, int64_t layers,
+                                          const struct pz_chip *chip, const struct pz_cluster *net);
 
 #endif

@@ -162,7 +162,8 @@ static struct pz_wire_time dispatch_time(const struct pz_step_context *context,
   return time;
 }
 
-/* The context-parallel group.  Its devices are as far apart as tensor-parallel groups are wide. */
+/* Returns the context-parallel group.  Its devices are as far apart as tensor-parallel groups
+ * are wide. */
 static struct pz_group context_group(const struct pz_step_context *context) {
   return (struct pz_group){pz_plan_cp(context->plan), context->plan->tp};
 }
@@ -226,18 +227,6 @@ static double empty_kernel_s(const struct pz_step_context *context) {
   const struct pz_kernel *kernel = pz_chip_kernel(chip, "default");
   return pz_corrected(chip->correction.elementwise) *
          (kernel ? kernel->startup_s : chip->calibration.startup_s);
-}
-
-/* Adds the launches and casts of a loop over experts.  In 8 and 4 bit, two kernels for each expert
- * find the scales of its tokens and cast them, unless the GEMM sums over tokens.  The scales of
- * all experts are reordered by one kernel. */
-static void add_expert_loop(const struct pz_step_context *context, const struct pz_op *op,
-                            struct pz_pass *pass) {
-  const struct pz_constants *constants = context->constants;
-  int kernels = op_format(context, op) && !is_weight_gradient(op) ? 2 : 0;
-  pass->native_launch_s += (double)op->dims.batch * (constants->native_gemm_s +
-                                                     (double)kernels * constants->native_launch_s);
-  add_elementwise(context, (double)(op->dims.batch * kernels) * empty_kernel_s(context), pass);
 }
 
 /* Adds the kernels of a router that the graph does not have.  The graph has 7 operators from the
@@ -510,7 +499,17 @@ static void add_op(struct pz_call *call, const struct pz_step_context *context,
     }
     if (op->kind == PZ_OP_TOPK) add_router(context, op, pass);
     add_permutation(context, op, pass);
-    if (is_expert_loop(context, op)) add_expert_loop(context, op, pass);
+    if (is_expert_loop(context, op)) {
+      /* Adds the launches and casts of a loop over experts.  In 8 and 4 bit, two kernels for
+       * each expert find the scales of its tokens and cast them, unless the GEMM sums over
+       * tokens.  The scales of all experts are reordered by one kernel. */
+      const struct pz_constants *constants = context->constants;
+      int kernels = op_format(context, op) && !is_weight_gradient(op) ? 2 : 0;
+      pass->native_launch_s +=
+          (double)op->dims.batch *
+          (constants->native_gemm_s + (double)kernels * constants->native_launch_s);
+      add_elementwise(context, (double)(op->dims.batch * kernels) * empty_kernel_s(context), pass);
+    }
     struct pz_op_run run = run_op(call, context, &layer->ops[op->direction], op);
     if (run.kind == PZ_RUN_GEMM)
       add_gemm(context, op, run.s, pass);
@@ -709,7 +708,7 @@ static void add_collectives(const struct pz_step_context *context, const struct 
   }
 }
 
-/* The link that ring attention uses. */
+/* Returns the link that ring attention uses. */
 static enum pz_wire ring_wire(const struct pz_step_context *context) {
   bool leaves_node = pz_network_crosses_levels(context->network, context_group(context));
   return leaves_node ? PZ_WIRE_OUTER : PZ_WIRE_INNER;

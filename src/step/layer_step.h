@@ -56,7 +56,7 @@ struct pz_layer_step {
   double hidden_s;                  /* tensor- and context-parallel collectives beside compute */
   double expert_hidden_s;           /* experts' all-to-all beside compute */
   double overlapped_s;              /* kernels that a schedule runs beside others */
-  double forward_j, backward_j;     /* dynamic energy, only of scheduled passes; 0: unknown */
+  double forward_j, backward_j;     /* dynamic energy, only of scheduled passes, or 0 if unknown */
 };
 
 /* Schedules of passes that were solved for a chip, a network and a set of kernels. */
@@ -79,10 +79,10 @@ struct pz_step_context {
   enum pz_format format; /* of the operands of this layer's GEMMs */
   bool gathers_weights;  /* ZeRO 3: every layer gathers its weights for every microbatch */
   bool scheduled;        /* operators run beside each other, as a schedule says */
-  int64_t solver_steps;  /* effort for a schedule; 0: use its lower bound instead */
+  int64_t solver_steps;  /* effort for a schedule, or 0 if use its lower bound instead */
   struct pz_solved_passes *solved;
   int64_t experts_per_token;
-  int64_t expert_groups;   /* nodes that the experts of one token may be on; 0: any */
+  int64_t expert_groups;   /* nodes that the experts of one token may be on, or 0 if any */
   double imbalance;        /* tokens of the busiest expert-parallel device over the mean */
   double collective_cores; /* part of the cores that kernels of collectives occupy */
 };

@@ -28,7 +28,7 @@ struct pz_memory_curve {
 struct pz_memory_question {
   const char *model;
   const struct pz_chip *chip;
-  const struct pz_cluster *net; /* NULL: the chip's own link */
+  const struct pz_cluster *net; /* NULL if the chip's own link */
   const struct pz_training_run *run;
 };
 
@@ -36,7 +36,7 @@ struct pz_memory_question {
 struct pz_memory_curve *pz_memory_curves(struct pz_call *call,
                                          const struct pz_memory_question *question);
 
-/* The part of a predicted peak that is allocated and freed within a pass. */
+/* Returns the part of a predicted peak that is allocated and freed within a pass. */
 static inline double pz_working_bytes(const struct pz_training_memory *memory) {
   return memory->work_bytes + memory->logit_bytes + memory->communication_bytes;
 }

@@ -49,8 +49,8 @@ struct chain {
   const struct pz_pass_part *part;
   int number; /* of the chain */
   bool again;
-  uint32_t *last_task;     /* by operator: the task that completes it; PZ_NONE: none */
-  uint32_t *reader;        /* by collective: the GEMM that reads it as it arrives; PZ_NONE: none */
+  uint32_t *last_task; /* by operator: the task that completes it, or PZ_NONE if none */
+  uint32_t *reader;    /* by collective: the GEMM that reads it as it arrives, or PZ_NONE if none */
   const uint32_t *sources; /* tasks that operators without predecessors wait for */
   uint32_t n_sources;
 };

@@ -11,9 +11,9 @@
 
 /* Operators of a graph with their runs. */
 struct pz_pass_part {
-  const struct pz_ops *ops;     /* NULL: the pass has no such part */
+  const struct pz_ops *ops;     /* NULL if the pass has no such part */
   const struct pz_op_run *runs; /* by operator */
-  const bool *which;            /* by operator: whether it is run; NULL: all are */
+  const bool *which;            /* by operator: whether it is run, or NULL if all are */
   double ring_s,
       ring_j; /* ring attention: time of the ring beside attention, energy of its links */
 };
@@ -28,7 +28,7 @@ struct pz_pass_question {
 struct pz_pass_power {
   struct pz_power_law law;
   double idle_watts; /* at rest */
-  double room_watts; /* left for operators; 0: no limit */
+  double room_watts; /* left for operators, or 0 if no limit */
 };
 
 struct pz_pass_power pz_pass_power_of(const struct pz_chip *chip);

@@ -246,7 +246,7 @@ static void list_dualpipe(struct pass_list *list, uint32_t stages, uint32_t stag
 
 struct stage {
   uint32_t done[BACKWARD + 1]; /* passes that have run, by kind */
-  struct pass *list;           /* all passes in their order; NULL: nth_pass() computes them */
+  struct pass *list;           /* all passes in their order, or NULL if nth_pass() computes them */
   uint32_t n, next;            /* in the list */
   double free_s;               /* when the last pass that was begun ends */
 };
@@ -255,7 +255,7 @@ struct simulation {
   struct line line;
   struct stage *stages;
   double *forward_end_s, *backward_end_s; /* by chunk and microbatch; negative: not yet run */
-  struct pz_pipeline_event *events;       /* NULL: not kept */
+  struct pz_pipeline_event *events;       /* NULL if not kept */
   uint32_t n_events;
 };
 

@@ -18,10 +18,10 @@ struct pz_product_times;
 /* Everything that a prediction needs besides the plan: the model, the chip and the network. */
 struct pz_job {
   const char *model;  /* name or path */
-  const char *config; /* the text of its config.json; NULL: that of the model of this name */
+  const char *config; /* the text of its config.json, or NULL if that of the model of this name */
   const struct pz_chip *chip;
-  const struct pz_cluster *net;         /* NULL: the chip's own link */
-  const struct pz_constants *constants; /* NULL: those of cost/constants.def */
+  const struct pz_cluster *net;         /* NULL if the chip's own link */
+  const struct pz_constants *constants; /* NULL if those of cost/constants.def */
   struct pz_product_times *times;       /* known GEMM times of unmeasured chips; may be NULL */
 };
 

@@ -1,4 +1,5 @@
-/* The terms of a prediction by name, and which constants make a difference for it (prediction.h). */
+/* The terms of a prediction by name, and which constants make a difference for it
+ * (prediction.h). */
 #include "step/prediction.h"
 
 #include <math.h>
@@ -41,9 +42,10 @@ const struct pz_part_info *pz_time_part_at(size_t i) {
   return i < sizeof times / sizeof *times ? &times[i] : NULL;
 }
 
-const char *pz_time_part_label(const struct pz_prediction *p, const struct pz_part_info *part) {
-  bool scans =
-      p->scan_layers > 0 && part->offset == offsetof(struct pz_training_parts, attention_s);
+const char *pz_time_part_label(const struct pz_prediction *prediction,
+                               const struct pz_part_info *part) {
+  bool scans = prediction->scan_layers > 0 &&
+               part->offset == offsetof(struct pz_training_parts, attention_s);
   return scans ? "attention and scans" : part->label;
 }
 
@@ -53,9 +55,11 @@ const struct pz_part_info *pz_memory_part_at(size_t i) {
 
 /* A pass takes (kernels^n + launches^n)^(1/n); what it takes longer than the kernels is printed as
  * launches. */
-bool pz_launch_bound(const struct pz_training_parts *x) {
-  double kernels_s = x->products_s + x->attention_s + x->elementwise_s + x->tensor_s + x->expert_s;
-  return x->launch_s > kernels_s * (pow(2, 1 / pz_constants_default.smooth) - 1);
+bool pz_launch_bound(const struct pz_training_parts *training_parts) {
+  double kernels_s = training_parts->products_s + training_parts->attention_s +
+                     training_parts->elementwise_s + training_parts->tensor_s +
+                     training_parts->expert_s;
+  return training_parts->launch_s > kernels_s * (pow(2, 1 / pz_constants_default.smooth) - 1);
 }
 
 /* ---- constants that count ------------------------------------------------------------------- */
@@ -65,15 +69,15 @@ static const double RAISE = 1.1, NOTHING = 1e-9;
 /* Returns the label of the term that differs most between two predictions.  The bubble follows the
  * other terms, so that it is named only if it alone differs. */
 static const char *changed_part(const struct pz_prediction *a, const struct pz_prediction *b) {
-  const struct pz_part_info *p;
+  const struct pz_part_info *part_info;
   const char *found = "memory";
   double most = NOTHING * a->step_s;
-  for (size_t i = 0; (p = pz_time_part_at(i)); i++) {
-    double by = fabs(pz_time_part(&b->parts, p) - pz_time_part(&a->parts, p));
-    if (p->offset == offsetof(struct pz_training_parts, bubble_s)) by /= 1e6;
+  for (size_t i = 0; (part_info = pz_time_part_at(i)); i++) {
+    double by = fabs(pz_time_part(&b->parts, part_info) - pz_time_part(&a->parts, part_info));
+    if (part_info->offset == offsetof(struct pz_training_parts, bubble_s)) by /= 1e6;
     if (by <= most) continue;
     most = by;
-    found = pz_time_part_label(a, p);
+    found = pz_time_part_label(a, part_info);
   }
   return found;
 }
@@ -89,15 +93,16 @@ static struct pz_constant_effect raise_one(struct pz_call *call, const struct pz
   double more = value * RAISE;
   memcpy((char *)&raised + info->offset, &more, sizeof more);
   with.constants = &raised;
-  struct pz_prediction p = pz_predict(call, &with, plan, NULL);
+  struct pz_prediction prediction = pz_predict(call, &with, plan, NULL);
   return (struct pz_constant_effect){.name = info->name,
                                      .unit = info->unit,
                                      .kind = info->kind,
                                      .source = info->source,
                                      .value = value,
-                                     .step_change = p.step_s / before->step_s - 1,
-                                     .memory_change = p.peak_bytes / before->peak_bytes - 1,
-                                     .part = changed_part(before, &p)};
+                                     .step_change = prediction.step_s / before->step_s - 1,
+                                     .memory_change =
+                                         prediction.peak_bytes / before->peak_bytes - 1,
+                                     .part = changed_part(before, &prediction)};
 }
 
 struct pz_constant_effect *pz_constant_effects(struct pz_call *call, const struct pz_job *job,
@@ -107,9 +112,9 @@ struct pz_constant_effect *pz_constant_effects(struct pz_call *call, const struc
   pz_vec_init(&found, call->arena, sizeof(struct pz_constant_effect));
   struct pz_prediction before = pz_predict(call, job, plan, NULL);
   for (size_t i = 0; (info = pz_constant_at(i)); i++) {
-    struct pz_constant_effect e = raise_one(call, job, plan, &before, info);
-    if (fabs(e.step_change) > NOTHING || fabs(e.memory_change) > NOTHING)
-      pz_append(call, &found, &e);
+    struct pz_constant_effect effect = raise_one(call, job, plan, &before, info);
+    if (fabs(effect.step_change) > NOTHING || fabs(effect.memory_change) > NOTHING)
+      pz_append(call, &found, &effect);
   }
   *n = found.n;
   return found.items;

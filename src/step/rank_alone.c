@@ -7,15 +7,17 @@
 #include "step/training_memory.h"
 
 /* Returns the bytes of weights, gradients and optimizer state between two steps.  Nothing is
- * gathered then, so that sharded weights and gradients have as many shards as the optimizer state. */
-static double static_bytes(const struct pz_plan *p, const struct pz_training_memory *m) {
+ * gathered then, so that sharded weights and gradients have as many shards as the optimizer
+ * state. */
+static double static_bytes(const struct pz_plan *plan, const struct pz_training_memory *memory) {
   static const double GRADIENT = 4, MOMENT = 4;
-  const struct pz_framework *f = pz_plan_framework(p);
-  double own = f->state_bytes - f->weight_bytes - GRADIENT; /* of a parameter, the optimizer's */
-  if (p->moment_bytes > 0) own -= 2 * (MOMENT - p->moment_bytes);
-  if (p->zero < 2 || pz_plan_trains_adapters(p) || p->offload || !(own > 0))
-    return m->weight_bytes + m->gradient_bytes + m->optimizer_bytes;
-  return m->optimizer_bytes * (1 + (f->weight_bytes + GRADIENT) / own);
+  const struct pz_framework *framework = pz_plan_framework(plan);
+  double own = framework->state_bytes - framework->weight_bytes -
+               GRADIENT; /* of a parameter, the optimizer's */
+  if (plan->moment_bytes > 0) own -= 2 * (MOMENT - plan->moment_bytes);
+  if (plan->zero < 2 || pz_plan_trains_adapters(plan) || plan->offload || !(own > 0))
+    return memory->weight_bytes + memory->gradient_bytes + memory->optimizer_bytes;
+  return memory->optimizer_bytes * (1 + (framework->weight_bytes + GRADIENT) / own);
 }
 
 struct pz_rank_alone pz_rank_alone(struct pz_call *call, const struct pz_job *job,
@@ -27,13 +29,13 @@ struct pz_rank_alone pz_rank_alone(struct pz_call *call, const struct pz_job *jo
   if (job->net) none.cluster = *job->net;
   pz_network_make_instant(&none, job->chip, plan->devices);
   alone.net = &none.cluster;
-  struct pz_prediction p = pz_predict(call, &alone, plan, &detail);
-  const struct pz_training_memory *m = &detail.stages[stage];
-  double update_s = pz_fmin(p.parts.optimizer_s, detail.stage_s[stage]);
-  double part = (double)microbatches / (double)p.microbatches;
+  struct pz_prediction prediction = pz_predict(call, &alone, plan, &detail);
+  const struct pz_training_memory *memory = &detail.stages[stage];
+  double update_s = pz_fmin(prediction.parts.optimizer_s, detail.stage_s[stage]);
+  double part = (double)microbatches / (double)prediction.microbatches;
   return (struct pz_rank_alone){.compute_s = part * (detail.stage_s[stage] - update_s) + update_s,
-                                .static_bytes = static_bytes(plan, m),
-                                .peak_bytes = pz_training_memory_sum(m),
+                                .static_bytes = static_bytes(plan, memory),
+                                .peak_bytes = pz_training_memory_sum(memory),
                                 .reserved_bytes = detail.reserved_bytes[stage],
-                                .microbatches = p.microbatches};
+                                .microbatches = prediction.microbatches};
 }

@@ -14,7 +14,8 @@ struct pz_rank_alone {
   int64_t microbatches;  /* that the rank has in the plan */
 };
 
-/* A rank of this stage that runs so many microbatches in a step.  Cost: that of a prediction. */
+/* Returns a rank of this stage that runs so many microbatches in a step.  Cost: that of a
+ * prediction. */
 struct pz_rank_alone pz_rank_alone(struct pz_call *call, const struct pz_job *job,
                                    const struct pz_plan *plan, int64_t stage, int64_t microbatches);
 

@@ -32,32 +32,17 @@ double pz_checkpoint_goodput(double interval_s, double checkpoint_s, double rest
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
-static void check(struct pz_call *call, const struct pz_run_cost_options *o) {
-  const struct {
-    const char *name;
-    double v, min;
-  } list[] = {{"tokens", o->tokens, 1},
-              {"price", o->price, 0},
-              {"mtbf_s", o->mtbf_s, 0},
-              {"checkpoint_s", o->checkpoint_s, -1},
-              {"restart_s", o->restart_s, -1}};
-  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-    if (!(list[i].v >= list[i].min && list[i].v <= MOST))
-      pz_raise(call, PZ_BAD_USE, "%s %g; accepted: %g to %g", list[i].name, list[i].v, list[i].min,
-               MOST);
-}
-
-static void with_failures(struct pz_call *call, const struct pz_training_run *r,
-                          const struct pz_run_cost_options *o, struct pz_run_cost *c) {
+static void with_failures(struct pz_call *call, const struct pz_training_run *run,
+                          const struct pz_run_cost_options *options, struct pz_run_cost *c) {
   const struct pz_constants *k = &pz_constants_default;
-  double devices = (double)r->plan.devices;
-  c->job_mtbf_s = o->mtbf_s / devices;
-  c->checkpoint_s = o->checkpoint_s >= 0
-                        ? o->checkpoint_s
-                        : r->p.params * k->checkpoint_bytes / (devices * k->checkpoint_bytes_per_s);
-  c->restart_s = o->restart_s >= 0 ? o->restart_s : k->restart_s;
+  double devices = (double)run->plan.devices;
+  c->job_mtbf_s = options->mtbf_s / devices;
+  c->checkpoint_s = options->checkpoint_s >= 0 ? options->checkpoint_s
+                                               : run->p.params * k->checkpoint_bytes /
+                                                     (devices * k->checkpoint_bytes_per_s);
+  c->restart_s = options->restart_s >= 0 ? options->restart_s : k->restart_s;
   /* a checkpoint that takes no time is written after every step */
-  c->interval_s = fmax(pz_checkpoint_interval_s(c->checkpoint_s, c->job_mtbf_s), r->p.step_s);
+  c->interval_s = fmax(pz_checkpoint_interval_s(c->checkpoint_s, c->job_mtbf_s), run->p.step_s);
   c->goodput = pz_checkpoint_goodput(c->interval_s, c->checkpoint_s, c->restart_s, c->job_mtbf_s);
   if (!(c->goodput > 1e-9))
     pz_raise(call, PZ_NO_ANSWER,
@@ -66,7 +51,7 @@ static void with_failures(struct pz_call *call, const struct pz_training_run *r,
              c->job_mtbf_s, c->checkpoint_s, c->restart_s);
   c->all_seconds = c->seconds / c->goodput;
   c->all_device_hours = c->all_seconds * devices / HOUR_S;
-  c->all_dollars = c->all_device_hours * o->price;
+  c->all_dollars = c->all_device_hours * options->price;
   c->all_energy_j = c->energy_j / c->goodput;
 }
 
@@ -78,28 +63,40 @@ struct cost_args {
 };
 
 static void find_cost(struct pz_call *call, void *ctx) {
-  const struct cost_args *x = ctx;
-  const struct pz_training_run *r = x->run;
+  const struct cost_args *args = ctx;
+  const struct pz_training_run *run = args->run;
   struct pz_run_cost_options o = pz_run_cost_options_default();
-  struct pz_run_cost c = {0};
-  pz_require_options(call, &o, sizeof o, x->options, "pz_run_cost_options_default");
-  pz_require(call, r, "run");
-  pz_require(call, x->out, "out");
-  pz_chip_check(call, x->chip);
-  check(call, &o);
-  double devices = (double)r->plan.devices;
-  c.steps = ceil(o.tokens / r->p.tokens);
-  c.seconds = c.steps * r->p.step_s;
-  c.device_hours = c.seconds * devices / HOUR_S;
-  c.dollars = c.device_hours * o.price;
-  c.energy_j = c.seconds * devices * (r->watts > 0 ? r->watts : x->chip->watts);
-  if (o.mtbf_s > 0) with_failures(call, r, &o, &c);
-  *x->out = c;
+  struct pz_run_cost cost = {0};
+  pz_require_options(call, &o, sizeof o, args->options, "pz_run_cost_options_default");
+  pz_require(call, run, "run");
+  pz_require(call, args->out, "out");
+  pz_chip_check(call, args->chip);
+  /* Check. */
+  const struct {
+    const char *name;
+    double v, min;
+  } list[] = {{"tokens", o.tokens, 1},
+              {"price", o.price, 0},
+              {"mtbf_s", o.mtbf_s, 0},
+              {"checkpoint_s", o.checkpoint_s, -1},
+              {"restart_s", o.restart_s, -1}};
+  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+    if (!(list[i].v >= list[i].min && list[i].v <= MOST))
+      pz_raise(call, PZ_BAD_USE, "%s %g; accepted: %g to %g", list[i].name, list[i].v, list[i].min,
+               MOST);
+  double devices = (double)run->plan.devices;
+  cost.steps = ceil(o.tokens / run->p.tokens);
+  cost.seconds = cost.steps * run->p.step_s;
+  cost.device_hours = cost.seconds * devices / HOUR_S;
+  cost.dollars = cost.device_hours * o.price;
+  cost.energy_j = cost.seconds * devices * (run->watts > 0 ? run->watts : args->chip->watts);
+  if (o.mtbf_s > 0) with_failures(call, run, &o, &cost);
+  *args->out = cost;
 }
 
-enum pz_status pz_run_cost(const struct pz_training_run *r, const struct pz_chip *chip,
+enum pz_status pz_run_cost(const struct pz_training_run *run, const struct pz_chip *chip,
                            const struct pz_run_cost_options *options, struct pz_run_cost *out,
                            struct pz_error *err) {
-  struct cost_args x = {r, chip, options, out};
-  return pz_border(find_cost, &x, err);
+  struct cost_args args = {run, chip, options, out};
+  return pz_border(find_cost, &args, err);
 }

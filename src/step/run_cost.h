@@ -10,8 +10,8 @@
  * Generation Computer Systems 22(3), 2006. */
 double pz_checkpoint_interval_s(double checkpoint_s, double mtbf_s);
 
-/* The part of the time that is work which is not done again: Daly's expected run time, with
- * failures also while a checkpoint is written and while the run is started again. */
+/* Returns the part of the time that is work which is not done again: Daly's expected run time,
+ * with failures also while a checkpoint is written and while the run is started again. */
 double pz_checkpoint_goodput(double interval_s, double checkpoint_s, double restart_s,
                              double mtbf_s);
 

@@ -91,25 +91,6 @@ static void put_experts(struct text *text, const struct pz_run_model *model) {
     put_number(text, "first_k_dense_replace", model->dense_layers);
 }
 
-static void put_latent(struct text *text, const struct pz_run_model *model) {
-  if (model->q_rank)
-    put_number(text, "q_lora_rank", model->q_rank);
-  else
-    put(text, ",\"q_lora_rank\":null");
-  put_number(text, "kv_lora_rank", model->kv_rank);
-  put_number(text, "qk_rope_head_dim", model->rope_dim);
-  put_number(text, "qk_nope_head_dim", model->nope_dim);
-  put_number(text, "v_head_dim", model->value_dim);
-  if (model->mtp) put_number(text, "num_nextn_predict_layers", model->mtp);
-}
-
-static void put_index(struct text *text, const struct indexer *indexer) {
-  put_number(text, "index_n_heads", indexer->heads);
-  put_number(text, "index_head_dim", indexer->dim);
-  put_number(text, "index_topk", indexer->topk);
-  if (indexer->every > 1) put_number(text, "index_topk_freq", indexer->every);
-}
-
 static void put_begin(struct text *text, const struct pz_run_model *model, const char *family,
                       const char *act) {
   put(text, "{\"model_type\":\"%s\",\"hidden_act\":\"%s\"", family, act);
@@ -140,8 +121,8 @@ static bool read_named(const char *text, const char *const *names, int64_t *to, 
   return seen == (1u << n) - 1;
 }
 
-/* A letter for each layer, all of `known`, into `to`: "MEM*E", or with parts that repeat,
- * "(LLL*)x10".  False: the pattern has other letters or another number of them. */
+/* Returns a letter for each layer, all of `known`, into `to`: "MEM*E", or with parts that
+ * repeat, "(LLL*)x10".  False: the pattern has other letters or another number of them. */
 static bool read_letters(const struct pz_run_model *model, const char *known,
                          char to[PZ_MOST_MIXED_LAYERS + 1]) {
   size_t n = 0, layers = (size_t)model->layers;
@@ -318,8 +299,23 @@ static bool put_transformer(struct text *text, const struct pz_run_model *model,
       !model->dense_layers)
     return put_gpt(text, model), true;
   put_begin(text, model, family_of(model), silu ? "silu" : "gelu");
-  if (model->kv_rank) put_latent(text, model);
-  if (sparse) put_index(text, &indexer);
+  if (model->kv_rank) {
+    if (model->q_rank)
+      put_number(text, "q_lora_rank", model->q_rank);
+    else
+      put(text, ",\"q_lora_rank\":null");
+    put_number(text, "kv_lora_rank", model->kv_rank);
+    put_number(text, "qk_rope_head_dim", model->rope_dim);
+    put_number(text, "qk_nope_head_dim", model->nope_dim);
+    put_number(text, "v_head_dim", model->value_dim);
+    if (model->mtp) put_number(text, "num_nextn_predict_layers", model->mtp);
+  }
+  if (sparse) {
+    put_number(text, "index_n_heads", indexer.heads);
+    put_number(text, "index_head_dim", indexer.dim);
+    put_number(text, "index_topk", indexer.topk);
+    if (indexer.every > 1) put_number(text, "index_topk_freq", indexer.every);
+  }
   if (model->experts) put_experts(text, model);
   put(text, "}");
   return true;

@@ -115,14 +115,15 @@ static const uint64_t fields_of_run =
 /* Returns the heading of a column. */
 static const char *column_heading(int column) {
   if (column < PLAN) return heads[column];
-  const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)(column - PLAN));
-  return x->column ? x->column : x->name;
+  const struct pz_plan_field_info *plan_field_info =
+      pz_plan_field((enum pz_plan_field)(column - PLAN));
+  return plan_field_info->column ? plan_field_info->column : plan_field_info->name;
 }
 
 struct reader {
   const char *name; /* of the table */
   const struct pz_csv *csv;
-  uint32_t at[COLUMNS]; /* where each column is in the table; PZ_NONE: it is absent */
+  uint32_t at[COLUMNS]; /* where each column is in the table, or PZ_NONE if it is absent */
   uint32_t row;         /* the current row */
   const struct pz_run_terms *terms;
 };
@@ -233,18 +234,18 @@ struct pz_run_request {
 };
 
 /* Returns whether a table has the field as a number, not as a word. */
-static bool is_number_field(const struct pz_plan_field_info *x) {
-  return x->kind != PZ_PLAN_KIND_CHOICE && x->kind != PZ_PLAN_KIND_SET &&
-         x->kind < PZ_PLAN_KIND_TEXT;
+static bool is_number_field(const struct pz_plan_field_info *plan_field_info) {
+  return plan_field_info->kind != PZ_PLAN_KIND_CHOICE &&
+         plan_field_info->kind != PZ_PLAN_KIND_SET && plan_field_info->kind < PZ_PLAN_KIND_TEXT;
 }
 
 /* Reads the numeric fields of the plan.  The prediction checks their ranges. */
 static void read_plan(struct pz_call *call, const struct reader *reader, struct pz_plan *plan) {
   *plan = pz_plan_default();
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
-    const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)f);
-    if (!is_number_field(x) || !*cell_text(reader, PLAN + f)) continue;
-    bool real = x->kind == PZ_PLAN_KIND_REAL;
+    const struct pz_plan_field_info *plan_field_info = pz_plan_field((enum pz_plan_field)f);
+    if (!is_number_field(plan_field_info) || !*cell_text(reader, PLAN + f)) continue;
+    bool real = plan_field_info->kind == PZ_PLAN_KIND_REAL;
     double number =
         real ? read_number(call, reader, PLAN + f) : (double)read_count(call, reader, PLAN + f);
     pz_plan_field_store(plan, (enum pz_plan_field)f, number);
@@ -463,10 +464,10 @@ static bool read_wider_modules(const char *at, struct pz_plan *plan) {
   return true;
 }
 
-/* A recipe in words: "fp8 hybrid, delayed scaling", "mxfp8", or as Megatron and Megatron Bridge
- * call it (Fp8Recipe in megatron/core/enums.py: tensorwise; training/mixed_precision.py of Bridge:
- * subchannel is blockwise).  Its precision, or PZ_PRECISIONS where it says none; -1: other words,
- * or two recipes. */
+/* Returns a recipe in words: "fp8 hybrid, delayed scaling", "mxfp8", or as Megatron and Megatron
+ * Bridge call it (Fp8Recipe in megatron/core/enums.py: tensorwise; training/mixed_precision.py
+ * of Bridge: subchannel is blockwise).  Its precision, or PZ_PRECISIONS where it says none, or
+ * -1 if other words, or two recipes. */
 static int read_fp8_recipe(const char *at, size_t bytes, struct pz_plan *plan) {
   enum { NONE = -1, NVFP4 = -2, FP8 = -3, NOTHING = -4 };
   static const struct {
@@ -598,9 +599,9 @@ static bool read_choices(const struct reader *reader, struct pz_run_request *req
   request->model.ssm = cell_text(reader, SSM);
   request->model.layers_as = cell_text(reader, LAYER_PATTERN);
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
-    const struct pz_plan_field_info *x = pz_plan_field((enum pz_plan_field)f);
+    const struct pz_plan_field_info *plan_field_info = pz_plan_field((enum pz_plan_field)f);
     const char *word = cell_text(reader, PLAN + f);
-    if (is_number_field(x) || !*word) continue;
+    if (is_number_field(plan_field_info) || !*word) continue;
     const char *wanted =
         f == PZ_PLAN_ATTENTION ? attention_layers(reader, &request->model, word) : NULL;
     if (wanted && *wanted)
@@ -630,7 +631,8 @@ static bool read_choices(const struct reader *reader, struct pz_run_request *req
           "current, blockwise scaling; then bf16: qkv, attention out, mamba out, last N layers",
           word, plan->precision < 0 ? "" : " with precision ",
           plan->precision < 0 ? "" : pz_precision_names[plan->precision]);
-    if (!known && x->names) return refuse_word(reader, PLAN + f, x->names, row);
+    if (!known && plan_field_info->names)
+      return refuse_word(reader, PLAN + f, plan_field_info->names, row);
     if (!known) return refuse_row(row, "%s", why.message);
   }
   for (size_t i = 0; *cell_text(reader, MLP) && !cell_is(reader, MLP, mlps[i]);)
@@ -643,18 +645,6 @@ static bool read_choices(const struct reader *reader, struct pz_run_request *req
     if (reader->at[PLAN + PZ_PLAN_OVERLAP] != PZ_NONE && plan->overlap < 0) plan->overlap = 0;
   }
   return words_are_covered(reader, row);
-}
-
-/* Sets what XLA does, whatever the table says: collectives run beside compute, activations between
- * layers are divided over the tensor-parallel group, weights over a slice (the innermost level),
- * and without stages a replica's samples are one microbatch (tables have those of a device). */
-static void set_xla_behaviour(const struct pz_cluster *net, struct pz_plan *plan) {
-  int64_t slice = net->level[0].devices / pz_max(1, plan->tp);
-  plan->overlap |= PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM | PZ_OVERLAP_TP;
-  plan->sp = plan->tp > 1;
-  if (plan->pp == 1 && plan->dp > 0) plan->mbs = pz_max(plan->mbs, plan->batch / plan->dp);
-  if (plan->zero == 3 && slice > 0 && plan->dp > slice && plan->dp % slice == 0)
-    plan->shard = slice;
 }
 
 /* MLPerf's fine-tuning: dropout 0.1 before adapters, by its rules, and of context parallelism an
@@ -713,7 +703,19 @@ static void complete_published_run(const struct reader *reader, struct pz_run_re
   /* MaxText has flash attention where nothing else is asked */
   if (plan->framework == pz_framework_find("maxtext") && is_assumed(reader, "attention"))
     plan->attention = PZ_ATTENTION_FLASH;
-  if (pz_framework_compiles(pz_plan_framework(plan))) set_xla_behaviour(&request->net, plan);
+  if (pz_framework_compiles(pz_plan_framework(plan))) {
+    /* Sets what XLA does, whatever the table says: collectives run beside compute, activations
+     * between layers are divided over the tensor-parallel group, weights over a slice (the
+     * innermost level), and without stages a replica's samples are one microbatch (tables have
+     * those of a device). */
+    const struct pz_cluster *net = &request->net;
+    int64_t slice = net->level[0].devices / pz_max(1, plan->tp);
+    plan->overlap |= PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM | PZ_OVERLAP_TP;
+    plan->sp = plan->tp > 1;
+    if (plan->pp == 1 && plan->dp > 0) plan->mbs = pz_max(plan->mbs, plan->batch / plan->dp);
+    if (plan->zero == 3 && slice > 0 && plan->dp > slice && plan->dp % slice == 0)
+      plan->shard = slice;
+  }
 }
 
 /* Loads the cluster of the row, or else the standard cluster of its chip, or else the chip's own
@@ -737,15 +739,13 @@ static void load_cluster(struct pz_call *call, const struct reader *reader,
   if (request->has_net) pz_must(call, pz_cluster_reach(&request->net, devices, "n_dev", err));
 }
 
-static void remove_network(struct pz_run_request *request) {
-  struct pz_network n = {.cluster = request->net, .own_link = !request->has_net};
-  pz_network_make_instant(&n, &request->chip, pz_plan_asked_devices(&request->plan));
-  request->net = n.cluster;
-  request->has_net = true;
-}
-
-/* Checks the precision.  In a table, bf16 stands for 16 bit of the kind that the chip has. */
-static void check_precision(struct pz_call *call, struct pz_run_request *request) {
+/* Loads the chip and the network of a row, and fills in its plan. */
+static void complete_request(struct pz_call *call, const struct reader *reader,
+                             struct pz_run_request *request) {
+  pz_chip_read(call, cell_text(reader, CHIP), &request->chip);
+  if (reader->terms->cold && !request->chip.cold)
+    pz_chip_make_cold(call, &request->chip, reader->terms->cold);
+  /* Checks the precision.  In a table, bf16 stands for 16 bit of the kind that the chip has. */
   struct pz_plan *plan = &request->plan;
   if (plan->precision == PZ_PRECISION_BF16 &&
       pz_chip_can_run(&request->chip, PZ_PRECISION_BF16, NULL) != PZ_OK)
@@ -753,17 +753,14 @@ static void check_precision(struct pz_call *call, struct pz_run_request *request
   if (plan->precision >= 0)
     pz_must(call, pz_chip_can_run(&request->chip, (enum pz_precision)plan->precision,
                                   pz_call_error(call)));
-}
-
-/* Loads the chip and the network of a row, and fills in its plan. */
-static void complete_request(struct pz_call *call, const struct reader *reader,
-                             struct pz_run_request *request) {
-  pz_chip_read(call, cell_text(reader, CHIP), &request->chip);
-  if (reader->terms->cold && !request->chip.cold)
-    pz_chip_make_cold(call, &request->chip, reader->terms->cold);
-  check_precision(call, request);
   load_cluster(call, reader, request);
-  if (reader->terms->no_network) remove_network(request);
+  if (reader->terms->no_network) {
+    /* Remove network. */
+    struct pz_network n = {.cluster = request->net, .own_link = !request->has_net};
+    pz_network_make_instant(&n, &request->chip, pz_plan_asked_devices(&request->plan));
+    request->net = n.cluster;
+    request->has_net = true;
+  }
   if (strncmp(cell_text(reader, GROUP), "mlperf", 6) == 0 &&
       pz_plan_trains_adapters(&request->plan))
     set_mlperf_rules(call, reader, request, &request->plan);
@@ -824,8 +821,8 @@ struct row_completion {
 };
 
 static void complete_row(struct pz_call *call, void *ctx) {
-  struct row_completion *x = ctx;
-  complete_request(call, x->reader, x->request);
+  struct row_completion *row_completion = ctx;
+  complete_request(call, row_completion->reader, row_completion->request);
 }
 
 /* Stores why a row is not predicted.  Running out of memory is an error of the whole table. */
@@ -849,8 +846,8 @@ static void read_row(struct pz_call *call, struct table_job *job, uint32_t i) {
   row->measured_bytes = read_number(call, reader, PEAK_BYTES);
   if (!read_choices(reader, request, row)) return;
   struct pz_error why = {0};
-  struct row_completion x = {reader, request};
-  if (pz_border(complete_row, &x, &why) != PZ_OK) {
+  struct row_completion row_completion = {reader, request};
+  if (pz_border(complete_row, &row_completion, &why) != PZ_OK) {
     note_reason(call, &why, row);
     return;
   }
@@ -866,22 +863,22 @@ struct row_prediction {
 };
 
 static void predict_request(struct pz_call *call, void *ctx) {
-  struct row_prediction *x = ctx;
-  x->p = pz_predict(call, x->job, x->plan, NULL);
+  struct row_prediction *row_prediction = ctx;
+  row_prediction->p = pz_predict(call, row_prediction->job, row_prediction->plan, NULL);
 }
 
 static void predict_row(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   struct table_job *job = ctx;
   struct pz_run_row *row = &job->rows[i];
   struct pz_run_request *request = &job->requests[i];
-  struct row_prediction x = {.job = &request->job, .plan = &request->plan};
+  struct row_prediction row_prediction = {.job = &request->job, .plan = &request->plan};
   struct pz_error why = {0};
   (void)worker;
   pz_progress_add(job->progress, 1);
   if (row->reason[0] || pz_progress_stopped(job->progress)) return;
-  row->predicted = pz_border(predict_request, &x, &why) == PZ_OK;
+  row->predicted = pz_border(predict_request, &row_prediction, &why) == PZ_OK;
   if (row->predicted)
-    row->p = x.p;
+    row->p = row_prediction.p;
   else
     note_reason(task, &why, row);
 }
@@ -933,24 +930,24 @@ struct again_row {
 };
 
 static void predict_with_constants(struct pz_call *call, void *ctx) {
-  struct again_row *x = ctx;
-  struct pz_chip chip = x->request->chip;
-  struct pz_job job = x->request->job;
-  pz_chip_set_class(call, &chip, x->cold);
+  struct again_row *again_row = ctx;
+  struct pz_chip chip = again_row->request->chip;
+  struct pz_job job = again_row->request->job;
+  pz_chip_set_class(call, &chip, again_row->cold);
   job.chip = &chip;
-  x->step_s = pz_predict(call, &job, &x->request->plan, NULL).step_s;
+  again_row->step_s = pz_predict(call, &job, &again_row->request->plan, NULL).step_s;
 }
 
 static void predict_again(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   struct again_job *job = ctx;
-  struct again_row x = {.request = &job->table->requests[i], .cold = job->cold};
+  struct again_row again_row = {.request = &job->table->requests[i], .cold = job->cold};
   struct pz_error why = {0};
   (void)worker;
   job->step_s[i] = 0;
   if (!job->wanted[i] || !job->table->rows[i].predicted) return;
-  enum pz_status status = pz_border(predict_with_constants, &x, &why);
+  enum pz_status status = pz_border(predict_with_constants, &again_row, &why);
   if (status == PZ_NO_MEMORY) pz_raise_again(task, &why);
-  if (status == PZ_OK) job->step_s[i] = x.step_s;
+  if (status == PZ_OK) job->step_s[i] = again_row.step_s;
 }
 
 void pz_run_table_again(struct pz_call *call, const struct pz_run_table *table,
@@ -1038,33 +1035,33 @@ struct runs_args {
 };
 
 static void predict_runs(struct pz_call *call, void *ctx) {
-  struct runs_args *x = ctx;
+  struct runs_args *args = ctx;
   struct pz_call own;
-  pz_require(call, x->name, "name");
-  pz_require(call, x->text, "text");
-  pz_require(call, x->out, "out");
-  struct held_runs *h = pz_object_new(call, sizeof *h, &own);
-  struct pz_runs *runs = &h->runs;
-  pz_run_table_read(&own, &x->terms, x->name, x->text, x->bytes, &h->table);
-  runs->rows = h->table.rows;
-  runs->n_rows = h->table.n_rows;
+  pz_require(call, args->name, "name");
+  pz_require(call, args->text, "text");
+  pz_require(call, args->out, "out");
+  struct held_runs *held_runs = pz_object_new(call, sizeof *held_runs, &own);
+  struct pz_runs *runs = &held_runs->runs;
+  pz_run_table_read(&own, &args->terms, args->name, args->text, args->bytes, &held_runs->table);
+  runs->rows = held_runs->table.rows;
+  runs->n_rows = held_runs->table.n_rows;
   runs->groups = pz_alloc(&own, (size_t)runs->n_rows + 1, sizeof *runs->groups);
   runs->apart = pz_alloc(&own, (size_t)runs->n_rows + 1, sizeof *runs->apart);
-  runs->n_groups = collect_errors(&h->table, true, runs->groups);
-  runs->n_apart = collect_errors(&h->table, false, runs->apart);
-  *x->out = pz_object_keep(call, runs);
+  runs->n_groups = collect_errors(&held_runs->table, true, runs->groups);
+  runs->n_apart = collect_errors(&held_runs->table, false, runs->apart);
+  *args->out = pz_object_keep(call, runs);
 }
 
 enum pz_status pz_runs_predict(const char *name, const char *text, size_t bytes, unsigned threads,
                                struct pz_runs **out, struct pz_error *err) {
-  struct runs_args x = {{.threads = threads}, name, text, bytes, out};
-  return pz_border(predict_runs, &x, err);
+  struct runs_args args = {{.threads = threads}, name, text, bytes, out};
+  return pz_border(predict_runs, &args, err);
 }
 
 enum pz_status pz_runs_predict_alone(const char *name, const char *text, size_t bytes,
                                      unsigned threads, struct pz_runs **out, struct pz_error *err) {
-  struct runs_args x = {{.no_network = true, .threads = threads}, name, text, bytes, out};
-  return pz_border(predict_runs, &x, err);
+  struct runs_args args = {{.no_network = true, .threads = threads}, name, text, bytes, out};
+  return pz_border(predict_runs, &args, err);
 }
 
 void pz_runs_free(struct pz_runs *runs) { pz_object_free(runs); }
@@ -1073,45 +1070,35 @@ void pz_runs_free(struct pz_runs *runs) { pz_object_free(runs); }
 
 static void write_row(const struct pz_run_table *table, uint32_t i, FILE *out) {
   const struct pz_run_row *row = &table->rows[i];
-  const struct pz_prediction *p = &row->p;
+  const struct pz_prediction *prediction = &row->p;
   const struct pz_part_info *part;
   for (uint32_t column = 0; column < table->csv.columns; column++) {
     if (is_result(table->csv.cells[column])) continue;
     pz_csv_put(pz_csv_cell(&table->csv, i, column), out);
     fputc(',', out);
   }
-  if (row->predicted) fprintf(out, "%.6g", p->step_s);
+  if (row->predicted) fprintf(out, "%.6g", prediction->step_s);
   fputc(',', out);
-  if (row->predicted && row->measured_s > 0) fprintf(out, "%.5f", p->step_s / row->measured_s - 1);
+  if (row->predicted && row->measured_s > 0)
+    fprintf(out, "%.5f", prediction->step_s / row->measured_s - 1);
   fputc(',', out);
-  if (row->predicted) fprintf(out, "%.0f", p->peak_bytes);
+  if (row->predicted) fprintf(out, "%.0f", prediction->peak_bytes);
   fputc(',', out);
   if (row->predicted && row->measured_bytes > 0)
-    fprintf(out, "%.5f", p->peak_bytes / row->measured_bytes - 1);
+    fprintf(out, "%.5f", prediction->peak_bytes / row->measured_bytes - 1);
   fputc(',', out);
-  if (row->predicted) fputc(pz_prediction_fits(p) ? '1' : '0', out);
+  if (row->predicted) fputc(pz_prediction_fits(prediction) ? '1' : '0', out);
   for (size_t k = 0; (part = pz_time_part_at(k)); k++) {
     fputc(',', out);
-    if (row->predicted) fprintf(out, "%.5g", pz_time_part(&p->parts, part));
+    if (row->predicted) fprintf(out, "%.5g", pz_time_part(&prediction->parts, part));
   }
   if (row->predicted)
-    fprintf(out, ",%.5g,%.5g,%.5g,", p->tensor_hidden_s, p->expert_hidden_s, p->gradient_hidden_s);
+    fprintf(out, ",%.5g,%.5g,%.5g,", prediction->tensor_hidden_s, prediction->expert_hidden_s,
+            prediction->gradient_hidden_s);
   else
     fputs(",,,,", out);
   pz_csv_put(row->reason, out);
   fputc('\n', out);
-}
-
-static void write_header(const struct pz_run_table *table, FILE *out) {
-  const struct pz_part_info *part;
-  for (uint32_t column = 0; column < table->csv.columns; column++) {
-    if (is_result(table->csv.cells[column])) continue;
-    pz_csv_put(table->csv.cells[column], out);
-    fputc(',', out);
-  }
-  fputs("predicted_step_s,error,predicted_peak_bytes,memory_error,fits", out);
-  for (size_t k = 0; (part = pz_time_part_at(k)); k++) fprintf(out, ",%s", part->key);
-  fputs(",tensor_hidden_s,expert_hidden_s,gradient_hidden_s,reason\n", out);
 }
 
 struct csv_args {
@@ -1121,22 +1108,30 @@ struct csv_args {
 };
 
 static void write_csv(struct pz_call *call, void *ctx) {
-  struct csv_args *x = ctx;
-  pz_require(call, x->runs, "runs");
-  pz_require(call, x->text, "text");
-  pz_require(call, x->bytes, "bytes");
-  const struct pz_run_table *table = &((const struct held_runs *)(const void *)x->runs)->table;
+  struct csv_args *args = ctx;
+  pz_require(call, args->runs, "runs");
+  pz_require(call, args->text, "text");
+  pz_require(call, args->bytes, "bytes");
+  const struct pz_run_table *table = &((const struct held_runs *)(const void *)args->runs)->table;
   struct pz_buffer *csv = pz_buffer_new(call);
   FILE *out = pz_buffer_open(call, csv);
-  write_header(table, out);
+  const struct pz_part_info *part;
+  for (uint32_t column = 0; column < table->csv.columns; column++) {
+    if (is_result(table->csv.cells[column])) continue;
+    pz_csv_put(table->csv.cells[column], out);
+    fputc(',', out);
+  }
+  fputs("predicted_step_s,error,predicted_peak_bytes,memory_error,fits", out);
+  for (size_t k = 0; (part = pz_time_part_at(k)); k++) fprintf(out, ",%s", part->key);
+  fputs(",tensor_hidden_s,expert_hidden_s,gradient_hidden_s,reason\n", out);
   for (uint32_t i = 0; i < table->n_rows; i++) write_row(table, i, out);
   pz_buffer_flush(call, out);
-  *x->bytes = csv->bytes;
-  *x->text = pz_buffer_take(call, csv);
+  *args->bytes = csv->bytes;
+  *args->text = pz_buffer_take(call, csv);
 }
 
 enum pz_status pz_runs_csv(const struct pz_runs *runs, char **text, size_t *bytes,
                            struct pz_error *err) {
-  struct csv_args x = {runs, text, bytes};
-  return pz_border(write_csv, &x, err);
+  struct csv_args args = {runs, text, bytes};
+  return pz_border(write_csv, &args, err);
 }

@@ -18,14 +18,14 @@ struct pz_run_table {
 
 /* How the rows of a table are predicted.  Zeroes stand for the usual. */
 struct pz_run_terms {
-  const struct pz_constants *constants; /* of the model; NULL: the usual ones */
+  const struct pz_constants *constants; /* of the model, or NULL if the usual ones */
   /* Predict chips from their data sheets, with these constants; NULL: from their measurements. */
   const struct pz_cold *cold;
-  const char *chip;    /* of rows that name none; NULL: every row has to */
-  const char *cluster; /* of rows that name none; NULL: the usual one of the chip */
+  const char *chip;    /* of rows that name none, or NULL if every row has to */
+  const char *cluster; /* of rows that name none, or NULL if the usual one of the chip */
   bool no_network;     /* collectives and transfers take no time */
   unsigned threads;
-  struct pz_progress *progress; /* NULL: none */
+  struct pz_progress *progress; /* NULL if none */
 };
 
 /* Reads the text of a table and predicts every row, in parallel.  Raises errors for unknown

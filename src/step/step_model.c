@@ -164,7 +164,8 @@ static void load_workloads(struct pz_call *call, struct pz_step_model *model,
   model->imbalance = model->fullest_workload->options.imbalance;
 }
 
-/* Counts the parameters of the repeated layers by kind, and of the layers before and behind them. */
+/* Counts the parameters of the repeated layers by kind, and of the layers before and behind
+ * them. */
 static void count_params(struct pz_step_model *model, const struct pz_plan *plan) {
   uint32_t kind = 0;
   for (uint32_t i = 0; i < model->workload->n_layers; i++) {

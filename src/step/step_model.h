@@ -16,7 +16,8 @@ struct pz_model_steps {
   struct pz_layer_step *again; /* by kind: with the plan's recomputation */
 };
 
-/* Parameters on a device.  Experts are counted apart, because they are distributed in another way. */
+/* Parameters on a device.  Experts are counted apart, because they are distributed in another
+ * way. */
 struct pz_step_params {
   double dense, expert;           /* all parameters */
   double trained, trained_expert; /* those with a gradient */
@@ -36,9 +37,10 @@ struct pz_step_model {
   struct pz_arena arena; /* of the model's tables */
   struct pz_arena work;  /* intermediate data of the plan that is timed or priced */
   struct pz_workload *workload;
-  struct pz_workload *half_workload;    /* one half of a split microbatch; NULL: not split */
-  struct pz_workload *fullest_workload; /* of the device with the most tokens; NULL: even load */
-  double imbalance;                     /* tokens of the busiest expert device over the mean */
+  struct pz_workload *half_workload; /* one half of a split microbatch, or NULL if not split */
+  struct pz_workload
+      *fullest_workload; /* of the device with the most tokens, or NULL if even load */
+  double imbalance;      /* tokens of the busiest expert device over the mean */
   struct pz_cost cost;
   const struct pz_constants *constants;
   struct pz_layer_kinds kinds;         /* of repeated layers */
@@ -92,19 +94,19 @@ void pz_step_model_set_chip(struct pz_call *call, struct pz_step_model *model,
                             const struct pz_chip *chip, const struct pz_cluster *network,
                             const struct pz_plan *plan, struct pz_product_times *times);
 
-/* A call that allocates intermediate data in the model.  The data is freed when this is called
- * again, which also pz_step_model_time(), pz_step_price() and pz_step_bound() do. */
+/* Returns a call that allocates intermediate data in the model.  The data is freed when this is
+ * called again, which also pz_step_model_time(), pz_step_price() and pz_step_bound() do. */
 struct pz_call pz_step_model_work(const struct pz_call *call, struct pz_step_model *model);
 
 /* Times the layers for a plan: sets model->steps. */
 void pz_step_model_time(struct pz_call *call, struct pz_step_model *model,
                         const struct pz_plan *plan, int64_t microbatches, enum pz_timing timing);
 
-/* The context in which pz_layer_step() times a layer for a plan. */
+/* Returns the context in which pz_layer_step() times a layer for a plan. */
 struct pz_step_context pz_step_layer_context(struct pz_step_model *model,
                                              const struct pz_plan *plan, uint32_t layer);
 
-/* The graphs that one pass runs: those of half a microbatch if it is split. */
+/* Returns the graphs that one pass runs: those of half a microbatch if it is split. */
 static inline const struct pz_workload *pz_step_pass(const struct pz_step_model *model) {
   return model->half_workload ? model->half_workload : model->workload;
 }
@@ -112,7 +114,8 @@ static inline const struct pz_workload *pz_step_pass(const struct pz_step_model 
 /* Returns whether the chip schedules the operators of a pass under such a plan. */
 bool pz_step_is_scheduled(const struct pz_chip *chip, const struct pz_plan *plan);
 
-/* Raises an error if the plan is inconsistent, or does not fit the model's layers or the network. */
+/* Raises an error if the plan is inconsistent, or does not fit the model's layers or the
+ * network. */
 void pz_step_check(struct pz_call *call, const struct pz_step_model *model,
                    const struct pz_plan *plan);
 

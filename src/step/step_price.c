@@ -78,7 +78,7 @@ int64_t pz_step_recomputed(const struct pz_step_model *model, const struct pz_pl
   return sum;
 }
 
-/* The chunk that a stage holds in one of its slots. */
+/* Returns the chunk that a stage holds in one of its slots. */
 static int64_t chunk_at(const struct pricing *pricing, int64_t stage, uint32_t slot) {
   return pz_pipeline_chunk_at(&pricing->shape, (uint32_t)stage, slot);
 }
@@ -373,8 +373,9 @@ struct overlap {
 };
 
 /* Adds a collective, as far as the plan overlaps it.  If every layer has collectives of its own,
- * those of the ends of the model and of its first or last repeated layer have nothing beside them;
- * in a compiled loop over layers, those for the first of the four groups of GEMMs of every layer. */
+ * those of the ends of the model and of its first or last repeated layer have nothing beside
+ * them; in a compiled loop over layers, those for the first of the four groups of GEMMs of every
+ * layer. */
 static void add_overlap(const struct pricing *pricing, struct overlap *overlap,
                         const struct pz_wire_time *time, bool overlaps) {
   static const double GROUPS = 4;

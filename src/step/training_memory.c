@@ -88,8 +88,9 @@ double pz_training_memory_sum(const struct pz_training_memory *memory) {
          memory->communication_bytes + memory->reserve_bytes;
 }
 
-static bool is_square(const struct pz_tensor *t, int64_t n) {
-  return t->n_dims >= 3 && t->shape[t->n_dims - 2] == n && t->shape[t->n_dims - 1] == n;
+static bool is_square(const struct pz_tensor *tensor, int64_t n) {
+  return tensor->n_dims >= 3 && tensor->shape[tensor->n_dims - 2] == n &&
+         tensor->shape[tensor->n_dims - 1] == n;
 }
 
 /* Returns the bytes that the attention core of a layer saves without flash attention: scores of
@@ -98,14 +99,15 @@ static double core_bytes(const struct pz_workload *workload, const struct pz_lay
   double bytes = 0;
   int64_t scores = 0;
   for (uint32_t i = 0; i < layer->n_tensors; i++) {
-    const struct pz_tensor *t = &layer->tensors[i];
-    if (t->role == PZ_ROLE_ACTIVATION && is_square(t, workload->options.seq)) scores = t->elems;
+    const struct pz_tensor *tensor = &layer->tensors[i];
+    if (tensor->role == PZ_ROLE_ACTIVATION && is_square(tensor, workload->options.seq))
+      scores = tensor->elems;
   }
   for (uint32_t i = 0; i < layer->n_saved; i++) {
-    const struct pz_tensor *t = &layer->tensors[layer->saved[i]];
-    bool mask = t->n_dims == 1 && t->elem_bytes == 1;
-    if ((mask || is_square(t, workload->options.seq)) && t->elems == scores)
-      bytes += (double)(t->elems * t->elem_bytes);
+    const struct pz_tensor *tensor = &layer->tensors[layer->saved[i]];
+    bool mask = tensor->n_dims == 1 && tensor->elem_bytes == 1;
+    if ((mask || is_square(tensor, workload->options.seq)) && tensor->elems == scores)
+      bytes += (double)(tensor->elems * tensor->elem_bytes);
   }
   return bytes;
 }
@@ -210,11 +212,11 @@ static double alternate_bytes(const struct pz_layer *layer, double *unread) {
     bool listed = op->kind == PZ_OP_ATTENTION || op->kind == PZ_OP_REDUCE_SCATTER;
     if (product) n++;
     if (!listed && !(product && n % 2)) continue;
-    const struct pz_tensor *t = &layer->tensors[op->out[0]];
+    const struct pz_tensor *tensor = &layer->tensors[op->out[0]];
     /* the sum behind attention is made again from it, that behind the MLP is the layer's result */
     bool read = op->kind == PZ_OP_REDUCE_SCATTER && i + 2 < layer->ops[PZ_FORWARD].n;
-    for (uint32_t k = 0; k < layer->n_saved; k++) read = read || layer->saved[k] == t->storage;
-    double bytes = (double)(t->elems * t->elem_bytes);
+    for (uint32_t k = 0; k < layer->n_saved; k++) read = read || layer->saved[k] == tensor->storage;
+    double bytes = (double)(tensor->elems * tensor->elem_bytes);
     saved += bytes;
     if (!read) *unread += bytes;
   }
@@ -266,32 +268,11 @@ static double frozen_weight_bytes(const struct pz_memory_model *model, const str
   return model->one_copy ? 1 : 2;
 }
 
-/* Adds a copy of the logits in fp32, which the forward pass saves besides the logits.  In the
- * backward pass the derivative replaces it and is cast to 16 bit
- * (megatron/core/tensor_parallel/cross_entropy.py). */
-static void add_logit_copy(struct layer_pass *pass, double logits) {
-  double more = (LOSS_BYTES - HALF_BYTES) * logits;
-  pass->forward_peak += LOSS_BYTES * logits;
-  pass->saved += more;
-  pass->backward_peak = pz_fmax(HALF_BYTES * logits, pass->backward_peak - more);
-  pass->freed -= more;
-}
-
 /* Lets the backward pass recompute so many bytes instead of the forward pass saving them. */
 static void recompute_instead(struct layer_pass *pass, double bytes) {
   pass->saved -= bytes;
   pass->backward_peak += bytes;
   pass->freed += bytes;
-}
-
-/* Adds the copies of the experts' results that are saved when these are weighted (frameworks.def,
- * routed_saved_bytes). */
-static void add_weighted_results(const struct pz_plan *plan, const struct pz_layer *layer,
-                                 struct layer_pass *pass) {
-  double bytes = pz_plan_framework(plan)->routed_saved_bytes / HALF_BYTES * routed_bytes(layer);
-  pass->forward_peak += bytes;
-  pass->saved += bytes;
-  pass->freed -= bytes;
 }
 
 static double kind_core_bytes(const struct pz_memory_model *model, const struct pz_layer *layer) {
@@ -332,11 +313,11 @@ static void recompute(const struct pz_memory_model *model, const struct pz_layer
 }
 
 static struct layer_pass layer_pass(const struct pz_layer *layer, enum pz_gradients gradients) {
-  const struct pz_live *f = &layer->live[PZ_FORWARD], *b = &layer->live_backward[gradients],
+  const struct pz_live *live = &layer->live[PZ_FORWARD], *b = &layer->live_backward[gradients],
                        *plain = &layer->live_backward[PZ_GRADIENTS_IN_PLACE];
   bool stay = gradients == PZ_GRADIENTS_KEPT;
-  return (struct layer_pass){.forward_peak = (double)f->peak_bytes,
-                             .saved = (double)f->net_bytes,
+  return (struct layer_pass){.forward_peak = (double)live->peak_bytes,
+                             .saved = (double)live->net_bytes,
                              .backward_peak = (double)b->peak_bytes,
                              .freed = (double)plain->net_bytes,
                              .gradient_bytes =
@@ -438,8 +419,8 @@ static double gathered_bytes(const struct stage_walk *walk, const struct pz_laye
   return plan->zero == 3 ? HALF_BYTES * (n + next) + gradient : gradient;
 }
 
-static double gradient_bytes(const struct pz_plan *p);
-static bool is_titan_head(const struct stage_walk *s, uint32_t i);
+static double gradient_bytes(const struct pz_plan *plan);
+static bool is_titan_head(const struct stage_walk *stage_walk, uint32_t i);
 
 /* Records a moment at which the current layer needs `extra` bytes: it is the peak if it needs the
  * most so far. */
@@ -566,10 +547,28 @@ static struct layer_pass make_pass(const struct stage_walk *walk, uint32_t i, bo
     x.saved = x.forward_peak = HALF_BYTES * (double)layer->logits + (double)layer->output_bytes;
     x.freed = -x.saved;
   }
-  if (loss == PZ_LOSS_FP32) add_logit_copy(&x, (double)layer->logits);
+  if (loss == PZ_LOSS_FP32) {
+    /* Adds a copy of the logits in fp32, which the forward pass saves besides the logits.  In
+     * the backward pass the derivative replaces it and is cast to 16 bit
+     * (megatron/core/tensor_parallel/cross_entropy.py). */
+    double logits = (double)layer->logits;
+    double more = (LOSS_BYTES - HALF_BYTES) * logits;
+    x.forward_peak += LOSS_BYTES * logits;
+    x.saved += more;
+    x.backward_peak = pz_fmax(HALF_BYTES * logits, x.backward_peak - more);
+    x.freed -= more;
+  }
   if (loss == PZ_LOSS_BESIDE) x.backward_peak += HALF_BYTES * (double)layer->logits;
   if (how == PZ_RECOMPUTATION_HALF) how = PZ_RECOMPUTATION_FULL;
-  if (!recomputed) add_weighted_results(walk->plan, layer, &x);
+  if (!recomputed) {
+    /* Adds the copies of the experts' results that are saved when these are weighted
+     * (frameworks.def, routed_saved_bytes). */
+    const struct pz_plan *plan = walk->plan;
+    double bytes = pz_plan_framework(plan)->routed_saved_bytes / HALF_BYTES * routed_bytes(layer);
+    x.forward_peak += bytes;
+    x.saved += bytes;
+    x.freed -= bytes;
+  }
   if (recomputed) recompute(walk->model, layer, walk->plan, how, &x);
   if (recomputed) recompute_instead(&x, -titan_ring_result_bytes(walk->plan, layer));
   x.backward_peak += titan_gathered_kv_bytes(walk->plan, layer);
@@ -646,18 +645,18 @@ static double sharded_gradient_bytes(const struct stage_walk *walk, const struct
 }
 
 /* Updates the bytes after the backward passes of n layers with index i. */
-static void end_backward(struct stage_walk *walk, uint32_t i, const struct layer_pass *x,
+static void end_backward(struct stage_walk *walk, uint32_t i, const struct layer_pass *layer_pass,
                          int64_t n) {
   double times = (double)n;
   if (n) walk->scattered_params = (double)walk->model->w->layers[i].trained_params;
   if (walk->first_gradients || walk->second_gradients)
     walk->gradient_bytes += times * sharded_gradient_bytes(walk, &walk->model->w->layers[i]);
-  walk->activation_bytes += times * x->freed;
+  walk->activation_bytes += times * layer_pass->freed;
   if (layer_kind(walk, i) == BEHIND) {
-    walk->activation_bytes += times * x->saved;
-    walk->logit_bytes -= times * x->saved;
+    walk->activation_bytes += times * layer_pass->saved;
+    walk->logit_bytes -= times * layer_pass->saved;
   }
-  walk->gradient_bytes += times * x->gradient_bytes;
+  walk->gradient_bytes += times * layer_pass->gradient_bytes;
 }
 
 /* Returns whether the layer is the head with the loss of a model of torchtitan, which are separate
@@ -883,25 +882,28 @@ static struct stage_sums stage_sums(struct stage_walk walk) {
   return n;
 }
 
-static double most_gradient_bytes(const struct pz_framework *f) {
-  return f->accumulation == PZ_ACCUMULATION_KEPT ? HALF_BYTES : MOST_GRADIENT_BYTES;
+static double most_gradient_bytes(const struct pz_framework *framework) {
+  return framework->accumulation == PZ_ACCUMULATION_KEPT ? HALF_BYTES : MOST_GRADIENT_BYTES;
 }
 
 /* Returns the bytes of a parameter's gradient. */
 static double gradient_bytes(const struct pz_plan *plan) {
-  const struct pz_framework *f = pz_plan_framework(plan);
-  if (pz_plan_trains_adapters(plan) && f->adapter_state_bytes > 0)
+  const struct pz_framework *framework = pz_plan_framework(plan);
+  if (pz_plan_trains_adapters(plan) && framework->adapter_state_bytes > 0)
     return 0; /* as backward leaves them */
-  double most = pz_fmin(most_gradient_bytes(f), f->state_bytes - f->weight_bytes);
-  return f->exchanges_sums ? pz_fmin(most, plan->grad_bytes) : most;
+  double most =
+      pz_fmin(most_gradient_bytes(framework), framework->state_bytes - framework->weight_bytes);
+  return framework->exchanges_sums ? pz_fmin(most, plan->grad_bytes) : most;
 }
 
 /* Returns the bytes of a parameter's optimizer state: a master copy, if weights have fewer bits,
  * and two moments. */
 static double optimizer_bytes(const struct pz_memory_model *model, const struct pz_plan *plan) {
-  const struct pz_framework *f = pz_plan_framework(plan);
-  if (pz_plan_trains_adapters(plan) && f->adapter_state_bytes > 0) return f->adapter_state_bytes;
-  double rest = pz_fmax(0, f->state_bytes - f->weight_bytes - most_gradient_bytes(f));
+  const struct pz_framework *framework = pz_plan_framework(plan);
+  if (pz_plan_trains_adapters(plan) && framework->adapter_state_bytes > 0)
+    return framework->adapter_state_bytes;
+  double rest =
+      pz_fmax(0, framework->state_bytes - framework->weight_bytes - most_gradient_bytes(framework));
   if (rest > 2 * MOST_MOMENT_BYTES) /* weights are not their own */
     rest = 2 * MOST_MOMENT_BYTES + pz_plan_master_bytes(plan, model->experts);
   else if (rest < 2 * MOST_MOMENT_BYTES) /* moments of 16 bits are its own */
@@ -914,24 +916,24 @@ static double optimizer_bytes(const struct pz_memory_model *model, const struct 
 static void add_state(const struct stage_walk *walk, double n, double trained, int64_t shards,
                       struct pz_training_memory *to) {
   const struct pz_plan *plan = walk->plan;
-  const struct pz_framework *f = pz_plan_framework(plan);
+  const struct pz_framework *framework = pz_plan_framework(plan);
   double d = (double)shards;
   bool whole = shards > 1 && stays_gathered(plan);
   bool gradients = plan->zero > 2 || pz_plan_scatters_per_microbatch(plan);
   bool later =
       is_fsdp2(plan) && (plan->pp > 1 || walk->first_gradients); /* sharded gradients come later */
   double here = 1 - pz_plan_host_optimizer_fraction(plan);
-  to->weight_bytes += n * f->weight_bytes / (plan->zero > 2 || is_fsdp2(plan) ? d : 1) +
+  to->weight_bytes += n * framework->weight_bytes / (plan->zero > 2 || is_fsdp2(plan) ? d : 1) +
                       (whole ? n * HALF_BYTES : 0);
   if (!later)
-    to->gradient_bytes +=
-        trained * gradient_bytes(plan) / (gradients ? d : 1) * (f->offloads_gradients ? here : 1);
+    to->gradient_bytes += trained * gradient_bytes(plan) / (gradients ? d : 1) *
+                          (framework->offloads_gradients ? here : 1);
   if (whole && plan->pp > 1) to->gradient_bytes += trained * plan->grad_bytes;
   to->optimizer_bytes += trained * optimizer_bytes(walk->model, plan) / (plan->zero ? d : 1) * here;
 }
 
 static struct pz_training_memory state_bytes(const struct stage_walk *walk) {
-  const struct pz_framework *f = pz_plan_framework(walk->plan);
+  const struct pz_framework *framework = pz_plan_framework(walk->plan);
   struct stage_sums n = stage_sums(*walk);
   int64_t copies =
       pz_plan_is_hybrid_sharded(walk->plan) ? 1 : pz_pipeline_copies(walk->shape.order);
@@ -945,12 +947,12 @@ static struct pz_training_memory state_bytes(const struct stage_walk *walk) {
   double frozen = frozen_weight_bytes(walk->model, walk->plan);
   if (frozen > 0)
     memory.weight_bytes +=
-        (frozen - copied_weight_bytes(walk->model, walk->plan) - f->weight_bytes) *
+        (frozen - copied_weight_bytes(walk->model, walk->plan) - framework->weight_bytes) *
         (n.blocks - n.trained - n.trained_expert) /
         (double)(pz_plan_gathers_per_layer(walk->plan) ? pz_plan_shards(walk->plan) : 1);
   if (pz_plan_autocasts(walk->plan))
     memory.weight_bytes += HALF_BYTES * (n.dense + n.expert); /* its casts */
-  if (f->placeholder_gradients) memory.gradient_bytes += walk->model->placeholder_bytes;
+  if (framework->placeholder_gradients) memory.gradient_bytes += walk->model->placeholder_bytes;
   return memory;
 }
 
@@ -1075,12 +1077,12 @@ static double megatron_blocks(const struct pz_constants *k, const struct pz_plan
 /* Returns the bytes that the allocator is expected to reserve for a stage with this peak. */
 static double allocator_bytes(const struct pz_memory_model *model, const struct pz_constants *k,
                               const struct pz_plan *plan, const struct pz_training_memory *peak) {
-  const struct pz_framework *f = pz_plan_framework(plan);
+  const struct pz_framework *framework = pz_plan_framework(plan);
   double sum = pz_training_memory_sum(peak);
   double moving =
       sum - peak->weight_bytes - peak->gradient_bytes - peak->optimizer_bytes - peak->reserve_bytes;
-  if (pz_framework_compiles(f)) return sum; /* its buffers are laid out before it runs */
-  if (f->shards_stages) return sum + fsdp2_gaps(model, k, plan, peak, moving);
+  if (pz_framework_compiles(framework)) return sum; /* its buffers are laid out before it runs */
+  if (framework->shards_stages) return sum + fsdp2_gaps(model, k, plan, peak, moving);
   return pz_fmax(sum * (1 + k->reserved_other), sum - moving + megatron_blocks(k, plan, peak));
 }
 
@@ -1098,10 +1100,10 @@ static const struct {
 struct pz_reserved pz_reserved_of(const struct pz_memory_model *model, const struct pz_constants *k,
                                   const struct pz_plan *plan,
                                   const struct pz_training_memory *peak) {
-  const struct pz_framework *f = pz_plan_framework(plan);
+  const struct pz_framework *framework = pz_plan_framework(plan);
   enum margin_group group = OTHER;
-  if (pz_framework_compiles(f)) group = COMPILED;
-  if (f->shards_stages) group = plan->pp > 1 && plan->tp > 1 ? DIVIDED_STAGES : FSDP2;
+  if (pz_framework_compiles(framework)) group = COMPILED;
+  if (framework->shards_stages) group = plan->pp > 1 && plan->tp > 1 ? DIVIDED_STAGES : FSDP2;
   double bytes = allocator_bytes(model, k, plan, peak);
   double low = margins[group].low, high = margins[group].high;
   if (model->measured > 0)

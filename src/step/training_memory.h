@@ -50,12 +50,12 @@ struct pz_memory_model {
   bool copies_context;                /* the result of attention is saved twice */
   bool one_copy;                      /* 8-bit operands with one scale need no transposed copy */
   double reserve_bytes;               /* work space of libraries */
-  double measured; /* reserved bytes of a rehearsal over those predicted; 0: none */
+  double measured; /* reserved bytes of a rehearsal over those predicted, or 0 if none */
   double core_bytes[PZ_MEMORY_KINDS]; /* by kind: what the attention core saves */
 };
 
 /* Makes the memory model.  It depends on the framework and the attention library of the plan. */
-struct pz_memory_model pz_memory_model_of(const struct pz_workload *w,
+struct pz_memory_model pz_memory_model_of(const struct pz_workload *workload,
                                           const struct pz_layer_kinds *kinds,
                                           const struct pz_chip *chip, const struct pz_plan *plan);
 

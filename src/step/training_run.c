@@ -17,52 +17,52 @@
 
 /* Stores why the framework of the plan cannot run it, if it cannot.  The prediction is valid
  * nevertheless. */
-static void warn_of_framework(const struct pz_model_shape *model, struct pz_training_run *r) {
+static void warn_of_framework(const struct pz_model_shape *model, struct pz_training_run *run) {
   struct pz_error why = {0};
-  if (pz_framework_trains(r->plan.framework, model, &why))
-    (void)pz_framework_can_run(&r->plan, model, &why);
-  pz_text_copy(r->refusal, sizeof r->refusal, why.message);
+  if (pz_framework_trains(run->plan.framework, model, &why))
+    (void)pz_framework_can_run(&run->plan, model, &why);
+  pz_text_copy(run->refusal, sizeof run->refusal, why.message);
 }
 
-void pz_training_own_plan(struct pz_call *call, struct pz_plan *p) {
-  p->attention_library = pz_copy_text(call, p->attention_library);
-  p->peft = pz_plan_trains_adapters(p) ? pz_copy_text(call, p->peft) : NULL;
-  if (p->stage_recompute)
-    p->stage_recompute =
-        pz_copy(call, p->stage_recompute, (size_t)p->pp, sizeof *p->stage_recompute);
-  p->n_stage_recompute = p->stage_recompute ? p->pp : 0;
+void pz_training_own_plan(struct pz_call *call, struct pz_plan *plan) {
+  plan->attention_library = pz_copy_text(call, plan->attention_library);
+  plan->peft = pz_plan_trains_adapters(plan) ? pz_copy_text(call, plan->peft) : NULL;
+  if (plan->stage_recompute)
+    plan->stage_recompute =
+        pz_copy(call, plan->stage_recompute, (size_t)plan->pp, sizeof *plan->stage_recompute);
+  plan->n_stage_recompute = plan->stage_recompute ? plan->pp : 0;
 }
 
 struct pz_training_run pz_training_run_make(struct pz_call *call, const struct pz_job *job,
                                             const struct pz_plan *plan, bool events) {
-  struct pz_training_run r = {.plan = *plan};
+  struct pz_training_run run = {.plan = *plan};
   struct pz_model_shape model;
   struct pz_prediction_detail detail = {.no_events = !events, .model = &model};
-  pz_training_own_plan(call, &r.plan);
-  r.p = pz_predict(call, job, &r.plan, &detail);
-  if (!isfinite(r.p.step_s) || !isfinite(r.p.hfu) || !isfinite(r.p.peak_bytes))
+  pz_training_own_plan(call, &run.plan);
+  run.p = pz_predict(call, job, &run.plan, &detail);
+  if (!isfinite(run.p.step_s) || !isfinite(run.p.hfu) || !isfinite(run.p.peak_bytes))
     pz_raise(call, PZ_BAD_INPUT, "the prediction of %s on %s is not a finite number", job->model,
              job->chip->name);
-  r.hbm_bytes = (double)pz_chip_hbm_bytes(job->chip);
-  r.plan.seq = (int64_t)(r.p.tokens / (double)r.plan.batch + 0.5);
+  run.hbm_bytes = (double)pz_chip_hbm_bytes(job->chip);
+  run.plan.seq = (int64_t)(run.p.tokens / (double)run.plan.batch + 0.5);
   if (!job->net || !job->net->instant) /* steps without network are not among the validated runs */
-    r.expected = pz_plan_expectation(&r.plan, &r.p, detail.layers, job->chip, job->net);
+    run.expected = pz_plan_expectation(&run.plan, &run.p, detail.layers, job->chip, job->net);
   struct pz_step_energy energy = {0};
   if (!pz_tech_is_library(pz_tech_at(job->chip->tech)))
-    energy = pz_step_energy(call, job, &r.plan, &r.p);
+    energy = pz_step_energy(call, job, &run.plan, &run.p);
   bool capped = job->chip->watts > 0 && energy.watts > job->chip->watts;
-  r.watts = capped ? job->chip->watts : energy.watts;
-  r.launch_bound = pz_launch_bound(&r.p.parts);
-  r.stages = detail.stages;
-  r.stage_s = detail.stage_s;
-  r.reserved_bytes = detail.reserved_bytes;
-  r.layers = detail.layers;
-  warn_of_framework(&model, &r);
-  r.events = detail.run.events;
-  r.n_events = detail.run.n_events;
-  r.layers_text = pz_stage_layers_text(call, &r);
-  r.recompute_text = pz_stage_recompute_text(call, &r);
-  return r;
+  run.watts = capped ? job->chip->watts : energy.watts;
+  run.launch_bound = pz_launch_bound(&run.p.parts);
+  run.stages = detail.stages;
+  run.stage_s = detail.stage_s;
+  run.reserved_bytes = detail.reserved_bytes;
+  run.layers = detail.layers;
+  warn_of_framework(&model, &run);
+  run.events = detail.run.events;
+  run.n_events = detail.run.n_events;
+  run.layers_text = pz_stage_layers_text(call, &run);
+  run.recompute_text = pz_stage_recompute_text(call, &run);
+  return run;
 }
 
 void pz_training_question(struct pz_call *call, struct pz_job *job, const struct pz_plan *plan,
@@ -85,13 +85,13 @@ struct run_args {
 
 static void predict_run(struct pz_call *call, void *ctx) {
   struct run_args *args = ctx;
-  struct pz_plan p;
+  struct pz_plan plan;
   struct pz_cluster wide;
   struct pz_call own;
   pz_require(call, args->out, "out");
-  pz_training_question(call, &args->job, args->plan, &p, &wide);
+  pz_training_question(call, &args->job, args->plan, &plan, &wide);
   struct pz_training_run *run = pz_object_new(call, sizeof *run, &own);
-  *run = pz_training_run_make(&own, &args->job, &p, args->events);
+  *run = pz_training_run_make(&own, &args->job, &plan, args->events);
   *args->out = pz_object_keep(call, run);
 }
 
@@ -99,78 +99,79 @@ enum pz_status pz_training_predict(const char *model, const struct pz_chip *chip
                                    const struct pz_cluster *net, const struct pz_plan *plan,
                                    bool events, struct pz_training_run **out,
                                    struct pz_error *err) {
-  struct run_args x = {.job = {.model = model, .chip = chip, .net = net},
-                       .plan = plan,
-                       .events = events,
-                       .out = out};
-  return pz_border(predict_run, &x, err);
+  struct run_args args = {.job = {.model = model, .chip = chip, .net = net},
+                          .plan = plan,
+                          .events = events,
+                          .out = out};
+  return pz_border(predict_run, &args, err);
 }
 
-void pz_training_run_free(struct pz_training_run *r) { pz_object_free(r); }
+void pz_training_run_free(struct pz_training_run *run) { pz_object_free(run); }
 
 /* ---- explained ------------------------------------------------------------------------------ */
 
 /* Returns where the value of a field comes from; the text may be written into `buf`. */
-static const char *field_from(const struct pz_plan *asked, const struct pz_plan *p,
+static const char *field_from(const struct pz_plan *asked, const struct pz_plan *plan,
                               const struct pz_chip *chip, enum pz_plan_field f, char *buf,
                               size_t size) {
   const char *from = pz_plan_field(f)->from;
   if (!pz_plan_is_unset(asked, f)) return "given";
   if (f == PZ_PLAN_FRAMEWORK && chip->execution != PZ_CHIP_STREAM) return "default on such a chip";
-  if (f == PZ_PLAN_SP && p->tp == 1) return "off without tensor parallelism";
+  if (f == PZ_PLAN_SP && plan->tp == 1) return "off without tensor parallelism";
   if (f == PZ_PLAN_DP && !asked->devices) return "default";
   if (from) return from;
-  snprintf(buf, size, "default of %s", pz_framework_names[p->framework]);
+  snprintf(buf, size, "default of %s", pz_framework_names[plan->framework]);
   return buf;
 }
 
 /* Returns whether a field is relevant for this plan. */
-static bool is_explained(const struct pz_plan *p, enum pz_plan_field f) {
+static bool is_explained(const struct pz_plan *plan, enum pz_plan_field f) {
   if (f == PZ_PLAN_RECOMPUTE_LAYERS || f == PZ_PLAN_FIRST_LAYERS || f == PZ_PLAN_LAST_LAYERS)
-    return !pz_plan_is_unset(p, f);
-  return pz_plan_field_is_relevant(p, f);
+    return !pz_plan_is_unset(plan, f);
+  return pz_plan_field_is_relevant(plan, f);
 }
 
 static void explain_fields(struct pz_call *call, const struct pz_plan *asked,
-                           const struct pz_plan *p, const struct pz_chip *chip,
+                           const struct pz_plan *plan, const struct pz_chip *chip,
                            struct pz_explanation *out) {
   out->fields = pz_alloc(call, PZ_PLAN_FIELDS, sizeof *out->fields);
   for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
     enum pz_plan_field f = (enum pz_plan_field)i;
     char value[PZ_FIELD_TEXT_MOST], from[64];
-    if (!is_explained(p, f)) continue;
-    pz_plan_field_text(p, f, value, sizeof value);
+    if (!is_explained(plan, f)) continue;
+    pz_plan_field_text(plan, f, value, sizeof value);
     bool best = f == PZ_PLAN_ATTENTION_LIBRARY && strcmp(value, "-") == 0;
     out->fields[out->n_fields++] = (struct pz_field_origin){
         .name = pz_plan_field_name(f),
         .value = pz_copy_text(call, best ? "the chip's best" : value),
-        .from = pz_copy_text(call, field_from(asked, p, chip, f, from, sizeof from)),
+        .from = pz_copy_text(call, field_from(asked, plan, chip, f, from, sizeof from)),
         .shown = true};
   }
 }
 
 static void explain_run(struct pz_call *call, void *ctx) {
   struct run_args *args = ctx;
-  struct pz_plan p, asked = pz_plan_default();
+  struct pz_plan plan, asked = pz_plan_default();
   struct pz_cluster wide;
   struct pz_call own;
   pz_require(call, args->explanation, "out");
-  pz_training_question(call, &args->job, args->plan, &p, &wide);
+  pz_training_question(call, &args->job, args->plan, &plan, &wide);
   pz_require_options(call, &asked, sizeof asked, args->plan, "pz_plan_default");
-  struct pz_explanation *e = pz_object_new(call, sizeof *e, &own);
-  struct pz_training_run run = pz_training_run_make(&own, &args->job, &p, false);
-  e->raised_by = 0.1;
-  explain_fields(&own, &asked, &run.plan, args->job.chip, e);
-  e->constants = pz_constant_effects(&own, &args->job, &run.plan, &e->n_constants);
-  *args->explanation = pz_object_keep(call, e);
+  struct pz_explanation *explanation = pz_object_new(call, sizeof *explanation, &own);
+  struct pz_training_run run = pz_training_run_make(&own, &args->job, &plan, false);
+  explanation->raised_by = 0.1;
+  explain_fields(&own, &asked, &run.plan, args->job.chip, explanation);
+  explanation->constants =
+      pz_constant_effects(&own, &args->job, &run.plan, &explanation->n_constants);
+  *args->explanation = pz_object_keep(call, explanation);
 }
 
 enum pz_status pz_training_explain(const char *model, const struct pz_chip *chip,
                                    const struct pz_cluster *net, const struct pz_plan *plan,
                                    struct pz_explanation **out, struct pz_error *err) {
-  struct run_args x = {
+  struct run_args args = {
       .job = {.model = model, .chip = chip, .net = net}, .plan = plan, .explanation = out};
-  return pz_border(explain_run, &x, err);
+  return pz_border(explain_run, &args, err);
 }
 
-void pz_explanation_free(struct pz_explanation *e) { pz_object_free(e); }
+void pz_explanation_free(struct pz_explanation *explanation) { pz_object_free(explanation); }

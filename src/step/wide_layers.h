@@ -8,7 +8,7 @@
 /* The first and the last of the repeated layers of a model, so many, or all, become kinds of
  * layers with `wide` set; `predict`: those of multi-token prediction too, which are not counted.
  * Sums stay. */
-void pz_wide_layers(struct pz_call *call, struct pz_workload *w, int64_t first, int64_t last,
+void pz_wide_layers(struct pz_call *call, struct pz_workload *workload, int64_t first, int64_t last,
                     bool predict);
 
 #endif

@@ -32,7 +32,7 @@ void pz_db_open(struct pz_call *call, struct pz_db *db, const char *path, enum p
 /* Accepts a closed database. */
 void pz_db_close(struct pz_db *db);
 
-/* A database that is closed when the call ends, or with pz_close(). */
+/* Returns a database that is closed when the call ends, or with pz_close(). */
 struct pz_db *pz_db_open_in_call(struct pz_call *call, const char *path, enum pz_db_mode mode);
 
 /* Raises SQLite's latest error as "PATH: cannot VERB: ...". */
@@ -41,7 +41,7 @@ _Noreturn void pz_db_raise(struct pz_call *call, const struct pz_db *db, const c
 /* Executes statements without results. */
 void pz_db_exec(struct pz_call *call, const struct pz_db *db, const char *sql);
 
-/* A statement that is finalized when the call ends, or with pz_close(). */
+/* Returns a statement that is finalized when the call ends, or with pz_close(). */
 sqlite3_stmt *pz_db_prepare(struct pz_call *call, const struct pz_db *db, const char *sql);
 
 /* Executes a statement that returns no rows, and resets it for the next use. */
@@ -50,7 +50,7 @@ void pz_db_write(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stm
 /* Steps to the next row.  Returns false after the last one. */
 bool pz_db_next(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt);
 
-/* The one number that a query returns, or 0 if it returns no row. */
+/* Returns the one number that a query returns, or 0 if it returns no row. */
 int64_t pz_db_number(struct pz_call *call, const struct pz_db *db, const char *sql);
 
 /* A transaction.  It is rolled back if the call ends before pz_db_commit(). */

@@ -25,7 +25,7 @@ extern const char *const pz_part_names[PZ_PARTS];
 /* Sum of the hashes of the rows that a statement returns.  The statement is reset. */
 uint64_t pz_digest_rows(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt);
 
-/* The digest of a part, computed from its rows. */
+/* Returns the digest of a part, computed from its rows. */
 uint64_t pz_digest_part(struct pz_call *call, const struct pz_db *db, enum pz_part part);
 
 /* Stores the digest of a part after its rows were changed, or adds the hashes of new rows to it.

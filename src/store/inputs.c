@@ -17,7 +17,7 @@ struct compared_value {
   json_t *was, *now;
 };
 
-/* The number of keys whose values differ; *first is the first of them. */
+/* Returns the number of keys whose values differ; *first is the first of them. */
 static size_t count_differing_keys(json_t *was, json_t *now, const char **first) {
   size_t n = 0;
   const char *key;

@@ -90,8 +90,8 @@ bool pz_run_dir_share(struct pz_run_dir *run_dir) {
 /* ---- state of the directory ----------------------------------------------------------------- */
 
 static void check_regular(struct pz_call *call, const char *path) {
-  struct stat st;
-  if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+  struct stat file_state;
+  if (stat(path, &file_state) == 0 && !S_ISREG(file_state.st_mode))
     pz_raise_at(call, PZ_IO, path, 0, 0,
                 "%s: is not a regular file; accepted: the directory of a run", path);
 }
@@ -118,15 +118,15 @@ bool pz_run_dir_is_read_only(const struct pz_run_dir *run_dir) {
 }
 
 bool pz_run_dir_has_run(const struct pz_run_dir *run_dir) {
-  struct stat st;
-  return lstat(run_dir->run, &st) == 0;
+  struct stat file_state;
+  return lstat(run_dir->run, &file_state) == 0;
 }
 
 bool pz_run_dir_has_log(const struct pz_run_dir *run_dir) {
   companion_path path;
-  struct stat st;
+  struct stat file_state;
   snprintf(path, sizeof path, "%s-wal", run_dir->run);
-  return stat(path, &st) == 0 && st.st_size > 0;
+  return stat(path, &file_state) == 0 && file_state.st_size > 0;
 }
 
 /* ---- renaming an old run -------------------------------------------------------------------- */
@@ -147,10 +147,10 @@ static void merge_log(struct pz_call *call, void *ctx) {
 /* Returns whether no file of a database exists under this name. */
 static bool is_unused_name(const char *stem) {
   companion_path path;
-  struct stat st;
+  struct stat file_state;
   for (int i = 0; i < N_COMPANIONS; i++) {
     snprintf(path, sizeof path, "%s%s", stem, companions[i]);
-    if (lstat(path, &st) == 0 || errno != ENOENT) return false;
+    if (lstat(path, &file_state) == 0 || errno != ENOENT) return false;
   }
   return true;
 }

@@ -12,7 +12,7 @@
 struct pz_run_dir {
   char run[PZ_DB_LONGEST_PATH];
   char dir[PZ_DB_LONGEST_PATH];
-  int lock; /* file descriptor; -1: not locked */
+  int lock; /* file descriptor, or -1 if not locked */
 };
 
 /* Sets the names.  The file system is not touched. */
@@ -44,8 +44,8 @@ bool pz_run_dir_has_log(const struct pz_run_dir *run_dir);
  * run. */
 void pz_run_dir_move_aside(struct pz_call *call, struct pz_run_dir *run_dir);
 
-/* The path where a new run is prepared.  Files that a killed process left there are removed, and so
- * are those of this call when it ends before pz_run_dir_accept(). */
+/* Returns the path where a new run is prepared.  Files that a killed process left there are
+ * removed, and so are those of this call when it ends before pz_run_dir_accept(). */
 char *pz_run_dir_prepare(struct pz_call *call, const struct pz_run_dir *run_dir);
 
 /* Makes the prepared file the run of the directory. */

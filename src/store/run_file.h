@@ -55,8 +55,8 @@ bool pz_run_file_has_same_part(struct pz_call *call, const struct pz_run_file *f
 /* Returns whether the file was opened for reading, or its directory cannot be written to. */
 bool pz_run_file_is_read_only(const struct pz_run_file *file);
 
-/* The inputs with which the run was made, as JSON text, and the store of its rounds.  Both live as
- * long as the file. */
+/* Returns the inputs with which the run was made, as JSON text, and the store of its rounds.
+ * Both live as long as the file. */
 const char *pz_run_file_inputs(const struct pz_run_file *file);
 const struct pz_round_store *pz_run_file_rounds(struct pz_run_file *file);
 

@@ -94,15 +94,15 @@ static void improve_variance(struct error_fit *fit, uint32_t without, uint64_t f
 /* Fits the variances to all sources but one (`without`, or n_sources to use all), by coordinate
  * descent.  Leaves in the runs what the variances do not explain. */
 static struct variances fit_variances(struct error_fit *fit, uint32_t without) {
-  struct variances v = {.all = 0};
+  struct variances variances = {.all = 0};
   for (uint32_t i = 0; i < fit->n; i++) fit->runs[i].unexplained = fit->runs[i].squared_error;
   for (int step = 0; step < FIT_STEPS; step++) {
-    improve_variance(fit, without, 0, 0, &v.all);
+    improve_variance(fit, without, 0, 0, &variances.all);
     for (int k = 0; k < PZ_FEATURES; k++)
       if (pz_feature_is_fitted((enum pz_feature)k))
-        improve_variance(fit, without, PZ_FEATURE_BIT(k), SHRINK_RUNS, &v.own[k]);
+        improve_variance(fit, without, PZ_FEATURE_BIT(k), SHRINK_RUNS, &variances.own[k]);
   }
-  return v;
+  return variances;
 }
 
 /* Returns the features, alone and in pairs, that the runs of all sources but one have. */
@@ -268,13 +268,13 @@ void pz_error_fit_write_csv(struct pz_call *call, const struct pz_validation_poi
   struct pz_call work = pz_scratch(call);
   struct error_fit fit = error_fit_of(&work, points, n);
   struct interval interval = fit_left_out(&work, &fit);
-  struct variances v = fit_variances(&fit, fit.n_sources);
+  struct variances variances = fit_variances(&fit, fit.n_sources);
   const uint64_t no_feature = 0;
   const struct run_count none = {.runs = 0};
   struct run_count all = count_runs(&fit, has_features, &no_feature), longest = none;
   for (uint32_t i = 0; i < fit.n; i++) longest.most = pz_max(longest.most, fit.runs[i].point->seq);
   fputs("kind,name,sources,runs,mean_error,variance,most,with\n", out);
-  write_row("all", "all runs", &all, interval.squared_width * v.all, out);
+  write_row("all", "all runs", &all, interval.squared_width * variances.all, out);
   write_row("unseen", "a feature without a validated run", &none,
             interval.unseen_error * interval.unseen_error, out);
   write_row("sequence", "longest", &longest, 0, out);
@@ -282,7 +282,7 @@ void pz_error_fit_write_csv(struct pz_call *call, const struct pz_validation_poi
     uint64_t feature = PZ_FEATURE_BIT(k);
     struct run_count count = count_runs(&fit, has_features, &feature);
     write_row("feature", pz_feature_text((enum pz_feature)k), &count,
-              interval.squared_width * v.own[k], out);
+              interval.squared_width * variances.own[k], out);
   }
   write_names(&fit, true, out);
   write_names(&fit, false, out);

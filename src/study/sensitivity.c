@@ -180,29 +180,29 @@ uint32_t pz_sensitivity_steps(struct pz_call *call, struct pz_study *study,
                               struct pz_watch watch, struct pz_step steps[PZ_MOST_STEPS]) {
   const struct pz_objective *objective = &run->objective;
   struct pz_call own = pz_call_in(call, &study->arena), work = pz_scratch(call);
-  struct sensitivity *w = pz_alloc(&work, 1, sizeof *w);
-  w->study = study;
-  w->run = run;
-  w->hbm_gib = hbm_gib;
-  w->watch = watch;
-  w->steps = steps;
-  list_steps(w);
-  size_t n_evaluations = (size_t)w->n * objective->n;
+  struct sensitivity *sensitivity = pz_alloc(&work, 1, sizeof *sensitivity);
+  sensitivity->study = study;
+  sensitivity->run = run;
+  sensitivity->hbm_gib = hbm_gib;
+  sensitivity->watch = watch;
+  sensitivity->steps = steps;
+  list_steps(sensitivity);
+  size_t n_evaluations = (size_t)sensitivity->n * objective->n;
   struct pz_study_tasks tasks = {.run = evaluate_step,
-                                 .ctx = w,
-                                 .results = w->outcomes,
-                                 .result_bytes = sizeof *w->outcomes,
+                                 .ctx = sensitivity,
+                                 .results = sensitivity->outcomes,
+                                 .result_bytes = sizeof *sensitivity->outcomes,
                                  .progress = watch.progress,
                                  .progress_units = 1};
   pz_study_phase_begin(call, watch.progress, "sensitivity", "evaluations", n_evaluations);
   pz_study_run_tasks(call, study->search, n_evaluations, &tasks);
   pz_study_phase_end(call, watch.progress);
-  for (uint32_t i = 0; i < w->n; i++) {
+  for (uint32_t i = 0; i < sensitivity->n; i++) {
     struct pz_step_cost found[PZ_SEARCH_MOST_MODELS], least[PZ_SEARCH_MOST_MODELS];
     struct pz_step_plan *plans = NULL;
     if (pz_study_is_training(study)) plans = pz_alloc(&own, PZ_SEARCH_MOST_MODELS, sizeof *plans);
     for (uint32_t k = 0; k < objective->n; k++) {
-      const struct step_outcome *outcome = &w->outcomes[i * objective->n + k];
+      const struct step_outcome *outcome = &sensitivity->outcomes[i * objective->n + k];
       found[objective->models[k]] = outcome->found;
       least[objective->models[k]] = outcome->least;
       if (plans) plans[objective->models[k]] = outcome->plan;
@@ -211,7 +211,7 @@ uint32_t pz_sensitivity_steps(struct pz_call *call, struct pz_study *study,
     steps[i].bound = pz_objective_value(objective, least, &steps[i].taken);
     steps[i].plans = plans;
   }
-  uint32_t n = w->n;
+  uint32_t n = sensitivity->n;
   pz_scratch_end(&work);
   return n;
 }

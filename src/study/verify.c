@@ -32,7 +32,7 @@ struct verification {
   bool holds;
 };
 
-static void report_finding(struct verification *v, bool holds, const char *format, ...)
+static void report_finding(struct verification *verification, bool holds, const char *format, ...)
     PZ_PRINTF(3, 4);
 
 static void report_finding(struct verification *verification, bool holds, const char *format, ...) {

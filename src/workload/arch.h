@@ -34,7 +34,7 @@ struct pz_recurrence {
   int64_t chunk;   /* tokens that are computed at once */
   int64_t dt_rank; /* Mamba: width of the projection that the step sizes come from */
   bool conv_bias, proj_bias;
-  int64_t norms; /* Mamba-2: number of parts of the result that have a norm each; 0: no norm */
+  int64_t norms; /* Mamba-2: number of parts of the result that have a norm each, or 0 if no norm */
 };
 
 /* Norms of query and key. */
@@ -86,28 +86,29 @@ struct pz_arch {
   int64_t extra_positions; /* rows of that table before the first position */
   int64_t types;           /* segment embeddings (BERT) */
   int64_t embed_dim;   /* width of the token embedding: hidden, unless it is projected (OPT-350m) */
-  int64_t rotary_dims; /* rotated values of each head; 0: no rotary embedding */
+  int64_t rotary_dims; /* rotated values of each head, or 0 if no rotary embedding */
   int64_t window;      /* a token attends to so many tokens, itself included; 0: to all before it */
-  int64_t chunk;       /* a token attends within chunks of so many tokens; 0: no chunks */
+  int64_t chunk;       /* a token attends within chunks of so many tokens, or 0 if no chunks */
   int64_t default_seq;
 
   /* Latent attention (DeepSeek-V2, arXiv 2405.04434). head_dim is that of query and key, of which
    * rotary_dims are rotated, in the key once for all heads. */
-  int64_t q_rank;  /* values of the vector that queries come from; 0: the layer's input */
-  int64_t kv_rank; /* values of the vector that keys and values come from; 0: ordinary attention */
-  int64_t value_dim; /* of each head; 0: head_dim */
+  int64_t q_rank; /* values of the vector that queries come from, or 0 if the layer's input */
+  int64_t
+      kv_rank; /* values of the vector that keys and values come from, or 0 if ordinary attention */
+  int64_t value_dim; /* of each head, or 0 if head_dim */
 
   /* Sparse attention (DeepSeek-V3.2, arXiv 2512.02556): an indexer of index_heads heads with
    * index_dim values each chooses index_topk keys for every token. */
-  int64_t index_topk;  /* 0: a token attends to all keys */
-  int64_t index_heads; /* 0: the keys are those that an earlier layer chose */
+  int64_t index_topk;  /* 0 if a token attends to all keys */
+  int64_t index_heads; /* 0 if the keys are those that an earlier layer chose */
   int64_t index_dim;
 
   /* experts; ffn is the width of each */
-  int64_t experts, experts_per_token; /* 0: dense */
-  int64_t shared_ffn;                 /* width of the expert that serves every token; 0: none */
-  int64_t dense_ffn;                  /* width of PZ_LAYER_DENSE layers */
-  int64_t latent;        /* width in which the experts work, between two projections; 0: hidden */
+  int64_t experts, experts_per_token; /* 0 if dense */
+  int64_t shared_ffn; /* width of the expert that serves every token, or 0 if none */
+  int64_t dense_ffn;  /* width of PZ_LAYER_DENSE layers */
+  int64_t latent;     /* width in which the experts work, between two projections, or 0 if hidden */
   int64_t expert_groups; /* the experts of a token belong to at most so many groups; 0: to any */
   enum pz_router router;
   bool router_bias;

@@ -29,8 +29,8 @@ struct pz_layer_plan {
   uint32_t n_from;
 };
 
-/* Builds n layers into owned->workload, with the options that are stored there.  `own` allocates in the
- * arena of *owned. */
+/* Builds n layers into owned->workload, with the options that are stored there.  `own` allocates
+ * in the arena of *owned. */
 void pz_assemble(struct pz_call *own, struct pz_owned_workload *owned,
                  const struct pz_layer_plan *plan, uint32_t n);
 

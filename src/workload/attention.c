@@ -297,7 +297,7 @@ static uint32_t latent_linear(struct pz_builder *builder, const char *name, uint
                    .name = name, .x = input, .in = in, .out = out, .bias = bias, .outside = true});
 }
 
-/* A linear layer whose outputs are divided by heads. */
+/* Returns a linear layer whose outputs are divided by heads. */
 static uint32_t linear_by_heads(struct pz_builder *builder, const char *name, uint32_t input,
                                 int64_t in, int64_t out) {
   return pz_build_linear(
@@ -427,23 +427,6 @@ static void rotate_query_key(struct pz_builder *builder, const struct pz_arch *a
   }
 }
 
-/* Arranges query, key and value for the batched products of eager code: key and value once for each
- * query head, and heads before tokens.  The latter is a view with one sample and a copy with
- * several. */
-static void arrange_eager(struct pz_builder *builder, const struct attention_sizes *sizes,
-                          uint32_t qkv[3]) {
-  static const char *const repeat_names[] = {"", "key_repeat", "value_repeat"};
-  static const char *const copy_names[] = {"query_copy", "key_copy", "value_copy"};
-  for (int i = 0; i < 3; i++) {
-    bool is_grouped = i > 0 && sizes->heads != sizes->kv_heads;
-    if (is_grouped)
-      qkv[i] = pz_build_shaped(builder, PZ_OP_REPEAT, repeat_names[i], qkv[i], PZ_NONE,
-                               PZ_SHAPE(sizes->batch * sizes->seq, sizes->heads * sizes->head_dim));
-    else if (sizes->batch > 1)
-      qkv[i] = pz_build_unary(builder, PZ_OP_COPY, copy_names[i], qkv[i]);
-  }
-}
-
 /* Fused kernels scale and mask in one operator, eager code in several. */
 static uint32_t scale_and_mask(struct pz_builder *builder, const struct pz_arch *arch,
                                const struct attention_sizes *sizes, uint32_t scores) {
@@ -480,7 +463,22 @@ static uint32_t build_sinks(struct pz_builder *builder, const struct pz_arch *ar
 static uint32_t attend_standard(struct pz_builder *builder, const struct pz_arch *arch,
                                 const struct attention_sizes *sizes, uint32_t qkv[3],
                                 uint32_t index) {
-  if (pz_is_eager(builder)) arrange_eager(builder, sizes, qkv);
+  if (pz_is_eager(builder)) {
+    /* Arranges query, key and value for the batched products of eager code: key and value once
+     * for each query head, and heads before tokens.  The latter is a view with one sample and a
+     * copy with several. */
+    static const char *const repeat_names[] = {"", "key_repeat", "value_repeat"};
+    static const char *const copy_names[] = {"query_copy", "key_copy", "value_copy"};
+    for (int i = 0; i < 3; i++) {
+      bool is_grouped = i > 0 && sizes->heads != sizes->kv_heads;
+      if (is_grouped)
+        qkv[i] =
+            pz_build_shaped(builder, PZ_OP_REPEAT, repeat_names[i], qkv[i], PZ_NONE,
+                            PZ_SHAPE(sizes->batch * sizes->seq, sizes->heads * sizes->head_dim));
+      else if (sizes->batch > 1)
+        qkv[i] = pz_build_unary(builder, PZ_OP_COPY, copy_names[i], qkv[i]);
+    }
+  }
   int64_t batch = sizes->batch * sizes->heads * sizes->chunks;
   struct pz_contraction score_product = {
       .name = "scores",

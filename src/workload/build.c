@@ -542,7 +542,7 @@ uint32_t pz_build_all_reduce(struct pz_builder *builder, const char *name, uint3
   return build_collective(builder, PZ_OP_ALL_REDUCE, name, input, (struct pz_shape){0}, false);
 }
 
-/* A result of an adapter that waits for the sum is added before the bias. */
+/* Returns a result of an adapter that waits for the sum is added before the bias. */
 uint32_t pz_build_leave(struct pz_builder *builder, const char *name, uint32_t input,
                         int64_t bias_width) {
   const struct pz_workload_options *options = builder->options;

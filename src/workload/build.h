@@ -163,8 +163,8 @@ uint32_t pz_build_join(struct pz_builder *builder, const char *name, const uint3
  * the sum. */
 uint32_t pz_build_linear(struct pz_builder *builder, const struct pz_linear *linear);
 
-/* A linear layer outside of the regions.  The group divides its work by columns and gathers the
- * result, or, with sequence parallelism, every device computes its own rows. */
+/* Returns a linear layer outside of the regions.  The group divides its work by columns and
+ * gathers the result, or, with sequence parallelism, every device computes its own rows. */
 uint32_t pz_build_linear_outside(struct pz_builder *builder, const struct pz_linear *linear);
 
 /* A batch of matrix products, a (m x k) times c (k x n), with a bias that is added unless it is
@@ -211,8 +211,8 @@ uint32_t pz_build_enter(struct pz_builder *builder, const char *name, uint32_t i
 uint32_t pz_build_leave(struct pz_builder *builder, const char *name, uint32_t input,
                         int64_t bias_width);
 
-/* A collective on the experts' own grid, with a result of `rows` rows.  PZ_OP_ALL_TO_ALL sends rows
- * of tokens to the devices that hold their experts, or back.  PZ_OP_ALL_GATHER and
+/* Returns a collective on the experts' own grid, with a result of `rows` rows.  PZ_OP_ALL_TO_ALL
+ * sends rows of tokens to the devices that hold their experts, or back.  PZ_OP_ALL_GATHER and
  * PZ_OP_REDUCE_SCATTER join the devices over which each expert is divided. */
 uint32_t pz_build_on_grid(struct pz_builder *builder, int kind, const char *name, uint32_t input,
                           int64_t rows);

@@ -32,7 +32,7 @@ json_t *pz_config_text(json_t *root);
  * family differs; 0 and NULL stand for those of Llama. */
 struct pz_llama_defaults {
   int64_t kv_heads, head_dim, positions;
-  int64_t ffn; /* 0: the field is required */
+  int64_t ffn; /* 0 if the field is required */
   const char *act_keys, *act;
   bool tied, bias;
 };
@@ -128,7 +128,7 @@ void pz_mixed_list(struct pz_fields *config, struct pz_arch *arch, const char *k
 /* Removes the recurrence of a model without recurrent layers. */
 void pz_mixed_settle(struct pz_arch *arch);
 
-/* The shape of a layer with these properties. */
+/* Returns the shape of a layer with these properties. */
 struct pz_arch pz_mixed_arch(const struct pz_arch *arch, unsigned properties);
 
 /* Lists the kinds of the first n layers in order of appearance, and returns their number. n may

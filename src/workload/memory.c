@@ -237,7 +237,8 @@ static void mark_backward_uses(const struct pz_graph *graph, uint8_t *uses) {
   }
 }
 
-/* A tensor that GEMMs read is saved in their format, beside 16 bit if others read it, too. */
+/* Returns a tensor that GEMMs read is saved in their format, beside 16 bit if others read it,
+ * too. */
 int64_t pz_saved_less(const struct pz_tensor *tensor, unsigned uses, enum pz_saved_form form) {
   bool by_gemm = uses & PZ_SAVED_BY_GEMM, by_gate = uses & PZ_SAVED_BY_GATE;
   bool by_other = uses & PZ_SAVED_BY_OTHER;

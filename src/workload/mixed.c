@@ -29,11 +29,12 @@ static unsigned read_layer_type(struct pz_fields *config, const char *key, const
   const char *name = json_string_value(type);
   char accepted[160] = "a list of";
   size_t used = strlen(accepted);
-  for (const struct pz_layer_type *t = known; t->name; t++) {
-    if (name && strcmp(name, t->name) == 0) return t->properties;
-    const char *separator = t[1].name ? "," : " and";
-    if (t == known) separator = "";
-    used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s %s", separator, t->name);
+  for (const struct pz_layer_type *layer_type = known; layer_type->name; layer_type++) {
+    if (name && strcmp(name, layer_type->name) == 0) return layer_type->properties;
+    const char *separator = layer_type[1].name ? "," : " and";
+    if (layer_type == known) separator = "";
+    used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s %s", separator,
+                             layer_type->name);
   }
   pz_fields_refuse(config, key, accepted);
   return 0;

@@ -121,8 +121,8 @@ static char *spell_lora_modules(int modules, char *buf, size_t size) {
   return buf;
 }
 
-/* "all" and "attention" stand for those modules that the model has. linear_fc1 of a model without gates
- * is the up projection alone. */
+/* "all" and "attention" stand for those modules that the model has. linear_fc1 of a model
+ * without gates is the up projection alone. */
 void pz_check_adapters(struct pz_call *call, const char *model, const struct pz_lora *lora,
                        int found) {
   int asked = lora->modules & LORA_ALL, missing = asked & ~found;

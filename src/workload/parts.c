@@ -64,7 +64,7 @@ static uint32_t build_gated(struct pz_builder *builder, const struct pz_arch *ar
   return build_down(builder, arch, names->down, inner);
 }
 
-/* A dense feed-forward: act(x W1 + b1) W2 + b2, or a gated one. */
+/* Returns a dense feed-forward: act(x W1 + b1) W2 + b2, or a gated one. */
 static uint32_t build_mlp(struct pz_builder *builder, const struct pz_arch *arch, bool gated,
                           uint32_t input) {
   uint32_t x = pz_build_enter(builder, "mlp", input);
@@ -80,9 +80,9 @@ static uint32_t build_mlp(struct pz_builder *builder, const struct pz_arch *arch
 
 /* ---- experts --------------------------------------------------------------------------------- */
 
-/* The feed-forward of the routed experts.  With fused kernels, the weights of a token's experts are
- * multiplied with the activation: by the kernel of a gated activation or a squared ReLU, otherwise
- * by an operator of its own (Megatron Core, transformer/moe/experts.py and
+/* Returns the feed-forward of the routed experts.  With fused kernels, the weights of a token's
+ * experts are multiplied with the activation: by the kernel of a gated activation or a squared
+ * ReLU, otherwise by an operator of its own (Megatron Core, transformer/moe/experts.py and
  * fusions/fused_weighted_squared_relu.py). */
 static uint32_t build_expert_mlp(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x,
                                  uint32_t weights) {
@@ -153,7 +153,7 @@ static uint32_t combine(struct pz_builder *builder, const struct pz_arch *arch, 
                                                    .shape = shape});
 }
 
-/* The shared expert, which serves every token.  x lies inside a tensor-parallel region. */
+/* Returns the shared expert, which serves every token.  x lies inside a tensor-parallel region. */
 static uint32_t build_shared_expert(struct pz_builder *builder, const struct pz_arch *arch,
                                     uint32_t x) {
   struct pz_arch dense = *arch;
@@ -306,8 +306,8 @@ static uint32_t build_half(struct pz_builder *builder, const struct pz_arch *arc
   return arch->pre_norm || arch->post_norm ? y : build_norm(builder, arch, names->norm, y);
 }
 
-/* A block whose halves are parallel: x + attention(norm1(x)) + mlp(norm2(x)), or with one norm for
- * both. */
+/* Returns a block whose halves are parallel: x + attention(norm1(x)) + mlp(norm2(x)), or with
+ * one norm for both. */
 static uint32_t build_parallel_block(struct pz_builder *builder, const struct pz_arch *arch,
                                      uint32_t x) {
   uint32_t normed = build_norm(builder, arch, "attention_norm", x);

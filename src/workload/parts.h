@@ -29,14 +29,14 @@ void pz_check_context(struct pz_call *call, const char *model, const struct pz_a
 /* Returns how many keys of a sample the attention of this device reads, its own included. */
 int64_t pz_context_keys(const struct pz_builder *builder, const struct pz_arch *arch);
 
-/* An all-to-all over the context group that exchanges tokens for heads, or back.  The result has
- * the given shape. */
+/* Returns an all-to-all over the context group that exchanges tokens for heads, or back.  The
+ * result has the given shape. */
 uint32_t pz_context_exchange(struct pz_builder *builder, const char *name, uint32_t input,
                              struct pz_shape shape);
 
 /* ---- recurrence.c ---------------------------------------------------------------------------- */
 
-/* The recurrence of a hybrid model, which replaces self-attention. */
+/* Returns the recurrence of a hybrid model, which replaces self-attention. */
 uint32_t pz_part_recurrence(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input);
 
 /* Raises PZ_BAD_USE if the context-parallel degree does not fit the recurrent layers. */

@@ -20,12 +20,12 @@ void pz_note_add(struct pz_call *call, struct pz_vec *notes, unsigned lists, con
 
 /* ---- which variants are possible ------------------------------------------------------------- */
 
-struct pz_variants *pz_variants_new(struct pz_call *call, const struct pz_choices *tp,
+struct pz_variants *pz_variants_new(struct pz_call *call, const struct pz_choices *choices,
                                     const struct pz_choices *mbs) {
   struct pz_variants *variants = pz_alloc(call, 1, sizeof *variants);
-  variants->tp = tp;
+  variants->tp = choices;
   variants->mbs = mbs;
-  variants->reason = pz_alloc(call, (size_t)(tp->n * mbs->n), sizeof *variants->reason);
+  variants->reason = pz_alloc(call, (size_t)(choices->n * mbs->n), sizeof *variants->reason);
   return variants;
 }
 

@@ -37,7 +37,7 @@ struct pz_variants {
 };
 
 /* Returns variants that are all possible, in the memory of the call. */
-struct pz_variants *pz_variants_new(struct pz_call *call, const struct pz_choices *tp,
+struct pz_variants *pz_variants_new(struct pz_call *call, const struct pz_choices *choices,
                                     const struct pz_choices *mbs);
 
 /* Stores the error of the variant with these places in the lists as the reason why it is not

@@ -357,14 +357,15 @@ static bool path_exists(const char *word) {
   return pz_file_is_regular(word) || pz_file_is_directory(word);
 }
 
-/* A file or folder whose path equals a name on Hugging Face has precedence. */
+/* Returns a file or folder whose path equals a name on Hugging Face has precedence. */
 const struct pz_preset *pz_preset_find(const char *name) {
   for (size_t i = 0; i < N_PRESETS; i++) {
-    const struct pz_preset *p = &presets[i];
-    bool named = pz_text_same(p->name, name) || (p->hub && pz_text_same(p->hub, name));
+    const struct pz_preset *preset = &presets[i];
+    bool named =
+        pz_text_same(preset->name, name) || (preset->hub && pz_text_same(preset->hub, name));
     if (!named) continue;
     bool is_path = strchr(name, '/') && path_exists(name);
-    return is_path ? NULL : p;
+    return is_path ? NULL : preset;
   }
   return NULL;
 }
@@ -378,6 +379,6 @@ bool pz_preset_hub_like(const char *word) {
 }
 
 const char *pz_preset_named(const char *word) {
-  const struct pz_preset *p = word ? pz_preset_find(word) : NULL;
-  return p ? p->name : NULL;
+  const struct pz_preset *preset = word ? pz_preset_find(word) : NULL;
+  return preset ? preset->name : NULL;
 }

@@ -44,7 +44,7 @@ void pz_copy_workload_options(struct pz_call *call, struct pz_workload_options *
 
 /* Raises an error if a size or choice is out of range.  The sequence length and the number of
  * layers are at least `least`, which is 0 if a zero stands for what the model's file has. */
-void pz_check_workload_options(struct pz_call *call, const struct pz_workload_options *o,
+void pz_check_workload_options(struct pz_call *call, const struct pz_workload_options *options,
                                int64_t least);
 
 /* Raises an error if the model lacks linear layers that should have adapters.  `found` is the set

@@ -119,24 +119,25 @@ static json_t *options_json(const struct pz_workload_options *options) {
   return object;
 }
 
-static json_t *totals_json(const struct pz_totals *t) {
+static json_t *totals_json(const struct pz_totals *totals) {
   json_t *object = json_object();
-  set_int(object, "params", t->params);
-  set_int(object, "model_params", t->model_params);
-  set_int(object, "split_params", t->split_params);
-  if (t->expert_params) set_int(object, "expert_params", t->expert_params);
-  if (t->active_params != t->model_params) set_int(object, "active_params", t->active_params);
-  if (t->model_trained_params != t->model_params)
-    set_int(object, "model_trained_params", t->model_trained_params);
-  set_int(object, "param_bytes", t->param_bytes);
-  set_int(object, "forward_flop", t->forward_flop);
-  set_int(object, "backward_flop", t->backward_flop);
-  set_int(object, "matmul_forward_flop", t->matmul_forward_flop);
-  set_int(object, "matmul_backward_flop", t->matmul_backward_flop);
-  set_int(object, "activation_bytes", t->activation_bytes);
-  set_int(object, "peak_bytes", t->peak_bytes);
-  set_int(object, "layers", t->layers);
-  set_int(object, "ops", t->ops);
+  set_int(object, "params", totals->params);
+  set_int(object, "model_params", totals->model_params);
+  set_int(object, "split_params", totals->split_params);
+  if (totals->expert_params) set_int(object, "expert_params", totals->expert_params);
+  if (totals->active_params != totals->model_params)
+    set_int(object, "active_params", totals->active_params);
+  if (totals->model_trained_params != totals->model_params)
+    set_int(object, "model_trained_params", totals->model_trained_params);
+  set_int(object, "param_bytes", totals->param_bytes);
+  set_int(object, "forward_flop", totals->forward_flop);
+  set_int(object, "backward_flop", totals->backward_flop);
+  set_int(object, "matmul_forward_flop", totals->matmul_forward_flop);
+  set_int(object, "matmul_backward_flop", totals->matmul_backward_flop);
+  set_int(object, "activation_bytes", totals->activation_bytes);
+  set_int(object, "peak_bytes", totals->peak_bytes);
+  set_int(object, "layers", totals->layers);
+  set_int(object, "ops", totals->ops);
   return object;
 }
 
@@ -196,17 +197,6 @@ static void draw_layer(const struct pz_layer *layer, uint32_t index, enum pz_dir
   fprintf(out, "  }\n");
 }
 
-static void draw_workload(const struct pz_workload *workload, FILE *out) {
-  fprintf(out, "digraph \"");
-  write_quoted(workload->model, out);
-  fprintf(out, "\" {\n  node [shape=box,style=filled,fontname=\"sans-serif\"];\n");
-  for (uint32_t i = 0; i < workload->n_layers; i++) {
-    draw_layer(&workload->layers[i], i, PZ_FORWARD, out);
-    draw_layer(&workload->layers[i], i, PZ_BACKWARD, out);
-  }
-  fprintf(out, "}\n");
-}
-
 struct text_arguments {
   const struct pz_workload *workload;
   enum pz_workload_form form;
@@ -223,7 +213,16 @@ static void write_workload(struct pz_call *call, void *ctx) {
     pz_json_print(call, buffer, pz_workload_json(call, args->workload));
   } else {
     FILE *out = pz_buffer_open(call, buffer);
-    draw_workload(args->workload, out);
+    /* Draw workload. */
+    const struct pz_workload *workload = args->workload;
+    fprintf(out, "digraph \"");
+    write_quoted(workload->model, out);
+    fprintf(out, "\" {\n  node [shape=box,style=filled,fontname=\"sans-serif\"];\n");
+    for (uint32_t i = 0; i < workload->n_layers; i++) {
+      draw_layer(&workload->layers[i], i, PZ_FORWARD, out);
+      draw_layer(&workload->layers[i], i, PZ_BACKWARD, out);
+    }
+    fprintf(out, "}\n");
     pz_buffer_flush(call, out);
   }
   *args->text = pz_buffer_take(call, buffer);

@@ -13,11 +13,12 @@
 
 /* ---- heads and tails by energy --------------------------------------------------------------- */
 
-/* Head and tail tightening by energetic reasoning (Carlier and Latapie 1991; Baptiste, Le Pape and Nuijten 1999).  All
- * predecessors of a task must be done before it starts.  This bounds its head along the longest path, and because
- * predecessors that have some head, and some path from their end to the task, must fit in between; their energy is
- * measured by surrogate resources and by dual values.  The same holds in reverse for tails, and for all tasks between the
- * start and the end of the schedule.  Not tried for more than MAX_ENERGY_TASKS tasks. */
+/* Head and tail tightening by energetic reasoning (Carlier and Latapie 1991; Baptiste, Le Pape
+ * and Nuijten 1999).  All predecessors of a task must be done before it starts.  This bounds its
+ * head along the longest path, and because predecessors that have some head, and some path from
+ * their end to the task, must fit in between; their energy is measured by surrogate resources
+ * and by dual values.  The same holds in reverse for tails, and for all tasks between the start
+ * and the end of the schedule.  Not tried for more than MAX_ENERGY_TASKS tasks. */
 enum { MAX_ENERGY_TASKS = 128 };
 
 /* A task with its head and its tail in the part of the schedule that is bounded. */
@@ -38,7 +39,8 @@ struct energy_reasoning {
   uint32_t n_items;
 };
 
-/* Sets the energy of every task by each surrogate resource that some task uses, and by dual values. */
+/* Sets the energy of every task by each surrogate resource that some task uses, and by dual
+ * values. */
 static void set_energy(struct energy_reasoning *reasoning) {
   const struct pz_context *context = reasoning->context;
   double(*energy)[PZ_MEASURES] = reasoning->energy;
@@ -56,7 +58,8 @@ static void set_energy(struct energy_reasoning *reasoning) {
   reasoning->n_measures++;
 }
 
-/* Sets the longest path, in least durations, from the end of every task to the start of every other. */
+/* Sets the longest path, in least durations, from the end of every task to the start of every
+ * other. */
 static void set_longest_paths(struct energy_reasoning *reasoning) {
   const struct pz_context *context = reasoning->context;
   uint32_t n = reasoning->n;
@@ -82,8 +85,9 @@ static void insert_item(struct energy_reasoning *reasoning, double head, double 
   items[at] = (struct item){head, tail, reasoning->energy[task]};
 }
 
-/* A lower bound on the time from 0 to the end of the last item with its tail: for every head and every tail, that head,
- * plus that tail, plus the energy of all items with at least that head and at least that tail. */
+/* A lower bound on the time from 0 to the end of the last item with its tail: for every head and
+ * every tail, that head, plus that tail, plus the energy of all items with at least that head
+ * and at least that tail. */
 static double energy_bound(const struct energy_reasoning *reasoning) {
   const struct item *items = reasoning->items;
   double most[PZ_MEASURES] = {0}, bound = 0;
@@ -108,22 +112,6 @@ static double energy_bound(const struct energy_reasoning *reasoning) {
   return bound;
 }
 
-/* Raises every head by the paths and the energy of the task's predecessors. */
-static void tighten_heads(struct energy_reasoning *reasoning) {
-  const double *least_s = reasoning->context->least_s;
-  double *head_s = reasoning->context->head_s;
-  for (uint32_t j = 0; j < reasoning->n; j++) {
-    const struct pz_task *task = &reasoning->context->problem->tasks[j];
-    for (uint32_t k = 0; k < task->n_pred; k++)
-      head_s[j] = pz_fmax(head_s[j], head_s[task->pred[k]] + least_s[task->pred[k]]);
-    reasoning->n_items = 0;
-    for (uint32_t i = 0; i < j; i++)
-      if (pz_bits_has(&reasoning->predecessors[j], i))
-        insert_item(reasoning, head_s[i], reasoning->path[i * reasoning->n + j], i);
-    head_s[j] = pz_fmax(head_s[j], energy_bound(reasoning));
-  }
-}
-
 /* Raises every tail by the paths and the energy of the task's successors. */
 static void tighten_tails(struct energy_reasoning *reasoning) {
   const double *least_s = reasoning->context->least_s;
@@ -142,8 +130,8 @@ static void tighten_tails(struct energy_reasoning *reasoning) {
   }
 }
 
-/* Raises heads and tails by energy, and returns a lower bound on the makespan.  If some tasks are left out, raises only
- * tails and returns 0.  Does nothing if there are too many tasks. */
+/* Raises heads and tails by energy, and returns a lower bound on the makespan.  If some tasks
+ * are left out, raises only tails and returns 0.  Does nothing if there are too many tasks. */
 static double tighten_by_energy(struct pz_context *context, const bool *left_out) {
   uint32_t n = context->problem->n;
   double bound = 0;
@@ -158,7 +146,21 @@ static double tighten_by_energy(struct pz_context *context, const bool *left_out
   pz_bits_order(context->problem, reasoning.predecessors, reasoning.successors);
   set_energy(&reasoning);
   set_longest_paths(&reasoning);
-  if (!left_out) tighten_heads(&reasoning);
+  if (!left_out) {
+    /* Raises every head by the paths and the energy of the task's predecessors. */
+    const double *least_s = reasoning.context->least_s;
+    double *head_s = reasoning.context->head_s;
+    for (uint32_t j = 0; j < reasoning.n; j++) {
+      const struct pz_task *task = &reasoning.context->problem->tasks[j];
+      for (uint32_t k = 0; k < task->n_pred; k++)
+        head_s[j] = pz_fmax(head_s[j], head_s[task->pred[k]] + least_s[task->pred[k]]);
+      reasoning.n_items = 0;
+      for (uint32_t i = 0; i < j; i++)
+        if (pz_bits_has(&reasoning.predecessors[j], i))
+          insert_item(&reasoning, head_s[i], reasoning.path[i * reasoning.n + j], i);
+      head_s[j] = pz_fmax(head_s[j], energy_bound(&reasoning));
+    }
+  }
   tighten_tails(&reasoning);
   if (!left_out) {
     reasoning.n_items = 0;
@@ -193,8 +195,8 @@ void pz_bound_tails(struct pz_context *context, const bool *left_out) {
     tighten_by_energy(context, left_out);
 }
 
-/* Sets the least duration and energy over the modes that are not eliminated, and heads and tails by paths.  Returns false
- * if a task has no mode left. */
+/* Sets the least duration and energy over the modes that are not eliminated, and heads and tails
+ * by paths.  Returns false if a task has no mode left. */
 static bool derive_paths_and_energy(struct pz_context *context) {
   const struct pz_problem *problem = context->problem;
   double *head_s = context->head_s, *least_s = context->least_s;
@@ -233,8 +235,9 @@ static int compare_descending(const void *a, const void *b) {
   return x->task < y->task ? -1 : 1;
 }
 
-/* The largest value, over all keys, of a key (a head or a tail) plus the energy of the tasks with at least that key.  It is
- * a lower bound on the makespan.  `list` is scratch for all tasks. */
+/* Returns the largest value, over all keys, of a key (a head or a tail) plus the energy of the
+ * tasks with at least that key.  It is a lower bound on the makespan.  `list` is scratch for all
+ * tasks. */
 static double keyed_energy_bound(const struct pz_context *context, struct keyed_task *list,
                                  const double *key) {
   uint32_t n = context->problem->n;
@@ -249,7 +252,8 @@ static double keyed_energy_bound(const struct pz_context *context, struct keyed_
   return bound;
 }
 
-/* The sum over tasks of the least product of rate and duration, over modes that are not eliminated. */
+/* Returns the sum over tasks of the least product of rate and duration, over modes that are not
+ * eliminated. */
 double pz_duals_sum(const struct pz_context *context, const double *rate, double *least) {
   double sum = 0;
   for (uint32_t i = 0; i < context->problem->n; i++) {
@@ -265,7 +269,8 @@ double pz_duals_sum(const struct pz_context *context, const double *rate, double
   return sum;
 }
 
-/* Derives heads, tails and bounds again after modes were eliminated.  Returns false if a task has no mode left. */
+/* Derives heads, tails and bounds again after modes were eliminated.  Returns false if a task
+ * has no mode left. */
 static bool derive_bounds(struct pz_context *context, struct keyed_task *scratch) {
   const struct pz_techniques *techniques = context->techniques;
   struct pz_duals *duals = &context->duals;
@@ -294,21 +299,6 @@ static bool derive_bounds(struct pz_context *context, struct keyed_task *scratch
 
 /* ---- elimination of modes -------------------------------------------------------------------- */
 
-/* A lower bound on schedules in which task i has mode m, by its path, by energy and by dual values.  total_energy is the
- * least energy of all tasks. */
-static double mode_bound(const struct pz_context *context, uint32_t i, uint32_t m,
-                         const double total_energy[PZ_MIXES]) {
-  const struct pz_mode *mode = &context->problem->tasks[i].modes[m];
-  const struct pz_duals *duals = &context->duals;
-  double bound = context->head_s[i] + mode->s + context->tail_s[i];
-  for (int k = 0; k < PZ_MIXES && context->techniques->energetic_bound; k++) {
-    double energy = pz_mode_share(context, mode, k) * mode->s;
-    bound = pz_fmax(bound, total_energy[k] - context->energy[i][k] + energy);
-  }
-  double value = duals->rate[context->first_mode[i] + m] * mode->s;
-  return pz_fmax(bound, duals->sum - duals->least[i] + value);
-}
-
 /* Eliminates modes whose bound reaches the incumbent.  Returns whether there were any. */
 static bool eliminate_modes(struct pz_context *context) {
   const struct pz_problem *problem = context->problem;
@@ -322,7 +312,17 @@ static bool eliminate_modes(struct pz_context *context) {
     for (uint32_t m = 0; m < problem->tasks[i].n_modes; m++) {
       bool *eliminated = &context->eliminated[context->first_mode[i] + m];
       if (*eliminated) continue;
-      double bound_s = mode_bound(context, i, m, total_energy);
+      /* A lower bound on schedules in which task i has mode m, by its path, by energy and by
+       * dual values.  total_energy is the least energy of all tasks. */
+      const struct pz_mode *mode = &context->problem->tasks[i].modes[m];
+      const struct pz_duals *duals = &context->duals;
+      double bound = context->head_s[i] + mode->s + context->tail_s[i];
+      for (int k = 0; k < PZ_MIXES && context->techniques->energetic_bound; k++) {
+        double energy = pz_mode_share(context, mode, k) * mode->s;
+        bound = pz_fmax(bound, total_energy[k] - context->energy[i][k] + energy);
+      }
+      double value = duals->rate[context->first_mode[i] + m] * mode->s;
+      double bound_s = pz_fmax(bound, duals->sum - duals->least[i] + value);
       if (pz_better(context, bound_s, context->incumbent_s)) continue;
       *eliminated = any = true;
       context->derived = false;

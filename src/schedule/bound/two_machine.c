@@ -11,8 +11,8 @@
 /* The largest product of differences and modes for which the bound is computed. */
 enum { MAX_PARTITION_WORK = 2000000 };
 
-/* For each difference of the two loads, in time units: the least value of twice the makespan minus that difference, or
- * INT64_MAX if the tasks added so far cannot make the difference. */
+/* For each difference of the two loads, in time units: the least value of twice the makespan
+ * minus that difference, or INT64_MAX if the tasks added so far cannot make the difference. */
 struct partition {
   int64_t *cost, *next_cost;
   uint32_t largest_difference;
@@ -52,28 +52,25 @@ static void add_task(const struct pz_context *context, struct partition *partiti
   partition->cost = next_cost;
 }
 
-/* The sum of each task's longest duration on one core, which the difference of loads cannot exceed. */
-static int64_t largest_load(const struct pz_context *context, int resource) {
-  int64_t sum = 0;
-  for (uint32_t i = 0; i < context->problem->n; i++) {
-    const struct pz_task *task = &context->problem->tasks[i];
-    int64_t longest = 0;
-    for (uint32_t m = 0; m < task->n_modes; m++) {
-      int64_t duration = time_units(context, task->modes[m].s);
-      if (task->modes[m].use[resource] == 1 && duration > longest) longest = duration;
-    }
-    sum += longest;
-  }
-  return sum;
-}
-
-/* Raises the lower bound by each resource with two units, if durations are integers and few enough. */
+/* Raises the lower bound by each resource with two units, if durations are integers and few
+ * enough. */
 void pz_two_machine_bound(struct pz_context *context) {
   const struct pz_problem *problem = context->problem;
   if (!context->techniques->two_machine_bound) return;
   for (int r = 0; r < PZ_RESOURCES && context->time_unit > 0; r++) {
     if (problem->capacity[r] != 2) continue;
-    int64_t largest = largest_load(context, r);
+    /* The sum of each task's longest duration on one core, which the difference of loads cannot
+     * exceed. */
+    int64_t largest = 0;
+    for (uint32_t i = 0; i < context->problem->n; i++) {
+      const struct pz_task *task = &context->problem->tasks[i];
+      int64_t longest = 0;
+      for (uint32_t m = 0; m < task->n_modes; m++) {
+        int64_t duration = time_units(context, task->modes[m].s);
+        if (task->modes[m].use[r] == 1 && duration > longest) longest = duration;
+      }
+      largest += longest;
+    }
     if (largest * (int64_t)context->n_modes > MAX_PARTITION_WORK) continue;
     struct pz_call scratch = pz_scratch(context->call);
     struct partition partition = {.largest_difference = (uint32_t)largest};

@@ -43,10 +43,10 @@ struct pz_colgen {
   const struct pz_problem *problem;
   struct pz_simplex lp;
   struct pz_pricing pricing;
-  double *duration;      /* by mode, in time units of the model; 0: the mode is not in the model */
-  uint32_t *task_of;     /* by mode */
-  uint32_t *row;         /* by task; PZ_NONE if the task takes no time */
-  double *shortest;      /* by task: its least duration, by which its row is multiplied */
+  double *duration;  /* by mode, in time units of the model, or 0 if the mode is not in the model */
+  uint32_t *task_of; /* by mode */
+  uint32_t *row;     /* by task; PZ_NONE if the task takes no time */
+  double *shortest;  /* by task: its least duration, by which its row is multiplied */
   struct pz_vec columns; /* uint32_t: for each column the number of its modes, then the modes */
   struct pz_vec time;    /* double, by column: its value in the solution */
   int64_t last_step;     /* effort limit of the current run */
@@ -80,7 +80,8 @@ static void add_subset(struct pz_colgen *colgen, const struct pz_subset *subset)
   if (n) add_column(colgen, modes, n);
 }
 
-/* Searches the best subset for each first choice and adds those of a value above 1.  Returns whether there were any. */
+/* Searches the best subset for each first choice and adds those of a value above 1.  Returns
+ * whether there were any. */
 static bool add_improving_subsets(struct pz_colgen *colgen, int64_t most_nodes) {
   struct pz_pricing *pricing = &colgen->pricing;
   struct pz_context *context = colgen->context;
@@ -100,8 +101,9 @@ static bool add_improving_subsets(struct pz_colgen *colgen, int64_t most_nodes) 
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-/* Builds the model: a row for each task that takes time, a column for each mode alone, and a column for each subset that
- * the incumbent runs concurrently at the start of a task.  Durations are in units of the average task. */
+/* Builds the model: a row for each task that takes time, a column for each mode alone, and a
+ * column for each subset that the incumbent runs concurrently at the start of a task.  Durations
+ * are in units of the average task. */
 static void build_model(struct pz_colgen *colgen) {
   struct pz_context *context = colgen->context;
   const struct pz_problem *problem = colgen->problem;
@@ -158,18 +160,6 @@ struct pz_colgen *pz_colgen_new(struct pz_context *context) {
 
 /* ---- dual values ----------------------------------------------------------------------------- */
 
-/* Sets the rates of all modes for the pricing problem from the dual values of the rows. */
-static void set_rates(struct pz_colgen *colgen) {
-  const struct pz_simplex *lp = &colgen->lp;
-  for (uint32_t mode = 0; mode < colgen->context->n_modes; mode++) {
-    uint32_t task = colgen->task_of[mode], row = colgen->row[task];
-    bool in_model =
-        colgen->duration[mode] > 0 && !colgen->context->eliminated[mode] && row != PZ_NONE;
-    colgen->pricing.rate[mode] =
-        in_model ? fmax(0, lp->dual[row]) * colgen->shortest[task] / colgen->duration[mode] : 0;
-  }
-}
-
 /* Sets the share of each mode in the solution. */
 static void set_shares(struct pz_colgen *colgen) {
   const uint32_t *columns = colgen->columns.items;
@@ -184,7 +174,8 @@ static void set_shares(struct pz_colgen *colgen) {
     }
 }
 
-/* Solves the linear program with the current columns and counts the effort.  Returns false if it has no solution. */
+/* Solves the linear program with the current columns and counts the effort.  Returns false if it
+ * has no solution. */
 static bool solve_master(struct pz_colgen *colgen) {
   struct pz_context *context = colgen->context;
   int64_t work_before = colgen->lp.work;
@@ -194,15 +185,23 @@ static bool solve_master(struct pz_colgen *colgen) {
   return solved;
 }
 
-/* Runs rounds of solving and adding subsets, until the bound is as good as the model's or reaches the incumbent.  The dual
- * values of the best bound, made feasible, go to the context. */
+/* Runs rounds of solving and adding subsets, until the bound is as good as the model's or
+ * reaches the incumbent.  The dual values of the best bound, made feasible, go to the context. */
 static void generate_columns(struct pz_colgen *colgen) {
   struct pz_context *context = colgen->context;
   struct pz_pricing *pricing = &colgen->pricing;
   double best_bound = context->duals.sum;
   for (int64_t round = 0; round < MOST_ROUNDS && solve_master(colgen); round++) {
     set_shares(colgen);
-    set_rates(colgen);
+    /* Sets the rates of all modes for the pricing problem from the dual values of the rows. */
+    const struct pz_simplex *lp = &colgen->lp;
+    for (uint32_t mode = 0; mode < colgen->context->n_modes; mode++) {
+      uint32_t task = colgen->task_of[mode], row = colgen->row[task];
+      bool in_model =
+          colgen->duration[mode] > 0 && !colgen->context->eliminated[mode] && row != PZ_NONE;
+      colgen->pricing.rate[mode] =
+          in_model ? fmax(0, lp->dual[row]) * colgen->shortest[task] / colgen->duration[mode] : 0;
+    }
     pz_pricing_begin(pricing);
     bool added =
         add_improving_subsets(colgen, FEW_NODES) || add_improving_subsets(colgen, MOST_NODES);
@@ -219,7 +218,8 @@ static void generate_columns(struct pz_colgen *colgen) {
   }
 }
 
-/* Bans the columns of eliminated modes, generates columns, and tightens the bounds with the new dual values. */
+/* Bans the columns of eliminated modes, generates columns, and tightens the bounds with the new
+ * dual values. */
 void pz_colgen_run(struct pz_colgen *colgen, int64_t steps) {
   struct pz_context *context = colgen->context;
   struct pz_pricing *pricing = &colgen->pricing;

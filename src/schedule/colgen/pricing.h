@@ -22,8 +22,8 @@ struct pz_subset {
   uint32_t task[PZ_SUBSET_MOST_TASKS], mode[PZ_SUBSET_MOST_TASKS]; /* mode: index within its task */
 };
 
-/* Choices are sorted by descending rate and divided into parts.  Each part has multipliers of its own, for the choices from
- * its beginning on. */
+/* Choices are sorted by descending rate and divided into parts.  Each part has multipliers of
+ * its own, for the choices from its beginning on. */
 enum { PZ_PRICING_PARTS = 4 };
 
 /* A task in a mode. */
@@ -76,8 +76,9 @@ void pz_pricing_begin(struct pz_pricing *pricing);
 /* Forgets the values that were found. */
 void pz_pricing_reset(struct pz_pricing *pricing);
 
-/* Finds in `best` the subset of largest value whose first choice is choice `first`, if its value is above 1 and above those
- * found before with the same task as first choice.  Otherwise best.n is 0. */
+/* Finds in `best` the subset of largest value whose first choice is choice `first`, if its value
+ * is above 1 and above those found before with the same task as first choice.  Otherwise best.n
+ * is 0. */
 void pz_pricing_solve(struct pz_pricing *pricing, uint32_t first);
 
 #endif

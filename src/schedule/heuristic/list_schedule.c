@@ -1,5 +1,6 @@
-/* Parallel list scheduling in order of time (Graham 1969), for problems of any size: whenever a task ends, ready tasks
- * start in the order of descending tails, as far as the residual capacity allows. */
+/* Parallel list scheduling in order of time (Graham 1969), for problems of any size: whenever a
+ * task ends, ready tasks start in the order of descending tails, as far as the residual capacity
+ * allows. */
 #include "core/vec.h"
 #include "schedule/heuristic/local_search.h"
 

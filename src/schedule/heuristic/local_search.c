@@ -25,8 +25,8 @@ enum {
   PASSES_SHORT = 4,   /* passes of a short search, all from the incumbent */
   PASSES_LONG = 12    /* passes of a long search, two of three from a random choice */
 };
-/* Tuned: the first threshold, as a fraction of the makespan; schedules up to this factor above the current one may be
- * justified. */
+/* Tuned: the first threshold, as a fraction of the makespan; schedules up to this factor above
+ * the current one may be justified. */
 static const double THRESHOLD = 0.03, JUSTIFY_WITHIN = 1.05;
 
 /* In place of a mode: the one in which the task ends first. */
@@ -65,7 +65,7 @@ static struct local_search local_search_new(struct pz_call *call, struct pz_cont
   return search;
 }
 
-/* A random number below n, or 0 if n is 0. */
+/* Returns a random number below n, or 0 if n is 0. */
 static uint32_t draw(struct local_search *search, uint32_t n) {
   uint32_t drawn = pz_random_lcg(&search->random);
   return n ? drawn % n : 0;
@@ -78,21 +78,23 @@ struct task_list {
   uint32_t n;
 };
 
-/* The tasks that must be placed before a task: its predecessors, or its successors in a backward schedule. */
+/* Returns the tasks that must be placed before a task: its predecessors, or its successors in a
+ * backward schedule. */
 static struct task_list tasks_before(const struct local_search *search, uint32_t i) {
   const struct pz_task *task = &search->context->problem->tasks[i];
   return search->backward ? (struct task_list){task->succ, task->n_succ}
                           : (struct task_list){task->pred, task->n_pred};
 }
 
-/* The tasks that wait until a task is placed. */
+/* Returns the tasks that wait until a task is placed. */
 static struct task_list tasks_after(const struct local_search *search, uint32_t i) {
   const struct pz_task *task = &search->context->problem->tasks[i];
   return search->backward ? (struct task_list){task->pred, task->n_pred}
                           : (struct task_list){task->succ, task->n_succ};
 }
 
-/* Places a task at its earliest start in its mode, or if that is ANY_MODE, in the mode in which it ends first. */
+/* Places a task at its earliest start in its mode, or if that is ANY_MODE, in the mode in which
+ * it ends first. */
 static void place_task(struct local_search *search, uint32_t i) {
   const struct pz_task *task = &search->context->problem->tasks[i];
   struct task_list before = tasks_before(search, i);
@@ -115,7 +117,8 @@ static void place_task(struct local_search *search, uint32_t i) {
   pz_profile_occupy(&search->profile, best.start, &task->modes[best.mode]);
 }
 
-/* Whether milestones (tasks of zero duration) still fit at their instants after all others were placed. */
+/* Returns whether milestones (tasks of zero duration) still fit at their instants after all
+ * others were placed. */
 static bool milestones_fit(const struct local_search *search) {
   const struct pz_problem *problem = search->context->problem;
   const struct pz_slot *slots = search->slots;
@@ -144,8 +147,8 @@ static void reverse_times(struct local_search *search, double makespan) {
   }
 }
 
-/* Places all tasks; of the ready ones, the one of highest priority comes first.  Returns the makespan, or DBL_MAX for a
- * schedule that would be an incumbent but is not valid. */
+/* Places all tasks; of the ready ones, the one of highest priority comes first.  Returns the
+ * makespan, or DBL_MAX for a schedule that would be an incumbent but is not valid. */
 static double generate_schedule(struct local_search *search) {
   struct pz_context *context = search->context;
   uint32_t n = context->problem->n, n_ready = 0, *ready = search->ready;
@@ -181,8 +184,9 @@ static double generate_schedule(struct local_search *search) {
   return valid ? makespan : DBL_MAX;
 }
 
-/* Forward-backward improvement (justification): makes the schedule again from its other end, tasks that ended last first,
- * and once more.  The priorities become its order.  Returns the makespan. */
+/* Forward-backward improvement (justification): makes the schedule again from its other end,
+ * tasks that ended last first, and once more.  The priorities become its order.  Returns the
+ * makespan. */
 static double justify(struct local_search *search) {
   struct pz_technique_count *count = &search->context->count[PZ_T_justification];
   uint32_t n = search->context->problem->n;
@@ -204,8 +208,8 @@ static double justify(struct local_search *search) {
 
 /* ---- the first incumbent -------------------------------------------------------------------- */
 
-/* Rules for choosing modes: the fastest, that of least energy by the surrogate resource of this number, or the one that
- * saves power. */
+/* Rules for choosing modes: the fastest, that of least energy by the surrogate resource of this
+ * number, or the one that saves power. */
 enum { RULE_FASTEST = -1, RULE_SAVE_POWER = PZ_MIXES };
 
 static uint32_t fastest_mode(const struct pz_task *task) {
@@ -215,7 +219,7 @@ static uint32_t fastest_mode(const struct pz_task *task) {
   return best;
 }
 
-/* The mode of a task with the least energy by a surrogate resource. */
+/* Returns the mode of a task with the least energy by a surrogate resource. */
 static uint32_t least_energy_mode(const struct pz_context *context, const struct pz_task *task,
                                   int mix) {
   uint32_t best = 0;
@@ -229,8 +233,9 @@ static uint32_t least_energy_mode(const struct pz_context *context, const struct
   return best;
 }
 
-/* The fastest mode that leaves power to other tasks.  Tasks whose fastest mode uses most of the power reserve a part, so
- * that collectives can run beside them; the other tasks use at most that part. */
+/* Returns the fastest mode that leaves power to other tasks.  Tasks whose fastest mode uses most
+ * of the power reserve a part, so that collectives can run beside them; the other tasks use at
+ * most that part. */
 static uint32_t power_saving_mode(const struct pz_task *task, int32_t capacity) {
   enum { RESERVED_POWER = PZ_RATE_PARTS / 16 };
   uint32_t best = fastest_mode(task);
@@ -259,9 +264,9 @@ static void choose_modes(struct local_search *search, int rule) {
   }
 }
 
-/* Sets priorities by the longest path to the end, plus up to `lead` times the makespan for tasks that come early in the
- * input.  With a lead, the first of two halves of a microbatch runs ahead, and one half computes while the collectives of
- * the other run. */
+/* Sets priorities by the longest path to the end, plus up to `lead` times the makespan for tasks
+ * that come early in the input.  With a lead, the first of two halves of a microbatch runs
+ * ahead, and one half computes while the collectives of the other run. */
 static void prioritise_by_path(struct local_search *search, double lead) {
   const struct pz_context *context = search->context;
   double lead_s = lead > 0 ? lead * context->incumbent_s : 0, n = (double)context->problem->n;
@@ -280,7 +285,8 @@ static void choose_incumbent(struct local_search *search) {
   }
 }
 
-/* Changes tasks of the incumbent to their fastest modes one by one, where the schedule becomes no longer. */
+/* Changes tasks of the incumbent to their fastest modes one by one, where the schedule becomes
+ * no longer. */
 static void speed_up_tasks(struct local_search *search) {
   const struct pz_context *context = search->context;
   choose_incumbent(search);
@@ -298,8 +304,8 @@ static void speed_up_tasks(struct local_search *search) {
   }
 }
 
-/* Tries priorities by path with each rule for modes; where power is limited, also with leads; and finally with any mode,
- * in which case tasks that nothing waits for come last and fill gaps. */
+/* Tries priorities by path with each rule for modes; where power is limited, also with leads;
+ * and finally with any mode, in which case tasks that nothing waits for come last and fill gaps. */
 static void try_rules(struct local_search *search) {
   static const double leads[] = {0, 0.1, 0.4};
   const struct pz_context *context = search->context;
@@ -325,8 +331,9 @@ static void try_rules(struct local_search *search) {
 
 /* ---- moves ---------------------------------------------------------------------------------- */
 
-/* Draws another mode for a task, among those that are not eliminated.  Modes are in the order of their size, and mostly a
- * neighbour is drawn; half of the time a mode is drawn by its share in the linear program. */
+/* Draws another mode for a task, among those that are not eliminated.  Modes are in the order of
+ * their size, and mostly a neighbour is drawn; half of the time a mode is drawn by its share in
+ * the linear program. */
 static uint32_t draw_mode(struct local_search *search, uint32_t i) {
   const struct pz_context *context = search->context;
   uint32_t first_mode = context->first_mode[i], current = search->mode[i];
@@ -350,9 +357,9 @@ static uint32_t draw_mode(struct local_search *search, uint32_t i) {
   return next ? list[at + 1] : list[at - 1];
 }
 
-/* Makes one move: another mode for a task, or a priority next to that of another task.  A mode is sometimes changed for
- * all tasks with the same modes: three GEMMs fit beside each other on a third of the cores each, but two on a third and
- * one on all cores do not. */
+/* Makes one move: another mode for a task, or a priority next to that of another task.  A mode
+ * is sometimes changed for all tasks with the same modes: three GEMMs fit beside each other on a
+ * third of the cores each, but two on a third and one on all cores do not. */
 static void make_move(struct local_search *search) {
   const struct pz_problem *problem = search->context->problem;
   uint32_t moved = draw(search, problem->n);
@@ -380,8 +387,8 @@ static void choose_randomly(struct local_search *search) {
   }
 }
 
-/* One pass of threshold accepting until this step: a move is kept unless it is worse by more than a shrinking fraction of
- * the makespan. */
+/* One pass of threshold accepting until this step: a move is kept unless it is worse by more
+ * than a shrinking fraction of the makespan. */
 static void run_pass(struct local_search *search, int64_t until, bool from_random) {
   struct pz_context *context = search->context;
   uint32_t n = context->problem->n;
@@ -411,20 +418,6 @@ static void run_pass(struct local_search *search, int64_t until, bool from_rando
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-/* Makes the first incumbent, for a problem of any size: tasks one after another in topological order, each in its fastest
- * mode. */
-static void schedule_in_sequence(struct pz_context *context, struct pz_slot *slots) {
-  const struct pz_problem *problem = context->problem;
-  double now = 0;
-  for (uint32_t i = 0; i < problem->n; i++) {
-    uint32_t mode = fastest_mode(&problem->tasks[i]);
-    slots[i] = (struct pz_slot){now, now + problem->tasks[i].modes[mode].s, mode};
-    now = slots[i].end;
-  }
-  context->steps += problem->n;
-  pz_update_incumbent(context, slots, now, PZ_T_NONE);
-}
-
 /* Runs all passes of a local search, which share the steps until `end`. */
 static void run_passes(struct local_search *search, int64_t end, bool is_long) {
   struct pz_context *context = search->context;
@@ -446,7 +439,20 @@ void pz_local_search(struct pz_context *context, int64_t steps) {
   struct pz_call scratch = pz_scratch(context->call);
   struct local_search search = local_search_new(&scratch, context);
   bool first = context->incumbent_s >= DBL_MAX;
-  if (first) schedule_in_sequence(context, search.slots);
+  if (first) {
+    /* Makes the first incumbent, for a problem of any size: tasks one after another in
+     * topological order, each in its fastest mode. */
+    struct pz_slot *slots = search.slots;
+    const struct pz_problem *problem = context->problem;
+    double now = 0;
+    for (uint32_t i = 0; i < problem->n; i++) {
+      uint32_t mode = fastest_mode(&problem->tasks[i]);
+      slots[i] = (struct pz_slot){now, now + problem->tasks[i].modes[mode].s, mode};
+      now = slots[i].end;
+    }
+    context->steps += problem->n;
+    pz_update_incumbent(context, slots, now, PZ_T_NONE);
+  }
   if (context->problem->n > PZ_LOCAL_MOST_TASKS) {
     for (size_t k = 0; k < sizeof list_rules / sizeof *list_rules; k++) {
       choose_modes(&search, list_rules[k]);
@@ -462,7 +468,8 @@ void pz_local_search(struct pz_context *context, int64_t steps) {
   pz_scratch_end(&scratch);
 }
 
-/* Makes one schedule with these modes and priorities, which becomes the incumbent if it is better. */
+/* Makes one schedule with these modes and priorities, which becomes the incumbent if it is
+ * better. */
 void pz_serial_schedule(struct pz_context *context, const uint32_t *mode, const double *priority) {
   uint32_t n = context->problem->n;
   if (n > PZ_LOCAL_MOST_TASKS) return;
@@ -475,7 +482,8 @@ void pz_serial_schedule(struct pz_context *context, const uint32_t *mode, const 
   pz_scratch_end(&scratch);
 }
 
-/* Places the tasks of the incumbent again in the order of their starts, each as early as it fits. */
+/* Places the tasks of the incumbent again in the order of their starts, each as early as it
+ * fits. */
 void pz_left_shift_incumbent(struct pz_context *context) {
   uint32_t n = context->problem->n;
   int64_t steps = context->steps; /* this effort does not count */

@@ -6,18 +6,21 @@
 
 enum { PZ_LOCAL_MOST_TASKS = 512 };
 
-/* Improves the incumbent by serial list scheduling and local search in up to `steps` steps; makes the first incumbent if
- * there is none.  Problems with more than PZ_LOCAL_MOST_TASKS tasks get a few list schedules. */
+/* Improves the incumbent by serial list scheduling and local search in up to `steps` steps;
+ * makes the first incumbent if there is none.  Problems with more than PZ_LOCAL_MOST_TASKS tasks
+ * get a few list schedules. */
 void pz_local_search(struct pz_context *context, int64_t steps);
 
-/* Parallel list scheduling with these modes, for problems of any size.  A better schedule becomes the incumbent. */
+/* Parallel list scheduling with these modes, for problems of any size.  A better schedule
+ * becomes the incumbent. */
 void pz_list_schedule(struct pz_context *context, const uint32_t *mode);
 
-/* Serial list scheduling with these modes, tasks in the order of descending priority.  A better schedule becomes the
- * incumbent.  Does nothing for more than PZ_LOCAL_MOST_TASKS tasks. */
+/* Serial list scheduling with these modes, tasks in the order of descending priority.  A better
+ * schedule becomes the incumbent.  Does nothing for more than PZ_LOCAL_MOST_TASKS tasks. */
 void pz_serial_schedule(struct pz_context *context, const uint32_t *mode, const double *priority);
 
-/* Moves every task of the incumbent to the earliest start that the tasks that start before it allow. */
+/* Moves every task of the incumbent to the earliest start that the tasks that start before it
+ * allow. */
 void pz_left_shift_incumbent(struct pz_context *context);
 
 #endif

@@ -16,8 +16,8 @@
 #include "schedule/model/context.h"
 #include "schedule/model/schedule.h"
 
-/* Rows of the model above which transitivity is left out.  It is implied by the times, and then costs more than it
- * helps. */
+/* Rows of the model above which transitivity is left out.  It is implied by the times, and then
+ * costs more than it helps. */
 enum { MAX_ROWS_WITH_TRANSITIVE = 20000 };
 static const double DEFAULT_SECONDS = 60;
 
@@ -81,8 +81,9 @@ static void add_duration_terms(struct ilp_model *model, uint32_t row, uint32_t i
     pz_lp_set_entry(&model->lp, row, mode_column[m], factor * task->modes[m].s / model->unit);
 }
 
-/* Adds a row that lets each task choose one mode, and a row for each of its successors, which start no earlier than
- * the task ends.  A task without successors ends before the end of the schedule. */
+/* Adds a row that lets each task choose one mode, and a row for each of its successors, which
+ * start no earlier than the task ends.  A task without successors ends before the end of the
+ * schedule. */
 static void add_mode_and_end_rows(struct ilp_model *model) {
   struct pz_lp *lp = &model->lp;
   for (uint32_t i = 0; i < model->problem->n; i++) {
@@ -106,7 +107,8 @@ static void add_mode_and_end_rows(struct ilp_model *model) {
   }
 }
 
-/* Adds s_i + d_i <= s_j + M_ij (1 - y_ij).  M_ij is the least constant with which the row holds for y_ij = 0. */
+/* Adds s_i + d_i <= s_j + M_ij (1 - y_ij).  M_ij is the least constant with which the row holds
+ * for y_ij = 0. */
 static void add_order_row(struct ilp_model *model, uint32_t i, uint32_t j) {
   const struct pz_context *context = model->context;
   struct pz_lp *lp = &model->lp;
@@ -118,7 +120,7 @@ static void add_order_row(struct ilp_model *model, uint32_t i, uint32_t j) {
   pz_lp_set_entry(lp, row, order_column(model, i, j), -big);
 }
 
-/* Whether two tasks in these modes fit the capacities at the same time. */
+/* Returns whether two tasks in these modes fit the capacities at the same time. */
 static bool fit_together(const struct ilp_model *model, const struct pz_mode *a,
                          const struct pz_mode *b) {
   int32_t residual[PZ_RESOURCES];
@@ -126,7 +128,8 @@ static bool fit_together(const struct ilp_model *model, const struct pz_mode *a,
   return pz_mode_fits(residual, a);
 }
 
-/* Adds a row by which task i in mode m and task j in the modes that do not fit beside it run one after the other. */
+/* Adds a row by which task i in mode m and task j in the modes that do not fit beside it run one
+ * after the other. */
 static void add_conflict_row(struct ilp_model *model, uint32_t i, uint32_t j, uint32_t m) {
   const struct pz_mode *mode = &model->problem->tasks[i].modes[m];
   const struct pz_task *other = &model->problem->tasks[j];
@@ -164,7 +167,8 @@ static void add_pair_rows(struct ilp_model *model) {
     }
 }
 
-/* Adds y_ij + y_jk - 1 <= y_ik.  Precedence makes some of these constants, and the row is left out if it always holds. */
+/* Adds y_ij + y_jk - 1 <= y_ik.  Precedence makes some of these constants, and the row is left
+ * out if it always holds. */
 static void add_transitive_row(struct ilp_model *model, uint32_t i, uint32_t j, uint32_t k) {
   const uint32_t from[] = {i, j, i}, to[] = {j, k, k};
   static const double sign[] = {1, 1, -1};
@@ -183,7 +187,7 @@ static void add_transitive_row(struct ilp_model *model, uint32_t i, uint32_t j, 
   }
 }
 
-/* The largest amount of a resource that a mode of task i uses. */
+/* Returns the largest amount of a resource that a mode of task i uses. */
 static int32_t largest_use(const struct ilp_model *model, uint32_t i, int resource) {
   const struct pz_task *task = &model->problem->tasks[i];
   int32_t largest = 0;
@@ -192,7 +196,8 @@ static int32_t largest_use(const struct ilp_model *model, uint32_t i, int resour
   return largest;
 }
 
-/* Subtracts the fraction of the resource that task i uses, or its product with the duration, from a row. */
+/* Subtracts the fraction of the resource that task i uses, or its product with the duration,
+ * from a row. */
 static void subtract_use_terms(struct ilp_model *model, uint32_t row, uint32_t i, int resource,
                                bool times_duration) {
   const struct pz_task *task = &model->problem->tasks[i];
@@ -205,8 +210,8 @@ static void subtract_use_terms(struct ilp_model *model, uint32_t row, uint32_t i
   }
 }
 
-/* Adds a column for the cores (or parts of another resource) that task j takes over from task i, to the row of what task i
- * hands on and the row of what task j receives. */
+/* Adds a column for the cores (or parts of another resource) that task j takes over from task i,
+ * to the row of what task i hands on and the row of what task j receives. */
 static void add_handover(struct ilp_model *model, int resource, uint32_t i, uint32_t j,
                          uint32_t out_row, uint32_t in_row) {
   struct pz_lp *lp = &model->lp;
@@ -224,7 +229,8 @@ static void add_handover(struct ilp_model *model, int resource, uint32_t i, uint
   pz_lp_set_entry(lp, row, order, -most);
 }
 
-/* Adds for each task a row of what it receives and one of what it hands on.  The beginning hands on the capacity. */
+/* Adds for each task a row of what it receives and one of what it hands on.  The beginning hands
+ * on the capacity. */
 static void add_handover_rows(struct ilp_model *model, int resource) {
   struct pz_lp *lp = &model->lp;
   uint32_t n = model->problem->n, first = lp->rows.n;
@@ -268,7 +274,7 @@ static void build_model(struct ilp_model *model) {
     if (model->handovers[r]) add_handover_rows(model, r);
 }
 
-/* Whether three tasks can overfill the resource, although any two of them fit. */
+/* Returns whether three tasks can overfill the resource, although any two of them fit. */
 static bool can_overfill_by_three(const struct ilp_model *model, int resource) {
   int32_t capacity = model->problem->capacity[resource];
   int64_t sum = 0;
@@ -285,7 +291,8 @@ static bool can_overfill_by_three(const struct ilp_model *model, int resource) {
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-/* An empty model.  Finds a first schedule, and heads and tails, which bound starts and ends. */
+/* Returns an empty model.  Finds a first schedule, and heads and tails, which bound starts and
+ * ends. */
 static struct ilp_model ilp_model_new(struct pz_context *context) {
   struct pz_call *call = context->call;
   uint32_t n = context->problem->n;
@@ -306,7 +313,7 @@ static struct ilp_model ilp_model_new(struct pz_context *context) {
   return model;
 }
 
-/* The incumbent's modes, order and times as values of the columns. */
+/* Returns the incumbent's modes, order and times as values of the columns. */
 static const double *starting_point(struct ilp_model *model) {
   const struct pz_slot *slots = model->context->incumbent;
   uint32_t n = model->problem->n;
@@ -325,8 +332,8 @@ static const double *starting_point(struct ilp_model *model) {
   return value;
 }
 
-/* Starts every task when the last one that comes before it in the solution ends.  Returns false if the order has a
- * cycle. */
+/* Starts every task when the last one that comes before it in the solution ends.  Returns false
+ * if the order has a cycle. */
 static bool set_start_times(const struct ilp_model *model, const double *value,
                             struct pz_slot *slots) {
   uint32_t n = model->problem->n;
@@ -361,8 +368,8 @@ static void check_schedule(struct pz_call *call, void *ctx) {
   pz_schedule_check(call, args->problem, args->slots, args->makespan);
 }
 
-/* Makes a schedule with exact times of the solution's modes and order; it becomes the incumbent if it is better.  Returns
- * its makespan, or DBL_MAX if a resource is overfilled. */
+/* Makes a schedule with exact times of the solution's modes and order; it becomes the incumbent
+ * if it is better.  Returns its makespan, or DBL_MAX if a resource is overfilled. */
 static double adopt_solution(struct ilp_model *model, const double *value) {
   const struct pz_task *tasks = model->problem->tasks;
   uint32_t n = model->problem->n;
@@ -398,8 +405,8 @@ static double use_at_start(const struct ilp_model *model, const double *value, u
   return sum;
 }
 
-/* Models handovers of the resources that the solution overfills, or if none seems overfilled, of one more resource that
- * three tasks can overfill.  Returns false if there is none. */
+/* Models handovers of the resources that the solution overfills, or if none seems overfilled, of
+ * one more resource that three tasks can overfill.  Returns false if there is none. */
 static bool model_more_handovers(struct ilp_model *model, const double *value) {
   bool any = false;
   for (int r = 0; r < PZ_RESOURCES; r++)
@@ -411,7 +418,8 @@ static bool model_more_handovers(struct ilp_model *model, const double *value) {
   return any;
 }
 
-/* Solves the model, with more handovers in each round, until the schedule is as short as the solution. */
+/* Solves the model, with more handovers in each round, until the schedule is as short as the
+ * solution. */
 enum pz_stop pz_ilp_search(struct pz_call *call, struct pz_context *context,
                            const struct pz_solve_options *options) {
   double until_s = pz_clock_s() + (options->seconds > 0 ? options->seconds : DEFAULT_SECONDS);

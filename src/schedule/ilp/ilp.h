@@ -28,12 +28,13 @@ struct pz_context;
 
 /* The build for browsers, which has no CBC, replaces the following two functions. */
 
-/* Solves the problem of the context, which belongs to the call, by CBC.  Returns why the gap is left open. */
+/* Solves the problem of the context, which belongs to the call, by CBC.  Returns why the gap is
+ * left open. */
 enum pz_stop pz_ilp_search(struct pz_call *call, struct pz_context *context,
                            const struct pz_solve_options *options);
 
-/* Writes the whole model as an .lp or .mps file.  Integer times are written as they are, others in millionths
- * (microseconds for seconds). */
+/* Writes the whole model as an .lp or .mps file.  Integer times are written as they are, others
+ * in millionths (microseconds for seconds). */
 void pz_ilp_write(struct pz_call *call, const struct pz_problem *problem, const char *path);
 
 #endif

@@ -1,5 +1,5 @@
-/* Sets of tasks as bit vectors, for problems of at most PZ_BITS tasks, and the precedence relation between tasks as such
- * sets. */
+/* Sets of tasks as bit vectors, for problems of at most PZ_BITS tasks, and the precedence
+ * relation between tasks as such sets. */
 #ifndef PZ_SCHEDULE_MODEL_BITS_H
 #define PZ_SCHEDULE_MODEL_BITS_H
 
@@ -11,8 +11,8 @@ struct pz_bits {
   uint64_t w[PZ_BITS_WORDS];
 };
 
-/* Visits each member i of a set in ascending order.  `word` is an expression in w that gives word w of the set; only the
- * first `words` words are visited. */
+/* Visits each member i of a set in ascending order.  `word` is an expression in w that gives
+ * word w of the set; only the first `words` words are visited. */
 #define PZ_EACH_BIT(i, words, word)                                                                \
   for (int w = 0; w < (words); w++)                                                                \
     for (uint64_t rest_ = (word); rest_; rest_ &= rest_ - 1)                                       \
@@ -35,7 +35,7 @@ static inline void pz_bits_merge(struct pz_bits *set, const struct pz_bits *othe
   for (int k = 0; k < PZ_BITS_WORDS; k++) set->w[k] |= other->w[k];
 }
 
-/* The members of a that are not in b. */
+/* Returns the members of a that are not in b. */
 static inline struct pz_bits pz_bits_minus(const struct pz_bits *a, const struct pz_bits *b) {
   struct pz_bits difference;
   for (int k = 0; k < PZ_BITS_WORDS; k++) difference.w[k] = a->w[k] & ~b->w[k];
@@ -54,7 +54,8 @@ static inline uint32_t pz_bits_count(const struct pz_bits *set) {
   return n;
 }
 
-/* Sets, for each task, all its direct and indirect predecessors and successors.  Both arrays are zeroed before the call. */
+/* Sets, for each task, all its direct and indirect predecessors and successors.  Both arrays are
+ * zeroed before the call. */
 static inline void pz_bits_order(const struct pz_problem *problem, struct pz_bits *predecessors,
                                  struct pz_bits *successors) {
   for (uint32_t i = 0; i < problem->n; i++)

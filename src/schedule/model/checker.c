@@ -8,7 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Checks the mode and the duration of every task, and that its predecessors end before it starts. */
+/* Checks the mode and the duration of every task, and that its predecessors end before it
+ * starts. */
 static void check_tasks(struct pz_call *call, const struct pz_problem *problem,
                         const struct pz_slot *slots, double slack) {
   for (uint32_t i = 0; i < problem->n; i++) {
@@ -29,8 +30,8 @@ static void check_tasks(struct pz_call *call, const struct pz_problem *problem,
   }
 }
 
-/* The start or end of a task, or a task of zero duration (POINT).  At one instant ends come first, then points, which need
- * their resources only at that instant, then starts. */
+/* The start or end of a task, or a task of zero duration (POINT).  At one instant ends come
+ * first, then points, which need their resources only at that instant, then starts. */
 struct event {
   double time;
   uint32_t task;

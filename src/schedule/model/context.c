@@ -29,7 +29,8 @@ const double pz_mixes[PZ_MIXES][PZ_RESOURCES] = {
     {0, 0, 0, 0, 0, 1},
 };
 
-/* The greatest common divisor of all durations if they are integers and sums of them are exact, otherwise 0. */
+/* Returns the greatest common divisor of all durations if they are integers and sums of them are
+ * exact, otherwise 0. */
 static double common_time_unit(const struct pz_problem *problem) {
   uint64_t divisor = 0;
   double sum = 0;

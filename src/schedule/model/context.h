@@ -1,5 +1,5 @@
-/* The state that all parts of the exact solver share: data derived from the problem, the incumbent (the best schedule
- * found so far), and the proven lower bound on the makespan. */
+/* The state that all parts of the exact solver share: data derived from the problem, the
+ * incumbent (the best schedule found so far), and the proven lower bound on the makespan. */
 #ifndef PZ_SCHEDULE_MODEL_CONTEXT_H
 #define PZ_SCHEDULE_MODEL_CONTEXT_H
 
@@ -7,20 +7,23 @@
 #include "schedule/model/problem.h"
 #include "schedule/options.h"
 
-/* A surrogate resource ("mix") is a weighted sum of resources.  The energy of a task is its duration times the fraction of
- * a surrogate resource that it uses; the energy of all tasks is a lower bound on the makespan (bound/root_bound.c).
- * Measures of energy are the mixes and the dual values.  Their number is a multiple of four, so that the compiler
- * vectorises loops over them. */
+/* A surrogate resource ("mix") is a weighted sum of resources.  The energy of a task is its
+ * duration times the fraction of a surrogate resource that it uses; the energy of all tasks is a
+ * lower bound on the makespan (bound/root_bound.c). Measures of energy are the mixes and the
+ * dual values.  Their number is a multiple of four, so that the compiler vectorises loops over
+ * them. */
 enum { PZ_MIXES = 15, PZ_MEASURES = 16 };
 _Static_assert((int)PZ_MIXES < (int)PZ_MEASURES && PZ_MEASURES % 4 == 0,
                "there is room for the mixes and the dual values");
 
-/* Weights of tensor cores, vector cores, link, HBM, GLB and power in each surrogate resource; a row sums to 1. */
+/* Weights of tensor cores, vector cores, link, HBM, GLB and power in each surrogate resource; a
+ * row sums to 1. */
 extern const double pz_mixes[PZ_MIXES][PZ_RESOURCES];
 
-/* Dual values of the linear program over feasible subsets (colgen/column_generation.c): the rates of tasks that can run at
- * the same time never sum to more than 1.  Therefore the rest of a schedule is at least as long as the sum, over its tasks,
- * of rate times duration; a task whose mode is not chosen yet counts with its least value. */
+/* Dual values of the linear program over feasible subsets (colgen/column_generation.c): the
+ * rates of tasks that can run at the same time never sum to more than 1.  Therefore the rest of
+ * a schedule is at least as long as the sum, over its tasks, of rate times duration; a task
+ * whose mode is not chosen yet counts with its least value. */
 struct pz_duals {
   double *rate;  /* by mode */
   double *least; /* by task: the least product of rate and duration over its modes */
@@ -51,16 +54,18 @@ struct pz_context {
   double lower_bound_s;      /* proven for every schedule */
 };
 
-/* A context with all techniques switched on.  It lives as long as the call and keeps a pointer to it. */
+/* Returns a context with all techniques switched on.  It lives as long as the call and keeps a
+ * pointer to it. */
 struct pz_context *pz_context_new(struct pz_call *call, const struct pz_problem *problem);
 
-/* Whether makespan a is smaller than b by more than rounding errors, or by a time unit if there is one. */
+/* Returns whether makespan a is smaller than b by more than rounding errors, or by a time unit
+ * if there is one. */
 static inline bool pz_better(const struct pz_context *context, double a, double b) {
   double unit = context->time_unit;
   return a < b - (unit > 0 ? unit * (1 - 1e-6) : 1e-12 * context->scale);
 }
 
-/* The fraction of a surrogate resource that a mode uses. */
+/* Returns the fraction of a surrogate resource that a mode uses. */
 static inline double pz_mode_share(const struct pz_context *context, const struct pz_mode *mode,
                                    int mix) {
   double sum = 0;
@@ -70,12 +75,13 @@ static inline double pz_mode_share(const struct pz_context *context, const struc
   return sum;
 }
 
-/* Whether there is a gap between the lower bound and the incumbent. */
+/* Returns whether there is a gap between the lower bound and the incumbent. */
 static inline bool pz_open(const struct pz_context *context) {
   return pz_better(context, context->lower_bound_s, context->incumbent_s);
 }
 
-/* Whether the schedule uses an eliminated mode, or if `slots` is NULL, whether any mode is eliminated. */
+/* Returns whether the schedule uses an eliminated mode, or if `slots` is NULL, whether any mode
+ * is eliminated. */
 static inline bool pz_has_eliminated(const struct pz_context *context,
                                      const struct pz_slot *slots) {
   for (uint32_t i = 0; i < context->problem->n; i++)
@@ -89,9 +95,9 @@ static inline bool pz_has_eliminated(const struct pz_context *context,
 void pz_update_incumbent(struct pz_context *context, const struct pz_slot *slots, double makespan_s,
                          enum pz_technique found_by);
 
-/* Raises the lower bound if the given one is higher; it is first rounded up to a multiple of the time unit.  A bound that
- * was found after modes were eliminated may hold only for schedules that are better than the incumbent, so that it is
- * limited to the incumbent's makespan. */
+/* Raises the lower bound if the given one is higher; it is first rounded up to a multiple of the
+ * time unit.  A bound that was found after modes were eliminated may hold only for schedules
+ * that are better than the incumbent, so that it is limited to the incumbent's makespan. */
 void pz_update_bound(struct pz_context *context, double bound_s, enum pz_technique found_by);
 
 #endif

@@ -39,8 +39,8 @@ struct instance_reader {
 
 static const struct pz_range CORES = {1, 1 << 30}, ID = {INT64_MIN / 2, INT64_MAX / 2};
 
-/* Fields that only describe an instance or an operator, or record what is known about the optimum.  They are accepted and
- * not read. */
+/* Fields that only describe an instance or an operator, or record what is known about the
+ * optimum.  They are accepted and not read. */
 static const char *const notes[] = {"name",      "about",       "comment",         "sources",
                                     "incumbent", "lower_bound", "optimal_makespan"};
 static const char *const op_notes[] = {"name", "desc", "comment"};
@@ -99,7 +99,7 @@ static struct pz_edge read_edge(struct pz_call *call, const struct instance_read
   return (struct pz_edge){ends[0], ends[1]};
 }
 
-/* An array of the instance, or NULL if it is not required and absent. */
+/* Returns an array of the instance, or NULL if it is not required and absent. */
 static const json_t *read_array(struct pz_fields *fields, const char *key, bool required,
                                 size_t most_entries) {
   const json_t *list = pz_fields_value(fields, key);

@@ -32,7 +32,8 @@ static void use_part(struct layer_builder *builder, int32_t tensor_cores, int32_
   builder->glb_fraction = part.glb_bytes_per_s / builder->chip.glb_bytes_per_s;
 }
 
-/* The cost of an operator on the current part.  Times at the memories are those at the whole chip's bandwidths. */
+/* Returns the cost of an operator on the current part.  Times at the memories are those at the
+ * whole chip's bandwidths. */
 static struct pz_estimate cost_on_part(struct pz_call *call, struct layer_builder *builder,
                                        const struct pz_op *op) {
   struct pz_estimate estimate = pz_estimate_op(call, builder->cost, op, NULL);
@@ -43,8 +44,8 @@ static struct pz_estimate cost_on_part(struct pz_call *call, struct layer_builde
 
 /* ---- every number of cores ------------------------------------------------------------------ */
 
-/* Whether mode a makes mode b superfluous at any rates: it takes no longer, uses no more cores and needs no more of the
- * memories. */
+/* Returns whether mode a makes mode b superfluous at any rates: it takes no longer, uses no more
+ * cores and needs no more of the memories. */
 static bool dominates_at_any_rate(const struct pz_mode *a, const struct pz_mode *b) {
   return a->s <= b->s && a->hbm_s <= b->hbm_s && a->glb_s <= b->glb_s && pz_mode_fits(b->use, a);
 }
@@ -84,15 +85,16 @@ static void add_full_modes(struct pz_call *call, struct layer_builder *builder,
   }
 }
 
-/* The number of cores to try after this one: 1, 2, 4 etc., then all.  Returns -1 after the last.  If there are no cores,
- * 0 is the only number. */
+/* Returns the number of cores to try after this one: 1, 2, 4 etc., then all.  Returns -1 after
+ * the last.  If there are no cores, 0 is the only number. */
 static int32_t next_cores(int32_t cores, int32_t most) {
   if (cores == most) return -1;
   return 2 * cores < most ? 2 * cores : most;
 }
 
-/* Lists the modes of all operators at full rate, group by group, so that each part of the chip is set up once.  Under the
- * rules without rate levels, fused operators get vector cores in proportion to their tensor cores. */
+/* Lists the modes of all operators at full rate, group by group, so that each part of the chip
+ * is set up once.  Under the rules without rate levels, fused operators get vector cores in
+ * proportion to their tensor cores. */
 static void list_full_modes(struct pz_call *call, struct layer_builder *builder) {
   bool has_group[CORE_GROUPS] = {false};
   int64_t all_tensor = builder->capacity[PZ_TENSOR_CORES];
@@ -116,7 +118,8 @@ static void list_full_modes(struct pz_call *call, struct layer_builder *builder)
   }
 }
 
-/* The time of the first n operators one after another, each in its fastest full-rate mode. */
+/* Returns the time of the first n operators one after another, each in its fastest full-rate
+ * mode. */
 static double serial_time_s(const struct layer_builder *builder, uint32_t n) {
   double sum = 0;
   for (uint32_t i = 0; i < n; i++) {
@@ -128,7 +131,8 @@ static double serial_time_s(const struct layer_builder *builder, uint32_t n) {
   return sum;
 }
 
-/* Sets the modes of all operators: with every number of cores, and if bandwidths are shared, at lower rates too. */
+/* Sets the modes of all operators: with every number of cores, and if bandwidths are shared, at
+ * lower rates too. */
 static void set_all_modes(struct pz_call *call, struct layer_builder *builder) {
   uint32_t n = builder->ops->n;
   builder->full_modes = pz_alloc(call, n, sizeof *builder->full_modes);
@@ -155,7 +159,8 @@ static void set_all_modes(struct pz_call *call, struct layer_builder *builder) {
 
 /* ---- two modes ------------------------------------------------------------------------------ */
 
-/* Sets the two modes of the original system: one core of each class that the operator uses, or the whole chip. */
+/* Sets the two modes of the original system: one core of each class that the operator uses, or
+ * the whole chip. */
 static void set_two_modes(struct pz_call *call, struct layer_builder *builder) {
   const struct pz_ops *ops = builder->ops;
   struct pz_estimate *single = pz_alloc(call, ops->n, sizeof *single);

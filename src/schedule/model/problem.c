@@ -16,12 +16,13 @@ const char *pz_mode_name(const struct pz_mode *mode, char buffer[16]) {
   return buffer;
 }
 
-/* Whether two tasks have the same durations and uses, in the same order. */
+/* Returns whether two tasks have the same durations and uses, in the same order. */
 bool pz_same_modes(const struct pz_task *a, const struct pz_task *b) {
   if (a->n_modes != b->n_modes) return false;
   for (uint32_t m = 0; m < a->n_modes; m++) {
-    const struct pz_mode *x = &a->modes[m], *y = &b->modes[m];
-    if (x->s < y->s || x->s > y->s || memcmp(x->use, y->use, sizeof x->use) != 0) return false;
+    const struct pz_mode *mode = &a->modes[m], *y = &b->modes[m];
+    if (mode->s < y->s || mode->s > y->s || memcmp(mode->use, y->use, sizeof mode->use) != 0)
+      return false;
   }
   return true;
 }
@@ -44,8 +45,9 @@ struct problem_input {
   uint32_t *order;    /* by position: the input task */
 };
 
-/* Raises an error that names a task in a cycle.  n_waiting[task] is the number of predecessors that could not be placed.
- * Every task that still waits has a predecessor that waits, so that walking back n times ends in a cycle. */
+/* Raises an error that names a task in a cycle.  n_waiting[task] is the number of predecessors
+ * that could not be placed. Every task that still waits has a predecessor that waits, so that
+ * walking back n times ends in a cycle. */
 _Noreturn static void raise_cycle(struct pz_call *call, const struct problem_input *input,
                                   const uint32_t *n_waiting) {
   uint32_t *back = pz_alloc(call, input->n, sizeof *back), task = 0;
@@ -58,8 +60,8 @@ _Noreturn static void raise_cycle(struct pz_call *call, const struct problem_inp
   pz_raise(call, PZ_BAD_INPUT, "operator '%s' is part of a cycle", input->tasks[task].name);
 }
 
-/* Sorts the tasks by Kahn's algorithm; among ready tasks, the one that became ready first comes first.  The edges of a
- * task are a list: first_edge[task], then next_edge[edge]. */
+/* Sorts the tasks by Kahn's algorithm; among ready tasks, the one that became ready first comes
+ * first.  The edges of a task are a list: first_edge[task], then next_edge[edge]. */
 static void sort_tasks(struct pz_call *call, struct problem_input *input) {
   uint32_t *n_waiting = pz_alloc(call, input->n, sizeof *n_waiting);
   uint32_t *first_edge = pz_alloc(call, input->n, sizeof *first_edge);
@@ -92,7 +94,8 @@ static bool fits_capacity(const struct pz_mode *mode, const int32_t capacity[PZ_
   return true;
 }
 
-/* Whether mode a makes mode b superfluous: it is no slower and uses no more.  Of equal modes, the first one does. */
+/* Returns whether mode a makes mode b superfluous: it is no slower and uses no more.  Of equal
+ * modes, the first one does. */
 static bool makes_superfluous(const struct pz_mode *a, const struct pz_mode *b) {
   bool equal = a->s == b->s;
   if (a->s > b->s) return false;
@@ -103,7 +106,8 @@ static bool makes_superfluous(const struct pz_mode *a, const struct pz_mode *b) 
   return !equal || a < b;
 }
 
-/* Copies the modes of a task that fit the capacities and that no other such mode makes superfluous. */
+/* Copies the modes of a task that fit the capacities and that no other such mode makes
+ * superfluous. */
 static void copy_modes(struct pz_call *call, const int32_t capacity[PZ_RESOURCES],
                        const struct pz_task *from, struct pz_task *to) {
   struct pz_mode *modes = pz_alloc(call, from->n_modes, sizeof *modes);

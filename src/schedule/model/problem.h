@@ -22,14 +22,15 @@ struct pz_mode {
   double hbm_s, glb_s; /* time to move its bytes at full bandwidth, for reports; 0 if unknown */
 };
 
-/* Whether the mode fits within the residual capacity. */
+/* Returns whether the mode fits within the residual capacity. */
 static inline bool pz_mode_fits(const int32_t residual[PZ_RESOURCES], const struct pz_mode *mode) {
   for (int r = 0; r < PZ_RESOURCES; r++)
     if (mode->use[r] > residual[r]) return false;
   return true;
 }
 
-/* Returns "single", "intra", "link", "none" or the number of cores, which is written to `buffer`. */
+/* Returns "single", "intra", "link", "none" or the number of cores, which is written to
+ * `buffer`. */
 const char *pz_mode_name(const struct pz_mode *mode, char buffer[16]);
 
 struct pz_task {
@@ -54,18 +55,18 @@ struct pz_edge {
   uint32_t before, after;
 };
 
-/* Builds a problem from copies of the tasks; the edges refer to their indices.  Modes that exceed the capacities or that
- * another mode dominates are left out.  Raises PZ_BAD_INPUT if the edges have a cycle, a time is
- * negative or infinite, or no mode of a task fits. */
+/* Builds a problem from copies of the tasks; the edges refer to their indices.  Modes that
+ * exceed the capacities or that another mode dominates are left out.  Raises PZ_BAD_INPUT if the
+ * edges have a cycle, a time is negative or infinite, or no mode of a task fits. */
 struct pz_problem pz_problem_build(struct pz_call *call, const int32_t capacity[PZ_RESOURCES],
                                    const struct pz_task *tasks, uint32_t n,
                                    const struct pz_edge *edges, uint32_t n_edges);
 
-/* Whether some mode of the task has zero duration (a milestone) and uses a resource, so that it needs free capacity at
- * that instant. */
+/* Returns whether some mode of the task has zero duration (a milestone) and uses a resource, so
+ * that it needs free capacity at that instant. */
 bool pz_milestone_uses(const struct pz_task *task);
 
-/* Whether two tasks have the same durations and uses, in the same order. */
+/* Returns whether two tasks have the same durations and uses, in the same order. */
 bool pz_same_modes(const struct pz_task *a, const struct pz_task *b);
 
 /* When a task runs, and in which mode. */

@@ -1,5 +1,5 @@
-/* The residual capacity over time as a list of intervals (profile.h).  A task of zero duration (a milestone) needs its
- * resources only at one instant, and occupies no interval. */
+/* The residual capacity over time as a list of intervals (profile.h).  A task of zero duration
+ * (a milestone) needs its resources only at one instant, and occupies no interval. */
 #include "schedule/model/profile.h"
 
 #include <string.h>
@@ -19,8 +19,8 @@ void pz_profile_clear(struct pz_profile *profile) {
   memcpy(profile->residual[0], profile->problem->capacity, sizeof profile->residual[0]);
 }
 
-/* Whether a milestone fits at the beginning of interval i.  Only tasks that run on both sides of that instant count, and
- * they use at most the smaller of both uses. */
+/* Returns whether a milestone fits at the beginning of interval i.  Only tasks that run on both
+ * sides of that instant count, and they use at most the smaller of both uses. */
 static bool milestone_fits_at(const struct pz_profile *profile, uint32_t i,
                               const struct pz_mode *mode) {
   int32_t residual[PZ_RESOURCES];
@@ -32,7 +32,8 @@ static bool milestone_fits_at(const struct pz_profile *profile, uint32_t i,
   return pz_mode_fits(residual, mode);
 }
 
-/* The earliest start, not before `ready`, at which the mode fits over its whole duration. */
+/* Returns the earliest start, not before `ready`, at which the mode fits over its whole
+ * duration. */
 double pz_profile_earliest(const struct pz_profile *profile, double ready,
                            const struct pz_mode *mode) {
   const double *time = profile->time;

@@ -4,8 +4,8 @@
 
 #include "schedule/model/problem.h"
 
-/* residual[i] is the capacity that is free from time[i] to time[i + 1].  The last interval has no end, and there all
- * capacity is free. */
+/* residual[i] is the capacity that is free from time[i] to time[i + 1].  The last interval has
+ * no end, and there all capacity is free. */
 struct pz_profile {
   const struct pz_problem *problem;
   double *time;
@@ -13,11 +13,12 @@ struct pz_profile {
   uint32_t n; /* number of intervals */
 };
 
-/* An empty profile with room for all tasks of the problem. */
+/* Returns an empty profile with room for all tasks of the problem. */
 struct pz_profile pz_profile_new(struct pz_call *call, const struct pz_problem *problem);
 void pz_profile_clear(struct pz_profile *profile);
 
-/* The earliest start, not before `ready`, at which the mode fits over its whole duration. */
+/* Returns the earliest start, not before `ready`, at which the mode fits over its whole
+ * duration. */
 double pz_profile_earliest(const struct pz_profile *profile, double ready,
                            const struct pz_mode *mode);
 void pz_profile_occupy(struct pz_profile *profile, double start, const struct pz_mode *mode);

@@ -7,9 +7,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The levels in parts of PZ_RATE_PARTS, ascending: quarters, and towards 0 and 1 a sixteenth and 1/256, so that the rest
- * beside a small share is a level too.  With more levels schedules are hardly shorter and fewer are proven optimal, with
- * fewer levels they are longer (tuned on the layers of bench_layers). */
+/* The levels in parts of PZ_RATE_PARTS, ascending: quarters, and towards 0 and 1 a sixteenth and
+ * 1/256, so that the rest beside a small share is a level too.  With more levels schedules are
+ * hardly shorter and fewer are proven optimal, with fewer levels they are longer (tuned on the
+ * layers of bench_layers). */
 #define PART(numerator, denominator) (PZ_RATE_PARTS / (denominator) * (numerator))
 static const int32_t levels[] = {PART(1, 256), PART(1, 16),  PART(1, 4),     PART(1, 2),
                                  PART(3, 4),   PART(15, 16), PART(255, 256), PZ_RATE_PARTS};
@@ -19,8 +20,8 @@ _Static_assert(PZ_RATE_PARTS % 256 == 0, "levels are whole parts");
 
 double pz_rate_level(int i) { return (double)levels[i] / PZ_RATE_PARTS; }
 
-/* The lowest level at which a memory that needs memory_s at full bandwidth is done within duration_s.  The quotient may be
- * off by rounding. */
+/* Returns the lowest level at which a memory that needs memory_s at full bandwidth is done
+ * within duration_s.  The quotient may be off by rounding. */
 static int32_t memory_level(double memory_s, double duration_s) {
   if (!(memory_s > 0 && duration_s > 0)) return 0;
   double parts = memory_s / duration_s * PZ_RATE_PARTS * (1 - 1e-12);
@@ -29,7 +30,8 @@ static int32_t memory_level(double memory_s, double duration_s) {
   return levels[i];
 }
 
-/* The lowest level of power with which the operator takes no longer than duration_s; *joules is its energy then. */
+/* Returns the lowest level of power with which the operator takes no longer than duration_s;
+ * *joules is its energy then. */
 static int32_t power_level(const struct pz_full_mode *full, double duration_s, double *joules) {
   if (!full->limited) return 0;
   int i = 0;
@@ -43,8 +45,8 @@ static int compare_descending(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
-/* Lists the durations up to the limit at which one of the shares falls to a lower level, in descending order, and as the
- * last one the duration at the full rate.  Returns their number. */
+/* Lists the durations up to the limit at which one of the shares falls to a lower level, in
+ * descending order, and as the last one the duration at the full rate.  Returns their number. */
 static int list_durations(const struct pz_full_mode *full, double limit_s,
                           double durations[MAX_DURATIONS]) {
   const double memory_s[] = {full->at.hbm_s, full->at.glb_s};
@@ -62,8 +64,8 @@ static int list_durations(const struct pz_full_mode *full, double limit_s,
   return n;
 }
 
-/* Lowers the limit to the full-rate duration on fewer cores, if the operator needs no more of the memories there: slower
- * modes on more cores are then dominated. */
+/* Lowers the limit to the full-rate duration on fewer cores, if the operator needs no more of
+ * the memories there: slower modes on more cores are then dominated. */
 static double limit_by_fewer_cores(const struct pz_vec *full, uint32_t index, double limit_s) {
   const struct pz_mode *mode = &pz_vec_at(full, struct pz_full_mode, index)->at;
   for (uint32_t i = 0; i < index; i++) {
@@ -77,7 +79,8 @@ static double limit_by_fewer_cores(const struct pz_vec *full, uint32_t index, do
   return limit_s;
 }
 
-/* Appends the modes of an operator at full and at lower rates, up to a duration of limit_s, without dominated ones. */
+/* Appends the modes of an operator at full and at lower rates, up to a duration of limit_s,
+ * without dominated ones. */
 void pz_append_rate_modes(struct pz_call *call, const struct pz_vec *full, double limit_s,
                           struct pz_vec *modes) {
   double durations[MAX_DURATIONS];
@@ -100,7 +103,8 @@ void pz_append_rate_modes(struct pz_call *call, const struct pz_vec *full, doubl
   }
 }
 
-/* The share of a bandwidth that moves the bytes within the duration, rounded up to a part. */
+/* Returns the share of a bandwidth that moves the bytes within the duration, rounded up to a
+ * part. */
 static int32_t exact_share(double memory_s, double duration_s) {
   return duration_s > 0 ? (int32_t)ceil(fmin(1, memory_s / duration_s) * PZ_RATE_PARTS) : 0;
 }

@@ -29,26 +29,29 @@
 
 enum { PZ_RATE_LEVELS = 8 };
 
-/* The i-th share of a bandwidth or of the watts, in ascending order; the last is 1. */
+/* Returns the i-th share of a bandwidth or of the watts, in ascending order; the last is 1. */
 double pz_rate_level(int i);
 
-/* An operator on some cores, as fast as these are.  Power is like a bandwidth: with a share of the watts the operator runs
- * at the clock that these allow, and the shares of concurrent operators add up to 1 at most. */
+/* An operator on some cores, as fast as these are.  Power is like a bandwidth: with a share of
+ * the watts the operator runs at the clock that these allow, and the shares of concurrent
+ * operators add up to 1 at most. */
 struct pz_full_mode {
   struct pz_mode at;
   bool limited; /* whether power limits it; then the following is set */
-  /* time and energy with each share of the watts: more watts never take longer, the last equal at.s and at.j */
+  /* time and energy with each share of the watts: more watts never take longer, the last equal
+   * at.s and at.j */
   double power_s[PZ_RATE_LEVELS], power_j[PZ_RATE_LEVELS];
 };
 
-/* Appends to `modes` (struct pz_mode) the modes of an operator: those of `full` (struct pz_full_mode, fewest cores first),
- * in which it is as fast as its cores are, and slower ones up to limit_s.  Dominated modes are left out.  For each number
- * of cores they are sorted by descending duration. */
+/* Appends to `modes` (struct pz_mode) the modes of an operator: those of `full` (struct
+ * pz_full_mode, fewest cores first), in which it is as fast as its cores are, and slower ones up
+ * to limit_s.  Dominated modes are left out.  For each number of cores they are sorted by
+ * descending duration. */
 void pz_append_rate_modes(struct pz_call *call, const struct pz_vec *full, double limit_s,
                           struct pz_vec *modes);
 
-/* Appends the modes of `full` without slower ones.  Each holds the share of a bandwidth that it needs, rounded up to one
- * of PZ_RATE_PARTS (rules.rate_levels is false). */
+/* Appends the modes of `full` without slower ones.  Each holds the share of a bandwidth that it
+ * needs, rounded up to one of PZ_RATE_PARTS (rules.rate_levels is false). */
 void pz_append_full_rate_modes(struct pz_call *call, const struct pz_vec *full,
                                struct pz_vec *modes);
 

@@ -52,8 +52,8 @@ struct best_first {
   bool fresh;   /* whether states that are added now are fresh, see open_state() */
   bool stopped; /* by the effort limit or the limit of states */
 
-  /* The open list: states by number of started tasks and bucket of the bound.  To find dominated states, they are also
-   * listed by the hash of their started tasks. */
+  /* The open list: states by number of started tasks and bucket of the bound.  To find dominated
+   * states, they are also listed by the hash of their started tasks. */
   struct state *candidate; /* a state that may be added */
   struct state **buckets;  /* BUCKETS for each number of started tasks */
   int *lowest;             /* by number of started tasks: no bucket below this has states */
@@ -63,7 +63,7 @@ struct best_first {
   double low_s, high_s; /* range of bounds that the buckets divide */
 };
 
-/* The node at a depth of the current branch. */
+/* Returns the node at a depth of the current branch. */
 static struct pz_partial *node_at(const struct best_first *search, uint32_t depth) {
   return pz_partial_at(&search->nodes, depth);
 }
@@ -72,7 +72,7 @@ static const bool *deferred_tasks(const struct best_first *search) {
   return search->deferred ? search->deferred->is_deferred : NULL;
 }
 
-/* Whether schedules with this lower bound may be better than the incumbent. */
+/* Returns whether schedules with this lower bound may be better than the incumbent. */
 static bool could_improve(const struct best_first *search, double bound) {
   return pz_better(search->tree.context, bound, search->tree.context->incumbent_s);
 }
@@ -82,7 +82,7 @@ static void count_step(struct best_first *search) {
   if (search->tree.context->steps >= search->last_step) search->stopped = true;
 }
 
-/* A lower bound on the completions of a node; cheaper bounds come first. */
+/* Returns a lower bound on the completions of a node; cheaper bounds come first. */
 static double completion_bound(const struct best_first *search, const struct pz_partial *node) {
   const struct pz_branching *tree = &search->tree;
   double bound = pz_partial_dual_bound(tree, node);
@@ -140,9 +140,10 @@ static void expand_state(const struct best_first *search, const struct state *st
 
 /* ---- dominance ------------------------------------------------------------------------------ */
 
-/* Whether whatever follows b can follow a.  Nothing more starts before the next end, so that the time when the running
- * tasks began does not matter.  (A task that runs in a beyond that end also runs in b, no less wide and so no slower,
- * because of two modes neither is worse in everything: it began in b no earlier.) */
+/* Returns whether whatever follows b can follow a.  Nothing more starts before the next end, so
+ * that the time when the running tasks began does not matter.  (A task that runs in a beyond
+ * that end also runs in b, no less wide and so no slower, because of two modes neither is worse
+ * in everything: it began in b no earlier.) */
 static bool dominates(const struct pz_branching *tree, const struct state *a,
                       const struct state *b) {
   const struct pz_going going_a = {0, a->running, a->n_running};
@@ -150,13 +151,14 @@ static bool dominates(const struct pz_branching *tree, const struct state *a,
   return a->last_end <= b->last_end && pz_partial_dominated(tree, &going_b, &going_a);
 }
 
-/* The list of states whose started tasks have the same hash. */
+/* Returns the list of states whose started tasks have the same hash. */
 static struct state **same_hash_list(const struct best_first *search, const struct state *state) {
   size_t set_bytes = (size_t)search->tree.words * 8;
   return &search->lists[pz_hash(&state->started, set_bytes) % search->n_lists];
 }
 
-/* Whether a state dominates the candidate.  States that the candidate dominates are removed. */
+/* Returns whether a state dominates the candidate.  States that the candidate dominates are
+ * removed. */
 static bool candidate_is_dominated(struct best_first *search) {
   const struct pz_branching *tree = &search->tree;
   const struct state *candidate = search->candidate;
@@ -223,8 +225,8 @@ static void add_candidate(struct best_first *search) {
   search->n_states++;
 }
 
-/* Removes a state with this number of started tasks from its lowest bucket, up to last_bucket, that may still lead to a
- * better schedule.  Returns NULL if there is none. */
+/* Removes a state with this number of started tasks from its lowest bucket, up to last_bucket,
+ * that may still lead to a better schedule.  Returns NULL if there is none. */
 static struct state *remove_best(struct best_first *search, uint32_t n_started, int last_bucket) {
   struct state **buckets = &search->buckets[(size_t)n_started * BUCKETS];
   int *lowest = &search->lowest[n_started];
@@ -239,7 +241,7 @@ static struct state *remove_best(struct best_first *search, uint32_t n_started, 
   return NULL;
 }
 
-/* A lower bound on the completions of all states in the open list. */
+/* Returns a lower bound on the completions of all states in the open list. */
 static double open_list_bound(const struct best_first *search) {
   return search->low_s + (search->high_s - search->low_s) * search->least_bucket / BUCKETS;
 }
@@ -253,8 +255,8 @@ static void swap_nodes(struct best_first *search) {
   search->next = swap;
 }
 
-/* Repeats the starts of a state in search->replay.  Started tasks that are not running and were not started before ran
- * alone at an idle point. */
+/* Repeats the starts of a state in search->replay.  Started tasks that are not running and were
+ * not started before ran alone at an idle point. */
 static void replay_starts(struct best_first *search, const struct state *state) {
   struct pz_branching *tree = &search->tree;
   while (search->replay->n_running && search->replay->now < state->now) {
@@ -272,8 +274,8 @@ static void replay_starts(struct best_first *search, const struct state *state) 
   }
 }
 
-/* Updates the incumbent by a node that descends from the opened state and has started everything.  Repeats all starts from
- * the beginning to set the slots. */
+/* Updates the incumbent by a node that descends from the opened state and has started
+ * everything.  Repeats all starts from the beginning to set the slots. */
 static void finish_schedule(struct best_first *search, const struct pz_partial *node) {
   struct pz_branching *tree = &search->tree;
   const bool *deferred = deferred_tasks(search);
@@ -302,9 +304,9 @@ static void finish_schedule(struct best_first *search, const struct pz_partial *
 
 /* ---- branching ------------------------------------------------------------------------------ */
 
-/* Adds a state for a node that waits for the next end, unless it is dominated by the wait, by an idle point or by another
- * state, or its bound prunes it.  Where idle points are frequent, dominance prunes most and is tested first, elsewhere
- * the bound. */
+/* Adds a state for a node that waits for the next end, unless it is dominated by the wait, by an
+ * idle point or by another state, or its bound prunes it.  Where idle points are frequent,
+ * dominance prunes most and is tested first, elsewhere the bound. */
 static void add_state(struct best_first *search, const struct pz_partial *node, double bound) {
   struct pz_branching *tree = &search->tree;
   struct state *state = search->candidate;
@@ -348,8 +350,9 @@ static void expand_node(struct best_first *search, uint32_t depth) {
   }
 }
 
-/* Decides for one ready task after another whether it runs alone at this idle point or is postponed; then a busy period
- * begins.  Of interchangeable tasks that are ready at the same idle point, those that run alone come first. */
+/* Decides for one ready task after another whether it runs alone at this idle point or is
+ * postponed; then a busy period begins.  Of interchangeable tasks that are ready at the same
+ * idle point, those that run alone come first. */
 static void decide_idle(struct best_first *search, uint32_t depth) {
   struct pz_branching *tree = &search->tree;
   struct pz_partial *node = node_at(search, depth), *child = node_at(search, depth + 1);
@@ -461,7 +464,8 @@ static void open_least_bounds(struct best_first *search, int64_t until) {
   }
 }
 
-/* Searches from the beginning until the open list is empty or a limit is reached, and raises the lower bound. */
+/* Searches from the beginning until the open list is empty or a limit is reached, and raises the
+ * lower bound. */
 static void search_states(struct best_first *search) {
   struct pz_context *context = search->tree.context;
   struct pz_partial *root = node_at(search, 0);

@@ -1,5 +1,6 @@
-/* Derives the constant data of the tree searches (branching.h), and finds symmetries: tasks with the same modes and
- * successors, and automorphisms that exchange two tasks together with their successors. */
+/* Derives the constant data of the tree searches (branching.h), and finds symmetries: tasks with
+ * the same modes and successors, and automorphisms that exchange two tasks together with their
+ * successors. */
 #include "schedule/tree/branching.h"
 
 #include <string.h>
@@ -24,7 +25,7 @@ static void sort_by_tail(const struct pz_branching *tree, uint32_t *list, bool w
   }
 }
 
-/* Whether some mode that uses the resource leaves capacity of another one. */
+/* Returns whether some mode that uses the resource leaves capacity of another one. */
 static bool resource_matters(const struct pz_problem *problem, int resource) {
   for (uint32_t i = 0; i < problem->n; i++)
     for (uint32_t m = 0; m < problem->tasks[i].n_modes; m++) {
@@ -48,8 +49,8 @@ static void add_mix(struct pz_branching *tree, int mix) {
   }
 }
 
-/* Adds the surrogate resources whose resources all matter and that have enough energy, and the dual values.  The number of
- * measures is rounded up to a multiple of four. */
+/* Adds the surrogate resources whose resources all matter and that have enough energy, and the
+ * dual values.  The number of measures is rounded up to a multiple of four. */
 static void add_measures(struct pz_branching *tree) {
   const struct pz_context *context = tree->context;
   bool matters[PZ_RESOURCES];
@@ -72,7 +73,7 @@ static void add_measures(struct pz_branching *tree) {
   tree->n_measures = (tree->n_measures + 3) / 4 * 4;
 }
 
-/* Whether the task uses more than half of the resource in every mode. */
+/* Returns whether the task uses more than half of the resource in every mode. */
 static bool uses_most(const struct pz_context *context, uint32_t i, int resource) {
   const struct pz_task *task = &context->problem->tasks[i];
   int32_t half = context->problem->capacity[resource] / 2;
@@ -82,8 +83,8 @@ static bool uses_most(const struct pz_context *context, uint32_t i, int resource
   return true;
 }
 
-/* Finds the tasks that use most of a resource, for the resource with most of them, unless there are so many that energy
- * bounds are as good. */
+/* Finds the tasks that use most of a resource, for the resource with most of them, unless there
+ * are so many that energy bounds are as good. */
 static void find_disjunctive(struct pz_branching *tree) {
   for (int r = 0; r < PZ_RESOURCES; r++) {
     uint32_t n = 0, list[PZ_LARGEST_DISJUNCTIVE];
@@ -100,7 +101,7 @@ static void find_disjunctive(struct pz_branching *tree) {
 
 /* ---- symmetries ------------------------------------------------------------------------------ */
 
-/* Whether two tasks have the same modes, of which the same are eliminated. */
+/* Returns whether two tasks have the same modes, of which the same are eliminated. */
 static bool same_modes(const struct pz_branching *tree, uint32_t a, uint32_t b) {
   const struct pz_context *context = tree->context;
   const struct pz_task *task = &tree->problem->tasks[a];
@@ -108,18 +109,6 @@ static bool same_modes(const struct pz_branching *tree, uint32_t a, uint32_t b) 
          !memcmp(&context->eliminated[context->first_mode[a]],
                  &context->eliminated[context->first_mode[b]],
                  task->n_modes * sizeof *context->eliminated);
-}
-
-/* Finds tasks with the same modes and the same successors.  If both are ready, one of them comes first: a schedule that
- * starts the other one first is as good with the two exchanged. */
-static void find_interchangeable(struct pz_branching *tree) {
-  for (uint32_t a = 0; a < tree->problem->n; a++)
-    for (uint32_t b = 0; b < tree->problem->n; b++) {
-      if (tree->rank[a] >= tree->rank[b]) continue;
-      if (pz_branching_same(tree, &tree->successors[a], &tree->successors[b]) &&
-          same_modes(tree, a, b))
-        pz_bits_set(&tree->interchangeable[b], a);
-    }
 }
 
 /* Pairs of tasks that can be exchanged together with all their successors (symmetry breaking by lexicographic order,
@@ -135,7 +124,7 @@ struct automorphism {
   uint32_t image[PZ_TREE_MOST_TASKS]; /* by task */
 };
 
-/* Whether the images of the tasks of a set are the tasks of the other set. */
+/* Returns whether the images of the tasks of a set are the tasks of the other set. */
 static bool has_image(const struct automorphism *automorphism, const struct pz_bits *set,
                       const struct pz_bits *other) {
   struct pz_bits image = {{0}};
@@ -145,8 +134,9 @@ static bool has_image(const struct automorphism *automorphism, const struct pz_b
   return pz_branching_same(automorphism->tree, &image, other);
 }
 
-/* Finds an image for task i among the candidates, and removes it from them: a task with the same modes whose predecessors
- * are the images of the predecessors of i.  Returns false if there is none. */
+/* Finds an image for task i among the candidates, and removes it from them: a task with the same
+ * modes whose predecessors are the images of the predecessors of i.  Returns false if there is
+ * none. */
 static bool find_image(struct automorphism *automorphism, uint32_t i, struct pz_bits *candidates) {
   const struct pz_branching *tree = automorphism->tree;
   for (uint32_t k = 0; k < tree->problem->n; k++) {
@@ -160,7 +150,8 @@ static bool find_image(struct automorphism *automorphism, uint32_t i, struct pz_
   return false;
 }
 
-/* Exchanges a and b, and the tasks that come after only one of them.  Returns whether this is an automorphism. */
+/* Exchanges a and b, and the tasks that come after only one of them.  Returns whether this is an
+ * automorphism. */
 static bool exchange_tasks(struct automorphism *automorphism, uint32_t a, uint32_t b) {
   const struct pz_branching *tree = automorphism->tree;
   const struct pz_bits *deferred = &automorphism->deferred;
@@ -185,7 +176,8 @@ static bool exchange_tasks(struct automorphism *automorphism, uint32_t a, uint32
   return true;
 }
 
-/* Finds pairs of tasks that an automorphism of the problem exchanges, and lets the one of lower rank start first. */
+/* Finds pairs of tasks that an automorphism of the problem exchanges, and lets the one of lower
+ * rank start first. */
 void pz_automorphisms(struct pz_branching *tree, const bool *deferred) {
   struct automorphism automorphism = {.tree = tree};
   struct pz_technique_count *count = &tree->context->count[PZ_T_automorphisms];
@@ -235,5 +227,15 @@ void pz_branching_init(struct pz_call *call, struct pz_branching *tree,
     tree->milestones_use = tree->milestones_use || pz_milestone_uses(&problem->tasks[i]);
   }
   pz_bits_order(problem, tree->predecessors, tree->successors);
-  if (context->techniques->interchangeable_tasks) find_interchangeable(tree);
+  if (context->techniques->interchangeable_tasks) {
+    /* Finds tasks with the same modes and the same successors.  If both are ready, one of them
+     * comes first: a schedule that starts the other one first is as good with the two exchanged. */
+    for (uint32_t a = 0; a < tree->problem->n; a++)
+      for (uint32_t b = 0; b < tree->problem->n; b++) {
+        if (tree->rank[a] >= tree->rank[b]) continue;
+        if (pz_branching_same(tree, &tree->successors[a], &tree->successors[b]) &&
+            same_modes(tree, a, b))
+          pz_bits_set(&tree->interchangeable[b], a);
+      }
+  }
 }

@@ -1,5 +1,5 @@
-/* Constant data of the search over partial schedules (partial.h): orders of tasks, their predecessors and successors,
- * symmetries, and measures of energy. */
+/* Constant data of the search over partial schedules (partial.h): orders of tasks, their
+ * predecessors and successors, symmetries, and measures of energy. */
 #ifndef PZ_SCHEDULE_TREE_BRANCHING_H
 #define PZ_SCHEDULE_TREE_BRANCHING_H
 
@@ -35,11 +35,11 @@ struct pz_branching {
 /* Derives the data from the context; heads, tails and duals must be up to date. */
 void pz_branching_init(struct pz_call *call, struct pz_branching *tree, struct pz_context *context);
 
-/* Adds tasks that an automorphism of the problem exchanges to tree->interchangeable.  Deferred tasks (NULL if there are
- * none) are left out. */
+/* Adds tasks that an automorphism of the problem exchanges to tree->interchangeable.  Deferred
+ * tasks (NULL if there are none) are left out. */
 void pz_automorphisms(struct pz_branching *tree, const bool *deferred);
 
-/* Whether two sets of tasks are equal. */
+/* Returns whether two sets of tasks are equal. */
 static inline bool pz_branching_same(const struct pz_branching *tree, const struct pz_bits *a,
                                      const struct pz_bits *b) {
   for (int w = 0; w < tree->words; w++)
@@ -47,7 +47,7 @@ static inline bool pz_branching_same(const struct pz_branching *tree, const stru
   return true;
 }
 
-/* Whether all tasks of a are in b. */
+/* Returns whether all tasks of a are in b. */
 static inline bool pz_branching_within(const struct pz_branching *tree, const struct pz_bits *a,
                                        const struct pz_bits *b) {
   for (int w = 0; w < tree->words; w++)

@@ -10,14 +10,15 @@
 
 #include "schedule/bound/root_bound.h"
 
-/* Tuned: tasks shorter than this fraction of the makespan are deferred, if they can end before END_FRACTION of the
- * bound. */
+/* Tuned: tasks shorter than this fraction of the makespan are deferred, if they can end before
+ * END_FRACTION of the bound. */
 static const double SHORT_FRACTION = 0.03, END_FRACTION = 0.9;
 
 /* ---- inserting into a schedule -------------------------------------------------------------- */
 
-/* Inserts a task in the mode that ends within the makespan and uses the least resource time (its duration times the sum of
- * the fractions of the resources that it uses); if no mode ends within the makespan, in the one that ends first. */
+/* Inserts a task in the mode that ends within the makespan and uses the least resource time (its
+ * duration times the sum of the fractions of the resources that it uses); if no mode ends within
+ * the makespan, in the one that ends first. */
 static void insert_task(struct pz_deferred *deferred, const struct pz_branching *tree, uint32_t i,
                         double makespan) {
   const struct pz_task *task = &tree->problem->tasks[i];
@@ -42,7 +43,8 @@ static void insert_task(struct pz_deferred *deferred, const struct pz_branching 
   pz_profile_occupy(&deferred->profile, best.start, &task->modes[best.mode]);
 }
 
-/* Inserts the deferred tasks into the complete schedule of the others.  Returns the makespan with them. */
+/* Inserts the deferred tasks into the complete schedule of the others.  Returns the makespan
+ * with them. */
 double pz_deferred_insert(struct pz_deferred *deferred, const struct pz_branching *tree,
                           double makespan) {
   const struct pz_slot *slots = tree->slots;
@@ -64,8 +66,9 @@ double pz_deferred_insert(struct pz_deferred *deferred, const struct pz_branchin
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-/* Chooses short tasks that no task waits for except deferred ones: these mostly fit beside the others.  Returns their
- * number.  Where milestones use resources no task is deferred, because it could occupy the capacity at their instants. */
+/* Chooses short tasks that no task waits for except deferred ones: these mostly fit beside the
+ * others.  Returns their number.  Where milestones use resources no task is deferred, because it
+ * could occupy the capacity at their instants. */
 static uint32_t choose_deferred(struct pz_deferred *deferred, const struct pz_context *context) {
   const struct pz_problem *problem = context->problem;
   struct pz_technique_count *count = &context->count[PZ_T_deferred_tasks];
@@ -89,8 +92,8 @@ static uint32_t choose_deferred(struct pz_deferred *deferred, const struct pz_co
   return n;
 }
 
-/* Stops deferring the tasks that did not fit, and their predecessors.  Returns the number of tasks that are still
- * deferred. */
+/* Stops deferring the tasks that did not fit, and their predecessors.  Returns the number of
+ * tasks that are still deferred. */
 static uint32_t readmit_failed(struct pz_deferred *deferred, const struct pz_problem *problem) {
   bool *is_deferred = deferred->is_deferred;
   uint32_t n = 0;
@@ -104,8 +107,9 @@ static uint32_t readmit_failed(struct pz_deferred *deferred, const struct pz_pro
   return n;
 }
 
-/* The other tasks are searched with the tails that they have alone.  If tails counted deferred tasks, a schedule of the
- * others could be dominated by one that is then refused for its deferred tasks, and neither would count. */
+/* The other tasks are searched with the tails that they have alone.  If tails counted deferred
+ * tasks, a schedule of the others could be dominated by one that is then refused for its
+ * deferred tasks, and neither would count. */
 void pz_deferred_search(struct pz_context *context, pz_searcher *search, int64_t steps) {
   const struct pz_problem *problem = context->problem;
   int64_t end = context->steps + steps;

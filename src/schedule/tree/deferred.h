@@ -15,18 +15,20 @@ struct pz_deferred {
   struct pz_profile profile;
 };
 
-/* A search that proves the incumbent (raises the lower bound to it) or stops after `steps` steps.  If tasks are deferred,
- * they are inserted into the schedules of the other tasks, and the bound is that of the other tasks. */
+/* A search that proves the incumbent (raises the lower bound to it) or stops after `steps`
+ * steps.  If tasks are deferred, they are inserted into the schedules of the other tasks, and
+ * the bound is that of the other tasks. */
 typedef void pz_searcher(struct pz_context *context, int64_t steps, struct pz_deferred *deferred);
 
 /* Depth-first and best-first branch and bound over schedules in order of time. */
 pz_searcher pz_depth_first_search, pz_best_first_search;
 
-/* Searches first without short tasks that no task waits for, as long as few of them fail to fit, then with all tasks.
- * Does nothing for more than PZ_TREE_MOST_TASKS tasks. */
+/* Searches first without short tasks that no task waits for, as long as few of them fail to fit,
+ * then with all tasks. Does nothing for more than PZ_TREE_MOST_TASKS tasks. */
 void pz_deferred_search(struct pz_context *context, pz_searcher *search, int64_t steps);
 
-/* Inserts the deferred tasks into the complete schedule in tree->slots.  Returns its makespan with them. */
+/* Inserts the deferred tasks into the complete schedule in tree->slots.  Returns its makespan
+ * with them. */
 double pz_deferred_insert(struct pz_deferred *deferred, const struct pz_branching *tree,
                           double makespan);
 

@@ -40,7 +40,7 @@ struct depth_first {
   bool stopped;                 /* at the effort limit */
 };
 
-/* Whether the lower bounds of a node are below the incumbent; cheaper bounds come first. */
+/* Returns whether the lower bounds of a node are below the incumbent; cheaper bounds come first. */
 static bool is_promising(const struct depth_first *search, const struct pz_partial *node) {
   const struct pz_branching *tree = &search->tree;
   const struct pz_context *context = tree->context;
@@ -49,8 +49,8 @@ static bool is_promising(const struct depth_first *search, const struct pz_parti
          pz_better(context, pz_partial_energy_bound(tree, node), context->incumbent_s);
 }
 
-/* Whether a stored node dominates this one; if not, this one is stored, up to a limit.  Nodes that follow from this one by
- * waiting are not alternatives to it. */
+/* Returns whether a stored node dominates this one; if not, this one is stored, up to a limit.
+ * Nodes that follow from this one by waiting are not alternatives to it. */
 static bool is_dominated_or_stored(struct depth_first *search, const struct pz_partial *node) {
   struct pz_context *context = search->tree.context;
   struct pz_technique_count *count = &context->count[PZ_T_state_dominance];

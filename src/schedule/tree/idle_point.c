@@ -1,4 +1,5 @@
-/* Regret of idle points, the choice whether to branch on them, and the bound of busy periods (idle_point.h). */
+/* Regret of idle points, the choice whether to branch on them, and the bound of busy periods
+ * (idle_point.h). */
 #include "schedule/tree/idle_point.h"
 
 #include <float.h>
@@ -19,7 +20,8 @@ struct past_idle_point {
 
 /* ---- regret ---------------------------------------------------------------------------------- */
 
-/* Whether an idle point that was visited before has no more tasks done and no more regret.  If not, stores this one. */
+/* Returns whether an idle point that was visited before has no more tasks done and no more
+ * regret.  If not, stores this one. */
 bool pz_idle_dominated(struct pz_call *call, struct pz_idle *idle, const struct pz_partial *node) {
   struct pz_context *context = idle->tree->context;
   struct pz_technique_count *count = &context->count[PZ_T_idle_points];
@@ -39,7 +41,8 @@ bool pz_idle_dominated(struct pz_call *call, struct pz_idle *idle, const struct 
   return false;
 }
 
-/* Whether running all tasks since the last idle point alone would be as fast as the busy period. */
+/* Returns whether running all tasks since the last idle point alone would be as fast as the busy
+ * period. */
 bool pz_idle_dominates(const struct pz_idle *idle, double regret_s, const struct pz_partial *node,
                        double next_end) {
   struct pz_context *context = idle->tree->context;
@@ -48,7 +51,7 @@ bool pz_idle_dominates(const struct pz_idle *idle, double regret_s, const struct
   return dominates;
 }
 
-/* The first ready task with successors that is not postponed, or PZ_NONE. */
+/* Returns the first ready task with successors that is not postponed, or PZ_NONE. */
 uint32_t pz_idle_undecided(const struct pz_idle *idle, const struct pz_partial *node) {
   for (int w = 0; w < idle->tree->words; w++) {
     uint64_t undecided = node->ready.w[w] & idle->inner.w[w] & ~node->postponed.w[w];
@@ -59,7 +62,7 @@ uint32_t pz_idle_undecided(const struct pz_idle *idle, const struct pz_partial *
 
 /* ---- which modes may run in busy periods ----------------------------------------------------- */
 
-/* The least amount of each resource that some mode of task i uses, as the use of a mode. */
+/* Returns the least amount of each resource that some mode of task i uses, as the use of a mode. */
 static struct pz_mode least_use(const struct pz_context *context, uint32_t i) {
   const struct pz_task *task = &context->problem->tasks[i];
   struct pz_mode least = {0};
@@ -72,7 +75,7 @@ static struct pz_mode least_use(const struct pz_context *context, uint32_t i) {
   return least;
 }
 
-/* Whether no other task of positive duration fits beside task i in this mode. */
+/* Returns whether no other task of positive duration fits beside task i in this mode. */
 static bool leaves_no_capacity(const struct pz_branching *tree, const struct pz_mode *least,
                                uint32_t i, const struct pz_mode *mode) {
   int32_t residual[PZ_RESOURCES];
@@ -86,8 +89,9 @@ static bool leaves_no_capacity(const struct pz_branching *tree, const struct pz_
   return true;
 }
 
-/* Finds the modes and tasks that leave capacity for other tasks.  Idle points are frequent if most tasks do not in their
- * fastest mode.  Busy periods are slow if the modes that leave capacity take much longer than the fastest ones. */
+/* Finds the modes and tasks that leave capacity for other tasks.  Idle points are frequent if
+ * most tasks do not in their fastest mode.  Busy periods are slow if the modes that leave
+ * capacity take much longer than the fastest ones. */
 void pz_idle_init(struct pz_call *call, struct pz_idle *idle, struct pz_branching *tree) {
   const struct pz_context *context = tree->context;
   const struct pz_problem *problem = tree->problem;
@@ -152,7 +156,8 @@ static double earliest_busy_end(const struct pz_idle *idle, const struct pz_part
   return end;
 }
 
-/* Sets the earliest ends of all tasks that are not started, and lists those that end after all running ones. */
+/* Sets the earliest ends of all tasks that are not started, and lists those that end after all
+ * running ones. */
 static void find_busy_ends(const struct pz_idle *idle, const struct pz_partial *node,
                            struct busy_period *period) {
   const struct pz_branching *tree = idle->tree;
@@ -180,9 +185,10 @@ static void find_busy_ends(const struct pz_idle *idle, const struct pz_partial *
   }
 }
 
-/* A busy period ends when all tasks that were started in it have ended.  For every possible end, the tasks that can be done
- * by then count as done, and the others take at least their dual values after it.  A busy period must also save time over
- * running its tasks alone; otherwise it can be left out. */
+/* A busy period ends when all tasks that were started in it have ended.  For every possible end,
+ * the tasks that can be done by then count as done, and the others take at least their dual
+ * values after it.  A busy period must also save time over running its tasks alone; otherwise it
+ * can be left out. */
 double pz_busy_period_bound(const struct pz_idle *idle, const struct pz_partial *node,
                             double regret_s) {
   const struct pz_context *context = idle->tree->context;

@@ -33,18 +33,20 @@ struct pz_idle {
 
 void pz_idle_init(struct pz_call *call, struct pz_idle *idle, struct pz_branching *tree);
 
-/* Whether an idle point is dominated by one that was visited before.  If not, it is stored. */
+/* Returns whether an idle point is dominated by one that was visited before.  If not, it is
+ * stored. */
 bool pz_idle_dominated(struct pz_call *call, struct pz_idle *idle, const struct pz_partial *node);
 
-/* Whether the last idle point, which has this regret, dominates the busy period since: all tasks that have started would be
- * done at the next end if each had run alone. */
+/* Returns whether the last idle point, which has this regret, dominates the busy period since:
+ * all tasks that have started would be done at the next end if each had run alone. */
 bool pz_idle_dominates(const struct pz_idle *idle, double regret_s, const struct pz_partial *node,
                        double next_end);
 
-/* The first ready task for which it is undecided whether it runs alone now, or PZ_NONE. */
+/* Returns the first ready task for which it is undecided whether it runs alone now, or PZ_NONE. */
 uint32_t pz_idle_undecided(const struct pz_idle *idle, const struct pz_partial *node);
 
-/* A lower bound on the completions of a node that has been in a busy period since an idle point with this regret. */
+/* Returns a lower bound on the completions of a node that has been in a busy period since an
+ * idle point with this regret. */
 double pz_busy_period_bound(const struct pz_idle *idle, const struct pz_partial *node,
                             double regret_s);
 

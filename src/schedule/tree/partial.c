@@ -1,5 +1,6 @@
-/* Moves between partial schedules, and rules that prune moves (partial.h): starts that could have happened earlier, waits
- * during which another task could run, and permutations of interchangeable tasks. */
+/* Moves between partial schedules, and rules that prune moves (partial.h): starts that could
+ * have happened earlier, waits during which another task could run, and permutations of
+ * interchangeable tasks. */
 #include "schedule/tree/partial.h"
 
 #include <float.h>
@@ -26,7 +27,8 @@ bool pz_partial_dominated(const struct pz_branching *tree, const struct pz_going
 
 /* ---- ready tasks ----------------------------------------------------------------------------- */
 
-/* Whether the task is ready, and the first of the ready tasks that are interchangeable with it. */
+/* Returns whether the task is ready, and the first of the ready tasks that are interchangeable
+ * with it. */
 static bool is_eligible(const struct pz_branching *tree, const struct pz_partial *node,
                         uint32_t i) {
   const struct pz_bits *earlier = &tree->interchangeable[i];
@@ -57,7 +59,8 @@ static void finish_task(const struct pz_branching *tree, struct pz_partial *node
   }
 }
 
-/* Starts and finishes the task if it has a mode of zero duration that fits now.  Returns whether it has. */
+/* Starts and finishes the task if it has a mode of zero duration that fits now.  Returns whether
+ * it has. */
 static bool start_milestone(struct pz_branching *tree, struct pz_partial *node, uint32_t i) {
   const struct pz_context *context = tree->context;
   const struct pz_task *task = &tree->problem->tasks[i];
@@ -88,7 +91,8 @@ static void finish_milestones(struct pz_branching *tree, struct pz_partial *node
 
 /* ---- starts ---------------------------------------------------------------------------------- */
 
-/* Whether one more task could run now and be done at the next end, so that waiting for that end is no better. */
+/* Returns whether one more task could run now and be done at the next end, so that waiting for
+ * that end is no better. */
 bool pz_partial_wait_dominated(const struct pz_branching *tree, const struct pz_partial *node) {
   const struct pz_context *context = tree->context;
   struct pz_technique_count *count = &context->count[PZ_T_wait_dominance];
@@ -139,7 +143,7 @@ static bool may_start(const struct pz_branching *tree, const struct pz_partial *
   return pz_better(context, node->now + remaining, context->incumbent_s);
 }
 
-/* An iterator over the ready tasks that come after the last one started now. */
+/* Returns an iterator over the ready tasks that come after the last one started now. */
 struct pz_start pz_partial_starts(const struct pz_branching *tree, const struct pz_partial *node) {
   struct pz_start start = {.n_modes = 0};
   uint32_t first_rank = node->last_rank == PZ_NONE ? 0 : node->last_rank + 1;
@@ -201,7 +205,7 @@ void pz_partial_start(struct pz_branching *tree, const struct pz_partial *from, 
   tree->slots[task] = (struct pz_slot){from->now, end, mode};
 }
 
-/* The fastest mode of a task that is not eliminated. */
+/* Returns the fastest mode of a task that is not eliminated. */
 uint32_t pz_partial_fastest(const struct pz_branching *tree, uint32_t task) {
   const struct pz_context *context = tree->context;
   const struct pz_mode *modes = tree->problem->tasks[task].modes;

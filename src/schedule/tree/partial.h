@@ -45,8 +45,8 @@ static inline struct pz_partial *pz_partial_at(const struct pz_partials *partial
   return (struct pz_partial *)(void *)(partials->nodes + k * partials->node_bytes);
 }
 
-/* Sets the partial schedule at time 0, in which only milestones are started.  Deferred tasks (NULL if there are none) count
- * as finished. */
+/* Sets the partial schedule at time 0, in which only milestones are started.  Deferred tasks
+ * (NULL if there are none) count as finished. */
 void pz_partial_begin(struct pz_branching *tree, const bool *deferred, struct pz_partial *out);
 
 /* Copies a partial schedule without the unused part of running[]. */
@@ -65,19 +65,20 @@ struct pz_start pz_partial_starts(const struct pz_branching *tree, const struct 
 bool pz_partial_next(const struct pz_branching *tree, const struct pz_partial *node,
                      struct pz_start *start);
 
-/* Whether one more task could run from now on and be done at the next end.  Then a schedule in which nothing starts until
- * then is no better (it is not active).  Returns false if a milestone uses a resource. */
+/* Returns whether one more task could run from now on and be done at the next end.  Then a
+ * schedule in which nothing starts until then is no better (it is not active).  Returns false if
+ * a milestone uses a resource. */
 bool pz_partial_wait_dominated(const struct pz_branching *tree, const struct pz_partial *node);
 
 /* Starts a task now in a mode. */
 void pz_partial_start(struct pz_branching *tree, const struct pz_partial *from, uint32_t task,
                       uint32_t mode, struct pz_partial *to);
 
-/* The fastest mode of a task that is not eliminated. */
+/* Returns the fastest mode of a task that is not eliminated. */
 uint32_t pz_partial_fastest(const struct pz_branching *tree, uint32_t task);
 
-/* Runs these tasks one after another, each in its fastest mode.  Nothing else may run, and the tasks must include their
- * predecessors that are not finished. */
+/* Runs these tasks one after another, each in its fastest mode.  Nothing else may run, and the
+ * tasks must include their predecessors that are not finished. */
 void pz_partial_alone(struct pz_branching *tree, struct pz_partial *node,
                       const struct pz_bits *tasks);
 
@@ -85,21 +86,23 @@ void pz_partial_alone(struct pz_branching *tree, struct pz_partial *node,
 void pz_partial_advance(struct pz_branching *tree, const struct pz_partial *from,
                         struct pz_partial *to);
 
-/* Whether all tasks are started. */
+/* Returns whether all tasks are started. */
 bool pz_partial_complete(const struct pz_branching *tree, const struct pz_partial *node);
 
 /* The last end of the started tasks. */
 double pz_partial_end(const struct pz_partial *node);
 
-/* The part of a partial schedule that decides what may follow it: when the next task may start, and the running tasks. */
+/* The part of a partial schedule that decides what may follow it: when the next task may start,
+ * and the running tasks. */
 struct pz_going {
   double next_start;
   const struct pz_running *running;
   uint32_t n;
 };
 
-/* Cutset dominance (Demeulemeester and Herroelen 1992): whether `a` is dominated by `by`, which has the same tasks started.
- * It is if the tasks of `by` are done no later and use no more, so that whatever follows `a` can follow `by`. */
+/* Cutset dominance (Demeulemeester and Herroelen 1992): whether `a` is dominated by `by`, which
+ * has the same tasks started. It is if the tasks of `by` are done no later and use no more, so
+ * that whatever follows `a` can follow `by`. */
 bool pz_partial_dominated(const struct pz_branching *tree, const struct pz_going *a,
                           const struct pz_going *by);
 

@@ -1,11 +1,12 @@
-/* Lower bounds on the makespan of every completion of a partial schedule (partial_bound.h).  The searches try the cheaper
- * ones first: dual values, then paths, then energy. */
+/* Lower bounds on the makespan of every completion of a partial schedule (partial_bound.h).  The
+ * searches try the cheaper ones first: dual values, then paths, then energy. */
 #include "schedule/tree/partial_bound.h"
 
 #include <float.h>
 #include <string.h>
 
-/* Sets the capacity that the running tasks leave, from now on and from the end of each of them on. */
+/* Sets the capacity that the running tasks leave, from now on and from the end of each of them
+ * on. */
 void pz_residual_find(const struct pz_branching *tree, const struct pz_partial *node,
                       struct pz_residual *out) {
   const struct pz_running *by_end[PZ_TREE_MOST_TASKS];
@@ -33,7 +34,8 @@ static double count_bound(const struct pz_branching *tree, enum pz_technique tec
   return bound;
 }
 
-/* Of the tasks that are not started only ready ones count, because the tail of each task includes its successors. */
+/* Of the tasks that are not started only ready ones count, because the tail of each task
+ * includes its successors. */
 double pz_partial_path_bound(const struct pz_branching *tree, const struct pz_partial *node) {
   const double *least_s = tree->context->least_s, *tail_s = tree->context->tail_s;
   double longest = 0, bound = node->now;
@@ -50,9 +52,10 @@ struct span {
   double start, end;
 };
 
-/* The one-machine bound (Carlier 1982) of the disjunctive set, of which no two tasks run concurrently: for every start and
- * tail, the tasks that have at least these run one after another.  A task with a single mode starts no earlier than its
- * earliest end minus its duration. */
+/* The one-machine bound (Carlier 1982) of the disjunctive set, of which no two tasks run
+ * concurrently: for every start and tail, the tasks that have at least these run one after
+ * another.  A task with a single mode starts no earlier than its earliest end minus its
+ * duration. */
 static double disjunctive_bound(const struct pz_branching *tree, const struct pz_partial *node,
                                 const struct span *earliest) {
   const double *least_s = tree->context->least_s, *tail_s = tree->context->tail_s;
@@ -76,7 +79,8 @@ static double disjunctive_bound(const struct pz_branching *tree, const struct pz
   return bound;
 }
 
-/* The earliest start and end of task i, which is not started.  `earliest` has those of its predecessors. */
+/* The earliest start and end of task i, which is not started.  `earliest` has those of its
+ * predecessors. */
 static struct span earliest_span(const struct pz_branching *tree, const struct pz_partial *node,
                                  const struct pz_residual *residual, const struct span *earliest,
                                  uint32_t i) {
@@ -99,7 +103,8 @@ static struct span earliest_span(const struct pz_branching *tree, const struct p
   return span;
 }
 
-/* The longest path through the residual capacity: until the running tasks end, they limit the modes that fit. */
+/* Returns the longest path through the residual capacity: until the running tasks end, they
+ * limit the modes that fit. */
 double pz_partial_residual_bound(const struct pz_branching *tree, const struct pz_partial *node) {
   const double *tail_s = tree->context->tail_s;
   struct span earliest[PZ_TREE_MOST_TASKS];
@@ -124,8 +129,8 @@ double pz_partial_residual_bound(const struct pz_branching *tree, const struct p
   return pz_fmax(bound, count_bound(tree, PZ_T_disjunctive_bound, disjunctive));
 }
 
-/* For every tail, the energy of the tasks with at least that tail, plus the tail.  Running tasks count with the energy of
- * the time that is left. */
+/* For every tail, the energy of the tasks with at least that tail, plus the tail.  Running tasks
+ * count with the energy of the time that is left. */
 double pz_partial_energy_bound(const struct pz_branching *tree, const struct pz_partial *node) {
   double sum[PZ_MEASURES] = {0}, most[PZ_MEASURES] = {0}, left[PZ_TREE_MOST_TASKS], bound = 0;
   const double *rate[PZ_TREE_MOST_TASKS];
@@ -152,8 +157,8 @@ double pz_partial_energy_bound(const struct pz_branching *tree, const struct pz_
   return count_bound(tree, PZ_T_node_energy_bound, node->now + bound);
 }
 
-/* The time of the node plus the dual value of the tasks that are left, which no completion takes less time for
- * (colgen/column_generation.c). */
+/* Returns the time of the node plus the dual value of the tasks that are left, which no
+ * completion takes less time for (colgen/column_generation.c). */
 double pz_partial_dual_bound(const struct pz_branching *tree, const struct pz_partial *node) {
   const struct pz_context *context = tree->context;
   if (!context->techniques->node_dual_bound || context->duals.sum <= 0) return node->now;
