@@ -92,7 +92,7 @@ static void return_chip(struct pz_call *call, void *ctx) {
   }
   pz_require(call, args->out, "out");
   struct pz_chip *copy = pz_malloc(sizeof *copy);
-  if (!copy) pz_raise(call, PZ_NO_MEMORY, "out of memory for the chip");
+  if (!copy) pz_raise_memory(call, "the chip");
   *copy = chip;
   *args->out = copy;
 }

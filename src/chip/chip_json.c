@@ -506,7 +506,7 @@ static void get_word(struct pz_call *call, void *ctx) {
   struct chip_field field = find_field(call, args, true);
   const json_t *value = pz_json_built(call, field_json(&field.row, args->chip));
   char *word = pz_strdup(json_string_value(value));
-  if (!word) pz_raise(call, PZ_NO_MEMORY, "out of memory for the chip");
+  if (!word) pz_raise_memory(call, "the chip");
   *args->word_out = word;
 }
 

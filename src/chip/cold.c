@@ -148,8 +148,7 @@ bool pz_chip_try_class(struct pz_chip *chip, const struct pz_cold *constants) {
 
 void pz_chip_set_class(struct pz_call *call, struct pz_chip *chip,
                        const struct pz_cold *constants) {
-  if (!pz_chip_try_class(chip, constants))
-    pz_raise(call, PZ_NO_MEMORY, "out of memory for the chip");
+  if (!pz_chip_try_class(chip, constants)) pz_raise_memory(call, "the chip");
 }
 
 /* The global buffer of a GPU gets the rate that its cores can draw. */

@@ -268,7 +268,6 @@ static void schedule_layer(struct pz_call *call, struct schedule_job *job, struc
   double start_s = pz_clock_s();
   if (options.lp) {
     options.lp = pz_file_with(call, options.lp, pz_format(call, "-%s-%s", layer->name, pass));
-    if (!options.lp) pz_must(call, PZ_NO_MEMORY);
   }
   pz_progress_update(&job->progress, job->list.n, pz_format(call, "%s %s", layer->name, pass));
   pz_must(call,

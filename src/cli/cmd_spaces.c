@@ -77,8 +77,7 @@ static void append_space(struct pz_call *call, const char *name, const char *bud
   pz_must(call, pz_space_describe(space, budget, &text, pz_call_error(call)));
   pz_defer(call, pz_free_text, text);
   json_t *description = pz_json_read(call, name, text, strlen(text));
-  if (json_array_append(list, description) != 0)
-    pz_raise(call, PZ_NO_MEMORY, "out of memory for the spaces");
+  if (json_array_append(list, description) != 0) pz_raise_memory(call, "the spaces");
 }
 
 static void show_spaces(struct pz_call *call, struct pz_invocation *in) {

@@ -323,8 +323,9 @@ static void print_plans(struct pz_call *call, const struct pz_place_job *job,
   bool supported =
       framework == pz_framework_find("torchtitan") || framework == pz_framework_find("megatron");
   if (!supported || best->plan.devices == 1 || *best->refusal) return;
-  enum pz_status status = pz_launch_check(job->model, &job->machine->chip, framework, NULL);
-  if (status == PZ_NO_MEMORY) pz_must(call, status);
+  struct pz_error refusal = {0};
+  enum pz_status status = pz_launch_check(job->model, &job->machine->chip, framework, &refusal);
+  pz_raise_if_memory(call, &refusal);
   if (status == PZ_OK)
     printf("\nto try the plan on one GPU: save it with --json, then 'phaze rehearse'\n");
 }

@@ -35,7 +35,7 @@ struct pz_buffer *pz_buffer_new(struct pz_call *call) {
 }
 
 void pz_buffer_add(struct pz_call *call, struct pz_buffer *buffer, const char *text, size_t bytes) {
-  if (!pz_buffer_append(buffer, text, bytes)) pz_raise(call, PZ_NO_MEMORY, "out of memory");
+  if (!pz_buffer_append(buffer, text, bytes)) pz_raise_memory(call, NULL);
 }
 
 void pz_buffer_print(struct pz_call *call, struct pz_buffer *buffer, const char *format, ...) {
@@ -52,7 +52,7 @@ void pz_buffer_print(struct pz_call *call, struct pz_buffer *buffer, const char 
   if (stored && n > 0) stored = pz_buffer_append(buffer, longer ? longer : text, (size_t)n);
   pz_free(longer);
   va_end(again);
-  if (!stored) pz_raise(call, PZ_NO_MEMORY, "out of memory");
+  if (!stored) pz_raise_memory(call, NULL);
 }
 
 /* ---- streams -------------------------------------------------------------------------------- */
@@ -67,7 +67,7 @@ static void close_stream(void *stream) { fclose(stream); }
 
 FILE *pz_buffer_open(struct pz_call *call, struct pz_buffer *buffer) {
   FILE *stream = fopencookie(buffer, "w", (cookie_io_functions_t){.write = write_cookie});
-  if (!stream) pz_raise(call, PZ_NO_MEMORY, "out of memory");
+  if (!stream) pz_raise_memory(call, NULL);
   pz_defer(call, close_stream, stream);
   return stream;
 }
@@ -75,7 +75,7 @@ FILE *pz_buffer_open(struct pz_call *call, struct pz_buffer *buffer) {
 void pz_buffer_flush(struct pz_call *call, FILE *stream) {
   bool complete = !ferror(stream);
   pz_undefer(call, stream);
-  if (fclose(stream) != 0 || !complete) pz_raise(call, PZ_NO_MEMORY, "out of memory");
+  if (fclose(stream) != 0 || !complete) pz_raise_memory(call, NULL);
 }
 
 char *pz_buffer_take(struct pz_call *call, struct pz_buffer *buffer) {

@@ -108,11 +108,19 @@ void pz_must(struct pz_call *call, enum pz_status status) {
   jump_to_border(call->border);
 }
 
+_Noreturn void pz_raise_memory(struct pz_call *call, const char *purpose) {
+  pz_raise(call, PZ_NO_MEMORY, "out of memory%s%s", purpose ? " for " : "", purpose ? purpose : "");
+}
+
+void pz_raise_if_memory(struct pz_call *call, const struct pz_error *error) {
+  if (error->status == PZ_NO_MEMORY) pz_raise_again(call, error);
+}
+
 /* ---- memory --------------------------------------------------------------------------------- */
 
 void *pz_alloc(struct pz_call *call, size_t n, size_t bytes) {
   void *block = pz_arena_alloc(call->arena, n, bytes);
-  if (!block) pz_raise(call, PZ_NO_MEMORY, "out of memory");
+  if (!block) pz_raise_memory(call, NULL);
   return block;
 }
 
@@ -135,7 +143,7 @@ char *pz_format(struct pz_call *call, const char *format, ...) {
   char *text = pz_arena_alloc(call->arena, (size_t)(n < 0 ? 0 : n) + 1, 1);
   if (text && n >= 0) vsnprintf(text, (size_t)n + 1, format, again);
   va_end(again);
-  if (!text) pz_raise(call, PZ_NO_MEMORY, "out of memory");
+  if (!text) pz_raise_memory(call, NULL);
   return text;
 }
 
@@ -166,7 +174,7 @@ void pz_defer(struct pz_call *call, pz_close_fn *fn, void *what) {
     deferred = pz_arena_alloc(&border->arena, 1, sizeof *deferred);
   if (!deferred) {
     fn(what);
-    pz_raise(call, PZ_NO_MEMORY, "out of memory");
+    pz_raise_memory(call, NULL);
   }
   *deferred = (struct deferred){border->newest, fn, what};
   border->newest = deferred;
@@ -197,7 +205,7 @@ void pz_undefer(struct pz_call *call, const void *what) { remove_deferred(call->
 
 void *pz_object_new(struct pz_call *call, size_t bytes, struct pz_call *own) {
   union object_head *head = pz_calloc(1, sizeof *head + bytes);
-  if (!head) pz_raise(call, PZ_NO_MEMORY, "out of memory for an object");
+  if (!head) pz_raise_memory(call, "an object");
   pz_arena_init(&head->arena, NULL);
   pz_defer(call, pz_object_free, head + 1);
   *own = pz_call_in(call, &head->arena);

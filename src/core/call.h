@@ -78,6 +78,14 @@ _Noreturn void pz_raise_from(struct pz_call *call, enum pz_status status,
 /* Ends the call with an error that an inner border or a foreign callback stored. */
 _Noreturn void pz_raise_again(struct pz_call *call, const struct pz_error *error);
 
+/* Ends the call because memory has run out.  The message is "out of memory for PURPOSE", or "out of memory" if the purpose
+ * is NULL. */
+_Noreturn void pz_raise_memory(struct pz_call *call, const char *purpose);
+
+/* Ends the call if the error that an inner border has caught is that memory ran out.  Code that can go on after other
+ * errors calls it, because a result without the missing part would depend on the memory of the machine. */
+void pz_raise_if_memory(struct pz_call *call, const struct pz_error *error);
+
 /* The error of the call, for functions that report one through a struct pz_error:
  *     pz_must(call, pz_load(path, &model, pz_call_error(call))); */
 struct pz_error *pz_call_error(struct pz_call *call);

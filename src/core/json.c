@@ -65,7 +65,7 @@ json_t *pz_json_read(struct pz_call *call, const char *name, const char *text, s
   bool has_message = value || where.text[0];
   bool no_memory = pz_json_lost() || !has_message ||
                    (!value && json_error_code(&where) == json_error_out_of_memory);
-  if (no_memory) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory while reading", name);
+  if (no_memory) pz_raise_memory(call, name);
   if (!value)
     pz_raise_at(call, PZ_BAD_INPUT, name, where.line, where.column,
                 "%s:%d:%d: not valid JSON: %s; accepted: %s", name, where.line, where.column,
@@ -98,14 +98,13 @@ static bool append_value(struct pz_buffer *buffer, const json_t *value, size_t f
 
 json_t *pz_json_built(struct pz_call *call, json_t *value) {
   if (value) pz_defer(call, release_value, value);
-  if (!value || pz_json_lost()) pz_raise(call, PZ_NO_MEMORY, "out of memory while building JSON");
+  if (!value || pz_json_lost()) pz_raise_memory(call, "JSON");
   return value;
 }
 
 void pz_json_add(struct pz_call *call, struct pz_buffer *buffer, const json_t *value,
                  size_t flags) {
-  if (!append_value(buffer, value, flags) || pz_json_lost())
-    pz_raise(call, PZ_NO_MEMORY, "out of memory while writing JSON");
+  if (!append_value(buffer, value, flags) || pz_json_lost()) pz_raise_memory(call, "JSON");
 }
 
 void pz_json_print(struct pz_call *call, struct pz_buffer *buffer, const json_t *value) {

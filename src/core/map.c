@@ -80,22 +80,3 @@ void pz_map_set(struct pz_call *call, struct pz_map *map, const void *key, size_
   }
   slot->value = value;
 }
-
-/* ---- old name ---- */
-
-struct map_put {
-  struct pz_map *map;
-  const void *key;
-  size_t bytes;
-  uint32_t value;
-};
-
-static void put_in_border(struct pz_call *call, void *ctx) {
-  const struct map_put *map_put = ctx;
-  pz_map_set(call, map_put->map, map_put->key, map_put->bytes, map_put->value);
-}
-
-enum pz_status pz_map_put(struct pz_map *map, const void *key, size_t bytes, uint32_t value) {
-  struct map_put map_put = {map, key, bytes, value};
-  return pz_border(put_in_border, &map_put, NULL);
-}

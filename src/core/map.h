@@ -28,9 +28,4 @@ uint32_t pz_map_get(const struct pz_map *map, const void *key, size_t bytes);
 void pz_map_set(struct pz_call *call, struct pz_map *map, const void *key, size_t bytes,
                 uint32_t value);
 
-/* ---- old name, for rooms that do not raise yet: PZ_NO_MEMORY if there is no memory ---- */
-
-PZ_NODISCARD enum pz_status pz_map_put(struct pz_map *map, const void *key, size_t bytes,
-                                       uint32_t value);
-
 #endif

@@ -32,8 +32,7 @@ struct pz_trace_events *pz_trace_begin(struct pz_call *call, const char *unit) {
 }
 
 static void append_to_trace(struct pz_trace_events *trace, json_t *event) {
-  if (json_array_append_new(trace->all, event) != 0)
-    pz_raise(trace->call, PZ_NO_MEMORY, "out of memory for the trace");
+  if (json_array_append_new(trace->all, event) != 0) pz_raise_memory(trace->call, "the trace");
 }
 
 void pz_trace_name(struct pz_trace_events *trace, const char *what, int process, int thread,

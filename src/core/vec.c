@@ -32,7 +32,7 @@ void *pz_vec_push(struct pz_vec *vec, const void *item) {
 
 void *pz_append(struct pz_call *call, struct pz_vec *vec, const void *item) {
   void *slot = pz_vec_push(vec, item);
-  if (!slot) pz_raise(call, PZ_NO_MEMORY, "out of memory");
+  if (!slot) pz_raise_memory(call, NULL);
   return slot;
 }
 

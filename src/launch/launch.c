@@ -274,7 +274,7 @@ void pz_launch_comments_read(struct pz_call *call, const char *text, size_t byte
    * models differ */
   struct pz_error err = {0};
   struct model_match match = {.preset = preset, .run = run};
-  if (pz_border(match_model, &match, &err) == PZ_NO_MEMORY) pz_raise_again(call, &err);
+  if (pz_border(match_model, &match, &err) != PZ_OK) pz_raise_if_memory(call, &err);
   if (match.is_same) {
     run->model = preset;
     run->config = NULL;

@@ -175,7 +175,7 @@ struct pz_lp_result pz_lp_solve(struct pz_call *call, const struct pz_lp *lp, do
   size_t bytes = sizeof(struct shared_result) + n * sizeof *x;
   struct shared_result *shared =
       mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) pz_raise(call, PZ_NO_MEMORY, "out of memory for the ILP");
+  if (shared == MAP_FAILED) pz_raise_memory(call, "the ILP");
   *shared = (struct shared_result){.result = {.bound = -DBL_MAX}};
   pid_t parent = getpid(), child = fork();
   if (child == 0) {
@@ -202,7 +202,7 @@ struct pz_lp_result pz_lp_solve(struct pz_call *call, const struct pz_lp *lp, do
   if (!completed && signal_number)
     pz_raise(call, PZ_NO_MEMORY, "CBC ended with signal %d: out of memory for the ILP, or a fault",
              signal_number);
-  if (!completed) pz_raise(call, PZ_NO_MEMORY, "out of memory for the ILP");
+  if (!completed) pz_raise_memory(call, "the ILP");
   return result;
 }
 

@@ -196,8 +196,7 @@ const Onnx__ModelProto *pz_onnx_unpack(struct pz_call *call, const char *name, c
   ProtobufCAllocator allocator = {allocate_message, free_nothing, &memory};
   const Onnx__ModelProto *model =
       onnx__model_proto__unpack(&allocator, copy.out->bytes, (const uint8_t *)copy.out->text);
-  if (!model && memory.exhausted)
-    pz_raise(call, PZ_NO_MEMORY, "%s: out of memory while reading", name);
+  if (!model && memory.exhausted) pz_raise_memory(call, name);
   if (!model)
     pz_raise(call, PZ_BAD_INPUT, "%s: not an ONNX model; accepted: a protocol buffer ModelProto",
              name);

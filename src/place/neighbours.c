@@ -109,7 +109,7 @@ static void try_neighbour(struct pz_call *call, struct neighbour_walk *walk, str
   struct neighbour neighbour = {.walk = walk, .plan = plan, .field = field};
   struct pz_error err = {0};
   enum pz_status status = pz_border(price_neighbour, &neighbour, &err);
-  if (status == PZ_NO_MEMORY) pz_raise_again(call, &err);
+  pz_raise_if_memory(call, &err);
   bool is_priced = status == PZ_OK && neighbour.can_run && isfinite(neighbour.p.step_s) &&
                    isfinite(neighbour.p.peak_bytes);
   if (is_priced && !walk->only_memory)

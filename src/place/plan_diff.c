@@ -243,7 +243,7 @@ static bool try_items(struct pz_call *call, const struct diff_walk *walk,
   }
   out->plan = plan;
   enum pz_status status = pz_border(price_plan, &(struct priced_plan){job, &plan, &out->p}, &why);
-  if (status == PZ_NO_MEMORY) pz_raise_again(call, &why);
+  pz_raise_if_memory(call, &why);
   return status == PZ_OK && isfinite(out->p.step_s) && isfinite(out->p.peak_bytes);
 }
 

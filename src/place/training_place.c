@@ -238,7 +238,7 @@ static void search_and_predict(struct pz_call *call, struct pz_call *own, const 
   if (pz_plan_devices(&out->runs[0]->plan) == question.plan.devices) return;
   /* the answer is complete without the plan on all devices, so that other errors do not matter */
   struct all_devices_search search = {&question, out};
-  if (pz_border(find_all_devices, &search, &err) == PZ_NO_MEMORY) pz_raise_again(call, &err);
+  if (pz_border(find_all_devices, &search, &err) != PZ_OK) pz_raise_if_memory(call, &err);
 }
 
 struct place_args {

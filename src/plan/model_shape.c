@@ -359,7 +359,7 @@ bool pz_try_model_shape(struct pz_call *call, const char *model, const char *con
   struct shape_request args = {model, config, out};
   struct pz_error err = {0};
   enum pz_status status = pz_border(load_shape, &args, &err);
-  if (status == PZ_NO_MEMORY) pz_raise_again(call, &err);
+  pz_raise_if_memory(call, &err);
   return status == PZ_OK;
 }
 

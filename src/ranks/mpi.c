@@ -257,7 +257,7 @@ static void exchange(struct pz_call *call, void *ctx, const struct pz_ranks_part
    * exchange. */
   atomic_store(&job.begun_items[2 * job.rank_in_node + job.sequence % 2], 0);
   job.sequence++;
-  if (received == PZ_NO_MEMORY) pz_raise(call, received, "out of memory for what ranks exchange");
+  pz_raise_if_memory(call, &refusal);
   if (received != PZ_OK)
     pz_raise(call, received, "ranks differ in what they send: %s", refusal.message);
 }

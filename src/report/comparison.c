@@ -55,8 +55,7 @@ json_t *pz_comparison_document(struct pz_call *call, const struct pz_result *res
       call, json_pack("{s:{s:s,s:s},s:o,s:o,s:o}", "objective", "name", pz_objective_names[kind],
                       "meaning", pz_objective_unit(kind), "original_reports", reported_json(),
                       "inputs", pz_result_inputs_json(result), "timing", timing));
-  if (json_object_update(root, rest) != 0)
-    pz_raise(call, PZ_NO_MEMORY, "out of memory while building JSON");
+  if (json_object_update(root, rest) != 0) pz_raise_memory(call, "JSON");
   return root;
 }
 

@@ -23,15 +23,13 @@ json_t *pz_dataset_new(struct pz_call *call, json_t *datasets, const char *name,
     if (*column == ',') column++;
   }
   json_t *dataset = json_pack("{s:o,s:o}", "columns", heads, "rows", rows);
-  if (json_object_set_new(datasets, name, dataset) != 0)
-    pz_raise(call, PZ_NO_MEMORY, "out of memory for the report");
+  if (json_object_set_new(datasets, name, dataset) != 0) pz_raise_memory(call, "the report");
   return rows;
 }
 
 void pz_dataset_append(struct pz_call *call, json_t *rows, json_t *row) {
   if (json_array_append_new(rows, row) != 0)
-    pz_raise(call, PZ_NO_MEMORY,
-             "out of memory for the report, or a number of the run is not finite");
+    pz_raise_memory(call, "the report, or a number of the run is not finite");
 }
 
 void pz_dataset_add(struct pz_call *call, json_t *rows, const char *format, ...) {

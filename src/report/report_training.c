@@ -96,7 +96,7 @@ static void add_list_dataset(struct pz_call *call, json_t *datasets, const json_
   json_t *rows = pz_dataset_new(call, datasets, name, columns);
   const json_t *list = json_object_get(details, name);
   if (!json_is_array(list))
-    pz_raise(call, PZ_NO_MEMORY, "the report's data have no list '%s'", name);
+    pz_raise(call, PZ_BAD_INPUT, "the report's data have no list '%s'", name);
   for (size_t i = 0; i < json_array_size(list); i++) {
     const json_t *object = json_array_get(list, i);
     json_t *row = json_array();

@@ -417,7 +417,6 @@ void pz_result_table(struct pz_call *call, const struct pz_result *result, FILE 
 
 json_t *pz_result_document(struct pz_call *call, const struct pz_result *result, json_t *timing) {
   json_t *root = pz_json_built(call, pz_result_told_json(result));
-  if (json_object_set(root, "timing", timing) != 0)
-    pz_raise(call, PZ_NO_MEMORY, "out of memory while building JSON");
+  if (json_object_set(root, "timing", timing) != 0) pz_raise_memory(call, "JSON");
   return root;
 }

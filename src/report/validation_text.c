@@ -369,7 +369,7 @@ static void write_validation_text(struct pz_call *call, void *ctx) {
   default: pz_raise(call, PZ_BAD_USE, "form %d of a validation is not known", (int)args->form);
   }
   pz_buffer_flush(call, out);
-  if (!complete) pz_raise(call, PZ_NO_MEMORY, "out of memory for the table");
+  if (!complete) pz_raise_memory(call, "the table");
   bool rows = args->form == PZ_VALIDATION_JSON_ROWS;
   if (args->form == PZ_VALIDATION_JSON || rows) {
     const struct pz_cold_errors *cold = &validation->cold;
@@ -378,7 +378,7 @@ static void write_validation_text(struct pz_call *call, void *ctx) {
     bool has_cold_chips = cold->n_chips + cold->n_others > 0;
     if (has_cold_chips &&
         json_object_set_new(root, "cold", pz_record_json(&cold_record, cold)) != 0)
-      pz_raise(call, PZ_NO_MEMORY, "out of memory while writing JSON");
+      pz_raise_memory(call, "JSON");
     pz_json_print(call, text, root);
   }
   if (args->form == PZ_VALIDATION_PAGE) text = build_page(call, validation);

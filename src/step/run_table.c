@@ -827,7 +827,7 @@ static void complete_row(struct pz_call *call, void *ctx) {
 
 /* Stores why a row is not predicted.  Running out of memory is an error of the whole table. */
 static void note_reason(struct pz_call *call, const struct pz_error *why, struct pz_run_row *row) {
-  if (why->status == PZ_NO_MEMORY) pz_raise_again(call, why);
+  pz_raise_if_memory(call, why);
   pz_text_copy(row->reason, sizeof row->reason, why->message);
 }
 
@@ -946,7 +946,7 @@ static void predict_again(struct pz_call *task, void *ctx, size_t i, unsigned wo
   job->step_s[i] = 0;
   if (!job->wanted[i] || !job->table->rows[i].predicted) return;
   enum pz_status status = pz_border(predict_with_constants, &again_row, &why);
-  if (status == PZ_NO_MEMORY) pz_raise_again(task, &why);
+  pz_raise_if_memory(task, &why);
   if (status == PZ_OK) job->step_s[i] = again_row.step_s;
 }
 

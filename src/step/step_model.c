@@ -224,7 +224,7 @@ static void set_cost_model(struct pz_step_model *model, const struct pz_chip *ch
 struct pz_step_model *pz_step_model_new(struct pz_call *call, const struct pz_job *job,
                                         const struct pz_plan *plan) {
   struct pz_step_model *model = pz_calloc(1, sizeof *model);
-  if (!model) pz_raise(call, PZ_NO_MEMORY, "out of memory for the prediction");
+  if (!model) pz_raise_memory(call, "the prediction");
   pz_defer(call, pz_step_model_free, model);
   struct pz_call own = pz_call_in(call, &model->arena);
   model->constants = job->constants ? job->constants : &pz_constants_default;

@@ -13,7 +13,7 @@ static uint32_t *listed_layers(struct pz_call *call, const struct pz_workload *w
                                uint32_t *n) {
   int64_t all = 0;
   for (uint32_t i = 0; i < workload->n_layers; i++) all += workload->layers[i].count;
-  if (all >= UINT32_MAX) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory", workload->model);
+  if (all >= UINT32_MAX) pz_raise_memory(call, workload->model);
   uint32_t *list = pz_alloc(call, (size_t)all, sizeof *list);
   *n = 0;
   for (uint32_t s = 0; s < workload->n_order; s++)

@@ -33,8 +33,7 @@ static uint64_t hash_cell(struct pz_call *call, const struct pz_db *db, sqlite3_
                                             : sqlite3_column_blob(stmt, column);
     size_t n = (size_t)sqlite3_column_bytes(stmt, column);
     bool is_empty_blob = type == SQLITE_BLOB && n == 0;
-    if (!bytes && !is_empty_blob)
-      pz_raise(call, PZ_NO_MEMORY, "%s: out of memory while reading", db->path);
+    if (!bytes && !is_empty_blob) pz_raise_memory(call, db->path);
     hash = bytes ? pz_hash(bytes, n) : 0;
   } else {
     double real = sqlite3_column_double(stmt, column);
@@ -120,7 +119,7 @@ void pz_digest_check(struct pz_call *call, const struct pz_db *db) {
   sqlite3_stmt *stmt = pz_db_prepare(call, db, "PRAGMA integrity_check(1)");
   bool row = pz_db_next(call, db, stmt);
   const char *text = row ? (const char *)sqlite3_column_text(stmt, 0) : NULL;
-  if (!text) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory while reading", db->path);
+  if (!text) pz_raise_memory(call, db->path);
   strncat(finding, text, sizeof finding - 1);
   pz_close(call, stmt);
   if (strcmp(finding, "ok") != 0) raise_damaged(call, db, finding, "");

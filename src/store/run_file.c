@@ -45,7 +45,7 @@ static struct pz_buffer *read_run_text(struct pz_call *call, const struct pz_run
   if (sqlite3_column_type(stmt, 0) != SQLITE_NULL) {
     const char *bytes = (const char *)sqlite3_column_text(stmt, 0);
     size_t n = (size_t)sqlite3_column_bytes(stmt, 0);
-    if (!bytes) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory while reading", file->db.path);
+    if (!bytes) pz_raise_memory(call, file->db.path);
     text = pz_buffer_new(call);
     pz_buffer_add(call, text, bytes, n);
     if (strlen(text->text) != n) raise_bad_file(call, file, "table run: a text has a NUL byte");

@@ -293,8 +293,7 @@ static void append_comparison(struct pz_call *call, struct chip_comparison *comp
   bool first_chip = json_array_size(rows) == model;
   if (first_chip) comparison->first_s[model] = best ? best->p.step_s : 0;
   json_t *row = comparison_row(comparison, compared, model, best, &energy);
-  if (json_array_append_new(rows, row) != 0)
-    pz_raise(call, PZ_NO_MEMORY, "out of memory for the comparison");
+  if (json_array_append_new(rows, row) != 0) pz_raise_memory(call, "the comparison");
   if (comparison->rent)
     json_object_set_new(row, "devices", json_integer(comparison->study->options.devices));
   if (comparison->rent && best) add_rent(call, comparison, compared, best, row);

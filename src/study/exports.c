@@ -87,7 +87,7 @@ enum pz_export_state pz_export_check(struct pz_call *call, const char *dir,
   if (!text || access(path, F_OK) != 0) return PZ_EXPORT_MISSING;
   struct export_comparison comparison = {path, text, MOST_BYTES, false};
   struct pz_error error = {0};
-  if (pz_border(compare_export, &comparison, &error) == PZ_NO_MEMORY) pz_raise_again(call, &error);
+  if (pz_border(compare_export, &comparison, &error) != PZ_OK) pz_raise_if_memory(call, &error);
   /* A file that cannot be read is not the one that was written. */
   return comparison.same ? PZ_EXPORT_SAME : PZ_EXPORT_OTHER;
 }

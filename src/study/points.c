@@ -152,7 +152,7 @@ static void add_run(struct pz_call *call, const struct pz_point_reader *reader,
   struct pz_cluster net;
   struct pz_error error = {0};
   enum pz_status status = pz_cluster_load(cluster, &net, &error);
-  if (status == PZ_NO_MEMORY) pz_raise_again(call, &error);
+  pz_raise_if_memory(call, &error);
   int64_t per_node = status == PZ_OK && net.n_levels > 0 ? net.level[0].devices : 8;
   point.one_node = point.devices <= per_node;
   if (run->predicted) {

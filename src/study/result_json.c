@@ -351,8 +351,7 @@ void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result 
   for (size_t i = 0; i < rest_record.n_fields; i++) {
     const char *key = rest_record.fields[i].key;
     json_t *value = json_object_get(json, key);
-    if (value && json_object_set(rest, key, value) != 0)
-      pz_raise(call, PZ_NO_MEMORY, "out of memory for the result");
+    if (value && json_object_set(rest, key, value) != 0) pz_raise_memory(call, "the result");
   }
   pz_record_parse(&own, &rest_record, rest, "the result", result);
   if (result->n_references != options->n_models)

@@ -34,8 +34,7 @@ struct chip_plan {
 };
 
 static void append_row(struct pz_call *call, json_t *rows, json_t *row) {
-  if (json_array_append_new(rows, row) != 0)
-    pz_raise(call, PZ_NO_MEMORY, "out of memory for the report");
+  if (json_array_append_new(rows, row) != 0) pz_raise_memory(call, "the report");
 }
 
 /* Finds the plan in the network of the search. */
@@ -264,7 +263,6 @@ json_t *pz_training_detail(struct pz_call *call, struct pz_study *study, struct 
   append_bill(call, &details.best, "best", bills);
   append_bill(call, &study->reference_chip, "reference", bills);
   pz_study_phase_end(call, watch.progress);
-  if (json_object_set_new(all, "layers", layers) != 0)
-    pz_raise(call, PZ_NO_MEMORY, "out of memory for the report");
+  if (json_object_set_new(all, "layers", layers) != 0) pz_raise_memory(call, "the report");
   return all;
 }

@@ -43,7 +43,7 @@ static void free_text(void *text) { pz_free(text); }
 char *pz_file_text(struct pz_call *call, const char *path, size_t limit, size_t *bytes) {
   const struct memory_file *file = require_file(call, path, limit);
   char *copy = pz_malloc(file->bytes + 1);
-  if (!copy) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory while reading", path);
+  if (!copy) pz_raise_memory(call, path);
   pz_defer(call, free_text, copy);
   memcpy(copy, file->text, file->bytes + 1);
   *bytes = file->bytes;
@@ -84,7 +84,7 @@ void pz_file_require_output(struct pz_call *call, const char *path, const char *
 void pz_file_save(struct pz_call *call, const char *path, const char *text, size_t bytes) {
   struct memory_file *file = find_entry(call, path);
   char *copy = pz_malloc(bytes + 1);
-  if (!copy) pz_raise(call, PZ_NO_MEMORY, "%s: out of memory while writing", path);
+  if (!copy) pz_raise_memory(call, path);
   memcpy(copy, text, bytes);
   copy[bytes] = '\0';
   pz_free(file->text);

@@ -27,7 +27,7 @@ struct pz_owned_workload *pz_workload_new(struct pz_call *call, struct pz_call *
   struct pz_arena arena;
   pz_arena_init(&arena, NULL);
   struct pz_owned_workload *owned = pz_arena_alloc(&arena, 1, sizeof *owned);
-  if (!owned) pz_raise(call, PZ_NO_MEMORY, "out of memory for a model");
+  if (!owned) pz_raise_memory(call, "a model");
   owned->arena = arena;
   pz_defer(call, free_owned, owned);
   *own = pz_call_in(call, &owned->arena);
