@@ -40,11 +40,11 @@ static const struct pz_option option_table[] = {
 /* ---- chips fitted to operators -------------------------------------------------------------- */
 
 static json_t *residual_json(const struct pz_fit_residual *residual) {
-  bool held = residual->held > 0;
+  bool has_held_rows = residual->held > 0;
   return json_pack("{s:s,s:I,s:I,s:f,s:f,s:f,s:o}", "op", residual->op, "rows",
                    (json_int_t)residual->rows, "held", (json_int_t)residual->held, "before",
                    residual->before, "fitted_half", residual->fitted_half, "after", residual->after,
-                   "held_half", held ? json_real(residual->held_half) : json_null());
+                   "held_half", has_held_rows ? json_real(residual->held_half) : json_null());
 }
 
 static json_t *fit_json(const struct pz_calibrated *fit) {
@@ -176,7 +176,7 @@ static json_t *correction_json(const struct pz_step_calibration *fit) {
   return root;
 }
 
-/* Adds the relative error of a prediction, or a dash if it is unknown (0). */
+/* Appends a cell with the relative error of a predicted time, or a dash if it is unknown (0). */
 static void append_error(struct pz_table *table, double predicted_s, double measured_s) {
   pz_table_known(table, predicted_s > 0, "%+.1f%%", 100 * (predicted_s / measured_s - 1));
 }
@@ -237,9 +237,9 @@ static void correct_chip(struct pz_call *call, const struct settings *settings) 
 
 static json_t *network_json(const struct pz_network_calibration *fit) {
   json_t *levels = json_array(), *tests = json_array();
-  for (int l = 0; l < fit->cluster.n_levels; l++) {
-    const struct pz_network_level_fit *fitted = &fit->levels[l];
-    const struct pz_level *level = &fit->cluster.level[l];
+  for (int level_index = 0; level_index < fit->cluster.n_levels; level_index++) {
+    const struct pz_network_level_fit *fitted = &fit->levels[level_index];
+    const struct pz_level *level = &fit->cluster.level[level_index];
     json_array_append_new(
         levels, json_pack("{s:s,s:I,s:f,s:f,s:f,s:f,s:f}", "name", level->name, "rows",
                           (json_int_t)fitted->rows, "data_sheet_bytes_per_s", level->bytes_per_s,
@@ -264,9 +264,9 @@ static json_t *network_json(const struct pz_network_calibration *fit) {
 
 /* Prints the rate and the latency that were fitted for each level of the network. */
 static void print_levels(const struct pz_network_calibration *fit) {
-  for (int l = 0; l < fit->cluster.n_levels; l++) {
-    const struct pz_network_level_fit *fitted = &fit->levels[l];
-    const struct pz_level *level = &fit->cluster.level[l];
+  for (int level_index = 0; level_index < fit->cluster.n_levels; level_index++) {
+    const struct pz_network_level_fit *fitted = &fit->levels[level_index];
+    const struct pz_level *level = &fit->cluster.level[level_index];
     double rate = level->bytes_per_s;
     char least[32], most[32];
     if (!fitted->rows) {
@@ -278,9 +278,10 @@ static void print_levels(const struct pz_network_calibration *fit) {
            level->name, fitted->after_bytes_per_s / 1e9, rate / 1e9,
            100 * fitted->after_bytes_per_s / rate, 100 * fitted->before_bytes_per_s / rate);
     printf("  %s takes %.3g us (before the fit %.3g us)",
-           l ? "a message" : "the start of a collective", 1e6 * fitted->after_s,
+           level_index ? "a message" : "the start of a collective", 1e6 * fitted->after_s,
            1e6 * fitted->before_s);
-    if (l) printf(", large messages start %.3g us later", 1e6 * level->collectives.startup_s);
+    if (level_index)
+      printf(", large messages start %.3g us later", 1e6 * level->collectives.startup_s);
     printf("\n  %u row%s from %s to %s\n", fitted->rows, pz_text_s(fitted->rows),
            pz_text_si(least, sizeof least, fitted->least_bytes, "B"),
            pz_text_si(most, sizeof most, fitted->most_bytes, "B"));
@@ -347,11 +348,11 @@ static const char *calibrate_misuse(const struct settings *settings) {
   return NULL;
 }
 
-static void calibrate(struct pz_call *call, struct pz_invocation *in) {
+static void calibrate(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
-  if (!pz_command_options(call, in, &settings)) return;
+  if (!pz_command_options(call, invocation, &settings)) return;
   const char *misuse = calibrate_misuse(&settings);
-  if (misuse) pz_command_refuse(call, in, misuse);
+  if (misuse) pz_command_refuse(call, invocation, misuse);
   if (settings.network)
     calibrate_network(call, &settings);
   else if (settings.steps)

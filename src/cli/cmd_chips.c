@@ -43,15 +43,15 @@ static const struct pz_option option_table[] = {
 
 /* ---- known dies ----------------------------------------------------------------------------- */
 
-/* Returns what is known of the real dies of a preset; its `die` is "" if nothing is known. */
+/* Returns the published data on the die of a preset.  The member `die` is "" if there are none. */
 static struct pz_known load_known(struct pz_call *call, const char *name) {
   struct pz_known known;
   pz_must(call, pz_known_load(name, &known, pz_call_error(call)));
   return known;
 }
 
-/* Returns the known values of a chip with the errors of its cost breakdown, or NULL if nothing
- * is known. */
+/* Returns the published area and power of a chip as JSON, with the relative errors of its cost
+ * breakdown, or NULL if nothing is published. */
 static json_t *known_json(const struct pz_known *known, const struct pz_bill *bill) {
   if (!known->die[0]) return NULL;
   json_t *root = json_pack("{s:s,s:b}", "die", known->die, "fitted", known->fitted);
@@ -66,6 +66,7 @@ static json_t *known_json(const struct pz_known *known, const struct pz_bill *bi
   return root;
 }
 
+/* A sum of absolute relative errors and the number of its terms. */
 struct mean_error {
   double sum;
   int n;
@@ -80,14 +81,15 @@ static double mean_of_errors(const struct mean_error *mean) {
   return mean->n ? mean->sum / mean->n : 0;
 }
 
-/* Mean errors, each for all dies, and for those that no constant was fitted to ("judged"). */
+/* Indices of the mean errors over all dies, and over the dies to which no constant of the cost
+ * breakdown was fitted ("judged"). */
 enum { ALL_DIES, JUDGED_DIES };
 struct die_errors {
   struct mean_error area[2], watts[2];
 };
 
-/* Adds a computed number, the known number and the error, or empty cells if the known number is
- * missing (0). */
+/* Appends cells with a computed number, the published number and the relative error.  The last
+ * two are empty if the published number is missing (0). */
 static void append_error_cells(struct pz_table *table, double computed, double known) {
   if (known > 0)
     pz_table_cells(table, "%.0f|%.0f|%+.1f%%", computed, known, 100 * (computed / known - 1));
@@ -95,7 +97,7 @@ static void append_error_cells(struct pz_table *table, double computed, double k
     pz_table_cells(table, "%.0f||", computed);
 }
 
-/* Returns whether an earlier preset has the same die, whose area then counts already. */
+/* Returns whether an earlier preset has the same die, so that its area is already counted. */
 static bool is_repeated_die(size_t preset, const char *die) {
   struct pz_known earlier;
   for (size_t i = 0; i < preset; i++)
@@ -311,7 +313,7 @@ static void print_fields(struct pz_call *call, const char *file, bool as_json) {
     pz_table_cell(table, "| `%s`", field_text(field, "field"));
     pz_table_cell(table, "| %s", field_text(field, "unit"));
     pz_table_cell(table, "| %s", field_text(field, "accepted"));
-    /* Adds a cell with the default of a field, that it is required, or what its absence means. */
+    /* The cell states the default, that the field is required, or the meaning of its absence. */
     const json_t *value = json_object_get(field, "default");
     if (json_is_number(value))
       pz_table_cell(table, "| %.15g", json_number_value(value));
@@ -328,9 +330,9 @@ static void print_fields(struct pz_call *call, const char *file, bool as_json) {
   pz_table_print(table, 0, stdout);
 }
 
-static void list_chips(struct pz_call *call, struct pz_invocation *in) {
+static void list_chips(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
-  if (!pz_command_options(call, in, &settings)) return;
+  if (!pz_command_options(call, invocation, &settings)) return;
   bool as_json = settings.common.json;
   if (settings.fields >= 0)
     print_fields(call, pz_file_names[settings.fields], as_json);
@@ -397,8 +399,8 @@ static void print_bill_parts(const struct pz_bill *bill, const char *unit) {
   }
 }
 
-/* Prints the range of a sum that the sources leave open, and its known value (0: unknown) with
- * the error. */
+/* Prints the range of a sum over the uncertainty of its sources, then the published value with
+ * the relative error of the sum, unless that value is unknown (0). */
 static void print_range(double sum, double low, double high, const char *unit, double known) {
   if (low < high) printf("  %-24s %9.0f to %.0f %s\n", "range of sources", low, high, unit);
   if (known > 0)
@@ -435,7 +437,8 @@ static void print_bill(const struct pz_chip *chip, const struct pz_bill *bill,
     printf("\nedge: HBM and links take %.0f of %.0f mm\n", bill->edge_mm, bill->edge_room_mm);
 }
 
-/* `name` is the name of a preset or the path of a chip.json. */
+/* Prints a chip with its rates, cost breakdown and sources.  `name` is the name of a preset or
+ * the path of a chip.json. */
 static void print_chip(struct pz_call *call, const char *name, const struct pz_chip *chip,
                        bool as_json) {
   const struct pz_known known = load_known(call, name);
@@ -459,8 +462,8 @@ static void print_chip(struct pz_call *call, const char *name, const struct pz_c
 
 /* ---- power of measured operators ------------------------------------------------------------ */
 
-/* Mean relative errors.  `called`: operators are called at the measured rate; `sustained`: one
- * after another. */
+/* Mean relative errors.  Predictions are `called` if operators start at the measured rate of
+ * calls, and `sustained` if each starts when the previous one ends. */
 struct power_errors {
   struct mean_error time, called_watts, called_joules, sustained_watts, sustained_joules;
 };
@@ -482,7 +485,7 @@ static struct power_errors sum_power_errors(const struct pz_power_row *rows, uin
   return errors;
 }
 
-/* Adds a number, or an empty cell if it is unknown (0). */
+/* Appends a number, or an empty cell if the number is unknown (0). */
 static void append_number(struct pz_table *table, double value) {
   if (value > 0)
     pz_table_cell(table, "%.4g", value);
@@ -535,8 +538,8 @@ static json_t *power_json(const struct pz_power_table *power, const struct power
 
 static void free_power_table(void *table) { pz_power_table_free(table); }
 
-/* Compares measured operators with predictions.  The columns of limits are shown if a row was
- * measured under limits. */
+/* Prints predicted beside measured time, clock, power and energy of operators.  Power caps and
+ * clock locks have columns only if some row was measured under one. */
 static void print_power(struct pz_call *call, const struct pz_chip *chip, const char *path,
                         bool as_json) {
   static const char *const limit_heads[] = {">cap W", ">lock MHz"};
@@ -554,15 +557,15 @@ static void print_power(struct pz_call *call, const struct pz_chip *chip, const 
     pz_command_print_json(call, power_json(power, &errors));
     return;
   }
-  bool limits = false;
+  bool any_limits = false;
   for (uint32_t i = 0; i < power->n_rows; i++)
-    if (power->rows[i].cap_watts > 0 || power->rows[i].lock_hz > 0) limits = true;
-  for (size_t i = 0; limits && i < sizeof limit_heads / sizeof *limit_heads; i++)
+    if (power->rows[i].cap_watts > 0 || power->rows[i].lock_hz > 0) any_limits = true;
+  for (size_t i = 0; any_limits && i < sizeof limit_heads / sizeof *limit_heads; i++)
     heads[n_heads++] = limit_heads[i];
   for (size_t i = 0; i < sizeof number_heads / sizeof *number_heads; i++)
     heads[n_heads++] = number_heads[i];
   struct pz_table *table = pz_table_with(call, heads);
-  for (uint32_t i = 0; i < power->n_rows; i++) append_power_row(table, &power->rows[i], limits);
+  for (uint32_t i = 0; i < power->n_rows; i++) append_power_row(table, &power->rows[i], any_limits);
   pz_table_print(table, 0, stdout);
   if (errors.called_watts.n)
     printf("\nmean error: time %.1f%% of %d, watts %.1f%% of %d, joules %.1f%% of %d; without the "
@@ -574,11 +577,11 @@ static void print_power(struct pz_call *call, const struct pz_chip *chip, const 
            100 * mean_of_errors(&errors.sustained_joules));
 }
 
-static void show_chip(struct pz_call *call, struct pz_invocation *in) {
+static void show_chip(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
   struct pz_chip *chip = pz_alloc(call, 1, sizeof *chip);
-  if (!pz_command_options(call, in, &settings)) return;
-  const char *name = in->args[0];
+  if (!pz_command_options(call, invocation, &settings)) return;
+  const char *name = invocation->args[0];
   pz_chip_read_units(call, name, settings.any_units, chip);
   if (settings.power)
     print_power(call, chip, settings.power, settings.common.json);

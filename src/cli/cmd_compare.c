@@ -17,9 +17,9 @@ struct settings {
   int64_t seed;
   bool original, alone;
   const char *chips;
-  bool cold;                              /* this member and all that follow need --chips */
+  bool cold;                              /* the options from here on require --chips */
   struct pz_plan plan;                    /* fields that are fixed in the plans of all chips */
-  const char *tokens, *deadline, *prices; /* this member and all that follow need --tokens */
+  const char *tokens, *deadline, *prices; /* the options from here on require --tokens */
   double price;
 };
 
@@ -55,9 +55,9 @@ static const struct pz_option option_table[] = {
 
 /* ---- options that exclude each other -------------------------------------------------------- */
 
-/* Returns an error message if an option was given that cannot be combined with --chips, or that
- * requires --chips or --tokens; otherwise NULL.  `allowed` are the settings without such options,
- * so that an option whose value differs from it was given in vain. */
+/* Returns an error message if an option cannot be combined with --chips, or requires --chips or
+ * --tokens; otherwise NULL.  `allowed` is a copy of the settings in which every misplaced option
+ * has its default, so that an option whose value differs is misplaced. */
 static const char *chips_misuse(struct pz_call *call, const struct settings *settings) {
   const struct pz_study_settings *study = &settings->study;
   struct settings allowed = *settings;
@@ -80,13 +80,14 @@ static const char *chips_misuse(struct pz_call *call, const struct settings *set
   allowed.deadline = allowed.tokens ? settings->deadline : NULL;
   allowed.prices = allowed.tokens ? settings->prices : NULL;
   allowed.price = allowed.tokens ? settings->price : 0;
-  const struct pz_option *in_vain =
+  const struct pz_option *misplaced =
       pz_command_changed(&pz_cmd_compare, AT(study), settings, &allowed);
-  if (!in_vain) return chips ? NULL : pz_study_misuse(call, &pz_cmd_compare, settings, study);
-  if (!chips) return pz_format(call, "--%s requires --chips", in_vain->name);
-  bool of_rent = in_vain->offset >= AT(tokens);
-  return pz_format(call, of_rent ? "--%s requires --tokens" : "--chips and --%s cannot be combined",
-                   in_vain->name);
+  if (!misplaced) return chips ? NULL : pz_study_misuse(call, &pz_cmd_compare, settings, study);
+  if (!chips) return pz_format(call, "--%s requires --chips", misplaced->name);
+  bool is_rent_option = misplaced->offset >= AT(tokens);
+  return pz_format(
+      call, is_rent_option ? "--%s requires --tokens" : "--chips and --%s cannot be combined",
+      misplaced->name);
 }
 
 /* Returns an error message if the arguments are inconsistent, otherwise NULL. */
@@ -117,7 +118,7 @@ struct comparison {
   struct pz_study_run run;
   char **models;
   int n_models;
-  bool none; /* a model fits on no chip, or meets the deadline on none */
+  bool no_answer; /* some model fits on no chip, or meets the deadline on none */
 };
 
 /* Compares the searched chip with the baselines. */
@@ -209,7 +210,7 @@ static void compare_chips(struct pz_call *call, struct comparison *comparison) {
                         &comparison->run.options, &text, pz_call_error(call)));
   pz_defer(call, pz_free_text, text);
   json_t *root = pz_json_read(call, "the comparison", text, strlen(text));
-  comparison->none = pz_compared_chips_none(root, study);
+  comparison->no_answer = pz_compared_chips_none(root, study);
   if (settings->common.json) {
     pz_command_print_json(call, json_incref(root));
   } else if (settings->tokens) {
@@ -233,22 +234,22 @@ static void answer_question(struct pz_call *call, void *ctx) {
     compare_baselines(call, comparison);
 }
 
-static void compare(struct pz_call *call, struct pz_invocation *in) {
+static void compare(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
   struct pz_study_settings *study = &settings.study;
-  if (!pz_command_options(call, in, &settings)) return;
+  if (!pz_command_options(call, invocation, &settings)) return;
   bool evaluator_given = study->evaluator || study->semantics >= 0;
-  if (!settings.chips && !evaluator_given) /* the baselines exist for this evaluator only */
+  if (!settings.chips && !evaluator_given) /* the baselines exist for the evaluator original only */
     study->evaluator = PZ_EVALUATOR_ORIGINAL;
-  const char *misuse = compare_misuse(call, &settings, in->n_args);
-  if (misuse) pz_command_refuse(call, in, misuse);
+  const char *misuse = compare_misuse(call, &settings, invocation->n_args);
+  if (misuse) pz_command_refuse(call, invocation, misuse);
   study->several_devices = settings.chips && settings.tokens;
   struct comparison comparison = {.settings = &settings,
                                   .run = {.common = &settings.common, .settings = study},
-                                  .models = in->args,
-                                  .n_models = in->n_args};
-  pz_study_run_work(call, in, study, answer_question, &comparison);
-  if (comparison.none) in->exit = PZ_EXIT_NO_ANSWER;
+                                  .models = invocation->args,
+                                  .n_models = invocation->n_args};
+  pz_study_run_work(call, invocation, study, answer_question, &comparison);
+  if (comparison.no_answer) invocation->exit = PZ_EXIT_NO_ANSWER;
 }
 
 const struct pz_command pz_cmd_compare = {

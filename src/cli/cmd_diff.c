@@ -14,7 +14,7 @@
 
 struct diff_settings {
   struct pz_common common;
-  const char *with; /* changes that make B from A; NULL if B is an argument */
+  const char *with; /* changes that turn A into B, or NULL if B is an argument */
   int64_t vocab;
   const char *set[PZ_MOST_SETS + 1]; /* ends with NULL */
   const char *ignore[PZ_MOST_SETS + 1];
@@ -50,7 +50,8 @@ static const struct pz_option option_table[] = {
 
 /* One of the two runs: A or B. */
 struct diff_side {
-  const char *letter, *name; /* name: the file or the list of changes, for messages */
+  const char *letter; /* "A" or "B" */
+  const char *name;   /* the file or the list of changes, for messages */
   struct pz_run_plan *run;
   const struct pz_machine *machine;
 };
@@ -63,10 +64,10 @@ static bool is_changes(const char *word) {
 
 /* Reads one side that is given as changes of another run. */
 static void read_changes(struct pz_call *call, const SETTINGS *settings, const char *changes,
-                         const struct pz_run_plan *changed, struct diff_side *side) {
+                         const struct pz_run_plan *base_run, struct diff_side *side) {
   const struct pz_machine_options units = {.any_units = settings->machine.any_units};
   side->name = changes;
-  pz_must(call, pz_run_plan_with(changed, changes, &side->run, pz_call_error(call)));
+  pz_must(call, pz_run_plan_with(base_run, changes, &side->run, pz_call_error(call)));
   pz_defer(call, pz_free_run_plan, side->run);
   side->machine = pz_machine_of_run(call, &units, "the plan", settings->common.quiet, side->run);
 }
@@ -104,9 +105,10 @@ static void read_file(struct pz_call *call, const SETTINGS *settings, const char
       pz_machine_of_run(call, &settings->machine, file.name, settings->common.quiet, file.run);
 }
 
-/* Reads MODEL A B: both sides are changes of the plan that the options describe. */
+/* Reads the arguments MODEL CHANGES CHANGES.  Both sides are changes of the plan that the
+ * options describe. */
 static void read_model_changes(struct pz_call *call, const SETTINGS *settings, char **args,
-                               struct diff_side *a, struct diff_side *b) {
+                               struct diff_side *a_side, struct diff_side *b_side) {
   struct pz_run_plan base = pz_run_plan_default();
   base.model = args[0];
   base.chip = settings->machine.chip;
@@ -118,8 +120,8 @@ static void read_model_changes(struct pz_call *call, const SETTINGS *settings, c
                "'%s' with MODEL %s; accepted: changes, in quotes and with a space: 'tp 8'; "
                "or two files without a MODEL",
                args[i], args[0]);
-  read_changes(call, settings, args[1], &base, a);
-  read_changes(call, settings, args[2], &base, b);
+  read_changes(call, settings, args[1], &base, a_side);
+  read_changes(call, settings, args[2], &base, b_side);
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */
@@ -149,33 +151,38 @@ static void print_fields(struct pz_call *call, const struct pz_plan_diff *diff) 
 }
 
 /* Appends the numbers of both sides and their difference. */
-static void append_difference(struct pz_table *table, const char *label, int decimals, double a,
-                              double b) {
-  pz_table_cells(table, "%s|%.*f|%.*f|%+.*f", label, decimals, a, decimals, b, decimals, b - a);
+static void append_difference(struct pz_table *table, const char *label, int decimals,
+                              double a_value, double b_value) {
+  pz_table_cells(table, "%s|%.*f|%.*f|%+.*f", label, decimals, a_value, decimals, b_value, decimals,
+                 b_value - a_value);
 }
 
 /* Prints the parts of the step time, and of the memory of the fullest device, of both sides. */
 static void print_parts(struct pz_call *call, const struct pz_plan_diff *diff) {
-  const struct pz_prediction *a = &diff->a.p, *b = &diff->b.p;
-  int decimals = pz_predict_decimals(fmin(a->step_s, b->step_s));
+  const struct pz_prediction *a_prediction = &diff->a.p, *b_prediction = &diff->b.p;
+  int decimals = pz_predict_decimals(fmin(a_prediction->step_s, b_prediction->step_s));
   struct pz_table *times = pz_table_new(call, "part of the step (s)|>A|>B|>difference");
   struct pz_table *memory =
       pz_table_new(call, "memory of the fullest device (GB)|>A|>B|>difference");
   for (size_t i = 0; pz_time_part_at(i); i++) {
     const struct pz_part_info *part = pz_time_part_at(i);
-    double a_s = pz_time_part(&a->parts, part), b_s = pz_time_part(&b->parts, part);
-    bool negligible = !(a_s > 1e-9 * a->step_s || b_s > 1e-9 * b->step_s);
-    const char *label = pz_time_part_label(a->scan_layers > 0 ? a : b, part);
+    double a_s = pz_time_part(&a_prediction->parts, part),
+           b_s = pz_time_part(&b_prediction->parts, part);
+    bool negligible = !(a_s > 1e-9 * a_prediction->step_s || b_s > 1e-9 * b_prediction->step_s);
+    const char *label =
+        pz_time_part_label(a_prediction->scan_layers > 0 ? a_prediction : b_prediction, part);
     if (!negligible) append_difference(times, label, decimals, a_s, b_s);
   }
-  append_difference(times, "step", decimals, a->step_s, b->step_s);
+  append_difference(times, "step", decimals, a_prediction->step_s, b_prediction->step_s);
   for (size_t i = 0; pz_memory_part_at(i); i++) {
     const struct pz_part_info *part = pz_memory_part_at(i);
-    double a_bytes = pz_memory_part(&a->peak, part), b_bytes = pz_memory_part(&b->peak, part);
+    double a_bytes = pz_memory_part(&a_prediction->peak, part),
+           b_bytes = pz_memory_part(&b_prediction->peak, part);
     if (a_bytes > 0 || b_bytes > 0)
       append_difference(memory, part->label, 2, a_bytes / 1e9, b_bytes / 1e9);
   }
-  append_difference(memory, "sum", 2, a->peak_bytes / 1e9, b->peak_bytes / 1e9);
+  append_difference(memory, "sum", 2, a_prediction->peak_bytes / 1e9,
+                    b_prediction->peak_bytes / 1e9);
   putchar('\n');
   pz_table_print(times, 0, stdout);
   putchar('\n');
@@ -185,12 +192,13 @@ static void print_parts(struct pz_call *call, const struct pz_plan_diff *diff) {
 /* Prints the plans on the path from A to B, with the change of step time and memory by each
  * change of fields. */
 static void print_path(struct pz_call *call, const struct pz_plan_diff *diff) {
-  const struct pz_prediction *a = &diff->a.p;
-  int decimals = pz_predict_decimals(fmin(a->step_s, diff->b.p.step_s));
+  const struct pz_prediction *a_prediction = &diff->a.p;
+  int decimals = pz_predict_decimals(fmin(a_prediction->step_s, diff->b.p.step_s));
   struct pz_table *table =
       pz_table_new(call, "from A to B|>s per step|>difference|>GB|>difference");
-  pz_table_cells(table, "A%s|%.*f|-|%.2f|-", pz_prediction_fits(a) ? "" : " (does not fit)",
-                 decimals, a->step_s, a->peak_bytes / 1e9);
+  pz_table_cells(table, "A%s|%.*f|-|%.2f|-",
+                 pz_prediction_fits(a_prediction) ? "" : " (does not fit)", decimals,
+                 a_prediction->step_s, a_prediction->peak_bytes / 1e9);
   for (uint32_t i = 0; i < diff->n_path; i++) {
     const struct pz_diff_change *change = &diff->path[i];
     const struct pz_prediction *prediction = &change->p;
@@ -207,8 +215,8 @@ static void print_path(struct pz_call *call, const struct pz_plan_diff *diff) {
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static json_t *difference_json(double a, double b) {
-  return json_pack("{s:f,s:f,s:f}", "a", a, "b", b, "difference", b - a);
+static json_t *difference_json(double a_value, double b_value) {
+  return json_pack("{s:f,s:f,s:f}", "a", a_value, "b", b_value, "difference", b_value - a_value);
 }
 
 static json_t *run_json(const struct diff_side *side, const struct pz_training_run *run) {
@@ -222,7 +230,7 @@ static json_t *run_json(const struct diff_side *side, const struct pz_training_r
 
 static json_t *diff_json(const struct pz_plan_diff *diff, const struct diff_side *a_side,
                          const struct diff_side *b_side) {
-  const struct pz_prediction *a = &diff->a.p, *b = &diff->b.p;
+  const struct pz_prediction *a_prediction = &diff->a.p, *b_prediction = &diff->b.p;
   json_t *fields = json_array(), *parts = json_object(), *memory = json_object();
   json_t *path = json_array();
   for (uint32_t i = 0; i < diff->n_fields; i++) {
@@ -232,12 +240,14 @@ static json_t *diff_json(const struct pz_plan_diff *diff, const struct diff_side
   }
   for (size_t i = 0; pz_time_part_at(i); i++) {
     const struct pz_part_info *part = pz_time_part_at(i);
-    double a_s = pz_time_part(&a->parts, part), b_s = pz_time_part(&b->parts, part);
+    double a_s = pz_time_part(&a_prediction->parts, part),
+           b_s = pz_time_part(&b_prediction->parts, part);
     json_object_set_new(parts, part->key, difference_json(a_s, b_s));
   }
   for (size_t i = 0; pz_memory_part_at(i); i++) {
     const struct pz_part_info *part = pz_memory_part_at(i);
-    double a_bytes = pz_memory_part(&a->peak, part), b_bytes = pz_memory_part(&b->peak, part);
+    double a_bytes = pz_memory_part(&a_prediction->peak, part),
+           b_bytes = pz_memory_part(&b_prediction->peak, part);
     json_object_set_new(memory, part->key, difference_json(a_bytes, b_bytes));
   }
   for (uint32_t i = 0; i < diff->n_path; i++) {
@@ -248,33 +258,36 @@ static json_t *diff_json(const struct pz_plan_diff *diff, const struct diff_side
                         change->step_s, "peak_bytes", change->p.peak_bytes, "difference_bytes",
                         change->peak_bytes, "fits", (int)pz_prediction_fits(&change->p)));
   }
-  return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "changes", diff->changes, "verdict",
-                   diff->verdict, "a", run_json(a_side, &diff->a), "b", run_json(b_side, &diff->b),
-                   "fields", fields, "step_s", difference_json(a->step_s, b->step_s), "parts",
-                   parts, "peak_bytes", difference_json(a->peak_bytes, b->peak_bytes), "memory",
-                   memory, "path", path);
+  return json_pack(
+      "{s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "changes", diff->changes, "verdict",
+      diff->verdict, "a", run_json(a_side, &diff->a), "b", run_json(b_side, &diff->b), "fields",
+      fields, "step_s", difference_json(a_prediction->step_s, b_prediction->step_s), "parts", parts,
+      "peak_bytes", difference_json(a_prediction->peak_bytes, b_prediction->peak_bytes), "memory",
+      memory, "path", path);
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
 /* Finds the differences of both runs and prints them as JSON or as tables. */
-static void compare_runs(struct pz_call *call, const SETTINGS *settings, const struct diff_side *a,
-                         const struct diff_side *b) {
+static void compare_runs(struct pz_call *call, const SETTINGS *settings,
+                         const struct diff_side *a_side, const struct diff_side *b_side) {
   struct pz_plan_diff *diff = NULL;
-  struct pz_diff_side first = {sizeof first, a->run, &a->machine->chip, a->machine->net};
-  struct pz_diff_side second = {sizeof second, b->run, &b->machine->chip, b->machine->net};
+  struct pz_diff_side first = {sizeof first, a_side->run, &a_side->machine->chip,
+                               a_side->machine->net};
+  struct pz_diff_side second = {sizeof second, b_side->run, &b_side->machine->chip,
+                                b_side->machine->net};
   pz_must(call, pz_plan_diff(&first, &second, &diff, pz_call_error(call)));
   pz_defer(call, pz_free_plan_diff, diff);
-  if (*diff->a.refusal) /* that of B is the verdict */
+  if (*diff->a.refusal) /* the refusal of B is the verdict */
     pz_command_warn(settings->common.quiet, pz_format(call, "A: %s", diff->a.refusal));
   if (settings->common.json) {
-    pz_command_print_json(call, diff_json(diff, a, b));
+    pz_command_print_json(call, diff_json(diff, a_side, b_side));
     return;
   }
   /* Prints how much faster or slower B is.  The sentence begins with the changed fields if these
    * are few, otherwise with the name of B. */
   enum { MOST_NAMED = 4 };
-  const char *subject = pz_file_is_regular(b->name) ? b->name : "B";
+  const char *subject = pz_file_is_regular(b_side->name) ? b_side->name : "B";
   uint32_t n_fields = 0;
   char text[256];
   for (uint32_t i = 0; i < diff->n_path; i++) n_fields += diff->path[i].fields;
@@ -283,38 +296,41 @@ static void compare_runs(struct pz_call *call, const SETTINGS *settings, const s
     printf("%s %s\n\n", pz_text_plain(pz_text_copy(text, sizeof text, subject)), diff->verdict);
   else
     printf("A and B are the same plan\n\n");
-  print_run(a, &diff->a);
-  print_run(b, &diff->b);
+  print_run(a_side, &diff->a);
+  print_run(b_side, &diff->b);
   if (diff->n_fields) print_fields(call, diff);
   print_parts(call, diff);
   if (diff->n_path) print_path(call, diff);
 }
 
-static void diff(struct pz_call *call, struct pz_invocation *in) {
+static void diff(struct pz_call *call, struct pz_invocation *invocation) {
   SETTINGS settings = defaults;
-  struct diff_side a = {.letter = "A"}, b = {.letter = "B"};
-  /* changes may begin with '-' as options do; a space in front of them shows that they are none */
-  for (int i = 1; i < in->argc; i++)
-    if (in->argv[i][0] == '-' && strpbrk(in->argv[i], " \t\n"))
-      in->argv[i] = pz_format(call, " %s", in->argv[i]);
-  if (!pz_command_options(call, in, &settings)) return;
+  struct diff_side a_side = {.letter = "A"}, b_side = {.letter = "B"};
+  /* Changes may begin with '-' like an option.  A leading space tells the parser that they are
+   * an argument. */
+  for (int i = 1; i < invocation->argc; i++)
+    if (invocation->argv[i][0] == '-' && strpbrk(invocation->argv[i], " \t\n"))
+      invocation->argv[i] = pz_format(call, " %s", invocation->argv[i]);
+  if (!pz_command_options(call, invocation, &settings)) return;
   const char *with = settings.with;
-  if (with && in->n_args != 1) pz_command_refuse(call, in, "expected one FILE and --with CHANGES");
-  if (!with && in->n_args != 2 && in->n_args != 3)
-    pz_command_refuse(call, in, "expected two runs A and B, or MODEL A B, or FILE --with CHANGES");
-  if (in->n_args == 3) {
-    read_model_changes(call, &settings, in->args, &a, &b);
+  if (with && invocation->n_args != 1)
+    pz_command_refuse(call, invocation, "expected one FILE and --with CHANGES");
+  if (!with && invocation->n_args != 2 && invocation->n_args != 3)
+    pz_command_refuse(call, invocation,
+                      "expected two runs A and B, or MODEL A B, or FILE --with CHANGES");
+  if (invocation->n_args == 3) {
+    read_model_changes(call, &settings, invocation->args, &a_side, &b_side);
   } else { /* A is a file, B is a file or changes of A */
-    const char *first = in->args[0], *second = with ? with : in->args[1];
+    const char *first = invocation->args[0], *second = with ? with : invocation->args[1];
     if (is_changes(first))
       pz_raise(call, PZ_BAD_USE, "'%s' without a MODEL; accepted: MODEL A B, or a file", first);
-    read_file(call, &settings, first, second, &a);
+    read_file(call, &settings, first, second, &a_side);
     if (with || is_changes(second))
-      read_changes(call, &settings, second, a.run, &b);
+      read_changes(call, &settings, second, a_side.run, &b_side);
     else
-      read_file(call, &settings, second, first, &b);
+      read_file(call, &settings, second, first, &b_side);
   }
-  compare_runs(call, &settings, &a, &b);
+  compare_runs(call, &settings, &a_side, &b_side);
 }
 
 const struct pz_command pz_cmd_diff = {

@@ -1,5 +1,5 @@
-/* phaze estimate: latency and energy of operators on a chip, for all operators of a model, for one
- * matrix product with the mapping that was chosen for it, or for a table of operators.
+/* phaze estimate: latency and energy of operators on a chip, for all operators of a model, for
+ * one matrix product with its mapping onto the cores, or for a table of operators.
  *
  * estimate_operators() checks the arguments and opens an estimator of the machine; then
  * estimate_gemm(), estimate_table() or estimate_model() prints the answer.  The estimates
@@ -71,9 +71,9 @@ static void print_mapping(const struct pz_chip *chip, const struct pz_mapping *m
   const double needed_s[] = {mapping->compute_s, mapping->hbm_s, mapping->glb_s, mapping->local_s,
                              mapping->startup_s};
   char local[32], glb[32], hbm[32];
-  for (enum pz_bound b = PZ_BOUND_COMPUTE; b <= PZ_BOUND_STARTUP; b++)
-    printf("  %-8s %12.3f us%s\n", pz_bound_name(b), needed_s[b] * 1e6,
-           b == mapping->bound ? "   <- bottleneck" : "");
+  for (enum pz_bound bound = PZ_BOUND_COMPUTE; bound <= PZ_BOUND_STARTUP; bound++)
+    printf("  %-8s %12.3f us%s\n", pz_bound_name(bound), needed_s[bound] * 1e6,
+           bound == mapping->bound ? "   <- bottleneck" : "");
   printf("\ntraffic: %s HBM, %s global buffer, %s local buffers\n\n",
          pz_text_si(hbm, sizeof hbm, mapping->hbm_bytes, "B"),
          pz_text_si(glb, sizeof glb, mapping->glb_bytes, "B"),
@@ -104,15 +104,15 @@ static void estimate_gemm(struct pz_call *call, const struct settings *settings,
   struct pz_product product = {0};
   struct pz_mapping mapping;
   int64_t *const sizes[] = {&product.batch, &product.m, &product.n, &product.k};
-  const char *at = settings->gemm;
+  const char *position = settings->gemm;
   for (int i = 0; i < 4; i++) {
     char *end, separator = i < 3 ? ',' : '\0';
-    long long n = strtoll(at, &end, 10);
-    if (end == at || n < 1 || n > 1LL << 40 || *end != separator)
+    long long n = strtoll(position, &end, 10);
+    if (end == position || n < 1 || n > 1LL << 40 || *end != separator)
       pz_raise(call, PZ_BAD_USE, "--gemm: '%s'; accepted: B,M,N,K, four integers from 1 to 2^40",
                settings->gemm);
     *sizes[i] = n;
-    at = end + 1;
+    position = end + 1;
   }
   pz_must(call, pz_cost_product(cost, &product, &mapping, pz_call_error(call)));
   mapping.energy_j += mapping.latency_s * pz_power_static_watts(chip);
@@ -145,11 +145,11 @@ static json_t *cell_json(const char *text) {
 
 static json_t *table_json(const struct pz_csv *csv, const struct pz_op_times *times) {
   json_t *list = json_array();
-  for (uint32_t r = 0; r < csv->rows; r++) {
+  for (uint32_t row_index = 0; row_index < csv->rows; row_index++) {
     json_t *row = json_object();
     for (uint32_t k = 0; k < csv->columns; k++)
-      json_object_set_new(row, csv->cells[k], cell_json(pz_csv_cell(csv, r, k)));
-    json_object_set_new(row, "predicted_us", json_real(times->rows[r].us));
+      json_object_set_new(row, csv->cells[k], cell_json(pz_csv_cell(csv, row_index, k)));
+    json_object_set_new(row, "predicted_us", json_real(times->rows[row_index].us));
     json_array_append_new(list, row);
   }
   return json_pack("{s:o}", "ops", list);
@@ -166,9 +166,10 @@ static void print_op_times(struct pz_call *call, const struct pz_csv *csv,
   heads[n_shown] = ">predicted_us";
   heads[n_shown + 1] = NULL;
   struct pz_table *table = pz_table_with(call, heads);
-  for (uint32_t r = 0; r < csv->rows; r++) {
-    for (uint32_t k = 0; k < n_shown; k++) pz_table_cell(table, "%s", pz_csv_cell(csv, r, k));
-    pz_table_cell(table, "%.2f", times->rows[r].us);
+  for (uint32_t row_index = 0; row_index < csv->rows; row_index++) {
+    for (uint32_t k = 0; k < n_shown; k++)
+      pz_table_cell(table, "%s", pz_csv_cell(csv, row_index, k));
+    pz_table_cell(table, "%.2f", times->rows[row_index].us);
   }
   pz_table_print(table, 0, stdout);
 }
@@ -190,7 +191,7 @@ static void estimate_table(struct pz_call *call, const struct settings *settings
 
 /* ---- a model -------------------------------------------------------------------------------- */
 
-/* Sums over operators, by direction: PZ_FORWARD and PZ_BACKWARD are the indices. */
+/* Latency and energy summed over operators, by direction (PZ_FORWARD, PZ_BACKWARD). */
 struct sums {
   double latency_s[2], energy_j[2];
 };
@@ -200,13 +201,13 @@ struct sums {
 static void estimate_layer(struct pz_call *call, struct pz_cost *cost, const struct pz_layer *layer,
                            bool print, json_t *layer_json, struct sums *total) {
   static const char *const names[] = {"forward", "backward"};
-  for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
+  for (enum pz_direction direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++) {
     struct pz_call scratch = pz_scratch(call);
     struct sums sums = {0};
     json_t *list = pz_json_built(call, json_array());
     struct pz_table *table = pz_table_new(&scratch, "operator|class|>us|>mJ|bound|>utilisation");
-    for (uint32_t i = 0; i < layer->ops[d].n; i++) {
-      const struct pz_op *op = &layer->ops[d].op[i];
+    for (uint32_t i = 0; i < layer->ops[direction].n; i++) {
+      const struct pz_op *op = &layer->ops[direction].op[i];
       const char *op_class = pz_op_class_name(op->op_class);
       bool is_view = op->op_class == PZ_CLASS_NONE; /* moves no data and has no bound */
       char utilisation[32] = "";
@@ -223,17 +224,17 @@ static void estimate_layer(struct pz_call *call, struct pz_cost *cost, const str
                           (json_int_t)(op->bytes_read + op->bytes_written), "latency_s",
                           estimate.latency_s, "energy_j", estimate.energy_j, "bound",
                           is_view ? "none" : bound, "utilisation", estimate.utilisation));
-      sums.latency_s[d] += estimate.latency_s;
-      sums.energy_j[d] += estimate.energy_j;
+      sums.latency_s[direction] += estimate.latency_s;
+      sums.energy_j[direction] += estimate.energy_j;
     }
-    json_object_set(layer_json, names[d], list);
+    json_object_set(layer_json, names[direction], list);
     if (print) {
-      printf("\n%s x%" PRId64 ", %s: %.2f us in sequence\n", layer->name, layer->count, names[d],
-             sums.latency_s[d] * 1e6);
+      printf("\n%s x%" PRId64 ", %s: %.2f us in sequence\n", layer->name, layer->count,
+             names[direction], sums.latency_s[direction] * 1e6);
       pz_table_print(table, 2, stdout);
     }
-    total->latency_s[d] += sums.latency_s[d] * (double)layer->count;
-    total->energy_j[d] += sums.energy_j[d] * (double)layer->count;
+    total->latency_s[direction] += sums.latency_s[direction] * (double)layer->count;
+    total->energy_j[direction] += sums.energy_j[direction] * (double)layer->count;
     pz_scratch_end(&scratch);
   }
 }
@@ -288,12 +289,12 @@ static void estimate_model(struct pz_call *call, const struct settings *settings
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-static void estimate_operators(struct pz_call *call, struct pz_invocation *in) {
+static void estimate_operators(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
-  if (!pz_command_options(call, in, &settings)) return;
-  if (!settings.machine.chip) pz_command_refuse(call, in, "--chip CHIP is required");
-  if (in->n_args + (settings.gemm != NULL) + (settings.ops != NULL) != 1)
-    pz_command_refuse(call, in, "expected exactly one of MODEL, --gemm and --ops");
+  if (!pz_command_options(call, invocation, &settings)) return;
+  if (!settings.machine.chip) pz_command_refuse(call, invocation, "--chip CHIP is required");
+  if (invocation->n_args + (settings.gemm != NULL) + (settings.ops != NULL) != 1)
+    pz_command_refuse(call, invocation, "expected exactly one of MODEL, --gemm and --ops");
   const char *option = NULL;
   int64_t group = pz_workload_group(&settings.workload, &option);
   struct pz_machine_use use = {option, group, settings.common.quiet, .training = false};
@@ -303,7 +304,7 @@ static void estimate_operators(struct pz_call *call, struct pz_invocation *in) {
   else if (settings.ops)
     estimate_table(call, &settings, cost);
   else
-    estimate_model(call, &settings, in->args[0], cost);
+    estimate_model(call, &settings, invocation->args[0], cost);
   if (settings.common.verbose) {
     uint64_t lookups, hits;
     pz_cost_counts(cost, &lookups, &hits);

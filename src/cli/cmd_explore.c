@@ -1,7 +1,7 @@
 /* phaze explore: writes one HTML page that computes predictions and plans by itself
- * (report/explore_page.c).  The options are the settings that the page begins with. */
+ * (report/explore_page.c).  The options are the initial settings of the page. */
 
-/* readlink is of POSIX. */
+/* This makes <unistd.h> declare readlink(). */
 #define _POSIX_C_SOURCE 200809L /* NOLINT(bugprone-reserved-identifier) */
 
 #include <string.h>
@@ -17,7 +17,7 @@ enum { MOST_MODELS = 64 };
 struct settings {
   struct pz_common common;
   struct pz_machine_options machine;
-  struct pz_plan plan; /* that the page begins with; fields that are not given are unset */
+  struct pz_plan plan; /* initial plan of the page; fields that are not given are unset */
   const char *framework, *out, *wasm;
 };
 
@@ -82,13 +82,14 @@ static const char *framework_name(const void *unused, size_t i) {
   return pz_framework_names[i];
 }
 
-/* Sets the plan that the page begins with, whose number of devices and batch have defaults. */
+/* Sets the initial plan of the page from the options.  If devices or batch are not given, they
+ * keep the values that *plan has. */
 static void set_plan(struct pz_call *call, const struct settings *settings, struct pz_plan *plan) {
-  const struct pz_plan standard = *plan;
+  const struct pz_plan default_plan = *plan;
   char names[400];
   *plan = settings->plan;
-  if (!plan->devices) plan->devices = standard.devices;
-  if (!plan->batch) plan->batch = standard.batch;
+  if (!plan->devices) plan->devices = default_plan.devices;
+  if (!plan->batch) plan->batch = default_plan.batch;
   plan->framework = pz_framework_find(settings->framework);
   if (settings->framework && plan->framework < 0)
     pz_raise(call, PZ_BAD_USE, "--framework '%.60s'; accepted: %s", settings->framework,
@@ -107,21 +108,22 @@ static const char *explore_misuse(const struct settings *settings, char **models
   return overwrites ? "--output would overwrite the input file" : NULL;
 }
 
-static void explore(struct pz_call *call, struct pz_invocation *in) {
+static void explore(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
   char *text = NULL;
   size_t bytes = 0;
-  if (!pz_command_options(call, in, &settings)) return;
-  const char *misuse = explore_misuse(&settings, in->args, in->n_args), *out = settings.out;
-  if (misuse) pz_command_refuse(call, in, misuse);
-  in->args[in->n_args] = NULL; /* ends the list of models */
+  if (!pz_command_options(call, invocation, &settings)) return;
+  const char *misuse = explore_misuse(&settings, invocation->args, invocation->n_args),
+             *out = settings.out;
+  if (misuse) pz_command_refuse(call, invocation, misuse);
+  invocation->args[invocation->n_args] = NULL; /* ends the list of models */
   struct pz_explore_options options = pz_explore_options_default();
   struct pz_machine_use use = {"devices", settings.plan.devices ? settings.plan.devices : 1,
                                settings.common.quiet, .training = false};
   pz_machine_open(call, &settings.machine, use); /* checks chip and cluster, and warns */
   set_plan(call, &settings, &options.plan);
   pz_file_require_output(call, out, NULL, 0);
-  options.models = (const char *const *)in->args;
+  options.models = (const char *const *)invocation->args;
   options.chip = settings.machine.chip;
   options.cluster = settings.machine.cluster;
   options.wasm = settings.wasm ? settings.wasm : find_shared_file(call, "explore.wasm");

@@ -31,8 +31,8 @@ static const char *predecessors_text(const struct pz_op *op, char *buf, size_t s
   enum { LONGEST_NUMBER = 12 };
   size_t used = 0;
   buf[0] = '\0';
-  for (uint32_t p = 0; p < op->n_pred && used + LONGEST_NUMBER < size; p++)
-    used += (size_t)snprintf(buf + used, size - used, "%s%" PRIu32, p ? "," : "", op->pred[p]);
+  for (uint32_t i = 0; i < op->n_pred && used + LONGEST_NUMBER < size; i++)
+    used += (size_t)snprintf(buf + used, size - used, "%s%" PRIu32, i ? "," : "", op->pred[i]);
   return buf;
 }
 
@@ -44,7 +44,7 @@ static void print_operators(struct pz_call *call, const struct pz_ops *ops, cons
     const struct pz_op *op = &ops->op[i];
     char after[96], flop[32], read[32], written[32], weights[32];
     pz_table_cells(table, "%" PRIu32 "|%s|%s", i, op->name, pz_op_class_name(op->op_class));
-    /* Adds the dimensions of an operator: b x m x n x k of a GEMM, otherwise rows x columns. */
+    /* The dimensions are b x m x n x k of a GEMM, otherwise rows x columns. */
     const struct pz_dims *dims = &op->dims;
     if (op->matmul_flop)
       pz_table_cell(table, "%" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64, dims->batch,
@@ -76,7 +76,7 @@ static void print_layer(struct pz_call *call, const struct pz_workload *workload
   if (i + 1 < workload->n_layers)
     printf(", %s to the next layer",
            pz_text_si(output, sizeof output, (double)layer->output_bytes, "B"));
-  /* name the inputs of the layer, unless its only input is the layer before it */
+  /* Names the inputs of the layer, unless its only input is the previous layer. */
   bool only_previous = layer->n_from == 1 && layer->from[0] + 1 == i;
   if (i > 0 && !only_previous) {
     if (!layer->n_from) printf(", reads the model's inputs");
@@ -172,13 +172,13 @@ static void print_workload(struct pz_call *call, const struct pz_workload *workl
   print_totals(workload);
 }
 
-static void show_graph(struct pz_call *call, struct pz_invocation *in) {
+static void show_graph(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
-  if (!pz_command_options(call, in, &settings)) return;
+  if (!pz_command_options(call, invocation, &settings)) return;
   bool json = settings.common.json, dot = settings.dot;
-  if (json && dot) pz_command_refuse(call, in, "--json and --dot cannot be combined");
+  if (json && dot) pz_command_refuse(call, invocation, "--json and --dot cannot be combined");
   const struct pz_workload *workload =
-      pz_workload_open(call, in->args[0], &settings.workload, settings.common.quiet);
+      pz_workload_open(call, invocation->args[0], &settings.workload, settings.common.quiet);
   if (!json && !dot) {
     print_workload(call, workload);
     return;

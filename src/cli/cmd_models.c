@@ -14,12 +14,12 @@ static const struct settings defaults;
 
 static const struct pz_option option_table[] = {PZ_COMMON_OPTIONS(struct settings)};
 
-static void list_models(struct pz_call *call, struct pz_invocation *in) {
+static void list_models(struct pz_call *call, struct pz_invocation *invocation) {
   static const char *const heads[] = {"model",  "family",  ">layers",      ">hidden",
                                       ">heads", ">kv",     ">ffn",         ">vocab",
                                       ">seq",   ">params", "Hugging Face", NULL};
   struct settings settings = defaults;
-  if (!pz_command_options(call, in, &settings)) return;
+  if (!pz_command_options(call, invocation, &settings)) return;
   struct pz_table *table = pz_table_with(call, heads);
   json_t *models = pz_json_built(call, json_array());
   for (size_t i = 0; pz_preset_name(i); i++) {

@@ -20,11 +20,11 @@ struct settings {
   const char *instance;
   int semantics, evaluator;
   bool compat, check;
-  struct pz_place_settings model;             /* this member and the next are for a MODEL */
-  struct pz_place_training_settings training; /* for training semantics */
+  struct pz_place_settings model;             /* the options from here on require a MODEL */
+  struct pz_place_training_settings training; /* these require training semantics */
 };
 
-enum { NOT_GIVEN = -1 }; /* a choice that the user left open */
+enum { NOT_GIVEN = -1 }; /* value of a choice that was not given */
 
 static const struct settings defaults = {.semantics = NOT_GIVEN,
                                          .model = {.devices_text = "1024"},
@@ -168,9 +168,9 @@ static void place_instance(struct pz_call *call, const struct settings *settings
 
 /* ---- the semantics -------------------------------------------------------------------------- */
 
-/* Returns the semantics that were chosen, or else original for an instance file, training for a
- * model on a chip that is built or of a modern technology, and corrected otherwise.  ONNX graphs
- * have no training framework. */
+/* Returns the semantics that the user chose.  The default is `original` for an instance file,
+ * `training` for a model on an existing chip or on one of a modern technology, and `corrected`
+ * otherwise.  ONNX graphs have no training framework, so their default is `corrected`. */
 static int choose_semantics(struct pz_call *call, const struct settings *settings,
                             const char *model) {
   const struct pz_machine_options *machine = &settings->model.machine;
@@ -188,10 +188,10 @@ static int choose_semantics(struct pz_call *call, const struct settings *setting
   return training ? TRAINING : CORRECTED;
 }
 
-/* Raises PZ_BAD_USE for options that the chosen semantics do not have.  `none` are the settings
+/* Raises PZ_BAD_USE for options that the chosen semantics do not have.  `unset` are the settings
  * without any option. */
 static void check_semantics(struct pz_call *call, const struct settings *settings,
-                            const struct settings *none) {
+                            const struct settings *unset) {
   static const char *const not_training[] = {"check",     "optimizer", "dim",
                                              "batch-dim", "layers",    "unknown-ops"};
   const char *semantics = semantics_names[settings->semantics];
@@ -202,7 +202,7 @@ static void check_semantics(struct pz_call *call, const struct settings *setting
     for (size_t i = 0; i < sizeof option_table / sizeof *option_table; i++) {
       const struct pz_option *option = &option_table[i];
       for (size_t k = 0; k < sizeof not_training / sizeof *not_training; k++)
-        if (strcmp(option->name, not_training[k]) == 0 && !pz_option_same(option, settings, none))
+        if (strcmp(option->name, not_training[k]) == 0 && !pz_option_same(option, settings, unset))
           pz_raise(call, PZ_BAD_USE,
                    "--%s with --semantics training; accepted: with --semantics corrected, original",
                    option->name);
@@ -210,7 +210,7 @@ static void check_semantics(struct pz_call *call, const struct settings *setting
     return;
   }
   const struct pz_option *training_option =
-      pz_command_changed(&pz_cmd_place, AT(training), settings, none);
+      pz_command_changed(&pz_cmd_place, AT(training), settings, unset);
   char name[64];
   if (training_option)
     pz_raise(call, PZ_BAD_USE,
@@ -253,13 +253,13 @@ static enum pz_exit place_model(struct pz_call *call, struct settings *settings,
 
 /* Returns an error message if the arguments are inconsistent, otherwise NULL. */
 static const char *place_misuse(struct pz_call *call, const struct settings *settings,
-                                const struct settings *none, int n_args, const char *model) {
+                                const struct settings *unset, int n_args, const char *model) {
   const struct pz_machine_options *machine = &settings->model.machine;
   const struct pz_place_training_settings *training = &settings->training;
   if (n_args + (settings->instance != NULL) != 1)
     return "expected either a MODEL or --instance FILE.json";
   if (settings->instance) {
-    const struct pz_option *option = pz_command_changed(&pz_cmd_place, AT(model), settings, none);
+    const struct pz_option *option = pz_command_changed(&pz_cmd_place, AT(model), settings, unset);
     char name[40];
     if (!option) return NULL;
     return pz_format(call, "--%s requires a MODEL, it does not apply to --instance",
@@ -275,28 +275,28 @@ static const char *place_misuse(struct pz_call *call, const struct settings *set
   return machine->chip || training->compare ? NULL : "--chip CHIP is required";
 }
 
-static void place(struct pz_call *call, struct pz_invocation *in) {
-  const struct settings none = defaults;
-  struct settings settings = none;
-  if (!pz_command_options(call, in, &settings)) return;
-  const char *model = in->args[0];
-  const char *misuse = place_misuse(call, &settings, &none, in->n_args, model);
-  if (misuse) pz_command_refuse(call, in, misuse);
+static void place(struct pz_call *call, struct pz_invocation *invocation) {
+  const struct settings unset = defaults;
+  struct settings settings = unset;
+  if (!pz_command_options(call, invocation, &settings)) return;
+  const char *model = invocation->args[0];
+  const char *misuse = place_misuse(call, &settings, &unset, invocation->n_args, model);
+  if (misuse) pz_command_refuse(call, invocation, misuse);
   settings.model.quiet = settings.common.quiet;
   settings.model.recompute = recomputations[settings.model.recompute];
   const struct pz_run_plan *compared = NULL;
-  bool devices_given = settings.model.devices_text != none.model.devices_text;
+  bool devices_given = settings.model.devices_text != unset.model.devices_text;
   if (settings.training.compare)
     compared = pz_place_read_compared(call, &settings.model, &settings.training, devices_given);
   settings.semantics = choose_semantics(call, &settings, model);
-  check_semantics(call, &settings, &none);
+  check_semantics(call, &settings, &unset);
 #ifndef NDEBUG
   settings.check = true;
 #endif
   if (settings.instance)
     place_instance(call, &settings);
   else
-    in->exit = place_model(call, &settings, model, compared);
+    invocation->exit = place_model(call, &settings, model, compared);
 }
 
 const struct pz_command pz_cmd_place = {

@@ -84,8 +84,8 @@ void pz_predict_write_page(struct pz_call *call, const char *path, const char *m
   /* The page links to a page of `phaze explore` in the same folder, if there is one. */
   const char *slash = strrchr(path, '/');
   int folder_bytes = slash ? (int)(slash - path) + 1 : 0;
-  struct page_test beside = {.path = pz_format(call, "%.*s%s", folder_bytes, path, explore)};
-  bool found = pz_border(test_page, &beside, NULL) == PZ_OK && beside.is_explore;
+  struct page_test neighbour = {.path = pz_format(call, "%.*s%s", folder_bytes, path, explore)};
+  bool found = pz_border(test_page, &neighbour, NULL) == PZ_OK && neighbour.is_explore;
   struct pz_plan_page page = {.size = sizeof page,
                               .model = model,
                               .chip = &machine->chip,
@@ -101,7 +101,8 @@ void pz_predict_write_page(struct pz_call *call, const char *path, const char *m
 
 /* ---- the explanation ------------------------------------------------------------------------ */
 
-/* Returns where every field of the plan comes from and which constants count, for --explain. */
+/* Returns, for --explain, the origin of every plan field and the constants that affect the
+ * prediction. */
 static const struct pz_explanation *explain_plan(struct pz_call *call,
                                                  const struct pz_predicted *predicted) {
   struct pz_explanation *explanation = NULL;
@@ -304,8 +305,8 @@ static void predict_file(struct pz_call *call, void *ctx) {
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-/* Returns an error message if the options are inconsistent, otherwise NULL.  `is_plan`: the
- * argument is a plan file. */
+/* Returns an error message if the options are inconsistent, otherwise NULL.  `is_plan` says
+ * whether the argument is a plan file. */
 static const char *predict_misuse(struct pz_call *call, const struct pz_predict_settings *settings,
                                   const char *model, bool is_plan) {
   const struct pz_option *model_option =
@@ -328,19 +329,19 @@ static const char *predict_misuse(struct pz_call *call, const struct pz_predict_
   return pz_machine_find_overwrite(&settings->machine, model, settings->trace, settings->report);
 }
 
-static void predict(struct pz_call *call, struct pz_invocation *in) {
+static void predict(struct pz_call *call, struct pz_invocation *invocation) {
   SETTINGS settings = defaults;
-  if (!pz_command_options(call, in, &settings)) return;
-  if (in->n_args != (settings.runs ? 0 : 1))
-    pz_command_refuse(call, in, "expected one MODEL or PLAN.json, or --runs FILE.csv");
-  const char *model = in->args[0];
+  if (!pz_command_options(call, invocation, &settings)) return;
+  if (invocation->n_args != (settings.runs ? 0 : 1))
+    pz_command_refuse(call, invocation, "expected one MODEL or PLAN.json, or --runs FILE.csv");
+  const char *model = invocation->args[0];
   bool is_plan = !settings.runs && pz_is_plan_file(model), fits = true;
   const char *misuse = predict_misuse(call, &settings, model, is_plan);
-  if (misuse) pz_command_refuse(call, in, misuse);
+  if (misuse) pz_command_refuse(call, invocation, misuse);
   if (settings.runs) {
     pz_predict_runs(call, &settings);
   } else if (is_plan) {
-    /* the message of every error about the input contains the name of the file */
+    /* Every error message about the input must contain the name of the file. */
     struct file_prediction prediction = {.settings = &settings, .path = model};
     struct pz_error why = {0};
     if (pz_border(predict_file, &prediction, &why) != PZ_OK)
@@ -349,7 +350,7 @@ static void predict(struct pz_call *call, struct pz_invocation *in) {
   } else {
     fits = predict_plan(call, &settings, model);
   }
-  if (!fits) in->exit = PZ_EXIT_NO_ANSWER;
+  if (!fits) invocation->exit = PZ_EXIT_NO_ANSWER;
 }
 
 const struct pz_command pz_cmd_predict = {

@@ -46,7 +46,7 @@ static const struct pz_option option_table[] = {
 /* The plan to rehearse. */
 struct rehearse_input {
   const SETTINGS *settings;
-  struct pz_run_file file; /* if it is a launch script, the rehearsal starts its text */
+  struct pz_run_file file; /* plan file or launch script; the rehearsal runs the text of a script */
   const struct pz_machine *machine;
 };
 
@@ -62,24 +62,25 @@ static void read_input(struct pz_call *call, struct rehearse_input *input, const
   struct pz_run_file file = pz_run_file_read(call, path, &options);
   if (settings->framework) {
     const char *asked_name = frameworks[settings->framework];
-    int asked = pz_framework_find(asked_name), own = file.run->plan.framework;
-    if (own >= 0 && own != asked)
+    int asked_framework = pz_framework_find(asked_name), plan_framework = file.run->plan.framework;
+    if (plan_framework >= 0 && plan_framework != asked_framework)
       pz_raise(call, PZ_BAD_USE,
                "--framework %s, but %s is a plan of %s; accepted: a plan of this framework "
                "('phaze place --framework %s')",
-               asked_name, file.name, pz_framework_names[own], asked_name);
-    file.run->plan.framework = asked;
+               asked_name, file.name, pz_framework_names[plan_framework], asked_name);
+    file.run->plan.framework = asked_framework;
   }
   pz_run_file_warn(quiet, file.run);
   input->file = file;
   input->machine = pz_machine_of_run(call, &settings->machine, file.name, quiet, file.run);
 }
 
-/* ---- the comparison as tables ----------------------------------------------------------------- */
+/* ---- the comparison as tables
+ * ------------------------------------------------------------ */
 
 /* Prints a row for each measure of each rank: predicted, measured, the error of the prediction,
- * and the error of the time that was corrected.  A rank that failed has the row of its reserved
- * memory only. */
+ * and the error of the corrected time.  A rank that failed has only the row of its reserved
+ * memory. */
 static void print_ranks(struct pz_call *call, const struct pz_rehearsal *rehearsal) {
   static const char *const labels[] = {"compute (s)", "between steps (GB)", "peak (GB)",
                                        "reserved (GB)"};
@@ -89,16 +90,16 @@ static void print_ranks(struct pz_call *call, const struct pz_rehearsal *rehears
     for (int i = 0; i < PZ_REHEARSAL_MEASURES; i++) {
       const struct pz_rehearsed_rank *rank = &rehearsal->ranks[n];
       double measured = rank->measured[i], predicted = rank->predicted[i];
-      bool ok = rank->status == PZ_RANK_OK, is_time = i == PZ_REHEARSAL_COMPUTE;
+      bool has_results = rank->status == PZ_RANK_OK, is_time = i == PZ_REHEARSAL_COMPUTE;
       double unit = is_time ? 1 : 1e9;
-      if (!ok && i != PZ_REHEARSAL_RESERVED) continue;
+      if (!has_results && i != PZ_REHEARSAL_RESERVED) continue;
       pz_table_cells(table, "%" PRId64 "|%" PRId64 "|%s", rank->rank, rank->stage + 1, labels[i]);
       pz_table_cell(table, is_time ? "%.4g" : "%.1f", predicted / unit);
       if (measured > 0)
         pz_table_cell(table, is_time ? "%.4g" : "%.1f", measured / unit);
       else
         pz_table_cell(table, "%s", rank->status == PZ_RANK_OOM ? "out of memory" : "failed");
-      pz_table_known(table, ok, "%+.1f%%", 100 * (predicted / measured - 1));
+      pz_table_known(table, has_results, "%+.1f%%", 100 * (predicted / measured - 1));
       pz_table_known(table, is_time && rank->corrected_s > 0, "%+.1f%%",
                      100 * (rank->corrected_s / measured - 1));
     }
@@ -109,7 +110,7 @@ static void print_ranks(struct pz_call *call, const struct pz_rehearsal *rehears
  * spare. */
 static void print_fit(const struct pz_rehearsal *rehearsal) {
   const struct pz_rehearsed_rank *tightest = NULL;
-  double least_spare_bytes = 0; /* of the tightest rank */
+  double least_spare_bytes = 0; /* spare memory of the tightest rank */
   putchar('\n');
   for (uint32_t i = 0; i < rehearsal->n_ranks; i++) {
     const struct pz_rehearsed_rank *rank = &rehearsal->ranks[i];
@@ -162,7 +163,8 @@ static void print_results(struct pz_call *call, const struct rehearse_input *inp
            pz_text_plain(pz_text_copy(text, sizeof text, rehearsal->notes[i])));
 }
 
-/* ---- the comparison as JSON ------------------------------------------------------------------- */
+/* ---- the comparison as JSON
+ * -------------------------------------------------------------- */
 
 static json_t *positive_or_null(double value) { return value > 0 ? json_real(value) : json_null(); }
 
@@ -208,12 +210,13 @@ static json_t *results_json(const struct rehearse_input *input,
   return root;
 }
 
-/* ---- the command ------------------------------------------------------------------------------ */
+/* ---- the command
+ * ------------------------------------------------------------------------- */
 
 struct rehearse_work {
   struct rehearse_input input;
   const char *path;
-  bool fits; /* by what was measured */
+  bool fits; /* whether the plan fits by the measurements */
 };
 
 /* Prints the script, or compares the results of an earlier run of it. */
@@ -265,20 +268,22 @@ static void rehearse_plan(struct pz_call *call, void *ctx) {
 
 /* Runs rehearse_plan() under a border of its own, so that every error about the input can be given
  * the name of the plan or of the results. */
-static void rehearse(struct pz_call *call, struct pz_invocation *in) {
+static void rehearse(struct pz_call *call, struct pz_invocation *invocation) {
   SETTINGS settings = defaults;
-  if (!pz_command_options(call, in, &settings)) return;
+  if (!pz_command_options(call, invocation, &settings)) return;
   const char *results = settings.results;
-  if (!results && settings.out) pz_command_refuse(call, in, "-o requires --results FILE.csv");
+  if (!results && settings.out)
+    pz_command_refuse(call, invocation, "-o requires --results FILE.csv");
   if (!results && settings.common.json)
-    pz_command_refuse(call, in, "--json requires --results FILE.csv");
-  struct rehearse_work work = {.input = {.settings = &settings}, .path = in->args[0], .fits = true};
+    pz_command_refuse(call, invocation, "--json requires --results FILE.csv");
+  struct rehearse_work work = {
+      .input = {.settings = &settings}, .path = invocation->args[0], .fits = true};
   struct pz_error why = {0};
   if (pz_border(rehearse_plan, &work, &why) != PZ_OK) {
     bool about_results = results && strstr(why.message, results);
     pz_command_raise_about(call, about_results ? results : pz_run_file_name(work.path), &why);
   }
-  if (!work.fits) in->exit = PZ_EXIT_NO_ANSWER;
+  if (!work.fits) invocation->exit = PZ_EXIT_NO_ANSWER;
 }
 
 const struct pz_command pz_cmd_rehearse = {

@@ -22,15 +22,15 @@ static const struct pz_option option_table[] = {
 };
 /* clang-format on */
 
-static void report(struct pz_call *call, struct pz_invocation *in) {
+static void report(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
   struct pz_progress progress;
   struct pz_run *run = NULL;
-  if (!pz_command_options(call, in, &settings)) return;
-  const char *dir = in->args[0];
-  if (in->n_args != 1) pz_command_refuse(call, in, "expected one run directory");
+  if (!pz_command_options(call, invocation, &settings)) return;
+  const char *dir = invocation->args[0];
+  if (invocation->n_args != 1) pz_command_refuse(call, invocation, "expected one run directory");
   if (settings.file && pz_file_same(pz_format(call, "%s/run.sqlite", dir), settings.file))
-    pz_command_refuse(call, in, "--output would overwrite the run");
+    pz_command_refuse(call, invocation, "--output would overwrite the run");
   const char *default_file = pz_report_path(call, dir);
   const char *file = settings.file ? settings.file : default_file;
   struct pz_run_options options = pz_run_options_default();
@@ -43,7 +43,7 @@ static void report(struct pz_call *call, struct pz_invocation *in) {
                     "report", "parts", 1);
   pz_must(call, pz_run_look(&options, &run, pz_call_error(call)));
   pz_defer(call, pz_study_run_close, run);
-  pz_file_require_output(call, file, NULL, 0); /* asked before the long work */
+  pz_file_require_output(call, file, NULL, 0); /* fails before the long work, not after it */
   pz_report_complete(call, run);
   json_t *document = pz_report_write(call, pz_run_result(run), file, settings.csv);
   if (settings.common.json)

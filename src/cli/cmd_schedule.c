@@ -22,10 +22,10 @@ struct settings {
   int exclusive, solver;
   int64_t steps;
   double seconds;
-  struct pz_machine_options machine; /* this member and all that follow are not for --instance */
+  struct pz_machine_options machine; /* the options from here on do not apply to --instance */
   const char *layers;
   bool gantt;
-  struct { /* with a MODEL only */
+  struct { /* these options require a MODEL */
     int modes;
     struct pz_workload_options workload;
   } model;
@@ -33,7 +33,7 @@ struct settings {
 
 static const struct settings defaults = {.model = {.workload = PZ_WORKLOAD_DEFAULTS}};
 
-enum { NOT_GIVEN = -1 }; /* a choice that the user left open */
+enum { NOT_GIVEN = -1 }; /* value of a choice that was not given */
 
 #define AT(field) offsetof(struct settings, field)
 /* clang-format off */
@@ -62,12 +62,13 @@ struct schedule_job {
   const struct settings *settings;
   struct pz_schedule_options options;
   struct pz_progress progress;
-  struct pz_vec list;    /* const struct pz_layer_schedule *: those to show; one for an instance */
-  struct pz_vec seconds; /* double: solving time of each; none for a plan */
-  const char *model;     /* NULL if an instance */
-  const struct pz_workload *workload;     /* of a model without a plan, else NULL */
-  const struct pz_plan_schedules *passes; /* of a model with a plan, else NULL */
-  const char *chip, *cluster;             /* cluster of a plan, or NULL if the chip's own link */
+  struct pz_vec list;                 /* const struct pz_layer_schedule *: the schedules to print */
+  struct pz_vec seconds;              /* double: solving time of each schedule; empty for a plan */
+  const char *model;                  /* name of the model, or NULL for an instance */
+  const struct pz_workload *workload; /* operators of the MODEL, otherwise NULL */
+  const struct pz_plan_schedules *passes; /* schedules of the plan, otherwise NULL */
+  const char *chip;
+  const char *cluster; /* network of the plan, or NULL if it is the chip's own link */
 };
 
 /* ---- output --------------------------------------------------------------------------------- */
@@ -83,7 +84,7 @@ static json_t *schedule_json(const struct schedule_job *job, uint32_t i) {
 
 /* Returns the schedule of an instance, or the schedules of all layers with their sums. */
 static json_t *schedules_json(const struct schedule_job *job) {
-  double sum_s[2] = {0}; /* of each direction */
+  double sum_s[2] = {0}; /* by direction */
   if (!job->model) return schedule_json(job, 0);
   json_t *layers = json_array();
   for (uint32_t i = 0; i < job->list.n; i++) {
@@ -196,10 +197,9 @@ static void report_schedules(struct pz_call *call, const struct schedule_job *jo
     print_instance(call, schedule_at(job, 0));
 }
 
-/* ---- an instance, or the layers of a model --------------------------------------------------- */
+/* ---- an instance, or the layers of a model -------------------------------------------------- */
 
-/* Appends a schedule, which the call frees, with the time that its solution has taken since
- * start_s. */
+/* Appends a schedule and the time that solving it has taken since start_s.  The call frees it. */
 static void append_schedule(struct pz_call *call, struct schedule_job *job,
                             struct pz_layer_schedule *schedule, double start_s) {
   double solving_s = pz_clock_s() - start_s;
@@ -348,10 +348,10 @@ static void schedule_plan(struct pz_call *call, struct schedule_job *job) {
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-/* Returns an error message if the arguments are inconsistent, otherwise NULL.  `none` are the
+/* Returns an error message if the arguments are inconsistent, otherwise NULL.  `unset` are the
  * settings without any option. */
 static const char *schedule_misuse(struct pz_call *call, const struct settings *settings,
-                                   const struct settings *none, int n_args, const char *model) {
+                                   const struct settings *unset, int n_args, const char *model) {
   bool instance = settings->instance != NULL, plan = settings->plan != NULL;
   bool ilp = settings->solver == PZ_SOLVER_ILP;
   const char *input = model;
@@ -368,7 +368,7 @@ static const char *schedule_misuse(struct pz_call *call, const struct settings *
   if (settings->trace && settings->lp && pz_file_same(settings->trace, settings->lp))
     return "--trace and --write-lp name the same file";
   const struct pz_option *model_option =
-      pz_command_changed(&pz_cmd_schedule, instance ? AT(machine) : AT(model), settings, none);
+      pz_command_changed(&pz_cmd_schedule, instance ? AT(machine) : AT(model), settings, unset);
   if ((instance || plan) && model_option)
     return pz_format(call, "--%s requires a MODEL, it does not apply to --%s", model_option->name,
                      instance ? "instance" : "plan");
@@ -380,13 +380,15 @@ static const char *schedule_misuse(struct pz_call *call, const struct settings *
   return NULL;
 }
 
-static void schedule(struct pz_call *call, struct pz_invocation *in) {
-  struct settings none = defaults;
-  none.exclusive = none.model.modes = NOT_GIVEN;
-  struct settings settings = none;
-  if (!pz_command_options(call, in, &settings)) return;
-  const char *misuse = schedule_misuse(call, &settings, &none, in->n_args, in->args[0]);
-  if (misuse) pz_command_refuse(call, in, misuse);
+static void schedule(struct pz_call *call, struct pz_invocation *invocation) {
+  struct settings unset = defaults;
+  unset.exclusive = NOT_GIVEN;
+  unset.model.modes = NOT_GIVEN;
+  struct settings settings = unset;
+  if (!pz_command_options(call, invocation, &settings)) return;
+  const char *misuse =
+      schedule_misuse(call, &settings, &unset, invocation->n_args, invocation->args[0]);
+  if (misuse) pz_command_refuse(call, invocation, misuse);
   struct schedule_job *job = pz_alloc(call, 1, sizeof *job);
   job->settings = &settings;
   /* A choice that was not given keeps its default. */
@@ -412,7 +414,7 @@ static void schedule(struct pz_call *call, struct pz_invocation *in) {
   else if (settings.plan)
     schedule_plan(call, job);
   else
-    schedule_model(call, job, in->args[0]);
+    schedule_model(call, job, invocation->args[0]);
 }
 
 const struct pz_command pz_cmd_schedule = {

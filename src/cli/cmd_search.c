@@ -48,15 +48,16 @@ static void search_and_print(struct pz_call *call, void *ctx) {
   pz_study_run_report(call, run);
 }
 
-static void search(struct pz_call *call, struct pz_invocation *in) {
+static void search(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
-  if (!pz_command_options(call, in, &settings)) return;
-  const char *misuse = pz_study_run_misuse(&settings.study, in->n_args);
-  if (!misuse) misuse = pz_study_misuse(call, in->command, &settings, &settings.study);
-  if (misuse) pz_command_refuse(call, in, misuse);
-  struct search_work work = {
-      {.common = &settings.common, .settings = &settings.study}, in->args, in->n_args};
-  pz_study_run_work(call, in, &settings.study, search_and_print, &work);
+  if (!pz_command_options(call, invocation, &settings)) return;
+  const char *misuse = pz_study_run_misuse(&settings.study, invocation->n_args);
+  if (!misuse) misuse = pz_study_misuse(call, invocation->command, &settings, &settings.study);
+  if (misuse) pz_command_refuse(call, invocation, misuse);
+  struct search_work work = {{.common = &settings.common, .settings = &settings.study},
+                             invocation->args,
+                             invocation->n_args};
+  pz_study_run_work(call, invocation, &settings.study, search_and_print, &work);
 }
 
 const struct pz_command pz_cmd_search = {

@@ -31,8 +31,8 @@ static void print_names(const char *label, const json_t *names) {
   printf("\n");
 }
 
-/* Prints "4 .. 512 (27)" for 27 values, the value if there is one, or that lanes follow from the
- * columns. */
+/* Prints the range and the number of values of an axis, as "4 .. 512 (27)", or its only value.
+ * Without values, lanes are as many as columns. */
 static void print_axis(const char *name, const json_t *values) {
   size_t n = json_array_size(values);
   long long first = json_integer_value(json_array_get(values, 0));
@@ -80,14 +80,15 @@ static void append_space(struct pz_call *call, const char *name, const char *bud
   if (json_array_append(list, description) != 0) pz_raise_memory(call, "the spaces");
 }
 
-static void show_spaces(struct pz_call *call, struct pz_invocation *in) {
+static void show_spaces(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
   json_t *list, *space;
   size_t i;
-  if (!pz_command_options(call, in, &settings)) return;
+  if (!pz_command_options(call, invocation, &settings)) return;
   list = pz_json_built(call, json_array());
-  for (int k = 0; k < in->n_args; k++) append_space(call, in->args[k], settings.budget, list);
-  for (size_t k = 0; in->n_args == 0 && pz_space_preset_name(k); k++)
+  for (int k = 0; k < invocation->n_args; k++)
+    append_space(call, invocation->args[k], settings.budget, list);
+  for (size_t k = 0; invocation->n_args == 0 && pz_space_preset_name(k); k++)
     append_space(call, pz_space_preset_name(k), settings.budget, list);
   if (settings.common.json)
     pz_command_print_json(call, json_incref(list));

@@ -1,5 +1,4 @@
-/* phaze tune: reads the training run of a user, predicts it, and searches for what would make it
- * faster.
+/* phaze tune: reads the training run of a user, predicts it, and searches for faster plans.
  *
  * tune() reads the run, opens its machine, has the library find the prediction, the best plan
  * and the single changes, and prints them as tables or with print_answer_json(). */
@@ -42,11 +41,11 @@ static const struct pz_option option_table[] = {
 
 enum { MOST_CHANGES = 8 }; /* single changes to show */
 
-/* A training run that was read, and the answer. */
+/* A training run that was read, and how it can be made faster. */
 struct tuned_run {
   struct pz_run_plan *run;
   const struct pz_plan_tuning *tuning;
-  double measured_s; /* measured seconds per step; 0 if they were not measured */
+  double measured_s; /* measured seconds per step, or 0 if unknown */
 };
 
 /* ---- the run and its prediction ------------------------------------------------------------- */
@@ -175,8 +174,8 @@ static json_t *texts_json(const char *const *list, uint32_t n) {
   return texts;
 }
 
-/* Returns the run with another plan as JSON, in the format of a plan file.  The value belongs to
- * the call. */
+/* Returns the run with another plan as JSON in the format of a plan file, which belongs to the
+ * call. */
 static json_t *run_json(struct pz_call *call, const struct tuned_run *tuned,
                         const struct pz_plan *plan) {
   struct pz_run_plan run = *tuned->run;
@@ -235,9 +234,9 @@ static void print_answer_json(struct pz_call *call, const struct tuned_run *tune
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-static void tune(struct pz_call *call, struct pz_invocation *in) {
+static void tune(struct pz_call *call, struct pz_invocation *invocation) {
   SETTINGS settings = defaults;
-  if (!pz_command_options(call, in, &settings)) return;
+  if (!pz_command_options(call, invocation, &settings)) return;
   bool quiet = settings.common.quiet;
   const atomic_bool *stop = pz_command_listen();
   struct pz_run_plan_options read_options = pz_run_plan_options_default();
@@ -245,7 +244,7 @@ static void tune(struct pz_call *call, struct pz_invocation *in) {
   read_options.devices = settings.devices;
   read_options.set = settings.set;
   read_options.ignore = settings.ignore;
-  struct pz_run_file file = pz_run_file_read(call, in->args[0], &read_options);
+  struct pz_run_file file = pz_run_file_read(call, invocation->args[0], &read_options);
   struct tuned_run tuned = {.run = file.run,
                             .measured_s = settings.measured_s > 0 ? settings.measured_s
                                                                   : file.run->measured_s};
@@ -284,7 +283,7 @@ static void tune(struct pz_call *call, struct pz_invocation *in) {
              "needed, %.1f GB usable",
              (long long)tuning->own.plan.devices, tuning->least_bytes / 1e9,
              tuning->limit_bytes / 1e9);
-  if (atomic_load(stop)) in->exit = PZ_EXIT_STOPPED;
+  if (atomic_load(stop)) invocation->exit = PZ_EXIT_STOPPED;
 }
 
 const struct pz_command pz_cmd_tune = {

@@ -72,15 +72,15 @@ static void check_outputs(struct pz_call *call, const struct settings *settings)
   const char *const outputs[] = {settings->csv, settings->report, settings->write_limits,
                                  settings->write_expected};
   bool chip_file = settings->chip && pz_file_named(settings->chip);
-  const char *const others[] = {settings->beside, settings->limits,
-                                chip_file ? settings->chip : NULL};
+  const char *const other_inputs[] = {settings->beside, settings->limits,
+                                      chip_file ? settings->chip : NULL};
   const char *const *tables = settings->ops ? pz_csv_list(call, settings->ops) : NULL;
   struct pz_vec inputs;
   pz_vec_init(&inputs, call->arena, sizeof(const char *));
   for (; tables && *tables; tables++) pz_append(call, &inputs, tables);
   for (int i = 0; settings->runs[i]; i++) pz_append(call, &inputs, &settings->runs[i]);
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    if (others[i]) pz_append(call, &inputs, &others[i]);
+  for (size_t i = 0; i < sizeof other_inputs / sizeof *other_inputs; i++)
+    if (other_inputs[i]) pz_append(call, &inputs, &other_inputs[i]);
   for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
     if (outputs[i]) pz_file_require_output(call, outputs[i], inputs.items, inputs.n);
 }
@@ -107,18 +107,18 @@ static void warn_about_unused_chip(const struct settings *settings,
 
 static void free_validation(void *validation) { pz_validation_free(validation); }
 
-static void validate(struct pz_call *call, struct pz_invocation *in) {
+static void validate(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
   struct pz_validation *validation = NULL;
-  if (!pz_command_options(call, in, &settings)) return;
+  if (!pz_command_options(call, invocation, &settings)) return;
   bool quiet = settings.common.quiet;
   bool limits_of_ops = settings.limits && strcmp(settings.limits, PZ_LIMITS_OPS) == 0;
   if (limits_of_ops && !settings.ops)
-    pz_command_refuse(call, in, "--limits " PZ_LIMITS_OPS " needs --ops");
+    pz_command_refuse(call, invocation, "--limits " PZ_LIMITS_OPS " needs --ops");
   if (settings.cold && (settings.ops || settings.beside))
-    pz_command_refuse(call, in, "--cold is of training runs: without --ops and --beside");
+    pz_command_refuse(call, invocation, "--cold is of training runs: without --ops and --beside");
   if (settings.features && (settings.common.json || settings.rows))
-    pz_command_refuse(call, in, "--features cannot be combined with --json or --rows");
+    pz_command_refuse(call, invocation, "--features cannot be combined with --json or --rows");
   struct pz_validate_options options = pz_validate_options_default();
   const char *default_chip = options.chip;
   options.runs = settings.runs;

@@ -30,7 +30,8 @@ struct verification {
   json_t *checks;
 };
 
-/* Records one check, and prints it unless the result is printed as JSON.  Called by the library. */
+/* Records a check, and prints it unless the output is JSON.  The library calls it for each
+ * check. */
 static void print_check(void *ctx, bool holds, const char *text) {
   struct verification *verification = ctx;
   char line[1024];
@@ -65,12 +66,12 @@ static bool report_holds(struct pz_call *call, const char *dir, unsigned threads
   return same;
 }
 
-static void verify(struct pz_call *call, struct pz_invocation *in) {
+static void verify(struct pz_call *call, struct pz_invocation *invocation) {
   struct settings settings = defaults;
-  if (!pz_command_options(call, in, &settings)) return;
-  if (in->n_args != 1) pz_command_refuse(call, in, "expected one run directory");
+  if (!pz_command_options(call, invocation, &settings)) return;
+  if (invocation->n_args != 1) pz_command_refuse(call, invocation, "expected one run directory");
   bool json = settings.common.json, holds = false;
-  const char *dir = in->args[0];
+  const char *dir = invocation->args[0];
   struct verification verification = {json, pz_json_built(call, json_array())};
   struct pz_verify_options options = pz_verify_options_default();
   options.threads = (unsigned)settings.threads;
@@ -83,7 +84,7 @@ static void verify(struct pz_call *call, struct pz_invocation *in) {
   if (json)
     pz_command_print_json(call,
                           json_pack("{s:b,s:O}", "holds", holds, "checks", verification.checks));
-  if (!holds) in->exit = PZ_EXIT_NO_ANSWER;
+  if (!holds) invocation->exit = PZ_EXIT_NO_ANSWER;
 }
 
 const struct pz_command pz_cmd_verify = {

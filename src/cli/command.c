@@ -18,30 +18,32 @@
 /* ---- running a subcommand ------------------------------------------------------------------- */
 
 static void call_body(struct pz_call *call, void *ctx) {
-  struct pz_invocation *in = ctx;
-  in->command->body(call, in);
+  struct pz_invocation *invocation = ctx;
+  invocation->command->body(call, invocation);
 }
 
 enum pz_exit pz_command_invoke(const struct pz_command *command, int argc, char **argv) {
-  struct pz_invocation in = {.command = command, .argc = argc, .argv = argv, .exit = PZ_EXIT_DONE};
+  struct pz_invocation invocation = {
+      .command = command, .argc = argc, .argv = argv, .exit = PZ_EXIT_DONE};
   struct pz_error err = {0};
-  if (pz_border(call_body, &in, &err) == PZ_OK) {
+  if (pz_border(call_body, &invocation, &err) == PZ_OK) {
     enum pz_exit end = pz_command_end();
-    return end == PZ_EXIT_DONE ? in.exit : end;
+    return end == PZ_EXIT_DONE ? invocation.exit : end;
   }
-  if (!in.bad_option && !in.usage) return pz_command_fail(&err);
+  if (!invocation.bad_option && !invocation.usage) return pz_command_fail(&err);
   fprintf(stderr, "phaze %s: %s\n", command->name, err.message);
-  if (in.usage) fprintf(stderr, "usage: phaze %s %s\n", command->name, command->synopsis);
+  if (invocation.usage) fprintf(stderr, "usage: phaze %s %s\n", command->name, command->synopsis);
   return PZ_EXIT_BAD_USE;
 }
 
-bool pz_command_options(struct pz_call *call, struct pz_invocation *in, void *settings) {
-  const struct pz_command *command = in->command;
+bool pz_command_options(struct pz_call *call, struct pz_invocation *invocation, void *settings) {
+  const struct pz_command *command = invocation->command;
   const struct pz_common *common = settings;
-  in->bad_option = true;
-  in->n_args = pz_options_read(call, &command->table, settings, in->argc, in->argv);
-  in->bad_option = false;
-  in->args = in->argv + 1;
+  invocation->bad_option = true;
+  invocation->n_args =
+      pz_options_read(call, &command->table, settings, invocation->argc, invocation->argv);
+  invocation->bad_option = false;
+  invocation->args = invocation->argv + 1;
   if (common->verbose) pz_ranks_verbose();
   if (common->help) {
     printf("Usage: phaze %s %s\n\n%s.\n\n%s\nOptions:\n", command->name, command->synopsis,
@@ -49,14 +51,16 @@ bool pz_command_options(struct pz_call *call, struct pz_invocation *in, void *se
     pz_options_help(&command->table, command->defaults, stdout);
     return false;
   }
-  if (command->n_args == 0 && in->n_args != 0) pz_command_refuse(call, in, "takes no arguments");
-  if (command->n_args > 0 && in->n_args != command->n_args)
-    pz_command_refuse(call, in, pz_format(call, "expected one %s", command->argument));
+  if (command->n_args == 0 && invocation->n_args != 0)
+    pz_command_refuse(call, invocation, "takes no arguments");
+  if (command->n_args > 0 && invocation->n_args != command->n_args)
+    pz_command_refuse(call, invocation, pz_format(call, "expected one %s", command->argument));
   return true;
 }
 
-_Noreturn void pz_command_refuse(struct pz_call *call, struct pz_invocation *in, const char *what) {
-  in->usage = true;
+_Noreturn void pz_command_refuse(struct pz_call *call, struct pz_invocation *invocation,
+                                 const char *what) {
+  invocation->usage = true;
   pz_raise(call, PZ_BAD_USE, "%s", what);
 }
 
@@ -82,10 +86,11 @@ void pz_command_save_text(struct pz_call *call, const char *path, char *text) {
 }
 
 const struct pz_option *pz_command_changed(const struct pz_command *command, size_t least_offset,
-                                           const void *a, const void *b) {
+                                           const void *settings, const void *other_settings) {
   for (size_t i = 0; i < command->table.n; i++) {
     const struct pz_option *option = &command->table.options[i];
-    if (option->offset >= least_offset && !pz_option_same(option, a, b)) return option;
+    if (option->offset >= least_offset && !pz_option_same(option, settings, other_settings))
+      return option;
   }
   return NULL;
 }
@@ -132,7 +137,7 @@ atomic_bool *pz_command_listen(void) {
   return &signal_came;
 }
 
-/* The first phase has a single item; the library announces the later ones through
+/* The first phase has a single item.  The library announces the later phases through
  * pz_command_progress(). */
 void pz_command_progress_start(struct pz_progress *progress, bool quiet, bool lines) {
   enum pz_progress_style style = quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr);

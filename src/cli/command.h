@@ -25,16 +25,16 @@ struct pz_invocation;
 
 struct pz_command {
   const char *name;
-  const char *synopsis; /* arguments after the name */
-  const char *summary;  /* one line */
+  const char *synopsis; /* usage of the arguments that follow the name */
+  const char *summary;  /* a description of one line */
   const char *detail;   /* paragraphs and examples for --help and the man page; lines that begin
                          * with a space keep their line break */
   struct pz_option_table table;
   const void *defaults; /* settings from which --help shows the default values */
-  bool ranks;           /* divides its work among ranks under mpirun */
+  bool ranks;           /* whether it divides its work among MPI ranks */
   int n_args;           /* required number of arguments, or -1 if the body checks it */
   const char *argument; /* name of the required argument, for messages */
-  void (*body)(struct pz_call *call, struct pz_invocation *in);
+  void (*body)(struct pz_call *call, struct pz_invocation *invocation);
 };
 
 /* One run of a subcommand. */
@@ -43,9 +43,10 @@ struct pz_invocation {
   int argc;
   char **argv; /* argv[0] is the name of the subcommand */
   int n_args;
-  char **args;            /* the arguments that are no options, after pz_command_options() */
-  enum pz_exit exit;      /* exit status if no error is raised; the body may change PZ_EXIT_DONE */
-  bool bad_option, usage; /* print an error with the subcommand's name, or also with its synopsis */
+  char **args;       /* the arguments that are no options, after pz_command_options() */
+  enum pz_exit exit; /* exit status if no error is raised; the body may change PZ_EXIT_DONE */
+  bool bad_option;   /* an error message begins with the name of the subcommand */
+  bool usage;        /* the synopsis follows the error message */
 };
 
 /* Runs a subcommand and returns its exit status.  Errors are printed to stderr. */
@@ -56,10 +57,11 @@ enum pz_exit pz_command_invoke(const struct pz_command *command, int argc, char 
 /* Parses the options into `settings`, which contain the defaults and begin with a struct
  * pz_common, and checks the number of arguments.  Returns false if --help was given and the help
  * has been printed: then the body returns. */
-bool pz_command_options(struct pz_call *call, struct pz_invocation *in, void *settings);
+bool pz_command_options(struct pz_call *call, struct pz_invocation *invocation, void *settings);
 
 /* Raises PZ_BAD_USE because of the arguments: the message is followed by the synopsis. */
-_Noreturn void pz_command_refuse(struct pz_call *call, struct pz_invocation *in, const char *what);
+_Noreturn void pz_command_refuse(struct pz_call *call, struct pz_invocation *invocation,
+                                 const char *what);
 
 /* Raises an error that an inner border has caught.  If it is about the input and its message
  * does not contain the name of the input, the name is put before the message. */
@@ -72,10 +74,11 @@ void pz_command_print_json(struct pz_call *call, json_t *value);
 /* Writes a text that a public function returned to a file.  The text passes to the call. */
 void pz_command_save_text(struct pz_call *call, const char *path, char *text);
 
-/* ---- options that every subcommand has ------------------------------------------------------- */
+/* ---- options that every subcommand has ------------------------------------------------------ */
 
-/* Rows of a table of options.  `at` is the offset in the settings, `value` is what --help calls
- * the value, and ... is the help, after which other members of struct pz_option may follow. */
+/* Rows of a table of options.  `at` is the offset of the value in the settings, `value` its
+ * placeholder in --help, and `...` the help text, which other members of struct pz_option may
+ * follow. */
 #define PZ_FLAG_OPTION(option, at, ...)                                                            \
   { .name = option, .type = PZ_OPTION_FLAG, .offset = at, .help = __VA_ARGS__ }
 #define PZ_TEXT_OPTION(option, at, value, ...)                                                     \
@@ -113,10 +116,11 @@ struct pz_common {
   PZ_FLAG_OPTION("verbose", offsetof(T, common.verbose), "Print more detail on stderr", .letter = 'v')
 /* clang-format on */
 
-/* Compares two settings of a subcommand.  Returns the first option that differs and whose offset
- * in the settings is at least `least_offset`, or NULL if there is none. */
+/* Returns the first option whose value differs between two settings of a subcommand, among the
+ * options whose offset in the settings is at least `least_offset`.  Returns NULL if there is
+ * none. */
 const struct pz_option *pz_command_changed(const struct pz_command *command, size_t least_offset,
-                                           const void *a, const void *b);
+                                           const void *settings, const void *other_settings);
 
 /* ---- messages, progress and signals --------------------------------------------------------- */
 
@@ -129,13 +133,14 @@ void pz_command_warn(bool quiet, const char *text);
 /* Prints an error to stderr and returns the exit status that belongs to it. */
 enum pz_exit pz_command_fail(const struct pz_error *err);
 
-/* From then on, SIGINT and SIGTERM set the flag that is returned.  A second signal ends the
+/* Installs handlers for SIGINT and SIGTERM that set the returned flag.  A second signal ends the
  * process. */
 atomic_bool *pz_command_listen(void);
 
-/* Starts progress on stderr for work that a signal can stop.  Unless stderr is a terminal, lines
- * are printed only if `lines` is set.  pz_command_progress() is the function for the library,
- * with the progress as its context; it returns false as soon as a signal has come. */
+/* Starts a progress display on stderr.  If stderr is not a terminal, progress is printed as
+ * lines if `lines` is set, otherwise not at all.  pz_command_progress() is the callback for the
+ * library, with the progress as its context; it returns false after a signal, which stops the
+ * work. */
 void pz_command_progress_start(struct pz_progress *progress, bool quiet, bool lines);
 bool pz_command_progress(void *progress, const struct pz_progress_state *state);
 
@@ -144,8 +149,8 @@ bool pz_command_progress(void *progress, const struct pz_progress_state *state);
 /* Returns subcommand i of the table, or NULL after the last. */
 const struct pz_command *pz_command_at(size_t i);
 
-/* Returns the whole program, after pz_alloc_use(): finds the subcommand, runs it, and returns
- * the exit status. */
+/* Runs the subcommand that argv[1] names and returns the exit status.  pz_alloc_use() must have
+ * been called before. */
 int pz_command_main(int argc, char **argv);
 
 /* Flushes stdout and returns the exit status.  A full disk, a closed pipe, and a JSON document

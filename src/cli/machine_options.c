@@ -13,7 +13,7 @@
 
 /* ---- chip and network ----------------------------------------------------------------------- */
 
-void pz_machine_tell_scale(const struct pz_cluster *cluster) {
+void pz_machine_report_scaling(const struct pz_cluster *cluster) {
   if (cluster->devices > cluster->stated_devices)
     fprintf(stderr,
             "phaze: cluster %s: %" PRId64 " devices, scaled out from %" PRId64
@@ -49,7 +49,7 @@ struct pz_machine *pz_machine_open(struct pz_call *call, const struct pz_machine
     pz_command_say("no --cluster: %s, the network of %s", network->cluster.name,
                    machine->chip.name);
   if (*network->warning) pz_command_warn(false, network->warning);
-  if (!network->own_link) pz_machine_tell_scale(&network->cluster);
+  if (!network->own_link) pz_machine_report_scaling(&network->cluster);
   return machine;
 }
 
@@ -62,12 +62,12 @@ struct pz_cost *pz_machine_cost(struct pz_call *call, const struct pz_machine_op
   return cost;
 }
 
-/* ---- files of chip and cluster --------------------------------------------------------------- */
+/* ---- files of chip and cluster -------------------------------------------------------------- */
 
 bool pz_machine_reads(const struct pz_machine_options *options, const char *path) {
-  const char *const words[] = {options->chip, options->cluster};
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    if (words[i] && pz_file_named(words[i]) && pz_file_same(words[i], path)) return true;
+  const char *const paths[] = {options->chip, options->cluster};
+  for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+    if (paths[i] && pz_file_named(paths[i]) && pz_file_same(paths[i], path)) return true;
   return false;
 }
 
@@ -112,7 +112,7 @@ struct pz_run_file pz_run_file_read(struct pz_call *call, const char *path,
 }
 
 void pz_run_file_warn(bool quiet, const struct pz_run_plan *run) {
-  enum { MOST_BYTES = 300 }; /* most bytes of names; longer lists end with "..." */
+  enum { MOST_BYTES = 300 }; /* length at which the list of names is cut */
   char names[400] = "", line[480];
   size_t n = 0;
   for (uint32_t i = 0; i < run->n_notes; i++) pz_command_warn(quiet, run->notes[i]);
@@ -156,7 +156,7 @@ static void test_plan_file(struct pz_call *call, void *ctx) {
   size_t bytes = 0;
   char *text = pz_file_text(call, test->path, PZ_PLAN_FILE_MOST_BYTES, &bytes);
   if (text[strspn(text, " \t\r\n")] != '{') return;
-  test->is_plan = true; /* the reader of plans reports what is wrong with malformed JSON */
+  test->is_plan = true; /* even if the JSON is malformed: the reader of plans then reports it */
   json_t *root = pz_json_read(call, test->path, text, bytes);
   test->is_plan = json_object_get(root, "model") || json_object_get(root, "plan") ||
                   json_object_get(root, "run");

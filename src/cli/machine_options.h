@@ -10,12 +10,13 @@
 #include "core/arena.h"
 
 struct pz_machine_options {
-  const char *chip, *cluster; /* cluster NULL: the chip's standard cluster, or its own link */
+  const char *chip;    /* name of a preset, or path of a chip.json */
+  const char *cluster; /* preset or path; NULL for the chip's standard cluster or its own link */
   bool any_units;
 };
 
 /* clang-format off */
-/* T: the settings struct; F: its field of type struct pz_machine_options. */
+/* T is the settings struct, F its member of type struct pz_machine_options. */
 #define PZ_MACHINE_OPTIONS(T, F) \
   PZ_TEXT_OPTION("chip", offsetof(T, F.chip), "CHIP", "Chip: a name listed by 'phaze chips', or a chip.json file"), \
   PZ_TEXT_OPTION("cluster", offsetof(T, F.cluster), "NET", "Network for collectives: a cluster listed by 'phaze chips', or a cluster.json file (default: of training plans over more than a node the cluster that the chip stands in; else the chip's own link)")
@@ -29,7 +30,7 @@ struct pz_machine_use {
   const char *option;
   int64_t devices;
   bool quiet;
-  bool training; /* the default network is the standard cluster of the chip */
+  bool training; /* whether the default network is the standard cluster of the chip */
 };
 
 struct pz_machine {
@@ -48,10 +49,11 @@ struct pz_machine *pz_machine_open(struct pz_call *call, const struct pz_machine
 struct pz_cost *pz_machine_cost(struct pz_call *call, const struct pz_machine_options *options,
                                 struct pz_machine_use use);
 
-/* Prints to stderr that a cluster has more devices than its description. */
-void pz_machine_tell_scale(const struct pz_cluster *cluster);
+/* Prints to stderr if a cluster has more devices than its description states. */
+void pz_machine_report_scaling(const struct pz_cluster *cluster);
 
-/* ---- files of chip and cluster ---------------------------------------------------------------- */
+/* ---- files of chip and cluster
+ * ----------------------------------------------------------- */
 
 /* Returns whether a path is the file of the chip or of the cluster. */
 bool pz_machine_reads(const struct pz_machine_options *options, const char *path);
@@ -68,9 +70,10 @@ void pz_machine_add_files(const struct pz_machine_options *options, json_t *root
 /* Returns the warnings about the network as a JSON array, a new reference. */
 json_t *pz_machine_warnings(const struct pz_machine *machine);
 
-/* ---- training runs ----------------------------------------------------------------------------- */
+/* ---- training runs
+ * ----------------------------------------------------------------------- */
 
-/* How often --set and --ignore may be given. */
+/* Largest number of --set and of --ignore options. */
 enum { PZ_MOST_SETS = 32 };
 
 /* A training run that was read from a file in the formats of `phaze tune`. */
@@ -98,7 +101,8 @@ struct pz_machine *pz_machine_of_run(struct pz_call *call, const struct pz_machi
  * a model. */
 bool pz_is_plan_file(const char *path);
 
-/* ---- calibrated chips -------------------------------------------------------------------------- */
+/* ---- calibrated chips
+ * -------------------------------------------------------------------- */
 
 /* Writes the description of a calibrated chip to a file. */
 void pz_machine_save_chip(struct pz_call *call, const struct pz_chip *chip, const char *path);

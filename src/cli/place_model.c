@@ -23,8 +23,8 @@ struct partition_job {
   const char *model;
   const struct pz_machine *machine;
   const struct pz_partitions *found;
-  double hbm_bytes; /* of a device */
-  double seconds;   /* time for opening the machine and for the search */
+  double hbm_bytes; /* memory of a device */
+  double seconds;   /* wall time of opening the machine and of the search */
 };
 
 /* ---- the search ----------------------------------------------------------------------------- */
@@ -82,7 +82,7 @@ static json_t *partitions_json(const struct partition_job *job) {
 }
 
 static void print_partitions(struct pz_call *call, const struct partition_job *job) {
-  const struct pz_partition *plan = job->found->plans; /* the best; the others follow it */
+  const struct pz_partition *plan = job->found->plans; /* the best plan, which the others follow */
   const struct pz_step_parts *parts = &plan->parts;
   double step_s = plan->step_s;
   char tokens[32], rate[32], text[128], name[1024];

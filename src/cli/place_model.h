@@ -8,15 +8,15 @@
 
 struct pz_place_settings {
   struct pz_machine_options machine;
-  const char *devices_text; /* a number, or with training semantics a list */
-  const char *mbs, *tp;     /* lists, or NULL if auto */
+  const char *devices_text; /* a number; training semantics accept a list */
+  const char *mbs, *tp;     /* lists of sizes and degrees, or NULL for auto */
   int64_t devices, batch, seq;
-  double hbm_gb;                     /* 0 if the chip's */
+  double hbm_gb;                     /* GiB of memory per device, or 0 for that of the chip */
   int recompute;                     /* enum pz_recomputation, or PZ_AS_FRAMEWORK if auto */
   int optimizer;                     /* 0: Adam, 1: SGD */
   int emit;                          /* index into pz_launch_names, or 0 if none */
   const char *trace;                 /* NULL if none */
-  bool quiet;                        /* no notes on stderr */
+  bool quiet;                        /* prints no notes on stderr */
   struct pz_workload_options import; /* options for ONNX files only */
 };
 

@@ -23,8 +23,9 @@
 static const double DAY_S = 86400;
 enum { DEFAULT_BATCH = 4096 };
 
-/* Plans tie if their predicted times differ by less than a hundredth, or their counted times
- * (risk) by less than a thousandth.  Of plans that tie, the simplest is chosen. */
+/* Plans tie if their predicted times differ by less than a hundredth, or, with --risk counted,
+ * if their times including the expected error differ by less than a thousandth.  The simplest of
+ * tied plans is chosen. */
 static const double TIE = 0.01, COUNTED_TIE = 0.001;
 
 /* ---- options -------------------------------------------------------------------------------- */
@@ -33,27 +34,27 @@ static const double TIE = 0.01, COUNTED_TIE = 0.001;
 static void check_combination(struct pz_call *call, const struct pz_place_job *job) {
   const struct pz_place_settings *settings = job->settings;
   const struct pz_place_training_settings *training = job->training;
-  const char *wrong = NULL, *one_number = NULL;
+  const char *conflict = NULL, *single_only = NULL;
   if (settings->batch && training->batch_per_device)
-    wrong = "--batch and --batch-per-device; accepted: one of them";
+    conflict = "--batch and --batch-per-device; accepted: one of them";
   else if (training->price > 0 && !training->tokens)
-    wrong = "--price requires --tokens";
+    conflict = "--price requires --tokens";
   else if (training->deadline && !training->tokens)
-    wrong = "--deadline requires --tokens";
+    conflict = "--deadline requires --tokens";
   else if (settings->emit && (training->tokens || training->top > 1 || settings->trace ||
                               training->report || training->compare))
-    wrong = "--emit cannot be combined with --tokens, --top, --trace, --report or --compare";
-  if (wrong) pz_raise(call, PZ_BAD_USE, "%s", wrong);
+    conflict = "--emit cannot be combined with --tokens, --top, --trace, --report or --compare";
+  if (conflict) pz_raise(call, PZ_BAD_USE, "%s", conflict);
   if (job->devices.n == 1) return;
   if (settings->emit)
-    one_number = "emit";
+    single_only = "emit";
   else if (settings->trace)
-    one_number = "trace";
+    single_only = "trace";
   else if (training->top > 1)
-    one_number = "top";
-  if (one_number)
+    single_only = "top";
+  if (single_only)
     pz_raise(call, PZ_BAD_USE, "--%s with several --devices; accepted: one number of devices",
-             one_number);
+             single_only);
 }
 
 /* Parses a degree of parallelism that is otherwise searched.  NULL and "auto" leave it open.  In
@@ -130,29 +131,28 @@ struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place
   if (!machine->chip) machine->chip = file.run->chip;
   if (!machine->chip)
     pz_raise(call, PZ_BAD_USE, "%s names no chip; accepted: --chip CHIP", file.name);
-  const struct pz_plan *own = &file.run->plan;
+  const struct pz_plan *user_plan = &file.run->plan;
   if (!devices_given) {
-    snprintf(training->own_devices, sizeof training->own_devices, "%lld",
-             (long long)pz_plan_asked_devices(own));
-    settings->devices_text = training->own_devices;
+    snprintf(training->compared_devices, sizeof training->compared_devices, "%lld",
+             (long long)pz_plan_asked_devices(user_plan));
+    settings->devices_text = training->compared_devices;
   }
-  /* What the options leave open is taken from the plan: batch, sequence length, framework,
-   * precision and the like.  Everything else is searched, or has the default of the framework. */
+  /* Options that were not given come from the plan: batch, sequence length, framework, precision
+   * and the like.  All other fields are searched, or have the default of the framework. */
   struct pz_plan *plan = &training->plan;
-  if (!settings->batch && !training->batch_per_device) settings->batch = own->batch;
-  if (!settings->seq) settings->seq = own->seq;
-  if (plan->framework < 0) plan->framework = own->framework;
-  if (plan->precision < 0) plan->precision = own->precision;
-  if (plan->fp8_recipe < 0) plan->fp8_recipe = own->fp8_recipe;
-  if (!(plan->imbalance > 0)) plan->imbalance = own->imbalance;
-  plan->mtp = plan->mtp || own->mtp;
-  if (!plan->peft) plan->peft = own->peft;
+  if (!settings->batch && !training->batch_per_device) settings->batch = user_plan->batch;
+  if (!settings->seq) settings->seq = user_plan->seq;
+  if (plan->framework < 0) plan->framework = user_plan->framework;
+  if (plan->precision < 0) plan->precision = user_plan->precision;
+  if (plan->fp8_recipe < 0) plan->fp8_recipe = user_plan->fp8_recipe;
+  if (!(plan->imbalance > 0)) plan->imbalance = user_plan->imbalance;
+  plan->mtp = plan->mtp || user_plan->mtp;
+  if (!plan->peft) plan->peft = user_plan->peft;
   return file.run;
 }
 
-/* Returns the differences between the user's plan and the best one.  Both sides train the model
- * of the user's file, with the batch and sequence length of the question; the number of devices
- * was read with that of the question. */
+/* Returns the differences between the user's plan and the best one.  Both train the model of the
+ * user's file with the batch and sequence length of the search. */
 static const struct pz_plan_diff *compare_plans(struct pz_call *call,
                                                 const struct pz_place_job *job,
                                                 const struct pz_training_run *best) {
@@ -161,15 +161,15 @@ static const struct pz_plan_diff *compare_plans(struct pz_call *call,
   static const double SAME_MODEL = 0.02;
   const char *file = job->training->compare;
   const struct pz_machine *machine = job->machine;
-  struct pz_run_plan theirs = *job->compared, ours = *job->compared;
+  struct pz_run_plan user_run = *job->compared, best_run = *job->compared;
   struct pz_plan_diff *diff = NULL;
   struct pz_error why = {0};
-  theirs.plan.batch = best->plan.batch;
-  theirs.plan.seq = best->plan.seq;
-  ours.plan = best->plan;
-  struct pz_diff_side a = {sizeof a, &theirs, &machine->chip, machine->net};
-  struct pz_diff_side b = {sizeof b, &ours, &machine->chip, machine->net};
-  enum pz_status status = pz_plan_diff(&a, &b, &diff, &why);
+  user_run.plan.batch = best->plan.batch;
+  user_run.plan.seq = best->plan.seq;
+  best_run.plan = best->plan;
+  struct pz_diff_side user_side = {sizeof user_side, &user_run, &machine->chip, machine->net};
+  struct pz_diff_side best_side = {sizeof best_side, &best_run, &machine->chip, machine->net};
+  enum pz_status status = pz_plan_diff(&user_side, &best_side, &diff, &why);
   if (status != PZ_OK) pz_raise(call, status, "%s: %s", file, why.message);
   pz_defer(call, pz_free_plan_diff, diff);
   if (diff->a.refusal[0]) pz_command_warn(job->settings->quiet, diff->a.refusal);
@@ -185,12 +185,13 @@ static const struct pz_plan_diff *compare_plans(struct pz_call *call,
 /* Prints the user's own plan beside the best one: its step, the changes, and what they save. */
 static void print_compared(struct pz_call *call, const struct pz_place_job *job) {
   const struct pz_plan_diff *diff = job->diff;
-  const struct pz_prediction *own = &diff->a.p;
+  const struct pz_prediction *user_prediction = &diff->a.p;
   const struct pz_place_training_settings *training = job->training;
-  char text[800], ours[32], theirs[32];
+  char text[800], best_amount[32], user_amount[32];
   printf("\nyour plan (%s): %.4g s per step, MFU %.1f%%, %.1f GB%s\n",
-         pz_text_plain(pz_text_copy(text, sizeof text, training->compare)), own->step_s,
-         100 * own->mfu, own->peak_bytes / 1e9, pz_prediction_fits(own) ? "" : " (does not fit)");
+         pz_text_plain(pz_text_copy(text, sizeof text, training->compare)), user_prediction->step_s,
+         100 * user_prediction->mfu, user_prediction->peak_bytes / 1e9,
+         pz_prediction_fits(user_prediction) ? "" : " (does not fit)");
   if (!diff->n_path) {
     printf("the recommended plan is the same\n");
     return;
@@ -201,13 +202,14 @@ static void print_compared(struct pz_call *call, const struct pz_place_job *job)
            pz_text_plain(pz_text_copy(text, sizeof text, diff->path[i].change)));
   putchar('\n');
   if (!training->tokens) return;
-  const struct pz_run_cost own_cost = pz_predict_cost(call, &job->priced, job->machine, &diff->a);
+  const struct pz_run_cost user_cost = pz_predict_cost(call, &job->priced, job->machine, &diff->a);
   printf("over %s tokens: %s instead of %s days", training->tokens,
-         pz_text_number(ours, sizeof ours, job->cost.seconds / DAY_S),
-         pz_text_number(theirs, sizeof theirs, own_cost.seconds / DAY_S));
+         pz_text_number(best_amount, sizeof best_amount, job->cost.seconds / DAY_S),
+         pz_text_number(user_amount, sizeof user_amount, user_cost.seconds / DAY_S));
   if (training->price > 0)
-    printf(", %s instead of %s dollars", pz_text_number(ours, sizeof ours, job->cost.dollars),
-           pz_text_number(theirs, sizeof theirs, own_cost.dollars));
+    printf(", %s instead of %s dollars",
+           pz_text_number(best_amount, sizeof best_amount, job->cost.dollars),
+           pz_text_number(user_amount, sizeof user_amount, user_cost.dollars));
   putchar('\n');
 }
 
@@ -245,7 +247,7 @@ static double ranked_s(const struct pz_training_run *run, bool counted) {
  * all devices or are slightly faster, and the certificate of the search. */
 static void print_alternatives(const struct pz_place_job *job,
                                const struct pz_training_plans *plans) {
-  const struct pz_training_run *best = plans->runs[0], *all = plans->all_devices;
+  const struct pz_training_run *best = plans->runs[0], *all_devices = plans->all_devices;
   const struct pz_training_run *fastest = plans->fastest;
   const struct pz_plan_certificate *proof = &plans->certificate;
   char text[PZ_PLAN_TEXT_MOST];
@@ -256,10 +258,10 @@ static void print_alternatives(const struct pz_place_job *job,
              100 * (1 - 1 / (1 + plans->switched[i].gain)));
     putchar('\n');
   }
-  if (all)
-    printf("with all devices: %.4g s (%+.2f%%), +-%.0f%%: %s\n", all->p.step_s,
-           100 * (all->p.step_s / best->p.step_s - 1), 100 * all->expected.error,
-           pz_plan_text(&all->plan, text, sizeof text));
+  if (all_devices)
+    printf("with all devices: %.4g s (%+.2f%%), +-%.0f%%: %s\n", all_devices->p.step_s,
+           100 * (all_devices->p.step_s / best->p.step_s - 1), 100 * all_devices->expected.error,
+           pz_plan_text(&all_devices->plan, text, sizeof text));
   else if (best->plan.devices < job->options.plan.devices)
     puts("no plan uses all of them");
   if (fastest) {
@@ -281,8 +283,8 @@ static void print_alternatives(const struct pz_place_job *job,
          pz_text_count(memory, sizeof memory, (int64_t)proof->by_memory), gap);
 }
 
-/* Prints the next best plans, each with the part of its step time that exceeds the same part of the
- * best plan most. */
+/* Prints the next best plans.  Each row names the part of the step time that grows most compared
+ * with the best plan. */
 static void print_others(struct pz_call *call, const struct pz_training_plans *plans) {
   const struct pz_prediction *best = &plans->runs[0]->p;
   if (plans->n < 2) return;
@@ -404,15 +406,15 @@ static void place_once(struct pz_call *call, struct pz_place_job *job) {
     print_plans(call, job, plans);
 }
 
-/* ---- several numbers of devices -------------------------------------------------------------- */
+/* ---- several numbers of devices ------------------------------------------------------------- */
 
 /* A scaling with the cost of a run in each row, if --tokens asks for it. */
 struct priced_scaling {
   struct pz_place_job *job;
   const struct pz_scaling *found;
-  struct pz_run_cost *cost; /* cost of each row; NULL if no cost was asked for */
-  uint32_t cheapest;        /* row with the least device-hours by the deadline; n_rows: none */
-  uint32_t soonest;         /* row that ends first */
+  struct pz_run_cost *cost; /* cost of each row, or NULL if none was asked for */
+  uint32_t cheapest; /* row with the fewest device-hours by the deadline, or n_rows if none */
+  uint32_t soonest;  /* row that ends first */
 };
 
 /* Computes the cost of a run for each row, and finds the cheapest and the soonest row. */
@@ -471,7 +473,7 @@ static void print_scaling_json(struct pz_call *call, const struct priced_scaling
                                         "warnings", pz_machine_warnings(job->machine)));
 }
 
-/* Adds the best plan for one number of devices, or that there is none. */
+/* Appends the best plan for one number of devices, or a row of dashes if there is none. */
 static void append_row(struct pz_table *table, const struct priced_scaling *scaling, uint32_t i) {
   const struct pz_scaling_row *row = &scaling->found->rows[i];
   const struct pz_training_run *run = row->run;
@@ -496,8 +498,8 @@ static void append_row(struct pz_table *table, const struct priced_scaling *scal
   pz_table_cell(table, "%s%s%s", pz_plan_text(&run->plan, text, sizeof text), idle, gap);
 }
 
-/* Prints the row to rent: the cheapest within the deadline, or the one that ends first if all
- * are late. */
+/* Recommends a number of devices: the cheapest one within the deadline, or the one that ends
+ * first if all are late. */
 static void print_recommendation(const struct priced_scaling *scaling) {
   const struct pz_place_training_settings *training = scaling->job->training;
   const char *deadline = training->deadline;
@@ -573,8 +575,8 @@ enum pz_exit pz_place_training(struct pz_call *call, struct pz_place_job *job) {
   struct pz_chip *chip = &job->machine->chip;
   job->options = read_options(call, job, &progress);
   if (settings->emit) {
-    /* Scripts can be written only for GPUs, and for models whose shape the framework has options
-     * for. */
+    /* Scripts can be written only for GPUs, and for models whose shape the framework can
+     * express. */
     struct pz_error why = {0};
     enum pz_status status = pz_launch_check(job->model, chip, job->options.plan.framework, &why);
     if (status == PZ_BAD_USE) pz_raise(call, PZ_NO_ANSWER, "%s", why.message);

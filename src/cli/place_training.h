@@ -6,10 +6,10 @@
 #include "cli/place_model.h"
 #include "cli/predict_options.h"
 
-/* The options of this search only; those of all semantics are in struct pz_place_settings. */
+/* Options of the training semantics.  Those of all semantics are in struct pz_place_settings. */
 struct pz_place_training_settings {
   struct pz_plan plan;      /* given fields, except devices, batch, mbs, tp, seq and recompute */
-  int64_t batch_per_device; /* 0 if none */
+  int64_t batch_per_device; /* samples per device and step, or 0 if not given */
   int64_t top;
   int objective, risk, without;
   bool all_devices;
@@ -18,28 +18,28 @@ struct pz_place_training_settings {
   const char *report; /* HTML page of the plans, or NULL if none */
   double seconds;     /* limit of a search, or 0 if none */
 
-  const char *compare; /* file of the user's own plan, or NULL; those below say how to read it */
+  const char *compare; /* file of the user's plan, or NULL; the next three tell how to read it */
   int64_t vocab;
   const char *set[PZ_MOST_SETS + 1]; /* ends with NULL */
   const char *ignore[PZ_MOST_SETS + 1];
-  char own_devices[24]; /* number of devices of that plan, as text */
+  char compared_devices[24]; /* number of devices of the user's plan, as text */
 };
 
 /* The question that `phaze place` asks, and its answer. */
 struct pz_place_job {
-  const struct pz_place_settings *settings; /* batch 0: not given */
+  const struct pz_place_settings *settings; /* a batch of 0 was not given */
   const struct pz_place_training_settings *training;
   const char *model;
-  struct pz_choices devices;          /* several: scaling */
-  const struct pz_run_plan *compared; /* NULL if none */
+  struct pz_choices devices;          /* several numbers ask for a table of scaling */
+  const struct pz_run_plan *compared; /* the user's plan, or NULL if none is compared */
   bool json;
 
-  /* pz_place_training() fills these. */
+  /* pz_place_training() sets the members below. */
   struct pz_machine *machine;
   struct pz_training_place_options options;
   struct pz_predict_settings priced; /* --tokens and --price, for the cost of a run */
-  struct pz_run_cost cost;           /* of the best plan, with --tokens */
-  const struct pz_plan_diff *diff;   /* from the compared plan to the best one, or NULL if none */
+  struct pz_run_cost cost;           /* cost of a run with the best plan, if --tokens is given */
+  const struct pz_plan_diff *diff;   /* from the user's plan to the best one, or NULL if none */
   bool late;                         /* no plan ends by the deadline */
 };
 
@@ -47,8 +47,8 @@ struct pz_place_job {
  * and PZ_EXIT_STOPPED if a signal ended the search; the answer is printed in both cases. */
 enum pz_exit pz_place_training(struct pz_call *call, struct pz_place_job *job);
 
-/* Reads the plan to compare.  It determines what the options leave open: chip, devices, batch,
- * sequence length, framework and precision. */
+/* Reads the user's plan to compare.  Chip, devices, batch, sequence length, framework and
+ * precision come from it unless options give them. */
 struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place_settings *settings,
                                            struct pz_place_training_settings *training,
                                            bool devices_given);

@@ -12,7 +12,7 @@ struct pz_predict_settings {
   const char *runs, *csv;
   bool no_network;
   int64_t threads;
-  struct pz_machine_options machine; /* this member and all that follow are not for --runs */
+  struct pz_machine_options machine; /* the options from here on do not apply to --runs */
   struct pz_plan plan;               /* fields that are not given are unset */
   bool explain;
   const char *trace, *report;
@@ -27,7 +27,7 @@ struct pz_predicted {
   const char *model;
   const struct pz_machine *machine;
   const struct pz_training_run *run;
-  struct pz_run_cost cost; /* with settings->tokens */
+  struct pz_run_cost cost; /* cost of a whole run, if settings->tokens is set */
 };
 
 /* ---- the prediction as text (predict_print.c) ----------------------------------------------- */
@@ -38,11 +38,11 @@ void pz_predict_print(struct pz_call *call, const struct pz_predicted *predicted
  * small. */
 void pz_predict_print_misfit(const struct pz_training_run *run);
 
-/* Prints the rest of a line: the memory that the allocator reserves, its upper limit, and the
- * memory of the device. */
+/* Prints the memory that the allocator reserves, its upper limit, and the memory of the device,
+ * and ends the line. */
 void pz_predict_print_reserved(const struct pz_training_run *run);
 
-/* Returns the number of decimals with which seconds of a step have four digits. */
+/* Returns how many decimals a step time needs to have four digits. */
 int pz_predict_decimals(double step_s);
 
 void pz_predict_print_batch(const struct pz_training_run *run);
@@ -61,9 +61,10 @@ void pz_predict_print_memory(struct pz_call *call, const struct pz_training_run 
 const struct pz_plan_changes *pz_predict_changes(struct pz_call *call,
                                                  const struct pz_predicted *predicted);
 
-/* ---- the cost of a whole training run (predict_print.c) -------------------------------------- */
+/* ---- the cost of a whole training run (predict_print.c) ------------------------------------- */
 
-/* Parses a number of tokens, "15T" is 15e12, and a deadline in seconds, "30d" or "36h". */
+/* Parse a number of tokens, as "15T" for 15e12, and a deadline, as "30d" or "36h", which is
+ * returned in seconds. */
 double pz_parse_tokens(struct pz_call *call, const char *text);
 double pz_parse_deadline(struct pz_call *call, const char *text);
 
@@ -76,9 +77,9 @@ struct pz_run_cost pz_predict_cost(struct pz_call *call, const struct pz_predict
 void pz_predict_print_cost(struct pz_call *call, const struct pz_predict_settings *settings,
                            const struct pz_training_run *run, const struct pz_run_cost *cost);
 
-/* ---- files and tables of runs ---------------------------------------------------------------- */
+/* ---- files and tables of runs --------------------------------------------------------------- */
 
-/* Write the pipeline of a run as a trace for Perfetto, and plans as an HTML page. */
+/* Write the pipeline of a run as a trace for Perfetto, and several plans as an HTML page. */
 void pz_predict_write_trace(struct pz_call *call, const struct pz_training_run *run,
                             const char *model, const char *path);
 void pz_predict_write_page(struct pz_call *call, const char *path, const char *model,

@@ -110,10 +110,11 @@ void pz_predict_print_parts(struct pz_call *call, const struct pz_prediction *pr
 /* ---- memory --------------------------------------------------------------------------------- */
 
 /* Returns whether all parts of the memory of two pipeline stages are equal. */
-static bool is_same_memory(const struct pz_training_memory *a, const struct pz_training_memory *b) {
+static bool is_same_memory(const struct pz_training_memory *first,
+                           const struct pz_training_memory *second) {
   for (size_t i = 0; pz_memory_part_at(i); i++) {
     const struct pz_part_info *part = pz_memory_part_at(i);
-    if (pz_memory_part(a, part) != pz_memory_part(b, part)) return false;
+    if (pz_memory_part(first, part) != pz_memory_part(second, part)) return false;
   }
   return true;
 }
@@ -158,7 +159,7 @@ void pz_predict_print_memory(struct pz_call *call, const struct pz_training_run 
                : "");
 }
 
-/* ---- changes with which a plan fits ---------------------------------------------------------- */
+/* ---- changes with which a plan fits --------------------------------------------------------- */
 
 const struct pz_plan_changes *pz_predict_changes(struct pz_call *call,
                                                  const struct pz_predicted *predicted) {
@@ -188,7 +189,7 @@ static void print_changes(struct pz_call *call, const struct pz_predicted *predi
   pz_table_print(table, 0, stdout);
 }
 
-/* ---- the cost of a whole training run -------------------------------------------------------- */
+/* ---- the cost of a whole training run ------------------------------------------------------- */
 
 double pz_parse_tokens(struct pz_call *call, const char *text) {
   static const char suffixes[] = "KMGBT";
@@ -261,17 +262,17 @@ void pz_predict_print_cost(struct pz_call *call, const struct pz_predict_setting
   putchar('\n');
   pz_table_print(table, 0, stdout);
   if (!failures) return;
-  char device[40], every[40], checkpoint[40], interval[40], restart[40];
+  char device_mtbf[40], job_mtbf[40], checkpoint[40], interval[40], restart[40];
   printf("failures: of a device one in %s hours, of the job one in %s; goodput %.1f%%\n"
          "checkpoints: %s each, one after every %s of training; restart %s\n",
-         pz_text_number(device, sizeof device, settings->mtbf_hours),
-         pz_text_duration(every, sizeof every, cost->job_mtbf_s), 100 * cost->goodput,
+         pz_text_number(device_mtbf, sizeof device_mtbf, settings->mtbf_hours),
+         pz_text_duration(job_mtbf, sizeof job_mtbf, cost->job_mtbf_s), 100 * cost->goodput,
          pz_text_duration(checkpoint, sizeof checkpoint, cost->checkpoint_s),
          pz_text_duration(interval, sizeof interval, cost->interval_s),
          pz_text_duration(restart, sizeof restart, cost->restart_s));
 }
 
-/* ---- the whole prediction -------------------------------------------------------------------- */
+/* ---- the whole prediction ------------------------------------------------------------------- */
 
 void pz_predict_print(struct pz_call *call, const struct pz_predicted *predicted) {
   const struct pz_training_run *run = predicted->run;

@@ -48,19 +48,19 @@ const char *pz_study_misuse(struct pz_call *call, const struct pz_command *comma
                             const void *settings, const struct pz_study_settings *study) {
   static const struct pz_study_settings standard = PZ_STUDY_SETTINGS_DEFAULT;
   bool training = evaluator_of(study) == PZ_EVALUATOR_TRAINING;
-  const char *own = settings;
-  size_t study_at = (size_t)((const char *)study - own);
-  /* from, to: the members of the other evaluator, in the settings of the command */
-  size_t from = study_at + (training ? offsetof(struct pz_study_settings, original)
-                                     : offsetof(struct pz_study_settings, training));
-  size_t to = from + (training ? sizeof study->original : sizeof study->training);
+  const char *settings_bytes = settings;
+  size_t study_offset = (size_t)((const char *)study - settings_bytes);
+  /* the range of the options of the other evaluator in the settings of the command */
+  size_t begin_offset = study_offset + (training ? offsetof(struct pz_study_settings, original)
+                                                 : offsetof(struct pz_study_settings, training));
+  size_t end_offset = begin_offset + (training ? sizeof study->original : sizeof study->training);
   for (size_t i = 0; i < command->table.n; i++) {
     const struct pz_option *option = &command->table.options[i];
-    if (option->offset < from || option->offset >= to) continue;
+    if (option->offset < begin_offset || option->offset >= end_offset) continue;
     /* a pointer, int64_t or double has 8 bytes */
     size_t bytes = option->type == PZ_OPTION_CHOICE ? sizeof(int) : 8;
-    const char *standard_value = (const char *)&standard + option->offset - study_at;
-    if (memcmp(own + option->offset, standard_value, bytes) == 0) continue;
+    const char *standard_value = (const char *)&standard + option->offset - study_offset;
+    if (memcmp(settings_bytes + option->offset, standard_value, bytes) == 0) continue;
     char name[40];
     return pz_format(call, "--%s requires --evaluator %s",
                      pz_option_name(option, name, sizeof name), training ? "original" : "training");
@@ -71,7 +71,7 @@ const char *pz_study_misuse(struct pz_call *call, const struct pz_command *comma
   return NULL;
 }
 
-/* Parses "1%" or "0.01". */
+/* Parses a gap, as "1%" or "0.01", and returns it as a fraction. */
 static double parse_gap(struct pz_call *call, const char *text) {
   char *end;
   double gap = strtod(text, &end);
@@ -86,18 +86,18 @@ static double parse_gap(struct pz_call *call, const char *text) {
 
 /* Parses one positive number for each of n models. */
 static void parse_weights(struct pz_call *call, const char *text, uint32_t n, double *weights) {
-  const char *at = text;
+  const char *position = text;
   for (uint32_t i = 0; i < n; i++) {
     char *end;
-    weights[i] = strtod(at, &end);
-    bool positive = end != at && weights[i] > 0 && weights[i] < 1e9;
+    weights[i] = strtod(position, &end);
+    bool positive = end != position && weights[i] > 0 && weights[i] < 1e9;
     char expected_end = i + 1 < n ? ',' : '\0';
     if (!positive || *end != expected_end)
       pz_raise(call, PZ_BAD_USE,
                "--weights '%s'; accepted: one number above 0 for each of the %u models, "
                "comma-separated",
                text, n);
-    at = end + 1;
+    position = end + 1;
   }
 }
 
@@ -111,8 +111,8 @@ static void read_devices(struct pz_call *call, void *ctx) {
   list->devices = pz_choices_read(call, list->text, "devices", 1 << 30);
 }
 
-/* Parses --devices.  The largest number counts; several are accepted only by commands that say
- * so. */
+/* Parses --devices and returns the largest number.  A list is accepted only if the subcommand
+ * sets several_devices. */
 static int64_t parse_devices(struct pz_call *call, const struct pz_study_settings *study) {
   struct devices_list list = {study->devices, {.n = 0}};
   struct pz_error error = {0};
@@ -181,7 +181,7 @@ static struct pz_study_options read_options(struct pz_call *call,
 
 /* ---- one run -------------------------------------------------------------------------------- */
 
-void pz_study_run_work(struct pz_call *call, struct pz_invocation *in,
+void pz_study_run_work(struct pz_call *call, struct pz_invocation *invocation,
                        const struct pz_study_settings *study, pz_call_fn *work, void *ctx) {
   struct pz_error err = {0};
   enum pz_status status = pz_border(work, ctx, &err);
@@ -191,7 +191,7 @@ void pz_study_run_work(struct pz_call *call, struct pz_invocation *in,
     pz_command_say("interrupted; run the same command to resume from %s", study->dir);
   else
     pz_command_say("interrupted; nothing was saved (use -o DIR for a run that can be resumed)");
-  in->exit = PZ_EXIT_STOPPED;
+  invocation->exit = PZ_EXIT_STOPPED;
 }
 
 void pz_study_run_begin(struct pz_call *call, struct pz_study_run *run, char **models,
@@ -224,7 +224,7 @@ void pz_study_run_open(struct pz_call *call, struct pz_study_run *run) {
     if (!text) break;
     if (!lists || lists & given_lists) pz_command_warn(quiet, text);
   }
-  if (!quiet && pz_run_cluster(run->run)) pz_machine_tell_scale(pz_run_cluster(run->run));
+  if (!quiet && pz_run_cluster(run->run)) pz_machine_report_scaling(pz_run_cluster(run->run));
 }
 
 void pz_study_run_search(struct pz_call *call, struct pz_study_run *run) {
@@ -283,8 +283,8 @@ static void compare_page(struct pz_call *call, void *ctx) {
   struct page_comparison *comparison = ctx;
   const struct page *page = comparison->page;
   size_t bytes;
-  const char *old = pz_file_text(call, comparison->path, page->bytes, &bytes);
-  comparison->same = bytes == page->bytes && memcmp(old, page->text, bytes) == 0;
+  const char *saved_text = pz_file_text(call, comparison->path, page->bytes, &bytes);
+  comparison->same = bytes == page->bytes && memcmp(saved_text, page->text, bytes) == 0;
 }
 
 /* Returns whether the file contains the page and nothing else. */

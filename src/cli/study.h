@@ -32,8 +32,8 @@ struct pz_study_settings {
     const char *memory_margin;
   } training;
   struct { /* options of the evaluator original */
-    const char *cluster, *mbs, *hbm,
-        *tp; /* the last three are lists; NULL stands for the default */
+    const char *cluster;
+    const char *mbs, *hbm, *tp; /* lists, or NULL for the default */
     int64_t steps;
     int optimizer, rules;
   } original;
@@ -48,10 +48,12 @@ enum { PZ_PARETO_TOLERANCE = 1 }; /* percent */
       .steps = PZ_LAYER_STEPS                                                                      \
     }                                                                                              \
   }
-/* Each ends with NULL. */
-extern const char *const pz_optimizer_names[],
-    *const pz_semantics_names[], *const pz_per_names[], *const pz_rules_names[],
-                                                            *const pz_study_execution_names[];
+/* Names of choices; each list ends with NULL. */
+extern const char *const pz_optimizer_names[];
+extern const char *const pz_semantics_names[];
+extern const char *const pz_per_names[];
+extern const char *const pz_rules_names[];
+extern const char *const pz_study_execution_names[];
 
 /* clang-format off */
 /* T is the type of the settings, F their member of type struct pz_study_settings. */
@@ -95,7 +97,8 @@ extern const char *const pz_optimizer_names[],
   PZ_FLAG_OPTION("no-report", offsetof(T, F.no_report), "With --output: do not write DIR/report.html")
 /* clang-format on */
 
-/* ---- one run ----------------------------------------------------------------------------------- */
+/* ---- one run
+ * ----------------------------------------------------------------------------- */
 
 struct pz_study_run {
   const struct pz_common *common;
@@ -117,7 +120,7 @@ const char *pz_study_misuse(struct pz_call *call, const struct pz_command *comma
 
 /* Runs the work of a subcommand.  If a signal interrupts it, a message on stderr says how to
  * resume, and the exit status is PZ_EXIT_STOPPED. */
-void pz_study_run_work(struct pz_call *call, struct pz_invocation *in,
+void pz_study_run_work(struct pz_call *call, struct pz_invocation *invocation,
                        const struct pz_study_settings *study, pz_call_fn *work, void *ctx);
 
 /* Reads the settings and starts the progress. */
@@ -134,16 +137,17 @@ void pz_study_run_search(struct pz_call *call, struct pz_study_run *run);
 /* Writes DIR/report.html, unless it exists with the same contents or no report is wanted. */
 void pz_study_run_report(struct pz_call *call, struct pz_study_run *run);
 
-/* For pz_defer(). */
+/* Closes a struct pz_run, for pz_defer(). */
 void pz_study_run_close(void *run);
 
-/* ---- the report of a run ------------------------------------------------------------------------ */
+/* ---- the report of a run
+ * ----------------------------------------------------------------- */
 
 /* Returns DIR/report.html. */
 const char *pz_report_path(struct pz_call *call, const char *dir);
 
-/* Computes what a report shows and a run lacks: its details and, by the evaluator original, the
- * baselines. */
+/* Computes what a report needs and the run does not have yet: its details and, with the
+ * evaluator original, the baselines. */
 void pz_report_complete(struct pz_call *call, struct pz_run *run);
 
 /* Writes the page of a complete result and returns its data.  Unless `csv` is NULL, the data of

@@ -79,7 +79,7 @@ static inline const char *pz_workload_context(const struct pz_workload_options *
   return buf;
 }
 
-/* Returns the default options, but with the options for ONNX files that `from` has. */
+/* Returns the default options with the options for ONNX files of `from`. */
 static inline struct pz_workload_options
 pz_workload_import(const struct pz_workload_options *from) {
   struct pz_workload_options options = pz_workload_options_default();

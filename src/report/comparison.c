@@ -38,7 +38,7 @@ static void print_reported(FILE *out) {
 json_t *pz_comparison_document(struct pz_call *call, const struct pz_result *result) {
   enum pz_objective_kind kind = result->inputs.options.objective;
   const struct pz_comparison *comparison = result->comparison;
-  /* the time of each method in seconds, by objective run and name of the method */
+  /* Seconds of each method, by objective run and by name of the method. */
   json_t *timing = json_object();
   for (uint32_t i = 0; i < comparison->n_runs; i++) {
     const struct pz_comparison_run *run = &comparison->runs[i];
@@ -96,8 +96,7 @@ static void print_one_model(struct pz_call *call, const struct pz_comparison_run
   fputc('\n', out);
 }
 
-/* Prints the comparison of one chip for all models: a column for each model as far as there is
- * room. */
+/* Prints the comparison of one chip for all models.  As many models as fit have a column. */
 static void print_common_chip(struct pz_call *call, const struct pz_result *result,
                               const struct pz_comparison_run *run, FILE *out) {
   enum { BEFORE = 4, AFTER = 4, MOST_MODELS = PZ_TABLE_MOST_COLUMNS - 1 - BEFORE - AFTER };
@@ -227,8 +226,9 @@ static void print_chips_for_model(struct pz_call *call, const struct chip_rows *
  * or 0 if a model has no plan on one of the two chips. */
 static double mean_over_first_chip(const struct chip_rows *chips, size_t chip, const char *key) {
   double sum = 0;
-  for (uint32_t m = 0; m < chips->options->n_models; m++)
-    sum += log(number_in(chip_row(chips, chip, m), key) / number_in(chip_row(chips, 0, m), key));
+  for (uint32_t model = 0; model < chips->options->n_models; model++)
+    sum += log(number_in(chip_row(chips, chip, model), key) /
+               number_in(chip_row(chips, 0, model), key));
   return isfinite(sum) ? exp(sum / chips->options->n_models) : 0;
 }
 
@@ -261,7 +261,8 @@ static void print_chip_costs(struct pz_call *call, const struct chip_rows *chips
 void pz_compared_chips_table(struct pz_call *call, const json_t *root,
                              const struct pz_study_options *options, FILE *out) {
   struct chip_rows chips = chip_rows_of(root, options);
-  for (uint32_t m = 0; m < options->n_models; m++) print_chips_for_model(call, &chips, m, out);
+  for (uint32_t model = 0; model < options->n_models; model++)
+    print_chips_for_model(call, &chips, model, out);
   print_chip_costs(call, &chips, out);
   fprintf(
       out,
@@ -278,14 +279,15 @@ void pz_compared_chips_table(struct pz_call *call, const json_t *root,
 
 /* ---- rented chips --------------------------------------------------------------------------- */
 
-/* Returns whether the run of a row ends by the deadline: `answer` is "met", "uncertain" or
- * "missed". */
-static bool is_deadline(const json_t *row, const char *answer) {
+/* Returns whether a row answers the question about the deadline by `answer`: "met", "uncertain"
+ * or "missed". */
+static bool has_deadline_answer(const json_t *row, const char *answer) {
   const char *deadline = text_in(row, "deadline");
   return deadline && strcmp(deadline, answer) == 0;
 }
 
-/* Writes "1,050,000" into buf, or four digits if it is below 10, and returns buf. */
+/* Writes an amount such as "1,050,000", or four digits of one below 10, into buf and returns
+ * buf. */
 static char *dollars_text(char *buf, size_t size, double dollars) {
   if (dollars < 10) return pz_text_number(buf, size, dollars);
   return pz_text_count(buf, size, (int64_t)floor(dollars + 0.5));
@@ -333,7 +335,7 @@ static void print_rented_chips(struct pz_call *call, const struct chip_rows *chi
   pz_table_print(table, 0, out);
 }
 
-/* Prints the cheapest chips that meet the deadline, or the fastest ones if all miss it.  Without
+/* Prints the cheapest chip that meets the deadline, or the fastest one if all miss it.  Without
  * prices nothing is printed unless all chips miss the deadline. */
 static void print_cheapest(const struct chip_rows *chips, uint32_t model, const char *deadline,
                            FILE *out) {
@@ -346,7 +348,7 @@ static void print_cheapest(const struct chip_rows *chips, uint32_t model, const 
   }
   if (!fastest) return;
   const json_t *best = cheapest ? cheapest : fastest;
-  bool missed = is_deadline(best, "missed");
+  bool missed = has_deadline_answer(best, "missed");
   double dollars = number_in(best, "run_dollars");
   char buf[40];
   if (!cheapest && !missed) return;
@@ -359,14 +361,15 @@ static void print_cheapest(const struct chip_rows *chips, uint32_t model, const 
   fprintf(out, ": %.0f x %s, %.1f days", number_in(best, "devices"), text_in(best, "chip"),
           number_in(best, "days"));
   if (dollars > 0) fprintf(out, ", $%s", dollars_text(buf, sizeof buf, dollars));
-  if (is_deadline(best, "uncertain"))
+  if (has_deadline_answer(best, "uncertain"))
     fprintf(out, " (uncertain: %.1f days at the upper end of its error)",
             number_in(best, "days_high"));
-  /* chips whose lowest expected cost is at most the highest expected cost of the cheapest ones */
+  /* Lists other chips whose lowest expected cost is at most the highest expected cost of the
+   * cheapest one. */
   const char *before = "; within the errors as cheap: ";
   for (size_t i = 0; cheapest && i < chips->n_chips; i++) {
     const json_t *other = chip_row(chips, i, model);
-    if (other == cheapest || !has_plan(other) || is_deadline(other, "missed")) continue;
+    if (other == cheapest || !has_plan(other) || has_deadline_answer(other, "missed")) continue;
     if (number_in(other, "run_dollars_low") > number_in(cheapest, "run_dollars_high")) continue;
     fprintf(out, "%s%.0f x %s", before, number_in(other, "devices"), text_in(other, "chip"));
     before = ", ";
@@ -376,11 +379,11 @@ static void print_cheapest(const struct chip_rows *chips, uint32_t model, const 
 
 bool pz_compared_chips_none(const json_t *root, const struct pz_study_options *options) {
   struct chip_rows chips = chip_rows_of(root, options);
-  for (uint32_t m = 0; m < options->n_models; m++) {
+  for (uint32_t model = 0; model < options->n_models; model++) {
     size_t n_unusable = 0;
     for (size_t i = 0; i < chips.n_chips; i++) {
-      const json_t *row = chip_row(&chips, i, m);
-      if (!has_plan(row) || is_deadline(row, "missed")) n_unusable++;
+      const json_t *row = chip_row(&chips, i, model);
+      if (!has_plan(row) || has_deadline_answer(row, "missed")) n_unusable++;
     }
     if (n_unusable == chips.n_chips) return true;
   }
@@ -395,11 +398,11 @@ void pz_rented_chips_table(struct pz_call *call, const json_t *root,
   bool has_prices = false;
   for (size_t i = 0; i < json_array_size(chips.rows); i++)
     if (number_in(json_array_get(chips.rows, i), "run_dollars") > 0) has_prices = true;
-  for (uint32_t m = 0; m < options->n_models; m++) {
-    fprintf(out, "%s, %s tokens, batch %" PRId64 "%s%s:\n\n", options->models[m], titles->tokens,
-            options->batch, deadline ? ", within " : "", deadline ? deadline : "");
-    print_rented_chips(call, &chips, m, has_prices, deadline != NULL, out);
-    print_cheapest(&chips, m, deadline, out);
+  for (uint32_t model = 0; model < options->n_models; model++) {
+    fprintf(out, "%s, %s tokens, batch %" PRId64 "%s%s:\n\n", options->models[model],
+            titles->tokens, options->batch, deadline ? ", within " : "", deadline ? deadline : "");
+    print_rented_chips(call, &chips, model, has_prices, deadline != NULL, out);
+    print_cheapest(&chips, model, deadline, out);
     fputc('\n', out);
   }
   fprintf(out,
@@ -411,13 +414,13 @@ void pz_rented_chips_table(struct pz_call *call, const json_t *root,
           deadline ? " uncertain: in time, but not at the upper end of it." : "");
 }
 
-/* ---- the original's assumptions as JSON ----------------------------------------------------------------------------------- */
+/* ---- the original's assumptions as JSON ----------------------------------------------------- */
 
 /* Throughput of the common chip of a row over that of the reference chip. */
 struct row_ratios {
   double ratio[PZ_SEARCH_MOST_MODELS]; /* of each model; NaN if it is unknown */
   struct pz_ratios summary;
-  double mean; /* arithmetic, over the models that have a ratio */
+  double mean; /* arithmetic mean over the models that have a ratio */
 };
 
 /* Returns the ratios of the models of a row, with their summary. */
@@ -425,10 +428,10 @@ static struct row_ratios row_ratios(const struct pz_original *original,
                                     const struct pz_original_row *row) {
   struct row_ratios ratios = {.mean = 0};
   double sum = 0;
-  for (uint32_t m = 0; m < original->n_models; m++) {
-    bool known = row->reference[m] > 0 && row->samples_per_s[m] > 0;
-    ratios.ratio[m] = known ? row->samples_per_s[m] / row->reference[m] : (double)NAN;
-    if (known) sum += ratios.ratio[m];
+  for (uint32_t model = 0; model < original->n_models; model++) {
+    bool known = row->reference[model] > 0 && row->samples_per_s[model] > 0;
+    ratios.ratio[model] = known ? row->samples_per_s[model] / row->reference[model] : (double)NAN;
+    if (known) sum += ratios.ratio[model];
   }
   ratios.summary = pz_ratios_of(ratios.ratio, original->models, original->n_models);
   ratios.mean = ratios.summary.n_models ? sum / ratios.summary.n_models : 0;
@@ -440,15 +443,16 @@ static json_t *original_row_json(const struct pz_original *original,
   struct row_ratios ratios = row_ratios(original, row);
   const struct pz_ratios *summary = &ratios.summary;
   json_t *assumptions = json_array(), *models = json_array(), *summary_json = json_null();
-  for (enum pz_assumption a = 0; a < PZ_ASSUMPTIONS; a++)
-    if (pz_assumed(row->assumptions, a))
-      json_array_append_new(assumptions, json_string(pz_assumption_at(a)->name));
-  for (uint32_t m = 0; m < original->n_models; m++) {
-    double ratio = ratios.ratio[m];
-    json_array_append_new(
-        models, json_pack("{s:s,s:f,s:f,s:o}", "model", original->models[m], "throughput_samples_s",
-                          row->samples_per_s[m], "reference_samples_s", row->reference[m],
-                          "ratio_to_reference", isnan(ratio) ? json_null() : json_real(ratio)));
+  for (enum pz_assumption assumption = 0; assumption < PZ_ASSUMPTIONS; assumption++)
+    if (pz_assumed(row->assumptions, assumption))
+      json_array_append_new(assumptions, json_string(pz_assumption_at(assumption)->name));
+  for (uint32_t model = 0; model < original->n_models; model++) {
+    double ratio = ratios.ratio[model];
+    json_array_append_new(models, json_pack("{s:s,s:f,s:f,s:o}", "model", original->models[model],
+                                            "throughput_samples_s", row->samples_per_s[model],
+                                            "reference_samples_s", row->reference[model],
+                                            "ratio_to_reference",
+                                            isnan(ratio) ? json_null() : json_real(ratio)));
   }
   if (summary->n_models > 1)
     summary_json = json_pack("{s:I,s:f,s:f,s:{s:s,s:f},s:{s:s,s:f},s:f}", "models",
@@ -469,22 +473,23 @@ json_t *pz_original_json(const struct pz_original *original) {
   return json_pack("{s:o,s:o}", "original_reports", reported_json(), "rows", rows);
 }
 
-/* ---- the original's assumptions as a table ----------------------------------------------------------------------------------- */
+/* ---- the original's assumptions as a table -------------------------------------------------- */
 
 /* Adds a cell with the correction that distinguishes a row from the row before it, or with the
  * only assumption of a row that is not corrected. */
 static void append_correction(struct pz_table *table, const struct pz_original_row *row) {
-  enum pz_assumption a = 0;
+  enum pz_assumption assumption = 0;
   if (row->assumptions == PZ_ASSUME_ALL) {
     pz_table_cell(table, "%s", row->walk ? "nothing; chip by the original's search" : "nothing");
   } else if (row->alone) {
-    while (!pz_assumed(row->assumptions, a)) a++;
-    pz_table_cell(table, "%s", pz_assumption_at(a)->name);
+    while (!pz_assumed(row->assumptions, assumption)) assumption++;
+    pz_table_cell(table, "%s", pz_assumption_at(assumption)->name);
   } else {
-    /* assumptions are corrected in their order, so that the newest correction is the last one
-     * before those that remain */
-    while (a + 1 < PZ_ASSUMPTIONS && !pz_assumed(row->assumptions, a + 1)) a++;
-    pz_table_cell(table, "+ %s%s", pz_assumption_at(a)->corrected,
+    /* Assumptions are corrected in their order, so the newest correction is the last one before
+     * those that remain. */
+    while (assumption + 1 < PZ_ASSUMPTIONS && !pz_assumed(row->assumptions, assumption + 1))
+      assumption++;
+    pz_table_cell(table, "+ %s%s", pz_assumption_at(assumption)->corrected,
                   row->assumptions ? "" : " (all)");
   }
 }

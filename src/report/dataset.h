@@ -15,8 +15,8 @@ json_t *pz_dataset_new(struct pz_call *call, json_t *datasets, const char *name,
  * contains a number that is not finite or a text that is not UTF-8. */
 void pz_dataset_add(struct pz_call *call, json_t *rows, const char *format, ...);
 
-/* The same for a row that was built before, and belongs to the dataset from then on.  NULL is
- * the error of above. */
+/* Appends a row that the caller has built, whose reference it takes over.  Raises PZ_NO_MEMORY
+ * if the row is NULL or contains a number that is not finite. */
 void pz_dataset_append(struct pz_call *call, json_t *rows, json_t *row);
 
 /* Returns one dataset as CSV (RFC 4180, but with line feeds).  A text that spreadsheets would

@@ -21,8 +21,8 @@ struct pz_explore_options pz_explore_options_default(void) {
 
 /* ---- initial settings ----------------------------------------------------------------------- */
 
-/* Returns the preset that `word` names in any case of letters, or else `word`, which may be
- * NULL. */
+/* Returns the name of the preset that equals `word` regardless of case, or `word` itself, which
+ * may be NULL. */
 static const char *preset_spelling(const char *word, const char *(*preset_at)(size_t)) {
   for (size_t i = 0; word && preset_at(i); i++)
     if (pz_text_same(preset_at(i), word)) return preset_at(i);
@@ -34,7 +34,7 @@ static const char *model_spelling(const char *word) {
   return preset ? preset : word;
 }
 
-/* The fields of a plan that the page can set, which are counts or words. */
+/* The fields of a plan that the page can set.  Their values are counts or words. */
 static const struct {
   enum pz_plan_field field;
   bool is_count;
@@ -46,7 +46,7 @@ static const struct {
                    {PZ_PLAN_PEFT, false},   {PZ_PLAN_OFFLOAD, false},   {PZ_PLAN_FRAMEWORK, false}};
 enum { PAGE_FIELDS = sizeof page_fields / sizeof *page_fields };
 
-/* Returns the settings by name, as the address of the page stores them: counts as numbers, the
+/* Returns the initial settings by name, as the URL of the page stores them: counts as numbers,
  * others as texts. */
 static json_t *state_json(const struct pz_explore_options *options) {
   uint64_t given = pz_plan_given(&options->plan);
@@ -66,8 +66,8 @@ static json_t *state_json(const struct pz_explore_options *options) {
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* Adds a file that the page needs, under the path that the user gave.  Does nothing for the name
- * of a preset. */
+/* Adds the text of a file under the path that the user gave.  Does nothing if the path is the
+ * name of a preset. */
 static void add_file(struct pz_call *call, json_t *files, const char *path) {
   size_t bytes = 0, length = strlen(path);
   if (!pz_file_named(path)) return;
@@ -106,18 +106,18 @@ static void add_inputs(struct pz_call *call, const struct pz_explore_options *op
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
-/* Returns base64 text (RFC 4648). */
+/* Encodes n bytes as base64 (RFC 4648). */
 static char *encode_base64(struct pz_call *call, const unsigned char *bytes, size_t n) {
   static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  char *text = pz_alloc(call, (n + 2) / 3 * 4 + 1, 1), *to = text;
+  char *text = pz_alloc(call, (n + 2) / 3 * 4 + 1, 1), *output = text;
   for (size_t i = 0; i < n; i += 3) {
     size_t left = n - i;
     unsigned second = left > 1 ? bytes[i + 1] : 0, third = left > 2 ? bytes[i + 2] : 0;
     unsigned group = (unsigned)bytes[i] << 16 | second << 8 | third;
-    *to++ = digits[group >> 18];
-    *to++ = digits[group >> 12 & 63];
-    *to++ = left > 1 ? digits[group >> 6 & 63] : '=';
-    *to++ = left > 2 ? digits[group & 63] : '=';
+    *output++ = digits[group >> 18];
+    *output++ = digits[group >> 12 & 63];
+    *output++ = left > 1 ? digits[group >> 6 & 63] : '=';
+    *output++ = left > 2 ? digits[group & 63] : '=';
   }
   return text;
 }
@@ -129,13 +129,15 @@ static char *read_wasm(struct pz_call *call, const char *path) {
   char *bytes = pz_file_text(call, path, MOST_WASM_BYTES, &n);
   if (n < 8 || memcmp(bytes, "\0asm", 4) != 0)
     pz_raise(call, PZ_BAD_INPUT, "%s: not a WebAssembly module", path);
-  const char *mark = pz_format(call, "phaze page %s", pz_version()), *end = bytes + n;
-  size_t mark_bytes = strlen(mark) + 1;
+  const char *version_mark = pz_format(call, "phaze page %s", pz_version()), *end = bytes + n;
+  size_t version_bytes = strlen(version_mark) + 1;
   bool has_own_version = false;
-  for (const char *at = memchr(bytes, 'p', n); at; at = memchr(at, 'p', (size_t)(end - at))) {
-    if ((size_t)(end - at) >= mark_bytes && memcmp(at, mark, mark_bytes) == 0)
+  for (const char *position = memchr(bytes, 'p', n); position;
+       position = memchr(position, 'p', (size_t)(end - position))) {
+    if ((size_t)(end - position) >= version_bytes &&
+        memcmp(position, version_mark, version_bytes) == 0)
       has_own_version = true;
-    at++;
+    position++;
   }
   if (!has_own_version)
     pz_raise(call, PZ_BAD_INPUT, "%s: not of phaze %s; build it with 'cmake --build --preset wasm'",
@@ -175,11 +177,11 @@ static void write_explore_page(struct pz_call *call, void *ctx) {
   struct pz_lora lora;
   uint64_t unsupported = pz_plan_given(plan);
   for (size_t i = 0; i < PAGE_FIELDS; i++) unsupported &= ~(UINT64_C(1) << page_fields[i].field);
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
-    if ((unsupported >> f & 1) != 0)
+  for (int field = 0; field < PZ_PLAN_FIELDS; field++)
+    if ((unsupported >> field & 1) != 0)
       pz_raise(call, PZ_BAD_USE,
                "a page has no field '%s' of a plan; it can be given to 'phaze predict'",
-               pz_plan_field_name((enum pz_plan_field)f));
+               pz_plan_field_name((enum pz_plan_field)field));
   pz_require_plan_ranges(call, plan);
   pz_must(call, pz_lora_parse(plan->peft, &lora, pz_call_error(call)));
   json_t *models = pz_json_built(call, json_array()), *files = pz_json_built(call, json_object());
@@ -194,7 +196,7 @@ static void write_explore_page(struct pz_call *call, void *ctx) {
                       presets, "frameworks", names_json(pz_framework_names), "precisions",
                       names_json(pz_plan_field(PZ_PLAN_PRECISION)->names), "recipes",
                       names_json(pz_plan_field(PZ_PLAN_FP8_RECIPE)->names), "launches",
-                      names_json(pz_launch_names + 1), /* the first name is none */
+                      names_json(pz_launch_names + 1), /* without the first name, "none" */
                       "datasets", "wasm", wasm));
   struct pz_buffer *html = pz_page_html(call, "explore_page", document);
   *args->text = pz_buffer_take(call, html);

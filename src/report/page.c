@@ -5,18 +5,18 @@
 
 #include <string.h>
 
-/* Appends a document as JSON for a script element.  Only a '<' could end the element, and is
- * escaped. */
+/* Appends a document as JSON for a script element.  The characters <, > and & are escaped, so
+ * that the text cannot end the element. */
 static void append_document(struct pz_call *call, struct pz_buffer *html, const json_t *document) {
   struct pz_buffer *text = pz_buffer_new(call);
   pz_json_add(call, text, document, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
-  for (const char *at = text->text; *at;) {
-    size_t plain = strcspn(at, "<>&");
-    pz_buffer_add(call, html, at, plain);
-    at += plain;
-    if (!*at) break;
-    pz_buffer_print(call, html, "\\u%04x", (unsigned)*at);
-    at++;
+  for (const char *position = text->text; *position;) {
+    size_t plain = strcspn(position, "<>&");
+    pz_buffer_add(call, html, position, plain);
+    position += plain;
+    if (!*position) break;
+    pz_buffer_print(call, html, "\\u%04x", (unsigned)*position);
+    position++;
   }
   pz_close(call, text);
 }
@@ -30,13 +30,13 @@ static const char *find_embedded(struct pz_call *call, const char *name, size_t 
 /* Appends a template and replaces its marks, also those of templates within it. */
 static void append_template(struct pz_call *call, struct pz_buffer *html, const char *name,
                             size_t bytes, const json_t *document) {
-  const char *at = find_embedded(call, name, bytes);
+  const char *position = find_embedded(call, name, bytes);
   for (;;) {
-    const char *mark = strstr(at, "{{"), *end = mark ? strstr(mark, "}}") : NULL;
+    const char *mark = strstr(position, "{{"), *end = mark ? strstr(mark, "}}") : NULL;
     if (!end) break;
     const char *key = mark + 2;
     size_t n = (size_t)(end - key);
-    pz_buffer_add(call, html, at, (size_t)(mark - at));
+    pz_buffer_add(call, html, position, (size_t)(mark - position));
     if (*key == '>') {
       append_template(call, html, key + 1, n - 1, document);
     } else if (n == strlen("document") && memcmp(key, "document", n) == 0) {
@@ -45,9 +45,9 @@ static void append_template(struct pz_call *call, struct pz_buffer *html, const 
       const char *text = find_embedded(call, key, n);
       pz_buffer_add(call, html, text, strlen(text));
     }
-    at = end + 2;
+    position = end + 2;
   }
-  pz_buffer_add(call, html, at, strlen(at));
+  pz_buffer_add(call, html, position, strlen(position));
 }
 
 struct pz_buffer *pz_page_html(struct pz_call *call, const char *template, const json_t *document) {

@@ -5,9 +5,9 @@
 
 #include "core/json.h"
 
-/* Returns the template of that name in html/ as HTML.  The document is written so that it cannot
- * end the script element that contains it: '<', '>', '&' and everything outside ASCII are
- * escaped. */
+/* Returns the template of that name in html/ as an HTML page with the document inserted.  In the
+ * document, <, >, & and everything outside ASCII are escaped, so that it cannot end its script
+ * element. */
 struct pz_buffer *pz_page_html(struct pz_call *call, const char *template, const json_t *document);
 
 /* The files of html/ and d3 by name; the last one has a NULL name. */

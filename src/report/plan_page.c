@@ -13,7 +13,7 @@
 #include "report/page.h"
 #include "step/memory_curve.h"
 
-/* More passes would make a page slow to open. */
+/* Largest number of passes on a page, which more would make slow to open. */
 enum { MOST_PASSES = 1 << 17 };
 
 /* ---- numbers of devices --------------------------------------------------------------------- */
@@ -42,13 +42,14 @@ static void add_scaling(struct pz_call *call, const struct pz_plan_page *page, j
 
 /* ---- simulated steps ------------------------------------------------------------------------ */
 
-/* Returns a row of the dataset "stages": the memory of a stage and its passes, or the first and
- * the last `half` passes if there are more.  Kinds of passes are letters: f is forward, b
- * backward, and w computes the gradients of weights alone. */
+/* Returns a row of the dataset "stages": the memory of a stage and its passes, of which only the
+ * first and the last `n_at_each_end` are listed if there are more.  Kinds of passes are letters:
+ * f is forward, b backward, and w computes the gradients of weights alone. */
 static json_t *stage_row(struct pz_call *call, int64_t devices, const struct pz_training_run *run,
-                         int64_t stage, const struct pz_memory_curve *curve, uint32_t half) {
+                         int64_t stage, const struct pz_memory_curve *curve,
+                         uint32_t n_at_each_end) {
   const struct pz_training_memory *memory = &run->stages[stage];
-  bool all = curve->n <= 2 * half;
+  bool is_complete = curve->n <= 2 * n_at_each_end;
   bool several_chunks = run->plan.vpp > 1;
   json_t *chunks = json_array(), *microbatches = json_array(), *starts = json_array();
   json_t *ends = json_array(), *held = json_array();
@@ -57,7 +58,7 @@ static json_t *stage_row(struct pz_call *call, int64_t devices, const struct pz_
   for (uint32_t i = 0; i < curve->n; i++) {
     const struct pz_stage_pass *pass = &curve->passes[i];
     const struct pz_pipeline_event *event = pass->event;
-    bool included = all || i < half || i >= curve->n - half;
+    bool included = is_complete || i < n_at_each_end || i >= curve->n - n_at_each_end;
     if (!included) continue;
     char kind = event->backward ? 'b' : 'f';
     kinds[n_kinds++] = pass->weights ? 'w' : kind;
@@ -67,7 +68,7 @@ static json_t *stage_row(struct pz_call *call, int64_t devices, const struct pz_
     json_array_append_new(ends, json_integer(llround(event->end_s * 1e6)));
     json_array_append_new(held, json_integer(llround(pass->activation_bytes / 1e6)));
   }
-  uint32_t n_left_out = all ? 0 : curve->n - 2 * half;
+  uint32_t n_left_out = is_complete ? 0 : curve->n - 2 * n_at_each_end;
   double working_bytes = pz_working_bytes(memory);
   double state_bytes = memory->weight_bytes + memory->optimizer_bytes;
   double gradient_bytes = pz_fmin(memory->gradient_bytes, curve->constant_bytes - state_bytes);
@@ -82,8 +83,7 @@ static json_t *stage_row(struct pz_call *call, int64_t devices, const struct pz_
 
 static void free_training_run(void *run) { pz_training_run_free(run); }
 
-/* Simulates the step of every run that has a plan.  All of them together contain at most
- * MOST_PASSES passes. */
+/* Simulates the step of every run that has a plan and lists at most MOST_PASSES passes in total. */
 static void add_steps(struct pz_call *call, const struct pz_plan_page *page, json_t *datasets) {
   json_t *pipelines = NULL, *stages = NULL;
   uint32_t n_runs = 0;
@@ -113,10 +113,11 @@ static void add_steps(struct pz_call *call, const struct pz_plan_page *page, jso
                    run->p.step_s, run->p.parts.gradient_s, run->p.parts.optimizer_s, run->hbm_bytes,
                    (json_int_t)plan->pp, (json_int_t)plan->vpp, (json_int_t)run->p.microbatches,
                    (json_int_t)run->n_events, pz_pipeline_names[plan->pipeline]);
-    uint32_t half = MOST_PASSES / n_runs / (2 * (uint32_t)plan->pp);
-    if (half < 1) half = 1;
+    uint32_t n_at_each_end = MOST_PASSES / n_runs / (2 * (uint32_t)plan->pp);
+    if (n_at_each_end < 1) n_at_each_end = 1;
     for (int64_t k = 0; k < plan->pp; k++)
-      pz_dataset_append(&step, stages, stage_row(&step, row->devices, run, k, &curves[k], half));
+      pz_dataset_append(&step, stages,
+                        stage_row(&step, row->devices, run, k, &curves[k], n_at_each_end));
     pz_close(&step, run);
     pz_scratch_end(&step);
   }
@@ -147,7 +148,7 @@ static void write_plan_page(struct pz_call *call, void *ctx) {
   pz_dataset_add(call, about, "[o,s,s,s]", model, page.chip->name, page.net ? page.net->name : "",
                  page.weak ? "weak" : "strong");
   add_scaling(call, &page, datasets);
-  /* Adds the parts of the step time of every run. */
+  /* The parts of the step time of every run. */
   json_t *rows = pz_dataset_new(call, datasets, "parts", "devices,part,seconds");
   for (uint32_t i = 0; i < page.n_rows; i++) {
     const struct pz_scaling_row *row = &page.rows[i];

@@ -21,8 +21,8 @@ const char *pz_partition_text(const struct pz_partition *plan, char *buf, size_t
   return buf;
 }
 
-/* Returns how many of the `most` stages from `first` on have the same layers and the same load
- * as the first one. */
+/* Returns how many stages, among the first one and those that follow it, `most` in all, have the
+ * layers and the load of the first one. */
 static uint32_t count_equal_stages(const struct pz_partition_stage *first, uint32_t most) {
   char text[LONGEST_STAGE_TEXT], other[LONGEST_STAGE_TEXT];
   uint32_t n = 1;

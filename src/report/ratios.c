@@ -1,3 +1,4 @@
+/* Prints throughput ratios as a sentence and as a table cell. */
 #include "report/ratios.h"
 
 #include <math.h>

@@ -10,8 +10,8 @@ void pz_report_baselines(struct pz_call *call, struct pz_report *report) {
     const struct pz_comparison_run *run = &comparison->runs[i];
     for (uint32_t k = 0; k < run->n_methods; k++) {
       const struct pz_method_result *method = &run->methods[k];
-      for (uint32_t m = 0; m < method->n_models; m++) {
-        const struct pz_method_model *model = &method->models[m];
+      for (uint32_t j = 0; j < method->n_models; j++) {
+        const struct pz_method_model *model = &method->models[j];
         pz_dataset_add(call, rows, "[s,s,s,s?,f,f,f,s,f,o]", run->name, method->name, method->about,
                        method->chip, method->hbm_gib, method->area_mm2, method->objective,
                        model->model, model->samples_per_s, pz_report_ratio(model->ratio));

@@ -6,7 +6,7 @@
 
 #include "report/report_data.h"
 
-enum { CELLS = 56 }; /* in each dimension */
+enum { CELLS = 56 }; /* number of cells of area, and of cells of bound */
 
 /* ---- what limits a model on a chip ---------------------------------------------------------- */
 
@@ -73,16 +73,16 @@ static const struct pz_chip_plan *find_chip_plan(const struct pz_result_detail *
   return plan->chip_id == chip_id && plan->model == model ? plan : NULL;
 }
 
-/* Returns the limit with the largest share over the models of the answer that the chip belongs
- * to.  The last answer is the chip common to all models; answer i before it is the best chip for
- * model i alone. */
+/* Returns the limit with the largest share of step time, summed over the models of the answer
+ * that the chip belongs to.  The last answer is the chip common to all models; answer i before
+ * it is the best chip for model i alone. */
 static const char *chip_limit(const struct pz_result *result, const struct pz_shown_chip *shown) {
   double sum[LIMITS] = {0}, share[LIMITS];
   bool common = shown->answer + 1 == result->n_answers;
   uint32_t first = common ? 0 : shown->answer;
   uint32_t end = first + (common ? result->inputs.options.n_models : 1);
-  for (uint32_t m = first; m < end; m++) {
-    const struct pz_chip_plan *plan = find_chip_plan(result->detail, shown->chip_id, m);
+  for (uint32_t model = first; model < end; model++) {
+    const struct pz_chip_plan *plan = find_chip_plan(result->detail, shown->chip_id, model);
     if (!plan) continue;
     divide_step_time(plan, share);
     for (enum limit i = 0; i < LIMITS; i++) sum[i] += share[i];
@@ -90,8 +90,8 @@ static const char *chip_limit(const struct pz_result *result, const struct pz_sh
   return limit_names[largest_share(sum)];
 }
 
-/* Returns whether no other chip of the answer has at least its value on at most its area.  Of
- * equal chips, the one with the lowest number is on the front. */
+/* Returns whether no other chip of the answer has at least the same value on at most the same
+ * area.  Of equal chips, only the one with the lowest id is on the front. */
 static bool is_on_front(const struct pz_result *result, const struct pz_shown_chip *shown) {
   double area = pz_result_chip(result, shown->chip_id)->area_mm2;
   for (uint32_t i = 0; i < result->detail->n_shown; i++) {
@@ -117,7 +117,7 @@ static bool is_front_knee(const struct pz_result *result, const struct pz_shown_
   return false;
 }
 
-/* Appends the chips that are shown one by one: the evaluated ones and those of the front. */
+/* Appends the chips that are listed one by one: evaluated chips and those of the Pareto front. */
 static void append_chips(struct pz_call *call, struct pz_report *report) {
   const struct pz_result *result = report->result;
   const struct pz_result_detail *detail = result->detail;
@@ -206,16 +206,18 @@ static void append_excluded(struct pz_call *call, const struct pz_result *result
     const struct pz_result_chip *chip = &result->chips[i];
     bool evaluated = answer->status[i].kind == PZ_CHIP_EVALUATED;
     if (evaluated && is_shown(result->detail, answer_index, chip->id)) continue;
-    int x = cell_index(chip->area_mm2, most_area);
-    int y = cell_index(answer->status[i].value, answer->objective);
-    chips_in[x][y]++;
+    int area_cell = cell_index(chip->area_mm2, most_area);
+    int bound_cell = cell_index(answer->status[i].value, answer->objective);
+    chips_in[area_cell][bound_cell]++;
   }
-  for (int x = 0; x < CELLS; x++)
-    for (int y = 0; y < CELLS; y++)
-      if (chips_in[x][y])
-        pz_dataset_add(call, rows, "[s,f,f,f,f,I]", answer->name, cell_edge(most_area, x),
-                       cell_edge(most_area, x + 1), cell_edge(answer->objective, y),
-                       cell_edge(answer->objective, y + 1), (json_int_t)chips_in[x][y]);
+  for (int area_cell = 0; area_cell < CELLS; area_cell++)
+    for (int bound_cell = 0; bound_cell < CELLS; bound_cell++)
+      if (chips_in[area_cell][bound_cell])
+        pz_dataset_add(call, rows, "[s,f,f,f,f,I]", answer->name, cell_edge(most_area, area_cell),
+                       cell_edge(most_area, area_cell + 1),
+                       cell_edge(answer->objective, bound_cell),
+                       cell_edge(answer->objective, bound_cell + 1),
+                       (json_int_t)chips_in[area_cell][bound_cell]);
 }
 
 void pz_report_chips(struct pz_call *call, struct pz_report *report) {

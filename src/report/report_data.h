@@ -1,4 +1,4 @@
-/* What a report shows of a result, as one JSON document:
+/* The content of a report as one JSON document:
  *
  *     {version, objective, ratios, search, datasets: {name: {columns, rows}}}
  *
@@ -12,7 +12,7 @@
 #include "study/result.h"
 
 struct pz_report {
-  /* with details; from the evaluator original also with a comparison */
+  /* A result with its details and, from the evaluator original, its comparison. */
   const struct pz_result *result;
   json_t *datasets;
   /* {best, robustness, reference, certificate, inputs} of the evaluator training; otherwise NULL */

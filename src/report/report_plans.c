@@ -45,12 +45,12 @@ void pz_report_plans(struct pz_call *call, struct pz_report *report) {
       call, report->datasets, "stages",
       "model,stage,layers,devices,forward_s,backward_s,load_s,parameter_bytes,gradient_and_"
       "optimizer_bytes,activation_bytes,in_flight_bytes,memory_bytes,hbm_bytes");
-  for (uint32_t m = 0; m < best->n_models; m++) {
-    const struct pz_answer_model *model = &best->models[m];
+  for (uint32_t i = 0; i < best->n_models; i++) {
+    const struct pz_answer_model *model = &best->models[i];
     const struct pz_partition *plan = model->plan;
-    const struct pz_result_reference *reference = &result->references[m];
+    const struct pz_result_reference *reference = &result->references[i];
     pz_dataset_add(call, models, "[s,I,f,o,f,f,b,I,I,I,I,b,f,f,f,I,f,I,f,I]", model->model,
-                   (json_int_t)result->inputs.models[m].seq, model->samples_per_s,
+                   (json_int_t)result->inputs.models[i].seq, model->samples_per_s,
                    pz_report_ratio(model->ratio), reference->samples_per_s, reference->hbm_gib,
                    reference->expert, (json_int_t)plan->pp, (json_int_t)plan->dp,
                    (json_int_t)plan->tp, (json_int_t)plan->mbs, plan->recompute, plan->step_s,

@@ -13,8 +13,8 @@
 #include "core/text.h"
 #include "report/report_data.h"
 
-/* How the parameters that a search varies are shown.  A parameter that is missing here is shown
- * by its name in results. */
+/* Names and units under which the parameters of a search are shown.  A parameter that is missing
+ * here is shown by its own name. */
 static const struct {
   const char *name, *text, *unit;
 } parameters[] = {
@@ -33,7 +33,7 @@ static const struct {
     {"hbm", "HBM generation", ""},
 };
 
-/* ---- objective runs -------------------------------------------------------------------------- */
+/* ---- objective runs ------------------------------------------------------------------------- */
 
 /* Appends the best chip of each objective run, and how many chips were evaluated or excluded. */
 static void append_objective_runs(struct pz_call *call, struct pz_report *report) {
@@ -46,7 +46,7 @@ static void append_objective_runs(struct pz_call *call, struct pz_report *report
     const struct pz_answer *answer = &result->answers[i];
     const struct pz_result_chip *chip = pz_result_chip(result, answer->chip_id);
     uint32_t n_of_kind[PZ_CHIP_STATUSES] = {0};
-    json_t *row = NULL; /* stays NULL, which is an error, if the chip is not in the space */
+    json_t *row = NULL; /* stays NULL, which raises an error, if the chip is not in the space */
     for (uint32_t k = 0; k < result->n_chips; k++) n_of_kind[answer->status[k].kind]++;
     if (chip)
       row = json_pack("[s,s,I,f,f,f,f,f,I,I,I,I,I,f]", answer->name, answer->chip->name,
@@ -62,8 +62,8 @@ static void append_objective_runs(struct pz_call *call, struct pz_report *report
 
 /* ---- sensitivity of the best chip ----------------------------------------------------------- */
 
-/* Returns a value of an axis of the design space.  Most axes have numbers; others, such as the HBM
- * generation, have names. */
+/* Returns a value of an axis as a number, or as a text if it is a name, such as that of an HBM
+ * generation. */
 static json_t *axis_value_json(const char *text) {
   char *end;
   double value = strtod(text, &end);
@@ -183,9 +183,9 @@ static void append_inputs(struct pz_call *call, struct pz_report *report) {
   const struct pz_study_options *options = &inputs->options;
   json_t *rows = pz_dataset_new(call, report->datasets, "inputs", "input,value");
   append_input(call, rows, "phaze", "version %s", pz_version());
-  for (uint32_t m = 0; m < options->n_models; m++)
+  for (uint32_t i = 0; i < options->n_models; i++)
     append_input(call, rows, "model", "%s: %" PRId64 " tokens per sample, digest %s",
-                 inputs->models[m].name, inputs->models[m].seq, inputs->models[m].digest);
+                 inputs->models[i].name, inputs->models[i].seq, inputs->models[i].digest);
   append_machine_inputs(call, rows, report->result);
   append_input(call, rows, "objective", "%s: %s", pz_objective_names[options->objective],
                pz_objective_unit(options->objective));
@@ -195,7 +195,7 @@ static void append_inputs(struct pz_call *call, struct pz_report *report) {
                    : "chips excluded by upper bounds, of their own or of boxes of chips");
 }
 
-/* ---- the command line ------------------------------------------------------------------------ */
+/* ---- the command line ----------------------------------------------------------------------- */
 
 static const char unquoted_letters[] =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/,:+";
@@ -234,9 +234,8 @@ static void print_list_option(struct pz_call *call, const char *option,
   if (!same) fprintf(out, " --%s %s", option, choices_text(call, list));
 }
 
-/* Prints the design space with its limits and its evaluator.  The default space 'paper' is
- * omitted together with its evaluator.  A space that is no preset is named as the file that it
- * would be read from. */
+/* Prints the options of the design space, its limits and its evaluator.  The default space
+ * 'paper' is omitted together with its evaluator.  A space that is no preset is named NAME.json. */
 static void print_space(const struct pz_result_inputs *inputs, FILE *out) {
   const struct pz_study_options *options = &inputs->options;
   bool standard = strcmp(inputs->space_name, "paper") == 0, preset = false;

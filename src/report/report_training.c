@@ -12,7 +12,7 @@
 
 /* ---- the chips ------------------------------------------------------------------------------ */
 
-/* How a model trains on one chip. */
+/* The plan of a model on one chip. */
 struct trained_model {
   const char *model;
   double samples_per_s, ratio; /* ratio: throughput over that on the reference chip */
@@ -33,7 +33,7 @@ static json_t *models_json(const struct trained_model *list, uint32_t n) {
   return rows;
 }
 
-/* Power during the steps of the models; null unless it is known for all of them. */
+/* Returns the power during the step of each model, or null unless it is known for all models. */
 static json_t *power_json(const struct trained_model *list, uint32_t n) {
   for (uint32_t i = 0; i < n; i++)
     if (!(list[i].training->full_watts > 0)) return json_null();

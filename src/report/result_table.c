@@ -227,7 +227,8 @@ struct models_with_plan {
   enum reference_plan plan;
 };
 
-/* Returns a pz_name_at: lists the names of the models whose reference has that plan. */
+/* Returns the name of the i-th model whose reference has the plan of the list, or NULL after the
+ * last. */
 static const char *model_with_plan(const void *ctx, size_t i) {
   const struct models_with_plan *list = ctx;
   size_t n = 0;
@@ -266,7 +267,7 @@ static void print_references(const struct pz_result *result, FILE *out) {
   } else if (n[EXPERT_PLAN] || n[BEST_PLAN]) {
     fprintf(out, " with the %s plan", n[EXPERT_PLAN] ? "expert" : "best");
   }
-  /* print the smallest HBM capacity, and the models whose reference needs more */
+  /* Prints the smallest HBM capacity, and the models whose reference needs more. */
   if (least_gib < HUGE_VAL) fprintf(out, "%s %.0f GiB", both_plans ? ", with" : " and", least_gib);
   for (uint32_t i = 0; i < result->n_references; i++) {
     const struct pz_result_reference *reference = &result->references[i];
@@ -386,9 +387,10 @@ static void print_proof(const struct pz_certificate *proof, FILE *out) {
 void pz_result_table(struct pz_call *call, const struct pz_result *result, FILE *out) {
   const struct pz_answer *best = pz_result_best(result);
   const struct pz_executions *executions = result->executions;
-  bool many = best->n_models > 1;
+  bool several_models = best->n_models > 1;
   fprintf(out, "The best chip of the space %s for %s%s, by the evaluator %s: %s\n",
-          result->inputs.space_name, many ? "all " : "", many ? "models" : best->models[0].model,
+          result->inputs.space_name, several_models ? "all " : "",
+          several_models ? "models" : best->models[0].model,
           pz_evaluator_names[result->inputs.options.evaluator], best->chip->name);
   print_objective(result, out);
   print_chip(result, best, out);

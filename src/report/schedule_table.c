@@ -42,7 +42,7 @@ static int time_decimals(double most_us) {
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static bool did_anything(const struct pz_technique_count *count) {
+static bool has_counts(const struct pz_technique_count *count) {
   return count->calls || count->steps || count->prunes || count->incumbents || count->raised > 0;
 }
 
@@ -54,12 +54,13 @@ json_t *pz_scheduled_json(const struct pz_layer_schedule *schedule, double solvi
     json_object_set_new(root, "count", json_integer((json_int_t)schedule->count));
     json_object_set_new(root, "direction", json_string(direction_names[schedule->direction]));
   }
-  for (int r = 0; r < PZ_RESOURCES; r++)
-    json_object_set_new(use, resource_keys[r],
-                        schedule->limits[r] ? json_real(schedule->use[r]) : json_null());
+  for (int resource = 0; resource < PZ_RESOURCES; resource++)
+    json_object_set_new(use, resource_keys[resource],
+                        schedule->limits[resource] ? json_real(schedule->use[resource])
+                                                   : json_null());
   for (uint32_t i = 0; i < schedule->n_techniques; i++) {
     const struct pz_technique_count *count = &schedule->techniques[i];
-    if (!did_anything(count)) continue;
+    if (!has_counts(count)) continue;
     json_object_set_new(statistics, count->name,
                         json_pack("{s:I,s:I,s:I,s:I,s:f}", "calls", (json_int_t)count->calls,
                                   "steps", (json_int_t)count->steps, "prunes",
@@ -94,8 +95,8 @@ json_t *pz_scheduled_plan_json(const struct pz_plan_schedules *schedules) {
 
 /* ---- table ---------------------------------------------------------------------------------- */
 
-/* A row of the table is a sum of schedules, weighted by how often their layers occur; the row of
- * one schedule is a sum of one. */
+/* A row of the table, with times in microseconds: one schedule, or the sum of schedules weighted
+ * by how often their layers occur. */
 struct schedule_row {
   const char *layer;
   enum pz_direction direction;
@@ -116,10 +117,10 @@ static void print_rows(struct pz_call *call, const struct schedule_row *rows, ui
   int columns = 7;
   double most_us = 0;
   for (uint32_t i = 0; i < n; i++) most_us = fmax(most_us, rows[i].us);
-  for (int r = 0; r < PZ_RESOURCES; r++) {
+  for (int resource = 0; resource < PZ_RESOURCES; resource++) {
     for (uint32_t i = 0; i < n; i++)
-      if (rows[i].used_us[r] > 0) shown[r] = true;
-    if (shown[r]) heads[columns++] = resource_heads[r];
+      if (rows[i].used_us[resource] > 0) shown[resource] = true;
+    if (shown[resource]) heads[columns++] = resource_heads[resource];
   }
   heads[columns] = ">speedup";
   struct pz_table *table = pz_table_with(call, heads);
@@ -132,9 +133,9 @@ static void print_rows(struct pz_call *call, const struct schedule_row *rows, ui
     pz_table_cells(table, "%s|%s|%s|%" PRId64 "|%.*f|%.*f|%s", row->layer, count,
                    direction_names[row->direction], row->operators, decimals, row->us, decimals,
                    row->bound_us, pz_scheduled_gap_text(relative_gap, row->optimal, gap));
-    for (int r = 0; r < PZ_RESOURCES; r++)
-      if (shown[r])
-        pz_table_cell(table, "%.0f%%", row->us > 0 ? 100 * row->used_us[r] / row->us : 0);
+    for (int resource = 0; resource < PZ_RESOURCES; resource++)
+      if (shown[resource])
+        pz_table_cell(table, "%.0f%%", row->us > 0 ? 100 * row->used_us[resource] / row->us : 0);
     pz_table_cell(table, "%.2fx", row->us > 0 ? row->serial_us / row->us : 1);
   }
   pz_table_print(table, 0, out);
@@ -143,8 +144,9 @@ static void print_rows(struct pz_call *call, const struct schedule_row *rows, ui
 void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *const *list,
                         uint32_t n, bool total, FILE *out) {
   struct schedule_row *rows = pz_alloc(call, (size_t)n + 2, sizeof *rows);
-  for (enum pz_direction d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
-    rows[n + d] = (struct schedule_row){.layer = "model", .direction = d, .optimal = true};
+  for (enum pz_direction direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++)
+    rows[n + direction] =
+        (struct schedule_row){.layer = "model", .direction = direction, .optimal = true};
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_layer_schedule *schedule = list[i];
     struct schedule_row *row = &rows[i];
@@ -156,16 +158,18 @@ void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *co
                                  .bound_us = schedule->lower_bound_s * 1e6,
                                  .serial_us = schedule->serial_s * 1e6,
                                  .optimal = schedule->optimal};
-    for (int r = 0; r < PZ_RESOURCES; r++) row->used_us[r] = schedule->use[r] * row->us;
-    /* the total of this pass over all layers */
+    for (int resource = 0; resource < PZ_RESOURCES; resource++)
+      row->used_us[resource] = schedule->use[resource] * row->us;
+    /* Adds the schedule to the total of its pass over all layers. */
     struct schedule_row *sum = &rows[n + schedule->direction];
-    double times = (double)row->count;
+    double count = (double)row->count;
     sum->operators += row->operators * row->count;
-    sum->us += row->us * times;
-    sum->bound_us += row->bound_us * times;
-    sum->serial_us += row->serial_us * times;
+    sum->us += row->us * count;
+    sum->bound_us += row->bound_us * count;
+    sum->serial_us += row->serial_us * count;
     sum->optimal = sum->optimal && row->optimal;
-    for (int r = 0; r < PZ_RESOURCES; r++) sum->used_us[r] += row->used_us[r] * times;
+    for (int resource = 0; resource < PZ_RESOURCES; resource++)
+      sum->used_us[resource] += row->used_us[resource] * count;
   }
   print_rows(call, rows, total ? n + 2 : n, out);
 }
@@ -187,7 +191,7 @@ void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedul
       sum.incumbents += count->incumbents;
       sum.raised += count->raised * pz_scheduled_us(list[i]);
     }
-    if (!did_anything(&sum)) continue;
+    if (!has_counts(&sum)) continue;
     any = true;
     pz_table_cells(table, "%s|%" PRId64 "|%" PRId64 "|%" PRId64 "|%" PRId64 "|%.2f",
                    list[0]->techniques[k].name, sum.calls, sum.steps, sum.prunes, sum.incumbents,
@@ -198,13 +202,13 @@ void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedul
 
 /* ---- operators that are shown --------------------------------------------------------------- */
 
-/* For qsort; equal operators keep their order. */
+/* Compares pointers to operators by start, then end, then position in their array, for qsort. */
 static int compare_starts(const void *a, const void *b) {
-  const struct pz_scheduled_operator *x = *(const struct pz_scheduled_operator *const *)a;
-  const struct pz_scheduled_operator *y = *(const struct pz_scheduled_operator *const *)b;
-  if (x->start_s != y->start_s) return x->start_s < y->start_s ? -1 : 1;
-  if (x->end_s != y->end_s) return x->end_s < y->end_s ? -1 : 1;
-  return (x > y) - (x < y);
+  const struct pz_scheduled_operator *first = *(const struct pz_scheduled_operator *const *)a;
+  const struct pz_scheduled_operator *second = *(const struct pz_scheduled_operator *const *)b;
+  if (first->start_s != second->start_s) return first->start_s < second->start_s ? -1 : 1;
+  if (first->end_s != second->end_s) return first->end_s < second->end_s ? -1 : 1;
+  return (first > second) - (first < second);
 }
 
 const struct pz_scheduled_operator **

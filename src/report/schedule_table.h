@@ -1,5 +1,5 @@
-/* Solved schedules in reports: one as JSON or as a Gantt chart, several as a table, and what the
- * techniques of the solver did. */
+/* Solved schedules in reports: one as JSON or as a Gantt chart, several as a table, and the
+ * counters of the solver's techniques. */
 #ifndef PZ_REPORT_SCHEDULE_TABLE_H
 #define PZ_REPORT_SCHEDULE_TABLE_H
 

@@ -86,13 +86,13 @@ static size_t count_letter(const char *text, char letter) {
   return n;
 }
 
-/* The compiler has checked the format that `divided` is made from. */
+/* The compiler cannot check `divided`, but has checked the format that it is made from. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 
-/* All cells are formatted at once and then divided.  An argument may contain bars, so that the
- * bars of the format are first replaced by a control character, and by the next one if that
- * occurs in an argument too. */
+/* Formats all cells at once and then divides the text.  Because arguments may contain bars, the
+ * bars of the format are replaced by a control character, and by the next one if an argument
+ * contains that too. */
 void pz_table_cells(struct pz_table *table, const char *format, ...) {
   struct pz_call scratch = pz_scratch(&table->call);
   char *divided = pz_copy_text(&scratch, format), *text = divided;
@@ -152,7 +152,7 @@ int pz_table_width(const struct pz_table *table) {
   int width[PZ_TABLE_MOST_COLUMNS];
   int sum = BETWEEN_COLUMNS * (table->columns - 1);
   measure_columns(table, width);
-  for (int c = 0; c < table->columns; c++) sum += width[c];
+  for (int column = 0; column < table->columns; column++) sum += width[column];
   return sum;
 }
 
@@ -162,14 +162,16 @@ static void print_row(const struct pz_table *table, const int *width, uint32_t r
                       int to, FILE *out) {
   const char *bold = row == 0 ? pz_colour(out, PZ_BOLD) : "";
   const char *plain = row == 0 ? pz_colour(out, PZ_PLAIN) : "";
-  for (int c = 0; c < to; c = c == 0 ? from : c + 1) {
-    uint32_t cell = row * (uint32_t)table->columns + (uint32_t)c;
+  for (int column = 0; column < to; column++) {
+    bool shown = column == 0 || column >= from;
+    if (!shown) continue;
+    uint32_t cell = row * (uint32_t)table->columns + (uint32_t)column;
     const char *text = *pz_vec_at(&table->cells, const char *, cell);
-    bool last = c == to - 1 || from >= to;
-    int padding = width[c] - pz_text_columns(text);
-    int gap = c > 0 && !(last && !*text) ? BETWEEN_COLUMNS : 0;
-    int left = table->right_aligned[c] ? padding : 0;
-    int right = table->right_aligned[c] || last ? 0 : padding;
+    bool last = column == to - 1 || from >= to;
+    int padding = width[column] - pz_text_columns(text);
+    int gap = column > 0 && !(last && !*text) ? BETWEEN_COLUMNS : 0;
+    int left = table->right_aligned[column] ? padding : 0;
+    int right = table->right_aligned[column] || last ? 0 : padding;
     fprintf(out, "%*s%s%s%s%*s", gap + left, "", bold, text, plain, right, "");
   }
   fputc('\n', out);
@@ -180,8 +182,8 @@ void pz_table_print(const struct pz_table *table, int indent, FILE *out) {
   int room = pz_terminal_columns(out) - indent, from = 1;
   measure_columns(table, width);
   do {
-    /* find the end `to` of the columns that fit beside the first one, but print at least one
-     * column */
+    /* Finds the end `to` of the columns that fit beside the first one, but prints at least one
+     * column. */
     int to = from, sum = width[0];
     while (to < table->columns) {
       sum += BETWEEN_COLUMNS + width[to];

@@ -22,7 +22,7 @@ struct pz_table {
  * '>' makes a right-aligned column: pz_table_new(call, "model|>layers"). */
 struct pz_table *pz_table_new(struct pz_call *call, const char *titles);
 
-/* Returns the same for a list of titles that ends with NULL. */
+/* Like pz_table_new(), with the titles as a list that ends with NULL. */
 struct pz_table *pz_table_with(struct pz_call *call, const char *const *titles);
 
 /* Adds one cell; rows are filled from left to right. */

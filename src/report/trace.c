@@ -30,29 +30,29 @@ static enum lane_kind lane_kind_of(enum pz_op_class op_class) {
   return LANE_KINDS;
 }
 
-/* Adds the operators of one kind.  A lane is a thread of the trace; each operator goes to the
- * first lane that is free when it starts.  Threads are numbered from `first_thread` on, over all
- * processes, because some viewers identify threads by number alone.  Returns the number of
- * lanes. */
+/* Adds the operators of one kind and returns the number of their lanes.  A lane is a thread of
+ * the trace; each operator goes to the first lane that is free when it starts.  Threads are
+ * numbered from `first_thread` on, over all processes, because some viewers identify threads by
+ * number alone. */
 static int add_lanes(struct pz_call *call, struct pz_trace_events *events,
                      const struct pz_layer_schedule *schedule, enum lane_kind kind, int process,
                      int first_thread) {
   static const char *const names[] = {"tensor cores", "vector cores", "collectives"};
   uint32_t n, n_lanes = 0;
   const struct pz_scheduled_operator **operators = pz_shown_operators(call, schedule, &n);
-  int64_t *free_at = pz_alloc(call, n, sizeof *free_at);
+  int64_t *lane_end = pz_alloc(call, n, sizeof *lane_end);
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_scheduled_operator *op = operators[i];
     int64_t start = ticks_of(schedule, op->start_s), end = ticks_of(schedule, op->end_s);
     uint32_t lane = 0;
     if (lane_kind_of(op->op_class) != kind) continue;
-    while (lane < n_lanes && free_at[lane] > start) lane++;
+    while (lane < n_lanes && lane_end[lane] > start) lane++;
     int thread = first_thread + (int)lane;
     if (lane == n_lanes) {
       pz_trace_name(events, "thread_name", process, thread, json_string(names[kind]));
       n_lanes++;
     }
-    free_at[lane] = end;
+    lane_end[lane] = end;
     const char *op_class = pz_op_class_name(op->op_class);
     json_t *details =
         json_pack("{s:I,s:s,s:s?,s:I,s:I,s:f}", "op", (json_int_t)op->id, "class", op_class, "mode",
@@ -68,15 +68,16 @@ static int add_lanes(struct pz_call *call, struct pz_trace_events *events,
 
 /* ---- counters ------------------------------------------------------------------------------- */
 
-/* A change of the used resources when an operator starts or ends. */
+/* The change of the used resources when an operator starts or ends. */
 struct usage_change {
   int64_t tick;
-  double by[PZ_RESOURCES];
+  double change[PZ_RESOURCES];
 };
 
 static int compare_ticks(const void *a, const void *b) {
-  int64_t x = ((const struct usage_change *)a)->tick, y = ((const struct usage_change *)b)->tick;
-  return (x > y) - (x < y);
+  int64_t first_tick = ((const struct usage_change *)a)->tick,
+          second_tick = ((const struct usage_change *)b)->tick;
+  return (first_tick > second_tick) - (first_tick < second_tick);
 }
 
 /* Returns the changes in order of time, two for each operator. */
@@ -89,17 +90,18 @@ static struct usage_change *list_changes(struct pz_call *call,
     struct usage_change *start = &changes[2 * i], *end = &changes[2 * i + 1];
     start->tick = ticks_of(schedule, op->start_s);
     end->tick = ticks_of(schedule, op->end_s);
-    for (int r = 0; r < PZ_RESOURCES; r++) {
-      start->by[r] = op->used[r];
-      end->by[r] = -op->used[r];
+    for (int resource = 0; resource < PZ_RESOURCES; resource++) {
+      start->change[resource] = op->used[resource];
+      end->change[resource] = -op->used[resource];
     }
   }
   qsort(changes, n, sizeof *changes, compare_ticks);
   return changes;
 }
 
-/* Adds a counter for each resource that is ever used, with a value wherever it changes.  Rates,
- * from PZ_HBM_RATE on, are fractions of the chip's and shown in percent; the others are counts. */
+/* Adds a counter for each resource that is ever used, with a value wherever it changes.  Rates
+ * (from PZ_HBM_RATE on) are fractions of the rates of the chip and shown in percent; the others
+ * are counts. */
 static void add_counters(struct pz_call *call, struct pz_trace_events *events,
                          const struct pz_layer_schedule *schedule, int process) {
   static const char *const names[PZ_RESOURCES] = {"tensor cores", "vector cores", "link",
@@ -107,19 +109,23 @@ static void add_counters(struct pz_call *call, struct pz_trace_events *events,
   double used[PZ_RESOURCES] = {0}, shown[PZ_RESOURCES];
   uint32_t n = 2 * schedule->n_operators;
   const struct usage_change *changes = list_changes(call, schedule);
-  for (int r = 0; r < PZ_RESOURCES; r++) shown[r] = schedule->use[r] > 0 ? -1 : 0;
+  for (int resource = 0; resource < PZ_RESOURCES; resource++)
+    shown[resource] = schedule->use[resource] > 0 ? -1 : 0;
   for (uint32_t i = 0; i < n; i++) {
     int64_t tick = changes[i].tick;
-    for (int r = 0; r < PZ_RESOURCES; r++) used[r] += changes[i].by[r];
+    for (int resource = 0; resource < PZ_RESOURCES; resource++)
+      used[resource] += changes[i].change[resource];
     bool more_at_this_tick = i + 1 < n && changes[i + 1].tick == tick;
     if (more_at_this_tick) continue;
-    for (int r = 0; r < PZ_RESOURCES; r++) {
-      bool changed = schedule->use[r] > 0 && used[r] != shown[r], rate = r >= PZ_HBM_RATE;
-      shown[r] = used[r];
+    for (int resource = 0; resource < PZ_RESOURCES; resource++) {
+      bool changed = schedule->use[resource] > 0 && used[resource] != shown[resource],
+           rate = resource >= PZ_HBM_RATE;
+      shown[resource] = used[resource];
       if (!changed) continue;
-      json_t *value = rate ? json_real(100 * used[r]) : json_integer((json_int_t)used[r]);
+      json_t *value =
+          rate ? json_real(100 * used[resource]) : json_integer((json_int_t)used[resource]);
       pz_trace_add(events, tick,
-                   json_pack("{s:s,s:s,s:i,s:f,s:{s:o}}", "name", names[r], "ph", "C", "pid",
+                   json_pack("{s:s,s:s,s:i,s:f,s:{s:o}}", "name", names[resource], "ph", "C", "pid",
                              process, "ts", pz_trace_us(tick), "args", rate ? "percent" : "used",
                              value));
     }
@@ -174,8 +180,8 @@ enum pz_status pz_schedule_trace(const struct pz_layer_schedule *const *list, ui
 
 /* ---- pipelines ------------------------------------------------------------------------------ */
 
-/* If a pipeline has more events, only its first microbatches are shown, and the name of the
- * process says so. */
+/* Largest number of events of a pipeline.  If it has more, only its first microbatches are
+ * shown, and the name of the process says so. */
 enum { PIPELINE_MOST = 1 << 17 };
 
 struct pipeline_trace {
@@ -192,13 +198,14 @@ static void trace_pipeline(struct pz_call *call, void *ctx) {
   pz_require(call, plan, "p");
   pz_require(call, args->model, "model");
   pz_require(call, args->text, "text");
-  int64_t all = plan->microbatches, shown = PIPELINE_MOST / (2 * (int64_t)plan->pp);
-  if (shown > all) shown = all;
-  double slot_s = plan->slowest_stage_s, end_s = (double)(all + plan->pp - 1) * slot_s;
+  int64_t n_microbatches = plan->microbatches, n_shown = PIPELINE_MOST / (2 * (int64_t)plan->pp);
+  if (n_shown > n_microbatches) n_shown = n_microbatches;
+  double slot_s = plan->slowest_stage_s, end_s = (double)(n_microbatches + plan->pp - 1) * slot_s;
   struct pz_trace_events *events = pz_trace_begin(call, "ms");
   pz_trace_name(events, "process_name", PZ_TRACE_PROCESS, 0,
                 json_sprintf("%s: %s%lld of %lld microbatches of one replica", args->model,
-                             shown < all ? "the first " : "", (long long)shown, (long long)all));
+                             n_shown < n_microbatches ? "the first " : "", (long long)n_shown,
+                             (long long)n_microbatches));
   for (uint32_t k = 0; k < plan->pp; k++) {
     const struct pz_partition_stage *stage = &plan->stages[k];
     int thread = (int)k + 1;
@@ -206,7 +213,7 @@ static void trace_pipeline(struct pz_call *call, void *ctx) {
     pz_partition_stage_text(stage, layers, sizeof layers);
     pz_trace_name(events, "thread_name", PZ_TRACE_PROCESS, thread,
                   json_sprintf("stage %d: %s", thread, layers));
-    for (int64_t j = 0; j < shown; j++) {
+    for (int64_t j = 0; j < n_shown; j++) {
       double start_s = (double)(j + k) * slot_s, middle_s = start_s + stage->forward_s;
       pz_trace_span(events, thread, "forward", j, (double[2]){start_s, middle_s});
       pz_trace_span(events, thread, "backward", j, (double[2]){middle_s, start_s + stage->load_s});

@@ -45,11 +45,11 @@ static const struct pz_record prediction_record =
 static json_t *expected_error_json(const struct pz_expectation *expectation) {
   if (!expectation->runs) return json_null();
   json_t *beyond = json_array();
-  for (const char *at = expectation->beyond; *at;) {
-    const char *end = strstr(at, "; ");
-    size_t n = end ? (size_t)(end - at) : strlen(at);
-    json_array_append_new(beyond, json_stringn(at, n));
-    at += end ? n + 2 : n;
+  for (const char *position = expectation->beyond; *position;) {
+    const char *end = strstr(position, "; ");
+    size_t n = end ? (size_t)(end - position) : strlen(position);
+    json_array_append_new(beyond, json_stringn(position, n));
+    position += end ? n + 2 : n;
   }
   return json_pack("{s:f,s:I,s:s,s:o}", "error", expectation->error, "runs",
                    (json_int_t)expectation->runs, "of", expectation->of, "beyond", beyond);
@@ -170,8 +170,8 @@ json_t *pz_found_plans_json(const struct pz_training_plans *plans) {
   const struct pz_training_run *best = plans->runs[0];
   json_t *root = pz_training_run_json(best), *plan = pz_found_plan_json(best, NULL);
   json_t *others = json_array(), *switched = json_array();
-  /* `ep` is a plan's own field only if it was searched; for models with experts it is added in
-   * any case */
+  /* `ep` is among the fields of a plan only if it was searched.  Models with experts always have
+   * it. */
   if (plans->experts) json_object_set_new(plan, "ep", json_integer((json_int_t)best->plan.ep));
   for (uint32_t i = 1; i < plans->n; i++) {
     json_t *other = pz_found_plan_json(plans->runs[i], best);
@@ -206,9 +206,9 @@ static const struct pz_field cost_fields[] = {
     REAL(all_dollars), REAL(all_energy_j)};
 static const struct pz_record cost_record = PZ_RECORD(cost_fields, struct pz_run_cost);
 
-/* Returns a cost that was not requested or is unknown is 0 and omitted.  If failures were
- * requested, in which case there is a goodput, a checkpoint or a restart may need no time, and
- * their zeros are included. */
+/* A cost that was not requested or is unknown is 0 and is omitted.  If failures were requested,
+ * so that there is a goodput, the times of a checkpoint and of a restart are included even if
+ * they are 0. */
 json_t *pz_run_cost_json(const struct pz_run_cost *cost) {
   json_t *root = pz_record_json(&cost_record, cost);
   for (size_t i = 0; i < sizeof cost_fields / sizeof *cost_fields && root; i++) {

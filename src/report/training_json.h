@@ -13,8 +13,9 @@ json_t *pz_training_run_json(const struct pz_training_run *run);
 const struct pz_part_info *pz_grown_part(const struct pz_prediction *best,
                                          const struct pz_prediction *other, double *grown_s);
 
-/* One plan: its fields, step_s, mfu, mfu_conventional, devices_used, memory.  If `best` is not
- * NULL, also `slower`, the relative difference to its step time, and `grown_part`. */
+/* Returns one plan: its fields, step_s, mfu, mfu_conventional, devices_used and memory.  Unless
+ * `best` is NULL, it also has `slower`, the relative difference to the step time of `best`, and
+ * `grown_part`. */
 json_t *pz_found_plan_json(const struct pz_training_run *run, const struct pz_training_run *best);
 
 json_t *pz_plan_certificate_json(const struct pz_plan_certificate *proof);
@@ -23,7 +24,8 @@ json_t *pz_plan_certificate_json(const struct pz_plan_certificate *proof);
  * and the other plans. */
 json_t *pz_found_plans_json(const struct pz_training_plans *plans);
 
-/* The cost of a whole training run.  Fields that were not requested or are unknown are omitted. */
+/* Returns the cost of a whole training run without the fields that were not requested or are
+ * unknown. */
 json_t *pz_run_cost_json(const struct pz_run_cost *cost);
 
 #endif

@@ -22,18 +22,18 @@ static void rank_cell(struct pz_table *table, double rank_correlation) {
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
-/* What a table of errors shows: the groups of a list whose points are of the kinds that are
- * shown. */
+/* A table of errors.  It shows the groups of a list whose points have one of the kinds in
+ * kind_shown. */
 struct errors_table {
   const char *title, *first_head;
   const struct pz_errors *list;
   uint32_t n;
   bool kind_shown[PZ_POINT_KINDS];
-  bool limits; /* show limits, if the validation has any */
+  bool limits; /* whether limits are shown, if the validation has any */
 };
 
-/* Prints nothing if the list has no group of the kinds that are shown.  Errors of peak memory
- * are shown if a group has any. */
+/* Prints a table of errors, or nothing if its list has no group of the kinds that are shown.
+ * Errors of peak memory are shown if a group has any. */
 static void print_errors(struct pz_call *call, const struct pz_validation *validation,
                          const struct errors_table *shown, FILE *out) {
   bool limits = shown->limits && validation->n_limits > 0, memory = false;
@@ -85,8 +85,8 @@ static struct pz_table *new_order_table(struct pz_call *call,
   return pz_table_with(call, heads);
 }
 
-/* Adds how well the order of n plans, or of the plans of n models, is predicted, with its
- * limits. */
+/* Appends the rank correlation and the regret of n plans, or their means over n models, with
+ * their limits. */
 static void append_order_row(struct pz_table *table, const struct pz_validation *validation,
                              const char *name, uint32_t n, double rank_correlation, double regret) {
   bool limits = validation->n_limits > 0;
@@ -125,7 +125,7 @@ static void milliseconds_cell(struct pz_table *table, double seconds) {
   pz_table_known(table, seconds > 0, "%s", pz_text_number(text, sizeof text, 1e3 * seconds));
 }
 
-/* The relative error of a prediction, or "-" unless both numbers are known. */
+/* Appends the relative error of a prediction, or "-" if one of the two numbers is unknown (0). */
 static void error_cell(struct pz_table *table, double measured, double predicted) {
   bool known = measured > 0 && predicted > 0;
   signed_percent_cell(table, known ? predicted / measured - 1 : (double)NAN);

@@ -139,7 +139,7 @@ static void print_errors(const char *set, const struct pz_errors *errors, FILE *
   fputs(",,\n", out);
 }
 
-/* Prints how well the order of n plans, or of the plans of n models, is predicted. */
+/* Prints the rank correlation and the regret of n plans, or their means over n models. */
 static void print_order(const char *set, const char *name, uint32_t n, double rank_correlation,
                         double regret, FILE *out) {
   pz_csv_put(set, out);
@@ -219,11 +219,12 @@ static void print_points(const struct pz_validation *validation, FILE *out) {
 
 /* ---- limits --------------------------------------------------------------------------------- */
 
-/* The mean over fewer rows of an operator says little, and so does the order of fewer plans,
- * where one pair of plans that changes places moves the correlation much.  They get no limit. */
+/* Groups of operators with fewer rows, and models with fewer plans, get no limit: a single row
+ * changes their mean error or rank correlation too much. */
 static const uint32_t LEAST_LIMITED_ROWS = 4, LEAST_LIMITED_PLANS = 8;
 
-/* Prints the limit of an error: a tenth more, rounded up to 0.1%, so that 3.72% becomes 4.1%. */
+/* Prints the limit of an error: 1.1 times the error, rounded up to 0.1%, so that 3.72% becomes
+ * 4.1%. */
 static void print_error_limit(double error, FILE *out) {
   fputc(',', out);
   if (!isnan(error)) fprintf(out, "%.3f", ceil(error * 1.1 * 1000 - 1e-9) / 1000);
@@ -254,8 +255,8 @@ static void print_limits(const struct pz_validation *validation, FILE *out) {
     fprintf(out, "%s%c", pz_limit_heads[k], k < PZ_LIMITEDS ? ',' : '\n');
   for (uint32_t i = 0; i < validation->n_groups; i++)
     print_group_limit(&validation->groups[i], out);
-  /* the first total, over all runs, has no limit: its mean changes when more runs can be
-   * predicted */
+  /* The first total, over all runs, has no limit: its mean changes when more runs can be
+   * predicted. */
   for (uint32_t i = 1; i < validation->n_totals; i++)
     print_group_limit(&validation->totals[i], out);
   for (uint32_t i = 0; i < validation->n_orders; i++) {
@@ -352,7 +353,6 @@ static void write_validation_text(struct pz_call *call, void *ctx) {
   pz_require(call, args->bytes, "bytes");
   struct pz_buffer *text = pz_buffer_new(call);
   FILE *out = pz_buffer_open(call, text);
-  bool complete = true;
   switch (args->form) {
   case PZ_VALIDATION_JSON:
   case PZ_VALIDATION_JSON_ROWS:
@@ -361,15 +361,14 @@ static void write_validation_text(struct pz_call *call, void *ctx) {
   case PZ_VALIDATION_ROWS: print_points(validation, out); break;
   case PZ_VALIDATION_LIMITS: print_limits(validation, out); break;
   case PZ_VALIDATION_FEATURES:
-    complete = pz_error_fit_tell(validation->points, validation->n_points, out);
+    pz_error_fit_print(call, validation->points, validation->n_points, out);
     break;
   case PZ_VALIDATION_EXPECTED:
-    complete = pz_error_fit_put(validation->points, validation->n_points, out);
+    pz_error_fit_write_csv(call, validation->points, validation->n_points, out);
     break;
   default: pz_raise(call, PZ_BAD_USE, "form %d of a validation is not known", (int)args->form);
   }
   pz_buffer_flush(call, out);
-  if (!complete) pz_raise_memory(call, "the table");
   bool rows = args->form == PZ_VALIDATION_JSON_ROWS;
   if (args->form == PZ_VALIDATION_JSON || rows) {
     const struct pz_cold_errors *cold = &validation->cold;

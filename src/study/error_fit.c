@@ -360,31 +360,3 @@ void pz_error_fit_print(struct pz_call *call, const struct pz_validation_point *
                 out);
   pz_scratch_end(&work);
 }
-
-/* ---- for callers that return a status ---- */
-
-struct error_fit_args {
-  const struct pz_validation_point *points;
-  uint32_t n;
-  FILE *out;
-};
-
-static void write_csv_of_args(struct pz_call *call, void *ctx) {
-  struct error_fit_args *args = ctx;
-  pz_error_fit_write_csv(call, args->points, args->n, args->out);
-}
-
-static void print_args(struct pz_call *call, void *ctx) {
-  struct error_fit_args *args = ctx;
-  pz_error_fit_print(call, args->points, args->n, args->out);
-}
-
-bool pz_error_fit_put(const struct pz_validation_point *points, uint32_t n, FILE *out) {
-  struct error_fit_args args = {points, n, out};
-  return pz_border(write_csv_of_args, &args, NULL) == PZ_OK;
-}
-
-bool pz_error_fit_tell(const struct pz_validation_point *points, uint32_t n, FILE *out) {
-  struct error_fit_args args = {points, n, out};
-  return pz_border(print_args, &args, NULL) == PZ_OK;
-}

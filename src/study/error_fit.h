@@ -22,10 +22,4 @@ void pz_error_fit_write_csv(struct pz_call *call, const struct pz_validation_poi
 void pz_error_fit_print(struct pz_call *call, const struct pz_validation_point *points, uint32_t n,
                         FILE *out);
 
-/* ---- for callers that return a status ---- */
-
-/* Like the two functions above; false if out of memory. */
-bool pz_error_fit_tell(const struct pz_validation_point *points, uint32_t n, FILE *out);
-bool pz_error_fit_put(const struct pz_validation_point *points, uint32_t n, FILE *out);
-
 #endif

@@ -10,7 +10,7 @@
 enum { MOST_FILES = 80, MOST_NAME = 256 };
 
 static struct memory_file {
-  char name[MOST_NAME]; /* "": the entry is free */
+  char name[MOST_NAME]; /* "" if the entry is free */
   char *text;           /* ends with a NUL */
   size_t bytes;
 } files[MOST_FILES];

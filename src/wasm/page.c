@@ -110,8 +110,8 @@ const struct pz_command *pz_command_at(size_t i) {
   return i < sizeof table / sizeof *table ? table[i] : NULL;
 }
 
-/* The report of a plan (`--report`) consists of its data only, because the page that calls has
- * charts and style. */
+/* The report of a plan (`--report`) consists of its data only, because the calling page has the
+ * charts and the style. */
 const struct pz_embedded pz_embedded_html[] = {{"scaling_page", "{{document}}"}, {NULL, NULL}};
 
 struct pz_workload *pz_onnx_load(struct pz_call *call, const char *path,
