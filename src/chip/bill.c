@@ -10,7 +10,8 @@
 
 /* ---- area ------------------------------------------------------------------------------------ */
 
-/* Area of the original system, which counts cores, buffers, and HBM interfaces only. */
+/* Returns the area by the original system's rules, which count cores, buffers and HBM
+ * interfaces. */
 struct pz_area pz_chip_area(const struct pz_chip *chip) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
   const struct pz_tensor_cores *tensor = &chip->tensor;
@@ -30,17 +31,20 @@ double pz_area_total_um2(const struct pz_area *area) {
          area->glb_um2 + area->hbm_um2;
 }
 
-/* The dies of a chip and their technologies: those of its package, or one die. */
+/* The dies of a chip and their technologies: those of its package, or one die.  A chip without I/O
+ * dies has global buffer, HBM interfaces, links and host interface on its core dies. */
 struct dies {
-  int64_t n_core, n_io; /* n_io is 0 if the core dies contain memory, links and host interface */
-  struct pz_tech_info tech, io_tech;
+  int64_t core_dies, io_dies;
+  struct pz_tech_info core_tech, io_tech;
 };
 
+/* Returns the technology of the dies with cores. */
 enum pz_tech pz_chip_bill_tech(const struct pz_chip *chip) {
   return chip->package.dies ? chip->package.tech : chip->tech;
 }
 
-/* Returns the larger one of a number that the package states and the described one. */
+/* Returns the larger of two counts of a block: that on the dies of the package, if the chip states
+ * a package, and that of the chip description. */
 static double count_on_dies(const struct pz_chip *chip, int64_t packaged, int64_t described) {
   return (double)(chip->package.dies && packaged > described ? packaged : described);
 }
@@ -49,56 +53,59 @@ static double count_on_dies(const struct pz_chip *chip, int64_t packaged, int64_
 static void set_core_area(const struct pz_chip *chip, const struct pz_tech_info *tech,
                           struct pz_bill *bill) {
   const struct pz_package *package = &chip->package;
-  double cores = count_on_dies(chip, package->cores, chip->tensor.cores);
-  double vectors = count_on_dies(chip, package->vector_cores, chip->vector.cores);
-  double bytes = count_on_dies(chip, package->core_bytes, chip->tensor.local_bytes);
+  double tensor_cores = count_on_dies(chip, package->cores, chip->tensor.cores);
+  double vector_cores = count_on_dies(chip, package->vector_cores, chip->vector.cores);
+  double buffer_bytes = count_on_dies(chip, package->core_bytes, chip->tensor.local_bytes);
   bill->tensor_mm2 =
-      cores * (double)chip->tensor.rows * (double)chip->tensor.cols * tech->mac_um2 / 1e6;
-  bill->tensor_local_mm2 = cores * bytes * tech->sram_um2_per_byte / 1e6;
-  bill->vector_mm2 = vectors * (double)chip->vector.lanes * tech->lane_um2 / 1e6;
+      tensor_cores * (double)chip->tensor.rows * (double)chip->tensor.cols * tech->mac_um2 / 1e6;
+  bill->tensor_local_mm2 = tensor_cores * buffer_bytes * tech->sram_um2_per_byte / 1e6;
+  bill->vector_mm2 = vector_cores * (double)chip->vector.lanes * tech->lane_um2 / 1e6;
   bill->vector_local_mm2 =
-      vectors * (double)chip->vector.local_bytes * tech->sram_um2_per_byte / 1e6;
-  bill->fp64_mm2 = count_on_dies(chip, package->fp64_units, 0) * cores * tech->fp64_um2 / 1e6;
-  /* Half of the network grows with the ports of the cores, half with the traffic.  A core of an
-   * H200 moves 32 B in a cycle. */
-  double ports = (cores + vectors) / 2, wires = chip->glb_bytes_per_s / tech->reference_hz / 32;
+      vector_cores * (double)chip->vector.local_bytes * tech->sram_um2_per_byte / 1e6;
+  bill->fp64_mm2 =
+      count_on_dies(chip, package->fp64_units, 0) * tensor_cores * tech->fp64_um2 / 1e6;
+  /* Half of the network's area is proportional to the ports of the cores, the other half to the
+   * traffic in units of a core of an H200, which moves 32 B in a cycle. */
+  double ports = (tensor_cores + vector_cores) / 2,
+         wires = chip->glb_bytes_per_s / tech->reference_hz / 32;
   bill->noc_mm2 = (ports + wires) / 2 * tech->noc_um2 / 1e6;
 }
 
-/* Sets the area of what the cores share. */
+/* Sets the area of the blocks that all cores share: global buffer, HBM, links and host
+ * interface. */
 static void set_shared_area(const struct pz_chip *chip, const struct dies *dies,
                             struct pz_bill *bill) {
   const struct pz_tech_info *tech = &dies->io_tech;
-  double bytes = count_on_dies(chip, chip->package.sram_bytes, chip->glb_bytes);
+  double buffer_bytes = count_on_dies(chip, chip->package.sram_bytes, chip->glb_bytes);
   double stacks = count_on_dies(chip, chip->package.stacks, chip->hbm.stacks);
-  bill->glb_mm2 =
-      (bytes * tech->glb_um2_per_byte + chip->glb_bytes_per_s / 1e9 * tech->glb_port_um2_per_gbs) /
-      1e6;
+  bill->glb_mm2 = (buffer_bytes * tech->glb_um2_per_byte +
+                   chip->glb_bytes_per_s / 1e9 * tech->glb_port_um2_per_gbs) /
+                  1e6;
   bill->hbm_mm2 = stacks * tech->hbm_phy_um2 / 1e6;
   bill->link_mm2 = chip->link_bytes_per_s / 1e9 * tech->link_um2_per_gbs / 1e6;
   bill->die_link_mm2 = chip->package.die_bytes_per_s / 1e9 * tech->die_link_um2_per_gbs / 1e6;
-  bill->io_mm2 = (double)(dies->n_io ? dies->n_io : dies->n_core) * tech->io_um2 / 1e6;
+  bill->io_mm2 = (double)(dies->io_dies ? dies->io_dies : dies->core_dies) * tech->io_um2 / 1e6;
 }
 
 /* ---- power ----------------------------------------------------------------------------------- */
 
-/* The part of the peak rate that sustained GEMMs achieve at their clock (H200: 0.795), and the part
- * of the HBM rate that they use meanwhile. */
+/* Sustained GEMMs achieve GEMM_PART of the peak rate at their clock (measured on an H200: 0.795)
+ * and use HBM_PART of the HBM rate. */
 static const double GEMM_PART = 0.8, HBM_PART = 0.15;
 
-/* Vector operations on each byte of a stream: address, load, convert, and store of 16-bit
- * values. */
+/* Vector operations for each byte of a stream of 16-bit values: address, load, convert and
+ * store. */
 static const double STREAM_OPS_PER_BYTE = 1;
 
+/* A tile of s partial sums in the registers of a core needs 2 sqrt(s) operands for s operations. */
 double pz_chip_local_bytes_per_mac(const struct pz_chip *chip) {
-  static const double SUMS_PER_MULTIPLIER = 8; /* in 32 B of registers */
-  double side_product = (double)chip->tensor.rows * (double)chip->tensor.cols;
-  return 2 * (double)chip->rules.operand_bytes / sqrt(side_product * SUMS_PER_MULTIPLIER);
+  static const double SUMS_PER_MULTIPLIER = 8; /* 32-bit partial sums in 32 B of registers */
+  double multipliers = (double)chip->tensor.rows * (double)chip->tensor.cols;
+  return 2 * (double)chip->rules.operand_bytes / sqrt(multipliers * SUMS_PER_MULTIPLIER);
 }
 
-/* Sets the power at the sustained clock, of sustained GEMMs or of a stream from HBM, whichever
- * draws more.  In a larger array, a multiplier reads less from the buffer, but all of them together
- * read more. */
+/* Sets the power at the sustained clock: that of sustained GEMMs or that of a stream from HBM,
+ * whichever is higher. */
 static void set_watts(const struct pz_chip *chip, const struct pz_tech_info *tech,
                       struct pz_bill *bill) {
   double clock = fmin(chip->clock_hz, tech->reference_hz);
@@ -119,6 +126,7 @@ static void set_watts(const struct pz_chip *chip, const struct pz_tech_info *tec
       bill->static_watts + bill->link_watts + fmax(bill->product_watts, bill->stream_watts);
 }
 
+/* Switching power is proportional to f V^2, where f is the clock and V the supply voltage. */
 double pz_chip_held_part(const struct pz_chip *chip) {
   const struct pz_tech_info *tech = pz_tech_at(pz_chip_bill_tech(chip));
   double reference_hz = tech->reference_hz;
@@ -127,54 +135,56 @@ double pz_chip_held_part(const struct pz_chip *chip) {
          (reference_hz * pz_tech_voltage2(tech, reference_hz));
 }
 
-/* The breakdown is that of a measured GPU, which lowers its clock to the sustained one and whose
- * GEMMs do not achieve the peak.  Any other chip holds its clock, where its dynamic power grows
- * with f V^2, and its GEMMs run at the full rate. */
+/* The cost breakdown has the power of a measured GPU, which lowers its clock to the sustained one
+ * and whose GEMMs miss the peak.  Any other chip is assumed to hold its clock, which raises its
+ * dynamic power with f V^2, and to run GEMMs at the full rate. */
 double pz_bill_peak_watts(const struct pz_chip *chip, const struct pz_bill *bill) {
   const struct pz_tech_info *tech = pz_tech_at(pz_chip_bill_tech(chip));
   bool is_measured_gpu = chip->execution == PZ_CHIP_STREAM && !chip->cold;
   if (pz_tech_is_library(tech) || is_measured_gpu) return bill->watts;
   double hbm_watts = HBM_PART * pz_chip_hbm_bytes_per_s(chip) * tech->hbm_j;
   double gemm_watts = (bill->product_watts - hbm_watts) / GEMM_PART + hbm_watts;
-  double dynamic = fmax(gemm_watts, bill->stream_watts);
+  double dynamic_watts = fmax(gemm_watts, bill->stream_watts);
   double clock_watts = bill->area_mm2 * tech->clock_w_per_mm2;
-  double held = bill->static_watts + bill->link_watts + dynamic +
-                (pz_chip_held_part(chip) - 1) * (dynamic + clock_watts);
+  double watts = bill->static_watts + bill->link_watts + dynamic_watts +
+                 (pz_chip_held_part(chip) - 1) * (dynamic_watts + clock_watts);
   bool has_limit = chip->cold && chip->watts > 0;
-  return has_limit ? fmin(held, chip->watts) : held;
+  return has_limit ? fmin(watts, chip->watts) : watts;
 }
 
 /* ---- production cost and edge ---------------------------------------------------------------- */
 
-/* Dies on a wafer of 300 mm with an unused edge of 5 mm and 0.2 mm between dies; yield by the
- * negative binomial model with ten critical levels (Feng and Ma, Chiplet Actuary, DAC 2022).  A
- * wafer has at least one die. */
+/* A wafer has a diameter of 300 mm with an unused edge of 5 mm, 0.2 mm between dies, and at least
+ * one die.  The yield follows the negative binomial model with ten critical levels (Feng and Ma,
+ * Chiplet Actuary, DAC 2022). */
 double pz_tech_die_dollars(const struct pz_tech_info *tech, double mm2) {
   static const double PI = 3.14159265358979323846, DIAMETER = 290, SCRIBE = 0.2, LEVELS = 10;
   double side = sqrt(mm2) + SCRIBE, occupied_mm2 = side * side;
-  double dies =
+  double dies_per_wafer =
       PI * DIAMETER * DIAMETER / 4 / occupied_mm2 - PI * DIAMETER / sqrt(2 * occupied_mm2);
   double yield = pow(1 + tech->defects_per_cm2 * mm2 / 100 / LEVELS, -LEVELS);
-  return tech->wafer_dollars / fmax(dies, 1) / yield;
+  return tech->wafer_dollars / fmax(dies_per_wafer, 1) / yield;
 }
 
-/* Sets the cost of dies, HBM and package.  io_mm2 is the area of the I/O dies. */
+/* Sets the cost of dies, HBM and package.  io_mm2 is the area of all I/O dies together. */
 static void set_dollars(const struct pz_chip *chip, const struct dies *dies, double io_mm2,
                         struct pz_bill *bill) {
-  static const double STACK_MM2 = 110; /* of HBM2e and HBM3: 10 x 11 mm */
-  double n_core = (double)dies->n_core, n_io = (double)dies->n_io;
+  static const double STACK_MM2 = 110; /* footprint of an HBM2e or HBM3 stack: 10 x 11 mm */
+  double core_dies = (double)dies->core_dies, io_dies = (double)dies->io_dies;
   double core_mm2 = bill->area_mm2 - io_mm2;
-  bill->die_dollars = n_core * pz_tech_die_dollars(&dies->tech, core_mm2 / n_core);
-  if (n_io > 0) bill->die_dollars += n_io * pz_tech_die_dollars(&dies->io_tech, io_mm2 / n_io);
-  bill->hbm_dollars = (double)pz_chip_hbm_bytes(chip) / 0x1p30 * dies->tech.hbm_dollars_per_gb;
-  bill->package_dollars =
-      (bill->area_mm2 + (double)chip->hbm.stacks * STACK_MM2) * dies->tech.package_dollars_per_mm2;
+  bill->die_dollars = core_dies * pz_tech_die_dollars(&dies->core_tech, core_mm2 / core_dies);
+  if (io_dies > 0)
+    bill->die_dollars += io_dies * pz_tech_die_dollars(&dies->io_tech, io_mm2 / io_dies);
+  bill->hbm_dollars = (double)pz_chip_hbm_bytes(chip) / 0x1p30 * dies->core_tech.hbm_dollars_per_gb;
+  bill->package_dollars = (bill->area_mm2 + (double)chip->hbm.stacks * STACK_MM2) *
+                          dies->core_tech.package_dollars_per_mm2;
   bill->dollars = bill->die_dollars + bill->hbm_dollars + bill->package_dollars;
 }
 
 /* ---- the breakdown --------------------------------------------------------------------------- */
 
-/* Sets what the original system's library knows: area, and the power at the peak rates. */
+/* Sets the two sums that the original system's library supports: area, and power at the peak
+ * rates. */
 static void set_library_bill(const struct pz_chip *chip, const struct pz_tech_info *tech,
                              struct pz_bill *bill) {
   struct pz_area area = pz_chip_area(chip);
@@ -195,32 +205,32 @@ struct pz_bill pz_chip_bill(const struct pz_chip *chip, enum pz_bill_range range
   const struct pz_package *package = &chip->package;
   enum pz_tech tech = pz_chip_bill_tech(chip), io_tech = tech;
   if (package->dies && package->io_dies) io_tech = package->io_tech;
-  struct dies dies = {.n_core = package->dies ? package->dies : 1,
-                      .n_io = package->dies ? package->io_dies : 0,
-                      .tech = pz_tech_range(tech, range),
+  struct dies dies = {.core_dies = package->dies ? package->dies : 1,
+                      .io_dies = package->dies ? package->io_dies : 0,
+                      .core_tech = pz_tech_range(tech, range),
                       .io_tech = pz_tech_range(io_tech, range)};
-  struct pz_bill bill = {.dies = dies.n_core + dies.n_io};
-  if (pz_tech_is_library(&dies.tech)) {
-    set_library_bill(chip, &dies.tech, &bill);
+  struct pz_bill bill = {.dies = dies.core_dies + dies.io_dies};
+  if (pz_tech_is_library(&dies.core_tech)) {
+    set_library_bill(chip, &dies.core_tech, &bill);
     return bill;
   }
-  set_core_area(chip, &dies.tech, &bill);
+  set_core_area(chip, &dies.core_tech, &bill);
   set_shared_area(chip, &dies, &bill);
   double shared_mm2 = bill.glb_mm2 + bill.hbm_mm2 + bill.link_mm2 + bill.die_link_mm2 + bill.io_mm2;
   double core_mm2 = bill.tensor_mm2 + bill.tensor_local_mm2 + bill.vector_mm2 +
                     bill.vector_local_mm2 + bill.fp64_mm2 + bill.noc_mm2;
-  double io_mm2 = dies.n_io ? shared_mm2 * (1 + dies.io_tech.other_share) : 0;
-  bill.other_mm2 = core_mm2 * dies.tech.other_share + shared_mm2 * dies.io_tech.other_share;
+  double io_mm2 = dies.io_dies ? shared_mm2 * (1 + dies.io_tech.other_share) : 0;
+  bill.other_mm2 = core_mm2 * dies.core_tech.other_share + shared_mm2 * dies.io_tech.other_share;
   bill.area_mm2 = core_mm2 + shared_mm2 + bill.other_mm2;
-  set_watts(chip, &dies.tech, &bill);
+  set_watts(chip, &dies.core_tech, &bill);
   set_dollars(chip, &dies, io_mm2, &bill);
-  /* Sets the die edge that HBM and links occupy, and the edge that there is, if dies are square. */
-  double n = (double)(dies.n_io ? dies.n_io : dies.n_core);
-  double mm2 = dies.n_io ? io_mm2 : bill.area_mm2;
+  /* HBM and links occupy the edge of the dies with I/O, which are taken to be square. */
+  double edge_dies = (double)(dies.io_dies ? dies.io_dies : dies.core_dies);
+  double edge_dies_mm2 = dies.io_dies ? io_mm2 : bill.area_mm2;
   double stacks = count_on_dies(chip, chip->package.stacks, chip->hbm.stacks);
   bill.edge_mm = stacks * dies.io_tech.hbm_edge_mm +
                  chip->link_bytes_per_s / 1e9 * dies.io_tech.link_edge_mm_per_gbs;
-  bill.edge_room_mm = 4 * n * sqrt(mm2 / n);
+  bill.edge_room_mm = 4 * edge_dies * sqrt(edge_dies_mm2 / edge_dies);
   return bill;
 }
 

@@ -33,8 +33,8 @@ enum { PARTS = sizeof parts / sizeof *parts, SUMS = sizeof sums / sizeof *sums }
 
 const struct pz_bill_part *pz_bill_part_at(size_t i) { return i < PARTS ? &parts[i] : NULL; }
 
-/* Returns the value of a part, or null for dollars and edges of a library that has no prices or
- * edges. */
+/* Returns the value of a part as JSON.  It is null for dollars and die edges of technologies that
+ * have no prices and no edges. */
 static json_t *part_json(const struct pz_bill *bill, const struct pz_bill_part *part) {
   bool is_unknown = (strcmp(part->unit, "$") == 0 && !(bill->dollars > 0)) ||
                     (strcmp(part->unit, "mm") == 0 && !(bill->edge_mm > 0));
@@ -42,7 +42,7 @@ static json_t *part_json(const struct pz_bill *bill, const struct pz_bill_part *
   return json_real(*(const double *)((const char *)bill + part->offset));
 }
 
-/* Writes the sums first, their ranges from low to high, and then the parts. */
+/* Writes the sums first, then their ranges as pairs of low and high, and then the parts. */
 json_t *pz_bill_json(const struct pz_chip *chip) {
   struct pz_bill likely = pz_chip_bill(chip, PZ_BILL_LIKELY);
   struct pz_bill low = pz_chip_bill(chip, PZ_BILL_LOW), high = pz_chip_bill(chip, PZ_BILL_HIGH);
@@ -66,6 +66,7 @@ struct text_arguments {
   char **text;
 };
 
+/* The body of pz_bill_text(). */
 static void write_text(struct pz_call *call, void *ctx) {
   const struct text_arguments *args = ctx;
   pz_require(call, args->chip, "chip");

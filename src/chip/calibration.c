@@ -35,6 +35,7 @@ const struct pz_key *pz_kernel_constants(size_t *n) {
   return kernel_numbers;
 }
 
+/* Every number of the kernel has the value of an uncalibrated chip. */
 struct pz_kernel pz_kernel_none(void) {
   struct pz_kernel kernel = {0};
   for (size_t i = 0; i < KERNEL_NUMBERS; i++)
@@ -44,14 +45,17 @@ struct pz_kernel pz_kernel_none(void) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static const struct pz_range ROW = {1, 1LL << 40}, SPLITS = {1, 65536};
+/* Accepted numbers of values in a row, a tile or a split, and of splits of a GEMM. */
+static const struct pz_range VALUES = {1, 1LL << 40}, SPLITS = {1, 65536};
 
-/* Reads the numbers that the rows list into the members of *out. */
-static void read_numbers(struct pz_fields *file, const struct pz_key *rows, size_t n, void *out) {
-  for (size_t i = 0; i < n; i++) {
-    double *member = (double *)((char *)out + rows[i].offset);
-    pz_fields_check_usual(file, &rows[i]);
-    *member = pz_fields_real_or(file, rows[i].key, rows[i].min, rows[i].max, rows[i].absent);
+/* Reads the numbers that `keys` describes into the struct at `out`, each at the offset of its
+ * key. */
+static void read_numbers(struct pz_fields *file, const struct pz_key *keys, size_t n_keys,
+                         void *out) {
+  for (size_t i = 0; i < n_keys; i++) {
+    double *member = (double *)((char *)out + keys[i].offset);
+    pz_fields_check_usual(file, &keys[i]);
+    *member = pz_fields_real_or(file, keys[i].key, keys[i].min, keys[i].max, keys[i].absent);
   }
 }
 
@@ -72,8 +76,8 @@ static void read_kernel(struct pz_fields *file, const char *kind, const json_t *
     return;
   }
   read_numbers(&fields, kernel_numbers, KERNEL_NUMBERS, kernel);
-  kernel->long_row = pz_fields_int_or(&fields, "long_row", ROW, 0);
-  kernel->block_from = pz_fields_int_or(&fields, "block_from", ROW, 0);
+  kernel->long_row = pz_fields_int_or(&fields, "long_row", VALUES, 0);
+  kernel->block_from = pz_fields_int_or(&fields, "block_from", VALUES, 0);
   file->status = pz_fields_finish(&fields);
 }
 
@@ -85,8 +89,7 @@ static void read_kernels(struct pz_fields *file, struct pz_calibration *calibrat
     pz_fields_refuse(file, "calibration.kernels", "an object of at most 48 kernels");
     return;
   }
-  json_t *object =
-      (json_t *)(uintptr_t)kernels; /* jansson iterates over values that are not const */
+  json_t *object = (json_t *)(uintptr_t)kernels; /* jansson's iterators do not accept const */
   void *entry = json_object_iter(object);
   while (entry && file->status == PZ_OK) {
     struct pz_kernel *kernel = &calibration->kernels[calibration->n_kernels];
@@ -96,15 +99,15 @@ static void read_kernels(struct pz_fields *file, struct pz_calibration *calibrat
   }
 }
 
-/* Reads the tiles for which the library has kernels, and how it divides the inner dimension of a
- * GEMM. */
+/* Reads the tile sizes for which the chip's library has GEMM kernels, and how the library splits
+ * the inner dimension of a GEMM. */
 static void read_tiles(struct pz_fields *file, struct pz_calibration *calibration) {
   enum { LARGEST_TILE = 1 << 20 };
   const json_t *tiles = pz_fields_value(file, "calibration.tiles");
   calibration->most_tile_values =
-      pz_fields_int_or(file, "calibration.most_tile_values", ROW, INT64_MAX);
+      pz_fields_int_or(file, "calibration.most_tile_values", VALUES, INT64_MAX);
   calibration->most_splits = pz_fields_int_or(file, "calibration.most_splits", SPLITS, 1);
-  calibration->least_split_k = pz_fields_int_or(file, "calibration.least_split_k", ROW, 1);
+  calibration->least_split_k = pz_fields_int_or(file, "calibration.least_split_k", VALUES, 1);
   if (!tiles) return;
   bool is_valid = json_is_array(tiles) && json_array_size(tiles) <= PZ_CHIP_MOST_TILES;
   int64_t previous = 0;
@@ -118,7 +121,7 @@ static void read_tiles(struct pz_fields *file, struct pz_calibration *calibratio
   if (!is_valid) pz_fields_refuse(file, "calibration.tiles", "at most 8 ascending sizes");
 }
 
-/* Rates and times of an uncalibrated chip are those of its data sheet. */
+/* An uncalibrated chip has no measured start-up times and reaches the rates of its data sheet. */
 void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *calibration) {
   *calibration =
       (struct pz_calibration){.most_tile_values = INT64_MAX, .most_splits = 1, .least_split_k = 1};
@@ -131,34 +134,34 @@ void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *calibration) 
 
 void pz_calibration_read(struct pz_fields *file, int64_t glb_bytes,
                          struct pz_calibration *calibration) {
-  struct pz_calibration *c = calibration;
-  read_numbers(file, numbers, NUMBERS, c);
-  if (c->fp8_block_speedup > 0 && c->fp8_block_speedup < 1)
+  read_numbers(file, numbers, NUMBERS, calibration);
+  if (calibration->fp8_block_speedup > 0 && calibration->fp8_block_speedup < 1)
     pz_fields_refuse(file, "calibration.fp8_block_speedup", "0, or 1 to 16");
-  if (c->nvfp4_speedup > 0 && c->nvfp4_speedup < 1)
+  if (calibration->nvfp4_speedup > 0 && calibration->nvfp4_speedup < 1)
     pz_fields_refuse(file, "calibration.nvfp4_speedup", "0, or 1 to 32");
-  /* -1 stands for a default that follows from other fields. */
-  if (c->batched_startup_s < 0) c->batched_startup_s = c->startup_s;
-  if (c->warm_from_bytes < 0) c->warm_from_bytes = (double)glb_bytes;
-  if (c->warm_to_bytes < 0) c->warm_to_bytes = c->warm_from_bytes;
-  if (c->warm_to_bytes < c->warm_from_bytes)
+  /* A value of -1 stands for a default that follows from other fields. */
+  if (calibration->batched_startup_s < 0) calibration->batched_startup_s = calibration->startup_s;
+  if (calibration->warm_from_bytes < 0) calibration->warm_from_bytes = (double)glb_bytes;
+  if (calibration->warm_to_bytes < 0) calibration->warm_to_bytes = calibration->warm_from_bytes;
+  if (calibration->warm_to_bytes < calibration->warm_from_bytes)
     pz_fields_refuse(file, "calibration.warm_to_bytes", "no less than warm_from_bytes");
-  read_tiles(file, c);
-  read_kernels(file, c);
+  read_tiles(file, calibration);
+  read_kernels(file, calibration);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Writes the numbers that differ from those of an uncalibrated chip. */
-static void write_numbers(json_t *object, const struct pz_key *rows, size_t n, const void *from) {
-  for (size_t i = 0; i < n; i++) {
-    double value = *(const double *)((const char *)from + rows[i].offset);
-    const char *dot = strrchr(rows[i].key, '.'), *name = dot ? dot + 1 : rows[i].key;
-    if (value != rows[i].absent) json_object_set_new(object, name, json_real(value));
+/* Writes the numbers of the struct at `values` that differ from those of an uncalibrated chip. */
+static void write_numbers(json_t *object, const struct pz_key *keys, size_t n_keys,
+                          const void *values) {
+  for (size_t i = 0; i < n_keys; i++) {
+    double value = *(const double *)((const char *)values + keys[i].offset);
+    const char *dot = strrchr(keys[i].key, '.'), *name = dot ? dot + 1 : keys[i].key;
+    if (value != keys[i].absent) json_object_set_new(object, name, json_real(value));
   }
 }
 
-/* Writes what differs from an uncalibrated chip. */
+/* Writes only the fields that differ from those of an uncalibrated chip. */
 json_t *pz_calibration_json(const struct pz_calibration *calibration) {
   json_t *object = json_object(), *tiles = json_array(), *kernels = json_object();
   write_numbers(object, numbers, NUMBERS, calibration);
@@ -186,10 +189,10 @@ json_t *pz_calibration_json(const struct pz_calibration *calibration) {
   return object;
 }
 
-/* Describes the fields for doc/fields.md: numbers, tiles, and the numbers of a kernel. */
+/* Describes the fields of a calibration for doc/fields.md: its numbers, tiles and kernels. */
 void pz_calibration_fields(json_t *list) {
 #define KERNELS "calibration.kernels."
-  static const struct pz_key rows[] = {
+  static const struct pz_key keys[] = {
       PZ_KEY("calibration.most_tile_values", PZ_KEY_INT, 0, 1, 0x1p40, 0, "",
              "Values of a tile at most; absent: any number"),
       PZ_KEY("calibration.most_splits", PZ_KEY_INT, 0, 1, 65536, 1, "",
@@ -211,10 +214,10 @@ void pz_calibration_fields(json_t *list) {
              "Rows beyond this are worked on by a block of threads; absent: none"),
   };
   for (size_t i = 0; i < NUMBERS; i++) pz_key_describe(&numbers[i], NULL, list);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
     const char *accepted = NULL;
-    if (rows[i].type == PZ_KEY_OTHER) accepted = "an object of at most 48 kernels";
-    if (strcmp(rows[i].key, "calibration.tiles") == 0) accepted = "at most 8 ascending sizes";
-    pz_key_describe(&rows[i], accepted, list);
+    if (keys[i].type == PZ_KEY_OTHER) accepted = "an object of at most 48 kernels";
+    if (strcmp(keys[i].key, "calibration.tiles") == 0) accepted = "at most 8 ascending sizes";
+    pz_key_describe(&keys[i], accepted, list);
   }
 }

@@ -39,6 +39,7 @@ void pz_chip_read(struct pz_call *call, const char *chip, struct pz_chip *out) {
   pz_chip_read_units(call, chip, false, out);
 }
 
+/* The name of a preset or file, and the chip that it is read into. */
 struct base_arguments {
   const char *name;
   struct pz_chip *base;
@@ -49,6 +50,7 @@ static void read_named_base(struct pz_call *call, void *ctx) {
   pz_chip_read(call, args->name, args->base);
 }
 
+/* A base may be an object, or a name whose errors are reported with the file that refers to it. */
 void pz_chip_read_base(struct pz_call *call, struct pz_fields *fields, const char *absent,
                        struct pz_chip *base) {
   const json_t *object = pz_fields_value(fields, "base");
@@ -70,15 +72,17 @@ void pz_chip_read_base(struct pz_call *call, struct pz_fields *fields, const cha
 
 struct chip_arguments {
   enum { COPIED, LOADED, PARSED } source;
-  const struct pz_chip *chip; /* to copy or to check */
-  const char *name, *text;    /* a preset or file, or the name and text of a chip.json */
+  const struct pz_chip *chip; /* the chip to copy, or to check for a precision */
+  const char *name;           /* preset or path to load, or the name of `text` in messages */
+  const char *text;           /* contents of a chip.json to parse */
   size_t bytes;
   enum pz_precision precision;
   struct pz_chip **out;
   struct pz_known *known;
 };
 
-/* Returns a copy of a chip, of a preset or file, or of the text of a chip.json to a program. */
+/* Allocates the chip that a program asked for: a copy of its own chip, a preset or file, or a chip
+ * parsed from text. */
 static void return_chip(struct pz_call *call, void *ctx) {
   const struct chip_arguments *args = ctx;
   struct pz_chip chip;
@@ -119,20 +123,22 @@ void pz_chip_free(struct pz_chip *chip) { pz_free(chip); }
 
 const char *pz_chip_name(const struct pz_chip *chip) { return chip->name; }
 
-/* A chip exists if it is a GPU, or if measurements show that it misses its peak. */
+/* Returns whether a chip is taken to exist as hardware: it is a GPU, or measurements show that its
+ * GEMMs miss the peak. */
 bool pz_chip_built(const struct pz_chip *chip) {
   return chip->execution == PZ_CHIP_STREAM || chip->calibration.tensor_efficiency < 1;
 }
 
-/* Returns the precisions of a chip whose description does not list them: both of 16 bit, and those
- * with a calibrated rate. */
+/* Returns the precisions of a chip whose description does not list them: both 16-bit precisions,
+ * and the narrower ones with a calibrated rate. */
 static int default_precisions(const struct pz_chip *chip) {
   return 1 << PZ_PRECISION_BF16 | 1 << PZ_PRECISION_FP16 |
          (chip->calibration.fp8_speedup > 1) << PZ_PRECISION_FP8 |
          (chip->calibration.nvfp4_speedup > 1) << PZ_PRECISION_NVFP4;
 }
 
-/* Raises an error if an existing chip has no rate for a precision, with those that it has. */
+/* Raises an error that lists the supported precisions if an existing chip does not have this
+ * one. */
 static void check_precision(struct pz_call *call, void *ctx) {
   const struct chip_arguments *args = ctx;
   const struct pz_chip *chip = args->chip;
@@ -161,27 +167,30 @@ int64_t pz_chip_least_tile(const struct pz_chip *chip) {
   return chip->rules.fill ? side : pz_ceil_div(side, PARTS);
 }
 
-/* Returns the bytes that tiles of every GEMM need: a stationary operand of side x side values, and
- * double-buffered slices of the two operands that stream past it.  Either an input or the results
- * are stationary, whichever needs less; `results_only` excludes stationary inputs.  In a
- * partitioned buffer, each operand has a part of the same size. */
+/* Returns the bytes of a buffer that holds a stationary operand of side x side values and slices of
+ * the two operands that stream past it.  The stationary operand is an input or the results,
+ * whichever needs less, or always the results if `results_only` is set.  In a partitioned buffer,
+ * each operand has a part of its own, and the result is the size of one part. */
 static int64_t tile_bytes(const struct pz_chip *chip, int64_t side, bool results_only,
                           bool partitioned) {
-  int64_t operand = chip->rules.operand_bytes, sum = chip->rules.sum_bytes;
-  int64_t slice = side * pz_min(chip->tensor.rows, PZ_CHIP_SLICE);
-  if (chip->rules.double_buffer) slice *= 2;
-  int64_t with_results = side * side * sum + slice * (operand + operand);
-  int64_t with_input = side * side * operand + slice * (operand + sum);
+  int64_t operand_bytes = chip->rules.operand_bytes, sum_bytes = chip->rules.sum_bytes;
+  int64_t slice_values = side * pz_min(chip->tensor.rows, PZ_CHIP_SLICE);
+  if (chip->rules.double_buffer) slice_values *= 2;
+  int64_t results_stationary =
+      side * side * sum_bytes + slice_values * (operand_bytes + operand_bytes);
+  int64_t input_stationary =
+      side * side * operand_bytes + slice_values * (operand_bytes + sum_bytes);
   if (partitioned) {
-    with_results = pz_max(side * side * sum, slice * operand);
-    with_input = pz_max(side * side * operand, slice * pz_max(operand, sum));
+    results_stationary = pz_max(side * side * sum_bytes, slice_values * operand_bytes);
+    input_stationary =
+        pz_max(side * side * operand_bytes, slice_values * pz_max(operand_bytes, sum_bytes));
   }
-  return results_only ? with_results : pz_min(with_results, with_input);
+  return results_only ? results_stationary : pz_min(results_stationary, input_stationary);
 }
 
-/* Returns the largest side to which a dimension may have to be divided.  If filling the array takes
- * time, a tile of the array's side is always tried.  Otherwise a dimension is halved until it is
- * below twice the least tile, where it can end at twice that less two. */
+/* Returns the largest side that the smallest tile of any GEMM can have.  If filling the array takes
+ * time, the mapper always tries a tile of the array's side.  Otherwise it halves a dimension while
+ * the half is no less than the least tile, which may stop at 2 * least - 2. */
 static int64_t largest_least_tile(const struct pz_chip *chip) {
   int64_t least = pz_chip_least_tile(chip);
   return chip->rules.fill ? least : pz_max(least, 2 * least - 2);
@@ -189,13 +198,14 @@ static int64_t largest_least_tile(const struct pz_chip *chip) {
 
 int64_t pz_chip_least_local_bytes(const struct pz_chip *chip) {
   bool partitioned = chip->rules.partitioned;
-  /* The kernels of a library keep the results stationary. */
+  /* Kernels of a library always keep the results stationary. */
   if (chip->calibration.n_tiles)
     return tile_bytes(chip, chip->calibration.tiles[0], true, partitioned);
   return tile_bytes(chip, largest_least_tile(chip), false, partitioned);
 }
 
-/* The global buffer must fit a tile with the better choice of the stationary operand. */
+/* The mapper chooses the stationary operand of the global buffer, so the one that needs less
+ * counts. */
 int64_t pz_chip_least_glb_bytes(const struct pz_chip *chip) {
   return tile_bytes(chip, largest_least_tile(chip), false, false);
 }
@@ -219,7 +229,7 @@ int64_t pz_chip_hbm_bytes(const struct pz_chip *chip) {
   return chip->hbm.stacks * chip->hbm.bytes_per_stack;
 }
 
-/* Returns the rates of HBM and global buffer fall if the remaining cores cannot draw them. */
+/* The rates of HBM and global buffer are lowered to what the remaining cores can draw. */
 struct pz_chip pz_chip_part(const struct pz_chip *chip, int64_t tensor_cores,
                             int64_t vector_cores) {
   struct pz_chip part = *chip;
@@ -235,7 +245,6 @@ struct pz_chip pz_chip_part(const struct pz_chip *chip, int64_t tensor_cores,
   return part;
 }
 
-/* Finds the measured kernel of this kind. */
 const struct pz_kernel *pz_chip_kernel(const struct pz_chip *chip, const char *kind) {
   const struct pz_calibration *calibration = &chip->calibration;
   for (int i = 0; i < calibration->n_kernels; i++)
@@ -246,38 +255,39 @@ const struct pz_kernel *pz_chip_kernel(const struct pz_chip *chip, const char *k
 /* ---- changed chips --------------------------------------------------------------------------- */
 
 void pz_chip_describe(struct pz_chip *chip) {
-  /* Set the precisions first, because some follow from calibrated rates. */
+  /* The precisions are set first, because some of them follow from calibrated rates. */
   if (!chip->precisions) chip->precisions = default_precisions(chip);
   pz_calibration_none(chip->glb_bytes, &chip->calibration);
 }
 
-/* The name lists the files of all fits; if it becomes too long, only the latest. */
+/* The name lists the files of all fits, or only that of the latest fit if it becomes too long.  A
+ * fit to operators replaces all files, and a fit to steps replaces that of the last correction. */
 void pz_chip_name_calibrated(struct pz_chip *chip, const char *path) {
-  static const char with[] = ", calibrated with ", and[] = " and ";
-  enum { MOST = 40 }; /* characters of the name of the file */
+  static const char first_prefix[] = ", calibrated with ", next_prefix[] = " and ";
+  enum { MOST_FILE_CHARS = 40 };
   const char *slash = strrchr(path, '/'), *file = slash && slash[1] ? slash + 1 : path;
-  const char *calibrated = strstr(chip->name, with), *joint = calibrated ? and : with;
+  const char *files = strstr(chip->name, first_prefix),
+             *prefix = files ? next_prefix : first_prefix;
   size_t length = strlen(chip->name), file_length = strlen(file);
-  bool has_steps = chip->correction.steps;
-  bool replaces = calibrated && (has_steps || length + MOST + sizeof and >= sizeof chip->name);
-  if (replaces) {
-    /* A fit to operators replaces all names of files, and a fit to steps replaces that of the last
-     * correction. */
-    const char *last = has_steps ? strstr(calibrated, and) : NULL;
-    length = (size_t)((last ? last : calibrated) - chip->name);
-    joint = last ? and : with;
+  bool has_correction = chip->correction.steps;
+  bool is_long = length + MOST_FILE_CHARS + sizeof next_prefix >= sizeof chip->name;
+  if (files && (has_correction || is_long)) {
+    const char *correction_file = has_correction ? strstr(files, next_prefix) : NULL;
+    length = (size_t)((correction_file ? correction_file : files) - chip->name);
+    prefix = correction_file ? next_prefix : first_prefix;
   }
-  snprintf(chip->name + length, sizeof chip->name - length, "%s%.*s%s", joint,
-           file_length > MOST ? MOST - 3 : MOST, file, file_length > MOST ? "..." : "");
+  bool is_cut = file_length > MOST_FILE_CHARS;
+  snprintf(chip->name + length, sizeof chip->name - length, "%s%.*s%s", prefix,
+           is_cut ? MOST_FILE_CHARS - 3 : MOST_FILE_CHARS, file, is_cut ? "..." : "");
 }
 
-/* Returns the bytes of a buffer that grows with the units of its core, at least 1 KiB. */
+/* Returns the bytes of a core's buffer in proportion to the multipliers or lanes of the core, but
+ * at least 1 KiB. */
 static int64_t scaled_buffer(int64_t units, int64_t base_bytes, int64_t base_units) {
   enum { LEAST = 1024 };
   return pz_max((int64_t)((double)base_bytes * (double)units / (double)base_units), LEAST);
 }
 
-/* Buffers of cores grow in proportion to their arrays or lanes. */
 void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
                     struct pz_chip *out) {
   struct pz_chip chip = *base;
@@ -324,7 +334,7 @@ enum pz_status pz_known_load(const char *chip, struct pz_known *out, struct pz_e
   return pz_border(load_known, &args, err);
 }
 
-/* The line of a chip follows from the beginning of its name. */
+/* The first prefix that the name of the chip begins with determines its line. */
 const char *pz_chip_line(const char *chip) {
   static const struct {
     const char *prefix, *line;

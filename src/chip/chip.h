@@ -12,14 +12,13 @@
 struct pz_tensor_cores {
   int64_t cores, rows, cols;
   int64_t local_bytes;    /* buffer of one core */
-  int64_t register_bytes; /* of one multiplier, for the operand that stays on the array */
-  /* Of one core, reads and writes together, or 0 if feeds its array in a cycle */
+  int64_t register_bytes; /* registers of one multiplier for the operand that stays on the array */
+  /* Read and write rate of one core's buffer, or 0 if the buffer can always feed the array */
   double local_bytes_per_s;
-  double local_total_bytes_per_s; /* over all cores, or 0 if no such limit */
-  double
-      fp8_speedup; /* data sheet: rate of fp8 GEMMs over that of 16-bit ones, or 0 if not stated */
-  double nvfp4_speedup; /* the same for nvfp4 GEMMs */
-  /* Values that share a scale which the core applies; 0: 32 with nvfp4, or none */
+  double local_total_bytes_per_s; /* limit for the buffers of all cores together, or 0 if none */
+  /* Data-sheet rates of narrow GEMMs over that of 16-bit GEMMs, or 0 if not stated */
+  double fp8_speedup, nvfp4_speedup;
+  /* Values that share a scale which the core applies.  0 means 32 on chips with nvfp4, or none. */
   int64_t scale_block;
 };
 
@@ -31,21 +30,21 @@ struct pz_vector_cores {
 struct pz_hbm {
   int64_t stacks, bytes_per_stack;
   double bytes_per_s_per_stack;
-  double core_bytes_per_s; /* the most that one core can draw, or 0 if all */
+  double core_bytes_per_s; /* HBM rate that one core can draw, or 0 if the full rate */
 };
 
 /* Modelling assumptions.  The defaults are those of this program; a chip file can change them to
  * reproduce another tool. */
 struct pz_rules {
   bool fill;             /* filling and draining the array takes time */
-  bool duplex;           /* every bandwidth is available for reads and for writes, each */
-  bool partitioned;      /* local_bytes is available for each operand */
-  bool double_buffer;    /* data that stream through a buffer occupy it twice */
+  bool duplex;           /* reads and writes each have the full bandwidth */
+  bool partitioned;      /* each operand has a buffer of local_bytes of its own */
+  bool double_buffer;    /* operands that stream through a buffer occupy it twice */
   bool nested_mapping;   /* the tile of the global buffer contains those of the cores */
   bool rate_levels;      /* concurrent operators share bandwidth and can run slower than alone */
   bool vector_memory;    /* vector operators wait for the bytes that they read and write */
-  int64_t operand_bytes; /* of an input or a result */
-  int64_t sum_bytes;     /* of a partial sum */
+  int64_t operand_bytes; /* bytes of a value of an input or a result */
+  int64_t sum_bytes;     /* bytes of a partial sum */
 };
 
 /* Measured performance of one kind of vector operator: the numbers of calibration.def. */
@@ -53,8 +52,8 @@ struct pz_kernel {
   char kind[24];
 #define KERNEL_NUMBER(name, ...) double name;
 #include "chip/calibration.def"
-  int64_t long_row;   /* rows of more values do not stay on the core */
-  int64_t block_from; /* rows of more values are processed by a block of threads, or 0 if never */
+  int64_t long_row;   /* values beyond which a row does not stay on the core, or 0 if none */
+  int64_t block_from; /* values beyond which a block of threads processes a row, or 0 if none */
 };
 
 enum { PZ_CHIP_MOST_KERNELS = 48, PZ_CHIP_MOST_TILES = 8 };
@@ -65,7 +64,7 @@ enum { PZ_CHIP_MOST_KERNELS = 48, PZ_CHIP_MOST_TILES = 8 };
 struct pz_calibration {
 #define NUMBER(name, ...) double name;
 #include "chip/calibration.def"
-  int n_tiles; /* tiles for which the library has kernels, or 0 if any */
+  int n_tiles; /* number of tile sizes for which the library has kernels, or 0 if any size */
   int64_t tiles[PZ_CHIP_MOST_TILES], most_tile_values, most_splits, least_split_k;
   int n_kernels;
   struct pz_kernel kernels[PZ_CHIP_MOST_KERNELS];
@@ -80,15 +79,14 @@ enum pz_chip_execution { PZ_CHIP_SCHEDULED, PZ_CHIP_STREAM, PZ_CHIP_SERIAL, PZ_C
 enum pz_calibrated_by { PZ_CALIBRATED_SOMEHOW, PZ_CALIBRATED_BY_OPERATORS, PZ_CALIBRATED_BY_RUNS };
 
 /* Correction by training steps that were measured on such chips (step/correction.h): the time of
- * each part of a step over the time that the calibration gives, or 0 if no correction.  Used for
- * training steps only. */
+ * each part of a step over the time that the calibration gives, or 0 for no correction.  It applies
+ * to training steps only. */
 struct pz_correction {
   double gemms, attention, elementwise, launches, collectives;
-  /* Bytes that an allocator reserved in a rehearsal over predicted ones, or 0 if unknown */
-  double memory;
-  int64_t steps; /* measured steps that it follows from */
-  double error;  /* mean error of each of them, predicted by the others, or 0 if unknown */
-  int64_t kinds; /* kinds of runs among them, a set of pz_correction_kind() */
+  double memory; /* bytes that an allocator reserved in a rehearsal over those predicted, or 0 */
+  int64_t steps; /* number of measured steps that the correction was fitted to */
+  double error;  /* mean error of a step, predicted by a fit to the other steps; 0 if unknown */
+  int64_t kinds; /* kinds of runs among the steps, a set of pz_correction_kind() */
 };
 
 /* Formats of the operands of a GEMM: 16 bit, 8 bit by enum pz_fp8_recipe, or 4 bit. */
@@ -102,8 +100,8 @@ enum pz_format {
   PZ_FORMATS
 };
 
-/* Returns the kind of a run: 1 dense in 16 bit, 2 dense in 8 or 4 bit, 4 and 8 the same with
- * experts. */
+/* Returns the kind of a training run: 1 for a dense model in 16 bits, 2 for one in 8 or 4 bits, and
+ * 4 and 8 for models with experts. */
 static inline int64_t pz_correction_kind(bool experts, int precision) {
   return (experts ? 4 : 1) << (precision == PZ_PRECISION_FP8 || precision == PZ_PRECISION_NVFP4);
 }
@@ -111,18 +109,19 @@ static inline int64_t pz_correction_kind(bool experts, int precision) {
 /* Returns a factor of a correction, where 0 stands for 1. */
 static inline double pz_corrected(double factor) { return factor > 0 ? factor : 1; }
 
-/* The dies of a package, for area, power and cost, if a real chip has more on them than its
- * description counts (spare cores, several dies). dies = 0: one die of the chip's technology with
- * what the description counts. 0 in another field: as described. */
+/* The dies of a real chip with more blocks than its description counts (spare cores, several dies).
+ * They matter for area, power and cost only.  If `dies` is 0, the chip is one die with the
+ * described blocks.  If another field is 0, the value of the description counts. */
 struct pz_package {
-  int64_t dies, io_dies;       /* with cores; with memory, links and host interface, if separate */
-  enum pz_tech tech, io_tech;  /* io: global buffer, HBM, links, host interface */
-  int64_t cores, vector_cores; /* on the dies, with spare ones */
+  int64_t dies;                /* number of dies with cores */
+  int64_t io_dies;             /* separate dies for global buffer, HBM, links and host interface */
+  enum pz_tech tech, io_tech;  /* technologies of the dies with cores and of the I/O dies */
+  int64_t cores, vector_cores; /* tensor and vector cores on the dies, including spare ones */
   int64_t core_bytes;          /* registers, caches and buffers of one tensor core */
-  int64_t fp64_units;          /* of one tensor core */
+  int64_t fp64_units;          /* 64-bit units of one tensor core */
   int64_t sram_bytes;          /* global buffers and caches that cores share */
   int64_t stacks;              /* HBM interfaces on the dies */
-  double die_bytes_per_s;      /* between the dies, in one direction, all of them together */
+  double die_bytes_per_s;      /* total rate between the dies in one direction */
 };
 
 struct pz_chip {
@@ -134,36 +133,39 @@ struct pz_chip {
   struct pz_vector_cores vector;
   int64_t glb_bytes; /* global buffer (L2 of a GPU) */
   double glb_bytes_per_s;
-  double glb_core_bytes_per_s; /* the most that one core can draw, or 0 if all */
+  double
+      glb_core_bytes_per_s; /* global buffer rate that one core can draw, or 0 if the full rate */
   struct pz_hbm hbm;
   double watts; /* power limit of the data sheet, or 0 if unknown */
   double link_bytes_per_s, link_latency_s;
-  struct pz_collective_facts collectives; /* over the link */
+  struct pz_collective_facts collectives; /* measured performance of collectives over the link */
   struct pz_rules rules;
   struct pz_calibration calibration;
   enum pz_calibrated_by calibrated_by;
   struct pz_correction correction;
   struct pz_package package;
-  bool any_units; /* numbers out of their usual range are intended */
-  bool cold; /* unmeasured: calibrated by its class (chip/cold.h), clock limited by its watts */
-  double static_mm2; /* area whose static power counts against the watts, or 0 if its own area */
+  bool any_units; /* numbers out of their usual range are accepted */
+  bool cold;      /* unmeasured: calibrated by its class (chip/cold.h), clocked by its watts */
+  double
+      static_mm2; /* area whose static power counts against the watts, or 0 for the chip's area */
   /* This chip stands for all chips that have no more of any resource, and times on it are lower
    * bounds of theirs.  The mapping that is fastest at the nominal clock need not be fastest at a
    * clock that the power limit lowers; so a lowered clock lengthens only the cycles that every
    * mapping needs. */
   bool bounds_others;
-  double glb_core_bytes; /* the most that a core of a cold GPU draws in a cycle, or 0 if no limit */
-  double energy_part;    /* energy of the cores over that of the technology; 0: 1 */
-  int precisions; /* a bit for each enum pz_precision; 0: 16 bit, and those with a measured rate */
   double
-      host_bytes_per_s; /* to and from the host's memory, each way, or 0 if constant of the model */
-  double host_bytes;    /* of the host's memory for each device, or 0 if constant of the model */
-  bool host_own_link;   /* traffic out of the node does not share the link to the host */
-  uint64_t checked; /* digest of all members above when they were checked: see pz_chip_check() */
+      glb_core_bytes; /* bytes that a core of a cold GPU can draw in a cycle, or 0 if unlimited */
+  double energy_part; /* energy of the cores over that of their technology, or 0 for 1 */
+  /* A bit for each enum pz_precision, or 0 for 16 bits and precisions with a measured rate */
+  int precisions;
+  double host_bytes_per_s; /* rate to or from the host's memory, or 0 for the model's constant */
+  double host_bytes;       /* host memory for each device, or 0 for the model's constant */
+  bool host_own_link;      /* traffic out of the node does not share the link to the host */
+  uint64_t checked; /* digest of all members above when they were checked by pz_chip_check() */
 };
 
-/* Returns whether the tensor cores support nvfp4 (NVIDIA's from Blackwell on).  Such cores read
- * 8-bit operands in both orders. */
+/* Returns whether the tensor cores support nvfp4, as NVIDIA's do from Blackwell on.  Such cores
+ * read 8-bit operands in row-major and column-major order. */
 static inline bool pz_chip_has_nvfp4(const struct pz_chip *chip) {
   return chip->precisions >> PZ_PRECISION_NVFP4 & 1 || chip->calibration.nvfp4_speedup > 1;
 }
@@ -190,7 +192,7 @@ void pz_chip_read(struct pz_call *call, const char *chip, struct pz_chip *out);
 void pz_chip_read_units(struct pz_call *call, const char *chip, bool any_units,
                         struct pz_chip *out);
 
-/* Reads the text of a chip.json; `name` stands for it in messages. */
+/* Reads the text of a chip.json, which messages call `name`. */
 void pz_chip_read_text(struct pz_call *call, const char *name, const char *text, size_t bytes,
                        bool any_units, struct pz_chip *out);
 
@@ -199,13 +201,13 @@ void pz_chip_read_text(struct pz_call *call, const char *name, const char *text,
 void pz_chip_read_json(struct pz_call *call, const char *name, const json_t *object, bool any_units,
                        struct pz_chip *out);
 
-/* Reads the field "base" of a space.json, which is the name or file of a chip, or a chip; by
- * default the preset `absent`. */
+/* Reads the field "base" of a space.json: the name or file of a chip, or a chip as an object.  If
+ * the field is absent, the base is the preset `absent`. */
 void pz_chip_read_base(struct pz_call *call, struct pz_fields *fields, const char *absent,
                        struct pz_chip *base);
 
-/* Raises an error unless every field of a chip that a program made or changed is in the range that
- * files must keep. */
+/* Raises an error unless every field of a chip, which a program may have changed, is in the range
+ * that is accepted in files. */
 void pz_chip_check(struct pz_call *call, const struct pz_chip *chip);
 
 /* Reduces a chip to its data sheet, without measurements, to compare it with chips that do not
@@ -231,15 +233,14 @@ int64_t pz_chip_least_tile(const struct pz_chip *chip);
 int64_t pz_chip_least_local_bytes(const struct pz_chip *chip);
 int64_t pz_chip_least_glb_bytes(const struct pz_chip *chip);
 
-/* Returns a part of a chip with so many of its cores (0: all of that class), and the rates of HBM
- * and global buffer that these can draw. */
+/* Returns the chip reduced to some of its tensor and vector cores, with the rates of HBM and global
+ * buffer that these can draw.  0 stands for all cores of that kind. */
 struct pz_chip pz_chip_part(const struct pz_chip *chip, int64_t tensor_cores, int64_t vector_cores);
 
 /* Returns the measurements of a kind of vector operator, or NULL. */
 const struct pz_kernel *pz_chip_kernel(const struct pz_chip *chip, const char *kind);
 
-/* Returns the bytes that a multiply-accumulate of a large GEMM reads from the buffer of its
- * core. */
+/* Returns the bytes that a large GEMM reads from the buffer of a core per multiply-accumulate. */
 double pz_chip_local_bytes_per_mac(const struct pz_chip *chip);
 
 /* Returns the switching power of a chip that holds its clock, over that at the sustained clock of
@@ -249,6 +250,7 @@ double pz_chip_held_part(const struct pz_chip *chip);
 /* Like pz_chip_peak_watts(), for a chip whose cost breakdown is known. */
 double pz_bill_peak_watts(const struct pz_chip *chip, const struct pz_bill *bill);
 
+/* Sizes in which a chip of pz_chip_resize() differs from its base. */
 struct pz_chip_size {
   int64_t tensor_cores, rows, cols, vector_cores, lanes, glb_bytes;
 };
@@ -286,13 +288,13 @@ void pz_cluster_read_units(struct pz_call *call, const char *cluster, bool any_u
 /* Raises an error if a cluster that a program made or changed is inconsistent. */
 void pz_cluster_check(struct pz_call *call, const struct pz_cluster *cluster);
 
-/* Checks the network of a caller and copies it to *wide, with at least so many devices.  Returns
- * `wide`, or NULL if `net` is NULL. */
+/* Checks the network of a caller and copies it to *wide, extended to at least `devices` devices.
+ * Returns `wide`, or NULL if `net` is NULL. */
 const struct pz_cluster *pz_cluster_widen(struct pz_call *call, const struct pz_cluster *net,
                                           int64_t devices, struct pz_cluster *wide);
 
-/* Returns the innermost level that joins so many devices, or else the outermost one; NULL for a
- * network without levels. */
+/* Returns the innermost level that joins `devices` devices, or the outermost level if none does.
+ * Returns NULL for a network without levels. */
 const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t devices);
 
 /* Joins the innermost levels while they have the same rate and latency, because such levels are one
@@ -309,9 +311,9 @@ void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *corr
 
 /* ---- the measured part of a description ------------------------------------------------------ */
 
-/* Return the rows of calibration.def for a calibration and for one of its kernels.  The last word
- * of the key is the name, offsets are in struct pz_calibration and struct pz_kernel, and `absent`
- * is the value of an uncalibrated chip. */
+/* Return the rows of calibration.def for a calibration and for one of its kernels, and set *n to
+ * their number.  Offsets refer to struct pz_calibration and struct pz_kernel, and `absent` is the
+ * value of an uncalibrated chip. */
 const struct pz_key *pz_calibration_constants(size_t *n);
 const struct pz_key *pz_kernel_constants(size_t *n);
 
@@ -328,8 +330,8 @@ void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *calibration);
 
 /* ---- technology: area, energy and price of chip components ----------------------------------- */
 
-/* silicon.def has the constants of 16 nm and below, with unit, range and source, and tech.c
- * those of the original system's library. */
+/* silicon.def has the constants of 16 nm and below, with unit, range and source, and tech.c those
+ * of the original system's library. */
 
 /* Returns the name of technology i, or NULL after the last (a pz_name_at). */
 const char *pz_tech_name_at(const void *ctx, size_t i);

@@ -33,7 +33,7 @@ enum type {
 _Static_assert((int)INT == PZ_CHIP_INTEGER && (int)TEXT == PZ_CHIP_WORD,
                "begins as enum pz_chip_kind");
 
-/* When a field is written: always, only if it is set, or with null for 0. */
+/* How a field is written: always, only if it is not 0, or always with null instead of 0. */
 enum written { ALWAYS, SET, KNOWN };
 enum { MUST = PZ_KEY_MUST };
 
@@ -56,7 +56,7 @@ static const char EXECUTIONS[] = "scheduled, stream or serial", CALIBRATED[] = "
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Reads the name of a technology into *tech, or refuses the field. */
+/* Reads the name of a technology into *tech; refuses the field if the name is unknown. */
 static void read_tech(struct pz_fields *file, const char *key, const char *absent,
                       enum pz_tech *tech) {
   char names[64], accepted[80];
@@ -69,8 +69,8 @@ static void read_tech(struct pz_fields *file, const char *key, const char *absen
   pz_fields_refuse(file, key, accepted);
 }
 
-/* Returns the place of a field's word in a list that ends with NULL; an absent field is the first
- * one. */
+/* Returns the index of a field's word in a list that ends with NULL.  An absent field stands for
+ * the first word. */
 static int read_choice(struct pz_fields *file, const char *key, const char *const *names,
                        const char *accepted) {
   const char *name = pz_fields_text_or(file, key, names[0]);
@@ -124,7 +124,8 @@ static void read_field(struct pz_fields *file, const struct pz_key *row, struct 
   }
 }
 
-/* Refuses a field "KEY.core_bytes_per_s" if all cores together could not draw the whole rate. */
+/* Refuses the rate of one core in field `key` if all cores together could not draw the full
+ * rate. */
 static void check_core_rate(struct pz_fields *file, const char *key, const struct pz_chip *chip,
                             double rate, double core_rate) {
   char accepted[80];
@@ -136,7 +137,7 @@ static void check_core_rate(struct pz_fields *file, const char *key, const struc
 
 /* Reads all fields, and checks what several of them together must satisfy. */
 static void read_chip(struct pz_call *call, struct pz_fields *file, struct pz_chip *chip) {
-  /* fields that are not read: sources of the numbers, and what `phaze chip --json` adds */
+  /* Sources of the numbers, and the fields that `phaze chip --json` adds, are not read. */
   static const char *const ignored[] = {"sources", "derived",  "area",    "known",
                                         "bill",    "area_mm2", "dollars", "ranges"};
   static const char *const listed_first[] = {"name", "about", "tech", "execution"};
@@ -157,20 +158,21 @@ static void read_chip(struct pz_call *call, struct pz_fields *file, struct pz_ch
   if (is_cold) pz_chip_set_class(call, chip, NULL);
 }
 
-/* Refuses a field whose value is less than another size, which `what` names. */
+/* Refuses a field whose value is less than `least`, a size that `least_name` names in the
+ * message. */
 static void check_least(struct pz_fields *file, const char *key, int64_t value, int64_t least,
-                        const char *what) {
+                        const char *least_name) {
   char accepted[80];
-  snprintf(accepted, sizeof accepted, "at least the %" PRId64 " %s", least, what);
+  snprintf(accepted, sizeof accepted, "at least the %" PRId64 " %s", least, least_name);
   if (file->status == PZ_OK && value < least) pz_fields_refuse(file, key, accepted);
 }
 
-/* Refuses buffers that are too small for a tile, and a power limit that leaves nothing for
- * computing on a cold chip, whose clock follows from the limit.  The margin above the static power
- * is chosen so that it covers the clock network at the lowest clock. */
+/* Refuses buffers that are too small for a tile, and a power limit of a cold chip that its static
+ * power exhausts.  The margin above the static power covers the clock network at the lowest
+ * clock. */
 static void check_sizes(struct pz_fields *file, const struct pz_chip *chip) {
   static const double WATTS_MARGIN = 1.1;
-  const struct pz_calibration *library = &chip->calibration;
+  const struct pz_calibration *calibration = &chip->calibration;
   if (file->status != PZ_OK) return;
   check_least(file, "tensor.local_bytes", chip->tensor.local_bytes, pz_chip_least_local_bytes(chip),
               "bytes of the smallest tile");
@@ -178,9 +180,9 @@ static void check_sizes(struct pz_fields *file, const struct pz_chip *chip) {
               "bytes of the smallest tile");
   check_least(file, "tensor.register_bytes", chip->tensor.register_bytes,
               pz_max(chip->rules.operand_bytes, chip->rules.sum_bytes), "bytes of one value");
-  if (library->n_tiles)
-    check_least(file, "calibration.most_tile_values", library->most_tile_values,
-                library->tiles[0] * library->tiles[0], "values of the smallest tile");
+  if (calibration->n_tiles)
+    check_least(file, "calibration.most_tile_values", calibration->most_tile_values,
+                calibration->tiles[0] * calibration->tiles[0], "values of the smallest tile");
   if (file->status != PZ_OK || !chip->cold || !(chip->watts > 0)) return;
   double static_watts =
       pz_chip_bill(chip, PZ_BILL_LIKELY).area_mm2 * pz_tech_at(chip->tech)->static_w_per_mm2;
@@ -190,12 +192,12 @@ static void check_sizes(struct pz_fields *file, const struct pz_chip *chip) {
   if (chip->watts < WATTS_MARGIN * static_watts) pz_fields_refuse(file, "watts", accepted);
 }
 
-/* Returns a digest of the members that files describe. */
+/* Returns a digest of all members of a chip that precede `checked`. */
 static uint64_t chip_digest(const struct pz_chip *chip) {
   return pz_hash_key(chip, offsetof(struct pz_chip, checked));
 }
 
-/* *out is unchanged if the object is not a valid chip. */
+/* Leaves *out unchanged if the object is not a valid chip. */
 void pz_chip_read_json(struct pz_call *call, const char *name, const json_t *object, bool any_units,
                        struct pz_chip *out) {
   struct pz_fields file = pz_fields_of(call, name, object);
@@ -261,7 +263,8 @@ static bool is_omitted(const struct chip_field *field, const struct pz_chip *chi
   return row->type == REAL ? !(*(const double *)member > 0) : !*(const int *)member;
 }
 
-/* Sets field "a.b" in the object a of `object`.  Steals the reference to the value. */
+/* Sets a field such as "a.b" in the object "a" of `object`, which is made if it is absent.  Steals
+ * the reference to the value. */
 static void set_field_json(json_t *object, const char *key, json_t *value) {
   for (const char *dot = strchr(key, '.'); dot; dot = strchr(key, '.')) {
     char group[32];
@@ -287,12 +290,13 @@ json_t *pz_chip_json(const struct pz_chip *chip) {
   return object;
 }
 
-/* A chip that nobody has changed since it was read is known by its digest. */
+/* The digest shows whether a chip was changed since it was read.  A changed chip is written as JSON
+ * and read again, which applies the rules of files. */
 void pz_chip_check(struct pz_call *call, const struct pz_chip *chip) {
   pz_require(call, chip, "chip");
   if (chip->checked == chip_digest(chip)) return;
   struct pz_chip copy = *chip, read;
-  copy.name[0] = '\0'; /* any text is accepted */
+  copy.name[0] = '\0'; /* name and description may be any text */
   copy.about[0] = '\0';
   json_t *object = pz_json_built(call, pz_chip_json(&copy));
   pz_chip_read_json(call, "chip", object, true, &read);
@@ -304,6 +308,7 @@ struct text_arguments {
   char **text;
 };
 
+/* The body of pz_chip_text(). */
 static void write_text(struct pz_call *call, void *ctx) {
   const struct text_arguments *args = ctx;
   pz_require(call, args->text, "text");
@@ -318,7 +323,7 @@ enum pz_status pz_chip_text(const struct pz_chip *chip, char **text, struct pz_e
   return pz_border(write_text, &args, err);
 }
 
-/* Describes every field for doc/fields.md, also those that are not read. */
+/* Describes every field of chip.json for doc/fields.md, including those that are not read. */
 void pz_chip_fields(json_t *list) {
   static const struct pz_key unread[] = {
       PZ_KEY("sources", PZ_KEY_OTHER, 0, 0, 0, 0, "",
@@ -344,27 +349,27 @@ void pz_chip_fields(json_t *list) {
 
 /* ---- single fields --------------------------------------------------------------------------- */
 
-/* Finds field i as pz_chip_field() counts them: the fields of the table without the calibration,
- * then those of the calibration.  Returns false after the last one. */
+/* Finds field i of pz_chip_field(), which numbers the fields of the table without the calibration
+ * first, and then those of the calibration.  Returns false after the last field. */
 static bool field_at(size_t i, struct chip_field *out) {
-  size_t n_calibration, n = 0;
+  size_t n_calibration, counted = 0;
   const struct pz_key *calibration = pz_calibration_constants(&n_calibration);
   for (size_t k = 0; k < N_FIELDS; k++) {
     if (chip_fields[k].row.type == CALIBRATION) continue;
-    if (n == i) {
+    if (counted == i) {
       *out = chip_fields[k];
       return true;
     }
-    n++;
+    counted++;
   }
-  if (i - n >= n_calibration) return false;
-  *out = (struct chip_field){calibration[i - n], ALWAYS};
+  if (i - counted >= n_calibration) return false;
+  *out = (struct chip_field){calibration[i - counted], ALWAYS};
   out->row.offset += offsetof(struct pz_chip, calibration);
   out->row.absent = MUST;
   return true;
 }
 
-/* Finds "calibration.kernels.KERNEL.NUMBER" in a chip that has such a kernel. */
+/* Finds a field such as "calibration.kernels.softmax.row_s" of a chip that has this kernel. */
 static bool find_kernel_field(const struct pz_chip *chip, const char *name,
                               struct chip_field *out) {
   static const char prefix[] = "calibration.kernels.";
@@ -372,9 +377,8 @@ static bool find_kernel_field(const struct pz_chip *chip, const char *name,
   size_t n_numbers, prefix_length = sizeof prefix - 1;
   const struct pz_key *numbers = pz_kernel_constants(&n_numbers);
   const char *dot = strrchr(name, '.'), *kernel_name = name + prefix_length;
-  if (strncmp(name, prefix, prefix_length) != 0 || dot < kernel_name ||
-      dot >= kernel_name + sizeof kind)
-    return false;
+  bool has_prefix = strncmp(name, prefix, prefix_length) == 0;
+  if (!has_prefix || dot < kernel_name || dot >= kernel_name + sizeof kind) return false;
   snprintf(kind, sizeof kind, "%.*s", (int)(dot - kernel_name), kernel_name);
   const struct pz_kernel *kernel = pz_chip_kernel(chip, kind);
   for (size_t i = 0; kernel && i < n_numbers; i++) {
@@ -395,37 +399,38 @@ const char *pz_chip_field(size_t i, enum pz_chip_kind *kind) {
   return field.row.key;
 }
 
-/* Returns name i of the fields that are words or, if *is_word is false, of those that are numbers
- * (a pz_name_at). */
+/* Returns name i among the fields that are words, or among the numbers if *is_word is false.  It is
+ * a pz_name_at. */
 static const char *name_at(const void *is_word, size_t i) {
   enum pz_chip_kind kind;
   const char *name = pz_chip_field(0, &kind);
-  size_t n = 0;
+  size_t n_matches = 0;
   for (size_t k = 1; name; k++) {
     bool matches = (kind == PZ_CHIP_WORD) == *(const bool *)is_word;
-    if (matches && n == i) return name;
-    n += matches;
+    if (matches && n_matches == i) return name;
+    n_matches += matches;
     name = pz_chip_field(k, &kind);
   }
   return NULL;
 }
 
-/* A field that a program reads or changes. */
+/* Arguments of the functions by which a program reads or changes one field. */
 struct field_arguments {
   const struct pz_chip *chip;
-  struct pz_chip *changed; /* the chip, if it is to be changed */
-  const char *name;
-  const char *word;
-  double number;
-  char **word_out;
-  double *number_out;
+  struct pz_chip *changed; /* the same chip, if it is to be changed */
+  const char *name;        /* of the field, such as "tensor.cores" */
+  const char *word;        /* new value of a word */
+  double number;           /* new value of a number */
+  char **word_out;         /* receives the value of a word */
+  double *number_out;      /* receives the value of a number */
 };
 
-/* Returns the field of this name that is a word, or a number, or raises an error. */
+/* Returns the word or number (by is_word) that args->name names, or raises an error with the names
+ * that exist. */
 static struct chip_field find_field(struct pz_call *call, const struct field_arguments *args,
                                     bool is_word) {
   struct chip_field field;
-  char meant[240], names[700];
+  char suggestion[240], names[700];
   pz_require(call, args->chip, "chip");
   pz_require(call, args->name, "field");
   if (!is_word && find_kernel_field(args->chip, args->name, &field)) return field;
@@ -433,7 +438,7 @@ static struct chip_field find_field(struct pz_call *call, const struct field_arg
     if (strcmp(field.row.key, args->name) == 0 && is_word == (field.row.type >= TEXT)) return field;
   pz_raise(call, PZ_BAD_INPUT, "%s: no %s '%.60s'%s; accepted: %s", args->chip->name,
            is_word ? "word" : "number", args->name,
-           pz_text_meant(meant, sizeof meant, args->name, name_at, &is_word),
+           pz_text_meant(suggestion, sizeof suggestion, args->name, name_at, &is_word),
            pz_text_join(names, sizeof names, name_at, &is_word));
 }
 
@@ -451,6 +456,7 @@ static void set_field(struct pz_call *call, struct pz_chip *chip, const struct p
   *chip = changed;
 }
 
+/* The body of pz_chip_number(). */
 static void get_number(struct pz_call *call, void *ctx) {
   const struct field_arguments *args = ctx;
   pz_require(call, args->number_out, "value");
@@ -472,7 +478,7 @@ enum pz_status pz_chip_number(const struct pz_chip *chip, const char *field, dou
   return pz_border(get_number, &args, err);
 }
 
-/* Changes a number.  0 stands for the absence of an optional field. */
+/* The body of pz_chip_set_number().  In an optional field, 0 stands for its absence. */
 static void set_number(struct pz_call *call, void *ctx) {
   const struct field_arguments *args = ctx;
   struct chip_field field = find_field(call, args, false);
@@ -500,6 +506,7 @@ enum pz_status pz_chip_set_number(struct pz_chip *chip, const char *field, doubl
   return pz_border(set_number, &args, err);
 }
 
+/* The body of pz_chip_word(). */
 static void get_word(struct pz_call *call, void *ctx) {
   const struct field_arguments *args = ctx;
   pz_require(call, args->word_out, "word");
@@ -516,6 +523,7 @@ enum pz_status pz_chip_word(const struct pz_chip *chip, const char *field, char 
   return pz_border(get_word, &args, err);
 }
 
+/* The body of pz_chip_set_word(). */
 static void set_word(struct pz_call *call, void *ctx) {
   const struct field_arguments *args = ctx;
   pz_require(call, args->word, "word");

@@ -35,9 +35,9 @@ enum {
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-/* Returns the field of level i that breaks a rule, or NULL, and writes into `accepted` what would
- * be accepted.  Only the innermost level can be a torus or a mesh, or have switches that add up.
- * Each outer level joins groups of the one inside it. */
+/* Returns the name of the field of level i that breaks a rule, or NULL, and writes the accepted
+ * values into `accepted`.  Only the innermost level can be a torus or a mesh, or have switches that
+ * sum. Each outer level joins groups of the level inside it. */
 static const char *find_level_fault(const struct pz_cluster *cluster, int i, char *accepted,
                                     size_t size) {
   const struct pz_level *level = &cluster->level[i], *inner = i ? level - 1 : NULL;
@@ -78,7 +78,7 @@ static const char *find_level_fault(const struct pz_cluster *cluster, int i, cha
   return level->bytes_per_s > inner->bytes_per_s ? "bytes_per_s" : NULL;
 }
 
-/* Programs fill in the struct by themselves, so its texts may lack their NUL. */
+/* Programs can fill in the struct themselves, so its texts may lack the terminating NUL. */
 void pz_cluster_check(struct pz_call *call, const struct pz_cluster *cluster) {
   pz_require(call, cluster, "cluster");
   pz_require_range(call, "levels of the cluster", cluster->n_levels, 1, PZ_CLUSTER_MOST_LEVELS);
@@ -122,8 +122,7 @@ static void read_level(struct pz_fields *file, const json_t *object, struct pz_c
   for (size_t i = 0; i < n_axes && i < PZ_CLUSTER_MOST_AXES; i++)
     level->axis[i] = json_integer_value(json_array_get(axes, i));
   if (axes) {
-    /* Anything but a list, and a list that is too long, are faults. */
-    bool is_valid = n_axes >= 1 && n_axes <= PZ_CLUSTER_MOST_AXES;
+    bool is_valid = n_axes >= 1 && n_axes <= PZ_CLUSTER_MOST_AXES; /* a list that is not too long */
     level->n_axes = is_valid ? (int)n_axes : -1;
   }
   if (fields.status == PZ_OK) {
@@ -134,7 +133,7 @@ static void read_level(struct pz_fields *file, const json_t *object, struct pz_c
   file->status = pz_fields_finish(&fields);
 }
 
-/* Reads a cluster.json, whose levels are checked one by one. */
+/* Reads the text of a cluster.json, and checks its levels one by one. */
 static void read_cluster(struct pz_call *call, const char *name, const char *text, size_t bytes,
                          bool any_units, struct pz_cluster *out) {
   static const char *const ignored[] = {"sources"};
@@ -175,6 +174,7 @@ void pz_cluster_read_units(struct pz_call *call, const char *cluster, bool any_u
   read_cluster(call, cluster, text, bytes, any_units, out);
 }
 
+/* Arguments of pz_cluster_parse() and pz_cluster_load(). */
 struct read_arguments {
   bool is_text; /* `text` is a cluster.json; otherwise `name` is a preset or a file */
   const char *name, *text;
@@ -182,6 +182,7 @@ struct read_arguments {
   struct pz_cluster *out;
 };
 
+/* The body of pz_cluster_parse() and pz_cluster_load(). */
 static void read_in_border(struct pz_call *call, void *ctx) {
   const struct read_arguments *args = ctx;
   if (args->is_text)
@@ -244,6 +245,7 @@ struct text_arguments {
   char **text;
 };
 
+/* The body of pz_cluster_text(). */
 static void write_text(struct pz_call *call, void *ctx) {
   const struct text_arguments *args = ctx;
   pz_require(call, args->text, "text");
@@ -259,7 +261,7 @@ enum pz_status pz_cluster_text(const struct pz_cluster *cluster, char **text,
   return pz_border(write_text, &args, err);
 }
 
-/* Describes every field for doc/fields.md. */
+/* Describes every field of cluster.json for doc/fields.md. */
 void pz_cluster_fields(json_t *list) {
   enum { OTHER = PZ_KEY_OTHER };
   static const struct pz_key
@@ -286,8 +288,8 @@ void pz_cluster_fields(json_t *list) {
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* Increases the number of devices, if the cluster scales; `option` names the number in messages.
- * Outer groups of the last level consist of whole inner groups. */
+/* Raises the number of devices of a cluster that scales to `devices`; messages call this number
+ * `option`.  The last level then spans as many whole groups of the level inside it as needed. */
 static void reach_devices(struct pz_call *call, struct pz_cluster *cluster, int64_t devices,
                           const char *option) {
   pz_require(call, cluster, "cluster");
@@ -312,6 +314,7 @@ struct reach_arguments {
   const char *option;
 };
 
+/* The body of pz_cluster_reach(). */
 static void reach_in_border(struct pz_call *call, void *ctx) {
   const struct reach_arguments *args = ctx;
   reach_devices(call, args->cluster, args->devices, args->option);
@@ -323,7 +326,7 @@ enum pz_status pz_cluster_reach(struct pz_cluster *cluster, int64_t devices, con
   return pz_border(reach_in_border, &args, err);
 }
 
-/* Returns the copy leaves the cluster of the caller unchanged. */
+/* The cluster of the caller stays unchanged, because only the copy is extended. */
 const struct pz_cluster *pz_cluster_widen(struct pz_call *call, const struct pz_cluster *net,
                                           int64_t devices, struct pz_cluster *wide) {
   if (!net) return NULL;
@@ -340,7 +343,8 @@ const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t de
   return net->n_levels ? &net->level[i] : NULL;
 }
 
-/* A node is the largest group of at most PZ_SERVER_DEVICES devices, without the last level. */
+/* A node is the largest group of at most PZ_SERVER_DEVICES devices, or else a group of the
+ * innermost level.  The last of several levels is never a node. */
 int64_t pz_cluster_node(const struct pz_cluster *cluster) {
   int n_levels =
       cluster->n_levels < PZ_CLUSTER_MOST_LEVELS ? cluster->n_levels : PZ_CLUSTER_MOST_LEVELS;
@@ -350,7 +354,8 @@ int64_t pz_cluster_node(const struct pz_cluster *cluster) {
   return node;
 }
 
-/* On a torus or mesh, two devices already need the cluster. */
+/* On a torus or mesh, the position of devices matters, so that two of them already need the
+ * cluster. */
 bool pz_cluster_needed(const struct pz_cluster *cluster, int64_t devices) {
   const struct pz_level *level = &cluster->level[0];
   bool has_topology = level->n_axes || level->mesh;
@@ -359,9 +364,9 @@ bool pz_cluster_needed(const struct pz_cluster *cluster, int64_t devices) {
 
 void pz_cluster_join_equal(struct pz_cluster *net) {
   struct pz_level *level = net->level;
-  while (net->n_levels > 1 && !level[0].n_axes && !level[0].mesh &&
-         level[0].bytes_per_s == level[1].bytes_per_s && level[0].latency_s == level[1].latency_s &&
-         !(level[1].collectives.efficiency > 0)) {
+  bool has_topology = level[0].n_axes || level[0].mesh;
+  while (net->n_levels > 1 && !has_topology && level[0].bytes_per_s == level[1].bytes_per_s &&
+         level[0].latency_s == level[1].latency_s && !(level[1].collectives.efficiency > 0)) {
     level[0].devices = level[1].devices;
     net->n_levels--;
     memmove(&level[1], &level[2], (size_t)(net->n_levels - 1) * sizeof *level);
@@ -370,7 +375,7 @@ void pz_cluster_join_equal(struct pz_cluster *net) {
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
-/* A factor above 1 means that collectives take longer than calibrated. */
+/* The correction is a factor, above 1 if collectives take longer than calibrated. */
 void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *correction) {
   double factor = pz_corrected(correction->collectives);
   for (int i = 0; i < net->n_levels; i++) {
@@ -380,7 +385,7 @@ void pz_cluster_correct(struct pz_cluster *net, const struct pz_correction *corr
   }
 }
 
-/* Values of the chip replace those that the cluster leaves at 0. */
+/* Values of the chip replace values of the cluster that are 0. */
 struct pz_collective_facts pz_cluster_facts(const struct pz_cluster *net,
                                             const struct pz_collective_facts *chip) {
   struct pz_collective_facts facts = net->level[0].collectives;
@@ -394,7 +399,8 @@ struct pz_collective_facts pz_cluster_facts(const struct pz_cluster *net,
 
 const char *pz_cluster_preset_name(size_t i) { return pz_embedded_name(pz_embedded_clusters, i); }
 
-/* The list of chips has blanks between the names; an empty list accepts every chip. */
+/* The chips of a cluster are a text with blanks between the names.  An empty text accepts every
+ * chip. */
 bool pz_cluster_has_chip(const struct pz_cluster *cluster, const char *chip) {
   char name[sizeof((struct pz_chip *)0)->name];
   pz_text_copy(name, sizeof name, chip);
@@ -425,21 +431,23 @@ bool pz_cluster_standard(const char *chip, struct pz_cluster *out) {
   return false;
 }
 
+/* Returns the name of cluster preset i, as a pz_name_at. */
 static const char *cluster_name(const void *ctx, size_t i) {
   (void)ctx;
   return pz_cluster_preset_name(i);
 }
 
+/* Arguments of pz_network_find(). */
 struct network_arguments {
   const struct pz_chip *chip;
-  const struct pz_cluster *named;
+  const struct pz_cluster *named; /* the cluster that the user named, or NULL */
   int64_t devices;
-  const char *option;
+  const char *option; /* name of `devices` in messages */
   struct pz_network *out;
 };
 
-/* Sets the network of a chip for which no cluster is named: the standard cluster of the chip, or
- * its own link. */
+/* Sets the network of a chip if the user named no cluster: the standard cluster of the chip if the
+ * devices need it, otherwise the link of the chip. */
 static void find_standard(struct pz_call *call, const struct network_arguments *args,
                           struct pz_network *network) {
   const struct pz_chip *chip = args->chip;
@@ -462,7 +470,8 @@ static void find_standard(struct pz_call *call, const struct network_arguments *
              chip->name, devices);
 }
 
-/* Extends the named or standard cluster to the devices, and warns of a chip that it lacks. */
+/* The body of pz_network_find(): chooses the network, extends a cluster to the number of devices,
+ * and warns if the cluster does not list the chip. */
 static void find_network(struct pz_call *call, void *ctx) {
   const struct network_arguments *args = ctx;
   struct pz_network network = {.own_link = false};
@@ -490,7 +499,7 @@ enum pz_status pz_network_find(const struct pz_chip *chip, const struct pz_clust
   return pz_border(find_network, &args, err);
 }
 
-/* A chip with only its own link gets a cluster of one level. */
+/* A network that is only the link of the chip becomes a cluster of one level. */
 void pz_network_make_instant(struct pz_network *network, const struct pz_chip *chip,
                              int64_t devices) {
   struct pz_cluster *cluster = &network->cluster;

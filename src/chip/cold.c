@@ -25,11 +25,12 @@ struct pz_cold pz_cold_usual(void) {
   return constants;
 }
 
-/* From `phaze validate --cold --runs ../shared/ref/published/runs.csv`, over 12 chips. */
+/* Measured by `phaze validate --cold --runs ../shared/ref/published/runs.csv` over 12 chips. */
 double pz_cold_spread(void) { return 0.065; }
 
 /* ---- GPUs ------------------------------------------------------------------------------------ */
 
+/* Adds a kernel without measurements to a calibration, and returns it. */
 static struct pz_kernel *add_kernel(struct pz_calibration *calibration, const char *kind) {
   struct pz_kernel *kernel = &calibration->kernels[calibration->n_kernels];
   calibration->n_kernels++;
@@ -38,11 +39,12 @@ static struct pz_kernel *add_kernel(struct pz_calibration *calibration, const ch
   return kernel;
 }
 
-/* Adds the kernels of flash attention, forward and backward, of one library ("_fa2"; "" for the
- * default). most_macs limits the multiply-accumulates that a core does in a cycle. */
+/* Adds the forward and backward kernels of flash attention of one library, such as "_fa2", or ""
+ * for the default.  A core does at most most_macs multiply-accumulates in a cycle. */
 static void add_attention(struct pz_chip *chip, const struct pz_cold *constants,
                           const char *library, double most_macs) {
-  static const double BACKWARD = 0.87, BACKWARD_CYCLES = 2.08; /* cuDNN and fa2 on an H200 */
+  static const double BACKWARD = 0.87,
+                      BACKWARD_CYCLES = 2.08; /* over forward: cuDNN and fa2 on an H200 */
   double macs = (double)chip->tensor.rows * (double)chip->tensor.cols;
   char kind[40];
   snprintf(kind, sizeof kind, "attention%s", library);
@@ -60,6 +62,7 @@ static void add_attention(struct pz_chip *chip, const struct pz_cold *constants,
       fmin(constants->v[PZ_COLD_launched_attention_bwd], BACKWARD * most_macs / macs);
 }
 
+/* Reads the preset h200 into the chip that `ctx` points to. */
 static void read_h200(struct pz_call *call, void *ctx) {
   const char *text = pz_chip_preset_text("h200");
   if (!text) text = "";
@@ -68,45 +71,45 @@ static void read_h200(struct pz_call *call, void *ctx) {
 
 /* Sets the calibration of a GPU from that of an H200.  Returns false if this cannot be read. */
 static bool calibrate_gpu(struct pz_chip *chip, const struct pz_cold *constants) {
-  static const double ANY = 1e9, FA1 = 311, TRITON = 334;
+  static const double UNLIMITED = 1e9, FA1_MACS = 311, TRITON_MACS = 334; /* by core and cycle */
   static _Thread_local struct pz_chip h200; /* read once, because a search makes many chips */
   static _Thread_local bool is_read;
   if (!is_read && pz_border(read_h200, &h200, NULL) != PZ_OK) return false;
   is_read = true;
-  struct pz_calibration *to = &chip->calibration, *from = &h200.calibration;
+  struct pz_calibration *target = &chip->calibration, *source = &h200.calibration;
   double glb_scale = (double)chip->glb_bytes / (double)h200.glb_bytes;
-  double cycle =
-      h200.clock_hz / chip->clock_hz; /* the ends of tiles and rows take as many cycles */
-  *to = *from;
-  to->tensor_efficiency = constants->v[PZ_COLD_launched_products];
-  to->throttle = 1;
-  to->training_throttle = 1;
-  to->tile_value_s *= cycle;
-  to->warm_from_bytes = from->warm_from_bytes * glb_scale;
-  to->warm_to_bytes = from->warm_to_bytes * glb_scale;
-  to->n_kernels = 0;
-  for (int i = 0; i < from->n_kernels; i++) {
-    if (strncmp(from->kernels[i].kind, "attention", 9) == 0) continue;
-    to->kernels[to->n_kernels] = from->kernels[i];
-    to->n_kernels++;
+  /* Fixed costs of tiles and rows take as many cycles as on an H200. */
+  double cycle_ratio = h200.clock_hz / chip->clock_hz;
+  *target = *source;
+  target->tensor_efficiency = constants->v[PZ_COLD_launched_products];
+  target->throttle = 1;
+  target->training_throttle = 1;
+  target->tile_value_s *= cycle_ratio;
+  target->warm_from_bytes = source->warm_from_bytes * glb_scale;
+  target->warm_to_bytes = source->warm_to_bytes * glb_scale;
+  target->n_kernels = 0;
+  for (int i = 0; i < source->n_kernels; i++) {
+    if (strncmp(source->kernels[i].kind, "attention", 9) == 0) continue;
+    target->kernels[target->n_kernels] = source->kernels[i];
+    target->n_kernels++;
   }
-  add_attention(chip, constants, "", ANY);
-  add_attention(chip, constants, "_fa1", FA1);
-  add_attention(chip, constants, "_triton", TRITON);
+  add_attention(chip, constants, "", UNLIMITED);
+  add_attention(chip, constants, "_fa1", FA1_MACS);
+  add_attention(chip, constants, "_triton", TRITON_MACS);
   add_attention(chip, constants, "_fa2", constants->v[PZ_COLD_fa2_products]);
-  for (int i = 0; i < to->n_kernels; i++) {
-    to->kernels[i].value_latency_s *= cycle;
-    to->kernels[i].row_s *= cycle;
-    to->kernels[i].block_row_s *= cycle;
-    to->kernels[i].block_value_s *= cycle;
+  for (int i = 0; i < target->n_kernels; i++) {
+    target->kernels[i].value_latency_s *= cycle_ratio;
+    target->kernels[i].row_s *= cycle_ratio;
+    target->kernels[i].block_row_s *= cycle_ratio;
+    target->kernels[i].block_value_s *= cycle_ratio;
   }
   return true;
 }
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
-/* Returns the rate of GEMMs in a precision over that of 16-bit ones: as the data sheet states it,
- * otherwise `usual` if the chip has the precision, or `absent`. */
+/* Returns the rate of GEMMs in a precision over that of 16-bit GEMMs: the `stated` one of the data
+ * sheet if it is above 0, otherwise `usual` if the chip has the precision, or `absent` if not. */
 static double sheet_speedup(const struct pz_chip *chip, double stated, enum pz_precision precision,
                             double calibrated, double usual, double absent) {
   bool has_precision = chip->precisions >> precision & 1 || calibrated > 1;
@@ -114,7 +117,7 @@ static double sheet_speedup(const struct pz_chip *chip, double stated, enum pz_p
   return has_precision ? usual : absent;
 }
 
-/* Speedups of 8- and 4-bit GEMMs are those of the data sheet, also for GPUs. */
+/* The speedups of 8-bit and 4-bit GEMMs come from the data sheet for both classes. */
 bool pz_chip_try_class(struct pz_chip *chip, const struct pz_cold *constants) {
   struct pz_calibration *calibration = &chip->calibration;
   struct pz_cold usual = pz_cold_usual();
@@ -122,16 +125,16 @@ bool pz_chip_try_class(struct pz_chip *chip, const struct pz_cold *constants) {
                              calibration->fp8_speedup, 2, 1);
   double nvfp4 = sheet_speedup(chip, chip->tensor.nvfp4_speedup, PZ_PRECISION_NVFP4,
                                calibration->nvfp4_speedup, 4, 0);
-  bool is_gpu = chip->execution == PZ_CHIP_STREAM, calibrated = true;
+  bool is_gpu = chip->execution == PZ_CHIP_STREAM, is_calibrated = true;
   if (!constants) constants = &usual;
   pz_calibration_none(chip->glb_bytes, calibration);
   chip->cold = true;
   chip->energy_part = constants->v[PZ_COLD_energy];
   chip->glb_core_bytes = is_gpu ? constants->v[PZ_COLD_launched_l2_bytes] : 0;
   if (is_gpu)
-    calibrated = calibrate_gpu(chip, constants);
+    is_calibrated = calibrate_gpu(chip, constants);
   else {
-    /* Sets the calibration of a chip whose steps are compiled as a whole. */
+    /* All other chips run steps that are compiled as a whole. */
     calibration->tensor_efficiency = constants->v[PZ_COLD_compiled_products];
     calibration->hbm_read_efficiency = constants->v[PZ_COLD_compiled_memory];
     calibration->hbm_write_efficiency = constants->v[PZ_COLD_compiled_memory];
@@ -143,7 +146,7 @@ bool pz_chip_try_class(struct pz_chip *chip, const struct pz_cold *constants) {
   calibration->fp8_speedup = fp8;
   calibration->fp8_block_speedup = 0;
   calibration->nvfp4_speedup = nvfp4;
-  return calibrated;
+  return is_calibrated;
 }
 
 void pz_chip_set_class(struct pz_call *call, struct pz_chip *chip,
@@ -151,7 +154,7 @@ void pz_chip_set_class(struct pz_call *call, struct pz_chip *chip,
   if (!pz_chip_try_class(chip, constants)) pz_raise_memory(call, "the chip");
 }
 
-/* The global buffer of a GPU gets the rate that its cores can draw. */
+/* The rate of a GPU's global buffer is limited to what the cores of its class can draw. */
 void pz_chip_make_cold(struct pz_call *call, struct pz_chip *chip,
                        const struct pz_cold *constants) {
   struct pz_cold usual = pz_cold_usual();

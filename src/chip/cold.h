@@ -14,10 +14,10 @@ enum pz_cold_constant {
 };
 
 struct pz_cold {
-  double v[PZ_COLD_CONSTANTS]; /* by enum pz_cold_constant */
+  double v[PZ_COLD_CONSTANTS]; /* value of each enum pz_cold_constant */
 };
 
-/* Returns the constants of cold.def. */
+/* Returns the likely values of cold.def. */
 struct pz_cold pz_cold_usual(void);
 
 /* Sets the calibration of a chip without measurements to what its class achieves.  NULL constants

@@ -14,15 +14,16 @@ const char *pz_embedded_name(const struct pz_embedded *table, size_t i) {
   return table[i].name;
 }
 
+/* Returns the name of entry i of a table of presets, as a pz_name_at. */
 static const char *name_at(const void *table, size_t i) { return pz_embedded_name(table, i); }
 
-const char *pz_embedded_text(const struct pz_embedded *table, const char *name) {
-  for (; table->name; table++)
-    if (pz_text_same(table->name, name)) return table->text;
+const char *pz_embedded_text(const struct pz_embedded *entry, const char *name) {
+  for (; entry->name; entry++)
+    if (pz_text_same(entry->name, name)) return entry->text;
   return NULL;
 }
 
-/* Returns a word that is no preset and not the path of a file is refused, with similar names. */
+/* An unknown name raises an error that suggests similar names. */
 const char *pz_embedded_load(struct pz_call *call, const struct pz_embedded *table,
                              const char *kind, const char *names, const char *word, size_t *bytes) {
   const char *preset = pz_embedded_text(table, word);
@@ -31,8 +32,8 @@ const char *pz_embedded_load(struct pz_call *call, const struct pz_embedded *tab
     return preset;
   }
   if (pz_file_named(word)) return pz_file_text(call, word, MOST_BYTES, bytes);
-  char meant[240], list[400];
+  char suggestion[240], list[400];
   if (!names) names = pz_text_join(list, sizeof list, name_at, table);
   pz_raise(call, PZ_BAD_INPUT, "unknown %s '%s'%s; accepted: %s, or the path of a %s.json", kind,
-           word, pz_text_meant(meant, sizeof meant, word, name_at, table), names, kind);
+           word, pz_text_meant(suggestion, sizeof suggestion, word, name_at, table), names, kind);
 }

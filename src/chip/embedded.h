@@ -6,6 +6,7 @@
 
 #include "core/call.h"
 
+/* A file, by the name of its preset. */
 struct pz_embedded {
   const char *name, *text;
 };
@@ -16,12 +17,12 @@ extern const struct pz_embedded pz_embedded_chips[], pz_embedded_clusters[], pz_
 /* Returns the name of entry i of a table, or NULL after the last. */
 const char *pz_embedded_name(const struct pz_embedded *table, size_t i);
 
-/* Returns the text of the entry of that name in any case of letters, or NULL. */
+/* Returns the text of the entry with this name, ignoring the case of letters, or NULL. */
 const char *pz_embedded_text(const struct pz_embedded *table, const char *name);
 
-/* Returns the text of the entry, or of the file, that `word` names.  It is released when the call
- * ends.  Messages call it a `kind` ("chip", "cluster"), and tell with `names` which entries there
- * are; NULL lists them. */
+/* Returns the text of the entry or file that `word` names, and sets *bytes to its length.  The text
+ * is released when the call ends.  Errors call it a `kind`, such as "chip", and list `names` as the
+ * accepted ones, or all entries if `names` is NULL. */
 const char *pz_embedded_load(struct pz_call *call, const struct pz_embedded *table,
                              const char *kind, const char *names, const char *word, size_t *bytes);
 

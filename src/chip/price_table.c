@@ -32,7 +32,6 @@ struct pz_price_table pz_price_table_read(struct pz_call *call, const char *name
     pz_raise(call, PZ_BAD_INPUT, "%s: %zu bytes; accepted: at most %d", name, bytes,
              PZ_PRICES_MOST_BYTES);
   const struct pz_csv *csv = pz_csv_read(call, name, text, bytes);
-  /* Refuses a table with unknown columns or without prices of chips. */
   for (uint32_t i = 0; i < csv->columns; i++) {
     int k = 0;
     while (k < N_COLUMNS && strcmp(csv->cells[i], columns[k]) != 0) k++;
@@ -49,11 +48,11 @@ struct pz_price_table pz_price_table_read(struct pz_call *call, const char *name
              PZ_PRICES_MOST_ROWS);
   struct pz_price *rows = pz_alloc(call, csv->rows, sizeof *rows);
   struct pz_price_table table = {.rows = rows};
-  uint32_t chip = pz_csv_column(csv, columns[CHIP]);
-  uint32_t dollars = pz_csv_column(csv, columns[DOLLARS]);
-  for (uint32_t r = 0; r < csv->rows; r++) {
-    struct pz_price price = {.chip = pz_csv_cell(csv, r, chip)};
-    uint32_t line = csv->lines[r];
+  uint32_t chip_column = pz_csv_column(csv, columns[CHIP]);
+  uint32_t dollars_column = pz_csv_column(csv, columns[DOLLARS]);
+  for (uint32_t row = 0; row < csv->rows; row++) {
+    struct pz_price price = {.chip = pz_csv_cell(csv, row, chip_column)};
+    uint32_t line = csv->lines[row];
     if (!pz_chip_preset_text(price.chip) && !is_listed(chips, price.chip))
       pz_raise(call, PZ_BAD_INPUT,
                "%s:%u: unknown chip '%.100s'; accepted: a name listed by 'phaze chips', or a "
@@ -63,7 +62,7 @@ struct pz_price_table pz_price_table_read(struct pz_call *call, const char *name
       pz_raise(call, PZ_BAD_INPUT,
                "%s:%u: a second price of %.100s; accepted: one row for each chip", name, line,
                price.chip);
-    price.dollars_per_device_hour = pz_csv_real(call, name, csv, r, dollars, 1e9);
+    price.dollars_per_device_hour = pz_csv_real(call, name, csv, row, dollars_column, 1e9);
     if (!(price.dollars_per_device_hour > 0))
       pz_raise(call, PZ_BAD_INPUT, "%s:%u: no price of %.100s; accepted: dollars above 0", name,
                line, price.chip);

@@ -18,9 +18,9 @@ struct pz_price_table {
   uint32_t n_rows;
 };
 
-/* Reads a price table, where `name` stands for it in messages.  `chips` lists names and files
- * that rows may have in addition to presets, separated by commas, or NULL if none.  Raises
- * PZ_BAD_INPUT for unknown columns and chips, a chip with two rows, and invalid prices. */
+/* Reads a price table, where `name` stands for it in messages.  `chips` lists names and files that
+ * rows may have in addition to presets, separated by commas, or NULL if none.  Raises PZ_BAD_INPUT
+ * for unknown columns and chips, a chip with two rows, and invalid prices. */
 struct pz_price_table pz_price_table_read(struct pz_call *call, const char *name, const char *text,
                                           size_t bytes, const char *chips);
 

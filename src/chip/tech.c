@@ -6,13 +6,12 @@
 
 #include <stddef.h>
 
-/* 22 nm is the original system's library itself: 760.041386 um2 for a multiplier with 32 B of
- * registers, 759.823853 for a lane, and the SRAM macros below; it has no HBM interface, links or
- * network. 45 nm is scaled from it: logic by the published factors (Stillmaker and Baas,
- * Integration 2017), SRAM by bit cells of 0.346 um2, the HBM interface by LLMCompass.  Energies are
- * from Jouppi et al., ISCA 2021, table 2; 22 nm lies on a line in log(node) between 45 and 7 nm.
- * HBM 3.92 pJ/bit (O'Connor et al., MICRO 2017); link 5.4 pJ/bit (doi
- * 10.1109/JSSC.2020.3024261). */
+/* 22 nm is the original system's library: the area of a multiplier with 32 B of registers, of a
+ * lane, and the SRAM macros below.  It has no HBM interface, links or network.  45 nm is scaled
+ * from it: logic by the published factors (Stillmaker and Baas, Integration 2017), SRAM by bit
+ * cells of 0.346 um2, and the HBM interface by LLMCompass.  Energies are from Jouppi et al., ISCA
+ * 2021, table 2, where 22 nm is on a line in log(node) between 45 and 7 nm.  HBM takes 3.92 pJ/bit
+ * (O'Connor et al., MICRO 2017), and a link takes 5.4 pJ/bit (doi 10.1109/JSSC.2020.3024261). */
 static const struct pz_tech_info table[PZ_TECHS] = {
     [PZ_TECH_45NM] = {.name = "45nm",
                       .mac_um2 = 3089.6,
@@ -85,7 +84,7 @@ struct pz_tech_info pz_tech_range(enum pz_tech tech, enum pz_bill_range range) {
   return info;
 }
 
-/* SRAM macros of the 22 nm library. */
+/* An SRAM macro of the 22 nm library, with a fixed size. */
 struct macro {
   int64_t bytes;
   double um2;
@@ -110,18 +109,18 @@ const char *pz_tech_name_at(const void *ctx, size_t i) {
   return i < PZ_TECHS ? table[i].name : NULL;
 }
 
-/* Returns the area of a buffer: between two macros by linear interpolation, outside of their range
- * in proportion. */
-static double macro_um2(const struct macro *macro, size_t n, int64_t bytes) {
-  if (bytes <= macro[0].bytes) return macro[0].um2 * (double)bytes / (double)macro[0].bytes;
-  for (size_t i = 1; i < n; i++) {
-    const struct macro *lower = &macro[i - 1], *upper = &macro[i];
+/* Returns the area of a buffer by linear interpolation between two macros.  Below the smallest and
+ * above the largest macro, the area is proportional to the bytes. */
+static double macro_um2(const struct macro *macros, size_t n_macros, int64_t bytes) {
+  if (bytes <= macros[0].bytes) return macros[0].um2 * (double)bytes / (double)macros[0].bytes;
+  for (size_t i = 1; i < n_macros; i++) {
+    const struct macro *lower = &macros[i - 1], *upper = &macros[i];
     if (bytes > upper->bytes) continue;
     if (bytes == upper->bytes) return upper->um2;
     double part = (double)(bytes - lower->bytes) / (double)(upper->bytes - lower->bytes);
     return lower->um2 + part * (upper->um2 - lower->um2);
   }
-  return macro[n - 1].um2 * (double)bytes / (double)macro[n - 1].bytes;
+  return macros[n_macros - 1].um2 * (double)bytes / (double)macros[n_macros - 1].bytes;
 }
 
 /* The 22 nm library has macros of fixed sizes, and all other nodes have an area per byte. */

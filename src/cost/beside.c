@@ -7,28 +7,28 @@
 #include "chip/chip.h"
 #include "cost/constants.h"
 
-double pz_beside_cores(const struct pz_constants *k, const struct pz_chip *chip) {
-  static const double MOST = 0.5;
+double pz_beside_cores(const struct pz_constants *constants, const struct pz_chip *chip) {
+  static const double MOST_PART = 0.5;
   if (chip->execution != PZ_CHIP_STREAM || chip->tensor.cores < 1) return 0;
-  return pz_fmin(k->communication_cores / (double)chip->tensor.cores, MOST);
+  return pz_fmin(constants->communication_cores / (double)chip->tensor.cores, MOST_PART);
 }
 
-/* The tiles of a GEMM run in rounds of one tile for each core.  With fewer cores there is one more
- * round, which is at most half of the two rounds that a GEMM is taken to have at least. */
-double pz_beside_gemm(const struct pz_constants *k, const struct pz_chip *chip,
+/* The tiles of a GEMM run in rounds of one tile for each core, and fewer cores need one more
+ * round.  A GEMM is taken to have at least two rounds, so that the extra one adds at most half. */
+double pz_beside_gemm(const struct pz_constants *constants, const struct pz_chip *chip,
                       const struct pz_dims *dims, double occupied) {
   static const double TILE_ROWS = 128, TILE_COLS = 256, LEAST_ROUNDS = 2;
   if (!(occupied > 0)) return 1;
   double tiles =
       (double)dims->batch * ceil((double)dims->m / TILE_ROWS) * ceil((double)dims->n / TILE_COLS);
   double rounds = pz_fmax(LEAST_ROUNDS, ceil(tiles / (double)chip->tensor.cores));
-  return (1 + 1 / rounds) * pow(1 - occupied, -k->beside_compute);
+  return (1 + 1 / rounds) * pow(1 - occupied, -constants->beside_compute);
 }
 
-double pz_beside_attention(const struct pz_constants *k, double occupied) {
-  return pow(1 - occupied, -k->beside_compute);
+double pz_beside_attention(const struct pz_constants *constants, double occupied) {
+  return pow(1 - occupied, -constants->beside_compute);
 }
 
-double pz_beside_elementwise(const struct pz_constants *k, double occupied) {
-  return pow(1 - occupied, -k->beside_memory);
+double pz_beside_elementwise(const struct pz_constants *constants, double occupied) {
+  return pow(1 - occupied, -constants->beside_memory);
 }

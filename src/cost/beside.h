@@ -13,14 +13,14 @@ struct pz_constants;
 
 /* Returns the part of the chip's cores that kernels of collectives occupy: 0 if its links have
  * engines of their own. */
-double pz_beside_cores(const struct pz_constants *k, const struct pz_chip *chip);
+double pz_beside_cores(const struct pz_constants *constants, const struct pz_chip *chip);
 
-/* Returns the factors by which kernels take longer while others occupy a part `occupied` of the
- * cores. */
-double pz_beside_gemm(const struct pz_constants *k, const struct pz_chip *chip,
+/* Return the factor by which a GEMM, attention or an element-wise kernel takes longer while other
+ * kernels occupy the part `occupied` of the cores. */
+double pz_beside_gemm(const struct pz_constants *constants, const struct pz_chip *chip,
                       const struct pz_dims *dims, double occupied);
-double pz_beside_attention(const struct pz_constants *k, double occupied);
-double pz_beside_elementwise(const struct pz_constants *k, double occupied);
+double pz_beside_attention(const struct pz_constants *constants, double occupied);
+double pz_beside_elementwise(const struct pz_constants *constants, double occupied);
 
 /* Returns the time of a collective and compute that begin together, if the collective slows the
  * compute down while it runs. */

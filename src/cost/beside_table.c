@@ -12,28 +12,31 @@
 #include "cost/constants.h"
 #include "cost/ops_table.h"
 
-const char *const pz_beside_names[PZ_BESIDE_WHATS] = {
+const char *const pz_beside_names[PZ_BESIDE_ACTIVITIES] = {
     "resident copy", "copy engine device to device", "to the host", "from the host"};
 
+/* Returns the i-th word of column `beside`, as a pz_name_at. */
 static const char *beside_name(const void *ctx, size_t i) {
   (void)ctx;
-  return i < PZ_BESIDE_WHATS ? pz_beside_names[i] : NULL;
+  return i < PZ_BESIDE_ACTIVITIES ? pz_beside_names[i] : NULL;
 }
 
 enum { COMPUTE, BESIDE, M, N, K, SMS, ALONE_US, TOGETHER_US, N_USED, COLUMNS = N_USED + 3 };
 
-static const char *const column_names[COLUMNS] = {"compute",
-                                                  "beside",
-                                                  "m",
-                                                  "n",
-                                                  "k",
-                                                  "sms",
-                                                  "compute_alone_us",
-                                                  "compute_together_us",
-                                                  "slowdown", /* from here on not used */
-                                                  "side_alone_gb_s",
-                                                  "side_together_gb_s"};
+static const char *const column_names[COLUMNS] = {
+    "compute",
+    "beside",
+    "m",
+    "n",
+    "k",
+    "sms",
+    "compute_alone_us",
+    "compute_together_us",
+    "slowdown", /* this and the next two are accepted and ignored */
+    "side_alone_gb_s",
+    "side_together_gb_s"};
 
+/* Returns the i-th column that a table may have, as a pz_name_at. */
 static const char *column_name(const void *ctx, size_t i) {
   (void)ctx;
   return i < COLUMNS ? column_names[i] : NULL;
@@ -45,7 +48,7 @@ struct beside_reader {
   const struct pz_csv *csv;
   const struct pz_chip *chip;
   uint32_t column[COLUMNS];
-  uint32_t row, line; /* that is being read */
+  uint32_t row, line; /* the row that is being read, and its line in the file */
 };
 
 /* Finds the columns of the table; a missing or unknown column is an error. */
@@ -72,8 +75,8 @@ static void find_columns(struct beside_reader *reader) {
 
 static const char GEMM[] = "gemm", ATTENTION[] = "attention";
 
-/* Returns the i-th word of column `compute`, as a pz_name_at: GEMM, ATTENTION, and the
- * element-wise operators. */
+/* Returns the i-th word of column `compute`, as a pz_name_at: GEMM, ATTENTION, and the element-wise
+ * operators. */
 static const char *compute_name(const void *ctx, size_t i) {
   (void)ctx;
   if (i == 0) return GEMM;
@@ -87,6 +90,7 @@ static const char *compute_name(const void *ctx, size_t i) {
   return NULL;
 }
 
+/* Raises an error for the value of a column in the row that is being read. */
 static _Noreturn void refuse_cell(const struct beside_reader *reader, int column,
                                   const char *accepted) {
   pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: column '%s' is '%.40s'; accepted: %s", reader->name,
@@ -103,6 +107,7 @@ static uint32_t read_word(const struct beside_reader *reader, int column, pz_nam
   refuse_cell(reader, column, pz_text_join(list, sizeof list, name, NULL));
 }
 
+/* Reads an integer that is at least `least`. */
 static int64_t read_count(const struct beside_reader *reader, int column, double least) {
   double value = pz_csv_real(reader->call, reader->name, reader->csv, reader->row,
                              reader->column[column], 0x1p40);
@@ -112,6 +117,7 @@ static int64_t read_count(const struct beside_reader *reader, int column, double
   return (int64_t)value;
 }
 
+/* Reads a time in microseconds, and returns it in seconds. */
 static double read_seconds(const struct beside_reader *reader, int column) {
   double us = pz_csv_real(reader->call, reader->name, reader->csv, reader->row,
                           reader->column[column], 1e15);
@@ -119,13 +125,14 @@ static double read_seconds(const struct beside_reader *reader, int column) {
   return us * 1e-6;
 }
 
+/* Reads row i and checks that its values agree with each other and with the chip. */
 static void read_row(struct beside_reader *reader, uint32_t i, struct pz_beside_row *row) {
   reader->row = i;
   reader->line = reader->csv->lines[i];
   row->reason = "";
   uint32_t compute = read_word(reader, COMPUTE, compute_name);
   row->compute = compute_name(NULL, compute);
-  row->beside = (enum pz_beside_what)read_word(reader, BESIDE, beside_name);
+  row->beside = (enum pz_beside_activity)read_word(reader, BESIDE, beside_name);
   bool is_elementwise = compute >= 2;
   row->m = read_count(reader, M, 1);
   row->n = read_count(reader, N, 1);
@@ -152,13 +159,13 @@ static void read_row(struct beside_reader *reader, uint32_t i, struct pz_beside_
 /* Predicts the slowdown beside a resident kernel.  Transfers to and from the host use engines of
  * their own and slow down nothing. */
 static double predict_slowdown(const struct pz_chip *chip, const struct pz_beside_row *row) {
-  const struct pz_constants *k = &pz_constants_default;
+  const struct pz_constants *constants = &pz_constants_default;
   if (row->beside != PZ_BESIDE_RESIDENT) return 1;
   double part = (double)row->sms / (double)chip->tensor.cores;
-  if (row->compute == ATTENTION) return pz_beside_attention(k, part);
-  if (row->compute != GEMM) return pz_beside_elementwise(k, part);
+  if (row->compute == ATTENTION) return pz_beside_attention(constants, part);
+  if (row->compute != GEMM) return pz_beside_elementwise(constants, part);
   struct pz_dims dims = {1, row->m, row->n, row->k};
-  return pz_beside_gemm(k, chip, &dims, part);
+  return pz_beside_gemm(constants, chip, &dims, part);
 }
 
 const struct pz_beside_row *pz_beside_predict_csv(struct pz_call *call, struct pz_cost *cost,

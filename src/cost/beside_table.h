@@ -10,25 +10,26 @@
 
 enum { PZ_BESIDE_MOST_ROWS = 100000 };
 
-/* What ran beside the kernel; pz_beside_names has the words of column `beside`. */
-enum pz_beside_what {
+/* The communication that ran beside the kernel.  pz_beside_names has the words of column
+ * `beside`. */
+enum pz_beside_activity {
   PZ_BESIDE_RESIDENT,  /* a copy kernel on some of the cores, like the kernels of collectives */
   PZ_BESIDE_ENGINE,    /* the copy engine, between buffers of the device */
   PZ_BESIDE_TO_HOST,   /* a transfer to the host */
   PZ_BESIDE_FROM_HOST, /* a transfer from the host */
-  PZ_BESIDE_WHATS
+  PZ_BESIDE_ACTIVITIES
 };
-extern const char *const pz_beside_names[PZ_BESIDE_WHATS];
+extern const char *const pz_beside_names[PZ_BESIDE_ACTIVITIES];
 
 struct pz_beside_row {
-  const char *compute; /* word of column `compute` */
+  const char *compute; /* the kernel: a word of column `compute` */
   int64_t m, n, k;
   int64_t sms; /* cores that the resident kernel occupies */
-  enum pz_beside_what beside;
+  enum pz_beside_activity beside;
   double alone_s, together_s; /* measured times of the kernel, alone and beside communication */
-  double own_alone_s;         /* predicted time alone; 0 for attention, whose heads no column has */
-  double slowdown;            /* predicted ratio of both times, or 0 if not modelled */
-  const char *reason;         /* why the slowdown is not modelled; "" if it is */
+  double own_alone_s; /* predicted time alone, or 0 for attention, whose heads are unknown */
+  double slowdown;    /* predicted ratio of both times, or 0 if not modelled */
+  const char *reason; /* reason why the slowdown is not modelled, or "" if it is */
 };
 
 /* Reads and predicts a table; the result has csv->rows rows. */

@@ -4,12 +4,12 @@
  * of 16-bit GEMMs, those of each vector or attention kernel, those of the link between chips, and
  * the speedup of fp8 GEMMs.  Each group minimises the mean loss of its rows (cost/fit.h) within the
  * ranges that a chip file accepts.  pz_calibration_validated_fit() does this twice: with half of
- * the rows, so that the other half shows which groups gain from the fit, and then with all rows
- * for the groups that did.
+ * the rows, so that the other half shows which groups gain from the fit, and then with all rows for
+ * the groups that did.
  *
- * Sections: errors of a table, constants of each group, the fit, the report, the public
- * function.  This file knows the names of calibration constants and kernels; how they determine a
- * time is known to cost/ops_table.h only. */
+ * Sections: errors of a table, constants of each group, the fit, the report, the public function.
+ * This file knows the names of calibration constants and kernels; how they determine a time is
+ * known to cost/ops_table.h only. */
 #include "cost/calibrate.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ const double *pz_calibration_errors(struct pz_call *call, const struct pz_chip *
 
 struct group_fit {
   struct pz_call *call;
-  struct pz_chip *chip; /* the search changes its constants */
+  struct pz_chip *chip; /* the chip whose constants the search changes */
   const struct pz_measured *measured;
   const uint32_t *rows; /* indices of the rows that the group is fitted to */
   uint32_t n_rows;
@@ -48,7 +48,7 @@ struct group_fit {
   struct pz_progress *progress; /* may be NULL */
 };
 
-/* The mean loss over the rows of a group, with the prior. */
+/* Returns the mean loss over the rows of a group, including the prior of its constants. */
 static double group_loss(void *ctx) {
   struct group_fit *group = ctx;
   double sum = 0;
@@ -92,6 +92,7 @@ static void add_constant(struct group_fit *group, const struct constant_list *li
   }
 }
 
+/* Lists the constants of a calibration, without those of its kernels. */
 static struct constant_list calibration_constants(struct pz_calibration *calibration) {
   struct constant_list list = {.base = calibration};
   list.keys = pz_calibration_constants(&list.n);
@@ -127,11 +128,11 @@ static void add_gemm_constants(struct group_fit *group) {
 
 static bool is_attention(const char *kernel) { return strncmp(kernel, "attention", 9) == 0; }
 
-/* Returns the initial constants of a kernel that the chip does not have yet.  They are copied
- * from a related kernel: attention from the forward kernel of the same library, or else from the
- * default attention kernel; a backward kernel from the default kernel, with the time per row of
- * its forward kernel; a variant such as gelu_tanh from its operator's kernel.  Kernels of routed
- * experts begin with the model's constants. */
+/* Returns the initial constants of a kernel that the chip does not have yet.  They are copied from
+ * a related kernel: attention from the forward kernel of the same library, or else from the default
+ * attention kernel; a backward kernel from the default kernel, with the time per row of its forward
+ * kernel; a variant such as gelu_tanh from its operator's kernel.  Kernels of routed experts begin
+ * with the model's constants. */
 static struct pz_kernel initial_kernel(const struct pz_chip *chip, const char *name) {
   char parent_name[sizeof chip->calibration.kernels[0].kind];
   pz_text_copy(parent_name, sizeof parent_name, name);
@@ -167,8 +168,8 @@ static struct pz_kernel *find_or_add_kernel(struct pz_call *call, struct pz_chip
   return added;
 }
 
-/* Adds the constants of a vector, attention or experts kernel; with fewer than four rows its
- * efficiency only. */
+/* Adds the constants of a vector, attention or experts kernel.  Fewer than four rows determine only
+ * its efficiency. */
 static void add_kernel_constants(struct group_fit *group, struct pz_kernel *kernel) {
   static const char *const vector_only[] = {"value_latency_s", "row_s", "long_row_again",
                                             "block_row_s", "block_value_s"};
@@ -204,7 +205,7 @@ static const struct pz_key link_constants[] = {
 };
 enum { LINK_CONSTANTS = sizeof link_constants / sizeof *link_constants };
 
-/* Adds the link's constants with guesses that are those of an A100. */
+/* Adds the constants of the link.  The initial guesses are those of an A100. */
 static void add_link_constants(struct group_fit *group) {
   static const double guesses[LINK_CONSTANTS] = {0.76, 1e-5, 0};
   const struct constant_list list = {link_constants, LINK_CONSTANTS, &group->chip->collectives};
@@ -220,6 +221,7 @@ struct group_key {
   bool fp8;           /* the speedup of fp8 GEMMs; kernel is "" then */
 };
 
+/* Returns the name of a group in messages. */
 static const char *group_name(const struct group_key *key) {
   if (key->fp8) return "fp8 products";
   return *key->kernel ? key->kernel : "products";
@@ -237,15 +239,16 @@ static bool row_depends_on(const struct pz_ops_row *row, const struct group_key 
   return kernel && strcmp(kernel, key->kernel) == 0;
 }
 
-/* Fits the constants of one group to its rows among those with use[i].  Does nothing if there are
- * no such rows. */
-static void fit_group(struct group_fit *group, uint32_t *rows, const bool *use,
+/* Fits the constants of one group to those of its rows that have is_used[i], or to all if `is_used`
+ * is NULL.  Does nothing if there are none.  `rows` is scratch space for the indices of the
+ * rows. */
+static void fit_group(struct group_fit *group, uint32_t *rows, const bool *is_used,
                       const struct group_key *key) {
   group->rows = rows;
   group->n_rows = 0;
   group->fit.n = 0;
   for (uint32_t i = 0; i < group->measured->n; i++)
-    if ((!use || use[i]) && row_depends_on(&group->measured->rows[i], key))
+    if ((!is_used || is_used[i]) && row_depends_on(&group->measured->rows[i], key))
       rows[group->n_rows++] = i;
   if (group->n_rows == 0) return;
   uint32_t n_found = group->n_rows;
@@ -275,6 +278,7 @@ struct group_list {
   int n;
 };
 
+/* Lists the groups that at least one row depends on, and the fp8 group. */
 static struct group_list list_groups(const struct pz_measured *measured) {
   enum { MOST_GROUPS = PZ_CHIP_MOST_KERNELS + 2 };
   struct group_list groups = {.n = 0};
@@ -282,9 +286,9 @@ static struct group_list list_groups(const struct pz_measured *measured) {
     for (uint32_t i = 0; i < measured->n; i++) {
       const char *kernel = pz_ops_kernel(&measured->rows[i]);
       if (measured->rows[i].op != op || !kernel) continue;
-      int known = 0;
-      while (known < groups.n && strcmp(groups.keys[known].kernel, kernel) != 0) known++;
-      if (known == groups.n && groups.n < MOST_GROUPS) groups.keys[groups.n++].kernel = kernel;
+      int index = 0;
+      while (index < groups.n && strcmp(groups.keys[index].kernel, kernel) != 0) index++;
+      if (index == groups.n && groups.n < MOST_GROUPS) groups.keys[groups.n++].kernel = kernel;
     }
   groups.keys[groups.n++] = (struct group_key){"", true};
   return groups;
@@ -296,10 +300,10 @@ struct validated_errors {
   bool an_op_is_worse; /* the mean error of one operator rose by more than a tenth */
 };
 
-/* Errors of a group's rows with use[i] false, or of all its rows if `use` is NULL, on the chip
- * before and after the fit. */
+/* Returns the errors of a group's rows on the chip before and after the fit.  The rows are those
+ * with is_used[i] false, or all if `is_used` is NULL. */
 static struct validated_errors validate_group(const struct pz_chip *before, struct group_fit *group,
-                                              const bool *use, const struct group_key *key) {
+                                              const bool *is_used, const struct group_key *key) {
   static const double MOST_RISE = 1.1;
   struct validated_errors errors = {0};
   struct pz_cost *cost[] = {pz_cost_create(group->call, before, NULL),
@@ -308,7 +312,7 @@ static struct validated_errors validate_group(const struct pz_chip *before, stru
     double sum[2] = {0};
     for (uint32_t i = 0; i < group->measured->n; i++) {
       const struct pz_ops_row *row = &group->measured->rows[i];
-      if (row->op != op || (use && use[i]) || !row_depends_on(row, key)) continue;
+      if (row->op != op || (is_used && is_used[i]) || !row_depends_on(row, key)) continue;
       errors.n_rows++;
       for (int fitted = 0; fitted < 2; fitted++)
         sum[fitted] += fabs(pz_ops_predicted_us(group->call, cost[fitted], row) / row->us - 1);
@@ -331,27 +335,28 @@ static bool is_rejected(const struct pz_vec *rejected, const char *name) {
   return false;
 }
 
-/* Fits every group of *chip to the rows with use[i], or to all rows if `use` is NULL.  If
+/* Fits every group of *chip to the rows with is_used[i], or to all rows if `is_used` is NULL.  If
  * `rejected` is not NULL, groups in it are left alone, and groups whose fit does not pass its
  * validation get their old constants back and are added to it. */
 static void fit_groups(struct pz_call *call, struct pz_chip *chip,
-                       const struct pz_measured *measured, const bool *use, struct pz_vec *rejected,
-                       struct pz_progress *progress) {
+                       const struct pz_measured *measured, const bool *is_used,
+                       struct pz_vec *rejected, struct pz_progress *progress) {
   struct pz_call work = pz_scratch(call);
   struct pz_chip fitted = *chip;
   struct group_fit group = {
       .call = &work, .chip = &fitted, .measured = measured, .progress = progress};
   uint32_t *rows = pz_alloc(&work, measured->n, sizeof *rows);
   const struct group_list groups = list_groups(measured);
-  pz_progress_next(progress, use ? "fit to one half" : "fit to all", "kernels", (uint64_t)groups.n);
+  pz_progress_next(progress, is_used ? "fit to one half" : "fit to all", "kernels",
+                   (uint64_t)groups.n);
   for (int i = 0; i < groups.n; i++) {
     const struct group_key *key = &groups.keys[i];
     pz_progress_add(progress, i > 0);
     if (rejected && is_rejected(rejected, group_name(key))) continue;
     struct pz_chip before = fitted;
-    fit_group(&group, rows, use, key);
+    fit_group(&group, rows, is_used, key);
     if (!rejected) continue;
-    struct validated_errors errors = validate_group(&before, &group, use, key);
+    struct validated_errors errors = validate_group(&before, &group, is_used, key);
     bool is_better = errors.after < errors.before && !errors.an_op_is_worse;
     if (errors.n_rows == 0 || is_better) continue;
     fitted = before;
@@ -364,14 +369,14 @@ static void fit_groups(struct pz_call *call, struct pz_chip *chip,
 }
 
 void pz_calibration_fit(struct pz_call *call, struct pz_chip *chip,
-                        const struct pz_measured *measured, const bool *use) {
-  fit_groups(call, chip, measured, use, NULL, NULL);
+                        const struct pz_measured *measured, const bool *is_used) {
+  fit_groups(call, chip, measured, is_used, NULL, NULL);
 }
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
-/* Adds the errors of one row: on the old chip, on the chip fitted to half of the rows, and on the
- * chip fitted to all. */
+/* Adds the errors of one row to sums over rows.  The errors are those on the old chip, on the chip
+ * fitted to half of the rows, and on the chip fitted to all rows. */
 static void add_residual(struct pz_fit_residual *sums, const double errors[3],
                          bool in_fitted_half) {
   sums->rows++;
@@ -396,7 +401,7 @@ static void sums_to_means(struct pz_fit_residual *residual) {
 
 /* Reports the mean errors of each operator that has rows, and of all rows. */
 static void report_residuals(struct pz_call *call, const struct pz_measured *measured,
-                             const double *const errors[3], const bool *use,
+                             const double *const errors[3], const bool *is_used,
                              struct pz_calibrated *result) {
   struct pz_vec residuals;
   pz_vec_init(&residuals, call->arena, sizeof(struct pz_fit_residual));
@@ -405,8 +410,8 @@ static void report_residuals(struct pz_call *call, const struct pz_measured *mea
     for (uint32_t i = 0; i < measured->n; i++) {
       if (measured->rows[i].op != op) continue;
       const double row_errors[] = {errors[0][i], errors[1][i], errors[2][i]};
-      add_residual(&residual, row_errors, use[i]);
-      add_residual(&result->all, row_errors, use[i]);
+      add_residual(&residual, row_errors, is_used[i]);
+      add_residual(&result->all, row_errors, is_used[i]);
     }
     if (residual.rows == 0) continue;
     sums_to_means(&residual);
@@ -468,8 +473,8 @@ static bool any_row_depends_on(const struct pz_measured *measured, const struct 
   return false;
 }
 
-/* Raises PZ_BAD_INPUT for times that no chip like this one could show: they are in another unit,
- * of another chip, or wrong.  The allowance is for the start-up time, which the description of an
+/* Raises PZ_BAD_INPUT for times that no chip like this one could show: they are in another unit, of
+ * another chip, or wrong.  The allowance is for the start-up time, which the description of an
  * uncalibrated chip lacks. */
 static void check_times(struct pz_call *call, const struct pz_chip *chip,
                         const struct pz_measured *measured, const double *errors) {
@@ -494,13 +499,13 @@ struct pz_calibrated pz_calibration_validated_fit(struct pz_call *call, const st
   struct pz_call work = pz_scratch(call);
   struct pz_chip *half_fitted = pz_copy(&work, chip, 1, sizeof *chip);
   struct pz_chip *fitted = pz_copy(call, chip, 1, sizeof *chip);
-  bool *use = pz_alloc(&work, measured->n, sizeof *use);
+  bool *is_used = pz_alloc(&work, measured->n, sizeof *is_used);
   for (uint32_t op = 0; pz_ops_name(op); op++) {
-    bool next = true; /* every second row of each operator, the first included */
+    bool use_next = true; /* every second row of each operator, the first included */
     for (uint32_t i = 0; i < measured->n; i++)
       if (measured->rows[i].op == op) {
-        use[i] = next;
-        next = !next;
+        is_used[i] = use_next;
+        use_next = !use_next;
       }
   }
   const double *errors[3];
@@ -508,14 +513,14 @@ struct pz_calibrated pz_calibration_validated_fit(struct pz_call *call, const st
   pz_vec_init(&rejected, call->arena, sizeof(struct pz_rejected_fit));
   errors[0] = pz_calibration_errors(&work, chip, measured);
   check_times(call, chip, measured, errors[0]);
-  fit_groups(call, half_fitted, measured, use, &rejected, progress);
+  fit_groups(call, half_fitted, measured, is_used, &rejected, progress);
   errors[1] = pz_calibration_errors(&work, half_fitted, measured);
   fit_groups(call, fitted, measured, NULL, &rejected, progress);
   errors[2] = pz_calibration_errors(&work, fitted, measured);
 
   struct pz_calibrated result = {
       .chip = fitted, .rejected = rejected.items, .n_rejected = rejected.n};
-  report_residuals(call, measured, errors, use, &result);
+  report_residuals(call, measured, errors, is_used, &result);
   report_changes(call, chip, &result);
   /* Reports the groups of constants that kept their values because no row depends on them. */
   const struct group_key gemms = {"", false}, fp8_gemms = {"", true};
@@ -541,21 +546,22 @@ struct pz_calibrate_options pz_calibrate_options_default(void) {
 
 /* Adds sentences for the user about skipped files, rows that were not used, rows of a chip with
  * another name, and a poor fit. */
-static void add_notes(struct pz_call *own, const struct pz_measured *read,
-                      const struct pz_measured *used, const char *chip,
+static void add_notes(struct pz_call *call, const struct pz_measured *all_rows,
+                      const struct pz_measured *used_rows, const char *chip,
                       struct pz_calibrated *result) {
   static const double POOR_ERROR = 0.3;
-  const char **notes = pz_alloc(own, (size_t)read->n_skipped + 3, sizeof *notes);
+  const char **notes = pz_alloc(call, (size_t)all_rows->n_skipped + 3, sizeof *notes);
   uint32_t n = 0;
-  for (; n < read->n_skipped; n++) notes[n] = pz_copy_text(own, read->skipped[n]);
-  if (used->n != read->n)
+  for (; n < all_rows->n_skipped; n++) notes[n] = pz_copy_text(call, all_rows->skipped[n]);
+  if (used_rows->n != all_rows->n)
     notes[n++] = pz_format(
-        own,
+        call,
         "%u of %u rows are used; the others are of other chips, marked as slow or not predicted "
         "('phaze validate --ops' lists them)",
-        used->n, read->n);
-  if (used->rows[0].chip && strcmp(used->rows[0].chip, chip) != 0)
-    notes[n++] = pz_format(own, "all rows are of %s, and used for %s", used->rows[0].chip, chip);
+        used_rows->n, all_rows->n);
+  if (used_rows->rows[0].chip && strcmp(used_rows->rows[0].chip, chip) != 0)
+    notes[n++] =
+        pz_format(call, "all rows are of %s, and used for %s", used_rows->rows[0].chip, chip);
   if (result->all.after > POOR_ERROR)
     notes[n++] = "the fit is poor: is the table of a chip like this one?";
   result->notes = notes;
@@ -582,17 +588,17 @@ static void calibrate(struct pz_call *call, void *ctx) {
   struct pz_calibrated *result = pz_object_new(call, sizeof *result, &own);
   if (options.progress) pz_progress_start_call(&progress, options.progress, options.ctx, &stop);
 
-  struct pz_measured read = pz_measured_load_path(call, options.ops);
-  struct pz_measured used = pz_measured_select_chip(call, &read, args->chip);
-  *result =
-      pz_calibration_validated_fit(&own, args->chip, &used, options.progress ? &progress : NULL);
+  struct pz_measured all_rows = pz_measured_load_path(call, options.ops);
+  struct pz_measured used_rows = pz_measured_select_chip(call, &all_rows, args->chip);
+  *result = pz_calibration_validated_fit(&own, args->chip, &used_rows,
+                                         options.progress ? &progress : NULL);
   struct pz_chip *named = pz_copy(&own, result->chip, 1, sizeof *named);
-  named->correction =
-      (struct pz_correction){.steps = 0}; /* a correction holds for the old constants only */
+  /* A correction holds only for the constants that it was fitted with. */
+  named->correction = (struct pz_correction){.steps = 0};
   named->name[strcspn(named->name, ",")] = '\0';
   pz_chip_name_calibrated(named, options.ops);
   result->chip = named;
-  add_notes(&own, &read, &used, args->chip->name, result);
+  add_notes(&own, &all_rows, &used_rows, args->chip->name, result);
   *args->out = pz_object_keep(call, result);
 }
 

@@ -5,14 +5,13 @@
 #include "core/progress.h"
 #include "cost/measured_ops.h"
 
-/* At most this many rows are used to fit one kernel.  From larger tables an evenly spaced sample is
- * taken. */
+/* One kernel is fitted to at most this many rows, an evenly spaced sample of larger tables. */
 enum { PZ_CALIBRATE_MOST_ROWS = 300 };
 
-/* Fits *chip to the rows i with use[i], or to all rows if `use` is NULL.  Constants that no row
- * depends on keep their values.  A fit takes some thousand predictions of each row. */
+/* Fits *chip to the rows i with is_used[i], or to all rows if `is_used` is NULL.  Constants that no
+ * row depends on keep their values.  A fit takes some thousand predictions of each row. */
 void pz_calibration_fit(struct pz_call *call, struct pz_chip *chip,
-                        const struct pz_measured *measured, const bool *use);
+                        const struct pz_measured *measured, const bool *is_used);
 
 /* Returns the relative error of each row: its predicted over its measured time, less 1. */
 const double *pz_calibration_errors(struct pz_call *call, const struct pz_chip *chip,

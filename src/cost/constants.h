@@ -13,21 +13,22 @@ struct pz_constants {
 
 extern const struct pz_constants pz_constants_default;
 
-/* Returns the bytes of HBM that are not available to the allocator of a process: those of the
- * CUDA context, or of the runtime, and of the buffers of collectives. */
-double pz_reserved_bytes(const struct pz_chip *chip, const struct pz_constants *k);
+/* Returns the bytes of HBM that are not available to the allocator of a process: those of the CUDA
+ * context, or of the runtime, and of the buffers of collectives. */
+double pz_reserved_bytes(const struct pz_chip *chip, const struct pz_constants *constants);
 
-/* Returns the bytes that the allocator of a process can reserve.  All checks of whether a plan
- * fits use this function.  Gaps between blocks are part of what a plan reserves
- * (pz_plan_reserved in step/training_memory.h). */
-double pz_usable_bytes(const struct pz_chip *chip, const struct pz_constants *k);
+/* Returns the bytes that the allocator of a process can reserve.  All checks of whether a plan fits
+ * use this function.  Gaps between blocks are part of what a plan reserves (pz_plan_reserved in
+ * step/training_memory.h). */
+double pz_usable_bytes(const struct pz_chip *chip, const struct pz_constants *constants);
 
-/* Returns the HBM that a device needs if its allocator reserves so many bytes. */
-double pz_hbm_needed(const struct pz_chip *chip, const struct pz_constants *k, double bytes);
+/* Returns the bytes of HBM that a device needs if its allocator reserves `bytes`. */
+double pz_hbm_needed(const struct pz_chip *chip, const struct pz_constants *constants,
+                     double bytes);
 
 /* Returns the bytes of the host's memory that activations and optimizer state of one device may
  * fill. */
-double pz_usable_host_bytes(const struct pz_chip *chip, const struct pz_constants *k);
+double pz_usable_host_bytes(const struct pz_chip *chip, const struct pz_constants *constants);
 
 /* A row of the table, and the offset of its value in struct pz_constants. */
 struct pz_constant_info {
@@ -35,7 +36,7 @@ struct pz_constant_info {
   size_t offset;
 };
 
-/* Row i of the table, or NULL behind the last one. */
+/* Returns row i of the table, or NULL after the last. */
 const struct pz_constant_info *pz_constant_at(size_t i);
 
 #endif

@@ -27,10 +27,10 @@
 
 /* ---- the object and its cache ---------------------------------------------------------------- */
 
-/* Everything that a mapping depends on, as numbers: a struct would also contain padding. */
+/* Returns a hash of every number of a chip that a mapping depends on. */
 static uint64_t mapping_fingerprint(const struct pz_chip *chip) {
   const struct pz_tensor_cores *tensor_cores = &chip->tensor;
-  const struct pz_calibration *k = &chip->calibration;
+  const struct pz_calibration *calibration = &chip->calibration;
   const double values[] = {(double)tensor_cores->cores,
                            (double)tensor_cores->rows,
                            (double)tensor_cores->cols,
@@ -49,29 +49,30 @@ static uint64_t mapping_fingerprint(const struct pz_chip *chip) {
                            chip->rules.nested_mapping,
                            (double)chip->rules.operand_bytes,
                            (double)chip->rules.sum_bytes,
-                           k->startup_s,
-                           k->batched_startup_s,
-                           k->item_s,
-                           k->tile_value_s,
-                           k->tensor_efficiency,
-                           k->glb_efficiency,
-                           k->hbm_read_efficiency,
-                           k->hbm_write_efficiency,
-                           k->multicast,
-                           k->boost_s,
-                           k->throttle,
-                           k->even_rows,
-                           k->odd_rows,
-                           k->warm_from_bytes,
-                           k->warm_to_bytes,
-                           (double)k->most_tile_values,
-                           (double)k->most_splits,
-                           (double)k->least_split_k,
-                           (double)k->n_tiles,
+                           calibration->startup_s,
+                           calibration->batched_startup_s,
+                           calibration->item_s,
+                           calibration->tile_value_s,
+                           calibration->tensor_efficiency,
+                           calibration->glb_efficiency,
+                           calibration->hbm_read_efficiency,
+                           calibration->hbm_write_efficiency,
+                           calibration->multicast,
+                           calibration->boost_s,
+                           calibration->throttle,
+                           calibration->even_rows,
+                           calibration->odd_rows,
+                           calibration->warm_from_bytes,
+                           calibration->warm_to_bytes,
+                           (double)calibration->most_tile_values,
+                           (double)calibration->most_splits,
+                           (double)calibration->least_split_k,
+                           (double)calibration->n_tiles,
                            (double)chip->tech,
                            chip->glb_core_bytes};
   uint64_t numbers = pz_hash(values, sizeof values);
-  uint64_t tiles = pz_hash(k->tiles, (size_t)k->n_tiles * sizeof *k->tiles);
+  uint64_t tiles =
+      pz_hash(calibration->tiles, (size_t)calibration->n_tiles * sizeof *calibration->tiles);
   return numbers ^ tiles ^ (uint64_t)chip->cold;
 }
 
@@ -120,12 +121,11 @@ struct pz_cost *pz_cost_create(struct pz_call *call, const struct pz_chip *chip,
 
 /* ---- GEMMs ----------------------------------------------------------------------------------- */
 
-/* Finds the mapping of a GEMM with a library's tiles.  For a GPU known only by its data sheet, the
- * tiles are those that are fastest at the clock that its technology sustains, because arithmetic
- * that HBM traffic would hide at the nominal clock does not stay hidden where the power limit
- * lowers the clock.  For such GPUs, and if `by_hbm` is false, HBM traffic does not influence the
- * choice: the mapping is found with a practically unlimited HBM rate, and its HBM time scaled
- * back. */
+/* Finds the mapping of a GEMM.  For a GPU known only by its data sheet, the tiles are those that
+ * are fastest at the clock that its technology sustains, because arithmetic that HBM traffic hides
+ * at the nominal clock does not stay hidden if the power limit lowers the clock.  For such GPUs,
+ * and if `by_hbm` is false, HBM traffic does not influence the choice: the mapping is found with a
+ * practically unlimited HBM rate, and its HBM time is scaled back. */
 static struct pz_mapping find_library_mapping(struct pz_call *call, const struct pz_chip *nominal,
                                               const struct pz_product *product, bool by_hbm) {
   static const double UNLIMITED = 1e9;
@@ -134,11 +134,11 @@ static struct pz_mapping find_library_mapping(struct pz_call *call, const struct
   struct pz_chip chip = *nominal;
   chip.hbm.bytes_per_s_per_stack *= UNLIMITED;
   if (is_cold_gpu) {
-    double hz = fmin(chip.clock_hz, pz_tech_at(chip.tech)->reference_hz);
-    chip.calibration.tile_value_s *= chip.clock_hz / hz;
-    chip.clock_hz = hz;
+    double sustained_hz = fmin(chip.clock_hz, pz_tech_at(chip.tech)->reference_hz);
+    chip.calibration.tile_value_s *= chip.clock_hz / sustained_hz;
+    chip.clock_hz = sustained_hz;
     chip.glb_bytes_per_s =
-        fmin(chip.glb_bytes_per_s, (double)chip.tensor.cores * chip.glb_core_bytes * hz);
+        fmin(chip.glb_bytes_per_s, (double)chip.tensor.cores * chip.glb_core_bytes * sustained_hz);
   }
   struct pz_mapping mapping = pz_find_mapping(call, product, &chip);
   mapping.compute_s *= chip.clock_hz / nominal->clock_hz;
@@ -157,11 +157,11 @@ static struct pz_mapping cached_mapping(struct pz_call *call, struct pz_cost *co
   if (cost->times) return pz_product_times_mapping(call, cost->times, product, chip);
   const int64_t key[] = {product->batch, product->m, product->n,       product->k,
                          product->warm,  by_hbm,     (int64_t)chip_key};
-  uint32_t at = pz_map_get(&cost->seen, key, sizeof key);
+  uint32_t found = pz_map_get(&cost->seen, key, sizeof key);
   cost->asked++;
-  if (at != PZ_NONE) {
+  if (found != PZ_NONE) {
     cost->found++;
-    return *pz_vec_at(&cost->mappings, struct pz_mapping, at);
+    return *pz_vec_at(&cost->mappings, struct pz_mapping, found);
   }
   struct pz_mapping mapping = find_library_mapping(call, chip, product, by_hbm);
   uint32_t index = cost->mappings.n;
@@ -170,7 +170,7 @@ static struct pz_mapping cached_mapping(struct pz_call *call, struct pz_cost *co
   return mapping;
 }
 
-/* The chip's fingerprint is known if it is the chip of the cost model. */
+/* Returns the fingerprint of a chip, which the cost model of this chip already contains. */
 static uint64_t find_chip_key(const struct pz_cost *cost, const struct pz_chip *chip) {
   return chip == &cost->chip ? cost->chip_key : mapping_fingerprint(chip);
 }
@@ -181,9 +181,8 @@ struct pz_mapping pz_estimate_product(struct pz_call *call, struct pz_cost *cost
   return cached_mapping(call, cost, chip, find_chip_key(cost, chip), product, true);
 }
 
-/* The HBM traffic of a grouped GEMM is not that of a batch of GEMMs (pz_grouped_set_hbm_traffic),
- * so that HBM traffic does not influence which tiles a library chooses.  A tuned kernel tries all
- * its tiles. */
+/* A tuned kernel tries all its tiles.  Because the HBM traffic of a grouped GEMM is not that of a
+ * batch of GEMMs, HBM traffic does not influence which tiles a library chooses. */
 struct pz_mapping pz_estimate_grouped(struct pz_call *call, struct pz_cost *cost,
                                       const struct pz_chip *chip,
                                       const struct pz_grouped *grouped) {
@@ -200,7 +199,7 @@ struct pz_mapping pz_estimate_grouped(struct pz_call *call, struct pz_cost *cost
   return best;
 }
 
-/* Returns the vector operations of an operator's element-wise tail; their energy is added to
+/* Returns the vector operations of an operator's element-wise tail, and adds their energy to
  * *energy_j. */
 static double add_tail_ops(const struct pz_chip *chip, const struct pz_op *op, double *energy_j) {
   double ops = 0;
@@ -213,8 +212,8 @@ static double add_tail_ops(const struct pz_chip *chip, const struct pz_op *op, d
 
 struct pz_product_extra pz_cost_extra(const struct pz_chip *chip, const struct pz_op *op) {
   const struct pz_dims *dims = &op->dims;
-  double b = (double)dims->batch, m = (double)dims->m, n = (double)dims->n, k = (double)dims->k;
-  double gemm_bytes = b * (m * k + k * n + m * n) * (double)chip->rules.operand_bytes;
+  double batch = (double)dims->batch, m = (double)dims->m, n = (double)dims->n, k = (double)dims->k;
+  double gemm_bytes = batch * (m * k + k * n + m * n) * (double)chip->rules.operand_bytes;
   double bytes = (double)(op->bytes_read + op->bytes_written) - gemm_bytes;
   double rate = pz_chip_hbm_bytes_per_s(chip) * chip->calibration.hbm_write_efficiency;
   struct pz_product_extra extra = {.hbm_s = bytes / rate,
@@ -223,8 +222,8 @@ struct pz_product_extra pz_cost_extra(const struct pz_chip *chip, const struct p
   return extra;
 }
 
-/* On-chip buffers deliver a fixed number of bytes per cycle, so that their rates follow the clock,
- * on all chips but GPUs. */
+/* Returns whether the rates of on-chip buffers are proportional to the clock, which is the case on
+ * all chips but GPUs. */
 static bool buffer_rates_follow_clock(const struct pz_chip *chip) {
   return chip->execution != PZ_CHIP_STREAM;
 }
@@ -262,8 +261,9 @@ void pz_cost_within_watts(const struct pz_power_law *law, const struct pz_chip *
  * Each function sets *out and *work to the operator's estimate and work at the chip's nominal clock
  * and without static power. */
 
-/* The gradient of experts' weights is a batch of GEMMs that sum over the tokens of an expert; other
- * GEMMs of experts are grouped ones.  Both only on chips with a library. */
+/* Estimates a GEMM with its element-wise tail.  On chips with a library, the gradient of experts'
+ * weights is a batch of GEMMs that sum over the tokens of an expert, and all other GEMMs of experts
+ * are grouped GEMMs. */
 static void estimate_gemm_op(struct pz_call *call, struct pz_cost *cost, const struct pz_op *op,
                              struct pz_estimate *out, struct pz_work *work) {
   const struct pz_chip *chip = &cost->chip;
@@ -308,6 +308,7 @@ static void estimate_gemm_op(struct pz_call *call, struct pz_cost *cost, const s
   work->lane_s = tail_s;
 }
 
+/* Estimates a vector operator with its element-wise tail. */
 static void estimate_vector_op(const struct pz_cost *cost, const struct pz_op *op,
                                struct pz_estimate *out, struct pz_work *work) {
   const struct pz_chip *chip = &cost->chip;
@@ -320,8 +321,8 @@ static void estimate_vector_op(const struct pz_cost *cost, const struct pz_op *o
     pz_vector_named(chip, "strided", &vector, &time);
   else
     pz_vector_time(chip, &vector, &time);
-  /* a measured chip's framework first multiplies two of the inputs in a kernel of its own, which
-   * reads both and writes the product */
+  /* The framework of a measured chip first multiplies two of the inputs in a separate kernel, which
+   * reads both and writes their product. */
   if (chip->calibration.n_kernels)
     time.rows_s += 3 * (double)op->scratch_bytes /
                    (pz_chip_hbm_bytes_per_s(chip) * chip->calibration.hbm_read_efficiency);
@@ -346,6 +347,7 @@ static void estimate_vector_op(const struct pz_cost *cost, const struct pz_op *o
                            .glb_s = time.glb_s};
 }
 
+/* Estimates flash attention with the library and mask of the cost model. */
 static void estimate_attention_op(const struct pz_cost *cost, const struct pz_op *op,
                                   struct pz_estimate *out, struct pz_work *work) {
   struct pz_attention_work attention = {.dims = op->dims,
@@ -359,6 +361,7 @@ static void estimate_attention_op(const struct pz_cost *cost, const struct pz_op
       (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(&cost->chip) * out->latency_s);
 }
 
+/* Estimates a chunked scan of a state-space layer. */
 static void estimate_scan_op(const struct pz_cost *cost, const struct pz_op *op,
                              struct pz_estimate *out, struct pz_work *work) {
   const struct pz_chip *chip = &cost->chip;
@@ -386,8 +389,8 @@ static void estimate_scan_op(const struct pz_cost *cost, const struct pz_op *op,
   out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(chip) * out->latency_s);
 }
 
-/* Each pass of a ring sends (g-1)/g of the tensor over the links of g devices; an all-reduce has
- * two passes. */
+/* Estimates a collective.  Each pass of a ring of g devices sends (g-1)/g of the tensor over the
+ * links, and an all-reduce has two passes. */
 static void estimate_collective_op(struct pz_call *call, const struct pz_cost *cost,
                                    const struct pz_op *op, struct pz_estimate *out) {
   if (cost->net.n_levels == 0)
@@ -413,8 +416,8 @@ static void estimate_collective_op(struct pz_call *call, const struct pz_cost *c
 struct pz_estimate pz_estimate_op(struct pz_call *call, struct pz_cost *cost,
                                   const struct pz_op *op, struct pz_work *work) {
   struct pz_estimate estimate = {.bound = PZ_BOUND_STARTUP};
-  struct pz_work own_work;
-  if (!work) work = &own_work;
+  struct pz_work ignored_work;
+  if (!work) work = &ignored_work;
   *work = (struct pz_work){0};
   if (op->kind == PZ_OP_ATTENTION)
     estimate_attention_op(cost, op, &estimate, work);
@@ -441,8 +444,8 @@ struct pz_estimate pz_estimate_op(struct pz_call *call, struct pz_cost *cost,
 
 /* ---- the optimizer --------------------------------------------------------------------------- */
 
-/* Vector cycles of Adam for one parameter: ten multiplications and additions, a root (15 cycles)
- * and a division (10). */
+/* Cycles of a vector lane in which Adam updates one parameter: ten multiplications and additions, a
+ * root (15 cycles) and a division (10 cycles). */
 static const double ADAM_CYCLES = 35;
 
 struct pz_power pz_cost_optimizer_step(const struct pz_cost *cost, double bytes, double params,
@@ -453,7 +456,7 @@ struct pz_power pz_cost_optimizer_step(const struct pz_cost *cost, double bytes,
                          .outside_j = bytes * tech->hbm_j,
                          .core_s = params * ADAM_CYCLES / pz_chip_vector_op_per_s(chip),
                          .hbm_s = bytes / (pz_chip_hbm_bytes_per_s(chip) * efficiency)};
-  if (!(bytes > 0)) work = (struct pz_work){0}; /* the framework updates no parameters */
+  if (!(bytes > 0)) work = (struct pz_work){0}; /* no parameters are updated */
   struct pz_power power = {.latency_s = work.hbm_s, .joules = work.core_j + work.outside_j};
   if (chip->cold) pz_power_run(&cost->power, &work, 0, &power);
   return power;

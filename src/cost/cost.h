@@ -16,16 +16,15 @@
 struct pz_cost {
   struct pz_chip chip;
   struct pz_cluster net;
-  struct pz_arena arena;     /* of the cache, if pz_cost_init() made it */
-  struct pz_map seen;        /* GEMM shape and chip -> index in mappings */
-  struct pz_vec mappings;    /* struct pz_mapping */
+  struct pz_arena arena;     /* memory of the cache, if pz_cost_init() made the cost model */
+  struct pz_map seen;        /* maps GEMM shape and chip to an index of `mappings` */
+  struct pz_vec mappings;    /* mappings found so far, struct pz_mapping */
   uint64_t chip_key;         /* hash of everything in the chip that a mapping depends on */
-  double static_watts;       /* of a measured chip, in addition to the energy of its operators */
-  struct pz_power_law power; /* of an unmeasured chip */
-  const char
-      *attention_library; /* whose flash attention graphs run, or NULL if the chip's default */
-  bool causal;            /* flash attention of graphs is causal */
-  struct pz_product_times *times; /* replaces the cache in searches over chips; usually NULL */
+  double static_watts;       /* static power of a measured chip, added to its operators' energy */
+  struct pz_power_law power; /* power law of an unmeasured chip */
+  const char *attention_library;  /* library of flash attention, or NULL for the chip's default */
+  bool causal;                    /* whether flash attention of graphs is causal */
+  struct pz_product_times *times; /* replaces the cache in searches over chips, usually NULL */
   uint64_t asked, found;          /* lookups and hits of the cache */
 };
 
@@ -55,40 +54,40 @@ struct pz_mapping pz_estimate_product(struct pz_call *call, struct pz_cost *cost
 struct pz_mapping pz_estimate_grouped(struct pz_call *call, struct pz_cost *cost,
                                       const struct pz_chip *chip, const struct pz_grouped *grouped);
 
-/* What a GEMM of `macs` multiply-accumulates does with this mapping: energy, and seconds at each
- * resource of the chip. */
+/* Returns the work of a GEMM of `macs` multiply-accumulates with this mapping: its energy, and the
+ * seconds for which it needs each resource of the chip. */
 struct pz_work pz_cost_mapped_work(const struct pz_chip *chip, double macs, enum pz_format format,
                                    const struct pz_mapping *mapping);
 
 /* Sets latency and energy of a mapped GEMM to those at the clock that the power limit of an
- * unmeasured chip allows.  Does nothing for a measured chip, whose times include its power limit.
- */
+ * unmeasured chip allows.  Does nothing for a measured chip, whose times include its power
+ * limit. */
 void pz_cost_within_watts(const struct pz_power_law *law, const struct pz_chip *chip, double macs,
                           enum pz_format format, struct pz_mapping *mapping);
 
-/* Returns the time and energy of an optimizer step that moves `bytes` for `params` parameters at
- * a part `efficiency` of the HBM rate. */
+/* Returns the time and energy of an optimizer step that moves `bytes` for `params` parameters at a
+ * part `efficiency` of the HBM rate. */
 struct pz_power pz_cost_optimizer_step(const struct pz_cost *cost, double bytes, double params,
                                        double efficiency);
 
-/* What a GEMM operator does besides its GEMM: it moves bytes beyond its operands and result
+/* The work of a GEMM operator besides its GEMM.  It moves bytes beyond its operands and result
  * (residuals, masks, saved activations; negative if several heads share an operand), and applies an
- * element-wise tail tile by tile, while the GEMM runs. */
+ * element-wise tail tile by tile while the GEMM runs. */
 struct pz_product_extra {
-  double hbm_s;    /* of the extra bytes */
+  double hbm_s;    /* HBM time of the extra bytes */
   double tail_ops; /* vector operations of the tail */
-  double energy_j;
+  double energy_j; /* energy of both */
 };
 
 struct pz_product_extra pz_cost_extra(const struct pz_chip *chip, const struct pz_op *op);
 
-/* Returns the latency, without start-up, of a GEMM operator whose GEMM takes core_s on the cores
- * and hbm_s at the memory. */
+/* Returns the latency, without start-up, of a GEMM operator whose GEMM alone takes core_s on the
+ * cores and hbm_s for HBM traffic. */
 static inline double pz_cost_with_extra_s(const struct pz_product_extra *extra, double core_s,
                                           double hbm_s, double lane_ops_per_s) {
-  double tail_s = extra->tail_ops / lane_ops_per_s, all_hbm_s = hbm_s + extra->hbm_s;
-  double s = core_s > tail_s ? core_s : tail_s;
-  return s > all_hbm_s ? s : all_hbm_s;
+  double tail_s = extra->tail_ops / lane_ops_per_s, total_hbm_s = hbm_s + extra->hbm_s;
+  double longest_s = core_s > tail_s ? core_s : tail_s;
+  return longest_s > total_hbm_s ? longest_s : total_hbm_s;
 }
 
 #endif

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Standard deviations of the prior, both of natural logarithms: of one measured time (5%) and of a
- * constant around its initial value (a factor of two). */
+/* Standard deviations of the natural logarithms of one measured time (5%), and of a constant around
+ * its initial value (a factor of two). */
 static const double ROW_NOISE = 0.05, CONSTANT_SPREAD = 0.7;
 
 void pz_fit_add(struct pz_fit *fit, double *value, double min, double max) {
@@ -39,17 +39,17 @@ double pz_fit_row_loss(double log_ratio) {
 static bool try_move(struct pz_fit *fit, int i, double factor_i, int j, double factor_j,
                      double *best_loss) {
   static const double LEAST_GAIN = 1e-4;
-  struct pz_fit_constant *a = &fit->constants[i], *b = &fit->constants[j];
-  double old_a = *a->value, old_b = *b->value;
-  *a->value = fmin(fmax(old_a * factor_i, a->min), a->max);
-  if (j != i) *b->value = fmin(fmax(old_b * factor_j, b->min), b->max);
+  struct pz_fit_constant *first = &fit->constants[i], *second = &fit->constants[j];
+  double old_first = *first->value, old_b = *second->value;
+  *first->value = fmin(fmax(old_first * factor_i, first->min), first->max);
+  if (j != i) *second->value = fmin(fmax(old_b * factor_j, second->min), second->max);
   double loss = fit->loss(fit->ctx);
   if (loss < *best_loss * (1 - LEAST_GAIN)) {
     *best_loss = loss;
     return true;
   }
-  *a->value = old_a;
-  *b->value = old_b;
+  *first->value = old_first;
+  *second->value = old_b;
   return false;
 }
 
@@ -64,7 +64,7 @@ void pz_fit_search(struct pz_fit *fit) {
     for (int i = 0; i < fit->n; i++)
       for (int up = 0; up < 2; up++)
         if (try_move(fit, i, factors[up], i, 1, &best_loss)) improved = true;
-    /* pairs are tried only while there are few */
+    /* Pairs of constants are tried only if there are few of them. */
     if (!improved && fit->n <= MOST_PAIRED)
       for (int i = 0; i < fit->n; i++)
         for (int j = 0; j < i; j++)

@@ -7,9 +7,9 @@ enum { PZ_FIT_MOST_CONSTANTS = 16 };
 
 struct pz_fit {
   struct pz_fit_constant {
-    double *value;   /* the constant itself, which the search changes in place */
-    double min, max; /* allowed range */
-    double initial;  /* value at which the search begins */
+    double *value;   /* the constant, which the search changes in place */
+    double min, max; /* allowed range of the constant */
+    double initial;  /* value of the constant at which the search begins */
   } constants[PZ_FIT_MOST_CONSTANTS];
   int n;
   /* Returns the mean loss over the measured rows with the present values of the constants. */
@@ -21,8 +21,8 @@ struct pz_fit {
  * added. */
 void pz_fit_add(struct pz_fit *fit, double *value, double min, double max);
 
-/* Returns a penalty for constants that moved away from their initial values, to be added to the
- * sum of the row losses.  It keeps a few rows from moving a constant far if they hardly depend on
+/* Returns a penalty for constants that moved away from their initial values, to be added to the sum
+ * of the row losses.  It keeps a few rows from moving a constant far if they hardly depend on
  * it. */
 double pz_fit_prior(const struct pz_fit *fit);
 

@@ -9,13 +9,13 @@
 #include "core/num.h"
 #include "workload/op.h"
 
-/* What a cast moves for each 16-bit value.  `reads`: how often the value is read, once for the cast
- * and once more if the largest value of the tensor is found first.  Transformer Engine's Hadamard
- * transform of what the gradient of the weights reads is in the same passes
- * (hadamard_transform_amax, hadamard_transform_cast_fusion).  `bytes`: of the value in one of its
- * two copies (along rows and along columns), with the scales of its blocks, which are 4 bytes for
- * 1 x 128 values and one byte for 1 x 32 and 1 x 16 (Transformer Engine, common/recipe; arXiv
- * 2209.05433, 2310.10537, 2509.25149). */
+/* The traffic of a cast for each 16-bit value.  `reads` is how often the value is read: once for
+ * the cast, and once more if the largest value of the tensor is found first; norms find part of it
+ * on the way.  Transformer Engine's Hadamard transform is in the same passes
+ * (hadamard_transform_amax, hadamard_transform_cast_fusion).  `bytes` is the size of the value in
+ * one of its two copies, along rows and along columns, with its share of the scale of its block: 4
+ * bytes for 1 x 128 values, and one byte for 1 x 32 and 1 x 16 values (Transformer Engine,
+ * common/recipe; arXiv 2209.05433, 2310.10537, 2509.25149). */
 static const struct {
   double reads, bytes;
 } casts[] = {[PZ_FORMAT_16BIT] = {0, 2},
@@ -27,20 +27,22 @@ static const struct {
 
 double pz_format_bytes(enum pz_format format) { return casts[format].bytes; }
 
-/* Fractions of a read come from norms that find the largest value on the way; no norm precedes a
- * weight. */
+/* Fractional reads stand for norms that find the largest value on the way.  No norm precedes a
+ * weight, so its reads are rounded up. */
 double pz_format_weight_bytes(enum pz_format format) {
   return 2 * ceil(casts[format].reads) + casts[format].bytes;
 }
 
-/* Returns the rate of GEMMs with narrow operands over that of 16-bit ones.  A chip without a
- * rate for 4-bit operands has the 8-bit rate for them.  If a power limit slows 16-bit GEMMs,
- * narrow operands gain at most the factor by which they save energy. */
-static double narrow_speedup(const struct pz_calibration *k, enum pz_format format) {
-  double speedup = k->fp8_speedup;
-  if (format == PZ_FORMAT_FP8_BLOCK && k->fp8_block_speedup > 0) speedup = k->fp8_block_speedup;
-  if (format == PZ_FORMAT_NVFP4 && k->nvfp4_speedup > 0) speedup = k->nvfp4_speedup;
-  bool is_power_limited = k->throttle * k->training_throttle > 1;
+/* Returns the rate of GEMMs with narrow operands over that of 16-bit ones.  A chip without a rate
+ * for 4-bit operands has the 8-bit rate for them.  If a power limit slows 16-bit GEMMs, narrow
+ * operands gain at most the factor by which they save energy. */
+static double narrow_speedup(const struct pz_calibration *calibration, enum pz_format format) {
+  double speedup = calibration->fp8_speedup;
+  if (format == PZ_FORMAT_FP8_BLOCK && calibration->fp8_block_speedup > 0)
+    speedup = calibration->fp8_block_speedup;
+  if (format == PZ_FORMAT_NVFP4 && calibration->nvfp4_speedup > 0)
+    speedup = calibration->nvfp4_speedup;
+  bool is_power_limited = calibration->throttle * calibration->training_throttle > 1;
   return is_power_limited ? fmin(speedup, 1 / pz_power_width_part(format)) : speedup;
 }
 
@@ -58,12 +60,13 @@ double pz_format_slowdown(const struct pz_chip *chip, enum pz_format format,
 static struct pz_chip narrow_chip(const struct pz_chip *chip, enum pz_format format,
                                   int64_t values_per_byte) {
   struct pz_chip narrow = *chip;
-  struct pz_calibration *k = &narrow.calibration;
+  struct pz_calibration *calibration = &narrow.calibration;
   narrow.rules.operand_bytes = 1;
-  k->throttle = pz_format_slowdown(chip, format, chip->calibration.throttle);
-  k->tensor_efficiency *= narrow_speedup(&chip->calibration, format) / (double)values_per_byte;
+  calibration->throttle = pz_format_slowdown(chip, format, chip->calibration.throttle);
+  calibration->tensor_efficiency *=
+      narrow_speedup(&chip->calibration, format) / (double)values_per_byte;
   if (format == PZ_FORMAT_NVFP4 && chip->calibration.nvfp4_tile_value_s > 0)
-    k->tile_value_s = chip->calibration.nvfp4_tile_value_s;
+    calibration->tile_value_s = chip->calibration.nvfp4_tile_value_s;
   return narrow;
 }
 
@@ -80,7 +83,8 @@ struct pz_mapping pz_estimate_narrow_grouped(struct pz_call *call, struct pz_cos
   return mapping;
 }
 
-/* Results have 16 bits: one more byte a value than the operands of the narrow chip. */
+/* Results have 16 bits, one byte per value more than the narrow chip counts, which is added
+ * here. */
 struct pz_mapping pz_estimate_narrow_product(struct pz_call *call, struct pz_cost *cost,
                                              enum pz_format format,
                                              const struct pz_product *product) {
@@ -105,9 +109,10 @@ struct pz_mapping pz_estimate_narrow_product(struct pz_call *call, struct pz_cos
   return mapping;
 }
 
-/* Tensor cores before Blackwell, and AMD's libraries, read 8-bit operands along the rows only:
- * what was gathered with one scale is transposed after the gather (Transformer Engine, also
- * ROCm's: nvte_is_non_tn_fp8_gemm_supported, and _create_transpose in pytorch/tensor). */
+/* Tensor cores before Blackwell and AMD's libraries read 8-bit operands along the rows only. There,
+ * a tensor with one scale is gathered in one copy and transposed after the gather (Transformer
+ * Engine, also ROCm's: nvte_is_non_tn_fp8_gemm_supported, and _create_transpose in
+ * pytorch/tensor). */
 void pz_cost_format_cast(const struct pz_chip *chip, enum pz_format format, int64_t rows,
                          int64_t cols, int64_t devices, bool frozen, struct pz_vector_time *out) {
   double read_bytes = 2 * casts[format].reads, copy_bytes = casts[format].bytes;

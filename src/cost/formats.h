@@ -4,37 +4,38 @@
 
 #include "cost/cost.h"
 
-/* Returns the time of a GEMM at the chip's power limit over its time without it, if a 16-bit
- * GEMM takes slowdown_16bit times as long.  That GEMM would draw so many times the limit; GEMMs
- * of other formats draw in proportion to their rate and their energy per operation. For example,
- * fp8 takes 0.52 of the time of bf16 for 8192^3 on an H200.  The rate of GEMMs whose blocks are
- * scaled on the vector lanes (fp8_block_speedup) was fitted with the slowdown of 16-bit GEMMs. */
+/* Returns the factor by which the chip's power limit slows a GEMM of a format down, if it slows
+ * 16-bit GEMMs down by slowdown_16bit.  A 16-bit GEMM would draw slowdown_16bit times the limit,
+ * and GEMMs of other formats draw in proportion to their rate and their energy per operation.  For
+ * example, fp8 takes 0.52 of the time of bf16 for 8192^3 on an H200.  The rate of GEMMs whose
+ * blocks are scaled on the vector lanes (fp8_block_speedup) was fitted with the slowdown of 16-bit
+ * GEMMs. */
 double pz_format_slowdown(const struct pz_chip *chip, enum pz_format format, double slowdown_16bit);
 
-/* Bytes of a value in one copy, including the scales of its block. */
+/* Returns the bytes of a value in one copy, including its share of the scale of its block. */
 double pz_format_bytes(enum pz_format format);
 
-/* Bytes that are read and written to cast a weight along one direction. */
+/* Returns the bytes that are read and written per value to cast a weight along one direction. */
 double pz_format_weight_bytes(enum pz_format format);
 
-/* Estimates a GEMM with operands in an 8-bit or 4-bit format: at the rate of the format on the
- * chip (fp8_speedup, fp8_block_speedup or nvfp4_speedup times that of 16 bits), with the bytes of
- * its operands, at the clock that the power limit allows.  Raises the errors of
+/* Estimates a GEMM with operands in an 8-bit or 4-bit format: at the rate of the format on the chip
+ * (fp8_speedup, fp8_block_speedup or nvfp4_speedup times that of 16 bits), with the bytes of its
+ * operands, at the clock that the power limit allows.  Raises the errors of
  * pz_estimate_product(). */
 struct pz_mapping pz_estimate_narrow_product(struct pz_call *call, struct pz_cost *cost,
                                              enum pz_format format,
                                              const struct pz_product *product);
 
-/* Estimates a grouped GEMM with narrow operands on `chip`, which is cost->chip or a variant of it.
- */
+/* Estimates a grouped GEMM with narrow operands on `chip`, which is cost->chip or a variant of
+ * it. */
 struct pz_mapping pz_estimate_narrow_grouped(struct pz_call *call, struct pz_cost *cost,
                                              const struct pz_chip *chip, enum pz_format format,
                                              const struct pz_grouped *grouped);
 
 /* Sets *out to the time in which a training step casts rows x cols activations or gradients, for
  * the GEMM at hand and for the gradient of the weights, as Transformer Engine does.  If `devices`
- * is above 1, so many devices cast a part of the rows each and gather them. If the weight is
- * `frozen`, its gradient's copy is not needed (Transformer Engine, backward_needs_input in
+ * is above 1, each of these devices casts a part of the rows and gathers the others.  If the weight
+ * is `frozen`, the copy for its gradient is not needed (Transformer Engine, backward_needs_input in
  * pytorch/module/linear.py). */
 void pz_cost_format_cast(const struct pz_chip *chip, enum pz_format format, int64_t rows,
                          int64_t cols, int64_t devices, bool frozen, struct pz_vector_time *out);

@@ -22,15 +22,15 @@ struct pz_product pz_grouped_product(const struct pz_chip *chip, const struct pz
   static const double TILE = 256, SMALL_TILE = 128;
   double experts = (double)grouped->experts, tokens = (double)grouped->tokens;
   double largest = (double)grouped->largest;
-  bool even = largest * experts <= tokens;
+  bool is_even = largest * experts <= tokens;
   struct pz_product product = {grouped->experts,
                                pz_max(1, pz_ceil_div(grouped->tokens, grouped->experts)),
                                grouped->n, grouped->k, grouped->warm};
   if (!chip->calibration.n_tiles) return product;
-  double tile = even && tokens / experts <= SMALL_TILE ? SMALL_TILE : TILE;
+  double tile = is_even && tokens / experts <= SMALL_TILE ? SMALL_TILE : TILE;
   if (tile_rows) tile = (double)tile_rows;
   double tiles;
-  if (even) {
+  if (is_even) {
     tiles = experts * ceil(tokens / experts / tile);
   } else {
     double others = experts > 1 ? (tokens - largest) / (experts - 1) : 0;

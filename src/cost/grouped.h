@@ -1,5 +1,5 @@
-/* Grouped GEMMs of experts: one kernel for many GEMMs that share n and k and differ in their rows.
- */
+/* Grouped GEMMs of experts: one kernel for many GEMMs that share n and k and differ in their
+ * rows. */
 #ifndef PZ_COST_GROUPED_H
 #define PZ_COST_GROUPED_H
 
@@ -7,22 +7,23 @@
 
 /* The properties of a serving library's tuned kernel, which uses the fastest of its tiles. */
 struct pz_grouped_tuned {
-  double hbm_efficiency;
-  double smooth; /* exponent n by which arithmetic a and HBM traffic b overlap: (a^n + b^n)^(1/n) */
-  double beside_bytes; /* that other kernels touch before it is called again, if calls are warm */
+  double hbm_efficiency; /* part of the HBM rate that the kernel reaches */
+  double
+      smooth; /* exponent n of the overlap of arithmetic a and HBM traffic b, (a^n + b^n)^(1/n) */
+  double beside_bytes; /* bytes that other kernels move before the kernel is called again */
 };
 
 struct pz_grouped {
-  int64_t experts;
-  int64_t tokens; /* rows of all experts */
-  int64_t n, k;
-  int64_t largest;                      /* rows of the largest expert, or 0 if all have as many */
-  bool warm;                            /* as in pz_product */
-  const struct pz_grouped_tuned *tuned; /* NULL if the kernel of a training library */
+  int64_t experts; /* number of GEMMs */
+  int64_t tokens;  /* rows of all experts together */
+  int64_t n, k;    /* columns of the results, and inner dimension */
+  int64_t largest; /* rows of the largest expert, or 0 if all experts have the same number */
+  bool warm;       /* the call is repeated, so that data can stay in the global buffer */
+  const struct pz_grouped_tuned *tuned; /* tuned kernel, or NULL for that of a training library */
 };
 
-/* Returns the i-th number of rows that a tile of a tuned kernel may have, ascending; 0 behind
- * the last. */
+/* Returns the i-th number of rows, in ascending order, that a tile of a tuned kernel may have, or 0
+ * after the last. */
 int64_t pz_grouped_tile(int i);
 
 /* Returns the batched GEMM that has as many tiles of tile_rows rows as the grouped one and
@@ -30,8 +31,8 @@ int64_t pz_grouped_tile(int i);
 struct pz_product pz_grouped_product(const struct pz_chip *chip, const struct pz_grouped *grouped,
                                      int64_t tile_rows);
 
-/* Returns the rows of an expert over which the kernel of its weights' gradient sums: it does not
- * know how the rows are aligned, and takes them in steps of 64. */
+/* Returns the rows of an expert over which the GEMM of its weight gradient sums.  The kernel does
+ * not know how the rows are aligned, and processes them in steps of 64. */
 int64_t pz_grouped_gradient_rows(int64_t rows);
 
 /* Replaces the HBM traffic in the mapping of pz_grouped_product() by that of the grouped GEMM, and

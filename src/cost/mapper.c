@@ -1,10 +1,10 @@
 /* Exact search for the best mapping by bounded enumeration.
  *
  * pz_find_mapping() searches in two passes.  The first one finds the least time:
- * find_best_glb_tile() that of HBM traffic, and find_fastest() that of arithmetic, local and
- * global traffic, each over its own choices, because in the relaxation they are independent; with
- * nested mappings find_fastest() includes HBM traffic.  The second pass, find_cheapest(), finds the
- * least energy among the mappings that are no slower.  Both enumerate core tiles for each spatial
+ * find_best_glb_tile() that of HBM traffic, and find_fastest() that of arithmetic, local and global
+ * traffic, each over its own choices, because in the relaxation they are independent; with nested
+ * mappings find_fastest() includes HBM traffic.  The second pass, find_cheapest(), finds the least
+ * energy among the mappings that are no slower.  Both enumerate core tiles for each spatial
  * mapping, and cut the enumeration by lower bounds on time or energy, in an order that makes the
  * bounds effective: tiles are ranked by their share of a sum over dimensions, so that a loop ends
  * at the first tile whose bound is not below the incumbent.
@@ -335,9 +335,9 @@ static bool is_fast_enough(const struct pz_mapspace *space, const struct pz_spat
   return pz_local_s(space, local, items, rounds) <= limit_s;
 }
 
-/* Takes a mapping to the cores that is fast enough as the new incumbent, if its energy is
- * lower.  With nested mappings, `joules` contains a lower bound on the HBM traffic, which is
- * replaced by that of the best tile of the global buffer. */
+/* Takes a mapping to the cores that is fast enough as the new incumbent, if its energy is lower.
+ * With nested mappings, `joules` contains a lower bound on the HBM traffic, which is replaced by
+ * that of the best tile of the global buffer. */
 static void update_cheapest(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                             const int choice[PZ_DIMS], double joules, struct search *search) {
   if (space->nested) {
@@ -435,8 +435,8 @@ double pz_cold_part(const struct pz_chip *chip, double bytes) {
   return bytes >= to ? 1 : (bytes - from) / (to - from);
 }
 
-/* Returns the part of a GEMM's data that comes from HBM: all of it, unless the call is a
- * repeated one. */
+/* Returns the part of a GEMM's data that comes from HBM: all of it, unless the call is a repeated
+ * one. */
 static double cold_part(const struct pz_mapspace *space, const struct pz_product *product) {
   if (!product->warm) return 1;
   double values = space->inputs + space->weights + space->results;

@@ -6,8 +6,8 @@
  *
  * Traffic is counted over the whole GEMM and each boundary between two levels of memory.  An
  * operand crosses a boundary once for each step in the dimension that it does not have; partial
- * sums go out at each step in k and come back at all steps but the first (data reuse of a loop
- * nest with one stationary operand: Chen et al., Eyeriss, ISCA 2016). */
+ * sums go out at each step in k and come back at all steps but the first (data reuse of a loop nest
+ * with one stationary operand: Chen et al., Eyeriss, ISCA 2016). */
 #ifndef PZ_COST_MAPPING_COST_H
 #define PZ_COST_MAPPING_COST_H
 
@@ -18,8 +18,8 @@ struct pz_traffic {
   double reads, writes; /* bytes */
 };
 
-/* Seconds of a traffic at a rate that holds for reads and writes together, or if the chip is
- * duplex for each. */
+/* Seconds of a traffic at a rate that holds for reads and writes together, or if the chip is duplex
+ * for each. */
 static inline double pz_traffic_s(const struct pz_mapspace *space, struct pz_traffic traffic,
                                   double s_per_byte) {
   double bytes =
@@ -27,8 +27,8 @@ static inline double pz_traffic_s(const struct pz_mapspace *space, struct pz_tra
   return bytes * s_per_byte;
 }
 
-/* Traffic over a boundary with step[d] steps in each dimension, of which `fresh` steps in k begin
- * a new sum; a result has result_bytes when it is complete. */
+/* Traffic over a boundary with step[d] steps in each dimension, of which `fresh` steps in k begin a
+ * new sum; a result has result_bytes when it is complete. */
 static inline struct pz_traffic pz_boundary_traffic(const struct pz_mapspace *space,
                                                     const double step[PZ_DIMS], double fresh,
                                                     double result_bytes) {
@@ -46,8 +46,8 @@ static inline double pz_hbm_s(const struct pz_mapspace *space, struct pz_traffic
 
 /* ---- global buffer --------------------------------------------------------------------------- */
 
-/* How often an operand is read from the global buffer for `tiles` tiles that need it: once for
- * each group of cores that share a read. */
+/* How often an operand is read from the global buffer for `tiles` tiles that need it: once for each
+ * group of cores that share a read. */
 static inline double pz_shared_reads(const struct pz_mapspace *space, double tiles) {
   return pz_fmax(1, tiles * space->per_share);
 }
@@ -152,9 +152,9 @@ static inline double pz_mapping_least_cycles(const struct pz_mapspace *space,
   return least;
 }
 
-/* Returns the arithmetic of all rounds: the cycles of an item, filling the array, and writing
- * the tile's results.  Work beyond boost_s, in which a chip runs at its boost clock, is slower
- * by `throttle`, unless its rows are unaligned and draw less power. */
+/* Returns the arithmetic of all rounds: the cycles of an item, filling the array, and writing the
+ * tile's results.  Work beyond boost_s, in which a chip runs at its boost clock, is slower by
+ * `throttle`, unless its rows are unaligned and draw less power. */
 static inline double pz_mapping_compute_s(const struct pz_mapspace *space,
                                           const int choice[PZ_DIMS], double cycles, double rounds) {
   const struct pz_calibration *k = &space->chip->calibration;

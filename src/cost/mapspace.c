@@ -18,8 +18,8 @@ static void insert_size(struct pz_tile_sizes *sizes, double size) {
 }
 
 /* Lists the dimension as a whole, its halves, quarters and so on, and the powers of two times the
- * array's shorter side.  Sizes below that side are tried only if filling the array costs nothing.
- */
+ * array's shorter side.  Sizes below that side are tried only if filling the array costs
+ * nothing. */
 static void list_any_tiles(struct pz_tile_sizes *sizes, int64_t size, const struct pz_chip *chip) {
   int64_t side = pz_min(chip->tensor.rows, chip->tensor.cols);
   int64_t least = size <= side ? 1 : pz_chip_least_tile(chip);
@@ -110,9 +110,8 @@ bool pz_mapspace_fits(const struct pz_mapspace *space, enum pz_stationary statio
   return needed <= bytes;
 }
 
-/* Returns the index of the largest tile of the first dimension that fits a local buffer with
- * tile v of the second; -1 if none does. Libraries keep the results stationary, and limit their
- * values. */
+/* Returns the index of the largest tile of the first dimension that fits a local buffer with tile v
+ * of the second; -1 if none does. Libraries keep the results stationary, and limit their values. */
 static int find_most_first(const struct pz_mapspace *space, enum pz_stationary stationary, int v) {
   const struct pz_tile_sizes *first = &space->core_tile[pz_stationary_first(stationary)];
   const struct pz_tile_sizes *second = &space->core_tile[pz_stationary_second(stationary)];

@@ -8,8 +8,8 @@
 
 enum { PZ_TILE_MOST_SIZES = 96 };
 
-/* The tile sizes of one dimension, ascending.  The last three are known for tiles of a core only.
- */
+/* The tile sizes of one dimension, ascending.  The last three are known for tiles of a core
+ * only. */
 struct pz_tile_sizes {
   int n;
   double size[PZ_TILE_MOST_SIZES];
@@ -55,8 +55,8 @@ struct pz_mapspace {
   int most_k_by_n[PZ_TILE_MOST_SIZES]; /* with stationary weights, and any m */
 };
 
-/* The six ways to lay a tile on the array: one dimension along its rows, another along its
- * columns, while the third streams. */
+/* The six ways to lay a tile on the array: one dimension along its rows, another along its columns,
+ * while the third streams. */
 static const struct {
   enum pz_dim rows, cols, streams;
 } pz_spatial_way[] = {{PZ_DIM_K, PZ_DIM_N, PZ_DIM_M}, {PZ_DIM_N, PZ_DIM_K, PZ_DIM_M},
@@ -64,8 +64,8 @@ static const struct {
                       {PZ_DIM_M, PZ_DIM_K, PZ_DIM_N}, {PZ_DIM_K, PZ_DIM_M, PZ_DIM_N}};
 enum { PZ_SPATIAL_WAYS = sizeof pz_spatial_way / sizeof *pz_spatial_way };
 
-/* A spatial mapping: the way in which tiles lie on the array, and how many values of the operand
- * on it the registers of a multiplier keep along rows and columns. */
+/* A spatial mapping: the way in which tiles lie on the array, and how many values of the operand on
+ * it the registers of a multiplier keep along rows and columns. */
 struct pz_spatial {
   int way;
   double keep_rows, keep_cols;
@@ -80,13 +80,13 @@ void pz_mapspace_init(struct pz_mapspace *space, const struct pz_product *produc
 /* Changes the number of cores. */
 void pz_mapspace_set_cores(struct pz_mapspace *space, double cores);
 
-/* Returns the two dimensions of a stationary operand: the results are m x n, the weights k x n,
- * the inputs m x k. */
+/* Returns the two dimensions of a stationary operand: the results are m x n, the weights k x n, the
+ * inputs m x k. */
 enum pz_dim pz_stationary_first(enum pz_stationary stationary);
 enum pz_dim pz_stationary_second(enum pz_stationary stationary);
 
-/* Returns the bytes that a buffer needs for a stationary operand of u x v values, and of the
- * other two operands `depth` values along the third dimension. */
+/* Returns the bytes that a buffer needs for a stationary operand of u x v values, and of the other
+ * two operands `depth` values along the third dimension. */
 double pz_mapspace_bytes(const struct pz_mapspace *space, enum pz_stationary stationary, double u,
                          double v, double depth);
 

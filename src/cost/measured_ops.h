@@ -23,8 +23,8 @@ struct pz_measured pz_measured_read_csv(struct pz_call *call, const char *name,
 struct pz_measured pz_measured_load_path(struct pz_call *call, const char *path);
 
 /* Returns the rows that are of this chip, can run on it, and are predicted.  A row is of the chip
- * if it names it or no chip, or if all rows name the same chip.  It is an error if there are none.
- */
+ * if it names it or no chip, or if all rows name the same chip.  It is an error if there are
+ * none. */
 struct pz_measured pz_measured_select_chip(struct pz_call *call, const struct pz_measured *measured,
                                            const struct pz_chip *chip);
 

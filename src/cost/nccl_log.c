@@ -1,12 +1,12 @@
 /* Reader of nccl-tests' output.
  *
- * Logs come with prefixes of launchers and lines of other programs, and differ between versions,
- * so the reader looks for three kinds of lines and skips all others: a command or title that names
- * the test ("all_reduce_perf"), a rank with its host and device, and a row of the table of
- * results.  The ranks say on how many devices and nodes the rows after them ran.  If the test is
- * not named, it is guessed from the name of the file or from the ratio of the bus rate to the rate
- * of the bytes, which nccl-tests prints side by side and which depends on the collective
- * (nccl-tests, doc/PERFORMANCE.md). */
+ * Logs come with prefixes of launchers and lines of other programs, and differ between versions, so
+ * the reader looks for three kinds of lines and skips all others: a command or title that names the
+ * test ("all_reduce_perf"), a rank with its host and device, and a row of the table of results. The
+ * ranks say on how many devices and nodes the rows after them ran.  If the test is not named, it is
+ * guessed from the name of the file or from the ratio of the bus rate to the rate of the bytes,
+ * which nccl-tests prints side by side and which depends on the collective (nccl-tests,
+ * doc/PERFORMANCE.md). */
 #include "cost/nccl_log.h"
 
 #include <ctype.h>

@@ -56,8 +56,8 @@ static void list_extents(const struct pz_mapspace *space, enum pz_dim d, int til
 }
 
 /* Returns the rounds of all tiles of the global buffer.  Along each dimension, the batch among
- * them, every tile has as many core tiles except the last one, which has the rest.  So there are
- * at most 16 kinds of tiles with different numbers of items. */
+ * them, every tile has as many core tiles except the last one, which has the rest.  So there are at
+ * most 16 kinds of tiles with different numbers of items. */
 static double count_rounds(const struct nested_search *nested_search, const double per[PZ_DIMS],
                            double batch) {
   struct {
@@ -242,8 +242,8 @@ static void search_nested(struct nested_search *nested_search, const struct pz_m
 
 void pz_nested_memo_clear(struct pz_nested_memo *memo) { memset(memo->key, 0, sizeof memo->key); }
 
-/* Returns the slot of core tiles in one spatial way, or with PZ_SPATIAL_WAYS in any.  *is_known
- * is set if it holds their value; otherwise the slot is reserved for them. */
+/* Returns the slot of core tiles in one spatial way, or with PZ_SPATIAL_WAYS in any.  *is_known is
+ * set if it holds their value; otherwise the slot is reserved for them. */
 static uint32_t find_memo_slot(const struct pz_mapspace *space, const int choice[PZ_DIMS], int way,
                                struct pz_nested_memo *memo, bool *is_known) {
   int tiles = choice[PZ_DIM_M] * space->core_tile[PZ_DIM_N].n + choice[PZ_DIM_N];
@@ -264,8 +264,8 @@ static double search_fastest_s(const struct pz_mapspace *space, const struct pz_
   return nested_search.best;
 }
 
-/* Many spatial mappings share their core tiles: the time without the local buffers is a lower
- * bound for all of them. */
+/* Many spatial mappings share their core tiles: the time without the local buffers is a lower bound
+ * for all of them. */
 double pz_nested_fastest_s(const struct pz_mapspace *space, const struct pz_nested_work *work,
                            double below_s, struct pz_nested_memo *memo) {
   if (work->spatial) {
@@ -295,8 +295,8 @@ static bool search_cheapest(const struct pz_mapspace *space, const struct pz_nes
   return true;
 }
 
-/* Returns the least HBM traffic of core tiles in one spatial way, or with PZ_SPATIAL_WAYS in
- * any, if the local buffers do not limit.  DBL_MAX if none is within limit_s. */
+/* Returns the least HBM traffic of core tiles in one spatial way, or with PZ_SPATIAL_WAYS in any,
+ * if the local buffers do not limit.  DBL_MAX if none is within limit_s. */
 static double least_hbm_bytes(const struct pz_mapspace *space, const struct pz_nested_work *work,
                               int way, double limit_s, struct pz_nested_memo *memo) {
   bool is_known;

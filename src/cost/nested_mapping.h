@@ -23,8 +23,8 @@ struct pz_nested_work {
 };
 
 /* Lower bounds for core tiles over all spatial mappings: on their time in a search for the fastest
- * mapping, on their HBM traffic in a search for the cheapest one.  To be cleared between searches.
- */
+ * mapping, on their HBM traffic in a search for the cheapest one.  To be cleared between
+ * searches. */
 enum { PZ_NESTED_MEMO = 4096 };
 struct pz_nested_memo {
   uint32_t key[PZ_NESTED_MEMO]; /* 0 if empty */
@@ -43,8 +43,8 @@ struct pz_nested_limit {
   double s, bytes;
 };
 
-/* Finds the tile of the global buffer with the least HBM traffic within the limit; work->spatial
- * is not NULL.  Returns false, and leaves *out alone, if there is none. */
+/* Finds the tile of the global buffer with the least HBM traffic within the limit; work->spatial is
+ * not NULL.  Returns false, and leaves *out alone, if there is none. */
 bool pz_nested_cheapest(const struct pz_mapspace *space, const struct pz_nested_work *work,
                         struct pz_nested_limit limit, struct pz_nested_memo *memo,
                         struct pz_nested_mapping *out);

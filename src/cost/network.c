@@ -1,11 +1,11 @@
 /* Times of collectives on a network of levels.
  *
- * Terms of a collective: start-up of the library; latency of the hops of a ring or tree; bytes
- * over the rate of the slowest link; and a later start of the protocol for large messages.  Its
+ * Terms of a collective: start-up of the library; latency of the hops of a ring or tree; bytes over
+ * the rate of the slowest link; and a later start of the protocol for large messages.  Its
  * algorithm is the fastest of those that NCCL has: a ring, trees for small messages, and sums in
- * switches (NVLS). Simplifications: nothing else uses the links; a job's groups are placed from
- * the first device on; all levels that a group crosses work at the same time, so that the slowest
- * one determines the rate; a protocol changes gradually with the size of messages.
+ * switches (NVLS). Simplifications: nothing else uses the links; a job's groups are placed from the
+ * first device on; all levels that a group crosses work at the same time, so that the slowest one
+ * determines the rate; a protocol changes gradually with the size of messages.
  *
  * Symbols: n or g is the number of devices of a group.  A ring sends (n-1)/n of the tensor over
  * each link in one pass; an all-reduce has two passes (Patarasuk and Yuan, J. Parallel Distrib.
@@ -88,10 +88,10 @@ struct torus_use {
       slowest; /* for an all-to-all: mean distance over links, on the axis where that is largest */
 };
 
-/* Devices are numbered along the first axis, then along the second, and so on, so that a group
- * with stride s covers the axes whose range overlaps [s, s * devices).  In an all-to-all, data
- * travel a quarter of the way around a ring, in both directions, and a third of a line, whose
- * middle has one link in each direction. */
+/* Devices are numbered along the first axis, then along the second, and so on, so that a group with
+ * stride s covers the axes whose range overlaps [s, s * devices).  In an all-to-all, data travel a
+ * quarter of the way around a ring, in both directions, and a third of a line, whose middle has one
+ * link in each direction. */
 static struct torus_use use_in_order(const struct pz_level *level, const struct shape *shape,
                                      struct pz_group group) {
   struct torus_use use = {.shared = 0};
@@ -114,9 +114,9 @@ static struct torus_use use_in_order(const struct pz_level *level, const struct 
   return use;
 }
 
-/* The use with the order of axes that shares the fewest axes, and among those has the most
- * links.  The orders are the rotations, each also with its first two axes exchanged: all orders of
- * up to three axes. */
+/* The use with the order of axes that shares the fewest axes, and among those has the most links.
+ * The orders are the rotations, each also with its first two axes exchanged: all orders of up to
+ * three axes. */
 static struct torus_use torus_use(const struct pz_cluster *net, struct pz_group group) {
   const struct pz_level *level = &net->level[0];
   group.devices = pz_max(1, pz_min(group.devices, level->devices / pz_max(1, group.stride)));
@@ -139,8 +139,8 @@ static struct torus_use torus_use(const struct pz_cluster *net, struct pz_group 
 }
 
 /* Returns the rate of one link of a device in one direction. */
-static double torus_link_rate(const struct pz_constants *k, const struct pz_level *level) {
-  return level->bytes_per_s * k->torus_efficiency / (2.0 * level->n_axes);
+static double torus_link_rate(const struct pz_constants *constants, const struct pz_level *level) {
+  return level->bytes_per_s * constants->torus_efficiency / (2.0 * level->n_axes);
 }
 
 /* ---- rates ----------------------------------------------------------------------------------- */
@@ -153,46 +153,48 @@ static double member_rate(const struct pz_level *level, double members) {
   return level->bytes_per_s * (level->mesh ? pz_fmin(part, 1) : 1);
 }
 
-/* Returns the rate that large messages reach over the links of a device to the other members of
- * its group, in bytes/s. */
-static double reached_rate(const struct pz_constants *k, const struct pz_level *level,
+/* Returns the rate that large messages reach over the links of a device to the other members of its
+ * group, in bytes/s. */
+static double reached_rate(const struct pz_constants *constants, const struct pz_level *level,
                            double members) {
   bool is_measured = level->collectives.efficiency > 0;
   return member_rate(level, members) *
-         (is_measured ? level->collectives.efficiency : k->ring_efficiency);
+         (is_measured ? level->collectives.efficiency : constants->ring_efficiency);
 }
 
-double pz_network_outer_rate(const struct pz_constants *k, const struct pz_level *level) {
+double pz_network_outer_rate(const struct pz_constants *constants, const struct pz_level *level) {
   bool is_measured = level->collectives.efficiency > 0;
-  return level->bytes_per_s * (is_measured ? level->collectives.efficiency : k->outer_efficiency);
+  return level->bytes_per_s *
+         (is_measured ? level->collectives.efficiency : constants->outer_efficiency);
 }
 
 /* Returns the start-up time of a collective. */
-static double startup_s(const struct pz_constants *k, const struct pz_cluster *net) {
+static double startup_s(const struct pz_constants *constants, const struct pz_cluster *net) {
   double measured_s = net->level[0].collectives.startup_s;
-  return measured_s > 0 ? measured_s : k->ring_startup_s;
+  return measured_s > 0 ? measured_s : constants->ring_startup_s;
 }
 
-/* Returns the rate of a pass of a ring whose members are all inside the innermost level.  The
- * ends of a ring copy, which costs ring_extra of a step. */
-static double inner_rate(const struct pz_constants *k, const struct pz_cluster *net,
+/* Returns the rate of a pass of a ring whose members are all inside the innermost level.  The ends
+ * of a ring copy, which costs ring_extra of a step. */
+static double inner_rate(const struct pz_constants *constants, const struct pz_cluster *net,
                          struct pz_group group) {
   const struct pz_level *level = &net->level[0];
-  if (level->n_axes) return pz_fmax(1, torus_use(net, group).links) * torus_link_rate(k, level);
+  if (level->n_axes)
+    return pz_fmax(1, torus_use(net, group).links) * torus_link_rate(constants, level);
   double others = (double)(pz_max(group.devices, 2) - 1);
-  return reached_rate(k, level, others + 1) * others / (others + k->ring_extra);
+  return reached_rate(constants, level, others + 1) * others / (others + constants->ring_extra);
 }
 
-/* Returns the time of the software in a hop between two devices, in addition to the latency of
- * the network. */
-static double hop_software_s(const struct pz_constants *k, const struct pz_cluster *net) {
-  return k->ring_hop * startup_s(k, net);
+/* Returns the time of the software in a hop between two devices, in addition to the latency of the
+ * network. */
+static double hop_software_s(const struct pz_constants *constants, const struct pz_cluster *net) {
+  return constants->ring_hop * startup_s(constants, net);
 }
 
 /* ---- groups that cross levels ---------------------------------------------------------------- */
 
-/* Returns the members of a group that are together in one unit of level l.  The unit of level -1
- * is one device. */
+/* Returns the members of a group that are together in one unit of level l.  The unit of level -1 is
+ * one device. */
 static double members_in_unit(const struct pz_cluster *net, int l, struct pz_group group) {
   if (l < 0) return 1;
   if (l + 1 == net->n_levels) return (double)group.devices;
@@ -216,29 +218,30 @@ struct crossing {
   double start_s;    /* later start of the protocol for large messages, as measured */
 };
 
-static struct crossing find_crossing(const struct pz_constants *k, const struct pz_cluster *net,
-                                     struct pz_group group) {
+static struct crossing find_crossing(const struct pz_constants *constants,
+                                     const struct pz_cluster *net, struct pz_group group) {
   const struct pz_level *inner = &net->level[0];
   struct crossing crossing = {.members = members_in_unit(net, 0, group),
                               .message_s = inner->latency_s,
                               .outer_rate = HUGE_VAL};
-  crossing.rate = inner->n_axes ? inner->bytes_per_s * k->torus_efficiency
-                                : reached_rate(k, inner, (double)inner->devices);
+  crossing.rate = inner->n_axes ? inner->bytes_per_s * constants->torus_efficiency
+                                : reached_rate(constants, inner, (double)inner->devices);
   crossing.slowest = crossing.rate;
-  if (!inner->n_axes) crossing.slowest *= k->alltoall_efficiency;
+  if (!inner->n_axes) crossing.slowest *= constants->alltoall_efficiency;
   if (!inner->n_axes && crossing.members <= 1) {
     double others = (double)(pz_max(group.devices, 2) - 1);
-    crossing.rate *= others / (others + k->ring_extra);
+    crossing.rate *= others / (others + constants->ring_extra);
   }
   if (crossing.members > 1)
-    crossing.rate = inner_rate(k, net, (struct pz_group){(int64_t)crossing.members, group.stride});
+    crossing.rate =
+        inner_rate(constants, net, (struct pz_group){(int64_t)crossing.members, group.stride});
   for (int l = 1; l < net->n_levels; l++) {
     const struct pz_level *level = &net->level[l];
     double below = members_in_unit(net, l - 1, group);
     double units = members_in_unit(net, l, group) / below;
     if (!(units > 1)) continue;
-    double rate = pz_network_outer_rate(k, level);
-    double hop_s = level->latency_s + hop_software_s(k, net);
+    double rate = pz_network_outer_rate(constants, level);
+    double hop_s = level->latency_s + hop_software_s(constants, net);
     double hops = ((double)group.devices / below) * (1 - 1 / units);
     crossing.outer_rate = pz_fmin(crossing.outer_rate, rate * below);
     crossing.slowest = pz_fmin(crossing.slowest, rate);
@@ -256,20 +259,20 @@ bool pz_network_crosses_levels(const struct pz_cluster *net, struct pz_group gro
   return level_of_span(net, group.devices * group.stride) > 0;
 }
 
-double pz_network_rate(const struct pz_constants *k, const struct pz_cluster *net,
+double pz_network_rate(const struct pz_constants *constants, const struct pz_cluster *net,
                        struct pz_group group) {
-  return pz_network_crosses_levels(net, group) ? find_crossing(k, net, group).rate
-                                               : inner_rate(k, net, group);
+  return pz_network_crosses_levels(net, group) ? find_crossing(constants, net, group).rate
+                                               : inner_rate(constants, net, group);
 }
 
-double pz_network_neighbour_rate(const struct pz_constants *k, const struct pz_cluster *net,
+double pz_network_neighbour_rate(const struct pz_constants *constants, const struct pz_cluster *net,
                                  struct pz_group group) {
   const struct pz_level *inner = &net->level[0];
   double pair_part = member_rate(inner, 2) / member_rate(inner, (double)group.devices);
   if (inner->n_axes || !pz_network_crosses_levels(net, group))
-    return pair_part * pz_network_rate(k, net, group);
-  struct crossing crossing = find_crossing(k, net, group);
-  return crossing.members > 1 ? pz_fmin(crossing.slowest, reached_rate(k, inner, 2))
+    return pair_part * pz_network_rate(constants, net, group);
+  struct crossing crossing = find_crossing(constants, net, group);
+  return crossing.members > 1 ? pz_fmin(crossing.slowest, reached_rate(constants, inner, 2))
                               : crossing.slowest;
 }
 
@@ -279,61 +282,63 @@ double pz_network_neighbour_rate(const struct pz_constants *k, const struct pz_c
  * inside one server, which longer rings have once for each server that they pass.  If the group
  * crosses levels, each hop between units waits for hop_s, and the network has a start of its own;
  * `crossing` is NULL otherwise. */
-static double later_start_s(const struct pz_constants *k, const struct pz_cluster *net,
+static double later_start_s(const struct pz_constants *constants, const struct pz_cluster *net,
                             double inner_hops, const struct crossing *crossing, double outer_hops) {
   double servers = pz_fmax(1, inner_hops / (PZ_SERVER_DEVICES - 1));
-  double inner_s = servers * startup_s(k, net) * k->large_startup;
-  return crossing ? inner_s + (outer_hops * k->hop_s + crossing->start_s) : inner_s;
+  double inner_s = servers * startup_s(constants, net) * constants->large_startup;
+  return crossing ? inner_s + (outer_hops * constants->hop_s + crossing->start_s) : inner_s;
 }
 
-double pz_network_message_s(const struct pz_constants *k, const struct pz_cluster *net,
+double pz_network_message_s(const struct pz_constants *constants, const struct pz_cluster *net,
                             struct pz_group group) {
-  struct crossing crossing = find_crossing(k, net, group);
-  return startup_s(k, net) + later_start_s(k, net, 0, &crossing, crossing.ring_hops > 0) +
-         hop_software_s(k, net) + crossing.message_s;
+  struct crossing crossing = find_crossing(constants, net, group);
+  return startup_s(constants, net) +
+         later_start_s(constants, net, 0, &crossing, crossing.ring_hops > 0) +
+         hop_software_s(constants, net) + crossing.message_s;
 }
 
 /* Returns a collective whose bytes occupy the links for links_s and whose hops have latency_s.
- * Protocols for small messages start at once but take small_rate times as long for the bytes;
- * the one for large messages starts later_s later.  Libraries change gradually from one to the
- * other: the extra time is a b / (a + b) of the extra times a and b of both protocols, which is
- * below the smaller one. */
-static double collective_s(const struct pz_constants *k, const struct pz_cluster *net,
+ * Protocols for small messages start at once but take small_rate times as long for the bytes; the
+ * one for large messages starts later_s later.  Libraries change gradually from one to the other:
+ * the extra time is a b / (a + b) of the extra times a and b of both protocols, which is below the
+ * smaller one. */
+static double collective_s(const struct pz_constants *constants, const struct pz_cluster *net,
                            double latency_s, double later_s, double links_s) {
-  double slower_s = (k->small_rate - 1) * links_s;
+  double slower_s = (constants->small_rate - 1) * links_s;
   double extra_s = slower_s > 0 ? later_s * slower_s / (later_s + slower_s) : 0;
-  return startup_s(k, net) + latency_s + links_s + extra_s;
+  return startup_s(constants, net) + latency_s + links_s + extra_s;
 }
 
-static struct pz_wire_time send_time(const struct pz_constants *k, const struct pz_cluster *net,
-                                     double bytes, struct pz_group group) {
+static struct pz_wire_time send_time(const struct pz_constants *constants,
+                                     const struct pz_cluster *net, double bytes,
+                                     struct pz_group group) {
   struct pz_wire_time time = {.s = 0};
   const struct pz_level *inner = &net->level[0];
   bool crosses_levels = level_of_span(net, 2 * group.stride) > 0;
   double *busy_s = &time.busy_s[crosses_levels ? PZ_WIRE_OUTER : PZ_WIRE_INNER];
   if (!crosses_levels && inner->n_axes) {
-    *busy_s = bytes / torus_link_rate(k, inner);
+    *busy_s = bytes / torus_link_rate(constants, inner);
     time.s = inner->latency_s + *busy_s;
     return time;
   }
-  struct crossing crossing = find_crossing(k, net, (struct pz_group){2, group.stride});
-  double rate =
-      crosses_levels ? crossing.slowest : reached_rate(k, inner, 2) * k->alltoall_efficiency;
+  struct crossing crossing = find_crossing(constants, net, (struct pz_group){2, group.stride});
+  double rate = crosses_levels ? crossing.slowest
+                               : reached_rate(constants, inner, 2) * constants->alltoall_efficiency;
   *busy_s = bytes / rate;
-  double latency_s = crossing.message_s + hop_software_s(k, net);
-  double later_s = later_start_s(k, net, 0, &crossing, crossing.ring_hops);
-  time.s = collective_s(k, net, latency_s, later_s, *busy_s);
+  double latency_s = crossing.message_s + hop_software_s(constants, net);
+  double later_s = later_start_s(constants, net, 0, &crossing, crossing.ring_hops);
+  time.s = collective_s(constants, net, latency_s, later_s, *busy_s);
   return time;
 }
 
 /* Returns a collective whose group is inside a torus: the time of the links of its axes, and a
  * latency for each hop. */
-static struct pz_wire_time torus_time(const struct pz_constants *k, const struct pz_cluster *net,
-                                      enum pz_collective kind, double bytes,
-                                      struct pz_group group) {
+static struct pz_wire_time torus_time(const struct pz_constants *constants,
+                                      const struct pz_cluster *net, enum pz_collective kind,
+                                      double bytes, struct pz_group group) {
   struct torus_use use = torus_use(net, group);
   double n = (double)group.devices, passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
-  double rate = torus_link_rate(k, &net->level[0]);
+  double rate = torus_link_rate(constants, &net->level[0]);
   double latency_s = net->level[0].latency_s * use.hops;
   double links_s = passes * (n - 1) / n * bytes / (pz_fmax(1, use.links) * rate);
   if (kind == PZ_COLLECTIVE_ALL_TO_ALL) links_s = pz_fmax(links_s, bytes * use.slowest / rate);
@@ -343,108 +348,120 @@ static struct pz_wire_time torus_time(const struct pz_constants *k, const struct
 /* Every device sends an equal part to every other.  All that leaves a unit passes the interfaces at
  * its edge, all levels at the same time; what stays on the device is copied.  Except in a mesh, no
  * device sends faster to the outside than to the inside. */
-static struct pz_wire_time all_to_all_time(const struct pz_constants *k,
+static struct pz_wire_time all_to_all_time(const struct pz_constants *constants,
                                            const struct pz_cluster *net, double bytes,
                                            struct pz_group group) {
   struct pz_wire_time time = {.s = 0};
   double n = (double)group.devices, own = members_in_unit(net, 0, group);
   double passing = net->level[0].mesh ? own : n; /* devices whose parts pass the inner links */
-  double part_s = bytes / n / (reached_rate(k, &net->level[0], passing) * k->alltoall_efficiency);
-  if (own > 1) time.busy_s[PZ_WIRE_INNER] = (own - 1 + k->ring_extra) * part_s;
+  double part_s =
+      bytes / n /
+      (reached_rate(constants, &net->level[0], passing) * constants->alltoall_efficiency);
+  if (own > 1) time.busy_s[PZ_WIRE_INNER] = (own - 1 + constants->ring_extra) * part_s;
   double *outer_s = &time.busy_s[PZ_WIRE_OUTER];
   for (int l = 1; l < net->n_levels; l++) {
     double below = members_in_unit(net, l - 1, group);
     if (!(members_in_unit(net, l, group) > below)) continue;
-    double rate = pz_network_outer_rate(k, &net->level[l]) * k->alltoall_efficiency;
+    double rate = pz_network_outer_rate(constants, &net->level[l]) * constants->alltoall_efficiency;
     *outer_s = pz_fmax(*outer_s, (1 - below / n) * bytes / rate);
   }
-  double links_s = pz_fmax((passing - 1 + k->ring_extra) * part_s, *outer_s);
-  struct crossing crossing = find_crossing(k, net, group);
-  double latency_s = crossing.message_s + hop_software_s(k, net);
-  time.s = collective_s(k, net, latency_s,
-                        later_start_s(k, net, 0, &crossing, crossing.ring_hops > 0), links_s);
+  double links_s = pz_fmax((passing - 1 + constants->ring_extra) * part_s, *outer_s);
+  struct crossing crossing = find_crossing(constants, net, group);
+  double latency_s = crossing.message_s + hop_software_s(constants, net);
+  time.s =
+      collective_s(constants, net, latency_s,
+                   later_start_s(constants, net, 0, &crossing, crossing.ring_hops > 0), links_s);
   return time;
 }
 
 /* Returns the latency of the hops of one pass inside the innermost level: round a ring, and in
  * domains of many servers over trees that join the rings of the servers. */
-static double inner_latency_s(const struct pz_constants *k, const struct pz_cluster *net,
+static double inner_latency_s(const struct pz_constants *constants, const struct pz_cluster *net,
                               struct pz_group group) {
   const struct pz_level *level = &net->level[0];
   if (level->n_axes) return torus_use(net, group).hops * level->latency_s;
   double n = (double)group.devices, servers = pz_fmax(1, n / PZ_SERVER_DEVICES);
   double hops = pz_fmin(n, PZ_SERVER_DEVICES) - 1 + ceil(log2(servers));
-  return hops * (level->latency_s + hop_software_s(k, net));
+  return hops * (level->latency_s + hop_software_s(constants, net));
 }
 
 /* All members are in the innermost level: the faster of a ring and sums in the switches (NCCL's
  * NVLS), for which every device reads its part of the sum from the switches and writes it back. */
-static struct pz_wire_time inner_time(const struct pz_constants *k, const struct pz_cluster *net,
-                                      double passes, double bytes, struct pz_group group) {
+static struct pz_wire_time inner_time(const struct pz_constants *constants,
+                                      const struct pz_cluster *net, double passes, double bytes,
+                                      struct pz_group group) {
   const struct pz_level *level = &net->level[0];
   double n = (double)group.devices;
-  double ring_links_s = (passes * (n - 1) + k->ring_extra) / n * bytes / reached_rate(k, level, n);
-  double later_s = later_start_s(k, net, n - 1, NULL, 0);
-  double latency_s = passes * inner_latency_s(k, net, group);
-  struct pz_wire_time ring = {collective_s(k, net, latency_s, later_s, ring_links_s),
+  double ring_links_s =
+      (passes * (n - 1) + constants->ring_extra) / n * bytes / reached_rate(constants, level, n);
+  double later_s = later_start_s(constants, net, n - 1, NULL, 0);
+  double latency_s = passes * inner_latency_s(constants, net, group);
+  struct pz_wire_time ring = {collective_s(constants, net, latency_s, later_s, ring_links_s),
                               {ring_links_s, 0}};
   bool switches_add = level->collectives.switch_efficiency > 0;
   if (passes < 2 || level->mesh || !switches_add) return ring;
-  double hop_s = level->latency_s + hop_software_s(k, net);
+  double hop_s = level->latency_s + hop_software_s(constants, net);
   double links_s =
       (1 + 1 / n) * bytes / (level->bytes_per_s * level->collectives.switch_efficiency);
-  struct pz_wire_time sums = {
-      collective_s(k, net, k->switch_hops * hop_s, later_start_s(k, net, 0, NULL, 0), links_s),
-      {links_s, 0}};
+  struct pz_wire_time sums = {collective_s(constants, net, constants->switch_hops * hop_s,
+                                           later_start_s(constants, net, 0, NULL, 0), links_s),
+                              {links_s, 0}};
   return sums.s < ring.s ? sums : ring;
 }
 
 /* Returns the group spans several units of the innermost level.  Large messages go round a ring,
- * small ones over trees if their latency is shorter; an all-reduce is a reduce-scatter followed
- * by an all-gather.  Between two units whose switches add up, two trees for half of the tensor
- * each are faster: every unit sends the tensor once, which a ring does nearly twice (NCCL's NVLS
- * tree; two nodes of H100 reach 1.2 times the rate of their interfaces). */
-static struct pz_wire_time outer_time(const struct pz_constants *k, const struct pz_cluster *net,
-                                      double passes, double bytes, struct pz_group group) {
-  struct crossing crossing = find_crossing(k, net, group);
+ * small ones over trees if their latency is shorter; an all-reduce is a reduce-scatter followed by
+ * an all-gather.  Between two units whose switches add up, two trees for half of the tensor each
+ * are faster: every unit sends the tensor once, which a ring does nearly twice (NCCL's NVLS tree;
+ * two nodes of H100 reach 1.2 times the rate of their interfaces). */
+static struct pz_wire_time outer_time(const struct pz_constants *constants,
+                                      const struct pz_cluster *net, double passes, double bytes,
+                                      struct pz_group group) {
+  struct crossing crossing = find_crossing(constants, net, group);
   struct pz_group own = {(int64_t)crossing.members, group.stride};
   double n = (double)group.devices;
-  double inner_s = own.devices > 1 ? inner_latency_s(k, net, own) : 0;
+  double inner_s = own.devices > 1 ? inner_latency_s(constants, net, own) : 0;
   double pass_bytes = bytes * ((n - 1) / n);
   double links_s = pass_bytes / crossing.rate;
-  double later_s = later_start_s(k, net, n - n / crossing.members, &crossing, crossing.ring_hops);
-  double ring_s =
-      collective_s(k, net, n / crossing.members * inner_s + crossing.ring_s, later_s, links_s);
-  double tree_s = startup_s(k, net) + inner_s + crossing.tree_s + k->small_rate * links_s;
+  double later_s =
+      later_start_s(constants, net, n - n / crossing.members, &crossing, crossing.ring_hops);
+  double ring_s = collective_s(constants, net, n / crossing.members * inner_s + crossing.ring_s,
+                               later_s, links_s);
+  double tree_s =
+      startup_s(constants, net) + inner_s + crossing.tree_s + constants->small_rate * links_s;
   struct pz_wire_time time = {passes * pz_fmin(ring_s, tree_s), {0}};
   time.busy_s[PZ_WIRE_OUTER] = passes * pass_bytes / crossing.outer_rate;
-  if (own.devices > 1) time.busy_s[PZ_WIRE_INNER] = passes * pass_bytes / inner_rate(k, net, own);
+  if (own.devices > 1)
+    time.busy_s[PZ_WIRE_INNER] = passes * pass_bytes / inner_rate(constants, net, own);
   bool switches_add = net->level[0].collectives.switch_efficiency > 0;
   bool has_two_units = n == 2 * crossing.members;
   if (passes < 2 || !has_two_units || !switches_add) return time;
   struct pz_wire_time pair = {.busy_s[PZ_WIRE_OUTER] = bytes / crossing.outer_rate};
   if (own.devices > 1)
-    pair.busy_s[PZ_WIRE_INNER] = inner_time(k, net, passes, bytes, own).busy_s[PZ_WIRE_INNER];
+    pair.busy_s[PZ_WIRE_INNER] =
+        inner_time(constants, net, passes, bytes, own).busy_s[PZ_WIRE_INNER];
   links_s = pz_fmax(pair.busy_s[PZ_WIRE_INNER], pair.busy_s[PZ_WIRE_OUTER]);
-  pair.s = collective_s(k, net, passes * (inner_s + crossing.tree_s), later_s, links_s);
+  pair.s = collective_s(constants, net, passes * (inner_s + crossing.tree_s), later_s, links_s);
   return pair.s < time.s ? pair : time;
 }
 
-struct pz_wire_time pz_network_time(const struct pz_constants *k, const struct pz_cluster *net,
-                                    enum pz_collective kind, double bytes, struct pz_group group) {
+struct pz_wire_time pz_network_time(const struct pz_constants *constants,
+                                    const struct pz_cluster *net, enum pz_collective kind,
+                                    double bytes, struct pz_group group) {
   if (group.devices <= 1 || !net->n_levels || net->instant) return (struct pz_wire_time){.s = 0};
-  if (kind == PZ_COLLECTIVE_SEND) return send_time(k, net, bytes, group);
+  if (kind == PZ_COLLECTIVE_SEND) return send_time(constants, net, bytes, group);
   bool crosses_levels = pz_network_crosses_levels(net, group);
-  if (net->level[0].n_axes && !crosses_levels) return torus_time(k, net, kind, bytes, group);
-  if (kind == PZ_COLLECTIVE_ALL_TO_ALL) return all_to_all_time(k, net, bytes, group);
+  if (net->level[0].n_axes && !crosses_levels)
+    return torus_time(constants, net, kind, bytes, group);
+  if (kind == PZ_COLLECTIVE_ALL_TO_ALL) return all_to_all_time(constants, net, bytes, group);
   double passes = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
-  return crosses_levels ? outer_time(k, net, passes, bytes, group)
-                        : inner_time(k, net, passes, bytes, group);
+  return crosses_levels ? outer_time(constants, net, passes, bytes, group)
+                        : inner_time(constants, net, passes, bytes, group);
 }
 
-double pz_network_s(const struct pz_constants *k, const struct pz_cluster *net,
+double pz_network_s(const struct pz_constants *constants, const struct pz_cluster *net,
                     enum pz_collective kind, double bytes, struct pz_group group) {
-  return pz_network_time(k, net, kind, bytes, group).s;
+  return pz_network_time(constants, net, kind, bytes, group).s;
 }
 
 void pz_wire_add(struct pz_wire_time *sum, const struct pz_wire_time *time, double times) {
@@ -454,37 +471,40 @@ void pz_wire_add(struct pz_wire_time *sum, const struct pz_wire_time *time, doub
 
 /* ---- dispatchers of tokens to experts -------------------------------------------------------- */
 
-/* Returns the expected number of n devices or nodes on which one of `choices` evenly chosen
- * experts is. */
+/* Returns the expected number of n devices or nodes on which one of `choices` evenly chosen experts
+ * is. */
 static double expected_distinct(double n, double choices) {
   return n * (1 - pow(1 - 1 / n, choices));
 }
 
-/* Returns the time of the cores of a dispatcher.  DeepEP's cores copy a token for each device
- * that needs it and add up what comes back, with a time for each token, its bytes, and the bytes
- * of each copy.  HybridEP's copy units keep up with the links. */
-static double dispatch_cores_s(const struct pz_constants *k, const struct pz_dispatch *dispatch,
-                               double copies) {
+/* Returns the time of the cores of a dispatcher.  DeepEP's cores copy a token for each device that
+ * needs it and add up what comes back, with a time for each token, its bytes, and the bytes of each
+ * copy.  HybridEP's copy units keep up with the links. */
+static double dispatch_cores_s(const struct pz_constants *constants,
+                               const struct pz_dispatch *dispatch, double copies) {
   double token_bytes = dispatch->token_bytes;
   if (dispatch->dispatcher != PZ_DISPATCHER_DEEPEP) return 0;
   double token_s =
       dispatch->combine
-          ? k->combine_token_s + token_bytes * (k->combine_sum_byte_s + copies * k->combine_byte_s)
-          : k->dispatch_token_s + token_bytes * copies * k->dispatch_byte_s;
+          ? constants->combine_token_s +
+                token_bytes * (constants->combine_sum_byte_s + copies * constants->combine_byte_s)
+          : constants->dispatch_token_s + token_bytes * copies * constants->dispatch_byte_s;
   return dispatch->tokens * token_s / pz_fmax(1, dispatch->cores);
 }
 
 /* Returns the cores and the links of a node overlap in part, as (a^n + b^n)^(1/n) with n =
  * copy_smooth; interfaces between nodes work beside them. */
-struct pz_wire_time pz_dispatch_time(const struct pz_constants *k, const struct pz_cluster *net,
+struct pz_wire_time pz_dispatch_time(const struct pz_constants *constants,
+                                     const struct pz_cluster *net,
                                      const struct pz_dispatch *dispatch) {
   struct pz_group group = dispatch->group;
   double bytes = dispatch->tokens * dispatch->token_bytes, n = (double)group.devices;
   bool is_torus = net->n_levels && net->level[0].n_axes;
   if (group.devices <= 1 || !net->n_levels) return (struct pz_wire_time){.s = 0};
   if (dispatch->dispatcher == PZ_DISPATCHER_ALLTOALL || is_torus)
-    return pz_network_time(k, net, PZ_COLLECTIVE_ALL_TO_ALL, bytes * dispatch->experts, group);
-  struct crossing crossing = find_crossing(k, net, group);
+    return pz_network_time(constants, net, PZ_COLLECTIVE_ALL_TO_ALL, bytes * dispatch->experts,
+                           group);
+  struct crossing crossing = find_crossing(constants, net, group);
   double own = crossing.members, nodes = ceil(n / own);
   double reached_nodes = expected_distinct(nodes, dispatch->experts);
   double copies = expected_distinct(n, dispatch->experts);
@@ -492,20 +512,21 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *k, const struct 
     reached_nodes = dispatch->most_nodes;
     copies = reached_nodes * expected_distinct(own, dispatch->experts / reached_nodes);
   }
-  double cores_s = dispatch_cores_s(k, dispatch, copies);
+  double cores_s = dispatch_cores_s(constants, dispatch, copies);
   if (net->instant) return (struct pz_wire_time){.s = cores_s};
-  struct pz_wire_time time = {.s = (dispatch->combine ? k->combine_s : k->dispatch_s) +
-                                   crossing.message_s};
-  if (nodes > 1) time.s += nodes * (dispatch->combine ? k->combine_node_s : k->dispatch_node_s);
+  struct pz_wire_time time = {
+      .s = (dispatch->combine ? constants->combine_s : constants->dispatch_s) + crossing.message_s};
+  if (nodes > 1)
+    time.s += nodes * (dispatch->combine ? constants->combine_node_s : constants->dispatch_node_s);
   double *inner_s = &time.busy_s[PZ_WIRE_INNER], *outer_s = &time.busy_s[PZ_WIRE_OUTER];
-  *inner_s = bytes * copies * (own - 1) / own / reached_rate(k, &net->level[0], own);
+  *inner_s = bytes * copies * (own - 1) / own / reached_rate(constants, &net->level[0], own);
   for (int l = 1; l < net->n_levels; l++) {
     double below = members_in_unit(net, l - 1, group), others = 1 - below / n;
     if (!(members_in_unit(net, l, group) > below)) continue;
-    double rate = pz_fmin(crossing.rate, pz_network_outer_rate(k, &net->level[l]));
+    double rate = pz_fmin(crossing.rate, pz_network_outer_rate(constants, &net->level[l]));
     *outer_s = pz_fmax(*outer_s, bytes * reached_nodes * others / rate);
   }
-  double smooth = k->copy_smooth;
+  double smooth = constants->copy_smooth;
   double node_s = pow(pow(cores_s, smooth) + pow(*inner_s, smooth), 1 / smooth);
   time.s += pz_fmax(node_s, *outer_s);
   return time;

@@ -5,7 +5,7 @@
  * A network has levels, from the links inside a node outward (chip/chip.h).  A tensor of `bytes` is
  * the undivided one; for an all-to-all it is what one device holds.  Rates and latencies that a
  * cluster or a generation of chips has measured are in the levels (pz_cost_set_chip); all others
- * are in constants.def, passed as `k`. */
+ * are in constants.def, passed as `constants`. */
 #ifndef PZ_COST_NETWORK_H
 #define PZ_COST_NETWORK_H
 
@@ -26,27 +26,27 @@ struct pz_group {
   int64_t devices, stride;
 };
 
-/* Returns the rate of a ring over the group, in bytes/s: a pass moves (g-1)/g of the tensor at
- * this rate.  Inside the innermost level it is that of a device's links; across levels each
- * level limits it, with as many interfaces as members of the group are in one unit of the level
- * below.  On a torus, a job of net->devices has the most even shape, in whole cubes of side
- * `wrap` if possible; a group uses all axes that it is aligned with at the same time. */
-double pz_network_rate(const struct pz_constants *k, const struct pz_cluster *net,
+/* Returns the rate of a ring over the group, in bytes/s: a pass moves (g-1)/g of the tensor at this
+ * rate.  Inside the innermost level it is that of a device's links; across levels each level limits
+ * it, with as many interfaces as members of the group are in one unit of the level below.  On a
+ * torus, a job of net->devices has the most even shape, in whole cubes of side `wrap` if possible;
+ * a group uses all axes that it is aligned with at the same time. */
+double pz_network_rate(const struct pz_constants *constants, const struct pz_cluster *net,
                        struct pz_group group);
 
 /* Returns the rate of a ring in which every device sends to its neighbour only, so that between
  * nodes it has one interface: that of the device at the edge of the node. */
-double pz_network_neighbour_rate(const struct pz_constants *k, const struct pz_cluster *net,
+double pz_network_neighbour_rate(const struct pz_constants *constants, const struct pz_cluster *net,
                                  struct pz_group group);
 
-/* Returns the seconds of a large message in addition to those of its bytes: the library's
- * start-up and the latency of the outermost level that the group crosses. */
-double pz_network_message_s(const struct pz_constants *k, const struct pz_cluster *net,
+/* Returns the seconds of a large message in addition to those of its bytes: the library's start-up
+ * and the latency of the outermost level that the group crosses. */
+double pz_network_message_s(const struct pz_constants *constants, const struct pz_cluster *net,
                             struct pz_group group);
 
-/* Returns the rate that collectives reach on a device's interface to a level outside the
- * innermost one, in bytes/s. */
-double pz_network_outer_rate(const struct pz_constants *k, const struct pz_level *level);
+/* Returns the rate that collectives reach on a device's interface to a level outside the innermost
+ * one, in bytes/s. */
+double pz_network_outer_rate(const struct pz_constants *constants, const struct pz_level *level);
 
 /* Returns whether a group reaches beyond the innermost level. */
 bool pz_network_crosses_levels(const struct pz_cluster *net, struct pz_group group);
@@ -55,18 +55,19 @@ bool pz_network_crosses_levels(const struct pz_cluster *net, struct pz_group gro
  * the outer levels. */
 enum pz_wire { PZ_WIRE_INNER, PZ_WIRE_OUTER, PZ_WIRES };
 
-/* The seconds of a collective, and those for which its bytes occupy each kind of link of a device.
- */
+/* The seconds of a collective, and those for which its bytes occupy each kind of link of a
+ * device. */
 struct pz_wire_time {
   double s, busy_s[PZ_WIRES];
 };
 
 /* Returns the time of a collective over a group.  It is 0 for one device. */
-struct pz_wire_time pz_network_time(const struct pz_constants *k, const struct pz_cluster *net,
-                                    enum pz_collective kind, double bytes, struct pz_group group);
+struct pz_wire_time pz_network_time(const struct pz_constants *constants,
+                                    const struct pz_cluster *net, enum pz_collective kind,
+                                    double bytes, struct pz_group group);
 
 /* Only the seconds of pz_network_time(). */
-double pz_network_s(const struct pz_constants *k, const struct pz_cluster *net,
+double pz_network_s(const struct pz_constants *constants, const struct pz_cluster *net,
                     enum pz_collective kind, double bytes, struct pz_group group);
 
 /* Adds `times` times a collective to a sum. */
@@ -84,18 +85,19 @@ struct pz_dispatch {
   struct pz_group group;
 };
 
-/* Returns the time of a dispatch or combine.  An all-to-all moves a copy of a token for each of
- * its experts.  DeepEP and HybridEP send a token at most once to each node, and inside a node at
- * most once to each device. */
-struct pz_wire_time pz_dispatch_time(const struct pz_constants *k, const struct pz_cluster *net,
+/* Returns the time of a dispatch or combine.  An all-to-all moves a copy of a token for each of its
+ * experts.  DeepEP and HybridEP send a token at most once to each node, and inside a node at most
+ * once to each device. */
+struct pz_wire_time pz_dispatch_time(const struct pz_constants *constants,
+                                     const struct pz_cluster *net,
                                      const struct pz_dispatch *dispatch);
 
 /* ---- rings inside each level of a network, from the chip outward ----------------------------- */
 
-/* Returns the seconds of a collective over `devices` devices that fill each level before they
- * reach the next, without what libraries reach. In each half (scatter and gather), a ring of g
- * on a level moves (g-1)/g of what is left of the tensor there and has g-1 latencies; the next
- * level has 1/g of it left.  Zero for one device. */
+/* Returns the seconds of a collective over `devices` devices that fill each level before they reach
+ * the next, without what libraries reach. In each half (scatter and gather), a ring of g on a level
+ * moves (g-1)/g of what is left of the tensor there and has g-1 latencies; the next level has 1/g
+ * of it left.  Zero for one device. */
 double pz_collective_s(const struct pz_cluster *net, enum pz_collective kind, double bytes,
                        int64_t devices);
 

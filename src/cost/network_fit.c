@@ -126,7 +126,7 @@ static void fit_level(struct network_fit *network_fit, struct pz_network_level_f
   static const double FIRST_STARTUP_S = 5e-6;
   /* a message between nodes is never this late; what takes longer is the start of a protocol */
   static const double MOST_LATENCY_S = 2e-4;
-  const struct pz_constants *k = &pz_constants_default;
+  const struct pz_constants *constants = &pz_constants_default;
   struct pz_level *level = &network_fit->net->level[network_fit->level];
   struct pz_collective_facts *facts = &level->collectives;
   bool is_outer = network_fit->level > 0;
@@ -139,12 +139,12 @@ static void fit_level(struct network_fit *network_fit, struct pz_network_level_f
     out->rows++;
   }
   if (!(facts->efficiency > 0))
-    facts->efficiency = is_outer ? k->outer_efficiency : k->ring_efficiency;
+    facts->efficiency = is_outer ? constants->outer_efficiency : constants->ring_efficiency;
   if (is_outer) {
     *delay_s = pz_fmax(*delay_s, 1e-7);
     if (!(facts->startup_s > 0)) facts->startup_s = FIRST_STARTUP_S;
   } else if (!(*delay_s > 0)) {
-    *delay_s = k->ring_startup_s;
+    *delay_s = constants->ring_startup_s;
   }
   out->before_bytes_per_s = facts->efficiency * level->bytes_per_s;
   out->before_s = *delay_s;
@@ -190,9 +190,9 @@ static void report_errors(struct pz_call *own, const struct network_fit *network
     double before_error = fabs(predicted_s(before, row) / row->s - 1);
     double after_error = fabs(predicted_s(network_fit->net, row) / row->s - 1);
     const int sizes[] = {size_class(row->bytes), ALL_SIZES};
-    for (int k = 0; k < 2; k++) {
-      add_error(&tests[t], sizes[k], before_error, after_error);
-      add_error(&all, sizes[k], before_error, after_error);
+    for (int constants = 0; constants < 2; constants++) {
+      add_error(&tests[t], sizes[constants], before_error, after_error);
+      add_error(&all, sizes[constants], before_error, after_error);
     }
   }
   tests[result->n_tests++] = all;

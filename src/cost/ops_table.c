@@ -1,8 +1,8 @@
 /* Tables of single operators: the operators that are known, the reader of a table, and the
  * predicted time of a row.
  *
- * Each operator of a table has a form (enum form), which says how its row is read and which part
- * of the cost model predicts it: GEMMs by the mapper, attention, scans, vector operators and
+ * Each operator of a table has a form (enum form), which says how its row is read and which part of
+ * the cost model predicts it: GEMMs by the mapper, attention, scans, vector operators and
  * collectives by their own models.  Benchmarks call an operator in a loop, so that data that fits
  * in the global buffer is read from there; the models take this into account where they are told
  * that the data are warm.  Nothing in this file is fitted.
@@ -373,10 +373,10 @@ double pz_ops_read_time(struct pz_call *call, const struct pz_ops_cell *cell, bo
 
 /* ---- predicting: seconds of one call of a benchmark loop ------------------------------------- */
 
-/* Attention reads queries, keys and values and writes its result; backward it also reads and
- * writes their gradients.  All heads of a row of form ATTENTION are in its batch.  Serving kernels
- * first read and write what goes to the cache: keys and values, or the latent vector that all
- * heads share. */
+/* Attention reads queries, keys and values and writes its result; backward it also reads and writes
+ * their gradients.  All heads of a row of form ATTENTION are in its batch.  Serving kernels first
+ * read and write what goes to the cache: keys and values, or the latent vector that all heads
+ * share. */
 static double attention_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
   static const double LATENT_WIDTH = 576; /* 512, and 64 of the rotary part (DeepSeek-V3) */
   const struct operator_info *op = &operators[row->op];
@@ -401,10 +401,10 @@ static double attention_s(const struct pz_chip *chip, const struct pz_ops_row *r
   return estimate.latency_s;
 }
 
-/* Serving kernels begin and end with a state in fp32 for each sample: SGLang (delta rule) reads
- * and writes it; TensorRT-LLM (Mamba-2) moves as much again for zeros and copies, as its samples
- * of one chunk show, which take longer than the chunks of long samples.  Inputs and results of a
- * token are in 16 bits, decays in fp32. */
+/* Serving kernels begin and end with a state in fp32 for each sample: SGLang (delta rule) reads and
+ * writes it; TensorRT-LLM (Mamba-2) moves as much again for zeros and copies, as its samples of one
+ * chunk show, which take longer than the chunks of long samples.  Inputs and results of a token are
+ * in 16 bits, decays in fp32. */
 static double scan_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
   const struct operator_info *op = &operators[row->op];
   double n = (double)row->n, k = (double)row->k, heads = (double)row->heads;
@@ -426,8 +426,8 @@ static double scan_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
 }
 
 /* Returns a vector operator that moves `bytes` for each value.  Benchmarks measure a backward
- * operator after its forward one, whose result, gradient and inputs pass through the global
- * buffer in between: the part of the data that they displace is read from HBM. */
+ * operator after its forward one, whose result, gradient and inputs pass through the global buffer
+ * in between: the part of the data that they displace is read from HBM. */
 static double vector_s(const struct pz_chip *chip, const struct pz_ops_row *row, int kind,
                        enum pz_direction direction, double bytes) {
   const char *kernel = operators[row->op].kernel ? operators[row->op].kernel : "";
@@ -482,8 +482,8 @@ static double conv_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
   return state_kernel_s(chip, &work, blocks * block_s, waits, op->form != CONV);
 }
 
-/* Returns the network of a collective: one node of row->batch devices joined by the chip's link,
- * or the standard cluster of the chip. */
+/* Returns the network of a collective: one node of row->batch devices joined by the chip's link, or
+ * the standard cluster of the chip. */
 static struct pz_cluster row_network(struct pz_call *call, const struct pz_chip *chip,
                                      const struct pz_ops_row *row) {
   if (!(chip->link_bytes_per_s > 0))

@@ -1,5 +1,5 @@
-/* Tables of single operators, measured or to be predicted, with the columns op, batch (or b), m,
- * n, k, and `extra` for operators that need more; doc/cost.md says what the columns mean for each
+/* Tables of single operators, measured or to be predicted, with the columns op, batch (or b), m, n,
+ * k, and `extra` for operators that need more; doc/cost.md says what the columns mean for each
  * operator. */
 #ifndef PZ_COST_OPS_TABLE_H
 #define PZ_COST_OPS_TABLE_H
@@ -72,8 +72,8 @@ const char *pz_ops_not_on(const struct pz_chip *chip, const struct pz_ops_row *r
 /* Describes a row for people: its operator and sizes. */
 const char *pz_ops_describe(struct pz_call *call, const struct pz_ops_row *row);
 
-/* Returns whether an operator is element-wise, or a norm, or another one that is neither a GEMM
- * nor attention. */
+/* Returns whether an operator is element-wise, or a norm, or another one that is neither a GEMM nor
+ * attention. */
 bool pz_ops_is_elementwise(uint32_t op);
 
 /* Returns the kernel of a chip's calibration that determines the time of a row: "" for a GEMM,

@@ -30,8 +30,8 @@ double pz_power_static_watts(const struct pz_chip *chip) {
 
 /* Returns the cores of a GPU request the full HBM rate down to the clock that the technology
  * sustains: copies on an H200 at locked clocks keep 4.2 TB/s down to 1,500 MHz, and reach 0.78,
- * 0.54 and 0.40 of it at 1,200, 900 and 600 MHz.  Other chips have DMA engines with clocks of
- * their own. */
+ * 0.54 and 0.40 of it at 1,200, 900 and 600 MHz.  Other chips have DMA engines with clocks of their
+ * own. */
 struct pz_power_law pz_power_law_of(const struct pz_chip *chip) {
   const struct pz_tech_info *bill_tech = pz_tech_at(pz_chip_bill_tech(chip));
   bool cores_request_hbm = chip->execution == PZ_CHIP_STREAM;
@@ -74,9 +74,9 @@ static struct pz_power run_at_clock(const struct pz_power_law *law, const struct
 }
 
 /* Finds the highest clock between `low` and `high` whose power is within the limit.  Power grows
- * with the clock, is above the limit at `high`, and is hoped to be below it at `low`; if not,
- * `low` is returned.  The method is regula falsi with the Illinois modification: the weight of an
- * end that stays twice is halved. */
+ * with the clock, is above the limit at `high`, and is hoped to be below it at `low`; if not, `low`
+ * is returned.  The method is regula falsi with the Illinois modification: the weight of an end
+ * that stays twice is halved. */
 static double highest_clock_within(const struct pz_power_law *law, const struct pz_work *work,
                                    double interval_s, double low, double high) {
   enum { MOST_STEPS = 60 };
@@ -142,8 +142,8 @@ double pz_chip_gemm_hz(const struct pz_chip *chip) {
 
 /* ---- energy of single operators -------------------------------------------------------------- */
 
-/* Operands come from the global buffer once for each tile of side x side results, whose sums fill
- * a quarter of a core's buffer: 2 operands of e bytes for every side^2 results and side
+/* Operands come from the global buffer once for each tile of side x side results, whose sums fill a
+ * quarter of a core's buffer: 2 operands of e bytes for every side^2 results and side
  * multiply-accumulates each make 2 e / side bytes for one. */
 double pz_power_product_j(const struct pz_chip *chip, double macs) {
   const struct pz_tech_info *tech = pz_tech_at(pz_chip_bill_tech(chip));

@@ -4,8 +4,8 @@
  * The model.  Dynamic power is proportional to f V^2 (f: clock, V: supply voltage), and V falls
  * linearly with f down to a floor (pz_tech_voltage2).  Static power is proportional to the area; a
  * part of it, that of the clock network, also follows f V^2. Simplifications: the chip has one
- * clock and one temperature; power is averaged over one operator, so that a short peak never
- * lowers the clock; the clock is constant during an operator. */
+ * clock and one temperature; power is averaged over one operator, so that a short peak never lowers
+ * the clock; the clock is constant during an operator. */
 #ifndef PZ_COST_POWER_H
 #define PZ_COST_POWER_H
 
@@ -43,8 +43,8 @@ struct pz_work {
       glb_s; /* at tensor cores with their buffers, vector cores, global buffer */
 };
 
-/* Returns the longest time of the chip's own resources, without start-up, and the latency of
- * all, at the nominal clock. */
+/* Returns the longest time of the chip's own resources, without start-up, and the latency of all,
+ * at the nominal clock. */
 double pz_work_chip_s(const struct pz_work *work);
 double pz_work_s(const struct pz_work *work);
 
@@ -62,8 +62,8 @@ double pz_power_idle_watts(const struct pz_chip *chip);
 
 /* ---- energy of single operators, in J at the reference clock --------------------------------- */
 
-/* Returns a GEMM of so many multiply-accumulates on the tensor cores, including its operands
- * from global and local buffers. */
+/* Returns a GEMM of so many multiply-accumulates on the tensor cores, including its operands from
+ * global and local buffers. */
 double pz_power_product_j(const struct pz_chip *chip, double macs);
 
 /* Bits of a value of an operand. */
@@ -72,9 +72,9 @@ static inline int pz_format_bits(enum pz_format format) {
   return format == PZ_FORMAT_NVFP4 ? 4 : 8;
 }
 
-/* Returns the energy of a GEMM over that in 16 bits: it is proportional to the bits that are
- * moved and multiplied.  Measured with loops of 0.3 s (NVIDIA AIConfigurator): 8 bits 0.52 to
- * 0.54 on an H200 and a GB200; 4 bits 0.26 pJ/FLOP of 0.71 on a B200, with its casts. */
+/* Returns the energy of a GEMM over that in 16 bits: it is proportional to the bits that are moved
+ * and multiplied.  Measured with loops of 0.3 s (NVIDIA AIConfigurator): 8 bits 0.52 to 0.54 on an
+ * H200 and a GB200; 4 bits 0.26 pJ/FLOP of 0.71 on a B200, with its casts. */
 static inline double pz_power_width_part(enum pz_format format) {
   return pz_format_bits(format) / 16.0;
 }
@@ -84,8 +84,8 @@ static inline double pz_power_width_part(enum pz_format format) {
  * arithmetic. */
 double pz_power_lane_ops(const struct pz_chip *chip, int kind, enum pz_direction direction);
 
-/* Returns the GEMMs of attention and the softmax of its scores, each of which takes `cycles` of
- * a vector lane. */
+/* Returns the GEMMs of attention and the softmax of its scores, each of which takes `cycles` of a
+ * vector lane. */
 double pz_power_attention_j(const struct pz_chip *chip, double macs, double scores, double cycles);
 
 #endif

@@ -2,8 +2,8 @@
  * (pz_power_table).
  *
  * A row is one operator, called again and again.  Its calls do some work (struct pz_work of
- * cost/power.h), from which pz_power_run() finds the clock that the power limit allows, the time
- * of a call and the watts.  The chip is taken without its measured slowdown at the power limit,
+ * cost/power.h), from which pz_power_run() finds the clock that the power limit allows, the time of
+ * a call and the watts.  The chip is taken without its measured slowdown at the power limit,
  * because the slowdown is what is predicted here.
  *
  * Sections: operators, reading, the work of a call, the table. */
@@ -119,8 +119,8 @@ static const struct operator_info *read_row(struct power_reader *r, uint32_t i) 
 
 /* ---- the work of a call ---------------------------------------------------------------------- */
 
-/* Returns a GEMM on the tensor cores, or (LANE_GEMM) in 32 bits on the vector lanes with the
- * tiles of a 16-bit one, of which each lane does a multiply-add in a cycle. */
+/* Returns a GEMM on the tensor cores, or (LANE_GEMM) in 32 bits on the vector lanes with the tiles
+ * of a 16-bit one, of which each lane does a multiply-add in a cycle. */
 static struct pz_work gemm_work(struct pz_call *call, struct pz_cost *cost,
                                 const struct operator_info *op, const double cell[COLUMNS]) {
   const struct pz_chip *chip = &cost->chip;

@@ -103,8 +103,8 @@ double pz_product_core_s(struct pz_call *call, const struct pz_product *product,
   return core_s;
 }
 
-/* Seconds on the cores of a chip with a clock of CLOCK_HZ and buffers of the same bytes per cycle.
- */
+/* Seconds on the cores of a chip with a clock of CLOCK_HZ and buffers of the same bytes per
+ * cycle. */
 static double core_s_at_clock(struct pz_call *call, struct pz_product_times *times,
                               const struct pz_product *product, const struct pz_chip *chip) {
   double slower = CLOCK_HZ / chip->clock_hz;

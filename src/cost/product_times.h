@@ -4,8 +4,8 @@
  * cycles) and at the memory are kept separately, because each depends on few of a chip's numbers
  * (pz_sweep_mappings).  For chips with nested mappings the whole mapping is kept, which is
  * expensive to find; a table that threads and ranks share may keep it too.  What is kept is
- * forgotten when it becomes large; results do not depend on what was asked before.  For one thread.
- */
+ * forgotten when it becomes large; results do not depend on what was asked before.  For one
+ * thread. */
 #ifndef PZ_COST_PRODUCT_TIMES_H
 #define PZ_COST_PRODUCT_TIMES_H
 
@@ -20,9 +20,9 @@ struct pz_product_times *pz_product_times_new(struct pz_call *call,
 void pz_product_times_free(struct pz_product_times *times); /* accepts NULL */
 
 /* Returns the mapping of a GEMM.  On chips with rules.nested_mapping it is that of
- * pz_find_mapping().  On others it has latency and times but no energy and no tiles, and
- * compute_s is the time of the cores with their buffers.  The chip must have no calibration
- * except what its class reaches (chip/cold.def).  Raises the errors of pz_find_mapping(). */
+ * pz_find_mapping().  On others it has latency and times but no energy and no tiles, and compute_s
+ * is the time of the cores with their buffers.  The chip must have no calibration except what its
+ * class reaches (chip/cold.def).  Raises the errors of pz_find_mapping(). */
 struct pz_mapping pz_product_times_mapping(struct pz_call *call, struct pz_product_times *times,
                                            const struct pz_product *product,
                                            const struct pz_chip *chip);

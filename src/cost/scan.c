@@ -67,8 +67,8 @@ static const struct scan_kernels {
       .exponentials = 2}},
 };
 
-/* The delta rule of serving libraries: K K^T is written in fp32, and its inverse is a kernel of
- * its own. */
+/* The delta rule of serving libraries: K K^T is written in fp32, and its inverse is a kernel of its
+ * own. */
 static const struct scan_kernels served_delta = {.kernels = 8,
                                                  .blocks = 4,
                                                  .passes = 1,
@@ -103,10 +103,10 @@ static double count_macs(const struct pz_scan_work *work, const struct token_cou
 }
 
 static double count_bytes(const struct pz_scan_work *work, const struct token_counts *token) {
-  double n = (double)work->dims.n, k = (double)work->dims.k, c = (double)work->chunk;
-  double token_bytes = token->k_bytes * k + token->n_bytes * n + token->c_bytes * c;
-  return (double)work->dims.batch *
-         ((double)work->dims.m * token_bytes + count_chunks(work) * token->state_bytes * n * k);
+  double n = (double)work->dims.n, constants = (double)work->dims.k, c = (double)work->chunk;
+  double token_bytes = token->k_bytes * constants + token->n_bytes * n + token->c_bytes * c;
+  return (double)work->dims.batch * ((double)work->dims.m * token_bytes +
+                                     count_chunks(work) * token->state_bytes * n * constants);
 }
 
 struct pz_scan_counts pz_scan_counts(const struct pz_scan_work *work) {
@@ -156,7 +156,7 @@ void pz_scan_time(const struct pz_chip *chip, const struct pz_scan_work *work,
                   struct pz_scan_time *out) {
   /* a third of all bytes is what one kernel reads of another */
   static const double THIRD = 1.0 / 3;
-  const struct pz_constants *k = &pz_constants_default;
+  const struct pz_constants *constants = &pz_constants_default;
   const struct pz_calibration *calibration = &chip->calibration;
   const struct scan_kernels *kernels = find_kernels(work);
   const struct pz_kernel *default_kernel = pz_chip_kernel(chip, "default");
@@ -164,7 +164,7 @@ void pz_scan_time(const struct pz_chip *chip, const struct pz_scan_work *work,
   bool is_gpu = chip->execution == PZ_CHIP_STREAM;
   bool is_tuned =
       is_gpu && work->kind == PZ_OP_DELTA_RULE && work->direction == PZ_FORWARD && !work->served;
-  double tuned = is_tuned ? k->scan_tuned : 1;
+  double tuned = is_tuned ? constants->scan_tuned : 1;
 
   double hbm_efficiency = fmin(calibration->hbm_read_efficiency, calibration->hbm_write_efficiency);
   if (default_kernel) hbm_efficiency = default_kernel->hbm_efficiency;
@@ -173,7 +173,7 @@ void pz_scan_time(const struct pz_chip *chip, const struct pz_scan_work *work,
                        1 / (chip->glb_bytes_per_s * calibration->glb_efficiency));
   double mac_s = 1 / (tuned * macs_per_s(chip, work));
   double lane_s = all.lane_ops / pz_chip_vector_op_per_s(chip);
-  double block_s = k->scan_block / (tuned * (double)chip->tensor.cores * chip->clock_hz);
+  double block_s = constants->scan_block / (tuned * (double)chip->tensor.cores * chip->clock_hz);
   double blocks_s =
       is_gpu ? kernels->blocks * (double)work->dims.batch * count_chunks(work) * block_s : 0;
 
@@ -186,11 +186,12 @@ void pz_scan_time(const struct pz_chip *chip, const struct pz_scan_work *work,
   /* the pass: a chunk's state waits for the one before; the first has gone through all kernels */
   double pass_s = overlap_in_part(pass_macs * mac_s, pass_bytes * byte_s);
   double first_part = fmin(1, (double)work->dims.m / (double)work->chunk);
-  double wait_s = kernels->passes * k->scan_step / (tuned * chip->clock_hz) * count_chunks(work);
-  double first_s = kernels->passes * k->scan_chunk * first_part / (tuned * chip->clock_hz);
+  double wait_s =
+      kernels->passes * constants->scan_step / (tuned * chip->clock_hz) * count_chunks(work);
+  double first_s = kernels->passes * constants->scan_chunk * first_part / (tuned * chip->clock_hz);
   if (!is_gpu) wait_s = first_s = 0;
   *out = (struct pz_scan_time){
-      .startup_s = is_gpu ? kernels->kernels * k->scan_kernel_s : calibration->startup_s,
+      .startup_s = is_gpu ? kernels->kernels * constants->scan_kernel_s : calibration->startup_s,
       .compute_s = all_compute_s + first_s + fmax(pass_macs * mac_s, wait_s),
       .hbm_s = all.bytes * byte_s,
       .lane_s = lane_s,

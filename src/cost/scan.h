@@ -1,7 +1,7 @@
 /* State-space layers: Mamba-2's scan (Dao and Gu, arXiv 2405.21060) and the gated delta rule (Yang
  * et al., arXiv 2412.06464), computed in chunks of tokens.  Some kernels work on all chunks at a
- * time (GEMMs of a chunk's tokens with each other and with states), and a pass hands the state
- * from one chunk to the next.  What they compute, read and write is counted from state-spaces/mamba
+ * time (GEMMs of a chunk's tokens with each other and with states), and a pass hands the state from
+ * one chunk to the next.  What they compute, read and write is counted from state-spaces/mamba
  * (ops/triton/ssd_combined.py) and fla-org/flash-linear-attention (ops/gated_delta_rule/chunk.py),
  * forward and backward; how fast they are is in `scan_*` of constants.def. */
 #ifndef PZ_COST_SCAN_H

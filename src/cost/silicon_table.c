@@ -251,8 +251,8 @@ char *pz_silicon_accepted(char *buf, size_t size) {
   return buf;
 }
 
-/* Handles a column that is unknown or missing: an error, or for a table in the collectors' form
- * the reason why its rows are not predicted. */
+/* Handles a column that is unknown or missing: an error, or for a table in the collectors' form the
+ * reason why its rows are not predicted. */
 static void report_column(struct silicon_reader *reader, const char *problem, const char *column) {
   char accepted[1000] = "";
   size_t n = 0;
@@ -617,8 +617,8 @@ static const struct word dispatchers[] = {{"deepep_normal", 1},
 static const struct word dispatches[] = {
     {"dispatch", 1}, {"combine", 1}, {"prepare", 0}, {"combine_low_precision", 0}, {NULL, 0}};
 
-/* Returns a dispatch between nodes includes the time of its notification, which has a column of
- * its own. */
+/* Returns a dispatch between nodes includes the time of its notification, which has a column of its
+ * own. */
 static bool read_dispatch(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const int64_t LONG = 1024;
   int64_t experts = INT64_MAX;

@@ -1,7 +1,7 @@
 /* Tables of operators measured on real chips, with the columns of AIConfigurator's collectors
  * (github.com/ai-dynamo/aiconfigurator: gemm_perf.txt, context_attention_perf.txt, moe_perf.txt,
- * nccl_perf.txt, ...; times in milliseconds) or with shorter ones (chip, dtype, m, n, k, us;
- * ...).  doc/validate.md describes both. */
+ * nccl_perf.txt, ...; times in milliseconds) or with shorter ones (chip, dtype, m, n, k, us; ...).
+ * doc/validate.md describes both. */
 #ifndef PZ_COST_SILICON_TABLE_H
 #define PZ_COST_SILICON_TABLE_H
 

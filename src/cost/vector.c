@@ -13,9 +13,9 @@
 #include "workload/op.h"
 
 /* Cycles of a lane for one value, forward and backward.  They are those of the original system:
- * add, relu, norms 1/1 and mul 1/2; dropout 2/1; softmax 10 and a summing pass / 2; silu 12/2;
- * tanh 27/2; mean 10/10; sin, cos 13/2; powers and roots 15/16. It took GELU for ReLU; here GELU
- * costs its tanh and eight simple steps, and backward twice the simple steps and the tanh again.
+ * add, relu, norms 1/1 and mul 1/2; dropout 2/1; softmax 10 and a summing pass / 2; silu 12/2; tanh
+ * 27/2; mean 10/10; sin, cos 13/2; powers and roots 15/16. It took GELU for ReLU; here GELU costs
+ * its tanh and eight simple steps, and backward twice the simple steps and the tanh again.
  * Operators that only move data cost 1. */
 static const unsigned char lane_cycles[PZ_OP_KINDS][2] = {
     [PZ_OP_ADD] = {1, 1},         [PZ_OP_BIAS] = {1, 1},
@@ -40,9 +40,9 @@ static const unsigned char lane_cycles[PZ_OP_KINDS][2] = {
     [PZ_OP_DELTA_RULE] = {30, 0}, /* one token, for a value of its state */
 };
 
-/* Returns the name of the kernel that runs an operator, and may change its direction to
- * forward.  Sorting, gathering and scattering of rows run kernels of other operators: whole rows
- * are moved, whatever the order, or added up. */
+/* Returns the name of the kernel that runs an operator, and may change its direction to forward.
+ * Sorting, gathering and scattering of rows run kernels of other operators: whole rows are moved,
+ * whatever the order, or added up. */
 static const char *kernel_name(int kind, enum pz_direction *direction) {
   bool moves_rows = kind == PZ_OP_SORT || kind == PZ_OP_GATHER_ROWS || kind == PZ_OP_SCATTER_ADD;
   if (!moves_rows) return pz_op_info(kind)->name;
@@ -51,8 +51,8 @@ static const char *kernel_name(int kind, enum pz_direction *direction) {
   return pz_op_info(adds_rows ? PZ_OP_SCATTER_ADD : PZ_OP_DISPATCH)->name;
 }
 
-/* Returns the measured kernel of an operator, or backward of its derivative if that was
- * measured; NULL if neither was. */
+/* Returns the measured kernel of an operator, or backward of its derivative if that was measured;
+ * NULL if neither was. */
 static const struct pz_kernel *find_kernel(const struct pz_chip *chip, int kind,
                                            enum pz_direction direction) {
   const char *name = kernel_name(kind, &direction);
@@ -76,11 +76,11 @@ static double lane_s(const struct pz_chip *chip, double values, double cycles_pe
   return ceil(values / lanes) * cycles_per_value / chip->clock_hz;
 }
 
-/* Long rows run on one thread block each, in waves of as many blocks as the cores have threads
- * for; waves overlap except the first. A thread has 8 values of a row, a block at most 1,024
- * threads, a core 2,048 (limits of CUDA).  The time of a block grows with its row up to 4,096
- * values, and the rest of longer rows is loaded during its reductions: softmax on an H200 takes
- * the same time from 4,096 to 14,336 values. */
+/* Long rows run on one thread block each, in waves of as many blocks as the cores have threads for;
+ * waves overlap except the first. A thread has 8 values of a row, a block at most 1,024 threads, a
+ * core 2,048 (limits of CUDA).  The time of a block grows with its row up to 4,096 values, and the
+ * rest of longer rows is loaded during its reductions: softmax on an H200 takes the same time from
+ * 4,096 to 14,336 values. */
 static double block_s(const struct pz_chip *chip, const struct pz_kernel *kernel, double rows,
                       double cols) {
   static const double VALUES_PER_THREAD = 8, MOST_THREADS = 1024, THREADS_PER_CORE = 2048;
@@ -92,10 +92,10 @@ static double block_s(const struct pz_chip *chip, const struct pz_kernel *kernel
 }
 
 /* The time of a measured kernel.  A kernel draws the full rate of HBM after it has moved
- * RAMP_BUFFERS times the global buffer, which costs hbm_ramp_s (fitted to casts of 20 MB to 5 GB
- * on H100 to GB300: NVIDIA AIConfigurator, fp8_quant.static; only the presets of Blackwell have
- * it).  Rows beyond long_row do not stay on the core and are read again.  The default kernel stands
- * for many operators, whose own cycles count. */
+ * RAMP_BUFFERS times the global buffer, which costs hbm_ramp_s (fitted to casts of 20 MB to 5 GB on
+ * H100 to GB300: NVIDIA AIConfigurator, fp8_quant.static; only the presets of Blackwell have it).
+ * Rows beyond long_row do not stay on the core and are read again.  The default kernel stands for
+ * many operators, whose own cycles count. */
 static void time_measured(const struct pz_chip *chip, const struct pz_kernel *kernel,
                           const struct pz_vector_work *work, struct pz_vector_time *out) {
   static const double RAMP_BUFFERS = 2.4;
