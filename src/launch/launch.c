@@ -200,7 +200,8 @@ static bool is_same_shape(const struct pz_model_shape *a, const struct pz_model_
                       a->dense_layers == b->dense_layers && a->latent == b->latent;
   bool same_recurrence = ssm_a->heads == ssm_b->heads && ssm_a->head_dim == ssm_b->head_dim &&
                          ssm_a->state == ssm_b->state && ssm_a->groups == ssm_b->groups &&
-                         ssm_a->conv == ssm_b->conv && strcmp(a->pattern, b->pattern) == 0;
+                         ssm_a->conv_tokens == ssm_b->conv_tokens &&
+                         strcmp(a->pattern, b->pattern) == 0;
   bool same_flags = a->tied == b->tied && a->qkv_bias == b->qkv_bias && a->bias == b->bias &&
                     a->qk_norm == b->qk_norm && a->out_gate == b->out_gate &&
                     a->gated == b->gated && a->squared == b->squared;

@@ -263,7 +263,7 @@ static void write_gated_delta_net(const struct core_writer *writer) {
       fprintf(writer->out, "%s%d", i ? "," : "", shape->pattern[i] == 'L');
     fputs(writer->bridge ? "]\n" : "]'\n", writer->out);
   }
-  write_integer(writer, "linear-conv-kernel-dim", recurrence->conv);
+  write_integer(writer, "linear-conv-kernel-dim", recurrence->conv_tokens);
   write_integer(writer, "linear-key-head-dim", recurrence->state);
   write_integer(writer, "linear-value-head-dim", recurrence->head_dim);
   write_integer(writer, "linear-num-key-heads", recurrence->groups);

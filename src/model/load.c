@@ -1,8 +1,8 @@
 /* Loading a model by its name or path, as every command accepts it: a preset, a config.json, or an
  * ONNX file.
  *
- * A path that ends with .onnx is an ONNX file, and a configuration may have any other name.  The
- * rooms below this one do not know both importers. */
+ * A path that ends with .onnx is an ONNX file, and any other path is a configuration.  The folders
+ * of both importers do not know each other, so they are called here. */
 #include <string.h>
 
 #include "core/call.h"
@@ -11,8 +11,8 @@
 #include "onnx/import.h"
 #include "workload/workload.h"
 
-/* Returns the name of preset i that corresponds to the word: the name on Hugging Face if the word
- * contains a slash. */
+/* Returns the name of preset i, or NULL after the last one: the name on Hugging Face if `word`
+ * contains a slash and the preset has one. */
 static const char *preset_name(const void *word, size_t i) {
   const char *hub = strchr(word, '/') ? pz_preset_hub_name(i) : NULL;
   return hub ? hub : pz_preset_name(i);
@@ -24,7 +24,7 @@ struct load_arguments {
   struct pz_workload **out;
 };
 
-/* Tries the presets first, then a path, whose end decides about its format. */
+/* Loads a preset, or else the file at the path `model`. */
 static void load_model(struct pz_call *call, void *ctx) {
   static const char onnx_suffix[] = ".onnx";
   const struct load_arguments *args = ctx;

@@ -91,13 +91,13 @@ static uint64_t hash_operator(const struct pz_onnx_layering *layering, uint32_t 
 
 struct occurrence {
   uint64_t hash;
-  uint32_t at;
+  uint32_t place;
 };
 
 static int compare_occurrences(const void *a, const void *b) {
   const struct occurrence *left = a, *right = b;
   if (left->hash != right->hash) return left->hash < right->hash ? -1 : 1;
-  return (left->at > right->at) - (left->at < right->at);
+  return (left->place > right->place) - (left->place < right->place);
 }
 
 static int compare_numbers(const void *a, const void *b) {
@@ -135,7 +135,7 @@ static uint32_t list_candidates(struct pz_call *call, const struct pz_onnx_layer
   qsort(occurrence, n, sizeof *occurrence, compare_occurrences);
   for (uint32_t i = 1; i < n; i++)
     if (occurrence[i].hash == occurrence[i - 1].hash)
-      distance[n_distances++] = occurrence[i].at - occurrence[i - 1].at;
+      distance[n_distances++] = occurrence[i].place - occurrence[i - 1].place;
   qsort(distance, n_distances, sizeof *distance, compare_numbers);
   for (uint32_t i = 0; i < n_distances; i++) {
     bool is_new = n_candidates == 0 || candidate[n_candidates - 1].period != distance[i];
@@ -332,8 +332,8 @@ static void add_part(struct pz_call *call, struct pz_onnx_layering *layering, st
 
 /* Divides a range of operators into segments: the best run of equal blocks, and both sides of it in
  * the same way. */
-static void divide(struct pz_call *call, struct pz_onnx_layering *layering, struct range range,
-                   int *runs_left) {
+static void divide_range(struct pz_call *call, struct pz_onnx_layering *layering,
+                         struct range range, int *runs_left) {
   struct run run = {0};
   if (range.to - range.from >= 4 && *runs_left > 0) run = find_run(call, layering, range);
   if (run.count < 2) {
@@ -341,9 +341,10 @@ static void divide(struct pz_call *call, struct pz_onnx_layering *layering, stru
     return;
   }
   --*runs_left;
-  divide(call, layering, (struct range){range.from, run.start}, runs_left);
+  divide_range(call, layering, (struct range){range.from, run.start}, runs_left);
   add_segment(call, layering, run.start, run.period, run.count);
-  divide(call, layering, (struct range){run.start + run.count * run.period, range.to}, runs_left);
+  divide_range(call, layering, (struct range){run.start + run.count * run.period, range.to},
+               runs_left);
 }
 
 /* ---- dividing by names ---------------------------------------------------------------------- */
@@ -451,38 +452,39 @@ static void divide_by_names(struct pz_call *call, struct pz_onnx_layering *layer
  * or a later one reads. */
 struct sweep {
   const struct pz_onnx_layering *layering;
-  struct pz_vec alive; /* values, in the order in which they are produced */
-  uint32_t at;
+  struct pz_vec live_values; /* values, in the order in which they are produced */
+  uint32_t place;
   uint32_t *last_reader; /* by value: the last segment so far, counted from 1, that reads it */
 };
 
 /* Advances a sweep to a place. */
 static void sweep_to(struct pz_call *call, struct sweep *sweep, uint32_t to) {
   const struct pz_onnx_layering *layering = sweep->layering;
-  for (; sweep->at < to; sweep->at++) {
-    const struct pz_onnx_node *node = pz_onnx_at(layering, sweep->at);
+  for (; sweep->place < to; sweep->place++) {
+    const struct pz_onnx_node *node = pz_onnx_at(layering, sweep->place);
     for (uint32_t j = 0; j < node->n_out; j++) {
       const struct pz_onnx_value *value = pz_onnx_result(node, j);
       if (!value || value->root != node->out[j] || value->role != PZ_ONNX_ACTIVATION) continue;
-      if (layering->last_use[value->root] != PZ_NONE) pz_append(call, &sweep->alive, &value->root);
+      if (layering->last_use[value->root] != PZ_NONE)
+        pz_append(call, &sweep->live_values, &value->root);
     }
   }
   uint32_t n = 0;
-  for (uint32_t i = 0; i < sweep->alive.n; i++) {
-    uint32_t value = *pz_vec_at(&sweep->alive, uint32_t, i);
-    if (layering->last_use[value] >= to) *pz_vec_at(&sweep->alive, uint32_t, n++) = value;
+  for (uint32_t i = 0; i < sweep->live_values.n; i++) {
+    uint32_t value = *pz_vec_at(&sweep->live_values, uint32_t, i);
+    if (layering->last_use[value] >= to) *pz_vec_at(&sweep->live_values, uint32_t, n++) = value;
   }
-  sweep->alive.n = n;
+  sweep->live_values.n = n;
 }
 
 /* Lists those values alive that segment `id` reads, or that are produced at produced_from or later,
  * the latest first.  The bytes of the other values are added to *passing, unless it is NULL. */
 static const uint32_t *list_alive(struct pz_call *call, const struct sweep *sweep, uint32_t id,
                                   uint32_t produced_from, uint32_t *count, int64_t *passing) {
-  uint32_t *ids = pz_alloc(call, sweep->alive.n, sizeof *ids);
+  uint32_t *ids = pz_alloc(call, sweep->live_values.n, sizeof *ids);
   *count = 0;
-  for (uint32_t remaining = sweep->alive.n; remaining > 0; remaining--) {
-    uint32_t value = *pz_vec_at(&sweep->alive, uint32_t, remaining - 1);
+  for (uint32_t remaining = sweep->live_values.n; remaining > 0; remaining--) {
+    uint32_t value = *pz_vec_at(&sweep->live_values, uint32_t, remaining - 1);
     int64_t bytes = 0;
     bool listed = sweep->last_reader[value] == id ||
                   pz_onnx_produced_at(sweep->layering, value) >= produced_from;
@@ -535,7 +537,7 @@ static void connect_segment(struct pz_call *call, struct sweep *sweep,
 static void finish_segments(struct pz_call *call, struct pz_onnx_layering *layering) {
   uint32_t n = layering->segments.n, n_blocks = 0, block = 0, part = 0;
   struct sweep sweep = {.layering = layering};
-  pz_vec_init(&sweep.alive, call->arena, sizeof(uint32_t));
+  pz_vec_init(&sweep.live_values, call->arena, sizeof(uint32_t));
   sweep.last_reader = pz_alloc(call, layering->graph->values.n, sizeof *sweep.last_reader);
   for (uint32_t i = 0; i < n; i++) n_blocks += pz_onnx_segment(layering, i)->count > 1;
   for (uint32_t i = 0; i < n; i++) {
@@ -570,7 +572,7 @@ void pz_onnx_layering_make(struct pz_call *call, struct pz_onnx_layering *layeri
   if (regex)
     divide_by_names(call, layering, regex);
   else
-    divide(call, layering, (struct range){0, layering->n}, &runs_left);
+    divide_range(call, layering, (struct range){0, layering->n}, &runs_left);
   /* If a block ends the model, the loss gets a layer of its own. */
   if (pz_onnx_segment(layering, layering->segments.n - 1)->count > 1)
     add_segment(call, layering, layering->n, 0, 1);

@@ -44,8 +44,8 @@ struct new_contents {
 
 /* Returns contents of a result that are to be computed; n is 0 if they are too many to be followed.
  * */
-static struct new_contents new_contents(struct pz_call *call, struct pz_onnx_value *output,
-                                        bool real) {
+static struct new_contents allocate_contents(struct pz_call *call, struct pz_onnx_value *output,
+                                             bool real) {
   struct new_contents contents = {.output = output};
   int64_t most = real ? PZ_ONNX_MOST_RANK : PZ_ONNX_MOST_INTS;
   bool is_countable = output->rank >= 0 && pz_onnx_count_elements(output, &contents.n);
@@ -123,7 +123,7 @@ static void copy_mapped(struct pz_call *call, const struct pz_onnx_value *input,
                         const struct element_map *map, struct pz_onnx_value *output) {
   struct contents from = known_contents(input);
   if (!from.n || output->rank != map->rank) return;
-  struct new_contents to = new_contents(call, output, !from.ints);
+  struct new_contents to = allocate_contents(call, output, !from.ints);
   for (int64_t i = 0; i < to.n; i++) {
     int64_t at = mapped_index(map, i);
     if (at < 0 || at >= from.n) return;
@@ -240,7 +240,7 @@ static void fold_unary(struct pz_call *call, const struct pz_onnx_node *node,
   bool negates = pz_onnx_is_type(node, "Neg"), inverts = pz_onnx_is_type(node, "Not");
   bool applies = operand.ints ? negates || inverts : apply_to_real(node->type, 1, &ignored);
   if (!operand.n || !applies) return;
-  struct new_contents result = new_contents(call, output, !operand.ints);
+  struct new_contents result = allocate_contents(call, output, !operand.ints);
   for (int64_t i = 0; i < result.n; i++) {
     if (!operand.ints) {
       if (!apply_to_real(node->type, operand.reals[i], &result.reals[i])) return;
@@ -265,7 +265,7 @@ static void fold_binary(struct pz_call *call, const struct pz_onnx_node *node,
   int64_t ignored;
   bool compares = compare_reals(node->type, 0, 0, &ignored);
   bool real = !compares && !(left.ints && right.ints);
-  struct new_contents result = new_contents(call, output, real);
+  struct new_contents result = allocate_contents(call, output, real);
   struct element_map left_map = broadcast_map(left_value, output),
                      right_map = broadcast_map(right_value, output);
   for (int64_t i = 0; i < result.n; i++) {
@@ -296,7 +296,7 @@ static void fold_where(struct pz_call *call, const struct pz_onnx_node *node,
     if (!in[i].n || !in[i].ints || value->rank > output->rank) return;
     map[i] = broadcast_map(value, output);
   }
-  struct new_contents result = new_contents(call, output, false);
+  struct new_contents result = allocate_contents(call, output, false);
   for (int64_t i = 0; i < result.n; i++) {
     int64_t at = mapped_index(&map[0], i);
     if (at >= in[0].n) return;
@@ -351,7 +351,7 @@ static void fold_cast(struct pz_call *call, const struct pz_onnx_node *node,
   if (!converts) return;
   output->ints = NULL;
   output->n_ints = 0;
-  struct new_contents result = new_contents(call, output, real);
+  struct new_contents result = allocate_contents(call, output, real);
   for (int64_t i = 0; i < result.n; i++) {
     double number = real_at(&operand, i);
     bool fits = number > -9e18 && number < 9e18;
@@ -398,7 +398,7 @@ static void fold_concat(struct pz_call *call, const struct pz_onnx_node *node,
     struct contents part = known_contents(value);
     if (!part.n || (part.ints == NULL) != real) return;
   }
-  struct new_contents result = new_contents(call, output, real);
+  struct new_contents result = allocate_contents(call, output, real);
   int64_t inner = stride(output, axis), before = 0;
   for (uint32_t i = 0; i < node->n_in && result.n; i++) {
     const struct pz_onnx_value *value = pz_onnx_input(node, i);
@@ -425,7 +425,7 @@ static void fold_gather(struct pz_call *call, const struct pz_onnx_node *node,
   if (!data.ints || !indices.ints) return;
   int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", 0), input->rank);
   if (axis < 0) return;
-  struct new_contents result = new_contents(call, output, false);
+  struct new_contents result = allocate_contents(call, output, false);
   int64_t inner = stride(input, axis);
   for (int64_t i = 0; i < result.n; i++) {
     int64_t row = i / inner, index = indices.ints[row % indices.n];

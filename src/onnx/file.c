@@ -40,20 +40,21 @@ static const struct {
 
 /* ---- the copy ------------------------------------------------------------------------------- */
 
-struct copy {
+struct message_copy {
   struct pz_call *call;
   const char *name; /* of the file, for messages */
   const uint8_t *data;
   struct pz_buffer *out;
 };
 
-static _Noreturn void raise_malformed(const struct copy *copy, size_t at, const char *what) {
+static _Noreturn void raise_malformed(const struct message_copy *copy, size_t at,
+                                      const char *what) {
   pz_raise_at(copy->call, PZ_BAD_INPUT, copy->name, 0, 0,
               "%s: byte %zu: %s; accepted: an ONNX model (protobuf ModelProto)", copy->name, at,
               what);
 }
 
-static void append_bytes(const struct copy *copy, const void *bytes, size_t n) {
+static void append_bytes(const struct message_copy *copy, const void *bytes, size_t n) {
   if (copy->out->bytes + n > PZ_ONNX_MOST_KEPT)
     pz_raise(copy->call, PZ_LIMIT, "%s: larger than %d MiB without the weights, the limit",
              copy->name, PZ_ONNX_MOST_KEPT >> 20);
@@ -62,7 +63,7 @@ static void append_bytes(const struct copy *copy, const void *bytes, size_t n) {
 
 /* Reads a number that ends before `end` and advances *at.  Each byte has seven bits of the number,
  * the lowest ones first. */
-static uint64_t read_varint(const struct copy *copy, size_t *at, size_t end) {
+static uint64_t read_varint(const struct message_copy *copy, size_t *at, size_t end) {
   uint64_t number = 0;
   for (unsigned shift = 0; shift < 64; shift += 7) {
     if (*at >= end) raise_malformed(copy, *at, "the file is truncated inside a number");
@@ -76,7 +77,7 @@ static uint64_t read_varint(const struct copy *copy, size_t *at, size_t end) {
 
 /* Advances *at from the end of a field's key to the end of the field.  Returns where the field's
  * contents begin. */
-static size_t skip_field(const struct copy *copy, enum wire wire, size_t *at, size_t end) {
+static size_t skip_field(const struct message_copy *copy, enum wire wire, size_t *at, size_t end) {
   uint64_t bytes = 0;
   size_t contents = *at;
   switch (wire) {
@@ -110,13 +111,14 @@ static enum wire expected_wire(ProtobufCType type) {
   }
 }
 
-static void copy_message(const struct copy *copy, const ProtobufCMessageDescriptor *message,
+static void copy_message(const struct message_copy *copy, const ProtobufCMessageDescriptor *message,
                          size_t at, size_t end, int depth);
 
 /* Copies a message inside of another one.  Its length precedes it but is known only afterwards, so
  * a varint of five bytes is reserved for the length. */
-static void copy_submessage(const struct copy *copy, const ProtobufCMessageDescriptor *message,
-                            size_t at, size_t end, int depth) {
+static void copy_submessage(const struct message_copy *copy,
+                            const ProtobufCMessageDescriptor *message, size_t at, size_t end,
+                            int depth) {
   enum { LENGTH_BYTES = 5 };
   static const uint8_t reserved[LENGTH_BYTES];
   size_t length_at = copy->out->bytes;
@@ -132,7 +134,7 @@ static void copy_submessage(const struct copy *copy, const ProtobufCMessageDescr
 }
 
 /* Copies the fields of a message that are needed. */
-static void copy_message(const struct copy *copy, const ProtobufCMessageDescriptor *message,
+static void copy_message(const struct message_copy *copy, const ProtobufCMessageDescriptor *message,
                          size_t at, size_t end, int depth) {
   if (depth > PZ_ONNX_MOST_NESTING)
     pz_raise(copy->call, PZ_LIMIT,
@@ -190,7 +192,7 @@ static void free_nothing(void *ctx, void *block) {
 
 const Onnx__ModelProto *pz_onnx_unpack(struct pz_call *call, const char *name, const void *data,
                                        size_t bytes) {
-  struct copy copy = {call, name, data, pz_buffer_new(call)};
+  struct message_copy copy = {call, name, data, pz_buffer_new(call)};
   copy_message(&copy, &onnx__model_proto__descriptor, 0, bytes, 0);
   struct message_memory memory = {call->arena, false};
   ProtobufCAllocator allocator = {allocate_message, free_nothing, &memory};

@@ -75,8 +75,8 @@ static void build_segment(struct pz_builder *builder, void *ctx) {
 }
 
 /* Builds a layer for each segment and assembles them to the workload. */
-static void build_layers(struct pz_call *call, struct pz_call *own, struct pz_owned_workload *owned,
-                         struct pz_onnx_lowering *lowering) {
+static void build_layers(struct pz_call *call, struct pz_call *workload_call,
+                         struct pz_owned_workload *owned, struct pz_onnx_lowering *lowering) {
   const struct pz_onnx_layering *layering = lowering->layering;
   struct pz_workload *workload = &owned->workload;
   uint32_t n = layering->segments.n;
@@ -86,7 +86,7 @@ static void build_layers(struct pz_call *call, struct pz_call *own, struct pz_ow
     const struct pz_onnx_segment *segment = pz_onnx_segment(layering, i);
     bool repeats = segment->count > 1;
     layer[i] = (struct segment_layer){call, lowering, segment};
-    plan[i] = (struct pz_layer_plan){.name = pz_copy_text(own, segment->name),
+    plan[i] = (struct pz_layer_plan){.name = pz_copy_text(workload_call, segment->name),
                                      .count = repeats && workload->options.num_layers
                                                   ? workload->options.num_layers
                                                   : segment->count,
@@ -96,7 +96,7 @@ static void build_layers(struct pz_call *call, struct pz_call *own, struct pz_ow
                                      .from = segment->from,
                                      .n_from = segment->n_from};
   }
-  pz_assemble(own, owned, plan, n);
+  pz_assemble(workload_call, owned, plan, n);
   if (workload->options.num_layers) return;
   for (uint32_t i = 0; i < workload->n_layers; i++)
     if (workload->layers[i].count > workload->options.num_layers)
@@ -128,11 +128,11 @@ static struct pz_workload *import_model(struct pz_call *call, const char *name, 
   pz_onnx_layering_make(call, layering, graph, options->layers);
   pz_onnx_shard(call, layering, options->tp, sharding);
   struct pz_onnx_lowering *lowering = pz_onnx_lowering_new(call, layering, sharding);
-  struct pz_call own;
-  struct pz_owned_workload *owned = pz_workload_new(call, &own);
-  owned->workload.model = pz_text_plain(pz_copy_text(&own, name));
+  struct pz_call workload_call;
+  struct pz_owned_workload *owned = pz_workload_new(call, &workload_call);
+  owned->workload.model = pz_text_plain(pz_copy_text(&workload_call, name));
   describe_model(&owned->workload, layering, options, &exported);
-  build_layers(call, &own, owned, lowering);
+  build_layers(call, &workload_call, owned, lowering);
   pz_undefer(call, owned);
   return &owned->workload;
 }

@@ -3,7 +3,7 @@
  *
  * pz_onnx_build_layer() adds the tensors that enter the layer, lowers its nodes one by one
  * (lower_node has a case for each kind), and names the tensors that leave it.  A node becomes one
- * operator, with the kind that the table in op.c or a pattern gives it, on the sizes that this
+ * operator, with the kind that the table in op.right or a pattern gives it, on the sizes that this
  * device has.  Views become no operators, and stand for the value that they are a view of
  * (`root`).  Parameters and data become tensors when they are first read. */
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 enum { LONGEST_NAME = 64, LONGEST_CHAIN = 8 };
 
 /* A layer that is being built. */
-struct building {
+struct onnx_layer {
   struct pz_call *call;
   struct pz_onnx_lowering *lowering;
   struct pz_builder *builder;
@@ -38,51 +38,51 @@ struct pz_onnx_lowering *pz_onnx_lowering_new(struct pz_call *call,
   return lowering;
 }
 
-static const struct pz_onnx_value *value_at(const struct building *layer, uint32_t id) {
+static const struct pz_onnx_value *value_at(const struct onnx_layer *layer, uint32_t id) {
   return pz_onnx_value(layer->graph, id);
 }
 
-_Noreturn static void raise_size_limit(const struct building *layer) {
+_Noreturn static void raise_size_limit(const struct onnx_layer *layer) {
   pz_raise_size_limit(layer->call, layer->graph->file);
 }
 
-_Noreturn static void raise_internal(const struct building *layer) {
+_Noreturn static void raise_internal(const struct onnx_layer *layer) {
   pz_raise(layer->call, PZ_INTERNAL, "%s: internal error", layer->graph->file);
 }
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
 /* Returns whether a value is divided over the tensor-parallel group. */
-static bool is_sharded(const struct building *layer, uint32_t id) {
+static bool is_sharded(const struct onnx_layer *layer, uint32_t id) {
   return layer->lowering->sharding->tp > 1 && layer->lowering->sharding->dim[id] != 0;
 }
 
 /* Returns the size of dimension i of a value on this device. */
-static int64_t local_dim(const struct building *layer, uint32_t id, int i) {
+static int64_t local_dim(const struct onnx_layer *layer, uint32_t id, int i) {
   int64_t size = value_at(layer, id)->dim[i];
   bool divided = is_sharded(layer, id) && layer->lowering->sharding->dim[id] == i + 1;
   return divided ? pz_share(layer->builder, size) : size;
 }
 
 /* Returns the product of dimensions [from, to) of a value on this device. */
-static int64_t local_span(const struct building *layer, uint32_t id, int from, int to) {
+static int64_t local_span(const struct onnx_layer *layer, uint32_t id, int from, int to) {
   int64_t n = 1;
   for (int i = from; i < to; i++)
     if (!pz_mul(&n, local_dim(layer, id, i))) raise_size_limit(layer);
   return n;
 }
 
-static int64_t local_elements(const struct building *layer, uint32_t id) {
+static int64_t local_elements(const struct onnx_layer *layer, uint32_t id) {
   return local_span(layer, id, 0, value_at(layer, id)->rank);
 }
 
-static void multiply(const struct building *layer, int64_t *size, int64_t factor) {
+static void multiply_size(const struct onnx_layer *layer, int64_t *size, int64_t factor) {
   if (!pz_mul(size, factor)) raise_size_limit(layer);
 }
 
 /* Returns whether a value is an image, the result of convolutions, whose last dimension is not a
  * row of features. */
-static bool is_image(const struct building *layer, uint32_t id) {
+static bool is_image(const struct onnx_layer *layer, uint32_t id) {
   for (int i = 0; i < LONGEST_CHAIN && id != PZ_NONE && value_at(layer, id)->producer != PZ_NONE;
        i++) {
     const struct pz_onnx_node *node = pz_onnx_node(layer->graph, value_at(layer, id)->producer);
@@ -98,7 +98,7 @@ static bool is_image(const struct building *layer, uint32_t id) {
 }
 
 /* Returns the shape of a value's tensor: rows of the last dimension, or of pixels for an image. */
-static struct pz_shape tensor_shape(const struct building *layer, uint32_t id) {
+static struct pz_shape tensor_shape(const struct onnx_layer *layer, uint32_t id) {
   int rank = value_at(layer, id)->rank, from = rank - 1;
   if (rank < 1) return PZ_SHAPE(1, 1);
   if (rank == 1) return PZ_SHAPE(local_dim(layer, id, 0));
@@ -109,31 +109,32 @@ static struct pz_shape tensor_shape(const struct building *layer, uint32_t id) {
 /* ---- tensors -------------------------------------------------------------------------------- */
 
 /* Notes the tensor that represents a value in this layer. */
-static void set_tensor(const struct building *layer, uint32_t id, uint32_t tensor) {
+static void set_tensor(const struct onnx_layer *layer, uint32_t id, uint32_t tensor) {
   uint32_t root = value_at(layer, id)->root;
   layer->lowering->tensor[root] = tensor;
   layer->lowering->built_in[root] = layer->lowering->layer;
 }
 
 /* Makes a tensor the result of a node. */
-static void set_result(const struct building *layer, uint32_t output, uint32_t tensor) {
+static void set_result(const struct onnx_layer *layer, uint32_t output, uint32_t tensor) {
   pz_graph_tensor(layer->builder->graph, tensor)->split = is_sharded(layer, output);
   set_tensor(layer, output, tensor);
 }
 
 /* Returns the name of a value, shortened and without control characters. */
-static const char *tensor_name(const struct building *layer, uint32_t id, char buf[LONGEST_NAME]) {
+static const char *tensor_name(const struct onnx_layer *layer, uint32_t id,
+                               char buf[LONGEST_NAME]) {
   const char *name = value_at(layer, id)->name;
   return pz_text_plain(pz_text_copy(buf, LONGEST_NAME, name[0] ? name : "tensor"));
 }
 
 /* Returns whether a parameter belongs to another layer. */
-static bool is_tied(const struct building *layer, uint32_t id) {
+static bool is_tied(const struct onnx_layer *layer, uint32_t id) {
   return pz_onnx_is_tied(layer->lowering->layering, value_at(layer, id)->root,
                          layer->segment->first, layer->segment->n);
 }
 
-static uint32_t add_activation(const struct building *layer, const char *name, uint32_t id) {
+static uint32_t add_activation(const struct onnx_layer *layer, const char *name, uint32_t id) {
   return pz_graph_add_tensor(layer->builder->graph, name, PZ_ROLE_ACTIVATION, PZ_B16,
                              tensor_shape(layer, id));
 }
@@ -141,7 +142,7 @@ static uint32_t add_activation(const struct building *layer, const char *name, u
 /* Returns the tensor of a value in this layer.  A parameter is added when it is first read, and
  * again for each use if equal vectors were merged.  Data may be read in several shapes, so they are
  * added for each use. */
-static uint32_t tensor_of(const struct building *layer, uint32_t id) {
+static uint32_t find_tensor(const struct onnx_layer *layer, uint32_t id) {
   const struct pz_onnx_value *value = value_at(layer, id);
   struct pz_onnx_lowering *lowering = layer->lowering;
   bool merged = value->role == PZ_ONNX_PARAM && pz_onnx_is_merged(lowering->layering, id);
@@ -159,7 +160,7 @@ static uint32_t tensor_of(const struct building *layer, uint32_t id) {
                          tensor_shape(layer, id));
   }
   int64_t whole = 1, local = local_elements(layer, id);
-  for (int i = 0; i < value->rank; i++) multiply(layer, &whole, value->dim[i]);
+  for (int i = 0; i < value->rank; i++) multiply_size(layer, &whole, value->dim[i]);
   struct pz_shape shape = value->rank == 1 ? PZ_SHAPE(local) : tensor_shape(layer, id);
   if (value->rank > 1 && local_dim(layer, id, 0) > 0)
     shape = PZ_SHAPE(local_dim(layer, id, 0), local / local_dim(layer, id, 0));
@@ -173,7 +174,7 @@ static uint32_t tensor_of(const struct building *layer, uint32_t id) {
 
 /* Returns whether an input is a tensor that the operator reads.  Single numbers and stored shapes
  * are not. */
-static bool is_operand(const struct building *layer, uint32_t id) {
+static bool is_operand(const struct onnx_layer *layer, uint32_t id) {
   int64_t n = 0;
   if (id == PZ_NONE) return false;
   const struct pz_onnx_value *input = value_at(layer, id);
@@ -185,7 +186,7 @@ static bool is_operand(const struct building *layer, uint32_t id) {
 
 /* Lists the node's operands, activations first, followed by PZ_NONE, and returns their number.  The
  * larger of two activations comes first, because it determines the sizes. */
-static uint32_t list_operands(const struct building *layer, const struct pz_onnx_node *node,
+static uint32_t list_operands(const struct onnx_layer *layer, const struct pz_onnx_node *node,
                               uint32_t list[PZ_OP_MOST_INPUTS]) {
   uint32_t n = 0;
   for (int pass = 0; pass < 2; pass++)
@@ -206,7 +207,7 @@ static uint32_t list_operands(const struct building *layer, const struct pz_onnx
 }
 
 /* Adds a vector operator with the first result of the node as its result. */
-static void add_operator(const struct building *layer, const struct pz_onnx_node *node,
+static void add_operator(const struct onnx_layer *layer, const struct pz_onnx_node *node,
                          struct pz_op_spec *spec) {
   uint32_t output = node->out[0];
   spec->name = layer->name;
@@ -216,10 +217,11 @@ static void add_operator(const struct building *layer, const struct pz_onnx_node
 }
 
 /* Adds one vector operator of this kind on the operands of a node. */
-static void lower_vector(const struct building *layer, const struct pz_onnx_node *node, int kind) {
+static void lower_vector(const struct onnx_layer *layer, const struct pz_onnx_node *node,
+                         int kind) {
   uint32_t list[PZ_OP_MOST_INPUTS], n = list_operands(layer, node, list);
   struct pz_op_spec spec = {.kind = kind};
-  for (uint32_t i = 0; i < n; i++) spec.in[i] = tensor_of(layer, list[i]);
+  for (uint32_t i = 0; i < n; i++) spec.in[i] = find_tensor(layer, list[i]);
   spec.in[n] = PZ_NONE;
   if (kind == PZ_OP_TOPK) {
     spec.aux_shape = tensor_shape(layer, node->out[0]);
@@ -231,7 +233,7 @@ static void lower_vector(const struct building *layer, const struct pz_onnx_node
 /* Returns the kind of operator of a node with two operands, which depends on their roles: a sum
  * with data is a mask, a sum with a parameter is a bias, and a product with a number is a scaling.
  * */
-static int binary_kind(const struct building *layer, const struct pz_onnx_node *node) {
+static int binary_kind(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   uint32_t list[PZ_OP_MOST_INPUTS], n = list_operands(layer, node, list);
   int kind = node->op->kind;
   if (kind == PZ_OP_POW || kind == PZ_OP_SCALE_MASK) return kind;
@@ -245,7 +247,7 @@ static int binary_kind(const struct building *layer, const struct pz_onnx_node *
 }
 
 /* Returns the number of rows of a norm, which have statistics of their own. */
-static int64_t count_norm_rows(const struct building *layer, const struct pz_onnx_node *node,
+static int64_t count_norm_rows(const struct onnx_layer *layer, const struct pz_onnx_node *node,
                                uint32_t input) {
   int rank = value_at(layer, input)->rank;
   bool group_norm_pattern = node->fused >= 0 && node->n_in > 3;
@@ -257,7 +259,7 @@ static int64_t count_norm_rows(const struct building *layer, const struct pz_onn
   if (pz_onnx_is_type(node, "GroupNormalization")) {
     int64_t rows = pz_onnx_int_attribute(node, "num_groups", 1);
     if (rank < 1 || rows < 1) raise_size_limit(layer);
-    multiply(layer, &rows, local_dim(layer, input, 0));
+    multiply_size(layer, &rows, local_dim(layer, input, 0));
     return rows;
   }
   int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", -1), rank);
@@ -266,13 +268,13 @@ static int64_t count_norm_rows(const struct building *layer, const struct pz_onn
 
 /* Adds a norm, which saves its statistics for the backward pass.  Inputs after scale and shift are
  * running statistics, which are data. */
-static void lower_norm(const struct building *layer, const struct pz_onnx_node *node, int kind) {
+static void lower_norm(const struct onnx_layer *layer, const struct pz_onnx_node *node, int kind) {
   uint32_t input = node->in[0], n = 1, most = kind == PZ_OP_RMSNORM ? 2 : 3;
   int64_t rows = count_norm_rows(layer, node, input);
   struct pz_op_spec spec = {.kind = kind, .aux_bytes = PZ_B32};
-  spec.in[0] = tensor_of(layer, input);
+  spec.in[0] = find_tensor(layer, input);
   for (uint32_t i = 1; i < node->n_in && i < most; i++)
-    if (is_operand(layer, node->in[i])) spec.in[n++] = tensor_of(layer, node->in[i]);
+    if (is_operand(layer, node->in[i])) spec.in[n++] = find_tensor(layer, node->in[i]);
   spec.in[n] = PZ_NONE;
   spec.aux_shape = kind == PZ_OP_RMSNORM ? PZ_SHAPE(rows) : PZ_SHAPE(rows, 2);
   add_operator(layer, node, &spec);
@@ -281,32 +283,33 @@ static void lower_norm(const struct building *layer, const struct pz_onnx_node *
 /* ---- products ------------------------------------------------------------------------------- */
 
 /* Returns whether a value is a parameter of two dimensions. */
-static bool is_matrix(const struct building *layer, uint32_t id) {
+static bool is_matrix(const struct onnx_layer *layer, uint32_t id) {
   return value_at(layer, id)->role == PZ_ONNX_PARAM && value_at(layer, id)->rank == 2;
 }
 
 /* Returns how the product of a node is divided over the tensor-parallel group. */
-static enum pz_divide division(const struct building *layer, const struct pz_onnx_node *node) {
+static enum pz_divide product_division(const struct onnx_layer *layer,
+                                       const struct pz_onnx_node *node) {
   if (layer->lowering->sharding->tp == 1) return PZ_DIVIDE_NOT;
   return (enum pz_divide)layer->lowering->sharding->divide[pz_onnx_node_index(node)];
 }
 
 /* Leaves a tensor-parallel region: the partial sums of a value are summed over the devices, and a
  * bias is added if its width `bias` is not 0. */
-static void leave_region(const struct building *layer, uint32_t output, int64_t bias) {
+static void leave_region(const struct onnx_layer *layer, uint32_t output, int64_t bias) {
   set_tensor(layer, output,
-             pz_build_leave(layer->builder, layer->name, tensor_of(layer, output), bias));
+             pz_build_leave(layer->builder, layer->name, find_tensor(layer, output), bias));
 }
 
 /* Adds a linear layer: rows of width width_in times a matrix, with a bias unless in[2] is PZ_NONE.
  * The work of a layer that is not divided is shared by the tensor-parallel group, if its input
  * consists of whole rows. */
-static void lower_linear(const struct building *layer, const struct pz_onnx_node *node,
+static void lower_linear(const struct onnx_layer *layer, const struct pz_onnx_node *node,
                          const uint32_t in[3], int64_t width_in) {
   struct pz_builder *builder = layer->builder;
-  uint32_t output = node->out[0], input = tensor_of(layer, in[0]);
+  uint32_t output = node->out[0], input = find_tensor(layer, in[0]);
   int64_t tp = layer->lowering->sharding->tp;
-  enum pz_divide divide = division(layer, node);
+  enum pz_divide divide = product_division(layer, node);
   const struct pz_onnx_value *result = value_at(layer, output);
   int64_t width_out = result->rank ? result->dim[result->rank - 1] : 1;
   if (width_in < 1 || width_out < 1) raise_size_limit(layer);
@@ -321,7 +324,7 @@ static void lower_linear(const struct building *layer, const struct pz_onnx_node
   }
   if (!has_entered) input = pz_build_enter(builder, layer->name, input);
   struct pz_linear linear = {.name = layer->name,
-                             .x = input,
+                             .input = input,
                              .in = width_in,
                              .out = width_out,
                              .divide = divide,
@@ -340,13 +343,13 @@ static void lower_linear(const struct building *layer, const struct pz_onnx_node
 }
 
 /* Adds a product that is not a linear layer. */
-static void lower_contraction(const struct building *layer, const struct pz_onnx_node *node,
+static void lower_contraction(const struct onnx_layer *layer, const struct pz_onnx_node *node,
                               const uint32_t in[3], struct pz_dims dims) {
   uint32_t output = node->out[0];
   struct pz_contraction contraction = {.name = layer->name, .dims = dims, .bias = PZ_NONE};
-  contraction.a = tensor_of(layer, in[0]);
-  contraction.c = tensor_of(layer, in[1]);
-  if (in[2] != PZ_NONE) contraction.bias = tensor_of(layer, in[2]);
+  contraction.left = find_tensor(layer, in[0]);
+  contraction.right = find_tensor(layer, in[1]);
+  if (in[2] != PZ_NONE) contraction.bias = find_tensor(layer, in[2]);
   contraction.shape = tensor_shape(layer, output);
   set_result(layer, output, pz_build_contraction(layer->builder, &contraction));
 }
@@ -361,7 +364,7 @@ static void exchange_operands(uint32_t in[3], struct pz_dims *dims) {
 
 /* Adds a MatMul as a linear layer if the right operand is a weight, otherwise as a batched product.
  * */
-static void lower_matmul(const struct building *layer, const struct pz_onnx_node *node) {
+static void lower_matmul(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   uint32_t left = node->in[0], right = node->in[1], output = node->out[0];
   uint32_t in[3] = {left, right, node->n_in > 2 ? node->in[2] : PZ_NONE};
   if (is_matrix(layer, right) && value_at(layer, left)->rank > 0) {
@@ -381,7 +384,7 @@ static void lower_matmul(const struct building *layer, const struct pz_onnx_node
 }
 
 /* Adds a Gemm, whose operands may be transposed, as a linear layer or as a product. */
-static void lower_gemm(const struct building *layer, const struct pz_onnx_node *node) {
+static void lower_gemm(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   uint32_t left = node->in[0], right = node->in[1], in[3] = {left, right, PZ_NONE};
   bool transpose_a = pz_onnx_int_attribute(node, "transA", 0);
   bool transpose_b = pz_onnx_int_attribute(node, "transB", 0);
@@ -400,7 +403,7 @@ static void lower_gemm(const struct building *layer, const struct pz_onnx_node *
 
 /* Adds a convolution as the product that computes it (im2col): pixels by channels.  These are the
  * pixels of the result, or of the input if the convolution is transposed. */
-static void lower_conv(const struct building *layer, const struct pz_onnx_node *node) {
+static void lower_conv(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   bool transposed = pz_onnx_is_type(node, "ConvTranspose");
   uint32_t input = node->in[0], weight = node->in[1], output = node->out[0];
   uint32_t in[3] = {input, weight, node->n_in > 2 ? node->in[2] : PZ_NONE};
@@ -414,14 +417,14 @@ static void lower_conv(const struct building *layer, const struct pz_onnx_node *
                   "a group of %" PRId64 "; accepted: a number that divides its channels", groups);
   int64_t kernel = local_span(layer, weight, 2, rank), pixels = local_dim(layer, image, 0);
   int64_t channels = local_dim(layer, weight, 0) / groups;
-  multiply(layer, &pixels, local_span(layer, image, 2, rank));
+  multiply_size(layer, &pixels, local_span(layer, image, 2, rank));
   struct pz_dims dims = {groups, pixels, channels, local_dim(layer, weight, 1)};
   if (transposed) dims = (struct pz_dims){groups, pixels, local_dim(layer, weight, 1), channels};
-  multiply(layer, transposed ? &dims.n : &dims.k, kernel);
+  multiply_size(layer, transposed ? &dims.n : &dims.k, kernel);
   lower_contraction(layer, node, in, dims);
 }
 
-static void lower_einsum(const struct building *layer, const struct pz_onnx_node *node) {
+static void lower_einsum(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   struct pz_dims dims;
   if (!pz_onnx_einsum_product(node, &dims))
     pz_onnx_raise(layer->call, node, PZ_BAD_INPUT,
@@ -433,7 +436,7 @@ static void lower_einsum(const struct building *layer, const struct pz_onnx_node
 }
 
 /* Adds one operator for scores, softmax and context. */
-static void lower_attention(const struct building *layer, const struct pz_onnx_node *node) {
+static void lower_attention(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   uint32_t query = node->in[0], key = node->in[1];
   int rank_q = value_at(layer, query)->rank, rank_k = value_at(layer, key)->rank;
   struct pz_dims dims = {.batch = local_span(layer, query, 0, rank_q - 2),
@@ -441,8 +444,8 @@ static void lower_attention(const struct building *layer, const struct pz_onnx_n
                          .n = local_dim(layer, key, rank_k - 1),
                          .k = local_dim(layer, query, rank_q - 1)};
   struct pz_flash flash = {.name = layer->name,
-                           .in = {tensor_of(layer, query), tensor_of(layer, key),
-                                  tensor_of(layer, node->in[2]), PZ_NONE},
+                           .in = {find_tensor(layer, query), find_tensor(layer, key),
+                                  find_tensor(layer, node->in[2]), PZ_NONE},
                            .dims = dims,
                            .value_dim = dims.k,
                            .shape = PZ_SHAPE(dims.batch, dims.m, dims.k)};
@@ -463,14 +466,14 @@ static bool selects_part(const struct pz_onnx_node *node) {
 
 /* With the first node that selects a part of a value, adds all parts of it that this layer selects,
  * as one Split whose results are views of the value. */
-static void lower_part(const struct building *layer, const struct pz_onnx_node *node) {
+static void lower_part(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   if (!selects_part(node)) {
     lower_vector(layer, node, PZ_OP_COPY);
     return;
   }
   struct pz_graph *built = layer->builder->graph;
   const struct pz_onnx_value *input = value_at(layer, node->in[0]);
-  uint32_t whole = tensor_of(layer, node->in[0]), self = pz_onnx_node_index(node);
+  uint32_t whole = find_tensor(layer, node->in[0]), self = pz_onnx_node_index(node);
   uint32_t begin = layer->segment->first, end = begin + layer->segment->n, previous = PZ_NONE;
   uint32_t root = value_at(layer, node->out[0])->root;
   bool is_added = layer->lowering->built_in[root] == layer->lowering->layer;
@@ -506,11 +509,11 @@ static void lower_part(const struct building *layer, const struct pz_onnx_node *
   pz_graph_add_op(built, PZ_FORWARD, &op);
 }
 
-static void lower_concat(const struct building *layer, const struct pz_onnx_node *node) {
+static void lower_concat(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   uint32_t output = node->out[0], n = 0;
   uint32_t *in = pz_alloc(layer->call, node->n_in, sizeof *in);
   for (uint32_t k = 0; k < node->n_in; k++)
-    if (node->in[k] != PZ_NONE) in[n++] = tensor_of(layer, node->in[k]);
+    if (node->in[k] != PZ_NONE) in[n++] = find_tensor(layer, node->in[k]);
   uint32_t out = add_activation(layer, layer->name, output);
   struct pz_shape shape = tensor_shape(layer, output);
   struct pz_op op = {.name = layer->name,
@@ -528,7 +531,7 @@ static void lower_concat(const struct building *layer, const struct pz_onnx_node
 
 /* Adds a lookup of rows of a table by index.  With constant indices, it selects rows of an
  * activation. */
-static void lower_gather(const struct building *layer, const struct pz_onnx_node *node) {
+static void lower_gather(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   uint32_t table = node->in[0], ids = node->n_in > 1 ? node->in[1] : PZ_NONE;
   bool lookup = value_at(layer, table)->role == PZ_ONNX_PARAM &&
                 value_at(layer, table)->rank == 2 && pz_onnx_int_attribute(node, "axis", 0) == 0 &&
@@ -545,15 +548,15 @@ static void lower_gather(const struct building *layer, const struct pz_onnx_node
   struct pz_shape shape = PZ_SHAPE(local_elements(layer, ids));
   uint32_t index = pz_build_data(layer->builder, tensor_name(layer, ids, name), PZ_INDEX, shape);
   struct pz_op_spec spec = {.kind = PZ_OP_EMBEDDING,
-                            .in = {index, tensor_of(layer, table), PZ_NONE}};
+                            .in = {index, find_tensor(layer, table), PZ_NONE}};
   add_operator(layer, node, &spec);
-  if (division(layer, node) == PZ_DIVIDE_ROWS) leave_region(layer, node->out[0], 0);
+  if (product_division(layer, node) == PZ_DIVIDE_ROWS) leave_region(layer, node->out[0], 0);
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
 
 /* Raises an error if a node lacks operands or the name of its result, or if a shape is unknown. */
-static void check_node(const struct building *layer, const struct pz_onnx_node *node) {
+static void check_node(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   enum pz_onnx_lower lower = node->op->lower;
   bool product = lower == PZ_LOWER_MATMUL || lower == PZ_LOWER_GEMM || lower == PZ_LOWER_CONV ||
                  lower == PZ_LOWER_EINSUM;
@@ -577,7 +580,7 @@ static void check_node(const struct building *layer, const struct pz_onnx_node *
 }
 
 /* Adds the operators of a node to the layer, according to its pattern or its type. */
-static void lower_node(struct building *layer, const struct pz_onnx_node *node) {
+static void lower_node(struct onnx_layer *layer, const struct pz_onnx_node *node) {
   check_node(layer, node);
   pz_text_plain(pz_text_copy(layer->name, sizeof layer->name, pz_onnx_node_name(node)));
   switch (node->fused) {
@@ -588,8 +591,8 @@ static void lower_node(struct building *layer, const struct pz_onnx_node *node) 
   case PZ_OP_RMSNORM: lower_norm(layer, node, node->fused); return;
   case PZ_OP_ROTARY: /* works in place, because backward does not read its input */
     lower_vector(layer, node, PZ_OP_ROTARY);
-    pz_graph_tensor(layer->builder->graph, tensor_of(layer, node->out[0]))->storage =
-        pz_graph_tensor(layer->builder->graph, tensor_of(layer, node->in[0]))->storage;
+    pz_graph_tensor(layer->builder->graph, find_tensor(layer, node->out[0]))->storage =
+        pz_graph_tensor(layer->builder->graph, find_tensor(layer, node->in[0]))->storage;
     return;
   default: lower_vector(layer, node, node->fused); return;
   }
@@ -612,7 +615,7 @@ static void lower_node(struct building *layer, const struct pz_onnx_node *node) 
 void pz_onnx_build_layer(struct pz_call *call, struct pz_onnx_lowering *lowering,
                          struct pz_builder *builder, const struct pz_onnx_segment *segment) {
   const struct pz_onnx_layering *layering = lowering->layering;
-  struct building layer = {call, lowering, builder, layering->graph, segment, ""};
+  struct onnx_layer layer = {call, lowering, builder, layering->graph, segment, ""};
   bool last = segment == pz_onnx_segment(layering, layering->segments.n - 1);
   struct pz_graph *built = builder->graph;
   uint32_t *also_in = pz_alloc(built->call, segment->n_in, sizeof *also_in);
@@ -639,9 +642,9 @@ void pz_onnx_build_layer(struct pz_call *call, struct pz_onnx_lowering *lowering
   uint32_t output = last ? layering->result : segment->out[0];
   for (uint32_t i = 0; i < segment->n_out; i++)
     if (segment->out[i] != value_at(&layer, output)->root)
-      also_out[built->n_also_out++] = tensor_of(&layer, segment->out[i]);
+      also_out[built->n_also_out++] = find_tensor(&layer, segment->out[i]);
   built->also_out = also_out;
-  built->output = tensor_of(&layer, output);
+  built->output = find_tensor(&layer, output);
   if (!last) return;
   /* The loss is computed of the model's result, unless it is a loss itself, one number for each
    * sample. */

@@ -10,7 +10,7 @@
 
 /* Types that are treated in the same way share a row.  Their kind is the one with the most similar
  * work per element and saved activations: tanh saves its result, pow its input. */
-static const struct pz_onnx_op table[] = {
+static const struct pz_onnx_op op_table[] = {
     {"Abs Acos Asin Atan Cos Log Sin Tan", S(SAME), L(VECTOR), K(POW), true},
     {"Add Mean Sub Sum", S(BROADCAST), L(BINARY), K(ADD), true},
     {"And BitwiseAnd BitwiseOr Equal Greater GreaterOrEqual Less LessOrEqual Or Xor", S(BROADCAST),
@@ -78,18 +78,18 @@ static const struct pz_onnx_op table[] = {
     {"Where", S(BROADCAST), L(BINARY), K(SCALE_MASK), true},
 };
 
-static const struct pz_onnx_op unknown = {"?", S(UNKNOWN), L(VECTOR), K(MUL), false};
+static const struct pz_onnx_op unknown_op = {"?", S(UNKNOWN), L(VECTOR), K(MUL), false};
 
-const struct pz_onnx_op *pz_onnx_op_unknown(void) { return &unknown; }
+const struct pz_onnx_op *pz_onnx_op_unknown(void) { return &unknown_op; }
 
 const struct pz_onnx_op *pz_onnx_op_find(const char *domain, const char *type) {
   size_t length = strlen(type);
   if (domain[0]) return NULL;
-  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-    const char *word = table[i].types;
+  for (size_t i = 0; i < sizeof op_table / sizeof *op_table; i++) {
+    const char *word = op_table[i].types;
     while (*word) {
       size_t word_length = strcspn(word, " ");
-      if (word_length == length && memcmp(word, type, length) == 0) return &table[i];
+      if (word_length == length && memcmp(word, type, length) == 0) return &op_table[i];
       word += word_length;
       if (*word == ' ') word++;
     }

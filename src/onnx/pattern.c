@@ -38,30 +38,31 @@ static bool has_result(const struct pz_onnx_node *node) {
   return node->n_out >= 1 && node->out[0] != PZ_NONE;
 }
 
-static const struct pz_onnx_node *producer(const struct pz_onnx_graph *graph, uint32_t id) {
+static const struct pz_onnx_node *find_producer(const struct pz_onnx_graph *graph, uint32_t id) {
   uint32_t node = id == PZ_NONE ? PZ_NONE : pz_onnx_value(graph, id)->producer;
   return node == PZ_NONE ? NULL : pz_onnx_node(graph, node);
 }
 
 /* Returns the value that a value is a conversion of, or the value itself. */
-static uint32_t unconverted(const struct pz_onnx_graph *graph, uint32_t id) {
-  const struct pz_onnx_node *node = producer(graph, id);
+static uint32_t skip_conversions(const struct pz_onnx_graph *graph, uint32_t id) {
+  const struct pz_onnx_node *node = find_producer(graph, id);
   while (is_conversion(node) && has_input(node)) {
     id = node->in[0];
-    node = producer(graph, id);
+    node = find_producer(graph, id);
   }
   return id;
 }
 
 /* Returns the node that produces a value, before conversions, or NULL. */
-static const struct pz_onnx_node *plain_producer(const struct pz_onnx_graph *graph, uint32_t id) {
-  return producer(graph, unconverted(graph, id));
+static const struct pz_onnx_node *find_plain_producer(const struct pz_onnx_graph *graph,
+                                                      uint32_t id) {
+  return find_producer(graph, skip_conversions(graph, id));
 }
 
 /* Returns the only node that reads a value, after conversions, or NULL.  *via is set to the value
  * that the node reads. */
-static struct pz_onnx_node *only_consumer(const struct pz_onnx_graph *graph, uint32_t id,
-                                          uint32_t *via) {
+static struct pz_onnx_node *find_only_consumer(const struct pz_onnx_graph *graph, uint32_t id,
+                                               uint32_t *via) {
   for (int i = 0; i < LONGEST; i++) {
     const struct pz_onnx_value *input = pz_onnx_value(graph, id);
     if (input->n_consumers != 1 || input->output) return NULL;
@@ -98,7 +99,7 @@ static uint32_t operand_beside_number(const struct pz_onnx_node *node) {
 }
 
 static bool is_weight(const struct pz_onnx_graph *graph, uint32_t id) {
-  id = unconverted(graph, id);
+  id = skip_conversions(graph, id);
   return id != PZ_NONE && pz_onnx_value(graph, id)->initializer && !is_number(graph, id);
 }
 
@@ -106,7 +107,7 @@ static bool is_weight(const struct pz_onnx_graph *graph, uint32_t id) {
  * one. */
 static bool is_weight_view(const struct pz_onnx_graph *graph, uint32_t id) {
   for (int i = 0; i < LONGEST && id != PZ_NONE; i++) {
-    const struct pz_onnx_node *node = producer(graph, id);
+    const struct pz_onnx_node *node = find_producer(graph, id);
     if (!node) return is_weight(graph, id);
     bool view = node->op->lower == PZ_LOWER_VIEW || node->op->shape == PZ_SHAPE_SPLIT;
     if (!view || !node->n_in) return false;
@@ -129,16 +130,16 @@ static void fuse_node(struct pz_call *call, struct pz_onnx_node *node, int kind,
 
 /* Returns d if the value is mean(d^2), otherwise PZ_NONE. */
 static uint32_t match_mean_square(const struct pz_onnx_graph *graph, uint32_t id) {
-  const struct pz_onnx_node *mean = plain_producer(graph, id);
+  const struct pz_onnx_node *mean = find_plain_producer(graph, id);
   if (!is_plain(mean, "ReduceMean") || !mean->n_in) return PZ_NONE;
-  const struct pz_onnx_node *square = plain_producer(graph, mean->in[0]);
+  const struct pz_onnx_node *square = find_plain_producer(graph, mean->in[0]);
   if (!square || square->n_in != 2) return PZ_NONE;
-  uint32_t d = unconverted(graph, square->in[0]);
+  uint32_t d = skip_conversions(graph, square->in[0]);
   if (is_plain(square, "Pow") && square->in[1] != PZ_NONE) {
     const struct pz_onnx_value *exponent = pz_onnx_value(graph, square->in[1]);
     if (exponent->has_real && fabs(exponent->real - 2) < 1e-3) return d;
   }
-  bool multiplies_itself = is_plain(square, "Mul") && unconverted(graph, square->in[1]) == d;
+  bool multiplies_itself = is_plain(square, "Mul") && skip_conversions(graph, square->in[1]) == d;
   return multiplies_itself ? d : PZ_NONE;
 }
 
@@ -146,24 +147,24 @@ static uint32_t match_mean_square(const struct pz_onnx_graph *graph, uint32_t id
 static struct pz_onnx_node *match_division(const struct pz_onnx_node *root, uint32_t d) {
   const struct pz_onnx_graph *graph = root->graph;
   uint32_t via;
-  struct pz_onnx_node *node = only_consumer(graph, root->out[0], &via);
+  struct pz_onnx_node *node = find_only_consumer(graph, root->out[0], &via);
   bool inverse =
       is_plain(node, "Reciprocal") || (is_plain(node, "Div") && is_number(graph, node->in[0]));
-  if (inverse && has_result(node)) node = only_consumer(graph, node->out[0], &via);
+  if (inverse && has_result(node)) node = find_only_consumer(graph, node->out[0], &via);
   if (!is_scaling(node) || !has_result(node)) return NULL;
   uint32_t numerator = other_operand(node, via);
-  return numerator != PZ_NONE && unconverted(graph, numerator) == d ? node : NULL;
+  return numerator != PZ_NONE && skip_conversions(graph, numerator) == d ? node : NULL;
 }
 
 /* Returns the parameter of a scale, which is a weight or the weight in 1 + weight, or PZ_NONE. */
 static uint32_t match_scale(const struct pz_onnx_graph *graph, uint32_t id) {
   if (id == PZ_NONE) return PZ_NONE;
-  if (is_weight_view(graph, id)) return unconverted(graph, id);
-  const struct pz_onnx_node *sum = plain_producer(graph, id);
+  if (is_weight_view(graph, id)) return skip_conversions(graph, id);
+  const struct pz_onnx_node *sum = find_plain_producer(graph, id);
   if (!is_plain(sum, "Add") || sum->n_in != 2) return PZ_NONE;
   for (int i = 0; i < 2; i++)
     if (is_number(graph, sum->in[i]) && is_weight_view(graph, sum->in[1 - i]))
-      return unconverted(graph, sum->in[1 - i]);
+      return skip_conversions(graph, sum->in[1 - i]);
   return PZ_NONE;
 }
 
@@ -172,16 +173,16 @@ static uint32_t match_scale(const struct pz_onnx_graph *graph, uint32_t id) {
 static struct pz_onnx_node *match_scale_and_shift(struct pz_onnx_node *last, uint32_t in[4]) {
   const struct pz_onnx_graph *graph = last->graph;
   uint32_t via = PZ_NONE;
-  struct pz_onnx_node *scaling = only_consumer(graph, last->out[0], &via);
+  struct pz_onnx_node *scaling = find_only_consumer(graph, last->out[0], &via);
   if (!is_plain(scaling, "Mul") || !has_result(scaling)) return last;
   uint32_t scale = match_scale(graph, other_operand(scaling, via));
   if (scale == PZ_NONE) return last;
   in[1] = scale;
-  struct pz_onnx_node *sum = only_consumer(graph, scaling->out[0], &via);
+  struct pz_onnx_node *sum = find_only_consumer(graph, scaling->out[0], &via);
   if (!is_plain(sum, "Add") || !has_result(sum)) return scaling;
   uint32_t shift = other_operand(sum, via);
   if (!is_weight_view(graph, shift)) return scaling;
-  in[2] = unconverted(graph, shift);
+  in[2] = skip_conversions(graph, shift);
   return sum;
 }
 
@@ -191,20 +192,20 @@ static void fuse_norm(struct pz_call *call, const struct pz_onnx_node *root) {
   const struct pz_onnx_graph *graph = root->graph;
   if (!has_result(root) || !has_input(root)) return;
   /* d is the value whose mean square is under the root, with or without epsilon */
-  const struct pz_onnx_node *sum = plain_producer(graph, root->in[0]);
+  const struct pz_onnx_node *sum = find_plain_producer(graph, root->in[0]);
   bool adds_epsilon = is_plain(sum, "Add") && sum->n_in == 2;
   uint32_t mean_square = adds_epsilon ? operand_beside_number(sum) : root->in[0];
   uint32_t d = mean_square == PZ_NONE ? PZ_NONE : match_mean_square(graph, mean_square);
   struct pz_onnx_node *last = d == PZ_NONE ? NULL : match_division(root, d);
   if (!last) return;
   /* d is x - mean(x) in a layer norm, and x in an RMS norm */
-  const struct pz_onnx_node *difference = producer(graph, d);
+  const struct pz_onnx_node *difference = find_producer(graph, d);
   uint32_t x = d;
   if (is_plain(difference, "Sub") && difference->n_in == 2) {
-    const struct pz_onnx_node *mean = plain_producer(graph, difference->in[1]);
-    uint32_t minuend = unconverted(graph, difference->in[0]);
+    const struct pz_onnx_node *mean = find_plain_producer(graph, difference->in[1]);
+    uint32_t minuend = skip_conversions(graph, difference->in[0]);
     bool is_mean = is_plain(mean, "ReduceMean") && mean->n_in;
-    if (is_mean && unconverted(graph, mean->in[0]) == minuend) x = minuend;
+    if (is_mean && skip_conversions(graph, mean->in[0]) == minuend) x = minuend;
   }
   uint32_t in[4] = {x, PZ_NONE, PZ_NONE, PZ_NONE};
   last = match_scale_and_shift(last, in);
@@ -214,10 +215,10 @@ static void fuse_norm(struct pz_call *call, const struct pz_onnx_node *root) {
 /* Fuses a group norm: a reshape to groups, an instance norm, a reshape back, and scale and shift.
  * The fourth input is the value in groups, whose shape is needed later. */
 static void fuse_group_norm(struct pz_call *call, const struct pz_onnx_node *norm) {
-  const struct pz_onnx_node *groups = norm->n_in ? producer(norm->graph, norm->in[0]) : NULL;
+  const struct pz_onnx_node *groups = norm->n_in ? find_producer(norm->graph, norm->in[0]) : NULL;
   uint32_t via;
   if (!is_plain(groups, "Reshape") || !has_input(groups) || !has_result(norm)) return;
-  struct pz_onnx_node *back = only_consumer(norm->graph, norm->out[0], &via);
+  struct pz_onnx_node *back = find_only_consumer(norm->graph, norm->out[0], &via);
   if (!is_plain(back, "Reshape") || !has_result(back)) return;
   uint32_t in[4] = {groups->in[0], PZ_NONE, PZ_NONE, norm->in[0]};
   struct pz_onnx_node *last = match_scale_and_shift(back, in);
@@ -230,9 +231,9 @@ static void fuse_group_norm(struct pz_call *call, const struct pz_onnx_node *nor
 static bool is_function_of(const struct pz_onnx_graph *graph, uint32_t id, uint32_t source,
                            int depth) {
   if (id == PZ_NONE) return false;
-  id = unconverted(graph, id);
+  id = skip_conversions(graph, id);
   if (id == source) return true;
-  const struct pz_onnx_node *node = producer(graph, id);
+  const struct pz_onnx_node *node = find_producer(graph, id);
   if (!node || node->fused >= 0 || !node->op->elementwise || depth == 0) return false;
   for (uint32_t i = 0; i < node->n_in; i++)
     if (!is_number(graph, node->in[i]) && !is_function_of(graph, node->in[i], source, depth - 1))
@@ -244,12 +245,12 @@ static bool is_function_of(const struct pz_onnx_graph *graph, uint32_t id, uint3
  * otherwise PZ_NONE. */
 static uint32_t common_source(const struct pz_onnx_graph *graph, uint32_t argument,
                               uint32_t factor) {
-  uint32_t source = unconverted(graph, factor);
+  uint32_t source = skip_conversions(graph, factor);
   if (is_function_of(graph, argument, source, DEEPEST)) return source;
-  const struct pz_onnx_node *node = producer(graph, source);
+  const struct pz_onnx_node *node = find_producer(graph, source);
   if (!is_scaling(node)) return PZ_NONE;
   uint32_t scaled = operand_beside_number(node);
-  source = unconverted(graph, scaled);
+  source = skip_conversions(graph, scaled);
   return is_function_of(graph, argument, source, DEEPEST) ? source : PZ_NONE;
 }
 
@@ -262,7 +263,7 @@ static void fuse_activation(struct pz_call *call, const struct pz_onnx_node *fun
   struct pz_onnx_node *last = NULL;
   uint32_t source = PZ_NONE, via = function->out[0];
   for (int i = 0; i < LONGEST; i++) {
-    struct pz_onnx_node *node = only_consumer(graph, last ? last->out[0] : via, &via);
+    struct pz_onnx_node *node = find_only_consumer(graph, last ? last->out[0] : via, &via);
     bool scales = is_scaling(node), shifts = is_plain(node, "Add") || is_plain(node, "Sub");
     if (!(scales || shifts) || node->n_in != 2 || !has_result(node)) break;
     uint32_t operand = other_operand(node, via);
@@ -286,7 +287,7 @@ static void fuse_activation(struct pz_call *call, const struct pz_onnx_node *fun
 static void fuse_gated_activation(struct pz_call *call, const struct pz_onnx_node *silu) {
   const struct pz_onnx_graph *graph = silu->graph;
   uint32_t via;
-  struct pz_onnx_node *product = only_consumer(graph, silu->out[0], &via);
+  struct pz_onnx_node *product = find_only_consumer(graph, silu->out[0], &via);
   if (!is_plain(product, "Mul") || product->n_in != 2) return;
   uint32_t factor = other_operand(product, via);
   if (factor == PZ_NONE || is_number(graph, factor) || is_weight(graph, factor)) return;
@@ -302,8 +303,8 @@ static bool is_view(const struct pz_onnx_node *node) {
 /* Returns the node that produces a value, before views, or NULL. */
 static const struct pz_onnx_node *producer_before_views(const struct pz_onnx_graph *graph,
                                                         uint32_t id) {
-  const struct pz_onnx_node *node = producer(graph, id);
-  for (int i = 0; i < LONGEST && is_view(node); i++) node = producer(graph, node->in[0]);
+  const struct pz_onnx_node *node = find_producer(graph, id);
+  for (int i = 0; i < LONGEST && is_view(node); i++) node = find_producer(graph, node->in[0]);
   return node;
 }
 
@@ -324,17 +325,17 @@ static void fuse_rotary(struct pz_call *call, const struct pz_onnx_node *rotatio
   if (!is_plain(negation, "Neg") || !negation->n_in) return;
   uint32_t x = match_columns(graph, negation->in[0]);
   if (x == PZ_NONE || x != match_columns(graph, rotation->in[1])) return;
-  struct pz_onnx_node *sine_product = only_consumer(graph, rotation->out[0], &via);
+  struct pz_onnx_node *sine_product = find_only_consumer(graph, rotation->out[0], &via);
   for (int i = 0; i < LONGEST && is_view(sine_product) && has_result(sine_product); i++)
-    sine_product = only_consumer(graph, sine_product->out[0], &via);
+    sine_product = find_only_consumer(graph, sine_product->out[0], &via);
   if (!is_plain(sine_product, "Mul") || !has_result(sine_product)) return;
   uint32_t sines = other_operand(sine_product, via);
-  struct pz_onnx_node *sum = only_consumer(graph, sine_product->out[0], &via);
+  struct pz_onnx_node *sum = find_only_consumer(graph, sine_product->out[0], &via);
   if (!is_plain(sum, "Add") || sines == PZ_NONE) return;
-  const struct pz_onnx_node *cosine_product = plain_producer(graph, other_operand(sum, via));
+  const struct pz_onnx_node *cosine_product = find_plain_producer(graph, other_operand(sum, via));
   if (!is_plain(cosine_product, "Mul") || cosine_product->n_in != 2) return;
-  bool x_is_left = unconverted(graph, cosine_product->in[0]) == unconverted(graph, x);
-  bool x_is_right = unconverted(graph, cosine_product->in[1]) == unconverted(graph, x);
+  bool x_is_left = skip_conversions(graph, cosine_product->in[0]) == skip_conversions(graph, x);
+  bool x_is_right = skip_conversions(graph, cosine_product->in[1]) == skip_conversions(graph, x);
   if (!x_is_left && !x_is_right) return;
   uint32_t cosines = cosine_product->in[x_is_left ? 1 : 0];
   if (cosines == PZ_NONE) return;
@@ -350,7 +351,7 @@ static void fuse_bias(struct pz_call *call, const struct pz_onnx_node *product) 
   const struct pz_onnx_graph *graph = product->graph;
   uint32_t via;
   if (product->n_in != 2 || !has_result(product) || !is_weight_view(graph, product->in[1])) return;
-  struct pz_onnx_node *sum = only_consumer(graph, product->out[0], &via);
+  struct pz_onnx_node *sum = find_only_consumer(graph, product->out[0], &via);
   if (!is_plain(sum, "Add") || !has_result(sum)) return;
   uint32_t bias = other_operand(sum, via);
   if (bias == PZ_NONE || !is_weight_view(graph, bias)) return;
@@ -369,7 +370,7 @@ static void fuse_bias(struct pz_call *call, const struct pz_onnx_node *product) 
  * of a row that is masked completely is not a number. */
 static void remove_nan_guard(struct pz_onnx_node *node) {
   if (node->n_in != 3) return;
-  const struct pz_onnx_node *test = plain_producer(node->graph, node->in[0]);
+  const struct pz_onnx_node *test = find_plain_producer(node->graph, node->in[0]);
   if (!is_plain(test, "IsNaN") || !test->n_in || test->in[0] != node->in[2]) return;
   if (!is_number(node->graph, node->in[1])) return;
   node->type = "Identity";
@@ -410,17 +411,17 @@ void pz_onnx_fuse_attention(struct pz_call *call, struct pz_onnx_graph *graph) {
   for (uint32_t n = 0; n < graph->nodes.n; n++) {
     const struct pz_onnx_node *softmax = pz_onnx_node(graph, n);
     if (!is_plain(softmax, "Softmax") || !has_result(softmax) || !has_input(softmax)) continue;
-    const struct pz_onnx_node *scores = plain_producer(graph, softmax->in[0]);
+    const struct pz_onnx_node *scores = find_plain_producer(graph, softmax->in[0]);
     for (int i = 0; i < LONGEST && scores && scores->op->elementwise && scores->n_in; i++) {
       uint32_t next = PZ_NONE;
       for (uint32_t k = 0; k < scores->n_in; k++) {
         const struct pz_onnx_value *input = pz_onnx_input(scores, k);
         if (input && input->role == PZ_ONNX_ACTIVATION) next = scores->in[k];
       }
-      scores = next == PZ_NONE ? NULL : plain_producer(graph, next);
+      scores = next == PZ_NONE ? NULL : find_plain_producer(graph, next);
     }
     uint32_t via = PZ_NONE;
-    struct pz_onnx_node *context = only_consumer(graph, softmax->out[0], &via);
+    struct pz_onnx_node *context = find_only_consumer(graph, softmax->out[0], &via);
     if (!is_plain(scores, "MatMul") || !is_plain(context, "MatMul") || scores->n_in != 2) continue;
     if (context->n_in != 2 || context->in[0] != via || !has_result(context)) continue;
     const struct pz_onnx_value *query = pz_onnx_input(scores, 0);
@@ -445,7 +446,7 @@ void pz_onnx_fuse_masks(struct pz_onnx_graph *graph) {
       const struct pz_onnx_value *scaled = pz_onnx_value(graph, sum->in[1 - k]);
       if (mask->role != PZ_ONNX_DATA || is_number(graph, sum->in[k])) continue;
       if (scaled->role != PZ_ONNX_ACTIVATION || scaled->n_consumers != 1) continue;
-      const struct pz_onnx_node *scaling = producer(graph, sum->in[1 - k]);
+      const struct pz_onnx_node *scaling = find_producer(graph, sum->in[1 - k]);
       if (!is_scaling(scaling) || scaling->n_in != 2) continue;
       for (int s = 0; s < 2; s++)
         if (is_number(graph, scaling->in[s]) && scaling->in[1 - s] != PZ_NONE) {

@@ -44,11 +44,12 @@ struct sharder {
   struct pz_vec marked_values, marked_nodes; /* by the current trial */
   uint32_t trial, *trial_of;                 /* by value: the trial that marked it */
   struct divided_part *part, current_part;   /* by value; of the input of the current node */
-  uint32_t n_ends;                           /* products of the trial that end a division */
-  uint32_t only;    /* of the products that read an input, the only one that is tried, or PZ_NONE */
-  uint32_t without; /* a product that is not tried, or PZ_NONE */
+  uint32_t n_division_ends;                  /* products of the trial that end a division */
+  uint32_t
+      only_product; /* of the products that read an input, the only one that is tried, or PZ_NONE */
+  uint32_t excluded_product;       /* a product that is not tried, or PZ_NONE */
   const struct pz_onnx_node *node; /* the current node */
-  int64_t uneven;                  /* the size that the degree does not divide */
+  int64_t uneven_size;             /* the size that the degree does not divide */
 };
 
 static const struct pz_onnx_value *value_at(const struct sharder *sharder, uint32_t id) {
@@ -91,7 +92,7 @@ static enum outcome divide_dim(struct sharder *sharder, uint32_t id, int dim) {
       current->size > 1 && size % current->size == 0 && size / current->size % current->outer == 0;
   if (contains_part) part = *current;
   if (part.size % sharder->sharding->tp) {
-    sharder->uneven = part.size;
+    sharder->uneven_size = part.size;
     return UNEVEN;
   }
   mark_value(sharder, id, dim, part);
@@ -126,7 +127,7 @@ static enum outcome follow_reshape(struct sharder *sharder, uint32_t input, int 
     }
     begin = end;
   }
-  sharder->uneven = shared;
+  sharder->uneven_size = shared;
   return shared ? UNEVEN : BLOCKED;
 }
 
@@ -220,7 +221,7 @@ static enum outcome follow_matmul(struct sharder *sharder, const struct pz_onnx_
   bool free = sharder->sharding->divide[pz_onnx_node_index(node)] == PZ_DIVIDE_NOT;
   if (!features_divided || !free) return BLOCKED;
   mark_product(sharder, node, PZ_DIVIDE_ROWS);
-  sharder->n_ends++;
+  sharder->n_division_ends++;
   return FITS;
 }
 
@@ -310,7 +311,7 @@ static enum outcome divide_columns(struct sharder *sharder, const struct pz_onnx
   if (!is_result || last < 0) return divide_dim(sharder, node->out[0], last);
   if (output->dim[last] < sharder->sharding->tp) return BLOCKED;
   mark_value(sharder, node->out[0], last, (struct divided_part){1, output->dim[last]});
-  sharder->n_ends++;
+  sharder->n_division_ends++;
   return FITS;
 }
 
@@ -339,7 +340,8 @@ static enum outcome try_group(struct sharder *sharder, uint32_t input, uint32_t 
     sharder->node = node;
     enum outcome outcome = FITS;
     bool member = !is_view && is_free_product(sharder, node) &&
-                  (sharder->only == PZ_NONE || sharder->only == i) && sharder->without != i;
+                  (sharder->only_product == PZ_NONE || sharder->only_product == i) &&
+                  sharder->excluded_product != i;
     if (member) {
       uint32_t read = value_at(sharder, node->in[0])->root;
       member = read == input || read == second;
@@ -354,7 +356,7 @@ static enum outcome try_group(struct sharder *sharder, uint32_t input, uint32_t 
       outcome = follow_node(sharder, node);
     if (outcome != FITS) return outcome;
   }
-  return sharder->n_ends && stays_inside(sharder) ? FITS : BLOCKED;
+  return sharder->n_division_ends && stays_inside(sharder) ? FITS : BLOCKED;
 }
 
 /* Tries a group.  Its marks stay if it fits, and are undone otherwise. */
@@ -362,7 +364,7 @@ static enum outcome attempt_group(struct sharder *sharder, uint32_t input, uint3
   struct pz_onnx_sharding *sharding = sharder->sharding;
   sharder->marked_values.n = 0;
   sharder->marked_nodes.n = 0;
-  sharder->n_ends = 0;
+  sharder->n_division_ends = 0;
   sharder->trial++;
   enum outcome outcome = try_group(sharder, input, second);
   if (outcome == FITS) return FITS;
@@ -413,11 +415,11 @@ static enum outcome try_pass(struct sharder *sharder, enum pass pass, uint32_t i
   if (pass == RESULT && !is_result) return BLOCKED;
   if (pass == RESULT || pass == GROUPS) return attempt_group(sharder, input, input);
   if (pass == PAIRS) return attempt_pairs(sharder, input);
-  sharder->only = pass == ALONE ? index : PZ_NONE;
-  sharder->without = pass == ALONE ? PZ_NONE : index;
+  sharder->only_product = pass == ALONE ? index : PZ_NONE;
+  sharder->excluded_product = pass == ALONE ? PZ_NONE : index;
   enum outcome outcome = attempt_group(sharder, input, input);
-  sharder->only = PZ_NONE;
-  sharder->without = PZ_NONE;
+  sharder->only_product = PZ_NONE;
+  sharder->excluded_product = PZ_NONE;
   return outcome == UNEVEN ? BLOCKED : outcome;
 }
 
@@ -434,7 +436,7 @@ static void shard_segment(struct sharder *sharder) {
         pz_onnx_raise(sharder->call, sharder->node, PZ_BAD_USE,
                       "tensor-parallel degree %" PRId64 " does not divide %" PRId64
                       " (heads or features) here",
-                      sharder->sharding->tp, sharder->uneven);
+                      sharder->sharding->tp, sharder->uneven_size);
     }
   }
 }
@@ -483,8 +485,8 @@ void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering
   sharding->divide = pz_alloc(call, graph->nodes.n, sizeof *sharding->divide);
   struct sharder sharder = {
       .call = call, .layering = layering, .graph = graph, .sharding = sharding};
-  sharder.only = PZ_NONE;
-  sharder.without = PZ_NONE;
+  sharder.only_product = PZ_NONE;
+  sharder.excluded_product = PZ_NONE;
   sharder.trial_of = pz_alloc(call, graph->values.n, sizeof *sharder.trial_of);
   sharder.part = pz_alloc(call, graph->values.n, sizeof *sharder.part);
   pz_vec_init(&sharder.marked_values, call->arena, sizeof(uint32_t));

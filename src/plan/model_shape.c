@@ -143,7 +143,7 @@ static void read_hybrid(struct pz_fields *config, struct pz_arch *arch,
   shape->recurrence = arch->recurrence;
   shape->predict_layers = arch->predict_layers;
   shape->predict_repeats = arch->predict_repeats;
-  shape->latent = arch->latent;
+  shape->latent = arch->expert_latent;
   shape->shared_ffn = arch->shared_ffn;
   shape->shared_gate = arch->shared_gate;
   shape->out_gate = arch->out_gate;
@@ -152,7 +152,7 @@ static void read_hybrid(struct pz_fields *config, struct pz_arch *arch,
     arch->ffn = arch->dense_ffn;
   }
   for (int64_t i = 0; i < arch->layers && i < PZ_MOST_MIXED_LAYERS; i++)
-    shape->pattern[i] = layer_letter(arch, arch->kind[i]);
+    shape->pattern[i] = layer_letter(arch, arch->layer_kind[i]);
 }
 
 /* Reads Nemotron-H: Mamba-2, attention and feed-forward layers with squared ReLU. */

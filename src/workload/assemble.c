@@ -1,9 +1,8 @@
 /* Assembling a workload: layers, their order, and totals.
  *
- * pz_assemble() runs, for each layer of a list, the builder and the passes over its graph
- * (build_layer): backward, fusion, memory, accounting.  The order of the layers is described by
- * units that repeat (pz_describe_order), and the totals of the model are summed up with overflow
- * checks (sum_totals). */
+ * * For each layer of a list, build_layer() runs the builder and then the passes over its graph:
+ * backward, fusion, memory, accounting. pz_describe_order() describes the order of the layers by
+ * units that repeat, and sum_totals() sums up the model with overflow checks. */
 #include "workload/assemble.h"
 
 #include <string.h>
@@ -11,33 +10,33 @@
 #include "core/num.h"
 #include "workload/passes.h"
 
-/* The arena contains the struct that it is a member of, so it is copied before it is released. */
+/* The arena is copied before it is released, because its memory contains the struct itself. */
 void pz_workload_free(struct pz_workload *workload) {
   if (!workload) return;
   struct pz_arena arena = ((struct pz_owned_workload *)workload)->arena;
   pz_arena_release(&arena);
 }
 
+/* Frees an owned workload when its call ends (a callback of pz_defer). */
 static void free_owned(void *owned) {
   pz_workload_free(&((struct pz_owned_workload *)owned)->workload);
 }
 
-/* The workload is allocated in the arena that it contains. */
-struct pz_owned_workload *pz_workload_new(struct pz_call *call, struct pz_call *own) {
+struct pz_owned_workload *pz_workload_new(struct pz_call *call, struct pz_call *workload_call) {
   struct pz_arena arena;
   pz_arena_init(&arena, NULL);
   struct pz_owned_workload *owned = pz_arena_alloc(&arena, 1, sizeof *owned);
   if (!owned) pz_raise_memory(call, "a model");
   owned->arena = arena;
   pz_defer(call, free_owned, owned);
-  *own = pz_call_in(call, &owned->arena);
+  *workload_call = pz_call_in(call, &owned->arena);
   return owned;
 }
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-/* Full recomputation: backward begins with the forward operators, and only the layer's input is
- * saved. */
+/* Applies full recomputation to a layer: its backward begins with the forward operators, and only
+ * the input of the layer is saved. */
 static void recompute_layer(struct pz_graph *graph, struct pz_layer *layer) {
   struct pz_vec ops;
   pz_vec_init(&ops, graph->call->arena, sizeof(struct pz_op));
@@ -51,12 +50,12 @@ static void recompute_layer(struct pz_graph *graph, struct pz_layer *layer) {
 }
 
 /* Builds one layer and runs the passes over its graph. */
-static void build_layer(struct pz_call *own, struct pz_owned_workload *owned,
+static void build_layer(struct pz_call *workload_call, struct pz_owned_workload *owned,
                         const struct pz_layer_plan *plan, struct pz_layer *layer) {
   const struct pz_workload_options *options = &owned->workload.options;
   struct pz_graph graph;
   struct pz_builder builder;
-  pz_graph_init(&graph, own, owned->workload.model);
+  pz_graph_init(&graph, workload_call, owned->workload.model);
   pz_builder_init(&builder, &graph, options);
   plan->build(&builder, plan->ctx);
   pz_backward_derive(&graph, options);
@@ -91,7 +90,7 @@ static void build_layer(struct pz_call *own, struct pz_owned_workload *owned,
 
 /* ---- order of the layers --------------------------------------------------------------------- */
 
-/* The longest unit that is looked for, twice the longest one of known models. */
+/* Most layers of a repeated unit; known models have at most half as many. */
 enum { LONGEST_UNIT = 16 };
 
 /* Counts how often the first `unit` of n layers repeat without a gap. */
@@ -103,15 +102,15 @@ static uint32_t count_repeats(const uint32_t *sequence, uint32_t n, uint32_t uni
   return count;
 }
 
-/* Appends a unit of n layers that repeats.  The vector must allocate in the arena of the call. */
+/* Appends a unit of n layers that repeats.  `call` must allocate in the arena of the vector. */
 static void append_unit(struct pz_call *call, struct pz_vec *units, const uint32_t *layers,
                         uint32_t n, int64_t repeats) {
   struct pz_segment unit = {pz_copy(call, layers, n, sizeof *layers), n, repeats};
   pz_append(call, units, &unit);
 }
 
-/* Chooses at each position the unit that covers most of the rest by repetition, and the shortest of
- * these. */
+/* Greedy: at each position, the unit whose repetitions cover most layers is chosen, and the
+ * shortest one of equals. */
 void pz_describe_order(struct pz_call *call, struct pz_workload *workload, const uint32_t *sequence,
                        uint32_t n) {
   struct pz_vec units;
@@ -140,7 +139,8 @@ static bool add_times(int64_t *total, int64_t value, int64_t count) {
   return pz_mul(&value, count) && pz_add(total, value);
 }
 
-/* Adds the operators of one direction of a layer.  Returns false if a sum overflows. */
+/* Adds the FLOP and the number of operators of one direction of a layer.  Returns false if a sum
+ * overflows. */
 static bool add_operators(struct pz_totals *totals, const struct pz_layer *layer,
                           enum pz_direction direction) {
   bool forward = direction == PZ_FORWARD;
@@ -154,16 +154,16 @@ static bool add_operators(struct pz_totals *totals, const struct pz_layer *layer
   return fits && add_times(&totals->ops, ops->n, layer->count);
 }
 
-/* Returns the parameters that a token uses: all but those of the routed experts that it is not sent
- * to. */
+/* Returns the parameters of a layer that one token uses: all but those of the routed experts that
+ * the token is not sent to. */
 static int64_t active_params(const struct pz_workload *workload, const struct pz_layer *layer) {
   int64_t routed = layer->model_expert_params;
   if (!routed || !workload->experts) return layer->model_params;
   return layer->model_params - routed + routed / workload->experts * workload->experts_per_token;
 }
 
-/* Sums up parameters, FLOP and bytes over all layers, with checks for overflow. */
-static void sum_totals(struct pz_call *own, struct pz_workload *workload) {
+/* Sums up parameters, FLOP and bytes over all layers.  Raises an error if a sum overflows. */
+static void sum_totals(struct pz_call *workload_call, struct pz_workload *workload) {
   struct pz_totals *totals = &workload->totals;
   bool fits = true;
   for (uint32_t i = 0; i < workload->n_layers && fits; i++) {
@@ -181,32 +181,31 @@ static void sum_totals(struct pz_call *own, struct pz_workload *workload) {
     totals->layers += count;
   }
   if (!fits || !add_times(&totals->param_bytes, totals->params, PZ_B16))
-    pz_raise_size_limit(own, workload->model);
-  totals->peak_bytes = pz_memory_peak(own, workload);
+    pz_raise_size_limit(workload_call, workload->model);
+  totals->peak_bytes = pz_memory_peak(workload_call, workload);
 }
 
-/* Builds the layers one by one, then the order and the totals. */
-void pz_assemble(struct pz_call *own, struct pz_owned_workload *owned,
+/* Each layer reads the layer before it, unless its plan lists others. */
+void pz_assemble(struct pz_call *workload_call, struct pz_owned_workload *owned,
                  const struct pz_layer_plan *plan, uint32_t n) {
   struct pz_workload *workload = &owned->workload;
-  struct pz_layer *layers = pz_alloc(own, n, sizeof *layers);
+  struct pz_layer *layers = pz_alloc(workload_call, n, sizeof *layers);
   for (uint32_t i = 0; i < n; i++) {
-    build_layer(own, owned, &plan[i], &layers[i]);
-    const uint32_t before = i - 1, *from = plan[i].from ? plan[i].from : &before;
-    uint32_t n_from = i > 0;
-    if (plan[i].from) n_from = plan[i].n_from;
-    layers[i].n_from = n_from;
-    layers[i].from = pz_copy(own, from, n_from, sizeof *from);
+    build_layer(workload_call, owned, &plan[i], &layers[i]);
+    const uint32_t previous = i - 1, *sources = plan[i].from ? plan[i].from : &previous;
+    uint32_t n_default_sources = i > 0 ? 1 : 0;
+    layers[i].n_from = plan[i].from ? plan[i].n_from : n_default_sources;
+    layers[i].from = pz_copy(workload_call, sources, layers[i].n_from, sizeof *sources);
   }
   workload->layers = layers;
   workload->n_layers = n;
   if (!workload->order) {
     /* By default, each layer runs `count` times, one layer after the other. */
     struct pz_vec units;
-    pz_vec_init(&units, own->arena, sizeof(struct pz_segment));
-    for (uint32_t i = 0; i < n; i++) append_unit(own, &units, &i, 1, layers[i].count);
+    pz_vec_init(&units, workload_call->arena, sizeof(struct pz_segment));
+    for (uint32_t i = 0; i < n; i++) append_unit(workload_call, &units, &i, 1, layers[i].count);
     workload->order = units.items;
     workload->n_order = units.n;
   }
-  sum_totals(own, workload);
+  sum_totals(workload_call, workload);
 }

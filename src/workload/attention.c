@@ -1,19 +1,19 @@
 /* Attention: projections of query, key and value, positions, scores, softmax, context, and the
  * output projection.
  *
- * pz_part_attention() builds the self-attention of a block: ordinary attention (project_qkv),
- * latent attention (project_latent) and the choice of keys of sparse attention (choose_keys) differ
- * in how query, key and value are made. attend() is common: flash attention is one operator, and
- * standard attention writes its scores to memory.
+ * * pz_part_attention() builds the self-attention of a block.  Ordinary attention (project_qkv),
+ * latent attention (project_latent) and the choice of keys of sparse attention (choose_keys)
+ * differ in how they compute query, key and value. build_attention() is common: flash attention is
+ * one operator, and standard attention writes its scores to memory.
  *
- * With context parallelism, a device has part of the tokens of every sample, in two pieces, one
- * from each end of the sequence, so that causal attention is balanced (Megatron-LM; Brandon et al.,
- * arXiv 2311.09431).  Before attention, the devices exchange in one of two forms:
- *   ring        keys and values of the other devices pass one part after another (Liu et al., arXiv
- *               2310.01889), in backward again and with their gradients; with a window or a chunk,
- *               only those that it reaches
- *   all-to-all  query, key and value of all tokens for part of the heads, and the result back
- *               (Jacobs et al., DeepSpeed Ulysses, arXiv 2309.14509) */
+ * * With context parallelism, a device has the tokens of two pieces of every sample, one from each
+ * end of the sequence, so that causal attention is balanced (Megatron-LM; Brandon et al., arXiv
+ * 2311.09431).  Before attention, the devices exchange data in one of two forms.  In form "ring",
+ * the keys and values of the other devices pass one part after another (Liu et al., arXiv
+ * 2310.01889), in backward again and with their gradients; with a window or chunk, only the parts
+ * that it reaches pass.  In form "all-to-all", the devices exchange query, key and value of all
+ * tokens for a share of the heads, and the result back (Jacobs et al., DeepSpeed Ulysses, arXiv
+ * 2309.14509). */
 #include "workload/parts.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@
 
 /* ---- context parallelism --------------------------------------------------------------------- */
 
-/* The two pieces of a device need a sequence that 2 cp divides. */
+/* A device has two pieces of each sample, so 2 cp must divide the sequence length. */
 void pz_check_context(struct pz_call *call, const char *model, const struct pz_arch *arch,
                       const struct pz_workload_options *options) {
   int64_t cp = options->cp;
@@ -49,16 +49,17 @@ void pz_check_context(struct pz_call *call, const char *model, const struct pz_a
                cp, heads[i].n, heads[i].what, model);
 }
 
-/* Returns whether a device computes attention of all tokens for part of the heads. */
+/* Returns whether context parallelism divides the heads: a device computes attention of all tokens
+ * for its share of the heads. */
 static bool divides_heads(const struct pz_builder *builder) {
   return builder->options->cp > 1 && builder->options->cp_form == PZ_CONTEXT_ALL_TO_ALL;
 }
 
-/* With a window or chunk, a device needs the keys just before each of its two pieces. */
+/* With a window or chunk, a device reads only the keys just before each of its two pieces. */
 int64_t pz_context_keys(const struct pz_builder *builder, const struct pz_arch *arch) {
   int64_t seq = builder->options->seq, cp = builder->options->cp, other_keys = seq;
   if (arch->chunk && arch->chunk < seq) {
-    /* The keys before a piece in its chunk, for both pieces of a device, on average over the
+    /* Keys of the chunk that precede a piece, for both pieces of a device, averaged over the
      * devices. */
     int64_t sum = 0, piece = seq / (2 * cp);
     for (int64_t i = 0; i < 2 * cp; i++) sum += i * piece % arch->chunk;
@@ -69,6 +70,7 @@ int64_t pz_context_keys(const struct pz_builder *builder, const struct pz_arch *
   return pz_min(seq, builder->local_seq + other_keys);
 }
 
+/* Adds a collective over the context group with a result of the given shape. */
 static uint32_t context_collective(struct pz_builder *builder, int kind, const char *name,
                                    uint32_t input, struct pz_shape shape) {
   return pz_build_op(builder, &(struct pz_op_spec){.kind = kind,
@@ -83,12 +85,13 @@ uint32_t pz_context_exchange(struct pz_builder *builder, const char *name, uint3
   return context_collective(builder, PZ_OP_ALL_TO_ALL, name, input, shape);
 }
 
+/* Returns the number of values that a tensor has for each token on this device. */
 static int64_t values_per_token(const struct pz_builder *builder, uint32_t tensor) {
   return pz_graph_tensor(builder->graph, tensor)->elems / builder->tokens;
 }
 
-/* Gathers n_keys keys (or values) of each sample, of which the parts of the other devices pass one
- * after another: memory holds one of them at a time.  A width of 0 means that of the input. */
+/* Gathers the keys or values of n_keys tokens of each sample from the context group.  Memory holds
+ * the part of one other device at a time.  A width of 0 stands for that of the input. */
 static uint32_t gather_keys(struct pz_builder *builder, const char *name, uint32_t input,
                             int64_t n_keys, int64_t width) {
   int64_t mbs = builder->options->mbs, local_seq = builder->local_seq;
@@ -99,14 +102,14 @@ static uint32_t gather_keys(struct pz_builder *builder, const char *name, uint32
   return keys;
 }
 
-/* Turns query, key and value of this device's tokens into those that its attention reads. */
+/* Exchanges query, key and value of this device's tokens for those that its attention reads. */
 static void exchange_qkv(struct pz_builder *builder, const struct pz_arch *arch, uint32_t qkv[3]) {
   static const char *const rings[] = {"ring.query", "ring.key", "ring.value"},
                            *const heads[] = {"to_heads.query", "to_heads.key", "to_heads.value"};
   int64_t cp = builder->options->cp;
   if (cp <= 1) return;
   int64_t n_keys = pz_context_keys(builder, arch);
-  /* With chosen keys, the latent vectors of keys and values are exchanged in place of both. */
+  /* Sparse attention exchanges the latent vectors of keys and values instead of both. */
   int64_t width = arch->index_topk ? pz_ceil_div(arch->kv_rank + arch->rotary_dims, 2) : 0;
   for (int i = 0; i < 3; i++) {
     if (divides_heads(builder)) {
@@ -121,18 +124,20 @@ static void exchange_qkv(struct pz_builder *builder, const struct pz_arch *arch,
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* Sizes of attention on this device.  A sequence is cut into `chunks` chunks of `queries` queries
- * each, which attend to `keys` keys: all of them, those of a window, or those of their chunk (the
- * last one counts as a whole one).  Of the `span` queries that attend to the same keys, this device
- * has `queries`. */
+/* Sizes of attention on this device.  A sequence has `chunks` chunks of `queries` queries each,
+ * which attend to `keys` keys: all keys, those of a window, or those of their chunk (the last
+ * chunk counts as a whole one).  `span` queries attend to the same keys; this device has `queries`
+ * of them. */
 struct attention_sizes {
   int64_t heads, kv_heads, head_dim, value_dim, batch, seq;
   int64_t chunks, queries, keys, span;
 };
 
+/* Returns the greatest common divisor (Euclid). */
 static int64_t common_divisor(int64_t a, int64_t b) { return b ? common_divisor(b, a % b) : a; }
 
-/* Windows and chunks reduce the keys, context parallelism the queries of a device. */
+/* Returns the sizes of attention on this device.  Windows and chunks reduce its keys, and context
+ * parallelism reduces its queries or its heads. */
 static struct attention_sizes find_sizes(const struct pz_builder *builder,
                                          const struct pz_arch *arch) {
   const struct pz_workload_options *options = builder->options;
@@ -149,7 +154,7 @@ static struct attention_sizes find_sizes(const struct pz_builder *builder,
                                   .queries = seq / query_parts,
                                   .keys = seq,
                                   .span = seq};
-  /* Eager code writes all scores, and masks those that do not count. */
+  /* Eager code computes all scores and masks those outside of a window or chunk. */
   bool writes_all_scores = pz_is_eager(builder) && options->attention == PZ_ATTENTION_STANDARD;
   if (writes_all_scores) return sizes;
   if (arch->chunk && arch->chunk < seq) {
@@ -178,11 +183,11 @@ static const struct attention_names SELF = {"qkv", "query", "key", "value", "att
                                     CROSS = {"cross_query", "cross_query", "cross_key",
                                              "cross_value", "cross_out"};
 
-/* Projects the input to the queries, keys or values of this number of heads. */
+/* Projects the input to queries, keys or values of `heads` heads. */
 static uint32_t project_heads(struct pz_builder *builder, const struct pz_arch *arch,
                               const char *name, uint32_t input, int64_t heads) {
   return pz_build_linear(builder, &(struct pz_linear){.name = name,
-                                                      .x = input,
+                                                      .input = input,
                                                       .in = arch->hidden,
                                                       .out = heads * arch->head_dim,
                                                       .divide = PZ_DIVIDE_COLUMNS,
@@ -190,7 +195,7 @@ static uint32_t project_heads(struct pz_builder *builder, const struct pz_arch *
 }
 
 /* Projects the query.  If attention has an output gate, the same projection computes it, and *gate
- * receives a view of it; otherwise *gate is PZ_NONE. */
+ * receives a view of the gate; otherwise *gate is PZ_NONE. */
 static uint32_t project_query(struct pz_builder *builder, const struct pz_arch *arch,
                               const char *name, uint32_t input, uint32_t *gate) {
   int64_t width = arch->heads / builder->options->tp * arch->head_dim;
@@ -199,7 +204,7 @@ static uint32_t project_query(struct pz_builder *builder, const struct pz_arch *
   *gate = PZ_NONE;
   if (!arch->out_gate) return query;
   struct pz_split split = {.name = "split_gate",
-                           .x = query,
+                           .whole = query,
                            .parts = 2,
                            .widths = {width, width},
                            .names = {"query", "gate"}};
@@ -208,21 +213,22 @@ static uint32_t project_query(struct pz_builder *builder, const struct pz_arch *
   return parts[0];
 }
 
-/* Norms over all heads and latent attention need whole key/value heads on a device. */
+/* Devices cannot share heads with norms over all heads or with latent attention, which need whole
+ * key/value heads. */
 bool pz_attention_shares(const struct pz_arch *arch, int64_t tp) {
   return arch->kv_heads && !arch->kv_rank && arch->qk_norm != PZ_QK_NORM_WIDTH &&
          tp > arch->kv_heads && tp % arch->kv_heads == 0 &&
          arch->kv_heads * arch->head_dim % tp == 0;
 }
 
-/* Redistributes projections if there are fewer key/value heads than devices, so that a device has
- * computed only part of a head (Megatron Core, get_query_key_value_tensors in
+/* Redistributes the projections if there are fewer key/value heads than devices, so that a device
+ * has computed only part of a head (Megatron Core, get_query_key_value_tensors in
  * transformer/attention.py).
  *
- * All results are gathered, their columns are put in order (_gather_along_last_dim in
- * tensor_parallel/mappings.py), and each device copies its queries, and the key and value of their
- * head.  In backward, the columns of other devices are zero, and gradients are added up where they
- * are scattered.  The result is query, key, value and gate; the gate is PZ_NONE without one. */
+ * * All results are gathered, their columns are reordered (_gather_along_last_dim in
+ * tensor_parallel/mappings.py), and each device copies its queries with the key and value of their
+ * head.  In backward, the columns of other devices are zero, and scattering adds up the gradients.
+ * qkv receives query, key, value, and the gate or PZ_NONE. */
 static void share_heads(struct pz_builder *builder, const struct pz_arch *arch,
                         const uint32_t projected[3], uint32_t qkv[4]) {
   static const char *const names[] = {"query_own", "key_own", "value_own", "gate_own"};
@@ -235,7 +241,7 @@ static void share_heads(struct pz_builder *builder, const struct pz_arch *arch,
   uint32_t whole = pz_build_op(builder, &gather);
   pz_graph_tensor(builder->graph, whole)->split = false;
   struct pz_split split = {.name = "kv_group.split",
-                           .x = pz_build_unary(builder, PZ_OP_COPY, "kv_group.order", whole),
+                           .whole = pz_build_unary(builder, PZ_OP_COPY, "kv_group.order", whole),
                            .parts = arch->out_gate ? 4 : 3,
                            .widths = {query, key, key, query},
                            .names = {"query_part", "key_part", "value_part", "gate_part"}};
@@ -248,8 +254,8 @@ static void share_heads(struct pz_builder *builder, const struct pz_arch *arch,
                                                        .divides = true});
 }
 
-/* Projects query, key and value, and the gate of the output, which is PZ_NONE without one.  Keys
- * and values are projected from `source`, which differs from the input in cross-attention only. */
+/* Projects query, key, value, and the output gate (PZ_NONE if there is none).  Keys and values are
+ * projected from `source`, which differs from the input only in cross-attention. */
 static void project_qkv(struct pz_builder *builder, const struct pz_arch *arch,
                         const struct attention_names *names, uint32_t input, uint32_t source,
                         uint32_t qkv[4]) {
@@ -278,7 +284,7 @@ static void project_qkv(struct pz_builder *builder, const struct pz_arch *arch,
   }
   int64_t query = arch->heads / tp * arch->head_dim, key = arch->kv_heads / tp * arch->head_dim;
   struct pz_split split = {.name = "split_heads",
-                           .x = project_heads(builder, arch, "qkv", input, all_heads),
+                           .whole = project_heads(builder, arch, "qkv", input, all_heads),
                            .parts = 3,
                            .widths = {query, key, key},
                            .names = {"query", "key", "value"}};
@@ -288,21 +294,25 @@ static void project_qkv(struct pz_builder *builder, const struct pz_arch *arch,
 
 /* ---- latent attention (DeepSeek-V2, arXiv 2405.04434) ---------------------------------------- */
 
-/* Query, key and value are projected from small latent vectors.  These are computed outside of the
- * tensor-parallel region, which they enter in place of the layer's input. */
+/* Adds a linear layer outside of the tensor-parallel region that computes a small latent vector,
+ * from which query, key or value are projected inside of the region. */
 static uint32_t latent_linear(struct pz_builder *builder, const char *name, uint32_t input,
                               int64_t in, int64_t out, bool bias) {
-  return pz_build_linear(
-      builder, &(struct pz_linear){
-                   .name = name, .x = input, .in = in, .out = out, .bias = bias, .outside = true});
+  return pz_build_linear(builder, &(struct pz_linear){.name = name,
+                                                      .input = input,
+                                                      .in = in,
+                                                      .out = out,
+                                                      .bias = bias,
+                                                      .outside_regions = true});
 }
 
-/* Returns a linear layer whose outputs are divided by heads. */
+/* Adds a linear layer inside of the tensor-parallel region, whose outputs are divided by heads. */
 static uint32_t linear_by_heads(struct pz_builder *builder, const char *name, uint32_t input,
                                 int64_t in, int64_t out) {
   return pz_build_linear(
-      builder, &(struct pz_linear){
-                   .name = name, .x = input, .in = in, .out = out, .divide = PZ_DIVIDE_COLUMNS});
+      builder,
+      &(struct pz_linear){
+          .name = name, .input = input, .in = in, .out = out, .divide = PZ_DIVIDE_COLUMNS});
 }
 
 /* Returns the latent vector of the queries, or PZ_NONE if they are projected from the layer's
@@ -315,7 +325,7 @@ static uint32_t build_query_latent(struct pz_builder *builder, const struct pz_a
   return pz_kernel_rmsnorm(builder, "query_down_norm", latent, arch->q_rank);
 }
 
-/* Builds query, key and value.  The rotated part of the key is one for all heads. */
+/* Adds query, key and value of latent attention.  All heads share the rotated part of the key. */
 static void project_latent(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input,
                            uint32_t query_latent, uint32_t qkv[3]) {
   int64_t heads = arch->heads / builder->options->tp, rotary_dims = arch->rotary_dims;
@@ -334,15 +344,16 @@ static void project_latent(struct pz_builder *builder, const struct pz_arch *arc
   uint32_t latent = latent_linear(builder, "kv_down", input, arch->hidden,
                                   arch->kv_rank + rotary_dims, arch->qkv_bias);
   struct pz_split latent_split = {.name = "kv_split",
-                                  .x = pz_build_enter(builder, "kv_latent", latent),
+                                  .whole = pz_build_enter(builder, "kv_latent", latent),
                                   .parts = 2,
                                   .widths = {arch->kv_rank, rotary_dims},
                                   .names = {"kv_latent", "key_common"}};
   pz_build_split(builder, &latent_split, down);
   down[0] = pz_kernel_rmsnorm_inside(builder, "kv_down_norm", down[0], arch->kv_rank);
   struct pz_split head_split = {.name = "kv_heads",
-                                .x = linear_by_heads(builder, "kv_up", down[0], arch->kv_rank,
-                                                     arch->heads * (plain_dims + arch->value_dim)),
+                                .whole =
+                                    linear_by_heads(builder, "kv_up", down[0], arch->kv_rank,
+                                                    arch->heads * (plain_dims + arch->value_dim)),
                                 .parts = 2,
                                 .widths = {heads * plain_dims, heads * arch->value_dim},
                                 .names = {"key_own", "value"}};
@@ -362,12 +373,12 @@ static void project_latent(struct pz_builder *builder, const struct pz_arch *arc
 
 /* ---- sparse attention (DeepSeek-V3.2, arXiv 2512.02556, section 2.1) ------------------------- */
 
-/* Returns the positions of the keys that an indexer chooses for each token, or PZ_NONE without an
+/* Returns the positions of the keys that the indexer chooses for each token, or PZ_NONE without an
  * indexer.
  *
- * The indexer's projections are small, and every device of the tensor-parallel group computes them
- * all.  The products of its heads are weighted by the token and added up.  Scores of all keys
- * before a token, half of the sequence on average, pass through memory. */
+ * * Every device of the tensor-parallel group computes all projections of the indexer, which are
+ * small.  The scores of its heads are weighted by the token and added up.  The scores of all keys
+ * before a token, half of the sequence on average, pass through memory in parts. */
 static uint32_t choose_keys(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input,
                             uint32_t query_latent) {
   if (!arch->index_heads) return PZ_NONE;
@@ -387,11 +398,11 @@ static uint32_t choose_keys(struct pz_builder *builder, const struct pz_arch *ar
   key = pz_kernel_rotary(builder, "index_key_rotary", key, rotary_dims, arch->index_dim);
   if (options->cp > 1) key = gather_keys(builder, "ring.index_key", key, options->seq, 0);
 
-  static const int64_t MOST_HELD_SCORES = INT64_C(1) << 26;
+  static const int64_t MOST_HELD_SCORES = INT64_C(1) << 26; /* elements in memory at a time */
   int64_t keys_before = pz_ceil_div(options->seq, 2);
   struct pz_contraction product = {.name = "index_scores",
-                                   .a = query,
-                                   .c = key,
+                                   .left = query,
+                                   .right = key,
                                    .bias = PZ_NONE,
                                    .dims = {options->mbs, builder->local_seq, keys_before, width},
                                    .shape =
@@ -414,32 +425,34 @@ static void rotate_query_key(struct pz_builder *builder, const struct pz_arch *a
                                                                           "key_rotary"};
   const int64_t heads[] = {arch->heads, arch->kv_heads}, head_dim = arch->head_dim;
   for (int i = 0; i < 2; i++) {
-    uint32_t x = query_key[i];
+    uint32_t projected = query_key[i];
     const char *norm = norm_names[i];
-    if (arch->qk_norm == PZ_QK_NORM_HEAD) x = pz_kernel_rmsnorm_inside(builder, norm, x, head_dim);
+    if (arch->qk_norm == PZ_QK_NORM_HEAD)
+      projected = pz_kernel_rmsnorm_inside(builder, norm, projected, head_dim);
     if (arch->qk_norm == PZ_QK_NORM_WIDTH)
-      x = pz_kernel_rmsnorm_divided(builder, norm, x, heads[i] * head_dim);
+      projected = pz_kernel_rmsnorm_divided(builder, norm, projected, heads[i] * head_dim);
     if (arch->rotary_dims)
-      x = pz_kernel_rotary(builder, rotary_names[i], x, arch->rotary_dims, head_dim);
+      projected =
+          pz_kernel_rotary(builder, rotary_names[i], projected, arch->rotary_dims, head_dim);
     if (arch->rotary_dims && arch->qk_norm == PZ_QK_NORM_PLAIN)
-      x = pz_kernel_rmsnorm_plain(builder, norm, x, head_dim);
-    query_key[i] = x;
+      projected = pz_kernel_rmsnorm_plain(builder, norm, projected, head_dim);
+    query_key[i] = projected;
   }
 }
 
-/* Fused kernels scale and mask in one operator, eager code in several. */
+/* Scales and masks the attention scores: one operator in fused kernels, several in eager code. */
 static uint32_t scale_and_mask(struct pz_builder *builder, const struct pz_arch *arch,
                                const struct attention_sizes *sizes, uint32_t scores) {
   const struct pz_workload_options *options = builder->options;
   if (!pz_is_eager(builder)) {
-    if (arch->score_cap) scores = pz_kernel_cap(builder, "score_cap", scores);
+    if (arch->caps_scores) scores = pz_kernel_cap(builder, "score_cap", scores);
     uint32_t mask =
         pz_build_data(builder, "mask", PZ_B16,
                       PZ_SHAPE(options->mbs * sizes->chunks, sizes->queries, sizes->keys));
     return pz_build_binary(builder, PZ_OP_SCALE_MASK, "scale_mask", scores, mask);
   }
   if (!arch->scale_query) scores = pz_build_unary(builder, PZ_OP_SCALE, "scale", scores);
-  if (arch->score_cap) scores = pz_kernel_cap(builder, "score_cap", scores);
+  if (arch->caps_scores) scores = pz_kernel_cap(builder, "score_cap", scores);
   bool selects = arch->causal_mask_buffer; /* a stored mask of bytes selects the scores */
   if (selects) {
     uint32_t mask = pz_build_data(builder, "mask", PZ_BYTE, PZ_SHAPE(options->seq, options->seq));
@@ -450,23 +463,22 @@ static uint32_t scale_and_mask(struct pz_builder *builder, const struct pz_arch 
   return pz_build_binary(builder, PZ_OP_ADD, "add_mask", scores, mask);
 }
 
-/* Returns the attention sinks: a logit of each head that enters the softmax and has no value;
- * PZ_NONE without them. */
+/* Returns the attention sinks, one logit of each head that enters the softmax and has no value, or
+ * PZ_NONE if the model has none. */
 static uint32_t build_sinks(struct pz_builder *builder, const struct pz_arch *arch) {
-  if (!arch->sinks) return PZ_NONE;
+  if (!arch->attention_sinks) return PZ_NONE;
   struct pz_shape shape = PZ_SHAPE(arch->heads / builder->options->tp);
   return pz_build_param(builder, "sinks", shape, arch->heads, false);
 }
 
-/* Standard attention, which writes scores and probabilities.  `index` is PZ_NONE, or the keys that
- * sparse attention chose. */
+/* Adds standard attention, which writes scores and probabilities to memory.  `index` is the tensor
+ * of keys that sparse attention chose, or PZ_NONE. */
 static uint32_t attend_standard(struct pz_builder *builder, const struct pz_arch *arch,
                                 const struct attention_sizes *sizes, uint32_t qkv[3],
                                 uint32_t index) {
   if (pz_is_eager(builder)) {
-    /* Arranges query, key and value for the batched products of eager code: key and value once
-     * for each query head, and heads before tokens.  The latter is a view with one sample and a
-     * copy with several. */
+    /* Eager code repeats key and value for each query head, and arranges heads before tokens,
+     * which is a view of one sample but copies several. */
     static const char *const repeat_names[] = {"", "key_repeat", "value_repeat"};
     static const char *const copy_names[] = {"query_copy", "key_copy", "value_copy"};
     for (int i = 0; i < 3; i++) {
@@ -482,8 +494,8 @@ static uint32_t attend_standard(struct pz_builder *builder, const struct pz_arch
   int64_t batch = sizes->batch * sizes->heads * sizes->chunks;
   struct pz_contraction score_product = {
       .name = "scores",
-      .a = qkv[0],
-      .c = qkv[1],
+      .left = qkv[0],
+      .right = qkv[1],
       .bias = PZ_NONE,
       .dims = {batch, sizes->queries, sizes->keys, sizes->head_dim},
       .shape = PZ_SHAPE(batch, sizes->queries, sizes->keys)};
@@ -495,8 +507,8 @@ static uint32_t attend_standard(struct pz_builder *builder, const struct pz_arch
   weights = pz_kernel_dropout(builder, "attention_dropout", weights, arch->drop_attn);
   struct pz_contraction context_product = {
       .name = "context",
-      .a = weights,
-      .c = qkv[2],
+      .left = weights,
+      .right = qkv[2],
       .bias = PZ_NONE,
       .dims = {batch, sizes->queries, sizes->value_dim, sizes->keys},
       .shape = PZ_SHAPE(sizes->batch * sizes->heads, sizes->seq, sizes->value_dim)};
@@ -505,10 +517,9 @@ static uint32_t attend_standard(struct pz_builder *builder, const struct pz_arch
                               : context;
 }
 
-/* Flash attention, one operator.  If sparse attention chooses among more keys than it reads,
- * queries are multiplied by the latent vectors of keys and values, as in decoding (FlashMLA's
- * sparse kernels); the projections of queries and context then cost as much as those of keys and
- * values. */
+/* Adds flash attention as one operator.  Sparse attention that reads fewer keys than there are
+ * multiplies queries by the latent vectors of keys and values, as in decoding (FlashMLA's sparse
+ * kernels); projecting queries and context then costs as much as projecting keys and values. */
 static uint32_t attend_flash(struct pz_builder *builder, const struct pz_arch *arch,
                              const struct attention_sizes *sizes, const uint32_t qkv[3],
                              uint32_t index) {
@@ -528,10 +539,11 @@ static uint32_t attend_flash(struct pz_builder *builder, const struct pz_arch *a
   return pz_build_flash(builder, &flash);
 }
 
-/* Builds everything after the projections: exchange over the context group, attention, output gate,
- * output projection. */
-static uint32_t attend(struct pz_builder *builder, const struct pz_arch *arch,
-                       const struct attention_names *names, uint32_t qkv[4], uint32_t index) {
+/* Adds everything after the projections: exchange over the context group, attention, output gate,
+ * and output projection. qkv has query, key, value, and the gate or PZ_NONE. */
+static uint32_t build_attention(struct pz_builder *builder, const struct pz_arch *arch,
+                                const struct attention_names *names, uint32_t qkv[4],
+                                uint32_t index) {
   struct attention_sizes sizes = find_sizes(builder, arch);
   exchange_qkv(builder, arch, qkv);
   uint32_t context = builder->options->attention == PZ_ATTENTION_FLASH
@@ -545,7 +557,7 @@ static uint32_t attend(struct pz_builder *builder, const struct pz_arch *arch,
     context = pz_build_binary(builder, PZ_OP_MUL, "attention_gate", context, gate);
   }
   struct pz_linear out = {.name = names->out,
-                          .x = context,
+                          .input = context,
                           .in = arch->heads * sizes.value_dim,
                           .out = arch->hidden,
                           .divide = PZ_DIVIDE_ROWS,
@@ -554,7 +566,7 @@ static uint32_t attend(struct pz_builder *builder, const struct pz_arch *arch,
                         arch->out_bias ? arch->hidden : 0);
 }
 
-/* Latent attention applies norms and positions while it projects. */
+/* project_latent() includes norms and rotary positions; ordinary attention adds them here. */
 uint32_t pz_part_attention(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input) {
   uint32_t qkv[4], index = PZ_NONE;
   if (arch->kv_rank) {
@@ -568,12 +580,12 @@ uint32_t pz_part_attention(struct pz_builder *builder, const struct pz_arch *arc
       qkv[0] = pz_build_unary(builder, PZ_OP_SCALE, "scale_query", qkv[0]);
     rotate_query_key(builder, arch, qkv);
   }
-  return attend(builder, arch, &SELF, qkv, index);
+  return build_attention(builder, arch, &SELF, qkv, index);
 }
 
 uint32_t pz_part_cross_attention(struct pz_builder *builder, const struct pz_arch *arch,
                                  uint32_t input, uint32_t source) {
   uint32_t qkv[4];
   project_qkv(builder, arch, &CROSS, input, source, qkv);
-  return attend(builder, arch, &CROSS, qkv, PZ_NONE);
+  return build_attention(builder, arch, &CROSS, qkv, PZ_NONE);
 }

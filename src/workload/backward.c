@@ -1,12 +1,10 @@
 /* Deriving the backward operators of a layer.
  *
- * pz_backward_derive() marks which tensors need a gradient, gives the layer's results a gradient
- * each, and visits the forward operators in reverse order (differentiate).  The kind of an operator
- * has a rule of the gradient (ops.def), and each rule has a function here.  Gradients that reach a
- * tensor by several ways are added up (add_gradient).
- *
- * Collectives and convolutions whose results would be large to save are computed again in backward
- * (find_or_rebuild). */
+ * * pz_backward_derive() marks which tensors need a gradient, gives the layer's results a gradient
+ * each, and visits the forward operators in reverse order (differentiate). ops.def assigns a
+ * gradient rule to each kind of operator, and each rule has a function here.  Gradients that reach
+ * a tensor by several paths are added up (add_gradient).  Large results of collectives and
+ * convolutions are not saved but computed again in backward (find_or_rebuild). */
 #include "workload/passes.h"
 
 #include <stdio.h>
@@ -15,16 +13,18 @@
 #include "core/num.h"
 #include "workload/build.h"
 
+/* State of the pass over one layer. */
 struct backward {
   struct pz_graph *graph;
   const struct pz_workload_options *options;
   bool *needs_grad;  /* by forward tensor */
-  uint32_t *grad;    /* by forward tensor: its gradient so far, or PZ_NONE */
+  uint32_t *grad;    /* by forward tensor: the sum of its gradients so far, or PZ_NONE */
   uint32_t *rebuilt; /* by forward tensor: the copy that backward computes again, or PZ_NONE */
 };
 
 /* ---- tensors and operators of backward ------------------------------------------------------- */
 
+/* Returns a tensor of the graph.  The address is valid until the next tensor is added. */
 static struct pz_tensor *tensor_at(const struct backward *backward, uint32_t index) {
   return pz_graph_tensor(backward->graph, index);
 }
@@ -49,7 +49,7 @@ static uint32_t add_tensor_like(struct backward *backward, uint32_t forward, con
   return index;
 }
 
-/* Inputs and outputs of a backward operator. */
+/* Tensors that a backward operator reads (`in`) and writes (`out`). */
 struct operands {
   const uint32_t *in;
   uint32_t n_in;
@@ -57,8 +57,8 @@ struct operands {
   uint32_t n_out;
 };
 
-/* Returns a backward operator of the given kind that is derived from a forward operator and has its
- * sizes. */
+/* Returns a backward operator of the given kind that is derived from a forward operator and has
+ * its sizes. */
 static struct pz_op derive_op(const struct pz_op *forward, int kind, struct operands operands) {
   return (struct pz_op){.kind = kind,
                         .direction = PZ_BACKWARD,
@@ -73,8 +73,7 @@ static struct pz_op derive_op(const struct pz_op *forward, int kind, struct oper
                         .n_out = operands.n_out};
 }
 
-/* Appends a backward operator with the name "NAME.suffix", after the forward operator that it is
- * derived from. */
+/* Appends a backward operator named "NAME.suffix", where NAME is that of the forward operator. */
 static void append_op(struct backward *backward, struct pz_op op, const struct pz_op *forward,
                       const char *suffix) {
   char name[128];
@@ -83,14 +82,14 @@ static void append_op(struct backward *backward, struct pz_op op, const struct p
   pz_graph_add_op(backward->graph, PZ_BACKWARD, &op);
 }
 
-/* Sizes of an operator that works on all rows of a tensor. */
+/* Returns the sizes of a vector operator that processes all rows of a tensor. */
 static struct pz_dims row_dims(const struct pz_tensor *tensor) {
   int64_t width = tensor->shape[tensor->n_dims - 1];
   return (struct pz_dims){1, tensor->elems / width, width, 1};
 }
 
-/* Records a gradient of a forward tensor that the derivative of `op` computes.  A second gradient
- * is added to the first. */
+/* Adds `gradient` to the gradient of a forward tensor.  If it is not the first one, an operator
+ * named after `op`, whose derivative computed it, adds both. */
 static void add_gradient(struct backward *backward, const struct pz_op *op, uint32_t forward,
                          uint32_t gradient) {
   if (backward->grad[forward] == PZ_NONE) {
@@ -108,7 +107,8 @@ static void add_gradient(struct backward *backward, const struct pz_op *op, uint
   backward->grad[forward] = sum;
 }
 
-/* Sums a gradient over rows for an input that was broadcast, such as a bias. */
+/* Sums a gradient over its rows for an input that was broadcast, such as a bias, and records the
+ * sum. */
 static void reduce_gradient(struct backward *backward, const struct pz_op *op, uint32_t forward,
                             uint32_t gradient, const char *suffix) {
   uint32_t sum = add_tensor_like(backward, forward, "grad");
@@ -122,9 +122,9 @@ static void reduce_gradient(struct backward *backward, const struct pz_op *op, u
   add_gradient(backward, op, forward, sum);
 }
 
-/* Returns the tensor that backward reads in place of forward tensor `input` of `reader`: the tensor
- * itself, or a copy that is computed again.  Not saved but computed again are gathered rows, and
- * the convolution that only Mamba-2's scan reads. */
+/* Returns the tensor that backward reads in place of forward tensor `input` of `reader`: the
+ * tensor itself, or a copy that backward computes again because forward does not save it.  These
+ * are gathered rows, and the convolution that only Mamba-2's scan reads. */
 static uint32_t find_or_rebuild(struct backward *backward, const struct pz_op *reader,
                                 uint32_t input) {
   const struct pz_graph *graph = backward->graph;
@@ -155,8 +155,8 @@ static uint32_t find_or_rebuild(struct backward *backward, const struct pz_op *r
 
 /* ---- rules of the gradient ------------------------------------------------------------------- */
 
-/* The gradient of the result is the gradient of each input, except that it is summed up for inputs
- * that were broadcast. */
+/* Rule PZ_GRAD_PASS: each input gets the gradient of the result, summed up if the input was
+ * broadcast. */
 static void pass_gradient(struct backward *backward, const struct pz_op *op, uint32_t gradient) {
   for (uint32_t i = 0; i < op->n_in; i++) {
     uint32_t input = op->in[i];
@@ -171,7 +171,7 @@ static void pass_gradient(struct backward *backward, const struct pz_op *op, uin
 }
 
 /* Returns whether the derivative of an operator reads input i.  A factor is read only for the
- * gradient of the other factor, and the bias of a layer norm never. */
+ * gradient of the other factor, and the bias of a layer norm is never read. */
 static bool reads_input(const struct backward *backward, const struct pz_op *op, uint32_t i) {
   unsigned saves = pz_op_info(op->kind)->saves;
   if (!(saves & (i == 0 ? PZ_SAVE_IN0 : PZ_SAVE_REST))) return false;
@@ -181,18 +181,19 @@ static bool reads_input(const struct backward *backward, const struct pz_op *op,
 }
 
 /* Sets the FLOP of the derivative of flash attention, which computes the scores and the softmax
- * again.  Of its five products three have the width k of the query and two the width v of the
- * value; dims.k becomes their mean. */
+ * again.  Three of its five products have the query width and two the value width; dims.k becomes
+ * the mean width. */
 static void set_flash_flop(struct backward *backward, const struct pz_op *op,
                            struct pz_op *derivative) {
   const int *softmax = pz_op_info(PZ_OP_SOFTMAX)->flop;
   const struct pz_tensor *context = tensor_at(backward, op->out[0]);
   int64_t softmax_flop = op->flop - op->matmul_flop;
   int64_t flop_per_width = 2 * op->dims.batch * op->dims.m * op->dims.n;
-  int64_t v = context->shape[context->n_dims - 1], k = op->matmul_flop / flop_per_width - v;
+  int64_t value_dim = context->shape[context->n_dims - 1];
+  int64_t query_dim = op->matmul_flop / flop_per_width - value_dim;
   derivative->matmul_flop = flop_per_width;
-  bool fits = pz_mul(&derivative->matmul_flop, 3 * k + 2 * v);
-  derivative->dims.k = (3 * k + 2 * v + 2) / 5;
+  bool fits = pz_mul(&derivative->matmul_flop, 3 * query_dim + 2 * value_dim);
+  derivative->dims.k = (3 * query_dim + 2 * value_dim + 2) / 5;
   derivative->flop = derivative->matmul_flop;
   int64_t recomputed_flop =
       softmax_flop + softmax_flop / softmax[PZ_FORWARD] * softmax[PZ_BACKWARD];
@@ -201,12 +202,12 @@ static void set_flash_flop(struct backward *backward, const struct pz_op *op,
 
 /* Sets the FLOP of the derivative of a scan.
  *
- * Mamba-2 (state-spaces/mamba, ssd_combined.py: MambaSplitConv1dScanCombinedFn) computes the
- * products C B, the states of the chunks and the convolution again.  For the two forward products
- * with a head's state there are five: one repeated, and four for the gradients of state, x, B and
- * C.  For each forward product with the scores of a chunk there are three.  The delta rule
- * (fla-org/flash-linear-attention, ops/gated_delta_rule/chunk.py) computes states, new keys and new
- * values again. */
+ * * Mamba-2 (state-spaces/mamba, ssd_combined.py: MambaSplitConv1dScanCombinedFn) computes the
+ * products C B, the chunk states and the convolution again.  The two forward products with a
+ * head's state become five: one repeated, and four for the gradients of state, x, B and C. Each
+ * forward product with the scores of a chunk becomes three.  The delta rule
+ * (fla-org/flash-linear-attention, ops/gated_delta_rule/chunk.py) computes states, new keys and
+ * new values again. */
 static void set_scan_flop(struct backward *backward, const struct pz_op *op,
                           struct pz_op *derivative) {
   int64_t n = op->dims.n, k = op->dims.k, span = op->span, tokens = op->dims.batch * op->dims.m;
@@ -224,7 +225,7 @@ static void set_scan_flop(struct backward *backward, const struct pz_op *op,
   derivative->flop = derivative->matmul_flop;
 }
 
-/* One operator computes the gradients of all inputs. */
+/* Rule PZ_GRAD_POINTWISE: one operator computes the gradients of all inputs. */
 static void derive_pointwise(struct backward *backward, const struct pz_op *op, uint32_t gradient) {
   const struct pz_op_info *info = pz_op_info(op->kind);
   uint32_t in[1 + PZ_OP_MOST_INPUTS + PZ_OP_MOST_OUTPUTS], n_in = 1;
@@ -268,8 +269,8 @@ static void derive_pointwise(struct backward *backward, const struct pz_op *op, 
   for (uint32_t i = 0; i < n_out; i++) add_gradient(backward, op, inputs[i], out[i]);
 }
 
-/* Adds the product of the tensors in[0] and in[1] that is the gradient of one factor of a
- * product. */
+/* Adds the product of in[0] and in[1], which is the gradient of `factor`, a factor of the product
+ * `op`. */
 static void derive_factor(struct backward *backward, const struct pz_op *op, uint32_t factor,
                           const uint32_t in[2], struct pz_dims dims, const char *suffix) {
   uint32_t out = add_tensor_like(backward, factor, "grad");
@@ -284,29 +285,30 @@ static void derive_factor(struct backward *backward, const struct pz_op *op, uin
   add_gradient(backward, op, factor, out);
 }
 
-/* For y = a c with the gradient g of y: the gradient of a is g c^T, that of c is a^T g. */
-static void derive_product(struct backward *backward, const struct pz_op *op, uint32_t g) {
-  uint32_t a = op->in[0], c = op->in[1];
-  bool has_weight = tensor_at(backward, c)->role == PZ_ROLE_PARAM;
+/* Rule PZ_GRAD_PRODUCT: if the gradient of y = a b is g, that of a is g b^T and that of b is a^T
+ * g. */
+static void derive_product(struct backward *backward, const struct pz_op *op, uint32_t gradient) {
+  uint32_t left = op->in[0], right = op->in[1];
+  bool has_weight = tensor_at(backward, right)->role == PZ_ROLE_PARAM;
   struct pz_dims dims = op->dims;
-  if (backward->needs_grad[a])
-    derive_factor(backward, op, a, (const uint32_t[]){g, c},
+  if (backward->needs_grad[left])
+    derive_factor(backward, op, left, (const uint32_t[]){gradient, right},
                   (struct pz_dims){dims.batch, dims.m, dims.k, dims.n},
                   has_weight ? "input_grad" : "left_grad");
-  if (backward->needs_grad[c]) {
+  if (backward->needs_grad[right]) {
     /* Adapters save gathered rows (Megatron Bridge leaves sequence_parallel_input_regather off). */
-    uint32_t saved = pz_op_adapts(op) ? a : find_or_rebuild(backward, op, a);
-    derive_factor(backward, op, c, (const uint32_t[]){saved, g},
+    uint32_t saved = pz_op_adapts(op) ? left : find_or_rebuild(backward, op, left);
+    derive_factor(backward, op, right, (const uint32_t[]){saved, gradient},
                   (struct pz_dims){dims.batch, dims.k, dims.n, dims.m},
                   has_weight ? "weight_grad" : "right_grad");
   }
   if (op->n_in > 2 && backward->needs_grad[op->in[2]])
-    reduce_gradient(backward, op, op->in[2], g, "bias_grad");
+    reduce_gradient(backward, op, op->in[2], gradient, "bias_grad");
 }
 
-/* Joins the gradients of the parts of a split into one tensor.  Fused kernels write the parts in
- * place.  Eager ones concatenate them, and so do all if the parts do not cover the tensor, whose
- * rest is zero. */
+/* Rule PZ_GRAD_SPLIT: joins the gradients of the parts into one tensor.  Fused kernels write the
+ * parts in place.  Eager code concatenates them, and so does all code if the parts do not cover
+ * the tensor, whose rest is zero. */
 static void derive_split(struct backward *backward, const struct pz_op *op) {
   uint32_t *in = pz_alloc(backward->graph->call, op->n_out, sizeof *in), n_in = 0;
   uint32_t whole = add_tensor_like(backward, op->in[0], "grad");
@@ -327,7 +329,7 @@ static void derive_split(struct backward *backward, const struct pz_op *op) {
   add_gradient(backward, op, op->in[0], whole);
 }
 
-/* The gradients of joined tensors are views of the parts of the gradient. */
+/* Rule PZ_GRAD_JOIN: the gradients of joined tensors are views of parts of the gradient. */
 static void derive_join(struct backward *backward, const struct pz_op *op, uint32_t gradient) {
   uint32_t *parts = pz_alloc(backward->graph->call, op->n_in, sizeof *parts);
   for (uint32_t i = 0; i < op->n_in; i++) {
@@ -340,8 +342,8 @@ static void derive_join(struct backward *backward, const struct pz_op *op, uint3
   for (uint32_t i = 0; i < op->n_in; i++) add_gradient(backward, op, op->in[i], parts[i]);
 }
 
-/* Returns the collective that computes the gradient of a collective, or PZ_OP_SPLIT where each
- * device reads its slice. */
+/* Returns the collective that computes the gradient of a collective, or PZ_OP_SPLIT if each device
+ * reads its slice of the gradient. */
 static int dual_collective(int kind) {
   switch (kind) {
   case PZ_OP_TP_ENTER: return PZ_OP_ALL_REDUCE;
@@ -352,7 +354,8 @@ static int dual_collective(int kind) {
   }
 }
 
-/* The gradient of an all-reduce needs no exchange, because it is whole on every device. */
+/* Rule PZ_GRAD_COLLECTIVE. The gradient of an all-reduce needs no exchange, because every device
+ * has all of it. */
 static void derive_collective(struct backward *backward, const struct pz_op *op,
                               uint32_t gradient) {
   if (op->kind == PZ_OP_ALL_REDUCE) {
@@ -394,7 +397,7 @@ static void differentiate(struct backward *backward, const struct pz_op *op) {
 }
 
 /* Marks the tensors that need a gradient: trained parameters, tensors that enter the layer, and
- * what is computed from them. */
+ * all results that are computed from them. */
 static void mark_gradients(struct backward *backward) {
   const struct pz_graph *graph = backward->graph;
   for (uint32_t t = 0; t < graph->tensors.n; t++) {
@@ -413,7 +416,6 @@ static void mark_gradients(struct backward *backward) {
   }
 }
 
-/* Gradients flow from the results of the layer back to its inputs and parameters. */
 void pz_backward_derive(struct pz_graph *graph, const struct pz_workload_options *options) {
   uint32_t n_tensors = graph->tensors.n;
   struct backward backward = {.graph = graph, .options = options};

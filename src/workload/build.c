@@ -13,6 +13,7 @@
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
+/* Raises the error that a size of the model is too large. */
 _Noreturn static void raise_limit(const struct pz_builder *builder) {
   pz_raise_size_limit(builder->graph->call, builder->graph->model);
 }
@@ -68,10 +69,12 @@ int64_t pz_count_peers(const struct pz_workload_options *options, enum pz_peers 
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
+/* Returns a tensor of the graph.  The address is valid until the next tensor is added. */
 static struct pz_tensor *tensor_at(const struct pz_builder *builder, uint32_t index) {
   return pz_graph_tensor(builder->graph, index);
 }
 
+/* Returns the size of the last dimension of a tensor. */
 static int64_t row_width(const struct pz_builder *builder, uint32_t index) {
   const struct pz_tensor *tensor = tensor_at(builder, index);
   return tensor->n_dims ? tensor->shape[tensor->n_dims - 1] : 1;
@@ -81,7 +84,7 @@ static int64_t count_rows(const struct pz_builder *builder, uint32_t index) {
   return tensor_at(builder, index)->elems / row_width(builder, index);
 }
 
-/* Adds a 16-bit activation.  `split` tells that the other devices of the group hold other parts of
+/* Adds a 16-bit activation.  `split` is whether the other devices of the group hold other parts of
  * it. */
 static uint32_t add_activation(struct pz_builder *builder, const char *name, struct pz_shape shape,
                                bool split) {
@@ -112,7 +115,7 @@ void pz_build_also_out(struct pz_builder *builder, uint32_t tensor) {
   graph->also_out = extend_list(builder, graph->also_out, &graph->n_also_out, tensor);
 }
 
-/* The tensor enters the layer and leaves it, so it is not saved for each layer. */
+/* The tensor enters and leaves the layer, so the layer does not save it. */
 uint32_t pz_build_carried(struct pz_builder *builder, const char *name, int64_t width) {
   struct pz_graph *graph = builder->graph;
   struct pz_shape shape = PZ_SHAPE(pz_rows_outside(builder), width);
@@ -122,7 +125,6 @@ uint32_t pz_build_carried(struct pz_builder *builder, const char *name, int64_t 
   return index;
 }
 
-/* Data of a layer are shared by name. */
 uint32_t pz_build_data(struct pz_builder *builder, const char *name, int elem_bytes,
                        struct pz_shape shape) {
   struct pz_graph *graph = builder->graph;
@@ -134,7 +136,7 @@ uint32_t pz_build_data(struct pz_builder *builder, const char *name, int elem_by
   return index;
 }
 
-/* A parameter counts for this layer, or as tied if another layer owns it. */
+/* A parameter counts as one of this layer, or as tied if another layer owns it. */
 uint32_t pz_build_param(struct pz_builder *builder, const char *name, struct pz_shape shape,
                         int64_t whole, bool tied) {
   const struct pz_workload_options *options = builder->options;
@@ -155,8 +157,8 @@ uint32_t pz_build_param(struct pz_builder *builder, const char *name, struct pz_
              pz_add(&builder->model_trained_params, whole);
   }
   if (!fits) raise_limit(builder);
-  /* With sequence parallelism, the gradient of a whole parameter is a sum over this device's tokens
-   * only. */
+  /* With sequence parallelism, each device has a partial gradient of an undivided parameter, from
+   * its own tokens. */
   if (!tied && !tensor->split && !tensor->frozen && options->sequence_parallel)
     builder->group_grad_params += tensor->elems;
   return index;
@@ -164,8 +166,8 @@ uint32_t pz_build_param(struct pz_builder *builder, const char *name, struct pz_
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-/* Sets the sizes and FLOP of a vector operator or a collective by the larger one of its first input
- * and its result.  An embedding works on its result only. */
+/* Sets the sizes and FLOP of a vector operator or a collective according to the larger tensor of
+ * its first input and its result.  Only the result counts for an embedding. */
 static void set_vector_work(const struct pz_builder *builder, struct pz_op *op) {
   const struct pz_tensor *input = tensor_at(builder, op->in[0]);
   const struct pz_tensor *work = tensor_at(builder, op->out[0]);
@@ -253,7 +255,7 @@ char *pz_build_name(char buf[PZ_BUILD_NAME], const char *name, const char *part)
 
 /* The parts share the storage of the whole tensor. */
 void pz_build_split(struct pz_builder *builder, const struct pz_split *split, uint32_t *out) {
-  const struct pz_tensor whole = *tensor_at(builder, split->x);
+  const struct pz_tensor whole = *tensor_at(builder, split->whole);
   for (int i = 0; i < split->parts; i++) {
     out[i] = pz_graph_add_tensor(builder->graph, split->names[i], PZ_ROLE_ACTIVATION,
                                  whole.elem_bytes, PZ_SHAPE(whole.shape[0], split->widths[i]));
@@ -263,14 +265,13 @@ void pz_build_split(struct pz_builder *builder, const struct pz_split *split, ui
   struct pz_op op = {.name = split->name,
                      .kind = PZ_OP_SPLIT,
                      .op_class = PZ_CLASS_NONE,
-                     .in = &split->x,
+                     .in = &split->whole,
                      .n_in = 1,
                      .out = out,
                      .n_out = (uint32_t)split->parts};
   pz_graph_add_op(builder->graph, PZ_FORWARD, &op);
 }
 
-/* Undoes pz_build_split() after operators on the parts. */
 uint32_t pz_build_join(struct pz_builder *builder, const char *name, const uint32_t parts[2],
                        uint32_t whole, bool copy) {
   const struct pz_tensor original = *tensor_at(builder, whole);
@@ -293,8 +294,8 @@ uint32_t pz_build_join(struct pz_builder *builder, const char *name, const uint3
 
 /* ---- linear layers --------------------------------------------------------------------------- */
 
-/* Sets the FLOP of a product, 2 rows n k, and adds those of its bias.  `rows` is batch * m before m
- * was rounded up. */
+/* Sets the FLOP of a product, 2 rows n k, and adds those of its bias.  `rows` is the number of all
+ * rows, which batch * m can exceed because m is rounded up. */
 static void set_product_flop(const struct pz_builder *builder, struct pz_op *op, int64_t rows) {
   op->matmul_flop = 2;
   bool fits = pz_mul(&op->matmul_flop, rows) && pz_mul(&op->matmul_flop, op->dims.n) &&
@@ -305,16 +306,16 @@ static void set_product_flop(const struct pz_builder *builder, struct pz_op *op,
   if (!fits) raise_limit(builder);
 }
 
-/* Returns whether one adapter serves all experts of a device.  Each device trains its own: Megatron
- * Core exchanges their gradients like those of experts (allreduce in
+/* Returns whether one adapter serves all experts of a device.  Each device then trains its own
+ * adapter: Megatron Core exchanges their gradients like those of experts (allreduce in
  * megatron/core/tensor_parallel/layers.py). */
 static bool has_shared_expert_adapter(const struct pz_builder *builder) {
   return builder->options->lora.modules & PZ_LORA_SHARED_EXPERTS;
 }
 
-/* Adds a parameter of routed experts; shape.d[0] is the number of experts on this device.  On a
- * grid of their own, experts are not divided over the tensor-parallel group, and their gradients
- * are not summed over it. */
+/* Adds a parameter of routed experts; shape.d[0] is the number of experts on this device.  On
+ * their own grid, experts are not divided over the tensor-parallel group, and their gradients are
+ * not summed over it. */
 static uint32_t add_expert_param(struct pz_builder *builder, const char *name,
                                  struct pz_shape shape, int64_t whole) {
   int64_t split_params = builder->split_params, group_grad_params = builder->group_grad_params;
@@ -334,7 +335,7 @@ static uint32_t add_expert_param(struct pz_builder *builder, const char *name,
   return index;
 }
 
-/* Adds the bias of a linear layer, `width` values on this device. */
+/* Adds the bias of a linear layer, which has `width` values on this device. */
 static uint32_t add_bias(struct pz_builder *builder, const struct pz_linear *linear,
                          int64_t width) {
   char name[PZ_BUILD_NAME];
@@ -345,7 +346,7 @@ static uint32_t add_bias(struct pz_builder *builder, const struct pz_linear *lin
   return add_expert_param(builder, name, shape, linear->experts * linear->out);
 }
 
-/* Adds the weight, `in` x `out` on this device. */
+/* Adds the weight of a linear layer, which has `in` x `out` elements on this device. */
 static uint32_t add_weight(struct pz_builder *builder, const struct pz_linear *linear, int64_t in,
                            int64_t out) {
   char name[PZ_BUILD_NAME];
@@ -360,11 +361,11 @@ static uint32_t add_weight(struct pz_builder *builder, const struct pz_linear *l
   return add_expert_param(builder, name, shape, whole);
 }
 
-/* A linear layer without its adapter.
+/* Adds a linear layer without its adapter.
  *
- * The bias is added by the product's kernel, unless the product is a partial sum: then it is added
- * after the sum over the group (pz_build_leave).  With experts, whose sum is weighted, each device
- * adds its part of the bias in an operator. */
+ * The product's kernel adds the bias, unless the product is a partial sum; then pz_build_leave()
+ * adds it after the sum over the group.  The results of experts are weighted before that sum, so a
+ * separate operator on each device adds its part of their bias. */
 static uint32_t build_plain_linear(struct pz_builder *builder, const struct pz_linear *linear) {
   const struct pz_workload_options *options = builder->options;
   bool on_grid = linear->experts && pz_has_expert_grid(options);
@@ -375,11 +376,11 @@ static uint32_t build_plain_linear(struct pz_builder *builder, const struct pz_l
   bool is_partial_sum =
       linear->divide == PZ_DIVIDE_ROWS && (linear->experts ? options->etp : options->tp) != 1;
   bool fuses_bias = linear->bias && !is_partial_sum;
-  uint32_t operands[3] = {linear->x, add_weight(builder, linear, in, out), PZ_NONE};
+  uint32_t operands[3] = {linear->input, add_weight(builder, linear, in, out), PZ_NONE};
   if (fuses_bias) operands[2] = add_bias(builder, linear, out);
 
-  int64_t rows = tensor_at(builder, linear->x)->elems / in;
-  bool input_split = tensor_at(builder, linear->x)->split;
+  int64_t rows = tensor_at(builder, linear->input)->elems / in;
+  bool input_split = tensor_at(builder, linear->input)->split;
   bool is_divided = linear->divide != PZ_DIVIDE_NOT || input_split;
   bool result_split = input_split;
   if (!on_grid)
@@ -387,15 +388,15 @@ static uint32_t build_plain_linear(struct pz_builder *builder, const struct pz_l
                                        (linear->divide == PZ_DIVIDE_NOT && input_split));
   uint32_t result = add_activation(builder, linear->name, PZ_SHAPE(rows, out), result_split);
 
-  /* Where all devices of a region repeat a product, each computes a partial sum of its weight's
+  /* If all devices of a region repeat a product, each computes a partial sum of the weight's
    * gradient. */
   const struct pz_tensor *weight = tensor_at(builder, operands[1]);
-  if (options->tp > 1 && !is_divided && !options->sequence_parallel && !linear->outside &&
+  if (options->tp > 1 && !is_divided && !options->sequence_parallel && !linear->outside_regions &&
       !weight->frozen) {
     builder->group_grad_params += weight->elems;
     if (fuses_bias) builder->group_grad_params += tensor_at(builder, operands[2])->elems;
   }
-  /* With experts, the batch is the number of experts that have rows. */
+  /* The batch of a product of experts is the number of experts that have rows. */
   int64_t batch = linear->experts ? pz_min(rows, pz_local_experts(builder, linear->experts)) : 1;
   bool is_shared_adapter = builder->adapter.building && has_shared_expert_adapter(builder);
   struct pz_op op = {.name = linear->name,
@@ -421,8 +422,8 @@ static uint32_t build_plain_linear(struct pz_builder *builder, const struct pz_l
 /* The result is divided over the group if the first factor is. */
 uint32_t pz_build_contraction(struct pz_builder *builder,
                               const struct pz_contraction *contraction) {
-  bool split = tensor_at(builder, contraction->a)->split;
-  uint32_t operands[3] = {contraction->a, contraction->c, contraction->bias};
+  bool split = tensor_at(builder, contraction->left)->split;
+  uint32_t operands[3] = {contraction->left, contraction->right, contraction->bias};
   uint32_t result = add_activation(builder, contraction->name, contraction->shape, split);
   struct pz_op op = {.name = contraction->name,
                      .kind = PZ_OP_MATMUL,
@@ -455,27 +456,27 @@ uint32_t pz_build_flash(struct pz_builder *builder, const struct pz_flash *flash
                      .n_out = 2,
                      .dims = flash->dims,
                      .span = flash->span};
-  /* Two products, 2 batch m n (k + value_dim) FLOP together, and the softmax. dims.k becomes the
-   * mean of both widths. */
-  int64_t widths = flash->dims.k + flash->value_dim, scores = flash->dims.batch;
+  /* The two products have 2 batch m n (k + value_dim) FLOP together; dims.k becomes the mean
+   * width. */
+  int64_t both_widths = flash->dims.k + flash->value_dim, scores = flash->dims.batch;
   bool fits = pz_mul(&scores, flash->dims.m) && pz_mul(&scores, flash->dims.n);
   int64_t softmax_flop = scores;
   op.matmul_flop = scores;
-  fits = fits && pz_mul(&op.matmul_flop, 2) && pz_mul(&op.matmul_flop, widths) &&
+  fits = fits && pz_mul(&op.matmul_flop, 2) && pz_mul(&op.matmul_flop, both_widths) &&
          pz_mul(&softmax_flop, pz_op_info(PZ_OP_SOFTMAX)->flop[PZ_FORWARD]);
   op.flop = op.matmul_flop;
   if (!fits || !pz_add(&op.flop, softmax_flop)) raise_limit(builder);
-  op.dims.k = (widths + 1) / 2;
+  op.dims.k = (both_widths + 1) / 2;
   pz_graph_add_op(builder->graph, PZ_FORWARD, &op);
   return out[0];
 }
 
-/* Adds times * m * flop to the FLOP of the operator's matrix products, where m is its number of
- * tokens. */
-static void add_scan_flop(const struct pz_builder *builder, struct pz_op *op, int64_t times,
+/* Adds batch * m * flop to the FLOP of a scan's products.  `flop` is that of one token in one of
+ * `batch` heads or groups, and m is the number of tokens. */
+static void add_scan_flop(const struct pz_builder *builder, struct pz_op *op, int64_t batch,
                           int64_t flop) {
-  if (!pz_mul(&times, op->dims.m) || !pz_mul(&times, flop) || !pz_add(&op->matmul_flop, times))
-    raise_limit(builder);
+  bool fits = pz_mul(&batch, op->dims.m) && pz_mul(&batch, flop);
+  if (!fits || !pz_add(&op->matmul_flop, batch)) raise_limit(builder);
 }
 
 uint32_t pz_build_scan(struct pz_builder *builder, const struct pz_scan *scan) {
@@ -491,12 +492,12 @@ uint32_t pz_build_scan(struct pz_builder *builder, const struct pz_scan *scan) {
                      .dims = scan->dims,
                      .span = scan->span};
   while (op.n_in < PZ_OP_MOST_INPUTS && scan->in[op.n_in] != PZ_NONE) op.n_in++;
-  /* The products of a token and a head (or group), where a token of a chunk attends to (span + 1) /
-   * 2 tokens on average.  Mamba-2 (Dao and Gu, arXiv 2405.21060, section 6): the scores of C and B,
-   * once for each group; these times x; the update of the chunk's state; and the contribution of
+  /* Counts the FLOP of one token in a head or group; a token of a chunk attends to (span + 1) / 2
+   * tokens on average.  Mamba-2 (Dao and Gu, arXiv 2405.21060, section 6): the scores of C and B,
+   * once for each group; scores times x; the update of the chunk's state; and the contribution of
    * the state before the chunk.  Delta rule (Yang et al., arXiv 2406.06484, section 3): the scores
    * of the keys; their triangular inverse, from which the new keys and values follow; the
-   * contribution of the state for keys and queries; its update; and the scores of the queries, with
+   * contribution of the state to keys and queries; its update; and the scores of the queries with
    * the values that they weight. */
   int64_t n = scan->dims.n, k = scan->dims.k, visible = scan->span + 1;
   if (scan->kind == PZ_OP_DELTA_RULE) {
@@ -513,8 +514,8 @@ uint32_t pz_build_scan(struct pz_builder *builder, const struct pz_scan *scan) {
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
-/* Adds a collective, or the mark of one in backward.  `split` tells whether the result is divided
- * over the devices. */
+/* Adds a collective, or PZ_OP_TP_ENTER, which is one in backward only.  `split` is whether the
+ * result is divided over the devices. */
 static uint32_t build_collective(struct pz_builder *builder, int kind, const char *name,
                                  uint32_t input, struct pz_shape shape, bool split) {
   char full[PZ_BUILD_NAME];
@@ -542,7 +543,7 @@ uint32_t pz_build_all_reduce(struct pz_builder *builder, const char *name, uint3
   return build_collective(builder, PZ_OP_ALL_REDUCE, name, input, (struct pz_shape){0}, false);
 }
 
-/* Returns a result of an adapter that waits for the sum is added before the bias. */
+/* The sum over the group precedes the pending adapter result, and both precede the bias. */
 uint32_t pz_build_leave(struct pz_builder *builder, const char *name, uint32_t input,
                         int64_t bias_width) {
   const struct pz_workload_options *options = builder->options;
@@ -564,7 +565,6 @@ uint32_t pz_build_leave(struct pz_builder *builder, const char *name, uint32_t i
   return pz_build_binary(builder, PZ_OP_BIAS, pz_build_name(full, name, "add_bias"), result, bias);
 }
 
-/* Without other devices in the group, the collective is left out. */
 uint32_t pz_build_on_grid(struct pz_builder *builder, int kind, const char *name, uint32_t input,
                           int64_t rows) {
   enum pz_peers peers = kind == PZ_OP_ALL_TO_ALL ? PZ_PEERS_EXPERT : PZ_PEERS_EXPERT_TENSOR;
@@ -582,7 +582,7 @@ uint32_t pz_build_linear_outside(struct pz_builder *builder, const struct pz_lin
   struct pz_linear local = *linear;
   bool by_columns = builder->options->tp > 1 && !builder->options->sequence_parallel;
   local.divide = by_columns ? PZ_DIVIDE_COLUMNS : PZ_DIVIDE_NOT;
-  if (by_columns) local.x = pz_build_enter(builder, linear->name, linear->x);
+  if (by_columns) local.input = pz_build_enter(builder, linear->name, linear->input);
   uint32_t result = pz_build_linear(builder, &local);
   if (!by_columns) return result;
   struct pz_shape shape = PZ_SHAPE(count_rows(builder, result), linear->out);
@@ -591,8 +591,8 @@ uint32_t pz_build_linear_outside(struct pz_builder *builder, const struct pz_lin
 
 /* ---- adapters (LoRA) ------------------------------------------------------------------------- */
 
-/* Returns the adapter modules that a linear layer belongs to by its name, or 0 if it never has an
- * adapter. */
+/* Returns the set of adapter modules to which a linear layer belongs by its name, or 0 if it never
+ * has an adapter. */
 static int find_lora_modules(const char *name) {
   static const struct {
     const char *name;
@@ -613,7 +613,7 @@ static int find_lora_modules(const char *name) {
   return 0;
 }
 
-/* Returns the modules that Megatron joins into one linear layer with the given ones. */
+/* Returns the set of modules that Megatron joins with these modules in one linear layer. */
 static int find_lora_group(int modules) {
   static const int groups[] = {PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE,
                                PZ_LORA_GATE | PZ_LORA_UP};
@@ -622,24 +622,24 @@ static int find_lora_group(int modules) {
   return modules;
 }
 
-/* Returns the number of adapters of a linear layer with experts, over all devices. */
+/* Returns the number of adapters of a linear layer with experts over all devices. */
 static int64_t count_expert_adapters(const struct pz_builder *builder, int64_t experts) {
   if (!experts || !has_shared_expert_adapter(builder)) return experts;
   return pz_has_expert_grid(builder->options) ? builder->options->ep : 1;
 }
 
-/* Multiplies the input by the first matrix of an adapter.  The result is whole on every device, as
- * in Megatron Bridge's ParallelLinearAdapter (src/megatron/bridge/peft/utils.py): if the layer's
- * columns are divided, the rank is divided and its parts are gathered; if its rows are divided, so
- * are those of the matrix, and the partial sums are added up. */
+/* Multiplies the input by the first matrix of an adapter.  Every device gets the whole result, as
+ * in Megatron Bridge's ParallelLinearAdapter (src/megatron/bridge/peft/utils.py): if the columns
+ * of the layer are divided, the rank is divided and gathered; if its rows are divided, the matrix
+ * is divided by rows too, and the partial sums are added up. */
 static uint32_t build_adapter_input(struct pz_builder *builder, const struct pz_linear *linear,
                                     const char *name, int group) {
   const struct pz_workload_options *options = builder->options;
   struct pz_adapter_state *adapter = &builder->adapter;
-  bool shares_product = options->lora.modules & PZ_LORA_SHARED && adapter->input == linear->x &&
+  bool shares_product = options->lora.modules & PZ_LORA_SHARED && adapter->input == linear->input &&
                         adapter->group == group;
   if (shares_product) return adapter->projected;
-  uint32_t input = linear->x;
+  uint32_t input = linear->input;
   if (options->lora.dropout > 0) {
     char dropout[PZ_BUILD_NAME];
     input = pz_build_op(
@@ -652,12 +652,12 @@ static uint32_t build_adapter_input(struct pz_builder *builder, const struct pz_
   }
   bool divides_columns = linear->divide == PZ_DIVIDE_COLUMNS;
   struct pz_linear first = {.name = name,
-                            .x = input,
+                            .input = input,
                             .in = linear->in,
                             .out = options->lora.rank,
                             .divide =
                                 linear->experts && divides_columns ? PZ_DIVIDE_NOT : linear->divide,
-                            .outside = linear->outside,
+                            .outside_regions = linear->outside_regions,
                             .experts = count_expert_adapters(builder, linear->experts)};
   uint32_t projected = build_plain_linear(builder, &first);
   if (options->tp > 1 && !linear->experts && linear->divide != PZ_DIVIDE_NOT) {
@@ -667,20 +667,20 @@ static uint32_t build_adapter_input(struct pz_builder *builder, const struct pz_
     projected =
         build_collective(builder, PZ_OP_TP_ENTER, name, projected, (struct pz_shape){0}, false);
   }
-  adapter->input = linear->x;
+  adapter->input = linear->input;
   adapter->projected = projected;
   adapter->group = group;
   return projected;
 }
 
-/* Adds an adapter to the result y of a linear layer: y + scale (x A) B.
+/* Adds an adapter to linear_result y and returns y + scale (x A) B.
  *
- * If the layer's rows are divided, y is a partial sum and each device has columns of the adapter's
- * result.  An all-to-all turns these into rows with sequence parallelism (option a2a_experimental
- * of Megatron Bridge), otherwise they are gathered; pz_build_leave() adds them after the sum of
- * y. */
+ * If the layer's rows are divided, y is a partial sum, and each device has some columns of the
+ * adapter's result.  With sequence parallelism, an all-to-all exchanges these columns for rows
+ * (option a2a_experimental of Megatron Bridge); otherwise the columns are gathered.
+ * pz_build_leave() then adds them after the sum of y. */
 static uint32_t build_adapter(struct pz_builder *builder, const struct pz_linear *linear,
-                              int modules, uint32_t y) {
+                              int modules, uint32_t linear_result) {
   const struct pz_workload_options *options = builder->options;
   char first[PZ_BUILD_NAME], second[PZ_BUILD_NAME], name[PZ_BUILD_NAME];
   pz_build_name(first, linear->name, "adapter_in");
@@ -689,12 +689,12 @@ static uint32_t build_adapter(struct pz_builder *builder, const struct pz_linear
   bool by_columns = adds_after_sum || linear->divide == PZ_DIVIDE_COLUMNS;
   builder->adapter.building = true;
   struct pz_linear out = {.name = second,
-                          .x =
+                          .input =
                               build_adapter_input(builder, linear, first, find_lora_group(modules)),
                           .in = options->lora.rank,
                           .out = linear->out,
                           .divide = by_columns ? PZ_DIVIDE_COLUMNS : PZ_DIVIDE_NOT,
-                          .outside = linear->outside,
+                          .outside_regions = linear->outside_regions,
                           .experts = count_expert_adapters(builder, linear->experts)};
   uint32_t result = build_plain_linear(builder, &out);
   builder->adapter.building = false;
@@ -708,10 +708,10 @@ static uint32_t build_adapter(struct pz_builder *builder, const struct pz_linear
   result = pz_build_unary(builder, PZ_OP_SCALE, name, result);
   if (adds_after_sum) {
     builder->adapter.pending = result;
-    return y;
+    return linear_result;
   }
   pz_build_name(name, linear->name, "adapter_add");
-  return pz_build_binary(builder, PZ_OP_ADD, name, y, result);
+  return pz_build_binary(builder, PZ_OP_ADD, name, linear_result, result);
 }
 
 uint32_t pz_build_linear(struct pz_builder *builder, const struct pz_linear *linear) {

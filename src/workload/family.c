@@ -1,9 +1,9 @@
 /* Model families: each reads the fields of its config.json into a struct pz_arch.
  *
- * A family is a function and a row of the table at the end.  Families with recurrent layers are in
- * family_hybrid.c, those with sparse attention in family_sparse.c.  Families whose layers differ
- * mark the properties of every layer (mixed.c).  Functions read all fields, also after an error,
- * whose first one is kept in `config`. */
+ * A family is a function and a row of the table `families` at the end.  Families with recurrent
+ * layers are in family_hybrid.c, and those with sparse attention in family_sparse.c.  Families
+ * whose layers differ mark the properties of every layer (mixed.c).  `config` keeps the first
+ * error, and functions go on reading fields after it. */
 #include "workload/family.h"
 
 #include <inttypes.h>
@@ -19,18 +19,17 @@ double pz_config_dropout(struct pz_fields *config, const char *keys, double abse
   return pz_fields_real_or(config, keys, 0, 0.999, absent);
 }
 
-/* Reads the name of an activation; `absent` is the default. */
 enum pz_act pz_config_act(struct pz_fields *config, const char *keys, const char *absent) {
   static const struct {
     const char *name;
     enum pz_act act;
-  } known[] = {{"gelu", PZ_ACT_GELU},          {"gelu_pytorch_tanh", PZ_ACT_GELU},
-               {"gelu_new", PZ_ACT_GELU_TANH}, {"gelu_fast", PZ_ACT_GELU_FAST},
-               {"relu", PZ_ACT_RELU},          {"relu2", PZ_ACT_RELU2},
-               {"silu", PZ_ACT_SILU},          {"swish", PZ_ACT_SILU}};
+  } activations[] = {{"gelu", PZ_ACT_GELU},          {"gelu_pytorch_tanh", PZ_ACT_GELU},
+                     {"gelu_new", PZ_ACT_GELU_TANH}, {"gelu_fast", PZ_ACT_GELU_FAST},
+                     {"relu", PZ_ACT_RELU},          {"relu2", PZ_ACT_RELU2},
+                     {"silu", PZ_ACT_SILU},          {"swish", PZ_ACT_SILU}};
   const char *name = pz_fields_text_or(config, keys, absent);
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (strcmp(name, known[i].name) == 0) return known[i].act;
+  for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
+    if (strcmp(name, activations[i].name) == 0) return activations[i].act;
   pz_fields_refuse(config, keys,
                    "gelu, gelu_pytorch_tanh, gelu_new, gelu_fast, relu, relu2, silu or swish");
   return PZ_ACT_GELU;
@@ -40,21 +39,20 @@ bool pz_config_null(const struct pz_fields *config, const char *key) {
   return json_is_null(json_object_get(config->root, key));
 }
 
-/* The width is rounded down to an even number. */
 int64_t pz_config_rotary(struct pz_fields *config, const struct pz_arch *arch, double absent) {
-  double part = pz_fields_real_or(
+  double fraction = pz_fields_real_or(
       config, "rotary_pct|partial_rotary_factor|rope_parameters.partial_rotary_factor", 0, 1,
       absent);
-  return (int64_t)((double)arch->head_dim * part) / 2 * 2;
+  return (int64_t)((double)arch->head_dim * fraction) / 2 * 2;
 }
 
-/* The field is read in any case, so that its range is checked. */
+/* The field is read even if it is ignored, so that its range is checked. */
 void pz_config_window(struct pz_fields *config, struct pz_arch *arch, const char *use) {
   int64_t window = pz_fields_int_or(config, "sliding_window", PZ_RANGE_POSITIONS, 0);
   if (!use || pz_fields_bool_or(config, use, false)) arch->window = window;
 }
 
-/* A token cannot use more experts than there are. */
+/* Refuses tokens that use more experts than there are. */
 void pz_config_experts(struct pz_fields *config, struct pz_arch *arch, const char *keys,
                        const char *width) {
   arch->experts = pz_fields_int(config, keys, PZ_RANGE_EXPERTS);
@@ -69,7 +67,6 @@ void pz_config_experts(struct pz_fields *config, struct pz_arch *arch, const cha
   pz_fields_refuse(config, "num_experts_per_tok", accepted);
 }
 
-/* The keys name the fields in messages. */
 void pz_check_heads(struct pz_fields *config, struct pz_arch *arch, const char *hidden_keys,
                     const char *kv_keys) {
   char accepted[96];
@@ -90,7 +87,7 @@ void pz_check_heads(struct pz_fields *config, struct pz_arch *arch, const char *
 
 /* ---- families with layer norms --------------------------------------------------------------- */
 
-/* BERT with its masked-language-model head: learned positions and segments, post-norm. */
+/* Reads BERT with its masked-language-model head: learned positions and segments, post-norm. */
 static void read_bert(struct pz_fields *config, struct pz_arch *arch) {
   arch->hidden = pz_fields_int(config, "hidden_size", PZ_RANGE_HIDDEN);
   arch->layers = pz_fields_int(config, "num_hidden_layers", PZ_RANGE_LAYERS);
@@ -98,7 +95,7 @@ static void read_bert(struct pz_fields *config, struct pz_arch *arch) {
   arch->ffn = pz_fields_int(config, "intermediate_size", PZ_RANGE_FFN);
   arch->vocab = pz_fields_int(config, "vocab_size", PZ_RANGE_VOCAB);
   arch->positions = pz_fields_int(config, "max_position_embeddings", PZ_RANGE_POSITIONS);
-  arch->types = pz_fields_int_or(config, "type_vocab_size", PZ_RANGE_VOCAB, 2);
+  arch->segment_types = pz_fields_int_or(config, "type_vocab_size", PZ_RANGE_VOCAB, 2);
   arch->act = pz_config_act(config, "hidden_act", "gelu");
   arch->drop_hidden = arch->drop_embed = pz_config_dropout(config, "hidden_dropout_prob", 0.1);
   arch->drop_attn = pz_config_dropout(config, "attention_probs_dropout_prob", 0.1);
@@ -112,14 +109,14 @@ static void read_bert(struct pz_fields *config, struct pz_arch *arch) {
   pz_check_heads(config, arch, "hidden_size", "num_attention_heads");
 }
 
-/* Megatron's BERT: like BERT, but with pre-norm and without a norm after the embedding. */
+/* Reads Megatron's BERT, which differs from BERT by pre-norm and no norm after the embedding. */
 static void read_megatron_bert(struct pz_fields *config, struct pz_arch *arch) {
   read_bert(config, arch);
   arch->pre_norm = arch->final_norm = true;
   arch->embed_norm = false;
 }
 
-/* GPT-2 and models of its shape (GPT-3, Megatron's GPT): learned positions, pre-norm, one
+/* Reads GPT-2 and models of its shape (GPT-3, Megatron's GPT): learned positions, pre-norm, one
  * projection for query, key and value, tied head. */
 static void read_gpt2(struct pz_fields *config, struct pz_arch *arch) {
   arch->hidden = pz_fields_int(config, "n_embd|hidden_size", PZ_RANGE_HIDDEN);
@@ -147,8 +144,8 @@ static void read_gpt2(struct pz_fields *config, struct pz_arch *arch) {
   arch->mlp_bias = false; /* grouped GEMMs of experts have no bias */
 }
 
-/* OPT: learned positions with two extra rows, ReLU, pre-norm.  The 350m model has post-norm, and a
- * token embedding of half the width, which is projected to the hidden width and back. */
+/* Reads OPT: learned positions with two extra rows, ReLU, pre-norm.  The 350m model has post-norm,
+ * and a token embedding of half the width that is projected to the hidden width and back. */
 static void read_opt(struct pz_fields *config, struct pz_arch *arch) {
   arch->hidden = pz_fields_int(config, "hidden_size", PZ_RANGE_HIDDEN);
   arch->layers = pz_fields_int(config, "num_hidden_layers", PZ_RANGE_LAYERS);
@@ -171,7 +168,7 @@ static void read_opt(struct pz_fields *config, struct pz_arch *arch) {
   pz_check_heads(config, arch, "hidden_size", "num_attention_heads");
 }
 
-/* GPT-NeoX and Pythia: rotary positions on part of each head, attention and feed-forward in
+/* Reads GPT-NeoX and Pythia: rotary positions on part of each head, attention and feed-forward in
  * parallel. */
 static void read_gpt_neox(struct pz_fields *config, struct pz_arch *arch) {
   arch->hidden = pz_fields_int(config, "hidden_size", PZ_RANGE_HIDDEN);
@@ -192,8 +189,8 @@ static void read_gpt_neox(struct pz_fields *config, struct pz_arch *arch) {
   arch->rotary_dims = pz_config_rotary(config, arch, 0.25);
 }
 
-/* GPT-J: rotary positions on part of each head, attention and feed-forward in parallel after one
- * norm, a bias in the head. */
+/* Reads GPT-J: rotary positions on part of each head, attention and feed-forward in parallel after
+ * one norm, a bias in the head. */
 static void read_gptj(struct pz_fields *config, struct pz_arch *arch) {
   arch->hidden = pz_fields_int(config, "n_embd|hidden_size", PZ_RANGE_HIDDEN);
   arch->layers = pz_fields_int(config, "n_layer|num_hidden_layers", PZ_RANGE_LAYERS);
@@ -209,15 +206,15 @@ static void read_gptj(struct pz_fields *config, struct pz_arch *arch) {
   arch->drop_attn = pz_config_dropout(config, "attn_pdrop", 0.0);
   arch->tied = pz_fields_bool_or(config, "tie_word_embeddings", false);
   arch->mlp_bias = arch->norm_affine = arch->pre_norm = arch->final_norm = arch->head_bias = true;
-  arch->parallel_residual = arch->one_norm = arch->softmax_f32 = arch->loss_f32 = true;
+  arch->parallel_residual = arch->shares_norm = arch->softmax_f32 = arch->loss_f32 = true;
   pz_check_heads(config, arch, "n_embd|hidden_size", "n_head|num_attention_heads");
   arch->rotary_dims = pz_fields_int_or(config, "rotary_dim", PZ_RANGE_HIDDEN, 64);
   if (config->status == PZ_OK && arch->rotary_dims > arch->head_dim)
     pz_fields_refuse(config, "rotary_dim", "at most the width of a head");
 }
 
-/* BLOOM: linear biases on positions (ALiBi), which are added with the mask at no additional cost; a
- * norm after the embedding; a tied head. */
+/* Reads BLOOM: a tied head, a norm after the embedding, and linear biases on positions (ALiBi),
+ * which are added with the mask at no additional cost. */
 static void read_bloom(struct pz_fields *config, struct pz_arch *arch) {
   arch->hidden = pz_fields_int(config, "hidden_size|n_embed", PZ_RANGE_HIDDEN);
   arch->layers = pz_fields_int(config, "n_layer|num_hidden_layers", PZ_RANGE_LAYERS);
@@ -237,9 +234,9 @@ static void read_bloom(struct pz_fields *config, struct pz_arch *arch) {
   pz_check_heads(config, arch, "hidden_size|n_embed", "n_head|num_attention_heads");
 }
 
-/* Falcon: one or few key/value heads, attention and feed-forward in parallel, rotary positions.
- * The first models (RefinedWeb) have linear biases on positions (ALiBi), which are added with the
- * mask at no additional cost, and attention and feed-forward in sequence. */
+/* Reads Falcon: one or few key/value heads, attention and feed-forward in parallel, rotary
+ * positions.  The first models (RefinedWeb) have attention and feed-forward in sequence, and
+ * linear biases on positions (ALiBi), which are added with the mask at no additional cost. */
 static void read_falcon(struct pz_fields *config, struct pz_arch *arch) {
   bool is_grouped = pz_fields_bool_or(config, "new_decoder_architecture", false);
   arch->hidden = pz_fields_int(config, "hidden_size", PZ_RANGE_HIDDEN);
@@ -259,7 +256,7 @@ static void read_falcon(struct pz_fields *config, struct pz_arch *arch) {
   arch->parallel_residual = pz_fields_bool_or(config, "parallel_attn", true);
   int64_t norms = pz_fields_int_or(config, "num_ln_in_parallel_attn", (struct pz_range){1, 2},
                                    is_grouped ? 2 : 1);
-  arch->one_norm = norms == 1;
+  arch->shares_norm = norms == 1;
   arch->fused_qkv = arch->norm_affine = arch->pre_norm = arch->final_norm = arch->loss_f32 = true;
   bool alibi = pz_fields_bool_or(config, "alibi", false);
   pz_check_heads(config, arch, "hidden_size", "num_kv_heads|n_head_kv");
@@ -268,7 +265,7 @@ static void read_falcon(struct pz_fields *config, struct pz_arch *arch) {
 
 /* ---- Llama and its variants ------------------------------------------------------------------ */
 
-/* Llama: RMS pre-norm, rotary positions, a gated feed-forward, grouped key/value heads. */
+/* Llama has RMS pre-norm, rotary positions, a gated feed-forward, and grouped key/value heads. */
 void pz_llama_read(struct pz_fields *config, struct pz_arch *arch,
                    struct pz_llama_defaults defaults) {
   arch->hidden = pz_fields_int(config, "hidden_size", PZ_RANGE_HIDDEN);
@@ -289,30 +286,33 @@ void pz_llama_read(struct pz_fields *config, struct pz_arch *arch,
   arch->tied = pz_fields_bool_or(config, "tie_word_embeddings", defaults.tied);
   arch->qkv_bias = arch->out_bias = pz_fields_bool_or(config, "attention_bias", defaults.bias);
   arch->mlp_bias = pz_fields_bool_or(config, "mlp_bias", false);
-  arch->rms_norm = arch->gated = true;
+  arch->rms_norm = arch->gated_ffn = true;
   arch->pre_norm = arch->final_norm = arch->softmax_f32 = arch->loss_f32 = true;
   pz_check_heads(config, arch, "hidden_size", "num_key_value_heads");
   arch->rotary_dims = arch->head_dim;
 }
 
+/* Reads Llama with its own defaults. */
 static void read_llama(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){0});
 }
 
-/* Mistral: Llama with fewer key/value heads by default, and in some versions a sliding window. */
+/* Reads Mistral: Llama with fewer key/value heads by default, and a sliding window in some
+ * versions. */
 static void read_mistral(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 8});
   arch->qkv_bias = arch->out_bias = arch->mlp_bias = false;
   pz_config_window(config, arch, NULL);
 }
 
-/* Mixtral: Mistral with routed experts. */
+/* Reads Mixtral: Mistral with routed experts. */
 static void read_mixtral(struct pz_fields *config, struct pz_arch *arch) {
   read_mistral(config, arch);
   pz_config_experts(config, arch, "num_local_experts|num_experts", NULL);
 }
 
-/* Phi-3 and Phi-4: Llama with one projection for query, key and value and one for gate and up. */
+/* Reads Phi-3 and Phi-4: Llama with one projection for query, key and value and one for gate and
+ * up. */
 static void read_phi3(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){0});
   arch->qkv_bias = arch->out_bias = arch->mlp_bias = false;
@@ -323,8 +323,8 @@ static void read_phi3(struct pz_fields *config, struct pz_arch *arch) {
   pz_config_window(config, arch, NULL);
 }
 
-/* OLMo 2: Llama with norms after attention and feed-forward instead of before them, and norms of
- * query and key over all heads. */
+/* Reads OLMo 2: Llama with norms after attention and feed-forward instead of before them, and
+ * norms of query and key over all heads. */
 static void read_olmo2(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){0});
   arch->mlp_bias = arch->pre_norm = false;
@@ -332,8 +332,8 @@ static void read_olmo2(struct pz_fields *config, struct pz_arch *arch) {
   arch->qk_norm = PZ_QK_NORM_WIDTH;
 }
 
-/* GLM-4 (0414): norms before and after attention and feed-forward, rotary positions on half of each
- * head, one projection for gate and up; the output projection has no bias. */
+/* Reads GLM-4 (0414): norms before and after attention and feed-forward, rotary positions on half
+ * of each head, one projection for gate and up, no bias in the output projection. */
 static void read_glm4(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 2, .head_dim = 128});
   arch->out_bias = arch->mlp_bias = false;
@@ -341,8 +341,8 @@ static void read_glm4(struct pz_fields *config, struct pz_arch *arch) {
   arch->rotary_dims = pz_config_rotary(config, arch, 0.5);
 }
 
-/* StarCoder 2: layer norms, rotary positions, grouped key/value heads, a plain feed-forward,
- * biases. */
+/* Reads StarCoder 2: layer norms, rotary positions, grouped key/value heads, biases, and a
+ * feed-forward without gate. */
 static void read_starcoder2(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch,
                 (struct pz_llama_defaults){.kv_heads = 2,
@@ -352,25 +352,26 @@ static void read_starcoder2(struct pz_fields *config, struct pz_arch *arch) {
                                            .tied = true});
   arch->qkv_bias = arch->out_bias = arch->mlp_bias = pz_fields_bool_or(config, "use_bias", true);
   arch->norm_affine = true;
-  arch->rms_norm = arch->gated = false;
+  arch->rms_norm = arch->gated_ffn = false;
   arch->drop_hidden = pz_config_dropout(config, "residual_dropout", 0.0);
   arch->drop_embed = pz_config_dropout(config, "embedding_dropout", 0.0);
   pz_config_window(config, arch, NULL);
 }
 
-/* A list layer_types has precedence over max_window_layers. */
+/* The field layer_types takes precedence over max_window_layers. */
 void pz_qwen_window(struct pz_fields *config, struct pz_arch *arch) {
-  int64_t from = pz_fields_int_or(config, "max_window_layers", (struct pz_range){0, 65536}, 28);
-  bool listed = pz_fields_value(config, "layer_types") != NULL;
+  int64_t first_local =
+      pz_fields_int_or(config, "max_window_layers", (struct pz_range){0, 65536}, 28);
+  bool is_listed = pz_fields_value(config, "layer_types") != NULL;
   pz_config_window(config, arch, "use_sliding_window");
   if (!arch->window || config->status != PZ_OK) return;
-  for (int64_t i = 0; i < arch->layers && !listed; i++)
-    pz_mixed_mark(arch, i, i >= from ? PZ_LAYER_LOCAL : 0);
-  if (listed) pz_mixed_attention(config, arch, 0);
+  for (int64_t i = 0; i < arch->layers && !is_listed; i++)
+    pz_mixed_mark(arch, i, i >= first_local ? PZ_LAYER_LOCAL : 0);
+  if (is_listed) pz_mixed_read_attention(config, arch, 0);
 }
 
-/* Qwen2 and Qwen2.5: Llama with a bias for query, key and value only.  Some layers may have a
- * sliding window. */
+/* Reads Qwen2 and Qwen2.5: Llama with a bias for query, key and value only, and a sliding window
+ * in some layers of some models. */
 static void read_qwen2(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){0});
   arch->qkv_bias = true;
@@ -378,7 +379,8 @@ static void read_qwen2(struct pz_fields *config, struct pz_arch *arch) {
   pz_qwen_window(config, arch);
 }
 
-/* Qwen3: Llama with norms of query and key heads.  Some layers may have a sliding window. */
+/* Reads Qwen3: Llama with norms of query and key heads, and a sliding window in some layers of
+ * some models. */
 static void read_qwen3(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 32, .head_dim = 128});
   arch->mlp_bias = false;
@@ -386,7 +388,7 @@ static void read_qwen3(struct pz_fields *config, struct pz_arch *arch) {
   pz_qwen_window(config, arch);
 }
 
-/* Qwen3-MoE: Qwen3 with routed experts in most layers. */
+/* Reads Qwen3-MoE: Qwen3 with routed experts in most layers. */
 static void read_qwen3_moe(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 4});
   arch->mlp_bias = false;
@@ -397,12 +399,12 @@ static void read_qwen3_moe(struct pz_fields *config, struct pz_arch *arch) {
   int64_t step = pz_fields_int_or(config, "decoder_sparse_step", PZ_RANGE_LAYERS, 1);
   for (int64_t i = 0; i < arch->layers && config->status == PZ_OK && step > 1; i++)
     pz_mixed_mark(arch, i, (i + 1) % step ? PZ_LAYER_DENSE : 0);
-  pz_mixed_list(config, arch, "mlp_only_layers", PZ_LAYER_DENSE, true);
+  pz_mixed_mark_listed(config, arch, "mlp_only_layers", PZ_LAYER_DENSE, true);
 }
 
-/* Gemma 2 and Gemma 3: four norms a layer, a scaled embedding, sliding windows in most layers.
- * Gemma 2 caps scores and logits; Gemma 3 has norms of query and key.  `period`: the last of so
- * many layers has full attention. */
+/* Reads Gemma 2 and Gemma 3: four norms in each layer, a scaled embedding, sliding windows in most
+ * layers.  By default, the last of every `period` layers has full attention.  Gemma 2 caps scores
+ * and logits. */
 static void read_gemma(struct pz_fields *config, struct pz_arch *arch, int64_t period) {
   pz_llama_read(config, arch,
                 (struct pz_llama_defaults){.kv_heads = 4,
@@ -414,36 +416,38 @@ static void read_gemma(struct pz_fields *config, struct pz_arch *arch, int64_t p
   arch->mlp_bias = false;
   arch->post_norm = arch->scale_embed = true;
   arch->window = pz_fields_int_or(config, "sliding_window", PZ_RANGE_POSITIONS, 4096);
-  pz_mixed_attention(config, arch,
-                     pz_fields_int_or(config, "sliding_window_pattern|_sliding_window_pattern",
-                                      PZ_RANGE_LAYERS, period));
-  arch->score_cap = pz_fields_real_or(config, "attn_logit_softcapping", 0, 1e9, 0) > 0;
-  arch->logit_cap = pz_fields_real_or(config, "final_logit_softcapping", 0, 1e9, 0) > 0;
+  pz_mixed_read_attention(config, arch,
+                          pz_fields_int_or(config, "sliding_window_pattern|_sliding_window_pattern",
+                                           PZ_RANGE_LAYERS, period));
+  arch->caps_scores = pz_fields_real_or(config, "attn_logit_softcapping", 0, 1e9, 0) > 0;
+  arch->caps_logits = pz_fields_real_or(config, "final_logit_softcapping", 0, 1e9, 0) > 0;
 }
 
+/* Reads Gemma 2. */
 static void read_gemma2(struct pz_fields *config, struct pz_arch *arch) {
   read_gemma(config, arch, 2);
 }
 
+/* Reads Gemma 3, which has norms of query and key. */
 static void read_gemma3(struct pz_fields *config, struct pz_arch *arch) {
   read_gemma(config, arch, 6);
   arch->qk_norm = PZ_QK_NORM_HEAD;
 }
 
-/* gpt-oss: routed experts with biases, sliding windows in every other layer, attention sinks (one
- * more logit for each head in the softmax), biases in attention and router. */
+/* Reads gpt-oss: routed experts with biases, sliding windows in every other layer, attention sinks
+ * (one more logit for each head in the softmax), biases in attention and router. */
 static void read_gpt_oss(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(
       config, arch,
       (struct pz_llama_defaults){.kv_heads = 8, .head_dim = 64, .positions = 131072, .bias = true});
-  arch->mlp_bias = arch->router_bias = arch->sinks = arch->fused_gate = true;
+  arch->mlp_bias = arch->router_bias = arch->attention_sinks = arch->fused_gate = true;
   arch->router = PZ_ROUTER_CHOSEN_SOFTMAX;
   pz_config_experts(config, arch, "num_local_experts|num_experts", NULL);
   arch->window = pz_fields_int_or(config, "sliding_window", PZ_RANGE_POSITIONS, 128);
-  pz_mixed_attention(config, arch, 2);
+  pz_mixed_read_attention(config, arch, 2);
 }
 
-/* Reads routed and shared experts, where the first `dense` layers (by default) have a dense
+/* Reads routed and shared experts.  By default, the first `dense` layers have a dense
  * feed-forward. */
 static void read_deepseek_experts(struct pz_fields *config, struct pz_arch *arch, int64_t dense) {
   int64_t shared = pz_fields_int_or(config, "n_shared_experts", (struct pz_range){0, 65536}, 0);
@@ -456,7 +460,8 @@ static void read_deepseek_experts(struct pz_fields *config, struct pz_arch *arch
     if (i < dense || i % every) pz_mixed_mark(arch, i, PZ_LAYER_DENSE);
 }
 
-/* DeepSeek-V2 and V3: latent attention, routed and shared experts, dense first layers. */
+/* Reads DeepSeek-V2 or V3: latent attention, routed and shared experts, dense first layers, of
+ * which there are `dense` by default. */
 static void read_deepseek(struct pz_fields *config, struct pz_arch *arch, int64_t dense) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){.head_dim = 64});
   arch->mlp_bias = false;
@@ -472,12 +477,13 @@ static void read_deepseek(struct pz_fields *config, struct pz_arch *arch, int64_
   read_deepseek_experts(config, arch, dense);
 }
 
+/* Reads DeepSeek-V2. */
 static void read_deepseek_v2(struct pz_fields *config, struct pz_arch *arch) {
   read_deepseek(config, arch, 0);
 }
 
-/* Reads the router of DeepSeek-V3, with the defaults for the groups of experts and for those that a
- * token chooses, and the number of layers that predict further tokens. */
+/* Reads the router of DeepSeek-V3 and the number of layers that predict further tokens.  `groups`
+ * and `chosen` are the default numbers of expert groups and of groups that a token chooses. */
 static void read_sigmoid_router(struct pz_fields *config, struct pz_arch *arch, int64_t groups,
                                 int64_t chosen) {
   arch->router = PZ_ROUTER_SIGMOID;
@@ -493,8 +499,8 @@ void pz_read_deepseek_v3(struct pz_fields *config, struct pz_arch *arch) {
   read_sigmoid_router(config, arch, 8, 4);
 }
 
-/* GLM-4.5 to 4.7: DeepSeek-V3's experts, grouped key/value heads, optional norms of query and key,
- * rotary positions on half of each head, no bias in the output projection (transformers,
+/* Reads GLM-4.5 to 4.7: DeepSeek-V3's experts, grouped key/value heads, optional norms of query
+ * and key, rotary positions on half of each head, no bias in the output projection (transformers,
  * models/glm4_moe/modeling_glm4_moe.py). */
 static void read_glm4_moe(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 8});
@@ -505,30 +511,30 @@ static void read_glm4_moe(struct pz_fields *config, struct pz_arch *arch) {
   read_sigmoid_router(config, arch, 1, 1);
 }
 
-/* Marks the layers without rotary positions: entries 0 of no_rope_layers, or the last of every
- * `period` layers. */
+/* Marks the layers without rotary positions: those with entry 0 in no_rope_layers, or the last of
+ * every `period` layers.  Then it reads which layers attend within chunks. */
 static void read_llama4_positions(struct pz_fields *config, struct pz_arch *arch) {
   const json_t *list = pz_fields_value(config, "no_rope_layers");
   int64_t period = pz_fields_int_or(config, "no_rope_layer_interval", PZ_RANGE_LAYERS, 4);
-  bool given = json_is_array(list) && json_array_size(list) > 0;
+  bool is_listed = json_is_array(list) && json_array_size(list) > 0;
   if (config->status != PZ_OK) return;
-  if (given && json_array_size(list) != (size_t)arch->layers) {
+  if (is_listed && json_array_size(list) != (size_t)arch->layers) {
     pz_fields_refuse(config, "no_rope_layers", "a list with an entry for every layer");
     return;
   }
   for (int64_t i = 0; i < arch->layers; i++) {
-    bool none =
-        given ? json_integer_value(json_array_get(list, (size_t)i)) == 0 : (i + 1) % period == 0;
-    pz_mixed_mark(arch, i, none ? PZ_LAYER_UNROTATED : 0);
+    bool is_unrotated = is_listed ? json_integer_value(json_array_get(list, (size_t)i)) == 0
+                                  : (i + 1) % period == 0;
+    pz_mixed_mark(arch, i, is_unrotated ? PZ_LAYER_UNROTATED : 0);
   }
-  bool whole = pz_config_null(config, "attention_chunk_size");
+  bool has_chunks = !pz_config_null(config, "attention_chunk_size");
   arch->chunk =
-      whole ? 0 : pz_fields_int_or(config, "attention_chunk_size", PZ_RANGE_POSITIONS, 8192);
-  pz_mixed_attention(config, arch, period);
+      has_chunks ? pz_fields_int_or(config, "attention_chunk_size", PZ_RANGE_POSITIONS, 8192) : 0;
+  pz_mixed_read_attention(config, arch, period);
 }
 
-/* Reads the experts, and which layers have them: those that are listed, or the last of every `step`
- * layers. */
+/* Reads the experts, and which layers have them: those that moe_layers lists, or the last of every
+ * `step` layers. */
 static void read_llama4_experts(struct pz_fields *config, struct pz_arch *arch) {
   int64_t step = pz_fields_int_or(config, "interleave_moe_layer_step", PZ_RANGE_LAYERS, 1);
   arch->dense_ffn = pz_fields_int_or(config, "intermediate_size_mlp", PZ_RANGE_FFN, 16384);
@@ -536,15 +542,15 @@ static void read_llama4_experts(struct pz_fields *config, struct pz_arch *arch) 
   arch->shared_ffn = arch->ffn;
   if (pz_fields_value(config, "moe_layers")) {
     for (int64_t i = 0; i < arch->layers; i++) pz_mixed_mark(arch, i, PZ_LAYER_DENSE);
-    pz_mixed_list(config, arch, "moe_layers", PZ_LAYER_DENSE, false);
+    pz_mixed_mark_listed(config, arch, "moe_layers", PZ_LAYER_DENSE, false);
     return;
   }
   for (int64_t i = 0; i < arch->layers && config->status == PZ_OK; i++)
     pz_mixed_mark(arch, i, (i + 1) % step ? PZ_LAYER_DENSE : 0);
 }
 
-/* Llama 4 (text): layers with routed experts alternate with dense ones; a shared expert; attention
- * within chunks in three of four layers, the fourth of which has no rotary positions. */
+/* Reads Llama 4 (text): layers with routed experts alternate with dense ones; a shared expert;
+ * attention within chunks in three of four layers, and no rotary positions in the fourth. */
 static void read_llama4(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch,
                 (struct pz_llama_defaults){.kv_heads = 8, .head_dim = 128, .positions = 131072});
@@ -556,18 +562,18 @@ static void read_llama4(struct pz_fields *config, struct pz_arch *arch) {
   read_llama4_positions(config, arch);
 }
 
-/* A plain decoder as it is written in a page of PyTorch: one projection for query, key and value
- * and one for gate and up, a head of its own, the loss in 32 bit.  With the activation silu it is
- * gated and has RMS norms, rotary positions and no biases; otherwise it has layer norms, biases,
+/* Reads a plain decoder as it is written in a page of PyTorch: one projection for query, key and
+ * value and one for gate and up, a head that is not tied, the loss in 32 bit.  With the activation
+ * silu, it has a gate, RMS norms, rotary positions and no biases; otherwise layer norms, biases,
  * and no positions.  With num_experts, gated experts replace the feed-forward. */
 static void read_decoder(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){0});
   arch->act = pz_config_act(config, "hidden_act", "silu");
   arch->fused_qkv = arch->fused_gate = arch->stored_tables = true;
-  arch->rms_norm = arch->gated = arch->act == PZ_ACT_SILU;
+  arch->rms_norm = arch->gated_ffn = arch->act == PZ_ACT_SILU;
   arch->softmax_f32 = false;
-  arch->qkv_bias = arch->out_bias = arch->mlp_bias = arch->norm_affine = !arch->gated;
-  if (!arch->gated || !pz_fields_bool_or(config, "rotary", true)) arch->rotary_dims = 0;
+  arch->qkv_bias = arch->out_bias = arch->mlp_bias = arch->norm_affine = !arch->gated_ffn;
+  if (!arch->gated_ffn || !pz_fields_bool_or(config, "rotary", true)) arch->rotary_dims = 0;
   int64_t shared = pz_fields_int_or(config, "n_shared_experts", (struct pz_range){0, 65536}, 0);
   int64_t dense = pz_fields_int_or(config, "first_k_dense_replace", (struct pz_range){0, 65536}, 0);
   if (!pz_fields_value(config, "num_experts")) return;
@@ -579,10 +585,10 @@ static void read_decoder(struct pz_fields *config, struct pz_arch *arch) {
 
 /* ---- encoder and decoder --------------------------------------------------------------------- */
 
-/* T5: an encoder, and a decoder that attends to the encoder's result, both with RMS norms and with
- * learned biases of relative positions, which belong to the first layer.  The biases are added with
- * the mask.  Their gradient, to which the scores of every layer contribute, is not counted.  Source
- * and target have the same length. */
+/* Reads T5: an encoder, and a decoder that attends to the encoder's result, both with RMS norms
+ * and with learned biases of relative positions, which belong to the first layer and are added
+ * with the mask.  Their gradient, to which the scores of every layer contribute, is not counted.
+ * Source and target have the same length. */
 static void read_t5(struct pz_fields *config, struct pz_arch *arch) {
   arch->hidden = pz_fields_int(config, "d_model", PZ_RANGE_HIDDEN);
   arch->encoder_layers = pz_fields_int(config, "num_layers", PZ_RANGE_LAYERS);
@@ -593,7 +599,7 @@ static void read_t5(struct pz_fields *config, struct pz_arch *arch) {
   arch->ffn = pz_fields_int(config, "d_ff", PZ_RANGE_FFN);
   arch->vocab = pz_fields_int(config, "vocab_size", PZ_RANGE_VOCAB);
   arch->positions = pz_fields_int_or(config, "n_positions", PZ_RANGE_POSITIONS, 512);
-  arch->buckets =
+  arch->position_buckets =
       pz_fields_int_or(config, "relative_attention_num_buckets", PZ_RANGE_POSITIONS, 32);
   arch->drop_embed = arch->drop_hidden = arch->drop_attn =
       pz_config_dropout(config, "dropout_rate", 0.1);
@@ -601,8 +607,8 @@ static void read_t5(struct pz_fields *config, struct pz_arch *arch) {
   arch->bidirectional = arch->rms_norm = arch->pre_norm = arch->final_norm = true;
   arch->softmax_f32 = arch->loss_f32 = true;
   const char *projection = pz_fields_text_or(config, "feed_forward_proj", "relu");
-  arch->gated = strncmp(projection, "gated-", 6) == 0;
-  const char *act = arch->gated ? projection + 6 : projection;
+  arch->gated_ffn = strncmp(projection, "gated-", 6) == 0;
+  const char *act = arch->gated_ffn ? projection + 6 : projection;
   arch->act = PZ_ACT_GELU_TANH;
   if (strcmp(act, "relu") == 0) arch->act = PZ_ACT_RELU;
   if (strcmp(act, "silu") == 0) arch->act = PZ_ACT_SILU;
@@ -612,7 +618,7 @@ static void read_t5(struct pz_fields *config, struct pz_arch *arch) {
 
 /* ---- the table of families ------------------------------------------------------------------- */
 
-static const struct pz_family table[] = {
+static const struct pz_family families[] = {
     {"bert", read_bert},
     {"megatron-bert", read_megatron_bert},
     {"gpt2", read_gpt2},
@@ -656,9 +662,9 @@ static const struct pz_family table[] = {
 };
 
 json_t *pz_config_text(json_t *root) {
-  json_t *text = json_object_get(root, "text_config"), *tied;
+  json_t *text = json_object_get(root, "text_config");
   if (!json_is_string(json_object_get(text, "model_type"))) return root;
-  tied = json_object_get(root, "tie_word_embeddings");
+  json_t *tied = json_object_get(root, "tie_word_embeddings");
   if (tied && !json_object_get(text, "tie_word_embeddings"))
     (void)json_object_set(text, "tie_word_embeddings", tied);
   return text;
@@ -667,37 +673,39 @@ json_t *pz_config_text(json_t *root) {
 void pz_family_read(const struct pz_family *family, struct pz_fields *config,
                     struct pz_arch *arch) {
   family->read(config, arch);
-  pz_mixed_settle(arch);
+  pz_mixed_remove_unused_recurrence(arch);
 }
 
-/* Features are recognized by a field that only such models have, or by the model_type. */
-const char *pz_family_missing_feature(struct pz_fields *config, const char *model_type,
-                                      const char **key) {
+/* A feature is recognized by a field that only such models have, or by the model_type. */
+const char *pz_family_unsupported_feature(struct pz_fields *config, const char *model_type,
+                                          const char **key) {
   static const struct {
-    const char *model_type, *key, *what; /* either of the first two is set */
-  } known[] = {{NULL, "linear_attn_config", "Kimi delta attention"},
-               {NULL, "compress_ratios", "compressed sparse attention"},
-               {NULL, "conv_L_cache", "short convolutions in place of attention"},
-               {NULL, "num_mem_blocks", "blocks of attention that layers share"},
-               {NULL, "hidden_size_per_layer_input", "an embedding for each layer"},
-               {"minimax", NULL, "lightning attention"},
-               {"minimax_text_01", NULL, "lightning attention"},
-               {"minimax_m1", NULL, "lightning attention"},
-               {"mamba2", NULL, "stacks without attention"}};
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-    *key = known[i].key;
-    if (*key ? pz_fields_value(config, *key) != NULL : strcmp(known[i].model_type, model_type) == 0)
-      return known[i].what;
+    const char *model_type, *key, *feature; /* model_type or key is NULL */
+  } unsupported[] = {{NULL, "linear_attn_config", "Kimi delta attention"},
+                     {NULL, "compress_ratios", "compressed sparse attention"},
+                     {NULL, "conv_L_cache", "short convolutions in place of attention"},
+                     {NULL, "num_mem_blocks", "blocks of attention that layers share"},
+                     {NULL, "hidden_size_per_layer_input", "an embedding for each layer"},
+                     {"minimax", NULL, "lightning attention"},
+                     {"minimax_text_01", NULL, "lightning attention"},
+                     {"minimax_m1", NULL, "lightning attention"},
+                     {"mamba2", NULL, "stacks without attention"}};
+  for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++) {
+    const char *type = unsupported[i].model_type;
+    *key = unsupported[i].key;
+    bool is_recognized =
+        type ? strcmp(type, model_type) == 0 : pz_fields_value(config, *key) != NULL;
+    if (is_recognized) return unsupported[i].feature;
   }
   return NULL;
 }
 
 const struct pz_family *pz_family_at(size_t i) {
-  return i < sizeof table / sizeof *table ? &table[i] : NULL;
+  return i < sizeof families / sizeof *families ? &families[i] : NULL;
 }
 
 const struct pz_family *pz_family_find(const char *model_type) {
   for (size_t i = 0; pz_family_at(i); i++)
-    if (strcmp(table[i].model_type, model_type) == 0) return &table[i];
+    if (strcmp(families[i].model_type, model_type) == 0) return &families[i];
   return NULL;
 }

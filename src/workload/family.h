@@ -1,5 +1,5 @@
-/* Model families: functions that read the fields of a config.json into a struct pz_arch, by the
- * model_type. */
+/* Model families.  Each is a function that reads the fields of a config.json with a certain
+ * model_type into a struct pz_arch. */
 #ifndef PZ_WORKLOAD_FAMILY_H
 #define PZ_WORKLOAD_FAMILY_H
 
@@ -8,39 +8,41 @@
 
 struct pz_family {
   const char *model_type; /* as in config.json */
-  void (*read)(struct pz_fields *c, struct pz_arch *a);
+  void (*read)(struct pz_fields *config, struct pz_arch *arch);
 };
 
-/* Returns family i of the table, or NULL after the last one; and the family of a model_type, or
+/* Return family i of the table, or NULL after the last one, and the family of a model_type, or
  * NULL if it is unknown. */
 const struct pz_family *pz_family_at(size_t i);
 const struct pz_family *pz_family_find(const char *model_type);
 
-/* Reads a configuration.  A recurrence that no layer uses is removed. */
+/* Reads a configuration with its family.  A recurrence that no layer uses is removed. */
 void pz_family_read(const struct pz_family *family, struct pz_fields *config, struct pz_arch *arch);
 
-/* Returns the feature of a model of unknown type for which there are no operators, if its type or a
- * field shows one, else NULL.  *key receives the field, or NULL if the type shows it. */
-const char *pz_family_missing_feature(struct pz_fields *config, const char *model_type,
-                                      const char **key);
+/* Returns the name of a feature without operators that a model of unknown type has, or NULL if
+ * none is recognized.  *key receives the field that shows the feature, or NULL if model_type
+ * does. */
+const char *pz_family_unsupported_feature(struct pz_fields *config, const char *model_type,
+                                          const char **key);
 
-/* Returns the configuration of the text model (text_config) if the model has several, else the
+/* Returns the configuration of the text model (text_config) of a multimodal model, otherwise the
  * whole configuration. */
 json_t *pz_config_text(json_t *root);
 
-/* Reads the fields of Llama, which many families share.  `defaults` has the defaults in which a
- * family differs; 0 and NULL stand for those of Llama. */
+/* Defaults in which a family differs from Llama.  A zero or NULL stands for the default of
+ * Llama. */
 struct pz_llama_defaults {
   int64_t kv_heads, head_dim, positions;
-  int64_t ffn; /* 0 if the field is required */
+  int64_t ffn; /* default of the feed-forward width, or 0 if the field is required */
   const char *act_keys, *act;
   bool tied, bias;
 };
+/* Reads the fields of Llama, which many families share. */
 void pz_llama_read(struct pz_fields *config, struct pz_arch *arch,
                    struct pz_llama_defaults defaults);
 
-/* Sets head_dim from hidden and heads unless it is set, and refuses heads that do not divide
- * evenly. */
+/* Sets head_dim to hidden / heads unless it is set.  Refuses heads that do not divide evenly; the
+ * keys name the fields in the error. */
 void pz_check_heads(struct pz_fields *config, struct pz_arch *arch, const char *hidden_keys,
                     const char *kv_keys);
 
@@ -59,30 +61,31 @@ void pz_read_bamba(struct pz_fields *config, struct pz_arch *arch);
 void pz_read_jamba(struct pz_fields *config, struct pz_arch *arch);
 void pz_read_falcon_h1(struct pz_fields *config, struct pz_arch *arch);
 
-/* Reads the sliding window of Qwen2 and Qwen3, which the layers from max_window_layers on have. */
+/* Reads the sliding window of Qwen2 and Qwen3, which applies from layer max_window_layers on. */
 void pz_qwen_window(struct pz_fields *config, struct pz_arch *arch);
 
 /* ---- fields that all families share ---------------------------------------------------------- */
 
-/* Accepted ranges.  Larger sizes are regarded as mistakes; products of accepted ones stay far below
- * 2^63. */
+/* Accepted ranges.  Larger sizes are regarded as mistakes, and products of accepted sizes stay far
+ * below 2^63. */
 extern const struct pz_range PZ_RANGE_LAYERS, PZ_RANGE_HIDDEN, PZ_RANGE_HEADS, PZ_RANGE_FFN,
     PZ_RANGE_VOCAB, PZ_RANGE_POSITIONS, PZ_RANGE_EXPERTS;
 
+/* Reads the name of an activation function.  `absent` is the default name. */
 enum pz_act pz_config_act(struct pz_fields *config, const char *keys, const char *absent);
 
 /* Returns whether a field is present with the value null. */
 bool pz_config_null(const struct pz_fields *config, const char *key);
 
-/* Returns the width of the rotated part of a head, from its fraction in the configuration. */
+/* Returns the even number of rotated values of a head, from their fraction in the configuration. */
 int64_t pz_config_rotary(struct pz_fields *config, const struct pz_arch *arch, double absent);
 
-/* Reads the sliding window of all layers.  It is ignored if the flag `use` (unless NULL) is not
- * set. */
+/* Reads the sliding window of all layers.  It is ignored if `use` names a flag that is not set. */
 void pz_config_window(struct pz_fields *config, struct pz_arch *arch, const char *use);
 
-/* Reads routed experts: their number from `keys`, and how many a token uses.  With a field `width`
- * for the width of an expert, the width of the feed-forward is that of dense layers. */
+/* Reads the number of routed experts from the field `keys`, and how many of them a token uses.  If
+ * `width` is not NULL, it names the field with the width of an expert, and the feed-forward width
+ * becomes that of dense layers. */
 void pz_config_experts(struct pz_fields *config, struct pz_arch *arch, const char *keys,
                        const char *width);
 
@@ -91,7 +94,7 @@ double pz_config_dropout(struct pz_fields *config, const char *keys, double abse
 
 /* ---- mixed.c: models whose layers differ ----------------------------------------------------- */
 
-/* The layers of one kind.  The name is "block" if there is only one kind, and otherwise
+/* The layers of one kind.  The name is "block" if all layers are of one kind, and otherwise
  * "block_window", "block_moe", ... */
 struct pz_kind {
   const char *name;
@@ -99,40 +102,41 @@ struct pz_kind {
   struct pz_arch arch;
 };
 
-/* The most kinds: four of attention, the recurrence, or no mixer; each with experts, a dense
- * feed-forward, or neither. */
+/* Most kinds of layers: four of attention, the recurrence, or no mixer, each of them with experts,
+ * a dense feed-forward, or neither. */
 enum { PZ_MOST_KINDS = 18 };
 
-/* The name of a layer type in a configuration, and its properties. */
+/* A layer type: its name in a configuration, and its PZ_LAYER_* properties. */
 struct pz_layer_type {
   const char *name; /* NULL ends a list */
   unsigned properties;
 };
 
-/* Reads the list of field `key`, which has one of these names for every layer. */
-void pz_mixed_types(struct pz_fields *config, struct pz_arch *arch, const char *key,
-                    const struct pz_layer_type *known);
+/* Reads the properties of all layers from the field `key`, a list of known type names. */
+void pz_mixed_read_types(struct pz_fields *config, struct pz_arch *arch, const char *key,
+                         const struct pz_layer_type *known);
 
-/* Reads which layers have local attention from the field layer_types.  Without that field, the last
- * of every `period` layers is full, or none if `period` is 0.  Does nothing for a model without a
- * window or chunk. */
-void pz_mixed_attention(struct pz_fields *config, struct pz_arch *arch, int64_t period);
+/* Reads from the field layer_types which layers have local attention.  Without that field, the
+ * last of every `period` layers has full attention, or none if `period` is 0.  Does nothing for a
+ * model without a window or chunk. */
+void pz_mixed_read_attention(struct pz_fields *config, struct pz_arch *arch, int64_t period);
 
-/* Gives a layer these properties. */
+/* Adds properties to those of a layer. */
 void pz_mixed_mark(struct pz_arch *arch, int64_t layer, unsigned properties);
 
-/* Gives the layers in the list of field `key` these properties, or removes them. */
-void pz_mixed_list(struct pz_fields *config, struct pz_arch *arch, const char *key,
-                   unsigned properties, bool give);
+/* Adds properties to the layers that the field `key` lists, or removes them. */
+void pz_mixed_mark_listed(struct pz_fields *config, struct pz_arch *arch, const char *key,
+                          unsigned properties, bool give);
 
-/* Removes the recurrence of a model without recurrent layers. */
-void pz_mixed_settle(struct pz_arch *arch);
+/* Removes the recurrence of a hybrid model that has no recurrent layers. */
+void pz_mixed_remove_unused_recurrence(struct pz_arch *arch);
 
 /* Returns the shape of a layer with these properties. */
-struct pz_arch pz_mixed_arch(const struct pz_arch *arch, unsigned properties);
+struct pz_arch pz_mixed_layer_arch(const struct pz_arch *arch, unsigned properties);
 
-/* Lists the kinds of the first n layers in order of appearance, and returns their number. n may
- * exceed the model's number of layers. kind_index receives the kind of each of the n layers. */
+/* Lists the kinds of the first n layers in the order of their first layers, and returns their
+ * number. n may exceed the number of layers of the model. kind_index[i] receives the index of the
+ * kind of layer i. */
 int pz_mixed_kinds(struct pz_call *call, const struct pz_arch *arch, int64_t n,
                    struct pz_kind *kinds, uint32_t *kind_index);
 

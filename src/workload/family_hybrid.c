@@ -1,12 +1,14 @@
-/* Families of hybrid models, in some of whose layers a recurrence replaces attention: Nemotron-H,
- * Qwen3-Next and Qwen3.5, and models with Mamba layers (Bamba, Granite, Jamba, Falcon-H1). */
+/* Families of hybrid models, which have a recurrence instead of attention in some layers:
+ * Nemotron-H, Qwen3-Next and Qwen3.5, and models with Mamba layers (Bamba, Granite, Jamba,
+ * Falcon-H1). */
 #include "workload/family.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-static const struct pz_range SOME = {0, 65536}, CONV = {1, 64};
+/* Accepted ranges of counts that may be 0, and of convolution widths in tokens. */
+static const struct pz_range COUNT_RANGE = {0, 65536}, CONV_RANGE = {1, 64};
 
 /* Refuses a recurrence whose heads do not divide evenly into its groups. */
 static void check_groups(struct pz_fields *config, const struct pz_recurrence *recurrence,
@@ -19,22 +21,22 @@ static void check_groups(struct pz_fields *config, const struct pz_recurrence *r
 
 /* ---- Nemotron-H ------------------------------------------------------------------------------ */
 
-/* Layers of Nemotron-H, which have one half of a block each: the letter in a pattern, and the name
- * in a list. */
+/* Layer types of Nemotron-H, whose layers have one half of a block each.  `letter` stands for the
+ * type in a pattern, and type.name in a list. */
 static const struct {
   char letter;
   struct pz_layer_type type;
-} halves[] = {{'M', {"mamba", PZ_LAYER_RECURRENT | PZ_LAYER_NO_FFN}},
-              {'M', {"linear_attention", PZ_LAYER_RECURRENT | PZ_LAYER_NO_FFN}},
-              {'*', {"attention", PZ_LAYER_NO_FFN}},
-              {'*', {"full_attention", PZ_LAYER_NO_FFN}},
-              {'E', {"moe", PZ_LAYER_NO_MIXER}},
-              {'-', {"mlp", PZ_LAYER_NO_MIXER | PZ_LAYER_DENSE}}};
+} half_blocks[] = {{'M', {"mamba", PZ_LAYER_RECURRENT | PZ_LAYER_NO_FFN}},
+                   {'M', {"linear_attention", PZ_LAYER_RECURRENT | PZ_LAYER_NO_FFN}},
+                   {'*', {"attention", PZ_LAYER_NO_FFN}},
+                   {'*', {"full_attention", PZ_LAYER_NO_FFN}},
+                   {'E', {"moe", PZ_LAYER_NO_MIXER}},
+                   {'-', {"mlp", PZ_LAYER_NO_MIXER | PZ_LAYER_DENSE}}};
 
-enum { HALVES = sizeof halves / sizeof *halves };
+enum { N_HALF_BLOCKS = sizeof half_blocks / sizeof *half_blocks };
 
-/* Reads the kinds of the layers as letters into `out`, which has `size` characters.  They are given
- * by the field `pattern`, such as "M-M*E", or by the list of names in the field `names`; if both
+/* Reads the types of the layers as letters into `out`, which has `size` characters.  The field
+ * `pattern` has such letters ("M-M*E"), and the field `names` has a list of type names; if both
  * are present, they must agree. */
 static void read_pattern(struct pz_fields *config, const char *pattern, const char *names,
                          char *out, size_t size, const char *absent) {
@@ -44,10 +46,10 @@ static void read_pattern(struct pz_fields *config, const char *pattern, const ch
   for (size_t i = 0; i < n && i + 1 < size; i++) {
     const char *name = json_string_value(json_array_get(list, i));
     out[i] = '\0';
-    for (int h = 0; h < HALVES && !out[i]; h++) {
-      bool is_listed = list && name && strcmp(name, halves[h].type.name) == 0;
-      bool is_letter = !list && text[i] == halves[h].letter;
-      if (is_listed || is_letter) out[i] = halves[h].letter;
+    for (int type = 0; type < N_HALF_BLOCKS && !out[i]; type++) {
+      bool is_listed = list && name && strcmp(name, half_blocks[type].type.name) == 0;
+      bool is_letter = !list && text[i] == half_blocks[type].letter;
+      if (is_listed || is_letter) out[i] = half_blocks[type].letter;
     }
     out[i + 1] = '\0';
     if (!out[i])
@@ -63,15 +65,15 @@ static void read_pattern(struct pz_fields *config, const char *pattern, const ch
   }
 }
 
-/* Returns the properties of a layer with this letter. */
+/* Returns the properties of the layer type that a letter stands for. */
 static unsigned find_properties(char letter) {
-  int h = 0;
-  while (h + 1 < HALVES && halves[h].letter != letter) h++;
-  return halves[h].type.properties;
+  int type = 0;
+  while (type + 1 < N_HALF_BLOCKS && half_blocks[type].letter != letter) type++;
+  return half_blocks[type].type.properties;
 }
 
 /* Reads the block that predicts further tokens: a mixer, a feed-forward, or both in this order.
- * `dense`: the model has no experts. */
+ * `dense` is whether the model has no experts. */
 static void read_nemotron_prediction(struct pz_fields *config, struct pz_arch *arch, bool dense) {
   char pattern[8] = "";
   arch->predict_layers =
@@ -81,17 +83,18 @@ static void read_nemotron_prediction(struct pz_fields *config, struct pz_arch *a
   read_pattern(config, "mtp_hybrid_override_pattern", "mtp_layers_block_type", pattern,
                sizeof pattern, "*E");
   if (config->status != PZ_OK) return;
-  unsigned first = find_properties(pattern[0]), kind = first;
+  unsigned first_half = find_properties(pattern[0]), kind = first_half;
   if (pattern[1])
-    kind = (first | find_properties(pattern[1])) & ~(unsigned)(PZ_LAYER_NO_MIXER | PZ_LAYER_NO_FFN);
+    kind = (first_half | find_properties(pattern[1])) &
+           ~(unsigned)(PZ_LAYER_NO_MIXER | PZ_LAYER_NO_FFN);
   bool is_single = !pattern[1];
-  bool is_pair = !is_single && !pattern[2] && first & PZ_LAYER_NO_FFN &&
+  bool is_pair = !is_single && !pattern[2] && first_half & PZ_LAYER_NO_FFN &&
                  find_properties(pattern[1]) & PZ_LAYER_NO_MIXER;
   bool lacks_experts = dense && strchr(pattern, 'E');
   if (lacks_experts || (!is_single && !is_pair))
     pz_fields_refuse(config, "mtp_hybrid_override_pattern",
                      "M or *, E or - as in the model, or two in this order");
-  if (dense) kind &= ~(unsigned)PZ_LAYER_DENSE; /* as all of a model without experts */
+  if (dense) kind &= ~(unsigned)PZ_LAYER_DENSE; /* a model without experts has no PZ_LAYER_DENSE */
   arch->predict_kind = kind | PZ_PREDICT_OWN;
 }
 
@@ -100,16 +103,16 @@ static void read_nemotron_experts(struct pz_fields *config, struct pz_arch *arch
   pz_config_experts(config, arch, "n_routed_experts|num_local_experts", "moe_intermediate_size");
   arch->shared_ffn =
       pz_fields_int_or(config, "moe_shared_expert_intermediate_size", PZ_RANGE_FFN, 0);
-  arch->latent = pz_fields_int_or(config, "moe_latent_size", PZ_RANGE_HIDDEN, 0);
+  arch->expert_latent = pz_fields_int_or(config, "moe_latent_size", PZ_RANGE_HIDDEN, 0);
   arch->router = PZ_ROUTER_SIGMOID;
   arch->plain_experts = true;
-  int64_t groups = pz_fields_int_or(config, "n_group", SOME, 1);
-  int64_t chosen = pz_fields_int_or(config, "topk_group", SOME, 1);
+  int64_t groups = pz_fields_int_or(config, "n_group", COUNT_RANGE, 1);
+  int64_t chosen = pz_fields_int_or(config, "topk_group", COUNT_RANGE, 1);
   if (groups > 1) arch->expert_groups = chosen;
 }
 
-/* Nemotron-H, Nemotron Nano 2, Nemotron 3: layers with one half each, which is Mamba-2, attention
- * without positions, a squared-ReLU feed-forward, or experts, which may work in a latent width. */
+/* Reads Nemotron-H, Nemotron Nano 2 and Nemotron 3.  A layer is Mamba-2, attention without
+ * positions, a squared-ReLU feed-forward, or routed experts, which may work in a latent width. */
 void pz_read_nemotron_h(struct pz_fields *config, struct pz_arch *arch) {
   struct pz_recurrence *recurrence = &arch->recurrence;
   char pattern[PZ_MOST_MIXED_LAYERS + 2] = "";
@@ -136,27 +139,28 @@ void pz_read_nemotron_h(struct pz_fields *config, struct pz_arch *arch) {
       .head_dim = pz_fields_int_or(config, "mamba_head_dim", PZ_RANGE_HIDDEN, 64),
       .state = pz_fields_int_or(config, "ssm_state_size", PZ_RANGE_HIDDEN, 128),
       .groups = pz_fields_int_or(config, "n_groups|mamba_n_groups", PZ_RANGE_HEADS, 8),
-      .conv = pz_fields_int_or(config, "conv_kernel|mamba_d_conv", CONV, 4),
+      .conv_tokens = pz_fields_int_or(config, "conv_kernel|mamba_d_conv", CONV_RANGE, 4),
       .chunk = pz_fields_int_or(config, "chunk_size|mamba_chunk_size", PZ_RANGE_POSITIONS, 128),
       .conv_bias = pz_fields_bool_or(config, "use_conv_bias|mamba_conv_bias", true),
       .proj_bias = pz_fields_bool_or(config, "use_bias|mamba_proj_bias", false)};
   recurrence->norms = recurrence->groups;
   check_groups(config, recurrence, "n_groups");
   pz_check_heads(config, arch, "hidden_size", "num_key_value_heads");
-  bool routed = strchr(pattern, 'E'), dense = strchr(pattern, '-');
+  bool has_experts = strchr(pattern, 'E'), has_dense = strchr(pattern, '-');
   arch->ffn = pz_fields_int_or(config, "intermediate_size", PZ_RANGE_FFN, 21504);
-  if (routed) read_nemotron_experts(config, arch);
+  if (has_experts) read_nemotron_experts(config, arch);
   for (int64_t i = 0; i < arch->layers; i++)
-    pz_mixed_mark(arch, i, find_properties(pattern[i]) & ~(unsigned)(routed ? 0 : PZ_LAYER_DENSE));
-  read_nemotron_prediction(config, arch, !routed);
-  if (!dense && !(arch->predict_kind & PZ_LAYER_DENSE)) arch->dense_ffn = 0;
+    pz_mixed_mark(arch, i,
+                  find_properties(pattern[i]) & ~(unsigned)(has_experts ? 0 : PZ_LAYER_DENSE));
+  read_nemotron_prediction(config, arch, !has_experts);
+  if (!has_dense && !(arch->predict_kind & PZ_LAYER_DENSE)) arch->dense_ffn = 0;
 }
 
 /* ---- Qwen3-Next, Qwen3.5 --------------------------------------------------------------------- */
 
-/* Reads what Qwen3-Next and Qwen3.5 share: the gated delta rule in three of four layers, and in the
- * others attention with an output gate, norms of query and key, and rotary positions on part of
- * each head. */
+/* Reads the fields that Qwen3-Next and Qwen3.5 share: the gated delta rule in three of four
+ * layers, and in the others attention with an output gate, norms of query and key, and rotary
+ * positions on part of each head.  `ffn` is the default feed-forward width. */
 static void read_qwen_hybrid(struct pz_fields *config, struct pz_arch *arch, int64_t ffn) {
   static const struct pz_layer_type known[] = {
       {"linear_attention", PZ_LAYER_RECURRENT}, {"full_attention", 0}, {NULL, 0}};
@@ -173,12 +177,12 @@ static void read_qwen_hybrid(struct pz_fields *config, struct pz_arch *arch, int
       .head_dim = pz_fields_int_or(config, "linear_value_head_dim", PZ_RANGE_HIDDEN, 128),
       .state = pz_fields_int_or(config, "linear_key_head_dim", PZ_RANGE_HIDDEN, 128),
       .groups = pz_fields_int_or(config, "linear_num_key_heads", PZ_RANGE_HEADS, 16),
-      .conv = pz_fields_int_or(config, "linear_conv_kernel_dim", CONV, 4),
+      .conv_tokens = pz_fields_int_or(config, "linear_conv_kernel_dim", CONV_RANGE, 4),
       .chunk = 64};
   check_groups(config, &arch->recurrence, "linear_num_key_heads");
   int64_t period = pz_fields_int_or(config, "full_attention_interval", PZ_RANGE_LAYERS, 4);
   if (pz_fields_value(config, "layer_types"))
-    pz_mixed_types(config, arch, "layer_types", known);
+    pz_mixed_read_types(config, arch, "layer_types", known);
   else
     for (int64_t i = 0; i < arch->layers; i++)
       pz_mixed_mark(arch, i, (i + 1) % period ? PZ_LAYER_RECURRENT : 0);
@@ -187,7 +191,7 @@ static void read_qwen_hybrid(struct pz_fields *config, struct pz_arch *arch, int
   arch->predict_kind = PZ_PREDICT_OWN;
 }
 
-/* Qwen3-Next, and Qwen3.5 with experts: routed experts, and a shared expert with a gate. */
+/* Reads Qwen3-Next, and Qwen3.5 with experts: routed experts, and a shared expert with a gate. */
 void pz_read_qwen3_next(struct pz_fields *config, struct pz_arch *arch) {
   read_qwen_hybrid(config, arch, 5632);
   arch->fused_gate = arch->shared_gate = true;
@@ -196,25 +200,25 @@ void pz_read_qwen3_next(struct pz_fields *config, struct pz_arch *arch) {
   int64_t step = pz_fields_int_or(config, "decoder_sparse_step", PZ_RANGE_LAYERS, 1);
   for (int64_t i = 0; i < arch->layers && config->status == PZ_OK && step > 1; i++)
     if ((i + 1) % step) pz_mixed_mark(arch, i, PZ_LAYER_DENSE);
-  pz_mixed_list(config, arch, "mlp_only_layers", PZ_LAYER_DENSE, true);
+  pz_mixed_mark_listed(config, arch, "mlp_only_layers", PZ_LAYER_DENSE, true);
 }
 
-/* Qwen3.5 with a dense feed-forward. */
+/* Reads Qwen3.5 with a dense feed-forward. */
 void pz_read_qwen3_5(struct pz_fields *config, struct pz_arch *arch) {
   read_qwen_hybrid(config, arch, 12288);
 }
 
 /* ---- Bamba, Granite 4.0, Falcon-H1 ----------------------------------------------------------- */
 
-/* Reads a number for which "auto" and null stand for the default. */
+/* Reads an integer field for which "auto" and null stand for the default `absent`. */
 static int64_t read_int_or_auto(struct pz_fields *config, const char *key, int64_t absent) {
   const json_t *value = pz_fields_value(config, key);
   if (json_is_string(value) && strcmp(json_string_value(value), "auto") == 0) return absent;
   return pz_fields_int_or(config, key, PZ_RANGE_HIDDEN, absent);
 }
 
-/* Reads Mamba-2 layers with the names of Bamba's fields and one norm of all heads together.
- * `inner` is the width of all heads, or 0 for a multiple of the hidden width. */
+/* Reads Mamba-2 layers, with the field names of Bamba and one norm of all heads together.  `inner`
+ * is the width of all heads, or 0 for a multiple of the hidden width. */
 static void read_mamba2(struct pz_fields *config, struct pz_arch *arch, int64_t inner) {
   struct pz_recurrence *recurrence = &arch->recurrence;
   int64_t expand = pz_fields_int_or(config, "mamba_expand", (struct pz_range){1, 64}, 2);
@@ -223,7 +227,7 @@ static void read_mamba2(struct pz_fields *config, struct pz_arch *arch, int64_t 
       .heads = pz_fields_int_or(config, "mamba_n_heads", PZ_RANGE_HEADS, 128),
       .state = pz_fields_int_or(config, "mamba_d_state", PZ_RANGE_HIDDEN, 256),
       .groups = pz_fields_int_or(config, "mamba_n_groups", PZ_RANGE_HEADS, 1),
-      .conv = pz_fields_int_or(config, "mamba_d_conv", CONV, 4),
+      .conv_tokens = pz_fields_int_or(config, "mamba_d_conv", CONV_RANGE, 4),
       .chunk = pz_fields_int_or(config, "mamba_chunk_size", PZ_RANGE_POSITIONS, 256),
       .conv_bias = pz_fields_bool_or(config, "mamba_conv_bias", true),
       .proj_bias = pz_fields_bool_or(config, "mamba_proj_bias", false),
@@ -236,15 +240,15 @@ static void read_mamba2(struct pz_fields *config, struct pz_arch *arch, int64_t 
   check_groups(config, recurrence, "mamba_n_groups");
 }
 
-/* Names of the mixers in a list of layers. */
+/* Names of the mixers in a list of layer types. */
 static const struct pz_layer_type mixers[] = {{"mamba", PZ_LAYER_RECURRENT},
                                               {"linear_attention", PZ_LAYER_RECURRENT},
                                               {"attention", 0},
                                               {"full_attention", 0},
                                               {NULL, 0}};
 
-/* Bamba: attention in the listed layers and Mamba-2 in all others, rotary positions on half of each
- * head, a gated feed-forward. */
+/* Reads Bamba: attention in the listed layers and Mamba-2 in all others, rotary positions on half
+ * of each head, a gated feed-forward. */
 void pz_read_bamba(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 8, .positions = 262144});
   arch->qkv_bias = arch->out_bias = arch->mlp_bias = false;
@@ -254,16 +258,16 @@ void pz_read_bamba(struct pz_fields *config, struct pz_arch *arch) {
   if (!pz_fields_value(config, "attn_layer_indices"))
     pz_fields_refuse(config, "attn_layer_indices",
                      "a list of the layers with attention, [] for none");
-  pz_mixed_list(config, arch, "attn_layer_indices", PZ_LAYER_RECURRENT, false);
+  pz_mixed_mark_listed(config, arch, "attn_layer_indices", PZ_LAYER_RECURRENT, false);
 }
 
-/* Granite 4.0: Mamba-2 or attention; routed experts and a shared expert, or a dense feed-forward of
- * its width. */
+/* Reads Granite 4.0: Mamba-2 or attention, and routed experts with a shared expert, or a dense
+ * feed-forward of the shared width. */
 void pz_read_granite_hybrid(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){.ffn = 11008});
   const char *positions = pz_fields_text_or(config, "position_embedding_type", "");
   int64_t shared = pz_fields_int_or(config, "shared_intermediate_size", PZ_RANGE_FFN, 1024);
-  int64_t experts = pz_fields_int_or(config, "num_local_experts", SOME, 8);
+  int64_t experts = pz_fields_int_or(config, "num_local_experts", COUNT_RANGE, 8);
   if (strcmp(positions, "rope") != 0) arch->rotary_dims = 0;
   arch->mlp_bias = false;
   arch->fused_gate = true;
@@ -276,10 +280,10 @@ void pz_read_granite_hybrid(struct pz_fields *config, struct pz_arch *arch) {
   } else {
     arch->ffn = shared;
   }
-  pz_mixed_types(config, arch, "layer_types|layers_block_type", mixers);
+  pz_mixed_read_types(config, arch, "layer_types|layers_block_type", mixers);
 }
 
-/* Jamba: attention in one layer of each period and Mamba in the others; a dense feed-forward
+/* Reads Jamba: attention in one layer of each period and Mamba in the others; a dense feed-forward
  * alternates with experts of the same width. */
 void pz_read_jamba(struct pz_fields *config, struct pz_arch *arch) {
   static const struct pz_range offset = {0, 65535};
@@ -292,7 +296,7 @@ void pz_read_jamba(struct pz_fields *config, struct pz_arch *arch) {
       .heads = expand * arch->hidden,
       .head_dim = 1,
       .state = pz_fields_int_or(config, "mamba_d_state", PZ_RANGE_HIDDEN, 16),
-      .conv = pz_fields_int_or(config, "mamba_d_conv", CONV, 4),
+      .conv_tokens = pz_fields_int_or(config, "mamba_d_conv", CONV_RANGE, 4),
       .dt_rank = read_int_or_auto(config, "mamba_dt_rank", (arch->hidden + 15) / 16),
       .conv_bias = pz_fields_bool_or(config, "mamba_conv_bias", true),
       .proj_bias = pz_fields_bool_or(config, "mamba_proj_bias", false)};
@@ -315,10 +319,10 @@ void pz_read_jamba(struct pz_fields *config, struct pz_arch *arch) {
   }
 }
 
-/* Falcon-H1: every layer adds the results of attention and Mamba-2. */
+/* Reads Falcon-H1, in which every layer adds the results of attention and Mamba-2. */
 void pz_read_falcon_h1(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){.kv_heads = 8, .positions = 8192});
-  arch->beside = true;
+  arch->parallel_mixers = true;
   read_mamba2(config, arch, pz_fields_int_or(config, "mamba_d_ssm", PZ_RANGE_FFN, 0));
   arch->recurrence.norms =
       pz_fields_bool_or(config, "mamba_rms_norm", false) ? arch->recurrence.groups : 0;

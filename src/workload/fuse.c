@@ -1,10 +1,10 @@
-/* Fusion: replaces groups of operators by one operator each, as fused kernels and torch.compile do.
+/* Fusion replaces groups of operators by one operator each, as fused kernels and torch.compile do.
  *
- * A group begins with a matrix product, a softmax or an element-wise operator, and grows by
+ * A group begins with a matrix product, a softmax or an element-wise operator.  It grows by
  * operators that alone read the result of its last member (find_leader).  The fused operator reads
  * what the group reads from outside, and writes what leaves the group or must be kept
- * (collect_operands).  Precedence is kept, because no result of an inner member is read outside its
- * group. */
+ * (collect_operands).  The order of operators stays valid, because no operator outside of a group
+ * reads the result of an inner member. */
 #include "workload/passes.h"
 
 #include <stdio.h>
@@ -14,12 +14,13 @@
 
 enum { MOST_MEMBERS = 12, LONGEST_NAME = 120 };
 
-/* Operators that are fused, in order. */
+/* A group of operators that are fused, in their order. */
 struct group {
   uint32_t member[MOST_MEMBERS];
   uint32_t n;
 };
 
+/* State of the pass over one direction of a layer. */
 struct fusion {
   struct pz_graph *graph;
   enum pz_direction direction;
@@ -27,7 +28,7 @@ struct fusion {
   uint32_t *n_readers; /* by tensor: how often operators of this direction read it */
   uint32_t *producer;  /* by tensor: the operator of this direction that produces it, or PZ_NONE */
   const bool *kept;    /* by tensor: read by the other direction, or leaves the layer */
-  /* By operator: the group of which it is the last member, else an empty one */
+  /* By operator: the group that ends with it, or an empty group. */
   struct group *group;
 };
 
@@ -35,6 +36,7 @@ static const struct pz_op *op_at(const struct fusion *fusion, uint32_t index) {
   return pz_graph_op(fusion->graph, fusion->direction, index);
 }
 
+/* Counts how often the operators of a direction read each tensor. */
 static void count_readers(const struct pz_graph *graph, enum pz_direction direction,
                           uint32_t *n_readers) {
   for (uint32_t i = 0; i < graph->ops[direction].n; i++) {
@@ -45,8 +47,8 @@ static void count_readers(const struct pz_graph *graph, enum pz_direction direct
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Returns whether a group that ends with this operator can be extended: it must pass on a single
- * result to one reader. */
+/* Returns whether a group that ends with operator `last` can be extended.  The operator must be
+ * fusible and pass a single result to one reader. */
 static bool can_lead(const struct fusion *fusion, uint32_t last) {
   const struct pz_op *op = op_at(fusion, last);
   bool is_product = op->op_class == PZ_CLASS_TENSOR && fusion->kernels == PZ_KERNELS_FUSED;
@@ -58,9 +60,9 @@ static bool can_lead(const struct fusion *fusion, uint32_t last) {
   return true;
 }
 
-/* Returns whether an operator can be computed by the kernel that produces its input.  Element-wise
- * operators can, unless the kernels are those of modules.  A softmax is joined only with its scale
- * and mask, by kernels that are not fully fused. */
+/* Returns whether the kernel that produces an operator's input can also compute the operator.
+ * Element-wise operators are fused except by PZ_KERNELS_MODULES, and a softmax is fused only with
+ * its scale and mask, except by PZ_KERNELS_FUSED. */
 static bool can_follow(const struct fusion *fusion, const struct pz_op *op,
                        const struct pz_op *producer) {
   bool has_softmax = op->kind == PZ_OP_SOFTMAX || producer->kind == PZ_OP_SOFTMAX;
@@ -94,12 +96,14 @@ static uint32_t find_leader(const struct fusion *fusion, uint32_t index) {
 
 /* ---- fused operators ------------------------------------------------------------------------- */
 
+/* Appends an index to a list unless the list contains it. */
 static void append_once(struct pz_call *call, struct pz_vec *list, uint32_t index) {
   for (uint32_t i = 0; i < list->n; i++)
     if (*pz_vec_at(list, uint32_t, i) == index) return;
   pz_append(call, list, &index);
 }
 
+/* Returns whether a member of the group produces a tensor. */
 static bool is_produced_inside(const struct fusion *fusion, const struct group *group,
                                uint32_t tensor) {
   uint32_t producer = fusion->producer[tensor];
@@ -108,8 +112,8 @@ static bool is_produced_inside(const struct fusion *fusion, const struct group *
   return false;
 }
 
-/* Lists the inputs of a group from outside, and its results that leave the group or are kept,
- * beginning with the result of the last member. */
+/* Sets the operands of a fused operator: the inputs of the group from outside, and the results
+ * that leave the group or are kept, that of the last member first. */
 static void collect_operands(const struct fusion *fusion, const struct group *group,
                              struct pz_op *fused) {
   struct pz_call *call = fusion->graph->call;
@@ -134,7 +138,7 @@ static void collect_operands(const struct fusion *fusion, const struct group *gr
   fused->n_out = out.n;
 }
 
-/* Adds the members after the first one to the fused operator: its name "a+b+c", its FLOP, and its
+/* Adds all members but the first to the fused operator: to its name "a+b+c", its FLOP, and its
  * tail. */
 static void add_tail(const struct fusion *fusion, const struct group *group, struct pz_op *fused) {
   struct pz_graph *graph = fusion->graph;

@@ -1,9 +1,9 @@
 /* Operator graphs: adding tensors and operators, and the memory traffic and predecessors of each
  * operator.
  *
- * A layer's graph is filled by the builder (build.c), which adds forward operators, and by the
- * passes (passes.h).  At the end pz_graph_account() derives what the cost model needs: bytes read
- * and written, strided access, and precedence. */
+ * The builder (build.c) adds the forward operators of a layer, and the passes (passes.h) transform
+ * them.  At the end, pz_graph_account() derives what the cost model needs: bytes read and written,
+ * strided access, and precedence. */
 #include "workload/graph.h"
 
 #include <assert.h>
@@ -83,6 +83,7 @@ int64_t pz_tensor_held_bytes(const struct pz_tensor *tensor) {
   return (tensor->held ? tensor->held : tensor->elems) * tensor->elem_bytes;
 }
 
+/* Returns whether a list of n indices contains an index. */
 static bool contains(const uint32_t *list, uint32_t n, uint32_t index) {
   for (uint32_t i = 0; i < n; i++)
     if (list[i] == index) return true;
@@ -100,8 +101,9 @@ bool pz_graph_carries(const struct pz_graph *graph, uint32_t tensor) {
 
 /* ---- accounting ------------------------------------------------------------------------------ */
 
-/* Returns the bytes of one tensor that an operator moves.  An embedding moves only the rows that it
- * looks up, and a product of experts only the weights of experts that have rows. */
+/* Returns the bytes of one tensor that an operator reads or writes.  An embedding accesses only
+ * the rows that it looks up, and a product of experts only the weights of experts that have
+ * rows. */
 static int64_t moved_bytes(const struct pz_graph *graph, const struct pz_op *op,
                            const struct pz_tensor *tensor) {
   int64_t bytes = pz_tensor_bytes(tensor);
@@ -114,7 +116,7 @@ static int64_t moved_bytes(const struct pz_graph *graph, const struct pz_op *op,
   return is_table && row_bytes < bytes ? row_bytes : bytes;
 }
 
-/* Each input counts once, even if an operator reads it twice. */
+/* Sets the bytes that an operator reads and writes.  An input that is read twice counts once. */
 static void sum_bytes(const struct pz_graph *graph, struct pz_op *op) {
   bool fits = true;
   op->bytes_read = 0;
@@ -136,8 +138,8 @@ static void sum_bytes(const struct pz_graph *graph, struct pz_op *op) {
   if (!fits) pz_raise_size_limit(graph->call, graph->model);
 }
 
-/* Returns whether a vector operator computes an address for every value, because it moves values,
- * or because its operands differ in shape or width. */
+/* Returns whether a vector operator computes an address for every value, because it moves values
+ * or its operands differ in shape or element size. */
 static bool is_strided(const struct pz_graph *graph, const struct pz_op *op) {
   bool moves_values = op->kind == PZ_OP_COPY || op->kind == PZ_OP_REPEAT ||
                       op->kind == PZ_OP_CONCAT || op->kind == PZ_OP_ROTATE_HALF;

@@ -1,25 +1,27 @@
 /* Kernels as operators, in the fused and the eager implementation.
  *
- * Operators of one eager kernel are named "kernel.part". pz_is_composite() asks for the full
- * decomposition of Hugging Face's code, and pz_is_eager() for single operators without kernels that
- * PyTorch does not have. */
+ * Operators of one eager kernel are named "KERNEL.PART". pz_is_composite() asks for the full
+ * decomposition of Hugging Face's code, and pz_is_eager() for single operators without kernels
+ * that PyTorch does not have. */
 #include "workload/kernels.h"
 
-/* Add one operator of a kernel, named "name.part". */
-static uint32_t unary(struct pz_builder *builder, int kind, const char *name, const char *part,
-                      uint32_t input) {
+/* Adds a unary operator of a kernel, named "NAME.PART". */
+static uint32_t build_unary(struct pz_builder *builder, int kind, const char *name,
+                            const char *part, uint32_t input) {
   char full[PZ_BUILD_NAME];
   return pz_build_unary(builder, kind, pz_build_name(full, name, part), input);
 }
 
-static uint32_t binary(struct pz_builder *builder, int kind, const char *name, const char *part,
-                       uint32_t first, uint32_t second) {
+/* Adds a binary operator of a kernel, named "NAME.PART". */
+static uint32_t build_binary(struct pz_builder *builder, int kind, const char *name,
+                             const char *part, uint32_t first, uint32_t second) {
   char full[PZ_BUILD_NAME];
   return pz_build_binary(builder, kind, pz_build_name(full, name, part), first, second);
 }
 
-static uint32_t cast(struct pz_builder *builder, const char *name, const char *part, uint32_t input,
-                     int bytes) {
+/* Adds a conversion to `bytes` bytes in a kernel, named "NAME.PART". */
+static uint32_t build_cast(struct pz_builder *builder, const char *name, const char *part,
+                           uint32_t input, int bytes) {
   char full[PZ_BUILD_NAME];
   return pz_build_cast(builder, pz_build_name(full, name, part), input, bytes);
 }
@@ -30,6 +32,7 @@ static int64_t count_elements(const struct pz_builder *builder, uint32_t index) 
 
 /* ---- norms ----------------------------------------------------------------------------------- */
 
+/* Adds a parameter of a norm with local_width of its `width` values on this device. */
 static uint32_t add_norm_param(struct pz_builder *builder, const char *name, const char *part,
                                int64_t local_width, int64_t width) {
   char full[PZ_BUILD_NAME];
@@ -52,8 +55,8 @@ uint32_t pz_kernel_layernorm(struct pz_builder *builder, const char *name, uint3
   return pz_build_op(builder, &norm);
 }
 
-/* RMS norm of rows of `width` values on this device.  `weight` may be PZ_NONE.  If `divided` is
- * set, each device has a part of every row. */
+/* Adds an RMS norm of rows of `width` values on this device.  `weight` may be PZ_NONE. `divided`
+ * is whether each device has a part of every row. */
 static uint32_t build_rmsnorm(struct pz_builder *builder, const char *name, uint32_t input,
                               int64_t width, uint32_t weight, bool divided) {
   int64_t rows = count_elements(builder, input) / width;
@@ -64,17 +67,17 @@ static uint32_t build_rmsnorm(struct pz_builder *builder, const char *name, uint
                                                      .aux_shape = PZ_SHAPE(rows),
                                                      .aux_bytes = PZ_B32});
   char mean_name[PZ_BUILD_NAME];
-  uint32_t wide = cast(builder, name, "to_f32", input, PZ_B32);
-  uint32_t square = unary(builder, PZ_OP_POW, name, "square", wide);
+  uint32_t wide = build_cast(builder, name, "to_f32", input, PZ_B32);
+  uint32_t square = build_unary(builder, PZ_OP_POW, name, "square", wide);
   uint32_t mean = pz_build_shaped(builder, PZ_OP_MEAN, pz_build_name(mean_name, name, "mean"),
                                   square, PZ_NONE, PZ_SHAPE(rows, 1));
-  /* Devices that divide a row exchange its mean, and each continues with the whole one. */
+  /* Devices that divide a row exchange its mean, so each has the whole mean. */
   if (divided) pz_graph_tensor(builder->graph, mean)->split = false;
-  uint32_t rsqrt = unary(builder, PZ_OP_RSQRT, name, "rsqrt", mean);
-  uint32_t scaled = binary(builder, PZ_OP_MUL, name, "normalise", wide, rsqrt);
-  uint32_t narrow = cast(builder, name, "to_b16", scaled, PZ_B16);
+  uint32_t rsqrt = build_unary(builder, PZ_OP_RSQRT, name, "rsqrt", mean);
+  uint32_t scaled = build_binary(builder, PZ_OP_MUL, name, "normalise", wide, rsqrt);
+  uint32_t narrow = build_cast(builder, name, "to_b16", scaled, PZ_B16);
   if (weight == PZ_NONE) return narrow;
-  return binary(builder, PZ_OP_MUL, name, "weigh", narrow, weight);
+  return build_binary(builder, PZ_OP_MUL, name, "weigh", narrow, weight);
 }
 
 uint32_t pz_kernel_rmsnorm(struct pz_builder *builder, const char *name, uint32_t input,
@@ -114,33 +117,34 @@ uint32_t pz_kernel_rmsnorm_plain(struct pz_builder *builder, const char *name, u
 /* ---- element-wise functions, softmax --------------------------------------------------------- */
 
 uint32_t pz_kernel_cap(struct pz_builder *builder, const char *name, uint32_t input) {
-  uint32_t divided = unary(builder, PZ_OP_SCALE, name, "divide", input);
-  uint32_t tanh = unary(builder, PZ_OP_TANH, name, "tanh", divided);
+  uint32_t divided = build_unary(builder, PZ_OP_SCALE, name, "divide", input);
+  uint32_t tanh = build_unary(builder, PZ_OP_TANH, name, "tanh", divided);
   return pz_build_unary(builder, PZ_OP_SCALE, name, tanh);
 }
 
-/* 0.5 x (1 + tanh(c (x + a x^3))) as PyTorch runs it: eight element-wise operators. */
-static uint32_t build_gelu_tanh(struct pz_builder *builder, const char *name, uint32_t x) {
-  uint32_t half = unary(builder, PZ_OP_SCALE, name, "half", x);
-  uint32_t cube = unary(builder, PZ_OP_POW, name, "cube", x);
-  uint32_t scaled = unary(builder, PZ_OP_SCALE, name, "scale_cube", cube);
-  uint32_t sum = binary(builder, PZ_OP_ADD, name, "add", x, scaled);
-  uint32_t inner = unary(builder, PZ_OP_SCALE, name, "scale", sum);
-  uint32_t tanh = unary(builder, PZ_OP_TANH, name, "tanh", inner);
-  uint32_t plus_one = unary(builder, PZ_OP_SCALE, name, "add_one", tanh);
+/* Adds 0.5 x (1 + tanh(c (x + a x^3))) as PyTorch runs it: eight element-wise operators. */
+static uint32_t build_gelu_tanh(struct pz_builder *builder, const char *name, uint32_t input) {
+  uint32_t half = build_unary(builder, PZ_OP_SCALE, name, "half", input);
+  uint32_t cube = build_unary(builder, PZ_OP_POW, name, "cube", input);
+  uint32_t scaled = build_unary(builder, PZ_OP_SCALE, name, "scale_cube", cube);
+  uint32_t sum = build_binary(builder, PZ_OP_ADD, name, "add", input, scaled);
+  uint32_t inner = build_unary(builder, PZ_OP_SCALE, name, "scale", sum);
+  uint32_t tanh = build_unary(builder, PZ_OP_TANH, name, "tanh", inner);
+  uint32_t plus_one = build_unary(builder, PZ_OP_SCALE, name, "add_one", tanh);
   return pz_build_binary(builder, PZ_OP_MUL, name, half, plus_one);
 }
 
-/* 0.5 x (1 + tanh(c x (1 + a x x))): nine operators, which save three more tensors for backward. */
-static uint32_t build_gelu_fast(struct pz_builder *builder, const char *name, uint32_t x) {
-  uint32_t half = unary(builder, PZ_OP_SCALE, name, "half", x);
-  uint32_t scaled = unary(builder, PZ_OP_SCALE, name, "scale", x);
-  uint32_t small = unary(builder, PZ_OP_SCALE, name, "scale_small", x);
-  uint32_t square = binary(builder, PZ_OP_MUL, name, "square", small, x);
-  uint32_t factor = unary(builder, PZ_OP_SCALE, name, "add_one_inside", square);
-  uint32_t inner = binary(builder, PZ_OP_MUL, name, "inner", scaled, factor);
-  uint32_t tanh = unary(builder, PZ_OP_TANH, name, "tanh", inner);
-  uint32_t plus_one = unary(builder, PZ_OP_SCALE, name, "add_one", tanh);
+/* Adds 0.5 x (1 + tanh(c x (1 + a x x))): nine operators, which save three more tensors for
+ * backward. */
+static uint32_t build_gelu_fast(struct pz_builder *builder, const char *name, uint32_t input) {
+  uint32_t half = build_unary(builder, PZ_OP_SCALE, name, "half", input);
+  uint32_t scaled = build_unary(builder, PZ_OP_SCALE, name, "scale", input);
+  uint32_t small = build_unary(builder, PZ_OP_SCALE, name, "scale_small", input);
+  uint32_t square = build_binary(builder, PZ_OP_MUL, name, "square", small, input);
+  uint32_t factor = build_unary(builder, PZ_OP_SCALE, name, "add_one_inside", square);
+  uint32_t inner = build_binary(builder, PZ_OP_MUL, name, "inner", scaled, factor);
+  uint32_t tanh = build_unary(builder, PZ_OP_TANH, name, "tanh", inner);
+  uint32_t plus_one = build_unary(builder, PZ_OP_SCALE, name, "add_one", tanh);
   return pz_build_binary(builder, PZ_OP_MUL, name, half, plus_one);
 }
 
@@ -152,7 +156,7 @@ uint32_t pz_kernel_activation(struct pz_builder *builder, const char *name, enum
   if (pz_is_composite(builder) && act == PZ_ACT_GELU_FAST)
     return build_gelu_fast(builder, name, input);
   if (pz_is_eager(builder) && act == PZ_ACT_RELU2)
-    input = unary(builder, PZ_OP_RELU, name, "relu", input);
+    input = build_unary(builder, PZ_OP_RELU, name, "relu", input);
   int kind = PZ_OP_GELU;
   if (act == PZ_ACT_RELU) kind = PZ_OP_RELU;
   if (act == PZ_ACT_RELU2) kind = PZ_OP_POW;
@@ -172,9 +176,9 @@ uint32_t pz_kernel_softmax(struct pz_builder *builder, const char *name, uint32_
                            uint32_t sinks, bool f32) {
   if (!pz_is_composite(builder) || !f32)
     return pz_build_binary(builder, PZ_OP_SOFTMAX, name, input, sinks);
-  uint32_t wide = cast(builder, name, "to_f32", input, PZ_B32);
+  uint32_t wide = build_cast(builder, name, "to_f32", input, PZ_B32);
   uint32_t result = pz_build_binary(builder, PZ_OP_SOFTMAX, name, wide, sinks);
-  return cast(builder, name, "to_b16", result, PZ_B16);
+  return build_cast(builder, name, "to_b16", result, PZ_B16);
 }
 
 uint32_t pz_kernel_dropout(struct pz_builder *builder, const char *name, uint32_t input,
@@ -191,21 +195,22 @@ uint32_t pz_kernel_dropout(struct pz_builder *builder, const char *name, uint32_
 
 /* ---- rotary embedding ------------------------------------------------------------------------ */
 
-/* x cos + rotate_half(x) sin.  The fused kernel can write its result over x, which backward does
- * not read. */
-static uint32_t rotate(struct pz_builder *builder, const char *name, uint32_t x, uint32_t cos,
-                       uint32_t sin, bool in_place) {
+/* Adds x cos + rotate_half(x) sin.  The fused kernel can write its result over x, which backward
+ * does not read. */
+static uint32_t build_rotation(struct pz_builder *builder, const char *name, uint32_t input,
+                               uint32_t cos, uint32_t sin, bool in_place) {
   if (pz_is_eager(builder)) {
-    uint32_t scaled = binary(builder, PZ_OP_MUL, name, "cos", x, cos);
-    uint32_t half = unary(builder, PZ_OP_ROTATE_HALF, name, "rotate_half", x);
-    uint32_t rotated = binary(builder, PZ_OP_MUL, name, "sin", half, sin);
+    uint32_t scaled = build_binary(builder, PZ_OP_MUL, name, "cos", input, cos);
+    uint32_t half = build_unary(builder, PZ_OP_ROTATE_HALF, name, "rotate_half", input);
+    uint32_t rotated = build_binary(builder, PZ_OP_MUL, name, "sin", half, sin);
     return pz_build_binary(builder, PZ_OP_ADD, name, scaled, rotated);
   }
   uint32_t result = pz_build_op(
       builder,
-      &(struct pz_op_spec){.kind = PZ_OP_ROTARY, .name = name, .in = {x, cos, sin, PZ_NONE}});
+      &(struct pz_op_spec){.kind = PZ_OP_ROTARY, .name = name, .in = {input, cos, sin, PZ_NONE}});
   if (in_place)
-    pz_graph_tensor(builder->graph, result)->storage = pz_graph_tensor(builder->graph, x)->storage;
+    pz_graph_tensor(builder->graph, result)->storage =
+        pz_graph_tensor(builder->graph, input)->storage;
   return result;
 }
 
@@ -214,33 +219,32 @@ uint32_t pz_kernel_rotary(struct pz_builder *builder, const char *name, uint32_t
                           int64_t dims, int64_t head_dim) {
   uint32_t cos = pz_build_data(builder, "cos", PZ_B16, PZ_SHAPE(builder->local_seq, dims));
   uint32_t sin = pz_build_data(builder, "sin", PZ_B16, PZ_SHAPE(builder->local_seq, dims));
-  /* A view of a joint projection is not overwritten, because the values keep the whole tensor
-   * alive. */
+  /* A view of a joint projection is not overwritten, because other views keep the tensor alive. */
   bool is_view = pz_graph_tensor(builder->graph, input)->storage != input;
-  if (dims == head_dim) return rotate(builder, name, input, cos, sin, !is_view);
+  if (dims == head_dim) return build_rotation(builder, name, input, cos, sin, !is_view);
   int64_t heads = count_elements(builder, input) / head_dim / builder->tokens;
   struct pz_split split = {.name = "rotary_split",
-                           .x = input,
+                           .whole = input,
                            .parts = 2,
                            .widths = {heads * dims, heads * (head_dim - dims)},
                            .names = {"rotated", "passed"}};
   uint32_t parts[2];
   char join_name[PZ_BUILD_NAME];
   pz_build_split(builder, &split, parts);
-  parts[0] = rotate(builder, name, parts[0], cos, sin, true);
+  parts[0] = build_rotation(builder, name, parts[0], cos, sin, true);
   return pz_build_join(builder, pz_build_name(join_name, name, "join"), parts, input,
                        pz_is_eager(builder));
 }
 
 /* ---- embeddings and loss --------------------------------------------------------------------- */
 
-/* Looks up rows in a table that may be divided over the group or belong to another layer. */
+/* Adds a lookup of rows in a table that may be divided over the group or tied to another layer. */
 static uint32_t build_embedding(struct pz_builder *builder, const char *name, int64_t n_rows,
                                 int64_t table_rows, int64_t width, bool divide, bool tied) {
   char full[PZ_BUILD_NAME];
   uint32_t ids =
       pz_build_data(builder, pz_build_name(full, name, "ids"), PZ_INDEX, PZ_SHAPE(n_rows));
-  /* With sequence parallelism, each device looks up its own rows in a table that is not divided. */
+  /* With sequence parallelism, each device looks up its own rows in an undivided table. */
   pz_graph_tensor(builder->graph, ids)->split = !divide && builder->options->sequence_parallel;
   int64_t local_rows = divide ? pz_share(builder, table_rows) : table_rows;
   uint32_t table = pz_build_param(builder, pz_build_name(full, name, "weight"),
@@ -276,9 +280,9 @@ uint32_t pz_kernel_loss(struct pz_builder *builder, uint32_t logits, bool f32) {
                             .aux_shape = PZ_SHAPE(builder->tokens),
                             .aux_bytes = PZ_B32};
   if (pz_is_eager(builder)) {
-    if (f32) logits = cast(builder, "loss", "to_f32", logits, PZ_B32);
+    if (f32) logits = build_cast(builder, "loss", "to_f32", logits, PZ_B32);
     loss.kind = PZ_OP_NLL_LOSS;
-    loss.in[0] = unary(builder, PZ_OP_LOG_SOFTMAX, "loss", "log_softmax", logits);
+    loss.in[0] = build_unary(builder, PZ_OP_LOG_SOFTMAX, "loss", "log_softmax", logits);
     loss.aux_shape.n = 0;
   }
   uint32_t result = pz_build_op(builder, &loss);

@@ -1,45 +1,47 @@
-/* Memory of a layer and of a training step: the tensors that backward needs, and the bytes that are
- * live at each moment.
+/* Memory of a layer and of a training step: the tensors that backward needs, and the bytes that
+ * are live at each moment.
  *
- * pz_memory_layer() collects the saved tensors (collect_saved), finds out who reads them, for forms
- * with fewer bits (find_saved_uses), and simulates allocation and release operator by operator
- * (simulate). pz_memory_peak() puts the layers of a model in a row and adds weights and gradients.
+ * pz_memory_layer() collects the saved tensors (collect_saved), finds out which operators read
+ * them, so that forms with fewer bits can be applied (find_saved_uses), and simulates allocation
+ * and release operator by operator (simulate). pz_memory_peak() adds up the layers of a model in
+ * their order, with weights and gradients.
  *
- * Views share the storage of another tensor: "by storage" arrays are indexed by the tensor that
- * owns the bytes.  Parameters and shared data are accounted elsewhere. */
+ * Views share the storage of another tensor: arrays "by storage" are indexed by the tensor that
+ * owns the bytes.  Parameters and shared data are accounted separately. */
 #include "workload/passes.h"
 
 #include <string.h>
 
 #include "core/num.h"
 
-/* Workspace of the matrix library in eager mode: PyTorch gives cuBLAS and cuBLASLt 32 MiB each on
- * Hopper (defaults of CUBLAS_WORKSPACE_CONFIG and CUBLASLT_WORKSPACE_SIZE for compute capability
- * 9.0). */
+/* Workspace of the matrix library in eager mode, in bytes: PyTorch gives cuBLAS and cuBLASLt 32
+ * MiB each on Hopper (defaults of CUBLAS_WORKSPACE_CONFIG and CUBLASLT_WORKSPACE_SIZE for compute
+ * capability 9.0). */
 static const int64_t LIBRARY_WORKSPACE_BYTES = INT64_C(2) * (32 << 20);
 
 /* Bytes of a parameter: its 16-bit weight, and its gradient, which stays allocated between
  * steps. */
 static const int64_t WEIGHT_BYTES = 2, GRAD_BYTES = 2;
 
+/* Returns the tensor that owns the bytes of a tensor. */
 static uint32_t storage_of(const struct pz_graph *graph, uint32_t tensor) {
   return pz_graph_tensor(graph, tensor)->storage;
 }
 
 /* ---- live bytes ------------------------------------------------------------------------------ */
 
-/* A simulation of one direction of a layer. */
+/* State of the simulation of one direction of a layer. */
 struct simulation {
   struct pz_graph *graph;
   enum pz_direction direction;
-  bool keeps_saved; /* forward keeps what backward reads; otherwise it will be recomputed */
+  bool keeps_saved; /* forward keeps what backward reads, because it is not recomputed */
   bool eager;
   enum pz_gradients gradients;
   uint32_t *last_use; /* by storage: last operator of this direction that reads it, or PZ_NONE */
-  const bool *saved;  /* by storage: backward reads it */
-  bool *allocated;    /* by storage */
-  bool *leaves;       /* by storage: goes to the next layer */
-  int64_t bytes, peak_bytes;
+  const bool *saved;  /* by storage: whether backward reads it */
+  bool *allocated;    /* by storage: whether it is allocated now */
+  bool *leaves;       /* by storage: whether it goes to the next layer */
+  int64_t bytes, peak_bytes; /* live bytes now, and their peak so far */
 };
 
 /* Returns whether a tensor is the gradient of a parameter: nothing in the layer reads it, and it is
@@ -49,9 +51,9 @@ static bool is_param_grad(const struct simulation *sim, uint32_t tensor) {
          sim->last_use[tensor] == PZ_NONE && tensor != sim->graph->input_grad;
 }
 
-/* Allocates the storage of an operator's result.  Gradients may be added to their buffer in
- * place. */
-static void allocate(struct simulation *sim, uint32_t tensor) {
+/* Allocates the storage of an operator's result.  With PZ_GRADIENTS_IN_PLACE, gradients of
+ * parameters are added to buffers that exist already. */
+static void allocate_result(struct simulation *sim, uint32_t tensor) {
   uint32_t storage = storage_of(sim->graph, tensor);
   const struct pz_tensor *owner = pz_graph_tensor(sim->graph, storage);
   bool is_counted = owner->role == PZ_ROLE_ACTIVATION || owner->role == PZ_ROLE_GRAD;
@@ -61,15 +63,16 @@ static void allocate(struct simulation *sim, uint32_t tensor) {
   sim->bytes += pz_tensor_held_bytes(owner);
 }
 
-static void release(struct simulation *sim, uint32_t storage) {
+/* Releases a storage, if it is allocated. */
+static void release_storage(struct simulation *sim, uint32_t storage) {
   if (!sim->allocated[storage]) return;
   sim->allocated[storage] = false;
   sim->bytes -= pz_tensor_held_bytes(pz_graph_tensor(sim->graph, storage));
 }
 
-/* Releases what operator `index` used last.  Forward keeps the layer's results and what backward
- * reads.  Backward keeps the gradient of the input, that of a tied weight, to which its owner adds
- * its own, and all others with PZ_GRADIENTS_KEPT. */
+/* Releases the storages that operator `index` is the last to use.  Forward keeps the layer's
+ * results and what backward reads.  Backward keeps the gradient of the input, that of a tied
+ * weight, to which the weight's owner adds its own, and all gradients with PZ_GRADIENTS_KEPT. */
 static void release_after(struct simulation *sim, const struct pz_op *op, uint32_t index) {
   uint32_t result = storage_of(sim->graph, sim->graph->output);
   for (uint32_t k = 0; k < op->n_in + op->n_out; k++) {
@@ -85,24 +88,25 @@ static void release_after(struct simulation *sim, const struct pz_op *op, uint32
       is_kept = tensor == sim->graph->input_grad;
     }
     bool is_used_later = sim->last_use[storage] != PZ_NONE && sim->last_use[storage] > index;
-    if (!is_kept && !is_used_later) release(sim, storage);
+    if (!is_kept && !is_used_later) release_storage(sim, storage);
   }
 }
 
-/* Releases the logits before the derivative of a fused loss, which is written in their place
- * (Megatron's and Transformer Engine's kernels, and what torch.compile generates). */
+/* Releases the logits before the derivative of a fused loss, which overwrites them (Megatron's and
+ * Transformer Engine's kernels, and code that torch.compile generates). */
 static void release_logits(struct simulation *sim, const struct pz_op *op) {
   if (op->kind != PZ_OP_CROSS_ENTROPY || op->direction != PZ_BACKWARD) return;
   int64_t bytes = pz_tensor_bytes(pz_graph_tensor(sim->graph, op->out[0]));
   for (uint32_t k = 0; k < op->n_in; k++) {
     uint32_t storage = storage_of(sim->graph, op->in[k]);
-    if (pz_tensor_bytes(pz_graph_tensor(sim->graph, storage)) == bytes) release(sim, storage);
+    if (pz_tensor_bytes(pz_graph_tensor(sim->graph, storage)) == bytes)
+      release_storage(sim, storage);
   }
 }
 
-/* Returns the bytes that an operator uses beside its tensors.  A compiled embedding adds its
- * gradient up in 32 bit and converts the whole table (seen in the allocations of torch.compile,
- * PyTorch 2.11). */
+/* Returns the bytes that an operator uses in addition to its tensors.  A compiled embedding adds
+ * up its gradient in 32 bit and converts the whole table (observed in the allocations of
+ * torch.compile, PyTorch 2.11). */
 static int64_t scratch_bytes(const struct simulation *sim, const struct pz_op *op) {
   bool converts_table = op->kind == PZ_OP_EMBEDDING && op->direction == PZ_BACKWARD &&
                         !sim->eager && sim->gradients == PZ_GRADIENTS_KEPT;
@@ -125,7 +129,7 @@ static struct pz_live simulate(struct simulation sim) {
     const struct pz_op *op = pz_graph_op(graph, sim.direction, i);
     for (uint32_t k = 0; k < op->n_in; k++) sim.last_use[storage_of(graph, op->in[k])] = i;
   }
-  /* What is allocated at the entry. */
+  /* Marks the storages that are allocated before the first operator. */
   if (sim.direction == PZ_FORWARD) {
     if (graph->input != PZ_NONE) sim.allocated[graph->input] = true;
     for (uint32_t i = 0; i < graph->n_also_in; i++) sim.allocated[graph->also_in[i]] = true;
@@ -136,7 +140,7 @@ static struct pz_live simulate(struct simulation sim) {
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = pz_graph_op(graph, sim.direction, i);
     release_logits(&sim, op);
-    for (uint32_t k = 0; k < op->n_out; k++) allocate(&sim, op->out[k]);
+    for (uint32_t k = 0; k < op->n_out; k++) allocate_result(&sim, op->out[k]);
     sim.peak_bytes = pz_max(sim.peak_bytes, sim.bytes + scratch_bytes(&sim, op));
     release_after(&sim, op, i);
   }
@@ -145,10 +149,10 @@ static struct pz_live simulate(struct simulation sim) {
 
 /* ---- saved tensors --------------------------------------------------------------------------- */
 
-/* Returns whether a backward operator belongs to a combine whose forward adds up a tensor.  On
- * GPUs, the weights of a token's experts are multiplied inside the experts, after the activation
- * (Megatron Core, transformer/moe/experts.py: permuted_probs), so that the derivative of combine
- * does not read the results of the experts. */
+/* Returns whether a backward operator is the derivative of a combine and reads what a combine in
+ * forward adds up.  On GPUs, the weights of a token's experts are multiplied inside the experts,
+ * after the activation (Megatron Core, transformer/moe/experts.py: permuted_probs), so this
+ * derivative does not read the results of the experts. */
 static bool reads_combined(const struct pz_graph *graph, const struct pz_op *backward,
                            uint32_t storage) {
   if (backward->kind != PZ_OP_COMBINE) return false;
@@ -159,9 +163,9 @@ static bool reads_combined(const struct pz_graph *graph, const struct pz_op *bac
   return false;
 }
 
-/* Lists the storages of forward that backward reads, in the order of their first use, and marks
- * them in `saved`.  Data and tensors that are only passed on are shared by all layers, so they are
- * counted apart. */
+/* Lists the storages that backward reads, in the order of their first use, and marks them in
+ * `saved`.  Data and tensors that the layer only passes on are shared by all layers, so they are
+ * counted separately. */
 static void collect_saved(struct pz_graph *graph, enum pz_kernels kernels, struct pz_layer *layer,
                           bool *saved) {
   struct pz_vec list;
@@ -200,6 +204,7 @@ static const struct pz_op *find_producer(const struct pz_graph *graph, uint32_t 
   return NULL;
 }
 
+/* Returns whether an operator reads a parameter that is trained. */
 static bool has_trained_weight(const struct pz_graph *graph, const struct pz_op *op) {
   for (uint32_t k = 0; k < op->n_in; k++) {
     const struct pz_tensor *owner = pz_graph_tensor(graph, storage_of(graph, op->in[k]));
@@ -208,9 +213,9 @@ static bool has_trained_weight(const struct pz_graph *graph, const struct pz_op 
   return false;
 }
 
-/* Marks in uses[] the inputs of gated activations, and those of GEMMs with trained weights other
- * than the router and adapters, which stay in 16 bit.  If the input of a GEMM was gathered, this
- * device saves its own part. */
+/* Marks in uses[] the inputs of gated activations, and of GEMMs with trained weights except the
+ * router and adapters, which stay in 16 bit.  If the input of a GEMM was gathered, the device
+ * saves its own part. */
 static void mark_forward_uses(const struct pz_graph *graph, uint8_t *uses) {
   for (uint32_t i = 0; i < graph->ops[PZ_FORWARD].n; i++) {
     const struct pz_op *op = pz_graph_op(graph, PZ_FORWARD, i);
@@ -237,8 +242,8 @@ static void mark_backward_uses(const struct pz_graph *graph, uint8_t *uses) {
   }
 }
 
-/* Returns a tensor that GEMMs read is saved in their format, beside 16 bit if others read it,
- * too. */
+/* GEMMs save their inputs in their own format, and a 16-bit tensor too if other operators read
+ * it. */
 int64_t pz_saved_less(const struct pz_tensor *tensor, unsigned uses, enum pz_saved_form form) {
   bool by_gemm = uses & PZ_SAVED_BY_GEMM, by_gate = uses & PZ_SAVED_BY_GATE;
   bool by_other = uses & PZ_SAVED_BY_OTHER;
@@ -251,15 +256,15 @@ int64_t pz_saved_less(const struct pz_tensor *tensor, unsigned uses, enum pz_sav
   bool four_bits = form == PZ_SAVED_GEMM_4BIT || form == PZ_SAVED_GEMM_4BIT_GATE;
   bool gates_too = form == PZ_SAVED_GEMM_8BIT_GATE || form == PZ_SAVED_GEMM_4BIT_GATE;
   if (by_gemm) {
-    /* GEMMs read a copy, which replaces the 16-bit tensor unless others read that. */
+    /* GEMMs read a copy, which replaces the 16-bit tensor unless other operators read that one. */
     int64_t copy_bytes = four_bits ? elements * 9 / 16 : elements;
     return (by_other ? 0 : 2 * elements) - copy_bytes;
   }
   return gates_too && by_gate && !by_other ? elements : 0;
 }
 
-/* Sets who reads the saved tensors of a layer, the bytes that the forms save, and the sizes of
- * logits and contexts. */
+/* Sets which operators read the saved tensors of a layer, the bytes by which each form is smaller,
+ * and the sizes of logits and contexts. */
 static void find_saved_uses(struct pz_graph *graph, struct pz_layer *layer) {
   uint8_t *uses = pz_alloc(graph->call, graph->tensors.n, sizeof *uses);
   uint8_t *saved_by = pz_alloc(graph->call, layer->n_saved + 1, sizeof *saved_by);
@@ -281,7 +286,7 @@ static void find_saved_uses(struct pz_graph *graph, struct pz_layer *layer) {
   }
 }
 
-/* Backward is simulated for each place where gradients of parameters can go. */
+/* Backward is simulated for each kind of gradient storage (enum pz_gradients). */
 void pz_memory_layer(struct pz_graph *graph, const struct pz_workload_options *options,
                      struct pz_layer *layer) {
   bool *saved = pz_alloc(graph->call, graph->tensors.n, sizeof *saved);
@@ -307,7 +312,7 @@ void pz_memory_layer(struct pz_graph *graph, const struct pz_workload_options *o
 
 /* ---- the peak of a model --------------------------------------------------------------------- */
 
-/* Returns the change of the live bytes in one direction of a layer.  A layer whose forward is
+/* Returns the peak and net change of the live bytes in one direction of a layer.  A layer that is
  * recomputed keeps only its input, and its backward begins with the forward. */
 static struct pz_live live_of_layer(const struct pz_workload *workload,
                                     const struct pz_layer *layer, enum pz_direction direction) {
@@ -324,14 +329,14 @@ static struct pz_live live_of_layer(const struct pz_workload *workload,
       .net_bytes = forward->net_bytes + backward->net_bytes};
 }
 
-/* The live bytes of a model while its layers run one after another. */
+/* Live bytes of a model while its layers run one after another. */
 struct model_memory {
   const struct pz_workload *workload;
   int64_t bytes, peak_bytes;
 };
 
-/* Runs `count` equal layers.  The peak is in the first or in the last of them.  Returns false if a
- * size overflows. */
+/* Simulates `count` equal layers.  The peak is in the first or the last of them.  Returns false if
+ * a size overflows. */
 static bool run_layers(struct model_memory *memory, uint32_t index, enum pz_direction direction,
                        int64_t count) {
   const struct pz_layer *layer = &memory->workload->layers[index];
@@ -344,12 +349,13 @@ static bool run_layers(struct model_memory *memory, uint32_t index, enum pz_dire
   return true;
 }
 
-/* Runs a unit of layers as often as it repeats, in backward from its last layer to its first. */
+/* Simulates all repetitions of a unit of layers, in backward from the last layer to the first.
+ * Returns false if a size overflows. */
 static bool run_segment(struct model_memory *memory, const struct pz_segment *segment,
                         enum pz_direction direction) {
   if (segment->n_unit == 1)
     return run_layers(memory, segment->unit[0], direction, segment->repeats);
-  for (int64_t r = 0; r < segment->repeats; r++)
+  for (int64_t k = 0; k < segment->repeats; k++)
     for (uint32_t i = 0; i < segment->n_unit; i++) {
       uint32_t place = direction == PZ_FORWARD ? i : segment->n_unit - 1 - i;
       if (!run_layers(memory, segment->unit[place], direction, 1)) return false;
@@ -357,8 +363,8 @@ static bool run_segment(struct model_memory *memory, const struct pz_segment *se
   return true;
 }
 
-/* Adds what stays allocated for a layer: weights, gradients, and constants.  Returns false if a
- * size overflows. */
+/* Adds the bytes that stay allocated for a layer: weights, gradients, and constants.  Returns
+ * false if a size overflows. */
 static bool add_fixed_bytes(int64_t *bytes, const struct pz_layer *layer) {
   int64_t fixed = layer->params, gradients = layer->trained_params;
   return pz_mul(&fixed, WEIGHT_BYTES) && pz_mul(&gradients, GRAD_BYTES) &&
@@ -366,7 +372,6 @@ static bool add_fixed_bytes(int64_t *bytes, const struct pz_layer *layer) {
          pz_mul(&fixed, layer->count) && pz_add(bytes, fixed) && pz_add(bytes, layer->shared_bytes);
 }
 
-/* Runs forward through all layers and backward in reverse order. */
 int64_t pz_memory_peak(struct pz_call *call, const struct pz_workload *workload) {
   int64_t bytes = pz_kernels_eager(workload->options.kernels) ? LIBRARY_WORKSPACE_BYTES : 0;
   struct model_memory memory = {.workload = workload};

@@ -1,9 +1,9 @@
-/* Models whose layers differ: which layer is of which kind, and the shape of each kind.
+/* Models whose layers differ: the kind of each layer, and the shape of each kind.
  *
- * A kind is a set of properties (PZ_LAYER_*).  The families read the properties of every layer from
- * a configuration (pz_mixed_types, pz_mixed_attention, pz_mixed_list) with pz_mixed_mark().  Then
- * pz_mixed_kinds() lists the kinds of as many layers as the user asks for, with a name that says in
- * what they differ. */
+ * A kind is a set of PZ_LAYER_* properties.  Families read the properties of every layer from a
+ * configuration (pz_mixed_read_types, pz_mixed_read_attention, pz_mixed_mark_listed,
+ * pz_mixed_mark).  Then pz_mixed_kinds() lists the kinds of as many layers as the user asks for,
+ * with names that tell their differences. */
 #include "workload/family.h"
 
 #include <stdio.h>
@@ -17,13 +17,14 @@ static const unsigned PROPERTIES = PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED | PZ_LAYE
 
 /* ---- reading properties ---------------------------------------------------------------------- */
 
-/* Layers beyond the limit are refused later, by their number. */
+/* Layers beyond the limit are not marked; read_config() refuses such models. */
 void pz_mixed_mark(struct pz_arch *arch, int64_t layer, unsigned properties) {
-  arch->mixed = true;
-  if (layer >= 0 && layer < PZ_MOST_MIXED_LAYERS) arch->kind[layer] |= (uint8_t)properties;
+  arch->has_mixed_layers = true;
+  if (layer >= 0 && layer < PZ_MOST_MIXED_LAYERS) arch->layer_kind[layer] |= (uint8_t)properties;
 }
 
-/* Returns the properties of a layer type, or refuses the field with the list of known types. */
+/* Returns the properties of a layer type, or refuses the field with the names of all known
+ * types. */
 static unsigned read_layer_type(struct pz_fields *config, const char *key, const json_t *type,
                                 const struct pz_layer_type *known) {
   const char *name = json_string_value(type);
@@ -40,8 +41,8 @@ static unsigned read_layer_type(struct pz_fields *config, const char *key, const
   return 0;
 }
 
-void pz_mixed_types(struct pz_fields *config, struct pz_arch *arch, const char *key,
-                    const struct pz_layer_type *known) {
+void pz_mixed_read_types(struct pz_fields *config, struct pz_arch *arch, const char *key,
+                         const struct pz_layer_type *known) {
   const json_t *types = pz_fields_value(config, key);
   if (config->status != PZ_OK) return;
   if (!json_is_array(types) || json_array_size(types) != (size_t)arch->layers) {
@@ -52,22 +53,22 @@ void pz_mixed_types(struct pz_fields *config, struct pz_arch *arch, const char *
     pz_mixed_mark(arch, i, read_layer_type(config, key, json_array_get(types, (size_t)i), known));
 }
 
-void pz_mixed_attention(struct pz_fields *config, struct pz_arch *arch, int64_t period) {
+void pz_mixed_read_attention(struct pz_fields *config, struct pz_arch *arch, int64_t period) {
   static const struct pz_layer_type known[] = {{"sliding_attention", PZ_LAYER_LOCAL},
                                                {"chunked_attention", PZ_LAYER_LOCAL},
                                                {"full_attention", 0},
                                                {NULL, 0}};
   if (config->status != PZ_OK || (!arch->window && !arch->chunk)) return;
   if (pz_fields_value(config, "layer_types")) {
-    pz_mixed_types(config, arch, "layer_types", known);
+    pz_mixed_read_types(config, arch, "layer_types", known);
     return;
   }
   for (int64_t i = 0; i < arch->layers && period; i++)
     pz_mixed_mark(arch, i, (i + 1) % period ? PZ_LAYER_LOCAL : 0);
 }
 
-void pz_mixed_list(struct pz_fields *config, struct pz_arch *arch, const char *key,
-                   unsigned properties, bool give) {
+void pz_mixed_mark_listed(struct pz_fields *config, struct pz_arch *arch, const char *key,
+                          unsigned properties, bool give) {
   const json_t *list = pz_fields_value(config, key);
   if (!list || config->status != PZ_OK) return;
   for (size_t i = 0; i < json_array_size(list); i++) {
@@ -78,82 +79,84 @@ void pz_mixed_list(struct pz_fields *config, struct pz_arch *arch, const char *k
       return;
     }
     pz_mixed_mark(arch, layer, give ? properties : 0);
-    if (!give && layer < PZ_MOST_MIXED_LAYERS) arch->kind[layer] &= (uint8_t)~properties;
+    if (!give && layer < PZ_MOST_MIXED_LAYERS) arch->layer_kind[layer] &= (uint8_t)~properties;
   }
   if (!json_is_array(list)) pz_fields_refuse(config, key, "a list of layers");
 }
 
-/* A hybrid family without recurrent layers is an ordinary transformer. */
-void pz_mixed_settle(struct pz_arch *arch) {
-  unsigned any = arch->predict_kind | (arch->beside ? PZ_LAYER_RECURRENT : 0);
-  for (int64_t i = 0; i < arch->layers && i < PZ_MOST_MIXED_LAYERS; i++) any |= arch->kind[i];
-  if (!(any & PZ_LAYER_RECURRENT)) arch->recurrence = (struct pz_recurrence){0};
+void pz_mixed_remove_unused_recurrence(struct pz_arch *arch) {
+  unsigned union_of_kinds = arch->predict_kind | (arch->parallel_mixers ? PZ_LAYER_RECURRENT : 0);
+  for (int64_t i = 0; i < arch->layers && i < PZ_MOST_MIXED_LAYERS; i++)
+    union_of_kinds |= arch->layer_kind[i];
+  if (!(union_of_kinds & PZ_LAYER_RECURRENT)) arch->recurrence = (struct pz_recurrence){0};
 }
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
-/* Returns the shortest period with which the kinds of the second half of the layers repeat, or 1 if
- * there is none. */
+/* Returns the shortest period of the kinds in the second half of the layers, or 1 if there is
+ * none. */
 static int64_t find_period(const struct pz_arch *arch) {
   for (int64_t period = 1; period <= arch->layers / 2 && period <= LONGEST_PERIOD; period++) {
     int64_t i = arch->layers / 2;
-    while (i < arch->layers && (i < period || arch->kind[i] == arch->kind[i - period])) i++;
+    while (i < arch->layers && (i < period || arch->layer_kind[i] == arch->layer_kind[i - period]))
+      i++;
     if (i == arch->layers) return period;
   }
   return 1;
 }
 
-/* Returns the kind of a layer, without properties of parts that the layer does not have.  Layers
- * beyond those of the model continue the pattern of its last period. */
+/* Returns the kind of a layer, without properties of parts that it lacks.  Layers beyond those of
+ * the model continue the pattern of its last period. */
 static unsigned kind_of_layer(const struct pz_arch *arch, int64_t layer, int64_t period) {
-  if (!arch->mixed) return 0;
+  if (!arch->has_mixed_layers) return 0;
   if (layer >= arch->layers) layer = arch->layers - period + (layer - arch->layers) % period;
-  unsigned kind = arch->kind[layer];
+  unsigned kind = arch->layer_kind[layer];
   bool attends = !(kind & (PZ_LAYER_RECURRENT | PZ_LAYER_NO_MIXER));
   if (!attends) kind &= ~(unsigned)(PZ_LAYER_LOCAL | PZ_LAYER_UNROTATED);
   if (kind & PZ_LAYER_NO_FFN) kind &= ~(unsigned)PZ_LAYER_DENSE;
   return kind;
 }
 
-/* Properties replace sizes of the model by those of the layer. */
-struct pz_arch pz_mixed_arch(const struct pz_arch *arch, unsigned kind) {
-  struct pz_arch shape = *arch;
-  if (!arch->mixed) return shape;
+/* A layer without a property loses the sizes and flags that the property stands for. */
+struct pz_arch pz_mixed_layer_arch(const struct pz_arch *arch, unsigned kind) {
+  struct pz_arch layer = *arch;
+  if (!arch->has_mixed_layers) return layer;
   if (!(kind & PZ_LAYER_LOCAL)) {
-    shape.window = 0;
-    shape.chunk = 0;
+    layer.window = 0;
+    layer.chunk = 0;
   }
-  if (kind & PZ_LAYER_UNROTATED) shape.rotary_dims = 0;
-  if (kind & PZ_LAYER_REUSED) shape.index_heads = 0;
-  if (kind & PZ_LAYER_DENSE) shape.ffn = arch->dense_ffn;
+  if (kind & PZ_LAYER_UNROTATED) layer.rotary_dims = 0;
+  if (kind & PZ_LAYER_REUSED) layer.index_heads = 0;
+  if (kind & PZ_LAYER_DENSE) layer.ffn = arch->dense_ffn;
   if (kind & (PZ_LAYER_DENSE | PZ_LAYER_NO_FFN)) {
-    shape.experts = 0;
-    shape.experts_per_token = 0;
-    shape.shared_ffn = 0;
+    layer.experts = 0;
+    layer.experts_per_token = 0;
+    layer.shared_ffn = 0;
   }
-  if (kind & PZ_LAYER_RECURRENT) shape.mixer = arch->recurrence.mixer;
-  if (kind & PZ_LAYER_NO_MIXER) shape.mixer = PZ_MIXER_NONE;
-  shape.no_ffn = kind & PZ_LAYER_NO_FFN;
-  return shape;
+  if (kind & PZ_LAYER_RECURRENT) layer.mixer = arch->recurrence.mixer;
+  if (kind & PZ_LAYER_NO_MIXER) layer.mixer = PZ_MIXER_NONE;
+  layer.no_ffn = kind & PZ_LAYER_NO_FFN;
+  return layer;
 }
 
-/* Returns the properties in which n kinds differ.  If exactly the layers with full attention lack
- * rotary positions, that is not a difference of its own. */
+/* Returns the properties in which n kinds differ.  Missing rotary positions are no difference if
+ * exactly the layers with full attention lack them. */
 static unsigned find_differences(const unsigned *kind, int n) {
-  unsigned all = PROPERTIES, any = 0;
+  unsigned common = PROPERTIES, present = 0;
   bool unrotated_is_full = true;
   for (int i = 0; i < n; i++) {
     bool full = !(kind[i] & PZ_LAYER_LOCAL), unrotated = kind[i] & PZ_LAYER_UNROTATED;
-    all &= kind[i];
-    any |= kind[i];
+    common &= kind[i];
+    present |= kind[i];
     if (full != unrotated) unrotated_is_full = false;
   }
-  unsigned differences = any & ~all;
+  unsigned differences = present & ~common;
   if (unrotated_is_full) differences &= ~(unsigned)PZ_LAYER_UNROTATED;
   return differences;
 }
 
-/* Names a kind by the properties in which the kinds of the model differ, "block_window_moe". */
+/* Returns the name of a kind, such as "block_window_moe", from the properties in which the kinds
+ * of the model differ. */
 static const char *name_kind(struct pz_call *call, const struct pz_arch *arch, unsigned kind,
                              unsigned differences) {
   static const char *const recurrent[] = {
@@ -182,26 +185,24 @@ static const char *name_kind(struct pz_call *call, const struct pz_arch *arch, u
   return pz_format(call, "block%s%s%s%s%s", mixer, span, rotation, index, ffn);
 }
 
-/* Kinds are numbered in the order of their first layers. */
 int pz_mixed_kinds(struct pz_call *call, const struct pz_arch *arch, int64_t n,
                    struct pz_kind *kinds, uint32_t *kind_index) {
-  int index_of[PZ_LAYER_REUSED * 2],
-      count = 0; /* index_of: by set of properties, -1 if it is new */
-  unsigned list[PZ_MOST_KINDS];
-  int64_t period = arch->mixed ? find_period(arch) : 1;
-  memset(index_of, -1, sizeof index_of);
+  int index_of[PZ_LAYER_REUSED * 2], count = 0;
+  unsigned properties[PZ_MOST_KINDS];
+  int64_t period = arch->has_mixed_layers ? find_period(arch) : 1;
+  memset(index_of, -1, sizeof index_of); /* no kind is in the list yet */
   for (int64_t i = 0; i < n; i++) {
     unsigned kind = kind_of_layer(arch, i, period);
     if (index_of[kind] < 0) {
-      list[count] = kind;
-      kinds[count] = (struct pz_kind){.arch = pz_mixed_arch(arch, kind)};
+      properties[count] = kind;
+      kinds[count] = (struct pz_kind){.arch = pz_mixed_layer_arch(arch, kind)};
       index_of[kind] = count;
       count++;
     }
     kinds[index_of[kind]].count++;
     kind_index[i] = (uint32_t)index_of[kind];
   }
-  unsigned differences = find_differences(list, count);
-  for (int i = 0; i < count; i++) kinds[i].name = name_kind(call, arch, list[i], differences);
+  unsigned differences = find_differences(properties, count);
+  for (int i = 0; i < count; i++) kinds[i].name = name_kind(call, arch, properties[i], differences);
   return count;
 }

@@ -3,18 +3,18 @@
 
 #include <string.h>
 
-/* Short names for the sets of what backward reads, used by the table. */
+/* Short names for the sets of PZ_SAVE_* in ops.def. */
 enum { NOTHING = 0, IN0 = PZ_SAVE_IN0, REST = PZ_SAVE_REST, ALL_IN = IN0 | REST };
 enum { OUT = PZ_SAVE_OUT, AUX = PZ_SAVE_AUX };
 
-static const struct pz_op_info table[] = {
+static const struct pz_op_info op_table[] = {
 #define OP(kind, name, op_class, grad, saves, elementwise, forward, backward)                      \
   {name, PZ_CLASS_##op_class, PZ_GRAD_##grad, saves, elementwise, {forward, backward}},
 #include "workload/ops.def"
 };
 
 const struct pz_op_info *pz_op_info(int kind) {
-  return kind >= 0 && kind < PZ_OP_KINDS ? &table[kind] : NULL;
+  return kind >= 0 && kind < PZ_OP_KINDS ? &op_table[kind] : NULL;
 }
 
 const char *pz_op_kind_name(int kind) {

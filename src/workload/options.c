@@ -22,8 +22,10 @@ const char *const pz_context_names[] = {"ring", "all-to-all", NULL};
 
 /* ---- adapters -------------------------------------------------------------------------------- */
 
+/* Largest rank, and longest description, of adapters. */
 enum { LORA_MOST_RANK = 1 << 16, LORA_MOST_BYTES = 400 };
 
+/* Sets of adapter modules. */
 enum {
   LORA_QKV = PZ_LORA_QUERY | PZ_LORA_KEY | PZ_LORA_VALUE,
   LORA_LATENT = PZ_LORA_QUERY_DOWN | PZ_LORA_QUERY_UP | PZ_LORA_KV_DOWN | PZ_LORA_KV_UP,
@@ -32,8 +34,8 @@ enum {
   LORA_ALL = LORA_ATTENTION | LORA_MLP | PZ_LORA_SSM_IN | PZ_LORA_SSM_OUT
 };
 
-/* Two collective names, the modules of Megatron Core, and those of Hugging Face's, torchtune's and
- * torchtitan's models. */
+/* Names of adapter modules: two collective names, the modules of Megatron Core, and those of
+ * Hugging Face's, torchtune's and torchtitan's models. */
 static const struct {
   const char *word;
   int modules;
@@ -67,12 +69,14 @@ static const struct {
 
 enum { N_LORA_WORDS = sizeof lora_words / sizeof *lora_words, N_COLLECTIVE_WORDS = 2 };
 
+/* Returns name i of an adapter module, or NULL after the last one (a callback of pz_text_join). */
 static const char *lora_word(const void *ctx, size_t i) {
   (void)ctx;
   return i < N_LORA_WORDS ? lora_words[i].word : NULL;
 }
 
-/* Reads a list of modules like "q+k+v", which ends at `end`.  No layer may be named twice. */
+/* Reads a list of modules such as "q+k+v", which ends at `end`.  Refuses lists that name a module
+ * twice. */
 static int read_lora_modules(struct pz_call *call, const char *list, const char *end) {
   const char *word = list;
   int modules = 0;
@@ -97,7 +101,7 @@ static int read_lora_modules(struct pz_call *call, const char *list, const char 
   }
 }
 
-/* Megatron Core joins query, key and value, and also gate and up. */
+/* Megatron Core joins query, key and value in one linear layer, and gate and up in another one. */
 bool pz_lora_divides(const struct pz_lora *lora) {
   static const int joint[] = {LORA_QKV, PZ_LORA_GATE | PZ_LORA_UP};
   for (size_t i = 0; i < sizeof joint / sizeof *joint; i++) {
@@ -107,8 +111,8 @@ bool pz_lora_divides(const struct pz_lora *lora) {
   return false;
 }
 
-/* Writes the names of the modules into buf, "linear_qkv, linear_proj", with Megatron's name where
- * there is one.  Returns buf. */
+/* Writes the names of the modules into buf, such as "linear_qkv, linear_proj", and returns buf.
+ * Megatron's names are preferred. */
 static char *spell_lora_modules(int modules, char *buf, size_t size) {
   size_t used = 0;
   *buf = '\0';
@@ -121,15 +125,15 @@ static char *spell_lora_modules(int modules, char *buf, size_t size) {
   return buf;
 }
 
-/* "all" and "attention" stand for those modules that the model has. linear_fc1 of a model
- * without gates is the up projection alone. */
+/* "all" and "attention" stand for the modules that the model has. linear_fc1 of a model without
+ * gates is the up projection alone. */
 void pz_check_adapters(struct pz_call *call, const char *model, const struct pz_lora *lora,
                        int found) {
-  int asked = lora->modules & LORA_ALL, missing = asked & ~found;
+  int requested = lora->modules & LORA_ALL, missing = requested & ~found;
   bool collective = lora->modules & PZ_LORA_AS_FRAMEWORK;
-  if (!asked) return;
-  if (collective && asked & found) missing &= asked == LORA_ALL ? 0 : ~LORA_ATTENTION;
-  if (asked & found & PZ_LORA_UP) missing &= ~PZ_LORA_GATE;
+  if (!requested) return;
+  if (collective && requested & found) missing &= requested == LORA_ALL ? 0 : ~LORA_ATTENTION;
+  if (requested & found & PZ_LORA_UP) missing &= ~PZ_LORA_GATE;
   if (!missing) return;
   if (found & PZ_LORA_UP) found |= PZ_LORA_GATE;
   char missing_names[200], found_names[200];
@@ -138,8 +142,8 @@ void pz_check_adapters(struct pz_call *call, const char *model, const struct pz_
            spell_lora_modules(found, found_names, sizeof found_names));
 }
 
-/* Reads the description of adapters.  It has no blanks, because launch scripts contain it as it
- * is. */
+/* Parses the description of adapters, which has no blanks because launch scripts contain it
+ * unquoted. */
 static struct pz_lora read_lora(struct pz_call *call, const char *text) {
   struct pz_lora lora = {.rank = 0};
   if (!text || !*text || strcmp(text, "none") == 0) return lora;
@@ -147,22 +151,22 @@ static struct pz_lora read_lora(struct pz_call *call, const char *text) {
   const size_t prefix_length = sizeof prefix - 1;
   const char *modules = NULL, *modules_end = NULL;
   char *end = NULL;
-  bool ok = strncmp(text, prefix, prefix_length) == 0 && strlen(text) <= LORA_MOST_BYTES &&
-            !strpbrk(text, " \t\n\v\f\r");
-  if (ok) {
+  bool valid = strncmp(text, prefix, prefix_length) == 0 && strlen(text) <= LORA_MOST_BYTES &&
+               !strpbrk(text, " \t\n\v\f\r");
+  if (valid) {
     lora.rank = strtoll(text + prefix_length, &end, 10);
-    ok = lora.rank >= 1 && lora.rank <= LORA_MOST_RANK && *end == ':';
+    valid = lora.rank >= 1 && lora.rank <= LORA_MOST_RANK && *end == ':';
   }
-  if (ok) {
+  if (valid) {
     modules = end + 1;
     modules_end = modules + strcspn(modules, ":");
   }
-  if (ok && *modules_end) {
+  if (valid && *modules_end) {
     const char *dropout = modules_end + 1;
     lora.dropout = strtod(dropout, &end);
-    ok = end > dropout && !*end && lora.dropout >= 0 && lora.dropout < 1;
+    valid = end > dropout && !*end && lora.dropout >= 0 && lora.dropout < 1;
   }
-  if (!ok)
+  if (!valid)
     pz_raise(call, PZ_BAD_USE,
              "peft is '%.60s'; accepted: none, or lora:RANK:MODULES or "
              "lora:RANK:MODULES:DROPOUT with a rank from 1 to %d and a dropout below 1",
@@ -176,6 +180,7 @@ struct lora_arguments {
   struct pz_lora *out;
 };
 
+/* Parses adapters inside of a protected call (a callback of pz_border). */
 static void parse_lora(struct pz_call *call, void *ctx) {
   const struct lora_arguments *args = ctx;
   *args->out = read_lora(call, args->text);
@@ -193,12 +198,11 @@ struct pz_workload_options pz_workload_options_default(void) {
       .size = sizeof(struct pz_workload_options), .mbs = 1, .tp = 1, .dropout = -1};
 }
 
-/* The description of adapters is parsed once, here. */
-void pz_copy_workload_options(struct pz_call *call, struct pz_workload_options *own,
+void pz_copy_workload_options(struct pz_call *call, struct pz_workload_options *copy,
                               const struct pz_workload_options *given) {
-  *own = pz_workload_options_default();
-  pz_require_options(call, own, sizeof *own, given, "pz_workload_options_default");
-  if (own->peft) own->lora = read_lora(call, own->peft);
+  *copy = pz_workload_options_default();
+  pz_require_options(call, copy, sizeof *copy, given, "pz_workload_options_default");
+  if (copy->peft) copy->lora = read_lora(call, copy->peft);
 }
 
 void pz_check_workload_options(struct pz_call *call, const struct pz_workload_options *options,

@@ -1,18 +1,18 @@
 /* Layers of transformers: feed-forward, experts, blocks, embedding, and head.
  *
- * pz_part_layer() builds the layer that arch->part names.  A block has two halves, each with a norm
- * and a residual sum (build_half): one mixes tokens (attention or a recurrence), and the other is a
- * feed-forward or routed experts.  Weights of a half are divided over the tensor-parallel group, by
- * columns where the half is entered and by rows where it is left. */
+ * pz_part_layer() builds the layer that arch->part states.  A block has two halves, each with a
+ * norm and a residual sum (build_half): one mixes tokens by attention or a recurrence, and the
+ * other is a feed-forward or routed experts.  The weights of a half are divided over the
+ * tensor-parallel group, by columns where the half is entered and by rows where it is left. */
 #include "workload/parts.h"
 
 /* ---- dense feed-forward ---------------------------------------------------------------------- */
 
-/* Linear layers from the hidden width to the divided feed-forward width, and back. */
+/* Projects the hidden width to the divided feed-forward width. */
 static uint32_t build_up(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
                          uint32_t input, int64_t width) {
   return pz_build_linear(builder, &(struct pz_linear){.name = name,
-                                                      .x = input,
+                                                      .input = input,
                                                       .in = arch->hidden,
                                                       .out = width,
                                                       .divide = PZ_DIVIDE_COLUMNS,
@@ -24,7 +24,7 @@ static uint32_t build_up(struct pz_builder *builder, const struct pz_arch *arch,
 static uint32_t build_down(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
                            uint32_t input) {
   return pz_build_linear(builder, &(struct pz_linear){.name = name,
-                                                      .x = input,
+                                                      .input = input,
                                                       .in = arch->ffn,
                                                       .out = arch->hidden,
                                                       .divide = PZ_DIVIDE_ROWS,
@@ -42,83 +42,84 @@ static const struct gated_names MLP = {"mlp_gate",      "mlp_up",  "mlp_gate_up"
                                 SHARED = {"shared_gate",  "shared_up",  "shared_gate_up",
                                           "split_shared", "shared_act", "shared_down"};
 
-/* (act(x Wgate) * (x Wup)) Wdown, where one product may compute both gate and up, which are then
+/* Adds (act(x Wgate) * (x Wup)) Wdown.  One product may compute both gate and up, which are then
  * views of its result. */
 static uint32_t build_gated(struct pz_builder *builder, const struct pz_arch *arch,
-                            const struct gated_names *names, uint32_t x) {
+                            const struct gated_names *names, uint32_t input) {
   uint32_t part[2];
   if (arch->fused_gate) {
     bool on_grid = arch->experts && pz_has_expert_grid(builder->options);
     int64_t width = arch->ffn / (on_grid ? builder->options->etp : builder->options->tp);
     struct pz_split split = {.name = names->split,
-                             .x = build_up(builder, arch, names->gate_up, x, 2 * arch->ffn),
+                             .whole = build_up(builder, arch, names->gate_up, input, 2 * arch->ffn),
                              .parts = 2,
                              .widths = {width, width},
                              .names = {"gate", "up"}};
     pz_build_split(builder, &split, part);
   } else {
-    part[0] = build_up(builder, arch, names->gate, x, arch->ffn);
-    part[1] = build_up(builder, arch, names->up, x, arch->ffn);
+    part[0] = build_up(builder, arch, names->gate, input, arch->ffn);
+    part[1] = build_up(builder, arch, names->up, input, arch->ffn);
   }
   uint32_t inner = pz_kernel_gated(builder, names->act, arch->act, part[0], part[1]);
   return build_down(builder, arch, names->down, inner);
 }
 
-/* Returns a dense feed-forward: act(x W1 + b1) W2 + b2, or a gated one. */
+/* Adds a dense feed-forward: act(x W1 + b1) W2 + b2, or a gated one. */
 static uint32_t build_mlp(struct pz_builder *builder, const struct pz_arch *arch, bool gated,
                           uint32_t input) {
-  uint32_t x = pz_build_enter(builder, "mlp", input);
+  uint32_t state = pz_build_enter(builder, "mlp", input);
   if (gated) {
-    x = build_gated(builder, arch, &MLP, x);
+    state = build_gated(builder, arch, &MLP, state);
   } else {
-    x = build_up(builder, arch, "mlp_up", x, arch->ffn);
-    x = pz_kernel_activation(builder, "mlp_act", arch->act, x);
-    x = build_down(builder, arch, "mlp_down", x);
+    state = build_up(builder, arch, "mlp_up", state, arch->ffn);
+    state = pz_kernel_activation(builder, "mlp_act", arch->act, state);
+    state = build_down(builder, arch, "mlp_down", state);
   }
-  return pz_build_leave(builder, "mlp_down", x, arch->mlp_bias ? arch->hidden : 0);
+  return pz_build_leave(builder, "mlp_down", state, arch->mlp_bias ? arch->hidden : 0);
 }
 
 /* ---- experts --------------------------------------------------------------------------------- */
 
-/* Returns the feed-forward of the routed experts.  With fused kernels, the weights of a token's
- * experts are multiplied with the activation: by the kernel of a gated activation or a squared
- * ReLU, otherwise by an operator of its own (Megatron Core, transformer/moe/experts.py and
+/* Adds the feed-forward of the routed experts.  Fused kernels multiply the weights of a token's
+ * experts with the activation: in the kernel of a gated activation or a squared ReLU, otherwise by
+ * a separate operator (Megatron Core, transformer/moe/experts.py and
  * fusions/fused_weighted_squared_relu.py). */
-static uint32_t build_expert_mlp(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x,
-                                 uint32_t weights) {
-  if (!arch->plain_experts) return build_gated(builder, arch, &MLP, x);
+static uint32_t build_expert_mlp(struct pz_builder *builder, const struct pz_arch *arch,
+                                 uint32_t state, uint32_t weights) {
+  if (!arch->plain_experts) return build_gated(builder, arch, &MLP, state);
   bool multiplies_weights = !pz_is_eager(builder);
-  x = build_up(builder, arch, MLP.up, x, arch->ffn);
+  state = build_up(builder, arch, MLP.up, state, arch->ffn);
   if (multiplies_weights && arch->act == PZ_ACT_RELU2) {
-    x = pz_build_binary(builder, PZ_OP_POW, MLP.act, x, weights);
+    state = pz_build_binary(builder, PZ_OP_POW, MLP.act, state, weights);
   } else {
-    x = pz_kernel_activation(builder, MLP.act, arch->act, x);
-    if (multiplies_weights) x = pz_build_binary(builder, PZ_OP_MUL, "mlp_act_weights", x, weights);
+    state = pz_kernel_activation(builder, MLP.act, arch->act, state);
+    if (multiplies_weights)
+      state = pz_build_binary(builder, PZ_OP_MUL, "mlp_act_weights", state, weights);
   }
-  return build_down(builder, arch, MLP.down, x);
+  return build_down(builder, arch, MLP.down, state);
 }
 
-/* Converts the logits of experts to weights. */
-static uint32_t weigh_experts(struct pz_builder *builder, const struct pz_arch *arch,
-                              uint32_t logits) {
+/* Converts the router's logits to weights of experts. */
+static uint32_t build_expert_weights(struct pz_builder *builder, const struct pz_arch *arch,
+                                     uint32_t logits) {
   bool softmax = arch->router == PZ_ROUTER_SOFTMAX || arch->router == PZ_ROUTER_CHOSEN_SOFTMAX;
   if (softmax) return pz_build_unary(builder, PZ_OP_SOFTMAX, "router_softmax", logits);
   return pz_build_unary(builder, PZ_OP_SIGMOID, "router_sigmoid", logits);
 }
 
-/* Returns the weights of the chosen experts, rows x experts_per_token, which are computed in 32
- * bit.  *index receives the chosen experts. */
-static uint32_t route(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x,
-                      int64_t rows, uint32_t *index) {
+/* Adds the router.  Returns the weights of the chosen experts, rows x experts_per_token, which are
+ * computed in 32 bit.  *index receives the chosen experts. */
+static uint32_t build_router(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input,
+                             int64_t rows, uint32_t *index) {
   bool weighs_chosen =
       arch->router == PZ_ROUTER_CHOSEN_SOFTMAX || arch->router == PZ_ROUTER_CHOSEN_SIGMOID;
   uint32_t logits = pz_build_linear(builder, &(struct pz_linear){.name = "router",
-                                                                 .x = x,
+                                                                 .input = input,
                                                                  .in = arch->hidden,
                                                                  .out = arch->experts,
                                                                  .bias = arch->router_bias});
   uint32_t weights = pz_build_cast(builder, "router.to_f32", logits, PZ_B32);
-  if (!weighs_chosen) weights = weigh_experts(builder, arch, weights);
+  if (!weighs_chosen) weights = build_expert_weights(builder, arch, weights);
   struct pz_shape chosen = PZ_SHAPE(rows, arch->experts_per_token);
   weights = pz_build_op(builder, &(struct pz_op_spec){.kind = PZ_OP_TOPK,
                                                       .name = "router_topk",
@@ -127,21 +128,21 @@ static uint32_t route(struct pz_builder *builder, const struct pz_arch *arch, ui
                                                       .aux_shape = chosen,
                                                       .aux_bytes = PZ_INDEX,
                                                       .aux = index});
-  if (weighs_chosen) weights = weigh_experts(builder, arch, weights);
+  if (weighs_chosen) weights = build_expert_weights(builder, arch, weights);
   return pz_build_cast(builder, "router.to_b16", weights, PZ_B16);
 }
 
 /* Copies the rows of tokens into one row for each of their experts. */
-static uint32_t dispatch(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x,
-                         uint32_t index, int64_t rows) {
+static uint32_t build_dispatch(struct pz_builder *builder, const struct pz_arch *arch,
+                               uint32_t input, uint32_t index, int64_t rows) {
   int kind = pz_is_eager(builder) ? PZ_OP_GATHER_ROWS : PZ_OP_DISPATCH;
-  return pz_build_shaped(builder, kind, "dispatch", x, index,
+  return pz_build_shaped(builder, kind, "dispatch", input, index,
                          PZ_SHAPE(rows * arch->experts_per_token, arch->hidden));
 }
 
-/* Adds up the results of each token's experts with their weights. */
-static uint32_t combine(struct pz_builder *builder, const struct pz_arch *arch, uint32_t results,
-                        uint32_t weights, uint32_t index, int64_t rows) {
+/* Adds up the results of each token's experts, multiplied by their weights. */
+static uint32_t build_combine(struct pz_builder *builder, const struct pz_arch *arch,
+                              uint32_t results, uint32_t weights, uint32_t index, int64_t rows) {
   struct pz_shape shape = PZ_SHAPE(rows, arch->hidden);
   if (pz_is_eager(builder)) {
     uint32_t weighted = pz_build_binary(builder, PZ_OP_MUL, "combine_weights", results, weights);
@@ -153,124 +154,132 @@ static uint32_t combine(struct pz_builder *builder, const struct pz_arch *arch, 
                                                    .shape = shape});
 }
 
-/* Returns the shared expert, which serves every token.  x lies inside a tensor-parallel region. */
+/* Adds the shared expert, which serves every token.  Its input is inside a tensor-parallel
+ * region. */
 static uint32_t build_shared_expert(struct pz_builder *builder, const struct pz_arch *arch,
-                                    uint32_t x) {
+                                    uint32_t state) {
   struct pz_arch dense = *arch;
   dense.experts = 0;
   dense.ffn = arch->shared_ffn;
-  if (!arch->plain_experts) return build_gated(builder, &dense, &SHARED, x);
-  x = build_up(builder, &dense, SHARED.up, x, dense.ffn);
-  x = pz_kernel_activation(builder, SHARED.act, arch->act, x);
-  return build_down(builder, &dense, SHARED.down, x);
+  if (!arch->plain_experts) return build_gated(builder, &dense, &SHARED, state);
+  state = build_up(builder, &dense, SHARED.up, state, dense.ffn);
+  state = pz_kernel_activation(builder, SHARED.act, arch->act, state);
+  return build_down(builder, &dense, SHARED.down, state);
 }
 
 /* Multiplies the result of the shared expert by a gate of the token, if the model has one. */
 static uint32_t gate_shared_expert(struct pz_builder *builder, const struct pz_arch *arch,
-                                   uint32_t x, uint32_t result, bool outside) {
+                                   uint32_t input, uint32_t result, bool outside) {
   if (!arch->shared_gate) return result;
-  struct pz_linear linear = {
-      .name = "shared_weight", .x = x, .in = arch->hidden, .out = 1, .outside = outside};
+  struct pz_linear linear = {.name = "shared_weight",
+                             .input = input,
+                             .in = arch->hidden,
+                             .out = 1,
+                             .outside_regions = outside};
   uint32_t gate = pz_build_linear(builder, &linear);
   gate = pz_build_unary(builder, PZ_OP_SIGMOID, "shared_weight.sigmoid", gate);
   return pz_build_binary(builder, PZ_OP_MUL, "shared_weigh", result, gate);
 }
 
-/* Projects into the latent width in which the experts work (`down`), or back, if the model has one.
- * All devices compute it, outside of the region (Megatron Core, transformer/moe/moe_layer.py:
- * fc1_latent_proj). */
+/* Projects the hidden width to the latent width of the experts (`down`) or back, if the model has
+ * a latent width.  All devices compute the projection outside of the region (Megatron Core,
+ * transformer/moe/moe_layer.py: fc1_latent_proj). */
 static uint32_t project_expert_latent(struct pz_builder *builder, const struct pz_arch *arch,
-                                      uint32_t x, bool down) {
-  if (!arch->latent) return x;
-  return pz_build_linear(builder, &(struct pz_linear){.name = down ? "latent_down" : "latent_up",
-                                                      .x = x,
-                                                      .in = down ? arch->hidden : arch->latent,
-                                                      .out = down ? arch->latent : arch->hidden,
-                                                      .bias = arch->mlp_bias,
-                                                      .outside = true});
+                                      uint32_t input, bool down) {
+  if (!arch->expert_latent) return input;
+  return pz_build_linear(builder,
+                         &(struct pz_linear){.name = down ? "latent_down" : "latent_up",
+                                             .input = input,
+                                             .in = down ? arch->hidden : arch->expert_latent,
+                                             .out = down ? arch->expert_latent : arch->hidden,
+                                             .bias = arch->mlp_bias,
+                                             .outside_regions = true});
 }
 
-/* Sorts rows that came from several devices by expert, or back: each device sent them in the order
- * of its own tokens. */
+/* Sorts rows that came from several devices by expert, or back.  Each device sent them in the
+ * order of its own tokens. */
 static uint32_t sort_rows(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
-                          uint32_t x) {
+                          uint32_t input) {
   bool is_sorted = builder->options->ep == 1 || pz_local_experts(builder, arch->experts) == 1;
-  return is_sorted ? x : pz_build_unary(builder, PZ_OP_SORT, name, x);
+  return is_sorted ? input : pz_build_unary(builder, PZ_OP_SORT, name, input);
 }
 
-/* Experts on a grid of devices of their own.  Each device routes the tokens that it has outside of
- * the tensor-parallel regions, sends every row to the device of its expert, and gets it back.  The
- * option `imbalance` is the number of rows that the fullest device receives over those that it
- * sends. */
+/* Adds experts on a device grid of their own.  Each device routes the tokens that it has outside
+ * of the tensor-parallel regions, sends every row to the device of its expert, and receives the
+ * result.  The option `imbalance` is the ratio of the rows that the fullest device receives to
+ * those that it sends. */
 static uint32_t build_grid_experts(struct pz_builder *builder, const struct pz_arch *arch,
-                                   const struct pz_arch *inner, uint32_t x) {
+                                   const struct pz_arch *inner, uint32_t input) {
   int64_t rows = pz_rows_outside(builder), sent = rows * arch->experts_per_token;
   int64_t received = (int64_t)((double)sent * builder->options->imbalance);
-  uint32_t index = PZ_NONE, weights = route(builder, arch, x, rows, &index);
-  uint32_t y = project_expert_latent(builder, arch, x, true);
-  y = dispatch(builder, inner, y, index, rows);
-  y = pz_build_on_grid(builder, PZ_OP_ALL_TO_ALL, "dispatch.all_to_all", y, received);
-  y = sort_rows(builder, arch, "dispatch.sort", y);
-  y = pz_build_on_grid(builder, PZ_OP_ALL_GATHER, "experts.gather", y,
-                       received * builder->options->etp);
-  y = build_expert_mlp(builder, inner, y, weights);
-  y = pz_build_on_grid(builder, PZ_OP_REDUCE_SCATTER, "experts.sum", y, received);
-  y = sort_rows(builder, arch, "combine.sort", y);
-  y = pz_build_on_grid(builder, PZ_OP_ALL_TO_ALL, "combine.all_to_all", y, sent);
-  y = combine(builder, inner, y, weights, index, rows);
-  y = project_expert_latent(builder, arch, y, false);
-  if (!arch->shared_ffn) return y;
-  uint32_t shared = build_shared_expert(builder, arch, pz_build_enter(builder, "shared", x));
+  uint32_t index = PZ_NONE, weights = build_router(builder, arch, input, rows, &index);
+  uint32_t result = project_expert_latent(builder, arch, input, true);
+  result = build_dispatch(builder, inner, result, index, rows);
+  result = pz_build_on_grid(builder, PZ_OP_ALL_TO_ALL, "dispatch.all_to_all", result, received);
+  result = sort_rows(builder, arch, "dispatch.sort", result);
+  result = pz_build_on_grid(builder, PZ_OP_ALL_GATHER, "experts.gather", result,
+                            received * builder->options->etp);
+  result = build_expert_mlp(builder, inner, result, weights);
+  result = pz_build_on_grid(builder, PZ_OP_REDUCE_SCATTER, "experts.sum", result, received);
+  result = sort_rows(builder, arch, "combine.sort", result);
+  result = pz_build_on_grid(builder, PZ_OP_ALL_TO_ALL, "combine.all_to_all", result, sent);
+  result = build_combine(builder, inner, result, weights, index, rows);
+  result = project_expert_latent(builder, arch, result, false);
+  if (!arch->shared_ffn) return result;
+  uint32_t shared = build_shared_expert(builder, arch, pz_build_enter(builder, "shared", input));
   shared = pz_build_leave(builder, "shared_down", shared, 0);
-  shared = gate_shared_expert(builder, arch, x, shared, true);
-  return pz_build_binary(builder, PZ_OP_ADD, "add_shared", y, shared);
+  shared = gate_shared_expert(builder, arch, input, shared, true);
+  return pz_build_binary(builder, PZ_OP_ADD, "add_shared", result, shared);
 }
 
-/* Routed experts and the shared expert.  Without a grid of their own, every expert is divided over
- * the tensor-parallel group like a dense feed-forward, and the partial sums of the shared expert
- * are added to theirs, unless the experts work in a latent width. */
-static uint32_t build_experts(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x) {
+/* Adds routed experts and the shared expert.  Without a device grid of their own, all experts are
+ * divided over the tensor-parallel group like a dense feed-forward, and one reduction sums up the
+ * results of routed and shared experts, unless the routed experts work in a latent width. */
+static uint32_t build_experts(struct pz_builder *builder, const struct pz_arch *arch,
+                              uint32_t state) {
   struct pz_arch inner = *arch;
-  if (arch->latent) inner.hidden = arch->latent;
-  if (pz_has_expert_grid(builder->options)) return build_grid_experts(builder, arch, &inner, x);
-  uint32_t latent = project_expert_latent(builder, arch, x, true);
-  x = pz_build_enter(builder, "experts", x);
-  uint32_t expert_input = arch->latent ? pz_build_enter(builder, "latent", latent) : x;
+  if (arch->expert_latent) inner.hidden = arch->expert_latent;
+  if (pz_has_expert_grid(builder->options)) return build_grid_experts(builder, arch, &inner, state);
+  uint32_t latent = project_expert_latent(builder, arch, state, true);
+  state = pz_build_enter(builder, "experts", state);
+  uint32_t expert_input = arch->expert_latent ? pz_build_enter(builder, "latent", latent) : state;
   int64_t rows = builder->tokens;
-  uint32_t index = PZ_NONE, weights = route(builder, arch, x, rows, &index);
-  uint32_t y = dispatch(builder, &inner, expert_input, index, rows);
-  y = build_expert_mlp(builder, &inner, y, weights);
-  y = combine(builder, &inner, y, weights, index, rows);
+  uint32_t index = PZ_NONE, weights = build_router(builder, arch, state, rows, &index);
+  uint32_t result = build_dispatch(builder, &inner, expert_input, index, rows);
+  result = build_expert_mlp(builder, &inner, result, weights);
+  result = build_combine(builder, &inner, result, weights, index, rows);
   uint32_t shared = PZ_NONE;
   if (arch->shared_ffn) {
-    shared = build_shared_expert(builder, arch, x);
-    shared = gate_shared_expert(builder, arch, x, shared, false);
+    shared = build_shared_expert(builder, arch, state);
+    shared = gate_shared_expert(builder, arch, state, shared, false);
   }
-  bool adds_partial_sums = shared != PZ_NONE && !arch->latent;
-  if (adds_partial_sums) y = pz_build_binary(builder, PZ_OP_ADD, "add_shared", y, shared);
-  y = pz_build_leave(builder, "combine", y, 0);
-  if (!arch->latent) return y;
-  y = project_expert_latent(builder, arch, y, false);
-  if (shared == PZ_NONE) return y;
+  bool adds_partial_sums = shared != PZ_NONE && !arch->expert_latent;
+  if (adds_partial_sums) result = pz_build_binary(builder, PZ_OP_ADD, "add_shared", result, shared);
+  result = pz_build_leave(builder, "combine", result, 0);
+  if (!arch->expert_latent) return result;
+  result = project_expert_latent(builder, arch, result, false);
+  if (shared == PZ_NONE) return result;
   shared = pz_build_leave(builder, "shared_down", shared, 0);
-  return pz_build_binary(builder, PZ_OP_ADD, "add_shared", y, shared);
+  return pz_build_binary(builder, PZ_OP_ADD, "add_shared", result, shared);
 }
 
 /* ---- the block ------------------------------------------------------------------------------- */
 
+/* Adds a norm over the hidden width, of the type that the model has. */
 static uint32_t build_norm(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
-                           uint32_t x) {
-  return arch->rms_norm ? pz_kernel_rmsnorm(builder, name, x, arch->hidden)
-                        : pz_kernel_layernorm(builder, name, x, arch->hidden, arch->norm_affine);
+                           uint32_t input) {
+  return arch->rms_norm
+             ? pz_kernel_rmsnorm(builder, name, input, arch->hidden)
+             : pz_kernel_layernorm(builder, name, input, arch->hidden, arch->norm_affine);
 }
 
 /* Mixes tokens by attention, by the recurrence, or by the sum of both. */
-static uint32_t mix_tokens(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x) {
-  if (arch->mixer != PZ_MIXER_ATTENTION) return pz_part_recurrence(builder, arch, x);
-  uint32_t attention = pz_part_attention(builder, arch, x);
-  if (!arch->beside) return attention;
+static uint32_t mix_tokens(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input) {
+  if (arch->mixer != PZ_MIXER_ATTENTION) return pz_part_recurrence(builder, arch, input);
+  uint32_t attention = pz_part_attention(builder, arch, input);
+  if (!arch->parallel_mixers) return attention;
   return pz_build_binary(builder, PZ_OP_ADD, "join", attention,
-                         pz_part_recurrence(builder, arch, x));
+                         pz_part_recurrence(builder, arch, input));
 }
 
 /* Names of the operators around one half of a block. */
@@ -285,71 +294,74 @@ static const struct half_names FFN_HALF = {"mlp_norm", "mlp_post_norm", "mlp_dro
                                RECURRENT_HALF = {"recurrent_norm", "recurrent_post_norm",
                                                  "recurrent_dropout", "recurrent_residual"};
 
-/* One half of a block, which mixes tokens or is the feed-forward f: x + dropout(f(x)), with a norm
- * before f, after f, or both, or else after the sum. */
-static uint32_t build_half(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x,
+/* Adds one half of a block, x + dropout(f(x)), where f mixes tokens or is the feed-forward.  Norms
+ * precede f, follow f, or both; a model with neither has a norm after the sum. */
+static uint32_t build_half(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input,
                            bool mixes_tokens) {
   const struct half_names *names = &FFN_HALF;
   bool is_absent = mixes_tokens ? arch->mixer == PZ_MIXER_NONE : arch->no_ffn;
-  if (is_absent) return x;
+  if (is_absent) return input;
   if (mixes_tokens) names = arch->mixer == PZ_MIXER_ATTENTION ? &ATTENTION_HALF : &RECURRENT_HALF;
-  uint32_t y = arch->pre_norm ? build_norm(builder, arch, names->norm, x) : x;
+  uint32_t result = arch->pre_norm ? build_norm(builder, arch, names->norm, input) : input;
   if (mixes_tokens)
-    y = mix_tokens(builder, arch, y);
+    result = mix_tokens(builder, arch, result);
   else if (arch->experts)
-    y = build_experts(builder, arch, y);
+    result = build_experts(builder, arch, result);
   else
-    y = build_mlp(builder, arch, arch->gated, y);
-  if (arch->post_norm) y = build_norm(builder, arch, names->post_norm, y);
-  y = pz_kernel_dropout(builder, names->dropout, y, arch->drop_hidden);
-  y = pz_build_binary(builder, PZ_OP_ADD, names->residual, x, y);
-  return arch->pre_norm || arch->post_norm ? y : build_norm(builder, arch, names->norm, y);
+    result = build_mlp(builder, arch, arch->gated_ffn, result);
+  if (arch->post_norm) result = build_norm(builder, arch, names->post_norm, result);
+  result = pz_kernel_dropout(builder, names->dropout, result, arch->drop_hidden);
+  result = pz_build_binary(builder, PZ_OP_ADD, names->residual, input, result);
+  return arch->pre_norm || arch->post_norm ? result
+                                           : build_norm(builder, arch, names->norm, result);
 }
 
-/* Returns a block whose halves are parallel: x + attention(norm1(x)) + mlp(norm2(x)), or with
- * one norm for both. */
+/* Adds a block whose halves are parallel: x + attention(norm1(x)) + mlp(norm2(x)), or with one
+ * norm for both. */
 static uint32_t build_parallel_block(struct pz_builder *builder, const struct pz_arch *arch,
-                                     uint32_t x) {
-  uint32_t normed = build_norm(builder, arch, "attention_norm", x);
+                                     uint32_t input) {
+  uint32_t normed = build_norm(builder, arch, "attention_norm", input);
   uint32_t attention = pz_part_attention(builder, arch, normed);
   attention = pz_kernel_dropout(builder, "attention_out_dropout", attention, arch->drop_hidden);
-  uint32_t mlp = arch->one_norm ? normed : build_norm(builder, arch, "mlp_norm", x);
+  uint32_t mlp = arch->shares_norm ? normed : build_norm(builder, arch, "mlp_norm", input);
   mlp = build_mlp(builder, arch, false, mlp);
   mlp = pz_kernel_dropout(builder, "mlp_dropout", mlp, arch->drop_hidden);
   return pz_build_binary(builder, PZ_OP_ADD, "residual",
-                         pz_build_binary(builder, PZ_OP_ADD, "join", mlp, attention), x);
+                         pz_build_binary(builder, PZ_OP_ADD, "join", mlp, attention), input);
 }
 
-/* A decoder after an encoder has cross-attention between the two halves. */
+/* Builds a block.  The decoder of a model with an encoder has cross-attention between the two
+ * halves. */
 static void build_block(struct pz_builder *builder, const struct pz_arch *arch) {
-  uint32_t x = pz_build_input(builder, arch->hidden);
+  uint32_t state = pz_build_input(builder, arch->hidden);
   if (arch->parallel_residual) {
-    builder->graph->output = build_parallel_block(builder, arch, x);
+    builder->graph->output = build_parallel_block(builder, arch, state);
     return;
   }
-  x = build_half(builder, arch, x, true);
+  state = build_half(builder, arch, state, true);
   bool attends_to_encoder = arch->encoder_layers && arch->part == PZ_PART_BLOCK;
   if (attends_to_encoder) {
     uint32_t source = pz_build_carried(builder, "encoder_output", arch->hidden);
-    uint32_t y = build_norm(builder, arch, "cross_norm", x);
-    y = pz_part_cross_attention(builder, arch, y, source);
-    y = pz_kernel_dropout(builder, "cross_dropout", y, arch->drop_hidden);
-    x = pz_build_binary(builder, PZ_OP_ADD, "cross_residual", x, y);
+    uint32_t result = build_norm(builder, arch, "cross_norm", state);
+    result = pz_part_cross_attention(builder, arch, result, source);
+    result = pz_kernel_dropout(builder, "cross_dropout", result, arch->drop_hidden);
+    state = pz_build_binary(builder, PZ_OP_ADD, "cross_residual", state, result);
   }
-  builder->graph->output = build_half(builder, arch, x, false);
+  builder->graph->output = build_half(builder, arch, state, false);
 }
 
 /* ---- embedding, head, and the layers between encoder and decoder ----------------------------- */
 
-/* Learned biases of relative positions (T5).  Every layer that needs them looks them up, so they do
- * not count among the bytes that this layer passes on; they are a result of the layer so that they
- * get a gradient. */
+/* Adds the learned biases of relative positions (T5).  Every layer that needs them looks them up,
+ * so they do not count among the bytes that this layer passes on; they are a result of the layer
+ * so that they get a gradient. */
 static void build_position_bias(struct pz_builder *builder, const struct pz_arch *arch) {
   int64_t heads = arch->heads / builder->options->tp;
   int64_t pairs = builder->local_seq * builder->options->seq;
   uint32_t ids = pz_build_data(builder, "position_bias.ids", PZ_INDEX, PZ_SHAPE(pairs));
-  uint32_t table = pz_build_param(builder, "position_bias.weight", PZ_SHAPE(arch->buckets, heads),
-                                  arch->buckets * arch->heads, false);
+  uint32_t table =
+      pz_build_param(builder, "position_bias.weight", PZ_SHAPE(arch->position_buckets, heads),
+                     arch->position_buckets * arch->heads, false);
   uint32_t bias = pz_build_op(builder, &(struct pz_op_spec){.kind = PZ_OP_EMBEDDING,
                                                             .name = "position_bias",
                                                             .in = {ids, table, PZ_NONE},
@@ -360,18 +372,19 @@ static void build_position_bias(struct pz_builder *builder, const struct pz_arch
   builder->graph->passing_bytes -= PZ_B16 * pairs * heads;
 }
 
-/* The layer between encoder and decoder: the last norm of the encoder, and the embedding of the
- * decoder. */
+/* Builds the layer between encoder and decoder: the last norm of the encoder, and the embedding of
+ * the decoder. */
 static void build_bridge(struct pz_builder *builder, const struct pz_arch *arch) {
-  uint32_t x = build_norm(builder, arch, "encoder_norm", pz_build_input(builder, arch->hidden));
-  pz_build_also_out(builder, pz_kernel_dropout(builder, "encoder_dropout", x, arch->drop_hidden));
+  uint32_t state = build_norm(builder, arch, "encoder_norm", pz_build_input(builder, arch->hidden));
+  pz_build_also_out(builder,
+                    pz_kernel_dropout(builder, "encoder_dropout", state, arch->drop_hidden));
   build_position_bias(builder, arch);
-  x = pz_kernel_embedding_tied(builder, "targets", arch->vocab, arch->hidden);
-  builder->graph->output = pz_kernel_dropout(builder, "embedding_dropout", x, arch->drop_embed);
+  state = pz_kernel_embedding_tied(builder, "targets", arch->vocab, arch->hidden);
+  builder->graph->output = pz_kernel_dropout(builder, "embedding_dropout", state, arch->drop_embed);
 }
 
-/* Computes the sine and cosine tables of rotary positions, which eager code computes once for all
- * layers. */
+/* Adds the computation of the sine and cosine tables of rotary positions, which eager code does
+ * once for all layers. */
 static void build_rotary_tables(struct pz_builder *builder, const struct pz_arch *arch) {
   if (!pz_is_composite(builder) || !arch->rotary_dims || arch->stored_tables) return;
   struct pz_shape shape = PZ_SHAPE(builder->local_seq, arch->rotary_dims);
@@ -382,38 +395,41 @@ static void build_rotary_tables(struct pz_builder *builder, const struct pz_arch
   pz_build_cast(builder, "sin", sin, PZ_B16);
 }
 
-/* Adds up the embeddings of token, segment and position, as far as the model has them. */
+/* Builds the embedding layer, which adds up the embeddings of token, segment and position that the
+ * model has. */
 static void build_embedding(struct pz_builder *builder, const struct pz_arch *arch) {
   int64_t hidden = arch->hidden, embed_dim = arch->embed_dim;
-  if (arch->buckets) build_position_bias(builder, arch);
+  if (arch->position_buckets) build_position_bias(builder, arch);
   build_rotary_tables(builder, arch);
-  uint32_t x =
+  uint32_t state =
       pz_kernel_embedding(builder, "tokens", builder->tokens, arch->vocab, embed_dim, true);
   builder->model_params -= arch->vocab_padding * embed_dim;
-  if (arch->types) {
+  if (arch->segment_types) {
     int64_t rows = pz_rows_outside(builder);
-    uint32_t types = pz_kernel_embedding(builder, "types", rows, arch->types, hidden, false);
-    x = pz_build_binary(builder, PZ_OP_ADD, "add_types", x, types);
+    uint32_t types =
+        pz_kernel_embedding(builder, "types", rows, arch->segment_types, hidden, false);
+    state = pz_build_binary(builder, PZ_OP_ADD, "add_types", state, types);
   }
   if (embed_dim != hidden)
-    x = pz_build_linear_outside(
-        builder, &(struct pz_linear){.name = "project_in", .x = x, .in = embed_dim, .out = hidden});
+    state = pz_build_linear_outside(
+        builder,
+        &(struct pz_linear){.name = "project_in", .input = state, .in = embed_dim, .out = hidden});
   if (arch->learned_positions) {
     int64_t rows = builder->local_seq, table_rows = arch->positions + arch->extra_positions;
     if (builder->options->sequence_parallel) rows /= builder->options->tp;
     uint32_t positions = pz_kernel_embedding(builder, "positions", rows, table_rows, hidden, false);
-    x = pz_build_binary(builder, PZ_OP_ADD, "add_positions", x, positions);
+    state = pz_build_binary(builder, PZ_OP_ADD, "add_positions", state, positions);
   }
-  if (arch->scale_embed) x = pz_build_unary(builder, PZ_OP_SCALE, "scale_tokens", x);
-  if (arch->embed_norm) x = build_norm(builder, arch, "embedding_norm", x);
-  builder->graph->output = pz_kernel_dropout(builder, "embedding_dropout", x, arch->drop_embed);
+  if (arch->scale_embed) state = pz_build_unary(builder, PZ_OP_SCALE, "scale_tokens", state);
+  if (arch->embed_norm) state = build_norm(builder, arch, "embedding_norm", state);
+  builder->graph->output = pz_kernel_dropout(builder, "embedding_dropout", state, arch->drop_embed);
 }
 
-/* Logits of x (rows of embed_dim values) over the vocabulary, and the loss, which is the result of
- * the layer. */
-static void build_loss(struct pz_builder *builder, const struct pz_arch *arch, uint32_t x) {
+/* Adds the logits over the vocabulary, and the loss, which is the result of the layer.  The input
+ * has rows of embed_dim values. */
+static void build_loss(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input) {
   struct pz_linear linear = {.name = "logits",
-                             .x = pz_build_enter(builder, "logits", x),
+                             .input = pz_build_enter(builder, "logits", input),
                              .in = arch->embed_dim,
                              .out = arch->vocab,
                              .divide = PZ_DIVIDE_COLUMNS,
@@ -422,51 +438,53 @@ static void build_loss(struct pz_builder *builder, const struct pz_arch *arch, u
   uint32_t logits = pz_build_linear(builder, &linear);
   if (!arch->tied) builder->model_params -= arch->vocab_padding * arch->embed_dim;
   if (arch->head_bias) builder->model_params -= arch->vocab_padding;
-  if (arch->logit_cap) logits = pz_kernel_cap(builder, "logit_cap", logits);
+  if (arch->caps_logits) logits = pz_kernel_cap(builder, "logit_cap", logits);
   builder->graph->output = pz_kernel_loss(builder, logits, arch->loss_f32);
 }
 
-/* A layer of multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): one more block,
- * on the norms of this token's last state and of the next token's embedding, with a loss of its
- * own.  The state goes on to the head. */
+/* Builds a layer of multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): one more
+ * block, whose input is the norms of this token's last state and of the next token's embedding,
+ * and which has its own loss.  The state is passed on to the head. */
 static void build_prediction(struct pz_builder *builder, const struct pz_arch *arch) {
   int64_t hidden = arch->hidden;
   builder->repeats_weights = arch->repeats_weights;
   uint32_t state = pz_build_input(builder, hidden);
   uint32_t next = pz_kernel_embedding_tied(builder, "next_tokens", arch->vocab, hidden);
   next = build_norm(builder, arch, "next_norm", next);
-  uint32_t y = build_norm(builder, arch, "state_norm", state);
-  y = pz_build_shaped(builder, PZ_OP_CONCAT, "join", next, y,
-                      PZ_SHAPE(pz_rows_outside(builder), 2 * hidden));
-  y = pz_build_linear_outside(
-      builder, &(struct pz_linear){.name = "project", .x = y, .in = 2 * hidden, .out = hidden});
-  y = build_half(builder, arch, y, true);
-  y = build_half(builder, arch, y, false);
+  uint32_t result = build_norm(builder, arch, "state_norm", state);
+  result = pz_build_shaped(builder, PZ_OP_CONCAT, "join", next, result,
+                           PZ_SHAPE(pz_rows_outside(builder), 2 * hidden));
+  result = pz_build_linear_outside(
+      builder,
+      &(struct pz_linear){.name = "project", .input = result, .in = 2 * hidden, .out = hidden});
+  result = build_half(builder, arch, result, true);
+  result = build_half(builder, arch, result, false);
   struct pz_arch tied = *arch;
   tied.tied = true;
-  build_loss(builder, &tied, build_norm(builder, arch, "final_norm", y));
+  build_loss(builder, &tied, build_norm(builder, arch, "final_norm", result));
   pz_build_also_out(builder, builder->graph->output);
   builder->graph->output = state;
 }
 
-/* The last norm, projections of some families, and the loss. */
+/* Builds the head: the last norm, the projections of some families, and the loss. */
 static void build_head(struct pz_builder *builder, const struct pz_arch *arch) {
   int64_t hidden = arch->hidden;
-  uint32_t x = pz_build_input(builder, hidden);
-  if (arch->final_norm) x = build_norm(builder, arch, "final_norm", x);
-  if (arch->encoder_layers) x = pz_kernel_dropout(builder, "final_dropout", x, arch->drop_hidden);
+  uint32_t state = pz_build_input(builder, hidden);
+  if (arch->final_norm) state = build_norm(builder, arch, "final_norm", state);
+  if (arch->encoder_layers)
+    state = pz_kernel_dropout(builder, "final_dropout", state, arch->drop_hidden);
   if (arch->head_transform) {
     struct pz_linear transform = {
-        .name = "transform", .x = x, .in = hidden, .out = hidden, .bias = true};
-    x = pz_build_linear_outside(builder, &transform);
-    x = pz_kernel_activation(builder, "transform_act", arch->act, x);
-    x = build_norm(builder, arch, "transform_norm", x);
+        .name = "transform", .input = state, .in = hidden, .out = hidden, .bias = true};
+    state = pz_build_linear_outside(builder, &transform);
+    state = pz_kernel_activation(builder, "transform_act", arch->act, state);
+    state = build_norm(builder, arch, "transform_norm", state);
   }
   if (arch->embed_dim != hidden)
-    x = pz_build_linear_outside(
-        builder,
-        &(struct pz_linear){.name = "project_out", .x = x, .in = hidden, .out = arch->embed_dim});
-  build_loss(builder, arch, x);
+    state = pz_build_linear_outside(
+        builder, &(struct pz_linear){
+                     .name = "project_out", .input = state, .in = hidden, .out = arch->embed_dim});
+  build_loss(builder, arch, state);
 }
 
 void pz_part_layer(struct pz_builder *builder, const struct pz_arch *arch) {

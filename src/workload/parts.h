@@ -1,24 +1,24 @@
-/* The parts that layers of transformers and hybrid models consist of, built from the shape in a
- * struct pz_arch. */
+/* The parts of the layers of transformers and hybrid models, built from the shape in a struct
+ * pz_arch. */
 #ifndef PZ_WORKLOAD_PARTS_H
 #define PZ_WORKLOAD_PARTS_H
 
 #include "workload/kernels.h"
 
-/* Builds the layer that arch->part names. */
+/* Builds the layer that arch->part states. */
 void pz_part_layer(struct pz_builder *builder, const struct pz_arch *arch);
 
 /* ---- attention.c ----------------------------------------------------------------------------- */
 
-/* Self-attention of rows of `hidden` values.  The result lies outside of the tensor-parallel
+/* Adds self-attention of rows of `hidden` values.  The result is outside of the tensor-parallel
  * region. */
 uint32_t pz_part_attention(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input);
 
-/* Attention of the input to the rows of `source`, which are as many. */
+/* Adds attention of the input to the rows of `source`, which has as many rows. */
 uint32_t pz_part_cross_attention(struct pz_builder *builder, const struct pz_arch *arch,
                                  uint32_t input, uint32_t source);
 
-/* Returns whether `tp` devices share key/value heads, so that each has one of them and several
+/* Returns whether `tp` devices share key/value heads: each device has one head, and several
  * devices have the same. */
 bool pz_attention_shares(const struct pz_arch *arch, int64_t tp);
 
@@ -26,17 +26,17 @@ bool pz_attention_shares(const struct pz_arch *arch, int64_t tp);
 void pz_check_context(struct pz_call *call, const char *model, const struct pz_arch *arch,
                       const struct pz_workload_options *options);
 
-/* Returns how many keys of a sample the attention of this device reads, its own included. */
+/* Returns how many keys of a sample the attention of this device reads, including its own. */
 int64_t pz_context_keys(const struct pz_builder *builder, const struct pz_arch *arch);
 
-/* Returns an all-to-all over the context group that exchanges tokens for heads, or back.  The
- * result has the given shape. */
+/* Adds an all-to-all over the context group that exchanges tokens for heads, or back.  The result
+ * has the given shape. */
 uint32_t pz_context_exchange(struct pz_builder *builder, const char *name, uint32_t input,
                              struct pz_shape shape);
 
 /* ---- recurrence.c ---------------------------------------------------------------------------- */
 
-/* Returns the recurrence of a hybrid model, which replaces self-attention. */
+/* Adds the recurrence of a hybrid model, which replaces self-attention. */
 uint32_t pz_part_recurrence(struct pz_builder *builder, const struct pz_arch *arch, uint32_t input);
 
 /* Raises PZ_BAD_USE if the context-parallel degree does not fit the recurrent layers. */

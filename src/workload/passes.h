@@ -1,5 +1,4 @@
-/* The passes over the graph of a layer after it is built, in the order in which assemble.c runs
- * them. */
+/* The passes over the graph of a built layer, in the order in which assemble.c runs them. */
 #ifndef PZ_WORKLOAD_PASSES_H
 #define PZ_WORKLOAD_PASSES_H
 
@@ -11,20 +10,20 @@
 void pz_backward_derive(struct pz_graph *graph, const struct pz_workload_options *options);
 
 /* Fuses operators in both directions.  A matrix product absorbs the element-wise operators that
- * alone consume its result, and a chain of element-wise operators becomes one.  Intermediate
- * results are written only if backward reads them.  With PZ_KERNELS_POINTWISE only chains are
- * fused; with PZ_KERNELS_MODULES only scale and mask with the softmax. */
+ * alone read its result, and a chain of element-wise operators becomes one.  Intermediate results
+ * are written only if backward reads them.  PZ_KERNELS_POINTWISE fuses only chains, and
+ * PZ_KERNELS_MODULES only scale and mask with the softmax. */
 void pz_fuse(struct pz_graph *graph, enum pz_kernels kernels);
 
 /* ---- memory.c -------------------------------------------------------------------------------- */
 
-/* Sets the memory of a layer (saved, activation_bytes, shared_bytes, output_bytes, live) from its
- * graph, whose backward operators must not yet contain recomputation. */
+/* Sets the members of a layer about memory (saved, activation_bytes, shared_bytes, output_bytes,
+ * live) from its graph, which must not contain recomputation yet. */
 void pz_memory_layer(struct pz_graph *graph, const struct pz_workload_options *options,
                      struct pz_layer *layer);
 
-/* Returns how many bytes less than in 16 bit a saved tensor occupies in a form.  `uses` is a set of
- * enum pz_saved_use. */
+/* Returns the bytes by which a saved tensor is smaller in this form than in 16 bit.  `uses` is a
+ * set of enum pz_saved_use. */
 int64_t pz_saved_less(const struct pz_tensor *tensor, unsigned uses, enum pz_saved_form form);
 
 /* Returns the peak bytes of one training step of the model, with weights and gradients. */

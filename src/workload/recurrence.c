@@ -1,26 +1,28 @@
 /* Recurrent layers of hybrid models: Mamba-2, the gated delta rule, and Mamba.
  *
- * Each has a function that builds it from its input: a projection, a causal convolution over the
- * last tokens, a scan in chunks, a norm or gate, and an output projection.  The operators and what
- * they save are those of Megatron Core (ssm/mamba_mixer.py, ssm/gated_delta_net.py) and of the
- * libraries that it calls. */
+ * Each has a function that adds a projection, a causal convolution over the last tokens, a scan in
+ * chunks, a norm or gate, and an output projection.  The operators and the tensors that they save
+ * are those of Megatron Core (ssm/mamba_mixer.py, ssm/gated_delta_net.py) and of the libraries
+ * that it calls. */
 #include "workload/parts.h"
 
 #include <inttypes.h>
 
 #include "core/num.h"
 
-/* Sizes of a recurrence on one device.  `inner` is the width of all heads, `keys` that of B or C
- * (Mamba-2), or of key or query (delta rule). */
-struct slice {
+/* Sizes of a recurrence on one device.  `inner` is the width of all heads, and `keys` is that of B
+ * or C (Mamba-2) or of key or query (delta rule). */
+struct recurrence_sizes {
   int64_t heads, groups, inner, keys;
 };
 
-/* Returns the sizes on a device if tensor parallelism and the context group divide the heads over
- * tp * cp devices.  Groups that are fewer than the devices are repeated. */
-static struct slice slice_of(const struct pz_recurrence *recurrence, int64_t tp, int64_t cp) {
+/* Returns the sizes on one device if tensor and context parallelism divide the heads over tp * cp
+ * devices.  If there are fewer groups than devices, groups are repeated. */
+static struct recurrence_sizes find_sizes(const struct pz_recurrence *recurrence, int64_t tp,
+                                          int64_t cp) {
   int64_t heads = recurrence->heads / tp / cp, groups = pz_max(recurrence->groups / tp / cp, 1);
-  return (struct slice){heads, groups, heads * recurrence->head_dim, groups * recurrence->state};
+  return (struct recurrence_sizes){heads, groups, heads * recurrence->head_dim,
+                                   groups * recurrence->state};
 }
 
 void pz_check_recurrence(struct pz_call *call, const char *model, const struct pz_arch *arch,
@@ -45,11 +47,11 @@ void pz_check_recurrence(struct pz_call *call, const char *model, const struct p
 
 /* ---- common parts ---------------------------------------------------------------------------- */
 
-/* Enters the tensor-parallel region and projects the input to `out` columns in all. */
+/* Enters the tensor-parallel region and projects the input to `out` columns over all devices. */
 static uint32_t project_in(struct pz_builder *builder, const struct pz_arch *arch, const char *name,
                            uint32_t input, int64_t out) {
   return pz_build_linear(builder, &(struct pz_linear){.name = name,
-                                                      .x = pz_build_enter(builder, name, input),
+                                                      .input = pz_build_enter(builder, name, input),
                                                       .in = arch->hidden,
                                                       .out = out,
                                                       .divide = PZ_DIVIDE_COLUMNS,
@@ -61,7 +63,7 @@ static uint32_t project_out(struct pz_builder *builder, const struct pz_arch *ar
                             const char *name, uint32_t input) {
   const struct pz_recurrence *recurrence = &arch->recurrence;
   struct pz_linear linear = {.name = name,
-                             .x = input,
+                             .input = input,
                              .in = recurrence->heads * recurrence->head_dim,
                              .out = arch->hidden,
                              .divide = PZ_DIVIDE_ROWS,
@@ -70,41 +72,46 @@ static uint32_t project_out(struct pz_builder *builder, const struct pz_arch *ar
                         recurrence->proj_bias ? arch->hidden : 0);
 }
 
-/* Reorders rows so that the tokens of a sample are consecutive, as the libraries expect.  Megatron
- * Core stores the samples of a token consecutively, and the parts of a context group must be put in
- * order, too. */
+/* Copies rows so that the tokens of a sample are consecutive, as the libraries expect.  Megatron
+ * Core stores the samples of a token consecutively, and the pieces of a context group must be put
+ * in order. */
 static uint32_t order_by_samples(struct pz_builder *builder, const char *name, uint32_t input) {
   bool is_ordered = builder->options->mbs == 1 && builder->options->cp == 1;
   return is_ordered ? input : pz_build_unary(builder, PZ_OP_COPY, name, input);
 }
 
-/* Exchanges tokens for heads over the context group before the convolution, and back after it
- * (Megatron Core, ssm/mamba_context_parallel.py).  `width` is that of a row of the result. */
+/* Exchanges tokens for heads over the context group before the convolution (Megatron Core,
+ * ssm/mamba_context_parallel.py).  `width` is that of a row of the result. */
 static uint32_t exchange_to_heads(struct pz_builder *builder, uint32_t input, int64_t width) {
   if (builder->options->cp == 1) return input;
   return pz_context_exchange(builder, "to_heads", input,
                              PZ_SHAPE(builder->tokens * builder->options->cp, width));
 }
 
+/* Exchanges heads for tokens over the context group after the scan.  `width` is that of a row of
+ * the result. */
 static uint32_t exchange_to_tokens(struct pz_builder *builder, uint32_t input, int64_t width) {
   input = order_by_samples(builder, "to_tokens.order", input);
   if (builder->options->cp == 1) return input;
   return pz_context_exchange(builder, "to_tokens", input, PZ_SHAPE(builder->tokens, width));
 }
 
-/* Adds a parameter with `each` values for each of n heads or channels. */
-static uint32_t add_vector(struct pz_builder *builder, const char *name, int64_t n, int64_t each) {
-  return pz_build_param(builder, name, PZ_SHAPE(n / builder->options->tp, each), n * each, false);
+/* Adds a parameter with `values` values for each of n heads or channels. */
+static uint32_t add_head_param(struct pz_builder *builder, const char *name, int64_t n,
+                               int64_t values) {
+  return pz_build_param(builder, name, PZ_SHAPE(n / builder->options->tp, values), n * values,
+                        false);
 }
 
-/* Depthwise convolution over the last tokens, with SiLU. */
-static uint32_t convolve(struct pz_builder *builder, const struct pz_recurrence *recurrence,
-                         const char *name, uint32_t input, int64_t channels) {
+/* Adds a depthwise convolution over the last tokens, with SiLU. */
+static uint32_t build_convolution(struct pz_builder *builder,
+                                  const struct pz_recurrence *recurrence, const char *name,
+                                  uint32_t input, int64_t channels) {
   char part[PZ_BUILD_NAME];
-  uint32_t bias = PZ_NONE, weight = add_vector(builder, pz_build_name(part, name, "weight"),
-                                               channels, recurrence->conv);
+  uint32_t bias = PZ_NONE, weight = add_head_param(builder, pz_build_name(part, name, "weight"),
+                                                   channels, recurrence->conv_tokens);
   if (recurrence->conv_bias)
-    bias = add_vector(builder, pz_build_name(part, name, "bias"), channels, 1);
+    bias = add_head_param(builder, pz_build_name(part, name, "bias"), channels, 1);
   return pz_build_op(builder, &(struct pz_op_spec){.kind = PZ_OP_CONV1D,
                                                    .name = name,
                                                    .in = {input, weight, bias, PZ_NONE}});
@@ -112,31 +119,33 @@ static uint32_t convolve(struct pz_builder *builder, const struct pz_recurrence 
 
 /* ---- Mamba-2 --------------------------------------------------------------------------------- */
 
-/* One kernel of the library computes convolution, scan and gate.  It saves its input and the result
- * before the gate (state-spaces/mamba, ops/triton/ssd_combined.py:
+/* Adds a Mamba-2 layer.  One kernel of the library computes convolution, scan and gate, and saves
+ * its input and the result before the gate (state-spaces/mamba, ops/triton/ssd_combined.py:
  * MambaSplitConv1dScanCombinedFn). */
 static uint32_t build_mamba2(struct pz_builder *builder, const struct pz_arch *arch,
                              uint32_t input) {
   const struct pz_recurrence *recurrence = &arch->recurrence;
   const struct pz_workload_options *options = builder->options;
-  struct slice all = slice_of(recurrence, 1, 1), by_tp = slice_of(recurrence, options->tp, 1);
-  struct slice local = slice_of(recurrence, options->tp, options->cp);
+  struct recurrence_sizes all = find_sizes(recurrence, 1, 1),
+                          by_tp = find_sizes(recurrence, options->tp, 1);
+  struct recurrence_sizes local = find_sizes(recurrence, options->tp, options->cp);
   int64_t rows = builder->tokens * options->cp, chunk = pz_min(recurrence->chunk, options->seq);
   uint32_t projected =
       project_in(builder, arch, "mamba_in", input, 2 * all.inner + 2 * all.keys + all.heads);
   projected = exchange_to_heads(builder, projected, 2 * local.inner + 2 * local.keys + local.heads);
   struct pz_split split = {.name = "mamba_split",
-                           .x = order_by_samples(builder, "to_heads.order", projected),
+                           .whole = order_by_samples(builder, "to_heads.order", projected),
                            .parts = 3,
                            .widths = {local.inner, local.inner + 2 * local.keys, local.heads},
                            .names = {"gate", "xbc", "dt"}};
   uint32_t part[3];
   pz_build_split(builder, &split, part);
   uint32_t gate = part[0], dt = part[2];
-  uint32_t xbc = convolve(builder, recurrence, "mamba_conv", part[1], all.inner + 2 * all.keys);
-  uint32_t a_log = add_vector(builder, "a_log", recurrence->heads, 1);
-  uint32_t d = add_vector(builder, "d", recurrence->heads, 1);
-  uint32_t dt_bias = add_vector(builder, "dt_bias", recurrence->heads, 1);
+  uint32_t xbc =
+      build_convolution(builder, recurrence, "mamba_conv", part[1], all.inner + 2 * all.keys);
+  uint32_t a_log = add_head_param(builder, "a_log", recurrence->heads, 1);
+  uint32_t d = add_head_param(builder, "d", recurrence->heads, 1);
+  uint32_t dt_bias = add_head_param(builder, "dt_bias", recurrence->heads, 1);
   struct pz_scan scan = {
       .kind = PZ_OP_SSM_SCAN,
       .name = "mamba_scan",
@@ -157,22 +166,24 @@ static uint32_t build_mamba2(struct pz_builder *builder, const struct pz_arch *a
 
 /* ---- gated delta rule ------------------------------------------------------------------------ */
 
-/* All parts of the projection are copied: for the convolution, so that the tokens of a channel are
- * consecutive, and after it as the kernels of the rule expect them, query and key once for every
- * value head.  The kernels normalize query and key to unit length and save the normalized ones. */
+/* Adds a gated delta rule.  All parts of the projection are copied: before the convolution, so
+ * that the tokens of a channel are consecutive, and after it into the layout of the rule's
+ * kernels, query and key once for every value head.  The kernels normalize query and key to unit
+ * length and save both. */
 static uint32_t build_delta_rule(struct pz_builder *builder, const struct pz_arch *arch,
                                  uint32_t input) {
   const struct pz_recurrence *recurrence = &arch->recurrence;
   const struct pz_workload_options *options = builder->options;
-  struct slice all = slice_of(recurrence, 1, 1), by_tp = slice_of(recurrence, options->tp, 1);
-  struct slice local = slice_of(recurrence, options->tp, options->cp);
+  struct recurrence_sizes all = find_sizes(recurrence, 1, 1),
+                          by_tp = find_sizes(recurrence, options->tp, 1);
+  struct recurrence_sizes local = find_sizes(recurrence, options->tp, options->cp);
   int64_t rows = builder->tokens * options->cp, chunk = pz_min(recurrence->chunk, options->seq);
   uint32_t projected =
       project_in(builder, arch, "delta_in", input, 2 * all.inner + 2 * all.keys + 2 * all.heads);
   int64_t qkv_width = local.inner + 2 * local.keys;
   struct pz_split split = {
       .name = "delta_split",
-      .x = exchange_to_heads(builder, projected, qkv_width + local.inner + 2 * local.heads),
+      .whole = exchange_to_heads(builder, projected, qkv_width + local.inner + 2 * local.heads),
       .parts = 4,
       .widths = {qkv_width, local.inner, local.heads, local.heads},
       .names = {"qkv", "gate", "beta", "decay"}};
@@ -182,20 +193,20 @@ static uint32_t build_delta_rule(struct pz_builder *builder, const struct pz_arc
   uint32_t gate = pz_build_unary(builder, PZ_OP_COPY, "delta_gate.copy", part[1]);
   uint32_t beta = pz_build_unary(builder, PZ_OP_SIGMOID, "delta_beta", part[2]);
   uint32_t decay = pz_build_unary(builder, PZ_OP_COPY, "delta_decay", part[3]);
-  struct pz_split heads = {
-      .name = "delta_heads",
-      .x = convolve(builder, recurrence, "delta_conv", channels, all.inner + 2 * all.keys),
-      .parts = 3,
-      .widths = {local.keys, local.keys, local.inner},
-      .names = {"query", "key", "value"}};
+  struct pz_split heads = {.name = "delta_heads",
+                           .whole = build_convolution(builder, recurrence, "delta_conv", channels,
+                                                      all.inner + 2 * all.keys),
+                           .parts = 3,
+                           .widths = {local.keys, local.keys, local.inner},
+                           .names = {"query", "key", "value"}};
   pz_build_split(builder, &heads, qkv);
   int copy_kind = local.heads == local.groups ? PZ_OP_COPY : PZ_OP_REPEAT;
   struct pz_shape key_shape = PZ_SHAPE(rows, local.heads * recurrence->state);
   uint32_t query = pz_build_shaped(builder, copy_kind, "delta_query", qkv[0], PZ_NONE, key_shape);
   uint32_t key = pz_build_shaped(builder, copy_kind, "delta_key", qkv[1], PZ_NONE, key_shape);
   uint32_t value = pz_build_unary(builder, PZ_OP_COPY, "delta_value", qkv[2]);
-  uint32_t a_log = add_vector(builder, "a_log", recurrence->heads, 1);
-  uint32_t dt_bias = add_vector(builder, "dt_bias", recurrence->heads, 1);
+  uint32_t a_log = add_head_param(builder, "a_log", recurrence->heads, 1);
+  uint32_t dt_bias = add_head_param(builder, "dt_bias", recurrence->heads, 1);
   struct pz_scan rule = {
       .kind = PZ_OP_DELTA_RULE,
       .name = "delta_rule",
@@ -212,16 +223,16 @@ static uint32_t build_delta_rule(struct pz_builder *builder, const struct pz_arc
 
 /* ---- Mamba ----------------------------------------------------------------------------------- */
 
-/* Steps (dt), B and C are projected from the result of the convolution, each with a norm (Jamba).
- * The scan has one decay for each value of a state, which costs as much as a chunk of as many
- * tokens. */
+/* Adds a Mamba layer.  Steps (dt), B and C are projected from the result of the convolution, each
+ * with a norm (Jamba).  The scan has one decay for each value of a state, which costs as much as a
+ * chunk of as many tokens. */
 static uint32_t build_mamba(struct pz_builder *builder, const struct pz_arch *arch,
                             uint32_t input) {
   const struct pz_recurrence *recurrence = &arch->recurrence;
   const struct pz_workload_options *options = builder->options;
   int64_t inner = recurrence->heads / options->tp, state = recurrence->state;
   struct pz_split halves = {.name = "mamba_split",
-                            .x =
+                            .whole =
                                 project_in(builder, arch, "mamba_in", input, 2 * recurrence->heads),
                             .parts = 2,
                             .widths = {inner, inner},
@@ -229,17 +240,17 @@ static uint32_t build_mamba(struct pz_builder *builder, const struct pz_arch *ar
   uint32_t half[2], dbc[3];
   pz_build_split(builder, &halves, half);
   uint32_t gate = half[1];
-  uint32_t x = convolve(builder, recurrence, "mamba_conv", half[0], recurrence->heads);
+  uint32_t x = build_convolution(builder, recurrence, "mamba_conv", half[0], recurrence->heads);
 
   uint32_t selected =
       pz_build_linear(builder, &(struct pz_linear){.name = "mamba_select",
-                                                   .x = x,
+                                                   .input = x,
                                                    .in = recurrence->heads,
                                                    .out = recurrence->dt_rank + 2 * state,
                                                    .divide = PZ_DIVIDE_ROWS});
   if (options->tp > 1) selected = pz_build_all_reduce(builder, "mamba_select", selected);
   struct pz_split steps = {.name = "mamba_steps",
-                           .x = selected,
+                           .whole = selected,
                            .parts = 3,
                            .widths = {recurrence->dt_rank, state, state},
                            .names = {"dt", "b", "c"}};
@@ -248,13 +259,13 @@ static uint32_t build_mamba(struct pz_builder *builder, const struct pz_arch *ar
   for (int i = 0; i < 3; i++)
     dbc[i] = pz_kernel_rmsnorm_inside(builder, norms[i], dbc[i], steps.widths[i]);
   uint32_t dt = pz_build_linear(builder, &(struct pz_linear){.name = "mamba_dt",
-                                                             .x = dbc[0],
+                                                             .input = dbc[0],
                                                              .in = recurrence->dt_rank,
                                                              .out = recurrence->heads,
                                                              .divide = PZ_DIVIDE_COLUMNS,
                                                              .bias = true});
-  uint32_t a_log = add_vector(builder, "a_log", recurrence->heads, state);
-  uint32_t d = add_vector(builder, "d", recurrence->heads, 1);
+  uint32_t a_log = add_head_param(builder, "a_log", recurrence->heads, state);
+  uint32_t d = add_head_param(builder, "d", recurrence->heads, 1);
   struct pz_scan scan = {.kind = PZ_OP_SSM_SCAN,
                          .name = "mamba_scan",
                          .in = {x, dt, dbc[1], dbc[2], gate, a_log, d, PZ_NONE},

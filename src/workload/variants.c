@@ -1,8 +1,9 @@
-/* Variants of a model: building those that are possible, and telling why the others are not.
+/* Variants of a model: building those that are possible, and reporting why the others are not.
  *
  * pz_variants_load() tries every pair of a tensor-parallel degree and a microbatch size
- * (load_variant).  Errors about a variant are stored as its reason; in the end they are summed up,
- * so that a degree that is never possible is named once (pz_variants_conclude). */
+ * (load_variant).  An error about a variant is stored as its reason.  Finally,
+ * pz_variants_conclude() summarizes the reasons, so that a degree that is never possible is
+ * reported once. */
 #include "workload/variants.h"
 
 #include <inttypes.h>
@@ -13,19 +14,19 @@
 void pz_note_add(struct pz_call *call, struct pz_vec *notes, unsigned lists, const char *text) {
   for (uint32_t i = 0; i < notes->n; i++)
     if (strcmp(pz_vec_at(notes, struct pz_note, i)->text, text) == 0) return;
-  struct pz_call own = pz_call_in(call, notes->arena);
-  struct pz_note note = {lists, pz_copy_text(&own, text)};
-  pz_append(&own, notes, &note);
+  struct pz_call notes_call = pz_call_in(call, notes->arena);
+  struct pz_note note = {lists, pz_copy_text(&notes_call, text)};
+  pz_append(&notes_call, notes, &note);
 }
 
 /* ---- which variants are possible ------------------------------------------------------------- */
 
-struct pz_variants *pz_variants_new(struct pz_call *call, const struct pz_choices *choices,
+struct pz_variants *pz_variants_new(struct pz_call *call, const struct pz_choices *tp,
                                     const struct pz_choices *mbs) {
   struct pz_variants *variants = pz_alloc(call, 1, sizeof *variants);
-  variants->tp = choices;
+  variants->tp = tp;
   variants->mbs = mbs;
-  variants->reason = pz_alloc(call, (size_t)(choices->n * mbs->n), sizeof *variants->reason);
+  variants->reason = pz_alloc(call, (size_t)(tp->n * mbs->n), sizeof *variants->reason);
   return variants;
 }
 
@@ -38,20 +39,21 @@ void pz_variants_refuse(struct pz_call *call, struct pz_variants *variants, int 
   if (variants->status == PZ_OK) variants->status = error->status;
 }
 
+/* Returns why the variant with these list indices is not possible, or NULL if it is. */
 static const char *reason_against(const struct pz_variants *variants, int tp, int mbs) {
   return variants->reason[tp * variants->mbs->n + mbs];
 }
 
-/* If the degree is possible with no microbatch size, returns the reason with the smallest one;
- * otherwise NULL. */
+/* Returns why a degree is possible with no microbatch size (the reason with the smallest one), or
+ * NULL if it is possible with some. */
 static const char *reason_against_degree(const struct pz_variants *variants, int tp) {
   for (int mbs = 0; mbs < variants->mbs->n; mbs++)
     if (!reason_against(variants, tp, mbs)) return NULL;
   return reason_against(variants, tp, 0);
 }
 
-/* If the microbatch size is possible with none of the degrees that are possible with others,
- * returns the reason with the smallest of these degrees; otherwise NULL. */
+/* Returns why a microbatch size is possible with none of the degrees that are possible with other
+ * sizes (the reason with the smallest such degree), or NULL if it is possible with some. */
 static const char *reason_against_microbatch(const struct pz_variants *variants, int mbs) {
   const char *reason = NULL;
   for (int tp = 0; tp < variants->tp->n; tp++) {
@@ -64,7 +66,7 @@ static const char *reason_against_microbatch(const struct pz_variants *variants,
 
 /* ---- notes ----------------------------------------------------------------------------------- */
 
-/* Adds the note "--tp 3 with --mbs 2 is left out: REASON", without a part whose value is 0.  Does
+/* Adds the note "--tp 3 with --mbs 2 is left out: REASON", in which a value of 0 is omitted.  Does
  * nothing without a reason. */
 static void note_left_out(struct pz_call *call, struct pz_vec *notes, int64_t tp, int64_t mbs,
                           const char *reason) {
@@ -83,7 +85,7 @@ static void note_left_out(struct pz_call *call, struct pz_vec *notes, int64_t tp
               pz_format(call, "%s%s%s is left out: %s", degree, joint, microbatch, reason));
 }
 
-/* A degree or size that is never possible gets one note instead of one for each pair. */
+/* A degree or size that is never possible gets one note, not one for each pair. */
 void pz_variants_conclude(struct pz_call *call, const struct pz_variants *variants,
                           struct pz_vec *notes) {
   int n_tp = variants->tp->n, n_mbs = variants->mbs->n;
@@ -115,16 +117,17 @@ void pz_variants_conclude(struct pz_call *call, const struct pz_variants *varian
 
 /* ---- building variants ----------------------------------------------------------------------- */
 
-/* Raises an error if a part is larger than its whole: a tensor-parallel group than the number of
- * devices, or a microbatch than the global batch. */
-static void check_part(struct pz_call *call, const char *what, int64_t part, const char *whole_name,
-                       int64_t whole) {
+/* Raises an error if a part exceeds its whole: a tensor-parallel group the number of devices, or a
+ * microbatch the global batch. */
+static void check_part(struct pz_call *call, const char *part_name, int64_t part,
+                       const char *whole_name, int64_t whole) {
   if (part > whole)
     pz_raise(call, PZ_BAD_USE,
-             "%s %" PRId64 " is larger than the %s %" PRId64 "; accepted: 1 to %" PRId64, what,
+             "%s %" PRId64 " is larger than the %s %" PRId64 "; accepted: 1 to %" PRId64, part_name,
              part, whole_name, whole, whole);
 }
 
+/* Frees a workload when its call ends (a callback of pz_defer). */
 static void free_workload(void *workload) { pz_workload_free(workload); }
 
 struct variant_arguments {
@@ -134,7 +137,7 @@ struct variant_arguments {
   struct pz_variant *out;
 };
 
-/* Builds one variant.  In the original system, each slice has key/value heads of its own; sharing a
+/* Builds one variant.  In the original system, each device has whole key/value heads; sharing a
  * head between devices is a technique of Megatron Core. */
 static void load_variant(struct pz_call *call, void *ctx) {
   const struct variant_arguments *args = ctx;
@@ -154,7 +157,7 @@ static void load_variant(struct pz_call *call, void *ctx) {
       .mbs = mbs, .tp = tp, .microbatches = pz_ceil_div(args->choices->batch, mbs), .w = workload};
 }
 
-/* Workloads are freed if an error follows, and belong to the caller otherwise. */
+/* If an error follows, the workloads are freed; otherwise they belong to the caller. */
 uint32_t pz_variants_load(struct pz_call *call, const char *model,
                           const struct pz_variant_choices *choices,
                           const struct pz_workload_options *options, struct pz_vec *notes,
@@ -162,14 +165,14 @@ uint32_t pz_variants_load(struct pz_call *call, const char *model,
   const struct pz_choices *tp = choices->tp, *mbs = choices->mbs;
   struct pz_variants *variants = pz_variants_new(call, tp, mbs);
   uint32_t n = 0;
-  for (int t = 0; t < tp->n; t++)
-    for (int m = 0; m < mbs->n; m++) {
+  for (int tp_index = 0; tp_index < tp->n; tp_index++)
+    for (int mbs_index = 0; mbs_index < mbs->n; mbs_index++) {
       struct variant_arguments args = {model, choices, *options, &list[n]};
       struct pz_error error = {0};
-      args.options.tp = tp->v[t];
-      args.options.mbs = mbs->v[m];
+      args.options.tp = tp->v[tp_index];
+      args.options.mbs = mbs->v[mbs_index];
       if (pz_border(load_variant, &args, &error) != PZ_OK) {
-        pz_variants_refuse(call, variants, t, m, &error);
+        pz_variants_refuse(call, variants, tp_index, mbs_index, &error);
         continue;
       }
       pz_defer(call, free_workload, list[n].w);

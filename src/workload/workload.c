@@ -1,10 +1,10 @@
-/* Models from configurations: a config.json becomes a workload, and presets are configurations by
- * name.
+/* Models from configurations: pz_workload_build() converts a config.json to a workload.  Presets
+ * are configurations with a name.
  *
- * build_model() reads the configuration with its family (read_config), applies and checks the
- * options (fill_options, check_options), lists the layers (build_layers) and has them assembled
- * (workload/assemble.h).  What a family's layers consist of is known in parts.c and the files of
- * the families. */
+ * The family of the model reads the configuration (read_config), options are completed and checked
+ * (fill_options, check_options), and the layers are listed (build_layers) and assembled
+ * (workload/assemble.h). parts.c and the files of the families define the contents of the
+ * layers. */
 #include "workload/workload.h"
 
 #include <inttypes.h>
@@ -22,26 +22,27 @@
 
 /* ---- the configuration ----------------------------------------------------------------------- */
 
-/* Longest default sequence: pre-training does not begin with longer ones. */
+/* Longest default sequence in tokens: pre-training does not begin with longer ones. */
 enum { LONGEST_DEFAULT_SEQ = 8192 };
 
+/* Returns the model_type of family i, or NULL after the last one (a callback of pz_text_join). */
 static const char *family_name(const void *ctx, size_t i) {
   (void)ctx;
   return pz_family_at(i) ? pz_family_at(i)->model_type : NULL;
 }
 
-/* Returns the family of the configuration's type, or refuses the type and returns NULL. */
+/* Returns the family of the configuration's model_type, or refuses the type and returns NULL. */
 static const struct pz_family *find_family(struct pz_fields *config) {
   char names[600], accepted[680];
   const char *type = pz_fields_text_or(config, "model_type", ""), *key = NULL;
   const struct pz_family *family = pz_family_find(type);
   if (family) return family;
-  const char *lacks = pz_family_missing_feature(config, type, &key);
-  if (lacks)
+  const char *feature = pz_family_unsupported_feature(config, type, &key);
+  if (feature)
     snprintf(accepted, sizeof accepted,
              "models without %s%s%s%s, for which there are no operators; any model can be given as "
              "an ONNX file",
-             lacks, key ? " (field '" : "", key ? key : "", key ? "')" : "");
+             feature, key ? " (field '" : "", key ? key : "", key ? "')" : "");
   else
     snprintf(accepted, sizeof accepted,
              "one of %s; a model of any other type can be given as an ONNX file",
@@ -50,15 +51,14 @@ static const struct pz_family *find_family(struct pz_fields *config) {
   return NULL;
 }
 
-/* Reads a configuration into *a and returns its family.  Fields that it does not know are
- * ignored. */
+/* Reads a configuration into *arch and returns its family.  Unknown fields are ignored. */
 static const struct pz_family *read_config(struct pz_call *call, const char *name, const char *text,
                                            size_t bytes, struct pz_arch *arch) {
   json_t *root = pz_json_read(call, name, text, bytes);
   struct pz_fields config = pz_fields_of(call, name, pz_config_text(root));
   const struct pz_family *family = find_family(&config);
   if (family) pz_family_read(family, &config, arch);
-  if (arch->mixed && arch->layers > PZ_MOST_MIXED_LAYERS)
+  if (arch->has_mixed_layers && arch->layers > PZ_MOST_MIXED_LAYERS)
     pz_fields_refuse(&config, "num_hidden_layers", "at most 1024 layers of different kinds");
   pz_must(call, config.status);
   if (!arch->embed_dim) arch->embed_dim = arch->hidden;
@@ -68,32 +68,32 @@ static const struct pz_family *read_config(struct pz_call *call, const char *nam
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* kv_heads = 0 stands for as many as there are heads. */
 bool pz_heads_divide(int64_t heads, int64_t kv_heads, int64_t tp) {
-  int64_t kv = kv_heads ? kv_heads : heads;
-  return heads % tp == 0 && (kv % tp == 0 || tp % kv == 0);
+  if (!kv_heads) kv_heads = heads;
+  return heads % tp == 0 && (kv_heads % tp == 0 || tp % kv_heads == 0);
 }
 
-/* A size of a model that the tensor-parallel degree must divide; 0 if the model has no such
+/* A size of a model that the tensor-parallel degree must divide, or 0 if the model has no such
  * size. */
 struct divided_size {
-  const char *what;
+  const char *name;
   int64_t size;
 };
 
-/* Returns the first size that the tensor-parallel degree does not divide, or one with the name NULL
- * if it divides all.  Experts on a grid of their own are not divided by it, and devices may share
- * key/value heads. */
+/* Returns the first size that the tensor-parallel degree does not divide, or one with the name
+ * NULL if there is none.  The degree does not divide experts on a grid of their own, and devices
+ * may share key/value heads. */
 static struct divided_size find_undivided(const struct pz_arch *arch, bool expert_grid,
                                           int64_t tp) {
   bool shares_heads = pz_attention_shares(arch, tp);
-  const struct divided_size sizes[] = {{"attention heads", arch->heads},
-                                       {"key/value heads", shares_heads ? 0 : arch->kv_heads},
-                                       {"feed-forward width", expert_grid ? 0 : arch->ffn},
-                                       {"width of dense layers", arch->mixed ? arch->dense_ffn : 0},
-                                       {"shared expert's width", arch->shared_ffn},
-                                       {"heads of recurrent layers", arch->recurrence.heads},
-                                       {"groups of recurrent layers", arch->recurrence.groups}};
+  const struct divided_size sizes[] = {
+      {"attention heads", arch->heads},
+      {"key/value heads", shares_heads ? 0 : arch->kv_heads},
+      {"feed-forward width", expert_grid ? 0 : arch->ffn},
+      {"width of dense layers", arch->has_mixed_layers ? arch->dense_ffn : 0},
+      {"shared expert's width", arch->shared_ffn},
+      {"heads of recurrent layers", arch->recurrence.heads},
+      {"groups of recurrent layers", arch->recurrence.groups}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     if (sizes[i].size % tp) return sizes[i];
   return (struct divided_size){NULL, 0};
@@ -106,18 +106,18 @@ static void check_tp(struct pz_call *call, const char *name, const struct pz_arc
   struct divided_size undivided = find_undivided(arch, expert_grid, options->tp);
   char accepted[160] = "";
   size_t used = 0;
-  if (!undivided.what) return;
+  if (!undivided.name) return;
   for (int64_t tp = 1; tp <= arch->heads && used + 24 < sizeof accepted; tp++)
-    if (!find_undivided(arch, expert_grid, tp).what)
+    if (!find_undivided(arch, expert_grid, tp).name)
       used += (size_t)snprintf(accepted + used, sizeof accepted - used, "%s%" PRId64,
                                tp > 1 ? ", " : "", tp);
   pz_raise(call, PZ_BAD_USE,
            "tensor-parallel degree %" PRId64 " does not divide the %s of %s (%" PRId64
            "); accepted: %s",
-           options->tp, undivided.what, name, undivided.size, accepted);
+           options->tp, undivided.name, name, undivided.size, accepted);
 }
 
-/* Checks the degrees of expert parallelism if experts have a grid of their own. */
+/* Checks the degrees of expert parallelism if experts have a device grid of their own. */
 static void check_expert_grid(struct pz_call *call, const char *name, const struct pz_arch *arch,
                               const struct pz_workload_options *options) {
   if (!pz_has_expert_grid(options)) return;
@@ -140,7 +140,7 @@ static void check_expert_grid(struct pz_call *call, const char *name, const stru
              options->tp);
 }
 
-/* Checks the options of a model whose zeros are replaced by defaults. */
+/* Checks the options against the model, after zeros are replaced by defaults. */
 static void check_options(struct pz_call *call, const char *name, const struct pz_arch *arch,
                           const struct pz_workload_options *options) {
   pz_check_workload_options(call, options, 1);
@@ -148,7 +148,7 @@ static void check_options(struct pz_call *call, const char *name, const struct p
   check_expert_grid(call, name, arch, options);
   pz_check_context(call, name, arch, options);
   pz_check_recurrence(call, name, arch, options);
-  /* The table of the vocabulary is divided by rows, and every device needs one. */
+  /* Every device needs a row of the vocabulary's table, which is divided by rows. */
   if (options->tp > arch->vocab)
     pz_raise(call, PZ_BAD_USE,
              "tensor-parallel degree %" PRId64 " is above the vocabulary of %s (%" PRId64 ")",
@@ -179,8 +179,8 @@ static void fill_options(const struct pz_arch *arch, struct pz_workload_options 
   if (options->ep == 0) options->ep = 1;
   if (options->etp == 0) options->etp = options->tp;
   if (options->cp == 0) options->cp = 1;
-  /* A device receives a token of any of the ep devices once for each of its experts that the token
-   * chose, and so at most once for all experts that a token chooses. */
+  /* A device receives a token at most once for each of its experts that the token chose, from any
+   * of the ep devices.  This limits the imbalance. */
   double most = 1;
   if (arch->experts)
     most = pz_fmin((double)options->ep, (double)arch->experts / (double)arch->experts_per_token);
@@ -189,10 +189,11 @@ static void fill_options(const struct pz_arch *arch, struct pz_workload_options 
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-/* Fills in the sizes of the model that are shown to the user. */
-static void describe_model(struct pz_call *own, struct pz_workload *workload, const char *name,
-                           const struct pz_family *family, const struct pz_arch *arch) {
-  workload->model = pz_text_plain(pz_copy_text(own, name));
+/* Sets the sizes of the model that the user sees, and a warning about learned positions. */
+static void describe_model(struct pz_call *workload_call, struct pz_workload *workload,
+                           const char *name, const struct pz_family *family,
+                           const struct pz_arch *arch) {
+  workload->model = pz_text_plain(pz_copy_text(workload_call, name));
   workload->family = family->model_type;
   workload->hidden = arch->hidden;
   workload->heads = arch->heads;
@@ -206,7 +207,7 @@ static void describe_model(struct pz_call *own, struct pz_workload *workload, co
   workload->experts_per_token = arch->experts_per_token;
   workload->expert_groups = arch->expert_groups;
   if (arch->learned_positions && workload->options.seq > arch->positions)
-    workload->warning = pz_format(own,
+    workload->warning = pz_format(workload_call,
                                   "%s has %" PRId64 " learned positions; a sequence of %" PRId64
                                   " would need more, and their parameters are not counted",
                                   name, arch->positions, workload->options.seq);
@@ -214,17 +215,18 @@ static void describe_model(struct pz_call *own, struct pz_workload *workload, co
 
 enum { MOST_LAYERS = PZ_MOST_KINDS + 6 };
 
-/* The layers of a model: embedding, an encoder if there is one, the kinds of blocks, the layers
- * that predict further tokens, and the head. */
+/* The list of layers of a model: embedding, an encoder if there is one, the kinds of blocks,
+ * prediction layers, and the head. */
 struct layer_list {
   struct pz_arch arch[MOST_LAYERS];
   struct pz_layer_plan plan[MOST_LAYERS];
   uint32_t n;
 };
 
-static void build_part(struct pz_builder *b, void *arch) { pz_part_layer(b, arch); }
+/* Builds the layer that a struct pz_arch describes (a callback of struct pz_layer_plan). */
+static void build_part(struct pz_builder *builder, void *arch) { pz_part_layer(builder, arch); }
 
-/* Appends a layer with the shape `arch`, and returns it. */
+/* Appends a layer with the shape `arch` to the list and returns its plan. */
 static struct pz_layer_plan *add_layer(struct layer_list *list, const char *name, int64_t count,
                                        const struct pz_arch *arch, enum pz_part part) {
   uint32_t i = list->n++;
@@ -239,13 +241,13 @@ static struct pz_layer_plan *add_layer(struct layer_list *list, const char *name
   return &list->plan[i];
 }
 
-/* The layers that predict further tokens have weights of their own, or repeat those of the first
- * one. */
+/* Appends the layers that predict further tokens.  They have weights of their own or share those
+ * of the first one. */
 static void add_prediction_layers(struct layer_list *list, const struct pz_arch *arch,
                                   const struct pz_arch *last_block) {
   bool own_kind = arch->predict_kind & PZ_PREDICT_OWN;
   struct pz_arch predict = *last_block;
-  if (own_kind) predict = pz_mixed_arch(arch, arch->predict_kind & ~(unsigned)PZ_PREDICT_OWN);
+  if (own_kind) predict = pz_mixed_layer_arch(arch, arch->predict_kind & ~(unsigned)PZ_PREDICT_OWN);
   int64_t count = arch->predict_repeats ? 1 : arch->predict_layers;
   add_layer(list, "predict", count, &predict, PZ_PART_PREDICT);
   predict.repeats_weights = true;
@@ -253,28 +255,29 @@ static void add_prediction_layers(struct layer_list *list, const struct pz_arch 
     add_layer(list, "predict_again", arch->predict_layers - 1, &predict, PZ_PART_PREDICT);
 }
 
-/* Describes the order of the layers where kinds of blocks alternate.  The embedding is first, and
- * the layers after the blocks follow as they are listed. */
-static void describe_alternation(struct pz_call *own, struct pz_workload *workload,
+/* Describes the order of the layers if kinds of blocks alternate.  The embedding is first, and the
+ * layers after the blocks follow in list order. */
+static void describe_alternation(struct pz_call *workload_call, struct pz_workload *workload,
                                  const struct layer_list *list, const uint32_t *kind_of_layer,
                                  uint32_t n_kinds) {
   uint32_t n_blocks = (uint32_t)workload->options.num_layers, n = 1;
-  uint32_t most = n_blocks + MOST_LAYERS + (uint32_t)list->plan[list->n - 2].count;
-  uint32_t *layer = pz_alloc(own, most, sizeof *layer);
+  uint32_t capacity = n_blocks + MOST_LAYERS + (uint32_t)list->plan[list->n - 2].count;
+  uint32_t *layer = pz_alloc(workload_call, capacity, sizeof *layer);
   for (uint32_t i = 0; i < n_blocks; i++) layer[n++] = 1 + kind_of_layer[i];
   for (uint32_t i = 1 + n_kinds; i < list->n; i++)
     for (int64_t k = 0; k < list->plan[i].count; k++) layer[n++] = i;
-  pz_describe_order(own, workload, layer, n);
+  pz_describe_order(workload_call, workload, layer, n);
 }
 
 /* Lists the layers of the model, with one entry for each kind of block, and builds them. */
-static void build_layers(struct pz_call *own, struct pz_owned_workload *owned,
+static void build_layers(struct pz_call *workload_call, struct pz_owned_workload *owned,
                          const struct pz_arch *arch) {
   const struct pz_workload_options *options = &owned->workload.options;
-  struct layer_list *list = pz_alloc(own, 1, sizeof *list);
-  uint32_t *kind_of_layer = pz_alloc(own, (size_t)options->num_layers, sizeof *kind_of_layer);
+  struct layer_list *list = pz_alloc(workload_call, 1, sizeof *list);
+  uint32_t *kind_of_layer =
+      pz_alloc(workload_call, (size_t)options->num_layers, sizeof *kind_of_layer);
   struct pz_kind kinds[PZ_MOST_KINDS];
-  int n_kinds = pz_mixed_kinds(own, arch, options->num_layers, kinds, kind_of_layer);
+  int n_kinds = pz_mixed_kinds(workload_call, arch, options->num_layers, kinds, kind_of_layer);
   add_layer(list, "embedding", 1, arch, PZ_PART_EMBEDDING);
   if (arch->encoder_layers) {
     bool as_configured = options->num_layers == arch->layers;
@@ -293,8 +296,8 @@ static void build_layers(struct pz_call *own, struct pz_owned_workload *owned,
     add_prediction_layers(list, arch, &kinds[n_kinds - 1].arch);
   add_layer(list, "head", 1, arch, PZ_PART_HEAD);
   if (n_kinds > 1)
-    describe_alternation(own, &owned->workload, list, kind_of_layer, (uint32_t)n_kinds);
-  pz_assemble(own, owned, list->plan, list->n);
+    describe_alternation(workload_call, &owned->workload, list, kind_of_layer, (uint32_t)n_kinds);
+  pz_assemble(workload_call, owned, list->plan, list->n);
 }
 
 struct pz_workload *pz_workload_build(struct pz_call *call, const char *name, const char *text,
@@ -304,16 +307,16 @@ struct pz_workload *pz_workload_build(struct pz_call *call, const char *name, co
   pz_copy_workload_options(call, &options, given);
   const struct pz_family *family = read_config(call, name, text, bytes, &arch);
   fill_options(&arch, &options);
-  /* Frameworks pad the table of the vocabulary, so that its shares are equal and its GEMMs fast. */
+  /* Frameworks pad the vocabulary so that its shares are equal and its GEMMs are fast. */
   int64_t multiple = pz_max(options.vocab_multiple, 1);
   arch.vocab_padding = (arch.vocab + multiple - 1) / multiple * multiple - arch.vocab;
   arch.vocab += arch.vocab_padding;
   check_options(call, name, &arch, &options);
-  struct pz_call own;
-  struct pz_owned_workload *owned = pz_workload_new(call, &own);
+  struct pz_call workload_call;
+  struct pz_owned_workload *owned = pz_workload_new(call, &workload_call);
   owned->workload.options = options;
-  describe_model(&own, &owned->workload, name, family, &arch);
-  build_layers(&own, owned, &arch);
+  describe_model(&workload_call, &owned->workload, name, family, &arch);
+  build_layers(&workload_call, owned, &arch);
   pz_check_adapters(call, name, &options.lora, owned->adaptable);
   pz_undefer(call, owned);
   return &owned->workload;
@@ -326,6 +329,7 @@ struct parse_arguments {
   struct pz_workload **out;
 };
 
+/* Builds a workload inside of a protected call (a callback of pz_border). */
 static void parse_model(struct pz_call *call, void *ctx) {
   const struct parse_arguments *args = ctx;
   pz_require(call, args->name, "name");
@@ -353,11 +357,12 @@ const char *pz_preset_name(size_t i) { return i < N_PRESETS ? presets[i].name : 
 
 const char *pz_preset_hub_name(size_t i) { return i < N_PRESETS ? presets[i].hub : NULL; }
 
+/* Returns whether a file or folder has this path. */
 static bool path_exists(const char *word) {
   return pz_file_is_regular(word) || pz_file_is_directory(word);
 }
 
-/* Returns a file or folder whose path equals a name on Hugging Face has precedence. */
+/* A file or folder with this path takes precedence over the name on Hugging Face. */
 const struct pz_preset *pz_preset_find(const char *name) {
   for (size_t i = 0; i < N_PRESETS; i++) {
     const struct pz_preset *preset = &presets[i];
@@ -370,7 +375,7 @@ const struct pz_preset *pz_preset_find(const char *name) {
   return NULL;
 }
 
-/* Such a name has one slash, no extension, and names no file. */
+/* A name on Hugging Face has one slash, no file extension, and is not the path of a file. */
 bool pz_preset_hub_like(const char *word) {
   const char *slash = strchr(word, '/');
   if (!slash || slash == word || word[0] == '.' || strchr(slash + 1, '/')) return false;

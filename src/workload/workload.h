@@ -1,5 +1,4 @@
-/* The interface of this folder to the rest of the library, in addition to the public one in
- * phaze.h: presets, JSON, and checks of the options of a model. */
+/* Internal interface of this folder: presets, JSON, and checks of the options of a model. */
 #ifndef PZ_WORKLOAD_WORKLOAD_H
 #define PZ_WORKLOAD_WORKLOAD_H
 
@@ -10,21 +9,20 @@
 /* The largest config.json that is read; real ones have a few kilobytes. */
 enum { PZ_CONFIG_MOST_BYTES = 4 << 20 };
 
-/* Returns the workload of a configuration (config.json), where `name` stands for the text in
- * messages.  It belongs to the caller of the public function, who frees it with
- * pz_workload_free(). */
+/* Returns the workload of a configuration (config.json).  `name` stands for the text in messages.
+ * The caller of the public function owns the workload and frees it with pz_workload_free(). */
 struct pz_workload *pz_workload_build(struct pz_call *call, const char *name, const char *text,
                                       size_t bytes, const struct pz_workload_options *options);
 
 /* ---- presets: models by name, each a configuration that is read like a user's file ----------- */
 
 struct pz_preset {
-  const char *name, *hub; /* hub is the name on Hugging Face, or NULL */
+  const char *name, *hub; /* `hub` is the name on Hugging Face, or NULL */
   const char *config;
 };
 
-/* Returns the preset of this name, on Hugging Face or here, in any case of letters, or NULL.  A
- * path that exists is not a preset. */
+/* Returns the preset with this name, or this name on Hugging Face, in upper or lower case, or
+ * NULL. The path of an existing file or folder is not a preset. */
 const struct pz_preset *pz_preset_find(const char *name);
 
 /* Returns whether a word looks like ORGANIZATION/MODEL and not like the path of a file. */
@@ -37,24 +35,24 @@ json_t *pz_workload_json(struct pz_call *call, const struct pz_workload *workloa
 
 /* ---- options: the checks that hold for every model ------------------------------------------- */
 
-/* Copies the options of a caller, whose struct may be that of an older header, and reads the text
- * that describes adapters.  NULL stands for the defaults. */
-void pz_copy_workload_options(struct pz_call *call, struct pz_workload_options *own,
+/* Copies the options of a caller, whose struct may be that of an older header, and parses the
+ * description of adapters.  NULL stands for the defaults. */
+void pz_copy_workload_options(struct pz_call *call, struct pz_workload_options *copy,
                               const struct pz_workload_options *given);
 
-/* Raises an error if a size or choice is out of range.  The sequence length and the number of
- * layers are at least `least`, which is 0 if a zero stands for what the model's file has. */
+/* Raises an error if a size or choice is out of range.  `least` is the lower limit of the sequence
+ * length and the number of layers; it is 0 if zeros stand for those of the model's file. */
 void pz_check_workload_options(struct pz_call *call, const struct pz_workload_options *options,
                                int64_t least);
 
-/* Raises an error if the model lacks linear layers that should have adapters.  `found` is the set
- * of those that it has, of enum pz_lora_module. */
+/* Raises an error if the model lacks linear layers for which adapters are requested.  `found` is
+ * the set of enum pz_lora_module of those that it has. */
 void pz_check_adapters(struct pz_call *call, const char *model, const struct pz_lora *lora,
                        int found);
 
 /* Returns whether a tensor-parallel degree divides the attention heads and is a divisor or a
- * multiple of the key/value heads (0 for as many as attention heads).  If it is a multiple, devices
- * share key/value heads. */
+ * multiple of the key/value heads (0 stands for as many as attention heads).  If it is a multiple,
+ * devices share key/value heads. */
 bool pz_heads_divide(int64_t heads, int64_t kv_heads, int64_t tp);
 
 /* Returns whether only some of the linear layers that Megatron Core joins into one have

@@ -1,7 +1,7 @@
-/* A workload as JSON, with the names of the members in phaze.h, and as a drawing.
+/* A workload as JSON, with the member names of phaze.h, and as a Graphviz drawing.
  *
- * Values are built without checks: jansson passes on values for which there was no memory, and
- * pz_json_built() raises the error in the end. */
+ * JSON values are built without checks: jansson passes NULL on if memory is exhausted, and
+ * pz_json_built() finally raises the error. */
 #include "workload/workload.h"
 
 #include <inttypes.h>
@@ -12,25 +12,27 @@ static void set_int(json_t *object, const char *key, int64_t value) {
   json_object_set_new(object, key, json_integer(value));
 }
 
-/* Sets a text, or null for NULL.  Names from ONNX files need not be UTF-8. */
+/* Sets a member to a text, or to null for NULL. Names from ONNX files may be invalid UTF-8. */
 static void set_text(json_t *object, const char *key, const char *value) {
   json_t *text = value ? json_string(value) : json_null();
   json_object_set_new(object, key, text ? text : json_string("(not UTF-8)"));
 }
 
+/* Returns a list of n indices as a JSON array. */
 static json_t *ids_json(const uint32_t *ids, uint32_t n) {
   json_t *list = json_array();
   for (uint32_t i = 0; i < n; i++) json_array_append_new(list, json_integer(ids[i]));
   return list;
 }
 
-/* Returns the name of a kind: "gelu", or "gelu_backward" for its derivative.  The derivatives of a
- * product are products. */
+/* Returns the name of an operator kind: "gelu", or "gelu_backward" for its derivative.  The
+ * derivatives of a product are products, so their name has no suffix. */
 static json_t *kind_json(int kind, enum pz_direction direction) {
   bool is_derivative = direction == PZ_BACKWARD && pz_op_info(kind)->grad == PZ_GRAD_POINTWISE;
   return json_sprintf("%s%s", pz_op_kind_name(kind), is_derivative ? "_backward" : "");
 }
 
+/* Returns an operator, whose index in its list is `id`. */
 static json_t *op_json(const struct pz_op *op, uint32_t id) {
   static const char *const peers[] = {NULL, "expert", "expert_tensor", "context"};
   json_t *object = json_object(), *tail = json_array();
@@ -67,6 +69,7 @@ static json_t *ops_json(const struct pz_ops *ops) {
   return list;
 }
 
+/* Returns a layer with its saved tensors and operators. */
 static json_t *layer_json(const struct pz_layer *layer) {
   json_t *object = json_object(), *saved = json_array();
   for (uint32_t i = 0; i < layer->n_saved; i++) {
@@ -141,7 +144,7 @@ static json_t *totals_json(const struct pz_totals *totals) {
   return object;
 }
 
-/* Members that are seldom set are written only if they differ from their default. */
+/* Rarely used members are written only if they differ from their default. */
 json_t *pz_workload_json(struct pz_call *call, const struct pz_workload *workload) {
   json_t *object = json_object(), *layers = json_array(), *order = json_array();
   set_text(object, "model", workload->model);
@@ -150,8 +153,8 @@ json_t *pz_workload_json(struct pz_call *call, const struct pz_workload *workloa
   for (uint32_t i = 0; i < workload->n_layers; i++)
     json_array_append_new(layers, layer_json(&workload->layers[i]));
   json_object_set_new(object, "layers", layers);
-  /* The order is written, as [{"unit": [1, 2], "repeats": 21}], unless each layer simply follows
-   * the one before. */
+  /* The order, such as [{"unit": [1, 2], "repeats": 21}], is written unless each layer simply
+   * follows the one before. */
   bool is_listed_order = true;
   for (uint32_t i = 0; i < workload->n_order; i++) {
     const struct pz_segment *segment = &workload->order[i];
@@ -168,7 +171,7 @@ json_t *pz_workload_json(struct pz_call *call, const struct pz_workload *workloa
 
 /* ---- a Graphviz drawing ---------------------------------------------------------------------- */
 
-/* Writes a text as DOT quotes it. */
+/* Writes the contents of a quoted string of the DOT language. */
 static void write_quoted(const char *text, FILE *out) {
   for (; *text; text++) {
     if (*text == '"' || *text == '\\') fputc('\\', out);
@@ -176,7 +179,7 @@ static void write_quoted(const char *text, FILE *out) {
   }
 }
 
-/* Draws the operators of one direction of a layer as the nodes of a box. */
+/* Draws the operators of one direction of a layer as nodes of a cluster. */
 static void draw_layer(const struct pz_layer *layer, uint32_t index, enum pz_direction direction,
                        FILE *out) {
   static const char *const names[] = {"forward", "backward"};
@@ -203,6 +206,7 @@ struct text_arguments {
   char **text;
 };
 
+/* Writes a workload as JSON or as a drawing (a callback of pz_border). */
 static void write_workload(struct pz_call *call, void *ctx) {
   const struct text_arguments *args = ctx;
   pz_require(call, args->workload, "workload");
@@ -213,7 +217,6 @@ static void write_workload(struct pz_call *call, void *ctx) {
     pz_json_print(call, buffer, pz_workload_json(call, args->workload));
   } else {
     FILE *out = pz_buffer_open(call, buffer);
-    /* Draw workload. */
     const struct pz_workload *workload = args->workload;
     fprintf(out, "digraph \"");
     write_quoted(workload->model, out);
