@@ -20,7 +20,7 @@ static void solve(struct tally *t, const struct pz_problem *p) {
   struct pz_schedule s;
   struct pz_error err = {0};
   struct pz_solve_options o = {.steps = t->limit, .techniques = t->techniques};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   if (pz_schedule_solve(p, &o, &arena, &s, &err) != PZ_OK) give_up(&err);
   double gap = gap_percent(&s);
   t->n++;

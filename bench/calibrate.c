@@ -74,7 +74,7 @@ static bool run(const char *path) {
   char *text = NULL;
   size_t bytes = 0;
   const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   bool ok = pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, NULL) == PZ_OK &&
             pz_csv_parse(path, text, bytes, &arena, &csv, NULL) == PZ_OK &&
             pz_measured_read(path, &csv, &arena, &m, NULL) == PZ_OK && m.n <= MOST_ROWS;

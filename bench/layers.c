@@ -12,6 +12,7 @@
 #include "core/progress.h"
 #include "core/vec.h"
 #include "problems.h"
+#include "unit/vec_push.h"
 
 struct job {
   struct layer_problem of;
@@ -34,7 +35,7 @@ static double solve_us(const struct pz_problem *p, const struct pz_solve_options
   double best = 1e15;
   for (int again = 0; again < most_times; again++) {
     struct pz_arena arena;
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     double start = pz_clock_s();
     if (pz_schedule_solve(p, o, &arena, out, &err) != PZ_OK) give_up(&err);
     double took = 1e6 * (pz_clock_s() - start);
@@ -60,7 +61,7 @@ static void solve(void *ctx, const struct layer_problem *l, const struct pz_prob
   j.gap = gap_percent(&s);
   j.steps = s.steps;
   j.proven = s.outcome == PZ_OUTCOME_OPTIMAL;
-  if (!pz_vec_push(&r->jobs, &j)) exit(1);
+  if (!vec_push(&r->jobs, &j)) exit(1);
   if (!r->rows) return;
   print_job(l, p, &s);
   putchar('\n');
@@ -142,7 +143,7 @@ int main(int argc, char **argv) {
                   .seconds = argc > 2 ? atof(argv[2]) : 0,
                   .rows = argc > 2 && strcmp(argv[2], "rows") == 0};
   struct pz_arena arena;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   pz_vec_init(&r.jobs, &arena, sizeof(struct job));
   if (r.rows)
     printf("problem,chip,model,tp,layer,direction,ops,makespan_us,gap_percent,outcome,steps\n");

@@ -37,7 +37,7 @@ static double solve_s(struct pz_place_problem p, enum pz_semantics semantics, do
     struct pz_arena arena;
     struct pz_place_solution plan;
     struct pz_error err = {0};
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     double start = pz_clock_s();
     *time_s = pz_place_solve(&p, DBL_MAX, &arena, &plan, &err) == PZ_OK ? plan.time_s
                                                                         : -1; /* no plan fits */
@@ -55,7 +55,7 @@ static void instances(const char *folder, const struct pz_csv *index) {
     const char *original = pz_csv_cell(index, r, pz_csv_column(index, "time_O2"));
     struct pz_arena arena;
     double time, corrected;
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     struct pz_place_problem p = read_problem(folder, name, &arena);
     double took = solve_s(p, PZ_SEMANTICS_ORIGINAL, &time);
     double took_corrected = solve_s(p, PZ_SEMANTICS_CORRECTED, &corrected);
@@ -69,7 +69,7 @@ static void instances(const char *folder, const struct pz_csv *index) {
 static void devices(const char *folder, const char *name) {
   struct pz_arena arena;
   double time;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   struct pz_place_problem p = read_problem(folder, name, &arena);
   for (int64_t n = 64; n <= 1000000; n = n == 65536 ? 1000000 : 4 * n) {
     p.devices = n;
@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
   struct pz_error err = {0};
   if (argc < 2) return 2;
   snprintf(path, sizeof path, "%s/index.csv", argv[1]);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   if (pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err) != PZ_OK ||
       pz_csv_parse(path, text, bytes, &arena, &index, &err) != PZ_OK) {
     fprintf(stderr, "%s\n", err.message);

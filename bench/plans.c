@@ -117,7 +117,7 @@ static enum pz_status measure(const struct run *r, double *first, struct pz_erro
   struct pz_cluster net;
   struct pz_found_plans found;
   struct pz_arena arena;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   enum pz_status status = pz_test_chip_read(r->chip, &chip, err);
   if (status == PZ_OK) status = pz_cluster_load(r->cluster, &net, err);
   if (status == PZ_OK) status = pz_cluster_reach(&net, r->devices, "devices", err);

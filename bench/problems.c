@@ -44,7 +44,7 @@ static void visit_kinds(struct layer_walk *x, struct pz_cost *cost, const struct
     struct pz_arena arena;
     struct pz_problem p;
     struct pz_error err = {0};
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     if (pz_layer_problem(cost, ops, &layer_options[x->at.kind], &arena, &p, &err) != PZ_OK)
       give_up(&err);
     x->visit(x->ctx, &x->at, &p);
@@ -145,7 +145,7 @@ void each_random(const struct random_options *o, problem_visitor *visit, void *c
     struct graph g;
     struct pz_arena arena;
     struct pz_problem p;
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     draw_graph(&seed, o->ops, o->width, &g);
     make_problem(&g, random_cores[o->cores], &arena, &p);
     visit(ctx, &p);
@@ -167,7 +167,7 @@ static void visit_reference(const char *folder, const struct reference *r, refer
   struct pz_problem p;
   struct pz_error err = {0};
   snprintf(path, sizeof path, "%s/%s.json", folder, r->name);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   if (pz_file_read(path, PZ_INSTANCE_MOST_BYTES, &text, &bytes, &err) != PZ_OK ||
       pz_instance_parse(r->name, text, bytes, PZ_EXCLUSIVE_ALL, &arena, &p, &err) != PZ_OK)
     give_up(&err);
@@ -183,7 +183,7 @@ void each_reference(const char *folder, reference_visitor *visit, void *ctx) {
   struct pz_csv index;
   struct pz_error err = {0};
   snprintf(path, sizeof path, "%s/index.csv", folder);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   if (pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err) != PZ_OK ||
       pz_csv_parse(path, text, bytes, &arena, &index, &err) != PZ_OK)
     give_up(&err);

@@ -20,7 +20,7 @@ static void solve(void *ctx, const struct pz_problem *p) {
   struct pz_schedule s;
   struct pz_error err = {0};
   struct pz_solve_options o = {.steps = t->limit};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   double start = pz_clock_s();
   if (pz_schedule_solve(p, &o, &arena, &s, &err) != PZ_OK) give_up(&err);
   double took = pz_clock_s() - start, gap = gap_percent(&s);

@@ -16,6 +16,7 @@
 #include "core/ranks.h"
 #include "core/vec.h"
 #include "unit/study_borders.h"
+#include "unit/vec_push.h"
 
 /* Of a cluster's network: a small message between nodes, and what one node receives. */
 static const double LATENCY_S = 5e-6, BYTES_PER_S = 10e9;
@@ -44,7 +45,7 @@ static double cpu_s(void) {
 static size_t next_item(void *ctx, size_t n) {
   struct trace *t = ctx;
   double now = cpu_s(), s = now - t->since_s;
-  if (t->at && !pz_vec_push(&t->items, &s)) abort();
+  if (t->at && !vec_push(&t->items, &s)) abort();
   t->since_s = now;
   return t->at < n ? t->at++ : n;
 }
@@ -56,7 +57,7 @@ static void end_round(struct pz_call *call, void *ctx, const struct pz_ranks_par
   (void)receive, (void)receiver;
   t->at = 0;
   t->taken = t->items.n;
-  if (r.n && !pz_vec_push(&t->rounds, &r)) abort();
+  if (r.n && !vec_push(&t->rounds, &r)) abort();
   if (own->error && own->error->status != PZ_OK) pz_raise_again(call, own->error);
 }
 
@@ -148,7 +149,7 @@ int main(int argc, char **argv) {
   struct pz_error err = {0};
   struct pz_ranks ranks = {.size = 1, .ctx = &t, .next_item = next_item, .exchange = end_round};
   if (argc != 3 || pz_alloc_use(NULL, &err) != PZ_OK) return 2;
-  pz_arena_init(&t.arena, NULL);
+  pz_arena_init(&t.arena);
   pz_vec_init(&t.items, &t.arena, sizeof(double));
   pz_vec_init(&t.rounds, &t.arena, sizeof(struct round));
   pz_ranks_use(&ranks);

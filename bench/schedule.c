@@ -13,7 +13,7 @@ static void solve(void *ctx, const struct reference *r, const struct pz_problem 
   struct pz_schedule s;
   struct pz_solve_options o = {.steps = *steps};
   struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   double start = pz_clock_s();
   if (pz_schedule_solve(p, &o, &arena, &s, &err) != PZ_OK) give_up(&err);
   double took = pz_clock_s() - start;

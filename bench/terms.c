@@ -37,7 +37,7 @@ static bool score(const struct table *t, const struct pz_constants *k, bool expe
   struct pz_error err = {0};
   double sum = 0, sign = 0;
   *rows = 0;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   bool good = try_read_runs_with(&(struct pz_run_terms){.constants = k}, t->path, t->text, t->bytes,
                                  &arena, &runs, &err) == PZ_OK;
   if (!good) fprintf(stderr, "%s\n", err.message);

@@ -4,45 +4,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct pz_allocator *used; /* NULL stands for the C library */
+static const struct pz_allocator *installed; /* NULL stands for the C library */
 
-void pz_alloc_set(const struct pz_allocator *allocator) { used = allocator; }
+void pz_alloc_set(const struct pz_allocator *allocator) { installed = allocator; }
 
 void *pz_malloc(size_t bytes) {
-  return used ? used->alloc(used->ctx, bytes ? bytes : 1) : malloc(bytes ? bytes : 1);
+  if (!bytes) bytes = 1; /* so that NULL always means a failure */
+  return installed ? installed->alloc(installed->ctx, bytes) : malloc(bytes);
 }
 
 void *pz_calloc(size_t n, size_t bytes) {
   size_t total;
   if (__builtin_mul_overflow(n, bytes, &total)) return NULL;
-  if (!used) return calloc(n ? n : 1, bytes ? bytes : 1);
+  if (!installed) return calloc(n ? n : 1, bytes ? bytes : 1);
   void *block = pz_malloc(total);
   return block ? memset(block, 0, total) : NULL;
 }
 
 void *pz_realloc(void *block, size_t bytes) {
   if (!bytes) bytes = 1; /* with zero bytes it is undefined whether realloc frees the block */
-  return used ? used->resize(used->ctx, block, bytes) : realloc(block, bytes);
+  return installed ? installed->resize(installed->ctx, block, bytes) : realloc(block, bytes);
 }
 
-char *pz_strdup(const char *s) {
-  size_t n = strlen(s) + 1;
-  char *copy = pz_malloc(n);
-  return copy ? memcpy(copy, s, n) : NULL;
+char *pz_strdup(const char *text) {
+  size_t bytes = strlen(text) + 1;
+  char *copy = pz_malloc(bytes);
+  return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
 void pz_free(void *block) {
-  if (!used)
+  if (!installed)
     free(block);
   else if (block)
-    used->free(used->ctx, block);
+    installed->free(installed->ctx, block);
 }
 
 /* ---- jansson -------------------------------------------------------------------------------- */
 
 static _Thread_local bool allocation_failed;
 
-/* The reserved block, or NULL. */
+/* The block of pz_json_reserve(), or NULL. */
 static _Thread_local struct {
   void *block;
   size_t bytes;
@@ -64,7 +65,7 @@ void *pz_json_alloc(size_t bytes) {
 }
 
 bool pz_json_reserve(size_t bytes) {
-  if (!used) return true; /* jansson uses malloc */
+  if (!installed) return true; /* without pz_alloc_use(), jansson calls malloc() */
   reserve.block = pz_malloc(bytes);
   reserve.bytes = reserve.block ? bytes : 0;
   return reserve.block != NULL;

@@ -7,49 +7,50 @@
 #include "core/alloc.h"
 #include "core/status.h"
 
-/* The functions below are sqlite3_mem_methods.  SQLite asks for the size of a block, which is
- * therefore stored in front of it. */
+/* The functions below implement sqlite3_mem_methods.  SQLite asks for the size of a block, so every
+ * block begins with its size, and SQLite gets the address of the data behind it. */
 enum { HEAD_BYTES = alignof(max_align_t) > sizeof(int) ? alignof(max_align_t) : sizeof(int) };
 
-/* Stores the size in front of a new block and returns its data. */
+/* Stores the size at the beginning of a new block and returns the address of its data. */
 static void *store_size(void *block, int bytes) {
   if (!block) return NULL;
   memcpy(block, &bytes, sizeof bytes);
   return (unsigned char *)block + HEAD_BYTES;
 }
 
-static void *block_of(void *data) { return (unsigned char *)data - HEAD_BYTES; }
+static void *block_before(void *data) { return (unsigned char *)data - HEAD_BYTES; }
 
-static void *db_alloc(int bytes) {
+static void *sqlite_alloc(int bytes) {
   return store_size(pz_malloc((size_t)bytes + HEAD_BYTES), bytes);
 }
 
-static void db_free(void *data) {
-  if (data) pz_free(block_of(data));
+static void sqlite_free(void *data) {
+  if (data) pz_free(block_before(data));
 }
 
-static void *db_resize(void *data, int bytes) {
-  return store_size(pz_realloc(block_of(data), (size_t)bytes + HEAD_BYTES), bytes);
+static void *sqlite_resize(void *data, int bytes) {
+  return store_size(pz_realloc(block_before(data), (size_t)bytes + HEAD_BYTES), bytes);
 }
 
-static int db_size(void *data) {
+static int sqlite_size(void *data) {
   int bytes = 0;
-  if (data) memcpy(&bytes, block_of(data), sizeof bytes);
+  if (data) memcpy(&bytes, block_before(data), sizeof bytes);
   return bytes;
 }
 
-static int db_round_up(int bytes) { return (bytes + 7) & ~7; }
+static int sqlite_round_up(int bytes) { return (bytes + 7) & ~7; }
 
-static int db_begin(void *ctx) {
+static int sqlite_start(void *ctx) {
   (void)ctx;
   return SQLITE_OK;
 }
 
-static void db_end(void *ctx) { (void)ctx; }
+static void sqlite_stop(void *ctx) { (void)ctx; }
 
 enum pz_status pz_alloc_use(const struct pz_allocator *allocator, struct pz_error *err) {
-  static const sqlite3_mem_methods methods = {db_alloc,    db_free,  db_resize, db_size,
-                                              db_round_up, db_begin, db_end,    NULL};
+  static const sqlite3_mem_methods methods = {
+      sqlite_alloc,    sqlite_free,  sqlite_resize, sqlite_size,
+      sqlite_round_up, sqlite_start, sqlite_stop,   NULL};
   if (sqlite3_config(SQLITE_CONFIG_MALLOC, &methods) != SQLITE_OK)
     return pz_fail(err, PZ_BAD_USE, "the allocator is set while SQLite is in use");
   json_set_alloc_funcs(pz_json_alloc, pz_free);

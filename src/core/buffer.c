@@ -39,34 +39,36 @@ void pz_buffer_add(struct pz_call *call, struct pz_buffer *buffer, const char *t
 }
 
 void pz_buffer_print(struct pz_call *call, struct pz_buffer *buffer, const char *format, ...) {
-  enum { MOST = 4096 };
-  char text[MOST];
-  va_list args, again;
+  enum { LONGEST_ON_STACK = 4096 };
+  char text[LONGEST_ON_STACK], *longer = NULL;
+  va_list args, args_copy;
   va_start(args, format);
-  va_copy(again, args);
+  va_copy(args_copy, args);
   int n = vsnprintf(text, sizeof text, format, args);
   va_end(args);
-  char *longer = n < MOST ? NULL : pz_malloc((size_t)n + 1);
-  if (longer) vsnprintf(longer, (size_t)n + 1, format, again);
-  bool stored = n < MOST || longer;
-  if (stored && n > 0) stored = pz_buffer_append(buffer, longer ? longer : text, (size_t)n);
+  bool fits = n < LONGEST_ON_STACK;
+  if (!fits) longer = pz_malloc((size_t)n + 1);
+  if (longer) vsnprintf(longer, (size_t)n + 1, format, args_copy);
+  bool appended = fits || longer;
+  if (appended && n > 0) appended = pz_buffer_append(buffer, longer ? longer : text, (size_t)n);
   pz_free(longer);
-  va_end(again);
-  if (!stored) pz_raise_memory(call, NULL);
+  va_end(args_copy);
+  if (!appended) pz_raise_memory(call, NULL);
 }
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
-static ssize_t write_cookie(void *buffer, const char *text, size_t bytes) {
+/* The write function of fopencookie(), for which 0 means an error. */
+static ssize_t write_to_buffer(void *buffer, const char *text, size_t bytes) {
   if (pz_buffer_append(buffer, text, bytes)) return (ssize_t)bytes;
   errno = ENOMEM;
-  return 0; /* means an error to fopencookie() */
+  return 0;
 }
 
 static void close_stream(void *stream) { fclose(stream); }
 
 FILE *pz_buffer_open(struct pz_call *call, struct pz_buffer *buffer) {
-  FILE *stream = fopencookie(buffer, "w", (cookie_io_functions_t){.write = write_cookie});
+  FILE *stream = fopencookie(buffer, "w", (cookie_io_functions_t){.write = write_to_buffer});
   if (!stream) pz_raise_memory(call, NULL);
   pz_defer(call, close_stream, stream);
   return stream;

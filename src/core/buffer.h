@@ -1,4 +1,5 @@
-/* A text that grows: to append to, to print to, or to print to as a stream. */
+/* A text that grows: bytes and formatted texts can be appended to it, and a stream can write to
+ * it. */
 #ifndef PZ_CORE_BUFFER_H
 #define PZ_CORE_BUFFER_H
 
@@ -6,10 +7,10 @@
 
 #include "core/call.h"
 
-/* Ends with a NUL; `text` is NULL until something is appended. */
 struct pz_buffer {
-  char *text;
-  size_t bytes, capacity;
+  char *text;   /* ends with a NUL; NULL until something is appended */
+  size_t bytes; /* without the NUL */
+  size_t capacity;
 };
 
 /* Returns an empty buffer, whose text is freed when the call ends, or with pz_close(). */
@@ -19,17 +20,17 @@ void pz_buffer_add(struct pz_call *call, struct pz_buffer *buffer, const char *t
 void pz_buffer_print(struct pz_call *call, struct pz_buffer *buffer, const char *format, ...)
     PZ_PRINTF(3, 4);
 
-/* Returns a stream that appends to the buffer.  pz_buffer_flush() closes it; only then the text
- * is complete. */
+/* Returns a stream that appends to the buffer.  The text is complete after pz_buffer_flush(), which
+ * closes the stream. */
 FILE *pz_buffer_open(struct pz_call *call, struct pz_buffer *buffer);
 void pz_buffer_flush(struct pz_call *call, FILE *stream);
 
-/* Returns the text, for the caller of a public function, who frees it with pz_text_free().
- * Never NULL. */
+/* Returns the text, which is never NULL, for the caller of a public function, who frees it with
+ * pz_text_free(). */
 char *pz_buffer_take(struct pz_call *call, struct pz_buffer *buffer);
 
-/* Like pz_buffer_add(), for callbacks of foreign functions, which must not raise: returns false if
- * there is no memory. */
+/* Like pz_buffer_add(), but returns false if there is no memory.  For callbacks of foreign
+ * functions, which must not raise. */
 bool pz_buffer_append(struct pz_buffer *buffer, const char *text, size_t bytes);
 
 #endif

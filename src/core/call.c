@@ -15,12 +15,12 @@
 
 #include "core/alloc.h"
 
-/* A function to call when the border ends.  Nodes live in the arena of the border and are used
- * again. */
+/* A function to call when the border ends, as a node of a list.  Nodes are allocated in the arena
+ * of the border and reused. */
 struct deferred {
   struct deferred *older;
   pz_close_fn *fn;
-  void *what;
+  void *resource;
 };
 
 struct pz_border {
@@ -33,7 +33,7 @@ struct pz_border {
   struct deferred *newest, *unused;
 };
 
-/* An object is stored behind its arena. */
+/* The header of an object, directly before its data. */
 union object_head {
   struct pz_arena arena;
   max_align_t align;
@@ -44,11 +44,12 @@ static _Thread_local struct pz_border *innermost;
 
 /* ---- borders -------------------------------------------------------------------------------- */
 
+/* Calls the deferred functions, releases the memory, and returns the status. */
 static enum pz_status close_border(struct pz_border *border) {
   while (border->newest) {
     struct deferred *deferred = border->newest;
     border->newest = deferred->older;
-    deferred->fn(deferred->what);
+    deferred->fn(deferred->resource);
   }
   pz_arena_release(&border->arena);
   innermost = border->outer;
@@ -57,7 +58,7 @@ static enum pz_status close_border(struct pz_border *border) {
   return status;
 }
 
-/* setjmp() may leave local variables undefined, so the border has none that change after it. */
+/* After a jump, local variables that have changed since setjmp() are undefined; here none does. */
 enum pz_status pz_border(pz_call_fn *fn, void *ctx, struct pz_error *err) {
   struct pz_border border;
   struct pz_call call = {&border, &border.arena};
@@ -66,7 +67,7 @@ enum pz_status pz_border(pz_call_fn *fn, void *ctx, struct pz_error *err) {
   border.err = err;
   border.newest = border.unused = NULL;
   memset(&border.error, 0, sizeof border.error);
-  pz_arena_init(&border.arena, NULL);
+  pz_arena_init(&border.arena);
   innermost = &border;
   if (setjmp(border.jump) == 0) fn(&call, ctx);
   return close_border(&border);
@@ -135,14 +136,14 @@ char *pz_copy_text(struct pz_call *call, const char *text) {
 }
 
 char *pz_format(struct pz_call *call, const char *format, ...) {
-  va_list args, again;
+  va_list args, args_copy;
   va_start(args, format);
-  va_copy(again, args);
+  va_copy(args_copy, args);
   int n = vsnprintf(NULL, 0, format, args);
   va_end(args);
   char *text = pz_arena_alloc(call->arena, (size_t)(n < 0 ? 0 : n) + 1, 1);
-  if (text && n >= 0) vsnprintf(text, (size_t)n + 1, format, again);
-  va_end(again);
+  if (text && n >= 0) vsnprintf(text, (size_t)n + 1, format, args_copy);
+  va_end(args_copy);
   if (!text) pz_raise_memory(call, NULL);
   return text;
 }
@@ -165,7 +166,7 @@ void pz_scratch_end(struct pz_call *scratch) {
 
 /* ---- what has to be closed ------------------------------------------------------------------ */
 
-void pz_defer(struct pz_call *call, pz_close_fn *fn, void *what) {
+void pz_defer(struct pz_call *call, pz_close_fn *fn, void *resource) {
   struct pz_border *border = call->border;
   struct deferred *deferred = border->unused;
   if (deferred)
@@ -173,20 +174,19 @@ void pz_defer(struct pz_call *call, pz_close_fn *fn, void *what) {
   else
     deferred = pz_arena_alloc(&border->arena, 1, sizeof *deferred);
   if (!deferred) {
-    fn(what);
+    fn(resource);
     pz_raise_memory(call, NULL);
   }
-  *deferred = (struct deferred){border->newest, fn, what};
+  *deferred = (struct deferred){border->newest, fn, resource};
   border->newest = deferred;
 }
 
-/* Removes the newest entry of `what` from the list of deferred functions and returns its
- * function. */
-static pz_close_fn *remove_deferred(struct pz_border *border, const void *what) {
+/* Removes the newest deferred function of a resource from the list and returns it. */
+static pz_close_fn *remove_deferred(struct pz_border *border, const void *resource) {
   struct deferred **link = &border->newest;
-  while (*link && (*link)->what != what) link = &(*link)->older;
+  while (*link && (*link)->resource != resource) link = &(*link)->older;
   struct deferred *deferred = *link;
-  assert(deferred && "what is closed was deferred");
+  assert(deferred && "a resource that is closed was deferred before");
   if (!deferred) return NULL;
   *link = deferred->older;
   deferred->older = border->unused;
@@ -194,19 +194,21 @@ static pz_close_fn *remove_deferred(struct pz_border *border, const void *what) 
   return deferred->fn;
 }
 
-void pz_close(struct pz_call *call, void *what) {
-  pz_close_fn *fn = remove_deferred(call->border, what);
-  if (fn) fn(what);
+void pz_close(struct pz_call *call, void *resource) {
+  pz_close_fn *fn = remove_deferred(call->border, resource);
+  if (fn) fn(resource);
 }
 
-void pz_undefer(struct pz_call *call, const void *what) { remove_deferred(call->border, what); }
+void pz_undefer(struct pz_call *call, const void *resource) {
+  remove_deferred(call->border, resource);
+}
 
 /* ---- objects that outlive the call ---------------------------------------------------------- */
 
 void *pz_object_new(struct pz_call *call, size_t bytes, struct pz_call *own) {
   union object_head *head = pz_calloc(1, sizeof *head + bytes);
   if (!head) pz_raise_memory(call, "an object");
-  pz_arena_init(&head->arena, NULL);
+  pz_arena_init(&head->arena);
   pz_defer(call, pz_object_free, head + 1);
   *own = pz_call_in(call, &head->arena);
   return head + 1;
@@ -226,14 +228,14 @@ void pz_object_free(void *object) {
 
 /* ---- arguments of public functions ---------------------------------------------------------- */
 
-void pz_require(struct pz_call *call, const void *given, const char *what) {
-  if (!given) pz_raise(call, PZ_BAD_USE, "%s is NULL", what);
+void pz_require(struct pz_call *call, const void *given, const char *name) {
+  if (!given) pz_raise(call, PZ_BAD_USE, "%s is NULL", name);
 }
 
-void pz_require_range(struct pz_call *call, const char *what, int64_t value, int64_t min,
+void pz_require_range(struct pz_call *call, const char *name, int64_t value, int64_t min,
                       int64_t max) {
   if (value < min || value > max)
-    pz_raise(call, PZ_BAD_USE, "%s %" PRId64 "; accepted: %" PRId64 " to %" PRId64, what, value,
+    pz_raise(call, PZ_BAD_USE, "%s %" PRId64 "; accepted: %" PRId64 " to %" PRId64, name, value,
              min, max);
 }
 

@@ -54,7 +54,7 @@ PZ_NODISCARD enum pz_status pz_border(pz_call_fn *fn, void *ctx, struct pz_error
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
-/* Ends the call with an error: the status and a sentence for people. */
+/* Ends the call with an error: a status and a formatted message. */
 #define pz_raise(call, status, ...)                                                                \
   pz_raise_from((call), (status), &(struct pz_origin){__FILE__, __LINE__, NULL, 0, 0}, __VA_ARGS__)
 
@@ -86,7 +86,7 @@ _Noreturn void pz_raise_memory(struct pz_call *call, const char *purpose);
  * errors calls it, because a result without the missing part would depend on the memory of the machine. */
 void pz_raise_if_memory(struct pz_call *call, const struct pz_error *error);
 
-/* The error of the call, for functions that report one through a struct pz_error:
+/* Returns the error record of the call, for functions that report errors through a struct pz_error:
  *     pz_must(call, pz_load(path, &model, pz_call_error(call))); */
 struct pz_error *pz_call_error(struct pz_call *call);
 
@@ -96,11 +96,11 @@ void pz_must(struct pz_call *call, enum pz_status status);
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Zeroed memory for n items of `bytes` each, aligned for any type.  Never NULL, also when n is
- * 0. */
+/* Returns zeroed memory for n items of `bytes` each, aligned for any type.  Never returns NULL, also
+ * when n is 0. */
 void *pz_alloc(struct pz_call *call, size_t n, size_t bytes) __attribute__((returns_nonnull));
 
-/* Copies of an array, of a string, and of a formatted string. */
+/* Return a copy of an array or of a string, or a formatted string, in the memory of the call. */
 void *pz_copy(struct pz_call *call, const void *items, size_t n, size_t bytes)
     __attribute__((returns_nonnull));
 char *pz_copy_text(struct pz_call *call, const char *text) __attribute__((returns_nonnull));
@@ -115,20 +115,20 @@ struct pz_call pz_call_in(const struct pz_call *call, struct pz_arena *arena);
 struct pz_call pz_scratch(struct pz_call *call);
 void pz_scratch_end(struct pz_call *scratch);
 
-/* ---- what has to be closed ------------------------------------------------------------------ */
+/* ---- deferred functions --------------------------------------------------------------------- */
 
-typedef void pz_close_fn(void *what);
+typedef void pz_close_fn(void *resource);
 
-/* Has fn(what) called when the call ends, however it ends.  The function must not raise, and `what`
- * must not be a local variable, whose function has ended by then.  If there is no memory to note
- * it, fn(what) is called at once and the error is raised. */
-void pz_defer(struct pz_call *call, pz_close_fn *fn, void *what);
+/* Registers fn(resource) to be called when the call ends, normally or by an error.  fn must not
+ * raise.  The resource must not be a local variable, because its function has ended by then.  If
+ * there is no memory to register it, fn(resource) is called at once and the error is raised. */
+void pz_defer(struct pz_call *call, pz_close_fn *fn, void *resource);
 
-/* Closes what was deferred before the call ends. */
-void pz_close(struct pz_call *call, void *what);
+/* Calls the function that was deferred for a resource now. */
+void pz_close(struct pz_call *call, void *resource);
 
-/* Forgets what was deferred: it outlives the call and belongs to somebody else now. */
-void pz_undefer(struct pz_call *call, const void *what);
+/* Drops the function that was deferred for a resource, which then outlives the call. */
+void pz_undefer(struct pz_call *call, const void *resource);
 
 /* ---- objects that outlive the call ---------------------------------------------------------- */
 
@@ -142,11 +142,12 @@ void pz_object_free(void *object); /* accepts NULL */
 
 /* ---- arguments of public functions ---------------------------------------------------------- */
 
-/* Raises PZ_BAD_USE if a pointer that the caller has to give is NULL; `what` names it. */
-void pz_require(struct pz_call *call, const void *given, const char *what);
+/* Raises PZ_BAD_USE if a pointer that the caller has to give is NULL; `name` is that of the
+ * argument. */
+void pz_require(struct pz_call *call, const void *given, const char *name);
 
 /* Raises PZ_BAD_USE unless min <= value <= max. */
-void pz_require_range(struct pz_call *call, const char *what, int64_t value, int64_t min,
+void pz_require_range(struct pz_call *call, const char *name, int64_t value, int64_t min,
                       int64_t max);
 
 /* Copies the options of a caller over the defaults in *own.  Options are structs that begin with

@@ -6,19 +6,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* *acc *= f and *acc += t.  Return false, and leave *acc alone, if the result does not fit into
- * int64_t. */
-static inline bool pz_mul(int64_t *acc, int64_t f) {
-  int64_t r;
-  if (__builtin_mul_overflow(*acc, f, &r)) return false;
-  *acc = r;
+/* Multiply *acc by a factor, or add a term to it.  Return false, and leave *acc unchanged, if the
+ * result overflows. */
+static inline bool pz_mul(int64_t *acc, int64_t factor) {
+  int64_t result;
+  if (__builtin_mul_overflow(*acc, factor, &result)) return false;
+  *acc = result;
   return true;
 }
 
-static inline bool pz_add(int64_t *acc, int64_t t) {
-  int64_t r;
-  if (__builtin_add_overflow(*acc, t, &r)) return false;
-  *acc = r;
+static inline bool pz_add(int64_t *acc, int64_t term) {
+  int64_t result;
+  if (__builtin_add_overflow(*acc, term, &result)) return false;
+  *acc = result;
   return true;
 }
 
@@ -33,12 +33,12 @@ static inline double pz_fmax(double a, double b) { return a > b ? a : b; }
 
 /* ---- seeded random numbers, the same on every machine; for sampling, not for cryptography ---- */
 
-/* splitmix64 (Steele, Lea, Flood 2014); any state is a seed. */
+/* Returns the next number of splitmix64 (Steele, Lea, Flood 2014); any state is a seed. */
 static inline uint64_t pz_random_next(uint64_t *state) {
-  uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-  return z ^ (z >> 31);
+  uint64_t bits = *state += UINT64_C(0x9e3779b97f4a7c15);
+  bits = (bits ^ (bits >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  bits = (bits ^ (bits >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return bits ^ (bits >> 31);
 }
 
 /* 31 bits of a 64-bit linear congruential generator (Knuth's MMIX; TAOCP 2, 3.3.4), with which
@@ -53,12 +53,12 @@ static inline uint32_t pz_random_below(uint64_t *state, uint32_t n) {
   return (uint32_t)(pz_random_next(state) % n);
 }
 
-/* Bring k of the n items (all, if there are fewer), drawn without replacement, to the front. */
+/* Draws k of the n items without replacement, all if n < k, and moves them to the front. */
 static inline void pz_random_draw(uint64_t *state, uint32_t *items, uint32_t n, uint32_t k) {
   for (uint32_t i = 0; i < k && i < n; i++) {
-    uint32_t j = i + pz_random_below(state, n - i), t = items[i];
-    items[i] = items[j];
-    items[j] = t;
+    uint32_t j = i + pz_random_below(state, n - i), drawn = items[j];
+    items[j] = items[i];
+    items[i] = drawn;
   }
 }
 

@@ -18,7 +18,7 @@ enum { WRITTEN = 1, READY = 2, UNUSED = 3, STATES = 3 };
 
 struct pz_shared_slot {
   _Atomic uint64_t word;
-  uint64_t at; /* offset of the entry: length of the key, key, value, each aligned */
+  uint64_t offset; /* of the entry: length of the key, key, value, each aligned */
 };
 
 static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
@@ -28,46 +28,46 @@ void pz_shared_table_init(struct pz_shared_table *table, void *block, size_t byt
   *table = (struct pz_shared_table){.slots = NULL};
   if (!block || bytes < LEAST_SLOTS * BYTES_PER_SLOT) return;
   while (2 * n <= bytes / BYTES_PER_SLOT) n *= 2;
-  unsigned char *at = block;
+  unsigned char *bytes_of_block = block;
   size_t head = ALIGNMENT + n * sizeof *table->slots;
   table->used = (_Atomic uint64_t *)block;
-  table->slots = (struct pz_shared_slot *)(void *)(at + ALIGNMENT);
+  table->slots = (struct pz_shared_slot *)(void *)(bytes_of_block + ALIGNMENT);
   table->n_slots = n;
-  table->entries = at + head;
-  table->room = bytes - head;
+  table->entries = bytes_of_block + head;
+  table->entries_capacity = bytes - head;
 }
 
 double pz_shared_table_turn(const struct pz_shared_table *table) {
-  double at = 0, part = 0.5;
+  double fraction = 0, part = 0.5;
   if (!table || !table->slots) return 0;
   for (uint64_t n = atomic_fetch_add(table->used + 1, 1); n; n /= 2) {
-    if (n % 2) at += part;
+    if (n % 2) fraction += part;
     part /= 2;
   }
-  return at;
+  return fraction;
 }
 
 static const unsigned char *key_of(const unsigned char *entry) { return entry + ALIGNMENT; }
 
 /* Returns whether an entry has this key. */
-static bool has_key(const unsigned char *entry, const void *key, size_t bytes) {
+static bool has_key(const unsigned char *entry, const void *key, size_t key_bytes) {
   uint64_t n;
   memcpy(&n, entry, sizeof n);
-  return n == bytes && memcmp(key_of(entry), key, bytes) == 0;
+  return n == key_bytes && memcmp(key_of(entry), key, key_bytes) == 0;
 }
 
-/* The slot of the key, with *found set, or an empty slot for it.  NULL if the neighbourhood has
- * neither, or the entry is being written. */
+/* Returns the slot of the key, with *found set, or else an empty slot for it.  Returns NULL if the
+ * neighbourhood has neither, or if the entry is being written. */
 static struct pz_shared_slot *find_slot(const struct pz_shared_table *table, uint64_t hash,
-                                        const void *key, size_t bytes, bool *found) {
+                                        const void *key, size_t key_bytes, bool *found) {
   *found = false;
   for (size_t i = 0; i < MOST_PROBES; i++) {
     struct pz_shared_slot *slot = &table->slots[((hash >> 8) + i) & (table->n_slots - 1)];
-    uint64_t now = atomic_load_explicit(&slot->word, memory_order_acquire);
-    if (!now) return slot;
-    if ((now & ~(uint64_t)STATES) != hash) continue;
-    if (now == (hash | WRITTEN)) return NULL;
-    if (now != (hash | READY) || !has_key(table->entries + slot->at, key, bytes)) continue;
+    uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
+    if (!word) return slot;
+    if ((word & ~(uint64_t)STATES) != hash) continue;
+    if (word == (hash | WRITTEN)) return NULL;
+    if (word != (hash | READY) || !has_key(table->entries + slot->offset, key, key_bytes)) continue;
     *found = true;
     return slot;
   }
@@ -81,22 +81,23 @@ static uint64_t hash_of(const void *key, size_t bytes) {
 
 static const void *value_at(const struct pz_shared_table *table, const struct pz_shared_slot *slot,
                             size_t key_bytes) {
-  return key_of(table->entries + slot->at) + aligned(key_bytes);
+  return key_of(table->entries + slot->offset) + aligned(key_bytes);
 }
 
 const void *pz_shared_table_get(const struct pz_shared_table *table, const void *key,
-                                size_t bytes) {
+                                size_t key_bytes) {
   bool found = false;
   if (!table || !table->slots) return NULL;
-  const struct pz_shared_slot *slot = find_slot(table, hash_of(key, bytes), key, bytes, &found);
-  return found ? value_at(table, slot, bytes) : NULL;
+  const struct pz_shared_slot *slot =
+      find_slot(table, hash_of(key, key_bytes), key, key_bytes, &found);
+  return found ? value_at(table, slot, key_bytes) : NULL;
 }
 
-/* Reserves space for an entry, or returns NULL. */
+/* Reserves space for an entry.  Returns NULL if the block is full. */
 static unsigned char *reserve_space(const struct pz_shared_table *table, size_t bytes) {
   uint64_t used = atomic_load_explicit(table->used, memory_order_relaxed);
   do {
-    if (bytes > table->room || used > table->room - bytes) return NULL;
+    if (bytes > table->entries_capacity || used > table->entries_capacity - bytes) return NULL;
   } while (!atomic_compare_exchange_weak_explicit(table->used, &used, used + bytes,
                                                   memory_order_relaxed, memory_order_relaxed));
   return table->entries + used;
@@ -114,7 +115,8 @@ const void *pz_shared_table_put(const struct pz_shared_table *table, const void 
   bool found = false;
   if (!table || !table->slots) return NULL;
   size_t bytes = ALIGNMENT + aligned(key_bytes) + aligned(value_bytes);
-  if (atomic_load_explicit(table->used, memory_order_relaxed) + bytes > table->room) return NULL;
+  if (atomic_load_explicit(table->used, memory_order_relaxed) + bytes > table->entries_capacity)
+    return NULL;
   uint64_t hash = hash_of(key, key_bytes), n = key_bytes;
   struct pz_shared_slot *slot;
   do {
@@ -127,7 +129,7 @@ const void *pz_shared_table_put(const struct pz_shared_table *table, const void 
     memcpy(entry, &n, sizeof n);
     memcpy(entry + ALIGNMENT, key, key_bytes);
     memcpy(entry + ALIGNMENT + aligned(key_bytes), value, value_bytes);
-    slot->at = (uint64_t)(entry - table->entries);
+    slot->offset = (uint64_t)(entry - table->entries);
   }
   atomic_store_explicit(&slot->word, hash | (entry ? READY : UNUSED), memory_order_release);
   return entry ? value_at(table, slot, key_bytes) : NULL;

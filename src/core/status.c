@@ -1,7 +1,6 @@
 /* Records of errors, and the names of statuses. */
 #include "core/status.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +20,7 @@ enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const c
 enum pz_status pz_error_setv(struct pz_error *err, enum pz_status status, const char *file,
                              int line, const char *format, va_list args) {
   if (!err || err->status != PZ_OK) return status;
-  /* After jansson has run out of memory, what seems wrong may be only missing. */
+  /* After jansson has run out of memory, the apparent error may be data that it has lost. */
   bool no_memory = status != PZ_NO_MEMORY && pz_json_lost();
   if (no_memory) status = PZ_NO_MEMORY;
   if (status == PZ_NO_MEMORY) pz_json_lost_set(false);
@@ -32,17 +31,6 @@ enum pz_status pz_error_setv(struct pz_error *err, enum pz_status status, const 
   vsnprintf(err->message + n, sizeof err->message - (size_t)n, format, args);
   pz_text_plain(err->message);
   return status;
-}
-
-enum pz_status pz_need(const void *given, const char *what, struct pz_error *err) {
-  return given ? PZ_OK : pz_fail(err, PZ_BAD_USE, "%s is NULL", what);
-}
-
-enum pz_status pz_need_range(const char *what, int64_t value, int64_t min, int64_t max,
-                             struct pz_error *err) {
-  if (value >= min && value <= max) return PZ_OK;
-  return pz_fail(err, PZ_BAD_USE, "%s %" PRId64 "; accepted: %" PRId64 " to %" PRId64, what, value,
-                 min, max);
 }
 
 void pz_error_at(struct pz_error *err, const char *input, int line, int column) {

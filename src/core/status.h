@@ -1,5 +1,5 @@
-/* Errors of functions that return a status.  pz_fail() records the sentence for people and the
- * source line; the first error wins.  Functions that raise use core/call.h. */
+/* Errors of functions that return a status.  pz_fail() records a message and the source line, unless
+ * the record already holds an earlier error.  Functions that raise use core/call.h. */
 #ifndef PZ_CORE_STATUS_H
 #define PZ_CORE_STATUS_H
 
@@ -15,13 +15,6 @@ enum pz_status pz_error_set(struct pz_error *err, enum pz_status status, const c
 
 enum pz_status pz_error_setv(struct pz_error *err, enum pz_status status, const char *file,
                              int line, const char *format, va_list args) PZ_PRINTF(5, 0);
-
-/* Returns PZ_BAD_USE if a pointer that the caller has to give is NULL; `what` names it. */
-PZ_NODISCARD enum pz_status pz_need(const void *given, const char *what, struct pz_error *err);
-
-/* Returns PZ_BAD_USE unless min <= value <= max. */
-PZ_NODISCARD enum pz_status pz_need_range(const char *what, int64_t value, int64_t min, int64_t max,
-                                          struct pz_error *err);
 
 /* Stores the input that an error is about and the place in it; rows and columns count from 1, and 0
  * means unknown. */

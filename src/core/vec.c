@@ -11,12 +11,12 @@ static void *item_at(const struct pz_vec *vec, uint32_t i) {
   return (char *)vec->items + (size_t)i * vec->item_bytes;
 }
 
-void *pz_vec_push(struct pz_vec *vec, const void *item) {
+void *pz_append(struct pz_call *call, struct pz_vec *vec, const void *item) {
   if (vec->n == vec->capacity) {
+    struct pz_call own = pz_call_in(call, vec->arena);
     uint32_t capacity = vec->capacity ? vec->capacity * 2 : 16;
-    if (capacity <= vec->capacity) return NULL;
-    void *items = pz_arena_alloc(vec->arena, capacity, vec->item_bytes);
-    if (!items) return NULL;
+    if (capacity <= vec->capacity) pz_raise_memory(call, NULL); /* the number overflows */
+    void *items = pz_alloc(&own, capacity, vec->item_bytes);
     if (vec->n) memcpy(items, vec->items, (size_t)vec->n * vec->item_bytes);
     vec->items = items;
     vec->capacity = capacity;
@@ -27,12 +27,6 @@ void *pz_vec_push(struct pz_vec *vec, const void *item) {
     memcpy(slot, item, vec->item_bytes);
   else
     memset(slot, 0, vec->item_bytes);
-  return slot;
-}
-
-void *pz_append(struct pz_call *call, struct pz_vec *vec, const void *item) {
-  void *slot = pz_vec_push(vec, item);
-  if (!slot) pz_raise_memory(call, NULL);
   return slot;
 }
 

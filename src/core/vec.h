@@ -6,10 +6,9 @@
 #include "core/call.h"
 
 struct pz_vec {
-  struct pz_arena *arena;
+  struct pz_arena *arena; /* contains the items */
   void *items;
-  uint32_t n, capacity;
-  uint32_t item_bytes;
+  uint32_t n, capacity, item_bytes;
 };
 
 void pz_vec_init(struct pz_vec *vec, struct pz_arena *arena, size_t item_bytes);
@@ -18,7 +17,7 @@ void pz_vec_init(struct pz_vec *vec, struct pz_arena *arena, size_t item_bytes);
 void *pz_append(struct pz_call *call, struct pz_vec *vec, const void *item)
     __attribute__((returns_nonnull));
 
-/* The address of item i, as a T *. */
+/* Returns the address of item i, as a T *. */
 #define pz_vec_at(vec, T, i) (&((T *)(vec)->items)[i])
 
 /* ---- heaps: the first item comes before all others ------------------------------------------ */
@@ -33,9 +32,5 @@ void pz_heap_add(struct pz_call *call, struct pz_vec *heap, pz_heap_before *befo
 
 /* Removes the first item of a heap that is not empty, and copies it to *out. */
 void pz_heap_pop(struct pz_vec *heap, pz_heap_before *before, void *out);
-
-/* ---- old name, for rooms that do not raise yet: NULL if there is no memory ---- */
-
-void *pz_vec_push(struct pz_vec *vec, const void *item);
 
 #endif

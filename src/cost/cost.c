@@ -103,7 +103,7 @@ static void init_in_arena(struct pz_arena *arena, struct pz_cost *cost, const st
 
 void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct pz_cluster *net) {
   *cost = (struct pz_cost){0};
-  pz_arena_init(&cost->arena, NULL);
+  pz_arena_init(&cost->arena);
   init_in_arena(&cost->arena, cost, chip, net);
 }
 

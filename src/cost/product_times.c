@@ -26,7 +26,7 @@ struct pz_product_times {
 
 /* Initialises an empty cache. */
 static void init_cache(struct pz_product_times *times) {
-  pz_arena_init(&times->arena, NULL);
+  pz_arena_init(&times->arena);
   pz_map_init(&times->cores, &times->arena);
   pz_map_init(&times->hbm, &times->arena);
   pz_map_init(&times->nested, &times->arena);

@@ -77,7 +77,7 @@ struct pz_evaluator *pz_original_create(struct pz_call *call, const struct pz_or
   for (unsigned i = 0; i < original->n_workers; i++) {
     struct pz_original_worker *worker = &original->workers[i];
     pz_cost_init(&worker->cost, &task->space->base, &task->net);
-    pz_arena_init(&worker->arena, NULL);
+    pz_arena_init(&worker->arena);
     worker->task = task;
     worker->ignores_bounds = exhaustive;
     worker->position = pz_bounds_at_new(&own, original->bounds);

@@ -45,7 +45,7 @@ void pz_portfolio_build(struct pz_call *call, struct pz_portfolio *out, const ch
   struct pz_call own = pz_call_in(call, &portfolio->arena);
   portfolio->n_models = n_models;
   portfolio->built = *how;
-  pz_arena_init(&portfolio->arena, NULL);
+  pz_arena_init(&portfolio->arena);
   pz_defer(call, release_portfolio, portfolio);
   pz_vec_init(&portfolio->notes, &portfolio->arena, sizeof(struct pz_note));
   size_t most_variants = (size_t)n_models * (size_t)(choices->mbs->n * choices->tp->n);

@@ -177,7 +177,7 @@ struct pz_evaluator *pz_training_create(struct pz_call *call,
   }
   pz_shared_table_init(&training->shared, block, SHARED_BYTES);
   training->plans = pz_alloc(&own, training->n_workers, sizeof *training->plans);
-  for (unsigned i = 0; i < training->n_workers; i++) pz_arena_init(&training->plans[i], NULL);
+  for (unsigned i = 0; i < training->n_workers; i++) pz_arena_init(&training->plans[i]);
   if (!times) {
     training->times = pz_alloc(&own, training->n_workers, sizeof *training->times);
     for (unsigned i = 0; i < training->n_workers; i++)
@@ -300,7 +300,7 @@ static bool find_plan_of_other_class(struct pz_call *call, struct training *trai
                                      struct pz_found_plan *out, double *dynamic_j) {
   struct pz_cluster net = pz_training_cluster(&training->question, chip);
   pz_arena_release(&training->plans[worker]);
-  pz_arena_init(&training->plans[worker], NULL);
+  pz_arena_init(&training->plans[worker]);
   struct pz_plan_question one = pz_training_ask(call, &training->question, model, chip, &net);
   struct pz_call plans = pz_call_in(call, &training->plans[worker]);
   const struct pz_found_plans *found = pz_find_plans(&plans, &one);

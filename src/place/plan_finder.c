@@ -293,7 +293,7 @@ struct pz_found_plans pz_finder_best(struct pz_call *call, struct pz_plan_finder
                                      double *least_s) {
   const struct pz_found_plans *found = &finder->pricing.found;
   pz_arena_release(&finder->best_plans);
-  pz_arena_init(&finder->best_plans, NULL);
+  pz_arena_init(&finder->best_plans);
   *least_s = pz_finder_bound_s(call, finder, finder_chip, cutoff_s);
   if (!finder->promising_shape) return *found;
   pz_plan_pricing_add(call, &finder->pricing, finder->promising_shape, &finder->promising);
@@ -379,10 +379,10 @@ struct pz_plan_finder *pz_finder_new(struct pz_call *call,
   struct pz_plan_finder *finder = pz_object_new(call, sizeof *finder, &own);
   struct pz_chip *relaxed = pz_copy(call, question->job.chip, 1, sizeof *relaxed);
   finder->question = *question;
-  pz_arena_init(&finder->best_plans, NULL);
+  pz_arena_init(&finder->best_plans);
   pz_vec_init(&finder->open_grids, own.arena, sizeof(struct pz_plan_grid));
   pz_plan_space_init(&finder->space, &finder->question, own.arena);
-  pz_arena_init(&finder->memory.cache_arena, NULL);
+  pz_arena_init(&finder->memory.cache_arena);
   pz_plan_frontiers_init(&finder->frontiers, &finder->space, &finder->memory);
   pz_defer(call, release_finder, finder);
   struct pz_plan_space *space = &finder->space;

@@ -201,7 +201,7 @@ static bool is_dominated(const struct frontier_list *list, const struct pz_plan 
 
 /* Initializes an empty index of frontiers. */
 static void init_frontiers(struct pz_plan_frontiers *frontiers) {
-  pz_arena_init(&frontiers->arena, NULL);
+  pz_arena_init(&frontiers->arena);
   pz_map_init(&frontiers->index, &frontiers->arena);
   pz_vec_init(&frontiers->known, &frontiers->arena, sizeof(const struct pz_frontier *));
 }

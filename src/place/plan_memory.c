@@ -298,7 +298,7 @@ struct cached_memory {
 
 /* Initializes an empty cache. */
 static void init_cache(struct pz_plan_memory *memory) {
-  pz_arena_init(&memory->cache_arena, NULL);
+  pz_arena_init(&memory->cache_arena);
   pz_map_init(&memory->cache_index, &memory->cache_arena);
   pz_vec_init(&memory->cache, &memory->cache_arena, sizeof(struct cached_memory));
 }

@@ -8,7 +8,7 @@
 
 void pz_outcome_init(struct pz_outcome *outcome) {
   *outcome = (struct pz_outcome){.value = 0};
-  pz_arena_init(&outcome->arena, NULL);
+  pz_arena_init(&outcome->arena);
   pz_vec_init(&outcome->boxes, &outcome->arena, sizeof(struct pz_closed_box));
   pz_vec_init(&outcome->children, &outcome->arena, sizeof(struct pz_open_box));
   pz_vec_init(&outcome->known, &outcome->arena, sizeof(struct pz_found_step));

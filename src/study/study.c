@@ -198,7 +198,7 @@ void pz_study_open(struct pz_call *call, struct pz_study *study,
   *study = (struct pz_study){.options = *options};
   study->options.workload.input_gradients_only =
       pz_assumed(options->assumptions, PZ_ASSUME_NO_WEIGHT_GRADIENTS);
-  pz_arena_init(&study->arena, NULL);
+  pz_arena_init(&study->arena);
   pz_vec_init(&study->notes, &study->arena, sizeof(struct pz_note));
   pz_defer(call, release_deferred_study, study);
   check_study_options(call, &study->options);

@@ -24,7 +24,7 @@ static void free_owned(void *owned) {
 
 struct pz_owned_workload *pz_workload_new(struct pz_call *call, struct pz_call *workload_call) {
   struct pz_arena arena;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   struct pz_owned_workload *owned = pz_arena_alloc(&arena, 1, sizeof *owned);
   if (!owned) pz_raise_memory(call, "a model");
   owned->arena = arena;

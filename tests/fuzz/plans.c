@@ -58,7 +58,7 @@ static void read_with(run_reader *reader, const char *text, size_t bytes) {
   struct reading x = {.reader = reader, .text = text, .bytes = bytes, .arena = &arena};
   struct pz_error err = {0};
   if (bytes > 1 << 16) return;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   if (was_read(pz_border(read_run, &x, &err), &err)) write_and_read(&x.run, &arena);
   pz_arena_release(&arena);
 }

@@ -149,7 +149,7 @@ void fuzz_result(const char *text, size_t bytes) {
   struct pz_error errors[4] = {{0}};
   json_t *json = NULL;
   if (!was_read(pz_json_parse("x", text, bytes, &json, &errors[0]), &errors[0])) return;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   pz_result_init(&r, &arena);
   if (was_read(pz_result_read(json, &r, &errors[1]), &errors[1])) {
     require(r.n_answers > 0 && pz_result_best(&r)->n_models == r.inputs.options.n_models);

@@ -63,7 +63,7 @@ void fuzz_ops(const char *text, size_t bytes) {
   struct pz_error err = {0};
   struct pz_op_times *times = NULL;
   require(pz_test_chip_read(bytes % 2 ? "h200" : "tpuv4", &chip, &err) == PZ_OK);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   pz_cost_init(&cost, &chip, NULL);
   if (was_read(pz_csv_parse("fuzz", text, bytes, &arena, &csv, &err), &err)) {
     power(&chip, text, bytes);
@@ -100,7 +100,7 @@ void fuzz_silicon(const char *text, size_t bytes) {
   struct pz_error err = {0};
   const struct pz_ops_row *rows = NULL;
   require(pz_test_chip_read(chips[bytes % 4], &chip, &err) == PZ_OK);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   pz_cost_init(&cost, &chip, NULL);
   enum pz_status status = pz_csv_parse("fuzz", text, bytes, &arena, &csv, &err);
   if (status == PZ_OK) status = pz_silicon_read("fuzz", &csv, &arena, &rows, &err);
@@ -117,7 +117,7 @@ void fuzz_runs(const char *text, size_t bytes) {
   struct pz_run_table t;
   struct pz_error err = {0};
   if (bytes > 1 << 16) return;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   if (was_read(try_read_runs("x", text, bytes, 1, &arena, &t, &err), &err))
     for (uint32_t i = 0; i < t.n_rows; i++)
       require(t.rows[i].predicted ? isfinite(t.rows[i].p.step_s) && t.rows[i].p.step_s > 0

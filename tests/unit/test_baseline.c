@@ -46,7 +46,7 @@ static void make_world(struct world *w, const char *const *models, uint32_t n,
   const struct pz_watch none = {NULL, NULL};
   struct pz_limits limits = {.mm2 = 0};
   *w = (struct world){.objective = {.n = n}};
-  pz_arena_init(&w->arena, NULL);
+  pz_arena_init(&w->arena);
   must(pz_space_parse("small", SPACE, sizeof SPACE - 1, &w->space, &err));
   must(pz_limits_complete(&w->space, NULL, NULL, &limits, &err));
   must(pz_space_list(&w->space, &limits, &w->arena, &w->points, &w->q.n_points, &err));

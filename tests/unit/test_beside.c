@@ -39,7 +39,7 @@ static enum pz_status read_table(const char *text, const char *chip, struct tabl
   struct pz_chip c = chip_of(chip);
   struct pz_cost cost;
   *err = (struct pz_error){0};
-  pz_arena_init(&t->arena, NULL);
+  pz_arena_init(&t->arena);
   pz_cost_init(&cost, &c, NULL);
   enum pz_status status = pz_csv_parse("t", text, strlen(text), &t->arena, &t->csv, err);
   if (status == PZ_OK) status = pz_beside_predict(&cost, "t", &t->csv, &t->arena, &t->rows, err);

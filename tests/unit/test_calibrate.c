@@ -65,7 +65,7 @@ static void constants_are_found_again(void **state) {
   struct pz_chip truth = load("h200"), chip = truth;
   struct pz_cost cost;
   static double errors[1024];
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   read_training(&arena, &m);
   struct pz_ops_row *rows = pz_arena_alloc(&arena, m.n, sizeof *rows);
   pz_cost_init(&cost, &truth, NULL);
@@ -101,7 +101,7 @@ static void held_rows_are_predicted(void **state) {
   struct pz_measured m;
   struct pz_calibrated fit;
   struct pz_chip chip = uncalibrated("h200");
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   read_training(&arena, &m);
   assert_int_equal(pz_calibrate_to(&chip, &m, &arena, &fit, NULL), PZ_OK);
   assert_true(fit.all.rows == m.n && fit.all.held > m.n / 3);
@@ -134,7 +134,7 @@ static void what_no_row_shows_stays(void **state) {
   struct pz_measured m;
   struct pz_calibrated fit;
   struct pz_chip chip = load("h100");
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(
       read_text("op,b,m,n,k,extra,kernel_us\ngelu,1,8192,8192,0,,90\n", &arena, &m, NULL), PZ_OK);
   assert_int_equal(pz_calibrate_to(&chip, &m, &arena, &fit, NULL), PZ_OK);
@@ -158,7 +158,7 @@ static void no_fit_makes_it_worse(void **state) {
   struct pz_calibrated fit;
   struct pz_chip chip = load("h200");
   struct pz_cost cost;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(read_text(table, &arena, &m, NULL), PZ_OK);
   struct pz_ops_row rows[4];
   pz_cost_init(&cost, &chip, NULL);
@@ -210,7 +210,7 @@ static void nonsense_is_refused(void **state) {
     struct pz_measured m;
     struct pz_calibrated fit;
     struct pz_error err = {0};
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     enum pz_status status = read_text(bad[i].text, &arena, &m, &err);
     if (status == PZ_OK) status = pz_calibrate_to(&chip, &m, &arena, &fit, &err);
     assert_int_equal(status, PZ_BAD_INPUT);

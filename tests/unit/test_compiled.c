@@ -89,7 +89,7 @@ static double mean_error(const char *path, uint32_t *n) {
   double sum = 0;
   *n = 0;
   if (pz_file_read(path, 1 << 24, &text, &bytes, &err) != PZ_OK) return 0;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   if (try_read_runs(path, text, bytes, 2, &arena, &t, &err) != PZ_OK) fail_msg("%s", err.message);
   uint32_t framework = pz_csv_column(&t.csv, "framework");
   for (uint32_t i = 0; i < t.n_rows; i++) {

@@ -20,11 +20,12 @@
 #include "core/progress.h"
 #include "core/text.h"
 #include "core/vec.h"
+#include "unit/vec_push.h"
 
 static void arena_aligns_zeroes_and_refuses_overflow(void **state) {
   (void)state;
   struct pz_arena a;
-  pz_arena_init(&a, NULL);
+  pz_arena_init(&a);
   for (size_t n = 0; n < 5000; n += 7) {
     unsigned char *p = pz_arena_alloc(&a, n, 3);
     assert_non_null(p);
@@ -44,11 +45,11 @@ static void vector_keeps_what_is_pushed(void **state) {
   (void)state;
   struct pz_arena a;
   struct pz_vec v;
-  pz_arena_init(&a, NULL);
+  pz_arena_init(&a);
   pz_vec_init(&v, &a, sizeof(uint64_t));
-  for (uint64_t i = 0; i < 10000; i++) assert_non_null(pz_vec_push(&v, &i));
+  for (uint64_t i = 0; i < 10000; i++) assert_non_null(vec_push(&v, &i));
   for (uint32_t i = 0; i < 10000; i++) assert_int_equal(*pz_vec_at(&v, uint64_t, i), i);
-  assert_int_equal(*(uint64_t *)pz_vec_push(&v, NULL), 0);
+  assert_int_equal(*(uint64_t *)vec_push(&v, NULL), 0);
   pz_arena_release(&a);
 }
 

@@ -65,7 +65,7 @@ static void known_factors_are_found(void **state) {
                                                {.gemms = 0.9, .launches = 1.3}};
   struct pz_arena arena;
   (void)state;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   struct pz_run_table t = read_plans(&arena);
   for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
     struct pz_measured_step steps[PLANS];
@@ -96,7 +96,7 @@ static void exact_steps_change_nothing(void **state) {
   struct pz_step_sensitivity s[PLANS];
   struct pz_error err = {0};
   (void)state;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   struct pz_run_table t = read_plans(&arena);
   steps_with(&t, &none, steps);
   assert_int_equal(try_step_sensitivities(steps, PLANS, 1, s, &err), PZ_OK);
@@ -120,7 +120,7 @@ static void repeats_count_once(void **state) {
   struct pz_step_sensitivity s[PLANS], s2[2 * PLANS];
   struct pz_error err = {0};
   (void)state;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   struct pz_run_table t = read_plans(&arena);
   steps_with(&t, &known, steps);
   assert_int_equal(try_step_sensitivities(steps, PLANS, 1, s, &err), PZ_OK);
@@ -141,7 +141,7 @@ static void slower_parts_are_slower(void **state) {
   struct pz_measured_step plain[PLANS], slow[PLANS];
   struct pz_correction none = {.steps = 0};
   (void)state;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   struct pz_run_table t = read_plans(&arena);
   steps_with(&t, &none, plain);
   for (int f = 0; f < PZ_CORRECTION_FACTORS; f++) {

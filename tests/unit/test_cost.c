@@ -56,7 +56,7 @@ static void tally_table(const char *path, struct tally t[3]) {
   struct pz_op_times *times = NULL;
   char *text = NULL;
   size_t bytes = 0;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   pz_cost_init(&cost, &chip, NULL);
   assert_int_equal(pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err), PZ_OK);
   assert_int_equal(pz_csv_parse(path, text, bytes, &arena, &csv, &err), PZ_OK);

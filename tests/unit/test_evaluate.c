@@ -237,7 +237,7 @@ static void compare_plans(const struct world *w, const struct pz_training_questi
   struct pz_cluster net = pz_training_cluster(q, &chip.lo);
   struct pz_evaluation v = evaluate(w, &chip, HUGE_VAL);
   assert_int_equal(pz_training_plan_question(q, 0, &chip.lo, &net, &p, &err), PZ_OK);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(try_find_plans(&p, &arena, &found, &err), PZ_OK);
   assert_int_equal(found.n > 0, v.step_s < HUGE_VAL);
   if (found.n && !(fabs(found.list[0].p.step_s / v.step_s - 1) < 1e-9))
@@ -349,7 +349,7 @@ static void models_have_their_own_sequence(void **state) {
                {"gpt2@512x", "gpt2@512x", 0, 0}, {"gpt2@99999999999", "gpt2@99999999999", 0, 0}};
   struct pz_arena arena;
   (void)state;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   for (uint32_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct pz_training_question q = {.n_models = 1, .batch = 7};
     struct model_text text = {cases[i].text, &arena, &q};

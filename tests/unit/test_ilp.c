@@ -95,7 +95,7 @@ static void check_limits(const struct pz_problem *p, double best) {
     struct pz_arena arena;
     struct pz_schedule s;
     struct pz_error err = {0};
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     const struct pz_solve_options o = {.steps = steps[k]};
     if (pz_schedule_solve(p, &o, &arena, &s, &err) != PZ_OK) fail_msg("%s", err.message);
     assert_true(s.lower_bound <= best * (1 + 1e-9) && s.makespan >= best * (1 - 1e-9));
@@ -108,7 +108,7 @@ static void many_modes_are_as_by_exact_search(void **state) {
   for (int round = 0; round < pz_test_part(300); round++) {
     struct pz_arena arena;
     struct pz_problem p;
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     if (round % 3 == 0)
       draw_spine(&arena, MOST, &p);
     else
@@ -254,7 +254,7 @@ static void dual_values_are_those_of_all_subsets(void **state) {
   for (int round = 0; round < pz_test_part(400); round++) {
     struct pz_arena arena;
     struct pz_problem p;
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     if (round % 2)
       draw_spine(&arena, 2 + draw(MOST - 2), &p);
     else
@@ -279,7 +279,7 @@ static void same_modes_are_not_interchangeable(void **state) {
   static const struct pz_edge edges[] = {{0, 4}, {0, 5}, {1, 5}, {2, 5}};
   struct pz_arena arena;
   struct pz_problem p;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   for (uint32_t i = 0; i < 6; i++)
     tasks[i] = (struct pz_task){.name = "op",
                                 .id = i,
@@ -315,7 +315,7 @@ static void interchangeable_may_run_in_different_modes(void **state) {
   struct pz_task tasks[9] = {{0}};
   struct pz_arena arena;
   struct pz_problem p;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   for (uint32_t i = 0; i < 9; i++)
     tasks[i] = (struct pz_task){.name = "op", .id = i, .modes = modes[i], .n_modes = 3};
   assert_int_equal(pz_problem_make(&arena, capacity, tasks, 9, edges, 4, &p, NULL), PZ_OK);
@@ -354,7 +354,7 @@ static void files_say_the_same(void **state) {
   for (int round = 0; round < pz_test_part(40); round++) {
     struct pz_arena arena;
     struct pz_problem p;
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     draw_problem(&arena, 2 + draw(MOST - 1), &p);
     double exact = solve(&p, PZ_SOLVER_EXACT, &arena);
     double by_lp = solve_file(&p, lp), by_mps = solve_file(&p, mps);
@@ -369,7 +369,7 @@ static void limits_are_said(void **state) {
   struct pz_arena arena;
   struct pz_problem p;
   struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   draw_problem(&arena, 3, &p);
   assert_int_equal(write_ilp(&p, "model.txt", &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, ".lp or .mps"));

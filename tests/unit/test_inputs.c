@@ -352,7 +352,7 @@ static void add_layer(struct pz_cost *cost, struct values *out) {
   struct pz_arena arena;
   struct pz_problem p;
   double sum = 0;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   const struct pz_ops *ops = &layer_model->layers[1].ops[PZ_FORWARD];
   assert_int_equal(pz_layer_problem(cost, ops, &options, &arena, &p, NULL), PZ_OK);
   for (uint32_t i = 0; i < p.n; i++) {

@@ -9,6 +9,7 @@
 #include "schedule/model/rate_modes.h"
 #include "unit/chip_borders.h"
 #include "unit/schedule_calls.h"
+#include "unit/vec_push.h"
 
 struct layers {
   struct pz_arena arena;
@@ -18,7 +19,7 @@ struct layers {
 
 static void open_layers(struct layers *x, const char *model, const char *chip_name) {
   struct pz_chip chip;
-  pz_arena_init(&x->arena, NULL);
+  pz_arena_init(&x->arena);
   x->w = pz_test_load(model, NULL);
   assert_int_equal(pz_test_chip_read(chip_name, &chip, NULL), PZ_OK);
   pz_cost_init(&x->cost, &chip, NULL);
@@ -88,10 +89,10 @@ static void slower_modes_move_the_same_bytes(void **state) {
   struct pz_vec full, modes;
   const struct pz_full_mode two = {.at = {.use = {2, 1}, .s = 6, .hbm_s = 3, .glb_s = 5}},
                             four = {.at = {.use = {4, 1}, .s = 5, .hbm_s = 3, .glb_s = 5}};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   pz_vec_init(&full, &arena, sizeof two);
   pz_vec_init(&modes, &arena, sizeof(struct pz_mode));
-  assert_true(pz_vec_push(&full, &two) && pz_vec_push(&full, &four));
+  assert_true(vec_push(&full, &two) && vec_push(&full, &four));
   assert_true(pz_rate_modes(&full, 100, &modes));
   for (uint32_t i = 0; i < modes.n; i++) {
     const struct pz_mode *m = pz_vec_at(&modes, struct pz_mode, i);
@@ -163,7 +164,7 @@ static struct pz_schedule solve_on(const struct pz_chip *chip, const struct pz_o
   struct pz_cost cost;
   struct pz_problem p;
   struct pz_schedule s;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   pz_cost_init(&cost, chip, NULL);
   assert_int_equal(pz_layer_problem(&cost, ops, &kind, &arena, &p, NULL), PZ_OK);
   assert_int_equal(pz_schedule_solve(&p, &o, &arena, &s, NULL), PZ_OK);

@@ -24,7 +24,7 @@ struct job {
 static bool begin(struct job *x, const char *model, const struct pz_plan *o) {
   struct pz_error err = {0};
   *x = (struct job){.run = NULL};
-  pz_arena_init(&x->arena, NULL);
+  pz_arena_init(&x->arena);
   assert_int_equal(pz_test_chip_read("h100", &x->chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-h100", &x->net, &err), PZ_OK);
   if (pz_training_predict(model, &x->chip, &x->net, o, true, &x->run, &err) != PZ_OK) return false;

@@ -64,7 +64,7 @@ static void the_published_table(void **state) {
   struct pz_cluster n = cluster("dgx-a100", 8);
   double sum = 0;
   int rows = 0;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   if (!pz_test_has(path)) skip();
   assert_int_equal(pz_file_read(path, 1 << 20, &text, &bytes, NULL), PZ_OK);
   assert_int_equal(pz_csv_parse(path, text, bytes, &arena, &csv, NULL), PZ_OK);

@@ -77,7 +77,7 @@ static void every_form_of_a_row_is_read(void **state) {
     struct pz_nccl_logs logs = {.devices = 0};
     struct pz_arena arena;
     struct pz_error err = {0};
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     if (read_text(cases[i].text, &arena, &logs, &err) != PZ_OK)
       fail_msg("case %zu: %s", i, err.message);
     assert_int_equal(logs.rows.n, 1);
@@ -95,7 +95,7 @@ static void small_rows_get_their_test_from_larger_ones(void **state) {
   struct pz_nccl_logs logs = {.devices = 4, .per_node = 4};
   struct pz_arena arena;
   struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(read_text("8 2 float sum -1 10.0 0.00 0.00 0 10.0 0.00 0.00 0\n"
                              "0 0 float sum -1 10.0 0.00 0.00 0 10.0 0.00 0.00 0\n" ROW,
                              &arena, &logs, &err),
@@ -140,7 +140,7 @@ static void other_logs_are_refused(void **state) {
     struct pz_nccl_logs logs = {.devices = 0};
     struct pz_arena arena;
     struct pz_error err = {0};
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     assert_int_equal(read_text(cases[i].text, &arena, &logs, &err), PZ_BAD_INPUT);
     if (!strstr(err.message, cases[i].message)) fail_msg("case %zu: %s", i, err.message);
     pz_arena_release(&arena);

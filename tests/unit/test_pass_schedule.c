@@ -422,7 +422,7 @@ static void exact_is_ilp_is_brute_force(void **state) {
     struct pz_problem p;
     struct pz_error err = {0};
     double bound = 0;
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     draw_pass(&x);
     if (try_pass_problem(&x.q, &arena, &p, &err) != PZ_OK) fail_msg("%s", err.message);
     struct pz_schedule exact = solve(&p, PZ_SOLVER_EXACT, &arena);

@@ -16,7 +16,7 @@ static double end_of(const struct pz_pipeline *p) {
   struct pz_arena arena;
   struct pz_pipeline_run run;
   struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   if (try_simulate_pipeline(p, false, &arena, &run, &err) != PZ_OK) fail_msg("%s", err.message);
   pz_arena_release(&arena);
   return run.end_s;
@@ -104,7 +104,7 @@ static void random_plans_keep_their_order(void **state) {
     struct pz_arena arena;
     struct pz_pipeline_run run;
     struct pz_error err = {0};
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     assert_int_equal(try_simulate_pipeline(&p, true, &arena, &run, &err), PZ_OK);
     check_events(&p, &run);
     assert_true(run.end_s >= pz_pipeline_bound_s(&p) - 1e-9 && run.end_s <= all + 1e-9);
@@ -178,7 +178,7 @@ static void zero_bubble_as_published(void **state) {
       struct pz_pipeline_run run;
       struct pz_error err = {0};
       struct pz_arena arena;
-      pz_arena_init(&arena, NULL);
+      pz_arena_init(&arena);
       assert_int_equal(try_simulate_pipeline(&p, true, &arena, &run, &err), PZ_OK);
       /* ZB-2P has no bubble: the last stage begins when the first microbatch has come to it */
       assert_true(near(run.end_s, 3.0 * M + (stages - 1)));

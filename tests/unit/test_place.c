@@ -115,7 +115,7 @@ static double solve(const struct pz_place_problem *any, enum pz_semantics semant
   struct pz_arena arena;
   struct pz_place_solution plan;
   struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   with.semantics = semantics;
   enum pz_status status = pz_place_solve(p, DBL_MAX, &arena, &plan, &err);
   if (status == PZ_OK && pz_partition_check(p, &plan, &err) != PZ_OK) fail_msg("%s", err.message);
@@ -130,7 +130,7 @@ static void compare(int rounds, bool chain) {
   for (int round = 0; round < rounds; round++) {
     struct small s;
     struct pz_arena arena;
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     draw_small(&s, chain);
     for (int k = 0; k < 2; k++) {
       double want = enumerate(&s.p, (enum pz_semantics)k), got = solve(&s.p, (enum pz_semantics)k);
@@ -177,7 +177,7 @@ static void more_is_never_slower(void **state) {
   for (int round = 0; round < pz_test_part(400); round++) {
     struct small s;
     struct pz_arena arena;
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     draw_small(&s, round % 2);
     for (int k = 0; k < 2; k++) {
       double now = solve(&s.p, (enum pz_semantics)k);
@@ -202,7 +202,7 @@ static void a_domain_keeps_its_bandwidth(void **state) {
     struct pz_arena arena;
     struct pz_place_solution plan;
     struct pz_error err = {0};
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     draw_small(&s, round % 2);
     for (int k = 0; k < 2; k++) {
       enum pz_semantics semantics = (enum pz_semantics)k;
@@ -246,7 +246,7 @@ static void check_row(const struct pz_csv *index, uint32_t row, const char *fold
   snprintf(path, sizeof path, "%s/%s.json", folder, name);
   char *text = read_all(path, &bytes);
   assert_non_null(text);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   if (pz_place_parse(name, text, bytes, &arena, &x, &err) != PZ_OK) fail_msg("%s", err.message);
   double got = solve(&x.problem, PZ_SEMANTICS_ORIGINAL);
   if (!*feasible)
@@ -274,7 +274,7 @@ static void the_original_agrees(void **state) {
   if (!pz_test_has(path)) skip();
   char *text = read_all(path, &bytes);
   assert_non_null(text);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(pz_csv_parse("index.csv", text, bytes, &arena, &index, NULL), PZ_OK);
   assert_true(index.rows > 50);
   for (uint32_t r = 0; r < index.rows; r++) check_row(&index, r, folder);
@@ -300,7 +300,7 @@ static void a_million_layers_are_refused(void **state) {
                         "\"mbsInBatch\":1,\"nodes\":{\"1\":[");
   for (int i = 0; i < N; i++, at += strlen(node)) memcpy(text + at, node, strlen(node));
   at += (size_t)snprintf(text + at - 1, size - at, "]},\"edges\":{\"1\":[]}}") - 1;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(pz_place_parse("long.json", text, at, &arena, &x, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "has 1000000 entries; accepted: at most 1024"));
   pz_arena_release(&arena);
@@ -357,7 +357,7 @@ static void bad_instances_say_what_is_accepted(void **state) {
     struct pz_arena arena;
     struct pz_instance x;
     struct pz_error err = {0};
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     assert_int_equal(
         pz_place_parse("bad.json", cases[i].text, strlen(cases[i].text), &arena, &x, &err),
         PZ_BAD_INPUT);
@@ -409,7 +409,7 @@ static void check_lower_bound(enum pz_semantics semantics) {
     struct pz_place_solution plan;
     struct pz_error err = {0};
     double fwd[3], bwd[3];
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     draw_runs(&s, layers, edges, runs);
     if (draw(2) && s.p.devices > 1)
       s.p.domains[s.p.n_domains++] =
@@ -453,7 +453,7 @@ static void a_limit_finds_the_same_time_or_none(void **state) {
     struct pz_arena arena;
     struct pz_place_solution plan, within;
     struct pz_error err = {0};
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     draw_small(&s, draw(2));
     s.p.semantics = PZ_SEMANTICS_CORRECTED;
     if (pz_place_solve(&s.p, DBL_MAX, &arena, &plan, &err) == PZ_OK) {
@@ -764,7 +764,7 @@ static void the_best_plan_is_brute_force(void **state) {
     struct drawn_bounds tables;
     struct pz_plan_choice plain, bounded;
     const struct pz_plan_bounds bounds = {&tables, by_variant, by_layer, by_times};
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     draw_inputs(&x, &arena);
     force_all(&x.in, &arena, &want);
     draw_bounds(&x.in, &arena, &tables);

@@ -120,7 +120,7 @@ static void json_is_read_back(void **state) {
   (void)state;
   uint64_t seed = 5;
   struct pz_arena arena;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   for (int i = 0; i < pz_test_part(500); i++) {
     struct pz_plan p = any_plan(&seed), read = pz_plan_default();
     struct pz_error err = {0};
@@ -144,7 +144,7 @@ static void json_is_read_back(void **state) {
 static void json_of_another_type_is_refused(void **state) {
   (void)state;
   struct pz_arena arena;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   json_t *const wrong[] = {json_integer(1), json_true(), json_string("8"), json_array(),
                            json_real(1.5)};
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
@@ -405,7 +405,7 @@ static void files_are_read_back(void **state) {
   (void)state;
   uint64_t seed = 13;
   struct pz_arena arena;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   for (int i = 0; i < pz_test_part(300); i++) {
     struct pz_run_plan r = {.model = "gpt2", .chip = "h100", .plan = pz_plan_default()};
     struct pz_error err = {0};
@@ -472,7 +472,7 @@ static void wrong_files_are_refused(void **state) {
       {"{\"model\":\"gpt2\",\"recompute\":\"some\"}", "recompute is 'some'; accepted: none"},
   };
   struct pz_arena arena;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct pz_run_plan r;
     struct pz_error err = {0};

@@ -743,7 +743,7 @@ static void shrink_memory(uint64_t *r, struct random_case *c) {
   struct pz_found_plans least, best;
   struct pz_arena arena;
   q.top = 1;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   q.objective = PZ_PLAN_MEMORY;
   enum pz_status status = try_find_plans(&q, &arena, &least, NULL);
   q.objective = PZ_PLAN_TIME;
@@ -887,7 +887,7 @@ static void compare_listing(uint64_t *r, int i, struct random_case *c, struct ta
       .c = c, .hbm_bytes = usable_bytes(&c->chip), .least_bytes = HUGE_VAL, .random = r};
   list_all(&l);
   if (l.n) qsort(l.values, l.n, sizeof *l.values, ascending);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   enum pz_status status = try_find_plans(&c->q, &arena, &found, &err);
   bool good = agrees(&l, status, &found), answered = status == PZ_OK && found.n;
   if (good && status == PZ_OK && (found.n || found.has_least))
@@ -990,7 +990,7 @@ static void rare_questions_equal_brute_force(void **state) {
 static double best_s(const struct pz_plan_question *q) {
   struct pz_found_plans found = {0};
   struct pz_arena arena;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   enum pz_status status = try_find_plans(q, &arena, &found, NULL);
   double s = status == PZ_OK && found.n ? found.list[0].p.step_s : HUGE_VAL;
   pz_arena_release(&arena);
@@ -1318,7 +1318,7 @@ static bool rows_of(const char *path) {
   struct pz_run_table t;
   struct pz_error err = {0};
   uint32_t asked = 0, wrong = 0, n = 0, other = 0, step = (uint32_t)(600 / pz_test_part(200));
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   if (pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err) != PZ_OK) return false;
   assert_int_equal(try_read_runs(path, text, bytes, 2, &arena, &t, &err), PZ_OK);
   struct known *known = calloc(t.n_rows, sizeof *known);
@@ -1380,7 +1380,7 @@ static void threads_agree(void **state) {
     struct random_case c;
     struct pz_arena arena;
     struct pz_found_plans found[3];
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     random_case(&r, &c, 6);
     if (below(&r, 2)) shrink_memory(&r, &c);
     c.q.top = 8;
@@ -1433,7 +1433,7 @@ static void the_simplest_of_equal_plans_comes_first(void **state) {
     struct random_case c;
     struct pz_arena arena;
     struct pz_found_plans few = {0}, many = {0};
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     random_case(&r, &c, 6);
     c.q.top = 1 + below(&r, 4);
     enum pz_status status = try_find_plans(&c.q, &arena, &few, NULL);
@@ -1460,7 +1460,7 @@ static void refuses(struct random_case *c, enum pz_status expected, const char *
   struct pz_found_plans found;
   struct pz_arena arena;
   struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   if (try_find_plans(&c->q, &arena, &found, &err) != expected)
     fail_msg("not '%s': %s", what, err.message);
   if (!strstr(err.message, what)) fail_msg("%s", err.message);
@@ -1546,7 +1546,7 @@ static enum pz_status search_failing(const struct random_case *c, long fail_at,
   struct pz_arena arena;
   atomic_store(&counter.calls, 0);
   counter.fail_at = fail_at;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   enum pz_status status = try_find_plans(&c->q, &arena, &found, err);
   pz_arena_release(&arena);
   counter.fail_at = -1;

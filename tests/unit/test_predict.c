@@ -223,7 +223,7 @@ static void published_runs(void **state) {
   struct pz_run_table t;
   struct pz_error err = {0};
   double sum = 0;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   const char *path = PHAZE_TEST_DATA "/runs.csv";
   assert_int_equal(pz_file_read(path, 1 << 20, &text, &bytes, &err), PZ_OK);
   if (try_read_runs(path, text, bytes, 2, &arena, &t, &err) != PZ_OK) fail_msg("%s", err.message);
@@ -313,7 +313,7 @@ static void passes_of(const struct pz_plan *plan, int layers, double ms[2]) {
       "\"vocab_size\":51200,\"n_positions\":2048}",
       layers);
   struct pz_job job = {.model = "22b", .config = config, .chip = &chip, .net = &net};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   struct pz_prediction_detail detail = {.no_events = false};
   assert_int_equal(pz_test_chip_read("a100-80", &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
@@ -508,7 +508,7 @@ static void changes_and_constants(void **state) {
   if (pz_training_predict("llama2-70b", &chip, &net, &o, false, &r, &err) != PZ_OK)
     fail_msg("%s", err.message);
   assert_true(r->p.peak_bytes > r->hbm_bytes);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(pz_training_changes("llama2-70b", &chip, &net, r, &c, &err), PZ_OK);
   assert_true(c->n > 0);
   for (uint32_t i = 0; i < c->n; i++) {

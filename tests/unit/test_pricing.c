@@ -171,7 +171,7 @@ static void dual_values_are_feasible(void **state) {
     struct pz_problem p;
     struct pz_error err = {0};
     struct pz_techniques techniques = pz_techniques_all;
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     draw_problem(&arena, &p);
     if (round % 5 < 4)
       assert_int_equal(disable_techniques(&techniques, pz_technique_name(off[round % 5]), &err),

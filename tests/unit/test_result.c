@@ -38,7 +38,7 @@ static void make(struct pz_result *r, uint32_t n_models, bool pareto) {
   o.n_models = n_models;
   o.pareto = pareto;
   assert_int_equal(run_study(&s, &o, 2, NULL, &err), PZ_OK);
-  pz_arena_init(&arenas[n_models - 1], NULL);
+  pz_arena_init(&arenas[n_models - 1]);
   pz_result_init(r, &arenas[n_models - 1]);
   assert_int_equal(pz_result_make(r, &s, watch, &err), PZ_OK);
   assert_int_equal(pz_detail_make(&s, watch, r, &err), PZ_OK);
@@ -65,7 +65,7 @@ static void reads_back(const struct pz_result *r) {
   char *text[3] = {text_of(pz_result_json(r)), text_of(pz_comparison_json(r)),
                    text_of(pz_detail_json(r))};
   json_t *json[3] = {parsed(text[0]), parsed(text[1]), parsed(text[2])};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   pz_result_init(&back, &arena);
   assert_int_equal(pz_result_read(json[0], &back, &err), PZ_OK);
   assert_int_equal(pz_comparison_read(json[1], &back, &err), PZ_OK);
@@ -106,7 +106,7 @@ static void training_results_read_back(void **state) {
   struct pz_watch watch = {NULL, NULL};
   o.pareto = true;
   assert_int_equal(run_study(&s, &o, 2, NULL, &err), PZ_OK);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   pz_result_init(&r, &arena);
   pz_result_init(&back, &arena);
   assert_int_equal(pz_result_make(&r, &s, watch, &err), PZ_OK);
@@ -188,7 +188,7 @@ static int mutate(json_t *root, json_t *at, int *refused) {
     struct pz_error err = {0};
     json_t *was = json_incref(v);
     json_object_set_new(at, key, json_is_string(v) ? json_integer(7) : json_string("x"));
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     pz_result_init(&r, &arena);
     enum pz_status status = pz_result_read(root, &r, &err);
     if (status != PZ_OK) {
@@ -213,7 +213,7 @@ static void changed_results_are_refused(void **state) {
   json_object_set_new(json_object_get(json, "best"), "chop", json_integer(1));
   struct pz_result back;
   struct pz_arena arena;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   pz_result_init(&back, &arena);
   assert_int_equal(pz_result_read(json, &back, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "unknown key 'chop'"));

@@ -27,7 +27,7 @@ static struct rows read_rows(const char *text) {
   struct pz_run_table t;
   struct pz_error err = {0};
   struct rows rows = {.n = 0};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   if (try_read_runs("x", text, strlen(text), 1, &arena, &t, &err) != PZ_OK)
     fail_msg("%s", err.message);
   assert_true(t.n_rows <= MOST_ROWS);
@@ -303,7 +303,7 @@ static void wrong_tables_are_errors(void **state) {
     struct pz_arena arena;
     struct pz_run_table t;
     struct pz_error err = {0};
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     assert_int_equal(try_read_runs("x", list[i].text, strlen(list[i].text), 1, &arena, &t, &err),
                      PZ_BAD_INPUT);
     if (!strstr(err.message, list[i].message)) fail_msg("%s", err.message);

@@ -74,7 +74,7 @@ static double solve_with(enum pz_solver solver, const struct small *s, const int
   struct pz_schedule out;
   struct pz_solve_options o = {.solver = solver};
   struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   make(s, label ? label : plain, scale, &arena, &p);
   if (pz_schedule_solve(&p, &o, &arena, &out, &err) != PZ_OK) fail_msg("%s", err.message);
   assert_int_equal(out.outcome, PZ_OUTCOME_OPTIMAL);
@@ -204,7 +204,7 @@ static struct pz_schedule solve_within(const char *text, enum pz_exclusive exclu
   struct pz_schedule out;
   struct pz_solve_options o = {.steps = steps};
   struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   if (pz_instance_parse("tiny", text, strlen(text), exclusive, &arena, &p, &err) != PZ_OK ||
       pz_schedule_solve(&p, &o, &arena, &out, &err) != PZ_OK)
     fail_msg("%s", err.message);
@@ -282,7 +282,7 @@ static void reference_instances_are_read(void **state) {
     struct pz_problem p;
     if (!strstr(e->d_name, ".json")) continue;
     snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     assert_int_equal(pz_file_read(path, PZ_INSTANCE_MOST_BYTES, &text, &bytes, &err), PZ_OK);
     if (pz_instance_parse(path, text, bytes, PZ_EXCLUSIVE_ALL, &arena, &p, &err) != PZ_OK)
       fail_msg("%s", err.message);
@@ -322,7 +322,7 @@ static void bad_instances_say_what_is_accepted(void **state) {
     assert_non_null(at);
     snprintf(text, sizeof text, "%.*s%s%s", (int)(at - tiny), tiny, bad[i].new,
              at + strlen(bad[i].old));
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     assert_int_equal(
         pz_instance_parse("tiny", text, strlen(text), PZ_EXCLUSIVE_ALL, &arena, &p, &err),
         PZ_BAD_INPUT);
@@ -340,7 +340,7 @@ static void an_operator_that_fits_no_core_is_refused(void **state) {
   struct pz_arena arena;
   struct pz_problem p;
   struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(pz_problem_make(&arena, capacity, &task, 1, NULL, 0, &p, &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, "operator 'wide' fits no core"));
   pz_arena_release(&arena);
@@ -357,7 +357,7 @@ static void a_huge_problem_gets_a_bounded_answer(void **state) {
   struct pz_schedule out;
   struct pz_solve_options o = {0};
   struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   struct pz_task *tasks = pz_arena_alloc(&arena, N, sizeof *tasks);
   struct pz_edge *edges = pz_arena_alloc(&arena, N / 2, sizeof *edges);
   assert_true(tasks && edges);
@@ -387,7 +387,7 @@ static void what_is_too_large_for_a_proof_ends(void **state) {
     struct pz_schedule out;
     struct pz_solve_options o = {.steps = k % 2 ? 60000 : 5000};
     struct pz_error err = {0};
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     assert_int_equal(pz_problem_make(&arena, capacity, tasks, n, NULL, 0, &p, &err), PZ_OK);
     if (pz_schedule_solve(&p, &o, &arena, &out, &err) != PZ_OK) fail_msg("%s", err.message);
     if (!(out.makespan == n && out.lower_bound <= n && out.steps < o.steps + 100000))
@@ -429,7 +429,7 @@ static void the_checker_finds_what_is_wrong(void **state) {
   struct pz_arena arena;
   struct pz_problem p;
   struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(
       pz_instance_parse("tiny", tiny, strlen(tiny), PZ_EXCLUSIVE_ALL, &arena, &p, &err), PZ_OK);
   assert_int_equal(check_slots(&p, right, 6, &err), PZ_OK);
@@ -475,7 +475,7 @@ static void all_techniques_may_be_off(void **state) {
   struct pz_error err = {0};
   for (enum pz_technique i = 0; i < PZ_TECHNIQUES; i++)
     assert_int_equal(disable_techniques(&t, pz_technique_name(i), &err), PZ_OK);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(
       pz_instance_parse("tiny", tiny, strlen(tiny), PZ_EXCLUSIVE_ALL, &arena, &p, &err), PZ_OK);
   assert_int_equal(pz_schedule_solve(&p, &o, &arena, &out, &err), PZ_OK);

@@ -120,7 +120,7 @@ static void a_chart_shows_every_operator_by_start(void **state) {
   char *text = NULL;
   size_t size = 0;
   FILE *out = open_memstream(&text, &size);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   struct pz_layer_schedule s = made(1e-6, &arena);
   const struct pz_layer_schedule *const list[] = {&s};
   struct printed printed = {list, out};
@@ -147,7 +147,7 @@ static void a_table_has_a_row_for_each_and_totals(void **state) {
   char *text = NULL;
   size_t size = 0;
   FILE *out = open_memstream(&text, &size);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   struct pz_layer_schedule a = made(1e-6, &arena), b = made(1e-6, &arena);
   b.direction = PZ_BACKWARD;
   b.optimal = true;
@@ -225,7 +225,7 @@ static void a_trace_holds_operators_in_lanes_and_counters(void **state) {
   char *text = NULL;
   struct pz_error err = {0};
   struct pz_arena arena;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   struct pz_layer_schedule a = made(1, &arena), b = made(1, &arena);
   const struct pz_layer_schedule *const list[] = {&a, &b};
   b.layer = "\xff"; /* no UTF-8: must not break the file */
@@ -250,7 +250,7 @@ static void a_trace_has_limits(void **state) {
   struct pz_error err = {0};
   struct pz_arena arena;
   char *text = NULL;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   struct pz_layer_schedule s = made(1e6, &arena);
   const struct pz_layer_schedule *const list[] = {&s};
   assert_int_equal(pz_schedule_trace(list, 1, &text, &err), PZ_LIMIT);
@@ -306,7 +306,7 @@ static void json_keeps_the_fields_of_instances(void **state) {
   static const char *const fields[] = {"makespan", "lower_bound", "gap",     "outcome",
                                        "stop",     "steps",       "seconds", "ops"};
   struct pz_arena arena;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   struct pz_layer_schedule s = made(1, &arena);
   s.layer = NULL;
   json_t *o = pz_scheduled_json(&s, 1);

@@ -29,7 +29,7 @@ static void clusters_of_studies_reach_all_devices(void **state) {
   struct pz_study a, b;
   struct pz_error err = {0};
   struct pz_arena arena;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   o.cluster = "dgx-h100";
   o.devices = 5000;
   assert_int_equal(pz_study_init(&a, &o, 1, &err), PZ_OK);

@@ -185,7 +185,7 @@ static void check_without(const struct pz_problem *p, enum pz_technique off, dou
       fail_msg("without %s, %u operators: search %d gives %g, the shortest is %g",
                pz_technique_name(off), p->n, (int)which, search_tuned(p, which, NULL, &techniques),
                best);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(pz_schedule_solve(p, &o, &arena, &s, &err), PZ_OK);
   if (s.makespan != best || s.lower_bound != best)
     fail_msg("without %s, %u operators: %g, bound %g; the shortest is %g", pz_technique_name(off),
@@ -199,7 +199,7 @@ static void each_search_finds_the_shortest(void **state) {
   for (int round = 0; round < pz_test_part(3000); round++) {
     struct pz_arena arena;
     struct pz_problem p;
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     draw_problem(&arena, &p);
     double best = shortest(&p);
     for (enum search which = 0; which < SEARCHES; which++)
@@ -249,7 +249,7 @@ static void modes_that_are_dropped_are_not_there(void **state) {
     struct pz_task tasks[MOST];
     struct pz_mode modes[MOST][2];
     bool eliminated[2 * MOST];
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     draw_problem(&arena, &p);
     fewer = p;
     leave_out_modes(&fewer, tasks, modes, eliminated);
@@ -283,7 +283,7 @@ static void solve_known(const struct known *k) {
   struct pz_arena arena;
   struct pz_problem p;
   struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   for (uint32_t i = 0; i < k->n; i++) {
     modes[i][0] = (struct pz_mode){.use = {k->tensor[i], k->vector[i]}, .s = k->single[i]};
     modes[i][1] = (struct pz_mode){.use = {k->cores[0], k->cores[1]}, .s = k->all[i]};
@@ -355,7 +355,7 @@ static void nearly_equal_sides_are_no_automorphism(void **state) {
   struct pz_arena arena;
   struct pz_problem p;
   struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(pz_problem_make(&arena, capacity, tasks, N, edges, 9, &p, &err), PZ_OK);
   double best = shortest(&p);
   for (enum search which = 0; which < SEARCHES; which++)
@@ -376,7 +376,7 @@ static void two_cores_share_sums(void **state) {
     struct pz_arena arena;
     struct pz_problem p;
     struct pz_error err = {0};
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     for (uint32_t i = 0; i < 5; i++) {
       modes[i] = (struct pz_mode){.use = {cases[k].s[i] > 0}, .s = cases[k].s[i]};
       tasks[i] = (struct pz_task){.name = "op", .id = i, .modes = &modes[i], .n_modes = 1};
@@ -416,7 +416,7 @@ static void a_mode_may_part_the_others_badly(void **state) {
   for (int back = 0; back < 2; back++) {
     struct pz_arena arena;
     struct pz_problem p;
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     make_separator(&arena, back, &p);
     assert_true(shortest(&p) == 52);
     for (enum search which = 0; which < SEARCHES; which++)
@@ -444,7 +444,7 @@ static void many_that_are_parted_may_add_up(void **state) {
   struct pz_arena arena;
   struct pz_problem p;
   struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(pz_problem_make(&arena, capacity, tasks, N, edges, 2, &p, &err), PZ_OK);
   assert_true(narrowed_from(&p, 103, 1) == 103);
   pz_arena_release(&arena);

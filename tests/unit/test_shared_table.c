@@ -82,11 +82,11 @@ static void full_tables_keep_what_they_have(void **state) {
     uint32_t n = 0;
     assert_non_null(kept);
     pz_shared_table_init(&t, block, sizes[s]);
-    assert_true(t.entries + t.room == (unsigned char *)block + sizes[s]);
+    assert_true(t.entries + t.entries_capacity == (unsigned char *)block + sizes[s]);
     for (uint64_t i = 0; i < KEYS; i++) n += kept[i] = put(&t, i);
     assert_true(n > 10 && n < KEYS);
     for (uint64_t i = 0; i < KEYS; i++) assert_int_equal(kept[i], finds(&t, i));
-    assert_true(atomic_load(t.used) <= t.room);
+    assert_true(atomic_load(t.used) <= t.entries_capacity);
     free(kept);
     free(block);
   }

@@ -105,7 +105,7 @@ static void both_forms_are_read(void **state) {
     struct pz_arena arena;
     struct pz_measured m;
     struct pz_error err;
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     if (read_text(g->text, &arena, &m, &err) != PZ_OK) fail_msg("%zu: %s", i, err.message);
     const struct pz_ops_row *r = &m.rows[0];
     assert_string_equal(r->group, g->group);
@@ -194,7 +194,7 @@ static void mistakes_are_named(void **state) {
     struct pz_arena arena;
     struct pz_measured m;
     struct pz_error err;
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     assert_int_equal(read_text(bad[i].text, &arena, &m, &err), PZ_BAD_INPUT);
     if (!strstr(err.message, bad[i].part)) fail_msg("'%s' lacks '%s'", err.message, bad[i].part);
     pz_arena_release(&arena);
@@ -212,7 +212,7 @@ static void rows_of_a_chip(void **state) {
   struct pz_arena arena;
   struct pz_measured all, own;
   struct pz_error err;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(
       read_text("chip,dtype,m,n,k,us,flag\nh200,bf16,64,64,64,4,\nh100,bf16,64,64,64,4,\n"
                 "h200,nvfp4,64,64,64,4,\nh200,bf16,64,64,64,9,slow\n",
@@ -236,7 +236,7 @@ static void directories_are_read(void **state) {
   struct pz_arena arena;
   struct pz_measured m, collected;
   struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(pz_measured_load(PHAZE_TEST_DATA "/silicon", &arena, &m, &err), PZ_OK);
   assert_int_equal(pz_measured_load(PHAZE_TEST_DATA "/silicon/collected", &arena, &collected, &err),
                    PZ_OK);
@@ -279,7 +279,7 @@ static void what_a_chip_cannot_run(void **state) {
     struct pz_measured m;
     struct pz_error err;
     struct pz_chip chip;
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     assert_int_equal(read_text(cases[i].text, &arena, &m, &err), PZ_OK);
     assert_int_equal(pz_test_chip_read(cases[i].chip, &chip, &err), PZ_OK);
     for (int k = 0; k < 2; k++) {
@@ -302,7 +302,7 @@ static void dispatches_are_predicted(void **state) {
   struct pz_chip chip;
   struct pz_cost cost;
   double us[5];
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(read_text("chip,mode,operation,nodes,gpus,tokens,hidden,topk,sms,us\n"
                              "h200,deepep_normal,dispatch,1,8,4096,7168,8,24,1\n"
                              "h200,deepep_normal,combine,1,8,4096,7168,8,24,1\n"

@@ -54,7 +54,7 @@ static void the_papers_space_has_29360_chips(void **state) {
   assert_int_equal(pz_space_chips(&s), 75712);
   assert_true(fabs(l.mm2 - 278.82667631216) < 1e-10);
   assert_true(fabs(l.least_mm2 - 0.3 * l.mm2) < 1e-9);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(pz_space_list(&s, &l, &arena, &points, &n, &err), PZ_OK);
   assert_int_equal(n, 29360);
   bool tpuv4 = false;
@@ -100,7 +100,7 @@ static void areas_are_the_published_ones(void **state) {
   size_t bytes = 0;
   if (!pz_test_has(path)) skip();
   assert_int_equal(pz_file_read(path, 1 << 20, &text, &bytes, &err), PZ_OK);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(pz_csv_parse(path, text, bytes, &arena, &csv, &err), PZ_OK);
   int checked = 0;
   for (uint32_t r = 0; r < csv.rows; r++) {
@@ -255,7 +255,7 @@ static void modern_is_large(void **state) {
   struct pz_arena arena;
   struct pz_point *points;
   uint32_t n;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(pz_space_list(&s, &(struct pz_limits){.mm2 = 814}, &arena, &points, &n, &err),
                    PZ_LIMIT);
   pz_arena_release(&arena);

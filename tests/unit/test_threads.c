@@ -89,7 +89,7 @@ static char *result_text(struct pz_study *s) {
   struct pz_result r;
   struct pz_arena arena;
   struct pz_error err = {0};
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   pz_result_init(&r, &arena);
   if (pz_result_make(&r, s, watch, &err) != PZ_OK) fail_msg("%s", err.message);
   json_t *json = pz_result_json(&r);

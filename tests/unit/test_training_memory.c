@@ -46,7 +46,7 @@ static struct predicted predict(const struct model *model, const char *chip_name
   struct pz_plan at = *plan;
   at.seq = model->seq;
   at.attention = (int)model->attention;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(pz_test_chip_read(chip_name, &chip, &err), PZ_OK);
   assert_int_equal(pz_cluster_load("dgx-a100", &net, &err), PZ_OK);
   if (try_predict_detail(&job, &at, &arena, &x.p, &detail, &err) != PZ_OK)
@@ -138,7 +138,7 @@ static double table_error(const char *path, bool state, uint32_t rows, double *w
   struct pz_error err = {0};
   double sum = 0;
   *worst = *worst_eager = 0;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err), PZ_OK);
   assert_int_equal(pz_csv_parse(path, text, bytes, &arena, &t, &err), PZ_OK);
   assert_int_equal(t.rows, rows);
@@ -269,7 +269,7 @@ static void peaks_of_published_runs(void **state) {
   static const char path[] = PZ_TEST_SHARED "published/runs.csv";
   if (!pz_test_has(path)) skip();
   assert_int_equal(pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err), PZ_OK);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(try_read_runs("runs", text, bytes, 2, &arena, &t, &err), PZ_OK);
   for (uint32_t i = 0; i < t.n_rows; i++) {
     const struct pz_run_row *r = &t.rows[i];
@@ -1005,7 +1005,7 @@ static void rehearsed_ranks_are_inside(void **state) {
   double width = 0;
   if (!pz_test_has(path)) skip();
   assert_int_equal(pz_file_read(path, PZ_CSV_MOST_BYTES, &text, &bytes, &err), PZ_OK);
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   assert_int_equal(pz_csv_parse("ranks", text, bytes, &arena, &t, &err), PZ_OK);
   assert_int_equal(pz_test_chip_read("h200", &chip, &err), PZ_OK);
   assert_true(t.rows >= 17);

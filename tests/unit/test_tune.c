@@ -20,7 +20,7 @@ static struct pz_arena arena;
 
 static int begin(void **state) {
   (void)state;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   return 0;
 }
 

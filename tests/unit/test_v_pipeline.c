@@ -47,7 +47,7 @@ static struct pz_pipeline_run run_of(const struct pz_pipeline *p, struct pz_aren
 
 static double end_of(const struct pz_pipeline *p) {
   struct pz_arena arena;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   double end = run_of(p, &arena).end_s;
   pz_arena_release(&arena);
   return end;
@@ -73,7 +73,7 @@ static void zb_v_has_no_bubble(void **state) {
     for (uint32_t n = 2 * stages - 1; n <= 6 * stages; n++) {
       struct pz_pipeline p = pipeline_of(PZ_PIPELINE_ZB_V, stages, n, &t);
       struct pz_arena arena;
-      pz_arena_init(&arena, NULL);
+      pz_arena_init(&arena);
       struct pz_pipeline_run run = run_of(&p, &arena);
       double first[MOST_CHUNKS], last[MOST_CHUNKS] = {0};
       for (uint32_t k = 0; k < stages; k++) first[k] = HUGE_VAL;
@@ -294,7 +294,7 @@ static struct pz_pipeline draw_pipeline(struct times *t) {
 static void check_pipeline(const struct pz_pipeline *p, bool reached) {
   struct pz_arena arena;
   uint32_t chunks = p->stages * p->chunks, n = chunks * p->microbatches;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   struct unit *units = calloc(n, sizeof *units);
   bool *paired = calloc(n, sizeof *paired);
   assert_true(units && paired);
@@ -341,7 +341,7 @@ static void in_flight_is_counted_from_events(void **state) {
         struct pz_pipeline_shape shape = shape_of(&p);
         struct pz_arena arena;
         struct unit units[2 * 8 * 32] = {0};
-        pz_arena_init(&arena, NULL);
+        pz_arena_init(&arena);
         struct pz_pipeline_run run = run_of(&p, &arena);
         for (uint32_t e = 0; e < run.n_events; e++)
           note(&units[pz_pipeline_chunk_at(&shape, run.events[e].stage, run.events[e].chunk) * n +

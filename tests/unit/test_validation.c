@@ -112,7 +112,7 @@ static void groups_have_means_of_what_was_compared(void **state) {
   p[7] = point_of("b", "job", 2, 3);
   p[7].measured_bytes = 100;
   p[7].predicted_bytes = 90;
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   v = summarize(p, 8, NULL, &arena);
   assert_int_equal(v.n_groups, 2);
   assert_int_equal(v.groups[0].n, 5);
@@ -143,7 +143,7 @@ static void runs_of_one_plan_count_once(void **state) {
     p[i] = point_of("a", "job", measured[i], predicted[i]);
     p[i].choices = choices[i];
   }
-  pz_arena_init(&arena, NULL);
+  pz_arena_init(&arena);
   v = summarize(p, 7, NULL, &arena);
   assert_int_equal(v.n_orders, 1);
   assert_int_equal(v.orders[0].plans, 5);
@@ -185,7 +185,7 @@ static void limits_are_kept_or_told(void **state) {
                {"", 0, 0}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct pz_arena arena;
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     struct pz_validation v = with_limits(&arena, cases[i].rows);
     if (v.n_broken != cases[i].broken) fail_msg("'%s': %u broken", cases[i].rows, v.n_broken);
     if (v.n_broken) assert_int_equal(v.broken[0].what, cases[i].what);
@@ -209,7 +209,7 @@ static void wrong_limits_are_told(void **state) {
     struct pz_arena arena;
     struct summary_test t = {.limits = cases[i].text, .arena = &arena};
     struct pz_error err = {0};
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     assert_int_equal(pz_border(summarize_and_compare, &t, &err), PZ_BAD_INPUT);
     if (!strstr(err.message, cases[i].message)) fail_msg("%s", err.message);
     pz_arena_release(&arena);
@@ -233,7 +233,7 @@ static void tables_are_utf8(void **state) {
     struct pz_arena arena;
     struct pz_csv csv;
     struct pz_error err = {0};
-    pz_arena_init(&arena, NULL);
+    pz_arena_init(&arena);
     bool good =
         pz_csv_parse("t", cases[i].text, strlen(cases[i].text), &arena, &csv, &err) == PZ_OK;
     if (good != cases[i].good) fail_msg("case %zu: %s", i, err.message);

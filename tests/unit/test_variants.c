@@ -28,7 +28,7 @@ static void conclude_table(struct pz_call *call, void *ctx) {
 static enum pz_status conclude(const char *cells, struct pz_arena *arena, struct pz_vec *notes,
                                struct pz_error *err) {
   struct table table = {cells, notes};
-  pz_arena_init(arena, NULL);
+  pz_arena_init(arena);
   pz_vec_init(notes, arena, sizeof(struct pz_note));
   return pz_border(conclude_table, &table, err);
 }
