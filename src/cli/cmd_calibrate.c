@@ -67,8 +67,7 @@ static json_t *fit_json(const struct pz_calibrated *fit) {
                    "rejected", rejected, "description", pz_chip_json(fit->chip));
 }
 
-/* Prints the mean error of each kind of operator, the constants that changed, and those that
- * were kept. */
+/* Prints the mean error of each kind of operator, and the changed and the kept constants. */
 static void print_fit(struct pz_call *call, const struct pz_calibrated *fit) {
   struct pz_table *errors =
       pz_table_new(call, "operator|>rows|>before|>fitted half|>held half|>fitted to all");

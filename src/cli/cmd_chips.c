@@ -107,8 +107,7 @@ static bool is_repeated_die(size_t preset, const char *die) {
   return false;
 }
 
-/* Adds a preset to the table, the JSON array and the errors, unless nothing is known of its
- * dies. */
+/* Adds a preset with known dies to the table, the JSON array and the errors. */
 static void append_die(struct pz_call *call, size_t preset, struct pz_table *table, json_t *list,
                        struct die_errors *errors) {
   const char *name = pz_chip_preset_name(preset);
@@ -163,8 +162,7 @@ static void print_dies(struct pz_call *call, bool as_json) {
 
 /* ---- constants ------------------------------------------------------------------------------ */
 
-/* Prints the constants of the cost breakdown (chip/silicon.def), and those of unmeasured chips
- * (chip/cold.def). */
+/* Prints the constants of the cost breakdown and those of unmeasured chips (chip/cold.def). */
 static void print_constants(struct pz_call *call, bool as_json) {
   struct pz_table *silicon =
       pz_table_new(call, "constant|unit|>16nm|>7nm|>5nm|>3nm|>low|>high|kind|source");

@@ -174,8 +174,7 @@ static struct pz_rent_options read_rent_options(struct pz_call *call,
   return rent;
 }
 
-/* Copies the plan fields that were given to the options of the study, which stores them as
- * texts. */
+/* Copies the given plan fields to the options of the study, which stores them as texts. */
 static void set_plan_fields(struct pz_call *call, const struct pz_plan *plan,
                             struct pz_study_options *study) {
   const struct {

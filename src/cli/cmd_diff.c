@@ -56,8 +56,7 @@ struct diff_side {
   const struct pz_machine *machine;
 };
 
-/* Returns whether an argument is a list of changes: it has a space or is empty, and is not the
- * name of a file. */
+/* Returns whether an argument is a list of changes: empty, or with a space and no file. */
 static bool is_changes(const char *word) {
   return !*word || (strpbrk(word, " \t\n") && !pz_file_is_regular(word));
 }
@@ -105,8 +104,7 @@ static void read_file(struct pz_call *call, const SETTINGS *settings, const char
       pz_machine_of_run(call, &settings->machine, file.name, settings->common.quiet, file.run);
 }
 
-/* Reads the arguments MODEL CHANGES CHANGES.  Both sides are changes of the plan that the
- * options describe. */
+/* Reads MODEL CHANGES CHANGES.  Both sides are changes of the plan that the options give. */
 static void read_model_changes(struct pz_call *call, const SETTINGS *settings, char **args,
                                struct diff_side *a_side, struct diff_side *b_side) {
   struct pz_run_plan base = pz_run_plan_default();
@@ -189,8 +187,7 @@ static void print_parts(struct pz_call *call, const struct pz_plan_diff *diff) {
   pz_table_print(memory, 0, stdout);
 }
 
-/* Prints the plans on the path from A to B, with the change of step time and memory by each
- * change of fields. */
+/* Prints the plans on the path from A to B and what each change does to time and memory. */
 static void print_path(struct pz_call *call, const struct pz_plan_diff *diff) {
   const struct pz_prediction *a_prediction = &diff->a.p;
   int decimals = pz_predict_decimals(fmin(a_prediction->step_s, diff->b.p.step_s));
@@ -306,8 +303,7 @@ static void compare_runs(struct pz_call *call, const SETTINGS *settings,
 static void diff(struct pz_call *call, struct pz_invocation *invocation) {
   SETTINGS settings = defaults;
   struct diff_side a_side = {.letter = "A"}, b_side = {.letter = "B"};
-  /* Changes may begin with '-' like an option.  A leading space tells the parser that they are
-   * an argument. */
+  /* A leading space keeps changes that begin with '-' from being read as options. */
   for (int i = 1; i < invocation->argc; i++)
     if (invocation->argv[i][0] == '-' && strpbrk(invocation->argv[i], " \t\n"))
       invocation->argv[i] = pz_format(call, " %s", invocation->argv[i]);

@@ -65,8 +65,7 @@ static json_t *mapping_json(const struct pz_mapping *mapping) {
                    "mapping", cores);
 }
 
-/* Prints the time that each resource needs and marks the bottleneck, then the traffic and the
- * mapping. */
+/* Prints the time on each resource, marks the bottleneck, and prints traffic and mapping. */
 static void print_mapping(const struct pz_chip *chip, const struct pz_mapping *mapping) {
   const double needed_s[] = {mapping->compute_s, mapping->hbm_s, mapping->glb_s, mapping->local_s,
                              mapping->startup_s};

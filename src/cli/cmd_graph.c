@@ -25,8 +25,7 @@ static const struct pz_option option_table[] = {
 
 /* ---- operators ------------------------------------------------------------------------------ */
 
-/* Writes the indices of the operators that `op` depends on into buf, as many as fit, and returns
- * buf. */
+/* Writes the indices of the predecessors of an operator, as many as fit, and returns buf. */
 static const char *predecessors_text(const struct pz_op *op, char *buf, size_t size) {
   enum { LONGEST_NUMBER = 12 };
   size_t used = 0;
@@ -144,8 +143,7 @@ static void print_workload(struct pz_call *call, const struct pz_workload *workl
            pz_text_s((double)options->num_layers), workload->hidden, workload->heads,
            pz_text_s((double)workload->heads), workload->vocab);
   else {
-    /* Prints the layers that were detected in a model that does not name them: "first, block x
-     * 12, last". */
+    /* Prints the detected layers of a model without names: "first, block x 12, last". */
     printf("%s (%s): detected layers ", workload->model, workload->family);
     for (uint32_t i = 0; i < workload->n_layers; i++) {
       const struct pz_layer *layer = &workload->layers[i];

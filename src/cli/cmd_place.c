@@ -188,8 +188,7 @@ static int choose_semantics(struct pz_call *call, const struct settings *setting
   return training ? TRAINING : CORRECTED;
 }
 
-/* Raises PZ_BAD_USE for options that the chosen semantics do not have.  `unset` are the settings
- * without any option. */
+/* Raises PZ_BAD_USE if an option differs from `unset` that the chosen semantics do not have. */
 static void check_semantics(struct pz_call *call, const struct settings *settings,
                             const struct settings *unset) {
   static const char *const not_training[] = {"check",     "optimizer", "dim",

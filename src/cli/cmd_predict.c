@@ -101,8 +101,7 @@ void pz_predict_write_page(struct pz_call *call, const char *path, const char *m
 
 /* ---- the explanation ------------------------------------------------------------------------ */
 
-/* Returns, for --explain, the origin of every plan field and the constants that affect the
- * prediction. */
+/* Returns the origin of every plan field and the constants that affect the prediction. */
 static const struct pz_explanation *explain_plan(struct pz_call *call,
                                                  const struct pz_predicted *predicted) {
   struct pz_explanation *explanation = NULL;
@@ -164,8 +163,7 @@ static json_t *explanation_json(const struct pz_explanation *explanation) {
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-/* Prints the plan as a script.  A plan that does not fit is marked by a comment in its second
- * line. */
+/* Prints the plan as a script, whose second line says so if the plan does not fit. */
 static void print_plan_script(struct pz_call *call, const struct pz_predicted *predicted) {
   char *text = NULL;
   pz_must(call, pz_launch_text(predicted->model, &predicted->machine->chip, predicted->machine->net,
@@ -207,8 +205,7 @@ static void print_predicted_json(struct pz_call *call, const struct pz_predicted
   pz_command_print_json(call, json_incref(root));
 }
 
-/* Warns if the devices do not fill whole nodes, because the model of the network assumes that they
- * do. */
+/* Warns if the devices do not fill whole nodes, which the model of the network assumes. */
 static void warn_of_partial_nodes(const struct pz_predicted *predicted) {
   const struct pz_cluster *cluster = predicted->machine->net;
   if (!cluster || cluster->instant || cluster->n_levels < 2) return;

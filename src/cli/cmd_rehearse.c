@@ -106,8 +106,7 @@ static void print_ranks(struct pz_call *call, const struct pz_rehearsal *rehears
   pz_table_print(table, 0, stdout);
 }
 
-/* Prints whether the plan fits in memory, with the numbers of the rank that has the least memory to
- * spare. */
+/* Prints whether the plan fits in memory, with the numbers of the tightest rank. */
 static void print_fit(const struct pz_rehearsal *rehearsal) {
   const struct pz_rehearsed_rank *tightest = NULL;
   double least_spare_bytes = 0; /* spare memory of the tightest rank */
@@ -244,8 +243,7 @@ static void rehearse_plan(struct pz_call *call, void *ctx) {
                                   pz_call_error(call)));
   pz_defer(call, pz_free_rehearsal, rehearsal);
   if (settings->out) {
-    /* Writes the chip with the measured factors of compute, unless that would overwrite a file
-     * that was read. */
+    /* Writes the chip with the measured factors, unless that would overwrite an input. */
     const struct pz_chip *chip = rehearsal->chip;
     const char *path = input->settings->out, *results = input->settings->results;
     const struct pz_run_plan *run = input->file.run;

@@ -155,8 +155,7 @@ static void print_title(const struct schedule_job *job) {
   printf("\n\n");
 }
 
-/* Prints the table of the schedules, and the Gantt chart of each if layers were chosen or
- * --gantt was given. */
+/* Prints the table of the schedules, and their Gantt charts with --layer or --gantt. */
 static void print_schedules(struct pz_call *call, const struct schedule_job *job) {
   static const char cores[] = "mode: number of tensor (t) and vector (v) cores";
   static const char single[] = "mode: one core of its type (single), or all (intra)";
@@ -233,8 +232,7 @@ static const char *next_name(const char *list) {
   return comma ? comma + 1 : NULL;
 }
 
-/* Returns whether the comma-separated list contains a layer.  Without a list (NULL) every layer is
- * chosen. */
+/* Returns whether a comma-separated list contains a layer; NULL contains every layer. */
 static bool is_chosen(const char *list, const char *layer) {
   size_t n = strlen(layer);
   if (!list) return true;

@@ -1,5 +1,4 @@
-/* phaze spaces: shows the built-in design spaces, or spaces from files, by printing the JSON of
- * pz_space_describe(). */
+/* phaze spaces: prints the JSON of pz_space_describe() for built-in spaces or space files. */
 #include <string.h>
 
 #include "cli/command.h"

@@ -174,8 +174,7 @@ static json_t *texts_json(const char *const *list, uint32_t n) {
   return texts;
 }
 
-/* Returns the run with another plan as JSON in the format of a plan file, which belongs to the
- * call. */
+/* Returns the run with another plan as the JSON of a plan file, which the call owns. */
 static json_t *run_json(struct pz_call *call, const struct tuned_run *tuned,
                         const struct pz_plan *plan) {
   struct pz_run_plan run = *tuned->run;

@@ -30,8 +30,7 @@ struct verification {
   json_t *checks;
 };
 
-/* Records a check, and prints it unless the output is JSON.  The library calls it for each
- * check. */
+/* Records a check of the library, and prints it unless the output is JSON. */
 static void print_check(void *ctx, bool holds, const char *text) {
   struct verification *verification = ctx;
   char line[1024];

@@ -137,8 +137,7 @@ atomic_bool *pz_command_listen(void) {
   return &signal_came;
 }
 
-/* The first phase has a single item.  The library announces the later phases through
- * pz_command_progress(). */
+/* The first phase has one item.  The library announces the later phases. */
 void pz_command_progress_start(struct pz_progress *progress, bool quiet, bool lines) {
   enum pz_progress_style style = quiet ? PZ_PROGRESS_SILENT : pz_progress_style_of(stderr);
   if (style == PZ_PROGRESS_LINES && !lines) style = PZ_PROGRESS_SILENT;

@@ -103,8 +103,7 @@ void pz_command_save_text(struct pz_call *call, const char *path, char *text);
 #define PZ_SET_OPTION(option, at, names, ...)                                                      \
   { .name = option, .type = PZ_OPTION_SET, .offset = at, .choices = names, .help = __VA_ARGS__ }
 
-/* The first member of the settings of every subcommand; PZ_COMMON_OPTIONS begins its table of
- * options. */
+/* First member of all settings; PZ_COMMON_OPTIONS begins the table of their options. */
 struct pz_common {
   bool help, quiet, json, verbose;
 };
@@ -133,8 +132,7 @@ void pz_command_warn(bool quiet, const char *text);
 /* Prints an error to stderr and returns the exit status that belongs to it. */
 enum pz_exit pz_command_fail(const struct pz_error *err);
 
-/* Installs handlers for SIGINT and SIGTERM that set the returned flag.  A second signal ends the
- * process. */
+/* Installs handlers of SIGINT and SIGTERM, which set the flag; a second signal is fatal. */
 atomic_bool *pz_command_listen(void);
 
 /* Starts a progress display on stderr.  If stderr is not a terminal, progress is printed as
@@ -149,8 +147,7 @@ bool pz_command_progress(void *progress, const struct pz_progress_state *state);
 /* Returns subcommand i of the table, or NULL after the last. */
 const struct pz_command *pz_command_at(size_t i);
 
-/* Runs the subcommand that argv[1] names and returns the exit status.  pz_alloc_use() must have
- * been called before. */
+/* Runs the subcommand argv[1] and returns the exit status.  Requires pz_alloc_use(). */
 int pz_command_main(int argc, char **argv);
 
 /* Flushes stdout and returns the exit status.  A full disk, a closed pipe, and a JSON document

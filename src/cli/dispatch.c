@@ -114,8 +114,7 @@ int pz_command_main(int argc, char **argv) {
   for (size_t i = 0; pz_command_at(i); i++) {
     const struct pz_command *command = pz_command_at(i);
     if (strcmp(command->name, name) != 0) continue;
-    /* Under mpirun, a command that can divide its work among ranks does so; the others run in
-     * every rank. */
+    /* Under mpirun, a command either divides its work among the ranks or runs in every rank. */
     if (command->ranks && pz_border(pz_ranks_start, NULL, &err) != PZ_OK)
       return (int)pz_command_fail(&err);
     int code = (int)pz_command_invoke(command, argc - 1, argv + 1);

@@ -63,8 +63,7 @@ bool pz_machine_reads(const struct pz_machine_options *options, const char *path
 const char *pz_machine_find_overwrite(const struct pz_machine_options *options, const char *input,
                                       const char *trace_path, const char *report_path);
 
-/* Adds the paths of the files of chip and cluster to a JSON object.  Readers of plans use them
- * instead of the names. */
+/* Adds the paths of chip and cluster files to a JSON object, for readers of plans. */
 void pz_machine_add_files(const struct pz_machine_options *options, json_t *root);
 
 /* Returns the warnings about the network as a JSON array, a new reference. */
@@ -97,8 +96,7 @@ void pz_run_file_warn(bool quiet, const struct pz_run_plan *run);
 struct pz_machine *pz_machine_of_run(struct pz_call *call, const struct pz_machine_options *options,
                                      const char *name, bool quiet, struct pz_run_plan *run);
 
-/* Returns whether a path is a plan file: JSON with a model or a plan, and not the config.json of
- * a model. */
+/* Returns whether a file is JSON with a model or a plan, not the config.json of a model. */
 bool pz_is_plan_file(const char *path);
 
 /* ---- calibrated chips
@@ -107,8 +105,7 @@ bool pz_is_plan_file(const char *path);
 /* Writes the description of a calibrated chip to a file. */
 void pz_machine_save_chip(struct pz_call *call, const struct pz_chip *chip, const char *path);
 
-/* Prints the factors of a correction as a table, or returns them as a JSON array, a new
- * reference. */
+/* Show the factors of a correction as a table, or as a JSON array (a new reference). */
 void pz_machine_show_factors(struct pz_call *call, const struct pz_step_factor *factors,
                              uint32_t n);
 json_t *pz_machine_factors_json(const struct pz_step_factor *factors, uint32_t n);

@@ -156,8 +156,7 @@ struct pz_run_plan *pz_place_read_compared(struct pz_call *call, struct pz_place
 static const struct pz_plan_diff *compare_plans(struct pz_call *call,
                                                 const struct pz_place_job *job,
                                                 const struct pz_training_run *best) {
-  /* Vocabularies are padded differently, so that the numbers of parameters of one model differ
-   * by up to this ratio. */
+  /* Paddings of the vocabulary change the number of parameters of a model by up to this ratio. */
   static const double SAME_MODEL = 0.02;
   const char *file = job->training->compare;
   const struct pz_machine *machine = job->machine;
@@ -283,8 +282,7 @@ static void print_alternatives(const struct pz_place_job *job,
          pz_text_count(memory, sizeof memory, (int64_t)proof->by_memory), gap);
 }
 
-/* Prints the next best plans.  Each row names the part of the step time that grows most compared
- * with the best plan. */
+/* Prints the next best plans, each with the part of the step that grows most over the best. */
 static void print_others(struct pz_call *call, const struct pz_training_plans *plans) {
   const struct pz_prediction *best = &plans->runs[0]->p;
   if (plans->n < 2) return;
@@ -498,8 +496,7 @@ static void append_row(struct pz_table *table, const struct priced_scaling *scal
   pz_table_cell(table, "%s%s%s", pz_plan_text(&run->plan, text, sizeof text), idle, gap);
 }
 
-/* Recommends a number of devices: the cheapest one within the deadline, or the one that ends
- * first if all are late. */
+/* Recommends the cheapest number of devices within the deadline, or else the soonest. */
 static void print_recommendation(const struct priced_scaling *scaling) {
   const struct pz_place_training_settings *training = scaling->job->training;
   const char *deadline = training->deadline;
@@ -575,8 +572,7 @@ enum pz_exit pz_place_training(struct pz_call *call, struct pz_place_job *job) {
   struct pz_chip *chip = &job->machine->chip;
   job->options = read_options(call, job, &progress);
   if (settings->emit) {
-    /* Scripts can be written only for GPUs, and for models whose shape the framework can
-     * express. */
+    /* Scripts exist only for GPUs and for models whose shape the framework can express. */
     struct pz_error why = {0};
     enum pz_status status = pz_launch_check(job->model, chip, job->options.plan.framework, &why);
     if (status == PZ_BAD_USE) pz_raise(call, PZ_NO_ANSWER, "%s", why.message);

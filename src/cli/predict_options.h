@@ -34,12 +34,10 @@ struct pz_predicted {
 
 void pz_predict_print(struct pz_call *call, const struct pz_predicted *predicted);
 
-/* Prints for a plan that does not fit whether the memory of the device or that of the host is too
- * small. */
+/* Prints whether the memory of the device or that of the host is too small for the plan. */
 void pz_predict_print_misfit(const struct pz_training_run *run);
 
-/* Prints the memory that the allocator reserves, its upper limit, and the memory of the device,
- * and ends the line. */
+/* Prints reserved memory, its upper limit and the memory of the device, and ends the line. */
 void pz_predict_print_reserved(const struct pz_training_run *run);
 
 /* Returns how many decimals a step time needs to have four digits. */
@@ -48,8 +46,7 @@ int pz_predict_decimals(double step_s);
 void pz_predict_print_batch(const struct pz_training_run *run);
 void pz_predict_print_rates(const struct pz_training_run *run);
 
-/* Prints the range in which a measured step is expected, and the fields in which the plan exceeds
- * all validated runs. */
+/* Prints the expected range of a measured step, and the fields beyond all validated runs. */
 void pz_predict_print_expected(const struct pz_expectation *expected, double step_s);
 
 void pz_predict_print_parts(struct pz_call *call, const struct pz_prediction *prediction);
@@ -63,8 +60,7 @@ const struct pz_plan_changes *pz_predict_changes(struct pz_call *call,
 
 /* ---- the cost of a whole training run (predict_print.c) ------------------------------------- */
 
-/* Parse a number of tokens, as "15T" for 15e12, and a deadline, as "30d" or "36h", which is
- * returned in seconds. */
+/* Parse a number of tokens, as "15T" for 15e12, and a deadline, as "36h", in seconds. */
 double pz_parse_tokens(struct pz_call *call, const char *text);
 double pz_parse_deadline(struct pz_call *call, const char *text);
 

@@ -59,8 +59,7 @@ static void print_rows(struct pz_call *call, const struct pz_runs *runs) {
   pz_table_print(table, 0, stdout);
 }
 
-/* Prints every distinct reason why rows could not be predicted, with the number of these rows and
- * the first of them. */
+/* Prints every reason why rows were not predicted, their number and the first of them. */
 static void print_reasons(struct pz_call *call, const struct pz_runs *runs) {
   struct pz_table *table = pz_table_new(call, ">rows|the first|reason");
   bool any = false;

@@ -111,8 +111,7 @@ static void read_devices(struct pz_call *call, void *ctx) {
   list->devices = pz_choices_read(call, list->text, "devices", 1 << 30);
 }
 
-/* Parses --devices and returns the largest number.  A list is accepted only if the subcommand
- * sets several_devices. */
+/* Parses --devices and returns the largest number; a list requires several_devices. */
 static int64_t parse_devices(struct pz_call *call, const struct pz_study_settings *study) {
   struct devices_list list = {study->devices, {.n = 0}};
   struct pz_error error = {0};

@@ -127,8 +127,7 @@ void pz_study_run_work(struct pz_call *call, struct pz_invocation *invocation,
 void pz_study_run_begin(struct pz_call *call, struct pz_study_run *run, char **models,
                         int n_models);
 
-/* Opens the run and reads its inputs; nothing is searched yet.  The run is closed when the call
- * ends. */
+/* Opens the run, which the call closes, and reads its inputs; nothing is searched yet. */
 void pz_study_run_open(struct pz_call *call, struct pz_study_run *run);
 
 /* Loads the finished result from the folder of the run, or else searches. */

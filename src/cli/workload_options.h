@@ -41,8 +41,7 @@
   PZ_CHOICE_OPTION("unknown-ops", offsetof(T, F.unknown_ops), pz_unknown_ops_names, "ONNX: reject unknown operator types, or count them as element-wise work")
 /* clang-format on */
 
-/* Returns the operator graphs of a model, which belong to the call, and prints the warning about
- * it. */
+/* Returns the operator graphs of a model, which the call owns, and prints their warning. */
 static inline const struct pz_workload *pz_workload_open(struct pz_call *call, const char *model,
                                                          const struct pz_workload_options *options,
                                                          bool quiet) {

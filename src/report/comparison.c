@@ -61,8 +61,7 @@ json_t *pz_comparison_document(struct pz_call *call, const struct pz_result *res
 
 /* ---- baselines as tables -------------------------------------------------------------------- */
 
-/* Adds the name of a method, and the chip that it found with HBM capacity and area, or dashes if
- * it found none. */
+/* Adds the name of a method and its chip with HBM capacity and area, or dashes without one. */
 static void append_found_chip(struct pz_table *table, const struct pz_method_result *method) {
   pz_table_cell(table, "%s", method->name);
   if (method->chip)
@@ -71,8 +70,7 @@ static void append_found_chip(struct pz_table *table, const struct pz_method_res
     pz_table_dashes(table, 3);
 }
 
-/* Adds the number of chips that a method tried and its time, which is unknown if the result was
- * read from a saved run. */
+/* Adds the chips that a method tried and its time, which saved runs do not state. */
 static void append_effort(struct pz_table *table, const struct pz_method_result *method) {
   pz_table_cell(table, "%u", method->n_evaluated);
   pz_table_known(table, method->seconds > 0, "%.2f", method->seconds);
@@ -158,8 +156,7 @@ void pz_comparison_table(struct pz_call *call, const struct pz_result *result, F
 
 /* ---- given chips ---------------------------------------------------------------------------- */
 
-/* The rows of the list "chips": all models of the first chip, then all models of the second one,
- * and so on. */
+/* The rows of the list "chips": all models of the first chip, then of the second, ... */
 struct chip_rows {
   const json_t *rows;
   const struct pz_study_options *options;
@@ -232,8 +229,7 @@ static double mean_over_first_chip(const struct chip_rows *chips, size_t chip, c
   return isfinite(sum) ? exp(sum / chips->options->n_models) : 0;
 }
 
-/* Prints data of the chips themselves, and throughput per joule and per dollar relative to the
- * first chip. */
+/* Prints data of the chips, and throughput per joule and dollar relative to the first chip. */
 static void print_chip_costs(struct pz_call *call, const struct chip_rows *chips, FILE *out) {
   struct pz_table *table = pz_table_new(
       call,
@@ -279,15 +275,13 @@ void pz_compared_chips_table(struct pz_call *call, const json_t *root,
 
 /* ---- rented chips --------------------------------------------------------------------------- */
 
-/* Returns whether a row answers the question about the deadline by `answer`: "met", "uncertain"
- * or "missed". */
+/* Returns whether the deadline of a row is answered by "met", "uncertain" or "missed". */
 static bool has_deadline_answer(const json_t *row, const char *answer) {
   const char *deadline = text_in(row, "deadline");
   return deadline && strcmp(deadline, answer) == 0;
 }
 
-/* Writes an amount such as "1,050,000", or four digits of one below 10, into buf and returns
- * buf. */
+/* Writes dollars as "1,050,000", or with four digits if below 10, and returns buf. */
 static char *dollars_text(char *buf, size_t size, double dollars) {
   if (dollars < 10) return pz_text_number(buf, size, dollars);
   return pz_text_count(buf, size, (int64_t)floor(dollars + 0.5));
@@ -364,8 +358,7 @@ static void print_cheapest(const struct chip_rows *chips, uint32_t model, const 
   if (has_deadline_answer(best, "uncertain"))
     fprintf(out, " (uncertain: %.1f days at the upper end of its error)",
             number_in(best, "days_high"));
-  /* Lists other chips whose lowest expected cost is at most the highest expected cost of the
-   * cheapest one. */
+  /* Lists the chips whose range of cost overlaps that of the cheapest one. */
   const char *before = "; within the errors as cheap: ";
   for (size_t i = 0; cheapest && i < chips->n_chips; i++) {
     const json_t *other = chip_row(chips, i, model);
@@ -485,8 +478,7 @@ static void append_correction(struct pz_table *table, const struct pz_original_r
     while (!pz_assumed(row->assumptions, assumption)) assumption++;
     pz_table_cell(table, "%s", pz_assumption_at(assumption)->name);
   } else {
-    /* Assumptions are corrected in their order, so the newest correction is the last one before
-     * those that remain. */
+    /* Assumptions are corrected in order: the newest one precedes those that remain. */
     while (assumption + 1 < PZ_ASSUMPTIONS && !pz_assumed(row->assumptions, assumption + 1))
       assumption++;
     pz_table_cell(table, "+ %s%s", pz_assumption_at(assumption)->corrected,

@@ -21,8 +21,7 @@ struct pz_explore_options pz_explore_options_default(void) {
 
 /* ---- initial settings ----------------------------------------------------------------------- */
 
-/* Returns the name of the preset that equals `word` regardless of case, or `word` itself, which
- * may be NULL. */
+/* Returns the preset that equals `word` (or NULL) regardless of case, or else `word`. */
 static const char *preset_spelling(const char *word, const char *(*preset_at)(size_t)) {
   for (size_t i = 0; word && preset_at(i); i++)
     if (pz_text_same(preset_at(i), word)) return preset_at(i);
@@ -46,8 +45,7 @@ static const struct {
                    {PZ_PLAN_PEFT, false},   {PZ_PLAN_OFFLOAD, false},   {PZ_PLAN_FRAMEWORK, false}};
 enum { PAGE_FIELDS = sizeof page_fields / sizeof *page_fields };
 
-/* Returns the initial settings by name, as the URL of the page stores them: counts as numbers,
- * others as texts. */
+/* Returns the initial settings as the URL of the page stores them: counts and texts. */
 static json_t *state_json(const struct pz_explore_options *options) {
   uint64_t given = pz_plan_given(&options->plan);
   char value[PZ_FIELD_TEXT_MOST];
@@ -66,8 +64,7 @@ static json_t *state_json(const struct pz_explore_options *options) {
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* Adds the text of a file under the path that the user gave.  Does nothing if the path is the
- * name of a preset. */
+/* Adds the text of a file under the path that the user gave, unless it names a preset. */
 static void add_file(struct pz_call *call, json_t *files, const char *path) {
   size_t bytes = 0, length = strlen(path);
   if (!pz_file_named(path)) return;
@@ -81,8 +78,7 @@ static void add_file(struct pz_call *call, json_t *files, const char *path) {
     pz_raise(call, PZ_BAD_INPUT, "%s: path or text is not UTF-8", path);
 }
 
-/* Adds the models and all files that the page reads, after a check that each of them can be
- * loaded. */
+/* Adds the models and all files that the page reads, which are first loaded as a check. */
 static void add_inputs(struct pz_call *call, const struct pz_explore_options *options,
                        json_t *models, json_t *files) {
   struct pz_error *err = pz_call_error(call);

@@ -1,5 +1,4 @@
-/* Text, table and JSON of a partition: its degrees of parallelism, and the layers, load and
- * memory of its stages. */
+/* Text, table and JSON of a partition: its degrees, and the layers and memory of its stages. */
 #include "report/plan_table.h"
 
 #include <inttypes.h>

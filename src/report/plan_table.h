@@ -6,8 +6,7 @@
 
 #include "core/json.h"
 
-/* Writes "14 stages, 72 replicas, tensor parallel 1, microbatch 1, activations kept" into buf
- * and returns buf. */
+/* Writes "14 stages, 72 replicas, tensor parallel 1, ..." into buf and returns buf. */
 const char *pz_partition_text(const struct pz_partition *partition, char *buf, size_t size);
 
 /* Prints one row for each stage; equal neighbours share a row. */

@@ -1,5 +1,4 @@
-/* Throughput over that of the reference chip: summarised over several models in words, and as a
- * table cell. */
+/* Throughput over that of the reference chip: a summary in words, and a table cell. */
 #ifndef PZ_REPORT_RATIOS_H
 #define PZ_REPORT_RATIOS_H
 
@@ -12,8 +11,7 @@
  * gpt3-175b". */
 void pz_ratios_print(const struct pz_ratios *ratios, FILE *out);
 
-/* Adds a model's ratio: "no fit" if no plan fits into memory, "-" if the reference has no
- * throughput. */
+/* Adds a ratio, "no fit" if no plan fits, or "-" if the reference has no throughput. */
 void pz_ratio_cell(struct pz_table *table, double samples_per_s, double ratio);
 
 #endif

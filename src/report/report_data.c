@@ -63,8 +63,9 @@ static void write_result_text(struct pz_call *call, void *ctx) {
     pz_raise(call, PZ_BAD_USE,
              "the result has no details; accepted: after pz_run_detail and, of the evaluator "
              "original, pz_run_compare");
-  json_t *document = args->form == PZ_RESULT_JSON ? pz_json_built(call, pz_result_told_json(result))
-                                                  : pz_report_document(call, result);
+  json_t *document = args->form == PZ_RESULT_JSON
+                         ? pz_json_built(call, pz_result_display_json(result))
+                         : pz_report_document(call, result);
   struct pz_buffer *out;
   if (args->form == PZ_RESULT_PAGE) {
     out = pz_page_html(call, "report_page", document);

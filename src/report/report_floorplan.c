@@ -1,5 +1,4 @@
-/* Section of a report: die area by block, and the main numbers of the best chip and of the
- * reference chip. */
+/* Section of a report: die area by block and main numbers of the best and reference chips. */
 #include "chip/chip.h"
 #include "report/report_data.h"
 

@@ -62,8 +62,7 @@ static void append_objective_runs(struct pz_call *call, struct pz_report *report
 
 /* ---- sensitivity of the best chip ----------------------------------------------------------- */
 
-/* Returns a value of an axis as a number, or as a text if it is a name, such as that of an HBM
- * generation. */
+/* Returns a value of an axis as a number, or as text if it is a name ("hbm3"). */
 static json_t *axis_value_json(const char *text) {
   char *end;
   double value = strtod(text, &end);
@@ -91,8 +90,7 @@ static void append_changed_parts(struct pz_call *call, const struct pz_answer *b
   }
 }
 
-/* Appends the change of the objective if one parameter of the best chip is one step larger or
- * smaller. */
+/* Appends how the objective changes if a parameter of the best chip changes by one step. */
 static void append_sensitivity(struct pz_call *call, struct pz_report *report) {
   const struct pz_result *result = report->result;
   json_t *rows = pz_dataset_new(call, report->datasets, "sensitivity",

@@ -37,8 +37,7 @@ static void print_times_reference(const struct pz_result *result, const struct p
   fputs(cold || ratios ? ")\n" : "\n", out);
 }
 
-/* Prints the objective, and the ratios of the models, because a mean can depend on a single
- * model. */
+/* Prints the objective, and the ratios of the models: a mean can depend on a single one. */
 static void print_objective(const struct pz_result *result, FILE *out) {
   const struct pz_answer *best = pz_result_best(result);
   enum pz_objective_kind kind = result->inputs.options.objective;
@@ -227,8 +226,7 @@ struct models_with_plan {
   enum reference_plan plan;
 };
 
-/* Returns the name of the i-th model whose reference has the plan of the list, or NULL after the
- * last. */
+/* Returns the name of the i-th model whose reference has the plan of the list, or NULL. */
 static const char *model_with_plan(const void *ctx, size_t i) {
   const struct models_with_plan *list = ctx;
   size_t n = 0;
@@ -283,8 +281,7 @@ static void print_references(const struct pz_result *result, FILE *out) {
 
 /* ---- the reference of the evaluator training ------------------------------------------------ */
 
-/* Prints the reference chip with its cost, and if the best chip is worse than the reference, the
- * reason. */
+/* Prints the reference chip with its cost, and why the best chip is worse if it is. */
 static void print_reference_chip(const struct pz_result *result, FILE *out) {
   const struct pz_result_chip_summary *chip = &result->reference_chip;
   const struct pz_answer *best = pz_result_best(result);
@@ -304,8 +301,7 @@ static void print_reference_chip(const struct pz_result *result, FILE *out) {
   fprintf(out, "The best chip does not reach it: %s.\n", reason);
 }
 
-/* Prints the highest power and the lowest MFU over the steps of all models, unless the power of
- * a step is unknown. */
+/* Prints the highest power and the lowest MFU over the steps of all models, if known. */
 static void print_power(const struct pz_result *result, FILE *out) {
   const struct pz_answer *best = pz_result_best(result);
   double watts = 0, reference_watts = 0, mfu = 1, reference_mfu = 1;
@@ -359,8 +355,7 @@ static void print_robustness(const struct pz_result *result, FILE *out) {
             robustness->n_candidates, n_other_winners, robustness->n_moves);
 }
 
-/* Prints how many chips of the space were evaluated or excluded, and that no chip is better by
- * more than the gap. */
+/* Prints how many chips were evaluated or excluded, and the proven gap. */
 static void print_proof(const struct pz_certificate *proof, FILE *out) {
   static const double ROUNDING = 1e-8; /* gaps below it are rounding errors */
   char chips[32], boxes[32], evaluated[32], beyond[32];
@@ -418,7 +413,7 @@ void pz_result_table(struct pz_call *call, const struct pz_result *result, FILE 
 }
 
 json_t *pz_result_document(struct pz_call *call, const struct pz_result *result, json_t *timing) {
-  json_t *root = pz_json_built(call, pz_result_told_json(result));
+  json_t *root = pz_json_built(call, pz_result_display_json(result));
   if (json_object_set(root, "timing", timing) != 0) pz_raise_memory(call, "JSON");
   return root;
 }

@@ -10,8 +10,7 @@ struct run_trace {
   char **text;
 };
 
-/* Writes one span for each pass, and the gradient exchange and optimizer at the end of each
- * stage. */
+/* Writes a span for each pass, and the gradient exchange and optimizer of each stage. */
 static void trace_run(struct pz_call *call, void *ctx) {
   const struct run_trace *args = ctx;
   const struct pz_training_run *run = args->run;

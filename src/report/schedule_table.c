@@ -225,8 +225,7 @@ pz_shown_operators(struct pz_call *call, const struct pz_layer_schedule *schedul
 
 enum { LONGEST_NAME = 32, LEAST_BAR = 20, MOST_BAR = 60 };
 
-/* Shortens a long name to "NAME.." and keeps a suffix such as " (1)", which says which half of a
- * microbatch it is. */
+/* Shortens a long name to "NAME.." and keeps " (1)", the half of a microbatch. */
 static const char *short_name(const char *name, char buf[LONGEST_NAME + 1]) {
   if (strlen(name) <= LONGEST_NAME) return name;
   char cut[LONGEST_NAME - 1];

@@ -34,8 +34,7 @@ json_t *pz_scheduled_plan_json(const struct pz_plan_schedules *schedules);
 void pz_schedules_table(struct pz_call *call, const struct pz_layer_schedule *const *list,
                         uint32_t n, bool total, FILE *out);
 
-/* Prints the counters of each technique of the solver, summed over all schedules, unless all are
- * zero. */
+/* Prints the counters of the solver's techniques, summed over schedules, unless all are 0. */
 void pz_schedules_statistics(struct pz_call *call, const struct pz_layer_schedule *const *list,
                              uint32_t n, FILE *out);
 

@@ -182,8 +182,7 @@ void pz_table_print(const struct pz_table *table, int indent, FILE *out) {
   int room = pz_terminal_columns(out) - indent, from = 1;
   measure_columns(table, width);
   do {
-    /* Finds the end `to` of the columns that fit beside the first one, but prints at least one
-     * column. */
+    /* Finds the end `to` of the columns that fit beside the first one, but prints at least one. */
     int to = from, sum = width[0];
     while (to < table->columns) {
       sum += BETWEEN_COLUMNS + width[to];

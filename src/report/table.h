@@ -28,8 +28,7 @@ struct pz_table *pz_table_with(struct pz_call *call, const char *const *titles);
 /* Adds one cell; rows are filled from left to right. */
 void pz_table_cell(struct pz_table *table, const char *format, ...) PZ_PRINTF(2, 3);
 
-/* Adds several cells.  A '|' in the format separates them: pz_table_cells(table, "%s|%.1f%%",
- * name, percent). */
+/* Adds cells that '|' separates in the format: pz_table_cells(table, "%s|%d", name, n). */
 void pz_table_cells(struct pz_table *table, const char *format, ...) PZ_PRINTF(2, 3);
 
 /* Adds `n` cells with a dash, for values that are unknown. */

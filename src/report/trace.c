@@ -190,8 +190,7 @@ struct pipeline_trace {
   char **text;
 };
 
-/* Writes a synchronous pipeline: every stage passes a microbatch on after the time that the slowest
- * stage needs. */
+/* Writes a synchronous pipeline, in which every stage takes as long as the slowest one. */
 static void trace_pipeline(struct pz_call *call, void *ctx) {
   const struct pipeline_trace *args = ctx;
   const struct pz_partition *plan = args->partition;

@@ -155,8 +155,7 @@ json_t *pz_plan_certificate_json(const struct pz_plan_certificate *proof) {
                    "gap", proof->gap);
 }
 
-/* Returns "full", "none", "selective", or "partial" if only some of the layers are recomputed in
- * full. */
+/* Returns "full", "none", "selective", or "partial" if some layers are recomputed in full. */
 static const char *recompute_word(const struct pz_training_run *run) {
   if (run->plan.recompute != PZ_RECOMPUTATION_FULL)
     return pz_recomputation_names[run->plan.recompute];
@@ -170,8 +169,7 @@ json_t *pz_found_plans_json(const struct pz_training_plans *plans) {
   const struct pz_training_run *best = plans->runs[0];
   json_t *root = pz_training_run_json(best), *plan = pz_found_plan_json(best, NULL);
   json_t *others = json_array(), *switched = json_array();
-  /* `ep` is among the fields of a plan only if it was searched.  Models with experts always have
-   * it. */
+  /* `ep` is a field of the plan only if it was searched; models with experts always state it. */
   if (plans->experts) json_object_set_new(plan, "ep", json_integer((json_int_t)best->plan.ep));
   for (uint32_t i = 1; i < plans->n; i++) {
     json_t *other = pz_found_plan_json(plans->runs[i], best);

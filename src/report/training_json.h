@@ -20,12 +20,10 @@ json_t *pz_found_plan_json(const struct pz_training_run *run, const struct pz_tr
 
 json_t *pz_plan_certificate_json(const struct pz_plan_certificate *proof);
 
-/* Returns the result of a search: the prediction of the best plan, the plan, the certificate,
- * and the other plans. */
+/* Returns the prediction of the best plan, the plan, the certificate and the other plans. */
 json_t *pz_found_plans_json(const struct pz_training_plans *plans);
 
-/* Returns the cost of a whole training run without the fields that were not requested or are
- * unknown. */
+/* Returns the cost of a training run, without what was not requested or is unknown. */
 json_t *pz_run_cost_json(const struct pz_run_cost *cost);
 
 #endif

@@ -22,8 +22,7 @@ static void rank_cell(struct pz_table *table, double rank_correlation) {
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
-/* A table of errors.  It shows the groups of a list whose points have one of the kinds in
- * kind_shown. */
+/* A table of the groups of a list whose points have one of the kinds in kind_shown. */
 struct errors_table {
   const char *title, *first_head;
   const struct pz_errors *list;
@@ -85,8 +84,7 @@ static struct pz_table *new_order_table(struct pz_call *call,
   return pz_table_with(call, heads);
 }
 
-/* Appends the rank correlation and the regret of n plans, or their means over n models, with
- * their limits. */
+/* Appends rank correlation and regret of n plans, or their means over n models, with limits. */
 static void append_order_row(struct pz_table *table, const struct pz_validation *validation,
                              const char *name, uint32_t n, double rank_correlation, double regret) {
   bool limits = validation->n_limits > 0;

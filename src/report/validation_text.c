@@ -223,8 +223,7 @@ static void print_points(const struct pz_validation *validation, FILE *out) {
  * changes their mean error or rank correlation too much. */
 static const uint32_t LEAST_LIMITED_ROWS = 4, LEAST_LIMITED_PLANS = 8;
 
-/* Prints the limit of an error: 1.1 times the error, rounded up to 0.1%, so that 3.72% becomes
- * 4.1%. */
+/* Prints a limit: 1.1 times the error, rounded up to 0.1%, so that 3.72% becomes 4.1%. */
 static void print_error_limit(double error, FILE *out) {
   fputc(',', out);
   if (!isnan(error)) fprintf(out, "%.3f", ceil(error * 1.1 * 1000 - 1e-9) / 1000);
@@ -255,8 +254,7 @@ static void print_limits(const struct pz_validation *validation, FILE *out) {
     fprintf(out, "%s%c", pz_limit_heads[k], k < PZ_LIMITEDS ? ',' : '\n');
   for (uint32_t i = 0; i < validation->n_groups; i++)
     print_group_limit(&validation->groups[i], out);
-  /* The first total, over all runs, has no limit: its mean changes when more runs can be
-   * predicted. */
+  /* The total over all runs has no limit: its mean changes when more runs can be predicted. */
   for (uint32_t i = 1; i < validation->n_totals; i++)
     print_group_limit(&validation->totals[i], out);
   for (uint32_t i = 0; i < validation->n_orders; i++) {
@@ -294,8 +292,7 @@ static void add_errors(struct pz_call *call, const struct pz_validation *validat
   }
 }
 
-/* Returns the page, whose datasets are the points, the errors by group, and how well the order
- * of plans is predicted. */
+/* Returns the page with the points, the errors by group, and the order of plans. */
 static struct pz_buffer *build_page(struct pz_call *call, const struct pz_validation *validation) {
   json_t *datasets = pz_json_built(call, json_object());
   json_t *points = pz_dataset_new(call, datasets, "points",

@@ -1,10 +1,12 @@
-/* Compares given chips: presets, chip files, and the best chips of saved searches.  Each trains every model with its best
- * plan in its own network, under the model of time of the evaluator training and one cost breakdown.  (compare.h answers
- * another question: there, methods choose a chip of a space.)
+/* Compares given chips: presets, chip files, and the best chips of saved searches.  Each trains
+ * every model with its best plan in its own network, under the model of time of the evaluator
+ * training and one cost breakdown.  (compare.h answers another question: there, methods choose a
+ * chip of a space.)
  *
- * compare_given_chips() reads the chips (load_chip) and their hourly prices (set_prices), then appends one row for each chip,
- * number of devices and model (append_comparison).  If chips are rented, a row also has the time and price of the whole
- * training run (add_rent), and the cheapest row of each model is marked (mark_cheapest). */
+ * compare_given_chips() reads the chips (load_chip) and their hourly prices (set_prices), then
+ * appends one row for each chip, number of devices and model (append_comparison).  If chips are
+ * rented, a row also has the time and price of the whole training run (add_rent), and the
+ * cheapest row of each model is marked (mark_cheapest). */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,13 +24,14 @@
 
 enum { MOST_CHIPS = 64 };
 
+/* The source of a chip's constants and the error to expect from them. */
 struct knowledge {
   const char *name;
   double error; /* expected relative error of step times, or 0 if not validated */
 };
 
 struct compared_chip {
-  const char *text; /* as the user named it */
+  const char *text; /* name or path as the user gave it */
   double price;     /* dollars per device-hour, or 0 if not known */
   struct pz_chip chip;
   struct pz_cluster net;
@@ -39,21 +42,20 @@ struct compared_chip {
 
 struct chip_comparison {
   struct pz_study *study;
-  const char *cluster;                /* NULL: each chip has its own */
-  bool cold;                          /* all chips are known only by their data sheets */
+  const char *cluster;                /* cluster of all chips, or NULL if each chip has its own */
+  bool cold;                          /* predict all chips by their data sheets */
   const struct pz_rent_options *rent; /* NULL if chips are not rented */
   struct compared_chip *chips;
   uint32_t n;
-  double first_s
-      [PZ_SEARCH_MOST_MODELS]; /* step time of the first chip, or 0 if the model does not fit */
+  double first_s[PZ_SEARCH_MOST_MODELS]; /* step time on the first chip, or 0 if nothing fits */
 };
 
 /* ---- expected error by the source of a chip's constants ------------------------------------- */
 
-/* The errors of chips that are known in the same way: the mean over chips of the mean error of
- * their dense 16-bit runs of quality ok.  Of ref/published/runs.csv, "measured" has 6 chips,
- * "published runs" 6 others, and COLD all 12; UNSEEN has all runs on the 6 chips of
- * ref/otherchips/runs.csv.  tests/cli/requirements computes the errors again. */
+/* Expected errors: the mean over chips of the mean error of their dense 16-bit runs of quality
+ * ok.  "measured" is the mean over 6 chips of ref/published/runs.csv, "published runs" over 6
+ * others, COLD over all 12, and UNSEEN over all runs on the 6 chips of ref/otherchips/runs.csv.
+ * tests/cli/requirements computes these errors again. */
 enum { COLD = PZ_CALIBRATED_BY_RUNS + 1, UNSEEN };
 static const struct knowledge knowledge[] = {
     [PZ_CALIBRATED_SOMEHOW] = {"calibrated", 0},
@@ -63,6 +65,7 @@ static const struct knowledge knowledge[] = {
     [UNSEEN] = {"cold", 0.198}, /* other chips */
 };
 
+/* Returns how well a chip is known; `cold` ignores its calibration. */
 static struct knowledge chip_knowledge(const struct pz_chip *chip, bool cold) {
   bool seen = !chip->cold && chip->calibrated_by != PZ_CALIBRATED_SOMEHOW;
   if (chip->cold || cold) return knowledge[seen ? COLD : UNSEEN];
@@ -72,11 +75,10 @@ static struct knowledge chip_knowledge(const struct pz_chip *chip, bool cold) {
 
 /* ---- chips ---------------------------------------------------------------------------------- */
 
-/* Reads a chip by name, from a file, or as the best chip of the search that is saved in a
- * directory. */
+/* Reads a chip by name, from a file, or as the best chip of a search saved in a directory. */
 static void read_described_chip(struct pz_call *call, const char *text, struct pz_chip *out) {
   struct pz_error *err = pz_call_error(call);
-  struct stat s;
+  struct stat file_state;
   if (access(pz_format(call, "%s/run.sqlite", text), F_OK) == 0) {
     struct pz_run_options options = pz_run_options_default();
     struct pz_run *run = NULL;
@@ -87,9 +89,9 @@ static void read_described_chip(struct pz_call *call, const char *text, struct p
     pz_run_close(run);
     return;
   }
-  bool is_directory = stat(text, &s) == 0 && S_ISDIR(s.st_mode);
+  bool is_directory = stat(text, &file_state) == 0 && S_ISDIR(file_state.st_mode);
   struct pz_chip *loaded = NULL;
-  /* A directory may have the name of a chip. */
+  /* A directory may have the name of a preset. */
   enum pz_status status = pz_chip_load(text, &loaded, is_directory ? NULL : err);
   if (status != PZ_OK && is_directory)
     pz_raise(call, PZ_BAD_INPUT,
@@ -101,6 +103,7 @@ static void read_described_chip(struct pz_call *call, const char *text, struct p
   pz_chip_free(loaded);
 }
 
+/* Reads a chip, checks that it has a cost breakdown, and adds it to the comparison. */
 static void load_chip(struct pz_call *call, struct chip_comparison *comparison, const char *text) {
   if (comparison->n == MOST_CHIPS)
     pz_raise(call, PZ_BAD_USE, "--chips: more than %d chips; accepted: at most %d", MOST_CHIPS,
@@ -121,8 +124,8 @@ static void load_chip(struct pz_call *call, struct chip_comparison *comparison, 
   compared->taken = pz_chip_taken(chip);
 }
 
-/* Sets the network of a chip: the cluster that the user named, or that in which a preset is
- * sold, or else groups of devices that the links of the chip connect. */
+/* Sets the network of a chip: the cluster that the user named, the standard cluster of a preset,
+ * or else groups of devices that the links of the chip connect. */
 static void set_network(struct pz_call *call, const struct chip_comparison *comparison,
                         struct compared_chip *compared) {
   struct pz_error *err = pz_call_error(call);
@@ -130,12 +133,12 @@ static void set_network(struct pz_call *call, const struct chip_comparison *comp
   if (comparison->cluster) {
     pz_must(call, pz_cluster_load(comparison->cluster, &compared->net, err));
   } else if (!preset || !pz_cluster_standard(compared->chip.name, &compared->net)) {
-    struct pz_training_question own = comparison->study->training;
+    struct pz_training_question question = comparison->study->training;
     if (pz_text_same(compared->text, "trainium2")) { /* trn2.48xlarge: 16 chips, 3.2 Tb/s (AWS) */
-      own.scale_up = 16;
-      own.outer_bytes_per_s = 25e9;
+      question.scale_up = 16;
+      question.outer_bytes_per_s = 25e9;
     }
-    compared->net = pz_training_cluster(&own, &compared->chip);
+    compared->net = pz_training_cluster(&question, &compared->chip);
     return;
   }
   pz_must(call,
@@ -176,8 +179,8 @@ static void set_prices(struct pz_call *call, struct chip_comparison *comparison,
   }
 }
 
-/* Sets a value of a row and its range under the expected error, which is null if the error is
- * not known. */
+/* Sets a value of a row and the ends of its range by the expected error.  The ends are null if
+ * the error is unknown (0). */
 static void set_range(json_t *row, const char *name, double value, double error) {
   const double ends[] = {value * (1 - error), value * (1 + error)};
   static const char *const suffixes[] = {"_low", "_high"};
@@ -217,8 +220,7 @@ static void add_rent(struct pz_call *call, const struct chip_comparison *compari
   }
 }
 
-/* Marks the cheapest row of each model that meets the deadline.  Rows of one model are n_models
- * apart. */
+/* Marks each model's cheapest row that meets the deadline; its rows are n_models apart. */
 static void mark_cheapest(const struct chip_comparison *comparison, json_t *rows) {
   uint32_t n_models = comparison->study->options.n_models;
   for (size_t model_index = 0; model_index < n_models; model_index++) {
@@ -240,10 +242,10 @@ static void mark_cheapest(const struct chip_comparison *comparison, json_t *rows
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
-static json_t *real_or_null(double x) { return x > 0 ? json_real(x) : json_null(); }
+static json_t *real_or_null(double value) { return value > 0 ? json_real(value) : json_null(); }
 
-/* Returns a row: the facts of the chip, and if the model fits, its best plan.  Returns a new
- * reference, or NULL. */
+/* Returns a row with the data of the chip and, if the model fits, its best plan.  Returns a new
+ * reference, or NULL if out of memory. */
 static json_t *comparison_row(const struct chip_comparison *comparison,
                               const struct compared_chip *compared, uint32_t model,
                               const struct pz_found_plan *found,
@@ -259,15 +261,15 @@ static json_t *comparison_row(const struct chip_comparison *comparison,
       "tdp_watts", real_or_null(compared->tdp_watts), "fits", found != NULL);
   if (!row || !found) return row;
   const struct pz_prediction *prediction = &found->p;
-  json_t *more = json_pack(
+  json_t *plan_json = json_pack(
       "{s:f,s:f,s:f,s:f,s:o,s:f,s:f,s:f,s:s}", "step_s", prediction->step_s, "mfu", prediction->mfu,
       "mfu_conventional", prediction->mfu_conventional, "samples_per_s", prediction->samples_per_s,
       "ratio", real_or_null(comparison->first_s[model] / prediction->step_s), "watts",
       energy->watts, "joules_per_sample", energy->joules_per_sample, "samples_per_s_per_dollar",
       prediction->samples_per_s / ((double)found->plan.devices * compared->taken.dollars), "plan",
       pz_plan_text(&found->plan, plan, sizeof plan));
-  if (more) json_object_update(row, more);
-  json_decref(more);
+  if (plan_json) json_object_update(row, plan_json);
+  json_decref(plan_json);
   return row;
 }
 
@@ -275,21 +277,21 @@ static json_t *comparison_row(const struct chip_comparison *comparison,
 static void append_comparison(struct pz_call *call, struct chip_comparison *comparison,
                               const struct compared_chip *compared, uint32_t model,
                               unsigned threads, json_t *rows) {
-  struct pz_plan_question one =
+  struct pz_plan_question question =
       pz_training_ask(call, &comparison->study->training, model, &compared->chip, &compared->net);
   struct pz_step_energy energy = {0};
-  one.threads = threads;
+  question.threads = threads;
   bool fewest_devices =
       comparison->rent && comparison->rent->deadline_s > 0 && comparison->rent->devices.n < 2;
   if (fewest_devices) { /* the cheapest run that meets the deadline */
-    one.all_devices = false;
-    one.objective = PZ_PLAN_COST;
-    one.tokens = comparison->rent->tokens;
-    one.deadline_s = comparison->rent->deadline_s;
+    question.all_devices = false;
+    question.objective = PZ_PLAN_COST;
+    question.tokens = comparison->rent->tokens;
+    question.deadline_s = comparison->rent->deadline_s;
   }
-  const struct pz_found_plans *found = pz_find_plans(call, &one);
+  const struct pz_found_plans *found = pz_find_plans(call, &question);
   const struct pz_found_plan *best = found->n ? &found->list[0] : NULL;
-  if (best) energy = pz_step_energy(call, &one.job, &best->plan, &best->p);
+  if (best) energy = pz_step_energy(call, &question.job, &best->plan, &best->p);
   bool first_chip = json_array_size(rows) == model;
   if (first_chip) comparison->first_s[model] = best ? best->p.step_s : 0;
   json_t *row = comparison_row(comparison, compared, model, best, &energy);

@@ -1,10 +1,11 @@
 /* Errors of predictions by data sheet: by chip, and by cross-validation over families of chips.
  *
- * The cross-validation leaves one family out at a time.  For each class of chips (those that launch kernels, and those that
- * run compiled programs) tabulate_errors() predicts a sample of the runs with every combination of values of the class's
- * fitted constants, and keeps the errors of each chip.  leave_out_family() then chooses the combination that is best for
- * all other families of the class and predicts the runs of the family with it.  A chip counts as one, however many runs
- * it has. */
+ * The cross-validation leaves one family out at a time.  For each class of chips (those that
+ * launch kernels, and those that run compiled programs) tabulate_errors() predicts a sample of
+ * the runs with every combination of values of the class's fitted constants, and keeps the
+ * errors of each chip.  leave_out_family() then chooses the combination that is best for all
+ * other families of the class and predicts the runs of the family with it.  A chip counts as
+ * one, however many runs it has. */
 #include "study/cold_validation.h"
 
 #include <math.h>
@@ -24,8 +25,8 @@ static int compare_names(const void *a, const void *b) {
   return strcmp(first->name, second->name);
 }
 
-/* Errors of the runs of quality ok: the dense 16-bit runs by chip, or the others by chip and
- * kind of work.  Returns a sorted vector of struct pz_errors. */
+/* Returns the errors of the runs of quality ok as a sorted vector of struct pz_errors: those of
+ * dense 16-bit runs by chip, or those of all others by chip and kind of work. */
 static struct pz_vec errors_by_chip(struct pz_call *call, const struct pz_vec *points, bool dense) {
   struct pz_vec list;
   pz_vec_init(&list, call->arena, sizeof(struct pz_errors));
@@ -74,10 +75,10 @@ enum {
   MOST_SAMPLED = 20 /* runs of a chip that constants are fitted on */
 };
 
-/* A class of chips by execution: its fitted constants, and the errors of each chip for every
- * combination of their values. A combination is a cell. */
+/* The fitted constants of a class of chips, and the errors of each chip for every combination of
+ * their values.  A combination is a cell. */
 struct constant_grid {
-  uint32_t constant[MOST_FITTED]; /* as pz_cold_at() counts them */
+  uint32_t constant[MOST_FITTED]; /* indices in pz_cold_at() */
   uint32_t n_constants, n_cells;
   struct pz_errors *errors; /* [cell][chip]; NULL if no run is of the class */
 };
@@ -85,10 +86,10 @@ struct constant_grid {
 struct fitted_chip {
   const char *family;
   enum pz_chip_execution execution;
-  uint32_t stride; /* every stride-th run is in the sample; 0 if no run is compared */
+  uint32_t stride; /* every stride-th run is in the sample; 0 without any compared run */
 };
 
-/* A point that is a dense 16-bit run on a chip; others are not used. */
+/* The use of a point in the fit.  Only dense 16-bit runs on a chip are used. */
 struct fitted_point {
   const struct fitted_chip *chip; /* NULL if the point is not used */
   bool sampled;
@@ -98,12 +99,13 @@ struct family_fit {
   const struct pz_vec *tables, *points;
   unsigned threads;
   uint32_t n_chips;
-  struct fitted_chip *chips; /* as in struct pz_cold_errors */
+  struct fitted_chip *chips; /* in the order of struct pz_cold_errors */
   struct fitted_point *used; /* by point */
-  bool *wanted;              /* by point: to be predicted next */
+  bool *wanted;              /* by point: whether it is predicted next */
   double *step_s;            /* by point: the last prediction */
 };
 
+/* Returns constant i in a cell, whose digits in base LEVELS are the levels of constants. */
 static double constant_value(const struct constant_grid *grid, uint32_t cell, uint32_t i) {
   const struct pz_cold_info *constant = pz_cold_at(grid->constant[i]);
   for (uint32_t k = 0; k < i; k++) cell /= LEVELS;
@@ -127,8 +129,8 @@ static void predict_with_cell(struct pz_call *call, const struct family_fit *fit
   for (uint32_t i = 0; i < fit->points->n; i++) {
     const struct pz_validation_point *point = pz_vec_at(fit->points, struct pz_validation_point, i);
     if (!(fit->step_s[i] > 0)) continue;
-    struct pz_errors *of_chip = &errors[fit->used[i].chip - fit->chips];
-    pz_errors_time(of_chip, point->id, fit->step_s[i] / point->measured_s - 1);
+    struct pz_errors *chip_errors = &errors[fit->used[i].chip - fit->chips];
+    pz_errors_time(chip_errors, point->id, fit->step_s[i] / point->measured_s - 1);
   }
   for (uint32_t i = 0; i < fit->n_chips; i++) pz_errors_finish(&errors[i]);
 }
@@ -139,27 +141,26 @@ static void tabulate_errors(struct pz_call *call, const struct family_fit *fit,
   grid->n_cells = 1;
   for (uint32_t i = 0; pz_cold_at(i) && grid->n_constants < MOST_FITTED; i++) {
     const struct pz_cold_info *constant = pz_cold_at(i);
-    bool of_compiled = strncmp(constant->name, "compiled", 8) ==
-                       0; /* constants of compiled programs have names that begin with "compiled" */
-    if (strcmp(constant->kind, "fitted") != 0 || of_compiled == (execution == PZ_CHIP_STREAM))
+    bool is_compiled = strncmp(constant->name, "compiled", 8) == 0; /* of compiled programs */
+    if (strcmp(constant->kind, "fitted") != 0 || is_compiled == (execution == PZ_CHIP_STREAM))
       continue;
     grid->constant[grid->n_constants] = i;
     grid->n_constants++;
     grid->n_cells *= LEVELS;
   }
-  bool any = false;
+  bool has_sample = false;
   for (uint32_t i = 0; i < fit->points->n; i++) {
     const struct fitted_point *fitted = &fit->used[i];
     fit->wanted[i] = fitted->chip && fitted->sampled && fitted->chip->execution == execution;
-    if (fit->wanted[i]) any = true;
+    if (fit->wanted[i]) has_sample = true;
   }
-  if (!any) return;
+  if (!has_sample) return;
   grid->errors = pz_alloc(call, (size_t)grid->n_cells * fit->n_chips, sizeof *grid->errors);
   for (uint32_t cell = 0; cell < grid->n_cells; cell++)
     predict_with_cell(call, fit, grid, cell, &grid->errors[(size_t)cell * fit->n_chips]);
 }
 
-/* Means over the chips of a family, or over all chips outside of it; NaN if there are none. */
+/* Returns the mean errors of the chips in a family, or outside of it; NaN without chips. */
 static struct pz_cold_family family_mean(const struct family_fit *fit,
                                          const struct pz_errors *errors, const char *family,
                                          bool inside) {
@@ -206,8 +207,7 @@ static void leave_out_family(struct pz_call *call, const struct family_fit *fit,
   pz_append(call, families, &family_errors);
 }
 
-/* Finds the chip of every point that is used, and chooses the sample: evenly spread over the
- * runs of the chip. */
+/* Finds the chip of every used point, and samples the runs of each chip evenly. */
 static void prepare_fit(struct pz_call *call, const struct pz_cold_errors *cold,
                         struct family_fit *fit) {
   uint32_t *n_seen = pz_alloc(call, fit->n_chips, sizeof *n_seen);
@@ -219,8 +219,7 @@ static void prepare_fit(struct pz_call *call, const struct pz_cold_errors *cold,
     const struct pz_errors *errors = &cold->chips[chip_index];
     struct pz_chip chip;
     fit->chips[chip_index].family = pz_chip_line(errors->name);
-    if (!errors->n)
-      continue; /* nothing is compared, so that the name may not even be that of a chip */
+    if (!errors->n) continue; /* without a compared run, the name may not be that of a known chip */
     pz_chip_read(call, errors->name, &chip);
     fit->chips[chip_index].execution = chip.execution;
     fit->chips[chip_index].stride = (errors->n + MOST_SAMPLED - 1) / MOST_SAMPLED;
@@ -252,7 +251,7 @@ void pz_cold_leave_out_families(struct pz_call *call, const struct pz_vec *table
   for (uint32_t i = 0; i < fit.n_chips; i++) {
     const struct fitted_chip *chip = &fit.chips[i];
     const struct constant_grid *grid = &grids[chip->execution];
-    bool done = false; /* with an earlier chip of the family */
+    bool done = false; /* whether the family of an earlier chip is the same */
     for (uint32_t k = 0; k < families.n && !done; k++)
       done = strcmp(pz_vec_at(&families, struct pz_cold_family, k)->name, chip->family) == 0;
     if (grid->errors && chip->stride && !done)

@@ -1,7 +1,8 @@
-/* Errors of "cold" predictions: runs on existing chips that are predicted by the data sheet of the chip alone (chip/cold.h).
+/* Errors of "cold" predictions: runs on existing chips that are predicted by the data sheet of
+ * the chip alone (chip/cold.h).
  *
- * Two questions are answered: how large are the errors on each chip, and how large are they on a family of chips if the
- * constants are fitted on all other families. */
+ * Two questions are answered: how large are the errors on each chip, and how large are they on a
+ * family of chips if the constants are fitted on all other families. */
 #ifndef PZ_STUDY_COLD_VALIDATION_H
 #define PZ_STUDY_COLD_VALIDATION_H
 

@@ -23,7 +23,7 @@ struct method_comparison {
   struct pz_watch watch;
   struct pz_result *result;
   uint32_t n_baselines;
-  struct baseline_outcome *outcomes; /* by objective run and baseline */
+  struct baseline_outcome *outcomes; /* indexed by objective run and baseline */
 };
 
 static struct baseline_outcome *outcomes_of_run(const struct method_comparison *comparison,
@@ -33,7 +33,7 @@ static struct baseline_outcome *outcomes_of_run(const struct method_comparison *
 
 /* ---- running baselines ---------------------------------------------------------------------- */
 
-/* `worker` is the thread that runs it, or PZ_BASELINE_ALL. */
+/* The arguments of a baseline that runs within a border. */
 struct baseline_run {
   const struct pz_baseline *baseline;
   const struct pz_baseline_question *question;
@@ -45,27 +45,28 @@ static void answer_question(struct pz_call *call, void *ctx) {
   *run->answer = run->baseline->answer(call, run->question);
 }
 
+/* Runs a baseline for objective run i.  `worker` is the thread that runs it, or PZ_BASELINE_ALL. */
 static void run_baseline(struct pz_call *call, const struct method_comparison *comparison,
                          uint32_t baseline, size_t i, int worker, struct baseline_outcome *out) {
-  const struct pz_study *s = comparison->study;
-  const struct pz_objective_run *run = &s->objective_run[i];
+  const struct pz_study *study = comparison->study;
+  const struct pz_objective_run *run = &study->objective_run[i];
   struct pz_error why = {0};
-  struct pz_baseline_question question = {.search = s->search,
-                                          .task = &s->task,
-                                          .points = s->points,
-                                          .n_points = s->n_points,
+  struct pz_baseline_question question = {.search = study->search,
+                                          .task = &study->task,
+                                          .points = study->points,
+                                          .n_points = study->n_points,
                                           .objective = &run->objective,
                                           .evaluations = run->n_evaluated + run->n_partly,
                                           .seed = comparison->seed,
                                           .stop = comparison->watch.stop,
-                                          .by = s->evaluator,
+                                          .by = study->evaluator,
                                           .worker = worker};
-  double since = pz_clock_s();
-  struct baseline_run in_border = {pz_baseline_at(baseline), &question, &out->answer};
-  enum pz_status status = pz_border(answer_question, &in_border, &why);
+  double start_s = pz_clock_s();
+  struct baseline_run arguments = {pz_baseline_at(baseline), &question, &out->answer};
+  enum pz_status status = pz_border(answer_question, &arguments, &why);
   if (status != PZ_OK && status != PZ_NO_ANSWER) pz_raise_again(call, &why);
   out->found = status == PZ_OK;
-  out->seconds = pz_clock_s() - since;
+  out->seconds = pz_clock_s() - start_s;
   pz_progress_add(comparison->watch.progress, 1);
 }
 
@@ -86,9 +87,9 @@ static void run_common_baseline(struct pz_call *call, void *ctx, size_t k, unsig
 
 /* ---- the rows ------------------------------------------------------------------------------- */
 
-/* Fills the row of a method.  Its name and its list of models exist already.  `found` false:
- * nothing was chosen, and all throughputs are 0. */
-static void fill_method(struct pz_call *own, const struct method_comparison *comparison,
+/* Fills the row of a method, except its name.  If `found` is false, the method chose no chip,
+ * and all throughputs are 0. */
+static void fill_method(struct pz_call *result_call, const struct method_comparison *comparison,
                         const struct pz_objective *objective,
                         const struct pz_baseline_answer *answer, bool found,
                         struct pz_method_result *method) {
@@ -96,7 +97,7 @@ static void fill_method(struct pz_call *own, const struct method_comparison *com
   double ratios[PZ_SEARCH_MOST_MODELS];
   const char *names[PZ_SEARCH_MOST_MODELS];
   double mm2 = found ? pz_chip_taken(chip).mm2 : 0;
-  method->chip = found ? pz_copy_text(own, chip->name) : NULL;
+  method->chip = found ? pz_copy_text(result_call, chip->name) : NULL;
   method->tensor_cores = chip->tensor.cores;
   method->rows = chip->tensor.rows;
   method->cols = chip->tensor.cols;
@@ -108,7 +109,7 @@ static void fill_method(struct pz_call *own, const struct method_comparison *com
   method->area_part = comparison->study->limits.mm2 > 0 ? mm2 / comparison->study->limits.mm2 : 0;
   method->n_evaluated = answer->n_evaluated;
   method->n_models = objective->n;
-  method->models = pz_alloc(own, objective->n, sizeof *method->models);
+  method->models = pz_alloc(result_call, objective->n, sizeof *method->models);
   for (uint32_t i = 0; i < objective->n; i++) {
     uint32_t model = objective->models[i];
     double rate = found ? answer->samples_per_s[model] : 0;
@@ -120,7 +121,7 @@ static void fill_method(struct pz_call *own, const struct method_comparison *com
   method->ratios = pz_ratios_of(ratios, names, objective->n);
 }
 
-/* Returns the objective of a baseline's chip; models that do not fit have a throughput of 0. */
+/* Returns the objective of a baseline's chip; throughput is 0 if a model does not fit. */
 static double baseline_objective(const struct pz_objective *objective,
                                  const struct pz_baseline_answer *answer) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
@@ -133,21 +134,21 @@ static double baseline_objective(const struct pz_objective *objective,
   return pz_objective_value(objective, steps, &taken);
 }
 
-static void fill_run(struct pz_call *own, const struct method_comparison *comparison, uint32_t i,
-                     struct pz_comparison_run *out) {
+static void fill_run(struct pz_call *result_call, const struct method_comparison *comparison,
+                     uint32_t i, struct pz_comparison_run *out) {
   const struct pz_objective_run *run = &comparison->study->objective_run[i];
   const struct pz_objective *objective = &run->objective;
   const struct pz_answer *answer = &comparison->result->answers[i];
   out->name = answer->name;
   out->n_methods = comparison->n_baselines + 1;
-  out->methods = pz_alloc(own, out->n_methods, sizeof *out->methods);
+  out->methods = pz_alloc(result_call, out->n_methods, sizeof *out->methods);
   for (uint32_t k = 0; k < comparison->n_baselines; k++) {
     const struct baseline_outcome *outcome = &outcomes_of_run(comparison, i)[k];
     struct pz_method_result *method = &out->methods[k];
     method->name = pz_baseline_at(k)->name;
     method->about = pz_baseline_at(k)->about;
     method->seconds = outcome->seconds;
-    fill_method(own, comparison, objective, &outcome->answer, outcome->found, method);
+    fill_method(result_call, comparison, objective, &outcome->answer, outcome->found, method);
     if (outcome->found) method->objective = baseline_objective(objective, &outcome->answer);
   }
   struct pz_method_result *search = &out->methods[comparison->n_baselines];
@@ -159,40 +160,44 @@ static void fill_run(struct pz_call *own, const struct method_comparison *compar
   search->name = PZ_METHOD_SEARCH;
   search->about = "every chip of the space, evaluated or excluded by a bound";
   search->objective = run->value;
-  fill_method(own, comparison, objective, &chosen, true, search);
+  fill_method(result_call, comparison, objective, &chosen, true, search);
 }
 
 void pz_compare_methods(struct pz_call *call, struct pz_study *study, uint64_t seed,
                         struct pz_watch watch, struct pz_result *result) {
-  struct pz_call own = pz_call_in(call, result->arena), work = pz_scratch(call);
-  struct method_comparison x = {.study = study, .seed = seed, .watch = watch, .result = result};
+  struct pz_call result_call = pz_call_in(call, result->arena), work = pz_scratch(call);
+  struct method_comparison methods = {
+      .study = study, .seed = seed, .watch = watch, .result = result};
   uint32_t last = study->n_runs - 1;
-  while (pz_baseline_at(x.n_baselines)) x.n_baselines++;
-  x.outcomes = pz_alloc(&work, (size_t)study->n_runs * x.n_baselines, sizeof *x.outcomes);
-  struct pz_study_tasks alone = {.run = run_baselines_of_model,
-                                 .ctx = &x,
-                                 .results = x.outcomes,
-                                 .result_bytes = x.n_baselines * sizeof *x.outcomes,
-                                 .progress = watch.progress,
-                                 .progress_units = x.n_baselines};
-  struct pz_study_tasks common = {.run = run_common_baseline,
-                                  .ctx = &x,
-                                  .results = outcomes_of_run(&x, last),
-                                  .result_bytes = sizeof *x.outcomes,
-                                  .progress = watch.progress,
-                                  .progress_units = 1,
-                                  .uses_all_threads = true};
+  while (pz_baseline_at(methods.n_baselines)) methods.n_baselines++;
+  methods.outcomes =
+      pz_alloc(&work, (size_t)study->n_runs * methods.n_baselines, sizeof *methods.outcomes);
+  struct pz_study_tasks model_tasks = {.run = run_baselines_of_model,
+                                       .ctx = &methods,
+                                       .results = methods.outcomes,
+                                       .result_bytes =
+                                           methods.n_baselines * sizeof *methods.outcomes,
+                                       .progress = watch.progress,
+                                       .progress_units = methods.n_baselines};
+  struct pz_study_tasks common_tasks = {.run = run_common_baseline,
+                                        .ctx = &methods,
+                                        .results = outcomes_of_run(&methods, last),
+                                        .result_bytes = sizeof *methods.outcomes,
+                                        .progress = watch.progress,
+                                        .progress_units = 1,
+                                        .uses_all_threads = true};
   pz_study_phase_begin(call, watch.progress, "comparison", "baselines",
-                       (uint64_t)x.n_baselines * study->n_runs);
-  pz_study_run_tasks(call, study->search, last, &alone);
-  pz_study_run_tasks(call, study->search, x.n_baselines, &common);
+                       (uint64_t)methods.n_baselines * study->n_runs);
+  pz_study_run_tasks(call, study->search, last, &model_tasks);
+  pz_study_run_tasks(call, study->search, methods.n_baselines, &common_tasks);
   pz_study_phase_end(call, watch.progress);
 
-  struct pz_comparison *comparison = pz_alloc(&own, 1, sizeof *comparison);
+  struct pz_comparison *comparison = pz_alloc(&result_call, 1, sizeof *comparison);
   comparison->seed = seed;
   comparison->n_runs = study->n_runs;
-  comparison->runs = pz_alloc(&own, comparison->n_runs, sizeof *comparison->runs);
-  for (uint32_t i = 0; i < comparison->n_runs; i++) fill_run(&own, &x, i, &comparison->runs[i]);
+  comparison->runs = pz_alloc(&result_call, comparison->n_runs, sizeof *comparison->runs);
+  for (uint32_t i = 0; i < comparison->n_runs; i++)
+    fill_run(&result_call, &methods, i, &comparison->runs[i]);
   pz_scratch_end(&work);
   result->comparison = comparison;
 }

@@ -47,7 +47,7 @@ static void set_box_statuses(const struct pz_study *study, const struct pz_resul
   for (;;) {
     const struct pz_result_chip *chip = pz_result_chip(result, pz_space_id(&study->space, &point));
     if (chip) list[chip - result->chips] = status;
-    int axis = 0; /* the next point of the box, axis 0 fastest */
+    int axis = 0; /* advances to the next point of the box, axis 0 fastest */
     while (axis < PZ_AXES && point.at[axis] == closed->box.hi[axis]) {
       point.at[axis] = closed->box.lo[axis];
       axis++;
@@ -59,14 +59,14 @@ static void set_box_statuses(const struct pz_study *study, const struct pz_resul
 
 void pz_detail_list_chips(struct pz_call *call, const struct pz_study *study,
                           struct pz_result *result) {
-  struct pz_call own = pz_call_in(call, result->arena);
-  struct pz_result_chip *chips = pz_alloc(&own, study->n_points, sizeof *chips);
+  struct pz_call result_call = pz_call_in(call, result->arena);
+  struct pz_result_chip *chips = pz_alloc(&result_call, study->n_points, sizeof *chips);
   for (uint32_t i = 0; i < study->n_points; i++) {
     struct pz_chip chip;
     pz_space_chip(&study->space, &study->points[i], &chip);
     struct pz_taken taken = pz_chip_taken(&chip);
     chips[i] = (struct pz_result_chip){.id = pz_space_id(&study->space, &study->points[i]),
-                                       .name = pz_copy_text(&own, chip.name),
+                                       .name = pz_copy_text(&result_call, chip.name),
                                        .tensor_cores = chip.tensor.cores,
                                        .rows = chip.tensor.rows,
                                        .cols = chip.tensor.cols,
@@ -80,10 +80,11 @@ void pz_detail_list_chips(struct pz_call *call, const struct pz_study *study,
   result->chips = chips;
   result->n_chips = study->n_points;
   for (uint32_t run = 0; run < study->n_runs; run++) {
-    const struct pz_objective_run *c = &study->objective_run[run];
-    struct pz_chip_status *list = pz_alloc(&own, result->n_chips, sizeof *list);
-    for (uint32_t i = 0; i < c->n_boxes; i++)
-      if (c->boxes[i].end != PZ_BOX_INFEASIBLE) set_box_statuses(study, result, &c->boxes[i], list);
+    const struct pz_objective_run *objective_run = &study->objective_run[run];
+    struct pz_chip_status *list = pz_alloc(&result_call, result->n_chips, sizeof *list);
+    for (uint32_t i = 0; i < objective_run->n_boxes; i++)
+      if (objective_run->boxes[i].end != PZ_BOX_INFEASIBLE)
+        set_box_statuses(study, result, &objective_run->boxes[i], list);
     result->answers[run].status = list;
   }
 }
@@ -120,8 +121,8 @@ static bool is_shown(const struct detail_maker *maker, uint32_t run, uint64_t id
   return false;
 }
 
-/* Adds the chips of the Pareto front, which were evaluated outside of the objective run.  Values
- * of the front are geometric means, which can be compared with no other objective. */
+/* Adds the chips of the Pareto front, which were evaluated outside of the objective run.  Their
+ * values are geometric means, so they are shown only for that objective. */
 static void show_front(struct pz_call *call, struct detail_maker *maker) {
   const struct pz_result *result = maker->result;
   uint32_t common = result->n_answers - 1;
@@ -146,7 +147,7 @@ static int compare_plans(const void *a, const void *b) {
   return (first->plan.model > second->plan.model) - (first->plan.model < second->plan.model);
 }
 
-/* Lists the plans of every shown chip: one for each model of its objective run that fits on it. */
+/* Lists a plan for every shown chip and every model of its objective run that fits on it. */
 static void list_plans(struct pz_call *call, struct detail_maker *maker) {
   const struct pz_study *study = maker->study;
   for (uint32_t i = 0; i < maker->shown.n; i++) {
@@ -196,8 +197,8 @@ static void schedule_layer(struct pz_call *call, struct pz_original_worker *work
   if (bound >= out->schedule.makespan) out->schedule.outcome = PZ_OUTCOME_OPTIMAL;
 }
 
-/* The use of each resource by the most frequent layer of a model, averaged over its forward and
- * backward pass. */
+/* Measures the use of each resource by the most frequent layer of a model, averaged over its
+ * forward and backward pass. */
 static void measure_layer_use(struct pz_call *call, struct pz_original_worker *worker,
                               uint32_t variant, double *use) {
   const struct pz_workload *workload = worker->task->portfolio->variants[variant].w;
@@ -223,30 +224,32 @@ struct plan_description {
   unsigned worker;
 };
 
+/* Makes the plan of a shown chip again, and stores its degrees, step parts and resource use. */
 static void remake_plan(struct pz_call *call, void *ctx) {
   struct plan_description *description = ctx;
   const struct pz_study *study = description->maker->study;
   struct pz_original_worker *worker = pz_original_worker(study->evaluator, description->worker);
-  struct pz_chip_plan *p = &description->plan->plan;
-  struct pz_evaluation known;
-  struct pz_partition made;
+  struct pz_chip_plan *plan = &description->plan->plan;
+  struct pz_evaluation evaluation;
+  struct pz_partition partition;
   struct pz_chip chip;
   pz_space_chip(&study->space, &description->plan->point, &chip);
-  if (!pz_search_known(study->search, &description->plan->point, p->model, &known))
+  if (!pz_search_known(study->search, &description->plan->point, plan->model, &evaluation))
     pz_raise(call, PZ_INTERNAL, "the chip was not evaluated");
-  pz_original_restore_plan(call, worker, &chip, pz_task_most_hbm(&study->task), &known, &made);
-  p->samples_per_s = (double)study->options.batch / known.step_s;
-  p->pp = made.pp;
-  p->dp = made.dp;
-  p->tp = made.tp;
-  p->mbs = made.mbs;
-  p->recompute = made.recompute;
-  p->parts = made.parts;
-  measure_layer_use(call, worker, known.plan.variant, p->use);
+  pz_original_restore_plan(call, worker, &chip, pz_task_most_hbm(&study->task), &evaluation,
+                           &partition);
+  plan->samples_per_s = (double)study->options.batch / evaluation.step_s;
+  plan->pp = partition.pp;
+  plan->dp = partition.dp;
+  plan->tp = partition.tp;
+  plan->mbs = partition.mbs;
+  plan->recompute = partition.recompute;
+  plan->parts = partition.parts;
+  measure_layer_use(call, worker, evaluation.plan.variant, plan->use);
 }
 
-/* Task i: makes plan i again.  If that contradicts the evaluation, the saved run was changed,
- * and its input is bad. */
+/* Makes plan i again.  If the plan contradicts its evaluation, the saved run was changed, which
+ * is an error of the input. */
 static void describe_plan(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
   struct detail_maker *maker = ctx;
   struct plan_description description = {maker, pz_vec_at(&maker->plans, struct shown_plan, i),
@@ -265,13 +268,13 @@ static void schedule_model(struct pz_call *call, struct detail_maker *maker, uin
   struct pz_study *study = maker->study;
   const struct pz_objective_run *common = &study->objective_run[study->n_runs - 1];
   struct pz_original_worker *worker = pz_original_worker(study->evaluator, 0);
-  struct pz_call own = pz_call_in(call, maker->result->arena);
-  struct pz_evaluation known;
-  if (!pz_search_known(study->search, &common->best, model, &known))
+  struct pz_call result_call = pz_call_in(call, maker->result->arena);
+  struct pz_evaluation known_evaluation;
+  if (!pz_search_known(study->search, &common->best, model, &known_evaluation))
     pz_raise(call, PZ_BAD_INPUT, "the run does not have its best chip's plans");
-  struct pz_evaluation evaluation =
-      pz_original_evaluate(call, worker, &common->best, model,
-                           pz_result_best(maker->result)->hbm_gib, known.effort, HUGE_VAL);
+  struct pz_evaluation evaluation = pz_original_evaluate(call, worker, &common->best, model,
+                                                         pz_result_best(maker->result)->hbm_gib,
+                                                         known_evaluation.effort, HUGE_VAL);
   const struct pz_workload *workload = study->portfolio.variants[evaluation.plan.variant].w;
   struct pz_call work = pz_scratch(call);
   for (uint32_t i = 0; i < workload->n_layers; i++)
@@ -281,8 +284,10 @@ static void schedule_model(struct pz_call *call, struct detail_maker *maker, uin
                                       .layer = workload->layers[i].name,
                                       .count = workload->layers[i].count,
                                       .direction = direction};
-      schedule_layer(&work, worker, &workload->layers[i].ops[direction], known.effort, &solved);
-      pz_layer_schedule_describe(&own, &solved.problem, &solved.schedule, true, false, &row);
+      schedule_layer(&work, worker, &workload->layers[i].ops[direction], known_evaluation.effort,
+                     &solved);
+      pz_layer_schedule_describe(&result_call, &solved.problem, &solved.schedule, true, false,
+                                 &row);
       pz_append(call, out, &row);
     }
   pz_scratch_end(&work);
@@ -292,7 +297,7 @@ static void schedule_model(struct pz_call *call, struct detail_maker *maker, uin
 
 void pz_detail_build(struct pz_call *call, struct pz_study *study, struct pz_watch watch,
                      struct pz_result *result) {
-  struct pz_call own = pz_call_in(call, result->arena);
+  struct pz_call result_call = pz_call_in(call, result->arena);
   struct detail_maker maker = {.study = study, .result = result};
   struct pz_vec schedules;
   pz_vec_init(&maker.shown, result->arena, sizeof(struct pz_shown_chip));
@@ -312,8 +317,8 @@ void pz_detail_build(struct pz_call *call, struct pz_study *study, struct pz_wat
   }
   pz_study_phase_end(call, watch.progress);
 
-  struct pz_result_detail *detail = pz_alloc(&own, 1, sizeof *detail);
-  struct pz_chip_plan *plans = pz_alloc(&own, maker.plans.n, sizeof *plans);
+  struct pz_result_detail *detail = pz_alloc(&result_call, 1, sizeof *detail);
+  struct pz_chip_plan *plans = pz_alloc(&result_call, maker.plans.n, sizeof *plans);
   for (uint32_t i = 0; i < maker.plans.n; i++)
     plans[i] = pz_vec_at(&maker.plans, struct shown_plan, i)->plan;
   *detail = (struct pz_result_detail){.shown = maker.shown.items,

@@ -1,10 +1,11 @@
 /* Fits the table of expected errors, and shows how well the built-in table covers the runs.
  *
- * error_fit_of() collects the training runs that count.  fit_variances() fits the variances of all features by coordinate
- * descent, optionally without one source.  fit_left_out() repeats it without each source in turn, for the width of the
- * interval and the error of an unseen feature.  pz_error_fit_write_csv() writes the table; its rows also say which features,
- * chips and networks validated runs have.  The method is weighted least squares on squared errors with a ridge term; the
- * constants below are chosen, not derived. */
+ * error_fit_of() collects the training runs that count.  fit_variances() fits the variances of
+ * all features by coordinate descent, optionally without one source.  fit_left_out() repeats it
+ * without each source in turn, for the width of the interval and the error of an unseen feature.
+ * pz_error_fit_write_csv() writes the table; its rows also say which features, chips and
+ * networks validated runs have.  The method is weighted least squares on squared errors with a
+ * ridge term; the constants below are chosen, not derived. */
 #include "study/error_fit.h"
 
 #include <inttypes.h>
@@ -15,17 +16,17 @@
 #include "core/text.h"
 #include "step/expected_error.h"
 
-static const double MOST_ERROR =
-    0.3; /* larger errors are cut off here, so that outliers do not dominate the fit */
-static const double SOURCE_RUNS = 12; /* the most runs that one source counts for */
+/* Larger errors are cut off here, so that outliers do not dominate the fit. */
+static const double MOST_ERROR = 0.3;
+static const double SOURCE_RUNS = 12; /* most runs that a source counts as */
 static const double SHRINK_RUNS = 40; /* runs without error that shrink the variance of a feature */
 enum {
   FIT_STEPS = 60,
   MOST_UNSEEN = 6 /* a run with more unseen features counts as one with these */
 };
 
-/* Part of the left-out runs that the interval is to cover.  The constants of the model were
- * fitted to these runs; of published runs that no constant has seen, it covers 8 of 10. */
+/* Part of the left-out runs that the interval covers.  The constants of the model were fitted to
+ * these runs; of published runs that no constant was fitted to, it covers 8 of 10. */
 static const double COVERED = 0.87;
 
 struct error_run {
@@ -46,17 +47,18 @@ static struct error_fit error_fit_of(struct pz_call *call, const struct pz_valid
   struct error_fit fit = {.runs = pz_alloc(call, n, sizeof *fit.runs)};
   uint32_t *runs_of_source = pz_alloc(call, n, sizeof *runs_of_source);
   for (uint32_t i = 0; i < n; i++) {
-    const struct pz_validation_point *p = &points[i];
-    if (p->kind != PZ_POINT_RUN || !p->features || !pz_point_is_ok(p) || !pz_point_is_compared(p))
+    const struct pz_validation_point *point = &points[i];
+    if (point->kind != PZ_POINT_RUN || !point->features || !pz_point_is_ok(point) ||
+        !pz_point_is_compared(point))
       continue;
     uint32_t source = fit.n_sources;
     for (uint32_t j = 0; j < fit.n && source == fit.n_sources; j++)
-      if (strcmp(fit.runs[j].point->group, p->group) == 0) source = fit.runs[j].source;
+      if (strcmp(fit.runs[j].point->group, point->group) == 0) source = fit.runs[j].source;
     if (source == fit.n_sources) fit.n_sources++;
     runs_of_source[source]++;
-    double error = pz_fmin(fabs(p->measured_s / p->predicted_s - 1), MOST_ERROR);
+    double error = pz_fmin(fabs(point->measured_s / point->predicted_s - 1), MOST_ERROR);
     fit.runs[fit.n] =
-        (struct error_run){.point = p, .squared_error = error * error, .source = source};
+        (struct error_run){.point = point, .squared_error = error * error, .source = source};
     fit.n++;
   }
   for (uint32_t i = 0; i < fit.n; i++)
@@ -67,13 +69,13 @@ static struct error_fit error_fit_of(struct pz_call *call, const struct pz_valid
 /* ---- the fit -------------------------------------------------------------------------------- */
 
 struct variances {
-  double all; /* of every run */
+  double all; /* variance of every run */
   double own[PZ_FEATURES];
 };
 
-/* Sets one variance to its least-squares value, at least 0, while all others stay.  `feature` is
- * the bit of a feature, or 0 for the variance of every run.  Runs of the source `without` do not
- * count. */
+/* Sets one variance to its least-squares value, at least 0, while all others are fixed.
+ * `feature` is the bit of a feature, or 0 for the variance of every run.  Runs of the source
+ * `without` do not count. */
 static void improve_variance(struct error_fit *fit, uint32_t without, uint64_t feature,
                              double shrink_runs, double *variance) {
   double sum = 0, weight = 0;
@@ -91,8 +93,8 @@ static void improve_variance(struct error_fit *fit, uint32_t without, uint64_t f
   *variance = better;
 }
 
-/* Fits the variances to all sources but one (`without`, or n_sources to use all), by coordinate
- * descent.  Leaves in the runs what the variances do not explain. */
+/* Fits the variances to all sources but one (`without`, or n_sources to use all) by coordinate
+ * descent, and sets `unexplained` of every run. */
 static struct variances fit_variances(struct error_fit *fit, uint32_t without) {
   struct variances variances = {.all = 0};
   for (uint32_t i = 0; i < fit->n; i++) fit->runs[i].unexplained = fit->runs[i].squared_error;
@@ -105,7 +107,7 @@ static struct variances fit_variances(struct error_fit *fit, uint32_t without) {
   return variances;
 }
 
-/* Returns the features, alone and in pairs, that the runs of all sources but one have. */
+/* Returns the features, alone and in pairs, of the runs of all sources but one. */
 static struct pz_risk features_seen_without(const struct error_fit *fit, uint32_t without) {
   struct pz_risk seen = {.seen = 0};
   uint64_t together[PZ_FEATURES] = {0};
@@ -126,8 +128,7 @@ struct left_out_run {
   double squared_error, explained;
   double n_unseen; /* its features that no other source has */
   double weight;
-  double
-      ratio; /* squared error over variance, or the error of one unseen feature; see fit_left_out() */
+  double ratio; /* squared error over variance, or the error of one unseen feature */
   uint32_t source;
 };
 
@@ -136,7 +137,7 @@ static int compare_ratios(const void *a, const void *b) {
   return (first->ratio > second->ratio) - (first->ratio < second->ratio);
 }
 
-/* Returns the least ratio that covers the wanted part of the runs.  Sorts the runs. */
+/* Sorts the runs and returns the smallest ratio that covers COVERED of their weight. */
 static double covering_ratio(struct left_out_run *runs, uint32_t n) {
   double all = 0, covered = 0, ratio = 0;
   qsort(runs, n, sizeof *runs, compare_ratios);
@@ -153,9 +154,9 @@ struct interval {
   double unseen_error;  /* added once, times the root of the number of unseen features */
 };
 
-/* Returns the interval that covers the left-out runs: its width from the runs without unseen
- * features, the error of an unseen feature from the others.  Among these every source counts as
- * one, because its runs err alike. */
+/* Returns the interval that covers the left-out runs.  Its width follows from the runs without
+ * unseen features, the error of an unseen feature from the others, among which every source
+ * counts as one, because its runs err alike. */
 static struct interval fit_left_out(struct pz_call *call, struct error_fit *fit) {
   struct left_out_run *left_out = pz_alloc(call, fit->n, sizeof *left_out);
   for (uint32_t source = 0; source < fit->n_sources; source++) {
@@ -174,7 +175,7 @@ static struct interval fit_left_out(struct pz_call *call, struct error_fit *fit)
           .source = source};
     }
   }
-  uint32_t n_known = 0; /* runs without unseen features go to the front */
+  uint32_t n_known = 0; /* moves the runs without unseen features to the front */
   for (uint32_t i = 0; i < fit->n; i++) {
     if (left_out[i].n_unseen != 0) continue;
     struct left_out_run known = left_out[i];
@@ -198,21 +199,21 @@ static struct interval fit_left_out(struct pz_call *call, struct error_fit *fit)
 
 /* ---- runs that have something in common ----------------------------------------------------- */
 
-/* Returns whether a run counts in a row of the table: it has the row's features, chip or
- * network, which `what` points to. */
-typedef bool run_filter(const struct pz_validation_point *p, const void *what);
+/* Returns whether a run belongs to a row of the table.  `key` points to the features, the chip
+ * name or the network name of the row. */
+typedef bool run_filter(const struct pz_validation_point *point, const void *key);
 
-static bool has_features(const struct pz_validation_point *point, const void *what) {
-  const uint64_t *features = what;
+static bool has_features(const struct pz_validation_point *point, const void *key) {
+  const uint64_t *features = key;
   return (point->features & *features) == *features;
 }
 
-static bool has_chip(const struct pz_validation_point *point, const void *what) {
-  return strcmp(pz_chip_line(point->chip), what) == 0;
+static bool has_chip(const struct pz_validation_point *point, const void *key) {
+  return strcmp(pz_chip_line(point->chip), key) == 0;
 }
 
-static bool has_network(const struct pz_validation_point *point, const void *what) {
-  return strcmp(point->cluster, what) == 0;
+static bool has_network(const struct pz_validation_point *point, const void *key) {
+  return strcmp(point->cluster, key) == 0;
 }
 
 struct run_count {
@@ -223,14 +224,14 @@ struct run_count {
 };
 
 static struct run_count count_runs(const struct error_fit *fit, run_filter *filter,
-                                   const void *what) {
+                                   const void *key) {
   struct run_count count = {.runs = 0};
   for (uint32_t i = 0; i < fit->n; i++) {
     const struct pz_validation_point *point = fit->runs[i].point;
-    if (!filter(point, what)) continue;
+    if (!filter(point, key)) continue;
     bool new_source = true;
     for (uint32_t j = 0; j < i && new_source; j++)
-      new_source = fit->runs[j].source != fit->runs[i].source || !filter(fit->runs[j].point, what);
+      new_source = fit->runs[j].source != fit->runs[i].source || !filter(fit->runs[j].point, key);
     if (new_source) count.sources++;
     count.runs++;
     count.error_sum += fabs(point->predicted_s / point->measured_s - 1);
@@ -289,9 +290,9 @@ void pz_error_fit_write_csv(struct pz_call *call, const struct pz_validation_poi
   pz_scratch_end(&work);
 }
 
-/* ---- for people ----------------------------------------------------------------------------- */
+/* ---- the report of features ----------------------------------------------------------------- */
 
-/* The expected error of a run by the built-in table, from what the point knows of the run. */
+/* Returns the expected error of a run by the built-in table, from what its point states. */
 static struct pz_risk built_in_risk(const struct pz_validation_point *point) {
   struct pz_chip chip = {.name = ""};
   struct pz_cluster net = {.n_levels = 0};
@@ -312,23 +313,23 @@ static struct pz_risk built_in_risk(const struct pz_validation_point *point) {
   return pz_risk_built_in(&question);
 }
 
-static bool has_unseen(const struct pz_validation_point *point, const void *what) {
-  const bool *wanted = what;
+static bool has_unseen(const struct pz_validation_point *point, const void *key) {
+  const bool *wanted = key;
   struct pz_risk risk = built_in_risk(point);
-  bool any = pz_risk_unseen(&risk, point->features, NULL) || *risk.beyond;
-  return any == *wanted;
+  bool has_any = pz_risk_unseen(&risk, point->features, NULL) || *risk.beyond;
+  return has_any == *wanted;
 }
 
-/* Prints a line for the runs that pass the filter; nothing if there are none.  `own` is the
- * error that the feature adds. */
+/* Prints a line about the runs that pass the filter, or nothing if there are none.
+ * `added_error` is the error that the feature adds. */
 static void print_feature(const struct error_fit *fit, const char *name, run_filter *filter,
-                          const void *what, double own, FILE *out) {
-  struct run_count count = count_runs(fit, filter, what);
+                          const void *key, double added_error, FILE *out) {
+  struct run_count count = count_runs(fit, filter, key);
   double width_sum = 0;
   uint32_t n_within = 0;
   for (uint32_t i = 0; i < fit->n; i++) {
     const struct pz_validation_point *point = fit->runs[i].point;
-    if (!filter(point, what)) continue;
+    if (!filter(point, key)) continue;
     struct pz_risk risk = built_in_risk(point);
     double width = pz_risk_error(&risk, point->features);
     width_sum += width;
@@ -336,7 +337,7 @@ static void print_feature(const struct error_fit *fit, const char *name, run_fil
   }
   if (!count.runs) return;
   fprintf(out, "%-56s %7u %5u %6.1f%% %6.1f%% %8.1f%% %6.0f%%\n", name, count.sources, count.runs,
-          100 * count.error_sum / count.runs, 100 * own, 100 * width_sum / count.runs,
+          100 * count.error_sum / count.runs, 100 * added_error, 100 * width_sum / count.runs,
           100.0 * n_within / count.runs);
 }
 

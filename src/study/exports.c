@@ -49,13 +49,14 @@ static void move_export_aside(struct pz_call *call, const char *path) {
   struct stat file_state;
   if (lstat(path, &file_state) != 0) return;
   int stem = (int)(strlen(path) - strlen(".json"));
-  const char *to;
-  int n = 0;
+  const char *new_path;
+  int suffix = 0;
   do {
-    n++;
-    to = pz_format(call, "%.*s-%d.json", stem, path, n);
-  } while (lstat(to, &file_state) == 0);
-  if (rename(path, to) != 0) pz_raise(call, PZ_IO, "cannot rename %s: %s", path, strerror(errno));
+    suffix++;
+    new_path = pz_format(call, "%.*s-%d.json", stem, path, suffix);
+  } while (lstat(new_path, &file_state) == 0);
+  if (rename(path, new_path) != 0)
+    pz_raise(call, PZ_IO, "cannot rename %s: %s", path, strerror(errno));
 }
 
 void pz_exports_write(struct pz_call *call, const char *dir, const struct pz_result *result) {

@@ -1,5 +1,4 @@
-/* Files beside a run for other commands: the best chip and, with the evaluator training, its
- * cluster. */
+/* Files that a search writes for other commands: the best chip and maybe its cluster. */
 #ifndef PZ_STUDY_EXPORTS_H
 #define PZ_STUDY_EXPORTS_H
 
@@ -14,8 +13,7 @@ void pz_exports_write(struct pz_call *call, const char *dir, const struct pz_res
 
 enum pz_export_state { PZ_EXPORT_MISSING, PZ_EXPORT_SAME, PZ_EXPORT_OTHER };
 
-/* Compares file i with what the result would export.  A file that the result does not export
- * counts as missing. */
+/* Compares file i with the export of the result; without an export it is missing. */
 enum pz_export_state pz_export_check(struct pz_call *call, const char *dir,
                                      const struct pz_result *result, int i);
 

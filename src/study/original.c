@@ -1,8 +1,8 @@
 /* The best chip under the assumptions of the original system.  Each row of the answer makes a
- * set of assumptions: pz_original_run() first follows the original's own way of looking for a
+ * set of assumptions.  pz_original_run() first follows the original's own way of looking for a
  * chip, then searches exactly with all assumptions, with one after another corrected, with none,
- * and, if asked for, with each of them alone.  Rows whose assumptions change nothing about what
- * a chip can do share a study. */
+ * and, if asked for, with each of them alone.  Rows whose assumptions are equal as to what a
+ * chip can do share a study. */
 #include <math.h>
 #include <string.h>
 
@@ -48,13 +48,12 @@ static struct pz_chip run_exact_search(struct pz_call *call, struct pz_study *st
   return chip;
 }
 
-/* Runs a row on a study that makes all of its assumptions except those that study_assumptions()
- * leaves out. */
+/* Runs a row on a study that makes the assumptions of the row in study_assumptions(). */
 static void run_row(struct pz_call *call, struct pz_study *study, struct pz_original_row *row,
                     struct pz_watch watch) {
-  bool mean = pz_assumed(row->assumptions, PZ_ASSUME_ARITHMETIC_MEAN);
+  bool arithmetic_mean = pz_assumed(row->assumptions, PZ_ASSUME_ARITHMETIC_MEAN);
   study->task.assumptions = row->assumptions;
-  study->options.objective = mean ? PZ_OBJECTIVE_MEAN : PZ_OBJECTIVE_GEOMEAN;
+  study->options.objective = arithmetic_mean ? PZ_OBJECTIVE_MEAN : PZ_OBJECTIVE_GEOMEAN;
   pz_study_find_references(call, study, watch);
   struct pz_chip chip =
       row->walk ? run_original_search(call, study, row) : run_exact_search(call, study, row);
@@ -64,8 +63,8 @@ static void run_row(struct pz_call *call, struct pz_study *study, struct pz_orig
     row->reference[model] = study->reference[model].samples_per_s;
 }
 
-/* Returns the assumptions that change what a chip can do.  The others are how stages of the
- * expert plan are cut, and how chips are compared. */
+/* Returns the assumptions that change the capabilities of a chip.  The others only change the
+ * stages of the expert plan and the comparison of chips. */
 static pz_assumptions study_assumptions(pz_assumptions set) {
   return set & ~(1U << PZ_ASSUME_SHIFTED_EXPERT | 1U << PZ_ASSUME_ARITHMETIC_MEAN);
 }
@@ -106,7 +105,7 @@ static void run_original(struct pz_call *call, void *ctx) {
   options.evaluator = PZ_EVALUATOR_ORIGINAL;
   struct pz_study *study = pz_alloc(call, 1, sizeof *study);
   for (uint32_t first = 0; first < original->n_rows; first++) {
-    bool done = original->rows[first].area_part > 0; /* with the study of an earlier row */
+    bool done = original->rows[first].area_part > 0; /* on the study of an earlier row */
     if (done) continue;
     options.assumptions = study_assumptions(original->rows[first].assumptions);
     pz_study_open(call, study, &options, request->threads);

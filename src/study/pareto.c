@@ -1,6 +1,6 @@
 /* Finds and thins a Pareto front.  pz_pareto_front() bounds every chip of the study, then
- * evaluates chips in batches, those with the largest bounds first; after each batch, chips whose
- * bounds are dominated by the front are excluded.  So most chips are never evaluated.
+ * evaluates chips in batches, those with the largest bounds first.  After each batch, chips
+ * whose bounds are dominated by the front are excluded, so that most chips are never evaluated.
  * pz_front_thin() chooses a subset of the front to show. */
 #include "study/pareto.h"
 
@@ -33,12 +33,12 @@ static bool dominates(const struct pz_front_point *first, const struct pz_front_
     return false;
   bool better = first->value > second->value || first->area_um2 < second->area_um2 ||
                 first->watts < second->watts;
-  return better || first->point < second->point; /* of equal points the first stays */
+  return better || first->point < second->point; /* the first of equal points stays */
 }
 
-static bool is_dominated(const struct pz_front *front, const struct pz_front_point *p) {
+static bool is_dominated(const struct pz_front *front, const struct pz_front_point *point) {
   for (uint32_t i = 0; i < front->n; i++)
-    if (front->points[i].point != p->point && dominates(&front->points[i], p)) return true;
+    if (front->points[i].point != point->point && dominates(&front->points[i], point)) return true;
   return false;
 }
 
@@ -53,8 +53,7 @@ static void insert_into_front(struct pz_front *front, const struct pz_front_poin
 
 /* ---- finding -------------------------------------------------------------------------------- */
 
-/* The chips that may still be on the front.  Their values are upper bounds until they are
- * evaluated. */
+/* The chips that may still be on the front; values are upper bounds until evaluated. */
 struct front_candidates {
   struct pz_study *study;
   struct pz_objective objective;
@@ -63,8 +62,8 @@ struct front_candidates {
 };
 
 static void set_boxed_point(const struct pz_study *study, uint32_t point, struct pz_boxed *out) {
-  struct pz_box one = pz_box_of(&study->points[point]);
-  pz_boxed_set(&study->space, &one, out);
+  struct pz_box point_box = pz_box_of(&study->points[point]);
+  pz_boxed_set(&study->space, &point_box, out);
 }
 
 static void bound_candidate(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
@@ -190,16 +189,16 @@ void pz_front_thin(struct pz_front *front, double tolerance) {
   for (uint32_t i = 0; i < front->n; i++)
     if (front->points[i].knee) front->points[i].kept = true;
   for (uint32_t i = 0; i < front->n; i++) {
-    const struct pz_front_point *p = &front->points[i];
+    const struct pz_front_point *point = &front->points[i];
     bool covered = false;
     for (uint32_t k = 0; k < front->n && !covered; k++)
-      covered = front->points[k].kept && is_close_to(&front->points[k], p, &slack);
+      covered = front->points[k].kept && is_close_to(&front->points[k], point, &slack);
     if (covered) continue;
-    /* Keep the fastest point that covers it, and of equally fast ones the smallest: points are
-     * sorted by area. */
+    /* Keeps the fastest point that covers it, of equally fast ones the smallest (sorted by
+     * area). */
     struct pz_front_point *best = &front->points[i];
     for (uint32_t k = 0; k < front->n; k++)
-      if (is_close_to(&front->points[k], p, &slack) && front->points[k].value > best->value)
+      if (is_close_to(&front->points[k], point, &slack) && front->points[k].value > best->value)
         best = &front->points[k];
     best->kept = true;
   }

@@ -13,15 +13,17 @@ struct pz_front_point {
 };
 
 struct pz_front {
-  struct pz_front_point *points; /* by area, in the arena of the study */
+  struct pz_front_point *points; /* sorted by area, in the arena of the study */
   uint32_t n, n_evaluated;
   uint32_t n_full; /* number of points before the front was thinned */
 };
 
-/* The whole front.  Values are geometric means over the references, whatever the objective of the study is.
+/* Returns the whole front.  Values are geometric means over the references, whatever the
+ * objective of the study is.
  *
- * The knee is marked in the plane of throughput and area, each scaled to 0 .. 1 between the smallest chip and the fastest:
- * it is the point farthest above the chord between these two.  There is no knee if no point lies above the chord. */
+ * The knee is the point farthest above the chord from the smallest chip to the fastest one, in
+ * the plane of throughput and area, each scaled to 0 .. 1 between these two.  There is no knee
+ * if no point lies above the chord. */
 struct pz_front pz_pareto_front(struct pz_call *call, struct pz_study *study,
                                 struct pz_watch watch);
 

@@ -1,8 +1,9 @@
 /* Reads tables of measurements and predicts their rows.
  *
- * One section for each kind of table: training runs, operators, kernels beside communication, and steps of preset models.
- * Every section reads the columns that the point describes, predicts the row with the model that users call (nothing here
- * computes a time), and appends a point.  A row that the model does not cover becomes a point with a reason and without a
+ * One section for each kind of table: training runs, operators, kernels beside communication,
+ * and steps of preset models.  Every section reads the columns that the point describes,
+ * predicts the row with the model that users call (nothing here computes a time), and appends a
+ * point.  A row that the model does not cover becomes a point with a reason and without a
  * prediction. */
 #include "study/points.h"
 
@@ -45,7 +46,7 @@ static bool cell_equals(const struct pz_csv *csv, uint32_t row, const char *head
   return strcmp(optional_cell(csv, row, head), word) == 0;
 }
 
-/* A count that the reader of the table has checked before. */
+/* Returns a count that the reader of the table has checked before. */
 static int64_t checked_count(const struct pz_csv *csv, uint32_t row, const char *head) {
   return (int64_t)strtod(optional_cell(csv, row, head), NULL);
 }
@@ -57,8 +58,7 @@ static const char *append_cell_to_key(struct pz_call *call, const char *key,
 
 /* ---- runs ----------------------------------------------------------------------------------- */
 
-/* Returns a key that is equal for runs of one model, machine and batch, which therefore differ
- * in their plans only. */
+/* Returns a key that is equal for runs that differ in their plans only. */
 static const char *job_key(struct pz_call *call, const struct pz_csv *csv, uint32_t row) {
   static const char *const heads[] = {"group",    "layers", "hidden",     "heads",    "kv_heads",
                                       "head_dim", "ffn",    "mlp",        "vocab",    "seq",
@@ -70,13 +70,13 @@ static const char *job_key(struct pz_call *call, const struct pz_csv *csv, uint3
   return key;
 }
 
-/* Returns a key that is equal for runs of one plan: every field of the plan that the table has,
- * and two choices that are columns but not fields. */
+/* Returns a key that is equal for runs of one plan: every plan field that the table has, and two
+ * columns that are not plan fields. */
 static const char *plan_key(struct pz_call *call, const struct pz_csv *csv, uint32_t row) {
   static const char *const more[] = {"cuda_graphs", "dispatcher"};
   const char *key = "";
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
-    const struct pz_plan_field_info *field = pz_plan_field((enum pz_plan_field)f);
+  for (int field_index = 0; field_index < PZ_PLAN_FIELDS; field_index++) {
+    const struct pz_plan_field_info *field = pz_plan_field((enum pz_plan_field)field_index);
     key = append_cell_to_key(call, key, csv, row, field->column ? field->column : field->name);
   }
   for (size_t i = 0; i < sizeof more / sizeof *more; i++)
@@ -84,7 +84,7 @@ static const char *plan_key(struct pz_call *call, const struct pz_csv *csv, uint
   return key;
 }
 
-/* Returns the plan for people: microbatch, degrees above 1, and recompute. */
+/* Returns a short description of the plan: microbatch, degrees above 1, and recompute. */
 static const char *describe_plan(struct pz_call *call, const struct pz_csv *csv, uint32_t row) {
   static const char *const degrees[] = {"tp", "cp", "pp", "vpp", "dp", "ep"};
   const char *plan = pz_format(call, "mbs %s", optional_cell(csv, row, "mbs"));
@@ -146,8 +146,7 @@ static void add_run(struct pz_call *call, const struct pz_point_reader *reader,
   point.tpu = strncmp(point.chip, "tpu", 3) == 0;
   point.context = checked_count(csv, row, "cp") > 1;
   point.zero_bubble = strncmp(optional_cell(csv, row, "pipeline"), "zb", 2) == 0;
-  /* Devices of a node, which is the innermost level of the network.  8 if the network is
-   * unknown. */
+  /* Devices per node, which is the innermost level of the network; 8 if the network is unknown. */
   const char *cluster = point.cluster;
   struct pz_cluster net;
   struct pz_error error = {0};
@@ -183,16 +182,15 @@ void pz_points_add_runs(struct pz_call *call, const struct pz_point_reader *read
 
 /* ---- operators ------------------------------------------------------------------------------ */
 
-/* Measured operators with the chips that they ran on.  Each thread has a cost model of each
- * chip. */
+/* Measured operators and the chips that ran them, of which each thread has cost models. */
 struct operator_table {
   const struct pz_measured *measured;
-  const char *chip_name; /* of chips[0], which is that of rows without a chip: a preset or a path */
-  bool has_rows_of_own_chip; /* some row is predicted on chips[0] */
+  const char *chip_name;     /* name or path of chips[0], which rows without a chip use */
+  bool has_rows_of_own_chip; /* whether a row is predicted on chips[0] */
   struct pz_chip chips[32];
   uint32_t n_chips;
   uint32_t *chip_of_row;
-  const char **reason;   /* by row: why it is not predicted, or NULL */
+  const char **reason;   /* by row: why it is not predicted, or NULL if it is */
   struct pz_cost *costs; /* [thread][chip] */
   double *predicted_us;  /* by row */
   struct pz_progress *progress;
@@ -230,7 +228,7 @@ static void predict_operator(struct pz_call *task, void *ctx, size_t i, unsigned
 
 static void release_cost(void *cost) { pz_cost_release(cost); }
 
-/* Predicts all rows on the threads of a pool; `call` is for memory that only this table needs. */
+/* Predicts all rows on the threads of a pool.  `call` provides memory for this table only. */
 static void predict_operators(struct pz_call *call, unsigned threads,
                               struct operator_table *table) {
   const struct pz_measured *measured = table->measured;
@@ -250,7 +248,7 @@ static void predict_operators(struct pz_call *call, unsigned threads,
   pz_close(call, pool);
 }
 
-/* A point of an operator on one device, without what only training runs have. */
+/* Returns a new point of an operator.  Members that only training runs have stay empty. */
 static struct pz_validation_point new_operator_point(const char *chip) {
   return (struct pz_validation_point){.kind = PZ_POINT_OPERATOR,
                                       .quality = "ok",
@@ -285,7 +283,7 @@ static struct pz_validation_point operator_point(struct pz_call *call,
   return point;
 }
 
-/* Orders pointers into one array of points: by group, then as the tables list them. */
+/* Compares pointers into one array of points: by group, then by position in the array. */
 static int compare_groups(const void *a, const void *b) {
   const struct pz_validation_point *const *first = a, *const *second = b;
   int order = strcmp((*first)->group, (*second)->group);
@@ -399,9 +397,9 @@ static char *config_with_layers(struct pz_call *call, const struct pz_preset *pr
   return text;
 }
 
-/* Predicts forward and backward, which is what these measurements contain.  Steps whose kernels
- * take less time than the host needs to launch them differ by up to 1.9 times between runs of
- * the same code, and are marked. */
+/* Predicts forward and backward, which these measurements contain.  Steps whose kernels take
+ * less time than the host needs to launch them differ by up to 1.9 times between runs of the
+ * same code, and are marked. */
 static void predict_passes(struct pz_call *call, const struct preset_step *step,
                            const struct pz_preset *preset, struct pz_validation_point *point) {
   char *config = config_with_layers(call, preset, (int64_t)step->layers);
@@ -422,8 +420,8 @@ static void predict_passes(struct pz_call *call, const struct preset_step *step,
   if (pz_launch_bound(&prediction.parts)) point->quality = "launch-bound: differs between runs";
 }
 
-/* Peak bytes of weights and gradients in 16 bits, activations and loss, as eager kernels keep
- * them. */
+/* Returns the peak memory in bytes: weights and gradients in 16 bits, and the activations and
+ * the loss that eager kernels save. */
 static double predict_eager_peak(struct pz_call *call, const struct preset_step *step) {
   struct pz_workload_options options = pz_workload_options_default();
   struct pz_workload *workload = NULL;
@@ -445,13 +443,13 @@ static void add_preset_step(struct pz_call *call, const struct pz_point_reader *
   const char *model = optional_cell(csv, row, "model");
   const struct pz_preset *preset = pz_preset_find(model);
   if (!preset) pz_raise(call, PZ_BAD_INPUT, "%s: unknown model '%s'", name, model);
-  struct preset_step s = {.model = model,
-                          .chip = chip,
-                          .flash = cell_equals(csv, row, "attn", "sdpa"),
-                          .recompute = cell_equals(csv, row, "recompute", "True")};
-  s.layers = step_cell(call, name, csv, row, "layers");
-  s.seq = step_cell(call, name, csv, row, "seq");
-  s.mbs = step_cell(call, name, csv, row, "mbs");
+  struct preset_step step = {.model = model,
+                             .chip = chip,
+                             .flash = cell_equals(csv, row, "attn", "sdpa"),
+                             .recompute = cell_equals(csv, row, "recompute", "True")};
+  step.layers = step_cell(call, name, csv, row, "layers");
+  step.seq = step_cell(call, name, csv, row, "seq");
+  step.mbs = step_cell(call, name, csv, row, "mbs");
   struct pz_validation_point point = {.kind = PZ_POINT_PASSES,
                                       .group = "h200_steps",
                                       .quality = "ok",
@@ -460,17 +458,18 @@ static void add_preset_step(struct pz_call *call, const struct pz_point_reader *
                                       .model = model,
                                       .shape = "all layers",
                                       .devices = 1,
-                                      .batch = (int64_t)s.mbs,
+                                      .batch = (int64_t)step.mbs,
                                       .one_node = true,
                                       .reason = ""};
   point.measured_s = step_cell(call, name, csv, row, "fwd_bwd_s");
   point.measured_bytes = step_cell(call, name, csv, row, "peak_bytes");
-  predict_passes(call, &s, preset, &point);
-  point.predicted_bytes = predict_eager_peak(call, &s);
-  if (s.layers > 0) point.shape = pz_format(call, "%.0f layer%s", s.layers, pz_text_s(s.layers));
-  point.plan = pz_format(call, "mbs %.0f, %s%s", s.mbs, s.flash ? "flash" : "standard",
-                         s.recompute ? ", recompute full" : "");
-  point.id = pz_format(call, "%s, %s, %.0f x %.0f tokens", model, point.shape, s.mbs, s.seq);
+  predict_passes(call, &step, preset, &point);
+  point.predicted_bytes = predict_eager_peak(call, &step);
+  if (step.layers > 0)
+    point.shape = pz_format(call, "%.0f layer%s", step.layers, pz_text_s(step.layers));
+  point.plan = pz_format(call, "mbs %.0f, %s%s", step.mbs, step.flash ? "flash" : "standard",
+                         step.recompute ? ", recompute full" : "");
+  point.id = pz_format(call, "%s, %s, %.0f x %.0f tokens", model, point.shape, step.mbs, step.seq);
   pz_append(call, reader->points, &point);
 }
 

@@ -1,8 +1,9 @@
 /* Validation points: a point is one measurement together with its prediction.
  *
- * Each reader below takes one kind of table, predicts its rows, and appends a point for every row: training runs
- * (step/run_table.h), operators (cost/measured_ops.h), kernels that ran beside communication (cost/beside_table.h), and
- * steps on one device.  What is made of the points is not known here: study/validate.h groups and judges them. */
+ * Each reader below takes one kind of table, predicts its rows, and appends a point for every
+ * row: training runs (step/run_table.h), operators (cost/measured_ops.h), kernels that ran
+ * beside communication (cost/beside_table.h), and steps on one device.  What is made of the
+ * points is not known here: study/validate.h groups and judges them. */
 #ifndef PZ_STUDY_POINTS_H
 #define PZ_STUDY_POINTS_H
 
@@ -13,13 +14,13 @@
 #include "cost/measured_ops.h"
 #include "step/run_table.h"
 
-/* Where the points go and how they are predicted.  The readers allocate in their call what the
- * points refer to, so the call has to live as long as the points.  In all readers, `name` stands
- * for the table in messages. */
+/* How the readers predict and where they append points.  What the points refer to is allocated
+ * in the call of the reader, which has to live as long as the points.  In all readers, `name` is
+ * the name of the table in messages. */
 struct pz_point_reader {
   struct pz_vec *points; /* of struct pz_validation_point */
   unsigned threads;      /* 0 uses one per processor */
-  /* May be NULL.  When it is cancelled, readers raise PZ_STOPPED. */
+  /* Progress, or NULL.  If it is cancelled, readers raise PZ_STOPPED. */
   struct pz_progress *progress;
   /* If not NULL, chips are predicted by their data sheets with these constants. */
   const struct pz_cold *cold;
@@ -27,7 +28,7 @@ struct pz_point_reader {
   struct pz_vec *tables;
 };
 
-/* The names of operator groups that span all chips begin with this. */
+/* Prefix of the names of operator groups that span all chips. */
 #define PZ_ALL_CHIPS "all chips "
 
 /* Adds the training runs of a table. */
@@ -51,8 +52,9 @@ void pz_points_add_overlapped(struct pz_call *call, const struct pz_point_reader
 void pz_points_add_steps(struct pz_call *call, const struct pz_point_reader *reader,
                          const char *name, const char *text, size_t bytes, const char *chip);
 
-/* Is a row of a table of runs a dense model in bf16, without context parallelism, under 1F1B or
- * interleaved 1F1B?  The model of a training step was made for these first. */
+/* Returns whether a row of a table of runs is a dense model in bf16, without context
+ * parallelism, under 1F1B or interleaved 1F1B.  The model of a training step was first made for
+ * these. */
 bool pz_run_is_dense_bf16(const struct pz_csv *csv, uint32_t row);
 
 static inline bool pz_point_is_ok(const struct pz_validation_point *point) {
@@ -63,8 +65,7 @@ static inline bool pz_point_is_compared(const struct pz_validation_point *point)
   return point->predicted_s > 0 && point->measured_s > 0;
 }
 
-/* Returns the errors of a group in a vector of struct pz_errors, which are added at the end if
- * the group is new. */
+/* Returns the errors of a group in a vector of struct pz_errors; a new group is appended. */
 struct pz_errors *pz_errors_find(struct pz_call *call, struct pz_vec *list, const char *name,
                                  enum pz_point_kind kind);
 

@@ -1,34 +1,33 @@
-/* Rank statistics over a few plans: see rank.h.  rank_list() ranks one list; pz_spearman()
- * correlates the ranks of two. */
+/* Rank statistics: rank_list() ranks a list, pz_spearman() correlates the ranks of two. */
 #include "study/rank.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* The rank of each number, from 1: the count of smaller numbers, plus half of the equal ones,
- * itself included, plus 1/2. */
-static void rank_list(const double *x, uint32_t n, double *rank) {
+/* Sets the rank of each value, from 1: the count of smaller values, plus half of the equal ones
+ * including itself, plus 1/2. */
+static void rank_list(const double *values, uint32_t n, double *rank) {
   for (uint32_t i = 0; i < n; i++) {
     rank[i] = 0.5;
     for (uint32_t j = 0; j < n; j++) {
-      if (x[j] < x[i]) rank[i] += 1;
-      if (x[j] == x[i]) rank[i] += 0.5;
+      if (values[j] < values[i]) rank[i] += 1;
+      if (values[j] == values[i]) rank[i] += 0.5;
     }
   }
 }
 
-double pz_spearman(const double *a, const double *b, uint32_t n, double *ranks) {
-  double *x = ranks, *y = ranks + n, middle = 0.5 * ((double)n + 1);
-  double xx = 0, yy = 0, xy = 0;
-  rank_list(a, n, x);
-  rank_list(b, n, y);
+double pz_spearman(const double *first, const double *second, uint32_t n, double *ranks) {
+  double *first_ranks = ranks, *second_ranks = ranks + n, middle = 0.5 * ((double)n + 1);
+  double sum_xx = 0, sum_yy = 0, sum_xy = 0;
+  rank_list(first, n, first_ranks);
+  rank_list(second, n, second_ranks);
   for (uint32_t i = 0; i < n; i++) {
-    double dx = x[i] - middle, dy = y[i] - middle;
-    xx += dx * dx;
-    yy += dy * dy;
-    xy += dx * dy;
+    double dx = first_ranks[i] - middle, dy = second_ranks[i] - middle;
+    sum_xx += dx * dx;
+    sum_yy += dy * dy;
+    sum_xy += dx * dy;
   }
-  return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : (double)NAN;
+  return sum_xx > 0 && sum_yy > 0 ? sum_xy / sqrt(sum_xx * sum_yy) : (double)NAN;
 }
 
 double pz_regret(const double *predicted, const double *measured, uint32_t n) {
@@ -45,7 +44,7 @@ static int compare_numbers(const void *a, const void *b) {
   return (*first > *second) - (*first < *second);
 }
 
-double pz_median(double *x, uint32_t n) {
-  qsort(x, n, sizeof *x, compare_numbers);
-  return (x[(n - 1) / 2] + x[n / 2]) / 2;
+double pz_median(double *values, uint32_t n) {
+  qsort(values, n, sizeof *values, compare_numbers);
+  return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }

@@ -1,9 +1,12 @@
-/* Rehearsals: single ranks of a plan are run alone, each on one GPU, and compared with the prediction.
+/* Rehearsals: single ranks of a plan are run alone, each on one GPU, and compared with the
+ * prediction.
  *
- * pz_rehearsal_script() writes the script that measures the ranks of the critical stages (launch/rehearsal.h has the
- * harness).  pz_rehearsal_read() reads what the script printed: read_rank() compares each row with the prediction of that
- * rank alone (step/rank_alone.h), judge_memory() says whether the plan fits, and correct_chip() fits the chip's factors of
- * compute by step/correction.h, each rank being a step without network.  Nothing is learnt about collectives. */
+ * pz_rehearsal_script() writes the script that measures the ranks of the critical stages
+ * (launch/rehearsal.h has the harness).  pz_rehearsal_read() reads what the script printed:
+ * read_rank() compares each row with the prediction of that rank alone (step/rank_alone.h),
+ * judge_memory() says whether the plan fits, and correct_chip() fits the chip's factors of
+ * compute by step/correction.h, each rank being a step without network.  Nothing is learnt about
+ * collectives. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -32,14 +35,14 @@ const char *const pz_rank_status_names[] = {"ok", "oom", "failed", NULL};
 struct rehearsed_plan {
   struct pz_run_plan given;
   struct pz_job job;
-  struct pz_cluster wide; /* the network of the job, if it has to be widened */
+  struct pz_cluster wide; /* network of the job, if it was widened for the plan */
   struct pz_training_run predicted;
   char digest[17];
 };
 
-/* The digest identifies what a launch script runs: the size of the model, and the fields that
- * every version of this program states.  Fields that are assumptions of the prediction, for
- * example about kernels, are left out. */
+/* Sets the digest, which identifies what a launch script runs: the size of the model, and the
+ * fields that every version of this program states.  Fields that are assumptions of the
+ * prediction, for example about kernels, are left out. */
 static void set_digest(struct rehearsed_plan *plan) {
   /* clang-format off */
   static const enum pz_plan_field fields[] = {
@@ -102,13 +105,13 @@ struct critical_stages {
 static struct critical_stages critical_stages_of(const struct pz_training_run *run) {
   struct critical_stages critical = {.n = 0};
   for (int64_t k = 0; k < run->plan.pp; k++) {
-    int why = 0;
-    if (k == 0) why |= FIRST;
-    if (k == run->plan.pp - 1) why |= LAST;
-    if (k == run->p.peak_stage) why |= FULLEST;
-    if (!why) continue;
+    int roles = 0;
+    if (k == 0) roles |= FIRST;
+    if (k == run->plan.pp - 1) roles |= LAST;
+    if (k == run->p.peak_stage) roles |= FULLEST;
+    if (!roles) continue;
     critical.stage[critical.n] = k;
-    critical.reason[critical.n] = critical_reasons[why];
+    critical.reason[critical.n] = critical_reasons[roles];
     critical.n++;
   }
   return critical;
@@ -121,8 +124,8 @@ struct script_args {
   char **text;
 };
 
-/* A launch script of the user runs as it is if it starts torchrun.  Otherwise the script is the
- * one that this program emits for the plan. */
+/* Writes the rehearsal script.  It runs a launch script of the user as it is if that starts
+ * torchrun, and otherwise a script that this program emits for the plan. */
 static void write_script(struct pz_call *call, void *ctx) {
   const struct script_args *args = ctx;
   pz_require(call, args->side, "side");
@@ -169,7 +172,7 @@ enum pz_status pz_rehearsal_script(const struct pz_diff_side *side, const char *
 /* ---- results: what the machine lacked ------------------------------------------------------- */
 
 /* Packages and features that a machine may lack, and the effect of leaving them out on the
- * figures.  Without an effect: a stub replaces the package, and the figures are the same. */
+ * figures.  The effect is NULL if a stub replaces the package and the figures are the same. */
 static const struct {
   const char *name, *effect;
 } omissible[] = {
@@ -187,8 +190,7 @@ static const struct {
     {"datasets", NULL},
     {"tokenizers", NULL}};
 
-/* Splits off the first item of a list that ";" separates: returns its text and length, and moves
- * *rest behind it. */
+/* Splits the first item off a list that ";" separates; returns its text and length. */
 static const char *next_omission(const char **rest, size_t *length) {
   const char *item = *rest;
   *length = strcspn(item, ";");
@@ -207,7 +209,7 @@ static bool is_left_out(const char *list, const char *name) {
   return false;
 }
 
-/* The results that are read, and what is collected from their rows. */
+/* The results of a rehearsal, and what is collected from their rows. */
 struct rehearsal_results {
   const char *name;
   const struct pz_csv *csv;
@@ -217,6 +219,7 @@ struct rehearsal_results {
   struct pz_rehearsal *out;
 };
 
+/* Adds a note, unless the results have it already. */
 static void add_note(struct pz_call *call, struct rehearsal_results *results, const char *text) {
   for (uint32_t i = 0; i < results->notes.n; i++)
     if (strcmp(*pz_vec_at(&results->notes, const char *, i), text) == 0) return;
@@ -265,9 +268,9 @@ _Noreturn static void refuse_cell(struct pz_call *call, const struct rehearsal_r
 
 static int64_t integer_cell(struct pz_call *call, const struct rehearsal_results *results,
                             uint32_t row, uint32_t column, int64_t most) {
-  double v = pz_csv_real(call, results->name, results->csv, row, column, (double)most);
-  if (v != floor(v)) refuse_cell(call, results, row, column, "a whole number");
-  return (int64_t)v;
+  double value = pz_csv_real(call, results->name, results->csv, row, column, (double)most);
+  if (value != floor(value)) refuse_cell(call, results, row, column, "a whole number");
+  return (int64_t)value;
 }
 
 /* Reads status, rank and stage of a row, and refuses results of another plan or framework. */
@@ -295,30 +298,30 @@ static void read_identity(struct pz_call *call, const struct rehearsal_results *
     refuse_cell(call, results, row, STAGE, "the stage of the rank");
 }
 
-/* Reads what was measured.  Returns the memory of the device that it was measured on. */
+/* Reads the measured figures and returns the memory of the device in bytes. */
 static double read_figures(struct pz_call *call, const struct rehearsal_results *results,
                            uint32_t row, struct pz_rehearsed_rank *rank) {
   static const uint32_t columns[PZ_REHEARSAL_MEASURES] = {STEP_S, STATIC_BYTES, PEAK_BYTES,
                                                           RESERVED_BYTES};
-  double *m = rank->measured;
+  double *measured = rank->measured;
   for (int i = 0; i < PZ_REHEARSAL_MEASURES; i++) {
     double most = columns[i] == STEP_S ? MOST_S : MOST_BYTES;
-    m[i] = pz_csv_real(call, results->name, results->csv, row, columns[i], most);
+    measured[i] = pz_csv_real(call, results->name, results->csv, row, columns[i], most);
   }
   double device_bytes =
       pz_csv_real(call, results->name, results->csv, row, DEVICE_BYTES, MOST_BYTES);
   rank->microbatches = integer_cell(call, results, row, MICROBATCHES, 1 << 24);
   if (rank->status != PZ_RANK_OK) return device_bytes;
   for (int i = 0; i < PZ_REHEARSAL_MEASURES; i++)
-    if (!(m[i] > 0))
+    if (!(measured[i] > 0))
       refuse_cell(call, results, row, columns[i], "a number above 0 where status is ok");
   if (!rank->microbatches)
     refuse_cell(call, results, row, MICROBATCHES, "1 or more where status is ok");
-  if (m[PZ_REHEARSAL_STATIC] > m[PZ_REHEARSAL_PEAK])
+  if (measured[PZ_REHEARSAL_STATIC] > measured[PZ_REHEARSAL_PEAK])
     refuse_cell(call, results, row, STATIC_BYTES, "at most peak_bytes");
-  if (m[PZ_REHEARSAL_PEAK] > m[PZ_REHEARSAL_RESERVED])
+  if (measured[PZ_REHEARSAL_PEAK] > measured[PZ_REHEARSAL_RESERVED])
     refuse_cell(call, results, row, PEAK_BYTES, "at most reserved_bytes");
-  if (!(device_bytes >= m[PZ_REHEARSAL_RESERVED]))
+  if (!(device_bytes >= measured[PZ_REHEARSAL_RESERVED]))
     refuse_cell(call, results, row, DEVICE_BYTES, "at least reserved_bytes");
   return device_bytes;
 }
@@ -328,7 +331,7 @@ static double read_figures(struct pz_call *call, const struct rehearsal_results 
 static void note_rank(struct pz_call *call, struct rehearsal_results *results,
                       const struct pz_rehearsed_rank *rank, int64_t microbatches,
                       double device_bytes) {
-  static const double MOST_DIFFERENCE = 0.05; /* between two statements of one device's memory */
+  static const double MOST_DIFFERENCE = 0.05; /* relative, of two figures for a device */
   const struct pz_chip *chip = results->plan->job.chip;
   double hbm_bytes = (double)pz_chip_hbm_bytes(chip);
   note_omissions(call, results, rank->left_out);
@@ -351,10 +354,11 @@ static void note_rank(struct pz_call *call, struct rehearsal_results *results,
                        device_bytes / 1e9, chip->name, hbm_bytes / 1e9));
 }
 
-/* Adds a rank as a measured step of `run`, which is the plan as it ran. */
+/* Adds a rank as a measured step of the plan as it ran on the machine. */
 static void add_measured_step(struct pz_call *call, struct rehearsal_results *results, uint32_t row,
-                              const struct pz_rehearsed_rank *rank, const struct pz_plan *run) {
-  static const double MOST_FACTOR = 10; /* of a correction in a chip file */
+                              const struct pz_rehearsed_rank *rank,
+                              const struct pz_plan *plan_as_run) {
+  static const double MOST_FACTOR = 10; /* largest factor of a correction in a chip file */
   double measured_s = rank->measured[PZ_REHEARSAL_COMPUTE];
   double predicted_s = rank->predicted[PZ_REHEARSAL_COMPUTE];
   double ratio = measured_s / predicted_s;
@@ -365,16 +369,16 @@ static void add_measured_step(struct pz_call *call, struct rehearsal_results *re
              results->name, results->csv->lines[row], measured_s, predicted_s, MOST_FACTOR);
   struct pz_measured_step step = {.id = pz_format(call, "rank %" PRId64, rank->rank),
                                   .job = &results->plan->job,
-                                  .plan = pz_copy(call, run, 1, sizeof *run),
+                                  .plan = pz_copy(call, plan_as_run, 1, sizeof *plan_as_run),
                                   .measured_s = measured_s,
                                   .microbatches = rank->microbatches,
                                   .stage = rank->stage};
   pz_append(call, &results->steps, &step);
 }
 
-/* Reads a row and predicts the rank as it ran: without what the machine lacked.  The bytes that
- * the plan itself needs follow from the assumption that the omissions change measured and
- * predicted bytes by the same ratio. */
+/* Reads a row and predicts the rank as it ran, without the features that the machine lacked.
+ * The memory that the plan itself needs is estimated under the assumption that omissions change
+ * measured and predicted bytes by the same ratio. */
 static void read_rank(struct pz_call *call, struct rehearsal_results *results, uint32_t row) {
   struct pz_rehearsed_rank *rank = &results->out->ranks[row];
   const struct pz_training_run *predicted = &results->plan->predicted;
@@ -384,15 +388,15 @@ static void read_rank(struct pz_call *call, struct rehearsal_results *results, u
   read_identity(call, results, row, rank);
   double device_bytes = read_figures(call, results, row, rank);
 
-  struct pz_plan run = predicted->plan;
-  if (is_left_out(rank->left_out, "sequence_parallel")) run.sp = 0;
+  struct pz_plan plan_as_run = predicted->plan;
+  if (is_left_out(rank->left_out, "sequence_parallel")) plan_as_run.sp = 0;
   if (is_left_out(rank->left_out, "use_precision_aware_optimizer")) {
-    run.moment_bytes = 4;
-    run.main_params = PZ_MAIN_FP32;
+    plan_as_run.moment_bytes = 4;
+    plan_as_run.main_params = PZ_MAIN_FP32;
   }
   bool measured = rank->status == PZ_RANK_OK;
   int64_t microbatches = measured ? rank->microbatches : predicted->p.microbatches;
-  struct pz_rank_alone alone = pz_rank_alone(call, job, &run, rank->stage, microbatches);
+  struct pz_rank_alone alone = pz_rank_alone(call, job, &plan_as_run, rank->stage, microbatches);
   rank->predicted[PZ_REHEARSAL_COMPUTE] = alone.compute_s;
   rank->predicted[PZ_REHEARSAL_STATIC] = alone.static_bytes;
   rank->predicted[PZ_REHEARSAL_PEAK] = alone.peak_bytes;
@@ -405,7 +409,7 @@ static void read_rank(struct pz_call *call, struct rehearsal_results *results, u
     rank->needed_bytes = rank->measured[PZ_REHEARSAL_RESERVED] *
                          predicted->reserved_bytes[rank->stage] / alone.reserved_bytes;
   note_rank(call, results, rank, alone.microbatches, device_bytes);
-  if (measured) add_measured_step(call, results, row, rank, &run);
+  if (measured) add_measured_step(call, results, row, rank, &plan_as_run);
 }
 
 /* ---- results: all ranks --------------------------------------------------------------------- */
@@ -432,10 +436,10 @@ static const struct pz_csv *read_results_table(struct pz_call *call, const char 
   return csv;
 }
 
-/* Describes what ran and where, and notes the critical stages without a rank. */
+/* Stores which versions ran on which device, and notes the critical stages without a rank. */
 static void describe_rehearsal(struct pz_call *call, struct rehearsal_results *results) {
   struct pz_rehearsal *out = results->out;
-  uint32_t first = 0; /* rank that ran */
+  uint32_t first = 0; /* first rank that ran */
   while (first + 1 < out->n_ranks && out->ranks[first].status == PZ_RANK_FAILED) first++;
   memcpy(out->plan, results->plan->digest, sizeof out->plan);
   out->framework = pz_framework_names[results->plan->predicted.plan.framework];
@@ -460,7 +464,7 @@ static void describe_rehearsal(struct pz_call *call, struct rehearsal_results *r
   }
 }
 
-/* Decides whether the plan fits. */
+/* Decides whether the plan fits in memory, and finds the least spare memory of a rank. */
 static void judge_memory(struct pz_call *call, struct rehearsal_results *results) {
   struct pz_rehearsal *out = results->out;
   uint32_t n_ran = 0;
@@ -481,8 +485,7 @@ static void judge_memory(struct pz_call *call, struct rehearsal_results *results
              out->ranks[0].rank, *why ? why : "it failed without a message");
 }
 
-/* Corrects the chip's factors of compute and of memory by the measured ranks, and predicts the
- * plan again. */
+/* Fits the chip's factors of compute and memory to the ranks, and predicts the plan again. */
 static void correct_chip(struct pz_call *call, struct rehearsal_results *results) {
   enum { COMPUTE_FACTORS = 4 };
   const struct pz_measured_step *steps = results->steps.items;
@@ -496,8 +499,8 @@ static void correct_chip(struct pz_call *call, struct rehearsal_results *results
   struct pz_chip *chip = pz_copy(call, results->plan->job.chip, 1, sizeof *chip);
   struct pz_correction correction = pz_correction_fit(steps, sensitivities, n, n);
   correction.collectives = chip->correction.collectives;
-  /* The factor of memory is the largest ratio of measured to predicted reserved bytes, within
-   * what a chip file accepts. */
+  /* The factor of memory is the largest ratio of measured to predicted reserved bytes, limited
+   * to the range of chip files. */
   double memory_ratio = 0;
   for (uint32_t i = 0; i < out->n_ranks; i++) {
     const struct pz_rehearsed_rank *rank = &out->ranks[i];
@@ -540,19 +543,19 @@ static void read_results(struct pz_call *call, void *ctx) {
   pz_require(call, args->name, "name");
   pz_require(call, args->text, "text");
   pz_require(call, args->out, "out");
-  struct pz_call own;
-  struct pz_rehearsal *out = pz_object_new(call, sizeof *out, &own);
+  struct pz_call object_call;
+  struct pz_rehearsal *out = pz_object_new(call, sizeof *out, &object_call);
   struct rehearsal_results results = {.name = args->name, .out = out};
-  pz_vec_init(&results.steps, own.arena, sizeof(struct pz_measured_step));
-  pz_vec_init(&results.notes, own.arena, sizeof(const char *));
-  results.plan = predict_rehearsed_plan(&own, args->side);
-  results.csv = read_results_table(&own, args->name, args->text, args->bytes);
+  pz_vec_init(&results.steps, object_call.arena, sizeof(struct pz_measured_step));
+  pz_vec_init(&results.notes, object_call.arena, sizeof(const char *));
+  results.plan = predict_rehearsed_plan(&object_call, args->side);
+  results.csv = read_results_table(&object_call, args->name, args->text, args->bytes);
   out->n_ranks = results.csv->rows;
-  out->ranks = pz_alloc(&own, results.csv->rows, sizeof *out->ranks);
-  for (uint32_t row = 0; row < results.csv->rows; row++) read_rank(&own, &results, row);
-  describe_rehearsal(&own, &results);
-  judge_memory(&own, &results);
-  correct_chip(&own, &results);
+  out->ranks = pz_alloc(&object_call, results.csv->rows, sizeof *out->ranks);
+  for (uint32_t row = 0; row < results.csv->rows; row++) read_rank(&object_call, &results, row);
+  describe_rehearsal(&object_call, &results);
+  judge_memory(&object_call, &results);
+  correct_chip(&object_call, &results);
   out->notes = results.notes.items;
   out->n_notes = results.notes.n;
   *args->out = pz_object_keep(call, out);

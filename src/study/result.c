@@ -40,12 +40,12 @@ static int compare_ratios(const void *a, const void *b) {
   return (first->model > second->model) - (first->model < second->model);
 }
 
-struct pz_ratios pz_ratios_of(const double *ratios, const char *const *models, uint32_t n_all) {
+struct pz_ratios pz_ratios_of(const double *ratios, const char *const *models, uint32_t n_models) {
   struct ratio list[PZ_SEARCH_MOST_MODELS];
   uint32_t n = 0;
   double logs = 0;
-  for (uint32_t i = 0; i < n_all; i++) {
-    bool counts = ratios[i] > 0; /* not NaN */
+  for (uint32_t i = 0; i < n_models; i++) {
+    bool counts = ratios[i] > 0; /* false for NaN */
     if (!counts) continue;
     list[n++] = (struct ratio){ratios[i], i};
     logs += log(ratios[i]);
@@ -66,8 +66,7 @@ struct pz_ratios pz_ratios_of(const double *ratios, const char *const *models, u
 
 /* ---- inputs --------------------------------------------------------------------------------- */
 
-/* Returns a copy of an object's text without control characters; "" if the object does not have
- * it. */
+/* Returns a copy of a text member without control characters; "" if it is missing. */
 static const char *plain_text(struct pz_call *call, const json_t *object, const char *key) {
   const char *text = json_string_value(json_object_get(object, key));
   return pz_text_plain(pz_copy_text(call, text ? text : ""));
@@ -80,23 +79,23 @@ static double chip_area_mm2(struct pz_call *call, const json_t *json) {
 }
 
 void pz_result_set_inputs(struct pz_call *call, struct pz_result *result, const char *json) {
-  struct pz_call own = pz_call_in(call, result->arena);
-  struct pz_result_inputs *in = &result->inputs;
+  struct pz_call result_call = pz_call_in(call, result->arena);
+  struct pz_result_inputs *inputs = &result->inputs;
   const json_t *root = pz_json_read(call, "inputs", json, strlen(json));
   const json_t *space = json_object_get(root, "space"), *base = json_object_get(space, "base");
   const json_t *cluster = json_object_get(json_object_get(root, "original"), "cluster");
   const json_t *models = json_object_get(root, "models");
-  in->options = pz_study_options_from_inputs(&own, root);
-  if (base) in->base_mm2 = chip_area_mm2(call, base);
-  in->space_name = plain_text(&own, space, "name");
-  in->space_about = plain_text(&own, space, "about");
-  in->cluster_name = plain_text(&own, cluster, "name");
-  in->cluster_about = plain_text(&own, cluster, "about");
-  for (uint32_t i = 0; i < in->options.n_models; i++) {
+  inputs->options = pz_study_options_from_inputs(&result_call, root);
+  if (base) inputs->base_mm2 = chip_area_mm2(call, base);
+  inputs->space_name = plain_text(&result_call, space, "name");
+  inputs->space_about = plain_text(&result_call, space, "about");
+  inputs->cluster_name = plain_text(&result_call, cluster, "name");
+  inputs->cluster_about = plain_text(&result_call, cluster, "about");
+  for (uint32_t i = 0; i < inputs->options.n_models; i++) {
     const json_t *model = json_array_get(models, i);
-    in->models[i] = (struct pz_result_input_model){
-        in->options.models[i], json_integer_value(json_object_get(model, "seq")),
-        plain_text(&own, model, "digest")};
+    inputs->models[i] = (struct pz_result_input_model){
+        inputs->options.models[i], json_integer_value(json_object_get(model, "seq")),
+        plain_text(&result_call, model, "digest")};
   }
-  in->json = pz_copy_text(&own, json);
+  inputs->json = pz_copy_text(&result_call, json);
 }

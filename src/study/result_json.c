@@ -48,8 +48,8 @@ RECORD(ratios, struct pz_ratios, PZ_FIELD_AS(struct pz_ratios, n_models, PZ_FIEL
 
 /* Ratios are summarised for two or more models; otherwise they are null. */
 static json_t *write_ratios(const void *value) {
-  const struct pz_ratios *r = value;
-  return r->n_models < 2 ? json_null() : pz_record_json(&ratios_record, r);
+  const struct pz_ratios *ratios = value;
+  return ratios->n_models < 2 ? json_null() : pz_record_json(&ratios_record, ratios);
 }
 
 static void read_ratios(struct pz_call *call, const json_t *json, void *value) {
@@ -66,9 +66,9 @@ static json_t *write_plan(const void *value) { return pz_plan_json(value); }
 static void read_plan(struct pz_call *call, const json_t *json, void *value) {
   struct pz_plan *plan = value;
   *plan = pz_plan_default();
-  for (enum pz_plan_field f = 0; f < PZ_PLAN_FIELDS; f++) {
-    const json_t *member = json_object_get(json, pz_plan_field(f)->name);
-    if (member) pz_read_plan_json_field(call, plan, f, member);
+  for (enum pz_plan_field field = 0; field < PZ_PLAN_FIELDS; field++) {
+    const json_t *member = json_object_get(json, pz_plan_field(field)->name);
+    if (member) pz_read_plan_json_field(call, plan, field, member);
   }
 }
 
@@ -238,7 +238,7 @@ RECORD(front, struct pz_result_front,
 
 /* ---- the result ----------------------------------------------------------------------------- */
 
-/* The members of the result besides its answers. */
+/* The members of the result except its answers. */
 RECORD(rest, struct pz_result,
        PZ_FIELD_MANY(struct pz_result, references, PZ_FIELD_LIST, "reference", &reference_record),
        PZ_FIELD_IN(struct pz_result, reference_chip, PZ_FIELD_STRUCT, "reference_chip",
@@ -254,8 +254,8 @@ json_t *pz_result_inputs_json(const struct pz_result *result) {
   return pz_json_parse_again(result->inputs.json);
 }
 
-/* Returns the number of answers for a model alone.  A single model is the common answer and is
- * listed once more as its own. */
+/* Returns the number of answers for one model alone.  If there is a single model, its answer is
+ * listed both as the common one and as its own. */
 static uint32_t count_alone(const struct pz_result *result) {
   uint32_t n_models = result->inputs.options.n_models;
   return result->n_answers > 1 || n_models == 1 ? n_models : 0;
@@ -266,9 +266,9 @@ json_t *pz_result_json(const struct pz_result *result) {
   const struct pz_study_options *options = &result->inputs.options;
   uint32_t n_alone = count_alone(result);
   json_t *rest = pz_record_json(&rest_record, result), *alone = json_array();
-  bool good = rest && alone;
-  for (uint32_t model = 0; model < n_alone && good; model++)
-    good =
+  bool complete = rest && alone;
+  for (uint32_t model = 0; model < n_alone && complete; model++)
+    complete =
         json_array_append_new(alone, pz_record_json(&alone_record, &result->answers[model])) == 0;
   json_t *root =
       json_pack("{s:o,s:o,s:o}", "best", pz_record_json(&best_record, best), "per_model", alone,
@@ -276,17 +276,17 @@ json_t *pz_result_json(const struct pz_result *result) {
   json_t *objective = json_pack("{s:s,s:s,s:s}", "name", pz_objective_names[options->objective],
                                 "meaning", pz_objective_unit(options->objective), "evaluator",
                                 pz_evaluator_names[options->evaluator]);
-  good = root && good && json_object_update(root, rest) == 0;
-  if (json_object_set_new(root, "objective", objective) != 0) good = false;
-  if (json_object_set_new(root, "inputs", pz_result_inputs_json(result)) != 0) good = false;
+  complete = root && complete && json_object_update(root, rest) == 0;
+  if (json_object_set_new(root, "objective", objective) != 0) complete = false;
+  if (json_object_set_new(root, "inputs", pz_result_inputs_json(result)) != 0) complete = false;
   json_decref(rest);
-  if (good) return root;
+  if (complete) return root;
   json_decref(root);
   return NULL;
 }
 
-/* The power is that of one device during a step, the energy that of all devices over the step. */
-json_t *pz_result_told_json(const struct pz_result *result) {
+/* Adds the power of one device during a step, and the energy of all devices over the step. */
+json_t *pz_result_display_json(const struct pz_result *result) {
   const struct pz_answer *best = pz_result_best(result);
   json_t *root = pz_result_json(result), *shown = json_object_get(root, "best");
   if (!root || !best->n_models || !best->models[0].training) return root;
@@ -306,14 +306,14 @@ json_t *pz_result_told_json(const struct pz_result *result) {
 }
 
 void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result *result) {
-  struct pz_call own = pz_call_in(call, result->arena);
+  struct pz_call result_call = pz_call_in(call, result->arena);
   const json_t *inputs = json_object_get(json, "inputs");
   if (!inputs) pz_raise(call, PZ_BAD_INPUT, "the result has no inputs");
   char *text = pz_json_format(call, inputs, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
   pz_result_set_inputs(call, result, text);
   const struct pz_study_options *options = &result->inputs.options;
   result->n_answers = options->n_models > 1 && options->each_model ? options->n_models + 1 : 1;
-  result->answers = pz_alloc(&own, result->n_answers, sizeof *result->answers);
+  result->answers = pz_alloc(&result_call, result->n_answers, sizeof *result->answers);
 
   const json_t *alone = json_object_get(json, "per_model");
   uint32_t n_alone = count_alone(result);
@@ -322,16 +322,17 @@ void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result 
              json_array_size(alone), n_alone);
   for (uint32_t model = 0; model < n_alone; model++) {
     struct pz_answer *answer = &result->answers[model];
-    pz_record_parse(&own, &alone_record, json_array_get(alone, model), "the result: per_model",
-                    answer);
+    pz_record_parse(&result_call, &alone_record, json_array_get(alone, model),
+                    "the result: per_model", answer);
     if (answer->n_models != 1 || !answer->name)
       pz_raise(call, PZ_BAD_INPUT, "the result: per_model has %u models; accepted: 1",
                answer->n_models);
   }
 
   struct pz_answer *best = &result->answers[result->n_answers - 1];
-  pz_record_parse(&own, &best_record, json_object_get(json, "best"), "the result: best", best);
-  pz_record_parse(&own, &certificate_record, json_object_get(json, "certificate"),
+  pz_record_parse(&result_call, &best_record, json_object_get(json, "best"), "the result: best",
+                  best);
+  pz_record_parse(&result_call, &certificate_record, json_object_get(json, "certificate"),
                   "the result: certificate", &best->certificate);
   if (best->n_models != options->n_models)
     pz_raise(call, PZ_BAD_INPUT, "the result: best has %u models; accepted: %u", best->n_models,
@@ -345,15 +346,14 @@ void pz_result_parse(struct pz_call *call, const json_t *json, struct pz_result 
       if (!has_plan) pz_raise(call, PZ_BAD_INPUT, "the result: %s has no plan", model->model);
     }
 
-  /* A record refuses keys that it does not have, so that its own are read from an object without
-   * the others. */
+  /* A record refuses unknown keys, so its own keys are copied into an object without the others. */
   json_t *rest = pz_json_built(call, json_object());
   for (size_t i = 0; i < rest_record.n_fields; i++) {
     const char *key = rest_record.fields[i].key;
     json_t *value = json_object_get(json, key);
     if (value && json_object_set(rest, key, value) != 0) pz_raise_memory(call, "the result");
   }
-  pz_record_parse(&own, &rest_record, rest, "the result", result);
+  pz_record_parse(&result_call, &rest_record, rest, "the result", result);
   if (result->n_references != options->n_models)
     pz_raise(call, PZ_BAD_INPUT, "the result has %u references; accepted: %u", result->n_references,
              options->n_models);
@@ -396,8 +396,7 @@ json_t *pz_comparison_json(const struct pz_result *result) {
   return pz_record_json(&comparison_record, result->comparison);
 }
 
-/* Returns true if the comparison has every method for each answer of the result, and the search
- * as the last method. */
+/* Returns whether every answer has all methods in the comparison, the search as the last. */
 static bool comparison_fits(const struct pz_result *result,
                             const struct pz_comparison *comparison) {
   if (comparison->n_runs != result->n_answers) return false;
@@ -416,9 +415,9 @@ static bool comparison_fits(const struct pz_result *result,
 }
 
 void pz_comparison_parse(struct pz_call *call, const json_t *json, struct pz_result *result) {
-  struct pz_call own = pz_call_in(call, result->arena);
-  struct pz_comparison *comparison = pz_alloc(&own, 1, sizeof *comparison);
-  pz_record_parse(&own, &comparison_record, json, "the comparison", comparison);
+  struct pz_call result_call = pz_call_in(call, result->arena);
+  struct pz_comparison *comparison = pz_alloc(&result_call, 1, sizeof *comparison);
+  pz_record_parse(&result_call, &comparison_record, json, "the comparison", comparison);
   if (!comparison_fits(result, comparison))
     pz_raise(call, PZ_BAD_INPUT, "the comparison is not of this run; see phaze verify");
   result->comparison = comparison;
@@ -492,8 +491,7 @@ json_t *pz_detail_json(const struct pz_result *result) {
   return pz_record_json(&detail_record, result->detail);
 }
 
-/* Returns true if plans and shown chips refer to models and answers of the result, and schedules
- * have names. */
+/* Returns whether the detail refers to models and answers of the result, and has names. */
 static bool detail_fits(const struct pz_result *result, const struct pz_result_detail *detail) {
   for (uint32_t i = 0; i < detail->n_plans; i++)
     if (detail->plans[i].model >= result->inputs.options.n_models) return false;
@@ -505,9 +503,9 @@ static bool detail_fits(const struct pz_result *result, const struct pz_result_d
 }
 
 void pz_detail_parse(struct pz_call *call, const json_t *json, struct pz_result *result) {
-  struct pz_call own = pz_call_in(call, result->arena);
-  struct pz_result_detail *detail = pz_alloc(&own, 1, sizeof *detail);
-  pz_record_parse(&own, &detail_record, json, "the report's data", detail);
+  struct pz_call result_call = pz_call_in(call, result->arena);
+  struct pz_result_detail *detail = pz_alloc(&result_call, 1, sizeof *detail);
+  pz_record_parse(&result_call, &detail_record, json, "the report's data", detail);
   if (!detail_fits(result, detail))
     pz_raise(call, PZ_BAD_INPUT, "the report's data are not of this run; see phaze verify");
   result->detail = detail;

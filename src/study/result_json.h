@@ -10,9 +10,9 @@
 /* Returns the result of the search, without comparison and detail. */
 json_t *pz_result_json(const struct pz_result *result);
 
-/* Returns the same as it is shown to people, with the power of the best chip in each step and
- * the energy of each model's step. */
-json_t *pz_result_told_json(const struct pz_result *result);
+/* Returns the result for output: like pz_result_json(), with the power of the best chip in each
+ * step and the energy of the step of each model. */
+json_t *pz_result_display_json(const struct pz_result *result);
 
 /* Returns the inputs of the search. */
 json_t *pz_result_inputs_json(const struct pz_result *result);

@@ -16,7 +16,7 @@
 
 struct result_maker {
   struct pz_call *call;
-  struct pz_call own; /* allocates in the result */
+  struct pz_call result_call; /* allocates in the arena of the result */
   struct pz_result *result;
   struct pz_study *study;
   struct pz_watch watch;
@@ -25,13 +25,13 @@ struct result_maker {
 };
 
 static const char *copy_or_null(struct result_maker *maker, const char *text) {
-  return text ? pz_copy_text(&maker->own, text) : NULL;
+  return text ? pz_copy_text(&maker->result_call, text) : NULL;
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-/* Counts of an objective run.  The best chip was evaluated, although its box may be open, or
- * closed by a bound within the gap: it is counted as evaluated in any case. */
+/* Returns the counts of an objective run.  The best chip was evaluated, although its box may be
+ * open or closed by a bound within the gap, and is counted as evaluated. */
 static struct pz_certificate make_certificate(const struct pz_objective_run *run) {
   enum pz_box_end end = PZ_BOX_EVALUATED;
   for (uint32_t i = 0; i < run->n_boxes; i++)
@@ -56,7 +56,7 @@ static const struct pz_training_answer *make_training_answer(struct result_maker
                                                              double limit_watts, uint32_t model,
                                                              double *samples_per_s) {
   const struct pz_training_question *question = &maker->study->training;
-  struct pz_training_answer *training = pz_alloc(&maker->own, 1, sizeof *training);
+  struct pz_training_answer *training = pz_alloc(&maker->result_call, 1, sizeof *training);
   struct pz_found_plan found;
   double dynamic_j = 0, static_watts = pz_chip_taken(chip).static_watts;
   if (!pz_training_find_plan(maker->call, maker->study->evaluator, 0, chip, model, &found,
@@ -76,9 +76,9 @@ static const struct pz_training_answer *make_training_answer(struct result_maker
       .usable_bytes = found.p.usable_bytes,
       .parts = found.p.parts,
       .limit_watts = limit_watts};
-  if (found.plan.stage_recompute) /* belongs to the evaluator, until its next call */
+  if (found.plan.stage_recompute) /* the original belongs to the evaluator, until its next call */
     training->plan.stage_recompute =
-        pz_copy(&maker->own, found.plan.stage_recompute, (size_t)found.plan.pp,
+        pz_copy(&maker->result_call, found.plan.stage_recompute, (size_t)found.plan.pp,
                 sizeof *found.plan.stage_recompute);
   *samples_per_s = (double)pz_training_batch(question, model) / training->step_s;
   return training;
@@ -91,20 +91,20 @@ static const struct pz_partition *make_partition(struct result_maker *maker,
                                                  double *samples_per_s) {
   struct pz_study *study = maker->study;
   struct pz_original_worker *worker = pz_original_worker(study->evaluator, 0);
-  struct pz_partition *plan = pz_alloc(&maker->own, 1, sizeof *plan);
-  struct pz_call own = pz_call_in(maker->call, maker->result->arena);
-  struct pz_evaluation known;
-  if (!pz_search_known(study->search, &run->best, model, &known))
+  struct pz_partition *plan = pz_alloc(&maker->result_call, 1, sizeof *plan);
+  struct pz_evaluation known_evaluation;
+  if (!pz_search_known(study->search, &run->best, model, &known_evaluation))
     pz_raise(maker->call, PZ_INTERNAL, "the best chip was not evaluated");
-  struct pz_evaluation evaluation = pz_original_evaluate(maker->call, worker, &run->best, model,
-                                                         answer->hbm_gib, known.effort, HUGE_VAL);
-  pz_original_restore_plan(&own, worker, answer->chip, answer->hbm_gib, &evaluation, plan);
+  struct pz_evaluation evaluation = pz_original_evaluate(
+      maker->call, worker, &run->best, model, answer->hbm_gib, known_evaluation.effort, HUGE_VAL);
+  pz_original_restore_plan(&maker->result_call, worker, answer->chip, answer->hbm_gib, &evaluation,
+                           plan);
   *samples_per_s = (double)study->options.batch / evaluation.step_s;
   return plan;
 }
 
-/* The objective is computed again from the throughputs of the plans, because evaluations that a
- * run file saved may have been changed. */
+/* Checks the objective against the plans.  It is computed again because evaluations that a run
+ * file saved may have been changed. */
 static void check_objective(struct result_maker *maker, const struct pz_objective_run *run,
                             const struct pz_answer *answer) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
@@ -126,18 +126,17 @@ static void check_objective(struct result_maker *maker, const struct pz_objectiv
              answer->chip->name, value, run->value);
 }
 
-/* The objective compares a chip that was never measured with another such chip: both errors
- * count, as independent ones. */
+/* Returns the uncertainty of the objective, which compares a chip that was never measured with
+ * another such chip: both have an error, and the errors are independent. */
 static struct pz_uncertainty objective_uncertainty(const struct pz_study *study, double value) {
-  double both = 1 + sqrt(2) * pz_cold_spread();
+  double factor = 1 + sqrt(2) * pz_cold_spread();
   bool ratio = study->options.objective == PZ_OBJECTIVE_GEOMEAN ||
                study->options.objective == PZ_OBJECTIVE_WEIGHTED;
   if (!pz_study_is_training(study) || !ratio) return (struct pz_uncertainty){0};
-  return (struct pz_uncertainty){pz_cold_spread(), value / both, value * both};
+  return (struct pz_uncertainty){pz_cold_spread(), value / factor, value * factor};
 }
 
-/* Sets the models of an answer: their plans on its chip, throughputs, and ratios to the
- * reference. */
+/* Sets the models of an answer: plans on its chip, throughputs and ratios to the reference. */
 static void make_answer_models(struct result_maker *maker, const struct pz_objective_run *run,
                                struct pz_answer *answer) {
   const struct pz_study *study = maker->study;
@@ -145,7 +144,7 @@ static void make_answer_models(struct result_maker *maker, const struct pz_objec
   const char *names[PZ_SEARCH_MOST_MODELS];
   double limit_watts = study->limits.watts > 0 ? study->limits.watts : answer->peak_watts;
   answer->n_models = run->objective.n;
-  answer->models = pz_alloc(&maker->own, answer->n_models, sizeof *answer->models);
+  answer->models = pz_alloc(&maker->result_call, answer->n_models, sizeof *answer->models);
   for (uint32_t k = 0; k < answer->n_models; k++) {
     struct pz_answer_model *out = &answer->models[k];
     uint32_t model = run->objective.models[k];
@@ -166,12 +165,12 @@ static void make_answer_models(struct result_maker *maker, const struct pz_objec
 static void make_answer(struct result_maker *maker, uint32_t i, struct pz_answer *answer) {
   struct pz_study *study = maker->study;
   const struct pz_objective_run *run = &study->objective_run[i];
-  struct pz_chip *chip = pz_alloc(&maker->own, 1, sizeof *chip);
+  struct pz_chip *chip = pz_alloc(&maker->result_call, 1, sizeof *chip);
   answer->hbm_gib = pz_study_smallest_memory(maker->call, study, run);
   pz_study_chip(study, run, answer->hbm_gib, chip);
   answer->chip = chip;
   struct pz_taken taken = pz_chip_taken(chip);
-  answer->name = pz_copy_text(&maker->own, pz_study_run_name(study, i));
+  answer->name = pz_copy_text(&maker->result_call, pz_study_run_name(study, i));
   answer->chip_id = pz_space_id(&study->space, &run->best);
   answer->area_mm2 = taken.mm2;
   answer->area_part = study->limits.mm2 > 0 ? taken.mm2 / study->limits.mm2 : 0;
@@ -195,25 +194,26 @@ static void make_references(struct result_maker *maker) {
   const struct pz_chip *chip = &study->reference_chip;
   bool training = pz_study_is_training(study);
   result->n_references = study->options.n_models;
-  result->references = pz_alloc(&maker->own, result->n_references, sizeof *result->references);
+  result->references =
+      pz_alloc(&maker->result_call, result->n_references, sizeof *result->references);
   for (uint32_t i = 0; i < result->n_references; i++) {
-    const struct pz_reference *ref = &study->reference[i];
+    const struct pz_reference *reference = &study->reference[i];
     struct pz_result_reference *out = &result->references[i];
     *out = (struct pz_result_reference){.model = result->inputs.models[i].name,
-                                        .samples_per_s = ref->samples_per_s,
-                                        .hbm_gib = ref->hbm_gib,
-                                        .expert = ref->expert};
+                                        .samples_per_s = reference->samples_per_s,
+                                        .hbm_gib = reference->hbm_gib,
+                                        .expert = reference->expert};
     if (training) {
       double limit_watts = chip->watts > 0 ? chip->watts : study->reference_taken.watts;
       out->hbm_gib = (double)pz_chip_hbm_bytes(chip) / 0x1p30;
       out->training = make_training_answer(maker, chip, limit_watts, i, &out->samples_per_s);
-    } else if (ref->expert) {
-      struct pz_reference_plan plan = {.tp = ref->plan.tp,
-                                       .pp = ref->plan.stages,
-                                       .dp = ref->plan.replicas,
-                                       .mbs = ref->plan.mbs,
-                                       .recompute = ref->plan.recompute};
-      out->plan = pz_copy(&maker->own, &plan, 1, sizeof plan);
+    } else if (reference->expert) {
+      struct pz_reference_plan plan = {.tp = reference->plan.tp,
+                                       .pp = reference->plan.stages,
+                                       .dp = reference->plan.replicas,
+                                       .mbs = reference->plan.mbs,
+                                       .recompute = reference->plan.recompute};
+      out->plan = pz_copy(&maker->result_call, &plan, 1, sizeof plan);
     }
   }
   /* The reference chip exists, so the power of its data sheet is used if that is lower. */
@@ -232,7 +232,7 @@ static void make_references(struct result_maker *maker) {
 
 /* ---- around the best chip ------------------------------------------------------------------- */
 
-/* Sets the plans of a step on an axis, unless a model does not fit there. */
+/* Sets the plans of the models on a neighbour of the best chip, if all of them fit there. */
 static void make_step_models(struct result_maker *maker, const struct pz_answer *best,
                              const struct pz_step *found, struct pz_result_step *out) {
   const struct pz_objective *objective = &maker->common->objective;
@@ -240,26 +240,27 @@ static void make_step_models(struct result_maker *maker, const struct pz_answer 
   for (uint32_t i = 0; i < best->n_models; i++)
     if (!found->plans[objective->models[i]].fits) return;
   out->n_models = best->n_models;
-  out->models = pz_alloc(&maker->own, best->n_models, sizeof *out->models);
+  out->models = pz_alloc(&maker->result_call, best->n_models, sizeof *out->models);
   for (uint32_t i = 0; i < best->n_models; i++) {
     const struct pz_step_plan *plan = &found->plans[objective->models[i]];
     out->models[i] = (struct pz_step_answer){best->models[i].model, plan->step_s, plan->parts,
-                                             pz_copy_text(&maker->own, plan->text)};
+                                             pz_copy_text(&maker->result_call, plan->text)};
   }
-  /* Finds the part of step time that changes most in the direction of the objective, averaged
-   * over the models. */
+  /* Finds the part of step time that changes the objective most, averaged over the models. */
   const struct pz_part_info *part;
   for (size_t k = 0; (part = pz_time_part_at(k)) != NULL; k++) {
-    double more = 0;
+    double mean_change = 0;
     for (uint32_t i = 0; i < out->n_models; i++) {
-      const struct pz_training_answer *own = best->models[i].training;
-      more += (pz_time_part(&out->models[i].parts, part) - pz_time_part(&own->parts, part)) /
-              own->step_s / out->n_models;
+      const struct pz_training_answer *best_training = best->models[i].training;
+      mean_change +=
+          (pz_time_part(&out->models[i].parts, part) - pz_time_part(&best_training->parts, part)) /
+          best_training->step_s / out->n_models;
     }
-    bool smaller_change = out->change > 0 ? more >= out->where_change : more <= out->where_change;
+    bool smaller_change =
+        out->change > 0 ? mean_change >= out->where_change : mean_change <= out->where_change;
     if (out->where && smaller_change) continue;
     out->where = part->label;
-    out->where_change = more;
+    out->where_change = mean_change;
   }
 }
 
@@ -269,10 +270,11 @@ static void make_sensitivity(struct result_maker *maker) {
   double value = maker->common->value;
   result->n_sensitivity = pz_sensitivity_steps(maker->call, maker->study, maker->common,
                                                best->hbm_gib, maker->watch, maker->steps);
-  result->sensitivity = pz_alloc(&maker->own, result->n_sensitivity, sizeof *result->sensitivity);
+  result->sensitivity =
+      pz_alloc(&maker->result_call, result->n_sensitivity, sizeof *result->sensitivity);
   for (uint32_t i = 0; i < result->n_sensitivity; i++) {
     const struct pz_step *step = &maker->steps[i];
-    result->sensitivity[i] = (struct pz_result_step){.parameter = step->what,
+    result->sensitivity[i] = (struct pz_result_step){.parameter = step->parameter,
                                                      .from = copy_or_null(maker, step->from),
                                                      .to = copy_or_null(maker, step->to),
                                                      .objective = step->value,
@@ -288,35 +290,34 @@ static void make_sensitivity(struct result_maker *maker) {
 
 static void free_deferred_evaluator(void *evaluator) { pz_evaluator_free(evaluator); }
 
-/* Returns the objective of the best chip with the best plans under the restrictions of q. */
+/* Returns the objective of the best chip with the best plans that `question` allows. */
 static double objective_with(struct result_maker *maker,
                              const struct pz_training_question *question) {
   struct pz_study *study = maker->study;
   const struct pz_objective *objective = &maker->common->objective;
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS] = {{0}};
-  struct pz_box one = pz_box_of(&maker->common->best);
+  struct pz_box best_box = pz_box_of(&maker->common->best);
   struct pz_boxed chip;
-  pz_boxed_set(&study->space, &one, &chip);
-  struct pz_evaluator *by = pz_training_create(maker->call, question, &chip.lo, NULL,
-                                               pz_training_times(study->evaluator, 0));
-  pz_defer(maker->call, free_deferred_evaluator, by);
+  pz_boxed_set(&study->space, &best_box, &chip);
+  struct pz_evaluator *evaluator = pz_training_create(maker->call, question, &chip.lo, NULL,
+                                                      pz_training_times(study->evaluator, 0));
+  pz_defer(maker->call, free_deferred_evaluator, evaluator);
   for (uint32_t i = 0; i < objective->n; i++) {
-    struct pz_evaluation evaluation = by->ops->evaluate(
-        maker->call, by, 0, &chip, objective->models[i], PZ_EFFORT_FULL, HUGE_VAL);
+    struct pz_evaluation evaluation = evaluator->ops->evaluate(
+        maker->call, evaluator, 0, &chip, objective->models[i], PZ_EFFORT_FULL, HUGE_VAL);
     steps[objective->models[i]] = (struct pz_step_cost){evaluation.step_s, evaluation.dynamic_j};
   }
-  pz_close(maker->call, by);
+  pz_close(maker->call, evaluator);
   return pz_objective_value(objective, steps, &chip.least);
 }
 
-/* Finds how fast the best chip is if operators run one after another, and if they overlap within
- * whole layers. */
+/* Finds the objective if operators run one after another, or overlap in whole layers only. */
 static void make_executions(struct result_maker *maker) {
   struct pz_training_question serial = maker->study->training, whole = maker->study->training;
   if (!pz_study_is_training(maker->study) || serial.serial) return;
   serial.serial = true;
   whole.whole = true;
-  struct pz_executions *executions = pz_alloc(&maker->own, 1, sizeof *executions);
+  struct pz_executions *executions = pz_alloc(&maker->result_call, 1, sizeof *executions);
   executions->serial = objective_with(maker, &serial);
   executions->whole = objective_with(maker, &whole);
   maker->result->executions = executions;
@@ -327,17 +328,18 @@ static void make_front(struct result_maker *maker) {
   if (!study->options.pareto) return;
   struct pz_front front = pz_pareto_front(maker->call, maker->study, maker->watch);
   pz_front_thin(&front, study->options.pareto_tolerance);
-  struct pz_result_front *out = pz_alloc(&maker->own, 1, sizeof *out);
-  out->points = pz_alloc(&maker->own, front.n, sizeof *out->points);
+  struct pz_result_front *out = pz_alloc(&maker->result_call, 1, sizeof *out);
+  out->points = pz_alloc(&maker->result_call, front.n, sizeof *out->points);
   for (uint32_t i = 0; i < front.n; i++) {
     const struct pz_front_point *point = &front.points[i];
     struct pz_chip chip;
     pz_space_chip(&study->space, &study->points[point->point], &chip);
-    out->points[i] = (struct pz_result_front_chip){.chip = pz_copy_text(&maker->own, chip.name),
-                                                   .objective = point->value,
-                                                   .area_mm2 = point->area_um2 / 1e6,
-                                                   .peak_watts = point->watts,
-                                                   .knee = point->knee};
+    out->points[i] =
+        (struct pz_result_front_chip){.chip = pz_copy_text(&maker->result_call, chip.name),
+                                      .objective = point->value,
+                                      .area_mm2 = point->area_um2 / 1e6,
+                                      .peak_watts = point->watts,
+                                      .knee = point->knee};
   }
   out->n_points = front.n;
   out->tolerance = study->options.pareto_tolerance;
@@ -351,7 +353,7 @@ static void make_front(struct result_maker *maker) {
 void pz_result_build(struct pz_call *call, struct pz_result *result, struct pz_study *study,
                      struct pz_watch watch) {
   struct result_maker maker = {.call = call,
-                               .own = pz_call_in(call, result->arena),
+                               .result_call = pz_call_in(call, result->arena),
                                .result = result,
                                .study = study,
                                .watch = watch,
@@ -360,12 +362,12 @@ void pz_result_build(struct pz_call *call, struct pz_result *result, struct pz_s
   char *text = pz_json_format(call, inputs, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
   pz_result_set_inputs(call, result, text);
   result->n_answers = study->n_runs;
-  result->answers = pz_alloc(&maker.own, result->n_answers, sizeof *result->answers);
+  result->answers = pz_alloc(&maker.result_call, result->n_answers, sizeof *result->answers);
   for (uint32_t left = result->n_answers; left > 0; left--)
     make_answer(&maker, left - 1, &result->answers[left - 1]);
   make_sensitivity(&maker);
   if (pz_study_is_training(study) && maker.common->finished)
-    result->robustness = pz_robustness_make(&maker.own, study, maker.common, maker.steps,
+    result->robustness = pz_robustness_make(&maker.result_call, study, maker.common, maker.steps,
                                             result->n_sensitivity, watch);
   make_executions(&maker);
   make_front(&maker);

@@ -12,24 +12,23 @@
 #include "core/alloc.h"
 #include "study/tasks.h"
 
-/* Candidates whose value is within this fraction of the best.  Changed constants move the value
- * of the best chip by some percent, and its distance from other chips by less. */
+/* Candidates are chips whose value is within this fraction of the best.  Changed constants move
+ * the value of the best chip by some percent, and its distance from other chips by less. */
 static const double NEAR = 0.03;
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* Returns the objective of a chip, if it is within the limits and better than `least`; otherwise
- * 0. */
+/* Returns the objective of a chip within the limits that is better than `least`, or 0. */
 static double value_above(struct pz_call *call, struct pz_search *search,
                           const struct pz_objective *objective, unsigned worker,
                           const struct pz_point *point, double least) {
   const struct pz_search_question *question = pz_search_asked(search);
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS] = {{0}};
-  struct pz_box one = pz_box_of(point);
+  struct pz_box point_box = pz_box_of(point);
   struct pz_boxed chip;
-  pz_boxed_set(question->space, &one, &chip);
+  pz_boxed_set(question->space, &point_box, &chip);
   if (pz_boxed_breaks(&chip, &question->limits)) return 0;
-  /* Becomes the value when every model has been evaluated. */
+  /* This bound becomes the value when every model has been evaluated. */
   double bound = pz_search_upper_bound(call, search, worker, objective, &chip, steps);
   for (uint32_t i = 0; i < objective->n && bound > least; i++) {
     uint32_t model = objective->models[i];
@@ -51,10 +50,10 @@ struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *study,
   struct pz_call scratch = pz_scratch(call);
   struct pz_space *space = pz_copy(&scratch, &study->space, 1, sizeof study->space);
   struct pz_search_question moved_question = *pz_search_asked(study->search);
-  struct pz_box all = pz_box_all(&study->space, 0);
+  struct pz_box whole_space = pz_box_all(&study->space, 0);
   struct pz_boxed largest;
   space->constants = question->constants;
-  pz_boxed_set(space, &all, &largest);
+  pz_boxed_set(space, &whole_space, &largest);
   struct pz_evaluator *evaluator = pz_training_create(call, &study->training, &largest.hi, NULL,
                                                       pz_training_times(study->evaluator, worker));
   pz_defer(call, free_deferred_evaluator, evaluator);
@@ -86,10 +85,11 @@ struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *study,
 
 enum { MOST_KINDS = 24, MOST_CANDIDATES = MOST_KINDS + PZ_MOST_STEPS * (PZ_MOST_STEPS + 1) / 2 };
 
-/* Each constant is moved twice: move 2c to the low end, 2c+1 to the high end of constant c. */
+/* Move 2c sets constant c to its low end, move 2c+1 to its high end. */
 enum { N_MOVES = 2 * PZ_COLD_CONSTANTS };
 
-struct robustness {
+/* The best chip of a run, its candidates, and the results of the moved constants. */
+struct robustness_check {
   struct pz_study *study;
   const struct pz_objective_run *run;
   struct pz_watch watch;
@@ -120,90 +120,90 @@ static int compare_chip_values(const void *a, const void *b) {
   return compare_kinds(a, b);
 }
 
-/* Returns the objective of a chip by the evaluations of the search; 0 if one of its models was
- * not evaluated. */
-static double known_objective(const struct robustness *work, const struct pz_objective *objective,
-                              const struct pz_point *point) {
+/* Returns the objective of a chip by the search's evaluations; 0 if a model has none. */
+static double known_objective(const struct robustness_check *check,
+                              const struct pz_objective *objective, const struct pz_point *point) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS] = {{0}};
   struct pz_chip chip;
   for (uint32_t i = 0; i < objective->n; i++) {
     struct pz_evaluation evaluation;
-    if (!pz_search_known(work->study->search, point, objective->models[i], &evaluation)) return 0;
+    if (!pz_search_known(check->study->search, point, objective->models[i], &evaluation)) return 0;
     steps[objective->models[i]] = (struct pz_step_cost){evaluation.step_s, evaluation.dynamic_j};
   }
-  pz_space_chip(&work->study->space, point, &chip);
+  pz_space_chip(&check->study->space, point, &chip);
   struct pz_taken taken = pz_chip_taken(&chip);
   return pz_objective_value(objective, steps, &taken);
 }
 
 /* Adds a chip within the limits, unless it is the best chip or was added before. */
-static void add_candidate(struct robustness *work, const struct pz_point *point) {
-  const struct pz_space *space = &work->study->space;
-  struct pz_box one = pz_box_of(point);
+static void add_candidate(struct robustness_check *check, const struct pz_point *point) {
+  const struct pz_space *space = &check->study->space;
+  struct pz_box point_box = pz_box_of(point);
   struct pz_boxed chip;
   uint64_t id = pz_space_id(space, point);
-  if (id == pz_space_id(space, &work->run->best)) return;
-  for (uint32_t i = 0; i < work->n; i++)
-    if (pz_space_id(space, &work->candidates[i]) == id) return;
-  pz_boxed_set(space, &one, &chip);
-  if (pz_boxed_breaks(&chip, &work->study->limits)) return;
-  work->candidates[work->n] = *point;
-  work->n++;
+  if (id == pz_space_id(space, &check->run->best)) return;
+  for (uint32_t i = 0; i < check->n; i++)
+    if (pz_space_id(space, &check->candidates[i]) == id) return;
+  pz_boxed_set(space, &point_box, &chip);
+  if (pz_boxed_breaks(&chip, &check->study->limits)) return;
+  check->candidates[check->n] = *point;
+  check->n++;
 }
 
 /* Adds the best evaluated chip of every kind, for the MOST_KINDS best kinds. */
-static void add_best_of_kinds(struct pz_call *call, struct robustness *work) {
+static void add_best_of_kinds(struct pz_call *call, struct robustness_check *check) {
   uint32_t n_known = 0, n_chips = 0, n_kinds = 0;
   struct pz_call scratch = pz_scratch(call);
-  const struct pz_found_step *known = pz_search_list_known(&scratch, work->study->search, &n_known);
+  const struct pz_found_step *known =
+      pz_search_list_known(&scratch, check->study->search, &n_known);
   struct evaluated_chip *list = pz_alloc(&scratch, n_known, sizeof *list);
   for (uint32_t i = 0; i < n_known; i++) {
     if (i && known[i].chip_id == known[i - 1].chip_id)
       continue; /* evaluations are sorted by chip */
-    struct evaluated_chip chip = {.point = pz_space_point(&work->study->space, known[i].chip_id)};
-    chip.value = known_objective(work, &work->run->objective, &chip.point);
+    struct evaluated_chip chip = {.point = pz_space_point(&check->study->space, known[i].chip_id)};
+    chip.value = known_objective(check, &check->run->objective, &chip.point);
     if (chip.value > 0) list[n_chips++] = chip;
   }
   qsort(list, n_chips, sizeof *list, compare_kinds);
   for (uint32_t i = 0; i < n_chips; i++)
     if (!n_kinds || list[n_kinds - 1].point.kind != list[i].point.kind) list[n_kinds++] = list[i];
   qsort(list, n_kinds, sizeof *list, compare_chip_values);
-  for (uint32_t i = 0; i < n_kinds && i < MOST_KINDS; i++) add_candidate(work, &list[i].point);
+  for (uint32_t i = 0; i < n_kinds && i < MOST_KINDS; i++) add_candidate(check, &list[i].point);
   pz_scratch_end(&scratch);
 }
 
 static void evaluate_near(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
-  struct robustness *work = ctx;
-  work->values[i] = value_above(call, work->study->search, &work->run->objective, worker,
-                                &work->candidates[i], (1 - NEAR) * work->run->value);
+  struct robustness_check *check = ctx;
+  check->values[i] = value_above(call, check->study->search, &check->run->objective, worker,
+                                 &check->candidates[i], (1 - NEAR) * check->run->value);
 }
 
-static void find_candidates(struct pz_call *call, struct robustness *work,
+static void find_candidates(struct pz_call *call, struct robustness_check *check,
                             const struct pz_step *steps, uint32_t n_steps) {
   struct pz_study_tasks tasks = {.run = evaluate_near,
-                                 .ctx = work,
-                                 .results = work->values,
-                                 .result_bytes = sizeof *work->values};
-  add_best_of_kinds(call, work);
-  /* Candidates one step away from the best chip, and two steps away: more on one axis for less
-   * on another. */
-  const struct pz_point *best = &work->run->best;
+                                 .ctx = check,
+                                 .results = check->values,
+                                 .result_bytes = sizeof *check->values};
+  add_best_of_kinds(call, check);
+  /* Adds candidates one step away from the best chip, and two steps away, such as more on one
+   * axis and less on another. */
+  const struct pz_point *best = &check->run->best;
   for (uint32_t i = 0; i < n_steps; i++) {
-    add_candidate(work, &steps[i].point);
+    add_candidate(check, &steps[i].point);
     for (uint32_t k = i + 1; k < n_steps; k++) {
       struct pz_point both = steps[i].point;
       const struct pz_point *second = &steps[k].point;
       if (second->kind != best->kind) both.kind = second->kind;
       for (int axis = 0; axis < PZ_AXES; axis++)
         if (second->at[axis] != best->at[axis]) both.at[axis] = second->at[axis];
-      add_candidate(work, &both);
+      add_candidate(check, &both);
     }
   }
-  pz_study_run_tasks(call, work->study->search, work->n, &tasks);
+  pz_study_run_tasks(call, check->study->search, check->n, &tasks);
   uint32_t n_near = 0;
-  for (uint32_t i = 0; i < work->n; i++)
-    if (work->values[i] > 0) work->candidates[n_near++] = work->candidates[i];
-  work->n = n_near;
+  for (uint32_t i = 0; i < check->n; i++)
+    if (check->values[i] > 0) check->candidates[n_near++] = check->candidates[i];
+  check->n = n_near;
 }
 
 /* ---- constants ------------------------------------------------------------------------------ */
@@ -217,18 +217,19 @@ static struct pz_cold moved_constants(const struct pz_study *study, size_t move,
   return constants;
 }
 
-/* Constants of compiled programs apply to the chips of the space, those of launched kernels to
+/* Finds the value of the best chip, and a better candidate, under one move of the constants.
+ * Constants of compiled programs apply to the chips of the space, those of launched kernels to
  * the reference chip, and the energy constant to both. */
 static void compare_moved(struct pz_call *call, void *ctx, size_t move, unsigned worker) {
-  struct robustness *work = ctx;
-  struct pz_objective objective = work->run->objective;
+  struct robustness_check *check = ctx;
+  struct pz_objective objective = check->run->objective;
   double value;
-  struct pz_cold constants = moved_constants(work->study, move, &value);
+  struct pz_cold constants = moved_constants(check->study, move, &value);
   bool energy = move / 2 == PZ_COLD_energy;
   bool compiled = strncmp(pz_cold_at(move / 2)->name, "compiled_", 9) == 0;
   if (energy || !compiled) {
     /* Evaluates the reference chip again with changed constants. */
-    struct pz_study *study = work->study;
+    struct pz_study *study = check->study;
     struct pz_chip chip = study->reference_chip;
     pz_chip_read(call, chip.name, &chip);
     pz_chip_make_cold(call, &chip, &constants);
@@ -241,20 +242,20 @@ static void compare_moved(struct pz_call *call, void *ctx, size_t move, unsigned
       if (fits) step->step_s = plan.p.step_s;
     }
   }
-  work->moved[move] =
-      (struct pz_moved){.value = known_objective(work, &objective, &work->run->best), .better = -1};
+  check->moved[move] = (struct pz_moved){
+      .value = known_objective(check, &objective, &check->run->best), .better = -1};
   if (energy || compiled) {
-    struct pz_moved_question question = {&objective, &constants, &work->run->best, work->candidates,
-                                         work->n};
-    work->moved[move] = pz_moved_compare(call, work->study, &question, worker);
+    struct pz_moved_question question = {&objective, &constants, &check->run->best,
+                                         check->candidates, check->n};
+    check->moved[move] = pz_moved_compare(call, check->study, &question, worker);
   }
-  pz_progress_add(work->watch.progress, 1);
+  pz_progress_add(check->watch.progress, 1);
 }
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-static bool move_changes(const struct robustness *work, size_t move) {
-  return work->moved[move].better >= 0 || work->moved[move].value != work->run->value;
+static bool move_changes(const struct robustness_check *check, size_t move) {
+  return check->moved[move].better >= 0 || check->moved[move].value != check->run->value;
 }
 
 struct pz_robustness *pz_robustness_make(struct pz_call *call, struct pz_study *study,
@@ -262,29 +263,30 @@ struct pz_robustness *pz_robustness_make(struct pz_call *call, struct pz_study *
                                          const struct pz_step *steps, uint32_t n_steps,
                                          struct pz_watch watch) {
   struct pz_call scratch = pz_scratch(call);
-  struct robustness *work = pz_alloc(&scratch, 1, sizeof *work);
-  work->study = study;
-  work->run = run;
-  work->watch = watch;
+  struct robustness_check *check = pz_alloc(&scratch, 1, sizeof *check);
+  check->study = study;
+  check->run = run;
+  check->watch = watch;
   struct pz_study_tasks tasks = {.run = compare_moved,
-                                 .ctx = work,
-                                 .results = work->moved,
-                                 .result_bytes = sizeof *work->moved,
+                                 .ctx = check,
+                                 .results = check->moved,
+                                 .result_bytes = sizeof *check->moved,
                                  .progress = watch.progress,
                                  .progress_units = 1};
   pz_study_phase_begin(call, watch.progress, "robustness", "constants", N_MOVES);
-  find_candidates(call, work, steps, n_steps);
+  find_candidates(call, check, steps, n_steps);
   pz_study_run_tasks(call, study->search, N_MOVES, &tasks);
   pz_study_phase_end(call, watch.progress);
 
   struct pz_robustness *robustness = pz_alloc(call, 1, sizeof *robustness);
   *robustness = (struct pz_robustness){
-      .n_candidates = work->n, .tolerance = study->options.gap, .robust = true};
+      .n_candidates = check->n, .tolerance = study->options.gap, .robust = true};
   robustness->moves = pz_alloc(call, N_MOVES, sizeof *robustness->moves);
   for (size_t i = 0; i < N_MOVES; i++) {
     size_t low = i / 2 * 2;
-    if (!move_changes(work, low) && !move_changes(work, low + 1)) continue; /* has no effect here */
-    const struct pz_moved *moved = &work->moved[i];
+    if (!move_changes(check, low) && !move_changes(check, low + 1))
+      continue; /* has no effect here */
+    const struct pz_moved *moved = &check->moved[i];
     struct pz_moved_constant *out = &robustness->moves[robustness->n_moves];
     *out = (struct pz_moved_constant){.constant = pz_cold_at(i / 2)->name,
                                       .objective = moved->value,
@@ -292,7 +294,7 @@ struct pz_robustness *pz_robustness_make(struct pz_call *call, struct pz_study *
     (void)moved_constants(study, i, &out->value);
     if (moved->better >= 0) {
       struct pz_chip chip;
-      pz_space_chip(&study->space, &work->candidates[moved->better], &chip);
+      pz_space_chip(&study->space, &check->candidates[moved->better], &chip);
       out->better = pz_copy_text(call, chip.name);
       out->better_by = moved->better_value / moved->value - 1;
       robustness->robust = false;

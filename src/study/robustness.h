@@ -1,6 +1,6 @@
-/* Does the choice of the best chip depend on what is not known of chips without measurements?
- * The best chip and others close to it are compared again with each constant of cold.def at
- * either end of its range. */
+/* Checks whether the choice of the best chip depends on constants of unmeasured chips.  The best
+ * chip and others close to it are compared again with each constant of cold.def at either end of
+ * its range. */
 #ifndef PZ_STUDY_ROBUSTNESS_H
 #define PZ_STUDY_ROBUSTNESS_H
 
@@ -8,24 +8,25 @@
 
 /* Chips to compare when constants of data-sheet chips are changed. */
 struct pz_moved_question {
-  const struct pz_objective
-      *objective; /* objective, with the reference chip under the changed constants */
+  const struct pz_objective *objective; /* refers to the reference chip with these constants */
   const struct pz_cold *constants;
   const struct pz_point *best, *candidates; /* candidates beyond the limits do not count */
   uint32_t n;
 };
 
 struct pz_moved {
-  double value; /* of the best chip */
-  int better; /* the candidate that is better by the most, and by more than the gap, or -1 if none */
-  double better_value; /* its value */
+  double value;        /* value of the best chip */
+  int better;          /* index of the best candidate that exceeds the gap, or -1 if none */
+  double better_value; /* value of that candidate */
 };
 
-/* Runs in the calling thread, which is this worker of the search's pool. */
+/* Compares the candidates with the best chip under changed constants.  Runs in the calling
+ * thread, which is this worker of the search's pool. */
 struct pz_moved pz_moved_compare(struct pz_call *call, struct pz_study *study,
                                  const struct pz_moved_question *question, unsigned worker);
 
-/* Runs on all threads, for the evaluator training only.  `steps` are those of the sensitivity. */
+/* Returns the result of moving every constant.  Runs on all threads, for the evaluator training
+ * only.  `steps` are those of the sensitivity. */
 struct pz_robustness *pz_robustness_make(struct pz_call *call, struct pz_study *study,
                                          const struct pz_objective_run *run,
                                          const struct pz_step *steps, uint32_t n_steps,

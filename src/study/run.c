@@ -20,7 +20,7 @@
 
 /* ---- texts of the run file ------------------------------------------------------------------ */
 
-/* Returns the text of a JSON value, whose reference it takes over, in the memory of the call. */
+/* Returns the text of a JSON value in the memory of the call.  It takes over the reference. */
 static char *run_json_text(struct pz_call *call, json_t *value) {
   json_t *document = pz_json_built(call, value);
   char *text = pz_json_format(call, document, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
@@ -35,7 +35,7 @@ static void save_part(struct pz_call *call, struct pz_run_file *file, enum pz_pa
   pz_scratch_end(&scratch);
 }
 
-typedef void parse_part(struct pz_call *call, const json_t *json, struct pz_result *r);
+typedef void parse_part(struct pz_call *call, const json_t *json, struct pz_result *result);
 
 struct part_parsing {
   const char *name, *text;
@@ -50,7 +50,7 @@ static void parse_part_text(struct pz_call *call, void *ctx) {
 }
 
 struct part_reading {
-  struct pz_run_file *file; /* NULL: on ranks other than 0, or without a directory */
+  struct pz_run_file *file; /* NULL on ranks other than 0 and without a directory */
   enum pz_part part;
   struct pz_buffer *text;
 };
@@ -62,8 +62,7 @@ static void read_part_text(struct pz_call *call, void *ctx) {
   if (text) pz_buffer_add(call, reading->text, text, strlen(text));
 }
 
-/* Reads a part of the result on rank 0, for all ranks.  Returns false if the run file does not
- * have it. */
+/* Reads a part of the result on rank 0 for all ranks; false if the file does not have it. */
 static bool read_saved_part(struct pz_call *call, struct pz_run *run, enum pz_part part,
                             const char *name, parse_part *parse) {
   struct part_reading reading = {run->file, part, pz_buffer_new(call)};
@@ -83,26 +82,26 @@ struct pz_run_options pz_run_options_default(void) {
   return (struct pz_run_options){.size = sizeof(struct pz_run_options)};
 }
 
-static void close_run_contents(void *run) {
-  struct pz_run *r = run;
-  pz_run_file_close(r->file);
-  if (r->has_study) pz_study_release(&r->study);
+static void close_run_contents(void *ctx) {
+  struct pz_run *run = ctx;
+  pz_run_file_close(run->file);
+  if (run->has_study) pz_study_release(&run->study);
 }
 
-/* An empty run, which is closed when the call ends unless keep_run() hands it over. */
+/* Returns an empty run, which is closed when the call ends unless keep_run() hands it over. */
 static struct pz_run *new_run(struct pz_call *call, const struct pz_run_options *options) {
-  struct pz_run_options o = pz_run_options_default();
-  struct pz_call own;
-  pz_require_options(call, &o, sizeof o, options, "pz_run_options_default");
-  struct pz_run *run = pz_object_new(call, sizeof *run, &own);
+  struct pz_run_options run_options = pz_run_options_default();
+  struct pz_call object_call;
+  pz_require_options(call, &run_options, sizeof run_options, options, "pz_run_options_default");
+  struct pz_run *run = pz_object_new(call, sizeof *run, &object_call);
   pz_defer(call, close_run_contents, run);
-  run->options = o;
-  if (o.dir) run->dir = pz_copy_text(&own, o.dir);
+  run->options = run_options;
+  if (run_options.dir) run->dir = pz_copy_text(&object_call, run_options.dir);
   run->options.dir = run->dir;
-  pz_result_init(&run->result, own.arena);
+  pz_result_init(&run->result, object_call.arena);
   run->watch.stop = &run->stop;
-  if (o.progress) {
-    pz_progress_start_call(&run->progress, o.progress, o.ctx, &run->stop);
+  if (run_options.progress) {
+    pz_progress_start_call(&run->progress, run_options.progress, run_options.ctx, &run->stop);
     run->watch.progress = &run->progress;
   }
   return run;
@@ -210,7 +209,7 @@ void pz_run_close(struct pz_run *run) {
   pz_object_free(run);
 }
 
-/* ---- what is known of a run ----------------------------------------------------------------- */
+/* ---- state of a run ------------------------------------------------------------------------- */
 
 const struct pz_result *pz_run_result(const struct pz_run *run) { return &run->result; }
 bool pz_run_reused(const struct pz_run *run) { return run->reused; }
@@ -238,7 +237,7 @@ const char *pz_run_note(const struct pz_run *run, uint32_t i, unsigned *lists) {
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-/* Returns the seconds since the last call, and sets the time of this one. */
+/* Returns the seconds since *since_s, and sets *since_s to the current time. */
 static double lap_s(double *since_s) {
   double now = pz_clock_s(), elapsed = now - *since_s;
   *since_s = now;
@@ -249,19 +248,18 @@ static double lap_s(double *since_s) {
 static void run_all_objectives(struct pz_call *call, struct pz_run *run,
                                const struct pz_round_store *store) {
   struct pz_study_watch watch = {run->watch, store};
-  double since = pz_clock_s();
+  double lap_start_s = pz_clock_s();
   pz_study_start(call, &run->study, &watch);
-  run->times.bounds_s = lap_s(&since);
-  double search_began = since;
+  run->times.bounds_s = lap_s(&lap_start_s);
+  double search_start_s = lap_start_s;
   for (uint32_t i = 0; i < run->study.n_runs; i++) {
     pz_study_run_objective(call, &run->study, i);
-    run->run_s[i] = lap_s(&since);
+    run->run_s[i] = lap_s(&lap_start_s);
   }
-  run->times.search_s = pz_clock_s() - search_began;
+  run->times.search_s = pz_clock_s() - search_start_s;
 }
 
-/* Saves certificates, evaluations and times, and last the result, which marks the run as
- * finished. */
+/* Saves certificates, evaluations, times and, as the mark of a finished run, the result. */
 static void save_result(struct pz_call *call, struct pz_run *run) {
   const struct pz_run_times *times = &run->times;
   struct pz_run_tables tables = {.runs = run->study.objective_run, .n_runs = run->study.n_runs};
@@ -290,9 +288,9 @@ static void search_run(struct pz_call *call, void *ctx) {
   pz_result_init(&run->result, run->result.arena);
   run->reused = false;
   run_all_objectives(call, run, run->file ? pz_run_file_rounds(run->file) : NULL);
-  double since = pz_clock_s();
+  double lap_start_s = pz_clock_s();
   pz_result_build(call, &run->result, &run->study, run->watch);
-  run->times.result_s = lap_s(&since);
+  run->times.result_s = lap_s(&lap_start_s);
   if (!pz_study_is_training(&run->study))
     run->times.n_variants = pz_original_variants(run->study.evaluator);
   run->restored = run->changed = true;
@@ -308,7 +306,7 @@ enum pz_status pz_run_search(struct pz_run *run, struct pz_error *err) {
 
 /* ---- comparison and detail ------------------------------------------------------------------ */
 
-/* Stands for the store's function that saves a round when the run file is only read. */
+/* Replaces the function that saves a round while the run file is only read. */
 static void refuse_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
                          const struct pz_buffer *buffer) {
   (void)ctx, (void)run, (void)round, (void)buffer;
@@ -341,8 +339,8 @@ static void restore_study(struct pz_call *call, struct pz_run *run) {
 /* The detail of the evaluator training is shown as text; only its layer schedules are parsed. */
 static void parse_training_detail(struct pz_call *call, const json_t *json,
                                   struct pz_result *result) {
-  struct pz_call own = pz_call_in(call, result->arena);
-  result->training_detail = run_json_text(&own, json_incref((json_t *)(uintptr_t)json));
+  struct pz_call result_call = pz_call_in(call, result->arena);
+  result->training_detail = run_json_text(&result_call, json_incref((json_t *)(uintptr_t)json));
   pz_detail_parse(call, json_object_get(json, "layers"), result);
 }
 
@@ -391,25 +389,26 @@ static bool has_comparison(const struct pz_run *run, const uint64_t *seed) {
   return comparison && (!seed || comparison->seed == *seed);
 }
 
-void pz_run_find_comparison(struct pz_call *call, struct pz_run *r, const uint64_t *seed) {
-  require_result(call, r);
-  if (has_comparison(r, seed)) return;
-  if (r->result.inputs.options.evaluator == PZ_EVALUATOR_TRAINING)
+void pz_run_find_comparison(struct pz_call *call, struct pz_run *run, const uint64_t *seed) {
+  require_result(call, run);
+  if (has_comparison(run, seed)) return;
+  if (run->result.inputs.options.evaluator == PZ_EVALUATOR_TRAINING)
     pz_raise(call, PZ_BAD_USE,
              "baselines are compared by the evaluator original; accepted: evaluator original");
-  bool saved =
-      r->dir && read_saved_part(call, r, PZ_PART_COMPARISON, "the comparison", pz_comparison_parse);
-  if (saved && has_comparison(r, seed)) return;
-  restore_study(call, r);
-  if (r->dir) find_detail(call, r); /* before baselines add evaluations, on which it depends */
-  pz_compare_methods(call, &r->study, seed ? *seed : PZ_COMPARE_SEED, r->watch, &r->result);
-  for (uint32_t i = 0; i < r->result.comparison->n_runs; i++) {
-    struct pz_comparison_run *run = &r->result.comparison->runs[i];
-    run->methods[run->n_methods - 1].seconds = r->run_s[i]; /* the search is the last method */
+  bool saved = run->dir && read_saved_part(call, run, PZ_PART_COMPARISON, "the comparison",
+                                           pz_comparison_parse);
+  if (saved && has_comparison(run, seed)) return;
+  restore_study(call, run);
+  if (run->dir) find_detail(call, run); /* before baselines add evaluations, on which it depends */
+  pz_compare_methods(call, &run->study, seed ? *seed : PZ_COMPARE_SEED, run->watch, &run->result);
+  for (uint32_t i = 0; i < run->result.comparison->n_runs; i++) {
+    struct pz_comparison_run *objective = &run->result.comparison->runs[i];
+    struct pz_method_result *search = &objective->methods[objective->n_methods - 1];
+    search->seconds = run->run_s[i];
   }
-  r->changed = true;
-  if (r->file && !r->read_only)
-    save_part(call, r->file, PZ_PART_COMPARISON, pz_comparison_json(&r->result));
+  run->changed = true;
+  if (run->file && !run->read_only)
+    save_part(call, run->file, PZ_PART_COMPARISON, pz_comparison_json(&run->result));
 }
 
 struct run_comparing {
@@ -429,21 +428,22 @@ enum pz_status pz_run_compare(struct pz_run *run, const uint64_t *seed, struct p
 
 /* ---- recomputing ---------------------------------------------------------------------------- */
 
-/* Rounds are read from the saved run file, if there is one, and written to the recomputed one. */
+/* Stores for a recomputation: rounds are read from the saved run file, or from none (NULL), and
+ * written to the recomputed one. */
 struct copied_rounds {
-  const struct pz_round_store *from, *to;
+  const struct pz_round_store *source, *target;
 };
 
 static void save_new_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
                            const struct pz_buffer *buffer) {
-  const struct pz_round_store *to = ((const struct copied_rounds *)ctx)->to;
-  to->write(call, to->ctx, run, round, buffer);
+  const struct pz_round_store *target = ((const struct copied_rounds *)ctx)->target;
+  target->write(call, target->ctx, run, round, buffer);
 }
 
 static void read_saved_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
                              struct pz_buffer *buffer) {
-  const struct pz_round_store *from = ((const struct copied_rounds *)ctx)->from;
-  if (from) from->read(call, from->ctx, run, round, buffer);
+  const struct pz_round_store *source = ((const struct copied_rounds *)ctx)->source;
+  if (source) source->read(call, source->ctx, run, round, buffer);
   if (buffer->text) save_new_round(call, ctx, run, round, buffer);
 }
 
@@ -458,8 +458,8 @@ struct pz_run *pz_run_recompute(struct pz_call *call, const struct pz_run *saved
   limit_rounds(&run->study, &saved->result);
   char *inputs = run_json_text(call, pz_study_inputs(&run->study));
   if (pz_ranks_first()) run->file = pz_run_file_open_in_memory(call, inputs);
-  if (run->file) rounds.to = pz_run_file_rounds(run->file);
-  if (run->file && replay) rounds.from = pz_run_file_rounds(saved->file);
+  if (run->file) rounds.target = pz_run_file_rounds(run->file);
+  if (run->file && replay) rounds.source = pz_run_file_rounds(saved->file);
   run_all_objectives(call, run, run->file ? &store : NULL);
   pz_result_build(call, &run->result, &run->study, run->watch);
   run->restored = true;

@@ -12,15 +12,15 @@ struct pz_run {
   struct pz_run_options options;
   const char *dir; /* NULL if nothing is saved */
   struct pz_study study;
-  struct pz_run_file *file; /* NULL if not saved, or not rank 0 */
-  struct pz_result result;  /* n_answers 0: not found yet */
+  struct pz_run_file *file; /* NULL if the run is not saved, or on ranks other than 0 */
+  struct pz_result result;  /* has no answers before the search */
   struct pz_run_times times;
   double run_s[PZ_SEARCH_MOST_MODELS + 1]; /* seconds of each objective run, or 0 if not run */
   struct pz_progress progress;
   atomic_bool stop;
-  struct pz_watch watch; /* `progress` and `stop` */
+  struct pz_watch watch; /* points to `progress` and `stop` */
   bool reused;           /* the result was read from the directory */
-  bool changed;          /* something was found that the directory did not hold */
+  bool changed;          /* a result was found that the directory did not have */
   bool restored; /* the objective runs of `study` have been run, or restored from their rounds */
   bool has_study;
   bool read_only; /* the run file is opened for reading */
@@ -31,14 +31,14 @@ struct pz_run {
 struct pz_run *pz_run_open_saved(struct pz_call *call, const struct pz_run_options *options,
                                  bool check);
 
-/* Runs the search with the inputs of a saved run again, as many rounds as that one had, into a
- * run file in memory, for verification.  `replay` restores rounds that the saved run holds
- * instead of searching them.  `detail` and `seed` (NULL: none) ask for the report's data and the
- * comparison too.  All ranks call it.  The run is closed when the call ends. */
+/* Runs the search again with the inputs of a saved run and as many rounds, into a run file in
+ * memory, for verification.  `replay` restores the rounds of the saved run instead of searching
+ * them.  `detail` asks for the report's data, and `seed`, unless it is NULL, for the comparison.
+ * All ranks call it.  The run is closed when the call ends. */
 struct pz_run *pz_run_recompute(struct pz_call *call, const struct pz_run *saved, bool replay,
                                 bool detail, const uint64_t *seed);
 
-/* Like pz_run_compare(). */
+/* Like pz_run_compare(), but raises errors. */
 void pz_run_find_comparison(struct pz_call *call, struct pz_run *run, const uint64_t *seed);
 
 #endif

@@ -18,36 +18,35 @@ struct step_outcome {
 struct sensitivity {
   struct pz_study *study;
   const struct pz_objective_run *run;
-  double hbm_gib; /* of the best chip */
+  double hbm_gib; /* memory of the best chip */
   struct pz_watch watch;
   struct pz_step *steps;
   uint32_t n;
   double step_hbm_gib[PZ_MOST_STEPS];
-  struct step_outcome
-      outcomes[PZ_MOST_STEPS * PZ_SEARCH_MOST_MODELS]; /* by step and model of the run */
+  struct step_outcome outcomes[PZ_MOST_STEPS * PZ_SEARCH_MOST_MODELS]; /* by step, then model */
 };
 
 /* ---- listing -------------------------------------------------------------------------------- */
 
-static struct pz_step *add_step(struct sensitivity *work, const char *what,
+static struct pz_step *add_step(struct sensitivity *sensitivity, const char *parameter,
                                 const struct pz_point *point, double hbm_gib) {
-  struct pz_step *step = &work->steps[work->n];
+  struct pz_step *step = &sensitivity->steps[sensitivity->n];
   struct pz_chip chip;
-  pz_space_chip(&work->study->space, point, &chip);
-  *step = (struct pz_step){.what = what, .point = *point, .taken = pz_chip_taken(&chip)};
-  step->breaks = pz_limits_broken(&work->study->limits, &step->taken, &step->taken);
-  work->step_hbm_gib[work->n] = hbm_gib;
-  work->n++;
+  pz_space_chip(&sensitivity->study->space, point, &chip);
+  *step = (struct pz_step){.parameter = parameter, .point = *point, .taken = pz_chip_taken(&chip)};
+  step->breaks = pz_limits_broken(&sensitivity->study->limits, &step->taken, &step->taken);
+  sensitivity->step_hbm_gib[sensitivity->n] = hbm_gib;
+  sensitivity->n++;
   return step;
 }
 
-static void add_axis_step(struct sensitivity *work, enum pz_axis axis, int direction) {
-  const struct pz_space *space = &work->study->space;
-  struct pz_point point = work->run->best;
+static void add_axis_step(struct sensitivity *sensitivity, enum pz_axis axis, int direction) {
+  const struct pz_space *space = &sensitivity->study->space;
+  struct pz_point point = sensitivity->run->best;
   int from = point.at[axis], to = from + direction;
   if (to < 0 || to >= space->n[axis]) return;
   point.at[axis] = (uint8_t)to;
-  struct pz_step *step = add_step(work, pz_axis_name(axis), &point, work->hbm_gib);
+  struct pz_step *step = add_step(sensitivity, pz_axis_name(axis), &point, sensitivity->hbm_gib);
   snprintf(step->from, sizeof step->from, "%d", space->value[axis][from]);
   snprintf(step->to, sizeof step->to, "%d", space->value[axis][to]);
 }
@@ -56,16 +55,16 @@ static int64_t array_side(const struct pz_array_shape *shape, bool rows) {
   return rows ? shape->rows : shape->cols;
 }
 
-/* Returns the nearest array with more or fewer rows and the same number of columns, or the other
- * way round; -1 if there is none. */
+/* Returns the nearest array with more or fewer rows and the same number of columns, or with
+ * other columns and the same number of rows; -1 if there is none. */
 static int next_array(const struct pz_space *space, int from, bool rows, int step) {
-  const struct pz_array_shape *own = &space->array[from];
+  const struct pz_array_shape *best_array = &space->array[from];
   int nearest = -1;
   int64_t least_change = 0;
   for (int i = 0; i < space->n_arrays; i++) {
     const struct pz_array_shape *shape = &space->array[i];
-    int64_t change = step * (array_side(shape, rows) - array_side(own, rows));
-    if (array_side(shape, !rows) != array_side(own, !rows) || change <= 0) continue;
+    int64_t change = step * (array_side(shape, rows) - array_side(best_array, rows));
+    if (array_side(shape, !rows) != array_side(best_array, !rows) || change <= 0) continue;
     if (nearest >= 0 && change >= least_change) continue;
     nearest = i;
     least_change = change;
@@ -73,91 +72,94 @@ static int next_array(const struct pz_space *space, int from, bool rows, int ste
   return nearest;
 }
 
-/* Adds the best chip with array `to`.  Its kind is the point's index of node, array and HBM, in
- * which HBM varies fastest. */
-static struct pz_step *add_array_step(struct sensitivity *work, int from, int to,
-                                      const char *what) {
-  const struct pz_space *space = &work->study->space;
-  struct pz_point point = work->run->best;
+/* Adds the best chip with array `to` as a step.  The kind of a point numbers its node, array and
+ * HBM, of which HBM varies fastest. */
+static struct pz_step *add_array_step(struct sensitivity *sensitivity, int from, int to,
+                                      const char *parameter) {
+  const struct pz_space *space = &sensitivity->study->space;
+  struct pz_point point = sensitivity->run->best;
   if (to < 0 || to >= space->n_arrays) return NULL;
   point.kind = (uint32_t)((int)point.kind + (to - from) * space->n_hbm);
-  return add_step(work, what, &point, work->hbm_gib);
+  return add_step(sensitivity, parameter, &point, sensitivity->hbm_gib);
 }
 
-static void add_array_steps(struct sensitivity *work) {
-  const struct pz_space *space = &work->study->space;
-  int own = pz_space_kind(space, work->run->best.kind).array;
-  uint32_t n_before = work->n;
+static void add_array_steps(struct sensitivity *sensitivity) {
+  const struct pz_space *space = &sensitivity->study->space;
+  int best_array = pz_space_kind(space, sensitivity->run->best.kind).array;
+  uint32_t n_before = sensitivity->n;
   for (int side = 0; side < 2; side++)
     for (int direction = -1; direction <= 1; direction += 2) {
       bool rows = side == 0;
-      int to = next_array(space, own, rows, direction);
-      struct pz_step *step = add_array_step(work, own, to, rows ? "rows" : "cols");
+      int to = next_array(space, best_array, rows, direction);
+      struct pz_step *step = add_array_step(sensitivity, best_array, to, rows ? "rows" : "cols");
       if (!step) continue;
       snprintf(step->from, sizeof step->from, "%lld",
-               (long long)array_side(&space->array[own], rows));
+               (long long)array_side(&space->array[best_array], rows));
       snprintf(step->to, sizeof step->to, "%lld", (long long)array_side(&space->array[to], rows));
     }
-  if (work->n > n_before) return;
-  /* If no array differs in one side alone, the neighbours of the list are taken. */
+  if (sensitivity->n > n_before) return;
+  /* If no array differs in one side alone, the neighbours in the list are used. */
   for (int direction = -1; direction <= 1; direction += 2) {
-    struct pz_step *step = add_array_step(work, own, own + direction, "array");
+    struct pz_step *step = add_array_step(sensitivity, best_array, best_array + direction, "array");
     if (!step) continue;
-    const struct pz_array_shape *from = &space->array[own], *b = &space->array[own + direction];
+    const struct pz_array_shape *from = &space->array[best_array],
+                                *to_array = &space->array[best_array + direction];
     snprintf(step->from, sizeof step->from, "%lldx%lld", (long long)from->rows,
              (long long)from->cols);
-    snprintf(step->to, sizeof step->to, "%lldx%lld", (long long)b->rows, (long long)b->cols);
+    snprintf(step->to, sizeof step->to, "%lldx%lld", (long long)to_array->rows,
+             (long long)to_array->cols);
   }
 }
 
-static void list_steps(struct sensitivity *work) {
-  const struct pz_space *space = &work->study->space;
+static void list_steps(struct sensitivity *sensitivity) {
+  const struct pz_space *space = &sensitivity->study->space;
   for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
-    for (int direction = -1; direction <= 1; direction += 2) add_axis_step(work, axis, direction);
-  add_array_steps(work);
+    for (int direction = -1; direction <= 1; direction += 2)
+      add_axis_step(sensitivity, axis, direction);
+  add_array_steps(sensitivity);
 
-  int own_hbm = pz_space_kind(space, work->run->best.kind).hbm;
+  int best_hbm = pz_space_kind(space, sensitivity->run->best.kind).hbm;
   for (int direction = -1; direction <= 1; direction += 2) {
-    struct pz_point point = work->run->best;
-    if (own_hbm + direction < 0 || own_hbm + direction >= space->n_hbm) continue;
+    struct pz_point point = sensitivity->run->best;
+    if (best_hbm + direction < 0 || best_hbm + direction >= space->n_hbm) continue;
     point.kind = (uint32_t)((int)point.kind + direction);
-    struct pz_step *step = add_step(work, "hbm", &point, work->hbm_gib);
-    snprintf(step->from, sizeof step->from, "%s", pz_space_hbm_name(space, own_hbm));
-    snprintf(step->to, sizeof step->to, "%s", pz_space_hbm_name(space, own_hbm + direction));
+    struct pz_step *step = add_step(sensitivity, "hbm", &point, sensitivity->hbm_gib);
+    snprintf(step->from, sizeof step->from, "%s", pz_space_hbm_name(space, best_hbm));
+    snprintf(step->to, sizeof step->to, "%s", pz_space_hbm_name(space, best_hbm + direction));
   }
 
-  if (pz_study_is_training(work->study)) return;
-  const struct pz_choices *sizes =
-      &work->study->options.hbm_gib; /* memory sizes of the evaluator original */
-  int own = 0;
-  while (own + 1 < sizes->n && (double)sizes->v[own] < work->hbm_gib) own++;
+  if (pz_study_is_training(sensitivity->study)) return;
+  const struct pz_choices *sizes = &sensitivity->study->options.hbm_gib;
+  int best_size = 0;
+  while (best_size + 1 < sizes->n && (double)sizes->v[best_size] < sensitivity->hbm_gib)
+    best_size++;
   for (int direction = -1; direction <= 1; direction += 2) {
-    if (own + direction < 0 || own + direction >= sizes->n) continue;
-    struct pz_step *step =
-        add_step(work, "hbm_gib", &work->run->best, (double)sizes->v[own + direction]);
-    snprintf(step->from, sizeof step->from, "%lld", (long long)sizes->v[own]);
-    snprintf(step->to, sizeof step->to, "%lld", (long long)sizes->v[own + direction]);
+    if (best_size + direction < 0 || best_size + direction >= sizes->n) continue;
+    struct pz_step *step = add_step(sensitivity, "hbm_gib", &sensitivity->run->best,
+                                    (double)sizes->v[best_size + direction]);
+    snprintf(step->from, sizeof step->from, "%lld", (long long)sizes->v[best_size]);
+    snprintf(step->to, sizeof step->to, "%lld", (long long)sizes->v[best_size + direction]);
   }
 }
 
 /* ---- evaluating ----------------------------------------------------------------------------- */
 
-/* Task i: the best plan of a model of the objective on the chip of a step. */
+/* Finds the best plan of model i % n of the objective on the chip of step i / n. */
 static void evaluate_step(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
-  struct sensitivity *work = ctx;
-  struct pz_study *study = work->study;
-  struct step_outcome *out = &work->outcomes[i];
-  const struct pz_objective *objective = &work->run->objective;
+  struct sensitivity *sensitivity = ctx;
+  struct pz_study *study = sensitivity->study;
+  struct step_outcome *out = &sensitivity->outcomes[i];
+  const struct pz_objective *objective = &sensitivity->run->objective;
   size_t step = i / objective->n;
   uint32_t model = objective->models[i % objective->n];
-  const struct pz_point *at = &work->steps[step].point;
+  const struct pz_point *point = &sensitivity->steps[step].point;
   struct pz_evaluation evaluation = {.step_s = HUGE_VAL};
   if (pz_study_is_training(study)) {
-    struct pz_box one = pz_box_of(at);
+    struct pz_box point_box = pz_box_of(point);
     struct pz_boxed chip;
     struct pz_found_plan found;
     struct pz_step_plan *plan = &out->plan;
-    pz_boxed_set(&study->space, &one, &chip);
+    pz_boxed_set(&study->space, &point_box, &chip);
     plan->fits = pz_training_find_plan(call, study->evaluator, worker, &chip.lo, model, &found,
                                        &evaluation.dynamic_j);
     if (plan->fits) {
@@ -166,21 +168,22 @@ static void evaluate_step(struct pz_call *call, void *ctx, size_t i, unsigned wo
       pz_plan_text(&found.plan, plan->text, sizeof plan->text);
     }
   } else {
-    evaluation = pz_original_evaluate(call, pz_original_worker(study->evaluator, worker), at, model,
-                                      work->step_hbm_gib[step], PZ_EFFORT_FULL, HUGE_VAL);
+    evaluation =
+        pz_original_evaluate(call, pz_original_worker(study->evaluator, worker), point, model,
+                             sensitivity->step_hbm_gib[step], PZ_EFFORT_FULL, HUGE_VAL);
   }
   out->found = (struct pz_step_cost){evaluation.step_s, evaluation.dynamic_j};
   out->least = (struct pz_step_cost){evaluation.step_s < HUGE_VAL ? evaluation.least_s : HUGE_VAL,
                                      evaluation.dynamic_j};
-  pz_progress_add(work->watch.progress, 1);
+  pz_progress_add(sensitivity->watch.progress, 1);
 }
 
 uint32_t pz_sensitivity_steps(struct pz_call *call, struct pz_study *study,
                               const struct pz_objective_run *run, double hbm_gib,
                               struct pz_watch watch, struct pz_step steps[PZ_MOST_STEPS]) {
   const struct pz_objective *objective = &run->objective;
-  struct pz_call own = pz_call_in(call, &study->arena), work = pz_scratch(call);
-  struct sensitivity *sensitivity = pz_alloc(&work, 1, sizeof *sensitivity);
+  struct pz_call study_call = pz_call_in(call, &study->arena), scratch = pz_scratch(call);
+  struct sensitivity *sensitivity = pz_alloc(&scratch, 1, sizeof *sensitivity);
   sensitivity->study = study;
   sensitivity->run = run;
   sensitivity->hbm_gib = hbm_gib;
@@ -200,7 +203,8 @@ uint32_t pz_sensitivity_steps(struct pz_call *call, struct pz_study *study,
   for (uint32_t i = 0; i < sensitivity->n; i++) {
     struct pz_step_cost found[PZ_SEARCH_MOST_MODELS], least[PZ_SEARCH_MOST_MODELS];
     struct pz_step_plan *plans = NULL;
-    if (pz_study_is_training(study)) plans = pz_alloc(&own, PZ_SEARCH_MOST_MODELS, sizeof *plans);
+    if (pz_study_is_training(study))
+      plans = pz_alloc(&study_call, PZ_SEARCH_MOST_MODELS, sizeof *plans);
     for (uint32_t k = 0; k < objective->n; k++) {
       const struct step_outcome *outcome = &sensitivity->outcomes[i * objective->n + k];
       found[objective->models[k]] = outcome->found;
@@ -212,6 +216,6 @@ uint32_t pz_sensitivity_steps(struct pz_call *call, struct pz_study *study,
     steps[i].plans = plans;
   }
   uint32_t n = sensitivity->n;
-  pz_scratch_end(&work);
+  pz_scratch_end(&scratch);
   return n;
 }

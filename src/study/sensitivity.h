@@ -1,4 +1,4 @@
-/* How the objective changes one step away from the best chip of an objective run, on every axis. */
+/* How the objective changes one step away from the best chip of a run, on every axis. */
 #ifndef PZ_STUDY_SENSITIVITY_H
 #define PZ_STUDY_SENSITIVITY_H
 
@@ -15,8 +15,8 @@ struct pz_step_plan {
 };
 
 struct pz_step {
-  const char *what; /* the axis, or "rows", "cols", "array", "hbm" or "hbm_gib" */
-  char from[24], to[24];
+  const char *parameter; /* the axis, or "rows", "cols", "array", "hbm" or "hbm_gib" */
+  char from[24], to[24]; /* values on the best chip and on the chip of the step */
   struct pz_point point;
   double value, bound; /* objective on the chip of the step, and its upper bound */
   struct pz_taken taken;
@@ -25,8 +25,7 @@ struct pz_step {
   const struct pz_step_plan *plans;
 };
 
-/* Evaluates all steps on all threads and returns their number.  hbm_gib is the memory of the
- * best chip. */
+/* Evaluates all steps and returns their number; hbm_gib is the memory of the best chip. */
 uint32_t pz_sensitivity_steps(struct pz_call *call, struct pz_study *study,
                               const struct pz_objective_run *run, double hbm_gib,
                               struct pz_watch watch, struct pz_step steps[PZ_MOST_STEPS]);

@@ -1,6 +1,6 @@
-/* Design spaces and the fields of our file formats, for users of the library: opening a space,
- * describing it as JSON together with the number of its chips, and listing the fields that chip,
- * cluster and space files accept. */
+/* Design spaces and the fields of files, for users of the library: opening a space, describing
+ * it as JSON together with the number of its chips, and listing the fields that chip, cluster
+ * and space files accept. */
 #include <string.h>
 
 #include "core/alloc.h"
@@ -9,7 +9,7 @@
 #include "search/search.h"
 
 struct space_opening {
-  const char *name; /* of the space; with `from_text`, the name of the text in messages */
+  const char *name; /* name of the space, or with `from_text` of the text in messages */
   bool from_text;
   const char *text;
   size_t bytes;
@@ -69,9 +69,9 @@ static void describe_space(struct pz_call *call, void *ctx) {
   *description->text = pz_json_take(call, object);
 }
 
-enum pz_status pz_space_describe(const struct pz_space *s, const char *budget, char **text,
+enum pz_status pz_space_describe(const struct pz_space *space, const char *budget, char **text,
                                  struct pz_error *err) {
-  struct space_description description = {s, budget, text};
+  struct space_description description = {space, budget, text};
   return pz_border(describe_space, &description, err);
 }
 

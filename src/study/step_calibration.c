@@ -1,8 +1,9 @@
 /* Corrects predictions by measured training steps: pz_calibrate_steps().
  *
- * read_steps() reads the steps from tables of runs (step/run_table.h) and from logs of runs (launch/run_log.h).  The fit
- * itself is that of step/correction.h; here its errors are found, on the steps before and after it, on each run by a fit to
- * the other runs, and on held-out steps.  If all steps are of one chip, the result has this chip with the correction. */
+ * read_steps() reads the steps from tables of runs (step/run_table.h) and from logs of runs
+ * (launch/run_log.h).  The fit itself is that of step/correction.h; here its errors are found,
+ * on the steps before and after it, on each run by a fit to the other runs, and on held-out
+ * steps.  If all steps are of one chip, the result has this chip with the correction. */
 #include <math.h>
 #include <string.h>
 
@@ -21,14 +22,14 @@ struct pz_calibrate_steps_options pz_calibrate_steps_options_default(void) {
 
 struct step_reader {
   const struct pz_calibrate_steps_options *options;
-  struct pz_chip chip; /* of the options, if they name one */
+  struct pz_chip chip; /* chip of the options, if they name one */
   struct pz_vec notes; /* const char * */
-  struct pz_vec files; /* const char *: all that were read */
+  struct pz_vec files; /* const char *: paths of all files that were read */
 };
 
 static void add_file_read(struct pz_call *call, struct step_reader *reader, const char *path) {
-  const char *own = pz_copy_text(call, path);
-  pz_append(call, &reader->files, &own);
+  const char *copy = pz_copy_text(call, path);
+  pz_append(call, &reader->files, &copy);
 }
 
 /* Adds the file of a model, chip or cluster, unless it is built in. */
@@ -36,13 +37,14 @@ static void add_named_file(struct pz_call *call, struct step_reader *reader, con
   if (name && pz_file_named(name)) add_file_read(call, reader, name);
 }
 
-/* Compares names up to the comma: a calibrated chip is named "h100, calibrated with ...". */
+/* Returns whether two chips have the same name up to a comma: a calibrated chip is named "h100,
+ * calibrated with ...". */
 static bool is_same_chip(const struct pz_chip *first, const struct pz_chip *second) {
   size_t n = strcspn(first->name, ",");
   return n == strcspn(second->name, ",") && strncmp(first->name, second->name, n) == 0;
 }
 
-/* Adds a step, and checks that its time can be one of this run. */
+/* Adds a step, and checks that its time is plausible for the run. */
 static void add_step(struct pz_call *call, struct step_reader *reader, const char *where,
                      const struct pz_measured_step *step, struct pz_vec *steps) {
   struct pz_job *job = pz_copy(call, step->job, 1, sizeof *job);
@@ -100,8 +102,7 @@ static void add_table(struct pz_call *call, struct step_reader *reader, const ch
 
 static void free_run_plan(void *run) { pz_run_plan_free(run); }
 
-/* The run of a log: as the log shows it, or as the file `plan` describes it.  Freed when the
- * call ends. */
+/* Returns the run of a log, by the log itself or by the file `plan`; the call frees it. */
 static const struct pz_run_plan *read_logged_run(struct pz_call *call,
                                                  const struct step_reader *reader, const char *path,
                                                  const char *text, size_t bytes, const char *plan) {
@@ -154,8 +155,7 @@ static void add_log(struct pz_call *call, struct step_reader *reader, const char
 
 /* ---- all files ------------------------------------------------------------------------------ */
 
-/* Cuts the next word off a list of words that are separated by commas.  Returns NULL after the
- * last word. */
+/* Cuts the next word off a comma-separated list; NULL after the last word. */
 static char *next_word(char **rest) {
   char *word = *rest;
   char *comma = word ? strchr(word, ',') : NULL;
@@ -216,8 +216,7 @@ static struct pz_step_residual *find_residuals(struct pz_call *call, const struc
   return residuals;
 }
 
-/* Returns the mean errors of some steps.  The error of left-out steps is NaN if no step was left
- * out. */
+/* Returns the mean errors of steps; that of left-out steps is NaN if there are none. */
 static struct pz_step_errors mean_errors(const struct pz_step_residual *residual, uint32_t n) {
   struct pz_step_errors sum = {0, 0, 0};
   for (uint32_t i = 0; i < n; i++) {
@@ -244,7 +243,7 @@ static int64_t kinds_of_runs(struct pz_call *call, const struct pz_vec *steps) {
   return kinds;
 }
 
-/* Returns the chip of all steps with the correction, under a name that says where it is from;
+/* Returns the chip of all steps with the correction, under a name that states its source, or
  * NULL if the steps are of several chips.  The factor of memory stays, because steps say nothing
  * about it. */
 static const struct pz_chip *corrected_chip(struct pz_call *call, const struct step_reader *reader,
@@ -261,10 +260,10 @@ static const struct pz_chip *corrected_chip(struct pz_call *call, const struct s
   return chip;
 }
 
-/* `call` allocates in the object that is returned. */
+/* Fits the factors and finds their errors, in the memory of the returned object. */
 static void calibrate_steps(struct pz_call *call, struct step_reader *reader,
                             struct pz_step_calibration *out) {
-  /* The least error that is stated for a corrected chip: no group of published runs is predicted
+  /* Smallest error that is stated for a corrected chip.  No group of published runs is predicted
    * better (bench/steps.csv). */
   static const double LEAST_ERROR = 0.025;
   const struct pz_calibrate_steps_options *options = reader->options;
@@ -328,13 +327,13 @@ static void run_step_calibration(struct pz_call *call, void *ctx) {
   pz_require(call, options.steps, "steps");
   pz_require(call, args->out, "out");
   if (options.chip) pz_chip_read(call, options.chip, &reader.chip);
-  struct pz_call own;
-  struct pz_step_calibration *out = pz_object_new(call, sizeof *out, &own);
-  pz_vec_init(&reader.notes, own.arena, sizeof(const char *));
-  pz_vec_init(&reader.files, own.arena, sizeof(const char *));
-  add_named_file(&own, &reader, options.chip);
-  add_named_file(&own, &reader, options.cluster);
-  calibrate_steps(&own, &reader, out);
+  struct pz_call object_call;
+  struct pz_step_calibration *out = pz_object_new(call, sizeof *out, &object_call);
+  pz_vec_init(&reader.notes, object_call.arena, sizeof(const char *));
+  pz_vec_init(&reader.files, object_call.arena, sizeof(const char *));
+  add_named_file(&object_call, &reader, options.chip);
+  add_named_file(&object_call, &reader, options.cluster);
+  calibrate_steps(&object_call, &reader, out);
   out->notes = reader.notes.items;
   out->n_notes = reader.notes.n;
   out->files = reader.files.items;

@@ -131,8 +131,9 @@ static void read_study_space(struct pz_call *call, struct pz_study *study) {
 }
 
 static void list_study_points(struct pz_call *call, struct pz_study *study) {
-  struct pz_call own = pz_call_in(call, &study->arena);
-  study->points = pz_space_list_within(&own, &study->space, &study->limits, &study->n_points);
+  struct pz_call study_call = pz_call_in(call, &study->arena);
+  study->points =
+      pz_space_list_within(&study_call, &study->space, &study->limits, &study->n_points);
 }
 
 static void read_training_study(struct pz_call *call, struct pz_study *study) {
@@ -152,9 +153,9 @@ static void read_training_study(struct pz_call *call, struct pz_study *study) {
                                             .offload = study->options.offload,
                                             .memory_margin = study->options.memory_margin};
   for (uint32_t i = 0; i < question->n_models; i++) {
-    struct pz_call own = pz_call_in(call, &study->arena);
-    question->models[i] = pz_model_of_text(&own, study->options.models[i], &question->model_seq[i],
-                                           &question->model_batch[i]);
+    struct pz_call study_call = pz_call_in(call, &study->arena);
+    question->models[i] = pz_model_of_text(&study_call, study->options.models[i],
+                                           &question->model_seq[i], &question->model_batch[i]);
     study->names[i] = question->models[i];
   }
   if (study->options.pareto) list_study_points(call, study);
@@ -191,7 +192,7 @@ static void read_original_study(struct pz_call *call, struct pz_study *study) {
   for (uint32_t i = 0; i < options->n_models; i++) study->names[i] = study->portfolio.models[i];
 }
 
-static void release_deferred_study(void *s) { pz_study_release(s); }
+static void release_deferred_study(void *study) { pz_study_release(study); }
 
 void pz_study_open(struct pz_call *call, struct pz_study *study,
                    const struct pz_study_options *options, unsigned threads) {
@@ -282,7 +283,7 @@ void pz_study_find_references(struct pz_call *call, struct pz_study *study, stru
 void pz_study_start(struct pz_call *call, struct pz_study *study,
                     const struct pz_study_watch *watch) {
   bool training = pz_study_is_training(study);
-  pz_search_free(study->search); /* of an earlier call that was stopped */
+  pz_search_free(study->search); /* from an earlier call that was stopped */
   pz_evaluator_free(study->evaluator);
   study->search = NULL;
   study->evaluator = NULL;
@@ -294,9 +295,9 @@ void pz_study_start(struct pz_call *call, struct pz_study *study,
   study->reference_taken = pz_chip_taken(&study->reference_chip);
 
   if (training) {
-    struct pz_box all = pz_box_all(&study->space, 0);
+    struct pz_box whole_space = pz_box_all(&study->space, 0);
     struct pz_boxed largest;
-    pz_boxed_set(&study->space, &all, &largest);
+    pz_boxed_set(&study->space, &whole_space, &largest);
     study->evaluator = pz_training_create(call, &study->training, &largest.hi, study->pool, NULL);
   } else {
     study->evaluator = pz_original_create(call, &study->task, study->options.exhaustive,
@@ -356,7 +357,8 @@ void pz_study_run_objective(struct pz_call *call, struct pz_study *study, uint32
 
 /* ---- the best chip -------------------------------------------------------------------------- */
 
-/* More memory is never slower, and the search evaluated chips with the largest memory. */
+/* The search evaluated chips with the largest memory, and more memory is never slower, so that
+ * the choices are tried from the smallest on. */
 double pz_study_smallest_memory(struct pz_call *call, struct pz_study *study,
                                 const struct pz_objective_run *run) {
   const struct pz_choices *hbm = &study->options.hbm_gib;

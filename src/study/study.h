@@ -1,8 +1,10 @@
-/* A study: models, a design space under limits, and an objective; it finds the best chip for all models together and, if
- * asked for, for each model alone.  `phaze search` runs it, `phaze verify` recomputes it from the inputs of a saved run.
+/* A study: models, a design space under limits, and an objective; it finds the best chip for all
+ * models together and, if asked for, for each model alone.  `phaze search` runs it, `phaze
+ * verify` recomputes it from the inputs of a saved run.
  *
- * pz_study_open() reads and checks the inputs, pz_study_start() makes the evaluator and the search and evaluates the
- * reference chip, and pz_study_run_objective() runs one search.  A study knows nothing of results, tables and files. */
+ * pz_study_open() reads and checks the inputs, pz_study_start() makes the evaluator and the
+ * search and evaluates the reference chip, and pz_study_run_objective() runs one search.  A
+ * study knows nothing of results, tables and files. */
 #ifndef PZ_STUDY_STUDY_H
 #define PZ_STUDY_STUDY_H
 
@@ -13,10 +15,10 @@
 #include "search/search.h"
 
 struct pz_study {
-  struct pz_study_options options; /* with decided defaults for evaluator, gap and each_model */
+  struct pz_study_options options; /* options, whose evaluator, gap and each_model are decided */
   struct pz_space space;
   struct pz_limits limits;
-  const char *names[PZ_SEARCH_MOST_MODELS]; /* of models, without @SEQxBATCH */
+  const char *names[PZ_SEARCH_MOST_MODELS]; /* names of the models, without @SEQxBATCH */
   int64_t seq[PZ_SEARCH_MOST_MODELS];       /* tokens per sample */
   char digest[PZ_SEARCH_MOST_MODELS][24];   /* hash of each model's workload */
 
@@ -40,23 +42,24 @@ struct pz_study {
   struct pz_search *search;
   struct pz_chip reference_chip;
   struct pz_taken reference_taken;
-  struct pz_step_cost reference_step[PZ_SEARCH_MOST_MODELS]; /* step_s HUGE_VAL: no plan fits */
+  struct pz_step_cost
+      reference_step[PZ_SEARCH_MOST_MODELS]; /* step_s is HUGE_VAL if no plan fits */
 
-  /* The runs of the single models, if asked for, then the common one. */
+  /* Objective runs: those of the single models, if asked for, then the common one. */
   struct pz_objective_run objective_run[PZ_SEARCH_MOST_MODELS + 1];
-  int64_t most_rounds[PZ_SEARCH_MOST_MODELS + 1]; /* 0: until the gap is proved */
+  int64_t
+      most_rounds[PZ_SEARCH_MOST_MODELS + 1]; /* limits of rounds, or 0 until the gap is proved */
   uint32_t n_runs;
   struct pz_arena arena;
 };
 
 struct pz_study_watch {
-  struct pz_watch watch; /* may be zero */
-  const struct pz_round_store
-      *store; /* where rounds are saved and restored from, or NULL if nowhere */
+  struct pz_watch watch;              /* may be zero */
+  const struct pz_round_store *store; /* saves and restores rounds, or NULL */
 };
 
 /* Reads and checks all inputs; nothing is searched yet.  The study is released when the call
- * ends, unless the caller keeps it with pz_undefer(call, s).  It must not be moved. */
+ * ends, unless the caller keeps it with pz_undefer(call, study).  It must not be moved. */
 void pz_study_open(struct pz_call *call, struct pz_study *study,
                    const struct pz_study_options *options, unsigned threads);
 void pz_study_release(struct pz_study *study); /* accepts NULL */
@@ -65,16 +68,16 @@ static inline bool pz_study_is_training(const struct pz_study *study) {
   return study->options.evaluator == PZ_EVALUATOR_TRAINING;
 }
 
-/* Sets s->digest and s->seq of every model.  The digest tells whether a model file has changed
- * under the same name. */
+/* Sets digest and seq of every model.  The digest tells whether a model file has changed under
+ * the same name. */
 void pz_study_hash_models(struct pz_call *call, struct pz_study *study);
 
-/* Everything that the answer depends on, with the contents of files instead of their names.
- * Returns a new reference, or NULL if there is no memory. */
+/* Returns everything that the answer depends on as JSON, with the contents of files instead of
+ * their names.  Returns a new reference, or NULL if there is no memory. */
 json_t *pz_study_inputs(const struct pz_study *study);
 
-/* Returns the options that such inputs were made from.  Digests of models are not compared with
- * the models of today. */
+/* Returns the options from which such inputs were made.  Digests of models are not compared with
+ * those of the current models. */
 struct pz_study_options pz_study_options_from_inputs(struct pz_call *call, const json_t *inputs);
 
 /* Makes the evaluator and the search, and evaluates the reference chip. */
@@ -91,16 +94,16 @@ void pz_study_run_objective(struct pz_call *call, struct pz_study *study, uint32
 /* Returns the objective that run i maximises. */
 struct pz_objective pz_study_objective(struct pz_study *study, uint32_t i);
 
-/* The name of objective run i: that of its model, or "common". */
+/* Returns the name of objective run i: that of its model, or "common". */
 const char *pz_study_run_name(const struct pz_study *study, uint32_t i);
 
-/* GiB of HBM for the best chip of an objective run.  The evaluator original chooses the smallest
- * of its memory sizes with which the chip is as fast as with the largest; with the evaluator
- * training the size is that of the chip. */
+/* Returns the GiB of HBM of the best chip of an objective run.  With the evaluator original it
+ * is the smallest memory size with which the chip is as fast as with the largest one; with the
+ * evaluator training it is a property of the chip. */
 double pz_study_smallest_memory(struct pz_call *call, struct pz_study *study,
                                 const struct pz_objective_run *run);
 
-/* The best chip of an objective run, with this memory. */
+/* Sets *out to the best chip of an objective run with this memory. */
 void pz_study_chip(const struct pz_study *study, const struct pz_objective_run *run, double hbm_gib,
                    struct pz_chip *out);
 

@@ -24,7 +24,7 @@ static void hash_workload(struct pz_call *call, const struct pz_workload *worklo
   pz_close(call, text);
 }
 
-static void free_workload(void *w) { pz_workload_free(w); }
+static void free_workload(void *workload) { pz_workload_free(workload); }
 
 void pz_study_hash_models(struct pz_call *call, struct pz_study *study) {
   struct pz_error *err = pz_call_error(call);
@@ -71,18 +71,20 @@ json_t *pz_study_inputs(const struct pz_study *study) {
   json_t *import = json_pack("{s:o,s:s?,s:s?,s:i}", "dims", dims, "layers",
                              workload_options->layers, "batch_dim", workload_options->batch_dim,
                              "unknown_ops", (int)workload_options->unknown_ops);
-  json_t *own; /* the options of the evaluator */
+  json_t *evaluator_json; /* options of the evaluator */
   bool training = pz_study_is_training(study);
   if (training) {
-    own = json_pack("{s:I,s:f,s:s}", "scale_up", (json_int_t)options->scale_up, "outer_bytes_per_s",
-                    options->outer_bytes_per_s, "execution", execution_names[options->serial]);
+    evaluator_json =
+        json_pack("{s:I,s:f,s:s}", "scale_up", (json_int_t)options->scale_up, "outer_bytes_per_s",
+                  options->outer_bytes_per_s, "execution", execution_names[options->serial]);
     if (options->memory_margin)
-      json_object_set_new(own, "memory_margin", json_string(options->memory_margin));
+      json_object_set_new(evaluator_json, "memory_margin", json_string(options->memory_margin));
   } else {
-    own = json_pack("{s:o,s:o,s:o,s:o,s:f,s:I,s:I}", "cluster", pz_cluster_json(&study->task.net),
-                    "mbs", choices_json(&options->mbs), "hbm_gib", choices_json(&options->hbm_gib),
-                    "tp", choices_json(&options->tp), "state", options->state, "steps",
-                    (json_int_t)options->steps, "assumptions", (json_int_t)options->assumptions);
+    evaluator_json =
+        json_pack("{s:o,s:o,s:o,s:o,s:f,s:I,s:I}", "cluster", pz_cluster_json(&study->task.net),
+                  "mbs", choices_json(&options->mbs), "hbm_gib", choices_json(&options->hbm_gib),
+                  "tp", choices_json(&options->tp), "state", options->state, "steps",
+                  (json_int_t)options->steps, "assumptions", (json_int_t)options->assumptions);
   }
   return json_pack(
       "{s:s,s:s,s:o,s:o,s:f,s:f,s:f,s:I,s:I,s:I,s:s,s:o,s:b,s:f,s:b,s:b,s:f,s:o,s:o}", "version",
@@ -93,41 +95,40 @@ json_t *pz_study_inputs(const struct pz_study *study) {
       (json_int_t)workload_options->seq, "objective", pz_objective_names[options->objective],
       "weights", weights, "each_model", options->each_model, "gap", options->gap, "exhaustive",
       options->exhaustive, "pareto", options->pareto, "pareto_tolerance", options->pareto_tolerance,
-      "import", import, training ? "training" : "original", own);
+      "import", import, training ? "training" : "original", evaluator_json);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Readers keep the first error and go on, because pz_fields_end() has to know every key that is
- * accepted. */
+/* Readers record the first error and go on: pz_fields_end() has to know all keys. */
 
-/* Returns an object as text, or NULL if there is none. */
+/* Returns an object as text, or NULL if the value is no object. */
 static const char *object_text(struct pz_call *call, struct pz_fields *fields, const char *key) {
   const json_t *value = pz_fields_value(fields, key);
   if (!json_is_object(value)) return NULL;
   return pz_json_format(call, value, JSON_COMPACT);
 }
 
-/* Returns a copy of a member of an object, or NULL if it is no text. */
+/* Returns a copy of a text member of an object, or NULL if it is no text. */
 static const char *member_text(struct pz_call *call, const json_t *object, const char *key) {
   const char *text = json_string_value(json_object_get(object, key));
   return text ? pz_copy_text(call, text) : NULL;
 }
 
-/* Increasing positive numbers, as pz_choices_read() makes them. */
+/* Reads a list of increasing positive numbers, as pz_choices_read() returns them. */
 static void read_choices(struct pz_fields *fields, const char *key, struct pz_choices *out) {
   const json_t *list = pz_fields_value(fields, key);
   size_t n = json_array_size(list);
-  bool good = n >= 1 && n <= PZ_CHOICES_MOST;
+  bool valid = n >= 1 && n <= PZ_CHOICES_MOST;
   int64_t previous = 0;
   out->n = 0;
-  for (size_t i = 0; i < n && good; i++) {
+  for (size_t i = 0; i < n && valid; i++) {
     int64_t value = json_integer_value(json_array_get(list, i));
-    good = value > previous && value <= 1 << 20;
+    valid = value > previous && value <= 1 << 20;
     out->v[out->n++] = value;
     previous = value;
   }
-  if (!good) pz_fields_refuse(fields, key, "a list of increasing positive integers");
+  if (!valid) pz_fields_refuse(fields, key, "a list of increasing positive integers");
 }
 
 static void read_import(struct pz_call *call, struct pz_fields *fields,
@@ -135,17 +136,17 @@ static void read_import(struct pz_call *call, struct pz_fields *fields,
   const json_t *import = pz_fields_value(fields, "import"), *dims = json_object_get(import, "dims");
   json_int_t unknown = json_integer_value(json_object_get(import, "unknown_ops"));
   size_t n = json_array_size(dims);
-  bool good =
+  bool valid =
       json_is_object(import) && n <= PZ_MOST_DIMS && unknown >= 0 && unknown <= PZ_UNKNOWN_VECTOR;
-  for (size_t i = 0; i < n && good; i++) {
+  for (size_t i = 0; i < n && valid; i++) {
     const char *text = json_string_value(json_array_get(dims, i));
     workload_options->dims[i] = text ? pz_copy_text(call, text) : NULL;
-    good = workload_options->dims[i];
+    valid = workload_options->dims[i];
   }
   workload_options->layers = member_text(call, import, "layers");
   workload_options->batch_dim = member_text(call, import, "batch_dim");
   workload_options->unknown_ops = (enum pz_unknown_ops)unknown;
-  if (!good) pz_fields_refuse(fields, "import", "how ONNX files are read");
+  if (!valid) pz_fields_refuse(fields, "import", "how ONNX files are read");
 }
 
 /* Returns the index of a text in a list that ends with NULL. */
@@ -177,14 +178,14 @@ struct pz_study_options pz_study_options_from_inputs(struct pz_call *call, const
   const json_t *models = pz_fields_value(&fields, "models"),
                *weights = pz_fields_value(&fields, "weights");
   size_t n = json_array_size(models);
-  bool good = n >= 1 && n <= PZ_SEARCH_MOST_MODELS && json_array_size(weights) == n;
-  for (size_t i = 0; i < n && good; i++) {
+  bool valid = n >= 1 && n <= PZ_SEARCH_MOST_MODELS && json_array_size(weights) == n;
+  for (size_t i = 0; i < n && valid; i++) {
     options.models[i] = member_text(call, json_array_get(models, i), "name");
     options.weight[i] = json_number_value(json_array_get(weights, i));
-    good = options.models[i] && options.weight[i] > 0;
+    valid = options.models[i] && options.weight[i] > 0;
   }
   options.n_models = (uint32_t)n;
-  if (!good) pz_fields_refuse(&fields, "models", "models with names, as many weights above 0");
+  if (!valid) pz_fields_refuse(&fields, "models", "models with names, as many weights above 0");
   read_import(call, &fields, &options.workload);
   options.objective = (enum pz_objective_kind)read_name(&fields, "objective", pz_objective_names);
   options.evaluator = (enum pz_evaluator_kind)read_name(&fields, "evaluator", pz_evaluator_names);

@@ -15,20 +15,20 @@ static void pack_task_result(struct pz_call *call, void *ctx, size_t i, struct p
   pz_buffer_add(call, out, task_result(tasks, i), tasks->result_bytes);
 }
 
-static void unpack_task_result(struct pz_call *call, void *ctx, size_t i, struct pz_bytes *in) {
+static void unpack_task_result(struct pz_call *call, void *ctx, size_t i, struct pz_bytes *bytes) {
   const struct pz_study_tasks *tasks = ctx;
   pz_progress_add(tasks->progress, tasks->progress_units);
-  if (!pz_bytes_read(in, task_result(tasks, i), tasks->result_bytes))
+  if (!pz_bytes_read(bytes, task_result(tasks, i), tasks->result_bytes))
     pz_raise(call, PZ_BAD_INPUT, "the result of a task is incomplete");
 }
 
 void pz_study_run_tasks(struct pz_call *call, struct pz_search *search, size_t n,
                         const struct pz_study_tasks *tasks) {
-  struct pz_study_tasks own = *tasks;
+  struct pz_study_tasks task_copy = *tasks;
   struct pz_search_tasks shared = {.fn = run_task,
                                    .pack = tasks->results ? pack_task_result : NULL,
                                    .unpack = unpack_task_result,
-                                   .ctx = &own,
+                                   .ctx = &task_copy,
                                    .wide = tasks->uses_all_threads};
   pz_search_run_tasks(call, search, n, &shared);
 }

@@ -1,7 +1,7 @@
 /* Independent tasks of a study, divided over the threads and the MPI ranks of its search.
  *
- * Task i writes results[i] and nothing else, so that the results do not depend on the number of threads or ranks.  After
- * the last task every rank has all results. */
+ * Task i writes results[i] and nothing else, so that the results do not depend on the number of
+ * threads or ranks.  After the last task every rank has all results. */
 #ifndef PZ_STUDY_TASKS_H
 #define PZ_STUDY_TASKS_H
 
@@ -14,8 +14,8 @@ struct pz_study_tasks {
   void *ctx;
   void *results; /* an array of plain structs, by task, or NULL if every rank runs all tasks */
   size_t result_bytes;
-  struct pz_progress *progress; /* counts tasks that other ranks have run, or NULL if none */
-  uint32_t progress_units;      /* for each task */
+  struct pz_progress *progress; /* counts the tasks that other ranks have run, or NULL */
+  uint32_t progress_units;      /* units of progress that each task counts */
   bool uses_all_threads;        /* each task uses all threads, so a rank runs one task at a time */
 };
 
@@ -23,9 +23,9 @@ struct pz_study_tasks {
 void pz_study_run_tasks(struct pz_call *call, struct pz_search *search, size_t n,
                         const struct pz_study_tasks *tasks);
 
-/* Begins a phase of a progress bar, which may be NULL.  The bar is finished by
- * pz_study_phase_end(), or at the end of the call if an error is raised: so it must not be a
- * local variable of a function that the error ends. */
+/* Begins a phase of a progress bar, which may be NULL.  pz_study_phase_end() finishes the bar,
+ * or the end of the call if an error is raised; therefore the bar must not be a local variable
+ * of a function that the error leaves. */
 void pz_study_phase_begin(struct pz_call *call, struct pz_progress *progress, const char *label,
                           const char *unit, uint64_t total);
 void pz_study_phase_end(struct pz_call *call, struct pz_progress *progress);

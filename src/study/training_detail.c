@@ -19,7 +19,7 @@
 
 struct training_details {
   struct pz_study *study;
-  const struct pz_objective_run *run; /* of all models */
+  const struct pz_objective_run *run; /* objective run of all models */
   struct pz_chip best;
   struct pz_watch watch;
 };
@@ -37,7 +37,7 @@ static void append_row(struct pz_call *call, json_t *rows, json_t *row) {
   if (json_array_append_new(rows, row) != 0) pz_raise_memory(call, "the report");
 }
 
-/* Finds the plan in the network of the search. */
+/* Finds the best plan of a model on a chip in the network of the search. */
 static void find_chip_plan(struct pz_call *call, const struct training_details *details,
                            const struct pz_chip *chip, uint32_t model, struct chip_plan *out) {
   out->net = pz_training_cluster(&details->study->training, chip);
@@ -60,16 +60,17 @@ static void append_chip(struct pz_call *call, struct training_details *details,
   json_t *chip_rows = pz_json_built(call, json_array());
   bool fits = true;
   for (uint32_t i = 0; i < details->study->options.n_models && fits; i++) {
-    struct chip_plan request;
+    struct chip_plan plan_on_chip;
     struct pz_step_energy energy = {0};
     char plan[PZ_PLAN_TEXT_MOST];
-    find_chip_plan(call, details, chip, i, &request);
-    fits = request.fits;
+    find_chip_plan(call, details, chip, i, &plan_on_chip);
+    fits = plan_on_chip.fits;
     if (!fits) break;
-    const struct pz_prediction *prediction = &request.found.p;
-    steps[i] = (struct pz_step_cost){prediction->step_s, request.dynamic_j};
+    const struct pz_prediction *prediction = &plan_on_chip.found.p;
+    steps[i] = (struct pz_step_cost){prediction->step_s, plan_on_chip.dynamic_j};
     if (!pz_tech_is_library(pz_tech_at(chip->tech)))
-      energy = pz_step_energy(call, &request.question.job, &request.found.plan, prediction);
+      energy =
+          pz_step_energy(call, &plan_on_chip.question.job, &plan_on_chip.found.plan, prediction);
     append_row(call, chip_rows,
                json_pack("{s:s,s:s,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:s}", "chip",
                          chip->name, "role", role, "model", details->study->options.models[i],
@@ -78,7 +79,7 @@ static void append_chip(struct pz_call *call, struct training_details *details,
                          "watts", energy.watts, "joules_per_sample", energy.joules_per_sample,
                          "value", 0.0, "area_mm2", taken.mm2, "peak_watts", taken.watts, "gemm_hz",
                          pz_chip_gemm_hz(chip), "dollars", taken.dollars, "plan",
-                         pz_plan_text(&request.found.plan, plan, sizeof plan)));
+                         pz_plan_text(&plan_on_chip.found.plan, plan, sizeof plan)));
   }
   /* The objective is known only after all models. */
   double value = fits ? pz_objective_value(&details->run->objective, steps, &taken) : 0;
@@ -92,7 +93,7 @@ static void append_chip(struct pz_call *call, struct training_details *details,
 
 /* ---- under tighter limits ------------------------------------------------------------------- */
 
-/* Each point of the front is a short search. */
+/* Limits of the short search for each point of the front. */
 enum { FRONT_ROUNDS = 4 };
 static const double FRONT_GAP = 0.1;
 static const double limit_fractions[] = {0.5, 0.75};
@@ -134,8 +135,8 @@ static void append_front_chip(struct pz_call *call, void *ctx) {
                        isfinite(gap) ? json_real(gap) : json_null()));
 }
 
-/* Appends the best chips with fractions of the best chip's power at its price, and of its price
- * at its power. */
+/* Appends the best chips for fractions of the best chip's power at its price, and for fractions
+ * of its price at its power. */
 static void append_front(struct pz_call *call, struct training_details *details, json_t *rows) {
   struct pz_call work = pz_scratch(call);
   struct pz_taken taken = pz_chip_taken(&details->best);
@@ -168,15 +169,17 @@ struct operator_rows {
   const char *model;
 };
 
-static void append_operator(struct pz_call *call, void *ctx, const struct pz_step_operator *op) {
+static void append_operator(struct pz_call *call, void *ctx,
+                            const struct pz_step_operator *step_operator) {
   struct operator_rows *rows = ctx;
   append_row(call, rows->rows,
              json_pack("{s:s,s:s,s:s,s:s,s:s,s:f,s:f,s:f,s:s,s:f}", "model", rows->model, "layer",
-                       op->layer->name, "operator", op->op->name, "direction",
-                       op->op->direction == PZ_BACKWARD ? "backward" : "forward", "cores",
-                       op->op->matmul_flop ? "tensor" : "vector", "operations", op->operations,
-                       "hbm_bytes", op->hbm_bytes, "seconds", op->seconds, "bound", op->bound,
-                       "times", op->times));
+                       step_operator->layer->name, "operator", step_operator->op->name, "direction",
+                       step_operator->op->direction == PZ_BACKWARD ? "backward" : "forward",
+                       "cores", step_operator->op->matmul_flop ? "tensor" : "vector", "operations",
+                       step_operator->operations, "hbm_bytes", step_operator->hbm_bytes, "seconds",
+                       step_operator->seconds, "bound", step_operator->bound, "times",
+                       step_operator->times));
 }
 
 static void append_roofline(struct pz_call *call, struct training_details *details, json_t *rows) {
@@ -200,16 +203,16 @@ static json_t *schedules_json(struct pz_call *call, struct training_details *det
   pz_vec_init(&list, call->arena, sizeof(struct pz_layer_schedule));
   for (uint32_t i = 0; i < details->study->options.n_models; i++) {
     struct chip_plan plan;
-    struct pz_plan_schedules *made = NULL;
+    struct pz_plan_schedules *schedules = NULL;
     find_chip_plan(call, details, &details->best, i, &plan);
     if (!plan.fits || !pz_step_is_scheduled(&details->best, &plan.found.plan)) continue;
     pz_must(call,
             pz_training_schedule(details->study->training.models[i], &details->best, &plan.net,
-                                 &plan.found.plan, NULL, &made, pz_call_error(call)));
-    pz_defer(call, free_deferred_schedules, made);
-    for (uint32_t k = 0; k < made->n; k++) {
-      made->list[k].model = details->study->options.models[i];
-      pz_append(call, &list, &made->list[k]);
+                                 &plan.found.plan, NULL, &schedules, pz_call_error(call)));
+    pz_defer(call, free_deferred_schedules, schedules);
+    for (uint32_t k = 0; k < schedules->n; k++) {
+      schedules->list[k].model = details->study->options.models[i];
+      pz_append(call, &list, &schedules->list[k]);
     }
   }
   struct pz_result_detail detail = {.schedules = list.items, .n_schedules = list.n};
@@ -224,7 +227,7 @@ static bool ends_with(const char *text, const char *end) {
   return n >= n_end && strcmp(text + n - n_end, end) == 0;
 }
 
-/* Appends the parts of a chip's area, power and price. */
+/* Appends the parts of the area, the power and the price of a chip. */
 static void append_bill(struct pz_call *call, const struct pz_chip *chip, const char *role,
                         json_t *rows) {
   json_t *bill = pz_json_built(call, pz_bill_json(chip)), *value;
@@ -245,9 +248,9 @@ static void append_bill(struct pz_call *call, const struct pz_chip *chip, const 
 json_t *pz_training_detail(struct pz_call *call, struct pz_study *study, struct pz_watch watch) {
   struct training_details details = {
       .study = study, .run = &study->objective_run[study->n_runs - 1], .watch = watch};
-  json_t *all = pz_json_built(
+  json_t *detail = pz_json_built(
       call, json_pack("{s:[],s:[],s:[],s:[]}", "chips", "front", "roofline", "bills"));
-  json_t *chips = json_object_get(all, "chips"), *bills = json_object_get(all, "bills");
+  json_t *chips = json_object_get(detail, "chips"), *bills = json_object_get(detail, "bills");
   pz_space_chip(&study->space, &details.run->best, &details.best);
   pz_study_phase_begin(call, watch.progress, "details", "chips", N_EXISTING_CHIPS + 1 + N_FRONT);
   append_chip(call, &details, &details.best, "best", chips);
@@ -257,12 +260,12 @@ json_t *pz_training_detail(struct pz_call *call, struct pz_study *study, struct 
     pz_chip_make_cold(call, &chip, study->space.constants);
     append_chip(call, &details, &chip, "built", chips);
   }
-  append_front(call, &details, json_object_get(all, "front"));
-  append_roofline(call, &details, json_object_get(all, "roofline"));
+  append_front(call, &details, json_object_get(detail, "front"));
+  append_roofline(call, &details, json_object_get(detail, "roofline"));
   json_t *layers = schedules_json(call, &details);
   append_bill(call, &details.best, "best", bills);
   append_bill(call, &study->reference_chip, "reference", bills);
   pz_study_phase_end(call, watch.progress);
-  if (json_object_set_new(all, "layers", layers) != 0) pz_raise_memory(call, "the report");
-  return all;
+  if (json_object_set_new(detail, "layers", layers) != 0) pz_raise_memory(call, "the report");
+  return detail;
 }

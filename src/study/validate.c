@@ -1,8 +1,10 @@
-/* Validates the model: predictions beside measurements, their errors by group, and limits on them.
+/* Validates the model: predictions beside measurements, their errors by group, and limits on
+ * them.
  *
- * validate_into() is the whole procedure: it reads the shipped data or the given tables as points (study/points.h),
- * summarizes them (groups, totals over training runs, and how well predictions order the plans of one model), and compares
- * the summary with limits.  With the option `cold`, runs are predicted from the data sheets of their chips alone
+ * validate_into() is the whole procedure: it reads the shipped data or the given tables as
+ * points (study/points.h), summarizes them (groups, totals over training runs, and how well
+ * predictions order the plans of one model), and compares the summary with limits.  With the
+ * option `cold`, runs are predicted from the data sheets of their chips alone
  * (study/cold_validation.h).  Printing is the task of src/report. */
 #include "study/validate.h"
 
@@ -117,6 +119,7 @@ static const struct pz_errors *total_errors(struct pz_call *call,
 
 /* ---- order of plans ------------------------------------------------------------------------- */
 
+/* Returns whether the prediction of a run takes part in the order of its plans. */
 static bool is_ordered(const struct pz_validation_point *point) {
   return point->job && pz_point_is_ok(point) && pz_point_is_compared(point);
 }
@@ -135,7 +138,7 @@ static uint32_t collect_runs_of_job(const struct pz_validation_point *points, ui
   return n_runs;
 }
 
-/* A run without choices has the same plan as itself alone. */
+/* Returns whether two runs have the same plan.  A run without `choices` has only its own plan. */
 static bool has_same_plan(const struct pz_validation_point *first,
                           const struct pz_validation_point *second) {
   if (first == second) return true;
@@ -164,7 +167,7 @@ static uint32_t merge_runs_of_plans(const struct pz_validation_point *const *run
   return n_plans;
 }
 
-/* How well the plans of one job are ordered; nothing is appended if there are too few of them. */
+/* Appends how well the plans of one job are ordered, or nothing if there are too few of them. */
 static void append_order(struct pz_call *call, const struct pz_validation_point *const *runs,
                          uint32_t n_runs, struct pz_vec *orders) {
   double *predicted = pz_alloc(call, n_runs, sizeof *predicted);
@@ -186,7 +189,7 @@ static void append_order(struct pz_call *call, const struct pz_validation_point 
   pz_append(call, orders, &order);
 }
 
-/* The mean over the orders of one group, or over all orders if `group` is NULL. */
+/* Returns the mean over the orders of one group, or over all orders if `group` is NULL. */
 static struct pz_order_mean mean_of_orders(const struct pz_vec *orders, const char *group) {
   struct pz_order_mean mean = {.name = group ? group : "all models"};
   uint32_t n_correlations = 0;
@@ -204,8 +207,7 @@ static struct pz_order_mean mean_of_orders(const struct pz_vec *orders, const ch
   return mean;
 }
 
-/* Fills the orders of v, one for each job with enough plans, and their means by group and over
- * all. */
+/* Sets the orders of all jobs with enough plans, and their means by group and over all. */
 static void order_plans(struct pz_call *call, const struct pz_validation_point *points, uint32_t n,
                         struct pz_validation *validation) {
   const struct pz_validation_point **runs = pz_alloc(call, n, sizeof *runs);
@@ -218,11 +220,11 @@ static void order_plans(struct pz_call *call, const struct pz_validation_point *
   }
   for (uint32_t i = 0; i < orders.n; i++) {
     const char *group = pz_vec_at(&orders, struct pz_plan_order, i)->group;
-    bool known = false;
-    for (uint32_t k = 0; k < means.n && !known; k++)
-      known = strcmp(pz_vec_at(&means, struct pz_order_mean, k)->name, group) == 0;
+    bool is_listed = false;
+    for (uint32_t k = 0; k < means.n && !is_listed; k++)
+      is_listed = strcmp(pz_vec_at(&means, struct pz_order_mean, k)->name, group) == 0;
     struct pz_order_mean mean = mean_of_orders(&orders, group);
-    if (!known) pz_append(call, &means, &mean);
+    if (!is_listed) pz_append(call, &means, &mean);
   }
   struct pz_order_mean all = mean_of_orders(&orders, NULL);
   if (orders.n > 0) pz_append(call, &means, &all);
@@ -284,30 +286,30 @@ double pz_limit_of(const struct pz_validation *validation, const char *name, enu
 }
 
 static void look_up_errors(const struct pz_errors *list, uint32_t n, const char *name,
-                           double value[PZ_LIMITEDS]) {
+                           double values[PZ_LIMITEDS]) {
   for (uint32_t i = 0; i < n; i++) {
     if (strcmp(list[i].name, name) != 0) continue;
-    value[PZ_LIMITED_TIME] = list[i].mean;
-    value[PZ_LIMITED_MEMORY] = list[i].memory_mean;
-    value[PZ_LIMITED_MISSING] = list[i].not_predicted;
+    values[PZ_LIMITED_TIME] = list[i].mean;
+    values[PZ_LIMITED_MEMORY] = list[i].memory_mean;
+    values[PZ_LIMITED_MISSING] = list[i].not_predicted;
   }
 }
 
-/* The values that a limit under `name` is compared with; NaN if there is no such value. */
+/* Sets the values that a limit on `name` is compared with.  A value that does not exist is NaN. */
 static void look_up_values(const struct pz_validation *validation, const char *name,
-                           double value[PZ_LIMITEDS]) {
-  for (int k = 0; k < PZ_LIMITEDS; k++) value[k] = (double)NAN;
-  look_up_errors(validation->groups, validation->n_groups, name, value);
-  look_up_errors(validation->totals, validation->n_totals, name, value);
+                           double values[PZ_LIMITEDS]) {
+  for (int k = 0; k < PZ_LIMITEDS; k++) values[k] = (double)NAN;
+  look_up_errors(validation->groups, validation->n_groups, name, values);
+  look_up_errors(validation->totals, validation->n_totals, name, values);
   for (uint32_t i = 0; i < validation->n_orders; i++) {
     if (strcmp(validation->orders[i].name, name) != 0) continue;
-    value[PZ_LIMITED_RANK] = validation->orders[i].rank_correlation;
-    value[PZ_LIMITED_REGRET] = validation->orders[i].regret;
+    values[PZ_LIMITED_RANK] = validation->orders[i].rank_correlation;
+    values[PZ_LIMITED_REGRET] = validation->orders[i].regret;
   }
   for (uint32_t i = 0; i < validation->n_order_means; i++) {
     if (strcmp(validation->order_means[i].name, name) != 0) continue;
-    value[PZ_LIMITED_RANK] = validation->order_means[i].rank_correlation;
-    value[PZ_LIMITED_REGRET] = validation->order_means[i].regret;
+    values[PZ_LIMITED_RANK] = validation->order_means[i].rank_correlation;
+    values[PZ_LIMITED_REGRET] = validation->order_means[i].regret;
   }
 }
 
@@ -316,13 +318,13 @@ void pz_limits_compare(struct pz_call *call, struct pz_validation *validation) {
   pz_vec_init(&broken, call->arena, sizeof(struct pz_broken_limit));
   for (uint32_t i = 0; i < validation->n_limits; i++) {
     const struct pz_limit *limit = &validation->limits[i];
-    double value[PZ_LIMITEDS];
-    look_up_values(validation, limit->group, value);
+    double values[PZ_LIMITEDS];
+    look_up_values(validation, limit->group, values);
     for (enum pz_limited k = 0; k < PZ_LIMITEDS; k++) {
-      struct pz_broken_limit violated = {limit->group, k, value[k], limit->value[k]};
-      /* Comparisons are false for NaN, so a limit is broken if there is no value to compare with
-       * it. */
-      bool holds = k == PZ_LIMITED_RANK ? value[k] >= limit->value[k] : value[k] <= limit->value[k];
+      struct pz_broken_limit violated = {limit->group, k, values[k], limit->value[k]};
+      /* Comparisons with NaN are false, so a limit without a value to compare is broken. */
+      bool holds =
+          k == PZ_LIMITED_RANK ? values[k] >= limit->value[k] : values[k] <= limit->value[k];
       if (!isnan(limit->value[k]) && !holds) pz_append(call, &broken, &violated);
     }
   }
@@ -330,8 +332,7 @@ void pz_limits_compare(struct pz_call *call, struct pz_validation *validation) {
   validation->n_broken = broken.n;
 }
 
-/* Reads the limits that the options name.  Without the option, the shipped data have built-in
- * limits. */
+/* Reads the limits of the options; without the option, shipped data have built-in ones. */
 static void read_limits(struct pz_call *call, const struct pz_validate_options *options,
                         bool shipped, struct pz_validation *validation) {
   const char *built_in = NULL;
@@ -342,9 +343,9 @@ static void read_limits(struct pz_call *call, const struct pz_validate_options *
     const char *text = pz_embedded_text(pz_embedded_limits, built_in);
     pz_limits_parse(call, built_in, text, strlen(text), validation);
     if (for_operators) {
-      /* Drops built-in limits of operators that do not apply to the given tables: those of
-       * groups with few rows, whose mean says little, and those over all chips, whose mean
-       * depends on the mix of chips. */
+      /* Drops built-in limits that do not apply to the given tables: those of groups with few
+       * rows, whose mean says little, and those over all chips, whose mean depends on the mix of
+       * chips. */
       static const uint32_t LEAST_ROWS = 20;
       struct pz_vec kept;
       pz_vec_init(&kept, call->arena, sizeof(struct pz_limit));
@@ -372,7 +373,7 @@ static void read_limits(struct pz_call *call, const struct pz_validate_options *
 
 static const char DEFAULT_CHIP[] = "h200";
 
-/* A table of operators, or a directory of such tables. */
+/* Reads a table of operators or a directory of tables, and notes if no row uses the chip. */
 static void read_operator_tables(struct pz_call *call, const struct pz_point_reader *reader,
                                  const char *path, const char *chip, struct pz_vec *notes) {
   struct pz_measured measured = pz_measured_load_path(call, path);
@@ -385,24 +386,24 @@ static void read_operator_tables(struct pz_call *call, const struct pz_point_rea
   pz_append(call, notes, &note);
 }
 
-/* `call` allocates in the object that is returned. */
-static void validate_into(struct pz_call *call, const struct pz_validate_options *o,
+/* Runs the validation and stores it in *out.  `call` allocates in the object that is returned. */
+static void validate_into(struct pz_call *call, const struct pz_validate_options *options,
                           struct pz_validation *out) {
   struct pz_vec points, notes, tables;
   struct pz_cold usual = pz_cold_usual();
   struct pz_progress progress;
   atomic_bool stop = false;
-  bool shipped = !o->ops && !o->beside && (!o->runs || !o->runs[0]);
-  if (o->cold && (o->ops || o->beside))
+  bool shipped = !options->ops && !options->beside && (!options->runs || !options->runs[0]);
+  if (options->cold && (options->ops || options->beside))
     pz_raise(call, PZ_BAD_USE, "cold is of training runs; accepted: without ops and beside");
-  if (o->progress) pz_progress_start_call(&progress, o->progress, o->ctx, &stop);
+  if (options->progress) pz_progress_start_call(&progress, options->progress, options->ctx, &stop);
   pz_vec_init(&notes, call->arena, sizeof(const char *));
   pz_vec_init(&tables, call->arena, sizeof(struct pz_run_table));
   pz_vec_init(&points, call->arena, sizeof(struct pz_validation_point));
   struct pz_point_reader reader = {.points = &points,
-                                   .threads = o->threads,
-                                   .progress = o->progress ? &progress : NULL,
-                                   .cold = o->cold ? &usual : NULL,
+                                   .threads = options->threads,
+                                   .progress = options->progress ? &progress : NULL,
+                                   .cold = options->cold ? &usual : NULL,
                                    .tables = &tables};
   if (shipped) {
     /* The built-in measurements.  If chips are predicted by their data sheets, training runs
@@ -419,26 +420,26 @@ static void validate_into(struct pz_call *call, const struct pz_validate_options
       pz_points_add_runs(call, &reader, file->name, file->text, strlen(file->text));
   }
   size_t bytes = 0;
-  for (const char *const *path = o->runs; path && *path; path++) {
+  for (const char *const *path = options->runs; path && *path; path++) {
     char *text = pz_file_text(call, *path, PZ_CSV_MOST_BYTES, &bytes);
     pz_points_add_runs(call, &reader, *path, text, bytes);
     pz_close(call, text);
   }
-  if (o->ops) read_operator_tables(call, &reader, o->ops, o->chip, &notes);
-  if (o->beside) {
-    char *text = pz_file_text(call, o->beside, PZ_CSV_MOST_BYTES, &bytes);
-    pz_points_add_overlapped(call, &reader, o->beside, text, bytes, o->chip);
+  if (options->ops) read_operator_tables(call, &reader, options->ops, options->chip, &notes);
+  if (options->beside) {
+    char *text = pz_file_text(call, options->beside, PZ_CSV_MOST_BYTES, &bytes);
+    pz_points_add_overlapped(call, &reader, options->beside, text, bytes, options->chip);
     pz_close(call, text);
   }
 
   struct pz_validation validation = pz_validation_summarize(call, points.items, points.n);
   validation.notes = notes.items;
   validation.n_notes = notes.n;
-  if (o->cold) {
+  if (options->cold) {
     validation.cold = pz_cold_chip_errors(call, &points);
-    pz_cold_leave_out_families(call, &tables, &points, o->threads, &validation.cold);
+    pz_cold_leave_out_families(call, &tables, &points, options->threads, &validation.cold);
   }
-  read_limits(call, o, shipped, &validation);
+  read_limits(call, options, shipped, &validation);
   pz_limits_compare(call, &validation);
   *out = validation;
 }

@@ -1,29 +1,30 @@
 /* Validation: compares predictions with measurements, by group, and checks limits on the errors.
  *
- * The shipped data (study/measured.h) are the regression test of the model's accuracy: a change that makes a group worse
- * than its limit appears in `broken` of struct pz_validation.  Designed for thousands of rows.  pz_validate() of
- * phaze/phaze.h does all of it; the parts below are for tests. */
+ * The shipped data (study/measured.h) are the regression test of the model's accuracy: a change
+ * that makes a group worse than its limit appears in `broken` of struct pz_validation.  Designed
+ * for thousands of rows.  pz_validate() of phaze/phaze.h does all of it; the parts below are for
+ * tests. */
 #ifndef PZ_STUDY_VALIDATE_H
 #define PZ_STUDY_VALIDATE_H
 
 #include "study/points.h"
 
-/* Groups, totals and plan orders of points.  The rest of the result is empty. */
+/* Returns the groups, totals and plan orders of points.  The rest of the result is empty. */
 struct pz_validation pz_validation_summarize(struct pz_call *call,
                                              const struct pz_validation_point *points, uint32_t n);
 
-/* Columns of a table of limits. */
+/* Column titles of a table of limits. */
 extern const char *const pz_limit_heads[PZ_LIMITEDS + 1];
 
-/* Reads the limits of v from a CSV text with the columns of pz_limit_heads.  An empty cell sets
- * no limit. */
+/* Reads the limits of a validation from a CSV text with the columns of pz_limit_heads.  An empty
+ * cell sets no limit. */
 void pz_limits_parse(struct pz_call *call, const char *name, const char *text, size_t bytes,
                      struct pz_validation *validation);
 
-/* Fills `broken` of v.  A limit on a group that does not exist is broken. */
+/* Finds the broken limits of a validation.  A limit on a group that does not exist is broken. */
 void pz_limits_compare(struct pz_call *call, struct pz_validation *validation);
 
-/* The limit of a group, a total, a model or a mean; NaN if it has none. */
+/* Returns the limit of a group, a total, a model or a mean, or NaN if it has none. */
 double pz_limit_of(const struct pz_validation *validation, const char *name, enum pz_limited what);
 
 #endif

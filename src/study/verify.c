@@ -27,8 +27,8 @@ enum { MOST_DRAWS = 50 };
 
 struct verification {
   const struct pz_verify_options *options;
-  struct pz_run *saved;      /* as it is stored in the directory */
-  struct pz_run *recomputed; /* the run that verification computed from the same inputs */
+  struct pz_run *saved;      /* the run in the directory */
+  struct pz_run *recomputed; /* the run computed again from the same inputs */
   bool holds;
 };
 
@@ -48,8 +48,8 @@ static void report_finding(struct verification *verification, bool holds, const 
 
 /* ---- saved parts ---------------------------------------------------------------------------- */
 
-/* Returns true if two values differ, and appends the place of the first difference to `path`, as
- * best.models[2].plan. */
+/* Returns whether two values differ, and appends the path of the first difference to `path`,
+ * such as best.models[2].plan. */
 static bool find_json_difference(const json_t *saved, const json_t *recomputed, char *path,
                                  size_t size) {
   size_t end = strlen(path), n;
@@ -66,7 +66,7 @@ static bool find_json_difference(const json_t *saved, const json_t *recomputed, 
       snprintf(path + end, size - end, "[%zu]", n);
       if (find_json_difference(value, json_array_get(recomputed, n), path, size)) return true;
     }
-  path[end] = '\0'; /* the members are equal, so that this value itself differs */
+  path[end] = '\0'; /* the members are equal, so this value itself differs */
   return true;
 }
 
@@ -93,16 +93,18 @@ static void find_text_difference(const char *saved, const char *recomputed, char
   (void)!pz_border(compare_texts, &texts, NULL);
 }
 
-/* Compares every part that the saved run has.  Rank 0 has both files. */
+/* Compares every part of the saved run with the recomputed one.  Only rank 0 has the files. */
 static void check_parts(struct pz_call *call, struct verification *verification) {
   struct pz_run_file *saved = verification->saved->file,
                      *recomputed = verification->recomputed->file;
   char path[200] = "";
   if (!saved) return;
-  const char *was = pz_run_file_inputs(saved), *is = pz_run_file_inputs(recomputed);
-  const json_t *was_json = pz_json_read(call, "inputs", was, strlen(was));
-  const json_t *is_json = pz_json_read(call, "inputs", is, strlen(is));
-  if (find_json_difference(was_json, is_json, path, sizeof path))
+  const char *saved_inputs = pz_run_file_inputs(saved),
+             *recomputed_inputs = pz_run_file_inputs(recomputed);
+  const json_t *saved_json = pz_json_read(call, "inputs", saved_inputs, strlen(saved_inputs));
+  const json_t *recomputed_json =
+      pz_json_read(call, "inputs", recomputed_inputs, strlen(recomputed_inputs));
+  if (find_json_difference(saved_json, recomputed_json, path, sizeof path))
     report_finding(verification, false, "inputs: %s has changed", path);
   else
     report_finding(verification, true, "inputs: unchanged");
@@ -133,11 +135,10 @@ struct box_sample {
     const struct pz_closed_box *box;
     struct pz_point chip;
   } * boxes;
-  bool *good; /* whether each drawn box was closed rightly */
+  bool *closed_rightly; /* whether each drawn box was closed rightly */
 };
 
-/* Returns the objective of a chip at this price with the best plans of all models, found without
- * any bound. */
+/* Returns the objective of a chip at a price with the best plans, found without bounds. */
 static double unbounded_objective(struct pz_call *call, const struct box_sample *sample,
                                   unsigned worker, const struct pz_boxed *chip,
                                   const struct pz_taken *price) {
@@ -159,7 +160,7 @@ static double unbounded_objective(struct pz_call *call, const struct box_sample 
   return pz_objective_value(objective, steps, price);
 }
 
-/* Returns true if the box was closed rightly, as far as this can be seen from some of its chips. */
+/* Returns whether the box was closed rightly, as far as some of its chips show. */
 static bool box_is_right(struct pz_call *call, const struct box_sample *sample, unsigned worker,
                          const struct drawn_box *drawn) {
   const struct pz_space *space = &sample->study->space;
@@ -174,14 +175,13 @@ static bool box_is_right(struct pz_call *call, const struct box_sample *sample, 
     return value <= bound && value <= best && closed->value <= best;
   }
   /* Closed by a bound, which holds for chips within the limits. */
-  struct pz_box one = pz_box_of(&drawn->chip);
-  pz_boxed_set(space, &one, &chip);
+  struct pz_box drawn_chip_box = pz_box_of(&drawn->chip);
+  pz_boxed_set(space, &drawn_chip_box, &chip);
   double value = 0, most = 0;
   if (!pz_boxed_breaks(&chip, limits))
     value = unbounded_objective(call, sample, worker, &chip, &chip.least);
   if (pz_study_is_training(sample->study)) {
-    /* Where more of any axis is never slower, no chip beats the largest one at the price of the
-     * smallest. */
+    /* If more of any axis is never slower, no chip beats the largest at the smallest's price. */
     struct pz_box largest = closed->box;
     memcpy(largest.lo, largest.hi, sizeof largest.lo);
     pz_boxed_set(space, &largest, &chip);
@@ -192,10 +192,10 @@ static bool box_is_right(struct pz_call *call, const struct box_sample *sample, 
 
 static void check_drawn_box(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
   struct box_sample *sample = ctx;
-  sample->good[i] = box_is_right(call, sample, worker, &sample->boxes[i]);
+  sample->closed_rightly[i] = box_is_right(call, sample, worker, &sample->boxes[i]);
 }
 
-/* Draws a chip of a box, within the limits if one of MOST_DRAWS chips is. */
+/* Draws a random chip of a box: one within the limits if there is any among MOST_DRAWS draws. */
 static struct pz_point draw_chip(const struct pz_study *study, const struct pz_box *box,
                                  uint64_t *seed) {
   struct pz_point point = {.kind = box->kind};
@@ -205,54 +205,53 @@ static struct pz_point draw_chip(const struct pz_study *study, const struct pz_b
       uint32_t n_values = (uint32_t)(box->hi[axis] - box->lo[axis] + 1);
       point.at[axis] = (uint8_t)(box->lo[axis] + (int)pz_random_below(seed, n_values));
     }
-    struct pz_box one = pz_box_of(&point);
+    struct pz_box point_box = pz_box_of(&point);
     struct pz_boxed chip;
-    pz_boxed_set(&study->space, &one, &chip);
+    pz_boxed_set(&study->space, &point_box, &chip);
     within = !pz_boxed_breaks(&chip, &study->limits);
   }
   return point;
 }
 
-/* Draws boxes of an objective run without replacement and checks them.  Every run has a seed of
- * its own. */
+/* Draws boxes of an objective run without replacement, by its own seed, and checks them. */
 static void check_boxes(struct pz_call *call, struct verification *verification, uint32_t i) {
   struct pz_study *study = &verification->recomputed->study;
   const struct pz_objective_run *run = &study->objective_run[i];
   struct pz_call work = pz_scratch(call);
-  uint32_t wrong = 0, all = run->n_boxes;
-  uint32_t n = verification->options->all || verification->options->sample > all
-                   ? all
-                   : verification->options->sample;
-  uint64_t seed = pz_space_id(&study->space, &run->best) ^ all;
-  uint32_t *order = pz_alloc(&work, all, sizeof *order);
+  uint32_t n_wrong = 0, n_boxes = run->n_boxes;
+  uint32_t n_drawn = verification->options->all || verification->options->sample > n_boxes
+                         ? n_boxes
+                         : verification->options->sample;
+  uint64_t seed = pz_space_id(&study->space, &run->best) ^ n_boxes;
+  uint32_t *order = pz_alloc(&work, n_boxes, sizeof *order);
   struct box_sample sample = {.study = study, .run = run};
-  sample.boxes = pz_alloc(&work, n, sizeof *sample.boxes);
-  sample.good = pz_alloc(&work, n, sizeof *sample.good);
-  for (uint32_t k = 0; k < all; k++) order[k] = k;
-  pz_random_draw(&seed, order, all, n);
-  for (uint32_t k = 0; k < n; k++) {
+  sample.boxes = pz_alloc(&work, n_drawn, sizeof *sample.boxes);
+  sample.closed_rightly = pz_alloc(&work, n_drawn, sizeof *sample.closed_rightly);
+  for (uint32_t k = 0; k < n_boxes; k++) order[k] = k;
+  pz_random_draw(&seed, order, n_boxes, n_drawn);
+  for (uint32_t k = 0; k < n_drawn; k++) {
     sample.boxes[k].box = &run->boxes[order[k]];
     sample.boxes[k].chip = draw_chip(study, &sample.boxes[k].box->box, &seed);
   }
   struct pz_study_tasks tasks = {.run = check_drawn_box,
                                  .ctx = &sample,
-                                 .results = sample.good,
-                                 .result_bytes = sizeof *sample.good};
-  pz_study_run_tasks(call, study->search, n, &tasks);
-  for (uint32_t k = 0; k < n; k++)
-    if (!sample.good[k]) wrong++;
+                                 .results = sample.closed_rightly,
+                                 .result_bytes = sizeof *sample.closed_rightly};
+  pz_study_run_tasks(call, study->search, n_drawn, &tasks);
+  for (uint32_t k = 0; k < n_drawn; k++)
+    if (!sample.closed_rightly[k]) n_wrong++;
   const char *name = pz_study_run_name(study, i);
-  if (wrong)
-    report_finding(verification, false, "%s: %u of %u boxes are closed wrongly", name, wrong, n);
+  if (n_wrong)
+    report_finding(verification, false, "%s: %u of %u boxes are closed wrongly", name, n_wrong,
+                   n_drawn);
   else
     report_finding(verification, true,
                    "%s: %u of %u boxes%s are closed rightly, by chips evaluated without bounds",
-                   name, n, all, n < all ? ", drawn at random," : "");
+                   name, n_drawn, n_boxes, n_drawn < n_boxes ? ", drawn at random," : "");
   pz_scratch_end(&work);
 }
 
-/* Checks that the boxes hold every chip of the space once, and that they prove the gap of the
- * saved result. */
+/* Checks that the boxes hold every chip of the space once and prove the saved gap. */
 static void check_certificate(struct pz_call *call, struct verification *verification, uint32_t i) {
   const struct pz_study *study = &verification->recomputed->study;
   const struct pz_objective_run *run = &study->objective_run[i];
@@ -301,20 +300,20 @@ static void check_all(struct pz_call *call, void *ctx) {
   run.dir = request->dir;
   run.threads = options.threads;
   verification.saved = pz_run_open_saved(call, &run, false);
-  /* Digests detect damage of the file.  The contents are compared with the recomputed ones in
-   * any case. */
+  /* Digests detect damage of the file; the contents are compared in any case. */
   struct pz_error why = {0};
   struct pz_run_file *file = verification.saved->file;
   enum pz_status status = file ? pz_border(verify_digests, file, &why) : PZ_OK;
   if (status != PZ_OK && status != PZ_BAD_INPUT) pz_raise_again(call, &why);
-  bool good = pz_ranks_flag_of_first(call, status == PZ_OK);
-  report_finding(&verification, good, "%s", good ? "file: every part has its digest" : why.message);
+  bool digests_hold = pz_ranks_flag_of_first(call, status == PZ_OK);
+  report_finding(&verification, digests_hold, "%s",
+                 digests_hold ? "file: every part has its digest" : why.message);
 
   bool detail = saved_run_has(call, &verification, PZ_PART_DETAIL);
   bool comparison = saved_run_has(call, &verification, PZ_PART_COMPARISON);
   uint64_t seed = PZ_COMPARE_SEED;
   if (comparison) {
-    pz_run_find_comparison(call, verification.saved, NULL); /* reads it */
+    pz_run_find_comparison(call, verification.saved, NULL); /* reads the saved comparison */
     seed = verification.saved->result.comparison->seed;
   }
   verification.recomputed =

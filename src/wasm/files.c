@@ -27,7 +27,7 @@ const char *pz_memory_file(const char *name, size_t *bytes) {
   return file ? file->text : NULL;
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 static const struct memory_file *require_file(struct pz_call *call, const char *path,
                                               size_t limit) {
@@ -57,10 +57,9 @@ const struct pz_file_bytes *pz_file_open(struct pz_call *call, const char *path,
   return content;
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
-/* Returns the entry for a path: the existing one, or a free one.  Raises an error if the path
- * cannot be written. */
+/* Returns the existing or a free entry for a path; raises an error if it is not writable. */
 static struct memory_file *find_entry(struct pz_call *call, const char *path) {
   struct memory_file *file = find_file(path);
   if (!path[0] || strlen(path) >= MOST_NAME)
@@ -93,7 +92,7 @@ void pz_file_save(struct pz_call *call, const char *path, const char *text, size
   file->bytes = bytes;
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
+/* ---- names ---------------------------------------------------------------------------------- */
 
 bool pz_file_same(const char *a, const char *b) { return strcmp(a, b) == 0; }
 

@@ -4,8 +4,7 @@
 
 #include <stddef.h>
 
-/* Returns the text of a file, which is valid until the file is written again, or NULL if there is
- * no such file. */
+/* Returns the text of a file, valid until it is written again, or NULL without such a file. */
 const char *pz_memory_file(const char *name, size_t *bytes);
 
 #endif

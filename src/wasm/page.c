@@ -19,7 +19,7 @@
 
 enum { MOST_WORDS = 128 };
 
-/* ---- calls ----------------------------------------------------------------------------------- */
+/* ---- calls ---------------------------------------------------------------------------------- */
 
 PAGE_CALL("allocate") void *pz_page_allocate(size_t bytes);
 void *pz_page_allocate(size_t bytes) { return pz_malloc(bytes); }
@@ -102,7 +102,7 @@ int pz_page_run(char *words, size_t bytes) {
   return (int)command.code;
 }
 
-/* ---- replacements for parts that the module does not contain --------------------------------- */
+/* ---- replacements for parts that the module does not contain -------------------------------- */
 
 const struct pz_command *pz_command_at(size_t i) {
   static const struct pz_command *const table[] = {&pz_cmd_chip, &pz_cmd_chips, &pz_cmd_estimate,
@@ -110,8 +110,7 @@ const struct pz_command *pz_command_at(size_t i) {
   return i < sizeof table / sizeof *table ? table[i] : NULL;
 }
 
-/* The report of a plan (`--report`) consists of its data only, because the calling page has the
- * charts and the style. */
+/* A report (`--report`) is its data only, because the page has the charts and the style. */
 const struct pz_embedded pz_embedded_html[] = {{"scaling_page", "{{document}}"}, {NULL, NULL}};
 
 struct pz_workload *pz_onnx_load(struct pz_call *call, const char *path,

@@ -757,7 +757,7 @@ static void steps_are_what_the_neighbours_do(void **state) {
     assert_true(n >= 6);
     for (uint32_t i = 0; i < n; i++) {
       assert_string_not_equal(steps[i].from, steps[i].to);
-      assert_true(steps[i].bound >= steps[i].value && steps[i].what);
+      assert_true(steps[i].bound >= steps[i].value && steps[i].parameter);
       /* nothing within the limits is better than the best, but for schedules left open */
       if (!steps[i].breaks) assert_true(steps[i].value <= c->bound * (1 + 1e-12));
       assert_true(!steps[i].plans == !k);
