@@ -1,11 +1,11 @@
-/* Imports at another microbatch size or sequence length than the exported one.
+/* Imports at a microbatch size or sequence length other than the exported one.
  *
- * Every dimension is written as a product of factors, some of which are the batch or the sequence
- * size.  The factors of the inputs are known (factor_inputs), and those of constants are guessed
- * from their sizes (factor_initializers).  Those of results follow through the nodes in topological
- * order (factor_result), also through reshapes, which divide and merge dimensions
- * (factor_reshape).  In the end every batch and sequence factor gets its new size
- * (apply_new_sizes).  A factor that changes and cannot be followed is an error. */
+ * Every dimension is a product of factors, some of which are the batch or the sequence size.  The
+ * factors of inputs are known (factor_inputs), and those of constants are guessed from their sizes
+ * (factor_initializers).  Those of results follow from node to node (factor_result), also through
+ * reshapes, which divide and merge dimensions (factor_reshape).  Finally, every batch and sequence
+ * factor gets its new size (apply_new_sizes).  A changed factor that cannot be followed is an
+ * error. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -55,24 +55,27 @@ struct pz_onnx_sizes pz_onnx_exported_sizes(struct pz_call *call, const struct p
 
 /* ---- factors of inputs and constants -------------------------------------------------------- */
 
+/* A change of the batch and sequence sizes of a graph. */
 struct rescaling {
   struct pz_onnx_graph *graph;
   const struct pz_workload_options *options;
   struct pz_onnx_sizes exported, wanted;
 };
 
-/* Returns a dimension with one factor, which is neither the batch nor the sequence. */
+/* Returns a dimension with one factor that is neither the batch nor the sequence. */
 static struct pz_onnx_factored_dim plain_dim(int64_t size) {
   return (struct pz_onnx_factored_dim){1, {{size, PZ_AXIS_NONE}}};
 }
 
+/* Returns whether a factor of a dimension is this axis. */
 static bool dim_has_axis(const struct pz_onnx_factored_dim *dim, enum pz_onnx_axis axis) {
   for (int i = 0; i < dim->n; i++)
     if (dim->factor[i].axis == axis) return true;
   return false;
 }
 
-/* Guesses from its size what dimension i of a constant or of a computed mask is. */
+/* Guesses from the size of dimension i of a constant or computed mask whether it is the batch or
+ * the sequence. */
 static struct pz_onnx_factored_dim guess_dim(const struct rescaling *rescaling, int64_t size,
                                              int i) {
   struct pz_onnx_factored_dim dim = plain_dim(size);
@@ -81,7 +84,7 @@ static struct pz_onnx_factored_dim guess_dim(const struct rescaling *rescaling, 
   return dim;
 }
 
-/* Gives a value factored dimensions without axes. */
+/* Gives a value dimensions of one factor each, without axes. */
 static void init_factors(struct pz_call *call, struct pz_onnx_value *value) {
   size_t rank = value->rank > 0 ? (size_t)value->rank : 0;
   value->factored_dim = pz_alloc(call, rank, sizeof *value->factored_dim);
@@ -108,7 +111,8 @@ static void factor_inputs(struct pz_call *call, const struct rescaling *rescalin
   }
 }
 
-/* Parameters do not change with the batch or the sequence; constants may. */
+/* Sets the factors of values that no node computes.  Parameters do not depend on batch and
+ * sequence; constants may. */
 static void factor_initializers(struct pz_call *call, const struct rescaling *rescaling) {
   for (uint32_t i = 0; i < rescaling->graph->values.n; i++) {
     struct pz_onnx_value *value = pz_onnx_value(rescaling->graph, i);
@@ -122,7 +126,7 @@ static void factor_initializers(struct pz_call *call, const struct rescaling *re
 
 /* ---- reshapes ------------------------------------------------------------------------------- */
 
-/* The factors of all dimensions of an input.  Those before `next` are used up. */
+/* The factors of all dimensions of an input.  Factors before `next` are used up. */
 struct factor_list {
   int n, next;
   struct {
@@ -142,27 +146,29 @@ static bool append_factor(struct pz_onnx_factored_dim *dim, int64_t size, enum p
   return true;
 }
 
-/* Uses factors up until they make one dimension of this size.  A factor without axis may be divided
- * between dimensions.  Factors of size 1 are the batch or sequence of an export with one sample or
- * token.  Those that follow belong to the next dimension, of size next_size (0 if there is none),
- * if that one has size 1 too or is a part of the next factor: when features become heads, they are
- * heads of each sample. */
+/* Moves factors from the list to *dim until their product is `size`.  Returns false if they do not
+ * fit.
+ *
+ * A factor without axis may be divided between dimensions.  Factors of size 1 are the batch or
+ * sequence of an export with one sample or token.  If they follow, they belong to the next
+ * dimension if that has size 1 or is a part of the next factor: when features become heads, they
+ * are heads of each sample. next_size is the size of that dimension, or 0 if there is none. */
 static bool fill_dimension(struct factor_list *list, int64_t size, int64_t next_size,
                            struct pz_onnx_factored_dim *dim) {
-  int64_t missing = size;
+  int64_t remaining = size;
   *dim = (struct pz_onnx_factored_dim){0};
-  while (missing > 1) {
+  while (remaining > 1) {
     if (list->next >= list->n) return false;
     int64_t factor = list->item[list->next].size;
     enum pz_onnx_axis axis = list->item[list->next].axis;
-    if (factor > 0 && missing % factor == 0) {
+    if (factor > 0 && remaining % factor == 0) {
       if (!append_factor(dim, factor, axis)) return false;
-      missing /= factor;
+      remaining /= factor;
       list->next++;
-    } else if (axis == PZ_AXIS_NONE && factor > 0 && factor % missing == 0) {
-      if (!append_factor(dim, missing, axis)) return false;
-      list->item[list->next].size = factor / missing;
-      missing = 1;
+    } else if (axis == PZ_AXIS_NONE && factor > 0 && factor % remaining == 0) {
+      if (!append_factor(dim, remaining, axis)) return false;
+      list->item[list->next].size = factor / remaining;
+      remaining = 1;
     } else {
       return false;
     }
@@ -206,6 +212,7 @@ static bool factor_reshape(const struct pz_onnx_value *input, struct pz_onnx_val
 
 /* ---- factors of results --------------------------------------------------------------------- */
 
+/* Returns whether a factor of any dimension of a value is this axis. */
 static bool value_has_axis(const struct pz_onnx_value *input, enum pz_onnx_axis axis) {
   for (int i = 0; input->factored_dim && i < input->rank; i++)
     if (dim_has_axis(&input->factored_dim[i], axis)) return true;
@@ -223,8 +230,8 @@ static _Noreturn void raise_lost_axis(struct pz_call *call, const struct rescali
                 batch ? rescaling->exported.batch : rescaling->exported.seq);
 }
 
-/* Returns whether the result may lack an axis that an operand has.  Reductions and selections
- * remove axes, and a product sums over one, which cannot be the batch. */
+/* Returns whether the result of a node may lack an axis that an input has.  Reductions and
+ * selections remove axes.  A product sums over one axis, which cannot be the batch. */
 static bool may_drop_axis(const struct pz_onnx_node *node, enum pz_onnx_axis axis) {
   switch (node->op->lower) {
   case PZ_LOWER_MATMUL:
@@ -239,8 +246,8 @@ static bool may_drop_axis(const struct pz_onnx_node *node, enum pz_onnx_axis axi
   }
 }
 
-/* Raises an error if an axis whose size changes is lost, because the sizes of later values would be
- * wrong.  Values with known integers are shapes, which have no axes. */
+/* Raises an error if a node loses an axis whose size changes, because later sizes would be wrong.
+ * Values with known integers are shapes, which have no axes. */
 static void check_axes_kept(struct pz_call *call, const struct rescaling *rescaling,
                             const struct pz_onnx_node *node, const struct pz_onnx_value *output) {
   static const enum pz_onnx_axis axes[] = {PZ_AXIS_BATCH, PZ_AXIS_SEQ};
@@ -258,8 +265,8 @@ static void check_axes_kept(struct pz_call *call, const struct rescaling *rescal
   }
 }
 
-/* Finds the factors of a result.  A dimension has the factors of the dimension of an input that it
- * corresponds to, if the sizes agree; inputs with a batch or sequence axis have precedence. */
+/* Sets the factors of a result.  Each dimension gets the factors of the corresponding dimension of
+ * an input, if the sizes agree.  Inputs with a batch or sequence axis take precedence. */
 static void factor_result(struct pz_call *call, const struct rescaling *rescaling,
                           const struct pz_onnx_node *node, struct pz_onnx_value *output) {
   const struct pz_onnx_value *input = pz_onnx_input(node, 0);

@@ -1,12 +1,13 @@
-/* Finding layers: the operators in order are cut into a first part, blocks that repeat, and the
- * parts between and after them.
+/* Finding layers: the operators in order are divided into blocks that repeat and the parts around
+ * them.
  *
  * Operators are compared by a hash of their type, attributes, shapes and roles, never of names.  A
  * block is the shortest period of this sequence that repeats at least twice with the same wiring,
- * where the whole run covers the most operators (find_run).  The operators on both sides of a run
- * are searched again (divide), so that an encoder and a decoder, or the stages of a convolutional
- * network, are each found.  Instead, the user may state layers by the names of their nodes
- * (divide_by_names).  In the end the segments get names, inputs and outputs (finish_segments). */
+ * in the run that covers the most operators (find_run).  The operators on both sides of a run are
+ * searched again (divide_range), so that an encoder and a decoder, or the stages of a
+ * convolutional network, are each found.  Alternatively, the user states layers by the names of
+ * their nodes (divide_by_names).  Finally, the segments get names, inputs and outputs
+ * (finish_segments). */
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +16,14 @@
 #include "onnx/layering.h"
 
 enum {
-  MOST_CANDIDATES = 48, /* periods that are tried */
-  MOST_RUNS = 32,       /* repeated blocks of a model */
-  MOST_STARTS = 16,     /* places that are tried as the start of a run */
-  LEAST_PART = 12,      /* fewest operators of a part that is cut off */
-  MOST_PART = 40,       /* a part with more operators is cut */
+  MOST_CANDIDATES = 48, /* most periods that are tried */
+  MOST_RUNS = 32,       /* most repeated blocks of a model */
+  MOST_STARTS = 16,     /* most places that are tried as the start of a run */
+  LEAST_PART = 12,      /* fewest operators of a segment that is cut off */
+  MOST_PART = 40,       /* a part with more operators is cut into segments */
 };
 
-/* The places [from, to) in the order. */
+/* The operators at places [from, to) of the order. */
 struct range {
   uint32_t from, to;
 };
@@ -36,30 +37,34 @@ static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t n) {
   return hash;
 }
 
+/* Returns a hash with a number mixed into it. */
 static uint64_t mix_int(uint64_t hash, int64_t number) {
   hash ^= (uint64_t)number;
   hash *= UINT64_C(0x9E3779B97F4A7C15);
   return hash ^ (hash >> 29);
 }
 
-/* Mixes the attributes of a node into a hash.  Their own hashes are added, because their order does
- * not matter. */
+/* Returns a hash with the attributes of a node mixed into it.  Their own hashes are added, because
+ * their order does not matter. */
 static uint64_t mix_attributes(uint64_t hash, const struct pz_onnx_node *node) {
   uint64_t sum = 0;
   for (size_t i = 0; i < node->n_attrs; i++) {
     const Onnx__AttributeProto *attribute = node->attrs[i];
-    uint64_t one = mix_bytes(1, attribute->name ? attribute->name : "",
-                             attribute->name ? strlen(attribute->name) : 0);
-    if (attribute->has_i) one = mix_int(one, attribute->i);
-    if (attribute->has_f) one = mix_bytes(one, &attribute->f, sizeof attribute->f);
-    if (attribute->has_s) one = mix_bytes(one, attribute->s.data, attribute->s.len);
-    for (size_t k = 0; k < attribute->n_ints; k++) one = mix_int(one, attribute->ints[k]);
-    sum += one;
+    uint64_t attribute_hash = mix_bytes(1, attribute->name ? attribute->name : "",
+                                        attribute->name ? strlen(attribute->name) : 0);
+    if (attribute->has_i) attribute_hash = mix_int(attribute_hash, attribute->i);
+    if (attribute->has_f)
+      attribute_hash = mix_bytes(attribute_hash, &attribute->f, sizeof attribute->f);
+    if (attribute->has_s)
+      attribute_hash = mix_bytes(attribute_hash, attribute->s.data, attribute->s.len);
+    for (size_t k = 0; k < attribute->n_ints; k++)
+      attribute_hash = mix_int(attribute_hash, attribute->ints[k]);
+    sum += attribute_hash;
   }
   return mix_int(hash, (int64_t)sum);
 }
 
-/* Mixes the role, shape and first known integers of a value into a hash. */
+/* Returns a hash with the role, shape and first known integers of a value mixed into it. */
 static uint64_t mix_value(uint64_t hash, const struct pz_onnx_value *value) {
   hash = mix_int(hash, value->role);
   hash = mix_int(hash, value->rank);
@@ -68,10 +73,10 @@ static uint64_t mix_value(uint64_t hash, const struct pz_onnx_value *value) {
   return hash;
 }
 
-/* Returns a hash that is equal for operators of the same kind.  Of the operators that share a
+/* Returns a hash that is equal for operators of the same kind.  Among operators that share a
  * weight, the first one owns it, so its hash differs. */
-static uint64_t hash_operator(const struct pz_onnx_layering *layering, uint32_t at) {
-  const struct pz_onnx_node *node = pz_onnx_at(layering, at);
+static uint64_t hash_operator(const struct pz_onnx_layering *layering, uint32_t place) {
+  const struct pz_onnx_node *node = pz_onnx_at(layering, place);
   uint64_t hash = mix_bytes(UINT64_C(14695981039346656037), node->type, strlen(node->type));
   hash = mix_int(hash, node->fused);
   if (node->fused < 0) hash = mix_attributes(hash, node);
@@ -79,7 +84,7 @@ static uint64_t hash_operator(const struct pz_onnx_layering *layering, uint32_t 
     const struct pz_onnx_value *value = pz_onnx_input(node, k);
     hash = value ? mix_value(hash, value) : mix_int(hash, -7);
     if (value && value->role == PZ_ONNX_PARAM)
-      hash = mix_int(hash, pz_onnx_is_tied(layering, node->in[k], at, 1));
+      hash = mix_int(hash, pz_onnx_is_tied(layering, node->in[k], place, 1));
   }
   for (uint32_t j = 0; j < node->n_out; j++)
     if (node->out[j] != PZ_NONE)
@@ -89,11 +94,13 @@ static uint64_t hash_operator(const struct pz_onnx_layering *layering, uint32_t 
 
 /* ---- candidate periods ---------------------------------------------------------------------- */
 
+/* An operator, or a window of operators, by its hash. */
 struct occurrence {
   uint64_t hash;
   uint32_t place;
 };
 
+/* Orders occurrences by hash, then by place (for qsort). */
 static int compare_occurrences(const void *a, const void *b) {
   const struct occurrence *left = a, *right = b;
   if (left->hash != right->hash) return left->hash < right->hash ? -1 : 1;
@@ -105,11 +112,12 @@ static int compare_numbers(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-/* A distance between equal operators, and how often it occurs between neighbours. */
+/* A distance between equal neighbours in the order, and how often it occurs. */
 struct candidate {
   uint32_t period, times;
 };
 
+/* Orders candidates by descending frequency, then by period (for qsort). */
 static int compare_candidates(const void *a, const void *b) {
   const struct candidate *left = a, *right = b;
   if (left->times != right->times) return left->times > right->times ? -1 : 1;
@@ -117,8 +125,8 @@ static int compare_candidates(const void *a, const void *b) {
 }
 
 /* Lists the distances between equal neighbours, the most frequent ones first, and returns their
- * number.  What is compared is windows of `window` operators: long windows find the period of
- * blocks that contain the same operators often, and short windows find short blocks. */
+ * number.  Windows of `window` operators are compared: long windows find the period of blocks that
+ * contain the same operators often, and short windows find short blocks. */
 static uint32_t list_candidates(struct pz_call *call, const struct pz_onnx_layering *layering,
                                 struct range range, uint32_t window, struct candidate **list) {
   uint32_t n = range.to - range.from, n_distances = 0, n_candidates = 0;
@@ -126,11 +134,11 @@ static uint32_t list_candidates(struct pz_call *call, const struct pz_onnx_layer
   uint32_t *distance = pz_alloc(call, n, sizeof *distance);
   struct candidate *candidate = pz_alloc(call, n, sizeof *candidate);
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t at = range.from + i;
-    uint64_t hash = layering->hash[at];
-    for (uint32_t k = 1; k < window && at + k < range.to; k++)
-      hash = mix_int(hash, (int64_t)layering->hash[at + k]);
-    occurrence[i] = (struct occurrence){hash, at};
+    uint32_t place = range.from + i;
+    uint64_t hash = layering->hash[place];
+    for (uint32_t k = 1; k < window && place + k < range.to; k++)
+      hash = mix_int(hash, (int64_t)layering->hash[place + k]);
+    occurrence[i] = (struct occurrence){hash, place};
   }
   qsort(occurrence, n, sizeof *occurrence, compare_occurrences);
   for (uint32_t i = 1; i < n; i++)
@@ -149,11 +157,12 @@ static uint32_t list_candidates(struct pz_call *call, const struct pz_onnx_layer
 
 /* ---- runs of equal blocks ------------------------------------------------------------------- */
 
+/* `count` equal blocks of `period` operators each, from place `start` on. */
 struct run {
   uint32_t start, period, count;
 };
 
-/* Returns the index of a value among the results of its producer. */
+/* Returns the index of a value among the results of the node that produces it. */
 static uint32_t result_index(const struct pz_onnx_layering *layering, uint32_t value) {
   const struct pz_onnx_node *node =
       pz_onnx_node(layering->graph, pz_onnx_value(layering->graph, value)->producer);
@@ -162,12 +171,13 @@ static uint32_t result_index(const struct pz_onnx_layering *layering, uint32_t v
   return PZ_NONE;
 }
 
-/* Returns whether the operators at `place` and one period later read the corresponding values of
- * their instances of a block.  `start` begins the instance of the first operator, and is_first is
- * whether that instance is the first one of the run.  A value from outside of the block is accepted
- * if it is the same for both operators, if both values are hoisted and have the same hash, or if it
- * comes one instance later.  The first instance may read anything where the second one reads the
- * first. */
+/* Returns whether the operators at `place` and one period later read corresponding values of their
+ * instances of a block.  `start` begins the instance of the first operator, and is_first is
+ * whether that instance is the first one of the run.
+ *
+ * A value from outside of the block is accepted if both operators read it, if both read hoisted
+ * values with the same hash, or if the second operator reads it one instance later.  The first
+ * instance may read anything in place of the values that the second one reads from the first. */
 static bool has_same_wiring(const struct pz_onnx_layering *layering, uint32_t place,
                             uint32_t period, uint32_t start, bool is_first) {
   const struct pz_onnx_node *node = pz_onnx_at(layering, place);
@@ -179,24 +189,25 @@ static bool has_same_wiring(const struct pz_onnx_layering *layering, uint32_t pl
     if (!value && !later) continue;
     if (!value || !later || value->role != later->role) return false;
     if (value->role != PZ_ONNX_ACTIVATION) continue;
-    uint32_t at = pz_onnx_produced_at(layering, value->root);
-    uint32_t later_at = pz_onnx_produced_at(layering, later->root);
-    if (at == PZ_NONE || later_at == PZ_NONE) return false;
-    bool same_from_outside = value->root == later->root && at < start;
-    bool both_hoisted = at < layering->n_hoisted && later_at < layering->n_hoisted &&
-                        layering->hash[at] == layering->hash[later_at];
+    uint32_t source_place = pz_onnx_produced_at(layering, value->root);
+    uint32_t later_source_place = pz_onnx_produced_at(layering, later->root);
+    if (source_place == PZ_NONE || later_source_place == PZ_NONE) return false;
+    bool same_from_outside = value->root == later->root && source_place < start;
+    bool both_hoisted = source_place < layering->n_hoisted &&
+                        later_source_place < layering->n_hoisted &&
+                        layering->hash[source_place] == layering->hash[later_source_place];
     if (same_from_outside || both_hoisted) continue;
-    if (at < start && is_first) {
-      if (later_at < start || later_at >= start + period) return false;
+    if (source_place < start && is_first) {
+      if (later_source_place < start || later_source_place >= start + period) return false;
       continue;
     }
-    if (later_at != at + period) return false;
+    if (later_source_place != source_place + period) return false;
     if (result_index(layering, value->root) != result_index(layering, later->root)) return false;
   }
   return true;
 }
 
-/* Returns how many instances, of at most `most`, are wired in the same way from `start` on. */
+/* Returns how many consecutive instances from `start` on, at most `most`, are wired alike. */
 static uint32_t count_wired_alike(const struct pz_onnx_layering *layering, uint32_t start,
                                   uint32_t period, uint32_t most) {
   for (uint32_t count = 1; count < most; count++) {
@@ -207,11 +218,11 @@ static uint32_t count_wired_alike(const struct pz_onnx_layering *layering, uint3
   return most;
 }
 
-/* Returns whether there is a product with a weight among these operators.  A repetition without one
- * is not worth a layer. */
+/* Returns whether n operators contain a product with a weight.  A repetition without one is not
+ * worth a layer. */
 static bool has_weights(const struct pz_onnx_layering *layering, uint32_t start, uint32_t n) {
-  for (uint32_t at = start; at < start + n; at++) {
-    const struct pz_onnx_node *node = pz_onnx_at(layering, at);
+  for (uint32_t place = start; place < start + n; place++) {
+    const struct pz_onnx_node *node = pz_onnx_at(layering, place);
     if (!pz_onnx_is_product(node)) continue;
     for (uint32_t k = 0; k < node->n_in; k++) {
       const struct pz_onnx_value *value = pz_onnx_input(node, k);
@@ -221,21 +232,21 @@ static bool has_weights(const struct pz_onnx_layering *layering, uint32_t start,
   return false;
 }
 
-/* Chooses where the first instance of a block begins, given that the operators in [start, start +
- * length) equal those one period later.  Of the places that the fewest values cross, the ones with
- * the most instances are best, and of these the last one. */
+/* Chooses where the first instance of a block begins if operators [start, start + length) equal
+ * those one period later.  Only places that the fewest values cross are tried, the last one first;
+ * the one with the most instances wins. */
 static struct run choose_start(const struct pz_onnx_layering *layering, uint32_t start,
                                uint32_t length, uint32_t period) {
   struct run best = {start, period, 0};
   uint32_t end = start + length + period, most = length / period + 1, last = end - most * period;
   uint32_t fewest = layering->crossing[start], tries = 0;
-  for (uint32_t at = start; at <= last; at++)
-    if (layering->crossing[at] < fewest) fewest = layering->crossing[at];
+  for (uint32_t place = start; place <= last; place++)
+    if (layering->crossing[place] < fewest) fewest = layering->crossing[place];
   for (uint32_t i = 0; i <= last - start && tries < MOST_STARTS && best.count < most; i++) {
-    uint32_t at = last - i;
-    if (layering->crossing[at] != fewest) continue;
-    uint32_t count = count_wired_alike(layering, at, period, most);
-    if (count >= 2 && count > best.count) best = (struct run){at, period, count};
+    uint32_t place = last - i;
+    if (layering->crossing[place] != fewest) continue;
+    uint32_t count = count_wired_alike(layering, place, period, most);
+    if (count >= 2 && count > best.count) best = (struct run){place, period, count};
     tries++;
   }
   return best;
@@ -283,15 +294,17 @@ static struct run find_run(struct pz_call *call, const struct pz_onnx_layering *
 
 /* ---- dividing into segments ----------------------------------------------------------------- */
 
+/* Appends a segment of n operators, which repeats `count` times. */
 static void add_segment(struct pz_call *call, struct pz_onnx_layering *layering, uint32_t first,
                         uint32_t n, int64_t count) {
   struct pz_onnx_segment segment = {.first = first, .n = n, .count = count};
   pz_append(call, &layering->segments, &segment);
 }
 
-/* Returns whether the operator reads an activation that is produced before the place `limit`. */
-static bool reads_before(const struct pz_onnx_layering *layering, uint32_t at, uint32_t limit) {
-  const struct pz_onnx_node *node = pz_onnx_at(layering, at);
+/* Returns whether the operator at a place reads an activation that is produced before place
+ * `limit`. */
+static bool reads_before(const struct pz_onnx_layering *layering, uint32_t place, uint32_t limit) {
+  const struct pz_onnx_node *node = pz_onnx_at(layering, place);
   for (uint32_t k = 0; k < node->n_in; k++) {
     const struct pz_onnx_value *value = pz_onnx_input(node, k);
     if (value && value->role == PZ_ONNX_ACTIVATION &&
@@ -301,27 +314,27 @@ static bool reads_before(const struct pz_onnx_layering *layering, uint32_t at, u
   return false;
 }
 
-/* Returns where another branch of the model begins in a part that continues an earlier layer: at an
- * operator that reads no activation, like the embedding of a decoder.  Returns range.to if there is
- * no branch. */
+/* Returns where another branch of the model begins in a part that continues an earlier layer, or
+ * range.to if there is none.  A branch begins with an operator that reads no activation, such as
+ * the embedding of a decoder. */
 static uint32_t find_branch(const struct pz_onnx_layering *layering, struct range range) {
   bool continues = false;
-  for (uint32_t at = range.from; at < range.to; at++) {
-    if (continues && !reads_before(layering, at, at)) return at;
-    continues = continues || reads_before(layering, at, range.from);
+  for (uint32_t place = range.from; place < range.to; place++) {
+    if (continues && !reads_before(layering, place, place)) return place;
+    continues = continues || reads_before(layering, place, range.from);
   }
   return range.to;
 }
 
-/* Adds a part without repetition, branch by branch.  Long parts are cut where the fewest values
- * cross. */
+/* Adds segments for operators without repetition, branch by branch.  Long branches are cut where
+ * the fewest values cross. */
 static void add_part(struct pz_call *call, struct pz_onnx_layering *layering, struct range range) {
   while (range.from < range.to) {
     uint32_t branch = find_branch(layering, range);
     while (branch - range.from > MOST_PART) {
       uint32_t cut = range.from + LEAST_PART;
-      for (uint32_t at = cut; at <= range.from + MOST_PART - LEAST_PART / 2; at++)
-        if (layering->crossing[at] <= layering->crossing[cut]) cut = at;
+      for (uint32_t place = cut; place <= range.from + MOST_PART - LEAST_PART / 2; place++)
+        if (layering->crossing[place] <= layering->crossing[cut]) cut = place;
       add_segment(call, layering, range.from, cut - range.from, 1);
       range.from = cut;
     }
@@ -330,8 +343,8 @@ static void add_part(struct pz_call *call, struct pz_onnx_layering *layering, st
   }
 }
 
-/* Divides a range of operators into segments: the best run of equal blocks, and both sides of it in
- * the same way. */
+/* Divides a range of operators into segments: the best run of equal blocks, and both sides of it
+ * recursively. */
 static void divide_range(struct pz_call *call, struct pz_onnx_layering *layering,
                          struct range range, int *runs_left) {
   struct run run = {0};
@@ -349,25 +362,26 @@ static void divide_range(struct pz_call *call, struct pz_onnx_layering *layering
 
 /* ---- dividing by names ---------------------------------------------------------------------- */
 
+/* Limits of a regular expression, in bytes of it, bytes of a name, and product of intervals. */
 enum { LONGEST_REGEX = 256, LONGEST_MATCHED = 1024, MOST_REPEATED = 256 };
 
-/* Returns which part of a regular expression could occupy the C library for long, or NULL.  The
- * library tries every way to satisfy a back-reference, and compiles a copy for every repetition in
- * an interval. */
+/* Returns the part of a regular expression that could occupy the C library for a long time, or
+ * NULL. The library tries every way to satisfy a back-reference, and compiles a copy for every
+ * repetition in an interval. */
 static const char *find_costly_part(const char *regex) {
   long repeated = 1;
   bool in_brackets = false;
   if (strlen(regex) > LONGEST_REGEX) return "longer than 256 bytes";
-  for (const char *c = regex; *c; c++) {
-    if (*c == '[') in_brackets = true;
-    if (*c == ']') in_brackets = false;
+  for (const char *character = regex; *character; character++) {
+    if (*character == '[') in_brackets = true;
+    if (*character == ']') in_brackets = false;
     if (in_brackets) continue; /* there, a backslash stands for itself */
-    if (*c == '\\' && c[1]) {
-      c++;
-      if (*c >= '1' && *c <= '9') return "a back-reference";
-    } else if (*c == '{') {
+    if (*character == '\\' && character[1]) {
+      character++;
+      if (*character >= '1' && *character <= '9') return "a back-reference";
+    } else if (*character == '{') {
       char *end;
-      long least = strtol(c + 1, &end, 10), most = least;
+      long least = strtol(character + 1, &end, 10), most = least;
       if (*end == ',') most = strtol(end + 1, &end, 10);
       if (most < least) most = least;
       if (most <= 1) continue;
@@ -379,16 +393,17 @@ static const char *find_costly_part(const char *regex) {
   return NULL;
 }
 
-static void free_regex(void *re) { regfree(re); }
+/* Frees a compiled expression when its call ends (a callback of pz_defer). */
+static void free_regex(void *expression) { regfree(expression); }
 
-/* Makes a segment of each run of operators with the same key.  Consecutive segments that are equal
+/* Makes a segment of each sequence of operators with the same key.  Consecutive equal segments
  * become one that repeats. */
 static void divide_by_keys(struct pz_call *call, struct pz_onnx_layering *layering,
                            const uint64_t *key) {
   uint32_t from = 0;
-  for (uint32_t at = 1; at <= layering->n; at++) {
-    if (at < layering->n && key[at] == key[from]) continue;
-    uint32_t n = at - from;
+  for (uint32_t place = 1; place <= layering->n; place++) {
+    if (place < layering->n && key[place] == key[from]) continue;
+    uint32_t n = place - from;
     struct pz_onnx_segment *last =
         layering->segments.n ? pz_onnx_segment(layering, layering->segments.n - 1) : NULL;
     bool alike =
@@ -402,11 +417,11 @@ static void divide_by_keys(struct pz_call *call, struct pz_onnx_layering *layeri
       last->count++;
     else
       add_segment(call, layering, from, n, 1);
-    from = at;
+    from = place;
   }
 }
 
-/* Divides the operators into segments by the part of their nodes' names that a regular expression
+/* Divides the operators into segments by that part of their node names that a regular expression
  * matches. */
 static void divide_by_names(struct pz_call *call, struct pz_onnx_layering *layering,
                             const char *regex) {
@@ -416,45 +431,45 @@ static void divide_by_names(struct pz_call *call, struct pz_onnx_layering *layer
              "--layers '%.100s': %s; accepted: a POSIX extended regular expression of at most "
              "256 bytes, without back-references, intervals with a product of at most 256",
              regex, costly);
-  regex_t *re = pz_alloc(call, 1, sizeof *re);
-  int code = regcomp(re, regex, REG_EXTENDED);
+  regex_t *expression = pz_alloc(call, 1, sizeof *expression);
+  int code = regcomp(expression, regex, REG_EXTENDED);
   if (code != 0) {
     char why[128];
-    regerror(code, re, why, sizeof why);
+    regerror(code, expression, why, sizeof why);
     pz_raise(call, PZ_BAD_USE,
              "--layers '%.100s': %s; accepted: a POSIX extended regular expression", regex, why);
   }
-  pz_defer(call, free_regex, re);
+  pz_defer(call, free_regex, expression);
   uint64_t *key = pz_alloc(call, layering->n, sizeof *key);
-  uint32_t n_keyed = 0; /* all operators before the last one that matches */
-  for (uint32_t at = 0; at < layering->n; at++) {
-    /* the key is a hash of the text in the expression's first group, or in its match */
-    const char *name = pz_onnx_node_name(pz_onnx_at(layering, at));
+  uint32_t n_keyed = 0; /* end of the last layer: one more than the last place that matches */
+  for (uint32_t place = 0; place < layering->n; place++) {
+    /* The key is a hash of the text that the first group matches, or else the expression. */
+    const char *name = pz_onnx_node_name(pz_onnx_at(layering, place));
     regmatch_t match[2] = {{.rm_eo = (regoff_t)strnlen(name, LONGEST_MATCHED)}};
-    if (regexec(re, name, 2, match, REG_STARTEND) != 0) continue;
+    if (regexec(expression, name, 2, match, REG_STARTEND) != 0) continue;
     const regmatch_t *text = match[1].rm_so >= 0 ? &match[1] : &match[0];
-    key[at] = mix_bytes(1, name + text->rm_so, (size_t)(text->rm_eo - text->rm_so)) | 1;
-    n_keyed = at + 1;
+    key[place] = mix_bytes(1, name + text->rm_so, (size_t)(text->rm_eo - text->rm_so)) | 1;
+    n_keyed = place + 1;
   }
-  pz_close(call, re);
+  pz_close(call, expression);
   if (!n_keyed)
     pz_raise(call, PZ_BAD_USE, "--layers '%.100s' matches no node of %s", regex,
              layering->graph->file);
-  /* An operator that does not match, inside of a layer, belongs to the layer before. */
-  for (uint32_t at = 1; at < n_keyed; at++)
-    if (!key[at]) key[at] = key[at - 1];
+  /* An operator inside of a layer that does not match belongs to the layer before. */
+  for (uint32_t place = 1; place < n_keyed; place++)
+    if (!key[place]) key[place] = key[place - 1];
   divide_by_keys(call, layering, key);
 }
 
 /* ---- names, inputs and outputs of segments -------------------------------------------------- */
 
-/* A place in the order, and the activations that are alive there: those produced before it that it
- * or a later one reads. */
+/* A place in the order, and the activations that are alive there: those that are produced before
+ * it and read at it or later. */
 struct sweep {
   const struct pz_onnx_layering *layering;
-  struct pz_vec live_values; /* values, in the order in which they are produced */
+  struct pz_vec live_values; /* indices of values, in the order in which they are produced */
   uint32_t place;
-  uint32_t *last_reader; /* by value: the last segment so far, counted from 1, that reads it */
+  uint32_t *last_reader; /* by value: number of the last segment so far that reads it, from 1 */
 };
 
 /* Advances a sweep to a place. */
@@ -477,8 +492,8 @@ static void sweep_to(struct pz_call *call, struct sweep *sweep, uint32_t to) {
   sweep->live_values.n = n;
 }
 
-/* Lists those values alive that segment `id` reads, or that are produced at produced_from or later,
- * the latest first.  The bytes of the other values are added to *passing, unless it is NULL. */
+/* Lists the live values that segment `id` reads or that are produced at produced_from or later,
+ * the latest first.  The bytes of the other live values are added to *passing unless it is NULL. */
 static const uint32_t *list_alive(struct pz_call *call, const struct sweep *sweep, uint32_t id,
                                   uint32_t produced_from, uint32_t *count, int64_t *passing) {
   uint32_t *ids = pz_alloc(call, sweep->live_values.n, sizeof *ids);
@@ -498,31 +513,31 @@ static const uint32_t *list_alive(struct pz_call *call, const struct sweep *swee
   return ids;
 }
 
-/* Finds the inputs and outputs of a segment, and the segments that produce the inputs.  All results
- * that are alive are inputs of the last segment of the model, because it computes the loss. */
+/* Sets the inputs and outputs of a segment, and the segments that produce its inputs.  All live
+ * results are inputs of the last segment of the model, because it computes the loss. */
 static void connect_segment(struct pz_call *call, struct sweep *sweep,
                             struct pz_onnx_segment *segment, uint32_t id) {
   const struct pz_onnx_layering *layering = sweep->layering;
-  bool last = id == layering->segments.n;
+  bool is_last = id == layering->segments.n;
   sweep_to(call, sweep, segment->first);
-  for (uint32_t at = segment->first; at < segment->first + segment->n; at++) {
-    const struct pz_onnx_node *node = pz_onnx_at(layering, at);
+  for (uint32_t place = segment->first; place < segment->first + segment->n; place++) {
+    const struct pz_onnx_node *node = pz_onnx_at(layering, place);
     for (uint32_t k = 0; k < node->n_in; k++) {
       const struct pz_onnx_value *value = pz_onnx_input(node, k);
       if (value) sweep->last_reader[value->root] = id;
     }
   }
   segment->in =
-      list_alive(call, sweep, id, last ? 0 : PZ_NONE, &segment->n_in, &segment->passing_bytes);
+      list_alive(call, sweep, id, is_last ? 0 : PZ_NONE, &segment->n_in, &segment->passing_bytes);
   sweep_to(call, sweep, segment->first + segment->n);
-  segment->out = list_alive(call, sweep, id, last ? 0 : segment->first, &segment->n_out, NULL);
+  segment->out = list_alive(call, sweep, id, is_last ? 0 : segment->first, &segment->n_out, NULL);
   uint32_t *from = pz_alloc(call, segment->n_in, sizeof *from);
   for (uint32_t remaining = segment->n_in; remaining > 0; remaining--) {
-    uint32_t place = pz_onnx_produced_at(layering, segment->in[remaining - 1]);
+    uint32_t source_place = pz_onnx_produced_at(layering, segment->in[remaining - 1]);
     uint32_t source = 0, end = layering->segments.n; /* the segment is in [source, end) */
     while (end - source > 1) {
       uint32_t middle = source + (end - source) / 2;
-      if (pz_onnx_segment(layering, middle)->first <= place)
+      if (pz_onnx_segment(layering, middle)->first <= source_place)
         source = middle;
       else
         end = middle;
@@ -567,7 +582,8 @@ void pz_onnx_layering_make(struct pz_call *call, struct pz_onnx_layering *layeri
              "(initializers) and a floating-point output of known shape",
              graph->file);
   layering->hash = pz_alloc(call, layering->n, sizeof *layering->hash);
-  for (uint32_t at = 0; at < layering->n; at++) layering->hash[at] = hash_operator(layering, at);
+  for (uint32_t place = 0; place < layering->n; place++)
+    layering->hash[place] = hash_operator(layering, place);
   int runs_left = MOST_RUNS;
   if (regex)
     divide_by_names(call, layering, regex);

@@ -1,9 +1,8 @@
 /* Constant folding of small tensors, from which exporters compute shapes inside the graph.
  *
- * pz_onnx_follow_contents() is called after the shapes of a node's results are known.  Where the
- * contents of the node's inputs are known, which may be integers or a few floating-point numbers,
- * it computes those of the results.  Results whose contents do not follow, or are too many, stay
- * unknown, which is never an error. */
+ * pz_onnx_follow_contents() is called after the shapes of a node's results are known.  It computes
+ * the contents of the results if those of the inputs are known, which are integers or a few real
+ * numbers.  Other contents stay unknown, which is never an error. */
 #include <math.h>
 
 #include "core/num.h"
@@ -11,15 +10,14 @@
 
 /* ---- contents ------------------------------------------------------------------------------- */
 
-/* The known contents of a value, as integers or as floating-point numbers; n is 0 if they are
- * unknown. */
+/* Known contents of a value, as integers or as real numbers; n is 0 if they are unknown. */
 struct contents {
   const int64_t *ints;
   const double *reals;
   int64_t n;
 };
 
-/* Returns the contents of a value, if they are known and complete. */
+/* Returns the contents of a value, with n = 0 unless all of them are known. */
 static struct contents known_contents(const struct pz_onnx_value *value) {
   int64_t n;
   if (!value || value->rank < 0 || !pz_onnx_count_elements(value, &n) || n < 1)
@@ -30,20 +28,20 @@ static struct contents known_contents(const struct pz_onnx_value *value) {
   return (struct contents){0};
 }
 
+/* Returns element i of known contents as a real number. */
 static double real_at(const struct contents *contents, int64_t i) {
   return contents->ints ? (double)contents->ints[i] : contents->reals[i];
 }
 
-/* Contents of a result while they are computed, as integers or as floating-point numbers. */
+/* Contents of a result that are being computed, as integers or as real numbers. */
 struct new_contents {
   struct pz_onnx_value *output;
   int64_t *ints;
   double *reals;
-  int64_t n; /* 0 if the contents are too many to be followed */
+  int64_t n; /* number of elements, or 0 if they are too many to be followed */
 };
 
-/* Returns contents of a result that are to be computed; n is 0 if they are too many to be followed.
- * */
+/* Allocates the contents of a result; n is 0 if they are too many to be followed. */
 static struct new_contents allocate_contents(struct pz_call *call, struct pz_onnx_value *output,
                                              bool real) {
   struct new_contents contents = {.output = output};
@@ -57,6 +55,7 @@ static struct new_contents allocate_contents(struct pz_call *call, struct pz_onn
   return contents;
 }
 
+/* Copies element k of known contents to element i of computed ones. */
 static void copy_element(const struct new_contents *to, int64_t i, const struct contents *from,
                          int64_t k) {
   if (to->ints)
@@ -65,7 +64,7 @@ static void copy_element(const struct new_contents *to, int64_t i, const struct 
     to->reals[i] = from->reals[k];
 }
 
-/* Makes computed contents those of the result. */
+/* Stores computed contents in the result. */
 static void store_contents(const struct new_contents *contents) {
   struct pz_onnx_value *output = contents->output;
   if (contents->ints) {
@@ -80,15 +79,16 @@ static void store_contents(const struct new_contents *contents) {
 
 /* ---- element maps --------------------------------------------------------------------------- */
 
-/* Maps the elements of a result to the elements of an operand that they come from. */
+/* Maps the elements of a result to those elements of an operand from which they are copied. */
 struct element_map {
   int rank;
-  int64_t dim[PZ_ONNX_MOST_RANK];  /* of the result */
-  int64_t step[PZ_ONNX_MOST_RANK]; /* in the operand, along each dimension of the result */
-  int64_t first;
+  int64_t dim[PZ_ONNX_MOST_RANK]; /* shape of the result */
+  /* distance in the operand between neighbours along each dimension of the result */
+  int64_t step[PZ_ONNX_MOST_RANK];
+  int64_t first; /* index in the operand of the first element of the result */
 };
 
-/* Returns the index in the operand that element i of the result comes from. */
+/* Returns the index in the operand from which element i of the result is copied. */
 static int64_t mapped_index(const struct element_map *map, int64_t i) {
   int64_t index = map->first;
   for (int d = map->rank - 1; d >= 0; d--) {
@@ -98,15 +98,14 @@ static int64_t mapped_index(const struct element_map *map, int64_t i) {
   return index;
 }
 
-/* Returns the distance, in elements, between neighbours along dimension d. */
+/* Returns the distance, in elements, between neighbours along a dimension. */
 static int64_t stride(const struct pz_onnx_value *input, int dim) {
   int64_t n = 1;
   for (int i = dim + 1; i < input->rank; i++) n *= input->dim[i];
   return n;
 }
 
-/* Maps the elements of a result to an operand that is broadcast to its shape, which repeats it
- * along dimensions of size 1. */
+/* Maps the elements of a result to an operand that is broadcast to the shape of the result. */
 static struct element_map broadcast_map(const struct pz_onnx_value *input,
                                         const struct pz_onnx_value *output) {
   struct element_map map = {.rank = output->rank};
@@ -118,24 +117,24 @@ static struct element_map broadcast_map(const struct pz_onnx_value *input,
   return map;
 }
 
-/* Copies the known contents of an input to the result through a map. */
+/* Copies the known contents of an input to the result through an element map. */
 static void copy_mapped(struct pz_call *call, const struct pz_onnx_value *input,
                         const struct element_map *map, struct pz_onnx_value *output) {
   struct contents from = known_contents(input);
   if (!from.n || output->rank != map->rank) return;
   struct new_contents to = allocate_contents(call, output, !from.ints);
   for (int64_t i = 0; i < to.n; i++) {
-    int64_t at = mapped_index(map, i);
-    if (at < 0 || at >= from.n) return;
-    copy_element(&to, i, &from, at);
+    int64_t index = mapped_index(map, i);
+    if (index < 0 || index >= from.n) return;
+    copy_element(&to, i, &from, index);
   }
   store_contents(&to);
 }
 
 /* ---- arithmetic ----------------------------------------------------------------------------- */
 
-/* Computes `left` OP `right` for integers.  Returns false if the operator is another one or has no
- * result. */
+/* Computes `left` OP `right` for integers.  Returns false if the operator `type` is unknown or the
+ * result is undefined. */
 static bool combine_ints(const char *type, int64_t left, int64_t right, int64_t *result) {
   *result = left;
   if (strcmp(type, "Add") == 0) return pz_add(result, right);
@@ -165,8 +164,8 @@ static bool combine_ints(const char *type, int64_t left, int64_t right, int64_t 
   return true;
 }
 
-/* Computes `left` OP `right` for floating-point numbers.  Returns false if the operator is another
- * one or has no result. */
+/* Computes `left` OP `right` for real numbers.  Returns false if the operator `type` is unknown or
+ * the result is undefined. */
 static bool combine_reals(const char *type, double left, double right, double *result) {
   bool valid = true;
   if (strcmp(type, "Add") == 0) {
@@ -191,7 +190,8 @@ static bool combine_reals(const char *type, double left, double right, double *r
   return valid;
 }
 
-/* Computes a comparison.  Returns false if the operator is no comparison. */
+/* Computes a comparison of two numbers.  Returns false if the operator `type` is not a
+ * comparison. */
 static bool compare_reals(const char *type, double left, double right, int64_t *result) {
   if (strcmp(type, "Equal") == 0)
     *result = !(left < right) && !(left > right);
@@ -208,8 +208,8 @@ static bool compare_reals(const char *type, double left, double right, int64_t *
   return true;
 }
 
-/* Applies an operator of one operand to a number.  Returns false if the operator is another one or
- * has no result. */
+/* Applies an operator of one operand to a real number.  Returns false if the operator `type` is
+ * unknown or the result is undefined. */
 static bool apply_to_real(const char *type, double operand, double *result) {
   bool valid = true;
   if (strcmp(type, "Floor") == 0) {
@@ -269,17 +269,18 @@ static void fold_binary(struct pz_call *call, const struct pz_onnx_node *node,
   struct element_map left_map = broadcast_map(left_value, output),
                      right_map = broadcast_map(right_value, output);
   for (int64_t i = 0; i < result.n; i++) {
-    int64_t left_at = mapped_index(&left_map, i), right_at = mapped_index(&right_map, i);
+    int64_t left_index = mapped_index(&left_map, i), right_at = mapped_index(&right_map, i);
     bool valid;
-    if (left_at >= left.n || right_at >= right.n) return;
+    if (left_index >= left.n || right_at >= right.n) return;
     if (compares)
-      valid = compare_reals(node->type, real_at(&left, left_at), real_at(&right, right_at),
+      valid = compare_reals(node->type, real_at(&left, left_index), real_at(&right, right_at),
                             &result.ints[i]);
     else if (real)
-      valid = combine_reals(node->type, real_at(&left, left_at), real_at(&right, right_at),
+      valid = combine_reals(node->type, real_at(&left, left_index), real_at(&right, right_at),
                             &result.reals[i]);
     else
-      valid = combine_ints(node->type, left.ints[left_at], right.ints[right_at], &result.ints[i]);
+      valid =
+          combine_ints(node->type, left.ints[left_index], right.ints[right_at], &result.ints[i]);
     if (!valid) return;
   }
   store_contents(&result);
@@ -298,12 +299,12 @@ static void fold_where(struct pz_call *call, const struct pz_onnx_node *node,
   }
   struct new_contents result = allocate_contents(call, output, false);
   for (int64_t i = 0; i < result.n; i++) {
-    int64_t at = mapped_index(&map[0], i);
-    if (at >= in[0].n) return;
-    int chosen = in[0].ints[at] ? 1 : 2;
-    at = mapped_index(&map[chosen], i);
-    if (at >= in[chosen].n) return;
-    result.ints[i] = in[chosen].ints[at];
+    int64_t index = mapped_index(&map[0], i);
+    if (index >= in[0].n) return;
+    int chosen = in[0].ints[index] ? 1 : 2;
+    index = mapped_index(&map[chosen], i);
+    if (index >= in[chosen].n) return;
+    result.ints[i] = in[chosen].ints[index];
   }
   store_contents(&result);
 }
@@ -316,19 +317,19 @@ static void fold_reduction(struct pz_call *call, const struct pz_onnx_node *node
   struct contents operand = known_contents(pz_onnx_input(node, 0));
   int64_t count;
   if (!operand.ints || !pz_onnx_count_elements(output, &count) || count != 1) return;
-  for (size_t t = 0; t < sizeof combined_by / sizeof *combined_by; t++) {
-    if (!pz_onnx_is_type(node, combined_by[t][0])) continue;
+  for (size_t row = 0; row < sizeof combined_by / sizeof *combined_by; row++) {
+    if (!pz_onnx_is_type(node, combined_by[row][0])) continue;
     int64_t *result = pz_alloc(call, 1, sizeof *result);
     *result = operand.ints[0];
     for (int64_t i = 1; i < operand.n; i++)
-      if (!combine_ints(combined_by[t][1], *result, operand.ints[i], result)) return;
+      if (!combine_ints(combined_by[row][1], *result, operand.ints[i], result)) return;
     pz_onnx_set_ints(output, result, 1);
   }
 }
 
 /* ---- moving elements ------------------------------------------------------------------------ */
 
-/* Copies the contents of the first input in the same order. */
+/* Copies the contents of the first input in unchanged order. */
 static void copy_contents(const struct pz_onnx_node *node, struct pz_onnx_value *output) {
   const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   if (!input) return;
@@ -386,6 +387,7 @@ static void fold_move(struct pz_call *call, const struct pz_onnx_node *node,
   copy_mapped(call, input, &map, output);
 }
 
+/* Computes Concat, whose inputs follow each other along one axis. */
 static void fold_concat(struct pz_call *call, const struct pz_onnx_node *node,
                         struct pz_onnx_value *output) {
   int axis = pz_onnx_axis_from_front(pz_onnx_int_attribute(node, "axis", 0), output->rank);
@@ -394,7 +396,7 @@ static void fold_concat(struct pz_call *call, const struct pz_onnx_node *node,
   for (uint32_t i = 0; i < node->n_in; i++) {
     const struct pz_onnx_value *value = pz_onnx_input(node, i);
     if (!value || value->rank != output->rank || axis < 0) return;
-    if (value->dim[axis] <= 0) continue; /* the contents of an empty tensor are known */
+    if (value->dim[axis] <= 0) continue; /* an empty tensor contributes no elements */
     struct contents part = known_contents(value);
     if (!part.n || (part.ints == NULL) != real) return;
   }
@@ -404,19 +406,19 @@ static void fold_concat(struct pz_call *call, const struct pz_onnx_node *node,
     const struct pz_onnx_value *value = pz_onnx_input(node, i);
     if (!value) return;
     struct contents part = known_contents(value);
-    int64_t run =
-        value->dim[axis] * inner; /* elements of this part that are adjacent in the result */
+    /* `run` counts the elements of this part that are adjacent in the result. */
+    int64_t run = value->dim[axis] * inner;
     for (int64_t e = 0; e < part.n; e++) {
-      int64_t at = e / run * output->dim[axis] * inner + before + e % run;
-      if (at >= result.n) return;
-      copy_element(&result, at, &part, e);
+      int64_t index = e / run * output->dim[axis] * inner + before + e % run;
+      if (index >= result.n) return;
+      copy_element(&result, index, &part, e);
     }
     before += run;
   }
   store_contents(&result);
 }
 
-/* Selects integers by their index along one axis. */
+/* Computes Gather, which selects integers by their index along one axis. */
 static void fold_gather(struct pz_call *call, const struct pz_onnx_node *node,
                         struct pz_onnx_value *output) {
   const struct pz_onnx_value *input = pz_onnx_input(node, 0);
@@ -438,7 +440,7 @@ static void fold_gather(struct pz_call *call, const struct pz_onnx_node *node,
   store_contents(&result);
 }
 
-/* Computes a Split of a vector: the contents of all parts. */
+/* Computes the parts of a Split of a vector. */
 static void fold_split(struct pz_call *call, const struct pz_onnx_node *node) {
   const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   if (!input || input->rank != 1 || !known_contents(input).n) return;
@@ -454,7 +456,7 @@ static void fold_split(struct pz_call *call, const struct pz_onnx_node *node) {
 
 /* ---- new contents --------------------------------------------------------------------------- */
 
-/* Computes ConstantOfShape, whose elements all have the value of the attribute, 0 by default. */
+/* Computes ConstantOfShape, whose elements all equal the attribute `value`, 0 by default. */
 static void fold_filled(struct pz_call *call, const struct pz_onnx_node *node,
                         struct pz_onnx_value *output) {
   const Onnx__AttributeProto *attribute = pz_onnx_attribute(node, "value");
@@ -485,6 +487,7 @@ bool pz_onnx_is_nonzero_fill(const struct pz_onnx_graph *graph, const struct pz_
   return filler.has_real && (filler.real < 0 || filler.real > 0);
 }
 
+/* Computes Range: integers from a start value on, in equal steps. */
 static void fold_range(struct pz_call *call, const struct pz_onnx_node *node,
                        struct pz_onnx_value *output) {
   const struct pz_onnx_value *start = pz_onnx_input(node, 0), *step = pz_onnx_input(node, 2);
@@ -498,7 +501,7 @@ static void fold_range(struct pz_call *call, const struct pz_onnx_node *node,
   pz_onnx_set_ints(output, ints, output->dim[0]);
 }
 
-/* Computes Shape, or the part of it between two axes, and Size. */
+/* Computes Size, and Shape or the part of it between two axes. */
 static void fold_shape(struct pz_call *call, const struct pz_onnx_node *node,
                        struct pz_onnx_value *output) {
   const struct pz_onnx_value *input = pz_onnx_input(node, 0);

@@ -1,21 +1,21 @@
 /* Correspondence of dimensions between the inputs and the result of a node, and Einsum equations.
  *
- * pz_onnx_source_dim() has one case for each way in which operators order the dimensions of their
- * result; all other operators broadcast, so that dimensions correspond from the right. */
+ * pz_onnx_source_dim() has one case for each way in which operators arrange the dimensions of
+ * their result.  All other operators broadcast, so dimensions correspond from the right. */
 #include "onnx/graph.h"
 
 #include "core/num.h"
 
 /* ---- Einsum equations ----------------------------------------------------------------------- */
 
-/* Letters from this one on stand for the dimensions of an ellipsis, the last one for the rightmost
- * dimension. */
+/* Indices of letters from this one on stand for the dimensions of an ellipsis.  The last index
+ * stands for the rightmost dimension. */
 enum { FIRST_UNNAMED = 52 };
 
 static const char alphabet[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 /* Reads a term of the equation that begins at *at, in which an ellipsis stands for `unnamed`
- * dimensions. */
+ * dimensions.  Returns false if the term is invalid. */
 static bool read_einsum_term(const uint8_t *text, size_t length, size_t *at, int unnamed,
                              struct pz_onnx_term *term) {
   *term = (struct pz_onnx_term){0};
@@ -73,15 +73,15 @@ bool pz_onnx_einsum_read(const struct pz_onnx_node *node, struct pz_onnx_einsum 
   return read_einsum_term(text, length, &at, most_unnamed, &einsum->out) && at == length;
 }
 
-/* Returns the dimension of a term that a letter stands for, or -1. */
+/* Returns the dimension of a term that a letter stands for, or -1 if the term lacks the letter. */
 static int find_letter(const struct pz_onnx_term *term, int letter) {
   for (int i = 0; i < term->rank; i++)
     if (term->letter[i] == letter) return i;
   return -1;
 }
 
-/* A letter of both operands is a batch dimension if the result has it, and is summed over
- * otherwise.  A letter of one operand is summed over if the result lacks it. */
+/* A letter of both operands is a batch dimension if the result has it.  Any letter that the result
+ * lacks is summed over. */
 bool pz_onnx_einsum_product(const struct pz_onnx_node *node, struct pz_dims *dims) {
   struct pz_onnx_einsum einsum;
   if (node->n_in != 2 || !pz_onnx_einsum_read(node, &einsum)) return false;
@@ -103,8 +103,9 @@ bool pz_onnx_einsum_product(const struct pz_onnx_node *node, struct pz_dims *dim
 
 /* ---- sources of dimensions ------------------------------------------------------------------ */
 
-/* Returns the source of dimension `dim` of a MatMul in the operand `input`, `left` or right.  The
- * outer dimensions broadcast, rows come from the left operand, and columns from the right one. */
+/* Returns the source of dimension `dim` of a MatMul in the operand `input`, `left` or right, or
+ * -1.  The outer dimensions broadcast, rows come from the left operand, and columns from the right
+ * one. */
 static int matmul_source_dim(const struct pz_onnx_value *input, bool left, int other_rank,
                              int result_rank, int dim) {
   bool rows = left ? input->rank > 1 : other_rank > 1;
@@ -115,8 +116,8 @@ static int matmul_source_dim(const struct pz_onnx_value *input, bool left, int o
   return columns && dim == result_rank - 1 ? input->rank - 1 : -1;
 }
 
-/* Returns the source of dimension `dim` of a Gather in an input.  The dimensions of the indices
- * replace the axis. */
+/* Returns the source of dimension `dim` of a Gather in an input, or -1.  The dimensions of the
+ * indices replace the axis. */
 static int gather_source_dim(const struct pz_onnx_node *node, uint32_t input_index, int dim) {
   const struct pz_onnx_value *input = pz_onnx_input(node, 0), *indices = pz_onnx_input(node, 1);
   if (!input || !indices || indices->rank < 0) return -1;
@@ -128,8 +129,8 @@ static int gather_source_dim(const struct pz_onnx_node *node, uint32_t input_ind
   return dim < axis ? dim : dim + 1 - indices->rank;
 }
 
-/* Returns the source of dimension `dim` of a Squeeze or Unsqueeze.  Dimensions that are neither
- * dropped nor added keep their order. */
+/* Returns the source of dimension `dim` of a Squeeze or Unsqueeze, or -1.  The other dimensions
+ * keep their order. */
 static int squeeze_source_dim(const struct pz_onnx_node *node, const struct pz_onnx_value *input,
                               const struct pz_onnx_value *output, int dim) {
   bool adds = node->op->shape == PZ_SHAPE_UNSQUEEZE;

@@ -1,9 +1,9 @@
-/* Unpacking an ONNX file: bytes in, a protobuf message out, within limits.
+/* Unpacking an ONNX file, from bytes to a protobuf message, within limits.
  *
  * Before it is unpacked, the message is copied once (copy_message) without the fields that are not
- * needed: contents of large tensors, subgraphs, documentation, and fields that this reader does not
- * know.  Memory therefore does not grow with the weights, and the nesting is checked before
- * protobuf-c, which recurses without limit, sees the bytes.  The wire format is described at
+ * needed: contents of large tensors, subgraphs, documentation, and unknown fields.  Therefore,
+ * memory does not grow with the weights, and the nesting is checked before protobuf-c, which
+ * recurses without limit, reads the bytes.  The wire format is described at
  * protobuf.dev/programming-guides/encoding. */
 #include "core/buffer.h"
 #include "onnx/passes.h"
@@ -11,7 +11,7 @@
 /* Wire types of protobuf. */
 enum wire { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 
-/* Fields that are dropped if they are longer than `above` bytes. */
+/* Fields that are dropped if they have more than `above` bytes. */
 static const struct {
   const ProtobufCMessageDescriptor *message;
   unsigned field;
@@ -40,13 +40,15 @@ static const struct {
 
 /* ---- the copy ------------------------------------------------------------------------------- */
 
+/* A file that is copied without unneeded fields. */
 struct message_copy {
   struct pz_call *call;
-  const char *name; /* of the file, for messages */
+  const char *name; /* name of the file for error messages */
   const uint8_t *data;
   struct pz_buffer *out;
 };
 
+/* Raises the error that the file is malformed at byte `at`. */
 static _Noreturn void raise_malformed(const struct message_copy *copy, size_t at,
                                       const char *what) {
   pz_raise_at(copy->call, PZ_BAD_INPUT, copy->name, 0, 0,
@@ -54,6 +56,7 @@ static _Noreturn void raise_malformed(const struct message_copy *copy, size_t at
               what);
 }
 
+/* Appends bytes to the copy.  Raises an error if it becomes too large. */
 static void append_bytes(const struct message_copy *copy, const void *bytes, size_t n) {
   if (copy->out->bytes + n > PZ_ONNX_MOST_KEPT)
     pz_raise(copy->call, PZ_LIMIT, "%s: larger than %d MiB without the weights, the limit",
@@ -61,8 +64,8 @@ static void append_bytes(const struct message_copy *copy, const void *bytes, siz
   pz_buffer_add(copy->call, copy->out, bytes, n);
 }
 
-/* Reads a number that ends before `end` and advances *at.  Each byte has seven bits of the number,
- * the lowest ones first. */
+/* Reads a variable-length number that ends before `end`, and advances *at.  Each byte has seven
+ * bits of the number, the lowest ones first. */
 static uint64_t read_varint(const struct message_copy *copy, size_t *at, size_t end) {
   uint64_t number = 0;
   for (unsigned shift = 0; shift < 64; shift += 7) {
@@ -75,8 +78,8 @@ static uint64_t read_varint(const struct message_copy *copy, size_t *at, size_t 
   raise_malformed(copy, *at, "a number has more than 64 bits");
 }
 
-/* Advances *at from the end of a field's key to the end of the field.  Returns where the field's
- * contents begin. */
+/* Advances *at from the end of a field's key to the end of the field.  Returns where the contents
+ * of the field begin. */
 static size_t skip_field(const struct message_copy *copy, enum wire wire, size_t *at, size_t end) {
   uint64_t bytes = 0;
   size_t contents = *at;
@@ -95,7 +98,7 @@ static size_t skip_field(const struct message_copy *copy, enum wire wire, size_t
   return contents;
 }
 
-/* Returns the wire type in which a field of this type is encoded, unless it is packed. */
+/* Returns the wire type that encodes a field of this type, unless the field is packed. */
 static enum wire expected_wire(ProtobufCType type) {
   switch (type) {
   case PROTOBUF_C_TYPE_STRING:
@@ -114,8 +117,8 @@ static enum wire expected_wire(ProtobufCType type) {
 static void copy_message(const struct message_copy *copy, const ProtobufCMessageDescriptor *message,
                          size_t at, size_t end, int depth);
 
-/* Copies a message inside of another one.  Its length precedes it but is known only afterwards, so
- * a varint of five bytes is reserved for the length. */
+/* Copies a message inside of another one.  Five bytes are reserved for its length, a varint that
+ * precedes it and is known only afterwards. */
 static void copy_submessage(const struct message_copy *copy,
                             const ProtobufCMessageDescriptor *message, size_t at, size_t end,
                             int depth) {
@@ -133,7 +136,7 @@ static void copy_submessage(const struct message_copy *copy,
   }
 }
 
-/* Copies the fields of a message that are needed. */
+/* Copies the needed fields of a message, which occupies bytes [at, end) of the file. */
 static void copy_message(const struct message_copy *copy, const ProtobufCMessageDescriptor *message,
                          size_t at, size_t end, int depth) {
   if (depth > PZ_ONNX_MOST_NESTING)
@@ -169,15 +172,15 @@ static void copy_message(const struct message_copy *copy, const ProtobufCMessage
 
 /* ---- protobuf-c ----------------------------------------------------------------------------- */
 
-/* The memory in which protobuf-c allocates.  Its own result does not tell a lack of memory from a
- * malformed message. */
+/* The memory in which protobuf-c allocates.  `exhausted` tells a lack of memory from a malformed
+ * message, which the result of protobuf-c does not. */
 struct message_memory {
   struct pz_arena *arena;
   bool exhausted;
 };
 
-/* Returns NULL if memory is exhausted, because no error may be raised across the frames of
- * protobuf-c. */
+/* Allocates memory for protobuf-c.  Returns NULL if memory is exhausted, because no error may be
+ * raised across the frames of protobuf-c. */
 static void *allocate_message(void *ctx, size_t bytes) {
   struct message_memory *memory = ctx;
   void *block = pz_arena_alloc(memory->arena, 1, bytes);
@@ -185,6 +188,7 @@ static void *allocate_message(void *ctx, size_t bytes) {
   return block;
 }
 
+/* Does nothing, because the arena frees the blocks of protobuf-c. */
 static void free_nothing(void *ctx, void *block) {
   (void)ctx;
   (void)block;

@@ -1,5 +1,5 @@
 /* Reading the graph of an ONNX file: consumers of values, attributes and arguments of nodes, and
- * the contents of small tensors.  What operators mean for shapes is in shape.c. */
+ * the contents of small tensors. shape.c has the effect of operators on shapes. */
 #include "onnx/graph.h"
 
 #include <inttypes.h>
@@ -42,8 +42,8 @@ bool pz_onnx_count_elements(const struct pz_onnx_value *value, int64_t *count) {
   return *count <= INT64_MAX / 2;
 }
 
-/* This is a counting sort: the first pass counts the consumers of each value, and the second one
- * lists them. */
+/* A counting sort: the first pass counts the consumers of each value, and the second one lists
+ * them. */
 void pz_onnx_link_consumers(struct pz_call *call, struct pz_onnx_graph *graph) {
   for (uint32_t i = 0; i < graph->values.n; i++) pz_onnx_value(graph, i)->n_consumers = 0;
   for (uint32_t i = 0; i < graph->nodes.n; i++) {
@@ -136,8 +136,7 @@ int64_t pz_onnx_clamp(int64_t index, int64_t n, int64_t least, int64_t most) {
   return index > most ? most : index;
 }
 
-/* Computes the range of a Slice along a dimension of size n.  Returns false if the step is invalid.
- * */
+/* Finds the range of a Slice along a dimension of size n.  Returns false if the step is invalid. */
 static bool slice_dimension(int64_t n, int64_t from, int64_t to, int64_t step,
                             struct pz_onnx_range *range) {
   if (step == 0 || step == INT64_MIN) return false;
@@ -185,13 +184,14 @@ void pz_onnx_set_ints(struct pz_onnx_value *value, const int64_t *ints, int64_t 
   }
 }
 
+/* Returns the 32-bit number with these bits (IEEE 754). */
 static float bits_to_float(uint32_t bits) {
   float number;
   memcpy(&number, &bits, sizeof number);
   return number;
 }
 
-/* The number is stored in raw_data, or in the field of its type.  Both 16-bit formats use
+/* The number is stored in raw_data or in the field of its type; both 16-bit formats use
  * int32_data. */
 void pz_onnx_read_real(struct pz_onnx_value *value, const Onnx__TensorProto *tensor) {
   const uint8_t *raw = tensor->raw_data.data;
@@ -253,7 +253,7 @@ void pz_onnx_read_contents(struct pz_call *call, struct pz_onnx_value *value,
   if (!pz_onnx_count_elements(value, &n) || n > PZ_ONNX_MOST_INTS) return;
   if (pz_onnx_is_float(value->type)) {
     if (n == 1) pz_onnx_read_real(value, tensor);
-    /* a few 32-bit numbers, such as the scales of a Resize */
+    /* Contents of a few 32-bit numbers, such as the scales of a Resize, are followed too. */
     bool raw = tensor->has_raw_data && tensor->raw_data.len == (size_t)n * sizeof(float);
     bool single = value->type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
     bool complete = raw || (int64_t)tensor->n_float_data == n;

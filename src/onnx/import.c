@@ -1,9 +1,9 @@
 /* Importing an ONNX model as a workload.
  *
- * import_model() unpacks the file (file.c), makes a graph of it (reader.c), and understands the
- * graph: shapes at the sizes asked for (shape.c, axes.c), patterns (pattern.c), roles and live
- * values (role.c).  Then the operators are cut into layers (order.c, block.c), divided for tensor
- * parallelism (sharding.c), and built like those of the model families (layer.c,
+ * import_model() unpacks the file (file.c), converts it to a graph (reader.c), and analyses the
+ * graph: shapes at the requested sizes (shape.c, axes.c), patterns (pattern.c), roles and live
+ * values (role.c).  Then the operators are divided into layers (order.c, block.c) and over
+ * tensor-parallel devices (sharding.c), and are built like those of the model families (layer.c,
  * workload/assemble.h). */
 #include "onnx/import.h"
 
@@ -14,7 +14,8 @@
 #include "workload/assemble.h"
 #include "workload/workload.h"
 
-/* Runs the passes over a graph.  Returns the sizes that the file was exported for. */
+/* Runs the passes over a graph.  Returns the batch and sequence sizes for which the file was
+ * exported. */
 static struct pz_onnx_sizes analyse_graph(struct pz_call *call, struct pz_onnx_graph *graph,
                                           const struct pz_workload_options *options) {
   bool eager = options->kernels == PZ_KERNELS_EAGER;
@@ -34,8 +35,8 @@ static struct pz_onnx_sizes analyse_graph(struct pz_call *call, struct pz_onnx_g
   return exported;
 }
 
-/* Fills the properties of a model that are shown: its name and the sizes of its main block, the
- * segment that repeats most often. */
+/* Sets the properties of a model that the user sees.  The main block, the segment that repeats
+ * most often, determines its sizes. */
 static void describe_model(struct pz_workload *workload, const struct pz_onnx_layering *layering,
                            const struct pz_workload_options *options,
                            const struct pz_onnx_sizes *exported) {
@@ -53,7 +54,7 @@ static void describe_model(struct pz_workload *workload, const struct pz_onnx_la
   if (has_rows) workload->hidden = block_input->dim[block_input->rank - 1];
   if (result->rank > 0) workload->vocab = result->dim[result->rank - 1];
   if (!workload->options.seq) workload->options.seq = exported->seq;
-  if (!workload->options.seq && has_rows) { /* without token ids: the rows of a sample */
+  if (!workload->options.seq && has_rows) { /* without token ids, the rows of a sample count */
     int64_t n, rows = 1;
     if (pz_onnx_count_elements(block_input, &n) && workload->hidden > 0)
       rows = n / workload->hidden;
@@ -69,12 +70,13 @@ struct segment_layer {
   const struct pz_onnx_segment *segment;
 };
 
+/* Builds the layer of a segment (a callback of struct pz_layer_plan). */
 static void build_segment(struct pz_builder *builder, void *ctx) {
   const struct segment_layer *layer = ctx;
   pz_onnx_build_layer(layer->call, layer->lowering, builder, layer->segment);
 }
 
-/* Builds a layer for each segment and assembles them to the workload. */
+/* Builds a layer for each segment and assembles the layers to the workload. */
 static void build_layers(struct pz_call *call, struct pz_call *workload_call,
                          struct pz_owned_workload *owned, struct pz_onnx_lowering *lowering) {
   const struct pz_onnx_layering *layering = lowering->layering;
@@ -103,14 +105,13 @@ static void build_layers(struct pz_call *call, struct pz_call *workload_call,
       workload->options.num_layers = workload->layers[i].count;
 }
 
-/* Returns the workload of a model, which belongs to the caller of the public function.  `name`
- * stands for the file in messages. */
+/* Imports a model as a workload, which the caller of the public function owns.  `name` stands for
+ * the file in messages. */
 static struct pz_workload *import_model(struct pz_call *call, const char *name, const void *data,
                                         size_t bytes, const struct pz_workload_options *options) {
   struct pz_onnx_graph *graph = pz_alloc(call, 1, sizeof *graph);
   struct pz_onnx_layering *layering = pz_alloc(call, 1, sizeof *layering);
   struct pz_onnx_sharding *sharding = pz_alloc(call, 1, sizeof *sharding);
-  /* Check options. */
   pz_check_workload_options(call, options, 0);
   if (options->sequence_parallel && options->tp > 1)
     pz_raise(
@@ -147,6 +148,7 @@ struct parse_arguments {
   struct pz_workload **out;
 };
 
+/* Imports a model inside of a protected call (a callback of pz_border). */
 static void parse_model(struct pz_call *call, void *ctx) {
   const struct parse_arguments *arguments = ctx;
   struct pz_workload_options options;

@@ -2,10 +2,10 @@
  * use.
  *
  * pz_onnx_build_layer() adds the tensors that enter the layer, lowers its nodes one by one
- * (lower_node has a case for each kind), and names the tensors that leave it.  A node becomes one
- * operator, with the kind that the table in op.right or a pattern gives it, on the sizes that this
- * device has.  Views become no operators, and stand for the value that they are a view of
- * (`root`).  Parameters and data become tensors when they are first read. */
+ * (lower_node has a case for each kind), and marks the tensors that leave it.  A node becomes one
+ * operator with the sizes that this device has; its kind comes from the table in op.c or from a
+ * pattern.  Views become no operators, but stand for the value whose bytes they show (`root`).
+ * Parameters and data become tensors when they are first read. */
 #include <inttypes.h>
 
 #include "core/num.h"
@@ -23,7 +23,7 @@ struct onnx_layer {
   struct pz_builder *builder;
   const struct pz_onnx_graph *graph;
   const struct pz_onnx_segment *segment;
-  char name[LONGEST_NAME]; /* of the current operator */
+  char name[LONGEST_NAME]; /* name of the current operator */
 };
 
 struct pz_onnx_lowering *pz_onnx_lowering_new(struct pz_call *call,
@@ -46,6 +46,7 @@ _Noreturn static void raise_size_limit(const struct onnx_layer *layer) {
   pz_raise_size_limit(layer->call, layer->graph->file);
 }
 
+/* Raises the error that the importer has a bug. */
 _Noreturn static void raise_internal(const struct onnx_layer *layer) {
   pz_raise(layer->call, PZ_INTERNAL, "%s: internal error", layer->graph->file);
 }
@@ -72,16 +73,18 @@ static int64_t local_span(const struct onnx_layer *layer, uint32_t id, int from,
   return n;
 }
 
+/* Returns the number of elements of a value on this device. */
 static int64_t local_elements(const struct onnx_layer *layer, uint32_t id) {
   return local_span(layer, id, 0, value_at(layer, id)->rank);
 }
 
+/* Multiplies a size by a factor.  Raises an error if it overflows. */
 static void multiply_size(const struct onnx_layer *layer, int64_t *size, int64_t factor) {
   if (!pz_mul(size, factor)) raise_size_limit(layer);
 }
 
-/* Returns whether a value is an image, the result of convolutions, whose last dimension is not a
- * row of features. */
+/* Returns whether a value is an image, computed by convolutions, whose last dimension is not a row
+ * of features. */
 static bool is_image(const struct onnx_layer *layer, uint32_t id) {
   for (int i = 0; i < LONGEST_CHAIN && id != PZ_NONE && value_at(layer, id)->producer != PZ_NONE;
        i++) {
@@ -97,7 +100,8 @@ static bool is_image(const struct onnx_layer *layer, uint32_t id) {
   return false;
 }
 
-/* Returns the shape of a value's tensor: rows of the last dimension, or of pixels for an image. */
+/* Returns the shape of the tensor of a value: rows of its last dimension, or of the pixels of an
+ * image. */
 static struct pz_shape tensor_shape(const struct onnx_layer *layer, uint32_t id) {
   int rank = value_at(layer, id)->rank, from = rank - 1;
   if (rank < 1) return PZ_SHAPE(1, 1);
@@ -108,14 +112,14 @@ static struct pz_shape tensor_shape(const struct onnx_layer *layer, uint32_t id)
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-/* Notes the tensor that represents a value in this layer. */
+/* Records the tensor that represents a value in this layer. */
 static void set_tensor(const struct onnx_layer *layer, uint32_t id, uint32_t tensor) {
   uint32_t root = value_at(layer, id)->root;
   layer->lowering->tensor[root] = tensor;
   layer->lowering->built_in[root] = layer->lowering->layer;
 }
 
-/* Makes a tensor the result of a node. */
+/* Records a tensor as the result of a node. */
 static void set_result(const struct onnx_layer *layer, uint32_t output, uint32_t tensor) {
   pz_graph_tensor(layer->builder->graph, tensor)->split = is_sharded(layer, output);
   set_tensor(layer, output, tensor);
@@ -134,14 +138,15 @@ static bool is_tied(const struct onnx_layer *layer, uint32_t id) {
                          layer->segment->first, layer->segment->n);
 }
 
+/* Adds an activation with the shape of a value on this device. */
 static uint32_t add_activation(const struct onnx_layer *layer, const char *name, uint32_t id) {
   return pz_graph_add_tensor(layer->builder->graph, name, PZ_ROLE_ACTIVATION, PZ_B16,
                              tensor_shape(layer, id));
 }
 
-/* Returns the tensor of a value in this layer.  A parameter is added when it is first read, and
- * again for each use if equal vectors were merged.  Data may be read in several shapes, so they are
- * added for each use. */
+/* Returns the tensor of a value in this layer.  A parameter is added when it is first read, or for
+ * each use if equal vectors were merged.  Data are added for each use, because they may be read in
+ * several shapes. */
 static uint32_t find_tensor(const struct onnx_layer *layer, uint32_t id) {
   const struct pz_onnx_value *value = value_at(layer, id);
   struct pz_onnx_lowering *lowering = layer->lowering;
@@ -172,8 +177,8 @@ static uint32_t find_tensor(const struct onnx_layer *layer, uint32_t id) {
 
 /* ---- vector operators ----------------------------------------------------------------------- */
 
-/* Returns whether an input is a tensor that the operator reads.  Single numbers and stored shapes
- * are not. */
+/* Returns whether an operator reads an input as a tensor.  Single numbers and stored shapes are no
+ * operands. */
 static bool is_operand(const struct onnx_layer *layer, uint32_t id) {
   int64_t n = 0;
   if (id == PZ_NONE) return false;
@@ -184,8 +189,8 @@ static bool is_operand(const struct onnx_layer *layer, uint32_t id) {
   return pz_onnx_count_elements(input, &n) && n > 1;
 }
 
-/* Lists the node's operands, activations first, followed by PZ_NONE, and returns their number.  The
- * larger of two activations comes first, because it determines the sizes. */
+/* Lists the operands of a node, activations first, followed by PZ_NONE, and returns their number.
+ * The larger of two activations comes first, because it determines the sizes. */
 static uint32_t list_operands(const struct onnx_layer *layer, const struct pz_onnx_node *node,
                               uint32_t list[PZ_OP_MOST_INPUTS]) {
   uint32_t n = 0;
@@ -206,7 +211,7 @@ static uint32_t list_operands(const struct onnx_layer *layer, const struct pz_on
   return n;
 }
 
-/* Adds a vector operator with the first result of the node as its result. */
+/* Adds a vector operator whose result is the first result of the node. */
 static void add_operator(const struct onnx_layer *layer, const struct pz_onnx_node *node,
                          struct pz_op_spec *spec) {
   uint32_t output = node->out[0];
@@ -230,9 +235,8 @@ static void lower_vector(const struct onnx_layer *layer, const struct pz_onnx_no
   add_operator(layer, node, &spec);
 }
 
-/* Returns the kind of operator of a node with two operands, which depends on their roles: a sum
- * with data is a mask, a sum with a parameter is a bias, and a product with a number is a scaling.
- * */
+/* Returns the operator kind of a node with two operands, which depends on their roles: a sum with
+ * data is a mask, a sum with a parameter is a bias, and a product with a number is a scaling. */
 static int binary_kind(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   uint32_t list[PZ_OP_MOST_INPUTS], n = list_operands(layer, node, list);
   int kind = node->op->kind;
@@ -246,7 +250,7 @@ static int binary_kind(const struct onnx_layer *layer, const struct pz_onnx_node
   return kind;
 }
 
-/* Returns the number of rows of a norm, which have statistics of their own. */
+/* Returns the number of rows of a norm.  Each row has its own statistics. */
 static int64_t count_norm_rows(const struct onnx_layer *layer, const struct pz_onnx_node *node,
                                uint32_t input) {
   int rank = value_at(layer, input)->rank;
@@ -266,8 +270,8 @@ static int64_t count_norm_rows(const struct onnx_layer *layer, const struct pz_o
   return local_span(layer, input, 0, axis < 0 ? 0 : axis);
 }
 
-/* Adds a norm, which saves its statistics for the backward pass.  Inputs after scale and shift are
- * running statistics, which are data. */
+/* Adds a norm, which saves its statistics for backward.  Inputs after scale and shift are running
+ * statistics, which are data. */
 static void lower_norm(const struct onnx_layer *layer, const struct pz_onnx_node *node, int kind) {
   uint32_t input = node->in[0], n = 1, most = kind == PZ_OP_RMSNORM ? 2 : 3;
   int64_t rows = count_norm_rows(layer, node, input);
@@ -282,7 +286,7 @@ static void lower_norm(const struct onnx_layer *layer, const struct pz_onnx_node
 
 /* ---- products ------------------------------------------------------------------------------- */
 
-/* Returns whether a value is a parameter of two dimensions. */
+/* Returns whether a value is a parameter with two dimensions. */
 static bool is_matrix(const struct onnx_layer *layer, uint32_t id) {
   return value_at(layer, id)->role == PZ_ONNX_PARAM && value_at(layer, id)->rank == 2;
 }
@@ -294,16 +298,16 @@ static enum pz_divide product_division(const struct onnx_layer *layer,
   return (enum pz_divide)layer->lowering->sharding->divide[pz_onnx_node_index(node)];
 }
 
-/* Leaves a tensor-parallel region: the partial sums of a value are summed over the devices, and a
- * bias is added if its width `bias` is not 0. */
+/* Leaves a tensor-parallel region: sums up the partial sums of a value over the devices, and adds
+ * a bias of `bias` values unless that is 0. */
 static void leave_region(const struct onnx_layer *layer, uint32_t output, int64_t bias) {
   set_tensor(layer, output,
              pz_build_leave(layer->builder, layer->name, find_tensor(layer, output), bias));
 }
 
-/* Adds a linear layer: rows of width width_in times a matrix, with a bias unless in[2] is PZ_NONE.
- * The work of a layer that is not divided is shared by the tensor-parallel group, if its input
- * consists of whole rows. */
+/* Adds a linear layer: rows of width_in values times a matrix, plus a bias unless in[2] is
+ * PZ_NONE. The tensor-parallel group shares the work of an undivided layer if its input has whole
+ * rows. */
 static void lower_linear(const struct onnx_layer *layer, const struct pz_onnx_node *node,
                          const uint32_t in[3], int64_t width_in) {
   struct pz_builder *builder = layer->builder;
@@ -314,8 +318,8 @@ static void lower_linear(const struct onnx_layer *layer, const struct pz_onnx_no
   int64_t width_out = result->rank ? result->dim[result->rank - 1] : 1;
   if (width_in < 1 || width_out < 1) raise_size_limit(layer);
   bool bias = in[2] != PZ_NONE, has_entered = divide != PZ_DIVIDE_COLUMNS;
-  /* A layer that is divided by columns enters a tensor-parallel region with its input, once for
-   * each input. */
+  /* The input of a layer that is divided by columns enters a tensor-parallel region, once for each
+   * input. */
   const struct pz_vec *ops = &builder->graph->ops[PZ_FORWARD];
   for (uint32_t remaining = ops->n; remaining > 0 && !has_entered; remaining--) {
     const struct pz_op *op = pz_graph_op(builder->graph, PZ_FORWARD, remaining - 1);
@@ -362,8 +366,8 @@ static void exchange_operands(uint32_t in[3], struct pz_dims *dims) {
   *dims = (struct pz_dims){dims->batch, dims->n, dims->m, dims->k};
 }
 
-/* Adds a MatMul as a linear layer if the right operand is a weight, otherwise as a batched product.
- * */
+/* Adds a MatMul as a linear layer if the right operand is a weight, otherwise as batched
+ * products. */
 static void lower_matmul(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   uint32_t left = node->in[0], right = node->in[1], output = node->out[0];
   uint32_t in[3] = {left, right, node->n_in > 2 ? node->in[2] : PZ_NONE};
@@ -401,7 +405,7 @@ static void lower_gemm(const struct onnx_layer *layer, const struct pz_onnx_node
   lower_contraction(layer, node, in, dims);
 }
 
-/* Adds a convolution as the product that computes it (im2col): pixels by channels.  These are the
+/* Adds a convolution as the product that computes it (im2col): pixels by channels.  They are
  * pixels of the result, or of the input if the convolution is transposed. */
 static void lower_conv(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   bool transposed = pz_onnx_is_type(node, "ConvTranspose");
@@ -424,6 +428,7 @@ static void lower_conv(const struct onnx_layer *layer, const struct pz_onnx_node
   lower_contraction(layer, node, in, dims);
 }
 
+/* Adds an Einsum of two operands as batched products. */
 static void lower_einsum(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   struct pz_dims dims;
   if (!pz_onnx_einsum_product(node, &dims))
@@ -435,7 +440,7 @@ static void lower_einsum(const struct onnx_layer *layer, const struct pz_onnx_no
   lower_contraction(layer, node, in, dims);
 }
 
-/* Adds one operator for scores, softmax and context. */
+/* Adds flash attention, one operator for scores, softmax and context. */
 static void lower_attention(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   uint32_t query = node->in[0], key = node->in[1];
   int rank_q = value_at(layer, query)->rank, rank_k = value_at(layer, key)->rank;
@@ -454,7 +459,7 @@ static void lower_attention(const struct onnx_layer *layer, const struct pz_onnx
 
 /* ---- moving data ---------------------------------------------------------------------------- */
 
-/* Returns whether the node selects parts of an activation, so that its results are views of it. */
+/* Returns whether a node selects parts of an activation, so that its results are views. */
 static bool selects_part(const struct pz_onnx_node *node) {
   const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   if (node->fused >= 0 || node->removed || !input || input->role != PZ_ONNX_ACTIVATION)
@@ -464,8 +469,8 @@ static bool selects_part(const struct pz_onnx_node *node) {
   return node->op->lower == PZ_LOWER_GATHER && indices && indices->ints;
 }
 
-/* With the first node that selects a part of a value, adds all parts of it that this layer selects,
- * as one Split whose results are views of the value. */
+/* Adds all parts of a value that this layer selects, as one Split whose results are views of the
+ * value.  The first node that selects a part adds those of the other nodes, too. */
 static void lower_part(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   if (!selects_part(node)) {
     lower_vector(layer, node, PZ_OP_COPY);
@@ -483,8 +488,8 @@ static void lower_part(const struct onnx_layer *layer, const struct pz_onnx_node
   for (uint32_t c = 0; c < input->n_consumers; c++) {
     uint32_t index = layer->graph->consumers[input->first_consumer + c];
     const struct pz_onnx_node *consumer = pz_onnx_node(layer->graph, index);
-    uint32_t at = layer->lowering->layering->place[index];
-    bool in_layer = at != PZ_NONE && at >= begin && at < end;
+    uint32_t place = layer->lowering->layering->place[index];
+    bool in_layer = place != PZ_NONE && place >= begin && place < end;
     bool repeated = index == previous; /* the node reads the value twice */
     previous = index;
     if (repeated || index < self || !in_layer) continue;
@@ -509,6 +514,7 @@ static void lower_part(const struct onnx_layer *layer, const struct pz_onnx_node
   pz_graph_add_op(built, PZ_FORWARD, &op);
 }
 
+/* Adds a concatenation of all inputs of a node. */
 static void lower_concat(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   uint32_t output = node->out[0], n = 0;
   uint32_t *in = pz_alloc(layer->call, node->n_in, sizeof *in);
@@ -529,8 +535,8 @@ static void lower_concat(const struct onnx_layer *layer, const struct pz_onnx_no
   pz_graph_add_op(layer->builder->graph, PZ_FORWARD, &op);
 }
 
-/* Adds a lookup of rows of a table by index.  With constant indices, it selects rows of an
- * activation. */
+/* Adds an embedding, which looks up rows of a table by index.  With constant indices, a Gather
+ * selects rows of an activation instead. */
 static void lower_gather(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   uint32_t table = node->in[0], ids = node->n_in > 1 ? node->in[1] : PZ_NONE;
   bool lookup = value_at(layer, table)->role == PZ_ONNX_PARAM &&
@@ -555,7 +561,7 @@ static void lower_gather(const struct onnx_layer *layer, const struct pz_onnx_no
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
 
-/* Raises an error if a node lacks operands or the name of its result, or if a shape is unknown. */
+/* Raises an error if a node lacks operands, its result has no name, or a shape is unknown. */
 static void check_node(const struct onnx_layer *layer, const struct pz_onnx_node *node) {
   enum pz_onnx_lower lower = node->op->lower;
   bool product = lower == PZ_LOWER_MATMUL || lower == PZ_LOWER_GEMM || lower == PZ_LOWER_CONV ||
@@ -646,8 +652,8 @@ void pz_onnx_build_layer(struct pz_call *call, struct pz_onnx_lowering *lowering
   built->also_out = also_out;
   built->output = find_tensor(&layer, output);
   if (!last) return;
-  /* The loss is computed of the model's result, unless it is a loss itself, one number for each
-   * sample. */
+  /* The loss is computed from the model's result, unless that is a loss itself, one number for
+   * each sample. */
   const struct pz_onnx_value *result = value_at(&layer, layering->result);
   if (result->rank < 1 || result->dim[result->rank - 1] < 2) return;
   builder->tokens = local_span(&layer, layering->result, 0, result->rank - 1);

@@ -1,4 +1,4 @@
-/* The layers of an import: the graph's operators in order, cut into segments, divided over a
+/* The layers of an import: the operators of the graph in order, divided into segments and over a
  * tensor-parallel group, and built. */
 #ifndef PZ_ONNX_LAYERING_H
 #define PZ_ONNX_LAYERING_H
@@ -8,31 +8,34 @@
 
 /* Consecutive operators that become one layer, which repeats `count` times. */
 struct pz_onnx_segment {
-  uint32_t first, n; /* operators of the first instance, as places in the order */
+  uint32_t first, n; /* places of the operators of the first instance: n places from `first` on */
   int64_t count;
   const char *name;
-  const uint32_t *in;  /* values that it reads and earlier segments produce, the latest first */
-  const uint32_t *out; /* values that later segments read and that it produces or reads */
+  const uint32_t *in;  /* values that it reads from earlier segments, the latest first */
+  const uint32_t *out; /* values that it produces or reads, and that later segments read */
   uint32_t n_in, n_out;
-  int64_t passing_bytes; /* of values that it neither reads nor produces, for later segments */
-  const uint32_t *from;  /* segments whose results it reads, ascending */
+  int64_t passing_bytes; /* bytes of earlier values that it does not read but later segments do */
+  const uint32_t *from;  /* segments whose results it reads, in ascending order */
   uint32_t n_from;
 };
 
+/* The order of the operators of a graph, and its segments. */
 struct pz_onnx_layering {
   const struct pz_onnx_graph *graph;
-  uint32_t *order, n;  /* the nodes that become operators, in order */
-  uint32_t n_hoisted;  /* how many of them are computed from parameters alone, for several layers */
-  uint32_t *place;     /* by node: its place in the order, or PZ_NONE */
-  uint32_t *first_use; /* by root value: the first place that reads it, or PZ_NONE */
-  uint32_t *last_use;  /* by root value: the last place that reads it; n for an output */
-  bool shares_matrices; /* several products use the same matrix */
-  uint32_t *crossing;   /* by place: number of values produced before it and read at it or later */
-  uint64_t *hash;       /* by place */
+  uint32_t *order, n; /* indices of the n nodes that become operators, in order */
+  /* how many of them are hoisted: computed from parameters alone, for several layers */
+  uint32_t n_hoisted;
+  uint32_t *place;      /* by node: its place in the order, or PZ_NONE */
+  uint32_t *first_use;  /* by root value: the first place that reads it, or PZ_NONE */
+  uint32_t *last_use;   /* by root value: the last place that reads it, or n for an output */
+  bool shares_matrices; /* whether several products use the same matrix */
+  uint32_t *crossing;   /* by place: how many values produced before it are read at it or later */
+  uint64_t *hash;       /* by place: hash of the operator */
   struct pz_vec segments;
-  uint32_t result; /* the value that the loss is computed of */
+  uint32_t result; /* the value from which the loss is computed */
 };
 
+/* Returns the node at a place of the order. */
 static inline const struct pz_onnx_node *pz_onnx_at(const struct pz_onnx_layering *layering,
                                                     uint32_t place) {
   return pz_onnx_node(layering->graph, layering->order[place]);
@@ -45,42 +48,44 @@ static inline struct pz_onnx_segment *pz_onnx_segment(const struct pz_onnx_layer
 
 /* ---- block.c -------------------------------------------------------------------------------- */
 
-/* Finds the layers of a graph.  `regex` overrides what is found, unless it is NULL: consecutive
- * operators whose node names have the same text in its first group, or in its match, form an
- * instance of a layer. */
+/* Finds the layers of a graph.  If `regex` is not NULL, consecutive operators whose node names
+ * have the same text in its first group, or in its whole match, form an instance of a layer
+ * instead. */
 void pz_onnx_layering_make(struct pz_call *call, struct pz_onnx_layering *layering,
                            const struct pz_onnx_graph *graph, const char *regex);
 
 /* ---- order.c -------------------------------------------------------------------------------- */
 
-/* Fills all members of a layering but the hashes and the segments, in time linear in the graph. */
+/* Sets all members of a layering except the hashes and the segments, in time linear in the
+ * graph. */
 void pz_onnx_order_make(struct pz_call *call, struct pz_onnx_layering *layering);
 
 /* Returns whether the node is a product of matrices or a convolution. */
 bool pz_onnx_is_product(const struct pz_onnx_node *node);
 
-/* Returns whether each use of a parameter counts as a parameter of its own, because an exporter
+/* Returns whether each use of a parameter counts as a separate parameter, because an exporter
  * stored equal vectors, such as biases of zeros and norms of ones, only once.  If matrices are
  * shared too, all sharing is on purpose. */
 bool pz_onnx_is_merged(const struct pz_onnx_layering *layering, uint32_t value);
 
-/* Returns whether a parameter that operators [first, first + n) read belongs to another layer. */
+/* Returns whether a parameter that operators [first, first + n) read belongs to an earlier or
+ * later layer. */
 bool pz_onnx_is_tied(const struct pz_onnx_layering *layering, uint32_t value, uint32_t first,
                      uint32_t n);
 
-/* Returns the place in the order at which a value is produced, or PZ_NONE if it is no operator's
- * result. */
+/* Returns the place at which a value is produced, or PZ_NONE if no operator produces it. */
 uint32_t pz_onnx_produced_at(const struct pz_onnx_layering *layering, uint32_t value);
 
 /* ---- sharding.c ----------------------------------------------------------------------------- */
 
+/* The division of a graph over tp devices. */
 struct pz_onnx_sharding {
   int64_t tp;
-  uint8_t *dim;    /* by value: 1 + the dimension that is divided; 0 if it is whole */
+  uint8_t *dim;    /* by value: 1 + the divided dimension, or 0 if it is whole */
   uint8_t *divide; /* by node: enum pz_divide of its product */
 };
 
-/* Divides the tensors over tp devices.  Raises PZ_BAD_USE, with the reason, if the model cannot be
+/* Divides the tensors over tp devices.  Raises PZ_BAD_USE with the reason if the model cannot be
  * divided. */
 void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering, int64_t tp,
                    struct pz_onnx_sharding *sharding);
@@ -91,8 +96,8 @@ void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering
 struct pz_onnx_lowering {
   const struct pz_onnx_layering *layering;
   const struct pz_onnx_sharding *sharding;
-  uint32_t *tensor;   /* by value: its tensor in the layer that is being built */
-  uint32_t *built_in; /* by value: the number of the layer that `tensor` belongs to */
+  uint32_t *tensor;   /* by value: its tensor in the layer `built_in` */
+  uint32_t *built_in; /* by value: number of the latest layer that has a tensor for it */
   uint32_t layer;     /* number of the current layer, from 1 */
 };
 

@@ -1,15 +1,15 @@
-/* The table of ONNX operator types: how the shape of the result is inferred (a rule of shape.c),
- * how the operator is lowered (layer.c), the kind of operator that its work is counted as, and
+/* The table of ONNX operator types: the rule by which the shape of the result is inferred
+ * (shape.c), how the operator is lowered (layer.c), the kind as which its work is counted, and
  * whether it is element-wise.  Types of other domains than ai.onnx are unknown.  Unknown types
- * count as element-wise work if the user asks for it. */
+ * count as element-wise work if the user accepts them. */
 #include "onnx/graph.h"
 
 #define S(x) PZ_SHAPE_##x
 #define L(x) PZ_LOWER_##x
 #define K(x) PZ_OP_##x
 
-/* Types that are treated in the same way share a row.  Their kind is the one with the most similar
- * work per element and saved activations: tanh saves its result, pow its input. */
+/* Types that are treated alike share a row.  Their kind is the one with the most similar work per
+ * element and saved activations: tanh saves its result, pow its input. */
 static const struct pz_onnx_op op_table[] = {
     {"Abs Acos Asin Atan Cos Log Sin Tan", S(SAME), L(VECTOR), K(POW), true},
     {"Add Mean Sub Sum", S(BROADCAST), L(BINARY), K(ADD), true},

@@ -1,8 +1,8 @@
-/* The order of the operators: which nodes carry gradients and contribute to an output, and how long
- * their results are needed.
+/* The order of the operators: the nodes that carry gradients and contribute to an output, and how
+ * long their results are needed.
  *
- * pz_onnx_order_make() finds those nodes (classify_nodes) and lists them in topological order, with
- * hoisted ones at the front.  It notes for every value where it is first and last used (note_uses),
+ * pz_onnx_order_make() finds those nodes (classify_nodes) and lists them in topological order,
+ * hoisted ones first.  It records for every value where it is first and last used (note_uses),
  * whether matrices are shared (note_sharing), and how many values cross each place
  * (count_crossings), which determines where the order can be cut into layers. */
 #include "onnx/layering.h"
@@ -18,7 +18,7 @@ bool pz_onnx_is_product(const struct pz_onnx_node *node) {
   return node->fused == PZ_OP_MATMUL || (node->fused < 0 && node->op->kind == PZ_OP_MATMUL);
 }
 
-/* Returns whether the value has at most one dimension above 1, like a scale or a shift. */
+/* Returns whether a value has at most one dimension above 1, as a scale or a shift has. */
 static bool is_vector(const struct pz_onnx_value *value) {
   int wide = 0;
   for (int i = 0; i < value->rank; i++) wide += value->dim[i] > 1;
@@ -39,11 +39,12 @@ bool pz_onnx_is_tied(const struct pz_onnx_layering *layering, uint32_t value, ui
 
 /* ---- hoisting ------------------------------------------------------------------------------- */
 
+/* The position that a node gets in the order. */
 enum position {
-  NO_OPERATOR,
-  IN_ORDER,  /* keeps its position in the file */
-  INVARIANT, /* does not depend on the inputs' contents, or is element-wise work on such values */
-  HOISTED,   /* invariant and read by several operators, therefore moved to the front */
+  NO_OPERATOR, /* is not in the order */
+  IN_ORDER,    /* keeps its position in the file */
+  INVARIANT,   /* independent of the inputs' contents, or element-wise work on such values */
+  HOISTED,     /* invariant, but read by several operators, and therefore moved to the front */
 };
 
 /* Returns whether a node becomes an operator.  Views and nodes without a gradient do not. */
@@ -56,7 +57,7 @@ static bool is_operator(const struct pz_onnx_node *node) {
   return false;
 }
 
-/* Returns whether a result of the node is marked. */
+/* Returns whether `mark` is set for a result of the node. */
 static bool any_result_marked(const struct pz_onnx_node *node, const bool *mark) {
   for (uint32_t j = 0; j < node->n_out; j++)
     if (node->out[j] != PZ_NONE && mark[node->out[j]]) return true;
@@ -77,7 +78,7 @@ static void mark_input_dependent(const struct pz_onnx_graph *graph, bool *depend
   }
 }
 
-/* Marks the values that an output with a gradient depends on.  Nodes that lead only to indices or
+/* Marks the values on which an output with a gradient depends.  Nodes that lead only to indices or
  * comparisons are not part of training. */
 static void mark_needed(const struct pz_onnx_graph *graph, bool *needed) {
   for (uint32_t i = 0; i < graph->outputs.n; i++) {
@@ -110,16 +111,16 @@ static bool extends_invariant(const struct pz_onnx_node *node, const uint8_t *po
   return any;
 }
 
-/* Finds the position of every node.  Nodes that are computed from parameters alone and read by
- * several layers, such as a bias from relative positions, are hoisted to the front, together with
- * the masks that are added to them.  Exporters write such nodes where the first layer uses them,
- * which would make the first layer differ from the others. */
+/* Sets the position of every node.  Nodes that are computed from parameters alone and read by
+ * several layers, such as a bias from relative positions, are hoisted to the front, with the masks
+ * that are added to them.  Exporters write such nodes into the first layer, which would then
+ * differ from the other layers. */
 static void classify_nodes(struct pz_call *call, const struct pz_onnx_graph *graph,
                            uint8_t *position) {
   uint32_t n = graph->nodes.n;
   bool *dependent = pz_alloc(call, graph->values.n, sizeof *dependent);
   bool *needed = pz_alloc(call, graph->values.n, sizeof *needed);
-  /* by node: how many operators in order read its results, counted up to 2 */
+  /* n_readers[i]: operators in order that read results of node i, counted up to 2 */
   uint8_t *n_readers = pz_alloc(call, n, sizeof *n_readers);
   mark_input_dependent(graph, dependent);
   mark_needed(graph, needed);
@@ -145,18 +146,18 @@ static void classify_nodes(struct pz_call *call, const struct pz_onnx_graph *gra
 
 /* ---- uses ----------------------------------------------------------------------------------- */
 
-/* Notes the first and the last use of every value.  The loss is computed of the first
- * floating-point output.  That output, and other outputs that nothing reads, are needed until the
- * end. */
+/* Records the first and the last use of every value.  The loss is computed from the first
+ * floating-point output.  That output, and other outputs that no operator reads, are needed until
+ * the end. */
 static void note_uses(struct pz_onnx_layering *layering) {
   const struct pz_onnx_graph *graph = layering->graph;
-  for (uint32_t at = 0; at < layering->n; at++) {
-    const struct pz_onnx_node *node = pz_onnx_at(layering, at);
+  for (uint32_t place = 0; place < layering->n; place++) {
+    const struct pz_onnx_node *node = pz_onnx_at(layering, place);
     for (uint32_t k = 0; k < node->n_in; k++) {
       const struct pz_onnx_value *value = pz_onnx_input(node, k);
       if (!value || value->role == PZ_ONNX_DATA) continue;
-      if (layering->first_use[value->root] == PZ_NONE) layering->first_use[value->root] = at;
-      layering->last_use[value->root] = at;
+      if (layering->first_use[value->root] == PZ_NONE) layering->first_use[value->root] = place;
+      layering->last_use[value->root] = place;
     }
   }
   layering->result = PZ_NONE;
@@ -170,13 +171,12 @@ static void note_uses(struct pz_onnx_layering *layering) {
   }
 }
 
-/* Notes whether several products use the same matrix, which means that it is shared on purpose.
- * The lookup in an embedding is no product, so an embedding that is also the output matrix does not
- * count. */
+/* Records whether several products use the same matrix, which means that it is shared on purpose.
+ * An embedding that is also the output matrix does not count, because its lookup is no product. */
 static void note_sharing(struct pz_call *call, struct pz_onnx_layering *layering) {
   bool *used = pz_alloc(call, layering->graph->values.n, sizeof *used);
-  for (uint32_t at = 0; at < layering->n; at++) {
-    const struct pz_onnx_node *node = pz_onnx_at(layering, at);
+  for (uint32_t place = 0; place < layering->n; place++) {
+    const struct pz_onnx_node *node = pz_onnx_at(layering, place);
     if (!pz_onnx_is_product(node)) continue;
     for (uint32_t k = 0; k < node->n_in; k++) {
       const struct pz_onnx_value *value = pz_onnx_input(node, k);
@@ -189,22 +189,22 @@ static void note_sharing(struct pz_call *call, struct pz_onnx_layering *layering
   }
 }
 
-/* Counts how many values are alive at each place: first the differences between neighbours, modulo
+/* Counts the values that are alive at each place: first the differences between neighbours, modulo
  * 2^32, then their sums. */
 static void count_crossings(struct pz_onnx_layering *layering) {
-  for (uint32_t at = 0; at < layering->n; at++) {
-    const struct pz_onnx_node *node = pz_onnx_at(layering, at);
+  for (uint32_t place = 0; place < layering->n; place++) {
+    const struct pz_onnx_node *node = pz_onnx_at(layering, place);
     for (uint32_t j = 0; j < node->n_out; j++) {
       const struct pz_onnx_value *value = pz_onnx_result(node, j);
       if (!value || value->root != node->out[j] || value->role != PZ_ONNX_ACTIVATION) continue;
       uint32_t last = layering->last_use[node->out[j]];
       if (last == PZ_NONE) continue;
-      layering->crossing[at + 1]++;
+      layering->crossing[place + 1]++;
       layering->crossing[last + 1]--;
     }
   }
-  for (uint32_t at = 1; at <= layering->n; at++)
-    layering->crossing[at] += layering->crossing[at - 1];
+  for (uint32_t place = 1; place <= layering->n; place++)
+    layering->crossing[place] += layering->crossing[place - 1];
 }
 
 void pz_onnx_order_make(struct pz_call *call, struct pz_onnx_layering *layering) {

@@ -1,5 +1,5 @@
-/* The passes of an import, from the bytes of a file to a graph that can be cut into layers, in the
- * order in which import.c runs them. */
+/* The passes of an import, from the bytes of a file to a graph that can be divided into layers, in
+ * the order in which import.c runs them. */
 #ifndef PZ_ONNX_PASSES_H
 #define PZ_ONNX_PASSES_H
 
@@ -7,11 +7,12 @@
 
 /* ---- file.c --------------------------------------------------------------------------------- */
 
+/* Limits of a file. */
 enum {
-  PZ_ONNX_MOST_FILE = INT32_MAX, /* bytes of a file, the limit of protobuf */
-  PZ_ONNX_MOST_KEPT = 128 << 20, /* bytes of a file without the weights */
-  PZ_ONNX_MOST_DATA = 4096,      /* bytes of a tensor whose contents are read */
-  PZ_ONNX_MOST_NESTING = 24,     /* messages inside messages */
+  PZ_ONNX_MOST_FILE = INT32_MAX, /* most bytes of a file, the limit of protobuf */
+  PZ_ONNX_MOST_KEPT = 128 << 20, /* most bytes of a file without the weights */
+  PZ_ONNX_MOST_DATA = 4096,      /* most bytes of a tensor whose contents are read */
+  PZ_ONNX_MOST_NESTING = 24,     /* most levels of nested messages */
 };
 
 /* Unpacks a model into the memory of the call.  `name` stands for the file in messages. */
@@ -20,9 +21,9 @@ const Onnx__ModelProto *pz_onnx_unpack(struct pz_call *call, const char *name, c
 
 /* ---- reader.c ------------------------------------------------------------------------------- */
 
-/* Makes the graph of a model: names are resolved, nodes are in topological order, and all operator
- * types are looked up.  `file` stands for it in messages; unknown_as_vector accepts unknown types
- * as element-wise work. */
+/* Creates the graph of a model: names are resolved, operator types are looked up, and nodes are in
+ * topological order.  `file` is the name in messages; unknown_as_vector accepts unknown types as
+ * element-wise work. */
 void pz_onnx_graph_make(struct pz_call *call, struct pz_onnx_graph *graph, const char *file,
                         const Onnx__ModelProto *model, bool unknown_as_vector);
 
@@ -33,8 +34,8 @@ void pz_onnx_graph_make(struct pz_call *call, struct pz_onnx_graph *graph, const
 void pz_onnx_infer_shapes(struct pz_call *call, struct pz_onnx_graph *graph,
                           const struct pz_workload_options *options);
 
-/* Computes the contents of a node's results, after their shapes are known, where those of its
- * inputs are known. */
+/* Computes the contents of a node's results if those of its inputs are known.  The shapes of the
+ * results must be known. */
 void pz_onnx_follow_contents(struct pz_call *call, const struct pz_onnx_node *node);
 
 /* Returns whether a value is filled with one number other than zero. */
@@ -42,7 +43,7 @@ bool pz_onnx_is_nonzero_fill(const struct pz_onnx_graph *graph, const struct pz_
 
 /* ---- axes.c --------------------------------------------------------------------------------- */
 
-/* The sizes that the file was exported for; 0 if there is no such dimension. */
+/* Batch and sequence sizes for which a file was exported, or 0 if there is no such dimension. */
 struct pz_onnx_sizes {
   int64_t batch, seq;
 };

@@ -1,31 +1,32 @@
 /* Patterns: norms, activations, rotary embeddings, biases, masks and attention, which exporters
  * split into elementary nodes, are found by their structure and become one operator each.
  *
- * The matchers start at a characteristic node (Sqrt for a norm, Erf for GELU, Softmax for
+ * * The matchers start at a characteristic node (Sqrt for a norm, Erf for GELU, Softmax for
  * attention) and follow producers and consumers, ignoring conversions.  A pattern is applied by
- * giving its last node the inputs of the whole pattern and its kind (fuse_node).  Nodes that
- * nothing reads any more are removed later, and intermediate results that something else reads are
- * kept. */
+ * giving its last node the inputs of the whole pattern and its kind (fuse_node).  Nodes whose
+ * results are no longer read are removed later. */
 #include <math.h>
 
 #include "onnx/passes.h"
 
 enum {
-  DEEPEST = 6, /* element-wise nodes between an activation function and its argument */
+  DEEPEST = 6, /* most element-wise nodes between an activation function and its argument */
   LONGEST = 6, /* most nodes of a chain that is followed */
 };
 
 /* ---- following the graph -------------------------------------------------------------------- */
 
-/* Returns whether the node is of this type and not part of a pattern.  The node may be NULL. */
+/* Returns whether a node is of this type and not part of a pattern.  The node may be NULL. */
 static bool is_plain(const struct pz_onnx_node *node, const char *type) {
   return node && node->fused < 0 && pz_onnx_is_type(node, type);
 }
 
+/* Returns whether a node is a plain multiplication or division. */
 static bool is_scaling(const struct pz_onnx_node *node) {
   return is_plain(node, "Mul") || is_plain(node, "Div");
 }
 
+/* Returns whether a node only converts or renames its input. */
 static bool is_conversion(const struct pz_onnx_node *node) {
   return is_plain(node, "Cast") || is_plain(node, "Identity");
 }
@@ -38,12 +39,13 @@ static bool has_result(const struct pz_onnx_node *node) {
   return node->n_out >= 1 && node->out[0] != PZ_NONE;
 }
 
+/* Returns the node that produces a value, or NULL. */
 static const struct pz_onnx_node *find_producer(const struct pz_onnx_graph *graph, uint32_t id) {
   uint32_t node = id == PZ_NONE ? PZ_NONE : pz_onnx_value(graph, id)->producer;
   return node == PZ_NONE ? NULL : pz_onnx_node(graph, node);
 }
 
-/* Returns the value that a value is a conversion of, or the value itself. */
+/* Returns the value from which a value was converted, or the value itself. */
 static uint32_t skip_conversions(const struct pz_onnx_graph *graph, uint32_t id) {
   const struct pz_onnx_node *node = find_producer(graph, id);
   while (is_conversion(node) && has_input(node)) {
@@ -53,21 +55,21 @@ static uint32_t skip_conversions(const struct pz_onnx_graph *graph, uint32_t id)
   return id;
 }
 
-/* Returns the node that produces a value, before conversions, or NULL. */
+/* Returns the node that produces a value, before any conversions, or NULL. */
 static const struct pz_onnx_node *find_plain_producer(const struct pz_onnx_graph *graph,
                                                       uint32_t id) {
   return find_producer(graph, skip_conversions(graph, id));
 }
 
-/* Returns the only node that reads a value, after conversions, or NULL.  *via is set to the value
- * that the node reads. */
+/* Returns the only node that reads a value, after any conversions, or NULL. *read_value receives
+ * the value that this node reads. */
 static struct pz_onnx_node *find_only_consumer(const struct pz_onnx_graph *graph, uint32_t id,
-                                               uint32_t *via) {
+                                               uint32_t *read_value) {
   for (int i = 0; i < LONGEST; i++) {
     const struct pz_onnx_value *input = pz_onnx_value(graph, id);
     if (input->n_consumers != 1 || input->output) return NULL;
     struct pz_onnx_node *node = pz_onnx_node(graph, graph->consumers[input->first_consumer]);
-    *via = id;
+    *read_value = id;
     if (!is_conversion(node)) return node;
     if (!has_result(node)) return NULL;
     id = node->out[0];
@@ -81,8 +83,7 @@ static uint32_t other_operand(const struct pz_onnx_node *node, uint32_t id) {
   return node->in[0] == id ? node->in[1] : node->in[0];
 }
 
-/* Returns whether a value is a single number that is known before the run: an initializer, or
- * computed from shapes. */
+/* Returns whether a value is a single number that is known without running the model. */
 static bool is_number(const struct pz_onnx_graph *graph, uint32_t id) {
   int64_t n;
   if (id == PZ_NONE) return false;
@@ -98,13 +99,13 @@ static uint32_t operand_beside_number(const struct pz_onnx_node *node) {
   return is_number(node->graph, node->in[1]) ? node->in[0] : PZ_NONE;
 }
 
+/* Returns whether a value is an initializer, or converted from one, and not a single number. */
 static bool is_weight(const struct pz_onnx_graph *graph, uint32_t id) {
   id = skip_conversions(graph, id);
   return id != PZ_NONE && pz_onnx_value(graph, id)->initializer && !is_number(graph, id);
 }
 
-/* Returns whether a value is an initializer, a view of one such as a transposition, or a part of
- * one. */
+/* Returns whether a value is an initializer, a part of one, or a view of one. */
 static bool is_weight_view(const struct pz_onnx_graph *graph, uint32_t id) {
   for (int i = 0; i < LONGEST && id != PZ_NONE; i++) {
     const struct pz_onnx_node *node = find_producer(graph, id);
@@ -116,7 +117,8 @@ static bool is_weight_view(const struct pz_onnx_graph *graph, uint32_t id) {
   return false;
 }
 
-/* Makes the node represent a pattern of this kind with up to four inputs; PZ_NONE ends the list. */
+/* Makes a node represent a pattern of this kind.  `in` has up to four inputs; PZ_NONE ends the
+ * list. */
 static void fuse_node(struct pz_call *call, struct pz_onnx_node *node, int kind,
                       const uint32_t in[4]) {
   uint32_t n = 0;
@@ -128,32 +130,33 @@ static void fuse_node(struct pz_call *call, struct pz_onnx_node *node, int kind,
 
 /* ---- norms: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) * scale + shift ----------- */
 
-/* Returns d if the value is mean(d^2), otherwise PZ_NONE. */
+/* Returns `deviation` if the value is mean(deviation^2), otherwise PZ_NONE. */
 static uint32_t match_mean_square(const struct pz_onnx_graph *graph, uint32_t id) {
   const struct pz_onnx_node *mean = find_plain_producer(graph, id);
   if (!is_plain(mean, "ReduceMean") || !mean->n_in) return PZ_NONE;
   const struct pz_onnx_node *square = find_plain_producer(graph, mean->in[0]);
   if (!square || square->n_in != 2) return PZ_NONE;
-  uint32_t d = skip_conversions(graph, square->in[0]);
+  uint32_t deviation = skip_conversions(graph, square->in[0]);
   if (is_plain(square, "Pow") && square->in[1] != PZ_NONE) {
     const struct pz_onnx_value *exponent = pz_onnx_value(graph, square->in[1]);
-    if (exponent->has_real && fabs(exponent->real - 2) < 1e-3) return d;
+    if (exponent->has_real && fabs(exponent->real - 2) < 1e-3) return deviation;
   }
-  bool multiplies_itself = is_plain(square, "Mul") && skip_conversions(graph, square->in[1]) == d;
-  return multiplies_itself ? d : PZ_NONE;
+  bool multiplies_itself =
+      is_plain(square, "Mul") && skip_conversions(graph, square->in[1]) == deviation;
+  return multiplies_itself ? deviation : PZ_NONE;
 }
 
-/* Returns the node that computes d / root or d * (1 / root), or NULL if there is none. */
-static struct pz_onnx_node *match_division(const struct pz_onnx_node *root, uint32_t d) {
+/* Returns the node that computes deviation / root or deviation * (1 / root), or NULL. */
+static struct pz_onnx_node *match_division(const struct pz_onnx_node *root, uint32_t deviation) {
   const struct pz_onnx_graph *graph = root->graph;
-  uint32_t via;
-  struct pz_onnx_node *node = find_only_consumer(graph, root->out[0], &via);
+  uint32_t read_value;
+  struct pz_onnx_node *node = find_only_consumer(graph, root->out[0], &read_value);
   bool inverse =
       is_plain(node, "Reciprocal") || (is_plain(node, "Div") && is_number(graph, node->in[0]));
-  if (inverse && has_result(node)) node = find_only_consumer(graph, node->out[0], &via);
+  if (inverse && has_result(node)) node = find_only_consumer(graph, node->out[0], &read_value);
   if (!is_scaling(node) || !has_result(node)) return NULL;
-  uint32_t numerator = other_operand(node, via);
-  return numerator != PZ_NONE && skip_conversions(graph, numerator) == d ? node : NULL;
+  uint32_t numerator = other_operand(node, read_value);
+  return numerator != PZ_NONE && skip_conversions(graph, numerator) == deviation ? node : NULL;
 }
 
 /* Returns the parameter of a scale, which is a weight or the weight in 1 + weight, or PZ_NONE. */
@@ -168,39 +171,39 @@ static uint32_t match_scale(const struct pz_onnx_graph *graph, uint32_t id) {
   return PZ_NONE;
 }
 
-/* Stores a scale and a shift that follow the node `last` in in[1] and in[2].  Returns the last node
- * of the pattern. */
+/* Finds a scale and a shift that follow the node `last`, and stores them in in[1] and in[2].
+ * Returns the last node of the pattern. */
 static struct pz_onnx_node *match_scale_and_shift(struct pz_onnx_node *last, uint32_t in[4]) {
   const struct pz_onnx_graph *graph = last->graph;
-  uint32_t via = PZ_NONE;
-  struct pz_onnx_node *scaling = find_only_consumer(graph, last->out[0], &via);
+  uint32_t read_value = PZ_NONE;
+  struct pz_onnx_node *scaling = find_only_consumer(graph, last->out[0], &read_value);
   if (!is_plain(scaling, "Mul") || !has_result(scaling)) return last;
-  uint32_t scale = match_scale(graph, other_operand(scaling, via));
+  uint32_t scale = match_scale(graph, other_operand(scaling, read_value));
   if (scale == PZ_NONE) return last;
   in[1] = scale;
-  struct pz_onnx_node *sum = find_only_consumer(graph, scaling->out[0], &via);
+  struct pz_onnx_node *sum = find_only_consumer(graph, scaling->out[0], &read_value);
   if (!is_plain(sum, "Add") || !has_result(sum)) return scaling;
-  uint32_t shift = other_operand(sum, via);
+  uint32_t shift = other_operand(sum, read_value);
   if (!is_weight_view(graph, shift)) return scaling;
   in[2] = skip_conversions(graph, shift);
   return sum;
 }
 
-/* Fuses a norm, (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) with scale and shift, from
- * the square root in it.  A norm that does not subtract the mean is an RMS norm. */
+/* Fuses a norm, (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) with scale and shift.
+ * `root` is its square root.  A norm that does not subtract the mean is an RMS norm. */
 static void fuse_norm(struct pz_call *call, const struct pz_onnx_node *root) {
   const struct pz_onnx_graph *graph = root->graph;
   if (!has_result(root) || !has_input(root)) return;
-  /* d is the value whose mean square is under the root, with or without epsilon */
+  /* The mean square of `deviation` is under the root, with or without epsilon. */
   const struct pz_onnx_node *sum = find_plain_producer(graph, root->in[0]);
   bool adds_epsilon = is_plain(sum, "Add") && sum->n_in == 2;
   uint32_t mean_square = adds_epsilon ? operand_beside_number(sum) : root->in[0];
-  uint32_t d = mean_square == PZ_NONE ? PZ_NONE : match_mean_square(graph, mean_square);
-  struct pz_onnx_node *last = d == PZ_NONE ? NULL : match_division(root, d);
+  uint32_t deviation = mean_square == PZ_NONE ? PZ_NONE : match_mean_square(graph, mean_square);
+  struct pz_onnx_node *last = deviation == PZ_NONE ? NULL : match_division(root, deviation);
   if (!last) return;
-  /* d is x - mean(x) in a layer norm, and x in an RMS norm */
-  const struct pz_onnx_node *difference = find_producer(graph, d);
-  uint32_t x = d;
+  /* It is x - mean(x) in a layer norm, and x in an RMS norm. */
+  const struct pz_onnx_node *difference = find_producer(graph, deviation);
+  uint32_t x = deviation;
   if (is_plain(difference, "Sub") && difference->n_in == 2) {
     const struct pz_onnx_node *mean = find_plain_producer(graph, difference->in[1]);
     uint32_t minuend = skip_conversions(graph, difference->in[0]);
@@ -209,16 +212,16 @@ static void fuse_norm(struct pz_call *call, const struct pz_onnx_node *root) {
   }
   uint32_t in[4] = {x, PZ_NONE, PZ_NONE, PZ_NONE};
   last = match_scale_and_shift(last, in);
-  fuse_node(call, last, x == d ? PZ_OP_RMSNORM : PZ_OP_LAYERNORM, in);
+  fuse_node(call, last, x == deviation ? PZ_OP_RMSNORM : PZ_OP_LAYERNORM, in);
 }
 
 /* Fuses a group norm: a reshape to groups, an instance norm, a reshape back, and scale and shift.
- * The fourth input is the value in groups, whose shape is needed later. */
+ * The value in groups is the fourth input, because its shape is needed later. */
 static void fuse_group_norm(struct pz_call *call, const struct pz_onnx_node *norm) {
   const struct pz_onnx_node *groups = norm->n_in ? find_producer(norm->graph, norm->in[0]) : NULL;
-  uint32_t via;
+  uint32_t read_value;
   if (!is_plain(groups, "Reshape") || !has_input(groups) || !has_result(norm)) return;
-  struct pz_onnx_node *back = find_only_consumer(norm->graph, norm->out[0], &via);
+  struct pz_onnx_node *back = find_only_consumer(norm->graph, norm->out[0], &read_value);
   if (!is_plain(back, "Reshape") || !has_result(back)) return;
   uint32_t in[4] = {groups->in[0], PZ_NONE, PZ_NONE, norm->in[0]};
   struct pz_onnx_node *last = match_scale_and_shift(back, in);
@@ -227,7 +230,8 @@ static void fuse_group_norm(struct pz_call *call, const struct pz_onnx_node *nor
 
 /* ---- activations ---------------------------------------------------------------------------- */
 
-/* Returns whether a value is an element-wise function of `source` and numbers. */
+/* Returns whether a value is an element-wise function of `source` and numbers, of at most `depth`
+ * nodes. */
 static bool is_function_of(const struct pz_onnx_graph *graph, uint32_t id, uint32_t source,
                            int depth) {
   if (id == PZ_NONE) return false;
@@ -254,9 +258,9 @@ static uint32_t common_source(const struct pz_onnx_graph *graph, uint32_t argume
   return is_function_of(graph, argument, source, DEEPEST) ? source : PZ_NONE;
 }
 
-/* Fuses x f(x), with additions and multiplications of numbers in between, which covers SiLU and all
- * forms of GELU.  `function` is the node that computes f.  The chain ends with the product, or with
- * numbers that scale it. */
+/* Fuses x f(x), with additions and multiplications of numbers in between, such as SiLU and all
+ * forms of GELU. `function` is the node that computes f.  The pattern ends with the product, or
+ * with numbers that scale the product. */
 static void fuse_activation(struct pz_call *call, const struct pz_onnx_node *function, int kind) {
   const struct pz_onnx_graph *graph = function->graph;
   if (!has_result(function) || !has_input(function)) return;
@@ -283,24 +287,25 @@ static void fuse_activation(struct pz_call *call, const struct pz_onnx_node *fun
   if (last) fuse_node(call, last, kind, (uint32_t[4]){source, PZ_NONE, PZ_NONE, PZ_NONE});
 }
 
-/* Fuses silu(x) * y. */
+/* Fuses the gated activation silu(x) * y. */
 static void fuse_gated_activation(struct pz_call *call, const struct pz_onnx_node *silu) {
   const struct pz_onnx_graph *graph = silu->graph;
-  uint32_t via;
-  struct pz_onnx_node *product = find_only_consumer(graph, silu->out[0], &via);
+  uint32_t read_value;
+  struct pz_onnx_node *product = find_only_consumer(graph, silu->out[0], &read_value);
   if (!is_plain(product, "Mul") || product->n_in != 2) return;
-  uint32_t factor = other_operand(product, via);
+  uint32_t factor = other_operand(product, read_value);
   if (factor == PZ_NONE || is_number(graph, factor) || is_weight(graph, factor)) return;
   fuse_node(call, product, PZ_OP_SWIGLU, (uint32_t[4]){silu->in[0], factor, PZ_NONE, PZ_NONE});
 }
 
 /* ---- rotary embeddings: x cos + rotate_half(x) sin ------------------------------------------ */
 
+/* Returns whether a node is a plain view of its first input.  The node may be NULL. */
 static bool is_view(const struct pz_onnx_node *node) {
   return node && node->fused < 0 && node->op->lower == PZ_LOWER_VIEW && has_input(node);
 }
 
-/* Returns the node that produces a value, before views, or NULL. */
+/* Returns the node that produces a value, before any views, or NULL. */
 static const struct pz_onnx_node *producer_before_views(const struct pz_onnx_graph *graph,
                                                         uint32_t id) {
   const struct pz_onnx_node *node = find_producer(graph, id);
@@ -319,20 +324,21 @@ static uint32_t match_columns(const struct pz_onnx_graph *graph, uint32_t id) {
  * of x, or its even and odd columns. */
 static void fuse_rotary(struct pz_call *call, const struct pz_onnx_node *rotation) {
   const struct pz_onnx_graph *graph = rotation->graph;
-  uint32_t via;
+  uint32_t read_value;
   if (rotation->n_in != 2 || !has_result(rotation)) return;
   const struct pz_onnx_node *negation = producer_before_views(graph, rotation->in[0]);
   if (!is_plain(negation, "Neg") || !negation->n_in) return;
   uint32_t x = match_columns(graph, negation->in[0]);
   if (x == PZ_NONE || x != match_columns(graph, rotation->in[1])) return;
-  struct pz_onnx_node *sine_product = find_only_consumer(graph, rotation->out[0], &via);
+  struct pz_onnx_node *sine_product = find_only_consumer(graph, rotation->out[0], &read_value);
   for (int i = 0; i < LONGEST && is_view(sine_product) && has_result(sine_product); i++)
-    sine_product = find_only_consumer(graph, sine_product->out[0], &via);
+    sine_product = find_only_consumer(graph, sine_product->out[0], &read_value);
   if (!is_plain(sine_product, "Mul") || !has_result(sine_product)) return;
-  uint32_t sines = other_operand(sine_product, via);
-  struct pz_onnx_node *sum = find_only_consumer(graph, sine_product->out[0], &via);
+  uint32_t sines = other_operand(sine_product, read_value);
+  struct pz_onnx_node *sum = find_only_consumer(graph, sine_product->out[0], &read_value);
   if (!is_plain(sum, "Add") || sines == PZ_NONE) return;
-  const struct pz_onnx_node *cosine_product = find_plain_producer(graph, other_operand(sum, via));
+  const struct pz_onnx_node *cosine_product =
+      find_plain_producer(graph, other_operand(sum, read_value));
   if (!is_plain(cosine_product, "Mul") || cosine_product->n_in != 2) return;
   bool x_is_left = skip_conversions(graph, cosine_product->in[0]) == skip_conversions(graph, x);
   bool x_is_right = skip_conversions(graph, cosine_product->in[1]) == skip_conversions(graph, x);
@@ -346,17 +352,17 @@ static void fuse_rotary(struct pz_call *call, const struct pz_onnx_node *rotatio
 
 /* ---- biases and guards ---------------------------------------------------------------------- */
 
-/* Fuses x W + b, where b is as wide as the result. */
+/* Fuses a product with its bias, x W + b, where b is as wide as the result. */
 static void fuse_bias(struct pz_call *call, const struct pz_onnx_node *product) {
   const struct pz_onnx_graph *graph = product->graph;
-  uint32_t via;
+  uint32_t read_value;
   if (product->n_in != 2 || !has_result(product) || !is_weight_view(graph, product->in[1])) return;
-  struct pz_onnx_node *sum = find_only_consumer(graph, product->out[0], &via);
+  struct pz_onnx_node *sum = find_only_consumer(graph, product->out[0], &read_value);
   if (!is_plain(sum, "Add") || !has_result(sum)) return;
-  uint32_t bias = other_operand(sum, via);
+  uint32_t bias = other_operand(sum, read_value);
   if (bias == PZ_NONE || !is_weight_view(graph, bias)) return;
   const struct pz_onnx_value *bias_value = pz_onnx_value(graph, bias);
-  const struct pz_onnx_value *result = pz_onnx_value(graph, via);
+  const struct pz_onnx_value *result = pz_onnx_value(graph, read_value);
   if (bias_value->rank < 1 || bias_value->rank > result->rank ||
       pz_onnx_value(graph, product->in[1])->rank != 2)
     return;
@@ -366,8 +372,8 @@ static void fuse_bias(struct pz_call *call, const struct pz_onnx_node *product) 
   fuse_node(call, sum, PZ_OP_MATMUL, (uint32_t[4]){product->in[0], product->in[1], bias, PZ_NONE});
 }
 
-/* Turns where(isnan(x), 0, x) into the identity of x.  Exporters add this guard because the softmax
- * of a row that is masked completely is not a number. */
+/* Replaces where(isnan(x), 0, x) with x.  Exporters add this guard because the softmax of a
+ * completely masked row is not a number. */
 static void remove_nan_guard(struct pz_onnx_node *node) {
   if (node->n_in != 3) return;
   const struct pz_onnx_node *test = find_plain_producer(node->graph, node->in[0]);
@@ -406,7 +412,8 @@ void pz_onnx_fuse_patterns(struct pz_call *call, struct pz_onnx_graph *graph, bo
 /* ---- attention ------------------------------------------------------------------------------ */
 
 /* Follows every softmax back to the product that computes the scores, through element-wise nodes
- * such as scaling and masking, and forward to the product with the values, and fuses them. */
+ * such as scaling and masking, and forward to the product with the values, and fuses all of
+ * them. */
 void pz_onnx_fuse_attention(struct pz_call *call, struct pz_onnx_graph *graph) {
   for (uint32_t n = 0; n < graph->nodes.n; n++) {
     const struct pz_onnx_node *softmax = pz_onnx_node(graph, n);
@@ -420,10 +427,10 @@ void pz_onnx_fuse_attention(struct pz_call *call, struct pz_onnx_graph *graph) {
       }
       scores = next == PZ_NONE ? NULL : find_plain_producer(graph, next);
     }
-    uint32_t via = PZ_NONE;
-    struct pz_onnx_node *context = find_only_consumer(graph, softmax->out[0], &via);
+    uint32_t read_value = PZ_NONE;
+    struct pz_onnx_node *context = find_only_consumer(graph, softmax->out[0], &read_value);
     if (!is_plain(scores, "MatMul") || !is_plain(context, "MatMul") || scores->n_in != 2) continue;
-    if (context->n_in != 2 || context->in[0] != via || !has_result(context)) continue;
+    if (context->n_in != 2 || context->in[0] != read_value || !has_result(context)) continue;
     const struct pz_onnx_value *query = pz_onnx_input(scores, 0);
     const struct pz_onnx_value *key = pz_onnx_input(scores, 1);
     if (!query || !key || context->in[1] == PZ_NONE) continue;
@@ -434,8 +441,8 @@ void pz_onnx_fuse_attention(struct pz_call *call, struct pz_onnx_graph *graph) {
   }
 }
 
-/* Fuses (scores * number) + mask: the sum then reads the scores themselves, and its work includes
- * the scaling. */
+/* Fuses (scores * number) + mask: the sum reads the scores directly, and its work includes the
+ * scaling. */
 void pz_onnx_fuse_masks(struct pz_onnx_graph *graph) {
   for (uint32_t i = 0; i < graph->nodes.n; i++) {
     struct pz_onnx_node *sum = pz_onnx_node(graph, i);

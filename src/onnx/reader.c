@@ -1,8 +1,8 @@
-/* From the message of an ONNX file to a graph: names are resolved to values, operator types are
- * looked up, duplicates and contradictions are refused, and the nodes are sorted.
+/* Converts the message of an ONNX file to a graph: names are resolved to values, operator types
+ * are looked up, duplicates and contradictions are refused, and the nodes are sorted.
  *
  * pz_onnx_graph_make() reads, in this order, the operator set, inputs, outputs and stated shapes
- * (read_value_infos), the initializers and the nodes, and brings the nodes into topological order
+ * (read_value_infos), the initializers and the nodes.  Then it sorts the nodes topologically
  * (sort_nodes). */
 #include <inttypes.h>
 
@@ -12,7 +12,7 @@ enum { LEAST_OPSET = 9, MOST_OPSET = 22 };
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* Returns the value of this name, which is added if there is none. */
+/* Returns the index of the value with this name, which is added if there is none. */
 static uint32_t find_or_add_value(struct pz_call *call, struct pz_onnx_graph *graph,
                                   const char *name) {
   uint32_t id = pz_map_get(&graph->by_name, name, strlen(name));
@@ -53,17 +53,17 @@ static void read_stated_type(struct pz_call *call, const struct pz_onnx_graph *g
   value->shape_stated = true;
   const char **symbols = pz_alloc(call, shape->n_dim, sizeof *symbols);
   for (size_t i = 0; i < shape->n_dim; i++) {
-    const Onnx__TensorShapeProto__Dimension *d = shape->dim[i];
-    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
-      value->dim[i] = d->dim_value;
-      check_dimension(call, graph, value->name, d->dim_value);
+    const Onnx__TensorShapeProto__Dimension *dimension = shape->dim[i];
+    if (dimension->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
+      value->dim[i] = dimension->dim_value;
+      check_dimension(call, graph, value->name, dimension->dim_value);
       continue;
     }
-    bool named = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
-                 d->dim_param && d->dim_param[0];
+    bool named = dimension->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
+                 dimension->dim_param && dimension->dim_param[0];
     value->dim[i] = -1;
     value->shape_stated = false;
-    symbols[i] = named ? d->dim_param : "?";
+    symbols[i] = named ? dimension->dim_param : "?";
   }
   value->symbols = symbols;
 }
@@ -78,6 +78,7 @@ static void read_value_infos(struct pz_call *call, struct pz_onnx_graph *graph,
   }
 }
 
+/* Reads the shapes and small contents of the stored tensors. */
 static void read_initializers(struct pz_call *call, struct pz_onnx_graph *graph,
                               const Onnx__GraphProto *proto) {
   for (size_t i = 0; i < proto->n_initializer; i++) {
@@ -111,6 +112,7 @@ static void read_initializers(struct pz_call *call, struct pz_onnx_graph *graph,
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
 
+/* Returns the values with these names, or PZ_NONE for empty names. */
 static uint32_t *read_names(struct pz_call *call, struct pz_onnx_graph *graph, char *const *names,
                             size_t n) {
   uint32_t *ids = pz_alloc(call, n, sizeof *ids);
@@ -154,21 +156,22 @@ static void look_up_type(struct pz_call *call, const Onnx__ModelProto *model,
                   node->type, node->domain[0] ? node->domain : "ai.onnx");
 }
 
+/* Appends a node, and records it as the producer of its results. */
 static void read_node(struct pz_call *call, struct pz_onnx_graph *graph,
-                      const Onnx__ModelProto *model, const Onnx__NodeProto *p,
+                      const Onnx__ModelProto *model, const Onnx__NodeProto *proto,
                       bool unknown_as_vector) {
   struct pz_onnx_node node = {.graph = graph,
-                              .type = p->op_type ? p->op_type : "",
-                              .domain = p->domain ? p->domain : "",
-                              .name = p->name ? p->name : "",
-                              .attrs = p->attribute,
-                              .n_attrs = p->n_attribute,
-                              .n_in = (uint32_t)p->n_input,
-                              .n_out = (uint32_t)p->n_output,
+                              .type = proto->op_type ? proto->op_type : "",
+                              .domain = proto->domain ? proto->domain : "",
+                              .name = proto->name ? proto->name : "",
+                              .attrs = proto->attribute,
+                              .n_attrs = proto->n_attribute,
+                              .n_in = (uint32_t)proto->n_input,
+                              .n_out = (uint32_t)proto->n_output,
                               .fused = -1};
   if (strcmp(node.domain, "ai.onnx") == 0) node.domain = "";
-  node.in = read_names(call, graph, p->input, p->n_input);
-  node.out = read_names(call, graph, p->output, p->n_output);
+  node.in = read_names(call, graph, proto->input, proto->n_input);
+  node.out = read_names(call, graph, proto->output, proto->n_output);
   look_up_type(call, model, &node, unknown_as_vector);
   for (uint32_t j = 0; j < node.n_out; j++) {
     struct pz_onnx_value *value = pz_onnx_result(&node, j);
@@ -186,9 +189,8 @@ static void read_node(struct pz_call *call, struct pz_onnx_graph *graph,
 
 /* ---- topological order ---------------------------------------------------------------------- */
 
-/* Checks that every input of a node is produced, and sorts the nodes topologically by Kahn's
- * algorithm, with a queue in the order of the file.  Does not move nodes if the file is in
- * topological order already. */
+/* Sorts the nodes topologically by Kahn's algorithm, with a queue in the order of the file, unless
+ * they are sorted already.  Raises an error for an input that is not produced, and for a cycle. */
 static void sort_nodes(struct pz_call *call, struct pz_onnx_graph *graph) {
   uint32_t n = graph->nodes.n, n_sorted = 0, n_ready = 0;
   uint32_t *missing_inputs = pz_alloc(call, n, sizeof *missing_inputs);

@@ -1,18 +1,18 @@
-/* Roles: which values are parameters, which are data without a gradient, and which are activations;
- * which values are views; and which ones the outputs depend on.
+/* Roles: which values are parameters, data without a gradient, or activations; which values are
+ * views; and on which values the outputs depend.
  *
- * A role follows from the inputs of a node (assign_result_roles).  The difficult part is
- * initializers that are constants of the architecture rather than parameters, because the file does
- * not tell them apart.  is_constant_table() follows what is computed from them: rotary angles end
- * in sines and cosines, masks are added to attention scores before a softmax. */
+ * The role of a result follows from the inputs of its node (assign_result_roles).  Files do not
+ * tell parameters from initializers that are constants of the architecture. is_constant_table()
+ * follows what is computed from an initializer: rotary angles end in sines and cosines, and masks
+ * are added to attention scores before a softmax. */
 
 #include "onnx/passes.h"
 
-enum { DEEPEST = 12 }; /* how many nodes are followed from an initializer */
+enum { DEEPEST = 12 }; /* most nodes that are followed from an initializer */
 
 /* ---- constants of the architecture ---------------------------------------------------------- */
 
-/* Returns whether a value is a constant that is no parameter: a single number, known integers, or a
+/* Returns whether a value is a constant and no parameter: a single number, known integers, or a
  * table of the architecture. */
 static bool is_constant(const struct pz_onnx_value *value) {
   int64_t n;
@@ -21,8 +21,7 @@ static bool is_constant(const struct pz_onnx_value *value) {
   return value->rank >= 0 && pz_onnx_count_elements(value, &n) && n <= 1;
 }
 
-/* Returns whether the result of the node is used by a softmax alone, after element-wise nodes and
- * views. */
+/* Returns whether only a softmax uses the result of a node, after element-wise nodes and views. */
 static bool leads_to_softmax(const struct pz_onnx_node *node) {
   for (int i = 0; i < DEEPEST; i++) {
     const struct pz_onnx_value *value = pz_onnx_result(node, 0);
@@ -34,6 +33,7 @@ static bool leads_to_softmax(const struct pz_onnx_node *node) {
   return false;
 }
 
+/* Returns whether a node computes a sine or a cosine. */
 static bool is_sine_or_cosine(const struct pz_onnx_node *node) {
   return pz_onnx_is_type(node, "Cos") || pz_onnx_is_type(node, "Sin");
 }
@@ -55,9 +55,9 @@ static bool is_angle(const struct pz_onnx_graph *graph, uint32_t id, int depth) 
 static bool is_constant_table(const struct pz_onnx_graph *graph, uint32_t id, int depth,
                               bool may_mask);
 
-/* Returns whether a node uses a value like a constant of the architecture.  With may_mask, a sum
- * with attention scores makes the value a mask.  A table that is looked up is a learned bias
- * instead. */
+/* Returns whether a node uses a value like a constant of the architecture.  If may_mask is set, a
+ * value that is added to attention scores is a mask.  A table that is looked up is a learned bias
+ * and no mask. */
 static bool uses_as_constant(const struct pz_onnx_node *node, uint32_t id, int depth,
                              bool may_mask) {
   enum pz_onnx_lower lower = node->op->lower;
@@ -69,7 +69,7 @@ static bool uses_as_constant(const struct pz_onnx_node *node, uint32_t id, int d
               pz_onnx_is_type(node, "Where");
   if (adds && may_mask && pz_onnx_value(node->graph, id)->rank >= 2 && leads_to_softmax(node))
     return true;
-  /* otherwise the node must only move the value, or combine it with constants and data */
+  /* Otherwise, the node must only move the value, or combine it with constants and data. */
   bool looks_up = pz_onnx_is_type(node, "Gather") || node->op->shape == PZ_SHAPE_INDEXED;
   bool moves = lower == PZ_LOWER_VIEW || lower == PZ_LOWER_PART || lower == PZ_LOWER_EXPAND ||
                looks_up || node->op->elementwise || pz_onnx_is_type(node, "Concat");
@@ -98,8 +98,8 @@ static bool is_constant_table(const struct pz_onnx_graph *graph, uint32_t id, in
   return true;
 }
 
-/* Returns whether the node combines a value sample by sample: element-wise with tensors whose first
- * dimension agrees, or in a product with a matrix. */
+/* Returns whether a node processes a value sample by sample: element-wise with tensors that have
+ * the same first dimension, or as the left operand of a product with a matrix. */
 static bool works_by_sample(const struct pz_onnx_node *node, const struct pz_onnx_value *value) {
   if (node->op->lower == PZ_LOWER_MATMUL) {
     const struct pz_onnx_value *weight = pz_onnx_input(node, 1);
@@ -131,7 +131,7 @@ void pz_onnx_find_batch_constants(struct pz_onnx_graph *graph, int64_t batch) {
 /* ---- roles ---------------------------------------------------------------------------------- */
 
 /* Assigns roles to the results of a node.  Views and the parts of a split parameter have the role
- * of the node's input.  Other results are activations if an input is not data, and data otherwise.
+ * of the first input.  Other results are activations if an input is not data, and data otherwise.
  * With `eager`, broadcasts are no views. */
 static void assign_result_roles(const struct pz_onnx_node *node, bool eager) {
   enum pz_onnx_lower lower = node->op->lower;
@@ -160,6 +160,7 @@ static void assign_result_roles(const struct pz_onnx_node *node, bool eager) {
   }
 }
 
+/* Assigns roles to stored values and inputs, then to the results of all nodes. */
 static void assign_all_roles(struct pz_onnx_graph *graph, bool eager) {
   for (uint32_t i = 0; i < graph->values.n; i++) {
     struct pz_onnx_value *value = pz_onnx_value(graph, i);
@@ -169,8 +170,7 @@ static void assign_all_roles(struct pz_onnx_graph *graph, bool eager) {
   for (uint32_t i = 0; i < graph->nodes.n; i++) assign_result_roles(pz_onnx_node(graph, i), eager);
 }
 
-/* Roles are assigned twice, because telling constants from parameters requires to know which values
- * are data. */
+/* Roles are assigned twice: finding constant tables requires to know which values are data. */
 void pz_onnx_assign_roles(struct pz_onnx_graph *graph, bool eager) {
   assign_all_roles(graph, eager);
   for (uint32_t i = 0; i < graph->values.n; i++) {

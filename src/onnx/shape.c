@@ -2,10 +2,10 @@
  * that follows from the operator specifications of ONNX (opsets 9 to 22).
  *
  * bind_dimension() gives a size to a dimension of an input.  Then infer_node() visits the nodes in
- * topological order.  Each type of node has a rule (shape_rules.def), a function that returns the
+ * topological order.  Each operator type has a rule (shape_rules.def), a function that returns the
  * shape of the first result, `unknown` if it does not follow from the inputs, or `impossible` if
- * ONNX does not define the operator for these inputs.  A shape that the file states must agree with
- * the one that follows.  Exporters compute shapes inside the graph (Shape, Gather, Concat,
+ * ONNX does not define the operator for these inputs.  A shape that the file states must agree
+ * with the inferred one.  Exporters compute shapes inside the graph (Shape, Gather, Concat,
  * Reshape), so the contents of small tensors are followed at the same time (constant.c). */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 
 /* ---- symbolic dimensions -------------------------------------------------------------------- */
 
-/* "INPUT:AXIS", the name by which the user refers to a dimension of an input. */
 enum { PLACE_BYTES = 256 };
+/* Writes "INPUT:AXIS", the name by which the user refers to a dimension of an input. */
 static void spell_place(char place[PLACE_BYTES], const struct pz_onnx_value *value, int axis) {
   snprintf(place, PLACE_BYTES, "%.200s:%d", value->name, axis);
 }
@@ -71,8 +71,8 @@ static int64_t size_of_option(const struct pz_workload_options *options, const c
   return 0;
 }
 
-/* Gives a dimension of an input the size that the user states, or else the microbatch size if it is
- * the batch dimension, or the sequence length if it is the second dimension of token ids. */
+/* Gives a symbolic dimension of an input the size that the user states, or else the microbatch
+ * size if it is the batch, or the sequence length if it is the second dimension of token ids. */
 static void bind_dimension(struct pz_call *call, const struct pz_onnx_graph *graph,
                            const struct pz_workload_options *options, struct pz_onnx_value *value,
                            int axis) {
@@ -99,6 +99,7 @@ static void bind_dimension(struct pz_call *call, const struct pz_onnx_graph *gra
 
 /* ---- shapes --------------------------------------------------------------------------------- */
 
+/* The dimensions of a value.  The rank is negative if they are unknown or impossible. */
 struct shape {
   int rank;
   int64_t dim[PZ_ONNX_MOST_RANK];
@@ -106,20 +107,22 @@ struct shape {
 
 enum { UNKNOWN_RANK = -1, IMPOSSIBLE_RANK = -2 };
 static const struct shape unknown = {.rank = UNKNOWN_RANK};
-/* The inputs are known, and ONNX does not define the operator for them. */
+/* The shape of a result if ONNX does not define the operator for its inputs. */
 static const struct shape impossible = {.rank = IMPOSSIBLE_RANK};
 
+/* Returns the shape of a value, which may be NULL. */
 static struct shape value_shape(const struct pz_onnx_value *value) {
   struct shape shape = {.rank = value ? value->rank : UNKNOWN_RANK};
   for (int i = 0; i < shape.rank; i++) shape.dim[i] = value->dim[i];
   return shape;
 }
 
+/* Returns the shape of input i of a node. */
 static struct shape input_shape(const struct pz_onnx_node *node, uint32_t i) {
   return value_shape(pz_onnx_input(node, i));
 }
 
-/* Returns the shape that the contents of input i state. */
+/* Returns the shape whose dimensions are the contents of input i. */
 static struct shape shape_from_contents(const struct pz_onnx_node *node, uint32_t i) {
   const struct pz_onnx_value *value = pz_onnx_input(node, i);
   if (!value || !value->ints || value->n_ints > PZ_ONNX_MOST_RANK) return unknown;
@@ -128,8 +131,8 @@ static struct shape shape_from_contents(const struct pz_onnx_node *node, uint32_
   return output;
 }
 
-/* Returns the axis of an attribute, counted from the front, or -1 if the shape is unknown or the
- * axis out of range. */
+/* Returns the attribute `axis`, counted from the front, or -1 if the shape is unknown or the axis
+ * is out of range. */
 static int axis_attribute(const struct pz_onnx_node *node, const struct shape *shape,
                           int64_t absent) {
   if (shape->rank < 0) return -1;
@@ -152,7 +155,7 @@ static bool multiply_dimensions(const struct shape *shape, int from, int to, int
   return true;
 }
 
-/* Returns the shape of two operands that are broadcast to each other. */
+/* Returns the shape of the result if two operands are broadcast to each other. */
 static struct shape broadcast(struct shape left, struct shape right) {
   if (left.rank < 0 || right.rank < 0) return unknown;
   struct shape output = {.rank = left.rank > right.rank ? left.rank : right.rank};
@@ -168,6 +171,7 @@ static struct shape broadcast(struct shape left, struct shape right) {
 
 /* ---- rules: element-wise operators and products --------------------------------------------- */
 
+/* All inputs are broadcast to each other. */
 static struct shape rule_broadcast(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0);
   for (uint32_t i = 1; i < node->n_in; i++) output = broadcast(output, input_shape(node, i));
@@ -191,6 +195,8 @@ static struct shape rule_matmul(const struct pz_onnx_node *node) {
   return output;
 }
 
+/* The result has the rows of the left operand and the columns of the right one, each after its
+ * transposition. */
 static struct shape rule_gemm(const struct pz_onnx_node *node) {
   struct shape left = input_shape(node, 0), right = input_shape(node, 1);
   if (left.rank < 0 || right.rank < 0) return unknown;
@@ -201,6 +207,7 @@ static struct shape rule_gemm(const struct pz_onnx_node *node) {
   return (struct shape){2, {left.dim[transpose_a ? 1 : 0], right.dim[transpose_b ? 0 : 1]}};
 }
 
+/* The result has the dimensions of the letters after the arrow. */
 static struct shape rule_einsum(const struct pz_onnx_node *node) {
   struct pz_onnx_einsum einsum;
   if (!pz_onnx_einsum_read(node, &einsum)) return unknown;
@@ -213,9 +220,9 @@ static struct shape rule_einsum(const struct pz_onnx_node *node) {
 
 enum { MOST_WINDOW = 1 << 24 }; /* largest stride, dilation, kernel and padding */
 
-/* Counts the positions of a window along spatial axis `axis` of `n_spatial`, whose input has `size`
- * elements.  With automatic padding (SAME) there are ceil(size / stride).  Returns false if there
- * is no position. */
+/* Counts the positions of a window along spatial axis `axis` of `n_spatial`, which has `size`
+ * input elements.  With automatic padding (SAME), there are ceil(size / stride).  Returns false if
+ * there are none. */
 static bool count_windows(const struct pz_onnx_node *node, int n_spatial, int axis, int64_t size,
                           int64_t kernel, int64_t *count) {
   size_t n_pads, n_strides, n_dilations;
@@ -245,8 +252,8 @@ static bool count_windows(const struct pz_onnx_node *node, int n_spatial, int ax
   return true;
 }
 
-/* The result has the output channels of the weight, and a position of the kernel for each spatial
- * element. */
+/* The result has the output channels of the weight, and one element for each position of the
+ * kernel. */
 static struct shape rule_conv(const struct pz_onnx_node *node) {
   struct shape input = input_shape(node, 0), weight = input_shape(node, 1), output = input;
   int64_t channels = weight.rank > 1 ? weight.dim[1] : 0;
@@ -261,8 +268,8 @@ static struct shape rule_conv(const struct pz_onnx_node *node) {
   return output;
 }
 
-/* The size is stride (in - 1) + kernel + output_padding - padding, unless output_shape states it.
- * */
+/* A dimension has stride (in - 1) + kernel + output_padding - padding elements, unless
+ * output_shape states it. */
 static struct shape rule_conv_transpose(const struct pz_onnx_node *node) {
   struct shape input = input_shape(node, 0), weight = input_shape(node, 1), output = input;
   if (input.rank < 0 || weight.rank < 0) return unknown;
@@ -290,6 +297,7 @@ static struct shape rule_conv_transpose(const struct pz_onnx_node *node) {
   return output;
 }
 
+/* The result has one element for each position of the window. */
 static struct shape rule_pool(const struct pz_onnx_node *node) {
   struct shape input = input_shape(node, 0), output = input;
   size_t n_kernel;
@@ -302,14 +310,15 @@ static struct shape rule_pool(const struct pz_onnx_node *node) {
   return output;
 }
 
+/* All spatial dimensions become 1. */
 static struct shape rule_global_pool(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0);
   for (int i = 2; i < output.rank; i++) output.dim[i] = 1;
   return output;
 }
 
-/* Raises an error for convolutions and pooling whose strides, dilations or kernels are invalid for
- * any input. */
+/* Raises an error if strides, dilations or kernels of a convolution or pooling are invalid for any
+ * input. */
 static void check_windows(struct pz_call *call, const struct pz_onnx_node *node) {
   static const char *const names[] = {"strides", "dilations", "kernel_shape"};
   enum pz_onnx_shape_rule rule = node->op->shape;
@@ -326,7 +335,8 @@ static void check_windows(struct pz_call *call, const struct pz_onnx_node *node)
 
 /* ---- rules: reductions and changes of the layout -------------------------------------------- */
 
-/* Covers reductions over the axes of an attribute or input, and ArgMax and ArgMin over one axis. */
+/* Reductions over the axes of an attribute or input, and ArgMax and ArgMin over one axis, drop
+ * these axes, or keep them with size 1. */
 static struct shape rule_reduce(const struct pz_onnx_node *node) {
   struct shape input = input_shape(node, 0), output = {0};
   bool arg = node->op->shape == PZ_SHAPE_ARG;
@@ -350,8 +360,8 @@ static struct shape rule_reduce(const struct pz_onnx_node *node) {
   return output;
 }
 
-/* Returns the second input states the new shape, in which 0 copies a dimension (unless allowzero
- * is set), and one -1 is inferred. */
+/* The second input states the new shape, in which 0 copies a dimension (unless allowzero is set),
+ * and one -1 is inferred. */
 static struct shape rule_reshape(const struct pz_onnx_node *node) {
   struct shape input = input_shape(node, 0), output = shape_from_contents(node, 1);
   if (input.rank < 0 || output.rank < 0) return unknown;
@@ -383,6 +393,7 @@ static struct shape rule_flatten(const struct pz_onnx_node *node) {
   return fits ? output : unknown;
 }
 
+/* The dimensions are permuted by `perm`, or reversed without it. */
 static struct shape rule_transpose(const struct pz_onnx_node *node) {
   struct shape input = input_shape(node, 0), output = input;
   size_t count;
@@ -430,7 +441,7 @@ static struct shape rule_unsqueeze(const struct pz_onnx_node *node) {
   return output;
 }
 
-/* Moves blocks of spatial elements into channels (SpaceToDepth), or back (DepthToSpace). */
+/* Blocks of spatial elements become channels (SpaceToDepth), or the reverse (DepthToSpace). */
 static struct shape rule_depth(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0);
   int64_t block = pz_onnx_int_attribute(node, "blocksize", 0);
@@ -444,6 +455,7 @@ static struct shape rule_depth(const struct pz_onnx_node *node) {
 
 /* ---- rules: parts and repetitions ----------------------------------------------------------- */
 
+/* The sizes along the axis add up. */
 static struct shape rule_concat(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0);
   int axis = axis_attribute(node, &output, 0);
@@ -457,8 +469,8 @@ static struct shape rule_concat(const struct pz_onnx_node *node) {
   return output;
 }
 
-/* Returns the shape of result j of a Split.  Its size is stated, or it is one of num_outputs equal
- * parts, of which the last one may be smaller. */
+/* Returns the shape of result j of a Split.  Its size is stated, or the axis is divided into
+ * num_outputs equal parts, of which the last one may be smaller. */
 static struct shape rule_split(const struct pz_onnx_node *node, uint32_t j) {
   struct shape input = input_shape(node, 0);
   int axis = axis_attribute(node, &input, 0);
@@ -477,6 +489,7 @@ static struct shape rule_split(const struct pz_onnx_node *node, uint32_t j) {
   return input;
 }
 
+/* Each dimension has the number of elements that the slice selects. */
 static struct shape rule_slice(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0);
   struct pz_onnx_range range[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
@@ -485,7 +498,7 @@ static struct shape rule_slice(const struct pz_onnx_node *node) {
   return output;
 }
 
-/* Returns the dimensions of the indices replace the axis of the input. */
+/* The dimensions of the indices replace the axis of the input. */
 static struct shape rule_gather(const struct pz_onnx_node *node) {
   struct shape input = input_shape(node, 0), indices = input_shape(node, 1), output = {0};
   int axis = axis_attribute(node, &input, 0);
@@ -497,7 +510,7 @@ static struct shape rule_gather(const struct pz_onnx_node *node) {
   return output;
 }
 
-/* Returns the indices select slices of the input by its leading dimensions. */
+/* The indices select slices of the input by its leading dimensions. */
 static struct shape rule_gather_nd(const struct pz_onnx_node *node) {
   struct shape input = input_shape(node, 0), indices = input_shape(node, 1), output = {0};
   int64_t batch = pz_onnx_int_attribute(node, "batch_dims", 0);
@@ -510,6 +523,7 @@ static struct shape rule_gather_nd(const struct pz_onnx_node *node) {
   return output;
 }
 
+/* Each dimension is multiplied by its number of repetitions. */
 static struct shape rule_tile(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0), repeats = shape_from_contents(node, 1);
   if (output.rank != repeats.rank) return unknown;
@@ -535,7 +549,7 @@ static struct shape rule_pad(const struct pz_onnx_node *node) {
   return output;
 }
 
-/* The sizes are integers (fourth input), or follow from scales (third input; second one before
+/* The fourth input states the sizes, or they follow from scales (third input; second input before
  * opset 11). */
 static struct shape rule_resize(const struct pz_onnx_node *node) {
   struct shape input = input_shape(node, 0), sizes = shape_from_contents(node, 3);
@@ -559,6 +573,7 @@ static const int64_t *known_int(const struct pz_onnx_node *node, uint32_t i) {
   return value && value->ints && value->n_ints == 1 ? value->ints : NULL;
 }
 
+/* The result has the shape of the tensor or list in the attribute, or is a scalar. */
 static struct shape rule_constant(const struct pz_onnx_node *node) {
   const Onnx__AttributeProto *tensor = pz_onnx_attribute(node, "value");
   const Onnx__AttributeProto *ints = pz_onnx_attribute(node, "value_ints");
@@ -591,6 +606,7 @@ static struct shape rule_range(const struct pz_onnx_node *node) {
   return (struct shape){1, {distance > 0 ? pz_ceil_div(distance, step) : 0}};
 }
 
+/* The size of the axis becomes k. */
 static struct shape rule_topk(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0);
   const int64_t *k = known_int(node, 1);
@@ -613,7 +629,7 @@ static struct shape rule_one_hot(const struct pz_onnx_node *node) {
   return output;
 }
 
-/* Returns the shape of the result depends on contents.  It is known for tensors of ones, whose
+/* The number of nonzero elements depends on contents.  It is known for tensors of ones, whose
  * elements exporters count with this operator. */
 static struct shape rule_non_zero(const struct pz_onnx_node *node) {
   const struct pz_onnx_value *input = pz_onnx_input(node, 0);
@@ -626,7 +642,7 @@ static struct shape rule_non_zero(const struct pz_onnx_node *node) {
   return (struct shape){2, {input->rank, count}};
 }
 
-/* The result has an element for each dimension of the input from `start` to `end`. */
+/* The result is a vector with an element for each dimension of the input from `start` to `end`. */
 static struct shape rule_shape(const struct pz_onnx_node *node) {
   const struct pz_onnx_value *input = pz_onnx_input(node, 0);
   if (!input || input->rank < 0) return unknown;
@@ -650,8 +666,8 @@ static shape_rule *const rules[] = {
 static struct shape infer_shape(const struct pz_onnx_node *node, uint32_t j) {
   enum pz_onnx_shape_rule rule = node->op->shape;
   if (rule == PZ_SHAPE_SPLIT) return rule_split(node, j);
-  /* Further results of norms are statistics; those of TopK, pooling and Dropout have the shape of
-   * the first one. */
+  /* Further results of norms are statistics.  Those of TopK, pooling and Dropout have the shape of
+   * the first result. */
   bool like_first =
       rule == PZ_SHAPE_TOPK || rule == PZ_SHAPE_POOL || node->op->kind == PZ_OP_DROPOUT;
   if (j > 0 && !like_first) return unknown;
@@ -665,7 +681,7 @@ static struct shape infer_shape(const struct pz_onnx_node *node, uint32_t j) {
   }
 }
 
-/* Returns the element type of a result.  Only whether it is floating-point matters. */
+/* Returns the element type of result j.  Only whether it is floating-point matters. */
 static int infer_type(const struct pz_onnx_node *node, uint32_t j) {
   const struct pz_onnx_value *like = pz_onnx_input(node, 0);
   enum pz_onnx_shape_rule rule = node->op->shape;
@@ -685,8 +701,8 @@ static int infer_type(const struct pz_onnx_node *node, uint32_t j) {
   return like ? like->type : 0;
 }
 
-/* Stores the contents of a Constant, which is treated as an initializer because some exporters
- * store weights in this way. */
+/* Sets the contents of a Constant.  It is treated as an initializer, because some exporters store
+ * weights in this way. */
 static void read_constant(struct pz_call *call, const struct pz_onnx_node *node) {
   struct pz_onnx_value *value = pz_onnx_result(node, 0);
   if (node->op->shape != PZ_SHAPE_CONSTANT || !value) return;
@@ -711,6 +727,7 @@ static void read_constant(struct pz_call *call, const struct pz_onnx_node *node)
   }
 }
 
+/* Writes a shape such as "[1, 8]" into buf and returns buf. */
 static const char *spell_shape(char *buf, size_t size, const struct shape *shape) {
   int used = snprintf(buf, size, "[");
   for (int i = 0; i < shape->rank && used < (int)size; i++)
@@ -719,8 +736,7 @@ static const char *spell_shape(char *buf, size_t size, const struct shape *shape
   return buf;
 }
 
-/* Checks that the shape that the file states for a result is the one that follows from the inputs.
- * */
+/* Raises an error if the file states another shape for a result than the inferred one. */
 static void check_stated_shape(struct pz_call *call, const struct pz_onnx_node *node,
                                const struct pz_onnx_value *value, const struct shape *inferred) {
   enum { LONGEST_SHAPE = 24 * PZ_ONNX_MOST_RANK };

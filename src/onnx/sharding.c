@@ -3,12 +3,12 @@
  * As in Megatron-LM (Shoeybi et al., 2019), products with weights that read the same value form a
  * group and are divided by columns, if everything that is computed from them can be followed, axis
  * by axis, to products that are then divided by rows, with a sum over the devices after them.
- * try_group() is one such trial: it walks the nodes of a layer in order and marks which dimension
- * of each value is divided (follow_node has a case for each kind of operator).  A trial fails if an
- * operator cannot work on a part of its input, or if a divided value leaves the layer; then its
- * marks are undone.  shard_segment() tries the groups of a layer in several passes, because some
+ * try_group() is one such trial: it visits the nodes of a layer in order and marks which dimension
+ * of each value is divided (follow_node has a case for each kind of operator).  A trial fails if
+ * an operator cannot work on a part of its input, or if a divided value leaves the layer; then its
+ * marks are undone. shard_segment() tries the groups of a layer in several passes, because some
  * products can only be divided together with those of another input, or without one of their
- * own. */
+ * group. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -17,9 +17,8 @@
 
 enum { MOST_PAIRS = 8, MOST_TRIES = 64 };
 
-/* The least share of the multiplications that divided products must have.  Below it, tensor
- * parallelism is refused: in a convolutional network, for example, only the classifier can be
- * divided. */
+/* Smallest accepted share of the multiplications that are in divided products.  In a convolutional
+ * network, for example, only the classifier can be divided. */
 #define LEAST_SHARE 0.1
 
 /* The outcome of a trial, or of following the division through an operator. */
@@ -29,27 +28,28 @@ enum outcome {
   UNEVEN,  /* the tensor-parallel degree does not divide a dimension */
 };
 
-/* The part of a dimension that is divided: a factor `size` of the dimension, after factors whose
- * product is `outer`.  Heads that are merged with the batch are such a part. */
+/* The divided part of a dimension: a factor `size` of the dimension, after factors whose product
+ * is `outer`.  Heads that are merged with the batch are such a part. */
 struct divided_part {
   int64_t outer, size;
 };
 
+/* State of the trials over the layers of a graph. */
 struct sharder {
   struct pz_call *call;
   const struct pz_onnx_layering *layering;
   const struct pz_onnx_graph *graph;
   const struct pz_onnx_segment *segment;
   struct pz_onnx_sharding *sharding;
-  struct pz_vec marked_values, marked_nodes; /* by the current trial */
-  uint32_t trial, *trial_of;                 /* by value: the trial that marked it */
-  struct divided_part *part, current_part;   /* by value; of the input of the current node */
-  uint32_t n_division_ends;                  /* products of the trial that end a division */
-  uint32_t
-      only_product; /* of the products that read an input, the only one that is tried, or PZ_NONE */
-  uint32_t excluded_product;       /* a product that is not tried, or PZ_NONE */
+  struct pz_vec marked_values, marked_nodes; /* values and nodes that the current trial divides */
+  uint32_t trial, *trial_of; /* number of the current trial; by value: the trial that divided it */
+  /* divided part of each value, and of the input of the current node */
+  struct divided_part *part, current_part;
+  uint32_t n_division_ends;  /* products of the trial at which a division ends */
+  uint32_t only_product;     /* the only product of a group that is tried, or PZ_NONE for all */
+  uint32_t excluded_product; /* a product that is not tried, or PZ_NONE */
   const struct pz_onnx_node *node; /* the current node */
-  int64_t uneven_size;             /* the size that the degree does not divide */
+  int64_t uneven_size;             /* the latest size that the degree does not divide */
 };
 
 static const struct pz_onnx_value *value_at(const struct sharder *sharder, uint32_t id) {
@@ -58,13 +58,13 @@ static const struct pz_onnx_value *value_at(const struct sharder *sharder, uint3
 
 /* ---- marks of a trial ----------------------------------------------------------------------- */
 
-/* Returns the divided dimension of input k of a node, or -1. */
+/* Returns the divided dimension of input k of a node, or -1 if it is whole. */
 static int divided_dim(const struct sharder *sharder, const struct pz_onnx_node *node, uint32_t k) {
   return k < node->n_in && node->in[k] != PZ_NONE ? (int)sharder->sharding->dim[node->in[k]] - 1
                                                   : -1;
 }
 
-/* Notes that the current trial divides dimension `dim` of a value. */
+/* Records that the current trial divides dimension `dim` of a value. */
 static void mark_value(struct sharder *sharder, uint32_t id, int dim, struct divided_part part) {
   if (sharder->sharding->dim[id] == dim + 1) return;
   sharder->sharding->dim[id] = (uint8_t)(dim + 1);
@@ -73,7 +73,7 @@ static void mark_value(struct sharder *sharder, uint32_t id, int dim, struct div
   pz_append(sharder->call, &sharder->marked_values, &id);
 }
 
-/* Notes how the current trial divides a product. */
+/* Records how the current trial divides a product. */
 static void mark_product(struct sharder *sharder, const struct pz_onnx_node *node,
                          enum pz_divide divide) {
   uint32_t index = pz_onnx_node_index(node);
@@ -81,8 +81,8 @@ static void mark_product(struct sharder *sharder, const struct pz_onnx_node *nod
   pz_append(sharder->call, &sharder->marked_nodes, &index);
 }
 
-/* Divides dimension `dim` of a value if the tensor-parallel degree divides it.  If the dimension
- * contains the part that is divided in the input of the current node, the same part is divided. */
+/* Divides dimension `dim` of a value if the tensor-parallel degree divides its size.  If the
+ * dimension contains the divided part of the current node's input, that part is divided. */
 static enum outcome divide_dim(struct sharder *sharder, uint32_t id, int dim) {
   if (dim < 0 || dim >= value_at(sharder, id)->rank) return BLOCKED;
   int64_t size = value_at(sharder, id)->dim[dim];
@@ -99,7 +99,7 @@ static enum outcome divide_dim(struct sharder *sharder, uint32_t id, int dim) {
   return FITS;
 }
 
-/* Divides the first result along the dimension at this distance from the last one. */
+/* Divides the first result along the dimension at distance from_right from the last one. */
 static enum outcome divide_result(struct sharder *sharder, const struct pz_onnx_node *node,
                                   int from_right) {
   return divide_dim(sharder, node->out[0], value_at(sharder, node->out[0])->rank - 1 - from_right);
@@ -107,8 +107,8 @@ static enum outcome divide_result(struct sharder *sharder, const struct pz_onnx_
 
 /* ---- following the division through nodes --------------------------------------------------- */
 
-/* Finds the divided part of an input in its reshaped form.  It is in the first dimension that
- * shares a factor with the part which the degree divides. */
+/* Divides the reshaped form of an input: the first dimension that shares with the divided part a
+ * factor which the degree divides. */
 static enum outcome follow_reshape(struct sharder *sharder, uint32_t input, int divided,
                                    uint32_t output) {
   const struct pz_onnx_value *from = value_at(sharder, input), *to = value_at(sharder, output);
@@ -131,8 +131,8 @@ static enum outcome follow_reshape(struct sharder *sharder, uint32_t input, int 
   return shared ? UNEVEN : BLOCKED;
 }
 
-/* Divides the dimension of the result that corresponds to the divided dimension of the first input.
- * */
+/* Divides the dimension of the result that corresponds to the divided dimension of the first
+ * input. */
 static enum outcome follow_moved_dim(struct sharder *sharder, const struct pz_onnx_node *node) {
   int divided = divided_dim(sharder, node, 0);
   const struct pz_onnx_value *output = value_at(sharder, node->out[0]);
@@ -142,8 +142,8 @@ static enum outcome follow_moved_dim(struct sharder *sharder, const struct pz_on
   return BLOCKED;
 }
 
-/* Returns the distance from the last dimension at which the operands are divided, -1 if none is
- * divided, or -2 if they are divided differently. */
+/* Returns the distance of the divided dimension from the last one, -1 if no operand is divided, or
+ * -2 if the operands are divided differently. */
 static int common_distance(const struct sharder *sharder, const struct pz_onnx_node *node) {
   int common = -1;
   for (uint32_t k = 0; k < node->n_in; k++) {
@@ -157,8 +157,8 @@ static int common_distance(const struct sharder *sharder, const struct pz_onnx_n
   return common;
 }
 
-/* Returns an element-wise operator requires that all activations are divided in the same way,
- * and divides parameters with them. */
+/* Divides an element-wise operator.  All activations must be divided in the same way, and
+ * parameters are divided with them. */
 static enum outcome follow_elementwise(struct sharder *sharder, const struct pz_onnx_node *node) {
   int from_right = common_distance(sharder, node);
   if (from_right < 0) return BLOCKED;
@@ -174,8 +174,8 @@ static enum outcome follow_elementwise(struct sharder *sharder, const struct pz_
   return divide_result(sharder, node, from_right);
 }
 
-/* Follows an operator that works along `axis` and, with `and_after`, along the dimensions after it,
- * which must not be divided. */
+/* Divides an operator that works along `axis` and, with `and_after`, along the dimensions after
+ * it.  These must not be divided. */
 static enum outcome follow_beside_axis(struct sharder *sharder, const struct pz_onnx_node *node,
                                        int axis, bool and_after) {
   int divided = divided_dim(sharder, node, 0);
@@ -183,6 +183,7 @@ static enum outcome follow_beside_axis(struct sharder *sharder, const struct pz_
   return divide_dim(sharder, node->out[0], divided);
 }
 
+/* Divides a norm, whose normalized dimensions must not be divided. */
 static enum outcome follow_norm(struct sharder *sharder, const struct pz_onnx_node *node) {
   int rank = value_at(sharder, node->in[0])->rank, axis = rank - 1;
   if (node->fused < 0)
@@ -190,7 +191,7 @@ static enum outcome follow_norm(struct sharder *sharder, const struct pz_onnx_no
   return follow_beside_axis(sharder, node, axis, true);
 }
 
-/* Returns whether the node is a product of an activation with a weight of two dimensions. */
+/* Returns whether a node is the product of an activation with a weight of two dimensions. */
 static bool is_linear(const struct pz_onnx_node *node) {
   const struct pz_onnx_value *weight = pz_onnx_input(node, 1);
   if (!weight || weight->role != PZ_ONNX_PARAM || weight->rank != 2) return false;
@@ -200,7 +201,7 @@ static bool is_linear(const struct pz_onnx_node *node) {
   return node->op->lower == PZ_LOWER_GEMM && !pz_onnx_int_attribute(node, "transA", 0);
 }
 
-/* Follows a product of two activations, which must be divided along a batch dimension. */
+/* Divides a product of two activations along a batch dimension. */
 static enum outcome follow_batched_product(struct sharder *sharder,
                                            const struct pz_onnx_node *node) {
   int from_right = common_distance(sharder, node);
@@ -213,8 +214,7 @@ static enum outcome follow_batched_product(struct sharder *sharder,
   return divide_result(sharder, node, from_right);
 }
 
-/* Returns a linear layer whose input is divided along its features is divided by rows, after
- * which its result is whole again. */
+/* Divides by rows a linear layer whose input features are divided.  Its result is whole again. */
 static enum outcome follow_matmul(struct sharder *sharder, const struct pz_onnx_node *node) {
   if (!is_linear(node)) return follow_batched_product(sharder, node);
   bool features_divided = divided_dim(sharder, node, 0) == value_at(sharder, node->in[0])->rank - 1;
@@ -225,6 +225,7 @@ static enum outcome follow_matmul(struct sharder *sharder, const struct pz_onnx_
   return FITS;
 }
 
+/* Divides the results of a node that selects parts of its input. */
 static enum outcome follow_part(struct sharder *sharder, const struct pz_onnx_node *node) {
   int divided = divided_dim(sharder, node, 0);
   if (divided < 0) return BLOCKED;
@@ -236,7 +237,7 @@ static enum outcome follow_part(struct sharder *sharder, const struct pz_onnx_no
   return FITS;
 }
 
-/* Divides the results of a node that has a divided input. */
+/* Divides the results of a node that has a divided input, according to its pattern or type. */
 static enum outcome follow_node(struct sharder *sharder, const struct pz_onnx_node *node) {
   sharder->current_part = (struct divided_part){1, 0};
   for (uint32_t k = 0; k < node->n_in; k++)
@@ -301,7 +302,7 @@ static bool stays_inside(const struct sharder *sharder) {
 }
 
 /* Divides a product of the group by columns.  The classes of the model's result may be divided
- * unevenly: the shares may differ by one. */
+ * into shares that differ by one. */
 static enum outcome divide_columns(struct sharder *sharder, const struct pz_onnx_node *node) {
   const struct pz_onnx_value *output = value_at(sharder, node->out[0]);
   int last = output->rank - 1;
@@ -315,8 +316,8 @@ static enum outcome divide_columns(struct sharder *sharder, const struct pz_onnx
   return FITS;
 }
 
-/* Returns whether the product can be the first of a group: it is linear, not divided yet, and its
- * input is whole. */
+/* Returns whether a product can start a group: it is linear and not yet divided, and its input is
+ * whole. */
 static bool is_free_product(const struct sharder *sharder, const struct pz_onnx_node *node) {
   bool undivided = sharder->sharding->divide[pz_onnx_node_index(node)] == PZ_DIVIDE_NOT;
   return is_linear(node) && undivided && divided_dim(sharder, node, 0) < 0;
@@ -359,7 +360,7 @@ static enum outcome try_group(struct sharder *sharder, uint32_t input, uint32_t 
   return sharder->n_division_ends && stays_inside(sharder) ? FITS : BLOCKED;
 }
 
-/* Tries a group.  Its marks stay if it fits, and are undone otherwise. */
+/* Tries a group.  Its marks are kept if it fits, and undone otherwise. */
 static enum outcome attempt_group(struct sharder *sharder, uint32_t input, uint32_t second) {
   struct pz_onnx_sharding *sharding = sharder->sharding;
   sharder->marked_values.n = 0;
@@ -375,8 +376,8 @@ static enum outcome attempt_group(struct sharder *sharder, uint32_t input, uint3
   return outcome;
 }
 
-/* Tries the products that read an input together with those of another one, such as a decoder's
- * query with the encoder's keys and values.  If a dimension is uneven, the two do not belong
+/* Tries the products that read an input together with those of another input, such as a decoder's
+ * query with the encoder's keys and values.  An uneven dimension means that the two do not belong
  * together, which is no error. */
 static enum outcome attempt_pairs(struct sharder *sharder, uint32_t input) {
   uint32_t last_tried = input, n_tried = 0;
@@ -406,7 +407,7 @@ enum pass {
   N_PASSES,
 };
 
-/* Tries the product with this index in one of the passes. */
+/* Tries the group of the product with this node index in one of the passes. */
 static enum outcome try_pass(struct sharder *sharder, enum pass pass, uint32_t index) {
   const struct pz_onnx_node *node = pz_onnx_node(sharder->graph, index);
   uint32_t input = value_at(sharder, node->in[0])->root;
@@ -423,8 +424,8 @@ static enum outcome try_pass(struct sharder *sharder, enum pass pass, uint32_t i
   return outcome == UNEVEN ? BLOCKED : outcome;
 }
 
-/* Divides the products of a layer.  Raises an error if the tensor-parallel degree does not divide a
- * dimension of one. */
+/* Divides the products of a layer.  Raises an error if the tensor-parallel degree does not divide
+ * a dimension. */
 static void shard_segment(struct sharder *sharder) {
   for (int pass = RESULT; pass < N_PASSES; pass++) {
     uint32_t n_tried = 0;
@@ -443,7 +444,7 @@ static void shard_segment(struct sharder *sharder) {
 
 /* ---- the divided share of the work ---------------------------------------------------------- */
 
-/* Returns the number of multiplications of a product: the elements of the result times the length
+/* Returns the number of multiplications of a product: the elements of the result times the terms
  * of the sum for each. */
 static double multiplications(const struct pz_onnx_node *node) {
   const struct pz_onnx_value *input = pz_onnx_input(node, 0);
@@ -464,12 +465,12 @@ static double divided_share(const struct sharder *sharder) {
   double all = 0, divided = 0;
   for (uint32_t i = 0; i < sharder->layering->segments.n; i++) {
     const struct pz_onnx_segment *segment = pz_onnx_segment(sharder->layering, i);
-    for (uint32_t at = segment->first; at < segment->first + segment->n; at++) {
-      const struct pz_onnx_node *node = pz_onnx_at(sharder->layering, at);
+    for (uint32_t place = segment->first; place < segment->first + segment->n; place++) {
+      const struct pz_onnx_node *node = pz_onnx_at(sharder->layering, place);
       double work = (double)segment->count * multiplications(node);
       all += work;
       if (work <= 0) continue;
-      bool is_divided = sharder->sharding->divide[sharder->layering->order[at]] != PZ_DIVIDE_NOT;
+      bool is_divided = sharder->sharding->divide[sharder->layering->order[place]] != PZ_DIVIDE_NOT;
       if (is_divided || sharder->sharding->dim[node->out[0]]) divided += work;
     }
   }
@@ -503,8 +504,8 @@ void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering
              "--tp 1",
              graph->file, 100 * share, 100 * LEAST_SHARE);
   /* Divides the tables that token ids look up by rows. */
-  for (uint32_t at = 0; at < sharder.layering->n; at++) {
-    const struct pz_onnx_node *node = pz_onnx_at(sharder.layering, at);
+  for (uint32_t place = 0; place < sharder.layering->n; place++) {
+    const struct pz_onnx_node *node = pz_onnx_at(sharder.layering, place);
     const struct pz_onnx_value *table = pz_onnx_input(node, 0);
     const struct pz_onnx_value *ids = pz_onnx_input(node, 1);
     if (node->fused >= 0 || node->op->lower != PZ_LOWER_GATHER || !table || !ids) continue;
@@ -513,6 +514,6 @@ void pz_onnx_shard(struct pz_call *call, const struct pz_onnx_layering *layering
                   value_at(&sharder, ids->root)->input;
     if (!lookup || table->dim[0] < sharder.sharding->tp) continue;
     sharder.sharding->dim[node->in[0]] = 1;
-    sharder.sharding->divide[sharder.layering->order[at]] = PZ_DIVIDE_ROWS;
+    sharder.sharding->divide[sharder.layering->order[place]] = PZ_DIVIDE_ROWS;
   }
 }
