@@ -150,9 +150,9 @@ static bool append_factor(struct pz_onnx_factored_dim *dim, int64_t size, enum p
  * fit.
  *
  * A factor without axis may be divided between dimensions.  Factors of size 1 are the batch or
- * sequence of an export with one sample or token.  If they follow, they belong to the next
- * dimension if that has size 1 or is a part of the next factor: when features become heads, they
- * are heads of each sample. next_size is the size of that dimension, or 0 if there is none. */
+ * sequence of an export with one sample or token.  They belong to the next dimension if that has
+ * size 1 or is a part of the next factor: when features become heads, they are heads of each
+ * sample. next_size is the size of that dimension, or 0 if there is none. */
 static bool fill_dimension(struct factor_list *list, int64_t size, int64_t next_size,
                            struct pz_onnx_factored_dim *dim) {
   int64_t remaining = size;
@@ -212,7 +212,6 @@ static bool factor_reshape(const struct pz_onnx_value *input, struct pz_onnx_val
 
 /* ---- factors of results --------------------------------------------------------------------- */
 
-/* Returns whether a factor of any dimension of a value is this axis. */
 static bool value_has_axis(const struct pz_onnx_value *input, enum pz_onnx_axis axis) {
   for (int i = 0; input->factored_dim && i < input->rank; i++)
     if (dim_has_axis(&input->factored_dim[i], axis)) return true;

@@ -294,7 +294,6 @@ static struct run find_run(struct pz_call *call, const struct pz_onnx_layering *
 
 /* ---- dividing into segments ----------------------------------------------------------------- */
 
-/* Appends a segment of n operators, which repeats `count` times. */
 static void add_segment(struct pz_call *call, struct pz_onnx_layering *layering, uint32_t first,
                         uint32_t n, int64_t count) {
   struct pz_onnx_segment segment = {.first = first, .n = n, .count = count};
@@ -362,7 +361,7 @@ static void divide_range(struct pz_call *call, struct pz_onnx_layering *layering
 
 /* ---- dividing by names ---------------------------------------------------------------------- */
 
-/* Limits of a regular expression, in bytes of it, bytes of a name, and product of intervals. */
+/* Limits: bytes of a regular expression, bytes of a name, and the product of intervals. */
 enum { LONGEST_REGEX = 256, LONGEST_MATCHED = 1024, MOST_REPEATED = 256 };
 
 /* Returns the part of a regular expression that could occupy the C library for a long time, or

@@ -73,7 +73,6 @@ static int64_t local_span(const struct onnx_layer *layer, uint32_t id, int from,
   return n;
 }
 
-/* Returns the number of elements of a value on this device. */
 static int64_t local_elements(const struct onnx_layer *layer, uint32_t id) {
   return local_span(layer, id, 0, value_at(layer, id)->rank);
 }

@@ -21,7 +21,6 @@ static bool is_plain(const struct pz_onnx_node *node, const char *type) {
   return node && node->fused < 0 && pz_onnx_is_type(node, type);
 }
 
-/* Returns whether a node is a plain multiplication or division. */
 static bool is_scaling(const struct pz_onnx_node *node) {
   return is_plain(node, "Mul") || is_plain(node, "Div");
 }

@@ -33,7 +33,6 @@ static bool leads_to_softmax(const struct pz_onnx_node *node) {
   return false;
 }
 
-/* Returns whether a node computes a sine or a cosine. */
 static bool is_sine_or_cosine(const struct pz_onnx_node *node) {
   return pz_onnx_is_type(node, "Cos") || pz_onnx_is_type(node, "Sin");
 }

@@ -117,7 +117,6 @@ static struct shape value_shape(const struct pz_onnx_value *value) {
   return shape;
 }
 
-/* Returns the shape of input i of a node. */
 static struct shape input_shape(const struct pz_onnx_node *node, uint32_t i) {
   return value_shape(pz_onnx_input(node, i));
 }
@@ -171,7 +170,6 @@ static struct shape broadcast(struct shape left, struct shape right) {
 
 /* ---- rules: element-wise operators and products --------------------------------------------- */
 
-/* All inputs are broadcast to each other. */
 static struct shape rule_broadcast(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0);
   for (uint32_t i = 1; i < node->n_in; i++) output = broadcast(output, input_shape(node, i));
@@ -207,7 +205,6 @@ static struct shape rule_gemm(const struct pz_onnx_node *node) {
   return (struct shape){2, {left.dim[transpose_a ? 1 : 0], right.dim[transpose_b ? 0 : 1]}};
 }
 
-/* The result has the dimensions of the letters after the arrow. */
 static struct shape rule_einsum(const struct pz_onnx_node *node) {
   struct pz_onnx_einsum einsum;
   if (!pz_onnx_einsum_read(node, &einsum)) return unknown;
@@ -297,7 +294,6 @@ static struct shape rule_conv_transpose(const struct pz_onnx_node *node) {
   return output;
 }
 
-/* The result has one element for each position of the window. */
 static struct shape rule_pool(const struct pz_onnx_node *node) {
   struct shape input = input_shape(node, 0), output = input;
   size_t n_kernel;
@@ -310,7 +306,6 @@ static struct shape rule_pool(const struct pz_onnx_node *node) {
   return output;
 }
 
-/* All spatial dimensions become 1. */
 static struct shape rule_global_pool(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0);
   for (int i = 2; i < output.rank; i++) output.dim[i] = 1;
@@ -393,7 +388,6 @@ static struct shape rule_flatten(const struct pz_onnx_node *node) {
   return fits ? output : unknown;
 }
 
-/* The dimensions are permuted by `perm`, or reversed without it. */
 static struct shape rule_transpose(const struct pz_onnx_node *node) {
   struct shape input = input_shape(node, 0), output = input;
   size_t count;
@@ -455,7 +449,6 @@ static struct shape rule_depth(const struct pz_onnx_node *node) {
 
 /* ---- rules: parts and repetitions ----------------------------------------------------------- */
 
-/* The sizes along the axis add up. */
 static struct shape rule_concat(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0);
   int axis = axis_attribute(node, &output, 0);
@@ -489,7 +482,6 @@ static struct shape rule_split(const struct pz_onnx_node *node, uint32_t j) {
   return input;
 }
 
-/* Each dimension has the number of elements that the slice selects. */
 static struct shape rule_slice(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0);
   struct pz_onnx_range range[PZ_ONNX_MOST_RANK] = {{0, 0, 0}};
@@ -523,7 +515,6 @@ static struct shape rule_gather_nd(const struct pz_onnx_node *node) {
   return output;
 }
 
-/* Each dimension is multiplied by its number of repetitions. */
 static struct shape rule_tile(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0), repeats = shape_from_contents(node, 1);
   if (output.rank != repeats.rank) return unknown;
@@ -606,7 +597,6 @@ static struct shape rule_range(const struct pz_onnx_node *node) {
   return (struct shape){1, {distance > 0 ? pz_ceil_div(distance, step) : 0}};
 }
 
-/* The size of the axis becomes k. */
 static struct shape rule_topk(const struct pz_onnx_node *node) {
   struct shape output = input_shape(node, 0);
   const int64_t *k = known_int(node, 1);

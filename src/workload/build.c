@@ -13,7 +13,6 @@
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* Raises the error that a size of the model is too large. */
 _Noreturn static void raise_limit(const struct pz_builder *builder) {
   pz_raise_size_limit(builder->graph->call, builder->graph->model);
 }

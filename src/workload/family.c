@@ -292,7 +292,6 @@ void pz_llama_read(struct pz_fields *config, struct pz_arch *arch,
   arch->rotary_dims = arch->head_dim;
 }
 
-/* Reads Llama with its own defaults. */
 static void read_llama(struct pz_fields *config, struct pz_arch *arch) {
   pz_llama_read(config, arch, (struct pz_llama_defaults){0});
 }
@@ -423,7 +422,6 @@ static void read_gemma(struct pz_fields *config, struct pz_arch *arch, int64_t p
   arch->caps_logits = pz_fields_real_or(config, "final_logit_softcapping", 0, 1e9, 0) > 0;
 }
 
-/* Reads Gemma 2. */
 static void read_gemma2(struct pz_fields *config, struct pz_arch *arch) {
   read_gemma(config, arch, 2);
 }
@@ -477,7 +475,6 @@ static void read_deepseek(struct pz_fields *config, struct pz_arch *arch, int64_
   read_deepseek_experts(config, arch, dense);
 }
 
-/* Reads DeepSeek-V2. */
 static void read_deepseek_v2(struct pz_fields *config, struct pz_arch *arch) {
   read_deepseek(config, arch, 0);
 }

@@ -32,12 +32,10 @@ static void read_sparse(struct pz_fields *config, struct pz_arch *arch, int64_t 
   mark_reused_index(config, arch, offset);
 }
 
-/* Reads DeepSeek-V3.2. */
 void pz_read_deepseek_sparse(struct pz_fields *config, struct pz_arch *arch) {
   read_sparse(config, arch, 64, 0);
 }
 
-/* Reads GLM-5. */
 void pz_read_glm_sparse(struct pz_fields *config, struct pz_arch *arch) {
   read_sparse(config, arch, 32, 2);
 }

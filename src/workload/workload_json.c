@@ -18,7 +18,6 @@ static void set_text(json_t *object, const char *key, const char *value) {
   json_object_set_new(object, key, text ? text : json_string("(not UTF-8)"));
 }
 
-/* Returns a list of n indices as a JSON array. */
 static json_t *ids_json(const uint32_t *ids, uint32_t n) {
   json_t *list = json_array();
   for (uint32_t i = 0; i < n; i++) json_array_append_new(list, json_integer(ids[i]));
