@@ -374,7 +374,7 @@ static const char *find_costly_part(const char *regex) {
   for (const char *character = regex; *character; character++) {
     if (*character == '[') in_brackets = true;
     if (*character == ']') in_brackets = false;
-    if (in_brackets) continue; /* there, a backslash stands for itself */
+    if (in_brackets) continue; /* in brackets, a backslash has no special meaning */
     if (*character == '\\' && character[1]) {
       character++;
       if (*character >= '1' && *character <= '9') return "a back-reference";
@@ -533,7 +533,7 @@ static void connect_segment(struct pz_call *call, struct sweep *sweep,
   uint32_t *from = pz_alloc(call, segment->n_in, sizeof *from);
   for (uint32_t remaining = segment->n_in; remaining > 0; remaining--) {
     uint32_t source_place = pz_onnx_produced_at(layering, segment->in[remaining - 1]);
-    uint32_t source = 0, end = layering->segments.n; /* the segment is in [source, end) */
+    uint32_t source = 0, end = layering->segments.n; /* the producing segment is in [source, end) */
     while (end - source > 1) {
       uint32_t middle = source + (end - source) / 2;
       if (pz_onnx_segment(layering, middle)->first <= source_place)

@@ -8,8 +8,8 @@
 
 /* ---- Einsum equations ----------------------------------------------------------------------- */
 
-/* Indices of letters from this one on stand for the dimensions of an ellipsis.  The last index
- * stands for the rightmost dimension. */
+/* Letter indices from this one on stand for the dimensions of an ellipsis; the last index is the
+ * rightmost dimension. */
 enum { FIRST_UNNAMED = 52 };
 
 static const char alphabet[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";

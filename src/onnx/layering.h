@@ -25,14 +25,14 @@ struct pz_onnx_layering {
   uint32_t *order, n; /* indices of the n nodes that become operators, in order */
   /* how many of them are hoisted: computed from parameters alone, for several layers */
   uint32_t n_hoisted;
-  uint32_t *place;      /* by node: its place in the order, or PZ_NONE */
-  uint32_t *first_use;  /* by root value: the first place that reads it, or PZ_NONE */
-  uint32_t *last_use;   /* by root value: the last place that reads it, or n for an output */
-  bool shares_matrices; /* whether several products use the same matrix */
-  uint32_t *crossing;   /* by place: how many values produced before it are read at it or later */
-  uint64_t *hash;       /* by place: hash of the operator */
-  struct pz_vec segments;
-  uint32_t result; /* the value from which the loss is computed */
+  uint32_t *place;        /* by node: its place in the order, or PZ_NONE */
+  uint32_t *first_use;    /* by root value: the first place that reads it, or PZ_NONE */
+  uint32_t *last_use;     /* by root value: the last place that reads it, or n for an output */
+  bool shares_matrices;   /* whether several products use the same matrix */
+  uint32_t *crossing;     /* by place: how many values produced before it are read at it or later */
+  uint64_t *hash;         /* by place: hash of the operator */
+  struct pz_vec segments; /* list of struct pz_onnx_segment */
+  uint32_t result;        /* the value from which the loss is computed */
 };
 
 /* Returns the node at a place of the order. */
@@ -98,7 +98,7 @@ struct pz_onnx_lowering {
   const struct pz_onnx_sharding *sharding;
   uint32_t *tensor;   /* by value: its tensor in the layer `built_in` */
   uint32_t *built_in; /* by value: number of the latest layer that has a tensor for it */
-  uint32_t layer;     /* number of the current layer, from 1 */
+  uint32_t layer;     /* number of the layer that is being built, from 1 */
 };
 
 struct pz_onnx_lowering *pz_onnx_lowering_new(struct pz_call *call,

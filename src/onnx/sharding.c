@@ -48,7 +48,7 @@ struct sharder {
   uint32_t n_division_ends;  /* products of the trial at which a division ends */
   uint32_t only_product;     /* the only product of a group that is tried, or PZ_NONE for all */
   uint32_t excluded_product; /* a product that is not tried, or PZ_NONE */
-  const struct pz_onnx_node *node; /* the current node */
+  const struct pz_onnx_node *node; /* node that the current trial follows */
   int64_t uneven_size;             /* the latest size that the degree does not divide */
 };
 
@@ -335,7 +335,7 @@ static enum outcome try_group(struct sharder *sharder, uint32_t input, uint32_t 
   for (uint32_t i = first; i <= last; i++) {
     const struct pz_onnx_node *node = pz_onnx_node(sharder->graph, i);
     uint32_t place = sharder->layering->place[i];
-    bool is_view = place == PZ_NONE; /* views belong to all layers */
+    bool is_view = place == PZ_NONE; /* a view has no place and belongs to all layers */
     bool elsewhere = !is_view && (place < begin || place >= end);
     if (node->removed || elsewhere) continue;
     sharder->node = node;

@@ -109,8 +109,8 @@ static void append_unit(struct pz_call *call, struct pz_vec *units, const uint32
   pz_append(call, units, &unit);
 }
 
-/* Greedy: at each position, the unit whose repetitions cover most layers is chosen, and the
- * shortest one of equals. */
+/* At each position, the unit whose repetitions cover the most layers is chosen, and the shortest
+ * of equals. */
 void pz_describe_order(struct pz_call *call, struct pz_workload *workload, const uint32_t *sequence,
                        uint32_t n) {
   struct pz_vec units;

@@ -17,7 +17,7 @@
 struct backward {
   struct pz_graph *graph;
   const struct pz_workload_options *options;
-  bool *needs_grad;  /* by forward tensor */
+  bool *needs_grad;  /* by forward tensor: whether it needs a gradient */
   uint32_t *grad;    /* by forward tensor: the sum of its gradients so far, or PZ_NONE */
   uint32_t *rebuilt; /* by forward tensor: the copy that backward computes again, or PZ_NONE */
 };

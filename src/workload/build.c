@@ -672,7 +672,7 @@ static uint32_t build_adapter_input(struct pz_builder *builder, const struct pz_
   return projected;
 }
 
-/* Adds an adapter to linear_result y and returns y + scale (x A) B.
+/* Adds an adapter to the result y of a linear layer (linear_result) and returns y + scale (x A) B.
  *
  * If the layer's rows are divided, y is a partial sum, and each device has some columns of the
  * adapter's result.  With sequence parallelism, an all-to-all exchanges these columns for rows

@@ -29,7 +29,7 @@ struct pz_builder {
   int64_t trained_params, trained_expert_params, model_trained_params;
   struct pz_adapter_state {
     bool building;  /* parameters that are added now belong to an adapter, so they are trained */
-    uint32_t input; /* input of the latest adapter, PZ_NONE before the first one */
+    uint32_t input; /* input of the latest adapter, or PZ_NONE before the first one */
     uint32_t projected; /* product of that input and the first matrix of the adapter */
     int group;          /* set of enum pz_lora_module: linear layers that may share `projected` */
     uint32_t pending;   /* adapter result that the next pz_build_leave() adds, or PZ_NONE */
@@ -51,19 +51,17 @@ struct pz_linear {
   int64_t in, out;
   enum pz_divide divide;
   bool bias;
-  bool tied;      /* the weight belongs to another layer */
-  bool tied_bias; /* the bias belongs to another layer */
-  bool
-      /* outside of regions: if devices repeat its work, each has the whole gradient */
-      outside_regions;
-  int64_t experts; /* number of experts with a weight each, over which rows are spread, or 0 */
+  bool tied;            /* the weight belongs to another layer */
+  bool tied_bias;       /* the bias belongs to another layer */
+  bool outside_regions; /* devices that repeat its work each have the whole gradient */
+  int64_t experts;      /* number of experts with a weight each, over which rows are spread, or 0 */
 };
 
 /* Describes an operator that pz_build_op() adds. */
 struct pz_op_spec {
   int kind;
   const char *name;
-  uint32_t in[PZ_OP_MOST_INPUTS]; /* PZ_NONE after the last */
+  uint32_t in[PZ_OP_MOST_INPUTS]; /* input tensors, ended by PZ_NONE */
   struct pz_shape shape;          /* shape of the result; n is 0 for that of the first input */
   int elem_bytes;                 /* element size of the result, or 0 for that of the first input */
   /* shape of a second output for backward (mask, statistics), or n = 0 */
@@ -177,7 +175,7 @@ struct pz_contraction {
   const char *name;
   uint32_t left, right, bias;
   struct pz_dims dims;
-  struct pz_shape shape; /* of the result */
+  struct pz_shape shape; /* shape of the result */
 };
 uint32_t pz_build_contraction(struct pz_builder *builder, const struct pz_contraction *contraction);
 
@@ -186,9 +184,9 @@ struct pz_flash {
   const char *name;
   uint32_t in[4];        /* query, key, value, and sinks (or PZ_NONE) */
   struct pz_dims dims;   /* numbers of heads, queries and keys; k is the width of query and key */
-  int64_t value_dim;     /* width of a value */
-  struct pz_shape shape; /* of the result */
-  int64_t span;          /* as in struct pz_op */
+  int64_t value_dim;     /* values of a value head */
+  struct pz_shape shape; /* shape of the result */
+  int64_t span;          /* queries that attend to the same keys */
 };
 uint32_t pz_build_flash(struct pz_builder *builder, const struct pz_flash *flash);
 
@@ -197,7 +195,7 @@ uint32_t pz_build_flash(struct pz_builder *builder, const struct pz_flash *flash
 struct pz_scan {
   int kind;
   const char *name;
-  uint32_t in[PZ_OP_MOST_INPUTS]; /* PZ_NONE after the last */
+  uint32_t in[PZ_OP_MOST_INPUTS]; /* input tensors, ended by PZ_NONE */
   struct pz_dims dims;
   /* groups of all samples; Mamba-2 multiplies B and C once for each group of heads */
   int64_t groups;

@@ -7,7 +7,7 @@
 #include "workload/arch.h"
 
 struct pz_family {
-  const char *model_type; /* as in config.json */
+  const char *model_type; /* value of the field model_type in config.json */
   void (*read)(struct pz_fields *config, struct pz_arch *arch);
 };
 

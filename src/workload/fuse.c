@@ -27,7 +27,7 @@ struct fusion {
   enum pz_kernels kernels;
   uint32_t *n_readers; /* by tensor: how often operators of this direction read it */
   uint32_t *producer;  /* by tensor: the operator of this direction that produces it, or PZ_NONE */
-  const bool *kept;    /* by tensor: read by the other direction, or leaves the layer */
+  const bool *kept;    /* by tensor: whether the other direction reads it, or it leaves the layer */
   /* By operator: the group that ends with it, or an empty group. */
   struct group *group;
 };

@@ -155,8 +155,8 @@ static bool is_strided(const struct pz_graph *graph, const struct pz_op *op) {
   return false;
 }
 
-/* Lists the predecessors of an operator in ascending order: the operators of its direction that
- * produce one of its inputs. producer[t] is the operator that produces tensor t, or PZ_NONE. */
+/* Lists the predecessors of an operator, the operators of its direction that produce its inputs,
+ * in ascending order. producer[t] is the operator that produces tensor t, or PZ_NONE. */
 static void find_predecessors(const struct pz_graph *graph, struct pz_op *op,
                               const uint32_t *producer) {
   uint32_t *list = pz_alloc(graph->call, op->n_in, sizeof *list), n = 0;

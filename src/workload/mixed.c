@@ -117,7 +117,6 @@ static unsigned kind_of_layer(const struct pz_arch *arch, int64_t layer, int64_t
   return kind;
 }
 
-/* A layer without a property loses the sizes and flags that the property stands for. */
 struct pz_arch pz_mixed_layer_arch(const struct pz_arch *arch, unsigned kind) {
   struct pz_arch layer = *arch;
   if (!arch->has_mixed_layers) return layer;
@@ -190,7 +189,8 @@ int pz_mixed_kinds(struct pz_call *call, const struct pz_arch *arch, int64_t n,
   int index_of[PZ_LAYER_REUSED * 2], count = 0;
   unsigned properties[PZ_MOST_KINDS];
   int64_t period = arch->has_mixed_layers ? find_period(arch) : 1;
-  memset(index_of, -1, sizeof index_of); /* no kind is in the list yet */
+  /* index_of[kind] is its index in `kinds`, or -1 if it is new */
+  memset(index_of, -1, sizeof index_of);
   for (int64_t i = 0; i < n; i++) {
     unsigned kind = kind_of_layer(arch, i, period);
     if (index_of[kind] < 0) {
