@@ -1,6 +1,6 @@
 /* The table of the baselines, and what they share: the best plans and the experts' plans on one
  * chip, model by model in parallel (for_each_model), and the best of several chips
- * (pz_baseline_see), with as little effort as proves it. */
+ * (pz_baseline_consider), of which bounds exclude most without evaluation. */
 #include "baseline/baseline.h"
 
 #include <math.h>
@@ -15,29 +15,31 @@ void pz_baseline_check_stop(struct pz_call *call, const struct pz_baseline_quest
 
 /* ---- plans on one chip ---------------------------------------------------------------------- */
 
-/* Evaluates one model on a chip, which ctx holds together with the result. */
+/* Evaluates one model on a chip.  ctx contains the chip and receives the result. */
 typedef void model_fn(struct pz_call *call, void *ctx, uint32_t model,
                       struct pz_original_worker *worker);
 
+/* Arguments of run_model_task(). */
 struct model_tasks {
   const struct pz_baseline_question *question;
-  model_fn *fn;
-  void *ctx;
+  model_fn *evaluate;
+  void *ctx; /* passed to evaluate() */
 };
 
+/* Evaluates the i-th model of the question's objective, for pz_search_run_tasks(). */
 static void run_model_task(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
   const struct model_tasks *tasks = ctx;
   const struct pz_baseline_question *question = tasks->question;
   pz_baseline_check_stop(call, question);
-  tasks->fn(call, tasks->ctx, question->objective->models[i],
-            pz_original_worker(question->by, worker));
+  tasks->evaluate(call, tasks->ctx, question->objective->models[i],
+                  pz_original_worker(question->evaluator, worker));
 }
 
-/* Calls fn for every model of the question: in parallel, or by the worker of the calling task if
- * other tasks run beside it. */
+/* Evaluates every model of the question: in parallel, or if other tasks run at the same time, one
+ * after another by the worker of the calling task. */
 static void for_each_model(struct pz_call *call, const struct pz_baseline_question *question,
-                           model_fn *fn, void *ctx) {
-  struct model_tasks model_tasks = {question, fn, ctx};
+                           model_fn *evaluate, void *ctx) {
+  struct model_tasks model_tasks = {question, evaluate, ctx};
   if (question->worker < 0) {
     struct pz_search_tasks tasks = {.fn = run_model_task, .ctx = &model_tasks};
     pz_search_run_tasks(call, question->search, question->objective->n, &tasks);
@@ -47,16 +49,16 @@ static void for_each_model(struct pz_call *call, const struct pz_baseline_questi
     run_model_task(call, &model_tasks, i, (unsigned)question->worker);
 }
 
-/* The question for the best plans on a chip, and the answers by model. */
+/* A chip whose best plans are asked for, and the answers by model. */
 struct placing {
   const struct pz_baseline_question *question;
   const struct pz_chip *chip;
-  const struct pz_point *point; /* NULL if the chip is not of the space */
+  const struct pz_point *point; /* NULL if the chip is not a point of the design space */
   double samples_per_s[PZ_SEARCH_MOST_MODELS];
-  double least_gib[PZ_SEARCH_MOST_MODELS]; /* the least memory with the same throughput */
+  double least_gib[PZ_SEARCH_MOST_MODELS]; /* least memory that reaches samples_per_s */
 };
 
-/* Samples per second with the best plan; 0 if none fits. */
+/* Returns the samples per second of a model with its best plan, or 0 if no plan fits. */
 static double throughput_with(struct pz_call *call, const struct placing *placing,
                               struct pz_original_worker *worker, uint32_t model, double hbm_gib) {
   pz_baseline_check_stop(call, placing->question);
@@ -70,8 +72,7 @@ static double throughput_with(struct pz_call *call, const struct placing *placin
 }
 
 /* Finds the throughput of a model with the largest memory, and the least memory with the same
- * throughput.  More memory is never slower, so that the first choice that is as fast as the
- * largest is the least. */
+ * throughput.  Choices of memory are tried in ascending order. */
 static void place_model(struct pz_call *call, void *ctx, uint32_t model,
                         struct pz_original_worker *worker) {
   struct placing *placing = ctx;
@@ -79,8 +80,8 @@ static void place_model(struct pz_call *call, void *ctx, uint32_t model,
   double most_gib = pz_task_most_hbm(placing->question->task);
   placing->samples_per_s[model] = throughput_with(call, placing, worker, model, most_gib);
   placing->least_gib[model] = most_gib;
-  for (int h = 0; h + 1 < hbm->n; h++) {
-    double gib = (double)hbm->v[h];
+  for (int i = 0; i + 1 < hbm->n; i++) {
+    double gib = (double)hbm->v[i];
     if (throughput_with(call, placing, worker, model, gib) >= placing->samples_per_s[model]) {
       placing->least_gib[model] = gib;
       return;
@@ -116,12 +117,13 @@ struct pz_baseline_answer pz_baseline_place_point(struct pz_call *call,
   return place_models(call, &placing);
 }
 
-/* The experts' plans on a chip, by model. */
+/* A chip, and the throughput of each model on it with its expert's plan. */
 struct expert_plans {
   const struct pz_chip *chip;
   struct pz_reference reference[PZ_SEARCH_MOST_MODELS];
 };
 
+/* Evaluates the expert's plan of one model. */
 static void find_expert_plan(struct pz_call *call, void *ctx, uint32_t model,
                              struct pz_original_worker *worker) {
   struct expert_plans *plans = ctx;
@@ -153,41 +155,44 @@ double pz_baseline_area_um2(const struct pz_baseline_question *question, uint32_
   return pz_chip_taken(&chip).mm2 * 1e6;
 }
 
-/* A chip with its steps and its value, which are bounds until they are evaluated. */
-struct seen_chip {
-  struct pz_baseline_best now;
-  struct pz_taken taken;
-  struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
+/* A chip that may become the best.  Step times are lower bounds, and the value is an upper bound,
+ * until they are evaluated. */
+struct candidate_chip {
+  struct pz_baseline_best rank; /* the chip's value, area and index, which decide */
+  struct pz_taken taken;        /* area, power and cost of the chip */
+  struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS]; /* by model */
 };
 
-/* Returns whether a chip, whose value may be an upper bound, may be better than the best one so
- * far. */
-static bool may_lead(const struct pz_baseline_best *best, const struct pz_baseline_best *now) {
-  if (!best->any) return now->value > 0;
-  if (now->value != best->value) return now->value > best->value;
-  if (now->area_um2 != best->area_um2) return now->area_um2 < best->area_um2;
-  return now->point < best->point;
+/* Returns whether a candidate, whose value may be an upper bound, may be better than the best chip
+ * so far. */
+static bool may_be_best(const struct pz_baseline_best *best,
+                        const struct pz_baseline_best *candidate) {
+  if (!best->has_chip) return candidate->value > 0;
+  if (candidate->value != best->value) return candidate->value > best->value;
+  if (candidate->area_um2 != best->area_um2) return candidate->area_um2 < best->area_um2;
+  return candidate->point < best->point;
 }
 
+/* Returns the index of the worker that evaluates chips for the calling task. */
 static unsigned worker_of(const struct pz_baseline_question *question) {
   return question->worker < 0 ? 0 : (unsigned)question->worker;
 }
 
 /* Sets the area of a chip, and upper bounds on its value and lower bounds on its steps. */
 static void bound_chip(struct pz_call *call, const struct pz_baseline_question *question,
-                       uint32_t point, struct seen_chip *seen) {
+                       uint32_t point, struct candidate_chip *candidate) {
   struct pz_box box = pz_box_of(&question->points[point]);
   struct pz_boxed chip;
-  *seen = (struct seen_chip){.now = {.any = true, .point = point}};
+  *candidate = (struct candidate_chip){.rank = {.has_chip = true, .point = point}};
   pz_boxed_set(question->task->space, &box, &chip);
-  seen->taken = chip.least;
-  seen->now.area_um2 = seen->taken.mm2 * 1e6;
-  seen->now.value = pz_search_upper_bound(call, question->search, worker_of(question),
-                                          question->objective, &chip, seen->steps);
+  candidate->taken = chip.least;
+  candidate->rank.area_um2 = candidate->taken.mm2 * 1e6;
+  candidate->rank.value = pz_search_upper_bound(call, question->search, worker_of(question),
+                                                question->objective, &chip, candidate->steps);
 }
 
-/* Returns the step of a model on a chip: with quick effort a lower bound, with full effort the
- * best that was found. */
+/* Returns the step time of a model on a chip, in seconds: with quick effort a lower bound, with
+ * full effort that of the best plan found. */
 static double evaluate_step(struct pz_call *call, const struct pz_baseline_question *question,
                             uint32_t point, uint32_t model, enum pz_effort effort) {
   const struct pz_point *chip_point = &question->points[point];
@@ -201,70 +206,71 @@ static double evaluate_step(struct pz_call *call, const struct pz_baseline_quest
   return effort == PZ_EFFORT_FULL ? evaluation.step_s : evaluation.least_s;
 }
 
-/* Updates *best by a chip.  Effort is spent only while the chip may still be the best. */
-static void see_chip(struct pz_call *call, const struct pz_baseline_question *question,
-                     uint32_t point, struct pz_baseline_best *best) {
+/* Makes the chip *best if it is better.  Its models are evaluated only while it may be better. */
+static void consider_chip(struct pz_call *call, const struct pz_baseline_question *question,
+                          uint32_t point, struct pz_baseline_best *best) {
   const struct pz_objective *objective = question->objective;
-  struct seen_chip seen;
-  bound_chip(call, question, point, &seen);
+  struct candidate_chip candidate;
+  bound_chip(call, question, point, &candidate);
   for (enum pz_effort effort = PZ_EFFORT_QUICK; effort <= PZ_EFFORT_FULL; effort++)
-    for (uint32_t i = 0; i < objective->n && may_lead(best, &seen.now); i++) {
+    for (uint32_t i = 0; i < objective->n && may_be_best(best, &candidate.rank); i++) {
       uint32_t model = objective->models[i];
-      seen.steps[model].step_s = evaluate_step(call, question, point, model, effort);
-      seen.now.value = pz_objective_value(objective, seen.steps, &seen.taken);
+      candidate.steps[model].step_s = evaluate_step(call, question, point, model, effort);
+      candidate.rank.value = pz_objective_value(objective, candidate.steps, &candidate.taken);
     }
-  seen.now.n_seen = best->n_seen;
-  if (may_lead(best, &seen.now)) *best = seen.now;
+  candidate.rank.n_considered = best->n_considered;
+  if (may_be_best(best, &candidate.rank)) *best = candidate.rank;
 }
 
-/* Returns the objective of a chip with full effort for every model; 0 if a model has no plan. */
+/* Returns the objective of a chip with full effort for every model, or 0 if a model has no plan. */
 double pz_baseline_value(struct pz_call *call, const struct pz_baseline_question *question,
                          uint32_t point) {
   const struct pz_objective *objective = question->objective;
-  struct seen_chip seen;
-  bound_chip(call, question, point, &seen);
-  for (uint32_t i = 0; i < objective->n && seen.now.value > 0; i++) {
+  struct candidate_chip candidate;
+  bound_chip(call, question, point, &candidate);
+  for (uint32_t i = 0; i < objective->n && candidate.rank.value > 0; i++) {
     uint32_t model = objective->models[i];
-    seen.steps[model].step_s = evaluate_step(call, question, point, model, PZ_EFFORT_FULL);
-    if (!(seen.steps[model].step_s < HUGE_VAL)) return 0;
+    candidate.steps[model].step_s = evaluate_step(call, question, point, model, PZ_EFFORT_FULL);
+    if (!(candidate.steps[model].step_s < HUGE_VAL)) return 0;
   }
-  return pz_objective_value(objective, seen.steps, &seen.taken);
+  return pz_objective_value(objective, candidate.steps, &candidate.taken);
 }
 
 struct ranked_point {
-  double bound;
+  double bound; /* upper bound on the value of the chip */
   uint32_t point;
 };
 
-static int compare_ranked(const void *a, const void *b) {
-  const struct ranked_point *x = a, *y = b;
-  if (x->bound != y->bound) return x->bound > y->bound ? -1 : 1;
-  return (x->point > y->point) - (x->point < y->point);
+/* Compares two chips for qsort(): the higher bound first, then the lower index. */
+static int compare_ranked(const void *left, const void *right) {
+  const struct ranked_point *first = left, *second = right;
+  if (first->bound != second->bound) return first->bound > second->bound ? -1 : 1;
+  return (first->point > second->point) - (first->point < second->point);
 }
 
-/* Updates *best by these chips, the most promising first, so that bounds exclude most of the
- * others. */
-void pz_baseline_see(struct pz_call *call, const struct pz_baseline_question *question,
-                     const uint32_t *points, uint32_t n, struct pz_baseline_best *best) {
-  struct ranked_point *list = pz_alloc(call, n, sizeof *list);
+/* Chips are considered in descending order of their upper bounds, so that the first ones exclude
+ * most of the others. */
+void pz_baseline_consider(struct pz_call *call, const struct pz_baseline_question *question,
+                          const uint32_t *points, uint32_t n, struct pz_baseline_best *best) {
+  struct ranked_point *ranked = pz_alloc(call, n, sizeof *ranked);
   for (uint32_t i = 0; i < n; i++) {
-    struct seen_chip seen;
-    bound_chip(call, question, points[i], &seen);
-    list[i] = (struct ranked_point){seen.now.value, points[i]};
+    struct candidate_chip candidate;
+    bound_chip(call, question, points[i], &candidate);
+    ranked[i] = (struct ranked_point){candidate.rank.value, points[i]};
   }
-  qsort(list, n, sizeof *list, compare_ranked);
-  for (uint32_t i = 0; i < n; i++) see_chip(call, question, list[i].point, best);
-  best->n_seen += n;
+  qsort(ranked, n, sizeof *ranked, compare_ranked);
+  for (uint32_t i = 0; i < n; i++) consider_chip(call, question, ranked[i].point, best);
+  best->n_considered += n;
 }
 
-/* Returns the answer for the best chip; an error if there is none. */
 struct pz_baseline_answer pz_baseline_conclude(struct pz_call *call,
                                                const struct pz_baseline_question *question,
                                                const struct pz_baseline_best *best) {
-  if (!best->any)
-    pz_raise(call, PZ_NO_ANSWER, "none of the %u chips evaluated can run all models", best->n_seen);
+  if (!best->has_chip)
+    pz_raise(call, PZ_NO_ANSWER, "none of the %u chips evaluated can run all models",
+             best->n_considered);
   struct pz_baseline_answer answer = pz_baseline_place_point(call, question, best->point);
-  answer.n_evaluated = best->n_seen;
+  answer.n_evaluated = best->n_considered;
   return answer;
 }
 

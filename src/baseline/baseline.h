@@ -1,25 +1,26 @@
-/* Baselines: other ways to choose a chip and its plans, which the search is compared with.  A
- * baseline is one function and one row of the table in baseline.c; all are judged by the same
- * costs, schedules and placements. */
+/* Baselines: other methods of choosing a chip and its plans, with which the search is compared.  A
+ * baseline is one function and one row of the table in baseline.c.  All methods are evaluated with
+ * the same costs, schedules and placements. */
 #ifndef PZ_BASELINE_BASELINE_H
 #define PZ_BASELINE_BASELINE_H
 
 #include "baseline/expert_plan.h"
 #include "search/search.h"
 
+/* What a baseline is asked for: the chip and plans with the highest value of an objective. */
 struct pz_baseline_question {
   struct pz_search *search;
-  const struct pz_original_task *task; /* of the search */
-  const struct pz_point *points;       /* the chips of the space within the limits */
+  const struct pz_original_task *task; /* the task of the search */
+  const struct pz_point *points;       /* the chips of the design space within the limits */
   uint32_t n_points;
   const struct pz_objective *objective;
-  uint32_t
-      evaluations; /* chips that the search evaluated for this objective: `random` evaluates as many */
+  /* number of chips that the search evaluated for this objective; `random` evaluates as many */
+  uint32_t evaluations;
   uint64_t seed;
-  const atomic_bool *stop; /* may be NULL; ends the baseline soon with PZ_STOPPED when true */
-  struct pz_evaluator *by; /* `original` */
-  /* The worker of the calling task, if other tasks run beside it.  PZ_BASELINE_ALL: nothing else
-   * runs, and the baseline may use all threads. */
+  const atomic_bool *stop; /* if it becomes true, the baseline ends with PZ_STOPPED; may be NULL */
+  struct pz_evaluator *evaluator; /* evaluates plans in the model of the original system */
+  /* Index of the worker of the calling task if other tasks run at the same time, or
+   * PZ_BASELINE_ALL if the baseline may use all threads. */
   int worker;
 };
 
@@ -27,15 +28,15 @@ enum { PZ_BASELINE_ALL = -1 };
 
 struct pz_baseline_answer {
   struct pz_chip chip;
-  double hbm_gib; /* the largest that a model needs */
-  /* Of each model of the portfolio, or 0 if nothing fits, or the model is not asked for. */
+  double hbm_gib; /* largest memory per device that one of the models requires */
+  /* by model of the portfolio, or 0 if no plan fits or the question does not include the model */
   double samples_per_s[PZ_SEARCH_MOST_MODELS];
-  bool expert[PZ_SEARCH_MOST_MODELS]; /* whether it is an expert's plan instead of the search's */
+  bool expert[PZ_SEARCH_MOST_MODELS]; /* by model: the plan is an expert's, not the search's */
   uint32_t n_evaluated;               /* chips that the baseline evaluated */
 };
 
-/* The same question gives the same answer.  Raises PZ_NO_ANSWER if chips are chosen by the
- * objective and none of those that were evaluated runs all models. */
+/* Answers a question.  The same question always has the same answer.  Raises PZ_NO_ANSWER if the
+ * baseline chooses chips by the objective and none of the evaluated chips runs all models. */
 typedef struct pz_baseline_answer pz_baseline_fn(struct pz_call *call,
                                                  const struct pz_baseline_question *question);
 
@@ -44,22 +45,23 @@ struct pz_baseline {
   pz_baseline_fn *answer;
 };
 
-/* Baseline i of the table, NULL after the last; and by name, NULL if there is none. */
+/* Returns a baseline by its index in the table or by its name, or NULL if there is none. */
 const struct pz_baseline *pz_baseline_at(size_t i);
 const struct pz_baseline *pz_baseline_find(const char *name);
 
 /* ---- helpers of the baselines --------------------------------------------------------------- */
 
-/* Raises PZ_STOPPED if the question says so. */
+/* Raises PZ_STOPPED if the question's `stop` has become true. */
 void pz_baseline_check_stop(struct pz_call *call, const struct pz_baseline_question *question);
 
-/* Finds the best plans of the question's models on any chip, each with the least memory with
- * which the model is as fast as with the largest. */
+/* Finds the best plans of the question's models on any chip, each with the least memory with which
+ * the model is as fast as with the largest memory. */
 struct pz_baseline_answer pz_baseline_place(struct pz_call *call,
                                             const struct pz_baseline_question *question,
                                             const struct pz_chip *chip);
 
-/* Like pz_baseline_place(), for a chip of the space, for which bounds make it faster. */
+/* Like pz_baseline_place(), but for a chip of the design space.  It is faster, because bounds on
+ * such chips are known. */
 struct pz_baseline_answer pz_baseline_place_point(struct pz_call *call,
                                                   const struct pz_baseline_question *question,
                                                   uint32_t point);
@@ -69,24 +71,25 @@ struct pz_baseline_answer pz_baseline_expert(struct pz_call *call,
                                              const struct pz_baseline_question *question,
                                              const struct pz_chip *chip);
 
-/* Returns the area of a chip of the space.  Of equal chips the smaller is better, then the one
- * with the lower index. */
+/* Returns the area of a chip of the design space in square micrometres.  Of chips with equal values
+ * the smaller is better, and of equally large chips the one with the lower index. */
 double pz_baseline_area_um2(const struct pz_baseline_question *question, uint32_t point);
 
-/* The best of the chips that were evaluated so far.  All zeroes at the beginning. */
+/* The best of the chips that were considered so far.  All zeroes at the beginning. */
 struct pz_baseline_best {
-  bool any;
-  uint32_t point, n_seen;
+  bool has_chip;         /* some chip runs all models */
+  uint32_t point;        /* index of the best chip in the question's points */
+  uint32_t n_considered; /* chips that were evaluated or excluded by bounds */
   double value, area_um2;
 };
 
-/* Updates *best by these chips, by their values with full effort.  The result does not depend on
- * the order: the most promising chips come first, and those that bounds exclude are not
- * evaluated. */
-void pz_baseline_see(struct pz_call *call, const struct pz_baseline_question *question,
-                     const uint32_t *points, uint32_t n, struct pz_baseline_best *best);
+/* Makes *best the best of these chips and of the previous *best, by their values with full effort.
+ * Chips that bounds exclude are not evaluated.  The result does not depend on the order of the
+ * chips. */
+void pz_baseline_consider(struct pz_call *call, const struct pz_baseline_question *question,
+                          const uint32_t *points, uint32_t n, struct pz_baseline_best *best);
 
-/* Returns the value of one chip of the space with full effort; 0 if a model has no plan. */
+/* Returns the value of one chip of the space with full effort, or 0 if a model has no plan. */
 double pz_baseline_value(struct pz_call *call, const struct pz_baseline_question *question,
                          uint32_t point);
 

@@ -1,8 +1,8 @@
-/* Baselines: an existing chip, with the experts' plans or with the best plans for it. */
+/* Baselines that use an existing chip: with the experts' plans, or with the best plans. */
 #include "baseline/baseline.h"
 #include "chip/chip.h"
 
-/* The chip of this name with the experts' plans. */
+/* Evaluates the experts' plans on the built-in chip of this name. */
 static struct pz_baseline_answer
 expert_on(struct pz_call *call, const struct pz_baseline_question *question, const char *name) {
   struct pz_chip chip;
@@ -11,7 +11,7 @@ expert_on(struct pz_call *call, const struct pz_baseline_question *question, con
   return pz_baseline_expert(call, question, &chip);
 }
 
-/* The chip of this name with the best plans for it. */
+/* Finds the best plans for the built-in chip of this name. */
 static struct pz_baseline_answer
 place_on(struct pz_call *call, const struct pz_baseline_question *question, const char *name) {
   struct pz_chip chip;

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+/* Model, pipeline stages, and tensor-parallel degree of each plan. */
 static const struct pz_expert experts[] = {
     {"bert-large", 8, 1}, {"megatron-bert", 8, 1}, {"llama2-7b", 8, 1},     {"gpt2-xl", 32, 1},
     {"opt-350m", 12, 1},  {"megatron-2.5b", 8, 4}, {"megatron-8.3b", 8, 8}, {"gpt3-175b", 32, 4},
@@ -23,7 +24,7 @@ static void free_workload(void *workload) { pz_workload_free(workload); }
 /* Loads the model with tensor-parallel degree tp and every microbatch size of the portfolio.
  * Returns their number; the workloads are freed when the call ends, or with pz_close(). */
 static uint32_t load_expert_variants(struct pz_call *call, const struct pz_portfolio *portfolio,
-                                     uint32_t model, int64_t tp, struct pz_variant *list) {
+                                     uint32_t model, int64_t tp, struct pz_variant *variants) {
   /* among the variants of one tensor-parallel degree, each microbatch size occurs once */
   int64_t first_tp = portfolio->variants[portfolio->first[model]].tp;
   uint32_t n = 0;
@@ -31,57 +32,55 @@ static uint32_t load_expert_variants(struct pz_call *call, const struct pz_portf
     const struct pz_variant *variant = &portfolio->variants[index];
     struct pz_workload_options options = portfolio->built;
     if (variant->tp != first_tp) continue;
-    list[n] = (struct pz_variant){
+    variants[n] = (struct pz_variant){
         .model = model, .mbs = variant->mbs, .tp = tp, .microbatches = variant->microbatches};
     options.mbs = variant->mbs;
     options.tp = tp;
-    pz_must(call,
-            pz_workload_load(portfolio->models[model], &options, &list[n].w, pz_call_error(call)));
-    pz_defer(call, free_workload, list[n].w);
+    pz_must(call, pz_workload_load(portfolio->models[model], &options, &variants[n].w,
+                                   pz_call_error(call)));
+    pz_defer(call, free_workload, variants[n].w);
     n++;
   }
   return n;
 }
 
-/* Returns the step time of a model with its expert's plan, the best microbatch size, and the
- * best choice of recompute. */
 struct pz_expert_result pz_expert_evaluate(struct pz_call *call, struct pz_original_worker *worker,
                                            const struct pz_chip *chip, uint32_t model,
                                            double hbm_gib) {
   const struct pz_portfolio *portfolio = worker->task->portfolio;
   const struct pz_expert *expert = pz_expert_find(portfolio->models[model]);
   bool shifted = pz_assumed(worker->task->assumptions, PZ_ASSUME_SHIFTED_EXPERT);
-  struct pz_plan_inputs in = pz_original_inputs(worker, model, hbm_gib, PZ_EFFORT_FULL);
+  struct pz_plan_inputs inputs = pz_original_inputs(worker, model, hbm_gib, PZ_EFFORT_FULL);
   struct pz_expert_result best = {.time_s = HUGE_VAL};
   pz_cost_set_chip(&worker->cost, chip, &worker->task->net);
   bool has_devices = expert && expert->stages * expert->tp <= worker->task->o.devices;
-  if (!has_devices) return best; /* not even for one replica */
+  if (!has_devices) return best;
   struct pz_call work = pz_scratch(call);
-  struct pz_variant *list = pz_alloc(&work, in.n_variants, sizeof *list);
-  const struct pz_fixed given = {.stages = expert->stages,
-                                 .split = shifted ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN};
-  in.variants = list;
-  in.n_variants = load_expert_variants(&work, portfolio, model, expert->tp, list);
-  in.given = &given;
-  in.quick_steps = in.steps;
-  struct pz_plan_choice found = pz_plan_find_best(&work, &in, HUGE_VAL);
-  if (found.time_s < HUGE_VAL)
-    best = (struct pz_expert_result){.time_s = found.time_s,
+  struct pz_variant *variants = pz_alloc(&work, inputs.n_variants, sizeof *variants);
+  const struct pz_fixed expert_plan = {.stages = expert->stages,
+                                       .split = shifted ? PZ_SPLIT_COMPAT : PZ_SPLIT_EVEN};
+  inputs.variants = variants;
+  inputs.n_variants = load_expert_variants(&work, portfolio, model, expert->tp, variants);
+  inputs.given = &expert_plan;
+  inputs.quick_steps = inputs.steps;
+  struct pz_plan_choice choice = pz_plan_find_best(&work, &inputs, HUGE_VAL);
+  if (choice.time_s < HUGE_VAL)
+    best = (struct pz_expert_result){.time_s = choice.time_s,
                                      .stages = expert->stages,
                                      .tp = expert->tp,
-                                     .replicas = found.plan.replicas,
-                                     .mbs = list[found.plan.variant].mbs,
-                                     .recompute = found.plan.recompute,
-                                     .n_open = found.n_open_here};
-  for (uint32_t i = 0; i < in.n_variants; i++) pz_close(&work, list[i].w);
+                                     .replicas = choice.plan.replicas,
+                                     .mbs = variants[choice.plan.variant].mbs,
+                                     .recompute = choice.plan.recompute,
+                                     .n_open = choice.n_open_here};
+  for (uint32_t i = 0; i < inputs.n_variants; i++) pz_close(&work, variants[i].w);
   pz_scratch_end(&work);
   return best;
 }
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
-/* Evaluates the expert's plan, or if reference->expert is false, the best plan, with this
- * memory.  If it fits, stores its throughput. */
+/* Evaluates a plan with this memory: the expert's plan if reference->expert is true, otherwise the
+ * best plan.  If the plan fits, stores its throughput in *reference. */
 static void try_memory(struct pz_call *call, struct pz_original_worker *worker,
                        const struct pz_chip *chip, uint32_t model, double hbm_gib,
                        struct pz_reference *reference) {
@@ -97,19 +96,18 @@ static void try_memory(struct pz_call *call, struct pz_original_worker *worker,
   reference->hbm_gib = hbm_gib;
 }
 
-/* Tries 32 GiB and then the larger memories, until the plan fits. */
+/* Evaluates a plan with 32 GiB and then with the larger memories, until it fits. */
 static void try_memories(struct pz_call *call, struct pz_original_worker *worker,
                          const struct pz_chip *chip, uint32_t model,
                          struct pz_reference *reference) {
   enum { LEAST_GIB = 32 };
   const struct pz_choices *hbm = &worker->task->o.hbm_gib;
   try_memory(call, worker, chip, model, LEAST_GIB, reference);
-  for (int h = 0; h < hbm->n && !(reference->samples_per_s > 0); h++)
-    if (hbm->v[h] > LEAST_GIB) try_memory(call, worker, chip, model, (double)hbm->v[h], reference);
+  for (int i = 0; i < hbm->n && !(reference->samples_per_s > 0); i++)
+    if (hbm->v[i] > LEAST_GIB) try_memory(call, worker, chip, model, (double)hbm->v[i], reference);
 }
 
-/* Returns the throughput of a model on a chip with its expert's plan, or if that does not fit,
- * with the best plan. */
+/* If no expert's plan is known or it does not fit, the best plan is evaluated. */
 struct pz_reference pz_reference_on(struct pz_call *call, struct pz_original_worker *worker,
                                     const struct pz_chip *chip, uint32_t model) {
   struct pz_reference reference = {.expert =
@@ -122,7 +120,6 @@ struct pz_reference pz_reference_on(struct pz_call *call, struct pz_original_wor
   return reference;
 }
 
-/* Returns the throughput of a model on the chip that all others are compared with. */
 struct pz_reference pz_reference_of_model(struct pz_call *call, struct pz_original_worker *worker,
                                           uint32_t model) {
   struct pz_chip chip;

@@ -16,18 +16,19 @@ struct bucketed_point {
   uint32_t point;
 };
 
-static int compare_larger_first(const void *a, const void *b) {
-  const struct bucketed_point *x = a, *y = b;
-  if (x->bucket != y->bucket) return x->bucket > y->bucket ? -1 : 1;
-  return x->point < y->point ? -1 : 1;
+/* Compares two chips for qsort(): larger areas first, then lower indices. */
+static int compare_larger_first(const void *left, const void *right) {
+  const struct bucketed_point *first = left, *second = right;
+  if (first->bucket != second->bucket) return first->bucket > second->bucket ? -1 : 1;
+  return first->point < second->point ? -1 : 1;
 }
 
-/* Returns whether the best values of the last buckets do not rise.  `last` is a ring buffer; n
- * buckets were seen. */
-static bool has_converged(const double last[BUCKETS_COMPARED], uint32_t n) {
-  if (n < BUCKETS_COMPARED) return false;
-  for (uint32_t i = n - BUCKETS_COMPARED; i + 1 < n; i++)
-    if (last[i % BUCKETS_COMPARED] < last[(i + 1) % BUCKETS_COMPARED]) return false;
+/* Returns whether the best values of the last buckets do not rise.  bucket_best is a ring buffer of
+ * the best value of each bucket. */
+static bool has_converged(const double bucket_best[BUCKETS_COMPARED], uint32_t n_buckets) {
+  if (n_buckets < BUCKETS_COMPARED) return false;
+  for (uint32_t i = n_buckets - BUCKETS_COMPARED; i + 1 < n_buckets; i++)
+    if (bucket_best[i % BUCKETS_COMPARED] < bucket_best[(i + 1) % BUCKETS_COMPARED]) return false;
   return true;
 }
 
@@ -36,7 +37,7 @@ static bool has_converged(const double last[BUCKETS_COMPARED], uint32_t n) {
 struct pz_baseline_answer pz_baseline_sweep(struct pz_call *call,
                                             const struct pz_baseline_question *question) {
   struct pz_baseline_best best = {0};
-  double last[BUCKETS_COMPARED] = {0};
+  double bucket_best[BUCKETS_COMPARED] = {0};
   uint32_t n_buckets = 0;
   struct bucketed_point *list = pz_alloc(call, question->n_points, sizeof *list);
   for (uint32_t i = 0; i < question->n_points; i++)
@@ -45,16 +46,16 @@ struct pz_baseline_answer pz_baseline_sweep(struct pz_call *call,
   for (uint32_t i = 0; i < question->n_points; i++) {
     bool is_first_of_bucket = i == 0 || list[i].bucket != list[i - 1].bucket;
     if (is_first_of_bucket) {
-      if (best.any && has_converged(last, n_buckets)) break;
-      last[n_buckets % BUCKETS_COMPARED] = 0;
+      if (best.has_chip && has_converged(bucket_best, n_buckets)) break;
+      bucket_best[n_buckets % BUCKETS_COMPARED] = 0;
       n_buckets++;
     }
     double value = pz_baseline_value(call, question, list[i].point);
-    double *bucket_best = &last[(n_buckets - 1) % BUCKETS_COMPARED];
-    *bucket_best = fmax(*bucket_best, value);
-    best.n_seen++;
+    double *current = &bucket_best[(n_buckets - 1) % BUCKETS_COMPARED];
+    *current = fmax(*current, value);
+    best.n_considered++;
     if (value > best.value) {
-      best.any = true;
+      best.has_chip = true;
       best.point = list[i].point;
       best.value = value;
     }

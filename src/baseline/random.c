@@ -1,4 +1,4 @@
-/* Baseline: the best of random chips, as many as the search evaluated. */
+/* A baseline that chooses the best of randomly drawn chips. */
 #include "baseline/baseline.h"
 #include "core/num.h"
 
@@ -12,6 +12,6 @@ struct pz_baseline_answer pz_baseline_random(struct pz_call *call,
   uint64_t state = question->seed;
   for (uint32_t i = 0; i < question->n_points; i++) points[i] = i;
   pz_random_draw(&state, points, question->n_points, n);
-  pz_baseline_see(call, question, points, n, &best);
+  pz_baseline_consider(call, question, points, n, &best);
   return pz_baseline_conclude(call, question, &best);
 }

@@ -172,7 +172,7 @@ static struct pz_evaluation evaluate_here(struct pz_call *call, struct pz_origin
   struct pz_call in_worker = pz_call_in(call, &worker->arena);
   if (!worker->ignores_bounds && !worker->is_outside) in.bounds = &bounds;
   struct pz_plan_choice found = pz_plan_find_best(&in_worker, &in, limit_s);
-  worker->n_variants += found.n_looked;
+  worker->n_variants += found.n_scheduled;
   if (!found.below) return (struct pz_evaluation){.step_s = HUGE_VAL, .least_s = limit_s};
   if (found.plan.n_stages) found.plan.variant += tables.first;
   return (struct pz_evaluation){.effort = effort,

@@ -17,7 +17,7 @@
 
 enum { MOST_PROGRAM_BYTES = 1 << 20 };
 
-/* Fields whose argument has another name. */
+/* Fields of Megatron Bridge whose argument of Megatron-LM has another name. */
 static const struct renamed_field {
   const char *field, *argument;
   bool is_negated; /* the argument turns off what the field turns on */
@@ -51,6 +51,7 @@ struct span {
   size_t n;
 };
 
+/* Returns whether a span consists of this text. */
 static bool is_span(struct span span, const char *text) {
   return strlen(text) == span.n && memcmp(span.text, text, span.n) == 0;
 }
@@ -99,8 +100,8 @@ static void write_field(struct span field, struct span value, FILE *out) {
   if (is_span(value, "None")) return;
   for (size_t i = 0; i < sizeof neutral_fields / sizeof *neutral_fields; i++)
     if (is_span(field, neutral_fields[i])) return;
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
-    const struct pz_plan_field_info *info = pz_plan_field((enum pz_plan_field)f);
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
+    const struct pz_plan_field_info *info = pz_plan_field((enum pz_plan_field)i);
     const char *bridge = info->in[PZ_LAUNCH_BRIDGE], *megatron = info->in[PZ_LAUNCH_MEGATRON];
     if (bridge && megatron && is_span(field, bridge)) argument = megatron + 2;
   }
@@ -218,8 +219,7 @@ static void read_modules(struct span value, struct adapters *out) {
   const char *end = value.text + value.n;
   size_t n = 0;
   for (const char *at = value.text; at < end && n + 2 < sizeof out->modules; at++) {
-    /* all names have underscores, so a comma that no underscore follows is after the last name
-     * */
+    /* all names have underscores, so a comma without a later underscore is after the last name */
     bool separates = *at == ',' && n && memchr(at, '_', (size_t)(end - at));
     if (isalnum((unsigned char)*at) || *at == '_')
       out->modules[n++] = *at;
@@ -229,6 +229,7 @@ static void read_modules(struct span value, struct adapters *out) {
   out->modules[n] = '\0';
 }
 
+/* Parses a number of at least 0.  Returns false if the text is not one. */
 static bool parse_adapter_number(struct span value, double *out) {
   char number[32], *rest;
   if (!value.n || value.n >= sizeof number) return false;
@@ -241,6 +242,7 @@ static bool parse_adapter_number(struct span value, double *out) {
 /* Reads one keyword of the call, such as "dim=16".  Returns false if its name is unknown or its
  * value is not accepted. */
 static bool read_keyword_argument(struct span keyword, struct adapters *out) {
+  /* keywords that a plan does not depend on */
   static const char *const others[] = {"alpha",
                                        "dropout_position",
                                        "lora_A_init_method",
@@ -287,8 +289,7 @@ static const char *find_adapters(const char *text, const char *end, size_t *line
   return end;
 }
 
-/* Returns the adapters of "peft = LoRA(...)" as a plan names them, or NULL if the program has none.
- * */
+/* Returns the adapters of "peft = LoRA(...)" as a plan names them, or NULL if there are none. */
 static const char *read_adapters(struct pz_call *call, const char *name, const char *text,
                                  size_t bytes) {
   struct adapters adapters = default_adapters;

@@ -12,6 +12,7 @@ static void write_integer(FILE *out, const char *flag, int64_t value) {
   fprintf(out, "  %s %" PRId64 "\n", flag, value);
 }
 
+/* Writes a field of the plan as an argument of Megatron-DeepSpeed. */
 static void write_deepspeed_field(const struct pz_launch *launch, enum pz_plan_field field,
                                   FILE *out) {
   pz_write_plan_field(launch, field, PZ_LAUNCH_DEEPSPEED, "  ", " ", out);
@@ -46,6 +47,7 @@ static void write_model_arguments(const struct pz_launch *launch, FILE *out) {
   fputs(")\n\n", out);
 }
 
+/* Writes the arguments of batch, schedule, recomputation, offloading, data and checkpoints. */
 static void write_training_arguments(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
   fputs("TRAINING_ARGS=(\n", out);
@@ -99,6 +101,7 @@ static void write_stage3_settings(const struct pz_launch *launch, FILE *out) {
           10 * shape->hidden, layer_parameters);
 }
 
+/* Writes a here-document with DeepSpeed's configuration. */
 static void write_deepspeed_config(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
   const char *half = plan->precision == PZ_PRECISION_FP16 ? "fp16" : "bf16";

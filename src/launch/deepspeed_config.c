@@ -28,6 +28,7 @@ static const char *const zero_refused[] = {
     "zenflow", NULL};
 /* clang-format on */
 
+/* Returns the i-th key of a list, for pz_text_misspelt(). */
 static const char *listed_key(const void *list, size_t i) { return ((const char *const *)list)[i]; }
 
 /* Returns whether the value of a key turns something on.  false, null, a size of 0 or 1, -1 and

@@ -65,8 +65,8 @@ void pz_write_plan_field(const struct pz_launch *launch, enum pz_plan_field fiel
           pz_plan_field_text(&launch->plan, field, value, sizeof value));
 }
 
-void pz_write_if(FILE *out, bool on, const char *arguments) {
-  if (on) fprintf(out, "  %s\n", arguments);
+void pz_write_if(FILE *out, bool condition, const char *arguments) {
+  if (condition) fprintf(out, "  %s\n", arguments);
 }
 
 /* ---- the script ----------------------------------------------------------------------------- */
@@ -163,20 +163,20 @@ void pz_write_torchrun(const struct pz_launch *launch, FILE *out) {
 }
 
 struct pz_buffer *pz_launch_script(struct pz_call *call, int i, const struct pz_launch *launch) {
-  struct pz_launch own = *launch;
+  struct pz_launch job = *launch;
   struct pz_error *err = pz_call_error(call);
-  own.plan.framework = pz_framework_find(pz_launch_names[i]);
-  (void)pz_plan_unify_recompute(&own.plan, launch->shape.layers);
-  pz_require_plan(call, &own.plan);
-  pz_require_chunks(call, &own.plan, launch->shape.layers);
-  bool runs = pz_framework_trains(own.plan.framework, &launch->shape, err) &&
-              pz_framework_can_run(&own.plan, &launch->shape, err);
+  job.plan.framework = pz_framework_find(pz_launch_names[i]);
+  (void)pz_plan_unify_recompute(&job.plan, launch->shape.layers);
+  pz_require_plan(call, &job.plan);
+  pz_require_chunks(call, &job.plan, launch->shape.layers);
+  bool runs = pz_framework_trains(job.plan.framework, &launch->shape, err) &&
+              pz_framework_can_run(&job.plan, &launch->shape, err);
   if (!runs) pz_must(call, PZ_BAD_USE);
-  own.plan.framework = launch->plan.framework;
-  own.plan.overlap = pz_plan_effective_overlap(&own.plan);
+  job.plan.framework = launch->plan.framework;
+  job.plan.overlap = pz_plan_effective_overlap(&job.plan);
   struct pz_buffer *script = pz_buffer_new(call);
   FILE *out = pz_buffer_open(call, script);
-  writers[i](&own, out);
+  writers[i](&job, out);
   pz_buffer_flush(call, out);
   return script;
 }
@@ -235,12 +235,11 @@ static void read_unset_fields(struct pz_call *call, const char *head, struct pz_
   }
 }
 
-/* Arguments of match_model(): does the built-in model `preset` have the shape of the run's
- * configuration? */
+/* Arguments of match_model(). */
 struct model_match {
-  const char *preset;
-  const struct pz_run_plan *run;
-  bool is_same; /* the result */
+  const char *preset;            /* name of a built-in model */
+  const struct pz_run_plan *run; /* a run with a configuration of its model */
+  bool is_same;                  /* result: whether both models have the same shape */
 };
 
 /* Finds out whether the built-in model has the shape of the run's configuration. */

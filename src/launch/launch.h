@@ -51,8 +51,8 @@ void pz_write_plan_field(const struct pz_launch *launch, enum pz_plan_field fiel
                          enum pz_launcher launcher, const char *before, const char *between,
                          FILE *out);
 
-/* If `on` is true, writes the arguments on a line of their own. */
-void pz_write_if(FILE *out, bool on, const char *arguments);
+/* Writes the arguments on a line of their own if the condition holds. */
+void pz_write_if(FILE *out, bool condition, const char *arguments);
 
 /* Returns the dropout that the prediction assumes: the model's, or 0 if the framework uses none. */
 double pz_launch_dropout(const struct pz_launch *launch, double model_dropout);

@@ -13,6 +13,7 @@ static void write_megatron_field(const struct pz_launch *launch, enum pz_plan_fi
   pz_write_plan_field(launch, field, PZ_LAUNCH_MEGATRON, "  ", " ", out);
 }
 
+/* Writes the arguments of the optimizer, its sharding, and the overlap of its collectives. */
 static void write_optimizer_arguments(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
   const char *moments = pz_core_moment_type(launch);
@@ -38,6 +39,7 @@ static void write_optimizer_arguments(const struct pz_launch *launch, FILE *out)
   pz_write_if(out, pz_plan_overlaps(plan, PZ_OVERLAP_PARAM), "--overlap-param-gather");
 }
 
+/* Writes the arguments of batch, schedule, precision, recomputation and checkpoints. */
 static void write_training_arguments(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
   fputs("TRAINING_ARGS=(\n", out);
@@ -68,6 +70,7 @@ static void write_training_arguments(const struct pz_launch *launch, FILE *out) 
   pz_write_saving_arguments(out);
 }
 
+/* Writes shell commands that choose between generated data and a data set with a tokenizer. */
 static void write_data_arguments(const struct pz_launch *launch, FILE *out) {
   fprintf(
       out,

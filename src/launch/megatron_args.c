@@ -20,13 +20,15 @@ enum { MOST_NOTES_ON_WORDS = 20, MOST_IGNORED = 1000, MOST_COMPARED = 4096, MOST
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
+/* The kinds of values, which megatron_arguments.def describes. */
 enum kind { FLAG, COUNT, AMOUNT, REAL, WORD, LIST };
 
+/* Arguments that are read. */
 static const struct argument {
   const char *name;
   enum kind kind;
-  int value;  /* ARG_... or PZ_PLAN_... */
-  bool batch; /* stands in the comments of a Slurm script */
+  int value;     /* the number of the argument: ARG_... or PZ_PLAN_... */
+  bool is_slurm; /* an option of Slurm in a comment #SBATCH, not an argument of Megatron */
 } arguments[] = {
 #define ARGUMENT(id, kind, name) {name, kind, ARG_##id, false},
 #define ALSO(value, kind, name) {name, kind, value, false},
@@ -74,7 +76,7 @@ enum { N_REFUSALS = sizeof refusals / sizeof *refusals };
 
 /* clang-format off */
 /* Arguments that do not change the step. */
-static const char *const silent[] = {
+static const char *const neutral_arguments[] = {
     "lr*", "min-lr", "weight-decay*", "start-weight-decay", "end-weight-decay", "adam-*", "clip-grad", "sgd-momentum", "override-opt*",
     "use-checkpoint-*", "train-*", "eval-*", "exit-*", "save*", "load*", "no-load-*", "no-save-*", "ckpt-*", "async-save", "use-dist-ckpt",
     "auto-detect-ckpt-format", "finetune", "log-*", "timing-log-*", "tensorboard-*", "wandb-*", "data-*", "split", "tokenizer-*", "vocab-file", "merge-file",
@@ -106,6 +108,7 @@ static const char *const silent[] = {
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
+/* Returns the character with a dash in place of an underscore. */
 static char with_dash(char c) { return c == '_' ? '-' : c; }
 
 /* Returns whether a name, up to its "=", matches a pattern of the tables.  Dashes and underscores
@@ -134,17 +137,16 @@ static const char *plan_argument_name(int field) {
   return name ? name + 2 : NULL;
 }
 
-/* Finds the table row of an argument that is read.  `batch` selects arguments in Slurm's comments.
- * */
-static bool find_argument(const char *name, bool batch, struct argument *out) {
-  for (int field = 0; field < PZ_PLAN_FIELDS && !batch; field++) {
+/* Finds the table row of an argument that is read, or if `is_slurm`, of an option of Slurm. */
+static bool find_argument(const char *name, bool is_slurm, struct argument *out) {
+  for (int field = 0; field < PZ_PLAN_FIELDS && !is_slurm; field++) {
     const char *plan_argument = plan_argument_name(field);
     if (!plan_argument || !name_matches(plan_argument, name)) continue;
     *out = (struct argument){plan_argument, COUNT, field, false};
     return true;
   }
   for (size_t i = 0; i < N_ARGUMENTS; i++) {
-    if (arguments[i].batch != batch || !name_matches(arguments[i].name, name)) continue;
+    if (arguments[i].is_slurm != is_slurm || !name_matches(arguments[i].name, name)) continue;
     *out = arguments[i];
     return true;
   }
@@ -175,8 +177,8 @@ static const char *suggested_name(const void *ctx, size_t i) {
     n += name != NULL;
   }
   for (size_t k = 0; k < N_ARGUMENTS; k++) {
-    if (!arguments[k].batch && n == i) return arguments[k].name;
-    n += !arguments[k].batch;
+    if (!arguments[k].is_slurm && n == i) return arguments[k].name;
+    n += !arguments[k].is_slurm;
   }
   for (size_t k = 0; k < N_REFUSALS; k++) {
     bool is_full_name = !strchr(refusals[k].name, '*');
@@ -201,7 +203,7 @@ static const char *find_meant_name(struct pz_megatron_reader *reader, const char
   bool too_many = reader->n_compared > MOST_COMPARED; /* each comparison goes through all names */
   reader->n_compared++;
   if (too_many) return NULL;
-  for (const char *const *known = silent; *known; known++)
+  for (const char *const *known = neutral_arguments; *known; known++)
     if (!strchr(*known, '*') && name_matches(*known, name)) return NULL;
   return pz_text_misspelt(name, suggested_name, NULL);
 }
@@ -271,6 +273,7 @@ void pz_add_ignored(struct pz_megatron_reader *reader, const char *name) {
 
 /* ---- reading one argument ------------------------------------------------------------------- */
 
+/* Returns the i-th word of the script. */
 static struct pz_shell_word *word_at(const struct pz_megatron_reader *reader, uint32_t i) {
   return pz_vec_at(&reader->words.words, struct pz_shell_word, i);
 }
@@ -313,7 +316,7 @@ static const char *find_value(const struct pz_megatron_reader *reader, uint32_t 
   *unknown = equals ? word_at(reader, i)->unknown : NULL;
   for (uint32_t k = i + 1; k < reader->words.words.n && (!text || is_list); k++) {
     const struct pz_shell_word *word = word_at(reader, k);
-    if (word->begins || strncmp(word->text, "--", 2) == 0) break;
+    if (word->is_first || strncmp(word->text, "--", 2) == 0) break;
     if (text && strlen(text) > PZ_SHELL_MOST_VALUE) break;
     if (word->unknown) *unknown = word->unknown;
     text = text ? pz_format(reader->call, "%s %s", text, word->text) : word->text;
@@ -377,7 +380,7 @@ static _Noreturn void fail_misspelt(struct pz_megatron_reader *reader,
               name_length < 60 ? name_length : 60, name);
 }
 
-/* Number of values of arguments that may have any number of them. */
+/* Stands for an unlimited number of values. */
 enum { ANY_VALUES = 1 << 30 };
 
 /* Reads the argument at word i.  Returns how many of the following words may be its values. */
@@ -388,22 +391,22 @@ static int read_argument(struct pz_megatron_reader *reader, uint32_t i) {
   char *name = pz_format(reader->call, "%.*s", n < 80 ? (int)n - 2 : 78, word->text + 2);
   struct argument argument = {.kind = FLAG};
   pz_text_plain(name);
-  bool is_known = find_argument(name, word->batch, &argument);
-  bool is_left_out = !word->batch && pz_is_ignored(reader, name);
+  bool is_known = find_argument(name, word->is_slurm, &argument);
+  bool is_left_out = !word->is_slurm && pz_is_ignored(reader, name);
   bool is_list = argument.kind == LIST;
   const char *value = find_value(reader, i, equals, is_list, &unknown);
-  int values = argument.kind != FLAG && !equals;
-  if (!is_known || is_list) values = ANY_VALUES;
+  int n_values = argument.kind != FLAG && !equals;
+  if (!is_known || is_list) n_values = ANY_VALUES;
   if (is_known && !is_left_out) {
     store_argument(reader, &argument, word->line, value, unknown);
-    return values;
+    return n_values;
   }
   const struct refused_argument *refused = is_known ? NULL : find_refused(name);
   bool has_exact_name =
-      is_known || is_left_out || word->batch || (refused && !strchr(refused->name, '*'));
+      is_known || is_left_out || word->is_slurm || (refused && !strchr(refused->name, '*'));
   const char *meant = has_exact_name ? NULL : find_meant_name(reader, name);
   if (meant) fail_misspelt(reader, word, name, meant);
-  if (!is_known && (word->batch || pz_name_is_among(silent, name))) return values;
+  if (!is_known && (word->is_slurm || pz_name_is_among(neutral_arguments, name))) return n_values;
   if (is_left_out && (is_known || refused))
     pz_megatron_add_note(reader, pz_format(reader->call, "--%s is left out%s%s", name,
                                            refused ? ": " : "", refused ? refused->effect : ""));
@@ -411,7 +414,7 @@ static int read_argument(struct pz_megatron_reader *reader, uint32_t i) {
     refuse_argument(reader, refused, name, word->line, value);
   else
     pz_add_ignored(reader, name);
-  return values;
+  return n_values;
 }
 
 /* ---- finding arguments among words ---------------------------------------------------------- */
@@ -419,7 +422,7 @@ static int read_argument(struct pz_megatron_reader *reader, uint32_t i) {
 /* Returns whether a word is an argument of the training program, rather than of its launcher. */
 static bool is_program_argument(const struct pz_shell_word *word) {
   struct argument argument;
-  bool has_dashes = !word->batch && strncmp(word->text, "--", 2) == 0;
+  bool has_dashes = !word->is_slurm && strncmp(word->text, "--", 2) == 0;
   if (!has_dashes || !find_argument(word->text + 2, false, &argument)) return false;
   return argument.value != ARG_NODES && argument.value != ARG_PROCESSES_PER_NODE;
 }
@@ -481,7 +484,7 @@ static void read_words(struct pz_megatron_reader *reader) {
   uint32_t n_words = reader->words.words.n;
   bool in_list = false;    /* in a line or list with arguments of the program */
   bool in_program = false; /* these arguments have begun */
-  int values = 0;          /* how many words may still be values of the last argument */
+  int n_values = 0;        /* how many words may still be values of the last argument */
   for (uint32_t i = 0; i < n_words; i++) {
     const struct pz_shell_word *word = word_at(reader, i);
     const char *text = word->text;
@@ -490,32 +493,32 @@ static void read_words(struct pz_megatron_reader *reader) {
     bool has_dashes_and_name = dashes && isalpha((unsigned char)text[dashes]);
     bool is_program_file = !dashes && n > 3 && strcmp(text + n - 3, ".py") == 0;
     struct argument argument;
-    if (word->begins) {
+    if (word->is_first) {
       in_list = is_program_argument(word);
-      for (uint32_t k = i + 1; k < n_words && !word_at(reader, k)->begins && !in_list; k++)
+      for (uint32_t k = i + 1; k < n_words && !word_at(reader, k)->is_first && !in_list; k++)
         in_list = is_program_argument(word_at(reader, k));
       in_program = in_list && dashes;
-      values = ANY_VALUES;
+      n_values = ANY_VALUES;
     }
     if (dashes > 1 && !is_typographic && n > 2) {
-      values = read_argument(reader, i);
+      n_values = read_argument(reader, i);
       in_program = in_program || (in_list && is_program_argument(word));
-    } else if (word->batch) {
+    } else if (word->is_slurm) {
       const char *unknown, *value = find_value(reader, i, NULL, false, &unknown);
       if (strcmp(text, "-N") == 0) store_argument(reader, &slurm_nodes, word->line, value, unknown);
     } else if (has_dashes_and_name &&
                (in_program || (is_typographic && find_meant_name(reader, text + dashes)))) {
       read_stray_word(reader, word, dashes);
-      values = ANY_VALUES;
+      n_values = ANY_VALUES;
     } else if (override_prefix(text)) {
       read_stray_word(reader, word, override_prefix(text));
     } else if (in_list && is_program_file) {
       in_program = true;
-      values = ANY_VALUES;
+      n_values = ANY_VALUES;
     } else if (in_list && strpbrk(text, "-_") && find_argument(text, false, &argument)) {
       read_stray_word(reader, word, 0);
-    } else if (values) {
-      if (values < ANY_VALUES) values--;
+    } else if (n_values) {
+      if (n_values < ANY_VALUES) n_values--;
     } else if (in_program && n && !word->unknown) {
       read_stray_word(reader, word, 0);
     }

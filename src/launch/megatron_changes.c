@@ -14,12 +14,13 @@
 
 struct plan_changes {
   const struct pz_run_plan *run;
-  const struct pz_plan *from, *to;
+  const struct pz_plan *from, *to; /* the run's plan, and the plan that it is changed into */
   FILE *out;
   bool has_written;  /* something was written to `out` */
   char removed[240]; /* names of arguments to be removed, separated by commas */
 };
 
+/* Writes a change after a space, unless it is the first. */
 PZ_PRINTF(2, 3) static void write_change(struct plan_changes *changes, const char *format, ...) {
   va_list values;
   if (changes->has_written) fputc(' ', changes->out);

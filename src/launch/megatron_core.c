@@ -105,6 +105,7 @@ static bool uses_flex_dispatcher(const struct pz_plan *plan) {
   return pz_plan_dispatcher(plan) != PZ_DISPATCHER_ALLTOALL && pz_plan_ep(plan) > 1;
 }
 
+/* Writes the properties of experts, of the router, and of the dispatcher of tokens. */
 static void write_expert_fields(const struct core_writer *writer) {
   const struct pz_model_shape *shape = &writer->launch->shape;
   const struct pz_plan *plan = &writer->launch->plan;
@@ -176,6 +177,7 @@ static void write_latent_fields(const struct core_writer *writer) {
   if (may_fuse_rope) write_negated_flag(writer, "no-rope-fusion", "apply-rope-fusion", false);
 }
 
+/* Writes heads, head dimensions and the attention kernel. */
 static void write_attention(const struct core_writer *writer) {
   const struct pz_model_shape *shape = &writer->launch->shape;
   const struct pz_plan *plan = &writer->launch->plan;

@@ -17,6 +17,7 @@
 #include "launch/megatron_reader.h"
 #include "plan/model_shape.h"
 
+/* The numbers of a model's shape. */
 struct shape {
   int64_t layers, hidden, heads, kv_heads, head_dim, ffn, expert_ffn, vocab, positions;
   double hidden_dropout, attention_dropout;
@@ -97,12 +98,11 @@ void pz_read_layer_letters(struct pz_megatron_reader *reader) {
 struct layer_list {
   const char *at; /* the next character of the text */
   char *layers;   /* 0 or 1 for each layer so far */
-  size_t n, most; /* layers so far, and at most */
-  int depth;      /* of open parentheses */
+  size_t n, most; /* number of layers so far, and its limit */
+  int depth;      /* number of open parentheses */
 };
 
-/* Skips a character and the blanks around it.  Returns false if the next character is another one.
- * */
+/* Skips this character and the blanks around it.  Returns false if another character is next. */
 static bool skip_character(struct layer_list *list, char c) {
   list->at += strspn(list->at, " ");
   if (*list->at != c) return false;
@@ -113,8 +113,7 @@ static bool skip_character(struct layer_list *list, char c) {
 
 static bool read_list_sum(struct layer_list *list);
 
-/* Appends a list [0,1,...], or a sum in parentheses.  Returns false if the text is something else.
- * */
+/* Appends a list [0,1,...] or a sum in parentheses.  Returns false if the text is neither. */
 static bool read_list_term(struct layer_list *list) {
   enum { MOST_DEPTH = 8 };
   if (skip_character(list, '(')) {
@@ -194,8 +193,7 @@ static void check_nemotron(struct pz_megatron_reader *reader) {
     pz_need_given(reader, ARG_SHARED_FFN, "moe-shared-expert-intermediate-size");
 }
 
-/* Checks models with experts, latent attention, norms of query and key, or multi-token prediction.
- * */
+/* Checks models with experts, latent attention, norms of query and key, or token prediction. */
 static void check_recent_shape(struct pz_megatron_reader *reader) {
   bool experts = pz_has_experts(reader), norms = pz_given(reader, ARG_QK_NORM);
   bool latent = pz_given(reader, ARG_LATENT_ATTENTION), delta = is_delta_net(reader);
@@ -210,15 +208,15 @@ static void check_recent_shape(struct pz_megatron_reader *reader) {
     pz_reject_given(reader, ARG_GROUP_QUERY,
                     "--group-query-attention or --multi-latent-attention, not both");
   if (!experts && !norms && !latent && !predicts) return;
-  const char *what = "multi-token prediction";
-  if (norms) what = "norms of query and key";
-  if (latent) what = "latent attention";
-  if (experts) what = "experts";
+  const char *property = "multi-token prediction";
+  if (norms) property = "norms of query and key";
+  if (latent) property = "latent attention";
+  if (experts) property = "experts";
   if (!pz_given(reader, ARG_SWIGLU) || biases)
     pz_raise(reader->call, PZ_BAD_INPUT,
              "%s: %s in a model with %s is not covered; accepted: with --swiglu and "
              "--disable-bias-linear, without --add-qkv-bias",
-             reader->name, what, biases ? "biases" : "gelu");
+             reader->name, property, biases ? "biases" : "gelu");
   bool lacks_experts = latent && !experts, lacks_latent = predicts && !latent && !delta;
   if (lacks_experts || lacks_latent)
     pz_raise(reader->call, PZ_BAD_INPUT, "%s: %s without %s is not covered; accepted: with it",
@@ -324,6 +322,7 @@ static int64_t read_vocab(struct pz_megatron_reader *reader) {
   return pz_ceil_div(vocab, unit) * unit;
 }
 
+/* Returns the dropout that an argument states, or Megatron's default. */
 static double read_dropout(const struct pz_megatron_reader *reader, int argument) {
   return pz_given(reader, argument) ? reader->given[argument].real : 0.1;
 }
@@ -376,6 +375,7 @@ static void write_truth(FILE *out, const char *key, bool on) {
   fprintf(out, ",\"%s\":%s", key, on ? "true" : "false");
 }
 
+/* Writes the keys of DeepSeek-V3: experts, latent attention and multi-token prediction. */
 static void write_latent_attention(const struct pz_megatron_reader *reader,
                                    const struct shape *shape, FILE *out) {
   write_count(out, "n_routed_experts", reader->given[ARG_EXPERTS].count);
@@ -395,6 +395,7 @@ static void write_latent_attention(const struct pz_megatron_reader *reader,
   write_count(out, "num_nextn_predict_layers", pz_given_count(reader, ARG_PREDICT_LAYERS, 0));
 }
 
+/* Writes the keys of experts, and which layers have none. */
 static void write_experts(const struct pz_megatron_reader *reader, const struct shape *shape,
                           FILE *out) {
   const char *layers = shape->expert_layers, *between = ",\"mlp_only_layers\":[";
@@ -426,6 +427,7 @@ static void write_common_shape(const struct pz_megatron_reader *reader, const st
   fprintf(out, ",\"attention_dropout\":%g", shape->attention_dropout);
 }
 
+/* Writes the keys of Nemotron-H. */
 static void write_nemotron(const struct pz_megatron_reader *reader, const struct shape *shape,
                            FILE *out) {
   int64_t head_dim = pz_given_count(reader, ARG_MAMBA_HEAD_DIM, 64);

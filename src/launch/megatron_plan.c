@@ -404,6 +404,7 @@ static void read_overlap_and_offloading(struct pz_megatron_reader *reader) {
 
 /* ---- precision and kernels ------------------------------------------------------------------ */
 
+/* Reads the precision of GEMMs, and the layers at both ends that stay in 16 bit. */
 static void read_precision(struct pz_megatron_reader *reader) {
   struct pz_plan *plan = &reader->run->plan;
   bool fp8 = pz_given(reader, ARG_FP8) || pz_given(reader, ARG_FP8_FORMAT);

@@ -34,10 +34,11 @@ struct pz_given_argument {
   double real;   /* value of a REAL */
 };
 
+/* The state of reading a run from its arguments. */
 struct pz_megatron_reader {
   struct pz_call *call;
-  const char *name; /* of the text, for messages */
-  const char *text;
+  const char *name; /* name of the script, for messages */
+  const char *text; /* the script */
   size_t bytes;
   const struct pz_run_plan_options *options;
   struct pz_shell_text words;
@@ -51,6 +52,7 @@ struct pz_megatron_reader {
 
 /* ---- arguments that were given (megatron_args.c) -------------------------------------------- */
 
+/* Returns whether the argument was given. */
 bool pz_given(const struct pz_megatron_reader *reader, int argument);
 
 /* Returns the number that was given, or `absent` if the argument was not given. */

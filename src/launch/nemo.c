@@ -8,12 +8,12 @@
 
 static const char *python_truth(bool on) { return on ? "True" : "False"; }
 
-/* Returns whether the plan uses CUDA graphs, which require a random number generator of their own.
- * */
+/* Returns whether the plan uses CUDA graphs, which need their own random number generator. */
 static bool uses_cuda_graphs(const struct pz_plan *plan) {
   return plan->execution == PZ_EXECUTION_GRAPH || plan->cuda_graphs > 0;
 }
 
+/* Writes the model's provider and its fields. */
 static void write_model_provider(const struct pz_launch *launch, FILE *out) {
   const struct pz_model_shape *shape = &launch->shape;
   bool is_nemotron = shape->family == PZ_SHAPE_NEMOTRON_H;
@@ -78,6 +78,7 @@ static void write_ddp_config(const struct pz_launch *launch, FILE *out) {
   fputs(")\n\n", out);
 }
 
+/* Writes the fields of 8-bit and 4-bit precision. */
 static void write_precision(const struct pz_plan *plan, FILE *out) {
   const char *format = pz_core_fp8_format(plan);
   if (format)
@@ -127,6 +128,7 @@ static void write_dataset(const struct pz_launch *launch, FILE *out) {
           launch->shape.vocab);
 }
 
+/* Writes precision, optimizer, the number of steps, batch sizes, and the data set. */
 static void write_training_config(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
   fprintf(out,

@@ -52,9 +52,10 @@ static double parse_logged_number(const char *at, const char *end) {
   return strtod(text, NULL);
 }
 
-static int compare_reals(const void *a, const void *b) {
-  double left = *(const double *)a, right = *(const double *)b;
-  return (left > right) - (left < right);
+/* Compares two doubles for qsort(), in ascending order. */
+static int compare_reals(const void *left, const void *right) {
+  double first = *(const double *)left, second = *(const double *)right;
+  return (first > second) - (first < second);
 }
 
 /* Returns the median of the numbers that follow a word in the text, or 0 if there are none.  The
@@ -233,8 +234,8 @@ static void write_argument(struct pz_call *call, struct pz_buffer *out, const ch
 static void write_logged_argument(struct pz_call *call, struct pz_buffer *out,
                                   const struct pz_vec *arguments,
                                   const struct logged_argument *argument) {
-  /* arguments whose logged name differs, and the value with which they are given (NULL: any value
-   * that is not off) */
+  /* arguments whose logged name differs, and the logged value for which they are written, or NULL
+   * if they are written with any value that is not off */
   static const struct {
     const char *logged, *value, *argument;
   } renamed[] = {{"fp8", NULL, "fp8-format"},

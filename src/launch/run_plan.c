@@ -15,6 +15,7 @@ struct pz_run_plan_options pz_run_plan_options_default(void) {
   return (struct pz_run_plan_options){.size = sizeof(struct pz_run_plan_options)};
 }
 
+/* Arguments of pz_run_plan_read(). */
 struct run_reading {
   const char *name, *text;
   size_t bytes;
@@ -42,10 +43,10 @@ static void read_plan_file(struct pz_call *call, const struct run_reading *readi
   }
 }
 
-/* Reads the run of a log from the arguments that the log shows. */
+/* Reads a run from the arguments that its log shows. */
 static void read_log(struct pz_call *call, const struct run_reading *reading,
                      const struct pz_run_plan_options *options, struct pz_run_plan *run) {
-  struct pz_run_plan_options own = *options;
+  struct pz_run_plan_options log_options = *options;
   struct pz_logged_run logged =
       pz_run_log_arguments(call, reading->name, reading->text, reading->bytes);
   if (!logged.arguments)
@@ -54,8 +55,9 @@ static void read_log(struct pz_call *call, const struct run_reading *reading,
              "script or configuration, with the step that it shows (calibrate: --plan "
              "FILE; tune FILE --measured-s S)",
              reading->name);
-  if (!own.devices) own.devices = logged.devices;
-  pz_megatron_read(call, reading->name, logged.arguments, strlen(logged.arguments), &own, run);
+  if (!log_options.devices) log_options.devices = logged.devices;
+  pz_megatron_read(call, reading->name, logged.arguments, strlen(logged.arguments), &log_options,
+                   run);
   if (!options->devices) run->from[PZ_PLAN_DEVICES] = "world_size of the log";
 }
 

@@ -45,8 +45,9 @@ static bool has_word_ending(const char *line, const char *end, const char *endin
 bool pz_script_document(const char *text, size_t bytes, const char *ending,
                         struct pz_document *out) {
   const char *end = text + bytes;
-  const char *delimiter = NULL, *start = NULL; /* start: where the wanted document begins */
-  size_t length = 0;                           /* of the delimiter; 0 outside of documents */
+  const char *delimiter = NULL; /* the word that ends the current document */
+  const char *start = NULL;     /* the first character of the document that is searched for */
+  size_t length = 0;            /* length of the delimiter, or 0 outside of documents */
   uint32_t line = 1, first_line = 0;
   for (const char *at = text; at < end; line++) {
     const char *line_end = memchr(at, '\n', (size_t)(end - at));

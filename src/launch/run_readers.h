@@ -24,10 +24,11 @@ const char *pz_find_text(const char *text, size_t bytes, const char *word);
 struct pz_document {
   const char *text;
   size_t bytes;
-  uint32_t line; /* of the script, on which the document begins */
+  uint32_t line; /* line of the script on which the document begins */
 };
 
-/* Finds the first such file whose name has this ending.  Returns false if there is none. */
+/* Finds the first file that a script writes under a name with this ending.  Returns false if there
+ * is none. */
 bool pz_script_document(const char *text, size_t bytes, const char *ending,
                         struct pz_document *out);
 

@@ -30,54 +30,56 @@ struct draft {
 
 enum truth { NO, MAYBE, YES };
 
-/* An `if`, `case` or { that is open. */
+/* An `if`, `case` or { that is open, with its current branch. */
 struct branch {
-  char kind;           /* i, c or { */
-  enum truth past;     /* whether an earlier branch of it was run */
-  enum truth now;      /* whether the current branch is run */
-  const char *subject; /* the word that a `case` compares; NULL if its value is unknown */
+  char kind;              /* i for `if`, c for `case`, or { */
+  enum truth earlier_run; /* whether an earlier branch of the statement was run */
+  enum truth is_run;      /* whether the current branch is run */
+  const char *subject;    /* the word that a `case` compares, or NULL if its value is unknown */
 };
 
 struct scanner {
   struct pz_call *call;
-  const char *name, *text;
-  size_t bytes, at;
-  uint32_t line;
+  const char *name, *text; /* name of the script in messages, and its text */
+  size_t bytes, at;        /* length of the text, and index of the current character */
+  uint32_t line;           /* line of the current character */
 
-  /* Lists of arguments: in quotes, ARGS="--a 1", or in parentheses. */
-  char list_quote; /* the quote that closes the list, or 0 */
-  uint32_t list_quote_line;
-  size_t list_quote_end;
-  uint32_t parentheses;
+  /* the list of arguments that the current character is in: ARGS="--a 1" or ARGS=(--a 1) */
+  char list_quote;          /* the quote that closes the list, or 0 */
+  uint32_t list_quote_line; /* line of the opening quote */
+  size_t list_quote_end;    /* index of the closing quote */
+  uint32_t parentheses;     /* number of open parentheses of lists */
 
-  bool begins_next;   /* the next word begins a line, list or command */
-  bool in_batch;      /* inside a comment #SBATCH */
-  bool at_command;    /* the next word is the first of a command */
-  bool at_pattern;    /* the next word is a pattern of a `case` */
-  bool in_test;       /* inside [ ], [[ ]] or test */
-  bool negated;       /* a ! stands before the command */
-  char joined_by;     /* & or |: the next command follows && or || */
-  enum truth joined;  /* value of the commands that && and || join so far */
-  enum truth command; /* whether the current command is run, given && and || but not branches */
+  bool next_is_first;    /* the next word begins a line, list or command */
+  bool in_slurm_comment; /* inside a comment #SBATCH, which has options of Slurm */
+  bool at_command;       /* the next word is the first of a command */
+  bool at_pattern;       /* the next word is a pattern of a `case` */
+  bool in_test;          /* inside [ ], [[ ]] or test */
+  bool negated;          /* a ! stands before the command */
+  char joined_by;        /* & or |: the next command follows && or || */
+  enum truth joined;     /* value of the commands that && and || join so far */
+  enum truth command;    /* whether the current command is run, given && and || but not branches */
   struct branch branches[MOST_DEPTH];
   int n_branches;
 
-  size_t stored_bytes; /* of all words and values */
+  size_t stored_bytes; /* bytes of all words and values so far */
   struct draft word;
   struct pz_shell_text out;
 };
 
 /* ---- errors and characters ------------------------------------------------------------------ */
 
-static _Noreturn void fail_in_line(const struct scanner *scanner, uint32_t line, const char *what,
-                                   const char *accepted) {
+/* Raises PZ_BAD_INPUT with the line of the script. */
+static _Noreturn void fail_in_line(const struct scanner *scanner, uint32_t line,
+                                   const char *problem, const char *accepted) {
   pz_raise_at(scanner->call, PZ_BAD_INPUT, scanner->name, (int)line, 0, "%s:%u: %s; accepted: %s",
-              scanner->name, line, what, accepted);
+              scanner->name, line, problem, accepted);
 }
 
-static _Noreturn void fail_limit(const struct scanner *scanner, const char *what, long most) {
+/* Raises PZ_LIMIT with the current line. */
+static _Noreturn void fail_limit(const struct scanner *scanner, const char *problem, long most) {
   pz_raise(scanner->call, PZ_LIMIT, "%s:%u: %s; accepted: at most %ld", scanner->name,
-           scanner->line, what, most);
+           scanner->line, problem, most);
 }
 
 /* Returns the character that is `ahead` characters after the current one, or 0 after the end of the
@@ -87,6 +89,7 @@ static char peek(const struct scanner *scanner, size_t ahead) {
   return at < scanner->bytes ? scanner->text[at] : '\0';
 }
 
+/* Returns whether a character may be in the name of a variable. */
 static bool is_name_character(char c, bool first) {
   return c == '_' || isalpha((unsigned char)c) || (!first && isdigit((unsigned char)c));
 }
@@ -98,6 +101,7 @@ static size_t name_length(const char *text, size_t n) {
   return length;
 }
 
+/* The operators of Kleene's logic. */
 static enum truth truth_not(enum truth a) { return (enum truth)(YES - a); }
 static enum truth truth_and(enum truth a, enum truth b) { return a < b ? a : b; }
 static enum truth truth_or(enum truth a, enum truth b) { return a > b ? a : b; }
@@ -106,7 +110,7 @@ static enum truth truth_or(enum truth a, enum truth b) { return a > b ? a : b; }
 static enum truth is_run(const struct scanner *scanner) {
   enum truth run = scanner->command;
   for (int i = 0; i < scanner->n_branches && i < MOST_DEPTH; i++)
-    run = truth_and(run, scanner->branches[i].now);
+    run = truth_and(run, scanner->branches[i].is_run);
   return run;
 }
 
@@ -196,6 +200,7 @@ struct arithmetic {
 
 static int64_t evaluate_sum(struct arithmetic *expression);
 
+/* Returns whether the next character of the expression is `c`. */
 static bool is_next(const struct arithmetic *expression, char c) {
   return expression->at < expression->end && *expression->at == c;
 }
@@ -209,7 +214,7 @@ static char next_operator(struct arithmetic *expression, const char *operators) 
   return expression->at[-1];
 }
 
-/* Parses a decimal number of at most 15 digits.  Other texts fail. */
+/* Parses a decimal number of at most 15 digits.  The evaluation fails for other texts. */
 static int64_t parse_digits(struct arithmetic *expression, const char *text, size_t n) {
   char digits[20] = {0};
   bool is_number = n && n <= 15;
@@ -258,6 +263,7 @@ static bool is_exact(struct arithmetic *expression, double value) {
   return !expression->failed;
 }
 
+/* Evaluates factors joined by *, / and %. */
 static int64_t evaluate_product(struct arithmetic *expression) {
   int64_t value = evaluate_factor(expression);
   for (;;) {
@@ -273,6 +279,7 @@ static int64_t evaluate_product(struct arithmetic *expression) {
   }
 }
 
+/* Evaluates products joined by + and -. */
 static int64_t evaluate_sum(struct arithmetic *expression) {
   int64_t value = evaluate_product(expression);
   for (;;) {
@@ -289,7 +296,7 @@ static int64_t evaluate_sum(struct arithmetic *expression) {
 static const char *expand_dollar(struct scanner *scanner, const char *dollar, const char *end,
                                  int depth);
 
-/* Returns the place after the bracket that closes the one at `at`, or NULL if none does. */
+/* Returns the character after the bracket that closes the one at `at`, or NULL if none does. */
 static const char *skip_brackets(const char *at, const char *end, char open, char close) {
   int depth = 0;
   for (; at < end; at++) {
@@ -398,8 +405,8 @@ static void expand_here(struct scanner *scanner) {
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-/* Returns the place of the quote that closes the one at the current place, or the end of the text
- * if none does. */
+/* Returns the index of the quote that closes the one at the current character, or the end of the
+ * text if none does. */
 static size_t closing_quote(const struct scanner *scanner) {
   char quote = scanner->text[scanner->at];
   for (size_t i = scanner->at + 1; i < scanner->bytes; i++) {
@@ -546,10 +553,10 @@ static void append_word(struct scanner *scanner, uint32_t line) {
   struct pz_shell_word new = {.text = pz_copy_text(scanner->call, word->text),
                               .unknown = word->unknown,
                               .line = line,
-                              .begins = scanner->begins_next,
-                              .batch = scanner->in_batch,
+                              .is_first = scanner->next_is_first,
+                              .is_slurm = scanner->in_slurm_comment,
                               .guessed = is_run(scanner) == MAYBE};
-  scanner->begins_next = false;
+  scanner->next_is_first = false;
   pz_append(scanner->call, &scanner->out.words, &new);
 }
 
@@ -562,6 +569,7 @@ static size_t continuation_length(const struct scanner *scanner) {
   return peek(scanner, n) == '\n' ? n + 1 : 0;
 }
 
+/* Moves to the next character that is not a blank or the continuation of a line. */
 static void skip_blanks_and_continuations(struct scanner *scanner) {
   for (;;) {
     size_t n = continuation_length(scanner);
@@ -575,10 +583,10 @@ static void skip_blanks_and_continuations(struct scanner *scanner) {
 
 /* A term of a test: A op B, -z A or A. */
 struct term {
-  const char *word[3];
-  int n;        /* number of words, counted up to 4 */
-  bool negated; /* a ! precedes the term */
-  bool unknown; /* a word has an unknown or guessed value */
+  const char *word[3]; /* the first words of the term */
+  int n;               /* number of words, counted up to 4 */
+  bool negated;        /* a ! precedes the term */
+  bool unknown;        /* a word has an unknown or guessed value */
 };
 
 /* Returns whether a word is one of two others. */
@@ -691,8 +699,8 @@ static bool read_arithmetic_command(struct scanner *scanner, enum truth *value) 
 
 /* ---- commands and branches ------------------------------------------------------------------ */
 
-/* Notes that a command with this exit value begins.  It is run if the commands that && or || join
- * it to allow it. */
+/* Notes that a command begins, which succeeds if `value` is YES.  After && it is run only if the
+ * commands before it succeeded, and after || only if they failed. */
 static void begin_command(struct scanner *scanner, enum truth value) {
   enum truth joined = scanner->joined;
   if (scanner->negated) value = truth_not(value);
@@ -722,9 +730,9 @@ static struct branch *innermost_branch(struct scanner *scanner) {
   return n && n <= MOST_DEPTH ? &scanner->branches[n - 1] : NULL;
 }
 
-/* Pushes a branch of this kind onto the stack; `now` is whether its commands are run. */
-static void open_branch(struct scanner *scanner, char kind, enum truth now, const char *subject) {
-  struct branch new = {.kind = kind, .now = now, .subject = subject};
+/* Pushes a branch of this kind onto the stack.  `runs` is whether its commands are run. */
+static void open_branch(struct scanner *scanner, char kind, enum truth runs, const char *subject) {
+  struct branch new = {.kind = kind, .is_run = runs, .subject = subject};
   if (scanner->n_branches < MOST_DEPTH) scanner->branches[scanner->n_branches] = new;
   scanner->n_branches++;
 }
@@ -733,8 +741,8 @@ static void open_branch(struct scanner *scanner, char kind, enum truth now, cons
  * branch was run. */
 static void begin_branch(struct branch *branch, enum truth condition) {
   if (!branch) return;
-  branch->now = truth_and(condition, truth_not(branch->past));
-  branch->past = truth_or(branch->past, condition);
+  branch->is_run = truth_and(condition, truth_not(branch->earlier_run));
+  branch->earlier_run = truth_or(branch->earlier_run, condition);
 }
 
 /* Reads "WORD in" after `case`. */
@@ -811,7 +819,7 @@ static bool read_keyword(struct scanner *scanner) {
     if (in_if) begin_branch(branch, scanner->joined);
   } else if (strcmp(text, "elif") == 0) {
     if (in_if) begin_branch(branch, NO);
-    if (in_if) branch->now = YES; /* its condition is evaluated */
+    if (in_if) branch->is_run = YES; /* its condition is evaluated */
   } else if (strcmp(text, "else") == 0) {
     if (in_if) begin_branch(branch, YES);
   } else if (strcmp(text, "case") == 0) {
@@ -836,8 +844,8 @@ static bool read_keyword(struct scanner *scanner) {
 static void read_word(struct scanner *scanner) {
   uint32_t line = scanner->line;
   const struct draft *word = &scanner->word;
-  bool is_command =
-      scanner->at_command && !scanner->list_quote && !scanner->parentheses && !scanner->in_batch;
+  bool is_command = scanner->at_command && !scanner->list_quote && !scanner->parentheses &&
+                    !scanner->in_slurm_comment;
   bool is_list = draft_word(scanner);
   if (!is_list && peek(scanner, 0) == '(' && ends_with_equals(word)) {
     scanner->at++;
@@ -845,7 +853,7 @@ static void read_word(struct scanner *scanner) {
     is_list = true;
   }
   if (is_command && read_keyword(scanner)) return;
-  if (is_list) scanner->begins_next = true;
+  if (is_list) scanner->next_is_first = true;
   if (is_run(scanner) == NO) return;
   size_t name = assigned_name(word);
   if (name) {
@@ -858,31 +866,31 @@ static void read_word(struct scanner *scanner) {
 
 /* ---- between words -------------------------------------------------------------------------- */
 
-/* Skips a comment, except that the contents of a comment for Slurm's batch system, #SBATCH, are
- * read. */
+/* Skips a comment.  The contents of a comment for Slurm, #SBATCH, are read as words. */
 static void skip_comment(struct scanner *scanner) {
   static const char slurm[] = "#SBATCH";
   size_t n = sizeof slurm - 1;
   if (scanner->bytes - scanner->at > n && memcmp(scanner->text + scanner->at, slurm, n) == 0) {
-    scanner->in_batch = scanner->begins_next = true;
+    scanner->in_slurm_comment = scanner->next_is_first = true;
     scanner->at += n;
     return;
   }
   while (scanner->at < scanner->bytes && scanner->text[scanner->at] != '\n') scanner->at++;
 }
 
-/* Reads one of ; | & < > ( ), or a doubled one.  Operators that separate commands end a command. */
+/* Reads an operator: ; | & < > ( or ), or one of these doubled.  Operators that separate commands
+ * end the current command. */
 static void read_operator(struct scanner *scanner) {
   char c = peek(scanner, 0), next = peek(scanner, 1);
   char before = scanner->at ? scanner->text[scanner->at - 1] : '\0';
-  bool top = !scanner->parentheses && !scanner->list_quote;
-  bool doubled = top && next == c && !strchr("()", c);
+  bool outside_lists = !scanner->parentheses && !scanner->list_quote;
+  bool doubled = outside_lists && next == c && !strchr("()", c);
   bool redirects = c == '&' && (next == '>' || before == '<' || before == '>');
   bool ends_command = c == ';' || (c == '&' && !redirects) || (c == '|' && doubled);
   if (c == ')' && scanner->parentheses) scanner->parentheses--;
-  scanner->begins_next = true;
+  scanner->next_is_first = true;
   scanner->at += doubled ? 2 : 1;
-  if (top && ends_command) end_command(scanner, doubled && c != ';' ? c : 0);
+  if (outside_lists && ends_command) end_command(scanner, doubled && c != ';' ? c : 0);
   const struct branch *branch = innermost_branch(scanner);
   if (c == ';' && doubled && branch && branch->kind == 'c') scanner->at_pattern = true;
 }
@@ -891,7 +899,7 @@ static void read_operator(struct scanner *scanner) {
 static void scan_step(struct scanner *scanner) {
   char c = scanner->text[scanner->at];
   size_t continuation = continuation_length(scanner);
-  bool top = !scanner->parentheses && !scanner->list_quote;
+  bool outside_lists = !scanner->parentheses && !scanner->list_quote;
   enum truth value;
   if (continuation) {
     scanner->line++;
@@ -901,10 +909,10 @@ static void scan_step(struct scanner *scanner) {
   } else if (c == '\n') {
     scanner->line++;
     scanner->at++;
-    scanner->in_batch = false;
-    if (top) {
+    scanner->in_slurm_comment = false;
+    if (outside_lists) {
       end_command(scanner, 0);
-      scanner->begins_next = true;
+      scanner->next_is_first = true;
     }
   } else if (isspace((unsigned char)c)) {
     scanner->at++;
@@ -912,9 +920,9 @@ static void scan_step(struct scanner *scanner) {
     skip_comment(scanner);
   } else if (scanner->list_quote && c == scanner->list_quote) {
     scanner->list_quote = '\0';
-    scanner->begins_next = true;
+    scanner->next_is_first = true;
     scanner->at++;
-  } else if (c == '(' && top && scanner->at_command && peek(scanner, 1) == '(' &&
+  } else if (c == '(' && outside_lists && scanner->at_command && peek(scanner, 1) == '(' &&
              read_arithmetic_command(scanner, &value)) {
     begin_command(scanner, value);
   } else if (strchr(";|&<>()", c)) {
@@ -932,7 +940,7 @@ struct pz_shell_text pz_shell_read(struct pz_call *call, const char *name, const
                               .text = text,
                               .bytes = bytes,
                               .line = 1,
-                              .begins_next = true,
+                              .next_is_first = true,
                               .at_command = true,
                               .command = YES};
   pz_vec_init(&scanner->out.words, call->arena, sizeof(struct pz_shell_word));

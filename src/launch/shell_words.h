@@ -13,7 +13,7 @@
 #include "core/vec.h"
 
 enum {
-  PZ_SHELL_MOST_BYTES = 1 << 20, /* of a text */
+  PZ_SHELL_MOST_BYTES = 1 << 20, /* bytes of a script */
   PZ_SHELL_MOST_WORDS = 1 << 16,
   PZ_SHELL_MOST_VARIABLES = 1024,
   PZ_SHELL_MOST_VALUE = 4096 /* bytes of a variable or a word */
@@ -23,9 +23,9 @@ struct pz_shell_word {
   const char *text;    /* without quotes, variables expanded */
   const char *unknown; /* a variable or command in the word whose value is unknown, or NULL */
   uint32_t line;
-  bool begins;  /* first word of a line, list or command, not the value of the word before it */
-  bool batch;   /* in a comment for the batch system, #SBATCH */
-  bool guessed; /* the text does not decide whether the word's command is run */
+  bool is_first; /* the first word of a line, list or command, so not the value of an argument */
+  bool is_slurm; /* an option of Slurm, in a comment #SBATCH */
+  bool guessed;  /* the text does not decide whether the word's command is run */
 };
 
 struct pz_shell_variable {

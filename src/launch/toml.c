@@ -21,9 +21,10 @@ struct toml_reader {
   uint32_t first_entry;  /* entries before it are in other elements of an array of tables */
 };
 
-static _Noreturn void toml_fail(struct toml_reader *reader, uint32_t line, const char *what) {
+/* Raises PZ_BAD_INPUT with the file and a line. */
+static _Noreturn void toml_fail(struct toml_reader *reader, uint32_t line, const char *problem) {
   pz_raise_at(reader->call, PZ_BAD_INPUT, reader->name, (int)line, 0, "%s:%u: %s", reader->name,
-              line, what);
+              line, problem);
 }
 
 /* Returns the next character, or -1 at the end of the text. */
@@ -115,6 +116,7 @@ static struct pz_toml_value read_bare_word(struct toml_reader *reader) {
 
 static struct pz_toml_value read_value(struct toml_reader *reader, int depth);
 
+/* Reads an array, which may be nested and extend over several lines. */
 static struct pz_toml_value read_array(struct toml_reader *reader, int depth) {
   struct pz_vec items;
   if (depth >= PZ_TOML_MOST_NESTED)
@@ -138,6 +140,7 @@ static struct pz_toml_value read_array(struct toml_reader *reader, int depth) {
       .kind = PZ_TOML_ARRAY, .text = "", .items = items.items, .n = items.n};
 }
 
+/* Reads an array, a string or a bare word.  `depth` is the number of arrays around it. */
 static struct pz_toml_value read_value(struct toml_reader *reader, int depth) {
   int c = next_char(reader);
   if (c == '[') return read_array(reader, depth);
@@ -189,10 +192,10 @@ static void append_once(struct toml_reader *reader, struct pz_vec *list, uint32_
   for (uint32_t i = first; i < list->n; i++) {
     const struct pz_toml_entry *older = pz_vec_at(list, struct pz_toml_entry, i);
     if (strcmp(older->name, entry->name) != 0) continue;
-    char what[PZ_TOML_MOST_NAME + 80];
-    snprintf(what, sizeof what, "%s stands in line %u already; accepted: once", entry->name,
+    char problem[PZ_TOML_MOST_NAME + 80];
+    snprintf(problem, sizeof problem, "%s stands in line %u already; accepted: once", entry->name,
              older->line);
-    toml_fail(reader, entry->line, what);
+    toml_fail(reader, entry->line, problem);
   }
   if (list->n >= PZ_TOML_MOST_KEYS)
     pz_raise(reader->call, PZ_LIMIT, "%s:%u: accepted: at most %d keys", reader->name, reader->line,

@@ -16,6 +16,7 @@ static const char *const schedule_names[PZ_PIPELINES] = {[PZ_PIPELINE_1F1B] = "1
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
+/* Writes an integer argument of the model. */
 static void write_keyword(FILE *out, const char *name, int64_t value) {
   fprintf(out, "    %s=%" PRId64 ",\n", name, value);
 }
@@ -41,8 +42,9 @@ static void write_llama_arguments(const struct pz_launch *launch, FILE *out) {
   fputs("),\n", out);
 }
 
+/* Writes the arguments of experts, which Qwen3 and DeepSeek-V3 share. */
 static void write_moe_arguments(const struct pz_model_shape *shape, FILE *out) {
-  bool v3 = shape->family == PZ_SHAPE_DEEPSEEK_V3;
+  bool is_deepseek = shape->family == PZ_SHAPE_DEEPSEEK_V3;
   write_keyword(out, "moe_inter_dim", shape->expert_ffn);
   fprintf(out,
           "    moe_args=MoEArgs(\n        num_experts=%" PRId64
@@ -50,7 +52,7 @@ static void write_moe_arguments(const struct pz_model_shape *shape, FILE *out) {
           ",\n        score_func=\"%s\",\n        route_norm=True,\n        route_scale=%.10g,\n"
           "        score_before_experts=False,\n",
           shape->experts, shape->shared_ffn / shape->expert_ffn, shape->topk,
-          v3 ? "sigmoid" : "softmax", shape->routed_scale);
+          is_deepseek ? "sigmoid" : "softmax", shape->routed_scale);
   if (shape->groups > 1)
     fprintf(out,
             "        num_expert_groups=%" PRId64 ",\n        num_limited_groups=%" PRId64 ",\n",
@@ -224,6 +226,7 @@ static void write_module_lists(const struct pz_launch *launch, FILE *out) {
   fputs("]\n", out);
 }
 
+/* Writes the table of degrees of parallelism and of the pipeline schedule. */
 static void write_parallelism(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
   int64_t shard = plan->zero ? plan->shard / plan->cp : 1;

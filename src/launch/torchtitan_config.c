@@ -47,8 +47,7 @@ static const struct flavor {
 };
 
 /* clang-format off */
-/* Keys that do not change the step, or follow from others.  A star at the end stands for any rest.
- * */
+/* Keys that do not change the step or follow from others.  A final star stands for any rest. */
 static const char *const neutral_keys[] = {
     "job.*", "profiling.*", "metrics.*", "optimizer.*", "lr_scheduler.*", "checkpoint.*", "comm.*",
     "validation.local_batch_size", "validation.seq_len", "validation.*", "experimental.*", "memory_estimation.*",
@@ -82,7 +81,7 @@ struct titan_reader {
   size_t bytes;
   const struct pz_run_plan_options *options;
   struct pz_vec keys;           /* struct pz_toml_entry */
-  bool *is_read;                /* for each key: the reader has asked for it */
+  bool *is_read;                /* by key: the reader has asked for it */
   struct pz_vec asked;          /* const char *: names of keys that the reader knows */
   struct pz_vec ignored, notes; /* const char * */
   struct pz_run_plan *run;
@@ -182,14 +181,15 @@ static bool value_has_word(const struct pz_toml_entry *entry, const char *word) 
   return false;
 }
 
+/* Appends a text to a list of texts. */
 static void add_text(struct titan_reader *reader, struct pz_vec *list, const char *text) {
   pz_append(reader->call, list, &text);
 }
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-/* Copies the value of an argument in the Python module that describes the model, such as 4096 in "
- * dim=4096,".  Returns false if the argument is not given. */
+/* Copies the value of an argument in the Python module that describes the model, such as 4096 of
+ * "dim=4096,".  Returns false if the argument is not given. */
 static bool module_value(const struct pz_document *module, const char *key, char *out,
                          size_t size) {
   size_t n = strlen(key);
@@ -303,6 +303,7 @@ static void read_module_model(struct pz_call *call, void *ctx) {
                    &plain, &reading->run);
 }
 
+/* Reads the model: a built-in one by name and flavor, or the shape in the script's module. */
 static void read_model(struct titan_reader *reader) {
   const struct pz_toml_entry *name = find_key(reader, "model.name");
   const struct pz_toml_entry *flavor = find_key(reader, "model.flavor");
@@ -527,14 +528,15 @@ static void read_execution(struct titan_reader *reader) {
   const struct pz_toml_entry *components = find_key(reader, "compile.components");
   bool compiles_model = !components || value_has_word(components, "model");
   compiles = read_truth(reader, "compile.enable", compiles, PZ_PLAN_EXECUTION) && compiles_model;
-  bool tp = read_truth(reader, async_key, false, -1);
-  bool ep = read_truth(reader, "parallelism.pipeline_parallel_expert_parallel_overlap", false, -1);
+  bool overlaps_tp = read_truth(reader, async_key, false, -1);
+  bool overlaps_ep =
+      read_truth(reader, "parallelism.pipeline_parallel_expert_parallel_overlap", false, -1);
   plan->execution = compiles ? PZ_EXECUTION_COMPILE : PZ_EXECUTION_EAGER;
   plan->overlap = (int)PZ_OVERLAP_GRAD | (int)PZ_OVERLAP_PARAM;
-  if (tp && compiles) plan->overlap |= PZ_OVERLAP_TP;
-  if (ep) plan->overlap |= PZ_OVERLAP_EP;
-  if (tp) set_key_origin(reader, PZ_PLAN_OVERLAP, find_key(reader, async_key));
-  if (tp && !compiles && plan->tp > 1)
+  if (overlaps_tp && compiles) plan->overlap |= PZ_OVERLAP_TP;
+  if (overlaps_ep) plan->overlap |= PZ_OVERLAP_EP;
+  if (overlaps_tp) set_key_origin(reader, PZ_PLAN_OVERLAP, find_key(reader, async_key));
+  if (overlaps_tp && !compiles && plan->tp > 1)
     add_text(reader, &reader->notes,
              "parallelism.enable_async_tensor_parallel has no effect without compile");
 }
@@ -597,7 +599,7 @@ static void check_overrides(struct titan_reader *reader, const struct pz_documen
     bool is_argument = strchr(" \t\n\"'(", at[-1]) && memcmp(at, "--", 2) == 0;
     bool in_config = at >= config->text && at < config->text + config->bytes;
     if (!is_argument || in_config) continue;
-    char name[80], what[240];
+    char name[80], problem[240];
     size_t n = 0;
     for (const char *c = at + 2; c < end && n + 1 < sizeof name; c++) {
       if (!islower((unsigned char)*c) && *c != '_' && *c != '.') break;
@@ -605,10 +607,10 @@ static void check_overrides(struct titan_reader *reader, const struct pz_documen
     }
     name[n] = '\0';
     if (!strchr(name, '.') || find_neutrality(name) || is_left_out(reader, name)) continue;
-    snprintf(what, sizeof what,
+    snprintf(problem, sizeof problem,
              "--%s behind the configuration; accepted: the key in it (--ignore %s leaves it out)",
              name, name);
-    reject_key(reader, NULL, what);
+    reject_key(reader, NULL, problem);
   }
 }
 

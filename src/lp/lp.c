@@ -58,7 +58,7 @@ uint32_t pz_lp_add_row(struct pz_lp *lp, enum pz_lp_sense sense, double right, c
   return lp->rows.n - 1;
 }
 
-/* Zeros are not stored. */
+/* An entry of zero is not stored. */
 void pz_lp_set_entry(struct pz_lp *lp, uint32_t row, uint32_t col, double value) {
   struct pz_lp_entry entry = {row, col, value};
   bool is_zero = !(value < 0 || value > 0);
@@ -75,8 +75,9 @@ static const struct pz_lp_row *row_at(const struct pz_lp *lp, uint32_t index) {
   return pz_vec_at(&lp->rows, struct pz_lp_row, index);
 }
 
-/* The matrix by columns or by rows ("lines"): the entries of line k are start[k] to start[k + 1] -
- * 1, each with its index in the other direction. */
+/* The matrix in compressed form, by columns or by rows ("lines").  Line k has the entries
+ * start[k] to start[k + 1] - 1.  index[] is the row of an entry in a matrix by columns, and its
+ * column in a matrix by rows. */
 struct sparse_lines {
   int *start, *index;
   double *value;
@@ -106,12 +107,12 @@ static struct sparse_lines compress(const struct pz_lp *lp, bool by_row) {
 
 /* The memory that both processes share: the result, and the solution by column. */
 struct shared_result {
-  bool completed; /* CBC ended by itself */
+  bool completed; /* CBC has returned, so that the result is valid */
   struct pz_lp_result result;
-  double x[];
+  double solution[]; /* by column */
 };
 
-/* Rows begin without bounds in CBC, and get one or two by their sense. */
+/* Copies the program into CBC's model, where rows have no bounds at first. */
 static void load_into_cbc(Cbc_Model *model, const struct pz_lp *lp,
                           const struct sparse_lines *cols) {
   Cbc_loadProblem(model, (int)lp->cols.n, (int)lp->rows.n, cols->start, cols->index, cols->value,
@@ -130,8 +131,8 @@ static void load_into_cbc(Cbc_Model *model, const struct pz_lp *lp,
   }
 }
 
-/* Runs in the child process, and must not raise an error. all_columns is the list of all column
- * indices. */
+/* Solves the program and stores the result in the shared memory.  Runs in the child process and
+ * must not raise an error.  all_columns is the list of all column indices. */
 static void solve_by_cbc(const struct pz_lp *lp, const struct sparse_lines *cols, double seconds,
                          const double *start, const int *all_columns,
                          struct shared_result *shared) {
@@ -144,11 +145,11 @@ static void solve_by_cbc(const struct pz_lp *lp, const struct sparse_lines *cols
   load_into_cbc(model, lp, cols);
   if (start) Cbc_setMIPStartI(model, (int)lp->cols.n, all_columns, start);
   Cbc_solve(model);
-  const double *x = Cbc_bestSolution(model);
-  result->found = x != NULL;
-  result->optimal = x && Cbc_isProvenOptimal(model);
-  if (x) {
-    memcpy(shared->x, x, lp->cols.n * sizeof *x);
+  const double *solution = Cbc_bestSolution(model);
+  result->found = solution != NULL;
+  result->optimal = solution && Cbc_isProvenOptimal(model);
+  if (solution) {
+    memcpy(shared->solution, solution, lp->cols.n * sizeof *solution);
     result->objective = Cbc_getObjValue(model);
   }
   if (!Cbc_isProvenInfeasible(model)) result->bound = Cbc_getBestPossibleObjValue(model);
@@ -170,9 +171,9 @@ struct pz_lp_result pz_lp_solve(struct pz_call *call, const struct pz_lp *lp, do
   uint32_t n = lp->cols.n;
   struct sparse_lines cols = compress(lp, false);
   int *all_columns = pz_alloc(call, n, sizeof *all_columns);
-  double *x = pz_alloc(call, n, sizeof *x);
+  double *solution = pz_alloc(call, n, sizeof *solution);
   for (uint32_t i = 0; i < n; i++) all_columns[i] = (int)i;
-  size_t bytes = sizeof(struct shared_result) + n * sizeof *x;
+  size_t bytes = sizeof(struct shared_result) + n * sizeof *solution;
   struct shared_result *shared =
       mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) pz_raise_memory(call, "the ILP");
@@ -195,8 +196,8 @@ struct pz_lp_result pz_lp_solve(struct pz_call *call, const struct pz_lp *lp, do
   bool completed = shared->completed;
   struct pz_lp_result result = shared->result;
   if (result.found) {
-    memcpy(x, shared->x, n * sizeof *x);
-    result.x = x;
+    memcpy(solution, shared->solution, n * sizeof *solution);
+    result.solution = solution;
   }
   munmap(shared, bytes);
   if (!completed && signal_number)
@@ -211,29 +212,32 @@ struct pz_lp_result pz_lp_solve(struct pz_call *call, const struct pz_lp *lp, do
 enum { TERMS_PER_LINE = 6 };
 
 /* Prints a number with the fewest digits, of 9, 13 and 17, that read back as the same number. */
-static const char *number_text(double v, char buf[32]) {
+static const char *number_text(double value, char text[32]) {
   for (int digits = 9; digits <= 17; digits += 4) {
-    snprintf(buf, 32, "%.*g", digits, v);
-    if (strtod(buf, NULL) == v) break;
+    snprintf(text, 32, "%.*g", digits, value);
+    if (strtod(text, NULL) == value) break;
   }
-  return buf;
+  return text;
 }
 
+/* Writes the program's comment lines, each after the comment mark of the file's format. */
 static void write_notes(FILE *out, const struct pz_lp *lp, char mark) {
   for (uint32_t i = 0; i < lp->notes.n; i++)
     fprintf(out, "%c %s\n", mark, *pz_vec_at(&lp->notes, const char *, i));
 }
 
-static void write_term(FILE *out, double v, const struct pz_lp_col *col) {
-  char buf[32];
-  fprintf(out, " %c %s %s", v < 0 ? '-' : '+', number_text(v < 0 ? -v : v, buf), col->name);
+/* Writes a coefficient and the name of its column, " + 2 x". */
+static void write_term(FILE *out, double value, const struct pz_lp_col *col) {
+  char text[32];
+  fprintf(out, " %c %s %s", value < 0 ? '-' : '+', number_text(value < 0 ? -value : value, text),
+          col->name);
 }
 
-/* The format of CPLEX, which is readable. */
+/* Writes the program in CPLEX's LP format, which is readable. */
 static void write_lp_format(FILE *out, const struct pz_lp *lp) {
   static const char *const senses[] = {"=", ">=", "<="};
   struct sparse_lines rows = compress(lp, true);
-  char buf[32];
+  char text[32];
   write_notes(out, lp, '\\');
   fputs("Minimize\n obj:", out);
   for (uint32_t c = 0; c < lp->cols.n; c++) {
@@ -241,22 +245,22 @@ static void write_lp_format(FILE *out, const struct pz_lp *lp) {
     if (cost < 0 || cost > 0) write_term(out, cost, column_at(lp, c));
   }
   fputs("\nSubject To\n", out);
-  for (uint32_t r = 0; r < lp->rows.n; r++) {
-    const struct pz_lp_row *row = row_at(lp, r);
-    int first = rows.start[r], end = rows.start[r + 1];
+  for (uint32_t row_index = 0; row_index < lp->rows.n; row_index++) {
+    const struct pz_lp_row *row = row_at(lp, row_index);
+    int first = rows.start[row_index], end = rows.start[row_index + 1];
     if (first == end) continue; /* the format has no empty rows */
     fprintf(out, " %s:", row->name);
     for (int k = first; k < end; k++) {
       if (k > first && (k - first) % TERMS_PER_LINE == 0) fputs("\n  ", out);
       write_term(out, rows.value[k], column_at(lp, (uint32_t)rows.index[k]));
     }
-    fprintf(out, " %s %s\n", senses[row->sense], number_text(row->right, buf));
+    fprintf(out, " %s %s\n", senses[row->sense], number_text(row->right, text));
   }
   fputs("Bounds\n", out);
   for (uint32_t c = 0; c < lp->cols.n; c++) {
     const struct pz_lp_col *col = column_at(lp, c);
-    fprintf(out, " %s <= %s", number_text(col->lower, buf), col->name);
-    if (col->upper < DBL_MAX) fprintf(out, " <= %s", number_text(col->upper, buf));
+    fprintf(out, " %s <= %s", number_text(col->lower, text), col->name);
+    if (col->upper < DBL_MAX) fprintf(out, " <= %s", number_text(col->upper, text));
     fputc('\n', out);
   }
   fputs("Generals\n", out);
@@ -265,39 +269,39 @@ static void write_lp_format(FILE *out, const struct pz_lp *lp) {
   fputs("End\n", out);
 }
 
-/* Free-format MPS, which every solver accepts. */
+/* Writes the program in free-format MPS, which every solver accepts. */
 static void write_mps_format(FILE *out, const struct pz_lp *lp) {
   struct sparse_lines cols = compress(lp, false);
-  char buf[32];
+  char text[32];
   bool integer = false;
   write_notes(out, lp, '*');
   fputs("NAME schedule FREE\nROWS\n N obj\n", out);
-  for (uint32_t r = 0; r < lp->rows.n; r++)
-    fprintf(out, " %c %s\n", "EGL"[row_at(lp, r)->sense], row_at(lp, r) -> name);
+  for (uint32_t row_index = 0; row_index < lp->rows.n; row_index++)
+    fprintf(out, " %c %s\n", "EGL"[row_at(lp, row_index)->sense], row_at(lp, row_index) -> name);
   fputs("COLUMNS\n", out);
   for (uint32_t c = 0; c < lp->cols.n; c++) {
     const struct pz_lp_col *col = column_at(lp, c);
     if (col->integer != integer)
       fprintf(out, " MARKER 'MARKER' '%s'\n", col->integer ? "INTORG" : "INTEND");
     integer = col->integer;
-    fprintf(out, " %s obj %s\n", col->name, number_text(col->cost, buf));
+    fprintf(out, " %s obj %s\n", col->name, number_text(col->cost, text));
     for (int k = cols.start[c]; k < cols.start[c + 1]; k++)
       fprintf(out, " %s %s %s\n", col->name, row_at(lp, (uint32_t)cols.index[k])->name,
-              number_text(cols.value[k], buf));
+              number_text(cols.value[k], text));
   }
   if (integer) fputs(" MARKER 'MARKER' 'INTEND'\n", out);
   fputs("RHS\n", out);
-  for (uint32_t r = 0; r < lp->rows.n; r++) {
-    double right = row_at(lp, r)->right;
+  for (uint32_t row_index = 0; row_index < lp->rows.n; row_index++) {
+    double right = row_at(lp, row_index)->right;
     if (right < 0 || right > 0)
-      fprintf(out, " rhs %s %s\n", row_at(lp, r)->name, number_text(right, buf));
+      fprintf(out, " rhs %s %s\n", row_at(lp, row_index)->name, number_text(right, text));
   }
   fputs("BOUNDS\n", out);
   for (uint32_t c = 0; c < lp->cols.n; c++) {
     const struct pz_lp_col *col = column_at(lp, c);
-    fprintf(out, " LO bound %s %s\n", col->name, number_text(col->lower, buf));
+    fprintf(out, " LO bound %s %s\n", col->name, number_text(col->lower, text));
     if (col->upper < DBL_MAX)
-      fprintf(out, " UP bound %s %s\n", col->name, number_text(col->upper, buf));
+      fprintf(out, " UP bound %s %s\n", col->name, number_text(col->upper, text));
   }
   fputs("ENDATA\n", out);
 }

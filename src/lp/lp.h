@@ -14,22 +14,25 @@ struct pz_lp {
   struct pz_vec notes;               /* const char *: comment lines at the head of a file */
 };
 
-enum { PZ_LP_NAME = 24 }; /* bytes of a name, which begins with a letter */
+enum { PZ_LP_NAME = 24 }; /* bytes of a row's or column's name, which begins with a letter */
 
 struct pz_lp_col {
-  double lower, upper, cost; /* upper is DBL_MAX for no limit */
+  double lower, upper; /* limits of the variable; upper is DBL_MAX if there is none */
+  double cost;         /* coefficient of the objective, which is minimised */
   bool integer;
   char name[PZ_LP_NAME];
 };
 
 enum pz_lp_sense { PZ_LP_EQUAL, PZ_LP_AT_LEAST, PZ_LP_AT_MOST };
 
+/* A constraint: the sum of its entries times their variables compares so with the right side. */
 struct pz_lp_row {
   enum pz_lp_sense sense;
   double right; /* right-hand side */
   char name[PZ_LP_NAME];
 };
 
+/* A non-zero coefficient of the matrix. */
 struct pz_lp_entry {
   uint32_t row, col;
   double value;
@@ -50,10 +53,10 @@ void pz_lp_set_entry(struct pz_lp *lp, uint32_t row, uint32_t col, double value)
 void pz_lp_add_note(struct pz_lp *lp, const char *line);
 
 struct pz_lp_result {
-  bool found;   /* x is a solution */
-  bool optimal; /* no other solution is better */
-  double objective, bound;
-  const double *x; /* by column */
+  bool found;              /* there is a solution */
+  bool optimal;            /* no other solution is better */
+  double objective, bound; /* value of the solution, and a lower bound on that of all solutions */
+  const double *solution;  /* by column */
 };
 
 /* Solves the program by CBC, in a process of its own, because CBC ends the process when it lacks

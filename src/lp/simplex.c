@@ -9,15 +9,15 @@
 #include <math.h>
 #include <string.h>
 
-/* Two implicit columns of every row: its surplus over the right-hand side, and its shortage, at a
- * high cost.  Their numbers are SURPLUS + row and SHORTAGE + row. */
+/* Every row has two implicit columns, the surplus over its right-hand side, and the shortage, which
+ * has a high cost.  Their indices are SURPLUS + row and SHORTAGE + row. */
 enum { SURPLUS = 1 << 29, SHORTAGE = 1 << 30, CANDIDATES = PZ_SIMPLEX_CANDIDATES };
 
 static const double SHORTAGE_COST = 1e4, LEAST_GAIN = 1e-10;
 
 struct simplex_column {
   double cost;
-  uint32_t first, n; /* its entries */
+  uint32_t first, n; /* index of its first entry, and number of its entries */
   bool basic;
 };
 
@@ -43,15 +43,17 @@ void pz_simplex_init(struct pz_simplex *lp, struct pz_call *call, uint32_t most_
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static struct simplex_column *column_at(const struct pz_simplex *lp, uint32_t c) {
-  return pz_vec_at(&lp->cols, struct simplex_column, c);
+static struct simplex_column *column_at(const struct pz_simplex *lp, uint32_t col_index) {
+  return pz_vec_at(&lp->cols, struct simplex_column, col_index);
 }
 
+/* Returns the first entry of a column. */
 static const struct simplex_entry *entries_of(const struct pz_simplex *lp,
                                               const struct simplex_column *col) {
   return pz_vec_at(&lp->entries, struct simplex_entry, col->first);
 }
 
+/* Returns a row of the basis inverse. */
 static double *inverse_row(const struct pz_simplex *lp, uint32_t row) {
   return &lp->inverse[(size_t)row * lp->most_rows];
 }
@@ -106,19 +108,19 @@ static void find_duals(struct pz_simplex *lp) {
 }
 
 /* Returns the reduced cost of a column: its cost minus its value at the dual prices. */
-static double reduced_cost(struct pz_simplex *lp, uint32_t c) {
-  if (c >= SURPLUS) return lp->dual[c - SURPLUS];
-  const struct simplex_column *col = column_at(lp, c);
-  const struct simplex_entry *simplex_entry = entries_of(lp, col);
+static double reduced_cost(struct pz_simplex *lp, uint32_t col_index) {
+  if (col_index >= SURPLUS) return lp->dual[col_index - SURPLUS];
+  const struct simplex_column *col = column_at(lp, col_index);
+  const struct simplex_entry *entry = entries_of(lp, col);
   double reduced = col->cost;
-  for (uint32_t k = 0; k < col->n; k++)
-    reduced -= simplex_entry[k].value * lp->dual[simplex_entry[k].row];
+  for (uint32_t k = 0; k < col->n; k++) reduced -= entry[k].value * lp->dual[entry[k].row];
   lp->work += 8 + 4 * (int64_t)col->n;
   return reduced;
 }
 
-/* Inserts a candidate in order; the worst is dropped if there are too many. */
-static void insert_candidate(struct pz_simplex *lp, uint32_t c, double reduced) {
+/* Inserts a column into the candidates, which are sorted by reduced cost.  If there are too many
+ * candidates, the worst is dropped. */
+static void insert_candidate(struct pz_simplex *lp, uint32_t col_index, double reduced) {
   uint32_t at = lp->n_candidates;
   if (at == CANDIDATES) {
     at = CANDIDATES - 1;
@@ -128,16 +130,16 @@ static void insert_candidate(struct pz_simplex *lp, uint32_t c, double reduced) 
   }
   for (; at > 0 && lp->candidate[at - 1].reduced > reduced; at--)
     lp->candidate[at] = lp->candidate[at - 1];
-  lp->candidate[at].col = c;
+  lp->candidate[at].col = col_index;
   lp->candidate[at].reduced = reduced;
 }
 
 /* Finds the columns with the most negative reduced costs. */
 static void find_candidates(struct pz_simplex *lp) {
   lp->n_candidates = 0;
-  for (uint32_t c = 0; c < lp->cols.n; c++) {
-    double reduced = column_at(lp, c)->basic ? 0 : reduced_cost(lp, c);
-    if (reduced < -LEAST_GAIN) insert_candidate(lp, c, reduced);
+  for (uint32_t col_index = 0; col_index < lp->cols.n; col_index++) {
+    double reduced = column_at(lp, col_index)->basic ? 0 : reduced_cost(lp, col_index);
+    if (reduced < -LEAST_GAIN) insert_candidate(lp, col_index, reduced);
   }
   for (uint32_t i = 0; i < lp->n_rows; i++)
     if (lp->dual[i] < -LEAST_GAIN) insert_candidate(lp, SURPLUS + i, lp->dual[i]);
@@ -150,12 +152,12 @@ static uint32_t choose_entering(struct pz_simplex *lp, double *least_reduced) {
     uint32_t best = PZ_NONE;
     *least_reduced = -LEAST_GAIN;
     for (uint32_t k = 0; k < lp->n_candidates; k++) {
-      uint32_t c = lp->candidate[k].col;
-      bool is_basic = c < SURPLUS && column_at(lp, c)->basic;
-      double reduced = is_basic ? 0 : reduced_cost(lp, c);
+      uint32_t col_index = lp->candidate[k].col;
+      bool is_basic = col_index < SURPLUS && column_at(lp, col_index)->basic;
+      double reduced = is_basic ? 0 : reduced_cost(lp, col_index);
       if (!(reduced < *least_reduced)) continue;
       *least_reduced = reduced;
-      best = c;
+      best = col_index;
     }
     if (best != PZ_NONE) return best;
     if (pass == 0) find_candidates(lp);
@@ -172,10 +174,10 @@ static void multiply_column(struct pz_simplex *lp, uint32_t entering) {
     return;
   }
   const struct simplex_column *col = column_at(lp, entering);
-  const struct simplex_entry *simplex_entry = entries_of(lp, col);
+  const struct simplex_entry *entry = entries_of(lp, col);
   for (uint32_t k = 0; k < lp->n_rows; k++)
     for (uint32_t i = 0; i < col->n; i++)
-      lp->column[k] += simplex_entry[i].value * inverse_row(lp, k)[simplex_entry[i].row];
+      lp->column[k] += entry[i].value * inverse_row(lp, k)[entry[i].row];
 }
 
 /* Returns the row whose basic value reaches 0 first as the entering column grows (the ratio test),
@@ -196,7 +198,7 @@ static uint32_t choose_leaving(const struct pz_simplex *lp) {
   return best;
 }
 
-/* Makes the entering column basic in a row, and updates the inverse. */
+/* Makes the entering column the basic column of a row, and updates the inverse. */
 static void replace_basic(struct pz_simplex *lp, uint32_t entering, uint32_t row) {
   double scale = 1 / lp->column[row], *line = inverse_row(lp, row);
   for (uint32_t i = 0; i < lp->n_rows; i++) line[i] *= scale;
@@ -233,9 +235,8 @@ static bool has_drifted(struct pz_simplex *lp) {
       continue;
     }
     const struct simplex_column *col = column_at(lp, basic);
-    const struct simplex_entry *simplex_entry = entries_of(lp, col);
-    for (uint32_t i = 0; i < col->n; i++)
-      sum[simplex_entry[i].row] += simplex_entry[i].value * lp->value[k];
+    const struct simplex_entry *entry = entries_of(lp, col);
+    for (uint32_t i = 0; i < col->n; i++) sum[entry[i].row] += entry[i].value * lp->value[k];
   }
   for (uint32_t i = 0; i < lp->n_rows; i++)
     if (!(fabs(sum[i] - lp->right[i]) < 1e-7 * (1 + fabs(lp->right[i])))) return true;

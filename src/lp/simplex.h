@@ -15,19 +15,19 @@ enum { PZ_SIMPLEX_CANDIDATES = 24 };
 
 struct pz_simplex {
   struct pz_call *call;
-  struct pz_vec cols, entries;
+  struct pz_vec cols, entries; /* struct simplex_column, struct simplex_entry (simplex.c) */
   uint32_t n_rows, most_rows;
-  double *inverse;              /* of the basis: most_rows values for each row */
+  double *inverse;              /* basis inverse: most_rows values for each row */
   double *right, *value, *dual; /* by row: right-hand side, value of the basic column, dual value */
-  double *column;               /* by row; scratch */
-  uint32_t *basic;              /* by row: its basic column */
+  double *column;               /* by row: the inverse times the entering column */
+  uint32_t *basic;              /* by row: index of its basic column */
   uint32_t *list;               /* by row; scratch */
   struct {
     uint32_t col;
-    double reduced;                   /* reduced cost when it was found */
-  } candidate[PZ_SIMPLEX_CANDIDATES]; /* to enter the basis, the best first */
+    double reduced;                   /* reduced cost when the column became a candidate */
+  } candidate[PZ_SIMPLEX_CANDIDATES]; /* columns that may enter the basis, the best first */
   uint32_t n_candidates;
-  int64_t work; /* effort so far, in units of which some thousand are a microsecond */
+  int64_t work; /* effort so far; a microsecond is some thousand units */
 };
 
 void pz_simplex_init(struct pz_simplex *lp, struct pz_call *call, uint32_t most_rows);
@@ -42,12 +42,12 @@ void pz_simplex_set_entry(struct pz_simplex *lp, uint32_t row, double value);
 /* Changes the cost of a column. */
 void pz_simplex_set_cost(struct pz_simplex *lp, uint32_t col, double cost);
 
-/* Solves from the current basis; afterwards `dual` has the dual values.  Returns false if there is
- * no solution. */
+/* Solves the program from the current basis, and stores the dual values in `dual`.  Returns false
+ * if there is no solution. */
 bool pz_simplex_solve(struct pz_simplex *lp);
 
-/* Writes the values of the basic columns into value[], by column.  All other columns are zero; they
- * are not written. */
+/* Writes the values of the basic columns into value[], by column.  The values of other columns,
+ * which are zero, are not written. */
 void pz_simplex_get_values(const struct pz_simplex *lp, double *value);
 
 #endif

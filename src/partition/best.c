@@ -4,7 +4,7 @@
  * schedule steps and then with more for those whose open schedules may still make them the best: schedule_layers() finds
  * the times of the layers, and place_candidate() the best plan for these times (solve.c), or for their lower bounds.  The
  * plans that are found are ranked as incumbents; a candidate that bounds show to be no better is skipped.  The winner is
- * solved once more without a limit, in solve_in_full(), so that it does not depend on what else was looked at. */
+ * solved once more without a limit, in solve_in_full(), so that it does not depend on the other candidates. */
 #include "partition/best.h"
 
 #include <float.h>
@@ -17,16 +17,16 @@
 
 /* A variant with the times of its layers, as far as they are known. */
 struct candidate {
-  uint32_t variant;
+  uint32_t variant; /* index of the variant in the inputs */
   const struct pz_workload *workload;
-  double bound_s;                   /* on its plans, by the caller's bounds */
-  double least_s;                   /* on its plans, by the bounds of its schedules */
-  struct pz_layer_time (*times)[2]; /* by layer */
-  int64_t *tried_steps;             /* by layer: steps of its schedule; 0 if not scheduled */
-  uint32_t n_open;                  /* schedules that are not proven optimal */
+  double bound_s; /* lower bound on the step time of its plans, by the caller's bounds */
+  double least_s; /* lower bound on the step time of its plans, by the bounds of its schedules */
+  struct pz_layer_time (*times)[2]; /* by layer and direction */
+  int64_t *tried_steps; /* by layer: effort limit of its schedules, or 0 if it is not scheduled */
+  uint32_t n_open;      /* number of schedules that are not proven optimal */
 };
 
-/* The time of the best plan found of a variant, with or without recompute. */
+/* The time of the best plan of a variant that was found, with or without recompute. */
 struct ranked_plan {
   double time_s;
   uint32_t variant;
@@ -34,20 +34,20 @@ struct ranked_plan {
 };
 
 struct variant_search {
-  const struct pz_plan_inputs *in;
-  double *layer_s[2];             /* scratch by direction and layer */
+  const struct pz_plan_inputs *inputs;
+  double *layer_s[2];             /* by direction and layer: times for the caller's bounds */
   struct candidate *candidates;   /* all variants, the lowest bound first */
-  struct ranked_plan *incumbents; /* the best first */
+  struct ranked_plan *incumbents; /* the best plans found so far, the fastest first */
   uint32_t n_incumbents, most_incumbents;
-  uint64_t n_looked;
+  uint64_t n_scheduled; /* number of candidates of which layers were scheduled */
 };
 
 /* Returns whether the inputs ask for plans that recompute, or for those that do not. */
-static bool tries_recompute(const struct pz_plan_inputs *in, bool recompute) {
-  return in->recompute != (recompute ? PZ_RECOMPUTATION_NONE : PZ_RECOMPUTATION_FULL);
+static bool tries_recompute(const struct pz_plan_inputs *inputs, bool recompute) {
+  return inputs->recompute != (recompute ? PZ_RECOMPUTATION_NONE : PZ_RECOMPUTATION_FULL);
 }
 
-/* Index of the layer that is repeated most. */
+/* Returns the index of the layer that is repeated most. */
 static uint32_t main_layer(const struct pz_workload *workload) {
   uint32_t most = 0;
   for (uint32_t i = 1; i < workload->n_layers; i++)
@@ -65,14 +65,14 @@ static bool is_better_plan(const struct ranked_plan *a, const struct ranked_plan
   return a->recompute < b->recompute;
 }
 
-/* Returns the time of the last incumbent; HUGE_VAL while there are fewer than asked for. */
+/* Returns the time of the slowest incumbent, or HUGE_VAL while there are fewer than asked for. */
 static double incumbent_s(const struct variant_search *search) {
   uint32_t n = search->n_incumbents;
   return n < search->most_incumbents ? HUGE_VAL : search->incumbents[n - 1].time_s;
 }
 
-/* Returns the time from which on a plan of the variant does not become an incumbent.  If the
- * plan would win a tie with the last incumbent, this is the next larger number. */
+/* Returns the time that a plan of the variant must be below to become an incumbent.  If the plan
+ * would win a tie with the last incumbent, this is the next number above the incumbent's time. */
 static double cutoff_s(const struct variant_search *search, uint32_t variant, bool recompute) {
   double time_s = incumbent_s(search);
   struct ranked_plan tie = {time_s, variant, recompute};
@@ -87,7 +87,7 @@ static void update_incumbents(struct variant_search *search, struct ranked_plan 
   struct ranked_plan *list = search->incumbents;
   uint32_t i = 0, n = search->n_incumbents;
   while (i < n && (list[i].variant != found.variant || list[i].recompute != found.recompute)) i++;
-  if (i == n && n == search->most_incumbents) i--; /* it may replace the last */
+  if (i == n && n == search->most_incumbents) i--; /* the plan may replace the last one */
   if (i < n && !is_better_plan(&found, &list[i])) return;
   if (i == n) search->n_incumbents++;
   for (; i > 0 && is_better_plan(&found, &list[i - 1]); i--) list[i] = list[i - 1];
@@ -96,37 +96,37 @@ static void update_incumbents(struct variant_search *search, struct ranked_plan 
 
 /* ---- schedules ------------------------------------------------------------------------------ */
 
-/* Returns the makespan of a layer's schedule, its lower bound, and the time of collectives in
- * it. */
 struct pz_layer_time pz_layer_time_of(struct pz_call *call, struct pz_cost *cost,
                                       const struct pz_ops *ops, int64_t steps) {
   struct pz_call work = pz_scratch(call);
   struct pz_layer_options kind = {PZ_MODES_ALL, PZ_EXCLUSIVE_ALL};
   struct pz_solve_options effort = {.steps = steps};
   struct pz_problem problem = pz_layer_problem_build(&work, cost, ops, &kind);
-  struct pz_schedule made = pz_schedule_find(&work, &problem, &effort);
-  struct pz_layer_time time = {
-      .s = made.makespan, .least_s = made.lower_bound, .open = made.outcome != PZ_OUTCOME_OPTIMAL};
+  struct pz_schedule schedule = pz_schedule_find(&work, &problem, &effort);
+  struct pz_layer_time time = {.s = schedule.makespan,
+                               .least_s = schedule.lower_bound,
+                               .open = schedule.outcome != PZ_OUTCOME_OPTIMAL};
   for (uint32_t i = 0; i < problem.n; i++) {
-    const struct pz_slot *slot = &made.slots[i];
+    const struct pz_slot *slot = &schedule.slots[i];
     if (problem.tasks[i].modes[slot->mode].use[PZ_LINK]) time.link_s += slot->end - slot->start;
   }
   pz_scratch_end(&work);
   return time;
 }
 
-/* Schedules one layer in both directions, unless it is proven optimal or was tried with as many
- * steps.  Of two tries it keeps the shorter schedule and the higher bound. */
+/* Schedules one layer in both directions, unless its schedules are proven optimal or had this effort
+ * limit before.  Keeps the shorter schedule and the higher bound of two attempts. */
 static void schedule_layer(struct pz_call *call, const struct variant_search *search,
                            struct candidate *candidate, uint32_t layer, int64_t steps) {
   if (candidate->tried_steps[layer] >= steps) return;
-  for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
-    struct pz_layer_time *time = &candidate->times[layer][d];
+  for (int direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++) {
+    struct pz_layer_time *time = &candidate->times[layer][direction];
     if (candidate->tried_steps[layer] && !time->open) continue;
-    const struct pz_ops *ops = &candidate->workload->layers[layer].ops[d];
-    struct pz_layer_time more = pz_layer_time_of(call, search->in->cost, ops, steps);
-    double least_s = fmax(time->least_s, more.least_s);
-    if (!time->open || more.s < time->s) *time = more; /* the first schedule, or a shorter one */
+    const struct pz_ops *ops = &candidate->workload->layers[layer].ops[direction];
+    struct pz_layer_time retried = pz_layer_time_of(call, search->inputs->cost, ops, steps);
+    double least_s = fmax(time->least_s, retried.least_s);
+    if (!time->open || retried.s < time->s)
+      *time = retried; /* the first schedule, or a shorter one */
     time->least_s = fmin(least_s, time->s);
     time->open = time->least_s < time->s;
   }
@@ -146,39 +146,39 @@ static void schedule_layers(struct pz_call *call, const struct variant_search *s
 
 /* ---- the caller's bounds -------------------------------------------------------------------- */
 
-/* Writes the times of the layers to the scratch: those found, or lower bounds on them.  The
- * bounds of layers that are not scheduled yet are the caller's. */
+/* Sets search->layer_s to the times found, or if `least` is set, to lower bounds on them.  Layers
+ * that are not scheduled yet have the caller's bounds. */
 static void set_layer_s(struct variant_search *search, const struct candidate *candidate,
                         bool least) {
-  const struct pz_plan_bounds *bounds = search->in->bounds;
+  const struct pz_plan_bounds *bounds = search->inputs->bounds;
   for (uint32_t i = 0; i < candidate->workload->n_layers; i++)
-    for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
-      double s = candidate->times[i][d].s;
-      if (least && candidate->tried_steps[i]) s = candidate->times[i][d].least_s;
+    for (int direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++) {
+      double s = candidate->times[i][direction].s;
+      if (least && candidate->tried_steps[i]) s = candidate->times[i][direction].least_s;
       if (least && !candidate->tried_steps[i])
-        s = bounds->layer_s(bounds->ctx, candidate->variant, i, (enum pz_direction)d);
-      search->layer_s[d][i] = s;
+        s = bounds->layer_s(bounds->ctx, candidate->variant, i, (enum pz_direction)direction);
+      search->layer_s[direction][i] = s;
     }
 }
 
-/* A lower bound on the plans of a candidate, from what is known about its layers. */
+/* Returns a lower bound on the step time of a candidate's plans, by the bounds on its layers. */
 static double known_bound_s(struct variant_search *search, const struct candidate *candidate,
                             double limit_s) {
-  const struct pz_plan_bounds *bounds = search->in->bounds;
+  const struct pz_plan_bounds *bounds = search->inputs->bounds;
   double bound_s = HUGE_VAL, *fwd_s = search->layer_s[0], *bwd_s = search->layer_s[1];
   set_layer_s(search, candidate, true);
   for (int recompute = 0; recompute < 2; recompute++)
-    if (tries_recompute(search->in, recompute))
+    if (tries_recompute(search->inputs, recompute))
       bound_s = fmin(bound_s, bounds->plan_s(bounds->ctx, candidate->variant, recompute, fwd_s,
                                              bwd_s, limit_s));
   return bound_s;
 }
 
-/* Returns whether the caller's bounds show that no plan with the times found, or with lower
- * bounds on them (`least`), becomes an incumbent. */
+/* Returns whether the caller's bounds show that no plan becomes an incumbent.  Layers take the times
+ * found, or if `least` is set, the lower bounds on them. */
 static bool is_ruled_out(struct variant_search *search, const struct candidate *candidate,
                          bool least, bool recompute) {
-  const struct pz_plan_bounds *bounds = search->in->bounds;
+  const struct pz_plan_bounds *bounds = search->inputs->bounds;
   double limit_s = cutoff_s(search, candidate->variant, recompute);
   if (!bounds) return false;
   set_layer_s(search, candidate, least);
@@ -189,26 +189,27 @@ static bool is_ruled_out(struct variant_search *search, const struct candidate *
 /* ---- plans of one candidate ----------------------------------------------------------------- */
 
 /* Returns the placement problem of a candidate. */
-static struct pz_place_problem candidate_problem(const struct pz_plan_inputs *in,
+static struct pz_place_problem candidate_problem(const struct pz_plan_inputs *inputs,
                                                  const struct candidate *candidate,
                                                  const struct pz_place_width *width,
                                                  bool recompute) {
-  struct pz_place_problem problem = pz_place_problem_on(&in->cost->net, in->devices);
-  problem.hbm_bytes = in->hbm_bytes;
-  problem.microbatches = in->variants[candidate->variant].microbatches;
-  problem.state = in->state;
+  struct pz_place_problem problem = pz_place_problem_on(&inputs->cost->net, inputs->devices);
+  problem.hbm_bytes = inputs->hbm_bytes;
+  problem.microbatches = inputs->variants[candidate->variant].microbatches;
+  problem.state = inputs->state;
   problem.recompute = recompute;
-  problem.semantics = in->semantics;
+  problem.semantics = inputs->semantics;
   problem.widths = width;
   return problem;
 }
 
-/* Finds the best plan of at most limit_s.  Returns false if there is none. */
-static bool place_layers(struct pz_call *call, const struct pz_plan_inputs *in,
+/* Finds the best plan of at most limit_s, or evaluates the stages that the inputs give.  Returns
+ * false if there is no plan. */
+static bool place_layers(struct pz_call *call, const struct pz_plan_inputs *inputs,
                          const struct candidate *candidate, const struct pz_place_problem *problem,
                          double limit_s, struct pz_place_solution *plan) {
-  if (in->given) {
-    struct pz_fixed fixed = *in->given;
+  if (inputs->given) {
+    struct pz_fixed fixed = *inputs->given;
     uint32_t repeated = main_layer(candidate->workload);
     for (uint32_t i = 0; i < repeated; i++) fixed.first += candidate->workload->layers[i].count;
     fixed.layers = candidate->workload->layers[repeated].count;
@@ -218,30 +219,31 @@ static bool place_layers(struct pz_call *call, const struct pz_plan_inputs *in,
            plan->time_s < HUGE_VAL;
   }
   if (!pz_place_find_fastest(call, problem, limit_s, plan)) return false;
-  if (in->check) pz_place_check(call, problem, plan);
+  if (inputs->check) pz_place_check(call, problem, plan);
   return true;
 }
 
-/* Places a candidate with the times found, or with their lower bounds.  Returns the time of its
- * best plan, or HUGE_VAL if there is none that matters.  With the times found, the plan becomes
- * an incumbent; if runners-up are asked for, too, the incumbents do not limit the solver. */
+/* Finds the best plan of a candidate with the times found, or if `least` is set, with the lower
+ * bounds on them.  Returns its time, or HUGE_VAL if no plan may become an incumbent.  A plan with
+ * the times found becomes an incumbent.  If several plans are asked for, it is found without the
+ * limit of the incumbents. */
 static double place_candidate(struct pz_call *call, struct variant_search *search,
                               const struct candidate *candidate, bool least) {
-  const struct pz_plan_inputs *in = search->in;
+  const struct pz_plan_inputs *inputs = search->inputs;
   const struct pz_place_width width =
       pz_place_layer_chain(call, candidate->workload, candidate->times, least);
   double best_s = HUGE_VAL;
   for (int recompute = 0; recompute < 2; recompute++) {
-    if (!tries_recompute(in, recompute) || is_ruled_out(search, candidate, least, recompute))
+    if (!tries_recompute(inputs, recompute) || is_ruled_out(search, candidate, least, recompute))
       continue;
-    struct pz_place_problem problem = candidate_problem(in, candidate, &width, recompute);
+    struct pz_place_problem problem = candidate_problem(inputs, candidate, &width, recompute);
     struct pz_place_solution plan;
     bool limited = least || search->most_incumbents == 1;
-    if (!place_layers(call, in, candidate, &problem, limited ? incumbent_s(search) : DBL_MAX,
+    if (!place_layers(call, inputs, candidate, &problem, limited ? incumbent_s(search) : DBL_MAX,
                       &plan))
       continue;
     bool recomputes_nothing = recompute && plan.n_stages == 1; /* the last stage never recomputes */
-    if (!least && recomputes_nothing && tries_recompute(in, false)) continue;
+    if (!least && recomputes_nothing && tries_recompute(inputs, false)) continue;
     best_s = fmin(best_s, plan.time_s);
     if (!least)
       update_incumbents(search, (struct ranked_plan){plan.time_s, candidate->variant, recompute});
@@ -251,27 +253,27 @@ static double place_candidate(struct pz_call *call, struct variant_search *searc
 
 /* ---- all candidates ------------------------------------------------------------------------- */
 
-/* Schedules a candidate with few steps.  With bounds, the repeated layer goes first, because it
- * may rule out plans below limit_s by itself.  Returns whether there may be a plan below
- * limit_s. */
+/* Schedules a candidate with few steps.  Returns whether it may have a plan below limit_s.  If the
+ * caller has bounds, the repeated layer is scheduled first, because it may rule out such plans. */
 static bool schedule_quickly(struct pz_call *call, struct variant_search *search,
                              struct candidate *candidate, double limit_s) {
-  const struct pz_plan_inputs *in = search->in;
-  search->n_looked++;
-  if (in->bounds) {
-    schedule_layer(call, search, candidate, main_layer(candidate->workload), in->quick_steps);
+  const struct pz_plan_inputs *inputs = search->inputs;
+  search->n_scheduled++;
+  if (inputs->bounds) {
+    schedule_layer(call, search, candidate, main_layer(candidate->workload), inputs->quick_steps);
     if (!(known_bound_s(search, candidate, limit_s) < limit_s)) return false;
   }
-  schedule_layers(call, search, candidate, in->quick_steps);
-  return !in->bounds || known_bound_s(search, candidate, limit_s) < limit_s;
+  schedule_layers(call, search, candidate, inputs->quick_steps);
+  return !inputs->bounds || known_bound_s(search, candidate, limit_s) < limit_s;
 }
 
-/* Places every candidate that may be the best. */
+/* Finds the plans of all candidates that may be the best: in a first pass with few schedule steps,
+ * and in a second one with more steps if schedules are open that may matter. */
 static void place_candidates(struct pz_call *call, struct variant_search *search) {
-  const struct pz_plan_inputs *in = search->in;
-  int n_passes = in->steps > in->quick_steps ? 2 : 1;
+  const struct pz_plan_inputs *inputs = search->inputs;
+  int n_passes = inputs->steps > inputs->quick_steps ? 2 : 1;
   for (int pass = 0; pass < n_passes; pass++)
-    for (uint32_t i = 0; i < in->n_variants; i++) {
+    for (uint32_t i = 0; i < inputs->n_variants; i++) {
       struct candidate *candidate = &search->candidates[i];
       double limit_s = cutoff_s(search, candidate->variant, false);
       if (pass == 0) {
@@ -279,20 +281,20 @@ static void place_candidates(struct pz_call *call, struct variant_search *search
         if (!schedule_quickly(call, search, candidate, limit_s)) continue;
       } else {
         if (!candidate->n_open || candidate->least_s >= limit_s) continue;
-        schedule_layers(call, search, candidate, in->steps);
+        schedule_layers(call, search, candidate, inputs->steps);
       }
       candidate->least_s = place_candidate(call, search, candidate, false);
       if (candidate->n_open) candidate->least_s = place_candidate(call, search, candidate, true);
     }
 }
 
-/* Returns a lower bound on all plans.  *n_open is the number of schedules because of which it is
- * below the best plan. */
+/* Returns a lower bound on the step time of all plans.  *n_open is the number of open schedules
+ * because of which the bound is below the best plan. */
 static double search_bound_s(const struct variant_search *search, uint32_t *n_open) {
   double best_s = search->n_incumbents ? search->incumbents[0].time_s : HUGE_VAL;
   double bound_s = best_s;
   *n_open = 0;
-  for (uint32_t i = 0; i < search->in->n_variants; i++) {
+  for (uint32_t i = 0; i < search->inputs->n_variants; i++) {
     const struct candidate *candidate = &search->candidates[i];
     bound_s = fmin(bound_s, candidate->least_s);
     if (candidate->least_s < best_s) *n_open += candidate->n_open;
@@ -302,17 +304,18 @@ static double search_bound_s(const struct variant_search *search, uint32_t *n_op
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-static int compare_bounds(const void *a, const void *b) {
-  const struct candidate *x = a, *y = b;
-  if (x->bound_s != y->bound_s) return x->bound_s < y->bound_s ? -1 : 1;
-  return x->variant < y->variant ? -1 : 1;
+/* Compares two candidates for qsort(): the lower bound first, then the variant listed first. */
+static int compare_bounds(const void *left, const void *right) {
+  const struct candidate *first = left, *second = right;
+  if (first->bound_s != second->bound_s) return first->bound_s < second->bound_s ? -1 : 1;
+  return first->variant < second->variant ? -1 : 1;
 }
 
 /* Returns a candidate whose layers are not scheduled yet, with the caller's bound on its plans. */
-static struct candidate candidate_new(struct pz_call *call, const struct pz_plan_inputs *in,
+static struct candidate candidate_new(struct pz_call *call, const struct pz_plan_inputs *inputs,
                                       uint32_t variant) {
-  const struct pz_plan_bounds *bounds = in->bounds;
-  const struct pz_workload *workload = in->variants[variant].w;
+  const struct pz_plan_bounds *bounds = inputs->bounds;
+  const struct pz_workload *workload = inputs->variants[variant].w;
   struct candidate candidate = {
       .variant = variant,
       .workload = workload,
@@ -321,7 +324,7 @@ static struct candidate candidate_new(struct pz_call *call, const struct pz_plan
       .times = pz_alloc(call, workload->n_layers, sizeof *candidate.times),
       .tried_steps = pz_alloc(call, workload->n_layers, sizeof *candidate.tried_steps)};
   for (int recompute = 0; bounds && recompute < 2; recompute++)
-    if (tries_recompute(in, recompute))
+    if (tries_recompute(inputs, recompute))
       candidate.bound_s =
           fmin(candidate.bound_s, bounds->variant_s(bounds->ctx, variant, recompute));
   return candidate;
@@ -329,63 +332,66 @@ static struct candidate candidate_new(struct pz_call *call, const struct pz_plan
 
 /* Returns a search over all variants, the lowest bound first. */
 static struct variant_search variant_search_new(struct pz_call *call,
-                                                const struct pz_plan_inputs *in,
+                                                const struct pz_plan_inputs *inputs,
                                                 uint32_t most_incumbents) {
-  struct variant_search search = {.in = in, .most_incumbents = most_incumbents};
+  struct variant_search search = {.inputs = inputs, .most_incumbents = most_incumbents};
   uint32_t most_layers = 0;
-  for (uint32_t i = 0; i < in->n_variants; i++) {
-    const struct pz_workload *workload = in->variants[i].w;
+  for (uint32_t i = 0; i < inputs->n_variants; i++) {
+    const struct pz_workload *workload = inputs->variants[i].w;
     if (workload->totals.layers > PZ_PLACE_MOST_LAYERS)
       pz_raise(call, PZ_LIMIT, "%s has %lld layers; accepted: at most %d", workload->model,
                (long long)workload->totals.layers, PZ_PLACE_MOST_LAYERS);
     if (workload->n_layers > most_layers) most_layers = workload->n_layers;
   }
-  for (int d = 0; d < 2; d++) search.layer_s[d] = pz_alloc(call, most_layers, sizeof(double));
+  for (int direction = 0; direction < 2; direction++)
+    search.layer_s[direction] = pz_alloc(call, most_layers, sizeof(double));
   search.incumbents = pz_alloc(call, most_incumbents, sizeof *search.incumbents);
-  search.candidates = pz_alloc(call, in->n_variants, sizeof *search.candidates);
-  for (uint32_t i = 0; i < in->n_variants; i++) search.candidates[i] = candidate_new(call, in, i);
-  qsort(search.candidates, in->n_variants, sizeof *search.candidates, compare_bounds);
+  search.candidates = pz_alloc(call, inputs->n_variants, sizeof *search.candidates);
+  for (uint32_t i = 0; i < inputs->n_variants; i++)
+    search.candidates[i] = candidate_new(call, inputs, i);
+  qsort(search.candidates, inputs->n_variants, sizeof *search.candidates, compare_bounds);
   return search;
 }
 
+/* Returns the candidate of a variant. */
 static struct candidate *candidate_of(const struct variant_search *search, uint32_t variant) {
   uint32_t i = 0;
   while (search->candidates[i].variant != variant) i++;
   return &search->candidates[i];
 }
 
-/* Returns the problem of a candidate with the schedules found, and its best plan without a
- * limit. */
-static struct pz_place_model solve_in_full(struct pz_call *call, const struct pz_plan_inputs *in,
+/* Returns the problem of a candidate with the layer times found, and its best plan, which is found
+ * without a limit. */
+static struct pz_place_model solve_in_full(struct pz_call *call,
+                                           const struct pz_plan_inputs *inputs,
                                            const struct candidate *candidate, bool recompute) {
   struct pz_place_width *width = pz_alloc(call, 1, sizeof *width);
   *width = pz_place_layer_chain(call, candidate->workload, candidate->times, false);
-  struct pz_place_model model = {.problem = candidate_problem(in, candidate, width, recompute),
-                                 .mbs = in->variants[candidate->variant].mbs,
+  struct pz_place_model model = {.problem = candidate_problem(inputs, candidate, width, recompute),
+                                 .mbs = inputs->variants[candidate->variant].mbs,
                                  .seq = candidate->workload->options.seq,
-                                 .batch = in->batch,
-                                 .sample_flop = in->sample_flop,
-                                 .peak_flop_per_s = pz_chip_tensor_flop_per_s(&in->cost->chip),
+                                 .batch = inputs->batch,
+                                 .sample_flop = inputs->sample_flop,
+                                 .peak_flop_per_s = pz_chip_tensor_flop_per_s(&inputs->cost->chip),
                                  .n_open = candidate->n_open};
   for (uint32_t i = 0; i < candidate->workload->n_layers; i++)
-    for (int d = 0; d < 2; d++) {
-      const struct pz_layer_time *time = &candidate->times[i][d];
+    for (int direction = 0; direction < 2; direction++) {
+      const struct pz_layer_time *time = &candidate->times[i][direction];
       if (time->s > 0) model.worst_gap = fmax(model.worst_gap, 1 - time->least_s / time->s);
     }
-  if (!place_layers(call, in, candidate, &model.problem, DBL_MAX, &model.plan))
+  if (!place_layers(call, inputs, candidate, &model.problem, DBL_MAX, &model.plan))
     pz_raise(call, PZ_NO_ANSWER, "no feasible plan");
   model.problem.bytes_per_s = pz_place_within(&model.problem, model.plan.domain).bytes_per_s;
   return model;
 }
 
-/* Returns the best plan over all variants, or none if bounds show that no plan is below limit_s. */
-struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_plan_inputs *in,
+struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_plan_inputs *inputs,
                                         double limit_s) {
   struct pz_plan_choice choice = {.time_s = HUGE_VAL, .lower_bound_s = HUGE_VAL};
   struct pz_call work = pz_scratch(call);
-  struct variant_search search = variant_search_new(&work, in, 1);
-  choice.below = !in->bounds || !(limit_s < HUGE_VAL);
-  for (uint32_t i = 0; i < in->n_variants && !choice.below; i++) {
+  struct variant_search search = variant_search_new(&work, inputs, 1);
+  choice.below = !inputs->bounds || !(limit_s < HUGE_VAL);
+  for (uint32_t i = 0; i < inputs->n_variants && !choice.below; i++) {
     struct candidate *candidate = &search.candidates[i];
     if (candidate->bound_s < limit_s)
       choice.below = schedule_quickly(&work, &search, candidate, limit_s);
@@ -397,7 +403,7 @@ struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_pl
   if (search.n_incumbents) {
     const struct ranked_plan *best = &search.incumbents[0];
     const struct candidate *candidate = candidate_of(&search, best->variant);
-    struct pz_place_solution plan = solve_in_full(&work, in, candidate, best->recompute).plan;
+    struct pz_place_solution plan = solve_in_full(&work, inputs, candidate, best->recompute).plan;
     uint16_t *layers = pz_alloc(call, plan.n_stages, sizeof *layers);
     for (uint32_t k = 0; k < plan.n_stages; k++) layers[k] = (uint16_t)plan.stages[k].n;
     choice.time_s = plan.time_s;
@@ -405,7 +411,7 @@ struct pz_plan_choice pz_plan_find_best(struct pz_call *call, const struct pz_pl
     choice.plan = (struct pz_plan_record){best->variant, best->recompute, plan.replicas,
                                           plan.n_stages, layers};
   }
-  choice.n_looked = search.n_looked;
+  choice.n_scheduled = search.n_scheduled;
   pz_scratch_end(&work);
   return choice;
 }
@@ -421,24 +427,23 @@ static bool is_as_recorded(const struct pz_plan_record *record, double time_s,
   return true;
 }
 
-/* The choice may have been made with few steps, or with more if those left schedules open.
- * Tries both. */
-struct pz_place_model pz_plan_rebuild(struct pz_call *call, const struct pz_plan_inputs *in,
+/* The plan may have been found with few schedule steps or with more, so both are tried. */
+struct pz_place_model pz_plan_rebuild(struct pz_call *call, const struct pz_plan_inputs *inputs,
                                       const struct pz_plan_record *record, double time_s) {
-  struct pz_plan_inputs alone = *in;
-  alone.bounds = NULL;
-  alone.check = true;
+  struct pz_plan_inputs rebuild_inputs = *inputs;
+  rebuild_inputs.bounds = NULL;
+  rebuild_inputs.check = true;
   struct pz_call work = pz_scratch(call);
-  struct variant_search search = {.in = &alone};
-  struct candidate candidate = candidate_new(&work, &alone, record->variant);
+  struct variant_search search = {.inputs = &rebuild_inputs};
+  struct candidate candidate = candidate_new(&work, &rebuild_inputs, record->variant);
   struct pz_place_model model;
-  for (int64_t steps = in->quick_steps;; steps = in->steps) {
+  for (int64_t steps = inputs->quick_steps;; steps = inputs->steps) {
     schedule_layers(&work, &search, &candidate, steps);
-    model = solve_in_full(call, &alone, &candidate, record->recompute);
+    model = solve_in_full(call, &rebuild_inputs, &candidate, record->recompute);
     if (is_as_recorded(record, time_s, &model.plan)) break;
-    if (steps >= in->steps || !candidate.n_open)
+    if (steps >= inputs->steps || !candidate.n_open)
       pz_raise(call, PZ_INTERNAL, "%s: the plan of %.9g s is not the recorded one of %.9g s",
-               in->cost->chip.name, model.plan.time_s, time_s);
+               inputs->cost->chip.name, model.plan.time_s, time_s);
   }
   pz_scratch_end(&work);
   return model;
@@ -447,31 +452,29 @@ struct pz_place_model pz_plan_rebuild(struct pz_call *call, const struct pz_plan
 /* Finds the variant that needs the least memory, for the case that no plan fits. */
 static void find_least_memory(struct pz_call *call, const struct variant_search *search,
                               struct pz_plan_list *out) {
-  const struct pz_plan_inputs *in = search->in;
+  const struct pz_plan_inputs *inputs = search->inputs;
   out->fit.hbm_bytes = DBL_MAX;
-  for (uint32_t v = 0; v < in->n_variants && !in->given; v++) {
-    struct candidate *candidate = candidate_of(search, v);
-    schedule_layers(call, search, candidate, in->quick_steps);
+  for (uint32_t variant = 0; variant < inputs->n_variants && !inputs->given; variant++) {
+    struct candidate *candidate = candidate_of(search, variant);
+    schedule_layers(call, search, candidate, inputs->quick_steps);
     struct pz_place_width width =
         pz_place_layer_chain(call, candidate->workload, candidate->times, false);
     for (int recompute = 0; recompute < 2; recompute++) {
-      if (!tries_recompute(in, recompute)) continue;
-      struct pz_place_problem problem = candidate_problem(in, candidate, &width, recompute);
+      if (!tries_recompute(inputs, recompute)) continue;
+      struct pz_place_problem problem = candidate_problem(inputs, candidate, &width, recompute);
       struct pz_fit fit = pz_place_least_memory(call, &problem);
       if (fit.hbm_bytes >= out->fit.hbm_bytes) continue;
       out->fit = fit;
-      out->fit_variant = v;
+      out->fit_variant = variant;
       out->fit_recompute = recompute;
     }
   }
 }
 
-/* Returns the best plans of different variants; if none fits, the least memory with which one
- * would. */
-struct pz_plan_list pz_plan_list_best(struct pz_call *call, const struct pz_plan_inputs *in,
+struct pz_plan_list pz_plan_list_best(struct pz_call *call, const struct pz_plan_inputs *inputs,
                                       uint32_t n_next) {
   struct pz_call work = pz_scratch(call);
-  struct variant_search search = variant_search_new(&work, in, 1 + n_next);
+  struct variant_search search = variant_search_new(&work, inputs, 1 + n_next);
   struct pz_plan_list list = {0};
   uint32_t n_open;
   place_candidates(&work, &search);
@@ -481,8 +484,8 @@ struct pz_plan_list pz_plan_list_best(struct pz_call *call, const struct pz_plan
   list.plans = pz_alloc(call, list.n, sizeof *list.plans);
   for (uint32_t i = 0; i < list.n; i++) {
     const struct ranked_plan *incumbent = &search.incumbents[i];
-    list.plans[i] =
-        solve_in_full(call, in, candidate_of(&search, incumbent->variant), incumbent->recompute);
+    list.plans[i] = solve_in_full(call, inputs, candidate_of(&search, incumbent->variant),
+                                  incumbent->recompute);
   }
   pz_scratch_end(&work);
   return list;

@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-/* Raises PZ_INTERNAL unless the stages, their memory and devices, and the step time of a plan
- * are right. */
 void pz_place_check(struct pz_call *call, const struct pz_place_problem *whole,
                     const struct pz_place_solution *plan) {
   const struct pz_place_problem problem = pz_place_within(whole, plan->domain);
@@ -22,8 +20,8 @@ void pz_place_check(struct pz_call *call, const struct pz_place_problem *whole,
     }
   for (uint32_t i = 0; i < width->n; i++)
     if (stage_of[i] == PZ_NONE) pz_raise(call, PZ_INTERNAL, "checker: layer %u is missing", i);
-  for (uint32_t e = 0; e < width->n_edges; e++)
-    if (stage_of[width->edges[e].from] > stage_of[width->edges[e].to])
+  for (uint32_t edge = 0; edge < width->n_edges; edge++)
+    if (stage_of[width->edges[edge].from] > stage_of[width->edges[edge].to])
       pz_raise(call, PZ_INTERNAL, "checker: an edge goes back to an earlier stage");
 
   double maxload_s = 0, charged_bytes = 0, devices = 0;

@@ -21,6 +21,7 @@ static const struct pz_range COUNT = {1, INT64_C(1) << 40}, ID = {INT64_MIN / 2,
                              FIXED = {0, INT64_C(1) << 40};
 static const double MOST = 1e100, MOST_BYTES = 1e30, LEAST_RATE = 1e-30;
 
+/* Fields that only describe an instance or a node. */
 static const char *const described_by[] = {"name", "about", "comment", "sources"};
 static const char *const node_described_by[] = {"name", "desc", "comment", "energy"};
 
@@ -52,7 +53,7 @@ static void read_layer(struct pz_call *call, const struct pz_fields *file, const
   pz_map_set(call, ids, &layer->id, sizeof layer->id, i);
 }
 
-/* Returns the index of the layer that an edge names. */
+/* Returns the index of the layer whose id is the value of `key`. */
 static uint32_t read_end(struct pz_fields *fields, const char *key, const struct pz_map *ids) {
   int64_t id = pz_fields_int(fields, key, ID);
   uint32_t layer = pz_map_get(ids, &id, sizeof id);
@@ -61,6 +62,7 @@ static uint32_t read_end(struct pz_fields *fields, const char *key, const struct
   return layer;
 }
 
+/* Reads an edge, which names its layers by their ids. */
 static void read_edge(struct pz_call *call, const struct pz_fields *file, const char *width,
                       const json_t *list, uint32_t i, const struct pz_map *ids,
                       struct pz_place_edge *edge) {
@@ -89,9 +91,10 @@ static const json_t *list_of_width(struct pz_call *call, struct pz_fields *field
            list ? "no array" : "missing");
 }
 
-/* Sorts the layers topologically; among ready layers the one listed first comes first. */
+/* Sorts the layers topologically.  Of several ready layers, the one listed first comes first. */
 static void order_layers(struct pz_call *call, const char *name, struct pz_place_width *width) {
-  uint32_t n_waiting[PZ_PLACE_MOST_LAYERS] = {0}, place[PZ_PLACE_MOST_LAYERS];
+  uint32_t n_waiting[PZ_PLACE_MOST_LAYERS] = {0}; /* by layer: predecessors without a position */
+  uint32_t position[PZ_PLACE_MOST_LAYERS];
   struct pz_place_layer *layers = pz_alloc(call, width->n, sizeof *layers);
   struct pz_place_edge *edges = pz_alloc(call, width->n_edges, sizeof *edges);
   for (uint32_t e = 0; e < width->n_edges; e++) n_waiting[width->edges[e].to]++;
@@ -103,14 +106,14 @@ static void order_layers(struct pz_call *call, const char *name, struct pz_place
                "%s: the layers of tensor-parallel degree %" PRId64 " form a cycle", name,
                width->tp);
     layers[at] = width->layers[i];
-    place[i] = at;
-    n_waiting[i] = PZ_NONE; /* it has its place */
+    position[i] = at;
+    n_waiting[i] = PZ_NONE; /* the layer has a position */
     for (uint32_t e = 0; e < width->n_edges; e++)
       if (width->edges[e].from == i) n_waiting[width->edges[e].to]--;
   }
   for (uint32_t e = 0; e < width->n_edges; e++) {
     const struct pz_place_edge *edge = &width->edges[e];
-    edges[e] = (struct pz_place_edge){place[edge->from], place[edge->to], edge->bytes};
+    edges[e] = (struct pz_place_edge){position[edge->from], position[edge->to], edge->bytes};
   }
   width->layers = layers;
   width->edges = edges;
@@ -162,8 +165,9 @@ static void read_widths(struct pz_call *call, struct pz_fields *fields,
   problem->widths = widths;
 }
 
-/* Reads the expert's plan, which needs all of its fields; a field of 0 counts as absent. */
-static void read_fixed(struct pz_call *call, struct pz_fields *f, struct pz_fixed *fixed) {
+/* Reads the expert's plan.  Either all of its fields or none must be given, where 0 counts as not
+ * given. */
+static void read_fixed(struct pz_call *call, struct pz_fields *file, struct pz_fixed *fixed) {
   const struct {
     const char *key;
     int64_t *value;
@@ -171,17 +175,17 @@ static void read_fixed(struct pz_call *call, struct pz_fields *f, struct pz_fixe
                 {"fixedTMPC", &fixed->tp},
                 {"fixedDP", &fixed->replicas},
                 {"numTransformerLayers", &fixed->layers}};
-  const char *given = NULL, *missing = NULL; /* the first of each */
+  const char *given = NULL, *missing = NULL; /* the first field that is given, or not given */
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-    *fields[i].value = pz_fields_int_or(f, fields[i].key, FIXED, 0);
+    *fields[i].value = pz_fields_int_or(file, fields[i].key, FIXED, 0);
     const char **first = *fields[i].value ? &given : &missing;
     if (!*first) *first = fields[i].key;
   }
-  if (f->status == PZ_OK && given && missing)
-    pz_raise_at(call, PZ_BAD_INPUT, f->name, 0, 0,
+  if (file->status == PZ_OK && given && missing)
+    pz_raise_at(call, PZ_BAD_INPUT, file->name, 0, 0,
                 "%s: %s is given and %s is not; accepted for an expert plan: fixedPP, fixedTMPC, "
                 "fixedDP and numTransformerLayers, each at least 1, or none of them",
-                f->name, given, missing);
+                file->name, given, missing);
 }
 
 void pz_place_read_instance(struct pz_call *call, const char *name, const char *text, size_t bytes,
@@ -203,7 +207,7 @@ void pz_place_read_instance(struct pz_call *call, const char *name, const char *
   problem->state = adam ? 3 : 2;
   read_fixed(call, &fields, &out->fixed);
   pz_fields_allow(&fields, described_by, sizeof described_by / sizeof *described_by);
-  /* Refuses edges of a width without layers, which are a mistake in the one or the other. */
+  /* edges at a tensor-parallel degree without nodes are a mistake in the file */
   const json_t *nodes = pz_fields_value(&fields, "nodes"),
                *edges = pz_fields_value(&fields, "edges"), *value;
   const char *key;
@@ -234,12 +238,14 @@ _Noreturn static void raise_infeasible(struct pz_call *call,
            fit.memory_bytes);
 }
 
+/* Arguments of find_instance_plan(). */
 struct find_args {
   struct pz_instance *instance;
   struct pz_arena *arena;
   bool found;
 };
 
+/* Finds the best plan of an instance in a call of its own, so that errors can name the file. */
 static void find_instance_plan(struct pz_call *call, void *ctx) {
   struct find_args *args = ctx;
   struct pz_call own = pz_call_in(call, args->arena);
@@ -247,7 +253,6 @@ static void find_instance_plan(struct pz_call *call, void *ctx) {
       pz_place_find_fastest(&own, &args->instance->problem, DBL_MAX, &args->instance->plan);
 }
 
-/* Finds the best plan of an instance, and the time of its expert's plan. */
 void pz_place_solve_instance(struct pz_call *call, struct pz_instance *instance, bool check) {
   struct find_args find = {instance, call->arena, false};
   struct pz_error error = {0};
@@ -269,7 +274,7 @@ struct pz_instance_options pz_instance_options_default(void) {
   return (struct pz_instance_options){.size = sizeof(struct pz_instance_options)};
 }
 
-/* Copies the plan that was found. */
+/* Copies the plan that was found, with the ids of its nodes, for the caller. */
 static void describe_instance_plan(struct pz_call *call, const struct pz_instance *instance,
                                    struct pz_instance_plan *out) {
   const struct pz_place_width *width = &instance->problem.widths[instance->plan.width];
@@ -300,6 +305,7 @@ struct instance_args {
   struct pz_instance_plan **out;
 };
 
+/* Checks the arguments of pz_partition_instance(), solves the instance and describes its plan. */
 static void partition_instance(struct pz_call *call, void *ctx) {
   const struct instance_args *args = ctx;
   struct pz_instance_options options = pz_instance_options_default();

@@ -5,22 +5,22 @@
 #include "partition/problem.h"
 
 struct pz_instance {
-  const char *name; /* not copied */
+  const char *name; /* name of the file in messages; not copied */
   struct pz_place_problem problem;
   struct pz_fixed fixed; /* the expert's plan to compare with */
   struct pz_place_solution plan;
   double solve_s;           /* time that finding the plan took */
-  double fixed_s;           /* time of a batch with the expert's plan ... */
-  const char *fixed_reason; /* ... or why there is none; NULL if there is one */
+  double fixed_s;           /* step time of the expert's plan, if fixed_reason is NULL */
+  const char *fixed_reason; /* why the expert's plan cannot be evaluated, or NULL */
 };
 
 /* Reads the problem and its expert's plan. */
 void pz_place_read_instance(struct pz_call *call, const char *name, const char *text, size_t bytes,
                             struct pz_instance *out);
 
-/* Finds the best plan, and the time of the expert's plan.  `check` has the independent checker
- * look at the plan.  Raises PZ_NO_ANSWER if no plan fits; the message says how much memory would
- * do. */
+/* Finds the best plan of an instance, and the step time of its expert's plan.  If `check` is set,
+ * pz_place_check() checks the plan.  Raises PZ_NO_ANSWER if no plan fits, with the least memory that
+ * suffices in the message. */
 void pz_place_solve_instance(struct pz_call *call, struct pz_instance *instance, bool check);
 
 #endif

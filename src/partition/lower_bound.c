@@ -12,7 +12,9 @@
 
 /* ---- what memory allows --------------------------------------------------------------------- */
 
-/* Memory of stage i from the end.  The first stage of the model keeps no input for recompute. */
+/* Returns a lower bound on the memory of stage i from the end.  Each of its other microbatches in
+ * flight keeps activations, or with recompute the input of the stage, which the first stage of the
+ * model does not have. */
 static double stage_memory_bytes(const struct pz_place_bound *bound, double param_bytes,
                                  double act_bytes, uint32_t i, bool is_first) {
   double kept_bytes = act_bytes;
@@ -20,9 +22,8 @@ static double stage_memory_bytes(const struct pz_place_bound *bound, double para
   return bound->problem.state * param_bytes + act_bytes + (double)(i - 1) * kept_bytes;
 }
 
-/* Returns the least number of stages of any plan: from the end, every stage is as long as memory
- * allows.  A stage that begins the model keeps no input, so it may fit where a shorter one does
- * not. */
+/* Returns the least number of stages of any plan, for which every stage, from the end, is as long
+ * as memory allows.  The first stage keeps no input, so it may be longer than others. */
 static uint32_t least_stages_by_memory(const struct pz_place_bound *bound) {
   const struct pz_place_width *width = &bound->problem.widths[0];
   uint32_t end = width->n;
@@ -44,8 +45,7 @@ static uint32_t least_stages_by_memory(const struct pz_place_bound *bound) {
   return width->n + 1;
 }
 
-/* Returns whether the memory holds some layer as the first of n_stages stages, with the
- * microbatches in flight there. */
+/* Returns whether some layer alone fits in memory as the first of n_stages stages. */
 static bool first_stage_fits(const struct pz_place_bound *bound, uint32_t n_stages) {
   const struct pz_place_width *width = &bound->problem.widths[0];
   for (uint32_t i = 0; i < width->n; i++) {
@@ -59,22 +59,24 @@ static bool first_stage_fits(const struct pz_place_bound *bound, uint32_t n_stag
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
+/* Returns the largest number of replicas of a pipeline, by devices and microbatches. */
 static int64_t most_replicas(const struct pz_place_problem *problem, uint32_t n_stages) {
   return pz_min(problem->devices / ((int64_t)n_stages * problem->widths[0].tp),
                 problem->microbatches);
 }
 
-/* Sets the tables of a domain.  The largest of several stages has at least its even share of
- * parameters and the largest layer; the first stage has at least the first layer. */
+/* Sets the tables of a domain.  The largest of several stages has at least an even share of the
+ * parameters, and at least those of the largest layer.  The first stage has at least those of the
+ * first layer. */
 static void prepare_domain(struct pz_call *call, struct pz_place_bound *bound) {
   const struct pz_place_problem *problem = &bound->problem;
   const struct pz_place_width *width = &problem->widths[0];
   double all_bytes = 0, largest_bytes = 0;
   for (uint32_t i = 0; i < bound->n_runs; i++)
     if (bound->runs[i] > bound->runs[bound->main_run]) bound->main_run = i;
-  for (uint32_t e = 0; e < width->n_edges; e++)
-    if (e == 0 || width->edges[e].bytes < bound->edge_bytes)
-      bound->edge_bytes = width->edges[e].bytes;
+  for (uint32_t edge = 0; edge < width->n_edges; edge++)
+    if (edge == 0 || width->edges[edge].bytes < bound->edge_bytes)
+      bound->edge_bytes = width->edges[edge].bytes;
   for (uint32_t i = 0; i < width->n; i++) {
     all_bytes += width->layers[i].param_bytes;
     largest_bytes = fmax(largest_bytes, width->layers[i].param_bytes);
@@ -103,7 +105,6 @@ static void prepare_domain(struct pz_call *call, struct pz_place_bound *bound) {
   }
 }
 
-/* Prepares the tables for the whole network and for each domain. */
 void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem *problem,
                             const uint32_t *runs, uint32_t n_runs, struct pz_place_bound *out) {
   struct pz_place_bound *inner = pz_alloc(call, problem->n_domains, sizeof *inner);
@@ -122,14 +123,15 @@ void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem 
 /* The solver adds in another order, so its sums may be smaller by rounding. */
 static const double ROUNDING = 1 - 1e-9;
 
-/* The layer times of one question, summed up. */
+/* Sums of the layer times for which a bound is asked. */
 struct chain_work {
-  double fwd_s, bwd_s;                   /* of all layers */
-  double longest_s;                      /* of one layer, both directions */
-  double most_forward;                   /* the largest part that forward has of a layer's time */
-  double main_fwd_s, main_bwd_s, n_main; /* of one layer of the main run, and their number */
-  double first_fwd_s, first_bwd_s;       /* of the first layer, unless it is of the main run */
-  double last_s;                         /* of the last layer, unless it is of the main run */
+  double fwd_s, bwd_s;             /* sums over all layers */
+  double longest_s;                /* largest time of a layer, both directions */
+  double most_forward;             /* largest fraction of a layer's time that forward takes */
+  double main_fwd_s, main_bwd_s;   /* times of one layer of the main run */
+  double n_main;                   /* number of layers of the main run */
+  double first_fwd_s, first_bwd_s; /* times of the first layer, or 0 if it is in the main run */
+  double last_s;                   /* time of the last layer, or 0 if it is in the main run */
 };
 
 /* Sums the times of all layers, and singles out those of the main run, the first layer and the
@@ -141,11 +143,11 @@ static struct chain_work sum_work(const struct pz_place_bound *bound, const doub
                             .main_bwd_s = bwd_s[bound->main_run],
                             .n_main = bound->runs[bound->main_run]};
   for (uint32_t i = 0; i < bound->n_runs; i++) {
-    double n = bound->runs[i], both_s = fwd_s[i] + bwd_s[i];
+    double n = bound->runs[i], layer_s = fwd_s[i] + bwd_s[i];
     work.fwd_s += n * fwd_s[i];
     work.bwd_s += n * bwd_s[i];
-    work.longest_s = pz_fmax(work.longest_s, both_s);
-    if (fwd_s[i] > work.most_forward * both_s) work.most_forward = fwd_s[i] / both_s;
+    work.longest_s = pz_fmax(work.longest_s, layer_s);
+    if (fwd_s[i] > work.most_forward * layer_s) work.most_forward = fwd_s[i] / layer_s;
   }
   if (bound->main_run > 0) {
     work.first_fwd_s = fwd_s[0];
@@ -155,14 +157,14 @@ static struct chain_work sum_work(const struct pz_place_bound *bound, const doub
   return work;
 }
 
-/* `count` stages whose load with k layers of the main run is at least offset_s[j] + k
- * layer_s[j], for both j. */
+/* A kind of stage, and the number of such stages.  The load of one with k layers of the main run is
+ * at least offset_s[j] + k layer_s[j] for j = 0 and for j = 1. */
 struct stage_kind {
   double count;
   double offset_s[2], layer_s[2];
 };
 
-/* The number of layers of the main run that a stage of this kind can have under a load. */
+/* Returns how many layers of the main run a stage of this kind can have with at most this load. */
 static double layer_capacity(const struct stage_kind *kind, double load_s) {
   double most = HUGE_VAL;
   for (int j = 0; j < 2; j++) {
@@ -173,17 +175,17 @@ static double layer_capacity(const struct stage_kind *kind, double load_s) {
   return most > 0 ? (double)(int64_t)(most * (1 + 1e-12)) : 0;
 }
 
-/* Returns the least load, from load_s on, under which the stages can have n layers of the main
- * run.  Each step goes to the next load at which some kind of stage can have one layer more. */
+/* Returns the least load of at least load_s with which all stages together can have n layers of the
+ * main run.  Each step raises the load until one kind of stage can have one more layer. */
 static double least_load_s(const struct stage_kind kinds[3], double n, double load_s) {
   for (int tries = 0; tries < 32; tries++) {
     double capacity = 0, next_s = HUGE_VAL;
     for (int i = 0; i < 3; i++) {
       const struct stage_kind *kind = &kinds[i];
-      double own = layer_capacity(kind, load_s);
-      double one_more_s = pz_fmax(kind->offset_s[0] + (own + 1) * kind->layer_s[0],
-                                  kind->offset_s[1] + (own + 1) * kind->layer_s[1]);
-      capacity += kind->count * own;
+      double stage_layers = layer_capacity(kind, load_s);
+      double one_more_s = pz_fmax(kind->offset_s[0] + (stage_layers + 1) * kind->layer_s[0],
+                                  kind->offset_s[1] + (stage_layers + 1) * kind->layer_s[1]);
+      capacity += kind->count * stage_layers;
       if (kind->count > 0 && one_more_s < next_s) next_s = one_more_s;
     }
     if (capacity >= n || !(next_s > load_s)) break;
@@ -192,28 +194,30 @@ static double least_load_s(const struct stage_kind kinds[3], double n, double lo
   return load_s;
 }
 
-/* Returns the load of the slowest of at least two stages with saved activations: inner stages
- * wait for two transfers, the stages at the ends for one. */
+/* Returns a lower bound of at least load_s on the load of the slowest of two or more stages with
+ * saved activations.  Inner stages wait for two transfers, and the first and the last for one. */
 static double kept_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
                           double n_stages, double load_s) {
-  double layer_s = work->main_fwd_s + work->main_bwd_s, t = bound->transfer_s;
-  double first_s = t + work->first_fwd_s + work->first_bwd_s, last_s = t + work->last_s;
-  const struct stage_kind kinds[3] = {{1, {first_s, first_s}, {layer_s, layer_s}},
-                                      {n_stages - 2, {2 * t, 2 * t}, {layer_s, layer_s}},
-                                      {1, {last_s, last_s}, {layer_s, layer_s}}};
+  double layer_s = work->main_fwd_s + work->main_bwd_s, transfer_s = bound->transfer_s;
+  double first_s = transfer_s + work->first_fwd_s + work->first_bwd_s,
+         last_s = transfer_s + work->last_s;
+  const struct stage_kind kinds[3] = {
+      {1, {first_s, first_s}, {layer_s, layer_s}},
+      {n_stages - 2, {2 * transfer_s, 2 * transfer_s}, {layer_s, layer_s}},
+      {1, {last_s, last_s}, {layer_s, layer_s}}};
   return least_load_s(kinds, work->n_main, load_s);
 }
 
-/* Returns the load of the slowest of at least two stages with recompute: all stages but the last
- * run forward twice, and the gradient arrives meanwhile. */
+/* Returns a lower bound of at least load_s on the load of the slowest of two or more stages with
+ * recompute.  All stages but the last run forward twice, while the gradient arrives. */
 static double recompute_load_s(const struct pz_place_bound *bound, const struct chain_work *work,
                                double n_stages, double load_s) {
   double once_s = work->main_fwd_s + work->main_bwd_s, twice_s = once_s + work->main_fwd_s;
-  double t = bound->transfer_s, first_s = work->first_fwd_s + work->first_bwd_s,
-         last_s = t + work->last_s;
+  double transfer_s = bound->transfer_s, first_s = work->first_fwd_s + work->first_bwd_s,
+         last_s = transfer_s + work->last_s;
   const struct stage_kind kinds[3] = {
-      {1, {first_s + work->first_fwd_s, t + first_s}, {twice_s, once_s}},
-      {n_stages - 2, {t, 2 * t}, {twice_s, once_s}},
+      {1, {first_s + work->first_fwd_s, transfer_s + first_s}, {twice_s, once_s}},
+      {n_stages - 2, {transfer_s, 2 * transfer_s}, {twice_s, once_s}},
       {1, {last_s, last_s}, {once_s, once_s}}};
   return least_load_s(kinds, work->n_main, load_s);
 }
@@ -229,7 +233,8 @@ static double even_load_s(const struct pz_place_bound *bound, const struct chain
   return (once_s + 2 * (n_stages - 1) * bound->transfer_s) / n_stages;
 }
 
-/* Returns a lower bound on the step time of plans inside one domain of the network. */
+/* Returns a lower bound on the step time of plans inside one domain of the network, or any number
+ * of at least limit_s if the bound is not below limit_s. */
 static double domain_bound_s(const struct pz_place_bound *bound, const double *fwd_s,
                              const double *bwd_s, double limit_s) {
   struct chain_work work = sum_work(bound, fwd_s, bwd_s);
@@ -253,7 +258,6 @@ static double domain_bound_s(const struct pz_place_bound *bound, const double *f
   return best_s < HUGE_VAL ? best_s : limit_s;
 }
 
-/* Returns the least bound over the whole network and all of its domains. */
 double pz_place_bound_time_s(const struct pz_place_bound *bound, const double *fwd_s,
                              const double *bwd_s, double limit_s) {
   double best_s = domain_bound_s(bound, fwd_s, bwd_s, limit_s);

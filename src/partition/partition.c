@@ -19,8 +19,8 @@
 
 /* ---- the description of a plan -------------------------------------------------------------- */
 
-/* The parts of the step are those of the slowest stage, because all others wait for it, and the
- * time that this stage waits itself. */
+/* Divides the step time into the parts of the slowest stage, because all other stages wait for it:
+ * its compute, collectives and transfers, the pipeline bubble, and the gradient exchange. */
 static struct pz_step_parts step_parts(const struct pz_place_model *model) {
   const struct pz_place_solution *plan = &model->plan;
   const struct pz_place_layer *layers = model->problem.widths[plan->width].layers;
@@ -43,8 +43,8 @@ static struct pz_step_parts step_parts(const struct pz_place_model *model) {
                                 .exchange_s = plan->allreduce_s};
 }
 
-/* Lists the layers of a stage in the order of the model; consecutive layers of one name are one
- * entry. */
+/* Lists the layers of a stage in the order of the model.  Consecutive layers with the same name are
+ * one entry. */
 static void list_stage_layers(struct pz_call *call, const struct pz_place_layer *layers,
                               const struct pz_stage *stage, struct pz_partition_stage *out) {
   struct pz_partition_layers *list = pz_alloc(call, stage->n, sizeof *list);
@@ -62,7 +62,7 @@ static void list_stage_layers(struct pz_call *call, const struct pz_place_layer 
   out->layer_count = stage->n;
 }
 
-/* Fills the stages, whose memory is divided into the terms of the formula in problem.h. */
+/* Describes the stages, with their memory divided into the terms of the formula in problem.h. */
 static void describe_stages(struct pz_call *call, const struct pz_place_model *model,
                             struct pz_partition *out) {
   const struct pz_place_solution *plan = &model->plan;
@@ -89,7 +89,6 @@ static void describe_stages(struct pz_call *call, const struct pz_place_model *m
   }
 }
 
-/* Describes a solved problem for users: degrees, times, memory and stages. */
 struct pz_partition pz_partition_describe(struct pz_call *call, const struct pz_place_model *model,
                                           double lower_bound_s) {
   const struct pz_place_solution *plan = &model->plan;
@@ -148,7 +147,7 @@ static const struct pz_field layers_fields[] = {
     PZ_FIELD(struct pz_partition_layers, count, PZ_FIELD_COUNT)};
 static const struct pz_record layers_record = PZ_RECORD(layers_fields, struct pz_partition_layers);
 
-/* Returns the layers as text, for people; not read back. */
+/* Returns the layers of a stage as a text for people, which is not read back. */
 static json_t *write_layers(const void *value) {
   const struct pz_partition_stage *stage = value;
   char text[256];
@@ -197,12 +196,13 @@ const struct pz_record pz_partition_record = PZ_RECORD(plan_fields, struct pz_pa
 
 /* ---- the best plans of a model on a chip ---------------------------------------------------- */
 
-enum { MOST_TP = 64, MOST_MBS = 8 }; /* that are tried if the options list none */
+/* The largest tensor-parallel degree and microbatch size that are tried by default. */
+enum { MOST_TP = 64, MOST_MBS = 8 };
 
 struct variant_list {
   struct pz_variant *variants;
   uint32_t n;
-  double sample_flop; /* of the GEMMs of a sample in the undivided model, forward and backward */
+  double sample_flop; /* work of all GEMMs of the model for a sample, forward and backward */
 };
 
 struct pz_partition_options pz_partition_options_default(void) {
@@ -215,6 +215,7 @@ struct pz_partition_options pz_partition_options_default(void) {
                                        .workload = pz_workload_options_default()};
 }
 
+/* Checks the ranges of the options. */
 static void check_options(struct pz_call *call, const struct pz_partition_options *options) {
   pz_require_range(call, "devices", options->devices, 1, 1 << 30);
   pz_require_range(call, "batch", options->batch, 1, 1 << 30);
@@ -234,13 +235,13 @@ static void check_options(struct pz_call *call, const struct pz_partition_option
 
 static void free_workload(void *workload) { pz_workload_free(workload); }
 
-static void free_variants(void *what) {
-  const struct variant_list *list = what;
+static void free_variants(void *variants) {
+  const struct variant_list *list = variants;
   for (uint32_t i = 0; i < list->n; i++) pz_workload_free(list->variants[i].w);
 }
 
-/* Builds a variant for each microbatch size and tensor-parallel degree.  Impossible ones are
- * left out, with a note to the caller.  The workloads are freed when the call ends. */
+/* Builds a variant for each microbatch size and tensor-parallel degree.  Variants that are not
+ * possible are left out, with a note to the caller.  The workloads are freed when the call ends. */
 static struct variant_list *build_variants(struct pz_call *call, const char *model,
                                            const struct pz_partition_options *options,
                                            int64_t most_devices) {
@@ -323,7 +324,7 @@ static void partition_model(struct pz_call *call, void *ctx) {
     pz_raise(call, PZ_BAD_INPUT, "chip %s has no link between devices; set link.bytes_per_s",
              args->chip->name);
   const struct variant_list *list = build_variants(call, args->model, &options, cost->net.devices);
-  const struct pz_plan_inputs in = {
+  const struct pz_plan_inputs inputs = {
       .cost = cost,
       .variants = list->variants,
       .n_variants = list->n,
@@ -337,14 +338,14 @@ static void partition_model(struct pz_call *call, void *ctx) {
       .quick_steps = options.steps,
       .steps = options.steps,
       .check = options.check};
-  struct pz_plan_list found = pz_plan_list_best(call, &in, options.n_next);
+  struct pz_plan_list found = pz_plan_list_best(call, &inputs, options.n_next);
   if (!found.n) raise_no_plan(call, &options, list, &found);
-  struct pz_call own;
-  struct pz_partitions *out = pz_object_new(call, sizeof *out, &own);
+  struct pz_call result_call;
+  struct pz_partitions *out = pz_object_new(call, sizeof *out, &result_call);
   out->n_plans = found.n;
-  out->plans = pz_alloc(&own, found.n, sizeof *out->plans);
+  out->plans = pz_alloc(&result_call, found.n, sizeof *out->plans);
   for (uint32_t i = 0; i < found.n; i++)
-    out->plans[i] = pz_partition_describe(&own, &found.plans[i], found.lower_bound_s);
+    out->plans[i] = pz_partition_describe(&result_call, &found.plans[i], found.lower_bound_s);
   *args->out = pz_object_keep(call, out);
 }
 

@@ -1,6 +1,6 @@
-/* The original system's plan to train a model on a cluster, as it is shown to users: degrees,
- * times, memory, stages.  A plain value: it refers to neither the solver nor the workload nor
- * the chip that it was made with, and can be kept, printed and compared after they are gone. */
+/* The original system's plan to train a model on a cluster, as it is shown to users: degrees, times,
+ * memory and stages.  It has no pointers to the solver, the workload or the chip, so that it can be
+ * used after they are freed. */
 #ifndef PZ_PARTITION_PARTITION_H
 #define PZ_PARTITION_PARTITION_H
 
@@ -8,8 +8,8 @@
 
 struct pz_place_model;
 
-/* Describes a solved problem; lower_bound_s is that of struct pz_partition.  Everything is
- * copied into the memory of the call.  Cost: stages x layers x edges. */
+/* Describes a solved problem for users.  lower_bound_s is a bound on the step time of all plans.
+ * Everything is copied into the memory of the call.  Cost: stages x layers x edges. */
 struct pz_partition pz_partition_describe(struct pz_call *call, const struct pz_place_model *model,
                                           double lower_bound_s);
 

@@ -1,5 +1,5 @@
-/* Formulas of the placement problem, plans that are given, and the problem of a model.  The
- * formulas are in problem.h; they are those of the published program (Piper, NeurIPS 2021). */
+/* The placement problem: its formulas, which problem.h states and which are those of the published
+ * program (Piper, NeurIPS 2021), the evaluation of given plans, and the problem of a model. */
 #include "partition/problem.h"
 
 #include <float.h>
@@ -32,9 +32,8 @@ double pz_place_time_s(const struct pz_place_problem *problem, double maxload_s,
   return maxload_s * rounds + pz_place_allreduce_s(problem, n_replicas, param_bytes);
 }
 
-/* Tries the numbers of rounds from the least possible upwards, each with the fewest replicas
- * that reach it.  More rounds make the all-reduce cheaper, but by no more than all of it, which
- * ends the search. */
+/* Tries numbers of rounds in ascending order, each with the fewest replicas that reach it.  More
+ * rounds can save at most the whole all-reduce, so the search ends when they cost more than that. */
 struct pz_replicas pz_place_best_replicas(const struct pz_place_problem *problem, double maxload_s,
                                           uint32_t n_stages, int64_t n_devices, double param_bytes,
                                           double limit_s) {
@@ -58,8 +57,8 @@ struct pz_replicas pz_place_best_replicas(const struct pz_place_problem *problem
   return best.n ? best : none;
 }
 
-/* When all inputs of layer i from other stages have arrived: activations, or gradients in
- * backward. */
+/* Returns the time at which all inputs of layer i from other stages have arrived: activations, or
+ * in the backward pass gradients. */
 static double inputs_arrive_s(const struct pz_place_problem *problem,
                               const struct pz_place_width *width, const uint32_t *stage_of,
                               uint32_t i, bool backward) {
@@ -74,8 +73,7 @@ static double inputs_arrive_s(const struct pz_place_problem *problem,
   return latest_s;
 }
 
-/* Time and memory of stage k.  In each direction, a layer waits until its inputs from other
- * stages have arrived. */
+/* In each direction, a layer waits until its inputs from other stages have arrived. */
 struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *problem,
                                  const struct pz_place_width *width, const uint32_t *stage_of,
                                  uint32_t k, uint32_t n_stages) {
@@ -109,7 +107,7 @@ struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *problem,
 
 /* ---- plans that are given ------------------------------------------------------------------- */
 
-/* Returns the stage of the layer with this id, which is number `node` of the graph. */
+/* Returns the stage of the layer with this id.  `node` is the layer's position in the graph. */
 static uint32_t fixed_stage(const struct pz_fixed *fixed, int64_t id, uint32_t node) {
   int64_t i = id - fixed->first, last = fixed->stages - 1;
   if (fixed->split == PZ_SPLIT_COMPAT)
@@ -122,7 +120,7 @@ static uint32_t fixed_stage(const struct pz_fixed *fixed, int64_t id, uint32_t n
   return (uint32_t)k;
 }
 
-/* Fills the stages and the time of a plan.  Returns why it is impossible, or NULL. */
+/* Sets the stages and the step time of a plan.  Returns NULL, or why the plan is impossible. */
 static const char *evaluate_stages(struct pz_call *call, const struct pz_place_problem *problem,
                                    const struct pz_fixed *fixed, const uint32_t *stage_of,
                                    struct pz_place_solution *plan) {
@@ -132,10 +130,10 @@ static const char *evaluate_stages(struct pz_call *call, const struct pz_place_p
   plan->stages = pz_alloc(call, n, sizeof *plan->stages);
   for (uint32_t k = 0; k < n; k++) {
     struct pz_stage_sum sum = pz_stage_sum(problem, width, stage_of, k, n);
-    bool on_t_devices = sum.tensor_parallel || fixed->split == PZ_SPLIT_COMPAT;
+    bool is_tensor_parallel = sum.tensor_parallel || fixed->split == PZ_SPLIT_COMPAT;
     struct pz_stage *stage = &plan->stages[k];
     *stage = (struct pz_stage){.layers = layers,
-                               .devices = on_t_devices ? width->tp : 1,
+                               .devices = is_tensor_parallel ? width->tp : 1,
                                .load_s = sum.load_s,
                                .param_bytes = sum.param_bytes,
                                .memory_bytes = sum.memory_bytes};
@@ -161,7 +159,6 @@ static const char *evaluate_stages(struct pz_call *call, const struct pz_place_p
   return NULL;
 }
 
-/* Evaluates a given plan.  Returns NULL, or a sentence that says why the plan is impossible. */
 const char *pz_fixed_plan_evaluate(struct pz_call *call, const struct pz_place_problem *problem,
                                    const struct pz_fixed *fixed, struct pz_place_solution *out) {
   struct pz_place_solution plan = {.replicas = fixed->replicas,
@@ -199,7 +196,6 @@ const char *pz_fixed_plan_evaluate(struct pz_call *call, const struct pz_place_p
 
 /* ---- the problem of a model ----------------------------------------------------------------- */
 
-/* Returns a problem on this number of devices, with the bandwidths of the levels of the network. */
 struct pz_place_problem pz_place_problem_on(const struct pz_cluster *net, int64_t devices) {
   const struct pz_level *joining = pz_cluster_level(net, devices);
   struct pz_place_problem problem = {
@@ -211,7 +207,6 @@ struct pz_place_problem pz_place_problem_on(const struct pz_cluster *net, int64_
   return problem;
 }
 
-/* Returns the layers of a workload as a chain, repeated as in the model. */
 struct pz_place_width pz_place_layer_chain(struct pz_call *call, const struct pz_workload *workload,
                                            struct pz_layer_time (*times)[2], bool least) {
   enum { PARAM_BYTES = 2 };

@@ -17,7 +17,7 @@
 
 #include "core/call.h"
 
-/* The stage whose parameters the gradient all-reduce is charged for. */
+/* Determines the stage whose parameters the gradient all-reduce is charged for. */
 enum pz_semantics {
   PZ_SEMANTICS_ORIGINAL, /* the first stage, as in the published program */
   PZ_SEMANTICS_CORRECTED /* the stage with the most parameters */
@@ -25,22 +25,20 @@ enum pz_semantics {
 
 struct pz_place_layer {
   int64_t id;
-  const char *name; /* NULL unless the layer is of a model */
-  double fwd_s, bwd_s;
-  /* Time of collectives by direction, if the layer is of a model.  They may overlap with the
-   * rest. */
-  double link_s[2];
-  double param_bytes, act_bytes;
-  bool tensor_parallel; /* a stage with such a layer uses t devices, other stages one */
+  const char *name;    /* name of a model's layer, or NULL if an instance file has the layer */
+  double fwd_s, bwd_s; /* time of the forward and of the backward pass of a microbatch */
+  double link_s[2];    /* by direction: time of collectives in a model's layer, which may overlap */
+  double param_bytes, act_bytes; /* weights, and activations saved for a microbatch */
+  bool tensor_parallel; /* a stage with such a layer uses `tp` devices, other stages use one */
 };
 
+/* A transfer between two layers, if these are in different stages. */
 struct pz_place_edge {
-  uint32_t from, to;
+  uint32_t from, to; /* indices of layers */
   double bytes;
 };
 
-/* The layers at one tensor-parallel degree ("width"), in topological order: among ready layers
- * the one listed first. */
+/* The layers at one tensor-parallel degree ("width"), in topological order. */
 struct pz_place_width {
   int64_t tp; /* the tensor-parallel degree */
   const struct pz_place_layer *layers;
@@ -48,8 +46,8 @@ struct pz_place_width {
   uint32_t n, n_edges;
 };
 
-/* A part of the network.  Plans on at most this many devices stay inside one such part and use
- * its bandwidth. */
+/* A part of the network with a bandwidth of its own.  Plans on at most this many devices stay inside
+ * one such part. */
 struct pz_place_domain {
   int64_t devices;
   double bytes_per_s;
@@ -58,11 +56,11 @@ struct pz_place_domain {
 enum { PZ_PLACE_MOST_DOMAINS = 8, PZ_PLACE_MOST_LAYERS = 1024, PZ_PLACE_MOST_WIDTHS = 64 };
 
 struct pz_place_problem {
-  double hbm_bytes, bytes_per_s;
-  int64_t devices, microbatches;
+  double hbm_bytes, bytes_per_s; /* memory of a device, and bandwidth between devices */
+  int64_t devices, microbatches; /* microbatches of a batch, over all replicas */
   struct pz_place_domain domains[PZ_PLACE_MOST_DOMAINS]; /* smaller than `devices`, ascending */
   uint32_t n_domains;
-  double state; /* bytes held for each byte of parameters: 2, with Adam 3 */
+  double state; /* bytes of weights, gradients and optimizer state per byte of weights */
   bool recompute;
   enum pz_semantics semantics;
   const struct pz_place_width *widths;
@@ -71,11 +69,13 @@ struct pz_place_problem {
 
 struct pz_stage {
   const uint32_t *layers; /* indices of the width's layers, ascending */
-  uint32_t n;
+  uint32_t n;             /* number of layers */
   int64_t devices;
-  double load_s, param_bytes, memory_bytes;
+  double load_s; /* time for a microbatch, forward and backward */
+  double param_bytes, memory_bytes;
 };
 
+/* A plan: pipeline stages and replicas. */
 struct pz_place_solution {
   uint32_t width;  /* index of the problem's widths */
   uint32_t domain; /* index of the problem's domains, or n_domains for the whole network */
@@ -91,12 +91,15 @@ struct pz_place_solution {
  * n_domains. */
 struct pz_place_problem pz_place_within(const struct pz_place_problem *problem, uint32_t domain);
 
-/* Returns the gradient all-reduce, and the time of a batch, as above. */
-double pz_place_allreduce_s(const struct pz_place_problem *problem, int64_t d, double param_bytes);
+/* Return the time of the gradient all-reduce and of a batch by the formulas above.  param_bytes are
+ * the parameters of the stage that is charged. */
+double pz_place_allreduce_s(const struct pz_place_problem *problem, int64_t n_replicas,
+                            double param_bytes);
 double pz_place_time_s(const struct pz_place_problem *problem, double maxload_s, uint32_t n_stages,
-                       int64_t d, double param_bytes);
+                       int64_t n_replicas, double param_bytes);
 
-/* A number of replicas; n is 0 and time_s DBL_MAX if there is none below a limit. */
+/* A number of replicas and the time of a batch with it, or 0 and DBL_MAX if no number has a time
+ * below the limit. */
 struct pz_replicas {
   int64_t n;
   double time_s;
@@ -108,20 +111,20 @@ struct pz_replicas pz_place_best_replicas(const struct pz_place_problem *problem
                                           uint32_t n_stages, int64_t n_devices, double param_bytes,
                                           double limit_s);
 
-/* Time and memory of one stage, computed from its layers by the formulas above.  For plans that
- * are given and for the checker; the solver has a table of its own, so that each can test the
- * other. */
+/* Time and memory of one stage, computed from its layers by the formulas above.  Given plans and the
+ * checker use it.  The solver has its own table, so that each can test the other. */
 struct pz_stage_sum {
   double forward_s;  /* includes waiting for inputs from other stages */
-  double backward_s; /* the same; includes the second forward pass if the stage recomputes */
+  double backward_s; /* like forward_s, with the second forward pass if the stage recomputes */
   double load_s;     /* forward_s + backward_s */
   double param_bytes, act_bytes;
-  double in_flight_bytes; /* (i - 1) K */
+  double in_flight_bytes; /* memory of the other microbatches in flight, (i - 1) K */
   double memory_bytes;
   bool tensor_parallel;
 };
 
-/* Returns the sum of stage k; stage_of[i] is the stage of layer i, from 0. */
+/* Returns the time and memory of stage k.  stage_of[i] is the stage of layer i.  Stages count from
+ * 0 at the first. */
 struct pz_stage_sum pz_stage_sum(const struct pz_place_problem *problem,
                                  const struct pz_place_width *place_width, const uint32_t *stage_of,
                                  uint32_t k, uint32_t n_stages);
@@ -134,8 +137,9 @@ enum pz_fixed_split {
   PZ_SPLIT_COMPAT /* as the original program divides, off by one: the first L nodes, ceil(L / p) in each stage */
 };
 
+/* A given plan, such as an expert's. */
 struct pz_fixed {
-  int64_t stages; /* 0 if no plan is given */
+  int64_t stages; /* number of pipeline stages, or 0 if no plan is given */
   enum pz_fixed_split split;
   int64_t tp, replicas;
   int64_t first, layers; /* id of the first repeated layer, and the number of repeated layers */
@@ -147,22 +151,22 @@ const char *pz_fixed_plan_evaluate(struct pz_call *call, const struct pz_place_p
 
 /* ---- the problem of a model ----------------------------------------------------------------- */
 
-/* Returns a problem of one width on `devices` devices; the caller sets layers, memory and
- * microbatches.  The bandwidth is that of the innermost level of the network that joins all
- * devices; the levels inside it become domains. */
+/* Returns a problem of one width on this number of devices.  The caller sets layers, memory and
+ * microbatches.  The bandwidth is that of the innermost level of the network that joins all devices,
+ * and the levels inside it become domains. */
 struct pz_place_problem pz_place_problem_on(const struct pz_cluster *net, int64_t devices);
 
-/* The schedule of a layer in one direction. */
+/* The times of a layer's schedule in one direction. */
 struct pz_layer_time {
-  double s;       /* its makespan */
+  double s;       /* makespan of the schedule */
   double least_s; /* a lower bound on the makespan of every schedule */
-  double link_s;  /* collectives in it; may overlap with the rest */
-  bool open;      /* it is not proven optimal */
+  double link_s;  /* time of the collectives, which may overlap with other operators */
+  bool open;      /* the schedule is not proven optimal */
 };
 
-/* Returns the layers of a workload one by one, repeated as in the model, each with an edge to
- * the next.  times[i] are the times of w->layers[i] by direction, of which `least` selects the
- * lower bounds.  Names stay the workload's. */
+/* Returns the layers of a workload as a chain, repeated as in the model, each with an edge to the
+ * next.  times[i] are the times of workload->layers[i] by direction.  If `least` is set, layers take
+ * the lower bounds.  Names are not copied. */
 struct pz_place_width pz_place_layer_chain(struct pz_call *call, const struct pz_workload *workload,
                                            struct pz_layer_time (*times)[2], bool least);
 
@@ -172,26 +176,27 @@ struct pz_place_width pz_place_layer_chain(struct pz_call *call, const struct pz
  * tensor-parallel degree, after J. Tarnawski, D. Narayanan, A. Phanishayee, "Piper:
  * Multidimensional Planner for DNN Parallelization", NeurIPS 2021. */
 
-/* Finds the fastest plan of at most limit_s (DBL_MAX for no limit); among equally fast plans the
- * limit may decide which is found.  Returns false if there is none.  Raises PZ_BAD_INPUT for a
+/* Finds the fastest plan of at most limit_s (DBL_MAX for no limit).  Returns false if there is none.
+ * Which of several equally fast plans is found may depend on the limit.  Raises PZ_BAD_INPUT for a
  * graph with too many cuts into two parts. */
 bool pz_place_find_fastest(struct pz_call *call, const struct pz_place_problem *problem,
                            double limit_s, struct pz_place_solution *out);
 
-/* For infeasible problems: the least memory with which some plan is feasible, and its stage with
- * the most memory. */
+/* The least memory with which an infeasible problem has a plan, and the stage of this plan that
+ * needs the most memory. */
 struct pz_fit {
-  double hbm_bytes;         /* to a thousandth; DBL_MAX if no amount would do */
-  uint32_t stage, n_stages; /* the stage counts from 0 */
-  uint32_t n_layers;        /* of the stage */
-  int64_t first, last;      /* ids of its first and last layer */
+  double hbm_bytes;         /* memory of a device, or DBL_MAX if no amount suffices */
+  uint32_t stage, n_stages; /* index of the stage, from 0, and number of stages */
+  uint32_t n_layers;        /* number of layers of the stage */
+  int64_t first, last;      /* ids of the first and the last layer of the stage */
   double param_bytes, memory_bytes;
 };
 
+/* Returns the least memory to a thousandth. */
 struct pz_fit pz_place_least_memory(struct pz_call *call, const struct pz_place_problem *problem);
 
-/* Checks a plan by recomputing it from the layers; shares only the formulas with the solver.
- * Raises PZ_INTERNAL if something is wrong. */
+/* Checks a plan by recomputing it from the layers.  Raises PZ_INTERNAL unless its stages, their
+ * memory and devices, and the step time are right. */
 void pz_place_check(struct pz_call *call, const struct pz_place_problem *problem,
                     const struct pz_place_solution *plan);
 
@@ -204,21 +209,21 @@ void pz_place_check(struct pz_call *call, const struct pz_place_problem *problem
 
 struct pz_place_bound {
   struct pz_place_problem problem; /* the times of its layers are not used */
-  uint32_t least_stages;           /* by memory */
-  uint32_t most_stages;            /* by devices and memory; 0 if no plan is feasible */
+  uint32_t least_stages;           /* least number of stages that memory allows */
+  uint32_t most_stages;            /* most stages that devices and memory allow, or 0 if none */
   const uint32_t *runs;            /* lengths of the runs of equal layers */
-  uint32_t n_runs, main_run;       /* main_run is the longest */
-  double edge_bytes;               /* of the smallest transfer between two layers */
-  double transfer_s;               /* its time */
-  double share;          /* step over work of a microbatch, if devices shared all work evenly */
-  double *charged_bytes; /* by number of stages: parameters of the charged stage, at least */
+  uint32_t n_runs, main_run;       /* number of runs, and index of the longest */
+  double edge_bytes;               /* smallest transfer between two layers */
+  double transfer_s;               /* time of that transfer */
+  double share;          /* step time / work of a microbatch, if devices share all work evenly */
+  double *charged_bytes; /* by number of stages: least parameters of the stage that is charged */
   double *rounds;        /* by number of stages: least number of rounds of the slowest stage */
   const struct pz_place_bound *inner; /* one for each domain of the network */
   uint32_t n_inner;
 };
 
-/* For a problem of one width whose layers are a chain of runs of equal layers.  `runs` has to
- * live as long. */
+/* Prepares bounds for a problem of one width whose layers are a chain of runs of equal layers, in
+ * the whole network and in each domain.  `runs` must outlive *out. */
 void pz_place_bound_prepare(struct pz_call *call, const struct pz_place_problem *problem,
                             const uint32_t *runs, uint32_t n_runs, struct pz_place_bound *out);
 

@@ -18,13 +18,13 @@
 
 enum { MOST_CUTS = 1024 };
 
-/* A possible stage, from a cut to a later one. */
+/* The cost of a possible stage, which is the layers from a cut to a later one. */
 struct stage_cost {
   double kept_s, recompute_s; /* load with saved activations, and with recompute */
-  double work_s;              /* forward and backward alone, which grow with the stage */
+  double work_s;              /* forward and backward time without waiting for transfers */
   double recompute_work_s;    /* work_s, and if the problem recomputes, the forward time again */
-  double param_bytes, act_bytes, in_bytes;
-  bool tensor_parallel;
+  double param_bytes, act_bytes, in_bytes; /* in_bytes are inputs from other stages */
+  bool tensor_parallel;                    /* the stage has a tensor-parallel layer */
 };
 
 /* The tables of the dynamic program at one width.  A cut is a set of layers closed under
@@ -35,32 +35,35 @@ struct stage_table {
   const struct pz_place_problem *problem;
   const struct pz_place_width *width;
   const uint64_t *cuts;     /* sets of layers, n_words each; NULL if cuts are prefixes */
-  uint32_t n_cuts;          /* from the empty set to the whole; each comes after those within it */
-  uint32_t n_words;         /* of a set */
-  struct stage_cost *costs; /* [from][to] */
+  uint32_t n_cuts;          /* from the empty set to all layers, subsets before their supersets */
+  uint32_t n_words;         /* number of words of a set */
+  struct stage_cost *costs; /* [from][to]: cost of the stage between two cuts */
   uint32_t most_stages;
-  uint32_t n_classes;   /* n_single goes from 0 to n_classes - 1 */
+  uint32_t n_classes;   /* n_single is from 0 to n_classes - 1 */
   double *maxload_s;    /* [k][n_single][cut]: the least maxload */
-  uint32_t *end;        /* [k][n_single][cut]: where the first of these stages ends */
-  double cap_bytes;     /* stages may have this many parameter bytes at most */
+  uint32_t *end;        /* [k][n_single][cut]: the cut at which the first of these stages ends */
+  double cap_bytes;     /* largest parameter bytes that a stage may have */
   double largest_bytes; /* parameters of the largest layer */
   double *rounds;       /* by number of stages: the least number of rounds */
-  double *load_limit_s; /* by k: the last k stages of a better plan have loads below this ... */
-  double limits_of_s;   /* ... if the plan is to be faster than this */
+  double *load_limit_s; /* by k: loads of the last k stages of plans faster than limits_of_s */
+  double limits_of_s;   /* the time for which load_limit_s was computed */
 };
 
 /* The best plan found so far. */
 struct incumbent {
   struct pz_replicas replicas;
-  uint32_t n_stages;                   /* 0 if there is none at this width */
-  uint32_t ends[PZ_PLACE_MOST_LAYERS]; /* of its stages, as cuts */
+  uint32_t n_stages;                   /* 0 if there is no plan at this width */
+  uint32_t ends[PZ_PLACE_MOST_LAYERS]; /* by stage: the cut at which it ends */
 };
 
+/* Returns the index of the table's cell for the last k stages, n_single of them on one device, that
+ * begin at the cut. */
 static size_t cell_of(const struct stage_table *table, uint32_t k, uint32_t n_single,
                       uint32_t cut) {
   return ((size_t)k * table->n_classes + n_single) * table->n_cuts + cut;
 }
 
+/* Returns the cost of the stage between two cuts. */
 static struct stage_cost *cost_of(const struct stage_table *table, uint32_t from, uint32_t to) {
   return &table->costs[(size_t)from * table->n_cuts + to];
 }
@@ -70,29 +73,32 @@ static const struct stage_cost *whole_cost(const struct stage_table *table) {
   return cost_of(table, 0, table->n_cuts - 1);
 }
 
-/* Load and memory of stage i from the end (problem.h). */
+/* Returns the load of stage i from the end.  The last stage never recomputes. */
 static double stage_load_s(const struct stage_table *table, const struct stage_cost *cost,
                            uint32_t i) {
   return table->problem->recompute && i > 1 ? cost->recompute_s : cost->kept_s;
 }
 
-/* Memory of stage i from the end: parameters with optimizer state, activations, and microbatches
- * in flight. */
+/* Returns the memory of stage i from the end: parameters with optimizer state, activations, and
+ * the other microbatches in flight. */
 static double stage_memory_bytes(const struct stage_table *table, const struct stage_cost *cost,
                                  uint32_t i) {
   double kept_bytes = table->problem->recompute ? cost->in_bytes : cost->act_bytes;
   return table->problem->state * cost->param_bytes + cost->act_bytes + (double)(i - 1) * kept_bytes;
 }
 
+/* Returns whether stage i from the end fits in memory and has no more parameters than the cap. */
 static bool stage_fits(const struct stage_table *table, const struct stage_cost *cost, uint32_t i) {
   return stage_memory_bytes(table, cost, i) <= table->problem->hbm_bytes &&
          cost->param_bytes <= table->cap_bytes;
 }
 
+/* Returns whether a stage has no tensor-parallel layer, so that it uses only one device. */
 static bool uses_one_device(const struct stage_table *table, const struct stage_cost *cost) {
   return table->width->tp > 1 && !cost->tensor_parallel;
 }
 
+/* Returns the number of devices of a pipeline with n_single stages on one device each. */
 static int64_t devices_of(const struct stage_table *table, uint32_t n_stages, uint32_t n_single) {
   return (int64_t)(n_stages - n_single) * table->width->tp + n_single;
 }
@@ -118,6 +124,7 @@ static bool is_in_stage(const struct stage_table *table, uint32_t from, uint32_t
   return set_has(cut_set(table, to), layer) && !set_has(cut_set(table, from), layer);
 }
 
+/* Returns whether the first cut is a proper subset of the second, so that a stage is between them. */
 static bool is_stage(const struct stage_table *table, uint32_t from, uint32_t to) {
   if (from >= to || !table->cuts) return from < to;
   return set_is_within(cut_set(table, from), cut_set(table, to), table->n_words);
@@ -169,14 +176,15 @@ static void find_cuts(struct pz_call *call, struct stage_table *table) {
 
 /* ---- costs of stages ------------------------------------------------------------------------ */
 
-/* The cost of one stage in any graph.  arrive_s is scratch by direction and layer: when the last
- * input from another stage arrives. */
+/* Computes the cost of one stage in any graph.  arrive_s is scratch by direction and layer: the time
+ * at which the last input from another stage arrives. */
 static void cost_graph_stage(const struct stage_table *table, uint32_t from, uint32_t to,
                              double *arrive_s[2]) {
   const struct pz_place_width *width = table->width;
   struct stage_cost *cost = cost_of(table, from, to);
   double forward_s = 0, backward_s = 0, sum_fwd_s = 0, sum_bwd_s = 0;
-  for (int d = 0; d < 2; d++) memset(arrive_s[d], 0, width->n * sizeof *arrive_s[d]);
+  for (int direction = 0; direction < 2; direction++)
+    memset(arrive_s[direction], 0, width->n * sizeof *arrive_s[direction]);
   for (uint32_t e = 0; e < width->n_edges; e++) {
     const struct pz_place_edge *edge = &width->edges[e];
     bool leaves = is_in_stage(table, from, to, edge->from);
@@ -279,7 +287,7 @@ static void cost_all_stages(struct pz_call *call, struct stage_table *table) {
 
 /* ---- rows of the table ---------------------------------------------------------------------- */
 
-/* Improves the cells of k stages that begin at `from` by those whose first stage ends at `to`. */
+/* Improves the cells of k stages that begin at `from` by plans whose first stage ends at `to`. */
 static void try_stage(struct stage_table *table, uint32_t k, uint32_t from, uint32_t to) {
   const struct stage_cost *stage = cost_of(table, from, to);
   if (!stage_fits(table, stage, k)) return;
@@ -295,8 +303,8 @@ static void try_stage(struct stage_table *table, uint32_t k, uint32_t from, uint
   }
 }
 
-/* Returns whether the stage is so long that neither it nor any longer one improves a cell; on a
- * chain, for k > 1.  Work grows with the length of the stage. */
+/* Returns whether neither this stage nor a longer one can improve a cell, because work grows with
+ * the length of a stage.  Valid on a chain for k > 1. */
 static bool is_too_long(const struct stage_table *table, uint32_t k, uint32_t from, uint32_t to,
                         double limit_s) {
   const struct stage_cost *stage = cost_of(table, from, to);
@@ -308,14 +316,13 @@ static bool is_too_long(const struct stage_table *table, uint32_t k, uint32_t fr
   return stage->recompute_work_s >= worst_s || stage->recompute_work_s >= limit_s;
 }
 
-/* On a chain, the first end of a stage that leaves no more work than k - 1 stages can do within
- * the limit.  The last stage has less work than its layers suggest, because it does not
- * recompute. */
+/* Returns, on a chain, the first end of a stage after which k - 1 stages can do the remaining work
+ * within the limit.  The work saved by the last stage, which does not recompute, is subtracted. */
 static uint32_t first_useful_end(const struct stage_table *table, uint32_t k, uint32_t from,
                                  double limit_s) {
   uint32_t n = table->n_cuts, low = from + 1, high = n - k;
   const struct stage_cost *all = cost_of(table, from, n - 1);
-  double saved_s = all->recompute_work_s - all->work_s; /* by the last stage, at most */
+  double saved_s = all->recompute_work_s - all->work_s; /* upper bound for the last stage */
   double least_s =
       all->recompute_work_s - (k - 1) * limit_s - pz_fmax(0, saved_s < limit_s ? saved_s : limit_s);
   while (low < high) {
@@ -345,8 +352,8 @@ static void fill_cells(struct stage_table *table, uint32_t k, uint32_t from, dou
   }
 }
 
-/* On a chain, the least number of stages, from n_stages on, of a better plan whose last k stages
- * begin at `from`.  The stages before them must do all work before that cut. */
+/* Returns, on a chain, the least number of stages of at least n_stages that a better plan can have
+ * whose last k stages begin at `from`.  The stages before must do all work before that cut. */
 static uint32_t fewest_stages(const struct stage_table *table, uint32_t k, uint32_t from,
                               uint32_t n_stages) {
   if (table->cuts || from == 0) return n_stages;
@@ -358,8 +365,7 @@ static uint32_t fewest_stages(const struct stage_table *table, uint32_t k, uint3
   return n_stages;
 }
 
-/* Fills the row of the last k stages, as far as it can lead to a plan that is better than the
- * incumbent. */
+/* Fills the cells of the last k stages that can be part of a plan better than the incumbent. */
 static void fill_row(struct stage_table *table, uint32_t k, const struct incumbent *best) {
   uint32_t n = table->n_cuts, most = table->most_stages, n_stages = k;
   if (table->limits_of_s != best->replicas.time_s) {
@@ -410,8 +416,8 @@ static bool may_improve(const struct stage_table *table, const struct incumbent 
   return false;
 }
 
-/* Finds the best plan if the first stage is charged for the all-reduce: for each length of it,
- * the table has the least maxload of the rest. */
+/* Finds the best plan if the first stage is charged for the all-reduce.  For each first stage, the
+ * table has the least maxload of the other stages. */
 static void solve_original(struct stage_table *table, struct incumbent *best) {
   for (uint32_t n_stages = 1; n_stages <= table->most_stages && may_improve(table, best, n_stages);
        n_stages++) {
@@ -434,7 +440,7 @@ static void solve_original(struct stage_table *table, struct incumbent *best) {
   }
 }
 
-/* Parameter bytes of the largest stage of the plan of n_stages stages in the table. */
+/* Returns the parameter bytes of the largest stage of the table's plan of n_stages stages. */
 static double largest_stage_bytes(const struct stage_table *table, uint32_t n_stages,
                                   uint32_t n_single) {
   double largest = 0;
@@ -449,10 +455,9 @@ static double largest_stage_bytes(const struct stage_table *table, uint32_t n_st
   return largest;
 }
 
-/* Tries the plan of n_stages stages in the table.  Returns a number of parameter bytes that the
- * largest stage of every better plan of this maxload stays below, or 0 if there is no better
- * plan.  The time grows with these bytes, and at those of the plan found it is no better;
- * bisection starts from the even share, and its upper end is safe. */
+/* Makes the table's plan of n_stages stages the incumbent if it is better.  Returns an upper bound on
+ * the parameter bytes of the largest stage of every better plan with this maxload, or 0 if there is
+ * no better plan.  The bound is found by bisection, because the time grows with these bytes. */
 static double try_table_plan(const struct stage_table *table, struct incumbent *best,
                              uint32_t n_stages, uint32_t n_single) {
   double maxload_s = table->maxload_s[cell_of(table, n_stages, n_single, 0)];
@@ -478,9 +483,9 @@ static double try_table_plan(const struct stage_table *table, struct incumbent *
   return high;
 }
 
-/* Finds the best plan if the largest stage is charged for the all-reduce: the least maxload with
- * stages of at most cap_bytes parameters, for a falling cap.  Each step puts the largest stages
- * of plans that could still be beaten out of reach. */
+/* Finds the best plan if the largest stage is charged for the all-reduce.  Each round fills the table
+ * with stages of at most cap_bytes parameters, and then lowers the cap below the largest stage that
+ * a better plan can have. */
 static void solve_corrected(struct stage_table *table, struct incumbent *best) {
   uint32_t last = table->most_stages; /* plans of more stages are settled */
   table->cap_bytes = DBL_MAX;
@@ -504,8 +509,8 @@ static void solve_corrected(struct stage_table *table, struct incumbent *best) {
 
 /* ---- an initial upper bound ------------------------------------------------------------------ */
 
-/* Returns the time of the plan whose stages, from the end, are as long as their load stays
- * within load_s.  Returns DBL_MAX if it needs more than n_stages stages or does not fit. */
+/* Returns the time of the greedy plan in which each stage, from the end, is as long as its load is at
+ * most load_s.  Returns DBL_MAX if the plan needs more than n_stages stages or does not fit. */
 static double greedy_time_s(const struct stage_table *table, uint32_t n_stages, double load_s) {
   bool largest_charged = table->problem->semantics == PZ_SEMANTICS_CORRECTED;
   double maxload_s = 0, charged_bytes = 0;
@@ -532,8 +537,8 @@ static double greedy_time_s(const struct stage_table *table, uint32_t n_stages, 
       .time_s;
 }
 
-/* On a chain, lowers the incumbent's time to that of a greedy plan near the best.  The dynamic
- * program finds that plan or a better one. */
+/* On a chain, lowers the incumbent's time to that of the best greedy plan that bisection finds.  The
+ * dynamic program finds that plan or a better one. */
 static void initial_upper_bound(const struct stage_table *table, struct incumbent *best) {
   if (table->cuts) return;
   double work_s = whole_cost(table)->work_s, time_s = best->replicas.time_s;
@@ -555,7 +560,7 @@ static void initial_upper_bound(const struct stage_table *table, struct incumben
 
 /* ---- the solution --------------------------------------------------------------------------- */
 
-/* Sets the costs of all stages, the least numbers of rounds, and the row of no stages. */
+/* Sets the costs of all stages, the least numbers of rounds, and the cells of 0 stages. */
 static void make_stage_table(struct pz_call *call, struct stage_table *table) {
   const struct pz_place_problem *problem = table->problem;
   cost_all_stages(call, table);
@@ -566,10 +571,10 @@ static void make_stage_table(struct pz_call *call, struct stage_table *table) {
   table->load_limit_s = pz_alloc(call, table->most_stages + 1, sizeof *table->load_limit_s);
   for (size_t i = 0; i < row; i++) table->maxload_s[i] = DBL_MAX;
   table->maxload_s[cell_of(table, 0, 0, table->n_cuts - 1)] = 0; /* no stages, after all layers */
-  int64_t least_devices = table->n_classes > 1 ? 1 : table->width->tp; /* of a stage */
+  int64_t least_stage_devices = table->n_classes > 1 ? 1 : table->width->tp;
   for (uint32_t n_stages = 1; n_stages <= table->most_stages; n_stages++) {
     int64_t n_replicas =
-        pz_min(problem->devices / (n_stages * least_devices), problem->microbatches);
+        pz_min(problem->devices / (n_stages * least_stage_devices), problem->microbatches);
     table->rounds[n_stages] =
         n_replicas < 1 ? DBL_MAX
                        : (double)(pz_ceil_div(problem->microbatches, n_replicas) + n_stages - 1);
@@ -578,7 +583,7 @@ static void make_stage_table(struct pz_call *call, struct stage_table *table) {
     table->largest_bytes = pz_fmax(table->largest_bytes, table->width->layers[i].param_bytes);
 }
 
-/* Returns the solution that the incumbent stands for, with its stages. */
+/* Returns the incumbent as a solution with stages. */
 static struct pz_place_solution describe_incumbent(struct pz_call *call,
                                                    const struct stage_table *table,
                                                    const struct incumbent *best) {
@@ -628,7 +633,7 @@ static void solve_width(struct pz_call *call, const struct pz_place_problem *pro
                               .limits_of_s = -1};
   for (uint32_t i = 0; i < width->n && width->tp > 1; i++)
     table.n_classes += !width->layers[i].tensor_parallel;
-  struct pz_call tables = pz_scratch(call); /* they are large */
+  struct pz_call tables = pz_scratch(call); /* the tables are large, and are freed at the end */
   make_stage_table(&tables, &table);
   best->n_stages = 0;
   initial_upper_bound(&table, best);
@@ -690,7 +695,6 @@ static bool fits_with(struct pz_call *call, const struct pz_place_problem *probl
   return fits;
 }
 
-/* Returns the least memory per device with which a plan fits, to a thousandth, by bisection. */
 struct pz_fit pz_place_least_memory(struct pz_call *call, const struct pz_place_problem *problem) {
   struct pz_fit fit = {.hbm_bytes = DBL_MAX};
   double low = problem->hbm_bytes, high = low > 1 ? 2 * low : 2;

@@ -59,7 +59,7 @@ static void run_baseline(struct pz_call *call, const struct method_comparison *c
                                           .evaluations = run->n_evaluated + run->n_partly,
                                           .seed = comparison->seed,
                                           .stop = comparison->watch.stop,
-                                          .by = study->evaluator,
+                                          .evaluator = study->evaluator,
                                           .worker = worker};
   double start_s = pz_clock_s();
   struct baseline_run arguments = {pz_baseline_at(baseline), &question, &out->answer};

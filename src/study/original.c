@@ -21,7 +21,7 @@ static struct pz_chip run_original_search(struct pz_call *call, struct pz_study 
                                           .points = study->points,
                                           .n_points = study->n_points,
                                           .objective = &objective,
-                                          .by = study->evaluator,
+                                          .evaluator = study->evaluator,
                                           .worker = PZ_BASELINE_ALL};
   struct pz_baseline_answer answer = pz_baseline_sweep(call, &question);
   row->hbm_gib = answer.hbm_gib;

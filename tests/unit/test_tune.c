@@ -62,7 +62,7 @@ static void words_of(const char *text, char *out, size_t size) {
   for (uint32_t i = 0; i < t.words.n; i++) {
     const struct pz_shell_word *w = pz_vec_at(&t.words, struct pz_shell_word, i);
     size_t n = strlen(out);
-    snprintf(out + n, size - n, "%s%s%s", i ? "|" : "", w->begins ? "/" : "", w->text);
+    snprintf(out + n, size - n, "%s%s%s", i ? "|" : "", w->is_first ? "/" : "", w->text);
   }
 }
 

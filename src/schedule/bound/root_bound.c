@@ -228,11 +228,11 @@ struct keyed_task {
   uint32_t task;
 };
 
-static int compare_descending(const void *a, const void *b) {
-  const struct keyed_task *x = a, *y = b;
-  if (x->key < y->key) return 1;
-  if (x->key > y->key) return -1;
-  return x->task < y->task ? -1 : 1;
+static int compare_descending(const void *left, const void *right) {
+  const struct keyed_task *first = left, *second = right;
+  if (first->key < second->key) return 1;
+  if (first->key > second->key) return -1;
+  return first->task < second->task ? -1 : 1;
 }
 
 /* Returns the largest value, over all keys, of a key (a head or a tail) plus the energy of the

@@ -166,12 +166,12 @@ static bool is_preferred(const struct pz_pricing *pricing, uint32_t b, uint32_t 
   return true;
 }
 
-static int compare_choices(const void *a, const void *b) {
-  const struct pz_choice *x = a, *y = b;
-  if (x->rate > y->rate) return -1;
-  if (x->rate < y->rate) return 1;
-  if (x->task != y->task) return x->task < y->task ? -1 : 1;
-  return (int)x->mode - (int)y->mode;
+static int compare_choices(const void *left, const void *right) {
+  const struct pz_choice *first = left, *second = right;
+  if (first->rate > second->rate) return -1;
+  if (first->rate < second->rate) return 1;
+  if (first->task != second->task) return first->task < second->task ? -1 : 1;
+  return (int)first->mode - (int)second->mode;
 }
 
 /* Sorts the choices of the current rates, finds preferred tasks, and chooses multipliers for

@@ -435,13 +435,14 @@ enum pz_stop pz_ilp_search(struct pz_call *call, struct pz_context *context,
     if (!isfinite(bound_s)) bound_s = 0;
     pz_update_bound(context, fmin(bound_s, context->incumbent_s), PZ_T_NONE);
     if (!result.found) return PZ_STOP_TIME;
-    double makespan = adopt_solution(&model, result.x), claimed = result.objective * model.unit;
+    double makespan = adopt_solution(&model, result.solution),
+           claimed = result.objective * model.unit;
     if (!result.optimal) return PZ_STOP_TIME;
     if (makespan <= claimed + 1e-4 * model.unit) { /* no schedule is better than the incumbent */
       pz_update_bound(context, context->incumbent_s, PZ_T_NONE);
       return PZ_STOP_PROVED;
     }
-    if (!model_more_handovers(&model, result.x)) return PZ_STOP_TIME;
+    if (!model_more_handovers(&model, result.solution)) return PZ_STOP_TIME;
   }
 }
 

@@ -38,10 +38,10 @@ struct event {
   enum { END, POINT, START } kind;
 };
 
-static int compare_events(const void *a, const void *b) {
-  const struct event *x = a, *y = b;
-  if (x->time != y->time) return x->time < y->time ? -1 : 1;
-  return (x->kind > y->kind) - (x->kind < y->kind);
+static int compare_events(const void *left, const void *right) {
+  const struct event *first = left, *second = right;
+  if (first->time != second->time) return first->time < second->time ? -1 : 1;
+  return (first->kind > second->kind) - (first->kind < second->kind);
 }
 
 /* Checks that the use of no resource exceeds its capacity at any instant. */

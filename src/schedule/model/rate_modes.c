@@ -40,9 +40,9 @@ static int32_t power_level(const struct pz_full_mode *full, double duration_s, d
   return levels[i];
 }
 
-static int compare_descending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x < y) - (x > y);
+static int compare_descending(const void *left, const void *right) {
+  double first = *(const double *)left, second = *(const double *)right;
+  return (first < second) - (first > second);
 }
 
 /* Lists the durations up to the limit at which one of the shares falls to a lower level, in
