@@ -20,7 +20,7 @@ static bool has_resource(const struct pz_problem *problem, enum pz_resource reso
   return false;
 }
 
-/* Describes when and in which mode one operator runs. */
+/* Describes when and in which mode one operator runs.  `whole` adds what saved runs omit. */
 static void describe_operator(struct pz_call *call, const struct pz_task *task,
                               const struct pz_slot *slot, bool whole,
                               struct pz_scheduled_operator *out) {
@@ -43,7 +43,6 @@ static void describe_operator(struct pz_call *call, const struct pz_task *task,
     out->used[r] = (double)pz_task_use(task, slot->mode, r) / (r < PZ_HBM_RATE ? 1 : PZ_RATE_PARTS);
 }
 
-/* Describes a schedule by its times, utilisation, operators and statistics. */
 void pz_layer_schedule_describe(struct pz_call *call, const struct pz_problem *problem,
                                 const struct pz_schedule *schedule, bool whole, bool views,
                                 struct pz_layer_schedule *out) {
@@ -93,7 +92,6 @@ struct pz_schedule_options pz_schedule_options_check(struct pz_call *call,
   return options;
 }
 
-/* Solves a problem, writes its integer program if that is asked for, and describes the schedule. */
 void pz_layer_schedule_find(struct pz_call *call, const struct pz_problem *problem,
                             const struct pz_schedule_options *options,
                             struct pz_layer_schedule *out) {
@@ -121,6 +119,7 @@ struct layer_args {
   struct pz_layer_schedule **out;
 };
 
+/* Checks the arguments of pz_schedule_layer(), and schedules the layer. */
 static void schedule_layer(struct pz_call *call, void *ctx) {
   struct layer_args *args = ctx;
   struct pz_call own;
@@ -155,6 +154,7 @@ struct instance_args {
   struct pz_layer_schedule **out;
 };
 
+/* Checks the arguments of pz_schedule_instance(), reads the instance and schedules it. */
 static void schedule_instance(struct pz_call *call, void *ctx) {
   struct instance_args *args = ctx;
   struct pz_call own;

@@ -13,7 +13,7 @@ const struct pz_techniques pz_techniques_all = {
 
 static const struct {
   const char *name;
-  size_t offset; /* of its switch in struct pz_techniques */
+  size_t offset; /* offset of the technique's switch in struct pz_techniques */
 } techniques[PZ_TECHNIQUES + 1] = {
 #define TECHNIQUE(name, reason) {#name, offsetof(struct pz_techniques, name)},
 #include "schedule/options.def"
@@ -27,7 +27,6 @@ static const char *technique_name_at(const void *ctx, size_t i) {
   return i < PZ_TECHNIQUES ? techniques[i].name : NULL;
 }
 
-/* Switches off the techniques of a comma-separated list of names. */
 void pz_techniques_disable(struct pz_call *call, struct pz_techniques *switched_on,
                            const char *list) {
   for (const char *name = list;; name++) {

@@ -7,7 +7,7 @@
 
 #include "core/call.h"
 
-/* PZ_T_local_search etc.  PZ_T_NONE stands for everything that cannot be switched off. */
+/* PZ_T_local_search etc., and PZ_T_NONE for everything that cannot be switched off. */
 enum pz_technique {
 #define TECHNIQUE(name, reason) PZ_T_##name,
 #include "schedule/options.def"
@@ -36,7 +36,7 @@ struct pz_solve_options {
   enum pz_solver solver;
   int64_t steps;                          /* limit of the exact solver, or 0 if the default */
   double seconds;                         /* limit of the ILP, or 0 if the default */
-  const struct pz_techniques *techniques; /* of the exact solver, or NULL if all */
+  const struct pz_techniques *techniques; /* techniques of the exact solver, or NULL for all */
 };
 
 /* Counters of each technique.  Names are set by pz_layer_schedule_describe(). */

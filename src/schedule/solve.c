@@ -24,13 +24,13 @@ enum {
   FIRST_ROUND = 1000,
   SECOND_ROUND = 40000, /* column generation begins */
   THIRD_ROUND = 400000,
-  /* tuned: local search gets 1/this of the steps of a round */
+  /* tuned: divisors that give the steps of local search in a round */
   LOCAL_SHARE_EARLY = 2,   /* up to the first round */
   LOCAL_SHARE_MIDDLE = 40, /* up to the third: open problems mostly need a proof */
   LOCAL_SHARE_LATE = 4,    /* later: open problems mostly need a better schedule */
   /* tuned: for problems with many modes */
-  MANY_MODES_TRIAL = 40,  /* best-first search gets 1/this of the round before column generation */
-  MANY_MODES_COLUMNS = 5, /* column generation gets 1/this of the steps that are left */
+  MANY_MODES_TRIAL = 40,  /* divisor of the round's steps for a first best-first search */
+  MANY_MODES_COLUMNS = 5, /* divisor of the steps that are left for column generation */
   ROUNDING_DRAWS = 16     /* tuned: schedules drawn from a solution of the linear program */
 };
 /* Tuned: if lower bound / incumbent is above this, only a proof is missing and the third round
@@ -40,7 +40,7 @@ static const double SMALL_GAP = 0.94;
 struct exact_solver {
   struct pz_context *context;
   struct pz_colgen *colgen; /* NULL until it is first used; its columns are kept between rounds */
-  int64_t limit;            /* steps of the current round */
+  int64_t limit;            /* effort limit of the current round in steps */
 };
 
 /* ---- one round ------------------------------------------------------------------------------ */
@@ -144,7 +144,6 @@ static void run_effort_schedule(struct pz_context *context) {
   }
 }
 
-/* Solves the problem by the exact solver or the integer program, and checks the schedule. */
 struct pz_schedule pz_schedule_find(struct pz_call *call, const struct pz_problem *problem,
                                     const struct pz_solve_options *options) {
   struct pz_call work = pz_scratch(call);

@@ -67,7 +67,7 @@ static void make_world(struct world *w, const char *const *models, uint32_t n,
   }
   must(pz_search_new(&asked, w->pool, &w->search, &err));
   w->q.search = w->search;
-  w->q.by = w->by;
+  w->q.evaluator = w->by;
   w->q.worker = PZ_BASELINE_ALL;
   w->q.task = &w->task;
   w->q.points = w->points;
@@ -417,7 +417,7 @@ static void test_gp_recovers_a_line(void **state) {
   }
   x[2] = 1; /* where nothing is known, the prior's deviation */
   pz_linear_gp_predict(&g, x, &mean, &sd);
-  assert_near(sd, g.sd, 1e-4);
+  assert_near(sd, g.deviation, 1e-4);
 }
 
 /* By the kernel: k(x, x') = 1 + x.x', two samples, so that their standardised values are -1, 1. */

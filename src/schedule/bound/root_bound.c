@@ -1,5 +1,6 @@
 /* Lower bounds at the root: the longest path, and energetic reasoning (Baptiste, Le Pape and Nuijten 1999).  For every
- * surrogate resource and every tail length, the energy of all tasks with at least that tail (or head) must fit before it.
+ * surrogate resource and every tail, the energy of all tasks with at least that tail must fit before the tail begins, and
+ * in the same way for heads.
  *
  * A mode whose bound reaches the incumbent is eliminated (Sprecher, Hartmann and Drexl 1997), which improves the bounds;
  * pz_bound_tighten() repeats both until no mode is eliminated. */
@@ -13,18 +14,17 @@
 
 /* ---- heads and tails by energy --------------------------------------------------------------- */
 
-/* Head and tail tightening by energetic reasoning (Carlier and Latapie 1991; Baptiste, Le Pape
- * and Nuijten 1999).  All predecessors of a task must be done before it starts.  This bounds its
- * head along the longest path, and because predecessors that have some head, and some path from
- * their end to the task, must fit in between; their energy is measured by surrogate resources
- * and by dual values.  The same holds in reverse for tails, and for all tasks between the start
- * and the end of the schedule.  Not tried for more than MAX_ENERGY_TASKS tasks. */
+/* Head and tail tightening by energetic reasoning (Carlier and Latapie 1991; Baptiste, Le Pape and
+ * Nuijten 1999).  The head of a task is at least the longest path to it.  It is also at least a head
+ * of its predecessors, plus the energy of all predecessors with at least that head and that path to
+ * the task, plus the path.  Energy is measured by surrogate resources and by dual values.  Tails are
+ * bounded in reverse, and the makespan by all tasks.  Used for at most MAX_ENERGY_TASKS tasks. */
 enum { MAX_ENERGY_TASKS = 128 };
 
 /* A task with its head and its tail in the part of the schedule that is bounded. */
 struct item {
   double head, tail;
-  const double *energy; /* by measure */
+  const double *energy; /* energy of the task by measure */
 };
 
 struct energy_reasoning {
@@ -34,8 +34,8 @@ struct energy_reasoning {
   double (*energy)[PZ_MEASURES]; /* by task */
   double *path; /* longest path from the end of task i to the start of task j, at i * n + j */
   struct pz_bits *predecessors, *successors;
-  const bool *left_out; /* by task; NULL if none is */
-  struct item *items;   /* by descending tail */
+  const bool *left_out; /* by task: it is not part of the problem; NULL if all tasks are */
+  struct item *items;   /* tasks in the part that is bounded, by descending tail */
   uint32_t n_items;
 };
 
@@ -85,16 +85,16 @@ static void insert_item(struct energy_reasoning *reasoning, double head, double 
   items[at] = (struct item){head, tail, reasoning->energy[task]};
 }
 
-/* A lower bound on the time from 0 to the end of the last item with its tail: for every head and
- * every tail, that head, plus that tail, plus the energy of all items with at least that head
- * and at least that tail. */
+/* Returns a lower bound on the length of the part with all items, from the first head to the end of
+ * the last tail: the maximum over heads and tails of that head, plus that tail, plus the energy of
+ * all items with at least that head and that tail. */
 static double energy_bound(const struct energy_reasoning *reasoning) {
   const struct item *items = reasoning->items;
   double most[PZ_MEASURES] = {0}, bound = 0;
-  for (uint32_t h = 0; h < reasoning->n_items; h++) {
-    double head = items[h].head, sum[PZ_MEASURES] = {0};
+  for (uint32_t first_item = 0; first_item < reasoning->n_items; first_item++) {
+    double head = items[first_item].head, sum[PZ_MEASURES] = {0};
     bool head_was_tried = false;
-    for (uint32_t i = 0; i < h && !head_was_tried; i++)
+    for (uint32_t i = 0; i < first_item && !head_was_tried; i++)
       head_was_tried = items[i].head >= head && items[i].head <= head;
     if (head_was_tried) continue;
     for (uint32_t i = 0; i < reasoning->n_items; i++) {
@@ -130,8 +130,8 @@ static void tighten_tails(struct energy_reasoning *reasoning) {
   }
 }
 
-/* Raises heads and tails by energy, and returns a lower bound on the makespan.  If some tasks
- * are left out, raises only tails and returns 0.  Does nothing if there are too many tasks. */
+/* Raises heads and tails by energy, and returns a lower bound on the makespan.  If tasks are left
+ * out, raises only tails and returns 0.  Does nothing if there are too many tasks. */
 static double tighten_by_energy(struct pz_context *context, const bool *left_out) {
   uint32_t n = context->problem->n;
   double bound = 0;
@@ -187,7 +187,6 @@ static void set_path_tails(struct pz_context *context, const bool *left_out) {
     }
 }
 
-/* Sets tails by paths and energy without the tasks that are left out. */
 void pz_bound_tails(struct pz_context *context, const bool *left_out) {
   context->derived = false;
   set_path_tails(context, left_out);
@@ -224,10 +223,11 @@ static bool derive_paths_and_energy(struct pz_context *context) {
 /* ---- bounds at the root ---------------------------------------------------------------------- */
 
 struct keyed_task {
-  double key;
+  double key; /* head or tail of the task */
   uint32_t task;
 };
 
+/* Compares two tasks for qsort(): the higher key first, then the lower index. */
 static int compare_descending(const void *left, const void *right) {
   const struct keyed_task *first = left, *second = right;
   if (first->key < second->key) return 1;
@@ -235,9 +235,8 @@ static int compare_descending(const void *left, const void *right) {
   return first->task < second->task ? -1 : 1;
 }
 
-/* Returns the largest value, over all keys, of a key (a head or a tail) plus the energy of the
- * tasks with at least that key.  It is a lower bound on the makespan.  `list` is scratch for all
- * tasks. */
+/* Returns a lower bound on the makespan: the maximum over all keys (heads, or tails) of the key plus
+ * the energy of the tasks with at least that key.  `list` is scratch with room for all tasks. */
 static double keyed_energy_bound(const struct pz_context *context, struct keyed_task *list,
                                  const double *key) {
   uint32_t n = context->problem->n;
@@ -252,8 +251,6 @@ static double keyed_energy_bound(const struct pz_context *context, struct keyed_
   return bound;
 }
 
-/* Returns the sum over tasks of the least product of rate and duration, over modes that are not
- * eliminated. */
 double pz_duals_sum(const struct pz_context *context, const double *rate, double *least) {
   double sum = 0;
   for (uint32_t i = 0; i < context->problem->n; i++) {
@@ -331,7 +328,6 @@ static bool eliminate_modes(struct pz_context *context) {
   return any;
 }
 
-/* Raises the lower bound and eliminates modes, until no more modes are eliminated. */
 void pz_bound_tighten(struct pz_context *context) {
   struct pz_call scratch = pz_scratch(context->call);
   struct keyed_task *list = pz_alloc(&scratch, context->problem->n, sizeof *list);

@@ -8,8 +8,8 @@
  * schedule better than the incumbent uses. */
 void pz_bound_tighten(struct pz_context *context);
 
-/* Sets the tails to those of the problem without some tasks, until bounds are tightened again.
- * No other task may wait for a task that is left out.  left_out[i] tells whether task i is. */
+/* Sets the tails to those of the problem without the tasks i for which left_out[i] is true, until
+ * bounds are tightened again.  No other task may wait for a task that is left out. */
 void pz_bound_tails(struct pz_context *context, const bool *left_out);
 
 /* Returns the sum over tasks of the least value (rate times duration) of the modes that are not

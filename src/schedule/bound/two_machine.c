@@ -2,8 +2,8 @@
  * (number partitioning, Karp 1972; P2||Cmax).
  *
  * Without precedence, each task runs on one of the two cores or on both.  The makespan is the time of those on both, plus
- * half of the sum of the others, plus half of the difference of the two loads.  So the bound is the minimum over all
- * differences that sums of the tasks' durations can make.  Durations must be multiples of a unit, and few enough. */
+ * half of the sum of the others, plus half of the difference of the two loads.  The bound is the minimum over all
+ * differences that the tasks can make.  Durations must be multiples of a time unit, and their sum must be small. */
 #include <stdlib.h>
 
 #include "schedule/bound/root_bound.h"
@@ -14,14 +14,16 @@ enum { MAX_PARTITION_WORK = 2000000 };
 /* For each difference of the two loads, in time units: the least value of twice the makespan
  * minus that difference, or INT64_MAX if the tasks added so far cannot make the difference. */
 struct partition {
-  int64_t *cost, *next_cost;
+  int64_t *cost, *next_cost; /* next_cost is scratch of add_task() */
   uint32_t largest_difference;
 };
 
+/* Returns a duration as a number of the context's time units. */
 static int64_t time_units(const struct pz_context *context, double duration) {
   return (int64_t)(duration / context->time_unit + 0.5);
 }
 
+/* Lowers *least to the cost if that is smaller. */
 static void lower_to(int64_t *least, int64_t cost) {
   if (cost < *least) *least = cost;
 }

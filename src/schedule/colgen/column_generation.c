@@ -1,8 +1,8 @@
 /* Column generation: a lower bound from a linear program over feasible subsets, and dual values (Mingozzi et al.
  * 1998; column generation and modes: Brucker and Knust 2000, 2003).
  *
- * A feasible subset is a set of tasks in modes that can run concurrently (pricing.h).  One runs at every moment of a
- * schedule, so the makespan is at least
+ * A feasible subset is a set of tasks in modes that can run concurrently (pricing.h).  At every moment of a schedule one
+ * such subset runs, so the makespan is at least
  *     min  total time of the subsets,   such that for each task the times of the subsets with it,
  *          each divided by its duration in the mode it has there, sum to at least 1,
  * a linear program with very many columns.  Its dual gives each task a value and each of its modes the rate value /
@@ -49,7 +49,7 @@ struct pz_colgen {
   double *shortest;  /* by task: its least duration, by which its row is multiplied */
   struct pz_vec columns; /* uint32_t: for each column the number of its modes, then the modes */
   struct pz_vec time;    /* double, by column: its value in the solution */
-  int64_t last_step;     /* effort limit of the current run */
+  int64_t last_step;     /* step at which the current run ends */
 };
 
 /* ---- columns --------------------------------------------------------------------------------- */
@@ -80,8 +80,8 @@ static void add_subset(struct pz_colgen *colgen, const struct pz_subset *subset)
   if (n) add_column(colgen, modes, n);
 }
 
-/* Searches the best subset for each first choice and adds those of a value above 1.  Returns
- * whether there were any. */
+/* Finds the best subset for each first choice, and adds a column for each with a value above 1.
+ * Returns whether any column was added. */
 static bool add_improving_subsets(struct pz_colgen *colgen, int64_t most_nodes) {
   struct pz_pricing *pricing = &colgen->pricing;
   struct pz_context *context = colgen->context;
@@ -137,7 +137,6 @@ static void build_model(struct pz_colgen *colgen) {
   }
 }
 
-/* Builds the model with a column for each mode and for the subsets of the incumbent. */
 struct pz_colgen *pz_colgen_new(struct pz_context *context) {
   struct pz_call *call = context->call;
   uint32_t n = context->problem->n;
@@ -160,7 +159,7 @@ struct pz_colgen *pz_colgen_new(struct pz_context *context) {
 
 /* ---- dual values ----------------------------------------------------------------------------- */
 
-/* Sets the share of each mode in the solution. */
+/* Sets the share of each mode in the solution: the time of the subsets with it / its duration. */
 static void set_shares(struct pz_colgen *colgen) {
   const uint32_t *columns = colgen->columns.items;
   double *time = colgen->time.items, *share = colgen->context->lp_share;
@@ -185,8 +184,9 @@ static bool solve_master(struct pz_colgen *colgen) {
   return solved;
 }
 
-/* Runs rounds of solving and adding subsets, until the bound is as good as the model's or
- * reaches the incumbent.  The dual values of the best bound, made feasible, go to the context. */
+/* Solves the linear program and adds subsets in rounds, until no subset improves it or its bound
+ * reaches the incumbent.  The dual values of the best bound, made feasible, are stored in the
+ * context. */
 static void generate_columns(struct pz_colgen *colgen) {
   struct pz_context *context = colgen->context;
   struct pz_pricing *pricing = &colgen->pricing;
@@ -218,8 +218,7 @@ static void generate_columns(struct pz_colgen *colgen) {
   }
 }
 
-/* Bans the columns of eliminated modes, generates columns, and tightens the bounds with the new
- * dual values. */
+/* Columns with eliminated modes get a high cost before columns are generated. */
 void pz_colgen_run(struct pz_colgen *colgen, int64_t steps) {
   struct pz_context *context = colgen->context;
   struct pz_pricing *pricing = &colgen->pricing;
@@ -246,7 +245,7 @@ void pz_colgen_run(struct pz_colgen *colgen, int64_t steps) {
 
 /* ---- incumbents ------------------------------------------------------------------------------ */
 
-/* The draws of one task are spread evenly: they are multiples of the golden ratio modulo 1. */
+/* The draws for a task are multiples of the golden ratio modulo 1, which are spread evenly. */
 void pz_colgen_round(const struct pz_colgen *colgen, int64_t draws) {
   static const double GOLDEN_RATIO = 0.6180339887498949;
   struct pz_context *context = colgen->context;

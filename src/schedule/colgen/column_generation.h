@@ -9,8 +9,9 @@ struct pz_colgen;
 
 enum { PZ_COLGEN_MOST_TASKS = 256 };
 
-/* Returns NULL if the technique is switched off, there are too many tasks, or no task takes
- * time.  The result lives as long as the context. */
+/* Builds the linear program with a column for each mode and for the subsets of the incumbent.
+ * Returns NULL if the technique is switched off, there are too many tasks, or no task takes time.
+ * The result lives as long as the context. */
 struct pz_colgen *pz_colgen_new(struct pz_context *context);
 
 /* Generates columns in about this number of steps.  Sets dual values and shares of modes in the

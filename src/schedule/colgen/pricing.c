@@ -9,17 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tuned: multipliers first change by 1/FIRST_STEP, last by 1/LAST_STEP, half as much each time. */
+/* Tuned: multipliers change by steps of 1/FIRST_STEP, which are halved down to 1/LAST_STEP. */
 enum { FIRST_STEP = 4, LAST_STEP = 32 };
-/* Tuned: wide modes have rates near 1.  Rates in the second part are at most half of this, and
- * those in each later part at most half of those before. */
+/* Tuned: the largest rate of the second part is half of this, and that of each later part is half of
+ * that of the part before.  Modes that use most of a resource have rates near 1. */
 static const double WIDE_RATE = 1.4;
 
 /* ---- data that do not depend on rates -------------------------------------------------------- */
 
-/* Makes the longest path through tasks of no chain yet the next chain.  Returns its length.
- * `length` and `previous` are scratch by task: the longest path that ends at the task, and the
- * task before it there. */
+/* Makes the longest path through tasks that are in no chain yet the next chain.  Returns its length.
+ * `length` and `previous` are scratch by task: the length of the longest path that ends at the task,
+ * and the task before it on that path. */
 static uint32_t add_longest_chain(struct pz_pricing *pricing, const struct pz_bits *predecessors,
                                   uint32_t *length, uint32_t *previous) {
   uint32_t last = PZ_NONE;
@@ -93,7 +93,7 @@ void pz_pricing_init(struct pz_call *call, struct pz_pricing *pricing,
 
 /* ---- resource multipliers -------------------------------------------------------------------- */
 
-/* Returns the rate of a choice minus the price of the resources that it uses. */
+/* Returns the rate of a choice minus the multipliers times the fractions of resources it uses. */
 static double reduced_rate(const struct pz_pricing *pricing, const struct pz_choice *choice,
                            const double multiplier[PZ_RESOURCES]) {
   double reduced = choice->rate;
@@ -102,8 +102,8 @@ static double reduced_rate(const struct pz_pricing *pricing, const struct pz_cho
   return reduced;
 }
 
-/* Lagrangian bound: a subset of choices from `first` on has at most the value of the multipliers
- * of the whole capacity and, for one task of each chain, the largest reduced rate. */
+/* Returns the Lagrangian bound on the value of a subset of the choices from `first` on: the sum of
+ * the multipliers, plus the largest reduced rate of each chain. */
 static double lagrangian_bound(struct pz_pricing *pricing, uint32_t first,
                                const double multiplier[PZ_RESOURCES]) {
   double sum = 0;
@@ -119,9 +119,9 @@ static double lagrangian_bound(struct pz_pricing *pricing, uint32_t first,
   return sum;
 }
 
-/* Chooses multipliers of a low bound for the choices of a part and those after it: coordinate
- * descent by decreasing steps, from the last multipliers of this part or those of the part
- * before. */
+/* Chooses multipliers with a low Lagrangian bound for the choices from the beginning of a part on.
+ * Coordinate descent by decreasing steps starts from the better of the last multipliers of this part
+ * and those of the part before. */
 static void choose_multipliers(struct pz_pricing *pricing, int part) {
   double *multiplier = pricing->multiplier[part];
   uint32_t first = pricing->part[part];
@@ -149,10 +149,10 @@ static void choose_multipliers(struct pz_pricing *pricing, int part) {
 
 /* ---- choices of the current rates ------------------------------------------------------------ */
 
-/* Returns whether task b should be preferred to task a, which has the same modes: b has a higher
- * rate (or the same, and a lower index) in every mode, and its advantage does not shrink where
- * a's rate is higher.  Then a subset that has a in a mode, without b or with b in a mode of
- * lower rate, has no more value than with the two exchanged. */
+/* Returns whether task b is preferred to task a, which has the same modes: in every mode b has a
+ * higher rate (or the same, and a lower index), and its advantage does not shrink where a's rate is
+ * higher.  Then exchanging the two does not lower the value of a subset that has a without b, or b
+ * in a mode of lower rate than a. */
 static bool is_preferred(const struct pz_pricing *pricing, uint32_t b, uint32_t a) {
   const double *rate_a = &pricing->rate[pricing->first_mode[a]];
   const double *rate_b = &pricing->rate[pricing->first_mode[b]];
@@ -166,6 +166,7 @@ static bool is_preferred(const struct pz_pricing *pricing, uint32_t b, uint32_t 
   return true;
 }
 
+/* Compares two choices for qsort(): the higher rate first, then by task and mode. */
 static int compare_choices(const void *left, const void *right) {
   const struct pz_choice *first = left, *second = right;
   if (first->rate > second->rate) return -1;
@@ -174,8 +175,7 @@ static int compare_choices(const void *left, const void *right) {
   return (int)first->mode - (int)second->mode;
 }
 
-/* Sorts the choices of the current rates, finds preferred tasks, and chooses multipliers for
- * each part. */
+/* Sorts the choices by rate, finds preferred tasks, and chooses multipliers for each part. */
 void pz_pricing_begin(struct pz_pricing *pricing) {
   const struct pz_problem *problem = pricing->problem;
   pricing->n_choices = 0;
@@ -211,8 +211,8 @@ void pz_pricing_reset(struct pz_pricing *pricing) {
 
 /* ---- branch and bound ------------------------------------------------------------------------ */
 
-/* Sets for each of n extensions an upper bound on the value that it and those after it can add:
- * by the largest rate of each chain, or by multipliers if that is lower. */
+/* Sets for each of n extensions an upper bound on the value that it and those after it can add.  The
+ * bound is the sum over chains of the largest rate, or the Lagrangian bound if that is lower. */
 static void bound_extensions(struct pz_pricing *pricing, struct pz_extension *extensions,
                              uint32_t n, const int32_t residual[PZ_RESOURCES], int part) {
   double by_rate = 0, by_multiplier = 0;
@@ -240,10 +240,10 @@ static void bound_extensions(struct pz_pricing *pricing, struct pz_extension *ex
   }
 }
 
-/* Dominance: whether a preferred task could be used in place of task i, because it is compatible
- * with the subset and with all tasks that can still be added beside i.  If it is added later
- * too, the two can exchange their modes.  `incompatible` are the tasks that cannot be added to
- * the subset, incompatible_with_i those that cannot be added to the subset with i. */
+/* Returns whether a preferred task can replace task i in the subset (dominance): it is compatible
+ * with the subset and with all tasks that can still be added together with i.  If it is added later
+ * too, the two can exchange their modes.  `incompatible` are the tasks that cannot be added to the
+ * subset, and incompatible_with_i those that cannot be added to the subset with i. */
 static bool is_replaceable(const struct pz_pricing *pricing, uint32_t i,
                            const struct pz_bits *incompatible,
                            const struct pz_bits *incompatible_with_i) {
@@ -263,8 +263,8 @@ static void extend_subset(struct pz_pricing *pricing, const struct pz_extension 
                           uint32_t n_from, const struct pz_bits *incompatible,
                           const int32_t residual[PZ_RESOURCES], int part);
 
-/* Adds choice k to the current subset, extends it by the n_after choices that may follow, and
- * removes choice k again. */
+/* Adds choice k to the current subset, extends the subset by the n_after choices that may follow,
+ * and removes choice k again. */
 static void try_choice(struct pz_pricing *pricing, uint32_t k, const struct pz_extension *after,
                        uint32_t n_after, const struct pz_bits *incompatible,
                        const int32_t residual[PZ_RESOURCES], int part) {
@@ -289,8 +289,8 @@ static void try_choice(struct pz_pricing *pricing, uint32_t k, const struct pz_e
   current->value = value_before;
 }
 
-/* Extends the current subset by those of the choices in `from` that can run beside it, in order
- * of descending rate. */
+/* Extends the current subset by each choice in `from` that can run concurrently with it, in the order
+ * of descending rates.  The best subset is stored in pricing->best. */
 static void extend_subset(struct pz_pricing *pricing, const struct pz_extension *from,
                           uint32_t n_from, const struct pz_bits *incompatible,
                           const int32_t residual[PZ_RESOURCES], int part) {
@@ -326,7 +326,6 @@ static void extend_subset(struct pz_pricing *pricing, const struct pz_extension 
   }
 }
 
-/* Finds the best subset that has this first choice and otherwise only later choices. */
 void pz_pricing_solve(struct pz_pricing *pricing, uint32_t first) {
   static const struct pz_bits none;
   const struct pz_choice *choice = &pricing->choices[first];

@@ -15,15 +15,15 @@
 
 enum { PZ_SUBSET_MOST_TASKS = PZ_BITS };
 
-/* n tasks, each in a mode. */
+/* A set of tasks, each in a mode. */
 struct pz_subset {
-  double value; /* sum of the rates */
-  uint32_t n;
+  double value; /* sum of the rates of the modes */
+  uint32_t n;   /* number of tasks */
   uint32_t task[PZ_SUBSET_MOST_TASKS], mode[PZ_SUBSET_MOST_TASKS]; /* mode: index within its task */
 };
 
-/* Choices are sorted by descending rate and divided into parts.  Each part has multipliers of
- * its own, for the choices from its beginning on. */
+/* Choices are sorted by descending rate and divided into parts.  Each part has its own multipliers,
+ * which bound the choices from its beginning on. */
 enum { PZ_PRICING_PARTS = 4 };
 
 /* A task in a mode. */
@@ -38,7 +38,7 @@ struct pz_choice {
 struct pz_extension {
   uint32_t choice;     /* index in the sorted choices */
   bool by_multipliers; /* whether multipliers give the bound */
-  double most;         /* upper bound on the value that it and the extensions after it can add */
+  double most;         /* upper bound on the value that this and the following extensions can add */
 };
 
 struct pz_pricing {
@@ -46,17 +46,17 @@ struct pz_pricing {
   const struct pz_techniques *techniques;
   const uint32_t *first_mode;      /* as in the context */
   double *rate;                    /* by mode, set by the caller */
-  struct pz_bits *incompatible;    /* by task: tasks that never run beside it, and itself */
+  struct pz_bits *incompatible;    /* by task: itself, and tasks that never run concurrently */
   struct pz_bits *interchangeable; /* by task: other tasks with the same modes */
-  struct pz_bits *preferred;       /* by task: those of them that dominate it */
-  uint32_t *chain;                 /* by task: tasks of one chain never run beside each other */
+  struct pz_bits *preferred;       /* by task: interchangeable tasks that dominate it */
+  uint32_t *chain;                 /* by task: its chain, of which no two tasks run concurrently */
   uint32_t n_chains;
-  struct pz_choice *choices; /* those with rates above 0, by descending rate */
+  struct pz_choice *choices; /* modes with rates above 0, by descending rate */
   uint32_t n_choices;
   struct pz_bits priced; /* tasks that have choices */
-  double *best_value;    /* by task: largest value found with it as first choice, at least 1 */
+  double *best_value;    /* by task: largest value found with this first task, at least 1 */
   uint32_t part[PZ_PRICING_PARTS];                   /* index of the first choice of each part */
-  double multiplier[PZ_PRICING_PARTS][PZ_RESOURCES]; /* value of the whole capacity of a resource */
+  double multiplier[PZ_PRICING_PARTS][PZ_RESOURCES]; /* price of the capacity of a resource */
   double unit[PZ_RESOURCES];                         /* 1 / capacity */
   bool used[PZ_RESOURCES];                           /* whether some mode uses the resource */
   double *most_rate, *most_reduced; /* by chain: largest rate and reduced rate seen so far */
@@ -67,18 +67,18 @@ struct pz_pricing {
   int64_t n_cut, n_dominated; /* choices pruned by multipliers and by dominance */
 };
 
+/* Allocates the pricing problem and sets everything that does not depend on rates. */
 void pz_pricing_init(struct pz_call *call, struct pz_pricing *pricing,
                      const struct pz_context *context);
 
-/* Prepares searches with the current rates. */
+/* Prepares pz_pricing_solve() for the current rates. */
 void pz_pricing_begin(struct pz_pricing *pricing);
 
-/* Forgets the values that were found. */
+/* Resets the largest values that were found for each first task. */
 void pz_pricing_reset(struct pz_pricing *pricing);
 
-/* Finds in `best` the subset of largest value whose first choice is choice `first`, if its value
- * is above 1 and above those found before with the same task as first choice.  Otherwise best.n
- * is 0. */
+/* Sets `best` to the subset of largest value that has this first choice and otherwise only later
+ * ones.  best.n is 0 if no value is above 1 and above those found before for the same first task. */
 void pz_pricing_solve(struct pz_pricing *pricing, uint32_t first);
 
 #endif

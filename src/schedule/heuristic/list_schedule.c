@@ -4,7 +4,7 @@
 #include "core/vec.h"
 #include "schedule/heuristic/local_search.h"
 
-/* Ready tasks that are tried before time advances; more of them would mostly not fit. */
+/* Number of ready tasks that may fail to fit before time advances. */
 enum { LOOKAHEAD = 8 };
 
 struct keyed_task {
@@ -12,23 +12,24 @@ struct keyed_task {
   uint32_t task;
 };
 
-/* Heaps are ordered by descending key; ties go to the lower index. */
-static bool comes_first(const void *a, const void *b) {
-  const struct keyed_task *x = a, *y = b;
-  return x->key > y->key || (x->key >= y->key && x->task < y->task);
+/* Orders heaps by descending key, and tasks with equal keys by index. */
+static bool comes_first(const void *left, const void *right) {
+  const struct keyed_task *first = left, *second = right;
+  return first->key > second->key || (first->key >= second->key && first->task < second->task);
 }
 
 struct list_scheduler {
   struct pz_context *context;
   struct pz_call *call; /* owns the heaps */
-  const uint32_t *mode; /* by task */
+  const uint32_t *mode; /* by task: index of its mode */
   struct pz_slot *slots;
   uint32_t *n_waiting;   /* by task: predecessors that have not ended */
   struct pz_vec ready;   /* heap of struct keyed_task: the key is the longest path to the end */
-  struct pz_vec running; /* heap of struct keyed_task: the key is the negative end */
+  struct pz_vec running; /* heap of struct keyed_task: the key is minus the end of the task */
   int32_t residual[PZ_RESOURCES];
 };
 
+/* Returns the mode in which a task is scheduled. */
 static const struct pz_mode *chosen_mode(const struct list_scheduler *scheduler, uint32_t task) {
   return &scheduler->context->problem->tasks[task].modes[scheduler->mode[task]];
 }
@@ -64,7 +65,8 @@ static void start_ready(struct list_scheduler *scheduler, double now) {
   }
 }
 
-/* Ends all tasks that end next.  Returns the time of their end. */
+/* Ends the running tasks with the earliest end, and adds the tasks that become ready.  Returns the
+ * time of that end. */
 static double end_next(struct list_scheduler *scheduler) {
   const struct keyed_task *first = scheduler->running.items;
   double now = -first->key;
@@ -83,7 +85,6 @@ static double end_next(struct list_scheduler *scheduler) {
   return now;
 }
 
-/* Makes one schedule with these modes, which becomes the incumbent if it is better. */
 void pz_list_schedule(struct pz_context *context, const uint32_t *mode) {
   const struct pz_problem *problem = context->problem;
   struct pz_call scratch = pz_scratch(context->call);

@@ -2,8 +2,8 @@
  *
  * generate_schedule() makes a schedule from a mode and a priority for each task by serial list scheduling.
  * pz_local_search() tries a few rules for the first incumbent (try_rules), then runs passes of threshold accepting over
- * modes and priorities (run_pass), half of them backwards from the end.  Problems that are too large for it get a few list
- * schedules.
+ * modes and priorities (run_pass), half of them backwards from the end.  Problems that are too large for this get a few
+ * list schedules.
  *
  * Serial list scheduling and its backward pass: Kolisch 1996; threshold accepting: Dueck and Scheuer 1990; justification:
  * Valls, Ballestin and Quintanilla 2005. */
@@ -18,31 +18,31 @@
 
 enum {
   MAX_MODES = 64,
-  SEED = 20240721,    /* of the random numbers */
+  SEED = 20240721,    /* seed of the random numbers */
   TASKS_PER_STEP = 4, /* tasks placed in one step */
   /* tuned, see solve.c */
   LONG_STEPS = 50000, /* steps from which a search is long */
   PASSES_SHORT = 4,   /* passes of a short search, all from the incumbent */
   PASSES_LONG = 12    /* passes of a long search, two of three from a random choice */
 };
-/* Tuned: the first threshold, as a fraction of the makespan; schedules up to this factor above
- * the current one may be justified. */
+/* Tuned: the first threshold as a fraction of the makespan, and how much longer than the current
+ * schedule a schedule may be to be justified. */
 static const double THRESHOLD = 0.03, JUSTIFY_WITHIN = 1.05;
 
-/* In place of a mode: the one in which the task ends first. */
+/* Stands for the mode in which the task ends first. */
 static const uint32_t ANY_MODE = PZ_NONE;
 
 struct local_search {
   struct pz_context *context;
   struct pz_profile profile;         /* residual capacity beside the tasks that are placed */
   struct pz_slot *slots;             /* the schedule that was generated last */
-  uint32_t *mode, *saved_mode;       /* by task: the current choice, and the one to return to */
-  double *priority, *saved_priority; /* by task */
+  uint32_t *mode, *saved_mode;       /* by task: the current mode, and the one before the moves */
+  double *priority, *saved_priority; /* by task: the current one, and the one before the moves */
   uint32_t *ready, *n_waiting;       /* scratch of generate_schedule() */
   uint32_t *same_modes;              /* by task: the first task with the same modes */
   uint64_t random;                   /* state of the random numbers */
   enum pz_technique credit;          /* the technique to which an incumbent is credited */
-  bool backward; /* schedules are made from the end: successors first, times counted back */
+  bool backward; /* schedules are generated from the end: successors first, reversed times */
 };
 
 /* Allocates a local search for the problem of the context. */
@@ -73,6 +73,7 @@ static uint32_t draw(struct local_search *search, uint32_t n) {
 
 /* ---- one schedule --------------------------------------------------------------------------- */
 
+/* The predecessors or the successors of a task. */
 struct task_list {
   const uint32_t *tasks;
   uint32_t n;
@@ -117,8 +118,8 @@ static void place_task(struct local_search *search, uint32_t i) {
   pz_profile_occupy(&search->profile, best.start, &task->modes[best.mode]);
 }
 
-/* Returns whether milestones (tasks of zero duration) still fit at their instants after all
- * others were placed. */
+/* Returns whether milestones (tasks of zero duration) still fit at their instants after all other
+ * tasks were placed. */
 static bool milestones_fit(const struct local_search *search) {
   const struct pz_problem *problem = search->context->problem;
   const struct pz_slot *slots = search->slots;
@@ -137,7 +138,7 @@ static bool milestones_fit(const struct local_search *search) {
   return true;
 }
 
-/* Turns times that are counted from the end into times from the beginning, and back. */
+/* Converts times that are counted from the end into times from the beginning, or vice versa. */
 static void reverse_times(struct local_search *search, double makespan) {
   for (uint32_t i = 0; i < search->context->problem->n; i++) {
     struct pz_slot *slot = &search->slots[i];
@@ -147,8 +148,8 @@ static void reverse_times(struct local_search *search, double makespan) {
   }
 }
 
-/* Places all tasks; of the ready ones, the one of highest priority comes first.  Returns the
- * makespan, or DBL_MAX for a schedule that would be an incumbent but is not valid. */
+/* Places all tasks, always the ready task of highest priority next.  A better schedule becomes the
+ * incumbent.  Returns the makespan, or DBL_MAX if the schedule is better but not valid. */
 static double generate_schedule(struct local_search *search) {
   struct pz_context *context = search->context;
   uint32_t n = context->problem->n, n_ready = 0, *ready = search->ready;
@@ -184,9 +185,9 @@ static double generate_schedule(struct local_search *search) {
   return valid ? makespan : DBL_MAX;
 }
 
-/* Forward-backward improvement (justification): makes the schedule again from its other end,
- * tasks that ended last first, and once more.  The priorities become its order.  Returns the
- * makespan. */
+/* Improves the schedule by justification (forward-backward improvement): generates it again from its
+ * other end, tasks that ended last first, and then once more from the first end.  Sets the priorities
+ * to the order of the new schedule.  Returns the makespan. */
 static double justify(struct local_search *search) {
   struct pz_technique_count *count = &search->context->count[PZ_T_justification];
   uint32_t n = search->context->problem->n;
@@ -208,10 +209,11 @@ static double justify(struct local_search *search) {
 
 /* ---- the first incumbent -------------------------------------------------------------------- */
 
-/* Rules for choosing modes: the fastest, that of least energy by the surrogate resource of this
- * number, or the one that saves power. */
+/* Rules for choosing modes: the fastest, the one that saves power, or from 0 to PZ_MIXES - 1 the one
+ * of least energy by the surrogate resource with this index. */
 enum { RULE_FASTEST = -1, RULE_SAVE_POWER = PZ_MIXES };
 
+/* Returns the index of the fastest mode of a task. */
 static uint32_t fastest_mode(const struct pz_task *task) {
   uint32_t best = 0;
   for (uint32_t m = 1; m < task->n_modes; m++)
@@ -264,9 +266,9 @@ static void choose_modes(struct local_search *search, int rule) {
   }
 }
 
-/* Sets priorities by the longest path to the end, plus up to `lead` times the makespan for tasks
- * that come early in the input.  With a lead, the first of two halves of a microbatch runs
- * ahead, and one half computes while the collectives of the other run. */
+/* Sets priorities by the longest path to the end, plus up to `lead` times the makespan for tasks that
+ * are early in the input.  With a lead, one half of a microbatch runs ahead of the other, so that one
+ * computes during the collectives of the other. */
 static void prioritise_by_path(struct local_search *search, double lead) {
   const struct pz_context *context = search->context;
   double lead_s = lead > 0 ? lead * context->incumbent_s : 0, n = (double)context->problem->n;
@@ -276,7 +278,7 @@ static void prioritise_by_path(struct local_search *search, double lead) {
   }
 }
 
-/* Chooses the modes and the order of the incumbent. */
+/* Sets the modes of the incumbent, and priorities in its order. */
 static void choose_incumbent(struct local_search *search) {
   const struct pz_slot *incumbent = search->context->incumbent;
   for (uint32_t i = 0; i < search->context->problem->n; i++) {
@@ -285,8 +287,8 @@ static void choose_incumbent(struct local_search *search) {
   }
 }
 
-/* Changes tasks of the incumbent to their fastest modes one by one, where the schedule becomes
- * no longer. */
+/* Changes tasks of the incumbent to their fastest modes one by one, unless the schedule becomes
+ * longer. */
 static void speed_up_tasks(struct local_search *search) {
   const struct pz_context *context = search->context;
   choose_incumbent(search);
@@ -304,8 +306,8 @@ static void speed_up_tasks(struct local_search *search) {
   }
 }
 
-/* Tries priorities by path with each rule for modes; where power is limited, also with leads;
- * and finally with any mode, in which case tasks that nothing waits for come last and fill gaps. */
+/* Generates schedules with priorities by path: with each rule for modes, where power is limited also
+ * with leads, and finally with the mode in which each task ends first. */
 static void try_rules(struct local_search *search) {
   static const double leads[] = {0, 0.1, 0.4};
   const struct pz_context *context = search->context;
@@ -331,9 +333,9 @@ static void try_rules(struct local_search *search) {
 
 /* ---- moves ---------------------------------------------------------------------------------- */
 
-/* Draws another mode for a task, among those that are not eliminated.  Modes are in the order of
- * their size, and mostly a neighbour is drawn; half of the time a mode is drawn by its share in
- * the linear program. */
+/* Draws another mode for a task, among those that are not eliminated.  Half of the time the mode is
+ * drawn by its share in the linear program, and otherwise mostly from the two neighbours of the
+ * current mode in the order of their size. */
 static uint32_t draw_mode(struct local_search *search, uint32_t i) {
   const struct pz_context *context = search->context;
   uint32_t first_mode = context->first_mode[i], current = search->mode[i];
@@ -357,9 +359,9 @@ static uint32_t draw_mode(struct local_search *search, uint32_t i) {
   return next ? list[at + 1] : list[at - 1];
 }
 
-/* Makes one move: another mode for a task, or a priority next to that of another task.  A mode
- * is sometimes changed for all tasks with the same modes: three GEMMs fit beside each other on a
- * third of the cores each, but two on a third and one on all cores do not. */
+/* Makes one move: another mode for a task, or a priority next to that of another task.  Sometimes the
+ * mode changes for all tasks with the same modes.  For example, three GEMMs run concurrently on a
+ * third of the cores each, but not if only one of them changes to a third. */
 static void make_move(struct local_search *search) {
   const struct pz_problem *problem = search->context->problem;
   uint32_t moved = draw(search, problem->n);
@@ -387,8 +389,8 @@ static void choose_randomly(struct local_search *search) {
   }
 }
 
-/* One pass of threshold accepting until this step: a move is kept unless it is worse by more
- * than a shrinking fraction of the makespan. */
+/* Runs a pass of threshold accepting until this step, from the incumbent or from a random choice.
+ * Moves are undone if they lengthen the schedule by more than a shrinking threshold. */
 static void run_pass(struct local_search *search, int64_t until, bool from_random) {
   struct pz_context *context = search->context;
   uint32_t n = context->problem->n;
@@ -418,7 +420,7 @@ static void run_pass(struct local_search *search, int64_t until, bool from_rando
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-/* Runs all passes of a local search, which share the steps until `end`. */
+/* Runs the passes of a local search, which share the steps until the step `end`. */
 static void run_passes(struct local_search *search, int64_t end, bool is_long) {
   struct pz_context *context = search->context;
   struct pz_technique_count *count = &context->count[PZ_T_local_search];
@@ -433,7 +435,6 @@ static void run_passes(struct local_search *search, int64_t end, bool is_long) {
   count->steps += context->steps - steps_before;
 }
 
-/* Makes the first incumbent if there is none, and improves it in about this number of steps. */
 void pz_local_search(struct pz_context *context, int64_t steps) {
   static const int list_rules[] = {RULE_FASTEST, 0, 1, 5}; /* for large problems */
   struct pz_call scratch = pz_scratch(context->call);
@@ -468,8 +469,6 @@ void pz_local_search(struct pz_context *context, int64_t steps) {
   pz_scratch_end(&scratch);
 }
 
-/* Makes one schedule with these modes and priorities, which becomes the incumbent if it is
- * better. */
 void pz_serial_schedule(struct pz_context *context, const uint32_t *mode, const double *priority) {
   uint32_t n = context->problem->n;
   if (n > PZ_LOCAL_MOST_TASKS) return;
@@ -482,8 +481,6 @@ void pz_serial_schedule(struct pz_context *context, const uint32_t *mode, const 
   pz_scratch_end(&scratch);
 }
 
-/* Places the tasks of the incumbent again in the order of their starts, each as early as it
- * fits. */
 void pz_left_shift_incumbent(struct pz_context *context) {
   uint32_t n = context->problem->n;
   int64_t steps = context->steps; /* this effort does not count */

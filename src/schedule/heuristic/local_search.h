@@ -6,9 +6,9 @@
 
 enum { PZ_LOCAL_MOST_TASKS = 512 };
 
-/* Improves the incumbent by serial list scheduling and local search in up to `steps` steps;
- * makes the first incumbent if there is none.  Problems with more than PZ_LOCAL_MOST_TASKS tasks
- * get a few list schedules. */
+/* Improves the incumbent by serial list scheduling and local search in about this number of steps, or
+ * generates the first incumbent if there is none.  Problems with more than PZ_LOCAL_MOST_TASKS tasks
+ * get a few list schedules instead. */
 void pz_local_search(struct pz_context *context, int64_t steps);
 
 /* Parallel list scheduling with these modes, for problems of any size.  A better schedule

@@ -16,8 +16,8 @@
 #include "schedule/model/context.h"
 #include "schedule/model/schedule.h"
 
-/* Rows of the model above which transitivity is left out.  It is implied by the times, and then
- * costs more than it helps. */
+/* Number of rows above which rows of transitivity are left out.  They are implied by the times, and
+ * in large models cost more than they help. */
 enum { MAX_ROWS_WITH_TRANSITIVE = 20000 };
 static const double DEFAULT_SECONDS = 60;
 
@@ -26,8 +26,8 @@ struct ilp_model {
   const struct pz_problem *problem;
   struct pz_call *call; /* owns the tables, the linear program and its solutions */
   struct pz_lp lp;
-  double unit;                  /* of time in the model */
-  struct pz_bits *predecessors; /* by task: direct and indirect ones */
+  double unit;                  /* unit of time in the model */
+  struct pz_bits *predecessors; /* by task: direct and indirect predecessors */
   uint32_t *order_column;       /* at i * n + j: column of y_ij, or PZ_NONE */
   uint32_t *mode_column;        /* by mode: column of x */
   uint32_t start_column;        /* column of s_0; those of the other tasks follow */
@@ -35,15 +35,17 @@ struct ilp_model {
   bool handovers[PZ_RESOURCES]; /* resources whose handovers are modelled */
 };
 
-/* The column of "task i ends before task j starts", or PZ_NONE if precedence decides it. */
+/* Returns the column of "task i ends before task j starts", or PZ_NONE if precedence decides it. */
 static uint32_t order_column(const struct ilp_model *model, uint32_t i, uint32_t j) {
   return model->order_column[(size_t)i * model->problem->n + j];
 }
 
+/* Returns whether task i is a direct or indirect predecessor of task j. */
 static bool precedes(const struct ilp_model *model, uint32_t i, uint32_t j) {
   return pz_bits_has(&model->predecessors[j], i);
 }
 
+/* Returns whether i and j are two tasks that precedence does not order. */
 static bool is_unordered(const struct ilp_model *model, uint32_t i, uint32_t j) {
   return i != j && !precedes(model, i, j) && !precedes(model, j, i);
 }
@@ -210,8 +212,8 @@ static void subtract_use_terms(struct ilp_model *model, uint32_t row, uint32_t i
   }
 }
 
-/* Adds a column for the cores (or parts of another resource) that task j takes over from task i,
- * to the row of what task i hands on and the row of what task j receives. */
+/* Adds a column for the amount of a resource that task j takes over from task i.  The column is in
+ * the row of all that task i hands on, and in the row of all that task j receives. */
 static void add_handover(struct ilp_model *model, int resource, uint32_t i, uint32_t j,
                          uint32_t out_row, uint32_t in_row) {
   struct pz_lp *lp = &model->lp;
@@ -229,8 +231,8 @@ static void add_handover(struct ilp_model *model, int resource, uint32_t i, uint
   pz_lp_set_entry(lp, row, order, -most);
 }
 
-/* Adds for each task a row of what it receives and one of what it hands on.  The beginning hands
- * on the capacity. */
+/* Adds for each task a row of all that it receives, and one of all that it hands on.  At the
+ * beginning, the whole capacity is handed on. */
 static void add_handover_rows(struct ilp_model *model, int resource) {
   struct pz_lp *lp = &model->lp;
   uint32_t n = model->problem->n, first = lp->rows.n;
@@ -251,7 +253,7 @@ static void add_handover_rows(struct ilp_model *model, int resource) {
   }
 }
 
-/* Builds the whole model; handovers only for the resources that need them. */
+/* Builds the whole model, with handovers of the resources in model->handovers. */
 static void build_model(struct ilp_model *model) {
   uint32_t n = model->problem->n;
   pz_lp_init(&model->lp, model->call);
@@ -291,8 +293,8 @@ static bool can_overfill_by_three(const struct ilp_model *model, int resource) {
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-/* Returns an empty model.  Finds a first schedule, and heads and tails, which bound starts and
- * ends. */
+/* Returns an empty model.  Finds a first schedule, and heads and tails, which bound the starts and
+ * ends of tasks. */
 static struct ilp_model ilp_model_new(struct pz_context *context) {
   struct pz_call *call = context->call;
   uint32_t n = context->problem->n;
@@ -357,19 +359,21 @@ static bool set_start_times(const struct ilp_model *model, const double *value,
   return !changed;
 }
 
+/* Arguments of check_schedule(). */
 struct check_args {
   const struct pz_problem *problem;
   const struct pz_slot *slots;
   double makespan;
 };
 
+/* Checks a schedule in a call of its own, whose error means that the schedule is not valid. */
 static void check_schedule(struct pz_call *call, void *ctx) {
   const struct check_args *args = ctx;
   pz_schedule_check(call, args->problem, args->slots, args->makespan);
 }
 
-/* Makes a schedule with exact times of the solution's modes and order; it becomes the incumbent
- * if it is better.  Returns its makespan, or DBL_MAX if a resource is overfilled. */
+/* Derives a schedule with exact times from the modes and the order of a solution.  A better schedule
+ * becomes the incumbent.  Returns its makespan, or DBL_MAX if a resource is overfilled. */
 static double adopt_solution(struct ilp_model *model, const double *value) {
   const struct pz_task *tasks = model->problem->tasks;
   uint32_t n = model->problem->n;
@@ -388,7 +392,7 @@ static double adopt_solution(struct ilp_model *model, const double *value) {
   return makespan;
 }
 
-/* The use of a resource when task i starts, by the solution. */
+/* Returns the use of a resource at the start of task i in a solution. */
 static double use_at_start(const struct ilp_model *model, const double *value, uint32_t i,
                            int resource) {
   double instant = value[model->start_column + i] + 1e-6, sum = 0;
@@ -405,8 +409,8 @@ static double use_at_start(const struct ilp_model *model, const double *value, u
   return sum;
 }
 
-/* Models handovers of the resources that the solution overfills, or if none seems overfilled, of
- * one more resource that three tasks can overfill.  Returns false if there is none. */
+/* Selects handovers of the resources that the solution overfills, or if it overfills none, of one
+ * more resource that three tasks can overfill.  Returns false if there is no such resource. */
 static bool model_more_handovers(struct ilp_model *model, const double *value) {
   bool any = false;
   for (int r = 0; r < PZ_RESOURCES; r++)

@@ -11,10 +11,10 @@ struct pz_bits {
   uint64_t w[PZ_BITS_WORDS];
 };
 
-/* Visits each member i of a set in ascending order.  `word` is an expression in w that gives
- * word w of the set; only the first `words` words are visited. */
-#define PZ_EACH_BIT(i, words, word)                                                                \
-  for (int w = 0; w < (words); w++)                                                                \
+/* Loops over the members i of a set in ascending order.  `word` is an expression for word w of the
+ * set, and `n_words` is the number of words that are visited. */
+#define PZ_EACH_BIT(i, n_words, word)                                                              \
+  for (int w = 0; w < (n_words); w++)                                                              \
     for (uint64_t rest_ = (word); rest_; rest_ &= rest_ - 1)                                       \
       for (uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(rest_)), once_ = 1; once_; once_ = 0)
 

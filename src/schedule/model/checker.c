@@ -38,6 +38,7 @@ struct event {
   enum { END, POINT, START } kind;
 };
 
+/* Compares two events for qsort(): by time, then by kind. */
 static int compare_events(const void *left, const void *right) {
   const struct event *first = left, *second = right;
   if (first->time != second->time) return first->time < second->time ? -1 : 1;

@@ -47,11 +47,10 @@ static double common_time_unit(const struct pz_problem *problem) {
       }
       divisor = a;
     }
-  bool sums_are_exact = sum <= 0x1p26 * (double)divisor; /* to far less than a unit */
+  bool sums_are_exact = sum <= 0x1p26 * (double)divisor; /* errors are far below a unit */
   return sums_are_exact ? (double)divisor : 0;
 }
 
-/* Allocates the shared state of the solver, without an incumbent. */
 struct pz_context *pz_context_new(struct pz_call *call, const struct pz_problem *problem) {
   struct pz_context *context = pz_alloc(call, 1, sizeof *context);
   uint32_t n = problem->n;

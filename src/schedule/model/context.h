@@ -27,31 +27,31 @@ extern const double pz_mixes[PZ_MIXES][PZ_RESOURCES];
 struct pz_duals {
   double *rate;  /* by mode */
   double *least; /* by task: the least product of rate and duration over its modes */
-  double sum;    /* of `least`: a lower bound on the makespan */
+  double sum;    /* sum of `least`, which is a lower bound on the makespan */
 };
 
 struct pz_context {
   struct pz_call *call; /* owns the context; scratch memory comes from it */
   const struct pz_problem *problem;
-  const struct pz_techniques *techniques; /* those that are switched on */
+  const struct pz_techniques *techniques; /* the techniques that are switched on */
   struct pz_technique_count *count;       /* statistics by technique */
   uint32_t *first_mode;                   /* by task: index of its first mode in arrays by mode */
-  uint32_t n_modes;                       /* of all tasks */
+  uint32_t n_modes;                       /* number of modes of all tasks */
   bool *eliminated;  /* by mode: no schedule that is better than the incumbent uses it */
   double *least_s;   /* by task: duration of its fastest mode */
   double *head_s;    /* by task: lower bound on its start */
   double *tail_s;    /* by task: lower bound on the time from its end to the end of the schedule */
   bool energy_heads; /* heads and tails are tightened by energy, and not only by paths */
   bool derived;      /* heads, tails and energy reflect the eliminated modes and the dual values */
-  double (*energy)[PZ_MIXES]; /* by task and surrogate resource: the least over its modes */
+  double (*energy)[PZ_MIXES]; /* by task and surrogate resource: the least energy of its modes */
   double *lp_share;      /* by mode: its share in the last solution of the linear program, or 0 */
   struct pz_duals duals; /* all 0 before column generation */
   double scale;          /* sum of the least durations, to which rounding errors are compared */
   double time_unit; /* all durations are integer multiples of this; 0 if there is no such unit */
   int64_t steps, most_steps; /* effort spent so far, and its limit */
   struct pz_slot *incumbent; /* by task: the best schedule found */
-  double incumbent_s;        /* its makespan; DBL_MAX before the first one */
-  double lower_bound_s;      /* proven for every schedule */
+  double incumbent_s;        /* makespan of the incumbent, or DBL_MAX before the first one */
+  double lower_bound_s;      /* proven lower bound on the makespan of every schedule */
 };
 
 /* Returns a context with all techniques switched on.  It lives as long as the call and keeps a
@@ -95,9 +95,9 @@ static inline bool pz_has_eliminated(const struct pz_context *context,
 void pz_update_incumbent(struct pz_context *context, const struct pz_slot *slots, double makespan_s,
                          enum pz_technique found_by);
 
-/* Raises the lower bound if the given one is higher; it is first rounded up to a multiple of the
- * time unit.  A bound that was found after modes were eliminated may hold only for schedules
- * that are better than the incumbent, so that it is limited to the incumbent's makespan. */
+/* Raises the lower bound to this one, rounded up to a multiple of the time unit, if that is higher.
+ * After modes were eliminated, a bound may hold only for schedules better than the incumbent, so it
+ * is limited to the incumbent's makespan. */
 void pz_update_bound(struct pz_context *context, double bound_s, enum pz_technique found_by);
 
 #endif

@@ -12,7 +12,6 @@
 
 const char *const pz_exclusive_names[] = {"all", "class", NULL};
 
-/* Sets the modes of an operator on one core of each class that it uses, and on the whole chip. */
 uint32_t pz_two_modes(enum pz_op_class op_class, const int32_t capacity[PZ_RESOURCES],
                       double single_s, double intra_s, enum pz_exclusive exclusive,
                       struct pz_mode modes[2]) {
@@ -31,7 +30,7 @@ uint32_t pz_two_modes(enum pz_op_class op_class, const int32_t capacity[PZ_RESOU
 }
 
 struct instance_reader {
-  const char *name;
+  const char *name; /* name of the file in messages */
   enum pz_exclusive exclusive;
   int32_t capacity[PZ_RESOURCES];
   struct pz_map ids; /* from an operator's id to its index */
@@ -111,7 +110,7 @@ static const json_t *read_array(struct pz_fields *fields, const char *key, bool 
   return json_is_array(list) ? list : NULL;
 }
 
-/* The arguments of pz_problem_build() for a border of its own. */
+/* Arguments of build_problem(). */
 struct problem_args {
   struct pz_arena *arena;
   const struct instance_reader *reader;
@@ -122,6 +121,7 @@ struct problem_args {
   struct pz_problem problem;
 };
 
+/* Builds the problem in a call of its own, so that errors can name the file. */
 static void build_problem(struct pz_call *call, void *ctx) {
   struct problem_args *args = ctx;
   struct pz_call own = pz_call_in(call, args->arena);
@@ -129,7 +129,6 @@ static void build_problem(struct pz_call *call, void *ctx) {
                                    args->edges, args->n_edges);
 }
 
-/* Reads a problem from text in the original system's JSON format. */
 struct pz_problem pz_instance_read(struct pz_call *call, const char *name, const char *text,
                                    size_t bytes, enum pz_exclusive exclusive) {
   const json_t *root = pz_json_read(call, name, text, bytes);

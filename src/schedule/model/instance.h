@@ -6,9 +6,8 @@
 
 enum { PZ_INSTANCE_MOST_OPS = 1 << 20 };
 
-/* Sets the modes of one operator: one core of each class that it uses (a collective uses a
- * vector core), and the whole chip.  Returns their number, which is 1 for operators that do
- * nothing. */
+/* Sets the modes of one operator: on one core of each class that it uses (a collective uses a vector
+ * core), and on the whole chip.  Returns their number, which is 1 for operators that do nothing. */
 uint32_t pz_two_modes(enum pz_op_class op_class, const int32_t capacity[PZ_RESOURCES],
                       double single_s, double intra_s, enum pz_exclusive exclusive,
                       struct pz_mode modes[2]);

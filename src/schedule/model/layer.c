@@ -19,12 +19,12 @@ struct layer_builder {
   const struct pz_ops *ops;
   const struct pz_layer_options *options;
   int32_t capacity[PZ_RESOURCES];
-  double hbm_fraction, glb_fraction; /* of the whole chip's bandwidths that the current part has */
+  double hbm_fraction, glb_fraction; /* bandwidths of the current part / those of the chip */
   struct pz_task *tasks;
   struct pz_vec *full_modes; /* by task: struct pz_full_mode */
 };
 
-/* Costs operators from now on on a part of the chip with these numbers of cores. */
+/* Makes the cost model estimate operators on a part of the chip with these numbers of cores. */
 static void use_part(struct layer_builder *builder, int32_t tensor_cores, int32_t vector_cores) {
   struct pz_chip part = pz_chip_part(&builder->chip, tensor_cores, vector_cores);
   pz_cost_set_chip(builder->cost, &part, &builder->net);
@@ -53,6 +53,7 @@ static bool dominates_at_any_rate(const struct pz_mode *a, const struct pz_mode 
 /* The kinds of cores on which an operator runs. */
 enum core_group { ON_NONE, ON_TENSOR, ON_VECTOR, ON_BOTH, CORE_GROUPS };
 
+/* Returns the kinds of cores that an operator uses. */
 static enum core_group core_group_of(const struct pz_op *op) {
   switch (op->op_class) {
   case PZ_CLASS_TENSOR: return ON_TENSOR;
@@ -85,8 +86,8 @@ static void add_full_modes(struct pz_call *call, struct layer_builder *builder,
   }
 }
 
-/* Returns the number of cores to try after this one: 1, 2, 4 etc., then all.  Returns -1 after
- * the last.  If there are no cores, 0 is the only number. */
+/* Returns the number of cores to try after this one, in the order 1, 2, 4 etc. up to all cores, or
+ * -1 after the last.  If there are no cores, 0 is the only number. */
 static int32_t next_cores(int32_t cores, int32_t most) {
   if (cores == most) return -1;
   return 2 * cores < most ? 2 * cores : most;
@@ -182,12 +183,12 @@ static void set_two_modes(struct pz_call *call, struct layer_builder *builder) {
 
 /* ---- the problem ---------------------------------------------------------------------------- */
 
+/* Makes the cost model estimate operators on the whole chip again. */
 static void restore_chip(void *layer_builder) {
   struct layer_builder *builder = layer_builder;
   pz_cost_set_chip(builder->cost, &builder->chip, &builder->net);
 }
 
-/* Builds the problem of a layer's operators with the modes of the options. */
 struct pz_problem pz_layer_problem_build(struct pz_call *call, struct pz_cost *cost,
                                          const struct pz_ops *ops,
                                          const struct pz_layer_options *options) {

@@ -16,11 +16,10 @@ const char *pz_mode_name(const struct pz_mode *mode, char buffer[16]) {
   return buffer;
 }
 
-/* Returns whether two tasks have the same durations and uses, in the same order. */
 bool pz_same_modes(const struct pz_task *a, const struct pz_task *b) {
   if (a->n_modes != b->n_modes) return false;
   for (uint32_t m = 0; m < a->n_modes; m++) {
-    const struct pz_mode *mode = &a->modes[m], *y = &b->modes[m];
+    const struct pz_mode *mode = &a->modes[m], *other = &b->modes[m];
     if (mode->s < y->s || mode->s > y->s || memcmp(mode->use, y->use, sizeof mode->use) != 0)
       return false;
   }
@@ -60,8 +59,8 @@ _Noreturn static void raise_cycle(struct pz_call *call, const struct problem_inp
   pz_raise(call, PZ_BAD_INPUT, "operator '%s' is part of a cycle", input->tasks[task].name);
 }
 
-/* Sorts the tasks by Kahn's algorithm; among ready tasks, the one that became ready first comes
- * first.  The edges of a task are a list: first_edge[task], then next_edge[edge]. */
+/* Sorts the tasks topologically by Kahn's algorithm, in the order in which they become ready.  The
+ * edges of a task are a linked list: first_edge[task], then next_edge[edge]. */
 static void sort_tasks(struct pz_call *call, struct problem_input *input) {
   uint32_t *n_waiting = pz_alloc(call, input->n, sizeof *n_waiting);
   uint32_t *first_edge = pz_alloc(call, input->n, sizeof *first_edge);
@@ -88,14 +87,15 @@ static void sort_tasks(struct pz_call *call, struct problem_input *input) {
   if (n_sorted < input->n) raise_cycle(call, input, n_waiting);
 }
 
+/* Returns whether a mode fits within the capacities. */
 static bool fits_capacity(const struct pz_mode *mode, const int32_t capacity[PZ_RESOURCES]) {
   for (int r = 0; r < PZ_RESOURCES; r++)
     if (mode->use[r] < 0 || mode->use[r] > capacity[r]) return false;
   return true;
 }
 
-/* Returns whether mode a makes mode b superfluous: it is no slower and uses no more.  Of equal
- * modes, the first one does. */
+/* Returns whether mode a makes mode b superfluous: it is no slower and uses no more.  Of two equal
+ * modes, the first one makes the second superfluous. */
 static bool makes_superfluous(const struct pz_mode *a, const struct pz_mode *b) {
   bool equal = a->s == b->s;
   if (a->s > b->s) return false;
@@ -154,7 +154,6 @@ static void link_tasks(struct pz_call *call, const struct problem_input *input,
   }
 }
 
-/* Builds a problem from copies of the tasks, in topological order. */
 struct pz_problem pz_problem_build(struct pz_call *call, const int32_t capacity[PZ_RESOURCES],
                                    const struct pz_task *tasks, uint32_t n,
                                    const struct pz_edge *edges, uint32_t n_edges) {

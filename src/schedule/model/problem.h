@@ -55,9 +55,9 @@ struct pz_edge {
   uint32_t before, after;
 };
 
-/* Builds a problem from copies of the tasks; the edges refer to their indices.  Modes that
- * exceed the capacities or that another mode dominates are left out.  Raises PZ_BAD_INPUT if the
- * edges have a cycle, a time is negative or infinite, or no mode of a task fits. */
+/* Builds a problem from copies of the tasks, to whose indices the edges refer.  Modes that exceed the
+ * capacities or that another mode dominates are left out.  Raises PZ_BAD_INPUT if the edges have a
+ * cycle, a time is negative or infinite, or no mode of a task fits. */
 struct pz_problem pz_problem_build(struct pz_call *call, const int32_t capacity[PZ_RESOURCES],
                                    const struct pz_task *tasks, uint32_t n,
                                    const struct pz_edge *edges, uint32_t n_edges);

@@ -32,8 +32,6 @@ static bool milestone_fits_at(const struct pz_profile *profile, uint32_t i,
   return pz_mode_fits(residual, mode);
 }
 
-/* Returns the earliest start, not before `ready`, at which the mode fits over its whole
- * duration. */
 double pz_profile_earliest(const struct pz_profile *profile, double ready,
                            const struct pz_mode *mode) {
   const double *time = profile->time;
@@ -72,7 +70,6 @@ static uint32_t split_interval(struct pz_profile *profile, double instant) {
   return i + 1;
 }
 
-/* Takes the capacity that a mode uses from its start to its end. */
 void pz_profile_occupy(struct pz_profile *profile, double start, const struct pz_mode *mode) {
   if (mode->s <= 0) return;
   uint32_t first = split_interval(profile, start);

@@ -15,12 +15,16 @@ struct pz_profile {
 
 /* Returns an empty profile with room for all tasks of the problem. */
 struct pz_profile pz_profile_new(struct pz_call *call, const struct pz_problem *problem);
+
+/* Makes all capacity free. */
 void pz_profile_clear(struct pz_profile *profile);
 
 /* Returns the earliest start, not before `ready`, at which the mode fits over its whole
  * duration. */
 double pz_profile_earliest(const struct pz_profile *profile, double ready,
                            const struct pz_mode *mode);
+
+/* Subtracts the capacity that a mode uses, from its start to its end. */
 void pz_profile_occupy(struct pz_profile *profile, double start, const struct pz_mode *mode);
 
 #endif

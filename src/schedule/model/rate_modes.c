@@ -20,8 +20,8 @@ _Static_assert(PZ_RATE_PARTS % 256 == 0, "levels are whole parts");
 
 double pz_rate_level(int i) { return (double)levels[i] / PZ_RATE_PARTS; }
 
-/* Returns the lowest level at which a memory that needs memory_s at full bandwidth is done
- * within duration_s.  The quotient may be off by rounding. */
+/* Returns the lowest level of bandwidth at which a transfer that takes memory_s at full bandwidth
+ * ends within duration_s, up to rounding errors. */
 static int32_t memory_level(double memory_s, double duration_s) {
   if (!(memory_s > 0 && duration_s > 0)) return 0;
   double parts = memory_s / duration_s * PZ_RATE_PARTS * (1 - 1e-12);
@@ -30,8 +30,8 @@ static int32_t memory_level(double memory_s, double duration_s) {
   return levels[i];
 }
 
-/* Returns the lowest level of power with which the operator takes no longer than duration_s;
- * *joules is its energy then. */
+/* Returns the lowest level of power with which the operator takes at most duration_s, and sets
+ * *joules to its energy at that level. */
 static int32_t power_level(const struct pz_full_mode *full, double duration_s, double *joules) {
   if (!full->limited) return 0;
   int i = 0;
@@ -40,6 +40,7 @@ static int32_t power_level(const struct pz_full_mode *full, double duration_s, d
   return levels[i];
 }
 
+/* Compares two doubles for qsort(), in descending order. */
 static int compare_descending(const void *left, const void *right) {
   double first = *(const double *)left, second = *(const double *)right;
   return (first < second) - (first > second);
@@ -64,8 +65,8 @@ static int list_durations(const struct pz_full_mode *full, double limit_s,
   return n;
 }
 
-/* Lowers the limit to the full-rate duration on fewer cores, if the operator needs no more of
- * the memories there: slower modes on more cores are then dominated. */
+/* Returns the limit, or the full-rate duration on fewer cores if that is shorter and the operator
+ * needs no more of the memories there, because slower modes on more cores are then dominated. */
 static double limit_by_fewer_cores(const struct pz_vec *full, uint32_t index, double limit_s) {
   const struct pz_mode *mode = &pz_vec_at(full, struct pz_full_mode, index)->at;
   for (uint32_t i = 0; i < index; i++) {
@@ -79,8 +80,6 @@ static double limit_by_fewer_cores(const struct pz_vec *full, uint32_t index, do
   return limit_s;
 }
 
-/* Appends the modes of an operator at full and at lower rates, up to a duration of limit_s,
- * without dominated ones. */
 void pz_append_rate_modes(struct pz_call *call, const struct pz_vec *full, double limit_s,
                           struct pz_vec *modes) {
   double durations[MAX_DURATIONS];
@@ -109,7 +108,6 @@ static int32_t exact_share(double memory_s, double duration_s) {
   return duration_s > 0 ? (int32_t)ceil(fmin(1, memory_s / duration_s) * PZ_RATE_PARTS) : 0;
 }
 
-/* Appends the modes at full rate, each with exactly the shares of bandwidth that it needs. */
 void pz_append_full_rate_modes(struct pz_call *call, const struct pz_vec *full,
                                struct pz_vec *modes) {
   for (uint32_t k = 0; k < full->n; k++) {

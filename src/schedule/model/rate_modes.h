@@ -32,21 +32,20 @@ enum { PZ_RATE_LEVELS = 8 };
 /* Returns the i-th share of a bandwidth or of the watts, in ascending order; the last is 1. */
 double pz_rate_level(int i);
 
-/* An operator on some cores, as fast as these are.  Power is like a bandwidth: with a share of
- * the watts the operator runs at the clock that these allow, and the shares of concurrent
- * operators add up to 1 at most. */
+/* The mode of an operator at full rate on some cores.  Power is shared like a bandwidth: with a share
+ * of the watts the operator runs at the clock that these allow, and the shares of concurrent
+ * operators add up to at most 1. */
 struct pz_full_mode {
   struct pz_mode at;
-  bool limited; /* whether power limits it; then the following is set */
-  /* time and energy with each share of the watts: more watts never take longer, the last equal
+  bool limited; /* whether power limits the operator, so that the following members are set */
+  /* time and energy by share of the watts: the time does not grow with the share, the last equal
    * at.s and at.j */
   double power_s[PZ_RATE_LEVELS], power_j[PZ_RATE_LEVELS];
 };
 
-/* Appends to `modes` (struct pz_mode) the modes of an operator: those of `full` (struct
- * pz_full_mode, fewest cores first), in which it is as fast as its cores are, and slower ones up
- * to limit_s.  Dominated modes are left out.  For each number of cores they are sorted by
- * descending duration. */
+/* Appends to `modes` (struct pz_mode) the modes of an operator: the full-rate modes in `full` (struct
+ * pz_full_mode, fewest cores first), and modes at lower rates with durations up to limit_s.
+ * Dominated modes are left out.  For each number of cores, durations descend. */
 void pz_append_rate_modes(struct pz_call *call, const struct pz_vec *full, double limit_s,
                           struct pz_vec *modes);
 

@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-/* Returns the amount of a resource that a task uses in a mode, without cores that it only keeps
- * others from using. */
 int32_t pz_task_use(const struct pz_task *task, uint32_t mode, enum pz_resource resource) {
   enum pz_op_class op_class = task->op_class;
   const struct pz_mode *chosen = &task->modes[mode];
@@ -18,8 +16,6 @@ int32_t pz_task_use(const struct pz_task *task, uint32_t mode, enum pz_resource 
   return uses ? chosen->use[resource] : 0;
 }
 
-/* Sets the utilisation of each resource: its use, averaged over the makespan, as a fraction of
- * the capacity. */
 void pz_schedule_use(const struct pz_problem *problem, const struct pz_slot *slots, double makespan,
                      double share[PZ_RESOURCES]) {
   for (enum pz_resource r = 0; r < PZ_RESOURCES; r++) {

@@ -20,19 +20,20 @@ enum {
   BUCKETS = 512, /* intervals of bounds in the open list */
   MAX_LISTS = 1 << 18,
   MAX_STATES = 1 << 20,
-  MAX_LOOKS = 16 /* tuned: states compared with a new one, newest first */
+  MAX_LOOKS = 16 /* tuned: number of states that a new one is compared with, newest first */
 };
 
+/* A partial schedule just after a start, which waits for the next end of a running task. */
 struct state {
   const struct state *parent;
   struct state *next_in_bucket;
   struct state *next_in_list;    /* newest first */
   double bound, now;             /* lower bound on its completions, and its time */
-  double next_end, last_end;     /* of the running tasks */
-  double regret_s;               /* of the last idle point before it */
-  struct pz_bits started, ready; /* these and the next two as in a partial schedule */
+  double next_end, last_end;     /* first and last end of the running tasks */
+  double regret_s;               /* regret of the last idle point before it (idle_point.h) */
+  struct pz_bits started, ready; /* as in struct pz_partial, like the next two members */
   double remaining_dual, serial;
-  bool dominated; /* by another state, since it was added */
+  bool dominated; /* a state that was added later dominates this one */
   bool fresh;     /* see open_state() */
   uint32_t n_running;
   struct pz_running running[];
@@ -48,17 +49,17 @@ struct best_first {
   struct pz_partial *after_wait;    /* scratch for the bound of a state */
   struct pz_partial *replay, *next; /* scratch for repeating a complete schedule */
   const struct state *opened;       /* the state that is being opened; NULL at the beginning */
-  double regret_s;                  /* of the last idle point before the node that is expanded */
-  bool fresh;   /* whether states that are added now are fresh, see open_state() */
-  bool stopped; /* by the effort limit or the limit of states */
+  double regret_s; /* regret of the last idle point before the node that is expanded */
+  bool fresh;      /* whether states that are added now are fresh, see open_state() */
+  bool stopped;    /* by the effort limit or the limit of states */
 
   /* The open list: states by number of started tasks and bucket of the bound.  To find dominated
    * states, they are also listed by the hash of their started tasks. */
   struct state *candidate; /* a state that may be added */
   struct state **buckets;  /* BUCKETS for each number of started tasks */
-  int *lowest;             /* by number of started tasks: no bucket below this has states */
-  int least_bucket; /* no bucket below this has states, whatever the number of started tasks */
-  struct state **lists;
+  int *lowest;             /* by number of started tasks: no bucket below this one has states */
+  int least_bucket;        /* no bucket below this one has states for any number of started tasks */
+  struct state **lists;    /* states by the hash of their started tasks */
   uint32_t n_lists, n_states;
   double low_s, high_s; /* range of bounds that the buckets divide */
 };
@@ -68,6 +69,7 @@ static struct pz_partial *node_at(const struct best_first *search, uint32_t dept
   return pz_partial_at(&search->nodes, depth);
 }
 
+/* Returns whether each task is deferred, or NULL if none is. */
 static const bool *deferred_tasks(const struct best_first *search) {
   return search->deferred ? search->deferred->is_deferred : NULL;
 }
@@ -77,6 +79,7 @@ static bool could_improve(const struct best_first *search, double bound) {
   return pz_better(search->tree.context, bound, search->tree.context->incumbent_s);
 }
 
+/* Counts a step, and stops the search at the effort limit. */
 static void count_step(struct best_first *search) {
   search->tree.context->steps++;
   if (search->tree.context->steps >= search->last_step) search->stopped = true;
@@ -140,10 +143,10 @@ static void expand_state(const struct best_first *search, const struct state *st
 
 /* ---- dominance ------------------------------------------------------------------------------ */
 
-/* Returns whether whatever follows b can follow a.  Nothing more starts before the next end, so
- * that the time when the running tasks began does not matter.  (A task that runs in a beyond
- * that end also runs in b, no less wide and so no slower, because of two modes neither is worse
- * in everything: it began in b no earlier.) */
+/* Returns whether every completion of state b is possible from state a, and no longer.  Nothing more
+ * starts before the next end, so the times at which running tasks started do not matter.  (A task
+ * that runs in a beyond that end also runs in b.  It uses no less there, so it is no slower, because
+ * of two modes neither is worse in everything, and it started no earlier in b.) */
 static bool dominates(const struct pz_branching *tree, const struct state *a,
                       const struct state *b) {
   const struct pz_going going_a = {0, a->running, a->n_running};
@@ -157,8 +160,8 @@ static struct state **same_hash_list(const struct best_first *search, const stru
   return &search->lists[pz_hash(&state->started, set_bytes) % search->n_lists];
 }
 
-/* Returns whether a state dominates the candidate.  States that the candidate dominates are
- * removed. */
+/* Returns whether another state dominates the candidate.  Removes states that the candidate
+ * dominates. */
 static bool candidate_is_dominated(struct best_first *search) {
   const struct pz_branching *tree = &search->tree;
   const struct state *candidate = search->candidate;
@@ -186,7 +189,7 @@ static bool candidate_is_dominated(struct best_first *search) {
 
 /* ---- the open list -------------------------------------------------------------------------- */
 
-/* Makes an empty open list for a search of this number of steps. */
+/* Allocates an empty open list for a search of this number of steps. */
 static void open_list_init(struct best_first *search, int64_t steps) {
   const struct pz_context *context = search->tree.context;
   uint32_t n_levels = context->problem->n + 1;
@@ -225,8 +228,8 @@ static void add_candidate(struct best_first *search) {
   search->n_states++;
 }
 
-/* Removes a state with this number of started tasks from its lowest bucket, up to last_bucket,
- * that may still lead to a better schedule.  Returns NULL if there is none. */
+/* Removes a state with this number of started tasks, from the lowest bucket up to last_bucket that
+ * has one which may lead to a better schedule.  Returns NULL if there is none. */
 static struct state *remove_best(struct best_first *search, uint32_t n_started, int last_bucket) {
   struct state **buckets = &search->buckets[(size_t)n_started * BUCKETS];
   int *lowest = &search->lowest[n_started];
@@ -255,8 +258,8 @@ static void swap_nodes(struct best_first *search) {
   search->next = swap;
 }
 
-/* Repeats the starts of a state in search->replay.  Started tasks that are not running and were
- * not started before ran alone at an idle point. */
+/* Repeats the starts that lead to a state, in search->replay.  Tasks that have started since the
+ * replay's node and are not running have run alone at an idle point. */
 static void replay_starts(struct best_first *search, const struct state *state) {
   struct pz_branching *tree = &search->tree;
   while (search->replay->n_running && search->replay->now < state->now) {
@@ -274,8 +277,8 @@ static void replay_starts(struct best_first *search, const struct state *state) 
   }
 }
 
-/* Updates the incumbent by a node that descends from the opened state and has started
- * everything.  Repeats all starts from the beginning to set the slots. */
+/* Updates the incumbent by a node that descends from the opened state and has started all tasks.
+ * The slots are set by repeating all starts from the beginning. */
 static void finish_schedule(struct best_first *search, const struct pz_partial *node) {
   struct pz_branching *tree = &search->tree;
   const bool *deferred = deferred_tasks(search);
@@ -304,9 +307,9 @@ static void finish_schedule(struct best_first *search, const struct pz_partial *
 
 /* ---- branching ------------------------------------------------------------------------------ */
 
-/* Adds a state for a node that waits for the next end, unless it is dominated by the wait, by an
- * idle point or by another state, or its bound prunes it.  Where idle points are frequent,
- * dominance prunes most and is tested first, elsewhere the bound. */
+/* Adds a state for a node that waits for the next end, unless its bound prunes it, or waiting, an
+ * idle point or another state dominates it.  Where idle points are frequent, dominance prunes most
+ * and is tested before the bound. */
 static void add_state(struct best_first *search, const struct pz_partial *node, double bound) {
   struct pz_branching *tree = &search->tree;
   struct state *state = search->candidate;
@@ -315,7 +318,7 @@ static void add_state(struct best_first *search, const struct pz_partial *node, 
     finish_schedule(search, node);
     return;
   }
-  if (idle_frequent && node->n_running < 2) return; /* it runs alone, which decide_idle() tries */
+  if (idle_frequent && node->n_running < 2) return; /* decide_idle() tries tasks that run alone */
   if (pz_partial_wait_dominated(tree, node)) return;
   set_state(state, search->opened, node);
   state->regret_s = search->regret_s;
@@ -350,9 +353,8 @@ static void expand_node(struct best_first *search, uint32_t depth) {
   }
 }
 
-/* Decides for one ready task after another whether it runs alone at this idle point or is
- * postponed; then a busy period begins.  Of interchangeable tasks that are ready at the same
- * idle point, those that run alone come first. */
+/* Branches on whether each ready task runs alone at this idle point or is postponed.  After the last
+ * decision a busy period begins.  Of interchangeable ready tasks, those that run alone come first. */
 static void decide_idle(struct best_first *search, uint32_t depth) {
   struct pz_branching *tree = &search->tree;
   struct pz_partial *node = node_at(search, depth), *child = node_at(search, depth + 1);
@@ -434,7 +436,7 @@ static void open_state(struct best_first *search, const struct state *state) {
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-/* Opens the best state for each number of started tasks.  Returns whether there was one. */
+/* Opens the best state for each number of started tasks.  Returns whether there was any state. */
 static bool dive(struct best_first *search) {
   bool any = false;
   for (uint32_t n_started = 0; n_started < search->tree.problem->n && !search->stopped;
@@ -448,7 +450,8 @@ static bool dive(struct best_first *search) {
   return any;
 }
 
-/* Opens the states of least bound, those with more tasks started first, until this step. */
+/* Opens the states of least bound until this step.  Of equal bounds, states with more started tasks
+ * come first. */
 static void open_least_bounds(struct best_first *search, int64_t until) {
   const struct pz_context *context = search->tree.context;
   while (search->least_bucket < BUCKETS && !search->stopped && context->steps < until) {
@@ -492,7 +495,6 @@ static void search_states(struct best_first *search) {
   pz_update_bound(context, pz_fmin(proved, context->incumbent_s), PZ_T_best_first);
 }
 
-/* Searches within this effort, without the deferred tasks if there are any. */
 void pz_best_first_search(struct pz_context *context, int64_t steps, struct pz_deferred *deferred) {
   struct pz_technique_count *count = &context->count[PZ_T_best_first];
   uint32_t n = context->problem->n;

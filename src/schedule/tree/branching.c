@@ -10,7 +10,8 @@ static const double LEAST_ENERGY = 0.5;
 
 /* ---- orders and measures --------------------------------------------------------------------- */
 
-/* Sorts tasks by descending tail, with or without their own duration; ties in topological order. */
+/* Sorts tasks by descending tail, with or without their own duration.  Ties stay in topological
+ * order. */
 static void sort_by_tail(const struct pz_branching *tree, uint32_t *list, bool with_own_duration) {
   const double *least_s = tree->context->least_s, *tail_s = tree->context->tail_s;
   for (uint32_t i = 0; i < tree->problem->n; i++) {
@@ -25,7 +26,7 @@ static void sort_by_tail(const struct pz_branching *tree, uint32_t *list, bool w
   }
 }
 
-/* Returns whether some mode that uses the resource leaves capacity of another one. */
+/* Returns whether some mode that uses the resource leaves capacity of a resource free. */
 static bool resource_matters(const struct pz_problem *problem, int resource) {
   for (uint32_t i = 0; i < problem->n; i++)
     for (uint32_t m = 0; m < problem->tasks[i].n_modes; m++) {
@@ -83,8 +84,8 @@ static bool uses_most(const struct pz_context *context, uint32_t i, int resource
   return true;
 }
 
-/* Finds the tasks that use most of a resource, for the resource with most of them, unless there
- * are so many that energy bounds are as good. */
+/* Finds the largest set of tasks that each use most of one resource, so that no two run concurrently.
+ * Sets that are so large that energy bounds are as good are not considered. */
 static void find_disjunctive(struct pz_branching *tree) {
   for (int r = 0; r < PZ_RESOURCES; r++) {
     uint32_t n = 0, list[PZ_LARGEST_DISJUNCTIVE];
@@ -111,8 +112,8 @@ static bool same_modes(const struct pz_branching *tree, uint32_t a, uint32_t b) 
                  task->n_modes * sizeof *context->eliminated);
 }
 
-/* Pairs of tasks that can be exchanged together with all their successors (symmetry breaking by lexicographic order,
- * Crawford et al. 1996).
+/* An exchange of two tasks together with all their successors (symmetry breaking by lexicographic order, Crawford et al.
+ * 1996).
  *
  * Examples are the query and key sides of a layer, or its experts.  Every schedule then has an image of the same makespan,
  * and only those need be searched in which the first task of one side, of lower rank than all exchanged tasks, starts no
@@ -121,7 +122,7 @@ static bool same_modes(const struct pz_branching *tree, uint32_t a, uint32_t b) 
 struct automorphism {
   const struct pz_branching *tree;
   struct pz_bits deferred;            /* tasks that are left out */
-  uint32_t image[PZ_TREE_MOST_TASKS]; /* by task */
+  uint32_t image[PZ_TREE_MOST_TASKS]; /* by task: the task that it is exchanged with, or itself */
 };
 
 /* Returns whether the images of the tasks of a set are the tasks of the other set. */
@@ -169,7 +170,7 @@ static bool exchange_tasks(struct automorphism *automorphism, uint32_t a, uint32
   for (uint32_t i = 0; i < tree->problem->n; i++) {
     if (pz_bits_has(deferred, i)) continue;
     bool is_first = image[i] == i || tree->rank[i] >= tree->rank[a];
-    if (!is_first) return false; /* a guard: this has not been observed */
+    if (!is_first) return false; /* never observed, but the order of starts requires it */
     if (!has_image(automorphism, &tree->predecessors[i], &tree->predecessors[image[i]]))
       return false;
   }

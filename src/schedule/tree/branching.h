@@ -9,20 +9,20 @@
 enum { PZ_TREE_MOST_TASKS = 256 };
 _Static_assert((int)PZ_TREE_MOST_TASKS <= (int)PZ_BITS, "sets hold every task");
 
-/* Tuned: for larger sets energy bounds are as good. */
+/* Tuned: for larger disjunctive sets, energy bounds are as good. */
 enum { PZ_LARGEST_DISJUNCTIVE = 8 };
 
 struct pz_branching {
   struct pz_context *context;
   const struct pz_problem *problem;
   struct pz_slot *slots; /* by task: the current partial schedule, or a complete one */
-  uint32_t *by_tail;     /* tasks, longest tail first: for bounds */
-  uint32_t *by_path;     /* tasks, longest tail plus own duration first: the order of branching */
+  uint32_t *by_tail;     /* tasks by descending tail, the order in which bounds visit them */
+  uint32_t *by_path;     /* tasks by descending tail plus duration, the order of branching */
   uint32_t *rank;        /* by task: its index in by_path */
-  struct pz_bits *predecessors, *successors; /* by task: direct and indirect ones */
+  struct pz_bits *predecessors, *successors; /* by task: direct and indirect */
   struct pz_bits *interchangeable;    /* by task: tasks that start before it if both are ready */
-  int n_measures;                     /* of energy: surrogate resources and dual values */
-  double (*energy)[PZ_MEASURES];      /* by index in by_tail: the least over its modes */
+  int n_measures;                     /* measures of energy: surrogate resources and dual values */
+  double (*energy)[PZ_MEASURES];      /* by index in by_tail: least energy of the task's modes */
   double (*energy_rate)[PZ_MEASURES]; /* by mode: energy per unit of time */
   struct pz_bits all, milestones;     /* all tasks, and those that can have zero duration */
   uint32_t disjunctive[PZ_LARGEST_DISJUNCTIVE]; /* no two run concurrently; longest tail first */

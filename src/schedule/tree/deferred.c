@@ -1,4 +1,4 @@
-/* Chooses deferred tasks and inserts them (deferred.h).
+/* Chooses the deferred tasks and inserts them into schedules (deferred.h).
  *
  * pz_deferred_search() chooses tasks to defer and repeats the search, each time without those that did not fit
  * (readmit_failed), until all that are left fit or none is left.  pz_deferred_insert() is called by the searches for every
@@ -16,9 +16,9 @@ static const double SHORT_FRACTION = 0.03, END_FRACTION = 0.9;
 
 /* ---- inserting into a schedule -------------------------------------------------------------- */
 
-/* Inserts a task in the mode that ends within the makespan and uses the least resource time (its
- * duration times the sum of the fractions of the resources that it uses); if no mode ends within
- * the makespan, in the one that ends first. */
+/* Inserts a task in the mode that uses the least resource time (its duration times the sum of the
+ * fractions of resources that it uses) among those that end within the makespan.  If none does, the
+ * mode that ends first is used. */
 static void insert_task(struct pz_deferred *deferred, const struct pz_branching *tree, uint32_t i,
                         double makespan) {
   const struct pz_task *task = &tree->problem->tasks[i];
@@ -43,8 +43,6 @@ static void insert_task(struct pz_deferred *deferred, const struct pz_branching 
   pz_profile_occupy(&deferred->profile, best.start, &task->modes[best.mode]);
 }
 
-/* Inserts the deferred tasks into the complete schedule of the others.  Returns the makespan
- * with them. */
 double pz_deferred_insert(struct pz_deferred *deferred, const struct pz_branching *tree,
                           double makespan) {
   const struct pz_slot *slots = tree->slots;
@@ -66,9 +64,9 @@ double pz_deferred_insert(struct pz_deferred *deferred, const struct pz_branchin
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-/* Chooses short tasks that no task waits for except deferred ones: these mostly fit beside the
- * others.  Returns their number.  Where milestones use resources no task is deferred, because it
- * could occupy the capacity at their instants. */
+/* Chooses short tasks whose successors are all deferred, because these mostly fit into schedules of
+ * the other tasks.  Returns their number.  If milestones use resources, no task is deferred, because
+ * it could occupy the capacity at their instants. */
 static uint32_t choose_deferred(struct pz_deferred *deferred, const struct pz_context *context) {
   const struct pz_problem *problem = context->problem;
   struct pz_technique_count *count = &context->count[PZ_T_deferred_tasks];
@@ -107,9 +105,9 @@ static uint32_t readmit_failed(struct pz_deferred *deferred, const struct pz_pro
   return n;
 }
 
-/* The other tasks are searched with the tails that they have alone.  If tails counted deferred
- * tasks, a schedule of the others could be dominated by one that is then refused for its
- * deferred tasks, and neither would count. */
+/* The other tasks are searched with the tails that they have without the deferred tasks.  Otherwise a
+ * schedule of the others could be dominated by one into which the deferred tasks do not fit, and
+ * neither would be found. */
 void pz_deferred_search(struct pz_context *context, pz_searcher *search, int64_t steps) {
   const struct pz_problem *problem = context->problem;
   int64_t end = context->steps + steps;

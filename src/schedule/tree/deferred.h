@@ -10,7 +10,7 @@
 
 struct pz_deferred {
   bool *is_deferred; /* by task */
-  bool *failed;      /* by task: whether it did not fit into some schedule */
+  bool *failed;      /* by task: it did not fit into some schedule */
   double unfit_s; /* makespan of the shortest schedule into which the deferred tasks did not fit */
   struct pz_profile profile;
 };
@@ -23,8 +23,8 @@ typedef void pz_searcher(struct pz_context *context, int64_t steps, struct pz_de
 /* Depth-first and best-first branch and bound over schedules in order of time. */
 pz_searcher pz_depth_first_search, pz_best_first_search;
 
-/* Searches first without short tasks that no task waits for, as long as few of them fail to fit,
- * then with all tasks. Does nothing for more than PZ_TREE_MOST_TASKS tasks. */
+/* Searches first without the deferred tasks, then repeatedly with those that did not fit, and finally
+ * with all tasks.  Does nothing for more than PZ_TREE_MOST_TASKS tasks. */
 void pz_deferred_search(struct pz_context *context, pz_searcher *search, int64_t steps);
 
 /* Inserts the deferred tasks into the complete schedule in tree->slots.  Returns its makespan

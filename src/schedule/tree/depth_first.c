@@ -1,7 +1,7 @@
 /* Depth-first branch and bound over schedules in order of time (precedence trees of Patterson et al. 1989, with modes).
  *
- * A node is a time with some tasks finished and some running.  It branches on the next task to start then and its mode, or
- * on advancing to the next end.  Pruned are:
+ * A node is a time with some tasks finished and some running.  It branches on the next task to start and its mode, or on
+ * advancing to the next end.  The search prunes:
  * - nodes whose bound is not below the incumbent (is_promising);
  * - nodes that are dominated by another one with the same tasks started, all of which end no later and use no more
  *   (is_dominated_or_stored);
@@ -21,7 +21,7 @@ enum { MAX_BUCKETS = 1 << 16, MAX_STORED_NODES = 1 << 20 };
 
 /* A node that was visited before, for dominance. */
 struct stored_node {
-  struct stored_node *next; /* in the bucket */
+  struct stored_node *next; /* next node in the bucket */
   struct pz_bits started;
   double now;
   uint32_t wait; /* as in struct pz_partial */
@@ -32,15 +32,15 @@ struct stored_node {
 struct depth_first {
   struct pz_branching tree;
   struct pz_call *call;         /* owns the stored nodes */
-  int64_t last_step;            /* effort limit */
-  struct pz_partials nodes;     /* by depth */
+  int64_t last_step;            /* step at which the search stops */
+  struct pz_partials nodes;     /* the current branch, by depth */
   struct stored_node **buckets; /* hash table by started tasks */
   uint32_t n_buckets, n_stored;
   struct pz_deferred *deferred; /* NULL if no task is deferred */
   bool stopped;                 /* at the effort limit */
 };
 
-/* Returns whether the lower bounds of a node are below the incumbent; cheaper bounds come first. */
+/* Returns whether all lower bounds of a node are below the incumbent, the cheaper bounds first. */
 static bool is_promising(const struct depth_first *search, const struct pz_partial *node) {
   const struct pz_branching *tree = &search->tree;
   const struct pz_context *context = tree->context;
@@ -49,8 +49,8 @@ static bool is_promising(const struct depth_first *search, const struct pz_parti
          pz_better(context, pz_partial_energy_bound(tree, node), context->incumbent_s);
 }
 
-/* Returns whether a stored node dominates this one; if not, this one is stored, up to a limit.
- * Nodes that follow from this one by waiting are not alternatives to it. */
+/* Returns whether a stored node dominates this one.  If not, stores this one, up to a limit.  Nodes
+ * of the same wait are not compared, because one follows from the other. */
 static bool is_dominated_or_stored(struct depth_first *search, const struct pz_partial *node) {
   struct pz_context *context = search->tree.context;
   struct pz_technique_count *count = &context->count[PZ_T_state_dominance];
@@ -116,7 +116,6 @@ static void visit_node(struct depth_first *search, uint32_t depth) {
   visit_node(search, depth + 1);
 }
 
-/* Searches within this effort, without the deferred tasks if there are any. */
 void pz_depth_first_search(struct pz_context *context, int64_t steps,
                            struct pz_deferred *deferred) {
   struct pz_technique_count *count = &context->count[PZ_T_depth_first];

@@ -14,14 +14,13 @@ enum { MAX_PAST = 4096 };
 static const double BUSY_SLOW = 2;
 
 struct past_idle_point {
-  struct pz_bits done;
+  struct pz_bits done; /* tasks that are finished */
   double regret_s;
 };
 
 /* ---- regret ---------------------------------------------------------------------------------- */
 
-/* Returns whether an idle point that was visited before has no more tasks done and no more
- * regret.  If not, stores this one. */
+/* An idle point is dominated by one with no more tasks done and no more regret. */
 bool pz_idle_dominated(struct pz_call *call, struct pz_idle *idle, const struct pz_partial *node) {
   struct pz_context *context = idle->tree->context;
   struct pz_technique_count *count = &context->count[PZ_T_idle_points];
@@ -41,8 +40,6 @@ bool pz_idle_dominated(struct pz_call *call, struct pz_idle *idle, const struct 
   return false;
 }
 
-/* Returns whether running all tasks since the last idle point alone would be as fast as the busy
- * period. */
 bool pz_idle_dominates(const struct pz_idle *idle, double regret_s, const struct pz_partial *node,
                        double next_end) {
   struct pz_context *context = idle->tree->context;
@@ -51,7 +48,6 @@ bool pz_idle_dominates(const struct pz_idle *idle, double regret_s, const struct
   return dominates;
 }
 
-/* Returns the first ready task with successors that is not postponed, or PZ_NONE. */
 uint32_t pz_idle_undecided(const struct pz_idle *idle, const struct pz_partial *node) {
   for (int w = 0; w < idle->tree->words; w++) {
     uint64_t undecided = node->ready.w[w] & idle->inner.w[w] & ~node->postponed.w[w];
@@ -62,7 +58,7 @@ uint32_t pz_idle_undecided(const struct pz_idle *idle, const struct pz_partial *
 
 /* ---- which modes may run in busy periods ----------------------------------------------------- */
 
-/* Returns the least amount of each resource that some mode of task i uses, as the use of a mode. */
+/* Returns a mode that uses of each resource the least amount that any mode of task i uses. */
 static struct pz_mode least_use(const struct pz_context *context, uint32_t i) {
   const struct pz_task *task = &context->problem->tasks[i];
   struct pz_mode least = {0};
@@ -89,9 +85,8 @@ static bool leaves_no_capacity(const struct pz_branching *tree, const struct pz_
   return true;
 }
 
-/* Finds the modes and tasks that leave capacity for other tasks.  Idle points are frequent if
- * most tasks do not in their fastest mode.  Busy periods are slow if the modes that leave
- * capacity take much longer than the fastest ones. */
+/* Idle points are frequent if most tasks leave no capacity for others in their fastest mode.  Busy
+ * periods are slow if the modes that leave capacity take much longer than the fastest modes. */
 void pz_idle_init(struct pz_call *call, struct pz_idle *idle, struct pz_branching *tree) {
   const struct pz_context *context = tree->context;
   const struct pz_problem *problem = tree->problem;
@@ -127,17 +122,17 @@ void pz_idle_init(struct pz_call *call, struct pz_idle *idle, struct pz_branchin
 
 /* ---- busy periods ---------------------------------------------------------------------------- */
 
-/* Tasks that may still run in the busy period. */
+/* The tasks that may still run in the current busy period. */
 struct busy_period {
   struct pz_residual residual;
-  double end[PZ_TREE_MOST_TASKS];    /* by task: the earliest in the busy period */
-  uint32_t list[PZ_TREE_MOST_TASKS]; /* tasks that end after all running ones, by end */
+  double end[PZ_TREE_MOST_TASKS];    /* by task: its earliest end in the busy period */
+  uint32_t list[PZ_TREE_MOST_TASKS]; /* tasks that end after all running tasks, by end */
   uint32_t n;
   double serial;         /* time of the tasks done by the last running end, if each had run alone */
   double remaining_dual; /* dual value of the other tasks */
 };
 
-/* The earliest end of a task in the busy period, in a mode that leaves capacity for others. */
+/* Returns the earliest end of a task in the busy period, in a mode that leaves capacity free. */
 static double earliest_busy_end(const struct pz_idle *idle, const struct pz_partial *node,
                                 const struct busy_period *period, uint32_t i) {
   const struct pz_context *context = idle->tree->context;

@@ -22,15 +22,17 @@
 
 struct pz_idle {
   struct pz_branching *tree;
-  bool
-      frequent; /* most tasks leave no capacity for others, so that branching on idle points pays */
-  bool slow; /* tasks are much slower in busy periods than alone, so that the bound of these pays */
+  /* whether branching on idle points pays, because most tasks leave no capacity for others */
+  bool frequent;
+  /* whether the bound of busy periods pays, because tasks are much slower in them than alone */
+  bool slow;
   struct pz_bits inner;   /* tasks with successors */
   struct pz_bits joining; /* tasks that leave capacity for others in some mode */
-  bool *joins;            /* by mode: whether it may run in a busy period */
+  bool *joins;            /* by mode: it leaves capacity, so that it may run in a busy period */
   struct pz_vec past;     /* struct past_idle_point: idle points that were visited */
 };
 
+/* Finds the modes and tasks that leave capacity for other tasks, and whether idle points pay. */
 void pz_idle_init(struct pz_call *call, struct pz_idle *idle, struct pz_branching *tree);
 
 /* Returns whether an idle point is dominated by one that was visited before.  If not, it is

@@ -8,7 +8,7 @@
 
 /* ---- dominance ------------------------------------------------------------------------------- */
 
-/* Cutset dominance: whether the tasks of `by` end no later than those of `a` and use no more. */
+/* A running task of `by` must run in `a` too, end no earlier there, and use no less. */
 bool pz_partial_dominated(const struct pz_branching *tree, const struct pz_going *a,
                           const struct pz_going *by) {
   if (by->next_start > a->next_start + 1e-12 * tree->context->scale) return false;
@@ -27,8 +27,7 @@ bool pz_partial_dominated(const struct pz_branching *tree, const struct pz_going
 
 /* ---- ready tasks ----------------------------------------------------------------------------- */
 
-/* Returns whether the task is ready, and the first of the ready tasks that are interchangeable
- * with it. */
+/* Returns whether the task is ready, and no ready task that is interchangeable with it comes first. */
 static bool is_eligible(const struct pz_branching *tree, const struct pz_partial *node,
                         uint32_t i) {
   const struct pz_bits *earlier = &tree->interchangeable[i];
@@ -47,20 +46,20 @@ static void find_ready(const struct pz_branching *tree, struct pz_partial *node)
       pz_bits_set(&node->ready, i);
 }
 
-/* Marks a task as finished, and those of its successors as ready that wait for nothing else. */
+/* Marks a task as finished, and the successors whose predecessors are all finished as ready. */
 static void finish_task(const struct pz_branching *tree, struct pz_partial *node, uint32_t i) {
   const struct pz_task *task = &tree->problem->tasks[i];
   pz_bits_set(&node->finished, i);
   for (uint32_t k = 0; k < task->n_succ; k++) {
     uint32_t next = task->succ[k];
     if (pz_branching_within(tree, &tree->predecessors[next], &node->finished) &&
-        !pz_bits_has(&node->started, next)) /* deferred ones count as started */
+        !pz_bits_has(&node->started, next)) /* deferred tasks count as started */
       pz_bits_set(&node->ready, next);
   }
 }
 
-/* Starts and finishes the task if it has a mode of zero duration that fits now.  Returns whether
- * it has. */
+/* Starts and finishes the task if it has a mode of zero duration that fits now.  Returns false if it
+ * has none. */
 static bool start_milestone(struct pz_branching *tree, struct pz_partial *node, uint32_t i) {
   const struct pz_context *context = tree->context;
   const struct pz_task *task = &tree->problem->tasks[i];
@@ -91,8 +90,6 @@ static void finish_milestones(struct pz_branching *tree, struct pz_partial *node
 
 /* ---- starts ---------------------------------------------------------------------------------- */
 
-/* Returns whether one more task could run now and be done at the next end, so that waiting for
- * that end is no better. */
 bool pz_partial_wait_dominated(const struct pz_branching *tree, const struct pz_partial *node) {
   const struct pz_context *context = tree->context;
   struct pz_technique_count *count = &context->count[PZ_T_wait_dominance];
@@ -115,8 +112,8 @@ bool pz_partial_wait_dominated(const struct pz_branching *tree, const struct pz_
   return false;
 }
 
-/* Whether the task may start now in this mode: the mode fits, it cannot be shifted left, and a quick bound, by dual values
- * and the task's own path, is better than the incumbent.
+/* Returns whether the task may start now in this mode: the mode fits, it cannot be shifted left, and a quick bound by dual
+ * values and the task's own path is better than the incumbent.
  *
  * Left shift: if the task could have started at the previous decision time and run until now, a schedule in which it did is
  * as good (only semi-active schedules need to be searched: Sprecher, Kolisch and Drexl 1995), unless a milestone needs the
@@ -143,7 +140,6 @@ static bool may_start(const struct pz_branching *tree, const struct pz_partial *
   return pz_better(context, node->now + remaining, context->incumbent_s);
 }
 
-/* Returns an iterator over the ready tasks that come after the last one started now. */
 struct pz_start pz_partial_starts(const struct pz_branching *tree, const struct pz_partial *node) {
   struct pz_start start = {.n_modes = 0};
   uint32_t first_rank = node->last_rank == PZ_NONE ? 0 : node->last_rank + 1;
@@ -173,7 +169,6 @@ static bool next_task(const struct pz_branching *tree, const struct pz_partial *
   return false;
 }
 
-/* Advances to the next task and mode that may start.  Returns false after the last. */
 bool pz_partial_next(const struct pz_branching *tree, const struct pz_partial *node,
                      struct pz_start *start) {
   do {
@@ -187,7 +182,6 @@ bool pz_partial_next(const struct pz_branching *tree, const struct pz_partial *n
 
 /* ---- moves ----------------------------------------------------------------------------------- */
 
-/* Starts a task now. */
 void pz_partial_start(struct pz_branching *tree, const struct pz_partial *from, uint32_t task,
                       uint32_t mode, struct pz_partial *to) {
   const struct pz_context *context = tree->context;
@@ -205,7 +199,6 @@ void pz_partial_start(struct pz_branching *tree, const struct pz_partial *from, 
   tree->slots[task] = (struct pz_slot){from->now, end, mode};
 }
 
-/* Returns the fastest mode of a task that is not eliminated. */
 uint32_t pz_partial_fastest(const struct pz_branching *tree, uint32_t task) {
   const struct pz_context *context = tree->context;
   const struct pz_mode *modes = tree->problem->tasks[task].modes;
@@ -215,7 +208,6 @@ uint32_t pz_partial_fastest(const struct pz_branching *tree, uint32_t task) {
   return m;
 }
 
-/* Runs the tasks one after another, each alone in its fastest mode. */
 void pz_partial_alone(struct pz_branching *tree, struct pz_partial *node,
                       const struct pz_bits *tasks) {
   const struct pz_context *context = tree->context;
@@ -234,7 +226,6 @@ void pz_partial_alone(struct pz_branching *tree, struct pz_partial *node,
   finish_milestones(tree, node);
 }
 
-/* Advances to the next end of a running task, and finishes the tasks that end then. */
 void pz_partial_advance(struct pz_branching *tree, const struct pz_partial *from,
                         struct pz_partial *to) {
   const struct pz_context *context = tree->context;
@@ -267,7 +258,6 @@ void pz_partial_advance(struct pz_branching *tree, const struct pz_partial *from
 
 /* ---- from beginning to end ------------------------------------------------------------------- */
 
-/* The partial schedule at time 0; deferred tasks count as finished. */
 void pz_partial_begin(struct pz_branching *tree, const bool *deferred, struct pz_partial *out) {
   const struct pz_duals *duals = &tree->context->duals;
   *out = (struct pz_partial){.last_rank = PZ_NONE, .remaining_dual = duals->sum};
@@ -297,7 +287,6 @@ bool pz_partial_complete(const struct pz_branching *tree, const struct pz_partia
   return pz_branching_within(tree, &tree->all, &node->started);
 }
 
-/* The last end of the started tasks. */
 double pz_partial_end(const struct pz_partial *node) {
   double end = node->now;
   for (uint32_t i = 0; i < node->n_running; i++) end = pz_fmax(end, node->running[i].end);

@@ -28,13 +28,13 @@ struct pz_partial {
   double remaining_dual;       /* dual value of the tasks that run or have not started */
   double serial;               /* time of all started tasks if each had run alone */
   struct pz_bits postponed;    /* at an idle point: ready tasks that do not run alone here */
-  uint32_t last_rank;          /* of the last task started now, or PZ_NONE */
-  uint32_t wait; /* numbers waits: equal for nodes between which nothing starts and time advances */
+  uint32_t last_rank;          /* rank of the last task started now, or PZ_NONE */
+  uint32_t wait; /* number of the wait, equal for nodes between which only time advances */
   uint32_t n_running;
   struct pz_running running[];
 };
 
-/* An array of partial schedules, each with room for all tasks running. */
+/* An array of partial schedules, each with room for all tasks in running[]. */
 struct pz_partials {
   char *nodes;
   size_t node_bytes;
@@ -82,14 +82,14 @@ uint32_t pz_partial_fastest(const struct pz_branching *tree, uint32_t task);
 void pz_partial_alone(struct pz_branching *tree, struct pz_partial *node,
                       const struct pz_bits *tasks);
 
-/* Advances to the next end of a running task. */
+/* Advances to the next end of a running task, and finishes the tasks that end then. */
 void pz_partial_advance(struct pz_branching *tree, const struct pz_partial *from,
                         struct pz_partial *to);
 
 /* Returns whether all tasks are started. */
 bool pz_partial_complete(const struct pz_branching *tree, const struct pz_partial *node);
 
-/* The last end of the started tasks. */
+/* Returns the last end of the started tasks. */
 double pz_partial_end(const struct pz_partial *node);
 
 /* The part of a partial schedule that decides what may follow it: when the next task may start,
@@ -100,9 +100,9 @@ struct pz_going {
   uint32_t n;
 };
 
-/* Cutset dominance (Demeulemeester and Herroelen 1992): whether `a` is dominated by `by`, which
- * has the same tasks started. It is if the tasks of `by` are done no later and use no more, so
- * that whatever follows `a` can follow `by`. */
+/* Returns whether `by`, which has the same tasks started, dominates `a` (cutset dominance,
+ * Demeulemeester and Herroelen 1992): its tasks end no later and use no more, so that every
+ * completion of `a` is possible from `by`. */
 bool pz_partial_dominated(const struct pz_branching *tree, const struct pz_going *a,
                           const struct pz_going *by);
 

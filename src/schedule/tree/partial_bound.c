@@ -5,8 +5,6 @@
 #include <float.h>
 #include <string.h>
 
-/* Sets the capacity that the running tasks leave, from now on and from the end of each of them
- * on. */
 void pz_residual_find(const struct pz_branching *tree, const struct pz_partial *node,
                       struct pz_residual *out) {
   const struct pz_running *by_end[PZ_TREE_MOST_TASKS];
@@ -34,7 +32,7 @@ static double count_bound(const struct pz_branching *tree, enum pz_technique tec
   return bound;
 }
 
-/* Of the tasks that are not started only ready ones count, because the tail of each task
+/* Of the tasks that are not started, only ready ones need to be visited, because the tail of a task
  * includes its successors. */
 double pz_partial_path_bound(const struct pz_branching *tree, const struct pz_partial *node) {
   const double *least_s = tree->context->least_s, *tail_s = tree->context->tail_s;
@@ -52,10 +50,9 @@ struct span {
   double start, end;
 };
 
-/* The one-machine bound (Carlier 1982) of the disjunctive set, of which no two tasks run
- * concurrently: for every start and tail, the tasks that have at least these run one after
- * another.  A task with a single mode starts no earlier than its earliest end minus its
- * duration. */
+/* Returns the one-machine bound (Carlier 1982) of the disjunctive set, of which no two tasks run
+ * concurrently: for every start and tail, the tasks with at least these run one after another.  A
+ * task with a single mode starts no earlier than its earliest end minus its duration. */
 static double disjunctive_bound(const struct pz_branching *tree, const struct pz_partial *node,
                                 const struct span *earliest) {
   const double *least_s = tree->context->least_s, *tail_s = tree->context->tail_s;
@@ -79,7 +76,7 @@ static double disjunctive_bound(const struct pz_branching *tree, const struct pz
   return bound;
 }
 
-/* The earliest start and end of task i, which is not started.  `earliest` has those of its
+/* Returns the earliest start and end of task i, which is not started.  `earliest` has those of its
  * predecessors. */
 static struct span earliest_span(const struct pz_branching *tree, const struct pz_partial *node,
                                  const struct pz_residual *residual, const struct span *earliest,
@@ -129,8 +126,8 @@ double pz_partial_residual_bound(const struct pz_branching *tree, const struct p
   return pz_fmax(bound, count_bound(tree, PZ_T_disjunctive_bound, disjunctive));
 }
 
-/* For every tail, the energy of the tasks with at least that tail, plus the tail.  Running tasks
- * count with the energy of the time that is left. */
+/* The bound is the maximum over tails of the tail plus the energy of all tasks with at least that
+ * tail.  Running tasks count with the energy of the time that is left. */
 double pz_partial_energy_bound(const struct pz_branching *tree, const struct pz_partial *node) {
   double sum[PZ_MEASURES] = {0}, most[PZ_MEASURES] = {0}, left[PZ_TREE_MOST_TASKS], bound = 0;
   const double *rate[PZ_TREE_MOST_TASKS];

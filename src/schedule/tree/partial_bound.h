@@ -16,9 +16,10 @@ double pz_partial_energy_bound(const struct pz_branching *tree, const struct pz_
 struct pz_residual {
   uint32_t n;                          /* number of running tasks */
   double time[PZ_TREE_MOST_TASKS + 1]; /* [0] is now; then the end of each, latest last */
-  int32_t free[PZ_TREE_MOST_TASKS + 1][PZ_RESOURCES]; /* from time[i] on */
+  int32_t free[PZ_TREE_MOST_TASKS + 1][PZ_RESOURCES]; /* [i]: amount that is free from time[i] on */
 };
 
+/* Sets the residual capacity from now on, and from the end of each running task on. */
 void pz_residual_find(const struct pz_branching *tree, const struct pz_partial *node,
                       struct pz_residual *out);
 
