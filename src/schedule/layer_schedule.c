@@ -38,7 +38,7 @@ static void describe_operator(struct pz_call *call, const struct pz_task *task,
   out->mode = pz_copy_text(call, pz_mode_name(mode, mode_name));
   out->tensor_held = mode->use[PZ_TENSOR_CORES];
   out->vector_held = mode->use[PZ_VECTOR_CORES];
-  out->energy_j = mode->j;
+  out->energy_j = mode->energy_j;
   for (enum pz_resource r = 0; r < PZ_RESOURCES; r++)
     out->used[r] = (double)pz_task_use(task, slot->mode, r) / (r < PZ_HBM_RATE ? 1 : PZ_RATE_PARTS);
 }
@@ -66,7 +66,7 @@ void pz_layer_schedule_describe(struct pz_call *call, const struct pz_problem *p
   out->techniques = pz_alloc(call, PZ_TECHNIQUES, sizeof *out->techniques);
   out->n_techniques = PZ_TECHNIQUES;
   for (enum pz_technique t = 0; t < PZ_TECHNIQUES; t++) {
-    out->techniques[t] = schedule->statistics.by[t];
+    out->techniques[t] = schedule->statistics.techniques[t];
     out->techniques[t].name = pz_technique_name(t);
   }
 }

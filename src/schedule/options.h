@@ -41,7 +41,7 @@ struct pz_solve_options {
 
 /* Counters of each technique.  Names are set by pz_layer_schedule_describe(). */
 struct pz_solve_statistics {
-  struct pz_technique_count by[PZ_TECHNIQUES + 1];
+  struct pz_technique_count techniques[PZ_TECHNIQUES + 1];
 };
 
 #endif

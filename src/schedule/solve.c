@@ -168,7 +168,7 @@ struct pz_schedule pz_schedule_find(struct pz_call *call, const struct pz_proble
       .outcome = proved ? PZ_OUTCOME_OPTIMAL : PZ_OUTCOME_FEASIBLE,
       .stop = proved ? PZ_STOP_PROVED : stop,
       .steps = context->steps};
-  memcpy(schedule.statistics.by, context->count, sizeof schedule.statistics.by);
+  memcpy(schedule.statistics.techniques, context->count, sizeof schedule.statistics.techniques);
   pz_schedule_check(&work, problem, schedule.slots, schedule.makespan);
   pz_scratch_end(&work);
   return schedule;

@@ -416,12 +416,12 @@ static struct pz_full_mode full_mode(const struct problem_builder *builder, cons
   const struct pz_chip *chip = builder->chip;
   struct pz_full_mode mode = {.limited = builder->power.room_watts > 0};
   int32_t tensor_cores = uses_tensor_cores(node) ? (int32_t)chip->tensor.cores : 0;
-  mode.at.use[PZ_TENSOR_CORES] = tensor_cores;
-  mode.at.use[PZ_VECTOR_CORES] = (int32_t)vector_cores;
-  mode.at.use[PZ_LINK] = node->kind == JOINT ? 1 : 0;
-  mode.at.label = uses_tensor_cores(node) ? tensor_cores : (int32_t)vector_cores;
-  mode.at.hbm_s = run.calls * run.work.hbm_s + run.merge_s;
-  mode.at.glb_s = run.calls * run.work.glb_s;
+  mode.mode.use[PZ_TENSOR_CORES] = tensor_cores;
+  mode.mode.use[PZ_VECTOR_CORES] = (int32_t)vector_cores;
+  mode.mode.use[PZ_LINK] = node->kind == JOINT ? 1 : 0;
+  mode.mode.label = uses_tensor_cores(node) ? tensor_cores : (int32_t)vector_cores;
+  mode.mode.hbm_s = run.calls * run.work.hbm_s + run.merge_s;
+  mode.mode.glb_s = run.calls * run.work.glb_s;
   if (node->link_j > 0) {
     run.work.outside_j += node->link_j / run.calls;
     run.levels = 0;
@@ -434,12 +434,13 @@ static struct pz_full_mode full_mode(const struct problem_builder *builder, cons
   if (mode.limited) pz_run_levels(&builder->power, true, &run);
   memcpy(mode.power_s, run.level_s, sizeof mode.power_s);
   memcpy(mode.power_j, run.level_j, sizeof mode.power_j);
-  mode.at.s = mode.power_s[PZ_RATE_LEVELS - 1];
-  mode.at.j = mode.power_j[PZ_RATE_LEVELS - 1];
+  mode.mode.duration = mode.power_s[PZ_RATE_LEVELS - 1];
+  mode.mode.energy_j = mode.power_j[PZ_RATE_LEVELS - 1];
   if (mode.limited) return mode;
-  mode.at.s = enough ? node->s : run.calls * pz_work_s(work) + run.merge_s;
-  mode.at.j = run.calls * (work->core_j + work->outside_j);
-  if (chip->cold) run_with_share(&builder->power, &run, work, 1, &mode.at.s, &mode.at.j);
+  mode.mode.duration = enough ? node->s : run.calls * pz_work_s(work) + run.merge_s;
+  mode.mode.energy_j = run.calls * (work->core_j + work->outside_j);
+  if (chip->cold)
+    run_with_share(&builder->power, &run, work, 1, &mode.mode.duration, &mode.mode.energy_j);
   return mode;
 }
 
@@ -476,25 +477,25 @@ static void append_run_modes(const struct problem_builder *builder, const struct
 static void append_transfer_modes(const struct problem_builder *builder, const struct node *node,
                                   struct pz_vec *modes) {
   struct pz_vec full;
-  struct pz_full_mode mode = {.at = {.s = node->s}};
+  struct pz_full_mode mode = {.mode = {.duration = node->s}};
   double room_watts = builder->power.room_watts;
   pz_vec_init(&full, builder->call->arena, sizeof(struct pz_full_mode));
   if (node->kind == LINK) {
-    mode.at.use[PZ_LINK] = 1;
-    mode.at.j = node->link_j;
+    mode.mode.use[PZ_LINK] = 1;
+    mode.mode.energy_j = node->link_j;
   } else if (node->kind != MILESTONE) {
-    mode.at.use[PZ_VECTOR_CORES] = mode.at.label = 1;
-    mode.at.hbm_s = node->s;
-    mode.at.j = hbm_j(builder->chip, node->s);
+    mode.mode.use[PZ_VECTOR_CORES] = mode.mode.label = 1;
+    mode.mode.hbm_s = node->s;
+    mode.mode.energy_j = hbm_j(builder->chip, node->s);
   }
   mode.limited = room_watts > 0 && node->kind != MILESTONE;
   for (int i = 0; i < PZ_RATE_LEVELS; i++) {
-    mode.power_j[i] = mode.at.j;
+    mode.power_j[i] = mode.mode.energy_j;
     mode.power_s[i] = node->s;
     if (mode.limited)
-      mode.power_s[i] = pz_fmax(node->s, mode.at.j / (pz_rate_level(i) * room_watts));
+      mode.power_s[i] = pz_fmax(node->s, mode.mode.energy_j / (pz_rate_level(i) * room_watts));
   }
-  mode.at.s = mode.power_s[PZ_RATE_LEVELS - 1];
+  mode.mode.duration = mode.power_s[PZ_RATE_LEVELS - 1];
   pz_append(builder->call, &full, &mode);
   pz_append_rate_modes(builder->call, &full, builder->serial_s, modes);
 }
@@ -567,9 +568,9 @@ struct pz_pass_schedule pz_pass_solve(struct pz_call *call, const struct pz_pass
     const struct pz_task *task = &problem.tasks[i];
     const struct pz_mode *fastest = &task->modes[0];
     for (uint32_t k = 1; k < task->n_modes; k++)
-      if (task->modes[k].s < fastest->s) fastest = &task->modes[k];
-    found.dynamic_j += task->modes[schedule.slots[i].mode].j;
-    found.serial_j += fastest->j;
+      if (task->modes[k].duration < fastest->duration) fastest = &task->modes[k];
+    found.dynamic_j += task->modes[schedule.slots[i].mode].energy_j;
+    found.serial_j += fastest->energy_j;
   }
   return found;
 }

@@ -68,7 +68,7 @@ static inline double dual_check_bound(const struct dual_checker *x) {
   for (uint32_t i = 0; i < x->p->n; i++) {
     double least = DBL_MAX;
     for (uint32_t m = 0; m < x->p->tasks[i].n_modes; m++) {
-      double value = x->rate[x->first[i] + m] * x->p->tasks[i].modes[m].s;
+      double value = x->rate[x->first[i] + m] * x->p->tasks[i].modes[m].duration;
       if (!x->eliminated[x->first[i] + m] && value < least) least = value;
     }
     sum += least;

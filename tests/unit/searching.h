@@ -53,7 +53,7 @@ static inline void run_single_search(struct pz_call *call, void *ctx) {
   double t = 0;
   context->techniques = x->techniques;
   for (uint32_t i = 0; i < x->p->n; i++, t = slots[i - 1].end)
-    slots[i] = (struct pz_slot){t, t + x->p->tasks[i].modes[0].s, 0};
+    slots[i] = (struct pz_slot){t, t + x->p->tasks[i].modes[0].duration, 0};
   for (uint32_t m = 0; x->eliminated && m < context->n_modes; m++)
     context->eliminated[m] = x->eliminated[m];
   context->energy_heads = x->which >= BEST_FIRST && x->which < SEARCHES;

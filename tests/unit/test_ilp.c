@@ -35,7 +35,7 @@ static void draw_problem(struct pz_arena *arena, uint32_t n, struct pz_problem *
     tasks[i] =
         (struct pz_task){.name = "op", .id = i, .modes = modes[i], .n_modes = 1 + draw(MODES)};
     for (uint32_t m = 0; m < tasks[i].n_modes; m++) {
-      modes[i][m].s = draw(8) ? 1e-6 * (1 + draw(1000)) / (1 + m) : 0;
+      modes[i][m].duration = draw(8) ? 1e-6 * (1 + draw(1000)) / (1 + m) : 0;
       for (int r = 0; r < PZ_RESOURCES; r++)
         modes[i][m].use[r] = draw(2) ? (int32_t)draw((uint32_t)capacity[r] + 1) : 0;
     }
@@ -66,7 +66,7 @@ static void draw_spine(struct pz_arena *arena, uint32_t n, struct pz_problem *p)
         (struct pz_task){.name = "op", .id = i, .modes = modes[i], .n_modes = vector ? 2 : 3};
     double s = brief ? 1 + draw(3) : draw(2) ? 200 : 100 + draw(300);
     for (uint32_t m = 0; m < tasks[i].n_modes; m++) {
-      modes[i][m].s = 1e-6 * s / (1 << m) * (1 + 0.1 * m);
+      modes[i][m].duration = 1e-6 * s / (1 << m) * (1 + 0.1 * m);
       modes[i][m].use[vector ? PZ_VECTOR_CORES : PZ_TENSOR_CORES] = 1 << m;
       modes[i][m].use[PZ_HBM_RATE] = (int32_t)draw(PZ_RATE_PARTS / 2);
     }
@@ -148,7 +148,7 @@ static void each_subset(struct subsets *x, uint32_t i, int *mode,
     for (uint32_t k = 0; k < i; k++) {
       if (mode[k] < 0) continue;
       if (x->duals) value += x->duals->rate[x->context->first_mode[k] + (uint32_t)mode[k]];
-      double s = x->p->tasks[k].modes[mode[k]].s;
+      double s = x->p->tasks[k].modes[mode[k]].duration;
       if (x->lp && x->row[k] != PZ_NONE) pz_lp_set_entry(x->lp, x->row[k], col, 1e-6 / s);
     }
     x->largest = fmax(x->largest, value);
@@ -205,7 +205,7 @@ static double bound_by_all_subsets(struct pz_call *call, struct subsets *x) {
   for (uint32_t i = 0; i < x->p->n && i < MOST; i++) {
     const struct pz_task *t = &x->p->tasks[i];
     bool always = true;
-    for (uint32_t m = 0; m < t->n_modes; m++) always = always && t->modes[m].s > 0;
+    for (uint32_t m = 0; m < t->n_modes; m++) always = always && t->modes[m].duration > 0;
     x->row[i] = always ? pz_lp_add_row(&lp, PZ_LP_AT_LEAST, 1, "r%u", i) : PZ_NONE;
     for (uint32_t k = 0; k < t->n_pred; k++)
       for (uint32_t q = 0; q < i; q++)
@@ -223,7 +223,7 @@ static struct pz_context *dual_values_alone(struct pz_call *call, const struct p
   struct pz_slot slots[MOST];
   double t = 0;
   for (uint32_t i = 0; i < p->n; i++, t = slots[i - 1].end)
-    slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[0].s, 0};
+    slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[0].duration, 0};
   pz_update_incumbent(context, slots, 1 + t, PZ_T_NONE);
   struct pz_colgen *colgen = pz_colgen_new(context);
   if (colgen) pz_colgen_run(colgen, INT64_MAX / 16);
@@ -269,11 +269,12 @@ static void dual_values_are_those_of_all_subsets(void **state) {
  * not as good as starting the other first. */
 static void same_modes_are_not_interchangeable(void **state) {
   (void)state;
-  static const struct pz_mode four[] = {
-      {.use = {0, 1}, .s = 4}, {.use = {0, 2}, .s = 1}, {.use = {0, 3, 0, 0, 1}, .s = 1}};
-  static const struct pz_mode last[] = {{.use = {1, 1, 0, 1}, .s = 3},
-                                        {.use = {2, 2, 0, 1}, .s = 2}};
-  static const struct pz_mode one[] = {{.use = {1, 0, 0, 2}, .s = 3}};
+  static const struct pz_mode four[] = {{.use = {0, 1}, .duration = 4},
+                                        {.use = {0, 2}, .duration = 1},
+                                        {.use = {0, 3, 0, 0, 1}, .duration = 1}};
+  static const struct pz_mode last[] = {{.use = {1, 1, 0, 1}, .duration = 3},
+                                        {.use = {2, 2, 0, 1}, .duration = 2}};
+  static const struct pz_mode one[] = {{.use = {1, 0, 0, 2}, .duration = 3}};
   const int32_t capacity[PZ_RESOURCES] = {4, 3, 1, 4, 4};
   struct pz_task tasks[6] = {{0}};
   static const struct pz_edge edges[] = {{0, 4}, {0, 5}, {1, 5}, {2, 5}};
@@ -299,15 +300,15 @@ static void same_modes_are_not_interchangeable(void **state) {
  * search over the modes of one of them it is not like the others. */
 static void interchangeable_may_run_in_different_modes(void **state) {
   (void)state;
-  static const struct pz_mode wide[] = {{.use = {1, 0, 0, 361855}, .s = 40},
-                                        {.use = {2, 0, 0, 482977}, .s = 22},
-                                        {.use = {4, 0, 0, 212238}, .s = 12}};
-  static const struct pz_mode brief[] = {{.use = {1, 0, 0, 349784}, .s = 3},
-                                         {.use = {2, 0, 0, 238603}, .s = 2},
-                                         {.use = {4, 0, 0, 0}, .s = 1}};
-  static const struct pz_mode after[] = {{.use = {1, 0, 0, 414656}, .s = 40},
-                                         {.use = {2, 0, 0, 0}, .s = 22},
-                                         {.use = {4, 0, 0, 215780}, .s = 12}};
+  static const struct pz_mode wide[] = {{.use = {1, 0, 0, 361855}, .duration = 40},
+                                        {.use = {2, 0, 0, 482977}, .duration = 22},
+                                        {.use = {4, 0, 0, 212238}, .duration = 12}};
+  static const struct pz_mode brief[] = {{.use = {1, 0, 0, 349784}, .duration = 3},
+                                         {.use = {2, 0, 0, 238603}, .duration = 2},
+                                         {.use = {4, 0, 0, 0}, .duration = 1}};
+  static const struct pz_mode after[] = {{.use = {1, 0, 0, 414656}, .duration = 40},
+                                         {.use = {2, 0, 0, 0}, .duration = 22},
+                                         {.use = {4, 0, 0, 215780}, .duration = 12}};
   static const struct pz_mode *const modes[] = {wide,  wide,  wide,  brief, wide,
                                                 after, after, brief, wide};
   static const struct pz_edge edges[] = {{2, 3}, {2, 7}, {3, 5}, {3, 6}};
@@ -373,7 +374,7 @@ static void limits_are_said(void **state) {
   draw_problem(&arena, 3, &p);
   assert_int_equal(write_ilp(&p, "model.txt", &err), PZ_BAD_INPUT);
   assert_non_null(strstr(err.message, ".lp or .mps"));
-  struct pz_mode mode = {.s = 1};
+  struct pz_mode mode = {.duration = 1};
   struct pz_task tasks[PZ_ILP_MOST_TASKS + 1] = {{0}};
   for (int i = 0; i <= PZ_ILP_MOST_TASKS; i++)
     tasks[i] = (struct pz_task){.name = "op", .modes = &mode, .n_modes = 1};

@@ -357,7 +357,8 @@ static void add_layer(struct pz_cost *cost, struct values *out) {
   assert_int_equal(pz_layer_problem(cost, ops, &options, &arena, &p, NULL), PZ_OK);
   for (uint32_t i = 0; i < p.n; i++) {
     double most = 0;
-    for (uint32_t k = 0; k < p.tasks[i].n_modes; k++) most = fmax(most, p.tasks[i].modes[k].s);
+    for (uint32_t k = 0; k < p.tasks[i].n_modes; k++)
+      most = fmax(most, p.tasks[i].modes[k].duration);
     sum += most;
   }
   add(out, 'l', "layer", sum);

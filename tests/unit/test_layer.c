@@ -45,13 +45,15 @@ static bool same_cores(const struct pz_mode *a, const struct pz_mode *b) {
 
 static bool has_full_rate(const struct pz_task *t, const struct pz_mode *m) {
   for (uint32_t k = 0; k < t->n_modes; k++)
-    if (same_cores(&t->modes[k], m) && t->modes[k].s >= m->s && t->modes[k].s <= m->s) return true;
+    if (same_cores(&t->modes[k], m) && t->modes[k].duration >= m->duration &&
+        t->modes[k].duration <= m->duration)
+      return true;
   return false;
 }
 
 static bool has_no_slower(const struct pz_task *t, const struct pz_mode *m) {
   for (uint32_t k = 0; k < t->n_modes; k++)
-    if (pz_mode_fits(m->use, &t->modes[k]) && t->modes[k].s <= m->s) return true;
+    if (pz_mode_fits(m->use, &t->modes[k]) && t->modes[k].duration <= m->duration) return true;
   return false;
 }
 
@@ -87,8 +89,8 @@ static void slower_modes_move_the_same_bytes(void **state) {
   (void)state;
   struct pz_arena arena;
   struct pz_vec full, modes;
-  const struct pz_full_mode two = {.at = {.use = {2, 1}, .s = 6, .hbm_s = 3, .glb_s = 5}},
-                            four = {.at = {.use = {4, 1}, .s = 5, .hbm_s = 3, .glb_s = 5}};
+  const struct pz_full_mode two = {.mode = {.use = {2, 1}, .duration = 6, .hbm_s = 3, .glb_s = 5}},
+                            four = {.mode = {.use = {4, 1}, .duration = 5, .hbm_s = 3, .glb_s = 5}};
   pz_arena_init(&arena);
   pz_vec_init(&full, &arena, sizeof two);
   pz_vec_init(&modes, &arena, sizeof(struct pz_mode));
@@ -96,15 +98,16 @@ static void slower_modes_move_the_same_bytes(void **state) {
   assert_true(pz_rate_modes(&full, 100, &modes));
   for (uint32_t i = 0; i < modes.n; i++) {
     const struct pz_mode *m = pz_vec_at(&modes, struct pz_mode, i);
-    assert_true(m->s * m->use[PZ_HBM_RATE] >= 3 * (1 - 1e-9) * PZ_RATE_PARTS);
-    assert_true(m->s * m->use[PZ_GLB_RATE] >= 5 * (1 - 1e-9) * PZ_RATE_PARTS);
-    assert_true(m->use[PZ_TENSOR_CORES] == 2 || m->s < 6);
+    assert_true(m->duration * m->use[PZ_HBM_RATE] >= 3 * (1 - 1e-9) * PZ_RATE_PARTS);
+    assert_true(m->duration * m->use[PZ_GLB_RATE] >= 5 * (1 - 1e-9) * PZ_RATE_PARTS);
+    assert_true(m->use[PZ_TENSOR_CORES] == 2 || m->duration < 6);
   }
   /* half of the one and three quarters of the other bandwidth on two cores; all of the other on
    * four */
   const struct pz_mode shared = {.use = {2, 1, 0, PZ_RATE_PARTS / 2, PZ_RATE_PARTS / 4 * 3},
-                                 .s = 5 / 0.75};
-  const struct pz_mode fastest = {.use = {4, 1, 0, PZ_RATE_PARTS / 4 * 3, PZ_RATE_PARTS}, .s = 5};
+                                 .duration = 5 / 0.75};
+  const struct pz_mode fastest = {.use = {4, 1, 0, PZ_RATE_PARTS / 4 * 3, PZ_RATE_PARTS},
+                                  .duration = 5};
   const struct pz_task t = {.modes = modes.items, .n_modes = modes.n};
   assert_true(has_no_slower(&t, &shared) && has_no_slower(&t, &fastest));
   pz_arena_release(&arena);

@@ -173,10 +173,10 @@ static const struct pz_mode *mode_of(const struct seen *k, const struct pz_slot 
 static void check_from(const struct seen *k, const struct pz_slot *s, double ready,
                        double least_s) {
   const struct pz_mode *m = mode_of(k, s);
-  if (!(s->start >= ready - k->slack && fabs(s->end - s->start - m->s) <= k->slack &&
-        m->s >= least_s - k->slack))
+  if (!(s->start >= ready - k->slack && fabs(s->end - s->start - m->duration) <= k->slack &&
+        m->duration >= least_s - k->slack))
     fail_msg("%s from %.12g to %.12g: it may begin at %.12g and takes %.12g, alone %.12g",
-             k->p->tasks[s - k->s->slots].name, s->start, s->end, ready, m->s, least_s);
+             k->p->tasks[s - k->s->slots].name, s->start, s->end, ready, m->duration, least_s);
 }
 
 /* An operator on cores holds what its work asks for in the time that it takes. */
@@ -189,13 +189,15 @@ static void check_work(const struct seen *k, const struct pz_slot *s, const stru
   assert_int_equal(m->use[PZ_TENSOR_CORES], tensor ? c->tensor.cores : 0);
   assert_int_equal(m->use[PZ_LINK], reads);
   if (r->kind == PZ_RUN_ATTENTION) assert_int_equal(m->use[PZ_VECTOR_CORES], all);
-  assert_true(r->calls * r->work.lane_s * all <= m->use[PZ_VECTOR_CORES] * m->s * (1 + 1e-9));
+  assert_true(r->calls * r->work.lane_s * all <=
+              m->use[PZ_VECTOR_CORES] * m->duration * (1 + 1e-9));
   assert_true((r->calls * r->work.hbm_s + r->merge_s) * PZ_RATE_PARTS <=
-              m->use[PZ_HBM_RATE] * m->s * (1 + 1e-9));
-  assert_true(r->calls * r->work.glb_s * PZ_RATE_PARTS <= m->use[PZ_GLB_RATE] * m->s * (1 + 1e-9));
+              m->use[PZ_HBM_RATE] * m->duration * (1 + 1e-9));
+  assert_true(r->calls * r->work.glb_s * PZ_RATE_PARTS <=
+              m->use[PZ_GLB_RATE] * m->duration * (1 + 1e-9));
   if (k->x->power.room_watts > 0)
-    assert_true(m->j * PZ_RATE_PARTS <=
-                m->use[PZ_POWER] * m->s * k->x->power.room_watts * (1 + 1e-9));
+    assert_true(m->energy_j * PZ_RATE_PARTS <=
+                m->use[PZ_POWER] * m->duration * k->x->power.room_watts * (1 + 1e-9));
 }
 
 /* The operator that reads what a collective gathers as it arrives: the first that reads it, if that is a GEMM and reads no
@@ -239,12 +241,12 @@ static double check_part(struct seen *k, const struct pz_pass_part *p, int chain
         const struct pz_slot *slot = find_task(k, "", op->name, p, chain);
         check_from(k, slot, ready, s);
         const struct pz_mode *m = mode_of(k, slot);
-        double watts_s = m->use[PZ_POWER] > 0
-                             ? m->j * PZ_RATE_PARTS / (m->use[PZ_POWER] * k->x->power.room_watts)
-                             : 0;
+        double watts_s = m->use[PZ_POWER] > 0 ? m->energy_j * PZ_RATE_PARTS /
+                                                    (m->use[PZ_POWER] * k->x->power.room_watts)
+                                              : 0;
         assert_int_equal(m->use[PZ_LINK], 1);
-        assert_true(m->s <= fmax(s, watts_s) + k->slack);
-        assert_true(fabs(m->j - r->work.outside_j * s / r->s) <= 1e-9 * m->j);
+        assert_true(m->duration <= fmax(s, watts_s) + k->slack);
+        assert_true(fabs(m->energy_j - r->work.outside_j * s / r->s) <= 1e-9 * m->energy_j);
         done[i] = slot->end;
       }
       arrives[i] = done[i];
@@ -287,7 +289,7 @@ static void check_capacities(const struct seen *k) {
       const struct pz_mode *m = mode_of(k, s);
       if (!(s->start <= at && at < s->end - k->slack)) continue;
       for (int r = 0; r < PZ_RESOURCES; r++) used[r] += m->use[r];
-      if (m->s > 0) watts += m->j / m->s;
+      if (m->duration > 0) watts += m->energy_j / m->duration;
     }
     for (int r = 0; r < PZ_RESOURCES; r++) assert_true(used[r] <= most[r]);
     if (k->x->power.room_watts > 0) assert_true(watts <= k->x->power.room_watts * (1 + 1e-6));
@@ -325,7 +327,7 @@ struct brute {
 };
 
 static bool fits_from(const struct brute *b, const struct pz_mode *m, double start) {
-  double end = start + m->s;
+  double end = start + m->duration;
   for (uint32_t i = 0; i <= b->p->n; i++) { /* when it starts, and when another does meanwhile */
     int64_t used[PZ_RESOURCES] = {0};
     double at = i < b->p->n ? b->slots[i].start : start;
@@ -367,8 +369,8 @@ static void brute_from(struct brute *b, double last) {
     }
     if (!can) continue;
     for (uint32_t m = 0; m < t->n_modes; m++) {
-      if (ready + t->modes[m].s + b->tail[i] >= b->best) continue;
-      double start = earliest(b, &t->modes[m], ready), end = start + t->modes[m].s;
+      if (ready + t->modes[m].duration + b->tail[i] >= b->best) continue;
+      double start = earliest(b, &t->modes[m], ready), end = start + t->modes[m].duration;
       if (end + b->tail[i] >= b->best) continue;
       b->slots[i] = (struct pz_slot){start, end, m};
       b->placed[i] = true;
@@ -377,7 +379,7 @@ static void brute_from(struct brute *b, double last) {
       b->n_placed--;
       b->placed[i] = false;
     }
-    if (t->n_modes == 1 && !(t->modes[0].s > 0))
+    if (t->n_modes == 1 && !(t->modes[0].duration > 0))
       return; /* a milestone: nothing is better before it */
   }
 }
@@ -390,7 +392,7 @@ static bool brute_force_agrees(const struct pz_problem *p, double found) {
     for (uint32_t k = 0; k < p->tasks[i].n_succ; k++) {
       const struct pz_task *t = &p->tasks[p->tasks[i].succ[k]];
       double s = HUGE_VAL;
-      for (uint32_t m = 0; m < t->n_modes; m++) s = fmin(s, t->modes[m].s);
+      for (uint32_t m = 0; m < t->n_modes; m++) s = fmin(s, t->modes[m].duration);
       b.tail[i] = fmax(b.tail[i], s + b.tail[p->tasks[i].succ[k]]);
     }
   brute_from(&b, 0);

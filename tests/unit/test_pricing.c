@@ -30,7 +30,7 @@ static void draw_problem(struct pz_arena *arena, struct pz_problem *p) {
     int r = draw(3) ? PZ_TENSOR_CORES : PZ_VECTOR_CORES;
     uint32_t n_modes = 0, s = 8 + draw(100);
     for (; n_modes < MODES && 1 << n_modes <= capacity[r]; n_modes++) {
-      modes[i][n_modes].s = s * pow(0.55, n_modes);
+      modes[i][n_modes].duration = s * pow(0.55, n_modes);
       modes[i][n_modes].use[r] = 1 << n_modes;
       modes[i][n_modes].use[PZ_HBM_RATE] = (int32_t)draw(20);
     }
@@ -52,7 +52,7 @@ static void draw_rates(const struct pz_problem *p, struct pz_pricing *x) {
   for (uint32_t i = 0; i < p->n; i++) {
     if (i == 0 || draw(2)) value = 1 + draw(40);
     for (uint32_t m = 0; m < p->tasks[i].n_modes; m++)
-      x->rate[x->first_mode[i] + m] = draw(4) ? value / p->tasks[i].modes[m].s : 0;
+      x->rate[x->first_mode[i] + m] = draw(4) ? value / p->tasks[i].modes[m].duration : 0;
   }
 }
 
@@ -149,8 +149,8 @@ static void generate_within(struct pz_call *call, void *ctx) {
   for (uint32_t i = 0; i < p->n; i++, t = slots[i - 1].end) {
     uint32_t best = 0;
     for (uint32_t m = 1; m < p->tasks[i].n_modes; m++)
-      if (p->tasks[i].modes[m].s < p->tasks[i].modes[best].s) best = m;
-    slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[best].s, best};
+      if (p->tasks[i].modes[m].duration < p->tasks[i].modes[best].duration) best = m;
+    slots[i] = (struct pz_slot){t, t + p->tasks[i].modes[best].duration, best};
   }
   pz_update_incumbent(context, slots, t * run->factor, PZ_T_NONE);
   struct pz_colgen *colgen = pz_colgen_new(context);

@@ -335,7 +335,7 @@ static void bad_instances_say_what_is_accepted(void **state) {
 static void an_operator_that_fits_no_core_is_refused(void **state) {
   (void)state;
   const int32_t capacity[PZ_RESOURCES] = {1, 1, 1, 1, 1};
-  const struct pz_mode wide = {.use = {2, 0, 0}, .s = 1};
+  const struct pz_mode wide = {.use = {2, 0, 0}, .duration = 1};
   const struct pz_task task = {.name = "wide", .modes = &wide, .n_modes = 1};
   struct pz_arena arena;
   struct pz_problem p;
@@ -351,7 +351,7 @@ static void a_huge_problem_gets_a_bounded_answer(void **state) {
   (void)state;
   const uint32_t N = (uint32_t)pz_test_part(1000000);
   const int32_t capacity[PZ_RESOURCES] = {2, 2, 1, 1, 1};
-  struct pz_mode mode = {.use = {1, 0, 0}, .s = 1};
+  struct pz_mode mode = {.use = {1, 0, 0}, .duration = 1};
   struct pz_arena arena;
   struct pz_problem p;
   struct pz_schedule out;
@@ -376,7 +376,8 @@ static void what_is_too_large_for_a_proof_ends(void **state) {
   enum { N = 600 };
   static const uint32_t sizes[] = {256, 257, 300, 512, 513, N};
   const int32_t capacity[PZ_RESOURCES] = {5, 1, 1, 1, 1};
-  struct pz_mode modes[] = {{.use = {3}, .s = 1}, {.use = {4}, .s = 1}, {.use = {5}, .s = 1}};
+  struct pz_mode modes[] = {
+      {.use = {3}, .duration = 1}, {.use = {4}, .duration = 1}, {.use = {5}, .duration = 1}};
   struct pz_task tasks[N];
   for (uint32_t i = 0; i < N; i++)
     tasks[i] = (struct pz_task){.name = "op", .id = i, .modes = modes, .n_modes = 1 + 2 * (i % 2)};
@@ -481,7 +482,7 @@ static void all_techniques_may_be_off(void **state) {
   assert_int_equal(pz_schedule_solve(&p, &o, &arena, &out, &err), PZ_OK);
   assert_true(out.lower_bound > 0 && out.lower_bound <= 6 && out.makespan >= 6);
   for (enum pz_technique i = 0; i < PZ_TECHNIQUES; i++) {
-    const struct pz_technique_count *n = &out.statistics.by[i];
+    const struct pz_technique_count *n = &out.statistics.techniques[i];
     if (n->steps || n->prunes || n->incumbents || n->raised > 0)
       fail_msg("%s is off and did something", pz_technique_name(i));
   }
@@ -495,9 +496,9 @@ static void statistics_add_up(void **state) {
   double raised = 0;
   int64_t incumbents = 0;
   for (int i = 0; i <= PZ_TECHNIQUES; i++) {
-    raised += out.statistics.by[i].raised;
-    incumbents += out.statistics.by[i].incumbents;
-    assert_true(out.statistics.by[i].steps <= out.steps);
+    raised += out.statistics.techniques[i].raised;
+    incumbents += out.statistics.techniques[i].incumbents;
+    assert_true(out.statistics.techniques[i].steps <= out.steps);
   }
   assert_true(fabs(raised - out.lower_bound) < 1e-9);
   assert_true(incumbents >= 1);

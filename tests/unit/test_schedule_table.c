@@ -22,12 +22,13 @@
 enum { PRODUCT, NORM, HALF, OTHER, SUM, VIEW, N };
 
 static const struct pz_mode modes[N][2] = {
-    {{.use = {4, 0, 0, PZ_RATE_PARTS / 2, 0}, .label = 4, .s = 4, .j = 0.5},
-     {.use = {1, 0, 0, 0, 0}, .label = 1, .s = 9}},
-    {{.use = {0, 1, 0, PZ_RATE_PARTS, 0}, .label = 1, .s = 2}},
-    {{.use = {2, 0, 0, 0, 0}, .label = 2, .s = 5}, {.use = {4, 0, 0, 0, 0}, .label = 4, .s = 3}},
-    {{.use = {2, 0, 0, 0, 0}, .label = 2, .s = 2}},
-    {{.use = {0, 0, 1, 0, 0}, .s = 1}},
+    {{.use = {4, 0, 0, PZ_RATE_PARTS / 2, 0}, .label = 4, .duration = 4, .energy_j = 0.5},
+     {.use = {1, 0, 0, 0, 0}, .label = 1, .duration = 9}},
+    {{.use = {0, 1, 0, PZ_RATE_PARTS, 0}, .label = 1, .duration = 2}},
+    {{.use = {2, 0, 0, 0, 0}, .label = 2, .duration = 5},
+     {.use = {4, 0, 0, 0, 0}, .label = 4, .duration = 3}},
+    {{.use = {2, 0, 0, 0, 0}, .label = 2, .duration = 2}},
+    {{.use = {0, 0, 1, 0, 0}, .duration = 1}},
     {{.use = {0}}},
 };
 static const struct pz_task tasks[N] = {

@@ -124,9 +124,9 @@ static void try_all(struct every *x, uint32_t started, uint32_t from, double t) 
     for (uint32_t m = 0; m < x->p->tasks[i].n_modes && !(started >> i & 1); m++) {
       const struct pz_mode *mode = &x->p->tasks[i].modes[m];
       if (!can_start(x, started, i, t, mode)) continue;
-      x->end[i] = t + mode->s;
+      x->end[i] = t + mode->duration;
       x->mode[i] = m;
-      try_all(x, started | 1u << i, mode->s > 0 ? i + 1 : 0, t);
+      try_all(x, started | 1u << i, mode->duration > 0 ? i + 1 : 0, t);
     }
   for (uint32_t k = 0; k < x->p->n; k++)
     if (started >> k & 1 && x->end[k] > t && x->end[k] < next) next = x->end[k];
@@ -137,7 +137,8 @@ static double shortest(const struct pz_problem *p) {
   struct every x = {.p = p, .best = DBL_MAX};
   for (uint32_t i = p->n; i-- > 0;) {
     double least = DBL_MAX;
-    for (uint32_t m = 0; m < p->tasks[i].n_modes; m++) least = fmin(least, p->tasks[i].modes[m].s);
+    for (uint32_t m = 0; m < p->tasks[i].n_modes; m++)
+      least = fmin(least, p->tasks[i].modes[m].duration);
     for (uint32_t k = 0; k < p->tasks[i].n_succ; k++)
       x.tail[i] = fmax(x.tail[i], x.tail[p->tasks[i].succ[k]]);
     x.tail[i] += least;
@@ -236,7 +237,7 @@ static void leave_out_modes(struct pz_problem *p, struct pz_task *tasks, struct 
 
 static double in_sequence(const struct pz_problem *p) {
   double s = 0;
-  for (uint32_t i = 0; i < p->n; i++) s += p->tasks[i].modes[0].s;
+  for (uint32_t i = 0; i < p->n; i++) s += p->tasks[i].modes[0].duration;
   return s;
 }
 
@@ -285,8 +286,8 @@ static void solve_known(const struct known *k) {
   struct pz_error err = {0};
   pz_arena_init(&arena);
   for (uint32_t i = 0; i < k->n; i++) {
-    modes[i][0] = (struct pz_mode){.use = {k->tensor[i], k->vector[i]}, .s = k->single[i]};
-    modes[i][1] = (struct pz_mode){.use = {k->cores[0], k->cores[1]}, .s = k->all[i]};
+    modes[i][0] = (struct pz_mode){.use = {k->tensor[i], k->vector[i]}, .duration = k->single[i]};
+    modes[i][1] = (struct pz_mode){.use = {k->cores[0], k->cores[1]}, .duration = k->all[i]};
     tasks[i] = (struct pz_task){.name = "op", .id = i, .modes = modes[i]};
     tasks[i].n_modes = k->all[i] > 0 ? 2 : 1;
   }
@@ -332,12 +333,14 @@ static void what_did_not_run_alone_may_do_so_later(void **state) {
 static void nearly_equal_sides_are_no_automorphism(void **state) {
   (void)state;
   enum { N = 9 };
-  static const struct pz_mode first[] = {{.use = {0, 2}, .s = 5}, {.use = {0, 3}, .s = 5}},
-                              second[] = {{.use = {0, 0, 0, 3, 5}, .s = 8},
-                                          {.use = {1, 0, 0, 3, 0}, .s = 2},
-                                          {.use = {0, 3, 1, 0, 0}, .s = 4}},
-                              brief[] = {{.use = {0, 0, 0, 3, 0}, .s = 1}},
-                              last[] = {{.use = {2}, .s = 1}, {.use = {4}, .s = 0.02}};
+  static const struct pz_mode first[] = {{.use = {0, 2}, .duration = 5},
+                                         {.use = {0, 3}, .duration = 5}},
+                              second[] = {{.use = {0, 0, 0, 3, 5}, .duration = 8},
+                                          {.use = {1, 0, 0, 3, 0}, .duration = 2},
+                                          {.use = {0, 3, 1, 0, 0}, .duration = 4}},
+                              brief[] = {{.use = {0, 0, 0, 3, 0}, .duration = 1}},
+                              last[] = {{.use = {2}, .duration = 1},
+                                        {.use = {4}, .duration = 0.02}};
   static const struct pz_task tasks[N] = {
       {.name = "0", .id = 0, .modes = first, .n_modes = 2},
       {.name = "1", .id = 1, .modes = second, .n_modes = 3},
@@ -378,7 +381,7 @@ static void two_cores_share_sums(void **state) {
     struct pz_error err = {0};
     pz_arena_init(&arena);
     for (uint32_t i = 0; i < 5; i++) {
-      modes[i] = (struct pz_mode){.use = {cases[k].s[i] > 0}, .s = cases[k].s[i]};
+      modes[i] = (struct pz_mode){.use = {cases[k].s[i] > 0}, .duration = cases[k].s[i]};
       tasks[i] = (struct pz_task){.name = "op", .id = i, .modes = &modes[i], .n_modes = 1};
     }
     assert_int_equal(pz_problem_make(&arena, capacity, tasks, 5, NULL, 0, &p, &err), PZ_OK);
@@ -394,9 +397,10 @@ static void two_cores_share_sums(void **state) {
  * the second. */
 static void make_separator(struct pz_arena *arena, bool back, struct pz_problem *p) {
   enum { N = 5 };
-  static const struct pz_mode first[] = {{.use = {1}, .s = 12}, {.use = {8}, .s = 2}},
-                              wide[] = {{.use = {8}, .s = 10}}, thin[] = {{.use = {1}, .s = 29}},
-                              other[] = {{.use = {7}, .s = 20}};
+  static const struct pz_mode first[] = {{.use = {1}, .duration = 12}, {.use = {8}, .duration = 2}},
+                              wide[] = {{.use = {8}, .duration = 10}},
+                              thin[] = {{.use = {1}, .duration = 29}},
+                              other[] = {{.use = {7}, .duration = 20}};
   static const struct pz_task forth[N] = {{.name = "i", .id = 0, .modes = first, .n_modes = 2},
                                           {.name = "j", .id = 1, .modes = wide, .n_modes = 1},
                                           {.name = "k", .id = 2, .modes = thin, .n_modes = 1},
@@ -430,9 +434,11 @@ static void a_mode_may_part_the_others_badly(void **state) {
 static void many_that_are_parted_may_add_up(void **state) {
   (void)state;
   enum { N = 13 };
-  static const struct pz_mode first[] = {{.use = {1}, .s = 12}, {.use = {8}, .s = 2}},
-                              wide[] = {{.use = {8}, .s = 10}}, thin[] = {{.use = {1}, .s = 81}},
-                              brief[] = {{.use = {7}, .s = 6}}, other[] = {{.use = {7}, .s = 10}};
+  static const struct pz_mode first[] = {{.use = {1}, .duration = 12}, {.use = {8}, .duration = 2}},
+                              wide[] = {{.use = {8}, .duration = 10}},
+                              thin[] = {{.use = {1}, .duration = 81}},
+                              brief[] = {{.use = {7}, .duration = 6}},
+                              other[] = {{.use = {7}, .duration = 10}};
   const struct pz_edge edges[] = {{0, 1}, {1, 2}};
   const int32_t capacity[PZ_RESOURCES] = {8, 1, 1, 1, 1};
   struct pz_task tasks[N] = {{.name = "i", .modes = first, .n_modes = 2},

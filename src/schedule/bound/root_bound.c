@@ -208,9 +208,9 @@ static bool derive_paths_and_energy(struct pz_context *context) {
     for (uint32_t m = 0; m < task->n_modes; m++) {
       const struct pz_mode *mode = &task->modes[m];
       if (context->eliminated[context->first_mode[i] + m]) continue;
-      least_s[i] = pz_fmin(least_s[i], mode->s);
+      least_s[i] = pz_fmin(least_s[i], mode->duration);
       for (int k = 0; k < PZ_MIXES; k++)
-        energy[k] = pz_fmin(energy[k], pz_mode_share(context, mode, k) * mode->s);
+        energy[k] = pz_fmin(energy[k], pz_mode_share(context, mode, k) * mode->duration);
     }
     if (least_s[i] == DBL_MAX) return false;
     for (uint32_t k = 0; k < task->n_pred; k++)
@@ -258,7 +258,7 @@ double pz_duals_sum(const struct pz_context *context, const double *rate, double
     double value = DBL_MAX;
     for (uint32_t m = 0; m < task->n_modes; m++) {
       uint32_t mode = context->first_mode[i] + m;
-      if (!context->eliminated[mode]) value = pz_fmin(value, rate[mode] * task->modes[m].s);
+      if (!context->eliminated[mode]) value = pz_fmin(value, rate[mode] * task->modes[m].duration);
     }
     if (least) least[i] = value;
     sum += value;
@@ -313,12 +313,12 @@ static bool eliminate_modes(struct pz_context *context) {
        * dual values.  total_energy is the least energy of all tasks. */
       const struct pz_mode *mode = &context->problem->tasks[i].modes[m];
       const struct pz_duals *duals = &context->duals;
-      double bound = context->head_s[i] + mode->s + context->tail_s[i];
+      double bound = context->head_s[i] + mode->duration + context->tail_s[i];
       for (int k = 0; k < PZ_MIXES && context->techniques->energetic_bound; k++) {
-        double energy = pz_mode_share(context, mode, k) * mode->s;
+        double energy = pz_mode_share(context, mode, k) * mode->duration;
         bound = pz_fmax(bound, total_energy[k] - context->energy[i][k] + energy);
       }
-      double value = duals->rate[context->first_mode[i] + m] * mode->s;
+      double value = duals->rate[context->first_mode[i] + m] * mode->duration;
       double bound_s = pz_fmax(bound, duals->sum - duals->least[i] + value);
       if (pz_better(context, bound_s, context->incumbent_s)) continue;
       *eliminated = any = true;

@@ -37,7 +37,7 @@ static void add_task(const struct pz_context *context, struct partition *partiti
   for (uint32_t d = 0; d <= partition->largest_difference; d++) next_cost[d] = INT64_MAX;
   for (uint32_t m = 0; m < task->n_modes; m++) {
     if (context->eliminated[context->first_mode[i] + m]) continue;
-    int64_t duration = time_units(context, task->modes[m].s);
+    int64_t duration = time_units(context, task->modes[m].duration);
     int32_t n_cores = task->modes[m].use[resource];
     for (int64_t d = 0; d <= partition->largest_difference; d++) {
       if (cost[d] == INT64_MAX) continue;
@@ -68,7 +68,7 @@ void pz_two_machine_bound(struct pz_context *context) {
       const struct pz_task *task = &context->problem->tasks[i];
       int64_t longest = 0;
       for (uint32_t m = 0; m < task->n_modes; m++) {
-        int64_t duration = time_units(context, task->modes[m].s);
+        int64_t duration = time_units(context, task->modes[m].duration);
         if (task->modes[m].use[r] == 1 && duration > longest) longest = duration;
       }
       largest += longest;

@@ -115,7 +115,7 @@ static void build_model(struct pz_colgen *colgen) {
       uint32_t mode = context->first_mode[i] + m;
       colgen->task_of[mode] = i;
       if (context->eliminated[mode]) continue;
-      colgen->duration[mode] = problem->tasks[i].modes[m].s / unit;
+      colgen->duration[mode] = problem->tasks[i].modes[m].duration / unit;
       least = fmin(least, colgen->duration[mode]);
     }
     bool takes_time = least > 0 && least < DBL_MAX;

@@ -98,7 +98,7 @@ static double reduced_rate(const struct pz_pricing *pricing, const struct pz_cho
                            const double multiplier[PZ_RESOURCES]) {
   double reduced = choice->rate;
   for (int r = 0; r < PZ_RESOURCES; r++)
-    reduced -= multiplier[r] * pricing->unit[r] * choice->of.use[r];
+    reduced -= multiplier[r] * pricing->unit[r] * choice->chosen_mode.use[r];
   return reduced;
 }
 
@@ -186,7 +186,7 @@ void pz_pricing_begin(struct pz_pricing *pricing) {
       if (rate <= 0) continue;
       struct pz_choice *choice = &pricing->choices[pricing->n_choices++];
       *choice = (struct pz_choice){.rate = rate, .task = i, .mode = m, .chain = pricing->chain[i]};
-      choice->of = problem->tasks[i].modes[m];
+      choice->chosen_mode = problem->tasks[i].modes[m];
       pz_bits_set(&pricing->priced, i);
     }
     pricing->preferred[i] = (struct pz_bits){{0}};
@@ -248,12 +248,12 @@ static bool is_replaceable(const struct pz_pricing *pricing, uint32_t i,
                            const struct pz_bits *incompatible,
                            const struct pz_bits *incompatible_with_i) {
   struct pz_bits preferred = pz_bits_minus(&pricing->preferred[i], incompatible);
-  PZ_EACH_BIT(other, PZ_BITS_WORDS, preferred.w[w]) {
+  PZ_EACH_BIT(other, PZ_BITS_WORDS, preferred.words[w]) {
     struct pz_bits conflicts = pz_bits_minus(&pricing->incompatible[other], incompatible_with_i);
     uint64_t priced_conflicts = 0;
     pz_bits_clear(&conflicts, other);
     for (int k = 0; k < PZ_BITS_WORDS; k++)
-      priced_conflicts |= conflicts.w[k] & pricing->priced.w[k];
+      priced_conflicts |= conflicts.words[k] & pricing->priced.words[k];
     if (!priced_conflicts) return true;
   }
   return false;
@@ -279,7 +279,8 @@ static void try_choice(struct pz_pricing *pricing, uint32_t k, const struct pz_e
     return;
   }
   int32_t residual_after[PZ_RESOURCES];
-  for (int r = 0; r < PZ_RESOURCES; r++) residual_after[r] = residual[r] - choice->of.use[r];
+  for (int r = 0; r < PZ_RESOURCES; r++)
+    residual_after[r] = residual[r] - choice->chosen_mode.use[r];
   current->value = value_before + choice->rate;
   current->task[current->n] = choice->task;
   current->mode[current->n++] = choice->mode;
@@ -306,7 +307,7 @@ static void extend_subset(struct pz_pricing *pricing, const struct pz_extension 
   uint32_t n = 0;
   for (uint32_t k = 0; k < n_from; k++) {
     const struct pz_choice *choice = &pricing->choices[from[k].choice];
-    if (!pz_bits_has(incompatible, choice->task) && pz_mode_fits(residual, &choice->of))
+    if (!pz_bits_has(incompatible, choice->task) && pz_mode_fits(residual, &choice->chosen_mode))
       extensions[n++].choice = from[k].choice;
   }
   pricing->nodes++;
@@ -335,7 +336,7 @@ void pz_pricing_solve(struct pz_pricing *pricing, uint32_t first) {
   pricing->current.value = 0;
   pricing->best.value = *best_value;
   for (uint32_t k = first + 1; k < pricing->n_choices; k++) pricing->extensions[k].choice = k;
-  if (pz_mode_fits(pricing->problem->capacity, &choice->of))
+  if (pz_mode_fits(pricing->problem->capacity, &choice->chosen_mode))
     try_choice(pricing, first, &pricing->extensions[first + 1], pricing->n_choices - first - 1,
                &none, pricing->problem->capacity, 0);
   *best_value = pricing->best.value;

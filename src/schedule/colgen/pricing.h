@@ -30,7 +30,7 @@ enum { PZ_PRICING_PARTS = 4 };
 struct pz_choice {
   double rate;
   double reduced[PZ_PRICING_PARTS]; /* by part: the rate minus the multipliers of the mode's use */
-  struct pz_mode of;                /* a copy of the mode */
+  struct pz_mode chosen_mode;       /* a copy of the mode */
   uint32_t task, mode, chain;
 };
 

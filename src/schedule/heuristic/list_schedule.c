@@ -55,8 +55,8 @@ static void start_ready(struct list_scheduler *scheduler, double now) {
     }
     for (int r = 0; r < PZ_RESOURCES; r++) scheduler->residual[r] -= mode->use[r];
     scheduler->slots[first.task] =
-        (struct pz_slot){now, now + mode->s, scheduler->mode[first.task]};
-    struct keyed_task end = {-(now + mode->s), first.task};
+        (struct pz_slot){now, now + mode->duration, scheduler->mode[first.task]};
+    struct keyed_task end = {-(now + mode->duration), first.task};
     pz_heap_add(scheduler->call, &scheduler->running, comes_first, &end);
   }
   while (n_unfit > 0) {

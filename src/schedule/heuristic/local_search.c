@@ -105,13 +105,14 @@ static void place_task(struct local_search *search, uint32_t i) {
   if (search->mode[i] != ANY_MODE) {
     const struct pz_mode *mode = &task->modes[search->mode[i]];
     double start = pz_profile_earliest(&search->profile, ready, mode);
-    best = (struct pz_slot){start, start + mode->s, search->mode[i]};
+    best = (struct pz_slot){start, start + mode->duration, search->mode[i]};
   } else {
     for (uint32_t m = task->n_modes; m-- > 0;) {
       const struct pz_mode *mode = &task->modes[m];
-      if (ready + mode->s >= best.end) continue;
+      if (ready + mode->duration >= best.end) continue;
       double start = pz_profile_earliest(&search->profile, ready, mode);
-      if (start + mode->s < best.end) best = (struct pz_slot){start, start + mode->s, m};
+      if (start + mode->duration < best.end)
+        best = (struct pz_slot){start, start + mode->duration, m};
     }
   }
   search->slots[i] = best;
@@ -127,7 +128,7 @@ static bool milestones_fit(const struct local_search *search) {
     const struct pz_mode *mode = &problem->tasks[i].modes[slots[i].mode];
     double instant = slots[i].start;
     int32_t residual[PZ_RESOURCES];
-    if (mode->s > 0) continue;
+    if (mode->duration > 0) continue;
     memcpy(residual, problem->capacity, sizeof residual);
     for (uint32_t k = 0; k < problem->n; k++)
       for (int r = 0; r < PZ_RESOURCES; r++)
@@ -217,7 +218,7 @@ enum { RULE_FASTEST = -1, RULE_SAVE_POWER = PZ_MIXES };
 static uint32_t fastest_mode(const struct pz_task *task) {
   uint32_t best = 0;
   for (uint32_t m = 1; m < task->n_modes; m++)
-    if (task->modes[m].s < task->modes[best].s) best = m;
+    if (task->modes[m].duration < task->modes[best].duration) best = m;
   return best;
 }
 
@@ -227,7 +228,7 @@ static uint32_t least_energy_mode(const struct pz_context *context, const struct
   uint32_t best = 0;
   double least = DBL_MAX;
   for (uint32_t m = 0; m < task->n_modes; m++) {
-    double energy = pz_mode_share(context, &task->modes[m], mix) * task->modes[m].s;
+    double energy = pz_mode_share(context, &task->modes[m], mix) * task->modes[m].duration;
     if (energy >= least) continue;
     least = energy;
     best = m;
@@ -245,9 +246,9 @@ static uint32_t power_saving_mode(const struct pz_task *task, int32_t capacity) 
   int32_t limit = uses_most ? capacity - RESERVED_POWER : RESERVED_POWER;
   double least = DBL_MAX;
   for (uint32_t m = 0; m < task->n_modes; m++) {
-    if (task->modes[m].use[PZ_POWER] > limit || task->modes[m].s >= least) continue;
+    if (task->modes[m].use[PZ_POWER] > limit || task->modes[m].duration >= least) continue;
     best = m;
-    least = task->modes[m].s;
+    least = task->modes[m].duration;
   }
   return best;
 }
@@ -296,7 +297,8 @@ static void speed_up_tasks(struct local_search *search) {
   for (uint32_t i = 0; i < context->problem->n && pz_open(context); i++) {
     const struct pz_task *task = &context->problem->tasks[i];
     uint32_t before = search->mode[i], fastest = fastest_mode(task);
-    if (before == fastest || task->modes[before].s == task->modes[fastest].s) continue;
+    if (before == fastest || task->modes[before].duration == task->modes[fastest].duration)
+      continue;
     search->mode[i] = fastest;
     double next = generate_schedule(search);
     if (next <= makespan)
@@ -448,7 +450,7 @@ void pz_local_search(struct pz_context *context, int64_t steps) {
     double now = 0;
     for (uint32_t i = 0; i < problem->n; i++) {
       uint32_t mode = fastest_mode(&problem->tasks[i]);
-      slots[i] = (struct pz_slot){now, now + problem->tasks[i].modes[mode].s, mode};
+      slots[i] = (struct pz_slot){now, now + problem->tasks[i].modes[mode].duration, mode};
       now = slots[i].end;
     }
     context->steps += problem->n;

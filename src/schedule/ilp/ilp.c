@@ -80,7 +80,8 @@ static void add_duration_terms(struct ilp_model *model, uint32_t row, uint32_t i
   const struct pz_task *task = &model->problem->tasks[i];
   const uint32_t *mode_column = &model->mode_column[model->context->first_mode[i]];
   for (uint32_t m = 0; m < task->n_modes; m++)
-    pz_lp_set_entry(&model->lp, row, mode_column[m], factor * task->modes[m].s / model->unit);
+    pz_lp_set_entry(&model->lp, row, mode_column[m],
+                    factor * task->modes[m].duration / model->unit);
 }
 
 /* Adds a row that lets each task choose one mode, and a row for each of its successors, which
@@ -206,7 +207,7 @@ static void subtract_use_terms(struct ilp_model *model, uint32_t row, uint32_t i
   for (uint32_t m = 0; m < task->n_modes; m++) {
     const struct pz_mode *mode = &task->modes[m];
     double part = (double)mode->use[resource] / fmax(1, model->problem->capacity[resource]);
-    double factor = times_duration ? mode->s / model->unit : 1;
+    double factor = times_duration ? mode->duration / model->unit : 1;
     pz_lp_set_entry(&model->lp, row, model->mode_column[model->context->first_mode[i] + m],
                     -part * factor);
   }
@@ -352,7 +353,7 @@ static bool set_start_times(const struct ilp_model *model, const double *value,
       }
       if (start <= slots[j].start) continue;
       slots[j].start = start;
-      slots[j].end = start + model->problem->tasks[j].modes[slots[j].mode].s;
+      slots[j].end = start + model->problem->tasks[j].modes[slots[j].mode].duration;
       changed = true;
     }
   }
@@ -382,7 +383,7 @@ static double adopt_solution(struct ilp_model *model, const double *value) {
   for (uint32_t i = 0; i < n; i++) {
     for (uint32_t m = 0; m < tasks[i].n_modes; m++)
       if (value[model->mode_column[model->context->first_mode[i] + m]] > 0.5) slots[i].mode = m;
-    slots[i].end = tasks[i].modes[slots[i].mode].s;
+    slots[i].end = tasks[i].modes[slots[i].mode].duration;
   }
   if (!set_start_times(model, value, slots)) return DBL_MAX;
   for (uint32_t i = 0; i < n; i++) makespan = fmax(makespan, slots[i].end);
@@ -401,7 +402,7 @@ static double use_at_start(const struct ilp_model *model, const double *value, u
     double start = value[model->start_column + j], duration = 0, use = 0;
     for (uint32_t m = 0; m < task->n_modes; m++) {
       double chosen = value[model->mode_column[model->context->first_mode[j] + m]];
-      duration += chosen * task->modes[m].s / model->unit;
+      duration += chosen * task->modes[m].duration / model->unit;
       use += chosen * task->modes[m].use[resource];
     }
     if (start <= instant && start + duration > instant) sum += use;

@@ -8,7 +8,7 @@
 enum { PZ_BITS = 256, PZ_BITS_WORDS = PZ_BITS / 64 };
 
 struct pz_bits {
-  uint64_t w[PZ_BITS_WORDS];
+  uint64_t words[PZ_BITS_WORDS];
 };
 
 /* Loops over the members i of a set in ascending order.  `word` is an expression for word w of the
@@ -19,38 +19,38 @@ struct pz_bits {
       for (uint32_t i = (uint32_t)(64 * w + __builtin_ctzll(rest_)), once_ = 1; once_; once_ = 0)
 
 static inline bool pz_bits_has(const struct pz_bits *set, uint32_t i) {
-  return set->w[i / 64] >> (i % 64) & 1;
+  return set->words[i / 64] >> (i % 64) & 1;
 }
 
 static inline void pz_bits_set(struct pz_bits *set, uint32_t i) {
-  set->w[i / 64] |= UINT64_C(1) << (i % 64);
+  set->words[i / 64] |= UINT64_C(1) << (i % 64);
 }
 
 static inline void pz_bits_clear(struct pz_bits *set, uint32_t i) {
-  set->w[i / 64] &= ~(UINT64_C(1) << (i % 64));
+  set->words[i / 64] &= ~(UINT64_C(1) << (i % 64));
 }
 
 /* Adds all members of `other` to the set. */
 static inline void pz_bits_merge(struct pz_bits *set, const struct pz_bits *other) {
-  for (int k = 0; k < PZ_BITS_WORDS; k++) set->w[k] |= other->w[k];
+  for (int k = 0; k < PZ_BITS_WORDS; k++) set->words[k] |= other->words[k];
 }
 
 /* Returns the members of a that are not in b. */
 static inline struct pz_bits pz_bits_minus(const struct pz_bits *a, const struct pz_bits *b) {
   struct pz_bits difference;
-  for (int k = 0; k < PZ_BITS_WORDS; k++) difference.w[k] = a->w[k] & ~b->w[k];
+  for (int k = 0; k < PZ_BITS_WORDS; k++) difference.words[k] = a->words[k] & ~b->words[k];
   return difference;
 }
 
 static inline bool pz_bits_empty(const struct pz_bits *set) {
   uint64_t members = 0;
-  for (int k = 0; k < PZ_BITS_WORDS; k++) members |= set->w[k];
+  for (int k = 0; k < PZ_BITS_WORDS; k++) members |= set->words[k];
   return members == 0;
 }
 
 static inline uint32_t pz_bits_count(const struct pz_bits *set) {
   uint32_t n = 0;
-  for (int k = 0; k < PZ_BITS_WORDS; k++) n += (uint32_t)__builtin_popcountll(set->w[k]);
+  for (int k = 0; k < PZ_BITS_WORDS; k++) n += (uint32_t)__builtin_popcountll(set->words[k]);
   return n;
 }
 

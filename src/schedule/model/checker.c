@@ -18,7 +18,7 @@ static void check_tasks(struct pz_call *call, const struct pz_problem *problem,
     if (slot->mode >= task->n_modes)
       pz_raise(call, PZ_INTERNAL, "checker: '%s' runs in mode %u of %u", task->name, slot->mode,
                task->n_modes);
-    double duration = task->modes[slot->mode].s;
+    double duration = task->modes[slot->mode].duration;
     if (!(slot->start >= -slack) || !(fabs(slot->end - slot->start - duration) <= slack))
       pz_raise(call, PZ_INTERNAL, "checker: '%s' runs from %g to %g, its mode takes %g", task->name,
                slot->start, slot->end, duration);
@@ -52,7 +52,7 @@ static void check_capacities(struct pz_call *call, const struct pz_problem *prob
   int64_t used[PZ_RESOURCES] = {0};
   uint32_t n = 0;
   for (uint32_t i = 0; i < problem->n; i++) {
-    if (problem->tasks[i].modes[slots[i].mode].s <= 0) {
+    if (problem->tasks[i].modes[slots[i].mode].duration <= 0) {
       events[n++] = (struct event){slots[i].start, i, POINT};
       continue;
     }

@@ -36,7 +36,7 @@ static double common_time_unit(const struct pz_problem *problem) {
   double sum = 0;
   for (uint32_t i = 0; i < problem->n; i++)
     for (uint32_t m = 0; m < problem->tasks[i].n_modes; m++) {
-      double duration = problem->tasks[i].modes[m].s;
+      double duration = problem->tasks[i].modes[m].duration;
       sum += duration;
       if (sum > 0x1p50 || duration != floor(duration)) return 0;
       uint64_t a = (uint64_t)duration, b = divisor;

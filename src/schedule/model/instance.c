@@ -17,8 +17,8 @@ uint32_t pz_two_modes(enum pz_op_class op_class, const int32_t capacity[PZ_RESOU
                       struct pz_mode modes[2]) {
   bool tensor = op_class == PZ_CLASS_TENSOR || op_class == PZ_CLASS_FUSED;
   bool vector = op_class != PZ_CLASS_TENSOR;
-  modes[0] = (struct pz_mode){.label = PZ_MODE_SINGLE, .s = single_s};
-  modes[1] = (struct pz_mode){.label = PZ_MODE_INTRA, .s = intra_s};
+  modes[0] = (struct pz_mode){.label = PZ_MODE_SINGLE, .duration = single_s};
+  modes[1] = (struct pz_mode){.label = PZ_MODE_INTRA, .duration = intra_s};
   if (op_class == PZ_CLASS_NONE) return 1;
   modes[0].use[PZ_TENSOR_CORES] = tensor;
   modes[0].use[PZ_VECTOR_CORES] = vector;
@@ -74,7 +74,7 @@ static struct pz_task read_op(struct pz_call *call, struct instance_reader *read
   pz_fields_end(call, &fields);
   task.n_modes =
       pz_two_modes(task.op_class, reader->capacity, single, intra, reader->exclusive, modes);
-  if (task.op_class == PZ_CLASS_NONE) modes[0].s = 0;
+  if (task.op_class == PZ_CLASS_NONE) modes[0].duration = 0;
   if (pz_map_get(&reader->ids, &task.id, sizeof task.id) != PZ_NONE)
     pz_raise(call, PZ_BAD_INPUT, "%s: id %lld occurs twice", where, (long long)task.id);
   pz_map_set(call, &reader->ids, &task.id, sizeof task.id, index);

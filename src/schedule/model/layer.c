@@ -47,7 +47,8 @@ static struct pz_estimate cost_on_part(struct pz_call *call, struct layer_builde
 /* Returns whether mode a makes mode b superfluous at any rates: it takes no longer, uses no more
  * cores and needs no more of the memories. */
 static bool dominates_at_any_rate(const struct pz_mode *a, const struct pz_mode *b) {
-  return a->s <= b->s && a->hbm_s <= b->hbm_s && a->glb_s <= b->glb_s && pz_mode_fits(b->use, a);
+  return a->duration <= b->duration && a->hbm_s <= b->hbm_s && a->glb_s <= b->glb_s &&
+         pz_mode_fits(b->use, a);
 }
 
 /* The kinds of cores on which an operator runs. */
@@ -73,15 +74,15 @@ static void add_full_modes(struct pz_call *call, struct layer_builder *builder,
     if (core_group_of(op) != group) continue;
     struct pz_estimate estimate = cost_on_part(call, builder, op);
     bool uses_link = op->op_class == PZ_CLASS_COLLECTIVE;
-    struct pz_full_mode mode = {.at = {.use = {tensor_cores, vector_cores, uses_link},
-                                       .label = tensor_cores ? tensor_cores : vector_cores,
-                                       .s = estimate.latency_s,
-                                       .j = estimate.energy_j,
-                                       .hbm_s = estimate.hbm_s,
-                                       .glb_s = estimate.glb_s}};
+    struct pz_full_mode mode = {.mode = {.use = {tensor_cores, vector_cores, uses_link},
+                                         .label = tensor_cores ? tensor_cores : vector_cores,
+                                         .duration = estimate.latency_s,
+                                         .energy_j = estimate.energy_j,
+                                         .hbm_s = estimate.hbm_s,
+                                         .glb_s = estimate.glb_s}};
     bool dominated = false;
     for (uint32_t k = 0; k < full->n && builder->chip.rules.rate_levels && !dominated; k++)
-      dominated = dominates_at_any_rate(&pz_vec_at(full, struct pz_full_mode, k)->at, &mode.at);
+      dominated = dominates_at_any_rate(&pz_vec_at(full, struct pz_full_mode, k)->mode, &mode.mode);
     if (!dominated) pz_append(call, full, &mode);
   }
 }
@@ -126,7 +127,8 @@ static double serial_time_s(const struct layer_builder *builder, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     double least = HUGE_VAL;
     for (uint32_t k = 0; k < builder->full_modes[i].n; k++)
-      least = fmin(least, pz_vec_at(&builder->full_modes[i], struct pz_full_mode, k)->at.s);
+      least =
+          fmin(least, pz_vec_at(&builder->full_modes[i], struct pz_full_mode, k)->mode.duration);
     sum += least;
   }
   return sum;
@@ -152,7 +154,7 @@ static void set_all_modes(struct pz_call *call, struct layer_builder *builder) {
       pz_append_full_rate_modes(call, full, &modes);
     else
       for (uint32_t k = 0; k < full->n; k++)
-        pz_append(call, &modes, &pz_vec_at(full, struct pz_full_mode, k)->at);
+        pz_append(call, &modes, &pz_vec_at(full, struct pz_full_mode, k)->mode);
     builder->tasks[i].modes = modes.items;
     builder->tasks[i].n_modes = modes.n;
   }
@@ -176,8 +178,8 @@ static void set_two_modes(struct pz_call *call, struct layer_builder *builder) {
     task->modes = modes;
     task->n_modes = pz_two_modes(ops->op[i].op_class, builder->capacity, single[i].latency_s,
                                  whole[i].latency_s, builder->options->exclusive, modes);
-    modes[0].j = single[i].energy_j;
-    if (task->n_modes > 1) modes[1].j = whole[i].energy_j;
+    modes[0].energy_j = single[i].energy_j;
+    if (task->n_modes > 1) modes[1].energy_j = whole[i].energy_j;
   }
 }
 

@@ -20,7 +20,8 @@ bool pz_same_modes(const struct pz_task *a, const struct pz_task *b) {
   if (a->n_modes != b->n_modes) return false;
   for (uint32_t m = 0; m < a->n_modes; m++) {
     const struct pz_mode *mode = &a->modes[m], *other = &b->modes[m];
-    if (mode->s < y->s || mode->s > y->s || memcmp(mode->use, y->use, sizeof mode->use) != 0)
+    if (mode->duration < other->duration || mode->duration > other->duration ||
+        memcmp(mode->use, other->use, sizeof mode->use) != 0)
       return false;
   }
   return true;
@@ -29,7 +30,7 @@ bool pz_same_modes(const struct pz_task *a, const struct pz_task *b) {
 bool pz_milestone_uses(const struct pz_task *task) {
   for (uint32_t m = 0; m < task->n_modes; m++)
     for (int r = 0; r < PZ_RESOURCES; r++)
-      if (task->modes[m].s <= 0 && task->modes[m].use[r]) return true;
+      if (task->modes[m].duration <= 0 && task->modes[m].use[r]) return true;
   return false;
 }
 
@@ -97,8 +98,8 @@ static bool fits_capacity(const struct pz_mode *mode, const int32_t capacity[PZ_
 /* Returns whether mode a makes mode b superfluous: it is no slower and uses no more.  Of two equal
  * modes, the first one makes the second superfluous. */
 static bool makes_superfluous(const struct pz_mode *a, const struct pz_mode *b) {
-  bool equal = a->s == b->s;
-  if (a->s > b->s) return false;
+  bool equal = a->duration == b->duration;
+  if (a->duration > b->duration) return false;
   for (int r = 0; r < PZ_RESOURCES; r++) {
     if (a->use[r] > b->use[r]) return false;
     equal = equal && a->use[r] == b->use[r];
@@ -114,9 +115,9 @@ static void copy_modes(struct pz_call *call, const int32_t capacity[PZ_RESOURCES
   to->n_modes = 0;
   for (uint32_t i = 0; i < from->n_modes; i++) {
     const struct pz_mode *mode = &from->modes[i];
-    if (!(mode->s >= 0 && isfinite(mode->s)))
+    if (!(mode->duration >= 0 && isfinite(mode->duration)))
       pz_raise(call, PZ_BAD_INPUT, "operator '%s' takes %g; accepted: a time that is not negative",
-               from->name, mode->s);
+               from->name, mode->duration);
     bool needed = fits_capacity(mode, capacity);
     for (uint32_t k = 0; k < from->n_modes && needed; k++) {
       const struct pz_mode *other = &from->modes[k];

@@ -18,7 +18,8 @@ enum { PZ_MODE_NONE = 0, PZ_MODE_SINGLE = -1, PZ_MODE_INTRA = -2 };
 struct pz_mode {
   int32_t use[PZ_RESOURCES]; /* amount of each resource that it holds */
   int32_t label;
-  double s, j;         /* duration (seconds in a layer's problem) and energy in joules */
+  double duration; /* in seconds in the problem of a layer */
+  double energy_j;
   double hbm_s, glb_s; /* time to move its bytes at full bandwidth, for reports; 0 if unknown */
 };
 

@@ -38,7 +38,7 @@ double pz_profile_earliest(const struct pz_profile *profile, double ready,
   uint32_t i = 0; /* the interval in which the start lies */
   while (i + 1 < profile->n && time[i + 1] <= ready) i++;
   double start = ready;
-  if (mode->s <= 0) {
+  if (mode->duration <= 0) {
     for (;; i++, start = time[i]) {
       bool fits = time[i] >= start ? milestone_fits_at(profile, i, mode)
                                    : pz_mode_fits(profile->residual[i], mode);
@@ -47,9 +47,10 @@ double pz_profile_earliest(const struct pz_profile *profile, double ready,
   }
   for (;;) {
     uint32_t k = i; /* becomes the first interval that is too late or too full */
-    while (k < profile->n && time[k] < start + mode->s && pz_mode_fits(profile->residual[k], mode))
+    while (k < profile->n && time[k] < start + mode->duration &&
+           pz_mode_fits(profile->residual[k], mode))
       k++;
-    if (k >= profile->n || time[k] >= start + mode->s) return start;
+    if (k >= profile->n || time[k] >= start + mode->duration) return start;
     i = k + 1;
     start = time[i];
   }
@@ -71,9 +72,9 @@ static uint32_t split_interval(struct pz_profile *profile, double instant) {
 }
 
 void pz_profile_occupy(struct pz_profile *profile, double start, const struct pz_mode *mode) {
-  if (mode->s <= 0) return;
+  if (mode->duration <= 0) return;
   uint32_t first = split_interval(profile, start);
-  uint32_t end = split_interval(profile, start + mode->s);
+  uint32_t end = split_interval(profile, start + mode->duration);
   for (uint32_t i = first; i < end; i++)
     for (int r = 0; r < PZ_RESOURCES; r++) profile->residual[i][r] -= mode->use[r];
 }

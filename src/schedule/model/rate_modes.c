@@ -50,32 +50,32 @@ static int compare_descending(const void *left, const void *right) {
  * descending order, and as the last one the duration at the full rate.  Returns their number. */
 static int list_durations(const struct pz_full_mode *full, double limit_s,
                           double durations[MAX_DURATIONS]) {
-  const double memory_s[] = {full->at.hbm_s, full->at.glb_s};
+  const double memory_s[] = {full->mode.hbm_s, full->mode.glb_s};
   int n = 0;
   for (int k = 0; k < 2; k++)
     for (int i = 0; i < LEVELS && memory_s[k] > 0; i++) {
       double duration_s = memory_s[k] / levels[i] * PZ_RATE_PARTS;
-      if (duration_s > full->at.s && duration_s <= limit_s) durations[n++] = duration_s;
+      if (duration_s > full->mode.duration && duration_s <= limit_s) durations[n++] = duration_s;
     }
   for (int i = 0; i < LEVELS && full->limited; i++)
-    if (full->power_s[i] > full->at.s && full->power_s[i] <= limit_s)
+    if (full->power_s[i] > full->mode.duration && full->power_s[i] <= limit_s)
       durations[n++] = full->power_s[i];
   qsort(durations, (size_t)n, sizeof *durations, compare_descending);
-  durations[n++] = full->at.s;
+  durations[n++] = full->mode.duration;
   return n;
 }
 
 /* Returns the limit, or the full-rate duration on fewer cores if that is shorter and the operator
  * needs no more of the memories there, because slower modes on more cores are then dominated. */
 static double limit_by_fewer_cores(const struct pz_vec *full, uint32_t index, double limit_s) {
-  const struct pz_mode *mode = &pz_vec_at(full, struct pz_full_mode, index)->at;
+  const struct pz_mode *mode = &pz_vec_at(full, struct pz_full_mode, index)->mode;
   for (uint32_t i = 0; i < index; i++) {
     const struct pz_full_mode *fewer_cores = pz_vec_at(full, struct pz_full_mode, i);
-    const struct pz_mode *other = &fewer_cores->at;
+    const struct pz_mode *other = &fewer_cores->mode;
     bool needs_less =
         !fewer_cores->limited && other->hbm_s <= mode->hbm_s && other->glb_s <= mode->glb_s;
     for (int r = 0; r < PZ_HBM_RATE && needs_less; r++) needs_less = other->use[r] <= mode->use[r];
-    if (needs_less && other->s < limit_s) limit_s = other->s;
+    if (needs_less && other->duration < limit_s) limit_s = other->duration;
   }
   return limit_s;
 }
@@ -87,15 +87,15 @@ void pz_append_rate_modes(struct pz_call *call, const struct pz_vec *full, doubl
     const struct pz_full_mode *full_mode = pz_vec_at(full, struct pz_full_mode, k);
     int n = list_durations(full_mode, limit_by_fewer_cores(full, k, limit_s), durations);
     for (int i = 0; i < n; i++) {
-      struct pz_mode mode = full_mode->at;
+      struct pz_mode mode = full_mode->mode;
       bool dominated = false;
-      mode.s = durations[i];
-      mode.use[PZ_HBM_RATE] = memory_level(mode.hbm_s, mode.s);
-      mode.use[PZ_GLB_RATE] = memory_level(mode.glb_s, mode.s);
-      mode.use[PZ_POWER] = power_level(full_mode, mode.s, &mode.j);
+      mode.duration = durations[i];
+      mode.use[PZ_HBM_RATE] = memory_level(mode.hbm_s, mode.duration);
+      mode.use[PZ_GLB_RATE] = memory_level(mode.glb_s, mode.duration);
+      mode.use[PZ_POWER] = power_level(full_mode, mode.duration, &mode.energy_j);
       for (uint32_t m = 0; m < modes->n && !dominated; m++) {
         const struct pz_mode *other = pz_vec_at(modes, struct pz_mode, m);
-        dominated = other->s <= mode.s && pz_mode_fits(mode.use, other);
+        dominated = other->duration <= mode.duration && pz_mode_fits(mode.use, other);
       }
       if (!dominated) pz_append(call, modes, &mode);
     }
@@ -111,9 +111,9 @@ static int32_t exact_share(double memory_s, double duration_s) {
 void pz_append_full_rate_modes(struct pz_call *call, const struct pz_vec *full,
                                struct pz_vec *modes) {
   for (uint32_t k = 0; k < full->n; k++) {
-    struct pz_mode mode = pz_vec_at(full, struct pz_full_mode, k)->at;
-    mode.use[PZ_HBM_RATE] = exact_share(mode.hbm_s, mode.s);
-    mode.use[PZ_GLB_RATE] = exact_share(mode.glb_s, mode.s);
+    struct pz_mode mode = pz_vec_at(full, struct pz_full_mode, k)->mode;
+    mode.use[PZ_HBM_RATE] = exact_share(mode.hbm_s, mode.duration);
+    mode.use[PZ_GLB_RATE] = exact_share(mode.glb_s, mode.duration);
     pz_append(call, modes, &mode);
   }
 }

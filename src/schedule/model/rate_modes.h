@@ -36,10 +36,10 @@ double pz_rate_level(int i);
  * of the watts the operator runs at the clock that these allow, and the shares of concurrent
  * operators add up to at most 1. */
 struct pz_full_mode {
-  struct pz_mode at;
+  struct pz_mode mode;
   bool limited; /* whether power limits the operator, so that the following members are set */
   /* time and energy by share of the watts: the time does not grow with the share, the last equal
-   * at.s and at.j */
+   * at.duration and at.energy_j */
   double power_s[PZ_RATE_LEVELS], power_j[PZ_RATE_LEVELS];
 };
 

@@ -27,7 +27,7 @@ void pz_schedule_use(const struct pz_problem *problem, const struct pz_slot *slo
       if (r == PZ_HBM_RATE) moved_s = mode->hbm_s;
       if (r == PZ_GLB_RATE) moved_s = mode->glb_s;
       double used = (double)pz_task_use(task, slots[i].mode, r) / problem->capacity[r];
-      if (mode->use[r] && moved_s > 0) used = moved_s / mode->s;
+      if (mode->use[r] && moved_s > 0) used = moved_s / mode->duration;
       share[r] += used * ((slots[i].end - slots[i].start) / makespan);
     }
   }
@@ -37,8 +37,8 @@ double pz_problem_serial(const struct pz_problem *problem) {
   double sum = 0;
   for (uint32_t i = 0; i < problem->n; i++) {
     const struct pz_task *task = &problem->tasks[i];
-    double least = task->modes[0].s;
-    for (uint32_t m = 1; m < task->n_modes; m++) least = fmin(least, task->modes[m].s);
+    double least = task->modes[0].duration;
+    for (uint32_t m = 1; m < task->n_modes; m++) least = fmin(least, task->modes[m].duration);
     sum += least;
   }
   return sum;

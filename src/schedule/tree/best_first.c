@@ -373,7 +373,7 @@ static void decide_idle(struct best_first *search, uint32_t depth) {
   count_step(search);
   uint64_t postponed_twins = 0;
   for (int w = 0; w < tree->words; w++)
-    postponed_twins |= tree->interchangeable[task].w[w] & node->postponed.w[w];
+    postponed_twins |= tree->interchangeable[task].words[w] & node->postponed.words[w];
   if (!postponed_twins) {
     struct pz_bits only = {{0}};
     pz_bits_set(&only, task);

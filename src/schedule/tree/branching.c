@@ -129,7 +129,7 @@ struct automorphism {
 static bool has_image(const struct automorphism *automorphism, const struct pz_bits *set,
                       const struct pz_bits *other) {
   struct pz_bits image = {{0}};
-  PZ_EACH_BIT(i, automorphism->tree->words, set->w[w]) {
+  PZ_EACH_BIT(i, automorphism->tree->words, set->words[w]) {
     pz_bits_set(&image, automorphism->image[i]);
   }
   return pz_branching_same(automorphism->tree, &image, other);

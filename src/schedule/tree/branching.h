@@ -43,7 +43,7 @@ void pz_automorphisms(struct pz_branching *tree, const bool *deferred);
 static inline bool pz_branching_same(const struct pz_branching *tree, const struct pz_bits *a,
                                      const struct pz_bits *b) {
   for (int w = 0; w < tree->words; w++)
-    if (a->w[w] != b->w[w]) return false;
+    if (a->words[w] != b->words[w]) return false;
   return true;
 }
 
@@ -51,7 +51,7 @@ static inline bool pz_branching_same(const struct pz_branching *tree, const stru
 static inline bool pz_branching_within(const struct pz_branching *tree, const struct pz_bits *a,
                                        const struct pz_bits *b) {
   for (int w = 0; w < tree->words; w++)
-    if (a->w[w] & ~b->w[w]) return false;
+    if (a->words[w] & ~b->words[w]) return false;
   return true;
 }
 

@@ -28,11 +28,12 @@ static void insert_task(struct pz_deferred *deferred, const struct pz_branching 
   for (uint32_t m = 0; m < task->n_modes; m++) {
     const struct pz_mode *mode = &task->modes[m];
     if (tree->context->eliminated[tree->context->first_mode[i] + m]) continue;
-    double start = pz_profile_earliest(&deferred->profile, ready, mode), end = start + mode->s;
+    double start = pz_profile_earliest(&deferred->profile, ready, mode),
+           end = start + mode->duration;
     double fractions = 0;
     for (int r = 0; r < PZ_RESOURCES; r++)
       if (mode->use[r]) fractions += (double)mode->use[r] / (double)tree->problem->capacity[r];
-    double used = fractions * mode->s;
+    double used = fractions * mode->duration;
     bool fits = end <= makespan;
     bool worse = fits ? used >= least_used : end >= best.end;
     if (worse) continue;

@@ -50,7 +50,7 @@ bool pz_idle_dominates(const struct pz_idle *idle, double regret_s, const struct
 
 uint32_t pz_idle_undecided(const struct pz_idle *idle, const struct pz_partial *node) {
   for (int w = 0; w < idle->tree->words; w++) {
-    uint64_t undecided = node->ready.w[w] & idle->inner.w[w] & ~node->postponed.w[w];
+    uint64_t undecided = node->ready.words[w] & idle->inner.words[w] & ~node->postponed.words[w];
     if (undecided) return (uint32_t)(64 * w + __builtin_ctzll(undecided));
   }
   return PZ_NONE;
@@ -106,7 +106,7 @@ void pz_idle_init(struct pz_call *call, struct pz_idle *idle, struct pz_branchin
       uint32_t mode = context->first_mode[i] + m;
       idle->joins[mode] =
           !context->eliminated[mode] && !leaves_no_capacity(tree, least, i, &task->modes[m]);
-      if (idle->joins[mode]) shortest_joining = pz_fmin(shortest_joining, task->modes[m].s);
+      if (idle->joins[mode]) shortest_joining = pz_fmin(shortest_joining, task->modes[m].duration);
     }
     n++;
     n_alone += leaves_no_capacity(tree, least, i, &task->modes[pz_partial_fastest(tree, i)]);
@@ -146,7 +146,7 @@ static double earliest_busy_end(const struct pz_idle *idle, const struct pz_part
   for (uint32_t m = 0; m < task->n_modes; m++) {
     if (!idle->joins[context->first_mode[i] + m]) continue;
     double start = pz_fmax(ready, pz_residual_earliest(&period->residual, &task->modes[m]));
-    end = pz_fmin(end, start + task->modes[m].s);
+    end = pz_fmin(end, start + task->modes[m].duration);
   }
   return end;
 }
@@ -164,7 +164,7 @@ static void find_busy_ends(const struct pz_idle *idle, const struct pz_partial *
   period->remaining_dual = 0;
   for (uint32_t i = 0; i < node->n_running; i++)
     period->end[node->running[i].task] = node->running[i].end;
-  PZ_EACH_BIT(i, tree->words, tree->all.w[w] & ~node->started.w[w]) {
+  PZ_EACH_BIT(i, tree->words, tree->all.words[w] & ~node->started.words[w]) {
     double end = earliest_busy_end(idle, node, period, i);
     uint32_t *list = period->list;
     period->end[i] = end;

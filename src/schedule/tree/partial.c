@@ -33,7 +33,7 @@ static bool is_eligible(const struct pz_branching *tree, const struct pz_partial
   const struct pz_bits *earlier = &tree->interchangeable[i];
   uint64_t ready_earlier = 0;
   if (!pz_bits_has(&node->ready, i)) return false;
-  for (int w = 0; w < tree->words; w++) ready_earlier |= earlier->w[w] & node->ready.w[w];
+  for (int w = 0; w < tree->words; w++) ready_earlier |= earlier->words[w] & node->ready.words[w];
   return !ready_earlier;
 }
 
@@ -66,7 +66,7 @@ static bool start_milestone(struct pz_branching *tree, struct pz_partial *node, 
   for (uint32_t m = 0; m < task->n_modes; m++) {
     const struct pz_mode *mode = &task->modes[m];
     bool eliminated = context->eliminated[context->first_mode[i] + m];
-    if (eliminated || mode->s > 0 || !pz_mode_fits(node->residual, mode)) continue;
+    if (eliminated || mode->duration > 0 || !pz_mode_fits(node->residual, mode)) continue;
     pz_bits_set(&node->started, i);
     pz_bits_clear(&node->ready, i);
     finish_task(tree, node, i);
@@ -82,7 +82,7 @@ static bool start_milestone(struct pz_branching *tree, struct pz_partial *node, 
 static void finish_milestones(struct pz_branching *tree, struct pz_partial *node) {
   for (bool again = true; again;) {
     again = false;
-    PZ_EACH_BIT(i, tree->words, node->ready.w[w] & tree->milestones.w[w]) {
+    PZ_EACH_BIT(i, tree->words, node->ready.words[w] & tree->milestones.words[w]) {
       if (is_eligible(tree, node, i) && start_milestone(tree, node, i)) again = true;
     }
   }
@@ -98,11 +98,11 @@ bool pz_partial_wait_dominated(const struct pz_branching *tree, const struct pz_
     until_next_end = pz_fmin(until_next_end, node->running[i].end - node->now);
   if (tree->milestones_use || !context->techniques->wait_dominance) return false;
   count->calls++;
-  PZ_EACH_BIT(i, tree->words, node->ready.w[w]) {
+  PZ_EACH_BIT(i, tree->words, node->ready.words[w]) {
     const struct pz_task *task = &tree->problem->tasks[i];
     if (context->least_s[i] > until_next_end || !is_eligible(tree, node, i)) continue;
     for (uint32_t m = 0; m < task->n_modes; m++) {
-      bool in_time = task->modes[m].s <= until_next_end;
+      bool in_time = task->modes[m].duration <= until_next_end;
       if (!in_time || context->eliminated[context->first_mode[i] + m]) continue;
       if (!pz_mode_fits(node->residual, &task->modes[m])) continue;
       count->prunes++;
@@ -133,17 +133,17 @@ static bool may_start(const struct pz_branching *tree, const struct pz_partial *
     context->count[PZ_T_left_shift].prunes += shifts_left;
     if (shifts_left) return false;
   }
-  double remaining = mode->s + context->tail_s[i];
+  double remaining = mode->duration + context->tail_s[i];
   if (techniques->node_dual_bound)
     remaining = pz_fmax(remaining, node->remaining_dual - duals->least[i] +
-                                       duals->rate[mode_number] * mode->s);
+                                       duals->rate[mode_number] * mode->duration);
   return pz_better(context, node->now + remaining, context->incumbent_s);
 }
 
 struct pz_start pz_partial_starts(const struct pz_branching *tree, const struct pz_partial *node) {
   struct pz_start start = {.n_modes = 0};
   uint32_t first_rank = node->last_rank == PZ_NONE ? 0 : node->last_rank + 1;
-  PZ_EACH_BIT(i, tree->words, node->ready.w[w]) {
+  PZ_EACH_BIT(i, tree->words, node->ready.words[w]) {
     if (tree->rank[i] >= first_rank) pz_bits_set(&start.ranks, tree->rank[i]);
   }
   return start;
@@ -154,9 +154,9 @@ static bool next_task(const struct pz_branching *tree, const struct pz_partial *
                       struct pz_start *start) {
   struct pz_technique_count *count = &tree->context->count[PZ_T_interchangeable_tasks];
   for (int w = 0; w < tree->words; w++)
-    while (start->ranks.w[w]) {
-      start->task = tree->by_path[64 * w + __builtin_ctzll(start->ranks.w[w])];
-      start->ranks.w[w] &= start->ranks.w[w] - 1;
+    while (start->ranks.words[w]) {
+      start->task = tree->by_path[64 * w + __builtin_ctzll(start->ranks.words[w])];
+      start->ranks.words[w] &= start->ranks.words[w] - 1;
       count->calls++;
       if (!is_eligible(tree, node, start->task)) {
         count->prunes++;
@@ -186,14 +186,14 @@ void pz_partial_start(struct pz_branching *tree, const struct pz_partial *from, 
                       uint32_t mode, struct pz_partial *to) {
   const struct pz_context *context = tree->context;
   const struct pz_mode *chosen = &tree->problem->tasks[task].modes[mode];
-  double end = from->now + chosen->s;
+  double end = from->now + chosen->duration;
   pz_partial_copy(to, from);
   pz_bits_set(&to->started, task);
   pz_bits_clear(&to->ready, task);
   to->running[to->n_running++] = (struct pz_running){task, mode, end};
   to->serial += context->least_s[task];
   for (int r = 0; r < PZ_RESOURCES; r++) to->residual[r] -= chosen->use[r];
-  to->remaining_dual += context->duals.rate[context->first_mode[task] + mode] * chosen->s -
+  to->remaining_dual += context->duals.rate[context->first_mode[task] + mode] * chosen->duration -
                         context->duals.least[task];
   to->last_rank = tree->rank[task];
   tree->slots[task] = (struct pz_slot){from->now, end, mode};
@@ -203,7 +203,8 @@ uint32_t pz_partial_fastest(const struct pz_branching *tree, uint32_t task) {
   const struct pz_context *context = tree->context;
   const struct pz_mode *modes = tree->problem->tasks[task].modes;
   uint32_t m = 0;
-  while (context->eliminated[context->first_mode[task] + m] || modes[m].s > context->least_s[task])
+  while (context->eliminated[context->first_mode[task] + m] ||
+         modes[m].duration > context->least_s[task])
     m++;
   return m;
 }
@@ -211,7 +212,7 @@ uint32_t pz_partial_fastest(const struct pz_branching *tree, uint32_t task) {
 void pz_partial_alone(struct pz_branching *tree, struct pz_partial *node,
                       const struct pz_bits *tasks) {
   const struct pz_context *context = tree->context;
-  PZ_EACH_BIT(i, tree->words, tasks->w[w]) {
+  PZ_EACH_BIT(i, tree->words, tasks->words[w]) {
     double end = node->now + context->least_s[i];
     tree->slots[i] = (struct pz_slot){node->now, end, pz_partial_fastest(tree, i)};
     node->now = end;
@@ -238,7 +239,7 @@ void pz_partial_advance(struct pz_branching *tree, const struct pz_partial *from
   to->last_rank = PZ_NONE;
   to->n_running = 0;
   memcpy(to->residual_before, from->residual, sizeof to->residual);
-  PZ_EACH_BIT(i, tree->words, from->ready.w[w]) {
+  PZ_EACH_BIT(i, tree->words, from->ready.words[w]) {
     if (is_eligible(tree, from, i)) pz_bits_set(&to->ready_before, i);
   }
   for (uint32_t i = 0; i < from->n_running; i++) {

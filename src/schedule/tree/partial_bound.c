@@ -39,7 +39,7 @@ double pz_partial_path_bound(const struct pz_branching *tree, const struct pz_pa
   double longest = 0, bound = node->now;
   for (uint32_t i = 0; i < node->n_running; i++)
     bound = pz_fmax(bound, node->running[i].end + tail_s[node->running[i].task]);
-  PZ_EACH_BIT(i, tree->words, node->ready.w[w]) {
+  PZ_EACH_BIT(i, tree->words, node->ready.words[w]) {
     longest = pz_fmax(longest, least_s[i] + tail_s[i]);
   }
   return pz_fmax(bound, node->now + longest);
@@ -93,9 +93,9 @@ static struct span earliest_span(const struct pz_branching *tree, const struct p
   }
   for (uint32_t m = task->n_modes; m-- > 0;) {
     const struct pz_mode *mode = &task->modes[m];
-    if (span.start + mode->s >= span.end || eliminated[m]) continue;
+    if (span.start + mode->duration >= span.end || eliminated[m]) continue;
     double start = pz_fmax(span.start, pz_residual_earliest(residual, mode));
-    span.end = pz_fmin(span.end, start + mode->s);
+    span.end = pz_fmin(span.end, start + mode->duration);
   }
   return span;
 }
@@ -115,7 +115,7 @@ double pz_partial_residual_bound(const struct pz_branching *tree, const struct p
     earliest[running->task].end = running->end;
     bound = pz_fmax(bound, running->end + tail_s[running->task]);
   }
-  PZ_EACH_BIT(i, tree->words, tree->all.w[w] & ~node->started.w[w]) {
+  PZ_EACH_BIT(i, tree->words, tree->all.words[w] & ~node->started.words[w]) {
     earliest[i] = earliest_span(tree, node, &residual, earliest, i);
     bound = pz_fmax(bound, earliest[i].end + tail_s[i]);
     if (bound >= tree->context->incumbent_s) return count_bound(tree, PZ_T_residual_bound, bound);
