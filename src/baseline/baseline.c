@@ -263,6 +263,7 @@ void pz_baseline_consider(struct pz_call *call, const struct pz_baseline_questio
   best->n_considered += n;
 }
 
+/* Returns the best plans on the best chip. */
 struct pz_baseline_answer pz_baseline_conclude(struct pz_call *call,
                                                const struct pz_baseline_question *question,
                                                const struct pz_baseline_best *best) {

@@ -471,6 +471,7 @@ static void find_least_memory(struct pz_call *call, const struct variant_search 
   }
 }
 
+/* Finds the best plans, or if none fits, the least memory with which one would. */
 struct pz_plan_list pz_plan_list_best(struct pz_call *call, const struct pz_plan_inputs *inputs,
                                       uint32_t n_next) {
   struct pz_call work = pz_scratch(call);

@@ -258,6 +258,7 @@ static double domain_bound_s(const struct pz_place_bound *bound, const double *f
   return best_s < HUGE_VAL ? best_s : limit_s;
 }
 
+/* Returns the least bound over the whole network and all of its domains. */
 double pz_place_bound_time_s(const struct pz_place_bound *bound, const double *fwd_s,
                              const double *bwd_s, double limit_s) {
   double best_s = domain_bound_s(bound, fwd_s, bwd_s, limit_s);

@@ -159,6 +159,7 @@ static const char *evaluate_stages(struct pz_call *call, const struct pz_place_p
   return NULL;
 }
 
+/* Evaluates a given plan.  Returns NULL, or why the plan is impossible. */
 const char *pz_fixed_plan_evaluate(struct pz_call *call, const struct pz_place_problem *problem,
                                    const struct pz_fixed *fixed, struct pz_place_solution *out) {
   struct pz_place_solution plan = {.replicas = fixed->replicas,
@@ -207,6 +208,7 @@ struct pz_place_problem pz_place_problem_on(const struct pz_cluster *net, int64_
   return problem;
 }
 
+/* Returns the layers of a workload as a chain, repeated as in the model. */
 struct pz_place_width pz_place_layer_chain(struct pz_call *call, const struct pz_workload *workload,
                                            struct pz_layer_time (*times)[2], bool least) {
   enum { PARAM_BYTES = 2 };

@@ -187,6 +187,7 @@ static void set_path_tails(struct pz_context *context, const bool *left_out) {
     }
 }
 
+/* Sets the tails by paths and energy, without the tasks that are left out. */
 void pz_bound_tails(struct pz_context *context, const bool *left_out) {
   context->derived = false;
   set_path_tails(context, left_out);
@@ -251,6 +252,7 @@ static double keyed_energy_bound(const struct pz_context *context, struct keyed_
   return bound;
 }
 
+/* Returns the sum over tasks of the least rate times duration of their modes. */
 double pz_duals_sum(const struct pz_context *context, const double *rate, double *least) {
   double sum = 0;
   for (uint32_t i = 0; i < context->problem->n; i++) {
@@ -328,6 +330,7 @@ static bool eliminate_modes(struct pz_context *context) {
   return any;
 }
 
+/* Raises the lower bound and eliminates modes until no more are eliminated. */
 void pz_bound_tighten(struct pz_context *context) {
   struct pz_call scratch = pz_scratch(context->call);
   struct keyed_task *list = pz_alloc(&scratch, context->problem->n, sizeof *list);

@@ -327,6 +327,7 @@ static void extend_subset(struct pz_pricing *pricing, const struct pz_extension 
   }
 }
 
+/* Finds the best subset with this first choice and otherwise only later choices. */
 void pz_pricing_solve(struct pz_pricing *pricing, uint32_t first) {
   static const struct pz_bits none;
   const struct pz_choice *choice = &pricing->choices[first];

@@ -471,6 +471,7 @@ void pz_local_search(struct pz_context *context, int64_t steps) {
   pz_scratch_end(&scratch);
 }
 
+/* Generates a schedule with these modes and priorities, to improve the incumbent. */
 void pz_serial_schedule(struct pz_context *context, const uint32_t *mode, const double *priority) {
   uint32_t n = context->problem->n;
   if (n > PZ_LOCAL_MOST_TASKS) return;
@@ -483,6 +484,7 @@ void pz_serial_schedule(struct pz_context *context, const uint32_t *mode, const 
   pz_scratch_end(&scratch);
 }
 
+/* Places the tasks of the incumbent again in order of start, as early as they fit. */
 void pz_left_shift_incumbent(struct pz_context *context) {
   uint32_t n = context->problem->n;
   int64_t steps = context->steps; /* this effort does not count */

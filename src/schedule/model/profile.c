@@ -32,6 +32,7 @@ static bool milestone_fits_at(const struct pz_profile *profile, uint32_t i,
   return pz_mode_fits(residual, mode);
 }
 
+/* Returns the earliest start from `ready` on at which the mode fits until its end. */
 double pz_profile_earliest(const struct pz_profile *profile, double ready,
                            const struct pz_mode *mode) {
   const double *time = profile->time;

@@ -44,6 +44,7 @@ static void insert_task(struct pz_deferred *deferred, const struct pz_branching 
   pz_profile_occupy(&deferred->profile, best.start, &task->modes[best.mode]);
 }
 
+/* Inserts the deferred tasks into a complete schedule.  Returns the makespan with them. */
 double pz_deferred_insert(struct pz_deferred *deferred, const struct pz_branching *tree,
                           double makespan) {
   const struct pz_slot *slots = tree->slots;

@@ -40,6 +40,7 @@ bool pz_idle_dominated(struct pz_call *call, struct pz_idle *idle, const struct 
   return false;
 }
 
+/* Returns whether the busy period saves no time over running its tasks alone. */
 bool pz_idle_dominates(const struct pz_idle *idle, double regret_s, const struct pz_partial *node,
                        double next_end) {
   struct pz_context *context = idle->tree->context;
@@ -48,6 +49,7 @@ bool pz_idle_dominates(const struct pz_idle *idle, double regret_s, const struct
   return dominates;
 }
 
+/* Returns the first ready task with successors that is not postponed, or PZ_NONE. */
 uint32_t pz_idle_undecided(const struct pz_idle *idle, const struct pz_partial *node) {
   for (int w = 0; w < idle->tree->words; w++) {
     uint64_t undecided = node->ready.words[w] & idle->inner.words[w] & ~node->postponed.words[w];

@@ -90,6 +90,7 @@ static void finish_milestones(struct pz_branching *tree, struct pz_partial *node
 
 /* ---- starts ---------------------------------------------------------------------------------- */
 
+/* Returns whether one more task could run now and be done at the next end. */
 bool pz_partial_wait_dominated(const struct pz_branching *tree, const struct pz_partial *node) {
   const struct pz_context *context = tree->context;
   struct pz_technique_count *count = &context->count[PZ_T_wait_dominance];
@@ -140,6 +141,7 @@ static bool may_start(const struct pz_branching *tree, const struct pz_partial *
   return pz_better(context, node->now + remaining, context->incumbent_s);
 }
 
+/* Returns an iterator over ready tasks of higher rank than the last one started now. */
 struct pz_start pz_partial_starts(const struct pz_branching *tree, const struct pz_partial *node) {
   struct pz_start start = {.n_modes = 0};
   uint32_t first_rank = node->last_rank == PZ_NONE ? 0 : node->last_rank + 1;
@@ -209,6 +211,7 @@ uint32_t pz_partial_fastest(const struct pz_branching *tree, uint32_t task) {
   return m;
 }
 
+/* Runs the tasks one after another, each alone in its fastest mode. */
 void pz_partial_alone(struct pz_branching *tree, struct pz_partial *node,
                       const struct pz_bits *tasks) {
   const struct pz_context *context = tree->context;

@@ -5,6 +5,7 @@
 #include <float.h>
 #include <string.h>
 
+/* Sets the capacity that running tasks leave, now and from each of their ends on. */
 void pz_residual_find(const struct pz_branching *tree, const struct pz_partial *node,
                       struct pz_residual *out) {
   const struct pz_running *by_end[PZ_TREE_MOST_TASKS];
