@@ -40,8 +40,8 @@ static const struct pz_option option_table[] = {
     PZ_UNITS_OPTION(AT(machine.any_units)),
 #define PLAN_OF(field) AT(plan.field)
 #define OWN
-#define SEARCH(x) .standard = x,
-#define FOLLOW(x) .standard = x,
+#define SEARCH(x) .default_text = x,
+#define FOLLOW(x) .default_text = x,
 #include "cli/plan_options.def"
 };
 /* clang-format on */

@@ -77,8 +77,8 @@ static const struct pz_option option_table[] = {
      * same in all plans. */
 #define PLAN_OF(field) AT(training.plan.field)
 #define OWN .hidden = true,
-#define SEARCH(x) .standard = "searched",
-#define FOLLOW(x) .standard = "what the framework has for each plan",
+#define SEARCH(x) .default_text = "searched",
+#define FOLLOW(x) .default_text = "what the framework has for each plan",
 #include "cli/plan_options.def"
     PZ_INT_OPTION("top", AT(training.top), "K", 1, 1000, "Training: show the K best plans, and what makes the others slower"),
     PZ_CHOICE_OPTION("objective", AT(training.objective), pz_plan_objective_names, "Training: the shortest step, the least memory, or the fewest device-seconds per step"),

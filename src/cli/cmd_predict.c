@@ -31,8 +31,8 @@ static const struct pz_option option_table[] = {
     PZ_UNITS_OPTION(AT(machine.any_units)),
 #define PLAN_OF(field) AT(plan.field)
 #define OWN
-#define SEARCH(x) .standard = x,
-#define FOLLOW(x) .standard = x,
+#define SEARCH(x) .default_text = x,
+#define FOLLOW(x) .default_text = x,
 #include "cli/plan_options.def"
     PZ_FLAG_OPTION("no-network", AT(no_network), "Collectives and transfers take no time: the step without its bubble is the compute of a rank alone"),
     PZ_TEXT_OPTION("tokens", AT(tokens), "N", "Show what a run over so many tokens costs: 300B, 15T"),

@@ -58,7 +58,7 @@ void pz_buffer_print(struct pz_call *call, struct pz_buffer *buffer, const char 
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
-/* The write function of fopencookie(), for which 0 means an error. */
+/* Appends to a buffer for fopencookie(), where 0 means an error. */
 static ssize_t write_to_buffer(void *buffer, const char *text, size_t bytes) {
   if (pz_buffer_append(buffer, text, bytes)) return (ssize_t)bytes;
   errno = ENOMEM;

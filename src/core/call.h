@@ -78,12 +78,13 @@ _Noreturn void pz_raise_from(struct pz_call *call, enum pz_status status,
 /* Ends the call with an error that an inner border or a foreign callback stored. */
 _Noreturn void pz_raise_again(struct pz_call *call, const struct pz_error *error);
 
-/* Ends the call because memory has run out.  The message is "out of memory for PURPOSE", or "out of memory" if the purpose
- * is NULL. */
+/* Ends the call because memory has run out.  The message is "out of memory for PURPOSE", or "out
+ * of memory" if the purpose is NULL. */
 _Noreturn void pz_raise_memory(struct pz_call *call, const char *purpose);
 
-/* Ends the call if the error that an inner border has caught is that memory ran out.  Code that can go on after other
- * errors calls it, because a result without the missing part would depend on the memory of the machine. */
+/* Ends the call if the error that an inner border has caught is that memory ran out.  Code that
+ * can go on after other errors calls it, because a result without the missing part would depend
+ * on the memory of the machine. */
 void pz_raise_if_memory(struct pz_call *call, const struct pz_error *error);
 
 /* Returns the error record of the call, for functions that report errors through a struct pz_error:
@@ -96,8 +97,8 @@ void pz_must(struct pz_call *call, enum pz_status status);
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Returns zeroed memory for n items of `bytes` each, aligned for any type.  Never returns NULL, also
- * when n is 0. */
+/* Returns zeroed memory for n items of `bytes` each, aligned for any type.  Never returns NULL,
+ * also when n is 0. */
 void *pz_alloc(struct pz_call *call, size_t n, size_t bytes) __attribute__((returns_nonnull));
 
 /* Return a copy of an array or of a string, or a formatted string, in the memory of the call. */

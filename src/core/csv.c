@@ -16,10 +16,10 @@
 struct csv_reader {
   struct pz_call *call;
   const char *name;     /* the name of the file, for messages */
-  const char *at, *end; /* what remains of the text */
+  const char *at, *end; /* the text that has not been read yet */
   struct pz_vec cells;
-  int line;     /* the line of the row that is read */
-  int newlines; /* line breaks within quotes of that row */
+  int line;     /* the line where the current row begins */
+  int newlines; /* line breaks in quoted cells of the current row */
 };
 
 static _Noreturn void raise_at_line(const struct csv_reader *reader, const char *found,
@@ -51,6 +51,7 @@ static void read_quoted_cell(struct csv_reader *reader) {
   pz_append(reader->call, &reader->cells, &cell);
 }
 
+/* Reads a cell without quotes, which ends at a comma or at the end of the line. */
 static void read_plain_cell(struct csv_reader *reader) {
   const char *end = reader->at;
   while (end < reader->end && *end != ',' && *end != '\n' && *end != '\r') end++;
@@ -64,16 +65,16 @@ static void read_plain_cell(struct csv_reader *reader) {
 /* Reads one line and returns the number of its cells. */
 static uint32_t read_line(struct csv_reader *reader) {
   uint32_t first = reader->cells.n;
-  bool more = true;
-  while (more) {
+  bool has_next_cell = true;
+  while (has_next_cell) {
     if (reader->at < reader->end && *reader->at == '"')
       read_quoted_cell(reader);
     else
       read_plain_cell(reader);
     if (reader->cells.n - first > PZ_CSV_MOST_COLUMNS)
       raise_at_line(reader, "more than 256 columns", "at most 256");
-    more = reader->at < reader->end && *reader->at == ',';
-    if (more) reader->at++;
+    has_next_cell = reader->at < reader->end && *reader->at == ',';
+    if (has_next_cell) reader->at++;
   }
   if (reader->at < reader->end && *reader->at == '\r') reader->at++;
   if (reader->at < reader->end && *reader->at != '\n')
@@ -83,7 +84,7 @@ static uint32_t read_line(struct csv_reader *reader) {
   return reader->cells.n - first;
 }
 
-/* Raises an error with the line of the first byte that is not text. */
+/* Raises an error, with the line, if the text has a NUL byte or is not UTF-8. */
 static void require_text(struct csv_reader *reader, const char *text, size_t bytes) {
   const char *nul = memchr(text, '\0', bytes);
   size_t valid = nul ? (size_t)(nul - text) : pz_text_utf8(text, bytes);
@@ -124,7 +125,7 @@ struct pz_csv *pz_csv_read(struct pz_call *call, const char *name, const char *t
   }
   csv->cells = reader.cells.items;
   csv->lines = lines.items;
-  /* Require unique headers. */
+  /* The headers must be unique. */
   reader.line = 1;
   for (uint32_t i = 0; i < csv->columns; i++)
     for (uint32_t k = 0; k < i; k++)
@@ -189,18 +190,18 @@ const char *const *pz_csv_list(struct pz_call *call, const char *path) {
   static const char *const endings[] = {".csv", "_perf.txt"};
   struct pz_vec files;
   pz_vec_init(&files, call->arena, sizeof(const char *));
-  if (!pz_file_is_directory(path)) pz_append(call, &files, &path);
-  const char *const *names = pz_file_is_directory(path) ? pz_file_names_in(call, path) : NULL;
-  for (; names && *names; names++) {
-    size_t n = strlen(*names);
-    bool is_table = false;
+  bool is_folder = pz_file_is_directory(path);
+  const char *const *name = is_folder ? pz_file_names_in(call, path) : NULL;
+  if (!is_folder) pz_append(call, &files, &path);
+  for (; name && *name; name++) {
+    size_t length = strlen(*name);
     for (int i = 0; i < 2; i++) {
-      size_t n_ending = strlen(endings[i]);
-      is_table = is_table || (n > n_ending && strcmp(*names + n - n_ending, endings[i]) == 0);
+      size_t suffix = strlen(endings[i]);
+      bool matches = length > suffix && strcmp(*name + length - suffix, endings[i]) == 0;
+      if (!matches) continue;
+      const char *file = pz_format(call, "%s/%s", path, *name);
+      pz_append(call, &files, &file);
     }
-    if (!is_table) continue;
-    const char *file = pz_format(call, "%s/%s", path, *names);
-    pz_append(call, &files, &file);
   }
   pz_append(call, &files, NULL);
   return files.items;

@@ -9,13 +9,13 @@
 enum { PZ_CSV_MOST_COLUMNS = 256, PZ_CSV_MOST_ROWS = 1 << 20, PZ_CSV_MOST_BYTES = 64 << 20 };
 
 struct pz_csv {
-  const char *const *cells; /* the header, then row by row */
-  const uint32_t *lines;    /* line of each row in the file, from 1, for messages */
+  const char *const *cells; /* of the header, then of all rows */
+  const uint32_t *lines;    /* line of each row in the file, counted from 1, for messages */
   uint32_t columns, rows;
 };
 
-/* Reads a table from the text of a file; `name` stands for the file in messages.  A row with
- * another number of cells than the header is an error with its line. */
+/* Reads a table from the text of a file, whose name is for messages.  Raises PZ_BAD_INPUT, with the
+ * line, for a row that has not as many cells as the header. */
 struct pz_csv *pz_csv_read(struct pz_call *call, const char *name, const char *text, size_t bytes);
 
 /* Returns the column with this header, or PZ_NONE. */
@@ -24,18 +24,17 @@ uint32_t pz_csv_column(const struct pz_csv *csv, const char *header);
 /* Returns the cell of a row, which counts from 0 after the header. */
 const char *pz_csv_cell(const struct pz_csv *csv, uint32_t row, uint32_t column);
 
-/* Returns the number in a cell, from 0 to `most`; an empty cell is 0.  Anything else is an error
- * with its line. */
+/* Returns the number in a cell, or 0 if the cell is empty.  Raises PZ_BAD_INPUT, with the line, if
+ * it is not a number from 0 to `most`. */
 double pz_csv_real(struct pz_call *call, const char *name, const struct pz_csv *csv, uint32_t row,
                    uint32_t column, double most);
 
-/* Writes a cell, quoted if necessary.  A spreadsheet would execute a text that begins like a
- * formula, so such a text, unless it is a number, gets the apostrophe that marks texts in
- * spreadsheets. */
+/* Writes a cell, quoted if necessary.  A text that begins like a formula, unless it is a number,
+ * gets the apostrophe that keeps spreadsheets from executing it. */
 void pz_csv_put(const char *text, FILE *out);
 
-/* The tables that a path names, with NULL behind the last: the path itself, or the files of a
- * folder whose names end with .csv or _perf.txt, sorted. */
+/* Returns the path itself or, if it is a folder, the sorted paths of its files that end with
+ * .csv or _perf.txt.  NULL ends the list. */
 const char *const *pz_csv_list(struct pz_call *call, const char *path);
 
 #endif

@@ -19,9 +19,8 @@ enum { LONGEST_KEY = 64 };
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-static void store_error(struct pz_fields *fields, const char *format, ...) PZ_PRINTF(2, 3);
-
-static void store_error(struct pz_fields *fields, const char *format, ...) {
+/* Records an error about the object, unless there is one already. */
+PZ_PRINTF(2, 3) static void store_error(struct pz_fields *fields, const char *format, ...) {
   va_list args;
   va_start(args, format);
   fields->status = pz_error_setv(fields->err, PZ_BAD_INPUT, __FILE__, __LINE__, format, args);
@@ -51,8 +50,8 @@ static char *copy_part(char *to, size_t size, const char *from, size_t n) {
   return to;
 }
 
-/* The value at a path ("a.b" is field b of the object a), or NULL.  Refuses an `a` that is not an
- * object. */
+/* Returns the value at a path ("a.b" is field b of the object a), or NULL.  Refuses an `a` that is
+ * not an object. */
 static const json_t *value_at_path(struct pz_fields *fields, const char *path) {
   char name[LONGEST_KEY];
   const json_t *value = fields->root;
@@ -70,6 +69,7 @@ static const json_t *value_at_path(struct pz_fields *fields, const char *path) {
   return value;
 }
 
+/* Adds keys to those that were asked for. */
 static void remember_keys(struct pz_fields *fields, const char *keys) {
   for (int i = 0; i < fields->n_asked; i++)
     if (fields->asked[i] == keys || strcmp(fields->asked[i], keys) == 0) return;
@@ -119,10 +119,10 @@ void pz_fields_allow(struct pz_fields *fields, const char *const *keys, size_t n
 }
 
 static int64_t read_int(struct pz_fields *fields, const char *keys, struct pz_range range,
-                        bool must, int64_t absent) {
+                        bool is_required, int64_t absent) {
   char key[LONGEST_KEY], accepted[80];
   const json_t *value = find_value(fields, keys, key);
-  if (fields->status != PZ_OK || (!value && !must)) return absent;
+  if (fields->status != PZ_OK || (!value && !is_required)) return absent;
   int64_t n = value && json_is_integer(value) ? json_integer_value(value) : range.min - 1;
   if (n >= range.min && n <= range.max) return n;
   snprintf(accepted, sizeof accepted, "an integer from %" PRId64 " to %" PRId64, range.min,
@@ -141,10 +141,10 @@ int64_t pz_fields_int_or(struct pz_fields *fields, const char *keys, struct pz_r
 }
 
 static double read_real(struct pz_fields *fields, const char *keys, double min, double max,
-                        bool must, double absent) {
+                        bool is_required, double absent) {
   char key[LONGEST_KEY], accepted[80];
   const json_t *value = find_value(fields, keys, key);
-  if (fields->status != PZ_OK || (!value && !must)) return absent;
+  if (fields->status != PZ_OK || (!value && !is_required)) return absent;
   double real = json_number_value(value);
   if (json_is_number(value) && real >= min && real <= max) return real;
   snprintf(accepted, sizeof accepted, "a number from %g to %g", min, max);
@@ -173,11 +173,11 @@ const char *pz_fields_text_or(struct pz_fields *fields, const char *keys, const 
   char key[LONGEST_KEY];
   const json_t *value = find_value(fields, keys, key);
   if (fields->status != PZ_OK || !value) return absent;
-  bool good = json_is_string(value) && pz_text_is_plain(json_string_value(value));
-  if (!good)
+  bool is_accepted = json_is_string(value) && pz_text_is_plain(json_string_value(value));
+  if (!is_accepted)
     refuse_value(fields, key, value,
                  json_is_string(value) ? "a string without control characters" : "a string");
-  return good ? json_string_value(value) : absent;
+  return is_accepted ? json_string_value(value) : absent;
 }
 
 /* ---- usual ranges of physical values -------------------------------------------------------- */
@@ -236,19 +236,19 @@ void pz_fields_check_usual(struct pz_fields *fields, const struct pz_key *row) {
 void pz_fields_read(struct pz_fields *fields, const struct pz_key *row, void *out) {
   void *at = (char *)out + row->offset;
   struct pz_range range = {(int64_t)row->min, (int64_t)row->max};
-  bool must = row->absent == PZ_KEY_MUST;
+  bool required = row->absent == PZ_KEY_MUST;
   pz_fields_check_usual(fields, row);
   if (row->type == PZ_KEY_INT)
-    *(int64_t *)at = must ? pz_fields_int(fields, row->key, range)
-                          : pz_fields_int_or(fields, row->key, range, (int64_t)row->absent);
+    *(int64_t *)at = required ? pz_fields_int(fields, row->key, range)
+                              : pz_fields_int_or(fields, row->key, range, (int64_t)row->absent);
   else if (row->type == PZ_KEY_REAL)
-    *(double *)at = must ? pz_fields_real(fields, row->key, row->min, row->max)
-                         : pz_fields_real_or(fields, row->key, row->min, row->max, row->absent);
+    *(double *)at = required ? pz_fields_real(fields, row->key, row->min, row->max)
+                             : pz_fields_real_or(fields, row->key, row->min, row->max, row->absent);
   else if (row->type == PZ_KEY_FLAG)
     *(bool *)at = pz_fields_bool_or(fields, row->key, row->absent > 0);
   else if (row->type == PZ_KEY_TEXT)
     pz_text_plain(pz_text_copy(at, (size_t)row->max,
-                               pz_fields_text_or(fields, row->key, must ? fields->name : "")));
+                               pz_fields_text_or(fields, row->key, required ? fields->name : "")));
 }
 
 void pz_key_describe(const struct pz_key *row, const char *accepted, json_t *list) {
@@ -282,8 +282,7 @@ void pz_key_describe(const struct pz_key *row, const char *accepted, json_t *lis
 
 /* ---- unknown keys --------------------------------------------------------------------------- */
 
-/* The names that are known within one object: the parts behind `prefix` of the keys that were asked
- * for. */
+/* The names that were asked for within one object. */
 struct known_names {
   char name[PZ_FIELDS_MOST][LONGEST_KEY];
   size_t n;
@@ -294,6 +293,7 @@ static const char *known_name(const void *ctx, size_t i) {
   return i < names->n ? names->name[i] : NULL;
 }
 
+/* Adds a name to the list, unless it is there already. */
 static void add_known_name(struct known_names *names, const char *name, size_t length) {
   char text[LONGEST_KEY];
   snprintf(text, sizeof text, "%.*s", (int)length, name);
@@ -306,8 +306,8 @@ static void add_known_name(struct known_names *names, const char *name, size_t l
 
 enum key_kind { UNKNOWN_KEY, FIELD_KEY, OBJECT_KEY };
 
-/* Returns whether a key was asked for as a field, or as an object of which only fields were asked
- * for. */
+/* Returns whether a key was asked for as a field, or only as an object with fields, or not at
+ * all. */
 static enum key_kind kind_of_key(const struct pz_fields *fields, const char *path) {
   size_t length = strlen(path);
   enum key_kind kind = UNKNOWN_KEY;
@@ -320,8 +320,8 @@ static enum key_kind kind_of_key(const struct pz_fields *fields, const char *pat
   return kind;
 }
 
-/* A key like "hbm_stacks" or "hbm.stacks" is meant for the field stacks of the object hbm.  Writes
- * that path into buf, or returns false. */
+/* Finds the path that a key was meant for: "hbm_stacks" or "hbm.stacks" is the field stacks of the
+ * object hbm.  Writes the path into buf, or returns false. */
 static bool find_meant_path(const struct pz_fields *fields, const char *key,
                             char buf[LONGEST_KEY]) {
   size_t length = strlen(key);
@@ -330,8 +330,8 @@ static bool find_meant_path(const struct pz_fields *fields, const char *key,
       size_t n = strcspn(at, "|");
       bool same = n == length && n < LONGEST_KEY && memchr(at, '.', n);
       for (size_t k = 0; k < n && same; k++) {
-        bool both_join = strchr("._", at[k]) && strchr("._", key[k]);
-        same = at[k] == key[k] || both_join;
+        bool are_separators = strchr("._", at[k]) && strchr("._", key[k]);
+        same = at[k] == key[k] || are_separators;
       }
       if (!same) continue;
       copy_part(buf, LONGEST_KEY, at, n);
@@ -372,9 +372,10 @@ static void refuse_key(struct pz_fields *fields, const char *prefix, const char 
  * Returns false if one was refused. */
 static bool check_keys(struct pz_fields *fields, const json_t *object, const char *prefix) {
   char path[2 * LONGEST_KEY];
-  json_t *o = (json_t *)(uintptr_t)object; /* jansson's iterators have no const variant */
-  for (void *it = json_object_iter(o); it; it = json_object_iter_next(o, it)) {
-    const char *key = json_object_iter_key(it);
+  json_t *members = (json_t *)(uintptr_t)object; /* jansson's iterators have no const variant */
+  for (void *member = json_object_iter(members); member;
+       member = json_object_iter_next(members, member)) {
+    const char *key = json_object_iter_key(member);
     int n = snprintf(path, sizeof path, "%s%s", prefix, key);
     bool is_path = strchr(key, '.'); /* a key "a.b" is not the field b of an object a */
     enum key_kind kind = n < LONGEST_KEY && !is_path ? kind_of_key(fields, path) : UNKNOWN_KEY;
@@ -383,7 +384,8 @@ static bool check_keys(struct pz_fields *fields, const json_t *object, const cha
       return false;
     }
     snprintf(path, sizeof path, "%s%.60s.", prefix, key);
-    if (kind == OBJECT_KEY && !check_keys(fields, json_object_iter_value(it), path)) return false;
+    if (kind == OBJECT_KEY && !check_keys(fields, json_object_iter_value(member), path))
+      return false;
   }
   return true;
 }

@@ -1,6 +1,6 @@
-/* Typed fields of a JSON object from outside.  Keys may have alternatives, "n_embd|hidden_size", of
- * which the first that is present and not null counts; "a.b" is field b of the object a.  The first
- * error is kept, and names the file, the field, the value and what is accepted.
+/* Typed fields of a JSON object that a user has written.  Keys may have alternatives, as in
+ * "n_embd|hidden_size", of which the first that is present and not null is read; "a.b" is field b
+ * of the object a.  The first error is recorded with file, field, value and accepted values.
  *
  * The keys that were asked for are remembered.  Where a format is ours, pz_fields_end() refuses
  * every other key, so that a misspelt key is not mistaken for an absent one.  A reader therefore
@@ -18,9 +18,9 @@ struct pz_fields {
   struct pz_error *err;
   enum pz_status status;
   bool missing;   /* the error is about a missing field */
-  bool any_units; /* numbers outside of their usual range are intended */
+  bool any_units; /* accept numbers outside of their usual range */
   int n_asked;
-  const char *asked[PZ_FIELDS_MOST]; /* keys, not copied */
+  const char *asked[PZ_FIELDS_MOST]; /* the keys that were asked for, not copied */
 };
 
 struct pz_range {
@@ -38,59 +38,60 @@ bool pz_fields_bool_or(struct pz_fields *fields, const char *keys, bool absent);
  * to the JSON value. */
 const char *pz_fields_text_or(struct pz_fields *fields, const char *keys, const char *absent);
 
-/* A field of one of our formats: how it is read, and how doc/fields.md describes it. */
+/* A field of one of our formats, as it is read and as doc/fields.md describes it. */
 enum pz_key_type { PZ_KEY_INT, PZ_KEY_REAL, PZ_KEY_FLAG, PZ_KEY_TEXT, PZ_KEY_OTHER };
 enum { PZ_KEY_MUST = -1 };
 struct pz_key {
   const char *key;
-  int type;      /* enum pz_key_type, or from PZ_KEY_OTHER on a type of the reader's own */
-  size_t offset; /* in the struct: of an int64_t, a double, a bool or an array of max characters */
+  int type;      /* enum pz_key_type; its reader defines the types from PZ_KEY_OTHER on */
+  size_t offset; /* of the member: an int64_t, a double, a bool or an array of max characters */
   double min, max;
-  double
-      absent; /* default, or PZ_KEY_MUST if required, and a required text defaults to the file's name */
+  /* The default, or PZ_KEY_MUST if the field is required.  The default of a text is "", or the name
+   * of the file with PZ_KEY_MUST. */
+  double absent;
   const char *unit; /* "" without a unit */
-  const char
-      *about; /* "MEANING", or "MEANING; absent: CONSEQUENCE" if the default is not a value */
-  /* Usual range of a physical value.  A number outside of it is probably in another unit.  0, 0: no
-   * check. */
+  /* "MEANING", or "MEANING; absent: CONSEQUENCE" if the default is not a value. */
+  const char *about;
+  /* The usual range of a physical value, or 0 and 0 if there is none.  A number outside of it is
+   * probably in another unit. */
   double usual_min, usual_max;
 };
 
-/* Reads a field into its member of *out, unless its type is PZ_KEY_OTHER or above. */
+/* Reads a field into its member of the struct *out.  Ignores types from PZ_KEY_OTHER on. */
 void pz_fields_read(struct pz_fields *fields, const struct pz_key *row, void *out);
 
-/* Appends {field, unit, accepted, required, default or absent, meaning} to a list.  `accepted` is
- * NULL where it follows from type and range. */
+/* Appends a description of a field to a list: {field, unit, accepted, required, meaning, default or
+ * absent}.  `accepted` is NULL if it follows from the type and the range. */
 void pz_key_describe(const struct pz_key *row, const char *accepted, json_t *list);
 
 /* Returns the value of a field of any type, or NULL if it is absent or null. */
 const json_t *pz_fields_value(struct pz_fields *fields, const char *keys);
 
-/* A row of a table of fields; the usual range may be left out. */
+/* A row of a table of fields, with values for the other members. */
 #define PZ_KEY(name, ...)                                                                          \
   { .key = name, __VA_ARGS__ }
 
-/* Returns the largest usual value, or the largest accepted one if no range is usual. */
+/* Returns the largest usual value, or the largest accepted one if there is no usual range. */
 static inline double pz_key_most(const struct pz_key *row) {
   return row->usual_max > 0 ? row->usual_max : row->max;
 }
 
-/* Refuses a number outside of its usual range, and names the value that is probably meant, unless
- * any unit is accepted. */
+/* Records an error for a number outside of its usual range, with the value that is probably meant,
+ * unless any_units is set. */
 void pz_fields_check_usual(struct pz_fields *fields, const struct pz_key *row);
 
-/* Accepts fields of any content that are not read. */
+/* Accepts fields that are not read, whatever their values. */
 void pz_fields_allow(struct pz_fields *fields, const char *const *keys, size_t n);
 
-/* Refuses the value of a field; `accepted` names the accepted values. */
+/* Records an error about the value of a field; `accepted` describes the accepted values. */
 void pz_fields_refuse(struct pz_fields *fields, const char *keys, const char *accepted);
 
-/* Reads the fields of an object, whose first error pz_fields_end() raises. */
+/* Returns a reader of the fields of an object.  pz_fields_end() raises its first error. */
 struct pz_fields pz_fields_of(struct pz_call *call, const char *name, const json_t *root);
 
-/* Refuses keys that were never asked for, also within objects whose fields were ("a.b"), with the
- * nearest known key or all of them, and raises the first error of all fields.  An unknown key
- * replaces an error about a missing field, because it may be that field misspelt. */
+/* Raises the first error, or an error about a key that was never asked for.  The latter suggests
+ * the nearest known key, covers objects of which fields were asked for ("a.b"), and replaces an
+ * error about a missing field, because the key may be that field misspelt. */
 void pz_fields_end(struct pz_call *call, struct pz_fields *fields);
 
 /* Like pz_fields_end(), but returns the error. */

@@ -5,7 +5,7 @@
  * links of a path to the place where the bytes will go and decides how: a regular file is replaced
  * by a new one that is written beside it and renamed (replace_file), so that a reader sees either
  * the old or the new content; pipes, devices and descriptors are written to as they are
- * (write_open).  src/wasm/files.c implements the same interface for files in memory. */
+ * (pz_file_save).  src/wasm/files.c implements the same interface for files in memory. */
 #include "core/file.h"
 
 #include <dirent.h>
@@ -60,8 +60,8 @@ static _Noreturn void raise_too_large(struct pz_call *call, const char *path, si
   pz_raise(call, PZ_LIMIT, "%s: larger than %zu bytes, the most that is read", path, limit);
 }
 
-/* Reads until the end, since the sizes of pipes and of files under /proc are not known
- * beforehand. */
+/* Returns the bytes up to the end of a file.  The sizes of pipes and of files under /proc are not
+ * known beforehand. */
 static char *read_until_end(struct pz_call *call, int fd, const char *path, size_t limit,
                             size_t *bytes) {
   enum { CHUNK = 1 << 14 };
@@ -117,13 +117,13 @@ const struct pz_file_bytes *pz_file_open(struct pz_call *call, const char *path,
 
 enum { LONGEST_PATH = 4096, LONGEST_BASE = 200, MOST_LINKS = 40, MOST_ATTEMPTS = 100 };
 
-/* Where the bytes for a path go once its links are followed. */
+/* The place where the bytes for a path are written, after its links were followed. */
 struct target {
   char path[LONGEST_PATH];
   enum { REPLACE_FILE, OPEN_FILE, USE_DESCRIPTOR } how;
-  int fd;         /* a descriptor of this process, with USE_DESCRIPTOR */
-  bool exists;    /* a file is there already */
-  struct stat st; /* its mode and owner */
+  int fd;            /* with USE_DESCRIPTOR, a descriptor of this process */
+  bool exists;       /* there is a file at the path */
+  struct stat state; /* of that file */
 };
 
 static _Noreturn void raise_too_long(struct pz_call *call, const char *path) {
@@ -142,37 +142,41 @@ static bool resolve_link(struct target *target, const char *link) {
   return true;
 }
 
-/* Returns whether the path is /proc/PID/fd/N, to which /dev/stdout and /dev/fd/N lead, and sets how
- * it is written.  The text of such a link need not name a file, so it is not followed.  Descriptors
- * of this process are used as they are, which keeps their offset; those of others are opened. */
-static bool is_descriptor(struct target *target) {
-  char folder[LONGEST_PATH], *end;
-  struct stat at, proc, own;
+/* Returns whether the path is /proc/PID/fd/N, to which /dev/stdout and /dev/fd/N lead.  If so,
+ * sets how it is written.  The text of such a link need not name a file, so it is not followed.
+ * Descriptors of this process are used as they are, which keeps their offset; those of others
+ * are opened. */
+static bool find_descriptor(struct target *target) {
+  char folder[LONGEST_PATH], *number_end;
+  struct stat folder_state, proc, own;
   const char *slash = strrchr(target->path, '/');
   if (!slash) return false;
   snprintf(folder, sizeof folder, "%.*s", (int)(slash + 1 - target->path), target->path);
-  if (stat(folder, &at) != 0 || stat("/proc", &proc) != 0 || at.st_dev != proc.st_dev) return false;
+  if (stat(folder, &folder_state) != 0 || stat("/proc", &proc) != 0 ||
+      folder_state.st_dev != proc.st_dev)
+    return false;
   if (stat("/proc/self", &own) != 0 || own.st_dev != proc.st_dev) return false; /* no procfs */
-  bool own_folder = stat("/proc/self/fd", &own) == 0 && own.st_ino == at.st_ino;
-  long fd = strtol(slash + 1, &end, 10);
-  bool is_number = end != slash + 1 && !*end;
+  bool own_folder = stat("/proc/self/fd", &own) == 0 && own.st_ino == folder_state.st_ino;
+  long fd = strtol(slash + 1, &number_end, 10);
+  bool is_number = number_end != slash + 1 && !*number_end;
   target->how = own_folder && is_number ? USE_DESCRIPTOR : OPEN_FILE;
   target->fd = target->how == USE_DESCRIPTOR ? (int)fd : -1;
   return true;
 }
 
+/* Sets the target to the end of the links of a path. */
 static void follow_links(struct pz_call *call, const char *path, struct target *target) {
   char link[LONGEST_PATH];
   *target = (struct target){.fd = -1};
   if (strlen(path) >= LONGEST_PATH) raise_too_long(call, path);
   memcpy(target->path, path, strlen(path) + 1);
   for (int i = 0; i < MOST_LINKS; i++) {
-    if (lstat(target->path, &target->st) != 0) {
+    if (lstat(target->path, &target->state) != 0) {
       if (errno != ENOENT) raise_errno(call, path, "write");
       return;
     }
-    target->exists = !S_ISLNK(target->st.st_mode);
-    if (target->exists || is_descriptor(target)) return;
+    target->exists = !S_ISLNK(target->state.st_mode);
+    if (target->exists || find_descriptor(target)) return;
     ssize_t n = readlink(target->path, link, sizeof link - 1);
     if (n < 0) raise_errno(call, path, "follow the link");
     link[n] = '\0';
@@ -186,7 +190,7 @@ static void follow_links(struct pz_call *call, const char *path, struct target *
 static void find_target(struct pz_call *call, const char *path, struct target *target) {
   follow_links(call, path, target);
   if (!target->exists) return;
-  mode_t mode = target->st.st_mode;
+  mode_t mode = target->state.st_mode;
   const char *refused = NULL;
   if (S_ISDIR(mode)) refused = "directory";
   if (S_ISSOCK(mode)) refused = "socket";
@@ -215,10 +219,11 @@ static int create_temporary(const struct target *target, char temporary[LONGEST_
   }
   if (fd < 0 || !target->exists) return fd;
   struct stat created;
-  bool owner_kept = fstat(fd, &created) == 0 &&
-                    ((created.st_uid == target->st.st_uid && created.st_gid == target->st.st_gid) ||
-                     fchown(fd, target->st.st_uid, target->st.st_gid) == 0);
-  if (owner_kept && fchmod(fd, target->st.st_mode & 07777) == 0) return fd;
+  bool owner_kept =
+      fstat(fd, &created) == 0 &&
+      ((created.st_uid == target->state.st_uid && created.st_gid == target->state.st_gid) ||
+       fchown(fd, target->state.st_uid, target->state.st_gid) == 0);
+  if (owner_kept && fchmod(fd, target->state.st_mode & 07777) == 0) return fd;
   close(fd);
   unlink(temporary);
   errno = EPERM;
@@ -231,14 +236,14 @@ static bool may_overwrite(const struct target *target) {
   return target->exists && (errno == EACCES || errno == EPERM || errno == EROFS);
 }
 
-/* Writes and closes.  Returns false, and the errno of the first failure. */
+/* Writes bytes to a descriptor and closes it.  Returns false, with the errno of the first
+ * failure, if not all were written. */
 static bool write_and_close(int fd, const char *text, size_t bytes, bool sync) {
   bool written = true;
   while (bytes && written) {
     ssize_t n = write(fd, text, bytes);
-    if (n < 0 && errno == EINTR) continue;
-    written = n >= 0;
-    if (!written) break;
+    written = n >= 0 || errno == EINTR;
+    if (n < 0) continue;
     text += n;
     bytes -= (size_t)n;
   }
@@ -300,35 +305,33 @@ void pz_file_save(struct pz_call *call, const char *path, const char *text, size
 }
 
 bool pz_file_same(const char *a, const char *b) {
-  struct stat file_state, y;
+  struct stat a_state, b_state;
   if (strcmp(a, b) == 0) return true;
-  return stat(a, &file_state) == 0 && stat(b, &y) == 0 && S_ISREG(file_state.st_mode) &&
-         file_state.st_dev == y.st_dev && file_state.st_ino == y.st_ino;
+  return stat(a, &a_state) == 0 && stat(b, &b_state) == 0 && S_ISREG(a_state.st_mode) &&
+         a_state.st_dev == b_state.st_dev && a_state.st_ino == b_state.st_ino;
 }
 
-/* A path, and whether it is a link that leads to a regular file or to nowhere.  /dev/stdout is no
- * such link. */
-struct link_question {
+struct link_check {
   const char *path;
-  bool is_link;
+  bool is_link; /* to a regular file or to nowhere, unlike /dev/stdout */
 };
 
-static void find_link(struct pz_call *call, void *ctx) {
-  struct link_question *question = ctx;
+static void check_link(struct pz_call *call, void *ctx) {
+  struct link_check *check = ctx;
   struct target target;
-  struct stat own;
-  if (lstat(question->path, &own) != 0 || !S_ISLNK(own.st_mode)) return;
-  follow_links(call, question->path, &target);
-  question->is_link = target.how == REPLACE_FILE && (!target.exists || S_ISREG(target.st.st_mode));
+  struct stat path_state;
+  if (lstat(check->path, &path_state) != 0 || !S_ISLNK(path_state.st_mode)) return;
+  follow_links(call, check->path, &target);
+  check->is_link = target.how == REPLACE_FILE && (!target.exists || S_ISREG(target.state.st_mode));
 }
 
 void pz_file_require_output(struct pz_call *call, const char *path, const char *const *inputs,
                             size_t n) {
-  struct link_question question = {path, false};
+  struct link_check check = {path, false};
   for (size_t i = 0; i < n; i++)
     if (pz_file_same(path, inputs[i]))
       pz_raise(call, PZ_IO, "%s would be overwritten, and is read; accepted: another file", path);
-  if (pz_border(find_link, &question, NULL) == PZ_OK && question.is_link)
+  if (pz_border(check_link, &check, NULL) == PZ_OK && check.is_link)
     pz_raise(call, PZ_IO, "%s is a link; accepted: a new file or one to replace", path);
   pz_file_require_writable(call, path);
 }

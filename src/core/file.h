@@ -16,13 +16,14 @@ bool pz_file_named(const char *word);
  * and sockets are accepted only if they are open already and named so: /dev/stdin, /dev/fd/N. */
 char *pz_file_text(struct pz_call *call, const char *path, size_t limit, size_t *bytes);
 
-/* The content of a file without a NUL behind it: of a regular file mapped read-only, of anything
- * else a copy of at most PZ_FILE_MOST_COPIED bytes.  It is given back when the call ends. */
 enum { PZ_FILE_MOST_COPIED = 1 << 28 };
 struct pz_file_bytes {
   const void *data;
   size_t bytes;
 };
+
+/* Returns the content of a file without a NUL behind it, until the call ends.  A regular file is
+ * mapped read-only; of anything else at most PZ_FILE_MOST_COPIED bytes are copied. */
 const struct pz_file_bytes *pz_file_open(struct pz_call *call, const char *path, size_t limit);
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -34,14 +35,13 @@ const struct pz_file_bytes *pz_file_open(struct pz_call *call, const char *path,
  * without permission to write are PZ_IO. */
 void pz_file_save(struct pz_call *call, const char *path, const char *text, size_t bytes);
 
-/* Raises the error that pz_file_save() would raise before it writes.  Ask before long work; nothing
- * is changed. */
+/* Raises the error that pz_file_save() would raise before it writes, and changes nothing.  To be
+ * called before long work. */
 void pz_file_require_writable(struct pz_call *call, const char *path);
 
-/* Checks a path that a user has named for output, of a command that reads the `inputs`.  Raises
- * PZ_IO if it is one of them, also through links; if it is a link to a file or to nowhere, because
- * others may read that file (/dev/stdout is accepted); and where pz_file_require_writable()
- * does. */
+/* Checks the path of an output of a command that reads the n `inputs`.  Raises PZ_IO if it is the
+ * same file as an input; if it is a link to a file or to nowhere, because others may read that file
+ * (/dev/stdout is accepted); or if pz_file_require_writable() does. */
 void pz_file_require_output(struct pz_call *call, const char *path, const char *const *inputs,
                             size_t n);
 
@@ -55,7 +55,7 @@ bool pz_file_is_directory(const char *path);
 /* Returns whether the path is a regular file, or a link to one. */
 bool pz_file_is_regular(const char *path);
 
-/* The sorted names in a folder without hidden ones, with NULL behind the last. */
+/* Returns the sorted names of the files in a folder, without hidden ones.  NULL ends the list. */
 const char *const *pz_file_names_in(struct pz_call *call, const char *path);
 
 /* Returns the path with `text` before the extension of its name. */

@@ -12,6 +12,7 @@
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
+/* The text that jansson has not read yet. */
 struct source {
   const char *at, *end;
 };
@@ -31,19 +32,16 @@ static size_t next_byte(void *buffer, size_t size, void *ctx) {
  * Therefore the first allocation that fails gets a reserved block, twice as large as the longest
  * token, and the text ends there. */
 static json_t *parse_text(const char *text, size_t bytes, json_error_t *where) {
-  enum { LEAST = 64 };
+  enum { SHORTEST_RESERVE = 64 };
   struct source source = {text, text + bytes};
-  size_t most;
-  if (__builtin_mul_overflow(bytes, 2, &most) || __builtin_add_overflow(most, LEAST, &most) ||
-      !pz_json_reserve(most))
-    return NULL;
+  if (bytes > SIZE_MAX / 4 || !pz_json_reserve(2 * bytes + SHORTEST_RESERVE)) return NULL;
   json_t *value = json_load_callback(next_byte, &source, JSON_REJECT_DUPLICATES, where);
   pz_json_reserve_end();
   return value;
 }
 
-/* What is accepted instead of the text that caused the error. */
-static const char *accepted_instead(const json_error_t *where) {
+/* Returns a description of the text that would be accepted instead of the erroneous one. */
+static const char *describe_accepted(const json_error_t *where) {
   switch (json_error_code(where)) {
   case json_error_duplicate_key: return "each key once";
   case json_error_invalid_utf8: return "UTF-8";
@@ -69,7 +67,7 @@ json_t *pz_json_read(struct pz_call *call, const char *name, const char *text, s
   if (!value)
     pz_raise_at(call, PZ_BAD_INPUT, name, where.line, where.column,
                 "%s:%d:%d: not valid JSON: %s; accepted: %s", name, where.line, where.column,
-                where.text, accepted_instead(&where));
+                where.text, describe_accepted(&where));
   if (!json_is_object(value))
     pz_raise(call, PZ_BAD_INPUT, "%s: found %s at the top; accepted: a JSON object", name,
              pz_json_type(value));
@@ -80,7 +78,7 @@ json_t *pz_json_read(struct pz_call *call, const char *name, const char *text, s
 
 struct output {
   struct pz_buffer *buffer;
-  bool failed;
+  bool failed; /* there was no memory for a part of the text */
 };
 
 static int append_output(const char *text, size_t bytes, void *ctx) {
@@ -131,7 +129,7 @@ char *pz_json_brief(const json_t *value, char *buf, size_t size) {
   struct pz_buffer text = {0};
   bool lost_before = pz_json_lost();
   bool complete = append_value(&text, value, JSON_ENCODE_ANY | JSON_COMPACT);
-  if (!lost_before) pz_json_lost_set(false); /* the message is what may be incomplete */
+  if (!lost_before) pz_json_lost_set(false); /* only the message may be incomplete */
   snprintf(buf, size, "%s", complete ? text.text : "?");
   if (complete && text.bytes >= size && size > 4) memcpy(buf + size - 4, "...", 4);
   pz_free(text.text);

@@ -12,8 +12,8 @@
 
 #include "core/buffer.h"
 
-/* Parses one JSON object; `name` stands for the text in messages.  The value is released when the
- * call ends. */
+/* Parses one JSON object, which is released when the call ends.  `name` is that of the text, for
+ * messages. */
 json_t *pz_json_read(struct pz_call *call, const char *name, const char *text, size_t bytes);
 
 /* Checks that a document was built completely, and releases it when the call ends. */
@@ -23,17 +23,18 @@ json_t *pz_json_built(struct pz_call *call, json_t *value);
  * insertion, 17 digits. */
 void pz_json_print(struct pz_call *call, struct pz_buffer *buffer, const json_t *value);
 
-/* Returns the same text, for the caller of a public function, who frees it with pz_text_free(). */
+/* Returns the text of pz_json_print(), for the caller of a public function, who frees it with
+ * pz_text_free(). */
 char *pz_json_take(struct pz_call *call, const json_t *value);
 
 /* Appends the text of a value in the layout of json_dumps(). */
 void pz_json_add(struct pz_call *call, struct pz_buffer *buffer, const json_t *value, size_t flags);
 
-/* Returns the same text, in the memory of the call. */
+/* Returns the text of pz_json_add(), in the memory of the call. */
 char *pz_json_format(struct pz_call *call, const json_t *value, size_t flags);
 
-/* Parses a text that was parsed before, as a part of a document that is being built.  Returns a new
- * reference, or NULL if there is no memory, which pz_json_built() notices. */
+/* Parses a text that has been parsed before, as a part of a new document.  Returns a new reference,
+ * or NULL if there is no memory, which pz_json_built() then raises. */
 json_t *pz_json_parse_again(const char *text);
 
 /* Writes a value as compact text for a message into buf, cut to fit, and returns buf. */

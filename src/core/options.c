@@ -12,7 +12,7 @@
 
 #include "core/text.h"
 
-/* Name i of the options that are not hidden (pz_name_at). */
+/* Returns name i of the options that are not hidden (pz_name_at). */
 static const char *visible_name(const void *ctx, size_t i) {
   const struct pz_option_table *table = ctx;
   size_t seen = 0;
@@ -26,7 +26,7 @@ static const char *visible_name(const void *ctx, size_t i) {
 
 static const char *choice_name(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
 
-/* Writes an option's name as on the command line, with - for _.  Returns buf. */
+/* Writes a name as on the command line, with - for _, and returns buf. */
 static char *with_dashes(const char *name, char *buf, size_t size) {
   pz_text_copy(buf, size, name);
   for (char *at = buf; *at; at++)
@@ -40,40 +40,40 @@ char *pz_option_name(const struct pz_option *option, char *buf, size_t size) {
 
 /* ---- parsing: which option ------------------------------------------------------------------ */
 
-/* Returns the option with a name of n characters, or NULL.  Sets *off if the name is "no-"
- * before the name of a switch. */
+/* Returns the option with this name, or NULL.  Sets *is_off if the name is "no-" and the name of a
+ * switch. */
 static const struct pz_option *find_name(const struct pz_option_table *table, const char *name,
-                                         size_t n, bool *off) {
-  bool may_be_off = n > 3 && strncmp(name, "no-", 3) == 0;
+                                         size_t length, bool *is_off) {
+  bool may_be_off = length > 3 && strncmp(name, "no-", 3) == 0;
   const struct pz_option *switched_off = NULL;
-  *off = false;
+  *is_off = false;
   for (size_t i = 0; i < table->n; i++) {
     const struct pz_option *option = &table->options[i];
-    char own[64];
-    pz_option_name(option, own, sizeof own);
-    size_t n_own = strlen(own);
+    char known[64];
+    pz_option_name(option, known, sizeof known);
+    size_t n_known = strlen(known);
     if (option->hidden) continue;
-    if (n_own == n && strncmp(own, name, n) == 0) return option;
+    if (n_known == length && strncmp(known, name, length) == 0) return option;
     bool is_switch = option->type == PZ_OPTION_SWITCH;
-    if (may_be_off && is_switch && n_own == n - 3 && strncmp(own, name + 3, n_own) == 0)
+    if (may_be_off && is_switch && n_known == length - 3 && strncmp(known, name + 3, n_known) == 0)
       switched_off = option;
   }
-  *off = switched_off;
+  *is_off = switched_off;
   return switched_off;
 }
 
 /* Returns the option that a word of the command line names, or NULL.  *value is its value if
  * that is part of the word ("--tp=8"). */
 static const struct pz_option *find_option(const struct pz_option_table *table, const char *word,
-                                           const char **value, bool *off) {
+                                           const char **value, bool *is_off) {
   *value = NULL;
-  *off = false;
+  *is_off = false;
   if (word[1] == '-') {
     size_t n = strcspn(word + 2, "=");
     if (word[2 + n] == '=') *value = word + 3 + n;
-    return find_name(table, word + 2, n, off);
+    return find_name(table, word + 2, n, is_off);
   }
-  if (word[2]) return NULL; /* letters have no value */
+  if (word[2]) return NULL; /* a letter and its value are two words */
   for (size_t i = 0; i < table->n; i++)
     if (table->options[i].letter == word[1] && !table->options[i].hidden) return &table->options[i];
   return NULL;
@@ -105,12 +105,12 @@ static const char *meant_option(const struct pz_option_table *table, const char 
  * word, or is the next word, or NULL. */
 static _Noreturn void raise_unknown(struct pz_call *call, const struct pz_option_table *table,
                                     const char *word, const char *value) {
-  char name[80], meant[64];
+  char name[80], dashed[64];
   snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
-  const char *near = strncmp(name, "--", 2) == 0 ? meant_option(table, name + 2, value) : NULL;
+  const char *meant = strncmp(name, "--", 2) == 0 ? meant_option(table, name + 2, value) : NULL;
   pz_raise(call, PZ_BAD_USE, "unknown option '%s'%s%s%s (--help lists all)", name,
-           near ? "; did you mean --" : "", near ? with_dashes(near, meant, sizeof meant) : "",
-           near ? "?" : "");
+           meant ? "; did you mean --" : "", meant ? with_dashes(meant, dashed, sizeof dashed) : "",
+           meant ? "?" : "");
 }
 
 /* ---- parsing: values ------------------------------------------------------------------------ */
@@ -123,6 +123,7 @@ static _Noreturn void raise_value(struct pz_call *call, const struct pz_option *
            found, accepted);
 }
 
+/* Returns the integer in a text, or raises an error. */
 static int64_t parse_int(struct pz_call *call, const struct pz_option *option, const char *text) {
   char *end;
   errno = 0;
@@ -134,6 +135,7 @@ static int64_t parse_int(struct pz_call *call, const struct pz_option *option, c
   return value;
 }
 
+/* Returns the number in a text, or raises an error. */
 static double parse_real(struct pz_call *call, const struct pz_option *option, const char *text) {
   char *end;
   double value = strtod(text, &end);
@@ -149,6 +151,7 @@ static const char *choice_names(struct pz_call *call, const struct pz_option *op
   return pz_text_join(pz_alloc(call, MOST, 1), MOST, choice_name, option->choices);
 }
 
+/* Returns the index of the choice that a text names, or raises an error. */
 static int parse_choice(struct pz_call *call, const struct pz_option *option, const char *text) {
   for (int i = 0; option->choices[i]; i++)
     if (pz_text_same(option->choices[i], text)) return i;
@@ -191,26 +194,26 @@ static void append_text(struct pz_call *call, const struct pz_option *option, co
  * on. */
 static void set_value(struct pz_call *call, const struct pz_option *option, const char *text,
                       void *settings) {
-  void *at = (char *)settings + option->offset;
+  void *member = (char *)settings + option->offset;
   switch (option->type) {
-  case PZ_OPTION_FLAG: *(bool *)at = true; break;
-  case PZ_OPTION_INT: *(int64_t *)at = parse_int(call, option, text); break;
-  case PZ_OPTION_NUMBER: *(int *)at = (int)parse_int(call, option, text); break;
-  case PZ_OPTION_SET: *(int *)at = parse_set(call, option, text); break;
-  case PZ_OPTION_SWITCH: *(int *)at = text == NULL; break;
-  case PZ_OPTION_REAL: *(double *)at = parse_real(call, option, text); break;
-  case PZ_OPTION_CHOICE: *(int *)at = parse_choice(call, option, text); break;
-  case PZ_OPTION_TEXT: *(const char **)at = text; break;
-  case PZ_OPTION_TEXTS: append_text(call, option, text, at); break;
+  case PZ_OPTION_FLAG: *(bool *)member = true; break;
+  case PZ_OPTION_INT: *(int64_t *)member = parse_int(call, option, text); break;
+  case PZ_OPTION_NUMBER: *(int *)member = (int)parse_int(call, option, text); break;
+  case PZ_OPTION_SET: *(int *)member = parse_set(call, option, text); break;
+  case PZ_OPTION_SWITCH: *(int *)member = text == NULL; break;
+  case PZ_OPTION_REAL: *(double *)member = parse_real(call, option, text); break;
+  case PZ_OPTION_CHOICE: *(int *)member = parse_choice(call, option, text); break;
+  case PZ_OPTION_TEXT: *(const char **)member = text; break;
+  case PZ_OPTION_TEXTS: append_text(call, option, text, member); break;
   }
 }
 
-/* Flags and switches have no value. */
+/* Returns whether the option is followed by a value. */
 static bool has_value(const struct pz_option *option) {
   return option->type != PZ_OPTION_FLAG && option->type != PZ_OPTION_SWITCH;
 }
 
-/* The option as --help shows it: "--kernels fused|eager". */
+/* Writes the option as --help shows it: "--kernels fused|eager". */
 static void print_usage(const struct pz_option *option, char *buf, size_t size) {
   char name[64];
   int n = snprintf(buf, size, "--%s", pz_option_name(option, name, sizeof name));
@@ -221,8 +224,8 @@ static void print_usage(const struct pz_option *option, char *buf, size_t size) 
       n += snprintf(buf + n, size - (size_t)n, "%s%s", i ? "|" : " ", option->choices[i]);
     return;
   }
-  const char *standard = option->type == PZ_OPTION_SET ? "LIST" : "N";
-  snprintf(buf + n, size - (size_t)n, " %s", option->arg ? option->arg : standard);
+  const char *argument = option->type == PZ_OPTION_SET ? "LIST" : "N";
+  snprintf(buf + n, size - (size_t)n, " %s", option->arg ? option->arg : argument);
 }
 
 int pz_options_read(struct pz_call *call, const struct pz_option_table *table, void *settings,
@@ -242,8 +245,8 @@ int pz_options_read(struct pz_call *call, const struct pz_option_table *table, v
       continue;
     }
     const char *value;
-    bool off;
-    const struct pz_option *option = find_option(table, word, &value, &off);
+    bool is_off;
+    const struct pz_option *option = find_option(table, word, &value, &is_off);
     if (!option) raise_unknown(call, table, word, value ? value : next);
     if (has_value(option)) {
       if (!value) {
@@ -259,7 +262,7 @@ int pz_options_read(struct pz_call *call, const struct pz_option_table *table, v
       pz_raise(call, PZ_BAD_USE, "%.*s takes no value; found '%s'", (int)strcspn(word, "="), word,
                value);
     }
-    set_value(call, option, off ? "off" : value, settings);
+    set_value(call, option, is_off ? "off" : value, settings);
   }
   return n_args;
 }
@@ -276,29 +279,30 @@ bool pz_option_same(const struct pz_option *option, const void *a, const void *b
   case PZ_OPTION_SET:
   case PZ_OPTION_SWITCH:
   case PZ_OPTION_CHOICE: return *(const int *)x == *(const int *)y;
-  case PZ_OPTION_TEXTS: /* the first tells whether any was given */
+  case PZ_OPTION_TEXTS: /* the first one is NULL if none was given */
   case PZ_OPTION_TEXT: return *(const char *const *)x == *(const char *const *)y;
   }
   return true;
 }
 
-/* Prints " (default 1)" into buf, or nothing if there is no default to show. */
+/* Writes " (default 1)" into buf, or "" if there is no default to show. */
 static void print_default(const struct pz_option *option, const void *settings, char *buf,
                           size_t size) {
   buf[0] = '\0';
-  if (option->standard) snprintf(buf, size, " (default: %s)", option->standard);
-  if (!settings || option->standard) return;
-  const void *at = (const char *)settings + option->offset;
-  if (option->type == PZ_OPTION_INT && *(const int64_t *)at >= 1)
-    snprintf(buf, size, " (default %" PRId64 ")", *(const int64_t *)at);
-  if (option->type == PZ_OPTION_CHOICE && *(const int *)at >= 0)
-    snprintf(buf, size, " (default %s)", option->choices[*(const int *)at]);
+  if (option->default_text) snprintf(buf, size, " (default: %s)", option->default_text);
+  if (!settings || option->default_text) return;
+  const void *value = (const char *)settings + option->offset;
+  if (option->type == PZ_OPTION_INT && *(const int64_t *)value >= 1)
+    snprintf(buf, size, " (default %" PRId64 ")", *(const int64_t *)value);
+  if (option->type == PZ_OPTION_CHOICE && *(const int *)value >= 0)
+    snprintf(buf, size, " (default %s)", option->choices[*(const int *)value]);
 }
 
-/* --help has the options in a column of HELP_LEFT characters and texts beside it, wrapped at
- * HELP_WIDTH. */
+/* --help prints the options in a column of HELP_LEFT characters, and their texts in a second column
+ * that is wrapped at HELP_WIDTH. */
 enum { HELP_LEFT = 23, HELP_INDENT = 2 + 4 + HELP_LEFT + 1, HELP_WIDTH = 80 };
 
+/* Prints a text in the second column of --help. */
 static void print_wrapped(const char *text, FILE *out) {
   int column = HELP_INDENT;
   while (*text) {
@@ -321,43 +325,43 @@ static void print_wrapped(const char *text, FILE *out) {
 void pz_options_help(const struct pz_option_table *table, const void *settings, FILE *out) {
   for (size_t i = 0; i < table->n; i++) {
     const struct pz_option *option = &table->options[i];
-    char left[240], standard[120], text[640], letter[8] = "    ";
+    char left[240], default_text[120], text[640], letter[8] = "    ";
     if (option->hidden) continue;
     print_usage(option, left, sizeof left);
-    print_default(option, settings, standard, sizeof standard);
+    print_default(option, settings, default_text, sizeof default_text);
     if (option->letter) snprintf(letter, sizeof letter, "-%c, ", option->letter);
     if (strlen(left) > HELP_LEFT)
       fprintf(out, "  %s%s\n%*s", letter, left, HELP_INDENT, "");
     else
       fprintf(out, "  %s%-*s ", letter, HELP_LEFT, left);
-    snprintf(text, sizeof text, "%s%s", option->help, standard);
+    snprintf(text, sizeof text, "%s%s", option->help, default_text);
     print_wrapped(text, out);
   }
 }
 
 /* Prints a text for roff, in which a leading dot is a request and a backslash an escape. */
-static void print_roff(const char *s, FILE *out) {
-  if (*s == '.' || *s == '\'') fputs("\\&", out);
-  for (; *s; s++) {
-    if (*s == '\\' || *s == '-') fputc('\\', out);
-    fputc(*s, out);
+static void print_roff(const char *text, FILE *out) {
+  if (*text == '.' || *text == '\'') fputs("\\&", out);
+  for (; *text; text++) {
+    if (*text == '\\' || *text == '-') fputc('\\', out);
+    fputc(*text, out);
   }
 }
 
 void pz_options_man(const struct pz_option_table *table, const void *settings, FILE *out) {
   for (size_t i = 0; i < table->n; i++) {
     const struct pz_option *option = &table->options[i];
-    char left[240], standard[120];
+    char left[240], default_text[120];
     if (option->hidden) continue;
     print_usage(option, left, sizeof left);
-    print_default(option, settings, standard, sizeof standard);
+    print_default(option, settings, default_text, sizeof default_text);
     fprintf(out, ".TP\n");
     if (option->letter) fprintf(out, "\\fB\\-%c\\fR, ", option->letter);
     fprintf(out, "\\fB");
     print_roff(left, out);
     fprintf(out, "\\fR\n");
     print_roff(option->help, out);
-    fprintf(out, "%s.\n", standard);
+    fprintf(out, "%s.\n", default_text);
   }
 }
 
@@ -379,23 +383,23 @@ static bool insert_number(struct pz_choices *choices, int64_t number) {
 
 struct pz_choices pz_choices_powers(int64_t most) {
   struct pz_choices choices = {.n = 0};
-  for (int64_t v = 1; v <= most && choices.n < PZ_CHOICES_MOST; v *= 2) {
-    choices.v[choices.n] = v;
+  for (int64_t power = 1; power <= most && choices.n < PZ_CHOICES_MOST; power *= 2) {
+    choices.v[choices.n] = power;
     choices.n++;
   }
   return choices;
 }
 
-void pz_choices_require(struct pz_call *call, const char *what, const struct pz_choices *choices,
+void pz_choices_require(struct pz_call *call, const char *name, const struct pz_choices *choices,
                         int least) {
   enum { MOST = 1 << 20 };
-  bool good = choices->n >= least && choices->n <= PZ_CHOICES_MOST;
-  for (int i = 0; good && i < choices->n; i++) {
+  bool is_accepted = choices->n >= least && choices->n <= PZ_CHOICES_MOST;
+  for (int i = 0; is_accepted && i < choices->n; i++) {
     int64_t before = i ? choices->v[i - 1] : 0;
-    good = choices->v[i] > before && choices->v[i] <= MOST;
+    is_accepted = choices->v[i] > before && choices->v[i] <= MOST;
   }
-  if (!good)
-    pz_raise(call, PZ_BAD_USE, "%s: accepted: %d to %d numbers from 1 to %d, ascending", what,
+  if (!is_accepted)
+    pz_raise(call, PZ_BAD_USE, "%s: accepted: %d to %d numbers from 1 to %d, ascending", name,
              least, PZ_CHOICES_MOST, MOST);
 }
 

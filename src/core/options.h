@@ -23,14 +23,13 @@ struct pz_option {
   const char *name; /* without leading dashes, with _ for - */
   char letter;      /* short name, or 0 */
   enum pz_option_type type;
-  /* In the struct of the command's settings, which holds the defaults before parsing. */
-  size_t offset;
-  const char *arg; /* what --help calls the value; NULL for N, or LIST of a set */
+  size_t offset;   /* of the member in the settings, which hold the defaults before parsing */
+  const char *arg; /* name of the value in --help; NULL stands for N, or LIST of a set */
   const char *help;
   double min, max;
   const char *const *choices; /* ends with NULL */
   bool hidden;                /* the command refuses the option */
-  const char *standard; /* what --help calls the default; NULL for the value in the settings */
+  const char *default_text;   /* the default in --help; NULL stands for the value in the settings */
 };
 
 struct pz_option_table {
@@ -38,13 +37,12 @@ struct pz_option_table {
   size_t n;
 };
 
-/* Parses argv[1..] into `settings`, moves the words that are no options to the front of argv[1..]
- * in their order, and returns their number.  Options end with `--`.  Errors name the word that was
- * found and what is accepted. */
+/* Parses the options in argv[1..] into `settings`.  Moves the other words to the front of
+ * argv[1..], in their order, and returns their number.  Options end at `--`. */
 int pz_options_read(struct pz_call *call, const struct pz_option_table *table, void *settings,
                     int argc, char **argv);
 
-/* Returns the name of an option on the command line, with - for _.  Returns buf. */
+/* Writes the name of an option as on the command line, with - for _, and returns buf. */
 char *pz_option_name(const struct pz_option *option, char *buf, size_t size);
 
 /* Returns whether an option has the same value in two settings of a command. */
@@ -53,16 +51,17 @@ bool pz_option_same(const struct pz_option *option, const void *a, const void *b
 /* Prints aligned lines for --help; `settings` holds the defaults to show, or is NULL. */
 void pz_options_help(const struct pz_option_table *table, const void *settings, FILE *out);
 
-/* Prints the same as .TP entries of a man page. */
+/* Prints the options as .TP entries of a man page. */
 void pz_options_man(const struct pz_option_table *table, const void *settings, FILE *out);
 
 /* ---- lists of numbers to choose from, as given on the command line: 1,2,4 ------------------- */
 
-/* Powers of two from 1 to `most`. */
+/* Returns the powers of two from 1 to `most`. */
 struct pz_choices pz_choices_powers(int64_t most);
 
-/* Raises PZ_BAD_USE unless the list has at least `least` ascending numbers from 1 to 2^20. */
-void pz_choices_require(struct pz_call *call, const char *what, const struct pz_choices *choices,
+/* Raises PZ_BAD_USE unless the list has at least `least` ascending numbers from 1 to 2^20;
+ * `name` is that of the list, for messages. */
+void pz_choices_require(struct pz_call *call, const char *name, const struct pz_choices *choices,
                         int least);
 
 /* Reads comma-separated numbers from 1 to `most`; `name` is that of the option, for messages. */

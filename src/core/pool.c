@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/num.h"
 
 enum { MOST_THREADS = 1024 };
 
@@ -22,15 +23,16 @@ struct pz_pool {
   unsigned threads; /* including the caller */
   struct worker *workers;
   /* The current loop, which is changed only under the lock. */
-  uint64_t round; /* counts the loops */
-  unsigned busy;  /* workers that have not ended it yet */
+  uint64_t round; /* the number of the current loop */
+  unsigned busy;  /* workers that have not finished the current loop */
   bool quit;
   size_t n;
   pz_pool_fn *fn;
   void *ctx;
-  atomic_size_t next; /* item */
+  atomic_size_t next; /* the first item that no thread has begun */
 };
 
+/* Works on items of the current loop until all are begun. */
 static void work_on_items(struct pz_pool *pool, unsigned worker) {
   for (;;) {
     size_t i = atomic_fetch_add(&pool->next, 1);
@@ -39,29 +41,24 @@ static void work_on_items(struct pz_pool *pool, unsigned worker) {
   }
 }
 
-static void *wait_for_loops(void *arg) {
-  const struct worker *own = arg;
-  struct pz_pool *pool = own->pool;
-  uint64_t seen = 0;
+/* Runs on each thread but that of the caller: waits for loops and works on their items. */
+static void *wait_for_loops(void *worker) {
+  const struct worker *self = worker;
+  struct pz_pool *pool = self->pool;
+  uint64_t seen_round = 0;
   pthread_mutex_lock(&pool->lock);
   for (;;) {
-    while (pool->round == seen && !pool->quit) pthread_cond_wait(&pool->start, &pool->lock);
+    while (pool->round == seen_round && !pool->quit) pthread_cond_wait(&pool->start, &pool->lock);
     if (pool->quit) break;
-    seen = pool->round;
+    seen_round = pool->round;
     pthread_mutex_unlock(&pool->lock);
-    work_on_items(pool, own->index);
+    work_on_items(pool, self->index);
     pthread_mutex_lock(&pool->lock);
     pool->busy--;
     if (pool->busy == 0) pthread_cond_signal(&pool->done);
   }
   pthread_mutex_unlock(&pool->lock);
   return NULL;
-}
-
-static unsigned count_processors(void) {
-  long n = sysconf(_SC_NPROCESSORS_ONLN);
-  if (n > MOST_THREADS) return MOST_THREADS;
-  return n < 1 ? 1 : (unsigned)n;
 }
 
 void pz_pool_free(struct pz_pool *pool) {
@@ -99,7 +96,8 @@ void pz_pool_for(struct pz_pool *pool, size_t n, pz_pool_fn *fn, void *ctx) {
 static void free_pool(void *pool) { pz_pool_free(pool); }
 
 struct pz_pool *pz_pool_open(struct pz_call *call, unsigned threads) {
-  if (threads == 0) threads = count_processors();
+  int64_t processors = pz_max(sysconf(_SC_NPROCESSORS_ONLN), 1);
+  if (threads == 0) threads = (unsigned)pz_min(processors, MOST_THREADS);
   if (threads > MOST_THREADS)
     pz_raise(call, PZ_BAD_USE, "%u threads; accepted: 1 to %d, or 0 for one per processor", threads,
              MOST_THREADS);
@@ -134,19 +132,21 @@ struct tasks {
   struct pz_error error; /* the error of that item */
 };
 
-/* One item within its border. */
+/* One item of a loop. */
 struct task {
   const struct tasks *tasks;
   size_t i;
   unsigned worker;
 };
 
+/* Runs one item (pz_call_fn). */
 static void run_task(struct pz_call *call, void *ctx) {
   const struct task *task = ctx;
   task->tasks->fn(call, task->tasks->ctx, task->i, task->worker);
 }
 
-/* Items are handed out in ascending order, so every item below a failed one has been started. */
+/* Runs an item unless a lower one has failed.  Items are begun in ascending order, so all items
+ * below a failed one are run. */
 static void run_in_border(void *ctx, size_t i, unsigned worker) {
   struct tasks *tasks = ctx;
   struct task task = {tasks, i, worker};

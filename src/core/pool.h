@@ -8,21 +8,21 @@
 
 struct pz_pool;
 
-/* Works on item i; `worker` (0 .. threads-1) selects the scratch memory of the thread. */
+/* Works on item i.  `worker` is the index of the thread, 0 .. threads-1. */
 typedef void pz_pool_fn(void *ctx, size_t i, unsigned worker);
 
-/* Returns a pool with a number of threads that includes the caller's own; 0 stands for the
- * number of processors.  If not all threads can be started, the pool has fewer.  It is freed
- * when the call ends; an owner that outlives the call takes it over with pz_undefer(). */
+/* Returns a pool of `threads` threads, including that of the caller; 0 stands for the number of
+ * processors.  If not all threads can be started, the pool has fewer.  It is freed when the call
+ * ends; an owner that outlives the call takes it over with pz_undefer(). */
 struct pz_pool *pz_pool_open(struct pz_call *call, unsigned threads);
 void pz_pool_free(struct pz_pool *pool);
 unsigned pz_pool_threads(const struct pz_pool *pool);
 
-/* Runs fn for i = 0 .. n-1 and waits until all are done.  fn must not raise.  Not reentrant. */
+/* Runs fn for i = 0 .. n-1 and waits until all are done.  fn must not raise, nor use the pool. */
 void pz_pool_for(struct pz_pool *pool, size_t n, pz_pool_fn *fn, void *ctx);
 
-/* One task: item i, on worker 0 .. threads-1.  `task` is a call of its own, whose memory ends with
- * the task; results go to memory that the caller provides. */
+/* Works on item i, like pz_pool_fn, within a call of its own.  Its memory is released when the item
+ * is done, so results are stored in memory of the caller. */
 typedef void pz_task_fn(struct pz_call *task, void *ctx, size_t i, unsigned worker);
 
 /* Runs fn for i = 0 .. n-1, on the threads of the pool, or on this thread if pool is NULL.  If

@@ -14,8 +14,8 @@
 #include "core/text.h"
 
 static const double LINE_EVERY_S = 5.0, BAR_EVERY_S = 0.1, CALL_EVERY_S = 0.05;
-static const double HARDLY_SEEN_S = 0.5;
-enum { MOST_BAR = 24, LEAST_BAR = 8 };
+static const double HARDLY_SEEN_S = 0.5; /* a bar that ends earlier is erased */
+enum { MOST_BAR = 24, LEAST_BAR = 8 };   /* columns of a bar */
 
 double pz_clock_s(void) {
   struct timespec now;
@@ -27,52 +27,51 @@ enum pz_progress_style pz_progress_style_of(FILE *out) {
   return isatty(fileno(out)) ? PZ_PROGRESS_BAR : PZ_PROGRESS_LINES;
 }
 
-bool pz_colour_on(FILE *out) {
-  const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-  if ((no && *no) || (term && strcmp(term, "dumb") == 0)) return false;
-  return isatty(fileno(out));
-}
-
-const char *pz_colour(FILE *out, enum pz_colour c) {
+const char *pz_colour(FILE *out, enum pz_colour colour) {
   static const char *const codes[] = {"\033[0m", "\033[1m", "\033[31m", "\033[32m"};
-  return pz_colour_on(out) ? codes[c] : "";
+  const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+  if ((no_color && *no_color) || (term && strcmp(term, "dumb") == 0)) return "";
+  return isatty(fileno(out)) ? codes[colour] : "";
 }
 
 int pz_terminal_columns(FILE *out) {
   enum { MANY = 1 << 20 };
-  struct winsize winsize = {0};
-  bool known = ioctl(fileno(out), TIOCGWINSZ, &winsize) == 0 && winsize.ws_col > 0;
-  return known ? winsize.ws_col : MANY;
+  struct winsize size = {0};
+  bool is_terminal = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return is_terminal ? size.ws_col : MANY;
 }
 
 /* ---- one line ------------------------------------------------------------------------------- */
 
-/* The parts of a progress line.  Label, percentage and time are always shown. */
+/* The texts of a progress line, of which label, percentage and time are always shown. */
 struct parts {
   char label[96], percent[16], time[48], count[96], rate[64];
   const char *note;
   double fraction;
 };
 
-static void bar_text(double fraction, int width, char *bar) {
-  int full = (int)(fraction * width);
+/* Writes "[###...] ", or "" without columns. */
+static void bar_text(double fraction, int columns, char *bar) {
+  int filled = (int)(fraction * columns);
   *bar = '\0';
-  if (width < 1) return;
+  if (columns < 1) return;
   bar[0] = '[';
-  memset(bar + 1, '#', (size_t)full);
-  memset(bar + 1 + full, '.', (size_t)(width - full));
-  memcpy(bar + 1 + width, "] ", 3);
+  memset(bar + 1, '#', (size_t)filled);
+  memset(bar + 1 + filled, '.', (size_t)(columns - filled));
+  memcpy(bar + 1 + columns, "] ", 3);
 }
 
 /* Shortens a text to a number of columns, of which the last two become dots. */
 static void shorten(char *text, int columns) {
-  int n = 0;
+  int column = 0;
   if (pz_text_columns(text) <= columns) return;
   for (char *at = text; *at; at++) {
-    if (((unsigned char)*at & 0xC0) != 0x80 && n++ == columns - 2) {
+    bool begins_character = ((unsigned char)*at & 0xC0) != 0x80;
+    if (begins_character && column == columns - 2) {
       memcpy(at, "..", 3); /* at least two more columns follow, so there is room */
       return;
     }
+    column += begins_character;
   }
 }
 
@@ -80,12 +79,13 @@ static void shorten(char *text, int columns) {
 static bool add_clause(char *line, size_t size, const char *text, size_t n, int room) {
   char clause[128];
   snprintf(clause, sizeof clause, ", %.*s", (int)n, text);
-  size_t at = strlen(line), more = strlen(clause);
-  if (pz_text_columns(line) + pz_text_columns(clause) > room || at + more >= size) return false;
-  memcpy(line + at, clause, more + 1);
+  size_t used = strlen(line), more = strlen(clause);
+  if (pz_text_columns(line) + pz_text_columns(clause) > room || used + more >= size) return false;
+  memcpy(line + used, clause, more + 1);
   return true;
 }
 
+/* Appends as many clauses of the note as there is room for. */
 static void add_note(char *line, size_t size, const char *note, int room) {
   bool fits = true;
   while (note && *note && fits) {
@@ -101,17 +101,18 @@ static void add_note(char *line, size_t size, const char *note, int room) {
  * shortened last. */
 static void bar_line(struct parts *parts, int room, char *line, size_t size) {
   char bar[MOST_BAR + 4];
-  int always = pz_text_columns(parts->label) + 1 + pz_text_columns(parts->percent) + 2 +
-               pz_text_columns(parts->time);
-  int count = 2 + pz_text_columns(parts->count),
+  int required = pz_text_columns(parts->label) + 1 + pz_text_columns(parts->percent) + 2 +
+                 pz_text_columns(parts->time);
+  int count_columns = 2 + pz_text_columns(parts->count),
       rate = *parts->rate ? 2 + pz_text_columns(parts->rate) : 0;
-  int least = always + LEAST_BAR + 3;
-  bool has_rate = rate && least + count + rate <= room, has_count = least + count <= room;
-  int left = room - always - 3 - (has_rate ? rate : 0) - (has_count ? count : 0);
-  int width = left > MOST_BAR ? MOST_BAR : left;
-  if (width < LEAST_BAR) width = 0;
-  if (always > room) shorten(parts->label, room - (always - pz_text_columns(parts->label)));
-  bar_text(parts->fraction, parts->fraction < 0 ? 0 : width, bar);
+  int least_with_bar = required + LEAST_BAR + 3;
+  bool has_rate = rate && least_with_bar + count_columns + rate <= room,
+       has_count = least_with_bar + count_columns <= room;
+  int bar_room = room - required - 3 - (has_rate ? rate : 0) - (has_count ? count_columns : 0);
+  int bar_columns = bar_room > MOST_BAR ? MOST_BAR : bar_room;
+  if (bar_columns < LEAST_BAR) bar_columns = 0;
+  if (required > room) shorten(parts->label, room - (required - pz_text_columns(parts->label)));
+  bar_text(parts->fraction, parts->fraction < 0 ? 0 : bar_columns, bar);
   snprintf(line, size, "%s %s%s, %s", parts->label, bar, parts->percent, parts->time);
   if (has_count) add_clause(line, size, parts->count, strlen(parts->count), room);
   if (has_rate) add_clause(line, size, parts->rate, strlen(parts->rate), room);
@@ -119,8 +120,9 @@ static void bar_line(struct parts *parts, int room, char *line, size_t size) {
   shorten(line, room);
 }
 
-static void plain_line(const struct parts *parts, bool counts, char *line, size_t size) {
-  if (counts)
+/* Makes the line for a file or a pipe. */
+static void plain_line(const struct parts *parts, bool count_first, char *line, size_t size) {
+  if (count_first)
     snprintf(line, size, "%s: %s (%s)%s%s, %s%s%s", parts->label, parts->count, parts->percent,
              *parts->rate ? ", " : "", parts->rate, parts->time, *parts->note ? ", " : "",
              parts->note);
@@ -135,7 +137,7 @@ static void plain_line(const struct parts *parts, bool counts, char *line, size_
 /* Returns the parts of a line that shows a percentage and the remaining time. */
 static struct parts percent_parts(struct pz_progress *progress, double now, bool ended) {
   uint64_t total = progress->total, done = progress->done < total ? progress->done : total;
-  double spent = now - progress->start_s, rate = spent > 0 ? (double)done / spent : 0;
+  double spent_s = now - progress->start_s, rate = spent_s > 0 ? (double)done / spent_s : 0;
   double fraction = total ? (double)done / (double)total : 1;
   struct parts parts = {.note = progress->note};
   char text[32];
@@ -147,7 +149,8 @@ static struct parts percent_parts(struct pz_progress *progress, double now, bool
   snprintf(parts.count, sizeof parts.count, "%" PRIu64 " of %" PRIu64 " %s", done, total,
            progress->unit);
   if (ended && done == total)
-    snprintf(parts.time, sizeof parts.time, "took %s", pz_text_duration(text, sizeof text, spent));
+    snprintf(parts.time, sizeof parts.time, "took %s",
+             pz_text_duration(text, sizeof text, spent_s));
   else
     snprintf(parts.time, sizeof parts.time, "%s left",
              pz_text_duration(text, sizeof text, rate > 0 ? (double)(total - done) / rate : -1));
@@ -187,20 +190,21 @@ static void print_line(struct pz_progress *progress, double now, bool ended) {
   struct parts parts =
       has_gap ? gap_parts(progress, now, ended) : percent_parts(progress, now, ended);
   char line[600];
-  bool bar = progress->style == PZ_PROGRESS_BAR;
+  bool is_bar = progress->style == PZ_PROGRESS_BAR;
   /* a bar in the last column might wrap, and then it could not be redrawn in place */
   int room = (progress->columns ? progress->columns : pz_terminal_columns(progress->out)) - 1;
-  if (bar)
+  if (is_bar)
     bar_line(&parts, room, line, sizeof line);
   else
     plain_line(&parts, !has_gap, line, sizeof line);
-  fprintf(progress->out, bar ? "\r\033[K%s" : "%s\n", line);
+  fprintf(progress->out, is_bar ? "\r\033[K%s" : "%s\n", line);
   fflush(progress->out);
   progress->shown_s = now;
   progress->shown = true;
 }
 
-static void call_back(struct pz_progress *progress, double now, bool ended) {
+/* Reports to the function of PZ_PROGRESS_CALL. */
+static void report_to_function(struct pz_progress *progress, double now, bool ended) {
   struct pz_progress_state state = {.phase = progress->label,
                                     .unit = progress->unit,
                                     .note = progress->note,
@@ -214,18 +218,15 @@ static void call_back(struct pz_progress *progress, double now, bool ended) {
   progress->shown = true;
 }
 
-static double interval_s(enum pz_progress_style style) {
-  if (style == PZ_PROGRESS_CALL) return CALL_EVERY_S;
-  return style == PZ_PROGRESS_BAR ? BAR_EVERY_S : LINE_EVERY_S;
-}
-
-/* Reports if it is time to.  One thread reports at a time, and the others do not wait for it. */
+/* Reports if a report is due.  One thread reports at a time, and the others do not wait for it. */
 static void show_if_due(struct pz_progress *progress) {
   if (progress->style == PZ_PROGRESS_SILENT || atomic_exchange(&progress->printing, true)) return;
-  double now = progress->now_s();
-  if (now - progress->shown_s >= interval_s(progress->style)) {
+  double now = progress->now_s(), interval_s = LINE_EVERY_S;
+  if (progress->style == PZ_PROGRESS_BAR) interval_s = BAR_EVERY_S;
+  if (progress->style == PZ_PROGRESS_CALL) interval_s = CALL_EVERY_S;
+  if (now - progress->shown_s >= interval_s) {
     if (progress->style == PZ_PROGRESS_CALL)
-      call_back(progress, now, false);
+      report_to_function(progress, now, false);
     else
       print_line(progress, now, false);
   }
@@ -264,7 +265,7 @@ void pz_progress_next(struct pz_progress *progress, const char *label, const cha
                       uint64_t total) {
   if (!progress) return;
   begin_phase(progress, label, unit, total);
-  if (progress->style == PZ_PROGRESS_CALL) call_back(progress, progress->start_s, false);
+  if (progress->style == PZ_PROGRESS_CALL) report_to_function(progress, progress->start_s, false);
   if (progress->style == PZ_PROGRESS_BAR) show_if_due(progress);
 }
 
@@ -309,16 +310,16 @@ void pz_progress_add(struct pz_progress *progress, uint64_t more) {
 void pz_progress_finish(struct pz_progress *progress, const char *note) {
   if (!progress || progress->style == PZ_PROGRESS_SILENT || !progress->shown) return;
   double now = progress->now_s();
-  bool bar = progress->style == PZ_PROGRESS_BAR;
+  bool is_bar = progress->style == PZ_PROGRESS_BAR;
   if (note) pz_text_plain(pz_text_copy(progress->note, sizeof progress->note, note));
   if (progress->style == PZ_PROGRESS_CALL) {
-    call_back(progress, now, true);
-  } else if (bar && now - progress->start_s < HARDLY_SEEN_S) {
+    report_to_function(progress, now, true);
+  } else if (is_bar && now - progress->start_s < HARDLY_SEEN_S) {
     fputs("\r\033[K", progress->out);
     fflush(progress->out);
   } else {
     print_line(progress, now, true);
-    if (bar) fputc('\n', progress->out);
+    if (is_bar) fputc('\n', progress->out);
   }
   progress->shown = false;
 }

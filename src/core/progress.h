@@ -25,10 +25,10 @@ struct pz_progress {
   enum pz_progress_style style;
   char label[96], note[256];
   const char *unit;
-  _Atomic uint64_t total, done;
-  double gap, target;    /* of pz_progress_gap(); a negative target means that the phase has none */
+  _Atomic uint64_t total, done; /* items */
+  double gap, target;    /* of pz_progress_gap(); target is negative if the phase has no gap */
   double start_s;        /* when the phase began */
-  double shown_s;        /* the last report of any phase */
+  double shown_s;        /* when the last report was made, in any phase */
   double fraction;       /* the largest fraction that was shown */
   double (*now_s)(void); /* replaceable in tests */
   int columns;           /* 0 means those of the terminal; replaceable in tests */
@@ -47,9 +47,9 @@ enum pz_progress_style pz_progress_style_of(FILE *out);
 void pz_progress_start(struct pz_progress *progress, FILE *out, enum pz_progress_style style,
                        const char *label, const char *unit, uint64_t total);
 
-/* Has a function called at the beginning and end of every phase and from time to time between them,
- * by one thread at a time.  When it returns false, *stop is set. */
-void pz_progress_start_call(struct pz_progress *progress, pz_progress_fn *call, void *ctx,
+/* Reports to a function at the beginning and end of every phase and from time to time between them,
+ * by one thread at a time.  When the function returns false, *stop is set. */
+void pz_progress_start_call(struct pz_progress *progress, pz_progress_fn *fn, void *ctx,
                             atomic_bool *stop);
 
 /* Starts the next phase on the same stream after the one before has been finished.  Does nothing if
@@ -57,21 +57,21 @@ void pz_progress_start_call(struct pz_progress *progress, pz_progress_fn *call, 
 void pz_progress_next(struct pz_progress *progress, const char *label, const char *unit,
                       uint64_t total);
 
-/* Reports that `done` items of the total are done.  As many clauses of `note` as there is room for
- * are shown after the numbers; NULL keeps the last note.  This is cheap when no report is due.  No
- * other thread may report meanwhile. */
+/* Reports that `done` items of the total are done.  The numbers are followed by as many clauses of
+ * `note` as there is room for; NULL keeps the last note.  This is cheap when no report is due.  No
+ * other thread may report at the same time. */
 void pz_progress_update(struct pz_progress *progress, uint64_t done, const char *note);
 
 /* Like pz_progress_update(), with another total. */
 void pz_progress_set(struct pz_progress *progress, uint64_t done, uint64_t total, const char *note);
 
 /* Like pz_progress_set(), for a search that ends when its gap reaches the target: gap = {the gap,
- * the target}.  Shows the gap, the remaining items and the time spent, but no remaining time, which
- * the pace of a search does not tell. */
+ * the target}.  Shows the gap, the remaining items and the time spent, but not the remaining time,
+ * which the rate of a search does not predict. */
 void pz_progress_gap(struct pz_progress *progress, uint64_t done, uint64_t total,
                      const double gap[2], const char *note);
 
-/* Reports the state that a function of PZ_PROGRESS_CALL received. */
+/* Reports the state that another progress has passed to its function (PZ_PROGRESS_CALL). */
 void pz_progress_follow(struct pz_progress *progress, const struct pz_progress_state *state);
 
 /* Reports that `more` further items are done.  Any thread may call it.  Does nothing if progress is
@@ -87,7 +87,7 @@ static inline bool pz_progress_stopped(const struct pz_progress *progress) {
   return progress && progress->stop && atomic_load(progress->stop);
 }
 
-/* Seconds of a monotonic clock. */
+/* Returns the seconds of a monotonic clock. */
 double pz_clock_s(void);
 
 /* The conditions under which long work ends early. */
@@ -109,10 +109,8 @@ static inline bool pz_ending_is_here(const struct pz_ending *ending) {
 
 enum pz_colour { PZ_PLAIN, PZ_BOLD, PZ_RED, PZ_GREEN };
 
-/* Returns whether `out` is a terminal on which colour is wanted. */
-bool pz_colour_on(FILE *out);
-
-/* Returns the escape sequence that switches to a colour on `out`, or "". */
+/* Returns the escape sequence that switches to a colour, or "" if `out` is not a terminal on which
+ * colour is wanted. */
 const char *pz_colour(FILE *out, enum pz_colour colour);
 
 /* Returns the columns of the terminal, or a large number if `out` is not a terminal. */

@@ -67,6 +67,7 @@ bool pz_ranks_flag_of_first(struct pz_call *call, bool flag) {
   return received;
 }
 
+/* The texts of pz_ranks_require_same(). */
 struct compared_texts {
   uint64_t own_hash;
   bool differ;
@@ -100,7 +101,6 @@ struct running_round {
   struct pz_buffer *packed;
 };
 
-/* One item at a border of its own. */
 struct round_item {
   const struct pz_round *round;
   size_t i;
@@ -117,6 +117,7 @@ static void work_in_border(struct pz_call *call, void *ctx) {
   item->round->work(call, item->round->ctx, item->i, item->worker);
 }
 
+/* Works on an item and stores its error. */
 static void work_on_item(void *ctx, size_t i, unsigned worker) {
   const struct running_round *running = ctx;
   struct round_item item = {running->round, i, worker};
@@ -152,6 +153,7 @@ static void pack_items(struct pz_call *call, void *ctx) {
   }
 }
 
+/* Unpacks the items of another rank. */
 static void unpack_items(struct pz_call *call, void *receiver, unsigned rank, const char *bytes,
                          size_t n) {
   const struct running_round *running = receiver;

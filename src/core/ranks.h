@@ -23,7 +23,7 @@
 struct pz_ranks_part {
   const char *bytes;
   size_t n;
-  const struct pz_error *error; /* NULL if none.  With PZ_STOPPED the bytes are sent, too. */
+  const struct pz_error *error; /* NULL if none; with PZ_STOPPED the bytes are sent, too */
 };
 
 /* Receives the bytes that another rank contributed. */
@@ -58,7 +58,7 @@ unsigned pz_ranks_size(void);
 /* Returns whether this process is rank 0. */
 bool pz_ranks_first(void);
 
-/* Memory that the ranks of a node share (struct pz_ranks), or NULL. */
+/* Returns memory that the ranks of a node share (struct pz_ranks), or NULL. */
 void *pz_ranks_shared_memory(struct pz_call *call, size_t bytes);
 
 /* Runs fn(call, ctx) on rank 0 alone, at a border of its own, and sends the text that it has
@@ -66,7 +66,7 @@ void *pz_ranks_shared_memory(struct pz_call *call, size_t bytes);
  * `text` may be NULL.  If fn raises an error, all ranks raise it. */
 void pz_ranks_run_first(struct pz_call *call, pz_call_fn *fn, void *ctx, struct pz_buffer *text);
 
-/* Returns on all ranks the flag of rank 0. */
+/* Returns the flag of rank 0, on all ranks. */
 bool pz_ranks_flag_of_first(struct pz_call *call, bool flag);
 
 /* Raises PZ_BAD_INPUT if the ranks have different texts; `what` names the texts. */
@@ -74,7 +74,7 @@ void pz_ranks_require_same(struct pz_call *call, const char *what, const char *t
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
-/* Bytes of a message that are read from the front. */
+/* The bytes of a message that have not been read yet. */
 struct pz_bytes {
   const char *at;
   size_t left;
@@ -83,9 +83,9 @@ struct pz_bytes {
 /* Copies the next n bytes to *out, or returns false if fewer remain. */
 bool pz_bytes_read(struct pz_bytes *bytes, void *out, size_t n);
 
-/* A round of independent items.  `work` stores its result in a place of the item's own, from where
- * the rank that did the work packs it, and where all others unpack it.  With one rank neither is
- * called. */
+/* A round of independent items.  `work` stores the result of an item in memory of that item.  The
+ * rank that did the work packs the result, and the others unpack it into the same place.  With one
+ * rank neither `pack` nor `unpack` is called. */
 struct pz_round {
   void *ctx;
   size_t n;

@@ -29,21 +29,22 @@ static json_t *items_json(const struct pz_field *field, const char *items, uint3
   json_t *list = json_array();
   for (uint32_t i = 0; i < n && list; i++) {
     const char *item = items + i * field->record->size;
-    json_t *one = field->type == PZ_FIELD_TABLE ? row_json(field->record, item)
-                                                : pz_record_json(field->record, item);
-    if (json_array_append_new(list, one) == 0) continue;
+    json_t *element = field->type == PZ_FIELD_TABLE ? row_json(field->record, item)
+                                                    : pz_record_json(field->record, item);
+    if (json_array_append_new(list, element) == 0) continue;
     json_decref(list);
     return NULL;
   }
   return list;
 }
 
+/* Returns a table: {columns, rows}. */
 static json_t *table_json(const struct pz_field *field, const char *items, uint32_t n) {
   json_t *columns = json_array(), *rows = items_json(field, items, n);
-  bool good = columns && rows;
-  for (size_t k = 0; k < field->record->n_fields && good; k++)
-    good = json_array_append_new(columns, json_string(field->record->fields[k].key)) == 0;
-  json_t *table = good ? json_pack("{s:O,s:O}", "columns", columns, "rows", rows) : NULL;
+  bool is_complete = columns && rows;
+  for (size_t k = 0; k < field->record->n_fields && is_complete; k++)
+    is_complete = json_array_append_new(columns, json_string(field->record->fields[k].key)) == 0;
+  json_t *table = is_complete ? json_pack("{s:O,s:O}", "columns", columns, "rows", rows) : NULL;
   json_decref(columns);
   json_decref(rows);
   return table;
@@ -52,37 +53,37 @@ static json_t *table_json(const struct pz_field *field, const char *items, uint3
 /* Returns the field of the struct at `value`.  Like all functions here, returns NULL if there is
  * no memory. */
 static json_t *field_json(const struct pz_field *field, const void *value) {
-  const char *at = (const char *)value + field->offset;
+  const char *member = (const char *)value + field->offset;
   switch (field->type) {
-  case PZ_FIELD_REAL: return json_real(*(const double *)(const void *)at);
+  case PZ_FIELD_REAL: return json_real(*(const double *)(const void *)member);
   case PZ_FIELD_REAL_OR_NULL:
   case PZ_FIELD_REAL_KNOWN: {
-    double real = *(const double *)(const void *)at;
+    double real = *(const double *)(const void *)member;
     bool is_known = field->type == PZ_FIELD_REAL_KNOWN ? real != 0 : !isnan(real);
     return is_known ? json_real(real) : json_null();
   }
-  case PZ_FIELD_INT: return json_integer(*(const int64_t *)(const void *)at);
-  case PZ_FIELD_COUNT: return json_integer(*(const uint32_t *)(const void *)at);
-  case PZ_FIELD_BOOL: return json_boolean(*(const bool *)(const void *)at);
+  case PZ_FIELD_INT: return json_integer(*(const int64_t *)(const void *)member);
+  case PZ_FIELD_COUNT: return json_integer(*(const uint32_t *)(const void *)member);
+  case PZ_FIELD_BOOL: return json_boolean(*(const bool *)(const void *)member);
   case PZ_FIELD_TEXT:
   case PZ_FIELD_TEXT_OR_NULL: {
-    const char *text = *(const char *const *)(const void *)at;
+    const char *text = *(const char *const *)(const void *)member;
     return text ? json_string(text) : json_null();
   }
-  case PZ_FIELD_ENUM: return json_string(field->names[*(const unsigned *)(const void *)at]);
-  case PZ_FIELD_STRUCT: return pz_record_json(field->record, at);
+  case PZ_FIELD_ENUM: return json_string(field->names[*(const unsigned *)(const void *)member]);
+  case PZ_FIELD_STRUCT: return pz_record_json(field->record, member);
   case PZ_FIELD_OPTIONAL: {
-    const void *one = *(const void *const *)(const void *)at;
-    return one ? pz_record_json(field->record, one) : json_null();
+    const void *target = *(const void *const *)(const void *)member;
+    return target ? pz_record_json(field->record, target) : json_null();
   }
   case PZ_FIELD_LIST:
   case PZ_FIELD_TABLE: {
-    const char *items = *(const char *const *)(const void *)at;
+    const char *items = *(const char *const *)(const void *)member;
     uint32_t n = *(const uint32_t *)(const void *)((const char *)value + field->count_offset);
     return field->type == PZ_FIELD_TABLE ? table_json(field, items, n)
                                          : items_json(field, items, n);
   }
-  case PZ_FIELD_CUSTOM: return field->codec->write(at);
+  case PZ_FIELD_CUSTOM: return field->codec->write(member);
   }
   return NULL;
 }
@@ -153,12 +154,12 @@ static void read_items(struct pz_call *call, const struct pz_field *field, const
   const json_t *list = json;
   if (field->type == PZ_FIELD_TABLE) {
     const json_t *columns = json_object_get(json, "columns");
-    bool same = json_array_size(columns) == record->n_fields;
-    for (size_t k = 0; k < record->n_fields && same; k++) {
+    bool has_our_columns = json_array_size(columns) == record->n_fields;
+    for (size_t k = 0; k < record->n_fields && has_our_columns; k++) {
       const char *key = json_string_value(json_array_get(columns, k));
-      same = key && strcmp(key, record->fields[k].key) == 0;
+      has_our_columns = key && strcmp(key, record->fields[k].key) == 0;
     }
-    if (!same)
+    if (!has_our_columns)
       raise_field(call, where, field, json, "a table with the columns that this program writes");
     list = json_object_get(json, "rows");
   }
@@ -168,18 +169,18 @@ static void read_items(struct pz_call *call, const struct pz_field *field, const
     raise_field(call, where, field, list, "an array of at most 2097152 items");
   char *items = pz_alloc(call, n, record->size);
   for (size_t i = 0; i < n; i++) {
-    const json_t *one = json_array_get(list, i);
+    const json_t *element = json_array_get(list, i);
     char *item = items + i * record->size, item_where[300];
     snprintf(item_where, sizeof item_where, "%s.%s[%zu]", where, field->key, i);
     if (field->type == PZ_FIELD_LIST) {
-      pz_record_parse(call, record, one, item_where, item);
+      pz_record_parse(call, record, element, item_where, item);
       continue;
     }
-    if (json_array_size(one) != record->n_fields)
+    if (json_array_size(element) != record->n_fields)
       pz_raise(call, PZ_BAD_INPUT, "%s: a row of %zu values; accepted: %zu", item_where,
-               json_array_size(one), record->n_fields);
+               json_array_size(element), record->n_fields);
     for (size_t k = 0; k < record->n_fields; k++)
-      read_field(call, &record->fields[k], json_array_get(one, k), item_where, item);
+      read_field(call, &record->fields[k], json_array_get(element, k), item_where, item);
   }
   uint32_t count = (uint32_t)n;
   memcpy((char *)value + field->offset, &items, sizeof items);
@@ -189,42 +190,42 @@ static void read_items(struct pz_call *call, const struct pz_field *field, const
 /* Reads the field of the struct at `value`; `where` is the place of the struct in messages. */
 static void read_field(struct pz_call *call, const struct pz_field *field, const json_t *json,
                        const char *where, void *value) {
-  void *at = (char *)value + field->offset;
+  void *member = (char *)value + field->offset;
   char inner_where[300];
   switch (field->type) {
   case PZ_FIELD_REAL:
   case PZ_FIELD_REAL_OR_NULL:
-  case PZ_FIELD_REAL_KNOWN: *(double *)at = read_real(call, field, json, where); break;
+  case PZ_FIELD_REAL_KNOWN: *(double *)member = read_real(call, field, json, where); break;
   case PZ_FIELD_INT:
     if (!json_is_integer(json)) raise_field(call, where, field, json, "an integer");
-    *(int64_t *)at = json_integer_value(json);
+    *(int64_t *)member = json_integer_value(json);
     break;
-  case PZ_FIELD_COUNT: *(uint32_t *)at = read_count(call, field, json, where); break;
+  case PZ_FIELD_COUNT: *(uint32_t *)member = read_count(call, field, json, where); break;
   case PZ_FIELD_BOOL:
     if (!json_is_boolean(json)) raise_field(call, where, field, json, "true or false");
-    *(bool *)at = json_is_true(json);
+    *(bool *)member = json_is_true(json);
     break;
   case PZ_FIELD_TEXT:
-  case PZ_FIELD_TEXT_OR_NULL: *(const char **)at = read_text(call, field, json, where); break;
-  case PZ_FIELD_ENUM: *(unsigned *)at = read_enum(call, field, json, where); break;
+  case PZ_FIELD_TEXT_OR_NULL: *(const char **)member = read_text(call, field, json, where); break;
+  case PZ_FIELD_ENUM: *(unsigned *)member = read_enum(call, field, json, where); break;
   case PZ_FIELD_STRUCT:
     snprintf(inner_where, sizeof inner_where, "%s.%s", where, field->key);
-    pz_record_parse(call, field->record, json, inner_where, at);
+    pz_record_parse(call, field->record, json, inner_where, member);
     break;
   case PZ_FIELD_OPTIONAL: {
-    void *one = NULL;
+    void *target = NULL;
     snprintf(inner_where, sizeof inner_where, "%s.%s", where, field->key);
     if (!json_is_null(json)) {
-      one = pz_alloc(call, 1, field->record->size);
-      pz_record_parse(call, field->record, json, inner_where, one);
+      target = pz_alloc(call, 1, field->record->size);
+      pz_record_parse(call, field->record, json, inner_where, target);
     }
-    memcpy(at, &one, sizeof one);
+    memcpy(member, &target, sizeof target);
     break;
   }
   case PZ_FIELD_LIST:
   case PZ_FIELD_TABLE: read_items(call, field, json, where, value); break;
   case PZ_FIELD_CUSTOM:
-    if (field->codec->read) field->codec->read(call, json, at);
+    if (field->codec->read) field->codec->read(call, json, member);
     break;
   }
 }
@@ -234,8 +235,8 @@ void pz_record_parse(struct pz_call *call, const struct pz_record *record, const
   if (!json_is_object(json))
     pz_raise(call, PZ_BAD_INPUT, "%s: found %s; accepted: an object", where, pz_json_type(json));
   json_t *object = (json_t *)(uintptr_t)json; /* jansson's iterators have no const variant */
-  for (void *i = json_object_iter(object); i; i = json_object_iter_next(object, i)) {
-    const char *key = json_object_iter_key(i);
+  for (void *pair = json_object_iter(object); pair; pair = json_object_iter_next(object, pair)) {
+    const char *key = json_object_iter_key(pair);
     bool is_known = false;
     for (size_t k = 0; k < record->n_fields; k++)
       is_known = is_known || strcmp(record->fields[k].key, key) == 0;

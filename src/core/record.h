@@ -36,7 +36,7 @@ struct pz_field_codec {
 struct pz_field {
   const char *key;
   enum pz_field_type type;
-  size_t offset, count_offset; /* offsets of the field in its struct, and of the count of a list */
+  size_t offset, count_offset; /* of the member in its struct, and of the count of a list */
   const struct pz_record *record;
   const char *const *names; /* ends with NULL */
   const struct pz_field_codec *codec;
@@ -70,8 +70,8 @@ struct pz_record {
 /* Longest list that is read. */
 enum { PZ_RECORD_MOST = 1 << 21 };
 
-/* Returns a struct as a JSON object with keys in the order of the table.  Returns a new
- * reference, or NULL if memory ran out or a number is not finite. */
+/* Returns a struct as a JSON object, with keys in the order of the table.  The reference is new;
+ * NULL means that memory ran out or a number is not finite. */
 json_t *pz_record_json(const struct pz_record *record, const void *value);
 
 /* Reads an object into *value, with lists and texts in the memory of the call.  `where` is the

@@ -29,9 +29,10 @@ struct pz_shared_table {
  * before its first use by any process.  With NULL or a small block nothing is stored. */
 void pz_shared_table_init(struct pz_shared_table *table, void *block, size_t bytes);
 
-/* Returns the fraction of a common list at which the caller should begin, so that several threads or
- * processes do not compute the same values at the same time: 0, 1/2, 1/4, 3/4, 1/8 ... in
- * successive calls (van der Corput's sequence).  Returns 0 if table is NULL or stores nothing. */
+/* Returns the fraction of a common list at which the caller should begin, so that several
+ * threads or processes do not compute the same values at the same time: 0, 1/2, 1/4, 3/4, 1/8
+ * ... in successive calls (van der Corput's sequence).  Returns 0 if table is NULL or stores
+ * nothing. */
 double pz_shared_table_turn(const struct pz_shared_table *table);
 
 /* Returns the value of a key, aligned for any type, or NULL if there is none or table is NULL. */

@@ -1,5 +1,5 @@
-/* Errors of functions that return a status.  pz_fail() records a message and the source line, unless
- * the record already holds an earlier error.  Functions that raise use core/call.h. */
+/* Errors of functions that return a status.  pz_fail() records a message and the source line,
+ * unless the record already holds an earlier error.  Functions that raise use core/call.h. */
 #ifndef PZ_CORE_STATUS_H
 #define PZ_CORE_STATUS_H
 

@@ -9,10 +9,8 @@
 
 enum { LONGEST_WORD = 64 };
 
-static size_t smaller_size(size_t a, size_t b) { return a < b ? a : b; }
-
-/* Levenshtein distance without regard to case, row by row; words longer than LONGEST_WORD count as
- * far apart. */
+/* Returns the Levenshtein distance without regard to case, computed row by row, or LONGEST_WORD
+ * if a word is longer than that. */
 static size_t edit_distance(const char *a, const char *b) {
   size_t n_a = strlen(a), n_b = strlen(b), row[LONGEST_WORD + 1];
   if (n_a > LONGEST_WORD || n_b > LONGEST_WORD) return LONGEST_WORD;
@@ -22,9 +20,11 @@ static size_t edit_distance(const char *a, const char *b) {
     row[0] = i;
     for (size_t j = 1; j <= n_b; j++) {
       bool differ = tolower((unsigned char)a[i - 1]) != tolower((unsigned char)b[j - 1]);
-      size_t changed = diagonal + differ;
+      size_t least = diagonal + differ;
+      if (row[j] + 1 < least) least = row[j] + 1;
+      if (row[j - 1] + 1 < least) least = row[j - 1] + 1;
       diagonal = row[j];
-      row[j] = smaller_size(changed, smaller_size(row[j] + 1, row[j - 1] + 1));
+      row[j] = least;
     }
   }
   return row[n_b];
@@ -34,9 +34,9 @@ const char *pz_text_nearest(const char *word, pz_name_at *name, const void *ctx)
   const char *best = NULL;
   size_t limit = strlen(word) / 3 + 1, best_distance = limit + 1;
   for (size_t i = 0; name(ctx, i); i++) {
-    size_t d = edit_distance(word, name(ctx, i));
-    if (d < best_distance) {
-      best_distance = d;
+    size_t distance = edit_distance(word, name(ctx, i));
+    if (distance < best_distance) {
+      best_distance = distance;
       best = name(ctx, i);
     }
   }
@@ -66,13 +66,14 @@ const char *pz_text_misspelt(const char *word, pz_name_at *name, const void *ctx
   const char *best = NULL;
   size_t limit = strlen(word) < 10 ? 1 : strlen(word) / 5, best_distance = limit + 1;
   for (size_t i = 0; name(ctx, i); i++) {
-    size_t n = strlen(word), own = strlen(name(ctx, i)), d = n > own ? n - own : own - n;
+    size_t n = strlen(word), n_name = strlen(name(ctx, i));
+    size_t distance = n > n_name ? n - n_name : n_name - n;
     if (lacks_one_part(word, name(ctx, i)))
-      d = 0;
-    else if (d <= limit) /* the difference in length is a lower bound of the distance */
-      d = edit_distance(word, name(ctx, i));
-    if (d < best_distance) {
-      best_distance = d;
+      distance = 0;
+    else if (distance <= limit) /* the difference in length is a lower bound of the distance */
+      distance = edit_distance(word, name(ctx, i));
+    if (distance < best_distance) {
+      best_distance = distance;
       best = name(ctx, i);
     }
   }
@@ -107,8 +108,9 @@ struct resembling {
   const void *ctx;
 };
 
+/* Returns whether a name resembles the word in the way of the list. */
 static bool resembles(const struct resembling *list, const char *name) {
-  enum { LEAST = 2 }; /* letters; too many names contain a single one */
+  enum { LEAST = 2 }; /* letters of the word: too many names contain a single letter */
   if (list->best) return name == list->best;
   if (list->how == BEGINS) return begins_with(name, list->word);
   if (strlen(list->word) < LEAST) return false;
@@ -116,7 +118,7 @@ static bool resembles(const struct resembling *list, const char *name) {
   return *name;
 }
 
-/* Name i of those that resemble the word (pz_name_at). */
+/* Returns name i of those that resemble the word (pz_name_at). */
 static const char *resembling_name(const void *ctx, size_t i) {
   const struct resembling *list = ctx;
   size_t seen = 0;
@@ -202,13 +204,15 @@ static size_t character_bytes(const unsigned char *text, size_t n) {
  * direction of writing (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), line
  * separators (U+2028, U+2029) and bytes that are not UTF-8. */
 static size_t next_character(const char *text, size_t n, bool *unsafe) {
-  const unsigned char *c = (const unsigned char *)text;
-  size_t bytes = character_bytes(c, n);
-  *unsafe = !bytes || c[0] < ' ' || c[0] == 0x7f || (bytes == 2 && c[0] == 0xC2 && c[1] < 0xA0);
-  if (bytes == 2 && c[0] == 0xD8) *unsafe = c[1] == 0x9C;
-  if (bytes == 3 && c[0] == 0xE2 && c[1] == 0x80)
-    *unsafe = c[2] == 0x8E || c[2] == 0x8F || (c[2] >= 0xA8 && c[2] <= 0xAE);
-  if (bytes == 3 && c[0] == 0xE2 && c[1] == 0x81) *unsafe = c[2] >= 0xA6 && c[2] <= 0xA9;
+  const unsigned char *byte = (const unsigned char *)text;
+  size_t bytes = character_bytes(byte, n);
+  *unsafe = !bytes || byte[0] < ' ' || byte[0] == 0x7f ||
+            (bytes == 2 && byte[0] == 0xC2 && byte[1] < 0xA0);
+  if (bytes == 2 && byte[0] == 0xD8) *unsafe = byte[1] == 0x9C;
+  if (bytes == 3 && byte[0] == 0xE2 && byte[1] == 0x80)
+    *unsafe = byte[2] == 0x8E || byte[2] == 0x8F || (byte[2] >= 0xA8 && byte[2] <= 0xAE);
+  if (bytes == 3 && byte[0] == 0xE2 && byte[1] == 0x81)
+    *unsafe = byte[2] >= 0xA6 && byte[2] <= 0xA9;
   return bytes ? bytes : 1;
 }
 

@@ -1,5 +1,5 @@
-/* Texts: the known word that a misspelt one is meant for, joined lists, texts that are safe to
- * print, readable numbers. */
+/* Texts: suggestions for misspelt words, joined lists, texts that are safe to print, and readable
+ * numbers. */
 #ifndef PZ_CORE_TEXT_H
 #define PZ_CORE_TEXT_H
 
@@ -20,6 +20,7 @@ const char *pz_text_misspelt(const char *word, pz_name_at *name, const void *ctx
 
 /* Returns whether two texts are equal except for the case of letters. */
 bool pz_text_same(const char *a, const char *b);
+
 /* Like pz_text_same(), for the first n characters of `text`. */
 bool pz_text_is(const char *text, size_t n, const char *word);
 
@@ -31,14 +32,16 @@ char *pz_text_meant(char *buf, size_t size, const char *word, pz_name_at *name, 
 /* Writes "a, b, c" into buf, cut with "..." if it is too long, and returns buf. */
 char *pz_text_join(char *buf, size_t size, pz_name_at *name, const void *ctx);
 
-/* Copies as much of s as fits, cut between UTF-8 characters, and returns buf. */
+/* Copies as much of a text as fits, cut between UTF-8 characters, and returns buf. */
 char *pz_text_copy(char *buf, size_t size, const char *text);
 
 /* Replaces control characters (C0, delete, C1), marks of the direction of writing and bytes that
- * are not UTF-8 by '?', because names from outside must not control the terminal.  Errors, log
- * lines, progress notes and table cells go through it, and everything else that is printed has to.
+ * are not UTF-8 by '?', because names from outside must not control the terminal.  Applied to
+ * errors, log lines, progress notes and table cells; other code that prints such names calls it.
  * Returns text, which may be NULL. */
 char *pz_text_plain(char *text);
+
+/* Returns whether pz_text_plain() would change nothing. */
 bool pz_text_is_plain(const char *text);
 
 /* Returns the number of bytes before the first one that is not UTF-8 (RFC 3629: shortest forms,

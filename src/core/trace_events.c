@@ -25,19 +25,19 @@ struct pz_trace_events *pz_trace_begin(struct pz_call *call, const char *unit) {
   trace->call = call;
   trace->root =
       pz_json_built(call, json_pack("{s:s,s:[]}", "displayTimeUnit", unit, "traceEvents"));
-  trace->all = json_object_get(trace->root, "traceEvents");
+  trace->list = json_object_get(trace->root, "traceEvents");
   pz_vec_init(&trace->events, call->arena, sizeof(struct event));
   pz_defer(call, release_events, trace);
   return trace;
 }
 
 static void append_to_trace(struct pz_trace_events *trace, json_t *event) {
-  if (json_array_append_new(trace->all, event) != 0) pz_raise_memory(trace->call, "the trace");
+  if (json_array_append_new(trace->list, event) != 0) pz_raise_memory(trace->call, "the trace");
 }
 
-void pz_trace_name(struct pz_trace_events *trace, const char *what, int process, int thread,
+void pz_trace_name(struct pz_trace_events *trace, const char *kind, int process, int thread,
                    json_t *name) {
-  append_to_trace(trace, json_pack("{s:s,s:s,s:i,s:i,s:{s:o}}", "name", what, "ph", "M", "pid",
+  append_to_trace(trace, json_pack("{s:s,s:s,s:i,s:i,s:{s:o}}", "name", kind, "ph", "M", "pid",
                                    process, "tid", thread, "args", "name",
                                    name ? name : json_string("(not UTF-8)")));
 }

@@ -10,31 +10,32 @@ struct pz_trace_events {
   struct pz_call *call;
   struct pz_vec events;
   json_t *root; /* the document */
-  json_t *all;  /* its list: names of processes and threads, followed by the events in the end */
+  json_t *list; /* in the document: first the names, and at the end the events */
 };
 
 /* Returns a trace without events.  `unit` is the one that viewers show: "ms" or "ns".  The
  * events are freed when the call ends. */
 struct pz_trace_events *pz_trace_begin(struct pz_call *call, const char *unit);
 
-/* Names a process (`what` is "process_name", thread 0) or a thread ("thread_name").  Takes over the
- * reference to the name, which is NULL for a text that is not UTF-8. */
-void pz_trace_name(struct pz_trace_events *trace, const char *what, int process, int thread,
+/* Names a process (`kind` is "process_name", thread 0) or a thread (`kind` is "thread_name").
+ * Takes over the reference to the name, which is NULL for a text that is not UTF-8. */
+void pz_trace_name(struct pz_trace_events *trace, const char *kind, int process, int thread,
                    json_t *name);
 
-/* Times are whole 1024ths of a microsecond, which are exact in binary.  The end of an event is
- * therefore never after the start of the next one on its thread, also in viewers that truncate both
- * to nanoseconds and drop overlapping events. */
+/* Convert between microseconds and ticks, of which a microsecond has 1024, so that they are
+ * exact in binary.  The end of an event is therefore never after the start of the next one on
+ * its thread, also in viewers that truncate both to nanoseconds and drop overlapping events. */
 int64_t pz_trace_ticks(double us);
 double pz_trace_us(int64_t ticks);
 
-/* Adds an event that begins at a time.  Takes over the reference, which is NULL if there was no
+/* Adds an event that begins at a tick.  Takes over the reference, which is NULL if there was no
  * memory for the event. */
 void pz_trace_add(struct pz_trace_events *trace, int64_t tick, json_t *event);
 
-/* Adds a span from span_s[0] to span_s[1] on a thread of the process PZ_TRACE_PROCESS, unless it is
- * empty.  Its name is `kind`, followed by the number of the microbatch unless that is negative. */
-enum { PZ_TRACE_PROCESS = 1 };
+enum { PZ_TRACE_PROCESS = 1 }; /* the process of all spans */
+
+/* Adds a span from span_s[0] to span_s[1] on a thread, unless it is empty.  Its name is `kind`,
+ * followed by the number of the microbatch unless that is negative. */
 void pz_trace_span(struct pz_trace_events *trace, int thread, const char *kind, int64_t microbatch,
                    const double span_s[2]);
 

@@ -2,8 +2,8 @@
  *
  * An exchange (exchange) is two collective calls: the heads of all ranks, which contain sizes and
  * statuses, and then their bytes.  A rank whose command has ended, with or without an error,
- * answers the next exchange of the others once, with its head alone (leave_exchanges), so that no
- * rank waits for one that failed.  Waiting sleeps instead of polling at full speed, so that a
+ * answers the next exchange of the others once (leave_exchanges), so that no rank waits for a
+ * failed one.  Waiting sleeps instead of polling at full speed, so that a
  * waiting rank leaves its processor to threads and processes that work; rounds take milliseconds to
  * seconds, and the naps at most one millisecond.
  *
@@ -40,9 +40,9 @@
 
 /* The first message of a rank in an exchange.  Times are processor times. */
 struct head {
-  uint32_t status,
-      has_ended;            /* the command of the rank has ended: it takes part for the last time */
-  uint64_t sequence;        /* the number of the exchange */
+  uint32_t status;          /* enum pz_status of the rank */
+  uint32_t has_ended;       /* the command of the rank has ended: this is its last exchange */
+  uint64_t sequence;        /* the number of the exchange, counted from 0 */
   uint64_t bytes;           /* the length of its second message */
   uint64_t cpu_ns;          /* time of the process since its last exchange */
   uint64_t items_ns;        /* time of the items that this rank has worked on in the round */
@@ -60,15 +60,15 @@ struct counts {
 
 static struct {
   bool is_started;         /* MPI was initialized */
-  bool all_know_end;       /* all ranks know that the job ends: nothing more is exchanged */
+  bool all_know_end;       /* all ranks know that the job ends: there are no further exchanges */
   bool is_broken;          /* another rank does not answer */
-  bool is_verbose;         /* print the counts at the end */
-  int error_fd;            /* the stderr of the process, also on ranks that are silent */
+  bool is_verbose;         /* pz_ranks_end() prints the counts */
+  int error_fd;            /* the original stderr, also on ranks that do not print */
   const atomic_bool *stop; /* becomes true when a signal arrives; may be NULL */
   struct pz_error failure; /* the error that ended the command of this rank */
-  struct head *heads;      /* of the current exchange, indexed by rank, as the two arrays below */
-  int *part_bytes, *part_offset;
-  uint64_t sequence; /* the number of the next exchange */
+  struct head *heads;      /* of the current exchange, indexed by rank */
+  int *part_bytes, *part_offset; /* bytes of the current exchange, indexed by rank */
+  uint64_t sequence;             /* the number of the next exchange */
   unsigned first_rank_of_node, rank_in_node, ranks_of_node;
   MPI_Win counters_window;
   /* Shared by the ranks of a node: for each rank, two counters for the rounds with an even and an
@@ -140,13 +140,13 @@ static void abort_job(const char *reason) {
 
 /* ---- exchanges ------------------------------------------------------------------------------ */
 
-/* Sends the head of this rank and receives those of all ranks.  Returns false if the others do not
- * answer. */
-static bool exchange_heads(const struct head *own) {
+/* Sends the head of this rank and receives the heads of all ranks.  Returns false if the other
+ * ranks do not answer. */
+static bool exchange_heads(const struct head *own_head) {
   MPI_Request request;
   uint64_t longest_outside = 0, items = 0, longest_item = 0;
-  MPI_Iallgather(own, (int)sizeof *own, MPI_BYTE, job.heads, (int)sizeof *own, MPI_BYTE,
-                 MPI_COMM_WORLD, &request);
+  MPI_Iallgather(own_head, (int)sizeof *own_head, MPI_BYTE, job.heads, (int)sizeof *own_head,
+                 MPI_BYTE, MPI_COMM_WORLD, &request);
   if (!wait_for(&request)) return false;
   for (unsigned r = 0; r < job.ranks.size; r++) {
     const struct head *head = &job.heads[r];
@@ -163,8 +163,8 @@ static bool exchange_heads(const struct head *own) {
   return true;
 }
 
-/* Sends n bytes and returns those of all ranks, concatenated; the caller frees them with pz_free().
- * Returns NULL if the others do not answer. */
+/* Sends n bytes and returns the bytes of all ranks, concatenated.  The caller frees them with
+ * pz_free().  Returns NULL if the other ranks do not answer. */
 static char *exchange_bytes(const char *own, size_t n) {
   MPI_Request request;
   uint64_t total = 0;
@@ -207,8 +207,9 @@ static void raise_error_of_ranks(struct pz_call *call, const char *parts,
   pz_raise(call, PZ_INTERNAL, "ranks differ in what they do: all need the same program");
 }
 
+/* The bytes of an exchange and the function that receives them. */
 struct reception {
-  pz_ranks_receive *receive;
+  pz_ranks_receive *receive; /* NULL if nothing is received */
   void *receiver;
   const char *parts;
 };
@@ -216,7 +217,7 @@ struct reception {
 /* Passes the bytes of the other ranks to the receiver, in the order of the ranks. */
 static void receive_parts(struct pz_call *call, void *ctx) {
   const struct reception *reception = ctx;
-  for (unsigned r = 0; r < job.ranks.size; r++) {
+  for (unsigned r = 0; r < job.ranks.size && reception->receive; r++) {
     const struct head *head = &job.heads[r];
     bool has_data = !head->has_ended && (head->status == PZ_OK || head->status == PZ_STOPPED);
     if (has_data && r != job.ranks.rank)
@@ -225,10 +226,12 @@ static void receive_parts(struct pz_call *call, void *ctx) {
   }
 }
 
+/* Raises the error that another rank does not answer. */
 static _Noreturn void raise_silence(struct pz_call *call) {
   pz_raise(call, PZ_STOPPED, "interrupted: another rank does not answer");
 }
 
+/* Exchanges the parts of all ranks (struct pz_ranks). */
 static void exchange(struct pz_call *call, void *ctx, const struct pz_ranks_part *own,
                      pz_ranks_receive *receive, void *receiver) {
   static const struct pz_error no_error = {.status = PZ_OK};
@@ -284,17 +287,19 @@ static void count_item_time(void) {
   sequence = job.sequence;
 }
 
-/* The part of a round of n items with which a rank of this node begins. */
+/* Consecutive items of a round, with which one rank begins. */
 struct part {
   size_t first, n;
 };
 
+/* Returns the part of a rank of this node in a round of n items. */
 static struct part part_of_rank(size_t n, unsigned rank_in_node) {
   size_t rank = job.first_rank_of_node + rank_in_node, size = job.ranks.size;
   size_t first = n * rank / size;
   return (struct part){first, n * (rank + 1) / size - first};
 }
 
+/* Returns the counter of a rank of this node in the current round. */
 static _Atomic uint64_t *begun_items_of(unsigned rank_in_node) {
   return &job.begun_items[2 * rank_in_node + job.sequence % 2];
 }
@@ -303,24 +308,24 @@ static _Atomic uint64_t *begun_items_of(unsigned rank_in_node) {
  * index in the part, or n if all were begun before. */
 static size_t begin_item(unsigned rank_in_node, size_t n, bool at_back) {
   _Atomic uint64_t *begun = begun_items_of(rank_in_node);
-  uint64_t counter = atomic_load(begun), one = at_back ? 1 : UINT64_C(1) << 32;
+  uint64_t counter = atomic_load(begun), increment = at_back ? 1 : UINT64_C(1) << 32;
   uint64_t from_front, from_back;
   do {
     from_front = counter >> 32;
     from_back = counter & UINT32_MAX;
     if (from_front + from_back >= n) return n;
-  } while (!atomic_compare_exchange_weak(begun, &counter, counter + one));
+  } while (!atomic_compare_exchange_weak(begun, &counter, counter + increment));
   return at_back ? n - 1 - from_back : from_front;
 }
 
-/* Returns the next item of this rank's own part, or else one from the back of the part, among those
- * of its node, that has most items left. */
+/* Returns an item that no rank has begun (struct pz_ranks): the next one of the part of this rank,
+ * or else one from the back of that part of the node's ranks which has most items left. */
 static size_t next_item(void *ctx, size_t n) {
   (void)ctx;
   count_item_time();
-  struct part own = part_of_rank(n, job.rank_in_node);
-  size_t i = begin_item(job.rank_in_node, own.n, false);
-  if (i < own.n) return own.first + i;
+  struct part own_part = part_of_rank(n, job.rank_in_node);
+  size_t item = begin_item(job.rank_in_node, own_part.n, false);
+  if (item < own_part.n) return own_part.first + item;
   for (;;) {
     unsigned slowest = 0;
     size_t most_left = 0;
@@ -334,9 +339,9 @@ static size_t next_item(void *ctx, size_t n) {
       }
     }
     if (!most_left) return n;
-    struct part other = part_of_rank(n, slowest);
-    i = begin_item(slowest, other.n, true);
-    if (i < other.n) return other.first + i;
+    struct part helped = part_of_rank(n, slowest);
+    item = begin_item(slowest, helped.n, true);
+    if (item < helped.n) return helped.first + item;
   }
 }
 
@@ -349,11 +354,11 @@ static void share_counters(void) {
   int unit, rank = 0, size = 1, lowest, highest;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
   for (int attempt = 0; attempt < 2; attempt++) {
-    int own = (int)job.ranks.rank;
+    int own_rank = (int)job.ranks.rank;
     MPI_Comm_rank(node, &rank);
     MPI_Comm_size(node, &size);
-    MPI_Allreduce(&own, &lowest, 1, MPI_INT, MPI_MIN, node);
-    MPI_Allreduce(&own, &highest, 1, MPI_INT, MPI_MAX, node);
+    MPI_Allreduce(&own_rank, &lowest, 1, MPI_INT, MPI_MIN, node);
+    MPI_Allreduce(&own_rank, &highest, 1, MPI_INT, MPI_MAX, node);
     if (highest - lowest == size - 1) break;
     MPI_Comm_free(&node);
     MPI_Comm_dup(MPI_COMM_SELF, &node);
@@ -385,10 +390,10 @@ static void *make_memory(size_t bytes, int *fd, struct node_memory *memory) {
   *fd = memfd_create("phaze", MFD_CLOEXEC);
   if (*fd < 0 || posix_fallocate(*fd, 0, (off_t)bytes) != 0 || fstat(*fd, &file_state) != 0)
     return NULL;
-  void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
-  if (at == MAP_FAILED) return NULL;
+  void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+  if (address == MAP_FAILED) return NULL;
   *memory = (struct node_memory){getpid(), *fd, file_state.st_ino};
-  return at;
+  return address;
 }
 
 /* Maps the memory of the first rank.  Returns NULL if that is impossible, or if the inode shows
@@ -397,53 +402,52 @@ static void *make_memory(size_t bytes, int *fd, struct node_memory *memory) {
 static void *open_memory(size_t bytes, const struct node_memory *memory) {
   char path[64];
   struct stat file_state;
-  void *at = MAP_FAILED;
+  void *address = MAP_FAILED;
   snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)memory->process,
            (long long)memory->fd);
   int fd = open(path, O_RDWR | O_CLOEXEC);
   if (fd < 0) return NULL;
   if (fstat(fd, &file_state) == 0 && file_state.st_ino == memory->inode &&
       file_state.st_size == (off_t)bytes)
-    at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
-  return at == MAP_FAILED ? NULL : at;
+  return address == MAP_FAILED ? NULL : address;
 }
 
+/* Receives the struct node_memory of the first rank of this node. */
 static void receive_memory(struct pz_call *call, void *receiver, unsigned rank, const char *bytes,
                            size_t n) {
   (void)call;
   if (rank == job.first_rank_of_node && n == sizeof(struct node_memory)) memcpy(receiver, bytes, n);
 }
 
-static void receive_nothing(struct pz_call *call, void *receiver, unsigned rank, const char *bytes,
-                            size_t n) {
-  (void)call, (void)receiver, (void)rank, (void)bytes, (void)n;
-}
-
+/* Closes a file descriptor unless it is negative. */
 static void close_memory_file(void *fd) {
   if (*(int *)fd >= 0) close(*(int *)fd);
 }
 
-/* Every rank of a node gets the memory that its first rank makes; a rank that cannot map it gets
- * NULL.  The file is closed after a second exchange, when all ranks have opened it. */
+/* Returns memory that the ranks of a node share (struct pz_ranks).  The first rank of a node makes
+ * it, and the others map it; a rank that cannot returns NULL.  A second exchange shows that all
+ * ranks have opened the file, which is closed then. */
 static void *share_memory(struct pz_call *call, void *ctx, size_t bytes) {
   struct node_memory memory = {.process = 0};
   bool makes_memory = !job.rank_in_node && job.ranks_of_node > 1;
   int *fd = pz_alloc(call, 1, sizeof *fd);
   *fd = -1;
   pz_defer(call, close_memory_file, fd);
-  void *at = makes_memory ? make_memory(bytes, fd, &memory) : NULL;
+  void *memory_address = makes_memory ? make_memory(bytes, fd, &memory) : NULL;
   struct pz_ranks_part own = {.bytes = (const char *)&memory,
                               .n = makes_memory ? sizeof memory : 0};
   exchange(call, ctx, &own, receive_memory, &memory);
-  if (job.rank_in_node && memory.process) at = open_memory(bytes, &memory);
-  exchange(call, ctx, &(struct pz_ranks_part){.n = 0}, receive_nothing, NULL);
+  if (job.rank_in_node && memory.process) memory_address = open_memory(bytes, &memory);
+  exchange(call, ctx, &(struct pz_ranks_part){.n = 0}, NULL, NULL);
   pz_close(call, fd);
-  return at;
+  return memory_address;
 }
 
 /* ---- the end of mpirun ---------------------------------------------------------------------- */
 
+/* Removes a file or an empty folder (nftw()). */
 static int remove_entry(const char *path, const struct stat *file_state, int kind, struct FTW *at) {
   (void)file_state, (void)kind, (void)at;
   (void)remove(path);
@@ -455,9 +459,9 @@ static int remove_entry(const char *path, const struct stat *file_state, int kin
  * that are just starting may still write there. */
 static void remove_session(const char *session) {
   char pattern[128];
-  const char *namespace = getenv("PMIX_NAMESPACE");
+  const char *job_id = getenv("PMIX_NAMESPACE");
   snprintf(pattern, sizeof pattern, "/dev/shm/vader_segment.*.%u.%lx.*", (unsigned)geteuid(),
-           namespace ? strtoul(namespace, NULL, 10) : 0);
+           job_id ? strtoul(job_id, NULL, 10) : 0);
   for (int i = 0; i < 20; i++) {
     glob_t found;
     (void)nftw(session, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
@@ -479,9 +483,9 @@ static void *watch_mpirun(void *session) {
   size_t n_suffix = (size_t)snprintf(suffix, sizeof suffix, "/pid.%ld", (long)parent);
   bool is_mpirun = n >= n_suffix && strcmp((const char *)session + n - n_suffix, suffix) == 0;
   if (!is_mpirun) return NULL;
-  struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, parent, 0), .events = POLLIN};
-  if (end.fd < 0 || getppid() != parent) return NULL;
-  while (poll(&end, 1, -1) < 0) {
+  struct pollfd parent_end = {.fd = (int)syscall(SYS_pidfd_open, parent, 0), .events = POLLIN};
+  if (parent_end.fd < 0 || getppid() != parent) return NULL;
+  while (poll(&parent_end, 1, -1) < 0) {
   }
   if (fork() == 0) remove_session(session); /* a process of its own: Open MPI may end this one */
   _exit(3);
@@ -492,10 +496,10 @@ static void *watch_mpirun(void *session) {
 /* Returns whether mpirun, or a launcher such as srun that speaks PMIx, has started this process.
  * mpirun reads stdout through a terminal of its own, which is no reason for colours. */
 static bool is_under_launcher(void) {
-  const char *size = getenv("OMPI_COMM_WORLD_SIZE");
-  if (!size) return getenv("PMIX_RANK") != NULL;
+  const char *world_size = getenv("OMPI_COMM_WORLD_SIZE");
+  if (!world_size) return getenv("PMIX_RANK") != NULL;
   setenv("NO_COLOR", "1", 1);
-  return atoi(size) > 1;
+  return atoi(world_size) > 1;
 }
 
 /* Redirects stdout and stderr of ranks other than 0 to /dev/null. */
@@ -512,12 +516,11 @@ void pz_ranks_start(struct pz_call *call, void *unused) {
   int rank = 0, size = 1, threads = 0;
   (void)unused;
   if (!is_under_launcher()) return;
-  /* Start watch. */
   char *session = getenv("OMPI_MCA_orte_jobfam_session_dir");
   pthread_t thread;
   sigset_t every_signal, before;
   sigfillset(&every_signal);
-  pthread_sigmask(SIG_SETMASK, &every_signal, &before); /* the thread that works receives signals */
+  pthread_sigmask(SIG_SETMASK, &every_signal, &before); /* so that only this thread gets signals */
   if (session && pthread_create(&thread, NULL, watch_mpirun, session) == 0) pthread_detach(thread);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &threads) != MPI_SUCCESS)

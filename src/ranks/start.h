@@ -16,15 +16,14 @@ const char *pz_ranks_library(void);
  * second parameter is not used. */
 void pz_ranks_start(struct pz_call *call, void *unused);
 
-/* Sets a flag that becomes true when a signal arrives.  From then on a rank waits only briefly for
- * other ranks, which may have died. */
+/* Registers a flag that becomes true when a signal arrives.  From then on this rank waits only
+ * briefly for other ranks, which may have died. */
 void pz_ranks_watch(const atomic_bool *stop);
 
-/* Has pz_ranks_end() print the counts of the exchanges to stderr. */
+/* Makes pz_ranks_end() print the counts of the exchanges to stderr. */
 void pz_ranks_verbose(void);
 
-/* Notes an error that ends the command on this rank.  pz_ranks_end() sends it to the other
- * ranks. */
+/* Records the error that ends the command on this rank.  pz_ranks_end() sends it to the others. */
 void pz_ranks_failed(const struct pz_error *err);
 
 /* Waits until the command has ended on all ranks.  `code` is its exit status on this rank; returns

@@ -1,4 +1,4 @@
-/* The wrapper of SQLite.  pz_db_open() opens a path as a URI and restricts what its schema may do;
+/* Access to SQLite.  pz_db_open() opens a path as a URI and restricts what its schema may do;
  * pz_db_prepare(), pz_db_write() and pz_db_next() execute statements; pz_db_raise() maps SQLite's
  * error codes to a status.
  *
@@ -10,11 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How long to wait for a lock of another program, such as somebody's sqlite3 shell. */
-enum { LOCK_TIMEOUT_MS = 5000, LONGEST_URI = 3 * PZ_DB_LONGEST_PATH + 32 };
+enum {
+  LOCK_TIMEOUT_MS = 5000, /* for locks of other programs, such as an sqlite3 shell */
+  LONGEST_URI = 3 * PZ_DB_LONGEST_PATH + 32
+};
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
+/* Returns the status for an error code of SQLite. */
 static enum pz_status status_of_sqlite(int code) {
   switch (code & 0xff) {
   case SQLITE_NOMEM: return PZ_NO_MEMORY;
@@ -31,42 +34,44 @@ static enum pz_status status_of_sqlite(int code) {
   }
 }
 
-/* Reading can fail because of a full disk, too: SQLite writes at least the index of the log. */
-static bool is_write_error(int code, int system) {
+/* Returns whether an error was a failure to write.  Reading can cause one, too, because SQLite
+ * writes at least the index of the log. */
+static bool is_write_error(int code, int system_errno) {
   switch (code) {
   case SQLITE_IOERR_WRITE:
   case SQLITE_IOERR_FSYNC:
   case SQLITE_IOERR_TRUNCATE:
   case SQLITE_IOERR_SHMSIZE: return true;
-  default: return (code & 0xff) == SQLITE_FULL || system == ENOSPC || system == EFBIG;
+  default: return (code & 0xff) == SQLITE_FULL || system_errno == ENOSPC || system_errno == EFBIG;
   }
 }
 
 _Noreturn void pz_db_raise(struct pz_call *call, const struct pz_db *db, const char *verb) {
   int code = db->conn ? sqlite3_extended_errcode(db->conn) : SQLITE_NOMEM;
-  int system = db->conn ? sqlite3_system_errno(db->conn) : 0;
+  int system_errno = db->conn ? sqlite3_system_errno(db->conn) : 0;
   int family = code & 0xff;
-  /* The numbers of the system are stale unless the failure was one of the operating system. */
-  bool of_system = system && (family == SQLITE_IOERR || family == SQLITE_CANTOPEN);
-  if (is_write_error(code, of_system ? system : 0)) verb = "write";
+  /* The errno is stale unless a system call has failed. */
+  bool is_system_error = system_errno && (family == SQLITE_IOERR || family == SQLITE_CANTOPEN);
+  if (is_write_error(code, is_system_error ? system_errno : 0)) verb = "write";
   /* Without memory, SQLite may not have replaced the message of an earlier error. */
   bool has_message = db->conn && family != SQLITE_NOMEM;
   enum pz_status status = status_of_sqlite(code);
   pz_raise_at(call, status, db->path, 0, 0, "%s: cannot %s: %s%s%s%s", db->path, verb,
-              has_message ? sqlite3_errmsg(db->conn) : "out of memory", of_system ? ": " : "",
-              of_system ? strerror(system) : "",
+              has_message ? sqlite3_errmsg(db->conn) : "out of memory", is_system_error ? ": " : "",
+              is_system_error ? strerror(system_errno) : "",
               status == PZ_BAD_INPUT ? "; accepted: a file as SQLite wrote it" : "");
 }
 
 /* ---- opening and closing -------------------------------------------------------------------- */
 
-/* Writes the path as a URI, which the option "immutable" requires.  All but the plainest characters
- * are escaped, and so are slashes, because two of them would begin the name of a host. */
+/* Writes the path as a URI, which the option "immutable" requires.  All characters but letters,
+ * digits and "._-" are escaped, also slashes, because two of them would begin a host name. */
 static void write_uri(char uri[LONGEST_URI], const char *path, const char *query) {
   size_t n = (size_t)snprintf(uri, LONGEST_URI, "file:");
   for (const char *c = path; *c && n + 4 < LONGEST_URI; c++) {
-    if (isalnum((unsigned char)*c) || strchr("._-", *c))
-      uri[n++] = *c;
+    bool is_plain = isalnum((unsigned char)*c) || strchr("._-", *c);
+    if (is_plain)
+      n += (size_t)snprintf(uri + n, LONGEST_URI - n, "%c", *c);
     else
       n += (size_t)snprintf(uri + n, LONGEST_URI - n, "%%%02X", (unsigned)(unsigned char)*c);
   }
@@ -142,9 +147,9 @@ int64_t pz_db_number(struct pz_call *call, const struct pz_db *db, const char *s
 
 /* ---- transactions --------------------------------------------------------------------------- */
 
-/* After some errors SQLite has rolled back by itself. */
-static void roll_back(void *what) {
-  const struct pz_db *db = what;
+/* Rolls a transaction back, unless SQLite has done so itself, as it does after some errors. */
+static void roll_back(void *ctx) {
+  const struct pz_db *db = ctx;
   if (!sqlite3_get_autocommit(db->conn)) sqlite3_exec(db->conn, "ROLLBACK", NULL, NULL, NULL);
 }
 

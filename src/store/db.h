@@ -13,8 +13,8 @@
 enum { PZ_DB_LONGEST_PATH = 4096 };
 
 enum pz_db_mode {
-  PZ_DB_FROZEN, /* read while nobody writes: uses no locks and creates no files */
-  PZ_DB_READ,   /* read beside a writer, or after a killed one; may create a -shm file */
+  PZ_DB_FROZEN, /* for reading a file that nobody writes: uses no locks and creates no files */
+  PZ_DB_READ,   /* for reading beside a writer, or after a killed one; may create a -shm file */
   PZ_DB_WRITE,
   PZ_DB_CREATE
 };
@@ -29,7 +29,7 @@ struct pz_db {
  * caller closes *db with pz_db_close(), also when an error was raised. */
 void pz_db_open(struct pz_call *call, struct pz_db *db, const char *path, enum pz_db_mode mode);
 
-/* Accepts a closed database. */
+/* Closes a database that is open. */
 void pz_db_close(struct pz_db *db);
 
 /* Returns a database that is closed when the call ends, or with pz_close(). */
@@ -53,7 +53,7 @@ bool pz_db_next(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt
 /* Returns the one number that a query returns, or 0 if it returns no row. */
 int64_t pz_db_number(struct pz_call *call, const struct pz_db *db, const char *sql);
 
-/* A transaction.  It is rolled back if the call ends before pz_db_commit(). */
+/* Begin and commit a transaction, which is rolled back if the call ends before the commit. */
 void pz_db_begin(struct pz_call *call, struct pz_db *db);
 void pz_db_commit(struct pz_call *call, struct pz_db *db);
 

@@ -1,5 +1,5 @@
-/* Digests of run files: hash_row() hashes one row of any table, pz_digest_rows() adds the hashes of
- * many, and the table `digests` has the sum for each part.  pz_digest_check() compares the two. */
+/* Digests of run files: pz_digest_rows() adds the hashes of rows, and the table `digests` has the
+ * sum for each part.  pz_digest_check() compares the two. */
 #include "store/digest.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static const char *const part_queries[PZ_PARTS] = {
 
 /* ---- hashes of rows ------------------------------------------------------------------------- */
 
-/* Hashes a cell with its type and its column. */
+/* Hashes a cell of the current row with its type and its column. */
 static uint64_t hash_cell(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt,
                           int column) {
   int type = sqlite3_column_type(stmt, column);
@@ -46,19 +46,16 @@ static uint64_t hash_cell(struct pz_call *call, const struct pz_db *db, sqlite3_
   return pz_random_next(&hash);
 }
 
-/* The hashes of the cells are chained, so that two cells that change places give another hash. */
-static uint64_t hash_row(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt) {
-  uint64_t hash = 1;
-  for (int i = 0; i < sqlite3_column_count(stmt); i++) {
-    hash ^= hash_cell(call, db, stmt, i);
-    hash = pz_random_next(&hash);
-  }
-  return hash;
-}
-
 uint64_t pz_digest_rows(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt) {
   uint64_t sum = 0;
-  while (pz_db_next(call, db, stmt)) sum += hash_row(call, db, stmt);
+  while (pz_db_next(call, db, stmt)) {
+    uint64_t hash = 1; /* hashes of the cells are chained, so that their order matters */
+    for (int i = 0; i < sqlite3_column_count(stmt); i++) {
+      hash ^= hash_cell(call, db, stmt, i);
+      hash = pz_random_next(&hash);
+    }
+    sum += hash;
+  }
   sqlite3_reset(stmt);
   return sum;
 }
@@ -72,6 +69,7 @@ uint64_t pz_digest_part(struct pz_call *call, const struct pz_db *db, enum pz_pa
 
 /* ---- the table of digests ------------------------------------------------------------------- */
 
+/* Sets the recorded digest of a part. */
 static void write_digest(struct pz_call *call, const struct pz_db *db, enum pz_part part,
                          uint64_t sum) {
   int64_t stored; /* integers of SQLite are signed */
@@ -84,7 +82,7 @@ static void write_digest(struct pz_call *call, const struct pz_db *db, enum pz_p
   pz_close(call, stmt);
 }
 
-/* Returns false, and a sum of 0, if the part has no digest. */
+/* Reads the recorded digest of a part.  Returns false, and a sum of 0, if there is none. */
 static bool read_digest(struct pz_call *call, const struct pz_db *db, enum pz_part part,
                         uint64_t *sum) {
   sqlite3_stmt *stmt = pz_db_prepare(call, db, "SELECT digest FROM digests WHERE part = ?");
@@ -107,11 +105,12 @@ void pz_digest_add(struct pz_call *call, const struct pz_db *db, enum pz_part pa
 
 /* ---- checking ------------------------------------------------------------------------------- */
 
-static _Noreturn void raise_damaged(struct pz_call *call, const struct pz_db *db, const char *what,
-                                    const char *part) {
+/* Raises an error about a damaged file; the two texts describe the damage. */
+static _Noreturn void raise_damaged(struct pz_call *call, const struct pz_db *db,
+                                    const char *finding, const char *part) {
   pz_raise_at(call, PZ_BAD_INPUT, db->path, 0, 0,
               "%s: the file is damaged: %s%s; accepted: a copy of it from before, or --fresh",
-              db->path, what, part);
+              db->path, finding, part);
 }
 
 void pz_digest_check(struct pz_call *call, const struct pz_db *db) {

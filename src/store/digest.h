@@ -22,14 +22,14 @@ enum pz_part {
 };
 extern const char *const pz_part_names[PZ_PARTS];
 
-/* Sum of the hashes of the rows that a statement returns.  The statement is reset. */
+/* Returns the sum of the hashes of the rows that a statement returns, and resets the statement. */
 uint64_t pz_digest_rows(struct pz_call *call, const struct pz_db *db, sqlite3_stmt *stmt);
 
 /* Returns the digest of a part, computed from its rows. */
 uint64_t pz_digest_part(struct pz_call *call, const struct pz_db *db, enum pz_part part);
 
-/* Stores the digest of a part after its rows were changed, or adds the hashes of new rows to it.
- * To be called in the transaction that changes the rows. */
+/* Stores the digest of a part after its rows were changed, or adds the digest of new rows to it.
+ * Both are called in the transaction that changes the rows. */
 void pz_digest_store(struct pz_call *call, const struct pz_db *db, enum pz_part part);
 void pz_digest_add(struct pz_call *call, const struct pz_db *db, enum pz_part part, uint64_t sum);
 

@@ -10,8 +10,8 @@
 
 enum { LONGEST_NAME = 160, LONGEST_VALUE = 160 };
 
-/* The values of one key in the old and the new inputs, NULL where it is missing, and the path of
- * the key from the root. */
+/* The values of one key in the old and the new inputs, and the path of the key from the root.  A
+ * value is NULL if the key is missing. */
 struct compared_value {
   char path[LONGEST_NAME];
   json_t *was, *now;
@@ -35,6 +35,7 @@ static size_t count_differing_keys(json_t *was, json_t *now, const char **first)
   return n;
 }
 
+/* Appends a separator and a key, or an index, to the path. */
 static void append_to_path(struct compared_value *compared, const char *separator,
                            const char *key) {
   size_t n = strlen(compared->path);
@@ -67,10 +68,12 @@ static bool descend(struct compared_value *compared) {
 
 /* ---- lists of named objects, such as the models --------------------------------------------- */
 
+/* Returns the name of item i of a list (pz_name_at). */
 static const char *name_in_list(const void *list, size_t i) {
   return json_string_value(json_object_get(json_array_get(list, i), "name"));
 }
 
+/* Returns whether both are lists of named objects, and the names differ. */
 static bool are_lists_with_other_names(const json_t *was, const json_t *now) {
   size_t n = json_array_size(was), i = 0;
   if (!name_in_list(was, 0) || !name_in_list(now, 0)) return false;

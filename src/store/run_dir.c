@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Paths leave room for the names in the directory and for the endings of a database's
+/* Names of directories leave room for the names of runs, and those for the endings of their
  * companions. */
 enum {
   MOST_OLD_RUNS = 9999,
@@ -53,10 +53,10 @@ void pz_run_dir_release(struct pz_run_dir *run_dir) {
   run_dir->lock = -1;
 }
 
+/* Locks a file without waiting.  Returns false, with errno, if that fails. */
 static bool try_lock(int fd, int operation) {
-  int code;
-  do code = flock(fd, operation | LOCK_NB);
-  while (code != 0 && errno == EINTR);
+  int code = flock(fd, operation | LOCK_NB);
+  while (code != 0 && errno == EINTR) code = flock(fd, operation | LOCK_NB);
   return code == 0;
 }
 
@@ -106,6 +106,7 @@ void pz_run_dir_check(struct pz_call *call, const struct pz_run_dir *run_dir) {
   check_regular(call, path);
 }
 
+/* Returns whether a path exists that we may not write to. */
 static bool refuses_writing(const char *path) {
   return access(path, W_OK) != 0 && (errno == EACCES || errno == EROFS || errno == EPERM);
 }
@@ -156,20 +157,20 @@ static bool is_unused_name(const char *stem) {
 }
 
 void pz_run_dir_move_aside(struct pz_call *call, struct pz_run_dir *run_dir) {
-  char to[PZ_DB_LONGEST_PATH];
+  char new_stem[PZ_DB_LONGEST_PATH];
   if (is_unused_name(run_dir->run)) return;
   (void)!pz_border(merge_log, run_dir, NULL); /* after a failure, the log is renamed, too */
   for (int k = 1;; k++) {
     if (k > MOST_OLD_RUNS)
       pz_raise(call, PZ_LIMIT, "%s: it already holds %d old runs; accepted: another directory",
                run_dir->dir, MOST_OLD_RUNS);
-    snprintf(to, sizeof to, "%.*s/run-%d.sqlite", LONGEST_DIR, run_dir->dir, k);
-    if (is_unused_name(to)) break;
+    snprintf(new_stem, sizeof new_stem, "%.*s/run-%d.sqlite", LONGEST_DIR, run_dir->dir, k);
+    if (is_unused_name(new_stem)) break;
   }
   for (int i = 0; i < N_COMPANIONS; i++) {
     companion_path old_path, new_path;
     snprintf(old_path, sizeof old_path, "%s%s", run_dir->run, companions[i]);
-    snprintf(new_path, sizeof new_path, "%s%s", to, companions[i]);
+    snprintf(new_path, sizeof new_path, "%s%s", new_stem, companions[i]);
     if (rename(old_path, new_path) != 0 && errno != ENOENT)
       raise_io(call, run_dir->run, "rename it", "a writable directory");
   }
@@ -177,6 +178,7 @@ void pz_run_dir_move_aside(struct pz_call *call, struct pz_run_dir *run_dir) {
 
 /* ---- a new run ------------------------------------------------------------------------------ */
 
+/* Removes the files of a database. */
 static void remove_database(void *stem) {
   companion_path path;
   for (int i = 0; i < N_COMPANIONS; i++) {

@@ -10,7 +10,7 @@
 #include "store/db.h"
 
 struct pz_run_dir {
-  char run[PZ_DB_LONGEST_PATH];
+  char run[PZ_DB_LONGEST_PATH]; /* path of the database */
   char dir[PZ_DB_LONGEST_PATH];
   int lock; /* file descriptor, or -1 if not locked */
 };

@@ -3,11 +3,11 @@
  *
  * pz_run_file_open_for_writing() first opens an existing run without touching it and compares its
  * inputs with those of the current command; only then the file is opened for writing.  A new run is
- * prepared beside and renamed, so that a run exists completely or not at all.  Everything that is
- * written goes through begin_writing() and pz_db_commit(), and the digest of the part
+ * prepared under another name and renamed, so that a run exists completely or not at all.  All
+ * changes are made between begin_writing() and pz_db_commit(), and the digest of the part
  * (store/digest.h) is changed in the same transaction.
  *
- * The rounds of a search are bytes whose meaning only the search knows. */
+ * The rounds of a search are bytes that only the search interprets. */
 #include "store/run_file.h"
 
 #include <stdio.h>
@@ -62,6 +62,7 @@ static void begin_writing(struct pz_call *call, struct pz_run_file *file) {
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
+/* Returns a statement whose first two parameters are the run and the round. */
 static sqlite3_stmt *prepare_for_round(struct pz_call *call, const struct pz_db *db,
                                        const char *sql, uint32_t run, uint32_t round) {
   sqlite3_stmt *stmt = pz_db_prepare(call, db, sql);
@@ -70,7 +71,7 @@ static sqlite3_stmt *prepare_for_round(struct pz_call *call, const struct pz_db 
   return stmt;
 }
 
-/* The two functions of struct pz_round_store. */
+/* Appends the stored bytes of a round, or nothing (struct pz_round_store). */
 static void read_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
                        struct pz_buffer *bytes) {
   const struct pz_run_file *file = ctx;
@@ -83,6 +84,7 @@ static void read_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t r
   pz_close(call, stmt);
 }
 
+/* Stores the bytes of a round in a transaction of its own (struct pz_round_store). */
 static void write_round(struct pz_call *call, void *ctx, uint32_t run, uint32_t round,
                         const struct pz_buffer *bytes) {
   struct pz_run_file *file = ctx;
@@ -124,6 +126,7 @@ static struct pz_run_file *new_run_file(struct pz_call *call, struct pz_call *ow
   return file;
 }
 
+/* Hands an open run file to the caller of the public function. */
 static struct pz_run_file *keep_run_file(struct pz_call *call, struct pz_run_file *file) {
   pz_undefer(call, file);
   return pz_object_keep(call, file);
@@ -143,11 +146,11 @@ static json_t *open_and_read_inputs(struct pz_call *call, struct pz_run_file *fi
 
 /* Opens the existing run for reading, and raises an error if it was made with other inputs. */
 static void open_with_inputs(struct pz_call *call, struct pz_run_file *file, struct pz_call *own,
-                             json_t *now) {
+                             json_t *inputs) {
   char difference[600];
   enum pz_db_mode mode = pz_run_dir_has_log(&file->dir) ? PZ_DB_READ : PZ_DB_FROZEN;
-  json_t *was = open_and_read_inputs(call, file, own, mode, ADVICE);
-  if (pz_inputs_differ(was, now, difference, sizeof difference))
+  json_t *stored_inputs = open_and_read_inputs(call, file, own, mode, ADVICE);
+  if (pz_inputs_differ(stored_inputs, inputs, difference, sizeof difference))
     pz_raise(call, PZ_BAD_INPUT, "%s: was made with different inputs: %s" ADVICE, file->db.path,
              difference);
 }
@@ -156,14 +159,13 @@ struct pz_run_file *pz_run_file_open_for_writing(struct pz_call *call, const cha
                                                  const char *inputs, bool fresh) {
   struct pz_call own;
   struct pz_run_file *file = new_run_file(call, &own);
-  json_t *now = pz_json_read(call, "inputs", inputs, strlen(inputs));
+  json_t *current = pz_json_read(call, "inputs", inputs, strlen(inputs));
   pz_run_dir_init(call, &file->dir, dir);
   pz_run_dir_check(call, &file->dir);
   if (!fresh && pz_run_dir_is_read_only(&file->dir)) {
-    /* In a directory that cannot be written to, a finished run can be read. */
     if (!pz_run_dir_share(&file->dir))
       pz_raise(call, PZ_IO, "%s: another phaze is running there", file->dir.dir);
-    open_with_inputs(call, file, &own, now);
+    open_with_inputs(call, file, &own, current);
     if (!pz_run_file_read_text(call, file, PZ_PART_RESULT))
       pz_raise(call, PZ_IO,
                "%s: the run is not finished; accepted: a directory that can be written to",
@@ -173,7 +175,7 @@ struct pz_run_file *pz_run_file_open_for_writing(struct pz_call *call, const cha
   pz_run_dir_lock(call, &file->dir);
   if (fresh) pz_run_dir_move_aside(call, &file->dir);
   if (pz_run_dir_has_run(&file->dir)) {
-    open_with_inputs(call, file, &own, now);
+    open_with_inputs(call, file, &own, current);
     pz_db_close(&file->db);
   } else {
     char *part = pz_run_dir_prepare(call, &file->dir);
@@ -186,7 +188,7 @@ struct pz_run_file *pz_run_file_open_for_writing(struct pz_call *call, const cha
   }
   pz_db_open(call, &file->db, file->dir.run, PZ_DB_WRITE);
   pz_schema_log(call, &file->db);
-  /* A commit must survive the end of the process, but need not wait for the cache of the disk. */
+  /* A commit survives the end of the process, but does not wait for the cache of the disk. */
   pz_db_exec(call, &file->db, "PRAGMA synchronous = NORMAL");
   file->is_writable = true;
   return keep_run_file(call, file);
@@ -236,29 +238,30 @@ const struct pz_round_store *pz_run_file_rounds(struct pz_run_file *file) { retu
 /* ---- tables --------------------------------------------------------------------------------- */
 
 /* Writes the index of the value on each axis, as "3 0 12". */
-static void format_indices(const uint8_t *at, char *text, size_t size) {
-  size_t n = 0;
-  for (enum pz_axis a = 0; a < PZ_AXES; a++)
-    n += (size_t)snprintf(text + n, size - n, "%s%d", a ? " " : "", at[a]);
+static void format_indices(const uint8_t *indices, char *text, size_t size) {
+  size_t used = 0;
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
+    used += (size_t)snprintf(text + used, size - used, "%s%d", axis ? " " : "", indices[axis]);
 }
 
+/* Replaces the certificates of all runs. */
 static void write_boxes(struct pz_call *call, const struct pz_run_file *file,
                         const struct pz_run_tables *tables) {
   pz_db_exec(call, &file->db, "DELETE FROM boxes");
   sqlite3_stmt *stmt = pz_db_prepare(call, &file->db,
                                      "INSERT INTO boxes(run, i, kind, lo, hi, how, bound, value) "
                                      "VALUES(?, ?, ?, ?, ?, ?, ?, ?)");
-  for (uint32_t r = 0; r < tables->n_runs; r++)
-    for (uint32_t i = 0; i < tables->runs[r].n_boxes; i++) {
-      const struct pz_closed_box *closed = &tables->runs[r].boxes[i];
-      char lo[8 * PZ_AXES], hi[8 * PZ_AXES];
-      format_indices(closed->box.lo, lo, sizeof lo);
-      format_indices(closed->box.hi, hi, sizeof hi);
-      sqlite3_bind_int64(stmt, 1, r);
+  for (uint32_t run = 0; run < tables->n_runs; run++)
+    for (uint32_t i = 0; i < tables->runs[run].n_boxes; i++) {
+      const struct pz_closed_box *closed = &tables->runs[run].boxes[i];
+      char lowest[8 * PZ_AXES], highest[8 * PZ_AXES];
+      format_indices(closed->box.lo, lowest, sizeof lowest);
+      format_indices(closed->box.hi, highest, sizeof highest);
+      sqlite3_bind_int64(stmt, 1, run);
       sqlite3_bind_int64(stmt, 2, i);
       sqlite3_bind_int64(stmt, 3, closed->box.kind);
-      sqlite3_bind_text(stmt, 4, lo, -1, SQLITE_STATIC);
-      sqlite3_bind_text(stmt, 5, hi, -1, SQLITE_STATIC);
+      sqlite3_bind_text(stmt, 4, lowest, -1, SQLITE_STATIC);
+      sqlite3_bind_text(stmt, 5, highest, -1, SQLITE_STATIC);
       sqlite3_bind_text(stmt, 6, pz_box_end_names[closed->end], -1, SQLITE_STATIC);
       sqlite3_bind_double(stmt, 7, closed->bound);
       sqlite3_bind_double(stmt, 8, closed->value);
@@ -268,6 +271,7 @@ static void write_boxes(struct pz_call *call, const struct pz_run_file *file,
   pz_digest_store(call, &file->db, PZ_PART_BOXES);
 }
 
+/* Replaces the evaluations. */
 static void write_evaluations(struct pz_call *call, const struct pz_run_file *file,
                               const struct pz_run_tables *tables) {
   struct pz_buffer *stages = pz_buffer_new(call);
@@ -311,12 +315,12 @@ void pz_run_file_write_tables(struct pz_call *call, struct pz_run_file *file,
 
 /* ---- single values -------------------------------------------------------------------------- */
 
-void pz_run_file_write_timing(struct pz_call *call, struct pz_run_file *file, const char *what,
+void pz_run_file_write_timing(struct pz_call *call, struct pz_run_file *file, const char *name,
                               double seconds) {
   begin_writing(call, file);
   sqlite3_stmt *stmt =
       pz_db_prepare(call, &file->db, "INSERT OR REPLACE INTO timings(what, seconds) VALUES(?, ?)");
-  sqlite3_bind_text(stmt, 1, what, -1, SQLITE_STATIC);
+  sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC);
   sqlite3_bind_double(stmt, 2, seconds);
   pz_db_write(call, &file->db, stmt);
   pz_close(call, stmt);
@@ -324,7 +328,7 @@ void pz_run_file_write_timing(struct pz_call *call, struct pz_run_file *file, co
   pz_db_commit(call, &file->db);
 }
 
-/* Columns of the table run. */
+/* Statements that set and get the columns of the table run. */
 static const struct {
   const char *set, *get;
 } text_queries[PZ_PARTS] = {
@@ -345,7 +349,7 @@ void pz_run_file_write_text(struct pz_call *call, struct pz_run_file *file, enum
   pz_close(call, stmt);
   pz_digest_store(call, &file->db, part);
   pz_db_commit(call, &file->db);
-  /* The text is safe in the log, too: a reader in the way, or a full disk, is not an error. */
+  /* If a reader or a full disk prevents the merge, the text remains in the log. */
   sqlite3_wal_checkpoint_v2(file->db.conn, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 }
 

@@ -34,7 +34,7 @@ struct pz_run_file;
 struct pz_run_file *pz_run_file_open_for_writing(struct pz_call *call, const char *dir,
                                                  const char *inputs, bool fresh);
 
-/* A run file in memory only: 'phaze verify' compares the stored one with it. */
+/* Returns a new run file in memory, with which 'phaze verify' compares a stored one. */
 struct pz_run_file *pz_run_file_open_in_memory(struct pz_call *call, const char *inputs);
 
 /* Opens the run in `dir`, finished or not, without changing it.  If there is neither a writer nor a
@@ -42,7 +42,7 @@ struct pz_run_file *pz_run_file_open_in_memory(struct pz_call *call, const char 
  * work side by side.  Raises PZ_IO if there is no run. */
 struct pz_run_file *pz_run_file_open_for_reading(struct pz_call *call, const char *dir);
 
-/* Accepts NULL. */
+/* Closes and frees the file.  Does nothing if file is NULL. */
 void pz_run_file_close(struct pz_run_file *file);
 
 /* Reads the whole file and raises PZ_BAD_INPUT if a part is not as it was written. */
@@ -60,18 +60,19 @@ bool pz_run_file_is_read_only(const struct pz_run_file *file);
 const char *pz_run_file_inputs(const struct pz_run_file *file);
 const struct pz_round_store *pz_run_file_rounds(struct pz_run_file *file);
 
-/* Replaces the certificates of all objective runs, and the evaluations, in one transaction. */
 struct pz_run_tables {
   const struct pz_objective_run *runs;
   uint32_t n_runs;
   const struct pz_found_step *known;
   uint32_t n_known;
 };
+
+/* Replaces the certificates of all objective runs, and the evaluations, in one transaction. */
 void pz_run_file_write_tables(struct pz_call *call, struct pz_run_file *file,
                               const struct pz_run_tables *tables);
 
-/* Stores how long something took, in a transaction of its own. */
-void pz_run_file_write_timing(struct pz_call *call, struct pz_run_file *file, const char *what,
+/* Stores a duration under a name, in a transaction of its own. */
+void pz_run_file_write_timing(struct pz_call *call, struct pz_run_file *file, const char *name,
                               double seconds);
 
 /* Replaces the text of the part RESULT, COMPARISON or DETAIL in a transaction of its own, and

@@ -10,7 +10,7 @@
 
 #include "store/digest.h"
 
-/* The application id is "phaz".  Every change of a table needs a new version. */
+/* The application id spells "phaz" in ASCII.  Every change of a table needs a new version. */
 #define APPLICATION "1885888890"
 #define VERSION "6"
 
@@ -64,11 +64,13 @@ void pz_schema_log(struct pz_call *call, const struct pz_db *db) {
 
 /* ---- checking ------------------------------------------------------------------------------- */
 
-static _Noreturn void raise_foreign(struct pz_call *call, const struct pz_db *db, const char *what,
-                                    const char *advice) {
-  pz_raise_at(call, PZ_BAD_INPUT, db->path, 0, 0, "%s: %s%s", db->path, what, advice);
+/* Raises an error about a file that is not a run file of this version. */
+static _Noreturn void raise_foreign(struct pz_call *call, const struct pz_db *db,
+                                    const char *reason, const char *advice) {
+  pz_raise_at(call, PZ_BAD_INPUT, db->path, 0, 0, "%s: %s%s", db->path, reason, advice);
 }
 
+/* The numbers in the header of a database. */
 struct file_header {
   const struct pz_db *db;
   int64_t application, version;
@@ -80,20 +82,20 @@ static void read_header(struct pz_call *call, void *ctx) {
   header->version = pz_db_number(call, header->db, "PRAGMA user_version");
 }
 
-/* A file that SQLite cannot read as a database is not a run file, whatever SQLite says about it. */
+/* Checks application and version.  Any file that SQLite cannot read counts as no run file. */
 static void check_header(struct pz_call *call, const struct pz_db *db, const char *advice) {
   struct file_header header = {.db = db};
-  struct pz_error why = {0};
-  enum pz_status status = pz_border(read_header, &header, &why);
-  if (status != PZ_OK && status != PZ_BAD_INPUT) pz_raise_again(call, &why);
+  struct pz_error error = {0};
+  enum pz_status status = pz_border(read_header, &header, &error);
+  if (status != PZ_OK && status != PZ_BAD_INPUT) pz_raise_again(call, &error);
   if (status == PZ_BAD_INPUT || header.application != atoll(APPLICATION))
     raise_foreign(call, db, "is not a phaze run file", advice);
   if (header.version != atoll(VERSION)) {
-    char what[120];
-    snprintf(what, sizeof what,
+    char reason[120];
+    snprintf(reason, sizeof reason,
              "is a run file of version %" PRId64 ", and this phaze writes version " VERSION,
              header.version);
-    raise_foreign(call, db, what, advice);
+    raise_foreign(call, db, reason, advice);
   }
 }
 
