@@ -1,10 +1,10 @@
 /* Reads a table of training runs and predicts its rows (run_table.h).
  *
  * Each row becomes a request: the shape of its model as a configuration (run_model.c), its plan,
- * chip and network.  Numbers that are none and unknown columns are errors of the table.  Words
- * that the model does not cover, and plans that cannot be, are the reason of a row that is not
- * predicted.  Rows are predicted in parallel.  The last sections collect errors by group and write
- * the table with its predictions. */
+ * chip and network.  Malformed
+ * numbers and unknown columns are errors of the table.  A row whose words the model does not cover,
+ * or whose plan is impossible, is not predicted and has a reason.  Rows are predicted in parallel.
+ * The last sections collect errors by group and write the table with its predictions. */
 #include "step/run_table.h"
 
 #include <errno.h>
@@ -29,10 +29,10 @@
 #include "step/run_model.h"
 #include "workload/workload.h"
 
-/* ---- columns -------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
-/* The columns that are read.  The fields of the plan follow; plan_fields.def has the names of
- * their columns. */
+/* The columns that are read: those of the run and its model, then the fields of the plan, whose
+ * names are in plan_fields.def. */
 enum column {
   ID,
   GROUP,
@@ -60,52 +60,53 @@ enum column {
   SSM,
   LAYER_PATTERN,
   MOE_LATENT,
-  /* words of which the model covers some: covered_words */
+  /* columns with a fixed set of accepted words (covered_words) */
   KIND,
   ROUTING,
   VISION,
   OPTIMIZER,
-  PLAN, /* from here on: fields of the plan */
+  PLAN, /* the first field of the plan */
   COLUMNS = PLAN + PZ_PLAN_FIELDS
 };
 
-static const char *const heads[PLAN] = {
+static const char *const model_columns[PLAN] = {
     "id",      "group",      "quality",    "step_time_s",    "peak_bytes",   "model", "layers",
     "hidden",  "heads",      "kv_heads",   "head_dim",       "ffn",          "mlp",   "vocab",
     "experts", "topk",       "expert_ffn", "shared_experts", "dense_layers", "mla",   "chip",
     "cluster", "shared_ffn", "ssm",        "layer_pattern",  "moe_latent",   "kind",  "routing",
     "vision",  "optimizer"};
 
-/* Columns for notes about a run (its source, what else was measured), which are accepted but not
- * used. */
-static const char *const notes[] = {"source",
-                                    "assumed",
-                                    "notes",
-                                    "recipe",
-                                    "window",
-                                    "peak_kind",
-                                    "node_watts",
-                                    "tok_s_dev",
-                                    "tflops_dev",
-                                    "flags",
-                                    "family",
-                                    "case",
-                                    "env",
-                                    "env_vars",
-                                    "test_type",
-                                    "golden_date",
-                                    "config_date",
-                                    "config_as_of",
-                                    "n_gpus_how",
-                                    "vocab_how",
-                                    "iterations",
-                                    "peak_bytes_first",
-                                    "allocated_bytes",
-                                    "iteration_time_s"};
-enum { NOTES = sizeof notes / sizeof *notes };
+/* Columns for note_columns about a run (its source, other measurements), which are accepted but
+ * not used. */
+static const char *const note_columns[] = {"source",
+                                           "assumed",
+                                           "notes",
+                                           "recipe",
+                                           "window",
+                                           "peak_kind",
+                                           "node_watts",
+                                           "tok_s_dev",
+                                           "tflops_dev",
+                                           "flags",
+                                           "family",
+                                           "case",
+                                           "env",
+                                           "env_vars",
+                                           "test_type",
+                                           "golden_date",
+                                           "config_date",
+                                           "config_as_of",
+                                           "n_gpus_how",
+                                           "vocab_how",
+                                           "iterations",
+                                           "peak_bytes_first",
+                                           "allocated_bytes",
+                                           "iteration_time_s"};
+enum { NOTE_COLUMNS = sizeof note_columns / sizeof *note_columns };
 
-/* A row with all of these fields is a published run, which leaves no field to the framework. */
-static const uint64_t fields_of_run =
+/* A row with all of these fields is a published run: no field is left to the framework's
+ * default. */
+static const uint64_t published_fields =
     PZ_PLAN_PIN(SEQ) | PZ_PLAN_PIN(DEVICES) | PZ_PLAN_PIN(PRECISION) | PZ_PLAN_PIN(ATTENTION) |
     PZ_PLAN_PIN(TP) | PZ_PLAN_PIN(SP) | PZ_PLAN_PIN(PP) | PZ_PLAN_PIN(VPP) | PZ_PLAN_PIN(CP) |
     PZ_PLAN_PIN(DP) | PZ_PLAN_PIN(ZERO) | PZ_PLAN_PIN(MBS) | PZ_PLAN_PIN(BATCH) |
@@ -114,49 +115,52 @@ static const uint64_t fields_of_run =
 
 /* Returns the heading of a column. */
 static const char *column_heading(int column) {
-  if (column < PLAN) return heads[column];
-  const struct pz_plan_field_info *plan_field_info =
-      pz_plan_field((enum pz_plan_field)(column - PLAN));
-  return plan_field_info->column ? plan_field_info->column : plan_field_info->name;
+  if (column < PLAN) return model_columns[column];
+  const struct pz_plan_field_info *field = pz_plan_field((enum pz_plan_field)(column - PLAN));
+  return field->column ? field->column : field->name;
 }
 
+/* The table and its current row. */
 struct reader {
-  const char *name; /* of the table */
+  const char *name; /* name of the table, for messages */
   const struct pz_csv *csv;
-  uint32_t at[COLUMNS]; /* where each column is in the table, or PZ_NONE if it is absent */
-  uint32_t row;         /* the current row */
+  uint32_t positions[COLUMNS]; /* index of each column in the table, or PZ_NONE */
+  uint32_t row;                /* the current row */
   const struct pz_run_terms *terms;
 };
 
-/* Returns the text of a cell of the current row; chip and cluster of rows without one are those of
- * the terms. */
+/* Returns the text of a cell of the current row.  An empty chip or cluster is replaced by the
+ * default of the terms. */
 static const char *cell_text(const struct reader *reader, int column) {
-  const char *text = reader->at[column] == PZ_NONE
-                         ? ""
-                         : pz_csv_cell(reader->csv, reader->row, reader->at[column]);
-  const char *usual = column == CHIP      ? reader->terms->chip
-                      : column == CLUSTER ? reader->terms->cluster
-                                          : NULL;
-  return *text || !usual ? text : usual;
+  uint32_t position = reader->positions[column];
+  const char *text = position == PZ_NONE ? "" : pz_csv_cell(reader->csv, reader->row, position);
+  const char *default_text = NULL;
+  if (column == CHIP) default_text = reader->terms->chip;
+  if (column == CLUSTER) default_text = reader->terms->cluster;
+  return *text || !default_text ? text : default_text;
 }
 
-/* Lists the accepted columns: all but list-valued fields of the plan, then the notes. */
+/* Returns the name of the i-th accepted column, or NULL.  List-valued fields of the plan are
+ * left out, and the notes come last. */
 static const char *column_name(const void *ctx, size_t i) {
   (void)ctx;
   for (int column = 0; column < COLUMNS; column++) {
     bool list = column >= PLAN &&
                 pz_plan_field((enum pz_plan_field)(column - PLAN))->kind >= PZ_PLAN_KIND_LIST;
-    if (!list && i-- == 0) return column_heading(column);
+    if (list) continue;
+    if (i == 0) return column_heading(column);
+    i--;
   }
-  return i < NOTES ? notes[i] : NULL;
+  return i < NOTE_COLUMNS ? note_columns[i] : NULL;
 }
 
-/* Like column_name(), without the notes, for suggestions after a misspelt name. */
-static const char *read_column_name(const void *ctx, size_t i) {
+/* Like column_name(), but without the notes, for suggestions after a misspelt name. */
+static const char *suggested_column_name(const void *ctx, size_t i) {
   const char *name = column_name(ctx, i);
-  return name == notes[0] ? NULL : name;
+  return name == note_columns[0] ? NULL : name;
 }
 
+/* Returns whether a column contains predictions, which are written anew. */
 static bool is_result(const char *column) {
   static const char *const results[] = {
       "predicted_step_s", "error",           "predicted_peak_bytes", "memory_error", "fits",
@@ -171,30 +175,31 @@ static bool is_result(const char *column) {
 
 static bool is_column(const char *name) {
   if (is_result(name)) return true;
-  const char *known;
-  for (size_t i = 0; (known = column_name(NULL, i)); i++)
-    if (strcmp(known, name) == 0) return true;
+  const char *accepted;
+  for (size_t i = 0; (accepted = column_name(NULL, i)); i++)
+    if (strcmp(accepted, name) == 0) return true;
   return false;
 }
 
+/* Finds the columns of the table.  Raises an error for an unknown or a missing column. */
 static void find_columns(struct pz_call *call, struct reader *reader) {
-  char all[800], meant[160];
+  char accepted[800], suggestion[160];
   for (uint32_t column = 0; column < reader->csv->columns; column++)
     if (!is_column(reader->csv->cells[column]))
-      pz_raise(
-          call, PZ_BAD_INPUT, "%s:1: unknown column '%.40s'%s; accepted: %s", reader->name,
-          reader->csv->cells[column],
-          pz_text_meant(meant, sizeof meant, reader->csv->cells[column], read_column_name, NULL),
-          pz_text_join(all, sizeof all, column_name, NULL));
+      pz_raise(call, PZ_BAD_INPUT, "%s:1: unknown column '%.40s'%s; accepted: %s", reader->name,
+               reader->csv->cells[column],
+               pz_text_meant(suggestion, sizeof suggestion, reader->csv->cells[column],
+                             suggested_column_name, NULL),
+               pz_text_join(accepted, sizeof accepted, column_name, NULL));
   for (int column = 0; column < COLUMNS; column++)
-    reader->at[column] = pz_csv_column(reader->csv, column_heading(column));
-  bool model = reader->at[MODEL] != PZ_NONE || reader->at[LAYERS] != PZ_NONE;
-  if (model && (reader->at[CHIP] != PZ_NONE || reader->terms->chip)) return;
+    reader->positions[column] = pz_csv_column(reader->csv, column_heading(column));
+  bool has_model = reader->positions[MODEL] != PZ_NONE || reader->positions[LAYERS] != PZ_NONE;
+  if (has_model && (reader->positions[CHIP] != PZ_NONE || reader->terms->chip)) return;
   pz_raise(call, PZ_BAD_INPUT,
            "%s:1: no column '%s'; accepted: a table of runs with the columns model (or the "
            "model's shape: layers, hidden, heads, ffn, mlp, vocab), chip, and those of the "
            "plan that a run is to have",
-           reader->name, model ? "chip" : "model");
+           reader->name, has_model ? "chip" : "model");
 }
 
 /* Returns the number in a cell of the current row, or 0 if the cell is empty. */
@@ -210,6 +215,7 @@ static double read_number(struct pz_call *call, const struct reader *reader, int
   return number;
 }
 
+/* Like read_number(), but the number must be an integer. */
 static int64_t read_count(struct pz_call *call, const struct reader *reader, int column) {
   double number = read_number(call, reader, column);
   if (number != floor(number) || number > 1e15)
@@ -219,62 +225,63 @@ static int64_t read_count(struct pz_call *call, const struct reader *reader, int
   return (int64_t)number;
 }
 
-/* ---- a row ---------------------------------------------------------------------------------- */
+/* ---- a row ----------------------------------------------------------------------------------- */
 
-/* A row as a question to the predictor. */
+/* The model, plan, chip and network of a row, to be predicted. */
 struct pz_run_request {
   struct pz_run_model model;
   struct pz_plan plan;
   struct pz_job job;
   char config[PZ_RUN_CONFIG];
-  char adapters[200]; /* of the plan, with what the row leaves out */
+  char adapters[200]; /* plan.peft with the default dropout of MLPerf */
   struct pz_chip chip;
   struct pz_cluster net;
-  bool has_net; /* else the chip's own link */
+  bool has_net; /* otherwise the chip's own link is the network */
 };
 
-/* Returns whether a table has the field as a number, not as a word. */
-static bool is_number_field(const struct pz_plan_field_info *plan_field_info) {
-  return plan_field_info->kind != PZ_PLAN_KIND_CHOICE &&
-         plan_field_info->kind != PZ_PLAN_KIND_SET && plan_field_info->kind < PZ_PLAN_KIND_TEXT;
+/* Returns whether a field of the plan is a number in a table, not a word. */
+static bool is_number_field(const struct pz_plan_field_info *field) {
+  return field->kind != PZ_PLAN_KIND_CHOICE && field->kind != PZ_PLAN_KIND_SET &&
+         field->kind < PZ_PLAN_KIND_TEXT;
 }
 
 /* Reads the numeric fields of the plan.  The prediction checks their ranges. */
 static void read_plan(struct pz_call *call, const struct reader *reader, struct pz_plan *plan) {
   *plan = pz_plan_default();
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
-    const struct pz_plan_field_info *plan_field_info = pz_plan_field((enum pz_plan_field)f);
-    if (!is_number_field(plan_field_info) || !*cell_text(reader, PLAN + f)) continue;
-    bool real = plan_field_info->kind == PZ_PLAN_KIND_REAL;
-    double number =
-        real ? read_number(call, reader, PLAN + f) : (double)read_count(call, reader, PLAN + f);
-    pz_plan_field_store(plan, (enum pz_plan_field)f, number);
+  for (int field = 0; field < PZ_PLAN_FIELDS; field++) {
+    const struct pz_plan_field_info *info = pz_plan_field((enum pz_plan_field)field);
+    if (!is_number_field(info) || !*cell_text(reader, PLAN + field)) continue;
+    bool is_real = info->kind == PZ_PLAN_KIND_REAL;
+    double number = is_real ? read_number(call, reader, PLAN + field)
+                            : (double)read_count(call, reader, PLAN + field);
+    pz_plan_field_store(plan, (enum pz_plan_field)field, number);
   }
   if (plan->sp > 0) plan->sp = 1;
 }
 
+/* Reads the numeric columns of the current row. */
 static void read_numbers(struct pz_call *call, const struct reader *reader,
                          struct pz_run_request *request) {
   const struct {
     int column;
-    int64_t *to;
-  } list[] = {{LAYERS, &request->model.layers},
-              {HIDDEN, &request->model.hidden},
-              {HEADS, &request->model.heads},
-              {KV_HEADS, &request->model.kv_heads},
-              {HEAD_DIM, &request->model.head_dim},
-              {FFN, &request->model.ffn},
-              {VOCAB, &request->model.vocab},
-              {EXPERTS, &request->model.experts},
-              {TOPK, &request->model.topk},
-              {EXPERT_FFN, &request->model.expert_ffn},
-              {SHARED_EXPERTS, &request->model.shared_experts},
-              {SHARED_FFN, &request->model.shared_ffn},
-              {DENSE_LAYERS, &request->model.dense_layers},
-              {MOE_LATENT, &request->model.moe_latent},
-              {PLAN + PZ_PLAN_MTP, &request->model.mtp}};
-  for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-    *list[i].to = read_count(call, reader, list[i].column);
+    int64_t *value;
+  } counts[] = {{LAYERS, &request->model.layers},
+                {HIDDEN, &request->model.hidden},
+                {HEADS, &request->model.heads},
+                {KV_HEADS, &request->model.kv_heads},
+                {HEAD_DIM, &request->model.head_dim},
+                {FFN, &request->model.ffn},
+                {VOCAB, &request->model.vocab},
+                {EXPERTS, &request->model.experts},
+                {TOPK, &request->model.topk},
+                {EXPERT_FFN, &request->model.expert_ffn},
+                {SHARED_EXPERTS, &request->model.shared_experts},
+                {SHARED_FFN, &request->model.shared_ffn},
+                {DENSE_LAYERS, &request->model.dense_layers},
+                {MOE_LATENT, &request->model.moe_latent},
+                {PLAN + PZ_PLAN_MTP, &request->model.mtp}};
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+    *counts[i].value = read_count(call, reader, counts[i].column);
   if (*cell_text(reader, MLA) &&
       sscanf(cell_text(reader, MLA),
              "%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64 "/%5" SCNd64,
@@ -287,14 +294,15 @@ static void read_numbers(struct pz_call *call, const struct reader *reader,
   read_plan(call, reader, &request->plan);
 }
 
+/* Returns whether a cell of the current row is the word. */
 static bool cell_is(const struct reader *reader, int column, const char *word) {
   return strcmp(cell_text(reader, column), word) == 0;
 }
 
-/* ---- words that are not covered ---- */
+/* ---- words ---- */
 
-/* The accepted words of columns that do not change the prediction.  Experts get even loads,
- * whatever the routing. */
+/* The accepted words of columns that do not change the prediction.  The load of experts is
+ * always even. */
 static const struct {
   int column;
   const char *words[7];
@@ -304,6 +312,7 @@ static const struct {
     {OPTIMIZER, {"adam", "adamw"}},
 };
 
+/* Stores the reason why a row is not predicted.  Returns false. */
 __attribute__((format(printf, 2, 3))) static bool refuse_row(struct pz_run_row *row,
                                                              const char *form, ...) {
   va_list args;
@@ -313,82 +322,90 @@ __attribute__((format(printf, 2, 3))) static bool refuse_row(struct pz_run_row *
   return false;
 }
 
+/* Returns the i-th word of a NULL-terminated list, for pz_text_join(). */
 static const char *word_of(const void *ctx, size_t i) { return ((const char *const *)ctx)[i]; }
 
+/* Refuses the word in a column and lists the accepted ones.  Returns false. */
 static bool refuse_word(const struct reader *reader, int column, const char *const *words,
                         struct pz_run_row *row) {
-  char list[120];
+  char accepted[120];
   return refuse_row(row, "%s '%.60s' is not covered; accepted: %s", column_heading(column),
-                    cell_text(reader, column), pz_text_join(list, sizeof list, word_of, words));
+                    cell_text(reader, column),
+                    pz_text_join(accepted, sizeof accepted, word_of, words));
 }
 
-/* Returns false with a reason if the run trains on images: neither the layers of a vision tower
- * nor the images of a sample are predicted.  A vision-language model that is trained on text is
- * its language model. */
+/* Returns false with a reason if the run trains on images, because neither a vision tower nor
+ * images are predicted.  A vision-language model that is trained on text counts as its language
+ * model. */
 static bool vision_is_covered(const struct reader *reader, struct pz_run_row *row) {
   static const char text_only[] = "text only";
-  const char *said = cell_text(reader, VISION);
-  size_t n = strlen(said), end = sizeof text_only - 1;
-  if (!*said && strncmp(cell_text(reader, KIND), "vlm-", 4) != 0) return true;
-  if (strcmp(said, "none") == 0 || (n >= end && strcmp(said + n - end, text_only) == 0))
+  const char *vision = cell_text(reader, VISION);
+  size_t n = strlen(vision), end = sizeof text_only - 1;
+  if (!*vision && strncmp(cell_text(reader, KIND), "vlm-", 4) != 0) return true;
+  if (strcmp(vision, "none") == 0 || (n >= end && strcmp(vision + n - end, text_only) == 0))
     return true;
   return refuse_row(row,
                     "%s '%.60s': a vision tower and the images of a sample are not predicted; "
                     "accepted: vision none, or text only",
-                    *said ? "vision" : "kind", *said ? said : cell_text(reader, KIND));
+                    *vision ? "vision" : "kind", *vision ? vision : cell_text(reader, KIND));
 }
 
+/* Returns false with a reason if a word of the row is not accepted. */
 static bool words_are_covered(const struct reader *reader, struct pz_run_row *row) {
   for (size_t i = 0; i < sizeof covered_words / sizeof *covered_words; i++) {
-    const char *const *word = covered_words[i].words,
-                      *said = cell_text(reader, covered_words[i].column);
-    while (*said && *word && strcmp(*word, said) != 0) word++;
-    if (*said && !*word)
-      return refuse_word(reader, covered_words[i].column, covered_words[i].words, row);
+    const char *const *word = covered_words[i].words;
+    const char *text = cell_text(reader, covered_words[i].column);
+    if (!*text) continue;
+    while (*word && strcmp(*word, text) != 0) word++;
+    if (!*word) return refuse_word(reader, covered_words[i].column, covered_words[i].words, row);
   }
   return vision_is_covered(reader, row);
 }
 
-/* CUDA graphs: of the whole iteration or of whole layers, which is another execution, or of
- * modules with + or , between, also behind who captures them (te, mcore).  moe is all of a layer
- * with experts, whose loads are then fixed (Megatron Core, CudaGraphScope.moe): whole layers,
- * beside attention and, of a hybrid, mamba.  False: a word is not known. */
-static bool read_cuda_graphs(const char *at, bool hybrid, struct pz_plan *plan) {
+/* Reads which modules are captured in CUDA graphs: words separated by "+" or ",", optionally
+ * after the library that captures them ("te:" or "mcore:").  Graphs of whole layers or
+ * iterations are an execution of the plan.  "moe" captures all of a layer with experts (Megatron
+ * Core, CudaGraphScope.moe) and requires attention and the mamba layers of a hybrid.  Returns
+ * false for unknown words. */
+static bool read_cuda_graphs(const char *text, bool hybrid, struct pz_plan *plan) {
   static const char *const words[] = {"attn",           "mlp",   "moe_router",
                                       "moe_preprocess", "mamba", "layers",
                                       "full_iteration", "moe",   NULL};
   enum { MODULES = 5, MOE = 7 };
-  const char *colon = strchr(at, ':');
-  bool experts = false;
-  if (colon && strncmp(at, "te:", 3) != 0 && strncmp(at, "mcore:", 6) != 0) return false;
+  const char *colon = strchr(text, ':');
+  bool captures_experts = false;
+  if (colon && strncmp(text, "te:", 3) != 0 && strncmp(text, "mcore:", 6) != 0) return false;
   plan->cuda_graphs = 0;
-  if (strcmp(at, "none") == 0) return true;
-  at = colon ? colon + 1 : at;
-  if (!*at) return false;
-  for (; *at; at += strcspn(at, "+,"), at += *at != 0) {
-    size_t n = strcspn(at, "+,"), i = 0;
-    while (words[i] && (strlen(words[i]) != n || strncmp(words[i], at, n) != 0)) i++;
+  if (strcmp(text, "none") == 0) return true;
+  text = colon ? colon + 1 : text;
+  if (!*text) return false;
+  while (*text) {
+    size_t n = strcspn(text, "+,"), i = 0;
+    while (words[i] && (strlen(words[i]) != n || strncmp(words[i], text, n) != 0)) i++;
+    text += n;
+    if (*text) text++;
     if (!words[i]) return false;
     if (i < MODULES)
       plan->cuda_graphs |= 1 << i;
     else if (i < MOE)
       plan->execution = PZ_EXECUTION_GRAPH;
-    experts |= i == MOE;
+    captures_experts |= i == MOE;
   }
-  int others = PZ_GRAPH_ATTENTION | (hybrid ? PZ_GRAPH_MAMBA : 0);
-  if (experts) plan->execution = PZ_EXECUTION_GRAPH;
-  return !experts || (plan->cuda_graphs & others) == others;
+  int required = PZ_GRAPH_ATTENTION | (hybrid ? PZ_GRAPH_MAMBA : 0);
+  if (captures_experts) plan->execution = PZ_EXECUTION_GRAPH;
+  return !captures_experts || (plan->cuda_graphs & required) == required;
 }
 
-/* Returns whether the table says that a column was assumed, because the source of the run does not
+/* Returns whether the row lists a column as assumed, because the source of the run does not
  * state it. */
 static bool is_assumed(const struct reader *reader, const char *column) {
-  uint32_t at = pz_csv_column(reader->csv, "assumed");
-  return at != PZ_NONE && strstr(pz_csv_cell(reader->csv, reader->row, at), column);
+  uint32_t position = pz_csv_column(reader->csv, "assumed");
+  return position != PZ_NONE && strstr(pz_csv_cell(reader->csv, reader->row, position), column);
 }
 
-/* Reads recomputation: a word of the plan, or "other:" followed by "every second layer", by a
- * policy of what is saved, or by modules.  Returns false for other words. */
+/* Reads recomputation: a word of the plan, or "other:" followed by the first layers of each
+ * chunk, "every second layer", a policy of saved results, or modules.  Returns false for other
+ * words. */
 static bool read_recompute(const char *word, struct pz_plan *plan) {
   if (strncmp(word, "other:", 6) != 0)
     return *word && pz_try_plan_field(plan, PZ_PLAN_RECOMPUTE, word, NULL) &&
@@ -410,32 +427,33 @@ static bool read_recompute(const char *word, struct pz_plan *plan) {
 }
 
 /* Reads "last 14 layers", "first layer" or "first and last 2 layers".  Returns the number of
- * characters read; 0 for other words. */
-static int read_end_layers(const char *at, struct pz_plan *plan) {
+ * characters read, or 0 for other words. */
+static int read_end_layers(const char *text, struct pz_plan *plan) {
   static const struct {
     const char *word;
     bool first, last;
-  } list[] = {{"first and last ", true, true}, {"first ", true, false}, {"last ", false, true}};
-  size_t i = 0, begin;
-  int64_t n = 1;
-  int digits = 0;
-  while (i < 3 && strncmp(at, list[i].word, strlen(list[i].word)) != 0) i++;
+  } forms[] = {{"first and last ", true, true}, {"first ", true, false}, {"last ", false, true}};
+  size_t i = 0, offset;
+  int64_t layers = 1;
+  int n_read = 0;
+  while (i < 3 && strncmp(text, forms[i].word, strlen(forms[i].word)) != 0) i++;
   if (i == 3) return 0;
-  begin = strlen(list[i].word);
-  if (sscanf(at + begin, "%6" SCNd64 " %n", &n, &digits) == 1) begin += (size_t)digits;
-  if (n < 1 || strncmp(at + begin, "layer", 5) != 0) return 0;
-  if (list[i].first) plan->bf16_first_layers = n;
-  if (list[i].last) plan->bf16_layers = n;
-  return (int)begin + 5 + (at[begin + 5] == 's');
+  offset = strlen(forms[i].word);
+  if (sscanf(text + offset, "%6" SCNd64 " %n", &layers, &n_read) == 1) offset += (size_t)n_read;
+  if (layers < 1 || strncmp(text + offset, "layer", 5) != 0) return 0;
+  if (forms[i].first) plan->bf16_first_layers = layers;
+  if (forms[i].last) plan->bf16_layers = layers;
+  return (int)offset + 5 + (text[offset + 5] == 's');
 }
 
-/* Reads which modules have more bits: "bf16: qkv, attention out, last 14 layers; mxfp8: mamba
- * out".  Embedding, head, router and norms always have 16.  Returns false for other words. */
-static bool read_wider_modules(const char *at, struct pz_plan *plan) {
+/* Reads which modules of an 8-bit or 4-bit plan have a wider format: "bf16: qkv, attention out,
+ * last 14 layers; mxfp8: mamba out".  Embedding, head, router and norms always have 16 bits.
+ * Returns false for other words. */
+static bool read_wider_modules(const char *text, struct pz_plan *plan) {
   static const struct {
     const char *word;
-    int modules; /* of PZ_WIDE_ALL; of nvfp4 where it is another */
-    int of_nvfp4;
+    int modules;       /* bits of PZ_WIDE_ALL */
+    int nvfp4_modules; /* instead in an NVFP4 plan, unless 0 */
   } words[] = {{"bf16: ", 0, 0},
                {"mxfp8: mamba out", PZ_WIDE_MAMBA_OUT, 0},
                {"mamba out", PZ_WIDE_MAMBA_OUT, PZ_WIDE_MAMBA_OUT_BF16},
@@ -448,27 +466,30 @@ static bool read_wider_modules(const char *at, struct pz_plan *plan) {
                {"router", 0, 0},
                {"norms", 0, 0}};
   bool nvfp4 = plan->precision == PZ_PRECISION_NVFP4;
-  for (; *at; at += strspn(at, ",; ")) {
-    size_t i = 0, most = sizeof words / sizeof *words;
-    int end = 0;
-    while (i < most && strncmp(at, words[i].word, strlen(words[i].word)) != 0) i++;
-    if (i < most) {
-      plan->bf16_modules |= nvfp4 && words[i].of_nvfp4 ? words[i].of_nvfp4 : words[i].modules;
-      end = (int)strlen(words[i].word);
+  for (; *text; text += strspn(text, ",; ")) {
+    size_t i = 0, n_words = sizeof words / sizeof *words;
+    int length = 0;
+    while (i < n_words && strncmp(text, words[i].word, strlen(words[i].word)) != 0) i++;
+    if (i < n_words) {
+      bool has_own = nvfp4 && words[i].nvfp4_modules;
+      plan->bf16_modules |= has_own ? words[i].nvfp4_modules : words[i].modules;
+      length = (int)strlen(words[i].word);
     } else {
-      end = read_end_layers(at, plan);
+      length = read_end_layers(text, plan);
     }
-    at += end;
-    if (!end || (*at && !strchr(",; ", *at) && at[-1] != ' ')) return false;
+    text += length;
+    if (!length) return false;
+    bool ends_word = !*text || strchr(",; ", *text) || text[-1] == ' ';
+    if (!ends_word) return false;
   }
   return true;
 }
 
-/* Returns a recipe in words: "fp8 hybrid, delayed scaling", "mxfp8", or as Megatron and Megatron
- * Bridge call it (Fp8Recipe in megatron/core/enums.py: tensorwise; training/mixed_precision.py
- * of Bridge: subchannel is blockwise).  Its precision, or PZ_PRECISIONS where it says none, or
- * -1 if other words, or two recipes. */
-static int read_fp8_recipe(const char *at, size_t bytes, struct pz_plan *plan) {
+/* Reads a quantisation recipe, such as "fp8 hybrid, delayed scaling" or "mxfp8", also in the
+ * words of Megatron (Fp8Recipe in megatron/core/enums.py) and of Megatron Bridge
+ * (training/mixed_precision.py).  Returns its precision, PZ_PRECISIONS for "none", or -1 for
+ * unknown words or two recipes. */
+static int read_fp8_recipe(const char *text, size_t bytes, struct pz_plan *plan) {
   enum { NONE = -1, NVFP4 = -2, FP8 = -3, NOTHING = -4 };
   static const struct {
     const char *word;
@@ -490,104 +511,106 @@ static int read_fp8_recipe(const char *at, size_t bytes, struct pz_plan *plan) {
                {"subchannel", PZ_FP8_BLOCKWISE},
                {"fp8-sc", PZ_FP8_BLOCKWISE}};
   enum { WORDS = sizeof words / sizeof *words };
-  int said = NOTHING;
-  for (const char *end = at + bytes; at < end; at += strspn(at, ", ")) {
-    size_t n = strcspn(at, ", ;"), i = 0;
-    while (i < WORDS && !pz_text_is(at, n, words[i].word)) i++;
-    int recipe = i < WORDS ? words[i].recipe : NOTHING;
-    bool more = said == FP8 && recipe >= 0; /* fp8 with a recipe */
-    if (i == WORDS || (recipe != NOTHING && said != NOTHING && !more)) return -1;
-    if (recipe != NOTHING) said = recipe;
-    at += n;
+  int recipe = NOTHING;
+  for (const char *end = text + bytes; text < end; text += strspn(text, ", ")) {
+    size_t n = strcspn(text, ", ;"), i = 0;
+    while (i < WORDS && !pz_text_is(text, n, words[i].word)) i++;
+    int word_recipe = i < WORDS ? words[i].recipe : NOTHING;
+    bool specifies_fp8 = recipe == FP8 && word_recipe >= 0;
+    if (i == WORDS || (word_recipe != NOTHING && recipe != NOTHING && !specifies_fp8)) return -1;
+    if (word_recipe != NOTHING) recipe = word_recipe;
+    text += n;
   }
-  if (said >= 0) plan->fp8_recipe = said;
-  return said == NOTHING ? -1
-         : said == NONE  ? PZ_PRECISIONS
-         : said == NVFP4 ? PZ_PRECISION_NVFP4
-                         : PZ_PRECISION_FP8;
+  if (recipe >= 0) plan->fp8_recipe = recipe;
+  if (recipe == NOTHING) return -1;
+  if (recipe == NONE) return PZ_PRECISIONS;
+  return recipe == NVFP4 ? PZ_PRECISION_NVFP4 : PZ_PRECISION_FP8;
 }
 
-/* Reads a quantisation recipe, followed by the modules that have more bits.  Returns false if it
- * is not covered, or contradicts the precision of the row. */
-static bool read_quantisation(const char *word, struct pz_plan *plan) {
+/* Reads a quantisation recipe and the modules or layers with a wider format after it.  Returns
+ * false if it is not covered or contradicts the precision of the row. */
+static bool read_quantisation(const char *text, struct pz_plan *plan) {
   int64_t first = 0, last = 0;
-  int end = 0;
-  const char *more = strstr(word, " in layers 0-");
-  if (!more) more = strchr(word, ';');
-  int precision = read_fp8_recipe(word, more ? (size_t)(more - word) : strlen(word), plan);
+  int length = 0;
+  const char *wide_modules = strstr(text, " in layers 0-");
+  if (!wide_modules) wide_modules = strchr(text, ';');
+  int precision =
+      read_fp8_recipe(text, wide_modules ? (size_t)(wide_modules - text) : strlen(text), plan);
   if (precision < 0) return false;
   if (precision != PZ_PRECISIONS && plan->precision < 0) plan->precision = precision;
   if (precision != PZ_PRECISIONS && plan->precision != precision) return false;
-  if (!more) return true;
-  if (*more == ';') return read_wider_modules(more + strspn(more, "; "), plan);
-  if (sscanf(more, " in layers 0-%*d, bf16 in %6" SCNd64 "-%6" SCNd64 " and the head%n", &first,
-             &last, &end) != 2 ||
-      !end || more[end] || last < first)
+  if (!wide_modules) return true;
+  if (*wide_modules == ';')
+    return read_wider_modules(wide_modules + strspn(wide_modules, "; "), plan);
+  if (sscanf(wide_modules, " in layers 0-%*d, bf16 in %6" SCNd64 "-%6" SCNd64 " and the head%n",
+             &first, &last, &length) != 2 ||
+      !length || wide_modules[length] || last < first)
     return false;
   plan->bf16_layers = last - first + 1;
   return true;
 }
 
 /* Reads what is offloaded to the host, separated by ";": "activations of 20 layers" (of each
- * chunk), "activations: MODULES", "optimizer 50%" (of its state), or a word of the plan.  Returns
- * false for other words. */
-static bool read_offload(const char *word, struct pz_plan *plan) {
+ * chunk), "activations: MODULES", "optimizer 50%" (of its state), or a word of the plan.
+ * Returns false for other words. */
+static bool read_offload(const char *text, struct pz_plan *plan) {
   static const char modules[] = "activations: ";
-  char one[120];
+  char item[120];
   int offload = 0;
-  for (; *word; word += strspn(word, "; ")) {
-    size_t n = strcspn(word, ";");
-    int end = 0, percent = 0;
-    if (n >= sizeof one) return false;
-    snprintf(one, sizeof one, "%.*s", (int)n, word);
-    word += n;
-    const char *list =
-        strncmp(one, modules, sizeof modules - 1) == 0 ? one + sizeof modules - 1 : NULL;
-    if (sscanf(one, "activations of %6" SCNd64 " layers%n", &plan->offload_layers, &end) == 1 &&
-        end)
+  for (; *text; text += strspn(text, "; ")) {
+    size_t item_length = strcspn(text, ";");
+    int length = 0, percent = 0;
+    if (item_length >= sizeof item) return false;
+    snprintf(item, sizeof item, "%.*s", (int)item_length, text);
+    text += item_length;
+    const char *module_list =
+        strncmp(item, modules, sizeof modules - 1) == 0 ? item + sizeof modules - 1 : NULL;
+    if (sscanf(item, "activations of %6" SCNd64 " layers%n", &plan->offload_layers, &length) == 1 &&
+        length)
       plan->offload = PZ_OFFLOAD_ACTIVATIONS;
-    else if (sscanf(one, "optimizer %3d%%%n", &percent, &end) == 1 && end && percent > 0 &&
-             percent <= 100)
-      plan->offload = PZ_OFFLOAD_OPTIMIZER, plan->offload_fraction = percent / 100.0;
-    else if (list && pz_try_plan_field(plan, PZ_PLAN_OFFLOAD_MODULES, list, NULL))
+    else if (sscanf(item, "optimizer %3d%%%n", &percent, &length) == 1 && length && percent > 0 &&
+             percent <= 100) {
+      plan->offload = PZ_OFFLOAD_OPTIMIZER;
+      plan->offload_fraction = percent / 100.0;
+    } else if (module_list && pz_try_plan_field(plan, PZ_PLAN_OFFLOAD_MODULES, module_list, NULL))
       plan->offload = PZ_OFFLOAD_ACTIVATIONS;
-    else if (list || !pz_try_plan_field(plan, PZ_PLAN_OFFLOAD, one, NULL))
+    else if (module_list || !pz_try_plan_field(plan, PZ_PLAN_OFFLOAD, item, NULL))
       return false;
-    if (end && one[end]) return false;
+    if (length && item[length]) return false;
     offload |= plan->offload;
   }
   plan->offload = offload;
   return true;
 }
 
-/* Checks a word for attention that says which layers have it or which keys it reads; the kernels
- * are flash attention.  The model must say the same by its shape or name.  Returns what the model
- * has to say, "" if it does, and NULL for other words. */
+/* Checks an attention word that describes the layers of the model, such as "hybrid"; the kernels
+ * are then flash attention.  Returns "" if the model has such layers by its shape or name, what
+ * its shape must state otherwise, and NULL for other words. */
 static const char *attention_layers(const struct reader *reader, const struct pz_run_model *model,
                                     const char *word) {
   static const struct {
-    const char *word, *pattern, *wanted;
-    const char *keys[3]; /* of a config.json */
-  } list[] = {{"hybrid",
-               NULL,
-               "ssm and layer_pattern with a letter for each layer",
-               {"\"mamba_", "\"linear_", "\"hybrid_override_pattern\""}},
-              {"dsa", "DSA: ", "layer_pattern 'DSA: indexer NxN top N'", {"\"index_topk\""}},
-              {"window",
-               "window ",
-               "layer_pattern 'window N in every second layer, sinks'",
-               {"\"sliding_window\""}}};
-  enum { LIST = sizeof list / sizeof *list };
+    const char *word, *pattern, *requirement;
+    const char *keys[3]; /* in the config.json of such a built-in model */
+  } kinds[] = {{"hybrid",
+                NULL,
+                "ssm and layer_pattern with a letter for each layer",
+                {"\"mamba_", "\"linear_", "\"hybrid_override_pattern\""}},
+               {"dsa", "DSA: ", "layer_pattern 'DSA: indexer NxN top N'", {"\"index_topk\""}},
+               {"window",
+                "window ",
+                "layer_pattern 'window N in every second layer, sinks'",
+                {"\"sliding_window\""}}};
+  enum { KINDS = sizeof kinds / sizeof *kinds };
   const struct pz_preset *preset = model->layers ? NULL : pz_preset_find(cell_text(reader, MODEL));
   size_t i = 0;
-  while (i < LIST && strcmp(list[i].word, word) != 0) i++;
-  if (i == LIST) return NULL;
-  bool known = list[i].pattern
-                   ? strncmp(model->layers_as, list[i].pattern, strlen(list[i].pattern)) == 0
-                   : pz_run_model_hybrid(model);
-  for (int k = 0; preset && k < 3 && list[i].keys[k]; k++)
-    known |= strstr(preset->config, list[i].keys[k]) != NULL;
-  return known ? "" : list[i].wanted;
+  while (i < KINDS && strcmp(kinds[i].word, word) != 0) i++;
+  if (i == KINDS) return NULL;
+  bool matches = kinds[i].pattern
+                     ? strncmp(model->layers_as, kinds[i].pattern, strlen(kinds[i].pattern)) == 0
+                     : pz_run_model_hybrid(model);
+  for (int k = 0; preset && k < 3 && kinds[i].keys[k]; k++)
+    matches |= strstr(preset->config, kinds[i].keys[k]) != NULL;
+  return matches ? "" : kinds[i].requirement;
 }
 
 /* Reads the fields that are words.  Returns false with a reason if one of them is not covered. */
@@ -598,25 +621,29 @@ static bool read_choices(const struct reader *reader, struct pz_run_request *req
   struct pz_error why = {0};
   request->model.ssm = cell_text(reader, SSM);
   request->model.layers_as = cell_text(reader, LAYER_PATTERN);
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
-    const struct pz_plan_field_info *plan_field_info = pz_plan_field((enum pz_plan_field)f);
-    const char *word = cell_text(reader, PLAN + f);
-    if (is_number_field(plan_field_info) || !*word) continue;
-    const char *wanted =
-        f == PZ_PLAN_ATTENTION ? attention_layers(reader, &request->model, word) : NULL;
-    if (wanted && *wanted)
+  for (int field = 0; field < PZ_PLAN_FIELDS; field++) {
+    const struct pz_plan_field_info *info = pz_plan_field((enum pz_plan_field)field);
+    const char *word = cell_text(reader, PLAN + field);
+    if (is_number_field(info) || !*word) continue;
+    const char *requirement =
+        field == PZ_PLAN_ATTENTION ? attention_layers(reader, &request->model, word) : NULL;
+    if (requirement && *requirement)
       return refuse_row(row,
                         "attention '%.20s' of a model whose layers are not known; accepted: %s, or "
                         "the name of a built-in model that has it",
-                        word, wanted);
-    if (wanted) word = "flash";
-    bool known = f == PZ_PLAN_RECOMPUTE    ? read_recompute(word, plan)
-                 : f == PZ_PLAN_FP8_RECIPE ? read_quantisation(word, plan)
-                 : f == PZ_PLAN_OFFLOAD    ? read_offload(word, plan)
-                 : f == PZ_PLAN_CUDA_GRAPHS
-                     ? read_cuda_graphs(word, pz_run_model_hybrid(&request->model), plan)
-                     : pz_try_plan_field(plan, (enum pz_plan_field)f, word, &why);
-    if (!known && f == PZ_PLAN_CUDA_GRAPHS)
+                        word, requirement);
+    if (requirement) word = "flash";
+    bool covered;
+    switch (field) {
+    case PZ_PLAN_RECOMPUTE: covered = read_recompute(word, plan); break;
+    case PZ_PLAN_FP8_RECIPE: covered = read_quantisation(word, plan); break;
+    case PZ_PLAN_OFFLOAD: covered = read_offload(word, plan); break;
+    case PZ_PLAN_CUDA_GRAPHS:
+      covered = read_cuda_graphs(word, pz_run_model_hybrid(&request->model), plan);
+      break;
+    default: covered = pz_try_plan_field(plan, (enum pz_plan_field)field, word, &why);
+    }
+    if (!covered && field == PZ_PLAN_CUDA_GRAPHS)
       return refuse_row(
           row,
           "cuda_graphs '%.60s' is not covered; accepted: none, full_iteration, or te: "
@@ -624,90 +651,89 @@ static bool read_choices(const struct reader *reader, struct pz_run_request *req
           "between, "
           "moe with attn and all others",
           word);
-    if (!known && f == PZ_PLAN_FP8_RECIPE)
+    if (!covered && field == PZ_PLAN_FP8_RECIPE)
       return refuse_row(
           row,
           "quant '%.30s' is not covered%s%s; accepted: none, nvfp4, mxfp8, or fp8 with delayed, "
           "current, blockwise scaling; then bf16: qkv, attention out, mamba out, last N layers",
           word, plan->precision < 0 ? "" : " with precision ",
           plan->precision < 0 ? "" : pz_precision_names[plan->precision]);
-    if (!known && plan_field_info->names)
-      return refuse_word(reader, PLAN + f, plan_field_info->names, row);
-    if (!known) return refuse_row(row, "%s", why.message);
+    if (!covered && info->names) return refuse_word(reader, PLAN + field, info->names, row);
+    if (!covered) return refuse_row(row, "%s", why.message);
   }
-  for (size_t i = 0; *cell_text(reader, MLP) && !cell_is(reader, MLP, mlps[i]);)
-    if (!mlps[++i]) return refuse_word(reader, MLP, mlps, row);
-  /* of a run that says everything else an empty cell is none */
+  size_t mlp = 0;
+  while (mlps[mlp] && !cell_is(reader, MLP, mlps[mlp])) mlp++;
+  if (*cell_text(reader, MLP) && !mlps[mlp]) return refuse_word(reader, MLP, mlps, row);
+  /* in a row that states all other fields, these are empty if the run has none */
   static const uint64_t may_be_empty = PZ_PLAN_PIN(OVERLAP) | PZ_PLAN_PIN(ATTENTION_LIBRARY);
-  if (((pz_plan_given(plan) | may_be_empty) & fields_of_run) == fields_of_run) {
-    if (reader->at[PLAN + PZ_PLAN_ATTENTION_LIBRARY] != PZ_NONE)
+  if (((pz_plan_given(plan) | may_be_empty) & published_fields) == published_fields) {
+    if (reader->positions[PLAN + PZ_PLAN_ATTENTION_LIBRARY] != PZ_NONE)
       plan->attention_library = cell_text(reader, PLAN + PZ_PLAN_ATTENTION_LIBRARY);
-    if (reader->at[PLAN + PZ_PLAN_OVERLAP] != PZ_NONE && plan->overlap < 0) plan->overlap = 0;
+    if (reader->positions[PLAN + PZ_PLAN_OVERLAP] != PZ_NONE && plan->overlap < 0)
+      plan->overlap = 0;
   }
   return words_are_covered(reader, row);
 }
 
-/* MLPerf's fine-tuning: dropout 0.1 before adapters, by its rules, and of context parallelism an
- * all-to-all of heads (train.py and cp_comm_type in
- * NVIDIA/benchmarks/llama2_70b_lora/implementations of github.com/mlcommons/training_results_v5.0,
- * and of the results of others).  Where cp does not divide the key/value heads of a device, which
- * Transformer Engine's all-to-all asks for (AttnFuncWithCPAndQKVOA2A), a ring (its p2p). */
+/* Completes a fine-tuning run of MLPerf: dropout 0.1 before adapters, and context parallelism by
+ * an all-to-all of heads (train.py and cp_comm_type in
+ * NVIDIA/benchmarks/llama2_70b_lora/implementations of
+ * github.com/mlcommons/training_results_v5.0).  If cp does not divide the key/value heads of a
+ * device, Transformer Engine requires a ring (AttnFuncWithCPAndQKVOA2A). */
 static void set_mlperf_rules(struct pz_call *call, const struct reader *reader,
                              struct pz_run_request *request, struct pz_plan *plan) {
   struct pz_lora lora;
   struct pz_model_shape shape;
-  int64_t groups = request->model.kv_heads ? request->model.kv_heads : request->model.heads;
+  int64_t kv_heads = request->model.kv_heads ? request->model.kv_heads : request->model.heads;
   if (!request->model.layers && pz_try_model_shape(call, cell_text(reader, MODEL), NULL, &shape))
-    groups = shape.kv_heads;
-  bool divides = groups / pz_max(plan->tp, 1) % pz_plan_cp(plan) == 0;
-  if (plan->cp_form < 0) plan->cp_form = divides ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
-  int n = snprintf(request->adapters, sizeof request->adapters, "%s:0.1", plan->peft);
-  bool fits = n > 0 && (size_t)n < sizeof request->adapters;
+    kv_heads = shape.kv_heads;
+  bool cp_divides_heads = kv_heads / pz_max(plan->tp, 1) % pz_plan_cp(plan) == 0;
+  if (plan->cp_form < 0) plan->cp_form = cp_divides_heads ? PZ_CONTEXT_ALL_TO_ALL : PZ_CONTEXT_RING;
+  int length = snprintf(request->adapters, sizeof request->adapters, "%s:0.1", plan->peft);
+  bool fits = length > 0 && (size_t)length < sizeof request->adapters;
   if (fits && pz_lora_parse(request->adapters, &lora, NULL) == PZ_OK)
     plan->peft = request->adapters;
 }
 
-/* Completes a published run, whose table states all fields: defaults of the recipes that tables
- * leave out. */
+/* Completes a published run with the defaults of its recipe that tables leave out. */
 static void complete_published_run(const struct reader *reader, struct pz_run_request *request,
                                    struct pz_plan *plan) {
   if (!request->model.experts || !plan->ep) plan->ep = 1;
   if (plan->cp_form < 0) plan->cp_form = PZ_CONTEXT_RING;
-  /* a row that names its dispatcher is as its recipe has it: without CUDA graphs where none are
-   * named */
+  /* a row that names its dispatcher states its CUDA graphs too */
   if (plan->dispatcher >= 0 && plan->cuda_graphs < 0 &&
-      reader->at[PLAN + PZ_PLAN_CUDA_GRAPHS] != PZ_NONE)
+      reader->positions[PLAN + PZ_PLAN_CUDA_GRAPHS] != PZ_NONE)
     plan->cuda_graphs = 0;
-  bool drops = strstr(cell_text(reader, MODEL), "tokendrop") != NULL;
-  /* in a table that names dispatchers, a recipe that names none has Megatron Core's all-to-all on
-   * nodes of 8 devices (Qwen3's of Megatron Bridge, moe_token_dispatcher_type in
-   * scripts/performance/configs/qwen), but for DeepSeek's family, and HybridEP in larger domains,
-   * if it drops no tokens; other runs over nodes are published with DeepEP or its like */
-  bool recipe = plan->framework == pz_framework_find("nemo"),
-       domain = request->chip.calibration.host_launch > 1;
-  if (plan->dispatcher < 0 && reader->at[PLAN + PZ_PLAN_DISPATCHER] != PZ_NONE)
-    plan->dispatcher = recipe && domain && !drops                      ? PZ_DISPATCHER_HYBRIDEP
-                       : recipe && (domain || !request->model.kv_rank) ? PZ_DISPATCHER_ALLTOALL
-                                                                       : PZ_DISPATCHER_DEEPEP;
-  /* experts padded to a capacity have shapes that do not change: such recipes capture whole
-   * iterations (scripts/performance/configs/qwen3 of Megatron Bridge, apply_moe_token_drop and
-   * cuda_graph_scope full_iteration) */
-  if (drops) plan->execution = PZ_EXECUTION_GRAPH;
-  /* others with experts for GB200 and GB300 attention, router and the preparation of the dispatch
-   * (their cuda_graph_scope) */
-  if (recipe && domain && request->model.experts && plan->cuda_graphs < 0)
+  bool drops_tokens = strstr(cell_text(reader, MODEL), "tokendrop") != NULL;
+  /* If a table has dispatchers and a recipe of Megatron Bridge states none, it uses HybridEP in
+   * NVLink domains of more than 8 devices unless it drops tokens, DeepEP for the DeepSeek family
+   * on smaller nodes, and otherwise the all-to-all of Megatron Core (moe_token_dispatcher_type
+   * in scripts/performance/configs/qwen).  Other runs are published with DeepEP or a similar
+   * library. */
+  bool is_bridge = plan->framework == pz_framework_find("nemo");
+  bool is_large_domain = request->chip.calibration.host_launch > 1;
+  if (plan->dispatcher < 0 && reader->positions[PLAN + PZ_PLAN_DISPATCHER] != PZ_NONE) {
+    plan->dispatcher = PZ_DISPATCHER_DEEPEP;
+    if (is_bridge && (is_large_domain || !request->model.kv_rank))
+      plan->dispatcher = PZ_DISPATCHER_ALLTOALL;
+    if (is_bridge && is_large_domain && !drops_tokens) plan->dispatcher = PZ_DISPATCHER_HYBRIDEP;
+  }
+  /* token dropping pads experts to a fixed shape, so that these recipes capture whole iterations
+   * (apply_moe_token_drop in scripts/performance/configs/qwen3 of Megatron Bridge) */
+  if (drops_tokens) plan->execution = PZ_EXECUTION_GRAPH;
+  /* other recipes with experts for GB200 and GB300 capture these modules (cuda_graph_scope) */
+  if (is_bridge && is_large_domain && request->model.experts && plan->cuda_graphs < 0)
     plan->cuda_graphs = PZ_GRAPH_ATTENTION | PZ_GRAPH_ROUTER | PZ_GRAPH_PREPARATION;
   if (plan->cuda_graphs < 0) plan->cuda_graphs = 0;
   if (plan->recompute == PZ_RECOMPUTATION_NONE && pz_plan_framework(plan)->recompute_modules)
     plan->recompute = PZ_RECOMPUTATION_SELECTIVE;
-  /* MaxText has flash attention where nothing else is asked */
+  /* flash attention is the default of MaxText */
   if (plan->framework == pz_framework_find("maxtext") && is_assumed(reader, "attention"))
     plan->attention = PZ_ATTENTION_FLASH;
   if (pz_framework_compiles(pz_plan_framework(plan))) {
-    /* Sets what XLA does, whatever the table says: collectives run beside compute, activations
-     * between layers are divided over the tensor-parallel group, weights over a slice (the
-     * innermost level), and without stages a replica's samples are one microbatch (tables have
-     * those of a device). */
+    /* XLA overlaps collectives with compute, divides activations between layers over the
+     * tensor-parallel group, shards weights over a slice (the innermost level), and without
+     * stages runs a replica's samples as one microbatch. */
     const struct pz_cluster *net = &request->net;
     int64_t slice = net->level[0].devices / pz_max(1, plan->tp);
     plan->overlap |= PZ_OVERLAP_GRAD | PZ_OVERLAP_PARAM | PZ_OVERLAP_TP;
@@ -718,8 +744,8 @@ static void complete_published_run(const struct reader *reader, struct pz_run_re
   }
 }
 
-/* Loads the cluster of the row, or else the standard cluster of its chip, or else the chip's own
- * link. */
+/* Loads the cluster of the row.  The default is the standard cluster of the chip, or the chip's
+ * own link if there is none. */
 static void load_cluster(struct pz_call *call, const struct reader *reader,
                          struct pz_run_request *request) {
   struct pz_error *err = pz_call_error(call);
@@ -730,12 +756,12 @@ static void load_cluster(struct pz_call *call, const struct reader *reader,
     pz_must(call, pz_cluster_reach(&request->net, pz_max(devices, 1), "n_dev", err));
     return;
   }
-  bool known = pz_cluster_standard(request->chip.name, &request->net);
-  if (!known && pz_chip_built(&request->chip) && devices > PZ_SERVER_DEVICES)
+  bool is_known = pz_cluster_standard(request->chip.name, &request->net);
+  if (!is_known && pz_chip_built(&request->chip) && devices > PZ_SERVER_DEVICES)
     pz_raise(call, PZ_BAD_USE,
              "no cluster, and none is known for %s; accepted: a name in column 'cluster'",
              request->chip.name);
-  request->has_net = known && pz_cluster_needed(&request->net, devices);
+  request->has_net = is_known && pz_cluster_needed(&request->net, devices);
   if (request->has_net) pz_must(call, pz_cluster_reach(&request->net, devices, "n_dev", err));
 }
 
@@ -745,7 +771,7 @@ static void complete_request(struct pz_call *call, const struct reader *reader,
   pz_chip_read(call, cell_text(reader, CHIP), &request->chip);
   if (reader->terms->cold && !request->chip.cold)
     pz_chip_make_cold(call, &request->chip, reader->terms->cold);
-  /* Checks the precision.  In a table, bf16 stands for 16 bit of the kind that the chip has. */
+  /* in a table, bf16 stands for the 16-bit format that the chip has */
   struct pz_plan *plan = &request->plan;
   if (plan->precision == PZ_PRECISION_BF16 &&
       pz_chip_can_run(&request->chip, PZ_PRECISION_BF16, NULL) != PZ_OK)
@@ -755,21 +781,21 @@ static void complete_request(struct pz_call *call, const struct reader *reader,
                                   pz_call_error(call)));
   load_cluster(call, reader, request);
   if (reader->terms->no_network) {
-    /* Remove network. */
-    struct pz_network n = {.cluster = request->net, .own_link = !request->has_net};
-    pz_network_make_instant(&n, &request->chip, pz_plan_asked_devices(&request->plan));
-    request->net = n.cluster;
+
+    struct pz_network network = {.cluster = request->net, .own_link = !request->has_net};
+    pz_network_make_instant(&network, &request->chip, pz_plan_asked_devices(&request->plan));
+    request->net = network.cluster;
     request->has_net = true;
   }
   if (strncmp(cell_text(reader, GROUP), "mlperf", 6) == 0 &&
       pz_plan_trains_adapters(&request->plan))
     set_mlperf_rules(call, reader, request, &request->plan);
-  if ((pz_plan_given(&request->plan) & fields_of_run) != fields_of_run) {
-    /* where no kernels were measured any library (ck, fsdpa, nki, ...) is the chip's attention */
+  if ((pz_plan_given(&request->plan) & published_fields) != published_fields) {
+    /* without measured kernels, any library (ck, fsdpa, nki, ...) is the chip's attention */
     const char *library = request->plan.attention_library;
-    bool own = library && *library && pz_attention_kernel(&request->chip, library, PZ_FORWARD);
-    if (request->chip.cold && !own)
-      request->plan.attention_library = ""; /* the class has one of its own */
+    bool is_measured =
+        library && *library && pz_attention_kernel(&request->chip, library, PZ_FORWARD);
+    if (request->chip.cold && !is_measured) request->plan.attention_library = "";
     pz_fill_plan(call, &request->plan, &request->chip);
     return;
   }
@@ -781,7 +807,7 @@ static void complete_request(struct pz_call *call, const struct reader *reader,
  * model or of a file.  Returns false with a reason if the shape is incomplete. */
 static bool read_shape(const struct reader *reader, struct pz_run_request *request,
                        struct pz_run_row *row) {
-  static const int needed[] = {HIDDEN, HEADS, FFN, MLP, VOCAB, PLAN + PZ_PLAN_SEQ};
+  static const int required[] = {HIDDEN, HEADS, FFN, MLP, VOCAB, PLAN + PZ_PLAN_SEQ};
   if (!request->model.layers && !*cell_text(reader, MODEL))
     return refuse_row(row, "no model; accepted: a name in column model, or its shape");
   for (int column = SHARED_FFN; column <= MOE_LATENT && !request->model.layers; column++)
@@ -789,16 +815,16 @@ static bool read_shape(const struct reader *reader, struct pz_run_request *reque
       return refuse_row(row, "%s '%.60s' of a model by its name; accepted: the whole shape",
                         column_heading(column), cell_text(reader, column));
   if (!request->model.layers) return true;
-  for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-    if (!*cell_text(reader, needed[i]))
+  for (size_t i = 0; i < sizeof required / sizeof *required; i++)
+    if (!*cell_text(reader, required[i]))
       return refuse_row(row, "the model has %lld layers and no %s; accepted: the whole shape",
-                        (long long)request->model.layers, column_heading(needed[i]));
+                        (long long)request->model.layers, column_heading(required[i]));
   if (!request->model.kv_heads) request->model.kv_heads = request->model.heads;
   if (!request->model.head_dim && request->model.heads)
     request->model.head_dim = request->model.hidden / request->model.heads;
   request->model.seq = request->plan.seq;
   request->model.mlp = cell_text(reader, MLP);
-  /* adapters of plain PyTorch are on projections of their own, not on joint ones */
+  /* adapters of plain PyTorch are on separate projections, not on fused ones */
   request->model.plain = request->plan.framework >= 0 &&
                          pz_plan_framework(&request->plan)->plain_decoders &&
                          !pz_plan_trains_adapters(&request->plan);
@@ -806,8 +832,9 @@ static bool read_shape(const struct reader *reader, struct pz_run_request *reque
   return pz_run_model_config(&request->model, request->config, row->reason);
 }
 
-/* ---- the table ------------------------------------------------------------------------------ */
+/* ---- the table ------------------------------------------------------------------------------- */
 
+/* The state of reading and predicting a table. */
 struct table_job {
   struct reader reader;
   struct pz_run_request *requests;
@@ -815,11 +842,13 @@ struct table_job {
   struct pz_progress *progress;
 };
 
+/* The arguments of complete_row(). */
 struct row_completion {
   const struct reader *reader;
   struct pz_run_request *request;
 };
 
+/* Calls complete_request() inside pz_border(). */
 static void complete_row(struct pz_call *call, void *ctx) {
   struct row_completion *row_completion = ctx;
   complete_request(call, row_completion->reader, row_completion->request);
@@ -831,6 +860,7 @@ static void note_reason(struct pz_call *call, const struct pz_error *why, struct
   pz_text_copy(row->reason, sizeof row->reason, why->message);
 }
 
+/* Reads a row into its request, or stores the reason why it is not predicted. */
 static void read_row(struct pz_call *call, struct table_job *job, uint32_t i) {
   struct reader *reader = &job->reader;
   struct pz_run_request *request = &job->requests[i];
@@ -856,17 +886,19 @@ static void read_row(struct pz_call *call, struct table_job *job, uint32_t i) {
   (void)read_shape(reader, request, row);
 }
 
+/* The arguments and the result of predict_request(). */
 struct row_prediction {
   const struct pz_job *job;
   const struct pz_plan *plan;
-  struct pz_prediction p;
+  struct pz_prediction prediction;
 };
 
 static void predict_request(struct pz_call *call, void *ctx) {
   struct row_prediction *row_prediction = ctx;
-  row_prediction->p = pz_predict(call, row_prediction->job, row_prediction->plan, NULL);
+  row_prediction->prediction = pz_predict(call, row_prediction->job, row_prediction->plan, NULL);
 }
 
+/* Predicts a row, as a task of the pool. */
 static void predict_row(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   struct table_job *job = ctx;
   struct pz_run_row *row = &job->rows[i];
@@ -878,7 +910,7 @@ static void predict_row(struct pz_call *task, void *ctx, size_t i, unsigned work
   if (row->reason[0] || pz_progress_stopped(job->progress)) return;
   row->predicted = pz_border(predict_request, &row_prediction, &why) == PZ_OK;
   if (row->predicted)
-    row->p = row_prediction.p;
+    row->p = row_prediction.prediction;
   else
     note_reason(task, &why, row);
 }
@@ -915,51 +947,53 @@ const struct pz_job *pz_run_table_job(const struct pz_run_table *table, uint32_t
   return &table->requests[row].job;
 }
 
-/* Predictions of the rows again with other constants of unmeasured chips. */
-struct again_job {
+/* The arguments of pz_run_table_again(). */
+struct repredict_job {
   const struct pz_run_table *table;
   const struct pz_cold *cold;
   const bool *wanted;
   double *step_s;
 };
 
-struct again_row {
+/* The arguments and the result of predict_with_constants(). */
+struct repredict_row {
   const struct pz_run_request *request;
   const struct pz_cold *cold;
   double step_s;
 };
 
 static void predict_with_constants(struct pz_call *call, void *ctx) {
-  struct again_row *again_row = ctx;
-  struct pz_chip chip = again_row->request->chip;
-  struct pz_job job = again_row->request->job;
-  pz_chip_set_class(call, &chip, again_row->cold);
+  struct repredict_row *repredict_row = ctx;
+  struct pz_chip chip = repredict_row->request->chip;
+  struct pz_job job = repredict_row->request->job;
+  pz_chip_set_class(call, &chip, repredict_row->cold);
   job.chip = &chip;
-  again_row->step_s = pz_predict(call, &job, &again_row->request->plan, NULL).step_s;
+  repredict_row->step_s = pz_predict(call, &job, &repredict_row->request->plan, NULL).step_s;
 }
 
-static void predict_again(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
-  struct again_job *job = ctx;
-  struct again_row again_row = {.request = &job->table->requests[i], .cold = job->cold};
+/* Predicts a row again, as a task of the pool. */
+static void repredict_row_at(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
+  struct repredict_job *job = ctx;
+  struct repredict_row repredict_row = {.request = &job->table->requests[i], .cold = job->cold};
   struct pz_error why = {0};
   (void)worker;
   job->step_s[i] = 0;
   if (!job->wanted[i] || !job->table->rows[i].predicted) return;
-  enum pz_status status = pz_border(predict_with_constants, &again_row, &why);
+  enum pz_status status = pz_border(predict_with_constants, &repredict_row, &why);
   pz_raise_if_memory(task, &why);
-  if (status == PZ_OK) job->step_s[i] = again_row.step_s;
+  if (status == PZ_OK) job->step_s[i] = repredict_row.step_s;
 }
 
 void pz_run_table_again(struct pz_call *call, const struct pz_run_table *table,
                         const struct pz_cold *cold, const bool *wanted, unsigned threads,
                         double *step_s) {
-  struct again_job job = {table, cold, wanted, step_s};
+  struct repredict_job job = {table, cold, wanted, step_s};
   struct pz_pool *pool = pz_pool_open(call, threads);
-  pz_pool_run(call, pool, table->n_rows, predict_again, &job);
+  pz_pool_run(call, pool, table->n_rows, repredict_row_at, &job);
   pz_close(call, pool);
 }
 
-/* ---- for programs --------------------------------------------------------------------------- */
+/* ---- errors by group, and the interface ------------------------------------------------------ */
 
 /* The object of pz_runs_predict().  The public struct comes first, so that its address is that of
  * the object. */
@@ -994,25 +1028,27 @@ static void add_row_errors(struct pz_errors *group, const struct pz_run_row *row
 }
 
 void pz_errors_finish(struct pz_errors *group) {
-  double n = group->n ? (double)group->n : (double)NAN,
-         m = group->n_memory ? (double)group->n_memory : (double)NAN;
-  group->mean /= n;
-  group->bias /= n;
-  group->memory_mean /= m;
-  group->memory_bias /= m;
+  double n_times = group->n ? (double)group->n : (double)NAN;
+  double n_memory = group->n_memory ? (double)group->n_memory : (double)NAN;
+  group->mean /= n_times;
+  group->bias /= n_times;
+  group->memory_mean /= n_memory;
+  group->memory_bias /= n_memory;
   if (!group->n) group->worst = (double)NAN;
   if (!group->n_memory) group->memory_worst = (double)NAN;
 }
 
+/* Returns the group of this name, which is appended if it is new. */
 static struct pz_errors *find_group(struct pz_errors *list, uint32_t *n, const char *name) {
   for (uint32_t i = 0; i < *n; i++)
     if (strcmp(list[i].name, name) == 0) return &list[i];
   list[*n] = (struct pz_errors){.name = name, .kind = PZ_POINT_RUN};
-  return &list[(*n)++];
+  (*n)++;
+  return &list[*n - 1];
 }
 
-/* Collects the errors of the groups of rows, and of all of them as the last group: rows of quality
- * ok, or all others.  Returns the number of groups. */
+/* Sums up errors by group and in total, which is the last group, over the rows of quality ok or
+ * over all others.  Returns the number of groups. */
 static uint32_t collect_errors(const struct pz_run_table *table, bool ok, struct pz_errors *list) {
   struct pz_errors all = {.name = ok ? "all" : "all others", .kind = PZ_POINT_RUN};
   uint32_t n = 0;
@@ -1066,8 +1102,9 @@ enum pz_status pz_runs_predict_alone(const char *name, const char *text, size_t 
 
 void pz_runs_free(struct pz_runs *runs) { pz_object_free(runs); }
 
-/* ---- the table with what was predicted ------------------------------------------------------ */
+/* ---- the table with its predictions ---------------------------------------------------------- */
 
+/* Writes a row of the table with its prediction. */
 static void write_row(const struct pz_run_table *table, uint32_t i, FILE *out) {
   const struct pz_run_row *row = &table->rows[i];
   const struct pz_prediction *prediction = &row->p;

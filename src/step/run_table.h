@@ -1,6 +1,6 @@
-/* Training runs as a table: one run a row, to be predicted and compared with what was measured, if
- * it was.  A model's name and a chip are enough; a column that is absent, or a cell that is empty,
- * is as the framework does it. */
+/* Tables of training runs: each row is a run that is predicted, and compared with its
+ * measurement if there is one.  A model's name and a chip are enough.  Absent columns and empty
+ * cells stand for the framework's defaults. */
 #ifndef PZ_STEP_RUN_TABLE_H
 #define PZ_STEP_RUN_TABLE_H
 
@@ -10,22 +10,23 @@
 #include "step/predict.h"
 
 struct pz_run_table {
-  struct pz_csv csv; /* as it was read */
+  struct pz_csv csv; /* the text of the table */
   struct pz_run_row *rows;
   uint32_t n_rows;
-  struct pz_run_request *requests; /* by row: model, plan, chip and network */
+  struct pz_run_request *requests; /* model, plan, chip and network of each row */
 };
 
-/* How the rows of a table are predicted.  Zeroes stand for the usual. */
+/* How the rows of a table are predicted.  A zero means the default. */
 struct pz_run_terms {
-  const struct pz_constants *constants; /* of the model, or NULL if the usual ones */
-  /* Predict chips from their data sheets, with these constants; NULL: from their measurements. */
+  const struct pz_constants *constants; /* constants of the model, or NULL for the defaults */
+  /* Constants with which chips are predicted from their data sheets, or NULL to use their
+   * measurements. */
   const struct pz_cold *cold;
-  const char *chip;    /* of rows that name none, or NULL if every row has to */
-  const char *cluster; /* of rows that name none, or NULL if the usual one of the chip */
+  const char *chip;    /* for rows without a chip, or NULL if each row must have one */
+  const char *cluster; /* for rows without a cluster, or NULL for the standard one of the chip */
   bool no_network;     /* collectives and transfers take no time */
   unsigned threads;
-  struct pz_progress *progress; /* NULL if none */
+  struct pz_progress *progress; /* may be NULL */
 };
 
 /* Reads the text of a table and predicts every row, in parallel.  Raises errors for unknown
@@ -37,8 +38,9 @@ void pz_run_table_read(struct pz_call *call, const struct pz_run_terms *terms, c
 /* Returns the job of a row; rows[row].plan is its plan. */
 const struct pz_job *pz_run_table_job(const struct pz_run_table *table, uint32_t row);
 
-/* Predicts the wanted rows again, with other constants of unmeasured chips, into step_s; 0 if a row
- * is not wanted or cannot be predicted.  The table must have been read with terms.cold. */
+/* Predicts the rows with a true `wanted` again, with other constants of unmeasured chips.  Sets
+ * step_s of a row to 0 if it is not wanted or cannot be predicted.  The table must have been
+ * read with terms.cold. */
 void pz_run_table_again(struct pz_call *call, const struct pz_run_table *table,
                         const struct pz_cold *cold, const bool *wanted, unsigned threads,
                         double *step_s);

@@ -15,10 +15,11 @@ struct pz_constants;
 /* Repeated layers of a model in the order in which they run.  Most models have one kind of them;
  * others begin with dense layers before those with experts, or let kinds of attention alternate. */
 struct pz_layer_kinds {
-  uint32_t n;      /* kinds */
-  uint32_t *layer; /* by kind: index of the layer in the workload */
-  int64_t n_blocks;
-  int64_t *before; /* by kind, n_blocks + 1 each: how many of the first i layers belong to it */
+  uint32_t n;       /* number of kinds */
+  uint32_t *layer;  /* index of each kind's layer in the workload */
+  int64_t n_blocks; /* number of repeated layers of all kinds */
+  int64_t *
+      before; /* [kind * (n_blocks + 1) + i]: how many of the first i repeated layers have this kind */
 };
 
 /* Returns whether the layer is one of the repeated transformer layers. */
@@ -35,23 +36,25 @@ static inline int64_t pz_kind_count(const struct pz_layer_kinds *kinds, uint32_t
   return before[start + n] - before[start];
 }
 
-/* Kinds of layers whose attention bytes are stored; those of further kinds are computed again. */
+/* The number of kinds of layers whose attention bytes are stored in the memory model. */
 enum { PZ_MEMORY_KINDS = 4 };
 
-/* What the memory of all plans of a model on a chip depends on: bytes on one device. */
+/* Quantities of a model on a chip from which the memory of its plans is computed: bytes and
+ * parameters on one device. */
 struct pz_memory_model {
-  const struct pz_workload *w;
-  const struct pz_layer_kinds *kinds; /* of repeated layers */
-  double placeholder_bytes;           /* a 16-bit gradient of every matrix of a repeated layer */
-  double matrix_params;               /* of the largest matrix */
-  double layer_params;                /* of the largest layer */
-  double routed_bytes;                /* of tokens that a layer sends to experts, at most */
-  bool experts;                       /* the model has some */
-  bool copies_context;                /* the result of attention is saved twice */
-  bool one_copy;                      /* 8-bit operands with one scale need no transposed copy */
-  double reserve_bytes;               /* work space of libraries */
-  double measured; /* reserved bytes of a rehearsal over those predicted, or 0 if none */
-  double core_bytes[PZ_MEMORY_KINDS]; /* by kind: what the attention core saves */
+  const struct pz_workload *workload;
+  const struct pz_layer_kinds *kinds; /* kinds of repeated layers */
+  double placeholder_bytes;           /* 16-bit gradients of all matrices of a repeated layer */
+  double matrix_params;               /* parameters of the largest matrix */
+  double layer_params;                /* parameters of the largest layer */
+  double routed_bytes; /* the most bytes of tokens that a layer sends to its experts */
+  bool experts;        /* the model has experts */
+  bool copies_context; /* the result of attention is saved twice */
+  bool
+      reads_any_order; /* tensor cores read 8-bit operands in any order, without a transposed copy */
+  double reserve_bytes;  /* workspaces of libraries */
+  double measured_ratio; /* measured / predicted reserved bytes of a rehearsal, or 0 without one */
+  double core_bytes[PZ_MEMORY_KINDS]; /* bytes that the attention core of each kind saves */
 };
 
 /* Makes the memory model.  It depends on the framework and the attention library of the plan. */
@@ -59,7 +62,7 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *workload,
                                           const struct pz_layer_kinds *kinds,
                                           const struct pz_chip *chip, const struct pz_plan *plan);
 
-/* Returns the bytes of a stage at its worst moment, with so many microbatches of a replica. */
+/* Returns the memory of a stage at its worst moment, if a replica runs `microbatches` in a step. */
 struct pz_training_memory pz_training_memory(const struct pz_memory_model *model,
                                              const struct pz_plan *plan, int64_t microbatches,
                                              int64_t stage);
@@ -75,9 +78,9 @@ double pz_host_bytes(const struct pz_memory_model *model, const struct pz_plan *
                      int64_t microbatches, int64_t stage);
 
 /* The bytes that PyTorch's allocator reserves for a stage with this peak: a device runs out of
- * memory when they reach its usable memory.  `low` and `high` are the interval that was measured
- * for such plans (step/memory_margin.def), or for this one in a rehearsal; a plan fits if `high`
- * does. With equal weights and optimizer state, all three increase with the peak. */
+ * memory when they reach its usable memory.  `low` and `high` bound the values that were
+ * measured for such plans (step/memory_margin.def), or in a rehearsal of this plan.  A plan fits
+ * if `high` fits.  All three increase with the peak if weights and optimizer state are equal. */
 struct pz_reserved {
   double bytes, low, high;
 };
