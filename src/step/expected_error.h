@@ -1,21 +1,19 @@
 /* How wrong a prediction may be: an interval around the step that contains the measured one in
- * about 8 of 10 runs.  Its half width is a function of the plan's fields.  It is found from the
- * features that the plan has (step/plan_features.def) and a table of those that validated runs
- * have, which `phaze validate --write-expected` fits (study/error_fit.h) and which is built into
- * the library (step/expected_error.csv):
+ * about 8 of 10 runs.  Its half width follows from the features of the plan (step/plan_features.def) and a
+ * table of the features of validated runs.  `phaze validate --write-expected` fits the table
+ * (study/error_fit.h), which is built into the library (step/expected_error.csv):
  *
  *     error = sqrt(base + the sum of each feature's own variance) + unseen x sqrt(number of features that no validated run has)
  *
- * Two features that no run has together count as one that no run has.  So the error never falls
- * when a plan has one feature more, and bounds of the step stay bounds when they are multiplied by
- * 1 + error. */
+ * A pair of features that no run has together counts as one unseen feature.  The error never falls
+ * with an additional feature, so lower bounds of the step multiplied by 1 + error remain bounds. */
 #ifndef PZ_STEP_EXPECTED_ERROR_H
 #define PZ_STEP_EXPECTED_ERROR_H
 
 #include "chip/embedded.h"
 #include "plan/plan.h"
 
-extern const struct pz_embedded pz_embedded_expected[]; /* the table: the entry "expected_error" */
+extern const struct pz_embedded pz_embedded_expected[]; /* contains the table as "expected_error" */
 
 enum pz_feature {
 #define FEATURE(id, role, when, text) PZ_FEATURE_##id,
@@ -27,11 +25,11 @@ _Static_assert(PZ_FEATURES <= 64, "a set of features is a number of 64 bits");
 
 #define PZ_FEATURE_BIT(f) (UINT64_C(1) << (f))
 
-/* Properties besides the plan that its features depend on. */
+/* Properties of the model and the network that the features of a plan depend on. */
 struct pz_feature_context {
-  bool experts, scans, sparse; /* of the model: experts, state-space layers, sparse attention */
-  int64_t layers;              /* repeated ones, or 0 if not known */
-  int64_t node;                /* devices of the innermost level of the network */
+  bool experts, scans, sparse; /* the model has experts, state-space layers, sparse attention */
+  int64_t layers;              /* number of repeated layers, or 0 if unknown */
+  int64_t node;                /* devices in the innermost level of the network */
 };
 
 /* Returns the features of a plan as a set of PZ_FEATURE_BIT(). */
@@ -39,38 +37,39 @@ uint64_t pz_plan_features(const struct pz_plan *plan, const struct pz_feature_co
 
 const char *pz_feature_text(enum pz_feature f);
 
-/* Returns whether the fit may give a feature a variance of its own.  Further doublings of a degree
- * have none.  Neither have features of most plans, or of most plans with experts, because their
- * errors cannot be distinguished from those of the models or of the tables. */
+/* Returns whether the fit may give a feature a variance of its own.  Further doublings of a
+ * degree have none.  Features of most plans have none either, because their errors cannot be
+ * separated from those of the models or the tables. */
 bool pz_feature_is_fitted(enum pz_feature f);
 
-/* Returns the features after this one in the table that are considered in pairs with it. */
+/* Returns the features after this one in plan_features.def that form pairs with it. */
 uint64_t pz_feature_partners(enum pz_feature f);
 
 /* The expected error for all plans of a question, whose chip, network, devices and sequence are
  * fixed. */
 struct pz_risk {
-  double all;           /* variance of every plan */
-  double unseen;        /* squared error of a feature without a validated run */
-  unsigned beyond_runs; /* what the question has and no validated run */
-  double growth;        /* of the error: devices beyond the largest validated run */
-  double own[64];       /* variances of features */
-  uint64_t seen;        /* features of validated runs */
-  uint64_t strange[64]; /* of each the later features that no run has together with it */
-  uint32_t runs[64], all_runs;
-  bool own_steps;   /* of the user say how large the error is */
-  char beyond[300]; /* of the question, "; " between, or "" if nothing */
+  double all;                  /* variance that every plan has */
+  double unseen;               /* squared error of a feature without a validated run */
+  unsigned beyond_runs;        /* number of properties of the question that no validated run has */
+  double growth;               /* error added for devices beyond the largest validated run */
+  double own[64];              /* the variance of each feature */
+  uint64_t seen;               /* features of validated runs */
+  uint64_t strange[64];        /* the later features that no run has together with each feature */
+  uint32_t runs[64], all_runs; /* validated runs with each feature, and in total */
+  bool own_steps;              /* the error was measured with the user's own steps */
+  char beyond[300];            /* the properties counted by beyond_runs, separated by "; " */
 };
 
 /* The properties of a question that select rows of the table, besides features. */
 struct pz_risk_question {
   const struct pz_chip *chip;
-  const struct pz_cluster *net; /* NULL, or a job within a node: no network */
+  const struct pz_cluster *net; /* NULL if the job runs within a node */
   bool experts;
   int precision;
-  int64_t devices, seq; /* 0 if not known */
+  int64_t devices, seq; /* 0 if unknown */
 };
 
+/* Returns the risk of a question, from the text of a table or from the built-in table. */
 struct pz_risk pz_risk_of(const char *table, const struct pz_risk_question *question);
 struct pz_risk pz_risk_built_in(const struct pz_risk_question *question);
 

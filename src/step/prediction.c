@@ -1,5 +1,4 @@
-/* The terms of a prediction by name, and which constants make a difference for it
- * (prediction.h). */
+/* The terms of a prediction by name, and the constants that change it (prediction.h). */
 #include "step/prediction.h"
 
 #include <math.h>
@@ -9,12 +8,12 @@
 
 /* ---- terms by name -------------------------------------------------------------------------- */
 
-#define TIME(f, label)                                                                             \
-  { #f, label, offsetof(struct pz_training_parts, f), 0 }
-#define TIME_HIDDEN(f, label, h)                                                                   \
-  { #f, label, offsetof(struct pz_training_parts, f), offsetof(struct pz_prediction, h) }
-#define HELD(f, label)                                                                             \
-  { #f, label, offsetof(struct pz_training_memory, f), 0 }
+#define TIME(member, label)                                                                        \
+  { #member, label, offsetof(struct pz_training_parts, member), 0 }
+#define TIME_HIDDEN(part, label, hidden)                                                           \
+  { #part, label, offsetof(struct pz_training_parts, part), offsetof(struct pz_prediction, hidden) }
+#define MEMORY(member, label)                                                                      \
+  { #member, label, offsetof(struct pz_training_memory, member), 0 }
 
 static const struct pz_part_info times[] = {
     TIME(products_s, "GEMMs"),
@@ -29,14 +28,14 @@ static const struct pz_part_info times[] = {
     TIME(waiting_s, "waiting for stragglers"),
     TIME(optimizer_s, "optimizer")};
 
-static const struct pz_part_info memory[] = {HELD(weight_bytes, "weights"),
-                                             HELD(gradient_bytes, "gradients"),
-                                             HELD(optimizer_bytes, "optimizer"),
-                                             HELD(activation_bytes, "activations"),
-                                             HELD(work_bytes, "work of a layer"),
-                                             HELD(logit_bytes, "logits and loss"),
-                                             HELD(communication_bytes, "communication"),
-                                             HELD(reserve_bytes, "libraries")};
+static const struct pz_part_info memory[] = {MEMORY(weight_bytes, "weights"),
+                                             MEMORY(gradient_bytes, "gradients"),
+                                             MEMORY(optimizer_bytes, "optimizer"),
+                                             MEMORY(activation_bytes, "activations"),
+                                             MEMORY(work_bytes, "work of a layer"),
+                                             MEMORY(logit_bytes, "logits and loss"),
+                                             MEMORY(communication_bytes, "communication"),
+                                             MEMORY(reserve_bytes, "libraries")};
 
 const struct pz_part_info *pz_time_part_at(size_t i) {
   return i < sizeof times / sizeof *times ? &times[i] : NULL;
@@ -53,47 +52,49 @@ const struct pz_part_info *pz_memory_part_at(size_t i) {
   return i < sizeof memory / sizeof *memory ? &memory[i] : NULL;
 }
 
-/* A pass takes (kernels^n + launches^n)^(1/n); what it takes longer than the kernels is printed as
- * launches. */
-bool pz_launch_bound(const struct pz_training_parts *training_parts) {
-  double kernels_s = training_parts->products_s + training_parts->attention_s +
-                     training_parts->elementwise_s + training_parts->tensor_s +
-                     training_parts->expert_s;
-  return training_parts->launch_s > kernels_s * (pow(2, 1 / pz_constants_default.smooth) - 1);
+/* A pass takes (kernels^n + launches^n)^(1/n).  The launch term is the excess over the kernels,
+ * which reaches this limit if both are equal. */
+bool pz_launch_bound(const struct pz_training_parts *parts) {
+  double kernels_s = parts->products_s + parts->attention_s + parts->elementwise_s +
+                     parts->tensor_s + parts->expert_s;
+  return parts->launch_s > kernels_s * (pow(2, 1 / pz_constants_default.smooth) - 1);
 }
 
-/* ---- constants that count ------------------------------------------------------------------- */
+/* ---- effects of constants ------------------------------------------------------------------- */
 
-static const double RAISE = 1.1, NOTHING = 1e-9;
+/* The factor by which a constant is raised, and the relative change that counts as none. */
+static const double RAISE = 1.1, NO_CHANGE = 1e-9;
 
-/* Returns the label of the term that differs most between two predictions.  The bubble follows the
- * other terms, so that it is named only if it alone differs. */
-static const char *changed_part(const struct pz_prediction *a, const struct pz_prediction *b) {
-  const struct pz_part_info *part_info;
-  const char *found = "memory";
-  double most = NOTHING * a->step_s;
-  for (size_t i = 0; (part_info = pz_time_part_at(i)); i++) {
-    double by = fabs(pz_time_part(&b->parts, part_info) - pz_time_part(&a->parts, part_info));
-    if (part_info->offset == offsetof(struct pz_training_parts, bubble_s)) by /= 1e6;
-    if (by <= most) continue;
-    most = by;
-    found = pz_time_part_label(a, part_info);
+/* Returns the label of the time term that differs most between two predictions, or "memory".
+ * The pipeline bubble depends on the other terms, so it is named only if no other term differs. */
+static const char *changed_part(const struct pz_prediction *before,
+                                const struct pz_prediction *after) {
+  const struct pz_part_info *part;
+  const char *label = "memory";
+  double largest_change = NO_CHANGE * before->step_s;
+  for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
+    double change = fabs(pz_time_part(&after->parts, part) - pz_time_part(&before->parts, part));
+    if (part->offset == offsetof(struct pz_training_parts, bubble_s)) change /= 1e6;
+    if (change <= largest_change) continue;
+    largest_change = change;
+    label = pz_time_part_label(before, part);
   }
-  return found;
+  return label;
 }
 
-static struct pz_constant_effect raise_one(struct pz_call *call, const struct pz_job *job,
-                                           const struct pz_plan *plan,
-                                           const struct pz_prediction *before,
-                                           const struct pz_constant_info *info) {
+/* Predicts the plan with one constant raised.  Returns the change from the prediction `before`. */
+static struct pz_constant_effect raise_constant(struct pz_call *call, const struct pz_job *job,
+                                                const struct pz_plan *plan,
+                                                const struct pz_prediction *before,
+                                                const struct pz_constant_info *info) {
   struct pz_constants raised = pz_constants_default;
-  struct pz_job with = *job;
+  struct pz_job raised_job = *job;
   double value;
   memcpy(&value, (const char *)&raised + info->offset, sizeof value);
-  double more = value * RAISE;
-  memcpy((char *)&raised + info->offset, &more, sizeof more);
-  with.constants = &raised;
-  struct pz_prediction prediction = pz_predict(call, &with, plan, NULL);
+  double raised_value = value * RAISE;
+  memcpy((char *)&raised + info->offset, &raised_value, sizeof raised_value);
+  raised_job.constants = &raised;
+  struct pz_prediction prediction = pz_predict(call, &raised_job, plan, NULL);
   return (struct pz_constant_effect){.name = info->name,
                                      .unit = info->unit,
                                      .kind = info->kind,
@@ -112,8 +113,8 @@ struct pz_constant_effect *pz_constant_effects(struct pz_call *call, const struc
   pz_vec_init(&found, call->arena, sizeof(struct pz_constant_effect));
   struct pz_prediction before = pz_predict(call, job, plan, NULL);
   for (size_t i = 0; (info = pz_constant_at(i)); i++) {
-    struct pz_constant_effect effect = raise_one(call, job, plan, &before, info);
-    if (fabs(effect.step_change) > NOTHING || fabs(effect.memory_change) > NOTHING)
+    struct pz_constant_effect effect = raise_constant(call, job, plan, &before, info);
+    if (fabs(effect.step_change) > NO_CHANGE || fabs(effect.memory_change) > NO_CHANGE)
       pz_append(call, &found, &effect);
   }
   *n = found.n;

@@ -1,14 +1,13 @@
-/* A prediction for people and programs: the terms of its time and memory by name
- * (pz_time_part_at), which tables, JSON and CSV go through, so that a term is named once; the
- * constants that count for it. */
+/* Predictions for people and programs: checks of a question, the terms of time and memory by
+ * name (pz_time_part_at) for tables, JSON and CSV, and the effects of constants. */
 #ifndef PZ_STEP_PREDICTION_H
 #define PZ_STEP_PREDICTION_H
 
 #include "cost/constants.h"
 #include "step/predict.h"
 
-/* Checks a question of a caller: fills in the plan into *filled, and makes the job's network wide
- * enough (*wide may hold it). */
+/* Checks the arguments of a caller.  Fills in the plan into *filled.  Extends the job's network
+ * to all devices, in *wide if it is too small. */
 void pz_training_question(struct pz_call *call, struct pz_job *job, const struct pz_plan *plan,
                           struct pz_plan *filled, struct pz_cluster *wide);
 
@@ -19,13 +18,13 @@ void pz_training_own_plan(struct pz_call *call, struct pz_plan *plan);
 struct pz_training_run pz_training_run_make(struct pz_call *call, const struct pz_job *job,
                                             const struct pz_plan *plan, bool events);
 
-/* Returns whether launches take longer than the kernels that they start.  Such steps differ by up
- * to 1.9 times between runs of the same code. */
+/* Returns whether kernel launches take longer than the kernels.  The times of such steps differ
+ * by up to 1.9 times between runs of the same code. */
 bool pz_launch_bound(const struct pz_training_parts *parts);
 
-/* Returns the constants of the model that make a difference for a plan without unset fields, in
- * the order of constants.def: each constant is raised by a tenth, alone, and the plan is predicted
- * again. */
+/* Returns the effects of the constants that change the prediction of a plan without unset
+ * fields, in the order of constants.def.  Each constant is raised by a tenth, with the others
+ * unchanged. */
 struct pz_constant_effect *pz_constant_effects(struct pz_call *call, const struct pz_job *job,
                                                const struct pz_plan *plan, uint32_t *n);
 

@@ -1,17 +1,17 @@
-/* What a whole training run costs: steps, days, device-hours, dollars, energy; and with failures
- * the interval between checkpoints and the goodput. */
+/* The cost of a whole training run in steps, days, device-hours, dollars and energy, and under
+ * failures the interval between checkpoints and the goodput. */
 #ifndef PZ_STEP_RUN_COST_H
 #define PZ_STEP_RUN_COST_H
 
 #include <phaze/phaze.h>
 
-/* Seconds of work between checkpoints of `checkpoint_s` that make a run with failures every
- * `mtbf_s` shortest: J. W. Young, CACM 17(9), 1974, with the higher terms of J. T. Daly, Future
- * Generation Computer Systems 22(3), 2006. */
+/* Returns the seconds of work between checkpoints that minimise the run time, if a checkpoint
+ * takes `checkpoint_s` and failures occur every `mtbf_s`: J. W. Young, CACM 17(9), 1974, with
+ * the higher-order terms of J. T. Daly, Future Generation Computer Systems 22(3), 2006. */
 double pz_checkpoint_interval_s(double checkpoint_s, double mtbf_s);
 
-/* Returns the part of the time that is work which is not done again: Daly's expected run time,
- * with failures also while a checkpoint is written and while the run is started again. */
+/* Returns the part of the run time that is useful work, by Daly's expected run time.  Failures
+ * also occur during checkpoints and restarts. */
 double pz_checkpoint_goodput(double interval_s, double checkpoint_s, double restart_s,
                              double mtbf_s);
 

@@ -1,5 +1,5 @@
-/* Writes the shape of a model in a table of runs as a config.json (run_model.h): chooses a model
- * family that has such layers, and refuses shapes that none has. */
+/* Writes the shape of a model from a table of runs as a config.json (run_model.h) of a model
+ * family with such layers.  Refuses shapes that no family has. */
 #include "step/run_model.h"
 
 #include <inttypes.h>
@@ -9,30 +9,33 @@
 
 #include "workload/arch.h"
 
-/* A text that grows in a buffer; what does not fit is cut off. */
-struct text {
-  char *to;
-  size_t bytes, n;
+/* A text that is appended to a buffer.  What does not fit is cut off. */
+struct text_buffer {
+  char *start;
+  size_t capacity, length;
 };
 
-/* The indexer of sparse attention, which every n-th layer has (`every`). */
+/* The indexer of sparse attention.  Only every `every`-th layer computes it. */
 struct indexer {
   int64_t heads, dim, topk, every;
 };
 
-__attribute__((format(printf, 2, 3))) static void put(struct text *text, const char *form, ...) {
+__attribute__((format(printf, 2, 3))) static void put_text(struct text_buffer *text,
+                                                           const char *form, ...) {
   va_list args;
   va_start(args, form);
-  int n =
-      text->n < text->bytes ? vsnprintf(text->to + text->n, text->bytes - text->n, form, args) : 0;
+  int written = text->length < text->capacity ? vsnprintf(text->start + text->length,
+                                                          text->capacity - text->length, form, args)
+                                              : 0;
   va_end(args);
-  if (n > 0) text->n += (size_t)n;
+  if (written > 0) text->length += (size_t)written;
 }
 
-static void put_number(struct text *text, const char *key, int64_t v) {
-  put(text, ",\"%s\":%lld", key, (long long)v);
+static void put_number(struct text_buffer *text, const char *key, int64_t number) {
+  put_text(text, ",\"%s\":%lld", key, (long long)number);
 }
 
+/* Stores the reason why a shape is not covered.  Returns false. */
 __attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *form, ...) {
   va_list args;
   va_start(args, form);
@@ -58,31 +61,31 @@ static bool has_windows(const struct pz_run_model *model, int64_t *window) {
          end > 0 && !model->layers_as[end];
 }
 
-/* Sparse attention in the words of tables: "DSA: indexer 32x128 top 2048", heads and width of the
- * indexer and keys that are chosen; ", computed in every fourth layer" where the layers after one
- * take its choice.  False: other words. */
-static bool has_index(const struct pz_run_model *model, struct indexer *indexer) {
-  static const char *const every[] = {"second", "third",   "fourth", "fifth",
-                                      "sixth",  "seventh", "eighth"};
+/* Reads sparse attention: "DSA: indexer 32x128 top 2048" states the heads and the width of the
+ * indexer and how many keys it selects.  ", computed in every fourth layer" follows if the
+ * layers between reuse the selection.  Returns false for other words. */
+static bool has_indexer(const struct pz_run_model *model, struct indexer *indexer) {
+  static const char *const ordinals[] = {"second", "third",   "fourth", "fifth",
+                                         "sixth",  "seventh", "eighth"};
   char word[9];
   int end = 0;
   indexer->every = 1;
   if (sscanf(model->layers_as, "DSA: indexer %6" SCNd64 "x%6" SCNd64 " top %7" SCNd64 "%n",
              &indexer->heads, &indexer->dim, &indexer->topk, &end) != 3)
     return false;
-  const char *more = model->layers_as + end;
-  if (!*more || strcmp(more, ", computed in every layer") == 0) return true;
+  const char *rest = model->layers_as + end;
+  if (!*rest || strcmp(rest, ", computed in every layer") == 0) return true;
   end = 0;
-  if (sscanf(more, ", computed in every %8[a-z] layer%n", word, &end) != 1 || !end || more[end])
+  if (sscanf(rest, ", computed in every %8[a-z] layer%n", word, &end) != 1 || !end || rest[end])
     return false;
-  for (size_t i = 0; i < sizeof every / sizeof *every; i++)
-    if (strcmp(every[i], word) == 0) indexer->every = (int64_t)i + 2;
+  for (size_t i = 0; i < sizeof ordinals / sizeof *ordinals; i++)
+    if (strcmp(ordinals[i], word) == 0) indexer->every = (int64_t)i + 2;
   return indexer->every > 1;
 }
 
-/* ---- experts and attention ---- */
+/* ---- experts and attention ------------------------------------------------------------------ */
 
-static void put_experts(struct text *text, const struct pz_run_model *model) {
+static void put_experts(struct text_buffer *text, const struct pz_run_model *model) {
   put_number(text, model->kv_rank ? "n_routed_experts" : "num_experts", model->experts);
   put_number(text, "num_experts_per_tok", model->topk);
   put_number(text, "moe_intermediate_size", model->expert_ffn ? model->expert_ffn : model->ffn);
@@ -91,9 +94,10 @@ static void put_experts(struct text *text, const struct pz_run_model *model) {
     put_number(text, "first_k_dense_replace", model->dense_layers);
 }
 
-static void put_begin(struct text *text, const struct pz_run_model *model, const char *family,
-                      const char *act) {
-  put(text, "{\"model_type\":\"%s\",\"hidden_act\":\"%s\"", family, act);
+/* Writes the family and the dimensions that all families have. */
+static void put_dimensions(struct text_buffer *text, const struct pz_run_model *model,
+                           const char *family, const char *act) {
+  put_text(text, "{\"model_type\":\"%s\",\"hidden_act\":\"%s\"", family, act);
   put_number(text, "hidden_size", model->hidden);
   put_number(text, "num_hidden_layers", model->layers);
   put_number(text, "num_attention_heads", model->heads);
@@ -104,55 +108,59 @@ static void put_begin(struct text *text, const struct pz_run_model *model, const
   put_number(text, "max_position_embeddings", model->seq);
 }
 
-/* ---- state-space layers ---- */
+/* ---- state-space layers --------------------------------------------------------------------- */
 
-/* Numbers "name=N,name=N" in any order; false: one is missing or another stands there. */
-static bool read_named(const char *text, const char *const *names, int64_t *to, size_t n) {
-  unsigned seen = 0;
+/* Reads numbers "name=N,name=N" in any order.  Returns false if one of the n names is missing or
+ * there is another one. */
+static bool read_named(const char *text, const char *const *names, int64_t *values, size_t n) {
+  unsigned found = 0;
   for (; *text; text += *text == ',') {
-    size_t i = 0, width = strcspn(text, "=");
+    size_t i = 0, name_length = strcspn(text, "=");
     int end = 0;
-    while (i < n && (strlen(names[i]) != width || strncmp(names[i], text, width) != 0)) i++;
-    if (i == n || sscanf(text + width, "=%7" SCNd64 "%n", &to[i], &end) != 1) return false;
-    seen |= 1u << i;
-    text += width + (size_t)end;
+    while (i < n && (strlen(names[i]) != name_length || strncmp(names[i], text, name_length) != 0))
+      i++;
+    if (i == n || sscanf(text + name_length, "=%7" SCNd64 "%n", &values[i], &end) != 1)
+      return false;
+    found |= 1u << i;
+    text += name_length + (size_t)end;
     if (*text && *text != ',') return false;
   }
-  return seen == (1u << n) - 1;
+  return found == (1u << n) - 1;
 }
 
-/* Returns a letter for each layer, all of `known`, into `to`: "MEM*E", or with parts that
- * repeat, "(LLL*)x10".  False: the pattern has other letters or another number of them. */
-static bool read_letters(const struct pz_run_model *model, const char *known,
-                         char to[PZ_MOST_MIXED_LAYERS + 1]) {
+/* Expands a layer pattern such as "MEM*E" or "(LLL*)x10" to a letter for each layer.  Returns
+ * false if it has other letters than the accepted ones, or not one for each layer. */
+static bool read_letters(const struct pz_run_model *model, const char *accepted,
+                         char letters[PZ_MOST_MIXED_LAYERS + 1]) {
   size_t n = 0, layers = (size_t)model->layers;
   if (layers > PZ_MOST_MIXED_LAYERS) return false;
-  for (const char *at = model->layers_as; *at;) {
-    bool repeats = *at == '(';
-    at += repeats;
-    size_t width = strspn(at, known);
+  for (const char *part = model->layers_as; *part;) {
+    bool repeats = *part == '(';
+    part += repeats;
+    size_t part_layers = strspn(part, accepted);
     int64_t times = 1;
-    int end = 0;
-    if (repeats && (sscanf(at + width, ")x%4" SCNd64 "%n", &times, &end) != 1 || times < 1))
+    int length = 0;
+    if (repeats &&
+        (sscanf(part + part_layers, ")x%4" SCNd64 "%n", &times, &length) != 1 || times < 1))
       return false;
-    if (!width || (size_t)times * width > layers - n) return false;
-    for (; times > 0; times--, n += width) memcpy(to + n, at, width);
-    at += width + (size_t)end;
+    if (!part_layers || (size_t)times * part_layers > layers - n) return false;
+    for (; times > 0; times--, n += part_layers) memcpy(letters + n, part, part_layers);
+    part += part_layers + (size_t)length;
   }
-  to[n] = '\0';
+  letters[n] = '\0';
   return n == layers;
 }
 
-/* Nemotron-H: every layer of the pattern is Mamba-2 (M), attention (*), experts (E) or
- * feed-forward (-). */
-static bool put_mamba(struct text *text, const struct pz_run_model *model, char *why) {
+/* Writes a model of the Nemotron-H family: each layer is Mamba-2 (M), attention (*), experts (E)
+ * or feed-forward (-).  Returns false with a reason for other shapes. */
+static bool put_mamba(struct text_buffer *text, const struct pz_run_model *model, char *why) {
   static const char *const names[] = {"heads", "head_dim", "state", "groups", "conv", "chunk"};
   static const char *const keys[] = {"mamba_num_heads", "mamba_head_dim", "ssm_state_size",
                                      "n_groups",        "conv_kernel",    "chunk_size"};
   enum { N = sizeof names / sizeof *names };
-  int64_t v[N];
+  int64_t values[N];
   char letters[PZ_MOST_MIXED_LAYERS + 1];
-  if (!read_named(model->ssm + strlen("mamba2:"), names, v, N))
+  if (!read_named(model->ssm + strlen("mamba2:"), names, values, N))
     return refuse(why,
                   "ssm '%.60s' is not covered; accepted: mamba2:heads=N,head_dim=N,state=N,"
                   "groups=N,conv=N,chunk=N",
@@ -167,9 +175,9 @@ static bool put_mamba(struct text *text, const struct pz_run_model *model, char 
                   model->layers_as, (long long)model->layers);
   if (model->experts && !model->shared_experts)
     return refuse(why, "experts without a shared one beside Mamba-2 layers are not covered");
-  put_begin(text, model, "nemotron_h", "relu2");
-  put(text, ",\"mlp_hidden_act\":\"relu2\",\"hybrid_override_pattern\":\"%s\"", letters);
-  for (size_t i = 0; i < N; i++) put_number(text, keys[i], v[i]);
+  put_dimensions(text, model, "nemotron_h", "relu2");
+  put_text(text, ",\"mlp_hidden_act\":\"relu2\",\"hybrid_override_pattern\":\"%s\"", letters);
+  for (size_t i = 0; i < N; i++) put_number(text, keys[i], values[i]);
   if (model->experts) {
     put_number(text, "n_routed_experts", model->experts);
     put_number(text, "num_experts_per_tok", model->topk);
@@ -181,36 +189,37 @@ static bool put_mamba(struct text *text, const struct pz_run_model *model, char 
   if (model->moe_latent) put_number(text, "moe_latent_size", model->moe_latent);
   if (model->mtp) {
     put_number(text, "num_nextn_predict_layers", model->mtp);
-    put(text, ",\"mtp_hybrid_override_pattern\":\"*%c\"", model->experts ? 'E' : '-');
+    put_text(text, ",\"mtp_hybrid_override_pattern\":\"*%c\"", model->experts ? 'E' : '-');
   }
-  put(text, "}");
+  put_text(text, "}");
   return true;
 }
 
-/* Every n-th layer has attention; else a list, which is longer. */
-static void put_delta_layers(struct text *text, const char *letters) {
+/* Writes which layers have attention: an interval if they are evenly spaced, otherwise a list. */
+static void put_delta_layers(struct text_buffer *text, const char *letters) {
   size_t every = strcspn(letters, "*") + 1, i = 0;
   while (letters[i] && (letters[i] == '*') == ((i + 1) % every == 0)) i++;
   if (!letters[i]) {
     put_number(text, "full_attention_interval", (int64_t)every);
     return;
   }
-  put(text, ",\"layer_types\":");
+  put_text(text, ",\"layer_types\":");
   for (i = 0; letters[i]; i++)
-    put(text, "%c\"%s_attention\"", i ? ',' : '[', letters[i] == 'L' ? "linear" : "full");
-  put(text, "]");
+    put_text(text, "%c\"%s_attention\"", i ? ',' : '[', letters[i] == 'L' ? "linear" : "full");
+  put_text(text, "]");
 }
 
-/* Qwen3-Next and Qwen3.5: delta nets (L) and attention (*), each with a feed-forward. */
-static bool put_delta(struct text *text, const struct pz_run_model *model, char *why) {
+/* Writes a model of the Qwen3.5 family: layers with a gated delta net (L) or attention (*), each
+ * with a feed-forward layer.  Returns false with a reason for other shapes. */
+static bool put_delta(struct text_buffer *text, const struct pz_run_model *model, char *why) {
   static const char *const names[] = {"key_heads", "value_heads", "key_dim", "value_dim", "conv"};
   static const char *const keys[] = {"linear_num_key_heads", "linear_num_value_heads",
                                      "linear_key_head_dim", "linear_value_head_dim",
                                      "linear_conv_kernel_dim"};
   enum { N = sizeof names / sizeof *names };
-  int64_t v[N];
+  int64_t values[N];
   char letters[PZ_MOST_MIXED_LAYERS + 1];
-  if (!read_named(model->ssm + strlen("gdn:"), names, v, N))
+  if (!read_named(model->ssm + strlen("gdn:"), names, values, N))
     return refuse(why,
                   "ssm '%.60s' is not covered; accepted: gdn:key_heads=N,value_heads=N,"
                   "key_dim=N,value_dim=N,conv=N",
@@ -220,9 +229,9 @@ static bool put_delta(struct text *text, const struct pz_run_model *model, char 
                   "layer_pattern '%.40s' of %lld layers with mlp %.20s is not covered; "
                   "accepted: L or * for each, or (LLL*)xN, with swiglu",
                   model->layers_as, (long long)model->layers, model->mlp);
-  put_begin(text, model, model->experts ? "qwen3_5_moe_text" : "qwen3_5_text", "silu");
+  put_dimensions(text, model, model->experts ? "qwen3_5_moe_text" : "qwen3_5_text", "silu");
   put_delta_layers(text, letters);
-  for (size_t i = 0; i < N; i++) put_number(text, keys[i], v[i]);
+  for (size_t i = 0; i < N; i++) put_number(text, keys[i], values[i]);
   if (model->experts) {
     put_number(text, "num_experts", model->experts);
     put_number(text, "num_experts_per_tok", model->topk);
@@ -231,16 +240,16 @@ static bool put_delta(struct text *text, const struct pz_run_model *model, char 
                model->shared_ffn ? model->shared_ffn : model->shared_experts * model->expert_ffn);
   }
   if (model->mtp) put_number(text, "num_nextn_predict_layers", model->mtp);
-  put(text, "}");
+  put_text(text, "}");
   return true;
 }
 
-/* ---- the others ---- */
+/* ---- transformers --------------------------------------------------------------------------- */
 
-/* GPT's shape, with experts or without, whose head is the embedding except in plain PyTorch
- * models. */
-static void put_gpt(struct text *text, const struct pz_run_model *model) {
-  put(text, "{\"model_type\":\"gpt2\"");
+/* Writes a GPT, with or without experts.  Its head is tied to the embedding except in plain
+ * PyTorch. */
+static void put_gpt(struct text_buffer *text, const struct pz_run_model *model) {
+  put_text(text, "{\"model_type\":\"gpt2\"");
   put_number(text, "n_embd", model->hidden);
   put_number(text, "n_layer", model->layers);
   put_number(text, "n_head", model->heads);
@@ -249,24 +258,25 @@ static void put_gpt(struct text *text, const struct pz_run_model *model) {
   put_number(text, "n_positions", model->seq);
   if (model->kv_heads) put_number(text, "num_key_value_heads", model->kv_heads);
   if (model->experts) put_experts(text, model);
-  put(text, ",\"tie_word_embeddings\":%s}", model->own_head ? "false" : "true");
+  put_text(text, ",\"tie_word_embeddings\":%s}", model->own_head ? "false" : "true");
 }
 
-/* gpt-oss's experts are as wide as its configuration says of the feed-forward. */
-static void put_windows(struct text *text, const struct pz_run_model *model, int64_t window) {
-  put_begin(text, model, "gpt_oss", "silu");
+/* Writes a model of the gpt-oss family, whose experts have the width of the feed-forward layer. */
+static void put_windows(struct text_buffer *text, const struct pz_run_model *model,
+                        int64_t window) {
+  put_dimensions(text, model, "gpt_oss", "silu");
   put_number(text, "num_local_experts", model->experts);
   put_number(text, "num_experts_per_tok", model->topk);
   put_number(text, "sliding_window", window);
-  put(text, "}");
+  put_text(text, "}");
 }
 
 /* Returns the model family for the shape: DeepSeek with latent attention, or GLM-5 if layers share
  * an indexer; the plain decoder for plain PyTorch and for shared experts with ordinary attention;
  * Qwen3 with other experts; otherwise Llama. */
-static const char *family_of(const struct pz_run_model *model) {
+static const char *model_family(const struct pz_run_model *model) {
   struct indexer indexer;
-  if (model->kv_rank && has_index(model, &indexer))
+  if (model->kv_rank && has_indexer(model, &indexer))
     return indexer.every > 1 ? "glm_moe_dsa" : "deepseek_v32";
   if (model->kv_rank) return "deepseek_v3";
   if (model->plain) return "decoder";
@@ -274,13 +284,13 @@ static const char *family_of(const struct pz_run_model *model) {
   return "llama";
 }
 
-/* Writes a model of transformer layers.  A gated feed-forward layer means Llama or one of its
- * descendants, any other GPT. */
-static bool put_transformer(struct text *text, const struct pz_run_model *model, char *why) {
-  bool silu = is_mlp(model, "swiglu"), geglu = is_mlp(model, "geglu");
+/* Writes a model of transformer layers: a GPT if its feed-forward layers are not gated,
+ * otherwise the family of model_family().  Returns false with a reason for other shapes. */
+static bool put_transformer(struct text_buffer *text, const struct pz_run_model *model, char *why) {
+  bool is_swiglu = is_mlp(model, "swiglu"), is_geglu = is_mlp(model, "geglu");
   double shared_ffn = (double)model->expert_ffn * (double)model->shared_experts;
   struct indexer indexer;
-  bool sparse = has_index(model, &indexer);
+  bool sparse = has_indexer(model, &indexer);
   if (sparse && !model->kv_rank)
     return refuse(why,
                   "layer_pattern '%.60s' without latent attention is not covered; accepted: "
@@ -291,19 +301,22 @@ static bool put_transformer(struct text *text, const struct pz_run_model *model,
     return refuse(why,
                   "shared_ffn %lld is not covered; accepted: expert_ffn x shared_experts, %.0f",
                   (long long)model->shared_ffn, shared_ffn);
-  if (geglu && strcmp(family_of(model), "decoder") == 0)
+  if (is_geglu && strcmp(model_family(model), "decoder") == 0)
     return refuse(why, "mlp geglu with shared experts or dense layers is not covered; "
                        "accepted: swiglu");
   if (is_mlp(model, "relu2")) return refuse(why, "mlp relu2 without Mamba-2 layers is not covered");
-  if (!silu && !geglu && !model->plain && !model->kv_rank && !model->shared_experts &&
-      !model->dense_layers)
-    return put_gpt(text, model), true;
-  put_begin(text, model, family_of(model), silu ? "silu" : "gelu");
+  bool has_gpt_layers =
+      !model->plain && !model->kv_rank && !model->shared_experts && !model->dense_layers;
+  if (!is_swiglu && !is_geglu && has_gpt_layers) {
+    put_gpt(text, model);
+    return true;
+  }
+  put_dimensions(text, model, model_family(model), is_swiglu ? "silu" : "gelu");
   if (model->kv_rank) {
     if (model->q_rank)
       put_number(text, "q_lora_rank", model->q_rank);
     else
-      put(text, ",\"q_lora_rank\":null");
+      put_text(text, ",\"q_lora_rank\":null");
     put_number(text, "kv_lora_rank", model->kv_rank);
     put_number(text, "qk_rope_head_dim", model->rope_dim);
     put_number(text, "qk_nope_head_dim", model->nope_dim);
@@ -317,33 +330,35 @@ static bool put_transformer(struct text *text, const struct pz_run_model *model,
     if (indexer.every > 1) put_number(text, "index_topk_freq", indexer.every);
   }
   if (model->experts) put_experts(text, model);
-  put(text, "}");
+  put_text(text, "}");
   return true;
 }
 
 bool pz_run_model_config(const struct pz_run_model *model, char *config, char *why) {
-  struct text text = {.to = config, .bytes = PZ_RUN_CONFIG};
+  struct text_buffer text = {.start = config, .capacity = PZ_RUN_CONFIG};
   struct indexer indexer;
   int64_t window = 0;
-  bool alike =
-      !*model->layers_as || strcmp(model->layers_as, "none") == 0 || has_index(model, &indexer);
-  bool put_all;
+  bool is_plain_transformer =
+      !*model->layers_as || strcmp(model->layers_as, "none") == 0 || has_indexer(model, &indexer);
+  bool covered;
   if (strncmp(model->ssm, "mamba2:", 7) == 0)
-    put_all = put_mamba(&text, model, why);
+    covered = put_mamba(&text, model, why);
   else if (strncmp(model->ssm, "gdn:", 4) == 0)
-    put_all = put_delta(&text, model, why);
+    covered = put_delta(&text, model, why);
   else if (pz_run_model_hybrid(model))
     return refuse(why, "ssm '%.60s' is not covered; accepted: none, mamba2:..., gdn:...",
                   model->ssm);
-  else if (has_windows(model, &window) && model->experts && !model->shared_experts)
-    put_windows(&text, model, window), put_all = true;
-  else if (!alike)
+  else if (has_windows(model, &window) && model->experts && !model->shared_experts) {
+    put_windows(&text, model, window);
+    covered = true;
+  } else if (!is_plain_transformer)
     return refuse(why,
                   "layer_pattern '%.40s' is not covered; accepted: none, window N in every second "
                   "layer, sinks, DSA: indexer NxN top N; with ssm a letter for each layer, or "
                   "(LLL*)xN",
                   model->layers_as);
   else
-    put_all = put_transformer(&text, model, why);
-  return put_all && text.n >= text.bytes ? refuse(why, "the model's shape is too long") : put_all;
+    covered = put_transformer(&text, model, why);
+  if (covered && text.length >= text.capacity) return refuse(why, "the model's shape is too long");
+  return covered;
 }

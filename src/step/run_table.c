@@ -1,10 +1,9 @@
 /* Reads a table of training runs and predicts its rows (run_table.h).
  *
  * Each row becomes a request: the shape of its model as a configuration (run_model.c), its plan,
- * chip and network.  Malformed
- * numbers and unknown columns are errors of the table.  A row whose words the model does not cover,
- * or whose plan is impossible, is not predicted and has a reason.  Rows are predicted in parallel.
- * The last sections collect errors by group and write the table with its predictions. */
+ * chip and network.  Malformed numbers and unknown columns are errors of the table.  A row whose
+ * words the model does not cover, or whose plan is impossible, is not predicted and has a reason.
+ * Rows are predicted in parallel.  The last sections collect errors and write the table. */
 #include "step/run_table.h"
 
 #include <errno.h>
@@ -29,7 +28,7 @@
 #include "step/run_model.h"
 #include "workload/workload.h"
 
-/* ---- columns --------------------------------------------------------------------------------- */
+/* ---- columns -------------------------------------------------------------------------------- */
 
 /* The columns that are read: those of the run and its model, then the fields of the plan, whose
  * names are in plan_fields.def. */
@@ -76,8 +75,7 @@ static const char *const model_columns[PLAN] = {
     "cluster", "shared_ffn", "ssm",        "layer_pattern",  "moe_latent",   "kind",  "routing",
     "vision",  "optimizer"};
 
-/* Columns for note_columns about a run (its source, other measurements), which are accepted but
- * not used. */
+/* Columns for notes about a run (source, other measurements), which are accepted but not used. */
 static const char *const note_columns[] = {"source",
                                            "assumed",
                                            "notes",
@@ -225,7 +223,7 @@ static int64_t read_count(struct pz_call *call, const struct reader *reader, int
   return (int64_t)number;
 }
 
-/* ---- a row ----------------------------------------------------------------------------------- */
+/* ---- a row ---------------------------------------------------------------------------------- */
 
 /* The model, plan, chip and network of a row, to be predicted. */
 struct pz_run_request {
@@ -294,12 +292,11 @@ static void read_numbers(struct pz_call *call, const struct reader *reader,
   read_plan(call, reader, &request->plan);
 }
 
-/* Returns whether a cell of the current row is the word. */
 static bool cell_is(const struct reader *reader, int column, const char *word) {
   return strcmp(cell_text(reader, column), word) == 0;
 }
 
-/* ---- words ---- */
+/* ---- words ---------------------------------------------------------------------------------- */
 
 /* The accepted words of columns that do not change the prediction.  The load of experts is
  * always even. */
@@ -832,9 +829,8 @@ static bool read_shape(const struct reader *reader, struct pz_run_request *reque
   return pz_run_model_config(&request->model, request->config, row->reason);
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------ */
 
-/* The state of reading and predicting a table. */
 struct table_job {
   struct reader reader;
   struct pz_run_request *requests;
@@ -842,13 +838,11 @@ struct table_job {
   struct pz_progress *progress;
 };
 
-/* The arguments of complete_row(). */
 struct row_completion {
   const struct reader *reader;
   struct pz_run_request *request;
 };
 
-/* Calls complete_request() inside pz_border(). */
 static void complete_row(struct pz_call *call, void *ctx) {
   struct row_completion *row_completion = ctx;
   complete_request(call, row_completion->reader, row_completion->request);
@@ -886,7 +880,6 @@ static void read_row(struct pz_call *call, struct table_job *job, uint32_t i) {
   (void)read_shape(reader, request, row);
 }
 
-/* The arguments and the result of predict_request(). */
 struct row_prediction {
   const struct pz_job *job;
   const struct pz_plan *plan;
@@ -898,7 +891,6 @@ static void predict_request(struct pz_call *call, void *ctx) {
   row_prediction->prediction = pz_predict(call, row_prediction->job, row_prediction->plan, NULL);
 }
 
-/* Predicts a row, as a task of the pool. */
 static void predict_row(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   struct table_job *job = ctx;
   struct pz_run_row *row = &job->rows[i];
@@ -947,7 +939,6 @@ const struct pz_job *pz_run_table_job(const struct pz_run_table *table, uint32_t
   return &table->requests[row].job;
 }
 
-/* The arguments of pz_run_table_again(). */
 struct repredict_job {
   const struct pz_run_table *table;
   const struct pz_cold *cold;
@@ -955,7 +946,6 @@ struct repredict_job {
   double *step_s;
 };
 
-/* The arguments and the result of predict_with_constants(). */
 struct repredict_row {
   const struct pz_run_request *request;
   const struct pz_cold *cold;
@@ -971,7 +961,6 @@ static void predict_with_constants(struct pz_call *call, void *ctx) {
   repredict_row->step_s = pz_predict(call, &job, &repredict_row->request->plan, NULL).step_s;
 }
 
-/* Predicts a row again, as a task of the pool. */
 static void repredict_row_at(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   struct repredict_job *job = ctx;
   struct repredict_row repredict_row = {.request = &job->table->requests[i], .cold = job->cold};
@@ -993,7 +982,7 @@ void pz_run_table_again(struct pz_call *call, const struct pz_run_table *table,
   pz_close(call, pool);
 }
 
-/* ---- errors by group, and the interface ------------------------------------------------------ */
+/* ---- errors by group, and the interface ----------------------------------------------------- */
 
 /* The object of pz_runs_predict().  The public struct comes first, so that its address is that of
  * the object. */
@@ -1102,7 +1091,7 @@ enum pz_status pz_runs_predict_alone(const char *name, const char *text, size_t 
 
 void pz_runs_free(struct pz_runs *runs) { pz_object_free(runs); }
 
-/* ---- the table with its predictions ---------------------------------------------------------- */
+/* ---- the table with its predictions --------------------------------------------------------- */
 
 /* Writes a row of the table with its prediction. */
 static void write_row(const struct pz_run_table *table, uint32_t i, FILE *out) {

@@ -18,7 +18,7 @@
 #include "step/recompute.h"
 #include "workload/op.h"
 
-/* ---- repeated layers ------------------------------------------------------------------------- */
+/* ---- repeated layers ------------------------------------------------------------------------ */
 
 /* The most entries of the table pz_layer_kinds.before. */
 static const int64_t MOST_ENTRIES = 1 << 22;
@@ -73,7 +73,7 @@ struct pz_layer_kinds pz_layer_kinds_of(struct pz_call *call, const struct pz_wo
   return kinds;
 }
 
-/* ---- a model --------------------------------------------------------------------------------- */
+/* ---- a model -------------------------------------------------------------------------------- */
 
 /* Bytes of an fp32 gradient, of a 16-bit value, of an fp32 moment of Adam, and of an fp32 logit. */
 static const double FP32_GRADIENT_BYTES = 4, BF16_BYTES = 2, FP32_MOMENT_BYTES = 4, LOSS_BYTES = 4;
@@ -185,7 +185,7 @@ struct pz_memory_model pz_memory_model_of(const struct pz_workload *workload,
   return model;
 }
 
-/* ---- a layer in time ------------------------------------------------------------------------- */
+/* ---- a layer in time ------------------------------------------------------------------------ */
 
 /* The memory of a layer's forward and backward pass, in bytes relative to the beginning of each
  * pass. */
@@ -331,7 +331,7 @@ static struct layer_pass layer_pass(const struct pz_layer *layer, enum pz_gradie
       .gradient_bytes = keeps_gradients ? (double)(backward->net_bytes - in_place->net_bytes) : 0};
 }
 
-/* ---- a stage --------------------------------------------------------------------------------- */
+/* ---- a stage -------------------------------------------------------------------------------- */
 
 /* The state of a walk through a stage: one microbatch goes forward and backward through the current
  * chunk. */
@@ -872,7 +872,7 @@ static struct pz_training_memory worst_moment(struct stage_walk walk) {
   return worst;
 }
 
-/* ---- weights, gradients and optimizer state -------------------------------------------------- */
+/* ---- weights, gradients and optimizer state ------------------------------------------------- */
 
 /* Parameters of a stage.  A tied matrix has a copy on the first and on the last stage. */
 struct stage_sums {
@@ -1075,7 +1075,7 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *model
   return memory;
 }
 
-/* ---- memory that the allocator reserves ------------------------------------------------------ */
+/* ---- memory that the allocator reserves ----------------------------------------------------- */
 
 /* Returns the bytes that PyTorch's allocator reserves for FSDP2 beyond the peak: memory freed in
  * one stream is not reusable in another before both synchronise, and blocks of different sizes

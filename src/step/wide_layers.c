@@ -1,6 +1,6 @@
 /* Layers at the ends of a model in 16 bit (wide_layers.h): a layer of the graph that stands for
- * several repeated layers is split into one for the ends and one for the rest, and the order of the
- * layers is listed anew. */
+ * several repeated layers is split into a 16-bit layer and one for the rest, and the order of
+ * the layers is rewritten. */
 #include "step/wide_layers.h"
 
 #include <string.h>
@@ -8,72 +8,75 @@
 #include "step/training_memory.h"
 #include "workload/assemble.h"
 
-/* Lists the indices of all layers in the order in which they run. */
-static uint32_t *listed_layers(struct pz_call *call, const struct pz_workload *workload,
-                               uint32_t *n) {
-  int64_t all = 0;
-  for (uint32_t i = 0; i < workload->n_layers; i++) all += workload->layers[i].count;
-  if (all >= UINT32_MAX) pz_raise_memory(call, workload->model);
-  uint32_t *list = pz_alloc(call, (size_t)all, sizeof *list);
-  *n = 0;
-  for (uint32_t s = 0; s < workload->n_order; s++)
-    for (int64_t r = 0; r < workload->order[s].repeats; r++)
-      for (uint32_t u = 0; u < workload->order[s].n_unit && *n < all; u++)
-        list[(*n)++] = workload->order[s].unit[u];
-  return list;
+/* Returns the indices of all layers of the model in the order in which they run. */
+static uint32_t *list_layers(struct pz_call *call, const struct pz_workload *workload,
+                             uint32_t *n_listed) {
+  int64_t n_layers = 0;
+  for (uint32_t i = 0; i < workload->n_layers; i++) n_layers += workload->layers[i].count;
+  if (n_layers >= UINT32_MAX) pz_raise_memory(call, workload->model);
+  uint32_t *order = pz_alloc(call, (size_t)n_layers, sizeof *order);
+  *n_listed = 0;
+  for (uint32_t run = 0; run < workload->n_order; run++)
+    for (int64_t repeat = 0; repeat < workload->order[run].repeats; repeat++)
+      for (uint32_t unit = 0; unit < workload->order[run].n_unit && *n_listed < n_layers; unit++)
+        order[(*n_listed)++] = workload->order[run].unit[unit];
+  return order;
 }
 
-/* Returns the name of a part of the repeated layers.  It begins with "block", because a single
- * repeated layer is recognised by its name. */
+/* Returns the name of a part of the repeated layers.  It begins with "block", by which
+ * pz_is_block() recognises even a single repeated layer. */
 static const char *block_name(struct pz_call *call, const char *name, const char *end) {
   return pz_format(call, "%s%s%s", strncmp(name, "block", 5) == 0 ? "" : "block_", name, end);
 }
 
+/* Returns whether the layer is one of multi-token prediction. */
 static bool is_predict(const struct pz_layer *layer) {
   return strncmp(layer->name, "predict", 7) == 0;
 }
 
-void pz_wide_layers(struct pz_call *call, struct pz_workload *workload, int64_t first, int64_t last,
-                    bool predict) {
-  struct pz_call own = pz_call_in(call, &((struct pz_owned_workload *)workload)->arena);
-  uint32_t n_list = 0, *list = listed_layers(&own, workload, &n_list);
-  int64_t *wide = pz_alloc(&own, workload->n_layers, sizeof *wide); /* of each layer, at the ends */
-  bool *marked = pz_alloc(&own, n_list, sizeof *marked);
-  uint32_t *place = pz_alloc(&own, workload->n_layers, sizeof *place);
-  struct pz_layer *layers = pz_alloc(&own, 2 * (size_t)workload->n_layers, sizeof *layers);
-  /* Marks the first and the last blocks of a list of layers, and counts them by layer. */
-  int64_t blocks = 0, at = 0;
-  for (uint32_t i = 0; i < n_list; i++)
-    blocks += pz_is_block(&workload->layers[list[i]]) && !is_predict(&workload->layers[list[i]]);
-  for (uint32_t i = 0; i < n_list; i++) {
-    if (!pz_is_block(&workload->layers[list[i]]) || is_predict(&workload->layers[list[i]]))
+void pz_wide_layers(struct pz_call *call, struct pz_workload *workload, int64_t n_first,
+                    int64_t n_last, bool wide_predict) {
+  struct pz_call result = pz_call_in(call, &((struct pz_owned_workload *)workload)->arena);
+  uint32_t n_order = 0, *order = list_layers(&result, workload, &n_order);
+  int64_t *wide_count = pz_alloc(&result, workload->n_layers, sizeof *wide_count);
+  bool *is_wide = pz_alloc(&result, n_order, sizeof *is_wide);
+  uint32_t *new_index = pz_alloc(&result, workload->n_layers, sizeof *new_index);
+  struct pz_layer *layers = pz_alloc(&result, 2 * (size_t)workload->n_layers, sizeof *layers);
+  /* mark the first and the last repeated layers, and count them by layer of the graph */
+  int64_t n_blocks = 0, n_blocks_seen = 0;
+  for (uint32_t i = 0; i < n_order; i++)
+    n_blocks +=
+        pz_is_block(&workload->layers[order[i]]) && !is_predict(&workload->layers[order[i]]);
+  for (uint32_t i = 0; i < n_order; i++) {
+    if (!pz_is_block(&workload->layers[order[i]]) || is_predict(&workload->layers[order[i]]))
       continue;
-    marked[i] = at < first || at >= blocks - last;
-    wide[list[i]] += marked[i];
-    at++;
+    is_wide[i] = n_blocks_seen < n_first || n_blocks_seen >= n_blocks - n_last;
+    wide_count[order[i]] += is_wide[i];
+    n_blocks_seen++;
   }
   uint32_t n_layers = 0;
   for (uint32_t i = 0; i < workload->n_layers; i++) {
-    struct pz_layer *layer = &layers[place[i] = n_layers++];
+    new_index[i] = n_layers;
+    struct pz_layer *layer = &layers[n_layers++];
     *layer = workload->layers[i];
-    layer->wide = wide[i] == layer->count || (predict && is_predict(layer));
-    if (!wide[i] || layer->wide) continue;
-    struct pz_layer *end = &layers[n_layers++];
-    *end = *layer;
-    end->count = wide[i];
-    end->wide = true;
-    layer->count -= wide[i];
-    end->name = block_name(&own, layer->name, "_16bit");
-    layer->name = block_name(&own, layer->name, "");
+    layer->wide = wide_count[i] == layer->count || (wide_predict && is_predict(layer));
+    if (!wide_count[i] || layer->wide) continue;
+    struct pz_layer *wide_layer = &layers[n_layers++];
+    *wide_layer = *layer;
+    wide_layer->count = wide_count[i];
+    wide_layer->wide = true;
+    layer->count -= wide_count[i];
+    wide_layer->name = block_name(&result, layer->name, "_16bit");
+    layer->name = block_name(&result, layer->name, "");
   }
   for (uint32_t i = 0; i < n_layers; i++) {
-    uint32_t *from = pz_alloc(&own, layers[i].n_from, sizeof *from);
-    for (uint32_t k = 0; k < layers[i].n_from; k++) from[k] = place[layers[i].from[k]];
-    layers[i].from = from;
+    uint32_t *inputs = pz_alloc(&result, layers[i].n_from, sizeof *inputs);
+    for (uint32_t k = 0; k < layers[i].n_from; k++) inputs[k] = new_index[layers[i].from[k]];
+    layers[i].from = inputs;
   }
-  for (uint32_t i = 0; i < n_list; i++)
-    list[i] = place[list[i]] + (marked[i] && !layers[place[list[i]]].wide);
+  for (uint32_t i = 0; i < n_order; i++)
+    order[i] = new_index[order[i]] + (is_wide[i] && !layers[new_index[order[i]]].wide);
   workload->layers = layers;
   workload->n_layers = n_layers;
-  pz_describe_order(&own, workload, list, n_list);
+  pz_describe_order(&result, workload, order, n_order);
 }
