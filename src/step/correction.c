@@ -33,6 +33,7 @@ void pz_measured_step_check(struct pz_call *call, const char *where,
 
 /* ---- predictions with a correction ---------------------------------------------------------- */
 
+/* Predicts a step with a correction of its chip. */
 static double corrected_step_s(struct pz_call *call, const struct pz_measured_step *step,
                                const struct pz_correction *correction) {
   struct pz_chip chip = *step->job->chip;
@@ -46,13 +47,13 @@ static double corrected_step_s(struct pz_call *call, const struct pz_measured_st
 
 struct correction_job {
   const struct pz_measured_step *steps;
-  const struct pz_correction *correction; /* NULL if find the sensitivities */
+  const struct pz_correction *correction; /* NULL to find the sensitivities */
   struct pz_step_sensitivity *sensitivities;
   double *step_s;
 };
 
-/* Predicts one step, or finds its sensitivity.  For that, each factor is raised by half of what it
- * is usually wrong by, so that other parts hide as much of its part as they do then. */
+/* Predicts one step, or finds its sensitivity to each factor, which is raised by half of its
+ * usual error for this. */
 static void run_step(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   static const double CHANGE = 1.05;
   struct correction_job *job = ctx;
@@ -94,9 +95,8 @@ void pz_steps_corrected(struct pz_call *call, const struct pz_measured_step *ste
 
 /* ---- the fit -------------------------------------------------------------------------------- */
 
-/* The standard deviations of logarithms that are tried: of factors around 1, from less than the
- * runs of one script differ to 1.5 times; of steps around the prediction, from the best groups of
- * published runs to those that vary most (bench/steps). */
+/* The standard deviations of logarithms that are tried: of the factors around 1, and of the
+ * measured steps around their prediction (the range of the groups in bench/steps). */
 static const double factor_deviations[] = {0.02, 0.05, 0.1, 0.2, 0.4};
 static const double step_deviations[] = {0.03, 0.06, 0.12};
 enum {

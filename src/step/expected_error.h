@@ -1,9 +1,10 @@
 /* How wrong a prediction may be: an interval around the step that contains the measured one in
- * about 8 of 10 runs.  Its half width follows from the features of the plan (step/plan_features.def) and a
- * table of the features of validated runs.  `phaze validate --write-expected` fits the table
- * (study/error_fit.h), which is built into the library (step/expected_error.csv):
+ * about 8 of 10 runs.  Its half width follows from the features of the plan
+ * (step/plan_features.def) and a table of the features of validated runs.  `phaze validate
+ * --write-expected` fits the table (study/error_fit.h), which is built into the library
+ * (step/expected_error.csv):
  *
- *     error = sqrt(base + the sum of each feature's own variance) + unseen x sqrt(number of features that no validated run has)
+ *     error = sqrt(base + sum of the features' variances) + unseen x sqrt(features without a run)
  *
  * A pair of features that no run has together counts as one unseen feature.  The error never falls
  * with an additional feature, so lower bounds of the step multiplied by 1 + error remain bounds. */

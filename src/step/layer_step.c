@@ -29,6 +29,7 @@
 
 /* ---- kinds of operators --------------------------------------------------------------------- */
 
+/* Returns whether the name of an operator begins with a prefix. */
 static bool has_prefix(const struct pz_op *op, const char *prefix) {
   return strncmp(op->name, prefix, strlen(prefix)) == 0;
 }
@@ -44,6 +45,7 @@ static bool is_expert_exchange(const struct pz_op *op) {
   return op->kind == PZ_OP_ALL_TO_ALL && op->peers == PZ_PEERS_EXPERT;
 }
 
+/* Returns whether the operator is a collective of the tensor-parallel group. */
 static bool is_tensor_collective(const struct pz_op *op) {
   return op->op_class == PZ_CLASS_COLLECTIVE && op->dims.batch > 1 && !is_ring_collective(op) &&
          !is_expert_exchange(op) && op->peers != PZ_PEERS_CONTEXT;
@@ -97,14 +99,15 @@ static enum pz_format op_format(const struct pz_step_context *context, const str
   if (!context->format || !is_linear(op) || has_prefix(op, "router") || pz_op_adapts(op))
     return PZ_FORMAT_16BIT;
   for (size_t i = 0; i < sizeof names / sizeof *names && context->plan->bf16_modules; i++) {
-    bool chosen = context->plan->bf16_modules & (int)names[i].module;
-    if (!chosen || !has_prefix(op, names[i].prefix)) continue;
+    bool is_wide = context->plan->bf16_modules & (int)names[i].module;
+    if (!is_wide || !has_prefix(op, names[i].prefix)) continue;
     bool mxfp8 = names[i].module == PZ_WIDE_MAMBA_OUT && context->format == PZ_FORMAT_NVFP4;
     return mxfp8 ? PZ_FORMAT_MXFP8 : PZ_FORMAT_16BIT;
   }
   return context->format;
 }
 
+/* Returns whether a tensor is an input of the operator. */
 static bool reads_tensor(const struct pz_op *op, uint32_t tensor) {
   for (uint32_t i = 0; i < op->n_in; i++)
     if (op->in[i] == tensor) return true;
@@ -127,7 +130,7 @@ static enum pz_format gather_format(const struct pz_step_context *context, const
 
 /* ---- collectives ---------------------------------------------------------------------------- */
 
-/* Returns the seconds in which HBM moves so many bytes for each element. */
+/* Returns the seconds in which HBM moves `bytes_per_element` for each element. */
 static double hbm_time_s(const struct pz_step_context *context, double elements,
                          double bytes_per_element) {
   struct pz_vector_work work = {
@@ -137,21 +140,22 @@ static double hbm_time_s(const struct pz_step_context *context, double elements,
   return time.hbm_s;
 }
 
-/* Returns the time of an all-to-all of experts' tokens.  Results are added up on their way back;
- * in the backward pass gradients take the same two ways.  HybridEP delivers tokens in the order of
- * experts, so that no kernel sorts them, but reads and writes each copy once more (its README: 536
- * GB/s instead of 735 of the kernel that sends). */
+/* Returns the time of the all-to-all that sends tokens to their experts, or results back.
+ * HybridEP delivers tokens in the order of experts, so that no kernel sorts them, but reads and
+ * writes each copy once more (536 instead of 735 GB/s in its README). */
 static struct pz_wire_time dispatch_time(const struct pz_step_context *context,
                                          const struct pz_op *op) {
   const struct pz_plan *plan = context->plan;
   bool sends = op->direction == (has_prefix(op, "dispatch") ? PZ_FORWARD : PZ_BACKWARD);
-  bool fp8 = sends && pz_plan_framework(plan)->fp8_dispatch && plan->precision == PZ_PRECISION_FP8;
+  bool casts_to_fp8 =
+      sends && pz_plan_framework(plan)->fp8_dispatch && plan->precision == PZ_PRECISION_FP8;
   double experts = (double)pz_max(context->experts_per_token, 1);
   double rows = (double)pz_max(op->dims.m, 1);
   struct pz_dispatch dispatch = {.dispatcher = pz_plan_dispatcher(plan),
                                  .combine = !sends,
                                  .tokens = rows / experts * context->imbalance,
-                                 .token_bytes = (double)op->bytes_written / rows / (fp8 ? 2 : 1),
+                                 .token_bytes =
+                                     (double)op->bytes_written / rows / (casts_to_fp8 ? 2 : 1),
                                  .experts = experts,
                                  .most_nodes = (double)context->expert_groups,
                                  .cores = context->constants->communication_cores,
@@ -178,8 +182,8 @@ static struct pz_wire_time collective_time(const struct pz_step_context *context
   enum pz_collective kind = PZ_COLLECTIVE_ALL_GATHER;
   if (op->kind == PZ_OP_ALL_REDUCE) kind = PZ_COLLECTIVE_ALL_REDUCE;
   if (op->kind == PZ_OP_ALL_TO_ALL) kind = PZ_COLLECTIVE_ALL_TO_ALL;
-  bool experts = op->peers == PZ_PEERS_EXPERT_TENSOR;
-  struct pz_group group = {experts ? pz_plan_etp(context->plan) : context->plan->tp, 1};
+  bool is_expert_tensor = op->peers == PZ_PEERS_EXPERT_TENSOR;
+  struct pz_group group = {is_expert_tensor ? pz_plan_etp(context->plan) : context->plan->tp, 1};
   double bytes = (double)pz_max(op->bytes_read, op->bytes_written);
   bytes *= pz_format_bytes(gather_format(context, ops, op)) / 2;
   return pz_network_time(context->constants, context->network, kind, bytes, group);
@@ -194,34 +198,39 @@ static bool overlaps_gemm(const struct pz_step_context *context, const struct pz
   /* Adapters are separate GEMMs of PyTorch, and read what was gathered for their layer as a whole
    * (tp_comm_overlap_disable_qkv in MLPerf's fine-tuning; return_layernorm_output_gathered in
    * Megatron Bridge's peft/utils.py). */
-  bool adapted = pz_op_adapts(op) || (context->adapted_modules & QKV && has_prefix(op, "qkv.")) ||
-                 (context->adapted_modules & GATE_UP && has_prefix(op, "mlp."));
+  bool reads_adapter_input = pz_op_adapts(op) ||
+                             (context->adapted_modules & QKV && has_prefix(op, "qkv.")) ||
+                             (context->adapted_modules & GATE_UP && has_prefix(op, "mlp."));
   bool after_gemm = has_prefix(op, "kv_group."); /* gathers results of GEMMs, for attention */
-  return context->plan->overlap & PZ_OVERLAP_TP && context->plan->tp > 1 && !adapted &&
+  return context->plan->overlap & PZ_OVERLAP_TP && context->plan->tp > 1 && !reads_adapter_input &&
          !after_gemm && (!compiled || op->kind == PZ_OP_ALL_GATHER);
 }
 
 /* ---- kernels of a pass ---------------------------------------------------------------------- */
 
-static void add_gemm(const struct pz_step_context *context, const struct pz_op *op, double s,
+/* Adds a GEMM to a pass, also with the slowdown by collectives beside it. */
+static void add_gemm(const struct pz_step_context *context, const struct pz_op *op, double seconds,
                      struct pz_pass *pass) {
-  pass->last_gemm_s = s;
-  pass->gemm_s += s;
-  pass->contended_s += s * pz_beside_gemm(context->constants, &context->cost->chip, &op->dims,
-                                          context->collective_cores);
+  pass->last_gemm_s = seconds;
+  pass->gemm_s += seconds;
+  pass->contended_s += seconds * pz_beside_gemm(context->constants, &context->cost->chip, &op->dims,
+                                                context->collective_cores);
 }
 
-static void add_attention(const struct pz_step_context *context, double s, struct pz_pass *pass) {
-  pass->attention_s += s;
-  pass->contended_s += s * pz_beside_attention(context->constants, context->collective_cores);
+static void add_attention(const struct pz_step_context *context, double seconds,
+                          struct pz_pass *pass) {
+  pass->attention_s += seconds;
+  pass->contended_s += seconds * pz_beside_attention(context->constants, context->collective_cores);
 }
 
-static void add_elementwise(const struct pz_step_context *context, double s, struct pz_pass *pass) {
-  pass->elementwise_s += s;
-  pass->contended_s += s * pz_beside_elementwise(context->constants, context->collective_cores);
+static void add_elementwise(const struct pz_step_context *context, double seconds,
+                            struct pz_pass *pass) {
+  pass->elementwise_s += seconds;
+  pass->contended_s +=
+      seconds * pz_beside_elementwise(context->constants, context->collective_cores);
 }
 
-/* Returns the device time of a kernel that does next to nothing. */
+/* Returns the device time of a kernel with negligible work. */
 static double empty_kernel_s(const struct pz_step_context *context) {
   const struct pz_chip *chip = &context->cost->chip;
   const struct pz_kernel *kernel = pz_chip_kernel(chip, "default");
@@ -229,24 +238,25 @@ static double empty_kernel_s(const struct pz_step_context *context) {
          (kernel ? kernel->startup_s : chip->calibration.startup_s);
 }
 
-/* Adds the kernels of a router that the graph does not have.  The graph has 7 operators from the
- * router to dispatch.sort with its all-to-all ('phaze graph deepseek-v3 --kernels pointwise --ep
- * 8'), whatever the dispatcher. */
+/* Adds the kernels of a router that the graph does not contain.  For each dispatcher, the graph
+ * has 7 operators from the router to dispatch.sort with its all-to-all ('phaze graph deepseek-v3
+ * --kernels pointwise --ep 8'). */
 static void add_router(const struct pz_step_context *context, const struct pz_op *op,
                        struct pz_pass *pass) {
   static const double GRAPH_OPS = 7;
   const struct pz_framework *framework = pz_plan_framework(context->plan);
   bool all_to_all =
       pz_plan_dispatcher(context->plan) == PZ_DISPATCHER_ALLTOALL && pz_plan_ep(context->plan) > 1;
-  double kernels =
+  double n_kernels =
       framework->router_kernels - (all_to_all ? 0 : context->constants->preparation_kernels);
-  double ops = 0;
+  double missing_ops = 0;
   if (framework->launches_per_op > 0)
-    ops = pz_fmax(0, kernels / framework->launches_per_op - GRAPH_OPS);
+    missing_ops = pz_fmax(0, n_kernels / framework->launches_per_op - GRAPH_OPS);
   if (framework->expert_launches > 0)
     pass->launched_ops += framework->expert_launches / framework->launches_per_op;
-  if (op->direction == PZ_FORWARD) pass->launched_ops += ops;
-  add_elementwise(context, ops * framework->launches_per_op * empty_kernel_s(context), pass);
+  if (op->direction == PZ_FORWARD) pass->launched_ops += missing_ops;
+  add_elementwise(context, missing_ops * framework->launches_per_op * empty_kernel_s(context),
+                  pass);
 }
 
 /* Adds the bytes by which the framework's kernels for the permutation of tokens exceed those of
@@ -261,8 +271,8 @@ static void add_permutation(const struct pz_step_context *context, const struct 
   add_elementwise(context, hbm_time_s(context, elements, bytes * directions), pass);
 }
 
-/* Returns whether an earlier GEMM of the forward pass has cast the same input.  Projections of one
- * input are a single GEMM of the framework, or share the cast. */
+/* Returns whether an earlier GEMM of the forward pass has cast the same input: frameworks cast
+ * the common input of several projections once. */
 static bool is_cast_before(const struct pz_step_context *context, const struct pz_ops *ops,
                            const struct pz_op *op) {
   if (op->direction == PZ_BACKWARD) return false;
@@ -271,11 +281,10 @@ static bool is_cast_before(const struct pz_step_context *context, const struct p
   return false;
 }
 
-/* Returns the time in which the block scales of both operands of a GEMM are brought into the order
- * that cuBLAS reads: one kernel for each operand before every GEMM (Transformer Engine,
- * pytorch/csrc/extensions/gemm.cpp and common/swizzle), which reads and writes one byte for each
- * scale.  Blackwell runs blocks of 128 values as mxfp8: of every scale 4 bytes are read, and 4 are
- * written as the scales of 32 values each (swizzle_block_scaling_to_mxfp8_scaling_factors). */
+/* Returns the time to reorder the block scales of both operands of a GEMM for cuBLAS: one kernel
+ * for each operand before every GEMM (Transformer Engine, pytorch/csrc/extensions/gemm.cpp and
+ * common/swizzle), which reads and writes one byte for each scale.  Blackwell converts scales of
+ * 128 values to mxfp8 scales of 32 values (swizzle_block_scaling_to_mxfp8_scaling_factors). */
 static double scale_order_s(const struct pz_step_context *context, enum pz_format format,
                             const struct pz_product *gemm) {
   double block = 0; /* values that share a scale */
@@ -288,9 +297,9 @@ static double scale_order_s(const struct pz_step_context *context, enum pz_forma
   return 2 * empty_kernel_s(context) + hbm_time_s(context, values / block, 2);
 }
 
-/* Lengthens a run by what the power limit costs in training, beyond what the loop of a benchmark
- * shows: GEMMs then have the operands of a real run, and scans the clock that GEMMs leave.  run->s
- * is the time of one call in a benchmark on entry, and that of all calls on return. */
+/* Lengthens a run by the additional throttling in training: the operands of GEMMs differ from
+ * those of benchmarks, and scans run at the clock that GEMMs leave.  On entry, run->s is the
+ * time of one call in a benchmark; on return, that of all calls. */
 static void throttle_run(const struct pz_step_context *context, const struct pz_op *op,
                          enum pz_format format, struct pz_op_run *run) {
   const struct pz_chip *chip = &context->cost->chip;
@@ -319,11 +328,11 @@ static struct pz_op_run run_narrow_gemm(struct pz_call *call, const struct pz_st
   struct pz_product gemm = {op->dims.batch, op->dims.m, op->dims.n, op->dims.k, false};
   enum pz_format format = op_format(context, op);
   struct pz_mapping mapping;
-  bool weights = is_weight_gradient(op);
-  bool looped = is_expert_loop(context, op);
-  if (op->grouped && weights) gemm.k = pz_grouped_gradient_rows(gemm.k);
-  if (looped) gemm.batch = 1;
-  if (op->grouped && !weights && !looped) {
+  bool is_gradient = is_weight_gradient(op);
+  bool runs_expert_loop = is_expert_loop(context, op);
+  if (op->grouped && is_gradient) gemm.k = pz_grouped_gradient_rows(gemm.k);
+  if (runs_expert_loop) gemm.batch = 1;
+  if (op->grouped && !is_gradient && !runs_expert_loop) {
     struct pz_grouped grouped = {
         op->dims.batch, op->dims.batch * op->dims.m, op->dims.n, op->dims.k, 0, false, NULL};
     mapping = pz_estimate_narrow_grouped(call, cost, &cost->chip, format, &grouped);
@@ -333,13 +342,13 @@ static struct pz_op_run run_narrow_gemm(struct pz_call *call, const struct pz_st
   double macs = (double)gemm.batch * (double)gemm.m * (double)gemm.n * (double)gemm.k;
   struct pz_op_run run = {.kind = PZ_RUN_GEMM,
                           .s = mapping.latency_s,
-                          .calls = looped ? (double)op->dims.batch : 1,
+                          .calls = runs_expert_loop ? (double)op->dims.batch : 1,
                           .work = pz_cost_mapped_work(&cost->chip, macs, format, &mapping),
-                          .weight_gradient = weights};
+                          .weight_gradient = is_gradient};
   throttle_run(context, op, format, &run);
   run.cast_s = run.calls * scale_order_s(context, format, &gemm);
-  if (weights || is_cast_before(context, ops, op)) return run;
-  /* if the input is gathered, every device of the tensor-parallel group casts its part before */
+  if (is_gradient || is_cast_before(context, ops, op)) return run;
+  /* each device of the tensor-parallel group casts its part of an input before it is gathered */
   int64_t devices = 1;
   for (uint32_t i = 0; i < ops->n; i++)
     if (reads_tensor(op, ops->op[i].out[0]) && gather_format(context, ops, &ops->op[i]))
@@ -362,14 +371,14 @@ static struct pz_op_run run_dispatch_gemm(struct pz_call *call,
                                           const struct pz_op *op) {
   struct pz_cost *cost = context->cost;
   double tokens = (double)(context->seq * pz_plan_cp(context->plan));
-  int64_t places = (int64_t)ceil(tokens * (double)context->experts_per_token *
-                                 pz_plan_framework(context->plan)->capacity_factor);
-  struct pz_product gemm = {context->mbs, places, op->dims.n, context->seq, false};
+  int64_t n_places = (int64_t)ceil(tokens * (double)context->experts_per_token *
+                                   pz_plan_framework(context->plan)->capacity_factor);
+  struct pz_product gemm = {context->mbs, n_places, op->dims.n, context->seq, false};
   struct pz_mapping mapping = pz_estimate_product(call, cost, &cost->chip, &gemm);
-  bool twice = op->kind == PZ_OP_COMBINE && op->direction == PZ_BACKWARD;
+  bool has_two_gemms = op->kind == PZ_OP_COMBINE && op->direction == PZ_BACKWARD;
   double macs = (double)gemm.batch * (double)gemm.m * (double)gemm.n * (double)gemm.k;
   struct pz_op_run run = {.kind = PZ_RUN_GEMM,
-                          .calls = twice ? 2 : 1,
+                          .calls = has_two_gemms ? 2 : 1,
                           .work =
                               pz_cost_mapped_work(&cost->chip, macs, PZ_FORMAT_16BIT, &mapping)};
   pz_cost_within_watts(&cost->power, &cost->chip, macs, PZ_FORMAT_16BIT, &mapping);
@@ -383,8 +392,8 @@ static struct pz_op_run run_dispatch_gemm(struct pz_call *call,
 static void run_attention(struct pz_call *call, const struct pz_step_context *context,
                           const struct pz_op *op, struct pz_op_run *run) {
   struct pz_op block = *op;
-  bool ring = pz_plan_cp(context->plan) > 1 && context->plan->cp_form != PZ_CONTEXT_ALL_TO_ALL;
-  int64_t blocks = ring ? pz_max(1, pz_ceil_div(op->dims.n, context->seq)) : 1;
+  bool is_ring = pz_plan_cp(context->plan) > 1 && context->plan->cp_form != PZ_CONTEXT_ALL_TO_ALL;
+  int64_t blocks = is_ring ? pz_max(1, pz_ceil_div(op->dims.n, context->seq)) : 1;
   if (blocks > 1) {
     block.dims.n = pz_ceil_div(op->dims.n, blocks);
     block.span = pz_min(op->span, block.dims.m);
@@ -393,9 +402,9 @@ static void run_attention(struct pz_call *call, const struct pz_step_context *co
   }
   struct pz_estimate estimate = pz_estimate_op(call, context->cost, &block, &run->work);
   double throttle = context->cost->chip.calibration.throttle;
-  double result = (double)op->dims.batch * (double)op->dims.m * (double)op->dims.k;
+  double result_elements = (double)op->dims.batch * (double)op->dims.m * (double)op->dims.k;
   run->merge_s =
-      (double)(blocks - 1) * hbm_time_s(context, result, context->constants->merge_bytes);
+      (double)(blocks - 1) * hbm_time_s(context, result_elements, context->constants->merge_bytes);
   run->calls = (double)blocks * throttle;
   run->s = throttle * ((double)blocks * estimate.latency_s + run->merge_s);
 }
@@ -422,6 +431,7 @@ static void run_kernel(struct pz_call *call, const struct pz_step_context *conte
   throttle_run(context, op, PZ_FORMAT_16BIT, run);
 }
 
+/* Multiplies all times of a run. */
 static void scale_run(struct pz_op_run *run, double factor) {
   run->s *= factor;
   run->cast_s *= factor;
@@ -458,9 +468,8 @@ static struct pz_op_run run_op(struct pz_call *call, const struct pz_step_contex
   return run;
 }
 
-/* Returns the module of partial CUDA graphs that an operator belongs to, or 0.  Forward and
- * backward operators have the same names.  Megatron Core divides layers in this way (moe_layer.py:
- * router, preprocess). */
+/* Returns the module of partial CUDA graphs to which an operator belongs, or 0.  Megatron Core
+ * divides layers in this way (moe_layer.py: router, preprocess). */
 static int cuda_graph_module(const struct pz_layer *layer, const struct pz_op *op) {
   bool routed = layer->model_expert_params > 0;
   if (strncmp(layer->name, "block", 5) != 0) return 0;
@@ -469,10 +478,11 @@ static int cuda_graph_module(const struct pz_layer *layer, const struct pz_op *o
   if (op->kind == PZ_OP_DISPATCH || op->kind == PZ_OP_GATHER_ROWS || has_prefix(op, "latent_down"))
     return PZ_GRAPH_PREPARATION;
   if (has_prefix(op, "mlp_") || has_prefix(op, "split_")) return routed ? 0 : PZ_GRAPH_MLP;
-  bool experts = is_expert_exchange(op) || op->kind == PZ_OP_SORT || op->kind == PZ_OP_COMBINE ||
-                 has_prefix(op, "add_shared") || has_prefix(op, "experts") ||
-                 has_prefix(op, "combine") || has_prefix(op, "latent");
-  if (experts) return 0;
+  bool is_expert_op = is_expert_exchange(op) || op->kind == PZ_OP_SORT ||
+                      op->kind == PZ_OP_COMBINE || has_prefix(op, "add_shared") ||
+                      has_prefix(op, "experts") || has_prefix(op, "combine") ||
+                      has_prefix(op, "latent");
+  if (is_expert_op) return 0;
   const struct pz_ops *ops = &layer->ops[PZ_FORWARD];
   for (uint32_t i = 0; i < ops->n; i++)
     if (ops->op[i].kind == PZ_OP_SSM_SCAN) return PZ_GRAPH_MAMBA;
@@ -500,9 +510,8 @@ static void add_op(struct pz_call *call, const struct pz_step_context *context,
     if (op->kind == PZ_OP_TOPK) add_router(context, op, pass);
     add_permutation(context, op, pass);
     if (is_expert_loop(context, op)) {
-      /* Adds the launches and casts of a loop over experts.  In 8 and 4 bit, two kernels for
-       * each expert find the scales of its tokens and cast them, unless the GEMM sums over
-       * tokens.  The scales of all experts are reordered by one kernel. */
+      /* In 8 and 4 bit, two kernels for each expert find the scales of its tokens and cast them,
+       * unless the GEMM sums over tokens. */
       const struct pz_constants *constants = context->constants;
       int kernels = op_format(context, op) && !is_weight_gradient(op) ? 2 : 0;
       pass->native_launch_s +=
@@ -528,22 +537,22 @@ static void add_op(struct pz_call *call, const struct pz_step_context *context,
     pass->launched_ops = launched_before;
 }
 
-/* Adds the operators of one direction of a layer.  Those between the exchange that sends tokens to
- * the experts and the one that sends them back take longer on the device with the most tokens.
- * Stores the time of the GEMM beside each tensor-parallel collective in window_s. */
+/* Adds the operators of one direction of a layer.  Operators between the two exchanges of tokens
+ * are lengthened by the imbalance of the experts.  Stores the time of the GEMM beside each
+ * tensor-parallel collective in window_s. */
 static void add_ops(struct pz_call *call, const struct pz_step_context *context,
                     const struct pz_layer *layer, enum pz_direction direction,
                     struct pz_op_run *runs, struct pz_pass *pass, double *window_s) {
   const struct pz_ops *ops = &layer->ops[direction];
-  bool waits = direction == PZ_FORWARD && pz_plan_waits_for_routing(context->plan);
+  bool waits_for_routing = direction == PZ_FORWARD && pz_plan_waits_for_routing(context->plan);
   bool at_experts = false;
-  uint32_t windows = 0, first_open = 0; /* gathers from `first_open` on have not met their GEMM */
+  uint32_t n_windows = 0, first_open = 0; /* gathers from `first_open` on have no GEMM yet */
   double last_gemm_s = 0;
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
     struct pz_pass before = *pass;
     if (is_expert_exchange(op)) at_experts = !at_experts;
-    if (waits && cuda_graph_module(layer, op) == PZ_GRAPH_PREPARATION) {
+    if (waits_for_routing && cuda_graph_module(layer, op) == PZ_GRAPH_PREPARATION) {
       pass->host_waits++;
       pass->early_ops = pass->launched_ops;
       pass->early_kernels_s = pz_kernels_s(pass);
@@ -551,53 +560,52 @@ static void add_ops(struct pz_call *call, const struct pz_step_context *context,
     add_op(call, context, layer, op, runs ? &runs[i] : NULL, pass);
     if (pass->gemm_s > before.gemm_s) {
       last_gemm_s = pass->gemm_s - before.gemm_s;
-      for (; first_open < windows; first_open++)
+      for (; first_open < n_windows; first_open++)
         window_s[first_open] = pz_fmax(window_s[first_open], last_gemm_s);
     }
-    if (is_tensor_collective(op) && windows < PZ_PASS_WINDOWS) {
-      bool gather = op->kind == PZ_OP_ALL_GATHER;
-      window_s[windows++] = gather ? 0 : last_gemm_s;
-      if (!gather) first_open = windows;
+    if (is_tensor_collective(op) && n_windows < PZ_PASS_WINDOWS) {
+      bool is_gather = op->kind == PZ_OP_ALL_GATHER;
+      window_s[n_windows++] = is_gather ? 0 : last_gemm_s;
+      if (!is_gather) first_open = n_windows;
     }
     if (!at_experts) continue;
-    double more = context->imbalance - 1;
+    double extra_part = context->imbalance - 1;
     if (runs) scale_run(&runs[i], context->imbalance);
-    pass->gemm_s += more * (pass->gemm_s - before.gemm_s);
-    pass->weight_gradient_s += more * (pass->weight_gradient_s - before.weight_gradient_s);
-    pass->elementwise_s += more * (pass->elementwise_s - before.elementwise_s);
-    pass->contended_s += more * (pass->contended_s - before.contended_s);
+    pass->gemm_s += extra_part * (pass->gemm_s - before.gemm_s);
+    pass->weight_gradient_s += extra_part * (pass->weight_gradient_s - before.weight_gradient_s);
+    pass->elementwise_s += extra_part * (pass->elementwise_s - before.elementwise_s);
+    pass->contended_s += extra_part * (pass->contended_s - before.contended_s);
   }
 }
 
 void pz_layer_kernels(struct pz_call *call, const struct pz_step_context *context,
                       const struct pz_layer *layer, struct pz_layer_kernels *kernels) {
-  struct pz_layer_kernels found = {.runs = {kernels->runs[0], kernels->runs[1]}};
-  add_ops(call, context, layer, PZ_FORWARD, found.runs[PZ_FORWARD], &found.forward,
-          found.window_s[PZ_FORWARD]);
-  add_ops(call, context, layer, PZ_BACKWARD, found.runs[PZ_BACKWARD], &found.backward,
-          found.window_s[PZ_BACKWARD]);
+  struct pz_layer_kernels timed = {.runs = {kernels->runs[0], kernels->runs[1]}};
+  add_ops(call, context, layer, PZ_FORWARD, timed.runs[PZ_FORWARD], &timed.forward,
+          timed.window_s[PZ_FORWARD]);
+  add_ops(call, context, layer, PZ_BACKWARD, timed.runs[PZ_BACKWARD], &timed.backward,
+          timed.window_s[PZ_BACKWARD]);
   for (uint32_t i = 0; i < layer->n_tensors; i++)
-    found.trained_tensors += layer->tensors[i].role == PZ_ROLE_PARAM && !layer->tensors[i].frozen;
-  *kernels = found;
+    timed.trained_tensors += layer->tensors[i].role == PZ_ROLE_PARAM && !layer->tensors[i].frozen;
+  *kernels = timed;
 }
 
 /* ---- gradients and weights ------------------------------------------------------------------ */
 
-/* Returns the bytes that gradient accumulation moves for a parameter whose gradient sums over so
- * many tokens of a microbatch.  If the GEMM of a weight gradient also adds to the fp32 sum, the
- * matrix units hide a part of the memory traffic (bench/h200/host.csv: 0.3 of it with 2,048
- * tokens, 0.65 with 16,384). */
+/* Returns the bytes that gradient accumulation moves for a parameter with `tokens` in a
+ * microbatch.  If the GEMM of a weight gradient also adds to the fp32 sum, it hides a part of
+ * the memory traffic (bench/h200/host.csv: 0.3 of it with 2,048 tokens, 0.65 with 16,384). */
 static double accumulation_bytes(const struct pz_step_context *context, double tokens) {
   const struct pz_constants *constants = context->constants;
   const struct pz_chip *chip = &context->cost->chip;
-  bool several = context->microbatches > 1;
+  bool accumulates = context->microbatches > 1;
   switch (pz_plan_framework(context->plan)->accumulation) {
   case PZ_ACCUMULATION_KEPT: return constants->kept_accumulation_bytes;
   case PZ_ACCUMULATION_FUSED: break;
-  default: return several ? constants->accumulation_bytes : 0;
+  default: return accumulates ? constants->accumulation_bytes : 0;
   }
-  if (!several) return 0;
-  double flop = 2 * tokens * pz_format_bits(context->format) / 16; /* of a parameter */
+  if (!accumulates) return 0;
+  double flop = 2 * tokens * pz_format_bits(context->format) / 16; /* for one parameter */
   double flop_per_s = pz_chip_tensor_flop_per_s(chip) / chip->clock_hz * pz_chip_gemm_hz(chip);
   double memory_s = constants->fused_accumulation_bytes / pz_chip_hbm_bytes_per_s(chip);
   double compute_s = flop / flop_per_s;
@@ -605,41 +613,39 @@ static double accumulation_bytes(const struct pz_step_context *context, double t
   return constants->fused_accumulation_bytes * exposed_part;
 }
 
-/* Returns the part of its gradients that a device adds up.  If every microbatch scatters them over
- * `shards` devices, it is a shard; before that, the gradients of the second half of a microbatch
- * are added to the first's as a whole. */
+/* Returns the part of its gradients that a device adds up, on average over the chains.  The last
+ * chain of a microbatch adds only a shard if every microbatch scatters its gradients. */
 static double summed_part(const struct pz_step_context *context, int64_t shards) {
-  double chains = context->chains, last = 1;
-  if (pz_plan_scatters_per_microbatch(context->plan)) last = 1 / (double)pz_max(1, shards);
-  return (chains - 1 + last) / chains;
+  double chains = context->chains, last_part = 1;
+  if (pz_plan_scatters_per_microbatch(context->plan)) last_part = 1 / (double)pz_max(1, shards);
+  return (chains - 1 + last_part) / chains;
 }
 
-/* Adds gradient accumulation to a backward pass: dense parameters, and experts, which see fewer
- * tokens. */
+/* Adds gradient accumulation to a backward pass.  An expert has fewer tokens than dense
+ * parameters. */
 static void add_accumulation(const struct pz_step_context *context, const struct pz_layer *layer,
                              double trained_tensors, struct pz_pass *pass) {
   const struct pz_plan *plan = context->plan;
   const struct pz_ops *ops = &layer->ops[PZ_FORWARD];
   double bytes = accumulation_bytes(context, (double)(context->seq * context->mbs));
   if (!(bytes > 0)) return;
-  double expert_tokens = 0; /* of an expert of the device */
+  double expert_tokens = 0; /* tokens of one expert of the device */
   for (uint32_t i = 0; i < ops->n && !(expert_tokens > 0); i++)
     if (ops->op[i].grouped) expert_tokens = (double)ops->op[i].dims.m;
   if (pz_plan_framework(plan)->accumulation != PZ_ACCUMULATION_FUSED)
     pass->launched_ops += trained_tensors;
-  double experts = expert_tokens > 0 ? (double)layer->trained_expert_params : 0;
-  double dense =
-      ((double)layer->trained_params - experts) * summed_part(context, pz_plan_shards(plan));
-  add_elementwise(context, hbm_time_s(context, dense, bytes), pass);
-  if (!(experts > 0)) return;
-  experts *= summed_part(context, pz_plan_expert_shards(plan));
+  double expert_params = expert_tokens > 0 ? (double)layer->trained_expert_params : 0;
+  double dense_params =
+      ((double)layer->trained_params - expert_params) * summed_part(context, pz_plan_shards(plan));
+  add_elementwise(context, hbm_time_s(context, dense_params, bytes), pass);
+  if (!(expert_params > 0)) return;
+  expert_params *= summed_part(context, pz_plan_expert_shards(plan));
   double expert_bytes = accumulation_bytes(context, expert_tokens);
-  add_elementwise(context, hbm_time_s(context, experts, expert_bytes), pass);
+  add_elementwise(context, hbm_time_s(context, expert_params, expert_bytes), pass);
 }
 
-/* Adds the copies of ZeRO 3: gathered weights are copied to where the layer reads them, and
- * gradients to where they are scattered from.  Weights gathered in 16 bit are cast for every pass;
- * programs that are compiled as a whole gather the cast weights instead. */
+/* Adds the copies of ZeRO 3 out of the gathered buffer and into the reduce-scatter buffer. Weights
+ * gathered in 16 bit are cast for every pass; compiled programs gather cast weights instead. */
 static void add_shard_copies(const struct pz_step_context *context, const struct pz_layer *layer,
                              struct pz_layer_step *step) {
   const struct pz_framework *framework = pz_plan_framework(context->plan);
@@ -669,38 +675,37 @@ static void add_autocasts(const struct pz_step_context *context, const struct pz
 
 /* ---- exposed collectives -------------------------------------------------------------------- */
 
-/* Returns the factor by which collectives beside them slow down the kernels of a pass. */
+/* Returns the factor by which concurrent collectives slow down the kernels of a pass. */
 static double pass_slowdown(const struct pz_pass *pass) {
   double kernels_s = pz_kernels_s(pass);
   if (!(kernels_s > 0)) return 1;
   return pz_fmax(1, pass->contended_s / kernels_s); /* rounding may make it less than 1 */
 }
 
-/* Returns the part of a collective that compute beside it does not hide; the rest is added to
- * *hidden_s. */
+/* Returns the seconds of a collective that concurrent compute does not hide.  Adds the hidden
+ * seconds to *hidden_s. */
 static double expose(double collective_s, double compute_s, double slowdown, double *hidden_s) {
   double exposed_s = pz_beside_exposed_s(collective_s, compute_s, slowdown);
   *hidden_s += collective_s - exposed_s;
   return exposed_s;
 }
 
-/* Adds the collectives of a pass, or of the operators marked in `chosen` unless that is NULL.  If
- * the plan overlaps tensor parallelism, each collective runs beside its own GEMM, of window_s.
- * Experts' exchanges are summed up apart. */
+/* Adds the collectives of a pass, only those marked in `chosen` unless that is NULL.  If the plan
+ * overlaps tensor parallelism, each collective runs beside its GEMM, whose time is in window_s. */
 static void add_collectives(const struct pz_step_context *context, const struct pz_ops *ops,
                             const bool *chosen, const double *window_s, double slowdown,
                             struct pz_pass *pass) {
   uint32_t n_windows = 0;
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
-    bool tensor = is_tensor_collective(op);
-    double gemm_s = tensor && n_windows < PZ_PASS_WINDOWS ? window_s[n_windows] : 0;
-    if (tensor) n_windows++;
+    bool is_tensor = is_tensor_collective(op);
+    double gemm_s = is_tensor && n_windows < PZ_PASS_WINDOWS ? window_s[n_windows] : 0;
+    if (is_tensor) n_windows++;
     if (!is_timed_collective(op) || (chosen && !chosen[i])) continue;
     struct pz_wire_time time = collective_time(context, ops, op);
     if (is_expert_exchange(op))
       pass->expert_s += time.s;
-    else if (tensor && overlaps_gemm(context, op))
+    else if (is_tensor && overlaps_gemm(context, op))
       pass->collective_s += expose(time.s, gemm_s, slowdown, &pass->hidden_s);
     else
       pass->collective_s += time.s;
@@ -714,8 +719,8 @@ static enum pz_wire ring_wire(const struct pz_step_context *context) {
   return leaves_node ? PZ_WIRE_OUTER : PZ_WIRE_INNER;
 }
 
-/* Returns how often keys and values go round the ring: in the backward pass their gradients follow
- * them. */
+/* Returns how often data goes round the ring: the backward pass sends keys, values and
+ * gradients. */
 static double ring_rounds(const struct pz_ops *ops) {
   return ops->op[0].direction == PZ_BACKWARD ? 2 : 1;
 }
@@ -723,7 +728,7 @@ static double ring_rounds(const struct pz_ops *ops) {
 /* Returns the bytes that each device sends round the ring, and the number of turns of a round. */
 static double ring_bytes(const struct pz_ops *ops, double *turns) {
   double own_bytes = 0,
-         reached_bytes = 0; /* keys and values of this device, and of all that it reads */
+         reached_bytes = 0; /* keys and values of this device, and of all devices it reads */
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
     if (!is_ring_collective(op) || op->kind != PZ_OP_ALL_GATHER) continue;
@@ -800,27 +805,26 @@ static void recompute_forward(const struct pz_step_context *context, struct pz_l
   }
 }
 
-/* Adds the forward operators marked in `chosen` to the backward pass, with their collectives.
- * Attention that runs again needs the keys of the other devices again.  Chosen modules have no
- * GEMM beside their collectives (window_s is 0). */
+/* Adds the forward operators marked in `chosen`, with their collectives, to the backward pass.
+ * Recomputed attention repeats the ring. */
 static void recompute_ops(struct pz_call *call, const struct pz_step_context *context,
                           const struct pz_layer *layer, const bool *chosen, const double *window_s,
                           double slowdown, struct pz_pass *backward) {
   const struct pz_ops *ops = &layer->ops[PZ_FORWARD];
-  struct pz_pass again = {.launched_ops = 0};
-  bool attention = false;
+  struct pz_pass recomputed = {.launched_ops = 0};
+  bool has_attention = false;
   for (uint32_t i = 0; i < ops->n; i++) {
     if (!chosen[i]) continue;
-    add_op(call, context, layer, &ops->op[i], NULL, &again);
-    attention = attention || ops->op[i].kind == PZ_OP_ATTENTION;
+    add_op(call, context, layer, &ops->op[i], NULL, &recomputed);
+    has_attention = has_attention || ops->op[i].kind == PZ_OP_ATTENTION;
   }
   int modules = pz_plan_recomputed_modules(context->plan);
   if (!pz_recomputes_needed(context->plan) && pz_plan_waits_for_routing(context->plan) &&
       layer->model_expert_params && modules & PZ_MODULE_EXPERTS)
-    again.host_waits = 1;
-  add_collectives(context, ops, chosen, window_s, slowdown, &again);
-  if (attention) add_ring(context, ops, &again);
-  add_pass(backward, &again, 1);
+    recomputed.host_waits = 1;
+  add_collectives(context, ops, chosen, window_s, slowdown, &recomputed);
+  if (has_attention) add_ring(context, ops, &recomputed);
+  add_pass(backward, &recomputed, 1);
 }
 
 /* Adds the plan's recomputation of the layer to its backward pass. */
@@ -845,9 +849,9 @@ static void add_recomputation(struct pz_call *call, const struct pz_step_context
 
 /* ---- the host ------------------------------------------------------------------------------- */
 
-/* Returns the host time of launches: so many operators from Python, and native code that takes
- * native_s.  The hosts of a tensor-parallel group that spans both processors of a server wait for
- * each other at every collective (lockstep). */
+/* Returns the host time to launch `launched_ops` operators from Python, and native code of
+ * native_s.  Processes of a tensor-parallel group that spans both processors of a server wait
+ * for each other at every collective (lockstep). */
 static double host_s(const struct pz_step_context *context, double launched_ops, double native_s) {
   const struct pz_constants *constants = context->constants;
   const struct pz_chip *chip = &context->cost->chip;
@@ -856,29 +860,28 @@ static double host_s(const struct pz_step_context *context, double launched_ops,
   int64_t node_devices = context->network->n_levels ? context->network->level[0].devices : 1;
   bool is_server = node_devices <= PZ_SERVER_DEVICES; /* more are a domain of many hosts */
   bool spans_both = is_server && 2 * tp > node_devices && tp > 1 && !context->network->instant;
-  double processor = chip->calibration.host_launch * (spans_both ? constants->lockstep : 1) *
-                     pz_corrected(chip->correction.launches);
-  double experts = native_s > 0 ? constants->expert_host : 1;
+  double host_factor = chip->calibration.host_launch * (spans_both ? constants->lockstep : 1) *
+                       pz_corrected(chip->correction.launches);
+  double expert_factor = native_s > 0 ? constants->expert_host : 1;
   double ops_s =
       launched_ops * pz_plan_framework(context->plan)->launches_per_op * constants->launch_s;
-  return (ops_s + native_s) * processor * experts;
+  return (ops_s + native_s) * host_factor * expert_factor;
 }
 
-/* Returns whether the experts' all-to-all runs beside another microbatch: if the plan asks for it,
- * and in DualPipe, which was made for it (DeepSeek-V3, arXiv 2412.19437).  Scheduled passes have
- * the other half of a microbatch instead. */
+/* Returns whether the experts' all-to-all runs beside another microbatch: if the plan overlaps it,
+ * and always in DualPipe (DeepSeek-V3, arXiv 2412.19437).  Scheduled passes do not need this. */
 static bool overlaps_experts(const struct pz_step_context *context) {
   const struct pz_plan *plan = context->plan;
   enum pz_pipeline_order order = (enum pz_pipeline_order)plan->pipeline;
-  bool paired = order == PZ_PIPELINE_DUALPIPE || order == PZ_PIPELINE_DUALPIPE_V;
+  bool is_dualpipe = order == PZ_PIPELINE_DUALPIPE || order == PZ_PIPELINE_DUALPIPE_V;
   if (context->scheduled) return false;
-  return paired || (plan->overlap & PZ_OVERLAP_EP && pz_plan_ep(plan) > 1);
+  return is_dualpipe || (plan->overlap & PZ_OVERLAP_EP && pz_plan_ep(plan) > 1);
 }
 
 /* Returns the device time of a pass, and reduces its collectives to the exposed part.  Attention
  * hides the ring of context parallelism; the kernels of another microbatch hide the experts'
- * all-to-all.  If the framework reserves cores for that, kernels run on fewer cores all the time,
- * but lose at most the time of the all-to-all.  No pass is shorter than its links are busy. */
+ * all-to-all.  If the framework reserves cores for the all-to-all, all kernels run on fewer
+ * cores, but lose at most its time.  A pass takes at least the busy time of its links. */
 static double device_s(const struct pz_step_context *context, struct pz_pass *pass,
                        struct pz_layer_step *step) {
   step->hidden_s += pass->hidden_s;
@@ -897,23 +900,21 @@ static double device_s(const struct pz_step_context *context, struct pz_pass *pa
     }
     pass->expert_s = expose(pass->expert_s, pz_kernels_s(pass), slowdown, &step->expert_hidden_s);
   }
-  double s = pz_kernels_s(pass) + pass->collective_s + pass->expert_s;
+  double total_s = pz_kernels_s(pass) + pass->collective_s + pass->expert_s;
   double busy_s = pz_fmax(pass->busy_s[PZ_WIRE_INNER], pass->busy_s[PZ_WIRE_OUTER]);
-  double more_s = pz_fmax(0, busy_s - s);
-  pass->collective_s += more_s;
-  step->hidden_s = pz_fmax(0, step->hidden_s - more_s);
-  return s + more_s;
+  double link_excess_s = pz_fmax(0, busy_s - total_s);
+  pass->collective_s += link_excess_s;
+  step->hidden_s = pz_fmax(0, step->hidden_s - link_excess_s);
+  return total_s + link_excess_s;
 }
 
 /* Returns the seconds of a pass with the host's launches, which run ahead of the device: (device^n
  * + host^n)^(1/n).
  *
- * If the host waits for the device, both start from there: the host launches the late operators of
- * this layer and the early ones of the next, and waits again when the device has run them all.  A
- * kernel starts when it is launched and those before it have run, so that a layer takes the
- * longest of its launches, its kernels, and late launches followed by early kernels
- * (bench/h200/waits.csv).  With another microbatch beside it, the device has other kernels
- * meanwhile. */
+ * If the host waits for the device in every layer, it launches the late operators of this layer and
+ * the early ones of the next between two waits.  A layer then takes the longest of its launches,
+ * its kernels, and late launches followed by early kernels (bench/h200/waits.csv), unless the device
+ * runs kernels of another microbatch meanwhile. */
 static double finish_pass(const struct pz_step_context *context, struct pz_pass *pass,
                           struct pz_layer_step *step) {
   const struct pz_constants *constants = context->constants;
@@ -933,13 +934,13 @@ static double finish_pass(const struct pz_step_context *context, struct pz_pass 
 
 /* ---- schedules ------------------------------------------------------------------------------ */
 
-/* What the schedule of a pass depends on while chip, network and kernels stay the same. */
+/* The arguments of a schedule that differ between the passes of a step model. */
 struct pass_key {
   const struct pz_layer *layer;
   int64_t devices;
   int direction, recompute, saved, modules, overlap, chains;
   int64_t solver_steps;
-  double accumulation_s; /* depends on microbatches and shards */
+  double accumulation_s; /* seconds of gradient accumulation */
 };
 
 struct solved_pass {
@@ -971,26 +972,25 @@ static bool is_same_key(const struct pass_key *a, const struct pass_key *b) {
          a->accumulation_s == b->accumulation_s && a->solver_steps == b->solver_steps;
 }
 
-/* Distributes gradient accumulation over the GEMMs of weight gradients, which add to the sums as
- * they write their result: on a chip whose cores are scheduled, all element-wise operators behind
- * a GEMM run with it.  Without such a GEMM (embeddings), the last operator does it. */
+/* Distributes gradient accumulation over the GEMMs of weight gradients, which add to the sums
+ * when they write their results.  Without such a GEMM (embeddings), the last operator does it. */
 static void accumulate_in_gemms(const struct pz_step_context *context, const struct pz_ops *ops,
                                 double accumulation_s, const struct pz_pass_power *power,
                                 struct pz_op_run *runs) {
-  double all_bytes = 0;
-  uint32_t last = PZ_NONE;
+  double total_bytes = 0;
+  uint32_t last_run = PZ_NONE;
   for (uint32_t i = 0; i < ops->n; i++) {
-    all_bytes += runs[i].weight_gradient ? (double)ops->op[i].bytes_written : 0;
-    if (runs[i].kind != PZ_RUN_NONE) last = i;
+    total_bytes += runs[i].weight_gradient ? (double)ops->op[i].bytes_written : 0;
+    if (runs[i].kind != PZ_RUN_NONE) last_run = i;
   }
   for (uint32_t i = 0; i < ops->n; i++) {
-    double part = 0;
-    if (!(all_bytes > 0))
-      part = i == last;
+    double share = 0;
+    if (!(total_bytes > 0))
+      share = i == last_run;
     else if (runs[i].weight_gradient)
-      part = (double)ops->op[i].bytes_written / all_bytes;
-    if (!(part > 0)) continue;
-    pz_run_add_bytes(power, &context->cost->chip, accumulation_s * part, &runs[i]);
+      share = (double)ops->op[i].bytes_written / total_bytes;
+    if (!(share > 0)) continue;
+    pz_run_add_bytes(power, &context->cost->chip, accumulation_s * share, &runs[i]);
     if (power->room_watts > 0) pz_run_levels(power, false, &runs[i]);
   }
 }
@@ -1021,35 +1021,36 @@ static struct pz_op_run *complete_runs(struct pz_call *call, const struct pz_ste
   return completed;
 }
 
-/* Returns which forward operators of a layer its backward pass runs again; add_recomputation()
- * sums up the same ones. */
+/* Returns a flag for each forward operator that the backward pass recomputes, as in
+ * add_recomputation(). */
 static const bool *recomputed_ops(struct pz_call *call, const struct pz_step_context *context,
                                   const struct pz_layer *layer) {
   const struct pz_plan *plan = context->plan;
   const struct pz_ops *ops = &layer->ops[PZ_FORWARD];
   if (pz_recomputes_needed(plan)) return pz_recompute_ops(call, layer, plan->saved);
   bool *chosen = pz_alloc(call, ops->n, sizeof *chosen);
-  bool second = false; /* alternate: every second GEMM */
+  bool is_odd_gemm = false; /* alternate recomputation repeats every second GEMM */
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
-    bool collective = op->op_class == PZ_CLASS_COLLECTIVE;
-    bool attention = !collective && is_attention_core(context, op);
+    bool is_collective = op->op_class == PZ_CLASS_COLLECTIVE;
+    bool is_attention = !is_collective && is_attention_core(context, op);
     if (pz_plan_recomputed_modules(plan)) {
       chosen[i] = pz_in_modules(layer, op, pz_plan_recomputed_modules(plan));
     } else if (plan->recompute == PZ_RECOMPUTATION_SELECTIVE) {
-      chosen[i] = attention && !pz_op_is_scan(op->kind);
+      chosen[i] = is_attention && !pz_op_is_scan(op->kind);
     } else if (plan->recompute != PZ_RECOMPUTATION_ALTERNATE) {
       chosen[i] = true;
-    } else if (op->matmul_flop && !attention) {
-      second = !second;
-      chosen[i] = second;
+    } else if (op->matmul_flop && !is_attention) {
+      is_odd_gemm = !is_odd_gemm;
+      chosen[i] = is_odd_gemm;
     } else {
-      chosen[i] = !attention && !collective;
+      chosen[i] = !is_attention && !is_collective;
     }
   }
   return chosen;
 }
 
+/* Sets the time and the energy of ring attention in a part of a pass. */
 static void set_ring(const struct pz_step_context *context, struct pz_pass_part *part) {
   struct pz_pass ring = {.ring_s = 0};
   double turns;
@@ -1086,29 +1087,29 @@ struct pz_pass_question pz_layer_pass(struct pz_call *call, const struct pz_step
   return question;
 }
 
-/* Returns the schedule of a pass, or only its lower bound if context->solver_steps is 0.  Each is
- * solved once. */
+/* Returns the schedule of a pass, or only its lower bound if context->solver_steps is 0, from
+ * the passes solved before if possible. */
 static struct pz_pass_schedule schedule_pass(struct pz_call *call,
                                              const struct pz_step_context *context,
                                              const struct pz_layer *layer,
                                              const struct pz_layer_kernels *kernels,
                                              enum pz_direction direction, bool recomputed) {
   const struct pz_plan *plan = context->plan;
-  bool backward = direction == PZ_BACKWARD, again = recomputed && backward;
+  bool backward = direction == PZ_BACKWARD, recomputes = recomputed && backward;
   struct solved_pass pass = {
       .key = {.layer = layer,
               .devices = context->network->devices,
               .direction = (int)direction,
-              .recompute = again ? plan->recompute : 0,
-              .saved = again ? plan->saved : 0,
-              .modules = again ? pz_plan_recomputed_modules(plan) : 0,
+              .recompute = recomputes ? plan->recompute : 0,
+              .saved = recomputes ? plan->saved : 0,
+              .modules = recomputes ? pz_plan_recomputed_modules(plan) : 0,
               .overlap = plan->overlap & (int)PZ_OVERLAP_TP,
               .chains = context->chains,
               .solver_steps = context->solver_steps,
               .accumulation_s = backward ? accumulation_s(context, layer) : 0}};
   for (uint32_t i = 0; i < context->solved->list.n; i++) {
-    const struct solved_pass *known = pz_vec_at(&context->solved->list, struct solved_pass, i);
-    if (is_same_key(&known->key, &pass.key)) return known->schedule;
+    const struct solved_pass *solved = pz_vec_at(&context->solved->list, struct solved_pass, i);
+    if (is_same_key(&solved->key, &pass.key)) return solved->schedule;
   }
   struct pz_call scratch = pz_scratch(call);
   struct pz_pass_question question =
@@ -1122,17 +1123,18 @@ static struct pz_pass_schedule schedule_pass(struct pz_call *call,
   return pass.schedule;
 }
 
-/* Moves as much of *reduction_s as fits from *from to *to. */
+/* Moves seconds from the term *from to the term *to, at most *reduction_s, which is reduced by
+ * them. */
 static void move_reduction(double *from, double *reduction_s, double *to) {
-  double s = pz_fmin(*from, *reduction_s);
-  *from -= s;
-  *reduction_s -= s;
-  *to += s;
+  double moved_s = pz_fmin(*from, *reduction_s);
+  *from -= moved_s;
+  *reduction_s -= moved_s;
+  *to += moved_s;
 }
 
-/* Replaces the times of both passes by those of their schedules where these are shorter than the
- * operators one after another, which are a schedule too.  The difference is taken from the terms
- * of the pass, collectives first. */
+/* Replaces the times of both passes by those of their schedules if these are shorter than
+ * running the operators one after another.  The difference is subtracted from the terms of the
+ * pass, collectives first. */
 static void schedule_layer(struct pz_call *call, const struct pz_step_context *context,
                            const struct pz_layer *layer, const struct pz_layer_kernels *kernels,
                            bool recomputed, struct pz_layer_step *step) {
@@ -1141,7 +1143,7 @@ static void schedule_layer(struct pz_call *call, const struct pz_step_context *c
     struct pz_pass *pass = forward ? &step->forward : &step->backward;
     double *pass_s = forward ? &step->forward_s : &step->backward_s;
     double *pass_j = forward ? &step->forward_j : &step->backward_j;
-    if (!isfinite(*pass_s)) continue; /* the chip needs all its power at rest */
+    if (!isfinite(*pass_s)) continue; /* the idle chip exceeds its power limit */
     struct pz_pass_schedule schedule =
         schedule_pass(call, context, layer, kernels, direction, recomputed);
     double scheduled_s = context->solver_steps ? schedule.s : schedule.bound_s;

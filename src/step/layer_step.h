@@ -14,7 +14,7 @@ struct pz_pass {
   double gemm_s;
   double attention_s; /* scans, and the attention core, which selective recomputation runs again */
   double elementwise_s;
-  double contended_s;       /* the three together while collectives run beside them */
+  double contended_s;       /* the sum of these while collectives run beside them */
   double weight_gradient_s; /* part of gemm_s: gradients of weights */
   double last_gemm_s;       /* part of gemm_s: the last GEMM, whose result backward does not read */
   bool has_scan;            /* the layer has a state-space scan instead of attention */
@@ -34,14 +34,14 @@ static inline double pz_kernels_s(const struct pz_pass *pass) {
   return pass->gemm_s + pass->attention_s + pass->elementwise_s;
 }
 
-/* Collectives of a pass that can run beside a GEMM; further ones are exposed. */
+/* The most collectives of a pass that can run beside a GEMM.  Further ones are exposed. */
 enum { PZ_PASS_WINDOWS = 16 };
 
 /* The kernels of a layer, which do not depend on the plan's recomputation and overlap. */
 struct pz_layer_kernels {
   struct pz_pass forward, backward; /* without collectives and without adding up gradients */
-  /* by direction and tensor-parallel collective: seconds of the GEMM that reads what it gathers,
-   * or whose result it reduces */
+  /* By direction and tensor-parallel collective: seconds of the GEMM whose input it gathers or
+   * whose result it reduces. */
   double window_s[2][PZ_PASS_WINDOWS];
   double trained_tensors; /* parameter tensors with a gradient */
   struct pz_op_run
@@ -50,13 +50,13 @@ struct pz_layer_kernels {
 
 /* A layer as a plan runs it.  Times are seconds of one microbatch. */
 struct pz_layer_step {
-  struct pz_pass forward, backward; /* their collective_s and expert_s are what is exposed */
+  struct pz_pass forward, backward; /* collective_s and expert_s are exposed times */
   double forward_s, backward_s;     /* with launches and exposed collectives */
-  double launch_s;                  /* part of these: the device waits for the host */
-  double hidden_s;                  /* tensor- and context-parallel collectives beside compute */
-  double expert_hidden_s;           /* experts' all-to-all beside compute */
+  double launch_s;                  /* part of both: the device waits for the host */
+  double hidden_s;                  /* tensor- and context-parallel collectives hidden by compute */
+  double expert_hidden_s;           /* experts' all-to-all hidden by compute */
   double overlapped_s;              /* kernels that a schedule runs beside others */
-  double forward_j, backward_j;     /* dynamic energy, only of scheduled passes, or 0 if unknown */
+  double forward_j, backward_j;     /* dynamic energy of scheduled passes, or 0 if unknown */
 };
 
 /* Schedules of passes that were solved for a chip, a network and a set of kernels. */
@@ -71,15 +71,15 @@ struct pz_step_context {
   const struct pz_cluster *network;
   const struct pz_plan *plan;
   int64_t seq;          /* tokens of a sample on a device */
-  int64_t microbatches; /* of a replica in a step */
+  int64_t microbatches; /* microbatches of a replica in a step */
   int64_t mbs;          /* samples of a pass, or of half a microbatch */
   int chains; /* 2 if a microbatch is split into halves that run beside each other, otherwise 1 */
   bool flash; /* attention is one kernel */
   int adapted_modules;   /* linear layers with LoRA adapters: a set of enum pz_lora_module */
-  enum pz_format format; /* of the operands of this layer's GEMMs */
+  enum pz_format format; /* number format of the layer's GEMM operands */
   bool gathers_weights;  /* ZeRO 3: every layer gathers its weights for every microbatch */
-  bool scheduled;        /* operators run beside each other, as a schedule says */
-  int64_t solver_steps;  /* effort for a schedule, or 0 if use its lower bound instead */
+  bool scheduled;        /* operators run concurrently by a schedule */
+  int64_t solver_steps;  /* solver effort for a schedule, or 0 to use its lower bound */
   struct pz_solved_passes *solved;
   int64_t experts_per_token;
   int64_t expert_groups;   /* nodes that the experts of one token may be on, or 0 if any */
@@ -91,7 +91,7 @@ struct pz_step_context {
 void pz_layer_kernels(struct pz_call *call, const struct pz_step_context *context,
                       const struct pz_layer *layer, struct pz_layer_kernels *kernels);
 
-/* Returns the layer's times; `recomputed` says whether the plan recomputes this layer. */
+/* Returns the times of a layer.  `recomputed` says whether the plan recomputes it. */
 struct pz_layer_step pz_layer_step(struct pz_call *call, const struct pz_step_context *context,
                                    const struct pz_layer *layer,
                                    const struct pz_layer_kernels *kernels, bool recomputed);

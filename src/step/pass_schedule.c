@@ -33,11 +33,12 @@ struct node {
   const struct pz_op *op;
   const struct pz_op_run *run; /* NULL for milestones and rings */
   double s;                    /* duration if the task is alone on the chip */
-  double link_j;               /* energy of links, besides that of the run */
+  double link_j;               /* energy of links in J, in addition to that of the run */
   int chain;
-  bool again; /* recomputed */
+  bool again; /* the operator is recomputed */
 };
 
+/* The tasks of a pass. */
 struct graph {
   struct pz_call *call;
   const struct pz_pass_question *question;
@@ -47,10 +48,10 @@ struct graph {
 /* The operators of one chain and part of the pass, and the tasks that they have become. */
 struct chain {
   const struct pz_pass_part *part;
-  int number; /* of the chain */
+  int number; /* index of the chain */
   bool again;
-  uint32_t *last_task; /* by operator: the task that completes it, or PZ_NONE if none */
-  uint32_t *reader;    /* by collective: the GEMM that reads it as it arrives, or PZ_NONE if none */
+  uint32_t *last_task;     /* by operator: the task that completes it, or PZ_NONE */
+  uint32_t *reader;        /* by collective: the GEMM that reads it while it arrives, or PZ_NONE */
   const uint32_t *sources; /* tasks that operators without predecessors wait for */
   uint32_t n_sources;
 };
@@ -67,11 +68,13 @@ static uint32_t add_node(struct graph *graph, const struct chain *chain, enum no
   return graph->nodes.n - 1;
 }
 
+/* Adds an edge, unless there is no task before or it is the same one. */
 static void add_edge(struct graph *graph, uint32_t before, uint32_t after) {
   if (before == PZ_NONE || before == after) return;
   pz_append(graph->call, &graph->edges, &(struct pz_edge){before, after});
 }
 
+/* Returns whether operator i belongs to the part of the pass. */
 static bool is_chosen(const struct pz_pass_part *part, uint32_t i) {
   return !part->which || part->which[i];
 }
@@ -80,17 +83,18 @@ static bool is_chosen(const struct pz_pass_part *part, uint32_t i) {
 static void add_predecessors(struct graph *graph, const struct chain *chain, uint32_t i,
                              uint32_t node) {
   const struct pz_op *op = &chain->part->ops->op[i];
-  bool any = false;
+  bool has_predecessor = false;
   for (uint32_t k = 0; k < op->n_pred; k++) {
     uint32_t before = chain->last_task[op->pred[k]];
-    any |= before != PZ_NONE;
+    has_predecessor |= before != PZ_NONE;
     add_edge(graph, before, node);
   }
-  for (uint32_t k = 0; k < chain->n_sources && !any; k++) add_edge(graph, chain->sources[k], node);
+  for (uint32_t k = 0; k < chain->n_sources && !has_predecessor; k++)
+    add_edge(graph, chain->sources[k], node);
 }
 
-/* Returns the task after which operator i can start: the only one that it waits for, or a new
- * milestone after all of them.  PZ_NONE if it waits for none. */
+/* Returns the task after which operator i can start: its only predecessor, a new milestone after
+ * several of them, or PZ_NONE without any. */
 static uint32_t ready_node(struct graph *graph, const struct chain *chain, uint32_t i) {
   const struct pz_op *op = &chain->part->ops->op[i];
   uint32_t only = PZ_NONE, n = 0;
@@ -107,9 +111,9 @@ static uint32_t ready_node(struct graph *graph, const struct chain *chain, uint3
   return milestone;
 }
 
-/* Returns the first operator that reads the result of a collective, if it is a GEMM, which can
- * read it while it arrives. PZ_NONE if another operator reads it first, or if the GEMM reads the
- * result of an earlier collective already. */
+/* Returns the first operator that reads the result of a collective if it is a GEMM, which can
+ * read it while it arrives.  Returns PZ_NONE for other operators, and for a GEMM that already
+ * reads the result of an earlier collective in this way. */
 static uint32_t find_reader(const struct chain *chain, uint32_t collective) {
   const struct pz_ops *ops = chain->part->ops;
   for (uint32_t i = collective + 1; i < ops->n; i++)
@@ -123,8 +127,8 @@ static uint32_t find_reader(const struct chain *chain, uint32_t collective) {
   return PZ_NONE;
 }
 
-/* Adds a collective.  If a GEMM reads its result as it arrives, only the time by which the
- * collective is longer than the GEMM comes before it; the rest runs beside it. */
+/* Adds a collective.  If a GEMM reads its result while it arrives, only the time by which the
+ * collective is longer than the GEMM precedes it. */
 static void add_link(struct graph *graph, struct chain *chain, uint32_t i) {
   const struct pz_op *op = &chain->part->ops->op[i];
   const struct pz_op_run *run = &chain->part->runs[i];
@@ -170,12 +174,13 @@ static void add_run(struct graph *graph, struct chain *chain, uint32_t i) {
   if (op->kind != PZ_OP_ATTENTION || !(part->ring_s > 0)) return;
   uint32_t ring = add_node(graph, chain, LINK, op, NULL, part->ring_s, part->ring_j);
   add_predecessors(graph, chain, i, ring);
-  uint32_t both = add_node(graph, chain, MILESTONE, op, NULL, 0, 0);
-  add_edge(graph, node, both);
-  add_edge(graph, ring, both);
-  chain->last_task[i] = both;
+  uint32_t joined = add_node(graph, chain, MILESTONE, op, NULL, 0, 0);
+  add_edge(graph, node, joined);
+  add_edge(graph, ring, joined);
+  chain->last_task[i] = joined;
 }
 
+/* Adds the tasks of a part of the pass. */
 static void add_part(struct graph *graph, struct chain *chain) {
   const struct pz_ops *ops = chain->part->ops;
   for (uint32_t i = 0; i < ops->n; i++) {
@@ -189,7 +194,7 @@ static void add_part(struct graph *graph, struct chain *chain) {
   }
 }
 
-/* Lists the nodes from `first` on that no other node waits for; returns their number. */
+/* Lists the nodes from `first` on that no other node waits for.  Returns their number. */
 static uint32_t list_sinks(const struct graph *graph, uint32_t first, uint32_t *sinks) {
   uint32_t n = 0;
   for (uint32_t i = first; i < graph->nodes.n; i++) {
@@ -201,8 +206,7 @@ static uint32_t list_sinks(const struct graph *graph, uint32_t first, uint32_t *
   return n;
 }
 
-/* Makes the tasks of a pass.  What is recomputed comes first, and the pass itself waits for all of
- * it. */
+/* Makes the tasks of a pass, which waits for all recomputed operators. */
 static struct graph make_graph(struct pz_call *call, const struct pz_pass_question *question) {
   const struct pz_ops *again = question->again.ops;
   uint32_t n = question->pass.ops->n + (again ? again->n : 0);
@@ -242,36 +246,36 @@ struct pz_pass_power pz_pass_power_of(const struct pz_chip *chip) {
   return power;
 }
 
-/* Finds the time and the dynamic energy of a run with a share of the power budget, for the work of
- * one call. */
+/* Computes the time and the dynamic energy of a run with a share of the power budget.  `work` is
+ * the work of one call. */
 static void run_with_share(const struct pz_pass_power *power, const struct pz_op_run *run,
                            const struct pz_work *work, double share, double *s, double *joules) {
   struct pz_power_law law = power->law;
-  struct pz_power found;
+  struct pz_power run_power;
   if (power->room_watts > 0) law.watts = power->idle_watts + share * power->room_watts;
-  pz_power_run(&law, work, 0, &found);
-  *s = run->calls * found.latency_s + run->merge_s;
-  *joules = run->calls * (found.joules - found.latency_s * power->idle_watts);
+  pz_power_run(&law, work, 0, &run_power);
+  *s = run->calls * run_power.latency_s + run->merge_s;
+  *joules = run->calls * (run_power.joules - run_power.latency_s * power->idle_watts);
 }
 
-void pz_run_levels(const struct pz_pass_power *power, bool all, struct pz_op_run *run) {
+void pz_run_levels(const struct pz_pass_power *power, bool needs_all, struct pz_op_run *run) {
   while (run->levels < PZ_RATE_LEVELS) {
-    int i = PZ_RATE_LEVELS - 1 - run->levels, above = i + 1;
-    double share = pz_rate_level(i);
+    int level = PZ_RATE_LEVELS - 1 - run->levels, above = level + 1;
+    double share = pz_rate_level(level);
     run->levels++;
     if (above == PZ_RATE_LEVELS) {
-      run_with_share(power, run, &run->work, share, &run->level_s[i], &run->level_j[i]);
+      run_with_share(power, run, &run->work, share, &run->level_s[level], &run->level_j[level]);
       continue;
     }
     bool needs_less = run->level_j[above] <= share * power->room_watts * run->level_s[above];
     if (needs_less) {
-      run->level_s[i] = run->level_s[above];
-      run->level_j[i] = run->level_j[above];
+      run->level_s[level] = run->level_s[above];
+      run->level_j[level] = run->level_j[above];
       continue;
     }
-    run_with_share(power, run, &run->work, share, &run->level_s[i], &run->level_j[i]);
-    run->level_s[i] = pz_fmax(run->level_s[i], run->level_s[above]);
-    if (!all && run->level_j[i] >= run->level_j[above] * (1 - 1e-9)) return;
+    run_with_share(power, run, &run->work, share, &run->level_s[level], &run->level_j[level]);
+    run->level_s[level] = pz_fmax(run->level_s[level], run->level_s[above]);
+    if (!needs_all && run->level_j[level] >= run->level_j[above] * (1 - 1e-9)) return;
   }
 }
 
@@ -290,8 +294,8 @@ void pz_run_add_bytes(const struct pz_pass_power *power, const struct pz_chip *c
 
 /* ---- the bound ------------------------------------------------------------------------------ */
 
-/* The resources of a task's load.  The last ones are weighted sums of tensor cores and power: a
- * GEMM that leaves some of one of them uses more of the other. */
+/* The resources of a task's load.  The last ones are weighted sums of tensor cores and power, of
+ * which a GEMM can exchange one for the other. */
 enum { TENSOR, VECTOR, WIRE, HBM, GLOBAL_BUFFER, FIRST_MIX };
 static const double tensor_weights[] = {0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0};
 enum { MIXES = sizeof tensor_weights / sizeof *tensor_weights, LOADS = FIRST_MIX + MIXES };
@@ -299,8 +303,8 @@ enum { MIXES = sizeof tensor_weights / sizeof *tensor_weights, LOADS = FIRST_MIX
 /* A task of the bound, in seconds. */
 struct bounded_task {
   double s;           /* duration */
-  double head, tail;  /* least time before and after it */
-  double load[LOADS]; /* for which it keeps each resource busy, with nothing else to do */
+  double head, tail;  /* least time before and after the task */
+  double load[LOADS]; /* least time for which the task occupies each resource */
 };
 
 static bool uses_tensor_cores(const struct node *node) {
@@ -308,8 +312,7 @@ static bool uses_tensor_cores(const struct node *node) {
          node->run->kind == PZ_RUN_GEMM;
 }
 
-/* Sets the weighted loads of a run to their least values over all shares of the power budget.
- * Below the share at which energy falls no more, a run only gets longer. */
+/* Sets the weighted loads of a run to their least values over all shares of the power budget. */
 static void set_mixed_loads(const struct pz_op_run *run, bool tensor, double room_watts,
                             struct bounded_task *task) {
   for (int k = 0; k < MIXES; k++) task->load[FIRST_MIX + k] = HUGE_VAL;
@@ -323,12 +326,14 @@ static void set_mixed_loads(const struct pz_op_run *run, bool tensor, double roo
   }
 }
 
+/* Adds energy to the weighted loads of a task. */
 static void add_power_load(double joules, const struct pz_pass_power *power,
                            struct bounded_task *task) {
   for (int k = 0; k < MIXES && power->room_watts > 0; k++)
     task->load[FIRST_MIX + k] += (1 - tensor_weights[k]) * joules / power->room_watts;
 }
 
+/* Sets the duration and the loads of a task. */
 static void set_loads(const struct node *node, const struct pz_pass_power *power,
                       const struct pz_chip *chip, struct bounded_task *task) {
   const struct pz_op_run *run = node->run;
@@ -354,15 +359,14 @@ static void set_loads(const struct node *node, const struct pz_pass_power *power
   add_power_load(node->link_j, power, task);
 }
 
-/* Returns the bound of a resource: the work of a set of tasks, and the least time before and after
- * any of them.  The set are the tasks from the first head to the last tail of those that use the
- * tensor cores, or this resource. */
+/* Returns the bound of a resource: the least head, the load and the least tail of a set of
+ * tasks.  Weighted resources use the heads and tails of the tasks on the tensor cores. */
 static double resource_bound_s(const struct bounded_task *tasks, uint32_t n, int resource) {
   double sum = 0, head = HUGE_VAL, tail = HUGE_VAL;
-  bool mixed = resource >= FIRST_MIX && resource != LOADS - 1;
-  int used = mixed ? TENSOR : resource;
+  bool is_mixed = resource >= FIRST_MIX && resource != LOADS - 1;
+  int selecting = is_mixed ? TENSOR : resource;
   for (uint32_t i = 0; i < n; i++) {
-    if (!(tasks[i].load[used] > 0)) continue;
+    if (!(tasks[i].load[selecting] > 0)) continue;
     head = pz_fmin(head, tasks[i].head);
     tail = pz_fmin(tail, tasks[i].tail);
   }
@@ -404,13 +408,13 @@ struct problem_builder {
   const struct graph *graph;
   const struct pz_chip *chip;
   struct pz_pass_power power;
-  double serial_s; /* all tasks one after another: no mode needs to be longer */
+  double serial_s; /* time of all tasks in series, which no mode has to exceed */
 };
 
-/* Returns the mode of a run on so many vector cores.  With fewer cores than `enough`, the lanes
- * limit it more than node->run says. */
+/* Returns the mode of a run on a number of vector cores.  Without enough cores, the lanes limit
+ * it more than in node->run. */
 static struct pz_full_mode full_mode(const struct problem_builder *builder, const struct node *node,
-                                     int64_t vector_cores, bool enough) {
+                                     int64_t vector_cores, bool has_enough_cores) {
   struct pz_op_run run = *node->run;
   const struct pz_work *work = &run.work;
   const struct pz_chip *chip = builder->chip;
@@ -426,7 +430,7 @@ static struct pz_full_mode full_mode(const struct problem_builder *builder, cons
     run.work.outside_j += node->link_j / run.calls;
     run.levels = 0;
   }
-  if (!enough) {
+  if (!has_enough_cores) {
     double lanes = (double)chip->vector.cores / (double)vector_cores;
     run.work.core_s = pz_fmax(run.work.core_s, run.work.lane_s * lanes);
     run.levels = 0;
@@ -437,49 +441,49 @@ static struct pz_full_mode full_mode(const struct problem_builder *builder, cons
   mode.mode.duration = mode.power_s[PZ_RATE_LEVELS - 1];
   mode.mode.energy_j = mode.power_j[PZ_RATE_LEVELS - 1];
   if (mode.limited) return mode;
-  mode.mode.duration = enough ? node->s : run.calls * pz_work_s(work) + run.merge_s;
-  mode.mode.energy_j = run.calls * (work->core_j + work->outside_j);
-  if (chip->cold)
-    run_with_share(&builder->power, &run, work, 1, &mode.mode.duration, &mode.mode.energy_j);
+  mode.at.s = has_enough_cores ? node->s : run.calls * pz_work_s(work) + run.merge_s;
+  mode.at.j = run.calls * (work->core_j + work->outside_j);
+  if (chip->cold) run_with_share(&builder->power, &run, work, 1, &mode.at.s, &mode.at.j);
   return mode;
 }
 
-/* Appends the modes of an operator on cores.  Vector cores come in powers of two, or all: as few
- * as slow nothing down, even at a clock of USUAL_CLOCK of the chip's, and for element-wise
- * operators also half and a quarter of them. */
+/* Appends the modes of an operator on cores.  The number of vector cores is the smallest power
+ * of two that does not slow it down at USUAL_CLOCK of the clock, and for element-wise operators
+ * also half and a quarter of it. */
 static void append_run_modes(const struct problem_builder *builder, const struct node *node,
                              struct pz_vec *modes) {
   static const double USUAL_CLOCK = 0.82;
-  struct pz_vec full;
+  struct pz_vec full_modes;
   const struct pz_work *work = &node->run->work;
-  int64_t all = builder->chip->vector.cores, enough = 1;
-  pz_vec_init(&full, builder->call->arena, sizeof(struct pz_full_mode));
+  int64_t all_cores = builder->chip->vector.cores, enough_cores = 1;
+  pz_vec_init(&full_modes, builder->call->arena, sizeof(struct pz_full_mode));
   if (node->run->kind == PZ_RUN_ATTENTION) {
-    enough = all;
+    enough_cores = all_cores;
   } else if (!(work->lane_s > 0)) {
-    enough = 0;
+    enough_cores = 0;
   } else {
     double room_s = pz_fmax(pz_fmax(work->array_s, work->glb_s), USUAL_CLOCK * work->hbm_s);
-    while (enough < all && work->lane_s * (double)all > room_s * (double)enough) enough *= 2;
-    enough = pz_min(enough, all);
+    while (enough_cores < all_cores &&
+           work->lane_s * (double)all_cores > room_s * (double)enough_cores)
+      enough_cores *= 2;
+    enough_cores = pz_min(enough_cores, all_cores);
   }
-  int64_t cores = uses_tensor_cores(node) ? enough : pz_max(1, enough / 4);
-  for (;; cores = pz_min(2 * cores, enough)) {
-    struct pz_full_mode mode = full_mode(builder, node, cores, cores >= enough);
-    pz_append(builder->call, &full, &mode);
-    if (cores >= enough) break;
+  int64_t cores = uses_tensor_cores(node) ? enough_cores : pz_max(1, enough_cores / 4);
+  for (;; cores = pz_min(2 * cores, enough_cores)) {
+    struct pz_full_mode mode = full_mode(builder, node, cores, cores >= enough_cores);
+    pz_append(builder->call, &full_modes, &mode);
+    if (cores >= enough_cores) break;
   }
-  pz_append_rate_modes(builder->call, &full, builder->serial_s, modes);
+  pz_append_rate_modes(builder->call, &full_modes, builder->serial_s, modes);
 }
 
-/* Appends the modes of a task that only occupies memory or the link for some time, and a part of
- * the power budget. */
+/* Appends the modes of a task that occupies only memory or the link, and power. */
 static void append_transfer_modes(const struct problem_builder *builder, const struct node *node,
                                   struct pz_vec *modes) {
-  struct pz_vec full;
-  struct pz_full_mode mode = {.mode = {.duration = node->s}};
+  struct pz_vec full_modes;
+  struct pz_full_mode mode = {.at = {.s = node->s}};
   double room_watts = builder->power.room_watts;
-  pz_vec_init(&full, builder->call->arena, sizeof(struct pz_full_mode));
+  pz_vec_init(&full_modes, builder->call->arena, sizeof(struct pz_full_mode));
   if (node->kind == LINK) {
     mode.mode.use[PZ_LINK] = 1;
     mode.mode.energy_j = node->link_j;
@@ -495,23 +499,24 @@ static void append_transfer_modes(const struct problem_builder *builder, const s
     if (mode.limited)
       mode.power_s[i] = pz_fmax(node->s, mode.mode.energy_j / (pz_rate_level(i) * room_watts));
   }
-  mode.mode.duration = mode.power_s[PZ_RATE_LEVELS - 1];
-  pz_append(builder->call, &full, &mode);
-  pz_append_rate_modes(builder->call, &full, builder->serial_s, modes);
+  mode.at.s = mode.power_s[PZ_RATE_LEVELS - 1];
+  pz_append(builder->call, &full_modes, &mode);
+  pz_append_rate_modes(builder->call, &full_modes, builder->serial_s, modes);
 }
 
 /* Returns the name of a task in reports: "again cast mlp_up (2)" is a recomputed cast of the
  * second half. */
 static const char *task_name(const struct problem_builder *builder, const struct node *node) {
   char text[160];
-  const char *what = "", *half = "";
-  if (node->kind == CAST) what = "cast ";
-  if (node->kind == LINK && !node->run) what = "ring ";
+  const char *kind = "", *half = "";
+  if (node->kind == CAST) kind = "cast ";
+  if (node->kind == LINK && !node->run) kind = "ring ";
   if (builder->graph->question->chains > 1) half = node->chain ? " (2)" : " (1)";
-  snprintf(text, sizeof text, "%s%s%s%s", node->again ? "again " : "", what, node->op->name, half);
+  snprintf(text, sizeof text, "%s%s%s%s", node->again ? "again " : "", kind, node->op->name, half);
   return pz_copy_text(builder->call, text);
 }
 
+/* Returns the class under which a task is reported. */
 static enum pz_op_class task_class(const struct node *node) {
   switch (node->kind) {
   case MILESTONE: return PZ_CLASS_NONE;
@@ -563,14 +568,14 @@ struct pz_pass_schedule pz_pass_solve(struct pz_call *call, const struct pz_pass
   struct pz_solve_options options = {.steps = steps};
   struct pz_problem problem = pz_pass_problem(call, question, false);
   struct pz_schedule schedule = pz_schedule_find(call, &problem, &options);
-  struct pz_pass_schedule found = {.s = schedule.makespan, .bound_s = schedule.lower_bound};
+  struct pz_pass_schedule result = {.s = schedule.makespan, .bound_s = schedule.lower_bound};
   for (uint32_t i = 0; i < problem.n && question->cost->chip.cold; i++) {
     const struct pz_task *task = &problem.tasks[i];
     const struct pz_mode *fastest = &task->modes[0];
     for (uint32_t k = 1; k < task->n_modes; k++)
-      if (task->modes[k].duration < fastest->duration) fastest = &task->modes[k];
-    found.dynamic_j += task->modes[schedule.slots[i].mode].energy_j;
-    found.serial_j += fastest->energy_j;
+      if (task->modes[k].s < fastest->s) fastest = &task->modes[k];
+    result.dynamic_j += task->modes[schedule.slots[i].mode].j;
+    result.serial_j += fastest->j;
   }
-  return found;
+  return result;
 }

@@ -10,14 +10,13 @@
 #include "core/num.h"
 #include "plan/pipeline_order.h"
 
-/* The part of the pipeline that is simulated: the chunks of the model in a row from its input to
- * its output. */
+/* The part of the pipeline that is simulated: the chunks of the model from input to output. */
 struct line {
   const struct pz_pipeline *pipeline;
-  uint32_t stages, chunks, microbatches; /* chunks of all stages */
-  bool v;      /* the second half of the chunks goes back over the stages */
-  bool halved; /* one half of DualPipe */
-  bool listed; /* each stage has a list of its passes */
+  uint32_t stages, chunks, microbatches; /* `chunks` counts those of all stages */
+  bool is_v;      /* the second half of the chunks runs back over the stages */
+  bool is_half;   /* the line is one half of DualPipe */
+  bool is_listed; /* each stage has a list of its passes */
 };
 
 static struct line make_line(const struct pz_pipeline *pipeline) {
@@ -27,20 +26,21 @@ static struct line make_line(const struct pz_pipeline *pipeline) {
                        .stages = stages,
                        .chunks = (v ? 2 : pipeline->chunks) * stages,
                        .microbatches = halved ? pipeline->microbatches / 2 : pipeline->microbatches,
-                       .v = v,
-                       .halved = halved,
-                       .listed = pz_pipeline_splits_backward(pipeline->order)};
+                       .is_v = v,
+                       .is_half = halved,
+                       .is_listed = pz_pipeline_splits_backward(pipeline->order)};
 }
 
+/* Returns the chunk of the model in a slot of a stage. */
 static uint32_t chunk_at(const struct line *line, uint32_t stage, uint32_t slot) {
-  return line->v && slot ? line->chunks - 1 - stage : slot * line->stages + stage;
+  return line->is_v && slot ? line->chunks - 1 - stage : slot * line->stages + stage;
 }
 
 /* Returns the transfer time from a chunk to the next one, or back; at the turn of a V both are on
  * one stage. */
 static double hop_s(const struct line *line, uint32_t chunk) {
   bool same_stage = line->stages == 1;
-  if (line->v) same_stage = chunk + 1 == line->stages && !line->halved;
+  if (line->is_v) same_stage = chunk + 1 == line->stages && !line->is_half;
   return same_stage ? 0 : line->pipeline->transfer_s;
 }
 
@@ -48,18 +48,19 @@ static double hop_s(const struct line *line, uint32_t chunk) {
 
 enum pass_kind {
   FORWARD,
-  INPUTS,  /* backward: gradients of inputs only */
-  WEIGHTS, /* backward: gradients of weights only */
-  BACKWARD /* both gradients */
+  INPUTS,  /* the input gradients of a backward pass */
+  WEIGHTS, /* the weight gradients of a backward pass */
+  BACKWARD /* a whole backward pass */
 };
 
 struct pass {
   uint32_t microbatch;
-  uint16_t slot;  /* which of the stage's chunks */
+  uint16_t slot;  /* slot of the stage that holds the chunk */
   uint8_t kind;   /* enum pass_kind */
   bool with_next; /* a forward pass that runs together with the backward pass after it */
 };
 
+/* Returns the seconds of a pass of a chunk. */
 static double pass_s(const struct line *line, uint32_t chunk, enum pass_kind kind) {
   const struct pz_pipeline *pipeline = line->pipeline;
   double weights_s = pipeline->weight_s ? pipeline->weight_s[chunk] : 0;
@@ -78,26 +79,26 @@ static double pair_s(const struct line *line, uint32_t chunk) {
   return pz_fmax(pipeline->paired_s[chunk], pz_fmax(forward_s, backward_s));
 }
 
-/* Returns the i-th forward or the i-th backward pass of a stage in 1F1B and GPipe.  Interleaved
- * stages run one microbatch for each stage through a chunk, then the same ones through the next
- * chunk. */
-static struct pass nth_pass(const struct pz_pipeline *pipeline, uint32_t i, bool backward) {
-  struct pass pass = {.microbatch = i, .kind = backward ? BACKWARD : FORWARD};
+/* Returns a forward or backward pass of a stage by its index in 1F1B and GPipe.  Interleaved
+ * stages run a group of as many microbatches as stages through each chunk in turn. */
+static struct pass nth_pass(const struct pz_pipeline *pipeline, uint32_t index, bool backward) {
+  struct pass pass = {.microbatch = index, .kind = backward ? BACKWARD : FORWARD};
   if (pipeline->chunks == 1) return pass;
-  uint32_t group = pipeline->stages * pipeline->chunks, place = i % group;
-  uint32_t slot = place / pipeline->stages;
-  pass.microbatch = i / group * pipeline->stages + place % pipeline->stages;
+  uint32_t group = pipeline->stages * pipeline->chunks, index_in_group = index % group;
+  uint32_t slot = index_in_group / pipeline->stages;
+  pass.microbatch = index / group * pipeline->stages + index_in_group % pipeline->stages;
   pass.slot = (uint16_t)(backward ? pipeline->chunks - 1 - slot : slot);
   return pass;
 }
 
 /* Returns how many forward passes a stage runs before its first backward pass in 1F1B and GPipe. */
 static uint32_t warm_up_passes(const struct pz_pipeline *pipeline, uint32_t stage) {
-  uint32_t all = pipeline->microbatches * pipeline->chunks;
-  uint32_t later_stages = pipeline->stages - stage - 1, n = later_stages;
-  if (pipeline->order == PZ_PIPELINE_GPIPE) return all;
-  if (pipeline->chunks > 1) n = 2 * later_stages + (pipeline->chunks - 1) * pipeline->stages;
-  return n < all ? n : all;
+  uint32_t n_passes = pipeline->microbatches * pipeline->chunks;
+  uint32_t later_stages = pipeline->stages - stage - 1, n_warm_up = later_stages;
+  if (pipeline->order == PZ_PIPELINE_GPIPE) return n_passes;
+  if (pipeline->chunks > 1)
+    n_warm_up = 2 * later_stages + (pipeline->chunks - 1) * pipeline->stages;
+  return n_warm_up < n_passes ? n_warm_up : n_passes;
 }
 
 /* ---- orders with split backward passes ------------------------------------------------------ */
@@ -110,11 +111,11 @@ enum { NEAR = false, FAR = true };
 struct pass_list {
   struct pass *passes;
   uint32_t n, microbatches;
-  uint32_t forwards[2], backwards[2]; /* next microbatch of each slot */
-  uint32_t first_waiting; /* no pass before this one has gradients of weights left to compute */
+  uint32_t forwards[2], backwards[2]; /* the next microbatch of each slot */
+  uint32_t first_waiting; /* passes before this index have no weight gradients left to compute */
 };
 
-/* Appends a pass, unless there is no such microbatch. */
+/* Appends a pass, unless the microbatch does not exist. */
 static void append_pass(struct pass_list *list, enum pass_kind kind, bool far,
                         uint32_t microbatch) {
   if (microbatch >= list->microbatches) return;
@@ -162,7 +163,7 @@ static void list_zero_bubble(struct pass_list *list, enum pz_pipeline_order orde
 /* Lists the passes of ZB-V.  `remaining` counts the stages from this one to the turn of the V. */
 static void list_zb_v(struct pass_list *list, uint32_t stages, uint32_t stage) {
   uint32_t remaining = stages - stage;
-  uint32_t all = (uint32_t)pz_max(list->microbatches, 2 * (int64_t)stages - 1);
+  uint32_t n_passes = (uint32_t)pz_max(list->microbatches, 2 * (int64_t)stages - 1);
   for (uint32_t i = 0; i < 2 * remaining - 1; i++) append_next(list, FORWARD, NEAR);
   for (uint32_t i = 0; i < stage; i++) {
     append_next(list, FORWARD, FAR);
@@ -172,8 +173,8 @@ static void list_zb_v(struct pass_list *list, uint32_t stages, uint32_t stage) {
     append_next(list, FORWARD, FAR);
     append_both_gradients(list, FAR);
   }
-  while (list->forwards[FAR] < all) {
-    if (list->forwards[NEAR] < all) append_next(list, FORWARD, NEAR);
+  while (list->forwards[FAR] < n_passes) {
+    if (list->forwards[NEAR] < n_passes) append_next(list, FORWARD, NEAR);
     append_both_gradients(list, NEAR);
     append_next(list, FORWARD, FAR);
     append_both_gradients(list, FAR);
@@ -187,9 +188,9 @@ static void list_zb_v(struct pass_list *list, uint32_t stages, uint32_t stage) {
     append_next(list, INPUTS, NEAR);
     append_pass(list, WEIGHTS, NEAR, weights++);
   }
-  /* gradients of weights that were left for the end */
-  for (uint32_t i = all - stage; i < all; i++) append_pass(list, WEIGHTS, FAR, i);
-  for (uint32_t i = all - stage; i < all; i++) append_pass(list, WEIGHTS, NEAR, i);
+  /* the remaining weight gradients */
+  for (uint32_t i = n_passes - stage; i < n_passes; i++) append_pass(list, WEIGHTS, FAR, i);
+  for (uint32_t i = n_passes - stage; i < n_passes; i++) append_pass(list, WEIGHTS, NEAR, i);
 }
 
 /* Appends a forward pass of one slot that runs together with a backward pass of the other. */
@@ -210,24 +211,24 @@ static void append_waiting_weights(struct pass_list *list) {
 /* Lists the passes of DualPipe and DualPipeV.  `later` counts the stages between this one and the
  * turn of the V. */
 static void list_dualpipe(struct pass_list *list, uint32_t stages, uint32_t stage) {
-  uint32_t later = stages - stage - 1, pairs = list->microbatches - 2 * stages + stage + 1;
-  for (uint32_t i = 0; i < 2 * later; i++) append_next(list, FORWARD, NEAR);
+  uint32_t later_stages = stages - stage - 1, pairs = list->microbatches - 2 * stages + stage + 1;
+  for (uint32_t i = 0; i < 2 * later_stages; i++) append_next(list, FORWARD, NEAR);
   for (uint32_t i = 0; i < stage + 1; i++) {
     append_next(list, FORWARD, NEAR);
     append_next(list, FORWARD, FAR);
   }
-  for (uint32_t i = 0; i < later; i++) {
+  for (uint32_t i = 0; i < later_stages; i++) {
     append_next(list, INPUTS, FAR);
     append_waiting_weights(list);
     append_next(list, FORWARD, FAR);
   }
   for (uint32_t i = 0; i < pairs; i++) {
     append_pair(list, NEAR);
-    /* at the turn, one after the other, so that the forward pass is handed on sooner */
-    if (i == 0 && !later) list->passes[list->n - 2].with_next = false;
+    /* at the turn, the first pair runs one after the other, so that its result is sent sooner */
+    if (i == 0 && !later_stages) list->passes[list->n - 2].with_next = false;
     append_pair(list, FAR);
   }
-  for (uint32_t i = 0; i < later; i++) {
+  for (uint32_t i = 0; i < later_stages; i++) {
     append_next(list, BACKWARD, FAR);
     append_pair(list, FAR);
   }
@@ -235,7 +236,7 @@ static void list_dualpipe(struct pass_list *list, uint32_t stages, uint32_t stag
    * for later waits */
   for (uint32_t i = 0; i < 2 * (stage + 1); i++)
     append_next(list, i < stage + 1 ? BACKWARD : INPUTS, i % 2 ? NEAR : FAR);
-  for (uint32_t i = 0; i < later; i++) {
+  for (uint32_t i = 0; i < later_stages; i++) {
     append_waiting_weights(list);
     append_next(list, INPUTS, NEAR);
   }
@@ -244,18 +245,20 @@ static void list_dualpipe(struct pass_list *list, uint32_t stages, uint32_t stag
 
 /* ---- the simulation ------------------------------------------------------------------------- */
 
+/* The progress of a stage. */
 struct stage {
   uint32_t done[BACKWARD + 1]; /* passes that have run, by kind */
   struct pass *list;           /* all passes in their order, or NULL if nth_pass() computes them */
-  uint32_t n, next;            /* in the list */
-  double free_s;               /* when the last pass that was begun ends */
+  uint32_t n, next;            /* length of the list, and index of the next pass */
+  double free_s;               /* end of the last pass that was started */
 };
 
 struct simulation {
   struct line line;
   struct stage *stages;
-  double *forward_end_s, *backward_end_s; /* by chunk and microbatch; negative: not yet run */
-  struct pz_pipeline_event *events;       /* NULL if not kept */
+  double *forward_end_s,
+      *backward_end_s;              /* by chunk and microbatch, negative before the pass has run */
+  struct pz_pipeline_event *events; /* NULL if events are not stored */
   uint32_t n_events;
 };
 
@@ -300,7 +303,7 @@ static void end_pass(struct simulation *simulation, uint32_t stage, const struct
   state->free_s = end_s;
   state->done[pass->kind]++;
   state->next++;
-  if (!line->halved) {
+  if (!line->is_half) {
     add_event(simulation,
               (struct pz_pipeline_event){stage, pass->slot, microbatch, backward, start_s, end_s});
     return;
@@ -310,29 +313,30 @@ static void end_pass(struct simulation *simulation, uint32_t stage, const struct
   add_event(simulation, (struct pz_pipeline_event){mirrored, 1, other, backward, start_s, end_s});
 }
 
-/* Stores what a stage runs next: one pass, or two that run together.  Returns their number; 0 if
- * the stage is done.  After the warm-up of 1F1B, forward and backward passes alternate. */
+/* Stores the next pass of a stage, or two that run together.  Returns their number, or 0 if the
+ * stage is done.  After the warm-up of 1F1B, forward and backward passes alternate. */
 static uint32_t next_passes(const struct simulation *simulation, uint32_t stage,
                             struct pass passes[2]) {
   const struct pz_pipeline *pipeline = simulation->line.pipeline;
   const struct stage *state = &simulation->stages[stage];
-  if (simulation->line.listed) {
+  if (simulation->line.is_listed) {
     if (state->next == state->n) return 0;
     passes[0] = state->list[state->next];
     if (!passes[0].with_next) return 1;
     passes[1] = state->list[state->next + 1];
     return 2;
   }
-  uint32_t all = pipeline->microbatches * pipeline->chunks;
+  uint32_t n_forwards = pipeline->microbatches * pipeline->chunks;
   uint32_t warm_up = warm_up_passes(pipeline, stage);
   uint32_t forwards = state->done[FORWARD], backwards = state->done[BACKWARD];
-  if (backwards == all) return 0;
-  bool backward = forwards == all || (forwards > warm_up && forwards - warm_up > backwards);
+  if (backwards == n_forwards) return 0;
+  bool backward = forwards == n_forwards || (forwards > warm_up && forwards - warm_up > backwards);
   passes[0] = nth_pass(pipeline, backward ? backwards : forwards, backward);
   return 1;
 }
 
-/* Runs what a stage runs next.  Returns false if its input is unknown yet, or the stage is done. */
+/* Runs the next passes of a stage.  Returns false if their input is unknown yet, or the stage is
+ * done. */
 static bool advance_stage(struct simulation *simulation, uint32_t stage) {
   const struct line *line = &simulation->line;
   struct pass passes[2];
@@ -384,7 +388,7 @@ struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call,
   simulation.backward_end_s = pz_alloc(call, units, sizeof(double));
   for (size_t i = 0; i < units; i++)
     simulation.forward_end_s[i] = simulation.backward_end_s[i] = -1;
-  if (line->listed) {
+  if (line->is_listed) {
     struct pass *passes = pz_alloc(call, 3 * units, sizeof *passes);
     uint32_t n_passes = 0;
     for (uint32_t stage = 0; stage < line->stages; stage++) {
@@ -399,7 +403,7 @@ struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call,
       simulation.stages[stage].n = list.n;
       n_passes += list.n;
     }
-    n_events = n_passes * (line->halved ? 2 : 1);
+    n_events = n_passes * (line->is_half ? 2 : 1);
   }
   if (events) simulation.events = pz_alloc(events, n_events, sizeof *simulation.events);
   run_stages(call, &simulation, n_events);
@@ -416,23 +420,25 @@ struct pz_pipeline_run pz_pipeline_simulate(struct pz_call *call,
 static double busy_s(const struct line *line, uint32_t stage) {
   const struct pz_pipeline *pipeline = line->pipeline;
   const double *forward_s = pipeline->forward_s, *backward_s = pipeline->backward_s;
-  uint32_t near = stage, far = line->chunks - 1 - stage, later = line->stages - 1 - stage;
-  double all_s =
+  uint32_t near = stage, far = line->chunks - 1 - stage, later_stages = line->stages - 1 - stage;
+  double passes_s =
       line->microbatches * (forward_s[near] + backward_s[near] + forward_s[far] + backward_s[far]);
-  if (pipeline->order == PZ_PIPELINE_ZB_V || !pipeline->paired_s) return all_s;
+  if (pipeline->order == PZ_PIPELINE_ZB_V || !pipeline->paired_s) return passes_s;
   double pairs = line->microbatches - 2.0 * line->stages + stage + 1; /* of each kind */
-  return all_s + (pairs - !later) * (pair_s(line, near) - forward_s[near] - backward_s[far]) +
-         (pairs + later) * (pair_s(line, far) - forward_s[far] - backward_s[near]);
+  return passes_s +
+         (pairs - !later_stages) * (pair_s(line, near) - forward_s[near] - backward_s[far]) +
+         (pairs + later_stages) * (pair_s(line, far) - forward_s[far] - backward_s[near]);
 }
 
 /* Returns the time of the forward passes of a stage before its first backward pass.  In DualPipe
  * the stage at the turn has one more. */
 static double warm_up_s(const struct line *line, uint32_t stage) {
   const double *forward_s = line->pipeline->forward_s;
-  bool one_more = stage + 1 == line->stages && line->pipeline->order != PZ_PIPELINE_ZB_V;
-  int64_t near = line->chunks - 1 - stage + one_more, far = stage + 1, all = line->microbatches;
-  return (double)pz_min(all, near) * forward_s[stage] +
-         (double)pz_min(all, far) * forward_s[line->chunks - 1 - stage];
+  bool has_extra = stage + 1 == line->stages && line->pipeline->order != PZ_PIPELINE_ZB_V;
+  int64_t near = line->chunks - 1 - stage + has_extra, far = stage + 1,
+          microbatches = line->microbatches;
+  return (double)pz_min(microbatches, near) * forward_s[stage] +
+         (double)pz_min(microbatches, far) * forward_s[line->chunks - 1 - stage];
 }
 
 /* Returns the bound of a V.  A stage begins when the first microbatch comes by, and passes after
@@ -465,8 +471,7 @@ double pz_pipeline_bound_s(const struct pz_pipeline *pipeline) {
       own_s += pipeline->forward_s[chunk] + pipeline->backward_s[chunk];
     }
     bound_s = pz_fmax(bound_s, pipeline->microbatches * own_s + before_s);
-    /* the way through the first chunk and back; zero-bubble orders may compute gradients of
-     * weights meanwhile */
+    /* zero-bubble orders may compute weight gradients while a microbatch returns */
     double back_s = pz_is_zero_bubble(pipeline->order) ? 0 : pipeline->backward_s[stage];
     before_s += pipeline->forward_s[stage] + back_s;
   }

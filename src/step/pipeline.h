@@ -33,16 +33,13 @@ struct pz_pipeline {
   uint32_t microbatches;
   enum pz_pipeline_order order;
   const double *forward_s, *backward_s;
-  const double
-      *weight_s; /* part of backward_s: gradients of weights, in orders that split them; NULL: 0 */
-  const double
-      *paired_s; /* a forward pass of the chunk together with a backward pass of its stage's other
-                             chunk, in orders that pair them (DualPipe); NULL: their sum */
-  double transfer_s; /* from one chunk to the next, either way; the sender does not wait */
+  const double *weight_s; /* part of backward_s for weight gradients, or NULL for 0 */
+  const double *paired_s; /* a forward with a backward pass (DualPipe), or NULL for the sum */
+  double transfer_s;      /* between neighbouring chunks; the sender does not wait */
 };
 
 struct pz_pipeline_run {
-  double end_s; /* of the last event */
+  double end_s; /* end of the last event */
   /* Events stage by stage, each in its order; NULL unless they are kept.  In a V and in DualPipe,
    * `chunk` is the slot.  In DualPipe, slot 0 and the first half of the microbatches enter at
    * stage 0, slot 1 and the other half at the last stage.  A split backward pass is two events; a

@@ -1,8 +1,8 @@
 /* Predicts the time and the memory of a training plan.
  *
- * Operators run one after another on a device (a stream), as fast as the chip's calibration says
- * or as the host launches them, whichever is slower.  Collectives run beside them only as the
- * plan's overlap says.  Stages are simulated event by event (pipeline.h).  doc/predict.md
+ * Operators run one after another on a device (a stream), at the speed of the chip's
+ * calibration or of the host's launches, whichever is slower.  Collectives run beside them only if
+ * the plan overlaps them.  Stages are simulated event by event (pipeline.h).  doc/predict.md
  * describes the model. */
 #ifndef PZ_STEP_PREDICT_H
 #define PZ_STEP_PREDICT_H
@@ -18,10 +18,10 @@ struct pz_product_times;
 /* Everything that a prediction needs besides the plan: the model, the chip and the network. */
 struct pz_job {
   const char *model;  /* name or path */
-  const char *config; /* the text of its config.json, or NULL if that of the model of this name */
+  const char *config; /* text of its config.json, or NULL to load the model by its name */
   const struct pz_chip *chip;
-  const struct pz_cluster *net;         /* NULL if the chip's own link */
-  const struct pz_constants *constants; /* NULL if those of cost/constants.def */
+  const struct pz_cluster *net;         /* NULL for the chip's own link */
+  const struct pz_constants *constants; /* NULL for the defaults (cost/constants.def) */
   struct pz_product_times *times;       /* known GEMM times of unmeasured chips; may be NULL */
 };
 
@@ -29,7 +29,7 @@ struct pz_job {
 struct pz_prediction_detail {
   struct pz_training_memory *stages; /* peak of each stage */
   double *stage_s;                   /* busy time of each stage in a step, without the bubble */
-  double *reserved_bytes;            /* by stage: what the allocator reserves */
+  double *reserved_bytes;            /* bytes that the allocator reserves for each stage */
   struct pz_pipeline_run run;        /* the simulated pipeline with its events */
   bool no_events;                    /* input: events are not wanted, and `run` is not set */
   int64_t layers;                    /* repeated layers of the model */

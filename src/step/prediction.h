@@ -22,9 +22,8 @@ struct pz_training_run pz_training_run_make(struct pz_call *call, const struct p
  * by up to 1.9 times between runs of the same code. */
 bool pz_launch_bound(const struct pz_training_parts *parts);
 
-/* Returns the effects of the constants that change the prediction of a plan without unset
- * fields, in the order of constants.def.  Each constant is raised by a tenth, with the others
- * unchanged. */
+/* Returns the effects of the constants that change the prediction of a plan without unset fields,
+ * in the order of constants.def.  Each constant is raised by a tenth, with the others unchanged. */
 struct pz_constant_effect *pz_constant_effects(struct pz_call *call, const struct pz_job *job,
                                                const struct pz_plan *plan, uint32_t *n);
 

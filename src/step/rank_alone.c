@@ -6,34 +6,34 @@
 #include "core/num.h"
 #include "step/training_memory.h"
 
-/* Returns the bytes of weights, gradients and optimizer state between two steps.  Nothing is
- * gathered then, so that sharded weights and gradients have as many shards as the optimizer
- * state. */
+/* Returns the bytes of weights, gradients and optimizer state between two steps, when sharded
+ * weights and gradients have as many shards as the optimizer state. */
 static double static_bytes(const struct pz_plan *plan, const struct pz_training_memory *memory) {
   static const double GRADIENT = 4, MOMENT = 4;
   const struct pz_framework *framework = pz_plan_framework(plan);
-  double own = framework->state_bytes - framework->weight_bytes -
-               GRADIENT; /* of a parameter, the optimizer's */
-  if (plan->moment_bytes > 0) own -= 2 * (MOMENT - plan->moment_bytes);
-  if (plan->zero < 2 || pz_plan_trains_adapters(plan) || plan->offload || !(own > 0))
+  /* bytes of a parameter's optimizer state */
+  double state_bytes = framework->state_bytes - framework->weight_bytes - GRADIENT;
+  if (plan->moment_bytes > 0) state_bytes -= 2 * (MOMENT - plan->moment_bytes);
+  if (plan->zero < 2 || pz_plan_trains_adapters(plan) || plan->offload || !(state_bytes > 0))
     return memory->weight_bytes + memory->gradient_bytes + memory->optimizer_bytes;
-  return memory->optimizer_bytes * (1 + (framework->weight_bytes + GRADIENT) / own);
+  return memory->optimizer_bytes * (1 + (framework->weight_bytes + GRADIENT) / state_bytes);
 }
 
 struct pz_rank_alone pz_rank_alone(struct pz_call *call, const struct pz_job *job,
                                    const struct pz_plan *plan, int64_t stage,
                                    int64_t microbatches) {
-  struct pz_network none = {.own_link = !job->net};
+  struct pz_network no_network = {.own_link = !job->net};
   struct pz_job alone = *job;
   struct pz_prediction_detail detail = {.no_events = true};
-  if (job->net) none.cluster = *job->net;
-  pz_network_make_instant(&none, job->chip, plan->devices);
-  alone.net = &none.cluster;
+  if (job->net) no_network.cluster = *job->net;
+  pz_network_make_instant(&no_network, job->chip, plan->devices);
+  alone.net = &no_network.cluster;
   struct pz_prediction prediction = pz_predict(call, &alone, plan, &detail);
   const struct pz_training_memory *memory = &detail.stages[stage];
   double update_s = pz_fmin(prediction.parts.optimizer_s, detail.stage_s[stage]);
-  double part = (double)microbatches / (double)prediction.microbatches;
-  return (struct pz_rank_alone){.compute_s = part * (detail.stage_s[stage] - update_s) + update_s,
+  double microbatch_part = (double)microbatches / (double)prediction.microbatches;
+  return (struct pz_rank_alone){.compute_s =
+                                    microbatch_part * (detail.stage_s[stage] - update_s) + update_s,
                                 .static_bytes = static_bytes(plan, memory),
                                 .peak_bytes = pz_training_memory_sum(memory),
                                 .reserved_bytes = detail.reserved_bytes[stage],

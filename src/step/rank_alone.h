@@ -8,14 +8,13 @@
 
 struct pz_rank_alone {
   double compute_s;
-  double static_bytes;   /* between two steps: weights, gradients, optimizer state */
-  double peak_bytes;     /* of tensors */
-  double reserved_bytes; /* by the allocator and the libraries */
-  int64_t microbatches;  /* that the rank has in the plan */
+  double static_bytes;   /* weights, gradients and optimizer state between two steps */
+  double peak_bytes;     /* peak of allocated tensors */
+  double reserved_bytes; /* reserved by the allocator and the libraries */
+  int64_t microbatches;  /* microbatches of the rank in a step of the plan */
 };
 
-/* Returns a rank of this stage that runs so many microbatches in a step.  Cost: that of a
- * prediction. */
+/* Returns the time and memory of a rank of a stage that runs `microbatches` in a step. */
 struct pz_rank_alone pz_rank_alone(struct pz_call *call, const struct pz_job *job,
                                    const struct pz_plan *plan, int64_t stage, int64_t microbatches);
 

@@ -400,9 +400,8 @@ static bool is_assumed(const struct reader *reader, const char *column) {
   return position != PZ_NONE && strstr(pz_csv_cell(reader->csv, reader->row, position), column);
 }
 
-/* Reads recomputation: a word of the plan, or "other:" followed by the first layers of each
- * chunk, "every second layer", a policy of saved results, or modules.  Returns false for other
- * words. */
+/* Reads recomputation: a word of the plan, or "other:" followed by the first layers of each chunk,
+ * "every second layer", a policy of saved results, or modules.  Returns false for other words. */
 static bool read_recompute(const char *word, struct pz_plan *plan) {
   if (strncmp(word, "other:", 6) != 0)
     return *word && pz_try_plan_field(plan, PZ_PLAN_RECOMPUTE, word, NULL) &&

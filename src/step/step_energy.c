@@ -15,8 +15,7 @@
 /* ---- dynamic energy ------------------------------------------------------------------------- */
 
 /* Returns the dynamic energy of one direction of a layer at the chip's clock.  All but HBM and
- * links follows the square of the voltage, of which voltage2 is the ratio to that of the
- * technology's reference clock. */
+ * links is proportional to voltage2, the squared voltage relative to the reference clock. */
 static double pass_j(struct pz_call *call, struct pz_cost *cost, const struct pz_ops *ops,
                      double voltage2) {
   const struct pz_chip *chip = &cost->chip;
@@ -26,15 +25,15 @@ static double pass_j(struct pz_call *call, struct pz_cost *cost, const struct pz
     bool collective = op->op_class == PZ_CLASS_COLLECTIVE;
     if (op->op_class == PZ_CLASS_NONE || (collective && op->dims.batch <= 1)) continue;
     struct pz_estimate estimate = pz_estimate_op(call, cost, op, NULL);
-    if (chip->cold && !collective) { /* the power law has the voltage already */
+    if (chip->cold && !collective) { /* the power law includes the voltage */
       sum_j += estimate.energy_j - estimate.latency_s * pz_power_idle_watts(chip);
       continue;
     }
-    double all_j = estimate.energy_j - estimate.latency_s * cost->static_watts;
-    double outside_j = all_j; /* HBM and links */
+    double total_j = estimate.energy_j - estimate.latency_s * cost->static_watts;
+    double outside_j = total_j; /* HBM and links */
     if (!collective) outside_j = estimate.hbm_s * hbm_j_per_s * pz_tech_at(chip->tech)->hbm_j;
-    outside_j = pz_fmin(outside_j, all_j);
-    sum_j += outside_j + voltage2 * (all_j - outside_j);
+    outside_j = pz_fmin(outside_j, total_j);
+    sum_j += outside_j + voltage2 * (total_j - outside_j);
   }
   return sum_j;
 }
@@ -101,19 +100,17 @@ double pz_exchange_bytes(const struct pz_plan *plan) {
 
 double pz_step_dynamic_j(struct pz_call *call, struct pz_step_model *model,
                          const struct pz_plan *plan, double params) {
-  static const double MANY = 1e6; /* parameters of an update that is priced as an example */
+  static const double MANY = 1e6; /* parameters of the update from which the energy is scaled */
   const struct pz_chip *chip = &model->cost.chip;
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
-  /* Measured chips, whose technology is not modelled, lower their clock in long GEMMs, which their
-   * calibration knows. */
+  /* calibrations of chips without a technology model include the lower clock in long GEMMs */
   double voltage2 = 1;
   if (!pz_tech_is_library(tech))
     voltage2 = pz_tech_voltage2(tech, pz_fmin(chip->clock_hz, tech->reference_hz));
   double one_j = microbatch_j(call, model, plan, voltage2);
   double passes = (double)(plan->tp * pz_plan_cp(plan) * plan->dp * pz_plan_microbatches(plan));
 
-  /* the optimizer, once for each copy of its state, and the exchange of gradients and sharded
-   * weights */
+  /* the optimizer for each copy of its state, and the exchange of gradients and sharded weights */
   double copies = (double)pz_plan_replicas(plan);
   params *= (double)model->workload->totals.model_trained_params /
             (double)model->workload->totals.model_params;
@@ -134,7 +131,7 @@ struct pz_step_energy pz_step_energy(struct pz_call *call, const struct pz_job *
   struct pz_step_model *model = pz_step_model_new(call, job, plan);
   energy.dynamic_j = pz_step_dynamic_j(call, model, plan, priced->params);
   pz_close(call, model);
-  /* on an unmeasured chip, the power law has all but the power at rest in the dynamic energy */
+  /* on an unmeasured chip, the dynamic energy includes all but the idle power */
   double static_watts =
       job->chip->cold ? pz_power_idle_watts(job->chip) : pz_power_static_watts(job->chip);
   energy.static_j = devices * step_s * static_watts;
@@ -158,19 +155,19 @@ static void list_pass(struct pz_call *call, struct pz_step_model *model,
     struct pz_work work;
     struct pz_estimate estimate = pz_estimate_op(call, &model->cost, op, &work);
     bool by_power = chip->cold && estimate.latency_s > (1 + 1e-6) * pz_work_s(&work);
-    bool half = op->kind == PZ_OP_ATTENTION && model->cost.causal;
-    struct pz_step_operator found = {.layer = layer,
-                                     .op = op,
-                                     .operations = (double)op->matmul_flop,
-                                     .hbm_bytes = estimate.hbm_s * hbm_bytes_per_s,
-                                     .seconds = estimate.latency_s,
-                                     .bound = by_power ? "watts" : pz_bound_name(estimate.bound),
-                                     .times = (double)layer->count};
+    bool is_causal = op->kind == PZ_OP_ATTENTION && model->cost.causal;
+    struct pz_step_operator listed = {.layer = layer,
+                                      .op = op,
+                                      .operations = (double)op->matmul_flop,
+                                      .hbm_bytes = estimate.hbm_s * hbm_bytes_per_s,
+                                      .seconds = estimate.latency_s,
+                                      .bound = by_power ? "watts" : pz_bound_name(estimate.bound),
+                                      .times = (double)layer->count};
     if (!op->matmul_flop)
-      found.operations = work.lane_s * pz_chip_vector_op_per_s(chip);
-    else if (half)
-      found.operations *= pz_attention_causal_part(&op->dims, op->span, 0);
-    fn(call, ctx, &found);
+      listed.operations = work.lane_s * pz_chip_vector_op_per_s(chip);
+    else if (is_causal)
+      listed.operations *= pz_attention_causal_part(&op->dims, op->span, 0);
+    fn(call, ctx, &listed);
   }
 }
 

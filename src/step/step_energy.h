@@ -32,8 +32,7 @@ double pz_step_dynamic_j(struct pz_call *call, struct pz_step_model *model,
 struct pz_step_operator {
   const struct pz_layer *layer;
   const struct pz_op *op;
-  double
-      operations; /* FLOP of GEMMs (of causal attention without the masked half), lane operations of others */
+  double operations; /* FLOP of GEMMs without masked halves, lane operations of others */
   double hbm_bytes, seconds;
   const char *bound; /* pz_bound_name(), or "watts" if the power limit lowers its clock */
   double times;      /* how often all layers of the model run it, recomputation not counted */

@@ -24,13 +24,14 @@ bool pz_step_is_scheduled(const struct pz_chip *chip, const struct pz_plan *plan
          !pz_pipeline_splits_backward((enum pz_pipeline_order)plan->pipeline);
 }
 
+/* Returns the context of the layers under a plan. */
 static struct pz_step_context step_context(struct pz_step_model *model, const struct pz_plan *plan,
                                            int64_t microbatches) {
   struct pz_cost *cost = &model->cost;
   const struct pz_workload *workload = model->workload;
   int chains = plan->halves > 0 ? 2 : 1;
   double cores = cost->net.instant ? 0 : pz_beside_cores(model->constants, &cost->chip);
-  /* gradients of the second half are added to those of the first */
+  /* the second half adds its gradients to those of the first, like a second microbatch */
   if (chains > 1) microbatches = pz_max(2, microbatches);
   return (struct pz_step_context){
       .cost = cost,
@@ -80,7 +81,7 @@ static void time_kernels(struct pz_call *call, struct pz_step_model *model,
   model->kernels = variant->kernels;
 }
 
-/* Forgets all times, and times the kernels for one plan. */
+/* Discards all times, and times the kernels for one plan. */
 static void restart_timing(struct pz_call *call, struct pz_step_model *model,
                            const struct pz_plan *plan) {
   for (int i = 0; i < 2 * PZ_TIMED_PLANS; i++) model->timed[i].valid = false;
@@ -88,8 +89,7 @@ static void restart_timing(struct pz_call *call, struct pz_step_model *model,
   time_kernels(call, model, plan, &model->variant[0]);
 }
 
-/* Sets model->kernels to those of a plan, which are timed when a variant is met for the first
- * time. */
+/* Sets model->kernels to the variant of a plan.  A new variant is timed first. */
 static void select_kernels(struct pz_call *call, struct pz_step_model *model,
                            const struct pz_plan *plan) {
   int dispatcher = (int)pz_plan_dispatcher(plan);
@@ -104,22 +104,22 @@ static void select_kernels(struct pz_call *call, struct pz_step_model *model,
     return;
   }
   struct pz_kernel_variant *added = &model->variant[model->n_variants];
-  struct pz_call own = pz_call_in(call, &model->arena);
+  struct pz_call model_call = pz_call_in(call, &model->arena);
   if (!added->kernels)
-    added->kernels = pz_alloc(&own, model->workload->n_layers, sizeof *added->kernels);
+    added->kernels = pz_alloc(&model_call, model->workload->n_layers, sizeof *added->kernels);
   time_kernels(call, model, plan, added);
   model->n_variants++;
 }
 
 /* ---- making a model ------------------------------------------------------------------------- */
 
-/* Loads the graphs of a model for a plan into *workload, which belongs to the step model. */
+/* Loads the graphs of a model for a plan into *workload. */
 static void load_workload(struct pz_call *call, const struct pz_job *job,
                           const struct pz_plan *plan, int64_t mbs, struct pz_workload **workload) {
   struct pz_error *err = pz_call_error(call);
   struct pz_workload_options options = pz_workload_options_default();
   const struct pz_framework *framework = pz_plan_framework(plan);
-  bool eager = plan->execution == PZ_EXECUTION_EAGER;
+  bool is_eager = plan->execution == PZ_EXECUTION_EAGER;
   options.seq = plan->seq;
   options.cp = pz_plan_cp(plan);
   options.cp_form = plan->cp_form > 0 ? (enum pz_context_form)plan->cp_form : PZ_CONTEXT_RING;
@@ -130,7 +130,7 @@ static void load_workload(struct pz_call *call, const struct pz_job *job,
   if (options.ep > 1) options.etp = pz_plan_etp(plan);
   options.sequence_parallel = plan->sp && plan->tp > 1;
   options.attention = (enum pz_attention)plan->attention;
-  options.kernels = eager ? framework->kernels : PZ_KERNELS_POINTWISE;
+  options.kernels = is_eager ? framework->kernels : PZ_KERNELS_POINTWISE;
   if (job->chip->execution != PZ_CHIP_STREAM) options.kernels = PZ_KERNELS_FUSED;
   options.mtp = plan->mtp;
   options.imbalance = plan->imbalance;
@@ -146,13 +146,13 @@ static void load_workload(struct pz_call *call, const struct pz_job *job,
                                     workload, err));
   else
     pz_must(call, pz_workload_load(job->model, &options, workload, err));
-  bool predict = plan->bf16_modules & PZ_WIDE_PREDICT;
-  if (pz_plan_16bit_layers(plan) || predict)
-    pz_wide_layers(call, *workload, plan->bf16_first_layers, plan->bf16_layers, predict);
+  bool wide_predict = plan->bf16_modules & PZ_WIDE_PREDICT;
+  if (pz_plan_16bit_layers(plan) || wide_predict)
+    pz_wide_layers(call, *workload, plan->bf16_first_layers, plan->bf16_layers, wide_predict);
 }
 
-/* Loads the graphs of the model.  Kernels are timed with an even load of experts and lengthened by
- * the imbalance; memory is that of the device with the most tokens. */
+/* Loads the graphs of the model: with an even load of experts for times, which the imbalance
+ * lengthens later, and of the device with the most tokens for memory. */
 static void load_workloads(struct pz_call *call, struct pz_step_model *model,
                            const struct pz_job *job, const struct pz_plan *plan) {
   struct pz_plan even = *plan;
@@ -164,8 +164,7 @@ static void load_workloads(struct pz_call *call, struct pz_step_model *model,
   model->imbalance = model->fullest_workload->options.imbalance;
 }
 
-/* Counts the parameters of the repeated layers by kind, and of the layers before and behind
- * them. */
+/* Counts the parameters of the repeated layers by kind, and of the layers before and after them. */
 static void count_params(struct pz_step_model *model, const struct pz_plan *plan) {
   uint32_t kind = 0;
   for (uint32_t i = 0; i < model->workload->n_layers; i++) {
@@ -183,16 +182,17 @@ static void count_params(struct pz_step_model *model, const struct pz_plan *plan
   }
 }
 
-/* Allocates the tables of layer times, and those of single operators if passes are scheduled. */
-static void allocate_tables(struct pz_call *own, struct pz_step_model *model, bool scheduled) {
+/* Allocates the tables of layer times, and of operator times if passes are scheduled. */
+static void allocate_tables(struct pz_call *model_call, struct pz_step_model *model,
+                            bool scheduled) {
   uint32_t n_layers = model->workload->n_layers;
-  struct pz_layer_kernels *kernels = pz_alloc(own, n_layers, sizeof *kernels);
+  struct pz_layer_kernels *kernels = pz_alloc(model_call, n_layers, sizeof *kernels);
   model->kernels = model->variant[0].kernels = kernels;
-  model->block_params = pz_alloc(own, model->kinds.n, sizeof *model->block_params);
+  model->block_params = pz_alloc(model_call, model->kinds.n, sizeof *model->block_params);
   for (int i = 0; i < 2 * PZ_TIMED_PLANS; i++) {
     struct pz_model_steps *steps = &model->timed[i].steps;
-    steps->block = pz_alloc(own, model->kinds.n, sizeof *steps->block);
-    steps->again = pz_alloc(own, model->kinds.n, sizeof *steps->again);
+    steps->block = pz_alloc(model_call, model->kinds.n, sizeof *steps->block);
+    steps->again = pz_alloc(model_call, model->kinds.n, sizeof *steps->again);
   }
   model->steps = &model->timed[0].steps;
   if (!scheduled) return;
@@ -200,8 +200,8 @@ static void allocate_tables(struct pz_call *own, struct pz_step_model *model, bo
   size_t n_ops = 0;
   for (uint32_t i = 0; i < n_layers; i++)
     n_ops += layers[i].ops[PZ_FORWARD].n + layers[i].ops[PZ_BACKWARD].n;
-  model->runs = pz_alloc(own, n_ops + 1, sizeof *model->runs);
-  model->solved = pz_solved_passes_new(own);
+  model->runs = pz_alloc(model_call, n_ops + 1, sizeof *model->runs);
+  model->solved = pz_solved_passes_new(model_call);
   struct pz_op_run *next = model->runs;
   for (uint32_t i = 0; i < n_layers; i++)
     for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++) {
@@ -210,6 +210,7 @@ static void allocate_tables(struct pz_call *own, struct pz_step_model *model, bo
     }
 }
 
+/* Initialises the cost model of the chip and the network. */
 static void set_cost_model(struct pz_step_model *model, const struct pz_chip *chip,
                            const struct pz_cluster *network, const struct pz_plan *plan,
                            struct pz_product_times *times) {
@@ -226,11 +227,11 @@ struct pz_step_model *pz_step_model_new(struct pz_call *call, const struct pz_jo
   struct pz_step_model *model = pz_calloc(1, sizeof *model);
   if (!model) pz_raise_memory(call, "the prediction");
   pz_defer(call, pz_step_model_free, model);
-  struct pz_call own = pz_call_in(call, &model->arena);
+  struct pz_call model_call = pz_call_in(call, &model->arena);
   model->constants = job->constants ? job->constants : &pz_constants_default;
   load_workloads(call, model, job, plan);
-  model->kinds = pz_layer_kinds_of(&own, model->workload);
-  allocate_tables(&own, model, pz_step_is_scheduled(job->chip, plan));
+  model->kinds = pz_layer_kinds_of(&model_call, model->workload);
+  allocate_tables(&model_call, model, pz_step_is_scheduled(job->chip, plan));
   model->seq = model->workload->options.seq;
   model->n_blocks = model->kinds.n_blocks;
   count_params(model, plan);
@@ -297,7 +298,7 @@ static struct pz_timed_plan_key timed_plan_key(const struct pz_step_model *model
                                   .several_microbatches = microbatches > 1,
                                   .gathers_weights = pz_plan_gathers_per_layer(plan),
                                   .autocasts = pz_plan_autocasts(plan)};
-  /* the part of a torus that a job occupies decides about its collectives */
+  /* on a torus, collectives depend on the part that the job occupies */
   for (int i = 0; i < network->n_levels; i++)
     if (network->level[i].n_axes) key.devices = network->devices;
   return key;

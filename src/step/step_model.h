@@ -8,16 +8,15 @@
 #include "step/predict.h"
 #include "step/training_memory.h"
 
-/* The layers of a model as a plan runs them: one of each kind of repeated layer, and the sums of
- * the layers before and behind the repeated ones. */
+/* The times of a model's layers under a plan: one of each kind of repeated layer, and the sums
+ * of the layers before and after the repeated ones. */
 struct pz_model_steps {
   struct pz_layer_step before, after;
-  struct pz_layer_step *block; /* by kind of repeated layer: without recomputation */
-  struct pz_layer_step *again; /* by kind: with the plan's recomputation */
+  struct pz_layer_step *block; /* each kind of repeated layer without recomputation */
+  struct pz_layer_step *again; /* each kind with the plan's recomputation */
 };
 
-/* Parameters on a device.  Experts are counted apart, because they are distributed in another
- * way. */
+/* Parameters on a device.  Experts are counted separately, because they are sharded differently. */
 struct pz_step_params {
   double dense, expert;           /* all parameters */
   double trained, trained_expert; /* those with a gradient */
@@ -34,31 +33,31 @@ static inline void pz_step_params_add(struct pz_step_params *sum,
 enum { PZ_KERNEL_VARIANTS = 6, PZ_TIMED_PLANS = 8 };
 
 struct pz_step_model {
-  struct pz_arena arena; /* of the model's tables */
+  struct pz_arena arena; /* holds the model's tables */
   struct pz_arena work;  /* intermediate data of the plan that is timed or priced */
   struct pz_workload *workload;
-  struct pz_workload *half_workload; /* one half of a split microbatch, or NULL if not split */
+  struct pz_workload *half_workload; /* graphs of half a microbatch, or NULL if it is not split */
   struct pz_workload
-      *fullest_workload; /* of the device with the most tokens, or NULL if even load */
+      *fullest_workload; /* graphs of the device with the most tokens, or NULL if loads are even */
   double imbalance;      /* tokens of the busiest expert device over the mean */
   struct pz_cost cost;
   const struct pz_constants *constants;
-  struct pz_layer_kinds kinds;         /* of repeated layers */
-  int64_t n_blocks;                    /* repeated layers of all kinds */
-  int64_t seq;                         /* tokens of a sample, on all devices of the context */
+  struct pz_layer_kinds kinds; /* kinds of repeated layers */
+  int64_t n_blocks;            /* number of repeated layers of all kinds */
+  int64_t seq;                 /* tokens of a sample, before context parallelism divides them */
   struct pz_step_params *block_params; /* by kind of repeated layer */
   struct pz_step_params before_params, after_params;
-  double tied_params; /* of an embedding that is the head too */
+  double tied_params; /* parameters of an embedding that is also the head */
   struct pz_memory_model memory;
 
-  /* kernels by layer, for plans with each dispatcher of experts' tokens and set of CUDA graphs */
+  /* Kernel times by layer, for each dispatcher and set of CUDA graphs. */
   struct pz_kernel_variant {
     int dispatcher, cuda_graphs;
     struct pz_layer_kernels *kernels;
   } variant[PZ_KERNEL_VARIANTS];
   int n_variants;
-  const struct pz_layer_kernels *kernels; /* of the plan that was timed last */
-  struct pz_op_run *runs;          /* of these kernels, if passes are scheduled; otherwise NULL */
+  const struct pz_layer_kernels *kernels; /* the variant of the plan that was timed last */
+  struct pz_op_run *runs;          /* runs of these kernels, or NULL unless passes are scheduled */
   struct pz_solved_passes *solved; /* NULL unless passes are scheduled */
 
   /* Layer times of the plans that were timed last: first those with bounds of schedules, then
@@ -66,15 +65,16 @@ struct pz_step_model {
   struct pz_timed_plan {
     struct pz_timed_plan_key {
       int recompute, overlap, saved, modules, pipeline, dispatcher, cuda_graphs;
-      int64_t devices;               /* on a torus, otherwise 0 */
-      int64_t shards, expert_shards; /* of gradients that every microbatch scatters, otherwise 1 */
+      int64_t devices; /* devices of the plan on a torus, otherwise 0 */
+      int64_t shards,
+          expert_shards; /* shards of gradients scattered in every microbatch, otherwise 1 */
       bool several_microbatches, gathers_weights, autocasts;
     } key;
     bool valid;
     struct pz_model_steps steps;
   } timed[2 * PZ_TIMED_PLANS];
-  uint32_t n_timed;                   /* a new plan replaces the oldest */
-  const struct pz_model_steps *steps; /* of the plan that was timed last */
+  uint32_t n_timed; /* number of plans timed so far; a new plan replaces the oldest */
+  const struct pz_model_steps *steps; /* layer times of the plan that was timed last */
 };
 
 /* How passes are timed on a chip whose operators are scheduled: by a lower bound, or by a
@@ -88,8 +88,8 @@ struct pz_step_model *pz_step_model_new(struct pz_call *call, const struct pz_jo
                                         const struct pz_plan *plan);
 void pz_step_model_free(void *model); /* accepts NULL */
 
-/* Moves the model to another chip of the same kind (chips that differ in calibration need another
- * model) and another network.  GEMM times are taken from `times` unless it is NULL. */
+/* Changes the chip and the network of the model.  The chips must have the same calibration.
+ * GEMM times are taken from `times` unless it is NULL. */
 void pz_step_model_set_chip(struct pz_call *call, struct pz_step_model *model,
                             const struct pz_chip *chip, const struct pz_cluster *network,
                             const struct pz_plan *plan, struct pz_product_times *times);
@@ -132,8 +132,8 @@ struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *m
  * bounds of the pipeline and of schedules. */
 double pz_step_bound(struct pz_call *call, struct pz_step_model *model, const struct pz_plan *plan);
 
-/* Returns the part by which a step on so many devices is longer because it waits for the slowest
- * of them: jitter of hosts, clocks and the network in every collective.  It is 0 on an instant
+/* Returns the part by which a step on `devices` is longer because it waits for the slowest of
+ * them: jitter of hosts, clocks and the network in every collective.  It is 0 on an instant
  * network.  (1 + this) / devices falls with the number of devices, so that a lower bound for all
  * plans of a question may use its largest number.  `constants` and `network` may be NULL. */
 double pz_step_waiting(const struct pz_constants *constants, const struct pz_cluster *network,

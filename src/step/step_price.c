@@ -2,9 +2,9 @@
  *
  * The step is the simulated pipeline of the stages, the exchange of gradients and weights between
  * replicas, the optimizer, and the waiting for stragglers; find_terms() divides the pipeline's
- * time into the terms of a prediction. Collectives run beside compute as the plan's overlap says:
- * a *window* is such a stretch of compute, and exposed_s() tells what a collective adds to it.
- * The bound of a step (pz_step_bound) replaces the simulation by a lower bound.
+ * time into the terms of a prediction. Collectives run beside compute if the plan overlaps them: a
+ * *window* is the compute beside a collective, and exposed_s() returns what the collective adds to
+ * its time. The bound of a step (pz_step_bound) replaces the simulation by a lower bound.
  *
  * A *chunk* is the group of layers that a stage runs in one pass; a stage has one chunk in each of
  * its slots.  Sections: layers of a chunk, windows, chunks in time, gradient exchange, optimizer,
@@ -26,42 +26,43 @@
 struct pricing {
   struct pz_step_model *model;
   const struct pz_plan *plan;
-  int64_t microbatches; /* of a replica in a step */
+  int64_t microbatches; /* microbatches of a replica in a step */
   struct pz_pipeline_shape shape;
   struct pz_plan_layers layers;
-  struct pz_wire_time send;     /* of a microbatch's activations to the next stage */
+  struct pz_wire_time send;     /* time to send a microbatch's activations to the next stage */
   bool overlaps_send;           /* sends run beside the pass of a chunk */
-  struct pz_step_params params; /* of a device of the largest stage */
-  double host_bytes_per_s;      /* between a device and its host, each way */
-  /* If device, host and network interface share a PCIe switch, the device has one link for all.
-   * These are the parts of that link which copies to the host and traffic between nodes use at
-   * their full rates. */
+  struct pz_step_params params; /* parameters of a device of the largest stage */
+  double host_bytes_per_s;      /* rate between a device and its host, each way */
+  /* The parts of the device's PCIe link that host copies and traffic between nodes use at their
+   * full rates.  They share the link if the network interface is behind the same switch. */
   double host_part, network_part;
 };
 
 /* ---- layers of a chunk ---------------------------------------------------------------------- */
 
-/* The layers of one kind in a chunk. */
+/* The number of layers of one kind in a chunk, and how many of them are recomputed. */
 struct chunk_layers {
-  int64_t all, recomputed;
+  int64_t total, recomputed;
 };
 
+/* Counts the layers of a kind in a chunk. */
 static struct chunk_layers chunk_layers(const struct pz_step_model *model,
                                         const struct pz_plan *plan,
                                         const struct pz_pipeline_shape *shape,
                                         const struct pz_plan_layers *layers, int64_t chunk,
                                         uint32_t kind) {
   const struct pz_layer_kinds *kinds = &model->kinds;
-  struct chunk_layers count = {.all = pz_layers_at(layers, chunk)};
+  struct chunk_layers count = {.total = pz_layers_at(layers, chunk)};
   if (plan->recompute != PZ_RECOMPUTATION_NONE)
     count.recomputed =
-        pz_plan_recomputed_layers(plan, pz_pipeline_stage_of(shape, (uint32_t)chunk), count.all);
+        pz_plan_recomputed_layers(plan, pz_pipeline_stage_of(shape, (uint32_t)chunk), count.total);
   if (kinds->n == 1) return count;
   int64_t start = pz_layers_before(layers, chunk);
-  return (struct chunk_layers){pz_kind_count(kinds, kind, start, count.all),
+  return (struct chunk_layers){pz_kind_count(kinds, kind, start, count.total),
                                pz_kind_count(kinds, kind, start, count.recomputed)};
 }
 
+/* Like chunk_layers(), for the plan that is being priced. */
 static struct chunk_layers layers_of_chunk(const struct pricing *pricing, int64_t chunk,
                                            uint32_t kind) {
   return chunk_layers(pricing->model, pricing->plan, &pricing->shape, &pricing->layers, chunk,
@@ -87,33 +88,35 @@ static int64_t last_chunk(const struct pricing *pricing) {
   return pricing->plan->pp * pricing->plan->vpp - 1;
 }
 
-/* Bidirectional pipelines have two copies of every stage, and each copy runs this part of the
- * microbatches. */
+/* Returns the part of the microbatches that each copy of a stage runs: half of them in
+ * bidirectional pipelines, which have two copies. */
 static double copy_part(const struct pricing *pricing) {
   return 1.0 / (double)pz_pipeline_copies(pricing->shape.order);
 }
 
 /* ---- windows -------------------------------------------------------------------------------- */
 
-/* Compute that collectives may run beside: passes of layers.  All in seconds. */
+/* Passes of layers that collectives may run beside, in seconds. */
 struct window {
-  double s;
+  double pass_s;
   double kernels_s, contended_s; /* kernels alone, and while collectives run beside them */
-  double busy_s[PZ_WIRES];       /* links, by the collectives of the layers */
-  double host_copy_s;            /* activations on their way to the host or back */
-  double host_wait_s;            /* for which the passes wait for these copies */
+  double busy_s[PZ_WIRES];       /* busy time of the links by the layers' own collectives */
+  double host_copy_s;            /* copies of activations to the host or back */
+  double host_wait_s;            /* time for which the passes wait for these copies */
 };
 
+/* Adds the passes of `times` equal layers to a window. */
 static void add_layers(struct window *window, const struct pz_pass *pass, double pass_s,
                        double times) {
-  window->s += times * pass_s;
+  window->pass_s += times * pass_s;
   window->kernels_s += times * pz_kernels_s(pass);
   window->contended_s += times * pass->contended_s;
   for (int i = 0; i < PZ_WIRES; i++) window->busy_s[i] += times * pass->busy_s[i];
 }
 
+/* Adds a window to a sum, multiplied by `times`. */
 static void add_window(struct window *sum, const struct window *window, double times) {
-  sum->s += times * window->s;
+  sum->pass_s += times * window->pass_s;
   sum->kernels_s += times * window->kernels_s;
   sum->contended_s += times * window->contended_s;
   sum->host_copy_s += times * window->host_copy_s;
@@ -129,22 +132,22 @@ static double host_link_s(const struct pricing *pricing, double host_copy_s, dou
   return pz_fmax(host_copy_s, pricing->host_part * host_copy_s + pricing->network_part * outer_s);
 }
 
-/* Returns what a collective adds to a window: it slows the kernels down, waits for links that
- * other collectives keep busy, and may be longer than the window.  While collectives of the window
- * run, or the host launches, nothing is slowed. */
+/* Returns the seconds that a collective adds to a window: it slows kernels down, waits for links
+ * that other collectives occupy, and may be longer than the window.  Only the kernels of the
+ * window are slowed down. */
 static double exposed_s(const struct pricing *pricing, const struct window *window,
                         const struct pz_wire_time *time) {
   double slowdown = 1, kernel_part = 0;
   if (window->kernels_s > 0) slowdown = pz_fmax(1, window->contended_s / window->kernels_s);
-  if (window->s > 0) kernel_part = pz_fmin(1, window->kernels_s / window->s);
+  if (window->pass_s > 0) kernel_part = pz_fmin(1, window->kernels_s / window->pass_s);
   double window_slowdown = 1 / (1 - kernel_part * (1 - 1 / slowdown));
-  double s = pz_beside_exposed_s(time->s, window->s, window_slowdown);
+  double added_s = pz_beside_exposed_s(time->s, window->pass_s, window_slowdown);
   for (int i = 0; i < PZ_WIRES; i++)
-    s = pz_fmax(s, time->busy_s[i] + window->busy_s[i] - window->s);
+    added_s = pz_fmax(added_s, time->busy_s[i] + window->busy_s[i] - window->pass_s);
   double outer_s = time->busy_s[PZ_WIRE_OUTER] + window->busy_s[PZ_WIRE_OUTER];
   double link_s = host_link_s(pricing, window->host_copy_s, outer_s);
-  s = pz_fmax(s, link_s - window->s - window->host_wait_s);
-  return pz_fmax(0, s);
+  added_s = pz_fmax(added_s, link_s - window->pass_s - window->host_wait_s);
+  return pz_fmax(0, added_s);
 }
 
 /* The passes of a chunk for one microbatch. */
@@ -152,18 +155,20 @@ struct chunk_windows {
   struct window forward, backward;
 };
 
+/* Returns the windows of a chunk. */
 static struct chunk_windows chunk_windows(const struct pricing *pricing, int64_t chunk) {
   const struct pz_step_model *model = pricing->model;
   const struct pz_model_steps *steps = model->steps;
-  struct chunk_windows windows = {{.s = 0}, {.s = 0}};
+  struct chunk_windows windows = {{.pass_s = 0}, {.pass_s = 0}};
   struct window *forward = &windows.forward, *backward = &windows.backward;
   for (uint32_t kind = 0; kind < model->kinds.n; kind++) {
     const struct pz_layer_step *block = &steps->block[kind], *again = &steps->again[kind];
-    struct chunk_layers n = layers_of_chunk(pricing, chunk, kind);
-    add_layers(forward, &block->forward, block->forward_s, (double)n.all);
-    add_layers(backward, &block->backward, block->backward_s, (double)(n.all - n.recomputed));
-    if (n.recomputed)
-      add_layers(backward, &again->backward, again->backward_s, (double)n.recomputed);
+    struct chunk_layers counts = layers_of_chunk(pricing, chunk, kind);
+    add_layers(forward, &block->forward, block->forward_s, (double)counts.total);
+    add_layers(backward, &block->backward, block->backward_s,
+               (double)(counts.total - counts.recomputed));
+    if (counts.recomputed)
+      add_layers(backward, &again->backward, again->backward_s, (double)counts.recomputed);
   }
   if (chunk == 0) {
     add_layers(forward, &steps->before.forward, steps->before.forward_s, 1);
@@ -180,16 +185,15 @@ static struct chunk_windows chunk_windows(const struct pricing *pricing, int64_t
     struct window *window = d ? backward : forward;
     double link_s = host_link_s(pricing, copy_s, window->busy_s[PZ_WIRE_OUTER]);
     window->host_copy_s = copy_s;
-    window->host_wait_s = pz_fmax(0, link_s - window->s);
+    window->host_wait_s = pz_fmax(0, link_s - window->pass_s);
   }
   return windows;
 }
 
 /* ---- chunks in time ------------------------------------------------------------------------- */
 
-/* Returns the exposed part of a transfer between stages beside a pass.  A stage sends and receives
- * on its own stream, so that both ways take its time; if they are not overlapped, host and device
- * wait for each other besides. */
+/* Returns the exposed seconds of a transfer between stages.  A transfer that is not overlapped
+ * also makes host and device wait for each other. */
 static double send_s(const struct pricing *pricing, const struct window *pass) {
   const struct pz_step_model *model = pricing->model;
   if (pricing->plan->pp == 1) return 0;
@@ -207,10 +211,12 @@ struct chunk_times {
  * model. */
 static bool is_same_chunk(const struct pricing *pricing, int64_t a, int64_t b) {
   if (pricing->model->kinds.n != 1 || a <= 0 || b >= last_chunk(pricing)) return false;
-  struct chunk_layers n_a = layers_of_chunk(pricing, a, 0), n_b = layers_of_chunk(pricing, b, 0);
-  return n_a.all == n_b.all && n_a.recomputed == n_b.recomputed;
+  struct chunk_layers layers_a = layers_of_chunk(pricing, a, 0),
+                      layers_b = layers_of_chunk(pricing, b, 0);
+  return layers_a.total == layers_b.total && layers_a.recomputed == layers_b.recomputed;
 }
 
+/* Computes the pass times of all chunks. */
 static void time_chunks(const struct pricing *pricing, const struct chunk_times *times) {
   const struct pz_step_model *model = pricing->model;
   for (int64_t chunk = 0; chunk <= last_chunk(pricing); chunk++) {
@@ -225,14 +231,15 @@ static void time_chunks(const struct pricing *pricing, const struct chunk_times 
     bool last = chunk == last_chunk(pricing);
     double weight_gradient_s = last ? model->steps->after.backward.weight_gradient_s : 0;
     for (uint32_t kind = 0; kind < model->kinds.n; kind++)
-      weight_gradient_s += (double)layers_of_chunk(pricing, chunk, kind).all *
+      weight_gradient_s += (double)layers_of_chunk(pricing, chunk, kind).total *
                            model->steps->block[kind].backward.weight_gradient_s;
-    times->forward_s[chunk] = forward->s + send_s(pricing, forward) + forward->host_wait_s;
-    times->backward_s[chunk] = backward->s + send_s(pricing, backward) + backward->host_wait_s;
+    times->forward_s[chunk] = forward->pass_s + send_s(pricing, forward) + forward->host_wait_s;
+    times->backward_s[chunk] = backward->pass_s + send_s(pricing, backward) + backward->host_wait_s;
     times->weight_gradient_s[chunk] = weight_gradient_s;
   }
 }
 
+/* Returns the pipeline to simulate. */
 static struct pz_pipeline make_pipeline(const struct pricing *pricing,
                                         const struct chunk_times *times) {
   return (struct pz_pipeline){.stages = (uint32_t)pricing->plan->pp,
@@ -247,7 +254,7 @@ static struct pz_pipeline make_pipeline(const struct pricing *pricing,
 /* ---- exchange of gradients and weights ------------------------------------------------------ */
 
 /* Returns the parameters of a device of a stage.  If the first and the last stage are different,
- * an embedding that is the head too has a copy in both. */
+ * both hold a copy of an embedding that is also the head. */
 static struct pz_step_params stage_params(const struct pricing *pricing, int64_t stage) {
   const struct pz_step_model *model = pricing->model;
   struct pz_step_params params = {.dense = 0};
@@ -256,7 +263,7 @@ static struct pz_step_params stage_params(const struct pricing *pricing, int64_t
     bool last = chunk == last_chunk(pricing);
     for (uint32_t kind = 0; kind < model->kinds.n; kind++)
       pz_step_params_add(&params, &model->block_params[kind],
-                         (double)layers_of_chunk(pricing, chunk, kind).all);
+                         (double)layers_of_chunk(pricing, chunk, kind).total);
     if (chunk == 0) pz_step_params_add(&params, &model->before_params, 1);
     if (last) pz_step_params_add(&params, &model->after_params, 1);
     if (last && pz_pipeline_separates_ends(&pricing->shape)) {
@@ -267,12 +274,12 @@ static struct pz_step_params stage_params(const struct pricing *pricing, int64_t
   return params;
 }
 
-/* Parameters that a group of devices has in common.  Replicas have the same parameters; optimizer
- * state, and with ZeRO 2 and 3 gradients and weights, are divided over `shards` of them. */
+/* A group of devices with the same parameters.  ZeRO divides their optimizer state (stages 2 and
+ * 3 also gradients and weights) over `shards` of the replicas. */
 struct param_group {
-  double params, trained; /* on a device, undivided */
+  double params, trained; /* parameters of a device before sharding */
   int64_t replicas, shards;
-  int64_t stride; /* between the members of the group, in devices */
+  int64_t stride; /* distance between members of the group, in devices */
 };
 
 /* Returns the group that holds the dense parameters of the largest stage, or its experts, which
@@ -298,24 +305,25 @@ struct exchange_times {
   struct pz_wire_time gather, regather, scatter, last;
 };
 
-/* Returns the time of n collectives of a group over `bytes` in all.  Some frameworks gather within
- * the node what its devices have in common, and then each gathers for the whole node. */
+/* Returns the time of n_collectives of a group over `bytes` in total.  With node_gather, each
+ * device gathers for all devices of its node. */
 static struct pz_wire_time group_time(const struct pricing *pricing,
                                       const struct param_group *group, enum pz_collective kind,
-                                      double bytes, double n) {
+                                      double bytes, double n_collectives) {
   const struct pz_cluster *network = &pricing->model->cost.net;
   double times = 1;
   struct pz_wire_time sum = {.s = 0};
   if (pz_plan_framework(pricing->plan)->node_gather && network->n_levels > 1 &&
       group->shards * group->stride > network->level[0].devices)
     times = (double)pz_max(1, network->level[0].devices / group->stride);
-  struct pz_wire_time one =
-      pz_network_time(pricing->model->constants, network, kind, times * bytes / n,
+  struct pz_wire_time collective =
+      pz_network_time(pricing->model->constants, network, kind, times * bytes / n_collectives,
                       (struct pz_group){group->shards, group->stride});
-  pz_wire_add(&sum, &one, n);
+  pz_wire_add(&sum, &collective, n_collectives);
   return sum;
 }
 
+/* Adds the collectives of a group of parameters. */
 static void add_exchange(const struct pricing *pricing, const struct param_group *group,
                          struct exchange_times *times) {
   static const double WEIGHT_BYTES = 2;
@@ -323,41 +331,42 @@ static void add_exchange(const struct pricing *pricing, const struct param_group
   const struct pz_step_model *model = pricing->model;
   const struct pz_constants *constants = model->constants;
   if (group->replicas <= 1 || !(group->params > 0)) return;
-  double n; /* collectives of one exchange: one for each layer, or for each bucket of parameters */
+  double n_collectives; /* one for each layer, or for each bucket of parameters */
   if (pz_plan_gathers_per_layer(plan))
-    n = (double)(model->n_blocks + model->workload->n_layers - 1);
+    n_collectives = (double)(model->n_blocks + model->workload->n_layers - 1);
   else
-    n = ceil(group->trained / pz_fmax(constants->bucket_params,
+    n_collectives =
+        ceil(group->trained / pz_fmax(constants->bucket_params,
                                       constants->replica_params * (double)group->replicas));
-  double gathered = plan->zero > 2 ? group->params : group->trained;
+  double gathered_params = plan->zero > 2 ? group->params : group->trained;
   enum pz_collective reduce = plan->zero ? PZ_COLLECTIVE_REDUCE_SCATTER : PZ_COLLECTIVE_ALL_REDUCE;
-  struct pz_wire_time gather =
-      group_time(pricing, group, PZ_COLLECTIVE_ALL_GATHER, gathered * WEIGHT_BYTES, n);
+  struct pz_wire_time gather = group_time(pricing, group, PZ_COLLECTIVE_ALL_GATHER,
+                                          gathered_params * WEIGHT_BYTES, n_collectives);
   struct pz_wire_time scatter =
-      group_time(pricing, group, reduce, group->trained * plan->grad_bytes, n);
+      group_time(pricing, group, reduce, group->trained * plan->grad_bytes, n_collectives);
   if (pz_plan_gathers_per_layer(plan)) pz_wire_add(&times->regather, &gather, 1);
   if (plan->zero) pz_wire_add(&times->gather, &gather, 1);
   pz_wire_add(&times->scatter, &scatter, 1);
-  /* hybrid sharding: all-reduce of the shards between groups that each hold a whole copy */
-  struct pz_group copies = {group->replicas / group->shards, group->stride * group->shards};
-  if (copies.devices <= 1) return;
+  /* hybrid sharding all-reduces the shards between groups that each hold a whole copy */
+  struct pz_group shard_replicas = {group->replicas / group->shards, group->stride * group->shards};
+  if (shard_replicas.devices <= 1) return;
   double bytes = group->trained / (double)group->shards * plan->grad_bytes;
-  struct pz_wire_time reduced =
-      pz_network_time(constants, &model->cost.net, PZ_COLLECTIVE_ALL_REDUCE, bytes / n, copies);
-  pz_wire_add(&times->last, &reduced, n);
+  struct pz_wire_time all_reduce = pz_network_time(
+      constants, &model->cost.net, PZ_COLLECTIVE_ALL_REDUCE, bytes / n_collectives, shard_replicas);
+  pz_wire_add(&times->last, &all_reduce, n_collectives);
 }
 
 /* Returns the passes of a microbatch through the first stage, whose backward pass is the last of
  * the pipeline. */
 static struct chunk_windows first_stage_windows(const struct pricing *pricing) {
-  struct chunk_windows sum = {{.s = 0}, {.s = 0}};
+  struct chunk_windows sum = {{.pass_s = 0}, {.pass_s = 0}};
   double part = copy_part(pricing);
   for (uint32_t slot = 0; slot < pz_pipeline_slots(&pricing->shape); slot++) {
     struct chunk_windows chunk = chunk_windows(pricing, chunk_at(pricing, 0, slot));
     for (int d = 0; d < 2; d++) {
       struct window *window = d ? &chunk.backward : &chunk.forward;
       struct window *stage = d ? &sum.backward : &sum.forward;
-      window->s += send_s(pricing, window);
+      window->pass_s += send_s(pricing, window);
       add_window(stage, window, part);
       if (pricing->plan->pp > 1)
         for (int i = 0; i < PZ_WIRES; i++) stage->busy_s[i] += part * pricing->send.busy_s[i];
@@ -366,35 +375,36 @@ static struct chunk_windows first_stage_windows(const struct pricing *pricing) {
   return sum;
 }
 
-/* Collectives with compute beside them, and the seconds of those without. */
+/* Collectives that run beside compute, and those that run alone. */
 struct overlap {
   struct pz_wire_time beside;
   double alone_s;
 };
 
-/* Adds a collective, as far as the plan overlaps it.  If every layer has collectives of its own,
- * those of the ends of the model and of its first or last repeated layer have nothing beside
- * them; in a compiled loop over layers, those for the first of the four groups of GEMMs of every
- * layer. */
+/* Adds a collective, divided into the parts that run alone and beside compute.  Without overlap,
+ * all of it runs alone.  With a collective for each layer, those of the ends of the model and of
+ * one repeated layer run alone; in a compiled loop over layers, those of the first of four
+ * groups of GEMMs. */
 static void add_overlap(const struct pricing *pricing, struct overlap *overlap,
                         const struct pz_wire_time *time, bool overlaps) {
   static const double GROUPS = 4;
   const struct pz_step_model *model = pricing->model;
-  double alone = 1;
+  double alone_part = 1;
   if (overlaps && !pz_plan_gathers_per_layer(pricing->plan)) {
-    alone = 0;
+    alone_part = 0;
   } else if (overlaps && pz_framework_compiles(pz_plan_framework(pricing->plan))) {
-    alone = 1 / GROUPS;
+    alone_part = 1 / GROUPS;
   } else if (overlaps) {
-    double all = pricing->params.dense + pricing->params.expert;
-    double ends = model->before_params.dense + model->after_params.dense;
-    double layer = model->block_params[0].dense + model->block_params[0].expert;
-    alone = pz_fmin(1, (ends + layer) / all);
+    double stage_params = pricing->params.dense + pricing->params.expert;
+    double end_params = model->before_params.dense + model->after_params.dense;
+    double layer_params = model->block_params[0].dense + model->block_params[0].expert;
+    alone_part = pz_fmin(1, (end_params + layer_params) / stage_params);
   }
-  overlap->alone_s += alone * time->s;
-  pz_wire_add(&overlap->beside, time, 1 - alone);
+  overlap->alone_s += alone_part * time->s;
+  pz_wire_add(&overlap->beside, time, 1 - alone_part);
 }
 
+/* Returns the exposed seconds of collectives beside a window. */
 static double overlap_s(const struct pricing *pricing, const struct window *window,
                         const struct overlap *overlap) {
   return overlap->alone_s + exposed_s(pricing, window, &overlap->beside);
@@ -403,10 +413,9 @@ static double overlap_s(const struct pricing *pricing, const struct window *wind
 /* Returns the exposed seconds of the exchange that happens once a step, beside a stage's passes of
  * a microbatch.
  *
- * Interleaved stages exchange chunk by chunk, each beside the passes of a whole group of
- * microbatches through the other chunks.  One chunk has less beside it: the weights of the first
- * are gathered beside its own pass, and the gradients of the last are sent after it (Megatron
- * Core, schedules.py: param_sync_func, grad_sync_func). */
+ * Interleaved stages exchange each chunk beside the passes of a group of microbatches through the
+ * other chunks.  The first chunk gathers its weights beside its own pass only, and the last one
+ * sends its gradients after it (Megatron Core, schedules.py: param_sync_func, grad_sync_func). */
 static double exchange_once_s(const struct pricing *pricing, const struct window *window,
                               const struct overlap *overlap, bool gradients) {
   const struct pz_plan *plan = pricing->plan;
@@ -414,16 +423,18 @@ static double exchange_once_s(const struct pricing *pricing, const struct window
   if (pricing->shape.order != PZ_PIPELINE_INTERLEAVED || chunks < 2 ||
       pz_plan_gathers_per_layer(plan))
     return overlap_s(pricing, window, overlap);
-  double group = (double)pz_min(plan->pp, pricing->microbatches), own = gradients ? 0 : 1;
-  struct window own_pass = {.s = 0}, passes = {.s = 0};
-  struct overlap chunk = {.alone_s = overlap->alone_s / chunks};
-  add_window(&own_pass, window, own / chunks);
-  add_window(&passes, window, ((chunks - 1) * group + own) / chunks);
-  pz_wire_add(&chunk.beside, &overlap->beside, 1 / chunks);
-  return pz_fmax(overlap_s(pricing, &own_pass, &chunk), overlap_s(pricing, &passes, overlap));
+  double microbatch_group = (double)pz_min(plan->pp, pricing->microbatches),
+         own_passes = gradients ? 0 : 1;
+  struct window own_pass = {.pass_s = 0}, passes = {.pass_s = 0};
+  struct overlap chunk_overlap = {.alone_s = overlap->alone_s / chunks};
+  add_window(&own_pass, window, own_passes / chunks);
+  add_window(&passes, window, ((chunks - 1) * microbatch_group + own_passes) / chunks);
+  pz_wire_add(&chunk_overlap.beside, &overlap->beside, 1 / chunks);
+  return pz_fmax(overlap_s(pricing, &own_pass, &chunk_overlap),
+                 overlap_s(pricing, &passes, overlap));
 }
 
-/* Returns by how much kernels are longer because links that are busy beside them take a part of
+/* Returns the seconds by which kernels are longer because concurrent link traffic uses a part of
  * the chip's power. */
 static double power_s(const struct pricing *pricing, const struct param_group groups[2],
                       double hidden_s, double all_s) {
@@ -449,13 +460,13 @@ static void find_exchange(const struct pricing *pricing, struct pz_prediction *o
   struct overlap forward = {.alone_s = 0}, backward = {.alone_s = 0};
   bool overlaps_gradients = plan->overlap & PZ_OVERLAP_GRAD;
   bool overlaps_params = plan->overlap & PZ_OVERLAP_PARAM;
-  double gathers = pz_plan_gathers_per_layer(plan) ? (double)pricing->microbatches : 1;
-  double scatters = pz_plan_scatters_per_microbatch(plan) ? (double)pricing->microbatches : 1;
+  double n_gathers = pz_plan_gathers_per_layer(plan) ? (double)pricing->microbatches : 1;
+  double n_scatters = pz_plan_scatters_per_microbatch(plan) ? (double)pricing->microbatches : 1;
   add_exchange(pricing, &groups[0], &times);
   add_exchange(pricing, &groups[1], &times);
   out->parts.gradient_s = 0;
   if (pz_pipeline_separates_ends(&pricing->shape) && model->tied_params > 0) {
-    /* both copies of a tied matrix get the sum of their gradients */
+    /* the two copies of a tied matrix all-reduce their gradients */
     struct pz_group ends = {2, plan->tp * pz_plan_replicas(plan) * (plan->pp - 1)};
     out->parts.gradient_s =
         pz_network_s(model->constants, &model->cost.net, PZ_COLLECTIVE_ALL_REDUCE,
@@ -466,41 +477,42 @@ static void find_exchange(const struct pricing *pricing, struct pz_prediction *o
   add_overlap(pricing, &forward, &times.gather, overlaps_params);
   add_overlap(pricing, &backward, &times.regather, overlaps_params);
   add_overlap(pricing, &backward, &times.scatter, overlaps_gradients);
-  struct overlap last = backward;
-  /* a compiled loop over layers has all its gradients only at its end */
+  struct overlap last_backward = backward;
+  /* a compiled loop over layers has its gradients only at its end */
   if (pz_framework_compiles(pz_plan_framework(plan)) || !overlaps_gradients)
-    last.alone_s += times.last.s;
+    last_backward.alone_s += times.last.s;
   else
-    pz_wire_add(&last.beside, &times.last, 1);
-  double gather_s = gathers > 1 ? gathers * overlap_s(pricing, &windows.forward, &forward)
-                                : exchange_once_s(pricing, &windows.forward, &forward, false);
-  double exposed = gather_s + (scatters - 1) * overlap_s(pricing, &windows.backward, &backward) +
-                   exchange_once_s(pricing, &windows.backward, &last, true);
-  double all =
-      gathers * (times.gather.s + times.regather.s) + scatters * times.scatter.s + times.last.s;
-  out->gradient_hidden_s = pz_fmax(0, all - exposed); /* rounding may make it negative */
-  out->parts.gradient_s += exposed + power_s(pricing, groups, out->gradient_hidden_s, all);
+    pz_wire_add(&last_backward.beside, &times.last, 1);
+  double gather_s = n_gathers > 1 ? n_gathers * overlap_s(pricing, &windows.forward, &forward)
+                                  : exchange_once_s(pricing, &windows.forward, &forward, false);
+  double exchange_s = gather_s +
+                      (n_scatters - 1) * overlap_s(pricing, &windows.backward, &backward) +
+                      exchange_once_s(pricing, &windows.backward, &last_backward, true);
+  double total_s =
+      n_gathers * (times.gather.s + times.regather.s) + n_scatters * times.scatter.s + times.last.s;
+  out->gradient_hidden_s = pz_fmax(0, total_s - exchange_s); /* rounding may make it negative */
+  out->parts.gradient_s += exchange_s + power_s(pricing, groups, out->gradient_hidden_s, total_s);
 }
 
-/* Finds the time of the optimizer.  Offloaded state is updated on the host while gradients go down
- * and weights come back, each way at the link's rate. */
+/* Finds the time of the optimizer.  The host updates offloaded state while gradients and weights
+ * are copied, in both directions at the rate of the link. */
 static void find_optimizer(const struct pricing *pricing, struct pz_prediction *out) {
   static const double GRADIENT_BYTES = 4;
   const struct pz_plan *plan = pricing->plan;
   const struct pz_step_model *model = pricing->model;
   const struct pz_constants *constants = model->constants;
   struct param_group dense = param_group(pricing, false), expert = param_group(pricing, true);
-  double own = dense.trained / (double)(plan->zero ? dense.shards : 1) +
-               expert.trained / (double)(plan->zero ? expert.shards : 1);
+  double device_params = dense.trained / (double)(plan->zero ? dense.shards : 1) +
+                         expert.trained / (double)(plan->zero ? expert.shards : 1);
   double host_fraction = pz_plan_host_optimizer_fraction(plan);
-  double on_device = own * (1 - host_fraction);
+  double updated_params = device_params * (1 - host_fraction);
   struct pz_power update = pz_cost_optimizer_step(
-      &model->cost, on_device * pz_plan_optimizer_bytes(plan, model->memory.experts), on_device,
-      constants->optimizer_efficiency);
+      &model->cost, updated_params * pz_plan_optimizer_bytes(plan, model->memory.experts),
+      updated_params, constants->optimizer_efficiency);
   double device_s = pz_corrected(model->cost.chip.correction.elementwise) * update.latency_s;
   out->parts.optimizer_s = device_s;
   if (!(host_fraction > 0)) return;
-  double host_s = own * host_fraction *
+  double host_s = device_params * host_fraction *
                   pz_fmax(constants->host_update_bytes / constants->host_update_bytes_per_s,
                           GRADIENT_BYTES / pricing->host_bytes_per_s);
   out->parts.optimizer_s = pz_fmax(device_s, host_s);
@@ -512,22 +524,22 @@ static void find_optimizer(const struct pricing *pricing, struct pz_prediction *
 static struct pz_layer_step stage_step(const struct pricing *pricing, int64_t stage) {
   const struct pz_model_steps *steps = pricing->model->steps;
   struct pz_layer_step sum = {.forward_s = 0};
-  double part = copy_part(pricing);
+  double copy_share = copy_part(pricing);
   for (uint32_t slot = 0; slot < pz_pipeline_slots(&pricing->shape); slot++) {
     int64_t chunk = chunk_at(pricing, stage, slot);
     for (uint32_t kind = 0; kind < pricing->model->kinds.n; kind++) {
-      struct chunk_layers n = layers_of_chunk(pricing, chunk, kind);
-      pz_layer_step_add(&sum, &steps->block[kind], part * (double)(n.all - n.recomputed));
-      pz_layer_step_add(&sum, &steps->again[kind], part * (double)n.recomputed);
+      struct chunk_layers counts = layers_of_chunk(pricing, chunk, kind);
+      pz_layer_step_add(&sum, &steps->block[kind],
+                        copy_share * (double)(counts.total - counts.recomputed));
+      pz_layer_step_add(&sum, &steps->again[kind], copy_share * (double)counts.recomputed);
     }
-    if (chunk == 0) pz_layer_step_add(&sum, &steps->before, part);
-    if (chunk == last_chunk(pricing)) pz_layer_step_add(&sum, &steps->after, part);
+    if (chunk == 0) pz_layer_step_add(&sum, &steps->before, copy_share);
+    if (chunk == last_chunk(pricing)) pz_layer_step_add(&sum, &steps->after, copy_share);
   }
   return sum;
 }
 
-/* Exposed seconds of a stage for a microbatch: transfers between stages, and copies to the host
- * and back. */
+/* Exposed seconds of a stage for a microbatch: transfers between stages, and host copies. */
 struct stage_waits {
   double transfer_s, host_s;
 };
@@ -544,55 +556,54 @@ static struct stage_waits stage_waits(const struct pricing *pricing, int64_t sta
   return sum;
 }
 
-/* Divides the pipeline's time into terms: those of the slowest stage for all microbatches; the
- * rest is the bubble. */
+/* Divides the pipeline's time into the terms of the slowest stage and the bubble. */
 static void find_terms(const struct pricing *pricing, struct pz_prediction *out) {
   int64_t slowest = 0;
   struct pz_layer_step step = {.forward_s = 0};
   for (int64_t stage = 0; stage < pricing->plan->pp; stage++) {
-    struct pz_layer_step one = stage_step(pricing, stage);
-    if (one.forward_s + one.backward_s > step.forward_s + step.backward_s) {
-      step = one;
+    struct pz_layer_step stage_times = stage_step(pricing, stage);
+    if (stage_times.forward_s + stage_times.backward_s > step.forward_s + step.backward_s) {
+      step = stage_times;
       slowest = stage;
     }
   }
   const struct pz_pass *forward = &step.forward, *backward = &step.backward;
   struct stage_waits waits = stage_waits(pricing, slowest);
-  double n = (double)pricing->microbatches;
+  double microbatches = (double)pricing->microbatches;
   struct pz_training_parts *parts = &out->parts;
-  parts->products_s = n * (forward->gemm_s + backward->gemm_s);
-  parts->attention_s = n * (forward->attention_s + backward->attention_s);
-  parts->elementwise_s = n * (forward->elementwise_s + backward->elementwise_s);
-  parts->tensor_s = n * (forward->collective_s + backward->collective_s);
-  parts->launch_s = n * step.launch_s;
-  parts->expert_s = n * (forward->expert_s + backward->expert_s);
-  out->tensor_hidden_s = n * step.hidden_s;
-  out->expert_hidden_s = n * step.expert_hidden_s;
-  out->offload_s = n * waits.host_s;
-  parts->transfer_s = n * waits.transfer_s + out->offload_s;
+  parts->products_s = microbatches * (forward->gemm_s + backward->gemm_s);
+  parts->attention_s = microbatches * (forward->attention_s + backward->attention_s);
+  parts->elementwise_s = microbatches * (forward->elementwise_s + backward->elementwise_s);
+  parts->tensor_s = microbatches * (forward->collective_s + backward->collective_s);
+  parts->launch_s = microbatches * step.launch_s;
+  parts->expert_s = microbatches * (forward->expert_s + backward->expert_s);
+  out->tensor_hidden_s = microbatches * step.hidden_s;
+  out->expert_hidden_s = microbatches * step.expert_hidden_s;
+  out->offload_s = microbatches * waits.host_s;
+  parts->transfer_s = microbatches * waits.transfer_s + out->offload_s;
   parts->bubble_s =
       pz_fmax(0, out->step_s - parts->products_s - parts->attention_s - parts->elementwise_s -
                      parts->tensor_s - parts->expert_s - parts->launch_s - parts->transfer_s);
 }
 
-/* Returns the busy seconds of a device of a stage in a step: its passes, and exchange and
- * optimizer of its own parameters. */
+/* Returns the busy seconds of a device of a stage in a step: passes, exchange and optimizer. */
 static double busy_s(const struct pricing *pricing, int64_t stage) {
-  struct pricing own = *pricing;
-  struct pz_prediction one = {0};
+  struct pricing stage_pricing = *pricing;
+  struct pz_prediction exchange = {0};
   struct pz_layer_step step = stage_step(pricing, stage);
   struct stage_waits waits = stage_waits(pricing, stage);
-  own.params = stage_params(pricing, stage);
-  find_exchange(&own, &one);
-  find_optimizer(&own, &one);
+  stage_pricing.params = stage_params(pricing, stage);
+  find_exchange(&stage_pricing, &exchange);
+  find_optimizer(&stage_pricing, &exchange);
   double passes_s = step.forward_s + step.backward_s + waits.transfer_s + waits.host_s;
-  return (double)pricing->microbatches * passes_s + one.parts.gradient_s + one.parts.optimizer_s;
+  return (double)pricing->microbatches * passes_s + exchange.parts.gradient_s +
+         exchange.parts.optimizer_s;
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Finds the peak of the fullest stage, and what the allocator reserves for it; by stage in
- * *detail, unless it is NULL. */
+/* Finds the peak and the reserved bytes of the fullest stage.  Stores those of all stages in
+ * *detail unless it is NULL. */
 static void find_memory(struct pz_call *call, const struct pricing *pricing,
                         struct pz_prediction *out, struct pz_prediction_detail *detail) {
   const struct pz_step_model *model = pricing->model;
@@ -641,7 +652,7 @@ void pz_step_check(struct pz_call *call, const struct pz_step_model *model,
   pz_require_pipeline(call, &shape);
 }
 
-/* Checks the plan, times its layers, and prepares what the pricing of any part needs. */
+/* Checks the plan, times its layers, and computes the quantities that all terms need. */
 static struct pricing start_pricing(struct pz_call *call, struct pz_step_model *model,
                                     const struct pz_plan *plan, enum pz_timing timing) {
   const struct pz_chip *chip = &model->cost.chip;
@@ -655,15 +666,14 @@ static struct pricing start_pricing(struct pz_call *call, struct pz_step_model *
                             .layers = pz_plan_layers(plan, model->n_blocks)};
   pz_step_model_time(call, model, plan, pricing.microbatches, timing);
 
-  /* a shared link is as wide as the host's rate, or as the network interface behind the same
-   * switch needs */
-  bool shared = network->n_levels > 1 && !chip->host_own_link;
+  /* a shared link has the larger one of the rates of the host and of the network interface */
+  bool shares_link = network->n_levels > 1 && !chip->host_own_link;
   double host_rate =
       chip->host_bytes_per_s > 0 ? chip->host_bytes_per_s : constants->host_bytes_per_s;
-  double link_rate = pz_fmax(host_rate, shared ? network->level[1].bytes_per_s : 0);
+  double link_rate = pz_fmax(host_rate, shares_link ? network->level[1].bytes_per_s : 0);
   pricing.host_bytes_per_s = host_rate;
   pricing.host_part = host_rate / link_rate;
-  if (shared)
+  if (shares_link)
     pricing.network_part = pz_network_outer_rate(constants, &network->level[1]) / link_rate;
 
   if (plan->pp > 1) {
@@ -671,7 +681,7 @@ static struct pricing start_pricing(struct pz_call *call, struct pz_step_model *
     double bytes = (double)layer->output_bytes / (double)(plan->sp ? 1 : plan->tp);
     struct pz_group neighbours = {2, plan->tp * pz_plan_replicas(plan)};
     pricing.send = pz_network_time(constants, network, PZ_COLLECTIVE_SEND, bytes, neighbours);
-    /* with a split backward pass, gradients of weights fill the wait for a transfer */
+    /* in a split backward pass, weight gradients fill the wait for a transfer */
     pricing.overlaps_send = (plan->overlap & PZ_OVERLAP_P2P) ||
                             pz_pipeline_splits_backward((enum pz_pipeline_order)plan->pipeline);
   }
@@ -685,15 +695,15 @@ static struct pricing start_pricing(struct pz_call *call, struct pz_step_model *
 
 double pz_step_waiting(const struct pz_constants *constants, const struct pz_cluster *network,
                        int64_t devices) {
-  const struct pz_constants *c = constants ? constants : &pz_constants_default;
+  const struct pz_constants *values = constants ? constants : &pz_constants_default;
   if (network && network->instant) return 0;
-  return c->waiting * pz_fmax(0, log((double)devices / c->waiting_from));
+  return values->waiting * pz_fmax(0, log((double)devices / values->waiting_from));
 }
 
 struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *model,
                                    const struct pz_plan *plan,
                                    struct pz_prediction_detail *detail) {
-  struct pz_prediction found = {0};
+  struct pz_prediction prediction = {0};
   struct pricing pricing = start_pricing(call, model, plan, PZ_TIMING_SOLVED);
   size_t chunks = (size_t)(plan->pp * plan->vpp);
   struct pz_call work = pz_step_model_work(call, model);
@@ -705,31 +715,32 @@ struct pz_prediction pz_step_price(struct pz_call *call, struct pz_step_model *m
   bool events = detail && !detail->no_events;
   struct pz_pipeline_run run = pz_pipeline_simulate(&work, &pipeline, events ? call : NULL);
   if (events) detail->run = run;
-  found.bound_s = pz_pipeline_bound_s(&pipeline);
-  found.step_s = run.end_s;
-  found.microbatches = pricing.microbatches;
-  find_terms(&pricing, &found);
-  find_exchange(&pricing, &found);
-  find_optimizer(&pricing, &found);
-  found.step_s += found.parts.gradient_s + found.parts.optimizer_s;
-  found.parts.waiting_s =
-      pz_step_waiting(model->constants, &model->cost.net, pz_plan_devices(plan)) * found.step_s;
-  found.step_s += found.parts.waiting_s;
-  pz_step_rates(&work, model, plan, &found);
+  prediction.bound_s = pz_pipeline_bound_s(&pipeline);
+  prediction.step_s = run.end_s;
+  prediction.microbatches = pricing.microbatches;
+  find_terms(&pricing, &prediction);
+  find_exchange(&pricing, &prediction);
+  find_optimizer(&pricing, &prediction);
+  prediction.step_s += prediction.parts.gradient_s + prediction.parts.optimizer_s;
+  prediction.parts.waiting_s =
+      pz_step_waiting(model->constants, &model->cost.net, pz_plan_devices(plan)) *
+      prediction.step_s;
+  prediction.step_s += prediction.parts.waiting_s;
+  pz_step_rates(&work, model, plan, &prediction);
   if (detail) {
     detail->stage_s = pz_alloc(call, (size_t)plan->pp, sizeof *detail->stage_s);
     for (int64_t stage = 0; stage < plan->pp; stage++)
       detail->stage_s[stage] = busy_s(&pricing, stage);
   }
-  find_memory(call, &pricing, &found, detail);
-  return found;
+  find_memory(call, &pricing, &prediction, detail);
+  return prediction;
 }
 
 double pz_step_bound(struct pz_call *call, struct pz_step_model *model,
                      const struct pz_plan *plan) {
   enum { MAX_CHUNKS = 1024 };
   double forward_s[MAX_CHUNKS], backward_s[MAX_CHUNKS], weight_gradient_s[MAX_CHUNKS];
-  struct pz_prediction found = {0};
+  struct pz_prediction prediction = {0};
   if (plan->pp * plan->vpp > MAX_CHUNKS)
     pz_raise(call, PZ_LIMIT, "%lld chunks; accepted: at most %d", (long long)(plan->pp * plan->vpp),
              MAX_CHUNKS);
@@ -737,11 +748,12 @@ double pz_step_bound(struct pz_call *call, struct pz_step_model *model,
   struct chunk_times times = {forward_s, backward_s, weight_gradient_s};
   time_chunks(&pricing, &times);
   struct pz_pipeline pipeline = make_pipeline(&pricing, &times);
-  found.step_s = pz_pipeline_bound_s(&pipeline);
-  find_exchange(&pricing, &found);
-  find_optimizer(&pricing, &found);
+  prediction.step_s = pz_pipeline_bound_s(&pipeline);
+  find_exchange(&pricing, &prediction);
+  find_optimizer(&pricing, &prediction);
   double waiting = pz_step_waiting(model->constants, &model->cost.net, pz_plan_devices(plan));
-  return (found.step_s + found.parts.gradient_s + found.parts.optimizer_s) * (1 + waiting);
+  return (prediction.step_s + prediction.parts.gradient_s + prediction.parts.optimizer_s) *
+         (1 + waiting);
 }
 
 struct pz_prediction pz_predict(struct pz_call *call, const struct pz_job *job,

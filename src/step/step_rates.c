@@ -57,9 +57,8 @@ static double layer_gemm_flop(const struct pz_step_model *model, const struct pz
   return 2 * (params + tied);
 }
 
-/* Returns the FLOP for a token of all GEMMs, forward and backward, of all layers but the
- * embedding, which only looks vectors up.  A frozen parameter has no gradient: 4 FLOP instead of
- * 6. */
+/* Returns the FLOP for a token of all GEMMs, forward and backward, of all layers but the embedding,
+ * which only looks vectors up.  A frozen parameter has no gradient: 4 FLOP instead of 6. */
 static double model_gemm_flop(const struct pz_step_model *model) {
   const struct pz_workload *workload = model->workload;
   bool frozen = workload->options.lora.rank > 0;
@@ -76,10 +75,9 @@ static double model_gemm_flop(const struct pz_step_model *model) {
 
 /* ---- attention ------------------------------------------------------------------------------ */
 
-/* Returns the FLOP for a token of a forward attention operator, over all devices that divide it.
- * Of causal attention only the part counts in which a token attends to itself or to earlier
- * tokens: half of a square, and of a band (a sliding window) all but the triangle before its first
- * keys. */
+/* Returns the FLOP for a token of a forward attention operator, over all devices that divide it. Of
+ * causal attention only the part counts in which a token attends to itself or to earlier tokens:
+ * half of a square, and of a band (a sliding window) all but the triangle before its first keys. */
 static double attention_flop(const struct pz_step_model *model, const struct pz_op *op) {
   const struct pz_workload_options *options = &model->workload->options;
   double devices = (double)(options->tp * pz_max(1, options->cp));

@@ -18,8 +18,8 @@ struct pz_layer_kinds {
   uint32_t n;       /* number of kinds */
   uint32_t *layer;  /* index of each kind's layer in the workload */
   int64_t n_blocks; /* number of repeated layers of all kinds */
-  int64_t *
-      before; /* [kind * (n_blocks + 1) + i]: how many of the first i repeated layers have this kind */
+  /* [kind * (n_blocks + 1) + i]: how many of the first i repeated layers have this kind */
+  int64_t *before;
 };
 
 /* Returns whether the layer is one of the repeated transformer layers. */
@@ -47,11 +47,10 @@ struct pz_memory_model {
   double placeholder_bytes;           /* 16-bit gradients of all matrices of a repeated layer */
   double matrix_params;               /* parameters of the largest matrix */
   double layer_params;                /* parameters of the largest layer */
-  double routed_bytes; /* the most bytes of tokens that a layer sends to its experts */
-  bool experts;        /* the model has experts */
-  bool copies_context; /* the result of attention is saved twice */
-  bool
-      reads_any_order; /* tensor cores read 8-bit operands in any order, without a transposed copy */
+  double routed_bytes;   /* the most bytes of tokens that a layer sends to its experts */
+  bool experts;          /* the model has experts */
+  bool copies_context;   /* the result of attention is saved twice */
+  bool reads_any_order;  /* tensor cores need no transposed copy of 8-bit operands */
   double reserve_bytes;  /* workspaces of libraries */
   double measured_ratio; /* measured / predicted reserved bytes of a rehearsal, or 0 without one */
   double core_bytes[PZ_MEMORY_KINDS]; /* bytes that the attention core of each kind saves */

@@ -1,6 +1,5 @@
-/* Predictions as objects for programs: pz_training_predict() fills in, checks and prices a plan,
- * and pz_training_explain() tells where its fields come from and which constants of the model
- * count. */
+/* Predictions as objects for programs: pz_training_predict() completes, checks and prices a
+ * plan, and pz_training_explain() lists the origins of its fields and the effects of constants. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +14,7 @@
 #include "step/prediction.h"
 #include "step/step_energy.h"
 
-/* Stores why the framework of the plan cannot run it, if it cannot.  The prediction is valid
- * nevertheless. */
+/* Stores the reason if the framework cannot run the plan.  The prediction remains valid. */
 static void warn_of_framework(const struct pz_model_shape *model, struct pz_training_run *run) {
   struct pz_error why = {0};
   if (pz_framework_trains(run->plan.framework, model, &why))
@@ -45,7 +43,7 @@ struct pz_training_run pz_training_run_make(struct pz_call *call, const struct p
              job->chip->name);
   run.hbm_bytes = (double)pz_chip_hbm_bytes(job->chip);
   run.plan.seq = (int64_t)(run.p.tokens / (double)run.plan.batch + 0.5);
-  if (!job->net || !job->net->instant) /* steps without network are not among the validated runs */
+  if (!job->net || !job->net->instant) /* no validated run is without a network */
     run.expected = pz_plan_expectation(&run.plan, &run.p, detail.layers, job->chip, job->net);
   struct pz_step_energy energy = {0};
   if (!pz_tech_is_library(pz_tech_at(job->chip->tech)))
@@ -66,13 +64,13 @@ struct pz_training_run pz_training_run_make(struct pz_call *call, const struct p
 }
 
 void pz_training_question(struct pz_call *call, struct pz_job *job, const struct pz_plan *plan,
-                          struct pz_plan *p, struct pz_cluster *wide) {
-  *p = pz_plan_default();
-  pz_require_options(call, p, sizeof *p, plan, "pz_plan_default");
+                          struct pz_plan *filled, struct pz_cluster *wide) {
+  *filled = pz_plan_default();
+  pz_require_options(call, filled, sizeof *filled, plan, "pz_plan_default");
   pz_require(call, job->model, "model");
   pz_chip_check(call, job->chip);
-  pz_fill_plan(call, p, job->chip);
-  job->net = pz_cluster_widen(call, job->net, p->devices, wide);
+  pz_fill_plan(call, filled, job->chip);
+  job->net = pz_cluster_widen(call, job->net, filled->devices, wide);
 }
 
 struct run_args {
@@ -87,11 +85,11 @@ static void predict_run(struct pz_call *call, void *ctx) {
   struct run_args *args = ctx;
   struct pz_plan plan;
   struct pz_cluster wide;
-  struct pz_call own;
+  struct pz_call result;
   pz_require(call, args->out, "out");
   pz_training_question(call, &args->job, args->plan, &plan, &wide);
-  struct pz_training_run *run = pz_object_new(call, sizeof *run, &own);
-  *run = pz_training_run_make(&own, &args->job, &plan, args->events);
+  struct pz_training_run *run = pz_object_new(call, sizeof *run, &result);
+  *run = pz_training_run_make(&result, &args->job, &plan, args->events);
   *args->out = pz_object_keep(call, run);
 }
 
@@ -110,41 +108,44 @@ void pz_training_run_free(struct pz_training_run *run) { pz_object_free(run); }
 
 /* ---- explained ------------------------------------------------------------------------------ */
 
-/* Returns where the value of a field comes from; the text may be written into `buf`. */
+/* Returns the origin of a field's value.  The text may be written into `text`. */
 static const char *field_from(const struct pz_plan *asked, const struct pz_plan *plan,
-                              const struct pz_chip *chip, enum pz_plan_field f, char *buf,
+                              const struct pz_chip *chip, enum pz_plan_field field, char *text,
                               size_t size) {
-  const char *from = pz_plan_field(f)->from;
-  if (!pz_plan_is_unset(asked, f)) return "given";
-  if (f == PZ_PLAN_FRAMEWORK && chip->execution != PZ_CHIP_STREAM) return "default on such a chip";
-  if (f == PZ_PLAN_SP && plan->tp == 1) return "off without tensor parallelism";
-  if (f == PZ_PLAN_DP && !asked->devices) return "default";
+  const char *from = pz_plan_field(field)->from;
+  if (!pz_plan_is_unset(asked, field)) return "given";
+  if (field == PZ_PLAN_FRAMEWORK && chip->execution != PZ_CHIP_STREAM)
+    return "default on such a chip";
+  if (field == PZ_PLAN_SP && plan->tp == 1) return "off without tensor parallelism";
+  if (field == PZ_PLAN_DP && !asked->devices) return "default";
   if (from) return from;
-  snprintf(buf, size, "default of %s", pz_framework_names[plan->framework]);
-  return buf;
+  snprintf(text, size, "default of %s", pz_framework_names[plan->framework]);
+  return text;
 }
 
 /* Returns whether a field is relevant for this plan. */
-static bool is_explained(const struct pz_plan *plan, enum pz_plan_field f) {
-  if (f == PZ_PLAN_RECOMPUTE_LAYERS || f == PZ_PLAN_FIRST_LAYERS || f == PZ_PLAN_LAST_LAYERS)
-    return !pz_plan_is_unset(plan, f);
-  return pz_plan_field_is_relevant(plan, f);
+static bool is_explained(const struct pz_plan *plan, enum pz_plan_field field) {
+  if (field == PZ_PLAN_RECOMPUTE_LAYERS || field == PZ_PLAN_FIRST_LAYERS ||
+      field == PZ_PLAN_LAST_LAYERS)
+    return !pz_plan_is_unset(plan, field);
+  return pz_plan_field_is_relevant(plan, field);
 }
 
+/* Lists the relevant fields of a plan with their values and origins. */
 static void explain_fields(struct pz_call *call, const struct pz_plan *asked,
                            const struct pz_plan *plan, const struct pz_chip *chip,
-                           struct pz_explanation *out) {
-  out->fields = pz_alloc(call, PZ_PLAN_FIELDS, sizeof *out->fields);
+                           struct pz_explanation *explanation) {
+  explanation->fields = pz_alloc(call, PZ_PLAN_FIELDS, sizeof *explanation->fields);
   for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
-    enum pz_plan_field f = (enum pz_plan_field)i;
+    enum pz_plan_field field = (enum pz_plan_field)i;
     char value[PZ_FIELD_TEXT_MOST], from[64];
-    if (!is_explained(plan, f)) continue;
-    pz_plan_field_text(plan, f, value, sizeof value);
-    bool best = f == PZ_PLAN_ATTENTION_LIBRARY && strcmp(value, "-") == 0;
-    out->fields[out->n_fields++] = (struct pz_field_origin){
-        .name = pz_plan_field_name(f),
-        .value = pz_copy_text(call, best ? "the chip's best" : value),
-        .from = pz_copy_text(call, field_from(asked, plan, chip, f, from, sizeof from)),
+    if (!is_explained(plan, field)) continue;
+    pz_plan_field_text(plan, field, value, sizeof value);
+    bool is_chip_best = field == PZ_PLAN_ATTENTION_LIBRARY && strcmp(value, "-") == 0;
+    explanation->fields[explanation->n_fields++] = (struct pz_field_origin){
+        .name = pz_plan_field_name(field),
+        .value = pz_copy_text(call, is_chip_best ? "the chip's best" : value),
+        .from = pz_copy_text(call, field_from(asked, plan, chip, field, from, sizeof from)),
         .shown = true};
   }
 }
@@ -153,16 +154,16 @@ static void explain_run(struct pz_call *call, void *ctx) {
   struct run_args *args = ctx;
   struct pz_plan plan, asked = pz_plan_default();
   struct pz_cluster wide;
-  struct pz_call own;
+  struct pz_call result;
   pz_require(call, args->explanation, "out");
   pz_training_question(call, &args->job, args->plan, &plan, &wide);
   pz_require_options(call, &asked, sizeof asked, args->plan, "pz_plan_default");
-  struct pz_explanation *explanation = pz_object_new(call, sizeof *explanation, &own);
-  struct pz_training_run run = pz_training_run_make(&own, &args->job, &plan, false);
+  struct pz_explanation *explanation = pz_object_new(call, sizeof *explanation, &result);
+  struct pz_training_run run = pz_training_run_make(&result, &args->job, &plan, false);
   explanation->raised_by = 0.1;
-  explain_fields(&own, &asked, &run.plan, args->job.chip, explanation);
+  explain_fields(&result, &asked, &run.plan, args->job.chip, explanation);
   explanation->constants =
-      pz_constant_effects(&own, &args->job, &run.plan, &explanation->n_constants);
+      pz_constant_effects(&result, &args->job, &run.plan, &explanation->n_constants);
   *args->explanation = pz_object_keep(call, explanation);
 }
 
