@@ -208,7 +208,7 @@ static bool overlaps_gemm(const struct pz_step_context *context, const struct pz
 
 /* ---- kernels of a pass ---------------------------------------------------------------------- */
 
-/* Adds a GEMM to a pass, also with the slowdown by collectives beside it. */
+/* Adds seconds of a GEMM to a pass, also with the slowdown by collectives. */
 static void add_gemm(const struct pz_step_context *context, const struct pz_op *op, double seconds,
                      struct pz_pass *pass) {
   pass->last_gemm_s = seconds;
@@ -217,12 +217,14 @@ static void add_gemm(const struct pz_step_context *context, const struct pz_op *
                                                 context->collective_cores);
 }
 
+/* Adds seconds of attention to a pass, also with the slowdown by collectives. */
 static void add_attention(const struct pz_step_context *context, double seconds,
                           struct pz_pass *pass) {
   pass->attention_s += seconds;
   pass->contended_s += seconds * pz_beside_attention(context->constants, context->collective_cores);
 }
 
+/* Adds seconds of element-wise kernels to a pass, also with the slowdown by collectives. */
 static void add_elementwise(const struct pz_step_context *context, double seconds,
                             struct pz_pass *pass) {
   pass->elementwise_s += seconds;
@@ -913,8 +915,8 @@ static double device_s(const struct pz_step_context *context, struct pz_pass *pa
  *
  * If the host waits for the device in every layer, it launches the late operators of this layer and
  * the early ones of the next between two waits.  A layer then takes the longest of its launches,
- * its kernels, and late launches followed by early kernels (bench/h200/waits.csv), unless the device
- * runs kernels of another microbatch meanwhile. */
+ * its kernels, and late launches followed by early kernels (bench/h200/waits.csv), unless the
+ * device runs kernels of another microbatch meanwhile. */
 static double finish_pass(const struct pz_step_context *context, struct pz_pass *pass,
                           struct pz_layer_step *step) {
   const struct pz_constants *constants = context->constants;
@@ -965,6 +967,7 @@ void pz_solved_passes_clear(struct pz_solved_passes *solved) {
   pz_vec_init(&solved->list, &solved->arena, sizeof(struct solved_pass));
 }
 
+/* Returns whether two passes have the same schedule. */
 static bool is_same_key(const struct pass_key *a, const struct pass_key *b) {
   return a->layer == b->layer && a->devices == b->devices && a->direction == b->direction &&
          a->recompute == b->recompute && a->saved == b->saved && a->modules == b->modules &&

@@ -56,10 +56,12 @@ struct chain {
   uint32_t n_sources;
 };
 
+/* Returns node i of the graph. */
 static const struct node *node_at(const struct graph *graph, uint32_t i) {
   return pz_vec_at(&graph->nodes, struct node, i);
 }
 
+/* Appends a task and returns its index. */
 static uint32_t add_node(struct graph *graph, const struct chain *chain, enum node_kind kind,
                          const struct pz_op *op, const struct pz_op_run *run, double s,
                          double link_j) {
@@ -307,6 +309,7 @@ struct bounded_task {
   double load[LOADS]; /* least time for which the task occupies each resource */
 };
 
+/* Returns whether a task runs on the tensor cores. */
 static bool uses_tensor_cores(const struct node *node) {
   return node->op->op_class == PZ_CLASS_TENSOR || node->op->op_class == PZ_CLASS_FUSED ||
          node->run->kind == PZ_RUN_GEMM;

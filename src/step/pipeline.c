@@ -19,6 +19,7 @@ struct line {
   bool is_listed; /* each stage has a list of its passes */
 };
 
+/* Returns the line of a pipeline. */
 static struct line make_line(const struct pz_pipeline *pipeline) {
   bool halved = pipeline->order == PZ_PIPELINE_DUALPIPE, v = pz_is_v_pipeline(pipeline->order);
   uint32_t stages = halved ? pipeline->stages / 2 : pipeline->stages;
@@ -262,6 +263,7 @@ struct simulation {
   uint32_t n_events;
 };
 
+/* Returns the index of a chunk and a microbatch in the tables of end times. */
 static size_t end_index(const struct simulation *simulation, uint32_t chunk, uint32_t microbatch) {
   return (size_t)chunk * simulation->line.microbatches + microbatch;
 }
@@ -285,6 +287,7 @@ static double ready_s(const struct simulation *simulation, uint32_t stage,
   return end_s < 0 ? end_s : end_s + hop_s(line, chunk);
 }
 
+/* Counts an event, and stores it if events are stored. */
 static void add_event(struct simulation *simulation, struct pz_pipeline_event event) {
   if (simulation->events) simulation->events[simulation->n_events] = event;
   simulation->n_events++;

@@ -20,6 +20,7 @@ struct indexer {
   int64_t heads, dim, topk, every;
 };
 
+/* Appends formatted text. */
 __attribute__((format(printf, 2, 3))) static void put_text(struct text_buffer *text,
                                                            const char *form, ...) {
   va_list args;
@@ -31,6 +32,7 @@ __attribute__((format(printf, 2, 3))) static void put_text(struct text_buffer *t
   if (written > 0) text->length += (size_t)written;
 }
 
+/* Appends a JSON member with a number. */
 static void put_number(struct text_buffer *text, const char *key, int64_t number) {
   put_text(text, ",\"%s\":%lld", key, (long long)number);
 }
@@ -48,6 +50,7 @@ bool pz_run_model_hybrid(const struct pz_run_model *model) {
   return *model->ssm && strcmp(model->ssm, "none") != 0;
 }
 
+/* Returns whether the feed-forward layer has this activation. */
 static bool is_mlp(const struct pz_run_model *model, const char *word) {
   return strcmp(model->mlp, word) == 0;
 }
@@ -85,6 +88,7 @@ static bool has_indexer(const struct pz_run_model *model, struct indexer *indexe
 
 /* ---- experts and attention ------------------------------------------------------------------ */
 
+/* Writes the routed and shared experts of a model. */
 static void put_experts(struct text_buffer *text, const struct pz_run_model *model) {
   put_number(text, model->kv_rank ? "n_routed_experts" : "num_experts", model->experts);
   put_number(text, "num_experts_per_tok", model->topk);

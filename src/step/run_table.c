@@ -111,7 +111,7 @@ static const uint64_t published_fields =
     PZ_PLAN_PIN(RECOMPUTE) | PZ_PLAN_PIN(OVERLAP) | PZ_PLAN_PIN(EXECUTION) | PZ_PLAN_PIN(PIPELINE) |
     PZ_PLAN_PIN(FRAMEWORK) | PZ_PLAN_PIN(GRAD_BYTES) | PZ_PLAN_PIN(ATTENTION_LIBRARY);
 
-/* Returns the heading of a column. */
+/* Returns the heading of a column in the table. */
 static const char *column_heading(int column) {
   if (column < PLAN) return model_columns[column];
   const struct pz_plan_field_info *field = pz_plan_field((enum pz_plan_field)(column - PLAN));
@@ -123,7 +123,7 @@ struct reader {
   const char *name; /* name of the table, for messages */
   const struct pz_csv *csv;
   uint32_t positions[COLUMNS]; /* index of each column in the table, or PZ_NONE */
-  uint32_t row;                /* the current row */
+  uint32_t row;                /* index of the current row */
   const struct pz_run_terms *terms;
 };
 
@@ -231,7 +231,7 @@ struct pz_run_request {
   struct pz_plan plan;
   struct pz_job job;
   char config[PZ_RUN_CONFIG];
-  char adapters[200]; /* plan.peft with the default dropout of MLPerf */
+  char adapters[200]; /* the text of plan.peft with MLPerf's dropout added */
   struct pz_chip chip;
   struct pz_cluster net;
   bool has_net; /* otherwise the chip's own link is the network */
@@ -448,8 +448,8 @@ static int read_end_layers(const char *text, struct pz_plan *plan) {
 static bool read_wider_modules(const char *text, struct pz_plan *plan) {
   static const struct {
     const char *word;
-    int modules;       /* bits of PZ_WIDE_ALL */
-    int nvfp4_modules; /* instead in an NVFP4 plan, unless 0 */
+    int modules;       /* modules as bits of PZ_WIDE_ALL */
+    int nvfp4_modules; /* replaces `modules` in an NVFP4 plan unless it is 0 */
   } words[] = {{"bf16: ", 0, 0},
                {"mxfp8: mamba out", PZ_WIDE_MAMBA_OUT, 0},
                {"mamba out", PZ_WIDE_MAMBA_OUT, PZ_WIDE_MAMBA_OUT_BF16},
@@ -493,7 +493,7 @@ static int read_fp8_recipe(const char *text, size_t bytes, struct pz_plan *plan)
   } words[] = {{"none", NONE},
                {"nvfp4", NVFP4},
                {"fp8", FP8},
-               {"hybrid", NOTHING}, /* e4m3, and e5m2 for gradients */
+               {"hybrid", NOTHING}, /* e4m3 values and e5m2 gradients */
                {"e4m3", NOTHING},
                {"scaling", NOTHING},
                {"mxfp8", PZ_FP8_MX},

@@ -84,6 +84,7 @@ static int64_t chunk_at(const struct pricing *pricing, int64_t stage, uint32_t s
   return pz_pipeline_chunk_at(&pricing->shape, (uint32_t)stage, slot);
 }
 
+/* Returns the index of the last chunk of the model. */
 static int64_t last_chunk(const struct pricing *pricing) {
   return pricing->plan->pp * pricing->plan->vpp - 1;
 }
@@ -211,8 +212,8 @@ struct chunk_times {
  * model. */
 static bool is_same_chunk(const struct pricing *pricing, int64_t a, int64_t b) {
   if (pricing->model->kinds.n != 1 || a <= 0 || b >= last_chunk(pricing)) return false;
-  struct chunk_layers layers_a = layers_of_chunk(pricing, a, 0),
-                      layers_b = layers_of_chunk(pricing, b, 0);
+  struct chunk_layers layers_a = layers_of_chunk(pricing, a, 0);
+  struct chunk_layers layers_b = layers_of_chunk(pricing, b, 0);
   return layers_a.total == layers_b.total && layers_a.recomputed == layers_b.recomputed;
 }
 
@@ -423,8 +424,8 @@ static double exchange_once_s(const struct pricing *pricing, const struct window
   if (pricing->shape.order != PZ_PIPELINE_INTERLEAVED || chunks < 2 ||
       pz_plan_gathers_per_layer(plan))
     return overlap_s(pricing, window, overlap);
-  double microbatch_group = (double)pz_min(plan->pp, pricing->microbatches),
-         own_passes = gradients ? 0 : 1;
+  double microbatch_group = (double)pz_min(plan->pp, pricing->microbatches);
+  double own_passes = gradients ? 0 : 1;
   struct window own_pass = {.pass_s = 0}, passes = {.pass_s = 0};
   struct overlap chunk_overlap = {.alone_s = overlap->alone_s / chunks};
   add_window(&own_pass, window, own_passes / chunks);

@@ -193,7 +193,7 @@ struct layer_pass {
   double forward_peak;
   double saved_bytes; /* activations that remain after the forward pass */
   double backward_peak;
-  double net_backward_bytes; /* change over the backward pass without gradients; negative */
+  double net_backward_bytes; /* change over the backward pass without gradients, usually negative */
   double gradient_bytes;     /* parameter gradients that remain after the backward pass */
 };
 
@@ -347,15 +347,15 @@ struct stage_walk {
   int64_t n_recomputed; /* how many of them, from the first on, are recomputed */
   int64_t n_offloaded;  /* how many of them, from the first on, offload activations */
   enum pz_gradients gradients;
-  struct layer_pass
-      first_kind_passes[2][2]; /* of the first kind of repeated layer, by [recomputed][offloaded] */
-  double activation_bytes, gradient_bytes; /* allocated at the current moment */
-  double moving_bytes;                     /* activations on their way to the host or back */
-  double logit_bytes;                      /* saved by the layers after the repeated ones */
-  double communication_bytes;              /* buffers of transfers between stages */
-  double scattered_params; /* parameters of the layer whose gradients are being scattered */
-  bool titan;              /* the framework is torchtitan */
-  bool fsdp2;              /* PyTorch's FSDP2 shards the plan */
+  struct layer_pass first_kind_passes
+      [2][2]; /* passes of the first kind of repeated layer, by [recomputed][offloaded] */
+  double activation_bytes, gradient_bytes; /* bytes allocated at the current moment */
+  double moving_bytes;        /* bytes of activations that are copied to or from the host */
+  double logit_bytes;         /* bytes saved by the layers after the repeated ones */
+  double communication_bytes; /* bytes of buffers for transfers between stages */
+  double scattered_params;    /* parameters of the layer whose gradients are being scattered */
+  bool titan;                 /* the framework is torchtitan */
+  bool fsdp2;                 /* PyTorch's FSDP2 shards the plan */
   /* The microbatch is the first: sharded gradients appear layer by layer in its backward pass. */
   bool first_gradients;
   /* A second set of sharded gradients stays allocated until the backward pass ends. */
@@ -791,10 +791,10 @@ static double moving_bytes(const struct stage_walk *walk) {
 
 enum { MOST_SLOTS = 2 * PZ_PLAN_MOST_CHUNKS }; /* DualPipe holds two copies of a stage */
 
-/* The memory of the chunk in one of a stage's slots. */
+/* The memory of the chunk in a slot of a stage. */
 struct slot_memory {
-  double waiting_bytes;
-  struct pz_training_memory peak; /* with a single microbatch on the device */
+  double waiting_bytes;           /* activations of a microbatch that waits for its backward pass */
+  struct pz_training_memory peak; /* memory at the worst moment with a single microbatch */
 };
 
 /* Returns whether two chunks have the same memory: neither contains an end of the model, and
@@ -878,8 +878,8 @@ static struct pz_training_memory worst_moment(struct stage_walk walk) {
 struct stage_sums {
   double dense, expert;
   double constants;               /* bytes of data that all layers read, and of buffers */
-  double trained, trained_expert; /* the trained ones among `dense` and `expert` */
-  double blocks;                  /* those in layers with 8-bit or 4-bit GEMMs */
+  double trained, trained_expert; /* trained parameters among `dense` and `expert` */
+  double blocks;                  /* parameters in layers with 8-bit or 4-bit GEMMs */
 };
 
 /* Counts the parameters of a stage. */
@@ -913,7 +913,7 @@ static double largest_gradient_bytes(const struct pz_framework *framework) {
 static double gradient_bytes(const struct pz_plan *plan) {
   const struct pz_framework *framework = pz_plan_framework(plan);
   if (pz_plan_trains_adapters(plan) && framework->adapter_state_bytes > 0)
-    return 0; /* the passes count them */
+    return 0; /* gradients of adapters are counted in the passes */
   double largest_bytes =
       pz_fmin(largest_gradient_bytes(framework), framework->state_bytes - framework->weight_bytes);
   return framework->exchanges_sums ? pz_fmin(largest_bytes, plan->grad_bytes) : largest_bytes;
@@ -927,7 +927,7 @@ static double optimizer_bytes(const struct pz_memory_model *model, const struct 
     return framework->adapter_state_bytes;
   double remaining_bytes = pz_fmax(0, framework->state_bytes - framework->weight_bytes -
                                           largest_gradient_bytes(framework));
-  if (remaining_bytes > 2 * FP32_MOMENT_BYTES) /* there is a master copy */
+  if (remaining_bytes > 2 * FP32_MOMENT_BYTES) /* the optimizer has a master copy */
     remaining_bytes = 2 * FP32_MOMENT_BYTES + pz_plan_master_bytes(plan, model->experts);
   else if (remaining_bytes < 2 * FP32_MOMENT_BYTES) /* the framework stores 16-bit moments */
     return remaining_bytes > 0 && plan->moment_bytes > 0 ? 2 * plan->moment_bytes : remaining_bytes;
@@ -977,7 +977,7 @@ static struct pz_training_memory state_bytes(const struct stage_walk *walk) {
     memory.weight_bytes += (frozen_bytes - copied_bytes - framework->weight_bytes) *
                            (sums.blocks - sums.trained - sums.trained_expert) / layer_shards;
   if (pz_plan_autocasts(plan))
-    memory.weight_bytes += BF16_BYTES * (sums.dense + sums.expert); /* casts to 16 bit */
+    memory.weight_bytes += BF16_BYTES * (sums.dense + sums.expert); /* weights cast to 16 bit */
   if (framework->placeholder_gradients) memory.gradient_bytes += walk->model->placeholder_bytes;
   return memory;
 }
@@ -1014,7 +1014,7 @@ double pz_chunk_offload_bytes(const struct pz_memory_model *model, const struct 
   return chunk_offload_bytes(&walk);
 }
 
-/* Bytes of a parameter whose optimizer state is on the host: an fp32 copy, its gradient, and two
+/* Host bytes of a parameter with offloaded optimizer state: an fp32 copy, a gradient, two
  * moments. */
 static const double HOST_STATE_BYTES = 16;
 
@@ -1058,7 +1058,7 @@ struct pz_training_memory pz_training_memory(const struct pz_memory_model *model
       scatters_layers(plan) && microbatches > 1 && pz_plan_is_hybrid_sharded(plan);
   struct pz_training_memory memory = state_bytes(&walk);
   bool sharded = plan->zero > 1 && pz_plan_shards_state(plan);
-  if (sharded) walk.gradients = PZ_GRADIENTS_IN_PLACE; /* counted as communication */
+  if (sharded) walk.gradients = PZ_GRADIENTS_IN_PLACE; /* gathered_bytes() counts whole gradients */
   if (walk.gradients == PZ_GRADIENTS_KEPT && microbatches > 1) {
     /* the sums exist while the gradients of the next microbatch are added */
     struct stage_sums sums = stage_sums(walk);
