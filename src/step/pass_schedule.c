@@ -444,9 +444,10 @@ static struct pz_full_mode full_mode(const struct problem_builder *builder, cons
   mode.mode.duration = mode.power_s[PZ_RATE_LEVELS - 1];
   mode.mode.energy_j = mode.power_j[PZ_RATE_LEVELS - 1];
   if (mode.limited) return mode;
-  mode.at.s = has_enough_cores ? node->s : run.calls * pz_work_s(work) + run.merge_s;
-  mode.at.j = run.calls * (work->core_j + work->outside_j);
-  if (chip->cold) run_with_share(&builder->power, &run, work, 1, &mode.at.s, &mode.at.j);
+  mode.mode.duration = has_enough_cores ? node->s : run.calls * pz_work_s(work) + run.merge_s;
+  mode.mode.energy_j = run.calls * (work->core_j + work->outside_j);
+  if (chip->cold)
+    run_with_share(&builder->power, &run, work, 1, &mode.mode.duration, &mode.mode.energy_j);
   return mode;
 }
 
@@ -484,7 +485,7 @@ static void append_run_modes(const struct problem_builder *builder, const struct
 static void append_transfer_modes(const struct problem_builder *builder, const struct node *node,
                                   struct pz_vec *modes) {
   struct pz_vec full_modes;
-  struct pz_full_mode mode = {.at = {.s = node->s}};
+  struct pz_full_mode mode = {.mode = {.duration = node->s}};
   double room_watts = builder->power.room_watts;
   pz_vec_init(&full_modes, builder->call->arena, sizeof(struct pz_full_mode));
   if (node->kind == LINK) {
@@ -502,7 +503,7 @@ static void append_transfer_modes(const struct problem_builder *builder, const s
     if (mode.limited)
       mode.power_s[i] = pz_fmax(node->s, mode.mode.energy_j / (pz_rate_level(i) * room_watts));
   }
-  mode.at.s = mode.power_s[PZ_RATE_LEVELS - 1];
+  mode.mode.duration = mode.power_s[PZ_RATE_LEVELS - 1];
   pz_append(builder->call, &full_modes, &mode);
   pz_append_rate_modes(builder->call, &full_modes, builder->serial_s, modes);
 }
@@ -576,9 +577,9 @@ struct pz_pass_schedule pz_pass_solve(struct pz_call *call, const struct pz_pass
     const struct pz_task *task = &problem.tasks[i];
     const struct pz_mode *fastest = &task->modes[0];
     for (uint32_t k = 1; k < task->n_modes; k++)
-      if (task->modes[k].s < fastest->s) fastest = &task->modes[k];
-    result.dynamic_j += task->modes[schedule.slots[i].mode].j;
-    result.serial_j += fastest->j;
+      if (task->modes[k].duration < fastest->duration) fastest = &task->modes[k];
+    result.dynamic_j += task->modes[schedule.slots[i].mode].energy_j;
+    result.serial_j += fastest->energy_j;
   }
   return result;
 }
