@@ -10,8 +10,7 @@
 
 /* ---- area ------------------------------------------------------------------------------------ */
 
-/* Returns the area by the original system's rules, which count cores, buffers and HBM
- * interfaces. */
+/* Returns the area of cores, buffers and HBM interfaces by the original system's rules. */
 struct pz_area pz_chip_area(const struct pz_chip *chip) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
   const struct pz_tensor_cores *tensor = &chip->tensor;
@@ -71,8 +70,7 @@ static void set_core_area(const struct pz_chip *chip, const struct pz_tech_info 
   bill->noc_mm2 = (ports + wires) / 2 * tech->noc_um2 / 1e6;
 }
 
-/* Sets the area of the blocks that all cores share: global buffer, HBM, links and host
- * interface. */
+/* Sets the area of what cores share: global buffer, HBM, links and host interface. */
 static void set_shared_area(const struct pz_chip *chip, const struct dies *dies,
                             struct pz_bill *bill) {
   const struct pz_tech_info *tech = &dies->io_tech;
@@ -93,8 +91,7 @@ static void set_shared_area(const struct pz_chip *chip, const struct dies *dies,
  * and use HBM_PART of the HBM rate. */
 static const double GEMM_PART = 0.8, HBM_PART = 0.15;
 
-/* Vector operations for each byte of a stream of 16-bit values: address, load, convert and
- * store. */
+/* Vector operations per byte of a stream of 16-bit values: address, load, convert and store. */
 static const double STREAM_OPS_PER_BYTE = 1;
 
 /* A tile of s partial sums in the registers of a core needs 2 sqrt(s) operands for s operations. */
@@ -104,8 +101,7 @@ double pz_chip_local_bytes_per_mac(const struct pz_chip *chip) {
   return 2 * (double)chip->rules.operand_bytes / sqrt(multipliers * SUMS_PER_MULTIPLIER);
 }
 
-/* Sets the power at the sustained clock: that of sustained GEMMs or that of a stream from HBM,
- * whichever is higher. */
+/* Sets the power at the sustained clock, the larger one of sustained GEMMs and HBM streams. */
 static void set_watts(const struct pz_chip *chip, const struct pz_tech_info *tech,
                       struct pz_bill *bill) {
   double clock = fmin(chip->clock_hz, tech->reference_hz);
@@ -183,8 +179,7 @@ static void set_dollars(const struct pz_chip *chip, const struct dies *dies, dou
 
 /* ---- the breakdown --------------------------------------------------------------------------- */
 
-/* Sets the two sums that the original system's library supports: area, and power at the peak
- * rates. */
+/* Sets the area and the power at the peak rates by the original system's library. */
 static void set_library_bill(const struct pz_chip *chip, const struct pz_tech_info *tech,
                              struct pz_bill *bill) {
   struct pz_area area = pz_chip_area(chip);

@@ -48,8 +48,7 @@ struct pz_kernel pz_kernel_none(void) {
 /* Accepted numbers of values in a row, a tile or a split, and of splits of a GEMM. */
 static const struct pz_range VALUES = {1, 1LL << 40}, SPLITS = {1, 65536};
 
-/* Reads the numbers that `keys` describes into the struct at `out`, each at the offset of its
- * key. */
+/* Reads the numbers that `keys` describes into the struct at `out`, at the offsets of the keys. */
 static void read_numbers(struct pz_fields *file, const struct pz_key *keys, size_t n_keys,
                          void *out) {
   for (size_t i = 0; i < n_keys; i++) {

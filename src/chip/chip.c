@@ -81,8 +81,7 @@ struct chip_arguments {
   struct pz_known *known;
 };
 
-/* Allocates the chip that a program asked for: a copy of its own chip, a preset or file, or a chip
- * parsed from text. */
+/* Allocates a chip for a program: a copy, a preset or file, or a chip parsed from text. */
 static void return_chip(struct pz_call *call, void *ctx) {
   const struct chip_arguments *args = ctx;
   struct pz_chip chip;
@@ -137,8 +136,7 @@ static int default_precisions(const struct pz_chip *chip) {
          (chip->calibration.nvfp4_speedup > 1) << PZ_PRECISION_NVFP4;
 }
 
-/* Raises an error that lists the supported precisions if an existing chip does not have this
- * one. */
+/* Raises an error with the supported precisions if an existing chip lacks this one. */
 static void check_precision(struct pz_call *call, void *ctx) {
   const struct chip_arguments *args = ctx;
   const struct pz_chip *chip = args->chip;
@@ -204,8 +202,7 @@ int64_t pz_chip_least_local_bytes(const struct pz_chip *chip) {
   return tile_bytes(chip, largest_least_tile(chip), false, partitioned);
 }
 
-/* The mapper chooses the stationary operand of the global buffer, so the one that needs less
- * counts. */
+/* The mapper can choose the stationary operand of the global buffer that needs fewer bytes. */
 int64_t pz_chip_least_glb_bytes(const struct pz_chip *chip) {
   return tile_bytes(chip, largest_least_tile(chip), false, false);
 }
@@ -281,8 +278,7 @@ void pz_chip_name_calibrated(struct pz_chip *chip, const char *path) {
            is_cut ? MOST_FILE_CHARS - 3 : MOST_FILE_CHARS, file, is_cut ? "..." : "");
 }
 
-/* Returns the bytes of a core's buffer in proportion to the multipliers or lanes of the core, but
- * at least 1 KiB. */
+/* Scales a core's buffer in proportion to its multipliers or lanes, to at least 1 KiB. */
 static int64_t scaled_buffer(int64_t units, int64_t base_bytes, int64_t base_units) {
   enum { LEAST = 1024 };
   return pz_max((int64_t)((double)base_bytes * (double)units / (double)base_units), LEAST);

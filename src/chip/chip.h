@@ -175,8 +175,7 @@ static inline bool pz_chip_scales_blocks(const struct pz_chip *chip) {
   return chip->tensor.scale_block > 0 || pz_chip_has_nvfp4(chip);
 }
 
-/* Data stream through a buffer in slices of this many values, or of the array's rows if those are
- * fewer. */
+/* Data stream through a buffer in slices of at most this many values, or the array's rows. */
 enum { PZ_CHIP_SLICE = 32 };
 
 /* Names of enum pz_chip_execution and enum pz_calibrated_by, ending with NULL. */
@@ -187,8 +186,7 @@ extern const char *const pz_chip_execution_names[], *const pz_calibrated_by_name
 /* Reads a chip by the name of a preset, or by the path of a chip.json. */
 void pz_chip_read(struct pz_call *call, const char *chip, struct pz_chip *out);
 
-/* Like pz_chip_read().  If any_units is set, numbers out of their usual range are accepted, and the
- * chip notes this. */
+/* Like pz_chip_read(); any_units accepts numbers out of their usual range. */
 void pz_chip_read_units(struct pz_call *call, const char *chip, bool any_units,
                         struct pz_chip *out);
 
@@ -196,8 +194,7 @@ void pz_chip_read_units(struct pz_call *call, const char *chip, bool any_units,
 void pz_chip_read_text(struct pz_call *call, const char *name, const char *text, size_t bytes,
                        bool any_units, struct pz_chip *out);
 
-/* Reads a chip from a JSON object, accepting numbers out of their usual range if any_units is
- * set. */
+/* Reads a chip from a JSON object.  any_units accepts numbers out of their usual range. */
 void pz_chip_read_json(struct pz_call *call, const char *name, const json_t *object, bool any_units,
                        struct pz_chip *out);
 
@@ -206,12 +203,10 @@ void pz_chip_read_json(struct pz_call *call, const char *name, const json_t *obj
 void pz_chip_read_base(struct pz_call *call, struct pz_fields *fields, const char *absent,
                        struct pz_chip *base);
 
-/* Raises an error unless every field of a chip, which a program may have changed, is in the range
- * that is accepted in files. */
+/* Raises an error unless every field of a chip is in the range that files must keep. */
 void pz_chip_check(struct pz_call *call, const struct pz_chip *chip);
 
-/* Reduces a chip to its data sheet, without measurements, to compare it with chips that do not
- * exist. */
+/* Removes all measurements from a chip, to compare its data sheet with unbuilt chips. */
 void pz_chip_describe(struct pz_chip *chip);
 
 /* Names a chip after the file that it was fitted to: "h100, calibrated with my.csv".  The part
@@ -228,8 +223,7 @@ const char *pz_chip_line(const char *chip);
  * the array, or an eighth of it if filling the array takes no time. */
 int64_t pz_chip_least_tile(const struct pz_chip *chip);
 
-/* Return the least bytes of a tensor core's buffer and of the global buffer in which tiles of every
- * GEMM fit. */
+/* Return the least bytes of a core's buffer and of the global buffer that every GEMM fits. */
 int64_t pz_chip_least_local_bytes(const struct pz_chip *chip);
 int64_t pz_chip_least_glb_bytes(const struct pz_chip *chip);
 
@@ -269,12 +263,10 @@ json_t *pz_chip_json(const struct pz_chip *chip);
 json_t *pz_cluster_json(const struct pz_cluster *cluster);
 json_t *pz_calibration_json(const struct pz_calibration *calibration);
 
-/* Returns the cost breakdown of a chip, with ranges of the sums; a new reference, which belongs to
- * the caller. */
+/* Returns the cost breakdown of a chip as a new reference, which belongs to the caller. */
 json_t *pz_bill_json(const struct pz_chip *chip);
 
-/* Append the description of each field of chip.json, of its calibration, and of cluster.json
- * (pz_key_describe). */
+/* Append the descriptions of the fields of chip.json, its calibration, and cluster.json. */
 void pz_chip_fields(json_t *list);
 void pz_calibration_fields(json_t *list);
 void pz_cluster_fields(json_t *list);
@@ -297,12 +289,10 @@ const struct pz_cluster *pz_cluster_widen(struct pz_call *call, const struct pz_
  * Returns NULL for a network without levels. */
 const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t devices);
 
-/* Joins the innermost levels while they have the same rate and latency, because such levels are one
- * network. */
+/* Joins the innermost levels while they have the same rate and latency. */
 void pz_cluster_join_equal(struct pz_cluster *net);
 
-/* Returns the efficiencies and start-up time of collectives in the innermost level, as the cluster
- * or else the chip has them. */
+/* Returns the cluster's, or else the chip's, facts of collectives in the innermost level. */
 struct pz_collective_facts pz_cluster_facts(const struct pz_cluster *net,
                                             const struct pz_collective_facts *chip);
 
@@ -320,8 +310,7 @@ const struct pz_key *pz_kernel_constants(size_t *n);
 /* Returns a kernel without a name and without measurements. */
 struct pz_kernel pz_kernel_none(void);
 
-/* Reads the field "calibration" of a chip.json; absent fields get the values of an uncalibrated
- * chip. */
+/* Reads the field "calibration"; absent fields get the values of an uncalibrated chip. */
 void pz_calibration_read(struct pz_fields *fields, int64_t glb_bytes,
                          struct pz_calibration *calibration);
 

@@ -69,8 +69,7 @@ static void read_tech(struct pz_fields *file, const char *key, const char *absen
   pz_fields_refuse(file, key, accepted);
 }
 
-/* Returns the index of a field's word in a list that ends with NULL.  An absent field stands for
- * the first word. */
+/* Returns the index of a field's word in a list that ends with NULL, or 0 if it is absent. */
 static int read_choice(struct pz_fields *file, const char *key, const char *const *names,
                        const char *accepted) {
   const char *name = pz_fields_text_or(file, key, names[0]);
@@ -124,8 +123,7 @@ static void read_field(struct pz_fields *file, const struct pz_key *row, struct 
   }
 }
 
-/* Refuses the rate of one core in field `key` if all cores together could not draw the full
- * rate. */
+/* Refuses the rate of a core in field `key` if all cores together cannot draw the full rate. */
 static void check_core_rate(struct pz_fields *file, const char *key, const struct pz_chip *chip,
                             double rate, double core_rate) {
   char accepted[80];
@@ -158,8 +156,7 @@ static void read_chip(struct pz_call *call, struct pz_fields *file, struct pz_ch
   if (is_cold) pz_chip_set_class(call, chip, NULL);
 }
 
-/* Refuses a field whose value is less than `least`, a size that `least_name` names in the
- * message. */
+/* Refuses a field whose value is less than `least`, which messages call least_name. */
 static void check_least(struct pz_fields *file, const char *key, int64_t value, int64_t least,
                         const char *least_name) {
   char accepted[80];
@@ -168,8 +165,7 @@ static void check_least(struct pz_fields *file, const char *key, int64_t value, 
 }
 
 /* Refuses buffers that are too small for a tile, and a power limit of a cold chip that its static
- * power exhausts.  The margin above the static power covers the clock network at the lowest
- * clock. */
+ * power exhausts.  The margin covers the clock network at the lowest clock. */
 static void check_sizes(struct pz_fields *file, const struct pz_chip *chip) {
   static const double WATTS_MARGIN = 1.1;
   const struct pz_calibration *calibration = &chip->calibration;
@@ -249,8 +245,7 @@ static json_t *field_json(const struct pz_key *row, const struct pz_chip *chip) 
   return NULL;
 }
 
-/* Returns whether a field, or the whole object that contains it, is omitted from the JSON of a
- * chip. */
+/* Returns whether a field, or the object that contains it, is omitted from the JSON. */
 static bool is_omitted(const struct chip_field *field, const struct pz_chip *chip) {
   const struct pz_key *row = &field->row;
   const void *member = (const char *)chip + row->offset;
@@ -263,8 +258,7 @@ static bool is_omitted(const struct chip_field *field, const struct pz_chip *chi
   return row->type == REAL ? !(*(const double *)member > 0) : !*(const int *)member;
 }
 
-/* Sets a field such as "a.b" in the object "a" of `object`, which is made if it is absent.  Steals
- * the reference to the value. */
+/* Sets field "a.b" in the object "a" of `object`.  Steals the reference to the value. */
 static void set_field_json(json_t *object, const char *key, json_t *value) {
   for (const char *dot = strchr(key, '.'); dot; dot = strchr(key, '.')) {
     char group[32];
@@ -399,8 +393,7 @@ const char *pz_chip_field(size_t i, enum pz_chip_kind *kind) {
   return field.row.key;
 }
 
-/* Returns name i among the fields that are words, or among the numbers if *is_word is false.  It is
- * a pz_name_at. */
+/* Returns name i of the words, or of the numbers if *is_word is false, as a pz_name_at. */
 static const char *name_at(const void *is_word, size_t i) {
   enum pz_chip_kind kind;
   const char *name = pz_chip_field(0, &kind);
@@ -425,8 +418,7 @@ struct field_arguments {
   double *number_out;      /* receives the value of a number */
 };
 
-/* Returns the word or number (by is_word) that args->name names, or raises an error with the names
- * that exist. */
+/* Returns the field that args->name names, or raises an error with all names. */
 static struct chip_field find_field(struct pz_call *call, const struct field_arguments *args,
                                     bool is_word) {
   struct chip_field field;
@@ -442,8 +434,7 @@ static struct chip_field find_field(struct pz_call *call, const struct field_arg
            pz_text_join(names, sizeof names, name_at, &is_word));
 }
 
-/* Sets a field to a value, which is checked like that of a file.  Steals the reference to the
- * value. */
+/* Sets a field to a value, checked like that of a file.  Steals the reference to the value. */
 static void set_field(struct pz_call *call, struct pz_chip *chip, const struct pz_key *row,
                       json_t *value) {
   json_t *root = json_object();

@@ -354,8 +354,7 @@ int64_t pz_cluster_node(const struct pz_cluster *cluster) {
   return node;
 }
 
-/* On a torus or mesh, the position of devices matters, so that two of them already need the
- * cluster. */
+/* On a torus or mesh, the position of devices matters, so two of them need the cluster. */
 bool pz_cluster_needed(const struct pz_cluster *cluster, int64_t devices) {
   const struct pz_level *level = &cluster->level[0];
   bool has_topology = level->n_axes || level->mesh;
@@ -399,8 +398,7 @@ struct pz_collective_facts pz_cluster_facts(const struct pz_cluster *net,
 
 const char *pz_cluster_preset_name(size_t i) { return pz_embedded_name(pz_embedded_clusters, i); }
 
-/* The chips of a cluster are a text with blanks between the names.  An empty text accepts every
- * chip. */
+/* The chips of a cluster are separated by blanks.  An empty text accepts every chip. */
 bool pz_cluster_has_chip(const struct pz_cluster *cluster, const char *chip) {
   char name[sizeof((struct pz_chip *)0)->name];
   pz_text_copy(name, sizeof name, chip);

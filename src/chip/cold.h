@@ -20,8 +20,7 @@ struct pz_cold {
 /* Returns the likely values of cold.def. */
 struct pz_cold pz_cold_usual(void);
 
-/* Sets the calibration of a chip without measurements to what its class achieves.  NULL constants
- * are those of cold.def. */
+/* Sets the calibration of a chip to that of its class.  NULL constants are those of cold.def. */
 void pz_chip_set_class(struct pz_call *call, struct pz_chip *chip, const struct pz_cold *constants);
 
 /* Like pz_chip_set_class(), without a call: returns false if the measured GPU, which each thread

@@ -24,8 +24,7 @@ struct pz_price_table {
 struct pz_price_table pz_price_table_read(struct pz_call *call, const char *name, const char *text,
                                           size_t bytes, const char *chips);
 
-/* Returns the price in dollars of a device for an hour, or 0 if the table does not contain the
- * chip. */
+/* Returns the price of a device for an hour in dollars, or 0 if the chip is not in the table. */
 double pz_price_of(const struct pz_price_table *table, const char *chip);
 
 #endif

@@ -19,8 +19,7 @@
 /* The head width for which calibrations state row_s. */
 static const double STATED_WIDTH = 128;
 
-/* Returns the number of GEMMs of queries x keys x width: two forward, and five backward, one of
- * which computes the scores again. */
+/* Returns the number of GEMMs: two forward, and five backward, which computes scores again. */
 static double count_gemms(enum pz_direction direction) { return direction == PZ_FORWARD ? 2 : 5; }
 
 const struct pz_kernel *pz_attention_kernel(const struct pz_chip *chip, const char *library,

@@ -36,8 +36,7 @@ double pz_attention_causal_part(const struct pz_dims *dims, int64_t span, double
 void pz_attention_cost(const struct pz_chip *chip, const struct pz_attention_work *attention,
                        struct pz_estimate *out, struct pz_work *work);
 
-/* Returns the kernel of a library in a direction, if the chip has one of exactly this name;
- * otherwise NULL. */
+/* Returns the kernel of a library in a direction, or NULL if the chip has none. */
 const struct pz_kernel *pz_attention_kernel(const struct pz_chip *chip, const char *library,
                                             enum pz_direction direction);
 

@@ -11,8 +11,7 @@
 struct pz_chip;
 struct pz_constants;
 
-/* Returns the part of the chip's cores that kernels of collectives occupy: 0 if its links have
- * engines of their own. */
+/* Returns the part of the cores that collectives occupy, or 0 if links have their own engines. */
 double pz_beside_cores(const struct pz_constants *constants, const struct pz_chip *chip);
 
 /* Return the factor by which a GEMM, attention or an element-wise kernel takes longer while other

@@ -156,8 +156,7 @@ static void read_row(struct beside_reader *reader, uint32_t i, struct pz_beside_
              reader->line);
 }
 
-/* Predicts the slowdown beside a resident kernel.  Transfers to and from the host use engines of
- * their own and slow down nothing. */
+/* Predicts the slowdown.  Transfers to and from the host use engines, which slow down nothing. */
 static double predict_slowdown(const struct pz_chip *chip, const struct pz_beside_row *row) {
   const struct pz_constants *constants = &pz_constants_default;
   if (row->beside != PZ_BESIDE_RESIDENT) return 1;

@@ -10,8 +10,7 @@
 
 enum { PZ_BESIDE_MOST_ROWS = 100000 };
 
-/* The communication that ran beside the kernel.  pz_beside_names has the words of column
- * `beside`. */
+/* The communication beside a kernel.  pz_beside_names has the words of column `beside`. */
 enum pz_beside_activity {
   PZ_BESIDE_RESIDENT,  /* a copy kernel on some of the cores, like the kernels of collectives */
   PZ_BESIDE_ENGINE,    /* the copy engine, between buffers of the device */

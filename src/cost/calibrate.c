@@ -168,8 +168,7 @@ static struct pz_kernel *find_or_add_kernel(struct pz_call *call, struct pz_chip
   return added;
 }
 
-/* Adds the constants of a vector, attention or experts kernel.  Fewer than four rows determine only
- * its efficiency. */
+/* Adds the constants of a kernel that is no GEMM.  Few rows determine only its efficiency. */
 static void add_kernel_constants(struct group_fit *group, struct pz_kernel *kernel) {
   static const char *const vector_only[] = {"value_latency_s", "row_s", "long_row_again",
                                             "block_row_s", "block_value_s"};
@@ -240,8 +239,7 @@ static bool row_depends_on(const struct pz_ops_row *row, const struct group_key 
 }
 
 /* Fits the constants of one group to those of its rows that have is_used[i], or to all if `is_used`
- * is NULL.  Does nothing if there are none.  `rows` is scratch space for the indices of the
- * rows. */
+ * is NULL.  Does nothing if there are none.  `rows` is scratch space. */
 static void fit_group(struct group_fit *group, uint32_t *rows, const bool *is_used,
                       const struct group_key *key) {
   group->rows = rows;
@@ -271,8 +269,7 @@ static void fit_group(struct group_fit *group, uint32_t *rows, const bool *is_us
   pz_fit_search(&group->fit);
 }
 
-/* The groups that the rows of a table depend on, in the order of the operators; the fp8 group is
- * always the last. */
+/* The groups that rows of a table depend on, in the order of operators, and the fp8 group. */
 struct group_list {
   struct group_key keys[PZ_CHIP_MOST_KERNELS + 3];
   int n;

@@ -26,8 +26,7 @@ double pz_usable_bytes(const struct pz_chip *chip, const struct pz_constants *co
 double pz_hbm_needed(const struct pz_chip *chip, const struct pz_constants *constants,
                      double bytes);
 
-/* Returns the bytes of the host's memory that activations and optimizer state of one device may
- * fill. */
+/* Returns the bytes of the host's memory that offloaded state of one device may fill. */
 double pz_usable_host_bytes(const struct pz_chip *chip, const struct pz_constants *constants);
 
 /* A row of the table, and the offset of its value in struct pz_constants. */

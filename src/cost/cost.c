@@ -199,8 +199,7 @@ struct pz_mapping pz_estimate_grouped(struct pz_call *call, struct pz_cost *cost
   return best;
 }
 
-/* Returns the vector operations of an operator's element-wise tail, and adds their energy to
- * *energy_j. */
+/* Returns the vector operations of an operator's tail, and adds their energy to *energy_j. */
 static double add_tail_ops(const struct pz_chip *chip, const struct pz_op *op, double *energy_j) {
   double ops = 0;
   for (uint32_t i = 0; i < op->n_tail; i++)
@@ -222,8 +221,7 @@ struct pz_product_extra pz_cost_extra(const struct pz_chip *chip, const struct p
   return extra;
 }
 
-/* Returns whether the rates of on-chip buffers are proportional to the clock, which is the case on
- * all chips but GPUs. */
+/* Returns whether buffer rates are proportional to the clock, as on all chips but GPUs. */
 static bool buffer_rates_follow_clock(const struct pz_chip *chip) {
   return chip->execution != PZ_CHIP_STREAM;
 }
@@ -512,8 +510,7 @@ void pz_cost_counts(const struct pz_cost *cost, uint64_t *asked, uint64_t *found
   if (found) *found = cost->found;
 }
 
-/* The body of pz_cost_op(): checks the operator, which the caller may have made or changed, and
- * estimates it. */
+/* The body of pz_cost_op(), whose operator the caller may have made or changed. */
 static void estimate_checked_op(struct pz_call *call, void *ctx) {
   const struct cost_args *args = ctx;
   const struct pz_op *op = args->op;

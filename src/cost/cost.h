@@ -28,8 +28,7 @@ struct pz_cost {
   uint64_t asked, found;          /* lookups and hits of the cache */
 };
 
-/* Initialises a cost model, to be released with pz_cost_release().  If `net` is NULL, the network
- * is the chip's own link. */
+/* Initialises a cost model for pz_cost_release().  If `net` is NULL, it has the chip's link. */
 void pz_cost_init(struct pz_cost *cost, const struct pz_chip *chip, const struct pz_cluster *net);
 void pz_cost_release(struct pz_cost *cost);
 
@@ -60,8 +59,7 @@ struct pz_work pz_cost_mapped_work(const struct pz_chip *chip, double macs, enum
                                    const struct pz_mapping *mapping);
 
 /* Sets latency and energy of a mapped GEMM to those at the clock that the power limit of an
- * unmeasured chip allows.  Does nothing for a measured chip, whose times include its power
- * limit. */
+ * unmeasured chip allows.  Does nothing for a measured chip. */
 void pz_cost_within_watts(const struct pz_power_law *law, const struct pz_chip *chip, double macs,
                           enum pz_format format, struct pz_mapping *mapping);
 

@@ -20,8 +20,7 @@ static double power_integral(double n, double a, double b) {
   return fabs(n) < 1e-9 ? log(b / a) : (pow(b, n) - pow(a, n)) / n;
 }
 
-/* Returns the quantile of the density x^-skew on [a, b]: the value below which the given part of
- * all samples is. */
+/* Returns the value on [a, b] below which a part of the samples of the density x^-skew is. */
 static double power_quantile(double skew, double part, double a, double b) {
   double n = 1 - skew;
   return fabs(n) < 1e-9 ? a * pow(b / a, part)
@@ -72,8 +71,7 @@ struct pz_experts_load pz_experts_load(const struct pz_experts_work *work) {
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* Returns the time in which a vector kernel moves its bytes, without its start-up, which is counted
- * for all kernels together. */
+/* Returns the time in which a vector kernel moves its bytes, without its start-up. */
 static double move_s(const struct pz_chip *chip, int kind, double rows, double cols,
                      double bytes_per_value) {
   double bytes = rows * cols * bytes_per_value;

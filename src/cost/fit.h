@@ -1,5 +1,4 @@
-/* Fits positive constants to measured times by a deterministic coordinate search with shrinking
- * steps. */
+/* Fits positive constants to measured times by a deterministic coordinate search. */
 #ifndef PZ_COST_FIT_H
 #define PZ_COST_FIT_H
 
@@ -17,8 +16,7 @@ struct pz_fit {
   void *ctx;
 };
 
-/* Adds a constant that may move from `min` to `max`.  A constant that is 0 is not fitted and not
- * added. */
+/* Adds a constant that may move from `min` to `max`, unless it is 0. */
 void pz_fit_add(struct pz_fit *fit, double *value, double min, double max);
 
 /* Returns a penalty for constants that moved away from their initial values, to be added to the sum

@@ -83,8 +83,7 @@ struct pz_mapping pz_estimate_narrow_grouped(struct pz_call *call, struct pz_cos
   return mapping;
 }
 
-/* Results have 16 bits, one byte per value more than the narrow chip counts, which is added
- * here. */
+/* Results have 16 bits, which is one byte per value more than the narrow chip counts. */
 struct pz_mapping pz_estimate_narrow_product(struct pz_call *call, struct pz_cost *cost,
                                              enum pz_format format,
                                              const struct pz_product *product) {
@@ -110,9 +109,8 @@ struct pz_mapping pz_estimate_narrow_product(struct pz_call *call, struct pz_cos
 }
 
 /* Tensor cores before Blackwell and AMD's libraries read 8-bit operands along the rows only. There,
- * a tensor with one scale is gathered in one copy and transposed after the gather (Transformer
- * Engine, also ROCm's: nvte_is_non_tn_fp8_gemm_supported, and _create_transpose in
- * pytorch/tensor). */
+ * a tensor with one scale is gathered in one copy and transposed afterwards (Transformer Engine:
+ * nvte_is_non_tn_fp8_gemm_supported, and _create_transpose in pytorch/tensor). */
 void pz_cost_format_cast(const struct pz_chip *chip, enum pz_format format, int64_t rows,
                          int64_t cols, int64_t devices, bool frozen, struct pz_vector_time *out) {
   double read_bytes = 2 * casts[format].reads, copy_bytes = casts[format].bytes;

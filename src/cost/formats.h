@@ -26,8 +26,7 @@ struct pz_mapping pz_estimate_narrow_product(struct pz_call *call, struct pz_cos
                                              enum pz_format format,
                                              const struct pz_product *product);
 
-/* Estimates a grouped GEMM with narrow operands on `chip`, which is cost->chip or a variant of
- * it. */
+/* Estimates a grouped GEMM with narrow operands on cost->chip or a variant of it, `chip`. */
 struct pz_mapping pz_estimate_narrow_grouped(struct pz_call *call, struct pz_cost *cost,
                                              const struct pz_chip *chip, enum pz_format format,
                                              const struct pz_grouped *grouped);

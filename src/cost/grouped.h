@@ -1,5 +1,4 @@
-/* Grouped GEMMs of experts: one kernel for many GEMMs that share n and k and differ in their
- * rows. */
+/* Grouped GEMMs of experts: one kernel for many GEMMs that differ only in their rows. */
 #ifndef PZ_COST_GROUPED_H
 #define PZ_COST_GROUPED_H
 
@@ -22,8 +21,7 @@ struct pz_grouped {
   const struct pz_grouped_tuned *tuned; /* tuned kernel, or NULL for that of a training library */
 };
 
-/* Returns the i-th number of rows, in ascending order, that a tile of a tuned kernel may have, or 0
- * after the last. */
+/* Returns the i-th number of rows of a tile of a tuned kernel, ascending, or 0 after the last. */
 int64_t pz_grouped_tile(int i);
 
 /* Returns the batched GEMM that has as many tiles of tile_rows rows as the grouped one and

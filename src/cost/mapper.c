@@ -19,32 +19,30 @@
 #include "cost/mapping_cost.h"
 #include "cost/nested_mapping.h"
 
-/* For a tile of n and one of k: the largest tile of m that fits with them (-1: none), and a lower
- * bound on the time with any. */
+/* A pair of core tiles of n and k. */
 struct tile_pair {
-  double bound_s;
-  int most_m;
+  double bound_s; /* lower bound on the time of a mapping with this pair */
+  int most_m;     /* index of the largest tile of m that fits with the pair, or -1 if none fits */
 };
 
-/* The state of both passes. */
+/* The state of both passes of the search. */
 struct search {
-  double core_s;       /* time of the incumbent; in the second pass the limit */
-  double energy_j;     /* of the incumbent within the limit */
-  int choice[PZ_DIMS]; /* index of its core tile in each dimension */
+  double core_s;       /* time of the incumbent in the first pass, time limit in the second */
+  double energy_j;     /* energy of the incumbent of the second pass */
+  int choice[PZ_DIMS]; /* index of the incumbent's core tile in each dimension */
   struct pz_spatial spatial;
-  struct pz_nested_mapping nested;     /* its tile in the global buffer, if mappings are nested */
-  double least_hbm_s, least_hbm_bytes; /* lower bounds, if mappings are nested */
+  struct pz_nested_mapping nested;     /* incumbent's tile in the global buffer, if nested */
+  double least_hbm_s, least_hbm_bytes; /* lower bounds on HBM traffic, if mappings are nested */
   struct pz_nested_memo memo;
-  struct tile_pair pair[PZ_TILE_MOST_SIZES * PZ_TILE_MOST_SIZES]; /* by n and k; few are used */
+  struct tile_pair pair[PZ_TILE_MOST_SIZES * PZ_TILE_MOST_SIZES]; /* by index of n and k */
 };
 
 /* ---- the tile in the global buffer ----------------------------------------------------------- */
 
-/* A tile of the relaxation: its stationary operand, and the indices of the sizes of that operand's
- * two dimensions.  The third dimension is whole. */
+/* A tile of the relaxation in the global buffer, with the whole third dimension. */
 struct glb_tile {
-  double hbm_bytes, hbm_s; /* DBL_MAX if nothing fits */
-  int u, v;
+  double hbm_bytes, hbm_s; /* HBM traffic with this tile, or DBL_MAX if no tile fits */
+  int first, second;       /* indices of the sizes of the stationary operand's two dimensions */
   enum pz_stationary stationary;
 };
 
@@ -54,19 +52,21 @@ struct glb_tile {
 static struct glb_tile find_best_glb_tile(const struct pz_mapspace *space, double glb_bytes,
                                           double limit_s) {
   struct glb_tile best = {.hbm_bytes = DBL_MAX, .hbm_s = DBL_MAX};
-  for (enum pz_stationary st = 0; st < PZ_STATIONARITIES; st++) {
-    enum pz_dim first = pz_stationary_first(st), second = pz_stationary_second(st);
-    const struct pz_tile_sizes *us = &space->glb_tile[first], *vs = &space->glb_tile[second];
-    int v = vs->n - 1;
-    for (int u = 0; u < us->n; u++) {
-      while (v >= 0 && !pz_mapspace_fits(space, st, us->size[u], vs->size[v], glb_bytes, false))
-        v--;
-      if (v < 0) break;
+  for (enum pz_stationary stationary = 0; stationary < PZ_STATIONARITIES; stationary++) {
+    enum pz_dim first = pz_stationary_first(stationary), second = pz_stationary_second(stationary);
+    const struct pz_tile_sizes *first_sizes = &space->glb_tile[first],
+                               *second_sizes = &space->glb_tile[second];
+    int j = second_sizes->n - 1;
+    for (int i = 0; i < first_sizes->n; i++) {
+      while (j >= 0 && !pz_mapspace_fits(space, stationary, first_sizes->size[i],
+                                         second_sizes->size[j], glb_bytes, false))
+        j--;
+      if (j < 0) break;
       double tiles[PZ_DIMS] = {1, 1, 1};
-      tiles[first] = us->count[u];
-      tiles[second] = vs->count[v];
+      tiles[first] = first_sizes->count[i];
+      tiles[second] = second_sizes->count[j];
       struct pz_traffic hbm = pz_boundary_traffic(space, tiles, 1, space->operand_bytes);
-      struct glb_tile tile = {hbm.reads + hbm.writes, pz_hbm_s(space, hbm), u, v, st};
+      struct glb_tile tile = {hbm.reads + hbm.writes, pz_hbm_s(space, hbm), i, j, stationary};
       bool is_better = limit_s < 0 ? tile.hbm_s < best.hbm_s
                                    : tile.hbm_s <= limit_s && tile.hbm_bytes < best.hbm_bytes;
       if (is_better) best = tile;
@@ -84,8 +84,8 @@ struct spatial_list {
   int n;
 };
 
-/* Sets the lower bounds of a spatial mapping over all tiles, from the fewest steps that each
- * dimension can have: those of tiles that fill the array exactly. */
+/* Sets lower bounds for a spatial mapping that hold with any tiles.  They follow from the fewest
+ * steps of each dimension, which are those of tiles that fill the array exactly. */
 static void set_spatial_bounds(const struct pz_mapspace *space, struct pz_spatial *spatial) {
   static const double whole[PZ_DIMS] = {1, 1, 1};
   double step[PZ_DIMS];
@@ -103,9 +103,8 @@ static void set_spatial_bounds(const struct pz_mapspace *space, struct pz_spatia
                       (glb.reads + glb.writes) * space->tech->glb_j;
 }
 
-/* Lists the spatial mappings in the order of their bounds on energy or on the time of local
- * traffic.  The registers always keep as many values as they can, since that lowers local traffic
- * and costs nothing. */
+/* Lists the spatial mappings in ascending order of their bounds on energy, or on the time of local
+ * traffic.  The registers always keep as many values as they can, which is free. */
 static void list_spatial(const struct pz_mapspace *space, bool by_energy,
                          struct spatial_list *list) {
   list->n = 0;
@@ -119,24 +118,23 @@ static void list_spatial(const struct pz_mapspace *space, bool by_energy,
       spatial.per_keep_rows = 1 / spatial.keep_rows;
       spatial.per_keep_cols = 1 / spatial.keep_cols;
       set_spatial_bounds(space, &spatial);
-      int at = list->n++;
-      for (; at > 0; at--) {
-        const struct pz_spatial *before = &list->item[at - 1];
-        bool in_order =
-            by_energy ? before->energy_j <= spatial.energy_j : before->local_s <= spatial.local_s;
+      int position = list->n++;
+      for (; position > 0; position--) {
+        const struct pz_spatial *previous = &list->item[position - 1];
+        bool in_order = by_energy ? previous->energy_j <= spatial.energy_j
+                                  : previous->local_s <= spatial.local_s;
         if (in_order) break;
-        list->item[at] = *before;
+        list->item[position] = *previous;
       }
-      list->item[at] = spatial;
+      list->item[position] = spatial;
     }
   }
 }
 
-/* The tile sizes of one dimension by their share of a sum over dimensions (traffic or energy),
- * smallest share first. */
+/* The tile sizes of a dimension, ascending by their share of a sum such as traffic or energy. */
 struct ranking {
-  double cost[PZ_TILE_MOST_SIZES];
-  int tile[PZ_TILE_MOST_SIZES];
+  double cost[PZ_TILE_MOST_SIZES]; /* share of the sum, in bytes or J */
+  int tile[PZ_TILE_MOST_SIZES];    /* index of the tile size */
   int n;
 };
 
@@ -153,40 +151,41 @@ static void rank_tile(struct ranking *ranking, double cost, int tile) {
 
 /* ---- the fastest mapping: arithmetic, local and global traffic ------------------------------- */
 
-/* Returns a lower bound on the time with any tile of m up to most_m and these tiles of n and k:
- * global traffic, and arithmetic at the peak rate except for filling the array for each item. */
+/* Returns a lower bound on the time with these core tiles of n and k and any tile of m up to
+ * most_m, all given by index: the time of global traffic, or of arithmetic at the peak rate plus
+ * filling the array for each item. */
 static double tiles_bound_s(const struct pz_mapspace *space, int most_m, int n, int k) {
   double tiles[PZ_DIMS] = {space->core_tile[PZ_DIM_M].count[most_m],
                            space->core_tile[PZ_DIM_N].count[n],
                            space->core_tile[PZ_DIM_K].count[k]};
   double items = space->batch * tiles[PZ_DIM_M] * tiles[PZ_DIM_N] * tiles[PZ_DIM_K];
   double fill_s = items * space->per_core * space->item_s;
-  double glb_s = pz_traffic_s(space, pz_glb_traffic(space, tiles), space->glb);
+  double glb_s = pz_traffic_s(space, pz_glb_traffic(space, tiles), space->glb_byte_s);
   return pz_fmax(glb_s, space->ideal_s + fill_s);
 }
 
-/* Returns the bound of the chosen tiles of n and k. */
+/* Returns the pair of the chosen tiles of n and k. */
 static struct tile_pair chosen_pair(const struct pz_mapspace *space, const struct search *search,
                                     const int choice[PZ_DIMS]) {
   return search->pair[choice[PZ_DIM_N] * space->core_tile[PZ_DIM_K].n + choice[PZ_DIM_K]];
 }
 
-/* Takes a mapping to the cores as the new incumbent if it is faster.  `s` is its time with a global
- * buffer of any size. */
+/* Makes a mapping to the cores the incumbent if it is faster.  core_s is its time without HBM
+ * traffic, which nested mappings include. */
 static void update_fastest(const struct pz_mapspace *space, const int choice[PZ_DIMS],
-                           const struct pz_spatial *spatial, double s, struct search *search) {
-  if (s >= search->core_s) return;
+                           const struct pz_spatial *spatial, double core_s, struct search *search) {
+  if (core_s >= search->core_s) return;
   if (space->nested) {
     struct pz_nested_work work = {choice, spatial, 0, search->least_hbm_s, search->least_hbm_bytes};
-    s = pz_nested_fastest_s(space, &work, search->core_s, &search->memo);
+    core_s = pz_nested_fastest_s(space, &work, search->core_s, &search->memo);
   }
-  search->core_s = s;
+  search->core_s = core_s;
 }
 
-/* Searches the core tiles of a chip whose local buffers do not limit, so that the fewest cycles
- * decide on the spatial mapping. Large tiles come first: they are good ones and make the bounds
- * tight early. */
-static void scan_unlimited(const struct pz_mapspace *space, double enough, struct search *search) {
+/* Searches the core tiles of a chip whose local buffers have no rate limit, so that the spatial
+ * mapping with the fewest cycles is the best.  Large tiles come first, because they are usually
+ * fast and make the bounds tight early.  The search ends when the incumbent reaches bound_s. */
+static void scan_unlimited(const struct pz_mapspace *space, double bound_s, struct search *search) {
   int choice[PZ_DIMS];
   for (int k = space->core_tile[PZ_DIM_K].n - 1; k >= 0; k--)
     for (int n = space->core_tile[PZ_DIM_N].n - 1; n >= 0; n--) {
@@ -200,15 +199,16 @@ static void scan_unlimited(const struct pz_mapspace *space, double enough, struc
         double rounds = pz_mapping_rounds(space, pz_mapping_items(space, choice));
         double cycles = pz_mapping_least_cycles(space, choice);
         double compute_s = pz_mapping_compute_s(space, choice, cycles, rounds);
-        double glb_s = pz_traffic_s(space, pz_mapping_glb_traffic(space, choice), space->glb);
+        double glb_s =
+            pz_traffic_s(space, pz_mapping_glb_traffic(space, choice), space->glb_byte_s);
         update_fastest(space, choice, NULL, pz_fmax(compute_s, glb_s), search);
-        if (search->core_s <= enough) return;
+        if (search->core_s <= bound_s) return;
       }
     }
 }
 
-/* Splits local reads into a sum of one part for each dimension; local writes depend on the tile of
- * k alone. */
+/* Splits the bytes of local reads into a sum with one term for each dimension, and ranks the tiles
+ * of each dimension by its term.  Local writes depend only on the tile of k. */
 static void split_local_traffic(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                                 struct ranking reads[PZ_DIMS], double writes[PZ_TILE_MOST_SIZES]) {
   const double bytes[PZ_DIMS] = {space->operand_bytes * space->weights,
@@ -225,53 +225,55 @@ static void split_local_traffic(const struct pz_mapspace *space, const struct pz
   }
 }
 
-/* Evaluates a mapping on a chip whose local buffers limit. */
+/* Evaluates a mapping on a chip whose local buffers have a rate limit. */
 static void visit_limited(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                           const int choice[PZ_DIMS], struct pz_traffic local,
                           struct search *search) {
   double items = pz_mapping_items(space, choice), rounds = pz_mapping_rounds(space, items);
   double cycles = pz_mapping_cycles(space, spatial->way, choice);
-  double s = pz_fmax(pz_mapping_compute_s(space, choice, cycles, rounds),
-                     pz_traffic_s(space, pz_mapping_glb_traffic(space, choice), space->glb));
-  if (s >= search->core_s) return;
-  s = pz_fmax(s, pz_local_s(space, local, items, rounds));
-  update_fastest(space, choice, spatial, s, search);
+  double core_s =
+      pz_fmax(pz_mapping_compute_s(space, choice, cycles, rounds),
+              pz_traffic_s(space, pz_mapping_glb_traffic(space, choice), space->glb_byte_s));
+  if (core_s >= search->core_s) return;
+  core_s = pz_fmax(core_s, pz_local_s(space, local, items, rounds));
+  update_fastest(space, choice, spatial, core_s, search);
 }
 
-/* Searches the core tiles of one spatial mapping on a chip whose local buffers limit. */
+/* Searches the core tiles of one spatial mapping on a chip whose local buffers have a rate limit.
+ * The search ends when the incumbent reaches the lower bound bound_s. */
 static void scan_limited(const struct pz_mapspace *space, const struct pz_spatial *spatial,
-                         double enough, struct search *search) {
+                         double bound_s, struct search *search) {
   struct ranking reads[PZ_DIMS];
-  const struct ranking *ranking = &reads[PZ_DIM_M], *rn = &reads[PZ_DIM_N], *rk = &reads[PZ_DIM_K];
+  const struct ranking *by_m = &reads[PZ_DIM_M], *by_n = &reads[PZ_DIM_N], *by_k = &reads[PZ_DIM_K];
   double all_writes[PZ_TILE_MOST_SIZES];
   int choice[PZ_DIMS];
   split_local_traffic(space, spatial, reads, all_writes);
-  if (!ranking->n || !rn->n) return; /* there is always a tile size */
-  for (int k = 0; k < rk->n; k++) {
-    choice[PZ_DIM_K] = rk->tile[k];
+  if (!by_m->n || !by_n->n) return; /* there is always a tile size */
+  for (int k = 0; k < by_k->n; k++) {
+    choice[PZ_DIM_K] = by_k->tile[k];
     double writes = all_writes[choice[PZ_DIM_K]];
-    double least_reads = rk->cost[k] + ranking->cost[0] + rn->cost[0];
+    double least_reads = by_k->cost[k] + by_m->cost[0] + by_n->cost[0];
     if (pz_local_bound_s(space, least_reads, writes) >= search->core_s) continue;
-    for (int n = 0; n < rn->n; n++) {
-      double reads_kn = rk->cost[k] + rn->cost[n];
-      choice[PZ_DIM_N] = rn->tile[n];
-      if (pz_local_bound_s(space, reads_kn + ranking->cost[0], writes) >= search->core_s) break;
+    for (int n = 0; n < by_n->n; n++) {
+      double reads_kn = by_k->cost[k] + by_n->cost[n];
+      choice[PZ_DIM_N] = by_n->tile[n];
+      if (pz_local_bound_s(space, reads_kn + by_m->cost[0], writes) >= search->core_s) break;
       struct tile_pair pair = chosen_pair(space, search, choice);
       if (pair.bound_s >= search->core_s) continue;
-      for (int i = 0; i < ranking->n; i++) {
-        struct pz_traffic local = {reads_kn + ranking->cost[i], writes};
-        choice[PZ_DIM_M] = ranking->tile[i];
+      for (int i = 0; i < by_m->n; i++) {
+        struct pz_traffic local = {reads_kn + by_m->cost[i], writes};
+        choice[PZ_DIM_M] = by_m->tile[i];
         if (pz_local_bound_s(space, local.reads, writes) >= search->core_s) break;
         if (choice[PZ_DIM_M] <= pair.most_m) visit_limited(space, spatial, choice, local, search);
-        if (search->core_s <= enough) return;
+        if (search->core_s <= bound_s) return;
       }
     }
   }
 }
 
-/* Sets search->core_s to the least time of arithmetic, local and global traffic, and with nested
- * mappings of HBM traffic; DBL_MAX if no tile fits.  The search ends at `enough`, the least time of
- * HBM traffic, below which nothing is gained. */
+/* Sets search->core_s to the least time of arithmetic, local and global traffic, and of HBM traffic
+ * if mappings are nested; DBL_MAX if no tile fits.  The search ends at bound_s, the least time of
+ * HBM traffic, because a shorter time on the cores gains nothing. */
 static void find_fastest(const struct pz_mapspace *space, double enough, struct search *search) {
   search->core_s = search->energy_j = DBL_MAX;
   search->least_hbm_s = enough;
@@ -279,7 +281,7 @@ static void find_fastest(const struct pz_mapspace *space, double enough, struct 
   if (space->nested && space->local_limited) pz_nested_memo_clear(&search->memo);
   search->spatial = (struct pz_spatial){0};
   for (int d = 0; d < PZ_DIMS; d++) search->choice[d] = 0;
-  /* every spatial mapping needs the bounds of all pairs of n and k */
+  /* The bounds of all pairs of n and k serve every spatial mapping. */
   int n_k = space->core_tile[PZ_DIM_K].n;
   for (int n = 0; n < space->core_tile[PZ_DIM_N].n; n++)
     for (int k = 0; k < n_k; k++) {
@@ -301,8 +303,9 @@ static void find_fastest(const struct pz_mapspace *space, double enough, struct 
 
 /* ---- the cheapest mapping: the least energy among those no slower than search->core_s -------- */
 
-/* Splits the energy of traffic at the local and global buffers into a sum of one part for each
- * dimension; what remains is writing the results. */
+/* Splits the energy of traffic at the local and global buffers into a sum with one term for each
+ * dimension, and ranks the tiles of each dimension by its term.  The sum lacks the energy of
+ * writing the results, which is the same for all mappings. */
 static void split_energy(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                          struct ranking joules[PZ_DIMS]) {
   const double bytes[PZ_DIMS] = {space->operand_bytes * space->weights,
@@ -313,7 +316,7 @@ static void split_energy(const struct pz_mapspace *space, const struct pz_spatia
     for (int i = space->core_tile[d].n - 1; i >= 0; i--) {
       double step = pz_spatial_steps(space, spatial, (enum pz_dim)d, i);
       double tiles = space->core_tile[d].count[i];
-      /* sums go out at each step and come back at all but the first of a tile */
+      /* Partial sums are written at each step, and read at all steps but the first of a tile. */
       double local = d == PZ_DIM_K ? 2 * step - tiles : step;
       double glb = d == PZ_DIM_K ? 2 * (tiles - 1) : pz_shared_reads(space, tiles);
       double byte_j = local * space->tech->local_j + glb * space->tech->glb_j;
@@ -322,22 +325,22 @@ static void split_energy(const struct pz_mapspace *space, const struct pz_spatia
   }
 }
 
-/* Returns whether a mapping to the cores takes at most limit_s, without HBM traffic. */
+/* Returns whether a mapping takes at most limit_s without HBM traffic. */
 static bool is_fast_enough(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                            const int choice[PZ_DIMS], double limit_s) {
   double items = pz_mapping_items(space, choice), rounds = pz_mapping_rounds(space, items);
   double cycles = pz_mapping_cycles(space, spatial->way, choice);
   if (pz_mapping_compute_s(space, choice, cycles, rounds) > limit_s) return false;
-  if (pz_traffic_s(space, pz_mapping_glb_traffic(space, choice), space->glb) > limit_s)
+  if (pz_traffic_s(space, pz_mapping_glb_traffic(space, choice), space->glb_byte_s) > limit_s)
     return false;
   if (!space->local_limited) return true;
   struct pz_traffic local = pz_mapping_local_traffic(space, spatial, choice);
   return pz_local_s(space, local, items, rounds) <= limit_s;
 }
 
-/* Takes a mapping to the cores that is fast enough as the new incumbent, if its energy is lower.
- * With nested mappings, `joules` contains a lower bound on the HBM traffic, which is replaced by
- * that of the best tile of the global buffer. */
+/* Makes a mapping that is fast enough the incumbent if its energy of `joules` is lower.  With
+ * nested mappings, `joules` contains a lower bound on HBM traffic, which is replaced by the traffic
+ * of the best tile of the global buffer. */
 static void update_cheapest(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                             const int choice[PZ_DIMS], double joules, struct search *search) {
   if (space->nested) {
@@ -356,35 +359,35 @@ static void update_cheapest(const struct pz_mapspace *space, const struct pz_spa
 static void scan_cheapest(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                           struct search *search) {
   struct ranking joules[PZ_DIMS];
-  const struct ranking *ranking = &joules[PZ_DIM_M], *rn = &joules[PZ_DIM_N],
-                       *rk = &joules[PZ_DIM_K];
+  const struct ranking *by_m = &joules[PZ_DIM_M], *by_n = &joules[PZ_DIM_N],
+                       *by_k = &joules[PZ_DIM_K];
   double fixed_j = space->results * space->operand_bytes * space->tech->glb_j +
                    search->least_hbm_bytes * space->tech->hbm_j;
   int choice[PZ_DIMS];
   split_energy(space, spatial, joules);
-  if (!ranking->n || !rn->n) return; /* there is always a tile size */
-  for (int k = 0; k < rk->n; k++) {
-    choice[PZ_DIM_K] = rk->tile[k];
-    if (fixed_j + rk->cost[k] + ranking->cost[0] + rn->cost[0] >= search->energy_j) break;
-    for (int n = 0; n < rn->n; n++) {
-      double joules_kn = fixed_j + rk->cost[k] + rn->cost[n];
-      choice[PZ_DIM_N] = rn->tile[n];
-      if (joules_kn + ranking->cost[0] >= search->energy_j) break;
+  if (!by_m->n || !by_n->n) return; /* there is always a tile size */
+  for (int k = 0; k < by_k->n; k++) {
+    choice[PZ_DIM_K] = by_k->tile[k];
+    if (fixed_j + by_k->cost[k] + by_m->cost[0] + by_n->cost[0] >= search->energy_j) break;
+    for (int n = 0; n < by_n->n; n++) {
+      double joules_kn = fixed_j + by_k->cost[k] + by_n->cost[n];
+      choice[PZ_DIM_N] = by_n->tile[n];
+      if (joules_kn + by_m->cost[0] >= search->energy_j) break;
       struct tile_pair pair = chosen_pair(space, search, choice);
       if (pair.bound_s > search->core_s) continue;
-      for (int i = 0; i < ranking->n && joules_kn + ranking->cost[i] < search->energy_j; i++) {
-        choice[PZ_DIM_M] = ranking->tile[i];
+      for (int i = 0; i < by_m->n && joules_kn + by_m->cost[i] < search->energy_j; i++) {
+        choice[PZ_DIM_M] = by_m->tile[i];
         if (choice[PZ_DIM_M] <= pair.most_m &&
             is_fast_enough(space, spatial, choice, search->core_s))
-          update_cheapest(space, spatial, choice, joules_kn + ranking->cost[i], search);
+          update_cheapest(space, spatial, choice, joules_kn + by_m->cost[i], search);
       }
     }
   }
 }
 
-/* After find_fastest(): finds the mapping of least energy, with nested mappings including that of
- * HBM traffic, among those that take no longer than search->core_s.  The caller may have raised
- * core_s, and sets least_hbm_bytes. */
+/* Finds the mapping of least energy among those that take no longer than search->core_s, after
+ * find_fastest() has set that.  The caller may raise core_s, and sets least_hbm_bytes, the HBM
+ * traffic that is part of the energy of nested mappings. */
 static void find_cheapest(const struct pz_mapspace *space, struct search *search) {
   struct spatial_list list;
   double least_hbm_j = search->least_hbm_bytes * space->tech->hbm_j;
@@ -409,9 +412,9 @@ static void check_product(struct pz_call *call, const struct pz_product *product
     if (sizes[i] < 1 || sizes[i] > 1LL << 40)
       pz_raise(call, PZ_BAD_INPUT, "product: %s is %lld; accepted: 1 to 2^40", names[i],
                (long long)sizes[i]);
-  double b = (double)product->batch, m = (double)product->m, n = (double)product->n,
+  double batch = (double)product->batch, m = (double)product->m, n = (double)product->n,
          k = (double)product->k;
-  double values = b * pz_fmax(m * n, pz_fmax(m * k, n * k)), macs = b * m * n * k;
+  double values = batch * pz_fmax(m * n, pz_fmax(m * k, n * k)), macs = batch * m * n * k;
   if (values > MOST_VALUES)
     pz_raise(call, PZ_BAD_INPUT,
              "product: an operand has %.4g values; accepted: at most 2^53 (%.4g)", values,
@@ -421,6 +424,7 @@ static void check_product(struct pz_call *call, const struct pz_product *product
              macs, MOST_MACS);
 }
 
+/* Raises an error because the buffers of a chip are too small for every tile. */
 static _Noreturn void raise_no_tile(struct pz_call *call, const struct pz_chip *chip) {
   pz_raise(call, PZ_BAD_INPUT,
            "chip %s: no tile fits its buffers of %lld bytes in a core and %lld in all; "
@@ -430,21 +434,19 @@ static _Noreturn void raise_no_tile(struct pz_call *call, const struct pz_chip *
 }
 
 double pz_cold_part(const struct pz_chip *chip, double bytes) {
-  double from = chip->calibration.warm_from_bytes, to = chip->calibration.warm_to_bytes;
-  if (bytes <= from) return 0;
-  return bytes >= to ? 1 : (bytes - from) / (to - from);
+  double warm_bytes = chip->calibration.warm_from_bytes, to = chip->calibration.warm_to_bytes;
+  if (bytes <= warm_bytes) return 0;
+  return bytes >= to ? 1 : (bytes - warm_bytes) / (to - warm_bytes);
 }
 
-/* Returns the part of a GEMM's data that comes from HBM: all of it, unless the call is a repeated
- * one. */
+/* Returns the part of a GEMM's data that comes from HBM: all of it unless the call repeats. */
 static double cold_part(const struct pz_mapspace *space, const struct pz_product *product) {
   if (!product->warm) return 1;
   double values = space->inputs + space->weights + space->results;
   return pz_cold_part(space->chip, space->operand_bytes * values);
 }
 
-/* Describes what the cores do: tiles, rounds, spatial mapping, and the time of everything but HBM
- * traffic. */
+/* Sets tiles, rounds, spatial mapping, and the time of everything but HBM traffic in *out. */
 static void describe_cores(const struct pz_mapspace *space, const struct search *search,
                            struct pz_mapping *out) {
   const struct pz_spatial *spatial = &search->spatial;
@@ -468,11 +470,11 @@ static void describe_cores(const struct pz_mapspace *space, const struct search 
   out->local_s = pz_local_s(space, local, items, rounds);
   out->local_bytes = local.reads + local.writes;
   out->glb_bytes = glb.reads + glb.writes;
-  out->glb_s = pz_traffic_s(space, glb, space->glb);
+  out->glb_s = pz_traffic_s(space, glb, space->glb_byte_s);
 }
 
-/* Describes the tile of the global buffer of a nested mapping, and its HBM traffic.  Cores that
- * work in step have only a slice of the third dimension there. */
+/* Sets the members of *out that describe the global buffer of a nested mapping: the tile and its
+ * HBM traffic.  Cores that work in step need only a slice of the third dimension there. */
 static void describe_nested_tile(const struct pz_mapspace *space, const struct search *search,
                                  struct pz_mapping *out) {
   const struct pz_nested_mapping *nested = &search->nested;
@@ -514,18 +516,18 @@ struct pz_mapping pz_find_mapping(struct pz_call *call, const struct pz_product 
   struct search search;
   check_product(call, product);
   pz_mapspace_init(&space, product, chip);
-  double cold = cold_part(&space, product), glb_bytes = (double)chip->glb_bytes;
-  space.cold = cold;
-  double least_hbm_s = find_best_glb_tile(&space, glb_bytes, -1).hbm_s * cold;
+  double cold_fraction = cold_part(&space, product), glb_bytes = (double)chip->glb_bytes;
+  space.cold_part = cold_fraction;
+  double least_hbm_s = find_best_glb_tile(&space, glb_bytes, -1).hbm_s * cold_fraction;
   space.nested = chip->rules.nested_mapping && !chip->calibration.n_tiles;
   find_fastest(&space, least_hbm_s, &search);
   if (search.core_s == DBL_MAX || least_hbm_s == DBL_MAX) raise_no_tile(call, chip);
-  /* the two passes add the same numbers in different order */
+  /* The two passes add the same numbers in a different order, so the limit has a tolerance. */
   search.core_s = pz_fmax(search.core_s, least_hbm_s) * (1 + 1e-12);
-  struct glb_tile tile =
-      find_best_glb_tile(&space, glb_bytes, cold > 0 ? search.core_s / cold : DBL_MAX);
-  tile.hbm_s *= cold;
-  tile.hbm_bytes *= cold;
+  struct glb_tile tile = find_best_glb_tile(
+      &space, glb_bytes, cold_fraction > 0 ? search.core_s / cold_fraction : DBL_MAX);
+  tile.hbm_s *= cold_fraction;
+  tile.hbm_bytes *= cold_fraction;
   if (space.nested) search.least_hbm_bytes = tile.hbm_bytes;
   find_cheapest(&space, &search);
   struct pz_mapping mapping = {.least_hbm_s = least_hbm_s};
@@ -533,12 +535,12 @@ struct pz_mapping pz_find_mapping(struct pz_call *call, const struct pz_product 
   if (space.nested)
     describe_nested_tile(&space, &search, &mapping);
   else {
-    /* Describes the tile of the global buffer in the relaxation, and its HBM traffic. */
+    /* The relaxation has a tile of the global buffer without regard to the core tiles. */
     enum pz_dim first = pz_stationary_first(tile.stationary);
     enum pz_dim second = pz_stationary_second(tile.stationary);
     for (int d = 0; d < PZ_DIMS; d++) mapping.glb_tile[d] = (int64_t)space.size[d];
-    mapping.glb_tile[first] = (int64_t)space.glb_tile[first].size[tile.u];
-    mapping.glb_tile[second] = (int64_t)space.glb_tile[second].size[tile.v];
+    mapping.glb_tile[first] = (int64_t)space.glb_tile[first].size[tile.first];
+    mapping.glb_tile[second] = (int64_t)space.glb_tile[second].size[tile.second];
     mapping.glb_stationary = tile.stationary;
     mapping.glb_batch = 1;
     mapping.hbm_bytes = tile.hbm_bytes;
@@ -555,16 +557,16 @@ double pz_sweep_mappings(struct pz_call *call, const struct pz_product *product,
   struct search search;
   check_product(call, product);
   pz_mapspace_init(&space, product, chip);
-  double cold = cold_part(&space, product);
+  double cold_fraction = cold_part(&space, product);
   for (size_t j = 0; j < sweep->n_glb; j++) {
     double s = find_best_glb_tile(&space, (double)sweep->glb_bytes[j], -1).hbm_s;
     if (s == DBL_MAX) raise_no_tile(call, chip);
-    hbm_s[j] = s * cold;
+    hbm_s[j] = s * cold_fraction;
   }
   for (size_t i = 0; i < sweep->n_cores; i++) {
     pz_mapspace_set_cores(&space, (double)sweep->cores[i]);
     find_fastest(&space, 0, &search);
-    if (search.core_s == DBL_MAX) raise_no_tile(call, chip); /* for the first count or for none */
+    if (search.core_s == DBL_MAX) raise_no_tile(call, chip);
     core_s[i] = search.core_s;
   }
   return space.startup_s;

@@ -48,7 +48,7 @@
 struct pz_mapping pz_find_mapping(struct pz_call *call, const struct pz_product *product,
                                   const struct pz_chip *chip);
 
-/* Core counts and sizes of the global buffer. */
+/* The core counts and sizes of the global buffer for which pz_sweep_mappings() computes bounds. */
 struct pz_sweep {
   const int64_t *cores, *glb_bytes;
   size_t n_cores, n_glb;
@@ -62,8 +62,8 @@ double pz_sweep_mappings(struct pz_call *call, const struct pz_product *product,
                          const struct pz_chip *chip, const struct pz_sweep *sweep, double *core_s,
                          double *hbm_s);
 
-/* Returns the part of the data of a repeated call that is read from HBM again because the global
- * buffer has lost it, if the call uses so many bytes. */
+/* Returns the part of the data of a repeated call that is read from HBM, because a call that uses
+ * `bytes` displaces it from the global buffer. */
 double pz_cold_part(const struct pz_chip *chip, double bytes);
 
 #endif

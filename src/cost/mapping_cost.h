@@ -14,12 +14,12 @@
 #include "core/num.h"
 #include "cost/mapspace.h"
 
+/* The traffic between two levels of memory. */
 struct pz_traffic {
-  double reads, writes; /* bytes */
+  double reads, writes; /* bytes from the outer to the inner level, and back */
 };
 
-/* Seconds of a traffic at a rate that holds for reads and writes together, or if the chip is duplex
- * for each. */
+/* Returns the seconds of traffic, whose reads and writes share a rate unless the chip is duplex. */
 static inline double pz_traffic_s(const struct pz_mapspace *space, struct pz_traffic traffic,
                                   double s_per_byte) {
   double bytes =
@@ -27,32 +27,34 @@ static inline double pz_traffic_s(const struct pz_mapspace *space, struct pz_tra
   return bytes * s_per_byte;
 }
 
-/* Traffic over a boundary with step[d] steps in each dimension, of which `fresh` steps in k begin a
- * new sum; a result has result_bytes when it is complete. */
+/* Returns the traffic between two memory levels with step[d] steps in dimension d.  first_steps of
+ * the steps in k begin a new sum, which is not read.  A complete result has result_bytes. */
 static inline struct pz_traffic pz_boundary_traffic(const struct pz_mapspace *space,
-                                                    const double step[PZ_DIMS], double fresh,
+                                                    const double step[PZ_DIMS], double first_steps,
                                                     double result_bytes) {
-  double e = space->operand_bytes, sum_bytes = space->results * space->sum_bytes;
+  double operand_bytes = space->operand_bytes, sum_bytes = space->results * space->sum_bytes;
   return (struct pz_traffic){
-      e * (space->inputs * step[PZ_DIM_N] + space->weights * step[PZ_DIM_M]) +
-          sum_bytes * (step[PZ_DIM_K] - fresh),
+      operand_bytes * (space->inputs * step[PZ_DIM_N] + space->weights * step[PZ_DIM_M]) +
+          sum_bytes * (step[PZ_DIM_K] - first_steps),
       sum_bytes * (step[PZ_DIM_K] - 1) + space->results * result_bytes};
 }
 
+/* Returns the seconds of HBM traffic. */
 static inline double pz_hbm_s(const struct pz_mapspace *space, struct pz_traffic traffic) {
-  double reads_s = traffic.reads * space->hbm_read, writes_s = traffic.writes * space->hbm_write;
+  double reads_s = traffic.reads * space->hbm_read_byte_s,
+         writes_s = traffic.writes * space->hbm_write_byte_s;
   return space->duplex ? pz_fmax(reads_s, writes_s) : reads_s + writes_s;
 }
 
 /* ---- global buffer --------------------------------------------------------------------------- */
 
-/* How often an operand is read from the global buffer for `tiles` tiles that need it: once for each
- * group of cores that share a read. */
+/* Returns how often an operand is read from the global buffer for `tiles` tiles that need it. Cores
+ * of a group that shares a read count once. */
 static inline double pz_shared_reads(const struct pz_mapspace *space, double tiles) {
   return pz_fmax(1, tiles * space->per_share);
 }
 
-/* Traffic between the global and the local buffers with so many tiles of each dimension. */
+/* Returns the traffic between global and local buffers with tiles[d] tiles in dimension d. */
 static inline struct pz_traffic pz_glb_traffic(const struct pz_mapspace *space,
                                                const double tiles[PZ_DIMS]) {
   const double step[PZ_DIMS] = {pz_shared_reads(space, tiles[PZ_DIM_M]),
@@ -60,6 +62,7 @@ static inline struct pz_traffic pz_glb_traffic(const struct pz_mapspace *space,
   return pz_boundary_traffic(space, step, 1, space->operand_bytes);
 }
 
+/* Returns the traffic between the global and the local buffers with the chosen core tiles. */
 static inline struct pz_traffic pz_mapping_glb_traffic(const struct pz_mapspace *space,
                                                        const int choice[PZ_DIMS]) {
   double tiles[PZ_DIMS];
@@ -69,21 +72,21 @@ static inline struct pz_traffic pz_mapping_glb_traffic(const struct pz_mapspace 
 
 /* ---- local buffers --------------------------------------------------------------------------- */
 
-/* Traffic between local buffers and arrays.  Sums begin anew in each tile of k. */
+/* Returns the traffic between local buffers and arrays with step[d] steps in dimension d.  Each of
+ * the tiles_k tiles of k begins new sums. */
 static inline struct pz_traffic pz_local_traffic(const struct pz_mapspace *space,
                                                  const double step[PZ_DIMS], double tiles_k) {
   return pz_boundary_traffic(space, step, tiles_k, space->sum_bytes);
 }
 
-/* ceil() of a non-negative number far below 2^63, without a function call. */
+/* Returns the ceiling of a non-negative number far below 2^63, without a function call. */
 static inline double pz_ceil_small(double x) {
   double whole = (double)(int64_t)x;
   return whole < x ? whole + 1 : whole;
 }
 
-/* Steps of the array over a dimension with tiles of index i.  The values that registers keep are a
- * power of two, so that ceil(ceil(size / rows) / 2^j) = ceil(size / (rows 2^j)) can be computed
- * without a division. */
+/* Returns the steps of the array over dimension d with tiles of index i.  Registers keep 2^j
+ * values, so that ceil(ceil(size / rows) / 2^j) = ceil(size / (rows 2^j)) needs no division. */
 static inline double pz_spatial_steps(const struct pz_mapspace *space,
                                       const struct pz_spatial *spatial, enum pz_dim d, int i) {
   const struct pz_tile_sizes *tile = &space->core_tile[d];
@@ -94,6 +97,7 @@ static inline double pz_spatial_steps(const struct pz_mapspace *space,
   return tile->count[i];
 }
 
+/* Returns the traffic between local buffers and arrays of a mapping. */
 static inline struct pz_traffic pz_mapping_local_traffic(const struct pz_mapspace *space,
                                                          const struct pz_spatial *spatial,
                                                          const int choice[PZ_DIMS]) {
@@ -103,29 +107,30 @@ static inline struct pz_traffic pz_mapping_local_traffic(const struct pz_mapspac
   return pz_local_traffic(space, step, space->core_tile[PZ_DIM_K].count[choice[PZ_DIM_K]]);
 }
 
-/* Returns a lower bound on the time of a local traffic: that of perfectly balanced cores. */
+/* Returns a lower bound on the time of local traffic, which holds for perfectly balanced cores. */
 static inline double pz_local_bound_s(const struct pz_mapspace *space, double reads,
                                       double writes) {
-  return pz_traffic_s(space, (struct pz_traffic){reads, writes}, space->local_least);
+  return pz_traffic_s(space, (struct pz_traffic){reads, writes}, space->least_byte_s);
 }
 
 /* Returns the time of the local traffic of all items.  The buffer of a core serves its items one
  * after another, and all buffers together may have a limit too. */
 static inline double pz_local_s(const struct pz_mapspace *space, struct pz_traffic traffic,
                                 double items, double rounds) {
-  double own_s = pz_traffic_s(space, traffic, space->local_own) * rounds / items;
-  return pz_fmax(own_s, pz_traffic_s(space, traffic, space->local_total));
+  double own_s = pz_traffic_s(space, traffic, space->core_byte_s) * rounds / items;
+  return pz_fmax(own_s, pz_traffic_s(space, traffic, space->all_cores_byte_s));
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
+/* Returns the number of items, which are the tiles that the cores work on. */
 static inline double pz_mapping_items(const struct pz_mapspace *space, const int choice[PZ_DIMS]) {
   return space->batch * space->core_tile[PZ_DIM_M].count[choice[PZ_DIM_M]] *
          space->core_tile[PZ_DIM_N].count[choice[PZ_DIM_N]] *
          space->core_tile[PZ_DIM_K].count[choice[PZ_DIM_K]];
 }
 
-/* ceil(items / cores), exactly; the product of items and 1 / cores may be off by one. */
+/* Returns exactly ceil(items / cores), although items * per_core may be off by one. */
 static inline double pz_mapping_rounds(const struct pz_mapspace *space, double items) {
   double rounds = (double)(int64_t)(items * space->per_core);
   if (rounds * space->cores < items) rounds++;
@@ -133,7 +138,7 @@ static inline double pz_mapping_rounds(const struct pz_mapspace *space, double i
   return is_one_too_many ? rounds - 1 : rounds;
 }
 
-/* Returns the cycles of an item that lies on the array in one of the pz_spatial_way[]. */
+/* Returns the cycles of an item that is mapped to the array in way `way` of pz_spatial_way[]. */
 static inline double pz_mapping_cycles(const struct pz_mapspace *space, int way,
                                        const int choice[PZ_DIMS]) {
   enum pz_dim rows = pz_spatial_way[way].rows, cols = pz_spatial_way[way].cols,
@@ -143,7 +148,7 @@ static inline double pz_mapping_cycles(const struct pz_mapspace *space, int way,
          space->core_tile[streams].stream_cycles[choice[streams]];
 }
 
-/* Returns the cycles of an item in the best way. */
+/* Returns the fewest cycles of an item over all ways to map it to the array. */
 static inline double pz_mapping_least_cycles(const struct pz_mapspace *space,
                                              const int choice[PZ_DIMS]) {
   double least = pz_mapping_cycles(space, 0, choice);
@@ -152,19 +157,20 @@ static inline double pz_mapping_least_cycles(const struct pz_mapspace *space,
   return least;
 }
 
-/* Returns the arithmetic of all rounds: the cycles of an item, filling the array, and writing the
- * tile's results.  Work beyond boost_s, in which a chip runs at its boost clock, is slower by
- * `throttle`, unless its rows are unaligned and draw less power. */
+/* Returns the time of the arithmetic of all rounds: the cycles of an item, filling the array, and
+ * writing the tile's results.  Work beyond boost_s, in which a chip runs at its boost clock, is
+ * slower by `throttle`, unless its rows are unaligned and draw less power. */
 static inline double pz_mapping_compute_s(const struct pz_mapspace *space,
                                           const int choice[PZ_DIMS], double cycles, double rounds) {
-  const struct pz_calibration *k = &space->chip->calibration;
+  const struct pz_calibration *calibration = &space->chip->calibration;
   double values = space->core_tile[PZ_DIM_M].size[choice[PZ_DIM_M]] *
                   space->core_tile[PZ_DIM_N].size[choice[PZ_DIM_N]];
-  double item_s =
-      cycles * space->cycle_s + space->item_s + values * k->tile_value_s * space->unaligned;
+  double item_s = cycles * space->cycle_s + space->item_s +
+                  values * calibration->tile_value_s * space->unaligned;
   double s = rounds * item_s;
-  bool is_throttled = s > k->boost_s && space->unaligned <= 1;
-  return is_throttled ? k->boost_s + (s - k->boost_s) * k->throttle : s;
+  bool is_throttled = s > calibration->boost_s && space->unaligned <= 1;
+  return is_throttled ? calibration->boost_s + (s - calibration->boost_s) * calibration->throttle
+                      : s;
 }
 
 #endif

@@ -6,28 +6,27 @@
 
 /* ---- tile sizes of one dimension ------------------------------------------------------------- */
 
-/* Inserts a size in ascending order, unless it is in the list already. */
+/* Inserts a size into the ascending list, unless the list contains it already. */
 static void insert_size(struct pz_tile_sizes *sizes, double size) {
-  double *v = sizes->size;
-  int at = sizes->n;
-  while (at > 0 && v[at - 1] > size) at--;
-  if (at > 0 && v[at - 1] == size) return;
-  for (int i = sizes->n; i > at; i--) v[i] = v[i - 1];
-  v[at] = size;
+  double *list = sizes->size;
+  int position = sizes->n;
+  while (position > 0 && list[position - 1] > size) position--;
+  if (position > 0 && list[position - 1] == size) return;
+  for (int i = sizes->n; i > position; i--) list[i] = list[i - 1];
+  list[position] = size;
   sizes->n++;
 }
 
 /* Lists the dimension as a whole, its halves, quarters and so on, and the powers of two times the
- * array's shorter side.  Sizes below that side are tried only if filling the array costs
- * nothing. */
+ * array's shorter side.  Sizes below that side are tried only if filling the array is free. */
 static void list_any_tiles(struct pz_tile_sizes *sizes, int64_t size, const struct pz_chip *chip) {
   int64_t side = pz_min(chip->tensor.rows, chip->tensor.cols);
   int64_t least = size <= side ? 1 : pz_chip_least_tile(chip);
   insert_size(sizes, (double)size);
-  for (int64_t q = 2; pz_ceil_div(size, q) >= least && q < 2 * size; q *= 2)
-    insert_size(sizes, (double)pz_ceil_div(size, q));
-  for (int64_t t = side; t < size && sizes->n < PZ_TILE_MOST_SIZES; t *= 2)
-    insert_size(sizes, (double)t);
+  for (int64_t parts = 2; pz_ceil_div(size, parts) >= least && parts < 2 * size; parts *= 2)
+    insert_size(sizes, (double)pz_ceil_div(size, parts));
+  for (int64_t tile = side; tile < size && sizes->n < PZ_TILE_MOST_SIZES; tile *= 2)
+    insert_size(sizes, (double)tile);
 }
 
 /* Lists the tiles that a chip's library has kernels for.  The inner dimension is whole, or split
@@ -83,24 +82,25 @@ enum pz_dim pz_stationary_second(enum pz_stationary stationary) {
 
 double pz_mapspace_bytes(const struct pz_mapspace *space, enum pz_stationary stationary, double u,
                          double v, double depth) {
-  double operand = space->operand_bytes, sum = space->sum_bytes, copies = space->copies * depth;
+  double operand_bytes = space->operand_bytes, sum = space->sum_bytes,
+         copies = space->copies * depth;
   switch (stationary) {
-  case PZ_STATIONARY_RESULTS: return sum * u * v + copies * operand * (u + v);
-  case PZ_STATIONARY_WEIGHTS: return operand * u * v + copies * (operand * u + sum * v);
-  default: return operand * u * v + copies * (sum * u + operand * v);
+  case PZ_STATIONARY_RESULTS: return sum * u * v + copies * operand_bytes * (u + v);
+  case PZ_STATIONARY_WEIGHTS: return operand_bytes * u * v + copies * (operand_bytes * u + sum * v);
+  default: return operand_bytes * u * v + copies * (sum * u + operand_bytes * v);
   }
 }
 
 /* Returns the bytes of the largest of the three operands in a buffer. */
 static double largest_operand_bytes(const struct pz_mapspace *space, enum pz_stationary stationary,
                                     double u, double v) {
-  double operand = space->operand_bytes, sum = space->sum_bytes;
+  double operand_bytes = space->operand_bytes, sum = space->sum_bytes;
   double copies = space->copies * space->slice;
   bool results = stationary == PZ_STATIONARY_RESULTS, weights = stationary == PZ_STATIONARY_WEIGHTS;
-  double own = (results ? sum : operand) * u * v;
-  double first = (weights || results ? operand : sum) * copies * u;
-  double second = (weights ? sum : operand) * copies * v;
-  return pz_fmax(own, pz_fmax(first, second));
+  double stationary_bytes = (results ? sum : operand_bytes) * u * v;
+  double first_bytes = (weights || results ? operand_bytes : sum) * copies * u;
+  double second_bytes = (weights ? sum : operand_bytes) * copies * v;
+  return pz_fmax(stationary_bytes, pz_fmax(first_bytes, second_bytes));
 }
 
 bool pz_mapspace_fits(const struct pz_mapspace *space, enum pz_stationary stationary, double u,
@@ -110,8 +110,9 @@ bool pz_mapspace_fits(const struct pz_mapspace *space, enum pz_stationary statio
   return needed <= bytes;
 }
 
-/* Returns the index of the largest tile of the first dimension that fits a local buffer with tile v
- * of the second; -1 if none does. Libraries keep the results stationary, and limit their values. */
+/* Returns the index of the largest tile of the stationary operand's first dimension that fits a
+ * local buffer with tile v of the second, or -1 if none does.  Libraries keep the results
+ * stationary, and limit their values. */
 static int find_most_first(const struct pz_mapspace *space, enum pz_stationary stationary, int v) {
   const struct pz_tile_sizes *first = &space->core_tile[pz_stationary_first(stationary)];
   const struct pz_tile_sizes *second = &space->core_tile[pz_stationary_second(stationary)];
@@ -147,7 +148,7 @@ enum pz_stationary pz_mapspace_stationary(const struct pz_mapspace *space,
 void pz_mapspace_set_cores(struct pz_mapspace *space, double cores) {
   const struct pz_tensor_cores *tensor_cores = &space->chip->tensor;
   space->per_share = 1 / pz_fmin(space->chip->calibration.multicast, cores);
-  space->local_least = pz_fmax(space->local_own / cores, space->local_total);
+  space->least_byte_s = pz_fmax(space->core_byte_s / cores, space->all_cores_byte_s);
   space->cores = cores;
   space->per_core = 1 / cores;
   space->ideal_s =
@@ -167,8 +168,8 @@ static void set_sizes(struct pz_mapspace *space, const struct pz_product *produc
     list_tile_sizes(space, (enum pz_dim)d, size[d], chip);
   }
   space->n_batches = 0;
-  for (int64_t q = 1, batches = 0; batches != 1; q *= 2) {
-    batches = pz_ceil_div(product->batch, q);
+  for (int64_t parts = 1, batches = 0; batches != 1; parts *= 2) {
+    batches = pz_ceil_div(product->batch, parts);
     space->batches[space->n_batches++] = (double)batches;
   }
   space->inputs = space->batch * space->size[PZ_DIM_M] * space->size[PZ_DIM_K];
@@ -176,30 +177,31 @@ static void set_sizes(struct pz_mapspace *space, const struct pz_product *produc
   space->results = space->batch * space->size[PZ_DIM_M] * space->size[PZ_DIM_N];
 }
 
+/* Returns the inverse of a rate, or 0 if the rate is 0, which means unlimited. */
 static double seconds_per_byte(double rate) { return rate > 0 ? 1 / rate : 0; }
 
-/* Rows whose bytes are no multiple of a load (8 values, or at least 2) do not run on the fast path
- * of a library. */
+/* Sets the times of the arithmetic and of a byte at each memory.  Rows whose length is not a
+ * multiple of a load (8 values, or at least 2) miss the fast path of a library. */
 static void set_rates(struct pz_mapspace *space, const struct pz_product *product,
                       const struct pz_chip *chip) {
-  const struct pz_calibration *k = &chip->calibration;
+  const struct pz_calibration *calibration = &chip->calibration;
   const struct pz_tensor_cores *tensor = &chip->tensor;
   double fill_cycles = chip->rules.fill ? (double)(tensor->rows + tensor->cols) : 0;
   bool aligned = product->n % 8 == 0 && product->k % 8 == 0;
   bool even = product->n % 2 == 0 && product->k % 2 == 0;
-  space->unaligned = even ? k->even_rows : k->odd_rows;
+  space->unaligned = even ? calibration->even_rows : calibration->odd_rows;
   if (aligned) space->unaligned = 1;
-  space->cycle_s = space->unaligned / (chip->clock_hz * k->tensor_efficiency);
-  space->item_s = fill_cycles * space->cycle_s + k->item_s;
-  space->glb = 1 / (chip->glb_bytes_per_s * k->glb_efficiency);
-  space->hbm_read = 1 / (pz_chip_hbm_bytes_per_s(chip) * k->hbm_read_efficiency);
-  space->hbm_write = 1 / (pz_chip_hbm_bytes_per_s(chip) * k->hbm_write_efficiency);
-  space->startup_s = product->batch > 1 ? k->batched_startup_s : k->startup_s;
+  space->cycle_s = space->unaligned / (chip->clock_hz * calibration->tensor_efficiency);
+  space->item_s = fill_cycles * space->cycle_s + calibration->item_s;
+  space->glb_byte_s = 1 / (chip->glb_bytes_per_s * calibration->glb_efficiency);
+  space->hbm_read_byte_s = 1 / (pz_chip_hbm_bytes_per_s(chip) * calibration->hbm_read_efficiency);
+  space->hbm_write_byte_s = 1 / (pz_chip_hbm_bytes_per_s(chip) * calibration->hbm_write_efficiency);
+  space->startup_s = product->batch > 1 ? calibration->batched_startup_s : calibration->startup_s;
   space->duplex = chip->rules.duplex;
   space->per_row = (1 - 1e-12) / (double)tensor->rows;
   space->per_col = (1 - 1e-12) / (double)tensor->cols;
-  space->local_own = seconds_per_byte(tensor->local_bytes_per_s);
-  space->local_total = seconds_per_byte(tensor->local_total_bytes_per_s);
+  space->core_byte_s = seconds_per_byte(tensor->local_bytes_per_s);
+  space->all_cores_byte_s = seconds_per_byte(tensor->local_total_bytes_per_s);
   space->local_limited = tensor->local_bytes_per_s > 0 || tensor->local_total_bytes_per_s > 0;
 }
 
@@ -207,7 +209,7 @@ void pz_mapspace_init(struct pz_mapspace *space, const struct pz_product *produc
                       const struct pz_chip *chip) {
   space->chip = chip;
   space->nested = false;
-  space->cold = 1;
+  space->cold_part = 1;
   space->tech = pz_tech_at(chip->tech);
   space->operand_bytes = (double)chip->rules.operand_bytes;
   space->sum_bytes = (double)chip->rules.sum_bytes;

@@ -36,6 +36,7 @@ struct pz_measured pz_measured_read_csv(struct pz_call *call, const char *name,
   return measured;
 }
 
+/* Reads a CSV file. */
 static const struct pz_csv *load_csv(struct pz_call *call, const char *path) {
   size_t bytes;
   char *text = pz_file_text(call, path, PZ_CSV_MOST_BYTES, &bytes);
@@ -76,8 +77,8 @@ struct pz_measured pz_measured_select_chip(struct pz_call *call, const struct pz
                                            const struct pz_chip *chip) {
   bool all_name_one_chip = true;
   for (uint32_t i = 0; i < measured->n; i++) {
-    const char *first = measured->rows[0].chip, *own = measured->rows[i].chip;
-    if (!first || !own || strcmp(own, first) != 0) all_name_one_chip = false;
+    const char *first_chip = measured->rows[0].chip, *row_chip = measured->rows[i].chip;
+    if (!first_chip || !row_chip || strcmp(row_chip, first_chip) != 0) all_name_one_chip = false;
   }
   struct pz_ops_row *rows = pz_alloc(call, measured->n, sizeof *rows);
   uint32_t n = 0;

@@ -6,7 +6,7 @@
 #include "cost/ops_table.h"
 
 struct pz_measured {
-  const char *name; /* of the table or directory, for messages; belongs to the caller */
+  const char *name; /* name of the table or directory in messages, which the caller owns */
   const struct pz_ops_row *rows;
   uint32_t n;
   const char *const *skipped; /* sentences about the files of a directory that are no tables */
@@ -23,8 +23,7 @@ struct pz_measured pz_measured_read_csv(struct pz_call *call, const char *name,
 struct pz_measured pz_measured_load_path(struct pz_call *call, const char *path);
 
 /* Returns the rows that are of this chip, can run on it, and are predicted.  A row is of the chip
- * if it names it or no chip, or if all rows name the same chip.  It is an error if there are
- * none. */
+ * if it names it or no chip, or if all rows name the same chip.  No rows are an error. */
 struct pz_measured pz_measured_select_chip(struct pz_call *call, const struct pz_measured *measured,
                                            const struct pz_chip *chip);
 

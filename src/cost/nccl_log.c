@@ -63,17 +63,18 @@ struct log_reader {
   uint32_t line;
   uint32_t first_row;      /* index of the log's first row in logs->rows */
   const struct test *test; /* NULL while the test is unknown */
-  /* The ranks of the header before the rows.  A split job runs several groups at the same time;
-   * only the first one counts. */
-  int64_t ranks;        /* of the first group */
-  int64_t listed_ranks; /* of all groups */
-  int64_t highest_rank;
-  struct pz_vec hosts; /* const char *, of the first group */
+  /* The ranks of the header before the rows.  A split job runs several groups at the same time, of
+   * which only the first one is read. */
+  int64_t ranks;        /* number of ranks in the first group */
+  int64_t listed_ranks; /* number of ranks in all groups */
+  int64_t highest_rank; /* highest number of a rank in all groups */
+  struct pz_vec hosts;  /* names of the first group's hosts, const char * */
   bool in_table; /* a row was read after the ranks, so that the next rank begins a new header */
-  char *word[MOST_WORDS];
+  char *word[MOST_WORDS]; /* words of the line that is being read */
   int n_words;
 };
 
+/* Reads a non-negative number.  Returns false if the word is none. */
 static bool read_number(const char *word, double *out) {
   char *end;
   *out = -1;
@@ -82,6 +83,7 @@ static bool read_number(const char *word, double *out) {
   return !*end && isfinite(*out);
 }
 
+/* Reads an integer from 0 to 10^15.  Returns false if the word is none. */
 static bool read_integer(const char *word, int64_t *out) {
   double value;
   if (word[strspn(word, "0123456789")] != '\0') return false;
@@ -90,7 +92,7 @@ static bool read_integer(const char *word, int64_t *out) {
   return true;
 }
 
-/* Returns the index of a word of the line at or after `from`, or n_words. */
+/* Returns the index of the first occurrence of a word at or after index `from`, or n_words. */
 static int find_word(const struct log_reader *reader, int from, const char *word) {
   for (int i = from; i < reader->n_words; i++)
     if (strcmp(reader->word[i], word) == 0) return i;
@@ -98,13 +100,13 @@ static int find_word(const struct log_reader *reader, int from, const char *word
 }
 
 /* Reads a line such as "Rank 3 Group 0 Pid 4711 on HOST device 3 [0x18] NVIDIA H100".  Returns
- * false if the line is no rank. */
+ * false if the line does not describe a rank. */
 static bool read_rank(struct log_reader *reader) {
-  int at = find_word(reader, 0, "Rank"), on = find_word(reader, at, "on"),
+  int rank_word = find_word(reader, 0, "Rank"), on = find_word(reader, rank_word, "on"),
       group = find_word(reader, 0, "Group");
   int device = find_word(reader, on, "device");
   int64_t rank;
-  if (at + 1 >= reader->n_words || !read_integer(reader->word[at + 1], &rank) ||
+  if (rank_word + 1 >= reader->n_words || !read_integer(reader->word[rank_word + 1], &rank) ||
       rank >= PZ_NCCL_MOST_RANKS)
     return false;
   if (on + 1 >= reader->n_words || device >= reader->n_words) return false;
@@ -135,8 +137,7 @@ static bool read_rank(struct log_reader *reader) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Finds the devices of a row and how many of them are in a node: those that the user gave, or else
- * those of the ranks. */
+/* Sets the devices of a row, and of a node, to those of the user or else of the ranks. */
 static void find_devices(const struct log_reader *reader, struct pz_nccl_row *row) {
   int64_t hosts = reader->hosts.n;
   int64_t devices = reader->logs->devices > 0 ? reader->logs->devices : reader->ranks;
@@ -163,6 +164,7 @@ static void find_devices(const struct log_reader *reader, struct pz_nccl_row *ro
   row->per_node = pz_min(per_node, devices);
 }
 
+/* Raises an error for a log whose test is unknown. */
 static _Noreturn void refuse_unnamed_test(const struct log_reader *reader) {
   pz_raise(reader->call, PZ_BAD_INPUT,
            "%s:%u: the log does not say which test it is of; accepted: logs with the command "
@@ -198,30 +200,31 @@ static void set_test(struct log_reader *reader, const struct test *test) {
  * and devices.  The rates, in GB/s, are printed with two decimals. */
 static void check_row(const struct log_reader *reader, const struct pz_nccl_row *row, double rate,
                       double bus_rate) {
-  double actual = row->bytes / row->s / 1e9;
-  if (row->s > 3600 || fabs(actual - rate) > 0.02 * rate + 0.01)
+  double expected_rate = row->bytes / row->s / 1e9;
+  if (row->s > 3600 || fabs(expected_rate - rate) > 0.02 * rate + 0.01)
     pz_raise(reader->call, PZ_BAD_INPUT,
              "%s:%u: %.0f B in %g us are %.3g GB/s, but the row says %g; accepted: rows of "
              "nccl-tests with size in B and time in us",
-             reader->name, reader->line, row->bytes, 1e6 * row->s, actual, rate);
+             reader->name, reader->line, row->bytes, 1e6 * row->s, expected_rate, rate);
   if (!reader->test || rate < 1) return;
   double n = (double)row->devices;
-  double factor = reader->test->passes > 0 ? reader->test->passes * (n - 1) / n : 1;
-  if (fabs(bus_rate / rate - factor) > 0.01 * factor + 0.01 / rate)
+  double expected_factor = reader->test->passes > 0 ? reader->test->passes * (n - 1) / n : 1;
+  if (fabs(bus_rate / rate - expected_factor) > 0.01 * expected_factor + 0.01 / rate)
     pz_raise(reader->call, PZ_BAD_INPUT,
              "%s:%u: the bus rate is %.3f times the rate, of %s over %" PRId64
              " devices it is %.3f times; accepted: a log whose test and ranks belong to its "
              "rows, or --devices N",
-             reader->name, reader->line, bus_rate / rate, reader->test->name, row->devices, factor);
+             reader->name, reader->line, bus_rate / rate, reader->test->name, row->devices,
+             expected_factor);
 }
 
-/* Reads the row whose words begin at `at`: size, number of elements, type, the operator and root
- * where they are printed, then time, rate, bus rate and errors of the out-of-place collective, and
- * the same of the in-place one, which is not used. */
-static void add_row(struct log_reader *reader, int at) {
+/* Reads the row whose words begin at first_word: size, number of elements, type, the operator and
+ * root where they are printed, then time, rate, bus rate and errors of the out-of-place collective,
+ * and the same of the in-place one, which is not used. */
+static void add_row(struct log_reader *reader, int first_word) {
   struct pz_nccl_row row = {.log = reader->name, .line = reader->line};
   double us, rate, bus_rate;
-  int next = at + 3;
+  int next = first_word + 3;
   bool has_operator = next < reader->n_words && isalpha((unsigned char)*reader->word[next]);
   bool reduces = has_operator && strcmp(reader->word[next], "none") != 0;
   if (has_operator) next++;
@@ -232,7 +235,7 @@ static void add_row(struct log_reader *reader, int at) {
       !read_number(reader->word[next + 1], &rate) ||
       !read_number(reader->word[next + 2], &bus_rate))
     return;
-  read_number(reader->word[at], &row.bytes);
+  read_number(reader->word[first_word], &row.bytes);
   reader->in_table = true;
   if (!reader->test) set_test(reader, guess_test(reader, reduces, rate >= 1 ? bus_rate / rate : 0));
   if (!reader->test && !reduces) refuse_unnamed_test(reader);
@@ -251,14 +254,14 @@ static void add_row(struct log_reader *reader, int at) {
   set_test(reader, reader->test);
 }
 
-/* Returns the index of the word at which a row of results begins: two integers and the name of a
- * type.  -1 if the line is none. */
+/* Returns the index of the word at which a row of results begins with two integers and the name of
+ * a type, or -1 if the line is no row. */
 static int find_row_start(const struct log_reader *reader) {
   static const char *const types[] = {"int", "uint", "half", "float", "double", "bf", "fp", "f8"};
   int64_t bytes, count;
   for (int i = 0; i + 2 < reader->n_words; i++)
-    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
-      if (strncmp(reader->word[i + 2], types[t], strlen(types[t])) == 0 &&
+    for (size_t type = 0; type < sizeof types / sizeof *types; type++)
+      if (strncmp(reader->word[i + 2], types[type], strlen(types[type])) == 0 &&
           read_integer(reader->word[i], &bytes) && read_integer(reader->word[i + 1], &count))
         return i;
   return -1;
@@ -281,8 +284,7 @@ void pz_nccl_log_parse(struct pz_call *call, const char *name, char *text,
       set_test(&reader, named);
       continue;
     }
-    /* Splits a line into words.  Text in brackets is dropped: it is a label of a launcher or the
-     * address of a device. */
+    /* Splits a line into words without text in brackets, such as labels of launchers. */
     char *close = NULL, *rest;
     for (char *open = strchr(line, '['); open; open = strchr(close, '[')) {
       close = strchr(open, ']');

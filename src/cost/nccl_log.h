@@ -14,12 +14,12 @@ struct pz_nccl_row {
   uint32_t line;
   const char *test; /* "all_reduce" */
   enum pz_collective kind;
-  double bytes, s;
+  double bytes, s;           /* size of the tensor, and measured time in seconds */
   int64_t devices, per_node; /* devices of the group, and how many of them are in one node */
   /* Set by the fit of a network (network_fit.c): */
   struct pz_group group;
   int level;     /* the outermost level of the network that the group crosses */
-  bool left_out; /* not used: the model has no term for the algorithm that ran */
+  bool left_out; /* excluded from the fit, because the model lacks the algorithm that ran */
 };
 
 struct pz_nccl_logs {

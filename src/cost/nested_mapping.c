@@ -25,16 +25,18 @@ struct nested_search {
   const struct pz_mapspace *space;
   const int *choice;
   struct extents extent[PZ_DIMS];
-  double core_tiles[PZ_DIMS]; /* core tiles that cover each dimension */
-  double items;
-  double least_rounds, most_rounds; /* lower bound, and more than a better mapping can have */
-  double cycles, glb_s;             /* of an item, of all */
-  struct pz_traffic local;
-  bool least_time; /* minimise time; otherwise HBM traffic within limit_s */
-  double limit_s;
-  double best;   /* seconds or bytes of the incumbent */
-  double enough; /* a lower bound: the search ends when it is reached */
-  struct pz_nested_mapping found;
+  double core_tiles[PZ_DIMS]; /* number of core tiles that cover each dimension */
+  double items;               /* number of core tiles in the whole GEMM */
+  double least_rounds,
+      most_rounds;                 /* bounds on the rounds of a mapping better than the incumbent */
+  double cycles;                   /* cycles of an item */
+  double glb_s;                    /* time of the global buffer's traffic */
+  struct pz_traffic local_traffic; /* traffic between local buffers and arrays */
+  bool minimise_time;              /* minimise time, or else HBM traffic within limit_s */
+  double limit_s;                  /* time limit if HBM traffic is minimised */
+  double incumbent;                /* seconds or bytes of the best mapping so far */
+  double lower_bound;              /* seconds or bytes at which the search ends */
+  struct pz_nested_mapping incumbent_mapping;
 };
 
 /* Lists the extents of one dimension: multiples of the core tile, each the smallest that reaches a
@@ -42,30 +44,30 @@ struct nested_search {
 static void list_extents(const struct pz_mapspace *space, enum pz_dim d, int tile,
                          struct extents *extents) {
   const struct pz_tile_sizes *sizes = &space->core_tile[d];
-  double all = sizes->count[tile], core = sizes->size[tile], before = 0;
+  double all_tiles = sizes->count[tile], core_size = sizes->size[tile], previous = 0;
   extents->n = 0;
   for (int i = tile; i < sizes->n; i++) {
-    double per = pz_fmin(all, pz_ceil_small(sizes->size[i] / core));
-    if (per == before || pz_ceil_small(all / per) != sizes->count[i]) continue;
-    int at = extents->n++;
-    extents->size[at] = pz_fmin(space->size[d], per * core);
-    extents->count[at] = sizes->count[i];
-    extents->per[at] = per;
-    before = per;
+    double per = pz_fmin(all_tiles, pz_ceil_small(sizes->size[i] / core_size));
+    if (per == previous || pz_ceil_small(all_tiles / per) != sizes->count[i]) continue;
+    int extent = extents->n++;
+    extents->size[extent] = pz_fmin(space->size[d], per * core_size);
+    extents->count[extent] = sizes->count[i];
+    extents->per[extent] = per;
+    previous = per;
   }
 }
 
-/* Returns the rounds of all tiles of the global buffer.  Along each dimension, the batch among
- * them, every tile has as many core tiles except the last one, which has the rest.  So there are at
- * most 16 kinds of tiles with different numbers of items. */
-static double count_rounds(const struct nested_search *nested_search, const double per[PZ_DIMS],
+/* Returns the rounds of all tiles of the global buffer.  Along each dimension and the batch, all
+ * tiles have the same number of core tiles except the last one, which has the rest.  So there are
+ * at most 16 kinds of tiles with different numbers of items. */
+static double count_rounds(const struct nested_search *search, const double per[PZ_DIMS],
                            double batch) {
   struct {
     double tiles, items; /* tiles of the kind, and items of each */
   } kind[1 << (PZ_DIMS + 1)] = {{1, 1}};
   int n = 1;
   for (int d = 0; d <= PZ_DIMS; d++) {
-    double all = d < PZ_DIMS ? nested_search->core_tiles[d] : nested_search->space->batch,
+    double all = d < PZ_DIMS ? search->core_tiles[d] : search->space->batch,
            p = d < PZ_DIMS ? per[d] : batch;
     double whole = p == all ? 1 : (double)(int64_t)(all / p), rest = all - whole * p;
     for (int i = 0; i < n; i++) {
@@ -80,15 +82,14 @@ static double count_rounds(const struct nested_search *nested_search, const doub
   }
   double rounds = 0;
   for (int i = 0; i < n; i++)
-    rounds += kind[i].tiles * pz_mapping_rounds(nested_search->space, kind[i].items);
+    rounds += kind[i].tiles * pz_mapping_rounds(search->space, kind[i].items);
   return rounds;
 }
 
 /* Returns whether the core tiles fit the local buffer with this stationary operand. */
-static bool core_can_keep(const struct nested_search *nested_search,
-                          enum pz_stationary stationary) {
-  const struct pz_mapspace *space = nested_search->space;
-  const int *choice = nested_search->choice;
+static bool core_can_keep(const struct nested_search *search, enum pz_stationary stationary) {
+  const struct pz_mapspace *space = search->space;
+  const int *choice = search->choice;
   switch (stationary) {
   case PZ_STATIONARY_RESULTS: return choice[PZ_DIM_M] <= space->most_m_by_n[choice[PZ_DIM_N]];
   case PZ_STATIONARY_WEIGHTS: return choice[PZ_DIM_K] <= space->most_k_by_n[choice[PZ_DIM_N]];
@@ -96,28 +97,25 @@ static bool core_can_keep(const struct nested_search *nested_search,
   }
 }
 
-/* Finds the fewest rounds with a stationary operand of extents u and v, over what is held of the
- * third dimension and how many GEMMs are in the buffer.  Returns false if there are not fewer than
- * s->most_rounds.  Index -1 of the third dimension stands for cores that work in step, for which
- * only slices are held. */
-static bool find_fewest_rounds(const struct nested_search *nested_search,
-                               enum pz_stationary stationary, int u, int v,
-                               struct pz_nested_mapping *out) {
-  const struct pz_mapspace *space = nested_search->space;
+/* Finds the fewest rounds with a stationary operand whose extents have the indices u and v, over
+ * all extents of the third dimension and numbers of GEMMs in the buffer.  Returns false if no
+ * choice has fewer rounds than most_rounds.  Index -1 of the third dimension stands for cores that
+ * work in step, which need only slices in the buffer. */
+static bool find_fewest_rounds(const struct nested_search *search, enum pz_stationary stationary,
+                               int u, int v, struct pz_nested_mapping *out) {
+  const struct pz_mapspace *space = search->space;
   enum pz_dim first = pz_stationary_first(stationary), second = pz_stationary_second(stationary);
   enum pz_dim third = (enum pz_dim)(PZ_DIMS - first - second);
-  const struct extents *depths = &nested_search->extent[third];
-  double size_u = nested_search->extent[first].size[u],
-         size_v = nested_search->extent[second].size[v];
+  const struct extents *depths = &search->extent[third];
+  double size_u = search->extent[first].size[u], size_v = search->extent[second].size[v];
   double own_bytes = pz_mapspace_bytes(space, stationary, size_u, size_v, 0);
   double depth_bytes = pz_mapspace_bytes(space, stationary, size_u, size_v, 1) - own_bytes;
   double glb_bytes = (double)space->chip->glb_bytes;
-  double per[PZ_DIMS],
-      tiles_uv = nested_search->extent[first].count[u] * nested_search->extent[second].count[v];
-  bool can_keep = core_can_keep(nested_search, stationary), found = false;
-  per[first] = nested_search->extent[first].per[u];
-  per[second] = nested_search->extent[second].per[v];
-  out->rounds = nested_search->most_rounds;
+  double per[PZ_DIMS], tiles_uv = search->extent[first].count[u] * search->extent[second].count[v];
+  bool can_keep = core_can_keep(search, stationary), found = false;
+  per[first] = search->extent[first].per[u];
+  per[second] = search->extent[second].per[v];
+  out->rounds = search->most_rounds;
   for (int b = 0; b < space->n_batches; b++) {
     double batch = space->batches[b];
     if (batch * (own_bytes + space->slice * depth_bytes) > glb_bytes) continue;
@@ -127,123 +125,116 @@ static bool find_fewest_rounds(const struct nested_search *nested_search,
       if (in_step && (!can_keep || !is_one_round)) break;
       double depth = in_step ? space->slice : pz_fmax(space->slice, depths->size[i]);
       if (batch * (own_bytes + depth * depth_bytes) > glb_bytes) continue;
-      double tiles = in_step ? nested_search->core_tiles[third] : depths->count[i];
+      double tiles = in_step ? search->core_tiles[third] : depths->count[i];
       double least_rounds = tiles_uv * tiles * pz_ceil_small(space->batch / batch);
       if (least_rounds >= out->rounds) break;
       per[third] = in_step ? 1 : depths->per[i];
-      double rounds = count_rounds(nested_search, per, batch);
+      double rounds = count_rounds(search, per, batch);
       if (rounds >= out->rounds) continue;
       out->rounds = rounds;
       out->batch = batch;
       out->in_step = in_step;
       for (int d = 0; d < PZ_DIMS; d++) out->per[d] = per[d];
       found = true;
-      if (rounds <= nested_search->least_rounds) return true;
+      if (rounds <= search->least_rounds) return true;
     }
   }
   return found;
 }
 
-/* Returns the time of a mapping to the cores with so many rounds, without HBM traffic. */
-static double core_s(const struct nested_search *nested_search, double rounds) {
-  const struct pz_mapspace *space = nested_search->space;
-  double time = pz_fmax(nested_search->glb_s, pz_mapping_compute_s(space, nested_search->choice,
-                                                                   nested_search->cycles, rounds));
+/* Returns the time of a mapping with this number of rounds, without HBM traffic. */
+static double core_s(const struct nested_search *search, double rounds) {
+  const struct pz_mapspace *space = search->space;
+  double time =
+      pz_fmax(search->glb_s, pz_mapping_compute_s(space, search->choice, search->cycles, rounds));
   if (!space->local_limited) return time;
-  return pz_fmax(time, pz_local_s(space, nested_search->local, nested_search->items, rounds));
+  return pz_fmax(time, pz_local_s(space, search->local_traffic, search->items, rounds));
 }
 
-/* Sets most_rounds: so many rounds take longer than limit_s by their arithmetic alone. */
-static void limit_rounds(struct nested_search *nested_search, double limit_s) {
-  double round_s =
-      nested_search->cycles * nested_search->space->cycle_s + nested_search->space->item_s;
-  nested_search->most_rounds = limit_s / round_s * (1 + 1e-9) + 1;
+/* Sets most_rounds to a number of rounds whose arithmetic alone takes longer than limit_s. */
+static void limit_rounds(struct nested_search *search, double limit_s) {
+  double round_s = search->cycles * search->space->cycle_s + search->space->item_s;
+  search->most_rounds = limit_s / round_s * (1 + 1e-9) + 1;
 }
 
-/* Visits one pair of extents.  Returns false if its HBM traffic is too much, which is then so for
- * all smaller extents too. */
-static bool visit_extents(struct nested_search *nested_search, enum pz_stationary stationary, int u,
+/* Evaluates the pair of extents with the indices u and v.  Returns false if its HBM traffic is too
+ * high, which then holds for all smaller extents too. */
+static bool visit_extents(struct nested_search *search, enum pz_stationary stationary, int u,
                           int v) {
-  const struct pz_mapspace *space = nested_search->space;
+  const struct pz_mapspace *space = search->space;
   enum pz_dim first = pz_stationary_first(stationary), second = pz_stationary_second(stationary);
   double tiles[PZ_DIMS] = {1, 1, 1};
   struct pz_nested_mapping mapping = {.stationary = stationary};
-  tiles[first] = nested_search->extent[first].count[u];
-  tiles[second] = nested_search->extent[second].count[v];
+  tiles[first] = search->extent[first].count[u];
+  tiles[second] = search->extent[second].count[v];
   struct pz_traffic hbm = pz_boundary_traffic(space, tiles, 1, space->operand_bytes);
-  mapping.hbm_s = pz_hbm_s(space, hbm) * space->cold;
-  mapping.hbm_bytes = (hbm.reads + hbm.writes) * space->cold;
-  if (nested_search->least_time) {
-    if (mapping.hbm_s >= nested_search->best) return false;
-  } else if (mapping.hbm_s > nested_search->limit_s || mapping.hbm_bytes >= nested_search->best) {
+  mapping.hbm_s = pz_hbm_s(space, hbm) * space->cold_part;
+  mapping.hbm_bytes = (hbm.reads + hbm.writes) * space->cold_part;
+  if (search->minimise_time) {
+    if (mapping.hbm_s >= search->incumbent) return false;
+  } else if (mapping.hbm_s > search->limit_s || mapping.hbm_bytes >= search->incumbent) {
     return false;
   }
-  if (!find_fewest_rounds(nested_search, stationary, u, v, &mapping)) return true;
-  double time = core_s(nested_search, mapping.rounds);
-  bool is_better =
-      nested_search->least_time ? time < nested_search->best : time <= nested_search->limit_s;
+  if (!find_fewest_rounds(search, stationary, u, v, &mapping)) return true;
+  double time = core_s(search, mapping.rounds);
+  bool is_better = search->minimise_time ? time < search->incumbent : time <= search->limit_s;
   if (!is_better) return true;
-  nested_search->best =
-      nested_search->least_time ? pz_fmax(time, mapping.hbm_s) : mapping.hbm_bytes;
-  nested_search->found = mapping;
-  if (nested_search->least_time) limit_rounds(nested_search, nested_search->best);
+  search->incumbent = search->minimise_time ? pz_fmax(time, mapping.hbm_s) : mapping.hbm_bytes;
+  search->incumbent_mapping = mapping;
+  if (search->minimise_time) limit_rounds(search, search->incumbent);
   return true;
 }
 
-/* Visits the pairs of extents of a stationary operand that fit the global buffer, large ones
- * first. */
-static void scan_stationary(struct nested_search *nested_search, enum pz_stationary stationary) {
-  const struct extents *first = &nested_search->extent[pz_stationary_first(stationary)];
-  const struct extents *second = &nested_search->extent[pz_stationary_second(stationary)];
-  double glb_bytes = (double)nested_search->space->chip->glb_bytes;
+/* Evaluates the pairs of extents of an operand that fit the global buffer, largest first. */
+static void scan_stationary(struct nested_search *search, enum pz_stationary stationary) {
+  const struct extents *first = &search->extent[pz_stationary_first(stationary)];
+  const struct extents *second = &search->extent[pz_stationary_second(stationary)];
+  double glb_bytes = (double)search->space->chip->glb_bytes;
   int most_v = -1; /* the largest second extent that fits; it grows while the first one shrinks */
   for (int u = first->n - 1; u >= 0; u--) {
-    while (most_v + 1 < second->n &&
-           pz_mapspace_fits(nested_search->space, stationary, first->size[u],
-                            second->size[most_v + 1], glb_bytes, false))
+    while (most_v + 1 < second->n && pz_mapspace_fits(search->space, stationary, first->size[u],
+                                                      second->size[most_v + 1], glb_bytes, false))
       most_v++;
-    for (int v = most_v; v >= 0 && nested_search->best > nested_search->enough; v--)
-      if (!visit_extents(nested_search, stationary, u, v)) break;
+    for (int v = most_v; v >= 0 && search->incumbent > search->lower_bound; v--)
+      if (!visit_extents(search, stationary, u, v)) break;
   }
 }
 
-/* Searches all stationary operands.  least_time, best and (for the least traffic) limit_s of *s are
- * set. */
-static void search_nested(struct nested_search *nested_search, const struct pz_mapspace *space,
+/* Searches all stationary operands.  The caller sets minimise_time, incumbent, and limit_s if HBM
+ * traffic is minimised. */
+static void search_nested(struct nested_search *search, const struct pz_mapspace *space,
                           const struct pz_nested_work *work) {
-  nested_search->space = space;
-  nested_search->choice = work->choice;
+  search->space = space;
+  search->choice = work->choice;
   for (int d = 0; d < PZ_DIMS; d++) {
-    list_extents(space, (enum pz_dim)d, work->choice[d], &nested_search->extent[d]);
-    nested_search->core_tiles[d] = space->core_tile[d].count[work->choice[d]];
+    list_extents(space, (enum pz_dim)d, work->choice[d], &search->extent[d]);
+    search->core_tiles[d] = space->core_tile[d].count[work->choice[d]];
   }
-  nested_search->items = pz_mapping_items(space, work->choice);
-  nested_search->least_rounds = pz_mapping_rounds(space, nested_search->items);
-  nested_search->glb_s =
-      pz_traffic_s(space, pz_mapping_glb_traffic(space, work->choice), space->glb);
-  nested_search->local = (struct pz_traffic){0, 0};
+  search->items = pz_mapping_items(space, work->choice);
+  search->least_rounds = pz_mapping_rounds(space, search->items);
+  search->glb_s =
+      pz_traffic_s(space, pz_mapping_glb_traffic(space, work->choice), space->glb_byte_s);
+  search->local_traffic = (struct pz_traffic){0, 0};
   if (work->spatial) {
-    nested_search->cycles = pz_mapping_cycles(space, work->spatial->way, work->choice);
-    nested_search->local = pz_mapping_local_traffic(space, work->spatial, work->choice);
+    search->cycles = pz_mapping_cycles(space, work->spatial->way, work->choice);
+    search->local_traffic = pz_mapping_local_traffic(space, work->spatial, work->choice);
   } else {
-    nested_search->cycles =
-        work->cycles > 0 ? work->cycles : pz_mapping_least_cycles(space, work->choice);
+    search->cycles = work->cycles > 0 ? work->cycles : pz_mapping_least_cycles(space, work->choice);
   }
-  limit_rounds(nested_search,
-               nested_search->least_time ? nested_search->best : nested_search->limit_s);
-  nested_search->enough =
-      nested_search->least_time
-          ? pz_fmax(work->least_hbm_s, core_s(nested_search, nested_search->least_rounds))
-          : work->least_hbm_bytes;
-  for (enum pz_stationary st = 0; st < PZ_STATIONARITIES; st++) scan_stationary(nested_search, st);
+  limit_rounds(search, search->minimise_time ? search->incumbent : search->limit_s);
+  search->lower_bound = search->minimise_time
+                            ? pz_fmax(work->least_hbm_s, core_s(search, search->least_rounds))
+                            : work->least_hbm_bytes;
+  for (enum pz_stationary operand = 0; operand < PZ_STATIONARITIES; operand++)
+    scan_stationary(search, operand);
 }
 
 /* ---- the memo and the two searches ----------------------------------------------------------- */
 
 void pz_nested_memo_clear(struct pz_nested_memo *memo) { memset(memo->key, 0, sizeof memo->key); }
 
-/* Returns the slot of core tiles in one spatial way, or with PZ_SPATIAL_WAYS in any.  *is_known is
- * set if it holds their value; otherwise the slot is reserved for them. */
+/* Returns the memo's slot for core tiles in one spatial way, or in any way if `way` is
+ * PZ_SPATIAL_WAYS. Sets *is_known if it holds their value, or else reserves it. */
 static uint32_t find_memo_slot(const struct pz_mapspace *space, const int choice[PZ_DIMS], int way,
                                struct pz_nested_memo *memo, bool *is_known) {
   int tiles = choice[PZ_DIM_M] * space->core_tile[PZ_DIM_N].n + choice[PZ_DIM_N];
@@ -254,18 +245,17 @@ static uint32_t find_memo_slot(const struct pz_mapspace *space, const int choice
   return slot;
 }
 
-/* Returns the least time of a mapping to the cores; below_s if none takes less. */
+/* Returns the least time of a mapping to the cores, or below_s if none takes less. */
 static double search_fastest_s(const struct pz_mapspace *space, const struct pz_nested_work *work,
                                double below_s) {
-  struct nested_search nested_search;
-  nested_search.least_time = true;
-  nested_search.best = below_s;
-  search_nested(&nested_search, space, work);
-  return nested_search.best;
+  struct nested_search search;
+  search.minimise_time = true;
+  search.incumbent = below_s;
+  search_nested(&search, space, work);
+  return search.incumbent;
 }
 
-/* Many spatial mappings share their core tiles: the time without the local buffers is a lower bound
- * for all of them. */
+/* Spatial mappings with the same core tiles share a bound: the time without local buffers. */
 double pz_nested_fastest_s(const struct pz_mapspace *space, const struct pz_nested_work *work,
                            double below_s, struct pz_nested_memo *memo) {
   if (work->spatial) {
@@ -281,22 +271,23 @@ double pz_nested_fastest_s(const struct pz_mapspace *space, const struct pz_nest
   return search_fastest_s(space, work, below_s);
 }
 
-/* Finds the tile of the global buffer with the least HBM traffic within limit_s and below_bytes;
- * returns false if there is none. */
+/* Finds the tile of the global buffer with the least HBM traffic among those within limit_s and
+ * below below_bytes.  Returns false if there is none. */
 static bool search_cheapest(const struct pz_mapspace *space, const struct pz_nested_work *work,
                             double limit_s, double below_bytes, struct pz_nested_mapping *out) {
-  struct nested_search nested_search;
-  nested_search.least_time = false;
-  nested_search.limit_s = limit_s;
-  nested_search.best = below_bytes;
-  search_nested(&nested_search, space, work);
-  if (nested_search.best >= below_bytes) return false;
-  *out = nested_search.found;
+  struct nested_search search;
+  search.minimise_time = false;
+  search.limit_s = limit_s;
+  search.incumbent = below_bytes;
+  search_nested(&search, space, work);
+  if (search.incumbent >= below_bytes) return false;
+  *out = search.incumbent_mapping;
   return true;
 }
 
-/* Returns the least HBM traffic of core tiles in one spatial way, or with PZ_SPATIAL_WAYS in any,
- * if the local buffers do not limit.  DBL_MAX if none is within limit_s. */
+/* Returns the least HBM traffic of core tiles in one spatial way, or in any way if `way` is
+ * PZ_SPATIAL_WAYS, with unlimited local buffers.  Returns DBL_MAX if no mapping is within
+ * limit_s. */
 static double least_hbm_bytes(const struct pz_mapspace *space, const struct pz_nested_work *work,
                               int way, double limit_s, struct pz_nested_memo *memo) {
   bool is_known;

@@ -7,28 +7,27 @@
 
 struct pz_nested_mapping {
   enum pz_stationary stationary;
-  bool in_step;        /* only slices pass through the buffer, for cores that work in step */
-  double per[PZ_DIMS]; /* core tiles in the tile along each dimension */
-  double batch;        /* GEMMs of the batch in the buffer at a time */
-  double rounds;
+  bool in_step;        /* cores work in step, so that only slices are in the buffer */
+  double per[PZ_DIMS]; /* core tiles along each dimension of the tile */
+  double batch;        /* GEMMs of the batch that are in the buffer at a time */
+  double rounds;       /* rounds of all items */
   double hbm_s, hbm_bytes;
 };
 
 /* A mapping to the cores, and lower bounds on the HBM traffic of any tile of the global buffer. */
 struct pz_nested_work {
   const int *choice;                /* index of the core tile of each dimension */
-  const struct pz_spatial *spatial; /* NULL if any, and the local buffers do not limit */
-  double cycles; /* of an item if spatial is NULL, or 0 if the least of any spatial mapping */
+  const struct pz_spatial *spatial; /* NULL for any, with unlimited local buffers */
+  double cycles; /* cycles of an item if spatial is NULL, or 0 for the fewest possible */
   double least_hbm_s, least_hbm_bytes;
 };
 
 /* Lower bounds for core tiles over all spatial mappings: on their time in a search for the fastest
- * mapping, on their HBM traffic in a search for the cheapest one.  To be cleared between
- * searches. */
+ * mapping, on their HBM traffic in a search for the cheapest one.  Searches clear it first. */
 enum { PZ_NESTED_MEMO = 4096 };
 struct pz_nested_memo {
-  uint32_t key[PZ_NESTED_MEMO]; /* 0 if empty */
-  double least[PZ_NESTED_MEMO];
+  uint32_t key[PZ_NESTED_MEMO]; /* core tiles and way, or 0 if the slot is empty */
+  double least[PZ_NESTED_MEMO]; /* lower bound in seconds or bytes */
 };
 
 void pz_nested_memo_clear(struct pz_nested_memo *memo);

@@ -22,19 +22,20 @@
 #include "core/num.h"
 #include "cost/constants.h"
 
-/* Returns the innermost level that spans so many consecutive devices, or the outermost. */
+/* Returns the index of the innermost level that spans `span` consecutive devices, or of the
+ * outermost level if none does. */
 static int level_of_span(const struct pz_cluster *net, int64_t span) {
-  int l = 0;
-  while (l + 1 < net->n_levels && net->level[l].devices < span) l++;
-  return l;
+  int level = 0;
+  while (level + 1 < net->n_levels && net->level[level].devices < span) level++;
+  return level;
 }
 
 /* ---- torus ----------------------------------------------------------------------------------- */
 
 /* The axes of the part of a torus that a job occupies. */
 struct shape {
-  int n;
-  bool cubes; /* the job consists of whole cubes, whose axes are closed */
+  int n;      /* number of axes */
+  bool cubes; /* the job consists of whole cubes, whose axes are rings */
   int64_t axis[PZ_CLUSTER_MOST_AXES];
 };
 
@@ -45,10 +46,10 @@ static struct shape even_shape(int n_axes, int64_t devices) {
   for (int i = 0; i < n_axes; i++) shape.axis[i] = 1;
   while (devices > 1) {
     int64_t factor = 1, rest = devices;
-    for (int64_t p = 2; p * p <= rest; p++)
-      while (rest % p == 0) {
-        factor = p;
-        rest /= p;
+    for (int64_t divisor = 2; divisor * divisor <= rest; divisor++)
+      while (rest % divisor == 0) {
+        factor = divisor;
+        rest /= divisor;
       }
     if (rest > 1) factor = rest;
     int shortest = 0;
@@ -60,7 +61,7 @@ static struct shape even_shape(int n_axes, int64_t devices) {
   return shape;
 }
 
-/* Returns the shape of a job of so many devices: whole cubes of side `wrap` if possible. */
+/* Returns the shape of a job on `devices` devices: whole cubes of side `wrap` if possible. */
 static struct shape job_shape(const struct pz_level *level, int64_t devices) {
   int64_t cube = 1, n = pz_min(devices, level->devices);
   for (int i = 0; i < level->n_axes && cube <= n; i++) cube *= level->wrap;
@@ -71,21 +72,20 @@ static struct shape job_shape(const struct pz_level *level, int64_t devices) {
   return shape;
 }
 
-/* Returns whether an axis of a job is a ring.  Axes of whole cubes are, and axes as long as one of
- * the torus. */
+/* Returns whether an axis of a job is a ring, as are axes of whole cubes and axes that have the
+ * length of an axis of the torus. */
 static bool is_ring(const struct pz_level *level, const struct shape *shape, int64_t length) {
   for (int i = 0; i < level->n_axes; i++)
     if (level->axis[i] == length) return true;
   return shape->cubes;
 }
 
-/* The links of the torus that a group has for a given order of the axes. */
+/* The links of a torus that a group uses for a given order of the axes. */
 struct torus_use {
-  int shared;   /* axes that it shares with other groups */
-  double links; /* of a device, in both directions of all its axes */
-  double hops;  /* of a ring around all its axes */
-  double
-      slowest; /* for an all-to-all: mean distance over links, on the axis where that is largest */
+  int shared;     /* number of axes that the group shares with other groups */
+  double links;   /* links of a device that the group uses, in both directions of all its axes */
+  double hops;    /* hops of a ring around all its axes */
+  double slowest; /* largest ratio of mean distance to links over all axes, for an all-to-all */
 };
 
 /* Devices are numbered along the first axis, then along the second, and so on, so that a group with
@@ -114,9 +114,9 @@ static struct torus_use use_in_order(const struct pz_level *level, const struct 
   return use;
 }
 
-/* The use with the order of axes that shares the fewest axes, and among those has the most links.
- * The orders are the rotations, each also with its first two axes exchanged: all orders of up to
- * three axes. */
+/* Returns the use for the order of axes that shares the fewest axes, and among those has the most
+ * links. The orders are the rotations, each also with its first two axes exchanged, which are all
+ * orders of up to three axes. */
 static struct torus_use torus_use(const struct pz_cluster *net, struct pz_group group) {
   const struct pz_level *level = &net->level[0];
   group.devices = pz_max(1, pz_min(group.devices, level->devices / pz_max(1, group.stride)));
@@ -138,23 +138,22 @@ static struct torus_use torus_use(const struct pz_cluster *net, struct pz_group 
   return best;
 }
 
-/* Returns the rate of one link of a device in one direction. */
+/* Returns the rate of one link of a device of a torus in one direction. */
 static double torus_link_rate(const struct pz_constants *constants, const struct pz_level *level) {
   return level->bytes_per_s * constants->torus_efficiency / (2.0 * level->n_axes);
 }
 
 /* ---- rates ----------------------------------------------------------------------------------- */
 
-/* Returns the rate of the links of a device to the other of so many members of the innermost
- * level.  In a mesh, which has a link between each pair of devices, only those of its pairs
- * count. */
+/* Returns the rate of a device's links to the other members of a group with `members` members in
+ * the innermost level.  In a mesh, which has a link between each pair of devices, only the links
+ * between members count. */
 static double member_rate(const struct pz_level *level, double members) {
   double part = (pz_fmax(members, 2) - 1) / (double)pz_max(level->devices - 1, 1);
   return level->bytes_per_s * (level->mesh ? pz_fmin(part, 1) : 1);
 }
 
-/* Returns the rate that large messages reach over the links of a device to the other members of its
- * group, in bytes/s. */
+/* Returns the rate that large messages reach between a device and its group, in bytes/s. */
 static double reached_rate(const struct pz_constants *constants, const struct pz_level *level,
                            double members) {
   bool is_measured = level->collectives.efficiency > 0;
@@ -175,7 +174,7 @@ static double startup_s(const struct pz_constants *constants, const struct pz_cl
 }
 
 /* Returns the rate of a pass of a ring whose members are all inside the innermost level.  The ends
- * of a ring copy, which costs ring_extra of a step. */
+ * of a ring copy data, which takes ring_extra steps. */
 static double inner_rate(const struct pz_constants *constants, const struct pz_cluster *net,
                          struct pz_group group) {
   const struct pz_level *level = &net->level[0];
@@ -185,39 +184,37 @@ static double inner_rate(const struct pz_constants *constants, const struct pz_c
   return reached_rate(constants, level, others + 1) * others / (others + constants->ring_extra);
 }
 
-/* Returns the time of the software in a hop between two devices, in addition to the latency of the
- * network. */
+/* Returns the software's time of a hop between two devices, besides the network's latency. */
 static double hop_software_s(const struct pz_constants *constants, const struct pz_cluster *net) {
   return constants->ring_hop * startup_s(constants, net);
 }
 
 /* ---- groups that cross levels ---------------------------------------------------------------- */
 
-/* Returns the members of a group that are together in one unit of level l.  The unit of level -1 is
- * one device. */
-static double members_in_unit(const struct pz_cluster *net, int l, struct pz_group group) {
-  if (l < 0) return 1;
-  if (l + 1 == net->n_levels) return (double)group.devices;
-  int64_t inside = net->level[l].devices / pz_max(1, group.stride);
+/* Returns the members of a group in one unit of a level.  The unit of level -1 is one device. */
+static double members_in_unit(const struct pz_cluster *net, int level, struct pz_group group) {
+  if (level < 0) return 1;
+  if (level + 1 == net->n_levels) return (double)group.devices;
+  int64_t inside = net->level[level].devices / pz_max(1, group.stride);
   return (double)pz_max(1, pz_min(group.devices, inside));
 }
 
-/* What a group needs of the levels outside the innermost one.  Each level that it crosses limits
- * its rate: what leaves a unit passes the interfaces of the members in it once.  A message that
- * goes round a ring, or up a tree, crosses each level as often as that level joins units, so that
- * two equal levels are the same as one. */
+/* Rates and latencies of a group that crosses levels.  Each level that it crosses limits its rate,
+ * because data that leave a unit pass the interfaces of its members once.  A message around a ring
+ * or up a tree crosses each level as often as that level joins units. */
 struct crossing {
-  double members;    /* in one unit of the innermost level */
-  double rate;       /* of a ring, in bytes/s */
-  double outer_rate; /* of a ring over the outer levels only, in bytes/s */
-  double slowest;    /* of the interfaces of one device, in bytes/s */
-  double ring_hops;  /* between units, in one turn of a ring */
+  double members;    /* members in one unit of the innermost level */
+  double rate;       /* rate of a ring in bytes/s */
+  double outer_rate; /* rate of a ring over the outer levels alone, in bytes/s */
+  double slowest;    /* rate of the slowest interface of a device, in bytes/s */
+  double ring_hops;  /* hops between units in one turn of a ring */
   double ring_s;     /* latencies of one turn of a ring */
   double tree_s;     /* latencies from the leaves of a tree to its root */
   double message_s;  /* latency of one message between the members that are farthest apart */
-  double start_s;    /* later start of the protocol for large messages, as measured */
+  double start_s;    /* measured delay with which the protocol for large messages starts */
 };
 
+/* Computes rates and latencies of a group from the levels that it crosses. */
 static struct crossing find_crossing(const struct pz_constants *constants,
                                      const struct pz_cluster *net, struct pz_group group) {
   const struct pz_level *inner = &net->level[0];
@@ -278,10 +275,9 @@ double pz_network_neighbour_rate(const struct pz_constants *constants, const str
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
-/* Seconds by which the protocol for large messages starts later.  large_startup is that of a ring
- * inside one server, which longer rings have once for each server that they pass.  If the group
- * crosses levels, each hop between units waits for hop_s, and the network has a start of its own;
- * `crossing` is NULL otherwise. */
+/* Returns the delay with which the protocol for large messages starts.  A ring has the delay
+ * large_startup once for each server that it passes.  If the group crosses levels, each hop between
+ * units adds hop_s, and the network adds a measured delay; otherwise `crossing` is NULL. */
 static double later_start_s(const struct pz_constants *constants, const struct pz_cluster *net,
                             double inner_hops, const struct crossing *crossing, double outer_hops) {
   double servers = pz_fmax(1, inner_hops / (PZ_SERVER_DEVICES - 1));
@@ -297,11 +293,11 @@ double pz_network_message_s(const struct pz_constants *constants, const struct p
          hop_software_s(constants, net) + crossing.message_s;
 }
 
-/* Returns a collective whose bytes occupy the links for links_s and whose hops have latency_s.
- * Protocols for small messages start at once but take small_rate times as long for the bytes; the
- * one for large messages starts later_s later.  Libraries change gradually from one to the other:
- * the extra time is a b / (a + b) of the extra times a and b of both protocols, which is below the
- * smaller one. */
+/* Returns the time of a collective whose bytes occupy the links for links_s and whose hops take
+ * latency_s. Protocols for small messages start at once but need small_rate times as long for the
+ * bytes, and the protocol for large messages starts later_s later.  Libraries change gradually
+ * between them: the extra time is a b / (a + b) for the extra times a and b of both protocols,
+ * which is below the smaller. */
 static double collective_s(const struct pz_constants *constants, const struct pz_cluster *net,
                            double latency_s, double later_s, double links_s) {
   double slower_s = (constants->small_rate - 1) * links_s;
@@ -309,6 +305,7 @@ static double collective_s(const struct pz_constants *constants, const struct pz
   return startup_s(constants, net) + latency_s + links_s + extra_s;
 }
 
+/* Returns the time in which every member of a group sends `bytes` to the next member. */
 static struct pz_wire_time send_time(const struct pz_constants *constants,
                                      const struct pz_cluster *net, double bytes,
                                      struct pz_group group) {
@@ -331,8 +328,7 @@ static struct pz_wire_time send_time(const struct pz_constants *constants,
   return time;
 }
 
-/* Returns a collective whose group is inside a torus: the time of the links of its axes, and a
- * latency for each hop. */
+/* Returns the time of a collective inside a torus: link time, and a latency for each hop. */
 static struct pz_wire_time torus_time(const struct pz_constants *constants,
                                       const struct pz_cluster *net, enum pz_collective kind,
                                       double bytes, struct pz_group group) {
@@ -345,18 +341,18 @@ static struct pz_wire_time torus_time(const struct pz_constants *constants,
   return (struct pz_wire_time){passes * latency_s + links_s, {links_s, 0}};
 }
 
-/* Every device sends an equal part to every other.  All that leaves a unit passes the interfaces at
- * its edge, all levels at the same time; what stays on the device is copied.  Except in a mesh, no
- * device sends faster to the outside than to the inside. */
+/* Returns the time of an all-to-all, in which every device sends an equal part to every other. Data
+ * that leave a unit pass the interfaces at its edge, on all levels at the same time, and the part
+ * for the device itself is copied.  Only in a mesh, a device can send faster to the outside. */
 static struct pz_wire_time all_to_all_time(const struct pz_constants *constants,
                                            const struct pz_cluster *net, double bytes,
                                            struct pz_group group) {
   struct pz_wire_time time = {.s = 0};
   double n = (double)group.devices, own = members_in_unit(net, 0, group);
-  double passing = net->level[0].mesh ? own : n; /* devices whose parts pass the inner links */
+  double senders = net->level[0].mesh ? own : n; /* devices whose parts pass the inner links */
   double part_s =
       bytes / n /
-      (reached_rate(constants, &net->level[0], passing) * constants->alltoall_efficiency);
+      (reached_rate(constants, &net->level[0], senders) * constants->alltoall_efficiency);
   if (own > 1) time.busy_s[PZ_WIRE_INNER] = (own - 1 + constants->ring_extra) * part_s;
   double *outer_s = &time.busy_s[PZ_WIRE_OUTER];
   for (int l = 1; l < net->n_levels; l++) {
@@ -365,7 +361,7 @@ static struct pz_wire_time all_to_all_time(const struct pz_constants *constants,
     double rate = pz_network_outer_rate(constants, &net->level[l]) * constants->alltoall_efficiency;
     *outer_s = pz_fmax(*outer_s, (1 - below / n) * bytes / rate);
   }
-  double links_s = pz_fmax((passing - 1 + constants->ring_extra) * part_s, *outer_s);
+  double links_s = pz_fmax((senders - 1 + constants->ring_extra) * part_s, *outer_s);
   struct crossing crossing = find_crossing(constants, net, group);
   double latency_s = crossing.message_s + hop_software_s(constants, net);
   time.s =
@@ -385,8 +381,9 @@ static double inner_latency_s(const struct pz_constants *constants, const struct
   return hops * (level->latency_s + hop_software_s(constants, net));
 }
 
-/* All members are in the innermost level: the faster of a ring and sums in the switches (NCCL's
- * NVLS), for which every device reads its part of the sum from the switches and writes it back. */
+/* Returns the time of a collective whose members are all in the innermost level.  It is the faster
+ * one of a ring and sums in the switches (NCCL's NVLS), for which every device reads its part of
+ * the sum from the switches and writes it back. */
 static struct pz_wire_time inner_time(const struct pz_constants *constants,
                                       const struct pz_cluster *net, double passes, double bytes,
                                       struct pz_group group) {
@@ -409,11 +406,11 @@ static struct pz_wire_time inner_time(const struct pz_constants *constants,
   return sums.s < ring.s ? sums : ring;
 }
 
-/* Returns the group spans several units of the innermost level.  Large messages go round a ring,
- * small ones over trees if their latency is shorter; an all-reduce is a reduce-scatter followed by
- * an all-gather.  Between two units whose switches add up, two trees for half of the tensor each
- * are faster: every unit sends the tensor once, which a ring does nearly twice (NCCL's NVLS tree;
- * two nodes of H100 reach 1.2 times the rate of their interfaces). */
+/* Returns the time of a collective whose group spans several units of the innermost level.  Large
+ * messages use a ring, and small ones use trees if their latency is shorter; an all-reduce is a
+ * reduce-scatter followed by an all-gather.  Between two units whose switches add up, two trees for
+ * half of the tensor each are faster: every unit sends the tensor once, which a ring does nearly
+ * twice (NCCL's NVLS tree; two nodes of H100 reach 1.2 times the rate of their interfaces). */
 static struct pz_wire_time outer_time(const struct pz_constants *constants,
                                       const struct pz_cluster *net, double passes, double bytes,
                                       struct pz_group group) {
@@ -471,15 +468,14 @@ void pz_wire_add(struct pz_wire_time *sum, const struct pz_wire_time *time, doub
 
 /* ---- dispatchers of tokens to experts -------------------------------------------------------- */
 
-/* Returns the expected number of n devices or nodes on which one of `choices` evenly chosen experts
- * is. */
+/* Returns the expected number of n devices or nodes that have one of `choices` random experts. */
 static double expected_distinct(double n, double choices) {
   return n * (1 - pow(1 - 1 / n, choices));
 }
 
-/* Returns the time of the cores of a dispatcher.  DeepEP's cores copy a token for each device that
- * needs it and add up what comes back, with a time for each token, its bytes, and the bytes of each
- * copy.  HybridEP's copy units keep up with the links. */
+/* Returns the time that a dispatcher needs on the cores.  DeepEP's cores copy a token for each
+ * device that needs it and sum the results, with a time for each token, for its bytes, and for the
+ * bytes of each copy.  HybridEP's copy units are as fast as the links. */
 static double dispatch_cores_s(const struct pz_constants *constants,
                                const struct pz_dispatch *dispatch, double copies) {
   double token_bytes = dispatch->token_bytes;
@@ -492,8 +488,8 @@ static double dispatch_cores_s(const struct pz_constants *constants,
   return dispatch->tokens * token_s / pz_fmax(1, dispatch->cores);
 }
 
-/* Returns the cores and the links of a node overlap in part, as (a^n + b^n)^(1/n) with n =
- * copy_smooth; interfaces between nodes work beside them. */
+/* The times a of the cores and b of a node's links overlap in part, as (a^n + b^n)^(1/n) with n =
+ * copy_smooth.  Interfaces between nodes overlap with both. */
 struct pz_wire_time pz_dispatch_time(const struct pz_constants *constants,
                                      const struct pz_cluster *net,
                                      const struct pz_dispatch *dispatch) {
@@ -505,12 +501,12 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *constants,
     return pz_network_time(constants, net, PZ_COLLECTIVE_ALL_TO_ALL, bytes * dispatch->experts,
                            group);
   struct crossing crossing = find_crossing(constants, net, group);
-  double own = crossing.members, nodes = ceil(n / own);
+  double members = crossing.members, nodes = ceil(n / members);
   double reached_nodes = expected_distinct(nodes, dispatch->experts);
   double copies = expected_distinct(n, dispatch->experts);
   if (dispatch->most_nodes > 0 && dispatch->most_nodes < reached_nodes) {
     reached_nodes = dispatch->most_nodes;
-    copies = reached_nodes * expected_distinct(own, dispatch->experts / reached_nodes);
+    copies = reached_nodes * expected_distinct(members, dispatch->experts / reached_nodes);
   }
   double cores_s = dispatch_cores_s(constants, dispatch, copies);
   if (net->instant) return (struct pz_wire_time){.s = cores_s};
@@ -519,7 +515,8 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *constants,
   if (nodes > 1)
     time.s += nodes * (dispatch->combine ? constants->combine_node_s : constants->dispatch_node_s);
   double *inner_s = &time.busy_s[PZ_WIRE_INNER], *outer_s = &time.busy_s[PZ_WIRE_OUTER];
-  *inner_s = bytes * copies * (own - 1) / own / reached_rate(constants, &net->level[0], own);
+  *inner_s =
+      bytes * copies * (members - 1) / members / reached_rate(constants, &net->level[0], members);
   for (int l = 1; l < net->n_levels; l++) {
     double below = members_in_unit(net, l - 1, group), others = 1 - below / n;
     if (!(members_in_unit(net, l, group) > below)) continue;
@@ -541,16 +538,16 @@ double pz_collective_s(const struct pz_cluster *net, enum pz_collective kind, do
     const struct pz_level *level = pz_cluster_level(net, devices);
     return level ? bytes / member_rate(level, 2) + level->latency_s : 0;
   }
-  double s = 0, left = bytes, halves = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
+  double s = 0, shard_bytes = bytes, halves = kind == PZ_COLLECTIVE_ALL_REDUCE ? 2 : 1;
   for (int l = 0; l < net->n_levels; l++) {
-    /* the ring joins g groups of the level below */
+    /* The ring on level l joins `group` groups of the level below. */
     int64_t below = l ? net->level[l - 1].devices : 1;
     int64_t reach = pz_min(net->level[l].devices, devices);
-    double g = reach <= below ? 1 : (double)pz_ceil_div(reach, below);
-    double rate = member_rate(&net->level[l], g);
-    s += halves * (g - 1) * (left / g / rate + net->level[l].latency_s);
-    /* an all-to-all sums nothing: every device sends its own part to the outer levels */
-    if (kind != PZ_COLLECTIVE_ALL_TO_ALL) left /= g;
+    double group = reach <= below ? 1 : (double)pz_ceil_div(reach, below);
+    double rate = member_rate(&net->level[l], group);
+    s += halves * (group - 1) * (shard_bytes / group / rate + net->level[l].latency_s);
+    /* In an all-to-all, every device also sends its whole tensor to the outer levels. */
+    if (kind != PZ_COLLECTIVE_ALL_TO_ALL) shard_bytes /= group;
   }
   return s;
 }

@@ -34,8 +34,8 @@ struct pz_group {
 double pz_network_rate(const struct pz_constants *constants, const struct pz_cluster *net,
                        struct pz_group group);
 
-/* Returns the rate of a ring in which every device sends to its neighbour only, so that between
- * nodes it has one interface: that of the device at the edge of the node. */
+/* Returns the rate of a ring in which every device sends only to its neighbour.  Between nodes,
+ * such a ring uses one interface, that of the device at the edge of the node. */
 double pz_network_neighbour_rate(const struct pz_constants *constants, const struct pz_cluster *net,
                                  struct pz_group group);
 
@@ -44,19 +44,16 @@ double pz_network_neighbour_rate(const struct pz_constants *constants, const str
 double pz_network_message_s(const struct pz_constants *constants, const struct pz_cluster *net,
                             struct pz_group group);
 
-/* Returns the rate that collectives reach on a device's interface to a level outside the innermost
- * one, in bytes/s. */
+/* Returns the rate that collectives reach on a device's interface to an outer level, in bytes/s. */
 double pz_network_outer_rate(const struct pz_constants *constants, const struct pz_level *level);
 
 /* Returns whether a group reaches beyond the innermost level. */
 bool pz_network_crosses_levels(const struct pz_cluster *net, struct pz_group group);
 
-/* Kinds of links of a device: those of the innermost level of the network, and its interfaces to
- * the outer levels. */
+/* Kinds of links of a device: those of the innermost level, and interfaces to outer levels. */
 enum pz_wire { PZ_WIRE_INNER, PZ_WIRE_OUTER, PZ_WIRES };
 
-/* The seconds of a collective, and those for which its bytes occupy each kind of link of a
- * device. */
+/* The seconds of a collective, and the seconds for which its bytes occupy each kind of link. */
 struct pz_wire_time {
   double s, busy_s[PZ_WIRES];
 };
@@ -66,11 +63,11 @@ struct pz_wire_time pz_network_time(const struct pz_constants *constants,
                                     const struct pz_cluster *net, enum pz_collective kind,
                                     double bytes, struct pz_group group);
 
-/* Only the seconds of pz_network_time(). */
+/* Returns the seconds of pz_network_time() alone. */
 double pz_network_s(const struct pz_constants *constants, const struct pz_cluster *net,
                     enum pz_collective kind, double bytes, struct pz_group group);
 
-/* Adds `times` times a collective to a sum. */
+/* Adds the time of a collective that is run `times` times to a sum. */
 void pz_wire_add(struct pz_wire_time *sum, const struct pz_wire_time *time, double times);
 
 /* Sends the tokens of a device to the devices of their experts (dispatch), or the results back,
@@ -78,10 +75,10 @@ void pz_wire_add(struct pz_wire_time *sum, const struct pz_wire_time *time, doub
 struct pz_dispatch {
   enum pz_dispatcher dispatcher;
   bool combine;
-  double tokens, token_bytes;
-  double experts;    /* of each token; they are chosen evenly */
-  double most_nodes; /* on which the experts of a token are, or 0 if any number */
-  double cores;      /* that the dispatcher's kernels occupy */
+  double tokens, token_bytes; /* tokens of the device, and bytes of each */
+  double experts;             /* number of experts of a token, which are chosen randomly */
+  double most_nodes;          /* largest number of nodes with experts of a token, or 0 if any */
+  double cores;               /* cores that the dispatcher's kernels occupy */
   struct pz_group group;
 };
 
@@ -95,9 +92,9 @@ struct pz_wire_time pz_dispatch_time(const struct pz_constants *constants,
 /* ---- rings inside each level of a network, from the chip outward ----------------------------- */
 
 /* Returns the seconds of a collective over `devices` devices that fill each level before they reach
- * the next, without what libraries reach. In each half (scatter and gather), a ring of g on a level
- * moves (g-1)/g of what is left of the tensor there and has g-1 latencies; the next level has 1/g
- * of it left.  Zero for one device. */
+ * the next, at the full rates of the links.  In each half (scatter and gather), a ring of g groups
+ * on a level moves (g-1)/g of the remaining tensor and has g-1 latencies, which leaves 1/g of the
+ * tensor for the next level. */
 double pz_collective_s(const struct pz_cluster *net, enum pz_collective kind, double bytes,
                        int64_t devices);
 

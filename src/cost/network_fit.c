@@ -21,6 +21,7 @@
 #include "cost/fit.h"
 #include "cost/nccl_log.h"
 
+/* The state of the fit of a cluster to rows of logs. */
 struct network_fit {
   struct pz_cluster *net;
   struct pz_nccl_row *rows;
@@ -34,7 +35,7 @@ static double predicted_s(const struct pz_cluster *net, const struct pz_nccl_row
   return pz_network_s(&pz_constants_default, net, row->kind, row->bytes, row->group);
 }
 
-/* Messages are small up to 64 KiB and large above 16 MiB: classes 0, 1 and 2. */
+/* Returns the class of a message size: 0 for up to 64 KiB, 1 for up to 16 MiB, and 2 above. */
 static int size_class(double bytes) {
   static const double SMALL_BYTES = 65536, LARGE_BYTES = 16777216;
   if (bytes <= SMALL_BYTES) return 0;
@@ -79,18 +80,19 @@ static void check_rate(struct pz_call *call, const struct pz_cluster *net,
                        struct pz_nccl_row *row) {
   static const double TOLERANCE = 1.03;
   const struct pz_level *level = &net->level[row->level];
-  double n = (double)row->devices, node = (double)net->level[0].devices;
-  double below = 1; /* members in one unit of the level below, which have an interface each */
+  double devices = (double)row->devices, node = (double)net->level[0].devices;
+  double below = 1; /* members in a unit of the level below, each with an interface */
   if (row->level > 0) below = (double)pz_max(1, level[-1].devices / row->group.stride);
   bool is_ring_all_reduce =
       row->kind == PZ_COLLECTIVE_ALL_REDUCE && !(net->level[0].collectives.switch_efficiency > 0);
   double least_s =
-      (is_ring_all_reduce ? 2 : 1) * (1 - 1 / n) / below * row->bytes / level->bytes_per_s;
+      (is_ring_all_reduce ? 2 : 1) * (1 - 1 / devices) / below * row->bytes / level->bytes_per_s;
   if (row->kind == PZ_COLLECTIVE_ALL_TO_ALL)
-    least_s = (1 - below / n) * row->bytes / level->bytes_per_s;
+    least_s = (1 - below / devices) * row->bytes / level->bytes_per_s;
   if (row->kind == PZ_COLLECTIVE_SEND) least_s = row->bytes / level->bytes_per_s;
   if (row->s * TOLERANCE >= least_s) return;
-  row->left_out = is_ring_all_reduce && row->level > 0 && n * (double)row->group.stride <= 2 * node;
+  row->left_out =
+      is_ring_all_reduce && row->level > 0 && devices * (double)row->group.stride <= 2 * node;
   if (row->left_out) return;
   pz_raise(call, PZ_BAD_INPUT,
            "%s:%u: %s of %.0f B over %" PRId64
@@ -102,38 +104,38 @@ static void check_rate(struct pz_call *call, const struct pz_cluster *net,
 
 /* ---- the fit of a level ---------------------------------------------------------------------- */
 
-/* The mean loss over the rows of the level.  Large messages weigh more, because most bytes of a
- * training step are in them. */
+/* Returns the mean loss over the rows of the level.  Large messages weigh more, because they
+ * contain most bytes of a training step. */
 static double level_loss(void *ctx) {
   static const double WEIGHTS[] = {0.25, 1, 4}; /* by size class */
-  const struct network_fit *network_fit = ctx;
+  const struct network_fit *fitter = ctx;
   double sum = 0;
   uint32_t n = 0;
-  for (uint32_t i = 0; i < network_fit->n; i++) {
-    const struct pz_nccl_row *row = &network_fit->rows[i];
-    if (row->level != network_fit->level || row->left_out) continue;
-    double log_ratio = log(predicted_s(network_fit->net, row) / row->s);
+  for (uint32_t i = 0; i < fitter->n; i++) {
+    const struct pz_nccl_row *row = &fitter->rows[i];
+    if (row->level != fitter->level || row->left_out) continue;
+    double log_ratio = log(predicted_s(fitter->net, row) / row->s);
     sum += WEIGHTS[size_class(row->bytes)] * pz_fit_row_loss(log_ratio);
     n++;
   }
-  return n ? (sum + pz_fit_prior(&network_fit->fit)) / n : HUGE_VAL;
+  return n ? (sum + pz_fit_prior(&fitter->fit)) / n : HUGE_VAL;
 }
 
 /* Fits one level, if it has rows: the efficiency of its links, and the delay of a message.  That is
  * the start-up time of a collective on the innermost level, and on outer levels the latency of a
  * hop and the start-up time of the protocol for large messages. */
-static void fit_level(struct network_fit *network_fit, struct pz_network_level_fit *out) {
+static void fit_level(struct network_fit *fitter, struct pz_network_level_fit *out) {
   static const double FIRST_STARTUP_S = 5e-6;
-  /* a message between nodes is never this late; what takes longer is the start of a protocol */
+  /* Longer delays between nodes are the start-up of a protocol, not the latency of a message. */
   static const double MOST_LATENCY_S = 2e-4;
   const struct pz_constants *constants = &pz_constants_default;
-  struct pz_level *level = &network_fit->net->level[network_fit->level];
+  struct pz_level *level = &fitter->net->level[fitter->level];
   struct pz_collective_facts *facts = &level->collectives;
-  bool is_outer = network_fit->level > 0;
+  bool is_outer = fitter->level > 0;
   double *delay_s = is_outer ? &level->latency_s : &facts->startup_s;
-  for (uint32_t i = 0; i < network_fit->n; i++) {
-    double bytes = network_fit->rows[i].bytes;
-    if (network_fit->rows[i].level != network_fit->level || network_fit->rows[i].left_out) continue;
+  for (uint32_t i = 0; i < fitter->n; i++) {
+    double bytes = fitter->rows[i].bytes;
+    if (fitter->rows[i].level != fitter->level || fitter->rows[i].left_out) continue;
     out->least_bytes = out->rows ? pz_fmin(out->least_bytes, bytes) : bytes;
     out->most_bytes = pz_fmax(out->most_bytes, bytes);
     out->rows++;
@@ -149,12 +151,12 @@ static void fit_level(struct network_fit *network_fit, struct pz_network_level_f
   out->before_bytes_per_s = facts->efficiency * level->bytes_per_s;
   out->before_s = *delay_s;
   if (out->rows) {
-    network_fit->fit = (struct pz_fit){.loss = level_loss, .ctx = network_fit};
-    pz_fit_add(&network_fit->fit, &facts->efficiency, 0.01, 1);
-    pz_fit_add(&network_fit->fit, delay_s, 1e-7, is_outer ? MOST_LATENCY_S : 1e-3);
-    if (is_outer) pz_fit_add(&network_fit->fit, &facts->startup_s, 1e-7, 0.01);
-    pz_fit_add(&network_fit->fit, &facts->switch_efficiency, 0.01, 1);
-    pz_fit_search(&network_fit->fit);
+    fitter->fit = (struct pz_fit){.loss = level_loss, .ctx = fitter};
+    pz_fit_add(&fitter->fit, &facts->efficiency, 0.01, 1);
+    pz_fit_add(&fitter->fit, delay_s, 1e-7, is_outer ? MOST_LATENCY_S : 1e-3);
+    if (is_outer) pz_fit_add(&fitter->fit, &facts->startup_s, 1e-7, 0.01);
+    pz_fit_add(&fitter->fit, &facts->switch_efficiency, 0.01, 1);
+    pz_fit_search(&fitter->fit);
   }
   out->after_bytes_per_s = facts->efficiency * level->bytes_per_s;
   out->after_s = *delay_s;
@@ -171,27 +173,26 @@ static void add_error(struct pz_network_error *errors, int size, double before, 
   errors->after[size] += (after - errors->after[size]) / n;
 }
 
-/* Reports the mean errors of each test and of all tests, before and after the fit, by size of the
- * messages. */
-static void report_errors(struct pz_call *own, const struct network_fit *network_fit,
+/* Reports the mean errors of each test and of all, before and after the fit, by message size. */
+static void report_errors(struct pz_call *call, const struct network_fit *fitter,
                           const struct pz_cluster *before, struct pz_network_calibration *result) {
   enum { MOST_TESTS = 5 };
-  struct pz_network_error *tests = pz_alloc(own, MOST_TESTS + 1, sizeof *tests);
+  struct pz_network_error *tests = pz_alloc(call, MOST_TESTS + 1, sizeof *tests);
   struct pz_network_error all = {.test = "all"};
-  for (uint32_t i = 0; i < network_fit->n; i++) {
-    const struct pz_nccl_row *row = &network_fit->rows[i];
+  for (uint32_t i = 0; i < fitter->n; i++) {
+    const struct pz_nccl_row *row = &fitter->rows[i];
     if (row->left_out) continue;
-    uint32_t t = 0;
-    while (t < result->n_tests && strcmp(tests[t].test, row->test) != 0) t++;
-    if (t == result->n_tests) {
-      tests[t].test = row->test;
+    uint32_t test = 0;
+    while (test < result->n_tests && strcmp(tests[test].test, row->test) != 0) test++;
+    if (test == result->n_tests) {
+      tests[test].test = row->test;
       result->n_tests++;
     }
     double before_error = fabs(predicted_s(before, row) / row->s - 1);
-    double after_error = fabs(predicted_s(network_fit->net, row) / row->s - 1);
+    double after_error = fabs(predicted_s(fitter->net, row) / row->s - 1);
     const int sizes[] = {size_class(row->bytes), ALL_SIZES};
     for (int constants = 0; constants < 2; constants++) {
-      add_error(&tests[t], sizes[constants], before_error, after_error);
+      add_error(&tests[test], sizes[constants], before_error, after_error);
       add_error(&all, sizes[constants], before_error, after_error);
     }
   }
@@ -200,34 +201,34 @@ static void report_errors(struct pz_call *own, const struct network_fit *network
   result->cluster.calibration_error = all.after[all.rows[2] ? 2 : ALL_SIZES];
 }
 
-/* Fits the cluster in *result, which is that of the data sheet, to the rows. */
-static void fit_network(struct pz_call *own, struct pz_network_calibration *result,
+/* Fits the cluster in *result, which has the numbers of its data sheet, to the rows. */
+static void fit_network(struct pz_call *call, struct pz_network_calibration *result,
                         const struct pz_chip *chip, const struct pz_vec *rows) {
   const struct pz_cluster sheet = result->cluster;
   struct pz_cluster *net = &result->cluster;
-  struct network_fit network_fit = {.net = net, .rows = rows->items, .n = rows->n};
-  struct pz_network_level_fit *levels = pz_alloc(own, PZ_CLUSTER_MOST_LEVELS, sizeof *levels);
+  struct network_fit fitter = {.net = net, .rows = rows->items, .n = rows->n};
+  struct pz_network_level_fit *levels = pz_alloc(call, PZ_CLUSTER_MOST_LEVELS, sizeof *levels);
   if (net->level[0].n_axes)
-    pz_raise(own, PZ_BAD_INPUT,
+    pz_raise(call, PZ_BAD_INPUT,
              "cluster %s is a torus; accepted: clusters of nodes, on which NCCL runs", net->name);
   net->level[0].collectives = pz_cluster_facts(net, &chip->collectives);
-  for (uint32_t i = 0; i < network_fit.n; i++) place_row(own, &network_fit.rows[i], net);
-  for (uint32_t i = 0; i < network_fit.n; i++) check_rate(own, net, &network_fit.rows[i]);
+  for (uint32_t i = 0; i < fitter.n; i++) place_row(call, &fitter.rows[i], net);
+  for (uint32_t i = 0; i < fitter.n; i++) check_rate(call, net, &fitter.rows[i]);
   const struct pz_cluster before = *net;
-  for (network_fit.level = 0; network_fit.level < net->n_levels; network_fit.level++)
-    fit_level(&network_fit, &levels[network_fit.level]);
+  for (fitter.level = 0; fitter.level < net->n_levels; fitter.level++)
+    fit_level(&fitter, &levels[fitter.level]);
   result->levels = levels;
-  report_errors(own, &network_fit, &before, result);
+  report_errors(call, &fitter, &before, result);
   for (int l = 0; l < net->n_levels; l++) {
     if (!levels[l].rows) net->level[l] = sheet.level[l];
     net->level[l].devices = sheet.level[l].devices;
   }
   net->devices = sheet.devices;
   if (result->tests[result->n_tests - 1].rows[ALL_SIZES]) return;
-  pz_raise(own, PZ_BAD_INPUT,
+  pz_raise(call, PZ_BAD_INPUT,
            "%s: all %u all-reduces between two nodes are faster than a ring on cluster %s; "
            "accepted: logs of all_gather_perf or of more nodes, or another --cluster",
-           network_fit.rows[0].log, network_fit.n, net->name);
+           fitter.rows[0].log, fitter.n, net->name);
 }
 
 /* ---- the public function --------------------------------------------------------------------- */
@@ -241,70 +242,71 @@ static const char *find_chip_of_device(const char *device) {
   for (size_t i = 0; i < sizeof lower; i++) lower[i] = (char)tolower((unsigned char)device[i]);
   for (size_t i = 0; (preset = pz_chip_preset_name(i)); i++) {
     bool has_all_parts = true;
-    const char *at = preset;
-    while (*at && has_all_parts) {
+    const char *remaining = preset;
+    while (*remaining && has_all_parts) {
       char part[32];
-      snprintf(part, sizeof part, "%.*s", (int)strcspn(at, "-"), at);
+      snprintf(part, sizeof part, "%.*s", (int)strcspn(remaining, "-"), remaining);
       has_all_parts = strstr(lower, part) != NULL;
-      at += strcspn(at, "-");
-      if (*at == '-') at++;
+      remaining += strcspn(remaining, "-");
+      if (*remaining == '-') remaining++;
     }
     if (has_all_parts && (!best || strlen(preset) > strlen(best))) best = preset;
   }
   return best;
 }
 
-/* Reads the chip and the data sheet of the cluster: those of the options, or else those that the
- * device in the logs is known with. */
-static void find_machine(struct pz_call *own, const struct pz_calibrate_network_options *options,
+/* Finds the chip and the cluster of the options, or else the preset of the device in the logs and
+ * its standard cluster. */
+static void find_machine(struct pz_call *call, const struct pz_calibrate_network_options *options,
                          const char *device, struct pz_chip *chip,
                          struct pz_network_calibration *result) {
   const char *name = options->chip ? options->chip : find_chip_of_device(device);
   if (options->cluster)
-    pz_must(own, pz_cluster_load(options->cluster, &result->cluster, pz_call_error(own)));
+    pz_must(call, pz_cluster_load(options->cluster, &result->cluster, pz_call_error(call)));
   if (!name && *result->cluster.chips) name = result->cluster.chips;
   if (!name)
-    pz_raise(own, PZ_BAD_USE, "the logs name no known device%s%s; accepted: --chip CHIP",
+    pz_raise(call, PZ_BAD_USE, "the logs name no known device%s%s; accepted: --chip CHIP",
              *device ? ", but " : "", device);
-  result->chip = pz_format(own, "%.*s", (int)strcspn(name, " "), name);
-  pz_chip_read(own, result->chip, chip);
+  result->chip = pz_format(call, "%.*s", (int)strcspn(name, " "), name);
+  pz_chip_read(call, result->chip, chip);
   if (!options->cluster && !pz_cluster_standard(chip->name, &result->cluster))
-    pz_raise(own, PZ_BAD_USE, "no cluster of chip %s is known; accepted: --cluster NET",
+    pz_raise(call, PZ_BAD_USE, "no cluster of chip %s is known; accepted: --cluster NET",
              chip->name);
 }
 
 /* Reads the logs whose paths are separated by commas, and appends the paths to `files`. */
-static void read_logs(struct pz_call *own, const char *paths, struct pz_nccl_logs *logs,
+static void read_logs(struct pz_call *call, const char *paths, struct pz_nccl_logs *logs,
                       struct pz_vec *files) {
-  const char *at = paths;
-  while (at) {
-    const char *path = pz_format(own, "%.*s", (int)strcspn(at, ","), at), *comma = strchr(at, ',');
-    pz_append(own, files, &path);
+  const char *next = paths;
+  while (next) {
+    const char *path = pz_format(call, "%.*s", (int)strcspn(next, ","), next),
+               *comma = strchr(next, ',');
+    pz_append(call, files, &path);
     size_t bytes;
-    char *text = pz_file_text(own, path, PZ_CSV_MOST_BYTES, &bytes);
-    pz_nccl_log_parse(own, path, text, logs);
-    pz_close(own, text);
-    at = comma ? comma + 1 : NULL;
+    char *text = pz_file_text(call, path, PZ_CSV_MOST_BYTES, &bytes);
+    pz_nccl_log_parse(call, path, text, logs);
+    pz_close(call, text);
+    next = comma ? comma + 1 : NULL;
   }
   if (!logs->rows.n)
-    pz_raise(own, PZ_BAD_INPUT,
+    pz_raise(call, PZ_BAD_INPUT,
              "%s: no row of a test that is read, but %u of others; accepted: all_reduce, "
              "all_gather, reduce_scatter, alltoall, sendrecv",
              paths, logs->n_unused);
 }
 
 /* Adds sentences for the user about rows that were not used and about a poor fit. */
-static void add_notes(struct pz_call *own, struct pz_network_calibration *result,
+static void add_notes(struct pz_call *call, struct pz_network_calibration *result,
                       const struct pz_nccl_logs *logs) {
   static const double POOR_ERROR = 0.3;
   uint32_t left_out = logs->rows.n - result->tests[result->n_tests - 1].rows[ALL_SIZES];
-  const char **notes = pz_alloc(own, 3, sizeof *notes);
+  const char **notes = pz_alloc(call, 3, sizeof *notes);
   uint32_t n = 0;
   if (logs->n_unused)
-    notes[n++] = pz_format(own, "%u rows of other tests are not used", logs->n_unused);
+    notes[n++] = pz_format(call, "%u rows of other tests are not used", logs->n_unused);
   if (left_out)
     notes[n++] = pz_format(
-        own,
+        call,
         "%u all-reduces between two nodes are faster than a ring on these links; they ran over "
         "trees, and are left out",
         left_out);

@@ -32,8 +32,8 @@ enum form {
   GEMM,
   FP8_GEMM,
   FP8_LINEAR,       /* an fp8 GEMM with the cast of its activations, whose scale is found first */
-  FP8_BLOCK_LINEAR, /* the same with one scale for each block of activations, in one pass */
-  NVFP4_LINEAR,     /* the same with 4-bit operands */
+  FP8_BLOCK_LINEAR, /* an fp8 GEMM with a cast to one scale for each block of activations */
+  NVFP4_LINEAR,     /* a 4-bit GEMM with the cast of its activations */
   GROUPED_GEMM,
   EXPERTS,
   COLLECTIVE,
@@ -53,13 +53,13 @@ enum form {
 };
 
 static const struct operator_info {
-  const char *name; /* in tables */
+  const char *name; /* name of the operator in tables */
   enum form form;
   int kind;                    /* enum pz_op_kind or enum pz_collective */
-  enum pz_direction direction; /* of a vector operator or attention; see DISPATCH */
-  double bytes;                /* moved for each value, with 16-bit operands */
-  const char *kernel;          /* as pz_ops_kernel() returns it */
-  const char *library;         /* of attention */
+  enum pz_direction direction; /* of vector operators and attention; backward DISPATCH is combine */
+  double bytes;                /* bytes moved for each value with 16-bit operands */
+  const char *kernel;          /* kernel of the calibration, as pz_ops_kernel() returns it */
+  const char *library;         /* library of attention */
   bool silicon_only;           /* occurs only in the tables of cost/silicon_table.h */
 } operators[] = {
     {"gemm", GEMM, PZ_OP_MATMUL, PZ_FORWARD, 0, "", NULL, false},
@@ -149,8 +149,8 @@ uint32_t pz_ops_find(const char *name) {
 
 bool pz_ops_is_elementwise(uint32_t op) { return operators[op].form >= VECTOR; }
 
-/* Attention libraries: the part of a kernel's name that identifies the library in tables, the
- * library, and the kernel of a calibration. */
+/* Attention libraries: the part of a kernel's name that identifies the library in tables, the name
+ * of the library, and its kernel in a calibration. */
 static const struct {
   const char *part, *name, *kernel;
 } libraries[] = {{"fa4", "fa4", "attention_fa4"},
@@ -227,18 +227,19 @@ struct ops_reader {
   struct pz_call *call;
   const char *name;
   const struct pz_csv *csv;
-  uint32_t column[COLUMNS]; /* PZ_NONE if the table does not have it */
+  uint32_t column[COLUMNS]; /* index of each column, or PZ_NONE if the table does not have it */
 };
 
-/* Reads an integer from `least` to 2^40; `what` names it in messages. */
-static int64_t read_size(const struct ops_reader *r, uint32_t line, const char *what,
+/* Reads an integer from `least` to 2^40, which messages call `field`. */
+static int64_t read_size(const struct ops_reader *reader, uint32_t line, const char *field,
                          const char *text, int64_t least) {
   char *end;
   errno = 0;
   long long value = strtoll(text, &end, 10);
   if (end == text || *end || errno || value < least || value > 1LL << 40)
-    pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: %s is '%.40s'; accepted: an integer from %d to 2^40",
-             r->name, line, what, text, (int)least);
+    pz_raise(reader->call, PZ_BAD_INPUT,
+             "%s:%u: %s is '%.40s'; accepted: an integer from %d to 2^40", reader->name, line,
+             field, text, (int)least);
   return value;
 }
 
@@ -259,9 +260,9 @@ static void read_extra_word(const struct ops_reader *reader, const char *word,
   for (int i = 0; i < (is_grouped ? 1 : 3); i++) {
     size_t length = strlen(keys[i].key);
     if (strncmp(word, keys[i].key, length) != 0 || word[length] != '=') continue;
-    char what[40];
-    snprintf(what, sizeof what, "extra, %s", keys[i].key);
-    *keys[i].value = read_size(reader, row->line, what, word + length + 1, keys[i].least);
+    char field[40];
+    snprintf(field, sizeof field, "extra, %s", keys[i].key);
+    *keys[i].value = read_size(reader, row->line, field, word + length + 1, keys[i].least);
     row->causal = causal != 0;
     return;
   }
@@ -302,6 +303,7 @@ static const char *table_operator_name(const void *ctx, size_t i) {
   return NULL;
 }
 
+/* Reads row i: its operator, sizes, and column `extra`. */
 static struct pz_ops_row read_row(const struct ops_reader *reader, uint32_t i) {
   const struct pz_csv *csv = reader->csv;
   const char *name = pz_csv_cell(csv, i, reader->column[OP]);
@@ -318,10 +320,10 @@ static struct pz_ops_row read_row(const struct ops_reader *reader, uint32_t i) {
   enum form form = operators[row.op].form;
   int64_t *const sizes[] = {NULL, &row.batch, &row.m, &row.n, &row.k};
   for (int c = BATCH; c <= K; c++) {
-    char what[40];
-    snprintf(what, sizeof what, "column '%s'", column_names[c]);
+    char field[40];
+    snprintf(field, sizeof field, "column '%s'", column_names[c]);
     int64_t least = c == K && pz_ops_is_elementwise(row.op) ? 0 : 1;
-    *sizes[c] = read_size(reader, row.line, what, pz_csv_cell(csv, i, reader->column[c]), least);
+    *sizes[c] = read_size(reader, row.line, field, pz_csv_cell(csv, i, reader->column[c]), least);
   }
   bool has_extra = form == LIBRARY_ATTENTION || form == GROUPED_GEMM;
   if (has_extra && reader->column[EXTRA] != PZ_NONE) {
@@ -373,16 +375,17 @@ double pz_ops_read_time(struct pz_call *call, const struct pz_ops_cell *cell, bo
 
 /* ---- predicting: seconds of one call of a benchmark loop ------------------------------------- */
 
-/* Attention reads queries, keys and values and writes its result; backward it also reads and writes
- * their gradients.  All heads of a row of form ATTENTION are in its batch.  Serving kernels first
- * read and write what goes to the cache: keys and values, or the latent vector that all heads
- * share. */
+/* Returns the time of attention, which reads queries, keys and values and writes its result, and
+ * backward also reads and writes their gradients.  A row of form ATTENTION has its heads in the
+ * batch.  Serving kernels first copy to the cache: keys and values, or the latent vector that all
+ * heads share. */
 static double attention_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
   static const double LATENT_WIDTH = 576; /* 512, and 64 of the rotary part (DeepSeek-V3) */
   const struct operator_info *op = &operators[row->op];
   int64_t heads = op->form == ATTENTION ? 1 : row->heads;
   int64_t kv_heads = op->form == ATTENTION ? 1 : row->kv_heads;
-  double tensors = op->direction == PZ_FORWARD ? 2 : 4; /* of the queries' and of the keys' shape */
+  /* The tensors have the shape of the queries, and as many that of the keys. */
+  double tensors = op->direction == PZ_FORWARD ? 2 : 4;
   double bytes = 2 * tensors * (double)row->batch * (double)row->k *
                  ((double)heads * (double)row->m + (double)kv_heads * (double)row->n);
   double cached_width = 0;
@@ -401,10 +404,10 @@ static double attention_s(const struct pz_chip *chip, const struct pz_ops_row *r
   return estimate.latency_s;
 }
 
-/* Serving kernels begin and end with a state in fp32 for each sample: SGLang (delta rule) reads and
- * writes it; TensorRT-LLM (Mamba-2) moves as much again for zeros and copies, as its samples of one
- * chunk show, which take longer than the chunks of long samples.  Inputs and results of a token are
- * in 16 bits, decays in fp32. */
+/* Returns the time of a scan.  Serving kernels begin and end with a state in fp32 for each sample,
+ * which SGLang (delta rule) reads and writes.  TensorRT-LLM (Mamba-2) moves three times these bytes
+ * for zeros and copies, because samples of one chunk take longer than the chunks of long samples.
+ * Inputs and results of a token have 16 bits, decays fp32. */
 static double scan_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
   const struct operator_info *op = &operators[row->op];
   double n = (double)row->n, k = (double)row->k, heads = (double)row->heads;
@@ -425,9 +428,9 @@ static double scan_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
   return time.startup_s + time.work_s;
 }
 
-/* Returns a vector operator that moves `bytes` for each value.  Benchmarks measure a backward
- * operator after its forward one, whose result, gradient and inputs pass through the global buffer
- * in between: the part of the data that they displace is read from HBM. */
+/* Returns the time of a vector operator that moves `bytes` for each value.  Benchmarks call a
+ * backward operator after its forward one, whose result, gradient and inputs displace a part of the
+ * data from the global buffer.  This part is read from HBM. */
 static double vector_s(const struct pz_chip *chip, const struct pz_ops_row *row, int kind,
                        enum pz_direction direction, double bytes) {
   const char *kernel = operators[row->op].kernel ? operators[row->op].kernel : "";
@@ -442,9 +445,9 @@ static double vector_s(const struct pz_chip *chip, const struct pz_ops_row *row,
   return cold * time.latency_s + (1 - cold) * warm_s;
 }
 
-/* Returns a kernel that updates or convolves states.  Its thread blocks take blocks_s at least;
- * each waits for `waits` loads that depend on each other.  Data that are changed in place occupy
- * the global buffer once, and not twice. */
+/* Returns the time of a kernel that updates or convolves states.  Its thread blocks take at least
+ * blocks_s, and each waits for `waits` loads that depend on each other.  Data that are changed in
+ * place occupy the global buffer once rather than twice. */
 static double state_kernel_s(const struct pz_chip *chip, const struct pz_vector_work *work,
                              double blocks_s, double waits, bool in_place) {
   struct pz_vector_time time;
@@ -457,7 +460,7 @@ static double state_kernel_s(const struct pz_chip *chip, const struct pz_vector_
   return time.latency_s;
 }
 
-/* One token of a scan reads the state in fp32, changes it and writes it. */
+/* Returns the time of one token of a scan, which reads and writes the state in fp32. */
 static double scan_step_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
   const struct operator_info *op = &operators[row->op];
   int64_t rows = row->batch * row->heads, cols = row->n * row->k;
@@ -466,8 +469,8 @@ static double scan_step_s(const struct pz_chip *chip, const struct pz_ops_row *r
   return state_kernel_s(chip, &work, 0, 1, true);
 }
 
-/* Returns a causal convolution of width 4.  A thread block has eight tokens of each sample.  A
- * convolution of one token also moves the tokens before it. */
+/* Returns the time of a causal convolution of width 4.  A thread block has eight tokens of a
+ * sample.  A convolution of one token also moves the tokens before it. */
 static double conv_s(const struct pz_chip *chip, const struct pz_ops_row *row) {
   static const int64_t WIDTH = 4, BLOCK_TOKENS = 8;
   const struct operator_info *op = &operators[row->op];
@@ -498,7 +501,7 @@ static struct pz_cluster row_network(struct pz_call *call, const struct pz_chip 
   return net;
 }
 
-/* DeepEP dispatches 8-bit values with a 4-byte scale for every 128, and returns 16-bit sums. */
+/* Returns the time of DeepEP: 8-bit values with a 4-byte scale per 128, or 16-bit sums back. */
 static double dispatch_s(struct pz_call *call, const struct pz_chip *chip,
                          const struct pz_ops_row *row) {
   const struct operator_info *op = &operators[row->op];
@@ -513,7 +516,7 @@ static double dispatch_s(struct pz_call *call, const struct pz_chip *chip,
   return pz_dispatch_time(&pz_constants_default, &net, &dispatch).s;
 }
 
-/* Routed experts of the device with the most tokens. */
+/* Returns the time of routed experts on the device with the most tokens. */
 static double experts_s(struct pz_call *call, struct pz_cost *cost, const struct pz_ops_row *row) {
   struct pz_experts_work work = {.tokens = row->m,
                                  .hidden = row->k,
@@ -528,7 +531,7 @@ static double experts_s(struct pz_call *call, struct pz_cost *cost, const struct
   return pz_experts_s(call, cost, &work);
 }
 
-/* GEMMs of all formats; linear layers with the cast of their activations. */
+/* Returns the time of a GEMM of any format, with the cast of activations in a linear layer. */
 static double gemm_s(struct pz_call *call, struct pz_cost *cost, const struct pz_ops_row *row) {
   struct pz_product product = {row->batch, row->m, row->n, row->k, true};
   struct pz_grouped grouped = {row->batch, row->m, row->n, row->k, row->largest, true, NULL};
@@ -579,7 +582,7 @@ double pz_ops_predicted_us(struct pz_call *call, struct pz_cost *cost,
   case CONV_CHANNELS:
   case CONV_STEP: s = conv_s(chip, row); break;
   case VECTOR: s = vector_s(chip, row, op->kind, op->direction, op->bytes); break;
-  case SWIGLU: { /* silu(x) y in two kernels; backward two multiplications and that of silu */
+  case SWIGLU: { /* silu(x) * y in two kernels, and one more multiplication backward */
     double multiplications = op->direction == PZ_FORWARD ? 1 : 2;
     s = multiplications * vector_s(chip, row, PZ_OP_MUL, PZ_FORWARD, 6) +
         vector_s(chip, row, PZ_OP_SILU, op->direction, op->bytes);

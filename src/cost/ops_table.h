@@ -10,30 +10,32 @@
 /* The largest numbers of rows of one table, and of all tables of a directory. */
 enum { PZ_OPS_MOST_ROWS = 1000000, PZ_OPS_MOST_ROWS_IN_ALL = 4000000 };
 
-/* A row of a table.  The sizes of GEMMs are as usual.  Experts: batch = experts of the model, m =
- * tokens of the group, n = inner width, k = hidden size.  Scans: batch = samples, m = tokens of a
- * sample, n and k as in pz_scan_work.  Convolutions: n = channels. Collectives: batch = devices, n
- * = bytes.  Dispatch: batch = devices, m = tokens of a device, k = hidden size. */
+/* A row of a table.  A GEMM is batch x (m x k)(k x n).  Experts: batch is the number of experts, m
+ * the tokens of the group, n the inner width, k the hidden size.  Scans: batch is the number of
+ * samples, m the tokens of a sample, n and k as in pz_scan_work.  Convolutions: n is the number of
+ * channels. Collectives: batch is the number of devices, n the bytes.  Dispatch: batch is the
+ * number of devices, m the tokens of a device, k the hidden size. */
 struct pz_ops_row {
   uint32_t op; /* index of pz_ops_name() */
   int64_t batch, m, n, k;
-  int64_t heads, kv_heads; /* of attention; of a scan the heads of values and of keys, or groups */
-  int64_t chunk;           /* tokens of a chunk of a scan */
-  bool causal;             /* attention is causal */
-  const char *library;     /* of the attention kernel, or NULL if the operator's */
-  int64_t largest; /* tokens of the largest expert of a grouped GEMM, or 0 if all have as many */
-  int64_t topk, tp, ep; /* of routed experts: choices of a token, and parallel degrees */
-  int64_t nodes, sms;   /* of a dispatch: nodes of its devices, and cores that its kernel uses */
+  int64_t heads,
+      kv_heads;         /* heads of attention; heads of values and of keys (or groups) of a scan */
+  int64_t chunk;        /* tokens of a chunk of a scan */
+  bool causal;          /* attention is causal */
+  const char *library;  /* library of the attention kernel, or NULL for that of the operator */
+  int64_t largest;      /* tokens of the largest expert of a grouped GEMM, or 0 if all are equal */
+  int64_t topk, tp, ep; /* routed experts: choices of a token, and parallel degrees */
+  int64_t nodes, sms;   /* dispatch: nodes of its devices, and cores that its kernel uses */
   double skew;        /* exponent of the power law of the experts' loads, or 0 if balanced loads */
   bool gated;         /* an expert has three matrices rather than two */
   bool alone;         /* the scan or convolution was the only call of its CUDA graph */
   double us;          /* measured time in microseconds, or 0 if the table has no times */
   const char *chip;   /* preset of the chip that the row names, or NULL if it names none */
-  const char *group;  /* name under which its error is reported, or NULL if that of its operator */
-  const char *reason; /* why the model does not predict the row, or NULL if it does */
+  const char *group;  /* name under which errors are reported, or NULL for that of the operator */
+  const char *reason; /* reason why the model does not predict the row, or NULL if it does */
   bool slow;          /* the table marks the time as doubtful */
-  const char *table;  /* name of the file and line in it, for messages */
-  uint32_t line;
+  const char *table;  /* name of the file in messages */
+  uint32_t line;      /* line of the row in the file */
 };
 
 /* Reads the rows of a table; the result has csv->rows of them. */
@@ -65,15 +67,13 @@ uint32_t pz_ops_find(const char *name);
 /* Returns the attention library that a table's name of a kernel contains, or NULL. */
 const char *pz_ops_library(const char *kernel);
 
-/* Says why a chip cannot run a row, for example because it has no 8-bit GEMMs or no link; NULL if
- * it can. */
+/* Returns the reason why a chip cannot run a row, such as a missing link, or NULL if it can. */
 const char *pz_ops_not_on(const struct pz_chip *chip, const struct pz_ops_row *row);
 
 /* Describes a row for people: its operator and sizes. */
 const char *pz_ops_describe(struct pz_call *call, const struct pz_ops_row *row);
 
-/* Returns whether an operator is element-wise, or a norm, or another one that is neither a GEMM nor
- * attention. */
+/* Returns whether an operator is a vector operator, such as a norm or an activation. */
 bool pz_ops_is_elementwise(uint32_t op);
 
 /* Returns the kernel of a chip's calibration that determines the time of a row: "" for a GEMM,

@@ -12,8 +12,8 @@ double pz_power_idle_watts(const struct pz_chip *chip) {
   return pz_chip_bill(chip, PZ_BILL_LIKELY).area_mm2 * pz_tech_at(chip->tech)->static_w_per_mm2;
 }
 
-/* Static power at a clock: leakage, HBM and regulators at rest, and the network that distributes
- * the clock. */
+/* Returns the static power at a clock: leakage, HBM and regulators at rest, and the network that
+ * distributes the clock. */
 static double static_watts(const struct pz_tech_info *tech, double mm2, double clock_hz) {
   return mm2 * (tech->static_w_per_mm2 + tech->clock_w_per_mm2 * clock_hz / tech->reference_hz *
                                              pz_tech_voltage2(tech, clock_hz));
@@ -28,10 +28,9 @@ double pz_power_static_watts(const struct pz_chip *chip) {
 
 /* ---- the clock within a power limit ---------------------------------------------------------- */
 
-/* Returns the cores of a GPU request the full HBM rate down to the clock that the technology
- * sustains: copies on an H200 at locked clocks keep 4.2 TB/s down to 1,500 MHz, and reach 0.78,
- * 0.54 and 0.40 of it at 1,200, 900 and 600 MHz.  Other chips have DMA engines with clocks of their
- * own. */
+/* The cores of a GPU request the full HBM rate down to the clock that the technology sustains:
+ * copies on an H200 at locked clocks keep 4.2 TB/s down to 1,500 MHz, and reach 0.78, 0.54 and 0.40
+ * of it at 1,200, 900 and 600 MHz.  Other chips have DMA engines with clocks of their own. */
 struct pz_power_law pz_power_law_of(const struct pz_chip *chip) {
   const struct pz_tech_info *bill_tech = pz_tech_at(pz_chip_bill_tech(chip));
   bool cores_request_hbm = chip->execution == PZ_CHIP_STREAM;
@@ -58,8 +57,8 @@ double pz_work_s(const struct pz_work *work) {
   return work->startup_s + fmax(pz_work_chip_s(work), work->hbm_s);
 }
 
-/* Time, power and energy of a call at a clock.  Times at the cores are inversely proportional to
- * it. */
+/* Returns time, power and energy of a call at a clock, to which the times at the cores are
+ * inversely proportional.  Calls begin every interval_s if that is longer than a call. */
 static struct pz_power run_at_clock(const struct pz_power_law *law, const struct pz_work *work,
                                     double interval_s, double clock_hz) {
   double cores_s = fmax(work->core_s * law->clock_hz, work->glb_s * law->glb_hz) / clock_hz;
@@ -73,10 +72,9 @@ static struct pz_power run_at_clock(const struct pz_power_law *law, const struct
   return (struct pz_power){latency_s, period_s > 0 ? joules / period_s : 0, joules, clock_hz};
 }
 
-/* Finds the highest clock between `low` and `high` whose power is within the limit.  Power grows
- * with the clock, is above the limit at `high`, and is hoped to be below it at `low`; if not, `low`
- * is returned.  The method is regula falsi with the Illinois modification: the weight of an end
- * that stays twice is halved. */
+/* Returns the highest clock between `low` and `high` whose power is within the limit, or `low` if
+ * there is none.  Power grows with the clock and is above the limit at `high`.  The method is
+ * regula falsi with the Illinois modification: the weight of an end that stays twice is halved. */
 static double highest_clock_within(const struct pz_power_law *law, const struct pz_work *work,
                                    double interval_s, double low, double high) {
   enum { MOST_STEPS = 60 };
@@ -84,7 +82,7 @@ static double highest_clock_within(const struct pz_power_law *law, const struct 
   double below = run_at_clock(law, work, interval_s, low).watts - law->watts;
   if (below > 0) return low;
   double above = run_at_clock(law, work, interval_s, high).watts - law->watts;
-  int last_moved = 0; /* 1: the high end, -1: the low end */
+  int last_moved = 0; /* 1 if the high end moved last, -1 if the low end did */
   for (int i = 0; i < MOST_STEPS && high - low > TOLERANCE * high; i++) {
     double middle = (low * above - high * below) / (above - below);
     if (!(middle > low && middle < high)) middle = (low + high) / 2;
@@ -110,15 +108,15 @@ static double highest_clock_within(const struct pz_power_law *law, const struct 
  * power is at the limit. */
 void pz_power_run(const struct pz_power_law *law, const struct pz_work *work, double interval_s,
                   struct pz_power *out) {
-  static const double LEAST_CLOCK = 0.05; /* of the clock that the chip sustains */
+  static const double LEAST_CLOCK = 0.05; /* lowest clock over the one that the chip sustains */
   *out = run_at_clock(law, work, interval_s, law->most_hz);
   if (law->watts <= 0 || out->watts <= law->watts || !law->tech) return;
   double sustained_hz = fmin(law->clock_hz, law->tech->reference_hz);
   double least_hz = fmin(LEAST_CLOCK * sustained_hz, law->most_hz);
-  double hz = highest_clock_within(law, work, interval_s, least_hz, law->most_hz);
-  *out = run_at_clock(law, work, interval_s, hz);
+  double allowed_hz = highest_clock_within(law, work, interval_s, least_hz, law->most_hz);
+  *out = run_at_clock(law, work, interval_s, allowed_hz);
   if (out->watts <= law->watts * (1 + 1e-12)) return;
-  double idle_watts = static_watts(law->tech, law->mm2, hz);
+  double idle_watts = static_watts(law->tech, law->mm2, allowed_hz);
   double dynamic_watts = law->watts - idle_watts;
   double dynamic_j = out->joules - idle_watts * fmax(out->latency_s, interval_s);
   out->latency_s = dynamic_watts > 0 ? dynamic_j / dynamic_watts : HUGE_VAL;
@@ -134,6 +132,7 @@ double pz_power_products(const struct pz_chip *chip, struct pz_power *out) {
   return macs;
 }
 
+/* Measured chips run GEMMs at their nominal clock, because their rates include the power limit. */
 double pz_chip_gemm_hz(const struct pz_chip *chip) {
   struct pz_power power = {.clock_hz = chip->clock_hz};
   if (chip->cold) (void)pz_power_products(chip, &power);
@@ -142,9 +141,9 @@ double pz_chip_gemm_hz(const struct pz_chip *chip) {
 
 /* ---- energy of single operators -------------------------------------------------------------- */
 
-/* Operands come from the global buffer once for each tile of side x side results, whose sums fill a
- * quarter of a core's buffer: 2 operands of e bytes for every side^2 results and side
- * multiply-accumulates each make 2 e / side bytes for one. */
+/* Operands are read from the global buffer once for each tile of side x side results, whose sums
+ * fill a quarter of a core's buffer.  A multiply-accumulate then reads 2 e / side bytes for
+ * operands of e bytes. */
 double pz_power_product_j(const struct pz_chip *chip, double macs) {
   const struct pz_tech_info *tech = pz_tech_at(pz_chip_bill_tech(chip));
   double side = sqrt((double)chip->tensor.local_bytes / 4 / (double)chip->rules.sum_bytes);

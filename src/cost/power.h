@@ -16,12 +16,12 @@
 struct pz_op;
 struct pz_tech_info;
 
-/* What determines the clock of a chip. */
+/* The quantities that determine the clock of a chip. */
 struct pz_power_law {
-  const struct pz_tech_info *tech; /* NULL: a library of the original system, without static power
-                                      and with a constant clock */
-  double clock_hz;                 /* nominal clock, for which times are stated */
-  double most_hz;                  /* highest clock that is used, at most clock_hz */
+  const struct pz_tech_info
+      *tech;       /* NULL for the original system's library: its clock is constant */
+  double clock_hz; /* nominal clock, for which times are stated */
+  double most_hz;  /* highest clock that is used, at most clock_hz */
   /* Below these clocks the cores request less than the full rate of HBM and of the global buffer,
    * in proportion to the clock. */
   double hbm_hz, glb_hz;
@@ -30,21 +30,22 @@ struct pz_power_law {
   double core_part; /* energy of the cores over that of the technology */
 };
 
+/* Returns the power law of a chip. */
 struct pz_power_law pz_power_law_of(const struct pz_chip *chip);
 
-/* What one call does, and its times at the chip's nominal clock.  Cycles of the cores follow the
- * clock; buffers and HBM keep the rates of the chip as long as the cores request them. */
+/* The energy of one call, and its times at the chip's nominal clock.  Cycles of the cores follow
+ * the clock; buffers and HBM keep the rates of the chip as long as the cores request them. */
 struct pz_work {
   double core_j;    /* energy of the cores at the voltage of the technology's reference clock */
   double outside_j; /* energy of HBM and links, whatever the clock */
   double startup_s, hbm_s;
-  double core_s; /* cycles of the cores, and of buffers unless the chip is a GPU */
-  double array_s, lane_s,
-      glb_s; /* at tensor cores with their buffers, vector cores, global buffer */
+  double core_s; /* time of the cycles of the cores, and of buffers unless the chip is a GPU */
+  double array_s, lane_s; /* times of tensor cores with their buffers, and of vector lanes */
+  double glb_s;           /* time of the global buffer */
 };
 
-/* Returns the longest time of the chip's own resources, without start-up, and the latency of all,
- * at the nominal clock. */
+/* Return the longest time of a resource on the chip, without start-up and HBM, and the latency of
+ * the call, both at the nominal clock. */
 double pz_work_chip_s(const struct pz_work *work);
 double pz_work_s(const struct pz_work *work);
 
@@ -57,16 +58,16 @@ void pz_power_run(const struct pz_power_law *law, const struct pz_work *work, do
  * and full rate, and returns their number of multiply-accumulates. */
 double pz_power_products(const struct pz_chip *chip, struct pz_power *out);
 
-/* Watts of a chip at rest. */
+/* Returns the power of a chip at rest in watts. */
 double pz_power_idle_watts(const struct pz_chip *chip);
 
 /* ---- energy of single operators, in J at the reference clock --------------------------------- */
 
-/* Returns a GEMM of so many multiply-accumulates on the tensor cores, including its operands from
- * global and local buffers. */
+/* Returns the energy of `macs` multiply-accumulates on the tensor cores, including reads of their
+ * operands from global and local buffers. */
 double pz_power_product_j(const struct pz_chip *chip, double macs);
 
-/* Bits of a value of an operand. */
+/* Returns the bits of a value of an operand. */
 static inline int pz_format_bits(enum pz_format format) {
   if (format == PZ_FORMAT_16BIT) return 16;
   return format == PZ_FORMAT_NVFP4 ? 4 : 8;
@@ -79,13 +80,12 @@ static inline double pz_power_width_part(enum pz_format format) {
   return pz_format_bits(format) / 16.0;
 }
 
-/* Vector operations whose energy a value of a vector operator costs: address, load, convert and
- * store in addition to the arithmetic. The libraries of the original system count only the
- * arithmetic. */
+/* Returns the vector operations whose energy a value of a vector operator costs: its arithmetic,
+ * and address, load, convert and store.  The original system counts only the arithmetic. */
 double pz_power_lane_ops(const struct pz_chip *chip, int kind, enum pz_direction direction);
 
-/* Returns the GEMMs of attention and the softmax of its scores, each of which takes `cycles` of a
- * vector lane. */
+/* Returns the energy of attention: that of its GEMMs, and of the softmax of its scores, each of
+ * which takes `cycles` cycles of a vector lane. */
 double pz_power_attention_j(const struct pz_chip *chip, double macs, double scores, double cycles);
 
 #endif

@@ -26,10 +26,10 @@
 enum form { IDLE, GEMM, FP8_GEMM, LANE_GEMM, VECTOR, ATTENTION, BLOCKS };
 
 static const struct operator_info {
-  const char *name; /* in tables */
+  const char *name; /* name of the operator in tables */
   enum form form;
   int kind;           /* enum pz_op_kind */
-  const char *kernel; /* of the calibration; of attention its library */
+  const char *kernel; /* kernel of the calibration, or library of attention */
   /* The part of the energy that the operator uses with its data.  Operands of zeros need only the
    * energy of control; in a multiply-accumulate of tensor cores, control takes 0.37 and changing
    * data 0.33 pJ/FLOP (doi 10.1145/3712285.3759815). */
@@ -54,6 +54,7 @@ static const struct operator_info {
 };
 enum { OPERATORS = sizeof operators / sizeof *operators };
 
+/* Returns the name of operator i, as a pz_name_at. */
 static const char *operator_name(const void *ctx, size_t i) {
   (void)ctx;
   return i < OPERATORS ? operators[i].name : NULL;
@@ -69,7 +70,7 @@ struct power_reader {
   const char *name;
   const struct pz_csv *csv;
   uint32_t op_column, column[COLUMNS];
-  double cell[COLUMNS]; /* of the row that is being read */
+  double cell[COLUMNS]; /* numbers of the row that is being read */
 };
 
 /* Finds the columns of the table, of which only op, m, n and k are required. */
@@ -90,37 +91,39 @@ static void find_columns(struct power_reader *reader) {
     pz_raise(reader->call, PZ_BAD_INPUT, "%s: more than %d rows", reader->name, MOST_ROWS);
 }
 
-/* Reads row i into r->cell, and returns its operator. */
-static const struct operator_info *read_row(struct power_reader *r, uint32_t i) {
-  const char *name = pz_csv_cell(r->csv, i, r->op_column);
-  uint32_t line = r->csv->lines[i];
+/* Reads the numbers of row i into reader->cell, and returns its operator. */
+static const struct operator_info *read_row(struct power_reader *reader, uint32_t i) {
+  const char *name = pz_csv_cell(reader->csv, i, reader->op_column);
+  uint32_t line = reader->csv->lines[i];
   const struct operator_info *op = operators;
   char list[512];
   while (op < operators + OPERATORS && strcmp(op->name, name) != 0) op++;
   if (op == operators + OPERATORS)
-    pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: unknown operator '%.40s'; accepted: %s", r->name, line,
-             name, pz_text_join(list, sizeof list, operator_name, NULL));
+    pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: unknown operator '%.40s'; accepted: %s",
+             reader->name, line, name, pz_text_join(list, sizeof list, operator_name, NULL));
   for (int c = 0; c < COLUMNS; c++) {
     double most = c <= K ? 0x1p30 : 1e24;
-    r->cell[c] = c == B ? 1 : 0;
-    if (r->column[c] != PZ_NONE)
-      r->cell[c] = pz_csv_real(r->call, r->name, r->csv, i, r->column[c], most);
+    reader->cell[c] = c == B ? 1 : 0;
+    if (reader->column[c] != PZ_NONE)
+      reader->cell[c] =
+          pz_csv_real(reader->call, reader->name, reader->csv, i, reader->column[c], most);
   }
   if (op->form == IDLE) return op;
   int last_size = op->form == VECTOR ? N : K;
   for (int c = B; c <= last_size; c++)
-    if (r->cell[c] < 1 || r->cell[c] != floor(r->cell[c]))
-      pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: a size is %g; accepted: integers from 1 to 2^30",
-               r->name, line, r->cell[c]);
-  if (r->cell[B] * r->cell[M] * r->cell[N] > 0x1p53)
-    pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: b x m x n is more than 2^53 values", r->name, line);
+    if (reader->cell[c] < 1 || reader->cell[c] != floor(reader->cell[c]))
+      pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: a size is %g; accepted: integers from 1 to 2^30",
+               reader->name, line, reader->cell[c]);
+  if (reader->cell[B] * reader->cell[M] * reader->cell[N] > 0x1p53)
+    pz_raise(reader->call, PZ_BAD_INPUT, "%s:%u: b x m x n is more than 2^53 values", reader->name,
+             line);
   return op;
 }
 
 /* ---- the work of a call ---------------------------------------------------------------------- */
 
-/* Returns a GEMM on the tensor cores, or (LANE_GEMM) in 32 bits on the vector lanes with the tiles
- * of a 16-bit one, of which each lane does a multiply-add in a cycle. */
+/* Returns the work of a GEMM on the tensor cores.  A LANE_GEMM runs in 32 bits on the vector lanes,
+ * one multiply-add per lane and cycle, with the traffic of a 16-bit GEMM. */
 static struct pz_work gemm_work(struct pz_call *call, struct pz_cost *cost,
                                 const struct operator_info *op, const double cell[COLUMNS]) {
   const struct pz_chip *chip = &cost->chip;
@@ -142,8 +145,8 @@ static struct pz_work gemm_work(struct pz_call *call, struct pz_cost *cost,
   return work;
 }
 
-/* Returns a vector operator that reads and writes 16-bit values; what fits in the global buffer
- * stays there between calls. */
+/* Returns the work of a vector operator that reads and writes 16-bit values.  Data that fit in the
+ * global buffer stay there between calls. */
 static struct pz_work vector_work(const struct pz_chip *chip, const struct operator_info *op,
                                   const double cell[COLUMNS]) {
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
@@ -162,8 +165,8 @@ static struct pz_work vector_work(const struct pz_chip *chip, const struct opera
                           .hbm_s = time.hbm_s};
 }
 
-/* Causal forward attention of b samples.  The number of heads follows from column flop; it is 1
- * without that column. */
+/* Returns the work of causal forward attention.  The number of heads follows from column flop, and
+ * is 1 without that column. */
 static struct pz_work attention_work(const struct pz_chip *chip, const struct operator_info *op,
                                      const double cell[COLUMNS]) {
   double scores = cell[M] * cell[N] / 2, head_flop = 4 * cell[B] * scores * cell[K];
@@ -180,6 +183,7 @@ static struct pz_work attention_work(const struct pz_chip *chip, const struct op
   return work;
 }
 
+/* Frees a workload when the call ends. */
 static void free_workload(void *workload) { pz_workload_free(workload); }
 
 /* Appends the work of forward and backward of four Llama layers with kernels as PyTorch launches
@@ -208,14 +212,14 @@ static void append_block_works(struct pz_call *call, struct pz_cost *cost,
   pz_defer(call, free_workload, workload);
   cost->causal = true;
   cost->attention_library = op->kernel;
-  for (uint32_t l = 0; l < workload->n_layers; l++) {
-    const struct pz_layer *layer = &workload->layers[l];
+  for (uint32_t i_layer = 0; i_layer < workload->n_layers; i_layer++) {
+    const struct pz_layer *layer = &workload->layers[i_layer];
     if (layer->count != LAYERS) continue; /* embedding and head */
-    for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
-      for (uint32_t i = 0; i < layer->ops[d].n; i++) {
+    for (int direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++)
+      for (uint32_t i = 0; i < layer->ops[direction].n; i++) {
         struct pz_work work;
-        (void)pz_estimate_op(call, cost, &layer->ops[d].op[i], &work);
-        for (int n = 0; n < LAYERS; n++) pz_append(call, works, &work);
+        (void)pz_estimate_op(call, cost, &layer->ops[direction].op[i], &work);
+        for (int repeat = 0; repeat < LAYERS; repeat++) pz_append(call, works, &work);
       }
   }
   pz_close(call, workload);
@@ -258,8 +262,8 @@ static struct pz_power run_works(const struct pz_power_law *law, const struct pz
   return sum;
 }
 
-/* Predicts row i.  `unthrottled` is the chip without the measured slowdown at its power limit,
- * `throttled` the chip with it. */
+/* Predicts row i.  `throttled` is the cost model of the chip with its measured slowdown at the
+ * power limit, and `unthrottled` the one without it.  `works` is scratch space. */
 static struct pz_power_row predict_row(struct power_reader *reader, struct pz_cost *unthrottled,
                                        struct pz_cost *throttled, uint32_t i,
                                        struct pz_vec *works) {
@@ -308,7 +312,7 @@ static void predict_power_table(struct pz_call *call, void *ctx) {
   const struct pz_csv *csv = pz_csv_read(call, args->name, args->text, args->bytes);
   struct power_reader reader = {.call = call, .name = args->name, .csv = csv};
   find_columns(&reader);
-  /* the rates of a GPU's calibration were measured at the clock that its power limit allowed */
+  /* The rates of a GPU's calibration were measured at the clock that its power limit allowed. */
   struct pz_chip unthrottled = *args->chip;
   if (args->chip->execution == PZ_CHIP_STREAM) pz_chip_set_class(call, &unthrottled, NULL);
   unthrottled.calibration.throttle = 1;

@@ -10,18 +10,19 @@
 #include "core/vec.h"
 #include "cost/mapper.h"
 
-/* The cache is emptied when it has so many entries. */
+/* The cache is emptied when it has more entries than this. */
 enum { MOST_SECONDS = 1 << 21, MOST_MAPPINGS = 1 << 19 };
 
 static const double CLOCK_HZ = 1e9, HBM_BYTES_PER_S = 1e12;
 
 struct pz_product_times {
   const struct pz_shared_table *shared;
-  struct pz_arena arena;    /* of the cache */
-  struct pz_map cores, hbm; /* indices in `seconds` */
-  struct pz_map nested;     /* indices in `mappings` */
-  struct pz_vec seconds;    /* double */
-  struct pz_vec mappings;   /* struct pz_mapping */
+  struct pz_arena arena; /* memory of the cache */
+  struct pz_map cores,
+      hbm;                /* keys of times on the cores and at the memory, to indices of seconds */
+  struct pz_map nested;   /* keys of nested mappings, to indices of mappings */
+  struct pz_vec seconds;  /* times, double */
+  struct pz_vec mappings; /* nested mappings, struct pz_mapping */
 };
 
 /* Initialises an empty cache. */
@@ -50,6 +51,7 @@ void pz_product_times_free(struct pz_product_times *times) {
 
 /* ---- keys: everything that a time depends on ------------------------------------------------- */
 
+/* Packs the rules and sizes of values that a time depends on into a number. */
 static int64_t rules_key(const struct pz_chip *chip) {
   const struct pz_rules *rules = &chip->rules;
   return rules->fill | rules->duplex << 1 | rules->partitioned << 2 | rules->double_buffer << 3 |
@@ -57,37 +59,38 @@ static int64_t rules_key(const struct pz_chip *chip) {
 }
 
 /* Returns the bits of a number, as a part of a key. */
-static int64_t bits(double x) {
+static int64_t bits(double number) {
   int64_t bits;
-  memcpy(&bits, &x, sizeof bits);
+  memcpy(&bits, &number, sizeof bits);
   return bits;
 }
 
-/* What the time on the cores depends on, besides the clock. */
+/* Numbers that the time on the cores depends on, besides the clock. */
 enum { CORE_KEY = 14 };
 
 static void set_core_key(const struct pz_product *product, const struct pz_chip *chip,
                          int64_t key[CORE_KEY]) {
-  const struct pz_tensor_cores *t = &chip->tensor;
+  const struct pz_tensor_cores *tensor = &chip->tensor;
   const int64_t values[CORE_KEY] = {product->batch,
                                     product->m,
                                     product->n,
                                     product->k,
-                                    t->rows,
-                                    t->cols,
-                                    t->cores,
-                                    t->local_bytes,
-                                    t->register_bytes,
+                                    tensor->rows,
+                                    tensor->cols,
+                                    tensor->cores,
+                                    tensor->local_bytes,
+                                    tensor->register_bytes,
                                     rules_key(chip),
                                     bits(chip->glb_bytes_per_s),
-                                    bits(t->local_bytes_per_s),
-                                    bits(t->local_total_bytes_per_s),
+                                    bits(tensor->local_bytes_per_s),
+                                    bits(tensor->local_total_bytes_per_s),
                                     bits(chip->calibration.tensor_efficiency)};
   memcpy(key, values, sizeof values);
 }
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
+/* Stores a time in the cache under a key. */
 static void keep_seconds(struct pz_call *call, struct pz_product_times *times, struct pz_map *map,
                          const void *key, size_t key_bytes, double s) {
   uint32_t index = times->seconds.n;
@@ -103,16 +106,15 @@ double pz_product_core_s(struct pz_call *call, const struct pz_product *product,
   return core_s;
 }
 
-/* Seconds on the cores of a chip with a clock of CLOCK_HZ and buffers of the same bytes per
- * cycle. */
+/* Returns the seconds on the cores at a clock of CLOCK_HZ with the same bytes per cycle. */
 static double core_s_at_clock(struct pz_call *call, struct pz_product_times *times,
                               const struct pz_product *product, const struct pz_chip *chip) {
-  double slower = CLOCK_HZ / chip->clock_hz;
+  double clock_ratio = CLOCK_HZ / chip->clock_hz;
   struct pz_chip clocked = *chip;
   clocked.clock_hz = CLOCK_HZ;
-  clocked.glb_bytes_per_s *= slower;
-  clocked.tensor.local_bytes_per_s *= slower;
-  clocked.tensor.local_total_bytes_per_s *= slower;
+  clocked.glb_bytes_per_s *= clock_ratio;
+  clocked.tensor.local_bytes_per_s *= clock_ratio;
+  clocked.tensor.local_total_bytes_per_s *= clock_ratio;
   int64_t key[CORE_KEY];
   set_core_key(product, &clocked, key);
   uint32_t at = pz_map_get(&times->cores, key, sizeof key);
@@ -122,7 +124,7 @@ static double core_s_at_clock(struct pz_call *call, struct pz_product_times *tim
   return s;
 }
 
-/* Seconds at a memory of HBM_BYTES_PER_S. */
+/* Returns the seconds of HBM traffic at a rate of HBM_BYTES_PER_S. */
 static double hbm_s_at_rate(struct pz_call *call, struct pz_product_times *times,
                             const struct pz_product *product, const struct pz_chip *chip) {
   const int64_t key[] = {product->batch,
@@ -147,7 +149,8 @@ static double hbm_s_at_rate(struct pz_call *call, struct pz_product_times *times
   return s;
 }
 
-/* Returns a nested mapping depends on all of a chip. */
+/* Returns the best nested mapping, which depends on all numbers of a chip, from the cache, the
+ * shared table or a new search. */
 static struct pz_mapping nested_mapping(struct pz_call *call, struct pz_product_times *times,
                                         const struct pz_product *product,
                                         const struct pz_chip *chip) {
@@ -179,10 +182,10 @@ struct pz_mapping pz_product_times_mapping(struct pz_call *call, struct pz_produ
     init_cache(times);
   }
   if (chip->rules.nested_mapping) return nested_mapping(call, times, product, chip);
-  const struct pz_calibration *k = &chip->calibration;
+  const struct pz_calibration *calibration = &chip->calibration;
   struct pz_mapping mapping = {.compute_s = core_s_at_clock(call, times, product, chip),
-                               .startup_s =
-                                   product->batch > 1 ? k->batched_startup_s : k->startup_s};
+                               .startup_s = product->batch > 1 ? calibration->batched_startup_s
+                                                               : calibration->startup_s};
   mapping.hbm_s = hbm_s_at_rate(call, times, product, chip);
   mapping.compute_s *= CLOCK_HZ / chip->clock_hz;
   mapping.hbm_s *= HBM_BYTES_PER_S / pz_chip_hbm_bytes_per_s(chip);

@@ -27,7 +27,7 @@ struct pz_mapping pz_product_times_mapping(struct pz_call *call, struct pz_produ
                                            const struct pz_product *product,
                                            const struct pz_chip *chip);
 
-/* Seconds of a GEMM on the cores in the relaxation.  They are not kept. */
+/* Returns the seconds of a GEMM on the cores in the relaxation, without a cache. */
 double pz_product_core_s(struct pz_call *call, const struct pz_product *product,
                          const struct pz_chip *chip);
 

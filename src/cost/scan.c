@@ -30,35 +30,33 @@ struct token_counts {
 /* The kernels of each operator and direction. */
 static const struct scan_kernels {
   double kernels; /* number of kernels */
-  double blocks;  /* kernels with one thread block for each chunk of a head */
-  double passes;  /* kernels that pass over the chunks in order */
-  struct token_counts all_chunks, pass;
-  double exponentials; /* in C: decays of the scores */
+  double blocks;  /* number of kernels with one thread block for each chunk of a head */
+  double passes;  /* number of kernels that pass over the chunks in order */
+  struct token_counts all_chunks, pass; /* kernels that work on all chunks, and those of the pass */
+  double exponentials;                  /* exponentials for each score (its decay) */
 } scan_kernels[2][2] = {
-    /* Mamba-2, forward: sums of the decays, C B of a group, states of chunks, passing the states
-     * on, output */
+    /* Mamba-2 forward: sums of decays, C B of a group, states of chunks, their pass, output */
     {{.kernels = 6,
       .blocks = 2,
       .all_chunks = {2, 1, GROUP, 0, 2, 4 * GROUP, 8 * GROUP, 8},
       .pass = {.state_bytes = 8},
       .exponentials = 1},
-     /* backward: the first four again; gradients of the states, passed back, of x, B, C, C B, its
-      * factors, and decays */
+     /* Mamba-2 backward: the first four kernels again, and gradients of states, x, B, C and
+      * decays */
      {.kernels = 15,
       .blocks = 6,
       .all_chunks = {5, 3, 3 * GROUP, 0, 16, 8 * GROUP, 24 * GROUP, 14},
       .pass = {.state_bytes = 20},
       .exponentials = 3}},
-    /* delta rule, forward: both norms, sums, K K^T with its inverse, new keys and values, states,
-     * output */
+    /* Delta rule forward: norms, sums, K K^T and inverse, new keys and values, states, output */
     {{.kernels = 7,
       .blocks = 3,
       .passes = 1,
       .all_chunks = {1, 3, 2, 0, 10, 4, 4, 2},
       .pass = {2, 0, 0, 0, 4, 4, 0, 2},
       .exponentials = 1},
-     /* backward: new keys and values and states again; gradients of values inside a chunk, of
-      * states, queries, keys and decays, and of the inverse; sums */
+     /* Delta rule backward: new keys and values and states again, gradients of values inside a
+      * chunk, of states, queries, keys, decays and of the inverse, and sums */
      {.kernels = 12,
       .blocks = 5,
       .passes = 2,
@@ -67,8 +65,7 @@ static const struct scan_kernels {
       .exponentials = 2}},
 };
 
-/* The delta rule of serving libraries: K K^T is written in fp32, and its inverse is a kernel of its
- * own. */
+/* The delta rule of serving libraries, which write K K^T in fp32 and invert it separately. */
 static const struct scan_kernels served_delta = {.kernels = 8,
                                                  .blocks = 4,
                                                  .passes = 1,
@@ -76,35 +73,38 @@ static const struct scan_kernels served_delta = {.kernels = 8,
                                                  .pass = {2, 0, 0, 0, 4, 4, 0, 2},
                                                  .exponentials = 1};
 
+/* Returns the kernels that run an operator. */
 static const struct scan_kernels *find_kernels(const struct pz_scan_work *work) {
   bool is_delta_rule = work->kind == PZ_OP_DELTA_RULE;
   if (work->served && is_delta_rule) return &served_delta;
   return &scan_kernels[is_delta_rule][work->direction];
 }
 
+/* Returns the number of chunks of a sample. */
 static double count_chunks(const struct pz_scan_work *work) {
   return ceil((double)work->dims.m / (double)work->chunk);
 }
 
-/* The mean number of tokens of a chunk that a token is multiplied with. */
+/* Returns the mean number of tokens of a chunk that a token is multiplied with. */
 static double scores_per_token(const struct pz_scan_work *work) {
   static const double BLOCK = 64;
-  double c = (double)work->chunk;
-  bool skips_blocks = work->kind == PZ_OP_SSM_SCAN && c > BLOCK;
-  return skips_blocks ? (c + BLOCK) / 2 : c;
+  double chunk = (double)work->chunk;
+  bool skips_blocks = work->kind == PZ_OP_SSM_SCAN && chunk > BLOCK;
+  return skips_blocks ? (chunk + BLOCK) / 2 : chunk;
 }
 
-/* Kernels compute whole chunks. */
+/* Returns the multiply-accumulates of all tokens, where the last chunk counts as a whole one. */
 static double count_macs(const struct pz_scan_work *work, const struct token_counts *token) {
-  double n = (double)work->dims.n, k = (double)work->dims.k, c = (double)work->chunk;
-  return (double)work->dims.batch * count_chunks(work) * c *
-         (token->nk * n * k + token->ck * scores_per_token(work) * k + token->cn * c * n +
-          token->cc * c * c);
+  double n = (double)work->dims.n, k = (double)work->dims.k, chunk = (double)work->chunk;
+  return (double)work->dims.batch * count_chunks(work) * chunk *
+         (token->nk * n * k + token->ck * scores_per_token(work) * k + token->cn * chunk * n +
+          token->cc * chunk * chunk);
 }
 
+/* Returns the bytes of all tokens besides inputs and results. */
 static double count_bytes(const struct pz_scan_work *work, const struct token_counts *token) {
-  double n = (double)work->dims.n, constants = (double)work->dims.k, c = (double)work->chunk;
-  double token_bytes = token->k_bytes * constants + token->n_bytes * n + token->c_bytes * c;
+  double n = (double)work->dims.n, constants = (double)work->dims.k, chunk = (double)work->chunk;
+  double token_bytes = token->k_bytes * constants + token->n_bytes * n + token->c_bytes * chunk;
   return (double)work->dims.batch * ((double)work->dims.m * token_bytes +
                                      count_chunks(work) * token->state_bytes * n * constants);
 }
@@ -130,10 +130,10 @@ struct pz_scan_work pz_scan_work_of(const struct pz_op *op) {
                                .macs = (double)op->matmul_flop / 2};
 }
 
-/* Multiply-accumulates of the chip in a second.  On GPUs, Triton's GEMMs of small tiles wait for
- * each other: they reach as many in a cycle of a core of Hopper, Blackwell and Ada, about as in
- * attention (chip/cold.def: 334).  Elsewhere a systolic array is filled anew for the tokens of each
- * chunk, and is used only as far as the widths reach. */
+/* Returns the multiply-accumulates of the chip in a second.  On GPUs, Triton's GEMMs of small tiles
+ * wait for each other and reach scan_products in a cycle of a core of Hopper, Blackwell and Ada,
+ * similar to attention (chip/cold.def: 334).  On other chips, a systolic array is filled anew for
+ * each chunk, and widths that are shorter than the array leave a part of it unused. */
 static double macs_per_s(const struct pz_chip *chip, const struct pz_scan_work *work) {
   double n = (double)work->dims.n, k = (double)work->dims.k, chunk = (double)work->chunk;
   double rows = (double)chip->tensor.rows, cols = (double)chip->tensor.cols;
@@ -148,19 +148,21 @@ static double macs_per_s(const struct pz_chip *chip, const struct pz_scan_work *
   return cores_hz * chip->calibration.tensor_efficiency * filled * rows * cols;
 }
 
-/* Arithmetic and memory traffic of one kernel overlap in part: the root of the sum of their
- * squares, as in attention. */
-static double overlap_in_part(double a, double b) { return sqrt(a * a + b * b); }
+/* Returns the time of arithmetic and memory traffic that overlap in part: the root of the sum of
+ * their squares, as in attention. */
+static double overlap_in_part(double compute_s, double memory_s) {
+  return sqrt(compute_s * compute_s + memory_s * memory_s);
+}
 
 void pz_scan_time(const struct pz_chip *chip, const struct pz_scan_work *work,
                   struct pz_scan_time *out) {
-  /* a third of all bytes is what one kernel reads of another */
+  /* About a third of all bytes are intermediate tensors that the next kernel reads. */
   static const double THIRD = 1.0 / 3;
   const struct pz_constants *constants = &pz_constants_default;
   const struct pz_calibration *calibration = &chip->calibration;
   const struct scan_kernels *kernels = find_kernels(work);
   const struct pz_kernel *default_kernel = pz_chip_kernel(chip, "default");
-  struct pz_scan_counts all = pz_scan_counts(work);
+  struct pz_scan_counts total = pz_scan_counts(work);
   bool is_gpu = chip->execution == PZ_CHIP_STREAM;
   bool is_tuned =
       is_gpu && work->kind == PZ_OP_DELTA_RULE && work->direction == PZ_FORWARD && !work->served;
@@ -168,22 +170,22 @@ void pz_scan_time(const struct pz_chip *chip, const struct pz_scan_work *work,
 
   double hbm_efficiency = fmin(calibration->hbm_read_efficiency, calibration->hbm_write_efficiency);
   if (default_kernel) hbm_efficiency = default_kernel->hbm_efficiency;
-  double cold = work->warm ? pz_cold_part(chip, THIRD * all.bytes) : 1;
+  double cold = work->warm ? pz_cold_part(chip, THIRD * total.bytes) : 1;
   double byte_s = fmax(cold / (pz_chip_hbm_bytes_per_s(chip) * hbm_efficiency),
                        1 / (chip->glb_bytes_per_s * calibration->glb_efficiency));
   double mac_s = 1 / (tuned * macs_per_s(chip, work));
-  double lane_s = all.lane_ops / pz_chip_vector_op_per_s(chip);
+  double lane_s = total.lane_ops / pz_chip_vector_op_per_s(chip);
   double block_s = constants->scan_block / (tuned * (double)chip->tensor.cores * chip->clock_hz);
   double blocks_s =
       is_gpu ? kernels->blocks * (double)work->dims.batch * count_chunks(work) * block_s : 0;
 
-  /* the kernels for all chunks: decays are computed between two GEMMs and hide behind neither */
+  /* Decays are computed between the GEMMs of a chunk, and overlap with neither. */
   double pass_macs = count_macs(work, &kernels->pass);
   double pass_bytes = count_bytes(work, &kernels->pass);
-  double all_compute_s = (all.macs - pass_macs) * mac_s + lane_s + blocks_s;
-  double all_s = overlap_in_part(all_compute_s, (all.bytes - pass_bytes) * byte_s);
+  double chunks_compute_s = (total.macs - pass_macs) * mac_s + lane_s + blocks_s;
+  double all_chunks_s = overlap_in_part(chunks_compute_s, (total.bytes - pass_bytes) * byte_s);
 
-  /* the pass: a chunk's state waits for the one before; the first has gone through all kernels */
+  /* In the pass, a chunk waits for the state of the one before, and the first for all kernels. */
   double pass_s = overlap_in_part(pass_macs * mac_s, pass_bytes * byte_s);
   double first_part = fmin(1, (double)work->dims.m / (double)work->chunk);
   double wait_s =
@@ -192,8 +194,8 @@ void pz_scan_time(const struct pz_chip *chip, const struct pz_scan_work *work,
   if (!is_gpu) wait_s = first_s = 0;
   *out = (struct pz_scan_time){
       .startup_s = is_gpu ? kernels->kernels * constants->scan_kernel_s : calibration->startup_s,
-      .compute_s = all_compute_s + first_s + fmax(pass_macs * mac_s, wait_s),
-      .hbm_s = all.bytes * byte_s,
+      .compute_s = chunks_compute_s + first_s + fmax(pass_macs * mac_s, wait_s),
+      .hbm_s = total.bytes * byte_s,
       .lane_s = lane_s,
-      .work_s = first_s + all_s + cbrt(pass_s * pass_s * pass_s + wait_s * wait_s * wait_s)};
+      .work_s = first_s + all_chunks_s + cbrt(pass_s * pass_s * pass_s + wait_s * wait_s * wait_s)};
 }

@@ -15,17 +15,17 @@ struct pz_scan_work {
   /* batch = samples x heads, m tokens of a sample; Mamba-2: width n of a state and k of a head;
    * delta rule: width n of a value and k of a key */
   struct pz_dims dims;
-  int64_t chunk; /* tokens */
+  int64_t chunk; /* tokens of a chunk */
   double bytes;  /* inputs read once and results written once */
   double macs;   /* a lower bound on multiply-accumulates; kernels compute whole chunks */
-  bool warm;     /* as in pz_product */
+  bool warm;     /* the call is repeated, so that data can stay in the global buffer */
   bool served;   /* forward by kernels of serving libraries, whose tiles are fixed */
 };
 
-/* What any chip has to do. */
+/* The work of a scan on any chip. */
 struct pz_scan_counts {
-  double macs, bytes, lane_ops;
-  double kernels;
+  double macs, bytes, lane_ops; /* multiply-accumulates, memory traffic, and vector operations */
+  double kernels;               /* number of kernels */
 };
 
 struct pz_scan_counts pz_scan_counts(const struct pz_scan_work *work);
@@ -35,11 +35,12 @@ struct pz_scan_work pz_scan_work_of(const struct pz_op *op);
 
 struct pz_scan_time {
   double startup_s;
-  double compute_s; /* of GEMMs and lanes, and of chunks that wait for the chunk before */
+  double compute_s; /* time of GEMMs and lanes, and of chunks that wait for the chunk before */
   double hbm_s, lane_s;
   double work_s; /* compute and HBM traffic together, which overlap in part */
 };
 
+/* Sets *out to the times of a scan on a chip. */
 void pz_scan_time(const struct pz_chip *chip, const struct pz_scan_work *work,
                   struct pz_scan_time *out);
 

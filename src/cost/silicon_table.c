@@ -21,7 +21,7 @@
 
 enum kind { GEMM, ATTENTION, EXPERTS, COLLECTIVE, DISPATCH, OTHER, KINDS };
 
-/* The meanings of columns. */
+/* The fields of a row, which are the meanings of columns. */
 enum field {
   CHIP,
   TIME,
@@ -140,7 +140,7 @@ static const struct column_info {
     {"notify_us", NOTIFY, IN(DISPATCH), 1},
     {"params", PARAMS, IN(OTHER), 0},
     {"kind", KIND, IN(OTHER), 0},
-    /* facts about the measurement that are not used */
+    /* Facts about the measurement, which are not used. */
     {"framework", UNUSED, ALL, 0},
     {"version", UNUSED, ALL, 0},
     {"backend", UNUSED, ALL & ~IN(COLLECTIVE), 0},
@@ -164,10 +164,9 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static const struct {
   const char *name;
-  enum field mark; /* the column by which the kind is known */
-  int n;
-  enum field
-      needs[10]; /* n columns that a table of the kind must have, and one that most rows need */
+  enum field mark;      /* field that only this kind of table has */
+  int n;                /* number of fields that the table must have */
+  enum field needs[10]; /* the required fields, followed by one that most rows need */
 } kinds[KINDS] = {
     [GEMM] = {"GEMMs", K, 4, {DTYPE, M, N, K}},
     [ATTENTION] = {"attention", SEQ, 5, {PHASE, DTYPE, BATCH, SEQ, HEADS, WIDTH}},
@@ -188,11 +187,11 @@ struct silicon_reader {
   const char *name;
   const struct pz_csv *csv;
   enum kind kind;
-  bool collected;          /* in the form of the collectors */
-  const char *unknown;     /* why all rows are of an unknown kind, or NULL if the kind is known */
-  uint32_t column[FIELDS]; /* of each field, or PZ_NONE */
-  double unit[FIELDS];
-  uint32_t row, line; /* that is being read */
+  bool collected;          /* the table has the form of AIConfigurator's collectors */
+  const char *unknown;     /* reason why no row is predicted, or NULL if the kind is known */
+  uint32_t column[FIELDS]; /* index of the column of each field, or PZ_NONE */
+  double unit[FIELDS];     /* factor of each column to microseconds, bytes or counts */
+  uint32_t row, line;      /* the row that is being read, and its line in the file */
 };
 
 /* Returns the first name of a field in tables of a kind. */
@@ -202,6 +201,7 @@ static const char *field_name(enum kind kind, enum field field) {
   return columns[i].name;
 }
 
+/* Returns the meaning of a column in tables of a kind, or NULL. */
 static const struct column_info *find_column(enum kind kind, const char *name) {
   for (int i = 0; i < COLUMNS; i++)
     if ((columns[i].kinds & IN(kind)) && strcmp(columns[i].name, name) == 0) return &columns[i];
@@ -296,6 +296,7 @@ static void check_columns(struct silicon_reader *reader) {
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
+/* Returns whether the table has a column for a field. */
 static bool has_field(const struct silicon_reader *reader, enum field field) {
   return reader->column[field] != PZ_NONE;
 }
@@ -306,6 +307,7 @@ static const char *cell(const struct silicon_reader *reader, enum field field) {
                                   : "";
 }
 
+/* Raises an error for the value of a field in the row that is being read. */
 static _Noreturn void refuse_cell(const struct silicon_reader *reader, enum field field,
                                   const char *accepted) {
   const char *name = has_field(reader, field) ? reader->csv->cells[reader->column[field]]
@@ -314,19 +316,20 @@ static _Noreturn void refuse_cell(const struct silicon_reader *reader, enum fiel
            reader->line, name, cell(reader, field), accepted);
 }
 
-/* A word that a cell may have, and what it stands for: an enum of its list, in which 0 is what the
- * model does not predict. */
+/* A word that a cell may contain, and its value in the enum of its list.  The value is 0 if the
+ * model does not predict rows with this word. */
 struct word {
   const char *name;
   int value;
 };
 
+/* Returns the name of word i of a list, as a pz_name_at. */
 static const char *word_name(const void *ctx, size_t i) {
   return ((const struct word *)ctx)[i].name;
 }
 
-/* Finds the word of a cell in a list that ends with a NULL name.  An unknown word is an error, or
- * NULL in the collectors' form. */
+/* Finds the word of a cell in a list that ends with a NULL name.  An unknown word raises an error,
+ * or returns NULL in the collectors' form. */
 static const struct word *read_word(const struct silicon_reader *reader, enum field field,
                                     const struct word *list) {
   char accepted[700];
@@ -347,19 +350,20 @@ static int64_t read_count(const struct silicon_reader *reader, enum field field,
   refuse_cell(reader, field, accepted);
 }
 
-/* Reads counts from 1 of several fields into their members; the members of fields that the table
- * lacks stay as they are. */
+/* A field that contains a count, and the member of a row that receives it. */
 struct count {
   enum field field;
   int64_t *member;
 };
 
+/* Reads counts of at least 1.  Members whose fields the table lacks stay unchanged. */
 static void read_counts(const struct silicon_reader *reader, const struct count *counts, size_t n) {
   for (size_t i = 0; i < n; i++)
     if (has_field(reader, counts[i].field))
       *counts[i].member = read_count(reader, counts[i].field, 1);
 }
 
+/* Reads a time in the unit of its column, and returns it in microseconds. */
 static double read_time_us(const struct silicon_reader *reader, enum field field) {
   const struct pz_ops_cell time = {reader->name, reader->line,
                                    reader->csv->cells[reader->column[field]], cell(reader, field)};
@@ -374,7 +378,7 @@ static double read_optional_real(const struct silicon_reader *reader, enum field
                      most);
 }
 
-/* Names of chips in tables, among them those that CUDA reports, and the presets that they mean. */
+/* Names of chips in tables, including those that CUDA reports, and their presets. */
 static const struct {
   const char *name, *preset;
 } chips[] = {
@@ -392,13 +396,13 @@ static const struct {
 };
 enum { CHIPS = sizeof chips / sizeof *chips };
 
+/* Returns the i-th name that a chip may have in tables, as a pz_name_at. */
 static const char *chip_name(const void *ctx, size_t i) {
   (void)ctx;
   return i < CHIPS ? chips[i].name : pz_chip_preset_name(i - CHIPS);
 }
 
-/* Reads the chip of a row.  Returns false for a device without a preset in a table in the
- * collectors' form. */
+/* Reads the chip of a row.  Returns false for a device of the collectors without a preset. */
 static bool read_chip(const struct silicon_reader *reader, struct pz_ops_row *row) {
   const char *text = cell(reader, CHIP);
   char list[700];
@@ -451,8 +455,8 @@ static bool set_reason(struct pz_ops_row *row, const char *group, const char *re
   return true;
 }
 
-/* Returns a time that was measured in a loop long enough to reach the power limit is a sustained
- * one; others are of bursts. */
+/* Reads a GEMM.  Its time is sustained if it was measured in a loop long enough to reach the power
+ * limit, and otherwise that of a burst. */
 static bool read_gemm(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const char *const ops[] = {NULL, "gemm", "fp8_linear", "fp8_block_linear", "nvfp4_linear"};
   static const int64_t LARGE = 1024;
@@ -491,11 +495,12 @@ static const struct word phases[] = {{"prefill", PHASE_PREFILL},
                                      {"mla_generation", 0},
                                      {NULL, 0}};
 
+/* Reads attention of a serving framework. */
 static bool read_attention(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const char *const ops[] = {NULL, "prefill", "encoder", "mla_prefill"};
   static const char *const names[] = {NULL, "prefill", "encoder", "latent prefill"};
   static const int64_t LONG = 2048;
-  /* the mean of 128 + 64 values of a key and 128 of a value (DeepSeek-V3) */
+  /* The mean width of keys (128 + 64) and values (128) of DeepSeek-V3. */
   static const int64_t LATENT_WIDTH = 160;
   const struct count counts[] = {{BATCH, &row->batch},
                                  {SEQ, &row->m},
@@ -542,6 +547,7 @@ static bool read_attention(const struct silicon_reader *reader, struct pz_ops_ro
   return true;
 }
 
+/* Reads routed experts. */
 static bool read_experts(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const char *const ops[] = {NULL, "experts", "experts_fp8", "experts_fp8_block", NULL};
   static const char LAW[] = "power_law_";
@@ -584,6 +590,7 @@ static bool read_experts(const struct silicon_reader *reader, struct pz_ops_row 
 static const struct word operations[] = {
     {"all_reduce", 1}, {"all_gather", 1}, {"reduce_scatter", 1}, {"alltoall", 1}, {NULL, 0}};
 
+/* Reads a collective, of which only those of NCCL are predicted. */
 static bool read_collective(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const double LARGE_BYTES = 1e6;
   const struct word *operation = read_word(reader, OPERATION, operations);
@@ -617,8 +624,8 @@ static const struct word dispatchers[] = {{"deepep_normal", 1},
 static const struct word dispatches[] = {
     {"dispatch", 1}, {"combine", 1}, {"prepare", 0}, {"combine_low_precision", 0}, {NULL, 0}};
 
-/* Returns a dispatch between nodes includes the time of its notification, which has a column of its
- * own. */
+/* Reads a dispatch or combine.  Between nodes, the time includes that of the notification, which
+ * has a separate column. */
 static bool read_dispatch(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const int64_t LONG = 1024;
   int64_t experts = INT64_MAX;
@@ -655,8 +662,8 @@ static bool read_dispatch(const struct silicon_reader *reader, struct pz_ops_row
   return true;
 }
 
-/* Operators of state-space layers in tables of OTHER: their kind in the table, the operator, and
- * its group. */
+/* Operators of state-space layers in tables of kind OTHER: their kind in the table, the name in
+ * ops_table.h, and the group under which errors are reported. */
 static const struct scan_kind {
   const char *kind, *op, *group;
 } scan_kinds[] = {
@@ -686,10 +693,10 @@ static const struct scan_kind *find_scan_kind(const struct silicon_reader *reade
   return NULL;
 }
 
-/* Reads the sizes of a state-space operator, under the collectors' names, from a JSON object or
- * (NULL) from columns. */
-static void read_scan_sizes(const struct silicon_reader *r, const json_t *params, bool mamba,
-                            struct pz_ops_row *row) {
+/* Reads the sizes of a state-space operator by the collectors' names from the JSON object `params`,
+ * or from columns if `params` is NULL. */
+static void read_scan_sizes(const struct silicon_reader *reader, const json_t *params,
+                            bool is_mamba, struct pz_ops_row *row) {
   static const int64_t MOST = 1 << 24;
   const struct {
     const char *key[2]; /* of the delta rule, of Mamba-2 */
@@ -699,37 +706,40 @@ static void read_scan_sizes(const struct silicon_reader *r, const json_t *params
       {{"head_v_dim", "d_state"}, &row->n},        {{"head_k_dim", "head_dim"}, &row->k},
       {{"num_v_heads", "nheads"}, &row->heads},    {{"num_k_heads", "n_groups"}, &row->kv_heads},
       {{NULL, "chunk_size"}, &row->chunk}};
-  row->chunk = 64; /* the delta rule's kernels have no other chunks */
+  row->chunk = 64; /* the only chunk size of the delta rule's kernels */
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    const char *key = sizes[i].key[mamba];
+    const char *key = sizes[i].key[is_mamba];
     if (!key) continue;
     int64_t value = 0;
     if (params) {
       const json_t *member = json_object_get(params, key);
       if (json_is_integer(member)) value = json_integer_value(member);
     } else {
-      uint32_t column = pz_csv_column(r->csv, key);
-      if (column != PZ_NONE) value = strtoll(pz_csv_cell(r->csv, r->row, column), NULL, 10);
+      uint32_t column = pz_csv_column(reader->csv, key);
+      if (column != PZ_NONE)
+        value = strtoll(pz_csv_cell(reader->csv, reader->row, column), NULL, 10);
     }
     if (value < 1 || value > MOST)
-      pz_raise(r->call, PZ_BAD_INPUT, "%s:%u: no usable '%s'; accepted: an integer from 1 to 2^24",
-               r->name, r->line, key);
+      pz_raise(reader->call, PZ_BAD_INPUT,
+               "%s:%u: no usable '%s'; accepted: an integer from 1 to 2^24", reader->name,
+               reader->line, key);
     *sizes[i].member = value;
   }
 }
 
+/* Reads an operator of a state-space layer; all others are not predicted. */
 static bool read_other(const struct silicon_reader *reader, struct pz_ops_row *row) {
   const struct scan_kind *scan = reader->unknown ? NULL : find_scan_kind(reader);
   if (!scan)
     return set_reason(row, "other operators", reader->unknown ? reader->unknown : "not modelled");
-  bool mamba = strncmp(scan->kind, "mamba2", 6) == 0;
+  bool is_mamba = strncmp(scan->kind, "mamba2", 6) == 0;
   if (reader->collected) {
-    read_scan_sizes(reader, NULL, mamba, row);
+    read_scan_sizes(reader, NULL, is_mamba, row);
   } else {
     const char *text = cell(reader, PARAMS),
                *where = pz_format(reader->call, "%s:%u", reader->name, reader->line);
     json_t *params = pz_json_read(reader->call, where, text, strlen(text));
-    read_scan_sizes(reader, params, mamba, row);
+    read_scan_sizes(reader, params, is_mamba, row);
     pz_close(reader->call, params);
   }
   if (!has_field(reader, TIME))
@@ -738,11 +748,11 @@ static bool read_other(const struct silicon_reader *reader, struct pz_ops_row *r
   row->us = read_time_us(reader, TIME);
   row->op = pz_ops_find(scan->op);
   row->group = scan->group;
-  row->alone = mamba;
+  row->alone = is_mamba;
   if (strncmp(scan->op, "conv1d", 6) != 0) return true;
-  /* channels: queries, keys and values of all heads, or Mamba-2's x, B and C */
-  row->n = mamba ? row->heads * row->k + 2 * row->kv_heads * row->n
-                 : row->heads * row->n + 2 * row->kv_heads * row->k;
+  /* The channels are the queries, keys and values of all heads, or x, B and C of Mamba-2. */
+  row->n = is_mamba ? row->heads * row->k + 2 * row->kv_heads * row->n
+                    : row->heads * row->n + 2 * row->kv_heads * row->k;
   row->heads = row->kv_heads = row->chunk = 0;
   row->k = 1;
   return true;
@@ -750,6 +760,7 @@ static bool read_other(const struct silicon_reader *reader, struct pz_ops_row *r
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
+/* Reads row i by the function for the kind of the table. */
 static struct pz_ops_row read_row(struct silicon_reader *reader, uint32_t i) {
   typedef bool read_row_fn(const struct silicon_reader *reader, struct pz_ops_row *row);
   static read_row_fn *const readers[KINDS] = {read_gemm,       read_attention, read_experts,

@@ -51,8 +51,8 @@ static const char *kernel_name(int kind, enum pz_direction *direction) {
   return pz_op_info(adds_rows ? PZ_OP_SCATTER_ADD : PZ_OP_DISPATCH)->name;
 }
 
-/* Returns the measured kernel of an operator, or backward of its derivative if that was measured;
- * NULL if neither was. */
+/* Returns the measured kernel of an operator, which backward is that of the derivative if it was
+ * measured. Returns NULL if there is none. */
 static const struct pz_kernel *find_kernel(const struct pz_chip *chip, int kind,
                                            enum pz_direction direction) {
   const char *name = kernel_name(kind, &direction);
@@ -70,17 +70,17 @@ double pz_vector_cycles(const struct pz_chip *chip, int kind, enum pz_direction 
   return kernel ? kernel->cycles : lane_cycles[kind][direction];
 }
 
-/* Returns the cycles of the vector lanes, in seconds. */
+/* Returns the time in which the vector lanes process `values` values. */
 static double lane_s(const struct pz_chip *chip, double values, double cycles_per_value) {
   double lanes = (double)(chip->vector.lanes * chip->vector.cores);
   return ceil(values / lanes) * cycles_per_value / chip->clock_hz;
 }
 
-/* Long rows run on one thread block each, in waves of as many blocks as the cores have threads for;
- * waves overlap except the first. A thread has 8 values of a row, a block at most 1,024 threads, a
- * core 2,048 (limits of CUDA).  The time of a block grows with its row up to 4,096 values, and the
- * rest of longer rows is loaded during its reductions: softmax on an H200 takes the same time from
- * 4,096 to 14,336 values. */
+/* Returns the time of long rows, each of which runs on one thread block.  The blocks run in waves
+ * that fill the threads of all cores and overlap except for the first.  A thread has 8 values of a
+ * row, a block at most 1,024 threads, and a core 2,048 (limits of CUDA).  The time of a block grows
+ * with its row up to 4,096 values, and the rest of longer rows is loaded during its reductions:
+ * softmax on an H200 takes the same time from 4,096 to 14,336 values. */
 static double block_s(const struct pz_chip *chip, const struct pz_kernel *kernel, double rows,
                       double cols) {
   static const double VALUES_PER_THREAD = 8, MOST_THREADS = 1024, THREADS_PER_CORE = 2048;
@@ -91,11 +91,11 @@ static double block_s(const struct pz_chip *chip, const struct pz_kernel *kernel
   return fmax(1, waves) * row_s;
 }
 
-/* The time of a measured kernel.  A kernel draws the full rate of HBM after it has moved
- * RAMP_BUFFERS times the global buffer, which costs hbm_ramp_s (fitted to casts of 20 MB to 5 GB on
- * H100 to GB300: NVIDIA AIConfigurator, fp8_quant.static; only the presets of Blackwell have it).
- * Rows beyond long_row do not stay on the core and are read again.  The default kernel stands for
- * many operators, whose own cycles count. */
+/* Sets *out to the times of a measured kernel.  A kernel reaches the full rate of HBM after it has
+ * moved RAMP_BUFFERS times the global buffer, which costs hbm_ramp_s (fitted to casts of 20 MB to 5
+ * GB on H100 to GB300: NVIDIA AIConfigurator, fp8_quant.static; only the presets of Blackwell have
+ * it). Rows beyond long_row do not stay on the core and are read again.  The default kernel stands
+ * for many operators, whose own cycles count. */
 static void time_measured(const struct pz_chip *chip, const struct pz_kernel *kernel,
                           const struct pz_vector_work *work, struct pz_vector_time *out) {
   static const double RAMP_BUFFERS = 2.4;
@@ -130,15 +130,15 @@ void pz_vector_named(const struct pz_chip *chip, const char *kernel_kind,
   if (kernel)
     time_measured(chip, kernel, work, out);
   else {
-    /* The time on a chip that is known by its data sheet. */
-    const struct pz_calibration *k = &chip->calibration;
-    double rate =
-        pz_chip_hbm_bytes_per_s(chip) * fmin(k->hbm_read_efficiency, k->hbm_write_efficiency);
+    /* The chip is known only by its data sheet. */
+    const struct pz_calibration *calibration = &chip->calibration;
+    double rate = pz_chip_hbm_bytes_per_s(chip) *
+                  fmin(calibration->hbm_read_efficiency, calibration->hbm_write_efficiency);
     double values = (double)work->rows * (double)work->cols;
-    out->startup_s = k->startup_s;
+    out->startup_s = calibration->startup_s;
     out->compute_s = lane_s(chip, values, lane_cycles[work->kind][work->direction]);
     out->hbm_s = work->bytes / rate * (work->warm ? pz_cold_part(chip, work->bytes) : 1);
-    out->glb_s = work->bytes / (chip->glb_bytes_per_s * k->glb_efficiency);
+    out->glb_s = work->bytes / (chip->glb_bytes_per_s * calibration->glb_efficiency);
   }
   if (!chip->rules.vector_memory) out->hbm_s = out->glb_s = 0;
   pz_vector_conclude(out);

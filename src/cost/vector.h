@@ -9,8 +9,8 @@ struct pz_vector_work {
   int kind; /* enum pz_op_kind */
   enum pz_direction direction;
   int64_t rows, cols;
-  double bytes; /* read and written */
-  bool warm;    /* as in pz_product */
+  double bytes; /* bytes that are read and written */
+  bool warm;    /* the call is repeated, so that data can stay in the global buffer */
 };
 
 struct pz_vector_time {
@@ -19,10 +19,10 @@ struct pz_vector_time {
   double compute_s, hbm_s, glb_s;
   double latency_s;
   enum pz_bound bound;
-  double moved; /* HBM traffic over `bytes`: a kernel may read long rows again */
+  double moved; /* HBM traffic over the bytes of the operator: long rows may be read again */
 };
 
-/* Cycles of one lane for one value. */
+/* Returns the cycles in which one lane processes one value. */
 double pz_vector_cycles(const struct pz_chip *chip, int kind, enum pz_direction direction);
 
 /* Sets latency and bound from the other fields. */
