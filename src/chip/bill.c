@@ -42,8 +42,7 @@ enum pz_tech pz_chip_bill_tech(const struct pz_chip *chip) {
   return chip->package.dies ? chip->package.tech : chip->tech;
 }
 
-/* Returns the larger of two counts of a block: that on the dies of the package, if the chip states
- * a package, and that of the chip description. */
+/* Returns the larger of the counts of a block in the package, if stated, and in the description. */
 static double count_on_dies(const struct pz_chip *chip, int64_t packaged, int64_t described) {
   return (double)(chip->package.dies && packaged > described ? packaged : described);
 }
@@ -87,8 +86,7 @@ static void set_shared_area(const struct pz_chip *chip, const struct dies *dies,
 
 /* ---- power ----------------------------------------------------------------------------------- */
 
-/* Sustained GEMMs achieve GEMM_PART of the peak rate at their clock (measured on an H200: 0.795)
- * and use HBM_PART of the HBM rate. */
+/* Parts of the peak rate (H200: 0.795) and of the HBM rate that sustained GEMMs reach. */
 static const double GEMM_PART = 0.8, HBM_PART = 0.15;
 
 /* Vector operations per byte of a stream of 16-bit values: address, load, convert and store. */

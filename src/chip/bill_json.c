@@ -33,8 +33,7 @@ enum { PARTS = sizeof parts / sizeof *parts, SUMS = sizeof sums / sizeof *sums }
 
 const struct pz_bill_part *pz_bill_part_at(size_t i) { return i < PARTS ? &parts[i] : NULL; }
 
-/* Returns the value of a part as JSON.  It is null for dollars and die edges of technologies that
- * have no prices and no edges. */
+/* Returns the value of a part as JSON, or null if the technology has no prices or edges. */
 static json_t *part_json(const struct pz_bill *bill, const struct pz_bill_part *part) {
   bool is_unknown = (strcmp(part->unit, "$") == 0 && !(bill->dollars > 0)) ||
                     (strcmp(part->unit, "mm") == 0 && !(bill->edge_mm > 0));

@@ -98,8 +98,7 @@ static void read_kernels(struct pz_fields *file, struct pz_calibration *calibrat
   }
 }
 
-/* Reads the tile sizes for which the chip's library has GEMM kernels, and how the library splits
- * the inner dimension of a GEMM. */
+/* Reads the tile sizes of the library's GEMM kernels, and how it splits the inner dimension. */
 static void read_tiles(struct pz_fields *file, struct pz_calibration *calibration) {
   enum { LARGEST_TILE = 1 << 20 };
   const json_t *tiles = pz_fields_value(file, "calibration.tiles");

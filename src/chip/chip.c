@@ -122,14 +122,12 @@ void pz_chip_free(struct pz_chip *chip) { pz_free(chip); }
 
 const char *pz_chip_name(const struct pz_chip *chip) { return chip->name; }
 
-/* Returns whether a chip is taken to exist as hardware: it is a GPU, or measurements show that its
- * GEMMs miss the peak. */
+/* Returns whether a chip is taken to exist: it is a GPU, or its measured GEMMs miss the peak. */
 bool pz_chip_built(const struct pz_chip *chip) {
   return chip->execution == PZ_CHIP_STREAM || chip->calibration.tensor_efficiency < 1;
 }
 
-/* Returns the precisions of a chip whose description does not list them: both 16-bit precisions,
- * and the narrower ones with a calibrated rate. */
+/* Returns the default precisions: both of 16 bits, and narrower ones with a calibrated rate. */
 static int default_precisions(const struct pz_chip *chip) {
   return 1 << PZ_PRECISION_BF16 | 1 << PZ_PRECISION_FP16 |
          (chip->calibration.fp8_speedup > 1) << PZ_PRECISION_FP8 |

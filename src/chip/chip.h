@@ -33,8 +33,7 @@ struct pz_hbm {
   double core_bytes_per_s; /* HBM rate that one core can draw, or 0 if the full rate */
 };
 
-/* Modelling assumptions.  The defaults are those of this program; a chip file can change them to
- * reproduce another tool. */
+/* Modelling assumptions, which a chip file can change to reproduce another tool. */
 struct pz_rules {
   bool fill;             /* filling and draining the array takes time */
   bool duplex;           /* reads and writes each have the full bandwidth */
@@ -164,8 +163,7 @@ struct pz_chip {
   uint64_t checked; /* digest of all members above when they were checked by pz_chip_check() */
 };
 
-/* Returns whether the tensor cores support nvfp4, as NVIDIA's do from Blackwell on.  Such cores
- * read 8-bit operands in row-major and column-major order. */
+/* Returns whether the cores support nvfp4.  Such cores also read 8-bit operands in any order. */
 static inline bool pz_chip_has_nvfp4(const struct pz_chip *chip) {
   return chip->precisions >> PZ_PRECISION_NVFP4 & 1 || chip->calibration.nvfp4_speedup > 1;
 }
@@ -209,8 +207,7 @@ void pz_chip_check(struct pz_call *call, const struct pz_chip *chip);
 /* Removes all measurements from a chip, to compare its data sheet with unbuilt chips. */
 void pz_chip_describe(struct pz_chip *chip);
 
-/* Names a chip after the file that it was fitted to: "h100, calibrated with my.csv".  The part
- * before a comma is the chip. */
+/* Names a chip after the file that it was fitted to, as in "h100, calibrated with my.csv". */
 void pz_chip_name_calibrated(struct pz_chip *chip, const char *path);
 
 /* Returns the line of a chip, whose members calibration treats alike: "a100" for a100-40 and
@@ -237,8 +234,7 @@ const struct pz_kernel *pz_chip_kernel(const struct pz_chip *chip, const char *k
 /* Returns the bytes that a large GEMM reads from the buffer of a core per multiply-accumulate. */
 double pz_chip_local_bytes_per_mac(const struct pz_chip *chip);
 
-/* Returns the switching power of a chip that holds its clock, over that at the sustained clock of
- * its technology. */
+/* Returns the switching power at the nominal clock over that at the sustained clock. */
 double pz_chip_held_part(const struct pz_chip *chip);
 
 /* Like pz_chip_peak_watts(), for a chip whose cost breakdown is known. */
@@ -257,8 +253,7 @@ void pz_chip_resize(const struct pz_chip *base, const struct pz_chip_size *size,
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* Return a new reference, which belongs to the caller, in the layout of chip.json, cluster.json,
- * and the field calibration. */
+/* Return new references of the caller, as in chip.json, cluster.json and calibration. */
 json_t *pz_chip_json(const struct pz_chip *chip);
 json_t *pz_cluster_json(const struct pz_cluster *cluster);
 json_t *pz_calibration_json(const struct pz_calibration *calibration);
@@ -319,8 +314,7 @@ void pz_calibration_none(int64_t glb_bytes, struct pz_calibration *calibration);
 
 /* ---- technology: area, energy and price of chip components ----------------------------------- */
 
-/* silicon.def has the constants of 16 nm and below, with unit, range and source, and tech.c those
- * of the original system's library. */
+/* silicon.def has the constants of 16 nm and below, and tech.c those of the original system. */
 
 /* Returns the name of technology i, or NULL after the last (a pz_name_at). */
 const char *pz_tech_name_at(const void *ctx, size_t i);
@@ -329,8 +323,7 @@ const char *pz_tech_name_at(const void *ctx, size_t i);
 double pz_tech_local_um2(const struct pz_tech_info *tech, int64_t bytes);
 double pz_tech_glb_um2(const struct pz_tech_info *tech, int64_t bytes);
 
-/* Returns whether a technology is one of the original system's library, which lacks static power
- * and some blocks. */
+/* Returns whether a technology is of the original system, which lacks static power. */
 bool pz_tech_is_library(const struct pz_tech_info *tech);
 
 /* Returns a technology with its constants at one end of their ranges. */

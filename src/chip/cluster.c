@@ -343,8 +343,8 @@ const struct pz_level *pz_cluster_level(const struct pz_cluster *net, int64_t de
   return net->n_levels ? &net->level[i] : NULL;
 }
 
-/* A node is the largest group of at most PZ_SERVER_DEVICES devices, or else a group of the
- * innermost level.  The last of several levels is never a node. */
+/* A node is the largest group up to PZ_SERVER_DEVICES below the last level, or else the
+ * innermost. */
 int64_t pz_cluster_node(const struct pz_cluster *cluster) {
   int n_levels =
       cluster->n_levels < PZ_CLUSTER_MOST_LEVELS ? cluster->n_levels : PZ_CLUSTER_MOST_LEVELS;
@@ -444,8 +444,7 @@ struct network_arguments {
   struct pz_network *out;
 };
 
-/* Sets the network of a chip if the user named no cluster: the standard cluster of the chip if the
- * devices need it, otherwise the link of the chip. */
+/* Sets the network without a named cluster: the standard cluster if needed, or the own link. */
 static void find_standard(struct pz_call *call, const struct network_arguments *args,
                           struct pz_network *network) {
   const struct pz_chip *chip = args->chip;

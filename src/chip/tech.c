@@ -109,8 +109,7 @@ const char *pz_tech_name_at(const void *ctx, size_t i) {
   return i < PZ_TECHS ? table[i].name : NULL;
 }
 
-/* Returns the area of a buffer by linear interpolation between two macros.  Below the smallest and
- * above the largest macro, the area is proportional to the bytes. */
+/* Returns the area of a buffer by linear interpolation, or in proportion beyond the macros. */
 static double macro_um2(const struct macro *macros, size_t n_macros, int64_t bytes) {
   if (bytes <= macros[0].bytes) return macros[0].um2 * (double)bytes / (double)macros[0].bytes;
   for (size_t i = 1; i < n_macros; i++) {

@@ -21,8 +21,7 @@ double pz_beside_gemm(const struct pz_constants *constants, const struct pz_chip
 double pz_beside_attention(const struct pz_constants *constants, double occupied);
 double pz_beside_elementwise(const struct pz_constants *constants, double occupied);
 
-/* Returns the time of a collective and compute that begin together, if the collective slows the
- * compute down while it runs. */
+/* Returns the time of a collective and of compute that it slows down while it runs. */
 static inline double pz_beside_together_s(double collective_s, double compute_s, double slowdown) {
   return pz_fmax(collective_s, compute_s + collective_s * (1 - 1 / slowdown));
 }

@@ -1,5 +1,4 @@
-/* Reads tables of kernels that ran beside communication, and predicts how much longer each kernel
- * takes than alone (cost/beside.h). */
+/* Reads tables of kernels that ran beside communication, and predicts their slowdown. */
 #include "cost/beside_table.h"
 
 #include <math.h>
@@ -23,18 +22,18 @@ static const char *beside_name(const void *ctx, size_t i) {
 
 enum { COMPUTE, BESIDE, M, N, K, SMS, ALONE_US, TOGETHER_US, N_USED, COLUMNS = N_USED + 3 };
 
-static const char *const column_names[COLUMNS] = {
-    "compute",
-    "beside",
-    "m",
-    "n",
-    "k",
-    "sms",
-    "compute_alone_us",
-    "compute_together_us",
-    "slowdown", /* this and the next two are accepted and ignored */
-    "side_alone_gb_s",
-    "side_together_gb_s"};
+/* The columns of a table.  The last three are accepted and ignored. */
+static const char *const column_names[COLUMNS] = {"compute",
+                                                  "beside",
+                                                  "m",
+                                                  "n",
+                                                  "k",
+                                                  "sms",
+                                                  "compute_alone_us",
+                                                  "compute_together_us",
+                                                  "slowdown",
+                                                  "side_alone_gb_s",
+                                                  "side_together_gb_s"};
 
 /* Returns the i-th column that a table may have, as a pz_name_at. */
 static const char *column_name(const void *ctx, size_t i) {
@@ -75,8 +74,7 @@ static void find_columns(struct beside_reader *reader) {
 
 static const char GEMM[] = "gemm", ATTENTION[] = "attention";
 
-/* Returns the i-th word of column `compute`, as a pz_name_at: GEMM, ATTENTION, and the element-wise
- * operators. */
+/* Returns the i-th word of column `compute`, as a pz_name_at. */
 static const char *compute_name(const void *ctx, size_t i) {
   (void)ctx;
   if (i == 0) return GEMM;

@@ -297,8 +297,7 @@ struct validated_errors {
   bool an_op_is_worse; /* the mean error of one operator rose by more than a tenth */
 };
 
-/* Returns the errors of a group's rows on the chip before and after the fit.  The rows are those
- * with is_used[i] false, or all if `is_used` is NULL. */
+/* Returns a group's errors before and after the fit, over rows that it did not use (or all). */
 static struct validated_errors validate_group(const struct pz_chip *before, struct group_fit *group,
                                               const bool *is_used, const struct group_key *key) {
   static const double MOST_RISE = 1.1;
@@ -372,8 +371,7 @@ void pz_calibration_fit(struct pz_call *call, struct pz_chip *chip,
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
-/* Adds the errors of one row to sums over rows.  The errors are those on the old chip, on the chip
- * fitted to half of the rows, and on the chip fitted to all rows. */
+/* Adds the errors of a row on the old chip and the chips fitted to half and to all rows. */
 static void add_residual(struct pz_fit_residual *sums, const double errors[3],
                          bool in_fitted_half) {
   sums->rows++;
@@ -541,8 +539,7 @@ struct pz_calibrate_options pz_calibrate_options_default(void) {
   return (struct pz_calibrate_options){.size = sizeof(struct pz_calibrate_options)};
 }
 
-/* Adds sentences for the user about skipped files, rows that were not used, rows of a chip with
- * another name, and a poor fit. */
+/* Adds sentences for the user about skipped files, unused rows, another chip, and a poor fit. */
 static void add_notes(struct pz_call *call, const struct pz_measured *all_rows,
                       const struct pz_measured *used_rows, const char *chip,
                       struct pz_calibrated *result) {

@@ -1,5 +1,4 @@
-/* The table of the model's constants, and the rules for how much of a device's and of the host's
- * memory a plan may fill. */
+/* The table of the model's constants, and the memory of device and host that a plan may fill. */
 #include "cost/constants.h"
 
 #include "core/num.h"

@@ -387,8 +387,7 @@ static void estimate_scan_op(const struct pz_cost *cost, const struct pz_op *op,
   out->utilisation = (double)op->matmul_flop / (pz_chip_tensor_flop_per_s(chip) * out->latency_s);
 }
 
-/* Estimates a collective.  Each pass of a ring of g devices sends (g-1)/g of the tensor over the
- * links, and an all-reduce has two passes. */
+/* Estimates a collective.  A pass of a ring sends (g-1)/g of the tensor; an all-reduce has two. */
 static void estimate_collective_op(struct pz_call *call, const struct pz_cost *cost,
                                    const struct pz_op *op, struct pz_estimate *out) {
   if (cost->net.n_levels == 0)

@@ -63,8 +63,7 @@ struct pz_work pz_cost_mapped_work(const struct pz_chip *chip, double macs, enum
 void pz_cost_within_watts(const struct pz_power_law *law, const struct pz_chip *chip, double macs,
                           enum pz_format format, struct pz_mapping *mapping);
 
-/* Returns the time and energy of an optimizer step that moves `bytes` for `params` parameters at a
- * part `efficiency` of the HBM rate. */
+/* Returns the cost of an optimizer step that moves `bytes` at `efficiency` of the HBM rate. */
 struct pz_power pz_cost_optimizer_step(const struct pz_cost *cost, double bytes, double params,
                                        double efficiency);
 
@@ -79,8 +78,7 @@ struct pz_product_extra {
 
 struct pz_product_extra pz_cost_extra(const struct pz_chip *chip, const struct pz_op *op);
 
-/* Returns the latency, without start-up, of a GEMM operator whose GEMM alone takes core_s on the
- * cores and hbm_s for HBM traffic. */
+/* Returns the latency of a GEMM operator without start-up; its GEMM takes core_s and hbm_s. */
 static inline double pz_cost_with_extra_s(const struct pz_product_extra *extra, double core_s,
                                           double hbm_s, double lane_ops_per_s) {
   double tail_s = extra->tail_ops / lane_ops_per_s, total_hbm_s = hbm_s + extra->hbm_s;

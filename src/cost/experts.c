@@ -81,8 +81,7 @@ static double move_s(const struct pz_chip *chip, int kind, double rows, double c
   return fmax(time.hbm_s, time.glb_s);
 }
 
-/* Returns the time of everything but the GEMMs: start-up, sorting of rows by expert, thread blocks
- * that start for each row, casts, permutations and the activation. */
+/* Returns the time of everything but the GEMMs: start-up, sorting, permutations and casts. */
 static double around_gemms_s(const struct pz_chip *chip, const struct pz_experts_work *work,
                              const struct pz_experts_load *load) {
   const struct pz_constants *constants = &pz_constants_default;

@@ -27,8 +27,7 @@ static const struct {
 
 double pz_format_bytes(enum pz_format format) { return casts[format].bytes; }
 
-/* Fractional reads stand for norms that find the largest value on the way.  No norm precedes a
- * weight, so its reads are rounded up. */
+/* Fractional reads stand for norms that find the largest value; no norm precedes a weight. */
 double pz_format_weight_bytes(enum pz_format format) {
   return 2 * ceil(casts[format].reads) + casts[format].bytes;
 }

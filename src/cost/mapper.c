@@ -170,8 +170,7 @@ static struct tile_pair chosen_pair(const struct pz_mapspace *space, const struc
   return search->pair[choice[PZ_DIM_N] * space->core_tile[PZ_DIM_K].n + choice[PZ_DIM_K]];
 }
 
-/* Makes a mapping to the cores the incumbent if it is faster.  core_s is its time without HBM
- * traffic, which nested mappings include. */
+/* Makes a mapping the incumbent if it is faster.  core_s is its time without HBM traffic. */
 static void update_fastest(const struct pz_mapspace *space, const int choice[PZ_DIMS],
                            const struct pz_spatial *spatial, double core_s, struct search *search) {
   if (core_s >= search->core_s) return;
@@ -239,8 +238,7 @@ static void visit_limited(const struct pz_mapspace *space, const struct pz_spati
   update_fastest(space, choice, spatial, core_s, search);
 }
 
-/* Searches the core tiles of one spatial mapping on a chip whose local buffers have a rate limit.
- * The search ends when the incumbent reaches the lower bound bound_s. */
+/* Searches the core tiles of a spatial mapping with limited local buffers, down to bound_s. */
 static void scan_limited(const struct pz_mapspace *space, const struct pz_spatial *spatial,
                          double bound_s, struct search *search) {
   struct ranking reads[PZ_DIMS];
@@ -434,9 +432,10 @@ static _Noreturn void raise_no_tile(struct pz_call *call, const struct pz_chip *
 }
 
 double pz_cold_part(const struct pz_chip *chip, double bytes) {
-  double warm_bytes = chip->calibration.warm_from_bytes, to = chip->calibration.warm_to_bytes;
+  double warm_bytes = chip->calibration.warm_from_bytes,
+         cold_bytes = chip->calibration.warm_to_bytes;
   if (bytes <= warm_bytes) return 0;
-  return bytes >= to ? 1 : (bytes - warm_bytes) / (to - warm_bytes);
+  return bytes >= cold_bytes ? 1 : (bytes - warm_bytes) / (cold_bytes - warm_bytes);
 }
 
 /* Returns the part of a GEMM's data that comes from HBM: all of it unless the call repeats. */

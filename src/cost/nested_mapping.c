@@ -25,17 +25,16 @@ struct nested_search {
   const struct pz_mapspace *space;
   const int *choice;
   struct extents extent[PZ_DIMS];
-  double core_tiles[PZ_DIMS]; /* number of core tiles that cover each dimension */
-  double items;               /* number of core tiles in the whole GEMM */
-  double least_rounds,
-      most_rounds;                 /* bounds on the rounds of a mapping better than the incumbent */
-  double cycles;                   /* cycles of an item */
-  double glb_s;                    /* time of the global buffer's traffic */
-  struct pz_traffic local_traffic; /* traffic between local buffers and arrays */
-  bool minimise_time;              /* minimise time, or else HBM traffic within limit_s */
-  double limit_s;                  /* time limit if HBM traffic is minimised */
-  double incumbent;                /* seconds or bytes of the best mapping so far */
-  double lower_bound;              /* seconds or bytes at which the search ends */
+  double core_tiles[PZ_DIMS];       /* number of core tiles that cover each dimension */
+  double items;                     /* number of core tiles in the whole GEMM */
+  double least_rounds, most_rounds; /* bounds on the rounds of a better mapping */
+  double cycles;                    /* cycles of an item */
+  double glb_s;                     /* time of the global buffer's traffic */
+  struct pz_traffic local_traffic;  /* traffic between local buffers and arrays */
+  bool minimise_time;               /* minimise time, or else HBM traffic within limit_s */
+  double limit_s;                   /* time limit if HBM traffic is minimised */
+  double incumbent;                 /* seconds or bytes of the best mapping so far */
+  double lower_bound;               /* seconds or bytes at which the search ends */
   struct pz_nested_mapping incumbent_mapping;
 };
 
@@ -67,9 +66,10 @@ static double count_rounds(const struct nested_search *search, const double per[
   } kind[1 << (PZ_DIMS + 1)] = {{1, 1}};
   int n = 1;
   for (int d = 0; d <= PZ_DIMS; d++) {
-    double all = d < PZ_DIMS ? search->core_tiles[d] : search->space->batch,
+    double all_tiles = d < PZ_DIMS ? search->core_tiles[d] : search->space->batch,
            p = d < PZ_DIMS ? per[d] : batch;
-    double whole = p == all ? 1 : (double)(int64_t)(all / p), rest = all - whole * p;
+    double whole = p == all_tiles ? 1 : (double)(int64_t)(all_tiles / p),
+           rest = all_tiles - whole * p;
     for (int i = 0; i < n; i++) {
       if (rest > 0) {
         kind[n + i].tiles = kind[i].tiles;
@@ -200,8 +200,7 @@ static void scan_stationary(struct nested_search *search, enum pz_stationary sta
   }
 }
 
-/* Searches all stationary operands.  The caller sets minimise_time, incumbent, and limit_s if HBM
- * traffic is minimised. */
+/* Searches all stationary operands.  The caller sets minimise_time, incumbent and limit_s. */
 static void search_nested(struct nested_search *search, const struct pz_mapspace *space,
                           const struct pz_nested_work *work) {
   search->space = space;

@@ -22,8 +22,7 @@
 #include "core/num.h"
 #include "cost/constants.h"
 
-/* Returns the index of the innermost level that spans `span` consecutive devices, or of the
- * outermost level if none does. */
+/* Returns the index of the innermost level of `span` consecutive devices, or the outermost. */
 static int level_of_span(const struct pz_cluster *net, int64_t span) {
   int level = 0;
   while (level + 1 < net->n_levels && net->level[level].devices < span) level++;
@@ -72,8 +71,7 @@ static struct shape job_shape(const struct pz_level *level, int64_t devices) {
   return shape;
 }
 
-/* Returns whether an axis of a job is a ring, as are axes of whole cubes and axes that have the
- * length of an axis of the torus. */
+/* Returns whether an axis of a job is a ring, by whole cubes or the length of a torus axis. */
 static bool is_ring(const struct pz_level *level, const struct shape *shape, int64_t length) {
   for (int i = 0; i < level->n_axes; i++)
     if (level->axis[i] == length) return true;

@@ -255,8 +255,7 @@ static const char *find_chip_of_device(const char *device) {
   return best;
 }
 
-/* Finds the chip and the cluster of the options, or else the preset of the device in the logs and
- * its standard cluster. */
+/* Finds chip and cluster of the options, or else the logged device and its standard cluster. */
 static void find_machine(struct pz_call *call, const struct pz_calibrate_network_options *options,
                          const char *device, struct pz_chip *chip,
                          struct pz_network_calibration *result) {

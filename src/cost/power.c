@@ -12,8 +12,7 @@ double pz_power_idle_watts(const struct pz_chip *chip) {
   return pz_chip_bill(chip, PZ_BILL_LIKELY).area_mm2 * pz_tech_at(chip->tech)->static_w_per_mm2;
 }
 
-/* Returns the static power at a clock: leakage, HBM and regulators at rest, and the network that
- * distributes the clock. */
+/* Returns the static power at a clock: leakage, HBM and regulators at rest, and clock network. */
 static double static_watts(const struct pz_tech_info *tech, double mm2, double clock_hz) {
   return mm2 * (tech->static_w_per_mm2 + tech->clock_w_per_mm2 * clock_hz / tech->reference_hz *
                                              pz_tech_voltage2(tech, clock_hz));

@@ -63,8 +63,7 @@ double pz_power_idle_watts(const struct pz_chip *chip);
 
 /* ---- energy of single operators, in J at the reference clock --------------------------------- */
 
-/* Returns the energy of `macs` multiply-accumulates on the tensor cores, including reads of their
- * operands from global and local buffers. */
+/* Returns the energy of `macs` multiply-accumulates, with reads from global and local buffers. */
 double pz_power_product_j(const struct pz_chip *chip, double macs);
 
 /* Returns the bits of a value of an operand. */

@@ -165,8 +165,7 @@ static struct pz_work vector_work(const struct pz_chip *chip, const struct opera
                           .hbm_s = time.hbm_s};
 }
 
-/* Returns the work of causal forward attention.  The number of heads follows from column flop, and
- * is 1 without that column. */
+/* Returns the work of causal forward attention, whose heads follow from column flop. */
 static struct pz_work attention_work(const struct pz_chip *chip, const struct operator_info *op,
                                      const double cell[COLUMNS]) {
   double scores = cell[M] * cell[N] / 2, head_flop = 4 * cell[B] * scores * cell[K];

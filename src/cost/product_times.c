@@ -149,8 +149,7 @@ static double hbm_s_at_rate(struct pz_call *call, struct pz_product_times *times
   return s;
 }
 
-/* Returns the best nested mapping, which depends on all numbers of a chip, from the cache, the
- * shared table or a new search. */
+/* Returns the best nested mapping from the cache, the shared table or a new search. */
 static struct pz_mapping nested_mapping(struct pz_call *call, struct pz_product_times *times,
                                         const struct pz_product *product,
                                         const struct pz_chip *chip) {

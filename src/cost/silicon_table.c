@@ -316,8 +316,7 @@ static _Noreturn void refuse_cell(const struct silicon_reader *reader, enum fiel
            reader->line, name, cell(reader, field), accepted);
 }
 
-/* A word that a cell may contain, and its value in the enum of its list.  The value is 0 if the
- * model does not predict rows with this word. */
+/* A word of a cell, with its value in the enum of its list, or 0 if it is not predicted. */
 struct word {
   const char *name;
   int value;
@@ -328,8 +327,7 @@ static const char *word_name(const void *ctx, size_t i) {
   return ((const struct word *)ctx)[i].name;
 }
 
-/* Finds the word of a cell in a list that ends with a NULL name.  An unknown word raises an error,
- * or returns NULL in the collectors' form. */
+/* Finds the word of a cell in a list.  An unknown word is an error, or NULL for collectors. */
 static const struct word *read_word(const struct silicon_reader *reader, enum field field,
                                     const struct word *list) {
   char accepted[700];
@@ -455,8 +453,7 @@ static bool set_reason(struct pz_ops_row *row, const char *group, const char *re
   return true;
 }
 
-/* Reads a GEMM.  Its time is sustained if it was measured in a loop long enough to reach the power
- * limit, and otherwise that of a burst. */
+/* Reads a GEMM.  Times are of loops that reach the power limit (sustained), or of bursts. */
 static bool read_gemm(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const char *const ops[] = {NULL, "gemm", "fp8_linear", "fp8_block_linear", "nvfp4_linear"};
   static const int64_t LARGE = 1024;
@@ -624,8 +621,7 @@ static const struct word dispatchers[] = {{"deepep_normal", 1},
 static const struct word dispatches[] = {
     {"dispatch", 1}, {"combine", 1}, {"prepare", 0}, {"combine_low_precision", 0}, {NULL, 0}};
 
-/* Reads a dispatch or combine.  Between nodes, the time includes that of the notification, which
- * has a separate column. */
+/* Reads a dispatch or combine.  The notification between nodes has a separate column. */
 static bool read_dispatch(const struct silicon_reader *reader, struct pz_ops_row *row) {
   static const int64_t LONG = 1024;
   int64_t experts = INT64_MAX;

@@ -51,8 +51,7 @@ static const char *kernel_name(int kind, enum pz_direction *direction) {
   return pz_op_info(adds_rows ? PZ_OP_SCATTER_ADD : PZ_OP_DISPATCH)->name;
 }
 
-/* Returns the measured kernel of an operator, which backward is that of the derivative if it was
- * measured. Returns NULL if there is none. */
+/* Returns the measured kernel of an operator, or of its derivative if backward, or NULL. */
 static const struct pz_kernel *find_kernel(const struct pz_chip *chip, int kind,
                                            enum pz_direction direction) {
   const char *name = kernel_name(kind, &direction);
