@@ -12,8 +12,8 @@ static const struct pz_assumption_info table[PZ_ASSUMPTIONS] = {
     [PZ_ASSUME_ARITHMETIC_MEAN] = {"arithmetic mean of samples/s", "geometric mean of ratios"},
 };
 
-const struct pz_assumption_info *pz_assumption_at(enum pz_assumption a) {
-  return (size_t)a < PZ_ASSUMPTIONS ? &table[a] : NULL;
+const struct pz_assumption_info *pz_assumption_at(enum pz_assumption assumption) {
+  return (size_t)assumption < PZ_ASSUMPTIONS ? &table[assumption] : NULL;
 }
 
 /* The original system's mapper has its bandwidths written in its source: words of 16 bits per

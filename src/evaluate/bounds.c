@@ -44,8 +44,8 @@ struct graph_op {
 /* Numbers of cores with a row in the tables: those of the axis, and the powers of two that are
  * modes. */
 struct core_list {
-  int64_t n[MOST_CORES];
-  int count;
+  int64_t cores[MOST_CORES];
+  int n;
   uint16_t of_axis[PZ_SPACE_MOST_VALUES]; /* from the index on the axis to the index in n */
 };
 
@@ -103,7 +103,7 @@ struct collector {
 };
 
 /* Returns the index of the item that an operator belongs to, which is added if it is new. */
-static uint32_t find_or_add_item(struct pz_call *own, struct collector *collector,
+static uint32_t find_or_add_item(struct pz_call *in_bounds, struct collector *collector,
                                  const struct pz_op *op) {
   struct pz_bounds *bounds = collector->bounds;
   const struct pz_chip *chip = &bounds->task->space->base;
@@ -121,100 +121,105 @@ static uint32_t find_or_add_item(struct pz_call *own, struct collector *collecto
     item.gemm = pz_map_get(&collector->gemms, &op->dims, sizeof op->dims);
     if (item.gemm == PZ_NONE) {
       item.gemm = bounds->gemms.n;
-      pz_append(own, &bounds->gemms, &op->dims);
-      pz_map_set(own, &collector->gemms, &op->dims, sizeof op->dims, item.gemm);
+      pz_append(in_bounds, &bounds->gemms, &op->dims);
+      pz_map_set(in_bounds, &collector->gemms, &op->dims, sizeof op->dims, item.gemm);
     }
   }
   index = bounds->items.n;
-  pz_append(own, &bounds->items, &item);
-  pz_map_set(own, &collector->items, &key, sizeof key, index);
+  pz_append(in_bounds, &bounds->items, &item);
+  pz_map_set(in_bounds, &collector->items, &key, sizeof key, index);
   return index;
 }
 
 /* Appends the dependency graph of a layer in one direction. */
-static void add_graph(struct pz_call *own, struct collector *collector, const struct pz_ops *ops) {
+static void add_graph(struct pz_call *in_bounds, struct collector *collector,
+                      const struct pz_ops *ops) {
   struct pz_bounds *bounds = collector->bounds;
   struct layer_graph graph = {.first_op = bounds->ops.n, .n_ops = ops->n};
   if (ops->n > MOST_OPS)
-    pz_raise(own, PZ_LIMIT, "a layer of %u operators; accepted: at most %d", ops->n, MOST_OPS);
+    pz_raise(in_bounds, PZ_LIMIT, "a layer of %u operators; accepted: at most %d", ops->n,
+             MOST_OPS);
   for (uint32_t i = 0; i < ops->n; i++) {
     const struct pz_op *op = &ops->op[i];
     struct graph_op graph_op = {.first_pred = bounds->preds.n, .n_pred = op->n_pred};
-    graph_op.item = find_or_add_item(own, collector, op);
-    pz_append(own, &bounds->ops, &graph_op);
-    for (uint32_t k = 0; k < op->n_pred; k++) pz_append(own, &bounds->preds, &op->pred[k]);
+    graph_op.item = find_or_add_item(in_bounds, collector, op);
+    pz_append(in_bounds, &bounds->ops, &graph_op);
+    for (uint32_t k = 0; k < op->n_pred; k++) pz_append(in_bounds, &bounds->preds, &op->pred[k]);
   }
-  pz_append(own, &bounds->graphs, &graph);
+  pz_append(in_bounds, &bounds->graphs, &graph);
 }
 
 /* Moves GEMMs to the front, so that a chip needs one loop for each kind of item. */
-static void sort_items(struct pz_call *own, struct pz_bounds *bounds) {
+static void sort_items(struct pz_call *in_bounds, struct pz_bounds *bounds) {
   uint32_t n = bounds->items.n, next = 0;
-  uint32_t *place = pz_alloc(own, n, sizeof *place);
-  struct item *sorted = pz_alloc(own, n, sizeof *sorted);
+  uint32_t *sorted_index = pz_alloc(in_bounds, n, sizeof *sorted_index);
+  struct item *sorted = pz_alloc(in_bounds, n, sizeof *sorted);
   for (uint32_t i = 0; i < n; i++) {
     if (item_at(bounds, i)->gemm == PZ_NONE) continue;
-    place[i] = next;
+    sorted_index[i] = next;
     next++;
   }
   bounds->n_gemm_items = next;
   for (uint32_t i = 0; i < n; i++) {
     if (item_at(bounds, i)->gemm != PZ_NONE) continue;
-    place[i] = next;
+    sorted_index[i] = next;
     next++;
   }
-  for (uint32_t i = 0; i < n; i++) sorted[place[i]] = *item_at(bounds, i);
+  for (uint32_t i = 0; i < n; i++) sorted[sorted_index[i]] = *item_at(bounds, i);
   bounds->items.items = sorted;
   for (uint32_t i = 0; i < bounds->ops.n; i++) {
     struct graph_op *op = pz_vec_at(&bounds->ops, struct graph_op, i);
-    op->item = place[op->item];
+    op->item = sorted_index[op->item];
   }
 }
 
 /* Lists the distinct operators of all variants, and a graph for each layer and direction. */
-static void collect_operators(struct pz_call *call, struct pz_call *own, struct pz_bounds *bounds) {
+static void collect_operators(struct pz_call *call, struct pz_call *in_bounds,
+                              struct pz_bounds *bounds) {
   const struct pz_portfolio *portfolio = bounds->task->portfolio;
   struct collector collector = {.bounds = bounds};
   pz_map_init(&collector.items, call->arena);
   pz_map_init(&collector.gemms, call->arena);
-  pz_vec_init(&bounds->items, own->arena, sizeof(struct item));
-  pz_vec_init(&bounds->gemms, own->arena, sizeof(struct pz_dims));
-  pz_vec_init(&bounds->graphs, own->arena, sizeof(struct layer_graph));
-  pz_vec_init(&bounds->ops, own->arena, sizeof(struct graph_op));
-  pz_vec_init(&bounds->preds, own->arena, sizeof(uint32_t));
-  bounds->first_graph = pz_alloc(own, portfolio->n_variants, sizeof *bounds->first_graph);
+  pz_vec_init(&bounds->items, in_bounds->arena, sizeof(struct item));
+  pz_vec_init(&bounds->gemms, in_bounds->arena, sizeof(struct pz_dims));
+  pz_vec_init(&bounds->graphs, in_bounds->arena, sizeof(struct layer_graph));
+  pz_vec_init(&bounds->ops, in_bounds->arena, sizeof(struct graph_op));
+  pz_vec_init(&bounds->preds, in_bounds->arena, sizeof(uint32_t));
+  bounds->first_graph = pz_alloc(in_bounds, portfolio->n_variants, sizeof *bounds->first_graph);
   for (uint32_t variant = 0; variant < portfolio->n_variants; variant++) {
     const struct pz_workload *workload = portfolio->variants[variant].w;
     bounds->first_graph[variant] = bounds->graphs.n;
     for (uint32_t i = 0; i < workload->n_layers; i++)
-      for (int d = PZ_FORWARD; d <= PZ_BACKWARD; d++)
-        add_graph(own, &collector, &workload->layers[i].ops[d]);
+      for (int direction = PZ_FORWARD; direction <= PZ_BACKWARD; direction++)
+        add_graph(in_bounds, &collector, &workload->layers[i].ops[direction]);
   }
-  sort_items(own, bounds);
+  sort_items(in_bounds, bounds);
 }
 
 /* Prepares the lower bounds on the step of a variant, with and without recompute. */
-static void fill_lower_bound(struct pz_call *own, struct pz_bounds *bounds, uint32_t variant) {
-  const struct pz_variant *v = &bounds->task->portfolio->variants[variant];
-  uint32_t n = v->w->n_layers;
-  uint32_t *counts = pz_alloc(own, n, sizeof *counts);
-  struct pz_place_width *width = pz_alloc(own, 1, sizeof *width);
-  struct pz_layer_time(*no_times)[2] = pz_alloc(own, n, sizeof *no_times);
-  for (uint32_t i = 0; i < n; i++) counts[i] = (uint32_t)v->w->layers[i].count;
-  *width = pz_place_layer_chain(own, v->w, no_times, false);
+static void fill_lower_bound(struct pz_call *in_bounds, struct pz_bounds *bounds,
+                             uint32_t variant) {
+  const struct pz_variant *model_variant = &bounds->task->portfolio->variants[variant];
+  uint32_t n = model_variant->w->n_layers;
+  uint32_t *counts = pz_alloc(in_bounds, n, sizeof *counts);
+  struct pz_place_width *width = pz_alloc(in_bounds, 1, sizeof *width);
+  struct pz_layer_time(*no_times)[2] = pz_alloc(in_bounds, n, sizeof *no_times);
+  for (uint32_t i = 0; i < n; i++) counts[i] = (uint32_t)model_variant->w->layers[i].count;
+  *width = pz_place_layer_chain(in_bounds, model_variant->w, no_times, false);
   for (int recompute = 0; recompute < 2; recompute++) {
     struct pz_place_problem problem =
-        pz_task_problem(bounds->task, v, pz_task_most_hbm(bounds->task), recompute);
+        pz_task_problem(bounds->task, model_variant, pz_task_most_hbm(bounds->task), recompute);
     problem.widths = width;
-    pz_place_bound_prepare(own, &problem, counts, n, &bounds->lower_bound[variant][recompute]);
+    pz_place_bound_prepare(in_bounds, &problem, counts, n,
+                           &bounds->lower_bound[variant][recompute]);
   }
 }
 
 /* ---- numbers of cores ----------------------------------------------------------------------- */
 
 static int compare_sizes(const void *a, const void *b) {
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x > y) - (x < y);
+  int64_t first = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (first > y) - (first < y);
 }
 
 /* Lists the numbers of cores of an axis of the space and the powers of two below the largest,
@@ -228,14 +233,15 @@ static void list_cores(const struct pz_space *space, enum pz_axis axis, struct c
     point.at[axis] = (uint8_t)i;
     pz_space_chip(space, &point, &chip);
     on_axis[i] = axis == PZ_AXIS_TENSOR_CORES ? chip.tensor.cores : chip.vector.cores;
-    list->n[count++] = on_axis[i];
+    list->cores[count++] = on_axis[i];
   }
-  for (int64_t power = 1; power < on_axis[n - 1]; power *= 2) list->n[count++] = power;
-  qsort(list->n, (size_t)count, sizeof *list->n, compare_sizes);
+  for (int64_t power = 1; power < on_axis[n - 1]; power *= 2) list->cores[count++] = power;
+  qsort(list->cores, (size_t)count, sizeof *list->cores, compare_sizes);
   for (int i = 0; i < count; i++)
-    if (i == 0 || list->n[i] != list->n[list->count - 1]) list->n[list->count++] = list->n[i];
+    if (i == 0 || list->cores[i] != list->cores[list->n - 1])
+      list->cores[list->n++] = list->cores[i];
   for (int i = 0, at = 0; i < n; i++) {
-    while (list->n[at] != on_axis[i]) at++;
+    while (list->cores[at] != on_axis[i]) at++;
     list->of_axis[i] = (uint16_t)at;
   }
 }
@@ -245,15 +251,15 @@ static void list_cores(const struct pz_space *space, enum pz_axis axis, struct c
  * c-th number of cores in the list. */
 static double least_work(const struct core_list *list, int axis, const double *latency,
                          size_t stride, double startup) {
-  int64_t all = list->n[list->of_axis[axis]];
+  int64_t all_cores = list->cores[list->of_axis[axis]];
   double least = HUGE_VAL;
-  for (int c = 0; c <= list->of_axis[axis]; c++) {
-    int64_t cores = list->n[c];
-    bool is_mode = cores == all || (cores < all && (cores & (cores - 1)) == 0);
-    double work = (double)cores * (startup + latency[(size_t)c * stride]);
+  for (int index = 0; index <= list->of_axis[axis]; index++) {
+    int64_t cores = list->cores[index];
+    bool is_mode = cores == all_cores || (cores < all_cores && (cores & (cores - 1)) == 0);
+    double work = (double)cores * (startup + latency[(size_t)index * stride]);
     if (is_mode && work < least) least = work;
   }
-  return least / (double)all;
+  return least / (double)all_cores;
 }
 
 /* ---- the tables of shapes ------------------------------------------------------------------- */
@@ -265,11 +271,12 @@ static void mark_used_shapes(struct pz_bounds *bounds) {
   const struct pz_space *space = bounds->task->space;
   for (int i = 0; i < space->n_arrays; i++) {
     struct shape *shape = &bounds->shape[i];
-    for (int a = 0; a < space->n[PZ_AXIS_TENSOR_CORES]; a++) {
-      struct pz_point point = {.kind = (uint32_t)i, .at = {[PZ_AXIS_TENSOR_CORES] = (uint8_t)a}};
+    for (int cores = 0; cores < space->n[PZ_AXIS_TENSOR_CORES]; cores++) {
+      struct pz_point point = {.kind = (uint32_t)i,
+                               .at = {[PZ_AXIS_TENSOR_CORES] = (uint8_t)cores}};
       struct pz_chip chip;
       pz_space_chip(space, &point, &chip);
-      shape->most_axis = a;
+      shape->most_axis = cores;
       if (bounds->task->most_mm2 > 0 && pz_chip_taken(&chip).mm2 > bounds->task->most_mm2) break;
       shape->is_within = true;
     }
@@ -281,8 +288,8 @@ static void mark_used_shapes(struct pz_bounds *bounds) {
   }
 }
 
-static double *new_table(struct pz_call *own, int rows, uint32_t columns) {
-  return pz_alloc(own, (size_t)rows * columns, sizeof(double));
+static double *new_table(struct pz_call *in_bounds, int rows, uint32_t columns) {
+  return pz_alloc(in_bounds, (size_t)rows * columns, sizeof(double));
 }
 
 /* A chip of one shape, whose GEMMs sweep_shape() maps. */
@@ -299,7 +306,7 @@ static void sweep_shape(struct pz_call *call, void *ctx) {
   struct shape *shape = sweep->shape;
   uint32_t n = bounds->gemms.n;
   double core_s[MOST_CORES], hbm_s[PZ_SPACE_MOST_VALUES];
-  struct pz_sweep sizes = {bounds->tensor.n, bounds->glb_bytes,
+  struct pz_sweep sizes = {bounds->tensor.cores, bounds->glb_bytes,
                            (size_t)bounds->tensor.of_axis[shape->most_axis] + 1,
                            (size_t)bounds->task->space->n[PZ_AXIS_GLB_MIB]};
   for (uint32_t i = 0; i < n; i++) {
@@ -321,12 +328,12 @@ static void sum_shape(struct pz_bounds *bounds, struct shape *shape, const doubl
     const struct item *item =
         item_at(bounds, pz_vec_at(&bounds->ops, struct graph_op, layer_graph->first_op + i)->item);
     if (item->gemm == PZ_NONE) continue;
-    for (int a = 0; a <= shape->most_axis; a++)
-      shape->work_s[(size_t)a * bounds->graphs.n + graph] +=
-          work[(size_t)a * bounds->gemms.n + item->gemm];
-    for (int m = 0; m < n_glb; m++)
-      shape->traffic_s[(size_t)m * bounds->graphs.n + graph] +=
-          fmax(0, shape->hbm_s[(size_t)m * bounds->gemms.n + item->gemm] + item->extra.hbm_s);
+    for (int cores = 0; cores <= shape->most_axis; cores++)
+      shape->work_s[(size_t)cores * bounds->graphs.n + graph] +=
+          work[(size_t)cores * bounds->gemms.n + item->gemm];
+    for (int glb = 0; glb < n_glb; glb++)
+      shape->traffic_s[(size_t)glb * bounds->graphs.n + graph] +=
+          fmax(0, shape->hbm_s[(size_t)glb * bounds->gemms.n + item->gemm] + item->extra.hbm_s);
   }
 }
 
@@ -344,10 +351,10 @@ static void fill_shape(struct pz_call *call, struct pz_bounds *bounds, uint32_t 
   if (shape->impossible) return;
   if (status != PZ_OK) pz_raise_again(call, why);
   double *work = new_table(call, shape->most_axis + 1, bounds->gemms.n);
-  for (int a = 0; a <= shape->most_axis; a++)
+  for (int cores = 0; cores <= shape->most_axis; cores++)
     for (uint32_t i = 0; i < bounds->gemms.n; i++)
-      work[(size_t)a * bounds->gemms.n + i] =
-          least_work(&bounds->tensor, a, &shape->core_s[i], bounds->gemms.n, shape->startup_s[i]);
+      work[(size_t)cores * bounds->gemms.n + i] = least_work(
+          &bounds->tensor, cores, &shape->core_s[i], bounds->gemms.n, shape->startup_s[i]);
   for (uint32_t graph = 0; graph < bounds->graphs.n; graph++) sum_shape(bounds, shape, work, graph);
 }
 
@@ -391,15 +398,15 @@ static void fill_lanes(struct pz_call *call, struct pz_bounds *bounds, uint32_t 
   struct pz_cost *cost = &bounds->cost[worker];
   struct pz_chip chip;
   pz_space_chip(space, &bounds->lanes_at[index], &chip);
-  for (int c = 0; c < bounds->vector.count; c++) {
-    chip.vector.cores = bounds->vector.n[c];
+  for (int cores = 0; cores < bounds->vector.n; cores++) {
+    chip.vector.cores = bounds->vector.cores[cores];
     pz_cost_set_chip(cost, &chip, &bounds->task->net);
     for (uint32_t i = 0; i < n_non_gemms(bounds); i++) {
       const struct pz_op *op = item_at(bounds, bounds->n_gemm_items + i)->op;
       struct pz_estimate estimate = {0};
       /* Fused attention needs tensor cores, too, which are unknown here: its bound is 0. */
       if (!op->matmul_flop) estimate = pz_estimate_op(call, cost, op, NULL);
-      lanes->latency_s[(size_t)c * n_non_gemms(bounds) + i] = estimate.latency_s;
+      lanes->latency_s[(size_t)cores * n_non_gemms(bounds) + i] = estimate.latency_s;
     }
   }
   for (uint32_t k = 0; k < bounds->graphs.n; k++) {
@@ -409,9 +416,9 @@ static void fill_lanes(struct pz_call *call, struct pz_bounds *bounds, uint32_t 
       if (item < bounds->n_gemm_items || item_at(bounds, item)->op->op_class != PZ_CLASS_VECTOR)
         continue;
       const double *latency = &lanes->latency_s[item - bounds->n_gemm_items];
-      for (int a = 0; a < space->n[PZ_AXIS_VECTOR_CORES]; a++)
-        lanes->work_s[(size_t)a * bounds->graphs.n + k] +=
-            least_work(&bounds->vector, a, latency, n_non_gemms(bounds), 0);
+      for (int axis = 0; axis < space->n[PZ_AXIS_VECTOR_CORES]; axis++)
+        lanes->work_s[(size_t)axis * bounds->graphs.n + k] +=
+            least_work(&bounds->vector, axis, latency, n_non_gemms(bounds), 0);
     }
   }
 }
@@ -442,7 +449,7 @@ static void finish_progress(void *progress) { pz_progress_finish(progress, NULL)
 
 /* Allocates the tables and fills them in parallel.  If no shape within the limit is possible,
  * the reason of the first is raised. */
-static void fill_tables(struct pz_call *call, struct pz_call *own, struct pz_bounds *bounds,
+static void fill_tables(struct pz_call *call, struct pz_call *in_bounds, struct pz_bounds *bounds,
                         struct pz_pool *pool) {
   const struct pz_space *space = bounds->task->space;
   int n_shapes = space->n_arrays, n_used = bounds->n_lanes, n_glb = space->n[PZ_AXIS_GLB_MIB];
@@ -452,16 +459,18 @@ static void fill_tables(struct pz_call *call, struct pz_call *own, struct pz_bou
   for (int i = 0; i < n_shapes; i++) {
     struct shape *shape = &bounds->shape[i];
     if (!shape->is_used) continue;
-    shape->core_s = new_table(own, bounds->tensor.of_axis[shape->most_axis] + 1, bounds->gemms.n);
-    shape->hbm_s = new_table(own, n_glb, bounds->gemms.n);
-    shape->startup_s = new_table(own, 1, bounds->gemms.n);
-    shape->work_s = new_table(own, shape->most_axis + 1, bounds->graphs.n);
-    shape->traffic_s = new_table(own, n_glb, bounds->graphs.n);
+    shape->core_s =
+        new_table(in_bounds, bounds->tensor.of_axis[shape->most_axis] + 1, bounds->gemms.n);
+    shape->hbm_s = new_table(in_bounds, n_glb, bounds->gemms.n);
+    shape->startup_s = new_table(in_bounds, 1, bounds->gemms.n);
+    shape->work_s = new_table(in_bounds, shape->most_axis + 1, bounds->graphs.n);
+    shape->traffic_s = new_table(in_bounds, n_glb, bounds->graphs.n);
     n_used++;
   }
   for (int i = 0; i < bounds->n_lanes; i++) {
-    bounds->lanes[i].latency_s = new_table(own, bounds->vector.count, n_non_gemms(bounds));
-    bounds->lanes[i].work_s = new_table(own, space->n[PZ_AXIS_VECTOR_CORES], bounds->graphs.n);
+    bounds->lanes[i].latency_s = new_table(in_bounds, bounds->vector.n, n_non_gemms(bounds));
+    bounds->lanes[i].work_s =
+        new_table(in_bounds, space->n[PZ_AXIS_VECTOR_CORES], bounds->graphs.n);
   }
   pz_progress_next(bounds->watch.progress, "tables", "tables", (uint64_t)n_used);
   pz_defer(call, finish_progress, bounds->watch.progress);
@@ -478,19 +487,20 @@ static void fill_tables(struct pz_call *call, struct pz_call *own, struct pz_bou
 /* ---- creation ------------------------------------------------------------------------------- */
 
 static void release_costs(void *bounds) {
-  struct pz_bounds *b = bounds;
-  for (unsigned i = 0; b->cost && i < b->n_workers; i++) pz_cost_release(&b->cost[i]);
+  struct pz_bounds *released = bounds;
+  for (unsigned i = 0; released->cost && i < released->n_workers; i++)
+    pz_cost_release(&released->cost[i]);
 }
 
 struct pz_bounds *pz_bounds_create(struct pz_call *call, const struct pz_original_task *task,
                                    struct pz_pool *pool, struct pz_watch watch) {
-  struct pz_call own, work = pz_scratch(call);
-  struct pz_bounds *bounds = pz_object_new(call, sizeof *bounds, &own);
+  struct pz_call in_bounds, work = pz_scratch(call);
+  struct pz_bounds *bounds = pz_object_new(call, sizeof *bounds, &in_bounds);
   uint32_t n_variants = task->portfolio->n_variants;
   bounds->task = task;
   bounds->watch = watch;
   bounds->n_workers = pz_pool_threads(pool);
-  bounds->cost = pz_alloc(&own, bounds->n_workers, sizeof *bounds->cost);
+  bounds->cost = pz_alloc(&in_bounds, bounds->n_workers, sizeof *bounds->cost);
   for (unsigned i = 0; i < bounds->n_workers; i++)
     pz_cost_init(&bounds->cost[i], &task->space->base, &task->net);
   pz_defer(call, release_costs, bounds);
@@ -504,7 +514,7 @@ struct pz_bounds *pz_bounds_create(struct pz_call *call, const struct pz_origina
     bounds->glb_bytes[i] = chip.glb_bytes;
   }
   mark_used_shapes(bounds);
-  collect_operators(&work, &own, bounds);
+  collect_operators(&work, &in_bounds, bounds);
   /* Sets the time of each graph on the link, and at the HBM without GEMMs.  These times do not
    * depend on the chip. */
   pz_cost_set_chip(&bounds->cost[0], &bounds->task->space->base, &bounds->task->net);
@@ -519,10 +529,10 @@ struct pz_bounds *pz_bounds_create(struct pz_call *call, const struct pz_origina
       if (op->op_class == PZ_CLASS_COLLECTIVE) graph->link_s += estimate.latency_s;
     }
   }
-  bounds->lower_bound = pz_alloc(&own, n_variants, sizeof *bounds->lower_bound);
+  bounds->lower_bound = pz_alloc(&in_bounds, n_variants, sizeof *bounds->lower_bound);
   for (uint32_t variant = 0; variant < n_variants; variant++)
-    fill_lower_bound(&own, bounds, variant);
-  fill_tables(&work, &own, bounds, pool);
+    fill_lower_bound(&in_bounds, bounds, variant);
+  fill_tables(&work, &in_bounds, bounds, pool);
   pz_scratch_end(&work);
   pz_undefer(call, bounds);
   return pz_object_keep(call, bounds);
@@ -634,9 +644,10 @@ void pz_bounds_go_box(struct pz_bounds_at *position, const struct pz_box *box) {
   set_all(position->latency_s, HUGE_VAL, bounds->items.n);
   int most_tensor = hi.at[PZ_AXIS_TENSOR_CORES] < shape->most_axis ? hi.at[PZ_AXIS_TENSOR_CORES]
                                                                    : shape->most_axis;
-  for (int a = point.at[PZ_AXIS_TENSOR_CORES]; a <= most_tensor; a++) {
-    lower_to_row(position->core_s, &shape->core_s[bounds->tensor.of_axis[a] * n_gemms], n_gemms);
-    lower_to_row(position->box_s, &shape->work_s[(size_t)a * n_graphs], n_graphs);
+  for (int cores = point.at[PZ_AXIS_TENSOR_CORES]; cores <= most_tensor; cores++) {
+    lower_to_row(position->core_s, &shape->core_s[bounds->tensor.of_axis[cores] * n_gemms],
+                 n_gemms);
+    lower_to_row(position->box_s, &shape->work_s[(size_t)cores * n_graphs], n_graphs);
   }
   for (size_t glb = point.at[PZ_AXIS_GLB_MIB]; glb <= hi.at[PZ_AXIS_GLB_MIB]; glb++) {
     lower_to_row(position->gemm_hbm_s, &shape->hbm_s[glb * n_gemms], n_gemms);
@@ -644,11 +655,12 @@ void pz_bounds_go_box(struct pz_bounds_at *position, const struct pz_box *box) {
   }
   lower_to_row(position->startup_s, shape->startup_s, n_gemms);
   for (uint32_t k = lanes_of_chip(bounds, &point); k <= lanes_of_chip(bounds, &hi); k++)
-    for (size_t a = point.at[PZ_AXIS_VECTOR_CORES]; a <= hi.at[PZ_AXIS_VECTOR_CORES]; a++) {
+    for (size_t cores = point.at[PZ_AXIS_VECTOR_CORES]; cores <= hi.at[PZ_AXIS_VECTOR_CORES];
+         cores++) {
       const struct lanes *lanes = &bounds->lanes[k];
       lower_to_row(&position->latency_s[bounds->n_gemm_items],
-                   &lanes->latency_s[bounds->vector.of_axis[a] * others], others);
-      lower_to_row(position->box_s + n_graphs, &lanes->work_s[a * n_graphs], n_graphs);
+                   &lanes->latency_s[bounds->vector.of_axis[cores] * others], others);
+      lower_to_row(position->box_s + n_graphs, &lanes->work_s[cores * n_graphs], n_graphs);
     }
   set_gemm_latencies(position, position->core_s, position->gemm_hbm_s, position->startup_s,
                      lane_ops_per_s(bounds->task->space, &hi));
@@ -681,10 +693,10 @@ double pz_bounds_layer_s(struct pz_bounds_at *position, uint32_t variant, uint32
                          enum pz_direction direction) {
   static const double ROUNDING = 1 - 1e-9;
   const struct pz_bounds *bounds = position->bounds;
-  uint32_t k = bounds->first_graph[variant] + 2 * layer + (uint32_t)direction;
-  const struct layer_graph *graph = pz_vec_at(&bounds->graphs, struct layer_graph, k);
-  double work = pz_fmax(position->tensor_s[k], position->vector_s[k]);
-  work = pz_fmax(work, pz_fmax(position->traffic_s[k] + graph->hbm_s, graph->link_s));
+  uint32_t graph_index = bounds->first_graph[variant] + 2 * layer + (uint32_t)direction;
+  const struct layer_graph *graph = pz_vec_at(&bounds->graphs, struct layer_graph, graph_index);
+  double work = pz_fmax(position->tensor_s[graph_index], position->vector_s[graph_index]);
+  work = pz_fmax(work, pz_fmax(position->traffic_s[graph_index] + graph->hbm_s, graph->link_s));
   return pz_fmax(work, longest_path(bounds, graph, position->latency_s)) * ROUNDING;
 }
 

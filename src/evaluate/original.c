@@ -48,39 +48,39 @@ static void check_axes(struct pz_call *call, const struct pz_space *space) {
   static const enum pz_axis fixed[] = {PZ_AXIS_LOCAL_KIB, PZ_AXIS_GLB_BYTES_PER_CYCLE,
                                        PZ_AXIS_CLOCK_MHZ, PZ_AXIS_HBM_STACKS,
                                        PZ_AXIS_LINK_GB_PER_S};
-  const char *wrong = NULL;
-  if (space->n_hbm > 1) wrong = "hbm";
-  if (space->n_nodes > 1) wrong = "nodes";
+  const char *rejected_axis = NULL;
+  if (space->n_hbm > 1) rejected_axis = "hbm";
+  if (space->n_nodes > 1) rejected_axis = "nodes";
   for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-    if (space->n[fixed[i]] > 1) wrong = pz_axis_name(fixed[i]);
-  if (!space->has_base) wrong = "no base chip, and";
-  if (wrong)
+    if (space->n[fixed[i]] > 1) rejected_axis = pz_axis_name(fixed[i]);
+  if (!space->has_base) rejected_axis = "no base chip, and";
+  if (rejected_axis)
     pz_raise(call, PZ_BAD_USE,
              "--evaluator original: the space %s has %s%s to choose; accepted: a space with a "
              "base chip that chooses arrays, cores, lanes and the global buffer, as paper",
-             space->name, wrong, space->has_base ? "" : " other axes");
+             space->name, rejected_axis, space->has_base ? "" : " other axes");
 }
 
 /* Creates the evaluator and a worker for each thread of the pool. */
 struct pz_evaluator *pz_original_create(struct pz_call *call, const struct pz_original_task *task,
                                         bool exhaustive, struct pz_pool *pool,
                                         struct pz_watch watch) {
-  struct pz_call own;
+  struct pz_call in_evaluator;
   check_axes(call, task->space);
-  struct original *original = pz_object_new(call, sizeof *original, &own);
+  struct original *original = pz_object_new(call, sizeof *original, &in_evaluator);
   pz_defer(call, release_original, original);
   original->base.ops = &original_ops;
   original->task = task;
   original->n_workers = pz_pool_threads(pool);
   original->bounds = pz_bounds_create(call, task, pool, watch);
-  original->workers = pz_alloc(&own, original->n_workers, sizeof *original->workers);
+  original->workers = pz_alloc(&in_evaluator, original->n_workers, sizeof *original->workers);
   for (unsigned i = 0; i < original->n_workers; i++) {
     struct pz_original_worker *worker = &original->workers[i];
     pz_cost_init(&worker->cost, &task->space->base, &task->net);
     pz_arena_init(&worker->arena);
     worker->task = task;
     worker->ignores_bounds = exhaustive;
-    worker->position = pz_bounds_at_new(&own, original->bounds);
+    worker->position = pz_bounds_at_new(&in_evaluator, original->bounds);
   }
   pz_undefer(call, original);
   return pz_object_keep(call, original);
@@ -166,12 +166,12 @@ static void go_to_chip(struct pz_original_worker *worker, const struct pz_chip *
 static struct pz_evaluation evaluate_here(struct pz_call *call, struct pz_original_worker *worker,
                                           uint32_t model, double hbm_gib, enum pz_effort effort,
                                           double limit_s) {
-  struct pz_plan_inputs in = pz_original_inputs(worker, model, hbm_gib, effort);
+  struct pz_plan_inputs inputs = pz_original_inputs(worker, model, hbm_gib, effort);
   struct table_bounds tables = {worker->position, worker->task->portfolio->first[model]};
   const struct pz_plan_bounds bounds = {&tables, variant_bound_s, layer_bound_s, plan_bound_s};
   struct pz_call in_worker = pz_call_in(call, &worker->arena);
-  if (!worker->ignores_bounds && !worker->is_outside) in.bounds = &bounds;
-  struct pz_plan_choice found = pz_plan_find_best(&in_worker, &in, limit_s);
+  if (!worker->ignores_bounds && !worker->is_outside) inputs.bounds = &bounds;
+  struct pz_plan_choice found = pz_plan_find_best(&in_worker, &inputs, limit_s);
   worker->n_variants += found.n_scheduled;
   if (!found.below) return (struct pz_evaluation){.step_s = HUGE_VAL, .least_s = limit_s};
   if (found.plan.n_stages) found.plan.variant += tables.first;
@@ -239,10 +239,10 @@ static double bound_original(struct pz_call *call, struct pz_evaluator *evaluato
                              const struct pz_boxed *box, uint32_t model, int level,
                              double enough_s) {
   static const double ROUNDING = 1 - 1e-9;
-  struct pz_original_worker *worker_caches = &original_of(evaluator)->workers[worker];
+  struct pz_original_worker *original_worker = &original_of(evaluator)->workers[worker];
   (void)call, (void)level, (void)enough_s;
-  go_to_box(worker_caches, &box->box);
-  return pz_bounds_model_s(worker_caches->position, model) *
+  go_to_box(original_worker, &box->box);
+  return pz_bounds_model_s(original_worker->position, model) *
          (pz_box_is_chip(&box->box) ? 1 : ROUNDING);
 }
 
@@ -265,8 +265,9 @@ void pz_original_restore_plan(struct pz_call *call, struct pz_original_worker *w
   struct pz_plan_record record = evaluation->plan;
   record.variant -= portfolio->first[model_index];
   go_to_chip(worker, chip, NULL);
-  struct pz_plan_inputs in = pz_original_inputs(worker, model_index, hbm_gib, evaluation->effort);
-  struct pz_place_model model = pz_plan_rebuild(&work, &in, &record, evaluation->step_s);
+  struct pz_plan_inputs inputs =
+      pz_original_inputs(worker, model_index, hbm_gib, evaluation->effort);
+  struct pz_place_model model = pz_plan_rebuild(&work, &inputs, &record, evaluation->step_s);
   *out = pz_partition_describe(call, &model, evaluation->least_s);
   pz_scratch_end(&work);
 }

@@ -12,7 +12,7 @@ static void free_workload(void *workload) { pz_workload_free(workload); }
 
 /* Checks that the undivided model is known, given once, and not too deep, and stores its size. */
 static void check_model(struct pz_call *call, struct pz_portfolio *portfolio, uint32_t i) {
-  struct pz_workload_options options = portfolio->built;
+  struct pz_workload_options workload_options = portfolio->built;
   struct pz_workload *workload = NULL;
   if (!pz_text_is_plain(
           portfolio->models[i])) /* the name is stored, and shown in tables and pages */
@@ -21,7 +21,8 @@ static void check_model(struct pz_call *call, struct pz_portfolio *portfolio, ui
   for (uint32_t k = 0; k < i; k++)
     if (strcmp(portfolio->models[k], portfolio->models[i]) == 0)
       pz_raise(call, PZ_BAD_USE, "%s is given twice", portfolio->models[i]);
-  pz_must(call, pz_workload_load(portfolio->models[i], &options, &workload, pz_call_error(call)));
+  pz_must(call, pz_workload_load(portfolio->models[i], &workload_options, &workload,
+                                 pz_call_error(call)));
   pz_defer(call, free_workload, workload);
   if (workload->totals.layers > PZ_PLACE_MOST_LAYERS)
     pz_raise(call, PZ_LIMIT, "%s has %lld layers; accepted: at most %d", portfolio->models[i],
@@ -38,20 +39,20 @@ static void release_portfolio(void *portfolio) { pz_portfolio_release(portfolio)
 
 void pz_portfolio_build(struct pz_call *call, struct pz_portfolio *out, const char *const *models,
                         uint32_t n_models, const struct pz_variant_choices *choices,
-                        const struct pz_workload_options *how) {
+                        const struct pz_workload_options *options) {
   if (n_models < 1 || n_models > PZ_SEARCH_MOST_MODELS)
     pz_raise(call, PZ_BAD_USE, "%u models; accepted: 1 to %d", n_models, PZ_SEARCH_MOST_MODELS);
   struct pz_portfolio *portfolio = pz_alloc(call, 1, sizeof *portfolio);
-  struct pz_call own = pz_call_in(call, &portfolio->arena);
+  struct pz_call in_portfolio = pz_call_in(call, &portfolio->arena);
   portfolio->n_models = n_models;
-  portfolio->built = *how;
+  portfolio->built = *options;
   pz_arena_init(&portfolio->arena);
   pz_defer(call, release_portfolio, portfolio);
   pz_vec_init(&portfolio->notes, &portfolio->arena, sizeof(struct pz_note));
   size_t most_variants = (size_t)n_models * (size_t)(choices->mbs->n * choices->tp->n);
-  portfolio->variants = pz_alloc(&own, most_variants, sizeof *portfolio->variants);
+  portfolio->variants = pz_alloc(&in_portfolio, most_variants, sizeof *portfolio->variants);
   for (uint32_t i = 0; i < n_models; i++) {
-    portfolio->models[i] = pz_copy_text(&own, models[i]);
+    portfolio->models[i] = pz_copy_text(&in_portfolio, models[i]);
     /* Checks model i and appends its variants to the portfolio. */
     struct pz_variant *list = &portfolio->variants[portfolio->n_variants];
     check_model(call, portfolio, i);

@@ -107,12 +107,12 @@ struct pz_plan_question pz_training_ask(struct pz_call *call,
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     if (fields[i].value)
       pz_must(call, pz_plan_set(&plan, fields[i].name, fields[i].value, pz_call_error(call)));
-  struct pz_plan_question out =
+  struct pz_plan_question plan_question =
       pz_plan_question_make(call, &job, &plan, question->whole ? PZ_PLAN_PIN(HALVES) : 0);
-  out.threads = 1;
-  out.all_devices = true;
-  out.ending = question->ending;
-  return out;
+  plan_question.threads = 1;
+  plan_question.all_devices = true;
+  plan_question.ending = question->ending;
+  return plan_question;
 }
 
 /* ---- creation ------------------------------------------------------------------------------- */
@@ -148,22 +148,23 @@ static void create_finders_of_worker(struct pz_call *call, void *ctx, size_t wor
   struct pz_cluster net = pz_training_cluster(&training->question, creation->like);
   (void)thread;
   for (uint32_t model = 0; model < training->question.n_models; model++) {
-    struct pz_plan_question one =
+    struct pz_plan_question question =
         pz_training_ask(call, &training->question, model, creation->like, &net);
-    one.shared = &training->shared;
-    one.shared_as = model;
-    one.job.times = creation->times ? creation->times : training->times[worker];
-    training->finders[worker * training->question.n_models + model] = pz_finder_new(call, &one);
+    question.shared = &training->shared;
+    question.sharing_key = model;
+    question.job.times = creation->times ? creation->times : training->times[worker];
+    training->finders[worker * training->question.n_models + model] =
+        pz_finder_new(call, &question);
   }
 }
 
 /* Creates the evaluator with a plan finder for each worker and model. */
 struct pz_evaluator *pz_training_create(struct pz_call *call,
                                         const struct pz_training_question *question,
-                                        const struct pz_chip *like, struct pz_pool *pool,
+                                        const struct pz_chip *example_chip, struct pz_pool *pool,
                                         struct pz_product_times *times) {
-  struct pz_call own;
-  struct training *training = pz_object_new(call, sizeof *training, &own);
+  struct pz_call in_evaluator;
+  struct training *training = pz_object_new(call, sizeof *training, &in_evaluator);
   pz_defer(call, release_training, training);
   training->base.ops = &training_ops;
   training->question = *question;
@@ -176,16 +177,17 @@ struct pz_evaluator *pz_training_create(struct pz_call *call,
     block = training->block;
   }
   pz_shared_table_init(&training->shared, block, SHARED_BYTES);
-  training->plans = pz_alloc(&own, training->n_workers, sizeof *training->plans);
+  training->plans = pz_alloc(&in_evaluator, training->n_workers, sizeof *training->plans);
   for (unsigned i = 0; i < training->n_workers; i++) pz_arena_init(&training->plans[i]);
   if (!times) {
-    training->times = pz_alloc(&own, training->n_workers, sizeof *training->times);
+    training->times = pz_alloc(&in_evaluator, training->n_workers, sizeof *training->times);
     for (unsigned i = 0; i < training->n_workers; i++)
       training->times[i] = pz_product_times_new(call, &training->shared);
   }
-  training->finders = pz_alloc(&own, (size_t)training->n_workers * training->question.n_models,
-                               sizeof *training->finders);
-  struct finder_creation creation = {training, like, times};
+  training->finders =
+      pz_alloc(&in_evaluator, (size_t)training->n_workers * training->question.n_models,
+               sizeof *training->finders);
+  struct finder_creation creation = {training, example_chip, times};
   pz_pool_run(call, pool, training->n_workers, create_finders_of_worker, &creation);
   pz_undefer(call, training);
   return pz_object_keep(call, training);
@@ -301,12 +303,12 @@ static bool find_plan_of_other_class(struct pz_call *call, struct training *trai
   struct pz_cluster net = pz_training_cluster(&training->question, chip);
   pz_arena_release(&training->plans[worker]);
   pz_arena_init(&training->plans[worker]);
-  struct pz_plan_question one = pz_training_ask(call, &training->question, model, chip, &net);
+  struct pz_plan_question question = pz_training_ask(call, &training->question, model, chip, &net);
   struct pz_call plans = pz_call_in(call, &training->plans[worker]);
-  const struct pz_found_plans *found = pz_find_plans(&plans, &one);
+  const struct pz_found_plans *found = pz_find_plans(&plans, &question);
   if (!found->n) return false;
   *out = found->list[0];
-  *dynamic_j = pz_step_energy(call, &one.job, &out->plan, &out->p).dynamic_j;
+  *dynamic_j = pz_step_energy(call, &question.job, &out->plan, &out->p).dynamic_j;
   return true;
 }
 

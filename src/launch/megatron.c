@@ -35,8 +35,8 @@ static void write_optimizer_arguments(const struct pz_launch *launch, FILE *out)
   if (plan->zero && plan->shard < pz_plan_replicas(plan))
     fprintf(out, "  --num-distributed-optimizer-instances %" PRId64 "\n",
             pz_plan_replicas(plan) / plan->shard);
-  pz_write_if(out, pz_plan_overlaps(plan, PZ_OVERLAP_GRAD), "--overlap-grad-reduce");
-  pz_write_if(out, pz_plan_overlaps(plan, PZ_OVERLAP_PARAM), "--overlap-param-gather");
+  pz_write_if(out, plan->overlap & PZ_OVERLAP_GRAD, "--overlap-grad-reduce");
+  pz_write_if(out, plan->overlap & PZ_OVERLAP_PARAM, "--overlap-param-gather");
 }
 
 /* Writes the arguments of batch, schedule, precision, recomputation and checkpoints. */

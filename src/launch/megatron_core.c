@@ -393,10 +393,10 @@ void pz_core_write_parallelism(const struct pz_launch *launch, enum pz_launcher 
   if (launch->shape.experts) {
     write_core_field(&writer, PZ_PLAN_EP);
     write_core_field(&writer, PZ_PLAN_ETP);
-    write_flag(&writer, "overlap-moe-expert-parallel-comm", pz_plan_overlaps(plan, PZ_OVERLAP_EP));
+    write_flag(&writer, "overlap-moe-expert-parallel-comm", plan->overlap & PZ_OVERLAP_EP);
   }
-  write_flag(&writer, "tp-comm-overlap", pz_plan_overlaps(plan, PZ_OVERLAP_TP));
-  bool p2p = pz_plan_overlaps(plan, PZ_OVERLAP_P2P);
+  write_flag(&writer, "tp-comm-overlap", plan->overlap & PZ_OVERLAP_TP);
+  bool p2p = plan->overlap & PZ_OVERLAP_P2P;
   if (plan->vpp > 1 || writer.bridge)
     write_negated_flag(&writer, "no-overlap-p2p-communication", "overlap-p2p-comm", p2p);
   if (writer.bridge) fprintf(out, "model.batch_p2p_comm = %s\n", p2p ? "False" : "True");
@@ -456,8 +456,8 @@ void pz_core_write_recomputation(const struct pz_launch *launch, enum pz_launche
  * _validate_fine_grained_activation_offloading; megatron/training/arguments.py). */
 void pz_core_write_environment(const struct pz_launch *launch, enum pz_launcher launcher,
                                FILE *out) {
-  bool many_queues = pz_plan_overlaps(&launch->plan, PZ_OVERLAP_EP) ||
-                     (launcher == PZ_LAUNCH_BRIDGE && launch->blackwell);
+  bool many_queues =
+      (launch->plan.overlap & PZ_OVERLAP_EP) || (launcher == PZ_LAUNCH_BRIDGE && launch->blackwell);
   bool offloads_modules =
       launch->plan.offload & PZ_OFFLOAD_ACTIVATIONS && launch->plan.offload_modules;
   if (offloads_modules) fputs("export NVTE_CPU_OFFLOAD_V1=1\n", out);

@@ -64,14 +64,14 @@ static void write_model_provider(const struct pz_launch *launch, FILE *out) {
 /* Writes the configuration of the distributed optimizer. */
 static void write_ddp_config(const struct pz_launch *launch, FILE *out) {
   const struct pz_plan *plan = &launch->plan;
-  fprintf(
-      out,
-      "ddp = DistributedDataParallelConfig(\n    use_distributed_optimizer=%s,\n"
-      "    overlap_grad_reduce=%s,\n    overlap_param_gather=%s,\n"
-      "    grad_reduce_in_fp32=%s,\n    num_distributed_optimizer_instances=%" PRId64 ",\n",
-      python_truth(plan->zero > 0), python_truth(pz_plan_overlaps(&launch->plan, PZ_OVERLAP_GRAD)),
-      python_truth(pz_plan_overlaps(&launch->plan, PZ_OVERLAP_PARAM)),
-      python_truth(plan->grad_bytes == 4), plan->zero ? pz_plan_replicas(plan) / plan->shard : 1);
+  fprintf(out,
+          "ddp = DistributedDataParallelConfig(\n    use_distributed_optimizer=%s,\n"
+          "    overlap_grad_reduce=%s,\n    overlap_param_gather=%s,\n"
+          "    grad_reduce_in_fp32=%s,\n    num_distributed_optimizer_instances=%" PRId64 ",\n",
+          python_truth(plan->zero > 0), python_truth(launch->plan.overlap & PZ_OVERLAP_GRAD),
+          python_truth(launch->plan.overlap & PZ_OVERLAP_PARAM),
+          python_truth(plan->grad_bytes == 4),
+          plan->zero ? pz_plan_replicas(plan) / plan->shard : 1);
   if (plan->zero > 1)
     fprintf(out, "    use_megatron_fsdp=True,\n    data_parallel_sharding_strategy=\"%s\",\n",
             pz_core_strategies[plan->zero]);

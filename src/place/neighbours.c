@@ -46,7 +46,7 @@ struct neighbour_walk {
   const struct pz_neighbourhood *neighbourhood;
   pz_neighbour_fn *fn;
   void *ctx;
-  bool only_memory; /* only `fits` is determined, and fn is not called */
+  bool only_memory; /* only computes memory, sets `fits`, and does not call fn */
   bool accepted;    /* whether fn returned true for the last plan */
   bool fits;        /* whether the last plan fits in the memory of the device */
 };
@@ -57,7 +57,7 @@ struct neighbour {
   struct pz_plan plan;
   enum pz_plan_field field;
   bool can_run;
-  struct pz_prediction p;
+  struct pz_prediction prediction;
 };
 
 /* Completes a neighbour and prices it, if its framework can run it.  A plan that needs more memory
@@ -76,14 +76,16 @@ static void price_neighbour(struct pz_call *call, void *ctx) {
   struct pz_step_model *model = pz_step_model_new(call, neighbourhood->job, plan);
   pz_step_check(call, model, plan);
   for (int64_t k = 0; k < plan->pp; k++) {
-    neighbour->p.needed_bytes =
-        pz_fmax(neighbour->p.needed_bytes, pz_step_needed_bytes(model, plan, k));
-    neighbour->p.host_bytes = pz_fmax(neighbour->p.host_bytes, pz_step_host_bytes(model, plan, k));
+    neighbour->prediction.needed_bytes =
+        pz_fmax(neighbour->prediction.needed_bytes, pz_step_needed_bytes(model, plan, k));
+    neighbour->prediction.host_bytes =
+        pz_fmax(neighbour->prediction.host_bytes, pz_step_host_bytes(model, plan, k));
   }
-  neighbour->p.usable_host_bytes = pz_usable_host_bytes(&model->cost.chip, model->constants);
-  walk->fits = neighbour->p.needed_bytes <= neighbourhood->limit_bytes;
-  if (!walk->only_memory && pz_neighbour_fits(neighbourhood, &neighbour->p))
-    neighbour->p = pz_step_price(call, model, plan, NULL);
+  neighbour->prediction.usable_host_bytes =
+      pz_usable_host_bytes(&model->cost.chip, model->constants);
+  walk->fits = neighbour->prediction.needed_bytes <= neighbourhood->limit_bytes;
+  if (!walk->only_memory && pz_neighbour_fits(neighbourhood, &neighbour->prediction))
+    neighbour->prediction = pz_step_price(call, model, plan, NULL);
   neighbour->can_run = true;
 }
 
@@ -91,17 +93,17 @@ static void price_neighbour(struct pz_call *call, void *ctx) {
  * overlap), prices the plan, and calls fn if the framework can run it. */
 static void try_neighbour(struct pz_call *call, struct neighbour_walk *walk, struct pz_plan plan,
                           enum pz_plan_field field) {
-  const struct pz_plan *own = walk->neighbourhood->plan;
+  const struct pz_plan *base = walk->neighbourhood->plan;
   int64_t replica_devices = plan.tp * plan.cp * plan.pp;
   walk->accepted = walk->fits = false;
   if (plan.devices % replica_devices) return;
   plan.dp = plan.devices / replica_devices;
-  bool same_replicas = plan.dp * plan.cp == own->dp * own->cp;
-  bool keeps_shard = pz_plan_is_hybrid_sharded(own) && same_replicas && field != PZ_PLAN_ZERO;
-  plan.shard = keeps_shard ? own->shard : 0;
+  bool same_replicas = plan.dp * plan.cp == base->dp * base->cp;
+  bool keeps_shard = pz_plan_is_hybrid_sharded(base) && same_replicas && field != PZ_PLAN_ZERO;
+  plan.shard = keeps_shard ? base->shard : 0;
   if (plan.tp == 1) plan.sp = 0;
   if (walk->neighbourhood->etp_is_tp) plan.etp = plan.tp;
-  if (plan.pp != own->pp || plan.vpp != own->vpp) {
+  if (plan.pp != base->pp || plan.vpp != base->vpp) {
     plan.first_layers = plan.last_layers = 0;
     if (plan.pipeline == PZ_PIPELINE_INTERLEAVED || plan.vpp > 1) plan.pipeline = PZ_AS_FRAMEWORK;
   }
@@ -110,34 +112,35 @@ static void try_neighbour(struct pz_call *call, struct neighbour_walk *walk, str
   struct pz_error err = {0};
   enum pz_status status = pz_border(price_neighbour, &neighbour, &err);
   pz_raise_if_memory(call, &err);
-  bool is_priced = status == PZ_OK && neighbour.can_run && isfinite(neighbour.p.step_s) &&
-                   isfinite(neighbour.p.peak_bytes);
+  bool is_priced = status == PZ_OK && neighbour.can_run && isfinite(neighbour.prediction.step_s) &&
+                   isfinite(neighbour.prediction.peak_bytes);
   if (is_priced && !walk->only_memory)
-    walk->accepted = walk->fn(call, walk->ctx, &neighbour.plan, &neighbour.p, field);
+    walk->accepted = walk->fn(call, walk->ctx, &neighbour.plan, &neighbour.prediction, field);
 }
 
 /* ---- degrees -------------------------------------------------------------------------------- */
 
-/* Returns whether the plan could have a degree.  Context parallelism divides a sample into pairs of
- * halves, so that causal attention is balanced.  Expert parallelism is only doubled or halved. */
+/* Returns whether a neighbour may have this value of a degree.  Context parallelism divides a
+ * sample into pairs of halves, so that causal attention is balanced.  Expert parallelism is only
+ * doubled or halved. */
 static bool can_have_degree(const struct pz_neighbourhood *neighbourhood, enum pz_plan_field field,
                             int64_t degree) {
-  const struct pz_plan *own = neighbourhood->plan;
+  const struct pz_plan *base = neighbourhood->plan;
   const struct pz_model_shape *model = &neighbourhood->model;
   bool is_power_of_2 = (degree & (degree - 1)) == 0;
   switch (field) {
   case PZ_PLAN_TP: return pz_heads_divide(model->heads, model->kv_heads, degree);
-  case PZ_PLAN_CP: return degree == 1 || (is_power_of_2 && own->seq % (2 * degree) == 0);
-  case PZ_PLAN_PP: return neighbourhood->layers % (degree > 1 ? degree * own->vpp : 1) == 0;
-  case PZ_PLAN_VPP: return own->pp > 1 && neighbourhood->layers % (own->pp * degree) == 0;
+  case PZ_PLAN_CP: return degree == 1 || (is_power_of_2 && base->seq % (2 * degree) == 0);
+  case PZ_PLAN_PP: return neighbourhood->layers % (degree > 1 ? degree * base->vpp : 1) == 0;
+  case PZ_PLAN_VPP: return base->pp > 1 && neighbourhood->layers % (base->pp * degree) == 0;
   case PZ_PLAN_EP:
-    return (degree == own->ep / 2 || degree == 2 * own->ep) && model->experts &&
+    return (degree == base->ep / 2 || degree == 2 * base->ep) && model->experts &&
            model->experts % degree == 0;
-  default: return own->batch / own->dp % degree == 0;
+  default: return base->batch / base->dp % degree == 0;
   }
 }
 
-/* Returns the largest degree that is tried. */
+/* Returns the largest value of a degree that is tried. */
 static int64_t largest_degree(const struct pz_neighbourhood *neighbourhood,
                               enum pz_plan_field field) {
   switch (field) {
@@ -152,14 +155,14 @@ static int64_t largest_degree(const struct pz_neighbourhood *neighbourhood,
 /* Tries all other values of a degree. */
 static void change_degree(struct pz_call *call, struct neighbour_walk *walk,
                           enum pz_plan_field field) {
-  const struct pz_plan *own = walk->neighbourhood->plan;
+  const struct pz_plan *base = walk->neighbourhood->plan;
   int64_t most = largest_degree(walk->neighbourhood, field);
   for (int64_t value = 1; value <= most; value += field == PZ_PLAN_CP ? value : 1) {
-    struct pz_plan plan = *own;
+    struct pz_plan plan = *base;
     int64_t *degree = (int64_t *)(void *)((char *)&plan + pz_plan_field(field)->offset);
     if (*degree == value || !can_have_degree(walk->neighbourhood, field, value)) continue;
     *degree = value;
-    if (field == PZ_PLAN_TP && own->tp == 1) plan.sp = 1;
+    if (field == PZ_PLAN_TP && base->tp == 1) plan.sp = 1;
     if (plan.pp == 1) plan.vpp = 1;
     try_neighbour(call, walk, plan, field);
   }
@@ -167,13 +170,13 @@ static void change_degree(struct pz_call *call, struct neighbour_walk *walk,
 
 /* ---- memory and execution ------------------------------------------------------------------- */
 
-/* Tries the fewest layers of each chunk, but not all, with which a plan fits.  `layers` points to
- * the member of the plan with their number.  Memory falls with every layer, so that they are found
- * by bisection. */
+/* Tries the fewest layers of each chunk, but not all, with which a plan fits.  `layers` points
+ * to the member of the plan that stores this number.  Because memory falls with every layer, the
+ * number is found by bisection. */
 static void try_fewest_layers(struct pz_call *call, struct neighbour_walk *walk,
                               struct pz_plan *plan, int64_t *layers, enum pz_plan_field field) {
-  int64_t chunk = pz_ceil_div(walk->neighbourhood->layers, plan->pp * plan->vpp);
-  int64_t too_few = 0, enough = chunk, n = chunk - 1;
+  int64_t chunk_layers = pz_ceil_div(walk->neighbourhood->layers, plan->pp * plan->vpp);
+  int64_t too_few = 0, enough = chunk_layers, n = chunk_layers - 1;
   walk->only_memory = true;
   while (too_few + 1 < enough) {
     *layers = n;
@@ -186,7 +189,7 @@ static void try_fewest_layers(struct pz_call *call, struct neighbour_walk *walk,
   }
   walk->only_memory = walk->accepted = false;
   *layers = enough;
-  if (enough < chunk) try_neighbour(call, walk, *plan, field);
+  if (enough < chunk_layers) try_neighbour(call, walk, *plan, field);
 }
 
 /* Tries no, selective and full recomputation, and full recomputation of the fewest layers that
@@ -194,39 +197,39 @@ static void try_fewest_layers(struct pz_call *call, struct neighbour_walk *walk,
 static void change_recompute(struct pz_call *call, struct neighbour_walk *walk) {
   static const int modes[] = {PZ_RECOMPUTATION_NONE, PZ_RECOMPUTATION_SELECTIVE,
                               PZ_RECOMPUTATION_FULL};
-  const struct pz_plan *own = walk->neighbourhood->plan;
-  struct pz_plan plan = *own;
+  const struct pz_plan *base = walk->neighbourhood->plan;
+  struct pz_plan plan = *base;
   plan.recompute_layers = 0;
   plan.recompute_modules = 0;
   plan.stage_recompute = NULL;
   for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
     plan.recompute = modes[i];
-    if (own->recompute != modes[i] || own->recompute_layers || own->recompute_modules)
+    if (base->recompute != modes[i] || base->recompute_layers || base->recompute_modules)
       try_neighbour(call, walk, plan, PZ_PLAN_RECOMPUTE);
   }
   plan.recompute = PZ_RECOMPUTATION_FULL;
   try_fewest_layers(call, walk, &plan, &plan.recompute_layers, PZ_PLAN_RECOMPUTE_LAYERS);
 }
 
-/* Tries to offload the activations of the fewest layers that fit, or of all layers if none fit; and
- * the fewest quarters of the optimizer that fit. */
+/* Tries to offload the activations of the fewest layers that fit, or of all layers if no number
+ * fits.  Then tries to offload the fewest quarters of the optimizer state that fit. */
 static void change_offload(struct pz_call *call, struct neighbour_walk *walk) {
-  const struct pz_plan *own = walk->neighbourhood->plan;
-  struct pz_plan activations = *own;
-  if (own->offload) return;
+  const struct pz_plan *base = walk->neighbourhood->plan;
+  struct pz_plan activations = *base;
+  if (base->offload) return;
   activations.offload = PZ_OFFLOAD_ACTIVATIONS;
   try_fewest_layers(call, walk, &activations, &activations.offload_layers, PZ_PLAN_OFFLOAD);
   activations.offload_layers = 0;
   if (!walk->accepted) try_neighbour(call, walk, activations, PZ_PLAN_OFFLOAD);
   walk->accepted = false;
   for (int quarter = 1; quarter <= 4 && !walk->accepted; quarter++) {
-    struct pz_plan plan = *own;
+    struct pz_plan plan = *base;
     plan.offload = PZ_OFFLOAD_OPTIMIZER;
     plan.offload_fraction = quarter / 4.0;
     try_neighbour(call, walk, plan, PZ_PLAN_OFFLOAD);
     /* some frameworks offload the optimizer only in ZeRO stage 1, also with a single replica */
     plan.zero = 1;
-    if (!walk->accepted && !own->zero && own->dp * own->cp == 1)
+    if (!walk->accepted && !base->zero && base->dp * base->cp == 1)
       try_neighbour(call, walk, plan, PZ_PLAN_OFFLOAD);
   }
 }
@@ -235,19 +238,19 @@ static void change_offload(struct pz_call *call, struct neighbour_walk *walk) {
  * shard or overlap. */
 static void change_sharding(struct pz_call *call, struct neighbour_walk *walk, bool zero_stages,
                             bool overlaps) {
-  const struct pz_plan *own = walk->neighbourhood->plan;
-  bool has_replicas = own->dp * own->cp > 1;
-  const bool applies[] = {has_replicas, has_replicas && own->zero, own->tp > 1, own->pp > 1,
-                          own->ep > 1}; /* by position in pz_overlap_names */
+  const struct pz_plan *base = walk->neighbourhood->plan;
+  bool has_replicas = base->dp * base->cp > 1;
+  const bool applies[] = {has_replicas, has_replicas && base->zero, base->tp > 1, base->pp > 1,
+                          base->ep > 1}; /* by position in pz_overlap_names */
   for (int zero = 0; zero <= 3 && zero_stages && has_replicas; zero++) {
-    struct pz_plan plan = *own;
+    struct pz_plan plan = *base;
     plan.zero = zero;
-    if (zero != own->zero) try_neighbour(call, walk, plan, PZ_PLAN_ZERO);
+    if (zero != base->zero) try_neighbour(call, walk, plan, PZ_PLAN_ZERO);
   }
   for (int i = 0; overlaps && pz_overlap_names[i]; i++) {
-    struct pz_plan plan = *own;
+    struct pz_plan plan = *base;
     plan.overlap |= 1 << i;
-    if (applies[i] && plan.overlap != own->overlap)
+    if (applies[i] && plan.overlap != base->overlap)
       try_neighbour(call, walk, plan, PZ_PLAN_OVERLAP);
   }
 }
@@ -282,14 +285,15 @@ void pz_plan_change_describe(struct pz_call *call, const struct pz_training_run 
 
 /* A search for changes with which the plan of a run fits in memory. */
 struct fitting_search {
-  const struct pz_neighbourhood *neighbourhood; /* of the run's plan */
-  bool two_changes;                             /* pairs of changes are searched */
-  bool is_second;      /* the neighbours that are being visited have a first change already */
+  const struct pz_neighbourhood *neighbourhood; /* neighbourhood of the run's plan */
+  /* searches pairs of changes instead of single ones */
+  bool two_changes;
+  bool is_second;      /* the visited neighbours already have a first change */
   struct pz_vec found; /* struct pz_plan_change */
 };
 
-/* Lists a neighbour that fits, unless a listed plan has the same step and memory.  If it does not
- * fit and pairs of changes are searched, visits its neighbours in turn. */
+/* Lists a neighbour that fits, unless a listed plan has the same step and memory.  If it does
+ * not fit, and pairs of changes are searched, visits its neighbours in turn. */
 static bool accept_fitting(struct pz_call *call, void *ctx, const struct pz_plan *plan,
                            const struct pz_prediction *prediction, enum pz_plan_field field) {
   struct fitting_search *search = ctx;
@@ -316,9 +320,10 @@ static bool accept_fitting(struct pz_call *call, void *ctx, const struct pz_plan
 
 /* Compares two changes for qsort(): by step, then by memory. */
 static int by_step(const void *a, const void *b) {
-  const struct pz_plan_change *x = a, *y = b;
-  if (x->p.step_s != y->p.step_s) return x->p.step_s < y->p.step_s ? -1 : 1;
-  return (x->p.peak_bytes > y->p.peak_bytes) - (x->p.peak_bytes < y->p.peak_bytes);
+  const struct pz_plan_change *first = a, *second = b;
+  if (first->p.step_s != second->p.step_s) return first->p.step_s < second->p.step_s ? -1 : 1;
+  return (first->p.peak_bytes > second->p.peak_bytes) -
+         (first->p.peak_bytes < second->p.peak_bytes);
 }
 
 /* The arguments of pz_training_changes(). */
@@ -334,14 +339,14 @@ struct changes_args {
 static void find_fitting_changes(struct pz_call *call, void *ctx) {
   struct changes_args *args = ctx;
   struct pz_job job = {.model = args->model, .chip = args->chip};
-  struct pz_cluster wide;
-  struct pz_call own;
+  struct pz_cluster widened;
+  struct pz_call in_result;
   pz_require(call, args->model, "model");
   pz_require(call, args->run, "run");
   pz_require(call, args->out, "out");
   pz_chip_check(call, args->chip);
-  job.net = pz_cluster_widen(call, args->net, args->run->plan.devices, &wide);
-  struct pz_plan_changes *changes = pz_object_new(call, sizeof *changes, &own);
+  job.net = pz_cluster_widen(call, args->net, args->run->plan.devices, &widened);
+  struct pz_plan_changes *changes = pz_object_new(call, sizeof *changes, &in_result);
   struct pz_neighbourhood neighbourhood = pz_neighbourhood_make(call, &job, &args->run->plan);
   neighbourhood.limit_bytes = args->run->p.usable_bytes;
   /* changes of other fields save no memory */
@@ -349,7 +354,7 @@ static void find_fitting_changes(struct pz_call *call, void *ctx) {
                          PZ_PLAN_PIN(RECOMPUTE) | PZ_PLAN_PIN(OFFLOAD) | PZ_PLAN_PIN(ZERO) |
                          PZ_PLAN_PIN(SP);
   struct fitting_search search = {.neighbourhood = &neighbourhood};
-  pz_vec_init(&search.found, own.arena, sizeof(struct pz_plan_change));
+  pz_vec_init(&search.found, in_result.arena, sizeof(struct pz_plan_change));
   pz_neighbours_visit(call, &neighbourhood, accept_fitting, &search);
   if (!search.found.n) {
     search.two_changes = true;
@@ -359,7 +364,7 @@ static void find_fitting_changes(struct pz_call *call, void *ctx) {
   changes->n = search.found.n;
   if (changes->n) qsort(changes->list, changes->n, sizeof *changes->list, by_step);
   for (uint32_t i = 0; i < changes->n; i++)
-    pz_plan_change_describe(&own, args->run, &changes->list[i]);
+    pz_plan_change_describe(&in_result, args->run, &changes->list[i]);
   *args->out = pz_object_keep(call, changes);
 }
 
@@ -370,4 +375,4 @@ enum pz_status pz_training_changes(const char *model, const struct pz_chip *chip
   return pz_border(find_fitting_changes, &args, err);
 }
 
-void pz_plan_changes_free(struct pz_plan_changes *change) { pz_object_free(change); }
+void pz_plan_changes_free(struct pz_plan_changes *changes) { pz_object_free(changes); }

@@ -17,10 +17,11 @@ struct pz_neighbourhood {
   int64_t layers;             /* repeated layers of the model */
   int64_t node;               /* devices of the innermost network level */
   struct pz_model_shape model;
-  int overlap;        /* wanted overlap, of which a neighbour has what its framework can overlap */
+  /* wanted overlaps, of which a neighbour has those that its framework supports */
+  int overlap;
   uint64_t fields;    /* fields that may be changed: all, or a set of PZ_PLAN_PIN(TP) etc. */
   double limit_bytes; /* plans that need more memory are not simulated */
-  bool etp_is_tp;     /* experts are divided like the other layers, also if tp changes */
+  bool etp_is_tp;     /* etp follows tp: experts are divided like the other layers */
 };
 
 /* Returns the neighbourhood of a plan, with the plan's own overlap.  All fields may be changed
@@ -29,8 +30,7 @@ struct pz_neighbourhood pz_neighbourhood_make(struct pz_call *call, const struct
                                               const struct pz_plan *plan);
 
 /* Receives a neighbour, its prediction, and the field that was changed.  Returns whether the
- * neighbour is what was searched for, so that stronger changes of the same kind need not be
- * tried. */
+ * neighbour is acceptable; then stronger changes of the same kind are not tried. */
 typedef bool pz_neighbour_fn(struct pz_call *call, void *ctx, const struct pz_plan *plan,
                              const struct pz_prediction *prediction, enum pz_plan_field field);
 
@@ -40,13 +40,13 @@ void pz_neighbours_visit(struct pz_call *call, const struct pz_neighbourhood *ne
 
 /* Returns whether the memory of a plan is within the limit, and its offloaded part within the
  * memory of the host. */
-static inline bool pz_neighbour_fits(const struct pz_neighbourhood *n,
+static inline bool pz_neighbour_fits(const struct pz_neighbourhood *neighbourhood,
                                      const struct pz_prediction *prediction) {
-  return prediction->needed_bytes <= n->limit_bytes &&
+  return prediction->needed_bytes <= neighbourhood->limit_bytes &&
          prediction->host_bytes <= prediction->usable_host_bytes;
 }
 
-/* Sets the gain of a change of the run, and the options that make it. */
+/* Sets the gain of a change to a run, and the command-line options that make the change. */
 void pz_plan_change_describe(struct pz_call *call, const struct pz_training_run *run,
                              struct pz_plan_change *change);
 

@@ -1,11 +1,12 @@
-/* Compares two training runs (pz_plan_diff): the fields in which they differ, a path of plans from
- * one to the other on which each change is priced, and a verdict.
+/* Compares two training runs (pz_plan_diff): the fields in which they differ, a path of plans
+ * from one to the other on which each change is priced, and a verdict.
  *
- * read_side() predicts both runs, and find_differences() lists the fields that differ.  walk_path()
- * changes one field at a time, in the order of plan_fields.def with model, chip and cluster first.
- * Where no single change gives a plan that can run, it makes the fewest changes that do together,
- * up to MAX_TOGETHER, or else all that are left.  A field that follows from others (replicas,
- * pipeline order etc.) is not a change of its own.  Prices are those of pz_predict(). */
+ * read_side() predicts both runs, and find_differences() lists the fields that differ.
+ * walk_path() changes one field at a time, in the order of plan_fields.def with model, chip and
+ * cluster first.  If no single change gives a plan that can run, it makes up to MAX_TOGETHER
+ * changes at once, as few as possible, or else all that are left.  A field that follows from
+ * others (replicas, pipeline order etc.) is not a change of its own.  Prices are those of
+ * pz_predict(). */
 #include <math.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@
  * cluster together). */
 enum { MACHINE = PZ_PLAN_FIELDS, ITEMS, MAX_TOGETHER = 3 };
 
+/* One of the two runs that are compared. */
 struct diff_side {
   struct pz_run_plan run;
   struct pz_job job;
@@ -34,10 +36,11 @@ struct diff_side {
   bool can_run; /* whether the framework can run the plan */
 };
 
+/* The state of the walk from the plan of run a to that of run b. */
 struct diff_walk {
   struct diff_side a, b;
-  struct pz_plan plan;      /* the chosen plan of a with the changes made so far */
-  const struct pz_job *job; /* that of a or of b */
+  struct pz_plan plan;      /* the chosen plan of run a with the changes made so far */
+  const struct pz_job *job; /* the job of run a or of run b */
   int items[ITEMS];         /* the items that are left to change */
   int n_items;
   struct pz_vec path; /* struct pz_diff_change */
@@ -46,7 +49,7 @@ struct diff_walk {
 
 /* ---- both sides ----------------------------------------------------------------------------- */
 
-/* Returns the plan with those fields unset whose values follow from others anyway. */
+/* Returns the plan with all fields unset whose values follow from other fields. */
 static struct pz_plan chosen_plan(const struct pz_plan *plan) {
   struct pz_plan chosen = *plan;
   chosen.dp = chosen.etp = 0;
@@ -64,9 +67,9 @@ static struct pz_plan canonical_plan(const struct pz_training_run *run, bool exp
   struct pz_plan plan = run->plan, even = run->plan;
   bool is_even = true;
   even.first_layers = even.last_layers = 0;
-  for (int64_t j = 0; j < plan.pp * plan.vpp && is_even; j++)
-    is_even =
-        pz_plan_chunk_layers(&plan, run->layers, j) == pz_plan_chunk_layers(&even, run->layers, j);
+  for (int64_t chunk = 0; chunk < plan.pp * plan.vpp && is_even; chunk++)
+    is_even = pz_plan_chunk_layers(&plan, run->layers, chunk) ==
+              pz_plan_chunk_layers(&even, run->layers, chunk);
   if (is_even) plan = even;
   plan.fused_loss = plan.fused_loss && pz_plan_framework(&plan)->loss != PZ_LOSS_IN_PLACE;
   struct pz_plan default_moments = plan;
@@ -76,7 +79,7 @@ static struct pz_plan canonical_plan(const struct pz_training_run *run, bool exp
   return same_moments ? default_moments : plan;
 }
 
-/* Reads and predicts the run of one side.  The prediction is in the memory of the result. */
+/* Reads the run of one side and predicts it in the memory of the result. */
 static void read_side(struct pz_call *call, const struct pz_diff_side *given,
                       struct diff_side *side, struct pz_call *result, struct pz_training_run *run) {
   struct pz_diff_side options = {.size = sizeof options};
@@ -101,67 +104,70 @@ static void read_side(struct pz_call *call, const struct pz_diff_side *given,
 /* ---- differences ---------------------------------------------------------------------------- */
 
 /* Compares two JSON values and releases them. */
-static bool same_json(json_t *a, json_t *b) {
-  bool same = a && b && json_equal(a, b);
-  json_decref(a);
-  json_decref(b);
+static bool same_json(json_t *first, json_t *second) {
+  bool same = first && second && json_equal(first, second);
+  json_decref(first);
+  json_decref(second);
   return same;
 }
 
 /* Returns whether two texts, which may be NULL, are equal. */
-static bool same_text(const char *a, const char *b) {
-  return a == b || (a && b && strcmp(a, b) == 0);
+static bool same_text(const char *first, const char *second) {
+  return first == second || (first && second && strcmp(first, second) == 0);
 }
 
 /* Returns whether two networks are equal except for their number of devices, which may be
  * scaled. */
-static bool same_network(const struct pz_cluster *a, const struct pz_cluster *b) {
-  if (!a || !b) return a == b;
-  struct pz_cluster x = *a, y = *b;
-  x.devices = y.devices = pz_max(a->devices, b->devices);
-  x.stated_devices = y.stated_devices = 1;
-  return same_json(pz_cluster_json(&x), pz_cluster_json(&y));
+static bool same_network(const struct pz_cluster *first, const struct pz_cluster *second) {
+  if (!first || !second) return first == second;
+  struct pz_cluster first_scaled = *first, y = *second;
+  first_scaled.devices = y.devices = pz_max(first->devices, second->devices);
+  first_scaled.stated_devices = y.stated_devices = 1;
+  return same_json(pz_cluster_json(&first_scaled), pz_cluster_json(&y));
 }
 
 /* Returns whether two plans have the same value of a field. */
-static bool same_field(const struct pz_plan *a, const struct pz_plan *b, enum pz_plan_field f) {
-  char x[PZ_FIELD_TEXT_MOST], y[PZ_FIELD_TEXT_MOST];
-  if (f == PZ_PLAN_STAGE_RECOMPUTE) {
-    const int64_t *i = a->stage_recompute, *k = b->stage_recompute;
-    if (!i || !k) return i == k;
-    return a->pp == b->pp && memcmp(i, k, (size_t)a->pp * sizeof *i) == 0;
+static bool same_field(const struct pz_plan *first, const struct pz_plan *second,
+                       enum pz_plan_field field) {
+  char first_text[PZ_FIELD_TEXT_MOST], second_text[PZ_FIELD_TEXT_MOST];
+  if (field == PZ_PLAN_STAGE_RECOMPUTE) {
+    const int64_t *first_layers = first->stage_recompute, *second_layers = second->stage_recompute;
+    if (!first_layers || !second_layers) return first_layers == second_layers;
+    return first->pp == second->pp &&
+           memcmp(first_layers, second_layers, (size_t)first->pp * sizeof *first_layers) == 0;
   }
-  return strcmp(pz_plan_field_text(a, f, x, sizeof x), pz_plan_field_text(b, f, y, sizeof y)) == 0;
+  return strcmp(pz_plan_field_text(first, field, first_text, sizeof first_text),
+                pz_plan_field_text(second, field, second_text, sizeof second_text)) == 0;
 }
 
 /* Returns whether two plans differ in a field that matters in at least one of them. */
-static bool differs_visibly(const struct pz_plan *a, const struct pz_plan *b,
+static bool differs_visibly(const struct pz_plan *first, const struct pz_plan *second,
                             enum pz_plan_field field) {
-  bool visible = field == PZ_PLAN_STAGE_RECOMPUTE || pz_plan_field_is_relevant(a, field) ||
-                 pz_plan_field_is_relevant(b, field);
-  return visible && !same_field(a, b, field);
+  bool is_relevant = field == PZ_PLAN_STAGE_RECOMPUTE || pz_plan_field_is_relevant(first, field) ||
+                     pz_plan_field_is_relevant(second, field);
+  return is_relevant && !same_field(first, second, field);
 }
 
 /* Returns whether two plans have the same values of all fields that matter in them. */
-static bool same_plan(const struct pz_plan *a, const struct pz_plan *b) {
+static bool same_plan(const struct pz_plan *first, const struct pz_plan *second) {
   for (int i = 0; i < PZ_PLAN_FIELDS; i++)
-    if (differs_visibly(a, b, (enum pz_plan_field)i)) return false;
+    if (differs_visibly(first, second, (enum pz_plan_field)i)) return false;
   return true;
 }
 
 /* Appends a field that differs, with its values in both runs. */
 static void add_difference(struct pz_call *result, struct pz_plan_diff *diff, const char *name,
-                           const char *a, const char *b) {
+                           const char *value_a, const char *value_b) {
   struct pz_field_difference *difference = &diff->fields[diff->n_fields++];
   difference->name = name;
-  difference->a = pz_copy_text(result, a ? a : "-");
-  difference->b = pz_copy_text(result, b ? b : "-");
+  difference->a = pz_copy_text(result, value_a ? value_a : "-");
+  difference->b = pz_copy_text(result, value_b ? value_b : "-");
 }
 
 /* Lists the fields that differ, and the items that the path has to change. */
 static void find_differences(struct pz_call *result, struct diff_walk *walk) {
   const struct pz_job *job_a = &walk->a.job, *job_b = &walk->b.job;
-  const struct pz_plan *a = &walk->a.canonical, *b = &walk->b.canonical;
+  const struct pz_plan *plan_a = &walk->a.canonical, *plan_b = &walk->b.canonical;
   struct pz_plan_diff *diff = walk->diff;
   bool model = !same_text(job_a->model, job_b->model) || !same_text(job_a->config, job_b->config);
   bool chip = job_a->chip != job_b->chip &&
@@ -176,8 +182,8 @@ static void find_differences(struct pz_call *result, struct diff_walk *walk) {
                    job_b->net ? job_b->net->name : NULL);
   for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
     enum pz_plan_field field = (enum pz_plan_field)i;
-    char a_text[PZ_FIELD_TEXT_MOST], b_text[PZ_FIELD_TEXT_MOST];
-    if (!differs_visibly(a, b, field)) continue;
+    char text_a[PZ_FIELD_TEXT_MOST], text_b[PZ_FIELD_TEXT_MOST];
+    if (!differs_visibly(plan_a, plan_b, field)) continue;
     bool follows =
         pz_plan_is_unset(&walk->a.chosen, field) && pz_plan_is_unset(&walk->b.chosen, field);
     if (!follows) walk->items[walk->n_items++] = i;
@@ -186,8 +192,8 @@ static void find_differences(struct pz_call *result, struct diff_walk *walk) {
                      diff->b.recompute_text);
     else
       add_difference(result, diff, pz_plan_field_name(field),
-                     pz_plan_field_text(a, field, a_text, sizeof a_text),
-                     pz_plan_field_text(b, field, b_text, sizeof b_text));
+                     pz_plan_field_text(plan_a, field, text_a, sizeof text_a),
+                     pz_plan_field_text(plan_b, field, text_b, sizeof text_b));
   }
 }
 
@@ -195,11 +201,11 @@ static void find_differences(struct pz_call *result, struct diff_walk *walk) {
 
 /* A subset of the items that are left, by their positions in ascending order. */
 struct item_choice {
-  int at[ITEMS];
+  int position[ITEMS];
   int n;
 };
 
-/* Gives an item of the plan, or the job, the value that it has in b. */
+/* Sets an item of the plan or of the job to its value in run b. */
 static void set_item(const struct diff_walk *walk, int item, struct pz_plan *plan,
                      const struct pz_job **job) {
   if (item == MACHINE)
@@ -212,49 +218,51 @@ static void set_item(const struct diff_walk *walk, int item, struct pz_plan *pla
 struct priced_plan {
   const struct pz_job *job;
   const struct pz_plan *plan;
-  struct pz_prediction *p;
+  struct pz_prediction *prediction;
 };
 
 /* Predicts a plan (struct priced_plan). */
 static void price_plan(struct pz_call *call, void *ctx) {
   struct priced_plan *priced_plan = ctx;
-  *priced_plan->p = pz_predict(call, priced_plan->job, priced_plan->plan, NULL);
+  *priced_plan->prediction = pz_predict(call, priced_plan->job, priced_plan->plan, NULL);
 }
 
-/* Prices the plan with the chosen items as in b; with all items that are left, it is b itself.  The
- * plan overlaps what its framework can overlap.  Returns false if this gives no plan, or if the
- * framework cannot run the plan although it can run both a and b. */
+/* Prices the plan after the chosen items are changed to their values in run b.  With all items
+ * that are left, this is run b itself.  Returns false if the result is not a valid plan, or if
+ * the framework can run a and b but not this plan. */
 static bool try_items(struct pz_call *call, const struct diff_walk *walk,
-                      const struct item_choice *choice, struct pz_diff_change *out) {
+                      const struct item_choice *choice, struct pz_diff_change *change) {
   struct pz_plan plan = walk->plan;
   const struct pz_job *job = walk->job;
   struct pz_error why = {0};
   if (choice->n == walk->n_items) {
-    out->plan = walk->b.canonical;
-    out->p = walk->diff->b.p;
+    change->plan = walk->b.canonical;
+    change->p = walk->diff->b.p;
     return true;
   }
-  for (int i = 0; i < choice->n; i++) set_item(walk, walk->items[choice->at[i]], &plan, &job);
+  for (int i = 0; i < choice->n; i++) set_item(walk, walk->items[choice->position[i]], &plan, &job);
   const struct pz_model_shape *model = job == &walk->b.job ? &walk->b.model : &walk->a.model;
   if (!pz_try_fill_plan(&plan, job->chip, &why)) return false;
   if (walk->a.can_run && walk->b.can_run) {
     plan.overlap = pz_framework_overlap(&plan, model);
     if (!pz_framework_can_run(&plan, model, NULL)) return false;
   }
-  out->plan = plan;
-  enum pz_status status = pz_border(price_plan, &(struct priced_plan){job, &plan, &out->p}, &why);
+  change->plan = plan;
+  enum pz_status status =
+      pz_border(price_plan, &(struct priced_plan){job, &plan, &change->p}, &why);
   pz_raise_if_memory(call, &why);
-  return status == PZ_OK && isfinite(out->p.step_s) && isfinite(out->p.peak_bytes);
+  return status == PZ_OK && isfinite(change->p.step_s) && isfinite(change->p.peak_bytes);
 }
 
-/* Extends the choice by `size` items from position `from` on.  Returns whether one of these choices
- * can run; the choice is then the first such one. */
+/* Extends the choice by `size` of the items from position `from` on, so that the plan can run.
+ * Returns false if no such choice exists, otherwise makes the first one. */
 static bool find_runnable_items(struct pz_call *call, const struct diff_walk *walk, int size,
-                                int from, struct item_choice *choice, struct pz_diff_change *out) {
-  if (!size) return try_items(call, walk, choice, out);
+                                int from, struct item_choice *choice,
+                                struct pz_diff_change *change) {
+  if (!size) return try_items(call, walk, choice, change);
   for (int i = from; i + size <= walk->n_items; i++) {
-    choice->at[choice->n++] = i;
-    if (find_runnable_items(call, walk, size - 1, i + 1, choice, out)) return true;
+    choice->position[choice->n++] = i;
+    if (find_runnable_items(call, walk, size - 1, i + 1, choice, change)) return true;
     choice->n--;
   }
   return false;
@@ -275,7 +283,7 @@ static const char *describe_items(struct pz_call *result, const struct diff_walk
   static const char *const machine[] = {"model", "chip", "cluster"};
   const char *text = "";
   for (int i = 0; i < choice->n; i++) {
-    int item = walk->items[choice->at[i]];
+    int item = walk->items[choice->position[i]];
     int names = item == MACHINE ? 3 : 1;
     for (int k = 0; k < names; k++) {
       const char *name =
@@ -290,8 +298,8 @@ static const char *describe_items(struct pz_call *result, const struct diff_walk
   return text;
 }
 
-/* Returns whether the plan is that of b already, because the items that are left only follow from
- * others. */
+/* Returns whether the plan already equals that of run b, because the items that are left only
+ * follow from other fields. */
 static bool only_followers_left(const struct diff_walk *walk, const struct pz_plan *plan) {
   for (int i = 0; i < walk->n_items; i++)
     if (walk->items[i] == MACHINE) return false;
@@ -305,42 +313,42 @@ static void walk_path(struct pz_call *call, struct pz_call *result, struct diff_
   struct pz_plan plan = walk->a.canonical;
   while (walk->n_items) {
     const struct pz_job *job = walk->job;
-    struct pz_diff_change one = {.plan = walk->plan};
+    struct pz_diff_change change = {.plan = walk->plan};
     struct item_choice choice = {.n = 0};
     bool found = false;
     for (int size = 1; size <= MAX_TOGETHER && size <= walk->n_items && !found; size++)
-      found = find_runnable_items(call, walk, size, 0, &choice, &one);
-    if (!found) { /* all that are left, which gives b itself */
-      for (choice.n = 0; choice.n < walk->n_items; choice.n++) choice.at[choice.n] = choice.n;
-      (void)try_items(call, walk, &choice, &one);
+      found = find_runnable_items(call, walk, size, 0, &choice, &change);
+    if (!found) { /* choose all that are left, which gives run b itself */
+      for (choice.n = 0; choice.n < walk->n_items; choice.n++) choice.position[choice.n] = choice.n;
+      (void)try_items(call, walk, &choice, &change);
     }
     const char *values = diff->changes;
-    one.fields = (uint32_t)choice.n;
-    one.change = describe_items(result, walk, &choice, &values);
-    /* Makes the changes of the chosen items, and removes them from the items that are left. */
-    int left = 0, chosen = 0;
+    change.fields = (uint32_t)choice.n;
+    change.change = describe_items(result, walk, &choice, &values);
+    /* Change the chosen items, and remove them from the items that are left. */
+    int n_left = 0, chosen = 0;
     for (int i = 0; i < walk->n_items; i++) {
-      if (chosen < choice.n && choice.at[chosen] == i) {
+      if (chosen < choice.n && choice.position[chosen] == i) {
         set_item(walk, walk->items[i], &walk->plan, &walk->job);
         chosen++;
       } else {
-        walk->items[left++] = walk->items[i];
+        walk->items[n_left++] = walk->items[i];
       }
     }
-    walk->n_items = left;
-    if (only_followers_left(walk, &one.plan)) {
-      one.p = diff->b.p;
+    walk->n_items = n_left;
+    if (only_followers_left(walk, &change.plan)) {
+      change.p = diff->b.p;
       walk->n_items = 0;
     }
-    one.step_s = one.p.step_s - before.step_s;
-    one.peak_bytes = one.p.peak_bytes - before.peak_bytes;
-    bool changed = job != walk->job || !same_plan(&plan, &one.plan);
+    change.step_s = change.p.step_s - before.step_s;
+    change.peak_bytes = change.p.peak_bytes - before.peak_bytes;
+    bool changed = job != walk->job || !same_plan(&plan, &change.plan);
     if (changed) {
-      pz_append(call, &walk->path, &one);
+      pz_append(call, &walk->path, &change);
       diff->changes = values;
     }
-    before = one.p;
-    plan = one.plan;
+    before = change.p;
+    plan = change.plan;
   }
   diff->path = walk->path.items;
   diff->n_path = walk->path.n;
@@ -353,32 +361,34 @@ static void walk_path(struct pz_call *call, struct pz_call *result, struct diff_
 static const char *describe_parts(struct pz_call *result, const struct pz_prediction *a,
                                   const struct pz_prediction *b) {
   enum { MAX_PARTS = 3 };
-  struct pz_training_parts left = b->parts; /* parts that are listed are set to those of a */
+  /* the parts of run b, where parts that are listed already are set to those of run a */
+  struct pz_training_parts remaining = b->parts;
   const struct pz_part_info *part;
   const char *text = "";
   double others_s = b->step_s - a->step_s;
   for (int n = 0; n < MAX_PARTS; n++) {
-    const struct pz_part_info *most = NULL;
-    double most_s = 0;
+    const struct pz_part_info *largest = NULL;
+    double largest_s = 0;
     for (size_t i = 0; (part = pz_time_part_at(i)); i++) {
-      double more_s = pz_time_part(&left, part) - pz_time_part(&a->parts, part);
-      if (fabs(more_s) < fmax(fabs(most_s), 1e-3 * a->step_s)) continue;
-      most_s = more_s;
-      most = part;
+      double difference_s = pz_time_part(&remaining, part) - pz_time_part(&a->parts, part);
+      if (fabs(difference_s) < fmax(fabs(largest_s), 1e-3 * a->step_s)) continue;
+      largest_s = difference_s;
+      largest = part;
     }
-    if (!most) break;
-    text = pz_format(result, "%s%s %+.2g s %s", text, *text ? "," : ":", most_s,
-                     pz_time_part_label(b->scan_layers > 0 ? b : a, most));
-    *(double *)(void *)((char *)&left + most->offset) = pz_time_part(&a->parts, most);
-    others_s -= most_s;
+    if (!largest) break;
+    text = pz_format(result, "%s%s %+.2g s %s", text, *text ? "," : ":", largest_s,
+                     pz_time_part_label(b->scan_layers > 0 ? b : a, largest));
+    *(double *)(void *)((char *)&remaining + largest->offset) = pz_time_part(&a->parts, largest);
+    others_s -= largest_s;
   }
   bool has_others = *text && fabs(others_s) >= 1e-3 * a->step_s;
   return has_others ? pz_format(result, "%s, %+.2g s others", text, others_s) : text;
 }
 
-/* Returns why a plan does not fit: the lacking memory, and the largest part of it. */
+/* Returns a text that says why a plan does not fit: the missing memory, and the largest part of
+ * the needed memory. */
 static const char *describe_misfit(struct pz_call *result, const struct pz_prediction *prediction) {
-  const struct pz_part_info *part, *most = pz_memory_part_at(0);
+  const struct pz_part_info *part, *largest = pz_memory_part_at(0);
   if (prediction->needed_bytes <= prediction->usable_bytes)
     return pz_format(result,
                      "does not fit: needs %.1f GB of the host's memory for a device, %.1f GB more "
@@ -386,30 +396,32 @@ static const char *describe_misfit(struct pz_call *result, const struct pz_predi
                      prediction->host_bytes / 1e9,
                      (prediction->host_bytes - prediction->usable_host_bytes) / 1e9);
   for (size_t i = 1; (part = pz_memory_part_at(i)); i++)
-    if (pz_memory_part(&prediction->peak, part) > pz_memory_part(&prediction->peak, most))
-      most = part;
+    if (pz_memory_part(&prediction->peak, part) > pz_memory_part(&prediction->peak, largest))
+      largest = part;
   return pz_format(result,
                    "does not fit: needs %.1f GB a device, %.1f GB more than usable; the largest "
                    "part is %s, %.1f GB",
                    prediction->needed_bytes / 1e9,
-                   (prediction->needed_bytes - prediction->usable_bytes) / 1e9, most->label,
-                   pz_memory_part(&prediction->peak, most) / 1e9);
+                   (prediction->needed_bytes - prediction->usable_bytes) / 1e9, largest->label,
+                   pz_memory_part(&prediction->peak, largest) / 1e9);
 }
 
-/* Returns how run b compares with run a.  Runs with the same tokens per step on the same number of
- * devices are compared by the parts of their steps, others by tokens per second and device. */
+/* Returns a text that compares run b with run a.  Runs with the same tokens per step on the same
+ * number of devices are compared by the parts of their steps, others by tokens per second and
+ * device. */
 static const char *describe_verdict(struct pz_call *result, const struct pz_plan_diff *diff) {
   const struct pz_prediction *a = &diff->a.p, *b = &diff->b.p;
   bool same_work = a->tokens == b->tokens && diff->a.plan.devices == diff->b.plan.devices;
-  double longer = a->tokens_per_s_per_device / b->tokens_per_s_per_device;
-  double percent = 100 * fabs(longer - 1);
+  double time_ratio = a->tokens_per_s_per_device / b->tokens_per_s_per_device;
+  double percent = 100 * fabs(time_ratio - 1);
   const char *fits = pz_prediction_fits(a) ? "" : "fits in memory, unlike the other, and ";
   if (diff->b.refusal[0]) return pz_format(result, "is refused: %s", diff->b.refusal);
   if (!pz_prediction_fits(b)) return describe_misfit(result, b);
   const char *why = same_work ? describe_parts(result, a, b) : " by tokens a second and device";
-  if (longer >= 2) return pz_format(result, "%stakes %.3g times as long%s", fits, longer, why);
+  if (time_ratio >= 2)
+    return pz_format(result, "%stakes %.3g times as long%s", fits, time_ratio, why);
   if (percent < 0.05) return pz_format(result, "%sis as fast%s", fits, why);
-  return pz_format(result, "%sis %.1f%% %s%s", fits, percent, longer > 1 ? "slower" : "faster",
+  return pz_format(result, "%sis %.1f%% %s%s", fits, percent, time_ratio > 1 ? "slower" : "faster",
                    why);
 }
 
@@ -418,7 +430,7 @@ struct diff_args {
   struct pz_plan_diff **out;
 };
 
-/* Checks the arguments of pz_plan_diff() and answers it. */
+/* Checks the arguments of pz_plan_diff() and compares the runs. */
 static void compare_runs(struct pz_call *call, void *ctx) {
   struct diff_args *args = ctx;
   struct pz_call result;

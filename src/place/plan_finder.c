@@ -29,16 +29,17 @@ struct pz_plan_finder {
   struct pz_plan_pricing pricing;
   struct pz_plan_frontiers frontiers;
   struct pz_term_tables terms;
-  struct pz_arena best_plans;         /* results of the last call of pz_finder_best() */
-  struct pz_product_times *own_times; /* NULL if the question has times to share */
-  /* The shape to begin with.  It differs between finders that share frontiers, so that they compute
-   * different ones. */
+  struct pz_arena best_plans;         /* holds the results of the last call of pz_finder_best() */
+  struct pz_product_times *own_times; /* GEMM times, or NULL if those of the question are used */
+  /* The shape with which loops over shapes begin.  Finders that share frontiers begin with
+   * different shapes, so that each computes other frontiers. */
   uint32_t first_shape;
-  uint32_t last_best_shape;              /* the shape with the least floor on the last chip */
-  struct ranked_shape *ranked;           /* room for all shapes */
-  struct pz_vec open_grids;              /* grids of a shape that could have the best plan */
-  struct pz_plan promising;              /* the plan with the lowest bound on the last chip */
-  struct pz_step_shape *promising_shape; /* its shape, or NULL if there is none */
+  uint32_t last_best_shape;    /* the shape with the least floor on the last chip */
+  struct ranked_shape *ranked; /* list with room for all shapes */
+  struct pz_vec open_grids;    /* grids of a shape that could have the best plan */
+  struct pz_plan promising;    /* the plan with the lowest bound on the last chip */
+  /* shape of `promising`, or NULL if there is no such plan */
+  struct pz_step_shape *promising_shape;
 };
 
 /* ---- a chip --------------------------------------------------------------------------------- */
@@ -61,7 +62,7 @@ static uint64_t chip_key(struct pz_finder_chip finder_chip) {
   return pz_hash(values, sizeof values) | 1;
 }
 
-/* Makes this chip the question's, and discards the plans that were found for the last one. */
+/* Sets the chip of the question, and discards the plans found for the last chip. */
 static void set_chip(struct pz_plan_finder *finder, struct pz_finder_chip finder_chip,
                      double cutoff_s) {
   struct pz_found_plan *list = finder->pricing.found.list;
@@ -72,7 +73,7 @@ static void set_chip(struct pz_plan_finder *finder, struct pz_finder_chip finder
   pz_plan_memory_set_chip(&finder->memory, finder_chip.chip);
 }
 
-/* Computes the layer times of a shape on a chip, unless they are known from the last call. */
+/* Computes the layer times of a shape on a chip, unless the shape is already timed for it. */
 static void time_shape(struct pz_call *call, struct pz_plan_finder *finder,
                        struct pz_step_shape *shape, struct pz_finder_chip finder_chip) {
   uint64_t key = chip_key(finder_chip);
@@ -87,14 +88,15 @@ static void time_shape(struct pz_call *call, struct pz_plan_finder *finder,
 
 /* ---- bounds from rates ---------------------------------------------------------------------- */
 
-/* Returns a lower bound of the factor by which devices wait for each other, that of all devices.
- * With fewer devices, the work of each grows by more than the waiting falls. */
+/* Returns a lower bound of the factor by which waiting for each other slows devices down: the
+ * factor for all devices.  With fewer devices, the work of each grows by more than the waiting
+ * falls. */
 static double waiting_factor(const struct pz_plan_question *question) {
   return 1 + pz_step_waiting(question->job.constants, question->job.net, question->plan.devices);
 }
 
-/* Returns a lower bound of the step of all plans of a shape, from the time of its whole
- * microbatch. */
+/* Returns a lower bound of the step of all plans of a shape, which follows from the time of a
+ * whole microbatch. */
 static double whole_shape_s(const struct pz_plan_finder *finder, const struct pz_term_rates *rates,
                             uint32_t shape) {
   enum pz_term_measure measure = pz_term_measure_of(&finder->terms, rates, shape);
@@ -169,14 +171,14 @@ static struct pz_term_seconds timed_terms(struct pz_call *call, const struct pz_
   struct pz_plan plan = pz_step_shape_fastest(space->question, shape);
   uint32_t kinds = shape->model->kinds.n;
   double times_s[PZ_TERMS] = {0};
-  for (uint32_t r = 0; r < 3; r++) {
-    plan.recompute = recomputations[r];
+  for (uint32_t mode = 0; mode < 3; mode++) {
+    plan.recompute = recomputations[mode];
     pz_step_model_time(call, shape->model, &plan, 2, PZ_TIMING_BOUND);
     const struct pz_model_steps *steps = shape->model->steps;
     for (uint32_t k = 0; k < kinds; k++) {
       double block_s = pz_layer_step_s(&steps->block[k]);
       double again_s = pz_layer_step_s(&steps->again[k]);
-      times_s[r * PZ_TERM_KINDS + k] = r == 0 ? block_s : pz_fmax(0, again_s - block_s);
+      times_s[mode * PZ_TERM_KINDS + k] = mode == 0 ? block_s : pz_fmax(0, again_s - block_s);
     }
     times_s[PZ_TERM_ENDS] = pz_layer_step_s(&steps->before);
     times_s[PZ_TERM_ENDS + 1] = pz_layer_step_s(&steps->after);
@@ -232,16 +234,16 @@ static void bound_shape_on(struct pz_call *call, struct pz_plan_finder *finder,
  * the shape. */
 static void bound_shape(struct pz_call *call, struct pz_plan_finder *finder,
                         struct pz_step_shape *shape, double *least_s) {
-  struct pz_finder_chip own = {finder->question.job.chip, finder->question.job.net};
-  if (own.chip->rules.nested_mapping && shape->timed_for != chip_key(own)) {
-    struct pz_chip relaxed = *own.chip;
+  struct pz_finder_chip question_chip = {finder->question.job.chip, finder->question.job.net};
+  if (question_chip.chip->rules.nested_mapping && shape->timed_for != chip_key(question_chip)) {
+    struct pz_chip relaxed = *question_chip.chip;
     double relaxed_s = *least_s;
     relaxed.rules.nested_mapping = false;
     relaxed.bounds_others = true;
     bound_shape_on(call, finder, shape, &relaxed, &relaxed_s);
     if (!(relaxed_s < *least_s)) return;
   }
-  bound_shape_on(call, finder, shape, own.chip, least_s);
+  bound_shape_on(call, finder, shape, question_chip.chip, least_s);
 }
 
 double pz_finder_bound_s(struct pz_call *call, struct pz_plan_finder *finder,
@@ -326,10 +328,11 @@ double pz_finder_plan_j(struct pz_call *call, struct pz_plan_finder *finder,
                         double params) {
   for (uint32_t i = 0; i < finder->space.shapes.n; i++) {
     struct pz_step_shape *shape = pz_shape_at(&finder->space, i);
-    bool same_sp = shape->tp == 1 || shape->sp == plan->sp;
-    bool same = shape->tp == plan->tp && shape->cp == pz_plan_cp(plan) && shape->mbs == plan->mbs &&
-                shape->ep == pz_plan_ep(plan) && same_sp && shape->halves == plan->halves;
-    if (!same) continue;
+    bool has_same_sp = shape->tp == 1 || shape->sp == plan->sp;
+    bool is_shape_of_plan = shape->tp == plan->tp && shape->cp == pz_plan_cp(plan) &&
+                            shape->mbs == plan->mbs && shape->ep == pz_plan_ep(plan) &&
+                            has_same_sp && shape->halves == plan->halves;
+    if (!is_shape_of_plan) continue;
     time_shape(call, finder, shape, finder_chip);
     return pz_step_dynamic_j(call, shape->model, plan, params);
   }
@@ -351,15 +354,15 @@ static void link_shapes(struct pz_plan_space *space) {
     shape->always_several &= space->question->plan.batch > shape->mbs * grid->dp;
   }
   for (uint32_t i = 0; i < space->shapes.n;
-       i++) { /* a shape with halves directly follows the one without */
+       i++) { /* a shape with halves directly follows the shape without halves */
     struct pz_step_shape *shape = pz_shape_at(space, i);
     shape->representative = i;
     if (!i) continue;
-    const struct pz_step_shape *step_shape = shape - 1;
-    bool same = shape->tp == step_shape->tp && shape->cp == step_shape->cp &&
-                shape->ep == step_shape->ep && shape->mbs == step_shape->mbs &&
-                shape->sp == step_shape->sp && shape->n_grids == step_shape->n_grids;
-    if (same && shape->halves && !step_shape->halves) shape->representative = i - 1;
+    const struct pz_step_shape *previous = shape - 1;
+    bool same_but_halves = shape->tp == previous->tp && shape->cp == previous->cp &&
+                           shape->ep == previous->ep && shape->mbs == previous->mbs &&
+                           shape->sp == previous->sp && shape->n_grids == previous->n_grids;
+    if (same_but_halves && shape->halves && !previous->halves) shape->representative = i - 1;
   }
 }
 
@@ -375,13 +378,13 @@ static void release_finder(void *finder) {
 
 struct pz_plan_finder *pz_finder_new(struct pz_call *call,
                                      const struct pz_plan_question *question) {
-  struct pz_call own;
-  struct pz_plan_finder *finder = pz_object_new(call, sizeof *finder, &own);
+  struct pz_call in_finder;
+  struct pz_plan_finder *finder = pz_object_new(call, sizeof *finder, &in_finder);
   struct pz_chip *relaxed = pz_copy(call, question->job.chip, 1, sizeof *relaxed);
   finder->question = *question;
   pz_arena_init(&finder->best_plans);
-  pz_vec_init(&finder->open_grids, own.arena, sizeof(struct pz_plan_grid));
-  pz_plan_space_init(&finder->space, &finder->question, own.arena);
+  pz_vec_init(&finder->open_grids, in_finder.arena, sizeof(struct pz_plan_grid));
+  pz_plan_space_init(&finder->space, &finder->question, in_finder.arena);
   pz_arena_init(&finder->memory.cache_arena);
   pz_plan_frontiers_init(&finder->frontiers, &finder->space, &finder->memory);
   pz_defer(call, release_finder, finder);
@@ -393,12 +396,12 @@ struct pz_plan_finder *pz_finder_new(struct pz_call *call,
   if (!question->job.times) finder->own_times = pz_product_times_new(call, question->shared);
   if (finder->own_times) finder->question.job.times = finder->own_times;
   pz_plan_space_list(call, space);
-  pz_plan_memory_init(&own, &finder->memory, space, true);
-  pz_plan_pricing_init(&own, &finder->pricing, space, &finder->memory, &finder->best_plans);
-  pz_term_tables_init(&own, &finder->terms, space);
+  pz_plan_memory_init(&in_finder, &finder->memory, space, true);
+  pz_plan_pricing_init(&in_finder, &finder->pricing, space, &finder->memory, &finder->best_plans);
+  pz_term_tables_init(&in_finder, &finder->terms, space);
   link_shapes(space);
   finder->first_shape = (uint32_t)(pz_shared_table_turn(finder->question.shared) * space->shapes.n);
-  finder->ranked = pz_alloc(&own, space->shapes.n, sizeof *finder->ranked);
+  finder->ranked = pz_alloc(&in_finder, space->shapes.n, sizeof *finder->ranked);
   finder->question.job.chip = question->job.chip;
   pz_undefer(call, finder); /* release_finder */
   return pz_object_keep(call, finder);

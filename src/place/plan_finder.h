@@ -1,9 +1,10 @@
 /* A finder answers the same question of training plans for one chip after another.
  *
- * The chips must all be of one class and unmeasured, each in a network of its own with the same
- * number of devices in its innermost level.  Graphs, memory needs and times of GEMMs are stored
- * between the chips.  A finder belongs to one thread.  The functions return, in the order of their
- * cost, a floor of the step, a bound, and the best plan. */
+ * All chips must be unmeasured and of one class.  Each has its own network, and all networks
+ * have the same number of devices in the innermost level.  Graphs, memory needs and times of
+ * GEMMs are stored between the chips.  A finder belongs to one thread.  In the order of their
+ * cost, its functions return a coarse lower bound of the step (the floor), a tighter bound, and
+ * the best plan. */
 #ifndef PZ_PLACE_PLAN_FINDER_H
 #define PZ_PLACE_PLAN_FINDER_H
 
@@ -11,7 +12,7 @@
 
 struct pz_plan_finder;
 
-/* A chip in its network. */
+/* A chip and the network that connects such chips. */
 struct pz_finder_chip {
   const struct pz_chip *chip;
   const struct pz_cluster *net;
@@ -26,8 +27,7 @@ void pz_plan_finder_free(struct pz_plan_finder *finder); /* accepts NULL */
 /* Returns the smaller of enough_s and a lower bound of the step on this chip.  The bound follows
  * from GEMMs on arrays that never wait for data, the lanes and compulsory bytes of element-wise
  * operators, exposed collectives, and the number of layers that the slowest stage has because of
- * memory.  It takes some ten microseconds if a chip with the same HBM, array and link was asked for
- * before. */
+ * memory.  It takes some ten microseconds if an earlier chip had the same HBM, array and link. */
 double pz_finder_floor_s(struct pz_call *call, struct pz_plan_finder *finder,
                          struct pz_finder_chip finder_chip, double enough_s);
 
@@ -36,16 +36,16 @@ double pz_finder_floor_s(struct pz_call *call, struct pz_plan_finder *finder,
 double pz_finder_bound_s(struct pz_call *call, struct pz_plan_finder *finder,
                          struct pz_finder_chip finder_chip, double enough_s);
 
-/* Returns the lower bound on another chip of the plan that had the lowest bound in the last call of
- * pz_finder_bound_s(), which shows how much a resource matters.  HUGE_VAL if there is no such
- * plan. */
+/* Takes the plan that had the lowest bound in the last call of pz_finder_bound_s(), and returns
+ * its lower bound on another chip, which shows how much a resource matters.  Returns HUGE_VAL if
+ * there is no such plan. */
 double pz_finder_promising_s(struct pz_call *call, struct pz_plan_finder *finder,
                              struct pz_finder_chip finder_chip);
 
-/* Returns the fastest plan with a step below cutoff_s (HUGE_VAL: any), or none with n = 0.  The
- * list is valid until the next call.  Sets *least_s to a lower bound of the step, which is cutoff_s
- * if no step is below that.  It is less than the step of the plan only if a schedule of its passes
- * may be shorter than the one that was found. */
+/* Returns the fastest plan with a step below cutoff_s (HUGE_VAL for no limit), or a result with
+ * n = 0 if there is none.  The list is valid until the next call.  Sets *least_s to a lower
+ * bound of the step, which is cutoff_s if no step is below that.  It is less than the step of
+ * the plan only if a schedule of its passes may be shorter than the one that was found. */
 struct pz_found_plans pz_finder_best(struct pz_call *call, struct pz_plan_finder *finder,
                                      struct pz_finder_chip finder_chip, double cutoff_s,
                                      double *least_s);

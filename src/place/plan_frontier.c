@@ -17,11 +17,11 @@ _Static_assert(sizeof(struct pz_frontier) % sizeof(double) == 0 &&
                    sizeof(struct pz_frontier_plan) % sizeof(double) == 0,
                "counts are stored after the plans");
 
-/* Returns the counts of the i-th counted stage, a number for each term of the model. */
+/* Returns the counts of stage i of the frontier: a number for each term of the model. */
 static const double *frontier_counts(const struct pz_frontier *frontier, uint32_t i) {
-  const double *all =
+  const double *first_counts =
       (const double *)(const void *)(pz_frontier_plans(frontier) + frontier->n_plans);
-  return all + (size_t)i * pz_terms_of(frontier->kinds);
+  return first_counts + (size_t)i * pz_terms_of(frontier->kinds);
 }
 
 /* Returns the size of a packed frontier. */
@@ -31,13 +31,14 @@ static size_t frontier_bytes(const struct pz_frontier *frontier) {
          frontier->n_stages * sizeof(int64_t);
 }
 
-/* A frontier under construction: plans that no other plan dominates, and the counts of their
- * stages. */
+/* A plan of a frontier under construction.  Its counts are in the list of counts. */
 struct listed_plan {
   struct pz_plan plan;
   uint32_t first_count, n_counts;
 };
 
+/* A frontier under construction: plans that no other plan dominates, and the counts of their
+ * stages. */
 struct frontier_list {
   struct pz_plan_frontiers *frontiers;
   struct pz_call memory;       /* intermediate memory of the list */
@@ -113,9 +114,9 @@ double pz_frontier_plan_s(const struct pz_frontier *frontier, const struct pz_fr
   const double *counts = frontier_counts(frontier, plan->first_count);
   double longest_s = 0;
   for (uint32_t i = 0; i < plan->n_counts; i++, counts += n) {
-    double frontiers = 0;
-    for (uint32_t k = 0; k < n; k++) frontiers += counts[k] * seconds->s[k];
-    longest_s = pz_fmax(longest_s, frontiers);
+    double stage_s = 0;
+    for (uint32_t k = 0; k < n; k++) stage_s += counts[k] * seconds->s[k];
+    longest_s = pz_fmax(longest_s, stage_s);
   }
   return longest_s *
          (1 - 1e-9); /* the margin covers rounding: the step sums the terms in another order */
@@ -123,75 +124,80 @@ double pz_frontier_plan_s(const struct pz_frontier *frontier, const struct pz_fr
 
 double pz_frontier_least_s(const struct pz_frontier *frontier,
                            const struct pz_term_seconds *seconds) {
-  double least = HUGE_VAL;
+  double least_s = HUGE_VAL;
   for (uint32_t i = 0; i < frontier->n_plans; i++)
-    least = pz_fmin(least, pz_frontier_plan_s(frontier, &pz_frontier_plans(frontier)[i], seconds));
-  return least;
+    least_s =
+        pz_fmin(least_s, pz_frontier_plan_s(frontier, &pz_frontier_plans(frontier)[i], seconds));
+  return least_s;
 }
 
 /* ---- dominance ------------------------------------------------------------------------------ */
 
-/* Returns whether stage a runs every term at most as often as stage b. */
-static bool counts_at_most(const struct pz_term_counts *a, const struct pz_term_counts *b) {
+/* Returns whether the first stage runs every term at most as often as the second. */
+static bool counts_at_most(const struct pz_term_counts *first,
+                           const struct pz_term_counts *second) {
   for (int i = 0; i < PZ_TERMS; i++)
-    if (a->n[i] > b->n[i]) return false;
+    if (first->n[i] > second->n[i]) return false;
   return true;
 }
 
-/* Returns whether a plan with the counts a is never slower than one with the counts b: each stage
- * of a runs every term at most as often as some stage of b. */
-static bool never_slower(const struct pz_term_counts *a, uint32_t n_a,
-                         const struct pz_term_counts *b, uint32_t n_b) {
-  for (uint32_t i = 0; i < n_a; i++) {
-    bool below = false;
-    for (uint32_t k = 0; k < n_b && !below; k++) below = counts_at_most(&a[i], &b[k]);
-    if (!below) return false;
+/* Returns whether a plan with the first counts is never slower than one with the second: each of
+ * its stages runs every term at most as often as some stage of the other plan. */
+static bool never_slower(const struct pz_term_counts *first, uint32_t n_first,
+                         const struct pz_term_counts *second, uint32_t n_second) {
+  for (uint32_t i = 0; i < n_first; i++) {
+    bool is_covered = false;
+    for (uint32_t k = 0; k < n_second && !is_covered; k++)
+      is_covered = counts_at_most(&first[i], &second[k]);
+    if (!is_covered) return false;
   }
   return true;
 }
 
-/* Computes how often each stage of a plan runs each term, including the chunks before it through
- * which the first microbatch passes.  Leaves out stages that another one dominates.  The time that
- * devices wait for each other counts as more of every term.  Returns the number of counts. */
+/* Computes how often each stage of a plan runs each term, including the terms of earlier stages
+ * through which the first microbatch passes before.  Leaves out stages that other stages
+ * dominate.  The counts are raised by the time that devices wait for each other.  Returns the
+ * number of counts. */
 static uint32_t plan_counts(const struct pz_plan_question *question,
                             const struct pz_step_shape *shape, const struct pz_plan *plan,
-                            struct pz_term_counts out[MAX_PLAN_COUNTS]) {
-  struct pz_term_counts before = {{0}};
+                            struct pz_term_counts counts[MAX_PLAN_COUNTS]) {
+  struct pz_term_counts fill_counts = {{0}};
   double waiting =
       pz_step_waiting(question->job.constants, question->job.net, pz_plan_devices(plan));
   double microbatches = (double)pz_plan_microbatches(plan) * (1 + waiting);
   uint32_t n = 0;
   for (int64_t k = 0; k < plan->pp; k++) {
-    struct pz_term_counts own = before;
-    for (int64_t c = 0; c < plan->vpp; c++)
-      pz_term_counts_add(shape, plan, c * plan->pp + k, microbatches, &own);
-    pz_term_counts_add(shape, plan, k, 1 + waiting, &before);
-    if (never_slower(&own, 1, out, n)) continue;
-    uint32_t left = 0;
+    struct pz_term_counts stage_counts = fill_counts;
+    for (int64_t slot = 0; slot < plan->vpp; slot++)
+      pz_term_counts_add(shape, plan, slot * plan->pp + k, microbatches, &stage_counts);
+    pz_term_counts_add(shape, plan, k, 1 + waiting, &fill_counts);
+    if (never_slower(&stage_counts, 1, counts, n)) continue;
+    uint32_t n_kept = 0;
     for (uint32_t i = 0; i < n; i++)
-      if (!counts_at_most(&out[i], &own)) out[left++] = out[i];
-    n = left;
-    if (n < MAX_PLAN_COUNTS) out[n++] = own; /* leaving out a stage only lowers the bound */
+      if (!counts_at_most(&counts[i], &stage_counts)) counts[n_kept++] = counts[i];
+    n = n_kept;
+    if (n < MAX_PLAN_COUNTS) /* without room, the stage is left out, which only lowers the bound */
+      counts[n++] = stage_counts;
   }
   return n;
 }
 
-/* Returns whether a listed plan is never slower.  In the frontier of a grid, `plan` is given, and
- * only plans with the same layers in every chunk are compared, because these determine what the
- * largest stage updates and exchanges, and what hides transfers.  In the frontier of a shape,
- * `plan` is NULL, and only counts are compared. */
+/* Returns whether some listed plan is never slower than a plan with these counts.  In the
+ * frontier of a grid, `plan` is given, and only plans with the same layers in every chunk are
+ * compared, because these determine what the largest stage updates and exchanges, and what hides
+ * transfers.  In the frontier of a shape, `plan` is NULL, and only counts are compared. */
 static bool is_dominated(const struct frontier_list *list, const struct pz_plan *plan,
-                         const struct pz_term_counts *counts, uint32_t n) {
+                         const struct pz_term_counts *counts, uint32_t n_counts) {
   for (uint32_t i = 0; i < list->plans.n; i++) {
     const struct listed_plan *listed = pz_vec_at(&list->plans, struct listed_plan, i);
     const struct pz_plan *other = &listed->plan;
-    bool comparable = !plan || (other->zero == plan->zero && other->pipeline == plan->pipeline &&
-                                other->overlap == plan->overlap && other->vpp == plan->vpp &&
-                                other->first_layers == plan->first_layers &&
-                                other->last_layers == plan->last_layers);
-    if (comparable &&
+    bool is_comparable = !plan || (other->zero == plan->zero && other->pipeline == plan->pipeline &&
+                                   other->overlap == plan->overlap && other->vpp == plan->vpp &&
+                                   other->first_layers == plan->first_layers &&
+                                   other->last_layers == plan->last_layers);
+    if (is_comparable &&
         never_slower(pz_vec_at(&list->counts, struct pz_term_counts, listed->first_count),
-                     listed->n_counts, counts, n))
+                     listed->n_counts, counts, n_counts))
       return true;
   }
   return false;
@@ -203,7 +209,7 @@ static bool is_dominated(const struct frontier_list *list, const struct pz_plan 
 static void init_frontiers(struct pz_plan_frontiers *frontiers) {
   pz_arena_init(&frontiers->arena);
   pz_map_init(&frontiers->index, &frontiers->arena);
-  pz_vec_init(&frontiers->known, &frontiers->arena, sizeof(const struct pz_frontier *));
+  pz_vec_init(&frontiers->stored, &frontiers->arena, sizeof(const struct pz_frontier *));
 }
 
 void pz_plan_frontiers_init(struct pz_plan_frontiers *frontiers, struct pz_plan_space *space,
@@ -222,23 +228,23 @@ void pz_plan_frontiers_trim(struct pz_plan_frontiers *frontiers) {
   init_frontiers(frontiers);
 }
 
+/* The key by which a frontier is stored. */
 struct frontier_key {
   int64_t table, question;
   int64_t item; /* the index of a grid, or -1 - the index of a shape */
   int64_t hbm_bytes;
 };
 
-/* Returns the key by which the frontier of a grid or shape is stored. */
 static struct frontier_key frontier_key(const struct pz_plan_frontiers *frontiers, int64_t item) {
-  return (struct frontier_key){PZ_SHARED_FRONTIER, frontiers->space->question->shared_as, item,
+  return (struct frontier_key){PZ_SHARED_FRONTIER, frontiers->space->question->sharing_key, item,
                                (int64_t)frontiers->memory->hbm_bytes};
 }
 
 /* Stores a frontier in the index of this finder. */
 static void note_frontier(struct pz_call *call, struct pz_plan_frontiers *frontiers,
                           const struct frontier_key *key, const struct pz_frontier *frontier) {
-  uint32_t at = frontiers->known.n;
-  pz_append(call, &frontiers->known, &frontier);
+  uint32_t at = frontiers->stored.n;
+  pz_append(call, &frontiers->stored, &frontier);
   pz_map_set(call, &frontiers->index, key, sizeof *key, at);
 }
 
@@ -247,24 +253,25 @@ static const struct pz_frontier *find_frontier(struct pz_call *call,
                                                struct pz_plan_frontiers *frontiers,
                                                const struct frontier_key *key) {
   uint32_t at = pz_map_get(&frontiers->index, key, sizeof *key);
-  if (at != PZ_NONE) return *pz_vec_at(&frontiers->known, const struct pz_frontier *, at);
+  if (at != PZ_NONE) return *pz_vec_at(&frontiers->stored, const struct pz_frontier *, at);
   const struct pz_frontier *frontier =
       pz_shared_table_get(frontiers->space->question->shared, key, sizeof *key);
   if (frontier) note_frontier(call, frontiers, key, frontier);
   return frontier;
 }
 
-/* Packs a finished list and stores it for this finder and others.  The list ends. */
+/* Packs a finished list, stores it for this finder and others, and releases the memory of the
+ * list. */
 static const struct pz_frontier *store_frontier(struct pz_call *call, struct frontier_list *list,
                                                 const struct frontier_key *key,
                                                 const struct pz_step_shape *shape) {
   struct pz_plan_frontiers *frontiers = list->frontiers;
-  struct pz_call own = pz_call_in(call, &frontiers->arena);
+  struct pz_call in_frontiers = pz_call_in(call, &frontiers->arena);
   const struct pz_frontier *packed = pack_frontier(list, shape->model->kinds.n);
   size_t bytes = frontier_bytes(packed);
   const struct pz_frontier *stored =
       pz_shared_table_put(frontiers->space->question->shared, key, sizeof *key, packed, bytes);
-  if (!stored) stored = pz_copy(&own, packed, 1, bytes);
+  if (!stored) stored = pz_copy(&in_frontiers, packed, 1, bytes);
   pz_scratch_end(&list->memory);
   note_frontier(call, frontiers, key, stored);
   return stored;
@@ -296,13 +303,13 @@ static void add_grid_plan(struct pz_call *call, void *ctx, struct pz_step_shape 
   pz_plan_space_check_stop(call, space);
   for (size_t i = 0; i < pz_plan_space_ways(space); i++) {
     if (!pz_plan_apply_way(space, plan, i)) continue;
-    bool full = plan->recompute == PZ_RECOMPUTATION_FULL;
+    bool is_full = plan->recompute == PZ_RECOMPUTATION_FULL;
     struct pz_plan relaxed = pz_plan_relaxed(plan);
     uint32_t n = plan_counts(space->question, shape, &relaxed, counts);
     if (is_dominated(list, plan, counts, n)) continue;
     if (pz_plan_memory_once(memory, shape, plan) > memory->hbm_bytes) continue;
-    if (full) n = plan_counts(space->question, shape, plan, counts);
-    if (!full || !is_dominated(list, plan, counts, n))
+    if (is_full) n = plan_counts(space->question, shape, plan, counts);
+    if (!is_full || !is_dominated(list, plan, counts, n))
       list_plan(list, (struct listed_plan){*plan, 0, n}, counts);
     if (i == 0) return;
   }
@@ -314,8 +321,8 @@ pz_plan_frontier_grid(struct pz_call *call, struct pz_plan_frontiers *frontiers,
       pz_shape_at(frontiers->space, pz_grid_at(frontiers->space, grid)->shape);
   grid += pz_shape_at(frontiers->space, shape->representative)->first_grid - shape->first_grid;
   struct frontier_key key = frontier_key(frontiers, grid);
-  const struct pz_frontier *known = find_frontier(call, frontiers, &key);
-  if (known) return known;
+  const struct pz_frontier *stored = find_frontier(call, frontiers, &key);
+  if (stored) return stored;
   const struct pz_plan_grid *plan_grid = pz_grid_at(frontiers->space, grid);
   struct frontier_list list = begin_list(call, frontiers);
   pz_plan_grid_visit(call, frontiers->space, plan_grid, true, add_grid_plan, &list);
@@ -327,10 +334,11 @@ static void merge_frontier(struct frontier_list *list, const struct pz_frontier 
   for (uint32_t i = 0; i < from->n_plans; i++) {
     const struct pz_frontier_plan *plan = &pz_frontier_plans(from)[i];
     struct pz_term_counts counts[MAX_PLAN_COUNTS];
-    for (uint32_t c = 0; c < plan->n_counts; c++) {
-      counts[c] = (struct pz_term_counts){{0}};
+    for (uint32_t stage = 0; stage < plan->n_counts; stage++) {
+      counts[stage] = (struct pz_term_counts){{0}};
       for (uint32_t k = 0; k < pz_terms_of(from->kinds); k++)
-        counts[c].n[pz_term_at(from->kinds, k)] = frontier_counts(from, plan->first_count + c)[k];
+        counts[stage].n[pz_term_at(from->kinds, k)] =
+            frontier_counts(from, plan->first_count + stage)[k];
     }
     if (!is_dominated(list, NULL, counts, plan->n_counts))
       list_plan(list, (struct listed_plan){.n_counts = plan->n_counts}, counts);
@@ -342,8 +350,8 @@ pz_plan_frontier_shape(struct pz_call *call, struct pz_plan_frontiers *frontiers
   shape = pz_shape_at(frontiers->space, shape)->representative;
   const struct pz_step_shape *step_shape = pz_shape_at(frontiers->space, shape);
   struct frontier_key key = frontier_key(frontiers, -1 - (int64_t)shape);
-  const struct pz_frontier *known = find_frontier(call, frontiers, &key);
-  if (known) return known;
+  const struct pz_frontier *stored = find_frontier(call, frontiers, &key);
+  if (stored) return stored;
   struct frontier_list list = begin_list(call, frontiers);
   for (uint32_t i = step_shape->first_grid; i < step_shape->first_grid + step_shape->n_grids; i++)
     merge_frontier(&list, pz_plan_frontier_grid(call, frontiers, i));

@@ -17,7 +17,8 @@
 struct pz_frontier_plan {
   uint32_t first_count, n_counts;
   uint32_t
-      first_stage; /* position of its recomputed layers by stage, or PZ_NONE if all stages are alike */
+      /* index of its recomputed layers by stage, or PZ_NONE if all stages have the same number */
+      first_stage;
   int32_t vpp, first_layers, last_layers, recompute_layers;
   uint8_t zero, pipeline, recompute;
 };
@@ -41,8 +42,8 @@ struct pz_plan pz_frontier_unpack(const struct pz_frontier *frontier,
                                   const struct pz_plan_space *space,
                                   const struct pz_plan_grid *grid);
 
-/* Returns a lower bound of the time of the pipeline of one plan, if the terms take these times and
- * transfers none. */
+/* Returns a lower bound of the time of the pipeline of one plan, if the terms take these times
+ * and transfers take none. */
 double pz_frontier_plan_s(const struct pz_frontier *frontier,
                           const struct pz_frontier_plan *frontier_plan,
                           const struct pz_term_seconds *seconds);
@@ -51,14 +52,15 @@ double pz_frontier_plan_s(const struct pz_frontier *frontier,
 double pz_frontier_least_s(const struct pz_frontier *frontier,
                            const struct pz_term_seconds *seconds);
 
+/* The frontiers that a finder has computed or found in the shared table. */
 struct pz_plan_frontiers {
   struct pz_plan_space *space;
   struct pz_plan_memory *memory;
   struct pz_arena arena;
-  struct pz_map index; /* by grid or shape, and HBM */
+  struct pz_map index; /* from struct frontier_key to the index in `stored` */
   /* Pointers to frontiers (struct pz_frontier), in the arena, or in the table that finders
    * share. */
-  struct pz_vec known;
+  struct pz_vec stored;
 };
 
 void pz_plan_frontiers_init(struct pz_plan_frontiers *frontiers, struct pz_plan_space *space,

@@ -2,9 +2,9 @@
  *
  * pz_plan_memory_once() calls choose_offloaded_layers() for activations on the host,
  * choose_recomputed_layers() for full recomputation, and needed_bytes() for plans without a
- * choice.  The minimizes_memory of a stage falls with every recomputed layer, except at the few
- * layer counts that next_rise() finds, so that the fewest layers are found by bisection between
- * these. pz_plan_memory_bytes() caches the choices for searches over many chips. */
+ * choice.  The memory of a stage falls with every recomputed layer, except at a few numbers of
+ * layers that next_rise() finds.  Between these, bisection finds the fewest layers.
+ * pz_plan_memory_bytes() caches the choices for searches over many chips. */
 #include "place/plan_memory.h"
 
 #include <math.h>
@@ -16,21 +16,21 @@
 
 enum { MAX_CACHE_BYTES = 256 << 20 };
 
-/* Returns the stage to examine at position i.  The first and the last stage come first, because
- * they usually need the most memory. */
+/* Returns the i-th stage to examine.  The first and the last stage come first, because they
+ * usually need the most memory. */
 static int64_t stage_at(const struct pz_plan *plan, int64_t i) {
   if (i == 0) return 0;
   return i == 1 ? plan->pp - 1 : i - 1;
 }
 
-/* Returns the bytes that the fullest stage may reserve, or those of the first examined stage above
- * the cutoff. */
+/* Returns the largest number of bytes that a stage may reserve, or that of the first examined
+ * stage above the cutoff. */
 static double needed_bytes(const struct pz_step_shape *shape, const struct pz_plan *plan,
                            double cutoff_bytes) {
-  double most = 0;
-  for (int64_t i = 0; i < plan->pp && most <= cutoff_bytes; i++)
-    most = pz_fmax(most, pz_step_needed_bytes(shape->model, plan, stage_at(plan, i)));
-  return most;
+  double most_bytes = 0;
+  for (int64_t i = 0; i < plan->pp && most_bytes <= cutoff_bytes; i++)
+    most_bytes = pz_fmax(most_bytes, pz_step_needed_bytes(shape->model, plan, stage_at(plan, i)));
+  return most_bytes;
 }
 
 /* Returns whether the offloaded state and activations of every stage fit in the host's memory. */
@@ -44,27 +44,29 @@ static bool fits_on_host(const struct pz_plan_memory *memory, const struct pz_st
 /* ---- recomputed layers of a stage ----------------------------------------------------------- */
 
 /* Returns the number of layers of the largest chunk of a stage. */
-static int64_t chunk_layers(const struct pz_step_shape *shape, const struct pz_plan *plan,
-                            int64_t stage) {
+static int64_t largest_chunk_of_stage(const struct pz_step_shape *shape, const struct pz_plan *plan,
+                                      int64_t stage) {
   struct pz_pipeline_shape pipeline = pz_plan_pipeline_shape(plan);
   int64_t most = 0;
-  for (uint32_t c = 0; c < pz_pipeline_slots(&pipeline); c++) {
-    int64_t chunk = pz_pipeline_chunk_at(&pipeline, (uint32_t)stage, c);
+  for (uint32_t slot = 0; slot < pz_pipeline_slots(&pipeline); slot++) {
+    int64_t chunk = pz_pipeline_chunk_at(&pipeline, (uint32_t)stage, slot);
     most = pz_max(most, pz_plan_chunk_layers(plan, shape->model->n_blocks, chunk));
   }
   return most;
 }
 
 /* Returns the number of layers of the largest chunk of a plan. */
-static int64_t largest_chunk_layers(const struct pz_step_shape *shape, const struct pz_plan *plan) {
+static int64_t largest_chunk_of_plan(const struct pz_step_shape *shape,
+                                     const struct pz_plan *plan) {
   int64_t most = 0;
-  for (int64_t k = 0; k < plan->pp; k++) most = pz_max(most, chunk_layers(shape, plan, k));
+  for (int64_t k = 0; k < plan->pp; k++)
+    most = pz_max(most, largest_chunk_of_stage(shape, plan, k));
   return most;
 }
 
 /* Returns the fewest of the n layers from `start` on that contain `count` layers of a kind. */
-static int64_t layers_with(const struct pz_layer_kinds *kinds, uint32_t kind, int64_t start,
-                           int64_t n, int64_t count) {
+static int64_t layers_containing(const struct pz_layer_kinds *kinds, uint32_t kind, int64_t start,
+                                 int64_t n, int64_t count) {
   while (n > 1 && pz_kind_count(kinds, kind, start, n - 1) >= count) n--;
   return n;
 }
@@ -76,33 +78,34 @@ static int64_t layers_with(const struct pz_layer_kinds *kinds, uint32_t kind, in
  *   sharded gradients of the others;
  * - or the last layer of a kind, whose output then exists twice. */
 static int64_t next_rise(const struct pz_step_shape *step_shape, const struct pz_plan *plan,
-                         int64_t stage, int64_t low) {
+                         int64_t stage, int64_t above) {
   struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
   const struct pz_layer_kinds *kinds = &step_shape->model->kinds;
-  int64_t rise = chunk_layers(step_shape, plan, stage) + 1;
+  int64_t rise = largest_chunk_of_stage(step_shape, plan, stage) + 1;
   bool fsdp2 = pz_plan_framework(plan)->shards_stages && plan->zero >= 2;
-  for (uint32_t c = 0; c < pz_pipeline_slots(&shape); c++) {
-    int64_t chunk = pz_pipeline_chunk_at(&shape, (uint32_t)stage, c);
+  for (uint32_t slot = 0; slot < pz_pipeline_slots(&shape); slot++) {
+    int64_t chunk = pz_pipeline_chunk_at(&shape, (uint32_t)stage, slot);
     int64_t n = pz_plan_chunk_layers(plan, kinds->n_blocks, chunk);
     int64_t start = kinds->n > 1 ? pz_plan_layers_before(plan, kinds->n_blocks, chunk) : 0;
     for (uint32_t i = 0; i < kinds->n; i++) {
-      int64_t of_kind = pz_kind_count(kinds, i, start, n);
-      if (!of_kind) continue;
-      int64_t first = fsdp2 ? layers_with(kinds, i, start, n, 1) : 0;
-      int64_t last = layers_with(kinds, i, start, n, of_kind);
-      if (first > low)
+      int64_t kind_layers = pz_kind_count(kinds, i, start, n);
+      if (!kind_layers) continue;
+      int64_t first = fsdp2 ? layers_containing(kinds, i, start, n, 1) : 0;
+      int64_t last = layers_containing(kinds, i, start, n, kind_layers);
+      if (first > above)
         rise = pz_min(rise, first);
-      else if (last > low)
+      else if (last > above)
         rise = pz_min(rise, last);
     }
   }
   return rise;
 }
 
-/* Returns the bytes of a stage if it recomputes this number of layers of each chunk, and sets that
- * number in memory->stage_layers, to which the plan refers. */
-static double bytes_with(const struct pz_plan_memory *memory, const struct pz_step_shape *shape,
-                         const struct pz_plan *plan, int64_t stage, int64_t layers) {
+/* Sets the number of recomputed layers of a stage in memory->stage_layers, to which the plan
+ * refers, and returns the bytes that the stage then needs. */
+static double stage_bytes_with(const struct pz_plan_memory *memory,
+                               const struct pz_step_shape *shape, const struct pz_plan *plan,
+                               int64_t stage, int64_t layers) {
   memory->stage_layers[stage] = layers;
   return pz_step_needed_bytes(shape->model, plan, stage);
 }
@@ -111,14 +114,14 @@ static double bytes_with(const struct pz_plan_memory *memory, const struct pz_st
  * number is sufficient.  Between two rises (next_rise), the bytes fall with every layer. */
 static int64_t fewest_layers(const struct pz_plan_memory *memory, const struct pz_step_shape *shape,
                              const struct pz_plan *plan, int64_t stage, double limit_bytes) {
-  int64_t most = chunk_layers(shape, plan, stage);
+  int64_t most = largest_chunk_of_stage(shape, plan, stage);
   for (int64_t first = 0, rise; first <= most; first = rise) {
     rise = next_rise(shape, plan, stage, first);
     int64_t low = first, high = rise - 1;
-    if (bytes_with(memory, shape, plan, stage, high) > limit_bytes) continue;
+    if (stage_bytes_with(memory, shape, plan, stage, high) > limit_bytes) continue;
     while (low < high) {
       int64_t middle = low + (high - low) / 2;
-      if (bytes_with(memory, shape, plan, stage, middle) <= limit_bytes)
+      if (stage_bytes_with(memory, shape, plan, stage, middle) <= limit_bytes)
         high = middle;
       else
         low = middle + 1;
@@ -132,11 +135,11 @@ static int64_t fewest_layers(const struct pz_plan_memory *memory, const struct p
 static double least_stage_bytes(const struct pz_plan_memory *memory,
                                 const struct pz_step_shape *shape, const struct pz_plan *plan,
                                 int64_t stage) {
-  int64_t most = chunk_layers(shape, plan, stage);
+  int64_t most = largest_chunk_of_stage(shape, plan, stage);
   double least = HUGE_VAL;
   for (int64_t low = 0, rise; low <= most; low = rise) {
     rise = next_rise(shape, plan, stage, low);
-    least = pz_fmin(least, bytes_with(memory, shape, plan, stage, rise - 1));
+    least = pz_fmin(least, stage_bytes_with(memory, shape, plan, stage, rise - 1));
   }
   return least;
 }
@@ -152,7 +155,7 @@ static enum pz_recompute_form recompute_form(const struct pz_plan_memory *memory
   return alike && form < PZ_RECOMPUTE_ALIKE ? PZ_RECOMPUTE_ALIKE : form;
 }
 
-/* Sets full recomputation of memory->stage_layers in each stage. */
+/* Sets full recomputation with the numbers of layers in memory->stage_layers. */
 static void recompute_by_stage(const struct pz_plan_memory *memory, struct pz_plan *plan) {
   plan->recompute = PZ_RECOMPUTATION_FULL;
   plan->stage_recompute = memory->stage_layers;
@@ -161,9 +164,9 @@ static void recompute_by_stage(const struct pz_plan_memory *memory, struct pz_pl
 
 /* Returns the bytes that a plan needs if every stage recomputes this number of layers of each
  * chunk. */
-static double bytes_with_alike(const struct pz_plan_memory *memory,
-                               const struct pz_step_shape *shape, const struct pz_plan *plan,
-                               int64_t layers, double cutoff_bytes) {
+static double plan_bytes_with(const struct pz_plan_memory *memory,
+                              const struct pz_step_shape *shape, const struct pz_plan *plan,
+                              int64_t layers, double cutoff_bytes) {
   for (int64_t k = 0; k < plan->pp; k++) memory->stage_layers[k] = layers;
   return needed_bytes(shape, plan, cutoff_bytes);
 }
@@ -177,8 +180,8 @@ static double least_bytes(const struct pz_plan_memory *memory, const struct pz_s
     bytes = pz_fmax(bytes, least_stage_bytes(memory, shape, plan, stage_at(plan, i)));
   if (recompute_form(memory, plan) == PZ_RECOMPUTE_BY_STAGE || bytes > cutoff) return bytes;
   bytes = HUGE_VAL;
-  for (int64_t n = 0; n <= largest_chunk_layers(shape, plan); n++)
-    bytes = pz_fmin(bytes, bytes_with_alike(memory, shape, plan, n, pz_fmin(bytes, cutoff)));
+  for (int64_t n = 0; n <= largest_chunk_of_plan(shape, plan); n++)
+    bytes = pz_fmin(bytes, plan_bytes_with(memory, shape, plan, n, pz_fmin(bytes, cutoff)));
   return bytes;
 }
 
@@ -186,7 +189,7 @@ static double least_bytes(const struct pz_plan_memory *memory, const struct pz_s
  * recomputation if none is needed.  Returns false if no choice is within the limit. */
 static bool recompute_within(const struct pz_plan_memory *memory, const struct pz_step_shape *shape,
                              struct pz_plan *plan, double limit_bytes) {
-  int64_t layers = 0; /* the maximum over the stages */
+  int64_t layers = 0; /* the largest number that a stage requires */
   recompute_by_stage(memory, plan);
   for (int64_t i = 0; i < plan->pp; i++) {
     int64_t stage = stage_at(plan, i);
@@ -201,8 +204,8 @@ static bool recompute_within(const struct pz_plan_memory *memory, const struct p
     plan->stage_recompute = NULL;
     return true;
   }
-  int64_t most = largest_chunk_layers(shape, plan);
-  while (layers <= most && bytes_with_alike(memory, shape, plan, layers, limit_bytes) > limit_bytes)
+  int64_t most = largest_chunk_of_plan(shape, plan);
+  while (layers <= most && plan_bytes_with(memory, shape, plan, layers, limit_bytes) > limit_bytes)
     layers++;
   plan->stage_recompute = NULL;
   plan->recompute_layers = layers;
@@ -220,15 +223,15 @@ static double recompute_all_or_none(const struct pz_plan_memory *memory,
   plan->recompute_layers = 0;
   plan->recompute = PZ_RECOMPUTATION_NONE;
   /* with offloaded activations, recomputing all layers may be faster than recomputing none */
-  double none = HUGE_VAL;
+  double none_bytes = HUGE_VAL;
   if (!(plan->offload & PZ_OFFLOAD_ACTIVATIONS))
-    none = needed_bytes(shape, plan, memory->cutoff_bytes);
-  if (!minimizes_memory && none <= memory->hbm_bytes) return none;
+    none_bytes = needed_bytes(shape, plan, memory->cutoff_bytes);
+  if (!minimizes_memory && none_bytes <= memory->hbm_bytes) return none_bytes;
   plan->recompute = PZ_RECOMPUTATION_FULL;
-  double all = needed_bytes(shape, plan, memory->cutoff_bytes);
-  if (all <= none) return all;
+  double all_bytes = needed_bytes(shape, plan, memory->cutoff_bytes);
+  if (all_bytes <= none_bytes) return all_bytes;
   plan->recompute = PZ_RECOMPUTATION_NONE;
-  return none;
+  return none_bytes;
 }
 
 /* Sets full recomputation of the fewest layers that memory requires, or for the objective "memory"
@@ -256,8 +259,8 @@ static double choose_recomputed_layers(const struct pz_plan_memory *memory,
 static double choose_offloaded_layers(const struct pz_plan_memory *memory,
                                       const struct pz_step_shape *shape, struct pz_plan *plan) {
   bool minimizes_memory = memory->space->question->objective == PZ_PLAN_MEMORY;
-  int64_t most = largest_chunk_layers(shape, plan), best = -1;
-  double least = HUGE_VAL;
+  int64_t most = largest_chunk_of_plan(shape, plan), best = -1;
+  double least_needed_bytes = HUGE_VAL;
   for (int64_t n = 1; n <= most; n++) {
     plan->offload_layers = n < most ? n : 0; /* 0 stands for all */
     if (!fits_on_host(memory, shape, plan)) break;
@@ -266,14 +269,14 @@ static double choose_offloaded_layers(const struct pz_plan_memory *memory,
       continue;
     double bytes = needed_bytes(shape, plan, memory->cutoff_bytes);
     if (!minimizes_memory && bytes <= memory->hbm_bytes) return bytes;
-    if (bytes < least) {
-      least = bytes;
+    if (bytes < least_needed_bytes) {
+      least_needed_bytes = bytes;
       best = plan->offload_layers;
     }
   }
   plan->offload_layers = best;
   bool is_of_interest = minimizes_memory || memory->seeks_least;
-  return best >= 0 && is_of_interest ? least : HUGE_VAL;
+  return best >= 0 && is_of_interest ? least_needed_bytes : HUGE_VAL;
 }
 
 double pz_plan_memory_once(const struct pz_plan_memory *memory, const struct pz_step_shape *shape,

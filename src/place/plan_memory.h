@@ -10,18 +10,19 @@
 #include "core/map.h"
 #include "place/plan_space.h"
 
+/* The computation of the memory of plans, one after another. */
 struct pz_plan_memory {
   const struct pz_plan_space *space;
   double hbm_bytes;      /* usable bytes of a device (pz_usable_bytes) */
   double host_bytes;     /* usable bytes of the host per device */
-  double cutoff_bytes;   /* above this, a lower bound of the needed bytes is sufficient */
+  double cutoff_bytes;   /* if more bytes are needed, a lower bound above this is sufficient */
   bool seeks_least;      /* the least bytes are of interest even if the plan does not fit */
-  int64_t *stage_layers; /* recomputed layers of every stage of the current plan */
+  int64_t *stage_layers; /* number of recomputed layers of each stage of the current plan */
 
   /* A cache of results by plan and memory size, for searches over many chips. */
   bool caches;
   struct pz_arena cache_arena;
-  struct pz_map cache_index; /* positions in cache */
+  struct pz_map cache_index; /* from the key of a plan to the index in `cache` */
   struct pz_vec cache;       /* struct cached_memory */
 };
 

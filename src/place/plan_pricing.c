@@ -14,7 +14,8 @@
 
 /* ---- the best plans ------------------------------------------------------------------------- */
 
-/* Orders plans with the same value: returns whether plan a has less to set up than plan b. */
+/* Returns whether plan a is simpler to set up than plan b.  Decides between plans of the same
+ * value. */
 static bool is_simpler(const struct pz_plan *a, const struct pz_plan *b) {
   if (pz_plan_cp(a) != pz_plan_cp(b)) return pz_plan_cp(a) < pz_plan_cp(b);
   if (pz_plan_ep(a) != pz_plan_ep(b)) return pz_plan_ep(a) < pz_plan_ep(b);
@@ -29,8 +30,8 @@ static bool is_simpler(const struct pz_plan *a, const struct pz_plan *b) {
   return a->offload < b->offload;
 }
 
-/* Returns whether plan a is better than plan b.  A plan that comes before another one also does so
- * with lower bounds in place of its step and bytes. */
+/* Returns whether plan a is better than plan b.  This stays true if lower bounds replace the
+ * step and the bytes of plan a. */
 static bool is_before(const struct pz_plan_pricing *pricing, const struct pz_found_plan *a,
                       const struct pz_found_plan *b) {
   double a_value = pz_plan_value(pricing->space, &a->plan, a->p.step_s, a->p.needed_bytes);
@@ -78,9 +79,9 @@ void pz_plan_pricing_add(struct pz_call *call, struct pz_plan_pricing *pricing,
 
 /* ---- one plan ------------------------------------------------------------------------------- */
 
-/* Returns the bytes above which a plan is not of interest: those of the device; as long as no plan
- * fits, those of the plan that needs the least; for the objective "memory", those of the worst of
- * the best plans. */
+/* Returns the bytes above which a plan is not of interest.  These are the usable bytes of the
+ * device; as long as no plan fits, the least that a plan needed; and for the objective "memory",
+ * the bytes of the worst of the best plans. */
 static double cutoff_bytes(const struct pz_plan_pricing *pricing) {
   const struct pz_found_plans *found = &pricing->found;
   double hbm_bytes = pricing->memory->hbm_bytes;
@@ -123,7 +124,7 @@ double pz_plan_pricing_bound_s(struct pz_call *call, struct pz_plan_pricing *pri
 }
 
 /* Returns whether the lower bound of the relaxation of a plan excludes it.  The bound with all
- * overlap, which is known after the first overlap of a way, is asked first. */
+ * overlap, which is known after the first overlap of a way, is compared first. */
 static bool is_excluded_by_relaxation(struct pz_call *call, struct pz_plan_pricing *pricing,
                                       struct pz_step_shape *shape, const struct pz_plan *plan,
                                       bool full_overlap) {

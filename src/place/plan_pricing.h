@@ -12,16 +12,17 @@ struct pz_plan_pricing {
   struct pz_plan_space *space;
   struct pz_plan_memory *memory;
   struct pz_arena *results;    /* holds the recomputed layers by stage of the plans in `found` */
-  struct pz_found_plans found; /* the best plans so far */
+  struct pz_found_plans found; /* the best plans so far, best first */
   uint32_t top;                /* maximum number of best plans */
   int wanted_kind;             /* only plans of this kind (pz_plan_kind) are priced, or -1 if all */
-  double cutoff_s;             /* longer steps are not of interest, or 0 if no limit */
+  /* steps of this length or more are not of interest, or 0 if no limit */
+  double cutoff_s;
   struct pz_step_shape *least_shape; /* shape of found.least, which has not been priced */
   int64_t *least_stages;             /* recomputed layers by stage of found.least */
 
   /* Lower bounds that the ways of the current plan share; negative if they are not known yet. */
   struct pz_plan first_relaxed; /* relaxation (pz_plan_relaxed) of the way that was bounded first */
-  double first_bound_s;         /* its bound */
+  double first_bound_s;         /* the bound of first_relaxed */
   double full_overlap_bound_s;  /* bound of the current way with all overlap */
 };
 

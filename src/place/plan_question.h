@@ -11,56 +11,60 @@
 #include "core/progress.h"
 #include "step/step_model.h"
 
+/* A question for the best training plans. */
 struct pz_plan_question {
   struct pz_job job;
   /* States devices, batch, sequence length, the fields that all plans have in common (framework,
    * attention, execution etc.), the values of pinned fields, and the wanted overlap, of which every
    * plan has what its framework can overlap. */
   struct pz_plan plan;
-  /* Set of the searched fields whose value in `plan` every plan must have, also an overlap
-   * exactly. */
+  /* Set of the searched fields that every plan must have as in `plan`.  A pinned overlap must be
+   * the same exactly. */
   uint64_t pinned;
 
-  /* Whether the search also chooses the dispatcher of expert tokens and CUDA graphs, unless they
-   * are in `fixed`. */
-  bool switches;
-  uint64_t fixed; /* a set of PZ_PLAN_PIN(DISPATCHER) and PZ_PLAN_PIN(CUDA_GRAPHS) */
-  int without;    /* a set of enum pz_software that the user lacks */
+  /* The search also chooses the dispatcher of expert tokens and CUDA graphs, unless they are in
+   * fixed_features. */
+  bool searches_features;
+  uint64_t fixed_features; /* a set of PZ_PLAN_PIN(DISPATCHER) and PZ_PLAN_PIN(CUDA_GRAPHS) */
+  int without;             /* a set of enum pz_software that the user lacks */
 
   bool uniform;     /* every stage recomputes the same number of layers */
-  bool all_devices; /* no device may be idle */
-  bool even;        /* layers are divided evenly (pz_plan_chunk_layers) only */
+  bool all_devices; /* plans must use all devices */
+  bool only_even;   /* only even divisions of layers (pz_plan_chunk_layers) are searched */
 
   enum pz_plan_objective objective;
-  /* Plans are rated by their step times (1 + expected error), see step/expected_error.h. */
-  bool counted;
+  /* Plans are rated by step x (1 + expected error); see step/expected_error.h. */
+  bool counts_risk;
   /* Plans whose value is within this fraction of the best one tie with it, or 0 if none do. */
   double tie;
   double tokens,
-      deadline_s; /* a run over `tokens` must end within deadline_s, or 0 if no deadline */
-  uint32_t top;   /* number of plans to return; 0 means 1 */
+      /* a run over this number of tokens must end within deadline_s, or 0 if no deadline */
+      deadline_s;
+  uint32_t top; /* number of plans to return; 0 means 1 */
   /* Number of further plans to return, each the best of a kind (pz_plan_kind) other than the
    * simplest's. */
   uint32_t kinds;
 
-  unsigned threads;             /* 0: one per processor */
+  unsigned threads;             /* number of threads, or 0 for one per processor */
   struct pz_progress *progress; /* may be NULL; the search stops when it is cancelled */
   double end_s; /* the search stops at this time of pz_clock_s(), or 0 if no time limit */
   /* The time limit of a larger search that this one is part of, or NULL. */
   const struct pz_ending *ending;
 
-  /* A table through which finders of several threads and ranks share frontiers and tables; NULL:
-   * they do not.  Finders of the same question, whatever their chip and network, have the same
-   * number `shared_as`. */
+  /* A table through which finders of several threads and ranks share frontiers and tables, or
+   * NULL if they share nothing.  Finders of the same question, whatever their chip and network,
+   * have the same number `sharing_key`. */
   const struct pz_shared_table *shared;
-  uint32_t shared_as;
+  uint32_t sharing_key;
 };
 
+/* A plan with its prediction. */
 struct pz_found_plan {
   struct pz_plan plan; /* its stage_recompute is in the memory of the results */
   struct pz_prediction p;
 };
 
+/* The answer of a search. */
 struct pz_found_plans {
   /* The n best plans, and after them the best plans of n_kinds other kinds, each best first. */
   struct pz_found_plan *list;
@@ -97,15 +101,9 @@ enum {
   PZ_OFFLOAD_KIND = 32
 };
 
-/* True if a field of the question is not pinned, or is pinned to the value v. */
-#define PZ_PLAN_ALLOWS(q, ID, field, v) (!((q)->pinned & PZ_PLAN_PIN(ID)) || (q)->plan.field == (v))
-
-/* Returns whether the search has to stop, because it was cancelled or its time is over. */
-static inline bool pz_plan_question_over(const struct pz_plan_question *question) {
-  return pz_progress_stopped(question->progress) ||
-         (question->end_s > 0 && pz_clock_s() > question->end_s) ||
-         pz_ending_is_here(question->ending);
-}
+/* True if a field of the question is not pinned, or is pinned to this value. */
+#define PZ_PLAN_ALLOWS(question, ID, field, value)                                                 \
+  (!((question)->pinned & PZ_PLAN_PIN(ID)) || (question)->plan.field == (value))
 
 /* Finds the best training plan over tensor, sequence, context and expert parallelism, stages and
  * chunks, replicas, microbatch size, ZeRO stage, recomputation and offload, within memory and on

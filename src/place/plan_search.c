@@ -32,7 +32,7 @@ static const double KIND_STEP_FACTOR = 1.25;
 struct pz_plan_question pz_plan_question_make(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_plan *plan, uint64_t pinned) {
   struct pz_plan_question question = {.job = *job, .plan = *plan, .pinned = pinned, .top = 1};
-  /* the defaults are those of a plan for one device, without the fields that the search decides */
+  /* defaults follow from a plan for one device without the fields that the search decides */
   struct pz_plan defaults = *plan, none = pz_plan_default();
   uint64_t searched = pz_plan_searched();
   for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
@@ -75,7 +75,7 @@ static void check_question(struct pz_call *call, const struct pz_plan_question *
 
 enum {
   KEY_NUMBERS = 13,
-  KEY_GRID_NUMBERS = 4,      /* the first numbers are at least those of the plan's grid */
+  KEY_GRID_NUMBERS = 4,      /* the first numbers of a plan are at least those of its grid */
   KEY_RECOMPUTED_LAYERS = 7, /* index of the number of recomputed layers */
   KEY_OFFLOADED_LAYERS = 10
 };
@@ -94,13 +94,14 @@ static struct simplicity plan_simplicity(const struct pz_plan_space *space,
                                                             [PZ_RECOMPUTATION_FULL] = 4};
   struct pz_pipeline_shape shape = pz_plan_pipeline_shape(plan);
   int64_t unvalidated = 0, recomputed = 0, offloaded = 0;
-  if (space->question->counted)
+  if (space->question->counts_risk)
     unvalidated = pz_risk_unseen(&space->risk, pz_plan_features(plan, &space->features), NULL);
-  for (int64_t j = 0; plan->offload && j < plan->pp * plan->vpp; j++)
-    offloaded += pz_plan_offloaded_layers(plan, pz_plan_chunk_layers(plan, space->n_layers, j));
-  for (int64_t j = 0; plan->recompute == PZ_RECOMPUTATION_FULL && j < plan->pp * plan->vpp; j++)
-    recomputed += pz_plan_recomputed_layers(plan, pz_pipeline_stage_of(&shape, (uint32_t)j),
-                                            pz_plan_chunk_layers(plan, space->n_layers, j));
+  for (int64_t chunk = 0; plan->offload && chunk < plan->pp * plan->vpp; chunk++)
+    offloaded += pz_plan_offloaded_layers(plan, pz_plan_chunk_layers(plan, space->n_layers, chunk));
+  for (int64_t chunk = 0; plan->recompute == PZ_RECOMPUTATION_FULL && chunk < plan->pp * plan->vpp;
+       chunk++)
+    recomputed += pz_plan_recomputed_layers(plan, pz_pipeline_stage_of(&shape, (uint32_t)chunk),
+                                            pz_plan_chunk_layers(plan, space->n_layers, chunk));
   return (struct simplicity){
       {unvalidated,
        (plan->tp > 1) + (pz_plan_cp(plan) > 1) + (pz_plan_ep(plan) > 1) + (plan->pp > 1),
@@ -121,7 +122,7 @@ static int compare_simplicity(const struct simplicity *a, const struct simplicit
 /* A search for the simplest plan whose value is within the limit. */
 struct tie_search {
   struct pz_plan_pricing *pricing;
-  double limit; /* of the value */
+  double limit_value; /* largest value that ties with the best plan */
   struct simplicity simplest;
 };
 
@@ -130,11 +131,11 @@ static bool ties_with_best(const struct tie_search *ties, const struct pz_plan *
                            double step_s) {
   double cutoff_s = ties->pricing->cutoff_s;
   bool in_time = !(cutoff_s > 0) || step_s <= cutoff_s;
-  return in_time && pz_plan_value(ties->pricing->space, plan, step_s, 0) <= ties->limit;
+  return in_time && pz_plan_value(ties->pricing->space, plan, step_s, 0) <= ties->limit_value;
 }
 
-/* Tries a plan in one way: keeps it if it is simpler than the simplest so far, ties with the best
- * plan, and fits. */
+/* Tries a plan in one way.  Keeps it if it is simpler than the simplest plan so far, ties with
+ * the best plan, and fits. */
 static void try_simpler_way(struct pz_call *call, struct tie_search *ties,
                             struct pz_step_shape *shape, struct pz_plan *plan) {
   struct pz_plan_pricing *pricing = ties->pricing;
@@ -142,30 +143,30 @@ static void try_simpler_way(struct pz_call *call, struct tie_search *ties,
   const struct pz_plan_question *question = pricing->space->question;
   bool open_offload = pz_plan_offload_is_open(question, plan);
   bool open_recompute = plan->recompute == PZ_RECOMPUTATION_FULL && !open_offload;
-  struct simplicity key = plan_simplicity(pricing->space, plan);
-  /* Before memory has chosen the layers, only the numbers up to theirs are known.  At least one
-   * layer is recomputed, because no recomputation is a way of its own, unless full recomputation is
-   * pinned. */
+  struct simplicity simplicity = plan_simplicity(pricing->space, plan);
+  /* Before memory has chosen the layers, only the numbers up to that of the layers are known.
+   * At least one layer is recomputed, because no recomputation is a way of its own, unless full
+   * recomputation is pinned. */
   int n_known = KEY_NUMBERS;
   if (open_recompute) {
-    key.number[KEY_RECOMPUTED_LAYERS] = !(question->pinned & PZ_PLAN_PIN(RECOMPUTE));
+    simplicity.number[KEY_RECOMPUTED_LAYERS] = !(question->pinned & PZ_PLAN_PIN(RECOMPUTE));
     n_known = KEY_RECOMPUTED_LAYERS + 1;
   } else if (open_offload) {
     n_known = KEY_OFFLOADED_LAYERS;
   }
-  if (compare_simplicity(&key, &ties->simplest, n_known) > 0) return;
+  if (compare_simplicity(&simplicity, &ties->simplest, n_known) > 0) return;
   struct pz_plan relaxed = pz_plan_relaxed(plan);
   if (!ties_with_best(ties, plan, pz_plan_pricing_bound_s(call, pricing, shape, &relaxed))) return;
   memory->cutoff_bytes = memory->hbm_bytes;
   memory->seeks_least = false;
   if (pz_plan_memory_bytes(call, memory, shape, plan) > memory->hbm_bytes) return;
-  key = plan_simplicity(pricing->space, plan);
-  if (compare_simplicity(&key, &ties->simplest, KEY_NUMBERS) >= 0) return;
-  struct pz_found_plan one = {.plan = *plan};
-  one.p = pz_step_price(call, shape->model, plan, NULL);
-  if (!ties_with_best(ties, plan, one.p.step_s)) return;
-  ties->simplest = key;
-  pricing->found.simplest = pz_plan_pricing_copy(call, pricing, &one);
+  simplicity = plan_simplicity(pricing->space, plan);
+  if (compare_simplicity(&simplicity, &ties->simplest, KEY_NUMBERS) >= 0) return;
+  struct pz_found_plan found = {.plan = *plan};
+  found.p = pz_step_price(call, shape->model, plan, NULL);
+  if (!ties_with_best(ties, plan, found.p.step_s)) return;
+  ties->simplest = simplicity;
+  pricing->found.simplest = pz_plan_pricing_copy(call, pricing, &found);
 }
 
 /* Tries a plan of a grid in all its ways. */
@@ -200,23 +201,23 @@ static void find_simplest(struct pz_call *call, void *ctx) {
   struct pz_plan_space *space = pricing->space;
   const struct pz_plan_question *question = space->question;
   const struct pz_found_plan *best = &pricing->found.list[0];
-  double value = pz_plan_value(space, &best->plan, best->p.step_s, best->p.needed_bytes);
+  double best_value = pz_plan_value(space, &best->plan, best->p.step_s, best->p.needed_bytes);
   struct tie_search ties = {.pricing = pricing,
-                            .limit = value * (1 + question->tie),
+                            .limit_value = best_value * (1 + question->tie),
                             .simplest = plan_simplicity(space, &best->plan)};
-  struct tie_grid *list = pz_alloc(call, space->grids.n, sizeof *list);
-  uint32_t n = 0;
+  struct tie_grid *tie_grids = pz_alloc(call, space->grids.n, sizeof *tie_grids);
+  uint32_t n_ties = 0;
   for (uint32_t i = 0; i < space->grids.n; i++) {
     const struct pz_plan_grid *grid = pz_grid_at(space, i);
-    if (grid->bound > ties.limit) continue;
+    if (grid->bound > ties.limit_value) continue;
     struct pz_plan plan = pz_plan_grid_plan(space, grid);
-    list[n++] = (struct tie_grid){plan_simplicity(space, &plan), i};
+    tie_grids[n_ties++] = (struct tie_grid){plan_simplicity(space, &plan), i};
   }
-  qsort(list, n, sizeof *list, by_simplicity);
-  pz_plan_begin_progress(call, question, "simplest", "grids", n);
-  for (uint32_t i = 0; i < n; i++) {
-    if (compare_simplicity(&list[i].key, &ties.simplest, KEY_GRID_NUMBERS) > 0) break;
-    pz_plan_grid_visit(call, space, pz_grid_at(space, list[i].grid), false, try_simpler_plan,
+  qsort(tie_grids, n_ties, sizeof *tie_grids, by_simplicity);
+  pz_plan_begin_progress(call, question, "simplest", "grids", n_ties);
+  for (uint32_t i = 0; i < n_ties; i++) {
+    if (compare_simplicity(&tie_grids[i].key, &ties.simplest, KEY_GRID_NUMBERS) > 0) break;
+    pz_plan_grid_visit(call, space, pz_grid_at(space, tie_grids[i].grid), false, try_simpler_plan,
                        &ties);
     pz_progress_add(question->progress, 1);
   }
@@ -224,9 +225,10 @@ static void find_simplest(struct pz_call *call, void *ctx) {
 
 /* ---- the best plans ------------------------------------------------------------------------- */
 
+/* The loop that prices all grids. */
 struct grid_loop {
   struct pz_plan_pricing *pricing;
-  const struct pz_plan_grid *grid; /* the one that is being priced */
+  const struct pz_plan_grid *grid; /* the grid that is being priced */
 };
 
 /* Prices all grids in their order. */
@@ -274,23 +276,24 @@ static void price_grids(struct pz_call *call, struct pz_plan_pricing *pricing) {
 
 /* ---- other kinds ---------------------------------------------------------------------------- */
 
-/* Finds the best plan of a kind (pz_plan_kind), with a step that is not much longer than the best.
- * Returns whether one fits. */
-static bool find_best_of_kind(struct pz_call *call, const struct pz_plan_pricing *all, int kind,
-                              struct pz_found_plan *best) {
-  struct pz_plan_space *space = all->space;
-  struct pz_plan_pricing pricing = *all;
-  double limit_s = KIND_STEP_FACTOR * all->found.list[0].p.step_s;
+/* Finds the best plan of a kind (pz_plan_kind), with a step that is not much longer than the
+ * best.  Returns whether such a plan fits. */
+static bool find_best_of_kind(struct pz_call *call, const struct pz_plan_pricing *main_pricing,
+                              int kind, struct pz_found_plan *best) {
+  struct pz_plan_space *space = main_pricing->space;
+  struct pz_plan_pricing pricing = *main_pricing;
+  double limit_s = KIND_STEP_FACTOR * main_pricing->found.list[0].p.step_s;
   pricing.found = (struct pz_found_plans){.list = best};
   pricing.top = 1;
   pricing.wanted_kind = kind;
-  pricing.cutoff_s = all->cutoff_s > 0 ? pz_fmin(all->cutoff_s, limit_s) : limit_s;
+  pricing.cutoff_s =
+      main_pricing->cutoff_s > 0 ? pz_fmin(main_pricing->cutoff_s, limit_s) : limit_s;
   for (uint32_t i = 0; i < space->grids.n; i++) {
     const struct pz_plan_grid *grid = pz_grid_at(space, i);
     struct pz_plan plan = pz_plan_grid_plan(space, grid);
     bool can_have_degrees = !((pz_plan_kind(&plan) ^ kind) & PZ_GRID_KINDS);
     if (!can_have_degrees || !pz_plan_pricing_promises(&pricing, grid)) continue;
-    if (kind & PZ_ZERO_3_KIND) { /* which the framework may lack for the degrees of the grid */
+    if (kind & PZ_ZERO_3_KIND) { /* the framework may lack ZeRO 3 for the degrees of the grid */
       plan.zero = 3;
       pz_plan_set_derived(space, &plan);
       if (!pz_rule_group_allows(&space->rules, PZ_RULE_SHARDS, &plan, &space->model)) continue;
@@ -319,12 +322,12 @@ static void find_kinds(struct pz_call *call, void *ctx) {
     bool offloads = kind & PZ_OFFLOAD_KIND;
     if (kind == pz_plan_kind(&found->simplest.plan)) continue;
     if (offloads && !pricing->space->question->plan.offload) continue;
-    struct pz_found_plan one;
-    if (!find_best_of_kind(call, pricing, kind, &one)) continue;
+    struct pz_found_plan best;
+    if (!find_best_of_kind(call, pricing, kind, &best)) continue;
     uint32_t at = found->n + found->n_kinds;
-    for (; at > found->n && has_less_value(pricing->space, &one, &list[at - 1]); at--)
+    for (; at > found->n && has_less_value(pricing->space, &best, &list[at - 1]); at--)
       list[at] = list[at - 1];
-    list[at] = one;
+    list[at] = best;
     found->n_kinds++;
   }
 }
@@ -371,7 +374,7 @@ static void search_space(struct pz_call *call, void *ctx) {
 struct pz_found_plans *pz_find_plans(struct pz_call *call,
                                      const struct pz_plan_question *question) {
   struct pz_found_plans *found = pz_alloc(call, 1, sizeof *found);
-  /* a border of its own releases the working memory of the search; the results are in that of the
+  /* its own border releases the working memory of the search; results are in the memory of the
    * call */
   struct space_search search = {question, call->arena, found};
   struct pz_error err = {0};

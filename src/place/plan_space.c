@@ -30,13 +30,17 @@ enum { MAX_PROBED_REPLICAS = 1 << 20 };
  * make it when it is needed. */
 enum { MAX_OPEN_MODELS = 1024 };
 
-/* Numbers of layers of the first and the last chunk; 0, 0 stands for the even division. */
+/* Numbers of layers of the first and the last chunk, or two zeroes for the even division. */
 struct plan_division {
   int64_t first, last;
 };
 
 void pz_plan_space_check_stop(struct pz_call *call, const struct pz_plan_space *space) {
-  if (pz_plan_question_over(space->question)) pz_raise(call, PZ_STOPPED, "stopped");
+  const struct pz_plan_question *question = space->question;
+  bool is_time_over = question->end_s > 0 && pz_clock_s() > question->end_s;
+  if (pz_progress_stopped(question->progress) || is_time_over ||
+      pz_ending_is_here(question->ending))
+    pz_raise(call, PZ_STOPPED, "stopped");
 }
 
 /* Ends the phase of a progress; a pz_close_fn. */
@@ -122,16 +126,16 @@ static bool has_variant(const struct pz_plan_space *space, const struct pz_step_
 static void list_variants(struct pz_plan_space *space) {
   const struct pz_plan_question *question = space->question;
   const struct pz_plan *given = &question->plan;
-  uint64_t open = question->switches ? ~question->fixed : 0;
+  uint64_t open_fields = question->searches_features ? ~question->fixed_features : 0;
   int graphs = given->cuda_graphs;
   unsigned dispatchers = 0;
-  if (open & PZ_PLAN_PIN(DISPATCHER) && space->model.experts)
+  if (open_fields & PZ_PLAN_PIN(DISPATCHER) && space->model.experts)
     dispatchers = pz_framework_dispatchers(given->framework, question->job.chip, question->without);
-  if (open & PZ_PLAN_PIN(CUDA_GRAPHS))
+  if (open_fields & PZ_PLAN_PIN(CUDA_GRAPHS))
     graphs = pz_framework_graph_modules(given->framework, question->job.chip, &space->model,
                                         question->without);
   for (int i = -1; i < PZ_DISPATCHERS; i++) {
-    int dispatcher = i < 0 ? given->dispatcher : i; /* the given one comes first */
+    int dispatcher = i < 0 ? given->dispatcher : i; /* the given dispatcher comes first */
     if (i >= 0 && (i == given->dispatcher || !(dispatchers >> i & 1))) continue;
     space->variant[space->n_variants++] = (struct pz_plan_variant){dispatcher, given->cuda_graphs};
     if (graphs && graphs != given->cuda_graphs)
@@ -178,25 +182,28 @@ static double microbatch_in_order_s(struct pz_call *call, const struct pz_plan_s
 static double fastest_microbatch_s(struct pz_call *call, const struct pz_plan_space *space,
                                    struct pz_step_shape *shape, uint32_t variant,
                                    int64_t microbatches) {
-  static const enum pz_pipeline_order hiding[] = {PZ_PIPELINE_DUALPIPE_V, PZ_PIPELINE_DUALPIPE};
+  static const enum pz_pipeline_order hiding_orders[] = {PZ_PIPELINE_DUALPIPE_V,
+                                                         PZ_PIPELINE_DUALPIPE};
   double least_s =
       microbatch_in_order_s(call, space, shape, variant, microbatches, PZ_PIPELINE_1F1B);
-  for (size_t i = 0; i < sizeof hiding / sizeof *hiding && shape->ep > 1; i++) {
-    if (!(space->pipeline_orders >> hiding[i] & 1)) continue;
-    double s = microbatch_in_order_s(call, space, shape, variant, microbatches, hiding[i]);
-    least_s = pz_fmin(least_s, s);
+  for (size_t i = 0; i < sizeof hiding_orders / sizeof *hiding_orders && shape->ep > 1; i++) {
+    if (!(space->pipeline_orders >> hiding_orders[i] & 1)) continue;
+    double order_s =
+        microbatch_in_order_s(call, space, shape, variant, microbatches, hiding_orders[i]);
+    least_s = pz_fmin(least_s, order_s);
   }
   return least_s;
 }
 
 void pz_step_shape_time(struct pz_call *call, const struct pz_plan_space *space,
                         struct pz_step_shape *shape) {
-  for (uint32_t v = 0; v < space->n_variants; v++) {
-    struct pz_shape_time *time = &shape->time[v];
-    if (!has_variant(space, shape, v)) continue;
-    time->several_s = fastest_microbatch_s(call, space, shape, v, 2);
+  for (uint32_t variant = 0; variant < space->n_variants; variant++) {
+    struct pz_shape_time *time = &shape->time[variant];
+    if (!has_variant(space, shape, variant)) continue;
+    time->several_s = fastest_microbatch_s(call, space, shape, variant, 2);
     time->single_s = time->several_s;
-    if (!shape->always_several) time->single_s = fastest_microbatch_s(call, space, shape, v, 1);
+    if (!shape->always_several)
+      time->single_s = fastest_microbatch_s(call, space, shape, variant, 1);
   }
 }
 
@@ -206,14 +213,13 @@ double pz_plan_value(const struct pz_plan_space *space, const struct pz_plan *pl
                      double needed_bytes) {
   const struct pz_plan_question *question = space->question;
   if (question->objective == PZ_PLAN_MEMORY) return needed_bytes;
-  if (question->counted)
+  if (question->counts_risk)
     step_s *= 1 + pz_risk_error(&space->risk, pz_plan_features(plan, &space->features));
   if (question->objective == PZ_PLAN_COST) return step_s * (double)pz_plan_devices(plan);
   return step_s;
 }
 
-/* Determines the features that all plans have in common, and the expected errors that features
- * bring. */
+/* Determines the features that all plans share, and the expected error of each feature. */
 static void find_risk(struct pz_plan_space *space, const struct pz_step_model *model) {
   const struct pz_plan_question *question = space->question;
   space->features = (struct pz_feature_context){.experts = space->model.experts > 0,
@@ -225,7 +231,7 @@ static void find_risk(struct pz_plan_space *space, const struct pz_step_model *m
       space->features.scans |= pz_op_is_scan(op->kind);
       space->features.sparse |= strncmp(op->name, "index_", 6) == 0;
     }
-  if (!question->counted) return;
+  if (!question->counts_risk) return;
   bool one_node = question->plan.devices <= space->devices_per_node;
   struct pz_risk_question risk = {.chip = question->job.chip,
                                   .net = one_node ? NULL : question->job.net,
@@ -246,7 +252,8 @@ void pz_plan_set_derived(const struct pz_plan_space *space, struct pz_plan *plan
     (void)pz_rule_list_overlap(&space->rules, plan, &space->model);
 }
 
-/* Sets the recomputation of a plan, of all layers unless memory chooses their number later. */
+/* Sets the recomputation of a plan: of all layers, unless their number is chosen later by
+ * memory. */
 static void set_recompute(struct pz_plan *plan, enum pz_recomputation recompute) {
   plan->recompute = (int)recompute;
   plan->recompute_layers = 0;
@@ -324,20 +331,20 @@ static bool has_smaller_state(const struct pz_plan_space *space, const struct pz
 static const int optional_overlap[] = {0, PZ_OVERLAP_EP, PZ_OVERLAP_TP,
                                        PZ_OVERLAP_EP | PZ_OVERLAP_TP};
 
-/* Determines in which ways a plan can be run, which the plain rules of the framework allow, and
- * stores them in space->ways.  A plan with ZeRO but without replicas has only ways that it does not
- * have without ZeRO, or whose state ZeRO reduces. */
+/* Determines in which ways a plan that the plain rules of the framework allow can be run, and
+ * stores them in space->ways.  A plan with ZeRO but without replicas has only ways that it does
+ * not have without ZeRO, or whose state ZeRO reduces. */
 static void find_ways(struct pz_plan_space *space, struct pz_plan *plan) {
   bool shards_nothing =
       plan->zero && has_no_replicas(plan) && !(space->question->pinned & PZ_PLAN_PIN(ZERO));
-  bool can_shard = true, asked = false; /* the rules about sharding are the same for all ways */
+  bool can_shard = true, asked = false; /* rules about sharding do not depend on the way */
   space->ways.n = 0;
   for (size_t i = 0; i < space->n_ways; i++) {
     space->ways.allowed[i] = false;
     bool has_recomputation = space->recomputations >> space->way[i].recompute & 1;
     if (!has_recomputation || (asked && !can_shard)) continue;
     set_way(space, plan, &space->way[i]);
-    /* only the overlap of experts depends on the recomputation */
+    /* without expert parallelism the overlap does not depend on the way */
     if (!asked || plan->ep > 1) pz_plan_set_derived(space, plan);
     if (!asked)
       can_shard = pz_rule_group_allows(&space->rules, PZ_RULE_SHARDS, plan, &space->model);
@@ -349,9 +356,9 @@ static void find_ways(struct pz_plan_space *space, struct pz_plan *plan) {
       unsharded.zero = 0;
       space->ways.allowed[i] = !set_allowed_way(space, &unsharded, &space->way[i]);
     }
-    for (size_t k = 0; k < space->n_overlaps && space->ways.allowed[i]; k++)
-      space->ways.n +=
-          (pz_plan_effective_overlap(plan) & optional_overlap[k]) == optional_overlap[k];
+    for (size_t overlap = 0; overlap < space->n_overlaps && space->ways.allowed[i]; overlap++)
+      space->ways.n += (pz_plan_effective_overlap(plan) & optional_overlap[overlap]) ==
+                       optional_overlap[overlap];
   }
 }
 
@@ -376,21 +383,21 @@ static void list_ways(struct pz_plan_space *space) {
   bool activations = plan->offload & PZ_OFFLOAD_ACTIVATIONS;
   bool always_activations = activations && (plan->offload_layers || plan->offload_modules);
   int fractions = optimizer && !(plan->offload_fraction > 0) ? PZ_PLAN_FRACTIONS : 1;
-  bool tries_less_overlap = space->question->switches && space->question->counted &&
+  bool tries_less_overlap = space->question->searches_features && space->question->counts_risk &&
                             !(space->question->pinned & PZ_PLAN_PIN(OVERLAP));
   space->n_overlaps = tries_less_overlap ? sizeof optional_overlap / sizeof *optional_overlap : 1;
   space->n_ways = 0;
   for (int quarter = 0; quarter < fractions; quarter++)
-    for (int a = always_activations; a <= activations; a++)
+    for (int offloads = always_activations; offloads <= activations; offloads++)
       for (size_t i = 0; i < PZ_PLAN_RECOMPUTATIONS; i++)
         space->way[space->n_ways++] = (struct pz_plan_way){
-            recomputations[i], a, fractions > 1 ? quarter / 4.0 : plan->offload_fraction};
+            recomputations[i], offloads, fractions > 1 ? quarter / 4.0 : plan->offload_fraction};
 }
 
 /* ---- what the framework supports ------------------------------------------------------------ */
 
-/* Returns a plan to find out what the framework supports: its degrees satisfy every divisibility
- * rule. */
+/* Returns a plan whose degrees satisfy every divisibility rule, with which a framework is probed
+ * for what it supports. */
 static struct pz_plan probe_plan(const struct pz_plan_space *space, int64_t pp, int zero) {
   struct pz_plan plan = space->question->plan;
   plan.tp = plan.cp = plan.ep = plan.mbs = plan.vpp = 1;
@@ -404,7 +411,7 @@ static struct pz_plan probe_plan(const struct pz_plan_space *space, int64_t pp, 
   return plan;
 }
 
-/* Returns whether the framework can run a probe with the overlap that it has there. */
+/* Returns whether the framework can run a probe, with the overlap that the framework has for it. */
 static bool framework_runs_probe(struct pz_plan *plan, const struct pz_model_shape *model) {
   plan->overlap = pz_framework_overlap(plan, model);
   return pz_framework_can_run(plan, model, NULL);
@@ -414,25 +421,25 @@ static bool framework_runs_probe(struct pz_plan *plan, const struct pz_model_sha
  * every second layer is no better than full recomputation of a chosen number of layers, and is left
  * out if the framework can choose the number. */
 static unsigned find_recomputations(const struct pz_plan_space *space) {
-  unsigned set = 0;
+  unsigned recomputations = 0;
   if (space->question->pinned & PZ_PLAN_PIN(RECOMPUTE))
     return 1U << space->question->plan.recompute;
-  for (int r = 0; r < PZ_RECOMPUTATIONS; r++)
+  for (int mode = 0; mode < PZ_RECOMPUTATIONS; mode++)
     for (int zero = 0; zero <= 3; zero++) {
       struct pz_plan plan = probe_plan(space, 1, zero);
       bool chooses_layers = pz_framework_recompute_form(&plan) != PZ_RECOMPUTE_ALL;
-      set_recompute(&plan, (enum pz_recomputation)r);
-      if (r == PZ_RECOMPUTATION_HALF && chooses_layers) continue;
-      if (framework_runs_probe(&plan, NULL)) set |= 1U << r;
+      set_recompute(&plan, (enum pz_recomputation)mode);
+      if (mode == PZ_RECOMPUTATION_HALF && chooses_layers) continue;
+      if (framework_runs_probe(&plan, NULL)) recomputations |= 1U << mode;
     }
-  return set;
+  return recomputations;
 }
 
 /* Returns the set of pipeline orders that the framework has.  GPipe is no better than 1F1B and is
  * used only if it is pinned. */
 static unsigned find_pipeline_orders(const struct pz_plan_space *space) {
   struct pz_model_shape any_size = space->model;
-  unsigned set = 0;
+  unsigned orders = 0;
   any_size.tied = false;
   any_size.layers = 0;
   for (int i = 0; i < PZ_PIPELINES; i++)
@@ -442,9 +449,9 @@ static unsigned find_pipeline_orders(const struct pz_plan_space *space) {
       plan.vpp = chunks ? chunks : 2;
       plan.pipeline = i;
       if (i == PZ_PIPELINE_GPIPE && !(space->question->pinned & PZ_PLAN_PIN(PIPELINE))) continue;
-      if (framework_runs_probe(&plan, &any_size)) set |= 1U << i;
+      if (framework_runs_probe(&plan, &any_size)) orders |= 1U << i;
     }
-  return set;
+  return orders;
 }
 
 /* ---- shapes --------------------------------------------------------------------------------- */
@@ -458,12 +465,12 @@ static bool framework_can_run(const struct pz_plan_space *space,
   int64_t shard = pz_max(plan.shard, 1);
   const int64_t replicas[] = {1,     shape->ep,         2 * shape->ep,
                               shard, shard / shape->cp, 2 * shard * shape->ep};
-  for (size_t r = 0; r < sizeof replicas / sizeof *replicas; r++)
+  for (size_t index = 0; index < sizeof replicas / sizeof *replicas; index++)
     for (int zero = 0; zero <= 3; zero++)
       for (int64_t pp = 1; pp <= 2; pp++) {
         plan.pp = pp;
         plan.zero = zero;
-        plan.dp = pz_max(pz_min(replicas[r], MAX_PROBED_REPLICAS), 1);
+        plan.dp = pz_max(pz_min(replicas[index], MAX_PROBED_REPLICAS), 1);
         plan.batch = 4 * plan.mbs * plan.dp;
         if (pp > 1 && space->n_layers < 2) continue;
         for (size_t k = 0; k < space->n_ways; k++)
@@ -529,13 +536,13 @@ static void list_shapes(struct pz_call *call, struct pz_plan_space *space,
             }
 }
 
-/* Shapes that are opened in parallel, each with the error if the layers of the model do not allow
- * it. */
+/* Shapes that are opened in parallel. */
 struct shape_opening {
   struct pz_plan_space *space;
-  struct pz_error *refusal; /* by shape */
+  struct pz_error *refusal; /* the error of each shape that the layers of the model do not allow */
 };
 
+/* A shape that is opened within a border. */
 struct opened_shape {
   struct pz_plan_space *space;
   struct pz_step_shape *shape;
@@ -595,7 +602,7 @@ struct pz_plan pz_plan_grid_plan(const struct pz_plan_space *space,
                                  const struct pz_plan_grid *grid) {
   struct pz_plan plan = pz_step_shape_plan(space->question, pz_shape_at(space, grid->shape));
   set_variant(space, grid->variant, &plan);
-  plan.overlap = 0; /* so that the value is a lower bound: overlaps only add expected error */
+  plan.overlap = 0; /* because overlaps only add expected error, the value is a lower bound */
   plan.pp = grid->pp;
   plan.dp = grid->dp;
   return plan;
@@ -615,25 +622,25 @@ double pz_plan_grid_bound_s(const struct pz_plan_question *question,
  * same part of several nodes, the largest power of two of their devices (for example 64 of a domain
  * of 72). */
 static bool fills_nodes(const struct pz_plan_space *space, int64_t devices) {
-  int64_t part = 1, available = space->question->plan.devices, node = space->devices_per_node;
-  while (2 * part <= node) part *= 2;
+  int64_t node_part = 1, available = space->question->plan.devices, node = space->devices_per_node;
+  while (2 * node_part <= node) node_part *= 2;
   if (devices > available || (space->question->all_devices && devices != available)) return false;
   if (devices <= node || devices % node == 0) return true;
-  int64_t most_parts = available % node ? available / part : available / node;
-  return devices % part == 0 && devices / part <= most_parts;
+  int64_t most_parts = available % node ? available / node_part : available / node;
+  return devices % node_part == 0 && devices / node_part <= most_parts;
 }
 
 /* Appends a grid in all variants, if question and nodes allow its stages and replicas. */
 static void add_grid(struct pz_call *call, struct pz_plan_space *space, struct pz_plan_grid grid) {
   const struct pz_plan_question *question = space->question;
   const struct pz_step_shape *shape = pz_shape_at(space, grid.shape);
-  int64_t group = shape->tp * shape->cp;
+  int64_t group_devices = shape->tp * shape->cp;
   if (!PZ_PLAN_ALLOWS(question, PP, pp, grid.pp) || !PZ_PLAN_ALLOWS(question, DP, dp, grid.dp))
     return;
   if (question->plan.batch % (grid.dp * shape->mbs)) return;
   struct pz_plan plan = pz_plan_grid_plan(space, &grid);
-  bool experts_divide = group * grid.dp % (pz_plan_ep(&plan) * pz_plan_etp(&plan)) == 0;
-  if (!experts_divide || !fills_nodes(space, group * grid.pp * grid.dp)) return;
+  bool experts_divide = group_devices * grid.dp % (pz_plan_ep(&plan) * pz_plan_etp(&plan)) == 0;
+  if (!experts_divide || !fills_nodes(space, group_devices * grid.pp * grid.dp)) return;
   for (grid.variant = 0; grid.variant < space->n_variants; grid.variant++) {
     if (!has_variant(space, shape, grid.variant)) continue;
     plan = pz_plan_grid_plan(space, &grid);
@@ -648,13 +655,13 @@ static void list_grids(struct pz_call *call, struct pz_plan_space *space) {
   const struct pz_plan_question *question = space->question;
   for (uint32_t i = 0; i < space->shapes.n; i++) {
     const struct pz_step_shape *shape = pz_shape_at(space, i);
-    int64_t group = shape->tp * shape->cp;
-    int64_t most_pp = pz_min(space->n_layers, question->plan.devices / group);
+    int64_t group_devices = shape->tp * shape->cp;
+    int64_t most_pp = pz_min(space->n_layers, question->plan.devices / group_devices);
     pz_plan_space_check_stop(call, space);
     for (int64_t pp = 1; pp <= most_pp; pp++)
-      for (uint32_t d = 0; d < space->divisors.n; d++) {
-        int64_t dp = *pz_vec_at(&space->divisors, int64_t, d);
-        if (dp > question->plan.devices / (group * pp)) break;
+      for (uint32_t index = 0; index < space->divisors.n; index++) {
+        int64_t dp = *pz_vec_at(&space->divisors, int64_t, index);
+        if (dp > question->plan.devices / (group_devices * pp)) break;
         add_grid(call, space, (struct pz_plan_grid){.shape = i, .pp = pp, .dp = dp});
       }
   }
@@ -676,8 +683,8 @@ void pz_plan_grids_sort(struct pz_vec *grids) {
 
 /* ---- plans of a grid ------------------------------------------------------------------------ */
 
-/* Returns whether question and framework have a pipeline order for the plan's number of chunks.
- * With a single stage all orders are the same and count as 1F1B. */
+/* Returns whether question and framework allow a pipeline order with the plan's number of
+ * chunks.  With a single stage all orders are the same and count as 1F1B. */
 static bool has_order(const struct pz_plan_space *space, const struct pz_plan *plan,
                       enum pz_pipeline_order order) {
   uint32_t chunks = pz_pipeline_chunks(order);
@@ -707,8 +714,8 @@ static bool can_shard(const struct pz_plan_space *space, const struct pz_plan *p
   return !has_no_replicas(plan) || plan->zero <= 1;
 }
 
-/* Returns whether the plan has ZeRO stage 0 although stage 1 is possible, which needs less time and
- * less memory. */
+/* Returns whether the plan has ZeRO stage 0 although stage 1, which needs less time and memory,
+ * is possible. */
 static bool is_dominated_by_zero_1(const struct pz_plan_space *space, const struct pz_plan *plan) {
   struct pz_plan sharded = *plan;
   sharded.zero = 1;
@@ -717,23 +724,27 @@ static bool is_dominated_by_zero_1(const struct pz_plan_space *space, const stru
          set_allowed_way(space, &sharded, &space->way[0]);
 }
 
-/* Lists the divisions of the layers among the chunks: the even one, and those with m layers in
- * every chunk between the first and the last, where m is the rounded-up mean or one more, and the
- * first and the last chunk share the remaining layers in every way with at most m each. */
+/* Lists the divisions of the layers among the chunks: the even one, and those in which every
+ * chunk between the first and the last has middle_layers, the rounded-up mean or one more.  The
+ * first and the last chunk then share the remaining layers in every way with at most
+ * middle_layers each. */
 static void list_divisions(struct pz_call *call, struct pz_plan_space *space,
                            const struct pz_plan *plan) {
   int64_t layers = space->n_layers, chunks = plan->pp * plan->vpp;
-  int64_t mean = pz_ceil_div(layers, chunks);
+  int64_t mean_layers = pz_ceil_div(layers, chunks);
   int64_t even_first = pz_plan_chunk_layers(plan, layers, 0);
   int64_t even_last = pz_plan_chunk_layers(plan, layers, chunks - 1);
   space->divisions.n = 0;
   pz_append(call, &space->divisions, NULL);
-  if (space->question->even || chunks == 1) return;
-  for (int64_t m = mean; m <= mean + (chunks > 2); m++) {
-    int64_t rest = layers - (chunks - 2) * m, most = chunks == 2 ? layers - 1 : m;
-    for (int64_t first = pz_max(1, rest - most); first <= pz_min(most, rest - 1); first++) {
-      struct plan_division division = {first, rest - first};
-      bool is_even = first == even_first && rest - first == even_last;
+  if (space->question->only_even || chunks == 1) return;
+  for (int64_t middle_layers = mean_layers; middle_layers <= mean_layers + (chunks > 2);
+       middle_layers++) {
+    int64_t end_layers = layers - (chunks - 2) * middle_layers,
+            most = chunks == 2 ? layers - 1 : middle_layers;
+    for (int64_t first = pz_max(1, end_layers - most); first <= pz_min(most, end_layers - 1);
+         first++) {
+      struct plan_division division = {first, end_layers - first};
+      bool is_even = first == even_first && end_layers - first == even_last;
       if (!is_even) pz_append(call, &space->divisions, &division);
     }
   }
@@ -744,7 +755,7 @@ struct grid_visit {
   bool dominant;
   pz_plan_fn *fn;
   void *ctx;
-  uint64_t plans; /* number of plans in all their ways */
+  uint64_t plans; /* number of plans, each counted in all its ways */
   /* Answers of the rules for plans with several chunks per stage, by pipeline order and ZeRO
    * stage.  For dense models they do not depend on the number of chunks. */
   struct pz_plan_ways ways[PZ_PIPELINES][4];
@@ -758,7 +769,7 @@ static void visit_chunks(struct pz_call *call, struct pz_plan_space *space,
                          struct pz_step_shape *shape, struct pz_plan *plan,
                          struct grid_visit *visit) {
   int order = plan->pipeline;
-  bool can_cache = plan->vpp > 1 && !space->model.experts && !space->rules.divides;
+  bool can_cache = plan->vpp > 1 && !space->model.experts && !space->rules.depends_on_division;
   bool is_cached = can_cache && visit->is_cached[order];
   set_way(space, plan, &space->way[0]);
   plan->zero = 0;
@@ -774,7 +785,7 @@ static void visit_chunks(struct pz_call *call, struct pz_plan_space *space,
     if (is_cached) space->ways = visit->ways[order][plan->zero];
     for (uint32_t i = 0; i < space->divisions.n; i++) {
       const struct plan_division *division = pz_vec_at(&space->divisions, struct plan_division, i);
-      bool is_new_case = i == 0 || (i == 1 && space->rules.divides);
+      bool is_new_case = i == 0 || (i == 1 && space->rules.depends_on_division);
       plan->first_layers = division->first;
       plan->last_layers = division->last;
       if (!is_cached && is_new_case) find_ways(space, plan);
@@ -794,7 +805,8 @@ static void visit_grid(struct pz_call *call, struct pz_plan_space *space,
   struct pz_plan plan = pz_plan_grid_plan(space, grid);
   int64_t most_vpp = plan.pp == 1 ? 1 : (space->n_layers + 2) / plan.pp;
   for (int64_t k = 1; k <= most_vpp; k++) {
-    plan.vpp = visit->dominant ? most_vpp + 1 - k : k; /* dominating plans first */
+    /* plans with more chunks dominate others and come first */
+    plan.vpp = visit->dominant ? most_vpp + 1 - k : k;
     /* several chunks per stage must divide the layers, or the layers plus embedding and head */
     int64_t layers = space->n_layers, chunks = plan.pp * plan.vpp;
     bool can_divide = layers % chunks == 0 || (layers + 2) % chunks == 0;
@@ -891,10 +903,10 @@ _Noreturn void pz_plan_space_refuse(struct pz_call *call, const struct pz_plan_s
  * supports, and lists the variants, ways and shapes. */
 static void read_model(struct pz_call *call, struct pz_plan_space *space) {
   const struct pz_plan_question *question = space->question;
-  struct pz_step_shape one = {.tp = 1, .cp = 1, .ep = 1, .mbs = 1};
+  struct pz_step_shape one_device = {.tp = 1, .cp = 1, .ep = 1, .mbs = 1};
   int64_t devices = question->plan.devices;
   struct pz_error why = {0};
-  struct pz_plan plan = pz_step_shape_plan(question, &one);
+  struct pz_plan plan = pz_step_shape_plan(question, &one_device);
   struct pz_step_model *model = pz_step_model_new(call, &question->job, &plan);
   space->n_layers = model->n_blocks;
   pz_text_copy(space->warning, sizeof space->warning,
@@ -913,8 +925,8 @@ static void read_model(struct pz_call *call, struct pz_plan_space *space) {
     pz_raise(call, PZ_NO_ANSWER, "%s", why.message);
   pz_require_layer_counts(call, &question->plan, space->n_layers);
   check_pinned_tp(call, space, model->workload);
-  for (int64_t d = 1; d <= pz_min(question->plan.batch, devices); d++)
-    if (question->plan.batch % d == 0) pz_append(call, &space->divisors, &d);
+  for (int64_t divisor = 1; divisor <= pz_min(question->plan.batch, devices); divisor++)
+    if (question->plan.batch % divisor == 0) pz_append(call, &space->divisors, &divisor);
   space->seq = model->seq;
   find_risk(space, model);
   space->rules = pz_rule_list_of(question->plan.framework);

@@ -18,12 +18,13 @@
 
 enum { PZ_PLAN_VARIANTS = 6 };
 
-/* Seconds of a microbatch through all layers, if it is the only one of a step and if there are
+/* Seconds of a microbatch through all layers: if a step has a single microbatch, and if it has
  * several. */
 struct pz_shape_time {
   double single_s, several_s;
 };
 
+/* The plans with given sizes of the parallel groups and of the microbatch. */
 struct pz_step_shape {
   int64_t tp, cp, ep, mbs;
   bool sp;
@@ -32,7 +33,7 @@ struct pz_step_shape {
   struct pz_shape_time time[PZ_PLAN_VARIANTS];
   bool always_several; /* no plan has a single microbatch, so that single_s is not computed */
 
-  /* used by the finder */
+  /* used by the plan finder */
   uint32_t first_grid, n_grids; /* the grids of the shape are adjacent */
   /* The shape with the same plans and memory that differs at most in `halves`, which may be this
    * shape itself. */
@@ -75,29 +76,33 @@ struct pz_plan_ways {
   uint64_t n;                /* number of allowed ways, counted with each overlap that is tried */
 };
 
+/* The space of plans that a question allows. */
 struct pz_plan_space {
   const struct pz_plan_question *question;
-  struct pz_vec shapes;    /* struct pz_step_shape */
-  struct pz_vec grids;     /* struct pz_plan_grid; the grids of a shape are adjacent */
-  struct pz_vec divisions; /* struct plan_division: for the chunks that are being visited */
-  struct pz_vec divisors;  /* int64_t: divisors of the batch, up to the number of devices */
+  struct pz_vec shapes; /* struct pz_step_shape */
+  struct pz_vec grids;  /* struct pz_plan_grid; the grids of a shape are adjacent */
+  /* struct plan_division: divisions of layers for the chunks that are being visited */
+  struct pz_vec divisions;
+  struct pz_vec divisors; /* int64_t: divisors of the batch, up to the number of devices */
   int64_t devices_per_node;
   int64_t n_layers; /* repeated layers of the model */
   int64_t seq;      /* sequence length */
   struct pz_model_shape model;
   struct pz_rule_list rules;          /* of the framework */
-  struct pz_feature_context features; /* features that all plans have in common */
+  struct pz_feature_context features; /* features that all plans share */
   struct pz_risk risk;                /* expected errors by feature, if the question counts them */
-  /* The first one saves nothing, unless the question demands it. */
+  /* The ways to save memory.  The first one saves nothing, unless the question demands it. */
   struct pz_plan_way way[PZ_PLAN_WAYS];
   size_t n_ways;
   /* Overlaps tried with each way: all of the framework, and without optional ones. */
   size_t n_overlaps;
-  struct pz_plan_variant variant[PZ_PLAN_VARIANTS]; /* the first is that of the question */
+  struct pz_plan_variant variant[PZ_PLAN_VARIANTS]; /* the first variant is that of the question */
   uint32_t n_variants;
-  struct pz_plan_ways ways;                 /* of the plan that is being visited */
-  unsigned pipeline_orders, recomputations; /* sets of 1 << enum: what the framework has */
-  char warning[200];                        /* about the model, for the user */
+  struct pz_plan_ways ways; /* of the plan that is being visited */
+  /* sets of 1 << enum: sets of bits 1 << enum: the orders and recomputations that the framework
+   * supports */
+  unsigned pipeline_orders, recomputations;
+  char warning[200]; /* warning about the model for the user, or "" */
 };
 
 /* ---- the whole space ------------------------------------------------------------------------ */
@@ -123,18 +128,18 @@ void pz_plan_space_check_stop(struct pz_call *call, const struct pz_plan_space *
 void pz_plan_begin_progress(struct pz_call *call, const struct pz_plan_question *question,
                             const char *label, const char *unit, uint64_t total);
 
-/* Returns shape i. */
+/* Returns shape i of the space. */
 static inline struct pz_step_shape *pz_shape_at(const struct pz_plan_space *space, uint32_t i) {
   return pz_vec_at(&space->shapes, struct pz_step_shape, i);
 }
 
-/* Returns grid i. */
+/* Returns grid i of the space. */
 static inline struct pz_plan_grid *pz_grid_at(const struct pz_plan_space *space, uint32_t i) {
   return pz_vec_at(&space->grids, struct pz_plan_grid, i);
 }
 
-/* Returns the value of a plan by the objective of the question, of which less is better.  A plan
- * with more features (of those with expected errors) never has a smaller value. */
+/* Returns the value of a plan by the objective of the question; less is better.  A plan with
+ * more features (of those with expected errors) never has a smaller value. */
 double pz_plan_value(const struct pz_plan_space *space, const struct pz_plan *plan, double step_s,
                      double needed_bytes);
 
@@ -154,8 +159,8 @@ struct pz_plan pz_step_shape_fastest(const struct pz_plan_question *question,
 void pz_step_shape_open(struct pz_call *call, const struct pz_plan_question *question,
                         struct pz_step_shape *shape);
 
-/* Computes the microbatch times of an open shape in every variant, each in the fastest pipeline
- * order. */
+/* Computes the microbatch times of an open shape for every variant, each for the fastest
+ * pipeline order. */
 void pz_step_shape_time(struct pz_call *call, const struct pz_plan_space *space,
                         struct pz_step_shape *shape);
 
@@ -190,8 +195,8 @@ void pz_plan_grids_sort(struct pz_vec *grids);
 typedef void pz_plan_fn(struct pz_call *call, void *ctx, struct pz_step_shape *shape,
                         struct pz_plan *plan);
 
-/* Calls fn for every plan of a grid.  With `dominant`, plans with most chunks come first, and plans
- * with ZeRO 0 are left out where ZeRO 1 is never worse. */
+/* Calls fn for every plan of a grid.  With `dominant`, plans with the most chunks come first,
+ * and plans with ZeRO 0 are left out if ZeRO 1 is never worse. */
 void pz_plan_grid_visit(struct pz_call *call, struct pz_plan_space *space,
                         const struct pz_plan_grid *grid, bool dominant, pz_plan_fn *fn, void *ctx);
 
@@ -199,8 +204,8 @@ void pz_plan_grid_visit(struct pz_call *call, struct pz_plan_space *space,
 uint64_t pz_plan_grid_count(struct pz_call *call, struct pz_plan_space *space,
                             const struct pz_plan_grid *grid);
 
-/* Returns the number of combinations of a way and an overlap.  Consecutive numbers have the same
- * way, and the first of them the overlap with all that the framework can do. */
+/* Returns the number of combinations of a way and an overlap.  Combinations of the same way are
+ * consecutive, and the first of them has all overlap that the framework supports. */
 static inline size_t pz_plan_space_ways(const struct pz_plan_space *space) {
   return space->n_ways * space->n_overlaps;
 }
@@ -213,7 +218,8 @@ bool pz_plan_apply_way(const struct pz_plan_space *space, struct pz_plan *plan, 
  * framework has for the plan. */
 void pz_plan_set_derived(const struct pz_plan_space *space, struct pz_plan *plan);
 
-/* Returns whether memory decides for how many layers the plan offloads activations. */
+/* Returns whether the number of layers with offloaded activations is still to be chosen by
+ * memory. */
 static inline bool pz_plan_offload_is_open(const struct pz_plan_question *question,
                                            const struct pz_plan *plan) {
   return plan->offload & PZ_OFFLOAD_ACTIVATIONS && !question->plan.offload_layers &&

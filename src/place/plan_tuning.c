@@ -34,25 +34,25 @@ struct tuning {
   double search_seconds;   /* time limit of each search, or 0 if none */
   struct pz_arena *memory; /* holds the result */
   struct pz_plan_tuning *result;
-  struct pz_neighbourhood near; /* of the plan of the run */
-  struct pz_plan own;           /* the plan of the run, with the sequence length of the model */
-  struct pz_vec changes;        /* struct pz_plan_change */
+  struct pz_neighbourhood neighbourhood; /* neighbourhood of the plan of the run */
+  struct pz_plan own_plan; /* the plan of the run, with the sequence length of the model */
+  struct pz_vec changes;   /* struct pz_plan_change */
 };
 
 /* Predicts the run, and determines the memory that a plan may use. */
 static void predict_run(struct pz_call *call, struct tuning *tuning) {
-  struct pz_plan_tuning *plan_tuning = tuning->result;
-  struct pz_training_run *run = &plan_tuning->own;
-  struct pz_call result = pz_call_in(call, tuning->memory);
-  *run = pz_training_run_make(&result, &tuning->job, &tuning->run.plan, false);
-  /* the run exists: if its peak is within the HBM, plans may need as much, even above the usable
+  struct pz_plan_tuning *result = tuning->result;
+  struct pz_training_run *run = &result->own;
+  struct pz_call in_result = pz_call_in(call, tuning->memory);
+  *run = pz_training_run_make(&in_result, &tuning->job, &tuning->run.plan, false);
+  /* because the run exists, plans may need as much memory as it does, even above the usable
    * bytes */
-  plan_tuning->limit_bytes = run->p.usable_bytes;
+  result->limit_bytes = run->p.usable_bytes;
   if (run->p.peak_bytes <= run->hbm_bytes)
-    plan_tuning->limit_bytes = pz_fmax(run->p.usable_bytes, run->p.needed_bytes);
-  plan_tuning->fits = run->p.needed_bytes <= plan_tuning->limit_bytes &&
-                      run->p.host_bytes <= run->p.usable_host_bytes;
-  tuning->own = run->plan;
+    result->limit_bytes = pz_fmax(run->p.usable_bytes, run->p.needed_bytes);
+  result->fits =
+      run->p.needed_bytes <= result->limit_bytes && run->p.host_bytes <= run->p.usable_host_bytes;
+  tuning->own_plan = run->plan;
   tuning->run.plan.seq = run->plan.seq;
 }
 
@@ -67,7 +67,7 @@ static bool accept_change(struct pz_call *call, void *ctx, const struct pz_plan 
   struct pz_plan_change change = {.plan = *plan, .field = field, .p = *prediction};
   bool is_faster = prediction->step_s < run->p.step_s * (1 - LEAST_GAIN);
   bool is_accepted =
-      pz_neighbour_fits(&tuning->near, prediction) && (is_faster || !tuning->result->fits);
+      pz_neighbour_fits(&tuning->neighbourhood, prediction) && (is_faster || !tuning->result->fits);
   tuning->result->n_tried++;
   if (is_accepted) pz_append(call, &tuning->changes, &change);
   return is_accepted;
@@ -75,16 +75,17 @@ static bool accept_change(struct pz_call *call, void *ctx, const struct pz_plan 
 
 /* Compares two changes for qsort(): by step, then by memory, then by field. */
 static int by_step(const void *a, const void *b) {
-  const struct pz_plan_change *x = a, *y = b;
-  if (x->p.step_s != y->p.step_s) return x->p.step_s < y->p.step_s ? -1 : 1;
-  if (x->p.peak_bytes != y->p.peak_bytes) return x->p.peak_bytes < y->p.peak_bytes ? -1 : 1;
-  return (x->field > y->field) - (x->field < y->field);
+  const struct pz_plan_change *first = a, *second = b;
+  if (first->p.step_s != second->p.step_s) return first->p.step_s < second->p.step_s ? -1 : 1;
+  if (first->p.peak_bytes != second->p.peak_bytes)
+    return first->p.peak_bytes < second->p.peak_bytes ? -1 : 1;
+  return (first->field > second->field) - (first->field < second->field);
 }
 
 /* Lists the single changes that make the run faster, the best first. */
 static void find_changes(struct pz_call *call, struct tuning *tuning) {
   struct pz_plan_tuning *result = tuning->result;
-  pz_neighbours_visit(call, &tuning->near, accept_change, tuning);
+  pz_neighbours_visit(call, &tuning->neighbourhood, accept_change, tuning);
   result->changes = tuning->changes.items;
   result->n_changes = tuning->changes.n;
   if (result->n_changes)
@@ -106,8 +107,8 @@ struct best_search {
 static void search_best_plan(struct pz_call *call, void *ctx) {
   struct best_search *search = ctx;
   struct tuning *tuning = search->tuning;
-  struct pz_call result = pz_call_in(call, tuning->memory);
-  struct pz_plan wanted = tuning->own;
+  struct pz_call in_result = pz_call_in(call, tuning->memory);
+  struct pz_plan wanted = tuning->own_plan;
   wanted.overlap = search->overlap;
   wanted.shard = wanted.ep = wanted.etp = wanted.recompute_modules = 0;
   wanted.stage_recompute = NULL;
@@ -116,7 +117,7 @@ static void search_best_plan(struct pz_call *call, void *ctx) {
   question.threads = tuning->threads;
   question.progress = tuning->progress;
   if (tuning->search_seconds > 0) question.end_s = pz_clock_s() + tuning->search_seconds;
-  const struct pz_found_plans *found = pz_find_plans(&result, &question);
+  const struct pz_found_plans *found = pz_find_plans(&in_result, &question);
   if (found->has_least) tuning->result->least_bytes = found->least.p.needed_bytes;
   *search->certificate = found->certificate;
   *search->found = found->n > 0;
@@ -126,81 +127,79 @@ static void search_best_plan(struct pz_call *call, void *ctx) {
       .plan = found->list[0].plan, .field = PZ_PLAN_FIELDS, .p = found->list[0].p};
   struct pz_plan *plan = &search->best->plan;
   pz_fill_plan(call, plan, tuning->job.chip);
-  if (tuning->own.etp) plan->etp = pz_plan_etp(plan);
-  plan->overlap =
-      pz_plan_effective_overlap(plan); /* without overlaps that have nothing to overlap here */
+  if (tuning->own_plan.etp) plan->etp = pz_plan_etp(plan);
+  plan->overlap = pz_plan_effective_overlap(plan); /* removes overlaps without communication */
 }
 
 /* Searches the best plan with the overlap of the run, and if that is not all overlap, the best plan
  * with all.  If the question has no plan, for example because the devices do not fill nodes, only
  * the single changes are the answer. */
 static void search_best_plans(struct pz_call *call, struct tuning *tuning) {
-  struct pz_plan_tuning *plan_tuning = tuning->result;
+  struct pz_plan_tuning *result = tuning->result;
   struct pz_plan_certificate unused;
   struct pz_error why = {0};
-  struct best_search own = {tuning, tuning->near.overlap, &plan_tuning->has_best,
-                            &plan_tuning->best, &plan_tuning->certificate};
-  struct best_search overlapped = {tuning, PZ_OVERLAP_ALL, &plan_tuning->has_overlapped,
-                                   &plan_tuning->overlapped, &unused};
-  enum pz_status status = pz_border(search_best_plan, &own, &why);
-  if (status == PZ_OK && tuning->near.overlap != PZ_OVERLAP_ALL) {
-    status = pz_border(search_best_plan, &overlapped, &why);
-    bool over = status == PZ_STOPPED || (status == PZ_NO_ANSWER && tuning->search_seconds > 0);
-    if (plan_tuning->has_best && over) {
-      plan_tuning->stopped = true;
+  struct best_search with_run_overlap = {tuning, tuning->neighbourhood.overlap, &result->has_best,
+                                         &result->best, &result->certificate};
+  struct best_search with_all_overlap = {tuning, PZ_OVERLAP_ALL, &result->has_overlapped,
+                                         &result->overlapped, &unused};
+  enum pz_status status = pz_border(search_best_plan, &with_run_overlap, &why);
+  if (status == PZ_OK && tuning->neighbourhood.overlap != PZ_OVERLAP_ALL) {
+    status = pz_border(search_best_plan, &with_all_overlap, &why);
+    bool out_of_time =
+        status == PZ_STOPPED || (status == PZ_NO_ANSWER && tuning->search_seconds > 0);
+    if (result->has_best && out_of_time) {
+      result->stopped = true;
       return;
     }
   }
   if (status == PZ_OK) return;
   if (status != PZ_BAD_USE && status != PZ_NO_ANSWER) pz_raise_again(call, &why);
-  struct pz_call result = pz_call_in(call, tuning->memory);
-  plan_tuning->has_best = plan_tuning->has_overlapped = false;
-  plan_tuning->why = pz_copy_text(&result, why.message);
+  struct pz_call in_result = pz_call_in(call, tuning->memory);
+  result->has_best = result->has_overlapped = false;
+  result->why = pz_copy_text(&in_result, why.message);
 }
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
 /* Sets the gain and the options of a change, and for runs of Megatron-LM the changed arguments. */
 static void describe_change(struct pz_call *call, struct tuning *tuning,
-                            struct pz_plan_change *plan_change) {
-  struct pz_call result = pz_call_in(call, tuning->memory);
+                            struct pz_plan_change *change) {
+  struct pz_call in_result = pz_call_in(call, tuning->memory);
   const struct pz_run_plan *run = &tuning->run;
-  /* a plan file counts as one of Megatron-LM unless it demands something that Megatron-LM cannot
-   * do */
-  bool can_be_megatron = run->plan.vpp > 1 || !pz_plan_overlaps(&run->plan, PZ_OVERLAP_P2P);
+  /* a plan file counts as a run of Megatron-LM unless it demands what Megatron-LM cannot do */
+  bool can_be_megatron = run->plan.vpp > 1 || !(run->plan.overlap & PZ_OVERLAP_P2P);
   bool is_megatron =
       run->megatron || (run->plan.framework == pz_framework_find("megatron") && can_be_megatron);
-  pz_plan_change_describe(&result, &tuning->result->own, plan_change);
-  if (is_megatron)
-    plan_change->megatron = pz_megatron_describe_changes(&result, run, &plan_change->plan);
+  pz_plan_change_describe(&in_result, &tuning->result->own, change);
+  if (is_megatron) change->megatron = pz_megatron_describe_changes(&in_result, run, &change->plan);
 }
 
 /* Fills in the result: the prediction of the run, the best plans, and the single changes. */
 static void tune(struct pz_call *call, struct tuning *tuning) {
-  struct pz_plan_tuning *plan_tuning = tuning->result;
+  struct pz_plan_tuning *result = tuning->result;
   struct pz_error why = {0};
   predict_run(call, tuning);
-  tuning->near = pz_neighbourhood_make(call, &tuning->job, &tuning->own);
-  (void)pz_framework_can_run(&tuning->own, &tuning->near.model, &why);
-  pz_text_copy(plan_tuning->own.refusal, sizeof plan_tuning->own.refusal, why.message);
-  tuning->run.layers = tuning->near.layers;
-  tuning->near.limit_bytes = plan_tuning->limit_bytes;
-  tuning->near.etp_is_tp = tuning->own.etp && !tuning->run.from[PZ_PLAN_ETP];
+  tuning->neighbourhood = pz_neighbourhood_make(call, &tuning->job, &tuning->own_plan);
+  (void)pz_framework_can_run(&tuning->own_plan, &tuning->neighbourhood.model, &why);
+  pz_text_copy(result->own.refusal, sizeof result->own.refusal, why.message);
+  tuning->run.layers = tuning->neighbourhood.layers;
+  tuning->neighbourhood.limit_bytes = result->limit_bytes;
+  tuning->neighbourhood.etp_is_tp = tuning->own_plan.etp && !tuning->run.from[PZ_PLAN_ETP];
   /* interleaved stages overlap transfers with compute by default, unless the run switches that
    * off */
-  struct pz_plan interleaved = tuning->own;
+  struct pz_plan interleaved = tuning->own_plan;
   interleaved.pp = interleaved.vpp = 2;
   interleaved.overlap = 0;
   bool by_default = pz_framework_overlap(&interleaved, NULL) & PZ_OVERLAP_P2P;
-  if (by_default && !tuning->run.p2p_off) tuning->near.overlap |= PZ_OVERLAP_P2P;
+  if (by_default && !tuning->run.p2p_off) tuning->neighbourhood.overlap |= PZ_OVERLAP_P2P;
   search_best_plans(call, tuning);
   find_changes(call, tuning);
-  struct pz_call result = pz_call_in(call, tuning->memory);
-  plan_tuning->fields = pz_list_run_fields(&result, &tuning->run, &plan_tuning->n_fields);
-  if (plan_tuning->has_best) describe_change(call, tuning, &plan_tuning->best);
-  if (plan_tuning->has_overlapped) describe_change(call, tuning, &plan_tuning->overlapped);
-  for (uint32_t i = 0; i < plan_tuning->n_changes; i++)
-    describe_change(call, tuning, &plan_tuning->changes[i]);
+  struct pz_call in_result = pz_call_in(call, tuning->memory);
+  result->fields = pz_list_run_fields(&in_result, &tuning->run, &result->n_fields);
+  if (result->has_best) describe_change(call, tuning, &result->best);
+  if (result->has_overlapped) describe_change(call, tuning, &result->overlapped);
+  for (uint32_t i = 0; i < result->n_changes; i++)
+    describe_change(call, tuning, &result->changes[i]);
 }
 
 struct pz_tune_options pz_tune_options_default(void) {
@@ -218,9 +217,9 @@ static double correct_chip(struct pz_call *call, struct pz_job *job, const struc
   double uncorrected_s = prediction.step_s;
   *chip = *job->chip;
   job->chip = chip;
-  for (int pass = 0; pass < 4; pass++) { /* repeated, because some latencies are not corrected */
-    for (int f = 0; f < PZ_CORRECTION_FACTORS; f++) {
-      double *factor = pz_correction_factor(&chip->correction, f);
+  for (int pass = 0; pass < 4; pass++) { /* repeat, because some latencies are not corrected */
+    for (int i = 0; i < PZ_CORRECTION_FACTORS; i++) {
+      double *factor = pz_correction_factor(&chip->correction, i);
       *factor = pz_fmin(pz_fmax(pz_corrected(*factor) * measured_s / prediction.step_s, 0.1), 10);
     }
     prediction = pz_predict(call, job, plan, NULL);
@@ -236,16 +235,16 @@ struct tune_args {
   struct pz_plan_tuning **out;
 };
 
-/* Checks the arguments of pz_plan_tune() and answers it. */
+/* Checks the arguments of pz_plan_tune() and fills in its result. */
 static void check_and_tune(struct pz_call *call, void *ctx) {
   struct tune_args *args = ctx;
   struct pz_tune_options options = pz_tune_options_default();
   struct tuning tuning = {.run = pz_run_plan_default()};
   struct pz_run_plan *run = &tuning.run;
   struct pz_progress progress;
-  struct pz_cluster wide;
+  struct pz_cluster widened;
   struct pz_chip corrected;
-  struct pz_call own;
+  struct pz_call in_result;
   double uncorrected_s = 0;
   atomic_bool stop = false;
   pz_require(call, args->run, "run");
@@ -258,19 +257,18 @@ static void check_and_tune(struct pz_call *call, void *ctx) {
     pz_raise(call, PZ_BAD_USE, "seconds %g; accepted: 0 (none) to 1e9", options.seconds);
   pz_fill_plan(call, &run->plan, args->chip);
   tuning.job = (struct pz_job){.model = run->model, .config = run->config, .chip = args->chip};
-  tuning.job.net = pz_cluster_widen(call, args->net, run->plan.devices, &wide);
+  tuning.job.net = pz_cluster_widen(call, args->net, run->plan.devices, &widened);
   if (options.measured_s > 0)
     uncorrected_s = correct_chip(call, &tuning.job, &run->plan, options.measured_s, &corrected);
   if (options.progress) pz_progress_start_call(&progress, options.progress, options.ctx, &stop);
   tuning.progress = options.progress ? &progress : NULL;
   tuning.threads = options.threads;
   tuning.search_seconds = options.seconds / 2;
-  if (!run->megatron)
-    run->p2p_off = run->plan.vpp > 1 && !pz_plan_overlaps(&run->plan, PZ_OVERLAP_P2P);
-  tuning.result = pz_object_new(call, sizeof *tuning.result, &own);
-  tuning.memory = own.arena;
+  if (!run->megatron) run->p2p_off = run->plan.vpp > 1 && !(run->plan.overlap & PZ_OVERLAP_P2P);
+  tuning.result = pz_object_new(call, sizeof *tuning.result, &in_result);
+  tuning.memory = in_result.arena;
   tuning.result->uncorrected_s = uncorrected_s;
-  pz_vec_init(&tuning.changes, own.arena, sizeof(struct pz_plan_change));
+  pz_vec_init(&tuning.changes, in_result.arena, sizeof(struct pz_plan_change));
   tune(call, &tuning);
   *args->out = pz_object_keep(call, tuning.result);
 }

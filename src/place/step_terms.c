@@ -41,12 +41,11 @@ void pz_term_counts_add(const struct pz_step_shape *shape, const struct pz_plan 
 static double times_in_microbatch(const struct pz_step_shape *shape, int term) {
   const struct pz_step_model *model = shape->model;
   if (term >= PZ_TERM_ENDS) return 1;
-  return term < (int)model->kinds.n
-             ? (double)model->workload->layers[model->kinds.layer[term]].count
-             : 0;
+  if (term >= (int)model->kinds.n) return 0;
+  return (double)model->workload->layers[model->kinds.layer[term]].count;
 }
 
-/* Sets the entry of a whole microbatch in both parts of a row, which sums up the terms. */
+/* Sets the entry of a whole microbatch, the sum of its terms, in both parts of a row. */
 static void sum_microbatch(const struct pz_step_shape *shape, double *row) {
   for (int part = 0; part < PZ_TERM_ROW; part += PZ_TERM_PATH)
     for (int i = 0; i < PZ_TERM_SEND; i++)
@@ -80,8 +79,9 @@ static void mark_longest_path(const struct pz_ops *ops, const struct pz_op_run *
   }
 }
 
-/* Visits the operators of one direction of a layer; those of its longest path a second time, in the
- * term of the path.  `runs` is NULL for passes of two halves, which have no such path. */
+/* Visits the operators of one direction of a layer.  Those on its longest path are visited a
+ * second time, for the term of the path.  `runs` is NULL for passes of two halves, which have no
+ * such path. */
 static void visit_pass(struct pz_call *call, const struct pz_ops *ops, const struct pz_op_run *runs,
                        int term, double times, op_fn *fn, void *ctx) {
   bool *on_path = pz_alloc(call, ops->n, sizeof *on_path);
@@ -148,8 +148,8 @@ static const double UNLIMITED = 1e18;
 /* Sums up the work of the terms of a shape. */
 struct work_sum {
   const struct pz_step_shape *shape;
-  struct pz_cost cost[RESOURCES]; /* on a chip on which only this resource is finite */
-  struct pz_term_work *work;      /* by term */
+  struct pz_cost cost[RESOURCES]; /* cost model of a chip on which only this resource is finite */
+  struct pz_term_work *work;      /* work of each term */
 };
 
 /* Releases the cost models of a sum; a pz_close_fn. */
@@ -164,7 +164,7 @@ static void add_op_work(struct pz_call *call, void *ctx, const struct pz_op *op,
   struct pz_term_work *work = &sum->work[term];
   bool is_attention = op->kind == PZ_OP_ATTENTION;
   struct pz_estimate estimate[RESOURCES];
-  struct pz_op whole = *op; /* attends to the whole sequence */
+  struct pz_op whole = *op; /* attention over the whole sequence, also with context parallelism */
   if (!is_counted(op)) return;
   if (is_gemm(op)) {
     const struct pz_dims *dims = &op->dims;
@@ -172,11 +172,12 @@ static void add_op_work(struct pz_call *call, void *ctx, const struct pz_op *op,
     work->tail_ops += times * pz_cost_extra(&sum->cost[LANES].chip, op).tail_ops;
     return;
   }
-  if (pz_op_is_scan(op->kind)) { /* its GEMMs are left out: at peak rate they take less time */
+  /* the GEMMs of a scan are left out, because at peak rate they take less time */
+  if (pz_op_is_scan(op->kind)) {
     struct pz_scan_work scan = pz_scan_work_of(op);
-    struct pz_scan_counts n = pz_scan_counts(&scan);
-    work->ops += times * n.lane_ops;
-    work->bytes += times * n.bytes;
+    struct pz_scan_counts counts = pz_scan_counts(&scan);
+    work->ops += times * counts.lane_ops;
+    work->bytes += times * counts.bytes;
     return;
   }
   if (is_attention && whole.dims.n == sum->shape->model->workload->options.seq)
@@ -220,7 +221,7 @@ static void find_shape_work(struct pz_call *call, const struct pz_plan_space *sp
     chip.clock_hz = 1;
     chip.tensor.rows = chip.tensor.cols = r == ARRAYS ? 1 : 1 << 14;
     chip.tensor.cores = r == MEMORY ? MANY : 1;
-    chip.cold = false; /* its power does not lower the clock */
+    chip.cold = false; /* so that power does not lower the clock */
     chip.vector.cores = chip.vector.lanes = r == LANES ? 1 : MANY;
     chip.glb_bytes_per_s = UNLIMITED;
     chip.hbm.stacks = 1;
@@ -262,8 +263,8 @@ static size_t table_bytes(const struct pz_term_tables *tables) {
 
 /* Returns a zeroed table, with a number for each term of each shape. */
 static double *new_table(struct pz_call *call, struct pz_term_tables *tables) {
-  struct pz_call own = pz_call_in(call, tables->arena);
-  return pz_alloc(&own, tables->space->shapes.n, PZ_TERM_ROW * sizeof(double));
+  struct pz_call in_tables = pz_call_in(call, tables->arena);
+  return pz_alloc(&in_tables, tables->space->shapes.n, PZ_TERM_ROW * sizeof(double));
 }
 
 /* Returns the table that was stored for this key, or NULL.  Keys of arrays, of buffers and of
@@ -291,8 +292,8 @@ struct gemm_use {
   double times;
 };
 
-/* Lists a GEMM, unless it is listed, and its use.  Few GEMMs are different, because shapes with the
- * same number of tokens per device share them. */
+/* Lists a use of a GEMM, and the GEMM unless it is listed already.  Shapes with the same number
+ * of tokens per device share GEMMs, so that few are different. */
 static void add_gemm_use(struct pz_call *call, void *ctx, const struct pz_op *op, int term,
                          double times) {
   struct pz_term_tables *tables = ctx;
@@ -347,7 +348,7 @@ static const double *array_cycles(struct pz_call *call, struct pz_term_tables *t
   core.glb_bytes = INT64_C(1) << 40;
   core.hbm.bytes_per_s_per_stack = 1e18;
   const double key[] = {PZ_SHARED_CYCLES,
-                        tables->space->question->shared_as,
+                        tables->space->question->sharing_key,
                         (double)chip->tensor.rows,
                         (double)chip->tensor.cols,
                         (double)chip->tensor.local_bytes,
@@ -381,8 +382,8 @@ static const double *array_cycles(struct pz_call *call, struct pz_term_tables *t
 static const double *gemm_bytes(struct pz_call *call, struct pz_term_tables *tables,
                                 const struct pz_chip *chip) {
   const int64_t key[] = {chip->tensor.rows, chip->tensor.cols, chip->glb_bytes};
-  const double *known = find_table(tables, key, sizeof key);
-  if (known) return known;
+  const double *stored = find_table(tables, key, sizeof key);
+  if (stored) return stored;
   double *table = new_table(call, tables);
   for (uint32_t i = 0; i < tables->gemms.n; i++) {
     const struct pz_product *gemm = pz_vec_at(&tables->gemms, struct pz_product, i);
@@ -401,9 +402,10 @@ static double exposed_s(const struct pz_layer_step *layer) {
          layer->backward.expert_s;
 }
 
-/* Computes the collectives of the terms of a shape.  With `slow`, on an infinitely slow chip that
- * runs operators one after another: those that stay exposed although compute hides all that it
- * can.  Otherwise, on an infinitely fast chip with scheduled passes: all time of a pass. */
+/* Computes the seconds of collectives in the terms of a shape.  With `slow`, these are the
+ * collectives that stay exposed on an infinitely slow chip that runs operators one after
+ * another.  Otherwise they are the whole time of a pass on an infinitely fast chip with
+ * scheduled passes. */
 static void find_shape_collectives(struct pz_call *call, struct pz_term_tables *tables,
                                    struct pz_step_shape *shape, const struct pz_cluster *net,
                                    bool slow, double *terms) {
@@ -419,15 +421,15 @@ static void find_shape_collectives(struct pz_call *call, struct pz_term_tables *
   shape->timed_for = 0;
   pz_step_model_set_chip(call, shape->model, &chip, net, &plan, tables->times);
   pz_step_model_time(call, shape->model, &plan, 2, PZ_TIMING_BOUND);
-  const struct pz_model_steps *model = shape->model->steps;
+  const struct pz_model_steps *steps = shape->model->steps;
   double (*seconds)(const struct pz_layer_step *) = slow ? exposed_s : pz_layer_step_s;
   for (uint32_t k = 0; k < shape->model->kinds.n; k++) {
-    terms[k] = seconds(&model->block[k]);
+    terms[k] = seconds(&steps->block[k]);
     if (slow && !tables->scheduled)
-      terms[PZ_TERM_KINDS + k] = pz_fmax(0, seconds(&model->again[k]) - terms[k]);
+      terms[PZ_TERM_KINDS + k] = pz_fmax(0, seconds(&steps->again[k]) - terms[k]);
   }
-  terms[PZ_TERM_ENDS] = seconds(&model->before);
-  terms[PZ_TERM_ENDS + 1] = seconds(&model->after);
+  terms[PZ_TERM_ENDS] = seconds(&steps->before);
+  terms[PZ_TERM_ENDS + 1] = seconds(&steps->after);
 }
 
 /* Returns a table of the seconds of collectives in a network (find_shape_collectives). */
@@ -440,15 +442,16 @@ static const double *network_collectives(struct pz_call *call, struct pz_term_ta
     key[3 * l + 2] = net->level[l].latency_s;
   }
   key[3 * PZ_CLUSTER_MOST_LEVELS] = slow;
-  const double *known = find_table(tables, key, sizeof key);
-  if (known) return known;
+  const double *stored = find_table(tables, key, sizeof key);
+  if (stored) return stored;
   double *table = new_table(call, tables);
-  bool of_path = tables->scheduled && slow;
+  bool is_path_table = tables->scheduled && slow;
   for (uint32_t i = 0; i < tables->space->shapes.n; i++) {
     struct pz_step_shape *shape = pz_shape_at(tables->space, i);
     double *row = table + (size_t)i * PZ_TERM_ROW;
-    double *terms = of_path ? row + PZ_TERM_PATH : row;
-    bool has_no_path = of_path && shape->halves; /* halves never wait for each other */
+    double *terms = is_path_table ? row + PZ_TERM_PATH : row;
+    /* halves never wait for each other, so that there is no such path */
+    bool has_no_path = is_path_table && shape->halves;
     if (!has_no_path) find_shape_collectives(call, tables, shape, net, slow, terms);
     sum_microbatch(shape, row);
   }
@@ -458,10 +461,10 @@ static const double *network_collectives(struct pz_call *call, struct pz_term_ta
 
 /* ---- rates of a chip ------------------------------------------------------------------------ */
 
-/* Returns the least time of a multiply-accumulate on a chip with limited power, 0 if power does not
- * limit it.  Let f be the clock at which GEMMs at the full rate use all of the power.  Below f, a
- * GEMM gains nothing from a lower clock; above f, it needs at least the energy that it needs at f,
- * from the same power. */
+/* Returns the least time of a multiply-accumulate on a chip with limited power, or 0 if power is
+ * not limited.  Let f be the clock at which GEMMs at the full rate use all of the power.  Below
+ * f, a GEMM gains nothing from a lower clock; above f, it needs at least the energy that it
+ * needs at f, from the same power. */
 static double least_mac_s(const struct pz_chip *chip) {
   struct pz_power power;
   if (!chip->cold) return 0;
@@ -473,7 +476,8 @@ struct pz_term_rates pz_term_rates_of(struct pz_call *call, struct pz_term_table
                                       const struct pz_chip *chip, const struct pz_cluster *net) {
   const struct pz_correction *correction = &chip->correction;
   struct pz_cluster corrected = *net;
-  /* the least correction factor, because GEMMs also have tails and attention also uses lanes */
+  /* the least of the factors, because GEMMs end with lane operations and attention also uses
+   * lanes */
   double least_factor =
       pz_fmin(pz_fmin(pz_corrected(correction->gemms), pz_corrected(correction->attention)),
               pz_corrected(correction->elementwise));
@@ -512,7 +516,7 @@ double pz_term_least_j(struct pz_call *call, struct pz_term_tables *tables,
   const struct pz_tech_info *tech = pz_tech_at(chip->tech);
   const double *bytes = gemm_bytes(call, tables, chip);
   double mac_j = tech->mac_j + pz_chip_local_bytes_per_mac(chip) * tech->local_j;
-  double least = HUGE_VAL;
+  double least_j = HUGE_VAL;
   for (uint32_t i = 0; i < tables->space->shapes.n; i++) {
     /* energy of a whole microbatch on one device, as chip/bill.c computes it */
     size_t at = (size_t)i * PZ_TERM_ROW + PZ_TERM_WHOLE;
@@ -521,8 +525,8 @@ double pz_term_least_j(struct pz_call *call, struct pz_term_tables *tables,
     double lane_ops = work->attention_ops + work->ops + work->tail_ops;
     double joules = voltage2 * (macs * mac_j + lane_ops * tech->lane_j) +
                     (work->bytes + bytes[at]) * (tech->hbm_j + tech->glb_j);
-    least = pz_fmin(least, tables->share[i] * joules);
+    least_j = pz_fmin(least_j, tables->share[i] * joules);
   }
   /* the margin covers the rounding of sums in another order */
-  return least * (double)tables->space->question->plan.devices * (1 - 1e-9);
+  return least_j * (double)tables->space->question->plan.devices * (1 - 1e-9);
 }

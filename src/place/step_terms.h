@@ -26,19 +26,19 @@ enum { PZ_TERM_WHOLE = PZ_TERM_SEND, PZ_TERM_PATH = PZ_TERMS, PZ_TERM_ROW = 2 * 
 
 /* ---- how often each term runs --------------------------------------------------------------- */
 
+/* How often each term runs. */
 struct pz_term_counts {
   double n[PZ_TERMS];
 };
 
-/* Adds the terms of a chunk of a plan, which runs `times`, to the counts. */
+/* Adds the terms of a chunk of a plan to the counts, if the chunk runs this number of times. */
 void pz_term_counts_add(const struct pz_step_shape *shape, const struct pz_plan *plan,
                         int64_t chunk, double times, struct pz_term_counts *counts);
 
 /* Returns the number of terms of a model with this many kinds of layers, without transfers. */
 static inline uint32_t pz_terms_of(uint32_t kinds) { return 3 * kinds + 2; }
 
-/* Returns the index in PZ_TERMS of the i-th term that a model with this many kinds of layers
- * has. */
+/* Returns the index, below PZ_TERMS, of the i-th term of a model with this many kinds of layers. */
 static inline uint32_t pz_term_at(uint32_t kinds, uint32_t i) {
   return i < 3 * kinds ? i / kinds * PZ_TERM_KINDS + i % kinds : PZ_TERM_ENDS + i - 3 * kinds;
 }
@@ -52,30 +52,31 @@ struct pz_term_seconds {
 
 /* The least work of a term on the resources of a chip, which does not depend on the chip. */
 struct pz_term_work {
-  double attention_flop; /* of attention on the arrays */
-  double attention_ops;  /* of attention on the lanes */
+  double attention_flop; /* operations of attention on the tensor cores */
+  double attention_ops;  /* operations of attention on the lanes */
   double ops, bytes;     /* lane operations and HBM bytes of element-wise operators */
-  double tail_ops;       /* lane operations that GEMMs end with */
+  double tail_ops;       /* lane operations at the end of GEMMs */
   double macs;           /* multiply-accumulates of GEMMs */
 };
 
+/* Tables of the work and the time of each term. */
 struct pz_term_tables {
   struct pz_plan_space *space;
   bool scheduled; /* passes are scheduled, so that operators may run at the same time */
   struct pz_arena *arena;
-  struct pz_product_times *times; /* the question's */
+  struct pz_product_times *times; /* table of GEMM times of the question */
   struct pz_term_work *work;      /* by shape and term */
-  double *share;                  /* by shape: pz_step_shape_share() */
+  double *share;                  /* pz_step_shape_share() of each shape */
 
-  struct pz_map gemm_index; /* by size */
+  struct pz_map gemm_index; /* from the size of a GEMM to the index in `gemms` */
   struct pz_vec gemms,
       uses;            /* struct pz_product, struct gemm_use; the uses of a shape are adjacent */
   uint32_t *first_use; /* by shape */
-  double *gemm_value;  /* by GEMM: values for the table that is being computed */
+  double *gemm_value;  /* value of each GEMM for the table that is being computed */
   double *sums;        /* the table that is being computed */
 
-  /* Finished tables by shape and term: cycles of GEMMs on an array, bytes of GEMMs, collectives in
-   * a network. */
+  /* Finished tables by shape and term, with a key for each array, buffer or network: cycles of
+   * GEMMs, HBM bytes of GEMMs, and seconds of collectives. */
   struct pz_map table_index;
   struct pz_vec tables; /* const double * */
 };
@@ -85,8 +86,8 @@ struct pz_term_tables {
 void pz_term_tables_init(struct pz_call *call, struct pz_term_tables *tables,
                          struct pz_plan_space *space);
 
-/* Seconds per unit of each resource of a chip, cycles of GEMMs and seconds of collectives by shape
- * and term. */
+/* Seconds per unit of work on each resource of a chip, and by shape and term the cycles of GEMMs
+ * and the seconds of collectives. */
 struct pz_term_rates {
   double cycle, mac, flop, op, byte;
   const double *cycles, *collectives;
@@ -118,7 +119,7 @@ static inline double pz_term_serial_s(const struct pz_term_work *work,
          pz_fmax(work->ops * rates->op, work->bytes * rates->byte);
 }
 
-/* Returns the time of a term by one measure. */
+/* Returns the lower bound that one measure gives for a term. */
 static inline double pz_term_load_s(const struct pz_term_tables *tables,
                                     const struct pz_term_rates *rates, size_t at,
                                     enum pz_term_measure measure) {
@@ -156,7 +157,7 @@ static inline enum pz_term_measure pz_term_measure_of(const struct pz_term_table
   return best;
 }
 
-/* Returns a lower bound of the time of a term of a shape, by the measure if passes are
+/* Returns a lower bound of the time of a term of a shape.  The measure is used if passes are
  * scheduled. */
 static inline double pz_term_s(const struct pz_term_tables *tables,
                                const struct pz_term_rates *rates, uint32_t shape, uint32_t term,

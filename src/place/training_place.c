@@ -37,14 +37,14 @@ static void check_pins(struct pz_call *call, const struct pz_training_place_opti
   const struct pz_plan *plan = &options->plan;
   uint64_t pins = options->pinned, searched = pz_plan_searched();
   for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
-    enum pz_plan_field f = (enum pz_plan_field)i;
+    enum pz_plan_field field = (enum pz_plan_field)i;
     if (!(pins >> i & 1)) continue;
     if (!(searched >> i & 1))
       pz_raise(call, PZ_BAD_USE, "%s is pinned; it is the same in every plan",
-               pz_plan_field(f)->name);
-    if (pz_plan_is_unset(plan, f))
+               pz_plan_field(field)->name);
+    if (pz_plan_is_unset(plan, field))
       pz_raise(call, PZ_BAD_USE, "%s is pinned, and unset; accepted: a value",
-               pz_plan_field(f)->name);
+               pz_plan_field(field)->name);
   }
   if (plan->stage_recompute)
     pz_raise(call, PZ_BAD_USE,
@@ -64,26 +64,26 @@ static void check_pins(struct pz_call *call, const struct pz_training_place_opti
              (long long)plan->batch, (long long)mbs, (long long)dp);
 }
 
-/* Returns the question that the options ask.  Its texts live as long as the call, and its network
- * as long as `wide`. */
+/* Converts the options to a question.  Its texts live as long as the call, and its network as
+ * long as `widened`. */
 static struct pz_plan_question place_question(struct pz_call *call, const struct pz_job *job,
                                               const struct pz_training_place_options *options,
-                                              struct pz_cluster *wide) {
-  struct pz_job on = *job;
-  on.net = pz_cluster_widen(call, job->net, options->plan.devices, wide);
-  on.config = pz_read_model_config(call, job->model);
+                                              struct pz_cluster *widened) {
+  struct pz_job placed_job = *job;
+  placed_job.net = pz_cluster_widen(call, job->net, options->plan.devices, widened);
+  placed_job.config = pz_read_model_config(call, job->model);
   struct pz_plan_question question =
-      pz_plan_question_make(call, &on, &options->plan, options->pinned);
+      pz_plan_question_make(call, &placed_job, &options->plan, options->pinned);
   question.uniform = options->uniform;
   question.all_devices = options->all_devices;
   question.objective = (enum pz_plan_objective)options->objective;
   question.tie = options->tie;
-  question.counted = options->risk == PZ_RISK_COUNTED;
-  question.switches = true;
+  question.counts_risk = options->risk == PZ_RISK_COUNTED;
+  question.searches_features = true;
   question.without = options->without;
-  if (options->plan.dispatcher >= 0) question.fixed |= PZ_PLAN_PIN(DISPATCHER);
+  if (options->plan.dispatcher >= 0) question.fixed_features |= PZ_PLAN_PIN(DISPATCHER);
   if (options->plan.cuda_graphs >= 0 || options->plan.execution >= 0)
-    question.fixed |= PZ_PLAN_PIN(CUDA_GRAPHS);
+    question.fixed_features |= PZ_PLAN_PIN(CUDA_GRAPHS);
   if (options->plan.overlap < 0)
     question.plan.overlap = pz_framework_overlaps(question.plan.framework, options->without);
   question.tokens = options->tokens;
@@ -96,20 +96,21 @@ static struct pz_plan_question place_question(struct pz_call *call, const struct
 
 /* ---- the answer ----------------------------------------------------------------------------- */
 
-/* Predicts a plan that was found, with its detail. */
+/* Predicts a found plan in detail. */
 static struct pz_training_run *predict_found(struct pz_call *call,
                                              const struct pz_plan_question *question,
                                              const struct pz_found_plan *found, bool events) {
   struct pz_training_run *run = NULL;
   struct pz_plan plan = found->plan;
-  if (!plan.zero) plan.shard = 0; /* nothing is sharded, so that it need not divide the replicas */
+  if (!plan.zero) plan.shard = 0; /* without sharding, it need not divide the replicas */
   pz_must(call, pz_training_predict(question->job.model, question->job.chip, question->job.net,
                                     &plan, events, &run, pz_call_error(call)));
   assert(run->p.step_s == found->p.step_s);
   return run;
 }
 
-/* Returns whether two found plans are the same for the user: equal in prediction and degrees. */
+/* Returns whether two found plans have equal predictions and degrees, so that users would not
+ * tell them apart. */
 static bool same_plan(const struct pz_found_plan *a, const struct pz_found_plan *b) {
   return a->p.step_s == b->p.step_s && a->p.peak_bytes == b->p.peak_bytes &&
          a->plan.tp == b->plan.tp && pz_plan_cp(&a->plan) == pz_plan_cp(&b->plan) &&
@@ -118,7 +119,7 @@ static bool same_plan(const struct pz_found_plan *a, const struct pz_found_plan 
 }
 
 /* Predicts the simplest of the best plans, then the best plans of other kinds. */
-static void predict_all_found(struct pz_call *call, struct pz_call *own,
+static void predict_all_found(struct pz_call *call, struct pz_call *in_result,
                               const struct pz_plan_question *question,
                               const struct pz_found_plans *found, bool events,
                               struct pz_training_plans *out) {
@@ -126,8 +127,8 @@ static void predict_all_found(struct pz_call *call, struct pz_call *own,
   out->experts = found->experts;
   out->late = found->late;
   out->stopped = found->stopped;
-  out->runs = pz_alloc(own, found->n_kinds + 2, sizeof(struct pz_training_run *));
-  out->warning = pz_copy_text(own, found->warning);
+  out->runs = pz_alloc(in_result, found->n_kinds + 2, sizeof(struct pz_training_run *));
+  out->warning = pz_copy_text(in_result, found->warning);
   if (!found->n) {
     if (found->has_least) out->least = predict_found(call, question, &found->least, false);
     return;
@@ -157,8 +158,8 @@ static const struct {
     {PZ_OVERLAP_EP, "ep", "--overlap-moe-expert-parallel-comm",
      "pipeline_parallel_expert_parallel_overlap", NULL}};
 
-/* Appends an option of the best plan, with the relative time that the step is longer without it, if
- * the framework can run the plan without it. */
+/* Appends an option of the best plan with its gain: the relative time by which the step is
+ * longer without it.  Skips the option if the framework cannot run the plan without it. */
 static void add_switched(struct pz_call *call, const struct pz_plan_question *question,
                          const struct pz_plan *without, const char *option,
                          struct pz_training_plans *out) {
@@ -169,12 +170,12 @@ static void add_switched(struct pz_call *call, const struct pz_plan_question *qu
 }
 
 /* Lists the options of the best plan that are off by default, with their gains. */
-static void find_switched(struct pz_call *call, struct pz_call *own,
+static void find_switched(struct pz_call *call, struct pz_call *in_result,
                           const struct pz_plan_question *question, struct pz_training_plans *out) {
   enum { OVERLAPS = sizeof overlap_options / sizeof *overlap_options };
   const struct pz_plan *plan = &out->runs[0]->plan;
   const struct pz_framework *framework = pz_plan_framework(plan);
-  out->switched = pz_alloc(own, OVERLAPS + 2, sizeof *out->switched);
+  out->switched = pz_alloc(in_result, OVERLAPS + 2, sizeof *out->switched);
   for (size_t i = 0; i < OVERLAPS; i++) {
     int overlap = overlap_options[i].overlap;
     const char *name = overlap_options[i].name, *flag = NULL;
@@ -185,8 +186,8 @@ static void find_switched(struct pz_call *call, struct pz_call *own,
     if (framework->rules == PZ_RULES_CORE) flag = overlap_options[i].core;
     if (framework->rules == PZ_RULES_TITAN) flag = overlap_options[i].titan;
     if (framework->rules == PZ_RULES_DEEPSPEED) flag = overlap_options[i].deepspeed;
-    const char *option = pz_format(own, "overlap %s", name);
-    if (flag) option = pz_format(own, "overlap %s (%s)", name, flag);
+    const char *option = pz_format(in_result, "overlap %s", name);
+    if (flag) option = pz_format(in_result, "overlap %s (%s)", name, flag);
     add_switched(call, question, &without, option, out);
   }
   struct pz_plan alltoall = *plan, eager = *plan;
@@ -194,7 +195,7 @@ static void find_switched(struct pz_call *call, struct pz_call *own,
   eager.cuda_graphs = 0;
   if (pz_plan_ep(plan) > 1 && plan->dispatcher != alltoall.dispatcher)
     add_switched(call, question, &alltoall,
-                 pz_format(own, "dispatcher %s (--moe-flex-dispatcher-backend)",
+                 pz_format(in_result, "dispatcher %s (--moe-flex-dispatcher-backend)",
                            pz_dispatcher_names[plan->dispatcher]),
                  out);
   if (plan->cuda_graphs)
@@ -208,33 +209,34 @@ struct all_devices_search {
   struct pz_training_plans *out;
 };
 
-/* If the chosen plan leaves devices idle, finds the best plan that does not. */
+/* Finds the best plan that leaves no device idle. */
 static void find_all_devices(struct pz_call *call, void *ctx) {
   struct all_devices_search *search = ctx;
-  struct pz_plan_question all = *search->question;
-  all.all_devices = true;
-  all.top = 1;
-  all.kinds = 0;
-  const struct pz_found_plans *found = pz_find_plans(call, &all);
-  if (found->n) search->out->all_devices = predict_found(call, &all, &found->simplest, false);
+  struct pz_plan_question question = *search->question;
+  question.all_devices = true;
+  question.top = 1;
+  question.kinds = 0;
+  const struct pz_found_plans *found = pz_find_plans(call, &question);
+  if (found->n) search->out->all_devices = predict_found(call, &question, &found->simplest, false);
 }
 
-/* Searches the best plans and predicts them.  The call `own` allocates in the memory of the
- * result. */
-static void search_and_predict(struct pz_call *call, struct pz_call *own, const struct pz_job *job,
+/* Searches the best plans and predicts them.  The call `in_result` allocates in the memory of
+ * the result. */
+static void search_and_predict(struct pz_call *call, struct pz_call *in_result,
+                               const struct pz_job *job,
                                const struct pz_training_place_options *options,
                                struct pz_training_plans *out) {
-  struct pz_cluster wide;
+  struct pz_cluster widened;
   struct pz_progress progress;
   struct pz_error err = {0};
   atomic_bool stop = false;
-  struct pz_plan_question question = place_question(call, job, options, &wide);
+  struct pz_plan_question question = place_question(call, job, options, &widened);
   if (options->progress) pz_progress_start_call(&progress, options->progress, options->ctx, &stop);
   question.progress = options->progress ? &progress : NULL;
   const struct pz_found_plans *found = pz_find_plans(call, &question);
-  predict_all_found(call, own, &question, found, options->events, out);
+  predict_all_found(call, in_result, &question, found, options->events, out);
   if (!out->n) return;
-  find_switched(call, own, &question, out);
+  find_switched(call, in_result, &question, out);
   if (pz_plan_devices(&out->runs[0]->plan) == question.plan.devices) return;
   /* the answer is complete without the plan on all devices, so that other errors do not matter */
   struct all_devices_search search = {&question, out};
@@ -258,12 +260,12 @@ static void free_runs(void *training_plans) {
   pz_training_run_free(plans->least);
 }
 
-/* Checks the arguments of pz_training_place() and answers it. */
+/* Checks the arguments of pz_training_place() and searches the plans. */
 static void check_and_place(struct pz_call *call, void *ctx) {
   struct place_args *args = ctx;
   struct pz_training_place_options options = pz_training_place_options_default();
   struct pz_job job = {.model = args->model, .chip = args->chip, .net = args->net};
-  struct pz_call own;
+  struct pz_call in_result;
   pz_require_options(call, &options, sizeof options, args->options,
                      "pz_training_place_options_default");
   pz_require(call, args->model, "model");
@@ -278,9 +280,9 @@ static void check_and_place(struct pz_call *call, void *ctx) {
   check_pins(call, &options);
   if (!(options.seconds >= 0 && options.seconds <= 1e9))
     pz_raise(call, PZ_BAD_USE, "seconds %g; accepted: 0 (none) to 1e9", options.seconds);
-  struct pz_training_plans *out = pz_object_new(call, sizeof *out, &own);
+  struct pz_training_plans *out = pz_object_new(call, sizeof *out, &in_result);
   pz_defer(call, free_runs, out);
-  search_and_predict(call, &own, &job, &options, out);
+  search_and_predict(call, &in_result, &job, &options, out);
   pz_undefer(call, out); /* free_runs */
   *args->out = pz_object_keep(call, out);
 }
@@ -316,11 +318,11 @@ struct misfit {
   const struct pz_chip *chip;
   const struct pz_cluster *net;
   const struct pz_training_place_options *asked;
-  bool weak;         /* the batch grows with the devices */
+  bool weak_scaling; /* the batch grows with the devices */
   double end_s;      /* time limit of all changes together, or 0 if none */
   bool out_of_time;  /* some changes were not decided within the time limit */
-  char changes[560]; /* text: the changes with which a plan fits */
-  size_t length;     /* of the text */
+  char changes[560]; /* a text with the changes with which a plan fits */
+  size_t length;     /* length of the text `changes` */
 };
 
 /* Searches a plan with changed options or on a changed chip.  Returns whether one fits; then
@@ -338,7 +340,8 @@ static bool try_change(struct pz_call *call, struct misfit *misfit, const struct
       pz_training_place(misfit->model, chip, misfit->net, &changed, &plans, &why);
   if (status == PZ_NO_MEMORY || status == PZ_STOPPED) pz_raise_again(call, &why);
   misfit->out_of_time = ran_out_of_time(&changed, begin_s, status);
-  bool fits = status == PZ_OK && plans->n > 0; /* other errors: the changed question has no plan */
+  /* after other errors the changed question has no plan */
+  bool fits = status == PZ_OK && plans->n > 0;
   if (fits) {
     char plan[256];
     int n = snprintf(misfit->changes + misfit->length, sizeof misfit->changes - misfit->length,
@@ -361,12 +364,12 @@ static void try_single_changes(struct pz_call *call, struct misfit *misfit,
   struct pz_training_place_options options;
   char change[64], value[PZ_FIELD_TEXT_MOST];
   bool fits = false;
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
     options = *misfit->asked;
-    if (!(options.pinned >> f & 1)) continue;
-    options.pinned &= ~(UINT64_C(1) << f);
-    pz_plan_field_text(&options.plan, (enum pz_plan_field)f, value, sizeof value);
-    snprintf(change, sizeof change, "without %s %.30s", pz_plan_field((enum pz_plan_field)f)->name,
+    if (!(options.pinned >> i & 1)) continue;
+    options.pinned &= ~(UINT64_C(1) << i);
+    pz_plan_field_text(&options.plan, (enum pz_plan_field)i, value, sizeof value);
+    snprintf(change, sizeof change, "without %s %.30s", pz_plan_field((enum pz_plan_field)i)->name,
              value);
     (void)try_change(call, misfit, misfit->chip, &options, change);
   }
@@ -374,7 +377,7 @@ static void try_single_changes(struct pz_call *call, struct misfit *misfit,
   for (int64_t factor = 2; factor <= MAX_DEVICES_FACTOR && !fits; factor *= 2) {
     options.plan.devices = misfit->asked->plan.devices * factor;
     if (options.plan.devices > 1 << 24) break;
-    if (misfit->weak) options.plan.batch = misfit->asked->plan.batch * factor;
+    if (misfit->weak_scaling) options.plan.batch = misfit->asked->plan.batch * factor;
     snprintf(change, sizeof change, "%" PRId64 " devices", options.plan.devices);
     fits = try_change(call, misfit, misfit->chip, &options, change);
   }
@@ -394,7 +397,7 @@ static void try_single_changes(struct pz_call *call, struct misfit *misfit,
   }
 }
 
-/* Raises the error that says which memory is lacking in the plan that needs the least, and with
+/* Raises an error that says how much memory the plan that needs the least requires, and with
  * which changes a plan fits. */
 _Noreturn static void raise_misfit(struct pz_call *call, const struct misfit *misfit,
                                    const struct pz_training_run *least) {
@@ -442,7 +445,7 @@ static void explain_misfit(struct pz_call *call, void *ctx) {
                           .chip = args->chip,
                           .net = args->net,
                           .asked = &options,
-                          .weak = args->weak};
+                          .weak_scaling = args->weak};
   pz_require_options(call, &options, sizeof options, args->options,
                      "pz_training_place_options_default");
   pz_require(call, args->model, "model");
@@ -491,8 +494,8 @@ static bool scale_row(struct pz_call *call, const struct pz_job *job,
       pz_training_place(job->model, job->chip, job->net, &row_options, &row->plans, why);
   if (status == PZ_STOPPED) return false;
   if (ran_out_of_time(&row_options, begin_s, status)) {
-    struct pz_call own;
-    struct pz_training_plans *no_plans = pz_object_new(call, sizeof *no_plans, &own);
+    struct pz_call in_plans;
+    struct pz_training_plans *no_plans = pz_object_new(call, sizeof *no_plans, &in_plans);
     no_plans->stopped = true;
     row->plans = pz_object_keep(call, no_plans);
     return true;
@@ -501,7 +504,7 @@ static bool scale_row(struct pz_call *call, const struct pz_job *job,
     pz_raise(call, status, "%lld device%s: %s", (long long)row->devices,
              pz_text_s((double)row->devices), why->message);
   row->run = row->plans->n ? row->plans->runs[0] : NULL;
-  if (row->run) /* per device of the question, because idle devices cost the same */
+  if (row->run) /* count idle devices, too, because they cost the same */
     row->tokens_per_s_per_device = row->run->p.tokens / row->run->p.step_s / (double)row->devices;
   return true;
 }
@@ -522,12 +525,12 @@ struct scale_args {
   struct pz_scaling **out;
 };
 
-/* Checks the arguments of pz_training_scale() and answers it. */
+/* Checks the arguments of pz_training_scale() and searches a plan for each row. */
 static void scale_devices(struct pz_call *call, void *ctx) {
   struct scale_args *args = ctx;
   struct pz_training_place_options options = pz_training_place_options_default();
   struct pz_job job = {.model = args->model, .chip = args->chip, .net = args->net};
-  struct pz_call own;
+  struct pz_call in_result;
   double first_rate = 0; /* tokens per second and device of the first row with a plan */
   pz_require_options(call, &options, sizeof options, args->options,
                      "pz_training_place_options_default");
@@ -535,17 +538,17 @@ static void scale_devices(struct pz_call *call, void *ctx) {
   pz_require(call, args->out, "out");
   pz_require_range(call, "devices", args->devices->n, 1, PZ_CHOICES_MOST);
   pz_require_range(call, "batch_per_device", args->batch_per_device, 0, 1 << 24);
-  struct pz_scaling *scaling = pz_object_new(call, sizeof *scaling, &own);
+  struct pz_scaling *scaling = pz_object_new(call, sizeof *scaling, &in_result);
   pz_defer(call, free_rows, scaling);
   scaling->weak = args->batch_per_device > 0;
-  scaling->rows = pz_alloc(&own, (size_t)args->devices->n, sizeof *scaling->rows);
+  scaling->rows = pz_alloc(&in_result, (size_t)args->devices->n, sizeof *scaling->rows);
   for (int i = 0; i < args->devices->n; i++) {
     struct pz_scaling_row *row = &scaling->rows[scaling->n_rows++];
     struct pz_error why = {0};
     row->devices = args->devices->v[i];
     if (!scale_row(call, &job, &options, args->batch_per_device, row, &why)) {
       if (i == 0) pz_raise_again(call, &why);
-      scaling->n_rows--; /* the rows before are the answer */
+      scaling->n_rows--; /* the rows before this one are the answer */
       break;
     }
     if (!(first_rate > 0)) first_rate = row->tokens_per_s_per_device;

@@ -43,9 +43,9 @@ const char *const pz_framework_names[] = {
 #undef FRAMEWORK
     NULL};
 
-const struct pz_framework *pz_framework_at(int i) {
+const struct pz_framework *pz_framework_at(int position) {
   enum { FRAMEWORKS = sizeof frameworks / sizeof *frameworks };
-  return &frameworks[i >= 0 && i < FRAMEWORKS ? i : 0];
+  return &frameworks[position >= 0 && position < FRAMEWORKS ? position : 0];
 }
 
 int pz_framework_find(const char *name) {

@@ -10,18 +10,19 @@
 enum pz_accumulation {
   PZ_ACCUMULATION_FP32,  /* a separate kernel adds the 16-bit gradient to an fp32 sum */
   PZ_ACCUMULATION_FUSED, /* the GEMM that computes the weight gradient adds to the fp32 sum */
-  PZ_ACCUMULATION_KEPT /* 16-bit gradients are zeroed and added to, also with a single microbatch */
+  /* 16-bit gradients are set to zero and accumulated, even with a single microbatch */
+  PZ_ACCUMULATION_KEPT
 };
 
 /* Memory that the loss keeps besides the 16-bit logits. */
 enum pz_loss {
-  PZ_LOSS_IN_PLACE, /* none: the derivative overwrites the logits */
-  PZ_LOSS_BESIDE,   /* the derivative, in 16 bit */
+  PZ_LOSS_IN_PLACE, /* no further memory: the derivative overwrites the logits */
+  PZ_LOSS_BESIDE,   /* the derivative of the logits, in 16 bit */
   PZ_LOSS_FP32      /* an fp32 copy of the logits, which is saved instead of them */
 };
 
-/* The sets of rules in framework_rules.def.  Each framework follows one of them; nothing is known
- * about the rules of PZ_RULES_OTHERS. */
+/* The sets of rules in framework_rules.def.  Each framework follows one of them.
+ * PZ_RULES_OTHERS are frameworks whose rules are not known. */
 enum pz_rule_set {
   PZ_RULES_OTHERS,
   PZ_RULES_CORE = 1, /* Megatron Core */
@@ -47,62 +48,75 @@ struct pz_framework {
   enum pz_framework_family family;
 
   /* execution */
-  bool dropout;            /* trains with the dropout rates of the model, otherwise with none */
+  /* trains with the dropout rates of the model, otherwise without dropout */
+  bool dropout;
   enum pz_kernels kernels; /* how element-wise operators are fused */
   enum pz_accumulation accumulation;
-  const char *attention; /* flash-attention library that it always uses, or NULL if the plan's */
-  bool stops_early;      /* recomputation ends before the last GEMM (torch.utils.checkpoint) */
+  /* flash-attention library that it always uses, or NULL if the plan decides */
+  const char *attention;
+  bool stops_early; /* recomputation leaves out the last GEMM (torch.utils.checkpoint) */
   double
-      launches_per_op; /* kernels launched per operator of the graph, or 0 if compiled as a whole */
-  int free_overlap; /* overlap that a search may switch on besides the default, by flags without cost */
-  bool zero_bubble;      /* has the zero-bubble pipeline orders */
-  bool dualpipe;         /* has DualPipe instead of ZB-V */
-  bool shards_stages;    /* can combine ZeRO 2 and 3 with several pipeline stages */
-  bool node_gather;      /* gathers sharded weights through one network interface per node */
-  int recompute_modules; /* modules (enum pz_module) that selective recomputation has by default */
+      /* kernels launched per operator of the graph, or 0 if programs are compiled as a whole */
+      launches_per_op;
+  /* overlaps that a search may switch on besides the default, because they cost nothing */
+  int free_overlap;
+  bool zero_bubble;   /* offers the zero-bubble pipeline orders */
+  bool dualpipe;      /* offers DualPipe instead of ZB-V */
+  bool shards_stages; /* can combine ZeRO 2 and 3 with several pipeline stages */
+  bool node_gather;   /* gathers sharded weights through one network interface per node */
+  /* modules (enum pz_module) that selective recomputation recomputes by default */
+  int recompute_modules;
 
   /* experts */
   bool fp8_dispatch;             /* tokens are sent to experts in 8 bit if GEMMs are in 8 bit */
   enum pz_dispatcher dispatcher; /* the default dispatcher of tokens */
-  /* > 0: each expert accepts this multiple of its even share of a sample's tokens, and tokens are
-   * dispatched by GEMMs with one-hot matrices. */
+  /* If above 0, each expert accepts this multiple of its even share of a sample's tokens, and
+   * GEMMs with one-hot matrices dispatch the tokens. */
   double capacity_factor;
-  /* Kernels of router and all-to-all preparation, forward; 0: as in the graph. */
+  /* Kernels of router and all-to-all preparation in a forward pass, or 0 for those of the graph. */
   double router_kernels;
-  bool launches_per_expert; /* grouped GEMMs are launched one by one, by token counts on the host */
-  double expert_launches; /* extra host time of a pass through a layer with experts, in launches */
-  /* Extra HBM bytes of the token permutation per 16-bit element sent to an expert, forward; a
-   * backward pass moves twice as much. */
+  bool launches_per_expert; /* the host launches the GEMM of each expert, by its token count */
+  double expert_launches;   /* extra host time per pass of a layer with experts, in launches */
+  /* Extra HBM bytes of the token permutation in a forward pass, per 16-bit element sent to an
+   * expert.  A backward pass moves twice as much. */
   double routed_bytes;
-  double routed_saved_bytes; /* extra bytes saved per element of the experts' results */
-  /* Collectives of experts have cores of their own, which compute cannot use. */
+  /* extra bytes saved for backward per element of the experts' results */
+  double routed_saved_bytes;
+  /* Collectives of experts run on cores that are reserved for them. */
   bool reserves_cores;
 
   /* bytes per parameter that the optimizer and sharding move */
-  double optimizer_bytes;                       /* read and written in the step of Adam */
+  double optimizer_bytes;                       /* HBM bytes that a step of Adam reads and writes */
   double gather_copy_bytes, scatter_copy_bytes; /* copied on the device per gathered weight, and per
                                                    scattered gradient (ZeRO 3) */
 
   /* memory; bytes are per parameter unless noted */
-  double state_bytes;  /* weights, gradients and optimizer state together */
-  double weight_bytes; /* of state_bytes: weights; gradients need up to 4, the optimizer the rest */
+  double state_bytes; /* weights, gradients and optimizer state together */
+  /* part of state_bytes for weights; up to 4 are for gradients, and the rest for the optimizer */
+  double weight_bytes;
   enum pz_gradients gradients; /* where the backward pass stores the gradients of a layer */
-  bool placeholder_gradients;  /* a 16-bit gradient of every matrix of a layer stays allocated */
-  double reserve_bytes;        /* work space of libraries on each device, in all */
-  bool transformer_engine;     /* runs kernels of Transformer Engine, which has more work space */
-  bool plain_decoders; /* has its own plain decoder models (family "decoder" of src/workload) */
+  /* an empty 16-bit gradient of every matrix of a layer stays allocated */
+  bool placeholder_gradients;
+  double reserve_bytes;    /* total work space of libraries on a device, bytes */
+  bool transformer_engine; /* runs kernels of Transformer Engine, which need more work space */
+  bool plain_decoders;     /* trains plain decoder models (family "decoder" of src/workload) */
   /* The vocabulary is padded to a multiple of this per device, or 0 if it is not. */
   int64_t vocab_multiple;
   enum pz_loss loss;
-  bool offloads_gradients;       /* gradients are on the host where the optimizer state is */
-  bool exchanges_sums;           /* gradients are accumulated in the precision of their exchange */
-  double expert_moment_bytes;    /* bytes of a moment of Adam in models with experts; 0: 4 */
-  double moment_bytes;           /* bytes of a moment of Adam in other models; 0: 4 */
-  enum pz_saved_form fp8_saves;  /* activations saved by layers with 8-bit GEMMs */
-  double fp8_weight_bytes;       /* 8-bit copies of weights, besides weight_bytes */
-  enum pz_fp8_recipe fp8_recipe; /* default of 8-bit GEMMs where chip or framework lack mxfp8 */
-  bool adapters;                 /* trains low-rank adapters of frozen models */
-  /* > 0: optimizer state of an adapter parameter, without a master copy. */
+  /* gradients of parameters whose optimizer state is on the host are there, too */
+  bool offloads_gradients;
+  /* gradients are accumulated in the precision in which replicas exchange them */
+  bool exchanges_sums;
+  /* bytes of a moment of Adam in models with experts; 0 stands for 4 */
+  double expert_moment_bytes;
+  double moment_bytes;          /* bytes of a moment of Adam in other models; 0 stands for 4 */
+  enum pz_saved_form fp8_saves; /* how layers with 8-bit GEMMs save activations */
+  double fp8_weight_bytes;      /* 8-bit copies of weights, besides weight_bytes */
+  /* default recipe of 8-bit GEMMs if the chip or the framework lacks mxfp8 */
+  enum pz_fp8_recipe fp8_recipe;
+  bool adapters; /* can train low-rank adapters of frozen models */
+  /* Bytes of the optimizer state of an adapter parameter without a master copy, or 0 if it has
+   * one. */
   double adapter_state_bytes;
 
   /* Values of plan fields that a user leaves unset.  Sequence parallelism is on wherever tp > 1. */
@@ -113,7 +127,8 @@ struct pz_framework {
     enum pz_execution execution;
     enum pz_attention attention;
     double grad_bytes;
-    const char *attention_library; /* NULL if the fastest that the chip is calibrated for */
+    /* or NULL for the fastest library that the chip is calibrated for */
+    const char *attention_library;
   } plan;
 };
 

@@ -25,11 +25,11 @@ static unsigned framework_bit(const struct pz_framework *framework) {
 
 static const int expert_modules = PZ_MODULE_ACTIVATION | PZ_MODULE_EXPERTS | PZ_MODULE_SHARED;
 
-#define overlaps(what) (p->overlap & (int)PZ_OVERLAP_##what)
-#define uses_library(name) (p->attention_library && strcmp(p->attention_library, name) == 0)
+#define overlaps(what) (plan->overlap & (int)PZ_OVERLAP_##what)
+#define uses_library(name) (plan->attention_library && strcmp(plan->attention_library, name) == 0)
 
-/* Returns whether the stages recompute numbers of layers that one number for all stages can
- * express. */
+/* Returns whether a single number of recomputed layers for all stages would recompute the same
+ * layers. */
 static bool recomputes_alike(const struct pz_plan *plan, const struct pz_model_shape *model) {
   struct pz_plan unified = *plan;
   return model->layers && pz_plan_unify_recompute(&unified, model->layers);
@@ -49,7 +49,7 @@ static bool recomputes_some_layers(const struct pz_plan *plan, const struct pz_m
   return false;
 }
 
-/* Returns the adapters of a plan; their rank is 0 if it has none. */
+/* Returns the low-rank adapters of a plan.  Their rank is 0 if the plan has none. */
 static struct pz_lora adapters_of(const struct pz_plan *plan) {
   struct pz_lora lora;
   bool has_adapters = pz_lora_parse(plan->peft, &lora, NULL) == PZ_OK;
@@ -73,21 +73,21 @@ static bool offloads_whole_layers(const struct pz_plan *plan) {
 struct rule {
   const char *name;
   unsigned frameworks; /* a set of CORE, TITAN, ... */
-  bool (*refuses)(const struct pz_plan *p, const struct pz_model_shape *m,
-                  const struct pz_framework *f);
-  const char *has;    /* what the framework has instead, and what is accepted */
-  const char *source; /* where the framework's own code or documents have the rule */
+  bool (*refuses)(const struct pz_plan *plan, const struct pz_model_shape *model,
+                  const struct pz_framework *framework);
+  const char *message; /* what the framework supports instead, and which plans it accepts */
+  const char *source;  /* the place in the framework's code or documents that states the rule */
   int drops, adds; /* overlaps that pz_framework_overlap() removes or adds where the rule refuses */
   enum pz_recompute_form form; /* how layers can be recomputed where the rule applies */
-  enum pz_rule_group looks;    /* the fields that the rule depends on */
-  bool divides;                /* depends on the division of layers among chunks */
+  enum pz_rule_group group;    /* the fields on which the rule depends */
+  bool depends_on_division;    /* the rule depends on the division of layers among chunks */
 };
 
-/* First pass: a function for each rule, with the names p, m and f for plan, model and framework. */
+/* First pass: a function for each rule. */
 #define RULE(called, whom, when, ...)                                                              \
-  static bool called(const struct pz_plan *p, const struct pz_model_shape *m,                      \
-                     const struct pz_framework *f) {                                               \
-    (void)p, (void)m, (void)f;                                                                     \
+  static bool called(const struct pz_plan *plan, const struct pz_model_shape *model,               \
+                     const struct pz_framework *framework) {                                       \
+    (void)plan, (void)model, (void)framework;                                                      \
     return when;                                                                                   \
   }
 #include "plan/framework_rules.def"
@@ -99,7 +99,7 @@ struct rule {
 /* Second pass: the table. */
 static const struct rule rules[] = {
 #define RULE(called, whom, when, ...)                                                              \
-  {.name = #called, .frameworks = whom, .refuses = called, .has = __VA_ARGS__},
+  {.name = #called, .frameworks = whom, .refuses = called, .message = __VA_ARGS__},
 #include "plan/framework_rules.def"
 #undef RULE
 };
@@ -113,13 +113,13 @@ struct pz_rule_list pz_rule_list_of(int framework) {
   _Static_assert(sizeof rules / sizeof *rules <= PZ_RULES_MOST, "a list holds all rules");
   for (int group = 0; group < PZ_RULE_GROUPS; group++) {
     for (int i = 0; i < RULES; i++)
-      if (rules[i].frameworks & bit && (int)rules[i].looks == group)
+      if (rules[i].frameworks & bit && (int)rules[i].group == group)
         list.rule[list.n++] = (uint8_t)i;
     list.end[group] = list.n;
   }
   for (int i = 0; i < RULES; i++) {
     if (!(rules[i].frameworks & bit)) continue;
-    list.divides |= rules[i].divides;
+    list.depends_on_division |= rules[i].depends_on_division;
     if (rules[i].drops || rules[i].adds) list.overlap[list.n_overlap++] = (uint8_t)i;
   }
   return list;
@@ -137,7 +137,7 @@ static bool rules_allow(const struct pz_rule_list *list, int first, int end,
     if (!rule->refuses(plan, model, framework)) continue;
     if (why)
       (void)!pz_fail(why, PZ_BAD_USE, "%s cannot run this plan: it has %s (%s)", framework->name,
-                     rule->has, rule->source);
+                     rule->message, rule->source);
     return false;
   }
   return true;
@@ -188,17 +188,18 @@ static bool has_transformer_engine(const struct pz_chip *chip) {
 }
 
 unsigned pz_framework_dispatchers(int framework, const struct pz_chip *chip, int without) {
-  const struct pz_framework *f = pz_framework_at(framework);
-  if (framework_bit(f) != CORE) return 1U << f->dispatcher;
-  /* Megatron Bridge: training/flex_dispatcher_backend.py, and its recipes, which use HybridEP on
-   * Blackwell only */
+  const struct pz_framework *info = pz_framework_at(framework);
+  if (framework_bit(info) != CORE) return 1U << info->dispatcher;
+  /* source: training/flex_dispatcher_backend.py of Megatron Bridge, and its recipes, which use
+   * HybridEP on Blackwell only */
   bool is_blackwell = strcmp(pz_chip_line(chip->name), "blackwell") == 0;
   bool is_nvlink_domain = strncmp(chip->name, "gb", 2) == 0;
-  unsigned set = 1U << PZ_DISPATCHER_ALLTOALL;
+  unsigned dispatchers = 1U << PZ_DISPATCHER_ALLTOALL;
   if (has_transformer_engine(chip) && !is_nvlink_domain && !(without & PZ_SOFTWARE_DEEPEP))
-    set |= 1U << PZ_DISPATCHER_DEEPEP;
-  if (is_blackwell && !(without & PZ_SOFTWARE_HYBRIDEP)) set |= 1U << PZ_DISPATCHER_HYBRIDEP;
-  return set;
+    dispatchers |= 1U << PZ_DISPATCHER_DEEPEP;
+  if (is_blackwell && !(without & PZ_SOFTWARE_HYBRIDEP))
+    dispatchers |= 1U << PZ_DISPATCHER_HYBRIDEP;
+  return dispatchers;
 }
 
 int pz_framework_graph_modules(int framework, const struct pz_chip *chip,
@@ -212,9 +213,9 @@ int pz_framework_graph_modules(int framework, const struct pz_chip *chip,
 }
 
 int pz_framework_overlaps(int framework, int without) {
-  const struct pz_framework *f = pz_framework_at(framework);
-  if (!f->rules) return f->plan.overlap | f->free_overlap;
-  bool lacks_engine = framework_bit(f) == CORE && without & PZ_SOFTWARE_TE;
+  const struct pz_framework *info = pz_framework_at(framework);
+  if (!info->rules) return info->plan.overlap | info->free_overlap;
+  bool lacks_engine = framework_bit(info) == CORE && without & PZ_SOFTWARE_TE;
   return lacks_engine ? PZ_OVERLAP_ALL & ~PZ_OVERLAP_TP : PZ_OVERLAP_ALL;
 }
 
@@ -242,21 +243,21 @@ enum pz_recompute_form pz_framework_recompute_form(const struct pz_plan *plan) {
 /* Returns which scaling of rotary positions the frameworks with this bit accept, if they cannot be
  * configured to scale them as the model does, otherwise NULL. */
 static const char *find_accepted_rope(unsigned bit, const struct pz_model_shape *model) {
-  bool yarn = model->rope == PZ_ROPE_YARN, llama3 = model->rope == PZ_ROPE_LLAMA3;
+  bool is_yarn = model->rope == PZ_ROPE_YARN, is_llama3 = model->rope == PZ_ROPE_LLAMA3;
   bool is_latent = model->kv_rank > 0;
   if (model->rope == PZ_ROPE_PLAIN || !(bit & (CORE | TITAN | DEEPSPEED))) return NULL;
   if (bit == DEEPSPEED) return "rotary positions that are not stretched (no rope_scaling)";
   if (bit == TITAN && model->family == PZ_SHAPE_QWEN3) return "no rope_scaling in models of qwen3";
-  if (is_latent && !yarn) return "rope_scaling of yarn, with latent attention";
-  if (!is_latent && !llama3) return "rope_scaling of llama3, without latent attention";
+  if (is_latent && !is_yarn) return "rope_scaling of yarn, with latent attention";
+  if (!is_latent && !is_llama3) return "rope_scaling of llama3, without latent attention";
   /* Megatron Core fixes these values in RotaryEmbedding and in MLATransformerConfig */
   bool core_llama3 = model->rope_low == 1 && model->rope_high == 4 && model->rope_original == 8192;
   bool core_yarn = model->rope_fast == 32 && model->rope_slow == 1 && model->rope_original == 4096;
-  if (bit == CORE && llama3 && !core_llama3)
+  if (bit == CORE && is_llama3 && !core_llama3)
     return "rope_scaling with low_freq_factor 1, high_freq_factor 4 and 8192 original positions";
-  if (bit == CORE && yarn && !core_yarn)
+  if (bit == CORE && is_yarn && !core_yarn)
     return "rope_scaling with beta_fast 32, beta_slow 1 and 4096 original positions";
-  if (bit == TITAN && yarn && model->rope_mscale != model->rope_mscale_all)
+  if (bit == TITAN && is_yarn && model->rope_mscale != model->rope_mscale_all)
     return "rope_scaling whose mscale and mscale_all_dim are equal";
   return NULL;
 }
@@ -264,22 +265,21 @@ static const char *find_accepted_rope(unsigned bit, const struct pz_model_shape 
 bool pz_framework_trains(int framework, const struct pz_model_shape *model, struct pz_error *why) {
   unsigned bit = framework_bit(pz_framework_at(framework));
   enum pz_shape_family family = model->family;
-  bool llama = family == PZ_SHAPE_LLAMA, other = family == PZ_SHAPE_OTHER;
-  bool titan_lacks = other || family == PZ_SHAPE_GPT2 || family == PZ_SHAPE_MIXTRAL ||
-                     family == PZ_SHAPE_NEMOTRON_H || family == PZ_SHAPE_QWEN3_NEXT;
-  /* other frameworks may have models of other families; these can be predicted, but no script is
-   * written */
+  bool is_llama = family == PZ_SHAPE_LLAMA, other = family == PZ_SHAPE_OTHER;
+  bool titan_lacks_family = other || family == PZ_SHAPE_GPT2 || family == PZ_SHAPE_MIXTRAL ||
+                            family == PZ_SHAPE_NEMOTRON_H || family == PZ_SHAPE_QWEN3_NEXT;
+  /* other frameworks may train models of other families, for which no launch script is written */
   if (other && !(bit & (TITAN | DEEPSPEED))) return true;
   const char *accepted = NULL;
-  if (bit == TITAN && titan_lacks)
+  if (bit == TITAN && titan_lacks_family)
     accepted = "llama, qwen3, deepseek_v3";
   else if (bit == TITAN && model->qkv_bias)
     accepted = "models without biases";
-  else if (bit == TITAN && llama && model->tied)
+  else if (bit == TITAN && is_llama && model->tied)
     accepted = "embedding and head that are not tied";
-  else if (bit == TITAN && llama && model->head_dim * model->heads != model->hidden)
+  else if (bit == TITAN && is_llama && model->head_dim * model->heads != model->hidden)
     accepted = "heads of hidden / heads";
-  else if (bit == DEEPSPEED && family != PZ_SHAPE_GPT2 && !llama)
+  else if (bit == DEEPSPEED && family != PZ_SHAPE_GPT2 && !is_llama)
     accepted = "gpt2, llama";
   else if (bit == DEEPSPEED && model->qkv_bias && !model->bias)
     accepted = "biases in all linear layers or in none";

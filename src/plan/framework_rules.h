@@ -26,9 +26,9 @@ int pz_framework_overlap(const struct pz_plan *plan, const struct pz_model_shape
 /* Rules by the fields that they depend on.  A search, which asks about millions of plans, asks a
  * group again only when one of its fields has changed. */
 enum pz_rule_group {
-  PZ_RULE_PLAIN,      /* on neither of the following */
-  PZ_RULE_SHARDS,     /* on the ZeRO stage, or on the division of layers among chunks */
-  PZ_RULE_RECOMPUTES, /* on recomputation or offload */
+  PZ_RULE_PLAIN,      /* depends on none of the fields below */
+  PZ_RULE_SHARDS,     /* depends on the ZeRO stage, or on the division of layers among chunks */
+  PZ_RULE_RECOMPUTES, /* depends on recomputation or offload */
   PZ_RULE_GROUPS
 };
 
@@ -36,12 +36,14 @@ enum pz_rule_group {
 enum { PZ_RULES_MOST = 192 };
 struct pz_rule_list {
   int framework;
-  uint8_t rule[PZ_RULES_MOST];    /* row numbers of framework_rules.def, by group */
-  int n, end[PZ_RULE_GROUPS];     /* number of rules; the end of each group in rule[] */
+  uint8_t rule[PZ_RULES_MOST]; /* row numbers of framework_rules.def, by group */
+  /* number of rules; position in rule[] after the last rule of each group */
+  int n, end[PZ_RULE_GROUPS];
   uint8_t overlap[PZ_RULES_MOST]; /* the n_overlap rules that change the overlap */
   int n_overlap;
-  bool divides; /* a rule depends on the division of layers among chunks */
+  bool depends_on_division; /* a rule depends on the division of layers among chunks */
 };
+/* Returns the list of the rules that a framework follows. */
 struct pz_rule_list pz_rule_list_of(int framework);
 
 /* Like pz_framework_can_run(), with all rules of the list. */
@@ -56,24 +58,26 @@ bool pz_rule_group_allows(const struct pz_rule_list *list, enum pz_rule_group gr
 int pz_rule_list_overlap(const struct pz_rule_list *list, struct pz_plan *plan,
                          const struct pz_model_shape *model);
 
-/* Returns the following functions return what a search may switch on besides the defaults of the
- * framework, on this chip and without the software that the user lacks (`without`, a set of enum
- * pz_software).  Dispatchers are returned as a set of bits 1 << enum pz_dispatcher. */
+/* Returns the dispatchers that a search may choose from on this chip, as a set of bits 1 << enum
+ * pz_dispatcher.  `without` is a set of software (enum pz_software) that the user lacks. */
 unsigned pz_framework_dispatchers(int framework, const struct pz_chip *chip, int without);
 
-/* Returns the modules (enum pz_graph_module) that CUDA graphs can capture. */
+/* Returns the set of modules (enum pz_graph_module) that CUDA graphs can capture, without the
+ * software that the user lacks. */
 int pz_framework_graph_modules(int framework, const struct pz_chip *chip,
                                const struct pz_model_shape *model, int without);
 
-/* Returns a set of overlaps, of which each plan has what the rules allow. */
+/* Returns the set of overlaps that a search may switch on, without the software that the user
+ * lacks.  Each plan uses those that the rules allow for it. */
 int pz_framework_overlaps(int framework, int without);
 
 /* How freely the number of fully recomputed layers can be chosen. */
 enum pz_recompute_form {
-  PZ_RECOMPUTE_BY_STAGE, /* for each stage */
-  PZ_RECOMPUTE_ALIKE,    /* one number for all stages */
-  PZ_RECOMPUTE_ALL       /* all layers or none */
+  PZ_RECOMPUTE_BY_STAGE, /* each stage may have its own number */
+  PZ_RECOMPUTE_ALIKE,    /* all stages have the same number */
+  PZ_RECOMPUTE_ALL       /* either all layers or none */
 };
+/* Returns how freely the framework of a plan lets the number of recomputed layers be chosen. */
 enum pz_recompute_form pz_framework_recompute_form(const struct pz_plan *plan);
 
 #endif

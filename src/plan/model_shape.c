@@ -55,8 +55,8 @@ static void read_rope(struct pz_fields *config, struct pz_model_shape *shape) {
   shape->rope_mscale_all = pz_fields_real_or(config, ROPE("mscale_all_dim"), 0, 1e6, 0);
 }
 
-/* Reads rotary positions and the epsilon of norms, of models with SwiGLU and RMSNorm.  `base` and
- * `eps` are the defaults of the family. */
+/* Reads the rotary positions and the epsilon of norms of a model with SwiGLU and RMSNorm.
+ * `base` and `eps` are the defaults of the family. */
 static void read_rotary(struct pz_fields *config, struct pz_model_shape *shape, double base,
                         double eps) {
   shape->rotary_base =
@@ -66,7 +66,7 @@ static void read_rotary(struct pz_fields *config, struct pz_model_shape *shape, 
   read_rope(config, shape);
 }
 
-/* Reads models like Llama: llama, mistral, qwen2 and phi3, whose norms have different epsilons. */
+/* Reads llama, mistral, qwen2 and phi3.  Their default epsilons of norms differ. */
 static void read_llama_kind(struct pz_fields *config, struct pz_arch *arch,
                             struct pz_model_shape *shape) {
   const char *family = pz_fields_text_or(config, "model_type", "");
@@ -135,8 +135,8 @@ static char layer_letter(const struct pz_arch *arch, unsigned kind) {
   return arch->recurrence.mixer == PZ_MIXER_DELTA ? 'L' : 'M';
 }
 
-/* Reads a model that mixes recurrent and attention layers.  While struct pz_arch stores the width
- * of experts in ffn, the shape stores it in expert_ffn, and that of dense layers in ffn. */
+/* Reads a model that mixes recurrent and attention layers. struct pz_arch stores the width of
+ * experts in ffn, but the shape stores it in expert_ffn, and the width of dense layers in ffn. */
 static void read_hybrid(struct pz_fields *config, struct pz_arch *arch,
                         struct pz_model_shape *shape) {
   pz_family_read(pz_family_find(pz_fields_text_or(config, "model_type", "")), config, arch);
@@ -340,7 +340,7 @@ void pz_load_model_shape(struct pz_call *call, const char *model, struct pz_mode
 }
 
 struct shape_request {
-  const char *model, *config; /* config NULL: the model is loaded by its name */
+  const char *model, *config; /* config is NULL if the model is loaded by its name */
   struct pz_model_shape *out;
 };
 

@@ -12,10 +12,10 @@ enum pz_shape_family {
   PZ_SHAPE_GPT2, /* learned positions, LayerNorm, GELU, biases */
   PZ_SHAPE_LLAMA,
   PZ_SHAPE_MIXTRAL,
-  PZ_SHAPE_QWEN3, /* norms of query and key; with experts or without */
+  PZ_SHAPE_QWEN3, /* normalises queries and keys; with or without experts */
   PZ_SHAPE_DEEPSEEK_V3,
-  PZ_SHAPE_NEMOTRON_H, /* Mamba-2, attention and feed-forward as layers of their own */
-  PZ_SHAPE_QWEN3_NEXT, /* gated delta rule in most layers; with experts or without */
+  PZ_SHAPE_NEMOTRON_H, /* each layer is Mamba-2, attention or feed-forward */
+  PZ_SHAPE_QWEN3_NEXT, /* gated delta rule in most layers; with or without experts */
   PZ_SHAPE_OTHER,      /* no launch script is known */
   PZ_SHAPE_FAMILIES
 };
@@ -34,30 +34,35 @@ struct pz_model_shape {
 
   /* experts */
   int64_t experts, topk,
-      expert_ffn;             /* number, experts per token, and width of each, or 0 if dense */
-  int64_t shared_ffn;         /* width of all shared experts together, or 0 if none */
-  int64_t dense_layers;       /* number of layers at the start that have no experts */
-  int64_t groups, group_topk; /* a token chooses experts in group_topk of the groups; 0: in any */
-  double routed_scale;        /* factor of the sum of the routed experts' results */
-  int64_t predict_layers;     /* layers of multi-token prediction, or 0 if none */
-  bool predict_repeats;       /* all prediction layers share the weights of one */
-  int64_t latent;             /* width in which experts compute, or 0 if hidden */
-  bool shared_gate;           /* the shared expert has a gate */
-  bool sigmoid;               /* the router has sigmoids and a bias, instead of a softmax */
+      /* number of experts, experts per token, and width of an expert; 0 in a dense model */
+      expert_ffn;
+  int64_t shared_ffn;   /* width of all shared experts together, or 0 if none */
+  int64_t dense_layers; /* number of layers at the start that have no experts */
+  /* number of groups of experts, and groups from which a token chooses; 0 if experts have no
+   * groups */
+  int64_t groups, group_topk;
+  double routed_scale;    /* factor of the sum of the routed experts' results */
+  int64_t predict_layers; /* layers of multi-token prediction, or 0 if none */
+  bool predict_repeats;   /* all prediction layers share the weights of one */
+  int64_t latent;         /* width in which experts compute, or 0 if it is `hidden` */
+  bool shared_gate;       /* the shared expert has a gate */
+  bool sigmoid;           /* the router uses sigmoids and a bias instead of a softmax */
 
   /* recurrent layers */
-  struct pz_recurrence recurrence; /* heads 0: none */
+  struct pz_recurrence recurrence; /* recurrence.heads is 0 if no layer is recurrent */
   /* One letter for each layer of a hybrid model, and for each layer of a prediction layer:
    * M Mamba-2, * attention, E experts, - dense feed-forward, L a block with the delta rule. */
   char pattern[PZ_MOST_MIXED_LAYERS + 1], predict[3];
 
   /* attention */
-  int64_t q_rank, kv_rank;           /* ranks of latent attention; kv_rank 0: it is not latent */
-  int64_t nope_dim, rope_dim, v_dim; /* of a head of latent attention */
+  /* ranks of latent attention; kv_rank is 0 if attention is not latent */
+  int64_t q_rank, kv_rank;
+  int64_t nope_dim, rope_dim, v_dim; /* dimensions of a head of latent attention */
   double rotary_base;                /* 0 if no rotary positions */
   double rotary_part;                /* the fraction of each head that is rotated */
   enum pz_rope rope;
-  double rope_factor;          /* by which rotary positions extend the original context */
+  /* factor by which scaled rotary positions extend the original context */
+  double rope_factor;
   double rope_original;        /* the original context, in tokens */
   double rope_low, rope_high;  /* Llama 3.1: low_freq_factor and high_freq_factor */
   double rope_fast, rope_slow; /* YaRN: beta_fast and beta_slow, in rotations of the context */
@@ -68,9 +73,11 @@ struct pz_model_shape {
   double norm_eps;
   double drop_attention, drop_hidden; /* dropout rates */
   bool tied;                          /* embedding and head share their weights */
-  bool qkv_bias, bias;                /* biases of query, key and value; of every linear layer */
-  bool gated;                         /* SwiGLU and RMSNorm */
-  bool squared;                       /* squared ReLU and RMSNorm; if neither, GELU and LayerNorm */
+  /* biases in query, key and value; biases in every linear layer */
+  bool qkv_bias, bias;
+  bool gated; /* uses SwiGLU and RMSNorm */
+  /* uses squared ReLU and RMSNorm; models that are neither use GELU and LayerNorm */
+  bool squared;
 };
 
 /* Returns whether a sequence of `seq` tokens exceeds the rotary positions that the model was
@@ -101,9 +108,9 @@ struct pz_model_shape pz_model_shape_or_other(struct pz_call *call, const char *
                                               const char *config,
                                               const struct pz_workload *workload, int64_t layers);
 
-/* Returns the text of a config.json at a path, so that a model is read once for all plans.  NULL
- * for built-in models, ONNX files and names that are no path, which are reported when the model is
- * loaded. */
+/* Returns the text of a config.json at a path, so that a model is read once for all plans.
+ * Returns NULL for built-in models, ONNX files, and names that are not a path; loading the model
+ * reports the latter. */
 const char *pz_read_model_config(struct pz_call *call, const char *model);
 
 #endif

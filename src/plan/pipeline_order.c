@@ -53,33 +53,36 @@ uint32_t pz_pipeline_stage_of(const struct pz_pipeline_shape *pipeline_shape, ui
 
 /* ---- microbatches in flight ----------------------------------------------------------------- */
 
-/* Returns how many of the first n passes belong to a slot, if the slots take turns of p passes
- * each. */
-static int64_t passes_of_slot(int64_t n, int64_t p, int64_t slots, int64_t slot) {
-  return n / (p * slots) * p + pz_max(0, pz_min(p, n % (p * slots) - slot * p));
+/* Returns how many of the first `passes` passes belong to a slot, if each slot in turn runs
+ * `turn` passes. */
+static int64_t passes_of_slot(int64_t passes, int64_t turn, int64_t slots, int64_t slot) {
+  return passes / (turn * slots) * turn +
+         pz_max(0, pz_min(turn, passes % (turn * slots) - slot * turn));
 }
 
 /* Returns the number of forward passes that a stage runs before its first backward pass ends, in
  * the interleaved order as Megatron issues it (Narayanan et al., arXiv 2104.04473). */
 static int64_t interleaved_warmup(const struct pz_pipeline_shape *pipeline_shape, int64_t stage) {
-  int64_t p = pipeline_shape->stages, chunks = pipeline_shape->chunks;
-  return pz_min(p * chunks - p + 2 * (p - stage - 1) + 1,
+  int64_t stages = pipeline_shape->stages, chunks = pipeline_shape->chunks;
+  return pz_min(stages * chunks - stages + 2 * (stages - stage - 1) + 1,
                 (int64_t)pipeline_shape->microbatches * chunks);
 }
 
 uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
                                uint32_t slot) {
-  uint32_t most = pipeline_shape->stages -
-                  stage; /* 1F1B: one for the stage itself and one for each later stage */
+  uint32_t in_flight = pipeline_shape->stages -
+                       /* In 1F1B, one microbatch for the stage itself and one for each later
+                        * stage. */
+                       stage;
   if (pz_is_v_pipeline(pipeline_shape->order)) {
-    /* As in 1F1B, one for the chunk itself and one for each later chunk.  ZB-V has one less in the
-     * first half, where a forward pass comes after the backward pass of the second half and not
-     * beside it. */
-    most = pipeline_shape->stages * pipeline_shape->chunks -
-           pz_pipeline_chunk_at(pipeline_shape, stage, slot);
-    if (pipeline_shape->order == PZ_PIPELINE_ZB_V && slot == 0) most--;
-    return (uint32_t)pz_min(most, pipeline_shape->microbatches /
-                                      pz_pipeline_copies(pipeline_shape->order));
+    /* As in 1F1B, one microbatch for the chunk itself and one for each later chunk.  ZB-V has
+     * one less in the first half, where a forward pass follows the backward pass of the second
+     * half instead of running beside it. */
+    in_flight = pipeline_shape->stages * pipeline_shape->chunks -
+                pz_pipeline_chunk_at(pipeline_shape, stage, slot);
+    if (pipeline_shape->order == PZ_PIPELINE_ZB_V && slot == 0) in_flight--;
+    return (uint32_t)pz_min(in_flight, pipeline_shape->microbatches /
+                                           pz_pipeline_copies(pipeline_shape->order));
   }
   if (pipeline_shape->chunks > 1)
     return (uint32_t)passes_of_slot(interleaved_warmup(pipeline_shape, stage),
@@ -87,9 +90,9 @@ uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *pipeline_shape, u
   if (pipeline_shape->order == PZ_PIPELINE_GPIPE) return pipeline_shape->microbatches;
   /* Activations are kept until the gradients of weights are computed, which later stages postpone,
    * so that all stages hold the same number (Qi et al., arXiv 2401.10241, section 2). */
-  if (pipeline_shape->order == PZ_PIPELINE_ZB_H1) most = pipeline_shape->stages;
-  if (pipeline_shape->order == PZ_PIPELINE_ZB_2P) most = 2 * pipeline_shape->stages - 1;
-  return (uint32_t)pz_min(most, pipeline_shape->microbatches);
+  if (pipeline_shape->order == PZ_PIPELINE_ZB_H1) in_flight = pipeline_shape->stages;
+  if (pipeline_shape->order == PZ_PIPELINE_ZB_2P) in_flight = 2 * pipeline_shape->stages - 1;
+  return (uint32_t)pz_min(in_flight, pipeline_shape->microbatches);
 }
 
 /* Sets the number of forward and backward passes that a stage has begun at a moment of the
@@ -100,35 +103,37 @@ uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *pipeline_shape, u
  * step has too few passes. */
 static bool find_interleaved_passes(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
                                     uint32_t moment, int64_t *forwards, int64_t *backwards) {
-  int64_t p = pipeline_shape->stages,
+  int64_t stages = pipeline_shape->stages,
           passes = (int64_t)pipeline_shape->microbatches * pipeline_shape->chunks;
   int64_t warmup = interleaved_warmup(pipeline_shape, stage);
-  int64_t shift = (p - warmup % p) % p; /* from a turn of backward to one of forward passes */
-  const int64_t offsets[] = {0, p - 1, shift, pz_max(shift, 1) - 1};
-  *backwards = moment / 4 * p + offsets[moment % 4];
+  int64_t shift =
+      /* passes from the begin of a backward turn to that of a forward turn */
+      (stages - warmup % stages) % stages;
+  const int64_t offsets[] = {0, stages - 1, shift, pz_max(shift, 1) - 1};
+  *backwards = moment / 4 * stages + offsets[moment % 4];
   *forwards = pz_min(warmup + *backwards, passes);
   return *backwards < passes;
 }
 
-/* Returns the bytes of the first n passes of a round, in which each slot runs p passes.  sums[k] is
- * the sum of the bytes of the first k slots. */
-static double bytes_of_passes(int64_t n, int64_t p, const double *sums) {
-  int64_t slots = n / p, rest = n % p;
-  double bytes = (double)p * sums[slots];
+/* Returns the bytes of the first `passes` passes of a round, in which each slot runs `turn`
+ * passes. sums[k] is the sum of the bytes of the first k slots. */
+static double bytes_of_passes(int64_t passes, int64_t turn, const double *sums) {
+  int64_t slots = passes / turn, rest = passes % turn;
+  double bytes = (double)turn * sums[slots];
   return rest ? bytes + (double)rest * (sums[slots + 1] - sums[slots]) : bytes;
 }
 
 bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
                               uint32_t moment, const double *forward_sums,
                               const double *backward_sums, uint32_t *backward_slot, double *bytes) {
-  int64_t p = pipeline_shape->stages, slots = pipeline_shape->chunks, round = p * slots, forwards,
-          backwards;
+  int64_t stages = pipeline_shape->stages, slots = pipeline_shape->chunks, round = stages * slots,
+          forwards, backwards;
   if (!find_interleaved_passes(pipeline_shape, stage, moment, &forwards, &backwards)) return false;
-  *backward_slot = (uint32_t)(slots - 1 - backwards / p % slots);
+  *backward_slot = (uint32_t)(slots - 1 - backwards / stages % slots);
   int64_t whole_rounds = forwards / round - backwards / round;
-  *bytes = (double)(whole_rounds * p) * forward_sums[slots] +
-           bytes_of_passes(forwards % round, p, forward_sums) -
-           bytes_of_passes(backwards % round, p, backward_sums);
+  *bytes = (double)(whole_rounds * stages) * forward_sums[slots] +
+           bytes_of_passes(forwards % round, stages, forward_sums) -
+           bytes_of_passes(backwards % round, stages, backward_sums);
   return true;
 }
 
@@ -143,51 +148,51 @@ bool pz_pipeline_moment(const struct pz_pipeline_shape *pipeline_shape, uint32_t
   uint32_t slots = pz_pipeline_slots(pipeline_shape);
   if (pz_pipeline_moments(pipeline_shape) == 1) {
     *backward_slot = slots - 1;
-    for (uint32_t c = 0; c < slots; c++)
-      in_flight[c] = pz_pipeline_in_flight(pipeline_shape, stage, c);
+    for (uint32_t slot = 0; slot < slots; slot++)
+      in_flight[slot] = pz_pipeline_in_flight(pipeline_shape, stage, slot);
     return moment == 0;
   }
-  int64_t p = pipeline_shape->stages, n = pipeline_shape->chunks, forwards, backwards;
+  int64_t stages = pipeline_shape->stages, n = pipeline_shape->chunks, forwards, backwards;
   if (!find_interleaved_passes(pipeline_shape, stage, moment, &forwards, &backwards)) return false;
-  *backward_slot = (uint32_t)(n - 1 - backwards / p % n);
-  for (int64_t c = 0; c < n; c++)
-    in_flight[c] =
-        (uint32_t)(passes_of_slot(forwards, p, n, c) - passes_of_slot(backwards, p, n, n - 1 - c));
+  *backward_slot = (uint32_t)(n - 1 - backwards / stages % n);
+  for (int64_t slot = 0; slot < n; slot++)
+    in_flight[slot] = (uint32_t)(passes_of_slot(forwards, stages, n, slot) -
+                                 passes_of_slot(backwards, stages, n, n - 1 - slot));
   return true;
 }
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *s) {
-  uint32_t chunks = pz_pipeline_chunks(s->order);
-  if (!s->stages || !s->chunks || !s->microbatches)
+void pz_require_pipeline(struct pz_call *call, const struct pz_pipeline_shape *shape) {
+  uint32_t chunks = pz_pipeline_chunks(shape->order);
+  if (!shape->stages || !shape->chunks || !shape->microbatches)
     pz_raise(call, PZ_BAD_USE,
              "a pipeline of %u stages, %u chunks, %u microbatches; accepted: 1 and above",
-             s->stages, s->chunks, s->microbatches);
-  if (chunks == 2 && s->chunks != 2)
-    pz_raise(call, PZ_BAD_USE, "%u chunks a stage in a V; accepted: 2", s->chunks);
-  if (chunks == 1 && s->chunks > 1)
-    pz_raise(call, PZ_BAD_USE, "%u chunks a stage; accepted: 1, or interleaved", s->chunks);
-  bool is_interleaved = !chunks && s->chunks > 1;
-  if (is_interleaved && s->microbatches % s->stages)
+             shape->stages, shape->chunks, shape->microbatches);
+  if (chunks == 2 && shape->chunks != 2)
+    pz_raise(call, PZ_BAD_USE, "%u chunks a stage in a V; accepted: 2", shape->chunks);
+  if (chunks == 1 && shape->chunks > 1)
+    pz_raise(call, PZ_BAD_USE, "%u chunks a stage; accepted: 1, or interleaved", shape->chunks);
+  bool is_interleaved = !chunks && shape->chunks > 1;
+  if (is_interleaved && shape->microbatches % shape->stages)
     pz_raise(call, PZ_BAD_USE,
              "%u microbatches interleaved over %u stages; accepted: multiples of the stages",
-             s->microbatches, s->stages);
+             shape->microbatches, shape->stages);
   /* DualPipe and DualPipeV run forward passes of one direction beside backward passes of the
    * other.  Their published schedules begin with enough microbatches to fill all stages twice. */
-  bool is_dualpipe = s->order == PZ_PIPELINE_DUALPIPE;
-  if (is_dualpipe && s->stages % 2)
-    pz_raise(call, PZ_BAD_USE, "dualpipe over %u stages; accepted: even numbers", s->stages);
-  if (is_dualpipe && s->microbatches % 2)
+  bool is_dualpipe = shape->order == PZ_PIPELINE_DUALPIPE;
+  if (is_dualpipe && shape->stages % 2)
+    pz_raise(call, PZ_BAD_USE, "dualpipe over %u stages; accepted: even numbers", shape->stages);
+  if (is_dualpipe && shape->microbatches % 2)
     pz_raise(call, PZ_BAD_USE,
              "%u microbatches, half of them from each end; accepted: even numbers",
-             s->microbatches);
-  bool fills_twice = is_dualpipe || s->order == PZ_PIPELINE_DUALPIPE_V;
-  if (fills_twice && s->microbatches < 2 * (uint64_t)s->stages)
+             shape->microbatches);
+  bool fills_twice = is_dualpipe || shape->order == PZ_PIPELINE_DUALPIPE_V;
+  if (fills_twice && shape->microbatches < 2 * (uint64_t)shape->stages)
     pz_raise(call, PZ_BAD_USE, "%u microbatches in %s over %u stages; accepted: %llu and more",
-             s->microbatches, is_dualpipe ? "dualpipe" : "dualpipe-v", s->stages,
-             2 * (unsigned long long)s->stages);
-  double events = 2.0 * s->stages * s->chunks * s->microbatches;
+             shape->microbatches, is_dualpipe ? "dualpipe" : "dualpipe-v", shape->stages,
+             2 * (unsigned long long)shape->stages);
+  double events = 2.0 * shape->stages * shape->chunks * shape->microbatches;
   if (events > PZ_PIPELINE_MOST_EVENTS)
     pz_raise(call, PZ_LIMIT,
              "a pipeline of %.0f events (2 x stages x chunks x microbatches); accepted: at "

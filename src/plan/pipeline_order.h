@@ -16,10 +16,10 @@
 #include "core/call.h"
 
 struct pz_pipeline_shape {
-  enum pz_pipeline_order order; /* several chunks per stage are interleaved, unless V-shaped */
+  enum pz_pipeline_order order; /* with several chunks per stage, interleaved or V-shaped */
   uint32_t stages;
-  uint32_t chunks;       /* of the model, per stage; DualPipe's second copies do not count */
-  uint32_t microbatches; /* of a replica, per step */
+  uint32_t chunks;       /* chunks of the model per stage, without the second copies of DualPipe */
+  uint32_t microbatches; /* microbatches of a replica per step */
 };
 
 /* Returns whether every microbatch passes each stage twice: ZB-V, DualPipeV and DualPipe. */
@@ -58,15 +58,14 @@ uint32_t pz_pipeline_chunk_at(const struct pz_pipeline_shape *pipeline_shape, ui
 /* Returns the stage that holds a chunk.  In DualPipe this is the stage of the first copy. */
 uint32_t pz_pipeline_stage_of(const struct pz_pipeline_shape *pipeline_shape, uint32_t chunk);
 
-/* Returns the number of microbatches that are in flight for the chunk in a slot, at the time when
- * the stage keeps the activations of most microbatches in all.  This is when the chunk in the last
- * slot begins a backward pass. */
+/* Returns the number of microbatches in flight for the chunk in a slot at the moment when the
+ * stage has the most microbatches in flight.  At this moment, the chunk in the last slot begins
+ * a backward pass. */
 uint32_t pz_pipeline_in_flight(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
                                uint32_t slot);
 
-/* Which moment of the schedule needs the most memory depends on the sizes of the chunks.  Returns
- * the number of candidates: beginnings of backward passes, one of which needs the most whatever the
- * sizes are. */
+/* Returns the number of moments at which a stage may need the most memory; which one does
+ * depends on the sizes of its chunks.  Each is the beginning of a backward pass. */
 uint32_t pz_pipeline_moments(const struct pz_pipeline_shape *pipeline_shape);
 
 /* Describes one of these moments: the slot whose backward pass begins, and the number of
@@ -75,14 +74,14 @@ uint32_t pz_pipeline_moments(const struct pz_pipeline_shape *pipeline_shape);
 bool pz_pipeline_moment(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
                         uint32_t moment, uint32_t *backward_slot, uint32_t *in_flight);
 
-/* Computes the sum over slots of microbatches in flight times bytes of the slot, in constant time,
- * for an order with several moments.  forward_sums[k] is the sum of the bytes of the first k slots,
- * backward_sums[k] that of the last k. */
+/* Like pz_pipeline_moment(), for an order with several moments, but computes in constant time
+ * the bytes of all microbatches in flight. forward_sums[k] is the sum of the bytes per
+ * microbatch of the first k slots, and backward_sums[k] that of the last k slots. */
 bool pz_pipeline_moment_bytes(const struct pz_pipeline_shape *pipeline_shape, uint32_t stage,
                               uint32_t moment, const double *forward_sums,
                               const double *backward_sums, uint32_t *backward_slot, double *bytes);
 
-/* Maximum number of passes of a step that are simulated. */
+/* Maximum number of passes of a simulated step. */
 enum { PZ_PIPELINE_MOST_EVENTS = 1 << 24 };
 
 /* Raises PZ_BAD_USE for numbers of stages, chunks or microbatches that the order cannot run, and

@@ -1,7 +1,7 @@
 /* Quantities that follow from the fields of a plan (plan.h): the division of layers among chunks
  * and the recomputed ones, the bytes of optimizer state per parameter, microbatches and overlap.
- * The checks at the end decide whether the numbers form a plan at all, and one for a model with a
- * given number of layers. */
+ * The checks at the end refuse plans whose numbers contradict each other or do not suit the
+ * layers of the model. */
 #include "plan/plan.h"
 
 #include "core/num.h"
@@ -39,19 +39,19 @@ int64_t pz_plan_layers_before(const struct pz_plan *plan, int64_t layers, int64_
 }
 
 bool pz_plan_is_even(const struct pz_plan *plan, int64_t layers) {
-  for (int64_t j = 1; j < plan->pp * plan->vpp; j++)
-    if (pz_plan_chunk_layers(plan, layers, j) != pz_plan_chunk_layers(plan, layers, 0))
+  for (int64_t chunk = 1; chunk < plan->pp * plan->vpp; chunk++)
+    if (pz_plan_chunk_layers(plan, layers, chunk) != pz_plan_chunk_layers(plan, layers, 0))
       return false;
   return true;
 }
 
 int64_t pz_plan_recomputed_layers(const struct pz_plan *plan, int64_t stage, int64_t layers) {
-  int64_t n = plan->recompute_layers ? plan->recompute_layers : layers;
-  if (plan->stage_recompute) n = plan->stage_recompute[stage];
+  int64_t recomputed = plan->recompute_layers ? plan->recompute_layers : layers;
+  if (plan->stage_recompute) recomputed = plan->stage_recompute[stage];
   switch (plan->recompute) {
   case PZ_RECOMPUTATION_NONE: return 0;
   case PZ_RECOMPUTATION_HALF: return (layers + 1) / 2;
-  case PZ_RECOMPUTATION_FULL: return pz_min(n, layers);
+  case PZ_RECOMPUTATION_FULL: return pz_min(recomputed, layers);
   default: return layers;
   }
 }
@@ -73,13 +73,14 @@ bool pz_plan_unify_recompute(struct pz_plan *plan, int64_t layers) {
   if (!plan->stage_recompute) return true;
   unified.stage_recompute = NULL;
   unified.recompute_layers = 0;
-  for (int64_t k = 0; k < plan->pp; k++)
-    unified.recompute_layers = pz_max(unified.recompute_layers, plan->stage_recompute[k]);
+  for (int64_t stage = 0; stage < plan->pp; stage++)
+    unified.recompute_layers = pz_max(unified.recompute_layers, plan->stage_recompute[stage]);
   if (!unified.recompute_layers) unified.recompute = PZ_RECOMPUTATION_NONE;
-  for (int64_t j = 0; j < plan->pp * plan->vpp; j++) {
-    int64_t n = pz_plan_chunk_layers(plan, layers, j),
-            k = pz_pipeline_stage_of(&shape, (uint32_t)j);
-    if (pz_plan_recomputed_layers(plan, k, n) != pz_plan_recomputed_layers(&unified, k, n))
+  for (int64_t chunk = 0; chunk < plan->pp * plan->vpp; chunk++) {
+    int64_t chunk_layers = pz_plan_chunk_layers(plan, layers, chunk),
+            stage = pz_pipeline_stage_of(&shape, (uint32_t)chunk);
+    if (pz_plan_recomputed_layers(plan, stage, chunk_layers) !=
+        pz_plan_recomputed_layers(&unified, stage, chunk_layers))
       return false;
   }
   *plan = unified;
@@ -90,8 +91,7 @@ double pz_plan_moment_bytes(const struct pz_plan *plan, bool experts) {
   static const double FP32_BYTES = 4;
   const struct pz_framework *framework = pz_plan_framework(plan);
   if (plan->moment_bytes > 0) return plan->moment_bytes;
-  /* the framework's default needs a sharded optimizer on the device; otherwise moments are in fp32
-   * */
+  /* defaults below fp32 need a sharded optimizer on the device */
   double by_default = experts ? framework->expert_moment_bytes : framework->moment_bytes;
   bool on_host = pz_plan_host_optimizer_fraction(plan) > 0;
   return by_default > 0 && plan->zero && !on_host ? by_default : FP32_BYTES;
@@ -108,8 +108,7 @@ double pz_plan_master_bytes(const struct pz_plan *plan, bool experts) {
       [PZ_MAIN_FP32] = 4, [PZ_MAIN_FP16] = 2, [PZ_MAIN_REMAINDERS] = 2};
   const struct pz_framework *framework = pz_plan_framework(plan);
   if (plan->main_params >= 0) return bytes[plan->main_params];
-  /* Megatron's default with short moments: only the bits that a bf16 weight lacks of its fp32 copy
-   * */
+  /* Megatron's default: with short moments, only the bits of the fp32 copy that bf16 lacks */
   bool has_bf16_weights = plan->precision == PZ_PRECISION_BF16 ||
                           (plan->precision != PZ_PRECISION_FP16 && framework->fp8_weight_bytes > 0);
   bool has_short_moments = pz_plan_moment_bytes(plan, experts) < bytes[PZ_MAIN_FP32];
@@ -168,9 +167,9 @@ struct pz_pipeline_shape pz_plan_pipeline_shape(const struct pz_plan *plan) {
 }
 
 int64_t pz_plan_microbatches(const struct pz_plan *plan) {
-  int64_t n = pz_ceil_div(plan->batch, plan->mbs * plan->dp);
-  bool interleaved = plan->vpp > 1 && !pz_is_v_pipeline((enum pz_pipeline_order)plan->pipeline);
-  return interleaved ? pz_ceil_div(n, plan->pp) * plan->pp : n;
+  int64_t microbatches = pz_ceil_div(plan->batch, plan->mbs * plan->dp);
+  bool is_interleaved = plan->vpp > 1 && !pz_is_v_pipeline((enum pz_pipeline_order)plan->pipeline);
+  return is_interleaved ? pz_ceil_div(microbatches, plan->pp) * plan->pp : microbatches;
 }
 
 bool pz_plan_autocasts(const struct pz_plan *plan) {
@@ -226,12 +225,12 @@ void pz_require_plan(struct pz_call *call, const struct pz_plan *plan) {
     pz_raise(call, PZ_BAD_USE,
              "a batch of %lld is less than one microbatch of %lld on each of %lld replicas",
              (long long)plan->batch, (long long)plan->mbs, (long long)plan->dp);
-  bool states_end_layers = plan->first_layers || plan->last_layers;
-  if (states_end_layers && (plan->first_layers < 1 || plan->last_layers < 1))
+  bool has_end_layers = plan->first_layers || plan->last_layers;
+  if (has_end_layers && (plan->first_layers < 1 || plan->last_layers < 1))
     pz_raise(call, PZ_BAD_USE,
              "%lld layers in the first chunk and %lld in the last; accepted: 1 and more",
              (long long)plan->first_layers, (long long)plan->last_layers);
-  if (states_end_layers && plan->pp * plan->vpp < 2)
+  if (has_end_layers && plan->pp * plan->vpp < 2)
     pz_raise(call, PZ_BAD_USE,
              "layers of the first and the last chunk with one chunk; accepted: pp above 1");
 }
@@ -250,7 +249,7 @@ void pz_require_layer_counts(struct pz_call *call, const struct pz_plan *plan, i
 
 void pz_require_chunks(struct pz_call *call, const struct pz_plan *plan, int64_t layers) {
   int64_t chunks = plan->pp * plan->vpp, end_layers = plan->first_layers + plan->last_layers;
-  bool fits = layers - end_layers >= chunks - 2; /* each middle chunk has a layer */
+  bool fits = layers - end_layers >= chunks - 2; /* each middle chunk needs a layer */
   if (chunks == 2) fits = end_layers == layers;
   if (end_layers && !fits)
     pz_raise(call, PZ_BAD_USE,

@@ -46,9 +46,9 @@ int64_t pz_plan_chunk_layers(const struct pz_plan *plan, int64_t layers, int64_t
 /* Returns the number of layers of all chunks before this one. */
 int64_t pz_plan_layers_before(const struct pz_plan *plan, int64_t layers, int64_t chunk);
 
-/* The division of layers among chunks, for loops over many chunks of one plan.  Between the first
- * and the last chunk, chunks with an index below n_longer have each + 1 layers, the others
- * `each`. */
+/* The number of layers of each chunk, computed once for loops over many chunks of one plan.  The
+ * first chunk has `first` layers and the last one `last`.  Of the chunks between, those with an
+ * index below n_longer have each + 1 layers, and the others `each`. */
 struct pz_plan_layers {
   int64_t chunks, first, last, each, n_longer;
 };
@@ -72,12 +72,12 @@ static inline int64_t pz_layers_before(const struct pz_plan_layers *division, in
 /* Returns whether all chunks have the same number of layers. */
 bool pz_plan_is_even(const struct pz_plan *plan, int64_t layers);
 
-/* Returns how many layers of a chunk are recomputed, if the chunk has `layers` of them and is held
- * by this stage. */
+/* Returns how many layers of a chunk are fully or partly recomputed.  The chunk has `layers`
+ * layers and belongs to this stage. */
 int64_t pz_plan_recomputed_layers(const struct pz_plan *plan, int64_t stage, int64_t layers);
 
-/* Returns the modules (enum pz_module) that the plan recomputes selectively; 0 if this is the
- * attention core alone, or if the plan does not recompute selectively. */
+/* Returns the set of modules (enum pz_module) that the plan recomputes selectively.  The set is
+ * empty if the plan recomputes only the attention core, or does not recompute selectively. */
 int pz_plan_recomputed_modules(const struct pz_plan *plan);
 
 /* Returns the modules that the plan would recompute with selective recomputation, whatever its
@@ -115,14 +115,14 @@ double pz_plan_master_bytes(const struct pz_plan *plan, bool experts);
  * (frameworks.def), adjusted to the sizes of the plan's moments and master copies. */
 double pz_plan_optimizer_bytes(const struct pz_plan *plan, bool experts);
 
-/* Returns how many of the `layers` of a chunk have activations on the host, all of them or only
- * those of some modules. */
+/* Returns how many of the `layers` of a chunk have activations on the host.  These may be only
+ * the activations of some modules. */
 int64_t pz_plan_offloaded_layers(const struct pz_plan *plan, int64_t layers);
 
 /* Returns the fraction of the parameters whose optimizer state is on the host. */
 double pz_plan_host_optimizer_fraction(const struct pz_plan *plan);
 
-/* Returns what the kernel of the loss keeps in memory besides the logits. */
+/* Returns which memory the kernel of the loss keeps besides the logits. */
 enum pz_loss pz_plan_loss(const struct pz_plan *plan);
 
 /* Returns the plan's pipeline order, with its numbers of stages, chunks and microbatches. */
@@ -135,12 +135,7 @@ static inline const struct pz_framework *pz_plan_framework(const struct pz_plan 
   return pz_framework_at(plan->framework);
 }
 
-/* Returns whether the plan asks for an overlap, which its degrees may make meaningless
- * (pz_plan_effective_overlap). */
-static inline bool pz_plan_overlaps(const struct pz_plan *plan, enum pz_overlap overlap) {
-  return plan->overlap & (int)overlap;
-}
-
+/* Returns the context-parallel degree, which is 1 if it is unset. */
 static inline int64_t pz_plan_cp(const struct pz_plan *plan) { return plan->cp ? plan->cp : 1; }
 
 /* Returns the number of layers at the beginning and the end of the model whose GEMMs stay in 16
@@ -160,6 +155,7 @@ static inline int64_t pz_plan_replicas(const struct pz_plan *plan) {
   return plan->dp * pz_plan_cp(plan);
 }
 
+/* Returns the expert-parallel degree, which is 1 if it is unset. */
 static inline int64_t pz_plan_ep(const struct pz_plan *plan) { return plan->ep ? plan->ep : 1; }
 
 /* Returns the tensor parallelism of each expert.  If it is unset, experts are whole with ep above
@@ -169,7 +165,8 @@ static inline int64_t pz_plan_etp(const struct pz_plan *plan) {
   return pz_plan_ep(plan) > 1 ? 1 : plan->tp;
 }
 
-/* Returns the dispatcher of expert tokens; if it is unset, the framework's default. */
+/* Returns the dispatcher that sends tokens to their experts, or the framework's default if it is
+ * unset. */
 static inline enum pz_dispatcher pz_plan_dispatcher(const struct pz_plan *plan) {
   return plan->dispatcher < 0 ? pz_plan_framework(plan)->dispatcher
                               : (enum pz_dispatcher)plan->dispatcher;
@@ -198,21 +195,16 @@ static inline bool pz_plan_trains_adapters(const struct pz_plan *plan) {
   return plan->peft && *plan->peft == 'l';
 }
 
-/* Returns whether the host waits in the forward pass for the number of tokens of each expert.  It
- * needs the numbers to launch the GEMMs of single experts, for the sizes of an all-to-all
- * (cuda_sync_point of token_dispatcher.py; input_splits of torchtitan's ExpertParallel), and to
- * allocate the buffers in which DeepEP and HybridEP receive tokens (get_dispatch_layout of
- * deep_ep/buffer.py; HybridEP without num_permuted_tokens).  It does not wait if layers are
- * captured in CUDA graphs or programs are compiled as a whole. */
+/* Returns whether the host waits in the forward pass until it knows how many tokens each expert
+ * gets.  It needs these numbers to launch the GEMMs of single experts, for the sizes of an
+ * all-to-all (cuda_sync_point of token_dispatcher.py; input_splits of torchtitan's
+ * ExpertParallel), and to allocate the buffers in which DeepEP and HybridEP receive tokens
+ * (get_dispatch_layout of deep_ep/buffer.py; HybridEP without num_permuted_tokens).  It does not
+ * wait if layers are captured in CUDA graphs or programs are compiled as a whole. */
 static inline bool pz_plan_waits_for_routing(const struct pz_plan *plan) {
   const struct pz_framework *framework = pz_plan_framework(plan);
   return plan->execution < PZ_EXECUTION_GRAPH && !(framework->capacity_factor > 0) &&
          framework->launches_per_op > 0 && (framework->launches_per_expert || pz_plan_ep(plan) > 1);
-}
-
-/* Returns the number of which the padded vocabulary is a multiple; 0 if it is not padded. */
-static inline int64_t pz_plan_vocab_multiple(const struct pz_plan *plan) {
-  return pz_plan_framework(plan)->vocab_multiple * plan->tp;
 }
 
 /* Returns the number of devices of a pipeline stage that hold the same experts. */
@@ -220,8 +212,8 @@ static inline int64_t pz_plan_expert_replicas(const struct pz_plan *plan) {
   return plan->tp * pz_plan_replicas(plan) / (pz_plan_ep(plan) * pz_plan_etp(plan));
 }
 
-/* Returns whether ZeRO shards over groups of replicas, each of which holds a whole copy, instead of
- * over all replicas. */
+/* Returns whether ZeRO shards over groups of replicas instead of over all replicas.  Each group
+ * then holds a whole copy. */
 static inline bool pz_plan_is_hybrid_sharded(const struct pz_plan *plan) {
   return plan->zero && plan->shard && plan->shard < pz_plan_replicas(plan);
 }

@@ -76,15 +76,15 @@ const char *pz_plan_field_name(enum pz_plan_field field) {
 }
 
 enum pz_plan_field pz_plan_field_find(const char *name) {
-  int f = 0;
-  while (f < PZ_PLAN_FIELDS && strcmp(fields[f].name, name) != 0) f++;
-  return (enum pz_plan_field)f;
+  int i = 0;
+  while (i < PZ_PLAN_FIELDS && strcmp(fields[i].name, name) != 0) i++;
+  return (enum pz_plan_field)i;
 }
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-/* Returns the value of a field as a number; for a text or a list, 1 if it is set and otherwise
- * 0. */
+/* Returns the value of a field as a number.  A text or a list counts as 1 if it is set,
+ * otherwise as 0. */
 static double field_number(const struct pz_plan *plan, enum pz_plan_field field) {
   const void *at = (const char *)plan + fields[field].offset;
   switch (fields[field].kind) {
@@ -135,8 +135,8 @@ const char *pz_plan_word(const char *const *names, int i) {
 
 struct pz_plan pz_plan_default(void) {
   struct pz_plan plan = {.size = sizeof plan};
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
-    pz_plan_field_store(&plan, (enum pz_plan_field)f, fields[f].unset);
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++)
+    pz_plan_field_store(&plan, (enum pz_plan_field)i, fields[i].unset);
   return plan;
 }
 
@@ -146,23 +146,23 @@ bool pz_plan_is_unset(const struct pz_plan *plan, enum pz_plan_field field) {
 
 uint64_t pz_plan_given(const struct pz_plan *plan) {
   uint64_t set = 0;
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
-    if (!pz_plan_is_unset(plan, (enum pz_plan_field)f)) set |= UINT64_C(1) << f;
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++)
+    if (!pz_plan_is_unset(plan, (enum pz_plan_field)i)) set |= UINT64_C(1) << i;
   return set;
 }
 
 uint64_t pz_plan_searched(void) {
   uint64_t set = 0;
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
-    if (fields[f].search) set |= UINT64_C(1) << f;
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++)
+    if (fields[i].search) set |= UINT64_C(1) << i;
   return set;
 }
 
 void pz_require_plan_ranges(struct pz_call *call, const struct pz_plan *plan) {
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
-    const struct pz_plan_field_info *info = &fields[f];
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
+    const struct pz_plan_field_info *info = &fields[i];
     bool is_number = info->kind != PZ_PLAN_KIND_TEXT && info->kind != PZ_PLAN_KIND_LIST;
-    double value = field_number(plan, (enum pz_plan_field)f), most = info->most;
+    double value = field_number(plan, (enum pz_plan_field)i), most = info->most;
     if (!is_number || value == info->unset) continue;
     if (info->kind == PZ_PLAN_KIND_CHOICE) {
       int n = 0;
@@ -177,15 +177,17 @@ void pz_require_plan_ranges(struct pz_call *call, const struct pz_plan *plan) {
 /* ---- texts ---------------------------------------------------------------------------------- */
 
 char *pz_set_text(const char *const *names, int set, char *buf, size_t size) {
-  size_t n = 0;
+  size_t length = 0;
   snprintf(buf, size, "none");
-  for (int i = 0; names[i] && n < size; i++)
-    if (set >> i & 1) n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? "," : "", names[i]);
+  for (int bit = 0; names[bit] && length < size; bit++)
+    if (set >> bit & 1)
+      length +=
+          (size_t)snprintf(buf + length, size - length, "%s%s", length ? "," : "", names[bit]);
   return buf;
 }
 
-/* Returns the value of a set as it takes effect: with the modules that the framework recomputes by
- * default, and without overlaps for which the plan has no communication. */
+/* Returns the value of a set that takes effect: including the modules that the framework
+ * recomputes by default, and excluding overlaps for which the plan has no communication. */
 static int effective_set(const struct pz_plan *plan, enum pz_plan_field field) {
   if (field == PZ_PLAN_OVERLAP) return pz_plan_effective_overlap(plan);
   bool has_framework = plan->framework >= 0;
@@ -332,16 +334,16 @@ static const char *field_name(const void *unused, size_t i) {
 
 /* Checks the arguments of pz_plan_set() and sets the field. */
 static void set_plan_field(struct pz_call *call, void *ctx) {
-  const struct plan_setting *plan_setting = ctx;
+  const struct plan_setting *setting = ctx;
   char names[600];
-  pz_require(call, plan_setting->plan, "plan");
-  pz_require(call, plan_setting->name, "name");
-  pz_require(call, plan_setting->value, "value");
-  enum pz_plan_field field = pz_plan_field_find(plan_setting->name);
+  pz_require(call, setting->plan, "plan");
+  pz_require(call, setting->name, "name");
+  pz_require(call, setting->value, "value");
+  enum pz_plan_field field = pz_plan_field_find(setting->name);
   if (field == PZ_PLAN_FIELDS || fields[field].kind >= PZ_PLAN_KIND_LIST)
-    pz_raise(call, PZ_BAD_USE, "a plan has no field '%.40s'; accepted: %s", plan_setting->name,
+    pz_raise(call, PZ_BAD_USE, "a plan has no field '%.40s'; accepted: %s", setting->name,
              pz_text_join(names, sizeof names, field_name, NULL));
-  pz_read_plan_field(call, plan_setting->plan, field, plan_setting->value);
+  pz_read_plan_field(call, setting->plan, field, setting->value);
 }
 
 enum pz_status pz_plan_set(struct pz_plan *plan, const char *name, const char *value,
@@ -399,11 +401,11 @@ static json_t *field_json(const struct pz_plan *plan, enum pz_plan_field field) 
 
 json_t *pz_plan_json(const struct pz_plan *plan) {
   json_t *object = json_object();
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
-    enum pz_plan_field field = (enum pz_plan_field)f;
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++) {
+    enum pz_plan_field field = (enum pz_plan_field)i;
     bool is_list = field == PZ_PLAN_STAGE_RECOMPUTE && plan->stage_recompute;
     if (is_list || pz_plan_field_is_relevant(plan, field))
-      json_object_set_new(object, fields[f].name, field_json(plan, field));
+      json_object_set_new(object, fields[i].name, field_json(plan, field));
   }
   return object;
 }
@@ -449,7 +451,7 @@ void pz_read_plan_json_field(struct pz_call *call, struct pz_plan *plan, enum pz
                              const json_t *json) {
   const struct pz_plan_field_info *info = &fields[field];
   const char *text =
-      ""; /* numbers and truth values are read as texts, so that one reader checks all */
+      ""; /* numbers and booleans are converted to text, so that one function checks all values */
   char number[40];
   if (json_is_null(json)) {
     pz_plan_field_store(plan, field, info->unset);
@@ -474,7 +476,7 @@ void pz_read_plan_json_field(struct pz_call *call, struct pz_plan *plan, enum pz
     if (json_number_value(json) != info->unset) text = number; /* "" unsets the field */
   }
   if (info->kind == PZ_PLAN_KIND_TEXT)
-    *(const char **)(void *)((char *)plan + info->offset) = text; /* also an empty one */
+    *(const char **)(void *)((char *)plan + info->offset) = text; /* even an empty one */
   else
     read_field_text(call, PZ_BAD_INPUT, plan, field, text);
 }

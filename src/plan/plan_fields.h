@@ -9,15 +9,16 @@
 enum pz_plan_kind {
   PZ_PLAN_KIND_COUNT,  /* int64_t */
   PZ_PLAN_KIND_NUMBER, /* int */
-  PZ_PLAN_KIND_CHOICE, /* int: the index in names */
-  PZ_PLAN_KIND_SET,    /* int: a bit for each of names */
-  PZ_PLAN_KIND_SWITCH, /* int: 0, 1 */
+  PZ_PLAN_KIND_CHOICE, /* int, an index in `names` */
+  PZ_PLAN_KIND_SET,    /* int with a bit for each word in `names` */
+  PZ_PLAN_KIND_SWITCH, /* int that is 0 or 1 */
   PZ_PLAN_KIND_FLAG,   /* bool */
   PZ_PLAN_KIND_REAL,   /* double */
   PZ_PLAN_KIND_TEXT,   /* const char * */
-  /* const int64_t *, a number for each stage.  This kind and the next cannot be read from text. */
+  /* const int64_t * with a number for each stage.  This kind and the next one cannot be read
+   * from text. */
   PZ_PLAN_KIND_LIST,
-  PZ_PLAN_KIND_LENGTH /* int64_t: the length of the list */
+  PZ_PLAN_KIND_LENGTH /* int64_t, the length of the list */
 };
 
 /* Programs that launch training, each of which has its own names for the fields of a plan. */
@@ -35,15 +36,16 @@ struct pz_plan_field_info {
   size_t offset;
   double unset, least, most;
   const char *help;
-  const char *const *names; /* of a choice or a set; ends with NULL */
-  const char *column;       /* name in tables of runs, or NULL if the field's name */
-  const char *from; /* where an unset value comes from, or NULL if the framework's default */
-  /* The launcher's argument, or NULL if it has none that is a plain number. */
+  const char *const *names; /* words of a choice or a set; NULL after the last */
+  const char *column;       /* column in tables of runs, or NULL if it has the field's name */
+  const char *from;         /* origin of an unset value, or NULL for the framework's default */
+  /* Argument of each launcher for this field, or NULL if it has none that is a plain number. */
   const char *in[PZ_LAUNCHERS];
   bool search; /* `phaze place` searches its values */
   bool rare;   /* matters only if it is above 0 */
 };
 
+/* Returns the description of a field. */
 const struct pz_plan_field_info *pz_plan_field(enum pz_plan_field field);
 
 /* Returns word i of a list that ends with NULL, or "-" if there is none. */
@@ -83,8 +85,8 @@ void pz_plan_field_copy(struct pz_plan *to, const struct pz_plan *from, enum pz_
  * matter in a plan of a dense model. */
 bool pz_plan_field_is_relevant(const struct pz_plan *plan, enum pz_plan_field field);
 
-/* Returns a plan as a JSON object with the fields that matter (pz_plan_field_is_relevant), a new
- * reference.  NULL if memory ran out. */
+/* Returns a new reference to a JSON object with the fields of a plan that matter
+ * (pz_plan_field_is_relevant), or NULL if memory ran out. */
 json_t *pz_plan_json(const struct pz_plan *plan);
 
 /* Sets a field from JSON; null unsets it.  Raises PZ_BAD_INPUT for a value that the field does not

@@ -12,7 +12,7 @@
 #include "core/text.h"
 #include "plan/plan.h"
 
-/* Names that a run has besides its plan. */
+/* Settings of a run besides its plan. */
 enum { MODEL, CHIP, CLUSTER, SETTINGS };
 static const char *const settings[] = {"model", "chip", "cluster"};
 
@@ -54,7 +54,7 @@ static void read_setting(struct pz_call *call, int setting, const char *key, con
   run->from[PZ_RUN_MODEL + setting] = text ? "given" : NULL;
 }
 
-/* Reads one key of the file, or of its plan. */
+/* Reads one key of the file or of its plan into the run. */
 static void read_key(struct pz_call *call, const char *key, const json_t *value,
                      struct pz_run_plan *run) {
   char names[700];
@@ -89,8 +89,8 @@ struct plan_file_reading {
   struct pz_run_plan run;
 };
 
-/* Reads the parsed plan file into x->run.  Accepts the outputs of subcommands, in which the plan is
- * an object within. */
+/* Reads the parsed file into reading->run.  Also accepts outputs of subcommands, which contain
+ * the plan as an inner object. */
 static void read_object(struct pz_call *border, void *ctx) {
   static const char *const file_keys[SETTINGS] = {[CHIP] = "chip_file", [CLUSTER] = "cluster_file"};
   struct plan_file_reading *reading = ctx;
@@ -140,9 +140,9 @@ void pz_run_plan_change(struct pz_run_plan *run, const struct pz_plan *given) {
   bool changes_degrees = given->devices || given->tp || given->cp || given->pp;
   bool changes_recompute = given->recompute >= 0;
   if (given->tp && (given->tp == 1 || plan->tp <= 1)) plan->sp = PZ_AS_FRAMEWORK;
-  for (int f = 0; f < PZ_PLAN_FIELDS; f++)
-    if (!pz_plan_is_unset(given, (enum pz_plan_field)f))
-      pz_plan_field_copy(plan, given, (enum pz_plan_field)f);
+  for (int i = 0; i < PZ_PLAN_FIELDS; i++)
+    if (!pz_plan_is_unset(given, (enum pz_plan_field)i))
+      pz_plan_field_copy(plan, given, (enum pz_plan_field)i);
   /* fields that follow from changed ones are unset, unless they are given too */
   if (changes_degrees && !given->dp) plan->dp = 0;
   if (!given->shard && (!plan->dp || given->zero >= 0)) plan->shard = 0;

@@ -26,6 +26,7 @@ static const char *library_at(const void *unused, size_t i) {
   return attention_libraries[i];
 }
 
+/* Returns whether a chip may be calibrated for an attention library of this name. */
 static bool is_attention_library(const char *name) {
   for (size_t i = 0; attention_libraries[i]; i++)
     if (strcmp(attention_libraries[i], name) == 0) return true;
@@ -173,18 +174,18 @@ static void fill_defaults(struct pz_plan *plan, const struct pz_chip *chip) {
   plan->overlap = pz_framework_overlap(plan, NULL); /* removes what it cannot overlap here */
 }
 
-/* Adapts the framework's default execution to the chip, or checks an execution that is given.  GPUs
- * run kernels in a stream; other chips run the operators of a compiled program one after another
- * (serial) or on several groups of cores at the same time (scheduled). */
+/* Adapts the default execution of the framework to the chip, or checks the given execution.
+ * GPUs run kernels in a stream; other chips run the operators of a compiled program one after
+ * another (serial) or on several groups of cores at the same time (scheduled). */
 static void fill_execution(struct pz_call *call, struct pz_plan *plan, bool is_given,
                            const struct pz_chip *chip) {
-  bool stream = chip && chip->execution == PZ_CHIP_STREAM;
-  bool serial = chip && chip->execution == PZ_CHIP_SERIAL;
-  if (serial && !is_given && plan->execution == PZ_EXECUTION_SCHEDULED)
+  bool is_stream = chip && chip->execution == PZ_CHIP_STREAM;
+  bool is_serial = chip && chip->execution == PZ_CHIP_SERIAL;
+  if (is_serial && !is_given && plan->execution == PZ_EXECUTION_SCHEDULED)
     plan->execution = PZ_EXECUTION_SERIAL;
-  if (stream && !is_given && plan->execution >= PZ_EXECUTION_SERIAL)
+  if (is_stream && !is_given && plan->execution >= PZ_EXECUTION_SERIAL)
     plan->execution = PZ_EXECUTION_GRAPH;
-  if (stream && plan->execution >= PZ_EXECUTION_SERIAL)
+  if (is_stream && plan->execution >= PZ_EXECUTION_SERIAL)
     pz_raise(call, PZ_BAD_USE,
              "execution %s on chip %s, which runs kernels in a stream; accepted: eager, "
              "compile, graph",
@@ -225,29 +226,29 @@ void pz_fill_plan_precision(struct pz_call *call, struct pz_plan *plan,
 }
 
 void pz_fill_plan(struct pz_call *call, struct pz_plan *plan, const struct pz_chip *chip) {
-  struct pz_plan own = *plan;
+  struct pz_plan filled = *plan;
   struct pz_lora lora;
   char names[80];
-  pz_require_plan_ranges(call, &own);
-  if (own.framework < 0) {
+  pz_require_plan_ranges(call, &filled);
+  if (filled.framework < 0) {
     bool is_gpu = !chip || chip->execution == PZ_CHIP_STREAM;
-    own.framework = pz_framework_default(chip);
+    filled.framework = pz_framework_default(chip);
     /* Megatron-LM does not train adapters */
-    if (pz_plan_trains_adapters(plan) && is_gpu) own.framework = pz_framework_find("nemo");
+    if (pz_plan_trains_adapters(plan) && is_gpu) filled.framework = pz_framework_find("nemo");
   }
-  const char *library = own.attention_library;
+  const char *library = filled.attention_library;
   if (library && *library && !is_attention_library(library))
     pz_raise(call, PZ_BAD_USE, "attention_library is '%.40s'; accepted: %s", library,
              pz_text_join(names, sizeof names, library_at, NULL));
-  pz_must(call, pz_lora_parse(own.peft, &lora, pz_call_error(call)));
-  if (!lora.rank) own.peft = NULL;
-  fill_degrees(call, &own);
-  fill_pipeline(call, &own);
-  fill_defaults(&own, chip);
-  check_memory_savings(call, &own);
-  fill_execution(call, &own, plan->execution >= 0, chip);
-  pz_fill_plan_precision(call, &own, chip);
-  *plan = own;
+  pz_must(call, pz_lora_parse(filled.peft, &lora, pz_call_error(call)));
+  if (!lora.rank) filled.peft = NULL;
+  fill_degrees(call, &filled);
+  fill_pipeline(call, &filled);
+  fill_defaults(&filled, chip);
+  check_memory_savings(call, &filled);
+  fill_execution(call, &filled, plan->execution >= 0, chip);
+  pz_fill_plan_precision(call, &filled, chip);
+  *plan = filled;
 }
 
 struct fill_request {
@@ -266,10 +267,10 @@ bool pz_try_fill_plan(struct pz_plan *plan, const struct pz_chip *chip, struct p
   return pz_border(fill_in_border, &request, why) == PZ_OK;
 }
 
-int64_t pz_plan_asked_devices(const struct pz_plan *p) {
-  const int64_t degrees[] = {p->tp, p->cp, p->pp, p->dp};
+int64_t pz_plan_asked_devices(const struct pz_plan *plan) {
+  const int64_t degrees[] = {plan->tp, plan->cp, plan->pp, plan->dp};
   double devices = 1;
-  if (p->devices > 0) return p->devices;
+  if (plan->devices > 0) return plan->devices;
   for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
     if (degrees[i] > 0) devices *= (double)degrees[i];
   return devices < (double)MOST_DEVICES ? (int64_t)devices : MOST_DEVICES;

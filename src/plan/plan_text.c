@@ -1,9 +1,9 @@
 /* A training plan as text (plan_text.h).
  *
- * pz_plan_text() prints the fields that a search decides, and pz_plan_line() prints a whole plan.
- * plan_words.c reads both texts, so that a phrase that is new here must be added to its table.  The
- * functions pz_stage_...() print properties of the pipeline stages, and pz_plan_options_text()
- * prints the difference of two plans. */
+ * pz_plan_text() prints the fields that a search decides, and pz_plan_line() prints a whole
+ * plan. plan_words.c reads both texts: a new phrase must be added to its table.  The functions
+ * pz_stage_...() print properties of the pipeline stages, and pz_plan_options_text() prints the
+ * difference of two plans. */
 #include "plan/plan_text.h"
 
 #include <stdarg.h>
@@ -20,7 +20,7 @@ struct line {
 };
 
 /* Appends formatted text to a line. */
-PZ_PRINTF(2, 3) static void put(struct line *line, const char *format, ...) {
+PZ_PRINTF(2, 3) static void append(struct line *line, const char *format, ...) {
   va_list values;
   if (!line->size) return;
   va_start(values, format);
@@ -32,103 +32,106 @@ PZ_PRINTF(2, 3) static void put(struct line *line, const char *format, ...) {
 }
 
 /* Appends precisions other than 16 bit, and adapters. */
-static void put_precision(struct line *line, const struct pz_plan *plan) {
+static void append_precision(struct line *line, const struct pz_plan *plan) {
   char text[PZ_FIELD_TEXT_MOST];
-  if (plan->precision == PZ_PRECISION_FP8) put(line, ", fp8 GEMMs");
+  if (plan->precision == PZ_PRECISION_FP8) append(line, ", fp8 GEMMs");
   if (plan->precision == PZ_PRECISION_FP8 && plan->fp8_recipe >= 0)
-    put(line, " (%s)", pz_plan_word(pz_fp8_recipe_names, plan->fp8_recipe));
-  if (plan->precision == PZ_PRECISION_NVFP4) put(line, ", nvfp4 GEMMs");
+    append(line, " (%s)", pz_plan_word(pz_fp8_recipe_names, plan->fp8_recipe));
+  if (plan->precision == PZ_PRECISION_NVFP4) append(line, ", nvfp4 GEMMs");
   if (plan->bf16_first_layers)
-    put(line, ", the first %lld layers bf16", (long long)plan->bf16_first_layers);
-  if (plan->bf16_layers) put(line, ", the last %lld layers bf16", (long long)plan->bf16_layers);
+    append(line, ", the first %lld layers bf16", (long long)plan->bf16_first_layers);
+  if (plan->bf16_layers) append(line, ", the last %lld layers bf16", (long long)plan->bf16_layers);
   if (plan->bf16_modules)
-    put(line, ", bf16 %s", pz_plan_field_text(plan, PZ_PLAN_BF16_MODULES, text, sizeof text));
+    append(line, ", bf16 %s", pz_plan_field_text(plan, PZ_PLAN_BF16_MODULES, text, sizeof text));
   if (pz_plan_trains_adapters(plan))
-    put(line, ", %s", pz_plan_field_text(plan, PZ_PLAN_PEFT, text, sizeof text));
+    append(line, ", %s", pz_plan_field_text(plan, PZ_PLAN_PEFT, text, sizeof text));
 }
 
 /* Appends what is offloaded: ", activations of 12 layers a chunk and 50% of the optimizer on the
  * host". */
-static void put_offload(struct line *line, const struct pz_plan *plan) {
+static void append_offload(struct line *line, const struct pz_plan *plan) {
   bool offloads_activations = plan->offload & PZ_OFFLOAD_ACTIVATIONS;
   double fraction = pz_plan_host_optimizer_fraction(plan);
   if (!plan->offload) return;
-  put(line, ", ");
+  append(line, ", ");
   if (offloads_activations && plan->offload_layers)
-    put(line, "activations of %lld layers a chunk", (long long)plan->offload_layers);
+    append(line, "activations of %lld layers a chunk", (long long)plan->offload_layers);
   else if (offloads_activations)
-    put(line, "activations%s", plan->offload_modules ? " of modules" : "");
-  if (offloads_activations && fraction > 0) put(line, " and ");
+    append(line, "activations%s", plan->offload_modules ? " of modules" : "");
+  if (offloads_activations && fraction > 0) append(line, " and ");
   if (fraction > 0 && fraction < 1)
-    put(line, "%.4g%% of the optimizer", 100 * fraction);
+    append(line, "%.4g%% of the optimizer", 100 * fraction);
   else if (fraction > 0)
-    put(line, "the optimizer");
-  put(line, " on the host");
+    append(line, "the optimizer");
+  append(line, " on the host");
 }
 
 /* ---- a plan on one line --------------------------------------------------------------------- */
 
 const char *pz_plan_text(const struct pz_plan *plan, char *buf, size_t size) {
   struct line line = {buf, size, 0};
-  bool some_layers =
+  bool recomputes_some_layers =
       plan->recompute == PZ_RECOMPUTATION_FULL && (plan->stage_recompute || plan->recompute_layers);
-  put(&line, "tp %lld%s", (long long)plan->tp, plan->sp && plan->tp > 1 ? " sp" : "");
+  append(&line, "tp %lld%s", (long long)plan->tp, plan->sp && plan->tp > 1 ? " sp" : "");
   if (pz_plan_cp(plan) > 1)
-    put(&line, ", cp %lld%s", (long long)plan->cp, plan->cp_form > 0 ? " (all-to-all)" : "");
-  if (plan->ep > 1) put(&line, ", ep %lld", (long long)plan->ep);
-  put(&line, ", pp %lld", (long long)plan->pp);
-  if (plan->vpp > 1) put(&line, " x %lld", (long long)plan->vpp);
+    append(&line, ", cp %lld%s", (long long)plan->cp, plan->cp_form > 0 ? " (all-to-all)" : "");
+  if (plan->ep > 1) append(&line, ", ep %lld", (long long)plan->ep);
+  append(&line, ", pp %lld", (long long)plan->pp);
+  if (plan->vpp > 1) append(&line, " x %lld", (long long)plan->vpp);
   if (plan->pp > 1 && plan->pipeline > PZ_PIPELINE_INTERLEAVED)
-    put(&line, " in %s", pz_plan_word(pz_pipeline_names, plan->pipeline));
-  put(&line, ", dp %lld, mbs %lld%s, zero %d", (long long)plan->dp, (long long)plan->mbs,
-      plan->halves > 0 ? " in halves" : "", plan->zero);
-  if (pz_plan_is_hybrid_sharded(plan)) put(&line, " over %lld", (long long)plan->shard);
-  put(&line, ", recompute %s",
-      some_layers ? "some layers" : pz_plan_word(pz_recomputation_names, plan->recompute));
+    append(&line, " in %s", pz_plan_word(pz_pipeline_names, plan->pipeline));
+  append(&line, ", dp %lld, mbs %lld%s, zero %d", (long long)plan->dp, (long long)plan->mbs,
+         plan->halves > 0 ? " in halves" : "", plan->zero);
+  if (pz_plan_is_hybrid_sharded(plan)) append(&line, " over %lld", (long long)plan->shard);
+  append(&line, ", recompute %s",
+         recomputes_some_layers ? "some layers"
+                                : pz_plan_word(pz_recomputation_names, plan->recompute));
   if (plan->first_layers)
-    put(&line, ", %lld and %lld layers at the ends", (long long)plan->first_layers,
-        (long long)plan->last_layers);
-  put_precision(&line, plan);
-  put_offload(&line, plan);
+    append(&line, ", %lld and %lld layers at the ends", (long long)plan->first_layers,
+           (long long)plan->last_layers);
+  append_precision(&line, plan);
+  append_offload(&line, plan);
   return buf;
 }
 
 const char *pz_plan_line(const struct pz_plan *plan, bool recompute, char *buf, size_t size) {
   struct line line = {buf, size, 0};
   char text[PZ_FIELD_TEXT_MOST];
-  put(&line, "%s: tp %lld%s, pp %lld", pz_plan_word(pz_framework_names, plan->framework),
-      (long long)plan->tp, plan->sp ? " with sp" : "", (long long)plan->pp);
-  if (plan->vpp > 1) put(&line, " x %lld chunks", (long long)plan->vpp);
+  append(&line, "%s: tp %lld%s, pp %lld", pz_plan_word(pz_framework_names, plan->framework),
+         (long long)plan->tp, plan->sp ? " with sp" : "", (long long)plan->pp);
+  if (plan->vpp > 1) append(&line, " x %lld chunks", (long long)plan->vpp);
   if (plan->pp > 1 && plan->pipeline > PZ_PIPELINE_INTERLEAVED)
-    put(&line, " in %s", pz_plan_word(pz_pipeline_names, plan->pipeline));
+    append(&line, " in %s", pz_plan_word(pz_pipeline_names, plan->pipeline));
   if (plan->cp > 1)
-    put(&line, ", cp %lld%s", (long long)plan->cp, plan->cp_form > 0 ? " (all-to-all)" : "");
-  if (plan->ep > 1 || plan->etp) put(&line, ", ep %lld", (long long)plan->ep);
-  if (plan->etp) put(&line, " x etp %lld", (long long)plan->etp);
-  if (plan->imbalance > 1) put(&line, ", imbalance %g", plan->imbalance);
-  if (plan->mtp) put(&line, ", mtp");
-  put(&line, ", dp %lld, zero %d", (long long)plan->dp, plan->zero);
+    append(&line, ", cp %lld%s", (long long)plan->cp, plan->cp_form > 0 ? " (all-to-all)" : "");
+  if (plan->ep > 1 || plan->etp) append(&line, ", ep %lld", (long long)plan->ep);
+  if (plan->etp) append(&line, " x etp %lld", (long long)plan->etp);
+  if (plan->imbalance > 1) append(&line, ", imbalance %g", plan->imbalance);
+  if (plan->mtp) append(&line, ", mtp");
+  append(&line, ", dp %lld, zero %d", (long long)plan->dp, plan->zero);
   if (plan->zero && plan->shard < plan->dp * plan->cp)
-    put(&line, " over %lld", (long long)plan->shard);
-  put_precision(&line, plan);
+    append(&line, " over %lld", (long long)plan->shard);
+  append_precision(&line, plan);
   if (plan->ep > 1)
-    put(&line, ", %s dispatcher", pz_plan_word(pz_dispatcher_names, (int)pz_plan_dispatcher(plan)));
+    append(&line, ", %s dispatcher",
+           pz_plan_word(pz_dispatcher_names, (int)pz_plan_dispatcher(plan)));
   if (recompute) {
-    put(&line, ", recompute %s", pz_plan_word(pz_recomputation_names, plan->recompute));
+    append(&line, ", recompute %s", pz_plan_word(pz_recomputation_names, plan->recompute));
     if (plan->recompute_layers)
-      put(&line, " (%lld layers a chunk)", (long long)plan->recompute_layers);
+      append(&line, " (%lld layers a chunk)", (long long)plan->recompute_layers);
     if (pz_plan_recomputed_modules(plan))
-      put(&line, " (%s)", pz_plan_field_text(plan, PZ_PLAN_RECOMPUTE_MODULES, text, sizeof text));
+      append(&line, " (%s)",
+             pz_plan_field_text(plan, PZ_PLAN_RECOMPUTE_MODULES, text, sizeof text));
   }
-  put_offload(&line, plan);
-  put(&line, ", %s attention, overlap %s", pz_plan_word(pz_attention_names, plan->attention),
-      pz_plan_field_text(plan, PZ_PLAN_OVERLAP, text, sizeof text));
+  append_offload(&line, plan);
+  append(&line, ", %s attention, overlap %s", pz_plan_word(pz_attention_names, plan->attention),
+         pz_plan_field_text(plan, PZ_PLAN_OVERLAP, text, sizeof text));
   if (plan->execution != PZ_EXECUTION_EAGER)
-    put(&line, ", %s", pz_plan_word(pz_execution_names, plan->execution));
-  if (plan->halves > 0) put(&line, " in two halves");
+    append(&line, ", %s", pz_plan_word(pz_execution_names, plan->execution));
+  if (plan->halves > 0) append(&line, " in two halves");
   if (plan->cuda_graphs > 0)
-    put(&line, ", CUDA graphs %s",
-        pz_plan_field_text(plan, PZ_PLAN_CUDA_GRAPHS, text, sizeof text));
+    append(&line, ", CUDA graphs %s",
+           pz_plan_field_text(plan, PZ_PLAN_CUDA_GRAPHS, text, sizeof text));
   return buf;
 }
 

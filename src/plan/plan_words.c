@@ -14,8 +14,8 @@
 #include "plan/plan_fields.h"
 #include "plan/plan_fill.h"
 
-/* Phrases of a printed plan, each with the field that it sets.  "#" matches any word, which is the
- * value of the field if the row has none.  Phrases with PZ_PLAN_FIELDS set nothing. */
+/* Phrases of a printed plan, each with the field that it sets. "#" matches any word, which is
+ * the value of the field if the row has none.  Phrases with PZ_PLAN_FIELDS are skipped. */
 static const struct phrase {
   const char *words;
   enum pz_plan_field field;
@@ -46,8 +46,9 @@ static const struct phrase {
                {"on the host", PZ_PLAN_FIELDS, NULL}};
 
 /* Fields whose values may be given without the field's name. */
-static const enum pz_plan_field unnamed[] = {PZ_PLAN_FRAMEWORK, PZ_PLAN_CP_FORM, PZ_PLAN_EXECUTION,
-                                             PZ_PLAN_FP8_RECIPE, PZ_PLAN_RECOMPUTE_MODULES};
+static const enum pz_plan_field self_named_fields[] = {PZ_PLAN_FRAMEWORK, PZ_PLAN_CP_FORM,
+                                                       PZ_PLAN_EXECUTION, PZ_PLAN_FP8_RECIPE,
+                                                       PZ_PLAN_RECOMPUTE_MODULES};
 
 enum { MOST_WORDS = 256 };
 
@@ -56,14 +57,14 @@ struct plan_words {
   struct {
     char *text;
     bool after_comma; /* a comma separates the word from the one before it */
-    bool only_comma;  /* nothing but a comma does */
+    bool only_comma;  /* only a comma separates them */
   } word[MOST_WORDS];
-  int n, next;             /* the number of words, and the position of the next one */
+  int n, next;             /* number of words, and the index of the next word to read */
   struct pz_run_plan *run; /* receives chip and cluster */
   struct pz_plan given;    /* receives the fields of the plan */
 };
 
-/* Splits a text into words.  Leaves out the old value of "tp 8 -> 4". */
+/* Splits a text into words, without the old value in "tp 8 -> 4". */
 static void split_words(struct plan_words *words, const char *text) {
   static const char separators[] = " \t\r\n=(),;";
   char *at = pz_copy_text(words->call, text);
@@ -186,7 +187,7 @@ static int phrase_length(const struct plan_words *words, const char *phrase, con
 
 /* Reads the next phrase, named field, or value without a name, and advances past it. */
 static void read_next(struct plan_words *words) {
-  char *word = words->word[words->next].text, *name = word + strspn(word, "-"), meant[120];
+  char *word = words->word[words->next].text, *name = word + strspn(word, "-"), suggestion[120];
   enum pz_plan_field field = find_named_field(word);
   for (size_t i = 0; field == PZ_PLAN_FIELDS && i < sizeof phrases / sizeof *phrases; i++) {
     const char *value = phrases[i].value;
@@ -201,10 +202,10 @@ static void read_next(struct plan_words *words) {
     read_named_field(words, field);
     return;
   }
-  enum pz_plan_field off =
+  enum pz_plan_field switched_off =
       strncmp(name, "no-", 3) == 0 ? find_named_field(name + 3) : PZ_PLAN_FIELDS;
-  if (off != PZ_PLAN_FIELDS) {
-    set_field(words, off, "off");
+  if (switched_off != PZ_PLAN_FIELDS) {
+    set_field(words, switched_off, "off");
     return;
   }
   if (strcmp(name, "chip") == 0) {
@@ -217,16 +218,16 @@ static void read_next(struct plan_words *words) {
   }
   size_t n = strlen(word);
   if (word[n - 1] == ':') word[n - 1] = '\0'; /* "megatron: tp 8" */
-  for (size_t i = 0; i < sizeof unnamed / sizeof *unnamed; i++) {
-    if (!is_among(pz_plan_field(unnamed[i])->names, word)) continue;
-    set_field(words, unnamed[i], word);
+  for (size_t i = 0; i < sizeof self_named_fields / sizeof *self_named_fields; i++) {
+    if (!is_among(pz_plan_field(self_named_fields[i])->names, word)) continue;
+    set_field(words, self_named_fields[i], word);
     return;
   }
   if (strncmp(word, "lora:", 5) != 0)
     pz_raise(words->call, PZ_BAD_USE,
              "'%.40s' is no field of a plan%s; accepted: fields and values, as 'tp 8, pp 2, "
              "recompute full'",
-             word, pz_text_meant(meant, sizeof meant, name, field_at, NULL));
+             word, pz_text_meant(suggestion, sizeof suggestion, name, field_at, NULL));
   set_field(words, PZ_PLAN_PEFT, word);
 }
 
@@ -259,9 +260,8 @@ static void read_changes(struct pz_call *call, void *ctx) {
                      "pz_run_plan_default");
   split_words(words, reading->request->changes);
   while (words->next < words->n) read_next(words);
-  /* Applies the given fields to a run.  The number of devices and the batch stay the same if
-   * they only followed from the degrees.  An overlap that followed from the framework is
-   * determined anew for the changed plan. */
+  /* Devices and batch that followed from the degrees stay the same.  An overlap that followed
+   * from the framework is determined again for the changed plan. */
   struct pz_run_plan *run = reading->run;
   const struct pz_plan *given = &words->given;
   struct pz_plan filled = run->plan;
@@ -277,15 +277,15 @@ static void read_changes(struct pz_call *call, void *ctx) {
     run->plan.overlap = pz_framework_overlap(&filled, NULL);
 }
 
-/* Checks the arguments of pz_run_plan_with() and answers it. */
+/* Checks the arguments of pz_run_plan_with() and makes the changed run. */
 static void change_by_words(struct pz_call *call, void *ctx) {
   const struct change_request *request = ctx;
   pz_require(call, request->run, "run");
   pz_require(call, request->changes, "changes");
   pz_require(call, request->out, "out");
-  struct pz_call own;
-  struct pz_run_plan *run = pz_object_new(call, sizeof *run, &own);
-  struct change_reading reading = {request, run, own.arena};
+  struct pz_call in_run;
+  struct pz_run_plan *run = pz_object_new(call, sizeof *run, &in_run);
+  struct change_reading reading = {request, run, in_run.arena};
   struct pz_error err = {0};
   enum pz_status status = pz_border(read_changes, &reading, &err);
   if (status != PZ_OK) pz_raise(call, status, "'%.60s': %s", request->changes, err.message);

@@ -22,10 +22,10 @@ static double geometric_mean(const struct pz_objective *objective, const struct 
                              bool weighted) {
   double sum = 0, weights = 0;
   for (uint32_t i = 0; i < objective->n; i++) {
-    uint32_t m = objective->models[i];
-    double weight = weighted ? objective->weight[m] : 1;
-    if (!(steps[m].step_s < HUGE_VAL)) return 0;
-    sum += weight * log(objective->reference[m].step_s / steps[m].step_s);
+    uint32_t entry = objective->models[i];
+    double weight = weighted ? objective->weight[entry] : 1;
+    if (!(steps[entry].step_s < HUGE_VAL)) return 0;
+    sum += weight * log(objective->reference[entry].step_s / steps[entry].step_s);
     weights += weight;
   }
   return exp(sum / weights);
@@ -38,8 +38,8 @@ static double least_regret(const struct pz_objective *objective, const struct pz
   double least = HUGE_VAL;
   if (objective->n == 1) return geometric_mean(objective, steps, false);
   for (uint32_t i = 0; i < objective->n; i++) {
-    uint32_t m = objective->models[i];
-    double fraction = throughput(objective, steps, m) / objective->best_alone[m];
+    uint32_t entry = objective->models[i];
+    double fraction = throughput(objective, steps, entry) / objective->best_alone[entry];
     least = fraction < least ? fraction : least;
   }
   return least;
@@ -50,11 +50,11 @@ static double throughput_per_joule(const struct pz_objective *objective,
                                    const struct pz_step_cost *steps, const struct pz_taken *costs) {
   double sum = 0;
   for (uint32_t i = 0; i < objective->n; i++) {
-    uint32_t m = objective->models[i];
-    if (!(steps[m].step_s < HUGE_VAL)) return 0;
-    sum +=
-        log(pz_objective_joules(objective, &objective->reference[m], &objective->reference_taken) /
-            pz_objective_joules(objective, &steps[m], costs));
+    uint32_t entry = objective->models[i];
+    if (!(steps[entry].step_s < HUGE_VAL)) return 0;
+    sum += log(
+        pz_objective_joules(objective, &objective->reference[entry], &objective->reference_taken) /
+        pz_objective_joules(objective, &steps[entry], costs));
   }
   return exp(sum / objective->n);
 }

@@ -82,64 +82,64 @@ static void require_valid(struct pz_call *call, bool valid) {
 
 #define READ(call, in, value) require_valid(call, pz_bytes_read(in, &(value), sizeof(value)))
 
-static bool read_flag(struct pz_call *call, struct pz_bytes *in) {
+static bool read_flag(struct pz_call *call, struct pz_bytes *input) {
   uint8_t flag;
-  READ(call, in, flag);
+  READ(call, input, flag);
   require_valid(call, flag <= 1);
   return flag;
 }
 
 /* Reads a time, a value or a bound, none of which is ever negative. */
-static double read_real(struct pz_call *call, struct pz_bytes *in) {
+static double read_real(struct pz_call *call, struct pz_bytes *input) {
   double real;
-  READ(call, in, real);
+  READ(call, input, real);
   require_valid(call, real >= 0);
   return real;
 }
 
-static enum pz_effort read_effort(struct pz_call *call, struct pz_bytes *in) {
+static enum pz_effort read_effort(struct pz_call *call, struct pz_bytes *input) {
   uint8_t effort;
-  READ(call, in, effort);
+  READ(call, input, effort);
   require_valid(call, effort == PZ_EFFORT_QUICK || effort == PZ_EFFORT_FULL);
   return (enum pz_effort)effort;
 }
 
 /* Reads a box that lies within the space. */
 static struct pz_box read_box(struct pz_call *call, const struct pz_space *space,
-                              struct pz_bytes *in) {
+                              struct pz_bytes *input) {
   struct pz_box box;
   memset(&box, 0, sizeof box);
-  READ(call, in, box.kind);
-  READ(call, in, box.lo);
-  READ(call, in, box.hi);
+  READ(call, input, box.kind);
+  READ(call, input, box.lo);
+  READ(call, input, box.hi);
   require_valid(call, box.kind < pz_space_kinds(space));
-  for (enum pz_axis a = 0; a < PZ_AXES; a++)
-    require_valid(call, box.lo[a] <= box.hi[a] && box.hi[a] < space->n[a]);
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
+    require_valid(call, box.lo[axis] <= box.hi[axis] && box.hi[axis] < space->n[axis]);
   return box;
 }
 
 static void read_found_step(struct pz_call *call, const struct pz_search_question *question,
-                            struct pz_bytes *in, struct pz_outcome *outcome) {
+                            struct pz_bytes *input, struct pz_outcome *outcome) {
   struct pz_call in_outcome = pz_call_in(call, &outcome->arena);
   struct pz_found_step step;
   struct pz_evaluation *evaluation = &step.evaluation;
   struct pz_plan_record *plan = &evaluation->plan;
   memset(&step, 0, sizeof step);
-  READ(call, in, step.chip_id);
-  READ(call, in, step.entry);
-  evaluation->effort = read_effort(call, in);
-  evaluation->step_s = read_real(call, in);
-  evaluation->least_s = read_real(call, in);
-  evaluation->dynamic_j = read_real(call, in);
-  READ(call, in, evaluation->n_open);
-  READ(call, in, plan->variant);
-  plan->recompute = read_flag(call, in);
-  READ(call, in, plan->replicas);
-  READ(call, in, plan->n_stages);
+  READ(call, input, step.chip_id);
+  READ(call, input, step.entry);
+  evaluation->effort = read_effort(call, input);
+  evaluation->step_s = read_real(call, input);
+  evaluation->least_s = read_real(call, input);
+  evaluation->dynamic_j = read_real(call, input);
+  READ(call, input, evaluation->n_open);
+  READ(call, input, plan->variant);
+  plan->recompute = read_flag(call, input);
+  READ(call, input, plan->replicas);
+  READ(call, input, plan->n_stages);
   size_t bytes = plan->n_stages * sizeof *plan->layers;
-  require_valid(call, bytes <= in->left); /* before memory is allocated for them */
+  require_valid(call, bytes <= input->left); /* before memory is allocated for them */
   uint16_t *layers = pz_alloc(&in_outcome, plan->n_stages, sizeof *layers);
-  require_valid(call, pz_bytes_read(in, layers, bytes));
+  require_valid(call, pz_bytes_read(input, layers, bytes));
   plan->layers = layers;
   require_valid(call, step.entry < question->n_entries &&
                           evaluation->least_s <= evaluation->step_s &&
@@ -147,53 +147,53 @@ static void read_found_step(struct pz_call *call, const struct pz_search_questio
   pz_append(call, &outcome->known, &step);
 }
 
-void pz_outcome_unpack(struct pz_call *call, void *ctx, size_t i, struct pz_bytes *in) {
+void pz_outcome_unpack(struct pz_call *call, void *ctx, size_t i, struct pz_bytes *input) {
   struct pz_driver *driver = ctx;
   struct pz_outcome *outcome = &driver->outcomes[i];
   const struct pz_search_question *question = &driver->search->question;
   uint8_t version;
   uint32_t n;
-  READ(call, in, version);
+  READ(call, input, version);
   require_valid(call, version == 0);
-  outcome->priced = read_flag(call, in);
-  outcome->value = read_real(call, in);
+  outcome->priced = read_flag(call, input);
+  outcome->value = read_real(call, input);
   if (outcome->value > 0) {
-    outcome->candidate = read_box(call, question->space, in);
+    outcome->candidate = read_box(call, question->space, input);
     require_valid(call, pz_box_is_chip(&outcome->candidate));
   }
-  READ(call, in, n);
+  READ(call, input, n);
   for (uint32_t k = 0; k < n; k++) {
     uint8_t end;
-    struct pz_closed_box closed = {.box = read_box(call, question->space, in)};
-    READ(call, in, end);
-    closed.bound = read_real(call, in);
-    closed.value = read_real(call, in);
+    struct pz_closed_box closed = {.box = read_box(call, question->space, input)};
+    READ(call, input, end);
+    closed.bound = read_real(call, input);
+    closed.value = read_real(call, input);
     require_valid(call, end < PZ_BOX_OPEN);
     closed.end = (enum pz_box_end)end;
     pz_append(call, &outcome->boxes, &closed);
   }
-  READ(call, in, n);
+  READ(call, input, n);
   for (uint32_t k = 0; k < n; k++) {
-    struct pz_open_box open = {.box = read_box(call, question->space, in)};
-    open.effort = read_effort(call, in);
-    open.bound = read_real(call, in);
-    open.value = read_real(call, in);
+    struct pz_open_box open = {.box = read_box(call, question->space, input)};
+    open.effort = read_effort(call, input);
+    open.bound = read_real(call, input);
+    open.value = read_real(call, input);
     pz_append(call, &outcome->children, &open);
   }
-  READ(call, in, n);
-  for (uint32_t k = 0; k < n; k++) read_found_step(call, question, in, outcome);
+  READ(call, input, n);
+  for (uint32_t k = 0; k < n; k++) read_found_step(call, question, input, outcome);
 }
 
 /* ---- checking ------------------------------------------------------------------------------- */
 
 static bool is_within(const struct pz_box *inner, const struct pz_box *outer) {
   if (inner->kind != outer->kind) return false;
-  for (enum pz_axis a = 0; a < PZ_AXES; a++)
-    if (inner->lo[a] < outer->lo[a] || inner->hi[a] > outer->hi[a]) return false;
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
+    if (inner->lo[axis] < outer->lo[axis] || inner->hi[axis] > outer->hi[axis]) return false;
   return true;
 }
 
-bool pz_outcome_is_of(const struct pz_outcome *outcome, const struct pz_box *box, bool whole) {
+bool pz_outcome_is_of(const struct pz_outcome *outcome, const struct pz_box *box, bool covers_box) {
   int64_t chips = 0;
   if (outcome->value > 0 && !is_within(&outcome->candidate, box)) return false;
   for (uint32_t k = 0; k < outcome->boxes.n; k++) {
@@ -207,5 +207,5 @@ bool pz_outcome_is_of(const struct pz_outcome *outcome, const struct pz_box *box
     if (open->effort != PZ_EFFORT_QUICK && !pz_box_is_chip(&open->box)) return false;
     chips += pz_box_chips(&open->box);
   }
-  return chips == (whole ? pz_box_chips(box) : 0);
+  return chips == (covers_box ? pz_box_chips(box) : 0);
 }

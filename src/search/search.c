@@ -50,26 +50,27 @@ struct step_insertion {
 
 /* Inserts an evaluation, with a copy of its plan, unless it is known already. */
 static void insert_step(struct pz_call *call, void *ctx) {
-  const struct step_insertion *step_insertion = ctx;
-  struct pz_search *search = step_insertion->search;
-  struct pz_call own = pz_call_in(call, search->arena);
-  struct pz_found_step step = *step_insertion->step;
+  const struct step_insertion *insertion = ctx;
+  struct pz_search *search = insertion->search;
+  struct pz_call in_search = pz_call_in(call, search->arena);
+  struct pz_found_step step = *insertion->step;
   struct pz_plan_record *plan = &step.evaluation.plan;
   struct step_key key = {step.chip_id, step.entry, (uint32_t)step.evaluation.effort};
   if (pz_map_get(&search->known_index, &key, sizeof key) != PZ_NONE) return;
-  plan->layers =
-      plan->n_stages ? pz_copy(&own, plan->layers, plan->n_stages, sizeof *plan->layers) : NULL;
-  pz_append(&own, &search->known, &step);
-  pz_map_set(&own, &search->known_index, &key, sizeof key, search->known.n - 1);
+  plan->layers = plan->n_stages
+                     ? pz_copy(&in_search, plan->layers, plan->n_stages, sizeof *plan->layers)
+                     : NULL;
+  pz_append(&in_search, &search->known, &step);
+  pz_map_set(&in_search, &search->known_index, &key, sizeof key, search->known.n - 1);
 }
 
 /* Remembers an evaluation.  The border keeps an error from leaving the lock held. */
 static void remember_step(struct pz_call *call, struct pz_search *search,
                           const struct pz_found_step *step) {
-  struct step_insertion step_insertion = {search, step};
+  struct step_insertion insertion = {search, step};
   struct pz_error error = {0};
   pthread_mutex_lock(&search->lock);
-  enum pz_status status = pz_border(insert_step, &step_insertion, &error);
+  enum pz_status status = pz_border(insert_step, &insertion, &error);
   pthread_mutex_unlock(&search->lock);
   if (status != PZ_OK) pz_raise_again(call, &error);
 }
@@ -99,11 +100,11 @@ struct pz_evaluation pz_search_evaluate_chip(struct pz_call *call, struct pz_sea
 }
 
 static int compare_steps(const void *a, const void *b) {
-  const struct pz_found_step *x = a, *y = b;
-  if (x->chip_id != y->chip_id) return x->chip_id < y->chip_id ? -1 : 1;
-  if (x->entry != y->entry) return x->entry < y->entry ? -1 : 1;
-  enum pz_effort x_effort = x->evaluation.effort, y_effort = y->evaluation.effort;
-  return (x_effort > y_effort) - (x_effort < y_effort);
+  const struct pz_found_step *first = a, *second = b;
+  if (first->chip_id != second->chip_id) return first->chip_id < second->chip_id ? -1 : 1;
+  if (first->entry != second->entry) return first->entry < second->entry ? -1 : 1;
+  enum pz_effort first_effort = first->evaluation.effort, y_effort = second->evaluation.effort;
+  return (first_effort > y_effort) - (first_effort < y_effort);
 }
 
 struct pz_found_step *pz_search_list_known(struct pz_call *call, struct pz_search *search,
@@ -118,11 +119,11 @@ struct pz_found_step *pz_search_list_known(struct pz_call *call, struct pz_searc
 
 struct pz_search *pz_search_create(struct pz_call *call, const struct pz_search_question *question,
                                    struct pz_pool *pool) {
-  struct pz_call own;
-  struct pz_search *search = pz_object_new(call, sizeof *search, &own);
+  struct pz_call in_search;
+  struct pz_search *search = pz_object_new(call, sizeof *search, &in_search);
   search->question = *question;
   search->pool = pool;
-  search->arena = own.arena;
+  search->arena = in_search.arena;
   pz_map_init(&search->known_index, search->arena);
   pz_vec_init(&search->known, search->arena, sizeof(struct pz_found_step));
   pthread_mutex_init(&search->lock, NULL);
@@ -151,9 +152,10 @@ double pz_search_upper_bound(struct pz_call *call, struct pz_search *search, uns
 /* Returns the order of the heap of open boxes: by the highest bound, then by age; chips that
  * wait for full effort come last. */
 static bool comes_first(const void *a, const void *b) {
-  const struct pz_open_box *x = a, *y = b;
-  if (x->effort != y->effort) return x->effort < y->effort;
-  return x->bound != y->bound ? x->bound > y->bound : x->serial < y->serial;
+  const struct pz_open_box *first = a, *second = b;
+  if (first->effort != second->effort) return first->effort < second->effort;
+  return first->bound != second->bound ? first->bound > second->bound
+                                       : first->serial < second->serial;
 }
 
 static void push_open(struct pz_call *call, struct pz_driver *driver,
@@ -268,12 +270,12 @@ static bool evaluate_chip(struct pz_call *call, struct pz_driver *driver, unsign
   const struct pz_objective *objective = &driver->run->objective;
   struct pz_point point = pz_box_point(&chip->box);
   for (uint32_t i = 0; i < objective->n; i++) {
-    uint32_t m = objective->models[i];
-    if (!evaluate_entry(call, driver, worker, chip, m, PZ_EFFORT_QUICK, steps, outcome))
+    uint32_t entry = objective->models[i];
+    if (!evaluate_entry(call, driver, worker, chip, entry, PZ_EFFORT_QUICK, steps, outcome))
       return false;
-    bool is_open = steps->least[m].step_s < steps->found[m].step_s;
+    bool is_open = steps->least[entry].step_s < steps->found[entry].step_s;
     if (effort == PZ_EFFORT_FULL && is_open &&
-        !evaluate_entry(call, driver, worker, chip, m, PZ_EFFORT_FULL, steps, outcome))
+        !evaluate_entry(call, driver, worker, chip, entry, PZ_EFFORT_FULL, steps, outcome))
       return false;
     bool is_last = i + 1 == objective->n;
     if (is_last || driver->search->question.exhaustive) continue;
@@ -307,9 +309,9 @@ static void decide_chip(struct pz_call *call, struct pz_driver *driver,
                         const struct pz_boxed *chip, struct chip_steps *steps,
                         struct pz_outcome *outcome) {
   const struct pz_objective *objective = &driver->run->objective;
-  bool whole = evaluate_chip(call, driver, task->worker, chip, open->effort, steps, outcome);
+  bool is_complete = evaluate_chip(call, driver, task->worker, chip, open->effort, steps, outcome);
   double bound = pz_fmin(pz_objective_value(objective, steps->least, &chip->least), open->bound);
-  if (!whole) {
+  if (!is_complete) {
     pz_append(call, task->closed, &(struct pz_closed_box){open->box, PZ_BOX_PARTLY, bound, 0});
     return;
   }
@@ -320,8 +322,8 @@ static void decide_chip(struct pz_call *call, struct pz_driver *driver,
     struct pz_closed_box closed = {open->box, PZ_BOX_EVALUATED, bound, value};
     pz_append(call, task->closed, &closed);
   } else {
-    struct pz_open_box again = {open->box, bound, value, 0, PZ_EFFORT_FULL, false};
-    pz_append(call, &outcome->children, &again);
+    struct pz_open_box reopened = {open->box, bound, value, 0, PZ_EFFORT_FULL, false};
+    pz_append(call, &outcome->children, &reopened);
   }
 }
 
@@ -355,8 +357,8 @@ static void process_box(struct pz_call *call, struct pz_driver *driver,
   }
   struct pz_open_box low = {open.box, open.bound, 0, 0, PZ_EFFORT_QUICK, false}, high = low;
   struct pz_box_split split = pz_box_choose_split(call, task, &open.box);
-  low.box.hi[split.axis] = split.at;
-  high.box.lo[split.axis] = (uint8_t)(split.at + 1);
+  low.box.hi[split.axis] = split.index;
+  high.box.lo[split.axis] = (uint8_t)(split.index + 1);
   pz_append(call, &outcome->children, &low);
   pz_append(call, &outcome->children, &high);
   if (open.dives) {
@@ -400,7 +402,7 @@ static void run_round_task(struct pz_call *call, void *ctx, size_t i, unsigned w
   struct pz_driver *driver = ctx;
   struct pz_outcome *outcome = &driver->outcomes[i];
   struct pz_box_task task = box_task_of(driver, worker, &outcome->boxes);
-  driver->fn(call, driver, &task, i, outcome);
+  driver->round_fn(call, driver, &task, i, outcome);
 }
 
 /* ---- rounds --------------------------------------------------------------------------------- */
@@ -411,11 +413,11 @@ struct ordered_box {
 };
 
 static int compare_boxes(const void *a, const void *b) {
-  const struct ordered_box *x = a, *y = b;
-  if (x->box->kind != y->box->kind) return x->box->kind < y->box->kind ? -1 : 1;
-  int by_lo = memcmp(x->box->lo, y->box->lo, sizeof x->box->lo);
+  const struct ordered_box *first = a, *second = b;
+  if (first->box->kind != second->box->kind) return first->box->kind < second->box->kind ? -1 : 1;
+  int by_lo = memcmp(first->box->lo, second->box->lo, sizeof first->box->lo);
   if (by_lo) return by_lo;
-  return x->item < y->item ? -1 : 1;
+  return first->item < second->item ? -1 : 1;
 }
 
 /* Processes the boxes of a round on the threads of all ranks.  Similar boxes are given to the same
@@ -447,25 +449,24 @@ struct stored_round {
 };
 
 static void read_stored_round(struct pz_call *call, void *ctx) {
-  const struct stored_round *stored_round = ctx;
-  const struct pz_round_store *store = stored_round->driver->search->question.store;
+  const struct stored_round *stored = ctx;
+  const struct pz_round_store *store = stored->driver->search->question.store;
   if (store)
-    store->read(call, store->ctx, stored_round->driver->number, stored_round->driver->at_round,
-                stored_round->bytes);
+    store->read(call, store->ctx, stored->driver->number, stored->driver->at_round, stored->bytes);
 }
 
 /* Reads the outcomes of a round.  Raises PZ_BAD_INPUT if they cannot be those of its boxes. */
 static void unpack_stored_round(struct pz_call *call, void *ctx) {
-  const struct stored_round *stored_round = ctx;
-  struct pz_driver *driver = stored_round->driver;
-  struct pz_bytes in = {stored_round->bytes->text, stored_round->bytes->bytes};
-  bool whole = driver->fn == process_box;
+  const struct stored_round *stored = ctx;
+  struct pz_driver *driver = stored->driver;
+  struct pz_bytes input = {stored->bytes->text, stored->bytes->bytes};
+  bool covers_box = driver->round_fn == process_box;
   for (uint32_t i = 0; i < driver->n_round; i++) {
-    pz_outcome_unpack(call, driver, i, &in);
-    if (!pz_outcome_is_of(&driver->outcomes[i], &driver->round[i].box, whole))
+    pz_outcome_unpack(call, driver, i, &input);
+    if (!pz_outcome_is_of(&driver->outcomes[i], &driver->round[i].box, covers_box))
       pz_raise(call, PZ_BAD_INPUT, "an outcome of another box");
   }
-  if (in.left) pz_raise(call, PZ_BAD_INPUT, "bytes behind the last outcome");
+  if (input.left) pz_raise(call, PZ_BAD_INPUT, "bytes behind the last outcome");
 }
 
 /* Reads the outcomes of the round from the store.  Returns false if it does not have them.  Rank 0
@@ -533,17 +534,17 @@ static void merge_outcome(struct pz_call *call, struct pz_driver *driver,
 /* Runs one round: every box of driver->round is processed by one thread and judged against the best
  * chip of the rounds before.  Outcomes are merged in the order of the boxes. */
 static void run_round(struct pz_call *call, struct pz_driver *driver, pz_round_fn *fn) {
-  driver->fn = fn;
+  driver->round_fn = fn;
   driver->replays = driver->replays && replay_round(call, driver);
-  bool done = driver->replays || compute_round(call, driver);
+  bool is_done = driver->replays || compute_round(call, driver);
   for (uint32_t i = 0; i < driver->n_round; i++) {
-    if (done)
+    if (is_done)
       merge_outcome(call, driver, &driver->outcomes[i]);
     else if (fn == process_box)
       push_open(call, driver, &driver->round[i]);
     pz_arena_release(&driver->outcomes[i].arena);
   }
-  if (done) driver->at_round++;
+  if (is_done) driver->at_round++;
 }
 
 static uint32_t next_round_size(uint32_t size) { return (uint32_t)pz_min(2 * size, PZ_MOST_ROUND); }
@@ -588,11 +589,11 @@ static void climb(struct pz_call *call, struct pz_driver *driver) {
   static const double PART_OF_GAP = 0.1, MOST_RISE = 0.005;
   const struct pz_objective_run *run = driver->run;
   struct pz_box list[(PZ_AXES + 1) * (PZ_AXES + 1)];
-  double before = -1;
-  double enough = 1 + pz_fmin(PART_OF_GAP * driver->search->question.gap, MOST_RISE);
-  while (!driver->out_of_time && run->found && run->value > before * enough) {
+  double value_before = -1;
+  double least_rise = 1 + pz_fmin(PART_OF_GAP * driver->search->question.gap, MOST_RISE);
+  while (!driver->out_of_time && run->found && run->value > value_before * least_rise) {
     uint32_t n = 0;
-    before = run->value;
+    value_before = run->value;
     for (int up = 0; up <= PZ_AXES; up++)
       for (int down = 0; down <= PZ_AXES; down++)
         if (make_neighbour(driver, up, down, &list[n])) n++;
@@ -609,10 +610,10 @@ static void climb(struct pz_call *call, struct pz_driver *driver) {
 
 /* While the deadline is set, evaluators stop in the middle of a round when the time of the run is
  * over. */
-static void set_deadline(struct pz_driver *driver, bool on) {
+static void set_deadline(struct pz_driver *driver, bool is_set) {
   const struct pz_search_question *question = &driver->search->question;
   if (question->ending && question->seconds > 0)
-    question->ending->end_s = on ? driver->start_s + question->seconds : 0;
+    question->ending->end_s = is_set ? driver->start_s + question->seconds : 0;
 }
 
 /* Returns whether another round is to be run.  The clock of rank 0 decides for all ranks. */
@@ -644,7 +645,7 @@ static void push_roots(struct pz_call *call, struct pz_driver *driver) {
 static void branch(struct pz_call *call, struct pz_driver *driver) {
   uint32_t size = driver->has_cheap_bounds ? PZ_MOST_ROUND : SMALLEST_ROUND;
   while (may_continue(call, driver)) {
-    double before = driver->run->value;
+    double value_before = driver->run->value;
     for (driver->n_round = 0; driver->heap.n && driver->n_round < size; driver->n_round++) {
       struct pz_open_box *open = &driver->round[driver->n_round];
       pz_heap_pop(&driver->heap, comes_first, open);
@@ -654,7 +655,7 @@ static void branch(struct pz_call *call, struct pz_driver *driver) {
     if (driver->out_of_time) break;
     driver->run->rounds++;
     if (driver->run->found) size = next_round_size(size);
-    if (driver->has_cheap_bounds && driver->run->value > before) climb(call, driver);
+    if (driver->has_cheap_bounds && driver->run->value > value_before) climb(call, driver);
     show_progress(driver);
   }
 }
@@ -801,10 +802,10 @@ struct stoppable_tasks {
 };
 
 static void run_unless_stopped(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
-  const struct stoppable_tasks *tasks = ctx;
-  const atomic_bool *stop = tasks->search->question.stop;
+  const struct stoppable_tasks *stoppable = ctx;
+  const atomic_bool *stop = stoppable->search->question.stop;
   if (stop && atomic_load(stop)) pz_raise(call, PZ_STOPPED, "stopped");
-  tasks->tasks->fn(call, tasks->tasks->ctx, i, worker);
+  stoppable->tasks->fn(call, stoppable->tasks->ctx, i, worker);
 }
 
 void pz_search_run_tasks(struct pz_call *call, struct pz_search *search, size_t n,

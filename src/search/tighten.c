@@ -17,14 +17,14 @@
  * it. */
 static void set_least_energy(struct pz_call *call, const struct pz_box_task *task,
                              const struct pz_boxed *boxed, struct pz_step_cost *steps) {
-  bool needed = task->objective->kind == PZ_OBJECTIVE_PER_JOULE;
+  bool needs_energy = task->objective->kind == PZ_OBJECTIVE_PER_JOULE;
   for (uint32_t i = 0; i < task->objective->n; i++) {
-    uint32_t m = task->objective->models[i];
-    const struct pz_search_entry *entry = &task->question->entries[m];
+    uint32_t index = task->objective->models[i];
+    const struct pz_search_entry *entry = &task->question->entries[index];
     struct pz_evaluator *evaluator = entry->evaluator;
-    steps[m].dynamic_j = 0;
-    if (needed && evaluator->ops->least_j)
-      steps[m].dynamic_j =
+    steps[index].dynamic_j = 0;
+    if (needs_energy && evaluator->ops->least_j)
+      steps[index].dynamic_j =
           evaluator->ops->least_j(call, evaluator, task->worker, boxed, entry->model);
   }
 }
@@ -34,21 +34,21 @@ double pz_box_bound(struct pz_call *call, const struct pz_box_task *task,
   const struct pz_objective *objective = task->objective;
   set_least_energy(call, task, boxed, steps);
   for (uint32_t i = 0; i < objective->n; i++) {
-    uint32_t m = objective->models[i];
-    const struct pz_search_entry *entry = &task->question->entries[m];
-    steps[m].step_s = entry->evaluator->ops->bound(call, entry->evaluator, task->worker, boxed,
-                                                   entry->model, 0, HUGE_VAL);
+    uint32_t index = objective->models[i];
+    const struct pz_search_entry *entry = &task->question->entries[index];
+    steps[index].step_s = entry->evaluator->ops->bound(call, entry->evaluator, task->worker, boxed,
+                                                       entry->model, 0, HUGE_VAL);
   }
   double bound = pz_objective_value(objective, steps, &boxed->least);
   for (uint32_t i = 0; i < objective->n && level && bound > task->cutoff; i++) {
-    uint32_t m = objective->models[i];
-    const struct pz_search_entry *entry = &task->question->entries[m];
+    uint32_t index = objective->models[i];
+    const struct pz_search_entry *entry = &task->question->entries[index];
     struct pz_evaluator *evaluator = entry->evaluator;
     if (!evaluator->ops->has_cheap_bounds) continue; /* it has level 0 only */
-    double enough_s = pz_objective_limit_s(objective, steps, &boxed->least, m, task->cutoff);
+    double enough_s = pz_objective_limit_s(objective, steps, &boxed->least, index, task->cutoff);
     double step_s =
         evaluator->ops->bound(call, evaluator, task->worker, boxed, entry->model, level, enough_s);
-    steps[m].step_s = pz_fmax(steps[m].step_s, step_s);
+    steps[index].step_s = pz_fmax(steps[index].step_s, step_s);
     bound = pz_objective_value(objective, steps, &boxed->least);
   }
   return bound;
@@ -146,10 +146,10 @@ bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct
       pz_append(call, task->closed, &(struct pz_closed_box){*box, PZ_BOX_BOUND, bound, 0});
       return false;
     }
-    for (enum pz_axis a = 0; a < PZ_AXES; a++)
-      if (box->lo[a] < box->hi[a] && cut_top(call, task, box, a)) has_changed = true;
-    for (enum pz_axis a = 0; task->has_cheap_bounds && a < PZ_AXES; a++)
-      if (box->lo[a] < box->hi[a] && cut_bottom(call, task, box, a)) has_changed = true;
+    for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
+      if (box->lo[axis] < box->hi[axis] && cut_top(call, task, box, axis)) has_changed = true;
+    for (enum pz_axis axis = 0; task->has_cheap_bounds && axis < PZ_AXES; axis++)
+      if (box->lo[axis] < box->hi[axis] && cut_bottom(call, task, box, axis)) has_changed = true;
   }
   return true;
 }
@@ -165,9 +165,9 @@ static double estimate_value(struct pz_call *call, const struct pz_box_task *tas
   pz_boxed_set(task->question->space, box, &boxed);
   set_least_energy(call, task, &boxed, steps);
   for (uint32_t i = 0; i < task->objective->n; i++) {
-    uint32_t m = task->objective->models[i];
-    const struct pz_search_entry *entry = &task->question->entries[m];
-    steps[m].step_s =
+    uint32_t index = task->objective->models[i];
+    const struct pz_search_entry *entry = &task->question->entries[index];
+    steps[index].step_s =
         entry->evaluator->ops->estimate(call, entry->evaluator, task->worker, &boxed, entry->model);
   }
   return pz_objective_value(task->objective, steps, &boxed.least);
@@ -238,12 +238,12 @@ static double gain_of_axis(struct pz_call *call, const struct pz_box_task *task,
                            const struct pz_box *chip, enum pz_axis axis, double value,
                            double fraction) {
   const struct pz_limits *limits = &task->question->limits;
-  struct pz_box more = *chip;
+  struct pz_box raised = *chip;
   struct pz_boxed boxed;
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
-  more.hi[axis]++;
-  more.lo[axis] = more.hi[axis];
-  pz_boxed_set(task->question->space, &more, &boxed);
+  raised.hi[axis]++;
+  raised.lo[axis] = raised.hi[axis];
+  pz_boxed_set(task->question->space, &raised, &boxed);
   if (pz_boxed_breaks(&boxed, limits)) return 0;
   double new_value = pz_box_bound(call, task, &boxed, 0, steps);
   double cost = pz_fmax(used_fraction(limits, &boxed.least) - fraction, 1e-6);
@@ -262,12 +262,12 @@ struct pz_point pz_box_greedy(struct pz_call *call, const struct pz_box_task *ta
     pz_boxed_set(task->question->space, &chip, &boxed);
     double value = pz_box_bound(call, task, &boxed, 0, steps);
     double fraction = used_fraction(&task->question->limits, &boxed.least);
-    for (enum pz_axis a = 0; a < PZ_AXES; a++) {
-      if (chip.hi[a] == box->hi[a]) continue;
-      double gain = gain_of_axis(call, task, &chip, a, value, fraction);
+    for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) {
+      if (chip.hi[axis] == box->hi[axis]) continue;
+      double gain = gain_of_axis(call, task, &chip, axis, value, fraction);
       if (gain > best_gain) {
         best_gain = gain;
-        best = a;
+        best = axis;
       }
     }
     if (best == PZ_AXES) return pz_box_point(&chip);

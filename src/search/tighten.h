@@ -30,7 +30,7 @@ bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct
  * halves have the least estimated values; without estimates, of the widest axis. */
 struct pz_box_split {
   enum pz_axis axis;
-  uint8_t at;
+  uint8_t index;
 };
 struct pz_box_split pz_box_choose_split(struct pz_call *call, const struct pz_box_task *task,
                                         const struct pz_box *box);

@@ -8,13 +8,13 @@ const char *const pz_box_end_names[] = {"infeasible", "bound", "partly", "evalua
 
 struct pz_box pz_box_all(const struct pz_space *space, uint32_t kind) {
   struct pz_box box = {.kind = kind};
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) box.hi[a] = (uint8_t)(space->n[a] - 1);
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) box.hi[axis] = (uint8_t)(space->n[axis] - 1);
   return box;
 }
 
 int64_t pz_box_chips(const struct pz_box *box) {
   int64_t n = 1;
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) n *= box->hi[a] - box->lo[a] + 1;
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) n *= box->hi[axis] - box->lo[axis] + 1;
   return n;
 }
 
@@ -24,8 +24,8 @@ bool pz_box_is_chip(const struct pz_box *box) {
 
 bool pz_box_has(const struct pz_box *box, const struct pz_point *point) {
   if (box->kind != point->kind) return false;
-  for (enum pz_axis a = 0; a < PZ_AXES; a++)
-    if (point->at[a] < box->lo[a] || point->at[a] > box->hi[a]) return false;
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
+    if (point->at[axis] < box->lo[axis] || point->at[axis] > box->hi[axis]) return false;
   return true;
 }
 

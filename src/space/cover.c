@@ -6,34 +6,34 @@
 
 #include "space/box.h"
 
-static int compare_kinds(const void *a, const void *box) {
-  const struct pz_closed_box *x = a, *y = box;
-  return (x->box.kind > y->box.kind) - (x->box.kind < y->box.kind);
+static int compare_kinds(const void *a, const void *b) {
+  const struct pz_closed_box *first = a, *second = b;
+  return (first->box.kind > second->box.kind) - (first->box.kind < second->box.kind);
 }
 
 /* The axis that compare_starts() compares; qsort has no argument for it. */
 static _Thread_local enum pz_axis sorted_axis;
 
-static int compare_starts(const void *a, const void *box) {
-  const struct pz_closed_box *x = a, *y = box;
-  return (x->box.lo[sorted_axis] > y->box.lo[sorted_axis]) -
-         (x->box.lo[sorted_axis] < y->box.lo[sorted_axis]);
+static int compare_starts(const void *a, const void *b) {
+  const struct pz_closed_box *first = a, *second = b;
+  return (first->box.lo[sorted_axis] > second->box.lo[sorted_axis]) -
+         (first->box.lo[sorted_axis] < second->box.lo[sorted_axis]);
 }
 
 /* Returns the value nearest to the middle of an axis at which boxes begin and that no box
  * crosses, or 0 if there is none. */
 static int find_cut(const struct pz_closed_box *list, uint32_t n, const struct pz_box *all,
-                    enum pz_axis a) {
+                    enum pz_axis axis) {
   bool starts[PZ_SPACE_MOST_VALUES + 1] = {false}, crossed[PZ_SPACE_MOST_VALUES + 1] = {false};
   for (uint32_t i = 0; i < n; i++) {
     const struct pz_box *box = &list[i].box;
-    starts[box->lo[a]] = true;
-    for (int v = box->lo[a] + 1; v <= box->hi[a]; v++) crossed[v] = true;
+    starts[box->lo[axis]] = true;
+    for (int value = box->lo[axis] + 1; value <= box->hi[axis]; value++) crossed[value] = true;
   }
-  int nearest = 0, middle = (all->lo[a] + all->hi[a] + 1) / 2;
-  for (int v = all->lo[a] + 1; v <= all->hi[a]; v++) {
-    if (!starts[v] || crossed[v]) continue;
-    if (!nearest || abs(v - middle) < abs(nearest - middle)) nearest = v;
+  int nearest = 0, middle = (all->lo[axis] + all->hi[axis] + 1) / 2;
+  for (int value = all->lo[axis] + 1; value <= all->hi[axis]; value++) {
+    if (!starts[value] || crossed[value]) continue;
+    if (!nearest || abs(value - middle) < abs(nearest - middle)) nearest = value;
   }
   return nearest;
 }
@@ -44,24 +44,26 @@ static bool is_partition(struct pz_closed_box *list, uint32_t n, const struct pz
   if (n == 1)
     return memcmp(&list[0].box.lo, &all->lo, sizeof all->lo) == 0 &&
            memcmp(&list[0].box.hi, &all->hi, sizeof all->hi) == 0;
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) {
-    int cut = find_cut(list, n, all, a);
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) {
+    int cut = find_cut(list, n, all, axis);
     if (!cut) continue;
     struct pz_box low = *all, high = *all;
     uint32_t n_low = 0;
-    sorted_axis = a;
+    sorted_axis = axis;
     qsort(list, n, sizeof *list, compare_starts);
-    while (n_low < n && list[n_low].box.lo[a] < cut) n_low++;
-    low.hi[a] = (uint8_t)(cut - 1);
-    high.lo[a] = (uint8_t)cut;
+    while (n_low < n && list[n_low].box.lo[axis] < cut) n_low++;
+    low.hi[axis] = (uint8_t)(cut - 1);
+    high.lo[axis] = (uint8_t)cut;
     return is_partition(list, n_low, &low) && is_partition(list + n_low, n - n_low, &high);
   }
   return false;
 }
 
 static bool is_valid_box(const struct pz_box *box, const struct pz_box *all) {
-  for (enum pz_axis a = 0; a < PZ_AXES; a++)
-    if (box->lo[a] < all->lo[a] || box->hi[a] > all->hi[a] || box->lo[a] > box->hi[a]) return false;
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
+    if (box->lo[axis] < all->lo[axis] || box->hi[axis] > all->hi[axis] ||
+        box->lo[axis] > box->hi[axis])
+      return false;
   return true;
 }
 

@@ -46,7 +46,9 @@ static const struct axis {
     AXIS("link_gb_per_s", 1 << 20, "1e9 B/s",
          "Rate to other devices of the node in one direction")};
 
-const char *pz_axis_name(enum pz_axis a) { return (size_t)a < PZ_AXES ? axes[a].name : NULL; }
+const char *pz_axis_name(enum pz_axis axis) {
+  return (size_t)axis < PZ_AXES ? axes[axis].name : NULL;
+}
 
 /* ---- reading axes --------------------------------------------------------------------------- */
 
@@ -126,11 +128,11 @@ static void read_axis(struct pz_fields *fields, struct pz_space *space, enum pz_
 
 /* The three functions below return false for a text that is unknown or given twice. */
 static bool add_node(struct pz_space *space, const char *name) {
-  for (enum pz_tech t = 0; name && t < PZ_TECHS; t++) {
-    if (strcmp(pz_tech_at(t)->name, name) != 0) continue;
+  for (enum pz_tech tech = 0; name && tech < PZ_TECHS; tech++) {
+    if (strcmp(pz_tech_at(tech)->name, name) != 0) continue;
     for (int i = 0; i < space->n_nodes; i++)
-      if (space->node[i] == t) return false;
-    space->node[space->n_nodes++] = t;
+      if (space->node[i] == tech) return false;
+    space->node[space->n_nodes++] = tech;
     return true;
   }
   return false;
@@ -151,11 +153,11 @@ static bool add_array(struct pz_space *space, const char *text) {
 }
 
 static bool add_hbm(struct pz_space *space, const char *name) {
-  for (int g = 0; name && g < PZ_HBM_GENERATIONS; g++) {
-    if (strcmp(pz_hbm_generations[g].name, name) != 0) continue;
+  for (int generation = 0; name && generation < PZ_HBM_GENERATIONS; generation++) {
+    if (strcmp(pz_hbm_generations[generation].name, name) != 0) continue;
     for (int i = 0; i < space->n_hbm; i++)
-      if (space->hbm[i] == g) return false;
-    space->hbm[space->n_hbm++] = g;
+      if (space->hbm[i] == generation) return false;
+    space->hbm[space->n_hbm++] = generation;
     return true;
   }
   return false;
@@ -176,10 +178,10 @@ static void read_texts(struct pz_fields *fields, const char *key, const char *ac
 
 /* Arrays are sorted by their number of units, so that a step from one to the next is small. */
 static int compare_arrays(const void *a, const void *b) {
-  const struct pz_array_shape *x = a, *y = b;
-  int64_t x_units = x->rows * x->cols, y_units = y->rows * y->cols;
-  if (x_units != y_units) return (x_units > y_units) - (x_units < y_units);
-  return (x->rows > y->rows) - (x->rows < y->rows);
+  const struct pz_array_shape *first = a, *second = b;
+  int64_t first_units = first->rows * first->cols, y_units = second->rows * second->cols;
+  if (first_units != y_units) return (first_units > y_units) - (first_units < y_units);
+  return (first->rows > second->rows) - (first->rows < second->rows);
 }
 
 /* Reads the axes "rows" and "cols", all products of which are arrays.  Returns false if there are
@@ -197,9 +199,9 @@ static bool read_array_products(struct pz_fields *fields, struct pz_space *space
     pz_fields_refuse(fields, rows_key, "at most 256 products of rows and cols");
     return true;
   }
-  for (int r = 0; r < rows.n; r++)
-    for (int c = 0; c < cols.n; c++)
-      space->array[space->n_arrays++] = (struct pz_array_shape){rows.list[r], cols.list[c]};
+  for (int row = 0; row < rows.n; row++)
+    for (int col = 0; col < cols.n; col++)
+      space->array[space->n_arrays++] = (struct pz_array_shape){rows.list[row], cols.list[col]};
   qsort(space->array, (size_t)space->n_arrays, sizeof *space->array, compare_arrays);
   return true;
 }
@@ -232,7 +234,7 @@ static void read_space_fields(struct pz_fields *fields, struct pz_space *space) 
   if (!read_array_products(fields, space))
     read_texts(fields, "arrays", "a list of different shapes like \"64x128\", rows x columns",
                space, add_array);
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) read_axis(fields, space, a);
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) read_axis(fields, space, axis);
   pz_fields_allow(fields, ignored, sizeof ignored / sizeof *ignored);
 }
 
@@ -242,9 +244,10 @@ static void check_space(struct pz_call *call, const char *name, const struct pz_
   struct pz_point point = {0};
   struct pz_chip chip;
   double n = pz_space_kinds(space);
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) n *= space->n[a];
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) n *= space->n[axis];
   if (!(n <= 0x1p62)) pz_raise(call, PZ_LIMIT, "%s: %.3g chips; accepted: at most 2^62", name, n);
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) point.at[a] = (uint8_t)(space->n[a] - 1);
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
+    point.at[axis] = (uint8_t)(space->n[axis] - 1);
   for (uint32_t k = 0; k < pz_space_kinds(space); k++) {
     point.kind = k;
     pz_space_chip(space, &point, &chip);
@@ -309,7 +312,7 @@ uint32_t pz_space_kinds(const struct pz_space *space) {
 
 int64_t pz_space_kind_chips(const struct pz_space *space) {
   int64_t n = 1;
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) n *= space->n[a];
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++) n *= space->n[axis];
   return n;
 }
 
@@ -325,15 +328,16 @@ struct pz_kind pz_space_kind(const struct pz_space *space, uint32_t kind) {
 
 uint64_t pz_space_id(const struct pz_space *space, const struct pz_point *point) {
   uint64_t id = point->kind;
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) id = id * (uint64_t)space->n[a] + point->at[a];
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
+    id = id * (uint64_t)space->n[axis] + point->at[axis];
   return id;
 }
 
 struct pz_point pz_space_point(const struct pz_space *space, uint64_t id) {
   struct pz_point point = {0};
-  for (int a = PZ_AXES - 1; a >= 0; a--) {
-    point.at[a] = (uint8_t)(id % (uint64_t)space->n[a]);
-    id /= (uint64_t)space->n[a];
+  for (int axis = PZ_AXES - 1; axis >= 0; axis--) {
+    point.at[axis] = (uint8_t)(id % (uint64_t)space->n[axis]);
+    id /= (uint64_t)space->n[axis];
   }
   point.kind = (uint32_t)id;
   return point;
@@ -406,14 +410,15 @@ static void set_execution(const struct pz_space *space, struct pz_chip *chip) {
 void pz_space_chip(const struct pz_space *space, const struct pz_point *point,
                    struct pz_chip *out) {
   int64_t value[PZ_AXES];
-  struct pz_kind k = pz_space_kind(space, point->kind);
-  const struct pz_array_shape *array = &space->array[k.array];
+  struct pz_kind kind = pz_space_kind(space, point->kind);
+  const struct pz_array_shape *array = &space->array[kind.array];
   const struct pz_hbm_generation *hbm =
-      space->hbm[k.hbm] == PZ_SPACE_OF_BASE ? NULL : &pz_hbm_generations[space->hbm[k.hbm]];
-  for (enum pz_axis a = 0; a < PZ_AXES; a++) value[a] = space->value[a][point->at[a]];
+      space->hbm[kind.hbm] == PZ_SPACE_OF_BASE ? NULL : &pz_hbm_generations[space->hbm[kind.hbm]];
+  for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
+    value[axis] = space->value[axis][point->at[axis]];
   if (value[PZ_AXIS_LANES] == PZ_SPACE_AS_COLUMNS) value[PZ_AXIS_LANES] = array->cols;
   struct pz_chip chip = space->has_base ? resized_base(space, array, value) : plain_chip(value);
-  chip.tech = space->node[k.node];
+  chip.tech = space->node[kind.node];
   chip.tensor.rows = array->rows;
   chip.tensor.cols = array->cols;
   if (value[PZ_AXIS_TENSOR_CORES] > 0) chip.tensor.cores = value[PZ_AXIS_TENSOR_CORES];

@@ -134,7 +134,7 @@ static void load_workload(struct pz_call *call, const struct pz_job *job,
   if (job->chip->execution != PZ_CHIP_STREAM) options.kernels = PZ_KERNELS_FUSED;
   options.mtp = plan->mtp;
   options.imbalance = plan->imbalance;
-  options.vocab_multiple = pz_plan_vocab_multiple(plan);
+  options.vocab_multiple = pz_plan_framework(plan)->vocab_multiple * plan->tp;
   if (!framework->dropout) options.dropout = 0;
   pz_must(call, pz_lora_parse(plan->peft, &options.lora, err));
   if (framework->rules == PZ_RULES_CORE) { /* share_expert_adapters of Megatron Bridge */

@@ -546,7 +546,7 @@ static void try_rules(const struct pz_plan *p, const struct pz_model_shape *m, i
   if (can) return;
   assert_int_equal(why.status, PZ_BAD_USE);
   if (strncmp(why.message, pz_plan_framework(p)->name, strlen(pz_plan_framework(p)->name)) != 0 ||
-      !strstr(why.message, rules[by].has) || !strstr(why.message, "; accepted: "))
+      !strstr(why.message, rules[by].message) || !strstr(why.message, "; accepted: "))
     fail_msg("%s: %s", rules[by].name, why.message);
 }
 
@@ -582,7 +582,7 @@ static void try_groups(const struct pz_plan *p, const struct pz_model_shape *m) 
     b.overlap = pz_framework_overlap(&b, m);
     for (int i = 0; i < list.n; i++) {
       const struct rule *r = &rules[list.rule[i]];
-      bool may = r->looks == PZ_RULE_RECOMPUTES || (r->looks == PZ_RULE_SHARDS && k & 6);
+      bool may = r->group == PZ_RULE_RECOMPUTES || (r->group == PZ_RULE_SHARDS && k & 6);
       if (!may &&
           r->refuses(&a, m, pz_plan_framework(p)) != r->refuses(&b, m, pz_plan_framework(p)))
         fail_msg("%s looks at more than it says", r->name);
@@ -639,7 +639,7 @@ static void every_rule_refuses(void **state) {
   }
   print_message("  %d plans of %d models\n", plans, n_shapes);
   for (int i = 0; i < RULES; i++) {
-    assert_non_null(strstr(rules[i].has, "; accepted: "));
+    assert_non_null(strstr(rules[i].message, "; accepted: "));
     assert_true(*rules[i].source);
     if (refused[i]) continue;
     print_message("  %s refuses no plan\n", rules[i].name);

@@ -263,17 +263,17 @@ static void random_case_of(uint64_t *r, struct random_case *c, int framework, ui
   if (!below(r, 3)) random_offload(r, c->layers, &q->plan);
   q->uniform = !below(r, 3);
   q->all_devices = !below(r, 6);
-  q->even = !below(r, 8);
+  q->only_even = !below(r, 8);
   q->objective = (enum pz_plan_objective)below(r, PZ_PLAN_OBJECTIVES);
   q->tie = below(r, 2) ? 0.01 : below(r, 2) ? 0.1 : 0;
   q->top = below(r, 3) ? 1 : 4;
   uint64_t own = *r + 2; /* the other draws stay as they are */
-  q->counted = below(&own, 2);
-  q->switches = below(&own, 3) == 0;
+  q->counts_risk = below(&own, 2);
+  q->searches_features = below(&own, 3) == 0;
   if (q->objective == PZ_PLAN_TIME && below(&own, 2)) q->kinds = PZ_PLAN_KINDS;
-  if (!q->switches) return;
+  if (!q->searches_features) return;
   if (below(&own, 4) == 0)
-    q->fixed = below(&own, 2) ? PZ_PLAN_PIN(DISPATCHER) : PZ_PLAN_PIN(CUDA_GRAPHS);
+    q->fixed_features = below(&own, 2) ? PZ_PLAN_PIN(DISPATCHER) : PZ_PLAN_PIN(CUDA_GRAPHS);
   if (below(&own, 4) == 0) q->without = (int)below(&own, 16);
   q->plan.overlap = pz_framework_overlaps(framework, q->without);
 }
@@ -310,7 +310,7 @@ static struct pz_risk risk_of(const struct random_case *c) {
 static int64_t unseen_of(const struct random_case *c, const struct pz_plan *p) {
   struct pz_feature_context f = features_of(c);
   struct pz_risk r = risk_of(c);
-  return c->q.counted ? pz_risk_unseen(&r, pz_plan_features(p, &f), NULL) : 0;
+  return c->q.counts_risk ? pz_risk_unseen(&r, pz_plan_features(p, &f), NULL) : 0;
 }
 
 struct simplicity {
@@ -379,7 +379,7 @@ static double value_by(const struct random_case *c, const struct pz_plan *p,
   const struct pz_plan_question *q = &c->q;
   double s = x->step_s;
   if (q->objective == PZ_PLAN_MEMORY) return x->needed_bytes;
-  if (q->counted) {
+  if (q->counts_risk) {
     struct pz_feature_context f = features_of(c);
     struct pz_risk r = risk_of(c);
     s *= 1 + pz_risk_error(&r, pz_plan_features(p, &f));
@@ -570,12 +570,13 @@ static void list_ways_with(struct listing *l, struct pz_plan *p) {
 static void list_ways(struct listing *l, struct pz_plan *p) {
   const struct pz_plan_question *q = &l->c->q;
   static const int parts[] = {0, PZ_OVERLAP_EP, PZ_OVERLAP_TP, PZ_OVERLAP_EP | PZ_OVERLAP_TP};
-  bool some = q->switches && q->counted && !(q->pinned & PZ_PLAN_PIN(OVERLAP));
+  bool some = q->searches_features && q->counts_risk && !(q->pinned & PZ_PLAN_PIN(OVERLAP));
   for (int i = 0; i < (some ? 4 : 1); i++) {
     l->without = parts[i];
     list_ways_with(l, p);
   }
-  if (!some && q->switches && !(q->pinned & PZ_PLAN_PIN(OVERLAP)) && !below(l->random, 4)) {
+  if (!some && q->searches_features && !(q->pinned & PZ_PLAN_PIN(OVERLAP)) &&
+      !below(l->random, 4)) {
     uint64_t plans = l->plans; /* none of these is better than one with all overlap */
     uint32_t n = l->n;
     l->without = parts[1 + below(l->random, 3)];
@@ -593,7 +594,7 @@ static void list_divisions(struct listing *l, struct pz_plan *p) {
   int64_t first = pz_plan_chunk_layers(p, l->c->layers, 0),
           last = pz_plan_chunk_layers(p, l->c->layers, n - 1);
   list_ways(l, p);
-  for (int64_t f = 1; f < l->c->layers && n > 1 && !l->c->q.even; f++)
+  for (int64_t f = 1; f < l->c->layers && n > 1 && !l->c->q.only_even; f++)
     for (int64_t e = 1; f + e <= l->c->layers; e++) {
       int64_t rest = l->c->layers - f - e, m = n > 2 ? rest / (n - 2) : 0;
       if (n == 2 ? rest != 0 : rest % (n - 2) != 0 || m < least || m > least + 1) continue;
@@ -677,9 +678,9 @@ static void list_switches(struct listing *l, struct pz_plan p) {
   const struct pz_plan_question *q = &l->c->q;
   unsigned dispatchers = 1U << p.dispatcher;
   int modules = 0;
-  if (q->switches && !(q->fixed & PZ_PLAN_PIN(DISPATCHER)) && p.ep > 1)
+  if (q->searches_features && !(q->fixed_features & PZ_PLAN_PIN(DISPATCHER)) && p.ep > 1)
     dispatchers |= pz_framework_dispatchers(p.framework, &l->c->chip, q->without);
-  if (q->switches && !(q->fixed & PZ_PLAN_PIN(CUDA_GRAPHS)))
+  if (q->searches_features && !(q->fixed_features & PZ_PLAN_PIN(CUDA_GRAPHS)))
     modules = pz_framework_graph_modules(p.framework, &l->c->chip, &l->shape, q->without);
   for (int graphs = 0; graphs <= (modules > 0); graphs++)
     for (int d = 0; d < PZ_DISPATCHERS; d++) {
@@ -773,8 +774,8 @@ static void tell_case(int i, const struct random_case *c) {
       "case %d: %s, %lld devices in %lld, batch %lld, %s, counted %d, switches %d, uniform %d, tie "
       "%g, shard %lld;",
       i, c->config, (long long)q->plan.devices, (long long)c->net.level[0].devices,
-      (long long)q->plan.batch, pz_plan_objective_names[q->objective], q->counted, q->switches,
-      q->uniform, q->tie, (long long)q->plan.shard);
+      (long long)q->plan.batch, pz_plan_objective_names[q->objective], q->counts_risk,
+      q->searches_features, q->uniform, q->tie, (long long)q->plan.shard);
   for (int f = 0; f < PZ_PLAN_FIELDS; f++) {
     static const uint64_t common =
         PZ_PLAN_PIN(FRAMEWORK) | PZ_PLAN_PIN(OVERLAP) | PZ_PLAN_PIN(EXECUTION) |
