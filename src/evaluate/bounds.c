@@ -33,29 +33,30 @@ struct item {
 /* The dependency graph of a layer in one direction. */
 struct layer_graph {
   uint32_t first_op, n_ops;
-  double link_s; /* time on the link */
-  double hbm_s;  /* time at the HBM, without GEMMs */
+  double link_s; /* seconds of collectives on the link */
+  double hbm_s;  /* seconds of HBM traffic without that of GEMMs */
 };
 
+/* An operator of a graph: its item, and its predecessors in `preds`. */
 struct graph_op {
   uint32_t item, first_pred, n_pred;
 };
 
-/* Numbers of cores with a row in the tables: those of the axis, and the powers of two that are
- * modes. */
+/* Numbers of cores with a row in the tables: those of an axis, and powers of two, which are
+ * modes in which operators may run. */
 struct core_list {
   int64_t cores[MOST_CORES];
   int n;
-  uint16_t of_axis[PZ_SPACE_MOST_VALUES]; /* from the index on the axis to the index in n */
+  uint16_t of_axis[PZ_SPACE_MOST_VALUES]; /* from the index on the axis to the index in `cores` */
 };
 
-/* The table of one shape of tensor core.  "axis" is the index on the axis of tensor cores,
- * "cores" that in core_list. */
+/* The table of one shape of tensor core.  In the sizes of the arrays, "axis" is an index on the
+ * axis of tensor cores, and "cores" an index in core_list. */
 struct shape {
-  bool is_used;      /* has a table */
-  bool is_within;    /* has chips within the limit of area */
-  bool impossible;   /* the mapper has no tile for it */
-  int most_axis;     /* the largest number of cores in the table */
+  bool is_used;      /* the shape has a table */
+  bool is_within;    /* the shape has chips within the limit of area */
+  bool impossible;   /* the mapper finds no tile for the shape */
+  int most_axis;     /* index on the axis of the largest number of cores in the table */
   double *core_s;    /* [cores][gemm] */
   double *hbm_s;     /* [glb][gemm] */
   double *startup_s; /* [gemm] */
@@ -72,20 +73,21 @@ struct lanes {
 struct pz_bounds {
   const struct pz_original_task *task;
   struct pz_watch watch;
-  struct pz_cost *cost; /* of each worker */
+  struct pz_cost *cost; /* cost model of each worker */
   unsigned n_workers;
   struct pz_vec items, gemms, graphs, ops, preds;
   uint32_t n_gemm_items;
-  uint32_t *first_graph; /* of each variant; two for each layer */
+  uint32_t *first_graph; /* first graph of each variant, which has two for each layer */
   struct core_list tensor, vector;
-  int64_t glb_bytes[PZ_SPACE_MOST_VALUES]; /* by the index on the axis */
+  int64_t glb_bytes[PZ_SPACE_MOST_VALUES]; /* bytes of each value of the axis */
   struct shape shape[PZ_SPACE_MOST_ARRAYS];
-  int n_lanes; /* different numbers of lanes */
+  int n_lanes; /* number of different lane counts */
   struct lanes lanes[PZ_SPACE_MOST_VALUES];
   struct pz_point lanes_at[PZ_SPACE_MOST_VALUES]; /* a chip with that number of lanes */
-  struct pz_place_bound (*lower_bound)[2];        /* by variant and recomputation */
+  struct pz_place_bound (*lower_bound)[2];        /* by variant, and by whether it recomputes */
 };
 
+/* Returns item i. */
 static const struct item *item_at(const struct pz_bounds *bounds, uint32_t i) {
   return pz_vec_at(&bounds->items, struct item, i);
 }
@@ -97,6 +99,7 @@ static uint32_t n_non_gemms(const struct pz_bounds *bounds) {
 
 /* ---- operators and graphs ------------------------------------------------------------------- */
 
+/* The collection of distinct operators; the maps find items and GEMMs that are listed already. */
 struct collector {
   struct pz_bounds *bounds;
   struct pz_map items, gemms;
@@ -217,6 +220,7 @@ static void fill_lower_bound(struct pz_call *in_bounds, struct pz_bounds *bounds
 
 /* ---- numbers of cores ----------------------------------------------------------------------- */
 
+/* Compares two numbers of cores for qsort(). */
 static int compare_sizes(const void *a, const void *b) {
   int64_t first = *(const int64_t *)a, y = *(const int64_t *)b;
   return (first > y) - (first < y);
@@ -246,9 +250,9 @@ static void list_cores(const struct pz_space *space, enum pz_axis axis, struct c
   }
 }
 
-/* Returns the least core-seconds of an operator over the modes of a chip, divided by its number
- * of cores, which is given by the index on the axis.  latency[c * stride] is the latency on the
- * c-th number of cores in the list. */
+/* Returns the least core-seconds of an operator over the modes of a chip, divided by the number
+ * of cores of the chip, whose index on the axis is given. latency[i * stride] is the latency on
+ * list->cores[i] cores. */
 static double least_work(const struct core_list *list, int axis, const double *latency,
                          size_t stride, double startup) {
   int64_t all_cores = list->cores[list->of_axis[axis]];
@@ -265,8 +269,8 @@ static double least_work(const struct core_list *list, int axis, const double *l
 /* ---- the tables of shapes ------------------------------------------------------------------- */
 
 /* Marks the shapes that need tables, with their largest number of cores: those with which the
- * smallest chip is within the limit of area, and one step beyond, because neighbours of chips
- * are asked for, too. */
+ * smallest chip is within the limit of area, and one step beyond, because neighbours of these
+ * chips are also bounded. */
 static void mark_used_shapes(struct pz_bounds *bounds) {
   const struct pz_space *space = bounds->task->space;
   for (int i = 0; i < space->n_arrays; i++) {
@@ -288,6 +292,7 @@ static void mark_used_shapes(struct pz_bounds *bounds) {
   }
 }
 
+/* Returns a zeroed table. */
 static double *new_table(struct pz_call *in_bounds, int rows, uint32_t columns) {
   return pz_alloc(in_bounds, (size_t)rows * columns, sizeof(double));
 }
@@ -299,7 +304,8 @@ struct shape_sweep {
   const struct pz_chip *chip;
 };
 
-/* Maps all GEMMs on one shape, in a border of its own, since a shape may have no mapping. */
+/* Maps all GEMMs on one shape.  It is called within a border, because a shape may have no
+ * mapping. */
 static void sweep_shape(struct pz_call *call, void *ctx) {
   const struct shape_sweep *sweep = ctx;
   const struct pz_bounds *bounds = sweep->bounds;
@@ -337,8 +343,8 @@ static void sum_shape(struct pz_bounds *bounds, struct shape *shape, const doubl
   }
 }
 
-/* Fills the table of a shape.  If the mapper has no tile for it, the shape is impossible, and
- * *why is the reason. */
+/* Fills the table of a shape.  If the mapper finds no tile for the shape, the shape is
+ * impossible, and *why is the reason. */
 static void fill_shape(struct pz_call *call, struct pz_bounds *bounds, uint32_t array,
                        struct pz_error *why) {
   struct shape *shape = &bounds->shape[array];
@@ -404,7 +410,8 @@ static void fill_lanes(struct pz_call *call, struct pz_bounds *bounds, uint32_t 
     for (uint32_t i = 0; i < n_non_gemms(bounds); i++) {
       const struct pz_op *op = item_at(bounds, bounds->n_gemm_items + i)->op;
       struct pz_estimate estimate = {0};
-      /* Fused attention needs tensor cores, too, which are unknown here: its bound is 0. */
+      /* The bound of fused attention is 0, because it also needs tensor cores, which are unknown
+       * here. */
       if (!op->matmul_flop) estimate = pz_estimate_op(call, cost, op, NULL);
       lanes->latency_s[(size_t)cores * n_non_gemms(bounds) + i] = estimate.latency_s;
     }
@@ -427,10 +434,10 @@ static void fill_lanes(struct pz_call *call, struct pz_bounds *bounds, uint32_t 
 
 struct table_filling {
   struct pz_bounds *bounds;
-  struct pz_error *why_impossible; /* of each shape */
+  struct pz_error *why_impossible; /* error of each shape that is impossible */
 };
 
-/* Tasks are the shapes, then the lanes. */
+/* Fills the table of task i: a shape, or after the shapes a number of lanes. */
 static void fill_table(struct pz_call *task, void *ctx, size_t i, unsigned worker) {
   const struct table_filling *filling = ctx;
   struct pz_bounds *bounds = filling->bounds;
@@ -445,10 +452,11 @@ static void fill_table(struct pz_call *task, void *ctx, size_t i, unsigned worke
   pz_progress_add(bounds->watch.progress, 1);
 }
 
+/* Ends the phase of a progress; a pz_close_fn. */
 static void finish_progress(void *progress) { pz_progress_finish(progress, NULL); }
 
-/* Allocates the tables and fills them in parallel.  If no shape within the limit is possible,
- * the reason of the first is raised. */
+/* Allocates the tables and fills them in parallel.  Raises the error of the first shape within
+ * the limit if none of them is possible. */
 static void fill_tables(struct pz_call *call, struct pz_call *in_bounds, struct pz_bounds *bounds,
                         struct pz_pool *pool) {
   const struct pz_space *space = bounds->task->space;
@@ -486,6 +494,7 @@ static void fill_tables(struct pz_call *call, struct pz_call *in_bounds, struct 
 
 /* ---- creation ------------------------------------------------------------------------------- */
 
+/* Releases the cost models of all workers; a pz_close_fn. */
 static void release_costs(void *bounds) {
   struct pz_bounds *released = bounds;
   for (unsigned i = 0; released->cost && i < released->n_workers; i++)
@@ -515,7 +524,7 @@ struct pz_bounds *pz_bounds_create(struct pz_call *call, const struct pz_origina
   }
   mark_used_shapes(bounds);
   collect_operators(&work, &in_bounds, bounds);
-  /* Sets the time of each graph on the link, and at the HBM without GEMMs.  These times do not
+  /* Sum up the times of each graph on the link, and at the HBM without GEMMs.  They do not
    * depend on the chip. */
   pz_cost_set_chip(&bounds->cost[0], &bounds->task->space->base, &bounds->task->net);
   for (uint32_t k = 0; k < bounds->graphs.n; k++) {
@@ -548,14 +557,15 @@ void pz_bounds_free(struct pz_bounds *bounds) {
 struct pz_bounds_at {
   const struct pz_bounds *bounds;
   bool impossible;
-  double *latency_s; /* of each item, on all cores */
-  /* by graph: rows of the tables, or for a box, of box_s */
+  double *latency_s; /* latency of each item on all cores */
+  /* rows of the tables by graph, or for a box rows of box_s */
   const double *tensor_s, *vector_s, *traffic_s;
-  double *box_s;                           /* three rows */
-  double *core_s, *gemm_hbm_s, *startup_s; /* of each GEMM in a box */
-  double *fwd_s, *bwd_s;                   /* of each layer of a variant */
+  double *box_s;                           /* tensor_s, vector_s and traffic_s of a box */
+  double *core_s, *gemm_hbm_s, *startup_s; /* least times of each GEMM in a box */
+  double *fwd_s, *bwd_s;                   /* bounds of each layer of a variant */
   uint32_t likely_best
-      [PZ_SEARCH_MOST_MODELS]; /* the variant that was best at the last chip, or 0 if unknown */
+      /* the best variant of each model on the last chip, or 0 if unknown */
+      [PZ_SEARCH_MOST_MODELS];
 };
 
 /* Allocates the work space of one thread. */
@@ -580,7 +590,7 @@ bool pz_bounds_cover(const struct pz_bounds_at *position, const struct pz_point 
   return shape->is_used && point->at[PZ_AXIS_TENSOR_CORES] <= shape->most_axis;
 }
 
-/* Lane operations per second of all vector cores. */
+/* Returns the lane operations per second of all vector cores of a chip. */
 static double lane_ops_per_s(const struct pz_space *space, const struct pz_point *point) {
   struct pz_chip chip;
   pz_space_chip(space, point, &chip);
@@ -624,6 +634,7 @@ static void lower_to_row(double *least, const double *row, size_t n) {
   for (size_t i = 0; i < n; i++) least[i] = row[i] < least[i] ? row[i] : least[i];
 }
 
+/* Sets all n values of a list. */
 static void set_all(double *list, double value, size_t n) {
   for (size_t i = 0; i < n; i++) list[i] = value;
 }
@@ -688,7 +699,8 @@ static double longest_path(const struct pz_bounds *bounds, const struct layer_gr
   return longest;
 }
 
-/* Schedulers add in another order, so that the bound is lowered by more than the rounding. */
+/* Combines the bounds of resources and the longest path.  The result is lowered by more than the
+ * rounding error, because schedulers add the times in another order. */
 double pz_bounds_layer_s(struct pz_bounds_at *position, uint32_t variant, uint32_t layer,
                          enum pz_direction direction) {
   static const double ROUNDING = 1 - 1e-9;
@@ -726,13 +738,13 @@ static double variant_bound(struct pz_bounds_at *position, uint32_t variant, dou
   return saved < recomputed ? saved : recomputed;
 }
 
-/* Returns the least bound over all variants of a model.  The variant that was best at the last
- * chip comes first, so that the others are mostly cut off early. */
+/* Returns the least bound over all variants of a model.  The best variant on the last chip comes
+ * first, so that most others are excluded early. */
 double pz_bounds_model_s(struct pz_bounds_at *position, uint32_t model) {
   if (pz_bounds_impossible(position)) return HUGE_VAL;
   const struct pz_portfolio *portfolio = position->bounds->task->portfolio;
-  uint32_t first =
-      position->likely_best[model] ? position->likely_best[model] : portfolio->first[model];
+  uint32_t first = position->likely_best[model];
+  if (!first) first = portfolio->first[model];
   double best = variant_bound(position, first, HUGE_VAL);
   for (uint32_t variant = portfolio->first[model]; variant < portfolio->first[model + 1];
        variant++) {

@@ -7,24 +7,26 @@
 #include "partition/best.h"
 #include "space/box.h"
 
-/* Effort of an evaluation: quick at first; full if the quick one left a gap between the bound
- * and the best plan. */
+/* Effort of an evaluation: quick at first, and full if the quick evaluation left a gap between
+ * the bound and the best plan. */
 enum pz_effort { PZ_EFFORT_NONE, PZ_EFFORT_QUICK, PZ_EFFORT_FULL };
 
 /* One training step of a model on all devices. */
 struct pz_step_cost {
-  double step_s, dynamic_j; /* energy without static power, or 0 if unknown */
+  double step_s, dynamic_j; /* duration, and energy without static power, or 0 if unknown */
 };
 
+/* The best plan that an evaluator found for a model on a chip. */
 struct pz_evaluation {
   enum pz_effort
-      effort; /* PZ_EFFORT_NONE if no plan is below the limit, and the other fields are undefined */
-  double step_s;   /* with the best plan, or HUGE_VAL if none fits */
+      /* PZ_EFFORT_NONE if no plan is below the limit; then the other members are undefined */
+      effort;
+  double step_s;   /* step with the best plan, or HUGE_VAL if no plan fits */
   double least_s;  /* lower bound on the step; below step_s only because of open schedules */
-  uint32_t n_open; /* the number of open schedules */
+  uint32_t n_open; /* number of schedules that are not proved optimal */
   double dynamic_j;
   struct pz_plan_record
-      plan; /* of the evaluator `original`; its layers live as long as the evaluator */
+      plan; /* plan of the evaluator `original`, whose layers live as long as the evaluator */
 };
 
 struct pz_evaluator {
@@ -44,12 +46,12 @@ struct pz_evaluator_ops {
    * enough_s.  Level 1 is tighter than level 0. */
   double (*bound)(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                   const struct pz_boxed *box, uint32_t model, int level, double enough_s);
-  /* Returns a lower bound on the dynamic energy of every chip of the box.  NULL: energy is
-   * unknown. */
+  /* Returns a lower bound on the dynamic energy of every chip of the box.  NULL if the evaluator
+   * does not know energy. */
   double (*least_j)(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                     const struct pz_boxed *box, uint32_t model);
   /* Estimates the step of the best chip of a box, after a bound of level 1 of a box around it.
-   * NULL: unknown. */
+   * NULL if the evaluator cannot estimate it. */
   double (*estimate)(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                      const struct pz_boxed *box, uint32_t model);
   /* Finds the best plan with a step below limit_s on the chip of a box that has only one. */
@@ -58,6 +60,7 @@ struct pz_evaluator_ops {
                                    enum pz_effort effort, double limit_s);
 };
 
+/* Frees an evaluator, which may be NULL. */
 static inline void pz_evaluator_free(struct pz_evaluator *evaluator) {
   if (evaluator) evaluator->ops->free(evaluator);
 }

@@ -21,6 +21,7 @@ struct original {
 
 static const struct pz_evaluator_ops original_ops;
 
+/* Returns the evaluator as its own type. */
 static struct original *original_of(struct pz_evaluator *evaluator) {
   return (struct original *)evaluator;
 }
@@ -37,6 +38,7 @@ static void release_original(void *original) {
   pz_bounds_free(self->bounds);
 }
 
+/* Frees the evaluator (struct pz_evaluator_ops). */
 static void free_original(struct pz_evaluator *evaluator) {
   release_original(evaluator);
   pz_object_free(evaluator);
@@ -105,22 +107,20 @@ struct table_bounds {
   uint32_t first;
 };
 
-/* Returns a lower bound on the step of every plan of a variant, as struct pz_plan_bounds wants
- * it. */
+/* Returns a lower bound on the step of every plan of a variant, for struct pz_plan_bounds. */
 static double variant_bound_s(void *ctx, uint32_t variant, bool recompute) {
   const struct table_bounds *tables = ctx;
   return pz_bounds_variant_s(tables->position, tables->first + variant, recompute, HUGE_VAL);
 }
 
-/* Returns a lower bound on every schedule of a layer, as struct pz_plan_bounds wants it. */
+/* Returns a lower bound on every schedule of a layer, for struct pz_plan_bounds. */
 static double layer_bound_s(void *ctx, uint32_t variant, uint32_t layer,
                             enum pz_direction direction) {
   const struct table_bounds *tables = ctx;
   return pz_bounds_layer_s(tables->position, tables->first + variant, layer, direction);
 }
 
-/* Returns a lower bound on the step of plans with these layer times, as struct pz_plan_bounds
- * wants it. */
+/* Returns a lower bound on the step of plans with these layer times, for struct pz_plan_bounds. */
 static double plan_bound_s(void *ctx, uint32_t variant, bool recompute, const double *fwd_s,
                            const double *bwd_s, double limit_s) {
   const struct table_bounds *tables = ctx;
@@ -217,8 +217,8 @@ static struct pz_evaluation evaluate_original(struct pz_call *call, struct pz_ev
                               pz_task_most_hbm(original->task), effort, limit_s);
 }
 
-/* Moves the bounds of the worker to a box, unless they are there already, because models are
- * asked one after another. */
+/* Moves the bounds of the worker to a box, unless they are at this box already, as for all but
+ * the first model. */
 static void go_to_box(struct pz_original_worker *worker, const struct pz_box *box) {
   struct pz_point point = pz_box_point(box);
   if (worker->is_at_box && worker->box.kind == box->kind &&
@@ -234,7 +234,8 @@ static void go_to_box(struct pz_original_worker *worker, const struct pz_box *bo
 }
 
 /* Returns a lower bound on the step of a model on all chips of a box.  The bound of a box of
- * several chips is lowered a little, because the bounds of its chips are rounded in another way. */
+ * several chips is lowered by a rounding margin, because the bounds of its chips round
+ * differently. */
 static double bound_original(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                              const struct pz_boxed *box, uint32_t model, int level,
                              double enough_s) {

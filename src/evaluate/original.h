@@ -12,14 +12,14 @@
 /* The caches and the work space of one thread. */
 struct pz_original_worker {
   const struct pz_original_task *task;
-  bool ignores_bounds; /* evaluate every variant, whatever the bounds say */
-  bool is_outside; /* the current chip is not of the space, so that there are no bounds for it */
+  bool ignores_bounds; /* bounds do not exclude variants */
+  bool is_outside;     /* the current chip is not in the space and has no bounds */
   struct pz_cost cost;
   struct pz_bounds_at *position;
-  struct pz_box box; /* the box that `position` is at, if is_at_box */
+  struct pz_box box; /* the box of `position`, if is_at_box */
   bool is_at_box;
   struct pz_arena arena; /* holds the records of plans */
-  uint64_t n_variants;   /* evaluated so far */
+  uint64_t n_variants;   /* number of variants evaluated so far */
 };
 
 /* Creates an evaluator for the threads of a pool; the caller frees it with pz_evaluator_free().
@@ -31,7 +31,8 @@ struct pz_evaluator *pz_original_create(struct pz_call *call, const struct pz_or
                                         struct pz_watch watch);
 
 struct pz_original_worker *pz_original_worker(struct pz_evaluator *evaluator, unsigned worker);
-uint64_t pz_original_variants(const struct pz_evaluator *evaluator); /* evaluated by all workers */
+/* number of variants evaluated by all workers */
+uint64_t pz_original_variants(const struct pz_evaluator *evaluator);
 
 /* Returns the best plan of a model on the chip at a point with `hbm_gib` of memory.  If bounds
  * show that no plan is below limit_s, the effort is PZ_EFFORT_NONE.  The plan lives as long as

@@ -8,14 +8,15 @@
 #include "partition/problem.h"
 #include "workload/workload.h"
 
+/* Frees a workload; a pz_close_fn. */
 static void free_workload(void *workload) { pz_workload_free(workload); }
 
-/* Checks that the undivided model is known, given once, and not too deep, and stores its size. */
+/* Checks that the undivided model is known, given only once and not too deep.  Stores its
+ * sequence length and flop. */
 static void check_model(struct pz_call *call, struct pz_portfolio *portfolio, uint32_t i) {
   struct pz_workload_options workload_options = portfolio->built;
   struct pz_workload *workload = NULL;
-  if (!pz_text_is_plain(
-          portfolio->models[i])) /* the name is stored, and shown in tables and pages */
+  if (!pz_text_is_plain(portfolio->models[i])) /* names are stored, and shown in tables and pages */
     pz_raise(call, PZ_BAD_INPUT, "%s: accepted: a path without control characters",
              portfolio->models[i]);
   for (uint32_t k = 0; k < i; k++)
@@ -35,6 +36,7 @@ static void check_model(struct pz_call *call, struct pz_portfolio *portfolio, ui
   pz_close(call, workload);
 }
 
+/* Releases a portfolio; a pz_close_fn. */
 static void release_portfolio(void *portfolio) { pz_portfolio_release(portfolio); }
 
 void pz_portfolio_build(struct pz_call *call, struct pz_portfolio *out, const char *const *models,
@@ -53,7 +55,6 @@ void pz_portfolio_build(struct pz_call *call, struct pz_portfolio *out, const ch
   portfolio->variants = pz_alloc(&in_portfolio, most_variants, sizeof *portfolio->variants);
   for (uint32_t i = 0; i < n_models; i++) {
     portfolio->models[i] = pz_copy_text(&in_portfolio, models[i]);
-    /* Checks model i and appends its variants to the portfolio. */
     struct pz_variant *list = &portfolio->variants[portfolio->n_variants];
     check_model(call, portfolio, i);
     uint32_t n = pz_variants_load(call, portfolio->models[i], choices, &portfolio->built,

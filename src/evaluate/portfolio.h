@@ -1,5 +1,5 @@
 /* The models of a search, built once.  A variant is a model with a microbatch size and a
- * tensor-parallel degree. Threads share the portfolio, because nothing changes it after it was
+ * tensor-parallel degree.  Threads share the portfolio, which does not change after it was
  * built. */
 #ifndef PZ_EVALUATE_PORTFOLIO_H
 #define PZ_EVALUATE_PORTFOLIO_H
@@ -14,21 +14,22 @@ struct pz_portfolio {
   const char *models[PZ_SEARCH_MOST_MODELS];
   uint32_t first[PZ_SEARCH_MOST_MODELS + 1]; /* variants of model i: first[i] to first[i + 1] - 1 */
   int64_t seq[PZ_SEARCH_MOST_MODELS];
-  double sample_flop[PZ_SEARCH_MOST_MODELS]; /* of the GEMMs of a sample, forward and backward */
+  /* flop of the GEMMs of a sample, forward and backward */
+  double sample_flop[PZ_SEARCH_MOST_MODELS];
   struct pz_variant *variants;
-  uint32_t most_layers;             /* the largest number of distinct layers of a variant */
-  struct pz_workload_options built; /* the options, except mbs and tp, which are each variant's */
-  struct pz_vec notes;              /* struct pz_note: what the user should know of the models */
+  uint32_t most_layers;             /* largest number of distinct layers that a variant has */
+  struct pz_workload_options built; /* options of all variants, which differ in mbs and tp */
+  struct pz_vec notes;              /* struct pz_note: notes on the models for the user */
 };
 
-/* Builds a portfolio, which the caller releases.  The texts in `how` are borrowed.
+/* Builds a portfolio, which the caller releases.  The texts in `options` are borrowed.
  * Tensor-parallel degrees that do not divide a model or exceed the devices, and microbatch sizes
- * above the batch, are left out for that model, with a note. Raises an error if no variant of a
+ * above the batch, are left out for that model, with a note.  Raises an error if no variant of a
  * model remains, and for unknown models, a model that is given twice, and models with more
  * layers than placement supports. */
 void pz_portfolio_build(struct pz_call *call, struct pz_portfolio *out, const char *const *models,
                         uint32_t n_models, const struct pz_variant_choices *choices,
-                        const struct pz_workload_options *how);
+                        const struct pz_workload_options *options);
 void pz_portfolio_release(struct pz_portfolio *portfolio);
 
 #endif

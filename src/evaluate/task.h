@@ -1,5 +1,5 @@
 /* The inputs of a search with the evaluator `original`: space, models, cluster, and how a plan
- * is judged.  Threads share them, because nothing changes them after construction. */
+ * is judged.  Threads share them, because they do not change after construction. */
 #ifndef PZ_EVALUATE_TASK_H
 #define PZ_EVALUATE_TASK_H
 
@@ -14,17 +14,19 @@ struct pz_task_options {
   int64_t devices, batch;
   double state; /* bytes of state per byte of parameters */
   struct pz_choices
-      hbm_gib; /* of a chip; more is never slower, so that the search uses the largest */
-  int64_t quick_steps, steps; /* effort limits of a schedule: with quick and with full effort */
+      /* memory of a chip that may be chosen; the search uses the largest, because more is never
+       * slower */
+      hbm_gib;
+  int64_t quick_steps, steps; /* limits of steps per schedule: with quick and with full effort */
 };
 
 struct pz_original_task {
   const struct pz_space *space;
   const struct pz_portfolio *portfolio;
   struct pz_cluster net;
-  pz_assumptions assumptions; /* of the original system, or 0 if none */
+  pz_assumptions assumptions; /* assumptions of the original system, or 0 if none */
   struct pz_task_options o;
-  double most_mm2; /* limit of the area, or 0 if none */
+  double most_mm2; /* limit of the die area, or 0 if none */
 };
 
 /* Returns the stage whose parameters the gradient all-reduce is charged for. */

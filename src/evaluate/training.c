@@ -23,14 +23,17 @@ struct training {
   struct pz_training_question question;
   unsigned n_workers;
   struct pz_plan_finder **finders; /* [worker][model] */
-  struct pz_arena *plans; /* of each worker: plans for chips of another class than the space's */
-  struct pz_product_times **times; /* of each worker, for all models, or NULL if borrowed */
+  /* memory of each worker for plans of chips of another class than the space's */
+  struct pz_arena *plans;
+  /* GEMM times of each worker for all models, or NULL if they are borrowed */
+  struct pz_product_times **times;
   struct pz_shared_table shared;
-  void *block; /* memory of `shared`, unless it is that of all ranks */
+  void *block; /* memory of `shared`, or NULL if all ranks share it */
 };
 
 static const struct pz_evaluator_ops training_ops;
 
+/* Returns the evaluator as its own type. */
 static struct training *training_of(struct pz_evaluator *evaluator) {
   return (struct training *)evaluator;
 }
@@ -128,6 +131,7 @@ static void release_training(void *training) {
   pz_free(self->block);
 }
 
+/* Frees the evaluator (struct pz_evaluator_ops). */
 static void free_training(struct pz_evaluator *evaluator) {
   release_training(evaluator);
   pz_object_free(evaluator);
@@ -136,7 +140,7 @@ static void free_training(struct pz_evaluator *evaluator) {
 struct finder_creation {
   struct training *training;
   const struct pz_chip *like;
-  struct pz_product_times *times; /* borrowed, or NULL if every worker has its own */
+  struct pz_product_times *times; /* borrowed times, or NULL if every worker has its own */
 };
 
 /* Creates the plan finders of a worker for all models.  One thread creates them all, because
@@ -169,8 +173,8 @@ struct pz_evaluator *pz_training_create(struct pz_call *call,
   training->base.ops = &training_ops;
   training->question = *question;
   training->n_workers = pool ? pz_pool_threads(pool) : 1;
-  /* The ranks of a node share a table, or else the threads of this rank.  Without memory for it,
-   * every thread computes all times itself. */
+  /* The ranks of a node share a table; if that is not possible, the threads of this rank do.
+   * Without memory for it, every thread computes all times itself. */
   void *block = pool ? pz_ranks_shared_memory(call, SHARED_BYTES) : NULL;
   if (!block && training->n_workers > 1) {
     training->block = pz_calloc(1, SHARED_BYTES);
@@ -197,12 +201,9 @@ struct pz_product_times *pz_training_times(const struct pz_evaluator *evaluator,
   return ((const struct training *)evaluator)->times[worker];
 }
 
-const struct pz_training_question *pz_training_asked(const struct pz_evaluator *evaluator) {
-  return &((const struct training *)evaluator)->question;
-}
-
 /* ---- bounds --------------------------------------------------------------------------------- */
 
+/* Returns the plan finder of a worker for a model. */
 static struct pz_plan_finder *finder_of(struct training *training, unsigned worker,
                                         uint32_t model) {
   return training->finders[(size_t)worker * training->question.n_models + model];
@@ -218,7 +219,7 @@ static bool holds_tiles(const struct pz_chip *chip) {
 /* Returns a lower bound on the step of a model on all chips of a box.  GEMMs have nested
  * mappings (cost/mapper.h), as the rules of the space's chips require.  With more of a resource
  * there are more mappings and none is slower, so that the largest chip of a box bounds all of
- * them.  Level 0 is a relaxation, which often suffices. */
+ * them.  Level 0 is a coarser bound, which is often sufficient. */
 static double bound_training(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                              const struct pz_boxed *box, uint32_t model, int level,
                              double enough_s) {
@@ -231,10 +232,10 @@ static double bound_training(struct pz_call *call, struct pz_evaluator *evaluato
                : pz_finder_floor_s(call, finder, largest, enough_s);
 }
 
-/* Returns a lower bound on the dynamic energy of a step on all chips of a box.  The energy of
- * any chip is at least static_watts of its smallest chip, which area and clock raise, times a
- * lower bound on the step of its largest chip, plus this: the energy to compute everything at
- * the voltage of the slowest clock, and to move what the largest global buffer cannot hold. */
+/* Returns a lower bound on the dynamic energy of a step on all chips of a box.  It is the energy
+ * to compute everything at the voltage of the slowest clock, and to move what the largest global
+ * buffer cannot hold.  Static energy comes on top: at least static_watts of the smallest chip
+ * times the bound on the step of the largest chip. */
 static double least_joules(struct pz_call *call, struct pz_evaluator *evaluator, unsigned worker,
                            const struct pz_boxed *box, uint32_t model) {
   return pz_finder_least_j(call, finder_of(training_of(evaluator), worker, model), &box->hi,
@@ -253,7 +254,8 @@ static double estimate_training(struct pz_call *call, struct pz_evaluator *evalu
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
-/* Finds the plans with a step below limit_s; there are none if the chip cannot run anything. */
+/* Finds the plans with a step below limit_s.  Finds none if the buffers of the chip hold no
+ * tile. */
 static struct pz_found_plans find_plans(struct pz_call *call, struct training *training,
                                         unsigned worker, const struct pz_chip *chip, uint32_t model,
                                         double limit_s, double *least_s) {
@@ -295,8 +297,8 @@ static struct pz_evaluation evaluate_training(struct pz_call *call, struct pz_ev
       .dynamic_j = energy_of_plan(call, training, worker, &chip->lo, model, &found.list[0])};
 }
 
-/* Finds the best plan on a chip of another class than those of the space by a search of its own,
- * because the plan finders know chips of one class only.  Returns false if none fits. */
+/* Finds the best plan on a chip of another class than those of the space.  This needs a separate
+ * search, because plan finders handle chips of one class only.  Returns false if none fits. */
 static bool find_plan_of_other_class(struct pz_call *call, struct training *training,
                                      unsigned worker, const struct pz_chip *chip, uint32_t model,
                                      struct pz_found_plan *out, double *dynamic_j) {

@@ -235,6 +235,7 @@ struct frontier_key {
   int64_t hbm_bytes;
 };
 
+/* Returns the key by which the frontier of a grid or shape is stored. */
 static struct frontier_key frontier_key(const struct pz_plan_frontiers *frontiers, int64_t item) {
   return (struct frontier_key){PZ_SHARED_FRONTIER, frontiers->space->question->sharing_key, item,
                                (int64_t)frontiers->memory->hbm_bytes};

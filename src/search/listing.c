@@ -29,10 +29,10 @@ _Noreturn void pz_search_raise_nothing_fits(struct pz_call *call, const struct p
            space->name, pz_excess_text(excess, text, sizeof text));
 }
 
-/* The space of the chips that qsort() compares, because its comparison function has no argument for
- * it. */
+/* The space of the chips that compare_points() compares, because qsort() cannot pass it. */
 static _Thread_local const struct pz_space *sorted_space;
 
+/* Compares two chips for qsort() by pz_point_order(). */
 static int compare_points(const void *a, const void *b) {
   return pz_point_order(sorted_space, a, b);
 }

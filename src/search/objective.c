@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* Samples per second; 0 if no plan fits. */
+/* Returns the samples per second of an entry, or 0 if no plan fits. */
 static double throughput(const struct pz_objective *objective, const struct pz_step_cost *steps,
                          uint32_t entry) {
   return steps[entry].step_s < HUGE_VAL ? objective->batch[entry] / steps[entry].step_s : 0;
@@ -17,7 +17,7 @@ double pz_objective_joules(const struct pz_objective *objective, const struct pz
   return objective->devices * costs->static_watts * step->step_s + step->dynamic_j;
 }
 
-/* Geometric mean of the throughputs, relative to the reference chip. */
+/* Returns the geometric mean of the throughputs relative to the reference chip. */
 static double geometric_mean(const struct pz_objective *objective, const struct pz_step_cost *steps,
                              bool weighted) {
   double sum = 0, weights = 0;
@@ -45,7 +45,7 @@ static double least_regret(const struct pz_objective *objective, const struct pz
   return least;
 }
 
-/* Geometric mean of the samples per joule, relative to the reference chip. */
+/* Returns the geometric mean of the samples per joule relative to the reference chip. */
 static double throughput_per_joule(const struct pz_objective *objective,
                                    const struct pz_step_cost *steps, const struct pz_taken *costs) {
   double sum = 0;
@@ -107,7 +107,7 @@ double pz_objective_value(const struct pz_objective *objective, const struct pz_
   }
 }
 
-/* Doubles the step until the value falls below `least`, then bisects.  1,100 doublings pass the
+/* Doubles the step until the value falls below `least`, then bisects. 1,100 doublings exceed the
  * range of doubles. */
 double pz_objective_limit_s(const struct pz_objective *objective, const struct pz_step_cost *steps,
                             const struct pz_taken *costs, uint32_t entry, double least) {

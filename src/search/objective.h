@@ -9,13 +9,15 @@
 struct pz_objective {
   enum pz_objective_kind kind;
   uint32_t n;
-  uint32_t models[PZ_SEARCH_MOST_MODELS]; /* the n entries of the portfolio that count */
+  /* the n entries of the portfolio that the objective includes */
+  uint32_t models[PZ_SEARCH_MOST_MODELS];
   /* The arrays below are indexed by the entry of the portfolio. */
-  double batch[PZ_SEARCH_MOST_MODELS]; /* samples of a step */
+  double batch[PZ_SEARCH_MOST_MODELS]; /* samples per step */
   double weight[PZ_SEARCH_MOST_MODELS];
-  struct pz_step_cost reference[PZ_SEARCH_MOST_MODELS]; /* the step on the reference chip */
-  double best_alone[PZ_SEARCH_MOST_MODELS]; /* samples/s on the model's own best chip, for regret */
-  struct pz_taken reference_taken;          /* costs of the reference chip */
+  struct pz_step_cost reference[PZ_SEARCH_MOST_MODELS]; /* step on the reference chip */
+  /* samples/s on the entry's own best chip, for the regret */
+  double best_alone[PZ_SEARCH_MOST_MODELS];
+  struct pz_taken reference_taken; /* costs of the reference chip */
   double devices;
 };
 
@@ -25,16 +27,17 @@ double pz_objective_value(const struct pz_objective *objective, const struct pz_
                           const struct pz_taken *costs);
 
 /* Returns the longest step of one entry, rounded up by 1e-9, with which the value still reaches
- * `least` while the other steps stay as they are.  HUGE_VAL if every step does, 0 if none does. */
+ * `least` while the other steps stay as they are.  Returns HUGE_VAL if every step does, and 0 if
+ * none does. */
 double pz_objective_limit_s(const struct pz_objective *objective, const struct pz_step_cost *steps,
                             const struct pz_taken *costs, uint32_t entry, double least);
 
-/* Energy of an entry's step on all devices, J. */
+/* Returns the energy of an entry's step on all devices, joules. */
 double pz_objective_joules(const struct pz_objective *objective, const struct pz_step_cost *step,
                            const struct pz_taken *costs);
 
-/* Returns whether the objective divides by a cost that the component libraries of 22 nm and above
- * do not have. */
+/* Returns whether the objective divides by a cost that is unknown for technologies of 22 nm and
+ * above, which are described by component libraries. */
 bool pz_objective_needs_bill(enum pz_objective_kind kind);
 
 #endif

@@ -18,12 +18,14 @@ void pz_outcome_init(struct pz_outcome *outcome) {
 
 #define PACK(call, out, value) pz_buffer_add(call, out, (const char *)&(value), sizeof(value))
 
+/* Writes a box. */
 static void pack_box(struct pz_call *call, struct pz_buffer *out, const struct pz_box *box) {
   PACK(call, out, box->kind);
   PACK(call, out, box->lo);
   PACK(call, out, box->hi);
 }
 
+/* Writes an evaluation with its plan. */
 static void pack_found_step(struct pz_call *call, struct pz_buffer *out,
                             const struct pz_found_step *step) {
   const struct pz_evaluation *evaluation = &step->evaluation;
@@ -76,12 +78,14 @@ void pz_outcome_pack(struct pz_call *call, void *ctx, size_t i, struct pz_buffer
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
+/* Raises PZ_BAD_INPUT unless a value is valid. */
 static void require_valid(struct pz_call *call, bool valid) {
   if (!valid) pz_raise(call, PZ_BAD_INPUT, "the bytes are not those of an outcome");
 }
 
 #define READ(call, in, value) require_valid(call, pz_bytes_read(in, &(value), sizeof(value)))
 
+/* Reads a byte that is 0 or 1. */
 static bool read_flag(struct pz_call *call, struct pz_bytes *input) {
   uint8_t flag;
   READ(call, input, flag);
@@ -97,6 +101,7 @@ static double read_real(struct pz_call *call, struct pz_bytes *input) {
   return real;
 }
 
+/* Reads the effort of an evaluation. */
 static enum pz_effort read_effort(struct pz_call *call, struct pz_bytes *input) {
   uint8_t effort;
   READ(call, input, effort);
@@ -118,6 +123,7 @@ static struct pz_box read_box(struct pz_call *call, const struct pz_space *space
   return box;
 }
 
+/* Reads an evaluation into the outcome, and checks its values. */
 static void read_found_step(struct pz_call *call, const struct pz_search_question *question,
                             struct pz_bytes *input, struct pz_outcome *outcome) {
   struct pz_call in_outcome = pz_call_in(call, &outcome->arena);
@@ -137,7 +143,7 @@ static void read_found_step(struct pz_call *call, const struct pz_search_questio
   READ(call, input, plan->replicas);
   READ(call, input, plan->n_stages);
   size_t bytes = plan->n_stages * sizeof *plan->layers;
-  require_valid(call, bytes <= input->left); /* before memory is allocated for them */
+  require_valid(call, bytes <= input->left); /* check the size before allocating memory */
   uint16_t *layers = pz_alloc(&in_outcome, plan->n_stages, sizeof *layers);
   require_valid(call, pz_bytes_read(input, layers, bytes));
   plan->layers = layers;
@@ -186,6 +192,7 @@ void pz_outcome_unpack(struct pz_call *call, void *ctx, size_t i, struct pz_byte
 
 /* ---- checking ------------------------------------------------------------------------------- */
 
+/* Returns whether a box is within another one. */
 static bool is_within(const struct pz_box *inner, const struct pz_box *outer) {
   if (inner->kind != outer->kind) return false;
   for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)

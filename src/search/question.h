@@ -9,13 +9,13 @@
 /* One entry of the portfolio: a model and how its training step on a chip is evaluated. */
 struct pz_search_entry {
   struct pz_evaluator *evaluator;
-  uint32_t model;   /* index in the evaluator's own list */
-  const char *name; /* the name in messages */
+  uint32_t model;   /* index of the model in the evaluator's list */
+  const char *name; /* name of the entry in messages */
 };
 
-/* Storage of the outcomes of rounds, as bytes whose meaning only the search knows.  `run` and
- * `round` count the objective runs, and the rounds of each, from 0.  All calls come from one
- * thread. */
+/* Storage of the outcomes of rounds, as bytes whose meaning only the search knows.  `run` is the
+ * number of the objective run, and `round` that of its round, both from 0.  All calls come from
+ * one thread. */
 struct pz_round_store {
   void *ctx;
   /* Appends the bytes of a stored round to *bytes.  bytes->text stays NULL if the round is not
@@ -31,20 +31,20 @@ struct pz_search_question {
   struct pz_limits limits;
   struct pz_search_entry entries[PZ_SEARCH_MOST_MODELS];
   uint32_t n_entries;
-  double gap;      /* relative: with 0.01, a chip that is better by 1% may be missed */
+  double gap;      /* relative gap: with 0.01, a chip that is better by 1% may be missed */
   double seconds;  /* time limit of a run, or 0 if none */
   bool exhaustive; /* evaluate every chip within the limits */
-  const struct pz_round_store *store; /* NULL if there is none, or if another rank has it */
-  struct pz_progress *progress;       /* may be NULL */
-  const atomic_bool *stop;            /* ends the search soon when it becomes true; may be NULL */
-  struct pz_ending
-      *ending; /* through which the evaluators learn when a run has to end; may be NULL */
+  /* storage of rounds, or NULL if there is none or another rank has it */
+  const struct pz_round_store *store;
+  struct pz_progress *progress; /* may be NULL */
+  const atomic_bool *stop;      /* ends the search soon when it becomes true; may be NULL */
+  struct pz_ending *ending;     /* tells the evaluators when a run has to end; may be NULL */
 };
 
 /* One objective, and the result of the search for its best chip. */
 struct pz_objective_run {
   struct pz_objective objective;
-  int64_t most_rounds; /* 0 means until the gap is proved */
+  int64_t most_rounds; /* maximum number of rounds, or 0 to search until the gap is proved */
   bool found;
   struct pz_point best;
   double value; /* the objective of the best chip */
@@ -57,10 +57,11 @@ struct pz_objective_run {
   int64_t infeasible, by_bound; /* chips in boxes that limits alone, or bounds alone, closed */
   uint32_t n_evaluated;         /* chips evaluated with every model */
   uint32_t n_partly; /* chips evaluated with some models, until it was clear that they cannot win */
-  uint32_t n_open; /* schedules, not proved optimal, of chips whose bound is above the best value */
+  /* schedules that are not proved optimal, on chips whose bound is above the best value */
+  uint32_t n_open;
   uint64_t rounds; /* rounds of boxes that were processed */
   uint64_t priced; /* boxes whose bound was computed */
-  bool finished;   /* no box is open */
+  bool finished;   /* the search ended with no open box */
 };
 
 /* The evaluation of an entry on a chip. */

@@ -9,10 +9,7 @@
  * run_round() is the only place where boxes are processed in parallel.  It reads the outcomes of a
  * round from the store, or shares its boxes among the threads of all ranks and stores them; then it
  * merges the outcomes in the order of the boxes, so that the state does not depend on who computed
- * what.
- *
- * Sections: known evaluations, searches, state of an objective run, one chip, one box, rounds, good
- * chips early, branch and bound, the end, an objective run, tasks. */
+ * what. */
 #include "search/search.h"
 
 #include <float.h>
@@ -34,6 +31,7 @@ struct step_key {
   uint32_t entry, effort;
 };
 
+/* Copies a known evaluation.  Returns false if there is none for this key. */
 static bool look_up_step(struct pz_search *search, const struct step_key *key,
                          struct pz_evaluation *out) {
   pthread_mutex_lock(&search->lock);
@@ -99,6 +97,7 @@ struct pz_evaluation pz_search_evaluate_chip(struct pz_call *call, struct pz_sea
   return evaluation;
 }
 
+/* Compares two evaluations for qsort(): by chip, entry and effort. */
 static int compare_steps(const void *a, const void *b) {
   const struct pz_found_step *first = a, *second = b;
   if (first->chip_id != second->chip_id) return first->chip_id < second->chip_id ? -1 : 1;
@@ -149,8 +148,8 @@ double pz_search_upper_bound(struct pz_call *call, struct pz_search *search, uns
 
 /* ---- state of an objective run -------------------------------------------------------------- */
 
-/* Returns the order of the heap of open boxes: by the highest bound, then by age; chips that
- * wait for full effort come last. */
+/* Returns whether an open box comes before another one: by highest bound, then by age.  Chips
+ * that wait for full effort come last. */
 static bool comes_first(const void *a, const void *b) {
   const struct pz_open_box *first = a, *second = b;
   if (first->effort != second->effort) return first->effort < second->effort;
@@ -158,6 +157,7 @@ static bool comes_first(const void *a, const void *b) {
                                        : first->serial < second->serial;
 }
 
+/* Adds a box to the open boxes. */
 static void push_open(struct pz_call *call, struct pz_driver *driver,
                       const struct pz_open_box *open) {
   struct pz_open_box box = *open;
@@ -187,7 +187,7 @@ static bool may_win(const struct pz_driver *driver, const struct pz_point *point
   return pz_point_order(driver->search->question.space, point, &run->best) < 0;
 }
 
-/* Adds a box to the certificate and to the counts of the run. */
+/* Adds a closed box to the certificate and to the counts of the run. */
 static void add_closed(struct pz_call *call, struct pz_driver *driver,
                        const struct pz_closed_box *closed) {
   struct pz_objective_run *run = driver->run;
@@ -226,7 +226,7 @@ static void show_progress(const struct pz_driver *driver) {
 
 /* ---- one chip ------------------------------------------------------------------------------- */
 
-/* Steps of a chip, indexed by entry: as evaluated, and lower bounds. */
+/* Steps of a chip, indexed by entry: the evaluated steps, and lower bounds. */
 struct chip_steps {
   struct pz_step_cost found[PZ_SEARCH_MOST_MODELS], least[PZ_SEARCH_MOST_MODELS];
 };
@@ -262,8 +262,8 @@ static bool evaluate_entry(struct pz_call *call, struct pz_driver *driver, unsig
   return true;
 }
 
-/* Evaluates all entries, until the chip cannot win; with full effort, those whose interval is still
- * open again.  Returns whether every entry was evaluated. */
+/* Evaluates the entries of a chip until it cannot win.  With full effort, entries whose interval
+ * is open are evaluated again.  Returns whether every entry was evaluated. */
 static bool evaluate_chip(struct pz_call *call, struct pz_driver *driver, unsigned worker,
                           const struct pz_boxed *chip, enum pz_effort effort,
                           struct chip_steps *steps, struct pz_outcome *outcome) {
@@ -285,15 +285,14 @@ static bool evaluate_chip(struct pz_call *call, struct pz_driver *driver, unsign
   return objective->n > 0;
 }
 
-/* Evaluates a chip only for its value, which becomes that of the outcome.  The certificate does not
- * depend on it. */
+/* Evaluates a chip that may become the best.  The certificate does not depend on it. */
 static void try_chip(struct pz_call *call, struct pz_driver *driver, const struct pz_box_task *task,
                      const struct pz_point *point, struct pz_outcome *outcome) {
   struct pz_box box = pz_box_of(point);
   struct pz_boxed chip;
   struct chip_steps steps;
   pz_boxed_set(driver->search->question.space, &box, &chip);
-  /* The smallest chip of a feasible box may violate a limit, that of its edge. */
+  /* The smallest chip of a feasible box may still violate the limit of its die edge. */
   if (pz_boxed_breaks(&chip, &task->question->limits)) return;
   double bound = pz_box_bound(call, task, &chip, 0, steps.least);
   if (!may_win(driver, point, chip.least.mm2, bound)) return;
@@ -329,8 +328,8 @@ static void decide_chip(struct pz_call *call, struct pz_driver *driver,
 
 /* ---- one box -------------------------------------------------------------------------------- */
 
-/* The three kinds of rounds have a function each.  This one processes a box of the certificate:
- * closes it, evaluates it if it is a chip, or else splits it. */
+/* Processes a box of the certificate: closes it, evaluates it if it is a single chip, or splits
+ * it.  The two functions below serve the other kinds of rounds. */
 static void process_box(struct pz_call *call, struct pz_driver *driver,
                         const struct pz_box_task *task, size_t i, struct pz_outcome *outcome) {
   struct pz_open_box open = driver->round[i];
@@ -367,7 +366,7 @@ static void process_box(struct pz_call *call, struct pz_driver *driver,
   }
 }
 
-/* Evaluates a greedy chip among all chips of a kind. */
+/* Evaluates the chip that a greedy search finds among all chips of a kind. */
 static void try_greedy_chip(struct pz_call *call, struct pz_driver *driver,
                             const struct pz_box_task *task, size_t i, struct pz_outcome *outcome) {
   const struct pz_box *box = &driver->round[i].box;
@@ -380,13 +379,14 @@ static void try_greedy_chip(struct pz_call *call, struct pz_driver *driver,
   try_chip(call, driver, task, &greedy, outcome);
 }
 
+/* Evaluates the only chip of a box of the round. */
 static void try_given_chip(struct pz_call *call, struct pz_driver *driver,
                            const struct pz_box_task *task, size_t i, struct pz_outcome *outcome) {
   struct pz_point point = pz_box_point(&driver->round[i].box);
   try_chip(call, driver, task, &point, outcome);
 }
 
-/* Returns the part of a driver that the functions on boxes (search/tighten.h) see. */
+/* Returns the part of a driver that the functions of search/tighten.h need. */
 static struct pz_box_task box_task_of(struct pz_driver *driver, unsigned worker,
                                       struct pz_vec *closed) {
   return (struct pz_box_task){.question = &driver->search->question,
@@ -397,7 +397,7 @@ static struct pz_box_task box_task_of(struct pz_driver *driver, unsigned worker,
                               .closed = closed};
 }
 
-/* Called by the threads of the pool. */
+/* Processes box i of the round in a thread of the pool. */
 static void run_round_task(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
   struct pz_driver *driver = ctx;
   struct pz_outcome *outcome = &driver->outcomes[i];
@@ -412,6 +412,7 @@ struct ordered_box {
   uint32_t item;
 };
 
+/* Compares two boxes for qsort(): by kind, then by lowest indices, then by number. */
 static int compare_boxes(const void *a, const void *b) {
   const struct ordered_box *first = a, *second = b;
   if (first->box->kind != second->box->kind) return first->box->kind < second->box->kind ? -1 : 1;
@@ -448,6 +449,7 @@ struct stored_round {
   struct pz_buffer *bytes;
 };
 
+/* Reads the bytes of a round from the store, if this rank has one. */
 static void read_stored_round(struct pz_call *call, void *ctx) {
   const struct stored_round *stored = ctx;
   const struct pz_round_store *store = stored->driver->search->question.store;
@@ -500,7 +502,7 @@ static bool compute_round(struct pz_call *call, struct pz_driver *driver) {
     driver->out_of_time = true;
     return false;
   }
-  if (store) { /* only rank 0 has it */
+  if (store) { /* only rank 0 has a store */
     struct pz_buffer *bytes = pz_buffer_new(call);
     for (uint32_t i = 0; i < driver->n_round; i++) pz_outcome_pack(call, driver, i, bytes);
     store->write(call, store->ctx, driver->number, driver->at_round, bytes);
@@ -547,6 +549,7 @@ static void run_round(struct pz_call *call, struct pz_driver *driver, pz_round_f
   if (is_done) driver->at_round++;
 }
 
+/* Returns twice the size of a round, up to the maximum. */
 static uint32_t next_round_size(uint32_t size) { return (uint32_t)pz_min(2 * size, PZ_MOST_ROUND); }
 
 /* ---- good chips early ----------------------------------------------------------------------- */
@@ -583,8 +586,8 @@ static bool make_neighbour(const struct pz_driver *driver, int up, int down, str
   return !pz_boxed_breaks(&boxed, &question->limits);
 }
 
-/* Local search from the best chip: exchanges a step on one axis for a step on another, while the
- * value rises by a tenth of the gap that is asked for, or by 0.5%. */
+/* Local search from the best chip: exchanges a step on one axis for a step on another, as long
+ * as the value rises by a tenth of the requested gap, but at most 0.5%. */
 static void climb(struct pz_call *call, struct pz_driver *driver) {
   static const double PART_OF_GAP = 0.1, MOST_RISE = 0.005;
   const struct pz_objective_run *run = driver->run;
@@ -608,8 +611,8 @@ static void climb(struct pz_call *call, struct pz_driver *driver) {
 
 /* ---- branch and bound ------------------------------------------------------------------------ */
 
-/* While the deadline is set, evaluators stop in the middle of a round when the time of the run is
- * over. */
+/* Sets or clears the deadline.  While it is set, evaluators stop in the middle of a round when
+ * the time of the run is over. */
 static void set_deadline(struct pz_driver *driver, bool is_set) {
   const struct pz_search_question *question = &driver->search->question;
   if (question->ending && question->seconds > 0)
@@ -742,7 +745,7 @@ static void check_objective(struct pz_call *call, const struct pz_driver *driver
   }
 }
 
-/* Everything of a run that must end however the run ends. */
+/* Releases everything of a run that must end, however the run ends; a pz_close_fn. */
 static void end_objective_run(void *ctx) {
   struct pz_driver *driver = ctx;
   set_deadline(driver, false);
@@ -783,7 +786,8 @@ void pz_search_optimize(struct pz_call *call, struct pz_search *search, uint32_t
     try_greedy_chips(call, driver);
     climb(call, driver);
   }
-  set_deadline(driver, false); /* the bounds of the roots give a gap to what was found */
+  /* without a deadline, because the bounds of the roots give the gap of what was found */
+  set_deadline(driver, false);
   if (run->found || !driver->out_of_time) push_roots(call, driver);
   set_deadline(driver, !driver->out_of_time);
   branch(call, driver);
@@ -801,6 +805,7 @@ struct stoppable_tasks {
   const struct pz_search_tasks *tasks;
 };
 
+/* Runs a task, unless the search is stopped. */
 static void run_unless_stopped(struct pz_call *call, void *ctx, size_t i, unsigned worker) {
   const struct stoppable_tasks *stoppable = ctx;
   const atomic_bool *stop = stoppable->search->question.stop;

@@ -17,8 +17,8 @@
 
 struct pz_search;
 
-/* The question is copied; what it points to is borrowed.  The caller frees the search with
- * pz_search_free(). */
+/* Creates a search, which the caller frees.  The question is copied, but what it points to is
+ * borrowed. */
 struct pz_search *pz_search_create(struct pz_call *call, const struct pz_search_question *question,
                                    struct pz_pool *pool);
 void pz_search_free(struct pz_search *search); /* accepts NULL */
@@ -40,7 +40,7 @@ struct pz_evaluation pz_search_evaluate_chip(struct pz_call *call, struct pz_sea
                                              unsigned worker, const struct pz_point *chip,
                                              uint32_t entry, enum pz_effort effort);
 
-/* All known evaluations, sorted by chip, entry and effort. */
+/* Returns all known evaluations, sorted by chip, entry and effort. */
 struct pz_found_step *pz_search_list_known(struct pz_call *call, struct pz_search *search,
                                            uint32_t *n);
 
@@ -55,13 +55,13 @@ const struct pz_search_question *pz_search_asked(const struct pz_search *search)
 
 /* Independent tasks 0 .. n-1.  With `pack`, they are shared by the threads of all ranks: what a
  * task stores in its own place is packed on the rank that ran it, and unpacked on the others.
- * Without, every rank runs all of them. */
+ * Without `pack`, every rank runs all of them. */
 struct pz_search_tasks {
   pz_task_fn *fn;
   void (*pack)(struct pz_call *call, void *ctx, size_t i, struct pz_buffer *out);
   void (*unpack)(struct pz_call *call, void *ctx, size_t i, struct pz_bytes *in);
   void *ctx;
-  bool wide; /* a task uses all threads itself, so a rank runs one task at a time */
+  bool wide; /* a task uses all threads itself, so that a rank runs one task at a time */
 };
 /* Runs the tasks and raises the error of the lowest task that has one. */
 void pz_search_run_tasks(struct pz_call *call, struct pz_search *search, size_t n,

@@ -17,7 +17,7 @@ struct pz_search {
   struct pz_arena *arena;    /* memory that lives as long as the search */
 };
 
-enum { PZ_MOST_ROUND = 64 }; /* boxes of a round */
+enum { PZ_MOST_ROUND = 64 }; /* maximum number of boxes of a round */
 
 /* An open box with an upper bound on its chips.  With PZ_EFFORT_FULL it is one chip that was
  * evaluated with less effort, and whose value is known. */
@@ -26,7 +26,7 @@ struct pz_open_box {
   double bound, value;
   uint64_t serial; /* open boxes are numbered in the order in which they were found */
   enum pz_effort effort;
-  bool dives; /* one of its chips is to be evaluated by pz_box_greedy() */
+  bool dives; /* a chip that pz_box_greedy() finds in the box is to be evaluated */
 };
 
 /* The result of processing a box. */
@@ -35,9 +35,9 @@ struct pz_outcome {
   struct pz_vec boxes;     /* closed ones: struct pz_closed_box */
   struct pz_vec children;  /* struct pz_open_box */
   struct pz_vec known;     /* struct pz_found_step */
-  struct pz_box candidate; /* one chip, if value is above 0 */
+  struct pz_box candidate; /* box of one chip, the candidate for the best, if value is above 0 */
   double value;
-  bool priced; /* a bound was computed */
+  bool priced; /* a bound of the box was computed */
 };
 
 struct pz_driver;
@@ -53,14 +53,14 @@ struct pz_driver {
   uint32_t number, at_round; /* numbers of the objective run, and of its next round, in the store */
   bool replays;              /* the store may have the next round */
   bool has_cheap_bounds;     /* see struct pz_evaluator_ops */
-  bool smaller_wins_ties;    /* of chips with equal values, the smaller is better */
+  bool smaller_wins_ties;    /* among chips with equal values, the smaller is better */
   bool out_of_time;
   double best_mm2, start_s;
   double closed_bound;   /* the largest bound of a closed box that is within the limits */
   struct pz_vec heap;    /* open boxes: struct pz_open_box, the largest bound first */
   struct pz_vec closed;  /* struct pz_closed_box */
   uint64_t next_serial;  /* the serial number of the next open box */
-  pz_round_fn *round_fn; /* of the current round; below, its boxes and their outcomes and errors */
+  pz_round_fn *round_fn; /* processes a box of the current round */
   uint32_t n_round;
   struct pz_open_box round[PZ_MOST_ROUND];
   struct pz_outcome outcomes[PZ_MOST_ROUND];
@@ -70,15 +70,15 @@ struct pz_driver {
 /* Makes *outcome empty.  The caller releases its arena. */
 void pz_outcome_init(struct pz_outcome *outcome);
 
-/* An outcome as bytes, which are the same on every rank.  Reading raises PZ_BAD_INPUT for bytes
- * that pz_outcome_pack() does not write.  ctx is a struct pz_driver; these are functions of struct
- * pz_round. */
+/* Writes outcome i as bytes, which are the same on every rank, and reads it from bytes.  Reading
+ * raises PZ_BAD_INPUT for bytes that pz_outcome_pack() does not write.  Both are functions of
+ * struct pz_round, whose ctx is a struct pz_driver. */
 void pz_outcome_pack(struct pz_call *call, void *ctx, size_t i, struct pz_buffer *out);
 void pz_outcome_unpack(struct pz_call *call, void *ctx, size_t i, struct pz_bytes *in);
 
-/* Returns whether an outcome can be that of this box: all its boxes are within it.  With `whole`
- * they must have as many chips as the box; otherwise there must be none, because only one chip of
- * it was evaluated. */
-bool pz_outcome_is_of(const struct pz_outcome *outcome, const struct pz_box *box, bool whole);
+/* Returns whether an outcome can belong to this box: all boxes of the outcome are within it.
+ * With `covers_box` they must contain as many chips as the box; otherwise there must be none,
+ * because only one chip of the box was evaluated. */
+bool pz_outcome_is_of(const struct pz_outcome *outcome, const struct pz_box *box, bool covers_box);
 
 #endif

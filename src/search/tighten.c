@@ -1,9 +1,9 @@
-/* Branch and reduce on one box (Ryoo and Sahinidis, 1996).  pz_box_bound() combines the evaluators'
- * bounds on steps to a bound on the value.  pz_box_tighten() cuts slabs from the top of an axis if
- * even the smallest chips there violate a limit (cut_top), and from its bottom if even the best
- * chips there are not above the cutoff (cut_bottom).  More of any axis is never slower and never
- * smaller, which is why both can bisect.  pz_box_choose_split() and pz_box_greedy() only guide the
- * search; no proof depends on them. */
+/* Branch and reduce on one box (Ryoo and Sahinidis, 1996). pz_box_bound() combines the
+ * evaluators' bounds on steps to a bound on the value. pz_box_tighten() cuts slabs from the top
+ * of an axis if even the smallest chips there violate a limit (cut_top), and from its bottom if
+ * even the best chips there are not above the cutoff (cut_bottom).  Both bisect, because more of
+ * any axis is never slower and never smaller. pz_box_choose_split() and pz_box_greedy() only
+ * guide the search; no proof depends on them. */
 #include "search/tighten.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ double pz_box_bound(struct pz_call *call, const struct pz_box_task *task,
     uint32_t index = objective->models[i];
     const struct pz_search_entry *entry = &task->question->entries[index];
     struct pz_evaluator *evaluator = entry->evaluator;
-    if (!evaluator->ops->has_cheap_bounds) continue; /* it has level 0 only */
+    if (!evaluator->ops->has_cheap_bounds) continue; /* such evaluators have level 0 only */
     double enough_s = pz_objective_limit_s(objective, steps, &boxed->least, index, task->cutoff);
     double step_s =
         evaluator->ops->bound(call, evaluator, task->worker, boxed, entry->model, level, enough_s);
@@ -80,11 +80,12 @@ static struct pz_box slab_of(const struct pz_box *box, enum pz_axis axis, int fr
   return slab;
 }
 
-/* Returns the highest index on an axis with which the smallest chip of the rest of the box
- * violates no limit. */
+/* Returns the highest index on an axis from which the smallest chip of the box violates no
+ * limit. */
 static int highest_feasible(const struct pz_box_task *task, const struct pz_box *box,
                             enum pz_axis axis) {
-  int low = box->lo[axis], high = box->hi[axis]; /* low is feasible, everything above high is not */
+  /* low is feasible, and everything above high is not */
+  int low = box->lo[axis], high = box->hi[axis];
   while (low < high) {
     int middle = (low + high + 1) / 2;
     struct pz_box slab = slab_of(box, axis, middle, box->hi[axis]);
@@ -156,8 +157,8 @@ bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct
 
 /* ---- splitting ------------------------------------------------------------------------------ */
 
-/* Estimates the value of the best chip of a box.  Meaningful only after a bound of level 1 of a box
- * around it. */
+/* Estimates the value of the best chip of a box.  This is meaningful only after a bound of level
+ * 1 was computed for a box around it. */
 static double estimate_value(struct pz_call *call, const struct pz_box_task *task,
                              const struct pz_box *box) {
   struct pz_step_cost steps[PZ_SEARCH_MOST_MODELS];
@@ -204,7 +205,7 @@ struct pz_box_split pz_box_choose_split(struct pz_call *call, const struct pz_bo
       least = score;
     }
   } else {
-    /* The axis with the largest ratio of its highest to its lowest value. */
+    /* choose the axis with the largest ratio of its highest to its lowest value */
     const struct pz_space *space = task->question->space;
     enum pz_axis widest = PZ_AXES;
     double largest = 0;
@@ -232,8 +233,8 @@ static double used_fraction(const struct pz_limits *limits, const struct pz_take
 }
 
 /* Returns the relative gain in value of the next higher value on an axis, divided by the
- * additional fraction of the limits that it uses.  0 if a limit is violated there.  `value` and
- * `fraction` are those of the chip as it is. */
+ * additional fraction of the limits that it uses.  Returns 0 if that violates a limit.  `value`
+ * and `fraction` belong to the current chip. */
 static double gain_of_axis(struct pz_call *call, const struct pz_box_task *task,
                            const struct pz_box *chip, enum pz_axis axis, double value,
                            double fraction) {

@@ -26,17 +26,18 @@ double pz_box_bound(struct pz_call *call, const struct pz_box_task *task,
  * Returns false if nothing remains of the box. */
 bool pz_box_tighten(struct pz_call *call, const struct pz_box_task *task, struct pz_box *box);
 
-/* Where to split a box of more than one chip: into [lo, at] and [at + 1, hi] of the axis whose
- * halves have the least estimated values; without estimates, of the widest axis. */
+/* A split of a box into the indices up to `index` of an axis, and those above. */
 struct pz_box_split {
   enum pz_axis axis;
   uint8_t index;
 };
+/* Chooses where to split a box of several chips: on the axis whose halves have the least
+ * estimated values, or without estimates on the widest axis. */
 struct pz_box_split pz_box_choose_split(struct pz_call *call, const struct pz_box_task *task,
                                         const struct pz_box *box);
 
-/* Returns a good chip of the box: beginning with the smallest, repeatedly raises the axis that
- * gains most for its share of the limits. */
+/* Returns a good chip of the box.  Beginning with the smallest chip, repeatedly raises the axis
+ * with the largest gain in value per additional use of the limits. */
 struct pz_point pz_box_greedy(struct pz_call *call, const struct pz_box_task *task,
                               const struct pz_box *box);
 

@@ -54,7 +54,8 @@ void pz_boxed_set(const struct pz_space *space, const struct pz_box *box, struct
   } else {
     pz_space_chip(space, &hi, &out->hi);
     out->most = pz_chip_taken(&out->hi);
-    out->hi.static_mm2 = out->least.mm2; /* the static power of no chip of the box is below this */
+    /* no chip of the box has less static power than this area */
+    out->hi.static_mm2 = out->least.mm2;
     out->hi.bounds_others = true;
   }
 }

@@ -7,16 +7,16 @@
 
 struct pz_box {
   uint32_t kind;
-  uint8_t lo[PZ_AXES], hi[PZ_AXES]; /* indices of values, both inclusive */
+  uint8_t lo[PZ_AXES], hi[PZ_AXES]; /* lowest and highest index on each axis, both inclusive */
 };
 
 /* Why a search closed a box. */
 enum pz_box_end {
   PZ_BOX_INFEASIBLE, /* every chip violates a limit */
   PZ_BOX_BOUND,      /* no chip is better than the best known one by more than the gap */
-  PZ_BOX_PARTLY, /* one chip that cannot win, which followed from evaluating some of its models */
-  PZ_BOX_EVALUATED, /* one chip, evaluated with every model */
-  PZ_BOX_OPEN,      /* not closed: the search ended before */
+  PZ_BOX_PARTLY,     /* one chip that cannot win, as the evaluation of some models showed */
+  PZ_BOX_EVALUATED,  /* one chip, evaluated with every model */
+  PZ_BOX_OPEN,       /* not closed: the search ended before */
   PZ_BOX_ENDS
 };
 extern const char *const pz_box_end_names[]; /* ends with NULL */
@@ -32,14 +32,19 @@ struct pz_closed_box {
 /* Returns the box of all chips of one kind. */
 struct pz_box pz_box_all(const struct pz_space *space, uint32_t kind);
 
-/* The number of chips of a box, and whether it is one. */
+/* Returns the number of chips of a box. */
 int64_t pz_box_chips(const struct pz_box *box);
+
+/* Returns whether a box has only one chip. */
 bool pz_box_is_chip(const struct pz_box *box);
 
+/* Returns whether a box contains a chip. */
 bool pz_box_has(const struct pz_box *box, const struct pz_point *point);
 
-/* Returns the box of one chip, and the first chip of a box. */
+/* Returns the box of one chip. */
 struct pz_box pz_box_of(const struct pz_point *point);
+
+/* Returns the smallest chip of a box. */
 struct pz_point pz_box_point(const struct pz_box *box);
 
 /* A box with its smallest and its largest chip, and their costs. */
@@ -49,6 +54,7 @@ struct pz_boxed {
   struct pz_taken least, most;
 };
 
+/* Sets the smallest and the largest chip of a box. */
 void pz_boxed_set(const struct pz_space *space, const struct pz_box *box, struct pz_boxed *out);
 
 /* Returns the first limit that every chip of the box violates, or NULL. */

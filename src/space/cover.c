@@ -1,19 +1,21 @@
-/* Checks that a list of boxes contains every chip of a space exactly once.  It is a part of the
- * proof and therefore knows nothing of how the boxes were found: it looks for an axis and a value
- * at which the boxes divide into two groups, and recurses into both, down to single boxes. */
+/* Checks that a list of boxes contains every chip of a space exactly once.  As a part of the
+ * proof, it does not depend on how the boxes were found.  It looks for an axis and a value at
+ * which the boxes divide into two groups, and recurses into both, down to single boxes. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "space/box.h"
 
+/* Compares two boxes for qsort() by kind. */
 static int compare_kinds(const void *a, const void *b) {
   const struct pz_closed_box *first = a, *second = b;
   return (first->box.kind > second->box.kind) - (first->box.kind < second->box.kind);
 }
 
-/* The axis that compare_starts() compares; qsort has no argument for it. */
+/* The axis by which compare_starts() compares, because qsort() cannot pass it. */
 static _Thread_local enum pz_axis sorted_axis;
 
+/* Compares two boxes for qsort() by their lowest index on sorted_axis. */
 static int compare_starts(const void *a, const void *b) {
   const struct pz_closed_box *first = a, *second = b;
   return (first->box.lo[sorted_axis] > second->box.lo[sorted_axis]) -
@@ -59,6 +61,7 @@ static bool is_partition(struct pz_closed_box *list, uint32_t n, const struct pz
   return false;
 }
 
+/* Returns whether the indices of a box are ordered and within those of `all`. */
 static bool is_valid_box(const struct pz_box *box, const struct pz_box *all) {
   for (enum pz_axis axis = 0; axis < PZ_AXES; axis++)
     if (box->lo[axis] < all->lo[axis] || box->hi[axis] > all->hi[axis] ||

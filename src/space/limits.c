@@ -11,8 +11,8 @@
 
 /* ---- costs ---------------------------------------------------------------------------------- */
 
-/* Chips whose times follow from their data sheet alone lower their clock under a power limit, so
- * that their least power is that at rest. */
+/* A chip that is known only by its data sheet lowers its clock under a power limit, so that its
+ * least power is its power at rest. */
 struct pz_taken pz_chip_taken(const struct pz_chip *chip) {
   static const double HOURS_PER_YEAR = 365.25 * 24, WATTS_PER_KILOWATT = 1e3;
   struct pz_bill bill = pz_chip_bill(chip, PZ_BILL_LIKELY);
@@ -115,7 +115,7 @@ static void apply_chip_as_budget(struct pz_call *call, const struct pz_space *sp
              space->n_nodes > 1 ? " and others" : "", tech->name);
   struct pz_taken costs = pz_chip_taken(&chip);
   if (!(limits->mm2 > 0)) limits->mm2 = costs.mm2;
-  if (pz_tech_is_library(tech)) return; /* it has no bill of HBM and links */
+  if (pz_tech_is_library(tech)) return; /* such technologies have no bill of HBM and links */
   if (!(limits->watts > 0)) limits->watts = costs.watts;
   if (!(limits->dollars > 0)) limits->dollars = costs.dollars;
 }

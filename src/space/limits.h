@@ -7,20 +7,23 @@
 /* Limits on the costs of a chip; 0 stands for no limit. */
 struct pz_limits {
   double mm2, watts, dollars;
-  double least_mm2; /* the least area of chips with several cores of both kinds */
+  /* least area of chips with several tensor cores and several vector cores */
+  double least_mm2;
 };
 
-/* The costs of a chip.  More of any axis of a space never lowers one. */
+/* The costs of a chip.  More of any axis of a space never lowers a cost. */
 struct pz_taken {
   double mm2, watts, dollars;   /* die area, peak power, production cost */
   double least_watts;           /* power at rest; equal to watts if the clock is never lowered */
   double static_watts;          /* power that does not depend on the work */
   double edge_mm, edge_room_mm; /* die edge that the interfaces need, and that the dies have */
-  double owner_dollars;         /* chip, its part of server and network, and energy over its life */
+  /* cost of the chip, its part of server and network, and its energy over its life */
+  double owner_dollars;
   double voltage2; /* least squared voltage, relative to that at the node's reference clock */
-  bool several;    /* several cores of both kinds */
+  bool several;    /* the chip has several tensor cores and several vector cores */
 };
 
+/* Returns the costs of a chip. */
 struct pz_taken pz_chip_taken(const struct pz_chip *chip);
 
 /* Returns the first limit that every chip between a smallest and a largest one, with these
@@ -28,21 +31,23 @@ struct pz_taken pz_chip_taken(const struct pz_chip *chip);
 const char *pz_limits_broken(const struct pz_limits *limits, const struct pz_taken *least,
                              const struct pz_taken *most);
 
-/* For each limit, the smallest violation by a chip that was added.  Begins with zeroes. */
+/* The smallest violation of each limit by the chips that were added.  A new one contains zeroes. */
 enum { PZ_EXCESSES = 5 };
 struct pz_excess {
   double cost[PZ_EXCESSES], limit[PZ_EXCESSES];
 };
+
+/* Adds the violations by all chips between a smallest and a largest one, with these costs. */
 void pz_excess_add(struct pz_excess *excess, const struct pz_limits *limits,
                    const struct pz_taken *least, const struct pz_taken *most);
 /* Writes "30 mm2 of at most 20, 45 W of at most 40" into buf, and returns it. */
 char *pz_excess_text(const struct pz_excess *excess, char *buf, size_t size);
 
-/* Sets the limits that are 0 from a budget: a number of mm2, or a chip, with its area and, if its
- * technology has them, its peak watts and its dollars.  Without a budget (NULL) and any limit, the
- * area is limited to the base chip's.  Then sets least_mm2.  Raises PZ_BAD_USE if the budget is of
- * another technology than the space and `node` (NULL: none) was not chosen; the message says what
- * to write. */
+/* Sets the limits that are 0 from a budget: a number of mm2, or a chip, with its area and, if
+ * its technology has them, its peak watts and its dollars.  Without a budget (NULL) and any
+ * limit, the area is limited to the base chip's.  Then sets least_mm2.  Raises PZ_BAD_USE if the
+ * budget is of another technology than the space and no `node` was chosen (NULL).  The message
+ * then says what to write. */
 void pz_limits_apply_budget(struct pz_call *call, const struct pz_space *space, const char *budget,
                             const char *node, struct pz_limits *limits);
 

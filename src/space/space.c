@@ -2,9 +2,7 @@
  *
  * pz_space_read() reads the kinds (read_texts, read_array_products) and the axes (read_axis), and
  * fills what is missing from the base chip.  pz_space_chip() turns a point into a chip: the base
- * chip resized, or a plain chip, with the values of the axes.
- *
- * Sections: reading axes, reading kinds, reading files, chips, documentation of fields, writing. */
+ * chip resized, or a plain chip, with the values of the axes. */
 #include "space/space.h"
 
 #include <stdio.h>
@@ -30,7 +28,7 @@ const struct pz_hbm_generation pz_hbm_generations[PZ_HBM_GENERATIONS] = {
 #define AXIS(name, most, unit, about)                                                              \
   { name, "axes." name "|" name, most, unit, about }
 static const struct axis {
-  const char *name, *key; /* the key in files: in "axes", or beside it */
+  const char *name, *key; /* `key` is the path in files, in "axes" or beside it */
   int32_t most;
   const char *unit, *about; /* see struct pz_key */
 } axes[PZ_AXES] = {
@@ -52,14 +50,15 @@ const char *pz_axis_name(enum pz_axis axis) {
 
 /* ---- reading axes --------------------------------------------------------------------------- */
 
-/* Increasing integers from 1 to `most`. */
+/* A list of increasing integers from 1 to `most`. */
 struct values {
   int32_t *list;
   int n;
   int32_t most;
 };
 
-/* Returns false if the value is out of range, not above the one before, or one too many. */
+/* Appends a value.  Returns false if it is out of range or not above the last one, or if the
+ * list is full. */
 static bool add_value(struct values *values, int64_t value) {
   int64_t least = values->n ? values->list[values->n - 1] + 1 : 1;
   if (values->n == PZ_SPACE_MOST_VALUES || value < least || value > values->most) return false;
@@ -83,6 +82,7 @@ static bool read_range(const json_t *range, struct values *values) {
   return true;
 }
 
+/* Reads a list of integers.  Returns false if it is not valid. */
 static bool read_list(const json_t *list, struct values *values) {
   size_t n = json_array_size(list); /* 0 if it is not an array */
   for (size_t i = 0; i < n; i++) {
@@ -126,7 +126,7 @@ static void read_axis(struct pz_fields *fields, struct pz_space *space, enum pz_
 
 /* ---- reading kinds -------------------------------------------------------------------------- */
 
-/* The three functions below return false for a text that is unknown or given twice. */
+/* Adds a technology.  Returns false if it is unknown or given twice. */
 static bool add_node(struct pz_space *space, const char *name) {
   for (enum pz_tech tech = 0; name && tech < PZ_TECHS; tech++) {
     if (strcmp(pz_tech_at(tech)->name, name) != 0) continue;
@@ -138,6 +138,8 @@ static bool add_node(struct pz_space *space, const char *name) {
   return false;
 }
 
+/* Adds an array of rows x columns, like "64x128".  Returns false if it is not valid or given
+ * twice. */
 static bool add_array(struct pz_space *space, const char *text) {
   enum { LARGEST = 1 << 14 };
   char *end;
@@ -152,6 +154,7 @@ static bool add_array(struct pz_space *space, const char *text) {
   return true;
 }
 
+/* Adds a generation of HBM.  Returns false if it is unknown or given twice. */
 static bool add_hbm(struct pz_space *space, const char *name) {
   for (int generation = 0; name && generation < PZ_HBM_GENERATIONS; generation++) {
     if (strcmp(pz_hbm_generations[generation].name, name) != 0) continue;
@@ -176,7 +179,7 @@ static void read_texts(struct pz_fields *fields, const char *key, const char *ac
   if (!valid) pz_fields_refuse(fields, key, accepted);
 }
 
-/* Arrays are sorted by their number of units, so that a step from one to the next is small. */
+/* Compares two arrays for qsort() by their number of units, so that neighbours differ little. */
 static int compare_arrays(const void *a, const void *b) {
   const struct pz_array_shape *first = a, *second = b;
   int64_t first_units = first->rows * first->cols, y_units = second->rows * second->cols;
@@ -343,7 +346,8 @@ struct pz_point pz_space_point(const struct pz_space *space, uint64_t id) {
   return point;
 }
 
-/* "4x128x128-16x128-32M", followed by "-2xhbm3-100" if the space chooses HBM or links. */
+/* Names a chip "4x128x128-16x128-32M", followed by "-2xhbm3-100" if the space chooses HBM or
+ * links. */
 static void name_chip(struct pz_chip *chip, const char *hbm, int64_t link_gb_per_s) {
   const struct pz_tensor_cores *tensor_cores = &chip->tensor;
   int n = snprintf(chip->name, sizeof chip->name, "%lldx%lldx%lld-%lldx%lld-%lldM",
@@ -357,7 +361,7 @@ static void name_chip(struct pz_chip *chip, const char *hbm, int64_t link_gb_per
            (long long)chip->hbm.stacks, hbm ? hbm : "hbm", (long long)link_gb_per_s);
 }
 
-/* A chip without a base, before the values of the axes are set. */
+/* Returns a chip without a base, before the values of the axes are set. */
 static struct pz_chip plain_chip(const int64_t value[PZ_AXES]) {
   enum { WORDS_PER_LANE = 16, LEAST_LOCAL = 1024, REGISTER_BYTES = 32 };
   struct pz_chip chip = {.link_latency_s = 1e-6};
@@ -404,7 +408,8 @@ static void set_execution(const struct pz_space *space, struct pz_chip *chip) {
   chip->cold = false;
   if (!space->cold) return;
   chip->watts = space->watts;
-  (void)pz_chip_try_class(chip, space->constants); /* fails only if a GPU cannot be read */
+  /* this fails only if the file of a GPU cannot be read */
+  (void)pz_chip_try_class(chip, space->constants);
 }
 
 void pz_space_chip(const struct pz_space *space, const struct pz_point *point,
@@ -501,6 +506,7 @@ const char *pz_space_hbm_name(const struct pz_space *space, int i) {
   return space->hbm[i] == PZ_SPACE_OF_BASE ? "of the base" : pz_hbm_generations[space->hbm[i]].name;
 }
 
+/* Returns the axes of a space as JSON, a new reference. */
 static json_t *axes_json(const struct pz_space *space) {
   json_t *all = json_object();
   for (enum pz_axis a = 0; a < PZ_AXES; a++) {

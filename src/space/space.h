@@ -19,14 +19,14 @@
 
 enum pz_axis {
   PZ_AXIS_TENSOR_CORES,
-  PZ_AXIS_LOCAL_KIB, /* buffer of a tensor core */
+  PZ_AXIS_LOCAL_KIB, /* local buffer of a tensor core */
   PZ_AXIS_VECTOR_CORES,
   PZ_AXIS_LANES,
   PZ_AXIS_GLB_MIB,
   PZ_AXIS_GLB_BYTES_PER_CYCLE,
   PZ_AXIS_CLOCK_MHZ,
   PZ_AXIS_HBM_STACKS,
-  PZ_AXIS_LINK_GB_PER_S, /* one direction, 1e9 B/s */
+  PZ_AXIS_LINK_GB_PER_S, /* rate of a link in one direction, 1e9 B/s */
   PZ_AXES
 };
 
@@ -56,7 +56,7 @@ struct pz_space {
   int n_nodes, n_arrays, n_hbm;
   enum pz_tech node[PZ_TECHS];
   struct pz_array_shape array[PZ_SPACE_MOST_ARRAYS];
-  int hbm[PZ_HBM_GENERATIONS]; /* indices of pz_hbm_generations, or PZ_SPACE_OF_BASE */
+  int hbm[PZ_HBM_GENERATIONS]; /* indices in pz_hbm_generations, or PZ_SPACE_OF_BASE */
   int n[PZ_AXES];
   /* The only value of an axis may be PZ_SPACE_OF_BASE or PZ_SPACE_AS_COLUMNS. */
   int32_t value[PZ_AXES][PZ_SPACE_MOST_VALUES];
@@ -65,26 +65,27 @@ struct pz_space {
   double
       least_part; /* least area of chips with several cores, relative to the limit, or 0 if none */
   bool compiled;  /* chips are unmeasured and run compiled programs, whatever the base says */
-  /* Chips run as fast as their class does, instead of at the rates of their description. */
+  /* Chips run at the rates of their class instead of those of their description. */
   bool cold;
   double watts;                    /* power limit of a chip, or 0 if none */
   const struct pz_cold *constants; /* constants of the chip class, or NULL for the default */
 };
 
-/* Special values: that of the base chip; as many lanes as the array has columns. */
+/* Special values of an axis: the value of the base chip, and as many lanes as the array has
+ * columns. */
 enum { PZ_SPACE_OF_BASE = -1, PZ_SPACE_AS_COLUMNS = -2 };
 
 /* A chip of a space. */
 struct pz_point {
-  uint32_t kind;       /* technology, array and HBM: pz_space_kind() */
+  uint32_t kind;       /* number of its kind: technology, array and HBM (pz_space_kind) */
   uint8_t at[PZ_AXES]; /* the index of the value on each axis */
 };
 
 /* Returns the name of an axis in files, or NULL after the last. */
 const char *pz_axis_name(enum pz_axis axis);
 
-/* Returns the number of kinds, which are combinations of technology, array and HBM (the last
- * varies fastest); of chips; and of chips of one kind. */
+/* Return the numbers of kinds, of chips, and of chips per kind.  A kind is a combination of
+ * technology, array and HBM, of which the last varies fastest. */
 uint32_t pz_space_kinds(const struct pz_space *space);
 int64_t pz_space_chips(const struct pz_space *space);
 int64_t pz_space_kind_chips(const struct pz_space *space);
@@ -99,7 +100,7 @@ struct pz_kind pz_space_kind(const struct pz_space *space, uint32_t kind);
 uint64_t pz_space_id(const struct pz_space *space, const struct pz_point *point);
 struct pz_point pz_space_point(const struct pz_space *space, uint64_t id);
 
-/* The chip at a point, named after its sizes: 4x128x128-16x128-32M. */
+/* Sets *out to the chip at a point, which is named after its sizes: 4x128x128-16x128-32M. */
 void pz_space_chip(const struct pz_space *space, const struct pz_point *point, struct pz_chip *out);
 
 /* Reads the text of a space file; `name` stands for it in messages. */
